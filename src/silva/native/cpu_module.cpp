@@ -1,0 +1,7 @@
+// The Python module of the compiled core.
+#include "bindings.h"
+
+NB_MODULE(_core, module) {
+  module.doc() = "Compiled core of silva.";
+  silva::bind_forest(module);
+}

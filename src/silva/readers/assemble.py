@@ -1,0 +1,118 @@
+"""From a source library's node arrays to a Forest: what all readers share."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from silva import _core
+from silva.forest import Forest
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from numpy.typing import ArrayLike, NDArray
+
+WORD_BITS = 32
+
+
+@dataclass(frozen=True, eq=False)
+class NodeArrays:
+    """The nodes of all trees, tree after tree, in the source's own order and numbering.
+
+    Attributes
+    ----------
+    counts : (n_trees,)
+        Number of nodes of each tree.
+    left, right : (n_nodes,)
+        Children, counted from the tree's first node; left is negative at a leaf.
+    feature, threshold, default_left, cover : (n_nodes,)
+        As in Forest; whatever stands at a leaf is ignored. The dtype of `threshold` is the row type.
+    value : (n_nodes,) or (n_nodes, leaf_width)
+        Leaf values; whatever stands at a split is ignored.
+    leaf_id : (n_nodes,)
+        The source's leaf ids.
+    category_set : (n_nodes,) or None
+        Index into the forest's sets, -1 where the split is numerical.
+    """
+
+    counts: NDArray[Any]
+    left: NDArray[Any]
+    right: NDArray[Any]
+    feature: NDArray[Any]
+    threshold: NDArray[Any]
+    default_left: NDArray[Any]
+    cover: NDArray[Any]
+    value: NDArray[Any]
+    leaf_id: NDArray[Any]
+    category_set: NDArray[Any] | None = None
+
+
+def assemble(nodes: NodeArrays, *, n_features: int, tree_output: ArrayLike | None = None, **meaning: Any) -> Forest:
+    """Build a validated Forest from nodes in any order; unreachable nodes are dropped.
+
+    Parameters
+    ----------
+    nodes : NodeArrays
+    n_features : int
+    tree_output : (n_trees,), optional
+        Default: all 0.
+    **meaning
+        Further fields of Forest.
+
+    Raises
+    ------
+    ValueError
+        If the children do not form trees, or Forest refuses the arrays.
+    """
+    counts = np.asarray(nodes.counts, np.int64)
+    offsets = np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
+    if len(nodes.left) != offsets[-1] or len(nodes.right) != offsets[-1]:
+        raise ValueError(f"the trees declare {offsets[-1]} nodes, the model holds {len(nodes.left)}; it is corrupt")
+    new_offsets, order, left = _core.breadth_first(
+        offsets, np.ascontiguousarray(nodes.left, np.int32), np.ascontiguousarray(nodes.right, np.int32)
+    )
+    is_leaf = left == 0
+    leaves = order[is_leaf]
+    value = np.asarray(nodes.value, np.float64)
+    sets = nodes.category_set
+    return Forest(
+        tree_offsets=new_offsets,
+        feature=np.where(is_leaf, -1, np.asarray(nodes.feature)[order]).astype(np.int32),
+        threshold=np.where(is_leaf, 0, nodes.threshold[order]).astype(nodes.threshold.dtype),
+        left=left,
+        default_left=np.where(is_leaf, False, np.asarray(nodes.default_left)[order]).astype(np.bool_),
+        cover=np.asarray(nodes.cover, np.float64)[order],
+        leaf_value=np.ascontiguousarray(value[leaves].reshape(len(leaves), -1)),
+        leaf_id=np.asarray(nodes.leaf_id)[leaves].astype(np.int32),
+        tree_output=np.zeros(len(counts), np.int32) if tree_output is None else np.asarray(tree_output, np.int32),
+        category_set=(
+            np.zeros(0, np.int32) if sets is None else np.where(is_leaf, -1, np.asarray(sets)[order]).astype(np.int32)
+        ),
+        n_features=n_features,
+        **meaning,
+    )
+
+
+def less_than(threshold: NDArray[np.float64], row_type: Any) -> NDArray[Any]:
+    """Turn ``x <= threshold`` into ``x < u``: the smallest values of the row type that are greater than the thresholds.
+
+    +inf stays +inf, Forest's threshold that every number passes.
+    """
+    threshold = np.asarray(threshold, np.float64)
+    with np.errstate(over="ignore"):
+        rounded = threshold.astype(row_type)
+        above = np.nextafter(rounded, np.asarray(np.inf, row_type))
+    return np.where(rounded.astype(np.float64) > threshold, rounded, above)
+
+
+def pack_sets(lefts: Sequence[NDArray[np.bool_]]) -> tuple[NDArray[np.int64], NDArray[np.uint32]]:
+    """Pack one boolean array a set (category ``c`` goes left) into `Forest.set_offsets` and `Forest.set_words`."""
+    n_words = [-(-len(left) // WORD_BITS) for left in lefts]
+    offsets = np.concatenate([[0], np.cumsum(n_words)]).astype(np.int64)
+    bits = np.zeros(int(offsets[-1]) * WORD_BITS, np.bool_)
+    for left, start in zip(lefts, offsets, strict=False):
+        bits[start * WORD_BITS : start * WORD_BITS + len(left)] = left
+    return offsets, np.packbits(bits, bitorder="little").view("<u4").astype(np.uint32)
