@@ -57,6 +57,7 @@ class Options:
     thresholds: str = "plain"
     categorical: bool = False
     weights: str = "ones"
+    missing: str = "NaN"
     meaning: dict[str, Any] = field(default_factory=dict)
 
 
@@ -110,7 +111,7 @@ def random_forest(seed: int, options: Options) -> Forest:
         base_score=rng.normal(size=k),
         tree_output=outputs.astype(np.int32),
         tree_weight=weights[options.weights],
-        **options.meaning,
+        **{**_missing(options), **options.meaning},
     )
 
 
@@ -130,12 +131,11 @@ def random_rows(seed: int, forest: Forest, n_rows: int, dtype: str = "float64", 
 @st.composite
 def forests(draw: st.DrawFn, **fixed: Any) -> Forest:
     """Forests of every kind; `fixed` pins options."""
-    n_features = draw(st.sampled_from([3, 1, 2, 5, 10]))
     n_outputs = draw(st.sampled_from([1, 1, 2, 3, 5]))
     drawn: dict[str, Any] = {
         "shape": draw(st.sampled_from(["bushy", "leaf", "stump", "chain", "deep chain", "mixed"])),
         "n_trees": draw(st.integers(1, 4)),
-        "n_features": n_features,
+        "n_features": draw(st.sampled_from([3, 1, 2, 5, 10])),
         "row_type": draw(st.sampled_from(["float32", "float64"])),
         "n_outputs": n_outputs,
         "vector_leaves": n_outputs > 1 and draw(st.booleans()),
@@ -143,7 +143,8 @@ def forests(draw: st.DrawFn, **fixed: Any) -> Forest:
         "thresholds": draw(st.sampled_from(["plain", "ties"])),
         "categorical": draw(st.booleans()),
         "weights": draw(st.sampled_from(["ones", "average", "dart"])),
-        "meaning": draw(st.sampled_from([_plain, _zeros_missing, _marker]))(n_features),
+        "missing": draw(st.sampled_from(["NaN", "zeros", "marker"])),
+        "meaning": {"result_dtype": draw(st.sampled_from(["float64", "float32"]))},
     }
     return random_forest(draw(st.integers(0, 2**32 - 1)), Options(**{**drawn, **fixed}))
 
@@ -172,6 +173,35 @@ def chain_forest(d: int, P: float, row_type: str = "float32", go_left: bool = Fa
     return flatten([tree], d, row_type)
 
 
+def full_forest(seed: int, n_trees: int, depth: int, n_features: int, row_type: str = "float32") -> Forest:
+    """A forest of complete trees, as large as boosting makes them, with the leaf values of a small learning rate."""
+    rng = np.random.default_rng(seed)
+    n_nodes, n_leaves = 2 ** (depth + 1) - 1, 2**depth
+    is_leaf = np.arange(n_nodes) >= n_leaves - 1
+    shape = (n_trees, n_nodes)
+    cover = np.full(shape, 20_000.0)
+    for node in range(n_leaves - 1):
+        share = rng.uniform(0.02, 0.98, n_trees)
+        cover[:, 2 * node + 1], cover[:, 2 * node + 2] = cover[:, node] * share, cover[:, node] * (1 - share)
+    feature = np.where(is_leaf, -1, rng.integers(n_features, size=shape))
+    threshold = np.where(is_leaf, 0, rng.normal(size=shape))
+    left = np.where(is_leaf, 0, 2 * np.arange(n_nodes) + 1)
+    return Forest(
+        tree_offsets=np.arange(n_trees + 1) * n_nodes,
+        feature=feature.astype(np.int32).ravel(),
+        threshold=threshold.astype(row_type).ravel(),
+        left=np.tile(left, n_trees).astype(np.int32),
+        default_left=rng.random(n_trees * n_nodes) < 0.5,
+        cover=cover.ravel(),
+        leaf_value=0.01 * rng.normal(size=(n_trees * n_leaves, 1)),
+        leaf_id=np.tile(np.flatnonzero(is_leaf), n_trees).astype(np.int32),
+        tree_output=np.zeros(n_trees, np.int32),
+        tree_weight=np.ones(n_trees),
+        base_score=np.array([0.5]),
+        n_features=n_features,
+    )
+
+
 def _breadth_first(root: Node) -> list[Node]:
     ordered, waiting = [], deque([root])
     while waiting:
@@ -192,16 +222,11 @@ def _leaf_ids(tree: list[Node]) -> NDArray[np.int32]:
     return np.array([3 * (len(tree) - at) + 1 for at in positions], np.int32)
 
 
-def _plain(n_features: int) -> dict[str, Any]:  # noqa: ARG001
-    return {}
-
-
-def _zeros_missing(n_features: int) -> dict[str, Any]:
-    return {"zero_missing": np.arange(n_features) % 2 == 0, "zero_threshold": LIGHTGBM_ZERO}
-
-
-def _marker(n_features: int) -> dict[str, Any]:  # noqa: ARG001
-    return {"missing": -1.0}
+def _missing(options: Options) -> dict[str, Any]:
+    """Fields that say which values are missing besides NaN."""
+    if options.missing == "zeros":
+        return {"zero_missing": np.arange(options.n_features) % 2 == 0, "zero_threshold": LIGHTGBM_ZERO}
+    return {"missing": -1.0} if options.missing == "marker" else {}
 
 
 def _threshold_pool(rng: np.random.Generator, options: Options) -> NDArray[np.float64]:
