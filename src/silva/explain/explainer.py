@@ -10,6 +10,7 @@ from silva.evaluate import check_device
 from silva.explain.cpu import PLANS, Runner
 from silva.explain.explanation import make_explanation
 from silva.inputs import as_rows
+from silva.parallel import n_threads
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -88,6 +89,7 @@ class Explainer:
 
         _check_choices(background, algorithm, output, dtype)
         check_device(device)
+        n_threads(n_jobs)
         self.forest = load(model)
         self.algorithm = algorithm
         self.output = output
@@ -222,6 +224,8 @@ def _places(
     """Each feature's place among those asked for, or -1."""
     if features is None:
         return np.arange(n_features, dtype=np.int32)
+    if isinstance(features, str) or not hasattr(features, "__iter__"):
+        raise TypeError(f"features is {features!r}, expected a sequence of indices or names")
     places = np.full(n_features, -1, np.int32)
     for place, feature in enumerate(features):
         at = _index(feature, n_features, names)
