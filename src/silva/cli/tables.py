@@ -64,6 +64,7 @@ class TableReader:
     """
 
     def __init__(self, path: Path) -> None:
+        path.stat()
         self.path = path
         self._pa = import_pyarrow()
         self._parquet = None
