@@ -200,9 +200,8 @@ class TestPredict:
         np.testing.assert_allclose(column(read(tmp_path / "out.parquet"), "prediction"), expected, rtol=1e-5, atol=1e-6)
 
     def test_integers_first_and_fractions_much_later(self, files, tmp_path, regressor):
-        n_rows = 400_000
-        lines = np.full(n_rows, "1,2,3,4")
-        lines[-1] = "1.5,2.5,3.5,4.5"
+        n_rows = 600_000
+        lines = ["1,2,3,4"] * (n_rows - 1) + ["1.5,2.5,3.5,4.5"]
         (tmp_path / "data.csv").write_text("a,b,c,d\n" + "\n".join(lines) + "\n")
         assert run("predict", files / "regressor.json", tmp_path / "data.csv", "-o", tmp_path / "out.parquet") == 0
         rows = pd.DataFrame([[1, 2, 3, 4], [1.5, 2.5, 3.5, 4.5]], columns=NAMES)
@@ -235,7 +234,7 @@ class TestExplain:
             assert about["features"] == NAMES
             assert about["outputs"] == outputs
             assert about["expected_value"] == np.atleast_1d(explainer.expected_value).tolist()
-            assert about["source"].startswith("XGBoost")
+            assert about["source"].startswith("xgboost")
             assert about["version"] == silva.__version__
 
     @pytest.mark.parametrize("dtype", ["float32", "float64"])
@@ -312,7 +311,7 @@ class TestInfo:
         assert run("info", files / "classifier.json") == 0
         facts = dict(line.split(maxsplit=1) for line in capsys.readouterr().out.splitlines())
         forest = silva.load(files / "classifier.json")
-        assert facts["source"].startswith("XGBoost")
+        assert facts["source"].startswith("xgboost")
         assert facts["objective"] == "multi:softprob"
         assert facts["trees"] == "18"
         assert facts["leaves"] == f"{forest.n_leaves}"
@@ -344,7 +343,7 @@ class TestErrors:
         assert run(*arguments, "-o", tmp_path / out) == 1
         lines = capsys.readouterr().err.splitlines()
         assert len(lines) == 1
-        assert not any(name.startswith((out, f".{out}")) for name in os.listdir(tmp_path))
+        assert not any(name == out or name.endswith(".part") for name in os.listdir(tmp_path))
         return lines[0]
 
     def test_files_that_are_not_there(self, files, tmp_path, capsys):
@@ -451,9 +450,10 @@ def start_writing(folder, arguments):
         command(*arguments, folder / "out.parquet"), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
     )
     deadline = time.monotonic() + 60
-    while not any(path.stat().st_size for path in folder.glob(".out.parquet.*")):
-        assert process.poll() is None, process.communicate()
-        assert time.monotonic() < deadline
+    while not any(path.stat().st_size for path in folder.iterdir()):
+        if process.poll() is not None or time.monotonic() > deadline:
+            process.kill()
+            pytest.fail(f"nothing was written: {process.communicate()}")
         time.sleep(0.01)
     return process
 
@@ -501,7 +501,7 @@ class TestProgress:
         out, _ = process.communicate(timeout=60)
         assert process.returncode == 0
         assert b"out.csv" in shown
-        assert b"1.00k/1.00k" in shown or b"%|" in shown
+        assert b"%|" in shown
         assert b"1,000 rows in" in out
 
     def test_silence_elsewhere(self, files, tmp_path):
@@ -510,15 +510,16 @@ class TestProgress:
         assert result.stderr == ""
 
 
-class TestDemo:
-    @pytest.fixture(scope="class")
-    def demo(self, tmp_path_factory):
-        """Output and folder of `silva demo`, as `make demo` runs it."""
-        folder = tmp_path_factory.mktemp("demo") / "new" / "folder"
-        result = subprocess.run(command("demo", "--out", folder), capture_output=True, text=True, check=True)
-        assert result.stderr == ""
-        return result.stdout, folder
+@pytest.fixture(scope="module")
+def demo(tmp_path_factory):
+    """Output and folder of `silva demo`, as `make demo` runs it."""
+    folder = tmp_path_factory.mktemp("demo") / "new" / "folder"
+    result = subprocess.run(command("demo", "--out", folder), capture_output=True, text=True, check=True)
+    assert result.stderr == ""
+    return result.stdout, folder
 
+
+class TestDemo:
     def test_table(self, demo):
         out, folder = demo
         lines = out.splitlines()
@@ -552,7 +553,8 @@ class TestDemo:
 
         with Image.open(demo[1] / "beeswarm.png") as picture:
             assert picture.width > 500
-            assert len(set(picture.convert("RGB").resize((100, 100)).getdata())) > 100
+            colours = np.unique(np.asarray(picture.convert("RGB")).reshape(-1, 3), axis=0)
+        assert len(colours) > 100
 
     def test_model_is_valid_for_xgboost(self, demo):
         folder = Path(silva.__file__).parent / "data"
