@@ -120,6 +120,24 @@ def read_file(path: str | os.PathLike[str]) -> Forest:
     return _read_document(document, str(path))
 
 
+def predict(model: Any, X: Any) -> Any:
+    """Predict with the live model itself, arrays with the names and types of its features.
+
+    Parameters
+    ----------
+    model : xgboost.Booster or xgboost.XGBModel
+    X : array-like of shape (n_rows, n_features)
+    """
+    import xgboost
+
+    if not isinstance(model, xgboost.Booster):
+        return model.predict(X)
+    names = (
+        {} if hasattr(X, "columns") else {"feature_names": model.feature_names, "feature_types": model.feature_types}
+    )
+    return model.predict(xgboost.DMatrix(X, enable_categorical=True, **names))
+
+
 def _parse_json(data: bytes) -> Any:
     """orjson is five times faster, but knows no NaN, which XGBoost 1.7 writes at categorical splits."""
     try:

@@ -10,10 +10,10 @@ from pathlib import Path
 
 import numpy as np
 import xgboost
-
-import silva
 from tests.readers.adversarial import adversarial_rows
 from tests.readers.xgboost_models import DART, Case, categorical, train
+
+import silva
 
 MODELS = {
     "logistic.json": train("binary:logistic", "binary", rounds=3, base_score=0.3),
