@@ -173,7 +173,8 @@ def test_continued_training(data):
 
 
 def test_zeros_are_missing_where_it_matters(data):
-    assert reader.read(train(data, {"zero_as_missing": True})).zero_missing.tolist() == [True, True, False, False, False]
+    forest = reader.read(train(data, {"zero_as_missing": True}))
+    assert forest.zero_missing.tolist() == [True, True, False, False, False]
     assert len(reader.read(train(data, {})).zero_missing) == 0
 
 
