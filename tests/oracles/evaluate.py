@@ -61,7 +61,8 @@ def _is_in_set(forest: Forest, which: int, smallest: float, x: NDArray[Any]) -> 
     member = [word >> bit & 1 for word in words.tolist() for bit in range(32)]
     others = bool(forest.set_others_left[which])
     result = [
-        bool(member[int(value)]) if smallest <= value < len(member) else others for value in x.astype(float).tolist()
+        bool(member[int(value)]) if member and smallest <= value < len(member) else others
+        for value in x.astype(float).tolist()
     ]
     return np.array(result, bool)
 
