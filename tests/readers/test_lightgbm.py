@@ -204,6 +204,16 @@ def test_missing_categories(missing_type, data):
     assert check_booster(lgb.Booster(model_str=edited), data).is_categorical
 
 
+@pytest.mark.parametrize("zero", ["0", "-0"])
+def test_thresholds_of_zero(zero, data):
+    """LightGBM makes thresholds of 1e-35 instead, but reads these: NaN counts as 0 and 0 goes left."""
+    text = train(data, {"use_missing": False}).model_to_string()
+    edited = re.sub(r"threshold=.*", lambda line: re.sub(r"\S*e-35", zero, line[0]), text)
+    assert edited != text
+    without_sizes = re.sub(r"tree_sizes=.*\n", "", edited)  # LightGBM aborts on wrong ones
+    check_booster(lgb.Booster(model_str=without_sizes), data)
+
+
 def _with_missing_type(decision, missing_type):
     return str(int(decision) & 3 | missing_type << 2) if int(decision) & 1 else decision
 
@@ -290,6 +300,17 @@ def test_early_stopped_estimator_predicts_to_its_best_iteration(data):
     assert_agrees(forest, rows, model.predict(rows, pred_leaf=True), predictions=model.predict(rows), sums="float64")
 
 
+def test_labels_of_undecided_rows(data):
+    """A margin of 0 is a probability of one half: the first label."""
+    X, _ = data
+    model = lgb.LGBMClassifier(n_estimators=2, **COMMON).fit(np.ones((N_ROWS, 2)), np.resize(["no", "yes"], N_ROWS))
+    forest, rows = reader.read(model), X[:5, :2]
+    assert (evaluate.margins(forest, rows) == 0).all()
+    assert model.predict(rows).tolist() == ["no"] * 5
+    if hasattr(forest, "predict"):
+        assert forest.predict(rows).tolist() == ["no"] * 5
+
+
 @pytest.fixture(scope="module")
 def frame(data):
     X, _ = data
@@ -338,6 +359,13 @@ def test_frames_with_other_categories(frame, frame_model):
     other["letter"] = pd.Categorical(np.resize(["x", "new", "z", None], N_ROWS), categories=["new", "x", "z"])
     other["rank"] = pd.Categorical(np.resize([30, 40, 10], N_ROWS), categories=[40, 30, 10], ordered=True)
     np.testing.assert_array_equal(forest.predict(other, output="leaf"), frame_model.predict(other, pred_leaf=True))
+
+
+def test_odd_column_names(data):
+    X, y = data
+    names = ["a=b", "no\u00a0break", "line\u2028separator", "Tree=0", "\u3000"]
+    booster = lgb.train(COMMON, lgb.Dataset(pd.DataFrame(X, columns=names), y), 2)
+    assert reader.read(booster).feature_names == tuple(booster.feature_name()) == tuple(names)
 
 
 def test_file_predicts_as_its_booster(frame_model, tmp_path):

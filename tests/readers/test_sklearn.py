@@ -518,6 +518,25 @@ def test_ada_boost_ends_early(X, y):
     check(model, X, margins=model.decision_function)
 
 
+UNDECIDED = {
+    "gradient boosting": (ensemble.GradientBoostingClassifier(n_estimators=2, init="zero"), "yes"),
+    "histograms": (ensemble.HistGradientBoostingClassifier(max_iter=2), "no"),
+    "forest": (ensemble.RandomForestClassifier(2, bootstrap=False), "no"),
+}
+
+
+@pytest.mark.parametrize("name", UNDECIDED)
+def test_labels_of_undecided_rows(name):
+    """Half of the rows of each class and nothing to tell them apart: libraries differ on which label that is."""
+    model, label = UNDECIDED[name]
+    rows = np.ones((N_ROWS, 2))
+    forest = reader.read(model.fit(rows, np.resize(["no", "yes"], N_ROWS)))
+    assert np.ptp(evaluate.margins(forest, rows)) == 0
+    assert set(model.predict(rows)) == {label}
+    if hasattr(forest, "predict"):
+        assert set(forest.predict(rows)) == {label}
+
+
 REFUSED = {
     "AdaBoostRegressor": (ensemble.AdaBoostRegressor(n_estimators=2), NotImplementedError, "weighted median"),
     "AdaBoost of forests": (

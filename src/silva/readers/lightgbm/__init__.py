@@ -98,7 +98,7 @@ def _read_text(text: str, **estimator: Any) -> Forest:
 def _sizes(document: Document) -> tuple[int, int]:
     """Return the numbers of features and outputs, checked against what the text holds of them."""
     n_features = document.integer("max_feature_idx") + 1
-    n_names = len(document.header.get("feature_names", "").split())
+    n_names = len(document.feature_names)
     if n_features < 1 or n_features != n_names:
         raise ValueError(f"max_feature_idx is {n_features - 1}, but there are {n_names} feature names")
     n_outputs, n_trees = document.integer("num_tree_per_iteration"), len(document.trees)
@@ -109,5 +109,5 @@ def _sizes(document: Document) -> tuple[int, int]:
 
 def _feature_names(document: Document) -> tuple[str, ...] | None:
     """Return the names of the training columns, or None where LightGBM made them up."""
-    names = tuple(document.header["feature_names"].split())
+    names = document.feature_names
     return None if names == tuple(f"Column_{i}" for i in range(len(names))) else names

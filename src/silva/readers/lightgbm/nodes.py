@@ -159,7 +159,7 @@ def zero_missing(layout: Layout, sets: CategorySets, n_features: int) -> NDArray
         result[layout.feature[as_missing]] = True
         conflict = differ & ~as_missing & result[layout.feature]
         if conflict.any():
-            name = layout.document.header["feature_names"].split()[layout.feature[np.argmax(conflict)]]
+            name = layout.document.feature_names[layout.feature[np.argmax(conflict)]]
             raise NotImplementedError(
                 f"feature {name!r} takes zeros as missing in some splits and as numbers in others; such a model is not "
                 "supported, train all of it with one setting of zero_as_missing"

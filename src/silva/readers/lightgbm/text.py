@@ -33,6 +33,11 @@ class Document:
     trees: list[dict[str, str]]
     pandas_categorical: list[list[Any]] | None
 
+    @property
+    def feature_names(self) -> tuple[str, ...]:
+        """Names of the columns; LightGBM has replaced spaces in them by underscores."""
+        return tuple(self.header.get("feature_names", "").split(" "))
+
     def integer(self, key: str) -> int:
         """Return a number of the header.
 
@@ -88,8 +93,9 @@ def parse(text: str) -> Document:
 
 
 def _pairs(block: str) -> dict[str, str]:
-    lines = (line.partition("=") for line in block.splitlines())
-    return {key.strip(): value.strip() for key, _, value in lines if key.strip()}
+    # Names of features may hold every kind of space but these two.
+    lines = (line.partition("=") for line in block.split("\n"))
+    return {key: value.rstrip(" ") for key, _, value in lines if key}
 
 
 def _tree_blocks(blocks: list[str], header: dict[str, str]) -> list[dict[str, str]]:
