@@ -229,6 +229,7 @@ def test_codes_of_categories_trained_on_a_frame():
     )
 
 
+@pytest.mark.skipif(VERSION < (3, 1), reason="estimators of XGBoost apply frames of categories since 3.1")
 def test_estimator_on_frames():
     frame, y = make_frame()
     model = xgboost.XGBClassifier(n_estimators=5, max_depth=3, n_jobs=1, enable_categorical=True)
