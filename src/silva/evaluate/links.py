@@ -56,7 +56,7 @@ LINKS: dict[str, Callable[[Array, float], Array]] = {
     "logistic": lambda x, scale: expit(scale * x),
     "one_vs_all": lambda x, scale: expit(scale * x),
     "exponential": lambda x, _: expit(2 * x),
-    "softmax": lambda x, _: softmax(x),
+    "softmax": lambda x, scale: softmax(scale * x),
     "exp": lambda x, _: exp(x),
     "sign_square": lambda x, _: np.sign(x) * x * x,
     "log1p_exp": lambda x, _: softplus(x),
@@ -96,6 +96,8 @@ def probabilities(margin: Array, forest: Forest) -> Array | list[Array]:
     response = responses(margin, forest)
     if len(forest.classes) > 1:
         return _split(response, forest)
+    if _has_one_class(forest):
+        return response
     if forest.is_estimator and response.shape[1] == 1:
         return np.concatenate([1 - response, response], axis=1)
     return squeeze(response)
@@ -103,7 +105,9 @@ def probabilities(margin: Array, forest: Forest) -> Array | list[Array]:
 
 def labels(margin: Array, forest: Forest) -> Array:
     """Class labels by the forest's rule, (n, number of classification outputs)."""
-    if forest.prediction == "argmax" and margin.shape[1] > 1:
+    if forest.prediction == "sign":
+        return np.where(_is_second(margin, forest), 1, -1)
+    if forest.prediction == "argmax" and (margin.shape[1] > 1 or _has_one_class(forest)):
         parts = _split(responses(margin, forest), forest)
         return np.stack([_named(part.argmax(axis=1), forest, i) for i, part in enumerate(parts)], axis=1)
     return _named(_is_second(margin, forest).astype(np.int64), forest, 0)
@@ -126,6 +130,11 @@ def _is_second(margin: Array, forest: Forest) -> Array:
     if forest.prediction == "argmax":
         return response > 1 - response
     return response > 0.5
+
+
+def _has_one_class(forest: Forest) -> bool:
+    """Say whether training saw a single class, of which scikit-learn's trees then have one probability."""
+    return forest.prediction == "argmax" and [len(names) for names in forest.classes] == [1]
 
 
 def _split(response: Array, forest: Forest) -> list[Array]:
