@@ -192,6 +192,14 @@ def test_missing_types_that_contradict_each_other_are_refused(data):
         reader.read(booster)
 
 
+def test_features_of_two_kinds_are_refused(data):
+    text = train(data, {}).model_to_string()
+    edited = re.sub(r"(decision_type=.*?)\b[19]\b", r"\g<1>2", text, count=1)
+    assert edited != text
+    with pytest.raises(NotImplementedError, match="'Column_4' is split as a category in some trees and as a number"):
+        reader.read(lgb.Booster(model_str=edited))
+
+
 @pytest.mark.parametrize("missing_type", [0, 1, 2])
 def test_missing_categories(missing_type, data):
     """LightGBM ignores the missing type where it tests categories; edited texts prove it."""
