@@ -307,6 +307,11 @@ def hist_leaves(model, rows):
     """Index of the node that each row ends in: the library's own walk with the indices as the values."""
     if model.is_categorical_ is not None:
         rows = model._preprocessor.transform(rows)
+    return leaves_of_codes(model, rows)
+
+
+def leaves_of_codes(model, rows):
+    """The same of rows that its encoder has been through, or should have been."""
     known, places = model._bin_mapper.make_known_categories_bitsets()
     result = []
     for predictor in (predictor for iteration in model._predictors for predictor in iteration):
@@ -371,6 +376,20 @@ def test_hist_categories(category_rows, early_stopping):
         given=rows,
         sums="float64",
     )
+
+
+def test_hist_codes_that_its_encoder_never_makes(category_rows):
+    """Codes without a category and negative ones go where missing values go, by the library's own walk."""
+    X, y = category_rows
+    model = ensemble.HistGradientBoostingRegressor(categorical_features=[1, 3], max_iter=15, min_samples_leaf=2)
+    forest = reader.read(model.fit(X, y))
+    rows = np.repeat(encoded(model, X), 3, axis=0)
+    rng = np.random.default_rng(9)
+    for feature in (1, 3):
+        rows[:, feature] = rng.choice([-7.0, -0.5, -0.0, 2.7, 59.0, 61.0, 64.0, 100.5, 255.0, np.nan], len(rows))
+    expected = leaves_of_codes(model, rows[:, [1, 3, 0, 2]])
+    assert forest.default_left[forest.category_set >= 0].any()
+    np.testing.assert_array_equal(evaluate.leaf_ids(forest, rows), expected)
 
 
 def with_odd_categories(codes, forest):
