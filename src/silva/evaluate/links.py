@@ -17,6 +17,9 @@ if TYPE_CHECKING:
 PROBABILITY_LINKS = {"logistic", "softmax", "one_vs_all", "exponential"}
 """Links whose responses are probabilities of classes."""
 
+SMALLEST_STEP = float(np.float32(1e-6))
+"""XGBoost adds it to each step between expectiles."""
+
 
 def expit(x: Array) -> Array:
     """Logistic function, without overflow."""
@@ -44,7 +47,7 @@ def exp(x: Array) -> Array:
 
 def cumulative_softplus(x: Array) -> Array:
     """XGBoost's expectiles: the first as it is, every further one a positive step above the one before."""
-    steps = softplus(x[:, 1:]) + np.finfo(np.float32).eps
+    steps = softplus(x[:, 1:]) + SMALLEST_STEP
     return np.cumsum(np.concatenate([x[:, :1], steps], axis=1), axis=1)
 
 
