@@ -114,7 +114,10 @@ inline CategorySet category_set_of(const ForestView& forest, int64_t node) {
   // Rows of float64 forests are truncated when they are encoded, but for those that only a library that truncates before
   // it tests the sign takes for category 0.
   const bool truncates = forest.row_is_double && forest.threshold[node] < 0;
-  return {truncates ? kFractionBelowZero : float(forest.threshold[node]), int32_t(words * 32), first, forest.set_others_left[set], 0};
+  const float lowest = truncates ? kFractionBelowZero : float(forest.threshold[node]);
+  // Without a word there is no category at all, not even for the fractions that truncate to 0.
+  return {words > 0 ? lowest : std::numeric_limits<float>::infinity(), int32_t(words * 32), first,
+          forest.set_others_left[set], 0};
 }
 
 inline int32_t split_flags(const ForestView& forest, int64_t node) {

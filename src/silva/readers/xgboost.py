@@ -13,6 +13,7 @@ from silva.readers.assemble import NodeArrays, assemble
 from silva.readers.documents import as_array, concatenate, get, get_int, to_float32, to_int32
 from silva.readers.ubjson import decode
 from silva.readers.xgboost_categories import read_sets, read_tables
+from silva.validation import LARGEST_FOREST
 
 if TYPE_CHECKING:
     import os
@@ -119,6 +120,24 @@ def read_file(path: str | os.PathLike[str]) -> Forest:
     return _read_document(document, str(path))
 
 
+def predict(model: Any, X: Any) -> Any:
+    """Predict with the live model itself, arrays with the names and types of its features.
+
+    Parameters
+    ----------
+    model : xgboost.Booster or xgboost.XGBModel
+    X : array-like of shape (n_rows, n_features)
+    """
+    import xgboost
+
+    if not isinstance(model, xgboost.Booster):
+        return model.predict(X)
+    names = (
+        {} if hasattr(X, "columns") else {"feature_names": model.feature_names, "feature_types": model.feature_types}
+    )
+    return model.predict(xgboost.DMatrix(X, enable_categorical=True, **names))
+
+
 def _parse_json(data: bytes) -> Any:
     """orjson is five times faster, but knows no NaN, which XGBoost 1.7 writes at categorical splits."""
     try:
@@ -200,14 +219,13 @@ class _Reader:
         if estimator is not None:
             meaning |= _estimator_meaning(estimator, self.objective, self.n_outputs, meaning)
         nodes, sets = self._nodes()
-        names = tuple(get(self.learner, "feature_names", list)) if self.learner.get("feature_names") else None
         forest = assemble(
             nodes,
             n_features=self.n_features,
             tree_output=self._tree_output(),
             tree_weight=self.tree_weight,
             base_score=self._base_score(),
-            feature_names=names,
+            feature_names=self._feature_names(),
             categories=read_tables(self.model.get("cats"), self.n_features, self.version),
             result_dtype="float32",
             source="xgboost " + ".".join(map(str, self.version)),
@@ -217,6 +235,12 @@ class _Reader:
         )
         self._check_sizes(forest)
         return forest
+
+    def _feature_names(self) -> tuple[str, ...] | None:
+        names = self.learner.get("feature_names") or None
+        if names is not None and not (isinstance(names, list) and all(isinstance(name, str) for name in names)):
+            raise ValueError("'feature_names' holds something else than names")
+        return None if names is None else tuple(names)
 
     def _tree_output(self) -> NDArray[np.int32]:
         outputs = to_int32(as_array(self.model.get("tree_info"), "tree_info"), "tree_info")
@@ -271,9 +295,11 @@ class _Reader:
         return nodes, sets
 
     def _declared(self, name: str, default: int | None = None) -> NDArray[np.int64]:
-        """An entry of each tree's parameters."""
+        """Read a number from each tree's parameters."""
         values = [get_int(get(tree, "tree_param", dict), name, default) for tree in self.trees]
-        return np.array(values, np.float64).astype(np.int64)
+        if values and not 0 <= min(values) <= max(values) <= LARGEST_FOREST:
+            raise ValueError(f"{name!r} is {min(values)} to {max(values)}, expected 0 to {LARGEST_FOREST}")
+        return np.array(values, np.int64)
 
     def _cover(self, counts: NDArray[np.int64]) -> NDArray[Any]:
         """Sums of hessians; trees with vector leaves have had them since 3.2."""
