@@ -14,6 +14,8 @@ struct EvaluateTask {
   RowSource rows;
   int32_t n_threads;
   int32_t serial;      // 1: row by row, scalar, on one thread
+  int32_t any_categorical;
+  int32_t tiles_together;  // of rows, 1 to max_tiles
   char* workspace;     // n_threads * workspace_size bytes, 64-byte aligned
   int64_t workspace_size;
   double* margin;      // [row][output], or null
@@ -70,7 +72,8 @@ struct ExplainTask {
 struct KernelTable {
   const char* name;
   int32_t float_lanes, double_lanes;
-  int32_t row_tile;  // rows that the evaluation of a thread holds at once
+  int32_t row_tile;   // rows that the evaluation walks through a tree at once
+  int32_t max_tiles;  // row tiles that a thread may evaluate together
   int64_t (*evaluate_workspace)(const EvaluateTask&);
   void (*evaluate)(const EvaluateTask&);
   int64_t (*explain_workspace_f32)(const ExplainTask<float>&, bool interactions);
