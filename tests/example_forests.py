@@ -51,18 +51,9 @@ def small_forest() -> Forest:
 def empty_forest() -> Forest:
     """No tree at all: every margin is the base score, 0.5."""
     forest = flatten([Node(1, 2.0)], n_features=3, base_score=np.array([0.5]))
-    names = (
-        "feature",
-        "threshold",
-        "left",
-        "default_left",
-        "cover",
-        "leaf_value",
-        "leaf_id",
-        "tree_output",
-        "tree_weight",
-    )
-    nothing = {name: getattr(forest, name)[:0] for name in names}
+    by_node = ("feature", "threshold", "left", "default_left", "cover")
+    by_leaf_or_tree = ("leaf_value", "leaf_id", "tree_output", "tree_weight")
+    nothing = {name: getattr(forest, name)[:0] for name in (*by_node, *by_leaf_or_tree)}
     return dataclasses.replace(forest, tree_offsets=np.zeros(1, np.int64), **nothing)
 
 
