@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from tests.readers.adversarial import adversarial_rows
 from tests.readers.agreement import assert_agrees
-from tests.readers.xgboost_models import BOOSTERS, ESTIMATORS
+from tests.readers.xgboost_models import BOOSTERS, ESTIMATORS, make_rows, make_target, train
 
 import silva
 
@@ -44,11 +44,20 @@ def test_booster(name):
     assert_booster_agrees(case, silva.load(case.model))
 
 
+@pytest.mark.skipif(VERSION < (3, 3), reason="XGBoost has expectiles since 3.3")
+@pytest.mark.parametrize("alpha", [0.3, [0.1, 0.5, 0.9]])
+def test_expectiles(alpha):
+    case = train("reg:expectileerror", expectile_alpha=alpha)()
+    assert_booster_agrees(case, silva.load(case.model))
+
+
 @pytest.mark.parametrize("name", ESTIMATORS)
 def test_estimator(name):
     case = ESTIMATORS[name]()
     forest = silva.load(case.model)
     assert forest.is_estimator
+    if "stopped" in name:
+        assert case.model.best_iteration + 1 < case.model.get_booster().num_boosted_rounds()
     X = adversarial_rows(forest, case.rows, allow_inf=False)
     assert_agrees(forest, X, leaves=case.model.apply(X))
     # Leaf ids come by way of DMatrix, which refuses infinite values; predictions do not.
@@ -94,7 +103,6 @@ def test_booster_of_a_stopped_estimator_predicts_with_all_rounds():
     case = ESTIMATORS["classes, stopped"]()
     booster = case.model.get_booster()
     per_round = 3 * 2
-    assert booster.num_boosted_rounds() > case.model.best_iteration + 1
     assert silva.load(case.model).n_trees == (case.model.best_iteration + 1) * per_round
     assert silva.load(booster).n_trees == booster.num_boosted_rounds() * per_round
     assert_booster_agrees(case._replace(model=booster), silva.load(booster))
@@ -221,6 +229,7 @@ def test_codes_of_categories_trained_on_a_frame():
     )
 
 
+@pytest.mark.skipif(VERSION < (3, 1), reason="estimators of XGBoost apply frames of categories since 3.1")
 def test_estimator_on_frames():
     frame, y = make_frame()
     model = xgboost.XGBClassifier(n_estimators=5, max_depth=3, n_jobs=1, enable_categorical=True)
@@ -258,3 +267,36 @@ def test_categories_that_are_not_ascii():
     else:
         assert silva.load(model).categories[1].tolist() == ["", "蓝", "green", "röt"]
         assert_frame_agrees(silva.load(model), model, frame, frame)
+
+
+@pytest.mark.parametrize("name", ["classes", "regressor, stopped"])
+def test_check_accepts_a_forest_that_agrees(name):
+    case = ESTIMATORS[name]()
+    assert silva.load(case.model, check=case.rows).is_estimator
+    assert not silva.load(case.model.get_booster(), check=case.rows).is_estimator
+
+
+def test_check_accepts_frames():
+    frame, y = make_frame()
+    silva.load(train_on(frame, y), check=frame)
+
+
+class Shifted(xgboost.XGBRegressor):
+    """Predicts something else than its trees on one row."""
+
+    def predict(self, X, **options):
+        prediction = super().predict(X, **options)
+        prediction[7] += 0.001
+        return prediction
+
+
+def test_check_refuses_a_forest_that_does_not_agree():
+    X = make_rows()
+    model = Shifted(n_estimators=3, n_jobs=1).fit(X, make_target(X))
+    with pytest.raises(ValueError, match="silva and the model disagree on 1 of 300 rows of check; first on row 7"):
+        silva.load(model, check=X)
+
+
+def test_check_needs_a_live_model():
+    with pytest.raises(ValueError, match=r"check needs a live model that can predict, a .*Path cannot"):
+        silva.load(DOCUMENTS[0], check=make_rows())

@@ -60,7 +60,7 @@ HOSTILE = {
     "split cut off": (change_tree("left_children", 0, -1), "tree 1 declares .* nodes, its root reaches 1"),
     "feature beyond": (change_tree("split_indices", 0, 4), "tree 1 has a split on a feature beyond the 4 declared"),
     "feature negative": (change_tree("split_indices", 0, -1), "tree 1 has a split on a feature beyond"),
-    "feature beyond int64": (change_tree("split_indices", 0, 2**70), "'split_indices' holds something else"),
+    "feature beyond int64": (change_tree("split_indices", 0, 2**70), "'split_indices' holds"),
     "fractional child": (change_tree("left_children", 0, 1.5), "'left_children' holds float64, expected integers"),
     "NaN threshold": (lambda document: split_on_nan(document), "tree 1 has a threshold that is NaN"),
     "negative cover": (change_tree("sum_hessian", 2, -1.0), "tree 1 has a cover that is negative or not finite"),

@@ -180,12 +180,13 @@ def estimator(kind: str, target: str = "real", rows: Any = None, **parameters: A
         X = make_rows() if rows is None else rows()
         given = {"n_estimators": 10, "max_depth": 3, "n_jobs": 1, **parameters}
         model = getattr(xgboost, kind)(**given)
-        options = {"eval_set": [(X[200:], make_target(make_rows(), target)[200:])], "verbose": False}
+        y, n_training, options = make_target(make_rows(), target), N_ROWS, {}
         if kind == "XGBRanker":
             options = {"group": [30] * 10}
-        elif "early_stopping_rounds" not in parameters:
-            options = {}
-        return Case(model.fit(X, make_target(make_rows(), target), **options), X)
+        elif "early_stopping_rounds" in parameters:
+            n_training = 200
+            options = {"eval_set": [(X[n_training:], y[n_training:])], "verbose": False}
+        return Case(model.fit(X[:n_training], y[:n_training], **options), X)
 
     return make
 
@@ -206,7 +207,7 @@ def relative(labels: Any, predictions: Any) -> Any:
     return predictions - labels, np.full(len(labels), 1.5)
 
 
-STOPPED = {"n_estimators": 60, "early_stopping_rounds": 2, "learning_rate": 0.9}
+STOPPED = {"n_estimators": 30, "early_stopping_rounds": 2, "learning_rate": 0.9}
 ESTIMATORS: dict[str, Callable[[], Case]] = {
     "regressor": estimator("XGBRegressor"),
     "regressor, stopped": estimator("XGBRegressor", **STOPPED),

@@ -189,6 +189,6 @@ def progress(n_rows: int | None, what: str) -> Iterator[Callable[[int], object]]
     except ImportError:
         yield lambda _: None
         return
-    width = os.get_terminal_size(sys.stderr.fileno()).columns or 80  # 0 where the terminal does not say
-    with tqdm(total=n_rows, desc=what, unit=" rows", unit_scale=True, leave=False, ncols=width, file=sys.stderr) as bar:
+    shape = {"ncols": os.get_terminal_size(sys.stderr.fileno()).columns or 80, "nrows": 2}  # some terminals say 0
+    with tqdm(total=n_rows, desc=what, unit=" rows", unit_scale=True, leave=False, file=sys.stderr, **shape) as bar:
         yield bar.update

@@ -139,7 +139,7 @@ def predict(model: Any, X: Any) -> Any:
 
 
 def _parse_json(data: bytes) -> Any:
-    """orjson is five times faster, but knows no NaN, which XGBoost 1.7 writes at categorical splits."""
+    """Parse by orjson if it is installed; it knows no NaN, which XGBoost 1.7 writes at categorical splits."""
     try:
         return importlib.import_module("orjson").loads(data)
     except (ImportError, ValueError):
@@ -147,7 +147,7 @@ def _parse_json(data: bytes) -> Any:
 
 
 def _document(booster: Any) -> Any:
-    """The Booster's own description of itself."""
+    """Let the Booster describe itself."""
     try:
         return decode(bytes(booster.save_raw("ubj")))
     except ValueError as error:
@@ -214,7 +214,7 @@ class _Reader:
         return result
 
     def forest(self, estimator: Any) -> Forest:
-        """The forest, as Booster or as estimator."""
+        """Build the forest of the Booster, or of the estimator that holds it."""
         meaning = _meaning(self.objective, self.n_outputs, self.version)
         if estimator is not None:
             meaning |= _estimator_meaning(estimator, self.objective, self.n_outputs, meaning)
@@ -249,7 +249,7 @@ class _Reader:
         return outputs[: len(self.trees)]
 
     def _base_score(self) -> NDArray[np.float64]:
-        """Base score of each output in margin space, rounded as XGBoost does."""
+        """Read the base score of each output into margin space, rounded as XGBoost does."""
         text = get(self.parameters, "base_score", str).strip("[] ")
         base = to_float32(np.array([float(number) for number in text.split(",")]))
         if len(base) not in {1, self.n_outputs}:
@@ -258,7 +258,7 @@ class _Reader:
         return _to_margin(base, OBJECTIVES[self.objective].intercept, self.version).astype(np.float64)
 
     def _column(self, name: str, counts: NDArray[np.int64] | None) -> NDArray[Any]:
-        """A column of all trees; each tree must have `counts` entries."""
+        """Read a column of all trees; each tree must have `counts` entries."""
         column, lengths = concatenate([tree.get(name) for tree in self.trees], name)
         if counts is not None and (wrong := lengths != counts).any():
             at = int(np.argmax(wrong))
@@ -302,7 +302,7 @@ class _Reader:
         return np.array(values, np.int64)
 
     def _cover(self, counts: NDArray[np.int64]) -> NDArray[Any]:
-        """Sums of hessians; trees with vector leaves have had them since 3.2."""
+        """Read the sums of hessians; trees with vector leaves have had them since 3.2."""
         if self.trees and all("sum_hessian" not in tree for tree in self.trees) and self._leaf_width() > 1:
             return np.zeros(int(counts.sum()))
         return self._column("sum_hessian", counts)
@@ -317,8 +317,11 @@ class _Reader:
     def _leaf_values(
         self, counts: NDArray[np.int64], left: NDArray[np.int32], right: NDArray[np.int32], condition: NDArray[Any]
     ) -> NDArray[np.float32]:
-        """Values at leaves: the split condition, or a vector: row `right` of the tree's leaf weights, before 3.2 the
-        node's base weight."""
+        """Read what leaves hold.
+
+        A number stands in the place of the split condition. A vector is a row of the tree's leaf weights that the right
+        child names; before 3.2 it is the node's base weight.
+        """
         width = self._leaf_width()
         if width == 1:
             return condition
@@ -366,7 +369,7 @@ def _version(document: dict[str, Any]) -> Version:
 
 
 def _tree_model(booster: dict[str, Any]) -> tuple[dict[str, Any], Any]:
-    """The trees and their DART weights, which until 3.3 stood beside or above them."""
+    """Find the trees and their DART weights, which until 3.3 stood beside or above them."""
     name = get(booster, "name", str)
     if name not in {"gbtree", "dart"}:
         raise NotImplementedError(f"the booster {name!r} is not supported, only the tree boosters gbtree and dart are")
@@ -388,7 +391,7 @@ def _meaning(name: str, n_outputs: int, version: Version) -> dict[str, Any]:
 
 
 def _estimator_meaning(estimator: Any, name: str, n_outputs: int, meaning: dict[str, Any]) -> dict[str, Any]:
-    """What an estimator adds to its Booster: its missing value, and labels if it is a classifier."""
+    """Describe what an estimator adds to its Booster: its missing value, and labels if it is a classifier."""
     missing = estimator.missing
     changes = {"is_estimator": True, "missing": float("nan") if missing is None else float(missing)}
     n_classes = getattr(estimator, "n_classes_", None)
@@ -408,7 +411,7 @@ def _label_rule(name: str, n_outputs: int, n_classes: int) -> str:
 
 
 def _to_margin(base: NDArray[np.float32], intercept: str, version: Version) -> NDArray[np.float32]:
-    """Base scores through the inverse of the link, in float32 as XGBoost does."""
+    """Send base scores through the inverse of the link, in float32 as XGBoost does."""
     with np.errstate(all="ignore"):
         if intercept == "log":
             return np.log(base)
@@ -418,7 +421,8 @@ def _to_margin(base: NDArray[np.float32], intercept: str, version: Version) -> N
             return base
         if version >= CLIPPED_LOGITS:
             base = np.clip(base, EPSILON, np.float32(1) - EPSILON)
-        return -np.log(np.float32(1) / base - np.float32(1))
+        odds: NDArray[np.float32] = np.float32(1) / base - np.float32(1)
+        return -np.log(odds)
 
 
 def _gaps_to_margin(base: NDArray[np.float32]) -> NDArray[np.float32]:

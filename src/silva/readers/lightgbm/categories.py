@@ -44,6 +44,8 @@ def category_sets(document: Document, layout: Layout) -> CategorySets:
     ------
     ValueError
         If they do not fit together or to the splits; the message names the tree.
+    NotImplementedError
+        If a feature is split both as category and as number.
     """
     if not layout.is_categorical.any():
         return CategorySets(None, np.zeros(len(layout.kind), np.bool_))
@@ -51,6 +53,7 @@ def category_sets(document: Document, layout: Layout) -> CategorySets:
     if (n_sets < 0).any():
         raise ValueError(f"tree {np.argmin(n_sets)} declares {n_sets.min()} categorical splits")
     of_split = _set_of_split(layout, n_sets)
+    _refuse_mixed_features(document, layout)
     sizes, n_words = _set_sizes(document, layout, n_sets)
     words = document.tree_arrays("cat_threshold", n_words, np.int64)
     word_tree = np.repeat(np.arange(len(n_sets)), n_words)
@@ -64,6 +67,15 @@ def category_sets(document: Document, layout: Layout) -> CategorySets:
     has_zero = sizes > 0
     has_zero[has_zero] = (words[offsets[:-1][has_zero]] & 1).astype(np.bool_)
     return CategorySets(of_split, (of_split >= 0) & has_zero[of_split], fields)
+
+
+def _refuse_mixed_features(document: Document, layout: Layout) -> None:
+    mixed = np.intersect1d(layout.feature[layout.is_categorical], layout.feature[~layout.is_categorical])
+    if len(mixed):
+        raise NotImplementedError(
+            f"feature {document.feature_names[mixed[0]]!r} is split as a category in some trees and as a number in "
+            "others; such a model is not supported, train all of it with one setting of categorical_feature"
+        )
 
 
 def _set_of_split(layout: Layout, n_sets: NDArray[np.int64]) -> NDArray[np.int64]:
