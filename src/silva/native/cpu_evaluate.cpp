@@ -60,8 +60,9 @@ static void check_result(const Result& result, const EvaluateTask& task, int64_t
 
 void bind_evaluate(nb::module_& module) {
   nb::class_<EvaluatePlan>(module, "EvaluatePlan", "A forest's nodes laid out for evaluation.")
-      .def("__init__", [](EvaluatePlan* self, nb::handle forest) { new (self) EvaluatePlan(view_of(forest)); },
-           nb::arg("forest"))
+      .def(
+          "__init__", [](EvaluatePlan* self, nb::handle forest) { new (self) EvaluatePlan(view_of(forest)); },
+          nb::arg("forest"))
       .def(
           "margins",
           [](const EvaluatePlan& plan, const Matrix& rows, const Margins& out, int n_threads, bool serial) {

@@ -29,17 +29,16 @@ struct TileRow {
 
 constexpr int kChains = 8;  // walks that a core keeps going at once; each waits for its loads
 
-// Walks kChains pairs of row and tree on by `levels` levels or until all have stopped. tree(i), row(i) say which. That a
-// walk has stopped is seen by a step that changes nothing, tested now and then.
+// Walks kChains pairs of row and tree on by `levels` levels or until all have stopped. tree(i), row(i) say which. That
+// a walk has stopped is seen by a step that changes nothing, tested now and then.
 template <bool Packed, bool Missing, bool Categorical, class Tree, class Row>
 SILVA_INLINE void walk_on(const EvaluateTables& forest, int levels, const Tree& tree, const Row& row,
                           uint32_t (&at)[kChains]) {
   constexpr int kUntested = 4;
   while (levels > 0) {
     const int untested = levels < kUntested ? levels : kUntested;
-    for (int level = 0; level < untested; ++level)
-      SILVA_UNROLL
-      for (int i = 0; i < kChains; ++i) at[i] = step<Packed, Missing, Categorical>(forest, tree(i), at[i], row(i));
+    for (int level = 0; level < untested; ++level) SILVA_UNROLL
+    for (int i = 0; i < kChains; ++i) at[i] = step<Packed, Missing, Categorical>(forest, tree(i), at[i], row(i));
     levels -= untested;
     if (levels == 0) break;
     uint32_t moved = 0;
@@ -133,7 +132,8 @@ inline int end_of_chunk(const EvaluateTables& forest, int first_tree) {
   constexpr int64_t kCache = 1 << 18;
   const int64_t bytes = sizeof(EvaluateNode) + sizeof(double) * forest.width;
   int tree = first_tree + 1;
-  while (tree < forest.n_trees && (forest.tree_first[tree + 1] - forest.tree_first[first_tree]) * bytes <= kCache) ++tree;
+  while (tree < forest.n_trees && (forest.tree_first[tree + 1] - forest.tree_first[first_tree]) * bytes <= kCache)
+    ++tree;
   return tree;
 }
 
@@ -144,14 +144,16 @@ void evaluate_rows(const EvaluateTask& task, char* workspace, int64_t first_row,
   constexpr int kLanes = V * kFloatLanes;
   const EvaluateTables& forest = task.forest;
   const int n_tiles = (n_rows + kLanes - 1) / kLanes;
-  const int64_t tile_size = int64_t(task.coding.n_features + 1) * kLanes, margin_size = int64_t(forest.n_outputs) * kLanes;
+  const int64_t tile_size = int64_t(task.coding.n_features + 1) * kLanes,
+                margin_size = int64_t(forest.n_outputs) * kLanes;
   Arena arena{workspace};
   float* tiles = arena.take<float>(n_tiles * tile_size);
   double* margins = arena.take<double>(n_tiles * margin_size);
   bool missing[kTiles];
   const auto sink_of = [&](int tile) {
     const int rest = n_rows - tile * kLanes;
-    return RowSink{task, first_row + tile * kLanes, rest < kLanes ? rest : kLanes, margins + tile * margin_size, kLanes};
+    return RowSink{task, first_row + tile * kLanes, rest < kLanes ? rest : kLanes, margins + tile * margin_size,
+                   kLanes};
   };
   for (int tile = 0; tile < n_tiles; ++tile) {
     const RowSink sink = sink_of(tile);
@@ -162,8 +164,8 @@ void evaluate_rows(const EvaluateTask& task, char* workspace, int64_t first_row,
   for (int tree = 0, end; tree < forest.n_trees; tree = end) {
     end = end_of_chunk(forest, tree);
     for (int tile = 0; tile < n_tiles; ++tile)
-      (missing[tile] ? evaluate_tile<V, Packed, true> : evaluate_tile<V, Packed, false>)(
-          task, tiles + tile * tile_size, sink_of(tile), tree, end);
+      (missing[tile] ? evaluate_tile<V, Packed, true> : evaluate_tile<V, Packed, false>)(task, tiles + tile * tile_size,
+                                                                                         sink_of(tile), tree, end);
   }
   for (int tile = 0; tile < n_tiles; ++tile) sink_of(tile).close();
 }
@@ -181,8 +183,8 @@ int32_t walk_alone(const EvaluateTables& forest, int tree, const float* row) {
   return int32_t(at);
 }
 
-// One row through all trees, kChains of them at once: the schedule of small batches. Returns the reached nodes; the caller
-// sums them in the order of the trees, so that a row's margin has the same bits in every schedule.
+// One row through all trees, kChains of them at once: the schedule of small batches. Returns the reached nodes; the
+// caller sums them in the order of the trees, so that a row's margin has the same bits in every schedule.
 template <bool Packed, bool Missing, bool Categorical>
 void walk_trees(const EvaluateTables& forest, const float* row, int32_t* reached) {
   int tree = 0;

@@ -28,16 +28,16 @@ constexpr int kTopLevels = 4, kTopSplits = (1 << kTopLevels) - 1, kTopExits = 1 
 // may step on from it.
 struct EvaluateTables {
   const EvaluateNode* node;
-  const int32_t* left;         // tree-local, only if the words are not packed
-  const EvaluateNode* top;     // [tree][kTopSplits]
-  const int32_t* exit;         // [tree][kTopExits]: tree-local node
-  const double* value;         // [node][width], times the tree's weight; 0 at splits
-  const int32_t* leaf_id;      // [node]
-  const int32_t* tree_first;   // [tree + 1]
-  const int32_t* tree_depth;   // [tree]
-  const int32_t* tree_output;  // [tree]
+  const int32_t* left;                 // tree-local, only if the words are not packed
+  const EvaluateNode* top;             // [tree][kTopSplits]
+  const int32_t* exit;                 // [tree][kTopExits]: tree-local node
+  const double* value;                 // [node][width], times the tree's weight; 0 at splits
+  const int32_t* leaf_id;              // [node]
+  const int32_t* tree_first;           // [tree + 1]
+  const int32_t* tree_depth;           // [tree]
+  const int32_t* tree_output;          // [tree]
   const uint8_t* tree_is_categorical;  // [tree]
-  const double* base_score;    // [output]
+  const double* base_score;            // [output]
   const CategorySet* sets;
   const uint32_t* words;
   int32_t n_trees, n_outputs, width, packed;
@@ -77,9 +77,9 @@ SILVA_INLINE uint32_t step(const EvaluateTables& forest, const EvaluateTree& tre
     return uint32_t(tree.left[at]) + right;
 }
 
-// Which exit of the tree's first levels each lane takes. All their splits are decided at once: a split reads one feature
-// of neighbouring rows, which costs a load, where a row's own split would cost a gather (13 ns for 16 lanes on a
-// processor that guards gathers against data sampling, the time of ten splits here).
+// Which exit of the tree's first levels each lane takes. All their splits are decided at once: a split reads one
+// feature of neighbouring rows, which costs a load, where a row's own split would cost a gather (13 ns for 16 lanes on
+// a processor that guards gathers against data sampling, the time of ten splits here).
 template <class L, bool Packed, bool Missing, bool Categorical, class Rows>
 SILVA_INLINE typename L::Mask top_exit(const EvaluateTables& forest, int tree, const Rows& rows) {
   using Word = NodeWord<Packed>;

@@ -48,10 +48,23 @@ struct EvaluatePlan {
   }
 
   EvaluateTables view() const {
-    return {node.data(), left.data(), top.data(), exit.data(),       value.data(),
-            leaf_id.data(),    tree_first.data(),  tree_depth.data(), tree_output.data(),
-            tree_is_categorical.data(), base_score.data(), sets.data(),       words.data(),
-            int32_t(tree_depth.size()), int32_t(base_score.size()), width, packed};
+    return {node.data(),
+            left.data(),
+            top.data(),
+            exit.data(),
+            value.data(),
+            leaf_id.data(),
+            tree_first.data(),
+            tree_depth.data(),
+            tree_output.data(),
+            tree_is_categorical.data(),
+            base_score.data(),
+            sets.data(),
+            words.data(),
+            int32_t(tree_depth.size()),
+            int32_t(base_score.size()),
+            width,
+            packed};
   }
 
  private:
