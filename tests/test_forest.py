@@ -11,6 +11,7 @@ import sys
 import numpy as np
 import pytest
 
+from silva import Explainer
 from tests.example_forests import assert_same, empty_forest, small_forest, whole_forest
 
 
@@ -212,3 +213,36 @@ def test_deep_copy_shares_no_memory():
     twin = copy.deepcopy(forest)
     assert_same(twin, forest)
     assert not np.shares_memory(twin.leaf_value, forest.leaf_value)
+
+
+def spread_out(array: np.ndarray) -> np.ndarray:
+    """The same values at every second place."""
+    return np.repeat(array, 2, axis=0)[::2]
+
+
+def misaligned(array: np.ndarray) -> np.ndarray:
+    """The same values one byte beside where they belong."""
+    moved = np.zeros(array.nbytes + 1, np.uint8)[1:].view(array.dtype).reshape(array.shape)
+    moved[...] = array
+    return moved
+
+
+@pytest.mark.parametrize("laid_out", [spread_out, misaligned])
+def test_arrays_of_any_layout_give_the_same_results(laid_out):
+    forest, X = whole_forest(), np.random.default_rng(0).normal(size=(20, 5))
+    forest = dataclasses.replace(forest, categories=None, nan_allowed=True)
+    arrays = {f.name: getattr(forest, f.name) for f in dataclasses.fields(forest)}
+    arrays = {name: laid_out(value) for name, value in arrays.items() if isinstance(value, np.ndarray)}
+    other = dataclasses.replace(forest, **arrays)
+    np.testing.assert_array_equal(other.predict(X, output="margin"), forest.predict(X, output="margin"))
+    for dtype in ("float32", "float64"):
+        found, expected = Explainer(other, dtype=dtype), Explainer(forest, dtype=dtype)
+        np.testing.assert_array_equal(found.shap_values(X), expected.shap_values(X))
+        np.testing.assert_array_equal(found.expected_value, expected.expected_value)
+
+
+@pytest.mark.parametrize("copied", [lambda f: f, copy.deepcopy, lambda f: pickle.loads(pickle.dumps(f))])
+def test_arrays_are_read_only(copied):
+    forest = copied(small_forest())
+    with pytest.raises(ValueError, match="read-only"):
+        forest.leaf_value[0] = 7.0

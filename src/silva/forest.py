@@ -42,7 +42,7 @@ def _empty(dtype: Any, *shape: int) -> Any:
 
 @dataclass(frozen=True, eq=False)
 class Forest:
-    """An ensemble of binary trees in flat arrays.
+    """An ensemble of binary trees in flat, read-only arrays.
 
     Nodes of a tree are stored breadth-first; the right child follows the left one. A row with value ``x`` of the
     split's feature goes left if ``x < threshold`` (a threshold of +inf sends every number left), to the side of
@@ -151,12 +151,22 @@ class Forest:
 
     def __post_init__(self) -> None:
         validate(self)
+        self._settle_arrays()
 
     def __getstate__(self) -> dict[str, Any]:
         return {f.name: getattr(self, f.name) for f in dataclasses.fields(self)}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state)
+        self._settle_arrays()
+
+    def _settle_arrays(self) -> None:
+        """Make arrays contiguous for the compiled core, and read-only: plans copy them once and would not follow."""
+        for f in dataclasses.fields(self):
+            if isinstance(array := getattr(self, f.name), np.ndarray):
+                settled = np.require(array, requirements=["C", "A"]).view(np.ndarray)
+                settled.flags.writeable = False
+                object.__setattr__(self, f.name, settled)
 
     def __repr__(self) -> str:
         source = f", {self.source}" if self.source else ""

@@ -4,9 +4,10 @@
 
 namespace silva {
 
+// Without conversion: a converted copy would die before the view of it.
 template <class T>
 static std::span<const T> field(nb::handle forest, const char* name) {
-  return view(nb::cast<Vector<T>>(forest.attr(name)));
+  return view(nb::cast<Vector<T>>(forest.attr(name), false));
 }
 
 static std::vector<double> thresholds_of(nb::handle forest, bool row_is_double) {
@@ -19,7 +20,8 @@ static std::vector<double> thresholds_of(nb::handle forest, bool row_is_double) 
 }
 
 ForestView view_of(nb::handle forest) {
-  const auto leaf_value = nb::cast<nb::ndarray<const double, nb::ndim<2>, nb::c_contig>>(forest.attr("leaf_value"));
+  using Leaves = nb::ndarray<const double, nb::ndim<2>, nb::c_contig, nb::device::cpu>;
+  const auto leaf_value = nb::cast<Leaves>(forest.attr("leaf_value"), false);
   const bool row_is_double = nb::cast<int>(forest.attr("threshold").attr("itemsize")) == int(sizeof(double));
   return {
       field<int64_t>(forest, "tree_offsets"),
