@@ -48,9 +48,12 @@ def test_silva_file(tmp_path):
     np.testing.assert_array_equal(silva.load(str(tmp_path / "forest.silva")).leaf_value, forest.leaf_value)
 
 
-def test_suffix_is_not_case_sensitive(tmp_path):
-    (tmp_path / "MODEL.JSON").write_bytes(XGBOOST_FILE.read_bytes())
-    assert silva.load(tmp_path / "MODEL.JSON").n_trees == 3
+@pytest.mark.parametrize("suffix", [".json", ".ubj"])
+def test_suffix_is_not_case_sensitive(tmp_path, suffix):
+    name = f"MODEL{suffix.upper()}"
+    xgboost_file = XGBOOST_FILE if suffix == ".json" else XGBOOST_FILE.with_name("xgboost-3.2.0-softprob.ubj")
+    (tmp_path / name).write_bytes(xgboost_file.read_bytes())
+    assert silva.load(tmp_path / name).source == "xgboost 3.2.0"
 
 
 @pytest.mark.parametrize("thing", [None, 3, {}, b"{}", np.zeros(3), object(), stump])

@@ -113,7 +113,7 @@ def read_file(path: str | os.PathLike[str]) -> Forest:
     """
     data = Path(path).read_bytes()
     try:
-        document = decode(data) if Path(path).suffix == ".ubj" else _parse_json(data)
+        document = decode(data) if Path(path).suffix.lower() == ".ubj" else _parse_json(data)
     except (ValueError, RecursionError) as error:
         reason = "it is nested too deep" if isinstance(error, RecursionError) else error
         raise ValueError(f"{path} is truncated or corrupt: {reason}; save the model again") from error
