@@ -6,6 +6,9 @@ import os
 
 from silva import _core
 
+MOST_THREADS = 4096
+"""More are a mistake: memory is set aside for each, and OpenMP ends the process where it cannot start them."""
+
 _thread_owner: int | None = None
 """Process that started threads first. They do not survive a fork, and OpenMP would wait for them forever."""
 
@@ -19,7 +22,7 @@ def n_threads(n_jobs: int | None) -> int:
     Raises
     ------
     ValueError
-        If `n_jobs` is 0 or below -1.
+        If `n_jobs` is 0, below -1 or above `MOST_THREADS`.
     TypeError
         If it is no integer.
     """
@@ -27,8 +30,8 @@ def n_threads(n_jobs: int | None) -> int:
         return _after_fork(int(_core.max_threads()))
     if isinstance(n_jobs, bool) or not hasattr(n_jobs, "__index__"):
         raise TypeError(f"n_jobs is {n_jobs!r}, expected None, -1 or a number of threads")
-    if n_jobs < 1:
-        raise ValueError(f"n_jobs is {n_jobs}, expected None, -1 or a number of threads")
+    if not 1 <= n_jobs <= MOST_THREADS:
+        raise ValueError(f"n_jobs is {n_jobs}, expected None, -1 or a number of threads up to {MOST_THREADS}")
     return _after_fork(int(n_jobs))
 
 

@@ -149,6 +149,8 @@ def test_rows_are_not_changed():
         ({"algorithm": "magic"}, ValueError),
         ({"algorithm": "windowed"}, NotImplementedError),
         ({"n_jobs": 0}, ValueError),
+        ({"n_jobs": 10**6}, ValueError),
+        ({"n_jobs": 2**40}, ValueError),
         ({"n_jobs": 1.5}, TypeError),
         ({"device": "tpu"}, ValueError),
     ],
