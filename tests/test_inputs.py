@@ -6,6 +6,7 @@ import decimal
 import subprocess
 import sys
 from datetime import datetime
+from fractions import Fraction
 
 import lightgbm
 import numpy as np
@@ -91,6 +92,11 @@ class TestArrays:
         expected = 2**60 + 2**37 if row_type == np.float32 else 2**60 + 2**36
         assert rows.dtype == row_type
         assert int(rows[0, 0]) == expected
+
+    @pytest.mark.parametrize("value", [10**400, -(10**400), Fraction(10**400, 3)])
+    def test_python_numbers_beyond_float64_are_refused(self, value):
+        with pytest.raises(ValueError, match="column 1 of X holds a number beyond float64 in row 0"):
+            as_rows([[0, value, 0]], stump())
 
     def test_lightgbm_reads_arrays_of_integers_as_float32(self):
         forest = stump(1, np.float64, source="LightGBM 4.7.0")

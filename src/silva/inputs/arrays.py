@@ -86,13 +86,18 @@ def objects_to_floats(values: NDArray[np.object_], row_type: DTypeLike, where: s
     ------
     TypeError
         If a value is no real number.
+    ValueError
+        If a Python integer or fraction is too large for a float.
     """
     result = np.empty(len(values), row_type)
     for row, value in enumerate(values):
         if value is None or type(value).__name__ in {"NAType", "NaTType"}:
             result[row] = np.nan
         elif isinstance(value, numbers.Real | np.bool_):
-            result[row] = value
+            try:
+                result[row] = value
+            except OverflowError:
+                raise ValueError(f"{where} holds a number beyond float64 in row {row}; clip the column") from None
         else:
             raise TypeError(
                 f"{where} holds {value!r} ({type(value).__name__}) in row {row}, expected numbers; "
