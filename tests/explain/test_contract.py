@@ -58,6 +58,13 @@ def test_forest_of_no_features_explains_nothing():
     assert explainer.expected_value == 2
 
 
+def test_leaf_values_beyond_float32_need_float64():
+    forest = flatten([Node(2, feature=0, threshold=0.0, children=(Node(1, -1e300), Node(1, 3e300)))], n_features=1)
+    with pytest.raises(ValueError, match=r"leaf values reach 3.0e\+300, beyond what float32 holds"):
+        Explainer(forest)
+    assert Explainer(forest, dtype="float64").shap_values(np.ones((1, 1))) == pytest.approx(2e300)
+
+
 def test_forest_of_no_trees_explains_nothing():
     explainer = Explainer(empty_forest())
     np.testing.assert_array_equal(explainer.shap_values(np.ones((20, 3))), np.zeros((20, 3)))

@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from silva.forest import Forest
+
 ALGORITHMS = ("quadrature", "paths")
 OUTPUTS = ("margin", "probability")
 
@@ -51,7 +53,7 @@ class Explainer:
     Raises
     ------
     ValueError
-        If an argument has no such choice.
+        If an argument has no such choice, or the leaf values exceed what dtype="float32" holds.
     NotImplementedError
         For choices that are not supported yet.
 
@@ -95,6 +97,7 @@ class Explainer:
         self.output = output
         self.device = device
         self.dtype = str(np.dtype(dtype))
+        _check_range(self.forest, self.dtype)
         self.n_jobs = n_jobs
         self._runner = Runner(self.forest, self.dtype)
 
@@ -220,6 +223,13 @@ def _check_choices(background: Any, algorithm: str, output: str, dtype: Any) -> 
         raise NotImplementedError("algorithm='paths' is not supported yet; use algorithm='quadrature'")
     if output == "probability":
         raise NotImplementedError("output='probability' needs background rows and is not supported yet; use 'margin'")
+
+
+def _check_range(forest: Forest, dtype: str) -> None:
+    """The difference of two leaf values must be finite too."""
+    largest = np.abs(forest.leaf_value).max(initial=0.0) * np.abs(forest.tree_weight).max(initial=0.0)
+    if dtype == "float32" and largest > np.finfo(np.float32).max / 2:
+        raise ValueError(f"leaf values reach {largest:.1e}, beyond what float32 holds; pass dtype='float64'")
 
 
 def _places(features: Sequence[int | str] | None, n_features: int, names: tuple[str, ...] | None) -> NDArray[np.int32]:
