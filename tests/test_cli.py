@@ -360,10 +360,15 @@ class TestErrors:
     def test_damaged_files(self, files, tmp_path, capsys):
         model = files / "regressor.json"
         (tmp_path / "data.parquet").write_bytes((files / "data.parquet").read_bytes()[:-10])
-        self.fails(capsys, tmp_path, "predict", model, tmp_path / "data.parquet")
-        for text in ("", "a,b,c,d\n1,2,3\n", "a,b,c,d\n1,2,x,4\n"):
-            (tmp_path / "data.csv").write_text(text)
-            self.fails(capsys, tmp_path, "predict", model, tmp_path / "data.csv")
+        line = self.fails(capsys, tmp_path, "predict", model, tmp_path / "data.parquet")
+        assert line.startswith(f"silva: cannot read {tmp_path / 'data.parquet'}: ")
+        for text in (b"", b"a,b,c,d\n1,2,3\n", b"a,b,c,d\n1,2,x,4\n", b"a,b,c,\xf6\n1,2,3,4\n"):
+            (tmp_path / "data.csv").write_bytes(text)
+            line = self.fails(capsys, tmp_path, "predict", model, tmp_path / "data.csv")
+            assert line.startswith(f"silva: cannot read {tmp_path / 'data.csv'}: ")
+        (tmp_path / "data.csv.gz").write_bytes(b"a,b,c,d\n1,2,3,4\n")
+        line = self.fails(capsys, tmp_path, "predict", model, tmp_path / "data.csv.gz")
+        assert line.startswith(f"silva: cannot read {tmp_path / 'data.csv.gz'}: ")
         (tmp_path / "model.json").write_text(model.read_text()[:1000])
         self.fails(capsys, tmp_path, "predict", tmp_path / "model.json", files / "data.csv")
 
@@ -423,6 +428,7 @@ class TestErrors:
             (["predict", "m.json", "d.csv", "-o", "o.csv", "--columns", "a,,b"], "'a,,b' holds an empty name"),
             (["predict", "m.json", "d.csv", "-o", "o.csv", "--n-jobs", "0"], "'0' is no whole number of at least 1"),
             (["explain", "m.json", "d.csv", "-o", "o.csv", "--batch-rows", "x"], "'x' is no whole number"),
+            (["predict", "m.json", "d.csv", "-o", "o.csv", "--batch-rows", "9" * 20], "at most 9 digits"),
             (["explain", "m.json", "d.csv", "-o", "o.csv", "--dtype", "int8"], "invalid choice: 'int8'"),
         ],
     )
@@ -520,6 +526,13 @@ def demo(tmp_path_factory):
 
 
 class TestDemo:
+    def test_a_file_in_the_place_of_the_folder(self, tmp_path, capsys):
+        (tmp_path / "out").write_text("precious")
+        assert run("demo", "--out", tmp_path / "out") == 1
+        printed = capsys.readouterr()
+        assert printed.out == ""
+        assert printed.err == f"silva: {tmp_path / 'out'}: File exists\n"
+
     def test_table(self, demo):
         out, folder = demo
         lines = out.splitlines()

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from silva.cli.tables import table_format
 
+MOST_DIGITS = 9
 MODEL = "model file: XGBoost .json or .ubj, LightGBM .txt, or .silva"
 DATA = "CSV (.csv, .csv.gz; with a header) or Parquet (.parquet, .pq); its columns are matched by name"
 
@@ -105,8 +106,8 @@ def _names(text: str) -> list[str]:
 
 
 def _positive(text: str) -> int:
-    if not text.isdecimal() or int(text) < 1:
-        raise argparse.ArgumentTypeError(f"{text!r} is no whole number of at least 1")
+    if not text.isdecimal() or len(text) > MOST_DIGITS or int(text) < 1:
+        raise argparse.ArgumentTypeError(f"{text!r} is no whole number of at least 1 and at most {MOST_DIGITS} digits")
     return int(text)
 
 

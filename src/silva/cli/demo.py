@@ -30,6 +30,7 @@ def demo(options: argparse.Namespace) -> None:
     """Run `silva demo`."""
     import silva
 
+    options.out.mkdir(parents=True, exist_ok=True)
     _use_files()
     forest, load_time = _timed(lambda: silva.load(DATA / "california_housing.json"))
     rows = as_rows(_housing(forest), forest)
@@ -44,7 +45,6 @@ def demo(options: argparse.Namespace) -> None:
     print(f"\nadditivity: |expected value + sum of phi - prediction| <= {_error(explanation, prediction):.1e}\n")
     print(ranked_table(forest.feature_names or (), np.abs(explanation.values).mean(axis=0)))
     picture, file = options.out / "beeswarm.png", options.out / "explanation.parquet"
-    options.out.mkdir(parents=True, exist_ok=True)
     save_beeswarm(explanation, picture, title=f"California housing: median price in {UNIT}")
     _write(explanation, file, forest, explainer.expected_value, prediction)
     print(f"\npicture      {picture}\nexplanation  {file}")

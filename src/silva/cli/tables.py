@@ -70,14 +70,15 @@ class TableReader:
         self._pa = import_pyarrow()
         self._parquet = None
         self.n_rows: int | None = None
-        if table_format(path) == "parquet":
-            self._parquet = self._pa.parquet.ParquetFile(path, pre_buffer=False, buffer_size=READ_BUFFER)
-            self.names: list[str] = self._parquet.schema_arrow.names
-            self.n_rows = self._parquet.metadata.num_rows
-        else:
-            schema = self._open_csv().schema
-            self.names = schema.names
-            self._csv_types: dict[str, Any] = dict(zip(schema.names, schema.types, strict=True))
+        with _naming(path):
+            if table_format(path) == "parquet":
+                self._parquet = self._pa.parquet.ParquetFile(path, pre_buffer=False, buffer_size=READ_BUFFER)
+                self.names: list[str] = self._parquet.schema_arrow.names
+                self.n_rows = self._parquet.metadata.num_rows
+            else:
+                schema = self._open_csv().schema
+                self.names = schema.names
+                self._csv_types: dict[str, Any] = dict(zip(schema.names, schema.types, strict=True))
 
     def check_columns(self, names: Sequence[str]) -> None:
         """Raise ValueError unless the table has exactly one column of each name."""
@@ -97,6 +98,12 @@ class TableReader:
         text, numbers : those of them that a CSV file holds text or numbers in, whatever its first lines look like
         n_rows : int
         """
+        with _naming(self.path):
+            yield from self._batches(columns, text, numbers, n_rows)
+
+    def _batches(
+        self, columns: Sequence[str], text: Sequence[str], numbers: Sequence[str], n_rows: int
+    ) -> Iterator[Any]:
         if self._parquet is None:
             types = dict.fromkeys(text, self._pa.string()) | {name: self._number_type(name) for name in numbers}
             reader = self._open_csv(columns, types)
@@ -124,6 +131,15 @@ class TableReader:
                 include_columns=columns, column_types=types, strings_can_be_null=True, quoted_strings_can_be_null=False
             ),
         )
+
+
+@contextlib.contextmanager
+def _naming(path: Path) -> Iterator[None]:
+    """Add the file to what pyarrow says of its content."""
+    try:
+        yield
+    except (ValueError, OSError) as error:
+        raise ValueError(f"cannot read {path}: {error}") from error
 
 
 @contextlib.contextmanager
