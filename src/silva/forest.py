@@ -36,10 +36,6 @@ PREDICTIONS = ("response", "argmax", "positive", "nonnegative", "half", "sign")
 """What `predict` returns by default: the response, or a label by one of these rules (silva.evaluate.links)."""
 
 
-def _empty(dtype: Any, *shape: int) -> Any:
-    return field(default_factory=lambda: np.zeros(shape or (0,), dtype))
-
-
 @dataclass(frozen=True, eq=False)
 class Forest:
     """An ensemble of binary trees in flat, read-only arrays.
@@ -128,13 +124,13 @@ class Forest:
     tree_weight: NDArray[np.float64]
     base_score: NDArray[np.float64]
     n_features: int
-    category_set: NDArray[np.int32] = _empty(np.int32)
-    set_offsets: NDArray[np.int64] = _empty(np.int64, 1)
-    set_words: NDArray[np.uint32] = _empty(np.uint32)
-    set_others_left: NDArray[np.bool_] = _empty(np.bool_)
+    category_set: NDArray[np.int32] = field(default_factory=lambda: np.zeros(0, np.int32))
+    set_offsets: NDArray[np.int64] = field(default_factory=lambda: np.zeros(1, np.int64))
+    set_words: NDArray[np.uint32] = field(default_factory=lambda: np.zeros(0, np.uint32))
+    set_others_left: NDArray[np.bool_] = field(default_factory=lambda: np.zeros(0, np.bool_))
     feature_names: tuple[str, ...] | None = None
     categories: tuple[NDArray[Any] | None, ...] | None = None
-    zero_missing: NDArray[np.bool_] = _empty(np.bool_)
+    zero_missing: NDArray[np.bool_] = field(default_factory=lambda: np.zeros(0, np.bool_))
     zero_threshold: float = 0.0
     missing: float = float("nan")
     nan_allowed: bool = True

@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     from silva.forest import Forest
 
 DATA = Path(__file__).parent.parent / "data"
-TARGET = "MedHouseVal"
 UNIT = "$100,000"
 
 

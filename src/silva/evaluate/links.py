@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from numpy.typing import NDArray
 
     from silva.forest import Forest
@@ -74,7 +75,7 @@ def responses(margin: Array, forest: Forest) -> Array:
 
 
 def predictions(margin: Array, forest: Forest) -> Array:
-    """What the source library's predict returns by default: responses or labels."""
+    """Make what the source library's predict returns by default: responses or labels."""
     if forest.prediction == "response":
         return squeeze(responses(margin, forest))
     return squeeze(labels(margin, forest))

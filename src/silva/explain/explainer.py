@@ -192,7 +192,7 @@ class Explainer:
         return result
 
     def _result(self, shape: tuple[int, ...], rows: NDArray[Any], out: NDArray[Any] | None) -> NDArray[Any]:
-        """The caller's array, checked, or a new one."""
+        """Check the caller's array, or make one."""
         if self.forest.n_outputs > 1:
             shape = (*shape, self.forest.n_outputs)
         if out is None:
@@ -226,7 +226,7 @@ def _check_choices(background: Any, algorithm: str, output: str, dtype: Any) -> 
 
 
 def _check_range(forest: Forest, dtype: str) -> None:
-    """The difference of two leaf values must be finite too."""
+    """Refuse leaf values whose difference is infinite in float32."""
     largest = np.abs(forest.leaf_value).max(initial=0.0) * np.abs(forest.tree_weight).max(initial=0.0)
     if dtype == "float32" and largest > np.finfo(np.float32).max / 2:
         raise ValueError(f"leaf values reach {largest:.1e}, beyond what float32 holds; pass dtype='float64'")

@@ -47,7 +47,7 @@ def make_explanation(
 
 
 def feature_names(X: Any, forest: Forest) -> list[str]:
-    """The forest's names, else those of the frame, else as shap's plots call columns."""
+    """Take the forest's names, else those of the frame, else what shap's plots call columns."""
     if forest.feature_names is not None:
         return list(forest.feature_names)
     columns = getattr(X, "columns", None)
