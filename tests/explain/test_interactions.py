@@ -38,10 +38,10 @@ def test_interactions_match_the_oracle_where_paths_hold_many_features(dtype, sha
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("d", [2, 17, 40])
 def test_interactions_of_a_chain_are_all_the_same(d, dtype):
-    forest = chain_forest(d, 1e-3)
-    row = np.ones((1, d))
-    found = Explainer(forest, dtype=dtype).shap_interaction_values(row)[0]
-    pair = shapley.interactions_by_leaf(forest, shapley.sides(forest, row))[0, 0, 1, 0] if d < 20 else found[0, 1]
+    """Half of (1 - z)^2 times the integral of (z + (1 - z) t)^(d - 2), where z^d is the share of the last leaf."""
+    forest, z = chain_forest(d, 1e-3), 1e-3 ** (1 / d)
+    found = Explainer(forest, dtype=dtype).shap_interaction_values(np.ones((1, d)))[0]
+    pair = (1 - z) * (1 - z ** (d - 1)) / (2 * (d - 1))
     off_diagonal = found[~np.eye(d, dtype=bool)]
     assert np.abs(off_diagonal - pair).max() <= tolerance(forest, dtype)[0]
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from pathlib import Path
 
 import numpy as np
@@ -115,8 +116,7 @@ def test_values_of_every_forest_add_up(example):
 def test_values_ignore_a_common_offset_of_the_leaves(dtype, offset):
     """A forest that averages years or prices: leaf values are large, their differences small."""
     forest = full_forest(0, n_trees=10, depth=6, n_features=5)
-    shifted = full_forest(0, n_trees=10, depth=6, n_features=5)
-    shifted.leaf_value[:] += offset * 0.01
+    shifted = dataclasses.replace(forest, leaf_value=forest.leaf_value + offset * 0.01)
     X = np.random.default_rng(1).normal(size=(20, 5))
     expected = shapley.values(forest, shapley.sides(forest, X))
     assert_close(Explainer(shifted, dtype=dtype).shap_values(X), expected, forest, dtype)

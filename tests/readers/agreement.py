@@ -43,8 +43,6 @@ def assert_agrees(
         _check_leaves(forest, X, given, np.asarray(leaves))
     if margins is not None:
         _check_margins(forest, X, given, np.asarray(margins), bound)
-    if not hasattr(forest, "predict"):
-        return
     if probabilities is not None:
         _assert_close(forest.predict(given, output="probability"), probabilities, bound, UNITS[sums])
     if predictions is not None:
@@ -54,10 +52,9 @@ def assert_agrees(
 def _check_leaves(forest: Forest, X: Any, given: Any, leaves: Any) -> None:
     expected = leaves.reshape(len(leaves), -1)
     _assert_same(evaluate.leaf_ids(forest, X), expected, X)
-    if hasattr(forest, "predict"):
-        ids = forest.predict(given, output="leaf")
-        assert ids.shape == (len(leaves), *(forest.leaf_shape or (forest.n_trees,)))
-        _assert_same(ids.reshape(len(leaves), -1), expected, X)
+    ids = forest.predict(given, output="leaf")
+    assert ids.shape == (len(leaves), *(forest.leaf_shape or (forest.n_trees,)))
+    _assert_same(ids.reshape(len(leaves), -1), expected, X)
 
 
 def _assert_same(ids: Any, expected: Any, X: Any) -> None:
@@ -75,11 +72,10 @@ def _check_margins(forest: Forest, X: Any, given: Any, margins: Any, bound: Any)
     expected = margins.reshape(bound.shape)
     assert np.isfinite(expected).all()
     assert (np.abs(evaluate.margins(forest, X) - expected) <= bound).all()
-    if hasattr(forest, "predict"):
-        found = forest.predict(given, output="margin")
-        assert found.dtype == forest.result_dtype
-        # Both sides round.
-        assert (np.abs(found.reshape(bound.shape) - expected) <= 2 * bound).all()
+    found = forest.predict(given, output="margin")
+    assert found.dtype == forest.result_dtype
+    # Both sides round.
+    assert (np.abs(found.reshape(bound.shape) - expected) <= 2 * bound).all()
 
 
 def _check_predictions(forest: Forest, X: Any, given: Any, predictions: Any, bound: Any, unit: float) -> None:

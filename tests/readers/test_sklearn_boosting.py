@@ -306,5 +306,4 @@ def test_labels_of_undecided_rows(name):
     forest = reader.read(model.fit(rows, np.resize(["no", "yes"], N_ROWS)))
     assert np.ptp(evaluate.margins(forest, rows)) == 0
     assert set(model.predict(rows)) == {label}
-    if hasattr(forest, "predict"):
-        assert set(forest.predict(rows)) == {label}
+    assert set(forest.predict(rows)) == {label}
