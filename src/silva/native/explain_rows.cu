@@ -1,0 +1,87 @@
+// Schedule of SHAP values and interactions: a thread walks one row through one chunk of trees; chunks and the order of
+// the trees in them are fixed, so are the bits of the sums.
+//
+// Macros: REAL, POINTS (K), HEIGHT (levels of splits with frames in registers), LEVELS (in local memory), PAIRS,
+// HOT_WORDS, CODE (type of the rank codes), SHARED (accumulators in shared memory), DELTAS (levels of D).
+using Real = REAL;
+#define SILVA_DEVICE __device__ __forceinline__
+#include "walk.h"
+
+namespace silva {
+
+// Through 32-bit addresses that are computed once; from a pointer the compiler derives the window's base at every use.
+SILVA_DEVICE void load_shared(float& value, unsigned at) { asm volatile("ld.shared.f32 %0, [%1];" : "=f"(value) : "r"(at)); }
+SILVA_DEVICE void load_shared(double& value, unsigned at) { asm volatile("ld.shared.f64 %0, [%1];" : "=d"(value) : "r"(at)); }
+SILVA_DEVICE void store_shared(unsigned at, float value) { asm volatile("st.shared.f32 [%0], %1;" ::"r"(at), "f"(value)); }
+SILVA_DEVICE void store_shared(unsigned at, double value) { asm volatile("st.shared.f64 [%0], %1;" ::"r"(at), "d"(value)); }
+
+struct DeviceRow {
+  const CODE* codes;
+  unsigned code_stride;
+#if SHARED
+  unsigned sums;  // address in shared memory
+#else
+  Real* sums;
+  long long sum_stride;
+#endif
+#if PAIRS
+  Real* deltas;
+  SILVA_DEVICE Real* delta(int level) const { return deltas + level * POINTS; }
+#else
+  SILVA_DEVICE Real* delta(int) const { return nullptr; }
+#endif
+  // One 32-by-32-bit multiply-add an address.
+  SILVA_DEVICE int code(int column) const {
+    return __ldg(codes + static_cast<unsigned long long>(unsigned(column)) * code_stride);
+  }
+  SILVA_DEVICE void add(int slot, Real value) const {
+#if SHARED
+    const unsigned at = sums + slot * unsigned(blockDim.x * sizeof(Real));
+    Real sum;
+    load_shared(sum, at);
+    store_shared(at, sum + value);
+#else
+    sums[slot * sum_stride] += value;
+#endif
+  }
+};
+
+}  // namespace silva
+
+extern "C" __global__ void __launch_bounds__(128, MIN_BLOCKS)
+    explain_rows_kernel(const silva::Quad* __restrict__ tape, const long long* __restrict__ chunk_starts,
+                        const long long* __restrict__ slot_offsets, const CODE* __restrict__ codes, int n_rows,
+                        unsigned stride, Real* __restrict__ partial) {
+  using namespace silva;
+  const int n_tiles = (n_rows + blockDim.x - 1) / blockDim.x, chunk = blockIdx.x / n_tiles;
+  const int row = (blockIdx.x - chunk * n_tiles) * blockDim.x + threadIdx.x;
+  const long long first_slot = slot_offsets[chunk];
+  const int n_slots = int(slot_offsets[chunk + 1] - first_slot);
+  Real* result = partial + first_slot * stride + row;
+  Walk<POINTS, DeviceRow> walk;
+  walk.row.codes = codes + row;
+  walk.row.code_stride = stride;
+#if PAIRS
+  Real deltas[DELTAS * POINTS];
+  walk.row.deltas = deltas;
+#endif
+#if SHARED
+  extern __shared__ double shared_sums[];
+  Real* sums = reinterpret_cast<Real*>(shared_sums) + threadIdx.x;
+  for (int slot = 0; slot < n_slots; ++slot) sums[slot * blockDim.x] = 0;
+  walk.row.sums = unsigned(__cvta_generic_to_shared(sums));
+#else
+  for (int slot = 0; slot < n_slots; ++slot) result[slot * static_cast<long long>(stride)] = 0;
+  walk.row.sums = result;
+  walk.row.sum_stride = stride;
+#endif
+  walk.tape = tape + chunk_starts[chunk];
+  walk.chunk<HEIGHT, LEVELS>();
+#if SHARED
+  for (int slot = 0; slot < n_slots; ++slot) {
+    Real sum;
+    load_shared(sum, walk.row.sums + slot * unsigned(blockDim.x * sizeof(Real)));
+    result[slot * static_cast<long long>(stride)] = sum;
+  }
+#endif
+}
