@@ -17,7 +17,19 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-LINKS = ("identity", "logistic", "softmax", "exp", "sign_square", "log1p_exp", "one_vs_all", "path_length", "exponential")
+LINKS = (
+    "identity",
+    "logistic",
+    "softmax",
+    "exp",
+    "sign_square",
+    "log1p_exp",
+    "one_vs_all",
+    "path_length",
+    "exponential",
+    "sorted",
+    "cumulative_softplus",
+)
 """Names of the functions that turn margins into responses (silva.evaluate.links)."""
 
 PREDICTIONS = ("response", "argmax", "positive", "nonnegative", "half", "sign")
