@@ -21,6 +21,9 @@ MOST_POINTS = 8
 FEWEST_CHUNK_SPLITS, MOST_CHUNK_SPLITS, CHUNKS = 256, 2048, 1024
 """Splits of a chunk: few enough for many blocks at small batches, enough to pay for writing its sums."""
 
+FEW_SPLITS = 10_000
+"""Smaller forests take 2, 4 or 8 points: few kernels serve them all, compiling another costs more than it saves."""
+
 SMALL_BUCKET = 0.1
 """A bucket with a smaller part of the splits joins the next: its launch would not fill the GPU."""
 
@@ -98,6 +101,9 @@ def write_tapes(
 def _buckets(distinct: NDArray[np.int32], n_splits: NDArray[np.int64]) -> NDArray[np.int32]:
     """Quadrature points of each tree; 0 for trees without splits."""
     points = -(-distinct // 2)
+    if n_splits.sum() < FEW_SPLITS:
+        points = np.where((points > 0) & (points <= MOST_POINTS), np.maximum(2, 2 ** np.ceil(np.log2(points.clip(1)))), points)
+        points = points.astype(np.int32)
     for value in np.unique(points[points > 0])[:-1]:
         if n_splits[points == value].sum() < SMALL_BUCKET * n_splits.sum():
             points[points == value] = points[points > value].min()

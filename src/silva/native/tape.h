@@ -1,6 +1,7 @@
 // Writes trees as tapes for the walk of walk.h. Host code; the format is in tape_format.h.
 #pragma once
 #include <algorithm>
+#include <cmath>
 #include <cstdint>
 #include <cstring>
 #include <span>
@@ -149,12 +150,22 @@ class TapeWriter {
     const detail::TreeMarks marks(forest_, tree, last_);
     marks_ = &marks;
     tape_.n_levels = std::max(tape_.n_levels, int64_t(marks.height[0]));
-    value_.assign(marks.height.size(), 0);
-    int64_t leaf = forest_.leaf_offsets[tree];
-    for (size_t node = 0; node < value_.size(); ++node)
-      if (!marks.height[node])
-        value_[node] = forest_.leaf_value[leaf++ * forest_.width + plan_.component[item]] * forest_.tree_weight[tree];
+    gather_values(tree, plan_.component[item]);
     subtree(0, 0, 0);
+  }
+
+  // A constant added to all leaves changes no explanation: without it float32 keeps the digits of the differences.
+  void gather_values(int64_t tree, int64_t component) {
+    value_.assign(marks_->height.size(), 0);
+    int64_t leaf = forest_.leaf_offsets[tree];
+    double smallest = INFINITY, largest = -INFINITY;
+    for (size_t node = 0; node < value_.size(); ++node) {
+      if (marks_->height[node]) continue;
+      value_[node] = forest_.leaf_value[leaf++ * forest_.width + component] * forest_.tree_weight[tree];
+      smallest = std::min(smallest, value_[node]);
+      largest = std::max(largest, value_[node]);
+    }
+    for (double& value : value_) value -= smallest / 2 + largest / 2;
   }
 
   void subtree(int32_t node, int32_t level, int32_t track) {
