@@ -26,8 +26,6 @@ TIES = (0.0, -0.0, 1e-45, -1e-45, 1e-40, 5e-324, 1e-35, LIGHTGBM_ZERO, -1.0, 0.1
 SPECIALS = (np.nan, np.inf, -np.inf, 0.0, -0.0, 5e-324, -1e-45, 1e-40, 1e-36, 1e300, -1e300, 3.4e38)
 CATEGORIES = (0.0, 1.0, 2.0, 3.0, 31.0, 32.0, 63.0, 64.0, 95.0, 96.0, 1000.0)
 NOT_CATEGORIES = (-0.0, -1e-30, -0.5, -1.0, -7.0, 2.5, 31.999, 2.0**31, 2.0**32 + 1, 1e19)
-TRUNCATES = -0.99
-"""Smallest category value where a library truncates to an integer before it tests the sign; others use 0."""
 
 
 @dataclass
@@ -284,12 +282,17 @@ class _Builder:
     def _split(self, cover: float, children: tuple[Node, Node]) -> Node:
         feature = int(self.rng.integers(self.options.n_features))
         node = Node(cover, feature=feature, default_left=bool(self.rng.random() < 0.5), children=children)
-        if self.n_sets and self.rng.random() < 0.5:
+        if self.n_sets and feature % 2 == 0:
             node.category_set = int(self.rng.integers(self.n_sets))
-            node.threshold = float(self.rng.choice([0.0, TRUNCATES]))
+            node.threshold = self._smallest_category()
         else:
             node.threshold = float(self.rng.choice(self.pool[feature]))
         return node
+
+    def _smallest_category(self) -> float:
+        """Some libraries truncate to an integer before they test the sign: -0.5 is category 0. Others test first."""
+        kind = np.dtype(self.options.row_type).type
+        return float(np.nextafter(kind(-1), kind(0))) if self.rng.random() < 0.5 else 0.0
 
     def _divide(self, cover: float, at_least: float = 0.02) -> tuple[float, float]:
         share = float(self.rng.uniform(at_least, 0.98))

@@ -112,7 +112,7 @@ REFUSED = {
     "threshold float16": (as_dtype("threshold", np.float16), "threshold is float16, expected float32 or float64"),
     "threshold integer": (as_dtype("threshold", np.int64), "threshold is int64, expected float32 or float64"),
     "no features": ({"n_features": -1}, "n_features is -1, expected 0 to"),
-    "too many features": ({"n_features": 2**31}, "n_features is 2147483648, expected 0 to"),
+    "too many features": ({"n_features": 2**24 + 1}, "n_features is 16777217, expected 0 to 16777216"),
     "features a fraction": ({"n_features": 2.0}, "n_features is 2.0, expected an integer"),
     "features a boolean": ({"n_features": True}, "n_features is True, expected an integer"),
     "zero threshold negative": ({"zero_threshold": -1.0}, "zero_threshold is -1.0, expected at least 0"),

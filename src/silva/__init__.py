@@ -8,13 +8,14 @@ from typing import TYPE_CHECKING, Any
 from silva.forest import Forest
 
 if TYPE_CHECKING:
+    from silva.explain import Explainer
     from silva.readers import load
 
 __version__ = "0.1.0.dev0"
 
-__all__ = ["Forest", "__version__", "load"]
+__all__ = ["Explainer", "Forest", "__version__", "load"]
 
-LAZY = {"load": "silva.readers"}
+LAZY = {"Explainer": "silva.explain", "load": "silva.readers"}
 """Public names by the module that defines them; imported on first use."""
 
 

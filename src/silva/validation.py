@@ -14,7 +14,10 @@ if TYPE_CHECKING:
     from silva.forest import Forest
 
 LARGEST_FOREST = 2**31 - 1
-"""Most nodes of a forest, and most features: kernels index them by int32."""
+"""Most nodes of a forest: kernels index them by int32."""
+
+MOST_FEATURES = 2**24
+"""Tables by feature are built from a forest alone, so a corrupt file must not declare more than memory holds."""
 
 VECTORS = {
     "tree_offsets": np.int64,
@@ -95,8 +98,8 @@ def _check_scalars(forest: Forest) -> None:
             _refuse(f"{name} is {getattr(forest, name)}, expected a finite number")
     if forest.zero_threshold < 0:
         _refuse(f"zero_threshold is {forest.zero_threshold}, expected at least 0")
-    if not 0 <= forest.n_features <= LARGEST_FOREST:
-        _refuse(f"n_features is {forest.n_features}, expected 0 to {LARGEST_FOREST}")
+    if not 0 <= forest.n_features <= MOST_FEATURES:
+        _refuse(f"n_features is {forest.n_features}, expected 0 to {MOST_FEATURES}")
 
 
 def _check_dtypes(forest: Forest) -> None:

@@ -1,4 +1,8 @@
 // Bindings of the evaluation: silva.evaluate.cpu calls these.
+#ifdef _OPENMP
+#include <omp.h>
+#endif
+
 #include "bindings.h"
 #include "evaluate_plan.h"
 #include "tasks.h"
@@ -23,6 +27,14 @@ static void run(EvaluateTask& task) {
   task.workspace = workspace.data();
   const nb::gil_scoped_release release;
   kernels().evaluate(task);
+}
+
+static int max_threads() {
+#ifdef _OPENMP
+  return omp_get_max_threads();
+#else
+  return 1;
+#endif
 }
 
 using Margins = nb::ndarray<double, nb::ndim<2>, nb::c_contig, nb::device::cpu>;
@@ -58,6 +70,7 @@ void bind_evaluate(nb::module_& module) {
             run(task);
           },
           nb::arg("rows"), nb::arg("out"), nb::arg("n_threads"), nb::arg("serial"), "Leaf ids, (n, n_trees).");
+  module.def("max_threads", &max_threads, "Threads that OpenMP would take.");
   module.def("instruction_set", [] { return kernels().name; }, "Name of the instruction set whose kernels run.");
 }
 

@@ -29,6 +29,9 @@ struct RowSource {
   int32_t is_double;
 };
 
+// Code of numbers in (-1, 0), which are category 0 for libraries that truncate before they test the sign.
+constexpr float kFractionBelowZero = -0.5f;
+
 constexpr float kMissing = __builtin_nanf("");
 
 // How many of the thresholds are <= x.
@@ -48,7 +51,7 @@ SILVA_INLINE float encode_ranked(const RowCoding& coding, int feature, double x)
   if (__builtin_fabs(x) <= coding.zero_threshold) x = 0;
   const uint8_t flags = coding.flags[feature];
   if ((flags & kZeroIsMissing) && x == 0) return kMissing;
-  if (flags & kTruncate) return float(__builtin_trunc(x));
+  if (flags & kTruncate) return x < 0 && x > -1 ? kFractionBelowZero : float(__builtin_trunc(x));
   return rank_of(coding.thresholds + coding.first[feature], coding.first[feature + 1] - coding.first[feature], x);
 }
 
