@@ -5,6 +5,28 @@
 // HOT_WORDS, CODE (type of the rank codes), SHARED (accumulators in shared memory), DELTAS (levels of D).
 using Real = REAL;
 #define SILVA_DEVICE __device__ __forceinline__
+#define SILVA_LOAD
+#include "tape_format.h"
+
+namespace silva {
+
+// Whole records, at once and where they are asked for: the compiler would split them and sink the parts behind branches.
+template <class Record>
+SILVA_DEVICE Record load(const Quad* at) {
+  union {
+    Quad quads[sizeof(Record) / sizeof(Quad)];
+    Record record;
+  };
+#pragma unroll
+  for (int i = 0; i < int(sizeof(Record) / sizeof(Quad)); ++i)
+    asm volatile("ld.global.nc.v4.s32 {%0, %1, %2, %3}, [%4];"
+                 : "=r"(quads[i].part[0]), "=r"(quads[i].part[1]), "=r"(quads[i].part[2]), "=r"(quads[i].part[3])
+                 : "l"(at + i));
+  return record;
+}
+
+}  // namespace silva
+
 #include "walk.h"
 
 namespace silva {

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <cstring>
 #include <span>
+#include <stdexcept>
 #include <unordered_map>
 #include <vector>
 
@@ -135,10 +136,13 @@ class TapeWriter {
     tape_.chunk_starts.push_back(int64_t(tape_.words.size()) / 4);
     slots_.clear();
     const int64_t begin = plan_.chunk_offsets[chunk], end = plan_.chunk_offsets[chunk + 1];
-    put(Chunk{int(end - begin), {}});
+    const size_t head = tape_.words.size();
+    put(Chunk{int(end - begin), 0, {}});
+    next_column_ = head + 1;
     put_points([&](int64_t k) { return t_[k]; });
     put_points([&](int64_t k) { return plan_.w[pass * plan_.n_points + k]; });
     for (int64_t item = begin; item < end; ++item) write_tree(item);
+    put(Quad{});
     tape_.slot_offsets.push_back(int64_t(tape_.slot_keys.size()));
     tape_.n_slots = std::max(tape_.n_slots, int64_t(slots_.size()));
   }
@@ -165,24 +169,32 @@ class TapeWriter {
       smallest = std::min(smallest, value_[node]);
       largest = std::max(largest, value_[node]);
     }
-    for (double& value : value_) value -= smallest / 2 + largest / 2;
+    if (sizeof(Real) == sizeof(float) && covers_add_up(tree))
+      for (double& value : value_) value -= smallest / 2 + largest / 2;
+  }
+  bool covers_add_up(int64_t tree) const {
+    for (int64_t node = first_; node < forest_.offsets[tree + 1]; ++node) {
+      if (!forest_.left[node]) continue;
+      const int64_t left = first_ + forest_.left[node];
+      const double parent = forest_.cover[node], missing = parent - forest_.cover[left] - forest_.cover[left + 1];
+      if (parent > 0 && std::abs(missing) > 1e-6 * parent) return false;
+    }
+    return true;
   }
 
   void subtree(int32_t node, int32_t level, int32_t track) {
     const Split split = describe(node, level, track);
     const bool repeated = split.packed & REPEATED;
-    Head head{forest_.column[first_ + node], forest_.rank[first_ + node], slot(node), split.packed};
     const int32_t feature = forest_.feature[first_ + node];
+    tape_.words[next_column_] = forest_.column[first_ + node];
+    const size_t head = put_head(forest_.rank[first_ + node], slot(node), split.packed);
+    put_links(split);
     if (split.packed & TWO_LEAVES) {
-      head.packed |= count_pairs(feature) << 16;
-      put(head);
-      put_links(split);
       put_leaves(split, repeated);
+      close_head(head, count_pairs(feature));
       put_pairs(feature);
       return;
     }
-    put(head);
-    put_links(split);
     const bool one_leaf = split.packed & ONE_LEAF;
     put_reals(split.z[0], split.z[1], one_leaf ? value_[split.child[1]] : 0, 0);
     if (repeated) {
@@ -190,6 +202,7 @@ class TapeWriter {
       put_points([&](int64_t k) { return 1 / height_at(split, k); });
     }
     if (plan_.pairs) put_ratios(split, 0);
+    close_head(head, 0);
     tape_.n_tracks = std::max(tape_.n_tracks, int64_t(track) + 1);
     for (int side = 0; side < (one_leaf ? 1 : 2); ++side) put_child(split, side, one_leaf);
     put_pairs(feature);
@@ -203,13 +216,27 @@ class TapeWriter {
     subtree(split.child[side], split.level + 1, split.track + tracked);
     above_[feature] = split.before;
     if (split.before.level < 0) path_.pop_back();
-    put(Head{0, 0, slot(split.node),
-             (split.packed & 255) | (side ? SECOND_CHILD : 0) | (last ? count_pairs(feature) << 16 : 0)});
+    const size_t head = put_head(0, slot(split.node), split.packed | (side ? SECOND_CHILD : 0));
     put_ratios(split, side);
-    if (last) return;
-    put_links(split);
-    put_reals(split.z[1], split.rho[1], 0, 0);
-    if (plan_.pairs) put_ratios(split, 1);
+    if (!last) {
+      put_links(split);
+      put_reals(split.z[1], split.rho[1], 0, 0);
+      if (plan_.pairs) put_ratios(split, 1);
+    }
+    close_head(head, last ? count_pairs(feature) : 0);
+  }
+
+  size_t put_head(int threshold, int slot, int packed) {
+    const size_t head = tape_.words.size();
+    put(Head{0, threshold, slot, packed});
+    next_column_ = head;
+    return head;
+  }
+  void close_head(size_t head, int n_pairs) {
+    const int size = int((tape_.words.size() - head) / 4);
+    if (size > LARGEST_SIZE || n_pairs > MOST_PAIRS)
+      throw std::invalid_argument("a path of the forest holds more than 65,535 features; explain it on the CPU");
+    tape_.words[head + 3] |= int(unsigned(size) << SIZE_SHIFT | unsigned(n_pairs) << PAIRS_SHIFT);
   }
 
   Split describe(int32_t node, int32_t level, int32_t track) {
@@ -226,7 +253,7 @@ class TapeWriter {
     }
     if (split.before.level >= 0) split.packed |= REPEATED;
     if (marks_->tracked[node]) split.packed |= TRACKED;
-    split.packed |= std::min(marks_->height[node], 255) << 8;
+    split.packed |= std::min(marks_->height[node], TALLEST) << HEIGHT_SHIFT;
     for (int side = 0; side < 2; ++side) {
       split.rho[side] = detail::cover_ratio(forest_.cover[first_ + split.child[side]], forest_.cover[first_ + node]);
       split.z[side] = split.before.z * split.rho[side];
@@ -319,6 +346,7 @@ class TapeWriter {
   std::span<const double> t_;
   const detail::TreeMarks* marks_ = nullptr;
   int64_t first_ = 0, output_ = 0;
+  size_t next_column_ = 0;  // word that takes the column of the next split
 };
 
 }  // namespace silva

@@ -1,6 +1,6 @@
 // The records of a tape, in the order of the walk and in units of 16 bytes: what tape.h writes and walk.h reads.
 //
-//   chunk    Chunk; t[K]; w[K]; its trees
+//   chunk    Chunk; t[K]; w[K]; its trees; one unused record
 //   tree     the subtree of its root
 //   subtree  of a split with two leaves: Head; Links?; {mean, step_left, step_right, mean_outside};
 //                repeated: {jump_left, jump_right}, 1/H[K]; pairs
@@ -10,7 +10,8 @@
 //                pairs
 //
 // Links follow where the feature is split above or below, and always on tapes of interactions. K numbers are padded to
-// a multiple of four. hot and cold are r of an edge that the row takes and does not take (walk.h).
+// a multiple of four. hot and cold are r of an edge that the row takes and does not take (walk.h). A Head says where
+// the next one lies and which column it tests, so that a walk loads both ahead.
 #pragma once
 
 #ifndef SILVA_DEVICE
@@ -28,25 +29,28 @@ enum Flags {
   SECOND_CHILD = 32  // in the Head after a subtree: it was the second child's
 };
 
+constexpr int HEIGHT_SHIFT = 6, TALLEST = 15, SIZE_SHIFT = 10, LARGEST_SIZE = 63, PAIRS_SHIFT = 16, MOST_PAIRS = 65535;
+
 struct alignas(16) Quad {
   int part[4];
 };
 
 struct alignas(16) Head {
-  int column, threshold, slot, packed;
-  SILVA_DEVICE int flags() const { return packed & 255; }
-  SILVA_DEVICE int height() const { return packed >> 8 & 255; }  // levels of splits, at most 255
-  SILVA_DEVICE int n_pairs() const { return int(unsigned(packed) >> 16); }
+  int next_column;  // that the next Head tests
+  int threshold, slot, packed;
   SILVA_DEVICE bool has(int flag) const { return packed & flag; }
+  SILVA_DEVICE int height() const { return packed >> HEIGHT_SHIFT & TALLEST; }  // levels of splits, at most TALLEST
+  SILVA_DEVICE int size() const { return packed >> SIZE_SHIFT & LARGEST_SIZE; }  // of the record without its pairs
+  SILVA_DEVICE int n_pairs() const { return int(unsigned(packed) >> PAIRS_SHIFT); }
 };
 
 struct alignas(16) Links {
-  int previous, track;         // bits of `hot`: of the feature's split above, of this split
-  int level, previous_level;   // of the node and of the feature's split above
+  int previous, track;        // bits of `hot`: of the feature's split above, of this split
+  int level, previous_level;  // of the node and of the feature's split above
 };
 
 struct alignas(16) Chunk {
-  int n_trees, unused[3];
+  int n_trees, first_column, unused[2];
 };
 
 struct alignas(16) Pairs {  // two features above: accumulator of the pair, level of the feature's last split

@@ -19,6 +19,14 @@ struct alignas(16) Real4 {
 };
 constexpr int REAL_QUADS = sizeof(Real4) / sizeof(Quad);
 
+// A host reads records as they lie; on CUDA explain_rows.cu says how.
+#ifndef SILVA_LOAD
+template <class Record>
+SILVA_DEVICE Record load(const Quad* at) {
+  return *reinterpret_cast<const Record*>(at);
+}
+#endif
+
 enum State { TAKES_FIRST = 1, INSIDE = 2 };
 
 // Row: code(column) -> int; add(slot, value); for interactions delta(level) -> Real*, K numbers a level.
@@ -35,12 +43,26 @@ struct Walk {
   Row row;
   Real t[K];
   unsigned hot[HOT_WORDS];  // per tracked split above: does the row satisfy all tests of its feature so far
+  // Loaded ahead: the walk is a chain of loads that wait for each other otherwise.
+  const Quad* next_tape;
+  Head next_head;
+  int next_code;
 
   template <class Record>
   SILVA_DEVICE Record read() {
-    const Record record = *reinterpret_cast<const Record*>(tape);
+    const Record record = load<Record>(tape);
     tape += sizeof(Record) / sizeof(Quad);
     return record;
+  }
+  // The record whose Head was loaded ahead, and the row's code in its column; starts loading the next two.
+  SILVA_DEVICE Head take_head(int& code) {
+    const Head head = next_head;
+    code = next_code;
+    tape = next_tape + 1;
+    next_tape += head.size() + (PAIRS ? (head.n_pairs() + 1) / 2 : 0);
+    next_code = row.code(head.next_column);
+    next_head = load<Head>(next_tape);
+    return head;
   }
   SILVA_DEVICE void read_points(Real (&values)[K]) {
 #pragma unroll
@@ -61,7 +83,6 @@ struct Walk {
     unsigned& word = hot[HOT_WORDS == 1 ? 0 : track >> 5];
     word = (word & ~(1u << (track & 31))) | (unsigned(value) << (track & 31));
   }
-  SILVA_DEVICE bool goes_left(const Head& node) const { return row.code(node.column) < node.threshold; }
   SILVA_DEVICE static void add(Real (&sums)[SUMS], int k, Real value) { sums[PAIRS ? k : 0] += value; }
   SILVA_DEVICE static void clear(Real (&sums)[SUMS]) {
 #pragma unroll
@@ -69,8 +90,7 @@ struct Walk {
   }
 
   // Both children are leaves: x turns from P of the node into its S.
-  SILVA_DEVICE void leaves(const Head& node, Real (&x)[K]) {
-    const bool left = goes_left(node);
+  SILVA_DEVICE void leaves(const Head& node, bool left, Real (&x)[K]) {
     const Links links = read_links(node);
     const Real4 data = read<Real4>();
     Real mean = data.part[0], step = left ? data.part[1] : data.part[2], sums[SUMS];
@@ -100,8 +120,8 @@ struct Walk {
   }
 
   // x turns from P of the node into P of its first child. A second child that is a leaf is done here.
-  SILVA_DEVICE void enter(const Head& node, Real (&x)[K], Frame& frame) {
-    const bool first = goes_left(node) != node.has(SWAPPED);
+  SILVA_DEVICE void enter(const Head& node, bool left, Real (&x)[K], Frame& frame) {
+    const bool first = left != node.has(SWAPPED);
     const Links links = read_links(node);
     const Real4 data = read<Real4>();
     Real z1 = data.part[0], z2 = data.part[1], above = 1, unit[K];
@@ -145,7 +165,8 @@ struct Walk {
 
   // x holds S of a child. True: x is P of the second child now; false: x is S of the node.
   SILVA_DEVICE bool after(Real (&x)[K], Frame& frame) {
-    const Head node = read<Head>();
+    int unused;
+    const Head node = take_head(unused);
     const bool inside = frame.state & INSIDE, second = node.has(SECOND_CHILD);
     const bool taken = bool(frame.state & TAKES_FIRST) != second;
     Real hot_edge[K], cold_edge[K], sums[SUMS];
@@ -217,12 +238,13 @@ struct Walk {
   // A subtree of at most H levels of splits: its frames stay in registers.
   template <int H>
   SILVA_DEVICE void subtree(Real (&x)[K]) {
-    const Head node = read<Head>();
+    int code;
+    const Head node = take_head(code);
     if (node.has(TWO_LEAVES)) {
-      leaves(node, x);
+      leaves(node, code < node.threshold, x);
     } else if constexpr (H > 1) {
       Frame frame;
-      enter(node, x, frame);
+      enter(node, code < node.threshold, x, frame);
 #pragma unroll 1
       do {
         subtree<H - 1>(x);
@@ -240,10 +262,10 @@ struct Walk {
       int level = 0;
 #pragma unroll 1
       while (true) {
-        const Head& node = *reinterpret_cast<const Head*>(tape);
-        if (node.height() > H) {
-          const Head split = read<Head>();
-          enter(split, x, frames[level++]);
+        if (next_head.height() > H) {
+          int code;
+          const Head split = take_head(code);
+          enter(split, code < split.threshold, x, frames[level++]);
           continue;
         }
         subtree<H>(x);
@@ -260,6 +282,9 @@ struct Walk {
     Real weights[K];
     read_points(t);
     read_points(weights);
+    next_tape = tape;
+    next_head = load<Head>(tape);
+    next_code = row.code(head.first_column);
 #pragma unroll
     for (int word = 0; word < HOT_WORDS; ++word) hot[word] = 0;
     for (int tree_index = 0; tree_index < head.n_trees; ++tree_index) {
