@@ -30,6 +30,10 @@ PARTIAL_BYTES = 2**30
 """Sums of chunks for the rows in flight; more rows are done one part after the other."""
 
 
+FETCHED_BEYOND = 2048
+"""Words behind the tape that explain_rows.cu may fetch: two windows of 2 KB, and more."""
+
+
 @dataclass(frozen=True, eq=False)
 class Targets:
     """Which accumulators make which numbers of a row's result.
@@ -169,7 +173,7 @@ class _OnGpu:
 
     def __init__(self, cupy: Any, tapes: list[Tape], targets: Targets, chosen: NDArray[np.intp]) -> None:
         self.tapes = [
-            tuple(cupy.asarray(array) for array in (tape.words, tape.chunk_starts, tape.slot_offsets)) for tape in tapes
+            (_padded(cupy, tape.words), cupy.asarray(tape.chunk_starts), cupy.asarray(tape.slot_offsets)) for tape in tapes
         ]
         self.slot_starts = cupy.asarray(targets.slot_starts)
         self.slots = cupy.asarray(targets.slots)
@@ -177,6 +181,13 @@ class _OnGpu:
         self.mirror = cupy.asarray(targets.mirror)
         self.chosen = cupy.asarray(chosen.astype(np.int32))
         cupy.cuda.get_current_stream().synchronize()
+
+
+def _padded(cupy: Any, words: NDArray[np.int32]) -> Any:
+    """The tape, and room behind it that the walk fetches but does not use."""
+    result = cupy.zeros(len(words) + FETCHED_BEYOND, np.int32)
+    result[: len(words)].set(words)
+    return result
 
 
 def find_targets(

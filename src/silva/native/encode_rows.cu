@@ -22,7 +22,8 @@ struct Columns {
 
 __device__ __forceinline__ bool in_set(const Columns& columns, int set, Value smallest, Value x) {
   const long long first = columns.set_offsets[set], n_bits = (columns.set_offsets[set + 1] - first) * 32;
-  if (x < smallest || x >= Value(n_bits)) return columns.set_others_left[set];
+  // Truncated: -0.5 may count as category 0, which an empty set does not hold.
+  if (x < smallest || trunc(x) >= Value(n_bits)) return columns.set_others_left[set];
   const int category = int(x);
   return columns.set_words[first + category / 32] >> (category % 32) & 1;
 }

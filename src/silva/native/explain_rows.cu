@@ -25,6 +25,26 @@ SILVA_DEVICE Record load(const Quad* at) {
   return record;
 }
 
+// Brings the window after the next into the first cache when the walk enters a window. Without it all warps of a block
+// wait for each line of the tape to come from the second cache, 300 cycles for one to two splits.
+constexpr unsigned WINDOW = 2048, LINE = 128;
+SILVA_DEVICE void fetch_window(const char* window) {
+#if __CUDA_ARCH__ >= 800
+  __shared__ Quad landing[WINDOW / LINE];
+  const unsigned line = threadIdx.x % 32;
+  if (line < WINDOW / LINE) {
+    const unsigned to = unsigned(__cvta_generic_to_shared(landing + line));
+    asm volatile("cp.async.ca.shared.global [%0], [%1], 16;" ::"r"(to), "l"(window + line * LINE) : "memory");
+  }
+#endif
+}
+SILVA_DEVICE void fetch_ahead(const Quad* here, const Quad* there) {
+  const unsigned long long from = reinterpret_cast<unsigned long long>(here);
+  const unsigned long long to = reinterpret_cast<unsigned long long>(there);
+  if ((from ^ to) & ~static_cast<unsigned long long>(WINDOW - 1))
+    fetch_window(reinterpret_cast<const char*>((to & ~static_cast<unsigned long long>(WINDOW - 1)) + WINDOW));
+}
+
 }  // namespace silva
 
 #include "walk.h"
@@ -98,6 +118,8 @@ extern "C" __global__ void __launch_bounds__(128, MIN_BLOCKS)
   walk.row.sum_stride = stride;
 #endif
   walk.tape = tape + chunk_starts[chunk];
+  fetch_window(reinterpret_cast<const char*>(walk.tape));
+  fetch_window(reinterpret_cast<const char*>(walk.tape) + WINDOW);
   walk.chunk<HEIGHT, LEVELS>();
 #if SHARED
   for (int slot = 0; slot < n_slots; ++slot) {

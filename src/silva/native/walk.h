@@ -25,6 +25,7 @@ template <class Record>
 SILVA_DEVICE Record load(const Quad* at) {
   return *reinterpret_cast<const Record*>(at);
 }
+SILVA_DEVICE void fetch_ahead(const Quad*, const Quad*) {}
 #endif
 
 enum State { TAKES_FIRST = 1, INSIDE = 2 };
@@ -59,7 +60,9 @@ struct Walk {
     const Head head = next_head;
     code = next_code;
     tape = next_tape + 1;
+    const Quad* here = next_tape;
     next_tape += head.size() + (PAIRS ? (head.n_pairs() + 1) / 2 : 0);
+    fetch_ahead(here, next_tape);
     next_code = row.code(head.next_column);
     next_head = load<Head>(next_tape);
     return head;
