@@ -10,6 +10,9 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+GPU_KINDS = {2, 13}
+"""DLPack's numbers of CUDA memory and of CUDA managed memory."""
+
 OLDEST_CAPABILITY = (7, 5)
 INSTALL = "pip install 'silva[cuda13]' (driver 580 or newer) or 'silva[cuda12]' (driver 525 or newer)"
 
@@ -47,11 +50,11 @@ def parse_device(device: str) -> tuple[str, int | None]:
 
 def array_gpu(X: Any) -> int | None:
     """Index of the GPU that an array lives on, None for host data."""
-    if type(X).__module__ == "numpy":
+    if type(X).__module__.partition(".")[0] in {"numpy", "pandas", "polars", "pyarrow", "builtins"}:
         return None
     if hasattr(X, "__dlpack_device__"):
         kind, index = X.__dlpack_device__()
-        return int(index) if int(kind) in {2, 13} else None
+        return int(index) if int(kind) in GPU_KINDS else None
     if hasattr(X, "__cuda_array_interface__"):
         import_cupy()
         pointer = X.__cuda_array_interface__["data"][0]
@@ -85,6 +88,34 @@ def find_gpus(device: str, X: Any = None) -> tuple[int, ...]:
     return chosen
 
 
+def choose_gpus(device: str, X: Any, work: float, worthwhile: float) -> tuple[int, ...]:
+    """GPUs to use for rows `X`: none means the CPU.
+
+    Parameters
+    ----------
+    device : str
+        "auto" follows the rows, and for host rows `work`.
+    X : rows, on the host or on a GPU
+    work, worthwhile : float
+        Amount of work, and the measured amount from which a GPU is the faster.
+
+    Raises
+    ------
+    DeviceError
+        If a GPU is asked for and cannot be used, or rows lie on a GPU and the CPU is asked for.
+    """
+    kind, _ = parse_device(device)
+    home = array_gpu(X)
+    if kind == "cpu":
+        if home is not None:
+            raise DeviceError(f"X lies on cuda:{home}, device='cpu' was asked for; copy X or pass device='auto'")
+        return ()
+    if kind == "auto" and home is None:
+        return find_gpus("cuda") if work >= worthwhile and is_cuda_usable() else ()
+    return find_gpus("cuda" if kind == "auto" else device, X)
+
+
+@functools.cache
 def is_cuda_usable() -> bool:
     """Whether this machine has a GPU that silva can use; never raises."""
     try:

@@ -15,7 +15,8 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-Compute = "Callable[[Any, Any], None]"
+    from silva.forest import Forest
+
 HOST_CHUNK_BYTES = 2**25
 """Rows and results of a chunk on its way between host and GPU: large enough to hide launches, small enough to overlap."""
 
@@ -49,7 +50,7 @@ def map_rows(
     Returns
     -------
     array (n, *row_shape)
-        NumPy for host rows; of the library of `X` for GPU rows.
+        NumPy for host rows, CuPy for GPU rows.
     """
     if array_gpu(X) is not None:
         return _map_on_gpu(X, gpus[0], row_shape, dtype, compute, input_type, out)
@@ -65,6 +66,28 @@ def map_rows(
     return result
 
 
+def check_gpu_rows(X: Any, forest: Forest, gpu: int) -> Any:
+    """Rows of any GPU library as a CuPy array that fits the forest.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If they are not numbers, not two-dimensional, of another width, or NaN where the source library refuses it.
+    NotImplementedError
+        If the forest translates categories by value, which needs a frame on the host.
+    """
+    cupy = import_cupy()
+    with cupy.cuda.Device(gpu):
+        x = _as_cupy(cupy, X)
+        if x.ndim != 2 or x.shape[1] != forest.n_features:
+            raise ValueError(f"X has shape {x.shape}, expected (rows, {forest.n_features}), the features of the forest")
+        if x.dtype.kind not in "fiub":
+            raise TypeError(f"X holds {x.dtype}, expected real numbers")
+        if not forest.nan_allowed and x.dtype.kind == "f" and bool(cupy.isnan(x).any()):
+            raise ValueError(f"X holds NaN, which {forest.source or 'the source library'} refuses in this model")
+    return x
+
+
 def _map_on_gpu(
     X: Any, gpu: int, row_shape: tuple[int, ...], dtype: Any, compute: Callable[..., None], input_type: Any, out: Any
 ) -> Any:
@@ -74,7 +97,7 @@ def _map_on_gpu(
         target = cupy.empty((len(x), *row_shape), dtype) if out is None else _as_cupy(cupy, out)
         if len(x):
             compute(x, target)
-    return out if out is not None else _like(X, target)
+    return out if out is not None else target
 
 
 def _stream_part(
@@ -146,7 +169,7 @@ def _as_floats(x: Any, input_type: Any) -> Any:
     return x if x.dtype in (np.float32, np.float64) else x.astype(input_type)
 
 
-def _like(X: Any, result: Any) -> Any:
+def like(X: Any, result: Any) -> Any:
     """The result in the library of `X`, without a copy."""
     library = sys.modules.get(type(X).__module__.split(".")[0])
     if library is None or library.__name__ == "cupy":

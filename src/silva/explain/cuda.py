@@ -11,10 +11,12 @@ import numpy as np
 from silva.cuda.codes import encode_forest
 from silva.cuda.compiler import variant
 from silva.cuda.encoder import C_TYPES, CodeTables
-from silva.cuda.rows import map_rows
+from silva.cuda.rows import check_gpu_rows, like, map_rows
 from silva.cuda.runtime import launch
-from silva.device import import_cupy
+from silva.device import array_gpu, import_cupy
+from silva.explain.paths import PathsJob
 from silva.explain.tapes import Tape, write_tapes
+from silva.inputs import as_rows
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -61,40 +63,62 @@ class CudaExplainer:
     forest : Forest
     dtype : {"float32", "float64"}
         Type of the arithmetic and of the results.
+    algorithm : {"quadrature", "paths"}
     """
 
-    def __init__(self, forest: Forest, dtype: str = "float32") -> None:
+    def __init__(self, forest: Forest, dtype: str = "float32", algorithm: str = "quadrature") -> None:
         self.forest = forest
         self.dtype = np.dtype(dtype)
-        self._jobs: dict[tuple[int, ...] | None | str, _Job] = {}
+        self.algorithm = algorithm
+        self._jobs: dict[Any, Any] = {}
 
     def shap_values(self, X: Any, gpus: tuple[int, ...], out: Any = None) -> Any:
-        """SHAP values of the rows: (n, F, k), in the library of `X`."""
-        forest = self.forest
-        shape = (forest.n_features, forest.n_outputs)
-        return self._run(self._job("values", None), X, gpus, shape, out)
+        """SHAP values of the rows: (n, F), or (n, F, k) for k > 1 outputs, in the library of `X`."""
+        return self._run(self._job("values", None), X, gpus, (self.forest.n_features,), out)
 
     def shap_interaction_values(
-        self, X: Any, gpus: tuple[int, ...], features: NDArray[np.intp] | None = None, out: Any = None
+        self, X: Any, gpus: tuple[int, ...], places: NDArray[np.int32] | None = None, out: Any = None
     ) -> Any:
-        """SHAP interaction values of the rows: (n, m, F, k) for m chosen features, in the library of `X`."""
+        """SHAP interaction values: (n, m, F) or (n, m, F, k); places[f] is feature f's place among the m, or -1."""
         forest = self.forest
-        chosen = np.arange(forest.n_features) if features is None else np.asarray(features)
-        job = self._job(tuple(chosen.tolist()) if features is not None else "pairs", features)
-        return self._run(job, X, gpus, (len(chosen), forest.n_features, forest.n_outputs), out)
+        chosen = np.arange(forest.n_features)
+        if places is not None:
+            chosen = np.argsort(places, kind="stable")[np.count_nonzero(places < 0) :]
+        is_all = np.array_equal(chosen, np.arange(forest.n_features))
+        job = self._job("pairs" if is_all else tuple(chosen.tolist()), None if is_all else chosen)
+        return self._run(job, X, gpus, (len(chosen), forest.n_features), out)
 
-    def _run(self, job: _Job, X: Any, gpus: tuple[int, ...], shape: tuple[int, ...], out: Any) -> Any:
-        row_type = self.forest.threshold.dtype
-        return map_rows(X, gpus, shape, self.dtype, job.compute, input_type=row_type, out=out)
+    def _run(self, job: Any, X: Any, gpus: tuple[int, ...], shape: tuple[int, ...], out: Any) -> Any:
+        forest = self.forest
+        full = (*shape, forest.n_outputs)
+        rows = as_rows(X, forest) if array_gpu(X) is None else check_gpu_rows(X, forest, gpus[0])
+        target = None if out is None else _check_out(out, rows, (len(rows), *shape), full, self.dtype)
+        result = map_rows(rows, gpus, full, self.dtype, job.compute, input_type=forest.threshold.dtype, out=target)
+        if out is not None:
+            return out
+        result = result[..., 0] if forest.n_outputs == 1 else result
+        return result if isinstance(result, np.ndarray) else like(X, result)
 
-    def _job(self, key: Any, features: NDArray[np.intp] | None) -> _Job:
+    def _job(self, key: Any, features: NDArray[np.intp] | None) -> Any:
         if key not in self._jobs:
-            self._jobs[key] = _Job(self.forest, self._codes, self.dtype, key != "values", features)
+            kind = PathsJob if self.algorithm == "paths" else _Job
+            self._jobs[key] = kind(self.forest, self._codes, self.dtype, key != "values", features)
         return self._jobs[key]
 
     @functools.cached_property
     def _codes(self) -> CodeTables:
         return CodeTables(self.forest, encode_forest(self.forest))
+
+
+def _check_out(out: Any, rows: Any, shape: tuple[int, ...], full: tuple[int, ...], dtype: Any) -> Any:
+    """The caller's array, as (n, ..., k)."""
+    expected = shape if full[-1] == 1 else (len(rows), *full)
+    if (array_gpu(out) is None) != (array_gpu(rows) is None):
+        raise TypeError("out and X must both be NumPy arrays, or both lie on the GPU")
+    if tuple(out.shape) != expected or out.dtype != dtype:
+        raise ValueError(f"out is {out.dtype} of shape {tuple(out.shape)}, expected {dtype} of shape {expected}")
+    target = out if isinstance(out, np.ndarray) else import_cupy().asarray(out)
+    return target[..., None] if full[-1] == 1 else target
 
 
 class _Job:

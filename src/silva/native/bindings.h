@@ -36,6 +36,7 @@ RowSource rows_of(const nb::ndarray<nb::ro, nb::ndim<2>, nb::device::cpu>& matri
 
 void bind_forest(nb::module_& module);
 void bind_tape(nb::module_& module);
+void bind_paths(nb::module_& module);
 void bind_evaluate(nb::module_& module);
 void bind_explain(nb::module_& module);
 
