@@ -254,21 +254,21 @@ def choose_block(most_slots: int, itemsize: int, n_rows: int, n_chunks: int) -> 
 def walk_variant(tape: Tape, dtype: Any, code_type: Any, *, pairs: bool, shared: bool) -> Variant:
     """The kernel for a tape."""
     words = tape.points * np.dtype(dtype).itemsize // 4
-    height = 8 if words <= 4 else 6 if words <= 6 else 5 if words <= 8 else 3
-    if tape.levels <= 4:
-        height = min(height, 4)
+    height = 4 if words <= 4 or tape.levels <= 4 else 3
+    levels = _round_levels(tape.levels - height)
+    blocks = 8 if words <= 4 else 5 if words <= 8 else 3
     return variant(
         "explain_rows",
         REAL=C_TYPES[np.dtype(dtype).name],
         POINTS=tape.points,
         HEIGHT=height,
-        LEVELS=_round_levels(tape.levels - height),
+        LEVELS=levels,
         PAIRS=int(pairs),
         HOT_WORDS=_power_of_two(-(-max(tape.tracks, 1) // 32)),
         CODE=C_TYPES[np.dtype(code_type).name],
         SHARED=int(shared),
         DELTAS=_round_levels(tape.levels) if pairs else 0,
-        MIN_BLOCKS=1,
+        MIN_BLOCKS=blocks,
     )
 
 

@@ -25,24 +25,19 @@ SILVA_DEVICE Record load(const Quad* at) {
   return record;
 }
 
-// Brings the window after the next into the first cache when the walk enters a window. Without it all warps of a block
-// wait for each line of the tape to come from the second cache, 300 cycles for one to two splits.
-constexpr unsigned WINDOW = 2048, LINE = 128;
-SILVA_DEVICE void fetch_window(const char* window) {
+// Brings the window after the next into the first cache. Without it all warps of a block wait for each line of the tape
+// to come from the second cache, 300 cycles for one to two splits. Windows begin where records do, hence some lines more.
+constexpr int LINE = 128, LINES = WINDOW / LINE + 4;
+SILVA_DEVICE void fetch_ahead(const Quad* at) {
 #if __CUDA_ARCH__ >= 800
-  __shared__ Quad landing[WINDOW / LINE];
+  __shared__ Quad landing[LINES];
   const unsigned line = threadIdx.x % 32;
-  if (line < WINDOW / LINE) {
+  if (line < LINES) {
     const unsigned to = unsigned(__cvta_generic_to_shared(landing + line));
-    asm volatile("cp.async.ca.shared.global [%0], [%1], 16;" ::"r"(to), "l"(window + line * LINE) : "memory");
+    const char* from = reinterpret_cast<const char*>(at) + WINDOW + line * LINE;
+    asm volatile("cp.async.ca.shared.global [%0], [%1], 16;" ::"r"(to), "l"(from) : "memory");
   }
 #endif
-}
-SILVA_DEVICE void fetch_ahead(const Quad* here, const Quad* there) {
-  const unsigned long long from = reinterpret_cast<unsigned long long>(here);
-  const unsigned long long to = reinterpret_cast<unsigned long long>(there);
-  if ((from ^ to) & ~static_cast<unsigned long long>(WINDOW - 1))
-    fetch_window(reinterpret_cast<const char*>((to & ~static_cast<unsigned long long>(WINDOW - 1)) + WINDOW));
 }
 
 }  // namespace silva
@@ -58,8 +53,8 @@ SILVA_DEVICE void store_shared(unsigned at, float value) { asm volatile("st.shar
 SILVA_DEVICE void store_shared(unsigned at, double value) { asm volatile("st.shared.f64 [%0], %1;" ::"r"(at), "d"(value)); }
 
 struct DeviceRow {
-  const CODE* codes;
-  unsigned code_stride;
+  const char* codes;
+  unsigned code_stride;  // bytes
 #if SHARED
   unsigned sums;  // address in shared memory
 #else
@@ -74,7 +69,8 @@ struct DeviceRow {
 #endif
   // One 32-by-32-bit multiply-add an address.
   SILVA_DEVICE int code(int column) const {
-    return __ldg(codes + static_cast<unsigned long long>(unsigned(column)) * code_stride);
+    const char* at = codes + static_cast<unsigned long long>(unsigned(column)) * code_stride;
+    return __ldg(reinterpret_cast<const CODE*>(at));
   }
   SILVA_DEVICE void add(int slot, Real value) const {
 #if SHARED
@@ -101,8 +97,9 @@ extern "C" __global__ void __launch_bounds__(128, MIN_BLOCKS)
   const int n_slots = int(slot_offsets[chunk + 1] - first_slot);
   Real* result = partial + first_slot * stride + row;
   Walk<POINTS, DeviceRow> walk;
-  walk.row.codes = codes + row;
-  walk.row.code_stride = stride;
+  walk.row.codes = reinterpret_cast<const char*>(codes + row);
+  asm volatile("" : "+l"(walk.row.codes));  // or the compiler adds row and column first, at two more additions a code
+  walk.row.code_stride = stride * unsigned(sizeof(CODE));
 #if PAIRS
   Real deltas[DELTAS * POINTS];
   walk.row.deltas = deltas;
@@ -117,10 +114,10 @@ extern "C" __global__ void __launch_bounds__(128, MIN_BLOCKS)
   walk.row.sums = result;
   walk.row.sum_stride = stride;
 #endif
-  walk.tape = tape + chunk_starts[chunk];
-  fetch_window(reinterpret_cast<const char*>(walk.tape));
-  fetch_window(reinterpret_cast<const char*>(walk.tape) + WINDOW);
-  walk.chunk<HEIGHT, LEVELS>();
+  const Quad* start = tape + chunk_starts[chunk];
+  fetch_ahead(start - WINDOW / int(sizeof(Quad)));
+  fetch_ahead(start);
+  walk.chunk<HEIGHT, LEVELS>(start);
 #if SHARED
   for (int slot = 0; slot < n_slots; ++slot) {
     Real sum;

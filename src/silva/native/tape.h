@@ -136,9 +136,8 @@ class TapeWriter {
     tape_.chunk_starts.push_back(int64_t(tape_.words.size()) / 4);
     slots_.clear();
     const int64_t begin = plan_.chunk_offsets[chunk], end = plan_.chunk_offsets[chunk + 1];
-    const size_t head = tape_.words.size();
-    put(Chunk{int(end - begin), 0, {}});
-    next_column_ = head + 1;
+    put(Chunk{int(end - begin), {}});
+    fetched_ = tape_.words.size();
     put_points([&](int64_t k) { return t_[k]; });
     put_points([&](int64_t k) { return plan_.w[pass * plan_.n_points + k]; });
     for (int64_t item = begin; item < end; ++item) write_tree(item);
@@ -155,6 +154,7 @@ class TapeWriter {
     marks_ = &marks;
     tape_.n_levels = std::max(tape_.n_levels, int64_t(marks.height[0]));
     gather_values(tree, plan_.component[item]);
+    close_head(put_head(0, 0, 0), 0);
     subtree(0, 0, 0);
   }
 
@@ -188,7 +188,6 @@ class TapeWriter {
     const int32_t feature = forest_.feature[first_ + node];
     tape_.words[next_column_] = forest_.column[first_ + node];
     const size_t head = put_head(forest_.rank[first_ + node], slot(node), split.packed);
-    put_links(split);
     if (split.packed & TWO_LEAVES) {
       put_leaves(split, repeated);
       close_head(head, count_pairs(feature));
@@ -197,11 +196,12 @@ class TapeWriter {
     }
     const bool one_leaf = split.packed & ONE_LEAF;
     put_reals(split.z[0], split.z[1], one_leaf ? value_[split.child[1]] : 0, 0);
+    if (plan_.pairs || split.packed & (REPEATED | TRACKED)) put_links(split);
+    if (plan_.pairs) put_ratios(split, 0);
     if (repeated) {
       put_reals(split.rho[0], split.rho[1], split.before.z, 0);
       put_points([&](int64_t k) { return 1 / height_at(split, k); });
     }
-    if (plan_.pairs) put_ratios(split, 0);
     close_head(head, 0);
     tape_.n_tracks = std::max(tape_.n_tracks, int64_t(track) + 1);
     for (int side = 0; side < (one_leaf ? 1 : 2); ++side) put_child(split, side, one_leaf);
@@ -219,8 +219,8 @@ class TapeWriter {
     const size_t head = put_head(0, slot(split.node), split.packed | (side ? SECOND_CHILD : 0));
     put_ratios(split, side);
     if (!last) {
-      put_links(split);
       put_reals(split.z[1], split.rho[1], 0, 0);
+      if (plan_.pairs || split.packed & TRACKED) put_links(split);
       if (plan_.pairs) put_ratios(split, 1);
     }
     close_head(head, last ? count_pairs(feature) : 0);
@@ -233,10 +233,16 @@ class TapeWriter {
     return head;
   }
   void close_head(size_t head, int n_pairs) {
-    const int size = int((tape_.words.size() - head) / 4);
-    if (size > LARGEST_SIZE || n_pairs > MOST_PAIRS)
+    const size_t n_bytes = (tape_.words.size() - head) * sizeof(int32_t);
+    if (n_bytes > SIZE || n_pairs > MOST_PAIRS)
       throw std::invalid_argument("a path of the forest holds more than 65,535 features; explain it on the CPU");
-    tape_.words[head + 3] |= int(unsigned(size) << SIZE_SHIFT | unsigned(n_pairs) << PAIRS_SHIFT);
+    unsigned packed = unsigned(n_bytes) | unsigned(n_pairs) << PAIRS_SHIFT;
+    const size_t end = tape_.words.size() + size_t(n_pairs + 1) / 2 * 4;
+    if ((end - fetched_) * sizeof(int32_t) >= WINDOW) {
+      packed |= FETCH;
+      fetched_ = end;
+    }
+    tape_.words[head + 3] |= int(packed);
   }
 
   Split describe(int32_t node, int32_t level, int32_t track) {
@@ -268,6 +274,7 @@ class TapeWriter {
     const double mean = split.z[0] * v[0] + split.z[1] * v[1];
     put_reals(mean, v[0] - mean, v[1] - mean, split.rho[0] * v[0] + split.rho[1] * v[1]);
     if (!repeated) return;
+    put_links(split);
     put_reals(split.before.z * v[0] - mean, split.before.z * v[1] - mean, 0, 0);
     put_points([&](int64_t k) { return 1 / height_at(split, k); });
   }
@@ -280,8 +287,10 @@ class TapeWriter {
   }
 
   void put_links(const Split& split) {
-    if (plan_.pairs || split.packed & (REPEATED | TRACKED))
-      put(Links{split.before.track, split.track, split.level, std::max(split.before.level, 0)});
+    const auto mask = [](int32_t track) { return 1u << (track & 31); };
+    const auto word = [](int32_t track) { return static_cast<unsigned short>(track >> 5); };
+    put(Links{mask(split.before.track), mask(split.track), static_cast<unsigned short>(split.level), word(split.track),
+              static_cast<unsigned short>(std::max(split.before.level, 0)), word(split.before.track)});
   }
 
   bool wants(int32_t i, int32_t j) const {
@@ -347,6 +356,7 @@ class TapeWriter {
   const detail::TreeMarks* marks_ = nullptr;
   int64_t first_ = 0, output_ = 0;
   size_t next_column_ = 0;  // word that takes the column of the next split
+  size_t fetched_ = 0;      // end of the last record with FETCH
 };
 
 }  // namespace silva

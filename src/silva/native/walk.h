@@ -25,66 +25,63 @@ template <class Record>
 SILVA_DEVICE Record load(const Quad* at) {
   return *reinterpret_cast<const Record*>(at);
 }
-SILVA_DEVICE void fetch_ahead(const Quad*, const Quad*) {}
+SILVA_DEVICE void fetch_ahead(const Quad*) {}
 #endif
-
-enum State { TAKES_FIRST = 1, INSIDE = 2 };
 
 // Row: code(column) -> int; add(slot, value); for interactions delta(level) -> Real*, K numbers a level.
 template <int K, class Row>
 struct Walk {
-  static constexpr int SUMS = PAIRS ? K : 1;
+  static constexpr int SUMS = PAIRS ? K : 1, POINT_QUADS = (K + 3) / 4 * REAL_QUADS;
+  // Where the parts of a record begin (tape_format.h).
+  static constexpr int DATA = 1, LINKS = DATA + REAL_QUADS, EDGE = LINKS + 1;
+  static constexpr int REPEAT = EDGE + (PAIRS ? 2 * POINT_QUADS : 0), INVERSE = REPEAT + REAL_QUADS;
+  static constexpr int LEAF_REPEAT = LINKS + 1, LEAF_INVERSE = LEAF_REPEAT + REAL_QUADS;
+  static constexpr int HOT = 1, COLD = HOT + POINT_QUADS, NEXT = COLD + POINT_QUADS;
+  static constexpr int NEXT_LINKS = NEXT + REAL_QUADS, NEXT_EDGE = NEXT_LINKS + 1;
+
   struct Frame {
     Real save[K];     // before the first child: P / H of the node; after it: S of the leaf or of the first child
     Real sums[SUMS];  // sum of r S so far; over k too where only values are wanted
-    int state;
+    int state;        // bit 0: goes to the first child, bit 1: inside the feature's interval above
   };
 
-  const Quad* tape;
   Row row;
   Real t[K];
   unsigned hot[HOT_WORDS];  // per tracked split above: does the row satisfy all tests of its feature so far
+  const Quad* here;         // the record at work
   // Loaded ahead: the walk is a chain of loads that wait for each other otherwise.
-  const Quad* next_tape;
+  const Quad* next;
   Head next_head;
   int next_code;
 
-  template <class Record>
-  SILVA_DEVICE Record read() {
-    const Record record = load<Record>(tape);
-    tape += sizeof(Record) / sizeof(Quad);
-    return record;
-  }
-  // The record whose Head was loaded ahead, and the row's code in its column; starts loading the next two.
-  SILVA_DEVICE Head take_head(int& code) {
+  SILVA_DEVICE Head take_head() {
     const Head head = next_head;
-    code = next_code;
-    tape = next_tape + 1;
-    const Quad* here = next_tape;
-    next_tape += head.size() + (PAIRS ? (head.n_pairs() + 1) / 2 : 0);
-    fetch_ahead(here, next_tape);
-    next_code = row.code(head.next_column);
-    next_head = load<Head>(next_tape);
+    here = next;
+    next = reinterpret_cast<const Quad*>(reinterpret_cast<const char*>(next) + head.n_bytes());
+    if (PAIRS) next += (head.n_pairs() + 1) / 2;
+    next_head = load<Head>(next);
+    if (head.has(FETCH)) fetch_ahead(next);
     return head;
   }
-  SILVA_DEVICE void read_points(Real (&values)[K]) {
+  template <class Record>
+  SILVA_DEVICE Record part(int offset) const {
+    return load<Record>(here + offset);
+  }
+  SILVA_DEVICE void read_points(int offset, Real (&values)[K]) const {
 #pragma unroll
     for (int k = 0; k < K; k += 4) {
-      const Real4 part = read<Real4>();
+      const Real4 four = part<Real4>(offset + k / 4 * REAL_QUADS);
 #pragma unroll
       for (int j = 0; j < 4; ++j)
-        if (k + j < K) values[k + j] = part.part[j];
+        if (k + j < K) values[k + j] = four.part[j];
     }
   }
-  SILVA_DEVICE Links read_links(const Head& node) {
-    return PAIRS || node.has(REPEATED | TRACKED) ? read<Links>() : Links{};
+  SILVA_DEVICE bool is_inside(const Links& links) const {
+    return hot[HOT_WORDS == 1 ? 0 : links.previous_word] & links.previous_mask;
   }
-  SILVA_DEVICE bool is_hot(int track) const {
-    return hot[HOT_WORDS == 1 ? 0 : track >> 5] >> (track & 31) & 1;
-  }
-  SILVA_DEVICE void set_hot(int track, bool value) {
-    unsigned& word = hot[HOT_WORDS == 1 ? 0 : track >> 5];
-    word = (word & ~(1u << (track & 31))) | (unsigned(value) << (track & 31));
+  SILVA_DEVICE void set_hot(const Links& links, bool value) {
+    unsigned& word = hot[HOT_WORDS == 1 ? 0 : links.word];
+    word = (word & ~links.mask) | (value ? links.mask : 0u);
   }
   SILVA_DEVICE static void add(Real (&sums)[SUMS], int k, Real value) { sums[PAIRS ? k : 0] += value; }
   SILVA_DEVICE static void clear(Real (&sums)[SUMS]) {
@@ -94,16 +91,15 @@ struct Walk {
 
   // Both children are leaves: x turns from P of the node into its S.
   SILVA_DEVICE void leaves(const Head& node, bool left, Real (&x)[K]) {
-    const Links links = read_links(node);
-    const Real4 data = read<Real4>();
+    const Real4 data = part<Real4>(DATA);
     Real mean = data.part[0], step = left ? data.part[1] : data.part[2], sums[SUMS];
     clear(sums);
     if (node.has(REPEATED)) {
-      const bool inside = is_hot(links.previous);
-      const Real4 jumps = read<Real4>();
+      const bool inside = is_inside(part<Links>(LINKS));
+      const Real4 jumps = part<Real4>(LEAF_REPEAT);
       const Real jump = inside ? (left ? jumps.part[0] : jumps.part[1]) : Real(0);
       Real inverse[K];
-      read_points(inverse);
+      read_points(LEAF_INVERSE, inverse);
       mean = inside ? mean : data.part[3];
       step = inside ? step : Real(0);
 #pragma unroll
@@ -124,18 +120,19 @@ struct Walk {
 
   // x turns from P of the node into P of its first child. A second child that is a leaf is done here.
   SILVA_DEVICE void enter(const Head& node, bool left, Real (&x)[K], Frame& frame) {
+    next_code = row.code(node.next_column);
     const bool first = left != node.has(SWAPPED);
-    const Links links = read_links(node);
-    const Real4 data = read<Real4>();
+    const Real4 data = part<Real4>(DATA);
+    const Links links = PAIRS || node.has(REPEATED | TRACKED) ? part<Links>(LINKS) : Links{};
     Real z1 = data.part[0], z2 = data.part[1], above = 1, unit[K];
     bool inside = true;
 #pragma unroll
     for (int k = 0; k < K; ++k) frame.save[k] = unit[k] = x[k];
     if (node.has(REPEATED)) {
-      inside = is_hot(links.previous);
-      const Real4 more = read<Real4>();
+      inside = is_inside(links);
+      const Real4 more = part<Real4>(REPEAT);
       Real inverse[K];
-      read_points(inverse);
+      read_points(INVERSE, inverse);
       z1 = inside ? z1 : more.part[0];
       z2 = inside ? z2 : more.part[1];
       above = inside ? more.part[2] : Real(0);
@@ -146,14 +143,14 @@ struct Walk {
         unit[k] = frame.save[k] * h;
       }
     }
-    if (node.has(TRACKED)) set_hot(links.track, first && inside);
-    frame.state = (first ? TAKES_FIRST : 0) | (inside ? INSIDE : 0);
+    if (node.has(TRACKED)) set_hot(links, first && inside);
+    frame.state = (first ? 1 : 0) | (inside ? 2 : 0);
     const Real step = inside ? (first ? Real(1) : Real(0)) - z1 : Real(0);
 #pragma unroll
     for (int k = 0; k < K; ++k) x[k] = frame.save[k] * (z1 + step * t[k]);
     clear(frame.sums);
     if (node.has(ONE_LEAF)) leaf(inside, first, z2, above, data.part[2], unit, frame);
-    if (PAIRS) descend(node, links, first, inside);
+    if (PAIRS) descend(EDGE, node, links, first, inside);
   }
   // The edge to a leaf of value v, with unit = P / H^2.
   SILVA_DEVICE void leaf(bool inside, bool other, Real z, Real above, Real v, const Real (&unit)[K], Frame& frame) {
@@ -168,19 +165,18 @@ struct Walk {
 
   // x holds S of a child. True: x is P of the second child now; false: x is S of the node.
   SILVA_DEVICE bool after(Real (&x)[K], Frame& frame) {
-    int unused;
-    const Head node = take_head(unused);
-    const bool inside = frame.state & INSIDE, second = node.has(SECOND_CHILD);
-    const bool taken = bool(frame.state & TAKES_FIRST) != second;
+    const Head node = take_head();
     Real hot_edge[K], cold_edge[K], sums[SUMS];
-    read_points(hot_edge);
-    read_points(cold_edge);
+    read_points(HOT, hot_edge);
+    read_points(COLD, cold_edge);
+    const bool taken = (frame.state ^ node.packed >> SECOND_SHIFT) & 1;
     clear(sums);
 #pragma unroll
     for (int k = 0; k < K; ++k) add(sums, k, (taken ? hot_edge[k] : cold_edge[k]) * x[k]);
+    const bool inside = !node.has(REPEATED) || (frame.state & 2);
 #pragma unroll
     for (int k = 0; k < SUMS; ++k) frame.sums[k] += inside ? sums[k] : Real(0);
-    if (!second && !node.has(ONE_LEAF)) {
+    if (!node.has(SECOND_CHILD | ONE_LEAF)) {
       second_child(node, x, frame);
       return true;
     }
@@ -190,9 +186,9 @@ struct Walk {
     return false;
   }
   SILVA_DEVICE void second_child(const Head& node, Real (&x)[K], Frame& frame) {
-    const Links links = read_links(node);
-    const Real4 data = read<Real4>();
-    const bool inside = frame.state & INSIDE, taken = !(frame.state & TAKES_FIRST);
+    next_code = row.code(node.next_column);
+    const Real4 data = part<Real4>(NEXT);
+    const bool inside = frame.state & 2, taken = !(frame.state & 1);
     const Real z = inside ? data.part[0] : data.part[1], step = inside ? (taken ? Real(1) : Real(0)) - z : Real(0);
 #pragma unroll
     for (int k = 0; k < K; ++k) {
@@ -200,15 +196,16 @@ struct Walk {
       frame.save[k] = x[k];
       x[k] = p * (z + step * t[k]);
     }
-    if (node.has(TRACKED)) set_hot(links.track, taken && inside);
-    if (PAIRS) descend(node, links, taken, inside);
+    const Links links = PAIRS || node.has(TRACKED) ? part<Links>(NEXT_LINKS) : Links{};
+    if (node.has(TRACKED)) set_hot(links, taken && inside);
+    if (PAIRS) descend(NEXT_EDGE, node, links, taken, inside);
   }
 
   // The edge that the walk goes down joins D of its feature.
-  SILVA_DEVICE void descend(const Head& node, const Links& links, bool taken, bool inside) {
+  SILVA_DEVICE void descend(int edge, const Head& node, const Links& links, bool taken, bool inside) {
     Real hot_edge[K], cold_edge[K];
-    read_points(hot_edge);
-    read_points(cold_edge);
+    read_points(edge, hot_edge);
+    read_points(edge + POINT_QUADS, cold_edge);
     Real* delta = row.delta(links.level);
     const Real* before = row.delta(links.previous_level);
 #pragma unroll
@@ -219,16 +216,18 @@ struct Walk {
   }
 
   SILVA_DEVICE void emit(const Head& node, const Real (&sums)[SUMS]) {
-    Real sum = 0;
+    Real sum = sums[0];
 #pragma unroll
-    for (int k = 0; k < SUMS; ++k) sum += sums[k];
+    for (int k = 1; k < SUMS; ++k) sum += sums[k];
     row.add(node.slot, sum);
-    if (PAIRS)
+    if (PAIRS) {
+      const Quad* pairs = reinterpret_cast<const Quad*>(reinterpret_cast<const char*>(here) + node.n_bytes());
       for (int pair = 0; pair < node.n_pairs(); pair += 2) {
-        const Pairs two = read<Pairs>();
+        const Pairs two = load<Pairs>(pairs++);
         add_pair(two.slot[0], two.level[0], sums);
         if (pair + 1 < node.n_pairs()) add_pair(two.slot[1], two.level[1], sums);
       }
+    }
   }
   SILVA_DEVICE void add_pair(int slot, int level, const Real (&sums)[SUMS]) {
     const Real* delta = row.delta(level);
@@ -241,8 +240,8 @@ struct Walk {
   // A subtree of at most H levels of splits: its frames stay in registers.
   template <int H>
   SILVA_DEVICE void subtree(Real (&x)[K]) {
-    int code;
-    const Head node = take_head(code);
+    const int code = next_code;
+    const Head node = take_head();
     if (node.has(TWO_LEAVES)) {
       leaves(node, code < node.threshold, x);
     } else if constexpr (H > 1) {
@@ -258,16 +257,18 @@ struct Walk {
   // A tree of any depth: all but the last H levels keep their frames in local memory.
   template <int H, int Outer>
   SILVA_DEVICE void tree(Real (&x)[K]) {
+    next_code = row.code(take_head().next_column);
     if constexpr (Outer == 0) {
       subtree<H>(x);
     } else {
+      static_assert(H < TALLEST);
       Frame frames[Outer];
       int level = 0;
 #pragma unroll 1
       while (true) {
         if (next_head.height() > H) {
-          int code;
-          const Head split = take_head(code);
+          const int code = next_code;
+          const Head split = take_head();
           enter(split, code < split.threshold, x, frames[level++]);
           continue;
         }
@@ -280,17 +281,17 @@ struct Walk {
   }
 
   template <int H, int Outer>
-  SILVA_DEVICE void chunk() {
-    const Chunk head = read<Chunk>();
+  SILVA_DEVICE void chunk(const Quad* tape) {
+    here = tape;
+    const Chunk head = part<Chunk>(0);
     Real weights[K];
-    read_points(t);
-    read_points(weights);
-    next_tape = tape;
-    next_head = load<Head>(tape);
-    next_code = row.code(head.first_column);
+    read_points(1, t);
+    read_points(1 + POINT_QUADS, weights);
+    next = tape + 1 + 2 * POINT_QUADS;
+    next_head = load<Head>(next);
 #pragma unroll
     for (int word = 0; word < HOT_WORDS; ++word) hot[word] = 0;
-    for (int tree_index = 0; tree_index < head.n_trees; ++tree_index) {
+    for (int index = 0; index < head.n_trees; ++index) {
       Real x[K];
 #pragma unroll
       for (int k = 0; k < K; ++k) x[k] = weights[k];
