@@ -76,7 +76,9 @@ def find_gpus(device: str, X: Any = None) -> tuple[int, ...]:
         raise DeviceError(f"device={device!r} was asked for, this machine has {_gpu_names(n_gpus)}; choose one of them")
     home = array_gpu(X)
     if index is not None and home not in {None, index}:
-        raise DeviceError(f"X lies on cuda:{home}, device={device!r} was asked for; pass device='cuda:{home}' or copy X")
+        raise DeviceError(
+            f"X lies on cuda:{home}, device={device!r} was asked for; pass device='cuda:{home}' or copy X"
+        )
     if kind == "all" and home is None:
         chosen = tuple(range(n_gpus))
     elif index is not None:
@@ -152,7 +154,9 @@ def count_gpus() -> int:
             )
         n_gpus = int(runtime.getDeviceCount())
     except runtime.CUDARuntimeError as error:
-        raise DeviceError(f"no usable NVIDIA GPU or driver ({error}); install the driver or use device='cpu'") from error
+        raise DeviceError(
+            f"no usable NVIDIA GPU or driver ({error}); install the driver or use device='cpu'"
+        ) from error
     if n_gpus == 0:
         raise DeviceError("this machine has no NVIDIA GPU; use device='cpu'")
     return n_gpus

@@ -19,9 +19,7 @@ WORTHWHILE = 2e8
 """Rows times trees from which a GPU beats the CPU for host rows (benchmarks: crossover)."""
 
 
-def predict(
-    forest: Forest, X: Any, *, output: str, algorithm: str, device: str, n_jobs: int | None
-) -> Any:
+def predict(forest: Forest, X: Any, *, output: str, algorithm: str, device: str, n_jobs: int | None) -> Any:
     """`Forest.predict`."""
     _check(output, algorithm, device)
     gpus = _gpus(forest, X, algorithm, device)

@@ -68,7 +68,12 @@ class CudaEvaluator:
             encoded = self._codes.encode(x, stride)
             args = (tables["nodes"], tables["roots"], np.int32(n_trees), np.int32(per_block), encoded)
             grid = (n_tiles * -(-n_trees // per_block),)
-            launch(evaluate_variant(self._codes.codes.code_type), grid, (BLOCK,), (*args, np.int32(len(x)), np.uint32(stride), leaves))
+            launch(
+                evaluate_variant(self._codes.codes.code_type),
+                grid,
+                (BLOCK,),
+                (*args, np.int32(len(x)), np.uint32(stride), leaves),
+            )
         return tables, leaves
 
     def _sum(self, tables: dict[str, Any], leaves: Any, n_rows: int, out: Any) -> None:
@@ -113,7 +118,9 @@ def _by_output(output: NDArray[np.int32], n_outputs: int, width: int) -> tuple[N
     """The trees that add to each output, in their order."""
     if width > 1:
         n_trees = len(output)
-        return np.tile(np.arange(n_trees, dtype=np.int32), n_outputs), np.arange(n_outputs + 1, dtype=np.int64) * n_trees
+        return np.tile(np.arange(n_trees, dtype=np.int32), n_outputs), np.arange(
+            n_outputs + 1, dtype=np.int64
+        ) * n_trees
     order = np.argsort(output, kind="stable").astype(np.int32)
     return order, np.searchsorted(output[order], np.arange(n_outputs + 1)).astype(np.int64)
 

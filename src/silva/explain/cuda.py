@@ -33,7 +33,7 @@ PARTIAL_BYTES = 2**30
 
 
 FETCHED_BEYOND = 2048
-"""Words behind the tape that explain_rows.cu may fetch: two windows of 2 KB, and more."""
+"""Words behind the tape that explain_rows.cu may fetch: a window of 2 KB and 32 lines of 128 bytes."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -197,7 +197,8 @@ class _OnGpu:
 
     def __init__(self, cupy: Any, tapes: list[Tape], targets: Targets, chosen: NDArray[np.intp]) -> None:
         self.tapes = [
-            (_padded(cupy, tape.words), cupy.asarray(tape.chunk_starts), cupy.asarray(tape.slot_offsets)) for tape in tapes
+            (_padded(cupy, tape.words), cupy.asarray(tape.chunk_starts), cupy.asarray(tape.slot_offsets))
+            for tape in tapes
         ]
         self.slot_starts = cupy.asarray(targets.slot_starts)
         self.slots = cupy.asarray(targets.slots)
@@ -225,7 +226,9 @@ def find_targets(
     if not pairs:
         target, mirror = i * n_outputs + output, np.full(len(keys), -1, np.int64)
         entries, starts = _group(target, np.arange(n_features * n_outputs))
-        return Targets(starts, entries, np.arange(n_features * n_outputs), np.full(n_features * n_outputs, -1, np.int64))
+        return Targets(
+            starts, entries, np.arange(n_features * n_outputs), np.full(n_features * n_outputs, -1, np.int64)
+        )
     first = np.where(position[i] >= 0, (position[i] * n_features + j) * n_outputs + output, -1)
     second = np.where((position[j] >= 0) & (i != j), (position[j] * n_features + i) * n_outputs + output, -1)
     target, mirror = np.where(first >= 0, first, second), np.where(first >= 0, second, -1)
@@ -279,5 +282,3 @@ def _round_levels(levels: int) -> int:
 
 def _power_of_two(number: int) -> int:
     return 1 << (number - 1).bit_length()
-
-

@@ -199,9 +199,13 @@ class Explainer:
     def _gpus(self, X: Any, results: int = 1) -> tuple[int, ...]:
         """GPUs that take these rows; none if the CPU does."""
         work = len(X) * self.forest.n_nodes * results if hasattr(X, "__len__") else 0
-        gpus = choose_gpus("cuda" if self.algorithm == "paths" and self.device == "auto" else self.device, X, work, WORTHWHILE)
+        gpus = choose_gpus(
+            "cuda" if self.algorithm == "paths" and self.device == "auto" else self.device, X, work, WORTHWHILE
+        )
         if self.algorithm == "paths" and not gpus:
-            raise DeviceError("algorithm='paths' runs on NVIDIA GPUs only; pass device='cuda' or algorithm='quadrature'")
+            raise DeviceError(
+                "algorithm='paths' runs on NVIDIA GPUs only; pass device='cuda' or algorithm='quadrature'"
+            )
         return gpus
 
     @functools.cached_property

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 MOST_POINTS = 8
 """Quadrature points of one walk; trees that need more are walked again with the next points."""
 
-FEWEST_CHUNK_SPLITS, MOST_CHUNK_SPLITS, CHUNKS = 256, 2048, 1024
+FEWEST_CHUNK_SPLITS, MOST_CHUNK_SPLITS, CHUNKS = 100, 2000, 1000
 """Splits of a chunk: few enough for many blocks at small batches, enough to pay for writing its sums."""
 
 FEW_SPLITS = 10_000
@@ -102,7 +102,9 @@ def _buckets(distinct: NDArray[np.int32], n_splits: NDArray[np.int64]) -> NDArra
     """Quadrature points of each tree; 0 for trees without splits."""
     points = -(-distinct // 2)
     if n_splits.sum() < FEW_SPLITS:
-        points = np.where((points > 0) & (points <= MOST_POINTS), np.maximum(2, 2 ** np.ceil(np.log2(points.clip(1)))), points)
+        points = np.where(
+            (points > 0) & (points <= MOST_POINTS), np.maximum(2, 2 ** np.ceil(np.log2(points.clip(1)))), points
+        )
         points = points.astype(np.int32)
     for value in np.unique(points[points > 0])[:-1]:
         if n_splits[points == value].sum() < SMALL_BUCKET * n_splits.sum():

@@ -11,6 +11,7 @@ using Code = CODE;
 namespace silva {
 
 constexpr int WARP = 32, BLOCK = 256;
+constexpr int NONE = WARP;  // no element is removed
 constexpr unsigned ALL = 0xffffffffu;
 
 struct Test {
@@ -24,7 +25,7 @@ struct Element {
   int first, rank, size;  // lane of the path's root, place in the path, number of elements
 };
 
-// The path without its element `removed` (0: none): removed and last element change places, the path ends before the
+// The path without its element `removed`: removed and last element change places, the path ends before the
 // last. The lane of the element at a place:
 __device__ __forceinline__ int lane_at(const Element& e, int removed, int place) {
   return e.first + (place == removed ? e.size - 1 : place);
@@ -33,8 +34,9 @@ __device__ __forceinline__ int lane_at(const Element& e, int removed, int place)
 // Sum of the permutation weights of the lane's element, for each row; as UNWIND after EXTEND of all elements.
 __device__ __forceinline__ void unwound_sums(const Element& e, int removed, int longest, const Real* inverses,
                                              Real (&sums)[ROWS]) {
-  const int place = removed && e.rank == removed ? e.size - 1 : removed && e.rank == e.size - 1 ? removed : e.rank;
-  const int size = removed ? e.size - 1 : e.size;
+  const bool all = removed == NONE;
+  const int place = all ? e.rank : e.rank == removed ? e.size - 1 : e.rank == e.size - 1 ? removed : e.rank;
+  const int size = all ? e.size : e.size - 1;
   unsigned ones[ROWS];
   Real w[ROWS];
 #pragma unroll
@@ -138,7 +140,7 @@ extern "C" __global__ void __launch_bounds__(silva::BLOCK)
       }
     }
     Real found[ROWS];
-    unwound_sums(e, 0, longest, inverses, found);
+    unwound_sums(e, NONE, longest, inverses, found);
 #pragma unroll
     for (int r = 0; r < ROWS; ++r) {
       const Real phi = found[r] * (e.one[r] - e.z) * e.value;
@@ -158,8 +160,7 @@ extern "C" __global__ void __launch_bounds__(silva::BLOCK)
       const int other = __shfl_sync(ALL, entry, lane_removed);
       const Real z = __shfl_sync(ALL, e.z, lane_removed);
       const bool in_path = removed < e.size;
-      Element rest = e;
-      unwound_sums(rest, in_path ? removed : 0, longest, inverses, found);
+      unwound_sums(e, in_path ? removed : NONE, longest, inverses, found);
 #pragma unroll
       for (int r = 0; r < ROWS; ++r) {
         const Real one = __shfl_sync(ALL, e.one[r], lane_removed);

@@ -27,17 +27,12 @@ SILVA_DEVICE Record load(const Quad* at) {
 
 // Brings the window after the next into the first cache. Without it all warps of a block wait for each line of the tape
 // to come from the second cache, 300 cycles for one to two splits. Windows begin where records do, hence some lines more.
-constexpr int LINE = 128, LINES = WINDOW / LINE + 4;
+// Nobody waits for what these loads return.
+constexpr int LINE = 128;
 SILVA_DEVICE void fetch_ahead(const Quad* at) {
-#if __CUDA_ARCH__ >= 800
-  __shared__ Quad landing[LINES];
-  const unsigned line = threadIdx.x % 32;
-  if (line < LINES) {
-    const unsigned to = unsigned(__cvta_generic_to_shared(landing + line));
-    const char* from = reinterpret_cast<const char*>(at) + WINDOW + line * LINE;
-    asm volatile("cp.async.ca.shared.global [%0], [%1], 16;" ::"r"(to), "l"(from) : "memory");
-  }
-#endif
+  const char* from = reinterpret_cast<const char*>(at) + (WINDOW + threadIdx.x % 32 * LINE);
+  int unused;
+  asm volatile("ld.global.nc.s32 %0, [%1];" : "=r"(unused) : "l"(from));
 }
 
 }  // namespace silva
@@ -116,7 +111,6 @@ extern "C" __global__ void __launch_bounds__(128, MIN_BLOCKS)
 #endif
   const Quad* start = tape + chunk_starts[chunk];
   fetch_ahead(start - WINDOW / int(sizeof(Quad)));
-  fetch_ahead(start);
   walk.chunk<HEIGHT, LEVELS>(start);
 #if SHARED
   for (int slot = 0; slot < n_slots; ++slot) {
