@@ -63,7 +63,7 @@ def array_gpu(X: Any) -> int | None:
 
 
 def find_gpus(device: str, X: Any = None) -> tuple[int, ...]:
-    """Indices of the GPUs that a device string starting with "cuda" means for the rows `X`.
+    """Find the GPUs that a device string starting with "cuda" means for the rows `X`.
 
     Raises
     ------
@@ -136,7 +136,7 @@ def import_cupy() -> Any:
 
 
 def count_gpus() -> int:
-    """Number of GPUs, at least 1.
+    """Count the GPUs, at least 1.
 
     Raises
     ------

@@ -79,7 +79,7 @@ def compile_kernel(kernel: Variant, architecture: int) -> bytes:
         key = make_program_cache_key(code=source, code_type="c++", options=options, target_type="cubin")
         code = cache.get(key)
         if code is None:
-            with _announcing(architecture):
+            with _Announcing(architecture):
                 code = bytes(core.Program(source, "c++", options=options).compile("cubin").code)
             cache[key] = code
     return bytes(code)
@@ -106,7 +106,7 @@ def read_source(name: str) -> str:
 
 
 def compiler_architecture(capability: tuple[int, int]) -> int:
-    """The architecture to compile for: the GPU's own, or the newest of its generation that the compiler knows.
+    """Choose the architecture to compile for: the GPU's own, or the newest of its generation that NVRTC knows.
 
     Raises
     ------
@@ -158,7 +158,7 @@ def _import_core() -> Any:
     return cuda.core
 
 
-class _announcing:
+class _Announcing:
     """Say that a kernel is being compiled if it takes longer than a second."""
 
     def __init__(self, architecture: int) -> None:

@@ -65,7 +65,7 @@ class CodeTables:
 
 
 def encode_variant(input_type: Any, codes: Codes) -> Variant:
-    """The kernel for rows of a type."""
+    """Name the kernel for rows of a type."""
     return variant(
         "encode_rows",
         INPUT=C_TYPES[np.dtype(input_type).name],

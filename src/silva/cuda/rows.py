@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from silva.forest import Forest
 
 HOST_CHUNK_BYTES = 2**25
-"""Rows and results of a chunk on its way between host and GPU: large enough to hide launches, small enough to overlap."""
+"""Rows and results of a chunk between host and GPU: large enough to hide launches, small enough to overlap."""
 
 
 def map_rows(
@@ -59,10 +59,11 @@ def map_rows(
     bounds = np.linspace(0, len(X), len(gpus) + 1).astype(int)
     parts = [(gpu, X[a:b], result[a:b]) for gpu, a, b in zip(gpus, bounds, bounds[1:], strict=False) if b > a]
     if len(parts) == 1:
-        _stream_part(*parts[0], compute, input_type)
+        gpu, rows, target = parts[0]
+        _stream_part(gpu, rows, target, compute, input_type)
     elif parts:
         with ThreadPoolExecutor(len(parts)) as pool:
-            list(pool.map(lambda part: _stream_part(*part, compute, input_type), parts))
+            list(pool.map(lambda part: _stream_part(part[0], part[1], part[2], compute, input_type), parts))
     return result
 
 
@@ -170,7 +171,7 @@ def _as_floats(x: Any, input_type: Any) -> Any:
 
 
 def like(X: Any, result: Any) -> Any:
-    """The result in the library of `X`, without a copy."""
+    """Return the result in the library of `X`, without a copy."""
     library = sys.modules.get(type(X).__module__.split(".")[0])
     if library is None or library.__name__ == "cupy":
         return result

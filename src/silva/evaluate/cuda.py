@@ -37,11 +37,11 @@ class CudaEvaluator:
         self._on_gpu: dict[int, dict[str, Any]] = {}
 
     def margins(self, rows: Any, gpus: tuple[int, ...]) -> Any:
-        """Margins (n, n_outputs) in float64: NumPy for host rows, CuPy for GPU rows."""
+        """Sum margins (n, n_outputs) in float64: NumPy for host rows, CuPy for GPU rows."""
         return self._run(rows, gpus, (self._forest.n_outputs,), np.float64, self._sum)
 
     def leaves(self, rows: Any, gpus: tuple[int, ...]) -> Any:
-        """The source's leaf ids (n, n_trees), int32: NumPy for host rows, CuPy for GPU rows."""
+        """Find the source's leaf ids (n, n_trees), int32: NumPy for host rows, CuPy for GPU rows."""
         return self._run(rows, gpus, (self._forest.n_trees,), np.int32, self._name)
 
     def _run(self, rows: Any, gpus: tuple[int, ...], shape: tuple[int, ...], dtype: Any, finish: Any) -> Any:
@@ -115,7 +115,7 @@ class CudaEvaluator:
 
 
 def _by_output(output: NDArray[np.int32], n_outputs: int, width: int) -> tuple[NDArray[np.int32], NDArray[np.int64]]:
-    """The trees that add to each output, in their order."""
+    """List the trees that add to each output, in their order."""
     if width > 1:
         n_trees = len(output)
         return np.tile(np.arange(n_trees, dtype=np.int32), n_outputs), np.arange(
@@ -126,5 +126,5 @@ def _by_output(output: NDArray[np.int32], n_outputs: int, width: int) -> tuple[N
 
 
 def evaluate_variant(code_type: Any) -> Variant:
-    """The kernel that finds leaves."""
+    """Name the kernel that finds leaves."""
     return variant("evaluate_rows", CODE=C_TYPES[np.dtype(code_type).name])

@@ -24,10 +24,13 @@ if TYPE_CHECKING:
     from silva.cuda.compiler import Variant
     from silva.forest import Forest
 
-SHARED_BYTES = 40 * 1024
-"""Accumulators of a block in shared memory: five blocks of 128 threads fit beside each other."""
+SHARED_BYTES = 24 * 1024
+"""Accumulators of a block in shared memory: eight blocks fit beside each other."""
 
-BLOCKS = (128, 64, 32)
+ROW_MULTIPLE = 128
+BLOCKS = (64, 32)
+"""Threads of a block, by preference: with 64 the last wave of blocks is short."""
+
 PARTIAL_BYTES = 2**30
 """Sums of chunks for the rows in flight; more rows are done one part after the other."""
 
@@ -111,7 +114,7 @@ class CudaExplainer:
 
 
 def _check_out(out: Any, rows: Any, shape: tuple[int, ...], full: tuple[int, ...], dtype: Any) -> Any:
-    """The caller's array, as (n, ..., k)."""
+    """Return the caller's array as (n, ..., k), checked."""
     expected = shape if full[-1] == 1 else (len(rows), *full)
     if (array_gpu(out) is None) != (array_gpu(rows) is None):
         raise TypeError("out and X must both be NumPy arrays, or both lie on the GPU")
@@ -139,13 +142,13 @@ class _Job:
         tables = self._upload(cupy)
         row_bytes = self._n_slots * self._dtype.itemsize + self._codes.row_bytes
         budget = min(PARTIAL_BYTES, cupy.cuda.runtime.memGetInfo()[1] // 8)
-        step = max(BLOCKS[0], budget // max(row_bytes, 1) // BLOCKS[0] * BLOCKS[0])
+        step = max(ROW_MULTIPLE, budget // max(row_bytes, 1) // ROW_MULTIPLE * ROW_MULTIPLE)
         for start in range(0, len(x), step):
             self._compute_part(cupy, tables, x[start : start + step], out[start : start + step])
 
     def _compute_part(self, cupy: Any, tables: _OnGpu, x: Any, out: Any) -> None:
         n_rows = len(x)
-        stride = -(-n_rows // BLOCKS[0]) * BLOCKS[0]
+        stride = -(-n_rows // ROW_MULTIPLE) * ROW_MULTIPLE
         encoded = self._codes.encode(x, stride)
         partial = cupy.empty((self._n_slots, stride), self._dtype)
         first_slot = 0
@@ -174,9 +177,9 @@ class _Job:
             launch(variant("sum_slots", REAL=real), grid, (32, 8), (*sizes, *args))
         if self._pairs and flat.size:
             n_lines = flat.size // flat.shape[2]
-            sizes = tuple(np.int32(n) for n in flat.shape[1:])
-            args = (flat, np.int64(n_lines), *sizes, tables.chosen)
-            launch(variant("close_diagonal", REAL=real), (-(-n_lines // 4),), (128,), args)
+            counts = tuple(np.int32(n) for n in flat.shape[1:])
+            closing = (flat, np.int64(n_lines), *counts, tables.chosen)
+            launch(variant("close_diagonal", REAL=real), (-(-n_lines // 4),), (128,), closing)
         if flat is not out:
             out[...] = flat
 
@@ -209,7 +212,7 @@ class _OnGpu:
 
 
 def _padded(cupy: Any, words: NDArray[np.int32]) -> Any:
-    """The tape, and room behind it that the walk fetches but does not use."""
+    """Upload a tape with room behind it that the walk fetches but does not use."""
     result = cupy.zeros(len(words) + FETCHED_BEYOND, np.int32)
     result[: len(words)].set(words)
     return result
@@ -248,16 +251,16 @@ def _group(target: NDArray[np.int64], known: NDArray[np.int64]) -> tuple[NDArray
 def choose_block(most_slots: int, itemsize: int, n_rows: int, n_chunks: int) -> tuple[int, int]:
     """Threads of a block, and its bytes of shared memory; 0 if the accumulators do not fit there."""
     few = n_rows * n_chunks < 132 * 20 * 32
-    for block in BLOCKS[2:] if few else BLOCKS:
+    for block in BLOCKS[1:] if few else BLOCKS:
         if most_slots * block * itemsize <= SHARED_BYTES:
             return block, most_slots * block * itemsize
-    return (BLOCKS[2] if few else BLOCKS[0]), 0
+    return BLOCKS[1 if few else 0], 0
 
 
 def walk_variant(tape: Tape, dtype: Any, code_type: Any, *, pairs: bool, shared: bool) -> Variant:
-    """The kernel for a tape."""
+    """Name the kernel for a tape."""
     words = tape.points * np.dtype(dtype).itemsize // 4
-    height = 4 if words <= 4 or tape.levels <= 4 else 3
+    height = 4 if words <= 3 or tape.levels <= 4 else 3
     levels = _round_levels(tape.levels - height)
     blocks = 8 if words <= 4 else 5 if words <= 8 else 3
     return variant(

@@ -156,7 +156,8 @@ class Explainer:
             If X does not fit the forest, or out not the result.
         """
         if gpus := self._gpus(X):
-            return self._on_cuda.shap_values(X, gpus, out)
+            values: NDArray[Any] = self._on_cuda.shap_values(X, gpus, out)
+            return values
         return self._values(as_rows(X, self.forest), out)
 
     def shap_interaction_values(
@@ -189,7 +190,8 @@ class Explainer:
         """
         places = _places(features, self.forest.n_features, self.forest.feature_names)
         if gpus := self._gpus(X, self.forest.n_features):
-            return self._on_cuda.shap_interaction_values(X, gpus, places, out)
+            interactions: NDArray[Any] = self._on_cuda.shap_interaction_values(X, gpus, places, out)
+            return interactions
         rows = as_rows(X, self.forest)
         shape = (len(rows), int(places.max(initial=-1)) + 1, self.forest.n_features)
         result = self._result(shape, rows, out)

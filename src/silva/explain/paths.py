@@ -216,7 +216,7 @@ def rows_per_warp(n_rows: int, n_bins: int) -> int:
 
 
 def paths_variant(dtype: Any, code_type: Any, *, pairs: bool) -> Variant:
-    """The kernel of the warps."""
+    """Name the kernel of the warps."""
     return variant(
         "explain_paths",
         REAL=C_TYPES[np.dtype(dtype).name],

@@ -113,7 +113,7 @@ def _buckets(distinct: NDArray[np.int32], n_splits: NDArray[np.int64]) -> NDArra
 
 
 def quadrature(points: int) -> tuple[int, NDArray[np.float64], NDArray[np.float64]]:
-    """Gauss-Legendre points and weights on [0, 1] in equal passes of at most `MOST_POINTS`, filled up by weights of 0."""
+    """Points and weights on [0, 1] (Gauss-Legendre), in equal passes of at most `MOST_POINTS`; weights of 0 fill up."""
     passes = -(-points // MOST_POINTS)
     per_pass = -(-points // passes)
     nodes, weights = np.polynomial.legendre.leggauss(points)

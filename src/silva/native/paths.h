@@ -41,7 +41,7 @@ struct PathElement {
 };
 
 inline void narrow(PathElement& element, int32_t column, int32_t rank, bool left) {
-  constexpr uint32_t unbounded = std::numeric_limits<uint32_t>::max();
+  constexpr uint32_t unbounded = std::numeric_limits<int32_t>::max();  // codes below `lower` wrap to more
   auto test = std::find_if(element.tests.begin(), element.tests.end(), [&](auto& t) { return t.column == column; });
   if (test == element.tests.end()) test = element.tests.insert(test, PathTest{column, 0, unbounded});
   const uint64_t upper = test->width == unbounded ? uint64_t(unbounded) : uint64_t(test->lower) + test->width;
