@@ -50,8 +50,11 @@ def parse_device(device: str) -> tuple[str, int | None]:
 
 def array_gpu(X: Any) -> int | None:
     """Index of the GPU that an array lives on, None for host data."""
-    if type(X).__module__.partition(".")[0] in {"numpy", "pandas", "polars", "pyarrow", "builtins"}:
+    library = type(X).__module__.partition(".")[0]
+    if library in {"numpy", "pandas", "polars", "pyarrow", "builtins"}:
         return None
+    if library == "cupy":
+        return int(X.device.id)
     if hasattr(X, "__dlpack_device__"):
         kind, index = X.__dlpack_device__()
         return int(index) if int(kind) in GPU_KINDS else None
@@ -135,6 +138,7 @@ def import_cupy() -> Any:
     return cupy
 
 
+@functools.cache
 def count_gpus() -> int:
     """Count the GPUs, at least 1.
 

@@ -40,11 +40,13 @@ def install(monkeypatch):
     def put(module):
         silva.device._check_capability.cache_clear()
         silva.device.is_cuda_usable.cache_clear()
+        silva.device.count_gpus.cache_clear()
         monkeypatch.setitem(sys.modules, "cupy", module)
 
     yield put
     silva.device._check_capability.cache_clear()
     silva.device.is_cuda_usable.cache_clear()
+    silva.device.count_gpus.cache_clear()
 
 
 def on_gpu(index):

@@ -69,7 +69,7 @@ def codes_of(forest, codes, X):
 
 def aligned(words):
     """A copy of the tape on the boundary that its records ask for."""
-    room = np.zeros(len(words) + 8, np.int32)
+    room = np.zeros(len(words) + 64, np.int32)
     start = -room.ctypes.data // 4 % 8
     room[start : start + len(words)] = words
     return room[start : start + len(words)]

@@ -141,7 +141,7 @@ class _Job:
         cupy = import_cupy()
         tables = self._upload(cupy)
         row_bytes = self._n_slots * self._dtype.itemsize + self._codes.row_bytes
-        budget = min(PARTIAL_BYTES, cupy.cuda.runtime.memGetInfo()[1] // 8)
+        budget = min(PARTIAL_BYTES, tables.memory // 8)
         step = max(ROW_MULTIPLE, budget // max(row_bytes, 1) // ROW_MULTIPLE * ROW_MULTIPLE)
         for start in range(0, len(x), step):
             self._compute_part(cupy, tables, x[start : start + step], out[start : start + step])
@@ -208,6 +208,7 @@ class _OnGpu:
         self.target = cupy.asarray(targets.target)
         self.mirror = cupy.asarray(targets.mirror)
         self.chosen = cupy.asarray(chosen.astype(np.int32))
+        self.memory = int(cupy.cuda.runtime.memGetInfo()[1])
         cupy.cuda.get_current_stream().synchronize()
 
 

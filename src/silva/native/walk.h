@@ -221,11 +221,16 @@ struct Walk {
     for (int k = 1; k < SUMS; ++k) sum += sums[k];
     row.add(node.slot, sum);
     if (PAIRS) {
+      // Four records at once: their loads wait together. What lies behind the last is loaded but not used.
       const Quad* pairs = reinterpret_cast<const Quad*>(reinterpret_cast<const char*>(here) + node.n_bytes());
-      for (int pair = 0; pair < node.n_pairs(); pair += 2) {
-        const Pairs two = load<Pairs>(pairs++);
-        add_pair(two.slot[0], two.level[0], sums);
-        if (pair + 1 < node.n_pairs()) add_pair(two.slot[1], two.level[1], sums);
+#pragma unroll 1
+      for (int done = 0; done < node.n_pairs(); done += 8, pairs += 4) {
+        Pairs records[4];
+#pragma unroll
+        for (int i = 0; i < 4; ++i) records[i] = load<Pairs>(pairs + i);
+#pragma unroll
+        for (int i = 0; i < 8; ++i)
+          if (done + i < node.n_pairs()) add_pair(records[i / 2].slot[i % 2], records[i / 2].level[i % 2], sums);
       }
     }
   }
