@@ -26,3 +26,37 @@ def breadth_first(
 def node_depth(offsets: NDArray[np.int64], left: NDArray[np.int32]) -> NDArray[np.int32]: ...
 def max_threads() -> int: ...
 def instruction_set() -> str: ...
+
+class TapeForest:
+    def __init__(
+        self,
+        offsets: NDArray[np.int64],
+        leaf_offsets: NDArray[np.int64],
+        feature: NDArray[np.int32],
+        left: NDArray[np.int32],
+        column: NDArray[np.int32],
+        rank: NDArray[np.int32],
+        cover: NDArray[np.float64],
+        leaf_value: NDArray[np.float64],
+        tree_weight: NDArray[np.float64],
+        n_features: int,
+    ) -> None: ...
+    def shapes(self) -> tuple[NDArray[np.int32], NDArray[np.int32]]: ...
+
+class TapePlan:
+    def __init__(
+        self,
+        tree: NDArray[np.int32],
+        component: NDArray[np.int32],
+        output: NDArray[np.int32],
+        chunk_offsets: NDArray[np.int64],
+        t: NDArray[np.float64],
+        w: NDArray[np.float64],
+        n_points: int,
+        pairs: bool,
+        selected: NDArray[np.uint8],
+    ) -> None: ...
+
+def write_tape(forest: TapeForest, plan: TapePlan, in_double: bool) -> dict[str, Any]: ...
+def extract_paths(forest: TapeForest, tree_output: NDArray[np.int32]) -> dict[str, NDArray[Any]]: ...
+def pack_paths(sizes: NDArray[np.int32], heuristic: int) -> NDArray[np.int32]: ...

@@ -215,6 +215,13 @@ class Forest:
         """The nodes laid out for the compiled evaluation, built on first use."""
         return _core.EvaluatePlan(self)
 
+    @cached_property
+    def cuda_evaluator(self) -> Any:
+        """The nodes laid out for GPUs, built on first use."""
+        from silva.evaluate.cuda import CudaEvaluator
+
+        return CudaEvaluator(self)
+
     def predict(
         self,
         X: Any,
@@ -235,8 +242,9 @@ class Forest:
         algorithm : {"auto", "serial", "by_sample"}
             Row by row on one thread (Spencer 2011, procedure 2), or rows in the lanes of vector registers and in
             threads (procedure 3). Results are the same to the bit.
-        device : {"auto", "cpu"}
-            Where to run.
+        device : {"auto", "cpu", "cuda", "cuda:1", "cuda:all"}
+            Where to run: "auto" where the rows live, and for rows on the host where it is faster; "cuda:all" splits
+            rows over the GPUs of this machine.
         n_jobs : int, optional
             Threads; None or -1 for all.
 
