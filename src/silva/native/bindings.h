@@ -27,5 +27,6 @@ nb::ndarray<nb::numpy, T, nb::ndim<1>> to_numpy(std::vector<T>&& values) {
 }
 
 void bind_forest(nb::module_& module);
+void bind_grow(nb::module_& module);
 
 }  // namespace silva

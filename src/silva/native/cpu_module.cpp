@@ -4,4 +4,5 @@
 NB_MODULE(_core, module) {
   module.doc() = "Compiled core of silva.";
   silva::bind_forest(module);
+  silva::bind_grow(module);
 }

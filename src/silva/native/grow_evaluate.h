@@ -1,0 +1,300 @@
+// Error and fitness of a tree from Gram matrices, reading only the rows whose leaf is new.
+#pragma once
+#include <cstring>
+#include <numeric>
+#include <vector>
+
+#include "grow_cache.h"
+#include "grow_fitness.h"
+
+namespace silva {
+
+struct GrowLimits {
+  int min_samples_leaf = 5;
+  int max_leaves = 64;
+  int max_depth = kMaxDepth;
+};
+
+// Buffers of one thread.
+struct Scratch {
+  std::vector<Box> boxes, shifted;
+  std::vector<LeafStats*> stats;
+  std::vector<int32_t> rows, sorted, leaf_of;
+  std::vector<int64_t> counts, offsets;
+  std::vector<int32_t> columns;
+  std::vector<double> work, gram;
+  int64_t rows_read = 0, n_evaluations = 0;
+};
+
+class Evaluator {
+ public:
+  Evaluator(const GrowData& data, const Fitness& fitness, const GrowLimits& limits)
+      : data_(data), fitness_(fitness), limits_(limits), kernels_(grow_kernels()) {}
+
+  const GrowData& data() const { return data_; }
+  const Fitness& fitness() const { return fitness_; }
+  const GrowLimits& limits() const { return limits_; }
+  const GrowKernels& kernels() const { return kernels_; }
+
+  // Sets row counts, errors and fitness. A leaf with too few rows is cut off first.
+  void evaluate(GrowTree& tree, StatsLayer& layer, Scratch& s) const {
+    ++s.n_evaluations;
+    limit_depth(tree);
+    for (;;) {
+      all_boxes(data_, tree, s.boxes);
+      find_stats(tree, layer, s);
+      if (tree.hint.node >= 0) shift_rows(tree, layer, s);
+      const int top = lowest_above_missing(tree, s);
+      if (top >= 0 && !fill(tree, top, layer, s)) continue;
+      const int offending = offending_leaf(tree, s);
+      if (offending < 0) break;
+      cut_off(tree, offending);
+    }
+    sum_upwards(tree, layer, s);
+    score(tree, layer, s);
+  }
+
+  // Residual sum of squares of a leaf's model.
+  double residual(const LeafStats& stats, const AttributeSet& model, StatsLayer& layer, Scratch& s) const {
+    const uint64_t hash = model.hash();
+    if (const double* known = layer.find_residual(stats, hash)) return *known;
+    const double* gram = imputed(stats.gram, s);
+    model_columns(model, s.columns);
+    s.work.resize(work_size(int(s.columns.size())));
+    const double value = kernels_.residual(gram, data_.width, s.columns.data(), int(s.columns.size()), s.work.data());
+    layer.add_residual(stats, hash, value);
+    return value;
+  }
+
+  void model_columns(const AttributeSet& model, std::vector<int32_t>& columns) const {
+    columns.assign(1, 0);
+    for (int a = 0; a < data_.n_attributes; ++a)
+      if (data_.column[a] >= 0 && model.has(a)) columns.push_back(data_.column[a]);
+  }
+
+  // Missing values stand as 0 in the sums; the indicator columns tell how many and beside what. The congruence puts
+  // the leaf's own mean in their place.
+  void impute(double* gram) const {
+    const int width = data_.width;
+    for (int a = 0; a < data_.n_attributes; ++a) {
+      const int column = data_.column[a], indicator = data_.indicator[a];
+      if (column < 0 || indicator < 0) continue;
+      const double present = gram[0] - gram[packed(0, indicator, width)];
+      const double mean = present > 1e-12 * gram[0] ? gram[packed(0, column, width)] / present : 0;
+      const double both = gram[packed(column, indicator, width)], marks = gram[packed(indicator, indicator, width)];
+      for (int b = 0; b < width; ++b)
+        if (b != column) gram[packed(column, b, width)] += mean * gram[packed(indicator, b, width)];
+      gram[packed(column, column, width)] += 2 * mean * both + mean * mean * marks;
+    }
+  }
+
+  const double* imputed(const std::vector<double>& gram, Scratch& s) const {
+    if (data_.width == data_.n_linear() + 2) return gram.data();
+    s.gram = gram;
+    impute(s.gram.data());
+    return s.gram.data();
+  }
+
+  int least_rows(const AttributeSet& model) const { return std::max(limits_.min_samples_leaf, model.count() + 2); }
+
+  LeafStats* stats_of(const Box& box, StatsLayer& layer, Scratch& s) const {
+    if (LeafStats* known = layer.find(box.key())) return known;
+    collect_rows(data_, box, s.rows);
+    return layer.add(summed(box.key(), s.rows.data(), int64_t(s.rows.size()), s));
+  }
+
+  void sum_rows(const int32_t* rows, int64_t count, double* gram, Scratch& s) const {
+    kernels_.accumulate(data_.z, data_.stride, data_.width, rows, count, gram);
+    s.rows_read += count;
+  }
+
+ private:
+  std::unique_ptr<LeafStats> blank(const Key& key, int64_t n_rows) const {
+    auto stats = std::make_unique<LeafStats>();
+    stats->key = key;
+    stats->n_rows = n_rows;
+    stats->gram.assign(packed_size(data_.width), 0);
+    return stats;
+  }
+
+  std::unique_ptr<LeafStats> summed(const Key& key, const int32_t* rows, int64_t count, Scratch& s) const {
+    auto stats = blank(key, count);
+    sum_rows(rows, count, stats->gram.data(), s);
+    return stats;
+  }
+
+  static void add_to(LeafStats& sum, const LeafStats& part, double sign) {
+    for (size_t i = 0; i < sum.gram.size(); ++i) sum.gram[i] += sign * part.gram[i];
+    sum.chain = std::max(sum.chain, part.chain);
+  }
+
+  void limit_depth(GrowTree& tree) const {
+    if (int(tree.nodes.size()) < 2 * limits_.max_depth + 1) return;
+    for (;;) {
+      const std::vector<int> depths = node_depths(tree);
+      int v = 0;
+      while (v < int(tree.nodes.size()) && (tree[v].is_leaf() || depths[v] < limits_.max_depth)) ++v;
+      if (v == int(tree.nodes.size())) return;
+      tree = with_leaf(tree, v, models_below(tree, v));
+    }
+  }
+
+  void find_stats(const GrowTree& tree, StatsLayer& layer, Scratch& s) const {
+    s.stats.resize(tree.nodes.size());
+    for (size_t v = 0; v < tree.nodes.size(); ++v) s.stats[v] = layer.find(s.boxes[v].key());
+  }
+
+  static int lowest_above_missing(const GrowTree& tree, const Scratch& s) {
+    int first = -1, last = -1;
+    for (int v = 0; v < int(tree.nodes.size()); ++v)
+      if (tree[v].is_leaf() && !s.stats[v]) {
+        if (first < 0) first = v;
+        last = v;
+      }
+    if (first < 0) return -1;
+    int v = 0;
+    while (!tree[v].is_leaf()) {
+      const int right = tree[v].right;
+      if (last < right) v = tree[v].left;
+      else if (first >= right) v = right;
+      else break;
+    }
+    return v;
+  }
+
+  // Sums the leaves below `top` that the cache lacks; false if one of them has too few rows and was cut off.
+  bool fill(GrowTree& tree, int top, StatsLayer& layer, Scratch& s) const {
+    sort_by_leaf(tree, top, s);
+    const int end = subtree_end(tree, top);
+    int largest = -1;
+    for (int v = top; v < end; ++v) {
+      if (!tree[v].is_leaf()) continue;
+      if (top > 0 || end > 1)
+        if (s.counts[v - top] < least_rows(tree[v].model)) return cut_off(tree, v), false;
+      if (!s.stats[v] && (largest < 0 || s.counts[v - top] > s.counts[largest - top])) largest = v;
+    }
+    const LeafStats* whole = s.stats[top];
+    const bool subtract = whole && whole->chain < kLongestChain && top != largest;
+    for (int v = top; v < end; ++v) {
+      if (!tree[v].is_leaf() || s.stats[v] || (subtract && v == largest)) continue;
+      s.stats[v] = layer.add(
+          summed(s.boxes[v].key(), s.sorted.data() + s.offsets[v - top], s.counts[v - top], s));
+    }
+    if (subtract) subtract_others(tree, top, largest, layer, s);
+    return true;
+  }
+
+  void subtract_others(const GrowTree& tree, int top, int largest, StatsLayer& layer, Scratch& s) const {
+    auto stats = blank(s.boxes[largest].key(), s.counts[largest - top]);
+    add_to(*stats, *s.stats[top], 1);
+    for (int v = top; v < subtree_end(tree, top); ++v)
+      if (tree[v].is_leaf() && v != largest) add_to(*stats, *s.stats[v], -1);
+    ++stats->chain;
+    s.stats[largest] = layer.add(std::move(stats));
+  }
+
+  // Rows of `top` by leaf: counts and offsets into `sorted`, by node counted from `top`.
+  void sort_by_leaf(const GrowTree& tree, int top, Scratch& s) const {
+    collect_rows(data_, s.boxes[top], s.rows);
+    const int n_nodes = subtree_end(tree, top) - top;
+    s.counts.assign(n_nodes, 0);
+    s.leaf_of.resize(s.rows.size());
+    for (size_t i = 0; i < s.rows.size(); ++i) {
+      const int leaf = route(data_, tree, top, s.rows[i]) - top;
+      s.leaf_of[i] = leaf;
+      ++s.counts[leaf];
+    }
+    s.offsets.assign(n_nodes + 1, 0);
+    std::partial_sum(s.counts.begin(), s.counts.end(), s.offsets.begin() + 1);
+    s.sorted.resize(s.rows.size());
+    for (size_t i = 0; i < s.rows.size(); ++i) s.sorted[s.offsets[s.leaf_of[i]]++] = s.rows[i];
+    for (int v = 0; v < n_nodes; ++v) s.offsets[v] -= s.counts[v];
+  }
+
+  // The threshold of one node has moved: its leaves take over or hand on the rows between the old and the new one.
+  void shift_rows(GrowTree& tree, StatsLayer& layer, Scratch& s) const {
+    const int top = tree.hint.node;
+    const Test before = tree.hint.before, after = tree[top].test;
+    tree.hint.node = -1;
+    if (before.attribute != after.attribute || before.missing_left != after.missing_left) return;
+    GrowTree old = tree;
+    old.nodes[top].test = before;
+    s.shifted = s.boxes;
+    narrow_below(data_, old, top, s.shifted);
+    Interval between = s.boxes[top].interval(data_, after.attribute);
+    between.low = std::max(between.low, std::min(before.cut, after.cut));
+    between.high = std::max(between.low, std::min(between.high, std::max(before.cut, after.cut)));
+    between.missing = false;
+    collect_rows(data_, s.boxes[top].with(between), s.rows);
+    const bool grows_left = after.cut > before.cut;
+    move_rows(tree, tree[top].left, grows_left ? 1 : -1, layer, s);
+    move_rows(tree, tree[top].right, grows_left ? -1 : 1, layer, s);
+  }
+
+  void move_rows(const GrowTree& tree, int top, int sign, StatsLayer& layer, Scratch& s) const {
+    std::vector<std::vector<int32_t>> moved(tree.nodes.size());
+    for (const int32_t row : s.rows) moved[route(data_, tree, top, row)].push_back(row);
+    for (int v = top; v < subtree_end(tree, top); ++v) {
+      const LeafStats* old = tree[v].is_leaf() && !s.stats[v] ? layer.find(s.shifted[v].key()) : nullptr;
+      const int64_t count = int64_t(moved[v].size()), n_rows = old ? old->n_rows + sign * count : 0;
+      const bool exact = sign > 0 || (n_rows * 2 >= (old ? old->n_rows : 0));
+      if (!old || old->chain >= kLongestChain || !exact || count > n_rows) continue;
+      auto part = summed(Key(), moved[v].data(), count, s);
+      auto stats = blank(s.boxes[v].key(), n_rows);
+      add_to(*stats, *old, 1);
+      add_to(*stats, *part, sign);
+      stats->chain += sign < 0;
+      s.stats[v] = layer.add(std::move(stats));
+    }
+  }
+
+  int offending_leaf(const GrowTree& tree, const Scratch& s) const {
+    if (tree.nodes.size() == 1) return -1;
+    for (int v = 0; v < int(tree.nodes.size()); ++v)
+      if (tree[v].is_leaf() && s.stats[v]->n_rows < least_rows(tree[v].model)) return v;
+    return -1;
+  }
+
+  // The parent of a leaf with too few rows becomes its other child, or a leaf if that is one too.
+  static void cut_off(GrowTree& tree, int leaf) {
+    int parent = 0;
+    while (tree[parent].left != leaf && tree[parent].right != leaf) ++parent;
+    const int sibling = tree[parent].left == leaf ? tree[parent].right : tree[parent].left;
+    tree.hint.node = -1;
+    if (tree[sibling].is_leaf()) tree = with_leaf(tree, parent, models_below(tree, parent));
+    else tree = with_subtree(tree, parent, GrowTree(tree), sibling);
+  }
+
+  void sum_upwards(GrowTree& tree, StatsLayer& layer, Scratch& s) const {
+    for (int v = int(tree.nodes.size()) - 1; v >= 0; --v) {
+      if (!s.stats[v]) {
+        const LeafStats &left = *s.stats[tree[v].left], &right = *s.stats[tree[v].right];
+        auto stats = blank(s.boxes[v].key(), left.n_rows + right.n_rows);
+        add_to(*stats, left, 1);
+        add_to(*stats, right, 1);
+        s.stats[v] = layer.add(std::move(stats));
+      }
+      tree.nodes[v].n_rows = s.stats[v]->n_rows;
+    }
+  }
+
+  void score(GrowTree& tree, StatsLayer& layer, Scratch& s) const {
+    tree.error = 0;
+    for (size_t v = 0; v < tree.nodes.size(); ++v) {
+      GrowNode& node = tree.nodes[v];
+      node.error = node.is_leaf() ? residual(*s.stats[v], node.model, layer, s) : 0;
+      tree.error += node.error;
+    }
+    for (int v = int(tree.nodes.size()) - 1; v >= 0; --v)
+      if (!tree[v].is_leaf()) tree.nodes[v].error = tree[tree[v].left].error + tree[tree[v].right].error;
+    tree.fitness = fitness_(tree.error, size_of(tree));
+  }
+
+  static constexpr int kLongestChain = 8;
+  const GrowData& data_;
+  Fitness fitness_;
+  GrowLimits limits_;
+  const GrowKernels& kernels_;
+};
+
+}  // namespace silva
