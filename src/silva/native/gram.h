@@ -80,25 +80,48 @@ SILVA_INLINE Lane residual(const Gram& gram, int width, const int32_t* columns, 
 
 constexpr size_t work_size(int width) { return size_t(width + 1) * (width + 3); }
 
-// Rows z of `stride` doubles, the first `width` of them used; packed += sum z z' in the order of `rows`, in tiles of
-// 4 x kLanes registers over blocks of rows that stay in the first cache.
-SILVA_INLINE void accumulate(const double* z, size_t stride, int width, const int32_t* rows, size_t n_rows, double* sums) {
-  constexpr size_t kBlock = 64;
+// packed += z z'
+SILVA_INLINE void accumulate_row(const double* z, int width, double* sums) {
+  for (int a = 0; a < width; ++a) {
+    const double left = z[a];
+    for (int b = a; b < width; ++b) sums[b - a] += left * z[b];
+    sums += width - a;
+  }
+}
+
+// A tile of 4 x kLanes sums over at most a block of rows, added to the packed ones.
+SILVA_INLINE void accumulate_tile(const double* z, size_t stride, int width, const int32_t* rows, size_t n_rows, int a,
+                                  int b, double* sums) {
+  Doubles tile[4] = {};
+  for (size_t i = 0; i < n_rows; ++i) {
+    const double* row = z + size_t(rows[i]) * stride;
+    Doubles right;
+    __builtin_memcpy(&right, row + b, sizeof right);
+    for (int k = 0; k < 4; ++k) tile[k] += row[a + k] * right;
+  }
+  for (int k = 0; k < 4 && a + k < width; ++k) {
+    const int first = a + k > b ? a + k : b, last = b + kLanes < width ? b + kLanes : width;
+    double* line = sums + packed(a + k, a + k, width) - (a + k);
+    for (int c = first; c < last; ++c) line[c] += tile[k][c - b];
+  }
+}
+
+// Rows z of `stride` doubles, the first `width` of them used; packed += sum z z' in the order of `rows`, in register
+// tiles over blocks of rows that stay in the first cache.
+SILVA_INLINE void accumulate(const double* z, size_t stride, int width, const int32_t* rows, size_t n_rows,
+                             double* sums) {
+  constexpr size_t kBlock = 64, kFew = 6;
   for (size_t first = 0; first < n_rows; first += kBlock) {
     const size_t count = n_rows - first < kBlock ? n_rows - first : kBlock;
+    for (size_t i = first; i < first + count; ++i)
+      for (int b = 0; b < width; b += kLanes) __builtin_prefetch(z + size_t(rows[i]) * stride + b);
+    if (count < kFew) {
+      for (size_t i = 0; i < count; ++i) accumulate_row(z + size_t(rows[first + i]) * stride, width, sums);
+      continue;
+    }
     for (int b = 0; b < width; b += kLanes)
-      for (int a = 0; a < b + kLanes && a < width; a += 4) {
-        Doubles tile[4] = {};
-        for (size_t i = 0; i < count; ++i) {
-          const double* row = z + size_t(rows[first + i]) * stride;
-          Doubles right;
-          __builtin_memcpy(&right, row + b, sizeof right);
-          for (int k = 0; k < 4; ++k) tile[k] += row[a + k] * right;
-        }
-        for (int k = 0; k < 4 && a + k < width; ++k)
-          for (int c = 0; c < kLanes; ++c)
-            if (b + c < width && a + k <= b + c) sums[packed(a + k, b + c, width)] += tile[k][c];
-      }
+      for (int a = 0; a < b + kLanes && a < width; a += 4)
+        accumulate_tile(z, stride, width, rows + first, count, a, b, sums);
   }
 }
 

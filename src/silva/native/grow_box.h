@@ -2,6 +2,7 @@
 #pragma once
 #include <array>
 #include <cstdint>
+#include <utility>
 #include <vector>
 
 #include "grow_data.h"
@@ -10,6 +11,7 @@
 namespace silva {
 
 constexpr int kMaxDepth = 18;
+constexpr int64_t kAhead = 16;  // rows whose ranks are fetched before they are needed
 
 struct Key {
   uint64_t a = 0, b = 0;
@@ -106,8 +108,10 @@ void visit_by_interval(const GrowData& data, const Box& box, const Interval& by,
   const int32_t* order = data.order + by.attribute * data.n_rows;
   const int64_t* starts = data.starts[by.attribute];
   const auto scan = [&](int64_t first, int64_t last) {
-    for (int64_t i = first; i < last; ++i)
+    for (int64_t i = first; i < last; ++i) {
+      __builtin_prefetch(data.ranks + int64_t(order[std::min(i + kAhead, last - 1)]) * data.n_attributes);
       if (holds(data, box, skip, order[i])) visit(order[i]);
+    }
   };
   if (by.missing) scan(0, starts[0]);
   scan(starts[by.low], starts[by.high]);
@@ -134,6 +138,41 @@ inline void collect_rows(const GrowData& data, const Box& box, std::vector<int32
   }
   for (int32_t row = 0; row < data.n_rows; ++row)
     if (holds(data, box, -1, row)) rows.push_back(row);
+}
+
+// Stable partition of rows by a test; returns how many go left. `spare` holds as many rows.
+inline int64_t partition_rows(const GrowData& data, const Test& test, int32_t* rows, int64_t count, int32_t* spare) {
+  const int32_t* ranks = data.ranks + test.attribute;
+  int64_t n_left = 0, n_right = 0;
+  for (int64_t i = 0; i < count; ++i) {
+    __builtin_prefetch(ranks + int64_t(rows[std::min(i + kAhead, count - 1)]) * data.n_attributes);
+    const int32_t row = rows[i], rank = ranks[int64_t(row) * data.n_attributes];
+    const bool left = test.left(rank);
+    rows[n_left] = row;
+    spare[n_right] = row;
+    n_left += left;
+    n_right += !left;
+  }
+  std::copy(spare, spare + n_right, rows + n_left);
+  return n_left;
+}
+
+// Sorts rows by rank, missing ones first, equal ranks in their given order: radix sort by 11 bits at a time.
+inline void sort_by_rank(const GrowData& data, int attribute, std::vector<int32_t>& rows, std::vector<int32_t>& spare) {
+  constexpr int kBits = 11, kBuckets = 1 << kBits;
+  const int32_t* ranks = data.ranks + attribute;
+  spare.resize(std::max(spare.size(), rows.size()));
+  for (int shift = 0; shift == 0 || (data.n_distinct[attribute] >> shift) > 0; shift += kBits) {
+    std::array<int32_t, kBuckets> next{};
+    const auto bucket = [&](int32_t row) {
+      return (ranks[int64_t(row) * data.n_attributes] + 1) >> shift & (kBuckets - 1);
+    };
+    for (const int32_t row : rows) ++next[bucket(row)];
+    int32_t start = 0;
+    for (int32_t& count : next) start += std::exchange(count, start);
+    for (const int32_t row : rows) spare[next[bucket(row)]++] = row;
+    std::copy(spare.begin(), spare.begin() + rows.size(), rows.begin());
+  }
 }
 
 inline int route(const GrowData& data, const GrowTree& tree, int v, int32_t row) {

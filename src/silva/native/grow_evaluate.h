@@ -19,8 +19,9 @@ struct GrowLimits {
 struct Scratch {
   std::vector<Box> boxes, shifted;
   std::vector<LeafStats*> stats;
-  std::vector<int32_t> rows, sorted, leaf_of;
-  std::vector<int64_t> counts, offsets;
+  std::vector<int32_t> rows, spare;
+  std::vector<int64_t> counts, offsets;  // by node: where its rows stand
+  std::vector<char> missing;             // by node: whether a leaf below lacks its sums
   std::vector<int32_t> columns;
   std::vector<double> work, gram;
   int64_t rows_read = 0, n_evaluations = 0;
@@ -164,51 +165,54 @@ class Evaluator {
 
   // Sums the leaves below `top` that the cache lacks; false if one of them has too few rows and was cut off.
   bool fill(GrowTree& tree, int top, StatsLayer& layer, Scratch& s) const {
-    sort_by_leaf(tree, top, s);
-    const int end = subtree_end(tree, top);
-    int largest = -1;
-    for (int v = top; v < end; ++v) {
-      if (!tree[v].is_leaf()) continue;
-      if (top > 0 || end > 1)
-        if (s.counts[v - top] < least_rows(tree[v].model)) return cut_off(tree, v), false;
-      if (!s.stats[v] && (largest < 0 || s.counts[v - top] > s.counts[largest - top])) largest = v;
-    }
-    const LeafStats* whole = s.stats[top];
-    const bool subtract = whole && whole->chain < kLongestChain && top != largest;
-    for (int v = top; v < end; ++v) {
-      if (!tree[v].is_leaf() || s.stats[v] || (subtract && v == largest)) continue;
-      s.stats[v] = layer.add(
-          summed(s.boxes[v].key(), s.sorted.data() + s.offsets[v - top], s.counts[v - top], s));
-    }
-    if (subtract) subtract_others(tree, top, largest, layer, s);
+    collect_rows(data_, s.boxes[top], s.rows);
+    s.spare.resize(s.rows.size());
+    s.counts.assign(tree.nodes.size(), 0);
+    s.offsets.assign(tree.nodes.size(), 0);
+    mark_missing(tree, top, s);
+    const int offending = sort_by_leaf(tree, top, 0, int64_t(s.rows.size()), s);
+    if (offending >= 0) return cut_off(tree, offending), false;
+    sum_missing(tree, top, layer, s);
     return true;
   }
 
+  // Whether a leaf below each node is missing.
+  static void mark_missing(const GrowTree& tree, int top, Scratch& s) {
+    s.missing.assign(tree.nodes.size(), 0);
+    for (int v = subtree_end(tree, top) - 1; v >= top; --v)
+      s.missing[v] = tree[v].is_leaf() ? !s.stats[v] : s.missing[tree[v].left] || s.missing[tree[v].right];
+  }
+
+  // Brings the rows of missing leaves together; returns a leaf with too few of them, or -1.
+  int sort_by_leaf(const GrowTree& tree, int v, int64_t first, int64_t count, Scratch& s) const {
+    if (!s.missing[v]) return -1;
+    s.offsets[v] = first;
+    s.counts[v] = count;
+    if (tree[v].is_leaf()) return v > 0 && count < least_rows(tree[v].model) ? v : -1;
+    const int64_t n_left = partition_rows(data_, tree[v].test, s.rows.data() + first, count, s.spare.data());
+    const int offending = sort_by_leaf(tree, tree[v].left, first, n_left, s);
+    return offending >= 0 ? offending : sort_by_leaf(tree, tree[v].right, first + n_left, count - n_left, s);
+  }
+
+  void sum_missing(const GrowTree& tree, int top, StatsLayer& layer, Scratch& s) const {
+    const int end = subtree_end(tree, top);
+    int largest = -1;
+    for (int v = top; v < end; ++v)
+      if (tree[v].is_leaf() && !s.stats[v] && (largest < 0 || s.counts[v] > s.counts[largest])) largest = v;
+    const bool subtract = s.stats[top] && s.stats[top]->chain < kLongestChain;
+    for (int v = top; v < end; ++v)
+      if (tree[v].is_leaf() && !s.stats[v] && !(subtract && v == largest))
+        s.stats[v] = layer.add(summed(s.boxes[v].key(), s.rows.data() + s.offsets[v], s.counts[v], s));
+    if (subtract) subtract_others(tree, top, largest, layer, s);
+  }
+
   void subtract_others(const GrowTree& tree, int top, int largest, StatsLayer& layer, Scratch& s) const {
-    auto stats = blank(s.boxes[largest].key(), s.counts[largest - top]);
+    auto stats = blank(s.boxes[largest].key(), s.counts[largest]);
     add_to(*stats, *s.stats[top], 1);
     for (int v = top; v < subtree_end(tree, top); ++v)
       if (tree[v].is_leaf() && v != largest) add_to(*stats, *s.stats[v], -1);
     ++stats->chain;
     s.stats[largest] = layer.add(std::move(stats));
-  }
-
-  // Rows of `top` by leaf: counts and offsets into `sorted`, by node counted from `top`.
-  void sort_by_leaf(const GrowTree& tree, int top, Scratch& s) const {
-    collect_rows(data_, s.boxes[top], s.rows);
-    const int n_nodes = subtree_end(tree, top) - top;
-    s.counts.assign(n_nodes, 0);
-    s.leaf_of.resize(s.rows.size());
-    for (size_t i = 0; i < s.rows.size(); ++i) {
-      const int leaf = route(data_, tree, top, s.rows[i]) - top;
-      s.leaf_of[i] = leaf;
-      ++s.counts[leaf];
-    }
-    s.offsets.assign(n_nodes + 1, 0);
-    std::partial_sum(s.counts.begin(), s.counts.end(), s.offsets.begin() + 1);
-    s.sorted.resize(s.rows.size());
-    for (size_t i = 0; i < s.rows.size(); ++i) s.sorted[s.offsets[s.leaf_of[i]]++] = s.rows[i];
-    for (int v = 0; v < n_nodes; ++v) s.offsets[v] -= s.counts[v];
   }
 
   // The threshold of one node has moved: its leaves take over or hand on the rows between the old and the new one.

@@ -123,13 +123,15 @@ inline GrowTree expand(const OperatorContext& c, const GrowTree& tree, int v) {
   return with_split(tree, v, test, tree[v].model, tree[v].model);
 }
 
+inline uint64_t hash_of(const Test& test) {
+  return mix64(uint64_t(uint32_t(test.cut)) << 33 ^ uint64_t(uint32_t(test.attribute)) << 1 ^ uint64_t(test.missing_left));
+}
+
+// The subtree at v with its box.
 inline Key sweep_key(const GrowTree& tree, int v, const Box& box) {
   Key key = box.key().plus(0x5eeb, uint64_t(uint32_t(tree[v].test.attribute)) * 2 + tree[v].test.missing_left);
   for (int u = v + 1; u < subtree_end(tree, v); ++u) {
-    const Test& test = tree[u].test;
-    const uint64_t word = tree[u].is_leaf() ? tree[u].model.hash()
-                                            : mix64(uint64_t(uint32_t(test.cut)) << 33 ^ uint64_t(test.attribute) << 1 ^
-                                                    uint64_t(test.missing_left));
+    const uint64_t word = tree[u].is_leaf() ? tree[u].model.hash() : hash_of(tree[u].test);
     key = key.plus(uint64_t(u - v), word);
   }
   return key;
@@ -149,7 +151,7 @@ inline GrowTree sweep_node(const OperatorContext& c, const GrowTree& tree, int v
     return child;
   }
   ThresholdSweep sweep(c.evaluator, c.scratch);
-  const FoundCut found = sweep.run({&box, test.attribute, test.missing_left, &tree, tree[v].left, tree[v].right});
+  const FoundCut found = sweep.run({&box, test.attribute, test.missing_left, &tree, tree[v].left, tree[v].right, nullptr});
   if (found.cut >= 0) test.cut = found.cut;
   c.layer.add_test(key, {test, found.error});
   child.nodes[v].test = test;
@@ -160,7 +162,7 @@ enum class ModelChange { kAdd, kDrop, kSubset, kAll, kConstant, kBackward, kCoun
 
 inline void toggle_random(AttributeSet& model, const AttributeSet& allowed, bool present, Random& random) {
   std::vector<int> candidates;
-  for (int a = 0, n = int(allowed.size_bits()); a < n; ++a)
+  for (int a = 0; a < allowed.capacity(); ++a)
     if (allowed.has(a) && model.has(a) != present) candidates.push_back(a);
   if (!candidates.empty()) model.set(candidates[random.below(int64_t(candidates.size()))], present);
 }

@@ -14,6 +14,7 @@ struct SweepRequest {
   bool missing_left;
   const GrowTree* tree;
   int left, right;        // subtrees below the test; may be the same node
+  const std::vector<int32_t>* rows = nullptr;  // of the node or a sample of them; null: those of the box
   bool adjusted = false;  // scale errors by (n + k) / (n - k), for models that have yet to be thinned out
 };
 
@@ -40,7 +41,7 @@ class ThresholdSweep {
   }
 
  private:
-  static constexpr int kGrid = 64;
+  static constexpr int kGrid = 32;
 
   struct Leaf {
     bool on_left;
@@ -73,12 +74,19 @@ class ThresholdSweep {
     rows_.clear();
     missing_.clear();
     const Box& box = *request_.box;
-    const Interval interval = box.interval(data_, request_.attribute);
+    const int attribute = request_.attribute;
+    const Interval interval = box.interval(data_, attribute);
+    if (request_.rows && 4 * int64_t(request_.rows->size()) < rows_of_interval(data_, interval)) {
+      sorted_ = *request_.rows;
+      sort_by_rank(data_, attribute, sorted_, s_.spare);
+      for (const int32_t row : sorted_) (data_.rank(row, attribute) < 0 ? missing_ : rows_).push_back(row);
+      return;
+    }
     int skip = -1;
     for (int i = 0; i < box.size(); ++i)
-      if (box[i].attribute == request_.attribute) skip = i;
+      if (box[i].attribute == attribute) skip = i;
     visit_by_interval(data_, box, interval, skip, [&](int32_t row) {
-      (data_.rank(row, request_.attribute) < 0 ? missing_ : rows_).push_back(row);
+      (data_.rank(row, attribute) < 0 ? missing_ : rows_).push_back(row);
     });
   }
 
@@ -96,17 +104,43 @@ class ThresholdSweep {
       e_.model_columns(tree[v].model, leaf.columns);
       leaf.missing.assign(packed_size(data_.width), 0);
     }
-    for (int i = 0; i < int(rows_.size()); ++i) {
-      Leaf& leaf = leaves_[index[route(data_, tree, root, rows_[i]) - root]];
-      leaf.positions.push_back(i);
-      leaf.rows.push_back(rows_[i]);
-    }
+    std::vector<int32_t> positions(rows_.size());
+    std::iota(positions.begin(), positions.end(), 0);
+    s_.spare.resize(rows_.size());
+    share_out(root, root, index, positions.data(), int64_t(positions.size()));
     if (request_.missing_left != on_left) return;
     for (const int32_t row : missing_) {
       Leaf& leaf = leaves_[index[route(data_, tree, root, row) - root]];
       e_.sum_rows(&row, 1, leaf.missing.data(), s_);
       ++leaf.n_missing;
     }
+  }
+
+  // Stable partition of positions down to the leaves.
+  void share_out(int root, int v, const std::vector<int>& index, int32_t* positions, int64_t count) {
+    const GrowTree& tree = *request_.tree;
+    if (tree[v].is_leaf()) {
+      Leaf& leaf = leaves_[index[v - root]];
+      leaf.positions.assign(positions, positions + count);
+      leaf.rows.resize(count);
+      for (int64_t i = 0; i < count; ++i) leaf.rows[i] = rows_[positions[i]];
+      return;
+    }
+    const Test& test = tree[v].test;
+    const int32_t* ranks = data_.ranks + test.attribute;
+    int64_t n_left = 0, n_right = 0;
+    for (int64_t i = 0; i < count; ++i) {
+      const int32_t position = positions[i];
+      __builtin_prefetch(ranks + int64_t(rows_[positions[std::min(i + kAhead, count - 1)]]) * data_.n_attributes);
+      const bool left = test.left(ranks[int64_t(rows_[position]) * data_.n_attributes]);
+      positions[n_left] = position;
+      s_.spare[n_right] = position;
+      n_left += left;
+      n_right += !left;
+    }
+    std::copy(s_.spare.begin(), s_.spare.begin() + n_right, positions + n_left);
+    share_out(root, tree[v].left, index, positions, n_left);
+    share_out(root, tree[v].right, index, positions + n_left, n_right);
   }
 
   // Positions where the rank changes, about evenly spaced.
@@ -142,6 +176,23 @@ class ThresholdSweep {
       for (size_t p = 0; p < entries; ++p) course.grams[p * lanes + j] = gram[p];
     }
     return course;
+  }
+
+  // The course of the right leaf from that of the left one, where both are the two sides of one leaf: a coarse look
+  // may subtract, what it finds is summed again.
+  Course the_others(const Course& left, int n) {
+    const int lanes = (n + kLanes - 1) / kLanes * kLanes;
+    const int64_t n_left = int64_t(leaves_[0].rows.size()) - left.counts[n - 1] + leaves_[0].n_missing;
+    std::vector<double> rest(packed_size(data_.width), 0);
+    e_.sum_rows(leaves_[0].rows.data() + leaves_[0].rows.size() - n_left, n_left, rest.data(), s_);
+    Course right{left.grams, left.counts};
+    const int64_t total = int64_t(leaves_[0].rows.size()) + leaves_[0].n_missing + leaves_[1].n_missing;
+    for (int j = 0; j < n; ++j) right.counts[j] = total - left.counts[j];
+    for (size_t p = 0; p < rest.size(); ++p) {
+      const double sum = left.grams[p * lanes + n - 1] + rest[p] + leaves_[1].missing[p];
+      for (int j = 0; j < n; ++j) right.grams[p * lanes + j] = sum - left.grams[p * lanes + j];
+    }
+    return right;
   }
 
   void add_errors(const Leaf& leaf, const Course& course, std::vector<double>& totals) {
@@ -180,19 +231,26 @@ class ThresholdSweep {
     std::vector<Course> courses;
     std::vector<double> totals(cuts.size(), 0);
     for (size_t i = 0; i < leaves_.size(); ++i) {
-      courses.push_back(run_along(leaves_[i], cuts, bracket, int(i)));
+      const bool mirrored = i == 1 && request_.left == request_.right && bracket.first == 0;
+      courses.push_back(mirrored ? the_others(courses[0], int(cuts.size()))
+                                 : run_along(leaves_[i], cuts, bracket, int(i)));
       add_errors(leaves_[i], courses.back(), totals);
     }
     std::vector<int> minima = local_minima(totals, branches);
     for (const int j : minima)
       if (totals[j] < best.error) best = {cuts[j], totals[j]};
-    if (int(cuts.size()) < std::min(kGrid, bracket.last - bracket.first - 1) && all_cuts_taken(bracket, cuts)) return;
     if (bracket.last - bracket.first - 1 <= kGrid) return;
-    for (const int j : minima) refine(between(bracket, cuts, courses, j), 1, best);
+    for (const int j : minima) {
+      const Bracket inner = between(bracket, cuts, courses, j);
+      if (inner.last - inner.first < bracket.last - bracket.first && has_more_cuts(inner, cuts)) refine(inner, 1, best);
+    }
   }
 
-  bool all_cuts_taken(const Bracket& bracket, const std::vector<int>& cuts) const {
-    return rank_at(bracket.last - 1) - rank_at(bracket.first) <= int32_t(cuts.size());
+  // Whether ranks change inside the bracket elsewhere than at the known cuts.
+  bool has_more_cuts(const Bracket& bracket, const std::vector<int>& known) const {
+    for (int i = bracket.first + 1; i < bracket.last; ++i)
+      if (rank_at(i) != rank_at(i - 1) && !std::binary_search(known.begin(), known.end(), i)) return true;
+    return false;
   }
 
   static std::vector<int> local_minima(const std::vector<double>& totals, int most) {
@@ -228,7 +286,7 @@ class ThresholdSweep {
   const GrowData& data_;
   Scratch& s_;
   SweepRequest request_{};
-  std::vector<int32_t> rows_, missing_;
+  std::vector<int32_t> rows_, missing_, sorted_;
   std::vector<Leaf> leaves_;
 };
 

@@ -20,35 +20,41 @@ struct Test {
   bool operator==(const Test&) const = default;
 };
 
-// Linear attributes of a leaf, one bit each.
+// Linear attributes of a leaf, one bit each; the first 64 without a heap block.
 class AttributeSet {
  public:
   AttributeSet() = default;
-  explicit AttributeSet(int n_attributes) : words_((n_attributes + 63) / 64, 0) {}
+  explicit AttributeSet(int n_attributes) : more_(n_attributes > 64 ? (n_attributes - 1) / 64 : 0, 0) {}
 
-  bool has(int a) const { return words_[a / 64] >> (a % 64) & 1; }
+  bool has(int a) const { return word(a / 64) >> (a % 64) & 1; }
   void set(int a, bool present) {
+    uint64_t& bits = a < 64 ? first_ : more_[a / 64 - 1];
     const uint64_t bit = uint64_t(1) << (a % 64);
-    words_[a / 64] = present ? words_[a / 64] | bit : words_[a / 64] & ~bit;
+    bits = present ? bits | bit : bits & ~bit;
   }
-  size_t size_bits() const { return words_.size() * 64; }
+  int capacity() const { return int(more_.size() + 1) * 64; }
   int count() const {
     int total = 0;
-    for (const uint64_t word : words_) total += __builtin_popcountll(word);
+    for (size_t i = 0; i <= more_.size(); ++i) total += __builtin_popcountll(word(i));
     return total;
   }
   void add(const AttributeSet& other) {
-    for (size_t i = 0; i < words_.size(); ++i) words_[i] |= other.words_[i];
+    first_ |= other.first_;
+    if (more_.size() < other.more_.size()) more_.resize(other.more_.size(), 0);
+    for (size_t i = 0; i < other.more_.size(); ++i) more_[i] |= other.more_[i];
   }
   uint64_t hash() const {
     uint64_t h = 0x51ed270b;
-    for (const uint64_t word : words_) h = mix64(h ^ word) + 0x9e3779b97f4a7c15ull;
+    for (size_t i = 0; i <= more_.size(); ++i) h = mix64(h ^ word(i)) + 0x9e3779b97f4a7c15ull;
     return h;
   }
   bool operator==(const AttributeSet&) const = default;
 
  private:
-  std::vector<uint64_t> words_;
+  uint64_t word(size_t i) const { return i == 0 ? first_ : more_[i - 1]; }
+
+  uint64_t first_ = 0;
+  std::vector<uint64_t> more_;
 };
 
 struct GrowNode {
@@ -86,9 +92,7 @@ inline AttributeSet models_below(const GrowTree& tree, int v) {
   AttributeSet all;
   const int end = subtree_end(tree, v);
   for (int u = v; u < end; ++u) {
-    if (!tree[u].is_leaf()) continue;
-    if (all == AttributeSet()) all = tree[u].model;
-    all.add(tree[u].model);
+    if (tree[u].is_leaf()) all.add(tree[u].model);
   }
   return all;
 }
