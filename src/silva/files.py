@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import contextlib
 import os
-import tempfile
+import secrets
+import shutil
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -16,28 +17,27 @@ if TYPE_CHECKING:
 def replacing(path: str | os.PathLike[str]) -> Iterator[Path]:
     """Yield a temporary path beside `path`; rename it into place, or remove it if the block raises.
 
+    A symbolic link stays a link: the file that it names is replaced. The new file has the mode of the old one.
+
     Raises
     ------
     FileNotFoundError
         If the folder does not exist.
+    ValueError
+        If `path` is a folder or a device, before anything is computed.
     """
-    target = Path(path)
+    target = Path(path).resolve()
     if not target.parent.is_dir():
-        raise FileNotFoundError(f"cannot write {target}: the folder {target.parent} does not exist; create it first")
-    descriptor, name = tempfile.mkstemp(prefix=f".{target.name}.", suffix=".part", dir=target.parent)
-    os.close(descriptor)
-    temporary = Path(name)
+        raise FileNotFoundError(f"cannot write {path}: the folder {target.parent} does not exist; create it first")
+    if target.exists() and not target.is_file():
+        raise ValueError(f"cannot write {path}: it is no regular file; give the path of a file")
+    temporary = target.with_name(f".silva-{secrets.token_hex(8)}.part")
     try:
+        temporary.open("xb").close()
         yield temporary
-        _take_mode(temporary)
+        if target.exists():
+            shutil.copymode(target, temporary)
         os.replace(temporary, target)
     except BaseException:
         temporary.unlink(missing_ok=True)
         raise
-
-
-def _take_mode(path: Path) -> None:
-    """The mode a plain open() would have given; mkstemp makes files private."""
-    umask = os.umask(0)
-    os.umask(umask)
-    path.chmod(0o666 & ~umask)

@@ -17,7 +17,19 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-LINKS = ("identity", "logistic", "softmax", "exp", "sign_square", "log1p_exp", "one_vs_all", "path_length", "exponential")
+LINKS = (
+    "identity",
+    "logistic",
+    "softmax",
+    "exp",
+    "sign_square",
+    "log1p_exp",
+    "one_vs_all",
+    "path_length",
+    "exponential",
+    "sorted",
+    "cumulative_softplus",
+)
 """Names of the functions that turn margins into responses (silva.evaluate.links)."""
 
 PREDICTIONS = ("response", "argmax", "positive", "nonnegative", "half", "sign")
@@ -196,6 +208,58 @@ class Forest:
     def depth(self) -> int:
         """Largest number of splits above a leaf."""
         return int(self.node_depth.max(initial=0))
+
+    @cached_property
+    def evaluate_plan(self) -> _core.EvaluatePlan:
+        """The nodes laid out for the compiled evaluation, built on first use."""
+        return _core.EvaluatePlan(self)
+
+    def predict(
+        self,
+        X: Any,
+        output: str = "prediction",
+        algorithm: str = "auto",
+        device: str = "auto",
+        n_jobs: int | None = None,
+    ) -> Any:
+        """Predict rows as the source library does.
+
+        Parameters
+        ----------
+        X : array-like or frame of shape (n, n_features)
+            Columns are matched by name where both sides have names, by position otherwise.
+        output : {"prediction", "margin", "probability", "leaf"}
+            What the source's predict returns (labels for a classifier estimator, responses otherwise); the margin
+            before the link; class probabilities; the source's leaf ids.
+        algorithm : {"auto", "serial", "by_sample"}
+            Row by row on one thread (Spencer 2011, procedure 2), or rows in the lanes of vector registers and in
+            threads (procedure 3). Results are the same to the bit.
+        device : {"auto", "cpu"}
+            Where to run.
+        n_jobs : int, optional
+            Threads; None or -1 for all.
+
+        Returns
+        -------
+        ndarray
+            (n,) for one output, (n, n_outputs) for several, in the source's dtype; leaf ids int32, (n, n_trees) or the
+            source's shape; probabilities of several classification outputs as a list, one array each.
+
+        Raises
+        ------
+        ValueError
+            If X does not fit the forest, or probabilities are asked of a regression.
+        NotImplementedError
+            For algorithms and devices that are not supported yet.
+
+        Notes
+        -----
+        Routing is exact: every row reaches the leaf that it reaches in the source library. Margins are float64 sums in
+        the order of the trees, whatever the schedule. O(n × n_trees × depth).
+        """
+        from silva.evaluate import predict
+
+        return predict(self, X, output=output, algorithm=algorithm, device=device, n_jobs=n_jobs)
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the forest as a memory-mappable `.silva` file, complete or not at all.

@@ -1,8 +1,9 @@
-"""The `.silva` file format: versioned, little-endian, memory-mapped.
+"""The `.silva` file format: versioned, checksummed, little-endian, memory-mapped.
 
-Layout: 8 bytes magic, uint32 format version, uint32 length of the header, the header (JSON, UTF-8), zeros up to a
-multiple of 64, then the arrays, each at a multiple of 64. The header lists for each array its name, dtype, shape and
-offset from the first array, and the scalar fields of Forest. A reader of version v refuses files of a later version.
+Layout: 8 bytes magic, uint32 format version, uint32 length and uint32 CRC-32 of the header, the header (JSON, UTF-8),
+zeros up to a multiple of 64, then the arrays, each at a multiple of 64. The header holds the scalar fields of Forest,
+for each array its name, dtype, shape and offset from the first array, and the size and CRC-32 of the arrays together.
+A reader of version v refuses files of a later version; a file holds every field of its version and no other.
 """
 
 from __future__ import annotations
@@ -11,7 +12,9 @@ import dataclasses
 import json
 import math
 import os
+import re
 import struct
+import zlib
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -23,29 +26,41 @@ from silva.forest import Forest
 MAGIC = b"\x93SILVA\r\n"
 VERSION = 1
 ALIGNMENT = 64
-MAX_HEADER = 2**28
-PREFIX = struct.Struct("<8sII")
+PREFIX = struct.Struct("<8sIII")
+DTYPES = ("<f4", "<f8", "<i4", "<i8", "<u4", "|b1")
+LABELS = ("classes", "categories")
+LABEL_DTYPE = re.compile(r"object|\|[biu]1|<[iuf][248]|<U\d{1,9}")
+MAX_LABEL_BYTES = 2**28
+
+Array = np.ndarray[Any, Any]
 
 
 def save_forest(forest: Forest, path: str | os.PathLike[str]) -> None:
-    """Write a forest to `path`, complete or not at all."""
+    """Write a forest to `path`, complete or not at all.
+
+    Raises
+    ------
+    TypeError
+        If a class label or category is no string, number or boolean.
+    OSError
+        If the file cannot be written.
+    """
     scalars, arrays = _split_fields(forest)
-    entries, offset = [], 0
+    entries, size, checksum = [], 0, 0
     for name, array in arrays.items():
-        entries.append({"name": name, "dtype": array.dtype.str, "shape": list(array.shape), "offset": offset})
-        offset += _padded(array.nbytes)
-    header = json.dumps({"fields": scalars, "arrays": entries, "size": offset}).encode()
+        entries.append({"name": name, "dtype": array.dtype.str, "shape": list(array.shape), "offset": size})
+        size += _padded(array.nbytes)
+        checksum = zlib.crc32(bytes(_padding(array.nbytes)), zlib.crc32(_raw(array), checksum))
+    header = json.dumps({"fields": scalars, "arrays": entries, "size": size, "crc32": checksum}).encode()
     with replacing(path) as temporary, open(temporary, "wb") as file:
-        file.write(PREFIX.pack(MAGIC, VERSION, len(header)))
-        file.write(header)
-        _pad(file)
+        file.write(PREFIX.pack(MAGIC, VERSION, len(header), zlib.crc32(header)))
+        _write_padded(file, header)
         for array in arrays.values():
-            file.write(np.ascontiguousarray(array).tobytes())
-            _pad(file)
+            _write_padded(file, _raw(array))
 
 
 def load_forest(path: str | os.PathLike[str]) -> Forest:
-    """Map the arrays of a `.silva` file; they stay on disk until a page of them is read.
+    """Map the arrays of a `.silva` file: they share memory with the file, and processes share it with each other.
 
     Raises
     ------
@@ -53,104 +68,136 @@ def load_forest(path: str | os.PathLike[str]) -> Forest:
         If the file is no `.silva` file, of a later version, truncated or corrupt.
     """
     path = Path(path)
-    header, start = _read_header(path)
+    text, start = _read_header(path)
     try:
-        buffer = np.memmap(path, np.uint8, "r")
-        if len(buffer) - start < header["size"]:
-            raise ValueError(f"{len(buffer) - start} of {header['size']} bytes of arrays")
-        arrays = {entry["name"]: _array(buffer[start:], entry) for entry in header["arrays"]}
+        header = json.loads(text)
+        buffer = np.memmap(path, np.uint8, "r").view(np.ndarray)[start:]
+        if len(buffer) != header["size"]:
+            raise ValueError(f"{len(buffer)} of {header['size']} bytes of arrays")
+        if zlib.crc32(buffer.data) != header["crc32"]:
+            raise ValueError("the arrays do not match their checksum")
+        arrays = {entry["name"]: _array(buffer, entry) for entry in header["arrays"]}
         return Forest(**_join_fields(header["fields"], arrays))
-    except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:
-        raise ValueError(f"{path} is truncated or corrupt: {error}; save the forest again") from error
+    except (KeyError, TypeError, ValueError, AttributeError, OverflowError, RecursionError) as error:
+        raise _corrupt(path, error) from error
+
+
+def _corrupt(path: Path, why: object) -> ValueError:
+    return ValueError(f"{path} is truncated or corrupt: {why}; save the forest again")
+
+
+def _padding(n_bytes: int) -> int:
+    return -n_bytes % ALIGNMENT
 
 
 def _padded(n_bytes: int) -> int:
-    return -(-n_bytes // ALIGNMENT) * ALIGNMENT
+    return n_bytes + _padding(n_bytes)
 
 
-def _pad(file: BinaryIO) -> None:
-    file.write(b"\0" * (-file.tell() % ALIGNMENT))
+def _raw(array: Array) -> memoryview:
+    return np.ascontiguousarray(array).reshape(-1).view(np.uint8).data
 
 
-def _little_endian(array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
-    return array.astype(array.dtype.newbyteorder("<"), copy=False)
+def _write_padded(file: BinaryIO, content: bytes | memoryview) -> None:
+    """Write `content` and zeros up to the next multiple of ALIGNMENT in the file."""
+    file.write(content)
+    file.write(bytes(_padding(file.tell())))
 
 
-def _split_fields(forest: Forest) -> tuple[dict[str, Any], dict[str, np.ndarray[Any, Any]]]:
-    """JSON-able fields, and arrays by name; tuples of arrays become `name.0`, `name.1`."""
+def _split_fields(forest: Forest) -> tuple[dict[str, Any], dict[str, Array]]:
+    """Fields for the header, and arrays by name."""
     scalars: dict[str, Any] = {}
-    arrays: dict[str, np.ndarray[Any, Any]] = {}
+    arrays: dict[str, Array] = {}
     for field in dataclasses.fields(forest):
         value = getattr(forest, field.name)
-        if isinstance(value, np.ndarray):
-            arrays[field.name] = _little_endian(value)
-        elif field.name in {"classes", "categories"} and value is not None:
-            scalars[field.name] = [_labels_to_json(labels) for labels in value]
-        elif isinstance(value, float):
-            scalars[field.name] = value.hex()
+        if field.name in LABELS:
+            scalars[field.name] = None if value is None else [_labels_to_json(field.name, labels) for labels in value]
+        elif isinstance(value, np.ndarray):
+            arrays[field.name] = value.astype(value.dtype.newbyteorder("<"), copy=False)
         else:
-            scalars[field.name] = list(value) if isinstance(value, tuple) else value
+            scalars[field.name] = _scalar_to_json(field.type, value)
     return scalars, arrays
 
 
-def _join_fields(scalars: dict[str, Any], arrays: dict[str, np.ndarray[Any, Any]]) -> dict[str, Any]:
+def _scalar_to_json(kind: Any, value: Any) -> Any:
+    """Plain values of NumPy's; floats as exact text, which also knows NaN and infinity."""
+    if kind == "float":
+        return float(value).hex()
+    if isinstance(value, np.generic):
+        return value.item()
+    if isinstance(value, tuple):
+        return [_scalar_to_json("", item) for item in value]
+    return value
+
+
+def _join_fields(scalars: dict[str, Any], arrays: dict[str, Array]) -> dict[str, Any]:
+    fields = {field.name: field.type for field in dataclasses.fields(Forest)}
+    if strange := fields.keys() ^ (scalars.keys() | arrays.keys()):
+        raise ValueError(f"its fields differ from those of format {VERSION} in {', '.join(sorted(strange))}")
     values: dict[str, Any] = dict(arrays)
-    for field in dataclasses.fields(Forest):
-        if field.name in arrays or field.name not in scalars:
-            continue
-        value = scalars[field.name]
-        if field.name in {"classes", "categories"} and value is not None:
-            value = tuple(_labels_from_json(labels) for labels in value)
-        elif field.type == "float":
-            value = float.fromhex(value)
-        elif isinstance(value, list):
-            value = tuple(value)
-        values[field.name] = value
-    unknown = set(values) - {field.name for field in dataclasses.fields(Forest)}
-    if unknown:
-        raise ValueError(f"unknown fields {sorted(unknown)}")
+    for name, value in scalars.items():
+        if name in LABELS:
+            values[name] = None if value is None else tuple(_labels_from_json(labels) for labels in value)
+        elif fields[name] == "float":
+            values[name] = float.fromhex(value)
+        else:
+            values[name] = tuple(value) if isinstance(value, list) else value
     return values
 
 
-def _labels_to_json(labels: np.ndarray[Any, Any] | None) -> Any:
+def _labels_to_json(name: str, labels: Array | None) -> Any:
     """Class labels and categories are short: numbers, booleans or strings as JSON beside their dtype."""
     if labels is None:
         return None
-    return {"dtype": "object" if labels.dtype == object else labels.dtype.str, "values": labels.tolist()}
+    values = [value.item() if isinstance(value, np.generic) else value for value in labels.tolist()]
+    dtype = "object" if labels.dtype.kind in "OT" else labels.dtype.newbyteorder("<").str
+    if not LABEL_DTYPE.fullmatch(dtype) or not _are_plain(values):
+        raise TypeError(f"{name} holds {labels.dtype} such as {labels[:1]!r}; a .silva file stores strings and numbers")
+    return {"dtype": dtype, "values": values}
 
 
-def _labels_from_json(entry: Any) -> np.ndarray[Any, Any] | None:
+def _labels_from_json(entry: Any) -> Array | None:
     if entry is None:
         return None
-    return np.array(entry["values"], dtype=np.dtype(entry["dtype"]))
+    if not LABEL_DTYPE.fullmatch(entry["dtype"]) or not _are_plain(values := list(entry["values"])):
+        raise ValueError(f"labels of dtype {entry['dtype']!r} hold more than strings and numbers")
+    dtype = np.dtype(entry["dtype"])
+    if dtype.itemsize * len(values) > MAX_LABEL_BYTES:
+        raise ValueError(f"{len(values)} labels of dtype {dtype} take more than {MAX_LABEL_BYTES} bytes")
+    return np.array(values, dtype=dtype.newbyteorder("="))
 
 
-def _read_header(path: Path) -> tuple[dict[str, Any], int]:
+def _are_plain(values: list[Any]) -> bool:
+    return all(value is None or isinstance(value, str | int | float) for value in values)
+
+
+def _read_header(path: Path) -> tuple[bytes, int]:
+    """Text of the header, and where the arrays start."""
     with open(path, "rb") as file:
         prefix = file.read(PREFIX.size)
-        if len(prefix) < PREFIX.size or not prefix.startswith(MAGIC):
-            raise ValueError(f"{path} is no .silva file: it starts with {prefix[:8]!r}")
-        _, version, length = PREFIX.unpack(prefix)
+        if not prefix.startswith(MAGIC):
+            raise ValueError(f"{path} is no .silva file: it starts with {prefix[:8]!r}, expected {MAGIC!r}")
+        if len(prefix) < PREFIX.size:
+            raise _corrupt(path, f"it ends after {len(prefix)} bytes")
+        _, version, length, checksum = PREFIX.unpack(prefix)
         if version > VERSION:
             raise ValueError(f"{path} has format version {version}, this silva reads up to {VERSION}; upgrade silva")
-        text = file.read(length) if length <= MAX_HEADER else b""
-    if len(text) < length:
-        raise ValueError(f"{path} is truncated or corrupt: its header is incomplete; save the forest again")
-    try:
-        header = json.loads(text)
-    except ValueError as error:
-        raise ValueError(f"{path} is truncated or corrupt: {error}; save the forest again") from error
-    if not isinstance(header, dict):
-        raise ValueError(f"{path} is truncated or corrupt: its header is no object; save the forest again")
-    return header, _padded(PREFIX.size + length)
+        if length > os.fstat(file.fileno()).st_size:
+            raise _corrupt(path, f"its header of {length} bytes is incomplete")
+        text = file.read(length)
+    if version < 1 or len(text) < length or zlib.crc32(text) != checksum:
+        raise _corrupt(path, "its header does not match its checksum")
+    return text, _padded(PREFIX.size + length)
 
 
-def _array(buffer: np.ndarray[Any, Any], entry: dict[str, Any]) -> np.ndarray[Any, Any]:
-    dtype, shape, offset = np.dtype(entry["dtype"]), tuple(entry["shape"]), entry["offset"]
-    if dtype.kind not in "biuf" or any(not isinstance(n, int) or n < 0 for n in (*shape, offset)):
-        raise ValueError(f"array {entry['name']!r} has dtype {dtype}, shape {shape} and offset {offset}")
+def _array(buffer: Array, entry: dict[str, Any]) -> Array:
+    """View of an array's bytes; copied only where the machine is big-endian."""
+    name, shape, offset = entry["name"], tuple(entry["shape"]), entry["offset"]
+    if entry["dtype"] not in DTYPES or any(not isinstance(n, int) or n < 0 for n in (*shape, offset)):
+        raise ValueError(f"array {name!r} has dtype {entry['dtype']!r}, shape {shape} and offset {offset}")
+    dtype = np.dtype(entry["dtype"])
     n_bytes = math.prod(shape) * dtype.itemsize
     if offset % ALIGNMENT or offset + n_bytes > len(buffer):
-        raise ValueError(f"array {entry['name']!r} lies outside the file")
-    array = buffer[offset : offset + n_bytes].view(dtype).reshape(shape)
+        raise ValueError(f"array {name!r} lies outside the file")
+    array: Array = buffer[offset : offset + n_bytes].view(dtype).reshape(shape)
     return array.astype(dtype.newbyteorder("="), copy=False)

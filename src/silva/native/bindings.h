@@ -7,6 +7,8 @@
 #include <span>
 #include <vector>
 
+#include "forest_view.h"
+
 namespace silva {
 namespace nb = nanobind;
 
@@ -26,7 +28,15 @@ nb::ndarray<nb::numpy, T, nb::ndim<1>> to_numpy(std::vector<T>&& values) {
   return {kept->data(), {kept->size()}, owner};
 }
 
+// The arrays stay owned by the Forest, which outlives the view.
+ForestView view_of(nb::handle forest);
+
+// A 2-D float32 or float64 matrix with any strides.
+RowSource rows_of(const nb::ndarray<nb::ro, nb::ndim<2>, nb::device::cpu>& matrix, int32_t n_features);
+
 void bind_forest(nb::module_& module);
+void bind_evaluate(nb::module_& module);
+void bind_explain(nb::module_& module);
 void bind_grow(nb::module_& module);
 
 }  // namespace silva

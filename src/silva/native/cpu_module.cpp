@@ -4,5 +4,7 @@
 NB_MODULE(_core, module) {
   module.doc() = "Compiled core of silva.";
   silva::bind_forest(module);
+  silva::bind_evaluate(module);
+  silva::bind_explain(module);
   silva::bind_grow(module);
 }

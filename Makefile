@@ -1,0 +1,61 @@
+# make demo | test | test-slow | lint | types | bench | clean
+# Everything runs in .venv, which is made on first use. PYTHON=python3.12 and CXX=clang++ choose others than the default.
+
+PYTHON ?= $(firstword $(foreach name,python3 python3.13 python3.12 python3.11,$(shell \
+  $(name) -c 'import sys; sys.version_info >= (3, 11) and print("$(name)")' 2>/dev/null)) python3)
+VENV := .venv
+BIN := $(VENV)/bin
+WORKERS ?= 2
+PYTEST := $(BIN)/python -m pytest -n $(WORKERS)
+NATIVE := $(wildcard src/silva/native/*)
+CXX_SOURCES := $(filter %.h %.cpp %.cu,$(NATIVE))
+
+.PHONY: demo test test-slow lint format types bench clean
+.DELETE_ON_ERROR:
+
+demo: $(VENV)/demo.stamp
+	$(BIN)/silva demo
+
+test: $(VENV)/test.stamp
+	$(PYTEST) -m "not slow"
+
+test-slow: $(VENV)/test.stamp
+	$(PYTEST) -m slow
+
+lint: $(VENV)/lint.stamp
+	$(BIN)/ruff check
+	$(BIN)/ruff format --check
+	$(BIN)/clang-format --dry-run -Werror $(CXX_SOURCES)
+
+format: $(VENV)/lint.stamp
+	$(BIN)/ruff check --fix
+	$(BIN)/ruff format
+	$(BIN)/clang-format -i $(CXX_SOURCES)
+
+types: $(VENV)/lint.stamp $(VENV)/test.stamp
+	$(BIN)/mypy
+
+bench: $(VENV)/test.stamp
+	$(BIN)/python -m benchmarks.run
+
+clean:
+	rm -rf $(VENV) build dist silva-demo .pytest_cache .mypy_cache .ruff_cache .hypothesis
+
+# The build tools live in .venv, so that a changed kernel is recompiled there without downloading anything.
+$(VENV)/tools.stamp: pyproject.toml tools/check_build.sh
+	@sh tools/check_build.sh "$(PYTHON)" "$(CXX)"
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python tools/install.py build
+	@touch $@
+
+$(VENV)/core.stamp: $(VENV)/tools.stamp CMakeLists.txt $(NATIVE)
+	$(BIN)/python tools/install.py core
+	@touch $@
+
+$(VENV)/lint.stamp: $(VENV)/tools.stamp
+	$(BIN)/python tools/install.py lint
+	@touch $@
+
+$(VENV)/%.stamp: $(VENV)/tools.stamp | $(VENV)/core.stamp
+	$(BIN)/python tools/install.py $*
+	@touch $@

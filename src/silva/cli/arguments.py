@@ -1,0 +1,118 @@
+"""What the command line accepts."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+from silva.cli.tables import table_format
+
+MODEL = "model file: XGBoost .json or .ubj, LightGBM .txt, or .silva"
+DATA = "CSV (.csv, .csv.gz; with a header) or Parquet (.parquet, .pq); its columns are matched by name"
+
+PREDICT = """Predict every row of DATA.
+
+Output columns: prediction (margin, probability) for one output, prediction_<class or output> for several, leaf_<tree>
+for leaf ids. Columns of DATA come first where --columns names them."""
+
+EXPLAIN = """Explain every row of DATA by exact SHAP values of the margin.
+
+Output columns: phi_<feature> for one output, phi_<feature>_<class or output> for several; with --interactions
+phi_<a>__<b>, whose sum over b is phi_<a>; then expected_value and margin (each with _<class or output> for several).
+In every row the phi add up to margin - expected_value. A Parquet file also holds features, outputs and expected values
+as JSON under the key "silva" of its schema metadata. Features without names are f0, f1, ..."""
+
+INFO = "Print what is in a model: source, objective, size, features, memory."
+
+DEMO = """Predict and explain a model of California housing (20,640 districts, both shipped with silva).
+
+Prints the features by importance; writes beeswarm.png and explanation.parquet."""
+
+
+def make_parser() -> argparse.ArgumentParser:
+    """Build the parser; a parsed command holds its function as `run`."""
+    from silva import __version__
+    from silva.cli import commands, demo
+
+    parser = argparse.ArgumentParser(prog="silva", description="Evaluate and explain tree ensembles.")
+    parser.add_argument("--version", action="version", version=f"silva {__version__}")
+    parser.add_argument("--traceback", action="store_true", help="print where an error comes from")
+    subparsers = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
+
+    predict = _command(subparsers, "predict", "predict every row of a file", PREDICT)
+    _add_files(predict)
+    predict.add_argument(
+        "--output",
+        choices=("prediction", "margin", "probability", "leaf"),
+        default="prediction",
+        help="what to predict (default: what the source library's predict returns)",
+    )
+    predict.set_defaults(run=commands.predict)
+
+    explain = _command(subparsers, "explain", "explain every row of a file by SHAP values", EXPLAIN)
+    _add_files(explain)
+    explain.add_argument("--interactions", action="store_true", help="SHAP interaction values instead of values")
+    explain.add_argument("--features", type=_names, metavar="A,B,...", help="explain only these features")
+    explain.add_argument("--dtype", choices=("float32", "float64"), default="float32", help="default: float32")
+    explain.set_defaults(run=commands.explain)
+
+    info = _command(subparsers, "info", "print what is in a model", INFO)
+    info.add_argument("model", type=Path, metavar="MODEL", help=MODEL)
+    info.set_defaults(run=commands.info)
+
+    show = _command(subparsers, "demo", "predict and explain a model of California housing", DEMO)
+    show.add_argument("--out", type=Path, default=Path("silva-demo"), metavar="DIR", help="default: ./silva-demo")
+    show.add_argument("--n-jobs", type=_positive, metavar="N", help="threads (default: all cores)")
+    show.set_defaults(run=demo.demo)
+    return parser
+
+
+def _command(
+    subparsers: argparse._SubParsersAction[argparse.ArgumentParser], name: str, summary: str, description: str
+) -> argparse.ArgumentParser:
+    return subparsers.add_parser(
+        name, help=summary, description=description, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+
+
+def _add_files(command: argparse.ArgumentParser) -> None:
+    """Arguments of the commands that read one table and write another."""
+    command.add_argument("model", type=Path, metavar="MODEL", help=MODEL)
+    command.add_argument("data", type=_table, metavar="DATA", help=DATA)
+    command.add_argument(
+        "-o", dest="out", type=_table, required=True, metavar="OUT", help="CSV or Parquet file to write, by its suffix"
+    )
+    command.add_argument(
+        "--columns", type=_names, default=[], metavar="A,B,...", help="columns of DATA to keep in the output"
+    )
+    command.add_argument(
+        "--inputs",
+        type=_names,
+        metavar="A,B,...",
+        help="columns of DATA that are the model's features, in the model's order (default: by name)",
+    )
+    command.add_argument(
+        "--batch-rows", type=_positive, metavar="N", help="rows in memory at a time (default: by the size of a row)"
+    )
+    command.add_argument("--n-jobs", type=_positive, metavar="N", help="threads (default: all cores)")
+
+
+def _names(text: str) -> list[str]:
+    names = text.split(",")
+    if not all(names):
+        raise argparse.ArgumentTypeError(f"{text!r} holds an empty name; expected names separated by commas")
+    return names
+
+
+def _positive(text: str) -> int:
+    if not text.isdecimal() or int(text) < 1:
+        raise argparse.ArgumentTypeError(f"{text!r} is no whole number of at least 1")
+    return int(text)
+
+
+def _table(text: str) -> Path:
+    try:
+        table_format(Path(text))
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(str(error)) from error
+    return Path(text)

@@ -1,0 +1,105 @@
+"""Names of the columns that predictions and explanations are written under."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from silva.cli.tables import import_pyarrow
+from silva.inputs.matching import listed
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from numpy.typing import ArrayLike, NDArray
+
+    from silva.forest import Forest
+
+
+def feature_names(forest: Forest) -> tuple[str, ...]:
+    """Names of the features; f0, f1, ... where the model has none."""
+    return forest.feature_names or tuple(f"f{i}" for i in range(forest.n_features))
+
+
+def output_names(forest: Forest, n_outputs: int) -> list[str]:
+    """Class labels where there is one an output, numbers from 0 otherwise."""
+    labels = [str(label) for classes in forest.classes for label in classes.tolist()]
+    if len(forest.classes) > 1:
+        labels = [f"{i}_{label}" for i, classes in enumerate(forest.classes) for label in classes.tolist()]
+    return labels if len(labels) == n_outputs else [str(i) for i in range(n_outputs)]
+
+
+def spread(name: str, values: NDArray[Any], forest: Forest) -> dict[str, NDArray[Any]]:
+    """Name the outputs of (n_rows,) or (n_rows, n_outputs) values."""
+    if values.ndim == 1:
+        return {name: values}
+    labels = output_names(forest, values.shape[1])
+    return {f"{name}_{label}": values[:, i] for i, label in enumerate(labels)}
+
+
+def prediction_columns(values: NDArray[Any], output: str, forest: Forest) -> dict[str, NDArray[Any]]:
+    """Name the columns of what `Forest.predict` returned."""
+    if output == "leaf":
+        leaves = values.reshape(len(values), -1)
+        return {f"leaf_{tree}": leaves[:, tree] for tree in range(leaves.shape[1])}
+    return spread(output, values, forest)
+
+
+def value_columns(values: NDArray[Any], features: Sequence[str], forest: Forest) -> dict[str, NDArray[Any]]:
+    """Name SHAP values (n_rows, n_features[, n_outputs]) of all features; keep those of `features`."""
+    columns: dict[str, NDArray[Any]] = {}
+    for i, name in enumerate(feature_names(forest)):
+        if name in features:
+            columns |= spread(f"phi_{name}", values[:, i], forest)
+    return columns
+
+
+def interaction_columns(values: NDArray[Any], features: Sequence[str], forest: Forest) -> dict[str, NDArray[Any]]:
+    """Name SHAP interaction values (n_rows, len(features), n_features[, n_outputs])."""
+    columns: dict[str, NDArray[Any]] = {}
+    for i, first in enumerate(features):
+        for j, second in enumerate(feature_names(forest)):
+            columns |= spread(f"phi_{first}__{second}", values[:, i, j], forest)
+    return columns
+
+
+def margin_columns(margin: NDArray[Any], expected_value: ArrayLike, forest: Forest) -> dict[str, NDArray[Any]]:
+    """Name the columns that end an explanation: the expected value, the same in every row, and the margin."""
+    expected = np.broadcast_to(np.asarray(expected_value, np.float64), margin.shape)
+    return spread("expected_value", expected, forest) | spread("margin", margin, forest)
+
+
+def explanation_metadata(forest: Forest, expected_value: ArrayLike) -> dict[str, Any]:
+    """Describe an explanation for the metadata of its Parquet file."""
+    from silva import __version__
+
+    expected = np.atleast_1d(expected_value)
+    return {
+        "version": __version__,
+        "source": forest.source,
+        "objective": forest.objective,
+        "features": list(feature_names(forest)),
+        "outputs": [] if np.ndim(expected_value) == 0 else output_names(forest, len(expected)),
+        "expected_value": expected.tolist(),
+    }
+
+
+def check_unique(names: Sequence[str]) -> None:
+    """Raise ValueError if two columns of an output would have the same name."""
+    if repeated := [name for name, count in Counter(names).items() if count > 1]:
+        raise ValueError(f"the output would have several columns {listed(repeated)}; rename the features or columns")
+
+
+def to_batch(kept: Mapping[str, Any], columns: Mapping[str, NDArray[Any]]) -> Any:
+    """Make a record batch of columns kept from the data (Arrow) and computed ones (NumPy)."""
+    pyarrow = import_pyarrow()
+    check_unique([*kept, *columns])
+    arrays = [pyarrow.array(_plain(values)) for values in columns.values()]
+    return pyarrow.RecordBatch.from_arrays([*kept.values(), *arrays], names=[*kept, *columns])
+
+
+def _plain(values: NDArray[Any]) -> Any:
+    """Labels of text as Python strings, everything else contiguous."""
+    return values.astype(str).tolist() if values.dtype.kind in "OU" else np.ascontiguousarray(values)

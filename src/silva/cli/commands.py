@@ -1,0 +1,167 @@
+"""The commands that read and write files."""
+
+from __future__ import annotations
+
+import dataclasses
+import time
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from silva.cli.columns import (
+    explanation_metadata,
+    feature_names,
+    interaction_columns,
+    margin_columns,
+    prediction_columns,
+    to_batch,
+    value_columns,
+)
+from silva.cli.tables import TableReader, import_pyarrow, progress, writing
+from silva.inputs.matching import listed
+
+if TYPE_CHECKING:
+    import argparse
+    from collections.abc import Callable, Iterator, Sequence
+
+    from numpy.typing import NDArray
+
+    from silva.forest import Forest
+
+    Compute = Callable[[Any], dict[str, NDArray[Any]]]
+
+BATCH_BYTES = 2**25
+"""Input and output of a batch take about this much memory."""
+MOST_ROWS, LEAST_ROWS = 2**16, 2**6
+
+
+def predict(options: argparse.Namespace) -> None:
+    """Run `silva predict`."""
+    import silva
+
+    forest = silva.load(options.model)
+    width = forest.n_trees if options.output == "leaf" else forest.n_outputs
+
+    def compute(rows: Any) -> dict[str, NDArray[Any]]:
+        values = forest.predict(rows, output=options.output, n_jobs=options.n_jobs)
+        return prediction_columns(values, options.output, forest)
+
+    _transform(options, forest, compute, width)
+
+
+def explain(options: argparse.Namespace) -> None:
+    """Run `silva explain`."""
+    import silva
+
+    forest = silva.load(options.model)
+    explainer = silva.Explainer(forest, dtype=options.dtype, n_jobs=options.n_jobs)
+    features = _explained_features(options.features, forest)
+    width = len(features) * forest.n_outputs * (forest.n_features if options.interactions else 1)
+    positions = [feature_names(forest).index(name) for name in features]
+
+    def compute(rows: Any) -> dict[str, NDArray[Any]]:
+        if options.interactions:
+            values = explainer.shap_interaction_values(rows, features=positions)
+            columns = interaction_columns(values, features, forest)
+        else:
+            columns = value_columns(explainer.shap_values(rows), features, forest)
+        margin = forest.predict(rows, output="margin", n_jobs=options.n_jobs)
+        return columns | margin_columns(margin, explainer.expected_value, forest)
+
+    _transform(options, forest, compute, width, explanation_metadata(forest, explainer.expected_value))
+
+
+def info(options: argparse.Namespace) -> None:
+    """Run `silva info`."""
+    import silva
+
+    forest = silva.load(options.model)
+    names = "" if forest.feature_names is None else f" ({', '.join(forest.feature_names)})"
+    facts = {
+        "source": forest.source or "unknown",
+        "objective": forest.objective or "unknown",
+        "trees": f"{forest.n_trees:,}",
+        "leaves": f"{forest.n_leaves:,}",
+        "depth": forest.depth,
+        "features": f"{forest.n_features:,}{names}",
+        "outputs": _describe_outputs(forest),
+        "row type": forest.threshold.dtype.name,
+        "memory": f"{_n_bytes(forest) / 2**20:,.1f} MiB",
+    }
+    for name, fact in facts.items():
+        print(f"{name:<10}{fact}")
+
+
+def _describe_outputs(forest: Forest) -> str:
+    classes = [f"{len(labels)} classes {listed(map(str, labels.tolist()))}" for labels in forest.classes]
+    return "; ".join([f"{forest.n_outputs:,}", *classes])
+
+
+def _n_bytes(forest: Forest) -> int:
+    values = (getattr(forest, field.name) for field in dataclasses.fields(forest))
+    return sum(value.nbytes for value in values if isinstance(value, np.ndarray))
+
+
+def _explained_features(wanted: Sequence[str] | None, forest: Forest) -> tuple[str, ...]:
+    names = feature_names(forest)
+    if wanted is None:
+        return names
+    if unknown := [name for name in wanted if name not in names]:
+        raise ValueError(f"--features names {listed(unknown)}; the model's features are {listed(names)}")
+    return tuple(dict.fromkeys(wanted))
+
+
+def _transform(
+    options: argparse.Namespace, forest: Forest, compute: Compute, width: int, metadata: dict[str, Any] | None = None
+) -> None:
+    """Read the data in batches, write what `compute` makes of each."""
+    start, n_rows = time.perf_counter(), 0
+    reader = TableReader(options.data)
+    inputs = _input_columns(options.inputs, reader, forest)
+    reader.check_columns([*inputs, *options.columns])
+    batch_rows = options.batch_rows or _batch_rows(8 * (len(inputs) + len(options.columns) + width))
+    with progress(reader.n_rows, options.out.name) as advance, writing(options.out, metadata) as write:
+        for batch in _read(reader, inputs, options.columns, forest, batch_rows):
+            kept = {name: batch.column(name) for name in options.columns}
+            write(to_batch(kept, compute(_features(batch, inputs, forest))))
+            n_rows += batch.num_rows
+            advance(batch.num_rows)
+    print(f"{options.out}: {n_rows:,} rows in {time.perf_counter() - start:.1f} s")
+
+
+def _batch_rows(row_bytes: int) -> int:
+    return max(LEAST_ROWS, min(MOST_ROWS, BATCH_BYTES // row_bytes))
+
+
+def _input_columns(wanted: Sequence[str] | None, reader: TableReader, forest: Forest) -> list[str]:
+    """Columns of the data that are the model's features, in the model's order."""
+    names, n_features = forest.feature_names, forest.n_features
+    if wanted is not None:
+        if len(wanted) != n_features:
+            raise ValueError(
+                f"--inputs names {len(wanted)} columns, the model has {n_features} features; name them all"
+            )
+        return list(wanted)
+    if names is not None and not set(names).isdisjoint(reader.names):
+        return list(names)
+    if len(reader.names) == n_features:
+        return reader.names
+    raise ValueError(
+        f"{reader.path} has {len(reader.names)} columns, none named like one of the model's {n_features} features; "
+        "name the columns to use by --inputs"
+    )
+
+
+def _read(
+    reader: TableReader, inputs: Sequence[str], kept: Sequence[str], forest: Forest, batch_rows: int
+) -> Iterator[Any]:
+    tables = forest.categories or (None,) * forest.n_features
+    text = [name for name, table in zip(inputs, tables, strict=True) if table is not None and table.dtype.kind in "OU"]
+    numbers = [name for name in inputs if name not in text]
+    return reader.batches(list(dict.fromkeys([*inputs, *kept])), text, numbers, batch_rows)
+
+
+def _features(batch: Any, inputs: Sequence[str], forest: Forest) -> Any:
+    """Select the model's columns under the model's names."""
+    columns = [batch.column(name) for name in inputs]
+    return import_pyarrow().RecordBatch.from_arrays(columns, names=feature_names(forest))

@@ -1,0 +1,140 @@
+"""From margins to what the source library's predict returns: responses, probabilities, labels."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from silva.forest import Forest
+
+    Array = NDArray[Any]
+
+PROBABILITY_LINKS = {"logistic", "softmax", "one_vs_all", "exponential"}
+"""Links whose responses are probabilities of classes."""
+
+
+def expit(x: Array) -> Array:
+    """Logistic function, without overflow."""
+    with np.errstate(over="ignore"):
+        return 1 / (1 + np.exp(-x))
+
+
+def softplus(x: Array) -> Array:
+    """ln(1 + e^x), without overflow."""
+    return np.logaddexp(0, x)
+
+
+def softmax(x: Array) -> Array:
+    """Exponentials of a row's margins over their sum."""
+    exponentials = np.exp(x - x.max(axis=1, keepdims=True))
+    result: Array = exponentials / exponentials.sum(axis=1, keepdims=True)
+    return result
+
+
+def exp(x: Array) -> Array:
+    """e^x; infinite where the source library's is."""
+    with np.errstate(over="ignore"):
+        return np.asarray(np.exp(x))
+
+
+def cumulative_softplus(x: Array) -> Array:
+    """XGBoost's expectiles: the first as it is, every further one a positive step above the one before."""
+    steps = softplus(x[:, 1:]) + np.finfo(np.float32).eps
+    return np.cumsum(np.concatenate([x[:, :1], steps], axis=1), axis=1)
+
+
+LINKS: dict[str, Callable[[Array, float], Array]] = {
+    "identity": lambda x, _: x,
+    "logistic": lambda x, scale: expit(scale * x),
+    "one_vs_all": lambda x, scale: expit(scale * x),
+    "exponential": lambda x, _: expit(2 * x),
+    "softmax": lambda x, _: softmax(x),
+    "exp": lambda x, _: exp(x),
+    "sign_square": lambda x, _: np.sign(x) * x * x,
+    "log1p_exp": lambda x, _: softplus(x),
+    "path_length": lambda x, _: -np.exp2(-x),
+    "sorted": lambda x, _: np.sort(x, axis=1),
+    "cumulative_softplus": lambda x, _: cumulative_softplus(x),
+}
+"""Response of margins (n, n_outputs) in float64, by `Forest.link`."""
+
+
+def responses(margin: Array, forest: Forest) -> Array:
+    """Margins through the forest's link, in the source library's dtype: (n, n_outputs)."""
+    with np.errstate(over="ignore"):
+        return LINKS[forest.link](margin, forest.link_scale).astype(forest.result_dtype)
+
+
+def predictions(margin: Array, forest: Forest) -> Array:
+    """What the source library's predict returns by default: responses or labels."""
+    if forest.prediction == "response":
+        return squeeze(responses(margin, forest))
+    return squeeze(labels(margin, forest))
+
+
+def probabilities(margin: Array, forest: Forest) -> Array | list[Array]:
+    """Class probabilities in the source library's shape.
+
+    Raises
+    ------
+    ValueError
+        If the forest is no classifier.
+    """
+    if forest.link not in PROBABILITY_LINKS and not forest.classes:
+        raise ValueError(
+            f"a forest trained for {forest.objective or 'regression'} has no probabilities; "
+            "ask for output='prediction' or 'margin'"
+        )
+    response = responses(margin, forest)
+    if len(forest.classes) > 1:
+        return _split(response, forest)
+    if forest.is_estimator and response.shape[1] == 1:
+        return np.concatenate([1 - response, response], axis=1)
+    return squeeze(response)
+
+
+def labels(margin: Array, forest: Forest) -> Array:
+    """Class labels by the forest's rule, (n, number of classification outputs)."""
+    if forest.prediction == "argmax" and margin.shape[1] > 1:
+        parts = _split(responses(margin, forest), forest)
+        return np.stack([_named(part.argmax(axis=1), forest, i) for i, part in enumerate(parts)], axis=1)
+    return _named(_is_second(margin, forest).astype(np.int64), forest, 0)
+
+
+def squeeze(values: Array) -> Array:
+    """(n, 1) as (n,)."""
+    return values[:, 0] if values.shape[1] == 1 else values
+
+
+def _is_second(margin: Array, forest: Forest) -> Array:
+    """Whether the second of two classes wins, by the rule of the source library."""
+    if forest.prediction == "positive":
+        return margin > 0
+    if forest.prediction == "nonnegative":
+        return margin >= 0
+    response = responses(margin, forest)
+    if forest.prediction == "sign":
+        return response - forest.prediction_offset >= 0
+    if forest.prediction == "argmax":
+        return response > 1 - response
+    return response > 0.5
+
+
+def _split(response: Array, forest: Forest) -> list[Array]:
+    """Responses of each classification output."""
+    if len(forest.classes) < 2:
+        return [response]
+    ends = np.cumsum([len(names) for names in forest.classes])
+    return list(np.split(response, ends[:-1], axis=1))
+
+
+def _named(index: Array, forest: Forest, output: int) -> Array:
+    """Class labels by position; a Booster's labels are the positions, in its own dtype."""
+    if not forest.classes:
+        return index.astype(forest.result_dtype)
+    return forest.classes[output][index]

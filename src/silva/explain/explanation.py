@@ -1,0 +1,56 @@
+"""The result of `explainer(X)`: shap's own class where shap is installed."""
+
+from __future__ import annotations
+
+import importlib.util
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from silva.forest import Forest
+
+
+@dataclass(frozen=True, eq=False)
+class Explanation:
+    """SHAP values with what plots need: the fields of shap.Explanation, for machines without shap.
+
+    Attributes
+    ----------
+    values : (n, F) or (n, F, k)
+    base_values : float64, (n,) or (n, k)
+    data : (n, F)
+        The rows, categories as codes.
+    feature_names : list of str
+    """
+
+    values: NDArray[Any]
+    base_values: NDArray[np.float64]
+    data: NDArray[Any]
+    feature_names: list[str]
+
+
+def make_explanation(
+    values: NDArray[Any], expected: NDArray[np.float64], rows: NDArray[Any], X: Any, forest: Forest
+) -> Any:
+    """Wrap values into shap.Explanation, or into the dataclass above where shap is not installed."""
+    base = np.tile(expected, (len(rows), 1)) if len(expected) > 1 else np.full(len(rows), expected[0])
+    names = feature_names(X, forest)
+    if importlib.util.find_spec("shap") is None:
+        return Explanation(values, base, rows, names)
+    import shap
+
+    return shap.Explanation(values=values, base_values=base, data=rows, feature_names=names)
+
+
+def feature_names(X: Any, forest: Forest) -> list[str]:
+    """The forest's names, else those of the frame, else as shap's plots call columns."""
+    if forest.feature_names is not None:
+        return list(forest.feature_names)
+    columns = getattr(X, "columns", None)
+    if columns is not None and not callable(columns) and len(columns) == forest.n_features:
+        return [str(getattr(column, "_name", column)) for column in columns]
+    return [f"Feature {i}" for i in range(forest.n_features)]

@@ -1,0 +1,97 @@
+"""From whatever holds rows to the two-dimensional floats that a forest routes."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from silva.inputs.arrays import checked_array, to_array, to_floats
+from silva.inputs.categories import array_to_rows, columns_to_rows
+from silva.inputs.frames import to_frame
+from silva.inputs.matching import check_width, column_order
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from silva.forest import Forest
+
+__all__ = ["as_rows"]
+
+
+def as_rows(X: Any, forest: Forest) -> NDArray[Any]:
+    """Turn `X` into the rows that `forest` routes.
+
+    Parameters
+    ----------
+    X : NumPy array, pandas or polars frame, pyarrow Table or RecordBatch, list of rows, or any object with
+        ``__array__``, ``__arrow_c_stream__``, ``__dataframe__`` or DLPack on the CPU; (n_rows, n_features)
+        Columns of a frame are matched by name where any name agrees with the forest's, by position otherwise. A frame's
+        column holds values: categories are translated by value with the forest's tables. An array holds what the source
+        library expects in arrays: codes of categories (XGBoost, LightGBM) or their values (scikit-learn).
+    forest : Forest
+
+    Returns
+    -------
+    float32 or float64, (n_rows, n_features), any strides
+        In the order of the forest's features, missing values as NaN. It is `X` itself if that is such an array already.
+
+    Raises
+    ------
+    ValueError
+        If the shape or the names do not fit, or NaN meets a forest whose library refuses it.
+    TypeError
+        If values are no numbers (complex, dates, text without a category table).
+    NotImplementedError
+        For sparse matrices and arrays on a GPU.
+
+    Notes
+    -----
+    Integers are cast to the type of the thresholds in one step. LightGBM reads arrays of integers as float32, and so
+    does this. A category that is not in the forest's table counts as missing.
+    """
+    if type(X) is np.ndarray and X.dtype.char in "fd" and X.dtype.isnative and X.flags.aligned and X.ndim == 2:
+        if X.shape[1] != forest.n_features:
+            check_width(X.shape[1], forest)
+        rows = X
+        if forest.categories is not None:
+            rows = array_to_rows(X, forest)
+    else:
+        rows = _convert(X, forest)
+    if forest.missing == forest.missing:
+        rows = _mark_missing(rows, forest)
+    if not forest.nan_allowed:
+        _refuse_nan(rows, forest)
+    return rows
+
+
+def _convert(X: Any, forest: Forest) -> NDArray[Any]:
+    frame = to_frame(X)
+    if frame is not None:
+        order = column_order(frame.names, forest)
+        if frame.block is not None and forest.categories is None:
+            return to_floats(frame.block if order is None else frame.block[:, order], forest.threshold.dtype)
+        return columns_to_rows([frame.column(i) for i in order or range(len(frame.names))], frame.n_rows, forest)
+    array = checked_array(to_array(X))
+    check_width(array.shape[1], forest)
+    return array_to_rows(array, forest)
+
+
+def _mark_missing(rows: NDArray[Any], forest: Forest) -> NDArray[Any]:
+    """NaN in place of the forest's marker, compared in the type of the thresholds as the source library does."""
+    row_type = forest.threshold.dtype
+    with np.errstate(over="ignore"):
+        marked = rows.astype(row_type, copy=False) == row_type.type(forest.missing)
+    return np.where(marked, rows.dtype.type(np.nan), rows) if marked.any() else rows
+
+
+def _refuse_nan(rows: NDArray[Any], forest: Forest) -> None:
+    smallest = rows.min(initial=np.inf)  # NaN if any value is
+    if smallest == smallest:
+        return
+    row, feature = np.argwhere(np.isnan(rows))[0]
+    name = f" ({forest.feature_names[feature]})" if forest.feature_names else ""
+    raise ValueError(
+        f"X is NaN in row {row}, column {feature}{name}, and {forest.source or 'the source library'} refuses missing "
+        "values in this model; impute or drop them, or train the model with missing values"
+    )

@@ -1,0 +1,163 @@
+"""Arrays, lists and objects that become arrays."""
+
+from __future__ import annotations
+
+import numbers
+import sys
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from numpy.typing import DTypeLike, NDArray
+
+CPU = 1
+"""DLPack's number of the device that is host memory."""
+
+KINDS = {
+    "c": "complex numbers",
+    "M": "dates",
+    "m": "time differences",
+    "U": "text",
+    "S": "bytes",
+    "V": "records",
+    "T": "text",
+}
+
+
+def type_name(X: Any) -> str:
+    """Name the type of `X` as its users do: pandas.DataFrame."""
+    kind = type(X)
+    root = kind.__module__.partition(".")[0]
+    return kind.__name__ if root == "builtins" else f"{root}.{kind.__name__}"
+
+
+def to_array(X: Any) -> NDArray[Any]:
+    """Make a NumPy array of an array-like object, without a copy where possible.
+
+    Raises
+    ------
+    NotImplementedError
+        For sparse matrices and arrays on a GPU.
+    TypeError, ValueError
+        If `X` is no array, or a list whose rows have different lengths.
+    """
+    if isinstance(X, np.ma.MaskedArray):
+        return _fill_masked(X)
+    if isinstance(X, np.ndarray):
+        return np.asarray(X)
+    _refuse_sparse(X)
+    _refuse_device(X)
+    if isinstance(X, list | tuple):
+        return _list_to_array(X)
+    try:
+        if hasattr(X, "__array__") or not hasattr(X, "__dlpack__"):
+            return np.asarray(X)
+        return np.from_dlpack(X)
+    except (TypeError, ValueError, RuntimeError, BufferError) as error:
+        raise TypeError(f"X is a {type_name(X)}, which does not become a NumPy array: {error}") from error
+
+
+def checked_array(array: NDArray[Any]) -> NDArray[Any]:
+    """Raise unless the array is two-dimensional and of numbers or objects."""
+    kind = array.dtype.kind
+    if kind == "V":
+        raise TypeError("X is a structured array; pass a two-dimensional array, or pandas.DataFrame(X)")
+    if array.ndim != 2:
+        raise ValueError(_shape_message(array))
+    if kind in "cMm":
+        raise TypeError(f"X holds {KINDS[kind]} ({array.dtype}), expected real numbers; convert them to float first")
+    return array
+
+
+def to_floats(array: NDArray[Any], row_type: DTypeLike) -> NDArray[Any]:
+    """Return the array itself if it is native float32 or float64, a copy of the row type otherwise."""
+    if array.dtype.char in "fd":
+        is_native = array.dtype.isnative and array.flags.aligned
+        return array if is_native else array.astype(array.dtype.newbyteorder("="))
+    with np.errstate(over="ignore"):
+        return array.astype(row_type)
+
+
+def objects_to_floats(values: NDArray[np.object_], row_type: DTypeLike, where: str) -> NDArray[Any]:
+    """Convert one column of Python numbers; None becomes NaN.
+
+    Raises
+    ------
+    TypeError
+        If a value is no real number.
+    """
+    result = np.empty(len(values), row_type)
+    for row, value in enumerate(values):
+        if value is None or type(value).__name__ in {"NAType", "NaTType"}:
+            result[row] = np.nan
+        elif isinstance(value, numbers.Real | np.bool_):
+            result[row] = value
+        else:
+            raise TypeError(
+                f"{where} holds {value!r} ({type(value).__name__}) in row {row}, expected numbers; "
+                "convert the column to numbers, or to the categories that the model was trained on"
+            )
+    return result
+
+
+def _fill_masked(X: Any) -> NDArray[Any]:
+    """Masked entries are missing; integers go to long double on the way, which holds all of them exactly."""
+    if X.dtype.kind == "O" or not np.ma.is_masked(X):
+        return np.ma.filled(X, None) if X.dtype.kind == "O" else np.asarray(X)
+    floats = X if X.dtype.kind == "f" else X.astype(np.longdouble)
+    return np.asarray(floats.filled(np.nan))
+
+
+def _list_to_array(X: Any) -> NDArray[Any]:
+    lengths = {_length(row) for row in X}
+    if len(lengths) > 1:
+        raise ValueError(
+            f"X is a list of rows of different lengths ({min(lengths)} to {max(lengths)}); give every row one value "
+            "a feature, None or NaN where it is missing"
+        )
+    try:
+        array = np.asarray(X)
+        return array if array.dtype.kind not in "US" else np.array(X, dtype=object)
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"X is a list that does not become an array of numbers: {error}") from error
+
+
+def _length(row: Any) -> int:
+    """Count the values of a row: 1 for a bare value."""
+    try:
+        return 1 if isinstance(row, str | bytes) else len(row)
+    except TypeError:
+        return 1
+
+
+def _shape_message(array: NDArray[Any]) -> str:
+    expected = "expected a two-dimensional array (rows, features)"
+    if array.ndim == 0:
+        if array.dtype.kind == "O":
+            return f"X is a {type_name(array.item())}, {expected}"
+        return f"X is a single value, {expected}; pass [[value]] for one row of one feature"
+    if array.ndim == 1:
+        return (
+            f"X is one-dimensional with {len(array)} values, {expected}; "
+            "pass X.reshape(1, -1) if it is one row, X.reshape(-1, 1) if it is one feature"
+        )
+    return f"X is {array.ndim}-dimensional (shape {array.shape}), {expected}; reshape it to X.reshape(len(X), -1)"
+
+
+def _refuse_sparse(X: Any) -> None:
+    sparse = sys.modules.get("scipy.sparse")
+    if sparse is not None and sparse.issparse(X):
+        raise NotImplementedError(f"X is a sparse matrix ({type_name(X)}): not supported yet; pass X.toarray()")
+
+
+def _refuse_device(X: Any) -> None:
+    """GPU arrays announce themselves by one of two protocols; asking must not copy."""
+    on_gpu = type(X).__module__.partition(".")[0] == "cudf" or hasattr(X, "__cuda_array_interface__")
+    if not on_gpu and not hasattr(X, "__array__") and hasattr(X, "__dlpack_device__"):
+        on_gpu = X.__dlpack_device__()[0] != CPU
+    if on_gpu:
+        raise NotImplementedError(
+            f"X is a {type_name(X)} in the memory of a GPU: not supported yet; copy it to the host first, "
+            "for example by cupy.asnumpy(X)"
+        )

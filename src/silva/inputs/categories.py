@@ -1,0 +1,159 @@
+"""Columns of numbers or categories to rows of floats, by the category tables of a forest."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from silva.inputs.arrays import objects_to_floats, to_floats
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from numpy.typing import DTypeLike, NDArray
+
+    from silva.forest import Forest
+
+
+@dataclass(frozen=True, eq=False)
+class Coded:
+    """A column as positions in a list of values.
+
+    Attributes
+    ----------
+    codes : integers, (n_rows,)
+        -1 where the value is missing.
+    values : list
+        What the codes stand for.
+    is_categorical : bool
+        Whether the codes are the frame's own; False for text that was only coded to be read once.
+    """
+
+    codes: NDArray[Any]
+    values: list[Any]
+    is_categorical: bool
+
+
+@dataclass(frozen=True, eq=False)
+class Numbers:
+    """A column of real numbers or Python objects; `absent` marks rows without a value."""
+
+    values: NDArray[Any]
+    absent: NDArray[np.bool_] | None = None
+
+
+Column = Coded | Numbers
+
+
+def array_to_rows(array: NDArray[Any], forest: Forest) -> NDArray[Any]:
+    """Make rows of an array of numbers or objects with the right number of columns."""
+    kind = array.dtype.kind
+    if kind in "OUSaT":
+        columns = [_object_column(column) for column in array.astype(object).T]
+        return columns_to_rows(columns, len(array), forest)
+    source = forest.source.lower()
+    if forest.categories is not None and source.startswith("scikit-learn"):
+        return columns_to_rows([Numbers(column) for column in array.T], len(array), forest)
+    return to_floats(array, np.float32 if source.startswith("lightgbm") else forest.threshold.dtype)
+
+
+def columns_to_rows(columns: Sequence[Column], n_rows: int, forest: Forest) -> NDArray[Any]:
+    """Make rows of the forest's row type from the columns of its features."""
+    rows = np.empty((n_rows, len(columns)), forest.threshold.dtype, order="F")
+    with np.errstate(over="ignore"):
+        for feature, column in enumerate(columns):
+            rows[:, feature] = _floats(column, feature, forest)
+    return rows
+
+
+def _object_column(values: NDArray[np.object_]) -> Column:
+    """Text is coded; everything else is read number by number."""
+    if not any(isinstance(value, str) for value in values):
+        return Numbers(values)
+    table: dict[Any, int] = {}
+    codes = [-1 if value is None or value != value else table.setdefault(value, len(table)) for value in values]
+    return Coded(np.array(codes, np.int64), list(table), is_categorical=False)
+
+
+def _floats(column: Column, feature: int, forest: Forest) -> NDArray[Any]:
+    table = None if forest.categories is None else forest.categories[feature]
+    where = f"column {_name(feature, forest)} of X"
+    if isinstance(column, Numbers):
+        if table is None:
+            return _number_floats(column, forest.threshold.dtype, where)
+        return _positions_of_numbers(_number_floats(column, np.float64, where), table, where)
+    if table is not None:
+        return _positions(column, table, where)
+    if column.is_categorical and _takes_codes(feature, forest):
+        return np.where(column.codes < 0, np.nan, column.codes)
+    return _category_numbers(column, where)
+
+
+def _number_floats(column: Numbers, row_type: DTypeLike, where: str) -> NDArray[Any]:
+    if column.values.dtype.kind == "O":
+        return objects_to_floats(column.values, row_type, where)
+    floats = to_floats(column.values, row_type)
+    return floats if column.absent is None else np.where(column.absent, floats.dtype.type(np.nan), floats)
+
+
+def _positions(column: Coded, table: NDArray[Any], where: str) -> NDArray[Any]:
+    """Position of each value in the table, NaN if it is not there."""
+    position = {value: float(i) for i, value in enumerate(table.tolist())}
+    _check_kinds(column.values, table, where)
+    translated = np.array([position.get(value, np.nan) for value in column.values] + [np.nan])
+    return translated.take(column.codes, mode="wrap")
+
+
+def _positions_of_numbers(floats: NDArray[Any], table: NDArray[Any], where: str) -> NDArray[Any]:
+    """Position of each number in a table of numbers, NaN if it is not there."""
+    values, codes = np.unique(floats, return_inverse=True)
+    if table.dtype.kind not in "biuf" and np.isnan(values).all():
+        return np.full(len(floats), np.nan)
+    return _positions(Coded(codes, values.tolist(), is_categorical=False), table, where)
+
+
+def _check_kinds(values: Sequence[Any], table: NDArray[Any], where: str) -> None:
+    """Numbers never equal text: every row would silently be missing."""
+    known = table.tolist()
+    if not known or not values or isinstance(values[0], str) == isinstance(known[0], str):
+        return
+    raise TypeError(
+        f"{where} holds {values[0]!r} ({type(values[0]).__name__}), the model was trained on categories like "
+        f"{known[0]!r} ({type(known[0]).__name__}); pass those values"
+    )
+
+
+def _takes_codes(feature: int, forest: Forest) -> bool:
+    """Whether the source library reads the codes of a categorical column that it has no table for.
+
+    XGBoost does for every column. LightGBM does where training saw no DataFrame, and refuses otherwise: here the codes
+    are taken unless a split compares them by size.
+    """
+    source = forest.source.lower()
+    if source.startswith("xgboost"):
+        return True
+    splits = forest.feature == feature
+    return source.startswith("lightgbm") and (
+        not splits.any() or (forest.is_categorical and bool((forest.category_set[splits] >= 0).all()))
+    )
+
+
+def _category_numbers(column: Coded, where: str) -> NDArray[Any]:
+    """Decode a categorical column of numbers."""
+    text = next((value for value in column.values if isinstance(value, str)), None)
+    if text is not None:
+        raise TypeError(
+            f"{where} holds text ({text!r}), and the forest has no table of categories for it; "
+            "convert the column to the numbers that the model was trained on"
+        )
+    try:
+        values = np.array([*column.values, np.nan], np.float64)
+    except (TypeError, ValueError) as error:
+        raise TypeError(f"{where} holds categories that are no numbers: {error}") from error
+    return values.take(column.codes, mode="wrap")
+
+
+def _name(feature: int, forest: Forest) -> str:
+    return repr(forest.feature_names[feature]) if forest.feature_names else str(feature)

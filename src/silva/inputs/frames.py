@@ -1,0 +1,220 @@
+"""Frames of pandas, polars and pyarrow, read column by column; no library is imported that the caller did not."""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, NoReturn
+
+import numpy as np
+
+from silva.inputs.arrays import type_name
+from silva.inputs.categories import Coded, Column, Numbers
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from numpy.typing import NDArray
+
+
+@dataclass(frozen=True, eq=False)
+class Frame:
+    """Named columns. `block` is all of them as one array where the frame holds it as such."""
+
+    names: tuple[str, ...]
+    n_rows: int
+    column: Callable[[int], Column]
+    block: NDArray[Any] | None = None
+
+
+def to_frame(X: Any) -> Frame | None:
+    """Read names and columns of a frame; None if `X` is no frame.
+
+    Raises
+    ------
+    ValueError
+        If `X` is a single column.
+    ImportError
+        If a frame of another library needs pyarrow and it is not installed.
+    """
+    if isinstance(X, np.ndarray | list | tuple):
+        return None
+    for library, convert in _LIBRARIES.items():
+        module = sys.modules.get(library)
+        if module is not None and (frame := convert(X, module)) is not None:
+            return frame
+    return _foreign_frame(X)
+
+
+def _refuse_series(X: Any) -> None:
+    raise ValueError(
+        f"X is one-dimensional ({type_name(X)} with {len(X)} values), expected a frame (rows, features); "
+        "pass X.to_frame() if it is one feature, a frame with one row if it is one row"
+    )
+
+
+def _refuse_column(name: object, dtype: object) -> NoReturn:
+    raise TypeError(f"column {name!r} of X has dtype {dtype}, expected numbers or categories; convert it first")
+
+
+# --- pandas ---
+
+
+def _pandas_frame(X: Any, pandas: Any) -> Frame | None:
+    if isinstance(X, pandas.Series):
+        _refuse_series(X)
+    if not isinstance(X, pandas.DataFrame):
+        return None
+    dtypes = set(X.dtypes)
+    is_block = len(dtypes) == 1 and isinstance(dtype := dtypes.pop(), np.dtype) and dtype.kind in "biuf"
+    return Frame(
+        names=tuple(map(str, X.columns)),
+        n_rows=len(X),
+        column=lambda i: _pandas_column(X.iloc[:, i], pandas),
+        block=X.to_numpy() if is_block else None,
+    )
+
+
+def _pandas_column(series: Any, pandas: Any) -> Column:
+    dtype = series.dtype
+    if isinstance(dtype, pandas.CategoricalDtype):
+        return Coded(series.cat.codes.to_numpy(), series.cat.categories.tolist(), is_categorical=True)
+    if isinstance(dtype, pandas.ArrowDtype):
+        return _arrow_column(series.array.__arrow_array__(), sys.modules["pyarrow"], series.name)
+    if isinstance(dtype, pandas.SparseDtype):
+        return _pandas_column(series.sparse.to_dense(), pandas)
+    if isinstance(dtype, pandas.StringDtype) or (dtype.kind == "O" and _has_text(series)):
+        codes, values = pandas.factorize(series)
+        return Coded(codes, list(values), is_categorical=False)
+    if isinstance(dtype, np.dtype):
+        if dtype.kind not in "biufO":
+            _refuse_column(series.name, dtype)
+        return Numbers(series.to_numpy())
+    if pandas.api.types.is_bool_dtype(dtype) or pandas.api.types.is_numeric_dtype(dtype):
+        return _pandas_nullable(series, dtype)
+    _refuse_column(series.name, dtype)
+
+
+def _pandas_nullable(series: Any, dtype: Any) -> Column:
+    absent = series.isna().to_numpy()
+    return Numbers(series.fillna(False if dtype.kind == "b" else 0).to_numpy(dtype.numpy_dtype), absent)
+
+
+def _has_text(series: Any) -> bool:
+    return any(isinstance(value, str) for value in series)
+
+
+# --- polars ---
+
+
+def _polars_frame(X: Any, polars: Any) -> Frame | None:
+    if isinstance(X, polars.Series):
+        _refuse_series(X)
+    if isinstance(X, polars.LazyFrame):
+        raise TypeError("X is a polars.LazyFrame; pass X.collect()")
+    if not isinstance(X, polars.DataFrame):
+        return None
+    return Frame(tuple(X.columns), X.height, lambda i: _polars_column(X.to_series(i), polars))
+
+
+def _polars_column(series: Any, polars: Any) -> Column:
+    dtype = series.dtype
+    if dtype in (polars.Categorical, polars.Enum, polars.String):
+        return _polars_coded(series, polars)
+    if dtype == polars.Null:
+        return Numbers(np.full(len(series), np.nan))
+    if dtype.is_decimal():
+        series, dtype = series.cast(polars.Float64), polars.Float64
+    if not dtype.is_numeric() and dtype != polars.Boolean:
+        _refuse_column(series.name, dtype)
+    if not series.null_count():
+        return Numbers(series.to_numpy())
+    absent = series.is_null().to_numpy()
+    return Numbers(series.fill_null(False if dtype == polars.Boolean else 0).to_numpy(), absent)
+
+
+def _polars_coded(series: Any, polars: Any) -> Column:
+    """Values and their positions. An Enum has codes of its own; those of a Categorical depend on the whole process."""
+    if series.dtype == polars.Enum:
+        codes, values = series.to_physical(), series.dtype.categories
+    else:
+        text = series.cast(polars.String)
+        values = text.drop_nulls().unique()
+        positions = polars.Series(range(len(values)), dtype=polars.Int64)
+        codes = text.replace_strict(values, positions, default=None, return_dtype=polars.Int64)
+    codes = codes.cast(polars.Int64).fill_null(-1).to_numpy()
+    return Coded(codes, values.to_list(), is_categorical=series.dtype == polars.Enum)
+
+
+# --- pyarrow ---
+
+
+def _arrow_frame(X: Any, pyarrow: Any) -> Frame | None:
+    if isinstance(X, pyarrow.Array | pyarrow.ChunkedArray):
+        _refuse_series(X)
+    if not isinstance(X, pyarrow.Table | pyarrow.RecordBatch):
+        return None
+    names = X.schema.names
+    return Frame(tuple(names), X.num_rows, lambda i: _arrow_column(X.column(i), pyarrow, names[i]))
+
+
+def _arrow_column(column: Any, pyarrow: Any, name: object) -> Column:
+    import pyarrow.compute as compute
+
+    types, kind = pyarrow.types, column.type
+    if types.is_dictionary(kind) or types.is_string(kind) or types.is_large_string(kind):
+        return _arrow_coded(column, pyarrow)
+    if types.is_string_view(kind):
+        return _arrow_coded(column.cast(pyarrow.string()), pyarrow)
+    if types.is_null(kind):
+        return Numbers(np.full(len(column), np.nan))
+    if types.is_decimal(kind):
+        column = column.cast(pyarrow.float64())
+    elif types.is_boolean(kind):
+        column = column.cast(pyarrow.uint8())
+    elif not (types.is_integer(kind) or types.is_floating(kind)):
+        _refuse_column(name, kind)
+    if not column.null_count:
+        return Numbers(_arrow_numpy(column, pyarrow))
+    absent = compute.is_null(column)
+    filled = compute.fill_null(column, pyarrow.scalar(0).cast(column.type))
+    return Numbers(_arrow_numpy(filled, pyarrow), _arrow_numpy(absent, pyarrow))
+
+
+def _arrow_coded(column: Any, pyarrow: Any) -> Column:
+    is_categorical = pyarrow.types.is_dictionary(column.type)
+    if not is_categorical:
+        column = column.dictionary_encode()
+    if isinstance(column, pyarrow.ChunkedArray):
+        column = column.unify_dictionaries().combine_chunks()
+    codes = column.indices.cast(pyarrow.int64()).fill_null(-1)
+    return Coded(_arrow_numpy(codes, pyarrow), column.dictionary.to_pylist(), is_categorical)
+
+
+def _arrow_numpy(column: Any, pyarrow: Any) -> NDArray[Any]:
+    if isinstance(column, pyarrow.ChunkedArray):
+        return np.asarray(column.to_numpy())
+    return np.asarray(column.to_numpy(zero_copy_only=False))
+
+
+_LIBRARIES: dict[str, Callable[[Any, Any], Frame | None]] = {
+    "pandas": _pandas_frame,
+    "polars": _polars_frame,
+    "pyarrow": _arrow_frame,
+}
+
+
+def _foreign_frame(X: Any) -> Frame | None:
+    """Frames of other libraries by the Arrow or the dataframe protocol."""
+    protocol = next((name for name in ("__arrow_c_stream__", "__dataframe__") if hasattr(X, name)), None)
+    if protocol is None or type(X).__module__.partition(".")[0] == "cudf":
+        return None
+    try:
+        import pyarrow
+        import pyarrow.interchange
+    except ImportError as error:
+        raise ImportError(
+            f"reading a {type_name(X)} needs pyarrow; install silva[files], or pass a NumPy array"
+        ) from error
+    table = pyarrow.table(X) if protocol == "__arrow_c_stream__" else pyarrow.interchange.from_dataframe(X)
+    return _arrow_frame(table, pyarrow)

@@ -1,0 +1,64 @@
+"""Which column of a frame belongs to which feature of a forest."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from silva.forest import Forest
+
+SHOWN = 8
+"""Names listed in a message before it says how many more there are."""
+
+
+def check_width(n_columns: int, forest: Forest) -> None:
+    """Raise ValueError unless X has as many columns as the forest has features."""
+    if n_columns == forest.n_features:
+        return
+    plural = "" if n_columns == 1 else "s"
+    columns = "the columns of forest.feature_names" if forest.feature_names else f"its {forest.n_features} features"
+    raise ValueError(
+        f"X has {n_columns} column{plural}, the forest was trained on {forest.n_features}; pass {columns} in that order"
+    )
+
+
+def column_order(names: Sequence[str], forest: Forest) -> list[int] | None:
+    """Find the position in `names` of each feature; None where X has the forest's order already.
+
+    Raises
+    ------
+    ValueError
+        If only some names agree, names repeat, or without common names the number of columns differs.
+    """
+    wanted = forest.feature_names
+    if wanted is None or tuple(names) == wanted or set(wanted).isdisjoint(names):
+        check_width(len(names), forest)
+        return None
+    position = {name: i for i, name in enumerate(names)}
+    if len(position) < len(names):
+        repeated = sorted({name for name in names if list(names).count(name) > 1})
+        raise ValueError(f"X has several columns named {listed(repeated)}; rename or drop all but one of each")
+    lacking = [name for name in wanted if name not in position]
+    extra = [name for name in names if name not in set(wanted)]
+    if lacking or extra:
+        raise ValueError(_mismatch(lacking, extra))
+    return [position[name] for name in wanted]
+
+
+def _mismatch(lacking: Sequence[str], extra: Sequence[str]) -> str:
+    parts = []
+    if lacking:
+        parts.append(f"lacks {listed(lacking)}")
+    if extra:
+        parts.append(f"has {listed(extra)}, which the forest was not trained on")
+    return f"X {' and '.join(parts)}; pass exactly the columns of forest.feature_names"
+
+
+def listed(names: Iterable[str]) -> str:
+    """Quote names, and count those beyond the first few."""
+    quoted = [repr(name) for name in names]
+    if len(quoted) > SHOWN:
+        return f"{', '.join(quoted[:SHOWN])} and {len(quoted) - SHOWN} more"
+    return ", ".join(quoted)

@@ -1,0 +1,47 @@
+// Which instruction set's kernels this process uses.
+#include <cstdlib>
+#include <cstring>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+#include "tasks.h"
+
+namespace silva {
+
+#ifdef SILVA_X86
+extern const KernelTable kernels_v2, kernels_v3, kernels_v4;
+
+static std::vector<const KernelTable*> runnable() {
+  __builtin_cpu_init();
+  std::vector<const KernelTable*> result;
+  if (__builtin_cpu_supports("x86-64-v4")) result.push_back(&kernels_v4);
+  if (__builtin_cpu_supports("x86-64-v3")) result.push_back(&kernels_v3);
+  if (__builtin_cpu_supports("x86-64-v2")) result.push_back(&kernels_v2);
+  return result;
+}
+#else
+extern const KernelTable kernels_baseline;
+
+static std::vector<const KernelTable*> runnable() { return {&kernels_baseline}; }
+#endif
+
+static const KernelTable& choose() {
+  const std::vector<const KernelTable*> tables = runnable();
+  if (tables.empty()) throw std::runtime_error("silva needs a processor with SSE4.2 (x86-64-v2), made since 2009");
+  const char* wanted = std::getenv("SILVA_ISA");
+  if (!wanted || !*wanted) return *tables.front();
+  std::string names;
+  for (const KernelTable* table : tables) {
+    if (!std::strcmp(table->name, wanted)) return *table;
+    names += std::string(names.empty() ? "" : ", ") + table->name;
+  }
+  throw std::runtime_error("SILVA_ISA is '" + std::string(wanted) + "', this processor runs " + names);
+}
+
+const KernelTable& kernels() {
+  static const KernelTable& table = choose();
+  return table;
+}
+
+}  // namespace silva

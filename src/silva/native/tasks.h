@@ -1,0 +1,86 @@
+// What the plans (cpu_evaluate.cpp, cpu_explain.cpp) hand to the kernels, and the table through which they reach those
+// of the machine's instruction set. Plain data: the kernel file is compiled several times and must share no inline
+// library code with the others.
+#pragma once
+#include "evaluate.h"
+#include "rows.h"
+#include "shap.h"
+
+namespace silva {
+
+struct EvaluateTask {
+  EvaluateTables forest;
+  RowCoding coding;
+  RowSource rows;
+  int32_t n_threads;
+  int32_t serial;      // 1: row by row, scalar, on one thread
+  char* workspace;     // n_threads * workspace_size bytes, 64-byte aligned
+  int64_t workspace_size;
+  double* margin;      // [row][output], or null
+  int32_t* leaf;       // [row][tree], or null
+};
+
+// Where explanations go: out[row * row_stride + feature * feature_stride (+ second * second_stride) + output], strides
+// in elements.
+template <class Real>
+struct ExplanationTarget {
+  Real* data;
+  int64_t row_stride, feature_stride, second_stride, output_stride;
+};
+
+// One tree with at least one split.
+struct ShapTree {
+  int32_t root;
+  int32_t output;          // of scalar leaves
+  int32_t n_points;        // K, exact for the tree's paths
+  int32_t first_slot;      // into slot_feature
+  int32_t n_slots;         // distinct features of the tree
+  int32_t padding;
+  int64_t first_inverse;   // into inverse: rows of n_points
+  int64_t first_delta;     // into deltas: two rows of n_points a split
+  int64_t first_point;     // into points: n_points abscissae, then as many weights
+};
+
+template <class Real>
+struct ExplainTask {
+  const ShapNode<Real>* nodes;
+  const Real* inverse;
+  const Real* deltas;        // interactions only
+  const ShapTree* trees;
+  const int32_t* slot_feature;
+  const Real* leaf_value;    // [leaf][width], width > 1 only
+  const CategorySet* sets;
+  const uint32_t* words;
+  const Real* points;        // Gauss-Legendre on [0, 1]
+  int32_t n_trees, n_outputs, width, n_features;
+  int32_t max_slots, max_depth;
+  const int32_t* selected;   // interactions: rank of each feature among those asked for, or -1
+  int32_t n_selected;
+  RowCoding coding;
+  RowSource rows;
+  int32_t n_threads;
+  char* workspace;
+  int64_t workspace_size;    // bytes of one thread
+  int32_t double_out;
+  ExplanationTarget<float> out32;
+  ExplanationTarget<double> out64;
+};
+
+struct KernelTable {
+  const char* name;
+  int32_t float_lanes, double_lanes;
+  int32_t row_tile;  // rows that the evaluation of a thread holds at once
+  int64_t (*evaluate_workspace)(const EvaluateTask&);
+  void (*evaluate)(const EvaluateTask&);
+  int64_t (*explain_workspace_f32)(const ExplainTask<float>&, bool interactions);
+  int64_t (*explain_workspace_f64)(const ExplainTask<double>&, bool interactions);
+  void (*explain_f32)(const ExplainTask<float>&);
+  void (*explain_f64)(const ExplainTask<double>&);
+  void (*interact_f32)(const ExplainTask<float>&);
+  void (*interact_f64)(const ExplainTask<double>&);
+};
+
+// The best table that this processor runs; SILVA_ISA=v2|v3|v4 in the environment asks for a lower one.
+const KernelTable& kernels();
+
+}  // namespace silva

@@ -1,0 +1,97 @@
+"""Typed access to JSON-like documents that nobody has checked yet."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from itertools import chain
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from numpy.typing import NDArray
+
+T = TypeVar("T")
+INT32 = np.iinfo(np.int32)
+
+
+def get(parent: dict[str, Any], key: str, kind: type[T]) -> T:
+    """The member `key`, which must be of a kind.
+
+    Raises
+    ------
+    ValueError
+        If it is missing or something else.
+    """
+    value = parent.get(key)
+    if not isinstance(value, kind):
+        found = "missing" if key not in parent else f"of type {type(value).__name__}"
+        raise ValueError(f"{key!r} is {found}, expected {kind.__name__}")
+    return value
+
+
+def get_int(parent: dict[str, Any], key: str, default: int | None = None) -> int:
+    """A member that holds an integer, often written as text."""
+    value = parent.get(key, default)
+    if isinstance(value, bool) or not isinstance(value, int | str):
+        raise ValueError(f"{key!r} is {value!r}, expected an integer")
+    return int(value)
+
+
+def as_array(values: Any, name: str) -> NDArray[Any]:
+    """A list of numbers or a typed array as one-dimensional array of booleans, integers or floats."""
+    if not isinstance(values, list | np.ndarray):
+        raise ValueError(f"{name!r} is of type {type(values).__name__}, expected an array of numbers")
+    array = np.asarray(values)
+    if len(array) == 0:
+        return np.zeros(0, np.int64)
+    if array.ndim != 1 or array.dtype.kind not in "biuf":
+        raise ValueError(f"{name!r} holds something else than numbers")
+    return array
+
+
+def concatenate(parts: Sequence[Any], name: str) -> tuple[NDArray[Any], NDArray[np.int64]]:
+    """All parts one after the other, and the length of each."""
+    for part in parts:
+        if not isinstance(part, list | np.ndarray):
+            found = "missing" if part is None else f"of type {type(part).__name__}"
+            raise ValueError(f"{name!r} is {found}, expected an array of numbers")
+    lengths = np.fromiter(map(len, parts), np.int64, len(parts))
+    arrays = [part for part in parts if len(part)]
+    if all(isinstance(part, np.ndarray) for part in arrays):
+        return as_array(np.concatenate(arrays) if arrays else [], name), lengths
+    return as_array(list(chain.from_iterable(arrays)), name), lengths
+
+
+def to_int32(array: NDArray[Any], name: str) -> NDArray[np.int32]:
+    """Integers of 32 bits; booleans count as 0 and 1."""
+    if array.dtype.kind not in "biu":
+        raise ValueError(f"{name!r} holds {array.dtype}, expected integers")
+    wide = array if array.dtype.kind != "b" else array.astype(np.int8)
+    if len(wide) and not INT32.min <= int(wide.min()) <= int(wide.max()) <= INT32.max:
+        raise ValueError(f"{name!r} holds {wide.min()} to {wide.max()}, expected integers of 32 bits")
+    return wide.astype(np.int32)
+
+
+def to_float32(array: NDArray[Any]) -> NDArray[np.float32]:
+    """The float32 nearest to each number as it was written.
+
+    Doubles read from decimal text have been rounded once. A second rounding goes wrong only where the double lies
+    exactly between two float32; there the shortest text of the double, which is what was written if that had at most
+    15 digits, decides.
+    """
+    if array.dtype != np.float64:
+        return array.astype(np.float32)
+    with np.errstate(all="ignore"):
+        single = array.astype(np.float32)
+        side = np.where(array > single, np.inf, -np.inf).astype(np.float32)
+        other = np.nextafter(single, side)
+        is_tie = (single != array) & ((single.astype(np.float64) + other) / 2 == array)
+    for at in np.flatnonzero(is_tie).tolist():
+        written, middle = Fraction(repr(float(array[at]))), Fraction(float(array[at]))
+        nearer = max if written > middle else min
+        if written != middle:
+            single[at] = nearer(single[at], other[at])
+    return single

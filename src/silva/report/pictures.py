@@ -1,0 +1,44 @@
+"""Pictures, by shap and matplotlib."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from silva.files import replacing
+
+if TYPE_CHECKING:
+    import os
+
+
+def save_beeswarm(explanation: Any, path: str | os.PathLike[str], title: str = "", max_display: int = 20) -> None:
+    """Write shap's beeswarm of an explanation as a PNG file.
+
+    Parameters
+    ----------
+    explanation : shap.Explanation
+        Of one output: values (n_rows, n_features).
+    path : path
+        Written complete or not at all.
+    title : str
+        Above the picture.
+    max_display : int
+        Features shown, the most important first.
+
+    Raises
+    ------
+    ImportError
+        If shap or matplotlib is not installed.
+    """
+    try:
+        import shap
+        from matplotlib import pyplot
+    except ImportError as error:
+        raise ImportError("pictures need shap and matplotlib: pip install 'silva[plot]'") from error
+    figure = pyplot.figure()
+    try:
+        shap.plots.beeswarm(explanation, max_display=max_display, show=False)
+        pyplot.title(title)
+        with replacing(path) as temporary:
+            figure.savefig(temporary, format="png", dpi=150, bbox_inches="tight")
+    finally:
+        pyplot.close(figure)

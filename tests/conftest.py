@@ -1,0 +1,41 @@
+"""Deterministic Hypothesis runs, and a fixture that runs a test on every device."""
+
+from __future__ import annotations
+
+import os
+
+import pytest
+from hypothesis import HealthCheck, settings
+
+settings.register_profile(
+    "quick",
+    derandomize=True,
+    deadline=None,
+    max_examples=30,
+    database=None,
+    print_blob=True,
+    suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
+)
+settings.register_profile("thorough", settings.get_profile("quick"), max_examples=1000)
+settings.load_profile(os.environ.get("SILVA_HYPOTHESIS_PROFILE", "quick"))
+
+
+def _why_no_gpu() -> str | None:
+    """Reason why tests on CUDA cannot run here, None if they can."""
+    try:
+        import cupy
+    except ImportError:
+        return "CuPy is not installed: pip install silva[cuda13]"
+    try:
+        n_devices = cupy.cuda.runtime.getDeviceCount()
+    except cupy.cuda.runtime.CUDARuntimeError as error:
+        return f"no usable GPU: {error}"
+    return None if n_devices else "no GPU"
+
+
+@pytest.fixture(params=["cpu", pytest.param("cuda", marks=pytest.mark.gpu)])
+def device(request: pytest.FixtureRequest) -> str:
+    """The test runs once on each device; on "cuda" it is skipped where there is none."""
+    if request.param == "cuda" and (reason := _why_no_gpu()):
+        pytest.skip(reason)
+    return request.param

@@ -1,0 +1,133 @@
+"""Leaves and margins of the kernels against plain recursion."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import numpy as np
+import pytest
+from hypothesis import given
+
+from tests.oracles import evaluate
+from tests.strategies import Options, forests_and_rows, full_forest, random_forest, random_rows
+
+ALGORITHMS = ("serial", "by_sample", "auto")
+UNITS = {"float32": 2.0**-24, "float64": 2.0**-53}
+
+
+@pytest.mark.parametrize("algorithm", ALGORITHMS)
+@given(example=forests_and_rows(max_rows=70))
+def test_leaves_match_the_oracle(algorithm, example):
+    forest, X = example
+    found = forest.predict(X, output="leaf", algorithm=algorithm)
+    assert found.dtype == np.int32
+    np.testing.assert_array_equal(found, evaluate.leaf_ids(forest, X))
+
+
+@pytest.mark.parametrize("algorithm", ALGORITHMS)
+@given(example=forests_and_rows(max_rows=70))
+def test_margins_match_the_oracle(algorithm, example):
+    forest, X = example
+    found = forest.predict(X, output="margin", algorithm=algorithm)
+    assert found.dtype == forest.result_dtype
+    assert found.shape == ((len(X),) if forest.n_outputs == 1 else (len(X), forest.n_outputs))
+    bound = evaluate.summation_bound(forest, X, UNITS[forest.result_dtype])
+    # The oracle rounds as well, in float64.
+    error = np.abs(found.reshape(bound.shape) - evaluate.margins(forest, X))
+    assert (error <= bound + evaluate.summation_bound(forest, X, UNITS["float64"])).all()
+
+
+@pytest.mark.parametrize("output", ["margin", "leaf"])
+@given(example=forests_and_rows(max_rows=70))
+def test_same_bits_of_every_forest(output, example):
+    forest, X = example
+    expected = forest.predict(X, output=output, algorithm="serial", n_jobs=1)
+    for algorithm in ALGORITHMS:
+        np.testing.assert_array_equal(forest.predict(X, output=output, algorithm=algorithm, n_jobs=2), expected)
+    if len(X):
+        parts = [forest.predict(rows, output=output) for rows in (X[:1], X[1:])]
+        np.testing.assert_array_equal(np.concatenate(parts), expected)
+
+
+@pytest.mark.parametrize("output", ["margin", "leaf"])
+@pytest.mark.parametrize("result_dtype", ["float32", "float64"])
+@pytest.mark.parametrize("n_outputs", [1, 3])
+def test_same_bits_however_the_work_is_divided(output, result_dtype, n_outputs):
+    meaning = {"result_dtype": result_dtype}
+    forest = random_forest(0, Options(n_trees=40, n_features=5, n_outputs=n_outputs, weights="dart", meaning=meaning))
+    X = random_rows(1, forest, 300)
+    expected = forest.predict(X, output=output, algorithm="serial", n_jobs=1)
+    for algorithm in ALGORITHMS:
+        for n_jobs in (1, 2, 3, 7, -1, None):
+            found = forest.predict(X, output=output, algorithm=algorithm, n_jobs=n_jobs)
+            np.testing.assert_array_equal(found, expected, err_msg=f"{algorithm}, n_jobs={n_jobs}")
+        for size in (1, 2, 7, 16, 17, 64, 299):
+            batches = [X[start : start + size] for start in range(0, 300, size)]
+            parts = [forest.predict(batch, output=output, algorithm=algorithm, n_jobs=2) for batch in batches]
+            np.testing.assert_array_equal(np.concatenate(parts), expected, err_msg=f"{algorithm}, batches of {size}")
+
+
+@pytest.mark.parametrize("algorithm", ALGORITHMS)
+def test_large_forest(algorithm):
+    """More trees and nodes than fit any cache of tiles; also one row against many."""
+    forest = full_forest(0, n_trees=300, depth=8, n_features=50)
+    X = np.random.default_rng(1).normal(size=(101, 50)).astype(np.float32)
+    ids = forest.predict(X, output="leaf", algorithm=algorithm)
+    np.testing.assert_array_equal(ids, _leaf_positions(forest, X))
+    margins = forest.predict(X, output="margin", algorithm=algorithm)
+    for row in range(0, 101, 20):
+        one = X[row : row + 1]
+        np.testing.assert_array_equal(forest.predict(one, output="leaf", algorithm=algorithm)[0], ids[row])
+        assert forest.predict(one, output="margin", algorithm=algorithm)[0] == margins[row]
+
+
+def _leaf_positions(forest, X):
+    """Positions in complete trees of float32 thresholds: all trees at once, level by level."""
+    roots = forest.tree_offsets[:-1]
+    position = np.zeros((len(X), forest.n_trees), np.int64)
+    for _ in range(forest.depth):
+        value = np.take_along_axis(X, forest.feature[roots + position], axis=1)
+        position = 2 * position + 1 + (value >= forest.threshold[roots + position])
+    return position
+
+
+@pytest.mark.parametrize("algorithm", ALGORITHMS)
+@pytest.mark.parametrize("output", ["margin", "leaf", "prediction"])
+def test_no_rows_give_no_rows(algorithm, output):
+    forest = full_forest(0, n_trees=3, depth=2, n_features=4)
+    found = forest.predict(np.zeros((0, 4)), output=output, algorithm=algorithm)
+    assert found.shape == ((0, 3) if output == "leaf" else (0,))
+
+
+def test_leaf_ids_take_the_shape_of_the_source():
+    forest = dataclasses.replace(full_forest(0, n_trees=6, depth=2, n_features=4), leaf_shape=(3, 2))
+    X = np.random.default_rng(0).normal(size=(5, 4))
+    found = forest.predict(X, output="leaf")
+    assert found.shape == (5, 3, 2)
+    np.testing.assert_array_equal(found.reshape(5, 6), evaluate.leaf_ids(forest, X))
+
+
+def test_rows_are_not_changed():
+    forest = random_forest(0, Options(n_trees=4, missing="zeros", categorical=True))
+    X = random_rows(1, forest, 50)
+    before = X.copy()
+    forest.predict(X, output="margin")
+    np.testing.assert_array_equal(X, before)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "error"),
+    [
+        ({"output": "margins"}, ValueError),
+        ({"algorithm": "magic"}, ValueError),
+        ({"algorithm": "windowed"}, NotImplementedError),
+        ({"n_jobs": 0}, ValueError),
+        ({"n_jobs": 1.5}, TypeError),
+        ({"device": "tpu"}, ValueError),
+    ],
+    ids=str,
+)
+def test_wrong_arguments_are_refused(arguments, error):
+    forest = full_forest(0, n_trees=3, depth=2, n_features=4)
+    with pytest.raises(error, match=next(iter(arguments))):
+        forest.predict(np.zeros((1, 4)), **arguments)

@@ -1,0 +1,68 @@
+"""Two forests written out, and what it means for forests to be the same."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import numpy as np
+
+from silva import Forest
+from tests.strategies import Node, Options, flatten, random_forest
+
+EVERYTHING = {
+    "feature_names": ("plain", "with space", "größe\n", "", '"'),
+    "categories": (
+        None,
+        np.array(["red", "", "grün"]),
+        np.array(["x", None, 3.5, True, 7], object),
+        np.array([3, 1, 2], np.int8),
+        np.array([0.1, np.nan, np.inf]),
+    ),
+    "classes": (np.array(["no", "yes"]), np.array([False, True]), np.array([], np.int64), np.array([2.5], np.float32)),
+    "zero_missing": np.array([True, False, True, False, True]),
+    "zero_threshold": float(np.float32(1e-35)),
+    "missing": -999.25,
+    "nan_allowed": False,
+    "link": "softmax",
+    "link_scale": 0.1,
+    "prediction": "argmax",
+    "prediction_offset": 1 / 3,
+    "is_estimator": True,
+    "result_dtype": "float32",
+    "leaf_shape": (1, 2),
+    "source": "some library 1.2",
+    "objective": "multi:softmax",
+}
+
+
+def whole_forest() -> Forest:
+    """Two trees, categorical splits, and no field at its default."""
+    options = Options(n_trees=2, n_features=5, n_outputs=3, categorical=True, weights="dart", meaning=EVERYTHING)
+    return random_forest(3, options)
+
+
+def small_forest() -> Forest:
+    """Nodes 0 and 1 are splits, the second one categorical; then a tree of a single leaf."""
+    inner = Node(3, feature=1, threshold=0.0, category_set=0, children=(Node(1, 1.0), Node(2, 2.0)))
+    tree = Node(4, feature=0, threshold=0.5, children=(inner, Node(1, 3.0)))
+    return flatten([tree, Node(4, 5.0)], n_features=2, sets=[([5], False)])
+
+
+def assert_same(found: Forest, expected: Forest) -> None:
+    for field in dataclasses.fields(Forest):
+        _assert_same_value(getattr(found, field.name), getattr(expected, field.name), field.name)
+
+
+def _assert_same_value(found, expected, name) -> None:
+    if isinstance(expected, tuple):
+        assert len(found) == len(expected), name
+        for one, other in zip(found, expected, strict=True):
+            _assert_same_value(one, other, name)
+    elif isinstance(expected, np.ndarray):
+        assert found.dtype == expected.dtype, name
+        assert found.shape == expected.shape, name
+        np.testing.assert_array_equal(found, expected, err_msg=name)
+        if expected.dtype == object:
+            assert list(map(type, found)) == list(map(type, expected)), name
+    else:
+        np.testing.assert_equal(found, expected, err_msg=name)

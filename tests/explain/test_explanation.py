@@ -1,0 +1,76 @@
+"""`explainer(X)` is what shap's plots take."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import numpy as np
+import pytest
+
+from silva import Explainer
+from tests.strategies import full_forest
+
+shap = pytest.importorskip("shap")
+
+
+@pytest.fixture
+def pyplot():
+    import matplotlib
+
+    matplotlib.use("Agg")
+    from matplotlib import pyplot
+
+    yield pyplot
+    pyplot.close("all")
+
+
+@pytest.fixture
+def forest():
+    return dataclasses.replace(full_forest(0, 20, 3, n_features=4), feature_names=("age", "rooms", "income", "area"))
+
+
+@pytest.fixture(name="X")
+def rows():
+    return np.random.default_rng(0).normal(size=(50, 4))
+
+
+def test_explanation_carries_values_data_and_names(forest, X):
+    explainer = Explainer(forest)
+    explanation = explainer(X)
+    assert isinstance(explanation, shap.Explanation)
+    np.testing.assert_array_equal(explanation.values, explainer.shap_values(X))
+    np.testing.assert_array_equal(explanation.data, X)
+    np.testing.assert_array_equal(explanation.base_values, np.full(50, explainer.expected_value))
+    assert list(explanation.feature_names) == list(forest.feature_names)
+
+
+def test_explanation_of_a_frame(forest, X):
+    pandas = pytest.importorskip("pandas")
+    frame = pandas.DataFrame(X, columns=forest.feature_names)[["area", "income", "rooms", "age"]]
+    explanation = Explainer(forest)(frame)
+    np.testing.assert_array_equal(explanation.values, Explainer(forest)(X).values)
+    np.testing.assert_array_equal(explanation.data, X)
+    assert list(explanation.feature_names) == list(forest.feature_names)
+
+
+def test_explanation_of_several_outputs(X):
+    forest = full_forest(0, 20, 3, n_features=4)
+    outputs = (np.arange(20) % 2).astype(np.int32)
+    forest = dataclasses.replace(forest, base_score=np.array([1.0, 2.0]), tree_output=outputs)
+    explanation = Explainer(forest)(X)
+    assert explanation.values.shape == (50, 4, 2)
+    assert explanation.base_values.shape == (50, 2)
+    assert explanation[..., 1].values.shape == (50, 4)
+
+
+@pytest.mark.parametrize("plot", ["beeswarm", "bar"])
+def test_plots_of_many_rows(forest, X, pyplot, plot):
+    getattr(shap.plots, plot)(Explainer(forest)(X), show=False)
+    labels = [label.get_text() for label in pyplot.gca().get_yticklabels()]
+    assert set(forest.feature_names) <= set(labels)
+
+
+def test_waterfall_plot(forest, X, pyplot):
+    shap.plots.waterfall(Explainer(forest)(X)[0], show=False)
+    labels = " ".join(label.get_text() for label in pyplot.gcf().axes[0].get_yticklabels())
+    assert all(name in labels for name in forest.feature_names)

@@ -1,0 +1,111 @@
+"""Where the rows go and what they get: plain recursion over the arrays of a Forest, sharing no code with it.
+
+Written from the Forest docstring alone. Rows are numbers (float64); categories are their codes.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from numpy.typing import NDArray
+
+    from silva import Forest
+
+
+def routed_values(forest: Forest, X: Any) -> NDArray[Any]:
+    """Rows as the splits see them: in the row type, missing entries NaN, tiny numbers 0."""
+    given = np.asarray(X, np.float64)
+    with np.errstate(over="ignore"):
+        values = given.astype(forest.threshold.dtype)
+        marker = np.asarray(forest.missing).astype(forest.threshold.dtype)
+    values = np.where(values == marker, np.asarray(np.nan, values.dtype), values)
+    if forest.zero_threshold > 0:
+        values = np.where(np.abs(values) <= forest.zero_threshold, np.asarray(0, values.dtype), values)
+    if len(forest.zero_missing):
+        values = np.where((values == 0) & forest.zero_missing, np.asarray(np.nan, values.dtype), values)
+    return values
+
+
+def visits(forest: Forest, X: Any) -> Iterator[tuple[int, int, NDArray[np.intp]]]:
+    """Yield tree, node (an index into the forest's arrays) and the rows that reach it, parents before children."""
+    values = routed_values(forest, X)
+    for tree in range(len(forest.tree_offsets) - 1):
+        root = int(forest.tree_offsets[tree])
+        pending = [(root, np.arange(len(values)))]
+        while pending:
+            node, rows = pending.pop()
+            yield tree, node, rows
+            if forest.feature[node] >= 0:
+                left = goes_left(forest, node, values[rows, forest.feature[node]])
+                child = root + int(forest.left[node])
+                pending += [(child, rows[left]), (child + 1, rows[~left])]
+
+
+def goes_left(forest: Forest, node: int, x: NDArray[Any]) -> NDArray[np.bool_]:
+    """Side of values (in the row type, missing is NaN) at a split."""
+    threshold = forest.threshold[node]
+    if len(forest.category_set) and forest.category_set[node] >= 0:
+        left = _is_in_set(forest, int(forest.category_set[node]), threshold, x)
+    else:
+        left = (x < threshold) | (threshold == np.inf)
+    return np.where(np.isnan(x), forest.default_left[node], left)
+
+
+def _is_in_set(forest: Forest, which: int, smallest: float, x: NDArray[Any]) -> NDArray[np.bool_]:
+    words = forest.set_words[forest.set_offsets[which] : forest.set_offsets[which + 1]]
+    member = [word >> bit & 1 for word in words.tolist() for bit in range(32)]
+    others = bool(forest.set_others_left[which])
+    result = [
+        bool(member[int(value)]) if member and smallest <= value < len(member) else others
+        for value in x.astype(float).tolist()
+    ]
+    return np.array(result, bool)
+
+
+def leaves(forest: Forest, X: Any) -> NDArray[np.int64]:
+    """Leaf that each row reaches in each tree, an index into `leaf_value`: (n_rows, n_trees)."""
+    result = np.full((len(X), len(forest.tree_offsets) - 1), -1, np.int64)
+    numbers = np.cumsum(forest.feature < 0) - 1
+    for tree, node, rows in visits(forest, X):
+        if forest.feature[node] < 0:
+            result[rows, tree] = numbers[node]
+    return result
+
+
+def leaf_ids(forest: Forest, X: Any) -> NDArray[np.int32]:
+    """The source library's leaf ids: (n_rows, n_trees)."""
+    return forest.leaf_id[leaves(forest, X)]
+
+
+def tree_values(forest: Forest, X: Any) -> NDArray[np.float64]:
+    """What each tree adds to each output: (n_trees, n_rows, n_outputs)."""
+    reached = leaves(forest, X)
+    result = np.zeros((reached.shape[1], len(reached), len(forest.base_score)))
+    for tree in range(reached.shape[1]):
+        values = forest.leaf_value[reached[:, tree]] * forest.tree_weight[tree]
+        if values.shape[1] == 1 and result.shape[2] > 1:
+            result[tree, :, forest.tree_output[tree]] = values[:, 0]
+        else:
+            result[tree] = values
+    return result
+
+
+def margins(forest: Forest, X: Any) -> NDArray[np.float64]:
+    """Base score plus the trees: float64 (n_rows, n_outputs)."""
+    return forest.base_score + tree_values(forest, X).sum(axis=0)
+
+
+def summation_bound(forest: Forest, X: Any, unit: float = 2.0**-24) -> NDArray[np.float64]:
+    """Largest error of adding the base score and n trees in any order, each term and sum rounded to `unit`.
+
+    Summing n + 1 terms takes n additions, each with a relative error of at most u of a partial sum that is at most the
+    sum of the magnitudes; one more u for rounding the terms themselves, doubled for a product with a tree weight.
+    """
+    size = np.abs(forest.base_score) + np.abs(tree_values(forest, X)).sum(axis=0)
+    n_roundings = len(forest.tree_offsets) - 1 + 2
+    return n_roundings * unit / (1 - n_roundings * unit) * size

@@ -1,0 +1,40 @@
+"""Install a part of what the Makefile needs into the running environment: build, core, demo, test or lint."""
+
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+
+ROOT = Path(__file__).parent.parent
+PIP = [sys.executable, "-m", "pip", "--disable-pip-version-check", "-qq"]
+
+
+def requirements(part: str) -> list[str]:
+    """List the requirements of an extra of pyproject.toml, those of extras that it names included, or of the build."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())
+    if part == "build":
+        return [*project["build-system"]["requires"], "cmake>=3.18", "ninja"]
+    extras = project["project"]["optional-dependencies"]
+    found = list(project["project"]["dependencies"])
+    for requirement in extras[part]:
+        if requirement.startswith("silva["):
+            nested = requirement.removeprefix("silva[").removesuffix("]").split(",")
+            found += [line for name in nested for line in requirements(name)]
+        else:
+            found.append(requirement)
+    return found
+
+
+def main(part: str) -> int:
+    """Install and return pip's exit code."""
+    what = (
+        ["--no-build-isolation", "--no-deps", "--force-reinstall", "--editable", str(ROOT)]
+        if part == "core"
+        else list(dict.fromkeys(requirements(part)))
+    )
+    print(f"installing {part} ...", flush=True)
+    return subprocess.run([*PIP, "install", *what], check=False).returncode
+
+
+if __name__ == "__main__":
+    sys.exit(main(*sys.argv[1:]))
