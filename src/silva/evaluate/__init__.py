@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from silva.evaluate import cpu, links
+from silva.evaluate import cpu, linear, links
 from silva.inputs import as_rows
 
 if TYPE_CHECKING:
@@ -23,7 +23,8 @@ def predict(
     if output == "leaf":
         ids = cpu.leaves(forest, rows, algorithm, n_jobs)
         return ids.reshape(len(ids), *forest.leaf_shape) if forest.leaf_shape else ids
-    margin = cpu.margins(forest, rows, algorithm, n_jobs)
+    margins = linear.margins if forest.has_linear_leaves else cpu.margins
+    margin = margins(forest, rows, algorithm, n_jobs)
     if output == "margin":
         return links.squeeze(margin.astype(forest.result_dtype))
     if output == "probability":
