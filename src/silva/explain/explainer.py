@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from silva.forest import Forest
+
 ALGORITHMS = ("quadrature", "paths")
 OUTPUTS = ("margin", "probability")
 
@@ -89,6 +91,7 @@ class Explainer:
         _check_choices(background, algorithm, output, dtype)
         check_device(device)
         self.forest = load(model)
+        _check_leaves(self.forest)
         self.algorithm = algorithm
         self.output = output
         self.device = device
@@ -199,6 +202,14 @@ class Explainer:
         if not (out.flags.writeable and out.flags.aligned and out.dtype.isnative):
             raise ValueError("out must be writable, aligned and of native byte order")
         return out
+
+
+def _check_leaves(forest: Forest) -> None:
+    if forest.has_linear_leaves:
+        raise NotImplementedError(
+            "explanations of linear leaves are not supported yet; print the tree by silva.export_text, or grow it with "
+            "leaf_model='constant'"
+        )
 
 
 def _check_choices(background: Any, algorithm: str, output: str, dtype: Any) -> None:
