@@ -1,5 +1,6 @@
 """Evolutionary model trees: one small, readable tree with linear models in its leaves."""
 
 from silva.grow.estimator import ModelTreeRegressor
+from silva.grow.search import Progress
 
-__all__ = ["ModelTreeRegressor"]
+__all__ = ["ModelTreeRegressor", "Progress"]
