@@ -151,6 +151,7 @@ class GrowBinding {
     engine_->apply_alone(seed, [&](const OperatorContext& c) {
       for (GrowTree* t : {&a, &b}) c.evaluator.evaluate(*t, c.layer, c.scratch);
       apply_named(name, a, node, b, other_node, c);
+      if (name == "evaluate_by_qr") return;
       for (GrowTree* t : {&a, &b}) c.evaluator.evaluate(*t, c.layer, c.scratch);
     });
     nb::list results;
@@ -161,6 +162,7 @@ class GrowBinding {
  private:
   void apply_named(const std::string& name, GrowTree& a, int v, GrowTree& b, int w, const OperatorContext& c) const {
     if (name == "evaluate") return;
+    if (name == "evaluate_by_qr") return c.evaluator.evaluate_by_qr(a, c.scratch);
     if (name == "swap_subtrees") return swap_subtrees(a, v, b, w);
     if (name == "swap_tests") return swap_tests(a, v, b, w);
     if (name == "swap_branches") return swap_branches(a, v, b, w, c.random);
@@ -212,7 +214,7 @@ class GrowBinding {
     s.population = int(number(n, "population"));
     s.crossover = number(n, "crossover"), s.mutation = number(n, "mutation");
     s.polish_interval = int(number(n, "polish_interval")), s.polish_random = int(number(n, "polish_random"));
-    s.n_threads = int(number(n, "n_threads"));
+    s.n_threads = int(number(n, "n_threads")), s.by_qr = number(n, "qr") != 0;
     OperatorRates& r = s.rates;
     for (auto [name, rate] : {std::pair{"swap_subtrees", &r.swap_subtrees}, {"swap_tests", &r.swap_tests},
                               {"swap_branches", &r.swap_branches}, {"copy_better", &r.copy_better},

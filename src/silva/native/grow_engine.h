@@ -29,6 +29,7 @@ struct GrowSettings {
   int polish_interval = 5;  // generations; 0: never
   int polish_random = 1;    // random trees polished beside the best one
   int n_threads = 1;
+  bool by_qr = false;  // the paper's evaluation
   OperatorRates rates;
   PolishMoves moves;
 };
@@ -45,7 +46,7 @@ class Engine {
  public:
   Engine(const GrowData& data, const Fitness& fitness, const GrowLimits& limits, const GrowSettings& settings,
          size_t cache_bytes)
-      : evaluator_(data, fitness, limits), settings_(settings), cache_(cache_bytes) {
+      : evaluator_(data, fitness, limits, settings.by_qr), settings_(settings), cache_(cache_bytes) {
     scratch_.resize(std::max(1, settings.n_threads));
   }
 

@@ -6,6 +6,7 @@
 
 #include "grow_cache.h"
 #include "grow_fitness.h"
+#include "grow_qr.h"
 
 namespace silva {
 
@@ -29,8 +30,8 @@ struct Scratch {
 
 class Evaluator {
  public:
-  Evaluator(const GrowData& data, const Fitness& fitness, const GrowLimits& limits)
-      : data_(data), fitness_(fitness), limits_(limits), kernels_(grow_kernels()) {}
+  Evaluator(const GrowData& data, const Fitness& fitness, const GrowLimits& limits, bool by_qr = false)
+      : data_(data), fitness_(fitness), limits_(limits), by_qr_(by_qr), kernels_(grow_kernels()) {}
 
   const GrowData& data() const { return data_; }
   const Fitness& fitness() const { return fitness_; }
@@ -41,6 +42,7 @@ class Evaluator {
   void evaluate(GrowTree& tree, StatsLayer& layer, Scratch& s) const {
     ++s.n_evaluations;
     limit_depth(tree);
+    if (by_qr_) return evaluate_by_qr(tree, s);
     for (;;) {
       all_boxes(data_, tree, s.boxes);
       find_stats(tree, layer, s);
@@ -53,6 +55,27 @@ class Evaluator {
     }
     sum_upwards(tree, layer, s);
     score(tree, layer, s);
+  }
+
+  // The same from all rows, as the paper does it.
+  void evaluate_by_qr(GrowTree& tree, Scratch& s) const {
+    PaperEvaluation paper(data_);
+    for (int offending = 0; offending >= 0;) {
+      paper.redistribute(tree);
+      offending = -1;
+      for (int v = 1; v < int(tree.nodes.size()) && offending < 0; ++v)
+        if (tree[v].is_leaf() && paper.count(v) < least_rows(tree[v].model)) offending = v;
+      if (offending >= 0) cut_off(tree, offending);
+    }
+    paper.separate();
+    s.rows_read += data_.n_rows;
+    for (size_t v = 0; v < tree.nodes.size(); ++v) {
+      GrowNode& node = tree.nodes[v];
+      node.n_rows = paper.count(int(v));
+      model_columns(node.model, s.columns);
+      node.error = node.is_leaf() ? paper.leaf_error(int(v), s.columns) : 0;
+    }
+    reduce(tree);
   }
 
   // Residual sum of squares of a leaf's model.
@@ -283,14 +306,22 @@ class Evaluator {
   }
 
   void score(GrowTree& tree, StatsLayer& layer, Scratch& s) const {
-    tree.error = 0;
     for (size_t v = 0; v < tree.nodes.size(); ++v) {
       GrowNode& node = tree.nodes[v];
       node.error = node.is_leaf() ? residual(*s.stats[v], node.model, layer, s) : 0;
-      tree.error += node.error;
     }
-    for (int v = int(tree.nodes.size()) - 1; v >= 0; --v)
-      if (!tree[v].is_leaf()) tree.nodes[v].error = tree[tree[v].left].error + tree[tree[v].right].error;
+    reduce(tree);
+  }
+
+  // Errors and rows of the splits from those of the leaves, and the fitness.
+  void reduce(GrowTree& tree) const {
+    for (int v = int(tree.nodes.size()) - 1; v >= 0; --v) {
+      if (tree[v].is_leaf()) continue;
+      const GrowNode &left = tree[tree[v].left], &right = tree[tree[v].right];
+      tree.nodes[v].error = left.error + right.error;
+      tree.nodes[v].n_rows = left.n_rows + right.n_rows;
+    }
+    tree.error = tree[0].error;
     tree.fitness = fitness_(tree.error, size_of(tree));
   }
 
@@ -298,6 +329,7 @@ class Evaluator {
   const GrowData& data_;
   Fitness fitness_;
   GrowLimits limits_;
+  bool by_qr_;
   const GrowKernels& kernels_;
 };
 
