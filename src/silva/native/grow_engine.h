@@ -73,6 +73,7 @@ class Engine {
     population_.resize(settings_.population);
     parallel(settings_.population, [&](int i, const OperatorContext& c) {
       if (i >= n_given) population_[i] = random_tree(c);
+      shrink(population_[i]);
       c.evaluator.evaluate(population_[i], c.layer, c.scratch);
     }, kInitialise);
     best_ = population_[fittest()];

@@ -53,6 +53,7 @@ class Evaluator {
       if (offending < 0) break;
       cut_off(tree, offending);
     }
+    limit_root(tree);
     sum_upwards(tree, layer, s);
     score(tree, layer, s);
   }
@@ -67,6 +68,7 @@ class Evaluator {
         if (tree[v].is_leaf() && paper.count(v) < least_rows(tree[v].model)) offending = v;
       if (offending >= 0) cut_off(tree, offending);
     }
+    limit_root(tree);
     paper.separate();
     s.rows_read += data_.n_rows;
     for (size_t v = 0; v < tree.nodes.size(); ++v) {
@@ -161,6 +163,12 @@ class Evaluator {
       if (v == int(tree.nodes.size())) return;
       tree = with_leaf(tree, v, models_below(tree, v));
     }
+  }
+
+  // A tree of one leaf cannot be cut off: with too few rows for its model it becomes a constant.
+  void limit_root(GrowTree& tree) const {
+    GrowNode& root = tree.nodes[0];
+    if (root.is_leaf() && root.model.count() + 2 > data_.n_rows) root.model = AttributeSet(data_.n_attributes);
   }
 
   void find_stats(const GrowTree& tree, StatsLayer& layer, Scratch& s) const {
