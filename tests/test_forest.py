@@ -89,7 +89,12 @@ REFUSED = {
     "set beyond the last": (at("category_set", 1, 1), "node 1 uses category set 1, the forest has 1"),
     "set below -1": (at("category_set", 0, -2), "node 0 uses category set -2"),
     "set at a leaf": (at("category_set", 2, 0), "node 2 is a leaf and uses category set 0"),
-    "negative categories": (at("threshold", 1, -1.0), "the smallest category of node 1 is -1.0, expected more than -1"),
+    "negative categories": (at("threshold", 1, -1.0), "the smallest category of node 1 is -1.0, expected 0 or -0.9999"),
+    "fraction of a category": (
+        at("threshold", 1, 0.5),
+        "the smallest category of node 1 is 0.5, expected 0 or -0.9999",
+    ),
+    "feature of two kinds": (at("feature", 0, 1), "feature 1 is split both as a number and as a category"),
     "set offsets start late": (at("set_offsets", 0, 1), "set_offsets must rise from 0 to 1"),
     "set offsets end late": (at("set_offsets", 1, 9), "set_offsets must rise from 0 to 1"),
     "set offsets fall": (

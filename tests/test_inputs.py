@@ -7,13 +7,17 @@ import subprocess
 import sys
 from datetime import datetime
 
+import lightgbm
 import numpy as np
 import pandas as pd
 import polars as pl
 import pyarrow as pa
 import pytest
 import scipy.sparse
+import xgboost
+from sklearn.ensemble import HistGradientBoostingRegressor
 
+import silva
 from silva.forest import Forest
 from silva.inputs import as_rows
 
@@ -25,16 +29,8 @@ HUGE = 2**60 + 2**36 + 1
 """float32 gives 2**60 + 2**37; by way of float64, which drops the last 1, the tie goes to even: 2**60."""
 
 
-def stump(n_features=3, row_type=np.float32, *, categorical=False, **meaning):
+def stump(n_features=3, row_type=np.float32, **meaning):
     """A forest of one split on feature 0."""
-    sets = {}
-    if categorical:
-        sets = {
-            "category_set": np.array([0, -1, -1], np.int32),
-            "set_offsets": np.array([0, 1]),
-            "set_words": np.array([1], np.uint32),
-            "set_others_left": np.zeros(1, np.bool_),
-        }
     return Forest(
         tree_offsets=np.array([0, 3]),
         feature=np.array([0, -1, -1], np.int32),
@@ -48,7 +44,6 @@ def stump(n_features=3, row_type=np.float32, *, categorical=False, **meaning):
         tree_weight=np.ones(1),
         base_score=np.zeros(1),
         n_features=n_features,
-        **sets,
         **meaning,
     )
 
@@ -420,18 +415,22 @@ class TestCategories:
             assert np.isnan(as_rows(pd.DataFrame({"a": values}), categories(LETTERS))).all()
 
     @pytest.mark.parametrize("kind", ["pandas", "pandas-arrow", "polars", "table"])
-    def test_codes_where_the_source_library_reads_them(self, kind):
+    @pytest.mark.parametrize("source", ["XGBoost 3.2.0", "LightGBM 4.7.0"])
+    def test_codes_where_the_source_library_reads_them(self, kind, source):
         X = categorical(kind, ["z", "x", None], ["y", "z", "x"])
-        for forest in (
-            stump(1, source="XGBoost 3.2.0"),
-            stump(1, np.float64, source="LightGBM 4.7.0", categorical=True),
-        ):
-            np.testing.assert_array_equal(as_rows(X, forest)[:, 0], [1, 2, NAN])
+        np.testing.assert_array_equal(as_rows(X, stump(1, source=source))[:, 0], [1, 2, NAN])
 
-    @pytest.mark.parametrize("source", ["LightGBM 4.7.0", "scikit-learn 1.9.0"])
-    def test_codes_are_not_compared_by_size(self, source):
+    @pytest.mark.parametrize(
+        "forest",
+        [
+            stump(1, source="scikit-learn 1.9.0"),
+            stump(1, source="XGBoost 3.2.0", categories=(None,)),
+            stump(1, source="LightGBM 4.7.0", categories=(None,)),
+        ],
+    )
+    def test_no_codes_where_the_source_library_refuses_them(self, forest):
         with pytest.raises(TypeError, match="has no table of categories for it"):
-            as_rows(pd.DataFrame({"a": pd.Categorical(["x", "y"])}), stump(1, source=source))
+            as_rows(pd.DataFrame({"a": pd.Categorical(["x", "y"])}), forest)
 
     def test_categories_of_numbers_without_table_are_numbers(self):
         X = pd.DataFrame({"a": pd.Categorical([30, 10, None])})
@@ -468,6 +467,74 @@ class TestMissing:
         X[1, 2] = NAN
         with pytest.raises(ValueError, match=r"X is NaN in row 1, column 2 \(c\), and scikit-learn 1.9.0 refuses"):
             as_rows(X, forest)
+
+
+class TestSourceLibraries:
+    """What the libraries themselves make of the same frames."""
+
+    @pytest.fixture(params=["text", "numbers"])
+    def frames(self, request):
+        """Training frame, the same rows with categories in another order, target."""
+        rng = np.random.default_rng(0)
+        values = np.array(["x", "y", "z", "w"] if request.param == "text" else [10, 20, 30, 40])
+        picked = rng.integers(0, 4, 300)
+        frame = pd.DataFrame({"number": rng.normal(size=300), "kind": pd.Categorical(values[picked])})
+        frame.loc[::11, "kind"] = None
+        other = frame.assign(kind=frame["kind"].cat.set_categories(values[::-1]))
+        return frame, other, np.array([3.0, -1.0, 0.0, 7.0])[picked] + frame["number"]
+
+    def test_xgboost(self, frames):
+        frame, other, target = frames
+        model = xgboost.XGBRegressor(n_estimators=5, n_jobs=1, enable_categorical=True).fit(frame, target)
+        forest = silva.load(model)
+        codes = np.column_stack([frame["number"], frame["kind"].cat.codes.replace(-1, np.nan)])
+        self.check(model.predict(frame), forest, [frame, other, pl.from_pandas(other), pa.Table.from_pandas(other)])
+        self.check(model.get_booster().inplace_predict(codes), forest, [codes])
+
+    def test_lightgbm(self, frames):
+        frame, other, target = frames
+        model = lightgbm.LGBMRegressor(n_estimators=5, n_jobs=1, verbose=-1).fit(frame, target)
+        forest = silva.load(model)
+        codes = np.column_stack([frame["number"], frame["kind"].cat.codes.replace(-1, np.nan)])
+        self.check(model.predict(frame), forest, [frame, other, pl.from_pandas(other), pa.Table.from_pandas(other)])
+        self.check(model.booster_.predict(codes), forest, [codes])
+
+    def test_scikit_learn(self, frames):
+        frame, other, target = frames
+        model = HistGradientBoostingRegressor(max_iter=5, categorical_features="from_dtype").fit(frame, target)
+        self.check(model.predict(frame), silva.load(model), [frame, other, pl.from_pandas(other)])
+        if frame["kind"].cat.categories.dtype != object and frame["kind"].cat.categories.dtype.kind in "if":
+            values = frame.astype(float).to_numpy()
+            model = HistGradientBoostingRegressor(max_iter=5, categorical_features=[1]).fit(values, target)
+            self.check(model.predict(values), silva.load(model), [values, values.tolist(), frame])
+
+    def test_unseen_categories(self, frames):
+        frame, _, target = frames
+        new = frame["kind"].cat.rename_categories({frame["kind"].cat.categories[1]: "new"})
+        model = lightgbm.LGBMRegressor(n_estimators=5, n_jobs=1, verbose=-1).fit(frame, target)
+        self.check(model.predict(frame.assign(kind=new)), silva.load(model), [frame.assign(kind=new)])
+
+    @pytest.mark.parametrize("missing", [0.0, -1.5])
+    def test_missing_marker(self, missing):
+        rng = np.random.default_rng(0)
+        X = np.round(rng.normal(size=(300, 2)) * 2) / 2
+        X[::9, 1] = np.nan
+        model = xgboost.XGBRegressor(n_estimators=5, n_jobs=1, missing=missing).fit(X, X[:, 0] + np.nan_to_num(X[:, 1]))
+        forest = silva.load(model)
+        self.check(model.predict(X), forest, [X, X.astype(np.float32), pd.DataFrame(X), X.tolist()])
+
+    def test_large_integers(self):
+        X = 2**25 + np.arange(64)[:, None]
+        data = lightgbm.Dataset(X.astype(float), X[:, 0] % 2, params={"min_data_in_bin": 1})
+        model = lightgbm.train({"num_threads": 1, "verbose": -1, "min_data_in_leaf": 1}, data, 5)
+        forest = silva.load(model)
+        self.check(model.predict(X), forest, [X, X.tolist()])
+        self.check(model.predict(X.astype(float)), forest, [X.astype(float)])
+        self.check(model.predict(pd.DataFrame(X)), forest, [pd.DataFrame(X)])
+
+    def check(self, expected, forest, inputs):
+        for X in inputs:
+            np.testing.assert_allclose(forest.predict(X), expected, rtol=2e-6, atol=1e-6)
 
 
 def test_nothing_is_imported_for_arrays_and_lists():

@@ -56,8 +56,9 @@ class Forest:
     feature : int32, (n_nodes,)
         Feature of the split; -1 at a leaf.
     threshold : float32 or float64, (n_nodes,)
-        A row goes left if its value, cast to this dtype, is smaller. 0 at a leaf. At a categorical split: the smallest
-        value that counts as a category; anything smaller is treated like a category beyond the bit set.
+        A row goes left if its value, cast to this dtype, is smaller. 0 at a leaf. At a categorical split, the
+        smallest value that counts as a category: 0, or the number above -1 where the library truncates before it tests
+        the sign; anything smaller is treated like a category beyond the bit set.
     left : int32, (n_nodes,)
         Left child, counted from the tree's first node; 0 at a leaf. Breadth-first order makes it twice the number of
         splits before it in the tree, plus 1.

@@ -256,12 +256,16 @@ def _check_sets(forest: Forest) -> None:
         sets,
     )
     _refuse_any((sets >= 0) & (forest.feature < 0), "node {at} is a leaf and uses category set {value}", sets)
-    # Smaller ones would turn negative numbers into bits before the set's first word.
+    above_minus_one = np.nextafter(np.asarray(-1, forest.threshold.dtype), np.asarray(0, forest.threshold.dtype))
     _refuse_any(
-        (sets >= 0) & (forest.threshold <= -1),
-        "the smallest category of node {at} is {value}, expected more than -1",
+        (sets >= 0) & (forest.threshold != 0) & (forest.threshold != above_minus_one),
+        f"the smallest category of node {{at}} is {{value}}, expected 0 or {above_minus_one!s}",
         forest.threshold,
     )
+    is_set = sets >= 0
+    both = np.intersect1d(forest.feature[is_set], forest.feature[~is_set & (forest.feature >= 0)])
+    if len(both):
+        _refuse(f"feature {both[0]} is split both as a number and as a category")
 
 
 def _check_meaning(forest: Forest) -> None:

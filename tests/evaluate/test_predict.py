@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 
 from tests.oracles import evaluate
-from tests.strategies import Options, forests_and_rows, full_forest, random_forest, random_rows
+from tests.strategies import Node, Options, flatten, forests_and_rows, full_forest, random_forest, random_rows
 
 ALGORITHMS = ("serial", "by_sample", "auto")
 UNITS = {"float32": 2.0**-24, "float64": 2.0**-53}
@@ -35,6 +35,25 @@ def test_margins_match_the_oracle(algorithm, example):
     # The oracle rounds as well, in float64.
     error = np.abs(found.reshape(bound.shape) - evaluate.margins(forest, X))
     assert (error <= bound + evaluate.summation_bound(forest, X, UNITS["float64"])).all()
+
+
+NEAR_CATEGORIES = (-np.inf, -7, -1, -0.999, -0.5, -1e-30, -0.0, 0, 0.5, 1, 30.9, 31, 32, 33, 63.5, 64, 3e9, 1e300)
+
+
+@pytest.mark.parametrize("algorithm", ALGORITHMS)
+@pytest.mark.parametrize("row_type", ["float32", "float64"])
+@pytest.mark.parametrize("words", [[], [0], [1], [2**31, 3]])
+@pytest.mark.parametrize("others_left", [False, True])
+@pytest.mark.parametrize("truncates", [False, True])
+def test_categories(algorithm, row_type, words, others_left, truncates):
+    """Fractions, negative and unseen categories, also where the set has no words to read from."""
+    kind = np.dtype(row_type).type
+    smallest = np.nextafter(kind(-1), kind(0)) if truncates else 0.0
+    tree = Node(2, feature=0, threshold=smallest, category_set=0, children=(Node(1, 1.0), Node(1, 2.0)))
+    forest = flatten([tree], 1, row_type, sets=[(words, others_left)])
+    rows = np.array([*NEAR_CATEGORIES, np.inf, np.nan])[:, None]
+    found = forest.predict(rows, output="leaf", algorithm=algorithm)
+    np.testing.assert_array_equal(found, evaluate.leaf_ids(forest, rows))
 
 
 @pytest.mark.parametrize("output", ["margin", "leaf"])

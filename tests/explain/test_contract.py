@@ -99,6 +99,13 @@ def test_wrong_out_is_refused(method):
             explain(X, out=out)
 
 
+def test_out_that_overlaps_the_rows_is_refused():
+    forest = example_forest()
+    memory = np.ones((8, 4), np.float32)
+    with pytest.raises(ValueError, match="out shares memory with X"):
+        Explainer(forest).shap_values(memory[:7], out=memory[1:])
+
+
 @pytest.mark.parametrize("method", METHODS)
 @pytest.mark.parametrize("n_outputs", [1, 3])
 @pytest.mark.parametrize("dtype", ["float32", "float64"])

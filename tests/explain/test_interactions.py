@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -68,6 +70,13 @@ def test_features_restrict_the_full_result(dtype, features):
     assert np.abs(part - whole[:, np.asarray(features, int)]).max(initial=0) <= tolerance(forest, dtype)[0]
 
 
+def test_features_may_be_names():
+    names = ("age", "rooms", "income", "area", "floor")
+    forest = dataclasses.replace(full_forest(0, n_trees=2, depth=3, n_features=5), feature_names=names)
+    explain, X = Explainer(forest).shap_interaction_values, np.ones((1, 5))
+    np.testing.assert_array_equal(explain(X, features=["floor", "income"]), explain(X, features=[4, 2]))
+
+
 @given(example=forests_and_rows(n_features=5))
 def test_features_restrict_every_forest(example):
     forest, X = example
@@ -79,7 +88,7 @@ def test_features_restrict_every_forest(example):
     assert (np.abs(part - whole[:, [4, 1]]) <= tolerance(forest, "float64")).all()
 
 
-@pytest.mark.parametrize("features", [[5], [-6], [0.5], ["a"], [[0]], 2.5])
+@pytest.mark.parametrize("features", [[5], [-6], [1, 1], [0.5], ["a"], [[0]], 2.5, 2, "income"])
 def test_wrong_features_are_refused(features):
     forest = full_forest(0, n_trees=1, depth=2, n_features=5)
     with pytest.raises((ValueError, TypeError), match="feature"):

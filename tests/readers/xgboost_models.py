@@ -73,7 +73,7 @@ def train(objective: str, kind: str = "real", rounds: int = 12, data: dict[str, 
     return make
 
 
-def categorical(**parameters: Any):
+def categorical(rounds: int = 10, **parameters: Any):
     """A Booster on rows of numbers and category codes."""
 
     def make() -> Case:
@@ -82,7 +82,7 @@ def categorical(**parameters: Any):
         X, types = make_categories(), ["float", "float", "c", "c"]
         matrix = xgboost.DMatrix(X, label=categorical_target(X), feature_types=types, enable_categorical=True)
         given = {"max_depth": 4, "nthread": 1, "tree_method": "hist", **parameters}
-        return Case(xgboost.train(given, matrix, 10), X, types)
+        return Case(xgboost.train(given, matrix, rounds), X, types)
 
     return make
 
@@ -168,4 +168,65 @@ BOOSTERS: dict[str, Callable[[], Case]] = {
     "partition": categorical(max_cat_to_onehot=1),
     "partition, approx": categorical(tree_method="approx", max_cat_to_onehot=5),
     "categories, dart": categorical(booster="dart", rate_drop=0.3),
+}
+
+
+def estimator(kind: str, target: str = "real", rows: Any = None, **parameters: Any):
+    """A fitted estimator of scikit-learn's interface."""
+
+    def make() -> Case:
+        import xgboost
+
+        X = make_rows() if rows is None else rows()
+        given = {"n_estimators": 10, "max_depth": 3, "n_jobs": 1, **parameters}
+        model = getattr(xgboost, kind)(**given)
+        y, n_training, options = make_target(make_rows(), target), N_ROWS, {}
+        if kind == "XGBRanker":
+            options = {"group": [30] * 10}
+        elif "early_stopping_rounds" in parameters:
+            n_training = 200
+            options = {"eval_set": [(X[n_training:], y[n_training:])], "verbose": False}
+        return Case(model.fit(X[:n_training], y[:n_training], **options), X)
+
+    return make
+
+
+def marked(marker: float):
+    """Rows whose missing entries are a number, apart from some NaN."""
+
+    def make() -> Any:
+        X = make_rows()
+        X[np.isnan(X) & (np.arange(len(X)) % 4 > 0)[:, None]] = marker
+        return X
+
+    return make
+
+
+def relative(labels: Any, predictions: Any) -> Any:
+    """A custom objective of scikit-learn's interface."""
+    return predictions - labels, np.full(len(labels), 1.5)
+
+
+STOPPED = {"n_estimators": 30, "early_stopping_rounds": 2, "learning_rate": 0.9}
+ESTIMATORS: dict[str, Callable[[], Case]] = {
+    "regressor": estimator("XGBRegressor"),
+    "regressor, stopped": estimator("XGBRegressor", **STOPPED),
+    "regressor, custom objective": estimator("XGBRegressor", objective=relative),
+    "regressor, targets": estimator("XGBRegressor", "multi"),
+    "poisson, stopped": estimator("XGBRegressor", "count", objective="count:poisson", **STOPPED),
+    "missing -999": estimator("XGBRegressor", rows=marked(-999.0), missing=-999.0),
+    "missing 0": estimator("XGBRegressor", rows=marked(0.0), missing=0),
+    "missing 0.1": estimator("XGBClassifier", "binary", rows=marked(0.1), missing=0.1),
+    "classifier": estimator("XGBClassifier", "binary"),
+    "classifier, stopped": estimator("XGBClassifier", "binary", **STOPPED),
+    "classes": estimator("XGBClassifier", "classes"),
+    "classes, stopped": estimator("XGBClassifier", "classes", num_parallel_tree=2, **STOPPED),
+    "classes, softmax": estimator("XGBClassifier", "classes", objective="multi:softmax"),
+    "labels": estimator("XGBClassifier", "labels"),
+    "hinge": estimator("XGBClassifier", "binary", objective="binary:hinge"),
+    "logistic, raw": estimator("XGBClassifier", "binary", objective="binary:logitraw"),
+    "dart, stopped": estimator("XGBClassifier", "classes", **STOPPED, booster="dart", rate_drop=0.3, random_state=1),
+    "forest regressor": estimator("XGBRFRegressor", num_parallel_tree=None),
+    "forest classifier": estimator("XGBRFClassifier", "classes"),
+    "ranker": estimator("XGBRanker", "classes"),
 }

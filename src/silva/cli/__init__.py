@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 import sys
@@ -11,7 +12,7 @@ from typing import TYPE_CHECKING, NoReturn
 from silva.cli.arguments import make_parser
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
 FAILED, INTERRUPTED, TERMINATED = 1, 128 + signal.SIGINT, 128 + signal.SIGTERM
 KNOWN_ERRORS = (OSError, ValueError, TypeError, NotImplementedError, ImportError, MemoryError)
@@ -31,12 +32,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
         Exit code: 0, 1 after an error that was printed as one line, 130 after an interrupt. Wrong usage exits with 2.
     """
     options = make_parser().parse_args(arguments)
-    signal.signal(signal.SIGTERM, _terminate)
     try:
-        options.run(options)
+        with _cleaning_up_when_terminated():
+            options.run(options)
         sys.stdout.flush()
     except KeyboardInterrupt:
-        _complain("interrupted; no output was written")
+        _complain("interrupted; no unfinished file is left")
         return INTERRUPTED
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
@@ -49,9 +50,18 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return 0
 
 
-def _terminate(_number: int, _frame: object) -> NoReturn:
-    """Leave through the blocks that remove unfinished files."""
-    raise SystemExit(TERMINATED)
+@contextlib.contextmanager
+def _cleaning_up_when_terminated() -> Iterator[None]:
+    """SIGTERM leaves through the blocks that remove unfinished files."""
+
+    def leave(_number: int, _frame: object) -> NoReturn:
+        raise SystemExit(TERMINATED)
+
+    previous = signal.signal(signal.SIGTERM, leave)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, previous)
 
 
 def _complain(message: str) -> None:

@@ -11,13 +11,13 @@ import numpy as np
 from silva.cli.columns import explanation_metadata, margin_columns, to_batch, value_columns
 from silva.cli.tables import TableReader, writing
 from silva.inputs import as_rows
-from silva.report import ranked_table, save_beeswarm
+from silva.report import import_plotting, ranked_table, save_beeswarm
 
 if TYPE_CHECKING:
     import argparse
     from collections.abc import Callable
 
-    from numpy.typing import NDArray
+    from numpy.typing import ArrayLike, NDArray
 
     from silva.forest import Forest
 
@@ -30,6 +30,7 @@ def demo(options: argparse.Namespace) -> None:
     """Run `silva demo`."""
     import silva
 
+    _use_files()
     forest, load_time = _timed(lambda: silva.load(DATA / "california_housing.json"))
     rows = as_rows(_housing(forest), forest)
     explainer = silva.Explainer(forest, n_jobs=options.n_jobs)
@@ -44,9 +45,14 @@ def demo(options: argparse.Namespace) -> None:
     print(ranked_table(forest.feature_names or (), np.abs(explanation.values).mean(axis=0)))
     picture, file = options.out / "beeswarm.png", options.out / "explanation.parquet"
     options.out.mkdir(parents=True, exist_ok=True)
-    _draw(explanation, picture)
+    save_beeswarm(explanation, picture, title=f"California housing: median price in {UNIT}")
     _write(explanation, file, forest, explainer.expected_value, prediction)
     print(f"\npicture      {picture}\nexplanation  {file}")
+
+
+def _use_files() -> None:
+    """Draw into files, without a display; what is imported here is not part of any time."""
+    import_plotting()[1].switch_backend("Agg")
 
 
 def _timed(run: Callable[[], Any]) -> tuple[Any, float]:
@@ -72,14 +78,7 @@ def _error(explanation: Any, prediction: NDArray[Any]) -> float:
     return float(np.abs(total - prediction).max())
 
 
-def _draw(explanation: Any, path: Path) -> None:
-    import matplotlib
-
-    matplotlib.use("Agg")
-    save_beeswarm(explanation, path, title=f"California housing: median price in {UNIT}")
-
-
-def _write(explanation: Any, path: Path, forest: Forest, expected_value: float, margin: NDArray[Any]) -> None:
+def _write(explanation: Any, path: Path, forest: Forest, expected_value: ArrayLike, margin: NDArray[Any]) -> None:
     columns = value_columns(explanation.values, forest.feature_names or (), forest)
     with writing(path, explanation_metadata(forest, expected_value)) as write:
         write(to_batch({}, columns | margin_columns(margin, expected_value, forest)))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import os
 import sys
 from typing import TYPE_CHECKING, Any
 
@@ -64,6 +65,7 @@ class TableReader:
     """
 
     def __init__(self, path: Path) -> None:
+        path.stat()
         self.path = path
         self._pa = import_pyarrow()
         self._parquet = None
@@ -73,8 +75,9 @@ class TableReader:
             self.names: list[str] = self._parquet.schema_arrow.names
             self.n_rows = self._parquet.metadata.num_rows
         else:
-            self._csv_types: dict[str, Any] = {field.name: field.type for field in self._open_csv().schema}
-            self.names = list(self._csv_types)
+            schema = self._open_csv().schema
+            self.names = schema.names
+            self._csv_types: dict[str, Any] = dict(zip(schema.names, schema.types, strict=True))
 
     def check_columns(self, names: Sequence[str]) -> None:
         """Raise ValueError unless the table has exactly one column of each name."""
@@ -186,5 +189,6 @@ def progress(n_rows: int | None, what: str) -> Iterator[Callable[[int], object]]
     except ImportError:
         yield lambda _: None
         return
-    with tqdm(total=n_rows, desc=what, unit=" rows", unit_scale=True, leave=False, file=sys.stderr) as bar:
+    shape = {"ncols": os.get_terminal_size(sys.stderr.fileno()).columns or 80, "nrows": 2}  # some terminals say 0
+    with tqdm(total=n_rows, desc=what, unit=" rows", unit_scale=True, leave=False, file=sys.stderr, **shape) as bar:
         yield bar.update

@@ -17,6 +17,9 @@ if TYPE_CHECKING:
 PROBABILITY_LINKS = {"logistic", "softmax", "one_vs_all", "exponential"}
 """Links whose responses are probabilities of classes."""
 
+SMALLEST_STEP = float(np.float32(1e-6))
+"""XGBoost adds it to each step between expectiles."""
+
 
 def expit(x: Array) -> Array:
     """Logistic function, without overflow."""
@@ -44,7 +47,7 @@ def exp(x: Array) -> Array:
 
 def cumulative_softplus(x: Array) -> Array:
     """XGBoost's expectiles: the first as it is, every further one a positive step above the one before."""
-    steps = softplus(x[:, 1:]) + np.finfo(np.float32).eps
+    steps = softplus(x[:, 1:]) + SMALLEST_STEP
     return np.cumsum(np.concatenate([x[:, :1], steps], axis=1), axis=1)
 
 
@@ -53,7 +56,7 @@ LINKS: dict[str, Callable[[Array, float], Array]] = {
     "logistic": lambda x, scale: expit(scale * x),
     "one_vs_all": lambda x, scale: expit(scale * x),
     "exponential": lambda x, _: expit(2 * x),
-    "softmax": lambda x, _: softmax(x),
+    "softmax": lambda x, scale: softmax(scale * x),
     "exp": lambda x, _: exp(x),
     "sign_square": lambda x, _: np.sign(x) * x * x,
     "log1p_exp": lambda x, _: softplus(x),
@@ -93,6 +96,8 @@ def probabilities(margin: Array, forest: Forest) -> Array | list[Array]:
     response = responses(margin, forest)
     if len(forest.classes) > 1:
         return _split(response, forest)
+    if _has_one_class(forest):
+        return response
     if forest.is_estimator and response.shape[1] == 1:
         return np.concatenate([1 - response, response], axis=1)
     return squeeze(response)
@@ -100,7 +105,9 @@ def probabilities(margin: Array, forest: Forest) -> Array | list[Array]:
 
 def labels(margin: Array, forest: Forest) -> Array:
     """Class labels by the forest's rule, (n, number of classification outputs)."""
-    if forest.prediction == "argmax" and margin.shape[1] > 1:
+    if forest.prediction == "sign":
+        return np.where(_is_second(margin, forest), 1, -1)
+    if forest.prediction == "argmax" and (margin.shape[1] > 1 or _has_one_class(forest)):
         parts = _split(responses(margin, forest), forest)
         return np.stack([_named(part.argmax(axis=1), forest, i) for i, part in enumerate(parts)], axis=1)
     return _named(_is_second(margin, forest).astype(np.int64), forest, 0)
@@ -123,6 +130,11 @@ def _is_second(margin: Array, forest: Forest) -> Array:
     if forest.prediction == "argmax":
         return response > 1 - response
     return response > 0.5
+
+
+def _has_one_class(forest: Forest) -> bool:
+    """Say whether training saw a single class, of which scikit-learn's trees then have one probability."""
+    return forest.prediction == "argmax" and [len(names) for names in forest.classes] == [1]
 
 
 def _split(response: Array, forest: Forest) -> list[Array]:

@@ -10,6 +10,7 @@ from silva.evaluate import check_device
 from silva.explain.cpu import PLANS, Runner
 from silva.explain.explanation import make_explanation
 from silva.inputs import as_rows
+from silva.parallel import n_threads
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -90,6 +91,7 @@ class Explainer:
 
         _check_choices(background, algorithm, output, dtype)
         check_device(device)
+        n_threads(n_jobs)
         self.forest = load(model)
         _check_leaves(self.forest)
         self.algorithm = algorithm
@@ -180,16 +182,16 @@ class Explainer:
         rows = as_rows(X, self.forest)
         places = _places(features, self.forest.n_features, self.forest.feature_names)
         shape = (len(rows), int(places.max(initial=-1)) + 1, self.forest.n_features)
-        result = self._result(shape, out)
+        result = self._result(shape, rows, out)
         self._runner.interactions(rows, places, result, self.n_jobs)
         return result
 
     def _values(self, rows: NDArray[Any], out: NDArray[Any] | None) -> NDArray[Any]:
-        result = self._result((len(rows), self.forest.n_features), out)
+        result = self._result((len(rows), self.forest.n_features), rows, out)
         self._runner.values(rows, result, self.n_jobs)
         return result
 
-    def _result(self, shape: tuple[int, ...], out: NDArray[Any] | None) -> NDArray[Any]:
+    def _result(self, shape: tuple[int, ...], rows: NDArray[Any], out: NDArray[Any] | None) -> NDArray[Any]:
         """The caller's array, checked, or a new one."""
         if self.forest.n_outputs > 1:
             shape = (*shape, self.forest.n_outputs)
@@ -201,6 +203,10 @@ class Explainer:
             raise ValueError(f"out is {out.dtype} of shape {out.shape}, expected {self.dtype} of shape {shape}")
         if not (out.flags.writeable and out.flags.aligned and out.dtype.isnative):
             raise ValueError("out must be writable, aligned and of native byte order")
+        if np.may_share_memory(out, rows):
+            raise ValueError(
+                "out shares memory with X, whose rows are read while results are written; use another array"
+            )
         return out
 
 
@@ -227,12 +233,12 @@ def _check_choices(background: Any, algorithm: str, output: str, dtype: Any) -> 
         raise NotImplementedError("output='probability' needs background rows and is not supported yet; use 'margin'")
 
 
-def _places(
-    features: Sequence[int | str] | None, n_features: int, names: tuple[str, ...] | None
-) -> NDArray[np.int32]:
+def _places(features: Sequence[int | str] | None, n_features: int, names: tuple[str, ...] | None) -> NDArray[np.int32]:
     """Each feature's place among those asked for, or -1."""
     if features is None:
         return np.arange(n_features, dtype=np.int32)
+    if isinstance(features, str) or not hasattr(features, "__iter__"):
+        raise TypeError(f"features is {features!r}, expected a list of indices or names")
     places = np.full(n_features, -1, np.int32)
     for place, feature in enumerate(features):
         at = _index(feature, n_features, names)

@@ -86,7 +86,7 @@ def _floats(column: Column, feature: int, forest: Forest) -> NDArray[Any]:
         return _positions_of_numbers(_number_floats(column, np.float64, where), table, where)
     if table is not None:
         return _positions(column, table, where)
-    if column.is_categorical and _takes_codes(feature, forest):
+    if column.is_categorical and _takes_codes(forest):
         return np.where(column.codes < 0, np.nan, column.codes)
     return _category_numbers(column, where)
 
@@ -125,19 +125,12 @@ def _check_kinds(values: Sequence[Any], table: NDArray[Any], where: str) -> None
     )
 
 
-def _takes_codes(feature: int, forest: Forest) -> bool:
-    """Whether the source library reads the codes of a categorical column that it has no table for.
+def _takes_codes(forest: Forest) -> bool:
+    """Whether the source library reads the codes of a categorical column that the forest has no table for.
 
-    XGBoost does for every column. LightGBM does where training saw no DataFrame, and refuses otherwise: here the codes
-    are taken unless a split compares them by size.
+    XGBoost and LightGBM do if the model knows no table at all, and refuse the column if it knows those of others.
     """
-    source = forest.source.lower()
-    if source.startswith("xgboost"):
-        return True
-    splits = forest.feature == feature
-    return source.startswith("lightgbm") and (
-        not splits.any() or (forest.is_categorical and bool((forest.category_set[splits] >= 0).all()))
-    )
+    return forest.categories is None and forest.source.lower().startswith(("xgboost", "lightgbm"))
 
 
 def _category_numbers(column: Coded, where: str) -> NDArray[Any]:

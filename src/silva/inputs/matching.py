@@ -33,6 +33,8 @@ def column_order(names: Sequence[str], forest: Forest) -> list[int] | None:
         If only some names agree, names repeat, or without common names the number of columns differs.
     """
     wanted = forest.feature_names
+    if forest.source.startswith("LightGBM"):
+        names = [name.replace(" ", "_") for name in names]  # as it does in training
     if wanted is None or tuple(names) == wanted or set(wanted).isdisjoint(names):
         check_width(len(names), forest)
         return None

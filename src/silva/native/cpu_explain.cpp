@@ -1,4 +1,6 @@
 // Bindings of the explanations: silva.explain.cpu calls these.
+#include <algorithm>
+
 #include "bindings.h"
 #include "explain_plan.h"
 #include "workspace.h"
@@ -12,12 +14,14 @@ template <class Real>
 struct Kernels;
 template <>
 struct Kernels<float> {
+  static int lanes() { return kernels().float_lanes; }
   static auto workspace() { return kernels().explain_workspace_f32; }
   static auto values() { return kernels().explain_f32; }
   static auto interactions() { return kernels().interact_f32; }
 };
 template <>
 struct Kernels<double> {
+  static int lanes() { return kernels().double_lanes; }
   static auto workspace() { return kernels().explain_workspace_f64; }
   static auto values() { return kernels().explain_f64; }
   static auto interactions() { return kernels().interact_f64; }
@@ -47,6 +51,16 @@ static ExplainTask<Real> task_of(const ExplainPlan<Real>& plan, const Matrix& ro
   return task;
 }
 
+// More than one block reads a large tree from memory once for all of them (depth 16: 1.2 times faster); few rows are
+// better spread over the threads, and totals should stay in the cache.
+template <class Real>
+static int blocks_together(const ExplainTask<Real>& task, int lanes) {
+  constexpr int64_t kMost = 4, kCache = 1 << 19;
+  const int64_t n_blocks = task.rows.n_rows / lanes / (4 * task.n_threads);
+  const int64_t total = int64_t(task.n_features) * task.n_outputs * lanes * int64_t(sizeof(double));
+  return int(std::clamp(std::min(n_blocks, kCache / std::max<int64_t>(total, 1)), int64_t(1), kMost));
+}
+
 template <class Real>
 static ExplanationTarget<Real> target_of(const Result& out, bool interactions) {
   const size_t output_axis = interactions ? 3 : 2;
@@ -74,6 +88,7 @@ static void run(ExplainTask<Real>& task, const Result& out, bool interactions) {
     task.out32 = target_of<float>(out, interactions);
   else
     throw nb::type_error("the result must be float32 or float64");
+  task.n_blocks = blocks_together(task, Kernels<Real>::lanes());
   task.workspace_size = Kernels<Real>::workspace()(task, interactions);
   const Workspace workspace(task.workspace_size * task.n_threads);
   task.workspace = workspace.data();

@@ -84,6 +84,7 @@ struct WalkStack : WalkMemory<L> {
 // One thread's memory. phi and pairs hold the sums of one tree in Real; totals those of all trees in float64.
 template <class Real>
 struct ExplainWorkspace {
+
   using L = ExplainLanes<Real>;
   using Value = typename L::Value;
   Real* tile;
@@ -96,9 +97,10 @@ struct ExplainWorkspace {
   ExplainWorkspace(const ExplainTask<Real>& task, Arena& arena, bool interactions) {
     constexpr int W = L::width;
     const int64_t depth = task.max_depth + 2, slots = task.max_slots, outputs = interactions ? 1 : task.width;
-    tile = arena.take<Real>(int64_t(task.n_features) * W);
+    const int64_t blocks = interactions ? 1 : task.n_blocks;
+    tile = arena.take<Real>(blocks * task.n_features * W);
     phi = arena.take<Value>(slots * outputs);
-    total = arena.take<double>(int64_t(interactions ? 1 : task.n_outputs) * task.n_features * W);
+    total = arena.take<double>(blocks * int64_t(interactions ? 1 : task.n_outputs) * task.n_features * W);
     stack.width = int(outputs);
     stack.q_ = arena.take<Value>(depth * kMaxPoints);
     stack.sum_ = arena.take<Value>(depth * outputs * kMaxPoints);
@@ -193,13 +195,14 @@ struct ValuePass {
   const ExplainTask<Real>& task;
   const ShapTree& tree;
   ExplainWorkspace<Real>& space;
+  const Real* tile;
 
   template <int K>
   __attribute__((noinline)) void run(int first) const {
     using L = ExplainLanes<Real>;
     const auto tables = tables_of(task, tree);
     const auto points = points_of<Real, K>(task, tree, first);
-    const TileRows<L> rows{space.tile};
+    const TileRows<L> rows{tile};
     auto stack = space.template stack_of<K>();
     if (task.width == 1) {
       walk_tree<L, K>(tables, points, rows, stack, ScalarPhi<L>{space.phi}, tree.root);
@@ -249,29 +252,49 @@ inline void with_target(const ExplainTask<Real>& task, const Take& take) {
     take(task.out32);
 }
 
+// One tree's values of one block of rows, added to the block's totals.
 template <class Real>
-void explain_block(const ExplainTask<Real>& task, ExplainWorkspace<Real>& space, int64_t first_row, int n_rows) {
+void explain_tree(const ExplainTask<Real>& task, const ShapTree& tree, ExplainWorkspace<Real>& space, int block) {
   constexpr int W = ExplainLanes<Real>::width;
   const int64_t F = task.n_features;
-  encode_rows<Real>(task.coding, task.rows, first_row, n_rows, W, W, space.tile);
-  __builtin_memset(space.total, 0, sizeof(double) * task.n_outputs * F * W);
-  __builtin_memset(space.phi, 0, sizeof(space.phi[0]) * task.max_slots * task.width);
-  for (int t = 0; t < task.n_trees; ++t) {
-    const ShapTree& tree = task.trees[t];
-    for_each_pass(tree.n_points, ValuePass<Real>{task, tree, space});
-    for (int slot = 0; slot < tree.n_slots; ++slot) {
-      const int64_t feature = task.slot_feature[tree.first_slot + slot];
-      for (int o = 0; o < task.width; ++o)
-        add_and_clear(space.total + ((tree.output + o) * F + feature) * W, space.phi[slot * task.width + o]);
-    }
+  double* total = space.total + block * task.n_outputs * F * W;
+  for_each_pass(tree.n_points, ValuePass<Real>{task, tree, space, space.tile + block * F * W});
+  for (int slot = 0; slot < tree.n_slots; ++slot) {
+    const int64_t feature = task.slot_feature[tree.first_slot + slot];
+    for (int o = 0; o < task.width; ++o)
+      add_and_clear(total + ((tree.output + o) * F + feature) * W, space.phi[slot * task.width + o]);
   }
+}
+
+template <class Real>
+void write_values(const ExplainTask<Real>& task, const double* total, int64_t first_row, int n_rows) {
+  constexpr int W = ExplainLanes<Real>::width;
+  const int64_t F = task.n_features;
   with_target(task, [&](const auto& out) {
     for (int row = 0; row < n_rows; ++row)
       for (int64_t f = 0; f < F; ++f)
         for (int o = 0; o < task.n_outputs; ++o)
           out.data[(first_row + row) * out.row_stride + f * out.feature_stride + o * out.output_stride] =
-              space.total[(o * F + f) * W + row];
+              total[(o * F + f) * W + row];
   });
+}
+
+// The rows of task.n_blocks blocks, tree by tree: a tree's nodes are read from memory once for all of them.
+template <class Real>
+void explain_rows(const ExplainTask<Real>& task, ExplainWorkspace<Real>& space, int64_t first_row, int n_rows) {
+  constexpr int W = ExplainLanes<Real>::width;
+  const int64_t F = task.n_features, size = task.n_outputs * F * W;
+  const int n_blocks = (n_rows + W - 1) / W;
+  const auto rows_of_block = [&](int block) { return n_rows - block * W < W ? n_rows - block * W : W; };
+  for (int block = 0; block < n_blocks; ++block)
+    encode_rows<Real>(task.coding, task.rows, first_row + block * W, rows_of_block(block), W, W,
+                      space.tile + block * F * W);
+  __builtin_memset(space.total, 0, sizeof(double) * n_blocks * size);
+  __builtin_memset(space.phi, 0, sizeof(space.phi[0]) * task.max_slots * task.width);
+  for (int t = 0; t < task.n_trees; ++t)
+    for (int block = 0; block < n_blocks; ++block) explain_tree(task, task.trees[t], space, block);
+  for (int block = 0; block < n_blocks; ++block)
+    write_values(task, space.total + block * size, first_row + block * W, rows_of_block(block));
 }
 
 template <class Real>
@@ -341,27 +364,27 @@ void interact_block(const ExplainTask<Real>& task, ExplainWorkspace<Real>& space
   }
 }
 
-template <class Real, class Block>
-void for_each_block(const ExplainTask<Real>& task, bool interactions, const Block& block) {
-  constexpr int W = ExplainLanes<Real>::width;
-  const int64_t n_rows = task.rows.n_rows, n_blocks = (n_rows + W - 1) / W;
-#pragma omp parallel for schedule(dynamic) num_threads(task.n_threads) if (task.n_threads > 1 && n_blocks > 1)
-  for (int64_t b = 0; b < n_blocks; ++b) {
+template <class Real, class Rows>
+void for_each_task(const ExplainTask<Real>& task, bool interactions, const Rows& explain) {
+  const int64_t n_rows = task.rows.n_rows, size = (interactions ? 1 : task.n_blocks) * ExplainLanes<Real>::width;
+  const int64_t n_tasks = (n_rows + size - 1) / size;
+#pragma omp parallel for schedule(dynamic) num_threads(task.n_threads) if (task.n_threads > 1 && n_tasks > 1)
+  for (int64_t t = 0; t < n_tasks; ++t) {
     Arena arena{task.workspace + thread_number() * task.workspace_size};
     ExplainWorkspace<Real> space(task, arena, interactions);
-    const int64_t rest = n_rows - b * W;
-    block(task, space, b * W, int(rest < W ? rest : W));
+    const int64_t rest = n_rows - t * size;
+    explain(task, space, t * size, int(rest < size ? rest : size));
   }
 }
 
 template <class Real>
 void explain_values(const ExplainTask<Real>& task) {
-  for_each_block(task, false, explain_block<Real>);
+  for_each_task(task, false, explain_rows<Real>);
 }
 
 template <class Real>
 void explain_interactions(const ExplainTask<Real>& task) {
-  for_each_block(task, true, interact_block<Real>);
+  for_each_task(task, true, interact_block<Real>);
 }
 
 template <class Real>

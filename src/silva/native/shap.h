@@ -142,12 +142,17 @@ struct Visit {
   SILVA_INLINE void open(const ShapNode<Real>& node, const ShapTables<Real>& tables, const Points<Real, K>& points) {
     repeated = node.previous > 0;
     phi = L::splat(Real(0));
-    if (repeated) load_scale<L, K>(node, tables, points, routing, scale);
+    if (repeated) {
+      load_scale<L, K>(node, tables, points, routing, scale);
+    } else {
+      SILVA_UNROLL
+      for (int k = 0; k < K; ++k) scale[k] = L::splat(Real(1));
+    }
   }
   SILVA_INLINE void enter(const Value (&product)[K]) {
     SILVA_UNROLL
     for (int k = 0; k < K; ++k) {
-      q[k] = repeated ? product[k] * scale[k] : product[k];
+      q[k] = product[k] * scale[k];
       sum[k] = L::splat(Real(0));
     }
   }
@@ -163,7 +168,7 @@ struct Visit {
     Value inner = L::splat(Real(0));
     SILVA_UNROLL
     for (int k = 0; k < K; ++k) {
-      inner += (repeated ? q[k] * scale[k] : q[k]) * below[k];
+      inner += (q[k] * scale[k]) * below[k];
       sum[k] += factor(edge, points, k) * below[k];
     }
     phi += edge.gain * inner;
@@ -176,13 +181,12 @@ struct Visit {
     Value inner = L::splat(Real(0));
     SILVA_UNROLL
     for (int k = 0; k < K; ++k) {
-      inner += repeated ? q[k] * scale[k] : q[k];
+      inner += q[k] * scale[k];
       sum[k] += constant + slope * points.t[k];
     }
     phi += (left.gain * node.value[0] + right.gain * node.value[1]) * inner;
   }
   SILVA_INLINE void close() {
-    if (!repeated) return;
     SILVA_UNROLL
     for (int k = 0; k < K; ++k) sum[k] *= scale[k];
   }

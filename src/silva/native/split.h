@@ -19,7 +19,8 @@ enum SplitFlag : int32_t {
 };
 
 SILVA_INLINE bool category_goes_left(const CategorySet& set, const uint32_t* words, float x) {
-  if (!(x >= set.lowest && x < float(set.n_categories))) return set.others_left;
+  // An empty set has no bit for -0.5 either, which truncates to category 0.
+  if (set.n_categories == 0 || !(x >= set.lowest && x < float(set.n_categories))) return set.others_left;
   const int category = int(x);
   return (words[set.first_word + (category >> 5)] >> (category & 31)) & 1;
 }

@@ -54,6 +54,7 @@ struct ExplainTask {
   const Real* points;        // Gauss-Legendre on [0, 1]
   int32_t n_trees, n_outputs, width, n_features;
   int32_t max_slots, max_depth;
+  int32_t n_blocks;          // blocks of a vector's rows that a thread explains together (values only)
   const int32_t* selected;   // interactions: rank of each feature among those asked for, or -1
   int32_t n_selected;
   RowCoding coding;

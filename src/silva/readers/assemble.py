@@ -85,7 +85,7 @@ def assemble(nodes: NodeArrays, *, n_features: int, tree_output: ArrayLike | Non
         left=left,
         default_left=np.where(is_leaf, False, np.asarray(nodes.default_left)[order]).astype(np.bool_),
         cover=np.asarray(nodes.cover, np.float64)[order],
-        leaf_value=np.ascontiguousarray(value[leaves].reshape(len(leaves), -1)),
+        leaf_value=np.ascontiguousarray(np.atleast_2d(value[leaves].T).T),
         leaf_id=np.asarray(nodes.leaf_id)[leaves].astype(np.int32),
         tree_output=np.zeros(len(counts), np.int32) if tree_output is None else np.asarray(tree_output, np.int32),
         category_set=(

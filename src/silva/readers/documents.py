@@ -18,7 +18,7 @@ INT32 = np.iinfo(np.int32)
 
 
 def get(parent: dict[str, Any], key: str, kind: type[T]) -> T:
-    """The member `key`, which must be of a kind.
+    """Return the member `key`, which must be of a kind.
 
     Raises
     ------
@@ -33,7 +33,7 @@ def get(parent: dict[str, Any], key: str, kind: type[T]) -> T:
 
 
 def get_int(parent: dict[str, Any], key: str, default: int | None = None) -> int:
-    """A member that holds an integer, often written as text."""
+    """Read a member that holds an integer, often written as text."""
     value = parent.get(key, default)
     if isinstance(value, bool) or not isinstance(value, int | str):
         raise ValueError(f"{key!r} is {value!r}, expected an integer")
@@ -41,7 +41,7 @@ def get_int(parent: dict[str, Any], key: str, default: int | None = None) -> int
 
 
 def as_array(values: Any, name: str) -> NDArray[Any]:
-    """A list of numbers or a typed array as one-dimensional array of booleans, integers or floats."""
+    """Turn a list of numbers or a typed array into a one-dimensional array of booleans, integers or floats."""
     if not isinstance(values, list | np.ndarray):
         raise ValueError(f"{name!r} is of type {type(values).__name__}, expected an array of numbers")
     array = np.asarray(values)
@@ -53,7 +53,7 @@ def as_array(values: Any, name: str) -> NDArray[Any]:
 
 
 def concatenate(parts: Sequence[Any], name: str) -> tuple[NDArray[Any], NDArray[np.int64]]:
-    """All parts one after the other, and the length of each."""
+    """Join all parts, and return the length of each beside them."""
     for part in parts:
         if not isinstance(part, list | np.ndarray):
             found = "missing" if part is None else f"of type {type(part).__name__}"
@@ -66,7 +66,7 @@ def concatenate(parts: Sequence[Any], name: str) -> tuple[NDArray[Any], NDArray[
 
 
 def to_int32(array: NDArray[Any], name: str) -> NDArray[np.int32]:
-    """Integers of 32 bits; booleans count as 0 and 1."""
+    """Convert to integers of 32 bits; booleans count as 0 and 1."""
     if array.dtype.kind not in "biu":
         raise ValueError(f"{name!r} holds {array.dtype}, expected integers")
     wide = array if array.dtype.kind != "b" else array.astype(np.int8)
@@ -76,7 +76,7 @@ def to_int32(array: NDArray[Any], name: str) -> NDArray[np.int32]:
 
 
 def to_float32(array: NDArray[Any]) -> NDArray[np.float32]:
-    """The float32 nearest to each number as it was written.
+    """Round to the float32 nearest to each number as it was written.
 
     Doubles read from decimal text have been rounded once. A second rounding goes wrong only where the double lies
     exactly between two float32; there the shortest text of the double, which is what was written if that had at most

@@ -51,7 +51,7 @@ class _Decoder:
         self.position = 0
 
     def take(self, n_bytes: int) -> bytes:
-        """The next bytes."""
+        """Return the next bytes."""
         end = self.position + n_bytes
         if end > len(self.data):
             raise ValueError(f"truncated: {n_bytes} bytes expected at byte {self.position} of {len(self.data)}")
@@ -60,7 +60,7 @@ class _Decoder:
         return taken
 
     def value(self, marker: bytes, depth: int) -> Any:
-        """The value that a marker announces."""
+        """Read the value that a marker announces."""
         if marker == b"[":
             return self.array(depth + 1)
         if marker == b"S":
@@ -78,24 +78,24 @@ class _Decoder:
         raise ValueError(f"unknown marker {marker!r} at byte {self.position - 1}")
 
     def integer(self, marker: bytes) -> int:
-        """An integer of the marker's width."""
+        """Read an integer of the marker's width."""
         if marker not in INTEGER_BYTES:
             raise ValueError(f"marker {marker!r} at byte {self.position - 1}, expected an integer")
         return int.from_bytes(self.take(INTEGER_BYTES[marker]), "big", signed=marker != b"U")
 
     def length(self, marker: bytes) -> int:
-        """A number of things of at least one byte each."""
+        """Read a number of things of at least one byte each."""
         n = self.integer(marker)
         if not 0 <= n <= len(self.data) - self.position:
             raise ValueError(f"length {n} at byte {self.position}, {len(self.data) - self.position} bytes are left")
         return n
 
     def text(self, marker: bytes) -> str:
-        """A string whose length has the marker's type."""
+        """Read a string whose length has the marker's type."""
         return self.take(self.length(marker)).decode()
 
     def numbers(self, marker: bytes, n: int) -> np.ndarray[Any, Any]:
-        """A view of numbers."""
+        """View the next bytes as numbers."""
         dtype = np.dtype(ARRAY_TYPES[marker])
         start = self.position
         if n * dtype.itemsize > len(self.data) - start:
@@ -104,7 +104,7 @@ class _Decoder:
         return np.frombuffer(self.data, dtype, n, start)
 
     def array(self, depth: int) -> Any:
-        """An array, typed, counted or closed by a bracket."""
+        """Read an array, typed, counted or closed by a bracket."""
         self.check(depth)
         marker = self.take(1)
         if marker == b"$":
@@ -119,7 +119,7 @@ class _Decoder:
         return values
 
     def typed_array(self) -> np.ndarray[Any, Any]:
-        """Numbers of one type."""
+        """Read an array of numbers of one type."""
         marker, hash_mark = self.take(1), self.take(1)
         if marker not in ARRAY_TYPES or hash_mark != b"#":
             raise ValueError(
@@ -128,7 +128,7 @@ class _Decoder:
         return self.numbers(marker, self.length(self.take(1)))
 
     def object(self, depth: int) -> dict[str, Any]:
-        """An object closed by a brace."""
+        """Read an object closed by a brace."""
         self.check(depth)
         result: dict[str, Any] = {}
         marker = self.take(1)

@@ -13,6 +13,7 @@ from silva.readers.assemble import NodeArrays, assemble
 from silva.readers.documents import as_array, concatenate, get, get_int, to_float32, to_int32
 from silva.readers.ubjson import decode
 from silva.readers.xgboost_categories import read_sets, read_tables
+from silva.validation import LARGEST_FOREST
 
 if TYPE_CHECKING:
     import os
@@ -119,8 +120,26 @@ def read_file(path: str | os.PathLike[str]) -> Forest:
     return _read_document(document, str(path))
 
 
+def predict(model: Any, X: Any) -> Any:
+    """Predict with the live model itself, arrays with the names and types of its features.
+
+    Parameters
+    ----------
+    model : xgboost.Booster or xgboost.XGBModel
+    X : array-like of shape (n_rows, n_features)
+    """
+    import xgboost
+
+    if not isinstance(model, xgboost.Booster):
+        return model.predict(X)
+    names = (
+        {} if hasattr(X, "columns") else {"feature_names": model.feature_names, "feature_types": model.feature_types}
+    )
+    return model.predict(xgboost.DMatrix(X, enable_categorical=True, **names))
+
+
 def _parse_json(data: bytes) -> Any:
-    """orjson is five times faster, but knows no NaN, which XGBoost 1.7 writes at categorical splits."""
+    """Parse by orjson if it is installed; it knows no NaN, which XGBoost 1.7 writes at categorical splits."""
     try:
         return importlib.import_module("orjson").loads(data)
     except (ImportError, ValueError):
@@ -128,7 +147,7 @@ def _parse_json(data: bytes) -> Any:
 
 
 def _document(booster: Any) -> Any:
-    """The Booster's own description of itself."""
+    """Let the Booster describe itself."""
     try:
         return decode(bytes(booster.save_raw("ubj")))
     except ValueError as error:
@@ -195,19 +214,18 @@ class _Reader:
         return result
 
     def forest(self, estimator: Any) -> Forest:
-        """The forest, as Booster or as estimator."""
+        """Build the forest of the Booster, or of the estimator that holds it."""
         meaning = _meaning(self.objective, self.n_outputs, self.version)
         if estimator is not None:
             meaning |= _estimator_meaning(estimator, self.objective, self.n_outputs, meaning)
         nodes, sets = self._nodes()
-        names = tuple(get(self.learner, "feature_names", list)) if self.learner.get("feature_names") else None
         forest = assemble(
             nodes,
             n_features=self.n_features,
             tree_output=self._tree_output(),
             tree_weight=self.tree_weight,
             base_score=self._base_score(),
-            feature_names=names,
+            feature_names=self._feature_names(),
             categories=read_tables(self.model.get("cats"), self.n_features, self.version),
             result_dtype="float32",
             source="xgboost " + ".".join(map(str, self.version)),
@@ -218,6 +236,12 @@ class _Reader:
         self._check_sizes(forest)
         return forest
 
+    def _feature_names(self) -> tuple[str, ...] | None:
+        names = self.learner.get("feature_names") or None
+        if names is not None and not (isinstance(names, list) and all(isinstance(name, str) for name in names)):
+            raise ValueError("'feature_names' holds something else than names")
+        return None if names is None else tuple(names)
+
     def _tree_output(self) -> NDArray[np.int32]:
         outputs = to_int32(as_array(self.model.get("tree_info"), "tree_info"), "tree_info")
         if len(outputs) < len(self.trees):
@@ -225,7 +249,7 @@ class _Reader:
         return outputs[: len(self.trees)]
 
     def _base_score(self) -> NDArray[np.float64]:
-        """Base score of each output in margin space, rounded as XGBoost does."""
+        """Read the base score of each output into margin space, rounded as XGBoost does."""
         text = get(self.parameters, "base_score", str).strip("[] ")
         base = to_float32(np.array([float(number) for number in text.split(",")]))
         if len(base) not in {1, self.n_outputs}:
@@ -234,7 +258,7 @@ class _Reader:
         return _to_margin(base, OBJECTIVES[self.objective].intercept, self.version).astype(np.float64)
 
     def _column(self, name: str, counts: NDArray[np.int64] | None) -> NDArray[Any]:
-        """A column of all trees; each tree must have `counts` entries."""
+        """Read a column of all trees; each tree must have `counts` entries."""
         column, lengths = concatenate([tree.get(name) for tree in self.trees], name)
         if counts is not None and (wrong := lengths != counts).any():
             at = int(np.argmax(wrong))
@@ -271,12 +295,14 @@ class _Reader:
         return nodes, sets
 
     def _declared(self, name: str, default: int | None = None) -> NDArray[np.int64]:
-        """An entry of each tree's parameters."""
+        """Read a number from each tree's parameters."""
         values = [get_int(get(tree, "tree_param", dict), name, default) for tree in self.trees]
-        return np.array(values, np.float64).astype(np.int64)
+        if values and not 0 <= min(values) <= max(values) <= LARGEST_FOREST:
+            raise ValueError(f"{name!r} is {min(values)} to {max(values)}, expected 0 to {LARGEST_FOREST}")
+        return np.array(values, np.int64)
 
     def _cover(self, counts: NDArray[np.int64]) -> NDArray[Any]:
-        """Sums of hessians; trees with vector leaves have had them since 3.2."""
+        """Read the sums of hessians; trees with vector leaves have had them since 3.2."""
         if self.trees and all("sum_hessian" not in tree for tree in self.trees) and self._leaf_width() > 1:
             return np.zeros(int(counts.sum()))
         return self._column("sum_hessian", counts)
@@ -291,8 +317,11 @@ class _Reader:
     def _leaf_values(
         self, counts: NDArray[np.int64], left: NDArray[np.int32], right: NDArray[np.int32], condition: NDArray[Any]
     ) -> NDArray[np.float32]:
-        """Values at leaves: the split condition, or a vector: row `right` of the tree's leaf weights, before 3.2 the
-        node's base weight."""
+        """Read what leaves hold.
+
+        A number stands in the place of the split condition. A vector is a row of the tree's leaf weights that the right
+        child names; before 3.2 it is the node's base weight.
+        """
         width = self._leaf_width()
         if width == 1:
             return condition
@@ -340,7 +369,7 @@ def _version(document: dict[str, Any]) -> Version:
 
 
 def _tree_model(booster: dict[str, Any]) -> tuple[dict[str, Any], Any]:
-    """The trees and their DART weights, which until 3.3 stood beside or above them."""
+    """Find the trees and their DART weights, which until 3.3 stood beside or above them."""
     name = get(booster, "name", str)
     if name not in {"gbtree", "dart"}:
         raise NotImplementedError(f"the booster {name!r} is not supported, only the tree boosters gbtree and dart are")
@@ -362,7 +391,7 @@ def _meaning(name: str, n_outputs: int, version: Version) -> dict[str, Any]:
 
 
 def _estimator_meaning(estimator: Any, name: str, n_outputs: int, meaning: dict[str, Any]) -> dict[str, Any]:
-    """What an estimator adds to its Booster: its missing value, and labels if it is a classifier."""
+    """Describe what an estimator adds to its Booster: its missing value, and labels if it is a classifier."""
     missing = estimator.missing
     changes = {"is_estimator": True, "missing": float("nan") if missing is None else float(missing)}
     n_classes = getattr(estimator, "n_classes_", None)
@@ -382,7 +411,7 @@ def _label_rule(name: str, n_outputs: int, n_classes: int) -> str:
 
 
 def _to_margin(base: NDArray[np.float32], intercept: str, version: Version) -> NDArray[np.float32]:
-    """Base scores through the inverse of the link, in float32 as XGBoost does."""
+    """Send base scores through the inverse of the link, in float32 as XGBoost does."""
     with np.errstate(all="ignore"):
         if intercept == "log":
             return np.log(base)
@@ -392,7 +421,8 @@ def _to_margin(base: NDArray[np.float32], intercept: str, version: Version) -> N
             return base
         if version >= CLIPPED_LOGITS:
             base = np.clip(base, EPSILON, np.float32(1) - EPSILON)
-        return -np.log(np.float32(1) / base - np.float32(1))
+        odds: NDArray[np.float32] = np.float32(1) / base - np.float32(1)
+        return -np.log(odds)
 
 
 def _gaps_to_margin(base: NDArray[np.float32]) -> NDArray[np.float32]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -56,7 +57,7 @@ def _is_categorical(trees: Sequence[dict[str, Any]], counts: NDArray[np.int64]) 
     if (wrong := lengths != counts).any():
         at = int(np.argmax(wrong))
         raise ValueError(f"'split_type' of tree {at} has {lengths[at]} entries, expected {counts[at]}")
-    return types == CATEGORICAL
+    return np.equal(types, CATEGORICAL)
 
 
 def _ints(trees: Sequence[dict[str, Any]], name: str) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
@@ -143,5 +144,5 @@ def _texts(
             "texts off; train with XGBoost 3.4 or later, or with ASCII categories"
         )
     bounds = offsets.tolist()
-    texts = [data[start:end].decode() for start, end in zip(bounds, bounds[1:], strict=False)]
+    texts = [data[start:end].decode() for start, end in pairwise(bounds)]
     return np.array(texts, dtype=object)

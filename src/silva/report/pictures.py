@@ -10,6 +10,22 @@ if TYPE_CHECKING:
     import os
 
 
+def import_plotting() -> tuple[Any, Any]:
+    """Import shap, which takes seconds, and matplotlib's pyplot.
+
+    Raises
+    ------
+    ImportError
+        Naming the extra to install.
+    """
+    try:
+        import shap
+        from matplotlib import pyplot
+    except ImportError as error:
+        raise ImportError("pictures need shap and matplotlib: pip install 'silva[plot]'") from error
+    return shap, pyplot
+
+
 def save_beeswarm(explanation: Any, path: str | os.PathLike[str], title: str = "", max_display: int = 20) -> None:
     """Write shap's beeswarm of an explanation as a PNG file.
 
@@ -29,11 +45,7 @@ def save_beeswarm(explanation: Any, path: str | os.PathLike[str], title: str = "
     ImportError
         If shap or matplotlib is not installed.
     """
-    try:
-        import shap
-        from matplotlib import pyplot
-    except ImportError as error:
-        raise ImportError("pictures need shap and matplotlib: pip install 'silva[plot]'") from error
+    shap, pyplot = import_plotting()
     figure = pyplot.figure()
     try:
         shap.plots.beeswarm(explanation, max_display=max_display, show=False)

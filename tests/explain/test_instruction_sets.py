@@ -1,0 +1,60 @@
+"""The kernels of every instruction set that this processor runs."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+from silva import _core, storage
+from tests.explain.tolerance import assert_close
+from tests.oracles import evaluate, shapley
+from tests.strategies import Options, random_forest, random_rows
+
+SETS = ("v4", "v3", "v2")
+SCRIPT = """
+import sys
+import numpy as np
+import silva
+from silva.storage import load_forest
+forest, X = load_forest(sys.argv[1]), np.load(sys.argv[2])
+result = {"leaf": forest.predict(X, output="leaf")}
+for dtype in ("float32", "float64"):
+    explainer = silva.Explainer(forest, dtype=dtype)
+    result["values_" + dtype] = explainer.shap_values(X)
+    result["interactions_" + dtype] = explainer.shap_interaction_values(X)
+np.savez(sys.argv[3], **result)
+print(silva._core.instruction_set())
+"""
+
+
+@pytest.fixture(params=[False, True], ids=["scalar leaves", "vector leaves"])
+def forest(request):
+    options = Options(n_trees=5, n_features=6, n_outputs=3, vector_leaves=request.param, categorical=True)
+    return random_forest(5, options)
+
+
+@pytest.mark.parametrize("instructions", SETS)
+def test_every_instruction_set_explains_alike(instructions, forest, tmp_path):
+    if _core.instruction_set() not in SETS[: SETS.index(instructions) + 1]:
+        pytest.skip(f"this processor does not run x86-64-{instructions}")
+    X = random_rows(6, forest, 37)
+    files = [str(tmp_path / name) for name in ("forest.silva", "rows.npy", "result.npz")]
+    storage.save_forest(forest, files[0])
+    np.save(files[1], X)
+    run = subprocess.run(
+        [sys.executable, "-W", "error", "-c", SCRIPT, *files],
+        env={**os.environ, "SILVA_ISA": instructions},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert (run.stdout, run.stderr) == (instructions + "\n", "")
+    found, sides = np.load(files[2]), shapley.sides(forest, X)
+    np.testing.assert_array_equal(found["leaf"], evaluate.leaf_ids(forest, X))
+    for dtype in ("float32", "float64"):
+        assert_close(found[f"values_{dtype}"], shapley.values(forest, sides), forest, dtype)
+        assert_close(found[f"interactions_{dtype}"], shapley.interactions(forest, sides), forest, dtype)

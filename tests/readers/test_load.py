@@ -1,0 +1,128 @@
+"""What silva.load takes, and what it says of everything else."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import silva
+from silva.readers import library_of
+from silva.readers.assemble import NodeArrays, assemble
+
+XGBOOST_FILE = Path(__file__).parent / "data" / "xgboost-3.2.0-logistic.json"
+
+
+def stump():
+    nodes = NodeArrays(
+        counts=np.array([3]),
+        left=np.array([1, -1, -1]),
+        right=np.array([2, -1, -1]),
+        feature=np.array([1, 0, 0]),
+        threshold=np.array([0.5, 0, 0], np.float32),
+        default_left=np.ones(3, bool),
+        cover=np.array([3.0, 1, 2]),
+        value=np.array([0, -1.0, 1]),
+        leaf_id=np.arange(3),
+    )
+    return assemble(nodes, n_features=2, base_score=np.zeros(1), tree_weight=np.ones(1))
+
+
+def instance(module: str, *bases: type):
+    return type("Model", bases, {"__module__": module})()
+
+
+def test_forest_is_returned_as_it_is():
+    forest = stump()
+    assert silva.load(forest) is forest
+
+
+def test_silva_file(tmp_path):
+    forest = stump()
+    forest.save(tmp_path / "forest.silva")
+    loaded = silva.load(tmp_path / "forest.silva")
+    np.testing.assert_array_equal(loaded.threshold, forest.threshold)
+    np.testing.assert_array_equal(silva.load(str(tmp_path / "forest.silva")).leaf_value, forest.leaf_value)
+
+
+def test_suffix_is_not_case_sensitive(tmp_path):
+    (tmp_path / "MODEL.JSON").write_bytes(XGBOOST_FILE.read_bytes())
+    assert silva.load(tmp_path / "MODEL.JSON").n_trees == 3
+
+
+@pytest.mark.parametrize("thing", [None, 3, {}, b"{}", np.zeros(3), object(), stump])
+def test_other_things(thing):
+    with pytest.raises(TypeError, match=r"cannot load a .*expected a Booster or estimator of XGBoost"):
+        silva.load(thing)
+
+
+@pytest.mark.parametrize(
+    ("thing", "message"),
+    [
+        ("model.cbm", "CatBoost models are not read yet"),
+        (instance("catboost.core"), "CatBoost models are not read yet"),
+        (instance("treelite.model"), "treelite models are not read yet"),
+    ],
+)
+def test_pending_libraries_are_named(thing, message):
+    with pytest.raises(NotImplementedError, match=message):
+        silva.load(thing)
+
+
+@pytest.mark.parametrize("name", ["model.pkl", "model", "model.bin"])
+def test_unknown_suffix(name):
+    with pytest.raises(ValueError, match="cannot tell from the suffix"):
+        silva.load(name)
+
+
+@pytest.mark.parametrize("suffix", ["json", "ubj", "silva"])
+def test_missing_file(tmp_path, suffix):
+    with pytest.raises(FileNotFoundError):
+        silva.load(tmp_path / f"none.{suffix}")
+
+
+def test_library_by_the_bases_of_a_class():
+    base = type(instance("xgboost.sklearn", type(instance("sklearn.base"))))
+    assert library_of(instance("my.module", base)) == "xgboost"
+    assert library_of(instance("xgboost_extension.core")) is None
+
+
+def run(code: str) -> str:
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    return done.stdout.strip()
+
+
+def test_import_loads_numpy_and_the_core_only():
+    known = "numpy", "silva"
+    heavy = run(
+        "import sys, silva\n"
+        "tops = {name.partition('.')[0] for name, module in sys.modules.items()\n"
+        "        if 'site-packages' in (getattr(module, '__file__', None) or '')}\n"
+        "print(*sorted(tops))"
+    )
+    assert set(heavy.split()) <= {*known, *run(SITE_STARTUP).split()}
+    assert run("import sys, silva; print('silva.readers' in sys.modules)") == "False"
+
+
+SITE_STARTUP = (
+    "import sys\n"
+    "print(*{name.partition('.')[0] for name, module in sys.modules.items()\n"
+    "        if 'site-packages' in (getattr(module, '__file__', None) or '')})"
+)
+
+
+def test_files_load_without_their_library():
+    loaded = run(
+        f"import sys, silva\nsilva.load({str(XGBOOST_FILE)!r})\n"
+        "print([name for name in ('xgboost', 'lightgbm', 'sklearn', 'catboost') if name in sys.modules])"
+    )
+    assert loaded == "[]"
+
+
+def test_lazy_names():
+    assert "load" in dir(silva)
+    with pytest.raises(AttributeError, match="no attribute 'loads'"):
+        _ = silva.loads
