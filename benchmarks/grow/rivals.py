@@ -50,9 +50,18 @@ def pilot(case: Case) -> tuple[Any, int]:
 def linear_tree(case: Case) -> tuple[Any, int]:
     from lineartree import LinearTreeRegressor
     from sklearn.linear_model import LinearRegression
+    from sklearn.utils.validation import validate_data
 
-    model = LinearTreeRegressor(LinearRegression(), max_depth=5, max_bins=25).fit(case.X, case.y)
-    return model.predict(case.X_test), int(model._leaves and len(model._leaves) or 1)
+    # 0.3.5 calls a private method that scikit-learn 1.6 turned into this function.
+    LinearTreeRegressor._validate_data = lambda self, *given, **named: validate_data(self, *given, **_renamed(named))
+    model = LinearTreeRegressor(LinearRegression()).fit(case.X, case.y)
+    return model.predict(case.X_test), len(model._leaves)
+
+
+def _renamed(named: dict[str, Any]) -> dict[str, Any]:
+    if "force_all_finite" in named:
+        named["ensure_all_finite"] = named.pop("force_all_finite")
+    return named
 
 
 def lightgbm(case: Case) -> tuple[Any, int]:
