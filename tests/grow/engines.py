@@ -12,7 +12,7 @@ def settings(n_rows, **changes):
         **{f"polish_{move}": 1 for move in POLISH},
         "bic": 1, "n": n_rows, "alpha": 0.001, "penalty": 1, "test_weight": 2, "min_samples_leaf": 5, "max_leaves": 64,
         "max_depth": 18, "seed": 0, "population": 32, "crossover": 0.2, "mutation": 0.8, "polish_interval": 0,
-        "polish_random": 1, "n_threads": 1, "cache_bytes": 2**26, "qr": 0,
+        "polish_random": 1, "n_threads": 1, "cache_bytes": 2**26, "qr": 0, "rows_per_parameter": 1,
     }  # fmt: skip
     return {**defaults, **changes}
 

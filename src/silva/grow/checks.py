@@ -26,6 +26,7 @@ RANGES: dict[str, tuple[type, float, float]] = {
     "max_leaves": (Integral, 1, np.inf),
     "max_depth": (Integral, 0, 18),
     "min_samples_leaf": (Integral, 1, np.inf),
+    "rows_per_parameter": (Real, 1, np.inf),
     "polish_interval": (Integral, 1, np.inf),
     "polish_trees": (Integral, 0, np.inf),
 }

@@ -71,11 +71,14 @@ class ModelTreeRegressor(RegressorMixin, BaseEstimator):
     max_depth : int, default=18
         At most 18.
     min_samples_leaf : int, default=5
-        A leaf also holds at least two rows more than its model has attributes.
+    rows_per_parameter : float, default=3.0
+        Rows that a leaf holds at least for every coefficient of its model, the intercept included; with 1 it holds two
+        rows more than its model has attributes.
     operator_rates : dict, optional
         Rates of operators that differ from `silva.grow.search.OPERATORS`; 0 switches one off.
     polish : bool or sequence of str, default=True
-        Moves of the local search, of "models", "variants", "sweeps", "splits", "pull_ups", "repairs".
+        Moves of the local search, of "models", "variants", "sweeps", "splits", "pull_ups", "rotations",
+        "repairs".
     polish_interval : int, default=5
         Generations between two polishings.
     polish_trees : int, default=1
@@ -152,6 +155,7 @@ class ModelTreeRegressor(RegressorMixin, BaseEstimator):
         max_leaves: int = 64,
         max_depth: int = 18,
         min_samples_leaf: int = 5,
+        rows_per_parameter: float = 3.0,
         operator_rates: dict[str, float] | None = None,
         polish: bool | Sequence[str] = True,
         polish_interval: int = 5,
@@ -181,6 +185,7 @@ class ModelTreeRegressor(RegressorMixin, BaseEstimator):
         self.max_leaves = max_leaves
         self.max_depth = max_depth
         self.min_samples_leaf = min_samples_leaf
+        self.rows_per_parameter = rows_per_parameter
         self.operator_rates = operator_rates
         self.polish = polish
         self.polish_interval = polish_interval
@@ -296,6 +301,7 @@ class ModelTreeRegressor(RegressorMixin, BaseEstimator):
             "penalty": self.penalty,
             "test_weight": self.test_weight if bic else 1,
             "min_samples_leaf": self.min_samples_leaf,
+            "rows_per_parameter": self.rows_per_parameter,
             "max_leaves": self.max_leaves,
             "max_depth": self.max_depth,
             "seed": check_random_state(self.random_state).randint(2**31 - 1),

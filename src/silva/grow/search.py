@@ -33,7 +33,7 @@ OPERATORS: dict[str, float] = {
 }
 """Relative rates: four crossovers, four mutations of a test, two of a leaf."""
 
-POLISH = ("models", "variants", "sweeps", "splits", "pull_ups", "repairs")
+POLISH = ("models", "variants", "sweeps", "splits", "pull_ups", "rotations", "repairs")
 """Moves of the local search."""
 
 RECORD = ("generation", "fitness", "error", "n_leaves", "mean_leaves")

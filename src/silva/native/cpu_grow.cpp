@@ -205,7 +205,7 @@ class GrowBinding {
 
   static GrowLimits read_limits(const Numbers& n) {
     return {int(number(n, "min_samples_leaf")), int(number(n, "max_leaves")),
-            std::min(int(number(n, "max_depth")), kMaxDepth)};
+            std::min(int(number(n, "max_depth")), kMaxDepth), number(n, "rows_per_parameter")};
   }
 
   static GrowSettings read_settings(const Numbers& n) {
@@ -224,7 +224,8 @@ class GrowBinding {
     PolishMoves& m = s.moves;
     for (auto [name, on] : {std::pair{"polish_models", &m.models}, {"polish_variants", &m.variants},
                             {"polish_sweeps", &m.sweeps}, {"polish_splits", &m.splits},
-                            {"polish_pull_ups", &m.pull_ups}, {"polish_repairs", &m.repairs}})
+                            {"polish_pull_ups", &m.pull_ups}, {"polish_rotations", &m.rotations},
+                            {"polish_repairs", &m.repairs}})
       *on = number(n, name) != 0;
     return s;
   }

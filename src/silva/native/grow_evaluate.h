@@ -14,6 +14,7 @@ struct GrowLimits {
   int min_samples_leaf = 5;
   int max_leaves = 64;
   int max_depth = kMaxDepth;
+  double rows_per_parameter = 1;  // of a leaf's model, intercept included
 };
 
 // Buffers of one thread.
@@ -121,7 +122,13 @@ class Evaluator {
     return s.gram.data();
   }
 
-  int least_rows(const AttributeSet& model) const { return std::max(limits_.min_samples_leaf, model.count() + 2); }
+  int least_rows(const AttributeSet& model) const {
+    const int by_model = int(std::ceil(limits_.rows_per_parameter * (model.count() + 1)));
+    return std::max({limits_.min_samples_leaf, model.count() + 2, by_model});
+  }
+  int most_attributes(int64_t n_rows) const {
+    return int(std::min<double>(double(n_rows - 2), double(n_rows) / std::max(limits_.rows_per_parameter, 1.0) - 1));
+  }
 
   LeafStats* stats_of(const Box& box, StatsLayer& layer, Scratch& s) const {
     if (LeafStats* known = layer.find(box.key())) return known;

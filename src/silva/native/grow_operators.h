@@ -184,7 +184,7 @@ inline GrowTree change_model(const OperatorContext& c, const GrowTree& tree, int
       const Box box = c.scratch.boxes[v];
       const LeafStats& stats = *c.evaluator.stats_of(box, c.layer, c.scratch);
       const double price = c.evaluator.fitness().price(tree.error);
-      model = select_model(c.evaluator, stats, allowed, price, int(stats.n_rows) - 2, c.scratch);
+      model = select_model(c.evaluator, stats, allowed, price, std::max(c.evaluator.most_attributes(stats.n_rows), 0), c.scratch);
     }
   }
   return child;

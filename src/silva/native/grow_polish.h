@@ -16,6 +16,7 @@ struct PolishMoves {
   bool sweeps = true;    // best threshold of every test
   bool splits = true;    // best split of every leaf
   bool pull_ups = true;  // a test from below takes the node's place
+  bool rotations = true; // the same, children promoted below it
   bool repairs = true;   // variants followed by sweeps
 };
 
@@ -34,7 +35,9 @@ class Polish {
       if (improved) continue;
       improved = moves_.splits && try_splits();
       if (improved) continue;
-      improved = moves_.pull_ups && try_pull_ups();
+      improved = moves_.pull_ups && try_pull_ups(false);
+      if (improved) continue;
+      improved = moves_.rotations && try_pull_ups(true);
       if (improved) continue;
       improved = moves_.repairs && try_repairs();
     }
@@ -45,7 +48,7 @@ class Polish {
   static constexpr double kGain = 1e-9;      // smaller differences are rounding
   static constexpr double kNotable = 0.2;    // of a parameter's price: smaller gains are taken, not followed up
   static constexpr int64_t kSteps = 500;     // of move keys over all rows
-  enum Move : uint64_t { kVariantMove = 0, kSweepMove = 4, kSplitMove = 5, kRepairMove = 8, kPullUpMove = 16 };
+  enum Move : uint64_t { kVariantMove = 0, kSweepMove = 4, kSplitMove = 5, kRepairMove = 8, kPullUpMove = 16, kRotateMove = 32 };
   static constexpr size_t kSplitSample = 4096, kSplitFinalists = 2;
 
   const GrowData& data() const { return e_.data(); }
@@ -71,8 +74,7 @@ class Polish {
 
   AttributeSet selected_model(const Box& box, const AttributeSet& start) {
     const LeafStats& stats = *e_.stats_of(box, c_.layer, c_.scratch);
-    const int64_t most = std::max<int64_t>(stats.n_rows - 2, 0);
-    return select_model(e_, stats, start, price(), int(most), c_.scratch);
+    return select_model(e_, stats, start, price(), std::max(e_.most_attributes(stats.n_rows), 0), c_.scratch);
   }
 
   bool thin_models() {
@@ -289,15 +291,15 @@ class Polish {
     return tests;
   }
 
-  bool try_pull_ups() {
+  bool try_pull_ups(bool settled) {
     bool improved = false;
     for (int v = int(best_.nodes.size()) - 1; v >= 0; --v) {
       if (v >= int(best_.nodes.size()) || best_[v].is_leaf()) continue;
       for (const Test& test : tests_below(v)) {
         if (stopped_()) return false;
-        const Key move = move_key(v, kPullUpMove + hash_of(test));
+        const Key move = move_key(v, (settled ? kRotateMove : kPullUpMove) + hash_of(test));
         if (has_failed(move)) continue;
-        if (pull_up(v, test)) {
+        if (pull_up(v, test, settled)) {
           improved = true;
           break;
         }
@@ -307,12 +309,34 @@ class Polish {
     return improved;
   }
 
-  bool pull_up(int v, const Test& test) {
+  bool pull_up(int v, const Test& test, bool settled) {
     GrowTree tree = pulled_up(best_, v, test);
     if (tree.n_leaves() > 2 * e_.limits().max_leaves) return false;
     evaluate(tree);
     if (v < int(tree.nodes.size())) cut_back(tree, v);
+    if (settled && v < int(tree.nodes.size())) {
+      settle(tree, v);
+      cut_back(tree, v);
+    }
     return tree.n_leaves() <= e_.limits().max_leaves && accept(std::move(tree));
+  }
+
+  // Top-down, lets a child take the place of its parent where that is better: below a test that was pulled up, the old
+  // one is often needed on one side only.
+  void settle(GrowTree& tree, int v) {
+    for (bool changed = true; changed;) {
+      changed = false;
+      if (v >= int(tree.nodes.size()) || tree[v].is_leaf()) return;
+      GrowTree winner = tree;
+      for (int kind = 1; kind < 3; ++kind) {
+        GrowTree candidate = variant(tree, v, kind);
+        evaluate(candidate);
+        if (candidate.fitness < winner.fitness) winner = std::move(candidate), changed = true;
+      }
+      tree = std::move(winner);
+    }
+    settle(tree, tree[v].left);
+    if (v < int(tree.nodes.size()) && !tree[v].is_leaf()) settle(tree, tree[v].right);
   }
 
   // A variant that only pays once the tests above it and at it have moved.
