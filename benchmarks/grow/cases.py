@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 Split = tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]
 
@@ -157,7 +159,9 @@ def true_error(case: Case) -> tuple[float, int]:
         if tree is None:
             A = np.column_stack([np.ones(len(train)), case.X[np.ix_(train, case.attributes)]])
             solution = np.linalg.lstsq(A, case.y[train], rcond=None)[0]
-            predicted[test] = np.column_stack([np.ones(len(test)), case.X_test[np.ix_(test, case.attributes)]]) @ solution
+            predicted[test] = (
+                np.column_stack([np.ones(len(test)), case.X_test[np.ix_(test, case.attributes)]]) @ solution
+            )
             return 1
         attribute, cut, left, right = tree
         x, at = case.X[train, attribute], case.X_test[test, attribute]

@@ -58,7 +58,9 @@ def test_leaves_are_least_squares_with_standard_errors(fitted, data):
         coefficients = inverse @ A.T @ target
         variance = np.sum((target - A @ coefficients) ** 2) / (len(A) - A.shape[1])
         np.testing.assert_allclose(fitted.leaves_["coefficient"][terms], coefficients, rtol=1e-8, atol=1e-10)
-        np.testing.assert_allclose(fitted.leaves_["standard_error"][terms], np.sqrt(variance * np.diag(inverse)), rtol=1e-8)
+        np.testing.assert_allclose(
+            fitted.leaves_["standard_error"][terms], np.sqrt(variance * np.diag(inverse)), rtol=1e-8
+        )
 
 
 def test_prediction_is_the_leaf_equation(fitted, data):
@@ -109,7 +111,7 @@ def test_explanations_of_linear_leaves_are_refused_by_name(fitted):
         silva.Explainer(fitted.forest_)
 
 
-def test_missing_values_take_a_learned_side(data):
+def test_missing_values_take_a_learned_side():
     """Rows without x0 follow the right-hand plane: only a learned side can know."""
     X, y = piecewise(1500, seed=4)
     right = (X[:, 0] >= 2) & (X[:, 1] < 3)
@@ -254,15 +256,15 @@ def test_bad_targets(data, bad):
     X, y = data
     y = y.copy()
     y[3] = bad
-    with pytest.raises(ValueError, match="NaN|infinity|finite"):
+    with pytest.raises(ValueError, match=r"NaN|infinity|finite"):
         silva.ModelTreeRegressor(**FAST).fit(X, y)
 
 
 def test_bad_weights(data):
     X, y = data
-    with pytest.raises(ValueError, match="[Nn]egative"):
+    with pytest.raises(ValueError, match=r"[Nn]egative"):
         silva.ModelTreeRegressor(**FAST).fit(X, y, sample_weight=-np.ones(len(y)))
-    with pytest.raises(ValueError, match="non-zero|0 everywhere"):
+    with pytest.raises(ValueError, match=r"non-zero|0 everywhere"):
         silva.ModelTreeRegressor(**FAST).fit(X, y, sample_weight=np.zeros(len(y)))
 
 

@@ -89,9 +89,7 @@ def test_expand_splits_the_leaf(engine):
 def test_change_model_reads_no_rows_and_makes_all_changes(engine):
     tree = four_leaves(engine)
     before = engine.counters[3]
-    models = {
-        tuple(applied(engine, "change_model", tree, 2, seed=s)[0]["model"].reshape(7, 3)[2]) for s in range(60)
-    }
+    models = {tuple(applied(engine, "change_model", tree, 2, seed=s)[0]["model"].reshape(7, 3)[2]) for s in range(60)}
     assert engine.counters[3] == before
     assert {(0, 0, 0), (1, 1, 1), (0, 1, 1), (1, 0, 1), (1, 1, 0)} <= models
 

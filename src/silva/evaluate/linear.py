@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 def margins(forest: Forest, rows: NDArray[Any], algorithm: str, n_jobs: int | None) -> NDArray[np.float64]:
     """Margins (n, n_outputs) of a forest with linear leaves; the sum over trees has their order.
 
-    Routing is compiled, the linear models are one matrix product a leaf: O(n × (depth + terms)) a tree.
+    Routing is compiled, the linear models are one matrix product a leaf: O(n (depth + terms)) a tree.
     """
     out = np.tile(forest.base_score, (len(rows), 1))
     positions = leaf_positions(forest, rows, algorithm, n_jobs)
@@ -45,9 +45,10 @@ def tree_values(forest: Forest, rows: NDArray[Any], leaves: NDArray[np.int32]) -
 
 
 def leaf_values(forest: Forest, rows: NDArray[Any], at: NDArray[np.intp], leaf: int) -> NDArray[np.float64]:
-    """The linear model of one leaf on the rows `at`: missing values count as the leaf's mean."""
+    """Evaluate the linear model of one leaf on the rows `at`: missing values count as the leaf's mean."""
     terms = slice(*forest.linear_offsets[leaf : leaf + 2])
     deviation = rows[at[:, None], forest.linear_feature[terms]].astype(np.float64) - forest.linear_mean[terms]
     deviation[np.isnan(deviation)] = 0.0
     values = forest.leaf_value[leaf, 0] + np.einsum("ij,j->i", deviation, forest.linear_coefficient[terms])
-    return np.clip(values, *forest.leaf_range[leaf])
+    clipped: NDArray[np.float64] = np.clip(values, *forest.leaf_range[leaf])
+    return clipped

@@ -45,7 +45,9 @@ def grown_tree(
     is_leaf = tree["attribute"] < 0
     used = tree["model"].reshape(len(is_leaf), -1).astype(bool)
     models = {
-        int(v): fit_leaf(columns.X[reached[v]], y[reached[v]], rows.weight[reached[v]], np.flatnonzero(used[v]), _unit(rows))
+        int(v): fit_leaf(
+            columns.X[reached[v]], y[reached[v]], rows.weight[reached[v]], np.flatnonzero(used[v]), _unit(rows)
+        )
         for v in np.flatnonzero(is_leaf)
     }
     nodes, sets = _node_arrays(tree, rows, columns, reached, models)
@@ -77,10 +79,11 @@ def _node_arrays(
     """Nodes for `assemble`, and of each categorical split the categories that go left and whether others do."""
     n_nodes = len(tree["attribute"])
     thresholds, sides = np.zeros(n_nodes), np.zeros(n_nodes, bool)
-    category_set, sets = np.full(n_nodes, -1, np.int32), []
+    category_set = np.full(n_nodes, -1, np.int32)
+    sets: list[tuple[NDArray[np.bool_], bool]] = []
     for v in np.flatnonzero(tree["attribute"] >= 0):
         attribute = tree["attribute"][v]
-        sides[v] = default_left(tree, rows, v, reached)
+        sides[v] = default_left(tree, rows, int(v), reached)
         order = columns.order[attribute]
         if order is None:
             thresholds[v] = threshold(rows, attribute, reached[tree["left"][v]], reached[tree["right"][v]])
@@ -138,13 +141,17 @@ def _leaf_numbers(tree: dict[str, Any]) -> NDArray[np.int32]:
 
 
 def _linear(models: list[LeafModel], extrapolate: bool) -> dict[str, Any]:
-    """The fields of Forest that hold linear models; a leaf without terms is a constant with a range."""
+    """Fill the fields of Forest that hold linear models; a leaf without terms is a constant with a range."""
     counts = [len(model.features) for model in models]
     ranges = [(-np.inf, np.inf) if extrapolate else (model.low, model.high) for model in models]
-    return {
-        "linear_offsets": np.concatenate([[0], np.cumsum(counts)]).astype(np.int64),
-        "linear_feature": np.concatenate([model.features for model in models]).astype(np.int32),
-        "linear_coefficient": np.concatenate([model.coefficients for model in models]).astype(np.float64),
-        "linear_mean": np.concatenate([model.means for model in models]).astype(np.float64),
-        "leaf_range": np.array(ranges, np.float64),
-    } if any(counts) else {}
+    return (
+        {
+            "linear_offsets": np.concatenate([[0], np.cumsum(counts)]).astype(np.int64),
+            "linear_feature": np.concatenate([model.features for model in models]).astype(np.int32),
+            "linear_coefficient": np.concatenate([model.coefficients for model in models]).astype(np.float64),
+            "linear_mean": np.concatenate([model.means for model in models]).astype(np.float64),
+            "leaf_range": np.array(ranges, np.float64),
+        }
+        if any(counts)
+        else {}
+    )

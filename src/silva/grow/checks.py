@@ -13,7 +13,7 @@ from silva.grow.search import OPERATORS, POLISH
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-RANGES: dict[str, tuple[type, float, float]] = {
+RANGES: dict[str, tuple[Any, float, float]] = {
     "generations": (Integral, 0, np.inf),
     "population_size": (Integral, 2, np.inf),
     "crossover_probability": (Real, 0, 1),
@@ -65,7 +65,7 @@ def _check_names(given: Any, known: Any, parameter: str) -> None:
 
 
 def check_target(y: Any, X: Any) -> NDArray[np.float64]:
-    """The target as finite float64, one value a row.
+    """Return the target as finite float64, one value a row.
 
     Raises
     ------

@@ -79,9 +79,7 @@ def _columns(frame: Frame) -> list[Coded | Numbers]:
     return [frame.column(i) for i in range(len(frame.names))]
 
 
-def _named(
-    categorical_features: Sequence[int | str] | None, frame: Frame | None, n_features: int
-) -> set[int] | None:
+def _named(categorical_features: Sequence[int | str] | None, frame: Frame | None, n_features: int) -> set[int] | None:
     """Positions of the named columns."""
     if categorical_features is None:
         return None
@@ -101,7 +99,7 @@ def _named(
 def _read(
     column: Coded | Numbers, categorical: bool | None, y: NDArray[np.float64], weight: NDArray[np.float64]
 ) -> tuple[NDArray[np.float64], NDArray[Any] | None, NDArray[np.int64] | None]:
-    """A column's values, categories and their order; `categorical` None asks the column itself."""
+    """Read a column's values, categories and their order; `categorical` None asks the column itself."""
     if isinstance(column, Numbers) and not categorical:
         return _numbers(column), None, None
     if categorical is False:
@@ -123,20 +121,21 @@ def _codes(column: Coded | Numbers) -> tuple[NDArray[np.int64], NDArray[Any]]:
     """Codes of the categories that occur, -1 where missing, and the categories."""
     if isinstance(column, Coded):
         used, codes = np.unique(column.codes, return_inverse=True)
-        table = [column.values[code] for code in used if code >= 0]
-        dtype = None if len({isinstance(value, str) for value in table}) < 2 else object
-        return codes - int(len(used) > 0 and used[0] < 0), np.array(table, dtype)
+        names = [column.values[code] for code in used if code >= 0]
+        mixed = len({isinstance(name, str) for name in names}) > 1
+        return codes - int(len(used) > 0 and used[0] < 0), np.array(names, object if mixed else None)
     values = _numbers(column)
-    table, codes = np.unique(values[~np.isnan(values)], return_inverse=True)
+    present = ~np.isnan(values)
+    table, codes = np.unique(values[present], return_inverse=True)
     result = np.full(len(values), -1, np.int64)
-    result[~np.isnan(values)] = codes
+    result[present] = codes
     return result, table
 
 
 def _order_by_target(
     codes: NDArray[np.int64], n_categories: int, y: NDArray[np.float64], weight: NDArray[np.float64]
 ) -> NDArray[np.int64]:
-    """Place of each category in the order of mean targets: the best split of a regression lies along it (Fisher 1958)."""
+    """Place of each category by its mean target: the best split of a regression lies along it (Fisher 1958)."""
     present = codes >= 0
     scale = float(np.abs(y).max(initial=0)) or 1.0
     total = np.bincount(codes[present], weight[present] * (y[present] / scale), n_categories)
@@ -147,7 +146,7 @@ def _order_by_target(
 def weighted_rows(
     columns: Columns, y: NDArray[np.float64], weight: NDArray[np.float64]
 ) -> tuple[Columns, NDArray[np.float64], NDArray[np.float64]]:
-    """The rows of positive weight.
+    """Keep the rows of positive weight.
 
     Raises
     ------

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 if TYPE_CHECKING:
-    from silva.cli.tables import TableReader
     from silva.grow import ModelTreeRegressor
 
 DESCRIPTION = """Grow a model tree that predicts one column of DATA from the others, print it and save it.
@@ -74,7 +73,7 @@ def read_table(path: Path, target: str, columns: list[str] | None = None) -> tup
     reader.check_columns([*features, target])
     if target in features:
         raise ValueError(f"the target {target!r} is also one of the features; leave it out of --columns")
-    table = _whole_table(reader, import_pyarrow(), path).select([*features, target])
+    table = _whole_table(import_pyarrow(), path).select([*features, target])
     values = table[target].to_numpy(zero_copy_only=False)
     if values.dtype.kind not in "biuf":
         raise ValueError(f"column {target!r} of {path} holds {table[target].type}, expected numbers")
@@ -82,7 +81,7 @@ def read_table(path: Path, target: str, columns: list[str] | None = None) -> tup
     return table.select(features).filter(present), values[present].astype(np.float64)
 
 
-def _whole_table(reader: TableReader, pyarrow: Any, path: Path) -> Any:
+def _whole_table(pyarrow: Any, path: Path) -> Any:
     from silva.cli.tables import table_format
 
     if table_format(path) == "parquet":

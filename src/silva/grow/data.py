@@ -150,6 +150,17 @@ def prepare(
     z *= np.sqrt(weight)[:, None]
     offsets = np.concatenate([[0], np.cumsum([len(v) for v in values])]).astype(np.int64)
     return TrainingRows(
-        z, y, ranks, order, np.concatenate([*values, []]), np.concatenate(starts), offsets, column, indicator, width,
-        weight, attributes, target,
+        z,
+        y,
+        ranks,
+        order,
+        np.concatenate([*values, []]),
+        np.concatenate(starts),
+        offsets,
+        column,
+        indicator,
+        width,
+        weight,
+        attributes,
+        target,
     )

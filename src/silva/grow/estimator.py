@@ -8,7 +8,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from sklearn.base import BaseEstimator, RegressorMixin
 from sklearn.utils import check_random_state
-from sklearn.utils.validation import _check_feature_names, _check_sample_weight, check_is_fitted, column_or_1d, validate_data
+from sklearn.utils.validation import (
+    _check_feature_names,
+    _check_sample_weight,
+    check_is_fitted,
+    column_or_1d,
+    validate_data,
+)
 
 from silva.grow import columns as grow_columns
 from silva.grow.assembly import grown_tree
@@ -35,7 +41,7 @@ BIC_ROWS = 1_000_000
 CACHE_BYTES = 2**28
 
 
-class ModelTreeRegressor(RegressorMixin, BaseEstimator):
+class ModelTreeRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
     """A small regression tree with linear models in its leaves, found by evolutionary search.
 
     The search minimises a fitness that weighs error against size over whole trees: a population of trees is crossed
@@ -49,7 +55,7 @@ class ModelTreeRegressor(RegressorMixin, BaseEstimator):
     population_size : int, default=64
     crossover_probability, mutation_probability : float, default=0.2 and 0.8
         Of each pair, and of each tree.
-    n_iter_no_change : int, default=100
+    n_iter_no_change : int, default=50
         Generations without improvement after which the search ends.
     tol : float, default=1e-6
         Least relative gain of fitness that counts as an improvement.
@@ -71,7 +77,7 @@ class ModelTreeRegressor(RegressorMixin, BaseEstimator):
     max_depth : int, default=18
         At most 18.
     min_samples_leaf : int, default=5
-    rows_per_parameter : float, default=3.0
+    rows_per_parameter : float, default=5.0
         Rows that a leaf holds at least for every coefficient of its model, the intercept included; with 1 it holds two
         rows more than its model has attributes.
     operator_rates : dict, optional
@@ -122,7 +128,7 @@ class ModelTreeRegressor(RegressorMixin, BaseEstimator):
     -----
     Missing values take a learned side of each test, and the leaf's mean in its equation. Random numbers are drawn by
     (seed, generation, individual): the same tree results for any `n_jobs`. A generation costs O(rows under the changed
-    nodes × attributes²), less what the cache of Gram matrices knows.
+    nodes times attributes²), less what the cache of Gram matrices knows.
 
     References
     ----------
@@ -144,7 +150,7 @@ class ModelTreeRegressor(RegressorMixin, BaseEstimator):
         population_size: int = 64,
         crossover_probability: float = 0.2,
         mutation_probability: float = 0.8,
-        n_iter_no_change: int = 100,
+        n_iter_no_change: int = 50,
         tol: float = 1e-6,
         time_limit: float | None = None,
         fitness: str = "auto",
@@ -155,7 +161,7 @@ class ModelTreeRegressor(RegressorMixin, BaseEstimator):
         max_leaves: int = 64,
         max_depth: int = 18,
         min_samples_leaf: int = 5,
-        rows_per_parameter: float = 3.0,
+        rows_per_parameter: float = 5.0,
         operator_rates: dict[str, float] | None = None,
         polish: bool | Sequence[str] = True,
         polish_interval: int = 5,

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 def watching(
     callbacks: Sequence[Callable[[Progress], Any]], generations: int, verbose: bool
 ) -> Iterator[tuple[Callable[[Progress], Any], ...]]:
-    """The callbacks, with a bar on standard error behind them if asked for."""
+    """Yield the callbacks, with a bar on standard error behind them if asked for."""
     if not verbose:
         yield tuple(callbacks)
         return

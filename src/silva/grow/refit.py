@@ -82,14 +82,18 @@ def threshold(rows: TrainingRows, attribute: int, left: NDArray[np.intp], right:
 
 
 def default_left(tree: dict[str, Any], rows: TrainingRows, node: int, reached: list[NDArray[np.intp]]) -> bool:
-    """The learned side of missing values; the larger child where the node has seen none."""
+    """Find the learned side of missing values; the larger child where the node has seen none."""
     if (rows.ranks[reached[node], tree["attribute"][node]] < 0).any():
         return bool(tree["missing_left"][node])
     return len(reached[tree["left"][node]]) >= len(reached[tree["right"][node]])
 
 
 def fit_leaf(
-    X: NDArray[np.float64], y: NDArray[np.float64], weight: NDArray[np.float64], features: NDArray[np.intp], scale: float
+    X: NDArray[np.float64],
+    y: NDArray[np.float64],
+    weight: NDArray[np.float64],
+    features: NDArray[np.intp],
+    scale: float,
 ) -> LeafModel:
     """Weighted least squares by QR over a leaf's rows, columns centred and scaled, then the residuals themselves.
 

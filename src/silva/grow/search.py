@@ -138,4 +138,4 @@ def _progress(record: tuple[int, float, float, int, float], rows: TrainingRows, 
 
 def _tell(plan: SearchPlan, history: list[Progress]) -> bool:
     """Whether any callback asks to stop."""
-    return bool(history) and any([bool(callback(history[-1])) for callback in plan.callbacks])
+    return bool(history) and any(callback(history[-1]) for callback in plan.callbacks)

@@ -18,7 +18,7 @@ def to_values(population: Trees, rows: TrainingRows) -> Trees:
 
 
 def to_ranks(population: Trees, rows: TrainingRows) -> Trees:
-    """The trees over other training rows; those that test what is no longer there are dropped."""
+    """Put the trees over other training rows; those that test what is no longer there are dropped."""
     n_features = len(rows.column)
     fitting = [tree for tree in population if len(tree["model"]) == n_features * len(tree["attribute"])]
     return [{**_structure(tree), "cut": _ranks(tree, rows)} for tree in fitting]

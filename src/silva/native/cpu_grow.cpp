@@ -117,7 +117,8 @@ class GrowBinding {
   // when Python has a pending signal (Ctrl-C).
   nb::list step(int64_t generations, int64_t patience, double tolerance, double seconds) {
     nb::list records;
-    const auto deadline = std::chrono::steady_clock::now() + std::chrono::milliseconds(int64_t(std::min(seconds, 1e9) * 1e3));
+    const auto deadline =
+        std::chrono::steady_clock::now() + std::chrono::milliseconds(int64_t(std::min(seconds, 1e9) * 1e3));
     interrupted_ = false;
     const std::function<bool()> stopped = [&] { return poll(deadline); };
     for (int64_t g = 0; g < generations && !stopped(); ++g) {
@@ -147,7 +148,8 @@ class GrowBinding {
   // The tree, and a second one after a crossover, as the named operator leaves them, evaluated.
   nb::list apply(const std::string& name, const nb::dict& tree, int node, const nb::object& other, int other_node,
                  uint64_t seed) {
-    GrowTree a = tree_from_python(tree, data_), b = other.is_none() ? a : tree_from_python(nb::cast<nb::dict>(other), data_);
+    GrowTree a = tree_from_python(tree, data_),
+             b = other.is_none() ? a : tree_from_python(nb::cast<nb::dict>(other), data_);
     engine_->apply_alone(seed, [&](const OperatorContext& c) {
       for (GrowTree* t : {&a, &b}) c.evaluator.evaluate(*t, c.layer, c.scratch);
       apply_named(name, a, node, b, other_node, c);
@@ -168,14 +170,22 @@ class GrowBinding {
     if (name == "swap_branches") return swap_branches(a, v, b, w, c.random);
     if (name == "copy_better") return copy_better(a, v, b, w);
     const std::function<bool()> never = [] { return false; };
-    if (name == "new_test") a = new_test(c, a, v);
-    else if (name == "shift_threshold") a = shift_threshold(c, a, v);
-    else if (name == "prune") a = prune(c, a, v);
-    else if (name == "sweep") a = sweep_node(c, a, v);
-    else if (name == "expand") a = expand(c, a, v);
-    else if (name == "change_model") a = change_model(c, a, v);
-    else if (name == "polish") a = engine_->polished(a, c, never);
-    else throw std::invalid_argument("there is no operator named " + name);
+    if (name == "new_test")
+      a = new_test(c, a, v);
+    else if (name == "shift_threshold")
+      a = shift_threshold(c, a, v);
+    else if (name == "prune")
+      a = prune(c, a, v);
+    else if (name == "sweep")
+      a = sweep_node(c, a, v);
+    else if (name == "expand")
+      a = expand(c, a, v);
+    else if (name == "change_model")
+      a = change_model(c, a, v);
+    else if (name == "polish")
+      a = engine_->polished(a, c, never);
+    else
+      throw std::invalid_argument("there is no operator named " + name);
   }
 
   bool poll(std::chrono::steady_clock::time_point deadline) {
@@ -216,15 +226,24 @@ class GrowBinding {
     s.polish_interval = int(number(n, "polish_interval")), s.polish_random = int(number(n, "polish_random"));
     s.n_threads = int(number(n, "n_threads")), s.by_qr = number(n, "qr") != 0;
     OperatorRates& r = s.rates;
-    for (auto [name, rate] : {std::pair{"swap_subtrees", &r.swap_subtrees}, {"swap_tests", &r.swap_tests},
-                              {"swap_branches", &r.swap_branches}, {"copy_better", &r.copy_better},
-                              {"new_test", &r.new_test}, {"shift_threshold", &r.shift_threshold}, {"prune", &r.prune},
-                              {"sweep", &r.sweep}, {"expand", &r.expand}, {"change_model", &r.change_model}})
+    for (auto [name, rate] : {std::pair{"swap_subtrees", &r.swap_subtrees},
+                              {"swap_tests", &r.swap_tests},
+                              {"swap_branches", &r.swap_branches},
+                              {"copy_better", &r.copy_better},
+                              {"new_test", &r.new_test},
+                              {"shift_threshold", &r.shift_threshold},
+                              {"prune", &r.prune},
+                              {"sweep", &r.sweep},
+                              {"expand", &r.expand},
+                              {"change_model", &r.change_model}})
       *rate = number(n, name);
     PolishMoves& m = s.moves;
-    for (auto [name, on] : {std::pair{"polish_models", &m.models}, {"polish_variants", &m.variants},
-                            {"polish_sweeps", &m.sweeps}, {"polish_splits", &m.splits},
-                            {"polish_pull_ups", &m.pull_ups}, {"polish_rotations", &m.rotations},
+    for (auto [name, on] : {std::pair{"polish_models", &m.models},
+                            {"polish_variants", &m.variants},
+                            {"polish_sweeps", &m.sweeps},
+                            {"polish_splits", &m.splits},
+                            {"polish_pull_ups", &m.pull_ups},
+                            {"polish_rotations", &m.rotations},
                             {"polish_repairs", &m.repairs}})
       *on = number(n, name) != 0;
     return s;

@@ -57,8 +57,8 @@ SILVA_INLINE Lane eliminate(int n_columns, Lane* work, Lane* centred, Lane* scal
     Lane* pivot = work + a * side;
     const Lane diagonal = pivot[a];
     const Lane limit = a ? larger(kCollinear * centred[a], kConstant * scale[a]) : diagonal * 0;
-    const Lane factor = select(diagonal > limit, 1 / square_root(select(diagonal > limit, diagonal, diagonal * 0 + 1)),
-                               diagonal * 0);
+    const Lane factor =
+        select(diagonal > limit, 1 / square_root(select(diagonal > limit, diagonal, diagonal * 0 + 1)), diagonal * 0);
     for (int b = a; b < side; ++b) pivot[b] *= factor;
     for (int b = a + 1; b < side; ++b) {
       if (a == 0) scale[b] = work[b * side + b];

@@ -17,7 +17,9 @@ struct Key {
   uint64_t a = 0, b = 0;
   bool operator==(const Key&) const = default;
   Key plus(uint64_t x, uint64_t y) const { return {a + mix64(x ^ mix64(y)), b + mix64(y + 0x632be59bd9b4e019ull * x)}; }
-  Key minus(uint64_t x, uint64_t y) const { return {a - mix64(x ^ mix64(y)), b - mix64(y + 0x632be59bd9b4e019ull * x)}; }
+  Key minus(uint64_t x, uint64_t y) const {
+    return {a - mix64(x ^ mix64(y)), b - mix64(y + 0x632be59bd9b4e019ull * x)};
+  }
 };
 
 struct KeyHash {
@@ -47,8 +49,7 @@ class Box {
 
   Box narrowed(const GrowData& data, const Test& test, bool left) const {
     Interval interval = this->interval(data, test.attribute);
-    (left ? interval.high : interval.low) =
-        left ? std::min(interval.high, test.cut) : std::max(interval.low, test.cut);
+    (left ? interval.high : interval.low) = left ? std::min(interval.high, test.cut) : std::max(interval.low, test.cut);
     if (interval.high < interval.low) interval.high = interval.low;
     interval.missing = interval.missing && test.missing_left == left;
     return with(interval);

@@ -15,8 +15,8 @@ namespace silva {
 struct LeafStats {
   Key key;
   int64_t n_rows = 0;
-  int chain = 0;                // subtractions since the rows were last summed
-  std::vector<double> gram;     // packed
+  int chain = 0;                                       // subtractions since the rows were last summed
+  std::vector<double> gram;                            // packed
   std::vector<std::pair<uint64_t, double>> residuals;  // by hash of the attribute set
   std::atomic<uint32_t> stamp = 0;
 

@@ -12,8 +12,8 @@ namespace silva {
 struct GrowData {
   int64_t n_rows = 0;
   int n_attributes = 0;
-  int width = 0;   // columns of z: intercept, linear attributes, missing indicators, y
-  int stride = 0;  // doubles a row, a multiple of kLanes
+  int width = 0;                       // columns of z: intercept, linear attributes, missing indicators, y
+  int stride = 0;                      // doubles a row, a multiple of kLanes
   const double* z = nullptr;           // rows scaled by the root of their weight
   const double* y = nullptr;           // standardised, not scaled
   const int32_t* ranks = nullptr;      // (n_rows, n_attributes), -1 where missing

@@ -71,11 +71,14 @@ class Engine {
     population_ = std::move(given);
     const int n_given = std::min<int>(int(population_.size()), settings_.population);
     population_.resize(settings_.population);
-    parallel(settings_.population, [&](int i, const OperatorContext& c) {
-      if (i >= n_given) population_[i] = random_tree(c);
-      shrink(population_[i]);
-      c.evaluator.evaluate(population_[i], c.layer, c.scratch);
-    }, kInitialise);
+    parallel(
+        settings_.population,
+        [&](int i, const OperatorContext& c) {
+          if (i >= n_given) population_[i] = random_tree(c);
+          shrink(population_[i]);
+          c.evaluator.evaluate(population_[i], c.layer, c.scratch);
+        },
+        kInitialise);
     best_ = population_[fittest()];
   }
 
@@ -83,9 +86,12 @@ class Engine {
   GenerationRecord step(double tolerance, const std::function<bool()>& stopped) {
     ++generation_;
     std::vector<GrowTree> parents = select();
-    parallel(settings_.population / 2, [&](int i, const OperatorContext& c) {
-      if (!stopped()) vary(parents[2 * i], parents[2 * i + 1], c);
-    }, kVary);
+    parallel(
+        settings_.population / 2,
+        [&](int i, const OperatorContext& c) {
+          if (!stopped()) vary(parents[2 * i], parents[2 * i + 1], c);
+        },
+        kVary);
     population_ = std::move(parents);
     population_[0] = best_;
     take_best(tolerance);
@@ -154,7 +160,8 @@ class Engine {
                      [&](int a, int b) { return population_[a].fitness > population_[b].fitness; });
     Random random(settings_.seed, uint64_t(generation_), 0, kSelect);
     std::vector<GrowTree> parents;
-    for (size_t i = 0; i < population_.size(); ++i) parents.push_back(population_[order[random.ranked(int64_t(order.size()))]]);
+    for (size_t i = 0; i < population_.size(); ++i)
+      parents.push_back(population_[order[random.ranked(int64_t(order.size()))]]);
     return parents;
   }
 
@@ -224,11 +231,16 @@ class Engine {
       return kind < 0 ? tree : kind == 0 ? expand(c, tree, v) : change_model(c, tree, v);
     }
     switch (drawn(std::array<double, 4>{r.new_test, r.shift_threshold, r.prune, r.sweep}, c.random)) {
-      case 0: return new_test(c, tree, v);
-      case 1: return shift_threshold(c, tree, v);
-      case 2: return prune(c, tree, v);
-      case 3: return sweep_node(c, tree, v);
-      default: return tree;
+      case 0:
+        return new_test(c, tree, v);
+      case 1:
+        return shift_threshold(c, tree, v);
+      case 2:
+        return prune(c, tree, v);
+      case 3:
+        return sweep_node(c, tree, v);
+      default:
+        return tree;
     }
   }
 
@@ -254,8 +266,9 @@ class Engine {
     std::vector<int32_t> left, right;
     for (const int32_t row : rows)
       (test.left(evaluator_.data().rank(row, test.attribute)) ? left : right).push_back(row);
-    return push_split(tree, test, [&] { return push_random(tree, left, depth - 1, model, c); },
-                      [&] { return push_random(tree, right, depth - 1, model, c); });
+    return push_split(
+        tree, test, [&] { return push_random(tree, left, depth - 1, model, c); },
+        [&] { return push_random(tree, right, depth - 1, model, c); });
   }
 
   void polish(double tolerance, const std::function<bool()>& stopped) {
@@ -265,9 +278,9 @@ class Engine {
     for (int k = 0; k < settings_.polish_random; ++k)
       chosen.push_back(int(random.between(1, int64_t(population_.size()) - 1)));
     std::vector<GrowTree> results(chosen.size());
-    parallel(int(chosen.size()), [&](int i, const OperatorContext& c) {
-      results[i] = polished(population_[chosen[i]], c, stopped);
-    }, kPolish);
+    parallel(
+        int(chosen.size()),
+        [&](int i, const OperatorContext& c) { results[i] = polished(population_[chosen[i]], c, stopped); }, kPolish);
     for (size_t i = 0; i < chosen.size(); ++i) population_[chosen[i]] = std::move(results[i]);
     if (!chosen.empty() && chosen[0] == 0) polished_fitness_ = population_[0].fitness;
     take_best(tolerance);

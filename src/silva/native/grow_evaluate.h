@@ -194,9 +194,12 @@ class Evaluator {
     int v = 0;
     while (!tree[v].is_leaf()) {
       const int right = tree[v].right;
-      if (last < right) v = tree[v].left;
-      else if (first >= right) v = right;
-      else break;
+      if (last < right)
+        v = tree[v].left;
+      else if (first >= right)
+        v = right;
+      else
+        break;
     }
     return v;
   }
@@ -303,8 +306,10 @@ class Evaluator {
     while (tree[parent].left != leaf && tree[parent].right != leaf) ++parent;
     const int sibling = tree[parent].left == leaf ? tree[parent].right : tree[parent].left;
     tree.hint.node = -1;
-    if (tree[sibling].is_leaf()) tree = with_leaf(tree, parent, models_below(tree, parent));
-    else tree = with_subtree(tree, parent, GrowTree(tree), sibling);
+    if (tree[sibling].is_leaf())
+      tree = with_leaf(tree, parent, models_below(tree, parent));
+    else
+      tree = with_subtree(tree, parent, GrowTree(tree), sibling);
   }
 
   void sum_upwards(GrowTree& tree, StatsLayer& layer, Scratch& s) const {

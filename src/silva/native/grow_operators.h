@@ -124,7 +124,8 @@ inline GrowTree expand(const OperatorContext& c, const GrowTree& tree, int v) {
 }
 
 inline uint64_t hash_of(const Test& test) {
-  return mix64(uint64_t(uint32_t(test.cut)) << 33 ^ uint64_t(uint32_t(test.attribute)) << 1 ^ uint64_t(test.missing_left));
+  return mix64(uint64_t(uint32_t(test.cut)) << 33 ^ uint64_t(uint32_t(test.attribute)) << 1 ^
+               uint64_t(test.missing_left));
 }
 
 // The subtree at v with its box.
@@ -151,7 +152,8 @@ inline GrowTree sweep_node(const OperatorContext& c, const GrowTree& tree, int v
     return child;
   }
   ThresholdSweep sweep(c.evaluator, c.scratch);
-  const FoundCut found = sweep.run({&box, test.attribute, test.missing_left, &tree, tree[v].left, tree[v].right, nullptr});
+  const FoundCut found =
+      sweep.run({&box, test.attribute, test.missing_left, &tree, tree[v].left, tree[v].right, nullptr});
   if (found.cut >= 0) test.cut = found.cut;
   c.layer.add_test(key, {test, found.error});
   child.nodes[v].test = test;
@@ -172,19 +174,28 @@ inline GrowTree change_model(const OperatorContext& c, const GrowTree& tree, int
   const AttributeSet allowed = all_attributes(c.data());
   AttributeSet& model = child.nodes[v].model;
   switch (ModelChange(c.random.below(int64_t(ModelChange::kCount)))) {
-    case ModelChange::kAdd: toggle_random(model, allowed, true, c.random); break;
-    case ModelChange::kDrop: toggle_random(model, allowed, false, c.random); break;
+    case ModelChange::kAdd:
+      toggle_random(model, allowed, true, c.random);
+      break;
+    case ModelChange::kDrop:
+      toggle_random(model, allowed, false, c.random);
+      break;
     case ModelChange::kSubset:
       for (int a = 0; a < c.data().n_attributes; ++a) model.set(a, allowed.has(a) && c.random.chance(0.5));
       break;
-    case ModelChange::kAll: model = allowed; break;
-    case ModelChange::kConstant: model = AttributeSet(c.data().n_attributes); break;
+    case ModelChange::kAll:
+      model = allowed;
+      break;
+    case ModelChange::kConstant:
+      model = AttributeSet(c.data().n_attributes);
+      break;
     default: {
       all_boxes(c.data(), tree, c.scratch.boxes);
       const Box box = c.scratch.boxes[v];
       const LeafStats& stats = *c.evaluator.stats_of(box, c.layer, c.scratch);
       const double price = c.evaluator.fitness().price(tree.error);
-      model = select_model(c.evaluator, stats, allowed, price, std::max(c.evaluator.most_attributes(stats.n_rows), 0), c.scratch);
+      model = select_model(c.evaluator, stats, allowed, price, std::max(c.evaluator.most_attributes(stats.n_rows), 0),
+                           c.scratch);
     }
   }
   return child;
@@ -207,8 +218,10 @@ inline void swap_branches(GrowTree& a, int v, GrowTree& b, int w, Random& random
 // The subtree with the smaller error a row replaces the other one.
 inline void copy_better(GrowTree& a, int v, GrowTree& b, int w) {
   const auto badness = [](const GrowNode& node) { return node.error / double(std::max<int64_t>(node.n_rows, 1)); };
-  if (badness(a[v]) <= badness(b[w])) b = with_subtree(b, w, a, v);
-  else a = with_subtree(a, v, b, w);
+  if (badness(a[v]) <= badness(b[w]))
+    b = with_subtree(b, w, a, v);
+  else
+    a = with_subtree(a, v, b, w);
 }
 
 }  // namespace silva

@@ -11,13 +11,13 @@
 namespace silva {
 
 struct PolishMoves {
-  bool models = true;    // backward elimination in every leaf
-  bool variants = true;  // prune every node, promote its children
-  bool sweeps = true;    // best threshold of every test
-  bool splits = true;    // best split of every leaf
-  bool pull_ups = true;  // a test from below takes the node's place
-  bool rotations = true; // the same, children promoted below it
-  bool repairs = true;   // variants followed by sweeps
+  bool models = true;     // backward elimination in every leaf
+  bool variants = true;   // prune every node, promote its children
+  bool sweeps = true;     // best threshold of every test
+  bool splits = true;     // best split of every leaf
+  bool pull_ups = true;   // a test from below takes the node's place
+  bool rotations = true;  // the same, children promoted below it
+  bool repairs = true;    // variants followed by sweeps
 };
 
 class Polish {
@@ -45,19 +45,27 @@ class Polish {
   }
 
  private:
-  static constexpr double kGain = 1e-9;      // smaller differences are rounding
-  static constexpr double kNotable = 0.2;    // of a parameter's price: smaller gains are taken, not followed up
-  static constexpr int64_t kSteps = 500;     // of move keys over all rows
-  enum Move : uint64_t { kVariantMove = 0, kSweepMove = 4, kSplitMove = 5, kRepairMove = 8, kPullUpMove = 16, kRotateMove = 32 };
+  static constexpr double kGain = 1e-9;    // smaller differences are rounding
+  static constexpr double kNotable = 0.2;  // of a parameter's price: smaller gains are taken, not followed up
+  static constexpr int64_t kSteps = 500;   // of move keys over all rows
+  enum Move : uint64_t {
+    kVariantMove = 0,
+    kSweepMove = 4,
+    kSplitMove = 5,
+    kRepairMove = 8,
+    kPullUpMove = 16,
+    kRotateMove = 32
+  };
+  static constexpr int kRotatedLeaves = 20;  // of a subtree; settling larger ones takes longer than it helps
   static constexpr size_t kSplitSample = 4096, kSplitFinalists = 2;
 
   const GrowData& data() const { return e_.data(); }
   void evaluate(GrowTree& tree) { e_.evaluate(tree, c_.layer, c_.scratch); }
-  bool better(const GrowTree& tree) const { return tree.fitness < best_.fitness - kGain * (1 + std::abs(best_.fitness)); }
-
-  bool is_notable(double before) const {
-    return best_.fitness < before - kNotable * e_.fitness().parameter_price();
+  bool better(const GrowTree& tree) const {
+    return tree.fitness < best_.fitness - kGain * (1 + std::abs(best_.fitness));
   }
+
+  bool is_notable(double before) const { return best_.fitness < before - kNotable * e_.fitness().parameter_price(); }
 
   bool accept(GrowTree&& tree) {
     if (!better(tree)) return false;
@@ -100,8 +108,10 @@ class Polish {
         if (has_failed(move)) continue;
         GrowTree tree = variant(best_, v, kind);
         evaluate(tree);
-        if (!better(tree)) remember_failure(move);
-        else if (!winner || tree.fitness < winner->fitness) winner = std::move(tree);
+        if (!better(tree))
+          remember_failure(move);
+        else if (!winner || tree.fitness < winner->fitness)
+          winner = std::move(tree);
       }
     return winner && accept(std::move(*winner));
   }
@@ -161,7 +171,8 @@ class Polish {
     for (size_t i = 0; i < rows.size(); i += stride) sample.push_back(rows[i]);
     std::vector<Test> candidates;
     for (int a = 0; a < data().n_attributes; ++a)
-      for (int side = 0; side < (box.interval(data(), a).missing ? 2 : 1); ++side) candidates.push_back({a, 0, side == 1});
+      for (int side = 0; side < (box.interval(data(), a).missing ? 2 : 1); ++side)
+        candidates.push_back({a, 0, side == 1});
     std::vector<FoundTest> found = ranked_splits(box, model, candidates, sample);
     if (stride > 1) {
       candidates.clear();
@@ -190,8 +201,10 @@ class Polish {
       const Key move = move_key(v, kSplitMove);
       if (has_failed(move)) continue;
       const FoundTest found = best_split(box, best_[v].model);
-      if (found.test.attribute >= 0 && evaluate_and_accept(split_leaf(best_, v, box, found.test))) improved = true;
-      else remember_failure(move);
+      if (found.test.attribute >= 0 && evaluate_and_accept(split_leaf(best_, v, box, found.test)))
+        improved = true;
+      else
+        remember_failure(move);
     }
     return improved;
   }
@@ -208,8 +221,9 @@ class Polish {
     const Box left = box.narrowed(data(), test, true), right = box.narrowed(data(), test, false);
     if (is_empty(data(), left, test.attribute)) return push_reachable(out, tree, tree[v].right, box);
     if (is_empty(data(), right, test.attribute)) return push_reachable(out, tree, tree[v].left, box);
-    return push_split(out, test, [&] { return push_reachable(out, tree, tree[v].left, left); },
-                      [&] { return push_reachable(out, tree, tree[v].right, right); });
+    return push_split(
+        out, test, [&] { return push_reachable(out, tree, tree[v].left, left); },
+        [&] { return push_reachable(out, tree, tree[v].right, right); });
   }
 
   GrowTree pulled_up(const GrowTree& tree, int v, const Test& test) {
@@ -217,8 +231,9 @@ class Polish {
     const Box box = c_.scratch.boxes[v];
     const Box left = box.narrowed(data(), test, true), right = box.narrowed(data(), test, false);
     return replaced(tree, v, [&](GrowTree& out) {
-      return push_split(out, test, [&] { return push_reachable(out, tree, v, left); },
-                        [&] { return push_reachable(out, tree, v, right); });
+      return push_split(
+          out, test, [&] { return push_reachable(out, tree, v, left); },
+          [&] { return push_reachable(out, tree, v, right); });
     });
   }
 
@@ -244,11 +259,13 @@ class Polish {
     evaluate(tree);
   }
 
-  static int push_cut(GrowTree& out, const GrowTree& tree, int v, const std::vector<std::optional<AttributeSet>>& leaf) {
+  static int push_cut(GrowTree& out, const GrowTree& tree, int v,
+                      const std::vector<std::optional<AttributeSet>>& leaf) {
     if (leaf[v]) return push_leaf(out, *leaf[v]);
     if (tree[v].is_leaf()) return push_leaf(out, tree[v].model);
-    return push_split(out, tree[v].test, [&] { return push_cut(out, tree, tree[v].left, leaf); },
-                      [&] { return push_cut(out, tree, tree[v].right, leaf); });
+    return push_split(
+        out, tree[v].test, [&] { return push_cut(out, tree, tree[v].left, leaf); },
+        [&] { return push_cut(out, tree, tree[v].right, leaf); });
   }
 
   // Position of a cut among the rows, in steps that are too small to make a failed move worth another try.
@@ -295,6 +312,7 @@ class Polish {
     bool improved = false;
     for (int v = int(best_.nodes.size()) - 1; v >= 0; --v) {
       if (v >= int(best_.nodes.size()) || best_[v].is_leaf()) continue;
+      if (settled && subtree_end(best_, v) - v > 2 * kRotatedLeaves - 1) continue;
       for (const Test& test : tests_below(v)) {
         if (stopped_()) return false;
         const Key move = move_key(v, (settled ? kRotateMove : kPullUpMove) + hash_of(test));
@@ -348,8 +366,10 @@ class Polish {
         if (v >= int(best_.nodes.size()) || best_[v].is_leaf()) break;
         const Key move = move_key(v, kRepairMove + uint64_t(kind));
         if (has_failed(move)) continue;
-        if (repaired(v, kind)) improved = true;
-        else remember_failure(move);
+        if (repaired(v, kind))
+          improved = true;
+        else
+          remember_failure(move);
       }
     return improved;
   }

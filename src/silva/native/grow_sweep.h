@@ -9,11 +9,11 @@
 namespace silva {
 
 struct SweepRequest {
-  const Box* box;         // of the node
+  const Box* box;  // of the node
   int attribute;
   bool missing_left;
   const GrowTree* tree;
-  int left, right;        // subtrees below the test; may be the same node
+  int left, right;                             // subtrees below the test; may be the same node
   const std::vector<int32_t>* rows = nullptr;  // of the node or a sample of them; null: those of the box
   bool adjusted = false;  // scale errors by (n + k) / (n - k), for models that have yet to be thinned out
 };
@@ -85,9 +85,8 @@ class ThresholdSweep {
     int skip = -1;
     for (int i = 0; i < box.size(); ++i)
       if (box[i].attribute == attribute) skip = i;
-    visit_by_interval(data_, box, interval, skip, [&](int32_t row) {
-      (data_.rank(row, attribute) < 0 ? missing_ : rows_).push_back(row);
-    });
+    visit_by_interval(data_, box, interval, skip,
+                      [&](int32_t row) { (data_.rank(row, attribute) < 0 ? missing_ : rows_).push_back(row); });
   }
 
   void add_leaves(int root, bool on_left) {
@@ -203,8 +202,10 @@ class ThresholdSweep {
       solve(leaf, course, j, lanes, errors);
       for (int l = 0; l < kLanes && j + l < n; ++l) {
         const double count = double(course.counts[j + l]);
-        if (count < leaf.least_rows) totals[j + l] = std::numeric_limits<double>::infinity();
-        else totals[j + l] += errors[l] * (request_.adjusted ? (count + k) / (count - k) : 1);
+        if (count < leaf.least_rows)
+          totals[j + l] = std::numeric_limits<double>::infinity();
+        else
+          totals[j + l] += errors[l] * (request_.adjusted ? (count + k) / (count - k) : 1);
       }
     }
   }

@@ -136,8 +136,8 @@ GrowTree replaced(const GrowTree& tree, int at, Push push) {
   const auto copy = [&](auto&& self, int v) -> int {
     if (v == at) return push(out);
     if (at < v || at >= subtree_end(tree, v)) return push_subtree(out, tree, v);
-    return push_split(out, tree[v].test, [&] { return self(self, tree[v].left); },
-                      [&] { return self(self, tree[v].right); });
+    return push_split(
+        out, tree[v].test, [&] { return self(self, tree[v].left); }, [&] { return self(self, tree[v].right); });
   };
   copy(copy, 0);
   return out;

@@ -117,4 +117,6 @@ def _box(ax: Axes, x: float, y: float, text: str) -> None:
 def _branch(ax: Axes, top: tuple[float, float], bottom: tuple[float, float], test: str) -> None:
     ax.plot([top[0], bottom[0]], [top[1], bottom[1]], color="0.6", zorder=0)
     middle = ((top[0] + bottom[0]) / 2, (top[1] + bottom[1]) / 2)
-    ax.text(*middle, test, ha="center", va="center", fontsize=8, bbox={"facecolor": "white", "edgecolor": "none", "pad": 1})
+    ax.text(
+        *middle, test, ha="center", va="center", fontsize=8, bbox={"facecolor": "white", "edgecolor": "none", "pad": 1}
+    )

@@ -42,7 +42,7 @@ def export_text(model: Any, tree: int = 0, digits: int = 4) -> str:
 
 
 def forest_of(model: Any) -> Forest:
-    """The forest of a fitted estimator of silva, or whatever `silva.load` reads."""
+    """Find the forest of a fitted estimator of silva, or whatever `silva.load` reads."""
     if hasattr(model, "forest_"):
         forest: Forest = model.forest_
         return forest
@@ -58,7 +58,7 @@ def errors_of(model: Any) -> Any:
 
 
 def feature_name(forest: Forest, feature: int) -> str:
-    """The feature's name, or x and its number."""
+    """Name a feature: its own name, or x and its number."""
     return forest.feature_names[feature] if forest.feature_names else f"x{feature}"
 
 
@@ -78,7 +78,7 @@ def test_text(forest: Forest, node: int, digits: int) -> tuple[str, str]:
 
 
 def equation(forest: Forest, leaf: int, digits: int) -> str:
-    """The leaf's value as a formula."""
+    """Write the leaf's value as a formula."""
     if not forest.has_linear_leaves:
         return ", ".join(_number(value, digits) for value in forest.leaf_value[leaf])
     terms = slice(*forest.linear_offsets[leaf : leaf + 2])
@@ -92,7 +92,7 @@ def equation(forest: Forest, leaf: int, digits: int) -> str:
 
 
 def leaf_text(forest: Forest, node: int, leaf: int, digits: int, errors: Any) -> str:
-    """The equation, the rows and, where known, the error of a leaf."""
+    """Write the equation, the rows and, where known, the error of a leaf."""
     facts = f"{_number(forest.cover[node], 10)} rows"
     if errors is not None:
         facts += f", rmse {_number(errors[leaf], digits)}"
@@ -115,7 +115,7 @@ def leaf_of_node(forest: Forest, node: int) -> int:
 
 
 def _categories(forest: Forest, node: int) -> str:
-    """The categories that go left, the first few of them."""
+    """List the categories that go left, the first few of them."""
     at = int(forest.category_set[node])
     words = forest.set_words[forest.set_offsets[at] : forest.set_offsets[at + 1]]
     codes = np.flatnonzero(np.unpackbits(words.astype("<u4").view(np.uint8), bitorder="little"))
