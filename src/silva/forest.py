@@ -85,6 +85,16 @@ class Forest:
         Bit ``c % 32`` of word ``c // 32`` is set if category ``c`` goes left.
     set_others_left : bool, (n_sets,)
         Side of numbers that have no bit in the set: beyond its words, or below the node's ``threshold``.
+    linear_offsets : int64, (n_leaves + 1,) or (0,)
+        The linear model of leaf ``l`` has the terms ``linear_offsets[l]`` to ``linear_offsets[l + 1] - 1``; empty where
+        leaves are constants. The leaf's value is then ``leaf_value`` plus, over the terms, coefficient times (value of
+        the feature - mean), a missing value counting as the mean, clipped to the leaf's range.
+    linear_feature : int32, (n_terms,)
+        Feature of each term, rising within a leaf.
+    linear_coefficient, linear_mean : float64, (n_terms,)
+        Coefficient, and mean of the feature over the leaf's training rows.
+    leaf_range : float64, (n_leaves, 2) or (0, 2)
+        Smallest and largest value that a linear leaf returns, infinite where it extrapolates.
     feature_names : tuple of str, or None
     categories : tuple, or None
         Per feature None or the array of category values; a row's value becomes its position there, and missing if it
@@ -132,6 +142,11 @@ class Forest:
     set_offsets: NDArray[np.int64] = _empty(np.int64, 1)
     set_words: NDArray[np.uint32] = _empty(np.uint32)
     set_others_left: NDArray[np.bool_] = _empty(np.bool_)
+    linear_offsets: NDArray[np.int64] = _empty(np.int64)
+    linear_feature: NDArray[np.int32] = _empty(np.int32)
+    linear_coefficient: NDArray[np.float64] = _empty(np.float64)
+    linear_mean: NDArray[np.float64] = _empty(np.float64)
+    leaf_range: NDArray[np.float64] = _empty(np.float64, 0, 2)
     feature_names: tuple[str, ...] | None = None
     categories: tuple[NDArray[Any] | None, ...] | None = None
     zero_missing: NDArray[np.bool_] = _empty(np.bool_)
@@ -194,6 +209,11 @@ class Forest:
     def is_categorical(self) -> bool:
         """Whether any split tests a set of categories."""
         return len(self.category_set) > 0
+
+    @property
+    def has_linear_leaves(self) -> bool:
+        """Whether leaves hold linear models."""
+        return len(self.linear_offsets) > 0
 
     @cached_property
     def leaf_offsets(self) -> NDArray[np.int64]:

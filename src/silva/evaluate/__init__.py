@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from silva.device import DeviceError, array_gpu, choose_gpus, import_cupy, parse_device
-from silva.evaluate import cpu, links
+from silva.evaluate import cpu, linear, links
 from silva.inputs import as_rows
 
 if TYPE_CHECKING:
@@ -29,7 +29,10 @@ def predict(forest: Forest, X: Any, *, output: str, algorithm: str, device: str,
     if output == "leaf":
         ids = forest.cuda_evaluator.leaves(rows, gpus) if gpus else cpu.leaves(forest, rows, algorithm, n_jobs)
         return ids.reshape(len(ids), *forest.leaf_shape) if forest.leaf_shape else ids
-    margin = forest.cuda_evaluator.margins(rows, gpus) if gpus else cpu.margins(forest, rows, algorithm, n_jobs)
+    if gpus:
+        margin = forest.cuda_evaluator.margins(rows, gpus)
+    else:
+        margin = (linear if forest.has_linear_leaves else cpu).margins(forest, rows, algorithm, n_jobs)
     return _respond(forest, margin, output)
 
 
@@ -43,9 +46,14 @@ def _respond(forest: Forest, margin: Any, output: str) -> Any:
 
 def _gpus(forest: Forest, X: Any, algorithm: str, device: str) -> tuple[int, ...]:
     """GPUs that take these rows; none if the CPU does."""
+    asks = parse_device(device)[0] not in {"auto", "cpu"} or array_gpu(X) is not None
+    if asks and forest.has_linear_leaves:
+        raise NotImplementedError("forests with linear leaves are not evaluated on GPUs yet; pass device='cpu'")
     if algorithm not in CUDA_ALGORITHMS:
-        if parse_device(device)[0] not in {"auto", "cpu"} or array_gpu(X) is not None:
+        if asks:
             raise DeviceError(f"algorithm={algorithm!r} runs on the CPU only; pass 'by_sample' or device='cpu'")
+        return ()
+    if forest.has_linear_leaves:
         return ()
     work = len(X) * forest.n_trees if hasattr(X, "__len__") else 0
     return choose_gpus(device, X, work, WORTHWHILE)

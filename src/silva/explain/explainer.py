@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from silva.forest import Forest
+
 ALGORITHMS = ("quadrature", "paths")
 OUTPUTS = ("margin", "probability")
 WORTHWHILE = 3e6
@@ -96,6 +98,7 @@ class Explainer:
         parse_device(device)
         n_threads(n_jobs)
         self.forest = load(model)
+        _check_leaves(self.forest)
         self.algorithm = algorithm
         self.output = output
         self.device = device
@@ -243,6 +246,14 @@ class Explainer:
 def as_host(X: Any) -> Any:
     """Copy GPU arrays to the host; anything else is returned as it is."""
     return X if array_gpu(X) is None else import_cupy().asnumpy(import_cupy().asarray(X))
+
+
+def _check_leaves(forest: Forest) -> None:
+    if forest.has_linear_leaves:
+        raise NotImplementedError(
+            "explanations of linear leaves are not supported yet; print the tree by silva.export_text, or grow it with "
+            "leaf_model='constant'"
+        )
 
 
 def _check_choices(background: Any, algorithm: str, output: str, dtype: Any) -> None:

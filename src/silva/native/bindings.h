@@ -39,5 +39,6 @@ void bind_tape(nb::module_& module);
 void bind_paths(nb::module_& module);
 void bind_evaluate(nb::module_& module);
 void bind_explain(nb::module_& module);
+void bind_grow(nb::module_& module);
 
 }  // namespace silva

@@ -8,4 +8,5 @@ NB_MODULE(_core, module) {
   silva::bind_paths(module);
   silva::bind_evaluate(module);
   silva::bind_explain(module);
+  silva::bind_grow(module);
 }
