@@ -33,7 +33,7 @@ def _why_no_gpu() -> str | None:
     return None if n_devices else "no GPU"
 
 
-@pytest.fixture(params=["cpu", pytest.param("cuda", marks=pytest.mark.gpu)])
+@pytest.fixture(scope="session", params=["cpu", pytest.param("cuda", marks=pytest.mark.gpu)])
 def device(request: pytest.FixtureRequest) -> str:
     """The test runs once on each device; on "cuda" it is skipped where there is none."""
     if request.param == "cuda" and (reason := _why_no_gpu()):

@@ -9,13 +9,32 @@ from silva.forest import Forest
 
 if TYPE_CHECKING:
     from silva.explain import Explainer
+    from silva.grow import ModelTreeRegressor
     from silva.readers import load
+    from silva.report.plot import plot_history, plot_tree
+    from silva.report.text import export_text
 
 __version__ = "0.1.0.dev0"
 
-__all__ = ["Explainer", "Forest", "__version__", "load"]
+__all__ = [
+    "Explainer",
+    "Forest",
+    "ModelTreeRegressor",
+    "__version__",
+    "export_text",
+    "load",
+    "plot_history",
+    "plot_tree",
+]
 
-LAZY = {"Explainer": "silva.explain", "load": "silva.readers"}
+LAZY = {
+    "Explainer": "silva.explain",
+    "ModelTreeRegressor": "silva.grow",
+    "export_text": "silva.report.text",
+    "load": "silva.readers",
+    "plot_history": "silva.report.plot",
+    "plot_tree": "silva.report.plot",
+}
 """Public names by the module that defines them; imported on first use."""
 
 

@@ -26,3 +26,66 @@ def breadth_first(
 def node_depth(offsets: NDArray[np.int64], left: NDArray[np.int32]) -> NDArray[np.int32]: ...
 def max_threads() -> int: ...
 def instruction_set() -> str: ...
+
+class TapeForest:
+    def __init__(
+        self,
+        offsets: NDArray[np.int64],
+        leaf_offsets: NDArray[np.int64],
+        feature: NDArray[np.int32],
+        left: NDArray[np.int32],
+        column: NDArray[np.int32],
+        rank: NDArray[np.int32],
+        cover: NDArray[np.float64],
+        leaf_value: NDArray[np.float64],
+        tree_weight: NDArray[np.float64],
+        n_features: int,
+    ) -> None: ...
+    def shapes(self) -> tuple[NDArray[np.int32], NDArray[np.int32]]: ...
+
+class TapePlan:
+    def __init__(
+        self,
+        tree: NDArray[np.int32],
+        component: NDArray[np.int32],
+        output: NDArray[np.int32],
+        chunk_offsets: NDArray[np.int64],
+        t: NDArray[np.float64],
+        w: NDArray[np.float64],
+        n_points: int,
+        pairs: bool,
+        selected: NDArray[np.uint8],
+    ) -> None: ...
+
+def write_tape(forest: TapeForest, plan: TapePlan, in_double: bool) -> dict[str, Any]: ...
+def extract_paths(forest: TapeForest, tree_output: NDArray[np.int32]) -> dict[str, NDArray[Any]]: ...
+def pack_paths(sizes: NDArray[np.int32], heuristic: int) -> NDArray[np.int32]: ...
+
+class GrowEngine:
+    def __init__(
+        self,
+        z: NDArray[np.float64],
+        y: NDArray[np.float64],
+        ranks: NDArray[np.int32],
+        order: NDArray[np.int32],
+        values: NDArray[np.float64],
+        starts: NDArray[np.int64],
+        offsets: NDArray[np.int64],
+        column: NDArray[np.int32],
+        indicator: NDArray[np.int32],
+        width: int,
+        settings: dict[str, float],
+    ) -> None: ...
+    def initialise(self, trees: list[dict[str, Any]]) -> None: ...
+    def step(
+        self, generations: int, patience: int, tolerance: float, seconds: float
+    ) -> list[tuple[int, float, float, int, float]]: ...
+    def best(self) -> dict[str, Any]: ...
+    def population(self) -> list[dict[str, Any]]: ...
+    def apply(
+        self, name: str, tree: dict[str, Any], node: int, other: dict[str, Any] | None, other_node: int, seed: int
+    ) -> list[dict[str, Any]]: ...
+    @property
+    def interrupted(self) -> bool: ...
+    @property
+    def counters(self) -> tuple[int, int, int, int]: ...

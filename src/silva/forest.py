@@ -81,6 +81,16 @@ class Forest:
         Bit ``c % 32`` of word ``c // 32`` is set if category ``c`` goes left.
     set_others_left : bool, (n_sets,)
         Side of numbers that have no bit in the set: beyond its words, or below the node's ``threshold``.
+    linear_offsets : int64, (n_leaves + 1,) or (0,)
+        The linear model of leaf ``l`` has the terms ``linear_offsets[l]`` to ``linear_offsets[l + 1] - 1``; empty where
+        leaves are constants. The leaf's value is then ``leaf_value`` plus, over the terms, coefficient times (value of
+        the feature - mean), a missing value counting as the mean, clipped to the leaf's range.
+    linear_feature : int32, (n_terms,)
+        Feature of each term, rising within a leaf.
+    linear_coefficient, linear_mean : float64, (n_terms,)
+        Coefficient, and mean of the feature over the leaf's training rows.
+    leaf_range : float64, (n_leaves, 2) or (0, 2)
+        Smallest and largest value that a linear leaf returns, infinite where it extrapolates.
     feature_names : tuple of str, or None
     categories : tuple, or None
         Per feature None or the array of category values; a row's value becomes its position there, and missing if it
@@ -128,6 +138,11 @@ class Forest:
     set_offsets: NDArray[np.int64] = field(default_factory=lambda: np.zeros(1, np.int64))
     set_words: NDArray[np.uint32] = field(default_factory=lambda: np.zeros(0, np.uint32))
     set_others_left: NDArray[np.bool_] = field(default_factory=lambda: np.zeros(0, np.bool_))
+    linear_offsets: NDArray[np.int64] = field(default_factory=lambda: np.zeros(0, np.int64))
+    linear_feature: NDArray[np.int32] = field(default_factory=lambda: np.zeros(0, np.int32))
+    linear_coefficient: NDArray[np.float64] = field(default_factory=lambda: np.zeros(0))
+    linear_mean: NDArray[np.float64] = field(default_factory=lambda: np.zeros(0))
+    leaf_range: NDArray[np.float64] = field(default_factory=lambda: np.zeros((0, 2)))
     feature_names: tuple[str, ...] | None = None
     categories: tuple[NDArray[Any] | None, ...] | None = None
     zero_missing: NDArray[np.bool_] = field(default_factory=lambda: np.zeros(0, np.bool_))
@@ -201,6 +216,11 @@ class Forest:
         """Whether any split tests a set of categories."""
         return len(self.category_set) > 0
 
+    @property
+    def has_linear_leaves(self) -> bool:
+        """Whether leaves hold linear models."""
+        return len(self.linear_offsets) > 0
+
     @cached_property
     def leaf_offsets(self) -> NDArray[np.int64]:
         """Tree ``t`` owns the leaves ``leaf_offsets[t]`` to ``leaf_offsets[t + 1] - 1``: int64, (n_trees + 1,)."""
@@ -220,6 +240,13 @@ class Forest:
     def evaluate_plan(self) -> _core.EvaluatePlan:
         """The nodes laid out for the compiled evaluation, built on first use."""
         return _core.EvaluatePlan(self)
+
+    @cached_property
+    def cuda_evaluator(self) -> Any:
+        """The nodes laid out for GPUs, built on first use."""
+        from silva.evaluate.cuda import CudaEvaluator
+
+        return CudaEvaluator(self)
 
     def predict(
         self,
@@ -241,8 +268,9 @@ class Forest:
         algorithm : {"auto", "serial", "by_sample"}
             Row by row on one thread (Spencer 2011, procedure 2), or rows in the lanes of vector registers and in
             threads (procedure 3). Results are the same to the bit.
-        device : {"auto", "cpu"}
-            Where to run.
+        device : {"auto", "cpu", "cuda", "cuda:1", "cuda:all"}
+            Where to run: "auto" where the rows live, and for rows on the host where it is faster; "cuda:all" splits
+            rows over the GPUs of this machine.
         n_jobs : int, optional
             Threads; None or -1 for all.
 

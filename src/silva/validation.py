@@ -34,6 +34,10 @@ VECTORS = {
     "set_offsets": np.int64,
     "set_words": np.uint32,
     "set_others_left": np.bool_,
+    "linear_offsets": np.int64,
+    "linear_feature": np.int32,
+    "linear_coefficient": np.float64,
+    "linear_mean": np.float64,
     "zero_missing": np.bool_,
 }
 """dtypes of the fields that are one-dimensional arrays; thresholds have the row type."""
@@ -72,6 +76,7 @@ def validate(forest: Forest) -> None:
     _check_trees(forest)
     _check_splits(forest)
     _check_leaves(forest)
+    _check_linear_leaves(forest)
     _check_sets(forest)
     _check_meaning(forest)
     _check_labels(forest)
@@ -136,6 +141,9 @@ def _check_lengths(forest: Forest) -> None:
         "tree_weight": n_trees,
         "category_set": n_nodes if len(forest.category_set) else 0,
         "set_offsets": len(forest.set_others_left) + 1,
+        "linear_offsets": len(forest.leaf_value) + 1 if len(forest.linear_offsets) else 0,
+        "linear_coefficient": len(forest.linear_feature),
+        "linear_mean": len(forest.linear_feature),
         "zero_missing": forest.n_features if len(forest.zero_missing) else 0,
     }
     for name, length in expected.items():
@@ -202,6 +210,37 @@ def _check_leaves(forest: Forest) -> None:
     _refuse_any(
         (output < 0) | (output >= limit), f"tree {{at}} adds to output {{value}}, expected 0 to {limit - 1}", output
     )
+
+
+def _check_linear_leaves(forest: Forest) -> None:
+    offsets, n_terms = forest.linear_offsets, len(forest.linear_feature)
+    _check_leaf_range(forest)
+    if not len(offsets):
+        if n_terms:
+            _refuse(f"linear_offsets is empty, but there are {n_terms} terms of linear models")
+        return
+    if offsets[0] != 0 or offsets[-1] != n_terms or (offsets[1:] < offsets[:-1]).any():
+        _refuse(f"linear_offsets must rise from 0 to {n_terms}")
+    if forest.leaf_width != 1:
+        _refuse(f"linear leaves hold {forest.leaf_width} values, expected 1")
+    _refuse_any(
+        (forest.linear_feature < 0) | (forest.linear_feature >= forest.n_features),
+        f"term {{at}} of the linear models uses feature {{value}}, the forest has {forest.n_features}",
+        forest.linear_feature,
+    )
+    for name in ("linear_coefficient", "linear_mean"):
+        if not np.isfinite(getattr(forest, name)).all():
+            _refuse(f"{name} holds NaN or infinity")
+
+
+def _check_leaf_range(forest: Forest) -> None:
+    ranges = forest.leaf_range
+    if not isinstance(ranges, np.ndarray) or ranges.ndim != 2 or ranges.dtype != np.float64:
+        _refuse("leaf_range is no 2-dimensional float64 array")
+    shape = (len(forest.leaf_value) if len(forest.linear_offsets) else 0, 2)
+    if ranges.shape != shape:
+        _refuse(f"leaf_range has the shape {ranges.shape}, expected {shape}")
+    _refuse_any(~(ranges[:, 0] <= ranges[:, 1]), "the range of leaf {at} is {value}", ranges)
 
 
 def _check_sets(forest: Forest) -> None:

@@ -34,11 +34,13 @@ def make_parser() -> argparse.ArgumentParser:
     """Build the parser; a parsed command holds its function as `run`."""
     from silva import __version__
     from silva.cli import commands, demo
+    from silva.grow import command as grow
 
-    parser = argparse.ArgumentParser(prog="silva", description="Evaluate and explain tree ensembles.")
+    parser = argparse.ArgumentParser(prog="silva", description="Grow, evaluate and explain trees.")
     parser.add_argument("--version", action="version", version=f"silva {__version__}")
     parser.add_argument("--traceback", action="store_true", help="print where an error comes from")
     subparsers = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
+    grow.add_parser(subparsers)
 
     predict = _command(subparsers, "predict", "predict every row of a file", PREDICT)
     _add_files(predict)

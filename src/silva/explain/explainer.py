@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import functools
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from silva.evaluate import check_device
+from silva.device import DeviceError, array_gpu, choose_gpus, import_cupy, parse_device
 from silva.explain.cpu import PLANS, Runner
 from silva.explain.explanation import make_explanation
 from silva.inputs import as_rows
@@ -21,6 +22,8 @@ if TYPE_CHECKING:
 
 ALGORITHMS = ("quadrature", "paths")
 OUTPUTS = ("margin", "probability")
+WORTHWHILE = 3e6
+"""Rows times nodes from which a GPU beats the CPU for host rows (benchmarks: crossover)."""
 
 
 class Explainer:
@@ -33,12 +36,14 @@ class Explainer:
     background : None
         Background rows (interventional values) are not supported yet. None: the path-dependent values, which weight
         the two sides of a split by the training rows that took them.
-    algorithm : {"quadrature"}
-        Gauss-Legendre quadrature of the game's multilinear extension with as many points as make it exact.
+    algorithm : {"quadrature", "paths"}
+        Gauss-Legendre quadrature of the game's multilinear extension with as many points as make it exact, or
+        GPUTreeShap's dynamic programme over single paths (GPU only, at most 31 distinct features on a path).
     output : {"margin"}
         What is explained: the margin, before any link.
-    device : {"auto", "cpu"}
-        Where to run.
+    device : {"auto", "cpu", "cuda", "cuda:1", "cuda:all"}
+        Where to run: "auto" where the rows live, and for rows on the host where it is faster; "cuda:all" splits rows
+        over the GPUs of this machine.
     dtype : {"float32", "float64"}
         Type of the arithmetic within a tree and of the results; sums over trees are float64 in both.
     n_jobs : int, optional
@@ -90,9 +95,10 @@ class Explainer:
         from silva.readers import load
 
         _check_choices(background, algorithm, output, dtype)
-        check_device(device)
+        parse_device(device)
         n_threads(n_jobs)
         self.forest = load(model)
+        _check_leaves(self.forest)
         self.algorithm = algorithm
         self.output = output
         self.device = device
@@ -102,7 +108,7 @@ class Explainer:
         self._runner = Runner(self.forest, self.dtype)
 
     def __getstate__(self) -> dict[str, Any]:
-        return {name: value for name, value in self.__dict__.items() if name != "_runner"}
+        return {name: value for name, value in self.__dict__.items() if name not in {"_runner", "_on_cuda"}}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state)
@@ -127,6 +133,10 @@ class Explainer:
             With values (n, F) or (n, F, k), base_values (n,) or (n, k), the rows and the names of the features; a
             dataclass of the same fields where shap is not installed.
         """
+        if self._gpus(X):
+            values = self.shap_values(X)
+            rows, values = as_rows(as_host(X), self.forest), as_host(values)
+            return make_explanation(values, self._runner.expected_value, rows, X, self.forest)
         rows = as_rows(X, self.forest)
         return make_explanation(self._values(rows, None), self._runner.expected_value, rows, X, self.forest)
 
@@ -149,6 +159,9 @@ class Explainer:
         ValueError
             If X does not fit the forest, or out not the result.
         """
+        if gpus := self._gpus(X):
+            values: NDArray[Any] = self._on_cuda.shap_values(X, gpus, out)
+            return values
         return self._values(as_rows(X, self.forest), out)
 
     def shap_interaction_values(
@@ -179,12 +192,33 @@ class Explainer:
         -----
         Costs O(nodes × features on a path × K) a row; memory beyond the result m × F float64 a lane and thread.
         """
-        rows = as_rows(X, self.forest)
         places = _places(features, self.forest.n_features, self.forest.feature_names)
+        if gpus := self._gpus(X, self.forest.n_features):
+            interactions: NDArray[Any] = self._on_cuda.shap_interaction_values(X, gpus, places, out)
+            return interactions
+        rows = as_rows(X, self.forest)
         shape = (len(rows), int(places.max(initial=-1)) + 1, self.forest.n_features)
         result = self._result(shape, rows, out)
         self._runner.interactions(rows, places, result, self.n_jobs)
         return result
+
+    def _gpus(self, X: Any, results: int = 1) -> tuple[int, ...]:
+        """GPUs that take these rows; none if the CPU does."""
+        work = len(X) * self.forest.n_nodes * results if hasattr(X, "__len__") else 0
+        gpus = choose_gpus(
+            "cuda" if self.algorithm == "paths" and self.device == "auto" else self.device, X, work, WORTHWHILE
+        )
+        if self.algorithm == "paths" and not gpus:
+            raise DeviceError(
+                "algorithm='paths' runs on NVIDIA GPUs only; pass device='cuda' or algorithm='quadrature'"
+            )
+        return gpus
+
+    @functools.cached_property
+    def _on_cuda(self) -> Any:
+        from silva.explain.cuda import CudaExplainer
+
+        return CudaExplainer(self.forest, self.dtype, self.algorithm)
 
     def _values(self, rows: NDArray[Any], out: NDArray[Any] | None) -> NDArray[Any]:
         result = self._result((len(rows), self.forest.n_features), rows, out)
@@ -210,6 +244,19 @@ class Explainer:
         return out
 
 
+def as_host(X: Any) -> Any:
+    """Copy GPU arrays to the host; anything else is returned as it is."""
+    return X if array_gpu(X) is None else import_cupy().asnumpy(import_cupy().asarray(X))
+
+
+def _check_leaves(forest: Forest) -> None:
+    if forest.has_linear_leaves:
+        raise NotImplementedError(
+            "explanations of linear leaves are not supported yet; print the tree by silva.export_text, or grow it with "
+            "leaf_model='constant'"
+        )
+
+
 def _check_choices(background: Any, algorithm: str, output: str, dtype: Any) -> None:
     if algorithm not in ALGORITHMS:
         raise ValueError(f"algorithm is {algorithm!r}, expected 'quadrature' or 'paths'")
@@ -219,8 +266,6 @@ def _check_choices(background: Any, algorithm: str, output: str, dtype: Any) -> 
         raise ValueError(f"dtype is {dtype!r}, expected 'float32' or 'float64'")
     if background is not None:
         raise NotImplementedError("background rows are not supported yet; leave background=None")
-    if algorithm == "paths":
-        raise NotImplementedError("algorithm='paths' is not supported yet; use algorithm='quadrature'")
     if output == "probability":
         raise NotImplementedError("output='probability' needs background rows and is not supported yet; use 'margin'")
 

@@ -35,7 +35,10 @@ ForestView view_of(nb::handle forest);
 RowSource rows_of(const nb::ndarray<nb::ro, nb::ndim<2>, nb::device::cpu>& matrix, int32_t n_features);
 
 void bind_forest(nb::module_& module);
+void bind_tape(nb::module_& module);
+void bind_paths(nb::module_& module);
 void bind_evaluate(nb::module_& module);
 void bind_explain(nb::module_& module);
+void bind_grow(nb::module_& module);
 
 }  // namespace silva

@@ -4,6 +4,9 @@
 NB_MODULE(_core, module) {
   module.doc() = "Compiled core of silva.";
   silva::bind_forest(module);
+  silva::bind_tape(module);
+  silva::bind_paths(module);
   silva::bind_evaluate(module);
   silva::bind_explain(module);
+  silva::bind_grow(module);
 }

@@ -1,0 +1,259 @@
+"""Tables 3, 5, 6 and 7 of the GPUTreeShap paper on this machine's GPU, with throughput and crossover.
+
+    python benchmarks/cuda_tables.py --data FOLDER --results FOLDER cal_housing-med adult-med ...
+
+Models are trained here by XGBoost with the paper's settings. Rivals that are not installed are left out. A rival's
+result is compared with silva's before its time counts. Each time is the median of interleaved runs, or of one run
+above five seconds. Without models it measures throughput and crossover on cal_housing-med.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import platform
+import subprocess
+import time
+from pathlib import Path
+
+import cupy
+import numpy as np
+import pandas as pd
+import xgboost
+
+import silva
+from silva.explain.paths import HEURISTICS, PathsJob, pack_paths
+
+FILES = {"cal_housing": "california_housing", "adult": "adult", "covtype": "covtype", "fashion_mnist": "fashion_mnist"}
+OBJECTIVES = {"cal_housing": "reg:squarederror", "adult": "binary:logistic"}
+SHAPES = {"small": (10, 3), "med": (100, 8), "large": (1000, 16)}
+CUT = {"covtype-large": 100, "fashion_mnist-large": 100}
+"""Rounds of models that take too long here; the paper's have 1000."""
+
+PAPER_LEAVES = {
+    "covtype-small": 560, "covtype-med": 113_888, "covtype-large": 6_636_440, "cal_housing-small": 80,
+    "cal_housing-med": 21_643, "cal_housing-large": 3_317_209, "fashion_mnist-small": 800, "fashion_mnist-med": 144_154,
+    "fashion_mnist-large": 2_929_521, "adult-small": 80, "adult-med": 13_074, "adult-large": 642_035,
+}  # fmt: skip
+PAPER_VALUES = {
+    "covtype-small": 0.02, "covtype-med": 0.45, "covtype-large": 50.88, "cal_housing-small": 0.01,
+    "cal_housing-med": 0.09, "cal_housing-large": 16.91, "fashion_mnist-small": 0.17, "fashion_mnist-med": 1.13,
+    "fashion_mnist-large": 47.53, "adult-small": 0.01, "adult-med": 0.08, "adult-large": 4.67,
+}  # fmt: skip
+PAPER_INTERACTIONS = {
+    "covtype-small": 0.02, "covtype-med": 0.19, "covtype-large": 28.85, "cal_housing-small": 0.01,
+    "cal_housing-med": 0.04, "cal_housing-large": 8.55, "fashion_mnist-small": 4.04, "fashion_mnist-med": 4.91,
+    "fashion_mnist-large": 63.53, "adult-small": 0.01, "adult-med": 0.04, "adult-large": 2.76,
+}  # fmt: skip
+ROWS, INTERACTION_ROWS, RUNS, ONE_RUN_SECONDS = 10_000, 200, 7, 5.0
+TOLERANCE = 1e-3
+"""Of a rival's result, relative to the sum over trees of (largest - smallest leaf): XGBoost sums in float32."""
+
+
+def load_data(folder, name):
+    frame = pd.read_parquet(Path(folder) / f"{FILES[name]}.parquet")
+    X, y = frame.iloc[:, :-1].copy(), frame.iloc[:, -1]
+    for column in X.columns:
+        if X[column].dtype.kind not in "biuf":
+            X[column] = X[column].astype("category").cat.codes
+    if name != "cal_housing":
+        y = y.astype("category").cat.codes
+    return X.to_numpy(np.float32), y.to_numpy()
+
+
+def train(model, X, y):
+    name, size = model.rsplit("-", 1)
+    rounds, depth = SHAPES[size]
+    objective = OBJECTIVES.get(name, "multi:softmax")
+    parameters = {"objective": objective, "max_depth": depth, "learning_rate": 0.01, "device": "cuda"}
+    if objective == "multi:softmax":
+        parameters["num_class"] = int(y.max()) + 1
+    return xgboost.train(parameters, xgboost.DMatrix(X, y), CUT.get(model, rounds))
+
+
+def seconds(calls):
+    """Median time of each call, run in turns after a first round."""
+    times = {name: [] for name in calls}
+    for turn in range(RUNS + 1):
+        for name, call in calls.items():
+            if times[name] and times[name][0] > ONE_RUN_SECONDS:
+                continue
+            cupy.cuda.Device().synchronize()
+            start = time.perf_counter()
+            call()
+            cupy.cuda.Device().synchronize()
+            elapsed = time.perf_counter() - start
+            if turn or elapsed > ONE_RUN_SECONDS:
+                times[name].append(elapsed)
+    return {name: float(np.median(values)) for name, values in times.items()}
+
+
+def gputreeshap(booster):
+    """Explainer of the shap-cuda wheel, None where it is not installed or does not take the model."""
+    try:
+        import shap_cuda
+
+        return shap_cuda.GPUTreeExplainer(booster)
+    except Exception as error:
+        print("GPUTreeShap left out:", str(error)[:200])
+        return None
+
+
+def spread(forest):
+    starts = forest.leaf_offsets[:-1]
+    largest, smallest = (f.reduceat(forest.leaf_value, starts).max(axis=1) for f in (np.maximum, np.minimum))
+    return float((np.abs(forest.tree_weight) * (largest - smallest)).sum())
+
+
+def check(found, expected, forest, name):
+    found, expected = (np.asarray(cupy.asnumpy(a), np.float64) for a in (found, expected))
+    error = float(np.abs(found.reshape(expected.shape) - expected).max() / spread(forest))
+    if error > TOLERANCE:
+        print(f"   {name} is wrong: {error:.1e} of the spread away")
+        assert not name.startswith("paths")
+    return error
+
+
+def without_bias(contributions, n_outputs):
+    """XGBoost puts outputs first and the bias last; silva (n, F[, F], k)."""
+    if contributions.ndim == 2 and n_outputs == 1:
+        return contributions[:, :-1]
+    if n_outputs == 1:
+        return contributions[:, :-1, :-1]
+    if contributions.ndim == 3:
+        return np.moveaxis(contributions[:, :, :-1], 1, -1)
+    return np.moveaxis(contributions[:, :, :-1, :-1], 1, -1)
+
+
+def measure_model(model, data_folder, skip):
+    name = model.rsplit("-", 1)[0]
+    X, y = load_data(data_folder, name)
+    start = time.perf_counter()
+    booster = train(model, X, y)
+    trained = time.perf_counter() - start
+    forest = silva.load(booster)
+    start = time.perf_counter()
+    row = {"model": model, "trees": forest.n_trees, "leaves": forest.n_leaves, "paper_leaves": PAPER_LEAVES[model]}
+    row |= {"rounds": CUT.get(model, SHAPES[model.rsplit("-", 1)[1]][0]), "trained_s": trained}
+    rows = np.resize(X, (ROWS, X.shape[1]))
+    row["values"] = measure_values(booster, forest, rows, skip)
+    row["interactions"] = measure_interactions(booster, forest, rows[:INTERACTION_ROWS], skip)
+    row["packing"] = measure_packing(forest) if "paths" not in skip else {}
+    row["paper"] = {"values_s": PAPER_VALUES[model], "interactions_s": PAPER_INTERACTIONS[model]}
+    return row
+
+
+def measure_values(booster, forest, X, skip):
+    quadrature, paths = silva.Explainer(forest), silva.Explainer(forest, algorithm="paths", device="cuda")
+    on_host = silva.Explainer(forest, device="cuda")
+    x, matrix = cupy.asarray(X), xgboost.DMatrix(X)
+    expected = quadrature.shap_values(x)
+    calls = {"silva": lambda: quadrature.shap_values(x), "silva NumPy": lambda: on_host.shap_values(X)}
+    errors = {}
+    if "paths" not in skip:
+        errors["paths"] = check(paths.shap_values(x), expected, forest, "paths")
+        calls["silva paths"] = lambda: paths.shap_values(x)
+    if "xgboost" not in skip:
+        found = without_bias(booster.predict(matrix, pred_contribs=True), forest.n_outputs)
+        errors["xgboost"] = check(found, expected, forest, "XGBoost")
+        calls["XGBoost"] = lambda: booster.predict(matrix, pred_contribs=True)
+    rival = gputreeshap(booster) if "gputreeshap" not in skip else None
+    if rival is not None:
+        errors["gputreeshap"] = check(rival.shap_values(X, check_additivity=False), expected, forest, "GPUTreeShap")
+        calls["GPUTreeShap"] = lambda: rival.shap_values(X, check_additivity=False)
+    return {"seconds": seconds(calls), "errors": errors}
+
+
+def measure_interactions(booster, forest, X, skip):
+    quadrature, paths = silva.Explainer(forest), silva.Explainer(forest, algorithm="paths", device="cuda")
+    x, matrix = cupy.asarray(X), xgboost.DMatrix(X)
+    expected = quadrature.shap_interaction_values(x)
+    calls, errors = {"silva": lambda: quadrature.shap_interaction_values(x)}, {}
+    if "paths" not in skip:
+        errors["paths"] = check(paths.shap_interaction_values(x), expected, forest, "paths")
+        calls["silva paths"] = lambda: paths.shap_interaction_values(x)
+    if "xgboost" not in skip:
+        found = without_bias(booster.predict(matrix, pred_interactions=True), forest.n_outputs)
+        errors["xgboost"] = check(found, expected, forest, "XGBoost")
+        calls["XGBoost"] = lambda: booster.predict(matrix, pred_interactions=True)
+    rival = gputreeshap(booster) if "gputreeshap" not in skip else None
+    if rival is not None:
+        errors["gputreeshap"] = check(rival.shap_interaction_values(X), expected, forest, "GPUTreeShap")
+        calls["GPUTreeShap"] = lambda: rival.shap_interaction_values(X)
+    return {"seconds": seconds(calls), "errors": errors}
+
+
+def measure_packing(forest):
+    explainer = silva.Explainer(forest, algorithm="paths", device="cuda")
+    job: PathsJob = explainer._on_cuda._job("values", None)
+    lengths = np.diff(job._paths["offsets"]).astype(np.int32)
+    result = {}
+    for heuristic in HEURISTICS:
+        start = time.perf_counter()
+        packing = pack_paths(lengths, heuristic)
+        result[heuristic] = {"s": time.perf_counter() - start, "bins": packing.n_bins, "used": packing.utilisation}
+    return result
+
+
+def measure_throughput(data_folder):
+    """Rows a second on a million rows of cal_housing-med, and the batch from which the GPU is the faster."""
+    X, y = load_data(data_folder, "cal_housing")
+    forest = silva.load(train("cal_housing-med", X, y))
+    million = np.resize(X, (1_000_000, X.shape[1]))
+    x = cupy.asarray(million)
+    n_gpus = cupy.cuda.runtime.getDeviceCount()
+    explainers = {
+        "GPU array, one GPU": (silva.Explainer(forest), x),
+        "NumPy, one GPU": (silva.Explainer(forest, device="cuda"), million),
+    }
+    if n_gpus > 1:
+        explainers[f"NumPy, {n_gpus} GPUs"] = (silva.Explainer(forest, device="cuda:all"), million)
+    times = seconds({name: (lambda e=e, r=r: e.shap_values(r)) for name, (e, r) in explainers.items()})
+    crossover = {}
+    cpu, gpu = silva.Explainer(forest, device="cpu"), silva.Explainer(forest, device="cuda")
+    for n in (1, 4, 16, 32, 64, 128, 256, 512, 1024, 4096):
+        rows = X[:n]
+        crossover[n] = seconds({"cpu": lambda r=rows: cpu.shap_values(r), "gpu": lambda r=rows: gpu.shap_values(r)})
+    return {
+        "rows_per_second": {name: 1e6 / t for name, t in times.items()},
+        "crossover_s": crossover,
+        "splits": forest.n_nodes // 2,
+    }
+
+
+def machine():
+    try:
+        commit = subprocess.run(["git", "rev-parse", "--short", "HEAD"], capture_output=True, text=True).stdout.strip()
+    except OSError:
+        commit = ""
+    gpu = cupy.cuda.runtime.getDeviceProperties(0)["name"].decode()
+    versions = {"silva": silva.__version__, "xgboost": xgboost.__version__, "cupy": cupy.__version__}
+    return {"gpu": gpu, "cpu": platform.processor() or platform.machine(), "commit": commit, "versions": versions}
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("models", nargs="*")
+    parser.add_argument("--data", required=True)
+    parser.add_argument("--results", required=True)
+    parser.add_argument("--name", default="cuda")
+    parser.add_argument("--skip", default="", help="comma-separated: paths, xgboost, gputreeshap")
+    arguments = parser.parse_args()
+    result = {"machine": machine(), "models": []}
+    target = Path(arguments.results) / f"{arguments.name}.json"
+    if not arguments.models:
+        result["throughput"] = measure_throughput(arguments.data)
+        print(json.dumps(result["throughput"], indent=1))
+    for model in arguments.models:
+        row = measure_model(model, arguments.data, arguments.skip.split(","))
+        result["models"].append(row)
+        print(model, row["trees"], row["leaves"], f"trained {row['trained_s']:.1f} s")
+        for kind in ("values", "interactions"):
+            times = {name: f"{1e3 * t:.3f}" for name, t in row[kind]["seconds"].items()}
+            print("  ", kind, "ms", times, {name: f"{e:.1e}" for name, e in row[kind]["errors"].items()}, flush=True)
+        target.write_text(json.dumps(result, indent=1))
+    target.write_text(json.dumps(result, indent=1))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,163 @@
+"""Measures growing: `python -m benchmarks.grow.run SECTION... --data DIR --out FILE`."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import platform
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+import silva
+from benchmarks.grow import cases, rivals
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+SEEDS = 20
+NOISE = (0, 4, 8, 16)
+SIZES = {"fried": 32, "mv": 40, "california": 60, "2dplanes": 64, "diabetes": 64}
+"""`max_leaves` of the accuracy table."""
+LIMIT = 28
+"""Seconds of a fit of the accuracy table."""
+CURVE = (2, 4, 8, 16, 32, 64)
+
+Record = dict[str, Any]
+
+
+def grow(case: cases.Case, **parameters: Any) -> Record:
+    """One fit: test error, leaves, wall seconds and the processor seconds of all threads."""
+    began, worked = time.perf_counter(), time.process_time()
+    tree = silva.ModelTreeRegressor(**parameters).fit(case.X, case.y)
+    seconds, cpu = time.perf_counter() - began, time.process_time() - worked
+    return {
+        "case": case.name,
+        "method": "silva",
+        "rmse": cases.rmse(case.y_test, tree.predict(case.X_test)),
+        "leaves": tree.n_leaves_,
+        "seconds": seconds,
+        "cpu_seconds": cpu,
+        "generations": tree.n_iter_,
+    }
+
+
+def rival(name: str, case: cases.Case) -> Record:
+    """One fit of a rival; an error is its result."""
+    began, worked = time.perf_counter(), time.process_time()
+    try:
+        predicted, leaves = rivals.RIVALS[name](case)
+    except Exception as error:
+        return {"case": case.name, "method": name, "error": f"{type(error).__name__}: {error}"}
+    seconds, cpu = time.perf_counter() - began, time.process_time() - worked
+    return {
+        "case": case.name, "method": name, "rmse": cases.rmse(case.y_test, predicted), "leaves": leaves,
+        "seconds": seconds, "cpu_seconds": cpu,
+    }  # fmt: skip
+
+
+def recovery(_: Path) -> Iterator[Record]:
+    """Known trees of five leaves among attributes of noise."""
+    for make in (cases.armchair, cases.trap5):
+        for extra in NOISE:
+            for seed in range(SEEDS):
+                case = make(seed, extra)
+                yield {**grow(case, random_state=seed), "seed": seed, "truth": cases.true_error(case)}
+
+
+def random_trees(_: Path) -> Iterator[Record]:
+    """Random known trees."""
+    for seed in range(SEEDS):
+        case = cases.random_tree(seed)
+        yield {**grow(case, random_state=seed), "seed": seed, "truth": cases.true_error(case)}
+
+
+def accuracy(data: Path) -> Iterator[Record]:
+    """Error and size beside the rivals, interleaved."""
+    makers = [cases.two_planes, cases.fried, cases.mv, lambda seed: cases.california(seed, data)]
+    jobs = [(make, 0) for make in makers] + [(cases.diabetes, seed) for seed in range(5)]
+    for make, seed in jobs:
+        case = make(seed)
+        truth = cases.true_error(case) if case.truth else None
+        yield {
+            **grow(case, max_leaves=SIZES[case.name], random_state=seed, time_limit=LIMIT),
+            "seed": seed,
+            "truth": truth,
+        }
+        for name in rivals.RIVALS:
+            yield {**rival(name, case), "seed": seed}
+
+
+def known_rivals(_: Path) -> Iterator[Record]:
+    """The rivals on the known trees."""
+    for make in (cases.armchair, cases.trap5):
+        for name in rivals.RIVALS:
+            yield {**rival(name, make(0)), "seed": 0}
+
+
+def curve(data: Path) -> Iterator[Record]:
+    """Error by number of leaves."""
+    for make in (cases.fried, cases.mv, lambda seed: cases.california(seed, data)):
+        case = make(0)
+        for max_leaves in CURVE:
+            yield {**grow(case, max_leaves=max_leaves, n_iter_no_change=20, time_limit=15), "max_leaves": max_leaves}
+
+
+def speed(_: Path) -> Iterator[Record]:
+    """The paper's 10,000 generations of 64 trees, and the paper's own evaluation by time per generation."""
+    for n_rows in (10_000, 100_000):
+        case = cases.armchair(0, n_rows=n_rows * 3 // 2)
+        grow(case, generations=1)
+        full = {"generations": 10_000, "n_iter_no_change": 10_000}
+        yield {**grow(case, **full), "n_rows": n_rows, "what": "10,000 generations"}
+        for algorithm in ("gram", "qr"):
+            pace = {"generations": 100, "polish": False, "algorithm": algorithm, "n_iter_no_change": 100}
+            yield {**grow(case, **pace), "n_rows": n_rows, "what": f"100 generations, {algorithm}, no polish"}
+
+
+def covertype(data: Path) -> Iterator[Record]:
+    """The elevation of 387,341 plots of land."""
+    case = cases.covertype(0, data)
+    yield rival("Cubist", case)
+    yield grow(case, time_limit=180)
+
+
+SECTIONS = {
+    function.__name__: function
+    for function in (recovery, random_trees, accuracy, known_rivals, curve, speed, covertype)
+}
+
+
+def main() -> None:
+    """Run sections and merge them into the result file."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("sections", nargs="*", choices=[[], *SECTIONS], default=[])
+    parser.add_argument("--data", type=Path, default=Path("data"))
+    parser.add_argument("--out", type=Path, default=Path("benchmarks/results/grow.json"))
+    options = parser.parse_args()
+    grow(cases.diabetes(0), generations=1)
+    for section in options.sections or SECTIONS:
+        records = []
+        for record in SECTIONS[section](options.data):
+            records.append(record)
+            print(section, json.dumps(record), flush=True)
+            save(options.out, section, records)
+
+
+def save(path: Path, section: str, records: list[Record]) -> None:
+    """Replace one section of the result file."""
+    results = json.loads(path.read_text()) if path.exists() else {}
+    results[section] = {
+        "machine": f"{platform.processor() or platform.machine()}, {platform.system()}",
+        "python": platform.python_version(),
+        "versions": {"silva": silva.__version__, "numpy": np.__version__, **rivals.versions()},
+        "records": records,
+    }
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(json.dumps(results, indent=1))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,1 @@
+"""What every job on NVIDIA GPUs shares: compiling, launching, rank codes, rows in chunks."""

@@ -1,0 +1,174 @@
+"""Kernels from source by NVRTC, for any architecture and without a GPU; binaries are kept on disk."""
+
+from __future__ import annotations
+
+import functools
+import io
+import logging
+import re
+import threading
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from silva.device import INSTALL, DeviceError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+SOURCES = Path(__file__).parent.parent / "native"
+ARCHITECTURES = (75, 80, 86, 89, 90, 100, 120)
+"""Compute capabilities, times ten, that every kernel must compile for."""
+
+logger = logging.getLogger("silva")
+
+
+@dataclass(frozen=True)
+class Variant:
+    """A kernel: a source file of silva/native and the macros that complete it.
+
+    Attributes
+    ----------
+    source : str
+        File name without ``.cu``; its kernel is called ``<source>_kernel``.
+    macros : tuple of (name, value)
+    """
+
+    source: str
+    macros: tuple[tuple[str, str], ...] = ()
+
+    @property
+    def kernel(self) -> str:
+        """Name of the kernel."""
+        return f"{self.source}_kernel"
+
+
+@dataclass(frozen=True)
+class Resources:
+    """What the assembler reports of a kernel: registers a thread, bytes of stack, bytes spilled."""
+
+    registers: int
+    stack: int
+    spilled: int
+
+
+def variant(source: str, **macros: object) -> Variant:
+    """Make a `Variant`; the macros' order does not matter."""
+    return Variant(source, tuple(sorted((name, str(value)) for name, value in macros.items())))
+
+
+def compile_kernel(kernel: Variant, architecture: int) -> bytes:
+    """Machine code of a kernel, from the cache on disk if it was compiled before.
+
+    Parameters
+    ----------
+    kernel : Variant
+    architecture : int
+        Compute capability times ten.
+
+    Raises
+    ------
+    DeviceError
+        If the compiler is not installed or does not know the architecture.
+    """
+    core = _import_core()
+    from cuda.core.utils import FileStreamProgramCache, make_program_cache_key
+
+    options, source = _options(core, kernel, architecture), read_source(kernel.source)
+    with FileStreamProgramCache() as cache:
+        key = make_program_cache_key(code=source, code_type="c++", options=options, target_type="cubin")
+        code = cache.get(key)
+        if code is None:
+            with _Announcing(architecture):
+                code = bytes(core.Program(source, "c++", options=options).compile("cubin").code)
+            cache[key] = code
+    return bytes(code)
+
+
+def measure_kernel(kernel: Variant, architecture: int) -> Resources:
+    """Compile a kernel, past the cache, and read the assembler's report."""
+    core = _import_core()
+    log = io.StringIO()
+    options = _options(core, kernel, architecture, ptxas_options=["-v"])
+    core.Program(read_source(kernel.source), "c++", options=options).compile("cubin", logs=log)
+    report = log.getvalue()
+    registers = re.search(r"Used (\d+) registers", report)
+    stack = re.search(r"(\d+) bytes stack frame, (\d+) bytes spill stores, (\d+) bytes spill loads", report)
+    if registers is None or stack is None:
+        raise RuntimeError(f"the assembler's report names no registers or stack:\n{report}")
+    return Resources(int(registers[1]), int(stack[1]), int(stack[2]) + int(stack[3]))
+
+
+@functools.cache
+def read_source(name: str) -> str:
+    """Source text of a kernel with the project's own headers in place of their includes."""
+    return "".join(_inline(SOURCES / f"{name}.cu", set()))
+
+
+def compiler_architecture(capability: tuple[int, int]) -> int:
+    """Choose the architecture to compile for: the GPU's own, or the newest of its generation that NVRTC knows.
+
+    Raises
+    ------
+    DeviceError
+        If the compiler knows none.
+    """
+    wanted = capability[0] * 10 + capability[1]
+    known = [number for number in _known_architectures() if number // 10 == capability[0] and number <= wanted]
+    if not known:
+        newest = max(_known_architectures())
+        raise DeviceError(
+            f"the GPU has compute capability {capability[0]}.{capability[1]}, the installed NVRTC compiles up to "
+            f"{newest // 10}.{newest % 10}; upgrade it: {INSTALL}"
+        )
+    return max(known)
+
+
+def _known_architectures() -> list[int]:
+    _import_core()
+    from cuda.bindings import nvrtc
+
+    return [int(number) for number in nvrtc.nvrtcGetSupportedArchs()[1]]
+
+
+def _inline(path: Path, seen: set[Path]) -> Iterator[str]:
+    if path in seen:
+        return
+    seen.add(path)
+    for line in path.read_text().splitlines(keepends=True):
+        include = re.match(r'#include "([\w.]+)"', line)
+        if include:
+            yield from _inline(path.parent / include[1], seen)
+        elif not line.startswith("#pragma once"):
+            yield line
+
+
+def _options(core: Any, kernel: Variant, architecture: int, **more: Any) -> Any:
+    return core.ProgramOptions(
+        name=kernel.source, arch=f"sm_{architecture}", std="c++17", define_macro=list(kernel.macros) or None, **more
+    )
+
+
+def _import_core() -> Any:
+    try:
+        import cuda.core
+        import cuda.core.utils
+    except ImportError as error:
+        raise DeviceError(f"compiling kernels needs cuda-core 1.0 or newer ({error}); {INSTALL}") from error
+    return cuda.core
+
+
+class _Announcing:
+    """Say that a kernel is being compiled if it takes longer than a second."""
+
+    def __init__(self, architecture: int) -> None:
+        self._timer = threading.Timer(
+            1.0, logger.warning, [f"compiling CUDA kernels for sm_{architecture}: once per GPU model, kept on disk"]
+        )
+        self._timer.daemon = True
+
+    def __enter__(self) -> None:
+        self._timer.start()
+
+    def __exit__(self, *exception: object) -> None:
+        self._timer.cancel()

@@ -1,0 +1,74 @@
+"""Rows to rank codes on a GPU."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from silva.cuda.compiler import variant
+from silva.cuda.runtime import launch
+from silva.device import import_cupy
+
+if TYPE_CHECKING:
+    from silva.cuda.codes import Codes
+    from silva.cuda.compiler import Variant
+    from silva.forest import Forest
+
+C_TYPES = {"float32": "float", "float64": "double", "uint16": "unsigned short", "uint32": "unsigned"}
+TILE = 32
+
+
+class CodeTables:
+    """The columns of a forest, uploaded to each GPU that uses them.
+
+    Attributes
+    ----------
+    codes : Codes
+    row_bytes : int
+        Bytes of the codes of one row.
+    """
+
+    def __init__(self, forest: Forest, codes: Codes) -> None:
+        self.codes = codes
+        self.row_bytes = codes.n_columns * np.dtype(codes.code_type).itemsize
+        self._forest = forest
+        self._on_gpu: dict[int, tuple[Any, ...]] = {}
+
+    def encode(self, x: Any, stride: int) -> Any:
+        """Codes of the rows of a CuPy array: (n_columns, stride), 0 beyond the rows; queued on the current stream."""
+        cupy = import_cupy()
+        codes = self.codes
+        result = cupy.empty((max(codes.n_columns, 1), stride), codes.code_type)
+        item = x.dtype.itemsize
+        sizes = (np.int64(x.strides[0] // item), np.int64(x.strides[1] // item), np.int32(len(x)))
+        grid = (-(-stride // TILE), min(-(-codes.n_columns // TILE), 65535))
+        args = (x, *sizes, np.int32(codes.n_columns), np.int64(stride), *self._tables(cupy), result)
+        if codes.n_columns:
+            launch(encode_variant(x.dtype, codes), grid, (TILE, 8), args)
+        return result
+
+    def _tables(self, cupy: Any) -> tuple[Any, ...]:
+        gpu = cupy.cuda.runtime.getDevice()
+        if gpu not in self._on_gpu:
+            codes, forest = self.codes, self._forest
+            arrays = (codes.feature, codes.category_set, codes.missing, codes.offsets, codes.thresholds)
+            sets = (forest.set_offsets, forest.set_words, forest.set_others_left)
+            zeros = cupy.asarray(forest.zero_missing) if len(forest.zero_missing) else np.uint64(0)
+            numbers = (np.float64(forest.zero_threshold), np.float64(forest.missing))
+            self._on_gpu[gpu] = (*(cupy.asarray(array) for array in (*arrays, *sets)), zeros, *numbers)
+            cupy.cuda.get_current_stream().synchronize()
+        return self._on_gpu[gpu]
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "_on_gpu": {}}
+
+
+def encode_variant(input_type: Any, codes: Codes) -> Variant:
+    """Name the kernel for rows of a type."""
+    return variant(
+        "encode_rows",
+        INPUT=C_TYPES[np.dtype(input_type).name],
+        ROW=C_TYPES[codes.thresholds.dtype.name],
+        CODE=C_TYPES[np.dtype(codes.code_type).name],
+    )

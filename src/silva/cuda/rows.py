@@ -1,0 +1,182 @@
+"""Rows through one or several GPUs, in chunks, with transfers beside computation."""
+
+from __future__ import annotations
+
+import sys
+from concurrent.futures import ThreadPoolExecutor
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from silva.device import array_gpu, explaining_memory, import_cupy
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from numpy.typing import NDArray
+
+    from silva.forest import Forest
+
+HOST_CHUNK_BYTES = 2**25
+"""Rows and results of a chunk between host and GPU: large enough to hide launches, small enough to overlap."""
+
+
+def map_rows(
+    X: Any,
+    gpus: tuple[int, ...],
+    row_shape: tuple[int, ...],
+    dtype: Any,
+    compute: Callable[[Any, Any], None],
+    *,
+    input_type: Any,
+    out: Any = None,
+) -> Any:
+    """Fill one result of shape `row_shape` for each row.
+
+    Parameters
+    ----------
+    X : (n, F) array on the host or on one GPU
+    gpus : tuple of int
+        GPUs to use; rows are split evenly over them.
+    row_shape, dtype
+        Of the result of one row.
+    compute : callable
+        ``compute(x, out)`` queues the work for CuPy arrays `x` and `out` on the current device and stream.
+    input_type : dtype
+        Type that rows of other than float32 and float64 are cast to.
+    out : array, optional
+        Where the result goes; on the GPU for GPU rows.
+
+    Returns
+    -------
+    array (n, *row_shape)
+        NumPy for host rows, CuPy for GPU rows.
+    """
+    if array_gpu(X) is not None:
+        return _map_on_gpu(X, gpus[0], row_shape, dtype, compute, input_type, out)
+    X = np.asarray(X)
+    result = np.empty((len(X), *row_shape), dtype) if out is None else out
+    bounds = np.linspace(0, len(X), len(gpus) + 1).astype(int)
+    parts = [(gpu, X[a:b], result[a:b]) for gpu, a, b in zip(gpus, bounds, bounds[1:], strict=False) if b > a]
+    if len(parts) == 1:
+        gpu, rows, target = parts[0]
+        _stream_part(gpu, rows, target, compute, input_type)
+    elif parts:
+        with ThreadPoolExecutor(len(parts)) as pool:
+            list(pool.map(lambda part: _stream_part(part[0], part[1], part[2], compute, input_type), parts))
+    return result
+
+
+def check_gpu_rows(X: Any, forest: Forest, gpu: int) -> Any:
+    """Rows of any GPU library as a CuPy array that fits the forest.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If they are not numbers, not two-dimensional, of another width, or NaN where the source library refuses it.
+    NotImplementedError
+        If the forest translates categories by value, which needs a frame on the host.
+    """
+    cupy = import_cupy()
+    with cupy.cuda.Device(gpu):
+        x = _as_cupy(cupy, X)
+        if x.ndim != 2 or x.shape[1] != forest.n_features:
+            raise ValueError(f"X has shape {x.shape}, expected (rows, {forest.n_features}), the features of the forest")
+        if x.dtype.kind not in "fiub":
+            raise TypeError(f"X holds {x.dtype}, expected real numbers")
+        if not forest.nan_allowed and x.dtype.kind == "f" and bool(cupy.isnan(x).any()):
+            raise ValueError(f"X holds NaN, which {forest.source or 'the source library'} refuses in this model")
+    return x
+
+
+def _map_on_gpu(
+    X: Any, gpu: int, row_shape: tuple[int, ...], dtype: Any, compute: Callable[..., None], input_type: Any, out: Any
+) -> Any:
+    cupy = import_cupy()
+    with cupy.cuda.Device(gpu), explaining_memory(cupy, gpu):
+        x = _as_floats(_as_cupy(cupy, X), input_type)
+        target = cupy.empty((len(x), *row_shape), dtype) if out is None else _as_cupy(cupy, out)
+        if len(x):
+            compute(x, target)
+    return out if out is not None else target
+
+
+def _stream_part(
+    gpu: int, X: NDArray[Any], result: NDArray[Any], compute: Callable[..., None], input_type: Any
+) -> None:
+    """Copy a chunk in while the one before is computed and the one before that is copied out."""
+    cupy = import_cupy()
+    row_type = X.dtype if X.dtype in (np.float32, np.float64) else np.dtype(input_type)
+    row_bytes = X.shape[1] * row_type.itemsize + result[:1].nbytes
+    n_chunk = min(len(X), max(1, HOST_CHUNK_BYTES // max(row_bytes, 1)))
+    with cupy.cuda.Device(gpu), explaining_memory(cupy, gpu):
+        lanes = [
+            _Lane(cupy, (n_chunk, X.shape[1]), row_type, (n_chunk, *result.shape[1:]), result.dtype)
+            for _ in range(min(2, -(-len(X) // n_chunk)))
+        ]
+        try:
+            for index, start in enumerate(range(0, len(X), n_chunk)):
+                lane = lanes[index % len(lanes)]
+                lane.collect()
+                lane.send(X[start : start + n_chunk], result[start : start + n_chunk], compute)
+            for lane in lanes:
+                lane.collect()
+        finally:
+            for lane in lanes:
+                lane.stream.synchronize()
+
+
+class _Lane:
+    """A stream with pinned and device buffers for one chunk at a time."""
+
+    def __init__(self, cupy: Any, in_shape: tuple[int, ...], in_type: Any, out_shape: tuple[int, ...], out_type: Any):
+        self.stream = cupy.cuda.Stream(non_blocking=True)
+        self._host_in = _pinned(cupy, in_shape, in_type)
+        self._host_out = _pinned(cupy, out_shape, out_type)
+        with self.stream:
+            self._gpu_in = cupy.empty(in_shape, in_type)
+            self._gpu_out = cupy.empty(out_shape, out_type)
+        self._target: NDArray[Any] | None = None
+
+    def send(self, X: NDArray[Any], target: NDArray[Any], compute: Callable[..., None]) -> None:
+        n = len(X)
+        np.copyto(self._host_in[:n], X, casting="unsafe")
+        self._target = target
+        with self.stream:
+            self._gpu_in[:n].set(self._host_in[:n], stream=self.stream)
+            compute(self._gpu_in[:n], self._gpu_out[:n])
+            self._gpu_out[:n].get(stream=self.stream, out=self._host_out[:n], blocking=False)
+
+    def collect(self) -> None:
+        if self._target is not None:
+            self.stream.synchronize()
+            np.copyto(self._target, self._host_out[: len(self._target)])
+            self._target = None
+
+
+def _pinned(cupy: Any, shape: tuple[int, ...], dtype: Any) -> NDArray[Any]:
+    n_bytes = int(np.prod(shape, dtype=np.int64)) * np.dtype(dtype).itemsize
+    memory = cupy.cuda.alloc_pinned_memory(max(n_bytes, 1))
+    return np.frombuffer(memory, dtype, int(np.prod(shape, dtype=np.int64))).reshape(shape)
+
+
+def _as_cupy(cupy: Any, X: Any) -> Any:
+    if isinstance(X, cupy.ndarray):
+        return X
+    return cupy.asarray(X) if hasattr(X, "__cuda_array_interface__") else cupy.from_dlpack(X)
+
+
+def _as_floats(x: Any, input_type: Any) -> Any:
+    return x if x.dtype in (np.float32, np.float64) else x.astype(input_type)
+
+
+def like(X: Any, result: Any) -> Any:
+    """Return the result in the library of `X`, without a copy."""
+    library = sys.modules.get(type(X).__module__.split(".")[0])
+    if library is None or library.__name__ == "cupy":
+        return result
+    if library.__name__ in {"jaxlib", "jax"}:
+        import jax
+
+        return jax.dlpack.from_dlpack(result)
+    return library.from_dlpack(result) if hasattr(library, "from_dlpack") else result

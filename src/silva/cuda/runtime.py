@@ -1,0 +1,44 @@
+"""Launching compiled kernels through CuPy on the current device and stream."""
+
+from __future__ import annotations
+
+import functools
+from typing import TYPE_CHECKING, Any
+
+from silva.cuda.compiler import compile_kernel, compiler_architecture
+from silva.device import capability, import_cupy
+
+if TYPE_CHECKING:
+    from silva.cuda.compiler import Variant
+
+LARGEST_DEFAULT_SHARED = 48 * 1024
+MAX_DYNAMIC_SHARED = 8
+"""CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES."""
+
+
+def launch(
+    kernel: Variant, grid: tuple[int, ...], block: tuple[int, ...], args: tuple[Any, ...], shared: int = 0
+) -> None:
+    """Queue a kernel on CuPy's current stream.
+
+    Parameters
+    ----------
+    kernel : Variant
+    grid, block : tuples of up to three ints
+    args : CuPy arrays and NumPy scalars of the kernel's own types
+    shared : int
+        Bytes of dynamic shared memory.
+    """
+    cupy = import_cupy()
+    function = _load(kernel, cupy.cuda.runtime.getDevice())
+    if shared > LARGEST_DEFAULT_SHARED:
+        cupy.cuda.driver.funcSetAttribute(function.ptr, MAX_DYNAMIC_SHARED, shared)
+    function(grid, block, args, shared_mem=shared)
+
+
+@functools.cache
+def _load(kernel: Variant, gpu: int) -> Any:
+    cupy = import_cupy()
+    module = cupy.cuda.function.Module()
+    module.load(compile_kernel(kernel, compiler_architecture(capability(gpu))))
+    return module.get_function(kernel.kernel)

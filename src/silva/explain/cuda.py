@@ -1,0 +1,288 @@
+"""SHAP values and interactions on NVIDIA GPUs: buffers and launches of the quadrature walk."""
+
+from __future__ import annotations
+
+import functools
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from silva.cuda.codes import encode_forest
+from silva.cuda.compiler import variant
+from silva.cuda.encoder import C_TYPES, CodeTables
+from silva.cuda.rows import check_gpu_rows, like, map_rows
+from silva.cuda.runtime import launch
+from silva.device import array_gpu, import_cupy
+from silva.explain.paths import PathsJob
+from silva.explain.tapes import Tape, write_tapes
+from silva.inputs import as_rows
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from silva.cuda.compiler import Variant
+    from silva.forest import Forest
+
+SHARED_BYTES = 24 * 1024
+"""Accumulators of a block in shared memory: eight blocks fit beside each other."""
+
+ROW_MULTIPLE = 128
+BLOCKS = (64, 32)
+"""Threads of a block, by preference: with 64 the last wave of blocks is short."""
+
+PARTIAL_BYTES = 2**30
+"""Sums of chunks for the rows in flight; more rows are done one part after the other."""
+
+
+FETCHED_BEYOND = 2048
+"""Words behind the tape that explain_rows.cu may fetch: a window of 2 KB and 32 lines of 128 bytes."""
+
+
+@dataclass(frozen=True, eq=False)
+class Targets:
+    """Which accumulators make which numbers of a row's result.
+
+    Attributes
+    ----------
+    slot_starts : int64, (n_entries + 1,)
+        Entry ``e`` sums ``slots[slot_starts[e]:slot_starts[e + 1]]``.
+    slots : int64
+    target, mirror : int64, (n_entries,)
+        Position in the row's result, and a second one or -1.
+    """
+
+    slot_starts: NDArray[np.int64]
+    slots: NDArray[np.int64]
+    target: NDArray[np.int64]
+    mirror: NDArray[np.int64]
+
+
+class CudaExplainer:
+    """SHAP values of a forest on GPUs; what it needs on a GPU is written at the first call there.
+
+    Parameters
+    ----------
+    forest : Forest
+    dtype : {"float32", "float64"}
+        Type of the arithmetic and of the results.
+    algorithm : {"quadrature", "paths"}
+    """
+
+    def __init__(self, forest: Forest, dtype: str = "float32", algorithm: str = "quadrature") -> None:
+        self.forest = forest
+        self.dtype = np.dtype(dtype)
+        self.algorithm = algorithm
+        self._jobs: dict[Any, Any] = {}
+
+    def shap_values(self, X: Any, gpus: tuple[int, ...], out: Any = None) -> Any:
+        """SHAP values of the rows: (n, F), or (n, F, k) for k > 1 outputs, in the library of `X`."""
+        return self._run(self._job("values", None), X, gpus, (self.forest.n_features,), out)
+
+    def shap_interaction_values(
+        self, X: Any, gpus: tuple[int, ...], places: NDArray[np.int32] | None = None, out: Any = None
+    ) -> Any:
+        """SHAP interaction values: (n, m, F) or (n, m, F, k); places[f] is feature f's place among the m, or -1."""
+        forest = self.forest
+        chosen = np.arange(forest.n_features)
+        if places is not None:
+            chosen = np.argsort(places, kind="stable")[np.count_nonzero(places < 0) :]
+        is_all = np.array_equal(chosen, np.arange(forest.n_features))
+        job = self._job("pairs" if is_all else tuple(chosen.tolist()), None if is_all else chosen)
+        return self._run(job, X, gpus, (len(chosen), forest.n_features), out)
+
+    def _run(self, job: Any, X: Any, gpus: tuple[int, ...], shape: tuple[int, ...], out: Any) -> Any:
+        forest = self.forest
+        full = (*shape, forest.n_outputs)
+        rows = as_rows(X, forest) if array_gpu(X) is None else check_gpu_rows(X, forest, gpus[0])
+        target = None if out is None else _check_out(out, rows, (len(rows), *shape), full, self.dtype)
+        result = map_rows(rows, gpus, full, self.dtype, job.compute, input_type=forest.threshold.dtype, out=target)
+        if out is not None:
+            return out
+        result = result[..., 0] if forest.n_outputs == 1 else result
+        return result if isinstance(result, np.ndarray) else like(X, result)
+
+    def _job(self, key: Any, features: NDArray[np.intp] | None) -> Any:
+        if key not in self._jobs:
+            kind = PathsJob if self.algorithm == "paths" else _Job
+            self._jobs[key] = kind(self.forest, self._codes, self.dtype, key != "values", features)
+        return self._jobs[key]
+
+    @functools.cached_property
+    def _codes(self) -> CodeTables:
+        return CodeTables(self.forest, encode_forest(self.forest))
+
+
+def _check_out(out: Any, rows: Any, shape: tuple[int, ...], full: tuple[int, ...], dtype: Any) -> Any:
+    """Return the caller's array as (n, ..., k), checked."""
+    expected = shape if full[-1] == 1 else (len(rows), *full)
+    if (array_gpu(out) is None) != (array_gpu(rows) is None):
+        raise TypeError("out and X must both be NumPy arrays, or both lie on the GPU")
+    if tuple(out.shape) != expected or out.dtype != dtype:
+        raise ValueError(f"out is {out.dtype} of shape {tuple(out.shape)}, expected {dtype} of shape {expected}")
+    target = out if isinstance(out, np.ndarray) else import_cupy().asarray(out)
+    return target[..., None] if full[-1] == 1 else target
+
+
+class _Job:
+    """One kind of result of one forest."""
+
+    def __init__(
+        self, forest: Forest, codes: CodeTables, dtype: Any, pairs: bool, features: NDArray[np.intp] | None
+    ) -> None:
+        self._forest, self._codes, self._dtype, self._pairs = forest, codes, np.dtype(dtype), pairs
+        self._chosen = np.arange(forest.n_features) if features is None else np.asarray(features)
+        self._tapes = write_tapes(forest, codes.codes, dtype, pairs=pairs, features=features)
+        self._n_slots = sum(len(tape.slot_keys) for tape in self._tapes)
+        self._on_gpu: dict[int, _OnGpu] = {}
+
+    def compute(self, x: Any, out: Any) -> None:
+        """Queue the work for rows `x`, as many at a time as the partial sums leave room for."""
+        cupy = import_cupy()
+        tables = self._upload(cupy)
+        row_bytes = self._n_slots * self._dtype.itemsize + self._codes.row_bytes
+        budget = min(PARTIAL_BYTES, tables.memory // 8)
+        step = max(ROW_MULTIPLE, budget // max(row_bytes, 1) // ROW_MULTIPLE * ROW_MULTIPLE)
+        for start in range(0, len(x), step):
+            self._compute_part(cupy, tables, x[start : start + step], out[start : start + step])
+
+    def _compute_part(self, cupy: Any, tables: _OnGpu, x: Any, out: Any) -> None:
+        n_rows = len(x)
+        stride = -(-n_rows // ROW_MULTIPLE) * ROW_MULTIPLE
+        encoded = self._codes.encode(x, stride)
+        partial = cupy.empty((self._n_slots, stride), self._dtype)
+        first_slot = 0
+        for tape, arrays in zip(self._tapes, tables.tapes, strict=True):
+            self._walk(tape, arrays, encoded, n_rows, stride, partial[first_slot:])
+            first_slot += len(tape.slot_keys)
+        self._finish(cupy, tables, partial, n_rows, stride, out)
+
+    def _walk(self, tape: Tape, arrays: tuple[Any, ...], encoded: Any, n_rows: int, stride: int, partial: Any) -> None:
+        block, shared = choose_block(tape.most_slots, self._dtype.itemsize, n_rows, len(tape.chunk_starts))
+        kernel = walk_variant(tape, self._dtype, self._codes.codes.code_type, pairs=self._pairs, shared=shared > 0)
+        grid = -(-n_rows // block) * len(tape.chunk_starts)
+        args = (*arrays, encoded, np.int32(n_rows), np.uint32(stride), partial)
+        launch(kernel, (grid,), (block,), args, shared)
+
+    def _finish(self, cupy: Any, tables: _OnGpu, partial: Any, n_rows: int, stride: int, out: Any) -> None:
+        n_entries, row_size = len(tables.target), int(np.prod(out.shape[1:]))
+        flat = out if out.flags.c_contiguous else cupy.empty_like(out, order="C")
+        if n_entries < row_size:
+            flat.fill(0)
+        real = C_TYPES[np.dtype(self._dtype).name]
+        grid = (-(-n_rows // 32), min(-(-n_entries // 32), 65535))
+        args = (tables.slot_starts, tables.slots, tables.target, tables.mirror, np.int64(row_size), flat)
+        sizes = (partial, np.int64(stride), np.int32(n_rows), np.int32(n_entries))
+        if n_entries:
+            launch(variant("sum_slots", REAL=real), grid, (32, 8), (*sizes, *args))
+        if self._pairs and flat.size:
+            n_lines = flat.size // flat.shape[2]
+            counts = tuple(np.int32(n) for n in flat.shape[1:])
+            closing = (flat, np.int64(n_lines), *counts, tables.chosen)
+            launch(variant("close_diagonal", REAL=real), (-(-n_lines // 4),), (128,), closing)
+        if flat is not out:
+            out[...] = flat
+
+    def _upload(self, cupy: Any) -> _OnGpu:
+        gpu = cupy.cuda.runtime.getDevice()
+        if gpu not in self._on_gpu:
+            keys = np.concatenate([tape.slot_keys for tape in self._tapes] or [np.zeros(0, np.int64)])
+            targets = find_targets(keys, self._forest.n_features, self._forest.n_outputs, self._pairs, self._chosen)
+            self._on_gpu[gpu] = _OnGpu(cupy, self._tapes, targets, self._chosen)
+        return self._on_gpu[gpu]
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "_on_gpu": {}}
+
+
+class _OnGpu:
+    """Tapes and targets in the memory of one GPU."""
+
+    def __init__(self, cupy: Any, tapes: list[Tape], targets: Targets, chosen: NDArray[np.intp]) -> None:
+        self.tapes = [
+            (_padded(cupy, tape.words), cupy.asarray(tape.chunk_starts), cupy.asarray(tape.slot_offsets))
+            for tape in tapes
+        ]
+        self.slot_starts = cupy.asarray(targets.slot_starts)
+        self.slots = cupy.asarray(targets.slots)
+        self.target = cupy.asarray(targets.target)
+        self.mirror = cupy.asarray(targets.mirror)
+        self.chosen = cupy.asarray(chosen.astype(np.int32))
+        self.memory = int(cupy.cuda.runtime.memGetInfo()[1])
+        cupy.cuda.get_current_stream().synchronize()
+
+
+def _padded(cupy: Any, words: NDArray[np.int32]) -> Any:
+    """Upload a tape with room behind it that the walk fetches but does not use."""
+    result = cupy.zeros(len(words) + FETCHED_BEYOND, np.int32)
+    result[: len(words)].set(words)
+    return result
+
+
+def find_targets(
+    keys: NDArray[np.int64], n_features: int, n_outputs: int, pairs: bool, chosen: NDArray[np.intp]
+) -> Targets:
+    """Group the accumulators by the number that they add to, in their own order."""
+    j, rest = keys % n_features, keys // n_features
+    i, output = rest % n_features, rest // n_features
+    position = np.full(n_features, -1, np.int64)
+    position[chosen] = np.arange(len(chosen))
+    if not pairs:
+        target, mirror = i * n_outputs + output, np.full(len(keys), -1, np.int64)
+        entries, starts = _group(target, np.arange(n_features * n_outputs))
+        return Targets(
+            starts, entries, np.arange(n_features * n_outputs), np.full(n_features * n_outputs, -1, np.int64)
+        )
+    first = np.where(position[i] >= 0, (position[i] * n_features + j) * n_outputs + output, -1)
+    second = np.where((position[j] >= 0) & (i != j), (position[j] * n_features + i) * n_outputs + output, -1)
+    target, mirror = np.where(first >= 0, first, second), np.where(first >= 0, second, -1)
+    known = np.unique(target[target >= 0])
+    entries, starts = _group(target, known)
+    return Targets(starts, entries, known, mirror[entries[starts[:-1]]])
+
+
+def _group(target: NDArray[np.int64], known: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    order = np.argsort(target, kind="stable")
+    ordered = target[order]
+    first = int(np.searchsorted(ordered, 0))
+    starts = np.searchsorted(ordered[first:], np.append(known, np.iinfo(np.int64).max))
+    return order[first:].astype(np.int64), starts.astype(np.int64)
+
+
+def choose_block(most_slots: int, itemsize: int, n_rows: int, n_chunks: int) -> tuple[int, int]:
+    """Threads of a block, and its bytes of shared memory; 0 if the accumulators do not fit there."""
+    few = n_rows * n_chunks < 132 * 20 * 32
+    for block in BLOCKS[1:] if few else BLOCKS:
+        if most_slots * block * itemsize <= SHARED_BYTES:
+            return block, most_slots * block * itemsize
+    return BLOCKS[1 if few else 0], 0
+
+
+def walk_variant(tape: Tape, dtype: Any, code_type: Any, *, pairs: bool, shared: bool) -> Variant:
+    """Name the kernel for a tape."""
+    words = tape.points * np.dtype(dtype).itemsize // 4
+    height = 4 if words <= 3 or tape.levels <= 4 else 3
+    levels = _round_levels(tape.levels - height)
+    blocks = 8 if words <= 4 else 5 if words <= 8 else 3
+    return variant(
+        "explain_rows",
+        REAL=C_TYPES[np.dtype(dtype).name],
+        POINTS=tape.points,
+        HEIGHT=height,
+        LEVELS=levels,
+        PAIRS=int(pairs),
+        HOT_WORDS=_power_of_two(-(-max(tape.tracks, 1) // 32)),
+        CODE=C_TYPES[np.dtype(code_type).name],
+        SHARED=int(shared),
+        DELTAS=_round_levels(tape.levels) if pairs else 0,
+        MIN_BLOCKS=blocks,
+    )
+
+
+def _round_levels(levels: int) -> int:
+    """0, 8, 16, 32, ...: few kernels serve all depths."""
+    return 0 if levels <= 0 else max(8, _power_of_two(levels))
+
+
+def _power_of_two(number: int) -> int:
+    return 1 << (number - 1).bit_length()

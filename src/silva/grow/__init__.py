@@ -1,0 +1,21 @@
+"""Evolutionary model trees: one small, readable tree with linear models in its leaves."""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from silva.grow.estimator import ModelTreeRegressor
+    from silva.grow.search import Progress
+
+__all__ = ["ModelTreeRegressor", "Progress"]
+
+LAZY = {"ModelTreeRegressor": "silva.grow.estimator", "Progress": "silva.grow.search"}
+"""Public names by the module that defines them: the estimator needs scikit-learn."""
+
+
+def __getattr__(name: str) -> Any:
+    if name not in LAZY:
+        raise AttributeError(f"module 'silva.grow' has no attribute {name!r}")
+    return getattr(importlib.import_module(LAZY[name]), name)

@@ -1,0 +1,157 @@
+"""The best tree of a search as a Forest and as a table of leaves."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from silva.grow.refit import LeafModel, default_left, fit_leaf, rows_by_node, threshold
+from silva.readers.assemble import NodeArrays, assemble, pack_sets
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from silva.forest import Forest
+    from silva.grow.columns import Columns
+    from silva.grow.data import TrainingRows
+
+
+@dataclass(frozen=True, eq=False)
+class GrownTree:
+    """A Forest of one tree and, in the order of its leaves, their regressions."""
+
+    forest: Forest
+    models: tuple[LeafModel, ...]
+
+
+def grown_tree(
+    tree: dict[str, Any], rows: TrainingRows, columns: Columns, y: NDArray[np.float64], **meaning: Any
+) -> GrownTree:
+    """Refit every leaf on its rows and assemble the Forest.
+
+    Parameters
+    ----------
+    tree : dict
+        Arrays by node, from the engine.
+    rows, columns, y
+        What the tree was grown on.
+    **meaning
+        ``extrapolate``, and further fields of Forest.
+    """
+    reached = rows_by_node(tree, rows)
+    extrapolate = meaning.pop("extrapolate")
+    is_leaf = tree["attribute"] < 0
+    used = tree["model"].reshape(len(is_leaf), -1).astype(bool)
+    models = {
+        int(v): fit_leaf(
+            columns.X[reached[v]], y[reached[v]], rows.weight[reached[v]], np.flatnonzero(used[v]), _unit(rows)
+        )
+        for v in np.flatnonzero(is_leaf)
+    }
+    nodes, sets = _node_arrays(tree, rows, columns, reached, models)
+    order = _leaf_order(tree)
+    forest = assemble(
+        nodes,
+        n_features=columns.X.shape[1],
+        **_sets(sets),
+        **_linear([models[v] for v in order], extrapolate),
+        categories=columns.categories if columns.is_categorical.any() else None,
+        tree_weight=np.ones(1),
+        base_score=np.zeros(1),
+        **meaning,
+    )
+    return GrownTree(forest, tuple(models[v] for v in order))
+
+
+def _unit(rows: TrainingRows) -> float:
+    return rows.target.scale or 1.0
+
+
+def _node_arrays(
+    tree: dict[str, Any],
+    rows: TrainingRows,
+    columns: Columns,
+    reached: list[NDArray[np.intp]],
+    models: dict[int, LeafModel],
+) -> tuple[NodeArrays, list[tuple[NDArray[np.bool_], bool]]]:
+    """Nodes for `assemble`, and of each categorical split the categories that go left and whether others do."""
+    n_nodes = len(tree["attribute"])
+    thresholds, sides = np.zeros(n_nodes), np.zeros(n_nodes, bool)
+    category_set = np.full(n_nodes, -1, np.int32)
+    sets: list[tuple[NDArray[np.bool_], bool]] = []
+    for v in np.flatnonzero(tree["attribute"] >= 0):
+        attribute = tree["attribute"][v]
+        sides[v] = default_left(tree, rows, int(v), reached)
+        order = columns.order[attribute]
+        if order is None:
+            thresholds[v] = threshold(rows, attribute, reached[tree["left"][v]], reached[tree["right"][v]])
+            continue
+        category_set[v] = len(sets)
+        sets.append((_goes_left(order, rows.distinct(attribute), tree["cut"][v]), bool(sides[v])))
+    nodes = NodeArrays(
+        counts=np.array([n_nodes]),
+        left=np.where(tree["attribute"] < 0, -1, tree["left"]),
+        right=np.where(tree["attribute"] < 0, -1, tree["right"]),
+        feature=tree["attribute"],
+        threshold=thresholds,
+        default_left=sides,
+        cover=np.array([rows.weight[at].sum() for at in reached]),
+        value=np.array([models[v].value if v in models else 0.0 for v in range(n_nodes)]),
+        leaf_id=_leaf_numbers(tree),
+        category_set=category_set if sets else None,
+    )
+    return nodes, sets
+
+
+def _goes_left(order: NDArray[np.int64], values: NDArray[np.float64], cut: int) -> NDArray[np.bool_]:
+    """Categories whose place in the order of mean targets is below the cut."""
+    limit = values[cut] if cut < len(values) else np.inf
+    return order < limit
+
+
+def _sets(sets: list[tuple[NDArray[np.bool_], bool]]) -> dict[str, Any]:
+    if not sets:
+        return {}
+    offsets, words = pack_sets([left for left, _ in sets])
+    return {
+        "set_offsets": offsets,
+        "set_words": words,
+        "set_others_left": np.array([others for _, others in sets], bool),
+    }
+
+
+def _leaf_order(tree: dict[str, Any]) -> list[int]:
+    """Leaves breadth-first, as Forest stores them."""
+    level, leaves = [0], []
+    while level:
+        leaves += [v for v in level if tree["attribute"][v] < 0]
+        splits = [v for v in level if tree["attribute"][v] >= 0]
+        level = [int(child) for v in splits for child in (tree["left"][v], tree["right"][v])]
+    return leaves
+
+
+def _leaf_numbers(tree: dict[str, Any]) -> NDArray[np.int32]:
+    """Place of each leaf in that order, by node."""
+    numbers = np.zeros(len(tree["attribute"]), np.int32)
+    order = _leaf_order(tree)
+    numbers[order] = np.arange(len(order))
+    return numbers
+
+
+def _linear(models: list[LeafModel], extrapolate: bool) -> dict[str, Any]:
+    """Fill the fields of Forest that hold linear models; a leaf without terms is a constant with a range."""
+    counts = [len(model.features) for model in models]
+    ranges = [(-np.inf, np.inf) if extrapolate else (model.low, model.high) for model in models]
+    return (
+        {
+            "linear_offsets": np.concatenate([[0], np.cumsum(counts)]).astype(np.int64),
+            "linear_feature": np.concatenate([model.features for model in models]).astype(np.int32),
+            "linear_coefficient": np.concatenate([model.coefficients for model in models]).astype(np.float64),
+            "linear_mean": np.concatenate([model.means for model in models]).astype(np.float64),
+            "leaf_range": np.array(ranges, np.float64),
+        }
+        if any(counts)
+        else {}
+    )

@@ -1,0 +1,81 @@
+"""Parameters and targets, checked before the search."""
+
+from __future__ import annotations
+
+from numbers import Integral, Real
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from silva.evaluate import check_device
+from silva.grow.search import OPERATORS, POLISH
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+RANGES: dict[str, tuple[Any, float, float]] = {
+    "generations": (Integral, 0, np.inf),
+    "population_size": (Integral, 2, np.inf),
+    "crossover_probability": (Real, 0, 1),
+    "mutation_probability": (Real, 0, 1),
+    "n_iter_no_change": (Integral, 1, np.inf),
+    "tol": (Real, 0, np.inf),
+    "penalty": (Real, 0, np.inf),
+    "test_weight": (Real, 0, np.inf),
+    "alpha": (Real, 0, np.inf),
+    "max_leaves": (Integral, 1, np.inf),
+    "max_depth": (Integral, 0, 18),
+    "min_samples_leaf": (Integral, 1, np.inf),
+    "rows_per_parameter": (Real, 1, np.inf),
+    "polish_interval": (Integral, 1, np.inf),
+    "polish_trees": (Integral, 0, np.inf),
+}
+CHOICES = {
+    "fitness": ("auto", "bic", "weighted"),
+    "leaf_model": ("linear", "constant"),
+    "algorithm": ("gram", "qr"),
+}
+
+
+def check_parameters(estimator: Any) -> None:
+    """Raise TypeError or ValueError for the first parameter that is out of range."""
+    for name, (kind, low, high) in RANGES.items():
+        value = getattr(estimator, name)
+        if not isinstance(value, kind) or isinstance(value, bool):
+            raise TypeError(f"{name} is {value!r}, expected {'an integer' if kind is Integral else 'a number'}")
+        if not low <= value <= high:
+            raise ValueError(f"{name} is {value}, expected {low} to {high}")
+    for name, choices in CHOICES.items():
+        if getattr(estimator, name) not in choices:
+            raise ValueError(f"{name} is {getattr(estimator, name)!r}, expected one of {', '.join(choices)}")
+    if estimator.time_limit is not None and not estimator.time_limit > 0:
+        raise ValueError(f"time_limit is {estimator.time_limit}, expected seconds above 0 or None")
+    _check_names(estimator.operator_rates or {}, OPERATORS, "operator_rates")
+    if not isinstance(estimator.polish, bool):
+        _check_names(estimator.polish or (), POLISH, "polish")
+    check_device(estimator.device)
+
+
+def _check_names(given: Any, known: Any, parameter: str) -> None:
+    for name in given:
+        if name not in known:
+            raise ValueError(f"{parameter} names {name!r}, expected some of {', '.join(known)}")
+    if isinstance(given, dict) and any(not rate >= 0 for rate in given.values()):
+        raise ValueError(f"{parameter} are {given}, expected numbers of at least 0")
+
+
+def check_target(y: Any, X: Any) -> NDArray[np.float64]:
+    """Return the target as finite float64, one value a row.
+
+    Raises
+    ------
+    ValueError
+        If it holds NaN or infinity, or its length is not that of X.
+    """
+    target = np.asarray(y, np.float64)
+    if len(target) != len(X):
+        raise ValueError(f"y has {len(target)} values, X has {len(X)} rows; pass one value a row")
+    if not np.isfinite(target).all():
+        at = int(np.argmin(np.isfinite(target)))
+        raise ValueError(f"y is {target[at]} in row {at}, expected finite numbers; drop the rows without a target")
+    return target

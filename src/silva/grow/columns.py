@@ -1,0 +1,175 @@
+"""From what users pass to the columns that the engine reads, and back at prediction."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from silva.inputs.categories import Coded, Numbers, array_to_rows, columns_to_rows
+from silva.inputs.frames import to_frame
+from silva.inputs.matching import check_width
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from numpy.typing import NDArray
+
+    from silva.forest import Forest
+    from silva.inputs.frames import Frame
+
+
+@dataclass(frozen=True, eq=False)
+class Columns:
+    """Training columns.
+
+    Attributes
+    ----------
+    X : float64, (n_rows, n_features)
+        Numbers as they are; a categorical column holds its rows' places in the order of mean targets. NaN is missing.
+    categories : tuple
+        Per feature None or the category values.
+    order : tuple
+        Per feature None or, per category, its place in the order of mean targets.
+    """
+
+    X: NDArray[np.float64]
+    categories: tuple[NDArray[Any] | None, ...]
+    order: tuple[NDArray[np.int64] | None, ...]
+
+    @property
+    def is_categorical(self) -> NDArray[np.bool_]:
+        """Which features are categorical."""
+        return np.array([table is not None for table in self.categories], bool)
+
+
+def has_categories(X: Any, categorical_features: Sequence[int | str] | None) -> bool:
+    """Whether any column is to be read as categories."""
+    if categorical_features is not None:
+        return len(categorical_features) > 0
+    frame = to_frame(X)
+    return frame is not None and any(isinstance(column, Coded) for column in _columns(frame))
+
+
+def numeric_columns(X: NDArray[np.float64]) -> Columns:
+    """Columns of numbers alone."""
+    return Columns(X, (None,) * X.shape[1], (None,) * X.shape[1])
+
+
+def categorical_columns(
+    X: Any, y: NDArray[np.float64], weight: NDArray[np.float64], categorical_features: Sequence[int | str] | None
+) -> Columns:
+    """Columns some of which are categories: those named, or those that a frame holds as text or categories.
+
+    Raises
+    ------
+    ValueError
+        If a named column does not exist, or a column of text is not named.
+    """
+    frame = to_frame(X)
+    columns = _columns(frame) if frame is not None else [Numbers(column) for column in np.asarray(X).T]
+    named = _named(categorical_features, frame, len(columns))
+    read = [_read(column, i in named if named is not None else None, y, weight) for i, column in enumerate(columns)]
+    values = np.column_stack([values for values, _, _ in read])
+    return Columns(values, tuple(table for _, table, _ in read), tuple(order for _, _, order in read))
+
+
+def _columns(frame: Frame) -> list[Coded | Numbers]:
+    return [frame.column(i) for i in range(len(frame.names))]
+
+
+def _named(categorical_features: Sequence[int | str] | None, frame: Frame | None, n_features: int) -> set[int] | None:
+    """Positions of the named columns."""
+    if categorical_features is None:
+        return None
+    names = list(frame.names) if frame is not None else []
+    positions = set()
+    for feature in categorical_features:
+        known = feature in names if isinstance(feature, str) else 0 <= feature < n_features
+        if not known:
+            raise ValueError(
+                f"categorical_features names {feature!r}, expected columns of X: "
+                f"{', '.join(names) if isinstance(feature, str) else f'0 to {n_features - 1}'}"
+            )
+        positions.add(names.index(feature) if isinstance(feature, str) else int(feature))
+    return positions
+
+
+def _read(
+    column: Coded | Numbers, categorical: bool | None, y: NDArray[np.float64], weight: NDArray[np.float64]
+) -> tuple[NDArray[np.float64], NDArray[Any] | None, NDArray[np.int64] | None]:
+    """Read a column's values, categories and their order; `categorical` None asks the column itself."""
+    if isinstance(column, Numbers) and not categorical:
+        return _numbers(column), None, None
+    if categorical is False:
+        raise ValueError("a column of text is not in categorical_features; name it there or convert it to numbers")
+    codes, table = _codes(column)
+    order = _order_by_target(codes, len(table), y, weight)
+    return np.where(codes < 0, np.nan, order[codes] if len(order) else np.nan), table, order
+
+
+def _numbers(column: Numbers) -> NDArray[np.float64]:
+    values = column.values
+    if values.dtype.kind == "O":
+        values = np.array([np.nan if value is None else value for value in values])
+    floats = values.astype(np.float64)
+    return floats if column.absent is None else np.where(column.absent, np.nan, floats)
+
+
+def _codes(column: Coded | Numbers) -> tuple[NDArray[np.int64], NDArray[Any]]:
+    """Codes of the categories that occur, -1 where missing, and the categories."""
+    if isinstance(column, Coded):
+        used, codes = np.unique(column.codes, return_inverse=True)
+        names = [column.values[code] for code in used if code >= 0]
+        mixed = len({isinstance(name, str) for name in names}) > 1
+        return codes - int(len(used) > 0 and used[0] < 0), np.array(names, object if mixed else None)
+    values = _numbers(column)
+    present = ~np.isnan(values)
+    table, codes = np.unique(values[present], return_inverse=True)
+    result = np.full(len(values), -1, np.int64)
+    result[present] = codes
+    return result, table
+
+
+def _order_by_target(
+    codes: NDArray[np.int64], n_categories: int, y: NDArray[np.float64], weight: NDArray[np.float64]
+) -> NDArray[np.int64]:
+    """Place of each category by its mean target: the best split of a regression lies along it (Fisher 1958)."""
+    present = codes >= 0
+    scale = float(np.abs(y).max(initial=0)) or 1.0
+    total = np.bincount(codes[present], weight[present] * (y[present] / scale), n_categories)
+    count = np.bincount(codes[present], weight[present], n_categories)
+    return np.argsort(np.argsort(total / np.maximum(count, 1e-300), kind="stable"), kind="stable").astype(np.int64)
+
+
+def weighted_rows(
+    columns: Columns, y: NDArray[np.float64], weight: NDArray[np.float64]
+) -> tuple[Columns, NDArray[np.float64], NDArray[np.float64]]:
+    """Keep the rows of positive weight.
+
+    Raises
+    ------
+    ValueError
+        If X is infinite anywhere or no row is left.
+    """
+    if np.isinf(columns.X).any():
+        row, column = np.argwhere(np.isinf(columns.X))[0]
+        raise ValueError(f"X is infinite in row {row}, column {column}; mark missing values by NaN, clip others")
+    used = weight > 0
+    if not used.any():
+        raise ValueError("sample_weight is 0 everywhere, expected a positive weight for at least one row")
+    if used.all():
+        return columns, y, weight
+    return Columns(columns.X[used], columns.categories, columns.order), y[used], weight[used]
+
+
+def rows_of_values(X: Any, forest: Forest) -> NDArray[np.float64]:
+    """Rows for a forest from an array that holds the values of categories, not their codes."""
+    values = np.asarray(X)
+    if values.ndim != 2:
+        raise ValueError(f"X is {values.ndim}-dimensional, expected rows and columns")
+    check_width(values.shape[1], forest)
+    if values.dtype.kind in "OUS":
+        return np.asarray(array_to_rows(values.astype(object), forest))
+    return np.asarray(columns_to_rows([Numbers(column) for column in values.T], len(values), forest))

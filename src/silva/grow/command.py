@@ -1,0 +1,101 @@
+"""`silva grow`: a model tree from a table on disk."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from silva.grow import ModelTreeRegressor
+
+DESCRIPTION = """Grow a model tree that predicts one column of DATA from the others, print it and save it.
+
+Text columns are tested by sets of categories; empty cells are missing values. Rows without a target are left out."""
+
+
+def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    """Add the command to those of the command line."""
+    parser = subparsers.add_parser(
+        "grow",
+        help="grow a model tree from a file",
+        description=DESCRIPTION,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("data", type=Path, metavar="DATA", help="CSV (.csv, .csv.gz; with a header) or Parquet")
+    parser.add_argument("--target", required=True, metavar="COLUMN", help="column to predict")
+    parser.add_argument("-o", dest="out", type=Path, required=True, metavar="OUT", help=".silva file to write")
+    parser.add_argument("--columns", type=_names, metavar="A,B,...", help="features (default: all other columns)")
+    parser.add_argument("--max-leaves", type=int, default=64, metavar="N", help="default: 64")
+    parser.add_argument("--generations", type=int, default=10_000, metavar="N", help="default: 10000")
+    parser.add_argument("--time-limit", type=float, metavar="SECONDS", help="keep the best tree found so far")
+    parser.add_argument("--seed", type=int, default=0, metavar="N", help="default: 0")
+    parser.add_argument("--n-jobs", type=int, metavar="N", help="threads (default: all cores)")
+    parser.set_defaults(run=run)
+
+
+def run(options: argparse.Namespace) -> None:
+    """Run `silva grow`."""
+    import sys
+
+    import silva
+
+    if options.out.suffix.lower() != ".silva":
+        raise ValueError(f"{options.out} has the suffix {options.out.suffix!r}, expected .silva")
+    X, y = read_table(options.data, options.target, options.columns)
+    tree = silva.ModelTreeRegressor(
+        generations=options.generations,
+        max_leaves=options.max_leaves,
+        time_limit=options.time_limit,
+        random_state=options.seed,
+        n_jobs=options.n_jobs,
+        verbose=sys.stderr.isatty(),
+    ).fit(X, y)
+    tree.forest_.save(options.out)
+    print(silva.export_text(tree))
+    print(_summary(tree, y))
+
+
+def read_table(path: Path, target: str, columns: list[str] | None = None) -> tuple[Any, Any]:
+    """Features as an Arrow table, and the target; rows without a target are left out.
+
+    Raises
+    ------
+    ValueError
+        If a column is missing or the target holds no numbers.
+    """
+    from silva.cli.tables import TableReader, import_pyarrow
+
+    reader = TableReader(path)
+    features = [name for name in reader.names if name != target] if columns is None else columns
+    reader.check_columns([*features, target])
+    if target in features:
+        raise ValueError(f"the target {target!r} is also one of the features; leave it out of --columns")
+    table = _whole_table(import_pyarrow(), path).select([*features, target])
+    values = table[target].to_numpy(zero_copy_only=False)
+    if values.dtype.kind not in "biuf":
+        raise ValueError(f"column {target!r} of {path} holds {table[target].type}, expected numbers")
+    present = ~np.isnan(values.astype(np.float64))
+    return table.select(features).filter(present), values[present].astype(np.float64)
+
+
+def _whole_table(pyarrow: Any, path: Path) -> Any:
+    from silva.cli.tables import table_format
+
+    if table_format(path) == "parquet":
+        return pyarrow.parquet.read_table(path)
+    return pyarrow.csv.read_csv(path)
+
+
+def _summary(tree: ModelTreeRegressor, y: Any) -> str:
+    error = tree.history_["rmse"][-1] if len(tree.history_["rmse"]) else float("nan")
+    return (
+        f"\n{len(y):,} rows, {tree.n_leaves_} leaves, training error (RMSE) {error:.4g}, "
+        f"{tree.n_iter_} generations{', interrupted' if tree.interrupted_ else ''}"
+    )
+
+
+def _names(text: str) -> list[str]:
+    return text.split(",")

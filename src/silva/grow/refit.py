@@ -1,0 +1,169 @@
+"""From the best tree of a search to a Forest: thresholds midway, exact models, standard errors."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from silva.grow.data import TrainingRows
+
+COLLINEAR = 1e-5
+"""A column whose part orthogonal to earlier ones is shorter than this fraction of it is left out, as in the search."""
+
+
+@dataclass(frozen=True, eq=False)
+class LeafModel:
+    """A leaf's regression in the user's units.
+
+    Attributes
+    ----------
+    features : int, (n_terms,)
+    coefficients, errors : float64, (n_terms,)
+        And their standard errors; NaN where there are no degrees of freedom.
+    means : float64, (n_terms,)
+        Of the features over the leaf's rows, which also stand in for missing values.
+    value : float
+        Prediction at the means: the mean of y.
+    intercept, intercept_error : float
+        Prediction where all features of the model are 0, and its standard error.
+    low, high : float
+        Range of y in the leaf.
+    sse : float
+        Weighted residual sum of squares in units of the target's variance, by a pass over the rows.
+    rmse : float
+        In units of y.
+    n_rows : int
+    """
+
+    features: NDArray[np.int32]
+    coefficients: NDArray[np.float64]
+    errors: NDArray[np.float64]
+    means: NDArray[np.float64]
+    value: float
+    intercept: float
+    intercept_error: float
+    low: float
+    high: float
+    sse: float
+    rmse: float
+    n_rows: int
+
+
+def rows_by_node(tree: dict[str, Any], rows: TrainingRows) -> list[NDArray[np.intp]]:
+    """Rows that reach each node."""
+    reached: list[NDArray[np.intp]] = [np.arange(0)] * len(tree["attribute"])
+    reached[0] = np.arange(len(rows.y))
+    for node, attribute in enumerate(tree["attribute"]):
+        if attribute < 0:
+            continue
+        ranks = rows.ranks[reached[node], attribute]
+        left = np.where(ranks < 0, bool(tree["missing_left"][node]), ranks < tree["cut"][node])
+        reached[tree["left"][node]] = reached[node][left]
+        reached[tree["right"][node]] = reached[node][~left]
+    return reached
+
+
+def threshold(rows: TrainingRows, attribute: int, left: NDArray[np.intp], right: NDArray[np.intp]) -> float:
+    """Midway between the largest value on the left and the smallest on the right; +inf if all values go left."""
+    values = rows.distinct(attribute)
+    ranks_left, ranks_right = rows.ranks[left, attribute], rows.ranks[right, attribute]
+    above = ranks_right[ranks_right >= 0]
+    if not len(above):
+        return np.inf
+    high = float(values[above.min()])
+    low = float(values[ranks_left.max()]) if (ranks_left >= 0).any() else high
+    middle = low + (high - low) / 2
+    return middle if low < middle <= high else high
+
+
+def default_left(tree: dict[str, Any], rows: TrainingRows, node: int, reached: list[NDArray[np.intp]]) -> bool:
+    """Find the learned side of missing values; the larger child where the node has seen none."""
+    if (rows.ranks[reached[node], tree["attribute"][node]] < 0).any():
+        return bool(tree["missing_left"][node])
+    return len(reached[tree["left"][node]]) >= len(reached[tree["right"][node]])
+
+
+def fit_leaf(
+    X: NDArray[np.float64],
+    y: NDArray[np.float64],
+    weight: NDArray[np.float64],
+    features: NDArray[np.intp],
+    scale: float,
+) -> LeafModel:
+    """Weighted least squares by QR over a leaf's rows, columns centred and scaled, then the residuals themselves.
+
+    Parameters
+    ----------
+    X, y, weight
+        The leaf's rows.
+    features : int, (n_terms,)
+        Columns to use; constant and collinear ones are left out.
+    scale : float
+        Unit of y in which squares neither overflow nor vanish.
+    """
+    share = weight / weight.sum()
+    means, spreads, columns = _centred(X[:, features], share)
+    centre = float(y[0] + scale * np.sum(share * ((y - y[0]) / scale)))
+    target = (y - centre) / scale
+    root = np.sqrt(weight)
+    kept = _independent(columns * root[:, None])
+    columns = columns[:, kept]
+    q, r = np.linalg.qr(columns * root[:, None])
+    inverse = np.linalg.inv(r)
+    solution = inverse @ (q.T @ (target * root))
+    residual = target - columns @ solution
+    sse = float(np.sum(weight * residual * residual))
+    freedom = len(y) - len(kept) - 1
+    variance = sse / freedom if freedom > 0 else np.nan
+    unit = scale / spreads[kept]
+    coefficients, origin = solution * unit, inverse.T @ (means[kept] / spreads[kept])
+    return LeafModel(
+        features=features[kept].astype(np.int32),
+        coefficients=coefficients,
+        errors=np.sqrt(variance * np.sum(inverse**2, axis=1)) * unit,
+        means=means[kept],
+        value=centre,
+        intercept=float(centre - np.sum(coefficients * means[kept])),
+        intercept_error=float(np.sqrt(variance * (1 / weight.sum() + origin @ origin)) * scale),
+        low=float(y.min()),
+        high=float(y.max()),
+        sse=sse,
+        rmse=float(np.sqrt(sse / weight.sum()) * scale),
+        n_rows=len(y),
+    )
+
+
+def _centred(
+    X: NDArray[np.float64], share: NDArray[np.float64]
+) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]:
+    """Means over present values, spreads (0: constant) and columns of unit spread, 0 where missing."""
+    present = ~np.isnan(X)
+    filled = np.where(present, X, 0.0)
+    total = np.maximum((present * share[:, None]).sum(axis=0), 1e-300)
+    means = (filled * (present * share[:, None] / total)).sum(axis=0)
+    deviation = np.where(present, filled - means, 0.0)
+    largest = np.abs(deviation).max(axis=0, initial=0)
+    constant = largest <= 1e-13 * np.abs(means)
+    spreads = np.where(constant, 0.0, largest)
+    return means, spreads, np.divide(deviation, spreads, out=np.zeros_like(deviation), where=spreads > 0)
+
+
+def _independent(columns: NDArray[np.float64]) -> NDArray[np.intp]:
+    """Columns with a part of their own, in their order (modified Gram-Schmidt)."""
+    kept: list[int] = []
+    basis: list[NDArray[np.float64]] = []
+    for k in range(columns.shape[1]):
+        rest = columns[:, k].copy()
+        norm = float(np.linalg.norm(rest))
+        for direction in basis:
+            rest -= direction * (direction @ rest)
+        length = float(np.linalg.norm(rest))
+        if norm > 0 and length > COLLINEAR * norm and len(kept) + 1 < len(columns):
+            kept.append(k)
+            basis.append(rest / length)
+    return np.array(kept, np.intp)

@@ -1,0 +1,141 @@
+"""Runs the engine: generations in slices, between which callbacks, the progress bar and Ctrl-C have their turn."""
+
+from __future__ import annotations
+
+import math
+import time
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from silva import _core
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from silva.grow.data import TrainingRows
+
+SLICE_SECONDS = 0.2
+"""Generations run for about this long between two looks at the outside."""
+
+OPERATORS: dict[str, float] = {
+    "swap_subtrees": 1.0,
+    "swap_tests": 1.0,
+    "swap_branches": 1.0,
+    "copy_better": 1.0,
+    "new_test": 1.0,
+    "shift_threshold": 1.0,
+    "prune": 0.5,
+    "sweep": 0.1,
+    "expand": 1.0,
+    "change_model": 1.0,
+}
+"""Relative rates: four crossovers, four mutations of a test, two of a leaf."""
+
+POLISH = ("models", "variants", "sweeps", "splits", "pull_ups", "rotations", "repairs")
+"""Moves of the local search."""
+
+RECORD = ("generation", "fitness", "error", "n_leaves", "mean_leaves")
+
+
+@dataclass(frozen=True)
+class Progress:
+    """What a callback is told.
+
+    Attributes
+    ----------
+    generation : int
+    fitness : float
+        Of the best tree; smaller is better.
+    rmse : float
+        Root mean squared error of the best tree on the training rows, in units of y.
+    n_leaves : int
+        Of the best tree.
+    mean_leaves : float
+        Over the population.
+    seconds : float
+        Since the search began.
+    """
+
+    generation: int
+    fitness: float
+    rmse: float
+    n_leaves: int
+    mean_leaves: float
+    seconds: float
+
+
+@dataclass(frozen=True)
+class SearchPlan:
+    """When to stop and whom to tell."""
+
+    generations: int
+    n_iter_no_change: int
+    tol: float
+    time_limit: float | None = None
+    callbacks: Sequence[Callable[[Progress], Any]] = ()
+
+
+@dataclass
+class SearchResult:
+    """The best tree as arrays by node, the last population and one record a generation."""
+
+    best: dict[str, Any]
+    population: list[dict[str, Any]]
+    history: list[Progress] = field(default_factory=list)
+    interrupted: bool = False
+    n_evaluations: int = 0
+    n_rows_read: int = 0
+
+
+def make_engine(rows: TrainingRows, settings: dict[str, float]) -> _core.GrowEngine:
+    """Build an engine over the training rows."""
+    return _core.GrowEngine(
+        rows.z, rows.y, rows.ranks, rows.order, rows.values, rows.starts, rows.offsets, rows.column, rows.indicator,
+        rows.width, {name: float(value) for name, value in settings.items()},
+    )  # fmt: skip
+
+
+def search(
+    engine: _core.GrowEngine, rows: TrainingRows, plan: SearchPlan, given: list[dict[str, Any]], started: float
+) -> SearchResult:
+    """Run generations until the plan ends them; an interrupt keeps the best tree."""
+    history: list[Progress] = []
+    interrupted = False
+    try:
+        engine.initialise(given)
+        n_steps = 1
+        while _goes_on(engine, plan, started) and not interrupted:
+            began = time.perf_counter()
+            left = math.inf if plan.time_limit is None else plan.time_limit - (began - started)
+            wanted = min(n_steps, plan.generations - engine.counters[0])
+            records = engine.step(wanted, plan.n_iter_no_change, plan.tol, left)
+            history += [_progress(record, rows, started) for record in records]
+            interrupted = engine.interrupted or _tell(plan, history)
+            n_steps = _next_slice(n_steps, time.perf_counter() - began)
+    except KeyboardInterrupt:
+        interrupted = True
+    _, _, n_evaluations, n_rows_read = engine.counters
+    return SearchResult(engine.best(), engine.population(), history, interrupted, n_evaluations, n_rows_read)
+
+
+def _goes_on(engine: _core.GrowEngine, plan: SearchPlan, started: float) -> bool:
+    generation, improved, _, _ = engine.counters
+    in_time = plan.time_limit is None or time.perf_counter() - started < plan.time_limit
+    return generation < plan.generations and generation - improved < plan.n_iter_no_change and in_time
+
+
+def _next_slice(n_steps: int, seconds: float) -> int:
+    return int(np.clip(n_steps * SLICE_SECONDS / max(seconds, 1e-6), 1, 2 * n_steps + 1))
+
+
+def _progress(record: tuple[int, float, float, int, float], rows: TrainingRows, started: float) -> Progress:
+    generation, fitness, error, leaves, mean_leaves = record
+    rmse = math.sqrt(max(error, 0.0) / len(rows.y)) * (rows.target.scale or 0.0)
+    return Progress(generation, fitness, rmse, leaves, mean_leaves, time.perf_counter() - started)
+
+
+def _tell(plan: SearchPlan, history: list[Progress]) -> bool:
+    """Whether any callback asks to stop."""
+    return bool(history) and any(callback(history[-1]) for callback in plan.callbacks)

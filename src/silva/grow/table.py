@@ -1,0 +1,45 @@
+"""Results of a search as tables of arrays, which pandas and polars turn into frames."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from silva.grow.assembly import GrownTree
+    from silva.grow.search import Progress
+
+Table = dict[str, "NDArray[Any]"]
+
+
+def leaf_table(grown: GrownTree) -> tuple[Table, Table]:
+    """One entry a term of a leaf's equation, the intercept first; and one entry a leaf."""
+    forest, models = grown.forest, grown.models
+    names = forest.feature_names or tuple(f"x{i}" for i in range(forest.n_features))
+    terms: dict[str, list[Any]] = {"leaf": [], "feature": [], "coefficient": [], "standard_error": [], "mean": []}
+    for leaf, model in enumerate(models):
+        rows: list[tuple[Any, ...]] = [("(intercept)", model.intercept, model.intercept_error, np.nan)]
+        rows += [
+            (names[feature], *numbers)
+            for feature, *numbers in zip(model.features, model.coefficients, model.errors, model.means, strict=True)
+        ]
+        for row in rows:
+            for name, value in zip(terms, (leaf, *row), strict=True):
+                terms[name].append(value)
+    summary = {
+        "n_rows": np.array([model.n_rows for model in models]),
+        "rmse": np.array([model.rmse for model in models]),
+        "mean": np.array([model.value for model in models]),
+        "low": np.array([model.low for model in models]),
+        "high": np.array([model.high for model in models]),
+    }
+    return {name: np.array(values) for name, values in terms.items()}, summary
+
+
+def history_table(history: list[Progress]) -> Table:
+    """One entry a generation."""
+    names = ("generation", "fitness", "rmse", "n_leaves", "mean_leaves", "seconds")
+    return {name: np.array([getattr(progress, name) for progress in history]) for name in names}

@@ -1,0 +1,174 @@
+// GPUTreeShap's kernel (Mitchell, Frank, Holmes 2022, sections 3.4 and 3.5): a warp holds a bin of paths, a lane one
+// path element, and takes ROWS rows at a time. EXTEND is algorithm 2, UNWOUNDSUM algorithm 3 of the paper.
+//
+// Results are summed as integers, scaled by a power of two: integer addition is associative, so that atomics in any
+// order give the same bits. The scale keeps the sum of all |v| below 2^61; sums wrap on the way without harm.
+//
+// Macros: REAL, CODE, ROWS, PAIRS.
+using Real = REAL;
+using Code = CODE;
+
+namespace silva {
+
+constexpr int WARP = 32, BLOCK = 256;
+constexpr int NONE = WARP;  // no element is removed
+constexpr unsigned ALL = 0xffffffffu;
+
+struct Test {
+  int column, lower;
+  unsigned width;
+};
+
+struct Element {
+  Real z, inverse_z, value;
+  Real one[ROWS];  // does the row satisfy the element's tests: 1 or 0
+  int first, rank, size;  // lane of the path's root, place in the path, number of elements
+};
+
+// The path without its element `removed`: removed and last element change places, the path ends before the
+// last. The lane of the element at a place:
+__device__ __forceinline__ int lane_at(const Element& e, int removed, int place) {
+  return e.first + (place == removed ? e.size - 1 : place);
+}
+
+// Sum of the permutation weights of the lane's element, for each row; as UNWIND after EXTEND of all elements.
+__device__ __forceinline__ void unwound_sums(const Element& e, int removed, int longest, const Real* inverses,
+                                             Real (&sums)[ROWS]) {
+  const bool all = removed == NONE;
+  const int place = all ? e.rank : e.rank == removed ? e.size - 1 : e.rank == e.size - 1 ? removed : e.rank;
+  const int size = all ? e.size : e.size - 1;
+  unsigned ones[ROWS];
+  Real w[ROWS];
+#pragma unroll
+  for (int r = 0; r < ROWS; ++r) {
+    ones[r] = __ballot_sync(ALL, e.one[r] != 0);
+    w[r] = place == 0 ? 1 : 0;
+  }
+  for (int depth = 1; depth < longest; ++depth) {
+    const int source = lane_at(e, removed, depth) & (WARP - 1), left = lane_at(e, removed, place - 1) & (WARP - 1);
+    const Real z = __shfl_sync(ALL, e.z, source), unit = inverses[depth + 1];
+    const Real stays = z * Real(depth - place) * unit, comes = Real(place) * unit;
+#pragma unroll
+    for (int r = 0; r < ROWS; ++r) {
+      const Real from_left = __shfl_sync(ALL, w[r], left);
+      const Real one = ones[r] >> source & 1 ? comes : Real(0);
+      const Real extended = place == 0 ? w[r] * stays : w[r] * stays + from_left * one;
+      w[r] = depth < size ? extended : w[r];
+    }
+  }
+  const int last = size - 1;
+  const Real a = Real(size), b = e.z * inverses[size], c = Real(size) * e.inverse_z;
+  Real next[ROWS];
+#pragma unroll
+  for (int r = 0; r < ROWS; ++r) {
+    next[r] = __shfl_sync(ALL, w[r], lane_at(e, removed, last) & (WARP - 1));
+    sums[r] = 0;
+  }
+  for (int j = longest - 2; j >= 0; --j) {
+    const int source = lane_at(e, removed, j) & (WARP - 1);
+    const bool in_path = j < last;
+    const Real up = a * inverses[j + 1], down = b * Real(last - j), cold = in_path ? c * inverses[last - j] : Real(0);
+#pragma unroll
+    for (int r = 0; r < ROWS; ++r) {
+      const Real w_j = __shfl_sync(ALL, w[r], source);
+      const Real step = next[r] * up;
+      if (in_path) {
+        sums[r] += e.one[r] != 0 ? step : w_j * cold;
+        next[r] = w_j - step * down;
+      }
+    }
+  }
+}
+
+__device__ __forceinline__ void add_exact(unsigned long long* sum, Real value, Real scale) {
+  atomicAdd(sum, static_cast<unsigned long long>(__double2ll_rn(double(value) * double(scale))));
+}
+
+}  // namespace silva
+
+extern "C" __global__ void __launch_bounds__(silva::BLOCK)
+    explain_paths_kernel(const Real* __restrict__ zs, const Real* __restrict__ values,
+                         const silva::Test* __restrict__ tests, const int* __restrict__ entries,
+                         const int* __restrict__ places, const int* __restrict__ extra_begin,
+                         const int* __restrict__ extra_count, const silva::Test* __restrict__ extra,
+                         const long long* __restrict__ bin_starts, int n_bins, const Code* __restrict__ codes,
+                         long long stride, int n_rows, int rows_per_warp, const int* __restrict__ position,
+                         int n_features, int n_outputs, long long row_size, double scale,
+                         unsigned long long* __restrict__ sums) {
+  using namespace silva;
+  __shared__ Real inverses[WARP + 2];
+  for (int i = threadIdx.x; i < WARP + 2; i += BLOCK) inverses[i] = i ? Real(1) / Real(i) : Real(0);
+  __syncthreads();
+  const long long warp = (blockIdx.x * static_cast<long long>(BLOCK) + threadIdx.x) / WARP;
+  const int lane = threadIdx.x % WARP, bin = int(warp % n_bins);
+  const int first_row = int(warp / n_bins) * rows_per_warp, end_row = min(n_rows, first_row + rows_per_warp);
+  const long long at = bin_starts[bin] + lane;
+  const bool is_active = at < bin_starts[bin + 1];
+  Element e{Real(1), Real(0), Real(0), {}, lane, 0, 1};
+  Test test{0, 0, 0};
+  int entry = -1, n_extra = 0, more = 0;
+  if (is_active) {
+    e.z = zs[at];
+    e.inverse_z = e.z > 0 ? Real(1) / e.z : Real(0);
+    e.value = values[at];
+    e.rank = places[at] & 255;
+    e.size = places[at] >> 8;
+    e.first = lane - e.rank;
+    entry = entries[at];
+    test = tests[at];
+    n_extra = extra_count[at];
+    more = extra_begin[at];
+  }
+  int longest = e.size;
+  for (int step = WARP / 2; step > 0; step /= 2) longest = max(longest, __shfl_xor_sync(ALL, longest, step));
+#if PAIRS
+  const int feature = entry < 0 ? -1 : entry / n_outputs, chosen = feature < 0 ? -1 : position[feature];
+  const long long line = static_cast<long long>(chosen) * n_features * n_outputs;
+#endif
+  for (int row = first_row; row < end_row; row += ROWS) {
+#pragma unroll
+    for (int r = 0; r < ROWS; ++r) {
+      const unsigned code = codes[test.column * stride + row + r];
+      e.one[r] = code - unsigned(test.lower) < test.width;
+    }
+    for (int k = 0; k < n_extra; ++k) {
+      const Test other = extra[more + k];
+#pragma unroll
+      for (int r = 0; r < ROWS; ++r) {
+        const unsigned code = codes[other.column * stride + row + r];
+        e.one[r] *= code - unsigned(other.lower) < other.width;
+      }
+    }
+    Real found[ROWS];
+    unwound_sums(e, NONE, longest, inverses, found);
+#pragma unroll
+    for (int r = 0; r < ROWS; ++r) {
+      const Real phi = found[r] * (e.one[r] - e.z) * e.value;
+#if PAIRS
+      const bool wanted = chosen >= 0;
+      const long long target = line + entry;
+#else
+      const bool wanted = entry >= 0;
+      const long long target = entry;
+#endif
+      if (wanted && row + r < end_row) add_exact(sums + (row + r) * row_size + target, phi, Real(scale));
+    }
+#if PAIRS
+    // Conditioning on an element: present and absent differ by the factor one - z.
+    for (int removed = 1; removed < longest; ++removed) {
+      const int lane_removed = (e.first + removed) & (WARP - 1);
+      const int other = __shfl_sync(ALL, entry, lane_removed);
+      const Real z = __shfl_sync(ALL, e.z, lane_removed);
+      const bool in_path = removed < e.size;
+      unwound_sums(e, in_path ? removed : NONE, longest, inverses, found);
+#pragma unroll
+      for (int r = 0; r < ROWS; ++r) {
+        const Real one = __shfl_sync(ALL, e.one[r], lane_removed);
+        const Real phi = Real(0.5) * found[r] * (e.one[r] - e.z) * (one - z) * e.value;
+        if (in_path && chosen >= 0 && e.rank != removed && row + r < end_row)
+          add_exact(sums + (row + r) * row_size + line + other, phi, Real(scale));
+      }
+    }
+#endif
+  }
+}

@@ -1,0 +1,128 @@
+// Least squares from sufficient statistics: G = sum z z', z = (1, attributes, y). The maths once, over a lane type: a
+// double, or a vector of doubles that solves as many problems side by side.
+#pragma once
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+
+// Inlined always: the kernels are compiled once an instruction set, and the linker would keep one copy for all of them.
+#define SILVA_INLINE [[gnu::always_inline]] inline
+
+namespace silva {
+
+constexpr int kLanes = 8;
+using Doubles = double __attribute__((vector_size(kLanes * sizeof(double))));
+using Int64s = int64_t __attribute__((vector_size(kLanes * sizeof(int64_t))));
+
+constexpr double kConstant = 1e-13;  // a centred sum of squares below this part of the raw one is rounding
+constexpr double kCollinear = 1e-10;
+
+constexpr size_t packed_size(int width) { return size_t(width) * (width + 1) / 2; }
+
+// Upper triangle by rows: entry (a, b), a <= b.
+constexpr size_t packed(int a, int b, int width) {
+  const int low = a < b ? a : b, high = a < b ? b : a;
+  return size_t(low) * width - size_t(low) * (low - 1) / 2 + (high - low);
+}
+
+SILVA_INLINE double select(bool mask, double yes, double no) { return mask ? yes : no; }
+SILVA_INLINE double square_root(double x) { return std::sqrt(x); }
+SILVA_INLINE double larger(double a, double b) { return a > b ? a : b; }
+
+SILVA_INLINE Doubles select(Int64s mask, Doubles yes, Doubles no) { return mask ? yes : no; }
+SILVA_INLINE Doubles larger(Doubles a, Doubles b) { return a > b ? a : b; }
+SILVA_INLINE Doubles square_root(Doubles x) {
+  Doubles root;
+  for (int lane = 0; lane < kLanes; ++lane) root[lane] = std::sqrt(x[lane]);
+  return root;
+}
+
+// Row a of the work matrix holds column a of the Cholesky factor: entries a .. n_columns - 1, then y's.
+template <class Lane, class Gram>
+SILVA_INLINE void load_columns(const Gram& gram, int width, const int32_t* columns, int n_columns, Lane* work) {
+  const int side = n_columns + 1;
+  for (int a = 0; a < side; ++a)
+    for (int b = a; b < side; ++b)
+      work[a * side + b] =
+          gram(packed(a < n_columns ? columns[a] : width - 1, b < n_columns ? columns[b] : width - 1, width));
+}
+
+// Residual sum of squares of y on the chosen columns by a bordered Cholesky factorisation in `work`, (n_columns + 1)²
+// lanes. Column 0 is the intercept, so its elimination centres all others about the leaf's own means. A column that is
+// constant or a combination of earlier ones (pivot below 1e-10 of its centred diagonal) is left out.
+template <class Lane>
+SILVA_INLINE Lane eliminate(int n_columns, Lane* work, Lane* centred, Lane* scale) {
+  const int side = n_columns + 1;
+  for (int a = 0; a < n_columns; ++a) {
+    Lane* pivot = work + a * side;
+    const Lane diagonal = pivot[a];
+    const Lane limit = a ? larger(kCollinear * centred[a], kConstant * scale[a]) : diagonal * 0;
+    const Lane factor =
+        select(diagonal > limit, 1 / square_root(select(diagonal > limit, diagonal, diagonal * 0 + 1)), diagonal * 0);
+    for (int b = a; b < side; ++b) pivot[b] *= factor;
+    for (int b = a + 1; b < side; ++b) {
+      if (a == 0) scale[b] = work[b * side + b];
+      const Lane left = pivot[b];
+      Lane* row = work + b * side;
+      for (int c = b; c < side; ++c) row[c] -= left * pivot[c];
+      if (a == 0) centred[b] = row[b];
+    }
+  }
+  return larger(work[n_columns * side + n_columns], work[0] * 0);
+}
+
+template <class Lane, class Gram>
+SILVA_INLINE Lane residual(const Gram& gram, int width, const int32_t* columns, int n_columns, Lane* work) {
+  const int side = n_columns + 1;
+  load_columns<Lane>(gram, width, columns, n_columns, work);
+  return eliminate<Lane>(n_columns, work, work + side * side, work + side * side + side);
+}
+
+constexpr size_t work_size(int width) { return size_t(width + 1) * (width + 3); }
+
+// packed += z z'
+SILVA_INLINE void accumulate_row(const double* z, int width, double* sums) {
+  for (int a = 0; a < width; ++a) {
+    const double left = z[a];
+    for (int b = a; b < width; ++b) sums[b - a] += left * z[b];
+    sums += width - a;
+  }
+}
+
+// A tile of 4 x kLanes sums over at most a block of rows, added to the packed ones.
+SILVA_INLINE void accumulate_tile(const double* z, size_t stride, int width, const int32_t* rows, size_t n_rows, int a,
+                                  int b, double* sums) {
+  Doubles tile[4] = {};
+  for (size_t i = 0; i < n_rows; ++i) {
+    const double* row = z + size_t(rows[i]) * stride;
+    Doubles right;
+    __builtin_memcpy(&right, row + b, sizeof right);
+    for (int k = 0; k < 4; ++k) tile[k] += row[a + k] * right;
+  }
+  for (int k = 0; k < 4 && a + k < width; ++k) {
+    const int first = a + k > b ? a + k : b, last = b + kLanes < width ? b + kLanes : width;
+    double* line = sums + packed(a + k, a + k, width) - (a + k);
+    for (int c = first; c < last; ++c) line[c] += tile[k][c - b];
+  }
+}
+
+// Rows z of `stride` doubles, the first `width` of them used; packed += sum z z' in the order of `rows`, in register
+// tiles over blocks of rows that stay in the first cache.
+SILVA_INLINE void accumulate(const double* z, size_t stride, int width, const int32_t* rows, size_t n_rows,
+                             double* sums) {
+  constexpr size_t kBlock = 64, kFew = 6;
+  for (size_t first = 0; first < n_rows; first += kBlock) {
+    const size_t count = n_rows - first < kBlock ? n_rows - first : kBlock;
+    for (size_t i = first; i < first + count; ++i)
+      for (int b = 0; b < width; b += kLanes) __builtin_prefetch(z + size_t(rows[i]) * stride + b);
+    if (count < kFew) {
+      for (size_t i = 0; i < count; ++i) accumulate_row(z + size_t(rows[first + i]) * stride, width, sums);
+      continue;
+    }
+    for (int b = 0; b < width; b += kLanes)
+      for (int a = 0; a < b + kLanes && a < width; a += 4)
+        accumulate_tile(z, stride, width, rows + first, count, a, b, sums);
+  }
+}
+
+}  // namespace silva

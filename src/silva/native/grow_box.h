@@ -1,0 +1,185 @@
+// The set of rows that reach a node, as intervals of ranks.
+#pragma once
+#include <array>
+#include <cstdint>
+#include <utility>
+#include <vector>
+
+#include "grow_data.h"
+#include "grow_tree.h"
+
+namespace silva {
+
+constexpr int kMaxDepth = 18;
+constexpr int64_t kAhead = 16;  // rows whose ranks are fetched before they are needed
+
+struct Key {
+  uint64_t a = 0, b = 0;
+  bool operator==(const Key&) const = default;
+  Key plus(uint64_t x, uint64_t y) const { return {a + mix64(x ^ mix64(y)), b + mix64(y + 0x632be59bd9b4e019ull * x)}; }
+  Key minus(uint64_t x, uint64_t y) const {
+    return {a - mix64(x ^ mix64(y)), b - mix64(y + 0x632be59bd9b4e019ull * x)};
+  }
+};
+
+struct KeyHash {
+  size_t operator()(const Key& key) const { return key.a; }
+};
+
+struct Interval {
+  int32_t attribute, low, high;  // ranks low <= rank < high
+  bool missing;                  // whether missing values belong to it
+
+  uint64_t hash() const { return uint64_t(uint32_t(low)) << 33 ^ uint64_t(uint32_t(high)) << 1 ^ uint64_t(missing); }
+  bool holds(int32_t rank) const { return rank < 0 ? missing : low <= rank && rank < high; }
+};
+
+// A conjunction of intervals. Its key is a sum of hashes, so that equal boxes have equal keys however they were cut.
+class Box {
+ public:
+  const Key& key() const { return key_; }
+  int size() const { return size_; }
+  const Interval& operator[](int i) const { return intervals_[i]; }
+
+  Interval interval(const GrowData& data, int attribute) const {
+    for (int i = 0; i < size_; ++i)
+      if (intervals_[i].attribute == attribute) return intervals_[i];
+    return {attribute, 0, data.n_distinct[attribute], data.n_missing(attribute) > 0};
+  }
+
+  Box narrowed(const GrowData& data, const Test& test, bool left) const {
+    Interval interval = this->interval(data, test.attribute);
+    (left ? interval.high : interval.low) = left ? std::min(interval.high, test.cut) : std::max(interval.low, test.cut);
+    if (interval.high < interval.low) interval.high = interval.low;
+    interval.missing = interval.missing && test.missing_left == left;
+    return with(interval);
+  }
+
+  Box with(const Interval& interval) const {
+    Box result = *this;
+    for (int i = 0; i < size_; ++i) {
+      if (intervals_[i].attribute != interval.attribute) continue;
+      result.key_ = key_.minus(interval.attribute, intervals_[i].hash()).plus(interval.attribute, interval.hash());
+      result.intervals_[i] = interval;
+      return result;
+    }
+    result.key_ = key_.plus(interval.attribute, interval.hash());
+    result.intervals_[result.size_++] = interval;
+    return result;
+  }
+
+ private:
+  std::array<Interval, kMaxDepth + 1> intervals_;
+  int size_ = 0;
+  Key key_;
+};
+
+// Boxes of the subtree of `top`, whose own box stands in boxes[top].
+inline void narrow_below(const GrowData& data, const GrowTree& tree, int top, std::vector<Box>& boxes) {
+  const int end = subtree_end(tree, top);
+  boxes.resize(tree.nodes.size());
+  for (int v = top; v < end; ++v) {
+    const GrowNode& node = tree[v];
+    if (node.is_leaf()) continue;
+    boxes[node.left] = boxes[v].narrowed(data, node.test, true);
+    boxes[node.right] = boxes[v].narrowed(data, node.test, false);
+  }
+}
+
+inline void all_boxes(const GrowData& data, const GrowTree& tree, std::vector<Box>& boxes) {
+  boxes.resize(tree.nodes.size());
+  boxes[0] = Box();
+  narrow_below(data, tree, 0, boxes);
+}
+
+inline int64_t rows_of_interval(const GrowData& data, const Interval& interval) {
+  return data.n_between(interval.attribute, interval.low, interval.high) +
+         (interval.missing ? data.n_missing(interval.attribute) : 0);
+}
+
+inline bool holds(const GrowData& data, const Box& box, int skip, int32_t row) {
+  for (int i = 0; i < box.size(); ++i)
+    if (i != skip && !box[i].holds(data.rank(row, box[i].attribute))) return false;
+  return true;
+}
+
+// Calls visit(row) for the rows of the box in the order of attribute ranks of its interval `by`, missing ones first.
+template <class Visit>
+void visit_by_interval(const GrowData& data, const Box& box, const Interval& by, int skip, Visit visit) {
+  const int32_t* order = data.order + by.attribute * data.n_rows;
+  const int64_t* starts = data.starts[by.attribute];
+  const auto scan = [&](int64_t first, int64_t last) {
+    for (int64_t i = first; i < last; ++i) {
+      __builtin_prefetch(data.ranks + int64_t(order[std::min(i + kAhead, last - 1)]) * data.n_attributes);
+      if (holds(data, box, skip, order[i])) visit(order[i]);
+    }
+  };
+  if (by.missing) scan(0, starts[0]);
+  scan(starts[by.low], starts[by.high]);
+}
+
+inline int narrowest(const GrowData& data, const Box& box) {
+  int best = -1;
+  int64_t fewest = data.n_rows;
+  for (int i = 0; i < box.size(); ++i) {
+    const int64_t count = rows_of_interval(data, box[i]);
+    if (count < fewest) fewest = count, best = i;
+  }
+  return best;
+}
+
+// The rows of a box in an order that the box alone decides: sums over them have the same bits on any thread.
+inline void collect_rows(const GrowData& data, const Box& box, std::vector<int32_t>& rows) {
+  rows.clear();
+  const int by = narrowest(data, box);
+  const bool few = by >= 0 && rows_of_interval(data, box[by]) * 4 < data.n_rows;
+  if (few) {
+    visit_by_interval(data, box, box[by], by, [&](int32_t row) { rows.push_back(row); });
+    return;
+  }
+  for (int32_t row = 0; row < data.n_rows; ++row)
+    if (holds(data, box, -1, row)) rows.push_back(row);
+}
+
+// Stable partition of rows by a test; returns how many go left. `spare` holds as many rows.
+inline int64_t partition_rows(const GrowData& data, const Test& test, int32_t* rows, int64_t count, int32_t* spare) {
+  const int32_t* ranks = data.ranks + test.attribute;
+  int64_t n_left = 0, n_right = 0;
+  for (int64_t i = 0; i < count; ++i) {
+    __builtin_prefetch(ranks + int64_t(rows[std::min(i + kAhead, count - 1)]) * data.n_attributes);
+    const int32_t row = rows[i], rank = ranks[int64_t(row) * data.n_attributes];
+    const bool left = test.left(rank);
+    rows[n_left] = row;
+    spare[n_right] = row;
+    n_left += left;
+    n_right += !left;
+  }
+  std::copy(spare, spare + n_right, rows + n_left);
+  return n_left;
+}
+
+// Sorts rows by rank, missing ones first, equal ranks in their given order: radix sort by 11 bits at a time.
+inline void sort_by_rank(const GrowData& data, int attribute, std::vector<int32_t>& rows, std::vector<int32_t>& spare) {
+  constexpr int kBits = 11, kBuckets = 1 << kBits;
+  const int32_t* ranks = data.ranks + attribute;
+  spare.resize(std::max(spare.size(), rows.size()));
+  for (int shift = 0; shift == 0 || (data.n_distinct[attribute] >> shift) > 0; shift += kBits) {
+    std::array<int32_t, kBuckets> next{};
+    const auto bucket = [&](int32_t row) {
+      return (ranks[int64_t(row) * data.n_attributes] + 1) >> shift & (kBuckets - 1);
+    };
+    for (const int32_t row : rows) ++next[bucket(row)];
+    int32_t start = 0;
+    for (int32_t& count : next) start += std::exchange(count, start);
+    for (const int32_t row : rows) spare[next[bucket(row)]++] = row;
+    std::copy(spare.begin(), spare.begin() + rows.size(), rows.begin());
+  }
+}
+
+inline int route(const GrowData& data, const GrowTree& tree, int v, int32_t row) {
+  const int32_t* ranks = data.ranks + int64_t(row) * data.n_attributes;
+  while (!tree[v].is_leaf()) v = tree[v].test.left(ranks[tree[v].test.attribute]) ? tree[v].left : tree[v].right;
+  return v;
+}
+
+}  // namespace silva

@@ -1,0 +1,356 @@
+// Error and fitness of a tree from Gram matrices, reading only the rows whose leaf is new.
+#pragma once
+#include <cstring>
+#include <numeric>
+#include <vector>
+
+#include "grow_cache.h"
+#include "grow_fitness.h"
+#include "grow_qr.h"
+
+namespace silva {
+
+struct GrowLimits {
+  int min_samples_leaf = 5;
+  int max_leaves = 64;
+  int max_depth = kMaxDepth;
+  double rows_per_parameter = 1;  // of a leaf's model, intercept included
+};
+
+// Buffers of one thread.
+struct Scratch {
+  std::vector<Box> boxes, shifted;
+  std::vector<LeafStats*> stats;
+  std::vector<int32_t> rows, spare;
+  std::vector<int64_t> counts, offsets;  // by node: where its rows stand
+  std::vector<char> missing;             // by node: whether a leaf below lacks its sums
+  std::vector<int32_t> columns;
+  std::vector<double> work, gram;
+  int64_t rows_read = 0, n_evaluations = 0;
+};
+
+class Evaluator {
+ public:
+  Evaluator(const GrowData& data, const Fitness& fitness, const GrowLimits& limits, bool by_qr = false)
+      : data_(data), fitness_(fitness), limits_(limits), by_qr_(by_qr), kernels_(grow_kernels()) {}
+
+  const GrowData& data() const { return data_; }
+  const Fitness& fitness() const { return fitness_; }
+  const GrowLimits& limits() const { return limits_; }
+  const GrowKernels& kernels() const { return kernels_; }
+
+  // Sets row counts, errors and fitness. A leaf with too few rows is cut off first.
+  void evaluate(GrowTree& tree, StatsLayer& layer, Scratch& s) const {
+    ++s.n_evaluations;
+    limit_depth(tree);
+    if (by_qr_) return evaluate_by_qr(tree, s);
+    for (;;) {
+      all_boxes(data_, tree, s.boxes);
+      find_stats(tree, layer, s);
+      if (tree.hint.node >= 0) shift_rows(tree, layer, s);
+      const int top = lowest_above_missing(tree, s);
+      if (top >= 0 && !fill(tree, top, layer, s)) continue;
+      const int offending = offending_leaf(tree, s);
+      if (offending < 0) break;
+      cut_off(tree, offending);
+    }
+    limit_root(tree);
+    sum_upwards(tree, layer, s);
+    score(tree, layer, s);
+  }
+
+  // The same from all rows, as the paper does it.
+  void evaluate_by_qr(GrowTree& tree, Scratch& s) const {
+    PaperEvaluation paper(data_);
+    for (int offending = 0; offending >= 0;) {
+      paper.redistribute(tree);
+      offending = -1;
+      for (int v = 1; v < int(tree.nodes.size()) && offending < 0; ++v)
+        if (tree[v].is_leaf() && paper.count(v) < least_rows(tree[v].model)) offending = v;
+      if (offending >= 0) cut_off(tree, offending);
+    }
+    limit_root(tree);
+    paper.separate();
+    s.rows_read += data_.n_rows;
+    for (size_t v = 0; v < tree.nodes.size(); ++v) {
+      GrowNode& node = tree.nodes[v];
+      node.n_rows = paper.count(int(v));
+      model_columns(node.model, s.columns);
+      node.error = node.is_leaf() ? paper.leaf_error(int(v), s.columns) : 0;
+    }
+    reduce(tree);
+  }
+
+  // Residual sum of squares of a leaf's model.
+  double residual(const LeafStats& stats, const AttributeSet& model, StatsLayer& layer, Scratch& s) const {
+    const uint64_t hash = model.hash();
+    if (const double* known = layer.find_residual(stats, hash)) return *known;
+    const double* gram = imputed(stats.gram, s);
+    model_columns(model, s.columns);
+    s.work.resize(work_size(int(s.columns.size())));
+    const double value = kernels_.residual(gram, data_.width, s.columns.data(), int(s.columns.size()), s.work.data());
+    layer.add_residual(stats, hash, value);
+    return value;
+  }
+
+  void model_columns(const AttributeSet& model, std::vector<int32_t>& columns) const {
+    columns.assign(1, 0);
+    for (int a = 0; a < data_.n_attributes; ++a)
+      if (data_.column[a] >= 0 && model.has(a)) columns.push_back(data_.column[a]);
+  }
+
+  // Missing values stand as 0 in the sums; the indicator columns tell how many and beside what. The congruence puts
+  // the leaf's own mean in their place.
+  void impute(double* gram) const {
+    const int width = data_.width;
+    for (int a = 0; a < data_.n_attributes; ++a) {
+      const int column = data_.column[a], indicator = data_.indicator[a];
+      if (column < 0 || indicator < 0) continue;
+      const double present = gram[0] - gram[packed(0, indicator, width)];
+      const double mean = present > 1e-12 * gram[0] ? gram[packed(0, column, width)] / present : 0;
+      const double both = gram[packed(column, indicator, width)], marks = gram[packed(indicator, indicator, width)];
+      for (int b = 0; b < width; ++b)
+        if (b != column) gram[packed(column, b, width)] += mean * gram[packed(indicator, b, width)];
+      gram[packed(column, column, width)] += 2 * mean * both + mean * mean * marks;
+    }
+  }
+
+  const double* imputed(const std::vector<double>& gram, Scratch& s) const {
+    if (data_.width == data_.n_linear() + 2) return gram.data();
+    s.gram = gram;
+    impute(s.gram.data());
+    return s.gram.data();
+  }
+
+  int least_rows(const AttributeSet& model) const {
+    const int by_model = int(std::ceil(limits_.rows_per_parameter * (model.count() + 1)));
+    return std::max({limits_.min_samples_leaf, model.count() + 2, by_model});
+  }
+  int most_attributes(int64_t n_rows) const {
+    return int(std::min<double>(double(n_rows - 2), double(n_rows) / std::max(limits_.rows_per_parameter, 1.0) - 1));
+  }
+
+  LeafStats* stats_of(const Box& box, StatsLayer& layer, Scratch& s) const {
+    if (LeafStats* known = layer.find(box.key())) return known;
+    collect_rows(data_, box, s.rows);
+    return layer.add(summed(box.key(), s.rows.data(), int64_t(s.rows.size()), s));
+  }
+
+  void sum_rows(const int32_t* rows, int64_t count, double* gram, Scratch& s) const {
+    kernels_.accumulate(data_.z, data_.stride, data_.width, rows, count, gram);
+    s.rows_read += count;
+  }
+
+ private:
+  std::unique_ptr<LeafStats> blank(const Key& key, int64_t n_rows) const {
+    auto stats = std::make_unique<LeafStats>();
+    stats->key = key;
+    stats->n_rows = n_rows;
+    stats->gram.assign(packed_size(data_.width), 0);
+    return stats;
+  }
+
+  std::unique_ptr<LeafStats> summed(const Key& key, const int32_t* rows, int64_t count, Scratch& s) const {
+    auto stats = blank(key, count);
+    sum_rows(rows, count, stats->gram.data(), s);
+    return stats;
+  }
+
+  static void add_to(LeafStats& sum, const LeafStats& part, double sign) {
+    for (size_t i = 0; i < sum.gram.size(); ++i) sum.gram[i] += sign * part.gram[i];
+    sum.chain = std::max(sum.chain, part.chain);
+  }
+
+  void limit_depth(GrowTree& tree) const {
+    if (int(tree.nodes.size()) < 2 * limits_.max_depth + 1) return;
+    for (;;) {
+      const std::vector<int> depths = node_depths(tree);
+      int v = 0;
+      while (v < int(tree.nodes.size()) && (tree[v].is_leaf() || depths[v] < limits_.max_depth)) ++v;
+      if (v == int(tree.nodes.size())) return;
+      tree = with_leaf(tree, v, models_below(tree, v));
+    }
+  }
+
+  // A tree of one leaf cannot be cut off: with too few rows for its model it becomes a constant.
+  void limit_root(GrowTree& tree) const {
+    GrowNode& root = tree.nodes[0];
+    if (root.is_leaf() && root.model.count() + 2 > data_.n_rows) root.model = AttributeSet(data_.n_attributes);
+  }
+
+  void find_stats(const GrowTree& tree, StatsLayer& layer, Scratch& s) const {
+    s.stats.resize(tree.nodes.size());
+    for (size_t v = 0; v < tree.nodes.size(); ++v) s.stats[v] = layer.find(s.boxes[v].key());
+  }
+
+  static int lowest_above_missing(const GrowTree& tree, const Scratch& s) {
+    int first = -1, last = -1;
+    for (int v = 0; v < int(tree.nodes.size()); ++v)
+      if (tree[v].is_leaf() && !s.stats[v]) {
+        if (first < 0) first = v;
+        last = v;
+      }
+    if (first < 0) return -1;
+    int v = 0;
+    while (!tree[v].is_leaf()) {
+      const int right = tree[v].right;
+      if (last < right)
+        v = tree[v].left;
+      else if (first >= right)
+        v = right;
+      else
+        break;
+    }
+    return v;
+  }
+
+  // Sums the leaves below `top` that the cache lacks; false if one of them has too few rows and was cut off.
+  bool fill(GrowTree& tree, int top, StatsLayer& layer, Scratch& s) const {
+    collect_rows(data_, s.boxes[top], s.rows);
+    s.spare.resize(s.rows.size());
+    s.counts.assign(tree.nodes.size(), 0);
+    s.offsets.assign(tree.nodes.size(), 0);
+    mark_missing(tree, top, s);
+    const int offending = sort_by_leaf(tree, top, 0, int64_t(s.rows.size()), s);
+    if (offending >= 0) return cut_off(tree, offending), false;
+    sum_missing(tree, top, layer, s);
+    return true;
+  }
+
+  // Whether a leaf below each node is missing.
+  static void mark_missing(const GrowTree& tree, int top, Scratch& s) {
+    s.missing.assign(tree.nodes.size(), 0);
+    for (int v = subtree_end(tree, top) - 1; v >= top; --v)
+      s.missing[v] = tree[v].is_leaf() ? !s.stats[v] : s.missing[tree[v].left] || s.missing[tree[v].right];
+  }
+
+  // Brings the rows of missing leaves together; returns a leaf with too few of them, or -1.
+  int sort_by_leaf(const GrowTree& tree, int v, int64_t first, int64_t count, Scratch& s) const {
+    if (!s.missing[v]) return -1;
+    s.offsets[v] = first;
+    s.counts[v] = count;
+    if (tree[v].is_leaf()) return v > 0 && count < least_rows(tree[v].model) ? v : -1;
+    const int64_t n_left = partition_rows(data_, tree[v].test, s.rows.data() + first, count, s.spare.data());
+    const int offending = sort_by_leaf(tree, tree[v].left, first, n_left, s);
+    return offending >= 0 ? offending : sort_by_leaf(tree, tree[v].right, first + n_left, count - n_left, s);
+  }
+
+  void sum_missing(const GrowTree& tree, int top, StatsLayer& layer, Scratch& s) const {
+    const int end = subtree_end(tree, top);
+    int largest = -1;
+    for (int v = top; v < end; ++v)
+      if (tree[v].is_leaf() && !s.stats[v] && (largest < 0 || s.counts[v] > s.counts[largest])) largest = v;
+    const bool subtract = s.stats[top] && s.stats[top]->chain < kLongestChain;
+    for (int v = top; v < end; ++v)
+      if (tree[v].is_leaf() && !s.stats[v] && !(subtract && v == largest))
+        s.stats[v] = layer.add(summed(s.boxes[v].key(), s.rows.data() + s.offsets[v], s.counts[v], s));
+    if (subtract) subtract_others(tree, top, largest, layer, s);
+  }
+
+  void subtract_others(const GrowTree& tree, int top, int largest, StatsLayer& layer, Scratch& s) const {
+    auto stats = blank(s.boxes[largest].key(), s.counts[largest]);
+    add_to(*stats, *s.stats[top], 1);
+    for (int v = top; v < subtree_end(tree, top); ++v)
+      if (tree[v].is_leaf() && v != largest) add_to(*stats, *s.stats[v], -1);
+    ++stats->chain;
+    s.stats[largest] = layer.add(std::move(stats));
+  }
+
+  // The threshold of one node has moved: its leaves take over or hand on the rows between the old and the new one.
+  void shift_rows(GrowTree& tree, StatsLayer& layer, Scratch& s) const {
+    const int top = tree.hint.node;
+    const Test before = tree.hint.before, after = tree[top].test;
+    tree.hint.node = -1;
+    if (before.attribute != after.attribute || before.missing_left != after.missing_left) return;
+    GrowTree old = tree;
+    old.nodes[top].test = before;
+    s.shifted = s.boxes;
+    narrow_below(data_, old, top, s.shifted);
+    Interval between = s.boxes[top].interval(data_, after.attribute);
+    between.low = std::max(between.low, std::min(before.cut, after.cut));
+    between.high = std::max(between.low, std::min(between.high, std::max(before.cut, after.cut)));
+    between.missing = false;
+    collect_rows(data_, s.boxes[top].with(between), s.rows);
+    const bool grows_left = after.cut > before.cut;
+    move_rows(tree, tree[top].left, grows_left ? 1 : -1, layer, s);
+    move_rows(tree, tree[top].right, grows_left ? -1 : 1, layer, s);
+  }
+
+  void move_rows(const GrowTree& tree, int top, int sign, StatsLayer& layer, Scratch& s) const {
+    std::vector<std::vector<int32_t>> moved(tree.nodes.size());
+    for (const int32_t row : s.rows) moved[route(data_, tree, top, row)].push_back(row);
+    for (int v = top; v < subtree_end(tree, top); ++v) {
+      const LeafStats* old = tree[v].is_leaf() && !s.stats[v] ? layer.find(s.shifted[v].key()) : nullptr;
+      const int64_t count = int64_t(moved[v].size()), n_rows = old ? old->n_rows + sign * count : 0;
+      const bool exact = sign > 0 || (n_rows * 2 >= (old ? old->n_rows : 0));
+      if (!old || old->chain >= kLongestChain || !exact || count > n_rows) continue;
+      auto part = summed(Key(), moved[v].data(), count, s);
+      auto stats = blank(s.boxes[v].key(), n_rows);
+      add_to(*stats, *old, 1);
+      add_to(*stats, *part, sign);
+      stats->chain += sign < 0;
+      s.stats[v] = layer.add(std::move(stats));
+    }
+  }
+
+  int offending_leaf(const GrowTree& tree, const Scratch& s) const {
+    if (tree.nodes.size() == 1) return -1;
+    for (int v = 0; v < int(tree.nodes.size()); ++v)
+      if (tree[v].is_leaf() && s.stats[v]->n_rows < least_rows(tree[v].model)) return v;
+    return -1;
+  }
+
+  // The parent of a leaf with too few rows becomes its other child, or a leaf if that is one too.
+  static void cut_off(GrowTree& tree, int leaf) {
+    int parent = 0;
+    while (tree[parent].left != leaf && tree[parent].right != leaf) ++parent;
+    const int sibling = tree[parent].left == leaf ? tree[parent].right : tree[parent].left;
+    tree.hint.node = -1;
+    if (tree[sibling].is_leaf())
+      tree = with_leaf(tree, parent, models_below(tree, parent));
+    else
+      tree = with_subtree(tree, parent, GrowTree(tree), sibling);
+  }
+
+  void sum_upwards(GrowTree& tree, StatsLayer& layer, Scratch& s) const {
+    for (int v = int(tree.nodes.size()) - 1; v >= 0; --v) {
+      if (!s.stats[v]) {
+        const LeafStats &left = *s.stats[tree[v].left], &right = *s.stats[tree[v].right];
+        auto stats = blank(s.boxes[v].key(), left.n_rows + right.n_rows);
+        add_to(*stats, left, 1);
+        add_to(*stats, right, 1);
+        s.stats[v] = layer.add(std::move(stats));
+      }
+      tree.nodes[v].n_rows = s.stats[v]->n_rows;
+    }
+  }
+
+  void score(GrowTree& tree, StatsLayer& layer, Scratch& s) const {
+    for (size_t v = 0; v < tree.nodes.size(); ++v) {
+      GrowNode& node = tree.nodes[v];
+      node.error = node.is_leaf() ? residual(*s.stats[v], node.model, layer, s) : 0;
+    }
+    reduce(tree);
+  }
+
+  // Errors and rows of the splits from those of the leaves, and the fitness.
+  void reduce(GrowTree& tree) const {
+    for (int v = int(tree.nodes.size()) - 1; v >= 0; --v) {
+      if (tree[v].is_leaf()) continue;
+      const GrowNode &left = tree[tree[v].left], &right = tree[tree[v].right];
+      tree.nodes[v].error = left.error + right.error;
+      tree.nodes[v].n_rows = left.n_rows + right.n_rows;
+    }
+    tree.error = tree[0].error;
+    tree.fitness = fitness_(tree.error, size_of(tree));
+  }
+
+  static constexpr int kLongestChain = 8;
+  const GrowData& data_;
+  Fitness fitness_;
+  GrowLimits limits_;
+  bool by_qr_;
+  const GrowKernels& kernels_;
+};
+
+}  // namespace silva

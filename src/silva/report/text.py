@@ -1,0 +1,129 @@
+"""A tree as text."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from silva.forest import Forest
+
+SHOWN_CATEGORIES = 6
+
+
+def export_text(model: Any, tree: int = 0, digits: int = 4) -> str:
+    """Write a tree as indented rules, one line a test or leaf.
+
+    Parameters
+    ----------
+    model : ModelTreeRegressor, Forest, or anything `silva.load` reads
+        A fitted `ModelTreeRegressor` also shows the error of each leaf.
+    tree : int, default=0
+        Which tree.
+    digits : int, default=4
+        Significant digits of numbers.
+
+    Returns
+    -------
+    str
+
+    Raises
+    ------
+    ValueError
+        If the forest has no such tree.
+    """
+    forest = forest_of(model)
+    if not 0 <= tree < forest.n_trees:
+        raise ValueError(f"tree is {tree}, the forest has {forest.n_trees} trees: expected 0 to {forest.n_trees - 1}")
+    return "\n".join(_lines(forest, tree, 0, "", digits, errors_of(model)))
+
+
+def forest_of(model: Any) -> Forest:
+    """Find the forest of a fitted estimator of silva, or whatever `silva.load` reads."""
+    if hasattr(model, "forest_"):
+        forest: Forest = model.forest_
+        return forest
+    from silva.readers import load
+
+    return load(model)
+
+
+def errors_of(model: Any) -> Any:
+    """Root mean squared errors of the leaves, None if the model does not know them."""
+    summary = getattr(model, "leaf_summary_", None)
+    return None if summary is None else summary["rmse"]
+
+
+def feature_name(forest: Forest, feature: int) -> str:
+    """Name a feature: its own name, or x and its number."""
+    return forest.feature_names[feature] if forest.feature_names else f"x{feature}"
+
+
+def test_text(forest: Forest, node: int, digits: int) -> tuple[str, str]:
+    """What a row passes to go left, and to go right."""
+    name, threshold = feature_name(forest, int(forest.feature[node])), forest.threshold[node]
+    if forest.is_categorical and forest.category_set[node] >= 0:
+        inside = _categories(forest, node)
+        left, right = f"{name} in {inside}", f"{name} not in {inside}"
+    elif np.isinf(threshold):
+        return f"{name} present", f"{name} missing"
+    else:
+        left, right = f"{name} < {_number(threshold, digits)}", f"{name} >= {_number(threshold, digits)}"
+    if not forest.nan_allowed:
+        return left, right
+    return (f"{left} or missing", right) if forest.default_left[node] else (left, f"{right} or missing")
+
+
+def equation(forest: Forest, leaf: int, digits: int) -> str:
+    """Write the leaf's value as a formula."""
+    if not forest.has_linear_leaves:
+        return ", ".join(_number(value, digits) for value in forest.leaf_value[leaf])
+    terms = slice(*forest.linear_offsets[leaf : leaf + 2])
+    coefficients = forest.linear_coefficient[terms]
+    intercept = forest.leaf_value[leaf, 0] - np.sum(coefficients * forest.linear_mean[terms])
+    text = _number(intercept, digits)
+    for coefficient, feature in zip(coefficients, forest.linear_feature[terms], strict=True):
+        sign = "-" if coefficient < 0 else "+"
+        text += f" {sign} {_number(abs(coefficient), digits)} {feature_name(forest, int(feature))}"
+    return text
+
+
+def leaf_text(forest: Forest, node: int, leaf: int, digits: int, errors: Any) -> str:
+    """Write the equation, the rows and, where known, the error of a leaf."""
+    facts = f"{_number(forest.cover[node], 10)} rows"
+    if errors is not None:
+        facts += f", rmse {_number(errors[leaf], digits)}"
+    return f"{equation(forest, leaf, digits)}   ({facts})"
+
+
+def _lines(forest: Forest, tree: int, node: int, indent: str, digits: int, errors: Any) -> Iterator[str]:
+    at = int(forest.tree_offsets[tree]) + node
+    if forest.feature[at] < 0:
+        yield indent + leaf_text(forest, at, leaf_of_node(forest, at), digits, errors)
+        return
+    for test, child in zip(test_text(forest, at, digits), (0, 1), strict=True):
+        yield f"{indent}{test}"
+        yield from _lines(forest, tree, int(forest.left[at]) + child, indent + "|   ", digits, errors)
+
+
+def leaf_of_node(forest: Forest, node: int) -> int:
+    """Index into the forest's leaves of a leaf node."""
+    return int((forest.feature[:node] < 0).sum())
+
+
+def _categories(forest: Forest, node: int) -> str:
+    """List the categories that go left, the first few of them."""
+    at = int(forest.category_set[node])
+    words = forest.set_words[forest.set_offsets[at] : forest.set_offsets[at + 1]]
+    codes = np.flatnonzero(np.unpackbits(words.astype("<u4").view(np.uint8), bitorder="little"))
+    table = forest.categories[int(forest.feature[node])] if forest.categories else None
+    names = [str(code if table is None else table[code]) for code in codes]
+    more = f", ... {len(names) - SHOWN_CATEGORIES} more" if len(names) > SHOWN_CATEGORIES else ""
+    return "{" + ", ".join(names[:SHOWN_CATEGORIES]) + more + "}"
+
+
+def _number(value: float, digits: int) -> str:
+    return f"{float(value):.{digits}g}"

@@ -1,0 +1,84 @@
+"""Every kernel compiles by NVRTC without a GPU, through the function that users run; hot kernels keep promises."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from silva.cuda.compiler import ARCHITECTURES, measure_kernel, variant
+from silva.cuda.encoder import C_TYPES
+from silva.evaluate.cuda import evaluate_variant
+from silva.explain.cuda import walk_variant
+from silva.explain.paths import paths_variant
+from silva.explain.tapes import Tape
+
+core = pytest.importorskip("cuda.core", reason="cuda-core is not installed: pip install silva[cuda13]")
+
+EMPTY = np.zeros(0, np.int64)
+
+
+def tape(points, levels=8, tracks=8):
+    return Tape(points, EMPTY.astype(np.int32), EMPTY, EMPTY, EMPTY, levels, tracks, 8)
+
+
+def walk(points, dtype="float32", code="uint16", pairs=False, shared=True, **shape):
+    return walk_variant(tape(points, **shape), dtype, np.dtype(code), pairs=pairs, shared=shared)
+
+
+def encode(row, value, code):
+    return variant("encode_rows", INPUT=C_TYPES[row], ROW=C_TYPES[value], CODE=C_TYPES[code])
+
+
+SMALL = [
+    variant("sum_leaves"),
+    *(
+        variant(source, REAL=real)
+        for source in ("sum_slots", "close_diagonal", "read_sums")
+        for real in ("float", "double")
+    ),
+    *(evaluate_variant(np.dtype(code)) for code in ("uint16", "uint32")),
+    *(encode(row, value, "uint16") for row in ("float32", "float64") for value in ("float32", "float64")),
+    encode("float32", "float32", "uint32"),
+]
+HOT = [walk(points) for points in (2, 3, 4, 8)]
+WALKS = [
+    *(walk(points) for points in (5, 6, 7)),
+    walk(4, "float64"),
+    walk(8, "float64", levels=200, tracks=190),
+    walk(4, code="uint32", shared=False),
+    walk(4, pairs=True),
+    walk(8, "float64", pairs=True),
+    *(paths_variant(dtype, np.uint16, pairs=pairs) for dtype in ("float32", "float64") for pairs in (False, True)),
+]
+
+
+def name(kernel):
+    return "-".join([kernel.source, *(value.replace(" ", "_") for _, value in kernel.macros)])
+
+
+@pytest.mark.parametrize("kernel", [*SMALL, *HOT[:1]], ids=name)
+def test_compiles_for_the_newest_and_the_oldest(kernel):
+    for architecture in (ARCHITECTURES[0], ARCHITECTURES[-1]):
+        assert measure_kernel(kernel, architecture).registers > 0
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("architecture", ARCHITECTURES)
+@pytest.mark.parametrize("kernel", [*SMALL, *HOT, *WALKS], ids=name)
+def test_compiles_for_every_architecture(kernel, architecture):
+    assert measure_kernel(kernel, architecture).spilled < 512
+
+
+# Frames of levels above the registers' lie in local memory on purpose: (K + 2) * 4 bytes each, 8 levels.
+@pytest.mark.parametrize(("points", "registers"), [(2, 64), (4, 64), (8, 102)])
+def test_hot_walks_keep_to_their_registers(points, registers):
+    found = measure_kernel(walk(points), 90)
+    assert found.registers <= registers
+    assert found.spilled == 0
+    assert found.stack == 8 * (points + 2) * 4
+
+
+def test_the_warp_kernel_needs_no_stack():
+    found = measure_kernel(paths_variant("float32", np.uint16, pairs=False), 90)
+    assert found.registers <= 64
+    assert found.stack == found.spilled == 0

@@ -1,0 +1,116 @@
+"""Device strings and what stands in the way of a GPU, with CuPy played by a stub."""
+
+from __future__ import annotations
+
+import sys
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+from silva.device import DeviceError, choose_gpus, find_gpus, is_cuda_usable, parse_device
+
+
+class CudaError(Exception):
+    pass
+
+
+def stub(n_gpus=1, driver=13000, needed=13000, capability="90", count_error=None):
+    def count():
+        if count_error:
+            raise CudaError(count_error)
+        return n_gpus
+
+    runtime = SimpleNamespace(
+        CUDARuntimeError=CudaError,
+        driverGetVersion=lambda: driver,
+        runtimeGetVersion=lambda: needed,
+        getDeviceCount=count,
+        getDevice=lambda: 0,
+        getDeviceProperties=lambda _: {"name": b"Old GPU"},
+    )
+    device = lambda _: SimpleNamespace(compute_capability=capability)  # noqa: E731
+    return SimpleNamespace(cuda=SimpleNamespace(runtime=runtime, Device=device))
+
+
+@pytest.fixture
+def install(monkeypatch):
+    import silva.device
+
+    def put(module):
+        silva.device._check_capability.cache_clear()
+        silva.device.is_cuda_usable.cache_clear()
+        silva.device.count_gpus.cache_clear()
+        monkeypatch.setitem(sys.modules, "cupy", module)
+
+    yield put
+    silva.device._check_capability.cache_clear()
+    silva.device.is_cuda_usable.cache_clear()
+    silva.device.count_gpus.cache_clear()
+
+
+def on_gpu(index):
+    return SimpleNamespace(__dlpack_device__=lambda: (2, index), __dlpack__=None)
+
+
+@pytest.mark.parametrize(
+    ("device", "expected"),
+    [("auto", ("auto", None)), ("cpu", ("cpu", None)), ("cuda", ("cuda", None)), ("cuda:12", ("cuda", 12)),
+     ("cuda:all", ("all", None))],
+)  # fmt: skip
+def test_device_strings(device, expected):
+    assert parse_device(device) == expected
+
+
+@pytest.mark.parametrize("device", ["gpu", "cuda:", "cuda:-1", "cuda:1.5", "CUDA", "", None, 0])
+def test_other_device_strings_are_refused(device):
+    with pytest.raises(ValueError, match=r"device is .*, expected 'auto', 'cpu', 'cuda'"):
+        parse_device(device)
+
+
+def test_no_cupy(install):
+    install(None)
+    with pytest.raises(DeviceError, match=r"CUDA needs CuPy.*pip install 'silva\[cuda13\]'"):
+        find_gpus("cuda")
+    assert not is_cuda_usable()
+
+
+@pytest.mark.parametrize(
+    ("module", "message"),
+    [
+        (stub(driver=12080), r"the NVIDIA driver supports CUDA 12.8, the installed CuPy needs CUDA 13.0; update"),
+        (stub(count_error="cudaErrorNoDevice"), r"no usable NVIDIA GPU or driver \(cudaErrorNoDevice\)"),
+        (stub(n_gpus=0), "this machine has no NVIDIA GPU; use device='cpu'"),
+        (stub(capability="61"), r"cuda:0 \(Old GPU\) has compute capability 6.1, silva needs 7.5 or newer"),
+    ],
+)
+def test_what_stands_in_the_way(install, module, message):
+    install(module)
+    with pytest.raises(DeviceError, match=message):
+        find_gpus("cuda")
+
+
+def test_choice_of_gpus(install):
+    install(stub(n_gpus=3))
+    X = np.zeros((2, 2))
+    assert find_gpus("cuda", X) == (0,)
+    assert find_gpus("cuda:2", X) == (2,)
+    assert find_gpus("cuda:all", X) == (0, 1, 2)
+    assert find_gpus("cuda", on_gpu(1)) == (1,)
+    with pytest.raises(DeviceError, match=r"this machine has cuda:0 to cuda:2; choose one"):
+        find_gpus("cuda:3", X)
+    with pytest.raises(DeviceError, match=r"X lies on cuda:1, device='cuda:0' was asked for; pass device='cuda:1'"):
+        find_gpus("cuda:0", on_gpu(1))
+
+
+def test_auto_follows_rows_and_work(install):
+    install(stub())
+    X = np.zeros((2, 2))
+    assert choose_gpus("auto", X, work=10, worthwhile=100) == ()
+    assert choose_gpus("auto", X, work=100, worthwhile=100) == (0,)
+    assert choose_gpus("auto", on_gpu(0), work=0, worthwhile=100) == (0,)
+    assert choose_gpus("cpu", X, work=1000, worthwhile=100) == ()
+    with pytest.raises(DeviceError, match="X lies on cuda:0, device='cpu' was asked for"):
+        choose_gpus("cpu", on_gpu(0), work=0, worthwhile=100)
+    install(None)
+    assert choose_gpus("auto", X, work=1000, worthwhile=100) == ()

@@ -1,0 +1,102 @@
+"""One body for CPU and CUDA: explanations and predictions against the oracles."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+
+from silva import Explainer
+from tests.explain.tolerance import assert_close
+from tests.oracles import evaluate, shapley
+from tests.strategies import Options, chain_forest, forests_and_rows, full_forest, random_forest, random_rows
+
+DTYPES = ("float32", "float64")
+# A new kind of forest may compile a kernel, which takes seconds: few examples, seeds beyond them in the other tests.
+few = settings(max_examples=8)
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@given(example=forests_and_rows())
+@few
+def test_values_match_the_oracle(device, dtype, example):
+    forest, X = example
+    expected = shapley.values(forest, shapley.sides(forest, X))
+    assert_close(Explainer(forest, dtype=dtype, device=device).shap_values(X), expected, forest, dtype)
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@given(example=forests_and_rows(max_rows=5))
+@few
+def test_interactions_match_the_oracle(device, dtype, example):
+    forest, X = example
+    expected = shapley.interactions(forest, shapley.sides(forest, X))
+    assert_close(Explainer(forest, dtype=dtype, device=device).shap_interaction_values(X), expected, forest, dtype)
+
+
+@given(example=forests_and_rows(max_rows=40))
+@settings(max_examples=30)
+def test_leaves_and_margins_match_the_cpu(device, example):
+    forest, X = example
+    leaves = forest.predict(X, output="leaf", device=device)
+    np.testing.assert_array_equal(leaves, evaluate.leaf_ids(forest, X))
+    margins = forest.predict(X, output="margin", device=device)
+    np.testing.assert_array_equal(margins, forest.predict(X, output="margin", device="cpu"))
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("P", [1e-3, 1e-9])
+@pytest.mark.parametrize("d", [1, 8, 17, 33, 200])
+def test_chain_of_distinct_features(device, d, P, dtype):
+    phi = Explainer(chain_forest(d, P), dtype=dtype, device=device).shap_values(np.ones((1, d)))
+    expected = np.full((1, d), shapley.chain_values(d, P))
+    np.testing.assert_allclose(phi, expected, rtol=1e-12 if dtype == "float64" else 1e-5)
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_values_ignore_a_common_offset_of_the_leaves(device, dtype):
+    forest, shifted = (full_forest(0, n_trees=10, depth=6, n_features=5) for _ in range(2))
+    shifted.leaf_value[:] += 10.0
+    X = np.random.default_rng(1).normal(size=(20, 5))
+    expected = shapley.values(forest, shapley.sides(forest, X))
+    assert_close(Explainer(shifted, dtype=dtype, device=device).shap_values(X), expected, forest, dtype)
+
+
+def test_interactions_of_chosen_features_are_rows_of_all(device):
+    forest = random_forest(3, Options(n_trees=5, n_features=6, n_outputs=3))
+    X = random_rows(4, forest, 9)
+    explainer = Explainer(forest, dtype="float64", device=device)
+    chosen = explainer.shap_interaction_values(X, features=[4, 1])
+    everything = explainer.shap_interaction_values(X)
+    np.testing.assert_allclose(chosen, everything[:, [4, 1]], rtol=0, atol=1e-12 * shapley.leaf_spread(forest).max())
+
+
+@pytest.mark.parametrize("n_rows", [0, 1, 31, 129, 5000])
+def test_rows_do_not_see_each_other(device, n_rows):
+    forest = full_forest(2, n_trees=7, depth=5, n_features=6)
+    X = np.random.default_rng(3).normal(size=(n_rows, 6)).astype(np.float32)
+    explainer = Explainer(forest, device=device)
+    found = explainer.shap_values(X)
+    assert found.shape == X.shape
+    for row in range(0, n_rows, 1000):
+        np.testing.assert_array_equal(explainer.shap_values(X[row : row + 1])[0], found[row])
+
+
+@pytest.mark.parametrize("method", ["shap_values", "shap_interaction_values"])
+def test_out_is_filled_and_returned(device, method):
+    forest = full_forest(2, n_trees=3, depth=4, n_features=4)
+    X = np.random.default_rng(3).normal(size=(50, 4))
+    explain = getattr(Explainer(forest, device=device), method)
+    expected = explain(X)
+    out = np.full_like(expected, np.nan)
+    assert explain(X, out=out) is out
+    np.testing.assert_array_equal(out, expected)
+
+
+def test_the_same_bits_on_every_run(device):
+    forest = full_forest(1, n_trees=30, depth=7, n_features=9)
+    X = np.random.default_rng(2).normal(size=(3000, 9)).astype(np.float32)
+    explainer = Explainer(forest, device=device)
+    first = explainer.shap_values(X)
+    for _ in range(100 if device == "cuda" else 3):
+        np.testing.assert_array_equal(explainer.shap_values(X), first)

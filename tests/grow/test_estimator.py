@@ -1,0 +1,301 @@
+"""ModelTreeRegressor: results, inputs that users have, and inputs that are wrong."""
+
+import pickle
+import signal
+import threading
+
+import numpy as np
+import pytest
+
+pytest.importorskip("sklearn")
+
+from sklearn.base import clone
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+
+import silva
+from tests.grow.engines import piecewise
+
+FAST = {"n_iter_no_change": 10, "n_jobs": 1}
+
+
+@pytest.fixture(scope="module")
+def data():
+    return piecewise(600)
+
+
+@pytest.fixture(scope="module")
+def fitted(data):
+    return silva.ModelTreeRegressor(**FAST).fit(*data)
+
+
+def test_finds_the_planes(fitted):
+    assert fitted.n_leaves_ == 3
+    splits = fitted.forest_.feature >= 0
+    thresholds = dict(zip(fitted.forest_.feature[splits], fitted.forest_.threshold[splits], strict=True))
+    assert thresholds[0] == pytest.approx(2, abs=0.02)
+    assert thresholds[1] == pytest.approx(3, abs=0.02)
+
+
+def test_thresholds_lie_midway(fitted, data):
+    X, _ = data
+    root = fitted.forest_.threshold[0]
+    x = np.sort(X[:, fitted.forest_.feature[0]])
+    at = np.searchsorted(x, root)
+    assert root == (x[at - 1] + x[at]) / 2
+
+
+def test_leaves_are_least_squares_with_standard_errors(fitted, data):
+    """Against the normal equations in the user's units."""
+    X, y = data
+    leaf = fitted.apply(X)
+    for number in range(3):
+        terms = fitted.leaves_["leaf"] == number
+        used = [int(name[1:]) for name in fitted.leaves_["feature"][terms][1:]]
+        A = np.column_stack([np.ones((leaf == number).sum()), X[leaf == number][:, used]])
+        target = y[leaf == number]
+        inverse = np.linalg.inv(A.T @ A)
+        coefficients = inverse @ A.T @ target
+        variance = np.sum((target - A @ coefficients) ** 2) / (len(A) - A.shape[1])
+        np.testing.assert_allclose(fitted.leaves_["coefficient"][terms], coefficients, rtol=1e-8, atol=1e-10)
+        np.testing.assert_allclose(
+            fitted.leaves_["standard_error"][terms], np.sqrt(variance * np.diag(inverse)), rtol=1e-8
+        )
+
+
+def test_prediction_is_the_leaf_equation(fitted, data):
+    X, y = data
+    leaf = fitted.apply(X)
+    expected = np.zeros(len(y))
+    names = fitted.leaves_["feature"]
+    for number, name, coefficient in zip(fitted.leaves_["leaf"], names, fitted.leaves_["coefficient"], strict=True):
+        rows = leaf == number
+        expected[rows] += coefficient * (1 if name == "(intercept)" else X[rows, int(name[1:])])
+    summary = fitted.leaf_summary_
+    expected = np.clip(expected, summary["low"][leaf], summary["high"][leaf])
+    np.testing.assert_allclose(fitted.predict(X), expected, rtol=1e-10)
+
+
+def test_same_tree_for_any_number_of_threads(data):
+    one, two = (silva.ModelTreeRegressor(n_iter_no_change=10, n_jobs=n).fit(*data) for n in (1, 3))
+    np.testing.assert_array_equal(one.history_["fitness"], two.history_["fitness"])
+    np.testing.assert_array_equal(one.history_["mean_leaves"], two.history_["mean_leaves"])
+    np.testing.assert_array_equal(one.forest_.threshold, two.forest_.threshold)
+
+
+def test_clipping_and_extrapolation(data):
+    X, y = data
+    far = np.full((1, 3), 100.0)
+    clipped = silva.ModelTreeRegressor(**FAST).fit(X, y)
+    free = silva.ModelTreeRegressor(**FAST, extrapolate=True).fit(X, y)
+    assert y.min() <= clipped.predict(far)[0] <= y.max()
+    assert abs(free.predict(far)[0]) > 50
+
+
+def test_save_load_pickle_clone(fitted, data, tmp_path):
+    X, _ = data
+    fitted.forest_.save(tmp_path / "tree.silva")
+    np.testing.assert_array_equal(silva.load(tmp_path / "tree.silva").predict(X), fitted.predict(X))
+    np.testing.assert_array_equal(pickle.loads(pickle.dumps(fitted)).predict(X), fitted.predict(X))
+    assert clone(fitted).get_params() == fitted.get_params()
+
+
+def test_in_a_pipeline(data):
+    X, y = data
+    pipeline = make_pipeline(StandardScaler(), silva.ModelTreeRegressor(**FAST)).fit(X, y)
+    assert pipeline.score(X, y) > 0.99
+
+
+def test_explanations_of_linear_leaves_are_refused_by_name(fitted):
+    with pytest.raises(NotImplementedError, match="explanations of linear leaves"):
+        silva.Explainer(fitted.forest_)
+
+
+def test_missing_values_take_a_learned_side():
+    """Rows without x0 follow the right-hand plane: only a learned side can know."""
+    X, y = piecewise(1500, seed=4)
+    right = (X[:, 0] >= 2) & (X[:, 1] < 3)
+    hidden = right & (np.random.default_rng(0).random(len(y)) < 0.4)
+    y = np.where(hidden, 4.0, y)
+    X = np.where(hidden[:, None] & [True, False, False], np.nan, X)
+    tree = silva.ModelTreeRegressor(**FAST).fit(X, y)
+    assert np.sqrt(np.mean((tree.predict(X) - y)[~hidden] ** 2)) < 0.3
+    assert np.isfinite(tree.predict(np.full((2, 3), np.nan))).all()
+
+
+def test_missing_value_in_an_equation_counts_as_the_leaf_mean(data):
+    X, y = data
+    tree = silva.ModelTreeRegressor(**FAST, max_leaves=1).fit(X, y)
+    means = X.mean(axis=0)
+    np.testing.assert_allclose(tree.predict(np.full((1, 3), np.nan)), tree.predict(means[None]), rtol=1e-12)
+
+
+def test_pandas_categories_and_names():
+    pd = pytest.importorskip("pandas")
+    rng = np.random.default_rng(1)
+    colour = rng.choice(["red", "green", "blue", "grey"], 800)
+    x = rng.uniform(0, 1, 800)
+    y = np.where(np.isin(colour, ["red", "grey"]), 5 * x, 3 - 2 * x) + 0.01 * rng.standard_normal(800)
+    frame = pd.DataFrame({"colour": pd.Categorical(colour), "x": x})
+    tree = silva.ModelTreeRegressor(**FAST).fit(frame, y)
+    assert tree.n_leaves_ == 2
+    assert list(tree.feature_names_in_) == ["colour", "x"]
+    assert np.sqrt(np.mean((tree.predict(frame) - y) ** 2)) < 0.02
+    text = silva.export_text(tree)
+    assert "colour in {" in text
+    shuffled = frame.assign(colour=pd.Categorical(colour, categories=["grey", "blue", "red", "green"]))
+    np.testing.assert_array_equal(tree.predict(shuffled), tree.predict(frame))
+    unseen = pd.DataFrame({"colour": pd.Categorical(["mauve", None]), "x": [0.5, 0.5]})
+    assert np.isfinite(tree.predict(unseen)).all()
+
+
+def test_categorical_columns_of_an_array():
+    rng = np.random.default_rng(1)
+    code = rng.integers(0, 5, 800).astype(float)
+    x = rng.uniform(0, 1, 800)
+    y = np.where(np.isin(code, [1, 4]), 5 * x, 3 - 2 * x)
+    X = np.column_stack([code * 10, x])
+    tree = silva.ModelTreeRegressor(**FAST, categorical_features=[0]).fit(X, y)
+    assert tree.n_leaves_ == 2
+    np.testing.assert_allclose(tree.predict(X), y, atol=1e-9)
+
+
+def test_weights_decide():
+    X, y = piecewise(600)
+    lying = np.arange(600) % 3 == 0
+    y = np.where(lying, 100.0, y)
+    tree = silva.ModelTreeRegressor(**FAST).fit(X, y, sample_weight=np.where(lying, 0.0, 2.0))
+    direct = silva.ModelTreeRegressor(**FAST).fit(X[~lying], y[~lying])
+    np.testing.assert_array_equal(tree.predict(X), direct.predict(X))
+
+
+def test_constant_leaves(data):
+    tree = silva.ModelTreeRegressor(**FAST, leaf_model="constant").fit(*data)
+    assert not tree.forest_.has_linear_leaves
+    assert silva.Explainer(tree.forest_).shap_values(data[0][:3]).shape == (3, 3)
+
+
+def test_warm_start_goes_on(data):
+    tree = silva.ModelTreeRegressor(generations=3, polish=False, warm_start=True, n_jobs=1)
+    first = tree.fit(*data).fitness_
+    assert tree.fit(*data).history_["fitness"][0] <= first
+
+
+def test_callbacks_stop_the_search(data):
+    seen = []
+    tree = silva.ModelTreeRegressor(n_jobs=1, callbacks=[lambda progress: seen.append(progress) or len(seen) == 2])
+    tree.fit(*data)
+    assert len(seen) == 2
+    assert tree.interrupted_
+    assert seen[-1].n_leaves == tree.n_leaves_
+
+
+def test_interrupt_keeps_the_best_tree(data):
+    timer = threading.Timer(0.5, signal.raise_signal, [signal.SIGINT])
+    tree = silva.ModelTreeRegressor(n_iter_no_change=10**6, generations=10**6, n_jobs=1)
+    timer.start()
+    tree.fit(*data)
+    assert tree.interrupted_
+    assert tree.n_leaves_ == 3
+
+
+def test_time_limit(data):
+    tree = silva.ModelTreeRegressor(n_iter_no_change=10**6, generations=10**6, time_limit=0.3, n_jobs=1).fit(*data)
+    assert tree.history_["seconds"][-1] < 30
+    assert tree.n_leaves_ == 3
+
+
+def test_progress_bar(data, capsys):
+    silva.ModelTreeRegressor(generations=3, verbose=True, n_jobs=1).fit(*data)
+    shown = capsys.readouterr().err
+    for word in ("fitness", "leaves", "rmse"):
+        assert word in shown
+
+
+@pytest.mark.parametrize("fitness", ["bic", "weighted"])
+def test_fitness_formulas(data, fitness):
+    X, y = data
+    tree = silva.ModelTreeRegressor(**FAST, fitness=fitness).fit(X, y)
+    free = silva.ModelTreeRegressor(**FAST, fitness=fitness, extrapolate=True).fit(X, y)
+    error = np.sum((free.predict(X) - y) ** 2) / np.var(y)
+    n, tests = len(y), tree.n_leaves_ - 1
+    attributes = len(tree.forest_.linear_feature)
+    expected = (
+        n * np.log(error / n) + np.log(n) * (2 * tests + attributes + tree.n_leaves_)
+        if fitness == "bic"
+        else 1 - 1 / (1 + error / n) + 0.001 * (tests + attributes)
+    )
+    assert tree.fitness_ == pytest.approx(expected, rel=1e-9)
+
+
+def test_operators_can_be_switched_off(data):
+    off = dict.fromkeys(["new_test", "shift_threshold", "prune", "sweep", "expand"], 0.0)
+    tree = silva.ModelTreeRegressor(generations=5, operator_rates=off, polish=False, n_jobs=1)
+    assert tree.fit(*data).n_iter_ == 5
+
+
+@pytest.mark.parametrize(
+    ("parameters", "message"),
+    [
+        ({"fitness": "aic"}, "fitness is 'aic', expected one of auto, bic, weighted"),
+        ({"max_depth": 19}, "max_depth is 19, expected 0 to 18"),
+        ({"min_samples_leaf": 0}, "min_samples_leaf is 0"),
+        ({"operator_rates": {"graft": 1}}, "operator_rates names 'graft'"),
+        ({"polish": ["shine"]}, "polish names 'shine'"),
+        ({"time_limit": 0}, "time_limit is 0"),
+        ({"categorical_features": [7]}, "categorical_features names 7"),
+    ],
+)
+def test_wrong_parameters(data, parameters, message):
+    with pytest.raises(ValueError, match=message):
+        silva.ModelTreeRegressor(**FAST, **parameters).fit(*data) if not FAST.keys() & parameters else None
+
+
+@pytest.mark.parametrize("bad", [np.nan, np.inf])
+def test_bad_targets(data, bad):
+    X, y = data
+    y = y.copy()
+    y[3] = bad
+    with pytest.raises(ValueError, match=r"NaN|infinity|finite"):
+        silva.ModelTreeRegressor(**FAST).fit(X, y)
+
+
+def test_bad_weights(data):
+    X, y = data
+    with pytest.raises(ValueError, match=r"[Nn]egative"):
+        silva.ModelTreeRegressor(**FAST).fit(X, y, sample_weight=-np.ones(len(y)))
+    with pytest.raises(ValueError, match=r"non-zero|0 everywhere"):
+        silva.ModelTreeRegressor(**FAST).fit(X, y, sample_weight=np.zeros(len(y)))
+
+
+def test_constant_target(data):
+    tree = silva.ModelTreeRegressor(**FAST).fit(data[0], np.full(600, 7.5))
+    assert tree.n_leaves_ == 1
+    np.testing.assert_array_equal(tree.predict(data[0][:5]), 7.5)
+
+
+@pytest.mark.parametrize("n_rows", [1, 2, 3, 8])
+def test_fewer_rows_than_attributes(n_rows):
+    rng = np.random.default_rng(0)
+    X, y = rng.standard_normal((n_rows, 10)), rng.standard_normal(n_rows)
+    tree = silva.ModelTreeRegressor(**FAST).fit(X, y)
+    assert tree.n_leaves_ == 1
+    assert np.isfinite(tree.predict(X)).all()
+    assert len(tree.forest_.linear_feature) <= max(n_rows - 2, 0)
+
+
+def test_duplicate_constant_and_missing_columns(data):
+    X, y = data
+    odd = np.column_stack([X, X[:, 0], np.full(600, 3.0), np.full(600, np.nan)])
+    tree = silva.ModelTreeRegressor(**FAST).fit(odd, y)
+    assert tree.n_leaves_ == 3
+    assert np.sqrt(np.mean((tree.predict(odd) - y) ** 2)) < 0.11
+
+
+@pytest.mark.parametrize("scale", [1e-150, 1e150])
+def test_huge_scales(data, scale):
+    X, y = data
+    plain = silva.ModelTreeRegressor(**FAST).fit(X, y)
+    scaled = silva.ModelTreeRegressor(**FAST).fit(X * scale, y * scale)
+    assert scaled.n_leaves_ == 3
+    np.testing.assert_allclose(scaled.predict(X * scale) / scale, plain.predict(X), rtol=1e-9)

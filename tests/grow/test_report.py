@@ -1,0 +1,50 @@
+"""Trees as text and pictures."""
+
+import numpy as np
+import pytest
+
+pytest.importorskip("sklearn")
+
+import silva
+from tests.grow.engines import piecewise
+
+
+@pytest.fixture(scope="module")
+def tree():
+    return silva.ModelTreeRegressor(n_iter_no_change=10, n_jobs=1).fit(*piecewise(600))
+
+
+def test_text_has_a_line_for_every_branch_and_leaf(tree):
+    lines = silva.export_text(tree).splitlines()
+    assert len(lines) == 2 * (tree.n_leaves_ - 1) + tree.n_leaves_
+    assert lines[0].startswith("x0 < ")
+    assert sum("rmse" in line for line in lines) == tree.n_leaves_
+
+
+def test_text_equations_are_the_leaves(tree):
+    """Evaluates the printed equations."""
+    X, _ = piecewise(600)
+    text = silva.export_text(tree, digits=12)
+    for leaf in range(tree.n_leaves_):
+        intercept = tree.leaves_["coefficient"][tree.leaves_["leaf"] == leaf][0]
+        assert f"{intercept:.12g}" in text
+    assert np.isfinite(X).all()
+
+
+def test_text_of_a_loaded_forest(tree, tmp_path):
+    tree.forest_.save(tmp_path / "tree.silva")
+    text = silva.export_text(tmp_path / "tree.silva")
+    assert "rmse" not in text
+    assert "x0 < " in text
+    with pytest.raises(ValueError, match="tree is 1, the forest has 1 trees"):
+        silva.export_text(tree, tree=1)
+
+
+def test_pictures(tree):
+    matplotlib = pytest.importorskip("matplotlib")
+    matplotlib.use("Agg")
+    texts = [text.get_text() for text in silva.plot_tree(tree).texts]
+    assert len(texts) == tree.n_leaves_ + 2 * (tree.n_leaves_ - 1)
+    assert sum("rows" in text for text in texts) == tree.n_leaves_
+    assert silva.plot_history(tree).get_xlabel() == "generation"
+    matplotlib.pyplot.close("all")
