@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 ALGORITHMS = ("quadrature", "paths")
 OUTPUTS = ("margin", "probability")
-WORTHWHILE = 1e7
+WORTHWHILE = 3e6
 """Rows times nodes from which a GPU beats the CPU for host rows (benchmarks: crossover)."""
 
 
