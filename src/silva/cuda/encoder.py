@@ -25,13 +25,16 @@ class CodeTables:
     Attributes
     ----------
     codes : Codes
+    code_type : dtype
     row_bytes : int
         Bytes of the codes of one row.
     """
 
     def __init__(self, forest: Forest, codes: Codes) -> None:
         self.codes = codes
-        self.row_bytes = codes.n_columns * np.dtype(codes.code_type).itemsize
+        self.code_type = np.dtype(codes.code_type)
+        self.row_bytes = codes.n_columns * self.code_type.itemsize
+        self._kernels = {name: encode_variant(name, codes) for name in ("float32", "float64")}
         self._forest = forest
         self._on_gpu: dict[int, tuple[Any, ...]] = {}
 
@@ -39,13 +42,13 @@ class CodeTables:
         """Codes of the rows of a CuPy array: (n_columns, stride), 0 beyond the rows; queued on the current stream."""
         cupy = import_cupy()
         codes = self.codes
-        result = cupy.empty((max(codes.n_columns, 1), stride), codes.code_type)
+        result = cupy.empty((max(codes.n_columns, 1), stride), self.code_type)
         item = x.dtype.itemsize
         sizes = (np.int64(x.strides[0] // item), np.int64(x.strides[1] // item), np.int32(len(x)))
         grid = (-(-stride // TILE), min(-(-codes.n_columns // TILE), 65535))
         args = (x, *sizes, np.int32(codes.n_columns), np.int64(stride), *self._tables(cupy), result)
         if codes.n_columns:
-            launch(encode_variant(x.dtype, codes), grid, (TILE, 8), args)
+            launch(self._kernels[x.dtype.name], grid, (TILE, 8), args)
         return result
 
     def _tables(self, cupy: Any) -> tuple[Any, ...]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -30,6 +31,9 @@ SHARED_BYTES = 24 * 1024
 ROW_MULTIPLE = 128
 BLOCKS = (64, 32)
 """Threads of a block, by preference: with 64 the last wave of blocks is short."""
+
+FEW_THREADS = 2**16
+"""Rows times chunks below which blocks are small, to spread over all multiprocessors."""
 
 PARTIAL_BYTES = 2**30
 """Sums of chunks for the rows in flight; more rows are done one part after the other."""
@@ -134,6 +138,12 @@ class _Job:
         self._chosen = np.arange(forest.n_features) if features is None else np.asarray(features)
         self._tapes = write_tapes(forest, codes.codes, dtype, pairs=pairs, features=features)
         self._n_slots = sum(len(tape.slot_keys) for tape in self._tapes)
+        self._kernels = [
+            [walk_variant(tape, dtype, codes.code_type, pairs=pairs, shared=shared) for shared in (False, True)]
+            for tape in self._tapes
+        ]
+        self._real = C_TYPES[self._dtype.name]
+        self._summing = variant("sum_slots", REAL=self._real)
         self._on_gpu: dict[int, _OnGpu] = {}
 
     def compute(self, x: Any, out: Any) -> None:
@@ -152,34 +162,33 @@ class _Job:
         encoded = self._codes.encode(x, stride)
         partial = cupy.empty((self._n_slots, stride), self._dtype)
         first_slot = 0
-        for tape, arrays in zip(self._tapes, tables.tapes, strict=True):
-            self._walk(tape, arrays, encoded, n_rows, stride, partial[first_slot:])
+        for tape, kernels, arrays in zip(self._tapes, self._kernels, tables.tapes, strict=True):
+            self._walk(tape, kernels, (*arrays, encoded), n_rows, stride, partial[first_slot:])
             first_slot += len(tape.slot_keys)
         self._finish(cupy, tables, partial, n_rows, stride, out)
 
-    def _walk(self, tape: Tape, arrays: tuple[Any, ...], encoded: Any, n_rows: int, stride: int, partial: Any) -> None:
+    def _walk(
+        self, tape: Tape, kernels: list[Variant], arrays: tuple[Any, ...], n_rows: int, stride: int, partial: Any
+    ) -> None:
         block, shared = choose_block(tape.most_slots, self._dtype.itemsize, n_rows, len(tape.chunk_starts))
-        kernel = walk_variant(tape, self._dtype, self._codes.codes.code_type, pairs=self._pairs, shared=shared > 0)
         grid = -(-n_rows // block) * len(tape.chunk_starts)
-        args = (*arrays, encoded, np.int32(n_rows), np.uint32(stride), partial)
-        launch(kernel, (grid,), (block,), args, shared)
+        launch(kernels[shared > 0], (grid,), (block,), (*arrays, np.int32(n_rows), np.uint32(stride), partial), shared)
 
     def _finish(self, cupy: Any, tables: _OnGpu, partial: Any, n_rows: int, stride: int, out: Any) -> None:
-        n_entries, row_size = len(tables.target), int(np.prod(out.shape[1:]))
+        n_entries, row_size = len(tables.target), math.prod(out.shape[1:])
         flat = out if out.flags.c_contiguous else cupy.empty_like(out, order="C")
         if n_entries < row_size:
             flat.fill(0)
-        real = C_TYPES[np.dtype(self._dtype).name]
         grid = (-(-n_rows // 32), min(-(-n_entries // 32), 65535))
         args = (tables.slot_starts, tables.slots, tables.target, tables.mirror, np.int64(row_size), flat)
         sizes = (partial, np.int64(stride), np.int32(n_rows), np.int32(n_entries))
         if n_entries:
-            launch(variant("sum_slots", REAL=real), grid, (32, 8), (*sizes, *args))
+            launch(self._summing, grid, (32, 8), (*sizes, *args))
         if self._pairs and flat.size:
             n_lines = flat.size // flat.shape[2]
             counts = tuple(np.int32(n) for n in flat.shape[1:])
             closing = (flat, np.int64(n_lines), *counts, tables.chosen)
-            launch(variant("close_diagonal", REAL=real), (-(-n_lines // 4),), (128,), closing)
+            launch(variant("close_diagonal", REAL=self._real), (-(-n_lines // 4),), (128,), closing)
         if flat is not out:
             out[...] = flat
 
@@ -251,11 +260,9 @@ def _group(target: NDArray[np.int64], known: NDArray[np.int64]) -> tuple[NDArray
 
 def choose_block(most_slots: int, itemsize: int, n_rows: int, n_chunks: int) -> tuple[int, int]:
     """Threads of a block, and its bytes of shared memory; 0 if the accumulators do not fit there."""
-    few = n_rows * n_chunks < 132 * 20 * 32
-    for block in BLOCKS[1:] if few else BLOCKS:
-        if most_slots * block * itemsize <= SHARED_BYTES:
-            return block, most_slots * block * itemsize
-    return BLOCKS[1 if few else 0], 0
+    block = BLOCKS[n_rows * n_chunks < FEW_THREADS]
+    shared = most_slots * block * itemsize
+    return block, shared if shared <= SHARED_BYTES else 0
 
 
 def walk_variant(tape: Tape, dtype: Any, code_type: Any, *, pairs: bool, shared: bool) -> Variant:
