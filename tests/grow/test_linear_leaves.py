@@ -28,7 +28,9 @@ def expected(forest, row):
     return total
 
 
-@pytest.mark.parametrize("row", [[0.0, 5.0], [0.0, 4.0], [1.0, 2.0], [np.nan, 5.0], [1.0, np.nan], [1e6, 3.0], [-1e6, 5.0]])
+@pytest.mark.parametrize(
+    "row", [[0.0, 5.0], [0.0, 4.0], [1.0, 2.0], [np.nan, 5.0], [1.0, np.nan], [1e6, 3.0], [-1e6, 5.0]]
+)
 def test_values(forest, row):
     row = np.array(row)
     assert forest.predict(row[None], output="margin")[0] == pytest.approx(expected(forest, row), rel=1e-12)
