@@ -47,7 +47,7 @@ def accuracy(results: dict[str, Any]) -> str:
 def _cell(records: Records) -> str:
     good = [r for r in records if "rmse" in r]
     if not good:
-        return "failed" if records else "–"
+        return "failed" if records else ""
     error, leaves, seconds = (np.mean([r[name] for r in good]) for name in ("rmse", "leaves", "seconds"))
     return f"{error:.4g} / {leaves:.3g} / {seconds:.2g}"
 

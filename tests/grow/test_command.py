@@ -3,9 +3,11 @@
 import numpy as np
 import pytest
 
-pd = pytest.importorskip("pandas")
+pytest.importorskip("pandas")
 pytest.importorskip("pyarrow")
 pytest.importorskip("sklearn")
+
+import pandas as pd
 
 import silva
 from silva.cli import main

@@ -10,24 +10,24 @@ namespace {
 constexpr int kMaxPoints = 8;  // of one pass; more quadrature points take several walks
 
 template <class Real>
-using ExplainLanes = Lanes<Real, kVectorBytes / int(sizeof(Real))>;
+using ExplainLanes = Lanes<Real, kScalar ? 1 : kVectorBytes / int(sizeof(Real))>;
 
 // What the walks keep by depth (and, for interactions, by slot).
 template <class L>
 struct WalkMemory {
   using Value = typename L::Value;
   using Mask = typename L::Mask;
-  Value* q_;          // [depth][kMaxPoints]
-  Value* sum_;        // [depth][output of vector leaves][kMaxPoints]
+  Value* q_;    // [depth][kMaxPoints]
+  Value* sum_;  // [depth][output of vector leaves][kMaxPoints]
   Mask* left_;
   Mask* hot_;
   int32_t* node_;
   int32_t* side_;
-  Value* gain_;       // [depth][kMaxPoints]
-  Value* phi_;        // [depth]
-  Value* saved_;      // [depth][kMaxPoints]
-  Value* delta_;      // [slot][kMaxPoints]
-  int32_t* active_;   // [slot]
+  Value* gain_;      // [depth][kMaxPoints]
+  Value* phi_;       // [depth]
+  Value* saved_;     // [depth][kMaxPoints]
+  Value* delta_;     // [slot][kMaxPoints]
+  int32_t* active_;  // [slot]
   int width;
 };
 
@@ -84,14 +84,13 @@ struct WalkStack : WalkMemory<L> {
 // One thread's memory. phi and pairs hold the sums of one tree in Real; totals those of all trees in float64.
 template <class Real>
 struct ExplainWorkspace {
-
   using L = ExplainLanes<Real>;
   using Value = typename L::Value;
   Real* tile;
-  Value* phi;            // [slot][output of vector leaves]
-  double* total;         // [output][feature][lane]
-  Value* pairs;          // [slot][slot]
-  double* pair_total;    // [selected][feature][lane]
+  Value* phi;          // [slot][output of vector leaves]
+  double* total;       // [output][feature][lane]
+  Value* pairs;        // [slot][slot]
+  double* pair_total;  // [selected][feature][lane]
   WalkMemory<L> stack;
 
   ExplainWorkspace(const ExplainTask<Real>& task, Arena& arena, bool interactions) {
@@ -177,14 +176,30 @@ void for_each_pass(int n_points, const Pass& pass) {
   for (int p = 0, first = 0; p < n_passes; ++p) {
     const int size = n_points / n_passes + (p < n_points % n_passes);
     switch (size) {
-      case 1: pass.template run<1>(first); break;
-      case 2: pass.template run<2>(first); break;
-      case 3: pass.template run<3>(first); break;
-      case 4: pass.template run<4>(first); break;
-      case 5: pass.template run<5>(first); break;
-      case 6: pass.template run<6>(first); break;
-      case 7: pass.template run<7>(first); break;
-      default: pass.template run<8>(first); break;
+      case 1:
+        pass.template run<1>(first);
+        break;
+      case 2:
+        pass.template run<2>(first);
+        break;
+      case 3:
+        pass.template run<3>(first);
+        break;
+      case 4:
+        pass.template run<4>(first);
+        break;
+      case 5:
+        pass.template run<5>(first);
+        break;
+      case 6:
+        pass.template run<6>(first);
+        break;
+      case 7:
+        pass.template run<7>(first);
+        break;
+      default:
+        pass.template run<8>(first);
+        break;
     }
     first += size;
   }
@@ -231,16 +246,15 @@ struct InteractionPass {
       return task.width == 1 ? node.value[side] : task.leaf_value[int64_t(node.child[side]) * task.width + output];
     };
     auto stack = space.template stack_of<K>();
-    walk_interactions<L, K>(tables_of(task, tree), points_of<Real, K>(task, tree, first), task.deltas + tree.first_delta,
-                            TileRows<L>{space.tile}, stack, leaf, pairs, tree.root);
+    walk_interactions<L, K>(tables_of(task, tree), points_of<Real, K>(task, tree, first),
+                            task.deltas + tree.first_delta, TileRows<L>{space.tile}, stack, leaf, pairs, tree.root);
   }
 };
 
-template <class Value>
-inline void add_and_clear(double* total, Value& sum) {
-  constexpr int W = sizeof(Value) / sizeof(sum[0]);
-  for (int lane = 0; lane < W; ++lane) total[lane] += double(sum[lane]);
-  sum = Value{};
+template <class L>
+inline void add_and_clear(double* total, typename L::Value& sum) {
+  for (int lane = 0; lane < L::width; ++lane) total[lane] += double(L::lane(sum, lane));
+  sum = typename L::Value{};
 }
 
 // Calls take(pointer to the result of the output's type).
@@ -262,7 +276,8 @@ void explain_tree(const ExplainTask<Real>& task, const ShapTree& tree, ExplainWo
   for (int slot = 0; slot < tree.n_slots; ++slot) {
     const int64_t feature = task.slot_feature[tree.first_slot + slot];
     for (int o = 0; o < task.width; ++o)
-      add_and_clear(total + ((tree.output + o) * F + feature) * W, space.phi[slot * task.width + o]);
+      add_and_clear<ExplainLanes<Real>>(total + ((tree.output + o) * F + feature) * W,
+                                        space.phi[slot * task.width + o]);
   }
 }
 
@@ -303,7 +318,7 @@ void collect_pairs(const ExplainTask<Real>& task, const ShapTree& tree, ExplainW
   const int64_t F = task.n_features;
   const int32_t* feature = task.slot_feature + tree.first_slot;
   for (int a = 0; a < tree.n_slots; ++a) {
-    add_and_clear(space.total + int64_t(feature[a]) * W, space.phi[a]);
+    add_and_clear<ExplainLanes<Real>>(space.total + int64_t(feature[a]) * W, space.phi[a]);
     for (int b = 0; b < a; ++b) {
       auto& upper = space.pairs[a * tree.n_slots + b];
       auto& lower = space.pairs[b * tree.n_slots + a];
@@ -313,7 +328,7 @@ void collect_pairs(const ExplainTask<Real>& task, const ShapTree& tree, ExplainW
         const int64_t row = task.selected[feature[side ? b : a]], column = feature[side ? a : b];
         if (row < 0) continue;
         auto kept = sum;
-        add_and_clear(space.pair_total + (row * F + column) * W, kept);
+        add_and_clear<ExplainLanes<Real>>(space.pair_total + (row * F + column) * W, kept);
       }
     }
   }
