@@ -38,7 +38,20 @@ EVERYTHING = {
 def whole_forest() -> Forest:
     """Two trees, categorical splits, and no field at its default."""
     options = Options(n_trees=2, n_features=5, n_outputs=3, categorical=True, weights="dart", meaning=EVERYTHING)
-    return random_forest(3, options)
+    return with_linear_leaves(random_forest(3, options))
+
+
+def with_linear_leaves(forest: Forest) -> Forest:
+    """One term in every leaf, its feature that of the leaf's number."""
+    leaves = np.arange(forest.n_leaves)
+    return dataclasses.replace(
+        forest,
+        linear_offsets=np.arange(forest.n_leaves + 1),
+        linear_feature=(leaves % forest.n_features).astype(np.int32),
+        linear_coefficient=leaves + 0.5,
+        linear_mean=leaves / 4 + 0.25,
+        leaf_range=np.column_stack([leaves - 100.0, leaves + 100.0]),
+    )
 
 
 def small_forest() -> Forest:

@@ -1,0 +1,100 @@
+"""Tables and the picture of docs/grow.md from a result file: `python -m benchmarks.grow.report RESULT DOCS`."""
+
+from __future__ import annotations
+
+import json
+import re
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+Records = list[dict[str, Any]]
+START, END = "<!-- {} -->", "<!-- end of {} -->"
+
+
+def known_trees(results: dict[str, Any]) -> str:
+    """How often the true size and the true error are found."""
+    lines = ["| case | fits | true leaves | within 1 | error <= 1.05 of the truth | median s | median CPU s | most s |"]
+    lines.append("|---|---|---|---|---|---|---|---|")
+    records = [r for section in ("recovery", "random_trees") for r in results.get(section, {}).get("records", [])]
+    for case in dict.fromkeys(r["case"] for r in records):
+        fits = [r for r in records if r["case"] == case]
+        off = np.array([abs(r["leaves"] - r["truth"][1]) for r in fits])
+        near = sum(r["rmse"] <= 1.05 * r["truth"][0] for r in fits)
+        seconds, cpu = (np.array([r[name] for r in fits]) for name in ("seconds", "cpu_seconds"))
+        lines.append(
+            f"| {case} | {len(fits)} | {(off == 0).sum()} | {(off <= 1).sum()} | {near} | {np.median(seconds):.1f} | "
+            f"{np.median(cpu):.1f} | {seconds.max():.1f} |"
+        )
+    return "\n".join(lines)
+
+
+def accuracy(results: dict[str, Any]) -> str:
+    """RMSE / leaves / seconds of all methods; means over seeds."""
+    records = [r for section in ("known_rivals", "accuracy") for r in results.get(section, {}).get("records", [])]
+    records += [r for r in results.get("recovery", {}).get("records", []) if r["seed"] == 0 and "+ 0" in r["case"]]
+    cases, methods = (list(dict.fromkeys(r[name] for r in records)) for name in ("case", "method"))
+    methods.sort(key=lambda method: method != "silva")
+    lines = ["| | " + " | ".join(cases) + " |", "|---" * (len(cases) + 1) + "|"]
+    for method in methods:
+        cells = [_cell([r for r in records if (r["case"], r["method"]) == (case, method)]) for case in cases]
+        lines.append(f"| {method} | " + " | ".join(cells) + " |")
+    return "\n".join(lines)
+
+
+def _cell(records: Records) -> str:
+    good = [r for r in records if "rmse" in r]
+    if not good:
+        return "failed" if records else ""
+    error, leaves, seconds = (np.mean([r[name] for r in good]) for name in ("rmse", "leaves", "seconds"))
+    return f"{error:.4g} / {leaves:.3g} / {seconds:.2g}"
+
+
+def speed(results: dict[str, Any]) -> str:
+    """Seconds of generations."""
+    lines = ["| training rows | what | s | CPU s |", "|---|---|---|---|"]
+    for r in results.get("speed", {}).get("records", []):
+        lines.append(f"| {r['n_rows']:,} | {r['what']} | {r['seconds']:.1f} | {r['cpu_seconds']:.1f} |")
+    return "\n".join(lines)
+
+
+def picture(results: dict[str, Any], path: Path) -> None:
+    """Error over leaves, silva's curve and the rivals' points."""
+    import matplotlib as mpl
+
+    mpl.use("Agg")
+    import matplotlib.pyplot as plt
+
+    curve = results.get("curve", {}).get("records", [])
+    cases = list(dict.fromkeys(r["case"] for r in curve))
+    if not cases:
+        return
+    figure, axes = plt.subplots(1, len(cases), figsize=(4.2 * len(cases), 3.6), layout="constrained", squeeze=False)
+    for ax, case in zip(axes[0], cases, strict=True):
+        own = [r for r in curve if r["case"] == case]
+        ax.plot([r["leaves"] for r in own], [r["rmse"] for r in own], "o-", label="silva")
+        for r in results.get("accuracy", {}).get("records", []):
+            if r["case"] == case and r["method"] != "silva" and "rmse" in r:
+                ax.plot(r["leaves"], r["rmse"], "s", label=r["method"])
+        ax.set(title=case, xlabel="leaves or rules", xscale="log", yscale="log")
+        ax.legend(fontsize=7)
+    axes[0][0].set_ylabel("test error (RMSE)")
+    figure.savefig(path, dpi=110)
+
+
+def main() -> None:
+    """Put the tables between their marks and draw the picture."""
+    results = json.loads(Path(sys.argv[1]).read_text())
+    page = Path(sys.argv[2])
+    text = page.read_text()
+    for table in (known_trees, accuracy, speed):
+        start, end = START.format(table.__name__), END.format(table.__name__)
+        text = re.sub(f"{start}.*?{end}", lambda _: f"{start}\n{table(results)}\n{end}", text, flags=re.DOTALL)  # noqa: B023
+    page.write_text(text)
+    picture(results, page.parent / "grow-curve.png")
+
+
+if __name__ == "__main__":
+    main()
