@@ -49,7 +49,7 @@ clean:
 
 # The build tools live in .venv, so that a changed kernel is recompiled there without downloading anything.
 $(VENV)/tools.stamp: pyproject.toml tools/check_build.sh
-	@sh tools/check_build.sh "$(PYTHON)" "$(CXX)"
+	@sh tools/check_build.sh "$(PYTHON)" "$(if $(filter default,$(origin CXX)),c++,$(CXX))"
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python tools/install.py build
 	@touch $@

@@ -48,6 +48,15 @@ def small_forest() -> Forest:
     return flatten([tree, Node(4, 5.0)], n_features=2, sets=[([5], False)])
 
 
+def empty_forest() -> Forest:
+    """No tree at all: every margin is the base score, 0.5."""
+    forest = flatten([Node(1, 2.0)], n_features=3, base_score=np.array([0.5]))
+    by_node = ("feature", "threshold", "left", "default_left", "cover")
+    by_leaf_or_tree = ("leaf_value", "leaf_id", "tree_output", "tree_weight")
+    nothing = {name: getattr(forest, name)[:0] for name in (*by_node, *by_leaf_or_tree)}
+    return dataclasses.replace(forest, tree_offsets=np.zeros(1, np.int64), **nothing)
+
+
 def assert_same(found: Forest, expected: Forest) -> None:
     for field in dataclasses.fields(Forest):
         _assert_same_value(getattr(found, field.name), getattr(expected, field.name), field.name)

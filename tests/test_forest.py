@@ -11,8 +11,7 @@ import sys
 import numpy as np
 import pytest
 
-from tests.example_forests import assert_same, small_forest, whole_forest
-from tests.strategies import Node, flatten
+from tests.example_forests import assert_same, empty_forest, small_forest, whole_forest
 
 
 def at(field: str, index, value) -> dict:
@@ -175,10 +174,8 @@ def test_more_nodes_than_kernels_index_are_refused():
 
 
 def test_forest_without_trees_is_valid():
-    forest = flatten([Node(1, 2.0)], 3)
-    nothing = {name: getattr(forest, name)[:0] for name in (*LENGTHS, "feature", "leaf_value")}
-    empty = dataclasses.replace(forest, tree_offsets=np.zeros(1, np.int64), **nothing)
-    assert (empty.n_trees, empty.n_nodes, empty.n_outputs, empty.depth) == (0, 0, 1, 0)
+    forest = empty_forest()
+    assert (forest.n_trees, forest.n_nodes, forest.n_outputs, forest.depth) == (0, 0, 1, 0)
 
 
 def test_sizes_are_counted():

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 
+from tests.example_forests import empty_forest
 from tests.oracles import evaluate
 from tests.strategies import Node, Options, flatten, forests_and_rows, full_forest, random_forest, random_rows
 
@@ -116,6 +117,13 @@ def test_no_rows_give_no_rows(algorithm, output):
     forest = full_forest(0, n_trees=3, depth=2, n_features=4)
     found = forest.predict(np.zeros((0, 4)), output=output, algorithm=algorithm)
     assert found.shape == ((0, 3) if output == "leaf" else (0,))
+
+
+@pytest.mark.parametrize("algorithm", ALGORITHMS)
+def test_no_trees_give_the_base_score(algorithm):
+    forest, X = empty_forest(), np.ones((20, 3))
+    np.testing.assert_array_equal(forest.predict(X, output="margin", algorithm=algorithm), np.full(20, 0.5))
+    assert forest.predict(X, output="leaf", algorithm=algorithm).shape == (20, 0)
 
 
 def test_leaf_ids_take_the_shape_of_the_source():

@@ -9,7 +9,8 @@ import pytest
 from hypothesis import given
 
 from silva import Explainer
-from tests.strategies import Options, forests_and_rows, full_forest, random_forest, random_rows
+from tests.example_forests import empty_forest
+from tests.strategies import Node, Options, flatten, forests_and_rows, full_forest, random_forest, random_rows
 
 METHODS = ("shap_values", "shap_interaction_values")
 SHAPES = {
@@ -47,6 +48,21 @@ def test_no_rows_give_no_rows(method, n_outputs):
     forest = example_forest(n_outputs)
     found = getattr(Explainer(forest), method)(np.zeros((0, 4)))
     assert found.shape == (0, *SHAPES[method, n_outputs][1:])
+
+
+def test_forest_of_no_features_explains_nothing():
+    forest = flatten([Node(1, 2.0)], n_features=0)
+    explainer = Explainer(forest)
+    assert explainer.shap_values(np.ones((20, 0))).shape == (20, 0)
+    assert explainer.shap_interaction_values(np.ones((20, 0))).shape == (20, 0, 0)
+    assert explainer.expected_value == 2
+
+
+def test_forest_of_no_trees_explains_nothing():
+    explainer = Explainer(empty_forest())
+    np.testing.assert_array_equal(explainer.shap_values(np.ones((20, 3))), np.zeros((20, 3)))
+    np.testing.assert_array_equal(explainer.shap_interaction_values(np.ones((20, 3))), np.zeros((20, 3, 3)))
+    assert explainer.expected_value == 0.5
 
 
 def test_expected_value_is_a_float_or_a_vector():

@@ -14,9 +14,7 @@ OUTPUTS = ("prediction", "margin", "probability", "leaf")
 ALGORITHMS = ("auto", "serial", "by_sample", "by_node", "windowed")
 
 
-def predict(
-    forest: Forest, X: Any, *, output: str, algorithm: str, device: str, n_jobs: int | None
-) -> Any:
+def predict(forest: Forest, X: Any, *, output: str, algorithm: str, device: str, n_jobs: int | None) -> Any:
     """`Forest.predict`."""
     _check(output, algorithm, device)
     rows = as_rows(X, forest)

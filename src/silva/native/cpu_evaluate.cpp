@@ -3,6 +3,8 @@
 #include <omp.h>
 #endif
 
+#include <algorithm>
+
 #include "bindings.h"
 #include "evaluate_plan.h"
 #include "tasks.h"
@@ -18,10 +20,20 @@ static EvaluateTask task_of(const EvaluatePlan& plan, const Matrix& rows, int n_
   task.coding = plan.coding.view();
   task.rows = rows_of(rows, task.coding.n_features);
   task.n_threads = n_threads;
+  task.any_categorical = !plan.sets.empty();
   return task;
 }
 
+// As many as keep all threads busy and their rows in the cache.
+static int tiles_together(const EvaluateTask& task) {
+  constexpr int64_t kCache = 1 << 18;
+  const int64_t n_tiles = task.rows.n_rows / kernels().row_tile / (4 * task.n_threads);
+  const int64_t bytes = int64_t(kernels().row_tile) * (task.coding.n_features + 1) * int64_t(sizeof(float));
+  return int(std::clamp(std::min(n_tiles, kCache / bytes), int64_t(1), int64_t(kernels().max_tiles)));
+}
+
 static void run(EvaluateTask& task) {
+  task.tiles_together = tiles_together(task);
   task.workspace_size = kernels().evaluate_workspace(task);
   const Workspace workspace(task.workspace_size * task.n_threads);
   task.workspace = workspace.data();
@@ -48,8 +60,9 @@ static void check_result(const Result& result, const EvaluateTask& task, int64_t
 
 void bind_evaluate(nb::module_& module) {
   nb::class_<EvaluatePlan>(module, "EvaluatePlan", "A forest's nodes laid out for evaluation.")
-      .def("__init__", [](EvaluatePlan* self, nb::handle forest) { new (self) EvaluatePlan(view_of(forest)); },
-           nb::arg("forest"))
+      .def(
+          "__init__", [](EvaluatePlan* self, nb::handle forest) { new (self) EvaluatePlan(view_of(forest)); },
+          nb::arg("forest"))
       .def(
           "margins",
           [](const EvaluatePlan& plan, const Matrix& rows, const Margins& out, int n_threads, bool serial) {

@@ -6,60 +6,73 @@
 namespace silva {
 namespace {
 
-template <int Width>
-struct EvaluateLanes : IndexedLanes<Width> {};
-template <>
-struct EvaluateLanes<1> : Lanes<float, 1> {};
-
-constexpr int kVectors = 4;  // of rows in flight: independent chains hide the latency of gathers
+constexpr int kVectors = 4;  // of rows in a tile
 constexpr int kRowTile = kVectors * kFloatLanes;
+constexpr int kFewRows = kFloatLanes / 2;
+constexpr int kTiles = 8;  // most tiles that a thread evaluates together
 
-// Children by the table that the words' packing selects.
-template <class L, bool Packed>
-SILVA_INLINE typename L::Index left_child(const EvaluateTables& forest, int32_t first, typename L::Index word,
-                                          typename L::Index node) {
-  if constexpr (Packed) return unpack_left<Packed>(word);
-  return L::gather(forest.left + first, node);
+using FloatLanes = Lanes<float, kFloatLanes>;
+
+// A tile's rows, [feature][stride], as vectors of neighbours or one by one.
+struct TileVectors {
+  const float* tile;
+  int stride;
+  SILVA_INLINE FloatLanes::Value operator()(int feature) const {
+    return *reinterpret_cast<const FloatLanes::Value*>(tile + int64_t(feature) * stride);
+  }
+};
+struct TileRow {
+  const float* tile;
+  int64_t stride, row;
+  SILVA_INLINE float operator()(uint32_t feature) const { return tile[feature * stride + row]; }
+};
+
+constexpr int kChains = 8;  // walks that a core keeps going at once; each waits for its loads
+
+// Walks kChains pairs of row and tree on by `levels` levels or until all have stopped. tree(i), row(i) say which. That
+// a walk has stopped is seen by a step that changes nothing, tested now and then.
+template <bool Packed, bool Missing, bool Categorical, class Tree, class Row>
+SILVA_INLINE void walk_on(const EvaluateTables& forest, int levels, const Tree& tree, const Row& row,
+                          uint32_t (&at)[kChains]) {
+  constexpr int kUntested = 4;
+  while (levels > 0) {
+    const int untested = levels < kUntested ? levels : kUntested;
+    for (int level = 0; level < untested; ++level) SILVA_UNROLL
+    for (int i = 0; i < kChains; ++i) at[i] = step<Packed, Missing, Categorical>(forest, tree(i), at[i], row(i));
+    levels -= untested;
+    if (levels == 0) break;
+    uint32_t moved = 0;
+    SILVA_UNROLL
+    for (int i = 0; i < kChains; ++i) {
+      const uint32_t before = at[i];
+      at[i] = step<Packed, Missing, Categorical>(forest, tree(i), before, row(i));
+      moved |= at[i] ^ before;
+    }
+    --levels;
+    if (!moved) break;
+  }
 }
 
-// The nodes that V vectors of rows reach in one tree. The first levels, as many as two registers hold, are looked up
-// there; the rest is gathered until every lane has stopped at a leaf.
-template <class L, int V, bool Packed, bool Missing, bool Categorical>
-inline void walk_rows(const EvaluateTables& forest, int tree, const float* tile, typename L::Index (&node)[V]) {
-  using Value = typename L::Value;
-  using Index = typename L::Index;
-  constexpr int W = L::width;
-  const int32_t first = forest.tree_first[tree], depth = forest.tree_depth[tree];
-  const float* threshold = forest.threshold + first;
-  const int32_t* words = forest.word + first;
-  const Index lanes = L::lane_numbers();
-  for (int v = 0; v < V; ++v) node[v] = L::splat_index(0);
-  int level = 0;
-  const auto advance = [&](int v, Value t, Index word) {
-    const Index feature = word & NodeWord<Packed>::kFeature;
-    const Value x = L::gather(tile + v * W, feature * (V * W) + lanes);
-    return step<L, Packed, Missing, Categorical>(forest, x, t, word, left_child<L, Packed>(forest, first, word, node[v]));
-  };
-  if constexpr (W > 1) {
-    constexpr int kLookedUp = W == 16 ? 5 : W == 8 ? 4 : 3;
-    Value low, high;
-    Index low_word, high_word;
-    __builtin_memcpy(&low, threshold, sizeof low);
-    __builtin_memcpy(&high, threshold + W, sizeof high);
-    __builtin_memcpy(&low_word, words, sizeof low_word);
-    __builtin_memcpy(&high_word, words + W, sizeof high_word);
-    for (; level < (depth < kLookedUp ? depth : kLookedUp); ++level)
-      for (int v = 0; v < V; ++v)
-        node[v] = advance(v, L::look_up(low, high, node[v]), L::look_up(low_word, high_word, node[v]));
+// The nodes that a tile's rows reach in one tree: the first levels all lanes at once, the rest row by row.
+template <int V, bool Packed, bool Missing, bool Categorical>
+void walk_rows(const EvaluateTables& forest, int tree_index, const float* tile, int32_t* node) {
+  constexpr int kLanes = V * kFloatLanes;
+  const EvaluateTree tree = tree_at(forest, tree_index);
+  const int32_t* exit = forest.exit + int64_t(tree_index) * kTopExits;
+  const int levels = forest.tree_depth[tree_index] - kTopLevels;
+  for (int v = 0; v < V; ++v) {
+    const auto exits = top_exit<FloatLanes, Packed, Missing, Categorical>(forest, tree_index,
+                                                                          TileVectors{tile + v * kFloatLanes, kLanes});
+    __builtin_memcpy(node + v * kFloatLanes, &exits, sizeof exits);
   }
-  for (; level < depth; ++level) {
-    bool moved = false;
-    for (int v = 0; v < V; ++v) {
-      const Index next = advance(v, L::gather(threshold, node[v]), L::gather(words, node[v]));
-      moved |= !L::all(L::equal(next, node[v]));
-      node[v] = next;
-    }
-    if (!moved) break;
+  for (int first = 0; first < kLanes; first += kChains) {
+    uint32_t at[kChains];
+    SILVA_UNROLL
+    for (int i = 0; i < kChains; ++i) at[i] = uint32_t(exit[node[first + i]]);
+    walk_on<Packed, Missing, Categorical>(
+        forest, levels, [&](int) { return tree; }, [&](int i) { return TileRow{tile + first, kLanes, i}; }, at);
+    SILVA_UNROLL
+    for (int i = 0; i < kChains; ++i) node[first + i] = int32_t(at[i]);
   }
 }
 
@@ -81,6 +94,7 @@ struct RowSink {
     const double* value = forest.value + int64_t(first) * forest.width;
     if (forest.width == 1) {
       double* sum = margin + int64_t(forest.tree_output[tree]) * stride;
+      SILVA_UNROLL
       for (int row = 0; row < n_rows; ++row) sum[row] += value[nodes[row]];
       return;
     }
@@ -101,73 +115,95 @@ struct RowSink {
   }
 };
 
-template <class L, int V, bool Packed, bool Missing>
-void evaluate_tile(const EvaluateTask& task, const float* tile, const RowSink& sink) {
-  typename L::Index node[V];
-  for (int tree = 0; tree < task.forest.n_trees; ++tree) {
+template <int V, bool Packed, bool Missing>
+void evaluate_tile(const EvaluateTask& task, const float* tile, const RowSink& sink, int first_tree, int last_tree) {
+  int32_t node[V * kFloatLanes];
+  for (int tree = first_tree; tree < last_tree; ++tree) {
     if (task.forest.tree_is_categorical[tree])
-      walk_rows<L, V, Packed, Missing, true>(task.forest, tree, tile, node);
+      walk_rows<V, Packed, Missing, true>(task.forest, tree, tile, node);
     else
-      walk_rows<L, V, Packed, Missing, false>(task.forest, tree, tile, node);
-    sink.take(tree, reinterpret_cast<const int32_t*>(node));
+      walk_rows<V, Packed, Missing, false>(task.forest, tree, tile, node);
+    sink.take(tree, node);
   }
 }
 
-// Rows first_row ... of one thread: encode, walk, write.
-template <class L, int V, bool Packed>
+// The first tree after those whose nodes and values stay in the second-level cache beside the rows.
+inline int end_of_chunk(const EvaluateTables& forest, int first_tree) {
+  constexpr int64_t kCache = 1 << 18;
+  const int64_t bytes = sizeof(EvaluateNode) + sizeof(double) * forest.width;
+  int tree = first_tree + 1;
+  while (tree < forest.n_trees && (forest.tree_first[tree + 1] - forest.tree_first[first_tree]) * bytes <= kCache)
+    ++tree;
+  return tree;
+}
+
+// Up to kTiles tiles of V vectors of rows: encode, walk the trees chunk by chunk, write. A chunk's nodes are read from
+// memory once for all tiles.
+template <int V, bool Packed>
 void evaluate_rows(const EvaluateTask& task, char* workspace, int64_t first_row, int n_rows) {
-  constexpr int kLanes = V * L::width;
+  constexpr int kLanes = V * kFloatLanes;
+  const EvaluateTables& forest = task.forest;
+  const int n_tiles = (n_rows + kLanes - 1) / kLanes;
+  const int64_t tile_size = int64_t(task.coding.n_features + 1) * kLanes,
+                margin_size = int64_t(forest.n_outputs) * kLanes;
   Arena arena{workspace};
-  float* tile = arena.take<float>(int64_t(task.coding.n_features + 1) * kLanes);
-  double* margin = arena.take<double>(int64_t(task.forest.n_outputs) * kLanes);
-  const bool missing =
-      encode_rows<float>(task.coding, task.rows, first_row, n_rows, kLanes, kLanes, tile);
-  const RowSink sink{task, first_row, n_rows, margin, kLanes};
-  sink.open();
-  if (missing)
-    evaluate_tile<L, V, Packed, true>(task, tile, sink);
-  else
-    evaluate_tile<L, V, Packed, false>(task, tile, sink);
-  sink.close();
-}
-
-// One row in all lanes, a tree each: the schedule of small batches. Returns the reached nodes, tree by tree; the
-// caller sums them in the order of the trees, so that a row's margin has the same bits in every schedule.
-template <class L, int V, bool Packed, bool Missing, bool Categorical>
-void walk_trees(const EvaluateTables& forest, const float* row, int32_t* reached) {
-  using Index = typename L::Index;
-  constexpr int W = L::width;
-  for (int tree = 0; tree < forest.n_trees; tree += V * W) {
-    Index first[V], node[V];
-    int depth = 0;
-    for (int lane = 0; lane < V * W; ++lane) {
-      const int t = tree + lane < forest.n_trees ? tree + lane : forest.n_trees - 1;
-      reinterpret_cast<int32_t*>(first)[lane] = forest.tree_first[t];
-      depth = forest.tree_depth[t] > depth ? forest.tree_depth[t] : depth;
-    }
-    for (int v = 0; v < V; ++v) node[v] = L::splat_index(0);
-    for (int level = 0; level < depth; ++level) {
-      bool moved = false;
-      for (int v = 0; v < V; ++v) {
-        const Index at = first[v] + node[v], word = L::gather(forest.word, at);
-        Index left;
-        if constexpr (Packed)
-          left = unpack_left<Packed>(word);
-        else
-          left = L::gather(forest.left, at);
-        const Index next = step<L, Packed, Missing, Categorical>(
-            forest, L::gather(row, word & NodeWord<Packed>::kFeature), L::gather(forest.threshold, at), word, left);
-        moved |= !L::all(L::equal(next, node[v]));
-        node[v] = next;
-      }
-      if (!moved) break;
-    }
-    const int n = forest.n_trees - tree < V * W ? forest.n_trees - tree : V * W;
-    __builtin_memcpy(reached + tree, node, n * sizeof(int32_t));
+  float* tiles = arena.take<float>(n_tiles * tile_size);
+  double* margins = arena.take<double>(n_tiles * margin_size);
+  bool missing[kTiles];
+  const auto sink_of = [&](int tile) {
+    const int rest = n_rows - tile * kLanes;
+    return RowSink{task, first_row + tile * kLanes, rest < kLanes ? rest : kLanes, margins + tile * margin_size,
+                   kLanes};
+  };
+  for (int tile = 0; tile < n_tiles; ++tile) {
+    const RowSink sink = sink_of(tile);
+    missing[tile] = encode_rows<float>(task.coding, task.rows, sink.first_row, sink.n_rows, kLanes, kLanes,
+                                       tiles + tile * tile_size);
+    sink.open();
   }
+  for (int tree = 0, end; tree < forest.n_trees; tree = end) {
+    end = end_of_chunk(forest, tree);
+    for (int tile = 0; tile < n_tiles; ++tile)
+      (missing[tile] ? evaluate_tile<V, Packed, true> : evaluate_tile<V, Packed, false>)(task, tiles + tile * tile_size,
+                                                                                         sink_of(tile), tree, end);
+  }
+  for (int tile = 0; tile < n_tiles; ++tile) sink_of(tile).close();
 }
 
-template <class L, int V, bool Packed>
+// The paper's Procedure 2 (Spencer, doi:10.48550/arXiv.1111.1373): one row, one tree, no branch but the loop's.
+template <bool Packed, bool Missing, bool Categorical>
+int32_t walk_alone(const EvaluateTables& forest, int tree, const float* row) {
+  const EvaluateTree nodes = tree_at(forest, tree);
+  uint32_t at = 0;
+  for (int level = 0; level < forest.tree_depth[tree]; ++level) {
+    const uint32_t next = step<Packed, Missing, Categorical>(forest, nodes, at, TileRow{row, 1, 0});
+    if (next == at) break;
+    at = next;
+  }
+  return int32_t(at);
+}
+
+// One row through all trees, kChains of them at once: the schedule of small batches. Returns the reached nodes; the
+// caller sums them in the order of the trees, so that a row's margin has the same bits in every schedule.
+template <bool Packed, bool Missing, bool Categorical>
+void walk_trees(const EvaluateTables& forest, const float* row, int32_t* reached) {
+  int tree = 0;
+  for (; tree + kChains <= forest.n_trees; tree += kChains) {
+    int levels = 0;
+    uint32_t at[kChains] = {};
+    EvaluateTree trees[kChains];
+    for (int i = 0; i < kChains; ++i) {
+      trees[i] = tree_at(forest, tree + i);
+      levels = forest.tree_depth[tree + i] > levels ? forest.tree_depth[tree + i] : levels;
+    }
+    walk_on<Packed, Missing, Categorical>(
+        forest, levels, [&](int i) { return trees[i]; }, [&](int) { return TileRow{row, 1, 0}; }, at);
+    for (int i = 0; i < kChains; ++i) reached[tree + i] = int32_t(at[i]);
+  }
+  for (; tree < forest.n_trees; ++tree) reached[tree] = walk_alone<Packed, Missing, Categorical>(forest, tree, row);
+}
+
+template <bool Packed>
 void evaluate_row(const EvaluateTask& task, char* workspace, int64_t row) {
   const EvaluateTables& forest = task.forest;
   Arena arena{workspace};
@@ -177,42 +213,40 @@ void evaluate_row(const EvaluateTask& task, char* workspace, int64_t row) {
   const bool missing = encode_rows<float>(task.coding, task.rows, row, 1, 1, 1, values);
   const RowSink sink{task, row, 1, margin, 1};
   sink.open();
-  bool categorical = false;
-  for (int tree = 0; tree < forest.n_trees; ++tree) categorical |= forest.tree_is_categorical[tree];
-  if (categorical)
-    walk_trees<L, V, Packed, true, true>(forest, values, reached);
+  if (task.serial)
+    for (int tree = 0; tree < forest.n_trees; ++tree)
+      reached[tree] = walk_alone<Packed, true, true>(forest, tree, values);
+  else if (task.any_categorical)
+    walk_trees<Packed, true, true>(forest, values, reached);
   else if (missing)
-    walk_trees<L, V, Packed, true, false>(forest, values, reached);
+    walk_trees<Packed, true, false>(forest, values, reached);
   else
-    walk_trees<L, V, Packed, false, false>(forest, values, reached);
+    walk_trees<Packed, false, false>(forest, values, reached);
   for (int tree = 0; tree < forest.n_trees; ++tree) sink.take(tree, reached + tree);
   sink.close();
 }
 
 template <bool Packed>
 void evaluate_packed(const EvaluateTask& task) {
-  using Vector = EvaluateLanes<kFloatLanes>;
-  using Scalar = EvaluateLanes<1>;
   const int64_t n_rows = task.rows.n_rows;
   if (task.serial) {
-    for (int64_t row = 0; row < n_rows; ++row) evaluate_rows<Scalar, 1, Packed>(task, task.workspace, row, 1);
+    for (int64_t row = 0; row < n_rows; ++row) evaluate_row<Packed>(task, task.workspace, row);
     return;
   }
-  // Measured: below half a vector of rows, trees fill the lanes better than rows do.
-  constexpr int kFewRows = kFloatLanes / 2;
-  const int64_t n_tiles = (n_rows + kRowTile - 1) / kRowTile;
-#pragma omp parallel for schedule(dynamic) num_threads(task.n_threads) if (task.n_threads > 1 && n_tiles > 1)
-  for (int64_t tile = 0; tile < n_tiles; ++tile) {
+  const int64_t rows_together = int64_t(kRowTile) * task.tiles_together;
+  const int64_t n_tasks = (n_rows + rows_together - 1) / rows_together;
+#pragma omp parallel for schedule(dynamic) num_threads(task.n_threads) if (task.n_threads > 1 && n_tasks > 1)
+  for (int64_t t = 0; t < n_tasks; ++t) {
     char* workspace = task.workspace + thread_number() * task.workspace_size;
-    const int64_t first = tile * kRowTile;
-    int64_t rest = n_rows - first < kRowTile ? n_rows - first : kRowTile, at = first;
-    if (rest == kRowTile) {
-      evaluate_rows<Vector, kVectors, Packed>(task, workspace, first, kRowTile);
-      continue;
+    int64_t at = t * rows_together, rest = n_rows - at < rows_together ? n_rows - at : rows_together;
+    if (const int64_t whole = rest / kRowTile * kRowTile; whole > 0) {
+      evaluate_rows<kVectors, Packed>(task, workspace, at, int(whole));
+      at += whole, rest -= whole;
     }
+    // A few rows keep more walks going through several trees than through one.
     for (; rest > kFewRows; rest -= kFloatLanes, at += kFloatLanes)
-      evaluate_rows<Vector, 1, Packed>(task, workspace, at, int(rest < kFloatLanes ? rest : kFloatLanes));
-    for (; rest > 0; --rest, ++at) evaluate_row<Vector, 2, Packed>(task, workspace, at);
+      evaluate_rows<1, Packed>(task, workspace, at, int(rest < kFloatLanes ? rest : kFloatLanes));
+    for (; rest > 0; --rest, ++at) evaluate_row<Packed>(task, workspace, at);
   }
 }
 
@@ -225,8 +259,8 @@ void evaluate(const EvaluateTask& task) {
 
 int64_t evaluate_workspace(const EvaluateTask& task) {
   Arena arena{nullptr};
-  arena.take<float>(int64_t(task.coding.n_features + 1) * kRowTile);
-  arena.take<double>(int64_t(task.forest.n_outputs) * kRowTile);
+  arena.take<float>(int64_t(task.coding.n_features + 1) * kRowTile * task.tiles_together);
+  arena.take<double>(int64_t(task.forest.n_outputs) * kRowTile * task.tiles_together);
   arena.take<int32_t>(task.forest.n_trees);
   return arena.used();
 }

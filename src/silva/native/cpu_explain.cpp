@@ -100,13 +100,15 @@ template <class Real>
 static void bind_plan(nb::module_& module, const char* name) {
   using Plan = ExplainPlan<Real>;
   nb::class_<Plan>(module, name, "A forest's splits laid out for explanations.")
-      .def("__init__",
-           [](Plan* self, nb::handle forest, bool interactions) {
-             new (self) Plan(plan_explanation<Real>(view_of(forest), interactions));
-           },
-           nb::arg("forest"), nb::arg("interactions"))
-      .def_prop_ro("expected_value", [](const Plan& plan) { return to_numpy(std::vector<double>(plan.expected_value)); },
-                   nb::rv_policy::move)
+      .def(
+          "__init__",
+          [](Plan* self, nb::handle forest, bool interactions) {
+            new (self) Plan(plan_explanation<Real>(view_of(forest), interactions));
+          },
+          nb::arg("forest"), nb::arg("interactions"))
+      .def_prop_ro(
+          "expected_value", [](const Plan& plan) { return to_numpy(std::vector<double>(plan.expected_value)); },
+          nb::rv_policy::move)
       .def(
           "values",
           [](const Plan& plan, const Matrix& rows, const Result& out, int n_threads) {

@@ -17,17 +17,17 @@ template <class L>
 struct WalkMemory {
   using Value = typename L::Value;
   using Mask = typename L::Mask;
-  Value* q_;          // [depth][kMaxPoints]
-  Value* sum_;        // [depth][output of vector leaves][kMaxPoints]
+  Value* q_;    // [depth][kMaxPoints]
+  Value* sum_;  // [depth][output of vector leaves][kMaxPoints]
   Mask* left_;
   Mask* hot_;
   int32_t* node_;
   int32_t* side_;
-  Value* gain_;       // [depth][kMaxPoints]
-  Value* phi_;        // [depth]
-  Value* saved_;      // [depth][kMaxPoints]
-  Value* delta_;      // [slot][kMaxPoints]
-  int32_t* active_;   // [slot]
+  Value* gain_;      // [depth][kMaxPoints]
+  Value* phi_;       // [depth]
+  Value* saved_;     // [depth][kMaxPoints]
+  Value* delta_;     // [slot][kMaxPoints]
+  int32_t* active_;  // [slot]
   int width;
 };
 
@@ -84,14 +84,13 @@ struct WalkStack : WalkMemory<L> {
 // One thread's memory. phi and pairs hold the sums of one tree in Real; totals those of all trees in float64.
 template <class Real>
 struct ExplainWorkspace {
-
   using L = ExplainLanes<Real>;
   using Value = typename L::Value;
   Real* tile;
-  Value* phi;            // [slot][output of vector leaves]
-  double* total;         // [output][feature][lane]
-  Value* pairs;          // [slot][slot]
-  double* pair_total;    // [selected][feature][lane]
+  Value* phi;          // [slot][output of vector leaves]
+  double* total;       // [output][feature][lane]
+  Value* pairs;        // [slot][slot]
+  double* pair_total;  // [selected][feature][lane]
   WalkMemory<L> stack;
 
   ExplainWorkspace(const ExplainTask<Real>& task, Arena& arena, bool interactions) {
@@ -177,14 +176,30 @@ void for_each_pass(int n_points, const Pass& pass) {
   for (int p = 0, first = 0; p < n_passes; ++p) {
     const int size = n_points / n_passes + (p < n_points % n_passes);
     switch (size) {
-      case 1: pass.template run<1>(first); break;
-      case 2: pass.template run<2>(first); break;
-      case 3: pass.template run<3>(first); break;
-      case 4: pass.template run<4>(first); break;
-      case 5: pass.template run<5>(first); break;
-      case 6: pass.template run<6>(first); break;
-      case 7: pass.template run<7>(first); break;
-      default: pass.template run<8>(first); break;
+      case 1:
+        pass.template run<1>(first);
+        break;
+      case 2:
+        pass.template run<2>(first);
+        break;
+      case 3:
+        pass.template run<3>(first);
+        break;
+      case 4:
+        pass.template run<4>(first);
+        break;
+      case 5:
+        pass.template run<5>(first);
+        break;
+      case 6:
+        pass.template run<6>(first);
+        break;
+      case 7:
+        pass.template run<7>(first);
+        break;
+      default:
+        pass.template run<8>(first);
+        break;
     }
     first += size;
   }
@@ -231,8 +246,8 @@ struct InteractionPass {
       return task.width == 1 ? node.value[side] : task.leaf_value[int64_t(node.child[side]) * task.width + output];
     };
     auto stack = space.template stack_of<K>();
-    walk_interactions<L, K>(tables_of(task, tree), points_of<Real, K>(task, tree, first), task.deltas + tree.first_delta,
-                            TileRows<L>{space.tile}, stack, leaf, pairs, tree.root);
+    walk_interactions<L, K>(tables_of(task, tree), points_of<Real, K>(task, tree, first),
+                            task.deltas + tree.first_delta, TileRows<L>{space.tile}, stack, leaf, pairs, tree.root);
   }
 };
 

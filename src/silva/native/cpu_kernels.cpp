@@ -42,6 +42,7 @@ const KernelTable SILVA_JOIN(kernels_, SILVA_ISA) = {
     kFloatLanes,
     kDoubleLanes,
     kRowTile,
+    kTiles,
     evaluate_workspace,
     evaluate,
     explain_workspace<float>,

@@ -36,10 +36,7 @@ template <class Real>
 class ExplainPlanBuilder {
  public:
   ExplainPlanBuilder(const ForestView& forest, ExplainPlan<Real>& plan)
-      : forest_(forest),
-        plan_(plan),
-        leaf_of_(forest.feature.size(), -1),
-        path_(forest.n_features) {
+      : forest_(forest), plan_(plan), leaf_of_(forest.feature.size(), -1), path_(forest.n_features) {
     int64_t leaf = 0;
     for (size_t node = 0; node < forest.feature.size(); ++node)
       if (!forest.is_split(node)) leaf_of_[node] = leaf++;
@@ -87,7 +84,8 @@ class ExplainPlanBuilder {
       for (int32_t o = 0; o < plan_.width; ++o) {
         double low = std::numeric_limits<double>::infinity(), high = -low;
         for (int64_t leaf = first; leaf < first + n_leaves; ++leaf) {
-          const double v = centered_[leaf * plan_.width + o] = forest_.leaf_value[leaf * plan_.width + o] * forest_.tree_weight[tree];
+          const double v = centered_[leaf * plan_.width + o] =
+              forest_.leaf_value[leaf * plan_.width + o] * forest_.tree_weight[tree];
           low = std::min(low, v), high = std::max(high, v);
         }
         const double middle = centers ? low + (high - low) / 2 : 0;
@@ -160,7 +158,8 @@ class ExplainPlanBuilder {
   void add_tree(int32_t tree) {
     const int64_t root = forest_.tree_offsets[tree];
     if (!forest_.is_split(root)) return expect(tree, root, 1.0);
-    ShapTree out{int32_t(plan_.nodes.size()), forest_.tree_output[tree], 0, int32_t(plan_.slot_feature.size()), 0, 0, 0, 0, 0};
+    ShapTree out{
+        int32_t(plan_.nodes.size()), forest_.tree_output[tree], 0, int32_t(plan_.slot_feature.size()), 0, 0, 0, 0, 0};
     int32_t most_distinct = 0;
     std::vector<Pending> stack{open(tree, root, 0, 1.0, 0, out)};
     while (!stack.empty()) {
@@ -203,7 +202,8 @@ class ExplainPlanBuilder {
     out.first_point = first_point_of(n_points);
     out.first_inverse = int64_t(plan_.inverse.size());
     out.first_delta = int64_t(plan_.deltas.size());
-    const std::vector<Real> t(plan_.points.begin() + out.first_point, plan_.points.begin() + out.first_point + n_points);
+    const std::vector<Real> t(plan_.points.begin() + out.first_point,
+                              plan_.points.begin() + out.first_point + n_points);
     int32_t rows = 0;
     for (size_t record = out.root; record < plan_.nodes.size(); ++record) {
       ShapNode<Real>& node = plan_.nodes[record];

@@ -4,8 +4,8 @@
 // sum over the edges of feature i on the path of δ_e(t_k) = A_e'/A_e with respect to feature i's own variable:
 //   (z_p - z_c) / ((z_c + (1 - z_c) t) H)  where the row takes the edge,
 //   -1 / ((1 - t) H)                       where it does not, and 0 where o_p = 0.
-// Then every split of feature f adds ½ Σ_k E_k δ_i,k to Phi_if, with E_k = Σ_c κ_c (P_k / H²) T_k(c) and for each feature
-// i != f above. O(splits × features of the path × K).
+// Then every split of feature f adds ½ Σ_k E_k δ_i,k to Phi_if, with E_k = Σ_c κ_c (P_k / H²) T_k(c) and for each
+// feature i != f above. O(splits × features of the path × K).
 #pragma once
 #include "shap.h"
 
@@ -23,9 +23,9 @@ SILVA_INLINE typename L::Value delta_of(const Routing<L>& routing, int side, typ
 // The interactions and values of one tree at K points. Leaf(node, side) is the value of a leaf child. Stack keeps what
 // shap.h's does, and by depth E and the δ that a repeated feature had before the edge; by slot the current δ.
 template <class L, int K, class Rows, class Stack, class Leaf, class Pairs>
-SILVA_INLINE void walk_interactions(const ShapTables<typename L::Real>& tables, const Points<typename L::Real, K>& points,
-                                    const typename L::Real* deltas, const Rows& rows, Stack& stack, const Leaf& leaf,
-                                    Pairs& pairs, int root) {
+SILVA_INLINE void walk_interactions(const ShapTables<typename L::Real>& tables,
+                                    const Points<typename L::Real, K>& points, const typename L::Real* deltas,
+                                    const Rows& rows, Stack& stack, const Leaf& leaf, Pairs& pairs, int root) {
   using Value = typename L::Value;
   using Real = typename L::Real;
   Value product[K];

@@ -20,9 +20,6 @@ using uint64_t = unsigned long long;
 #define SILVA_INLINE inline __attribute__((always_inline))
 #define SILVA_UNROLL _Pragma("GCC unroll 8")
 #define SILVA_NO_UNROLL _Pragma("GCC unroll 1")
-#if defined(__AVX2__) || defined(__AVX512F__)
-#include <immintrin.h>
-#endif
 #endif
 
 namespace silva {
@@ -57,15 +54,6 @@ struct Lanes {
   static SILVA_INLINE Mask below(Value x, Real t) { return !(x >= t); }
   static SILVA_INLINE Real lane(Value x, int) { return x; }
   static SILVA_INLINE void set(Mask& m, int, bool b) { m = b; }
-
-  using Index = int32_t;
-  static SILVA_INLINE Index splat_index(int32_t i) { return i; }
-  static SILVA_INLINE Index lane_numbers() { return 0; }
-  static SILVA_INLINE Index one_where(Mask m) { return m; }
-  static SILVA_INLINE Mask equal(Index a, Index b) { return a == b; }
-  static SILVA_INLINE bool all(Mask m) { return m; }
-  static SILVA_INLINE Value gather(const Real* base, Index i) { return base[i]; }
-  static SILVA_INLINE Index gather(const int32_t* base, Index i) { return base[i]; }
 };
 
 #if !defined(__CUDACC__)
@@ -87,67 +75,6 @@ struct Lanes<Real_, Width> {
   static SILVA_INLINE Mask below(Value x, Real t) { return ~(x >= splat(t)); }
   static SILVA_INLINE Real lane(Value x, int i) { return x[i]; }
   static SILVA_INLINE void set(Mask& m, int i, bool b) { m[i] = -Integer(b); }
-};
-
-// Indices, for float lanes: as wide as the values, so the same gathers and shuffles serve both.
-template <int Width>
-struct IndexedLanes : Lanes<float, Width> {
-  using Base = Lanes<float, Width>;
-  using typename Base::Mask;
-  using typename Base::Value;
-  using Index = Mask;
-  static SILVA_INLINE Index splat_index(int32_t i) { return Index{} + i; }
-  static SILVA_INLINE Index lane_numbers() {
-    Index result;
-    for (int i = 0; i < Width; ++i) result[i] = i;
-    return result;
-  }
-  static SILVA_INLINE Index one_where(Mask m) { return -m; }
-  static SILVA_INLINE Mask equal(Index a, Index b) { return a == b; }
-  static SILVA_INLINE bool all(Mask m) {
-#if defined(__AVX512F__)
-    if constexpr (Width == 16) return _mm512_movepi32_mask((__m512i)m) == 0xffff;
-#endif
-#if defined(__AVX2__)
-    if constexpr (Width == 8) return _mm256_movemask_ps((__m256)m) == 0xff;
-#endif
-    bool result = true;
-    for (int i = 0; i < Width; ++i) result &= m[i] != 0;
-    return result;
-  }
-  static SILVA_INLINE Value gather(const float* base, Index at) {
-#if defined(__AVX512F__)
-    if constexpr (Width == 16) return (Value)_mm512_i32gather_ps((__m512i)at, base, 4);
-#endif
-#if defined(__AVX2__)
-    if constexpr (Width == 8) return (Value)_mm256_i32gather_ps(base, (__m256i)at, 4);
-#endif
-    Value result;
-    for (int i = 0; i < Width; ++i) result[i] = base[at[i]];
-    return result;
-  }
-  static SILVA_INLINE Index gather(const int32_t* base, Index at) {
-#if defined(__AVX512F__)
-    if constexpr (Width == 16) return (Index)_mm512_i32gather_epi32((__m512i)at, base, 4);
-#endif
-#if defined(__AVX2__)
-    if constexpr (Width == 8) return (Index)_mm256_i32gather_epi32(base, (__m256i)at, 4);
-#endif
-    Index result;
-    for (int i = 0; i < Width; ++i) result[i] = base[at[i]];
-    return result;
-  }
-  // Entry `at` of a table of 2 * Width entries in two registers.
-  template <class Vector>
-  static SILVA_INLINE Vector look_up(Vector low, Vector high, Index at) {
-#if defined(__clang__)
-    Vector result;
-    for (int i = 0; i < Width; ++i) result[i] = at[i] < Width ? low[at[i]] : high[at[i] - Width];
-    return result;
-#else
-    return __builtin_shuffle(low, high, at);
-#endif
-  }
 };
 #endif
 

@@ -62,8 +62,8 @@ SILVA_INLINE float encode_cast(const RowCoding& coding, int feature, float x) {
 }
 
 // Writes rows first_row ... first_row + n_rows - 1 to tile[feature * stride + row]; rows beyond repeat the last one, so
-// that no lane computes on garbage. Returns whether any value is missing. Static: the kernel file is compiled for several
-// instruction sets, and the linker must not merge them.
+// that no lane computes on garbage. Returns whether any value is missing. Static: the kernel file is compiled for
+// several instruction sets, and the linker must not merge them.
 template <class Real, class Input>
 static bool encode_rows(const RowCoding& coding, const RowSource& source, int64_t first_row, int n_rows, int n_lanes,
                         int stride, Real* tile) {

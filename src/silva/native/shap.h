@@ -20,18 +20,18 @@ namespace silva {
 // A split, its leaf children inlined. Preorder; trees without a split are left out.
 template <class Real>
 struct ShapNode {
-  int32_t feature;     // column of the row tile
-  int32_t slot;        // the feature's position among those of the tree
-  int32_t flags;       // SplitFlag | ShapFlag
-  int32_t previous;    // depth of the nearest edge above that splits the same feature; 0: there is none
-  int32_t child[2];    // index of the child's record; at a leaf its row in the table of vector leaves
-  int32_t set;         // category set
-  int32_t inverse;     // row of the tables of 1 / H and of delta
-  Real threshold;      // NaN: every number goes left
-  Real z_above;        // z_p
-  Real z[2];           // z_c
-  Real ratio[2];       // z_c / z_p, also where z_p = 0
-  Real value[2];       // of children that are leaves; 0 elsewhere
+  int32_t feature;   // column of the row tile
+  int32_t slot;      // the feature's position among those of the tree
+  int32_t flags;     // SplitFlag | ShapFlag
+  int32_t previous;  // depth of the nearest edge above that splits the same feature; 0: there is none
+  int32_t child[2];  // index of the child's record; at a leaf its row in the table of vector leaves
+  int32_t set;       // category set
+  int32_t inverse;   // row of the tables of 1 / H and of delta
+  Real threshold;    // NaN: every number goes left
+  Real z_above;      // z_p
+  Real z[2];         // z_c
+  Real ratio[2];     // z_c / z_p, also where z_p = 0
+  Real value[2];     // of children that are leaves; 0 elsewhere
 };
 
 enum ShapFlag : int32_t {
@@ -86,11 +86,12 @@ struct Edge {
 };
 
 template <class L, class Rows>
-SILVA_INLINE typename L::Mask goes_left(const ShapNode<typename L::Real>& node, const ShapTables<typename L::Real>& tables,
-                                        const Rows& rows) {
+SILVA_INLINE typename L::Mask goes_left(const ShapNode<typename L::Real>& node,
+                                        const ShapTables<typename L::Real>& tables, const Rows& rows) {
   const typename L::Value x = rows(node.feature);
-  const typename L::Mask side = (node.flags & kCategorical) ? categories_go_left<L>(tables.sets[node.set], tables.words, x)
-                                                            : L::below(x, node.threshold);
+  const typename L::Mask side = (node.flags & kCategorical)
+                                    ? categories_go_left<L>(tables.sets[node.set], tables.words, x)
+                                    : L::below(x, node.threshold);
   return L::choose(L::missing(x), L::uniform(node.flags & kDefaultLeft), side);
 }
 
@@ -125,8 +126,7 @@ SILVA_INLINE void load_scale(const ShapNode<typename L::Real>& node, const ShapT
                              typename L::Value (&scale)[K]) {
   const auto* inverse = tables.inverse + int64_t(node.inverse) * tables.n_points + points.first;
   SILVA_UNROLL
-  for (int k = 0; k < K; ++k)
-    scale[k] = L::select(routing.hot, L::splat(inverse[k]), L::splat(typename L::Real(1)));
+  for (int k = 0; k < K; ++k) scale[k] = L::select(routing.hot, L::splat(inverse[k]), L::splat(typename L::Real(1)));
 }
 
 // One split in all lanes: product above it divided by H (Q) and by H² (J), sum from below (T), and its phi.
@@ -281,12 +281,12 @@ SILVA_INLINE void walk_tree(const ShapTables<typename L::Real>& tables, const Po
 }
 
 // The same for vector leaves, all outputs in one walk: routing, factors and products are shared, T and phi have one
-// value an output. leaf(node, side) points to the leaf's values; Stack keeps T in rows, stack.sum(depth, output, k), and
-// phi.add(slot, output, value) takes the result.
+// value an output. leaf(node, side) points to the leaf's values; Stack keeps T in rows, stack.sum(depth, output, k),
+// and phi.add(slot, output, value) takes the result.
 template <class L, int K, class Rows, class Stack, class Leaf, class Phi>
-SILVA_INLINE void walk_tree_vector(const ShapTables<typename L::Real>& tables, const Points<typename L::Real, K>& points,
-                                   const Rows& rows, Stack& stack, const Leaf& leaf, const Phi& phi, int root,
-                                   int n_outputs) {
+SILVA_INLINE void walk_tree_vector(const ShapTables<typename L::Real>& tables,
+                                   const Points<typename L::Real, K>& points, const Rows& rows, Stack& stack,
+                                   const Leaf& leaf, const Phi& phi, int root, int n_outputs) {
   using Value = typename L::Value;
   using Real = typename L::Real;
   Value product[K];
@@ -296,7 +296,8 @@ SILVA_INLINE void walk_tree_vector(const ShapTables<typename L::Real>& tables, c
   stack.set_hot(0, L::uniform(true));
 
   // below(output, k): T of the child that `edge` leads to.
-  const auto absorb = [&](const ShapNode<Real>& node, const Visit<L, K>& visit, const Edge<L>& edge, const auto& below) {
+  const auto absorb = [&](const ShapNode<Real>& node, const Visit<L, K>& visit, const Edge<L>& edge,
+                          const auto& below) {
     Value factor[K], inner[K];
     SILVA_UNROLL
     for (int k = 0; k < K; ++k) {
@@ -341,7 +342,8 @@ SILVA_INLINE void walk_tree_vector(const ShapTables<typename L::Real>& tables, c
       visit.open(node, tables, points);
       side = stack.side(depth);
       stack.pop_product(depth, visit.q);
-      absorb(node, visit, edge_to<L>(node, visit.routing, side), [&](int o, int k) { return stack.sum(depth + 1, o, k); });
+      absorb(node, visit, edge_to<L>(node, visit.routing, side),
+             [&](int o, int k) { return stack.sum(depth + 1, o, k); });
       ++side;
     }
     const Edge<L> edge = edge_to<L>(node, visit.routing, side);

@@ -1,9 +1,8 @@
 // Aligned memory for the threads of one call, taken before any of them starts.
 #pragma once
+#include <cstdint>
 #include <cstdlib>
 #include <new>
-
-#include <cstdint>
 
 namespace silva {
 
