@@ -55,7 +55,7 @@ CALIFORNIA_8 = Model("xgboost", "california_housing", rounds=100, depth=8)
 CALIFORNIA_16 = Model("xgboost", "california_housing", rounds=60, depth=16)
 ADULT_8 = Model("xgboost", "adult", rounds=100, depth=8)
 COVTYPE_8 = Model("xgboost", "covtype", rounds=10, depth=8)
-FASHION_8 = Model("xgboost", "fashion_mnist", rounds=5, depth=8)
+FASHION_8 = Model("xgboost", "fashion_mnist", rounds=20, depth=8)
 CALIFORNIA_FOREST = Model("scikit-learn", "california_housing", rounds=100, depth=8)
 CALIFORNIA_SMALL = Model("xgboost", "california_housing", rounds=100, depth=3)
 LARGE, LARGE_LIGHTGBM, LARGE_FOREST = (
@@ -69,11 +69,11 @@ TREE, TREE_SCIKIT_LEARN = (
 BOTH_TYPES = ("silva", "silva float64", "XGBoost")
 DEPTH_8, DEPTH_16 = Target("speed-up", 30), Target("speed-up", 25)
 EXPLAINED = (
-    (CALIFORNIA_8, 2000, 100, DEPTH_8),
-    (CALIFORNIA_16, 300, 100, DEPTH_16),
-    (ADULT_8, 2000, 100, DEPTH_8),
-    (COVTYPE_8, 2000, 100, DEPTH_8),
-    (FASHION_8, 2000, 100, DEPTH_8),
+    (CALIFORNIA_8, 1000, 100, DEPTH_8),
+    (CALIFORNIA_16, 100, 100, DEPTH_16),
+    (ADULT_8, 1000, 100, DEPTH_8),
+    (COVTYPE_8, 1000, 100, DEPTH_8),
+    (FASHION_8, 1000, 100, DEPTH_8),
 )
 """Model, rows for values, rows for interactions, target of both."""
 
@@ -125,9 +125,7 @@ GROUPS = {
             for kind, rivals in (("Booster", ()), (".ubj", ("XGBoost",)), (".json", ("XGBoost",)), (".silva", ()))
         )
     ),
-    "import": Group(
-        (Case("process", "import", ("silva", "NumPy", "XGBoost", "LightGBM", "shap"), target=Target("s", 0.3)),)
-    ),
+    "import": Group((Case("process", "import", ("silva", "NumPy", "XGBoost", "shap"), target=Target("s", 0.3)),)),
     "memory": Group(
         (
             Case(

@@ -40,7 +40,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         state = conditions()
         print(f"{name}: load average {state['load']}", flush=True)
         measured = {str_key(case): measure(case) for case in cases[name]}
-        if not options.dry:
+        if not (options.dry or options.only):
             _keep(RESULTS / f"{options.machine}.json", name, {"conditions": state, "cases": measured})
 
 
@@ -99,7 +99,7 @@ def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.run", description="Measure silva beside its rivals.")
     parser.add_argument("groups", nargs="*", type=_group, metavar="GROUP", help=f"of {', '.join(GROUPS)}")
     parser.add_argument("--long", action="store_true", help="also the groups that take minutes (default: all others)")
-    parser.add_argument("--only", default="", metavar="TEXT", help="only cases whose name holds the text")
+    parser.add_argument("--only", default="", metavar="TEXT", help="only cases whose name holds it; keeps nothing")
     parser.add_argument("--train", action="store_true", help="only train the models and keep them")
     parser.add_argument("--dry", action="store_true", help="print, but keep nothing")
     parser.add_argument("--machine", default=machine_name(), help="name of the file of results (default: %(default)s)")

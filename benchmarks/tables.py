@@ -16,6 +16,14 @@ if TYPE_CHECKING:
 
 UNITS = ((1.0, "s"), (1e-3, "ms"), (1e-6, "µs"))
 ONCE = "¹"
+FACTS = (
+    "{date}",
+    "commit {commit}",
+    "{cpu}",
+    "{cores} cores",
+    "kernels for {kernels}",
+    "load average {load} before the run",
+)
 
 
 def update(path: Path, results: Mapping[str, Any]) -> None:
@@ -35,9 +43,7 @@ def _between(text: str, name: str, content: str) -> str:
 
 
 def _caption(conditions: Mapping[str, Any]) -> str:
-    facts = "{date}, commit {commit}, {cpu}, {cores} cores, kernels for {kernels}, load average {load} before the run".format(
-        **conditions
-    )
+    facts = ", ".join(text.format(**conditions) for text in FACTS)
     versions = ", ".join(f"{package} {version}" for package, version in conditions["versions"].items() if version)
     return f"{facts}; Python {conditions['python']}, {versions}."
 
