@@ -1,4 +1,4 @@
-"""The kernels of every instruction set that this processor runs."""
+"""The kernels of every instruction set that this processor runs, and the shared maths with one row a lane."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tests.explain.tolerance import assert_close
 from tests.oracles import evaluate, shapley
 from tests.strategies import Options, random_forest, random_rows
 
-SETS = ("v4", "v3", "v2")
+SETS = ("v4", "v3", "v2", "scalar")
 SCRIPT = """
 import sys
 import numpy as np
@@ -39,7 +39,7 @@ def forest(request):
 
 @pytest.mark.parametrize("instructions", SETS)
 def test_every_instruction_set_explains_alike(instructions, forest, tmp_path):
-    if _core.instruction_set() not in SETS[: SETS.index(instructions) + 1]:
+    if instructions != "scalar" and _core.instruction_set() not in SETS[: SETS.index(instructions) + 1]:
         pytest.skip(f"this processor does not run x86-64-{instructions}")
     X = random_rows(6, forest, 37)
     files = [str(tmp_path / name) for name in ("forest.silva", "rows.npy", "result.npz")]

@@ -9,6 +9,8 @@
 
 namespace silva {
 
+extern const KernelTable kernels_scalar;
+
 #ifdef SILVA_X86
 extern const KernelTable kernels_v2, kernels_v3, kernels_v4;
 
@@ -31,6 +33,7 @@ static const KernelTable& choose() {
   if (tables.empty()) throw std::runtime_error("silva needs a processor with SSE4.2 (x86-64-v2), made since 2009");
   const char* wanted = std::getenv("SILVA_ISA");
   if (!wanted || !*wanted) return *tables.front();
+  if (!std::strcmp(wanted, kernels_scalar.name)) return kernels_scalar;
   std::string names;
   for (const KernelTable* table : tables) {
     if (!std::strcmp(table->name, wanted)) return *table;

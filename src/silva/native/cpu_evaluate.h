@@ -6,9 +6,12 @@
 namespace silva {
 namespace {
 
+constexpr int kChains = 8;   // walks that a core keeps going at once; each waits for its loads
 constexpr int kVectors = 4;  // of rows in a tile
 constexpr int kRowTile = kVectors * kFloatLanes;
-constexpr int kFewRows = kFloatLanes / 2;
+constexpr int kSmallVectors =
+    kFloatLanes < kChains ? kChains / kFloatLanes : 1;  // in the tiles of the rows that remain
+constexpr int kSmallTile = kSmallVectors * kFloatLanes;
 constexpr int kTiles = 8;  // most tiles that a thread evaluates together
 
 using FloatLanes = Lanes<float, kFloatLanes>;
@@ -26,8 +29,6 @@ struct TileRow {
   int64_t stride, row;
   SILVA_INLINE float operator()(uint32_t feature) const { return tile[feature * stride + row]; }
 };
-
-constexpr int kChains = 8;  // walks that a core keeps going at once; each waits for its loads
 
 // Walks kChains pairs of row and tree on by `levels` levels or until all have stopped. tree(i), row(i) say which. That
 // a walk has stopped is seen by a step that changes nothing, tested now and then.
@@ -57,6 +58,7 @@ SILVA_INLINE void walk_on(const EvaluateTables& forest, int levels, const Tree& 
 template <int V, bool Packed, bool Missing, bool Categorical>
 void walk_rows(const EvaluateTables& forest, int tree_index, const float* tile, int32_t* node) {
   constexpr int kLanes = V * kFloatLanes;
+  static_assert(kLanes % kChains == 0);
   const EvaluateTree tree = tree_at(forest, tree_index);
   const int32_t* exit = forest.exit + int64_t(tree_index) * kTopExits;
   const int levels = forest.tree_depth[tree_index] - kTopLevels;
@@ -244,8 +246,8 @@ void evaluate_packed(const EvaluateTask& task) {
       at += whole, rest -= whole;
     }
     // A few rows keep more walks going through several trees than through one.
-    for (; rest > kFewRows; rest -= kFloatLanes, at += kFloatLanes)
-      evaluate_rows<1, Packed>(task, workspace, at, int(rest < kFloatLanes ? rest : kFloatLanes));
+    for (; rest > kSmallTile / 2; rest -= kSmallTile, at += kSmallTile)
+      evaluate_rows<kSmallVectors, Packed>(task, workspace, at, int(rest < kSmallTile ? rest : kSmallTile));
     for (; rest > 0; --rest, ++at) evaluate_row<Packed>(task, workspace, at);
   }
 }

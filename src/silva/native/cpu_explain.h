@@ -10,7 +10,7 @@ namespace {
 constexpr int kMaxPoints = 8;  // of one pass; more quadrature points take several walks
 
 template <class Real>
-using ExplainLanes = Lanes<Real, kVectorBytes / int(sizeof(Real))>;
+using ExplainLanes = Lanes<Real, kScalar ? 1 : kVectorBytes / int(sizeof(Real))>;
 
 // What the walks keep by depth (and, for interactions, by slot).
 template <class L>
@@ -251,11 +251,10 @@ struct InteractionPass {
   }
 };
 
-template <class Value>
-inline void add_and_clear(double* total, Value& sum) {
-  constexpr int W = sizeof(Value) / sizeof(sum[0]);
-  for (int lane = 0; lane < W; ++lane) total[lane] += double(sum[lane]);
-  sum = Value{};
+template <class L>
+inline void add_and_clear(double* total, typename L::Value& sum) {
+  for (int lane = 0; lane < L::width; ++lane) total[lane] += double(L::lane(sum, lane));
+  sum = typename L::Value{};
 }
 
 // Calls take(pointer to the result of the output's type).
@@ -277,7 +276,8 @@ void explain_tree(const ExplainTask<Real>& task, const ShapTree& tree, ExplainWo
   for (int slot = 0; slot < tree.n_slots; ++slot) {
     const int64_t feature = task.slot_feature[tree.first_slot + slot];
     for (int o = 0; o < task.width; ++o)
-      add_and_clear(total + ((tree.output + o) * F + feature) * W, space.phi[slot * task.width + o]);
+      add_and_clear<ExplainLanes<Real>>(total + ((tree.output + o) * F + feature) * W,
+                                        space.phi[slot * task.width + o]);
   }
 }
 
@@ -318,7 +318,7 @@ void collect_pairs(const ExplainTask<Real>& task, const ShapTree& tree, ExplainW
   const int64_t F = task.n_features;
   const int32_t* feature = task.slot_feature + tree.first_slot;
   for (int a = 0; a < tree.n_slots; ++a) {
-    add_and_clear(space.total + int64_t(feature[a]) * W, space.phi[a]);
+    add_and_clear<ExplainLanes<Real>>(space.total + int64_t(feature[a]) * W, space.phi[a]);
     for (int b = 0; b < a; ++b) {
       auto& upper = space.pairs[a * tree.n_slots + b];
       auto& lower = space.pairs[b * tree.n_slots + a];
@@ -328,7 +328,7 @@ void collect_pairs(const ExplainTask<Real>& task, const ShapTree& tree, ExplainW
         const int64_t row = task.selected[feature[side ? b : a]], column = feature[side ? a : b];
         if (row < 0) continue;
         auto kept = sum;
-        add_and_clear(space.pair_total + (row * F + column) * W, kept);
+        add_and_clear<ExplainLanes<Real>>(space.pair_total + (row * F + column) * W, kept);
       }
     }
   }

@@ -15,7 +15,14 @@ constexpr int kVectorBytes = 32;
 #else
 constexpr int kVectorBytes = 16;
 #endif
-constexpr int kFloatLanes = kVectorBytes / 4, kDoubleLanes = kVectorBytes / 8;
+constexpr int kFloatLanes = kVectorBytes / 4;  // of the evaluation
+
+// One row a lane, as a CUDA thread has it: the tests run the shared maths so.
+#ifdef SILVA_SCALAR
+constexpr bool kScalar = true;
+#else
+constexpr bool kScalar = false;
+#endif
 
 inline int thread_number() {
 #ifdef _OPENMP
@@ -39,8 +46,8 @@ namespace silva {
 extern const KernelTable SILVA_JOIN(kernels_, SILVA_ISA);
 const KernelTable SILVA_JOIN(kernels_, SILVA_ISA) = {
     SILVA_TEXT(SILVA_ISA),
-    kFloatLanes,
-    kDoubleLanes,
+    ExplainLanes<float>::width,
+    ExplainLanes<double>::width,
     kRowTile,
     kTiles,
     evaluate_workspace,

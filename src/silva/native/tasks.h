@@ -84,7 +84,8 @@ struct KernelTable {
   void (*interact_f64)(const ExplainTask<double>&);
 };
 
-// The best table that this processor runs; SILVA_ISA=v2|v3|v4 in the environment asks for a lower one.
+// The best table that this processor runs; SILVA_ISA=v2|v3|v4 in the environment asks for a lower one,
+// SILVA_ISA=scalar for one row a lane.
 const KernelTable& kernels();
 
 }  // namespace silva
