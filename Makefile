@@ -1,8 +1,11 @@
 # make demo | test | test-slow | lint | types | bench | clean
 # Everything runs in .venv, which is made on first use. PYTHON=python3.12 and CXX=clang++ choose others than the default.
+# `make bench` has its own environment: the libraries that it compares with need Python 3.12 (BENCH_PYTHON). It takes its
+# data sets from SILVA_DATA, and options by BENCH="values interactions"; BENCH=--help lists them.
 
-PYTHON ?= $(firstword $(foreach name,python3 python3.13 python3.12 python3.11,$(shell \
-  $(name) -c 'import sys; sys.version_info >= (3, 11) and print("$(name)")' 2>/dev/null)) python3)
+find_python = $(firstword $(foreach name,python3 python3.13 python3.12 python3.11,$(shell \
+  $(name) -c 'import sys; sys.version_info >= (3, $(1)) and print("$(name)")' 2>/dev/null)) python3)
+PYTHON ?= $(call find_python,11)
 VENV := .venv
 BIN := $(VENV)/bin
 WORKERS ?= 2
@@ -10,7 +13,7 @@ PYTEST := $(BIN)/python -m pytest -n $(WORKERS)
 NATIVE := $(wildcard src/silva/native/*)
 CXX_SOURCES := $(filter %.h %.cpp %.cu,$(NATIVE))
 
-.PHONY: demo test test-slow lint format types bench clean
+.PHONY: demo test test-slow lint format types bench run-bench clean
 .DELETE_ON_ERROR:
 
 demo: $(VENV)/demo.stamp
@@ -35,8 +38,11 @@ format: $(VENV)/lint.stamp
 types: $(VENV)/lint.stamp $(VENV)/test.stamp
 	$(BIN)/mypy
 
-bench: $(VENV)/test.stamp
-	$(BIN)/python -m benchmarks.run
+bench:
+	$(MAKE) run-bench VENV=build/bench-venv PYTHON="$(or $(BENCH_PYTHON),$(call find_python,12))"
+
+run-bench: $(VENV)/bench.stamp
+	$(BIN)/python -m benchmarks.run $(BENCH)
 
 clean:
 	rm -rf $(VENV) build dist silva-demo .pytest_cache .mypy_cache .ruff_cache .hypothesis

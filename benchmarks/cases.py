@@ -1,0 +1,144 @@
+"""What is measured: models, cases and targets, as data."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+
+@dataclass(frozen=True)
+class Model:
+    """A model to train, by which library on which data set (benchmarks.data)."""
+
+    library: str
+    data: str
+    rounds: int
+    depth: int
+    learning_rate: float = 0.01
+
+    def __str__(self) -> str:
+        return f"{self.data}, {self.rounds} × depth {self.depth}"
+
+
+@dataclass(frozen=True)
+class Target:
+    """A bound of a quantity (benchmarks.targets), of silva or of silva beside a rival."""
+
+    quantity: str
+    bound: float
+    rival: str = "XGBoost"
+
+
+@dataclass(frozen=True)
+class Case:
+    """A task (benchmarks.rivals) for several libraries, the first of which is the reference of results and ratios."""
+
+    title: str
+    task: str
+    libraries: tuple[str, ...]
+    model: Model | None = None
+    n_rows: int = 0
+    n_threads: int = 1
+    target: Target | None = None
+    reading: Literal["time", "result"] = "time"
+
+
+@dataclass(frozen=True)
+class Group:
+    """Cases that share a table."""
+
+    cases: tuple[Case, ...]
+    is_long: bool = False
+
+
+CALIFORNIA_8 = Model("xgboost", "california_housing", rounds=100, depth=8)
+CALIFORNIA_16 = Model("xgboost", "california_housing", rounds=60, depth=16)
+ADULT_8 = Model("xgboost", "adult", rounds=100, depth=8)
+COVTYPE_8 = Model("xgboost", "covtype", rounds=10, depth=8)
+FASHION_8 = Model("xgboost", "fashion_mnist", rounds=20, depth=8)
+CALIFORNIA_FOREST = Model("scikit-learn", "california_housing", rounds=100, depth=8)
+CALIFORNIA_SMALL = Model("xgboost", "california_housing", rounds=100, depth=3)
+LARGE, LARGE_LIGHTGBM, LARGE_FOREST = (
+    Model(library, "synthetic", rounds=1000, depth=8, learning_rate=0.1)
+    for library in ("xgboost", "lightgbm", "scikit-learn")
+)
+TREE, TREE_SCIKIT_LEARN = (
+    Model(library, "synthetic", rounds=1, depth=4, learning_rate=1.0) for library in ("xgboost", "scikit-learn")
+)
+
+BOTH_TYPES = ("silva", "silva float64", "XGBoost")
+DEPTH_8, DEPTH_16 = Target("speed-up", 30), Target("speed-up", 25)
+EXPLAINED = (
+    (CALIFORNIA_8, 1000, 100, DEPTH_8),
+    (CALIFORNIA_16, 100, 100, DEPTH_16),
+    (ADULT_8, 1000, 100, DEPTH_8),
+    (COVTYPE_8, 1000, 100, DEPTH_8),
+    (FASHION_8, 1000, 100, DEPTH_8),
+)
+"""Model, rows for values, rows for interactions, target of both."""
+
+
+def _prediction(model: Model, rivals: tuple[str, ...], n_rows: int, n_threads: int, target: Target | None) -> Case:
+    return Case(f"{model.library}: {model}", "margin", ("silva", *rivals), model, n_rows, n_threads, target)
+
+
+GROUPS = {
+    "values": Group(
+        tuple(
+            Case(str(model), "values", BOTH_TYPES, model, n_rows, n_threads, target)
+            for n_threads in (2, 1)
+            for model, n_rows, _, target in EXPLAINED
+        )
+    ),
+    "exact": Group(
+        (
+            Case(
+                f"random forest of {CALIFORNIA_FOREST}",
+                "values",
+                ("silva", "silva float64", "shap", "shapiq"),
+                CALIFORNIA_FOREST,
+                n_rows=200,
+            ),
+        )
+    ),
+    "interactions": Group(
+        tuple(
+            Case(str(model), "interactions", BOTH_TYPES, model, n_rows, 2, Target("speed-up", 30))
+            for model, _, n_rows, _ in EXPLAINED[:4]
+        )
+    ),
+    "prediction": Group(
+        (
+            _prediction(LARGE, ("XGBoost", "oneDAL"), 100_000, 2, Target("rows/s", 250_000)),
+            _prediction(LARGE, ("XGBoost", "oneDAL"), 1, 1, Target("µs", 40)),
+            _prediction(LARGE_LIGHTGBM, ("LightGBM", "oneDAL"), 20_000, 2, None),
+            _prediction(LARGE_LIGHTGBM, ("LightGBM", "oneDAL"), 1, 1, None),
+            _prediction(LARGE_FOREST, ("scikit-learn",), 20_000, 2, None),
+            _prediction(LARGE_FOREST, ("scikit-learn",), 1, 1, None),
+            _prediction(TREE, ("XGBoost", "oneDAL"), 65_536, 1, None),
+            _prediction(TREE_SCIKIT_LEARN, ("scikit-learn",), 65_536, 1, None),
+        )
+    ),
+    "loading": Group(
+        tuple(
+            Case(f"{kind} of {LARGE}", f"load {kind}", ("silva", *rivals), LARGE, target=Target("s", 0.5))
+            for kind, rivals in (("Booster", ()), (".ubj", ("XGBoost",)), (".json", ("XGBoost",)), (".silva", ()))
+        )
+    ),
+    "import": Group((Case("process", "import", ("silva", "NumPy", "XGBoost", "shap"), target=Target("s", 0.3)),)),
+    "memory": Group(
+        (
+            Case(
+                f"silva explain of a Parquet file, {CALIFORNIA_SMALL}",
+                "explain file",
+                ("silva",),
+                CALIFORNIA_SMALL,
+                n_rows=10_000_000,
+                n_threads=2,
+                target=Target("MiB", 1024),
+                reading="result",
+            ),
+        ),
+        is_long=True,
+    ),
+}

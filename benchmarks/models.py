@@ -1,0 +1,119 @@
+"""Train the models of the cases, once per library version."""
+
+from __future__ import annotations
+
+import hashlib
+import pickle
+from dataclasses import dataclass
+from importlib.metadata import version
+from typing import TYPE_CHECKING, Any
+
+from benchmarks.data import CACHE, OBJECTIVES, read
+from silva.files import replacing
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from benchmarks.cases import Model
+    from benchmarks.data import Table
+
+SEED = 0
+
+
+@dataclass(frozen=True)
+class Library:
+    """How a library trains, keeps and restores a model."""
+
+    package: str
+    suffix: str
+    train: Callable[[Model, Table], Any]
+    save: Callable[[Any, Path], Any]
+    restore: Callable[[Path], Any]
+
+
+def trained(model: Model) -> Any:
+    """Restore the model, or train it."""
+    library = LIBRARIES[model.library]
+    path = _path(model, library)
+    if not path.exists():
+        print(f"training {model.library}: {model}", flush=True)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with replacing(path) as partial:
+            library.save(library.train(model, read(model.data)), partial)
+    return library.restore(path)
+
+
+def _path(model: Model, library: Library) -> Path:
+    """Another setting, seed or version is another file."""
+    key = hashlib.sha256(f"{model!r} {SEED} {version(library.package)}".encode()).hexdigest()[:12]
+    return CACHE / f"{model.library}-{model.data}-{model.rounds}x{model.depth}-{key}{library.suffix}"
+
+
+def _train_xgboost(model: Model, table: Table) -> Any:
+    import xgboost
+
+    parameters = {"max_depth": model.depth, "learning_rate": model.learning_rate, "seed": SEED}
+    objectives: dict[str, dict[str, Any]] = {
+        "regression": {"objective": "reg:squarederror"},
+        "binary": {"objective": "binary:logistic"},
+        "multiclass": {"objective": "multi:softprob", "num_class": int(table.target.max()) + 1},
+    }
+    objective = objectives[OBJECTIVES[model.data]]
+    return xgboost.train(parameters | objective, xgboost.DMatrix(table.rows, table.target), model.rounds)
+
+
+def _restore_xgboost(path: Path) -> Any:
+    import xgboost
+
+    return xgboost.Booster(model_file=path)
+
+
+def _train_lightgbm(model: Model, table: Table) -> Any:
+    import lightgbm
+
+    parameters = {
+        "objective": OBJECTIVES[model.data],
+        "max_depth": model.depth,
+        "num_leaves": 2**model.depth,
+        "learning_rate": model.learning_rate,
+        "seed": SEED,
+        "verbose": -1,
+    }
+    return lightgbm.train(parameters, lightgbm.Dataset(table.rows, table.target), model.rounds)
+
+
+def _restore_lightgbm(path: Path) -> Any:
+    import lightgbm
+
+    return lightgbm.Booster(model_file=path)
+
+
+def _train_scikit_learn(model: Model, table: Table) -> Any:
+    from sklearn.ensemble import RandomForestRegressor
+
+    forest = RandomForestRegressor(
+        model.rounds, max_depth=model.depth, max_features="sqrt", random_state=SEED, n_jobs=-1
+    )
+    return forest.fit(table.rows, table.target)
+
+
+LIBRARIES = {
+    "xgboost": Library(
+        "xgboost-cpu",
+        ".ubj",
+        _train_xgboost,
+        lambda model, path: path.write_bytes(model.save_raw("ubj")),
+        _restore_xgboost,
+    ),
+    "lightgbm": Library(
+        "lightgbm", ".txt", _train_lightgbm, lambda model, path: model.save_model(path), _restore_lightgbm
+    ),
+    "scikit-learn": Library(
+        "scikit-learn",
+        ".pkl",
+        _train_scikit_learn,
+        lambda model, path: path.write_bytes(pickle.dumps(model)),
+        lambda path: pickle.loads(path.read_bytes()),
+    ),
+}

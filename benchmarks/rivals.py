@@ -1,0 +1,245 @@
+"""Which library does what by which call: one table drives the comparison of results and the times."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property, partial
+from importlib.metadata import PackageNotFoundError, version
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from benchmarks.data import CACHE, rows_of, tiled_parquet
+from benchmarks.models import trained
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from numpy.typing import NDArray
+
+    from benchmarks.cases import Case
+
+TOLERANCE = 1e-4
+"""Largest difference between two results, relative to their largest number: float32 sums over 1000 trees."""
+
+PEAK_MEMORY = """
+import re, sys
+from silva.cli import main
+code = main(sys.argv[1:])
+print(re.search(r"VmHWM:\\s+(\\d+) kB", open("/proc/self/status").read())[1])
+sys.exit(code)
+"""
+"""Run silva's command line, then print the most memory that the process had, in kB (rusage counts its parent's)."""
+
+Call = Callable[[], Any]
+
+
+@dataclass(frozen=True)
+class Work:
+    """What a case gives to every library."""
+
+    case: Case
+
+    @cached_property
+    def model(self) -> Any:
+        """The trained model, live in the library that trained it."""
+        return trained(self.case.model)
+
+    @cached_property
+    def rows(self) -> NDArray[np.float32]:
+        return rows_of(self.case.model.data, self.case.n_rows)
+
+    @property
+    def n_threads(self) -> int:
+        return self.case.n_threads
+
+    def saved(self, suffix: str, save: Callable[[Any, Path], Any]) -> Path:
+        """Write the model beside the trained ones."""
+        path = CACHE / f"{self.case.model.library}-saved{suffix}"
+        save(self.model, path)
+        return path
+
+
+@dataclass(frozen=True)
+class Rival:
+    """A library: its package, and by task what turns work into the call to time, whose results are comparable."""
+
+    package: str
+    tasks: dict[str, Callable[[Work], Call]]
+
+
+def prepare(case: Case) -> dict[str, Call]:
+    """Make the calls of those libraries of the case that are installed."""
+    work = Work(case)
+    return {name: RIVALS[name].tasks[case.task](work) for name in case.libraries if package_version(name)}
+
+
+def package_version(library: str) -> str | None:
+    """Version of a library's package, None where it is not installed."""
+    try:
+        return version(RIVALS[library].package)
+    except PackageNotFoundError:
+        return None
+
+
+def difference(result: Any, reference: Any) -> float:
+    """Largest difference, relative to the largest number of the reference; infinite where shapes differ."""
+    result, reference = (np.squeeze(np.asarray(array, np.float64)) for array in (result, reference))
+    if result.shape != reference.shape:
+        return float("inf")
+    return float(np.abs(result - reference).max() / (np.abs(reference).max() or 1.0))
+
+
+def _silva_values(dtype: str, work: Work) -> Call:
+    import silva
+
+    return partial(silva.Explainer(work.model, dtype=dtype, n_jobs=work.n_threads).shap_values, work.rows)
+
+
+def _silva_interactions(dtype: str, work: Work) -> Call:
+    import silva
+
+    return partial(silva.Explainer(work.model, dtype=dtype, n_jobs=work.n_threads).shap_interaction_values, work.rows)
+
+
+def _silva_margin(work: Work) -> Call:
+    import silva
+
+    return partial(silva.load(work.model).predict, work.rows, output="margin", n_jobs=work.n_threads)
+
+
+def _silva_load(suffix: str, work: Work) -> Call:
+    import silva
+
+    saves = {".silva": lambda model, path: silva.load(model).save(path)}
+    source = work.saved(suffix, saves.get(suffix, _save_xgboost)) if suffix else work.model
+    return lambda: silva.load(source).n_trees
+
+
+def _silva_explain_file(work: Work) -> Call:
+    data = tiled_parquet(work.case.model.data, work.case.n_rows)
+    return partial(_peak_memory, work.saved(".ubj", _save_xgboost), data, work.n_threads)
+
+
+def _peak_memory(model: Path, data: Path, n_threads: int) -> float:
+    """Explain a file in a process of its own and return the MiB that it needed."""
+    with TemporaryDirectory(dir=CACHE) as folder:
+        command = ["explain", str(model), str(data), "-o", f"{folder}/phi.parquet", "--n-jobs", str(n_threads)]
+        run = subprocess.run([sys.executable, "-c", PEAK_MEMORY, *command], check=True, capture_output=True, text=True)
+    return int(run.stdout.split()[-1]) / 1024
+
+
+def _xgboost_matrix(work: Work) -> Any:
+    import xgboost
+
+    work.model.set_param({"nthread": work.n_threads})
+    return xgboost.DMatrix(work.rows, nthread=work.n_threads)
+
+
+def _xgboost_values(work: Work) -> Call:
+    matrix = _xgboost_matrix(work)
+    return lambda: _features_first(work.model.predict(matrix, pred_contribs=True)[..., :-1], 1)
+
+
+def _xgboost_interactions(work: Work) -> Call:
+    matrix = _xgboost_matrix(work)
+    return lambda: _features_first(work.model.predict(matrix, pred_interactions=True)[..., :-1, :-1], 2)
+
+
+def _features_first(values: NDArray[Any], n_axes: int) -> NDArray[Any]:
+    """Move the axis of outputs, where there is one, behind the axes of features."""
+    return values if values.ndim == 1 + n_axes else np.moveaxis(values, 1, -1)
+
+
+def _xgboost_margin(work: Work) -> Call:
+    work.model.set_param({"nthread": work.n_threads})
+    return partial(work.model.inplace_predict, work.rows, predict_type="margin")
+
+
+def _xgboost_load(suffix: str, work: Work) -> Call:
+    import xgboost
+
+    path = work.saved(suffix, _save_xgboost)
+    return lambda: xgboost.Booster(model_file=path).num_boosted_rounds()
+
+
+def _save_xgboost(model: Any, path: Path) -> None:
+    model.save_model(path)
+
+
+def _lightgbm_margin(work: Work) -> Call:
+    return partial(work.model.predict, work.rows, raw_score=True, num_threads=work.n_threads)
+
+
+def _scikit_learn_margin(work: Work) -> Call:
+    work.model.set_params(n_jobs=work.n_threads)
+    return partial(work.model.predict, work.rows)
+
+
+def _onedal_margin(work: Work) -> Call:
+    import daal4py
+
+    daal4py.daalinit(work.n_threads)
+    return partial(daal4py.mb.convert_model(work.model).predict, work.rows)
+
+
+def _shap_values(work: Work) -> Call:
+    import shap
+
+    explainer = shap.TreeExplainer(work.model, feature_perturbation="tree_path_dependent")
+    return partial(explainer.shap_values, work.rows, check_additivity=False)
+
+
+def _shapiq_values(work: Work) -> Call:
+    import shapiq
+
+    explainer = shapiq.TreeExplainer(work.model, max_order=1, index="SV")
+    return lambda: np.array([explainer.explain(row).get_n_order_values(1) for row in work.rows])
+
+
+def _import(module: str, _work: Work) -> Call:
+    """A fresh process that imports the module and ends."""
+    return lambda: subprocess.run([sys.executable, "-c", f"import {module}"], check=True).returncode
+
+
+RIVALS = {
+    "silva": Rival(
+        "silva",
+        {
+            "values": partial(_silva_values, "float32"),
+            "interactions": partial(_silva_interactions, "float32"),
+            "margin": _silva_margin,
+            "load Booster": partial(_silva_load, ""),
+            **{f"load {suffix}": partial(_silva_load, suffix) for suffix in (".ubj", ".json", ".silva")},
+            "explain file": _silva_explain_file,
+            "import": partial(_import, "silva"),
+        },
+    ),
+    "silva float64": Rival(
+        "silva",
+        {
+            "values": partial(_silva_values, "float64"),
+            "interactions": partial(_silva_interactions, "float64"),
+        },
+    ),
+    "XGBoost": Rival(
+        "xgboost-cpu",
+        {
+            "values": _xgboost_values,
+            "interactions": _xgboost_interactions,
+            "margin": _xgboost_margin,
+            **{f"load {suffix}": partial(_xgboost_load, suffix) for suffix in (".ubj", ".json")},
+            "import": partial(_import, "xgboost"),
+        },
+    ),
+    "LightGBM": Rival("lightgbm", {"margin": _lightgbm_margin, "import": partial(_import, "lightgbm")}),
+    "scikit-learn": Rival("scikit-learn", {"margin": _scikit_learn_margin, "import": partial(_import, "sklearn")}),
+    "oneDAL": Rival("scikit-learn-intelex", {"margin": _onedal_margin}),
+    "shap": Rival("shap", {"values": _shap_values, "import": partial(_import, "shap")}),
+    "shapiq": Rival("shapiq", {"values": _shapiq_values}),
+    "NumPy": Rival("numpy", {"import": partial(_import, "numpy")}),
+}

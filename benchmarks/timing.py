@@ -1,0 +1,34 @@
+"""Times of calls, taken in turns."""
+
+from __future__ import annotations
+
+import math
+import time
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+N_RUNS = 5
+"""Warm runs of each call; the table shows their median."""
+
+LONG = 5.0
+"""Seconds beyond which a call is timed once only."""
+
+SHORT = 0.02
+"""Seconds that a run lasts at least: a shorter call is repeated within the run."""
+
+
+def interleaved(calls: Mapping[str, Callable[[], Any]]) -> dict[str, list[float]]:
+    """Seconds a call, run by run, of calls that take turns; the first turn warms up and tells how long each lasts."""
+    first = {name: _seconds(call, 1) for name, call in calls.items()}
+    repeats = {name: math.ceil(SHORT / first[name]) for name in first if first[name] <= LONG}
+    runs = [{name: _seconds(calls[name], n) for name, n in repeats.items()} for _ in range(N_RUNS)]
+    return {name: [run[name] for run in runs] if name in repeats else [first[name]] for name in calls}
+
+
+def _seconds(call: Callable[[], Any], repeats: int) -> float:
+    start = time.perf_counter()
+    for _ in range(repeats):
+        call()
+    return (time.perf_counter() - start) / repeats
