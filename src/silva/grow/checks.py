@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from silva.evaluate import check_device
+from silva.device import parse_device
 from silva.grow.search import OPERATORS, POLISH
 
 if TYPE_CHECKING:
@@ -53,7 +53,8 @@ def check_parameters(estimator: Any) -> None:
     _check_names(estimator.operator_rates or {}, OPERATORS, "operator_rates")
     if not isinstance(estimator.polish, bool):
         _check_names(estimator.polish or (), POLISH, "polish")
-    check_device(estimator.device)
+    if parse_device(estimator.device)[0] not in {"auto", "cpu"}:
+        raise NotImplementedError(f"device={estimator.device!r} is not supported for growing yet; use device='cpu'")
 
 
 def _check_names(given: Any, known: Any, parameter: str) -> None:

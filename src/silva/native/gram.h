@@ -6,7 +6,7 @@
 #include <cstdint>
 
 // Inlined always: the kernels are compiled once an instruction set, and the linker would keep one copy for all of them.
-#define SILVA_INLINE [[gnu::always_inline]] inline
+#define SILVA_GROW_INLINE [[gnu::always_inline]] inline
 
 namespace silva {
 
@@ -25,13 +25,13 @@ constexpr size_t packed(int a, int b, int width) {
   return size_t(low) * width - size_t(low) * (low - 1) / 2 + (high - low);
 }
 
-SILVA_INLINE double select(bool mask, double yes, double no) { return mask ? yes : no; }
-SILVA_INLINE double square_root(double x) { return std::sqrt(x); }
-SILVA_INLINE double larger(double a, double b) { return a > b ? a : b; }
+SILVA_GROW_INLINE double select(bool mask, double yes, double no) { return mask ? yes : no; }
+SILVA_GROW_INLINE double square_root(double x) { return std::sqrt(x); }
+SILVA_GROW_INLINE double larger(double a, double b) { return a > b ? a : b; }
 
-SILVA_INLINE Doubles select(Int64s mask, Doubles yes, Doubles no) { return mask ? yes : no; }
-SILVA_INLINE Doubles larger(Doubles a, Doubles b) { return a > b ? a : b; }
-SILVA_INLINE Doubles square_root(Doubles x) {
+SILVA_GROW_INLINE Doubles select(Int64s mask, Doubles yes, Doubles no) { return mask ? yes : no; }
+SILVA_GROW_INLINE Doubles larger(Doubles a, Doubles b) { return a > b ? a : b; }
+SILVA_GROW_INLINE Doubles square_root(Doubles x) {
   Doubles root;
   for (int lane = 0; lane < kLanes; ++lane) root[lane] = std::sqrt(x[lane]);
   return root;
@@ -39,7 +39,7 @@ SILVA_INLINE Doubles square_root(Doubles x) {
 
 // Row a of the work matrix holds column a of the Cholesky factor: entries a .. n_columns - 1, then y's.
 template <class Lane, class Gram>
-SILVA_INLINE void load_columns(const Gram& gram, int width, const int32_t* columns, int n_columns, Lane* work) {
+SILVA_GROW_INLINE void load_columns(const Gram& gram, int width, const int32_t* columns, int n_columns, Lane* work) {
   const int side = n_columns + 1;
   for (int a = 0; a < side; ++a)
     for (int b = a; b < side; ++b)
@@ -51,7 +51,7 @@ SILVA_INLINE void load_columns(const Gram& gram, int width, const int32_t* colum
 // lanes. Column 0 is the intercept, so its elimination centres all others about the leaf's own means. A column that is
 // constant or a combination of earlier ones (pivot below 1e-10 of its centred diagonal) is left out.
 template <class Lane>
-SILVA_INLINE Lane eliminate(int n_columns, Lane* work, Lane* centred, Lane* scale) {
+SILVA_GROW_INLINE Lane eliminate(int n_columns, Lane* work, Lane* centred, Lane* scale) {
   const int side = n_columns + 1;
   for (int a = 0; a < n_columns; ++a) {
     Lane* pivot = work + a * side;
@@ -72,7 +72,7 @@ SILVA_INLINE Lane eliminate(int n_columns, Lane* work, Lane* centred, Lane* scal
 }
 
 template <class Lane, class Gram>
-SILVA_INLINE Lane residual(const Gram& gram, int width, const int32_t* columns, int n_columns, Lane* work) {
+SILVA_GROW_INLINE Lane residual(const Gram& gram, int width, const int32_t* columns, int n_columns, Lane* work) {
   const int side = n_columns + 1;
   load_columns<Lane>(gram, width, columns, n_columns, work);
   return eliminate<Lane>(n_columns, work, work + side * side, work + side * side + side);
@@ -81,7 +81,7 @@ SILVA_INLINE Lane residual(const Gram& gram, int width, const int32_t* columns, 
 constexpr size_t work_size(int width) { return size_t(width + 1) * (width + 3); }
 
 // packed += z z'
-SILVA_INLINE void accumulate_row(const double* z, int width, double* sums) {
+SILVA_GROW_INLINE void accumulate_row(const double* z, int width, double* sums) {
   for (int a = 0; a < width; ++a) {
     const double left = z[a];
     for (int b = a; b < width; ++b) sums[b - a] += left * z[b];
@@ -90,8 +90,8 @@ SILVA_INLINE void accumulate_row(const double* z, int width, double* sums) {
 }
 
 // A tile of 4 x kLanes sums over at most a block of rows, added to the packed ones.
-SILVA_INLINE void accumulate_tile(const double* z, size_t stride, int width, const int32_t* rows, size_t n_rows, int a,
-                                  int b, double* sums) {
+SILVA_GROW_INLINE void accumulate_tile(const double* z, size_t stride, int width, const int32_t* rows, size_t n_rows,
+                                       int a, int b, double* sums) {
   Doubles tile[4] = {};
   for (size_t i = 0; i < n_rows; ++i) {
     const double* row = z + size_t(rows[i]) * stride;
@@ -108,8 +108,8 @@ SILVA_INLINE void accumulate_tile(const double* z, size_t stride, int width, con
 
 // Rows z of `stride` doubles, the first `width` of them used; packed += sum z z' in the order of `rows`, in register
 // tiles over blocks of rows that stay in the first cache.
-SILVA_INLINE void accumulate(const double* z, size_t stride, int width, const int32_t* rows, size_t n_rows,
-                             double* sums) {
+SILVA_GROW_INLINE void accumulate(const double* z, size_t stride, int width, const int32_t* rows, size_t n_rows,
+                                  double* sums) {
   constexpr size_t kBlock = 64, kFew = 6;
   for (size_t first = 0; first < n_rows; first += kBlock) {
     const size_t count = n_rows - first < kBlock ? n_rows - first : kBlock;

@@ -70,8 +70,7 @@ struct TreeMarks {
     height.assign(n_nodes, 0);
     tracked.assign(n_nodes, 0);
     for (int64_t node = n_nodes - 1; node >= 0; --node)
-      if (const int32_t left = forest.left[first_ + node])
-        height[node] = 1 + std::max(height[left], height[left + 1]);
+      if (const int32_t left = forest.left[first_ + node]) height[node] = 1 + std::max(height[left], height[left + 1]);
     mark(0, 0);
   }
 
@@ -293,9 +292,7 @@ class TapeWriter {
               static_cast<unsigned short>(std::max(split.before.level, 0)), word(split.before.track)});
   }
 
-  bool wants(int32_t i, int32_t j) const {
-    return plan_.selected.empty() || plan_.selected[i] || plan_.selected[j];
-  }
+  bool wants(int32_t i, int32_t j) const { return plan_.selected.empty() || plan_.selected[i] || plan_.selected[j]; }
   int count_pairs(int32_t feature) const {
     if (!plan_.pairs) return 0;
     return int(std::count_if(path_.begin(), path_.end(), [&](int32_t i) { return i != feature && wants(i, feature); }));

@@ -14,8 +14,9 @@ struct ForestArrays {
 
   TapeForest tape_forest() const {
     const int64_t n_leaves = std::max<int64_t>(1, view(leaf_offsets).back());
-    return {view(offsets), view(feature), view(left), view(cover), view(column), view(rank), view(leaf_value),
-            int64_t(leaf_value.size()) / n_leaves, view(leaf_offsets), view(tree_weight), n_features};
+    return {view(offsets),      view(feature),     view(left),       view(cover),
+            view(column),       view(rank),        view(leaf_value), int64_t(leaf_value.size()) / n_leaves,
+            view(leaf_offsets), view(tree_weight), n_features};
   }
 };
 

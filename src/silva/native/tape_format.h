@@ -6,8 +6,8 @@
 //                repeated: Links, {jump_left, jump_right}, 1/H[K]; pairs
 //            of any other split: Head; {z_1, z_2, v_2}; Links?; interactions: hot_1[K], cold_1[K];
 //                repeated: {rho_1, rho_2, z_p}, 1/H[K]; subtree of the first child; Head; hot_1[K]; cold_1[K];
-//                two subtrees: {z_2, rho_2}; Links?; interactions: hot_2[K], cold_2[K]; subtree; Head; hot_2[K]; cold_2[K];
-//                pairs
+//                two subtrees: {z_2, rho_2}; Links?; interactions: hot_2[K], cold_2[K]; subtree; Head; hot_2[K];
+//                cold_2[K]; pairs
 //
 // Links follow where the feature is split above or below, and always on tapes of interactions. K numbers are padded to
 // a multiple of four. hot and cold are r of an edge that the row takes and does not take (walk.h). A Head says where

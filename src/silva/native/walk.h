@@ -3,10 +3,10 @@
 // With Gauss-Legendre points t_k and weights w_k in [0, 1], S_k(leaf) = w_k v prod_j g_j(t_k) and
 //   phi_i  = sum over the edges e of feature i and over k of r_e,k S_k(e)
 //   Phi_ij = 1/2 sum over the edges e of feature i and over k of r_e,k S_k(e) D_j,k
-// S_k(e) is the sum of S_k over the leaves below the edge, D_j,k the sum of r_e,k over the edges of feature j above, and
-// r = (z_p - z_c) / ((z_c + (1 - z_c) t) H) if the row takes the edge, -1 / ((1 - t) H) if not, 0 if the row had left the
-// feature's interval above. Carrying the product S = P T upwards makes the way up an addition: a level of the walk
-// keeps K + 2 numbers alive where P and T apart take 2 K + 2.
+// S_k(e) is the sum of S_k over the leaves below the edge, D_j,k the sum of r_e,k over the edges of feature j above,
+// and r = (z_p - z_c) / ((z_c + (1 - z_c) t) H) if the row takes the edge, -1 / ((1 - t) H) if not, 0 if the row had
+// left the feature's interval above. Carrying the product S = P T upwards makes the way up an addition: a level of the
+// walk keeps K + 2 numbers alive where P and T apart take 2 K + 2.
 //
 // Needs Real, PAIRS (0 values, 1 interactions), HOT_WORDS and SILVA_DEVICE.
 #pragma once

@@ -11,6 +11,8 @@ from silva import _core
 from silva.forest import Forest
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from numpy.typing import ArrayLike, NDArray
 
 WORD_BITS = 32
@@ -104,3 +106,13 @@ def less_than(threshold: NDArray[np.float64], row_type: Any) -> NDArray[Any]:
         rounded = threshold.astype(row_type)
         above = np.nextafter(rounded, np.asarray(np.inf, row_type))
     return np.where(rounded.astype(np.float64) > threshold, rounded, above)
+
+
+def pack_sets(lefts: Sequence[NDArray[np.bool_]]) -> tuple[NDArray[np.int64], NDArray[np.uint32]]:
+    """Pack one boolean array a set (category ``c`` goes left) into `Forest.set_offsets` and `Forest.set_words`."""
+    n_words = [-(-len(left) // WORD_BITS) for left in lefts]
+    offsets = np.concatenate([[0], np.cumsum(n_words)]).astype(np.int64)
+    bits = np.zeros(int(offsets[-1]) * WORD_BITS, np.bool_)
+    for left, start in zip(lefts, offsets, strict=False):
+        bits[start * WORD_BITS : start * WORD_BITS + len(left)] = left
+    return offsets, np.packbits(bits, bitorder="little").view("<u4").astype(np.uint32)
