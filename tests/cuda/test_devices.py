@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -55,8 +57,8 @@ def test_chain_of_distinct_features(device, d, P, dtype):
 
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_values_ignore_a_common_offset_of_the_leaves(device, dtype):
-    forest, shifted = (full_forest(0, n_trees=10, depth=6, n_features=5) for _ in range(2))
-    shifted.leaf_value[:] += 10.0
+    forest = full_forest(0, n_trees=10, depth=6, n_features=5)
+    shifted = dataclasses.replace(forest, leaf_value=forest.leaf_value + 10.0)
     X = np.random.default_rng(1).normal(size=(20, 5))
     expected = shapley.values(forest, shapley.sides(forest, X))
     assert_close(Explainer(shifted, dtype=dtype, device=device).shap_values(X), expected, forest, dtype)
