@@ -48,7 +48,8 @@ void bind_paths(nb::module_& module) {
         }
         return to_numpy(std::move(bins));
       },
-      nb::arg("sizes"), nb::arg("heuristic"), "Bin of each item: 0 none, 1 next fit, 2 first and 3 best fit decreasing.");
+      nb::arg("sizes"), nb::arg("heuristic"),
+      "Bin of each item: 0 none, 1 next fit, 2 first and 3 best fit decreasing.");
 }
 
 }  // namespace silva

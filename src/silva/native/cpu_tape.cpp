@@ -14,8 +14,8 @@ struct PlanArrays {
   Vector<uint8_t> selected;
 
   TapePlan plan() const {
-    return {view(tree), view(component), view(output), view(chunk_offsets), view(t), view(w), n_points, pairs,
-            view(selected)};
+    return {view(tree), view(component), view(output), view(chunk_offsets), view(t),
+            view(w),    n_points,        pairs,        view(selected)};
   }
 };
 
@@ -51,8 +51,8 @@ nb::tuple shapes(const ForestArrays& forest) {
 
 void bind_tape(nb::module_& module) {
   nb::class_<ForestArrays>(module, "TapeForest")
-      .def(nb::init<Vector<int64_t>, Vector<int64_t>, Vector<int32_t>, Vector<int32_t>, Vector<int32_t>, Vector<int32_t>,
-                    Vector<double>, Vector<double>, Vector<double>, int64_t>(),
+      .def(nb::init<Vector<int64_t>, Vector<int64_t>, Vector<int32_t>, Vector<int32_t>, Vector<int32_t>,
+                    Vector<int32_t>, Vector<double>, Vector<double>, Vector<double>, int64_t>(),
            nb::arg("offsets"), nb::arg("leaf_offsets"), nb::arg("feature"), nb::arg("left"), nb::arg("column"),
            nb::arg("rank"), nb::arg("cover"), nb::arg("leaf_value"), nb::arg("tree_weight"), nb::arg("n_features"))
       .def("shapes", &shapes, "Distinct features on a path and levels of splits, of each tree.");

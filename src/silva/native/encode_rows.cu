@@ -52,15 +52,23 @@ __device__ __forceinline__ int encode(const Columns& columns, int column, Value 
 
 extern "C" __global__ void __launch_bounds__(silva::TILE* silva::TILE_ROWS)
     encode_rows_kernel(const silva::Input* __restrict__ X, long long row_stride, long long feature_stride, int n_rows,
-                       int n_columns, long long stride, const int* feature, const int* category_set,
-                       const int* missing, const long long* offsets, const silva::Value* thresholds,
-                       const long long* set_offsets, const unsigned* set_words, const bool* set_others_left,
-                       const bool* zero_missing, double zero_threshold, double missing_value, silva::Code* __restrict__ codes) {
+                       int n_columns, long long stride, const int* feature, const int* category_set, const int* missing,
+                       const long long* offsets, const silva::Value* thresholds, const long long* set_offsets,
+                       const unsigned* set_words, const bool* set_others_left, const bool* zero_missing,
+                       double zero_threshold, double missing_value, silva::Code* __restrict__ codes) {
   using namespace silva;
   __shared__ Value tile[TILE][TILE + 1];
-  const Columns columns{feature,     category_set,    missing,      offsets,
-                        thresholds,  set_offsets,     set_words,    set_others_left,
-                        zero_missing, Value(zero_threshold), Value(missing_value)};
+  const Columns columns{feature,
+                        category_set,
+                        missing,
+                        offsets,
+                        thresholds,
+                        set_offsets,
+                        set_words,
+                        set_others_left,
+                        zero_missing,
+                        Value(zero_threshold),
+                        Value(missing_value)};
   const int first_row = blockIdx.x * TILE;
   for (int first = blockIdx.y * TILE; first < n_columns; first += gridDim.y * TILE) {
     const int mine = first + threadIdx.x;

@@ -1,5 +1,5 @@
-// Procedure 3 of Spencer (2011), a thread a row: the leaf that each row reaches in each tree, and the sums of leaf values.
-// Tests compare rank codes (silva/cuda/codes.py), so that routing is exact for every kind of split.
+// Procedure 3 of Spencer (2011), a thread a row: the leaf that each row reaches in each tree, and the sums of leaf
+// values. Tests compare rank codes (silva/cuda/codes.py), so that routing is exact for every kind of split.
 //
 // Macros: CODE.
 using Code = CODE;

@@ -21,7 +21,7 @@ struct Test {
 
 struct Element {
   Real z, inverse_z, value;
-  Real one[ROWS];  // does the row satisfy the element's tests: 1 or 0
+  Real one[ROWS];         // does the row satisfy the element's tests: 1 or 0
   int first, rank, size;  // lane of the path's root, place in the path, number of elements
 };
 

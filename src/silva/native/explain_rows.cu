@@ -10,7 +10,8 @@ using Real = REAL;
 
 namespace silva {
 
-// Whole records, at once and where they are asked for: the compiler would split them and sink the parts behind branches.
+// Whole records, at once and where they are asked for: the compiler would split them and sink the parts behind
+// branches.
 template <class Record>
 SILVA_DEVICE Record load(const Quad* at) {
   union {
@@ -26,8 +27,8 @@ SILVA_DEVICE Record load(const Quad* at) {
 }
 
 // Brings the window after the next into the first cache. Without it all warps of a block wait for each line of the tape
-// to come from the second cache, 300 cycles for one to two splits. Windows begin where records do, hence some lines more.
-// Nobody waits for what these loads return.
+// to come from the second cache, 300 cycles for one to two splits. Windows begin where records do, hence some lines
+// more. Nobody waits for what these loads return.
 constexpr int LINE = 128;
 SILVA_DEVICE void fetch_ahead(const Quad* at) {
   const char* from = reinterpret_cast<const char*>(at) + (WINDOW + threadIdx.x % 32 * LINE);
@@ -42,10 +43,18 @@ SILVA_DEVICE void fetch_ahead(const Quad* at) {
 namespace silva {
 
 // Through 32-bit addresses that are computed once; from a pointer the compiler derives the window's base at every use.
-SILVA_DEVICE void load_shared(float& value, unsigned at) { asm volatile("ld.shared.f32 %0, [%1];" : "=f"(value) : "r"(at)); }
-SILVA_DEVICE void load_shared(double& value, unsigned at) { asm volatile("ld.shared.f64 %0, [%1];" : "=d"(value) : "r"(at)); }
-SILVA_DEVICE void store_shared(unsigned at, float value) { asm volatile("st.shared.f32 [%0], %1;" ::"r"(at), "f"(value)); }
-SILVA_DEVICE void store_shared(unsigned at, double value) { asm volatile("st.shared.f64 [%0], %1;" ::"r"(at), "d"(value)); }
+SILVA_DEVICE void load_shared(float& value, unsigned at) {
+  asm volatile("ld.shared.f32 %0, [%1];" : "=f"(value) : "r"(at));
+}
+SILVA_DEVICE void load_shared(double& value, unsigned at) {
+  asm volatile("ld.shared.f64 %0, [%1];" : "=d"(value) : "r"(at));
+}
+SILVA_DEVICE void store_shared(unsigned at, float value) {
+  asm volatile("st.shared.f32 [%0], %1;" ::"r"(at), "f"(value));
+}
+SILVA_DEVICE void store_shared(unsigned at, double value) {
+  asm volatile("st.shared.f64 [%0], %1;" ::"r"(at), "d"(value));
+}
 
 struct DeviceRow {
   const char* codes;

@@ -16,7 +16,8 @@ extern "C" __global__ void __launch_bounds__(TILE* TILE_ROWS)
       double sum = 0;
       const long long end = slot_starts[first + e + 1];
 #pragma unroll 8
-      for (long long at = slot_starts[first + e]; at < end; ++at) sum += partial[slots[at] * stride + first_row + threadIdx.x];
+      for (long long at = slot_starts[first + e]; at < end; ++at)
+        sum += partial[slots[at] * stride + first_row + threadIdx.x];
       tile[e][threadIdx.x] = REAL(sum);
     }
     __syncthreads();
