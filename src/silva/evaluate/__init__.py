@@ -16,7 +16,7 @@ ALGORITHMS = ("auto", "serial", "by_sample", "by_node", "windowed")
 CUDA_ALGORITHMS = ("auto", "by_sample")
 
 WORTHWHILE = 2e8
-"""Rows times trees from which a GPU beats the CPU for host rows (benchmarks: crossover)."""
+"""Rows times trees from which host rows go to a GPU: a guess, the crossover of predictions is not measured yet."""
 
 
 def predict(forest: Forest, X: Any, *, output: str, algorithm: str, device: str, n_jobs: int | None) -> Any:
