@@ -122,6 +122,12 @@ class TestPredict:
         assert result.column("count").to_pylist() == list(range(N_ROWS))
         np.testing.assert_array_equal(column(result, "a").astype(np.float32), table["a"])
 
+    def test_kept_columns_with_commas_in_their_names(self, files, tmp_path, table):
+        table.rename(columns={"id": "id, of a row"}).to_csv(tmp_path / "data.csv", index=False)
+        path = tmp_path / "out.parquet"
+        run("predict", files / "regressor.json", tmp_path / "data.csv", "-o", path, "--columns", '"id, of a row",a')
+        assert read(path).column_names == ["id, of a row", "a", "prediction"]
+
     @pytest.mark.parametrize("output", ["prediction", "margin", "probability"])
     def test_several_outputs(self, files, tmp_path, classifier, data, output):
         path = tmp_path / "out.parquet"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import csv
 from pathlib import Path
 
 from silva.cli.tables import table_format
@@ -55,7 +56,7 @@ def make_parser() -> argparse.ArgumentParser:
     explain = _command(subparsers, "explain", "explain every row of a file by SHAP values", EXPLAIN)
     _add_files(explain)
     explain.add_argument("--interactions", action="store_true", help="SHAP interaction values instead of values")
-    explain.add_argument("--features", type=_names, metavar="A,B,...", help="explain only these features")
+    explain.add_argument("--features", type=names, metavar="A,B,...", help="explain only these features")
     explain.add_argument("--dtype", choices=("float32", "float64"), default="float32", help="default: float32")
     explain.set_defaults(run=commands.explain)
 
@@ -86,11 +87,11 @@ def _add_files(command: argparse.ArgumentParser) -> None:
         "-o", dest="out", type=_table, required=True, metavar="OUT", help="CSV or Parquet file to write, by its suffix"
     )
     command.add_argument(
-        "--columns", type=_names, default=[], metavar="A,B,...", help="columns of DATA to keep in the output"
+        "--columns", type=names, default=[], metavar="A,B,...", help="columns of DATA to keep in the output"
     )
     command.add_argument(
         "--inputs",
-        type=_names,
+        type=names,
         metavar="A,B,...",
         help="columns of DATA that are the model's features, in the model's order (default: by name)",
     )
@@ -100,11 +101,12 @@ def _add_files(command: argparse.ArgumentParser) -> None:
     command.add_argument("--n-jobs", type=_positive, metavar="N", help="threads (default: all cores)")
 
 
-def _names(text: str) -> list[str]:
-    names = text.split(",")
-    if not all(names):
+def names(text: str) -> list[str]:
+    """Split names as a CSV header does: "a,b" in quotes is one name."""
+    found = next(csv.reader([text]), [])
+    if not found or not all(found):
         raise argparse.ArgumentTypeError(f"{text!r} holds an empty name; expected names separated by commas")
-    return names
+    return found
 
 
 def _positive(text: str) -> int:
