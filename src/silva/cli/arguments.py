@@ -7,6 +7,7 @@ import csv
 from pathlib import Path
 
 from silva.cli.tables import table_format
+from silva.device import parse_device
 
 MOST_DIGITS = 9
 MODEL = "model file: XGBoost .json or .ubj, LightGBM .txt, or .silva"
@@ -99,6 +100,13 @@ def _add_files(command: argparse.ArgumentParser) -> None:
         "--batch-rows", type=_positive, metavar="N", help="rows in memory at a time (default: by the size of a row)"
     )
     command.add_argument("--n-jobs", type=_positive, metavar="N", help="threads (default: all cores)")
+    command.add_argument(
+        "--device",
+        type=_device,
+        default="auto",
+        metavar="DEVICE",
+        help="auto (default: the faster for each batch of rows), cpu, cuda, cuda:1 or cuda:all",
+    )
 
 
 def names(text: str) -> list[str]:
@@ -113,6 +121,14 @@ def _positive(text: str) -> int:
     if not text.isdecimal() or len(text) > MOST_DIGITS or int(text) < 1:
         raise argparse.ArgumentTypeError(f"{text!r} is no whole number of at least 1 and at most {MOST_DIGITS} digits")
     return int(text)
+
+
+def _device(text: str) -> str:
+    try:
+        parse_device(text)
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(str(error)) from error
+    return text
 
 
 def _table(text: str) -> Path:
