@@ -29,11 +29,13 @@ LINKS = (
     "exponential",
     "sorted",
     "cumulative_softplus",
+    "mean_and_variance",
 )
 """Names of the functions that turn margins into responses (silva.evaluate.links)."""
 
-PREDICTIONS = ("response", "argmax", "positive", "nonnegative", "half", "sign")
-"""What `predict` returns by default: the response, or a label by one of these rules (silva.evaluate.links)."""
+PREDICTIONS = ("response", "margin", "argmax", "argmax_column", "positive", "nonnegative", "half", "sign")
+"""What `predict` returns by default: the response, the margin, or a label by one of these rules (silva.evaluate.links).
+"""
 
 
 @dataclass(frozen=True, eq=False)
@@ -95,6 +97,9 @@ class Forest:
     categories : tuple, or None
         Per feature None or the array of category values; a row's value becomes its position there, and missing if it
         is not there.
+    category_hash : str
+        Function that turns the text of a category into the number that `categories` holds: "city64" (CatBoost; the
+        lower 32 bits of CityHash64), or "" where `categories` holds the values themselves.
     zero_missing : bool, (n_features,) or (0,)
         Features whose zeros are missing (LightGBM); empty when there are none.
     zero_threshold : float
@@ -108,7 +113,7 @@ class Forest:
     prediction : str
         What ``predict`` returns by default, one of `PREDICTIONS`.
     prediction_offset : float
-        Subtracted from the response (isolation forests).
+        Subtracted from the response (isolation forests), or from the margin where its sign decides ("positive").
     classes : tuple of arrays
         Class labels of each classification output; empty for regression.
     is_estimator : bool
@@ -145,6 +150,7 @@ class Forest:
     leaf_range: NDArray[np.float64] = field(default_factory=lambda: np.zeros((0, 2)))
     feature_names: tuple[str, ...] | None = None
     categories: tuple[NDArray[Any] | None, ...] | None = None
+    category_hash: str = ""
     zero_missing: NDArray[np.bool_] = field(default_factory=lambda: np.zeros(0, np.bool_))
     zero_threshold: float = 0.0
     missing: float = float("nan")

@@ -51,6 +51,7 @@ SCALARS: dict[str, tuple[type | tuple[type, ...], str]] = {
     "link_scale": (Real, "a number"),
     "prediction": (str, "a string"),
     "prediction_offset": (Real, "a number"),
+    "category_hash": (str, "a string"),
     "is_estimator": ((bool, np.bool_), "True or False"),
     "result_dtype": (str, "a string"),
     "source": (str, "a string"),
@@ -271,10 +272,17 @@ def _check_sets(forest: Forest) -> None:
 def _check_meaning(forest: Forest) -> None:
     from silva.forest import LINKS, PREDICTIONS
 
-    allowed = {"link": LINKS, "prediction": PREDICTIONS, "result_dtype": ("float32", "float64")}
+    allowed = {
+        "link": LINKS,
+        "prediction": PREDICTIONS,
+        "result_dtype": ("float32", "float64"),
+        "category_hash": ("", "city64"),
+    }
     for name, choices in allowed.items():
         if getattr(forest, name) not in choices:
             _refuse(f"{name} is {getattr(forest, name)!r}, expected one of {', '.join(choices)}")
+    if forest.link == "mean_and_variance" and forest.n_outputs != 2:
+        _refuse(f"link is {forest.link!r}, which takes 2 outputs, and there are {forest.n_outputs}")
     shape = forest.leaf_shape
     if not isinstance(shape, tuple) or not all(isinstance(n, Integral) and n >= 0 for n in shape):
         _refuse(f"leaf_shape is {shape!r}, expected a tuple of integers")

@@ -44,7 +44,7 @@ def prediction_columns(values: NDArray[Any], output: str, forest: Forest) -> dic
     if output == "leaf":
         leaves = values.reshape(len(values), -1)
         return {f"leaf_{tree}": leaves[:, tree] for tree in range(leaves.shape[1])}
-    return spread(output, values, forest)
+    return spread(output, values[:, 0] if values.shape[1:] == (1,) and output == "prediction" else values, forest)
 
 
 def value_columns(values: NDArray[Any], features: Sequence[str], forest: Forest) -> dict[str, NDArray[Any]]:

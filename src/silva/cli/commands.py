@@ -156,7 +156,12 @@ def _read(
     reader: TableReader, inputs: Sequence[str], kept: Sequence[str], forest: Forest, batch_rows: int
 ) -> Iterator[Any]:
     tables = forest.categories or (None,) * forest.n_features
-    text = [name for name, table in zip(inputs, tables, strict=True) if table is not None and table.dtype.kind in "OU"]
+    is_hashed = bool(forest.category_hash)
+    text = [
+        name
+        for name, table in zip(inputs, tables, strict=True)
+        if table is not None and (is_hashed or table.dtype.kind in "OU")
+    ]
     numbers = [name for name in inputs if name not in text]
     return reader.batches(list(dict.fromkeys([*inputs, *kept])), text, numbers, batch_rows)
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from silva.device import array_gpu, explaining_memory, import_cupy
+from silva.inputs.categories import arrays_hold_values
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -77,6 +78,10 @@ def check_gpu_rows(X: Any, forest: Forest, gpu: int) -> Any:
     NotImplementedError
         If the forest translates categories by value, which needs a frame on the host.
     """
+    if arrays_hold_values(forest):
+        raise NotImplementedError(
+            f"X is on a GPU, and {forest.source} translates categories by value, which needs rows on the host"
+        )
     cupy = import_cupy()
     with cupy.cuda.Device(gpu):
         x = _as_cupy(cupy, X)

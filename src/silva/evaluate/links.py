@@ -52,6 +52,11 @@ def cumulative_softplus(x: Array) -> Array:
     return np.cumsum(np.concatenate([x[:, :1], steps], axis=1), axis=1)
 
 
+def mean_and_variance(x: Array) -> Array:
+    """CatBoost's regression with uncertainty: the mean as it is, the variance from the logarithm of its root."""
+    return np.column_stack([x[:, 0], exp(2 * x[:, 1])])
+
+
 LINKS: dict[str, Callable[[Array, float], Array]] = {
     "identity": lambda x, _: x,
     "logistic": lambda x, scale: expit(scale * x),
@@ -64,6 +69,7 @@ LINKS: dict[str, Callable[[Array, float], Array]] = {
     "path_length": lambda x, _: -np.exp2(-x),
     "sorted": lambda x, _: np.sort(x, axis=1),
     "cumulative_softplus": lambda x, _: cumulative_softplus(x),
+    "mean_and_variance": lambda x, _: mean_and_variance(x),
 }
 """Response of margins (n, n_outputs) in float64, by `Forest.link`."""
 
@@ -75,10 +81,13 @@ def responses(margin: Array, forest: Forest) -> Array:
 
 
 def predictions(margin: Array, forest: Forest) -> Array:
-    """Make what the source library's predict returns by default: responses or labels."""
+    """Make what the source library's predict returns by default: responses, margins or labels."""
     if forest.prediction == "response":
         return squeeze(responses(margin, forest))
-    return squeeze(labels(margin, forest))
+    if forest.prediction == "margin":
+        return squeeze(margin.astype(forest.result_dtype))
+    named = labels(margin, forest)
+    return named if forest.prediction == "argmax_column" else squeeze(named)
 
 
 def probabilities(margin: Array, forest: Forest) -> Array | list[Array]:
@@ -108,7 +117,7 @@ def labels(margin: Array, forest: Forest) -> Array:
     """Class labels by the forest's rule, (n, number of classification outputs)."""
     if forest.prediction == "sign":
         return np.where(_is_second(margin, forest), 1, -1)
-    if forest.prediction == "argmax" and (margin.shape[1] > 1 or _has_one_class(forest)):
+    if forest.prediction in {"argmax", "argmax_column"} and (margin.shape[1] > 1 or _has_one_class(forest)):
         parts = _split(responses(margin, forest), forest)
         return np.stack([_named(part.argmax(axis=1), forest, i) for i, part in enumerate(parts)], axis=1)
     return _named(_is_second(margin, forest).astype(np.int64), forest, 0)
@@ -122,7 +131,7 @@ def squeeze(values: Array) -> Array:
 def _is_second(margin: Array, forest: Forest) -> Array:
     """Whether the second of two classes wins, by the rule of the source library."""
     if forest.prediction == "positive":
-        return margin > 0
+        return margin > forest.prediction_offset
     if forest.prediction == "nonnegative":
         return margin >= 0
     response = responses(margin, forest)

@@ -28,7 +28,7 @@ def as_rows(X: Any, forest: Forest) -> NDArray[Any]:
         ``__array__``, ``__arrow_c_stream__``, ``__dataframe__`` or DLPack on the CPU; (n_rows, n_features)
         Columns of a frame are matched by name where any name agrees with the forest's, by position otherwise. A frame's
         column holds values: categories are translated by value with the forest's tables. An array holds what the source
-        library expects in arrays: codes of categories (XGBoost, LightGBM) or their values (scikit-learn).
+        library expects in arrays: codes of categories (XGBoost, LightGBM) or their values (scikit-learn, CatBoost).
     forest : Forest
 
     Returns

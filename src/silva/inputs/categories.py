@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import numbers
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from silva.inputs.arrays import objects_to_floats, to_floats
+from silva.inputs.cityhash import category_hash
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -53,10 +55,15 @@ def array_to_rows(array: NDArray[Any], forest: Forest) -> NDArray[Any]:
     if kind in "OUSaT":
         columns = [_object_column(column) for column in array.astype(object).T]
         return columns_to_rows(columns, len(array), forest)
-    source = forest.source.lower()
-    if forest.categories is not None and source.startswith("scikit-learn"):
+    if arrays_hold_values(forest):
         return columns_to_rows([Numbers(column) for column in array.T], len(array), forest)
-    return to_floats(array, np.float32 if source.startswith("lightgbm") else forest.threshold.dtype)
+    is_lightgbm = forest.source.lower().startswith("lightgbm")
+    return to_floats(array, np.float32 if is_lightgbm else forest.threshold.dtype)
+
+
+def arrays_hold_values(forest: Forest) -> bool:
+    """Whether the source library expects the values of categories in arrays of numbers, not their codes."""
+    return forest.categories is not None and forest.source.lower().startswith(("scikit-learn", "catboost"))
 
 
 def columns_to_rows(columns: Sequence[Column], n_rows: int, forest: Forest) -> NDArray[Any]:
@@ -80,6 +87,8 @@ def _object_column(values: NDArray[np.object_]) -> Column:
 def _floats(column: Column, feature: int, forest: Forest) -> NDArray[Any]:
     table = None if forest.categories is None else forest.categories[feature]
     where = f"column {_name(feature, forest)} of X"
+    if table is not None and forest.category_hash:
+        return _hashed_positions(column, table, where)
     if isinstance(column, Numbers):
         if table is None:
             return _number_floats(column, forest.threshold.dtype, where)
@@ -112,6 +121,53 @@ def _positions_of_numbers(floats: NDArray[Any], table: NDArray[Any], where: str)
     if table.dtype.kind not in "biuf" and np.isnan(values).all():
         return np.full(len(floats), np.nan)
     return _positions(Coded(codes, values.tolist(), is_categorical=False), table, where)
+
+
+def _hashed_positions(column: Column, table: NDArray[Any], where: str) -> NDArray[Any]:
+    """Position of each value's hash in the table, the table's length if it is not there.
+
+    Raises
+    ------
+    TypeError
+        If a value is neither text nor a whole number, which CatBoost refuses too.
+    ValueError
+        If a row has none.
+    """
+    coded = column if isinstance(column, Coded) else _coded_numbers(column, where)
+    if len(lacking := np.flatnonzero(coded.codes < 0)):
+        raise ValueError(
+            f"{where} has no value in row {lacking[0]}, and CatBoost takes no missing categories; "
+            "fill them with the text that they had in training"
+        )
+    position = {number: float(i) for i, number in enumerate(table.tolist())}
+    places = [position.get(category_hash(_category_text(value, where)), float(len(table))) for value in coded.values]
+    return np.array([*places, np.nan]).take(coded.codes)
+
+
+def _coded_numbers(column: Numbers, where: str) -> Coded:
+    """Distinct values of a column of numbers or objects, -1 where there is none."""
+    values = column.values
+    if values.dtype.kind != "O":
+        if values.dtype.kind == "f" and len(values):
+            _category_text(values.flat[0], where)
+        distinct, codes = np.unique(values, return_inverse=True)
+        return Coded(codes if column.absent is None else np.where(column.absent, -1, codes), distinct.tolist(), False)
+    table: dict[Any, int] = {}
+    missing = [value is None or value != value for value in values]
+    codes = [-1 if lacks else table.setdefault(value, len(table)) for value, lacks in zip(values, missing, strict=True)]
+    return Coded(np.array(codes, np.int64), list(table), is_categorical=False)
+
+
+def _category_text(value: Any, where: str) -> str:
+    """Text that CatBoost makes of a category."""
+    if isinstance(value, str):
+        return value
+    if isinstance(value, numbers.Integral | np.bool_):
+        return str(value)
+    raise TypeError(
+        f"{where} holds {value!r} ({type(value).__name__}); CatBoost's categories are text or whole numbers, "
+        "convert the column as for training"
+    )
 
 
 def _check_kinds(values: Sequence[Any], table: NDArray[Any], where: str) -> None:

@@ -13,26 +13,24 @@ if TYPE_CHECKING:
 READERS = {
     "xgboost": "silva.readers.xgboost",
     "lightgbm": "silva.readers.lightgbm",
+    "catboost": "silva.readers.catboost",
+    "treelite": "silva.readers.treelite",
     "silva": "silva.readers.model_tree",
     "sklearn": "silva.readers.sklearn",
 }
 """Modules whose `read` takes a live model of a library."""
 
-PENDING = {
-    "catboost": "CatBoost models are not read yet; train with XGBoost, LightGBM or scikit-learn",
-    "treelite": "treelite models are not read yet; load the model that treelite was given instead",
-}
-
 FILES = {
-    ".json": "silva.readers.xgboost",
+    ".json": "silva.readers.json_file",
     ".ubj": "silva.readers.xgboost",
+    ".cbm": "silva.readers.catboost",
     ".txt": "silva.readers.lightgbm",
 }
 """Modules whose `read_file` takes a path with the suffix."""
 
 EXPECTED = (
-    "expected a Booster or estimator of XGBoost or LightGBM, a tree ensemble of scikit-learn, a silva.Forest, "
-    "or the path of a .json, .ubj, .txt or .silva file"
+    "expected a Booster or estimator of XGBoost or LightGBM, a CatBoost model, a tree ensemble of scikit-learn, "
+    "a treelite.Model, a silva.Forest, or the path of a .json, .ubj, .txt, .cbm or .silva file"
 )
 
 
@@ -42,11 +40,12 @@ def load(model: Any, check: Any = None) -> Forest:
     Parameters
     ----------
     model : object or path
-        An ``xgboost.Booster`` or ``lightgbm.Booster``, a fitted estimator of XGBoost, LightGBM or scikit-learn, a
-        `ModelTreeRegressor`, a `Forest`, or the path of a model file: ``.json`` and ``.ubj`` (XGBoost), ``.txt``
-        (LightGBM), ``.silva``.
+        An ``xgboost.Booster`` or ``lightgbm.Booster``, a fitted estimator of XGBoost, LightGBM, CatBoost or
+        scikit-learn, a ``treelite.Model``, a `ModelTreeRegressor`, a `Forest`, or the path of a model file: ``.json``
+        (XGBoost, CatBoost), ``.ubj`` (XGBoost), ``.txt`` (LightGBM), ``.cbm`` (CatBoost), ``.silva``. No file needs
+        its library.
         A Booster or a file predicts as the Booster does, with all its rounds; an estimator as itself: labels of a
-        classifier, up to its best iteration.
+        classifier, up to its best iteration. CatBoost's Booster is ``catboost.CatBoost``, which predicts margins.
     check : array-like of shape (n_rows, n_features), optional
         Rows on which the forest must predict what the live model predicts.
 
@@ -83,8 +82,6 @@ def _read(model: Any) -> Forest:
     if isinstance(model, str | os.PathLike):
         return _read_file(Path(model))
     library = library_of(model)
-    if library in PENDING:
-        raise NotImplementedError(PENDING[library])
     if library is None:
         raise TypeError(f"cannot load a {type(model).__module__}.{type(model).__qualname__}; {EXPECTED}")
     forest: Forest = importlib.import_module(READERS[library]).read(model)
@@ -95,7 +92,7 @@ def library_of(model: Any) -> str | None:
     """Name the library that a live model comes from, by the modules of its class and base classes."""
     for base in type(model).__mro__:
         library = base.__module__.partition(".")[0]
-        if library in READERS or library in PENDING:
+        if library in READERS:
             return library
     return None
 
@@ -106,8 +103,6 @@ def _read_file(path: Path) -> Forest:
         from silva.storage import load_forest
 
         return load_forest(path)
-    if suffix == ".cbm":
-        raise NotImplementedError(f"{path}: {PENDING['catboost']}")
     if suffix not in FILES:
         raise ValueError(f"cannot tell from the suffix {path.suffix!r} what {path} holds; {EXPECTED}")
     forest: Forest = importlib.import_module(FILES[suffix]).read_file(path)

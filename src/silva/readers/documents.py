@@ -2,19 +2,49 @@
 
 from __future__ import annotations
 
+import importlib
+import json
 from fractions import Fraction
 from itertools import chain
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
+from silva.readers.ubjson import decode
+
 if TYPE_CHECKING:
+    import os
     from collections.abc import Sequence
 
     from numpy.typing import NDArray
 
 T = TypeVar("T")
 INT32 = np.iinfo(np.int32)
+
+
+def load_document(path: str | os.PathLike[str]) -> Any:
+    """Parse a file, as UBJSON if its suffix is ``.ubj`` and as JSON otherwise.
+
+    Raises
+    ------
+    ValueError
+        If it is truncated or corrupt.
+    """
+    data = Path(path).read_bytes()
+    try:
+        return decode(data) if Path(path).suffix.lower() == ".ubj" else _parse_json(data)
+    except (ValueError, RecursionError) as error:
+        reason = "it is nested too deep" if isinstance(error, RecursionError) else error
+        raise ValueError(f"{path} is truncated or corrupt: {reason}; save the model again") from error
+
+
+def _parse_json(data: bytes) -> Any:
+    """Parse by orjson if it is installed; it knows no NaN, which XGBoost 1.7 writes at categorical splits."""
+    try:
+        return importlib.import_module("orjson").loads(data)
+    except (ImportError, ValueError):
+        return json.loads(data)
 
 
 def get(parent: dict[str, Any], key: str, kind: type[T]) -> T:

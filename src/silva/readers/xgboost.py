@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import importlib
-import json
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from silva.readers.assemble import NodeArrays, assemble
-from silva.readers.documents import as_array, concatenate, get, get_int, to_float32, to_int32
+from silva.readers.documents import as_array, concatenate, get, get_int, load_document, to_float32, to_int32
 from silva.readers.ubjson import decode
 from silva.readers.xgboost_categories import read_sets, read_tables
 from silva.validation import LARGEST_FOREST
@@ -87,13 +84,13 @@ def read(model: Any) -> Forest:
     import xgboost
 
     if isinstance(model, xgboost.Booster):
-        return _read_document(_document(model), "the Booster")
+        return read_document(_document(model), "the Booster")
     if not isinstance(model, xgboost.XGBModel):
         raise TypeError(f"cannot read a {type(model).__name__} of XGBoost, expected a Booster or an estimator")
     booster = model.get_booster()
     best = booster.attr("best_iteration")
     n_rounds = None if best is None else int(best) + 1
-    return _read_document(_document(booster), f"the {type(model).__name__}", n_rounds, estimator=model)
+    return read_document(_document(booster), f"the {type(model).__name__}", n_rounds, estimator=model)
 
 
 def read_file(path: str | os.PathLike[str]) -> Forest:
@@ -111,13 +108,7 @@ def read_file(path: str | os.PathLike[str]) -> Forest:
     NotImplementedError
         As in `read`.
     """
-    data = Path(path).read_bytes()
-    try:
-        document = decode(data) if Path(path).suffix.lower() == ".ubj" else _parse_json(data)
-    except (ValueError, RecursionError) as error:
-        reason = "it is nested too deep" if isinstance(error, RecursionError) else error
-        raise ValueError(f"{path} is truncated or corrupt: {reason}; save the model again") from error
-    return _read_document(document, str(path))
+    return read_document(load_document(path), str(path))
 
 
 def predict(model: Any, X: Any) -> Any:
@@ -138,14 +129,6 @@ def predict(model: Any, X: Any) -> Any:
     return model.predict(xgboost.DMatrix(X, enable_categorical=True, **names))
 
 
-def _parse_json(data: bytes) -> Any:
-    """Parse by orjson if it is installed; it knows no NaN, which XGBoost 1.7 writes at categorical splits."""
-    try:
-        return importlib.import_module("orjson").loads(data)
-    except (ImportError, ValueError):
-        return json.loads(data)
-
-
 def _document(booster: Any) -> Any:
     """Let the Booster describe itself."""
     try:
@@ -154,7 +137,7 @@ def _document(booster: Any) -> Any:
         raise ValueError(f"the Booster cannot be saved ({error}); train it first") from error
 
 
-def _read_document(document: Any, where: str, n_rounds: int | None = None, estimator: Any = None) -> Forest:
+def read_document(document: Any, where: str, n_rounds: int | None = None, estimator: Any = None) -> Forest:
     """Build a forest, with the source of the document in every message."""
     try:
         return _Reader(document, n_rounds).forest(estimator)

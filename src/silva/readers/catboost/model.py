@@ -1,0 +1,132 @@
+"""What CatBoost's two documents, .cbm and JSON, have in common."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from numpy.typing import NDArray
+
+MAX_OUTPUTS = 2**20
+NO_LEAF = 2**32 - 1
+"""In `StepTrees.leaf`: the node holds no value."""
+
+
+@dataclass(frozen=True, eq=False)
+class NumberFeature:
+    """A numerical feature, and the borders that the trees test: a row is right of a border if it is greater."""
+
+    column: int
+    name: str
+    borders: NDArray[np.float32]
+    nan_is_right: bool
+
+
+@dataclass(frozen=True, eq=False)
+class CategoryFeature:
+    """A categorical feature, and the categories that the trees test, as hashes of their texts."""
+
+    column: int
+    name: str
+    hashes: NDArray[np.int32]
+
+
+@dataclass(frozen=True, eq=False)
+class StepTrees:
+    """Trees that are not oblivious, their nodes tree after tree.
+
+    Attributes
+    ----------
+    step : (n_nodes, 2)
+        Distance to the left and to the right child; where one of them is 0, a leaf takes the child's place, and where
+        both are, the node's.
+    leaf : (n_nodes,)
+        The leaf at the node, times the number of outputs; `NO_LEAF` if there is none.
+    """
+
+    step: NDArray[Any]
+    leaf: NDArray[Any]
+
+
+@dataclass(frozen=True, eq=False)
+class Model:
+    """A document.
+
+    Attributes
+    ----------
+    numbers, categories
+        All features of the two kinds.
+    n_outputs : int
+    sizes : (n_trees,)
+        Splits of each oblivious tree, nodes of each other tree.
+    splits : (sizes.sum(),)
+        Number of each test: the borders of all numerical features come first, then all categories of the categorical.
+    leaf_value : (n_leaves * n_outputs,)
+    leaf_weight : (n_leaves,) or (0,)
+        Training weight of each leaf, empty if it was not recorded.
+    steps : StepTrees or None
+        None if the trees are oblivious.
+    scale, bias : float, (n_outputs,)
+        A row's margin is the scale times the sum of its leaves, plus the bias.
+    info : dict
+        Training parameters, labels and more, some of it as JSON.
+    """
+
+    numbers: Sequence[NumberFeature]
+    categories: Sequence[CategoryFeature]
+    n_outputs: int
+    sizes: NDArray[np.int64]
+    splits: NDArray[np.int64]
+    leaf_value: NDArray[np.float64]
+    leaf_weight: NDArray[np.float64]
+    steps: StepTrees | None
+    scale: float
+    bias: NDArray[np.float64]
+    info: dict[str, Any]
+
+    @property
+    def n_features(self) -> int:
+        """Number of columns."""
+        return len(self.numbers) + len(self.categories)
+
+    def feature_names(self) -> tuple[str, ...] | None:
+        """Name the columns; None if the training data had no names."""
+        names = [""] * self.n_features
+        for feature in (*self.numbers, *self.categories):
+            names[feature.column] = feature.name
+        return tuple(name or str(column) for column, name in enumerate(names)) if any(names) else None
+
+
+def refuse_estimated(what: str) -> None:
+    """Refuse features that are computed from others before a tree tests them."""
+    raise NotImplementedError(
+        f"the model computes features from {what} before its trees test them, which silva does not do; "
+        "train on numbers, and on categories with one_hot_max_size of at least the number of their values"
+    )
+
+
+def check_features(model: Model) -> None:
+    """Check that the features are the columns 0, 1, ..., each once.
+
+    Raises
+    ------
+    ValueError
+        If they are not, or borders and categories are no proper tests.
+    """
+    columns = sorted(feature.column for feature in (*model.numbers, *model.categories))
+    if columns != list(range(model.n_features)):
+        raise ValueError(
+            f"its features are the columns {columns[:8]}, expected 0 to {model.n_features - 1}; "
+            "columns of text or embeddings are not supported"
+        )
+    for number in model.numbers:
+        if not np.isfinite(number.borders).all():
+            raise ValueError(f"feature {number.column} has a border that is not finite")
+    for category in model.categories:
+        if len(np.unique(category.hashes)) < len(category.hashes):
+            raise ValueError(f"feature {category.column} tests a category twice")

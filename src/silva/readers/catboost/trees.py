@@ -1,0 +1,239 @@
+"""Nodes of CatBoost's trees."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from silva.readers.assemble import NodeArrays, less_than, pack_sets
+from silva.validation import LARGEST_FOREST
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from silva.readers.catboost.model import Model, StepTrees
+
+DEEPEST = 30
+"""CatBoost itself stops at depth 16."""
+MOST_TESTED = 2**12
+"""Categories that a feature's one-hot splits may test; CatBoost itself stops at 255."""
+LARGEST = float(np.finfo(np.float32).max)
+
+
+@dataclass(frozen=True, eq=False)
+class Tests:
+    """All tests that the trees of a model choose from, as columns of NodeArrays, and the sets as fields of Forest.
+
+    Behind them comes one more that no split uses, for leaves to name.
+    """
+
+    feature: NDArray[np.int64]
+    threshold: NDArray[Any]
+    default_left: NDArray[np.bool_]
+    category_set: NDArray[np.int64]
+    sets: dict[str, Any]
+
+    def check(self, splits: NDArray[np.int64]) -> None:
+        """Raise ValueError unless all splits name tests."""
+        n_tests = len(self.feature) - 1
+        if len(splits) and not 0 <= splits.min() <= splits.max() < n_tests:
+            raise ValueError(f"a split names test {splits.min()} to {splits.max()} of {n_tests}")
+
+
+def read_tests(model: Model) -> Tests:
+    """List the borders of the numerical features, then the categories of the categorical ones.
+
+    ``x > border`` goes right, compared in float32. Equality with a category goes right.
+    """
+    n_borders = [len(number.borders) for number in model.numbers]
+    n_hashes = [len(category.hashes) for category in model.categories]
+    if max(n_hashes, default=0) > MOST_TESTED:
+        raise ValueError(f"a feature tests {max(n_hashes)} categories, expected at most {MOST_TESTED}")
+    borders = np.concatenate([np.zeros(0, np.float32), *(number.borders for number in model.numbers)])
+    thresholds = _thresholds(borders)
+    lefts = [np.arange(n) != at for n in n_hashes for at in range(n)]
+    offsets, words = pack_sets(lefts)
+    nan_is_right = np.repeat(np.array([number.nan_is_right for number in model.numbers], np.bool_), n_borders)
+    sets = {"set_offsets": offsets, "set_words": words, "set_others_left": np.ones(len(lefts), np.bool_)}
+    return Tests(
+        feature=np.append(
+            np.repeat([feature.column for feature in (*model.numbers, *model.categories)], n_borders + n_hashes), 0
+        ).astype(np.int64),
+        threshold=np.concatenate([thresholds, np.zeros(len(lefts) + 1, thresholds.dtype)]),
+        default_left=np.concatenate([~nan_is_right, np.ones(len(lefts) + 1, np.bool_)]),
+        category_set=np.concatenate([np.full(len(borders), -1), np.arange(len(lefts)), [-1]]),
+        sets=sets if lefts else {},
+    )
+
+
+def _thresholds(borders: NDArray[np.float32]) -> NDArray[Any]:
+    """Turn ``float32(x) <= border`` into ``x < threshold``.
+
+    Above the largest float32 comes infinity, Forest's threshold that every number passes; there +inf must go right, as
+    CatBoost's stand-in for missing values does. Thresholds are float64 then: the smallest numbers that round to a
+    float32 above the border.
+    """
+    if not (borders == LARGEST).any():
+        return less_than(borders, np.float32)
+    # Half a step is exact in float64; beyond the largest float32 the steps go on as if the exponent did.
+    wide = borders.astype(np.float64)
+    with np.errstate(all="ignore"):
+        below = np.nextafter(borders, np.float32(-np.inf)).astype(np.float64)
+        above = np.nextafter(borders, np.float32(np.inf)).astype(np.float64)
+        middle = np.where(np.isinf(above), wide + (wide - below) / 2, (wide + above) / 2)
+        is_right = middle.astype(np.float32) > borders
+    return np.where(is_right, middle, np.nextafter(middle, np.inf))
+
+
+def oblivious_nodes(model: Model, tests: Tests) -> NodeArrays:
+    """Write oblivious trees out as complete binary trees, in breadth-first order.
+
+    The last test of a tree decides the highest bit of the leaf's number; it comes first, as in CatBoost's explanations.
+    """
+    depths = model.sizes
+    if len(depths) and not 0 <= depths.min() <= depths.max() <= DEEPEST:
+        raise ValueError(f"its trees have {depths.min()} to {depths.max()} levels, expected 0 to {DEEPEST}")
+    n_leaves = 1 << depths
+    value, weight = _leaves(model, int(n_leaves.sum()))
+    counts = 2 * n_leaves - 1
+    n_nodes = int(counts.sum())
+    if n_nodes > LARGEST_FOREST:
+        raise ValueError(f"its trees have {n_nodes} nodes, at most {LARGEST_FOREST} are supported")
+    if len(model.splits) != depths.sum():
+        raise ValueError(f"it holds {len(model.splits)} splits, expected {depths.sum()}")
+    tests.check(model.splits)
+    test, leaf, cover = np.full(n_nodes, -1), np.full(n_nodes, -1), np.zeros(n_nodes)
+    starts, first_leaf, last_split = np.cumsum(counts) - counts, np.cumsum(n_leaves) - n_leaves, np.cumsum(depths)
+    for depth in np.unique(depths).tolist():
+        trees = np.flatnonzero(depths == depth)
+        below = first_leaf[trees, None] + np.arange(1 << depth)
+        weights = weight[below]
+        for level in range(depth, -1, -1):
+            nodes = starts[trees, None] + (1 << level) - 1 + np.arange(1 << level)
+            cover[nodes] = weights
+            if level == depth:
+                leaf[nodes] = below
+            else:
+                test[nodes] = model.splits[last_split[trees] - 1 - level, None]
+            weights = weights.reshape(len(trees), -1, 2).sum(axis=2) if level else weights
+    is_leaf = leaf >= 0
+    place = np.arange(n_nodes) - np.repeat(starts, counts)
+    return _nodes(
+        tests,
+        counts,
+        np.where(is_leaf, -1, 2 * place + 1),
+        np.where(is_leaf, -1, 2 * place + 2),
+        test=test,
+        cover=cover,
+        value=value[np.where(is_leaf, leaf, 0)],
+        leaf_id=leaf - np.repeat(first_leaf, counts),
+    )
+
+
+def step_nodes(model: Model, steps: StepTrees, tests: Tests) -> NodeArrays:
+    """Give every leaf a node of its own; CatBoost keeps a leaf beside a subtree in their parent."""
+    value, weight = _leaves(model, len(model.leaf_value) // model.n_outputs)
+    tree = np.repeat(np.arange(len(model.sizes)), model.sizes)
+    n_old = len(tree)
+    if len(steps.step) != n_old or len(steps.leaf) != n_old or len(model.splits) != n_old:
+        raise ValueError(f"its trees declare {n_old} nodes, but it holds {len(steps.step)}")
+    is_leaf = (steps.step == 0).all(axis=1)
+    has_inline = (steps.step == 0).any(axis=1) & ~is_leaf
+    tests.check(model.splits[~is_leaf])
+    leaf = _leaf_numbers(model, steps, is_leaf | has_inline)
+    _check_children(steps, model.sizes)
+    # A leaf kept in its parent stands right behind it.
+    width = 1 + has_inline
+    place = np.cumsum(width) - width
+    counts = np.bincount(tree, width, len(model.sizes)).astype(np.int64)
+    start = (np.cumsum(counts) - counts)[tree]
+    inline = place[has_inline] + 1
+    n_nodes = int(counts.sum())
+    children = np.full((n_nodes, 2), -1)
+    for side in range(2):
+        target = np.arange(n_old) + steps.step[:, side]
+        child = np.where(steps.step[:, side] > 0, place[np.minimum(target, n_old - 1)], place + 1)
+        children[place, side] = np.where(is_leaf, -1, child - start)
+    of_node, test = np.full(n_nodes, -1), np.full(n_nodes, -1)
+    of_node[place[is_leaf]], of_node[inline] = leaf[is_leaf], leaf[has_inline]
+    test[place] = np.where(is_leaf, -1, model.splits)
+    new_tree = np.repeat(tree, width)
+    first_leaf = np.full(len(model.sizes), len(value))
+    np.minimum.at(first_leaf, new_tree[of_node >= 0], of_node[of_node >= 0])
+    return _nodes(
+        tests,
+        counts,
+        children[:, 0],
+        children[:, 1],
+        test=test,
+        cover=_covers(children + np.repeat(start, width)[:, None], of_node, weight),
+        value=value[np.maximum(of_node, 0)],
+        leaf_id=of_node - first_leaf[new_tree],
+    )
+
+
+def _nodes(
+    tests: Tests, counts: NDArray[np.int64], left: Any, right: Any, *, test: NDArray[np.int64], **columns: Any
+) -> NodeArrays:
+    return NodeArrays(
+        counts=counts,
+        left=left,
+        right=right,
+        feature=tests.feature[test],
+        threshold=tests.threshold[test],
+        default_left=tests.default_left[test],
+        category_set=tests.category_set[test] if tests.sets else None,
+        **columns,
+    )
+
+
+def _leaves(model: Model, n_leaves: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Values (n_leaves, n_outputs) and weights of the leaves; weights are 0 where the document has none."""
+    found, expected = len(model.leaf_value), n_leaves * model.n_outputs
+    if found != expected:
+        raise ValueError(f"it holds {found} leaf values, expected {expected}")
+    weight = model.leaf_weight if len(model.leaf_weight) else np.zeros(n_leaves)
+    if len(weight) != n_leaves:
+        raise ValueError(f"it holds {len(weight)} leaf weights for {n_leaves} leaves")
+    if not (np.isfinite(weight) & (weight >= 0)).all():
+        raise ValueError("a leaf weight is negative or not finite")
+    return model.leaf_value.reshape(n_leaves, model.n_outputs), weight
+
+
+def _leaf_numbers(model: Model, steps: StepTrees, holds: NDArray[np.bool_]) -> NDArray[np.int64]:
+    """Leaf of each node that holds one, -1 elsewhere."""
+    wrong = holds & ((steps.leaf % model.n_outputs != 0) | (steps.leaf >= len(model.leaf_value)))
+    if wrong.any():
+        raise ValueError(f"node {np.argmax(wrong)} names a leaf that does not exist")
+    return np.where(holds, steps.leaf // model.n_outputs, -1)
+
+
+def _check_children(steps: StepTrees, sizes: NDArray[np.int64]) -> None:
+    """Children come after their parent, in its tree, and have one parent."""
+    n_nodes = len(steps.step)
+    parent = np.repeat(np.arange(n_nodes), 2)[(is_child := steps.step.reshape(-1) > 0)]
+    child = parent + steps.step.reshape(-1)[is_child]
+    end = np.repeat(np.cumsum(sizes), sizes)
+    if (wrong := child >= end[parent]).any():
+        raise ValueError(f"node {parent[np.argmax(wrong)]} names a child beyond its tree")
+    if len(child) and (n_parents := np.bincount(child)).max() > 1:
+        raise ValueError(f"node {np.argmax(n_parents)} has several parents")
+
+
+def _covers(
+    children: NDArray[np.int64], of_node: NDArray[np.int64], weight: NDArray[np.float64]
+) -> NDArray[np.float64]:
+    """Add the leaves' weights up, level by level from the deepest."""
+    cover = np.where(of_node >= 0, weight[np.maximum(of_node, 0)], 0.0)
+    is_split = of_node < 0
+    has_parent = np.zeros(len(children), np.bool_)
+    has_parent[children[is_split]] = True
+    levels = [np.flatnonzero(~has_parent)]
+    while len(level := levels[-1]):
+        levels.append(children[level[is_split[level]]].ravel())
+    for level in levels[::-1]:
+        splits = level[is_split[level]]
+        cover[splits] = cover[children[splits]].sum(axis=1)
+    return cover

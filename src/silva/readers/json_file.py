@@ -1,0 +1,28 @@
+"""Which library a JSON file comes from."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from silva.readers import catboost, xgboost
+from silva.readers.documents import load_document
+
+if TYPE_CHECKING:
+    import os
+
+    from silva.forest import Forest
+
+
+def read_file(path: str | os.PathLike[str]) -> Forest:
+    """Read a file of CatBoost or XGBoost.
+
+    Raises
+    ------
+    ValueError
+        If it is truncated, corrupt or no model of theirs.
+    NotImplementedError
+        If it holds what the library's reader does not support.
+    """
+    document = load_document(path)
+    library = catboost if catboost.is_document(document) else xgboost
+    return library.read_document(document, str(path))
