@@ -30,6 +30,7 @@ LINKS = (
     "sorted",
     "cumulative_softplus",
     "mean_and_variance",
+    "exp2",
 )
 """Names of the functions that turn margins into responses (silva.evaluate.links)."""
 

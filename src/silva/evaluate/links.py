@@ -69,6 +69,7 @@ LINKS: dict[str, Callable[[Array, float], Array]] = {
     "path_length": lambda x, _: -np.exp2(-x),
     "sorted": lambda x, _: np.sort(x, axis=1),
     "cumulative_softplus": lambda x, _: cumulative_softplus(x),
+    "exp2": lambda x, scale: np.exp2(scale * x),
     "mean_and_variance": lambda x, _: mean_and_variance(x),
 }
 """Response of margins (n, n_outputs) in float64, by `Forest.link`."""

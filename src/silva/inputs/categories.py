@@ -151,11 +151,14 @@ def _coded_numbers(column: Numbers, where: str) -> Coded:
         if values.dtype.kind == "f" and len(values):
             _category_text(values.flat[0], where)
         distinct, codes = np.unique(values, return_inverse=True)
-        return Coded(codes if column.absent is None else np.where(column.absent, -1, codes), distinct.tolist(), False)
+        codes = codes if column.absent is None else np.where(column.absent, -1, codes)
+        return Coded(codes, distinct.tolist(), is_categorical=False)
     table: dict[Any, int] = {}
     missing = [value is None or value != value for value in values]
-    codes = [-1 if lacks else table.setdefault(value, len(table)) for value, lacks in zip(values, missing, strict=True)]
-    return Coded(np.array(codes, np.int64), list(table), is_categorical=False)
+    places = [
+        -1 if lacks else table.setdefault(value, len(table)) for value, lacks in zip(values, missing, strict=True)
+    ]
+    return Coded(np.array(places, np.int64), list(table), is_categorical=False)
 
 
 def _category_text(value: Any, where: str) -> str:

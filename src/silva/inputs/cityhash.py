@@ -1,6 +1,6 @@
 """CityHash64, version 1.0: how CatBoost turns the text of a category into a number.
 
-Pike and Alakuijala, CityHash (Google, 2011). Plain integers modulo 2^64; only the distinct values of a column come here.
+Pike and Alakuijala, CityHash (Google, 2011). Plain integers modulo 2^64; only a column's distinct values come here.
 """
 
 from __future__ import annotations

@@ -96,7 +96,7 @@ def assemble(nodes: NodeArrays, *, n_features: int, tree_output: ArrayLike | Non
     )
 
 
-def less_than(threshold: NDArray[np.float64], row_type: Any) -> NDArray[Any]:
+def less_than(threshold: NDArray[Any], row_type: Any) -> NDArray[Any]:
     """Turn ``x <= threshold`` into ``x < u``: the smallest values of the row type that are greater than the thresholds.
 
     +inf stays +inf, Forest's threshold that every number passes.
@@ -108,11 +108,17 @@ def less_than(threshold: NDArray[np.float64], row_type: Any) -> NDArray[Any]:
     return np.where(rounded.astype(np.float64) > threshold, rounded, above)
 
 
-def pack_sets(lefts: Sequence[NDArray[np.bool_]]) -> tuple[NDArray[np.int64], NDArray[np.uint32]]:
-    """Pack one boolean array a set (category ``c`` goes left) into `Forest.set_offsets` and `Forest.set_words`."""
+def pack_sets(
+    lefts: Sequence[NDArray[np.bool_]], others_left: ArrayLike | None = None
+) -> tuple[NDArray[np.int64], NDArray[np.uint32]]:
+    """Pack one boolean array a set (category ``c`` goes left) into `Forest.set_offsets` and `Forest.set_words`.
+
+    The last word of a set has bits beyond its array: they follow `others_left`, by default false.
+    """
     n_words = [-(-len(left) // WORD_BITS) for left in lefts]
     offsets = np.concatenate([[0], np.cumsum(n_words)]).astype(np.int64)
-    bits = np.zeros(int(offsets[-1]) * WORD_BITS, np.bool_)
+    others = np.zeros(len(lefts), np.bool_) if others_left is None else np.asarray(others_left, np.bool_)
+    bits = np.repeat(others, np.array(n_words, np.int64) * WORD_BITS)
     for left, start in zip(lefts, offsets, strict=False):
         bits[start * WORD_BITS : start * WORD_BITS + len(left)] = left
     return offsets, np.packbits(bits, bitorder="little").view("<u4").astype(np.uint32)

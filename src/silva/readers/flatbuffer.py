@@ -70,10 +70,10 @@ class Table:
         if UINT16.size * (field + 2) >= _unpack(UINT16, self.data, layout):
             return None
         distance = _unpack(UINT16, self.data, layout + UINT16.size * (field + 2))
-        return self.position + distance if distance else None
+        return self.position + int(distance) if distance else None
 
     def _follow(self, at: int) -> int:
-        return at + _unpack(UINT32, self.data, at)
+        return at + int(_unpack(UINT32, self.data, at))
 
     def _vector(self, field: int, size: int) -> tuple[int, int]:
         """Find the first element, and the number of elements of `size` bytes."""

@@ -24,5 +24,5 @@ def read_file(path: str | os.PathLike[str]) -> Forest:
         If it holds what the library's reader does not support.
     """
     document = load_document(path)
-    library = catboost if catboost.is_document(document) else xgboost
-    return library.read_document(document, str(path))
+    read_document = catboost.read_document if catboost.is_document(document) else xgboost.read_document
+    return read_document(document, str(path))

@@ -42,16 +42,17 @@ def parse_document(document: Any) -> Model:
     features = get(document, "features_info", dict)
     if features.get("ctrs"):
         refuse_estimated("categories (target statistics)")
-    info = get(document, "model_info", dict)
-    common = {
-        "numbers": [_number(feature) for feature in _objects(features, "float_features")],
-        "categories": [_category(feature) for feature in _objects(features, "categorical_features")],
-        "info": info,
-    }
     scale, bias = _scale_and_bias(document)
     is_oblivious = "oblivious_trees" in document
     trees = _objects(document, "oblivious_trees" if is_oblivious else "trees", is_required=True)
-    return Model(**common, **(_oblivious(trees) if is_oblivious else _steps(trees)), scale=scale, bias=bias)
+    return Model(
+        numbers=[_number(feature) for feature in _objects(features, "float_features")],
+        categories=[_category(feature) for feature in _objects(features, "categorical_features")],
+        scale=scale,
+        bias=bias,
+        info=get(document, "model_info", dict),
+        **(_oblivious(trees) if is_oblivious else _steps(trees)),
+    )
 
 
 def _objects(parent: dict[str, Any], key: str, is_required: bool = False) -> list[dict[str, Any]]:
@@ -121,7 +122,7 @@ def _oblivious(trees: list[dict[str, Any]]) -> dict[str, Any]:
 
 
 def _steps(trees: list[dict[str, Any]]) -> dict[str, Any]:
-    """Number nodes and leaves as CatBoost does when it reads the document: in preorder."""
+    """Give nodes and leaves numbers in preorder, as CatBoost does when it reads the document."""
     step: list[list[int]] = []
     splits: list[int] = []
     leaf: list[int] = []

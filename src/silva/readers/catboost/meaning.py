@@ -48,11 +48,10 @@ def meaning(model: Model, estimator: str) -> dict[str, Any]:
         link = "logistic" if model.n_outputs == 1 else "softmax"
     classes = _classes(model) if estimator == "classifier" or link in {"logistic", "softmax", "one_vs_all"} else None
     fields: dict[str, Any] = {"link": link, "objective": loss, "classes": () if classes is None else (classes,)}
-    if not estimator:
-        return fields | {"prediction": "margin"}
-    if estimator == "regressor":
-        return fields | {"is_estimator": True}
-    return fields | {"is_estimator": True} | _label_rule(model, loss)
+    fields["is_estimator"] = True  # all of CatBoost's models give two classes two columns of probabilities
+    if estimator == "classifier":
+        return fields | _label_rule(model, loss)
+    return fields | {"prediction": "response" if estimator else "margin"}
 
 
 def _label_rule(model: Model, loss: str) -> dict[str, Any]:

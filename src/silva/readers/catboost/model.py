@@ -90,14 +90,19 @@ class Model:
     info: dict[str, Any]
 
     @property
+    def features(self) -> list[NumberFeature | CategoryFeature]:
+        """All features, in the order of their tests."""
+        return [*self.numbers, *self.categories]
+
+    @property
     def n_features(self) -> int:
         """Number of columns."""
-        return len(self.numbers) + len(self.categories)
+        return len(self.features)
 
     def feature_names(self) -> tuple[str, ...] | None:
         """Name the columns; None if the training data had no names."""
         names = [""] * self.n_features
-        for feature in (*self.numbers, *self.categories):
+        for feature in self.features:
             names[feature.column] = feature.name
         return tuple(name or str(column) for column, name in enumerate(names)) if any(names) else None
 
@@ -118,7 +123,7 @@ def check_features(model: Model) -> None:
     ValueError
         If they are not, or borders and categories are no proper tests.
     """
-    columns = sorted(feature.column for feature in (*model.numbers, *model.categories))
+    columns = sorted(feature.column for feature in model.features)
     if columns != list(range(model.n_features)):
         raise ValueError(
             f"its features are the columns {columns[:8]}, expected 0 to {model.n_features - 1}; "

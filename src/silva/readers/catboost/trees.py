@@ -54,13 +54,14 @@ def read_tests(model: Model) -> Tests:
     borders = np.concatenate([np.zeros(0, np.float32), *(number.borders for number in model.numbers)])
     thresholds = _thresholds(borders)
     lefts = [np.arange(n) != at for n in n_hashes for at in range(n)]
-    offsets, words = pack_sets(lefts)
+    others_left = np.ones(len(lefts), np.bool_)
+    offsets, words = pack_sets(lefts, others_left)
     nan_is_right = np.repeat(np.array([number.nan_is_right for number in model.numbers], np.bool_), n_borders)
-    sets = {"set_offsets": offsets, "set_words": words, "set_others_left": np.ones(len(lefts), np.bool_)}
+    sets = {"set_offsets": offsets, "set_words": words, "set_others_left": others_left}
     return Tests(
-        feature=np.append(
-            np.repeat([feature.column for feature in (*model.numbers, *model.categories)], n_borders + n_hashes), 0
-        ).astype(np.int64),
+        feature=np.append(np.repeat([feature.column for feature in model.features], n_borders + n_hashes), 0).astype(
+            np.int64
+        ),
         threshold=np.concatenate([thresholds, np.zeros(len(lefts) + 1, thresholds.dtype)]),
         default_left=np.concatenate([~nan_is_right, np.ones(len(lefts) + 1, np.bool_)]),
         category_set=np.concatenate([np.full(len(borders), -1), np.arange(len(lefts)), [-1]]),

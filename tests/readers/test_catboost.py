@@ -1,0 +1,247 @@
+"""CatBoost's models against CatBoost."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+from sklearn.exceptions import NotFittedError
+from tests.oracles import evaluate
+from tests.readers.adversarial import adversarial_rows
+from tests.readers.agreement import assert_agrees
+from tests.readers.catboost_models import COMMON, MODELS, N_ROWS, make_rows, make_target, train
+
+import silva
+from silva.readers import catboost as reader
+
+catboost = pytest.importorskip("catboost", reason="CatBoost is not installed: pip install catboost")
+
+DATA = Path(__file__).parent / "data"
+DOCUMENTS = sorted(path for path in DATA.glob("catboost-*") if path.suffix != ".npz")
+
+
+def assert_model_agrees(model, forest, X):
+    """CatBoost gets copies: it makes arrays read-only."""
+    has_labels = forest.link in {"logistic", "softmax", "one_vs_all"}
+    margins = catboost.CatBoost.predict(model, X.copy(), prediction_type="RawFormulaVal")
+    assert_agrees(
+        forest,
+        X,
+        leaves=model.calc_leaf_indexes(X.copy()),
+        margins=margins,
+        predictions=model.predict(X.copy()),
+        probabilities=model.predict(X.copy(), prediction_type="Probability") if has_labels else None,
+        sums="float64",
+    )
+    assert forest.predict(X[:2]).dtype == model.predict(X[:2].copy()).dtype
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_model(name):
+    model, rows = MODELS[name]()
+    forest = silva.load(model, check=rows)
+    assert_model_agrees(model, forest, adversarial_rows(forest, rows))
+    if forest.classes:
+        np.testing.assert_array_equal(forest.classes[0], model.classes_)
+        assert forest.classes[0].dtype == model.classes_.dtype
+
+
+@pytest.mark.parametrize("suffix", ["cbm", "json"])
+@pytest.mark.parametrize("name", ["rmse", "depth-wise, missing last", "loss-guided", "classes, texts", "uncertainty"])
+def test_file_predicts_as_catboost_does_after_loading_it(name, suffix, tmp_path):
+    """Leaves of trees that are not oblivious have other numbers in JSON."""
+    model, rows = MODELS[name]()
+    path = tmp_path / f"model.{suffix}"
+    model.save_model(str(path), format=suffix)
+    forest = silva.load(path)
+    assert_model_agrees(catboost.CatBoost().load_model(str(path), suffix), forest, adversarial_rows(forest, rows))
+
+
+@pytest.mark.parametrize("name", ["rmse", "several targets", "log loss", "missing last"])
+def test_both_documents_give_the_same_forest(name, tmp_path):
+    model, _ = MODELS[name]()
+    forests = []
+    for suffix in ("cbm", "json"):
+        model.save_model(str(tmp_path / f"model.{suffix}"), format=suffix)
+        forests.append(silva.load(tmp_path / f"model.{suffix}"))
+    for field in dataclasses.fields(silva.Forest):
+        first, second = (getattr(forest, field.name) for forest in forests)
+        np.testing.assert_array_equal(first, second)
+
+
+@pytest.mark.parametrize("path", DOCUMENTS, ids=lambda path: path.name)
+def test_documents(path):
+    known = np.load(f"{path}.npz")
+    assert_agrees(silva.load(path), **known, sums="float64")
+
+
+def test_there_are_documents():
+    assert {path.suffix for path in DOCUMENTS} == {".cbm", ".json"}
+
+
+def test_row_types():
+    """The largest float32 is a border where missing values come last; infinity lies beyond it."""
+    assert silva.load(MODELS["rmse"]().model).threshold.dtype == np.float32
+    model, rows = MODELS["missing last"]()
+    forest = silva.load(model)
+    assert forest.threshold.dtype == np.float64
+    largest, beyond = float(np.finfo(np.float32).max), 2.0**128 - 2.0**103
+    feature = forest.feature[forest.threshold == beyond][0]
+    leaves = {}
+    for value in (largest, np.nextafter(beyond, 0), beyond, 3.5e38, 1e39, np.inf, np.nan, -np.inf):
+        X = rows.copy()
+        X[:, feature] = value
+        assert_model_agrees(model, forest, X)
+        leaves[value] = forest.predict(X, output="leaf")
+    assert (leaves[largest] != leaves[np.inf]).any()
+
+
+def test_infinity_is_no_missing_value_where_it_comes_last():
+    """In a column that had no gaps, NaN stays left of every border, and infinity right."""
+    model, rows = train(nan_mode="Max")()
+    forest = silva.load(model)
+    X = np.repeat(rows[:1], 2, axis=0)
+    X[:, 4] = np.nan, np.inf
+    assert_model_agrees(model, forest, X)
+    assert forest.predict(X)[0] != forest.predict(X)[1]
+
+
+def test_covers_are_the_weights_of_the_leaves():
+    weights = np.random.default_rng(0).integers(1, 5, N_ROWS).astype(float)
+    for policy in ("SymmetricTree", "Depthwise", "Lossguide"):
+        model = catboost.CatBoost({**COMMON, "grow_policy": policy})
+        model.fit(catboost.Pool(make_rows(), make_target(), weight=weights))
+        forest = silva.load(model)
+        covers = np.zeros(forest.n_nodes)
+        for _, node, rows in evaluate.visits(forest, make_rows()):
+            covers[node] = weights[rows].sum()
+        np.testing.assert_array_equal(forest.cover, covers)
+
+
+def shap_values(model, rows):
+    values = model.get_feature_importance(catboost.Pool(rows.copy()), type="ShapValues")
+    return values.transpose(0, 2, 1) if values.ndim == 3 else values
+
+
+@pytest.mark.parametrize("name", ["rmse", "missing last", "deep", "several targets", "classes", "classifier", "poisson"])
+def test_shap_values_of_oblivious_trees_are_those_of_catboost(name):
+    model, rows = MODELS[name]()
+    explainer, expected = silva.Explainer(model, dtype="float64"), shap_values(model, rows)
+    np.testing.assert_allclose(explainer.shap_values(rows), expected[:, :-1], rtol=0, atol=1e-12)
+    np.testing.assert_allclose(explainer.expected_value, expected[0, -1], rtol=0, atol=1e-12)
+
+
+@pytest.mark.parametrize("name", ["depth-wise", "loss-guided", "loss-guided, missing last"])
+def test_shap_values_of_other_trees_are_those_of_catboost_for_each_tree(name, tmp_path):
+    """CatBoost 1.2.10 explains a single such tree; its values for several do not add up to its prediction."""
+    model, rows = MODELS[name]()
+    path = tmp_path / "model.json"
+    model.save_model(str(path), format="json")
+    document = json.loads(path.read_text())
+    expected = np.zeros((len(rows), rows.shape[1]))
+    for tree in document["trees"]:
+        path.write_text(json.dumps({**document, "trees": [tree]}))
+        expected += shap_values(catboost.CatBoost().load_model(str(path), "json"), rows)[:, :-1]
+    explainer = silva.Explainer(model, dtype="float64")
+    found = explainer.shap_values(rows)
+    np.testing.assert_allclose(found, expected, rtol=0, atol=1e-12)
+    margin = model.predict(rows.copy(), prediction_type="RawFormulaVal")
+    np.testing.assert_allclose(found.sum(axis=1) + explainer.expected_value, margin, rtol=0, atol=1e-12)
+
+
+def test_probability_threshold():
+    model, rows = MODELS["classifier of texts"]()
+    half = silva.load(model).predict(rows)
+    for threshold in (0.2, 0.5, 0.9):
+        model.set_probability_threshold(threshold)
+        found = silva.load(model, check=rows).predict(rows)
+        np.testing.assert_array_equal(found, model.predict(rows.copy()))
+        assert (found != half).any() == (threshold != 0.5)
+
+
+def test_scale_and_bias():
+    model, rows = MODELS["rmse"]()
+    model.set_scale_and_bias(-2.5, 0.25)
+    assert_model_agrees(model, silva.load(model), rows)
+
+
+def test_sums_of_models():
+    models = [MODELS[name]().model for name in ("rmse", "coarse borders")]
+    total = catboost.sum_models(models, weights=[0.5, 2.0])
+    assert_model_agrees(total, silva.load(total), make_rows())
+
+
+def test_best_iteration():
+    """CatBoost drops the trees after it from the model."""
+    X, y = make_rows(), make_target() + np.random.default_rng(0).normal(scale=3, size=N_ROWS)
+    model = catboost.CatBoostRegressor(**{**COMMON, "iterations": 200, "learning_rate": 0.5})
+    model.fit(X[:200].copy(), y[:200], eval_set=(X[200:].copy(), y[200:]))
+    forest = silva.load(model, check=X)
+    assert forest.n_trees == model.get_best_iteration() + 1 < 200
+
+
+def test_models_of_one_leaf():
+    X = make_rows()
+    model = catboost.CatBoostRegressor(**{**COMMON, "grow_policy": "Lossguide", "min_data_in_leaf": N_ROWS})
+    model.fit(X.copy(), make_target())
+    forest = silva.load(model)
+    assert forest.n_leaves == forest.n_trees
+    assert_model_agrees(model, forest, X)
+
+
+def test_all_trees_shrunk_away():
+    model, rows = MODELS["rmse"]()
+    model.shrink(ntree_end=3, ntree_start=3)
+    forest = silva.load(model)
+    assert forest.n_trees == 0
+    assert (forest.predict(rows) == model.get_scale_and_bias()[1]).all()
+
+
+def test_sixteen_levels():
+    X = np.random.default_rng(0).normal(size=(2000, 20))
+    model = catboost.CatBoostRegressor(**{**COMMON, "depth": 16, "iterations": 2}).fit(X.copy(), X[:, :8].prod(axis=1))
+    forest = silva.load(model, check=X)
+    assert forest.n_leaves == 2 * 2**16
+    np.testing.assert_array_equal(forest.predict(X, output="leaf"), model.calc_leaf_indexes(X.copy()))
+
+
+def test_feature_names():
+    pandas = pytest.importorskip("pandas")
+    frame = pandas.DataFrame(make_rows(), columns=list("abcde"))
+    model = catboost.CatBoostRegressor(**COMMON).fit(frame, make_target())
+    forest = silva.load(model, check=frame)
+    assert forest.feature_names == tuple("abcde")
+    np.testing.assert_array_equal(forest.predict(frame[list("edcba")]), forest.predict(frame))
+    assert silva.load(MODELS["rmse"]().model).feature_names is None
+
+
+def test_ignored_features_keep_their_columns():
+    model, rows = train(ignored_features=[1, 4])()
+    assert silva.load(model, check=rows).n_features == 5
+
+
+def test_check_leaves_the_rows_writable():
+    rows = make_rows()
+    silva.load(MODELS["rmse"]().model, check=rows)
+    rows[0, 0] = 1
+
+
+def test_other_objects_of_catboost():
+    with pytest.raises(TypeError, match="cannot read a Pool of CatBoost, expected a CatBoost model"):
+        silva.load(catboost.Pool(np.eye(2)))
+
+
+@pytest.mark.parametrize("kind", [catboost.CatBoost, catboost.CatBoostClassifier, catboost.CatBoostRegressor])
+def test_unfitted_models(kind):
+    with pytest.raises(NotFittedError, match=f"this {kind.__name__} is not fitted"):
+        reader.read(kind())
+
+
+def test_a_forest_of_catboost_in_silvas_own_file(tmp_path):
+    for name in ("uncertainty", "classes, texts", "classifier of flags"):
+        model, rows = MODELS[name]()
+        silva.load(model).save(tmp_path / "model.silva")
+        assert_model_agrees(model, silva.load(tmp_path / "model.silva"), rows)
