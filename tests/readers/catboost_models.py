@@ -15,7 +15,14 @@ if TYPE_CHECKING:
 
 N_ROWS = 300
 COMMON = {"iterations": 12, "depth": 4, "verbose": 0, "allow_writing_files": False, "thread_count": 1}
-COLORS = ("red", "green", "blue", "grün", "", "a text of more than sixty-four bytes, which CityHash takes in blocks of 64")
+COLORS = (
+    "red",
+    "green",
+    "blue",
+    "grün",
+    "",
+    "a text of more than sixty-four bytes, which CityHash takes in blocks of 64",
+)
 UNSEEN = "never in training"
 
 
@@ -139,9 +146,9 @@ def train_on_frame(**parameters: Any) -> Any:
     frame = make_frame()
     y = frame["size"] + 2 * (frame["color"] == "red") + (frame["color"] == "grün") + 3 * (frame["code"] == -2)
     y += 2 * (frame["kind"] == "y") + (frame["code"] > 1) + 2 * (frame["color"] == COLORS[-1])
-    y[frame["spare"] == "u"] += 0
     names = [name for name in frame if name != "size"]
-    given = {**COMMON, "iterations": 30, "one_hot_max_size": 255, "cat_features": names, **parameters}
+    given = {**COMMON, "iterations": 30, "one_hot_max_size": 255, "cat_features": names, "ignored_features": ["spare"]}
+    given |= parameters
     return catboost.CatBoostRegressor(**given).fit(frame, y)
 
 
@@ -156,7 +163,9 @@ def to_values(forest: Forest, codes: Any) -> Any:
         column = codes[:, feature]
         is_known = (column >= 0) & (column < len(table)) & (column == np.floor(column))
         codes[~is_known, feature] = len(table)
-        values[:, feature] = [texts[int(table[int(c)])] if ok else UNSEEN for c, ok in zip(column, is_known, strict=True)]
+        values[:, feature] = [
+            texts[int(table[int(c)])] if ok else UNSEEN for c, ok in zip(column, is_known, strict=True)
+        ]
     return values, codes
 
 

@@ -126,7 +126,9 @@ def shap_values(model, rows):
     return values.transpose(0, 2, 1) if values.ndim == 3 else values
 
 
-@pytest.mark.parametrize("name", ["rmse", "missing last", "deep", "several targets", "classes", "classifier", "poisson"])
+@pytest.mark.parametrize(
+    "name", ["rmse", "missing last", "deep", "several targets", "classes", "classifier", "poisson"]
+)
 def test_shap_values_of_oblivious_trees_are_those_of_catboost(name):
     model, rows = MODELS[name]()
     explainer, expected = silva.Explainer(model, dtype="float64"), shap_values(model, rows)

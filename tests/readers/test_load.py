@@ -17,6 +17,9 @@ from silva.readers.assemble import NodeArrays, assemble
 XGBOOST_FILE = Path(__file__).parent / "data" / "xgboost-3.2.0-logistic.json"
 
 
+CATBOOST_FILES = [path for path in sorted(XGBOOST_FILE.parent.glob("catboost-*")) if path.suffix != ".npz"]
+
+
 def stump():
     nodes = NodeArrays(
         counts=np.array([3]),
@@ -63,26 +66,13 @@ def test_other_things(thing):
         silva.load(thing)
 
 
-@pytest.mark.parametrize(
-    ("thing", "message"),
-    [
-        ("model.cbm", "CatBoost models are not read yet"),
-        (instance("catboost.core"), "CatBoost models are not read yet"),
-        (instance("treelite.model"), "treelite models are not read yet"),
-    ],
-)
-def test_pending_libraries_are_named(thing, message):
-    with pytest.raises(NotImplementedError, match=message):
-        silva.load(thing)
-
-
 @pytest.mark.parametrize("name", ["model.pkl", "model", "model.bin"])
 def test_unknown_suffix(name):
     with pytest.raises(ValueError, match="cannot tell from the suffix"):
         silva.load(name)
 
 
-@pytest.mark.parametrize("suffix", ["json", "ubj", "silva"])
+@pytest.mark.parametrize("suffix", ["json", "ubj", "cbm", "silva"])
 def test_missing_file(tmp_path, suffix):
     with pytest.raises(FileNotFoundError):
         silva.load(tmp_path / f"none.{suffix}")
@@ -119,8 +109,9 @@ SITE_STARTUP = (
 
 
 def test_files_load_without_their_library():
+    files = [str(XGBOOST_FILE), *(str(path) for path in CATBOOST_FILES)]
     loaded = run(
-        f"import sys, silva\nsilva.load({str(XGBOOST_FILE)!r})\n"
+        f"import sys, silva\nfor path in {files!r}: silva.load(path)\n"
         "print([name for name in ('xgboost', 'lightgbm', 'sklearn', 'catboost') if name in sys.modules])"
     )
     assert loaded == "[]"

@@ -149,7 +149,7 @@ def _coded_numbers(column: Numbers, where: str) -> Coded:
     values = column.values
     if values.dtype.kind != "O":
         if values.dtype.kind == "f" and len(values):
-            _category_text(values.flat[0], where)
+            _category_text(float(values[0]), where)
         distinct, codes = np.unique(values, return_inverse=True)
         codes = codes if column.absent is None else np.where(column.absent, -1, codes)
         return Coded(codes, distinct.tolist(), is_categorical=False)
@@ -162,11 +162,11 @@ def _coded_numbers(column: Numbers, where: str) -> Coded:
 
 
 def _category_text(value: Any, where: str) -> str:
-    """Text that CatBoost makes of a category."""
+    """Text that CatBoost makes of a category; True is "1"."""
     if isinstance(value, str):
         return value
     if isinstance(value, numbers.Integral | np.bool_):
-        return str(value)
+        return str(int(value))
     raise TypeError(
         f"{where} holds {value!r} ({type(value).__name__}); CatBoost's categories are text or whole numbers, "
         "convert the column as for training"

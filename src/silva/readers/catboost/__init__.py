@@ -88,8 +88,8 @@ def is_document(document: Any) -> bool:
 
 
 def predict(model: Any, X: Any) -> Any:
-    """Predict with the live model itself, on a copy: CatBoost makes arrays read-only."""
-    return model.predict(X.copy() if isinstance(X, np.ndarray) else X)
+    """Predict with the live model itself, on a copy: CatBoost makes arrays and columns of frames read-only."""
+    return model.predict(X.copy() if hasattr(X, "copy") else X)
 
 
 def _read(parse: Any, document: Any, where: str, estimator: str = "") -> Forest:

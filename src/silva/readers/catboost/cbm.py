@@ -83,7 +83,7 @@ def parse_cbm(data: bytes) -> Model:
         raise ValueError(f"it declares {n_outputs} outputs")
     return Model(
         numbers=_numbers(trees, len(data)),
-        categories=_categories(trees),
+        categories=_categories(trees, len(data)),
         n_outputs=n_outputs,
         sizes=trees.array(Trees.SIZES, "<i4").astype(np.int64),
         splits=trees.array(Trees.SPLITS, "<i4").astype(np.int64),
@@ -118,13 +118,14 @@ def _numbers(trees: Table, n_bytes: int) -> list[NumberFeature]:
         )
         for feature in trees.tables(Trees.NUMBERS)
     ]
-    _check_shared([feature.borders for feature in features], n_bytes)
+    check_shared([feature.borders for feature in features], n_bytes)
     return features
 
 
-def _categories(trees: Table) -> list[CategoryFeature]:
+def _categories(trees: Table, n_bytes: int) -> list[CategoryFeature]:
     tested = [(table.integer(Feature.TESTED, "i", -1), table) for table in trees.tables(Trees.ONE_HOT)]
     hashes = {index: table.array(Feature.HASHES, "<i4") for index, table in tested}
+    check_shared(list(hashes.values()), n_bytes)
     tables = [(table.integer(Feature.CATEGORY, "i", -1), table) for table in trees.tables(Trees.CATEGORIES)]
     known = [index for index, _ in tables]
     # Tests are numbered in the order of these tables, which is that of the features.
@@ -140,10 +141,10 @@ def _categories(trees: Table) -> list[CategoryFeature]:
     ]
 
 
-def _check_shared(arrays: Sequence[NDArray[Any]], n_bytes: int) -> None:
-    """Refuse tables that all point to the same long vector."""
+def check_shared(arrays: Sequence[NDArray[Any]], n_bytes: int) -> None:
+    """Refuse tables that all point to the same long vector: together they would take more memory than the file."""
     if sum(array.nbytes for array in arrays) > n_bytes:
-        raise ValueError("its features share borders")
+        raise ValueError("its features share their borders or categories")
 
 
 def _steps(trees: Table) -> StepTrees | None:

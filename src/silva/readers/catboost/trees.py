@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from silva.readers.assemble import NodeArrays, less_than, pack_sets
+from silva.readers.assemble import WORD_BITS, NodeArrays, less_than
 from silva.validation import LARGEST_FOREST
 
 if TYPE_CHECKING:
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 DEEPEST = 30
 """CatBoost itself stops at depth 16."""
-MOST_TESTED = 2**12
+MOST_TESTED = 2**10
 """Categories that a feature's one-hot splits may test; CatBoost itself stops at 255."""
 LARGEST = float(np.finfo(np.float32).max)
 
@@ -49,24 +49,30 @@ def read_tests(model: Model) -> Tests:
     """
     n_borders = [len(number.borders) for number in model.numbers]
     n_hashes = [len(category.hashes) for category in model.categories]
-    if max(n_hashes, default=0) > MOST_TESTED:
-        raise ValueError(f"a feature tests {max(n_hashes)} categories, expected at most {MOST_TESTED}")
-    borders = np.concatenate([np.zeros(0, np.float32), *(number.borders for number in model.numbers)])
-    thresholds = _thresholds(borders)
-    lefts = [np.arange(n) != at for n in n_hashes for at in range(n)]
-    others_left = np.ones(len(lefts), np.bool_)
-    offsets, words = pack_sets(lefts, others_left)
+    n_sets = sum(n_hashes)
+    thresholds = _thresholds(np.concatenate([np.zeros(0, np.float32), *(number.borders for number in model.numbers)]))
     nan_is_right = np.repeat(np.array([number.nan_is_right for number in model.numbers], np.bool_), n_borders)
-    sets = {"set_offsets": offsets, "set_words": words, "set_others_left": others_left}
     return Tests(
         feature=np.append(np.repeat([feature.column for feature in model.features], n_borders + n_hashes), 0).astype(
             np.int64
         ),
-        threshold=np.concatenate([thresholds, np.zeros(len(lefts) + 1, thresholds.dtype)]),
-        default_left=np.concatenate([~nan_is_right, np.ones(len(lefts) + 1, np.bool_)]),
-        category_set=np.concatenate([np.full(len(borders), -1), np.arange(len(lefts)), [-1]]),
-        sets=sets if lefts else {},
+        threshold=np.concatenate([thresholds, np.zeros(n_sets + 1, thresholds.dtype)]),
+        default_left=np.concatenate([~nan_is_right, np.ones(n_sets + 1, np.bool_)]),
+        category_set=np.concatenate([np.full(len(thresholds), -1), np.arange(n_sets), [-1]]),
+        sets=_sets(np.array(n_hashes, np.int64)) if n_sets else {},
     )
+
+
+def _sets(n_categories: NDArray[np.int64]) -> dict[str, Any]:
+    """Fields of Forest for one set a category, which sends all others of its feature left."""
+    if n_categories.max() > MOST_TESTED:
+        raise ValueError(f"a feature tests {n_categories.max()} categories, expected at most {MOST_TESTED}")
+    n_words = np.repeat(-(-n_categories // WORD_BITS), n_categories)
+    offsets = np.concatenate([[0], np.cumsum(n_words)]).astype(np.int64)
+    category = np.concatenate([np.arange(n) for n in n_categories])
+    words = np.full(int(offsets[-1]), 0xFFFFFFFF, np.uint32)
+    words[offsets[:-1] + category // WORD_BITS] ^= np.uint32(1) << (category % WORD_BITS).astype(np.uint32)
+    return {"set_offsets": offsets, "set_words": words, "set_others_left": np.ones(len(n_words), np.bool_)}
 
 
 def _thresholds(borders: NDArray[np.float32]) -> NDArray[Any]:
@@ -96,29 +102,25 @@ def oblivious_nodes(model: Model, tests: Tests) -> NodeArrays:
     depths = model.sizes
     if len(depths) and not 0 <= depths.min() <= depths.max() <= DEEPEST:
         raise ValueError(f"its trees have {depths.min()} to {depths.max()} levels, expected 0 to {DEEPEST}")
-    n_leaves = 1 << depths
-    value, weight = _leaves(model, int(n_leaves.sum()))
-    counts = 2 * n_leaves - 1
-    n_nodes = int(counts.sum())
-    if n_nodes > LARGEST_FOREST:
-        raise ValueError(f"its trees have {n_nodes} nodes, at most {LARGEST_FOREST} are supported")
     if len(model.splits) != depths.sum():
         raise ValueError(f"it holds {len(model.splits)} splits, expected {depths.sum()}")
     tests.check(model.splits)
+    n_leaves = 1 << depths
+    value, weight = _leaves(model, int(n_leaves.sum()))
+    counts = 2 * n_leaves - 1
+    if (n_nodes := int(counts.sum())) > LARGEST_FOREST:
+        raise ValueError(f"its trees have {n_nodes} nodes, at most {LARGEST_FOREST} are supported")
     test, leaf, cover = np.full(n_nodes, -1), np.full(n_nodes, -1), np.zeros(n_nodes)
-    starts, first_leaf, last_split = np.cumsum(counts) - counts, np.cumsum(n_leaves) - n_leaves, np.cumsum(depths)
+    starts, first_leaf, last_split = np.cumsum(counts) - counts, np.cumsum(n_leaves) - n_leaves, np.cumsum(depths) - 1
     for depth in np.unique(depths).tolist():
         trees = np.flatnonzero(depths == depth)
-        below = first_leaf[trees, None] + np.arange(1 << depth)
-        weights = weight[below]
-        for level in range(depth, -1, -1):
-            nodes = starts[trees, None] + (1 << level) - 1 + np.arange(1 << level)
-            cover[nodes] = weights
-            if level == depth:
-                leaf[nodes] = below
-            else:
-                test[nodes] = model.splits[last_split[trees] - 1 - level, None]
-            weights = weights.reshape(len(trees), -1, 2).sum(axis=2) if level else weights
+        leaves = first_leaf[trees, None] + np.arange(1 << depth)
+        leaf[_level(starts[trees], depth)] = leaves
+        weights = cover[_level(starts[trees], depth)] = weight[leaves]
+        for level in reversed(range(depth)):
+            nodes = _level(starts[trees], level)
+            test[nodes] = model.splits[last_split[trees, None] - level]
+            weights = cover[nodes] = weights.reshape(len(trees), -1, 2).sum(axis=2)
     is_leaf = leaf >= 0
     place = np.arange(n_nodes) - np.repeat(starts, counts)
     return _nodes(
@@ -133,43 +135,41 @@ def oblivious_nodes(model: Model, tests: Tests) -> NodeArrays:
     )
 
 
+def _level(starts: NDArray[np.int64], level: int) -> NDArray[np.int64]:
+    """Nodes of a level of complete trees that start at the given nodes: (n_trees, 2^level)."""
+    return np.asarray(starts[:, None] + (1 << level) - 1 + np.arange(1 << level))
+
+
 def step_nodes(model: Model, steps: StepTrees, tests: Tests) -> NodeArrays:
     """Give every leaf a node of its own; CatBoost keeps a leaf beside a subtree in their parent."""
     value, weight = _leaves(model, len(model.leaf_value) // model.n_outputs)
-    tree = np.repeat(np.arange(len(model.sizes)), model.sizes)
-    n_old = len(tree)
-    if len(steps.step) != n_old or len(steps.leaf) != n_old or len(model.splits) != n_old:
-        raise ValueError(f"its trees declare {n_old} nodes, but it holds {len(steps.step)}")
+    _check_steps(model, steps)
     is_leaf = (steps.step == 0).all(axis=1)
     has_inline = (steps.step == 0).any(axis=1) & ~is_leaf
     tests.check(model.splits[~is_leaf])
     leaf = _leaf_numbers(model, steps, is_leaf | has_inline)
-    _check_children(steps, model.sizes)
-    # A leaf kept in its parent stands right behind it.
+    # A leaf kept in its parent gets the place right behind it.
     width = 1 + has_inline
     place = np.cumsum(width) - width
+    tree = np.repeat(np.arange(len(model.sizes)), model.sizes)
     counts = np.bincount(tree, width, len(model.sizes)).astype(np.int64)
-    start = (np.cumsum(counts) - counts)[tree]
-    inline = place[has_inline] + 1
-    n_nodes = int(counts.sum())
-    children = np.full((n_nodes, 2), -1)
-    for side in range(2):
-        target = np.arange(n_old) + steps.step[:, side]
-        child = np.where(steps.step[:, side] > 0, place[np.minimum(target, n_old - 1)], place + 1)
-        children[place, side] = np.where(is_leaf, -1, child - start)
-    of_node, test = np.full(n_nodes, -1), np.full(n_nodes, -1)
-    of_node[place[is_leaf]], of_node[inline] = leaf[is_leaf], leaf[has_inline]
-    test[place] = np.where(is_leaf, -1, model.splits)
     new_tree = np.repeat(tree, width)
+    n_nodes = len(new_tree)
+    of_node, test, children = np.full(n_nodes, -1), np.full(n_nodes, -1), np.full((n_nodes, 2), -1)
+    of_node[place[is_leaf]], of_node[place[has_inline] + 1] = leaf[is_leaf], leaf[has_inline]
+    test[place] = np.where(is_leaf, -1, model.splits)
+    target = np.minimum(np.arange(len(tree))[:, None] + steps.step, len(tree) - 1)
+    children[place] = np.where(is_leaf[:, None], -1, np.where(steps.step > 0, place[target], place[:, None] + 1))
     first_leaf = np.full(len(model.sizes), len(value))
     np.minimum.at(first_leaf, new_tree[of_node >= 0], of_node[of_node >= 0])
+    start = (np.cumsum(counts) - counts)[new_tree]
     return _nodes(
         tests,
         counts,
-        children[:, 0],
-        children[:, 1],
+        np.where(children[:, 0] < 0, -1, children[:, 0] - start),
+        np.where(children[:, 1] < 0, -1, children[:, 1] - start),
         test=test,
-        cover=_covers(children + np.repeat(start, width)[:, None], of_node, weight),
+        cover=_covers(children, of_node, weight),
         value=value[np.maximum(of_node, 0)],
         leaf_id=of_node - first_leaf[new_tree],
     )
@@ -211,9 +211,13 @@ def _leaf_numbers(model: Model, steps: StepTrees, holds: NDArray[np.bool_]) -> N
     return np.where(holds, steps.leaf // model.n_outputs, -1)
 
 
-def _check_children(steps: StepTrees, sizes: NDArray[np.int64]) -> None:
+def _check_steps(model: Model, steps: StepTrees) -> None:
     """Children come after their parent, in its tree, and have one parent."""
-    n_nodes = len(steps.step)
+    sizes, n_nodes = model.sizes, len(steps.step)
+    if len(sizes) and sizes.min() < 1:
+        raise ValueError(f"a tree has {sizes.min()} nodes")
+    if {int(sizes.sum()), len(steps.leaf), len(model.splits)} != {n_nodes}:
+        raise ValueError(f"its trees declare {sizes.sum()} nodes, but it holds {n_nodes}")
     parent = np.repeat(np.arange(n_nodes), 2)[(is_child := steps.step.reshape(-1) > 0)]
     child = parent + steps.step.reshape(-1)[is_child]
     end = np.repeat(np.cumsum(sizes), sizes)
