@@ -128,6 +128,8 @@ REFUSED = {
     "source missing": ({"source": None}, "source is None, expected a string"),
     "link unknown": ({"link": "probit"}, "link is 'probit', expected one of identity, logistic"),
     "prediction unknown": ({"prediction": "mode"}, "prediction is 'mode', expected one of response"),
+    "link of other outputs": ({"link": "mean_and_variance"}, "link is 'mean_and_variance', which takes 2 outputs"),
+    "hash unknown": ({"category_hash": "md5"}, "category_hash is 'md5', expected one of , city64"),
     "result dtype unknown": ({"result_dtype": "float16"}, "result_dtype is 'float16', expected one of float32"),
     "leaf shape too small": ({"leaf_shape": (1,)}, "leaf_shape .1,. has room for 1 trees, the forest has 2"),
     "leaf shape a list": ({"leaf_shape": [2]}, "leaf_shape is .2., expected a tuple of integers"),

@@ -56,7 +56,7 @@ def make_target(kind: str = "real") -> Any:
         "floats": np.array([-2.5, 0.5, 7.0])[np.digitize(y, [-1, 1])],
         "colors": np.array(["red", "green", "blue"])[np.digitize(y, [-1, 1])],
         "multi": np.column_stack([y, np.sin(y), -y]),
-        "labels": np.column_stack([y > 0, np.sin(y) > 0]).astype(int),
+        "labels": np.column_stack([y > 0, np.sin(y) > 0, np.cos(y) > 0]).astype(int),
         "grades": np.digitize(y, [-1, 0, 1]),
     }[kind]
 

@@ -10,7 +10,7 @@ from silva.cli.tables import table_format
 from silva.device import parse_device
 
 MOST_DIGITS = 9
-MODEL = "model file: XGBoost .json or .ubj, LightGBM .txt, or .silva"
+MODEL = "model file: XGBoost .json or .ubj, LightGBM .txt, CatBoost .cbm or .json, or .silva"
 DATA = "CSV (.csv, .csv.gz; with a header) or Parquet (.parquet, .pq); its columns are matched by name"
 
 PREDICT = """Predict every row of DATA.

@@ -51,7 +51,9 @@ def meaning(model: Model, estimator: str) -> dict[str, Any]:
     fields["is_estimator"] = True  # all of CatBoost's models give two classes two columns of probabilities
     if estimator == "classifier":
         return fields | _label_rule(model, loss)
-    return fields | {"prediction": "response" if estimator else "margin"}
+    # A regressor looks for its loss among the training parameters, which sums of models do not have.
+    has_loss = estimator == "regressor" and "loss_function" in _object(model, "params")
+    return fields | {"prediction": "response" if has_loss else "margin"}
 
 
 def _label_rule(model: Model, loss: str) -> dict[str, Any]:
@@ -98,15 +100,18 @@ def _object(model: Model, key: str) -> dict[str, Any]:
 
 
 def _classes(model: Model) -> NDArray[Any]:
-    """Labels in the order of the outputs; numbers from 0 where the document has none."""
+    """Labels in the order of the outputs; numbers from 0 where the document has none.
+
+    With several labels the outputs are 0 or 1 each, and the document's names are those of the labels.
+    """
+    if loss_function(model) in SEVERAL_LABELS:
+        return np.arange(2)
     found = _object(model, "class_params")
     labels = found.get("class_names") or found.get("class_to_label") or []
     dtype = LABEL_TYPES.get(found.get("class_label_type", "Integer"))
     if not isinstance(labels, list) or dtype is None or not all(isinstance(x, str | int | float) for x in labels):
         raise ValueError("'class_params' holds no labels")
     n_classes = max(model.n_outputs, 2)
-    if not labels or loss_function(model) in SEVERAL_LABELS:
-        return np.arange(n_classes if not labels else 2) if not labels else np.array(labels, dtype)
-    if len(labels) != n_classes:
+    if labels and len(labels) != n_classes:
         raise ValueError(f"it names {len(labels)} classes, expected {n_classes}")
-    return np.array(labels, dtype)
+    return np.array(labels, dtype) if labels else np.arange(n_classes)
