@@ -7,6 +7,7 @@ pytest.importorskip("sklearn")
 
 import silva
 from tests.grow.engines import piecewise
+from tests.strategies import Node, flatten
 
 
 @pytest.fixture(scope="module")
@@ -38,6 +39,23 @@ def test_text_of_a_loaded_forest(tree, tmp_path):
     assert "x0 < " in text
     with pytest.raises(ValueError, match="tree is 1, the forest has 1 trees"):
         silva.export_text(tree, tree=1)
+
+
+@pytest.mark.parametrize(
+    ("words", "others_left", "table", "expected"),
+    [
+        ([0b101], False, None, "x0 in {0, 2}"),
+        ([0xFFFFFFFA], True, None, "x0 not in {0, 2}"),
+        ([0xFFFFFFFA], True, ["red", "green", "blue"], "x0 in {green}"),
+        ([], True, None, "x0 not in {}"),
+    ],
+)
+def test_text_of_categories(words, others_left, table, expected):
+    """Sets may hold bits for categories that the table does not have, or send unknown ones left."""
+    root = Node(3, feature=0, threshold=0.0, category_set=0, children=(Node(1, 1.0), Node(2, 2.0)))
+    categories = None if table is None else (np.array(table),)
+    forest = flatten([root], n_features=1, sets=[(words, others_left)], categories=categories)
+    assert silva.export_text(forest).startswith(expected)
 
 
 def test_pictures(tree):

@@ -22,6 +22,7 @@ from tests.readers.catboost_models import (
 )
 
 import silva
+from silva.cuda.rows import check_gpu_rows
 from silva.inputs.cityhash import category_hash
 
 catboost = pytest.importorskip("catboost", reason="CatBoost is not installed: pip install catboost")
@@ -195,6 +196,23 @@ def test_texts_and_embeddings_are_refused():
         model = catboost.CatBoostRegressor(**COMMON).fit(frame[["a", name]], make_target(), **{kind: [name]})
         with pytest.raises(NotImplementedError, match=r"computes features from (text|embeddings)"):
             silva.load(model)
+
+
+def test_text_names_hashes():
+    """A test for one category sends it right, and whatever else there is left."""
+    text = silva.export_text(train_on_frame(depth=2, iterations=1))
+    hashes = {f"#{category_hash(str(value)):08x}" for value in make_frame().to_numpy()[:, 1:].ravel()}
+    lines = [line.strip("| ") for line in text.splitlines() if "#" in line]
+    assert len(lines) >= 2
+    for line in lines:
+        assert line[line.index("{") + 1 : line.index("}")] in hashes
+        assert "in {" in line
+    assert "not in" in lines[0]
+
+
+def test_rows_on_a_gpu_cannot_be_translated(model):
+    with pytest.raises(NotImplementedError, match="CatBoost translates categories by value"):
+        check_gpu_rows(None, silva.load(model), 0)
 
 
 def test_numbers_need_no_hashes():

@@ -53,6 +53,12 @@ def delete():
     """Mark what is to be removed."""
 
 
+def labels(names, kind="Integer"):
+    """Information of a classifier."""
+    loss = {"params": {"loss_function": {"type": "Logloss"}}}
+    return loss | {"class_params": {"class_label_type": kind, "class_names": names}}
+
+
 NUMBER, CATEGORY = ("features_info", "float_features", 0), ("features_info", "categorical_features", 0)
 TREE = ("oblivious_trees", 1)
 CORRUPTIONS = {
@@ -86,6 +92,8 @@ CORRUPTIONS = {
     "splits are text": (change(*TREE, "splits", "ab"), "'splits' is no list"),
     "split is text": (change(*TREE, "splits", ["a", "b"]), "a split is a str, expected an object"),
     "split beyond the tests": (change(*TREE, "splits", 0, "split_index", 4), "a split names test 2 to 4 of 4"),
+    "split beyond 64 bits": (change(*TREE, "splits", 0, "split_index", 2**80), "'split_index' holds"),
+    "column beyond 64 bits": (change(*NUMBER, "flat_feature_index", 2**80), "its features are the columns"),
     "negative split": (change(*TREE, "splits", 0, "split_index", -1), "a split names test -1 to 2 of 4"),
     "split without its test": (change(*TREE, "splits", 0, "split_index", delete), "'split_index' is None"),
     "no bias": (change("scale_and_bias", delete), "'scale_and_bias' is missing"),
@@ -94,6 +102,11 @@ CORRUPTIONS = {
     "several biases": (change("scale_and_bias", 1, [0.5, 0.5]), "it holds 2 biases for 1 outputs"),
     "no information": (change("model_info", delete), "'model_info' is missing"),
     "information is no JSON": (change("model_info", "params", "{"), "'params' is no JSON"),
+    "labels": (change("model_info", labels([1, 2, 3])), "it names 3 classes, expected 2"),
+    "labels of other types": (change("model_info", labels(["a", "b"])), "invalid literal"),
+    "labels beyond 64 bits": (change("model_info", labels([1, 2**80])), "'class_params' holds labels beyond 64 bits"),
+    "labels are objects": (change("model_info", labels([{}, {}])), "'class_params' holds no labels"),
+    "labels of no type": (change("model_info", labels([1, 2], "Complex")), "'class_params' holds no labels"),
     "threshold beyond 1": (change("model_info", "binclass_probability_threshold", "7"), None),
 }
 

@@ -66,8 +66,10 @@ def test_text(forest: Forest, node: int, digits: int) -> tuple[str, str]:
     """What a row passes to go left, and to go right."""
     name, threshold = feature_name(forest, int(forest.feature[node])), forest.threshold[node]
     if forest.is_categorical and forest.category_set[node] >= 0:
-        inside = _categories(forest, node)
-        left, right = f"{name} in {inside}", f"{name} not in {inside}"
+        listed, is_left = _categories(forest, node)
+        left, right = f"{name} in {listed}", f"{name} not in {listed}"
+        if not is_left:
+            left, right = right, left
     elif np.isinf(threshold):
         return f"{name} present", f"{name} missing"
     else:
@@ -114,15 +116,23 @@ def leaf_of_node(forest: Forest, node: int) -> int:
     return int((forest.feature[:node] < 0).sum())
 
 
-def _categories(forest: Forest, node: int) -> str:
-    """List the categories that go left, the first few of them."""
+def _categories(forest: Forest, node: int) -> tuple[str, bool]:
+    """List the categories of one side, the first few of them, and say whether it is the left one.
+
+    It is, unless the left side takes categories that nobody can list. Hashes of categories stand behind a #.
+    """
     at = int(forest.category_set[node])
     words = forest.set_words[forest.set_offsets[at] : forest.set_offsets[at + 1]]
-    codes = np.flatnonzero(np.unpackbits(words.astype("<u4").view(np.uint8), bitorder="little"))
+    goes_left = np.unpackbits(words.astype("<u4").view(np.uint8), bitorder="little").astype(np.bool_)
     table = forest.categories[int(forest.feature[node])] if forest.categories else None
-    names = [str(code if table is None else table[code]) for code in codes]
+    if table is not None and not forest.category_hash:
+        is_left, names = True, [str(table[code]) for code in np.flatnonzero(goes_left[: len(table)])]
+    else:
+        is_left = not forest.set_others_left[at]
+        codes = np.flatnonzero(goes_left == is_left)
+        names = [str(code) if table is None else f"#{table[code]:08x}" for code in codes]
     more = f", ... {len(names) - SHOWN_CATEGORIES} more" if len(names) > SHOWN_CATEGORIES else ""
-    return "{" + ", ".join(names[:SHOWN_CATEGORIES]) + more + "}"
+    return "{" + ", ".join(names[:SHOWN_CATEGORIES]) + more + "}", is_left
 
 
 def _number(value: float, digits: int) -> str:

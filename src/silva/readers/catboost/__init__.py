@@ -1,4 +1,4 @@
-"""CatBoost models, from the .cbm and JSON documents that CatBoost 1.0 to 1.2 writes; CatBoost itself is not needed."""
+"""CatBoost models, from the .cbm and JSON documents that CatBoost 1.2 writes; files need no CatBoost."""
 
 from __future__ import annotations
 
@@ -41,6 +41,12 @@ def read(model: Any) -> Forest:
         If it is not trained.
     NotImplementedError
         If its trees test target statistics of categories, texts or embeddings.
+
+    Notes
+    -----
+    Explanations of oblivious trees are CatBoost's own (``get_feature_importance(type="ShapValues")``). For several
+    trees grown depth-wise or loss-guided those of CatBoost 1.2 do not add up to its prediction; silva's do, and are the
+    sum of CatBoost's for each tree alone.
     """
     import catboost
 

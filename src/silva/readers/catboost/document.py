@@ -114,7 +114,7 @@ def _oblivious(trees: list[dict[str, Any]]) -> dict[str, Any]:
     return {
         "n_outputs": n_outputs,
         "sizes": sizes,
-        "splits": np.array([_test_number(split) for split in chain.from_iterable(splits)], np.int64),
+        "splits": _integers([_test_number(split) for split in chain.from_iterable(splits)], "split_index"),
         "leaf_value": values.astype(np.float64),
         "leaf_weight": weights.astype(np.float64),
         "steps": None,
@@ -150,13 +150,17 @@ def _steps(trees: list[dict[str, Any]]) -> dict[str, Any]:
     return {
         "n_outputs": n_outputs,
         "sizes": np.array(sizes, np.int64),
-        "splits": np.array(splits, np.int64),
+        "splits": _integers(splits, "split_index"),
         "leaf_value": as_array(list(flat), "value").astype(np.float64),
         "leaf_weight": as_array(weights, "weight").astype(np.float64),
         "steps": StepTrees(
             np.array(step, np.int64).reshape(-1, 2), np.where(leaves == NO_LEAF, NO_LEAF, leaves * n_outputs)
         ),
     }
+
+
+def _integers(values: list[int], name: str) -> NDArray[np.int64]:
+    return to_int32(as_array(values, name), name).astype(np.int64)
 
 
 def _width(value: Any) -> int:

@@ -114,4 +114,7 @@ def _classes(model: Model) -> NDArray[Any]:
     n_classes = max(model.n_outputs, 2)
     if labels and len(labels) != n_classes:
         raise ValueError(f"it names {len(labels)} classes, expected {n_classes}")
-    return np.array(labels, dtype) if labels else np.arange(n_classes)
+    try:
+        return np.array(labels, dtype) if labels else np.arange(n_classes)
+    except OverflowError as error:
+        raise ValueError(f"'class_params' holds labels beyond 64 bits: {error}") from error
