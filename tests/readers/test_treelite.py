@@ -102,11 +102,7 @@ def test_sklearn(name):
     X = np.nan_to_num(make_data()[0])
     estimator = kind(**sizes, random_state=0).fit(X, targets(target))
     forest = assert_model_agrees(treelite.sklearn.import_model(estimator), X)
-    if forest.classes and "Forest" in kind.__name__:
-        probabilities = forest.predict(X, output="probability")
-        expected = estimator.predict_proba(X)
-        for found, given in zip(*(p if isinstance(p, list) else [p] for p in (probabilities, expected)), strict=True):
-            assert np.abs(found - given).max() < 0.4  # treelite does not cast to float32: rows on thresholds differ
+    assert len(forest.classes) == (0 if target in {"real", "reals"} else np.ndim(targets(target)))
 
 
 def build(tree, *, threshold_type="float64", leaf_type="float64", metadata=None, annotation=None, **extra):
