@@ -48,8 +48,9 @@ def read(model: Any) -> Forest:
     ----------
     model : treelite.Model
         The forest predicts what ``treelite.gtil.predict`` does, as (n,) or (n, outputs): the classes of the first
-        target, then those of the second, and so on. Where treelite misread the library that the model came from, so
-        does this; load the library's own model instead if there is a choice.
+        target, then those of the second, and so on. Where treelite differs from the library that the model came from,
+        so does this: it does not round rows to float32 for scikit-learn, nor knows LightGBM's missing zeros. Load the
+        library's own model instead if there is a choice.
 
     Raises
     ------
