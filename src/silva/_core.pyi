@@ -49,6 +49,8 @@ class TapePlan:
         tree: NDArray[np.int32],
         component: NDArray[np.int32],
         output: NDArray[np.int32],
+        begin: NDArray[np.int32],
+        end: NDArray[np.int32],
         chunk_offsets: NDArray[np.int64],
         t: NDArray[np.float64],
         w: NDArray[np.float64],

@@ -5,10 +5,11 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from silva.cuda.codes import Codes
 from silva.cuda.compiler import ARCHITECTURES, measure_kernel, variant
 from silva.cuda.encoder import C_TYPES
 from silva.evaluate.cuda import evaluate_variant
-from silva.explain.cuda import walk_variant
+from silva.explain.cuda import small_variant, walk_variant
 from silva.explain.paths import paths_variant
 from silva.explain.tapes import Tape
 
@@ -29,6 +30,11 @@ def encode(row, value, code):
     return variant("encode_rows", INPUT=C_TYPES[row], ROW=C_TYPES[value], CODE=C_TYPES[code])
 
 
+def small(points, row="float32", value="float32", code="uint16", dtype="float32"):
+    codes = Codes(EMPTY, EMPTY, EMPTY, EMPTY, EMPTY, np.array([0, 2**17 if code == "uint32" else 1]), np.zeros(0, value))
+    return small_variant(tape(points, levels=4), dtype, codes, row)
+
+
 SMALL = [
     variant("sum_leaves"),
     *(
@@ -39,6 +45,8 @@ SMALL = [
     *(evaluate_variant(np.dtype(code)) for code in ("uint16", "uint32")),
     *(encode(row, value, "uint16") for row in ("float32", "float64") for value in ("float32", "float64")),
     encode("float32", "float32", "uint32"),
+    small(2),
+    small(8, "float64", "float64", "uint32", "float64"),
 ]
 HOT = [walk(points) for points in (2, 3, 4, 8)]
 WALKS = [

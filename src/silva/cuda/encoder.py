@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from silva.cuda.compiler import variant
-from silva.cuda.runtime import launch
+from silva.cuda.runtime import Struct, launch, strided
 from silva.device import import_cupy
 
 if TYPE_CHECKING:
@@ -36,31 +36,31 @@ class CodeTables:
         self.row_bytes = codes.n_columns * self.code_type.itemsize
         self._kernels = {name: encode_variant(name, codes) for name in ("float32", "float64")}
         self._forest = forest
-        self._on_gpu: dict[int, tuple[Any, ...]] = {}
+        self._on_gpu: dict[int, Struct] = {}
 
     def encode(self, x: Any, stride: int) -> Any:
         """Codes of the rows of a CuPy array: (n_columns, stride), 0 beyond the rows; queued on the current stream."""
         cupy = import_cupy()
-        codes = self.codes
-        result = cupy.empty((max(codes.n_columns, 1), stride), self.code_type)
-        item = x.dtype.itemsize
-        sizes = (np.int64(x.strides[0] // item), np.int64(x.strides[1] // item), np.int32(len(x)))
-        grid = (-(-stride // TILE), min(-(-codes.n_columns // TILE), 65535))
-        args = (x, *sizes, np.int32(codes.n_columns), np.int64(stride), *self._tables(cupy), result)
-        if codes.n_columns:
+        n_columns = self.codes.n_columns
+        result = cupy.empty((max(n_columns, 1), stride), self.code_type)
+        if n_columns:
+            grid = (-(-stride // TILE), min(-(-n_columns // TILE), 65535))
+            args = (*strided(x), np.int64(stride), self.on_gpu().words, result)
             launch(self._kernels[x.dtype.name], grid, (TILE, 8), args)
         return result
 
-    def _tables(self, cupy: Any) -> tuple[Any, ...]:
+    def on_gpu(self) -> Struct:
+        """`Columns` of native/encode.h on the current GPU."""
+        cupy = import_cupy()
         gpu = cupy.cuda.runtime.getDevice()
         if gpu not in self._on_gpu:
             codes, forest = self.codes, self._forest
             arrays = (codes.feature, codes.category_set, codes.missing, codes.offsets, codes.thresholds)
             sets = (forest.set_offsets, forest.set_words, forest.set_others_left)
-            zeros = cupy.asarray(forest.zero_missing) if len(forest.zero_missing) else np.uint64(0)
-            numbers = (np.float64(forest.zero_threshold), np.float64(forest.missing))
-            self._on_gpu[gpu] = (*(cupy.asarray(array) for array in (*arrays, *sets)), zeros, *numbers)
-            cupy.cuda.get_current_stream().synchronize()
+            zeros = cupy.asarray(forest.zero_missing) if len(forest.zero_missing) else 0
+            numbers = (float(forest.zero_threshold), float(forest.missing), codes.n_columns)
+            on_gpu = (cupy.asarray(array) for array in (*arrays, *sets))
+            self._on_gpu[gpu] = Struct(cupy, *on_gpu, zeros, *numbers)
         return self._on_gpu[gpu]
 
     def __getstate__(self) -> dict[str, Any]:
@@ -69,9 +69,13 @@ class CodeTables:
 
 def encode_variant(input_type: Any, codes: Codes) -> Variant:
     """Name the kernel for rows of a type."""
-    return variant(
-        "encode_rows",
-        INPUT=C_TYPES[np.dtype(input_type).name],
-        ROW=C_TYPES[codes.thresholds.dtype.name],
-        CODE=C_TYPES[np.dtype(codes.code_type).name],
-    )
+    return variant("encode_rows", **encode_macros(input_type, codes))
+
+
+def encode_macros(input_type: Any, codes: Codes) -> dict[str, str]:
+    """Macros of native/encode.h."""
+    return {
+        "INPUT": C_TYPES[np.dtype(input_type).name],
+        "ROW": C_TYPES[codes.thresholds.dtype.name],
+        "CODE": C_TYPES[np.dtype(codes.code_type).name],
+    }

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 from typing import TYPE_CHECKING, Any
+
+import numpy as np
 
 from silva.cuda.compiler import compile_kernel, compiler_architecture
 from silva.device import capability, import_cupy
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from silva.cuda.compiler import Variant
 
 LARGEST_DEFAULT_SHARED = 48 * 1024
@@ -42,3 +47,61 @@ def _load(kernel: Variant, gpu: int) -> Any:
     module = cupy.cuda.function.Module()
     module.load(compile_kernel(kernel, compiler_architecture(capability(gpu))))
     return module.get_function(kernel.kernel)
+
+
+class Struct:
+    """A struct in the memory of the current GPU, eight bytes a member: one argument instead of many at each launch.
+
+    Parameters
+    ----------
+    cupy : module
+    members : CuPy arrays (as pointers, kept alive), int or float (as double)
+
+    Attributes
+    ----------
+    words : CuPy array
+    """
+
+    def __init__(self, cupy: Any, *members: Any) -> None:
+        self._members = members
+        words = np.zeros(len(members), np.int64)
+        for index, member in enumerate(members):
+            if isinstance(member, float):
+                words.view(np.float64)[index] = member
+            else:
+                words[index] = member if isinstance(member, int) else member.data.ptr
+        self.words = cupy.asarray(words)
+        cupy.cuda.get_current_stream().synchronize()
+
+
+def strided(x: Any) -> tuple[Any, ...]:
+    """Rows for a kernel: the array, its strides in elements, the number of rows."""
+    item = x.itemsize
+    return x, np.int64(x.strides[0] // item), np.int64(x.strides[1] // item), np.int32(len(x))
+
+
+@contextlib.contextmanager
+def side_by_side(n: int) -> Iterator[list[Any]]:
+    """Streams for `n` independent kernels: after what is queued on the current stream, which waits for them at the end.
+
+    The first is the current stream itself. Small kernels fill the GPU only together.
+    """
+    cupy = import_cupy()
+    main = cupy.cuda.get_current_stream()
+    sides = _side_streams(cupy.cuda.runtime.getDevice(), n - 1)
+    if sides:
+        begin = main.record()
+        for stream in sides:
+            stream.wait_event(begin)
+    try:
+        yield [main, *sides]
+    finally:
+        for stream in sides:
+            main.wait_event(stream.record())
+
+
+@functools.cache
+def _side_streams(gpu: int, n: int) -> list[Any]:  # noqa: ARG001
+    """Streams of a GPU, kept: a stream belongs to the GPU that it was made on."""
+    cupy = import_cupy()
+    return [cupy.cuda.Stream(non_blocking=True) for _ in range(n)]
