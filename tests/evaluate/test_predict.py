@@ -147,7 +147,6 @@ def test_rows_are_not_changed():
     [
         ({"output": "margins"}, ValueError),
         ({"algorithm": "magic"}, ValueError),
-        ({"algorithm": "windowed"}, NotImplementedError),
         ({"n_jobs": 0}, ValueError),
         ({"n_jobs": 10**6}, ValueError),
         ({"n_jobs": 2**40}, ValueError),

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from silva.choice import Choice
 from silva.cuda.codes import encode_forest
 from silva.cuda.compiler import variant
 from silva.cuda.encoder import C_TYPES, CodeTables
@@ -19,7 +20,6 @@ if TYPE_CHECKING:
     from silva.cuda.compiler import Variant
     from silva.forest import Forest
 
-ALGORITHMS = ("by_sample",)
 BLOCK = 128
 LEAF_BYTES = 2**29
 """Leaves of the rows in flight."""
@@ -36,12 +36,14 @@ class CudaEvaluator:
         self._codes = CodeTables(forest, encode_forest(forest))
         self._on_gpu: dict[int, dict[str, Any]] = {}
 
-    def margins(self, rows: Any, gpus: tuple[int, ...]) -> Any:
+    def margins(self, rows: Any, gpus: tuple[int, ...], choice: Choice) -> Any:
         """Sum margins (n, n_outputs) in float64: NumPy for host rows, CuPy for GPU rows."""
+        _check_built(choice)
         return self._run(rows, gpus, (self._forest.n_outputs,), np.float64, self._sum)
 
-    def leaves(self, rows: Any, gpus: tuple[int, ...]) -> Any:
+    def leaves(self, rows: Any, gpus: tuple[int, ...], choice: Choice) -> Any:
         """Find the source's leaf ids (n, n_trees), int32: NumPy for host rows, CuPy for GPU rows."""
+        _check_built(choice)
         return self._run(rows, gpus, (self._forest.n_trees,), np.int32, self._name)
 
     def _run(self, rows: Any, gpus: tuple[int, ...], shape: tuple[int, ...], dtype: Any, finish: Any) -> Any:
@@ -123,6 +125,21 @@ def _by_output(output: NDArray[np.int32], n_outputs: int, width: int) -> tuple[N
         ) * n_trees
     order = np.argsort(output, kind="stable").astype(np.int32)
     return order, np.searchsorted(output[order], np.arange(n_outputs + 1)).astype(np.int64)
+
+
+def default_choice(_forest: Forest, n_rows: int) -> Choice:
+    """Pick what the model of costs prefers for `n_rows` rows."""
+    return Choice(n_rows, "cuda", "by_sample")
+
+
+def candidates(_forest: Forest, n_rows: int) -> tuple[Choice, ...]:
+    """List what is worth measuring for batches of `n_rows` rows."""
+    return (Choice(n_rows, "cuda", "by_sample"),)
+
+
+def _check_built(choice: Choice) -> None:
+    if choice.algorithm != "by_sample":
+        raise NotImplementedError(f"algorithm={choice.algorithm!r} does not run on GPUs yet; use 'by_sample'")
 
 
 def evaluate_variant(code_type: Any) -> Variant:
