@@ -253,6 +253,11 @@ class Forest:
         return _core.EvaluatePlan(self)
 
     @cached_property
+    def node_plans(self) -> dict[tuple[str, int], _core.NodePlan]:
+        """The nodes laid out for by_node and windowed by their settings, each built on first use."""
+        return {}
+
+    @cached_property
     def cuda_evaluator(self) -> Any:
         """The nodes laid out for GPUs, built on first use."""
         from silva.evaluate.cuda import CudaEvaluator
