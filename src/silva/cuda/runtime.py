@@ -30,14 +30,15 @@ def launch(
         Bytes of dynamic shared memory.
     """
     cupy = import_cupy()
-    function = _load(kernel, cupy.cuda.runtime.getDevice())
+    function = load(kernel, cupy.cuda.runtime.getDevice())
     if shared > LARGEST_DEFAULT_SHARED:
         cupy.cuda.driver.funcSetAttribute(function.ptr, MAX_DYNAMIC_SHARED, shared)
     function(grid, block, args, shared_mem=shared)
 
 
 @functools.cache
-def _load(kernel: Variant, gpu: int) -> Any:
+def load(kernel: Variant, gpu: int) -> Any:
+    """Kernel as a function of the GPU, which must be the current one."""
     cupy = import_cupy()
     module = cupy.cuda.function.Module()
     module.load(compile_kernel(kernel, compiler_architecture(capability(gpu))))

@@ -39,7 +39,7 @@ def predict(forest: Forest, X: Any, *, output: str, algorithm: str, device: str,
 def respond(forest: Forest, margin: Any, output: str) -> Any:
     """Margins (n, n_outputs) as `output`."""
     if output == "margin":
-        return links.squeeze(margin.astype(forest.result_dtype))
+        return links.squeeze(margin.astype(forest.result_dtype, copy=False))
     if output == "probability":
         return links.probabilities(margin, forest)
     return links.predictions(margin, forest)
@@ -70,10 +70,6 @@ def check_arguments(forest: Forest, output: str, algorithm: str, device: str) ->
 def _gpus(forest: Forest, X: Any, device: str) -> tuple[int, ...]:
     """GPUs that take these rows; none if the CPU does."""
     kind, home = parse_device(device)[0], array_gpu(X)
-    if forest.has_linear_leaves:
-        if kind not in {"auto", "cpu"} or home is not None:
-            raise NotImplementedError("forests with linear leaves are not evaluated on GPUs yet; pass device='cpu'")
-        return ()
     n_rows = len(X) if hasattr(X, "__len__") else 0
     if kind == "auto" and home is None and (choice := tuned(forest.choices, n_rows)):
         return find_gpus("cuda") if choice.device == "cuda" and is_cuda_usable() else ()
@@ -88,9 +84,10 @@ def _predict_on_gpu(forest: Forest, X: Any, output: str, gpus: tuple[int, ...], 
     if output == "leaf":
         ids = forest.cuda_evaluator.leaves(X, gpus, choice)
         return like(X, ids.reshape(len(ids), *forest.leaf_shape) if forest.leaf_shape else ids)
+    if output == "margin" or (output == "prediction" and links.predicts_margins(forest)):
+        margin = forest.cuda_evaluator.margins(X, gpus, choice, forest.result_dtype)
+        return like(X, links.squeeze(margin))
     margin = forest.cuda_evaluator.margins(X, gpus, choice)
-    if output == "margin":
-        return like(X, respond(forest, margin, output))
     result = respond(forest, cupy.asnumpy(margin), output)
     if isinstance(result, list) or result.dtype.kind not in "fiub":
         return result
