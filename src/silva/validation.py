@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from silva.choice import check_choices
+
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
@@ -276,6 +278,8 @@ def _check_meaning(forest: Forest) -> None:
         if getattr(forest, name) not in choices:
             _refuse(f"{name} is {getattr(forest, name)!r}, expected one of {', '.join(choices)}")
     shape = forest.leaf_shape
+    if wrong := check_choices(forest.choices):
+        _refuse(wrong)
     if not isinstance(shape, tuple) or not all(isinstance(n, Integral) and n >= 0 for n in shape):
         _refuse(f"leaf_shape is {shape!r}, expected a tuple of integers")
     if shape and math.prod(shape) != forest.n_trees:

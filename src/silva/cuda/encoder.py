@@ -7,20 +7,41 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from silva.cuda.compiler import variant
-from silva.cuda.runtime import Struct, launch, strided
+from silva.cuda.runtime import launch
 from silva.device import import_cupy
 
 if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
     from silva.cuda.codes import Codes
     from silva.cuda.compiler import Variant
     from silva.forest import Forest
 
-C_TYPES = {"float32": "float", "float64": "double", "uint16": "unsigned short", "uint32": "unsigned"}
-TILE = 32
+C_TYPES = {
+    "float32": "float",
+    "float64": "double",
+    "int32": "int",
+    "uint8": "unsigned char",
+    "uint16": "unsigned short",
+    "uint32": "unsigned",
+}
+TILE_ROWS, THREADS = 128, 256
+SHARED_BYTES = 28 * 1024
+"""Thresholds of a run of columns in shared memory: with a tile of values three blocks fit, and into 48 KB one."""
+
+ENOUGH_BLOCKS = 132 * 4
+"""Further tiles of rows are taken by the same blocks, which have their thresholds already."""
 
 
 class CodeTables:
     """The columns of a forest, uploaded to each GPU that uses them.
+
+    Parameters
+    ----------
+    forest : Forest
+    codes : Codes
+    code_type : dtype, optional
+        Unsigned type of the codes; that of `codes` by default.
 
     Attributes
     ----------
@@ -30,52 +51,109 @@ class CodeTables:
         Bytes of the codes of one row.
     """
 
-    def __init__(self, forest: Forest, codes: Codes) -> None:
+    def __init__(self, forest: Forest, codes: Codes, code_type: Any = None) -> None:
         self.codes = codes
-        self.code_type = np.dtype(codes.code_type)
+        self.code_type = np.dtype(codes.code_type if code_type is None else code_type)
         self.row_bytes = codes.n_columns * self.code_type.itemsize
-        self._kernels = {name: encode_variant(name, codes) for name in ("float32", "float64")}
+        self._kernels = {name: encode_variant(name, codes, self.code_type) for name in ("float32", "float64")}
         self._forest = forest
-        self._on_gpu: dict[int, Struct] = {}
+        self._search = _SearchTrees(codes)
+        self._on_gpu: dict[int, tuple[Any, ...]] = {}
 
     def encode(self, x: Any, stride: int) -> Any:
         """Codes of the rows of a CuPy array: (n_columns, stride), 0 beyond the rows; queued on the current stream."""
         cupy = import_cupy()
-        n_columns = self.codes.n_columns
-        result = cupy.empty((max(n_columns, 1), stride), self.code_type)
-        if n_columns:
-            grid = (-(-stride // TILE), min(-(-n_columns // TILE), 65535))
-            args = (*strided(x), np.int64(stride), self.on_gpu().words, result)
-            launch(self._kernels[x.dtype.name], grid, (TILE, 8), args)
+        codes, search = self.codes, self._search
+        result = cupy.empty((max(codes.n_columns, 1), stride), self.code_type)
+        if not codes.n_columns:
+            return result
+        n_runs = len(search.runs) - 1
+        grid = (min(-(-stride // TILE_ROWS), max(1, ENOUGH_BLOCKS // n_runs)), n_runs)
+        runs, *tables = self.tables()
+        args = (x, *row_strides(x), np.int32(len(x)), np.int64(stride), runs, np.int32(search.shared_entries))
+        shared = search.shared_entries * codes.thresholds.itemsize
+        launch(self._kernels[x.dtype.name], grid, (THREADS,), (*args, *tables, result), shared)
         return result
 
-    def on_gpu(self) -> Struct:
-        """`Columns` of native/encode.h on the current GPU."""
+    def tables(self) -> tuple[Any, ...]:
+        """Arguments of kernels that encode, on the current GPU: the runs of columns, then the members of Columns."""
         cupy = import_cupy()
         gpu = cupy.cuda.runtime.getDevice()
         if gpu not in self._on_gpu:
-            codes, forest = self.codes, self._forest
-            arrays = (codes.feature, codes.category_set, codes.missing, codes.offsets, codes.thresholds)
-            sets = (forest.set_offsets, forest.set_words, forest.set_others_left)
-            zeros = cupy.asarray(forest.zero_missing) if len(forest.zero_missing) else 0
-            numbers = (float(forest.zero_threshold), float(forest.missing), codes.n_columns)
-            on_gpu = (cupy.asarray(array) for array in (*arrays, *sets))
-            self._on_gpu[gpu] = Struct(cupy, *on_gpu, zeros, *numbers)
+            codes, forest, search = self.codes, self._forest, self._search
+            arrays = (search.runs, codes.feature, codes.category_set, codes.missing, search.height, search.offsets)
+            sets = (search.thresholds, forest.set_offsets, forest.set_words, forest.set_others_left)
+            zeros = cupy.asarray(forest.zero_missing) if len(forest.zero_missing) else np.uint64(0)
+            numbers = (np.float64(forest.zero_threshold), np.float64(forest.missing))
+            self._on_gpu[gpu] = (*(cupy.asarray(array) for array in (*arrays, *sets)), zeros, *numbers)
+            cupy.cuda.get_current_stream().synchronize()
         return self._on_gpu[gpu]
 
     def __getstate__(self) -> dict[str, Any]:
         return {**self.__dict__, "_on_gpu": {}}
 
 
-def encode_variant(input_type: Any, codes: Codes) -> Variant:
+class _SearchTrees:
+    """Thresholds of each column as a complete search tree in breadth-first order (native/columns.h).
+
+    Attributes
+    ----------
+    height : int32, (n_columns,)
+    offsets : int64, (n_columns + 1,)
+        Column ``c`` owns the entries ``offsets[c]`` to ``offsets[c + 1] - 1``, a power of two.
+    thresholds : float32 or float64
+    runs : int32
+        First columns of the runs that share a block, and the number of columns.
+    shared_entries : int
+        Entries of the largest run that fits into shared memory.
+    """
+
+    def __init__(self, codes: Codes) -> None:
+        counts = np.diff(codes.offsets)
+        self.height = np.array([int(n).bit_length() for n in counts], np.int32)
+        sizes = np.int64(1) << self.height.astype(np.int64)
+        self.offsets = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
+        self.thresholds = np.full(int(self.offsets[-1]), np.nan, codes.thresholds.dtype)
+        for column, height in enumerate(self.height):
+            sorted_ = codes.thresholds[codes.offsets[column] : codes.offsets[column + 1]]
+            tree = self.thresholds[self.offsets[column] : self.offsets[column + 1]]
+            _fill_search_tree(tree, int(height), sorted_)
+        self.runs, self.shared_entries = _divide(sizes, SHARED_BYTES // codes.thresholds.itemsize)
+
+
+def _fill_search_tree(tree: NDArray[Any], height: int, thresholds: NDArray[Any]) -> None:
+    """Write sorted thresholds in breadth-first order; those of +inf, which no number reaches, stay NaN."""
+    padded = np.full(len(tree) - 1, np.nan, tree.dtype)
+    finite = thresholds[thresholds < np.inf]
+    padded[: len(finite)] = finite
+    for level in range(height):
+        tree[1 << level : 2 << level] = padded[(1 << (height - 1 - level)) - 1 :: 1 << (height - level)]
+
+
+def _divide(sizes: NDArray[np.int64], capacity: int) -> tuple[NDArray[np.int32], int]:
+    """Divide columns into runs of at most `capacity` entries; a larger column is a run by itself."""
+    starts, used, largest = [0], 0, 0
+    for column, size in enumerate(sizes.tolist()):
+        if used and used + size > capacity:
+            starts.append(column)
+            used = 0
+        used += size
+        if used <= capacity:
+            largest = max(largest, used)
+    return np.array([*starts, len(sizes)], np.int32), largest
+
+
+def row_strides(x: Any) -> tuple[Any, Any]:
+    """Strides of rows and features, in elements."""
+    item = x.dtype.itemsize
+    return np.int64(x.strides[0] // item), np.int64(x.strides[1] // item)
+
+
+def encode_variant(input_type: Any, codes: Codes, code_type: Any = None) -> Variant:
     """Name the kernel for rows of a type."""
-    return variant("encode_rows", **encode_macros(input_type, codes))
-
-
-def encode_macros(input_type: Any, codes: Codes) -> dict[str, str]:
-    """Macros of native/encode.h."""
-    return {
-        "INPUT": C_TYPES[np.dtype(input_type).name],
-        "ROW": C_TYPES[codes.thresholds.dtype.name],
-        "CODE": C_TYPES[np.dtype(codes.code_type).name],
-    }
+    return variant(
+        "encode_rows",
+        INPUT=C_TYPES[np.dtype(input_type).name],
+        ROW=C_TYPES[codes.thresholds.dtype.name],
+        CODE=C_TYPES[np.dtype(codes.code_type if code_type is None else code_type).name],
+    )

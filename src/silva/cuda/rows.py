@@ -131,8 +131,8 @@ class _Lane:
 
     def __init__(self, cupy: Any, in_shape: tuple[int, ...], in_type: Any, out_shape: tuple[int, ...], out_type: Any):
         self.stream = cupy.cuda.Stream(non_blocking=True)
-        self._host_in = _pinned(cupy, in_shape, in_type)
-        self._host_out = _pinned(cupy, out_shape, out_type)
+        self._host_in = pinned(cupy, in_shape, in_type)
+        self._host_out = pinned(cupy, out_shape, out_type)
         with self.stream:
             self._gpu_in = cupy.empty(in_shape, in_type)
             self._gpu_out = cupy.empty(out_shape, out_type)
@@ -154,7 +154,8 @@ class _Lane:
             self._target = None
 
 
-def _pinned(cupy: Any, shape: tuple[int, ...], dtype: Any) -> NDArray[Any]:
+def pinned(cupy: Any, shape: tuple[int, ...], dtype: Any) -> NDArray[Any]:
+    """Array in page-locked memory of the host, which GPUs can address."""
     n_bytes = int(np.prod(shape, dtype=np.int64)) * np.dtype(dtype).itemsize
     memory = cupy.cuda.alloc_pinned_memory(max(n_bytes, 1))
     return np.frombuffer(memory, dtype, int(np.prod(shape, dtype=np.int64))).reshape(shape)

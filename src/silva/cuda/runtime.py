@@ -6,8 +6,6 @@ import contextlib
 import functools
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from silva.cuda.compiler import compile_kernel, compiler_architecture
 from silva.device import capability, import_cupy
 
@@ -35,49 +33,19 @@ def launch(
         Bytes of dynamic shared memory.
     """
     cupy = import_cupy()
-    function = _load(kernel, cupy.cuda.runtime.getDevice())
+    function = load(kernel, cupy.cuda.runtime.getDevice())
     if shared > LARGEST_DEFAULT_SHARED:
         cupy.cuda.driver.funcSetAttribute(function.ptr, MAX_DYNAMIC_SHARED, shared)
     function(grid, block, args, shared_mem=shared)
 
 
 @functools.cache
-def _load(kernel: Variant, gpu: int) -> Any:
+def load(kernel: Variant, gpu: int) -> Any:
+    """Kernel as a function of the GPU, which must be the current one."""
     cupy = import_cupy()
     module = cupy.cuda.function.Module()
     module.load(compile_kernel(kernel, compiler_architecture(capability(gpu))))
     return module.get_function(kernel.kernel)
-
-
-class Struct:
-    """A struct in the memory of the current GPU, eight bytes a member: one argument instead of many at each launch.
-
-    Parameters
-    ----------
-    cupy : module
-    members : CuPy arrays (as pointers, kept alive), int or float (as double)
-
-    Attributes
-    ----------
-    words : CuPy array
-    """
-
-    def __init__(self, cupy: Any, *members: Any) -> None:
-        self._members = members
-        words = np.zeros(len(members), np.int64)
-        for index, member in enumerate(members):
-            if isinstance(member, float):
-                words.view(np.float64)[index] = member
-            else:
-                words[index] = member if isinstance(member, int) else member.data.ptr
-        self.words = cupy.asarray(words)
-        cupy.cuda.get_current_stream().synchronize()
-
-
-def strided(x: Any) -> tuple[Any, ...]:
-    """Rows for a kernel: the array, its strides in elements, the number of rows."""
-    item = x.itemsize
-    return x, np.int64(x.strides[0] // item), np.int64(x.strides[1] // item), np.int32(len(x))
 
 
 @contextlib.contextmanager
@@ -94,7 +62,7 @@ def side_by_side(n: int) -> Iterator[list[Any]]:
         for stream in sides:
             stream.wait_event(begin)
     try:
-        yield [main, *sides]
+        yield [main, *sides][:n]
     finally:
         for stream in sides:
             main.wait_event(stream.record())

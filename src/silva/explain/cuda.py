@@ -10,40 +10,29 @@ import numpy as np
 
 from silva.cuda.codes import encode_forest
 from silva.cuda.compiler import variant
-from silva.cuda.encoder import C_TYPES, CodeTables, encode_macros
+from silva.cuda.encoder import C_TYPES, CodeTables
 from silva.cuda.rows import check_gpu_rows, like, map_rows
-from silva.cuda.runtime import Struct, launch, side_by_side, strided
+from silva.cuda.runtime import launch, side_by_side
 from silva.device import array_gpu, import_cupy
+from silva.explain.cuda_small import make_small
 from silva.explain.paths import PathsJob
-from silva.explain.tapes import TINY_SPLITS, Tape, write_tapes
+from silva.explain.tapes import Tape, write_tapes
 from silva.explain.targets import Targets, find_targets
+from silva.explain.walks import choose_block, walk_variant
 from silva.inputs import as_rows
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from silva.cuda.codes import Codes
     from silva.cuda.compiler import Variant
     from silva.forest import Forest
 
-SHARED_BYTES = 24 * 1024
-"""Accumulators of a block in shared memory: eight blocks fit beside each other."""
-
 ROW_MULTIPLE = 128
-BLOCKS = (64, 32)
-"""Threads of a block, by preference: with 64 the last wave of blocks is short."""
-
-FEW_THREADS = 2**16
-"""Rows times chunks below which blocks are small, to spread over all multiprocessors."""
-
 PARTIAL_BYTES = 2**30
 """Sums of chunks for the rows in flight; more rows are done one part after the other."""
 
 SUM_BLOCKS = 1024
 """Blocks of the last sum that fill the GPU."""
-
-MOST_SMALL_SHARED, MOST_WARPS = 48 * 1024, 16
-"""Shared memory of a block that no GPU refuses, and warps of a block, of a small forest."""
 
 FETCHED_BEYOND = 2048
 """Words behind the tape that explain_rows.cu may fetch: a window of 2 KB and 32 lines of 128 bytes."""
@@ -132,16 +121,8 @@ class _Job:
         self._real = C_TYPES[self._dtype.name]
         self._summing = variant("sum_slots", REAL=self._real)
         self._closing = variant("close_diagonal", REAL=self._real)
-        self._small = self._find_small()
-        self._on_gpu: dict[int, _OnGpu] = {}
-
-    def _find_small(self) -> _Small | None:
-        """How to explain a small forest in one launch."""
-        n_splits = (self._forest.n_nodes - self._forest.n_trees) // 2
-        if self._pairs or len(self._tapes) != 1 or n_splits >= TINY_SPLITS:
-            return None
-        small = _Small(self._tapes[0], self._dtype, self._codes)
-        return small if small.shared <= MOST_SMALL_SHARED else None
+        self._small = None if pairs else make_small(self._tapes, self._dtype, codes)
+        self._on_gpu: dict[int, OnGpu] = {}
 
     def compute(self, x: Any, out: Any) -> None:
         """Queue the work for rows `x`, as many at a time as the partial sums leave room for."""
@@ -149,7 +130,7 @@ class _Job:
         tables = self._upload(cupy)
         flat = out if out.flags.c_contiguous else cupy.empty_like(out, order="C")
         if self._small is not None:
-            self._small.launch(x, tables.small.words, flat)
+            self._small.values(x, flat, tables)
         else:
             row_bytes = self._n_slots * self._dtype.itemsize + self._codes.row_bytes
             budget = min(PARTIAL_BYTES, tables.memory // 8)
@@ -159,7 +140,7 @@ class _Job:
         if flat is not out:
             out[...] = flat
 
-    def _compute_part(self, cupy: Any, tables: _OnGpu, x: Any, flat: Any) -> None:
+    def _compute_part(self, cupy: Any, tables: OnGpu, x: Any, flat: Any) -> None:
         n_rows = len(x)
         stride = -(-n_rows // ROW_MULTIPLE) * ROW_MULTIPLE
         encoded = self._codes.encode(x, stride)
@@ -183,7 +164,7 @@ class _Job:
         grid = -(-n_rows // block) * len(tape.chunk_starts)
         launch(kernels[shared > 0], (grid,), (block,), (*arrays, np.int32(n_rows), np.uint32(stride), partial), shared)
 
-    def _sum(self, tables: _OnGpu, partial: Any, n_rows: int, stride: int, flat: Any) -> None:
+    def _sum(self, tables: OnGpu, partial: Any, n_rows: int, stride: int, flat: Any) -> None:
         """Add up the chunks; what no chunk holds is 0."""
         n_entries, row_size = len(tables.target), math.prod(flat.shape[1:])
         if n_entries < row_size:
@@ -196,25 +177,20 @@ class _Job:
         sizes = (np.int64(stride), np.int32(n_rows), np.int32(n_entries), np.int32(tile_entries))
         launch(self._summing, (n_tiles, min(-(-n_entries // tile_entries), 65535)), (32, 8), (partial, *sizes, *args))
 
-    def _upload(self, cupy: Any) -> _OnGpu:
+    def _upload(self, cupy: Any) -> OnGpu:
         gpu = cupy.cuda.runtime.getDevice()
         if gpu not in self._on_gpu:
             keys = np.concatenate([tape.slot_keys for tape in self._tapes] or [np.zeros(0, np.int64)])
             targets = find_targets(keys, self._forest.n_features, self._forest.n_outputs, self._pairs, self._chosen)
-            tables = _OnGpu(cupy, self._tapes, targets, self._chosen)
-            if self._small is not None:
-                tables.small = self._small.upload(cupy, self._codes, tables, self._n_slots)
-            self._on_gpu[gpu] = tables
+            self._on_gpu[gpu] = OnGpu(cupy, self._tapes, targets, self._chosen)
         return self._on_gpu[gpu]
 
     def __getstate__(self) -> dict[str, Any]:
         return {**self.__dict__, "_on_gpu": {}}
 
 
-class _OnGpu:
+class OnGpu:
     """Tapes and targets in the memory of one GPU."""
-
-    small: Struct
 
     def __init__(self, cupy: Any, tapes: list[Tape], targets: Targets, chosen: NDArray[np.intp]) -> None:
         self.tapes = [
@@ -230,73 +206,8 @@ class _OnGpu:
         cupy.cuda.get_current_stream().synchronize()
 
 
-class _Small:
-    """A small forest's values in one launch: a chunk a warp, codes and sums in shared memory (explain_small.cu)."""
-
-    def __init__(self, tape: Tape, dtype: Any, codes: CodeTables) -> None:
-        self.kernels = {name: small_variant(tape, dtype, codes.codes, name) for name in ("float32", "float64")}
-        self.shared = 32 * (len(tape.slot_keys) * np.dtype(dtype).itemsize + codes.row_bytes)
-        self._block = (32, min(len(tape.chunk_starts), MOST_WARPS))
-
-    def launch(self, x: Any, forest: Any, result: Any) -> None:
-        """Fill the result (n, F, k), contiguous, of the rows."""
-        launch(self.kernels[x.dtype.name], (-(-len(x) // 32),), self._block, (forest, *strided(x), result), self.shared)
-
-    def upload(self, cupy: Any, codes: CodeTables, tables: _OnGpu, n_slots: int) -> Struct:
-        """`SmallForest` of the kernel on the current GPU."""
-        arrays = (*tables.tapes[0], tables.slot_starts, tables.slots, tables.target)
-        n_entries = len(tables.target)
-        sizes = (len(tables.tapes[0][1]), n_slots, n_entries, n_entries)
-        return Struct(cupy, codes.on_gpu().words, *arrays, *sizes)
-
-
 def _padded(cupy: Any, words: NDArray[np.int32]) -> Any:
     """Upload a tape with room behind it that the walk fetches but does not use."""
     result = cupy.zeros(len(words) + FETCHED_BEYOND, np.int32)
     result[: len(words)].set(words)
     return result
-
-
-def choose_block(most_slots: int, itemsize: int, n_rows: int, n_chunks: int) -> tuple[int, int]:
-    """Threads of a block, and its bytes of shared memory; 0 if the accumulators do not fit there."""
-    block = BLOCKS[n_rows * n_chunks < FEW_THREADS]
-    shared = most_slots * block * itemsize
-    return block, shared if shared <= SHARED_BYTES else 0
-
-
-def walk_variant(tape: Tape, dtype: Any, code_type: Any, *, pairs: bool, shared: bool) -> Variant:
-    """Name the kernel for a tape."""
-    return variant("explain_rows", **_walk_macros(tape, dtype, code_type, pairs), SHARED=int(shared))
-
-
-def small_variant(tape: Tape, dtype: Any, codes: Codes, input_type: Any) -> Variant:
-    """Name the kernel for the tape of a small forest and rows of a type."""
-    macros = _walk_macros(tape, dtype, codes.code_type, False) | encode_macros(input_type, codes)
-    return variant("explain_small", **macros, SHARED=1, STAGED=1)
-
-
-def _walk_macros(tape: Tape, dtype: Any, code_type: Any, pairs: bool) -> dict[str, Any]:
-    words = tape.points * np.dtype(dtype).itemsize // 4
-    height = 4 if words <= 3 or tape.levels <= 4 else 3
-    levels = _round_levels(tape.levels - height)
-    blocks = 8 if words <= 4 else 5 if words <= 8 else 3
-    return {
-        "REAL": C_TYPES[np.dtype(dtype).name],
-        "POINTS": tape.points,
-        "HEIGHT": height,
-        "LEVELS": levels,
-        "PAIRS": int(pairs),
-        "HOT_WORDS": _power_of_two(-(-max(tape.tracks, 1) // 32)),
-        "CODE": C_TYPES[np.dtype(code_type).name],
-        "DELTAS": _round_levels(tape.levels) if pairs else 0,
-        "MIN_BLOCKS": blocks,
-    }
-
-
-def _round_levels(levels: int) -> int:
-    """0, 8, 16, 32, ...: few kernels serve all depths."""
-    return 0 if levels <= 0 else max(8, _power_of_two(levels))
-
-
-def _power_of_two(number: int) -> int:
-    return 1 << (number - 1).bit_length()

@@ -55,6 +55,8 @@ class Tape:
         ``(output * n_features + i) * n_features + j`` of each accumulator; i = j for values.
     levels, tracks, most_slots : int
         Largest numbers of splits on a path, of repeated ones among them, and of accumulators of a chunk.
+    n_splits : int
+        Of all walks.
     """
 
     points: int
@@ -65,6 +67,7 @@ class Tape:
     levels: int
     tracks: int
     most_slots: int
+    n_splits: int
 
 
 def write_tapes(
@@ -167,6 +170,7 @@ def _write_bucket(
         levels=tape["n_levels"],
         tracks=tape["n_tracks"],
         most_slots=tape["n_slots"],
+        n_splits=int((walks.end - walks.begin).sum()) - len(walks.tree),
     )
 
 

@@ -38,6 +38,7 @@ void bind_forest(nb::module_& module);
 void bind_tape(nb::module_& module);
 void bind_paths(nb::module_& module);
 void bind_evaluate(nb::module_& module);
+void bind_nodes(nb::module_& module);
 void bind_explain(nb::module_& module);
 void bind_grow(nb::module_& module);
 

@@ -1,34 +1,88 @@
-// Rows to rank codes (silva/cuda/codes.py). A block turns a tile of 32 rows and 32 columns around in shared memory, so
-// that rows are read along their features and codes are written along the rows.
+// Rows to rank codes, [column][stride]. A block takes a run of columns whose thresholds fit into its shared memory and
+// as many tiles of rows as come its way. Tiles turn around in shared memory: rows are read along their features and
+// codes are written along the rows; all lanes of a warp search one column, so the upper levels of its tree are
+// broadcasts.
 //
 // Macros: INPUT (type of X), ROW (type of the thresholds), CODE (of the codes).
-#include "encode.h"
+#include "columns.h"
+
+using Input = INPUT;
+using Value = ROW;
+using Code = CODE;
 
 namespace silva {
 
-constexpr int TILE = 32, TILE_ROWS = 8;
+constexpr int TILE_ROWS = 128, TILE_COLUMNS = 32, N_THREADS = 256, WARP = 32, ROWS_PER_LANE = TILE_ROWS / WARP;
+
+struct Tile {
+  const Input* X;
+  long long row_stride, feature_stride;
+  int n_rows, first_row;
+  Value (*values)[TILE_COLUMNS + 1];
+};
+
+// Reads the features of columns first ... end - 1 for the rows of the tile.
+__device__ __forceinline__ void read_tile(const Tile& tile, const int* feature, int first, int end) {
+  const int column = first + threadIdx.x % WARP;
+  if (column >= end) return;
+  const Input* source = tile.X + feature[column] * tile.feature_stride;
+#pragma unroll 8
+  for (int r = threadIdx.x / WARP; r < TILE_ROWS; r += N_THREADS / WARP)
+    if (tile.first_row + r < tile.n_rows)
+      tile.values[r][threadIdx.x % WARP] = Value(source[(tile.first_row + r) * tile.row_stride]);
+}
+
+// Searches four rows at a time in one column and writes their codes; 0 beyond the rows.
+__device__ __forceinline__ void write_codes(const Columns<Value>& columns, const Tile& tile, int column, int place,
+                                            const Value* tree, long long stride, Code* codes) {
+#pragma unroll
+  for (int k = 0; k < ROWS_PER_LANE; ++k) {
+    const int r = k * WARP + threadIdx.x % WARP;
+    const long long row = tile.first_row + r;
+    const unsigned code = row < tile.n_rows ? code_of(columns, column, tree, tile.values[r][place]) : 0;
+    if (row < stride) codes[column * stride + row] = Code(code);
+  }
+}
 
 }  // namespace silva
 
-extern "C" __global__ void __launch_bounds__(silva::TILE* silva::TILE_ROWS)
-    encode_rows_kernel(const silva::Input* __restrict__ X, long long row_stride, long long feature_stride, int n_rows,
-                       long long stride, const silva::Columns* __restrict__ tables, silva::Code* __restrict__ codes) {
+// `runs` holds the first columns of the runs and the end of the last. A run of one column that does not fit stays where
+// it is: shared_entries says how many thresholds fit.
+extern "C" __global__ void __launch_bounds__(silva::N_THREADS)
+    encode_rows_kernel(const Input* __restrict__ X, long long row_stride, long long feature_stride, int n_rows,
+                       long long stride, const int* __restrict__ runs, int shared_entries,
+                       const int* __restrict__ feature, const int* __restrict__ category_set,
+                       const int* __restrict__ missing, const int* __restrict__ height,
+                       const long long* __restrict__ offsets, const Value* __restrict__ thresholds,
+                       const long long* set_offsets, const unsigned* set_words, const bool* set_others_left,
+                       const bool* zero_missing, double zero_threshold, double missing_value,
+                       Code* __restrict__ codes) {
   using namespace silva;
-  __shared__ Value tile[TILE][TILE + 1];
-  const Columns columns = *tables;
-  const int n_columns = int(columns.n_columns);
-  const int first_row = blockIdx.x * TILE;
-  for (int first = blockIdx.y * TILE; first < n_columns; first += gridDim.y * TILE) {
-    const int mine = first + threadIdx.x;
-    for (int r = threadIdx.y; r < TILE; r += TILE_ROWS)
-      if (mine < n_columns && first_row + r < n_rows)
-        tile[r][threadIdx.x] = Value(X[(first_row + r) * row_stride + columns.feature[mine] * feature_stride]);
-    __syncthreads();
-    for (int c = threadIdx.y; c < TILE; c += TILE_ROWS) {
-      const int column = first + c, row = first_row + threadIdx.x;
-      if (column < n_columns && row < stride)
-        codes[column * stride + row] = Code(row < n_rows ? encode(columns, column, tile[threadIdx.x][c]) : 0);
+  extern __shared__ unsigned char memory[];
+  __shared__ Value values[TILE_ROWS][TILE_COLUMNS + 1];
+  Value* const staged = reinterpret_cast<Value*>(memory);
+  const Columns<Value> columns{feature,     category_set, missing,   height,          offsets,
+                               thresholds,  set_offsets,  set_words, set_others_left, zero_missing,
+                               Value(zero_threshold), Value(missing_value)};
+  const int begin = runs[blockIdx.y], end = runs[blockIdx.y + 1];
+  const long long origin = offsets[begin], n_entries = offsets[end] - origin;
+  const bool fits = n_entries <= shared_entries;
+  if (fits)
+    for (int i = threadIdx.x; i < n_entries; i += N_THREADS) staged[i] = thresholds[origin + i];
+  const long long n_tiles = (stride + TILE_ROWS - 1) / TILE_ROWS;
+  for (long long t = blockIdx.x; t < n_tiles; t += gridDim.x) {
+    const Tile tile{X, row_stride, feature_stride, n_rows, int(t * TILE_ROWS), values};
+    for (int first = begin; first < end; first += TILE_COLUMNS) {
+      __syncthreads();
+      read_tile(tile, feature, first, end);
+      __syncthreads();
+      for (int c = threadIdx.x / WARP; c < TILE_COLUMNS && first + c < end; c += N_THREADS / WARP) {
+        const long long at = offsets[first + c];
+        if (fits)
+          write_codes(columns, tile, first + c, c, staged + (at - origin), stride, codes);
+        else
+          write_codes(columns, tile, first + c, c, thresholds + at, stride, codes);
+      }
     }
-    __syncthreads();
   }
 }

@@ -2,10 +2,17 @@
 //
 // Macros: REAL, POINTS, PAIRS, HOT_WORDS, CODE, SHARED (accumulators in shared memory), STAGED (codes there too).
 #pragma once
+#ifndef STAGED
+#define STAGED 0
+#endif
 using Real = REAL;
 #define SILVA_DEVICE __device__ __forceinline__
+#ifdef __CUDACC__
 #define SILVA_LOAD
+#endif
 #include "tape_format.h"
+
+#ifdef __CUDACC__
 
 namespace silva {
 
@@ -36,11 +43,13 @@ SILVA_DEVICE void fetch_ahead(const Quad* at) {
 }
 
 }  // namespace silva
+#endif
 
 #include "walk.h"
 
 namespace silva {
 
+#ifdef __CUDACC__
 // Through 32-bit addresses that are computed once; from a pointer the compiler derives the window's base at every use.
 SILVA_DEVICE void load_shared(float& value, unsigned at) {
   asm volatile("ld.shared.f32 %0, [%1];" : "=f"(value) : "r"(at));
@@ -55,11 +64,25 @@ SILVA_DEVICE void store_shared(unsigned at, double value) {
   asm volatile("st.shared.f64 [%0], %1;" ::"r"(at), "d"(value));
 }
 
+SILVA_DEVICE unsigned shared_address(Real* sums) { return unsigned(__cvta_generic_to_shared(sums)); }
+using SharedAddress = unsigned;
+#else
+// Under a host's compiler, where tests run the kernels.
+using SharedAddress = char*;
+SILVA_DEVICE void load_shared(Real& value, char* at) { value = *reinterpret_cast<Real*>(at); }
+SILVA_DEVICE void store_shared(char* at, Real value) { *reinterpret_cast<Real*>(at) = value; }
+SILVA_DEVICE char* shared_address(Real* sums) { return reinterpret_cast<char*>(sums); }
+#endif
+
+// Rows whose accumulators lie beside each other.
+SILVA_DEVICE unsigned n_lanes() { return STAGED ? 32 : blockDim.x; }
+
 struct DeviceRow {
   const char* codes;
   unsigned code_stride;  // bytes
 #if SHARED
-  unsigned sums;  // address in shared memory
+  SharedAddress sums;
+  SILVA_DEVICE SharedAddress slot_address(int slot) const { return sums + slot * unsigned(n_lanes() * sizeof(Real)); }
 #else
   Real* sums;
   long long sum_stride;
@@ -81,7 +104,7 @@ struct DeviceRow {
   }
   SILVA_DEVICE void add(int slot, Real value) const {
 #if SHARED
-    const unsigned at = sums + slot * unsigned(blockDim.x * sizeof(Real));
+    const SharedAddress at = slot_address(slot);
     Real sum;
     load_shared(sum, at);
     store_shared(at, sum + value);

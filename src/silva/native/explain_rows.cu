@@ -27,7 +27,7 @@ extern "C" __global__ void __launch_bounds__(128, MIN_BLOCKS)
   extern __shared__ double shared_sums[];
   Real* sums = reinterpret_cast<Real*>(shared_sums) + threadIdx.x;
   for (int slot = 0; slot < n_slots; ++slot) sums[slot * blockDim.x] = 0;
-  walk.row.sums = unsigned(__cvta_generic_to_shared(sums));
+  walk.row.sums = shared_address(sums);
 #else
   for (int slot = 0; slot < n_slots; ++slot) result[slot * static_cast<long long>(stride)] = 0;
   walk.row.sums = result;
@@ -39,7 +39,7 @@ extern "C" __global__ void __launch_bounds__(128, MIN_BLOCKS)
 #if SHARED
   for (int slot = 0; slot < n_slots; ++slot) {
     Real sum;
-    load_shared(sum, walk.row.sums + slot * unsigned(blockDim.x * sizeof(Real)));
+    load_shared(sum, walk.row.slot_address(slot));
     result[slot * static_cast<long long>(stride)] = sum;
   }
 #endif

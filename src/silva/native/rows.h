@@ -46,12 +46,16 @@ SILVA_INLINE float rank_of(const double* thresholds, int64_t n, double x) {
   return float(low);
 }
 
-SILVA_INLINE float encode_ranked(const RowCoding& coding, int feature, double x) {
-  if (x != x) return kMissing;
+// A float64 forest's value before it is ranked; NaN if it is missing.
+SILVA_INLINE double settle(const RowCoding& coding, int feature, double x) {
   if (__builtin_fabs(x) <= coding.zero_threshold) x = 0;
-  const uint8_t flags = coding.flags[feature];
-  if ((flags & kZeroIsMissing) && x == 0) return kMissing;
-  if (flags & kTruncate) return x < 0 && x > -1 ? kFractionBelowZero : float(__builtin_trunc(x));
+  return (coding.flags[feature] & kZeroIsMissing) && x == 0 ? double(kMissing) : x;
+}
+
+SILVA_INLINE float encode_ranked(const RowCoding& coding, int feature, double x) {
+  x = settle(coding, feature, x);
+  if (x != x) return kMissing;
+  if (coding.flags[feature] & kTruncate) return x < 0 && x > -1 ? kFractionBelowZero : float(__builtin_trunc(x));
   return rank_of(coding.thresholds + coding.first[feature], coding.first[feature + 1] - coding.first[feature], x);
 }
 

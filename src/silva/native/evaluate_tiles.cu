@@ -1,0 +1,192 @@
+// Procedure 3 of Spencer (2011) for many rows: a block keeps the codes of its rows in shared memory, [column][thread], so
+// that each lane reads its own bank whatever its node asks for, and passes the trees through two stages of shared memory
+// that are filled while it works on the other. A thread walks 4 or 2 rows, the codes of which share a word, side by
+// side; the two upper levels of a tree are the same nodes for all of them and stay in registers.
+//
+// Macros: FORMAT (packed.h), LEAF (type of the leaves' values), THREADS, WORDS (of codes per thread and column),
+//         SUM: 1 adds the trees to float64 margins in their order and writes them as RESULT,
+//              0 writes each tree's value, [tree][stride].
+#include "packed.h"
+
+using Leaf = LEAF;
+using Result = RESULT;
+
+namespace silva {
+
+constexpr int N_ROWS = WORDS * CODES_PER_WORD, ROW_WORDS = WORDS * THREADS, TILE_ROWS = ROW_WORDS * CODES_PER_WORD;
+constexpr unsigned ALL = 0xffffffffu;
+
+// Trees that are staged together; they add to one output. A tree larger than a stage is alone in its group, and only
+// its levels above staged_levels are staged.
+struct alignas(16) Group {
+  int first_chunk, n_chunks;  // of 16 bytes, in the image
+  int n_trees, first_tree;
+  int output, ends_output;
+  int staged_levels;  // 0: all, and the leaves' values
+  int reserved;
+};
+
+__device__ __forceinline__ void copy_chunk(uint4* target, const uint4* source) {
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 800
+  const unsigned at = static_cast<unsigned>(__cvta_generic_to_shared(target));
+  asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(at), "l"(source) : "memory");
+#else
+  *target = *source;
+#endif
+}
+
+__device__ __forceinline__ void end_copies() {
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 800
+  asm volatile("cp.async.commit_group;" ::: "memory");
+#endif
+}
+
+// Waits for all copies but those of the last group.
+__device__ __forceinline__ void await_copies() {
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 800
+  asm volatile("cp.async.wait_group 1;" ::: "memory");
+#endif
+}
+
+__device__ __forceinline__ void stage(const uint4* image, const Group& group, uint4* target) {
+  for (int i = threadIdx.x; i < group.n_chunks; i += THREADS) copy_chunk(target + i, image + group.first_chunk + i);
+}
+
+__device__ __forceinline__ void load_tile(const Code* codes, long long stride, int n_columns, uint4* tile) {
+  constexpr int CHUNKS = ROW_WORDS / 4;
+  const long long first_row = static_cast<long long>(blockIdx.x) * TILE_ROWS;
+  for (int i = threadIdx.x; i < n_columns * CHUNKS; i += THREADS) {
+    const int column = i / CHUNKS;
+    const Code* source = codes + column * stride + first_row;
+    copy_chunk(tile + i, reinterpret_cast<const uint4*>(source) + (i - column * CHUNKS));
+  }
+}
+
+// Where the rows of a thread stand in a tree.
+struct Walk {
+  const unsigned* mine;  // this thread's codes of column 0
+  unsigned at[N_ROWS];
+
+  __device__ __forceinline__ void top(Node root, Node left, Node right) {
+    const unsigned* of_root = mine + column_of(root) * ROW_WORDS;
+    const unsigned* of_left = mine + column_of(left) * ROW_WORDS;
+    const unsigned* of_right = mine + column_of(right) * ROW_WORDS;
+#pragma unroll
+    for (int w = 0; w < WORDS; ++w) {
+      const unsigned x = of_root[w * THREADS], l = of_left[w * THREADS], r = of_right[w * THREADS];
+#pragma unroll
+      for (int k = 0; k < CODES_PER_WORD; ++k) {
+        const bool to_right = goes_right(root, raised(x, k));
+        const Node node = to_right ? right : left;
+        const unsigned code = raised(to_right ? r : l, k);
+        at[w * CODES_PER_WORD + k] = child_of(node, 1 + to_right, goes_right(node, code));
+      }
+    }
+  }
+
+  // Goes down from level `level` to level `end`, or until no row moves any more.
+  __device__ __forceinline__ void descend(const Node* nodes, int level, int end) {
+    for (; level < end; ++level) {
+      Node node[N_ROWS];
+#pragma unroll
+      for (int i = 0; i < N_ROWS; ++i) {
+        node[i] = nodes[at[i]];
+        const unsigned word = mine[column_of(node[i]) * ROW_WORDS + i / CODES_PER_WORD * THREADS];
+        at[i] = child_of(node[i], at[i], goes_right(node[i], raised(word, i % CODES_PER_WORD)));
+      }
+#if FORMAT != HEAP
+      // Asked at the levels 7, 11, 15, ... alone: most rows of a deep tree end above its last level.
+      if ((level & 3) == 3 && level > 4) {
+        bool moves = false;
+#pragma unroll
+        for (int i = 0; i < N_ROWS; ++i) moves |= !is_settled(node[i]);
+        if (!__any_sync(ALL, moves)) return;
+      }
+#endif
+    }
+  }
+};
+
+__device__ __forceinline__ void walk_tree(Walk& walk, const char* tree, const char* whole_tree, int staged_levels) {
+  const int depth = reinterpret_cast<const TreeHeader*>(tree)->depth;
+  const Node* nodes = reinterpret_cast<const Node*>(tree + HEADER_BYTES);
+  walk.top(nodes[0], nodes[1], nodes[2]);
+  if (staged_levels == 0) {
+    walk.descend(nodes, 2, depth);
+  } else {
+    walk.descend(nodes, 2, staged_levels);
+    walk.descend(reinterpret_cast<const Node*>(whole_tree + HEADER_BYTES), staged_levels, depth);
+  }
+}
+
+template <class Type>
+struct alignas(sizeof(Type) * CODES_PER_WORD <= 16 ? sizeof(Type) * CODES_PER_WORD : 16) Pack {
+  Type values[CODES_PER_WORD];
+};
+
+}  // namespace silva
+
+extern "C" __global__ void __launch_bounds__(THREADS)
+    evaluate_tiles_kernel(const uint4* __restrict__ image, const silva::Group* __restrict__ groups, int n_groups,
+                          int groups_per_part, int stage_chunks, const silva::Code* __restrict__ codes,
+                          long long stride, int n_rows, int n_columns, const double* __restrict__ base_score,
+                          int n_outputs, Result* __restrict__ result) {
+  using namespace silva;
+  extern __shared__ uint4 memory[];
+  uint4* const stages = memory + n_columns * (ROW_WORDS / 4);
+  const int begin = blockIdx.y * groups_per_part, end = min(n_groups, begin + groups_per_part);
+  const long long first_row = static_cast<long long>(blockIdx.x) * TILE_ROWS + threadIdx.x * CODES_PER_WORD;
+  Walk walk;
+  walk.mine = reinterpret_cast<const unsigned*>(memory) + threadIdx.x;
+  double sums[N_ROWS];
+  load_tile(codes, stride, n_columns, memory);
+  stage(image, groups[begin], stages);
+  end_copies();
+  bool begins_output = true;
+  for (int g = begin; g < end; ++g) {
+    const Group group = groups[g];
+    if (g + 1 < end) stage(image, groups[g + 1], stages + ((g + 1 - begin) & 1) * stage_chunks);
+    end_copies();
+    await_copies();
+    __syncthreads();
+    if (SUM && begins_output) {
+#pragma unroll
+      for (int i = 0; i < N_ROWS; ++i) sums[i] = base_score[group.output];
+      begins_output = false;
+    }
+    const char* tree = reinterpret_cast<const char*>(stages + ((g - begin) & 1) * stage_chunks);
+    const char* whole = reinterpret_cast<const char*>(image + group.first_chunk);
+    for (int t = 0; t < group.n_trees; ++t) {
+      walk_tree(walk, tree, whole, group.staged_levels);
+      const TreeHeader& header = *reinterpret_cast<const TreeHeader*>(tree);
+      Leaf values[N_ROWS];
+      const Leaf* const staged = reinterpret_cast<const Leaf*>(tree + header.first_value);
+      const Leaf* const far = reinterpret_cast<const Leaf*>(whole + header.first_value);
+#pragma unroll
+      for (int i = 0; i < N_ROWS; ++i) values[i] = group.staged_levels == 0 ? staged[walk.at[i]] : far[walk.at[i]];
+      if (SUM) {
+#pragma unroll
+        for (int i = 0; i < N_ROWS; ++i) sums[i] += values[i];
+      } else {
+        Leaf* const row = reinterpret_cast<Leaf*>(result) + (group.first_tree + t) * stride + first_row;
+#pragma unroll
+        for (int w = 0; w < WORDS; ++w) {
+          Pack<Leaf> pack;
+#pragma unroll
+          for (int k = 0; k < CODES_PER_WORD; ++k) pack.values[k] = values[w * CODES_PER_WORD + k];
+          *reinterpret_cast<Pack<Leaf>*>(row + w * THREADS * CODES_PER_WORD) = pack;
+        }
+      }
+      tree += header.n_bytes;
+    }
+    if (SUM && group.ends_output) {
+#pragma unroll
+      for (int i = 0; i < N_ROWS; ++i) {
+        const long long row = first_row + (i / CODES_PER_WORD * THREADS * CODES_PER_WORD + i % CODES_PER_WORD);
+        if (row < n_rows) result[row * n_outputs + group.output] = Result(sums[i]);
+      }
+      begins_output = true;
+    }
+    __syncthreads();
+  }
+}
