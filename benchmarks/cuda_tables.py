@@ -45,7 +45,7 @@ PAPER_INTERACTIONS = {
     "cal_housing-med": 0.04, "cal_housing-large": 8.55, "fashion_mnist-small": 4.04, "fashion_mnist-med": 4.91,
     "fashion_mnist-large": 63.53, "adult-small": 0.01, "adult-med": 0.04, "adult-large": 2.76,
 }  # fmt: skip
-ROWS, INTERACTION_ROWS, RUNS, ONE_RUN_SECONDS = 10_000, 200, 7, 5.0
+ROWS, INTERACTION_ROWS, RUNS, ONE_RUN_SECONDS, ENOUGH_SECONDS = 10_000, 200, 7, 5.0, 3.0
 TOLERANCE = 1e-3
 """Of a rival's result, relative to the sum over trees of (largest - smallest leaf): XGBoost sums in float32."""
 
@@ -71,20 +71,23 @@ def train(model, X, y):
     return xgboost.train(parameters, xgboost.DMatrix(X, y), CUT.get(model, rounds))
 
 
-def seconds(calls):
-    """Median time of each call, run in turns after a first round."""
-    times = {name: [] for name in calls}
-    for turn in range(RUNS + 1):
+def timed(call):
+    """Result and seconds of a call, with everything before and in it done."""
+    cupy.cuda.Device().synchronize()
+    start = time.perf_counter()
+    result = call()
+    cupy.cuda.Device().synchronize()
+    return result, time.perf_counter() - start
+
+
+def seconds(calls, first=None):
+    """Median time of each call, run in turns after a first round; calls that took long in that round are not repeated."""
+    first = {name: timed(call)[1] for name, call in calls.items()} if first is None else first
+    times = {name: [first[name]] if first[name] > ONE_RUN_SECONDS else [] for name in calls}
+    for _ in range(RUNS):
         for name, call in calls.items():
-            if times[name] and times[name][0] > ONE_RUN_SECONDS:
-                continue
-            cupy.cuda.Device().synchronize()
-            start = time.perf_counter()
-            call()
-            cupy.cuda.Device().synchronize()
-            elapsed = time.perf_counter() - start
-            if turn or elapsed > ONE_RUN_SECONDS:
-                times[name].append(elapsed)
+            if first[name] <= ONE_RUN_SECONDS and sum(times[name]) < ENOUGH_SECONDS:
+                times[name].append(timed(call)[1])
     return {name: float(np.median(values)) for name, values in times.items()}
 
 
@@ -110,7 +113,7 @@ def check(found, expected, forest, name):
     error = float(np.abs(found.reshape(expected.shape) - expected).max() / spread(forest))
     if error > TOLERANCE:
         print(f"   {name} is wrong: {error:.1e} of the spread away")
-        assert not name.startswith("paths")
+        assert not name.startswith("silva")
     return error
 
 
@@ -136,51 +139,40 @@ def measure_model(model, data_folder, skip):
     row = {"model": model, "trees": forest.n_trees, "leaves": forest.n_leaves, "paper_leaves": PAPER_LEAVES[model]}
     row |= {"rounds": CUT.get(model, SHAPES[model.rsplit("-", 1)[1]][0]), "trained_s": trained}
     rows = np.resize(X, (ROWS, X.shape[1]))
-    row["values"] = measure_values(booster, forest, rows, skip)
-    row["interactions"] = measure_interactions(booster, forest, rows[:INTERACTION_ROWS], skip)
+    row["values"] = measure("values", booster, forest, rows, skip)
+    row["interactions"] = measure("interactions", booster, forest, rows[:INTERACTION_ROWS], skip)
     row["packing"] = measure_packing(forest) if "paths" not in skip else {}
     row["paper"] = {"values_s": PAPER_VALUES[model], "interactions_s": PAPER_INTERACTIONS[model]}
     return row
 
 
-def measure_values(booster, forest, X, skip):
-    quadrature, paths = silva.Explainer(forest), silva.Explainer(forest, algorithm="paths", device="cuda")
-    on_host = silva.Explainer(forest, device="cuda")
-    x, matrix = cupy.asarray(X), xgboost.DMatrix(X)
-    expected = quadrature.shap_values(x)
-    calls = {"silva": lambda: quadrature.shap_values(x), "silva NumPy": lambda: on_host.shap_values(X)}
-    errors = {}
-    if "paths" not in skip:
-        errors["paths"] = check(paths.shap_values(x), expected, forest, "paths")
-        calls["silva paths"] = lambda: paths.shap_values(x)
-    if "xgboost" not in skip:
-        found = without_bias(booster.predict(matrix, pred_contribs=True), forest.n_outputs)
-        errors["xgboost"] = check(found, expected, forest, "XGBoost")
-        calls["XGBoost"] = lambda: booster.predict(matrix, pred_contribs=True)
-    rival = gputreeshap(booster) if "gputreeshap" not in skip else None
-    if rival is not None:
-        errors["gputreeshap"] = check(rival.shap_values(X, check_additivity=False), expected, forest, "GPUTreeShap")
-        calls["GPUTreeShap"] = lambda: rival.shap_values(X, check_additivity=False)
-    return {"seconds": seconds(calls), "errors": errors}
+METHODS = {"values": ("shap_values", "pred_contribs"), "interactions": ("shap_interaction_values", "pred_interactions")}
 
 
-def measure_interactions(booster, forest, X, skip):
-    quadrature, paths = silva.Explainer(forest), silva.Explainer(forest, algorithm="paths", device="cuda")
+def measure(kind, booster, forest, X, skip):
+    """Times of one table's columns for a model, and how far the others are from silva."""
+    method, wanted = METHODS[kind]
     x, matrix = cupy.asarray(X), xgboost.DMatrix(X)
-    expected = quadrature.shap_interaction_values(x)
-    calls, errors = {"silva": lambda: quadrature.shap_interaction_values(x)}, {}
+    explain = {
+        name: getattr(silva.Explainer(forest, **options), method)
+        for name, options in {"gpu": {}, "host": {"device": "cuda"}, "paths": {"algorithm": "paths"}}.items()
+    }
+    calls = {"silva": lambda: explain["gpu"](x), "silva NumPy": lambda: explain["host"](X)}
     if "paths" not in skip:
-        errors["paths"] = check(paths.shap_interaction_values(x), expected, forest, "paths")
-        calls["silva paths"] = lambda: paths.shap_interaction_values(x)
+        calls["silva paths"] = lambda: explain["paths"](x)
     if "xgboost" not in skip:
-        found = without_bias(booster.predict(matrix, pred_interactions=True), forest.n_outputs)
-        errors["xgboost"] = check(found, expected, forest, "XGBoost")
-        calls["XGBoost"] = lambda: booster.predict(matrix, pred_interactions=True)
+        calls["XGBoost"] = lambda: booster.predict(matrix, **{wanted: True})
     rival = gputreeshap(booster) if "gputreeshap" not in skip else None
     if rival is not None:
-        errors["gputreeshap"] = check(rival.shap_interaction_values(X), expected, forest, "GPUTreeShap")
-        calls["GPUTreeShap"] = lambda: rival.shap_interaction_values(X)
-    return {"seconds": seconds(calls), "errors": errors}
+        options = {"check_additivity": False} if kind == "values" else {}
+        calls["GPUTreeShap"] = lambda: getattr(rival, method)(X, **options)
+    expected, first, errors = explain["gpu"](x), {}, {}
+    for name, call in calls.items():
+        found, first[name] = timed(call)
+        if not name.startswith("silva N"):
+            found = without_bias(found, forest.n_outputs) if name == "XGBoost" else found
+            errors[name] = check(found, expected, forest, name)
+    return {"seconds": seconds(calls, first), "errors": errors}
 
 
 def measure_packing(forest):

@@ -17,8 +17,12 @@ if TYPE_CHECKING:
 
     from silva.forest import Forest
 
-HOST_CHUNK_BYTES = 2**25
-"""Rows and results of a chunk between host and GPU: large enough to hide launches, small enough to overlap."""
+HOST_CHUNK_BYTES, MOST_CHUNK_BYTES = 2**25, 2**29
+"""Rows and results of a chunk between host and GPU: enough to hide launches; more where rows are so long that few fit."""
+
+FULL_CHUNK, FEWEST_CHUNK_ROWS, OVERLAPPING = 128, 2**15, 4
+"""Rows that the longest rows' chunks have if the bytes allow it, rows that are not divided further, and chunks that
+overlap transfers and computation well."""
 
 
 def map_rows(
@@ -108,7 +112,7 @@ def _stream_part(
     cupy = import_cupy()
     row_type = X.dtype if X.dtype in (np.float32, np.float64) else np.dtype(input_type)
     row_bytes = X.shape[1] * row_type.itemsize + result[:1].nbytes
-    n_chunk = min(len(X), max(1, HOST_CHUNK_BYTES // max(row_bytes, 1)))
+    n_chunk = chunk_rows(len(X), row_bytes)
     with cupy.cuda.Device(gpu), explaining_memory(cupy, gpu):
         lanes = [
             _Lane(cupy, (n_chunk, X.shape[1]), row_type, (n_chunk, *result.shape[1:]), result.dtype)
@@ -124,6 +128,13 @@ def _stream_part(
         finally:
             for lane in lanes:
                 lane.stream.synchronize()
+
+
+def chunk_rows(n_rows: int, row_bytes: int) -> int:
+    """Rows of a chunk between host and GPU."""
+    row_bytes = max(row_bytes, 1)
+    fitting = max(HOST_CHUNK_BYTES // row_bytes, min(FULL_CHUNK, MOST_CHUNK_BYTES // row_bytes), 1)
+    return min(n_rows, fitting, max(-(-n_rows // OVERLAPPING), FEWEST_CHUNK_ROWS))
 
 
 class _Lane:
