@@ -148,6 +148,7 @@ inline void __syncwarp() { emulator::wait(emulator::warps[emulator::current->num
 inline void __threadfence() {}
 inline unsigned __ballot_sync(unsigned, bool value) { return emulator::vote(value); }
 inline bool __any_sync(unsigned, bool value) { return emulator::vote(value) != 0; }
+inline bool __all_sync(unsigned, bool value) { return emulator::vote(!value) == 0; }
 
 template <class Type>
 inline Type __ldg(const Type* at) {

@@ -84,7 +84,7 @@ def forest_of(form, n_trees=9, **fields):
 def test_formats(cupy, monkeypatch, form, n_rows, stage):
     """Trees that fit a stage and trees that do not; tiles that take all trees and tiles that take a part."""
     forest = forest_of(form)
-    monkeypatch.setattr(silva.evaluate.packing, "MOST_CODES", {"narrow": 256 if form == "narrow" else 0, "wide": 2**16})
+    monkeypatch.setattr(silva.evaluate.packing, "MOST_CODES", {"narrow": 256 if form == "narrow" else 0, "heap": 2**16, "wide": 2**16})
     monkeypatch.setattr(silva.evaluate.packing, "DEEPEST_HEAP", 10 if form == "heap" else 0)
     monkeypatch.setattr(silva.evaluate.cuda_tiles, "STAGES", (stage,))
     monkeypatch.setattr(silva.evaluate.cuda_few, "MOST_ROWS", 0)

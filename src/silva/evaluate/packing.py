@@ -19,7 +19,8 @@ FORMATS = {"narrow": 1, "heap": 2, "wide": 3}
 CODE_TYPES = {"narrow": np.uint8, "heap": np.uint16, "wide": np.uint16}
 NODE_BYTES = {"narrow": 4, "heap": 4, "wide": 8}
 MOST_CODES = {"narrow": 2**8, "heap": 2**16, "wide": 2**16}
-MOST_NARROW_COLUMNS, MOST_NARROW_NODES = 2**8, 2**16
+MOST_COLUMNS = {"narrow": 2**8, "heap": 2**16 - 1, "wide": 2**16 - 1}
+MOST_NARROW_NODES = 2**16 - 1
 DEEPEST_HEAP, LARGEST_PADDING = 10, 4
 """Heaps of trees that are not full are padded: no deeper, and no more than so many times the nodes."""
 
@@ -75,9 +76,10 @@ def choose_format(forest: Forest, codes: Codes) -> str | None:
     sizes = np.diff(forest.tree_offsets)
     if not len(sizes):
         return None
-    if n_codes <= MOST_CODES["narrow"] and codes.n_columns <= MOST_NARROW_COLUMNS and sizes.max() <= MOST_NARROW_NODES:
+    fits = {name: n_codes <= MOST_CODES[name] and codes.n_columns <= MOST_COLUMNS[name] for name in FORMATS}
+    if fits["narrow"] and sizes.max() <= MOST_NARROW_NODES:
         return "narrow"
-    if n_codes > MOST_CODES["wide"] or codes.n_columns > MOST_CODES["wide"]:
+    if not fits["wide"]:
         return None
     padded = 2.0 ** (_tree_depths(forest) + 1)
     if forest.depth <= DEEPEST_HEAP and padded.sum() <= LARGEST_PADDING * sizes.sum():
@@ -129,17 +131,17 @@ def _linked_shape(forest: Forest) -> _Shape:
     single = sizes == 1
     tree = np.repeat(np.arange(len(sizes)), sizes)
     local = np.arange(forest.n_nodes) - forest.tree_offsets[:-1][tree]
-    at = local + 2 * single[tree]
+    at = local + single[tree]
     n_words = np.bincount(tree, weights=level < depth[tree], minlength=len(sizes)).astype(np.int64)
     n_words[single] = 3
     is_leaf = forest.feature < 0
     first_leaf = np.full(len(sizes), np.iinfo(np.int64).max)
     np.minimum.at(first_leaf, tree[is_leaf], at[is_leaf])
-    return _Shape(at, level + single[tree], depth, n_words, first_leaf, np.where(single, 3, sizes))
+    return _Shape(at, level + single[tree], depth, n_words, first_leaf, np.where(single, 2, sizes))
 
 
 def _heap_shape(forest: Forest) -> _Shape:
-    """Nodes at their places in complete trees; leaves at the end of the way that always goes right from them."""
+    """Nodes at their places in complete trees; leaves at the end of the way that always goes left from them."""
     depth = np.maximum(_tree_depths(forest), 2)
     tree = np.repeat(np.arange(forest.n_trees), np.diff(forest.tree_offsets))
     level = forest.node_depth.astype(np.int64)
@@ -150,7 +152,7 @@ def _heap_shape(forest: Forest) -> _Shape:
         at[left[splits]] = 2 * at[splits] + 1
         at[left[splits] + 1] = 2 * at[splits] + 2
     is_leaf = forest.feature < 0
-    at[is_leaf] = ((at + 2) << (depth[tree] - level))[is_leaf] - 2
+    at[is_leaf] = ((at + 1) << (depth[tree] - level))[is_leaf] - 1
     n_words = (1 << depth) - 1
     return _Shape(at, level, depth, n_words, n_words, 2 * n_words + 1)
 
@@ -159,22 +161,30 @@ def _write_nodes(
     data: NDArray[np.uint8], forest: Forest, codes: Codes, name: str, shape: _Shape, starts: NDArray[np.int64]
 ) -> None:
     tree = np.repeat(np.arange(forest.n_trees), np.diff(forest.tree_offsets))
+    of_trees = (starts + CHUNK) // NODE_BYTES[name]
     word_type = np.uint64 if name == "wide" else np.uint32
     words = data.view(word_type)
     is_split = forest.feature >= 0
-    column, rank = codes.node_column.astype(np.uint64), codes.node_rank.astype(np.uint64)
-    left = np.where(is_split, forest.left, shape.at - 1).astype(np.uint64)
+    settled = MOST_CODES[name] - 1
+    rank = np.where(is_split, codes.node_rank - 1, settled).astype(np.uint64)
+    column = codes.node_column.astype(np.uint64)
+    right = np.where(is_split, forest.left, shape.at).astype(np.uint64) + np.uint64(1)
     if name == "narrow":
-        node = rank << np.uint64(24) | column << np.uint64(16) | left
+        node = rank << np.uint64(24) | column << np.uint64(16) | right
     else:
-        node = rank << np.uint64(16) | column | (left << np.uint64(32) if name == "wide" else np.uint64(0))
+        node = rank << np.uint64(16) | column + np.uint64(1)
+    if name == "wide":
+        node |= right << np.uint64(32)
+    if name == "heap":
+        for first, n_words in zip(of_trees.tolist(), shape.n_words.tolist(), strict=True):
+            words[first : first + n_words] = settled << 16 | 1
     stored = is_split if name == "heap" else shape.level < shape.depth[tree]
-    place = (starts[tree] + CHUNK) // NODE_BYTES[name] + shape.at
-    words[place[stored]] = node[stored].astype(word_type)
+    words[(of_trees[tree] + shape.at)[stored]] = node[stored].astype(word_type)
     if name != "heap":
-        # The split above a tree's only leaf, and its twin: rank 0 sends every row right, to the leaf.
-        singles = (starts[np.diff(forest.tree_offsets) == 1] + CHUNK) // NODE_BYTES[name]
-        words[singles] = np.uint64(1) << np.uint64(32 if name == "wide" else 0)
+        # A tree of one leaf is a split that sends every row to the left, where the leaf is.
+        singles = np.flatnonzero(np.diff(forest.tree_offsets) == 1)
+        for place in (0, 2):
+            words[of_trees[singles] + place] = words[of_trees[singles] + 1]
 
 
 def _write_values(
