@@ -86,8 +86,8 @@ struct NodePlan {
   int64_t n_slots_ = 0;
 
   static PathKind kind_of(int32_t n_splits, int32_t levels) {
-    if (n_splits <= kBlock) return PathKind::kReduced;
-    return levels <= kMostLevels ? PathKind::kHeap : PathKind::kLinked;
+    if (levels <= (n_splits <= kBlock ? kBlockLevels : kMostLevels)) return PathKind::kHeap;
+    return n_splits <= kBlock ? PathKind::kReduced : PathKind::kLinked;
   }
 
   bool is_split(int32_t node) const { return forest_.is_split(root_ + node); }

@@ -14,6 +14,7 @@ enum class CodeType : int32_t { kByte, kShort, kFloat };
 
 constexpr int kBlock = 64;          // splits whose decisions fill a word
 constexpr int kMostBlocks = 4;      // of a tree under by_node
+constexpr int kBlockLevels = 6;     // of a complete tree of one block
 constexpr int kMostLevels = 8;      // of a complete tree of so many blocks
 constexpr int kLeafCode = kBlock;   // in paths of bytes, leaves are numbered from here
 constexpr int kSmallestWindow = 16;  // slots
@@ -30,8 +31,8 @@ struct NodeColumn {
 
 // How the leaf follows from the decisions.
 enum class PathKind : int32_t {
-  kReduced,  // at most 64 splits: a path of bytes in a register, reduced by permuting it by itself
   kHeap,     // at most 8 levels: split i has the children 2 i and 2 i + 1
+  kReduced,  // at most 64 splits: a path of bytes in a register, reduced by permuting it by itself
   kLinked,   // any other shape of at most 255 splits: the path is followed link by link
 };
 
