@@ -77,14 +77,14 @@ struct NodeWalk {
   template <int Levels, int Slots>
   void descend_levels(const NodeTree& tree, int32_t* leaf) const {
     const Splits<Slots> splits(columns(tree.first_slot), thresholds(tree.first_slot));
-    const int32_t* exits = forest.exits + tree.first_link - (1 << Levels);
+    const int first = tree.first_leaf - (1 << Levels);
     const uint64_t default_right = forest.default_right[tree.first_block];
     for (int i = 0; i < rows.n_rows; ++i) {
       const uint64_t word = row(i).template right<Slots>(splits, default_right);
       uint64_t at = 1;
       SILVA_UNROLL
       for (int level = 0; level < Levels; ++level) at = heap_step(word, at);
-      leaf[i] = -1 - exits[at];
+      leaf[i] = first + int(at);
     }
   }
 
@@ -96,7 +96,7 @@ struct NodeWalk {
     const int more = Blocks == 4 ? 2 * kBlock : 0;
     const Splits<64> high[2] = {{column + more, threshold + more},
                                 {column + more + more / 2, threshold + more + more / 2}};
-    const int32_t* exits = forest.exits + tree.first_link - (1 << tree.levels);
+    const int first = tree.first_leaf - (1 << tree.levels);
     const uint64_t* default_right = forest.default_right + tree.first_block;
     for (int i = 0; i < rows.n_rows; ++i) {
       const Row codes = row(i);
@@ -109,7 +109,7 @@ struct NodeWalk {
       for (int level = 0; level < 6; ++level) at = heap_step(word[0], at);
       at = heap_step(word[1], at);
       if constexpr (Blocks == 4) at = heap_step(word[2], word[3], at);
-      leaf[i] = -1 - exits[at];
+      leaf[i] = first + int(at);
     }
   }
 
@@ -174,26 +174,8 @@ struct NodeWalk {
   }
 };
 
-template <class Code, bool Missing>
-SILVA_INLINE void reach(const NodeTables& forest, const NodeTree& tree, const CodeRows<Code>& rows, int32_t* leaf) {
-  [[maybe_unused]] const int n = forest.n_columns, lanes = 64 / int(sizeof(Code));
-#if defined(__AVX512VBMI__)
-  constexpr bool kRegisters = true;
-#elif defined(__AVX512BW__)
-  constexpr bool kRegisters = sizeof(Code) > 1;
-#else
-  constexpr bool kRegisters = false;
-#endif
-  if constexpr (kRegisters) {
-    if (n <= lanes) return NodeWalk<Code, 1, Missing>{forest, rows}.reach(tree, leaf);
-    if (n <= 2 * lanes) return NodeWalk<Code, 2, Missing>{forest, rows}.reach(tree, leaf);
-    if (n <= 4 * lanes) return NodeWalk<Code, 4, Missing>{forest, rows}.reach(tree, leaf);
-  }
-  NodeWalk<Code, 0, Missing>{forest, rows}.reach(tree, leaf);
-}
-
 // Adds a tree to the margins of rows, [output][stride], or notes the leaves' ids.
-void take_leaves(const NodeTask& task, int tree, int64_t first_row, int n_rows, const int32_t* leaf, double* margin) {
+SILVA_INLINE void take_leaves(const NodeTask& task, int tree, int64_t first_row, int n_rows, const int32_t* leaf, double* margin) {
   const NodeTables& forest = task.forest;
   if (task.leaf)
     for (int i = 0; i < n_rows; ++i)
@@ -232,10 +214,48 @@ struct Buffers {
     const int64_t n_codes = task.tile_rows * row_stride<Code>(task.forest);
     codes = arena.take<Code>(n_codes);
     flags = arena.take<Code>(n_codes);
-    leaf = arena.take<int32_t>(task.tile_rows);
+    leaf = arena.take<int32_t>(task.tile_rows > task.forest.n_trees ? task.tile_rows : task.forest.n_trees);
     margin = arena.take<double>(int64_t(task.forest.n_outputs) * task.tile_rows);
   }
 };
+
+// All trees for a tile's rows. For a row alone, the leaves come first and their values after: the walks of several
+// trees overlap then, each of which waits for its memory.
+template <class Code, int Registers, bool Missing>
+void evaluate_trees(const NodeTask& task, const CodeRows<Code>& rows, int64_t first_row, const Buffers<Code>& buffers) {
+  const NodeTables& forest = task.forest;
+  const NodeWalk<Code, Registers, Missing> walk{forest, rows};
+  if (rows.n_rows == 1) {
+    for (int tree = 0; tree < forest.n_trees; ++tree) walk.reach(forest.trees[tree], buffers.leaf + tree);
+    for (int tree = 0; tree < forest.n_trees; ++tree)
+      take_leaves(task, tree, first_row, 1, buffers.leaf + tree, buffers.margin);
+    return;
+  }
+  for (int tree = 0; tree < forest.n_trees; ++tree) {
+    walk.reach(forest.trees[tree], buffers.leaf);
+    take_leaves(task, tree, first_row, rows.n_rows, buffers.leaf, buffers.margin);
+  }
+}
+
+// As many registers as hold a row, where there is an instruction that permutes them.
+template <class Code, bool Missing>
+void choose_registers(const NodeTask& task, const CodeRows<Code>& rows, int64_t first_row,
+                      const Buffers<Code>& buffers) {
+#if defined(__AVX512VBMI__)
+  constexpr bool kRegisters = true;
+#elif defined(__AVX512BW__)
+  constexpr bool kRegisters = sizeof(Code) > 1;
+#else
+  constexpr bool kRegisters = false;
+#endif
+  if constexpr (kRegisters) {
+    constexpr int kLanes = 64 / int(sizeof(Code));
+    if (rows.n_columns <= kLanes) return evaluate_trees<Code, 1, Missing>(task, rows, first_row, buffers);
+    if (rows.n_columns <= 2 * kLanes) return evaluate_trees<Code, 2, Missing>(task, rows, first_row, buffers);
+    if (rows.n_columns <= 4 * kLanes) return evaluate_trees<Code, 4, Missing>(task, rows, first_row, buffers);
+  }
+  evaluate_trees<Code, 0, Missing>(task, rows, first_row, buffers);
+}
 
 template <class Code>
 void evaluate_tile(const NodeTask& task, char* workspace, int64_t first_row, int n_rows) {
@@ -252,13 +272,10 @@ void evaluate_tile(const NodeTask& task, char* workspace, int64_t first_row, int
   }
   for (int output = 0; output < forest.n_outputs; ++output)
     for (int i = 0; i < n_rows; ++i) buffers.margin[int64_t(output) * task.tile_rows + i] = forest.base_score[output];
-  for (int tree = 0; tree < forest.n_trees; ++tree) {
-    if (missing)
-      reach<Code, true>(forest, forest.trees[tree], rows, buffers.leaf);
-    else
-      reach<Code, false>(forest, forest.trees[tree], rows, buffers.leaf);
-    take_leaves(task, tree, first_row, n_rows, buffers.leaf, buffers.margin);
-  }
+  if (missing)
+    choose_registers<Code, true>(task, rows, first_row, buffers);
+  else
+    choose_registers<Code, false>(task, rows, first_row, buffers);
   if (task.margin) close_margins(task, first_row, n_rows, buffers.margin);
 }
 

@@ -38,9 +38,9 @@ enum class PathKind : int32_t {
 
 struct NodeTree {
   int64_t first_slot;  // into column and threshold
-  int64_t first_link;  // kReduced: into children; kHeap: into exits; kLinked: into links
+  int64_t first_link;  // kReduced: into children; kLinked: into links
   int32_t first_block;
-  int32_t first_leaf;
+  int32_t first_leaf;  // kHeap: of 2^levels exits, a leaf above the last level stands at several
   PathKind kind;
   int32_t n_blocks;  // of 64 slots
   int32_t levels;  // depth of the tree
@@ -55,7 +55,7 @@ struct NodeTables {
   const uint64_t* default_right;  // [block or window], a bit a slot
   const NodeTree* trees;
   const uint8_t* children;  // kReduced: left children of 64 slots, then right children
-  const int32_t* exits;     // kHeap, windows: what lies below the last level: a window, or -1 - leaf
+  const int32_t* exits;     // of windows: what stands below the last level: a window, or -1 - leaf
   const uint16_t* links;    // kLinked: [slot][side]: a slot, or 256 + leaf of the tree
   const double* value;      // [leaf][width], times the tree's weight
   const int32_t* leaf_id;
