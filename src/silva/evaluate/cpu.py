@@ -43,6 +43,11 @@ def leaves(forest: Forest, rows: NDArray[Any], choice: Choice, n_jobs: int | Non
     return out
 
 
+def plan_of(forest: Forest, choice: Choice) -> _core.EvaluatePlan | _core.NodePlan:
+    """Lay the forest out for the choice, once."""
+    return node_plan(forest, choice) if choice.algorithm in {"by_node", "windowed"} else forest.evaluate_plan
+
+
 def node_plan(forest: Forest, choice: Choice) -> _core.NodePlan:
     """Lay the forest out for by_node or windowed, once a setting."""
     key = (choice.algorithm, choice.setting)
