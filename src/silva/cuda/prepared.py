@@ -47,6 +47,4 @@ class PreparedLaunch:
 
     def __call__(self, grid: tuple[int, int], stream: int, shared: int) -> None:
         """Queue the kernel on a stream, given by its address, with `shared` bytes of at most 48 KB."""
-        self._launch(
-            self._pointer, grid[0], grid[1], 1, self._threads, 1, 1, shared, stream, self._arguments, 0
-        )
+        self._launch(self._pointer, grid[0], grid[1], 1, self._threads, 1, 1, shared, stream, self._arguments, 0)
