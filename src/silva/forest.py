@@ -352,7 +352,7 @@ class Forest:
         """
         from silva.evaluate.predictor import make_predictor
 
-        return make_predictor(self, output=output, algorithm=algorithm, device=device)
+        return make_predictor(self, output, algorithm, device)
 
     def tune(self, X: Any, seconds: float = 1.0, device: str = "auto", n_jobs: int | None = None) -> Forest:
         """Measure which algorithm is the fastest on rows like these.

@@ -14,7 +14,7 @@ from silva.cuda.encoder import C_TYPES, CodeTables, row_strides
 from silva.cuda.rows import check_gpu_rows, map_rows
 from silva.cuda.runtime import launch
 from silva.device import array_gpu, import_cupy
-from silva.evaluate.cuda_few import FewRows
+from silva.evaluate.cuda_few import FewRows, RowPredictor
 from silva.evaluate.cuda_nodes import BLOCK, DEFAULT_SETTINGS, NodeWalks
 from silva.evaluate.cuda_tiles import PackedForest, Tiles
 from silva.evaluate.packing import CODE_TYPES, choose_format
@@ -47,9 +47,9 @@ class CudaEvaluator:
         """Find the source's leaf ids (n, n_trees), int32: NumPy for host rows, CuPy for GPU rows."""
         return self._run(rows, gpus, (self._forest.n_trees,), np.int32, functools.partial(self._name, choice))
 
-    def predictor(self, gpu: int) -> Any:
+    def predictor(self, gpu: int, dtype: Any, reduced: tuple[Any, ...]) -> Any:
         """Margins of single host rows with little latency: a callable, or None where no kernel serves the forest."""
-        return self.few.predictor(gpu) if self.few else None
+        return RowPredictor(self.few, gpu, dtype, reduced) if self.few and self.few.serves(1) else None
 
     @functools.cached_property
     def packed(self) -> PackedForest | None:

@@ -11,6 +11,7 @@ from silva.cuda.compiler import variant
 from silva.cuda.encoder import C_TYPES, row_strides
 from silva.cuda.limits import gpu_limits
 from silva.cuda.prepared import PreparedLaunch
+from silva.cuda.rows import pinned
 from silva.device import import_cupy
 from silva.evaluate.packing import FORMATS
 
@@ -47,10 +48,6 @@ class FewRows:
         """Fill `out`, (n, n_outputs) on the current GPU, in its dtype."""
         self._call(x.dtype, out.dtype).run(x.data.ptr, row_strides(x), len(x), out.data.ptr)
 
-    def predictor(self, gpu: int) -> Any:
-        """Margins of single host rows, (n_outputs,) float64: a callable."""
-        return RowPredictor(self, gpu) if self.serves(1) else None
-
     @property
     def packed(self) -> PackedForest:
         """The forest."""
@@ -76,12 +73,6 @@ class FewRows:
         row_bytes = max(packed.codes.row_bytes, leaf_bytes, 1)
         fits = (SHARED_BYTES // row_bytes).bit_length() - 1
         return min(fits, (ROWS_PER_BLOCK).bit_length() - 1, max(n_rows - 1, 0).bit_length())
-
-    def __getstate__(self) -> dict[str, Any]:
-        return {"_packed": self._packed}
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        self.__init__(state["_packed"])  # type: ignore[misc]
 
 
 class _Call:
@@ -138,46 +129,56 @@ class RowPredictor:
     ----------
     few : FewRows
     gpu : int
+    dtype : dtype
+        Of the margins.
+    reduced : tuple
+        What it is pickled as.
     """
 
-    def __init__(self, few: FewRows, gpu: int) -> None:
-        self._few, self._gpu = few, gpu
+    def __init__(self, few: FewRows, gpu: int, dtype: Any, reduced: tuple[Any, ...]) -> None:
+        self._few, self._gpu, self._dtype, self._reduced = few, gpu, np.dtype(dtype), reduced
         self._local = threading.local()
 
     def __call__(self, row: Any) -> Any:
-        """Margins of a row, float64 (n_outputs,)."""
-        lanes = self._local.__dict__
-        lane = lanes.get(row.dtype.char)
-        if lane is None:
-            lane = lanes[row.dtype.char] = _RowLane(self._few, self._gpu, row.dtype)
+        """Margin of a row: a number for one output, otherwise an array (n_outputs,)."""
+        try:
+            lane = self._local.lanes[row.dtype.char]
+        except (AttributeError, KeyError):
+            lane = self._lane(row)
         return lane(row)
 
-    def __getstate__(self) -> dict[str, Any]:
-        return {"few": self._few, "gpu": self._gpu}
+    def _lane(self, row: Any) -> _RowLane:
+        if not isinstance(row, np.ndarray) or row.dtype.char not in "fd":
+            given = f"an array of {row.dtype}" if isinstance(row, np.ndarray) else f"a {type(row).__name__}"
+            raise TypeError(f"the row is {given}, expected a C-contiguous float32 or float64 array")
+        lanes = self._local.__dict__.setdefault("lanes", {})
+        return lanes.setdefault(row.dtype.char, _RowLane(self._few, self._gpu, row.dtype, self._dtype))
 
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        self.__init__(**state)  # type: ignore[misc]
+    def __reduce__(self) -> tuple[Any, ...]:
+        return self._reduced
 
 
 class _RowLane:
     """Buffers and stream of one thread."""
 
-    def __init__(self, few: FewRows, gpu: int, dtype: Any) -> None:
-        from silva.cuda.rows import pinned
-
+    def __init__(self, few: FewRows, gpu: int, input_type: Any, dtype: Any) -> None:
         cupy = import_cupy()
         forest = few.packed.forest
+        self._n_features, self._is_number = forest.n_features, forest.n_outputs == 1
         self._gpu, self._runtime = gpu, cupy.cuda.runtime
         with cupy.cuda.Device(gpu):
             self._stream = cupy.cuda.Stream(non_blocking=True)
-            self._row = pinned(cupy, (forest.n_features,), dtype)
-            self._out = pinned(cupy, (forest.n_outputs,), np.float64)
+            self._row = pinned(cupy, (forest.n_features,), input_type)
+            self._out = pinned(cupy, (forest.n_outputs,), dtype)
             with self._stream:
-                self._call = _Call(few, np.dtype(dtype), np.dtype(np.float64))
+                self._call = _Call(few, np.dtype(input_type), dtype)
                 self._stream.synchronize()
-            self._args = (self._row.ctypes.data, (forest.n_features, 1), 1, self._out.ctypes.data)
+        self._args = (self._row.ctypes.data, (forest.n_features, 1), 1, self._out.ctypes.data)
 
     def __call__(self, row: Any) -> Any:
+        if row.size != self._n_features or not row.flags.c_contiguous:
+            given = f"{row.size} values" if row.size != self._n_features else f"strides {row.strides}"
+            raise ValueError(f"the row has {given}, expected {self._n_features} values side by side")
         self._row[:] = row.reshape(-1)
         if self._runtime.getDevice() == self._gpu:
             self._call.run(*self._args)
@@ -185,7 +186,7 @@ class _RowLane:
             with import_cupy().cuda.Device(self._gpu):
                 self._call.run(*self._args)
         self._stream.synchronize()
-        return self._out.copy()
+        return self._out.item() if self._is_number else self._out.copy()
 
 
 def few_variant(name: str, input_type: Any, row_type: Any, leaf_type: Any, result_type: Any) -> Variant:

@@ -9,6 +9,7 @@ import numpy as np
 from silva import _core
 from silva.device import find_gpus, parse_device
 from silva.evaluate import check_arguments, choose, cpu, linear, respond
+from silva.evaluate.links import predicts_margins
 from silva.inputs import as_rows
 
 if TYPE_CHECKING:
@@ -25,18 +26,32 @@ def make_predictor(forest: Forest, output: str, algorithm: str, device: str) -> 
     check_arguments(forest, output, algorithm, device)
     arguments = (forest, output, algorithm, device)
     if parse_device(device)[0] not in {"cpu", "auto"}:
-        gpus, choice = find_gpus(device), choose(forest, algorithm, 1, "cuda")
-        return OutputPredictor(arguments, _GpuRow(forest, output, gpus, choice))
+        return _make_on_gpu(arguments, find_gpus(device), choose(forest, algorithm, 1, "cuda"))
     choice = choose(forest, algorithm, 1, "cpu")
     if forest.has_linear_leaves or forest.categories is not None:
         return OutputPredictor(arguments, _PlainRow(forest, output, choice))
-    is_final = output == "margin" or (output == "leaf" and not forest.leaf_shape)
-    is_final |= output == "prediction" and forest.prediction == "response" and forest.link == "identity"
+    is_final = _is_margin(forest, output) or (output == "leaf" and not forest.leaf_shape)
     result = "leaf" if output == "leaf" else forest.result_dtype if is_final else "float64"
     plan = cpu.plan_of(forest, choice)
     reduced = (make_predictor, arguments)
     core = _core.RowPredictor(plan, result, forest.missing, choice.algorithm == "serial", reduced)
     return core if is_final else OutputPredictor(arguments, core)
+
+
+def _make_on_gpu(arguments: tuple[Any, ...], gpus: tuple[int, ...], choice: Choice) -> Callable[[NDArray[Any]], Any]:
+    forest, output = arguments[:2]
+    is_final = _is_margin(forest, output)
+    if choice.algorithm == "by_sample" and output != "leaf" and forest.categories is None:
+        reduced = (make_predictor, arguments)
+        row = forest.cuda_evaluator.predictor(gpus[0], forest.result_dtype if is_final else "float64", reduced)
+        if row is not None:
+            return row if is_final else OutputPredictor(arguments, row)
+    return OutputPredictor(arguments, _GpuRow(forest, output, gpus, choice))
+
+
+def _is_margin(forest: Forest, output: str) -> bool:
+    """Whether the output is the margin itself."""
+    return output == "margin" or (output == "prediction" and predicts_margins(forest))
 
 
 class OutputPredictor:

@@ -2,6 +2,7 @@
 #pragma once
 #include <nanobind/nanobind.h>
 #include <nanobind/ndarray.h>
+#include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
 
 #include <span>
@@ -39,6 +40,7 @@ void bind_tape(nb::module_& module);
 void bind_paths(nb::module_& module);
 void bind_evaluate(nb::module_& module);
 void bind_nodes(nb::module_& module);
+void bind_predictor(nb::module_& module);
 void bind_explain(nb::module_& module);
 void bind_grow(nb::module_& module);
 

@@ -1,8 +1,6 @@
 // Bindings of the evaluation with splits in lanes: silva.evaluate.cpu calls these.
-#include <algorithm>
-
 #include "bindings.h"
-#include "node_plan.h"
+#include "plan_tasks.h"
 #include "workspace.h"
 
 namespace silva {
@@ -10,20 +8,6 @@ namespace silva {
 using Matrix = nb::ndarray<nb::ro, nb::ndim<2>, nb::device::cpu>;
 template <class T>
 using Result = nb::ndarray<T, nb::ndim<2>, nb::c_contig, nb::device::cpu>;
-
-constexpr int32_t kMostTileRows = 256, kLeastTileRows = 8;
-
-static NodeTask task_of(const NodePlan& plan, const RowSource& rows, int n_threads) {
-  NodeTask task{};
-  task.forest = plan.view();
-  task.coding = plan.coding.view();
-  task.rows = rows;
-  task.n_threads = n_threads;
-  task.in_place = plan.columns.as_they_lie && !rows.is_double && rows.column_stride == 1;
-  task.tile_rows = int32_t(std::clamp(rows.n_rows / (4 * n_threads), int64_t(kLeastTileRows), int64_t(kMostTileRows)));
-  task.workspace_size = node_kernels().workspace(task);
-  return task;
-}
 
 template <class T>
 static void run(const NodePlan& plan, const Matrix& rows, const Result<T>& out, int n_threads, T* NodeTask::*target,

@@ -41,7 +41,7 @@ struct NodeWalk {
         if (tree.n_slots <= 32) return reduce<32>(tree, leaf);
         return reduce<64>(tree, leaf);
       case PathKind::kHeap:
-        return tree.n_blocks > 2 ? descend<4>(tree, leaf) : descend<2>(tree, leaf);
+        return descend(tree, leaf);
       case PathKind::kLinked:
         return follow(tree, leaf);
     }
@@ -59,28 +59,57 @@ struct NodeWalk {
     }
   }
 
-  // A tree of 7 or 8 levels: the position on a level selects the bit on it.
-  template <int Blocks>
   void descend(const NodeTree& tree, int32_t* leaf) const {
-    const Splits<64> first(columns(tree.first_slot), thresholds(tree.first_slot));
-    const int32_t* exits = forest.exits + tree.first_link;
-    const int n_exits = 1 << tree.levels;
+    switch (tree.levels) {
+      case 0: return descend_levels<0, 16>(tree, leaf);
+      case 1: return descend_levels<1, 16>(tree, leaf);
+      case 2: return descend_levels<2, 16>(tree, leaf);
+      case 3: return descend_levels<3, 16>(tree, leaf);
+      case 4: return descend_levels<4, 16>(tree, leaf);
+      case 5: return descend_levels<5, 32>(tree, leaf);
+      case 6: return descend_levels<6, 64>(tree, leaf);
+      case 7: return descend_blocks<2>(tree, leaf);
+      default: return descend_blocks<4>(tree, leaf);
+    }
+  }
+
+  // The position on a level of the heap selects the bit on it.
+  template <int Levels, int Slots>
+  void descend_levels(const NodeTree& tree, int32_t* leaf) const {
+    const Splits<Slots> splits(columns(tree.first_slot), thresholds(tree.first_slot));
+    const int first = tree.first_leaf - (1 << Levels);
+    const uint64_t default_right = forest.default_right[tree.first_block];
+    for (int i = 0; i < rows.n_rows; ++i) {
+      const uint64_t word = row(i).template right<Slots>(splits, default_right);
+      uint64_t at = 1;
+      SILVA_UNROLL
+      for (int level = 0; level < Levels; ++level) at = heap_step(word, at);
+      leaf[i] = first + int(at);
+    }
+  }
+
+  // 7 or 8 levels: those below the sixth have words of their own.
+  template <int Blocks>
+  void descend_blocks(const NodeTree& tree, int32_t* leaf) const {
+    const Code *column = columns(tree.first_slot), *threshold = thresholds(tree.first_slot);
+    const Splits<64> low[2] = {{column, threshold}, {column + kBlock, threshold + kBlock}};
+    const int more = Blocks == 4 ? 2 * kBlock : 0;
+    const Splits<64> high[2] = {{column + more, threshold + more},
+                                {column + more + more / 2, threshold + more + more / 2}};
+    const int first = tree.first_leaf - (1 << tree.levels);
     const uint64_t* default_right = forest.default_right + tree.first_block;
     for (int i = 0; i < rows.n_rows; ++i) {
       const Row codes = row(i);
       uint64_t word[Blocks];
-      word[0] = codes.template right<64>(first, default_right[0]);
       SILVA_UNROLL
-      for (int block = 1; block < Blocks; ++block) {
-        const int64_t slot = tree.first_slot + block * kBlock;
-        word[block] = codes.template right<64>({columns(slot), thresholds(slot)}, default_right[block]);
-      }
+      for (int block = 0; block < Blocks; ++block)
+        word[block] = codes.template right<64>(block < 2 ? low[block] : high[block - 2], default_right[block]);
       uint64_t at = 1;
       SILVA_UNROLL
       for (int level = 0; level < 6; ++level) at = heap_step(word[0], at);
       at = heap_step(word[1], at);
-      if constexpr (Blocks == 4) at = heap_step(at & 64 ? word[3] : word[2], at);
-      leaf[i] = -1 - exits[at - n_exits];
+      if constexpr (Blocks == 4) at = heap_step(word[2], word[3], at);
+      leaf[i] = first + int(at);
     }
   }
 
@@ -102,51 +131,51 @@ struct NodeWalk {
   }
 
   // Section 6: the levels of a window at once, then the window that hangs below the exit.
-  void reach_by_windows(const NodeTree& tree, int32_t* next) const {
-    const int levels = forest.window_levels;
-    for (int i = 0; i < rows.n_rows; ++i) next[i] = tree.levels > 0 ? tree.first_block : -1 - tree.first_leaf;
-    for (int done = 0; done < tree.levels; done += levels)
-      levels <= 4 ? jump<16>(levels, next) : levels == 5 ? jump<32>(levels, next) : jump<64>(levels, next);
+  void reach_by_windows(const NodeTree& tree, int32_t* leaf) const {
+    switch (forest.window_levels) {
+      case 1: return jump<1>(tree, leaf);
+      case 2: return jump<2>(tree, leaf);
+      case 3: return jump<3>(tree, leaf);
+      case 4: return jump<4>(tree, leaf);
+      case 5: return jump<5>(tree, leaf);
+      default: return jump<6>(tree, leaf);
+    }
+  }
+
+  // Rows that have their leaf before the deepest one look at window 0 and stay.
+  template <int Levels>
+  void jump(const NodeTree& tree, int32_t* next) const {
+    constexpr int kSlots = 1 << Levels > kSmallestWindow ? 1 << Levels : kSmallestWindow;
+    const int32_t root = tree.levels > 0 ? tree.first_block : -1 - tree.first_leaf;
+    const Splits<kSlots> first = window<kSlots>(tree.levels > 0 ? root : 0);
+    for (int i = 0; i < rows.n_rows; ++i) next[i] = tree.levels > 0 ? leave<Levels, kSlots>(root, first, row(i)) : root;
+    for (int done = Levels; done < tree.levels; done += Levels)
+      for (int i = 0; i < rows.n_rows; ++i) {
+        const int32_t here = next[i], looked_at = here < 0 ? 0 : here;
+        const int32_t below = leave<Levels, kSlots>(looked_at, window<kSlots>(looked_at), row(i));
+        next[i] = here < 0 ? here : below;
+      }
     for (int i = 0; i < rows.n_rows; ++i) next[i] = -1 - next[i];
   }
 
-  // Rows that have their leaf already look at window 0 and stay.
   template <int Slots>
-  void jump(int levels, int32_t* next) const {
-    const int n_exits = 1 << levels;
-    for (int i = 0; i < rows.n_rows; ++i) {
-      const int32_t window = next[i], looked_at = window < 0 ? 0 : window;
-      const int64_t slot = int64_t(looked_at) * (n_exits < kSmallestWindow ? kSmallestWindow : n_exits);
-      const Splits<Slots> splits(columns(slot), thresholds(slot));
-      const uint64_t word = row(i).template right<Slots>(splits, forest.default_right[looked_at]);
-      uint64_t at = 1;
-      for (int level = 0; level < levels; ++level) at = heap_step(word, at);
-      const int32_t below = forest.exits[int64_t(looked_at) * n_exits + int64_t(at) - n_exits];
-      next[i] = window < 0 ? window : below;
-    }
+  SILVA_INLINE Splits<Slots> window(int32_t at) const {
+    return {columns(int64_t(at) * Slots), thresholds(int64_t(at) * Slots)};
+  }
+
+  // What lies below the exit that a row takes.
+  template <int Levels, int Slots>
+  SILVA_INLINE int32_t leave(int32_t at, const Splits<Slots>& splits, const Row& codes) const {
+    const uint64_t word = codes.template right<Slots>(splits, forest.default_right[at]);
+    uint64_t exit = 1;
+    SILVA_UNROLL
+    for (int level = 0; level < Levels; ++level) exit = heap_step(word, exit);
+    return forest.exits[int64_t(at) * (1 << Levels) + int64_t(exit) - (1 << Levels)];
   }
 };
 
-template <class Code, bool Missing>
-SILVA_INLINE void reach(const NodeTables& forest, const NodeTree& tree, const CodeRows<Code>& rows, int32_t* leaf) {
-  [[maybe_unused]] const int n = forest.n_columns, lanes = 64 / int(sizeof(Code));
-#if defined(__AVX512VBMI__)
-  constexpr bool kRegisters = true;
-#elif defined(__AVX512BW__)
-  constexpr bool kRegisters = sizeof(Code) > 1;
-#else
-  constexpr bool kRegisters = false;
-#endif
-  if constexpr (kRegisters) {
-    if (n <= lanes) return NodeWalk<Code, 1, Missing>{forest, rows}.reach(tree, leaf);
-    if (n <= 2 * lanes) return NodeWalk<Code, 2, Missing>{forest, rows}.reach(tree, leaf);
-    if (n <= 4 * lanes) return NodeWalk<Code, 4, Missing>{forest, rows}.reach(tree, leaf);
-  }
-  NodeWalk<Code, 0, Missing>{forest, rows}.reach(tree, leaf);
-}
-
 // Adds a tree to the margins of rows, [output][stride], or notes the leaves' ids.
-void take_leaves(const NodeTask& task, int tree, int64_t first_row, int n_rows, const int32_t* leaf, double* margin) {
+SILVA_INLINE void take_leaves(const NodeTask& task, int tree, int64_t first_row, int n_rows, const int32_t* leaf, double* margin) {
   const NodeTables& forest = task.forest;
   if (task.leaf)
     for (int i = 0; i < n_rows; ++i)
@@ -185,10 +214,48 @@ struct Buffers {
     const int64_t n_codes = task.tile_rows * row_stride<Code>(task.forest);
     codes = arena.take<Code>(n_codes);
     flags = arena.take<Code>(n_codes);
-    leaf = arena.take<int32_t>(task.tile_rows);
+    leaf = arena.take<int32_t>(task.tile_rows > task.forest.n_trees ? task.tile_rows : task.forest.n_trees);
     margin = arena.take<double>(int64_t(task.forest.n_outputs) * task.tile_rows);
   }
 };
+
+// All trees for a tile's rows. For a row alone, the leaves come first and their values after: the walks of several
+// trees overlap then, each of which waits for its memory.
+template <class Code, int Registers, bool Missing>
+void evaluate_trees(const NodeTask& task, const CodeRows<Code>& rows, int64_t first_row, const Buffers<Code>& buffers) {
+  const NodeTables& forest = task.forest;
+  const NodeWalk<Code, Registers, Missing> walk{forest, rows};
+  if (rows.n_rows == 1) {
+    for (int tree = 0; tree < forest.n_trees; ++tree) walk.reach(forest.trees[tree], buffers.leaf + tree);
+    for (int tree = 0; tree < forest.n_trees; ++tree)
+      take_leaves(task, tree, first_row, 1, buffers.leaf + tree, buffers.margin);
+    return;
+  }
+  for (int tree = 0; tree < forest.n_trees; ++tree) {
+    walk.reach(forest.trees[tree], buffers.leaf);
+    take_leaves(task, tree, first_row, rows.n_rows, buffers.leaf, buffers.margin);
+  }
+}
+
+// As many registers as hold a row, where there is an instruction that permutes them.
+template <class Code, bool Missing>
+void choose_registers(const NodeTask& task, const CodeRows<Code>& rows, int64_t first_row,
+                      const Buffers<Code>& buffers) {
+#if defined(__AVX512VBMI__)
+  constexpr bool kRegisters = true;
+#elif defined(__AVX512BW__)
+  constexpr bool kRegisters = sizeof(Code) > 1;
+#else
+  constexpr bool kRegisters = false;
+#endif
+  if constexpr (kRegisters) {
+    constexpr int kLanes = 64 / int(sizeof(Code));
+    if (rows.n_columns <= kLanes) return evaluate_trees<Code, 1, Missing>(task, rows, first_row, buffers);
+    if (rows.n_columns <= 2 * kLanes) return evaluate_trees<Code, 2, Missing>(task, rows, first_row, buffers);
+    if (rows.n_columns <= 4 * kLanes) return evaluate_trees<Code, 4, Missing>(task, rows, first_row, buffers);
+  }
+  evaluate_trees<Code, 0, Missing>(task, rows, first_row, buffers);
+}
 
 template <class Code>
 void evaluate_tile(const NodeTask& task, char* workspace, int64_t first_row, int n_rows) {
@@ -205,13 +272,10 @@ void evaluate_tile(const NodeTask& task, char* workspace, int64_t first_row, int
   }
   for (int output = 0; output < forest.n_outputs; ++output)
     for (int i = 0; i < n_rows; ++i) buffers.margin[int64_t(output) * task.tile_rows + i] = forest.base_score[output];
-  for (int tree = 0; tree < forest.n_trees; ++tree) {
-    if (missing)
-      reach<Code, true>(forest, forest.trees[tree], rows, buffers.leaf);
-    else
-      reach<Code, false>(forest, forest.trees[tree], rows, buffers.leaf);
-    take_leaves(task, tree, first_row, n_rows, buffers.leaf, buffers.margin);
-  }
+  if (missing)
+    choose_registers<Code, true>(task, rows, first_row, buffers);
+  else
+    choose_registers<Code, false>(task, rows, first_row, buffers);
   if (task.margin) close_margins(task, first_row, n_rows, buffers.margin);
 }
 

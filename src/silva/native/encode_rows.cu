@@ -48,7 +48,7 @@ __device__ __forceinline__ void write_codes(const Columns<Value>& columns, const
 
 // `runs` holds the first columns of the runs and the end of the last. A run of one column that does not fit stays where
 // it is: shared_entries says how many thresholds fit.
-extern "C" __global__ void __launch_bounds__(silva::N_THREADS)
+extern "C" __global__ void __launch_bounds__(silva::N_THREADS, 3)
     encode_rows_kernel(const Input* __restrict__ X, long long row_stride, long long feature_stride, int n_rows,
                        long long stride, const int* __restrict__ runs, int shared_entries,
                        const int* __restrict__ feature, const int* __restrict__ category_set,

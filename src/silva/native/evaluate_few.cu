@@ -21,10 +21,10 @@ __device__ __forceinline__ Leaf walk_one(const uint4* tree, const Code* codes, i
   unsigned at = 0;
   for (int level = 0; level < header.depth; ++level) {
     const Node node = nodes[at];
-#if FORMAT != HEAP
-    if (is_settled(node) && child_of(node, at, true) == at) break;
-#endif
-    at = child_of(node, at, goes_right(node, raised(unsigned(codes[column_of(node) * n_rows]))));
+    const int column = int(column_of(node)) - FIRST_COLUMN;
+    const unsigned child = child_of(node, at, raised(codes[column * n_rows]));
+    if (child == at) break;
+    at = child;
   }
   return reinterpret_cast<const Leaf*>(reinterpret_cast<const char*>(tree) + header.first_value)[at];
 }
@@ -67,7 +67,7 @@ __device__ __forceinline__ void sum_rows(const Leaf* values, int n_trees, int n_
 }  // namespace silva
 
 // Grid: parts of the trees × groups of 1 << row_shift rows.
-extern "C" __global__ void __launch_bounds__(silva::N_THREADS)
+extern "C" __global__ void __launch_bounds__(silva::N_THREADS, 3)
     evaluate_few_kernel(const Input* __restrict__ X, long long row_stride, long long feature_stride, int n_rows,
                         int n_columns, const int* __restrict__ feature, const int* __restrict__ category_set,
                         const int* __restrict__ missing, const int* __restrict__ height,

@@ -53,7 +53,7 @@ __device__ __forceinline__ short reduce_path(const Splits& splits, short* path, 
 }  // namespace silva
 
 // `roots` ends with the number of nodes; `map` lists the splits of all trees, tree t from map_starts[t] on.
-extern "C" __global__ void __launch_bounds__(silva::N_THREADS)
+extern "C" __global__ void __launch_bounds__(silva::N_THREADS, 3)
     evaluate_nodes_kernel(const silva::RankedNode* __restrict__ nodes, const int* __restrict__ roots,
                           const int* __restrict__ map, const int* __restrict__ map_starts, int n_trees,
                           int trees_per_block, int rows_per_block, const Code* __restrict__ codes, int n_rows,

@@ -64,46 +64,46 @@ __device__ __forceinline__ void load_tile(const Code* codes, long long stride, i
 
 // Where the rows of a thread stand in a tree.
 struct Walk {
-  const unsigned* mine;  // this thread's codes of column 0
+  const unsigned* mine;  // this thread's codes of the column that column_of calls 0
   unsigned at[N_ROWS];
 
+  __device__ __forceinline__ const unsigned* codes_of(Node node) const { return mine + column_of(node) * ROW_WORDS; }
+
   __device__ __forceinline__ void top(Node root, Node left, Node right) {
-    const unsigned* of_root = mine + column_of(root) * ROW_WORDS;
-    const unsigned* of_left = mine + column_of(left) * ROW_WORDS;
-    const unsigned* of_right = mine + column_of(right) * ROW_WORDS;
+    const unsigned *of_root = codes_of(root), *of_left = codes_of(left), *of_right = codes_of(right);
 #pragma unroll
     for (int w = 0; w < WORDS; ++w) {
       const unsigned x = of_root[w * THREADS], l = of_left[w * THREADS], r = of_right[w * THREADS];
 #pragma unroll
       for (int k = 0; k < CODES_PER_WORD; ++k) {
         const bool to_right = goes_right(root, raised(x, k));
-        const Node node = to_right ? right : left;
-        const unsigned code = raised(to_right ? r : l, k);
-        at[w * CODES_PER_WORD + k] = child_of(node, 1 + to_right, goes_right(node, code));
+        at[w * CODES_PER_WORD + k] = child_of(to_right ? right : left, 1 + to_right, raised(to_right ? r : l, k));
       }
     }
   }
 
-  // Goes down from level `level` to level `end`, or until no row moves any more.
-  __device__ __forceinline__ void descend(const Node* nodes, int level, int end) {
-    for (; level < end; ++level) {
-      Node node[N_ROWS];
+  // One level down; returns what all nodes have in common.
+  __device__ __forceinline__ unsigned step(const Node* nodes) {
+    unsigned common = ALL;
 #pragma unroll
-      for (int i = 0; i < N_ROWS; ++i) {
-        node[i] = nodes[at[i]];
-        const unsigned word = mine[column_of(node[i]) * ROW_WORDS + i / CODES_PER_WORD * THREADS];
-        at[i] = child_of(node[i], at[i], goes_right(node[i], raised(word, i % CODES_PER_WORD)));
-      }
-#if FORMAT != HEAP
-      // Asked at the levels 7, 11, 15, ... alone: most rows of a deep tree end above its last level.
-      if ((level & 3) == 3 && level > 4) {
-        bool moves = false;
-#pragma unroll
-        for (int i = 0; i < N_ROWS; ++i) moves |= !is_settled(node[i]);
-        if (!__any_sync(ALL, moves)) return;
-      }
-#endif
+    for (int i = 0; i < N_ROWS; ++i) {
+      const Node node = nodes[at[i]];
+      at[i] = child_of(node, at[i], raised(codes_of(node)[i / CODES_PER_WORD * THREADS], i % CODES_PER_WORD));
+      common &= unsigned(node);
     }
+    return common;
+  }
+
+  // Goes down so many levels, or until no row moves any more: most rows of a deep tree end above its last level.
+  __device__ __forceinline__ void descend(const Node* nodes, int n_levels) {
+    for (; n_levels >= 4; n_levels -= 4) {
+      step(nodes);
+      step(nodes);
+      step(nodes);
+      const unsigned common = step(nodes);
+      if (n_levels > 4 && __all_sync(ALL, are_settled(common))) return;
+    }
+    for (; n_levels > 0; --n_levels) step(nodes);
   }
 };
 
@@ -111,12 +111,9 @@ __device__ __forceinline__ void walk_tree(Walk& walk, const char* tree, const ch
   const int depth = reinterpret_cast<const TreeHeader*>(tree)->depth;
   const Node* nodes = reinterpret_cast<const Node*>(tree + HEADER_BYTES);
   walk.top(nodes[0], nodes[1], nodes[2]);
-  if (staged_levels == 0) {
-    walk.descend(nodes, 2, depth);
-  } else {
-    walk.descend(nodes, 2, staged_levels);
-    walk.descend(reinterpret_cast<const Node*>(whole_tree + HEADER_BYTES), staged_levels, depth);
-  }
+  walk.descend(nodes, (staged_levels == 0 ? depth : staged_levels) - 2);
+  if (staged_levels != 0)
+    walk.descend(reinterpret_cast<const Node*>(whole_tree + HEADER_BYTES), depth - staged_levels);
 }
 
 template <class Type>
@@ -126,7 +123,7 @@ struct alignas(sizeof(Type) * CODES_PER_WORD <= 16 ? sizeof(Type) * CODES_PER_WO
 
 }  // namespace silva
 
-extern "C" __global__ void __launch_bounds__(THREADS)
+extern "C" __global__ void __launch_bounds__(THREADS, 768 / THREADS)
     evaluate_tiles_kernel(const uint4* __restrict__ image, const silva::Group* __restrict__ groups, int n_groups,
                           int groups_per_part, int stage_chunks, const silva::Code* __restrict__ codes,
                           long long stride, int n_rows, int n_columns, const double* __restrict__ base_score,
@@ -137,7 +134,7 @@ extern "C" __global__ void __launch_bounds__(THREADS)
   const int begin = blockIdx.y * groups_per_part, end = min(n_groups, begin + groups_per_part);
   const long long first_row = static_cast<long long>(blockIdx.x) * TILE_ROWS + threadIdx.x * CODES_PER_WORD;
   Walk walk;
-  walk.mine = reinterpret_cast<const unsigned*>(memory) + threadIdx.x;
+  walk.mine = reinterpret_cast<const unsigned*>(memory) + threadIdx.x - FIRST_COLUMN * ROW_WORDS;
   double sums[N_ROWS];
   load_tile(codes, stride, n_columns, memory);
   stage(image, groups[begin], stages);

@@ -59,9 +59,6 @@ struct Register<uint8_t> {
   using Type = __m512i;
   static constexpr int kLanes = 64;
   static SILVA_INLINE Type load(const uint8_t* at) { return _mm512_loadu_si512(at); }
-  static SILVA_INLINE Type load_first(const uint8_t* at, int n) {
-    return _mm512_maskz_loadu_epi8(n >= kLanes ? ~0ull : (1ull << n) - 1, at);
-  }
   static SILVA_INLINE Type pick(Type table, Type at) { return _mm512_permutexvar_epi8(at, table); }
   static SILVA_INLINE Type pick(Type low, Type high, Type at) { return _mm512_permutex2var_epi8(low, at, high); }
   static SILVA_INLINE Type choose(Type at, Type low, Type high) {
@@ -76,9 +73,6 @@ struct Register<uint16_t> {
   using Type = __m512i;
   static constexpr int kLanes = 32;
   static SILVA_INLINE Type load(const uint16_t* at) { return _mm512_loadu_si512(at); }
-  static SILVA_INLINE Type load_first(const uint16_t* at, int n) {
-    return _mm512_maskz_loadu_epi16(n >= kLanes ? ~0u : (1u << n) - 1, at);
-  }
   static SILVA_INLINE Type pick(Type table, Type at) { return _mm512_permutexvar_epi16(at, table); }
   static SILVA_INLINE Type pick(Type low, Type high, Type at) { return _mm512_permutex2var_epi16(low, at, high); }
   static SILVA_INLINE Type choose(Type at, Type low, Type high) {
@@ -93,7 +87,7 @@ struct Register<float> {
   static constexpr int kLanes = 16;
   static SILVA_INLINE Type load(const float* at) { return _mm512_loadu_ps(at); }
   static SILVA_INLINE Type load_first(const float* at, int n) {
-    return _mm512_maskz_loadu_ps(n >= kLanes ? 0xffff : (1u << n) - 1, at);
+    return _mm512_maskz_loadu_ps(n <= 0 ? 0 : n >= kLanes ? 0xffff : (1u << n) - 1, at);
   }
   static SILVA_INLINE Type pick(Type table, Type at) { return _mm512_permutexvar_ps(_mm512_castps_si512(at), table); }
   static SILVA_INLINE Type pick(Type low, Type high, Type at) {
@@ -114,10 +108,14 @@ struct RowTable<Code, Registers> {
   using Type = typename R::Type;
   Type part[Registers];
 
-  SILVA_INLINE RowTable(const Code* row, int n_columns) {
+  // Rows of floats may be the caller's own, which end where they end; ranks are padded.
+  SILVA_INLINE RowTable(const Code* row, [[maybe_unused]] int n_columns) {
     SILVA_UNROLL
     for (int i = 0; i < Registers; ++i)
-      part[i] = R::load_first(row + i * R::kLanes, n_columns > i * R::kLanes ? n_columns - i * R::kLanes : 0);
+      if constexpr (sizeof(Code) == 4)
+        part[i] = R::load_first(row + i * R::kLanes, n_columns - i * R::kLanes);
+      else
+        part[i] = R::load(row + i * R::kLanes);
   }
 
   template <int Slots>
@@ -184,6 +182,16 @@ SILVA_INLINE uint64_t heap_step(uint64_t word, uint64_t at) {
   return at;
 #else
   return 2 * at + (word >> (at & 63) & 1);
+#endif
+}
+
+// A step on the level whose bits fill two words. As a branch, the choice would be mispredicted every other time.
+SILVA_INLINE uint64_t heap_step(uint64_t low, uint64_t high, uint64_t at) {
+#if defined(__x86_64__)
+  asm("testb $64, %b0\n\tcmovnzq %2, %1\n\tbtq %0, %1\n\tadcq %0, %0" : "+&r"(at), "+&r"(low) : "r"(high) : "cc");
+  return at;
+#else
+  return heap_step(at & 64 ? high : low, at);
 #endif
 }
 

@@ -14,6 +14,7 @@ enum class CodeType : int32_t { kByte, kShort, kFloat };
 
 constexpr int kBlock = 64;          // splits whose decisions fill a word
 constexpr int kMostBlocks = 4;      // of a tree under by_node
+constexpr int kBlockLevels = 6;     // of a complete tree of one block
 constexpr int kMostLevels = 8;      // of a complete tree of so many blocks
 constexpr int kLeafCode = kBlock;   // in paths of bytes, leaves are numbered from here
 constexpr int kSmallestWindow = 16;  // slots
@@ -30,16 +31,16 @@ struct NodeColumn {
 
 // How the leaf follows from the decisions.
 enum class PathKind : int32_t {
-  kReduced,  // at most 64 splits: a path of bytes in a register, reduced by permuting it by itself
   kHeap,     // at most 8 levels: split i has the children 2 i and 2 i + 1
+  kReduced,  // at most 64 splits: a path of bytes in a register, reduced by permuting it by itself
   kLinked,   // any other shape of at most 255 splits: the path is followed link by link
 };
 
 struct NodeTree {
   int64_t first_slot;  // into column and threshold
-  int64_t first_link;  // kReduced: into children; kHeap: into exits; kLinked: into links
+  int64_t first_link;  // kReduced: into children; kLinked: into links
   int32_t first_block;
-  int32_t first_leaf;
+  int32_t first_leaf;  // kHeap: of 2^levels exits, a leaf above the last level stands at several
   PathKind kind;
   int32_t n_blocks;  // of 64 slots
   int32_t levels;  // depth of the tree
@@ -54,7 +55,7 @@ struct NodeTables {
   const uint64_t* default_right;  // [block or window], a bit a slot
   const NodeTree* trees;
   const uint8_t* children;  // kReduced: left children of 64 slots, then right children
-  const int32_t* exits;     // kHeap, windows: what lies below the last level: a window, or -1 - leaf
+  const int32_t* exits;     // of windows: what stands below the last level: a window, or -1 - leaf
   const uint16_t* links;    // kLinked: [slot][side]: a slot, or 256 + leaf of the tree
   const double* value;      // [leaf][width], times the tree's weight
   const int32_t* leaf_id;

@@ -1,10 +1,14 @@
 // Trees in few bytes (silva/evaluate/packing.py), and one step of a walk. A row goes right if its code has reached the
-// node's rank. Rank 0 is reached by every code: leaves above the last level are nodes that lead back to themselves, so a
-// walk takes as many steps as the tree has levels and asks no question.
+// node's rank. Leaves above the last level are nodes that lead back to themselves, so a walk takes as many steps as the
+// tree has levels and asks no question.
 //
-// Macro FORMAT: NARROW, 8-bit codes, nodes of 4 bytes: rank 31-24, column 23-16, left child 15-0.
-//               HEAP, 16-bit codes, nodes of 4 bytes: rank 31-16, column 15-0; the children of node i are 2i + 1, 2i + 2.
-//               WIDE, 16-bit codes, nodes of 8 bytes: left child 63-32, rank 31-16, column 15-0.
+// A node starts with its rank less one, all ones at such leaves, which no code is above. What follows is never 0, so
+// that a code with zeros behind it compares with the whole node. Children are named by the right one: the borrow of the
+// comparison leads to the left.
+//
+// Macro FORMAT: NARROW, 8-bit codes, nodes of 4 bytes: rank 31-24, column 23-16, right child 15-0.
+//               HEAP, 16-bit codes, nodes of 4 bytes: rank 31-16, column + 1 15-0; children of node i: 2i + 1, 2i + 2.
+//               WIDE, 16-bit codes, nodes of 8 bytes: right child 63-32, rank 31-16, column + 1 15-0.
 #pragma once
 
 #define NARROW 1
@@ -36,41 +40,52 @@ struct TreeHeader {
 
 constexpr int HEADER_BYTES = sizeof(TreeHeader);
 
-__device__ __forceinline__ int column_of(Node node) {
+// What column_of returns for column 0.
+constexpr int FIRST_COLUMN = FORMAT == NARROW ? 0 : 1;
+
+__device__ __forceinline__ unsigned column_of(Node node) {
 #if FORMAT == NARROW
-  return node >> 16 & 0xff;
+  return __byte_perm(node, 0, 0x4442);
 #else
-  return int(node & 0xffff);
+  return unsigned(node & 0xffff);
 #endif
 }
 
-// A code in the upper bits and ones below, so that it compares with a whole node.
-__device__ __forceinline__ unsigned raised(unsigned code) {
-  return code << (32 - 8 * sizeof(Code)) | (0xffffffffu >> 8 * sizeof(Code));
-}
-
-// The k-th code of a word, raised.
+// The k-th code of a word, zeros behind it.
 __device__ __forceinline__ unsigned raised(unsigned word, int k) {
 #if FORMAT == NARROW
-  return __byte_perm(word, 0xffffffffu, unsigned(k) << 12 | 0x444u);
+  return __byte_perm(word, 0, unsigned(k) << 12 | 0x444);
 #else
-  return __byte_perm(word, 0xffffffffu, k ? 0x3244u : 0x1044u);
+  return k ? word & 0xffff0000u : word << 16;
 #endif
 }
+
+__device__ __forceinline__ unsigned raised(Code code) { return unsigned(code) << (32 - 8 * sizeof(Code)); }
 
 __device__ __forceinline__ bool goes_right(Node node, unsigned raised_code) { return raised_code >= unsigned(node); }
 
-__device__ __forceinline__ unsigned child_of(Node node, unsigned at, bool right) {
+__device__ __forceinline__ unsigned child_of(Node node, unsigned at, unsigned raised_code) {
 #if FORMAT == NARROW
-  return (node & 0xffff) + right;
+  const unsigned right = node & 0xffff;
 #elif FORMAT == HEAP
-  return 2 * at + 1 + right;
+  const unsigned right = 2 * at + 2;
 #else
-  return unsigned(node >> 32) + right;
+  const unsigned right = unsigned(node >> 32);
+#endif
+#ifdef __CUDA_ARCH__
+  unsigned child;
+  asm("{ .reg .u32 t; sub.cc.u32 t, %1, %2; subc.u32 %0, %3, 0; }"
+      : "=r"(child)
+      : "r"(raised_code), "r"(unsigned(node)), "r"(right));
+  return child;
+#else
+  return right - (raised_code < unsigned(node));
 #endif
 }
 
-// Whether every walk that has come to this node stays here, or in a heap goes on to the same leaf.
-__device__ __forceinline__ bool is_settled(Node node) { return unsigned(node) >> (32 - 8 * sizeof(Code)) == 0; }
+// The upper bits of all nodes are ones: no walk moves any more.
+__device__ __forceinline__ bool are_settled(unsigned conjunction) {
+  return conjunction >> (32 - 8 * sizeof(Code)) == (1u << 8 * sizeof(Code)) - 1;
+}
 
 }  // namespace silva
