@@ -15,8 +15,6 @@ import silva.evaluate.packing
 from silva.choice import Choice
 from silva.cuda.codes import encode_forest
 from silva.evaluate.packing import choose_format
-from tests.conftest import _why_no_gpu
-from tests.cuda.emulator import COMPILER, emulated_gpu
 from tests.example_forests import empty_forest, with_linear_leaves
 from tests.oracles import evaluate
 from tests.strategies import Options, forests_and_rows, full_forest, random_forest, random_rows
@@ -24,19 +22,6 @@ from tests.strategies import Options, forests_and_rows, full_forest, random_fore
 pytestmark = pytest.mark.usefixtures("gpu")
 ALGORITHMS = ("serial", "by_sample", "by_node", "windowed")
 few = settings(max_examples=15)
-
-
-@pytest.fixture(scope="module", params=["emulated", pytest.param("real", marks=pytest.mark.gpu)])
-def gpu(request, tmp_path_factory):
-    if request.param == "real":
-        if reason := _why_no_gpu():
-            pytest.skip(reason)
-        yield
-    elif COMPILER is None:
-        pytest.skip("no C++ compiler")
-    else:
-        with emulated_gpu(tmp_path_factory.mktemp("kernels")):
-            yield
 
 
 def check(forest, X, algorithm, output="leaf"):

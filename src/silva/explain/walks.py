@@ -40,7 +40,9 @@ def walk_macros(tape: Tape, dtype: Any, code_type: Any, pairs: bool) -> dict[str
     words = tape.points * np.dtype(dtype).itemsize // 4
     height = 4 if words <= 3 or tape.levels <= 4 else 3
     levels = _round_levels(tape.levels - height)
-    blocks = 8 if words <= 4 else 5 if words <= 8 else 3
+    # Registers for what is alive: interactions of four points spill 460 bytes a thread with the 64 of eight blocks.
+    blocks = (8 if words <= 3 else 5 if words <= 4 else 4) if pairs else 8 if words <= 4 else 5
+    blocks = blocks if words <= 8 else 3
     return {
         "REAL": C_TYPES[np.dtype(dtype).name],
         "POINTS": tape.points,

@@ -1,33 +1,25 @@
-"""Explanations on an emulated GPU against the oracle: every kernel and every launch, where no GPU is needed."""
+"""Every kernel and launch of explanations against the oracle, on an emulated GPU and where there is one on a GPU."""
 
 from __future__ import annotations
+
+import pickle
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 
-import silva.explain.cuda
+import silva.cuda.rows
 import silva.explain.cuda_small
 import silva.explain.tapes
 from silva import Explainer
-from tests.cuda.emulator import COMPILER, emulated_gpu
 from tests.explain.tolerance import assert_close
 from tests.oracles import shapley
 from tests.strategies import Options, forests_and_rows, full_forest, random_forest, random_rows
 
-pytestmark = [
-    pytest.mark.skipif(COMPILER is None, reason="no C++ compiler"),
-    pytest.mark.usefixtures("_gpu"),
-]
+pytestmark = pytest.mark.usefixtures("gpu")
 # Each kind of forest may compile a kernel: few examples.
 few = settings(max_examples=10)
 OPTIONS = Options(n_trees=9, n_features=6, n_outputs=3)
-
-
-@pytest.fixture(scope="module")
-def _gpu(tmp_path_factory):
-    with emulated_gpu(tmp_path_factory.mktemp("kernels")):
-        yield
 
 
 def check(forest, X, kind, dtype="float64", algorithm="quadrature"):
@@ -85,3 +77,41 @@ def test_one_launch_and_several_give_the_same_bits(monkeypatch):
     found = Explainer(forest, device="cuda").shap_values(X)
     monkeypatch.setattr(silva.explain.cuda_small, "TINY_SPLITS", 0)
     np.testing.assert_array_equal(Explainer(forest, device="cuda").shap_values(X), found)
+
+
+@pytest.mark.parametrize("method", ["shap_values", "shap_interaction_values"])
+def test_all_gpus_and_chunks_give_the_bits_of_one(monkeypatch, method):
+    forest = random_forest(9, OPTIONS)
+    X = random_rows(10, forest, 301)
+    expected = getattr(Explainer(forest, device="cuda:0"), method)(X)
+    monkeypatch.setattr(silva.cuda.rows, "FEWEST_CHUNK_ROWS", 32)
+    explain = getattr(Explainer(forest, device="cuda:all"), method)
+    for _ in range(5):
+        np.testing.assert_array_equal(explain(X), expected)
+
+
+def test_an_explainer_and_its_forest_pickle_after_use():
+    forest = full_forest(3, n_trees=5, depth=4, n_features=4)
+    explainer = Explainer(forest, device="cuda")
+    X = np.random.default_rng(4).normal(size=(40, 4))
+    values, margins = explainer.shap_values(X), forest.predict(X, output="margin", device="cuda")
+    copy = pickle.loads(pickle.dumps(explainer))
+    np.testing.assert_array_equal(copy.shap_values(X), values)
+    np.testing.assert_array_equal(copy.forest.predict(X, output="margin", device="cuda"), margins)
+    job = pickle.loads(pickle.dumps(explainer._on_cuda))
+    np.testing.assert_array_equal(job.shap_values(X, (0,)), values)
+
+
+@pytest.mark.parametrize(
+    ("n_rows", "row_bytes", "expected"),
+    [
+        (1_000_000, 64, 250_000),
+        (10_000, 64, 10_000),
+        (10_000_000, 64, 2**25 // 64),
+        (10_000, 784 * 785 * 4, 128),
+        (10_000, 784 * 785 * 40, 2**29 // (784 * 785 * 40)),
+        (3, 2**31, 1),
+    ],
+)
+def test_chunks_between_host_and_gpu(n_rows, row_bytes, expected):
+    assert silva.cuda.rows.chunk_rows(n_rows, row_bytes) == expected
