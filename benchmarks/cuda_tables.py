@@ -81,7 +81,7 @@ def timed(call):
 
 
 def seconds(calls, first=None):
-    """Median time of each call, run in turns after a first round; calls that took long in that round are not repeated."""
+    """Median time of each call, run in turns; `first` has the times of a first round, whose long calls are final."""
     first = {name: timed(call)[1] for name, call in calls.items()} if first is None else first
     times = {name: [first[name]] if first[name] > ONE_RUN_SECONDS else [] for name in calls}
     for _ in range(RUNS):
@@ -192,26 +192,28 @@ def measure_throughput(data_folder):
     X, y = load_data(data_folder, "cal_housing")
     forest = silva.load(train("cal_housing-med", X, y))
     n_gpus = cupy.cuda.runtime.getDeviceCount()
-    rates = {}
-    for n_rows in (1_000_000, 4_000_000):
-        rows = np.resize(X, (n_rows, X.shape[1]))
-        cases = {
-            "GPU array, one GPU": ("cuda", cupy.asarray(rows)),
-            "NumPy, one GPU": ("cuda", rows),
-            f"NumPy, all {n_gpus} GPUs": ("cuda:all", rows),
-        }
-        explainers = {name: silva.Explainer(forest, device=device) for name, (device, _) in cases.items()}
-        results = {name: cupy.asnumpy(explainers[name].shap_values(rows)) for name, (_, rows) in cases.items()}
-        for values in results.values():
-            np.testing.assert_array_equal(values, results["NumPy, one GPU"])
-        times = seconds({name: (lambda n=name, r=r: explainers[n].shap_values(r)) for name, (_, r) in cases.items()})
-        rates[n_rows] = {name: n_rows / t for name, t in times.items()}
+    rates = {n: measure_rates(forest, np.resize(X, (n, X.shape[1])), n_gpus) for n in (1_000_000, 4_000_000)}
     crossover = {}
     cpu, gpu = silva.Explainer(forest, device="cpu"), silva.Explainer(forest, device="cuda")
     for n in (1, 4, 16, 32, 64, 128, 256, 512, 1024, 4096):
         rows = X[:n]
         crossover[n] = seconds({"cpu": lambda r=rows: cpu.shap_values(r), "gpu": lambda r=rows: gpu.shap_values(r)})
     return {"rows_per_second": rates, "n_gpus": n_gpus, "crossover_s": crossover, "splits": forest.n_nodes // 2}
+
+
+def measure_rates(forest, rows, n_gpus):
+    """Rows a second from GPU array, and from host rows on one GPU and on all; the results must be the same bits."""
+    on_gpu, on_host, on_all = (silva.Explainer(forest, device=device) for device in ("cuda", "cuda", "cuda:all"))
+    x = cupy.asarray(rows)
+    calls = {
+        "GPU array, one GPU": lambda: on_gpu.shap_values(x),
+        "NumPy, one GPU": lambda: on_host.shap_values(rows),
+        f"NumPy, all {n_gpus} GPUs": lambda: on_all.shap_values(rows),
+    }
+    expected = calls["NumPy, one GPU"]()
+    for call in calls.values():
+        np.testing.assert_array_equal(cupy.asnumpy(call()), expected)
+    return {name: len(rows) / t for name, t in seconds(calls).items()}
 
 
 def machine():
