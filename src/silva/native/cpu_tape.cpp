@@ -14,8 +14,8 @@ struct PlanArrays {
   Vector<uint8_t> selected;
 
   TapePlan plan() const {
-    return {view(tree), view(component), view(output), view(begin), view(end), view(chunk_offsets), view(t), view(w),
-            n_points,   pairs,           view(selected)};
+    return {view(tree), view(component), view(output), view(begin), view(end),     view(chunk_offsets),
+            view(t),    view(w),         n_points,     pairs,       view(selected)};
   }
 };
 
@@ -60,8 +60,8 @@ void bind_tape(nb::module_& module) {
       .def(nb::init<Vector<int32_t>, Vector<int32_t>, Vector<int32_t>, Vector<int32_t>, Vector<int32_t>,
                     Vector<int64_t>, Vector<double>, Vector<double>, int64_t, bool, Vector<uint8_t>>(),
            nb::arg("tree"), nb::arg("component"), nb::arg("output"), nb::arg("begin"), nb::arg("end"),
-           nb::arg("chunk_offsets"), nb::arg("t"),
-           nb::arg("w"), nb::arg("n_points"), nb::arg("pairs"), nb::arg("selected"));
+           nb::arg("chunk_offsets"), nb::arg("t"), nb::arg("w"), nb::arg("n_points"), nb::arg("pairs"),
+           nb::arg("selected"));
   module.def("write_tape", &write_tape, nb::arg("forest"), nb::arg("plan"), nb::arg("in_double"),
              "Write trees as tapes for the CUDA walk: words, chunk_starts, slot_offsets, slot_keys and sizes.");
 }

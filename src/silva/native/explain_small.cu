@@ -1,6 +1,6 @@
 // SHAP values of a small forest in one launch: a block takes 32 rows, turns them into codes in shared memory, walks a
-// chunk of trees a warp, and adds the chunks up in the order of sum_slots.cu. For a forest of ten trees launches and the
-// memory between them cost more than the walk.
+// chunk of trees a warp, and adds the chunks up in the order of sum_slots.cu. For a forest of ten trees launches and
+// the memory between them cost more than the walk.
 //
 // Macros: those of explain_rows.cu, INPUT (type of X), ROW (type of the thresholds).
 #include "columns.h"
@@ -39,9 +39,18 @@ extern "C" __global__ void __launch_bounds__(silva::WARP* silva::MOST_WARPS)
                          const long long* __restrict__ target, long long row_size, Real* __restrict__ result) {
   using namespace silva;
   extern __shared__ double memory[];
-  const Columns<Value> columns{feature,     category_set, missing,   height,          offsets,
-                             thresholds,  set_offsets,  set_words, set_others_left, zero_missing,
-                             Value(zero_threshold), Value(missing_value)};
+  const Columns<Value> columns{feature,
+                               category_set,
+                               missing,
+                               height,
+                               offsets,
+                               thresholds,
+                               set_offsets,
+                               set_words,
+                               set_others_left,
+                               zero_missing,
+                               Value(zero_threshold),
+                               Value(missing_value)};
   const int lane = threadIdx.x % WARP, warp = threadIdx.x / WARP, n_warps = blockDim.x / WARP;
   const int row = blockIdx.x * WARP + lane;
   Real* const sums = reinterpret_cast<Real*>(memory) + lane;

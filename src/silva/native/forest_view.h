@@ -31,7 +31,11 @@ struct ForestView {
   std::span<const int64_t> set_offsets;
   std::span<const uint32_t> set_words;
   std::span<const bool> set_others_left;
-  std::span<const bool> zero_missing;  // empty: none
+  std::span<const bool> zero_missing;       // empty: none
+  std::span<const int64_t> linear_offsets;  // terms of each leaf's linear model; empty: constant leaves
+  std::span<const int32_t> linear_feature;
+  std::span<const double> linear_coefficient, linear_mean;
+  std::span<const double> leaf_range;  // [leaf][2]
   double zero_threshold;
   int32_t n_features;
   int32_t width;
@@ -40,6 +44,7 @@ struct ForestView {
   int32_t n_trees() const { return int32_t(tree_offsets.size()) - 1; }
   int32_t n_outputs() const { return int32_t(base_score.size()); }
   bool is_categorical(int64_t node) const { return !category_set.empty() && category_set[node] >= 0; }
+  bool is_linear() const { return !linear_offsets.empty(); }
   bool is_split(int64_t node) const { return feature[node] >= 0; }
 };
 

@@ -94,4 +94,17 @@ static bool encode_rows(const RowCoding& coding, const RowSource& source, int64_
                           : encode_rows<Real, float>(coding, source, first_row, n_rows, n_lanes, stride, tile);
 }
 
+// Writes the values of the rows as they are to tile[feature * n_lanes + lane]; lanes beyond the rows repeat the last.
+[[maybe_unused]] static void copy_rows(const RowSource& source, int64_t n_features, int64_t first_row, int n_rows,
+                                       int n_lanes, double* tile) {
+  for (int lane = 0; lane < n_lanes; ++lane) {
+    const int64_t start = (first_row + (lane < n_rows ? lane : n_rows - 1)) * source.row_stride;
+    for (int64_t feature = 0; feature < n_features; ++feature) {
+      const int64_t at = start + feature * source.column_stride;
+      tile[feature * n_lanes + lane] = source.is_double ? static_cast<const double*>(source.data)[at]
+                                                        : double(static_cast<const float*>(source.data)[at]);
+    }
+  }
+}
+
 }  // namespace silva

@@ -1,6 +1,6 @@
-// Partial sums of chunks to results: entry e of a row is the sum in float64 of the accumulators that belong to it, in an
-// order that the forest alone decides: one warp adds the accumulators of an entry one after the other, or where there are
-// many, eight warps an eighth each. A tile of 32 rows and up to 32 entries turns around in shared memory.
+// Partial sums of chunks to results: entry e of a row is the sum in float64 of the accumulators that belong to it, in
+// an order that the forest alone decides: one warp adds the accumulators of an entry one after the other, or where
+// there are many, eight warps an eighth each. A tile of 32 rows and up to 32 entries turns around in shared memory.
 //
 // Macro: REAL.
 constexpr int TILE = 32, TILE_ROWS = 8;
