@@ -162,7 +162,7 @@ def measure(kind, booster, forest, X, skip):
         calls["silva paths"] = lambda: explain["paths"](x)
     if "xgboost" not in skip:
         calls["XGBoost"] = lambda: booster.predict(matrix, **{wanted: True})
-    rival = gputreeshap(booster) if "gputreeshap" not in skip else None
+    rival = None if {"gputreeshap", f"gputreeshap-{kind}"} & set(skip) else gputreeshap(booster)
     if rival is not None:
         options = {"check_additivity": False} if kind == "values" else {}
         calls["GPUTreeShap"] = lambda: getattr(rival, method)(X, **options)
@@ -216,6 +216,20 @@ def measure_rates(forest, rows, n_gpus):
     return {name: len(rows) / t for name, t in seconds(calls).items()}
 
 
+def measure_wide():
+    """Measure interactions of 784 features for 10,000 rows, 25 GB: in chunks, from and to the host."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(ROWS, 784)).astype(np.float32)
+    booster = xgboost.train({"max_depth": 6}, xgboost.DMatrix(X, X[:, :20].sum(axis=1)), 20)
+    explainer = silva.Explainer(booster, device="cuda")
+    out = np.empty((ROWS, 784, 784), np.float32)
+    _, elapsed = timed(lambda: explainer.shap_interaction_values(X, out=out))
+    at = rng.choice(ROWS, 50, replace=False)
+    error = np.abs(out[at].sum(axis=2) - explainer.shap_values(X[at])).max() / spread(explainer.forest)
+    pool = cupy.get_default_memory_pool().total_bytes()
+    return {"s": elapsed, "result_bytes": out.nbytes, "gpu_bytes": pool, "error": float(error)}
+
+
 def machine():
     try:
         commit = subprocess.run(["git", "rev-parse", "--short", "HEAD"], capture_output=True, text=True).stdout.strip()
@@ -232,11 +246,15 @@ def main():
     parser.add_argument("--data", required=True)
     parser.add_argument("--results", required=True)
     parser.add_argument("--name", default="cuda")
-    parser.add_argument("--skip", default="", help="comma-separated: paths, xgboost, gputreeshap")
+    parser.add_argument("--skip", default="", help="comma-separated: paths, xgboost, gputreeshap[-interactions]")
+    parser.add_argument("--wide", action="store_true", help="interactions of 784 features instead")
     arguments = parser.parse_args()
     result = {"machine": machine(), "models": []}
     target = Path(arguments.results) / f"{arguments.name}.json"
-    if not arguments.models:
+    if arguments.wide:
+        result["wide"] = measure_wide()
+        print(json.dumps(result["wide"], indent=1))
+    elif not arguments.models:
         result["throughput"] = measure_throughput(arguments.data)
         print(json.dumps(result["throughput"], indent=1))
     for model in arguments.models:

@@ -3,7 +3,7 @@
 #
 #     benchmarks/gpu.sh build test tables throughput
 #
-# Steps, in the order given: build, test, memcheck, racecheck, tables, throughput, roofline.
+# Steps, in the order given: build, test, memcheck, racecheck, tables, throughput, wide, roofline.
 # DATA: folder with the data sets of benchmarks/cuda_tables.py. RESULTS: where results go. SITE: where silva is
 # installed. MODELS: rows of the tables. SKIP: rivals left out. TESTS: what pytest is given. LIMIT: seconds a step.
 set -u
@@ -22,7 +22,7 @@ run() {
 
 # Each test in a process of its own: the tools make kernels hundreds of times slower, and follow no worker processes.
 sanitize() {
-  $pytest --collect-only tests/cuda | sed -n 's/^\(tests[^[]*\).*/\1/p' | sort -u |
+  $pytest --collect-only $TESTS | sed -n 's/^\(tests[^[]*\).*/\1/p' | sort -u |
     xargs -P "$(nproc)" -I{} sh -c "timeout $LIMIT compute-sanitizer --tool $1 --error-exitcode 9 $pytest {} \
       >$RESULTS/$1.tmp.\$\$ 2>&1; echo {} \$?; tail -n 4 $RESULTS/$1.tmp.\$\$; rm $RESULTS/$1.tmp.\$\$" |
     tee "$RESULTS/$1.log" | grep -E '^tests'
@@ -35,8 +35,9 @@ for step in "$@"; do
     build) run python3 -m pip install --quiet --no-build-isolation --no-deps --upgrade --target "$SITE" . ;;
     test) run $pytest -n 8 $TESTS ;;
     memcheck | racecheck) sanitize "$step" ;;
-    tables) run python3 benchmarks/cuda_tables.py --data "$DATA" --results "$RESULTS" --skip "$SKIP" $MODELS ;;
+    tables) run python3 benchmarks/cuda_tables.py --data "$DATA" --results "$RESULTS" --name "${NAME:-cuda}" --skip "$SKIP" $MODELS ;;
     throughput) run python3 benchmarks/cuda_tables.py --data "$DATA" --results "$RESULTS" --name cuda_throughput ;;
+    wide) run python3 benchmarks/cuda_tables.py --data "$DATA" --results "$RESULTS" --name cuda_wide --wide ;;
     roofline) run python3 benchmarks/cuda_roofline.py --data "$DATA" --results "$RESULTS" ;;
     *) echo "unknown step $step" && failed=1 ;;
   esac
