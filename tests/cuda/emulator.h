@@ -144,6 +144,14 @@ using std::max;
 using std::min;
 
 inline void __syncthreads() { emulator::wait(emulator::block); }
+inline int __syncthreads_or(int value) {
+  static int any[4] = {};  // by barrier; nobody is two barriers ahead
+  const long at = emulator::block.generation;
+  any[at % 4] |= value;
+  emulator::wait(emulator::block);
+  any[(at + 2) % 4] = 0;
+  return any[at % 4];
+}
 inline void __syncwarp() { emulator::wait(emulator::warps[emulator::current->number / emulator::WARP]); }
 inline void __threadfence() {}
 inline unsigned __ballot_sync(unsigned, bool value) { return emulator::vote(value); }

@@ -105,7 +105,7 @@ def test_an_explainer_and_its_forest_pickle_after_use():
 @pytest.mark.parametrize(
     ("n_rows", "row_bytes", "expected"),
     [
-        (1_000_000, 64, 125_000),
+        (1_000_000, 64, 250_000),
         (10_000, 64, 10_000),
         (10_000_000, 64, 2**25 // 64),
         (10_000, 784 * 785 * 4, 128),

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 ALGORITHMS = ("quadrature", "paths")
 OUTPUTS = ("margin", "probability")
-WORTHWHILE = 3e6
+WORTHWHILE = 1.2e6
 """Rows times nodes from which a GPU beats the CPU for host rows (benchmarks: crossover)."""
 
 

@@ -25,20 +25,23 @@ extern "C" __global__ void __launch_bounds__(TILE* TILE_ROWS)
   const REAL* mine = partial + first_row + x;
   for (int first = blockIdx.y * tile_entries; first < n_entries; first += gridDim.y * tile_entries) {
     const int n_here = min(tile_entries, n_entries - first);
-    for (int e = 0; e < n_here; ++e) {
+    bool has_many = false;
+    for (int e = y; e < n_here; e += TILE_ROWS) {
+      const long long begin = slot_starts[first + e], end = slot_starts[first + e + 1];
+      if (end - begin < MANY)
+        tile[e][x] = REAL(add_slots(mine, stride, slots, begin, end));
+      else
+        has_many = true;
+    }
+    for (int e = 0; __syncthreads_or(has_many) && e < n_here; ++e) {
       const long long begin = slot_starts[first + e], n = slot_starts[first + e + 1] - begin;
-      if (n < MANY) {
-        if (e % TILE_ROWS == y) tile[e][x] = REAL(add_slots(mine, stride, slots, begin, begin + n));
-        continue;
-      }
+      if (n < MANY) continue;
       eighths[y][x] = add_slots(mine, stride, slots, begin + n * y / TILE_ROWS, begin + n * (y + 1) / TILE_ROWS);
       __syncthreads();
-      if (y == 0) {
-        double sum = 0;
-        for (int part = 0; part < TILE_ROWS; ++part) sum += eighths[part][x];
-        tile[e][x] = REAL(sum);
-      }
-      __syncthreads();
+      if (y > 0) continue;
+      double sum = 0;
+      for (int part = 0; part < TILE_ROWS; ++part) sum += eighths[part][x];
+      tile[e][x] = REAL(sum);
     }
     __syncthreads();
     const int entry = first + x;
