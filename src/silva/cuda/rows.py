@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from silva.forest import Forest
 
 HOST_CHUNK_BYTES, MOST_CHUNK_BYTES = 2**25, 2**29
-"""Rows and results of a chunk between host and GPU: enough to hide launches; more where rows are so long that few fit."""
+"""Rows and results of a chunk between host and GPU: enough to hide launches; more where few long rows fit."""
 
 FULL_CHUNK, FEWEST_CHUNK_ROWS, OVERLAPPING = 128, 2**15, 4
 """Rows that the longest rows' chunks have if the bytes allow it, rows that are not divided further, and chunks that
