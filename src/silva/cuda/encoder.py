@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from silva.cuda.compiler import variant
+from silva.cuda.prepared import NOWHERE
 from silva.cuda.runtime import launch
 from silva.device import import_cupy
 
@@ -62,18 +63,27 @@ class CodeTables:
 
     def encode(self, x: Any, stride: int) -> Any:
         """Codes of the rows of a CuPy array: (n_columns, stride), 0 beyond the rows; queued on the current stream."""
-        cupy = import_cupy()
-        codes, search = self.codes, self._search
-        result = cupy.empty((max(codes.n_columns, 1), stride), self.code_type)
-        if not codes.n_columns:
-            return result
+        result = self.room(stride)
+        if self.codes.n_columns:
+            kernel, grid, args, shared = self.launch_of(x.dtype, row_strides(x), len(x), stride)
+            launch(kernel, grid, (THREADS,), (x, *args[1:-1], result), shared)
+        return result
+
+    def room(self, stride: int) -> Any:
+        """Memory for codes on the current GPU."""
+        return import_cupy().empty((max(self.codes.n_columns, 1), stride), self.code_type)
+
+    def launch_of(
+        self, input_type: Any, strides: tuple[Any, Any], n_rows: int, stride: int
+    ) -> tuple[Variant, tuple[int, int], tuple[Any, ...], int]:
+        """Kernel, grid, arguments (the addresses of rows and codes are the first and the last) and shared memory."""
+        search = self._search
         n_runs = len(search.runs) - 1
         grid = (min(-(-stride // TILE_ROWS), max(1, ENOUGH_BLOCKS // n_runs)), n_runs)
         runs, *tables = self.tables()
-        args = (x, *row_strides(x), np.int32(len(x)), np.int64(stride), runs, np.int32(search.shared_entries))
-        shared = search.shared_entries * codes.thresholds.itemsize
-        launch(self._kernels[x.dtype.name], grid, (THREADS,), (*args, *tables, result), shared)
-        return result
+        sizes = (*map(np.int64, strides), np.int32(n_rows), np.int64(stride), runs, np.int32(search.shared_entries))
+        shared = search.shared_entries * self.codes.thresholds.itemsize
+        return self._kernels[input_type.name], grid, (NOWHERE, *sizes, *tables, NOWHERE), shared
 
     def tables(self) -> tuple[Any, ...]:
         """Arguments of kernels that encode, on the current GPU: the runs of columns, then the members of Columns."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import threading
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -28,6 +29,9 @@ if TYPE_CHECKING:
 LEAF_BYTES = 2**29
 """Leaves of the rows in flight."""
 
+KEPT = 32
+"""Calls on GPU rows whose launches a thread keeps."""
+
 
 class CudaEvaluator:
     """A forest laid out for GPUs; what a kernel needs on a GPU is uploaded at its first call there."""
@@ -35,6 +39,7 @@ class CudaEvaluator:
     def __init__(self, forest: Forest) -> None:
         self._forest = forest
         self._sums: dict[int, dict[str, Any]] = {}
+        self._local = threading.local()
 
     def margins(self, rows: Any, gpus: tuple[int, ...], choice: Choice, dtype: Any = np.float64) -> Any:
         """Sum margins (n, n_outputs) in float64 and return them as `dtype`.
@@ -83,15 +88,52 @@ class CudaEvaluator:
         return map_rows(rows, gpus, shape, dtype, compute, input_type=forest.threshold.dtype)
 
     def _sum(self, choice: Choice, x: Any, out: Any) -> None:
-        forest = self._forest
-        if choice.algorithm == "by_sample" and _is_plain(forest):
-            if self.few and self.few.serves(len(x)):
-                return self.few.margins(x, out)
-            if self.tiles and self.tiles.serves():
-                return self.tiles.margins(x, out)
+        schedule = self._schedule(choice, len(x))
+        step = len(x) if schedule is None else max(1, min(len(x), schedule.most_rows()))
+        if schedule is not None:
+            stream = import_cupy().cuda.get_current_stream().ptr
+            for begin in range(0, len(x), step):
+                part, target = x[begin : begin + step], out[begin : begin + step]
+                plan = schedule.plan(x.dtype, row_strides(x), len(part), out.dtype)
+                plan.run(part.data.ptr, target.data.ptr, stream)
+            return
         for begin, end, leaves in self._reach(choice, x):
             self._add_up(x[begin:end], leaves, out[begin:end])
-        return None
+
+    def _schedule(self, choice: Choice, n_rows: int) -> FewRows | Tiles | None:
+        """Schedule that takes rows to margins, None if leaves must be found first."""
+        if choice.algorithm != "by_sample" or not _is_plain(self._forest):
+            return None
+        if self.few and self.few.serves(n_rows):
+            return self.few
+        return self.tiles if self.tiles and self.tiles.serves() else None
+
+    def remember(self, X: Any, question: tuple[str, str, str], choice: Choice) -> None:
+        """Keep the launches for rows like these, which were checked and predicted: see `again`."""
+        schedule = self._schedule(choice, len(X)) if len(X) and type(X).__module__ == "cupy" else None
+        is_float = schedule is not None and X.dtype.char in "fd"
+        if not is_float or not self._forest.nan_allowed or len(X) > schedule.most_rows():
+            return
+        plans = self._local.__dict__.setdefault("plans", {})
+        while len(plans) >= KEPT:
+            del plans[next(iter(plans))]
+        plan = schedule.plan(X.dtype, row_strides(X), len(X), self._forest.result_dtype)
+        plans[question, X.shape, X.strides, X.dtype.char, X.device.id, *_here()] = plan
+
+    def again(self, X: Any, question: tuple[str, str, str]) -> Any:
+        """Margins of GPU rows in their dtype where the last calls had rows and a stream like these, otherwise None."""
+        plans = self._local.__dict__.get("plans")
+        if plans is None or type(X).__module__ != "cupy":
+            return None
+        gpu, stream = _here()
+        plan = plans.get((question, X.shape, X.strides, X.dtype.char, X.device.id, gpu, stream))
+        if plan is None:
+            return None
+        n_rows, n_outputs = len(X), self._forest.n_outputs
+        shape = n_rows if n_outputs == 1 else (n_rows, n_outputs)
+        out = import_cupy().empty(shape, self._forest.result_dtype)
+        plan.run(X.data.ptr, out.data.ptr, stream)
+        return out
 
     def _name(self, choice: Choice, x: Any, out: Any) -> None:
         ids = self._tables()["ids"]
@@ -139,7 +181,10 @@ class CudaEvaluator:
         return {**arrays, "weight": forest.tree_weight, **{name: getattr(forest, name) for name in _LINEAR}}
 
     def __getstate__(self) -> dict[str, Any]:
-        return {"_forest": self._forest, "_sums": {}}
+        return {"_forest": self._forest}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__init__(state["_forest"])  # type: ignore[misc]
 
 
 _LINEAR = ("leaf_value", "linear_offsets", "linear_feature", "linear_coefficient", "linear_mean", "leaf_range")
@@ -173,6 +218,12 @@ def linear_variant(input_type: Any, result_type: Any) -> Variant:
     """Name the kernel that adds linear leaves up."""
     types = {"INPUT": C_TYPES[np.dtype(input_type).name], "RESULT": C_TYPES[np.dtype(result_type).name]}
     return variant("sum_linear", **types)
+
+
+def _here() -> tuple[int, int]:
+    """Return the current GPU and stream."""
+    cuda = import_cupy().cuda
+    return cuda.runtime.getDevice(), cuda.get_current_stream().ptr
 
 
 def _is_plain(forest: Forest) -> bool:
