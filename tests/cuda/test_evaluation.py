@@ -171,3 +171,30 @@ def test_columns_beyond_shared_memory():
     check(forest, X, "by_sample", "margin")
     narrow = full_forest(0, n_trees=40, depth=9, n_features=2)
     check(narrow, X[:, :2].copy(), "by_sample")
+
+
+@pytest.mark.parametrize("n_rows", [1, 5, 600])
+@pytest.mark.parametrize("n_outputs", [1, 3])
+def test_calls_on_gpu_rows_like_the_last(n_rows, n_outputs):
+    import cupy
+
+    options = Options(n_trees=7, n_outputs=n_outputs, meaning={"result_dtype": "float32"})
+    forest = random_forest(5, options)
+    for seed in range(3):
+        X = random_rows(seed, forest, n_rows, "float32")
+        found = forest.predict(cupy.asarray(X), output="margin")
+        assert isinstance(found, cupy.ndarray)
+        assert found.dtype == np.float32
+        np.testing.assert_array_equal(cupy.asnumpy(found), forest.predict(X, output="margin", device="cpu"))
+
+
+@pytest.mark.parametrize("smallest", [0.0, 1e-3, 1e-12, 1e-40])
+@pytest.mark.parametrize("largest", [1.0, 1e30, 3e38])
+def test_sums_that_round_keep_the_order_of_the_trees(smallest, largest):
+    """Values of many magnitudes: whether the parallel sum may be used is decided row by row."""
+    forest = full_forest(3, n_trees=700, depth=2, n_features=4)
+    rng = np.random.default_rng(0)
+    value = rng.choice([smallest, -smallest, 1 / 3, largest], forest.leaf_value.shape, p=[0.2, 0.2, 0.599, 0.001])
+    for base in (0.5, 0.1):
+        changed = dataclasses.replace(forest, leaf_value=value.astype(np.float32).astype(float), base_score=np.array([base]))
+        check(changed, random_rows(1, forest, 9), "by_sample", "margin")

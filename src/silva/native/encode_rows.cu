@@ -35,12 +35,17 @@ __device__ __forceinline__ void read_tile(const Tile& tile, const int* feature, 
 // Searches four rows at a time in one column and writes their codes; 0 beyond the rows.
 __device__ __forceinline__ void write_codes(const Columns<Value>& columns, const Tile& tile, int column, int place,
                                             const Value* tree, long long stride, Code* codes) {
+  const int lane = threadIdx.x % WARP;
+  Value x[ROWS_PER_LANE];
+  unsigned code[ROWS_PER_LANE];
+#pragma unroll
+  for (int k = 0; k < ROWS_PER_LANE; ++k) x[k] = tile.values[k * WARP + lane][place];
+  codes_of(columns, column, tree, x, code);
+  Code* const target = codes + column * stride + tile.first_row + lane;
 #pragma unroll
   for (int k = 0; k < ROWS_PER_LANE; ++k) {
-    const int r = k * WARP + threadIdx.x % WARP;
-    const long long row = tile.first_row + r;
-    const unsigned code = row < tile.n_rows ? code_of(columns, column, tree, tile.values[r][place]) : 0;
-    if (row < stride) codes[column * stride + row] = Code(code);
+    const long long row = tile.first_row + k * WARP + lane;
+    if (row < stride) target[k * WARP] = Code(row < tile.n_rows ? code[k] : 0);
   }
 }
 

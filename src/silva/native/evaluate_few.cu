@@ -4,6 +4,7 @@
 //
 // Macros: INPUT (type of X), ROW (type of the thresholds), FORMAT (packed.h), LEAF (type of the leaves' values), RESULT.
 #include "columns.h"
+#include "exact_sum.h"
 #include "packed.h"
 
 using Input = INPUT;
@@ -40,9 +41,9 @@ __device__ __forceinline__ bool is_last(unsigned* arrivals) {
   return last;
 }
 
-// Adds the trees of each output up for the rows of the block, a thread a sum.
-__device__ __forceinline__ void sum_rows(const Leaf* values, int n_trees, int n_rows, const int* starts,
-                                         const double* base_score, int n_outputs, Leaf* shared, Result* result) {
+// Adds the trees of each output up one after the other for the rows of the block, a thread a sum.
+__device__ __forceinline__ void sum_in_order(const Leaf* values, int n_trees, int n_rows, const int* starts,
+                                             const double* base_score, int n_outputs, Leaf* shared, Result* result) {
   const int pitch = SUMMED_TREES + 1;
   for (int first = 0; first < n_rows * n_outputs; first += N_THREADS) {
     const int mine = first + threadIdx.x, row = mine / n_outputs, output = mine % n_outputs;
@@ -62,6 +63,41 @@ __device__ __forceinline__ void sum_rows(const Leaf* values, int n_trees, int n_
     }
     if (sums) result[mine] = Result(sum);
   }
+}
+
+// Adds the trees up in any order, by a group of threads a sum. float32 values are multiples of the last bit of the
+// smallest one; where all partial sums are below 2^53 of it no addition rounds, and the order does not matter. Returns
+// whether that was so for all sums of the block; rows with a value close to 0 are the exception.
+__device__ __forceinline__ bool sum_exactly(const float* values, int n_trees, int n_rows, const int* starts,
+                                            const double* base_score, int n_outputs, ExactSum* shared,
+                                            Result* result) {
+  const int n_sums = n_rows * n_outputs, n_lanes = n_sums == 1 ? N_THREADS : n_sums <= 4 ? N_THREADS / 4 : 32;
+  const int lane = threadIdx.x % n_lanes, per_turn = N_THREADS / n_lanes;
+  bool exact = true;
+  for (int first = 0; first < n_sums; first += per_turn) {
+    const int mine = first + threadIdx.x / n_lanes, row = mine / n_outputs, output = mine % n_outputs;
+    ExactSum sum{0, 255, 0};
+    if (mine < n_sums) {
+      const float* of_row = values + static_cast<long long>(row) * n_trees;
+#pragma unroll 8
+      for (int t = starts[output] + lane; t < starts[output + 1]; t += n_lanes) sum.add(__ldcg(of_row + t));
+    }
+    sum.join_warp();
+    __syncthreads();
+    if (threadIdx.x % 32 == 0) shared[threadIdx.x / 32] = sum;
+    __syncthreads();
+    if (lane == 0 && mine < n_sums) {
+      for (int w = 1; w < n_lanes / 32; ++w) sum.join(shared[threadIdx.x / 32 + w]);
+      exact = exact && sum.is_exact(base_score[output], starts[output + 1] - starts[output]);
+      result[mine] = Result(base_score[output] + sum.sum);
+    }
+  }
+  return __syncthreads_and(exact);
+}
+
+__device__ __forceinline__ bool sum_exactly(const double*, int, int, const int*, const double*, int, ExactSum*,
+                                            Result*) {
+  return false;
 }
 
 }  // namespace silva
@@ -88,8 +124,10 @@ extern "C" __global__ void __launch_bounds__(silva::N_THREADS, 3)
   const int n_mine = min(most_rows, n_rows - first_row);
   for (int i = threadIdx.x; i < n_columns * n_mine; i += N_THREADS) {
     const int row = i / n_columns, column = i - row * n_columns;
-    const Value x = Value(X[(first_row + row) * row_stride + feature[column] * feature_stride]);
-    codes[column * most_rows + row] = Code(code_of(columns, column, thresholds + offsets[column], x));
+    Value x[1] = {Value(X[(first_row + row) * row_stride + feature[column] * feature_stride])};
+    unsigned code[1];
+    codes_of(columns, column, thresholds + offsets[column], x, code);
+    codes[column * most_rows + row] = Code(code[0]);
   }
   __syncthreads();
   const int first_tree = blockIdx.x * trees_per_block, n_mine_trees = min(trees_per_block, n_trees - first_tree);
@@ -100,7 +138,9 @@ extern "C" __global__ void __launch_bounds__(silva::N_THREADS, 3)
       of_rows[static_cast<long long>(row) * n_trees + tree] =
           walk_one(image + tree_chunks[tree], codes + row, most_rows);
   }
-  if (is_last(arrivals + blockIdx.y))
-    sum_rows(of_rows, n_trees, n_mine, starts, base_score, n_outputs, reinterpret_cast<Leaf*>(memory),
-             result + static_cast<long long>(first_row) * n_outputs);
+  if (!is_last(arrivals + blockIdx.y)) return;
+  Result* const margins = result + static_cast<long long>(first_row) * n_outputs;
+  if (sum_exactly(of_rows, n_trees, n_mine, starts, base_score, n_outputs, reinterpret_cast<ExactSum*>(memory), margins))
+    return;
+  sum_in_order(of_rows, n_trees, n_mine, starts, base_score, n_outputs, reinterpret_cast<Leaf*>(memory), margins);
 }
