@@ -14,8 +14,8 @@ if TYPE_CHECKING:
 
 OUTPUTS = ("prediction", "margin", "probability", "leaf")
 
-WORTHWHILE = 2e8
-"""Rows times trees from which host rows go to a GPU: a guess, the crossover of predictions is not measured yet."""
+WORTHWHILE = 2e6
+"""Rows times trees from which host rows go to a GPU: the crossover beside 16 CPU cores (benchmarks/results/)."""
 
 
 def predict(forest: Forest, X: Any, *, output: str, algorithm: str, device: str, n_jobs: int | None) -> Any:

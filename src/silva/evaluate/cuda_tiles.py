@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -37,12 +38,21 @@ RESERVED_BYTES = 1024
 TILES_PER_MULTIPROCESSOR = 2
 """Tiles from which blocks do not share the trees of a tile."""
 
+LEVELS_PER_JOIN = 2
+"""Levels of a tree that a tile walks while it joins the sums of one part: most parts that pay."""
+
 SUM_BLOCK, CODE_MULTIPLE = 128, 1024
 VALUE_BYTES, CODE_BYTES = 2**29, 2**31
 """Values of trees before they are summed, and codes of rows."""
 
-CODES_ARGUMENT = 5
-"""Place of the codes among the arguments of evaluate_tiles."""
+CODES_ARGUMENT, PARTS_ARGUMENT = 5, -3
+"""Places of the codes and of the parts' sums among the arguments of evaluate_tiles."""
+
+PART_WORDS = 4
+"""Words of the sum of a part (ExactSum in native/exact_sum.h)."""
+
+VALUES, SUMS, PARTS = 0, 1, 2
+"""Modes of native/evaluate_tiles.cu."""
 
 
 @dataclass(frozen=True)
@@ -93,6 +103,11 @@ class PackedForest:
         output = np.sort(self.forest.tree_output)
         return np.searchsorted(output, np.arange(self.forest.n_outputs + 1)).astype(np.int32)
 
+    @functools.cached_property
+    def has_idle_outputs(self) -> bool:
+        """Whether no tree adds to some output, so that passing the trees does not come by it."""
+        return bool((np.diff(self.starts) == 0).any())
+
     def sums(self) -> tuple[Any, Any]:
         """First trees of the outputs, and base scores, on the current GPU."""
         return self.upload("starts", lambda: self.starts), self.upload("base", lambda: self.forest.base_score)
@@ -122,24 +137,32 @@ class Tiles:
 
     def most_rows(self) -> int:
         """Rows whose codes are kept at a time."""
-        return max(CODE_MULTIPLE, CODE_BYTES // max(self._packed.codes.row_bytes, 1) // CODE_MULTIPLE * CODE_MULTIPLE)
+        packed = self._packed
+        most = CODE_BYTES // max(packed.codes.row_bytes, 1)
+        if packed.has_idle_outputs:
+            most = min(most, VALUE_BYTES // (packed.forest.n_trees * packed.values.leaf_type.itemsize))
+        return max(CODE_MULTIPLE, most // CODE_MULTIPLE * CODE_MULTIPLE)
 
     def plan(self, input_type: Any, strides: tuple[int, int], n_rows: int, result_type: Any) -> TilePlan:
         """Lay the launches to margins out for rows of a type, strides (in elements) and number, on the current GPU."""
         packed, image = self._packed, self._packed.values
         shape, n_parts = self._cut(n_rows, gpu_limits())
         stride = _round_up(n_rows, CODE_MULTIPLE)
-        n_trees = packed.forest.n_trees
-        if n_parts == 1 or stride * image.leaf_type.itemsize * n_trees > VALUE_BYTES:
-            last = self._walks(image, "values", n_rows, stride, shape, 1, result_type)
-            return TilePlan(packed, self._encoding(input_type, strides, n_rows, stride), stride, last)
-        walks = self._walks(image, "values", n_rows, stride, shape, n_parts, None)
+        encoding = self._encoding(input_type, strides, n_rows, stride)
+        fits = stride * image.leaf_type.itemsize * packed.forest.n_trees <= VALUE_BYTES
+        joins = packed.forest.n_outputs == 1 and image.leaf_type == np.float32 and np.dtype(result_type) == np.float32
+        if (n_parts == 1 or joins or not fits) and not packed.has_idle_outputs:
+            n_parts = n_parts if joins else 1
+            walks, n_parts = self._walks(image, n_rows, stride, shape, n_parts, result_type)
+            parts = (n_parts, stride, PART_WORDS) if n_parts > 1 else None
+            return TilePlan(packed, encoding, stride, walks, scratch=(parts, np.float32))
+        walks, _ = self._walks(image, n_rows, stride, shape, n_parts, None)
         types = {"LEAF": C_TYPES[image.leaf_type.name], "RESULT": C_TYPES[np.dtype(result_type).name]}
         sizes = (np.int64(stride), np.int32(n_rows), np.int32(packed.forest.n_outputs))
         grid = (-(-n_rows // SUM_BLOCK), packed.forest.n_outputs)
         args = (NOWHERE, *sizes, *packed.sums(), NOWHERE)
         sums = PreparedLaunch(variant("sum_values", **types), grid, SUM_BLOCK, args)
-        return TilePlan(packed, self._encoding(input_type, strides, n_rows, stride), stride, walks, sums)
+        return TilePlan(packed, encoding, stride, walks, ((packed.forest.n_trees, stride), image.leaf_type), sums)
 
     def leaves(self, x: Any) -> Any:
         """Indices of leaves, int32 (n_trees, stride)."""
@@ -147,23 +170,20 @@ class Tiles:
         stride = _round_up(n_rows, CODE_MULTIPLE)
         result = cupy.empty((packed.forest.n_trees, stride), np.int32)
         shape, n_parts = self._cut(n_rows, gpu_limits())
-        walks = self._walks(packed.leaves, "leaves", n_rows, stride, shape, n_parts, None)
+        walks, _ = self._walks(packed.leaves, n_rows, stride, shape, n_parts, None)
         encoding = self._encoding(x.dtype, row_strides(x), n_rows, stride)
-        TilePlan(packed, encoding, stride, walks).run(x.data.ptr, result.data.ptr, cupy.cuda.get_current_stream().ptr)
+        TilePlan(packed, encoding, stride, walks, (None, None)).run(x.data.ptr, result.data.ptr, cupy.cuda.get_current_stream().ptr)
         return result
 
     def _cut(self, n_rows: int, limits: Limits) -> tuple[TileShape, int]:
-        """Choose the largest tiles that occupy the GPU, and the parts of the trees if none do."""
+        """Choose the tiles, and the parts of the trees where there are too few tiles to occupy the GPU."""
         packed = self._packed
-        shapes = tile_shapes(packed.codes.codes.n_columns, limits)
-        per_word = 4 // packed.codes.code_type.itemsize
-        wanted = limits.n_multiprocessors * TILES_PER_MULTIPROCESSOR
-        for shape in shapes:
-            if -(-n_rows // (shape.threads * per_word)) >= wanted:
-                return shape, 1
-        shape = min(shapes, key=lambda shape: shape.threads)
-        n_tiles = -(-n_rows // (shape.threads * per_word))
-        return shape, max(1, limits.n_multiprocessors * shape.resident // n_tiles)
+        shape = tile_shapes(packed.codes.codes.n_columns, limits)[0]
+        n_tiles = -(-n_rows * packed.codes.code_type.itemsize // (shape.threads * 4))
+        if n_tiles >= limits.n_multiprocessors * TILES_PER_MULTIPROCESSOR:
+            return shape, 1
+        most = math.isqrt(max(1, packed.forest.n_trees * packed.forest.depth // LEVELS_PER_JOIN))
+        return shape, max(1, min(most, limits.n_multiprocessors * shape.resident // max(n_tiles, 1)))
 
     def _encoding(self, input_type: Any, strides: tuple[int, int], n_rows: int, stride: int) -> PreparedLaunch | None:
         codes = self._packed.codes
@@ -173,19 +193,23 @@ class Tiles:
         return PreparedLaunch(kernel, grid, ENCODE_THREADS, args, shared)
 
     def _walks(
-        self, image: Image, key: str, n_rows: int, stride: int, shape: TileShape, n_parts: int, result_type: Any
-    ) -> PreparedLaunch:
-        """Launch to margins of `result_type`, or to the values of trees if that is None."""
-        packed, n_columns = self._packed, self._packed.codes.codes.n_columns
+        self, image: Image, n_rows: int, stride: int, shape: TileShape, n_parts: int, result_type: Any
+    ) -> tuple[PreparedLaunch, int]:
+        """Launch to margins of `result_type`, or to the values of trees if that is None, and its number of parts."""
+        packed, n_columns, cupy = self._packed, self._packed.codes.codes.n_columns, import_cupy()
+        key = "leaves" if image.leaf_type.kind == "i" else "values"
         groups = packed.upload((key, shape.stage), lambda: group_trees(image, shape.stage))
         per_part = -(-len(groups) // n_parts)
+        n_tiles, n_parts = -(-n_rows * packed.codes.code_type.itemsize // (shape.threads * 4)), -(-len(groups) // per_part)
         trees = (packed.upload(key, lambda: image.data), groups, np.int32(len(groups)), np.int32(per_part))
         rows = (NOWHERE, np.int64(stride), np.int32(n_rows), np.int32(n_columns))
-        outputs = (packed.sums()[1], np.int32(packed.forest.n_outputs), NOWHERE)
-        grid = (-(-n_rows * packed.codes.code_type.itemsize // (shape.threads * 4)), -(-len(groups) // per_part))
-        kernel = tiles_variant(packed.name, image.leaf_type, result_type, shape.threads)
-        args = (*trees, np.int32(shape.stage // CHUNK), *rows, *outputs)
-        return PreparedLaunch(kernel, grid, shape.threads, args, _shared_bytes(n_columns, shape.threads, shape.stage))
+        outputs = (packed.sums()[1], np.int32(packed.forest.n_outputs), np.int32(packed.forest.n_trees))
+        mode = VALUES if result_type is None else PARTS if n_parts > 1 else SUMS
+        arrivals = cupy.zeros(n_tiles if mode == PARTS else 1, np.uint32)
+        args = (*trees, np.int32(shape.stage // CHUNK), *rows, *outputs, NOWHERE, arrivals, NOWHERE)
+        kernel = tiles_variant(packed.name, image.leaf_type, result_type, shape.threads, mode)
+        shared = _shared_bytes(n_columns, shape.threads, shape.stage)
+        return PreparedLaunch(kernel, (n_tiles, n_parts), shape.threads, args, shared), n_parts
 
 
 class TilePlan:
@@ -197,30 +221,31 @@ class TilePlan:
         encoding: PreparedLaunch | None,
         stride: int,
         walks: PreparedLaunch,
+        scratch: tuple[Any, Any],
         sums: PreparedLaunch | None = None,
     ) -> None:
-        self._packed, self._stride = packed, stride
+        self._packed, self._stride, self._scratch = packed, stride, scratch
         self._encoding, self._walks, self._sums = encoding, walks, sums
 
     def run(self, x: int, out: int, stream: int) -> None:
         """Queue the work for rows and results at these addresses."""
-        packed = self._packed
-        codes = packed.codes.room(self._stride)
+        codes = self._packed.codes.room(self._stride)
         if self._encoding is not None:
             addresses = self._encoding.addresses
             addresses[0], addresses[-1] = x, codes.data.ptr
             self._encoding(stream)
+        shape, dtype = self._scratch
+        scratch = None if shape is None else import_cupy().empty(shape, dtype)
         addresses = self._walks.addresses
         addresses[CODES_ARGUMENT] = codes.data.ptr
         if self._sums is None:
-            addresses[-1] = out
+            addresses[PARTS_ARGUMENT], addresses[-1] = 0 if scratch is None else scratch.data.ptr, out
             self._walks(stream)
             return
-        values = import_cupy().empty((packed.forest.n_trees, self._stride), packed.values.leaf_type)
-        addresses[-1] = values.data.ptr
+        addresses[-1] = scratch.data.ptr
         self._walks(stream)
         addresses = self._sums.addresses
-        addresses[0], addresses[-1] = values.data.ptr, out
+        addresses[0], addresses[-1] = scratch.data.ptr, out
         self._sums(stream)
 
 
@@ -243,8 +268,8 @@ def _shared_bytes(n_columns: int, threads: int, stage: int) -> int:
     return n_columns * threads * 4 + 2 * stage
 
 
-def tiles_variant(name: str, leaf_type: Any, result_type: Any, threads: int) -> Variant:
-    """Name the kernel for a format of nodes; without a type of results it writes the values of the trees."""
+def tiles_variant(name: str, leaf_type: Any, result_type: Any, threads: int, mode: int) -> Variant:
+    """Name the kernel for a format of nodes and a mode."""
     leaf = C_TYPES[np.dtype(leaf_type).name]
     return variant(
         "evaluate_tiles",
@@ -253,7 +278,7 @@ def tiles_variant(name: str, leaf_type: Any, result_type: Any, threads: int) -> 
         RESULT=leaf if result_type is None else C_TYPES[np.dtype(result_type).name],
         THREADS=threads,
         WORDS=1,
-        SUM=int(result_type is not None),
+        MODE=mode,
     )
 
 

@@ -76,7 +76,7 @@ def _kinds(forest: Forest, X: Any, device: str) -> tuple[str, ...]:
             raise NotImplementedError("forests with linear leaves are not evaluated on GPUs yet; pass device='cpu'")
         find_gpus("cuda" if kind in {"auto", "cpu"} else device, X)
         return ("cuda",)
-    return ("cpu", "cuda") if kind == "auto" and not forest.has_linear_leaves and is_cuda_usable() else ("cpu",)
+    return ("cpu", "cuda") if kind == "auto" and is_cuda_usable() else ("cpu",)
 
 
 def _measure_batch(

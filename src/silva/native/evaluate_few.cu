@@ -14,7 +14,7 @@ using Result = RESULT;
 
 namespace silva {
 
-constexpr int N_THREADS = 256, SUMMED_TREES = 512;  // trees of a row in shared memory at a time
+constexpr int N_THREADS = 256, SUMMED_TREES = 128;  // trees of a row in shared memory at a time
 
 __device__ __forceinline__ Leaf walk_one(const uint4* tree, const Code* codes, int n_rows) {
   const TreeHeader header = *reinterpret_cast<const TreeHeader*>(tree);
@@ -33,6 +33,10 @@ __device__ __forceinline__ Leaf walk_one(const uint4* tree, const Code* codes, i
 // Whether this block is the last of its rows to come here; arrivals start at 0 and are 0 again afterwards.
 __device__ __forceinline__ bool is_last(unsigned* arrivals) {
   __shared__ bool last;
+  if (gridDim.x == 1) {
+    __syncthreads();
+    return true;
+  }
   __threadfence();
   __syncthreads();
   if (threadIdx.x == 0) last = atomicInc(arrivals, gridDim.x - 1) == gridDim.x - 1;
@@ -65,9 +69,8 @@ __device__ __forceinline__ void sum_in_order(const Leaf* values, int n_trees, in
   }
 }
 
-// Adds the trees up in any order, by a group of threads a sum. float32 values are multiples of the last bit of the
-// smallest one; where all partial sums are below 2^53 of it no addition rounds, and the order does not matter. Returns
-// whether that was so for all sums of the block; rows with a value close to 0 are the exception.
+// Adds the trees up in any order, by a group of threads a sum. Returns whether no other order gives another result in
+// any sum of the block; rows with a value close to 0 are the exception.
 __device__ __forceinline__ bool sum_exactly(const float* values, int n_trees, int n_rows, const int* starts,
                                             const double* base_score, int n_outputs, ExactSum* shared,
                                             Result* result) {
@@ -76,10 +79,10 @@ __device__ __forceinline__ bool sum_exactly(const float* values, int n_trees, in
   bool exact = true;
   for (int first = 0; first < n_sums; first += per_turn) {
     const int mine = first + threadIdx.x / n_lanes, row = mine / n_outputs, output = mine % n_outputs;
-    ExactSum sum{0, 255, 0};
+    ExactSum sum{0, 0, 255, 0};
     if (mine < n_sums) {
       const float* of_row = values + static_cast<long long>(row) * n_trees;
-#pragma unroll 8
+#pragma unroll 16
       for (int t = starts[output] + lane; t < starts[output + 1]; t += n_lanes) sum.add(__ldcg(of_row + t));
     }
     sum.join_warp();
@@ -88,7 +91,7 @@ __device__ __forceinline__ bool sum_exactly(const float* values, int n_trees, in
     __syncthreads();
     if (lane == 0 && mine < n_sums) {
       for (int w = 1; w < n_lanes / 32; ++w) sum.join(shared[threadIdx.x / 32 + w]);
-      exact = exact && sum.is_exact(base_score[output], starts[output + 1] - starts[output]);
+      exact = exact && sum.rounds_alike(base_score[output], starts[output + 1] - starts[output], Result());
       result[mine] = Result(base_score[output] + sum.sum);
     }
   }
@@ -122,12 +125,13 @@ extern "C" __global__ void __launch_bounds__(silva::N_THREADS, 3)
                                Value(zero_threshold), Value(missing_value)};
   const int first_row = blockIdx.y << row_shift, most_rows = 1 << row_shift;
   const int n_mine = min(most_rows, n_rows - first_row);
-  for (int i = threadIdx.x; i < n_columns * n_mine; i += N_THREADS) {
-    const int row = i / n_columns, column = i - row * n_columns;
+  // Rows before columns: lanes that search one column share its lines.
+  for (int i = threadIdx.x; i < n_columns << row_shift; i += N_THREADS) {
+    const int row = min(i & (most_rows - 1), n_mine - 1), column = i >> row_shift;
     Value x[1] = {Value(X[(first_row + row) * row_stride + feature[column] * feature_stride])};
     unsigned code[1];
     codes_of(columns, column, thresholds + offsets[column], x, code);
-    codes[column * most_rows + row] = Code(code[0]);
+    codes[i] = Code(code[0]);
   }
   __syncthreads();
   const int first_tree = blockIdx.x * trees_per_block, n_mine_trees = min(trees_per_block, n_trees - first_tree);
