@@ -11,6 +11,7 @@ alone.
 from __future__ import annotations
 
 import argparse
+import functools
 import itertools
 import json
 import multiprocessing
@@ -123,8 +124,8 @@ def crossover(folder):
         forest, rows = silva.load(path), sample_rows(9, 100_000, n_features)
         path.unlink()
         for n_rows in (300, 1000, 3000, 10_000, 30_000, 100_000):
-            X = rows[:n_rows]
-            calls = {d: lambda d=d, X=X: forest.predict(X, output="margin", device=d) for d in ("cpu", "cuda")}
+            predict = functools.partial(forest.predict, rows[:n_rows], output="margin")
+            calls = {device: functools.partial(predict, device=device) for device in ("cpu", "cuda")}
             case = {"trees": n_trees, "depth": depth, "rows": n_rows}
             result.append({**case, **{device: 1e6 * t for device, t in medians(calls).items()}})
             print(result[-1], flush=True)

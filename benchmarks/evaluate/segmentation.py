@@ -117,7 +117,9 @@ def measure(forest, records, devices, order):
                 import cupy
 
                 on_gpu = cupy.asarray(records)
-                inner = {s: kernel_microseconds(forest, on_gpu, Choice(1, "cuda", algorithm, s)) for s in SETTINGS[algorithm]}
+                inner = {
+                    s: kernel_microseconds(forest, on_gpu, Choice(1, "cuda", algorithm, s)) for s in SETTINGS[algorithm]
+                }
                 best = min(inner, key=inner.get)
                 result[f"{device} {algorithm}"] |= {"inner": inner[best], "setting": best}
             else:

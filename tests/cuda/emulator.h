@@ -200,17 +200,17 @@ inline unsigned __byte_perm(unsigned x, unsigned y, unsigned selector) {
   return result;
 }
 
-#define EMULATE(kernel)                                                                                     \
+#define EMULATE(kernel)                                                                                 \
   extern "C" void emulate(unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by, unsigned bz, \
-                          unsigned bytes, void** args) {                                                    \
-    using namespace emulator;                                                                               \
-    if (bytes > SHARED) std::abort();                                                                       \
-    gridDim = {gx, gy, gz}, blockDim = {bx, by, bz}, arguments = args;                                      \
-    body = [](void** values) { call(&kernel, values); };                                                    \
-    for (unsigned z = 0; z < gz; ++z)                                                                       \
-      for (unsigned y = 0; y < gy; ++y)                                                                     \
-        for (unsigned x = 0; x < gx; ++x) {                                                                 \
-          blockIdx = {x, y, z};                                                                             \
-          run_block();                                                                                      \
-        }                                                                                                   \
+                          unsigned bytes, void** args) {                                                \
+    using namespace emulator;                                                                           \
+    if (bytes > SHARED) std::abort();                                                                   \
+    gridDim = {gx, gy, gz}, blockDim = {bx, by, bz}, arguments = args;                                  \
+    body = [](void** values) { call(&kernel, values); };                                                \
+    for (unsigned z = 0; z < gz; ++z)                                                                   \
+      for (unsigned y = 0; y < gy; ++y)                                                                 \
+        for (unsigned x = 0; x < gx; ++x) {                                                             \
+          blockIdx = {x, y, z};                                                                         \
+          run_block();                                                                                  \
+        }                                                                                               \
   }

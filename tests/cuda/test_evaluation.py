@@ -1,4 +1,4 @@
-"""Every kernel and launch of evaluation against oracle and CPU: on an emulated GPU anywhere, on a GPU where there is one."""
+"""Every kernel and launch of evaluation against oracle and CPU: on an emulated GPU, and on a GPU where there is one."""
 
 from __future__ import annotations
 
@@ -40,10 +40,8 @@ def gpu(request, tmp_path_factory):
 
 
 def check(forest, X, algorithm, output="leaf"):
-    if output == "leaf":
-        expected = evaluate.leaf_ids(forest, X)
-    else:
-        expected = forest.predict(X, output=output, device="cpu")
+    is_leaf = output == "leaf"
+    expected = evaluate.leaf_ids(forest, X) if is_leaf else forest.predict(X, output=output, device="cpu")
     found = forest.predict(X, output=output, algorithm=algorithm, device="cuda")
     assert found.dtype == expected.dtype
     np.testing.assert_array_equal(found, expected)
@@ -150,7 +148,7 @@ def test_by_node_of_255_splits_and_beyond():
     forest = full_forest(0, n_trees=2, depth=8, n_features=4)
     X = random_rows(2, forest, 40)
     check(forest, X, "by_node")
-    with pytest.raises(ValueError, match="at most 255.*use algorithm='windowed'"):
+    with pytest.raises(ValueError, match=r"at most 255.*use algorithm='windowed'"):
         full_forest(0, n_trees=1, depth=9, n_features=4).predict(X, algorithm="by_node", device="cuda")
 
 
@@ -166,7 +164,7 @@ def test_the_predictor_of_one_row(n_outputs):
     np.testing.assert_array_equal(pickle.loads(pickle.dumps(predict))(X[0]), predict(X[0]))
     with pytest.raises(ValueError, match="the row has 4 values, expected 3"):
         predict(np.zeros(4))
-    with pytest.raises(TypeError, match="the row is an array of int64, expected .* float32 or float64"):
+    with pytest.raises(TypeError, match=r"the row is an array of int64, expected .* float32 or float64"):
         predict(np.zeros(3, np.int64))
 
 
@@ -205,7 +203,9 @@ def test_sums_that_round_keep_the_order_of_the_trees(monkeypatch, smallest, larg
     rng = np.random.default_rng(0)
     value = rng.choice([smallest, -smallest, 1 / 3, largest], forest.leaf_value.shape, p=[0.2, 0.2, 0.599, 0.001])
     for base in (0.5, 0.1):
-        changed = dataclasses.replace(forest, leaf_value=value.astype(np.float32).astype(float), base_score=np.array([base]))
+        changed = dataclasses.replace(
+            forest, leaf_value=value.astype(np.float32).astype(float), base_score=np.array([base])
+        )
         with np.errstate(over="ignore"):
             check(changed, random_rows(1, forest, 9), "by_sample", "margin")
             check(in_single(changed), random_rows(1, forest, 300), "by_sample", "margin")

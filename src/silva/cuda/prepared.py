@@ -48,7 +48,7 @@ class PreparedLaunch:
         self._kept = args, slots, pointers, function
         self._launch, self._shape = cupy.cuda.driver.launchKernel, (function.ptr, *grid, 1, threads, 1, 1, shared)
         self._arguments = pointers.ctypes.data
-        self.addresses = memoryview(slots).cast("B").cast("Q")
+        self.addresses = memoryview(slots.data).cast("B").cast("Q")
         """Arguments as integers: assign addresses before the launch."""
 
     def __call__(self, stream: int) -> None:

@@ -89,8 +89,8 @@ class CudaEvaluator:
 
     def _sum(self, choice: Choice, x: Any, out: Any) -> None:
         schedule = self._schedule(choice, len(x))
-        step = len(x) if schedule is None else max(1, min(len(x), schedule.most_rows()))
         if schedule is not None:
+            step = max(1, min(len(x), schedule.most_rows()))
             stream = import_cupy().cuda.get_current_stream().ptr
             for begin in range(0, len(x), step):
                 part, target = x[begin : begin + step], out[begin : begin + step]
@@ -110,9 +110,10 @@ class CudaEvaluator:
 
     def remember(self, X: Any, question: tuple[str, str, str], choice: Choice) -> None:
         """Keep the launches for rows like these, which were checked and predicted: see `again`."""
-        schedule = self._schedule(choice, len(X)) if len(X) and type(X).__module__ == "cupy" else None
-        is_float = schedule is not None and X.dtype.char in "fd"
-        if not is_float or not self._forest.nan_allowed or len(X) > schedule.most_rows():
+        if not len(X) or type(X).__module__ != "cupy" or X.dtype.char not in "fd" or not self._forest.nan_allowed:
+            return
+        schedule = self._schedule(choice, len(X))
+        if schedule is None or len(X) > schedule.most_rows():
             return
         plans = self._local.__dict__.setdefault("plans", {})
         while len(plans) >= KEPT:
@@ -143,10 +144,10 @@ class CudaEvaluator:
     def _reach(self, choice: Choice, x: Any) -> Any:
         """Yield begin, end and the leaves that these rows reach: (n_trees, stride), at least `end - begin` wide."""
         step = max(BLOCK, LEAF_BYTES // max(4 * self._forest.n_trees, 1) // BLOCK * BLOCK)
-        use_tiles = choice.algorithm == "by_sample" and self.tiles is not None and self.tiles.serves()
+        tiles = self.tiles if choice.algorithm == "by_sample" and self.tiles and self.tiles.serves() else None
         for begin in range(0, len(x), step):
             part = x[begin : begin + step]
-            leaves = self.tiles.leaves(part) if use_tiles else self.nodes.leaves(part, choice)
+            leaves = tiles.leaves(part) if tiles else self.nodes.leaves(part, choice)
             yield begin, begin + len(part), leaves
 
     def _add_up(self, x: Any, leaves: Any, out: Any) -> None:
@@ -175,7 +176,12 @@ class CudaEvaluator:
         forest = self._forest
         weight = np.repeat(forest.tree_weight, np.diff(forest.leaf_offsets))[:, None]
         trees, starts = order_by_output(forest)
-        arrays = {"ids": forest.leaf_id, "trees": trees, "starts": starts, "base": forest.base_score}
+        arrays: dict[str, NDArray[Any]] = {
+            "ids": forest.leaf_id,
+            "trees": trees,
+            "starts": starts,
+            "base": forest.base_score,
+        }
         if not forest.has_linear_leaves:
             return {**arrays, "values": forest.leaf_value * weight}
         return {**arrays, "weight": forest.tree_weight, **{name: getattr(forest, name) for name in _LINEAR}}
@@ -197,8 +203,7 @@ def order_by_output(forest: Forest) -> tuple[NDArray[np.int32], NDArray[np.int32
         starts = np.arange(forest.n_outputs + 1, dtype=np.int32) * n_trees
         return np.tile(np.arange(n_trees, dtype=np.int32), forest.n_outputs), starts
     order = np.argsort(forest.tree_output, kind="stable").astype(np.int32)
-    starts = np.searchsorted(forest.tree_output[order], np.arange(forest.n_outputs + 1))
-    return order, starts.astype(np.int32)
+    return order, np.searchsorted(forest.tree_output[order], np.arange(forest.n_outputs + 1)).astype(np.int32)
 
 
 def default_choice(_forest: Forest, n_rows: int) -> Choice:

@@ -29,7 +29,7 @@ ROWS_PER_BLOCK, ALONE, LEAST_PAIRS = 8, 256, 256
 SHARED_BYTES = 48 * 1024
 
 UNWRITTEN, LOOKS = 0xFFF5A5A5, 2000
-"""Upper word of a NaN that no sum makes, in the place of a margin until it is written; looks at it, about 50 ns each."""
+"""Upper word of a NaN that no sum makes, which stands for a margin to come; looks at it, about 50 ns each."""
 
 
 class FewRows:
@@ -69,7 +69,7 @@ class FewRows:
     def _row_shift(self, n_rows: int) -> int:
         """Log2 of the rows of a block; -1 if the codes of one row are too many for shared memory."""
         leaf_bytes = (SUMMED_TREES + 1) * self.packed.values.leaf_type.itemsize
-        fits = (SHARED_BYTES // max(self.packed.codes.row_bytes, leaf_bytes)).bit_length() - 1
+        fits = int(SHARED_BYTES // max(self.packed.codes.row_bytes, leaf_bytes)).bit_length() - 1
         return min(fits, 0 if n_rows <= ALONE else ROWS_PER_BLOCK.bit_length() - 1)
 
 
@@ -139,7 +139,7 @@ class _RowLane:
                 self._plan = few.plan(np.dtype(input_type), (forest.n_features, 1), 1, dtype)
                 self._stream.synchronize()
         self._args = self._row.ctypes.data, self._out.ctypes.data, self._stream.ptr
-        self._words = memoryview(self._out).cast("B").cast("I")
+        self._words = memoryview(self._out.data).cast("B").cast("I")
 
     def __call__(self, row: Any) -> Any:
         if row.shape not in self._shapes or not row.flags.c_contiguous:

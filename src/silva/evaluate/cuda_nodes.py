@@ -58,7 +58,7 @@ class NodeWalks:
         return self._codes.encode(x, -(-len(x) // BLOCK) * BLOCK)
 
     def walk(self, codes: Any, n_rows: int, choice: Choice) -> Any:
-        """Indices of leaves, int32 (n_trees, stride), queued on the current stream."""
+        """Find the leaves of encoded rows: indices, int32 (n_trees, stride), queued on the current stream."""
         result = import_cupy().empty((self._forest.n_trees, codes.shape[1]), np.int32)
         if self._forest.n_trees and n_rows:
             run = {"serial": self._serial, "by_node": self._by_node, "windowed": self._windowed}

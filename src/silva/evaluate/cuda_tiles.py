@@ -83,7 +83,7 @@ class PackedForest:
     def values(self) -> Image:
         """Trees with the values of their leaves, those of one output after those of another; scalar leaves only."""
         forest = self.forest
-        values = forest.leaf_value[:, 0] * np.repeat(forest.tree_weight, np.diff(forest.leaf_offsets))
+        values: NDArray[Any] = forest.leaf_value[:, 0] * np.repeat(forest.tree_weight, np.diff(forest.leaf_offsets))
         single = values.astype(np.float32)
         values = single if np.array_equal(single.astype(np.float64), values) else values
         order = np.argsort(forest.tree_output, kind="stable")
@@ -138,7 +138,7 @@ class Tiles:
     def most_rows(self) -> int:
         """Rows whose codes are kept at a time."""
         packed = self._packed
-        most = CODE_BYTES // max(packed.codes.row_bytes, 1)
+        most = int(CODE_BYTES // max(packed.codes.row_bytes, 1))
         if packed.has_idle_outputs:
             most = min(most, VALUE_BYTES // (packed.forest.n_trees * packed.values.leaf_type.itemsize))
         return max(CODE_MULTIPLE, most // CODE_MULTIPLE * CODE_MULTIPLE)
@@ -165,14 +165,16 @@ class Tiles:
         return TilePlan(packed, encoding, stride, walks, ((packed.forest.n_trees, stride), image.leaf_type), sums)
 
     def leaves(self, x: Any) -> Any:
-        """Indices of leaves, int32 (n_trees, stride)."""
+        """Find the leaves of rows: indices, int32 (n_trees, stride)."""
         cupy, packed, n_rows = import_cupy(), self._packed, len(x)
         stride = _round_up(n_rows, CODE_MULTIPLE)
         result = cupy.empty((packed.forest.n_trees, stride), np.int32)
         shape, n_parts = self._cut(n_rows, gpu_limits())
         walks, _ = self._walks(packed.leaves, n_rows, stride, shape, n_parts, None)
         encoding = self._encoding(x.dtype, row_strides(x), n_rows, stride)
-        TilePlan(packed, encoding, stride, walks, (None, None)).run(x.data.ptr, result.data.ptr, cupy.cuda.get_current_stream().ptr)
+        TilePlan(packed, encoding, stride, walks, (None, None)).run(
+            x.data.ptr, result.data.ptr, cupy.cuda.get_current_stream().ptr
+        )
         return result
 
     def _cut(self, n_rows: int, limits: Limits) -> tuple[TileShape, int]:
@@ -200,7 +202,10 @@ class Tiles:
         key = "leaves" if image.leaf_type.kind == "i" else "values"
         groups = packed.upload((key, shape.stage), lambda: group_trees(image, shape.stage))
         per_part = -(-len(groups) // n_parts)
-        n_tiles, n_parts = -(-n_rows * packed.codes.code_type.itemsize // (shape.threads * 4)), -(-len(groups) // per_part)
+        n_tiles, n_parts = (
+            -(-n_rows * packed.codes.code_type.itemsize // (shape.threads * 4)),
+            -(-len(groups) // per_part),
+        )
         trees = (packed.upload(key, lambda: image.data), groups, np.int32(len(groups)), np.int32(per_part))
         rows = (NOWHERE, np.int64(stride), np.int32(n_rows), np.int32(n_columns))
         outputs = (packed.sums()[1], np.int32(packed.forest.n_outputs), np.int32(packed.forest.n_trees))
@@ -235,7 +240,7 @@ class TilePlan:
             addresses[0], addresses[-1] = x, codes.data.ptr
             self._encoding(stream)
         shape, dtype = self._scratch
-        scratch = None if shape is None else import_cupy().empty(shape, dtype)
+        scratch: Any = None if shape is None else import_cupy().empty(shape, dtype)
         addresses = self._walks.addresses
         addresses[CODES_ARGUMENT] = codes.data.ptr
         if self._sums is None:
@@ -252,7 +257,7 @@ class TilePlan:
 @functools.lru_cache(maxsize=256)
 def tile_shapes(n_columns: int, limits: Limits) -> tuple[TileShape, ...]:
     """List the shapes that fit, for each number of threads the best stage; by rows that are resident, then by size."""
-    shapes = {}
+    shapes: dict[int, TileShape] = {}
     for threads in THREADS:
         for stage in reversed(STAGES):
             shared = _shared_bytes(n_columns, threads, stage)

@@ -3,8 +3,8 @@
 
 namespace silva {
 
-// A numerical column's thresholds are a complete search tree of `height` levels in breadth-first order, entry 1 its root
-// and entry 0 unused: the upper levels lie in few banks and lines. NaN fills up, which no value reaches, as none
+// A numerical column's thresholds are a complete search tree of `height` levels in breadth-first order, entry 1 its
+// root and entry 0 unused: the upper levels lie in few banks and lines. NaN fills up, which no value reaches, as none
 // reaches the threshold +inf. A column of categories holds the smallest value that counts as a category in entry 1.
 template <class Value>
 struct Columns {

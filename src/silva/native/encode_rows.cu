@@ -87,9 +87,18 @@ extern "C" __global__ void __launch_bounds__(silva::N_THREADS, 3)
   extern __shared__ unsigned char memory[];
   __shared__ Value values[TILE_ROWS][TILE_COLUMNS + 1];
   Value* const staged = reinterpret_cast<Value*>(memory);
-  const Columns<Value> columns{feature,     category_set, missing,   height,          offsets,
-                               thresholds,  set_offsets,  set_words, set_others_left, zero_missing,
-                               Value(zero_threshold), Value(missing_value)};
+  const Columns<Value> columns{feature,
+                               category_set,
+                               missing,
+                               height,
+                               offsets,
+                               thresholds,
+                               set_offsets,
+                               set_words,
+                               set_others_left,
+                               zero_missing,
+                               Value(zero_threshold),
+                               Value(missing_value)};
   const int begin = runs[blockIdx.y], end = runs[blockIdx.y + 1];
   const long long origin = offsets[begin], n_entries = offsets[end] - origin;
   const bool fits = n_entries <= shared_entries;

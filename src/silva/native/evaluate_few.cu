@@ -1,8 +1,9 @@
 // Procedure 3 of Spencer (2011) for few rows: a thread takes one row through one tree, and trees are spread over the
-// blocks. Each block encodes its rows itself; the last block to finish adds the trees up, in float64 and in their order,
-// so that a prediction is one launch.
+// blocks. Each block encodes its rows itself; the last block to finish adds the trees up, in float64 and in their
+// order, so that a prediction is one launch.
 //
-// Macros: INPUT (type of X), ROW (type of the thresholds), FORMAT (packed.h), LEAF (type of the leaves' values), RESULT.
+// Macros: INPUT (type of X), ROW (type of the thresholds), FORMAT (packed.h), LEAF (type of the leaves' values),
+// RESULT.
 #include "columns.h"
 #include "exact_sum.h"
 #include "packed.h"
@@ -72,8 +73,7 @@ __device__ __forceinline__ void sum_in_order(const Leaf* values, int n_trees, in
 // Adds the trees up in any order, by a group of threads a sum. Returns whether no other order gives another result in
 // any sum of the block; rows with a value close to 0 are the exception.
 __device__ __forceinline__ bool sum_exactly(const float* values, int n_trees, int n_rows, const int* starts,
-                                            const double* base_score, int n_outputs, ExactSum* shared,
-                                            Result* result) {
+                                            const double* base_score, int n_outputs, ExactSum* shared, Result* result) {
   const int n_sums = n_rows * n_outputs, n_lanes = n_sums == 1 ? N_THREADS : n_sums <= 4 ? N_THREADS / 4 : 32;
   const int lane = threadIdx.x % n_lanes, per_turn = N_THREADS / n_lanes;
   bool exact = true;
@@ -120,9 +120,18 @@ extern "C" __global__ void __launch_bounds__(silva::N_THREADS, 3)
   using namespace silva;
   extern __shared__ double memory[];
   Code* const codes = reinterpret_cast<Code*>(memory);
-  const Columns<Value> columns{feature,     category_set, missing,   height,          offsets,
-                               thresholds,  set_offsets,  set_words, set_others_left, zero_missing,
-                               Value(zero_threshold), Value(missing_value)};
+  const Columns<Value> columns{feature,
+                               category_set,
+                               missing,
+                               height,
+                               offsets,
+                               thresholds,
+                               set_offsets,
+                               set_words,
+                               set_others_left,
+                               zero_missing,
+                               Value(zero_threshold),
+                               Value(missing_value)};
   const int first_row = blockIdx.y << row_shift, most_rows = 1 << row_shift;
   const int n_mine = min(most_rows, n_rows - first_row);
   // Rows before columns: lanes that search one column share its lines.
@@ -144,7 +153,8 @@ extern "C" __global__ void __launch_bounds__(silva::N_THREADS, 3)
   }
   if (!is_last(arrivals + blockIdx.y)) return;
   Result* const margins = result + static_cast<long long>(first_row) * n_outputs;
-  if (sum_exactly(of_rows, n_trees, n_mine, starts, base_score, n_outputs, reinterpret_cast<ExactSum*>(memory), margins))
+  if (sum_exactly(of_rows, n_trees, n_mine, starts, base_score, n_outputs, reinterpret_cast<ExactSum*>(memory),
+                  margins))
     return;
   sum_in_order(of_rows, n_trees, n_mine, starts, base_score, n_outputs, reinterpret_cast<Leaf*>(memory), margins);
 }

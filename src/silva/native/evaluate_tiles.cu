@@ -1,7 +1,7 @@
-// Procedure 3 of Spencer (2011) for many rows: a block keeps the codes of its rows in shared memory, [column][thread], so
-// that each lane reads its own bank whatever its node asks for, and passes the trees through two stages of shared memory
-// that are filled while it works on the other. A thread walks 4 or 2 rows, the codes of which share a word, side by
-// side; the two upper levels of a tree are the same nodes for all of them and stay in registers.
+// Procedure 3 of Spencer (2011) for many rows: a block keeps the codes of its rows in shared memory, [column][thread],
+// so that each lane reads its own bank whatever its node asks for, and passes the trees through two stages of shared
+// memory that are filled while it works on the other. A thread walks 4 or 2 rows, the codes of which share a word, side
+// by side; the two upper levels of a tree are the same nodes for all of them and stay in registers.
 //
 // Macros: FORMAT (packed.h), LEAF (type of the leaves' values), THREADS, WORDS (of codes per thread and column),
 //         MODE: VALUES writes each tree's value, [tree][stride];
@@ -119,8 +119,7 @@ __device__ __forceinline__ void walk_tree(Walk& walk, const char* tree, const ch
   const Node* nodes = reinterpret_cast<const Node*>(tree + HEADER_BYTES);
   walk.top(nodes[0], nodes[1], nodes[2]);
   walk.descend(nodes, (staged_levels == 0 ? depth : staged_levels) - 2);
-  if (staged_levels != 0)
-    walk.descend(reinterpret_cast<const Node*>(whole_tree + HEADER_BYTES), depth - staged_levels);
+  if (staged_levels != 0) walk.descend(reinterpret_cast<const Node*>(whole_tree + HEADER_BYTES), depth - staged_levels);
 }
 
 template <class Type>
@@ -203,7 +202,8 @@ __device__ __forceinline__ void sum_trees(const Block& block, Walk& walk, int be
         if (!group.ends_output) return;
 #pragma unroll
         for (int i = 0; i < N_ROWS; ++i)
-          if (row_of(i) < n_rows) margins[static_cast<long long>(row_of(i)) * n_outputs + group.output] = Result(sums[i]);
+          if (row_of(i) < n_rows)
+            margins[static_cast<long long>(row_of(i)) * n_outputs + group.output] = Result(sums[i]);
         begins_output = true;
       });
 }

@@ -8,7 +8,7 @@ constexpr unsigned WHOLE_WARP = 0xffffffffu;
 // A float32 number with the biased exponent e is a multiple of 2^(e - 150) and below 2^(e - 126).
 struct alignas(8) ExactSum {
   double sum;
-  float size;  // sum of the magnitudes, rounded
+  float size;         // sum of the magnitudes, rounded
   short least, most;  // biased exponents of the numbers other than 0; subnormal ones count as 1
 
   __device__ __forceinline__ void add(float value) {
