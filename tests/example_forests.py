@@ -33,7 +33,7 @@ EVERYTHING = {
     "leaf_shape": (1, 2),
     "source": "some library 1.2",
     "objective": "multi:softmax",
-    "choices": (Choice(1, "cpu", "serial", 4, 1e-6), Choice(10_000, "cuda", "by_sample", 0, 1 / 3)),
+    "choices": (Choice(1, "cpu", "windowed", 4, 1e-6), Choice(10_000, "cuda", "by_sample", 0, 1 / 3)),
 }
 
 

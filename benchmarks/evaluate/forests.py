@@ -14,6 +14,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from numpy.typing import NDArray
 
 N_SAMPLED, N_BINS, LEAST_ROWS = 10_000, 255, 5
@@ -86,6 +88,15 @@ def _grow_part(
     order = np.argsort(tree, kind="stable")
     types = (np.int32, np.float32, np.int32)
     return np.bincount(tree, minlength=n_trees), *(c[order].astype(t) for c, t in zip(columns, types, strict=True))
+
+
+def write_models(folder: Path, depth: int, n_features: int, counts: tuple[int, ...]) -> list[Path]:
+    """Grow trees and write a model of the first ones for each count."""
+    trees = grow(1, max(counts), depth, n_features)
+    paths = [folder / f"{count}x{depth}x{n_features}.ubj" for count in counts]
+    for path, count in zip(paths, counts, strict=True):
+        path.write_bytes(to_xgboost(trees, count))
+    return paths
 
 
 def to_xgboost(trees: Trees, n_trees: int) -> bytes:

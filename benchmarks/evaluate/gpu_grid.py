@@ -11,17 +11,21 @@ alone.
 from __future__ import annotations
 
 import argparse
+import functools
 import itertools
 import json
+import multiprocessing
 import platform
+import tempfile
 import time
+from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 
 import cupy
 import numpy as np
 
 import silva
-from benchmarks.evaluate.forests import grow, sample_rows, to_xgboost
+from benchmarks.evaluate.forests import sample_rows, write_models
 
 N_TREES, DEPTHS, FEATURES, BATCHES = (1000, 100), (8, 6, 4, 12, 16), (50, 30, 200), (1, 100, 10_000, 1_000_000)
 QUICK = [(8, 50), (6, 30), (4, 30), (16, 50), (8, 200), (12, 50)]
@@ -98,47 +102,54 @@ def measure_parts(forest, x):
     return result
 
 
-def models(quick, folder, until):
-    for depth, n_features in QUICK if quick else itertools.product(DEPTHS, FEATURES):
-        start = time.perf_counter()
-        trees = grow(1, max(N_TREES), depth, n_features)
-        grown = time.perf_counter() - start
-        for n_trees in N_TREES:
+def models(shapes, folder, until):
+    """Yield case, forest and rival; all trees are grown before the first time is taken."""
+    with ProcessPoolExecutor(8, multiprocessing.get_context("spawn")) as pool:
+        written = [pool.submit(write_models, folder, *shape, N_TREES) for shape in shapes]
+        paths = [future.result() for future in written]
+    for (depth, n_features), of_shape in zip(shapes, paths, strict=True):
+        for n_trees, path in zip(N_TREES, of_shape, strict=True):
             if time.perf_counter() > until:
                 return
-            document = to_xgboost(trees, n_trees)
-            path = folder / "model.ubj"
-            path.write_bytes(document)
-            start = time.perf_counter()
-            forest = silva.load(path)
-            loaded = time.perf_counter() - start
-            start = time.perf_counter()
-            rival = nvforest_of(document)
-            times = f"grown {grown:.1f} s, loaded {loaded:.1f}, {time.perf_counter() - start:.1f} s"
-            yield (
-                {"trees": n_trees, "depth": depth, "features": n_features, "leaves": forest.n_leaves},
-                forest,
-                rival,
-                times,
-            )
+            forest, rival = silva.load(path), nvforest_of(path.read_bytes())
+            path.unlink()
+            yield {"trees": n_trees, "depth": depth, "features": n_features, "leaves": forest.n_leaves}, forest, rival
+
+
+def crossover(folder):
+    """Microseconds of host rows on the CPU and on the GPU, around the size from which the GPU is the faster."""
+    result = []
+    for depth, n_features, n_trees in ((6, 30, 100), (8, 50, 1000)):
+        (path,) = write_models(folder, depth, n_features, (n_trees,))
+        forest, rows = silva.load(path), sample_rows(9, 100_000, n_features)
+        path.unlink()
+        for n_rows in (300, 1000, 3000, 10_000, 30_000, 100_000):
+            predict = functools.partial(forest.predict, rows[:n_rows], output="margin")
+            calls = {device: functools.partial(predict, device=device) for device in ("cpu", "cuda")}
+            case = {"trees": n_trees, "depth": depth, "rows": n_rows}
+            result.append({**case, **{device: 1e6 * t for device, t in medians(calls).items()}})
+            print(result[-1], flush=True)
+    return result
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--results", type=Path, required=True)
+    parser.add_argument("--folder", type=Path, default=Path(tempfile.gettempdir()), help="for models")
     parser.add_argument("--seconds", type=float, default=300)
     parser.add_argument("--quick", action="store_true")
     options = parser.parse_args()
     until = time.perf_counter() + options.seconds
     results = []
     rows = {}
-    for case, forest, rival, times in models(options.quick, options.results, until):
+    shapes = QUICK if options.quick else list(itertools.product(DEPTHS, FEATURES))
+    for case, forest, rival in models(shapes, options.folder, until):
         n_features = case["features"]
         if n_features not in rows:
             rows = {n_features: sample_rows(7, max(BATCHES), n_features, cupy)}
         x = rows[n_features]
         host = x[0].get()
-        line = [f"{case['trees']:5d} x {case['depth']:2d} x {n_features:3d} ({case['leaves']} leaves; {times}):"]
+        line = [f"{case['trees']:5d} x {case['depth']:2d} x {n_features:3d} ({case['leaves']} leaves):"]
         for batch in BATCHES:
             if time.perf_counter() > until:
                 break
@@ -160,7 +171,8 @@ def main():
         (options.results / "gpu_grid.json").write_text(json.dumps(report, indent=1))
     if ratios := [r["nvforest"] / r["silva"] for r in results if "nvforest" in r]:
         print(f"{len(ratios)} cells: median {np.median(ratios):.2f}, least {min(ratios):.2f}")
-    (options.results / "model.ubj").unlink(missing_ok=True)
+    report["crossover"] = crossover(options.folder)
+    (options.results / "gpu_grid.json").write_text(json.dumps(report, indent=1))
 
 
 if __name__ == "__main__":

@@ -248,6 +248,11 @@ class Forest:
         return (int(np.diff(self.tree_offsets).max(initial=1)) - 1) // 2
 
     @cached_property
+    def n_used(self) -> int:
+        """Number of features that any split tests."""
+        return int((np.bincount(self.feature[self.feature >= 0], minlength=1) > 0).sum())
+
+    @cached_property
     def evaluate_plan(self) -> _core.EvaluatePlan:
         """The nodes laid out for the compiled evaluation, built on first use."""
         return _core.EvaluatePlan(self)
@@ -255,6 +260,11 @@ class Forest:
     @cached_property
     def node_plans(self) -> dict[tuple[str, int], _core.NodePlan]:
         """The nodes laid out for by_node and windowed by their settings, each built on first use."""
+        return {}
+
+    @cached_property
+    def cpu_choices(self) -> dict[bool, Choice]:
+        """What the model of costs prefers, by whether rows are few."""
         return {}
 
     @cached_property

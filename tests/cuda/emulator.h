@@ -159,6 +159,33 @@ inline bool __any_sync(unsigned, bool value) { return emulator::vote(value) != 0
 inline bool __all_sync(unsigned, bool value) { return emulator::vote(!value) == 0; }
 
 template <class Type>
+inline Type __shfl_xor_sync(unsigned, Type value, int mask) {
+  static Type values[1024];
+  const int me = emulator::current->number;
+  values[me] = value;
+  __syncwarp();
+  const Type result = values[me ^ mask];
+  __syncwarp();
+  return result;
+}
+
+inline bool __syncthreads_and(bool value) {
+  static bool result;
+  __syncthreads();
+  result = true;
+  __syncthreads();
+  if (!value) result = false;
+  __syncthreads();
+  return result;
+}
+
+inline unsigned __float_as_uint(float value) {
+  unsigned bits;
+  std::memcpy(&bits, &value, sizeof bits);
+  return bits;
+}
+
+template <class Type>
 inline Type __ldg(const Type* at) {
   return *at;
 }
@@ -210,17 +237,17 @@ inline unsigned __byte_perm(unsigned x, unsigned y, unsigned selector) {
   return result;
 }
 
-#define EMULATE(kernel)                                                                                     \
+#define EMULATE(kernel)                                                                                 \
   extern "C" void emulate(unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by, unsigned bz, \
-                          unsigned bytes, void** args) {                                                    \
-    using namespace emulator;                                                                               \
-    if (bytes > SHARED_BYTES) std::abort();                                                                       \
-    gridDim = {gx, gy, gz}, blockDim = {bx, by, bz}, arguments = args;                                      \
-    body = [](void** values) { call(&kernel, values); };                                                    \
-    for (unsigned z = 0; z < gz; ++z)                                                                       \
-      for (unsigned y = 0; y < gy; ++y)                                                                     \
-        for (unsigned x = 0; x < gx; ++x) {                                                                 \
-          blockIdx = {x, y, z};                                                                             \
-          run_block();                                                                                      \
-        }                                                                                                   \
+                          unsigned bytes, void** args) {                                                \
+    using namespace emulator;                                                                           \
+    if (bytes > SHARED_BYTES) std::abort();                                                             \
+    gridDim = {gx, gy, gz}, blockDim = {bx, by, bz}, arguments = args;                                  \
+    body = [](void** values) { call(&kernel, values); };                                                \
+    for (unsigned z = 0; z < gz; ++z)                                                                   \
+      for (unsigned y = 0; y < gy; ++y)                                                                 \
+        for (unsigned x = 0; x < gx; ++x) {                                                             \
+          blockIdx = {x, y, z};                                                                         \
+          run_block();                                                                                  \
+        }                                                                                               \
   }

@@ -1,4 +1,4 @@
-"""A GPU on the CPU: the project's own kernels, compiled by the host's compiler, behind CuPy's names for arrays of NumPy.
+"""A GPU on the CPU: the project's own kernels, compiled by the host's compiler, behind CuPy's names.
 
 It runs the launches, buffers and kernels of evaluation where there is no GPU. It knows no timing, no overlap of streams
 and no weak memory.
@@ -16,6 +16,7 @@ import sys
 import types
 from contextlib import contextmanager
 from pathlib import Path
+from typing import ClassVar
 
 import numpy as np
 
@@ -45,10 +46,10 @@ class DeviceArray(np.ndarray):
     def __cuda_array_interface__(self):
         return self.__array_interface__
 
-    def set(self, host, stream=None):
+    def set(self, host, stream=None):  # noqa: ARG002
         self[...] = host
 
-    def get(self, stream=None, out=None, blocking=True):
+    def get(self, stream=None, out=None, blocking=True):  # noqa: ARG002
         if out is None:
             return np.array(self)
         out[...] = self
@@ -58,7 +59,7 @@ class DeviceArray(np.ndarray):
 class Function:
     """A compiled kernel."""
 
-    known: dict[int, Function] = {}
+    known: ClassVar[dict[int, Function]] = {}
 
     def __init__(self, kernel, folder):
         self._library = ctypes.CDLL(str(_compile(kernel, folder)))

@@ -1,4 +1,4 @@
-"""Every kernel and launch of evaluation against oracle and CPU: on an emulated GPU anywhere, on a GPU where there is one."""
+"""Every kernel and launch of evaluation against oracle and CPU: on an emulated GPU, and on a GPU where there is one."""
 
 from __future__ import annotations
 
@@ -25,10 +25,8 @@ few = settings(max_examples=15)
 
 
 def check(forest, X, algorithm, output="leaf"):
-    if output == "leaf":
-        expected = evaluate.leaf_ids(forest, X)
-    else:
-        expected = forest.predict(X, output=output, device="cpu")
+    is_leaf = output == "leaf"
+    expected = evaluate.leaf_ids(forest, X) if is_leaf else forest.predict(X, output=output, device="cpu")
     found = forest.predict(X, output=output, algorithm=algorithm, device="cuda")
     assert found.dtype == expected.dtype
     np.testing.assert_array_equal(found, expected)
@@ -73,6 +71,12 @@ def forest_of(form, n_trees=9, **fields):
     return dataclasses.replace(forest, threshold=threshold.astype(pool.dtype))
 
 
+def in_single(forest):
+    """The forest with leaves and results of float32, as XGBoost's."""
+    value = forest.leaf_value.astype(np.float32).astype(np.float64)
+    return dataclasses.replace(forest, leaf_value=value, tree_weight=np.ones(forest.n_trees), result_dtype="float32")
+
+
 @pytest.mark.parametrize("stage", [256, 4096])
 @pytest.mark.parametrize("n_rows", [1, 130, 2100])
 @pytest.mark.parametrize("form", FORMS)
@@ -90,6 +94,7 @@ def test_formats(monkeypatch, form, n_rows, stage):
     X = random_rows(5, forest, n_rows, "float32")
     check(forest, X, "by_sample")
     check(forest, X, "by_sample", "margin")
+    check(in_single(forest), X, "by_sample", "margin")
     silva.evaluate.cuda_tiles.tile_shapes.cache_clear()
 
 
@@ -128,7 +133,7 @@ def test_by_node_of_255_splits_and_beyond():
     forest = full_forest(0, n_trees=2, depth=8, n_features=4)
     X = random_rows(2, forest, 40)
     check(forest, X, "by_node")
-    with pytest.raises(ValueError, match="at most 255.*use algorithm='windowed'"):
+    with pytest.raises(ValueError, match=r"at most 255.*use algorithm='windowed'"):
         full_forest(0, n_trees=1, depth=9, n_features=4).predict(X, algorithm="by_node", device="cuda")
 
 
@@ -144,7 +149,7 @@ def test_the_predictor_of_one_row(n_outputs):
     np.testing.assert_array_equal(pickle.loads(pickle.dumps(predict))(X[0]), predict(X[0]))
     with pytest.raises(ValueError, match="the row has 4 values, expected 3"):
         predict(np.zeros(4))
-    with pytest.raises(TypeError, match="the row is an array of int64, expected .* float32 or float64"):
+    with pytest.raises(TypeError, match=r"the row is an array of int64, expected .* float32 or float64"):
         predict(np.zeros(3, np.int64))
 
 
@@ -156,3 +161,36 @@ def test_columns_beyond_shared_memory():
     check(forest, X, "by_sample", "margin")
     narrow = full_forest(0, n_trees=40, depth=9, n_features=2)
     check(narrow, X[:, :2].copy(), "by_sample")
+
+
+@pytest.mark.parametrize("n_rows", [1, 5, 600])
+@pytest.mark.parametrize("n_outputs", [1, 3])
+def test_calls_on_gpu_rows_like_the_last(n_rows, n_outputs):
+    import cupy
+
+    options = Options(n_trees=7, n_outputs=n_outputs, meaning={"result_dtype": "float32"})
+    forest = random_forest(5, options)
+    for seed in range(3):
+        X = random_rows(seed, forest, n_rows, "float32")
+        found = forest.predict(cupy.asarray(X), output="margin")
+        assert isinstance(found, cupy.ndarray)
+        assert found.dtype == np.float32
+        np.testing.assert_array_equal(cupy.asnumpy(found), forest.predict(X, output="margin", device="cpu"))
+
+
+@pytest.mark.parametrize("smallest", [0.0, 1e-3, 1e-12, 1e-40])
+@pytest.mark.parametrize("largest", [1.0, 1e30, 3e38])
+@pytest.mark.parametrize("most_rows", [0, 512])
+def test_sums_that_round_keep_the_order_of_the_trees(monkeypatch, smallest, largest, most_rows):
+    """Values of many magnitudes: whether the parallel sum may be used is decided row by row."""
+    monkeypatch.setattr(silva.evaluate.cuda_few, "MOST_ROWS", most_rows)
+    forest = full_forest(3, n_trees=700, depth=2, n_features=4)
+    rng = np.random.default_rng(0)
+    value = rng.choice([smallest, -smallest, 1 / 3, largest], forest.leaf_value.shape, p=[0.2, 0.2, 0.599, 0.001])
+    for base in (0.5, 0.1):
+        changed = dataclasses.replace(
+            forest, leaf_value=value.astype(np.float32).astype(float), base_score=np.array([base])
+        )
+        with np.errstate(over="ignore"):
+            check(changed, random_rows(1, forest, 9), "by_sample", "margin")
+            check(in_single(changed), random_rows(1, forest, 300), "by_sample", "margin")

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from silva.cuda.compiler import variant
+from silva.cuda.prepared import NOWHERE
 from silva.cuda.runtime import launch
 from silva.device import import_cupy
 
@@ -29,7 +30,10 @@ TILE_ROWS, THREADS = 128, 256
 SHARED_BYTES = 28 * 1024
 """Thresholds of a run of columns in shared memory: with a tile of values three blocks fit, and into 48 KB one."""
 
-ENOUGH_BLOCKS = 132 * 4
+FEW_BYTES = 8 * 1024
+"""The same where there are few rows: more blocks share the columns."""
+
+ENOUGH_BLOCKS = 132 * 8
 """Further tiles of rows are taken by the same blocks, which have their thresholds already."""
 
 
@@ -62,26 +66,37 @@ class CodeTables:
 
     def encode(self, x: Any, stride: int) -> Any:
         """Codes of the rows of a CuPy array: (n_columns, stride), 0 beyond the rows; queued on the current stream."""
-        cupy = import_cupy()
-        codes, search = self.codes, self._search
-        result = cupy.empty((max(codes.n_columns, 1), stride), self.code_type)
-        if not codes.n_columns:
-            return result
-        n_runs = len(search.runs) - 1
-        grid = (min(-(-stride // TILE_ROWS), max(1, ENOUGH_BLOCKS // n_runs)), n_runs)
-        runs, *tables = self.tables()
-        args = (x, *row_strides(x), np.int32(len(x)), np.int64(stride), runs, np.int32(search.shared_entries))
-        shared = search.shared_entries * codes.thresholds.itemsize
-        launch(self._kernels[x.dtype.name], grid, (THREADS,), (*args, *tables, result), shared)
+        result = self.room(stride)
+        if self.codes.n_columns:
+            kernel, grid, args, shared = self.launch_of(x.dtype, row_strides(x), len(x), stride)
+            launch(kernel, grid, (THREADS,), (x, *args[1:-1], result), shared)
         return result
 
+    def room(self, stride: int) -> Any:
+        """Memory for codes on the current GPU."""
+        return import_cupy().empty((max(self.codes.n_columns, 1), stride), self.code_type)
+
+    def launch_of(
+        self, input_type: Any, strides: tuple[Any, Any], n_rows: int, stride: int
+    ) -> tuple[Variant, tuple[int, int], tuple[Any, ...], int]:
+        """Kernel, grid, arguments (the addresses of rows and codes are the first and the last) and shared memory."""
+        n_tiles, (many, few, *tables) = -(-stride // TILE_ROWS), self.tables()
+        is_few = n_tiles * len(many) < ENOUGH_BLOCKS
+        runs, entries = (few, self._search.few_entries) if is_few else (many, self._search.shared_entries)
+        n_runs = len(runs) - 1
+        grid = (min(n_tiles, max(1, ENOUGH_BLOCKS // n_runs)), n_runs)
+        sizes = (*map(np.int64, strides), np.int32(n_rows), np.int64(stride), runs, np.int32(entries))
+        shared = entries * self.codes.thresholds.itemsize
+        return self._kernels[input_type.name], grid, (NOWHERE, *sizes, *tables, NOWHERE), shared
+
     def tables(self) -> tuple[Any, ...]:
-        """Arguments of kernels that encode, on the current GPU: the runs of columns, then the members of Columns."""
+        """Arguments of kernels that encode, on the current GPU: runs for many and few rows, the members of Columns."""
         cupy = import_cupy()
         gpu = cupy.cuda.runtime.getDevice()
         if gpu not in self._on_gpu:
             codes, forest, search = self.codes, self._forest, self._search
-            arrays = (search.runs, codes.feature, codes.category_set, codes.missing, search.height, search.offsets)
+            runs = (search.runs, search.few_runs)
+            arrays = (*runs, codes.feature, codes.category_set, codes.missing, search.height, search.offsets)
             sets = (search.thresholds, forest.set_offsets, forest.set_words, forest.set_others_left)
             zeros = cupy.asarray(forest.zero_missing) if len(forest.zero_missing) else np.uint64(0)
             numbers = (np.float64(forest.zero_threshold), np.float64(forest.missing))
@@ -106,6 +121,8 @@ class _SearchTrees:
         First columns of the runs that share a block, and the number of columns.
     shared_entries : int
         Entries of the largest run that fits into shared memory.
+    few_runs, few_entries
+        The same where there are few rows.
     """
 
     def __init__(self, codes: Codes) -> None:
@@ -119,6 +136,7 @@ class _SearchTrees:
             tree = self.thresholds[self.offsets[column] : self.offsets[column + 1]]
             _fill_search_tree(tree, int(height), sorted_)
         self.runs, self.shared_entries = _divide(sizes, SHARED_BYTES // codes.thresholds.itemsize)
+        self.few_runs, self.few_entries = _divide(sizes, FEW_BYTES // codes.thresholds.itemsize)
 
 
 def _fill_search_tree(tree: NDArray[Any], height: int, thresholds: NDArray[Any]) -> None:

@@ -14,16 +14,21 @@ if TYPE_CHECKING:
 
 OUTPUTS = ("prediction", "margin", "probability", "leaf")
 
-WORTHWHILE = 2e8
-"""Rows times trees from which host rows go to a GPU: a guess, the crossover of predictions is not measured yet."""
+WORTHWHILE = 2e6
+"""Rows times trees from which host rows go to a GPU: the crossover beside 16 CPU cores (benchmarks/results/)."""
 
 
 def predict(forest: Forest, X: Any, *, output: str, algorithm: str, device: str, n_jobs: int | None) -> Any:
     """`Forest.predict`."""
+    question = output, algorithm, device
+    if (evaluator := forest.__dict__.get("cuda_evaluator")) is not None:
+        again = evaluator.again(X, question)
+        if again is not None:
+            return again
     check_arguments(forest, output, algorithm, device)
     gpus = _gpus(forest, X, device)
     if gpus and array_gpu(X) is not None:
-        return _predict_on_gpu(forest, X, output, gpus, choose(forest, algorithm, len(X), "cuda"))
+        return _predict_on_gpu(forest, X, question, gpus, choose(forest, algorithm, len(X), "cuda"))
     rows = as_rows(X, forest)
     choice = choose(forest, algorithm, len(rows), "cuda" if gpus else "cpu")
     if output == "leaf":
@@ -76,16 +81,19 @@ def _gpus(forest: Forest, X: Any, device: str) -> tuple[int, ...]:
     return choose_gpus(device, X, n_rows * forest.n_trees, WORTHWHILE)
 
 
-def _predict_on_gpu(forest: Forest, X: Any, output: str, gpus: tuple[int, ...], choice: Choice) -> Any:
+def _predict_on_gpu(
+    forest: Forest, X: Any, question: tuple[str, str, str], gpus: tuple[int, ...], choice: Choice
+) -> Any:
     """GPU rows to a GPU result of the same library; labels that are no numbers come to the host."""
     from silva.cuda.rows import like
 
-    cupy = import_cupy()
+    cupy, output = import_cupy(), question[0]
     if output == "leaf":
         ids = forest.cuda_evaluator.leaves(X, gpus, choice)
         return like(X, ids.reshape(len(ids), *forest.leaf_shape) if forest.leaf_shape else ids)
     if output == "margin" or (output == "prediction" and links.predicts_margins(forest)):
         margin = forest.cuda_evaluator.margins(X, gpus, choice, forest.result_dtype)
+        forest.cuda_evaluator.remember(X, question, choice)
         return like(X, links.squeeze(margin))
     margin = forest.cuda_evaluator.margins(X, gpus, choice)
     result = respond(forest, cupy.asnumpy(margin), output)

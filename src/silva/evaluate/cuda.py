@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import threading
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -28,6 +29,9 @@ if TYPE_CHECKING:
 LEAF_BYTES = 2**29
 """Leaves of the rows in flight."""
 
+KEPT = 32
+"""Calls on GPU rows whose launches a thread keeps."""
+
 
 class CudaEvaluator:
     """A forest laid out for GPUs; what a kernel needs on a GPU is uploaded at its first call there."""
@@ -35,6 +39,7 @@ class CudaEvaluator:
     def __init__(self, forest: Forest) -> None:
         self._forest = forest
         self._sums: dict[int, dict[str, Any]] = {}
+        self._local = threading.local()
 
     def margins(self, rows: Any, gpus: tuple[int, ...], choice: Choice, dtype: Any = np.float64) -> Any:
         """Sum margins (n, n_outputs) in float64 and return them as `dtype`.
@@ -83,15 +88,53 @@ class CudaEvaluator:
         return map_rows(rows, gpus, shape, dtype, compute, input_type=forest.threshold.dtype)
 
     def _sum(self, choice: Choice, x: Any, out: Any) -> None:
-        forest = self._forest
-        if choice.algorithm == "by_sample" and _is_plain(forest):
-            if self.few and self.few.serves(len(x)):
-                return self.few.margins(x, out)
-            if self.tiles and self.tiles.serves():
-                return self.tiles.margins(x, out)
+        schedule = self._schedule(choice, len(x))
+        if schedule is not None:
+            step = max(1, min(len(x), schedule.most_rows()))
+            stream = import_cupy().cuda.get_current_stream().ptr
+            for begin in range(0, len(x), step):
+                part, target = x[begin : begin + step], out[begin : begin + step]
+                plan = schedule.plan(x.dtype, row_strides(x), len(part), out.dtype)
+                plan.run(part.data.ptr, target.data.ptr, stream)
+            return
         for begin, end, leaves in self._reach(choice, x):
             self._add_up(x[begin:end], leaves, out[begin:end])
-        return None
+
+    def _schedule(self, choice: Choice, n_rows: int) -> FewRows | Tiles | None:
+        """Schedule that takes rows to margins, None if leaves must be found first."""
+        if choice.algorithm != "by_sample" or not _is_plain(self._forest):
+            return None
+        if self.few and self.few.serves(n_rows):
+            return self.few
+        return self.tiles if self.tiles and self.tiles.serves() else None
+
+    def remember(self, X: Any, question: tuple[str, str, str], choice: Choice) -> None:
+        """Keep the launches for rows like these, which were checked and predicted: see `again`."""
+        if not len(X) or type(X).__module__ != "cupy" or X.dtype.char not in "fd" or not self._forest.nan_allowed:
+            return
+        schedule = self._schedule(choice, len(X))
+        if schedule is None or len(X) > schedule.most_rows():
+            return
+        plans = self._local.__dict__.setdefault("plans", {})
+        while len(plans) >= KEPT:
+            del plans[next(iter(plans))]
+        plan = schedule.plan(X.dtype, row_strides(X), len(X), self._forest.result_dtype)
+        plans[question, X.shape, X.strides, X.dtype.char, X.device.id, *_here()] = plan
+
+    def again(self, X: Any, question: tuple[str, str, str]) -> Any:
+        """Margins of GPU rows in their dtype where the last calls had rows and a stream like these, otherwise None."""
+        plans = self._local.__dict__.get("plans")
+        if plans is None or type(X).__module__ != "cupy":
+            return None
+        gpu, stream = _here()
+        plan = plans.get((question, X.shape, X.strides, X.dtype.char, X.device.id, gpu, stream))
+        if plan is None:
+            return None
+        n_rows, n_outputs = len(X), self._forest.n_outputs
+        shape = n_rows if n_outputs == 1 else (n_rows, n_outputs)
+        out = import_cupy().empty(shape, self._forest.result_dtype)
+        plan.run(X.data.ptr, out.data.ptr, stream)
+        return out
 
     def _name(self, choice: Choice, x: Any, out: Any) -> None:
         ids = self._tables()["ids"]
@@ -101,10 +144,10 @@ class CudaEvaluator:
     def _reach(self, choice: Choice, x: Any) -> Any:
         """Yield begin, end and the leaves that these rows reach: (n_trees, stride), at least `end - begin` wide."""
         step = max(BLOCK, LEAF_BYTES // max(4 * self._forest.n_trees, 1) // BLOCK * BLOCK)
-        use_tiles = choice.algorithm == "by_sample" and self.tiles is not None and self.tiles.serves()
+        tiles = self.tiles if choice.algorithm == "by_sample" and self.tiles and self.tiles.serves() else None
         for begin in range(0, len(x), step):
             part = x[begin : begin + step]
-            leaves = self.tiles.leaves(part) if use_tiles else self.nodes.leaves(part, choice)
+            leaves = tiles.leaves(part) if tiles else self.nodes.leaves(part, choice)
             yield begin, begin + len(part), leaves
 
     def _add_up(self, x: Any, leaves: Any, out: Any) -> None:
@@ -133,13 +176,21 @@ class CudaEvaluator:
         forest = self._forest
         weight = np.repeat(forest.tree_weight, np.diff(forest.leaf_offsets))[:, None]
         trees, starts = order_by_output(forest)
-        arrays = {"ids": forest.leaf_id, "trees": trees, "starts": starts, "base": forest.base_score}
+        arrays: dict[str, NDArray[Any]] = {
+            "ids": forest.leaf_id,
+            "trees": trees,
+            "starts": starts,
+            "base": forest.base_score,
+        }
         if not forest.has_linear_leaves:
             return {**arrays, "values": forest.leaf_value * weight}
         return {**arrays, "weight": forest.tree_weight, **{name: getattr(forest, name) for name in _LINEAR}}
 
     def __getstate__(self) -> dict[str, Any]:
-        return {"_forest": self._forest, "_sums": {}}
+        return {"_forest": self._forest}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__init__(state["_forest"])  # type: ignore[misc]
 
 
 _LINEAR = ("leaf_value", "linear_offsets", "linear_feature", "linear_coefficient", "linear_mean", "leaf_range")
@@ -152,8 +203,7 @@ def order_by_output(forest: Forest) -> tuple[NDArray[np.int32], NDArray[np.int32
         starts = np.arange(forest.n_outputs + 1, dtype=np.int32) * n_trees
         return np.tile(np.arange(n_trees, dtype=np.int32), forest.n_outputs), starts
     order = np.argsort(forest.tree_output, kind="stable").astype(np.int32)
-    starts = np.searchsorted(forest.tree_output[order], np.arange(forest.n_outputs + 1))
-    return order, starts.astype(np.int32)
+    return order, np.searchsorted(forest.tree_output[order], np.arange(forest.n_outputs + 1)).astype(np.int32)
 
 
 def default_choice(_forest: Forest, n_rows: int) -> Choice:
@@ -173,6 +223,12 @@ def linear_variant(input_type: Any, result_type: Any) -> Variant:
     """Name the kernel that adds linear leaves up."""
     types = {"INPUT": C_TYPES[np.dtype(input_type).name], "RESULT": C_TYPES[np.dtype(result_type).name]}
     return variant("sum_linear", **types)
+
+
+def _here() -> tuple[int, int]:
+    """Return the current GPU and stream."""
+    cuda = import_cupy().cuda
+    return cuda.runtime.getDevice(), cuda.get_current_stream().ptr
 
 
 def _is_plain(forest: Forest) -> bool:

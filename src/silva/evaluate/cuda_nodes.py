@@ -27,7 +27,7 @@ WANTED_BLOCKS = 2048
 SERIAL_STEPS = 2**22
 """Rows times trees of one launch of the serial algorithm, which has one thread: about a second."""
 
-NODE_BLOCK, ROWS_PER_GROUP, WARP = 256, 32, 32
+NODE_BLOCK, ROWS_PER_GROUP, WARP = 256, 8, 32
 """Rows that a record group takes one after the other: the tree is read once for them (the paper's m)."""
 
 DEFAULT_SETTINGS = {"by_node": (2, 1, 3), "windowed": (4, 3, 5)}
@@ -50,14 +50,19 @@ class NodeWalks:
         self._on_gpu: dict[Any, dict[str, Any]] = {}
 
     def leaves(self, x: Any, choice: Choice) -> Any:
-        """Indices of leaves, int32 (n_trees, stride), queued on the current stream."""
-        cupy = import_cupy()
-        stride = -(-len(x) // BLOCK) * BLOCK
-        result = cupy.empty((self._forest.n_trees, stride), np.int32)
-        if self._forest.n_trees and len(x):
-            codes = self._codes.encode(x, stride)
+        """Find the leaves of rows: see `walk`."""
+        return self.walk(self.encode(x), len(x), choice)
+
+    def encode(self, x: Any) -> Any:
+        """Encode rows for `walk`."""
+        return self._codes.encode(x, -(-len(x) // BLOCK) * BLOCK)
+
+    def walk(self, codes: Any, n_rows: int, choice: Choice) -> Any:
+        """Find the leaves of encoded rows: indices, int32 (n_trees, stride), queued on the current stream."""
+        result = import_cupy().empty((self._forest.n_trees, codes.shape[1]), np.int32)
+        if self._forest.n_trees and n_rows:
             run = {"serial": self._serial, "by_node": self._by_node, "windowed": self._windowed}
-            run.get(choice.algorithm, self._by_sample)(codes, len(x), result, _setting(choice))
+            run.get(choice.algorithm, self._by_sample)(codes, n_rows, result, _setting(choice))
         return result
 
     def _serial(self, codes: Any, n_rows: int, result: Any, _: int) -> None:

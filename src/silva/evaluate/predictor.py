@@ -63,6 +63,7 @@ class OutputPredictor:
         self._raw = raw
 
     def __call__(self, row: NDArray[Any]) -> Any:
+        """Predict a row."""
         forest, raw = self._forest, np.atleast_1d(self._raw(row))
         if self._output == "leaf":
             return raw.reshape(forest.leaf_shape or -1)
@@ -85,8 +86,8 @@ class _PlainRow:
         forest = self._forest
         rows = as_rows(np.reshape(row, (1, -1)), forest)
         if self._output == "leaf":
-            return cpu.leaves(forest, rows, self._choice, 1)[0]
-        return (linear if forest.has_linear_leaves else cpu).margins(forest, rows, self._choice, 1)[0]
+            return cpu.leaves(forest, rows, self._choice, 1).reshape(-1)
+        return (linear if forest.has_linear_leaves else cpu).margins(forest, rows, self._choice, 1).reshape(-1)
 
 
 class _GpuRow:

@@ -31,6 +31,7 @@ const NodeKernels SILVA_NODE_ISA = {
 #else
     0,
 #endif
+    in_registers,
     nodes_workspace,
     evaluate_nodes,
 };

@@ -10,13 +10,13 @@ template <class T>
 using Result = nb::ndarray<T, nb::ndim<2>, nb::c_contig, nb::device::cpu>;
 
 template <class T>
-static void run(const NodePlan& plan, const Matrix& rows, const Result<T>& out, int n_threads, T* NodeTask::*target,
+static void run(const NodePlan& plan, const Matrix& rows, const Result<T>& out, int n_threads, T* NodeTask::* target,
                 int64_t columns) {
   NodeTask task = task_of(plan, rows_of(rows, int32_t(plan.coding.flags.size())), n_threads);
   if (int64_t(out.shape(0)) != task.rows.n_rows || int64_t(out.shape(1)) != columns)
     throw nb::value_error("the result has the wrong shape");
   task.*target = out.data();
-  const Workspace workspace(task.workspace_size * n_threads);
+  const Workspace workspace(task.workspace_size * task.n_threads);
   task.workspace = workspace.data();
   const nb::gil_scoped_release release;
   node_kernels().evaluate(task);
@@ -34,6 +34,7 @@ void bind_nodes(nb::module_& module) {
                    [](const NodePlan& plan) {
                      return plan.code_type == CodeType::kByte ? 8 : plan.code_type == CodeType::kShort ? 16 : 32;
                    })
+      .def_prop_ro("in_registers", [](const NodePlan& plan) { return node_kernels().in_registers(plan.view()) != 0; })
       .def(
           "margins",
           [](const NodePlan& plan, const Matrix& rows, const Result<double>& out, int n_threads) {

@@ -61,15 +61,24 @@ struct NodeWalk {
 
   void descend(const NodeTree& tree, int32_t* leaf) const {
     switch (tree.levels) {
-      case 0: return descend_levels<0, 16>(tree, leaf);
-      case 1: return descend_levels<1, 16>(tree, leaf);
-      case 2: return descend_levels<2, 16>(tree, leaf);
-      case 3: return descend_levels<3, 16>(tree, leaf);
-      case 4: return descend_levels<4, 16>(tree, leaf);
-      case 5: return descend_levels<5, 32>(tree, leaf);
-      case 6: return descend_levels<6, 64>(tree, leaf);
-      case 7: return descend_blocks<2>(tree, leaf);
-      default: return descend_blocks<4>(tree, leaf);
+      case 0:
+        return descend_levels<0, 16>(tree, leaf);
+      case 1:
+        return descend_levels<1, 16>(tree, leaf);
+      case 2:
+        return descend_levels<2, 16>(tree, leaf);
+      case 3:
+        return descend_levels<3, 16>(tree, leaf);
+      case 4:
+        return descend_levels<4, 16>(tree, leaf);
+      case 5:
+        return descend_levels<5, 32>(tree, leaf);
+      case 6:
+        return descend_levels<6, 64>(tree, leaf);
+      case 7:
+        return descend_blocks<2>(tree, leaf);
+      default:
+        return descend_blocks<4>(tree, leaf);
     }
   }
 
@@ -121,8 +130,8 @@ struct NodeWalk {
       uint64_t word[kMostBlocks];
       for (int block = 0; block < tree.n_blocks; ++block) {
         const int64_t slot = tree.first_slot + block * kBlock;
-        word[block] = codes.template right<64>({columns(slot), thresholds(slot)},
-                                               forest.default_right[tree.first_block + block]);
+        word[block] =
+            codes.template right<64>({columns(slot), thresholds(slot)}, forest.default_right[tree.first_block + block]);
       }
       int at = 0;
       while (at < kFirstLeaf) at = links[2 * at + int(word[at / kBlock] >> (at % kBlock) & 1)];
@@ -133,12 +142,18 @@ struct NodeWalk {
   // Section 6: the levels of a window at once, then the window that hangs below the exit.
   void reach_by_windows(const NodeTree& tree, int32_t* leaf) const {
     switch (forest.window_levels) {
-      case 1: return jump<1>(tree, leaf);
-      case 2: return jump<2>(tree, leaf);
-      case 3: return jump<3>(tree, leaf);
-      case 4: return jump<4>(tree, leaf);
-      case 5: return jump<5>(tree, leaf);
-      default: return jump<6>(tree, leaf);
+      case 1:
+        return jump<1>(tree, leaf);
+      case 2:
+        return jump<2>(tree, leaf);
+      case 3:
+        return jump<3>(tree, leaf);
+      case 4:
+        return jump<4>(tree, leaf);
+      case 5:
+        return jump<5>(tree, leaf);
+      default:
+        return jump<6>(tree, leaf);
     }
   }
 
@@ -175,11 +190,11 @@ struct NodeWalk {
 };
 
 // Adds a tree to the margins of rows, [output][stride], or notes the leaves' ids.
-SILVA_INLINE void take_leaves(const NodeTask& task, int tree, int64_t first_row, int n_rows, const int32_t* leaf, double* margin) {
+SILVA_INLINE void take_leaves(const NodeTask& task, int tree, int64_t first_row, int n_rows, const int32_t* leaf,
+                              double* margin) {
   const NodeTables& forest = task.forest;
   if (task.leaf)
-    for (int i = 0; i < n_rows; ++i)
-      task.leaf[(first_row + i) * forest.n_trees + tree] = forest.leaf_id[leaf[i]];
+    for (int i = 0; i < n_rows; ++i) task.leaf[(first_row + i) * forest.n_trees + tree] = forest.leaf_id[leaf[i]];
   if (!task.margin) return;
   if (forest.width == 1) {
     double* sum = margin + int64_t(forest.tree_output[tree]) * task.tile_rows;
@@ -237,18 +252,22 @@ void evaluate_trees(const NodeTask& task, const CodeRows<Code>& rows, int64_t fi
   }
 }
 
+#if defined(__AVX512VBMI__)
+template <class Code>
+constexpr bool kRegisters = true;
+#elif defined(__AVX512BW__)
+template <class Code>
+constexpr bool kRegisters = sizeof(Code) > 1;
+#else
+template <class Code>
+constexpr bool kRegisters = false;
+#endif
+
 // As many registers as hold a row, where there is an instruction that permutes them.
 template <class Code, bool Missing>
 void choose_registers(const NodeTask& task, const CodeRows<Code>& rows, int64_t first_row,
                       const Buffers<Code>& buffers) {
-#if defined(__AVX512VBMI__)
-  constexpr bool kRegisters = true;
-#elif defined(__AVX512BW__)
-  constexpr bool kRegisters = sizeof(Code) > 1;
-#else
-  constexpr bool kRegisters = false;
-#endif
-  if constexpr (kRegisters) {
+  if constexpr (kRegisters<Code>) {
     constexpr int kLanes = 64 / int(sizeof(Code));
     if (rows.n_columns <= kLanes) return evaluate_trees<Code, 1, Missing>(task, rows, first_row, buffers);
     if (rows.n_columns <= 2 * kLanes) return evaluate_trees<Code, 2, Missing>(task, rows, first_row, buffers);
@@ -279,25 +298,37 @@ void evaluate_tile(const NodeTask& task, char* workspace, int64_t first_row, int
   if (task.margin) close_margins(task, first_row, n_rows, buffers.margin);
 }
 
-void evaluate_nodes(const NodeTask& task) {
-  const int64_t n_rows = task.rows.n_rows, n_tasks = (n_rows + task.tile_rows - 1) / task.tile_rows;
-#pragma omp parallel for schedule(dynamic) num_threads(task.n_threads) if (task.n_threads > 1 && n_tasks > 1)
-  for (int64_t t = 0; t < n_tasks; ++t) {
-    char* workspace = task.workspace + thread_number() * task.workspace_size;
-    const int64_t first = t * task.tile_rows, rest = n_rows - first;
-    const int n = int(rest < task.tile_rows ? rest : task.tile_rows);
-    switch (task.forest.code_type) {
-      case CodeType::kByte:
-        evaluate_tile<uint8_t>(task, workspace, first, n);
-        break;
-      case CodeType::kShort:
-        evaluate_tile<uint16_t>(task, workspace, first, n);
-        break;
-      case CodeType::kFloat:
-        evaluate_tile<float>(task, workspace, first, n);
-        break;
-    }
+void evaluate_rows(const NodeTask& task, int64_t tile) {
+  char* workspace = task.workspace + thread_number() * task.workspace_size;
+  const int64_t first = tile * task.tile_rows, rest = task.rows.n_rows - first;
+  const int n = int(rest < task.tile_rows ? rest : task.tile_rows);
+  switch (task.forest.code_type) {
+    case CodeType::kByte:
+      return evaluate_tile<uint8_t>(task, workspace, first, n);
+    case CodeType::kShort:
+      return evaluate_tile<uint16_t>(task, workspace, first, n);
+    case CodeType::kFloat:
+      return evaluate_tile<float>(task, workspace, first, n);
   }
+}
+
+void evaluate_nodes(const NodeTask& task) {
+  const int64_t n_tiles = (task.rows.n_rows + task.tile_rows - 1) / task.tile_rows;
+  // A parallel region of one thread still costs 0.4 µs, more than a row of a small tree.
+  if (task.n_threads == 1 || n_tiles == 1) {
+    for (int64_t tile = 0; tile < n_tiles; ++tile) evaluate_rows(task, tile);
+    return;
+  }
+#pragma omp parallel for schedule(dynamic) num_threads(task.n_threads)
+  for (int64_t tile = 0; tile < n_tiles; ++tile) evaluate_rows(task, tile);
+}
+
+int32_t in_registers(const NodeTables& forest) {
+  constexpr int kMostRegisters = 4, kBytes = 64;
+  const bool is_byte = forest.code_type == CodeType::kByte;
+  const int size = is_byte ? 1 : forest.code_type == CodeType::kShort ? 2 : 4;
+  const bool can_permute = size == 1 ? kRegisters<uint8_t> : kRegisters<float>;
+  return can_permute && forest.n_columns * size <= kMostRegisters * kBytes;
 }
 
 int64_t nodes_workspace(const NodeTask& task) {

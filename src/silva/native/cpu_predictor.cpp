@@ -17,8 +17,10 @@ struct RowBuffer {
     if (PyObject_GetBuffer(row.ptr(), &view, PyBUF_C_CONTIGUOUS | PyBUF_FORMAT) != 0) {
       PyErr_Clear();
       const std::string type = nb::cast<std::string>(nb::str(row.type().attr("__name__")));
-      throw nb::type_error(("the row is a " + type + ", expected a C-contiguous float32 or float64 array; "
-                            "numpy.ascontiguousarray makes one").c_str());
+      throw nb::type_error(("the row is a " + type +
+                            ", expected a C-contiguous float32 or float64 array; "
+                            "numpy.ascontiguousarray makes one")
+                               .c_str());
     }
     const std::string format = view.format ? view.format : "B";
     is_double = format == "d";
@@ -60,7 +62,8 @@ class RowPredictor {
     const RowBuffer buffer(row, n_features_);
     const void* values = buffer.view.buf;
     if (missing_ == missing_)
-      values = buffer.is_double ? settle(static_cast<const double*>(values)) : settle(static_cast<const float*>(values));
+      values =
+          buffer.is_double ? settle(static_cast<const double*>(values)) : settle(static_cast<const float*>(values));
     const RowSource source{values, 1, n_features_, 1, buffer.is_double};
     std::visit([&](auto& task) { evaluate(task, source); }, task_);
     if (!leaves_.empty() || margins_.empty()) return to_array<int32_t>(leaves_);
@@ -114,8 +117,7 @@ class RowPredictor {
     settled_.resize(n_features_ * sizeof(Real));
     Real* result = reinterpret_cast<Real*>(settled_.data());
     for (int64_t i = 0; i < n_features_; ++i) {
-      const bool is_missing =
-          row_is_double_ ? double(values[i]) == missing_ : float(values[i]) == float(missing_);
+      const bool is_missing = row_is_double_ ? double(values[i]) == missing_ : float(values[i]) == float(missing_);
       result[i] = is_missing ? std::numeric_limits<Real>::quiet_NaN() : values[i];
     }
     return result;
@@ -131,7 +133,7 @@ void bind_predictor(nb::module_& module) {
   nb::class_<RowPredictor>(module, "RowPredictor", "Predicts one row a call.")
       .def(nb::init<nb::object, const std::string&, double, bool, nb::object>(), nb::arg("plan"), nb::arg("result"),
            nb::arg("missing"), nb::arg("serial"), nb::arg("reduced"))
-      .def("__call__", &RowPredictor::operator(), nb::arg("row"))
+      .def("__call__", &RowPredictor::operator(), nb::arg("row").none())
       .def("__reduce__", &RowPredictor::reduced);
 }
 

@@ -12,7 +12,8 @@ using Code = CODE;
 
 namespace silva {
 
-constexpr int TILE_ROWS = 128, TILE_COLUMNS = 32, N_THREADS = 256, WARP = 32, ROWS_PER_LANE = TILE_ROWS / WARP;
+constexpr int TILE_ROWS = 128, TILE_COLUMNS = 32, N_THREADS = 256, WARP = 32;
+constexpr int N_WARPS = N_THREADS / WARP, ROWS_PER_LANE = TILE_ROWS / WARP;
 
 struct Tile {
   const Input* X;
@@ -22,25 +23,50 @@ struct Tile {
 };
 
 // Reads the features of columns first ... end - 1 for the rows of the tile.
+template <bool is_full>
 __device__ __forceinline__ void read_tile(const Tile& tile, const int* feature, int first, int end) {
-  const int column = first + threadIdx.x % WARP;
-  if (column >= end) return;
-  const Input* source = tile.X + feature[column] * tile.feature_stride;
-#pragma unroll 8
-  for (int r = threadIdx.x / WARP; r < TILE_ROWS; r += N_THREADS / WARP)
-    if (tile.first_row + r < tile.n_rows)
-      tile.values[r][threadIdx.x % WARP] = Value(source[(tile.first_row + r) * tile.row_stride]);
+  const int lane = threadIdx.x % WARP, warp = threadIdx.x / WARP;
+  if (first + lane >= end) return;
+  const Input* source =
+      tile.X + feature[first + lane] * tile.feature_stride + (tile.first_row + warp) * tile.row_stride;
+  const long long step = tile.row_stride * N_WARPS;
+#pragma unroll
+  for (int r = 0; r < TILE_ROWS; r += N_WARPS, source += step)
+    if (is_full || tile.first_row + warp + r < tile.n_rows) tile.values[warp + r][lane] = Value(*source);
 }
 
 // Searches four rows at a time in one column and writes their codes; 0 beyond the rows.
+template <bool is_full>
 __device__ __forceinline__ void write_codes(const Columns<Value>& columns, const Tile& tile, int column, int place,
                                             const Value* tree, long long stride, Code* codes) {
+  const int lane = threadIdx.x % WARP;
+  Value x[ROWS_PER_LANE];
+  unsigned code[ROWS_PER_LANE];
+#pragma unroll
+  for (int k = 0; k < ROWS_PER_LANE; ++k) x[k] = tile.values[k * WARP + lane][place];
+  codes_of(columns, column, tree, x, code);
+  Code* const target = codes + column * stride + tile.first_row + lane;
 #pragma unroll
   for (int k = 0; k < ROWS_PER_LANE; ++k) {
-    const int r = k * WARP + threadIdx.x % WARP;
-    const long long row = tile.first_row + r;
-    const unsigned code = row < tile.n_rows ? code_of(columns, column, tree, tile.values[r][place]) : 0;
-    if (row < stride) codes[column * stride + row] = Code(code);
+    const int row = tile.first_row + k * WARP + lane;
+    if (is_full || row < stride) target[k * WARP] = Code(is_full || row < tile.n_rows ? code[k] : 0);
+  }
+}
+
+template <bool is_full>
+__device__ __forceinline__ void encode_tile(const Columns<Value>& columns, const Tile& tile, int begin, int end,
+                                            const Value* staged, long long stride, Code* codes) {
+  for (int first = begin; first < end; first += TILE_COLUMNS) {
+    __syncthreads();
+    read_tile<is_full>(tile, columns.feature, first, end);
+    __syncthreads();
+    for (int c = threadIdx.x / WARP; c < TILE_COLUMNS && first + c < end; c += N_WARPS) {
+      const long long at = columns.offsets[first + c];
+      if (staged != nullptr)
+        write_codes<is_full>(columns, tile, first + c, c, staged + (at - columns.offsets[begin]), stride, codes);
+      else
+        write_codes<is_full>(columns, tile, first + c, c, columns.thresholds + at, stride, codes);
+    }
   }
 }
 
@@ -61,9 +87,18 @@ extern "C" __global__ void __launch_bounds__(silva::N_THREADS, 3)
   extern __shared__ unsigned char memory[];
   __shared__ Value values[TILE_ROWS][TILE_COLUMNS + 1];
   Value* const staged = reinterpret_cast<Value*>(memory);
-  const Columns<Value> columns{feature,     category_set, missing,   height,          offsets,
-                               thresholds,  set_offsets,  set_words, set_others_left, zero_missing,
-                               Value(zero_threshold), Value(missing_value)};
+  const Columns<Value> columns{feature,
+                               category_set,
+                               missing,
+                               height,
+                               offsets,
+                               thresholds,
+                               set_offsets,
+                               set_words,
+                               set_others_left,
+                               zero_missing,
+                               Value(zero_threshold),
+                               Value(missing_value)};
   const int begin = runs[blockIdx.y], end = runs[blockIdx.y + 1];
   const long long origin = offsets[begin], n_entries = offsets[end] - origin;
   const bool fits = n_entries <= shared_entries;
@@ -72,17 +107,9 @@ extern "C" __global__ void __launch_bounds__(silva::N_THREADS, 3)
   const long long n_tiles = (stride + TILE_ROWS - 1) / TILE_ROWS;
   for (long long t = blockIdx.x; t < n_tiles; t += gridDim.x) {
     const Tile tile{X, row_stride, feature_stride, n_rows, int(t * TILE_ROWS), values};
-    for (int first = begin; first < end; first += TILE_COLUMNS) {
-      __syncthreads();
-      read_tile(tile, feature, first, end);
-      __syncthreads();
-      for (int c = threadIdx.x / WARP; c < TILE_COLUMNS && first + c < end; c += N_THREADS / WARP) {
-        const long long at = offsets[first + c];
-        if (fits)
-          write_codes(columns, tile, first + c, c, staged + (at - origin), stride, codes);
-        else
-          write_codes(columns, tile, first + c, c, thresholds + at, stride, codes);
-      }
-    }
+    if (tile.first_row + TILE_ROWS <= n_rows)
+      encode_tile<true>(columns, tile, begin, end, fits ? staged : nullptr, stride, codes);
+    else
+      encode_tile<false>(columns, tile, begin, end, fits ? staged : nullptr, stride, codes);
   }
 }

@@ -71,7 +71,8 @@ extern "C" __global__ void __launch_bounds__(silva::N_THREADS, 3)
       const RankedNode node = read_node(nodes, root + i);
       leaf_of[i] = node.left ? -1 : node.leaf;
     }
-    for (int i = threadIdx.x; i < n_nodes * N_GROUPS; i += N_THREADS) paths[i % N_GROUPS][i / N_GROUPS] = short(i / N_GROUPS);
+    for (int i = threadIdx.x; i < n_nodes * N_GROUPS; i += N_THREADS)
+      paths[i % N_GROUPS][i / N_GROUPS] = short(i / N_GROUPS);
     __syncthreads();
     if (n_splits == 0) {
       for (int row = first_row + threadIdx.x; row < end_row; row += N_THREADS) leaves[tree * stride + row] = leaf_of[0];

@@ -1,5 +1,5 @@
-// Procedures 2 and 3 of Spencer (2011) as they are written: the leaf that each row reaches in each tree, [tree][stride].
-// Launched with one thread it is procedure 2, with a thread a row procedure 3. Tests compare rank codes
+// Procedures 2 and 3 of Spencer (2011) as they are written: the leaf that each row reaches in each tree,
+// [tree][stride]. Launched with one thread it is procedure 2, with a thread a row procedure 3. Tests compare rank codes
 // (silva/cuda/codes.py), so that routing is exact for every kind of split.
 //
 // Macros: CODE.

@@ -1,12 +1,19 @@
-// Procedure 3 of Spencer (2011) for many rows: a block keeps the codes of its rows in shared memory, [column][thread], so
-// that each lane reads its own bank whatever its node asks for, and passes the trees through two stages of shared memory
-// that are filled while it works on the other. A thread walks 4 or 2 rows, the codes of which share a word, side by
-// side; the two upper levels of a tree are the same nodes for all of them and stay in registers.
+// Procedure 3 of Spencer (2011) for many rows: a block keeps the codes of its rows in shared memory, [column][thread],
+// so that each lane reads its own bank whatever its node asks for, and passes the trees through two stages of shared
+// memory that are filled while it works on the other. A thread walks 4 or 2 rows, the codes of which share a word, side
+// by side; the two upper levels of a tree are the same nodes for all of them and stay in registers.
 //
 // Macros: FORMAT (packed.h), LEAF (type of the leaves' values), THREADS, WORDS (of codes per thread and column),
-//         SUM: 1 adds the trees to float64 margins in their order and writes them as RESULT,
-//              0 writes each tree's value, [tree][stride].
+//         MODE: VALUES writes each tree's value, [tree][stride];
+//               SUMS adds all trees to float64 margins in their order and writes them as RESULT;
+//               PARTS does so for forests of one output by blocks that share a tile: each adds some trees, and the
+//               last one to finish joins the sums, or adds all trees once more where their order matters.
+#include "exact_sum.h"
 #include "packed.h"
+
+#define VALUES 0
+#define SUMS 1
+#define PARTS 2
 
 using Leaf = LEAF;
 using Result = RESULT;
@@ -112,8 +119,7 @@ __device__ __forceinline__ void walk_tree(Walk& walk, const char* tree, const ch
   const Node* nodes = reinterpret_cast<const Node*>(tree + HEADER_BYTES);
   walk.top(nodes[0], nodes[1], nodes[2]);
   walk.descend(nodes, (staged_levels == 0 ? depth : staged_levels) - 2);
-  if (staged_levels != 0)
-    walk.descend(reinterpret_cast<const Node*>(whole_tree + HEADER_BYTES), depth - staged_levels);
+  if (staged_levels != 0) walk.descend(reinterpret_cast<const Node*>(whole_tree + HEADER_BYTES), depth - staged_levels);
 }
 
 template <class Type>
@@ -121,69 +127,156 @@ struct alignas(sizeof(Type) * CODES_PER_WORD <= 16 ? sizeof(Type) * CODES_PER_WO
   Type values[CODES_PER_WORD];
 };
 
+// Trees, tile and stages of a block.
+struct Block {
+  const uint4* image;
+  const Group* groups;
+  uint4* stages;
+  int stage_chunks;
+};
+
+// Values of the leaves that the rows of a thread have come to.
+__device__ __forceinline__ void read_leaves(const Walk& walk, const char* tree, const char* whole_tree, bool is_staged,
+                                            Leaf (&values)[N_ROWS]) {
+  const int first_value = reinterpret_cast<const TreeHeader*>(tree)->first_value;
+  const Leaf* const near = reinterpret_cast<const Leaf*>(tree + first_value);
+  const Leaf* const far = reinterpret_cast<const Leaf*>(whole_tree + first_value);
+#pragma unroll
+  for (int i = 0; i < N_ROWS; ++i) values[i] = is_staged ? near[walk.at[i]] : far[walk.at[i]];
+}
+
+// Passes groups begin ... end - 1 and calls take(group, tree, values) for each of their trees, and finish(group).
+template <class Take, class Finish>
+__device__ __forceinline__ void pass_trees(const Block& block, Walk& walk, int begin, int end, Take take,
+                                           Finish finish) {
+  stage(block.image, block.groups[begin], block.stages);
+  end_copies();
+  for (int g = begin; g < end; ++g) {
+    const Group group = block.groups[g];
+    if (g + 1 < end) stage(block.image, block.groups[g + 1], block.stages + ((g + 1 - begin) & 1) * block.stage_chunks);
+    end_copies();
+    await_copies();
+    __syncthreads();
+    const char* tree = reinterpret_cast<const char*>(block.stages + ((g - begin) & 1) * block.stage_chunks);
+    const char* whole = reinterpret_cast<const char*>(block.image + group.first_chunk);
+    for (int t = 0; t < group.n_trees; ++t) {
+      Leaf values[N_ROWS];
+      walk_tree(walk, tree, whole, group.staged_levels);
+      read_leaves(walk, tree, whole, group.staged_levels == 0, values);
+      take(group, group.first_tree + t, values);
+      tree += reinterpret_cast<const TreeHeader*>(tree)->n_bytes;
+    }
+    finish(group);
+    __syncthreads();
+  }
+}
+
+// Row of the tile that the i-th walk of a thread takes.
+__device__ __forceinline__ int row_of(int i) {
+  return (i / CODES_PER_WORD * THREADS + threadIdx.x) * CODES_PER_WORD + i % CODES_PER_WORD;
+}
+
+__device__ __forceinline__ void write_values(const Leaf (&values)[N_ROWS], Leaf* tile) {
+#pragma unroll
+  for (int w = 0; w < WORDS; ++w) {
+    Pack<Leaf> pack;
+#pragma unroll
+    for (int k = 0; k < CODES_PER_WORD; ++k) pack.values[k] = values[w * CODES_PER_WORD + k];
+    *reinterpret_cast<Pack<Leaf>*>(tile + row_of(w * CODES_PER_WORD)) = pack;
+  }
+}
+
+// Adds trees in their order; `margins` are those of the tile's `n_rows` rows.
+__device__ __forceinline__ void sum_trees(const Block& block, Walk& walk, int begin, int end, const double* base_score,
+                                          int n_outputs, long long n_rows, Result* margins) {
+  double sums[N_ROWS];
+  bool begins_output = true;
+  pass_trees(
+      block, walk, begin, end,
+      [&](const Group& group, int, const Leaf(&values)[N_ROWS]) {
+#pragma unroll
+        for (int i = 0; i < N_ROWS; ++i) sums[i] = (begins_output ? base_score[group.output] : sums[i]) + values[i];
+        begins_output = false;
+      },
+      [&](const Group& group) {
+        if (!group.ends_output) return;
+#pragma unroll
+        for (int i = 0; i < N_ROWS; ++i)
+          if (row_of(i) < n_rows)
+            margins[static_cast<long long>(row_of(i)) * n_outputs + group.output] = Result(sums[i]);
+        begins_output = true;
+      });
+}
+
+#if MODE == PARTS
+// Whether this block is the last of its tile; arrivals start at 0 and are 0 again afterwards.
+__device__ __forceinline__ bool is_last(unsigned* arrivals) {
+  __shared__ bool last;
+  __threadfence();
+  __syncthreads();
+  if (threadIdx.x == 0) last = atomicInc(arrivals, gridDim.y - 1) == gridDim.y - 1;
+  __syncthreads();
+  __threadfence();
+  return last;
+}
+
+// Joins the parts' sums, [part][stride]; returns whether the order of the trees matters to no row of the tile.
+__device__ __forceinline__ bool join_parts(const ExactSum* tile, long long stride, double base_score, int n_trees,
+                                           long long n_rows, Result* margins) {
+  bool alike = true;
+  for (int row = threadIdx.x; row < n_rows && row < TILE_ROWS; row += THREADS) {
+    ExactSum sum{0, 0, 255, 0};
+#pragma unroll 8
+    for (int part = 0; part < gridDim.y; ++part) {
+      const uint4 words = __ldcg(reinterpret_cast<const uint4*>(tile + part * stride + row));
+      sum.join(*reinterpret_cast<const ExactSum*>(&words));
+    }
+    alike = alike && sum.rounds_alike(base_score, n_trees, Result());
+    margins[row] = Result(base_score + sum.sum);
+  }
+  return __syncthreads_and(alike);
+}
+#endif
+
 }  // namespace silva
 
 extern "C" __global__ void __launch_bounds__(THREADS, 768 / THREADS)
     evaluate_tiles_kernel(const uint4* __restrict__ image, const silva::Group* __restrict__ groups, int n_groups,
                           int groups_per_part, int stage_chunks, const silva::Code* __restrict__ codes,
                           long long stride, int n_rows, int n_columns, const double* __restrict__ base_score,
-                          int n_outputs, Result* __restrict__ result) {
+                          int n_outputs, int n_trees, silva::ExactSum* parts, unsigned* arrivals,
+                          Result* __restrict__ result) {
   using namespace silva;
   extern __shared__ uint4 memory[];
-  uint4* const stages = memory + n_columns * (ROW_WORDS / 4);
+  const Block block{image, groups, memory + n_columns * (ROW_WORDS / 4), stage_chunks};
   const int begin = blockIdx.y * groups_per_part, end = min(n_groups, begin + groups_per_part);
-  const long long first_row = static_cast<long long>(blockIdx.x) * TILE_ROWS + threadIdx.x * CODES_PER_WORD;
+  const long long first_row = static_cast<long long>(blockIdx.x) * TILE_ROWS, n_mine = n_rows - first_row;
   Walk walk;
   walk.mine = reinterpret_cast<const unsigned*>(memory) + threadIdx.x - FIRST_COLUMN * ROW_WORDS;
-  double sums[N_ROWS];
   load_tile(codes, stride, n_columns, memory);
-  stage(image, groups[begin], stages);
-  end_copies();
-  bool begins_output = true;
-  for (int g = begin; g < end; ++g) {
-    const Group group = groups[g];
-    if (g + 1 < end) stage(image, groups[g + 1], stages + ((g + 1 - begin) & 1) * stage_chunks);
-    end_copies();
-    await_copies();
-    __syncthreads();
-    if (SUM && begins_output) {
+#if MODE == VALUES
+  Leaf* const tile = reinterpret_cast<Leaf*>(result) + first_row;
+  pass_trees(
+      block, walk, begin, end,
+      [&](const Group&, int tree, const Leaf(&values)[N_ROWS]) { write_values(values, tile + tree * stride); },
+      [](const Group&) {});
+#elif MODE == SUMS
+  sum_trees(block, walk, begin, end, base_score, n_outputs, n_mine, result + first_row * n_outputs);
+#else
+  ExactSum sums[N_ROWS];
 #pragma unroll
-      for (int i = 0; i < N_ROWS; ++i) sums[i] = base_score[group.output];
-      begins_output = false;
-    }
-    const char* tree = reinterpret_cast<const char*>(stages + ((g - begin) & 1) * stage_chunks);
-    const char* whole = reinterpret_cast<const char*>(image + group.first_chunk);
-    for (int t = 0; t < group.n_trees; ++t) {
-      walk_tree(walk, tree, whole, group.staged_levels);
-      const TreeHeader& header = *reinterpret_cast<const TreeHeader*>(tree);
-      Leaf values[N_ROWS];
-      const Leaf* const staged = reinterpret_cast<const Leaf*>(tree + header.first_value);
-      const Leaf* const far = reinterpret_cast<const Leaf*>(whole + header.first_value);
+  for (int i = 0; i < N_ROWS; ++i) sums[i] = {0, 0, 255, 0};
+  pass_trees(
+      block, walk, begin, end,
+      [&](const Group&, int, const Leaf(&values)[N_ROWS]) {
 #pragma unroll
-      for (int i = 0; i < N_ROWS; ++i) values[i] = group.staged_levels == 0 ? staged[walk.at[i]] : far[walk.at[i]];
-      if (SUM) {
+        for (int i = 0; i < N_ROWS; ++i) sums[i].add(values[i]);
+      },
+      [](const Group&) {});
 #pragma unroll
-        for (int i = 0; i < N_ROWS; ++i) sums[i] += values[i];
-      } else {
-        Leaf* const row = reinterpret_cast<Leaf*>(result) + (group.first_tree + t) * stride + first_row;
-#pragma unroll
-        for (int w = 0; w < WORDS; ++w) {
-          Pack<Leaf> pack;
-#pragma unroll
-          for (int k = 0; k < CODES_PER_WORD; ++k) pack.values[k] = values[w * CODES_PER_WORD + k];
-          *reinterpret_cast<Pack<Leaf>*>(row + w * THREADS * CODES_PER_WORD) = pack;
-        }
-      }
-      tree += header.n_bytes;
-    }
-    if (SUM && group.ends_output) {
-#pragma unroll
-      for (int i = 0; i < N_ROWS; ++i) {
-        const long long row = first_row + (i / CODES_PER_WORD * THREADS * CODES_PER_WORD + i % CODES_PER_WORD);
-        if (row < n_rows) result[row * n_outputs + group.output] = Result(sums[i]);
-      }
-      begins_output = true;
-    }
-    __syncthreads();
-  }
+  for (int i = 0; i < N_ROWS; ++i) parts[blockIdx.y * stride + first_row + row_of(i)] = sums[i];
+  if (!is_last(arrivals + blockIdx.x)) return;
+  if (!join_parts(parts + first_row, stride, base_score[0], n_trees, n_mine, result + first_row))
+    sum_trees(block, walk, 0, n_groups, base_score, 1, n_mine, result + first_row);
+#endif
 }

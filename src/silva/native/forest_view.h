@@ -53,6 +53,7 @@ struct Coding {
   std::vector<uint8_t> flags;
   std::vector<int64_t> first;
   std::vector<double> thresholds;
+  std::vector<int32_t> used;   // features of any split, rising
   std::vector<float> encoded;  // [node]; NaN: every number goes left; 0 at leaves and categorical splits
   double zero_threshold;
   bool ranked;
@@ -66,12 +67,18 @@ struct Coding {
     for (size_t f = 0; f < forest.zero_missing.size(); ++f)
       if (forest.zero_missing[f]) flags[f] |= kZeroIsMissing;
     if (ranked) collect_thresholds(forest);
+    std::vector<bool> is_used(forest.n_features, false);
+    for (const int32_t feature : forest.feature)
+      if (feature >= 0) is_used[feature] = true;
+    for (int32_t f = 0; f < forest.n_features; ++f)
+      if (is_used[f]) used.push_back(f);
     for (size_t node = 0; node < encoded.size(); ++node)
       if (forest.is_split(node) && !forest.is_categorical(node)) encoded[node] = encode(forest, node);
   }
 
   RowCoding view() const {
-    return {int32_t(flags.size()), ranked, zero_threshold, flags.data(), first.data(), thresholds.data()};
+    return {int32_t(flags.size()), ranked,      zero_threshold,      flags.data(), first.data(),
+            thresholds.data(),     used.data(), int32_t(used.size())};
   }
 
  private:

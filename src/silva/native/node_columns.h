@@ -12,7 +12,9 @@ namespace silva {
 class CodeArray {
  public:
   explicit CodeArray(CodeType type = CodeType::kByte)
-      : size_(type == CodeType::kByte ? 1 : type == CodeType::kShort ? 2 : 4) {}
+      : size_(type == CodeType::kByte    ? 1
+              : type == CodeType::kShort ? 2
+                                         : 4) {}
   void resize(int64_t n) { bytes_.resize(n * size_, 0); }
   void put(int64_t at, int32_t number) { std::memcpy(&bytes_[at * size_], &number, size_); }
   void put(int64_t at, float number) { std::memcpy(&bytes_[at * size_], &number, size_); }
@@ -71,7 +73,6 @@ struct NodeColumns {
     return int32_t(std::lower_bound(values.begin(), values.end(), t) - values.begin()) + 1;
   }
 
-
  private:
   static constexpr int32_t kMostInPlace = 64;  // features that registers hold as floats
   bool has_infinite_ = false;
@@ -90,8 +91,7 @@ struct NodeColumns {
 
   void add(const ForestView& forest, int64_t node) {
     const bool categorical = forest.is_categorical(node);
-    const int32_t column =
-        column_of(forest.feature[node], categorical ? forest.category_set[node] : -1, forest, node);
+    const int32_t column = column_of(forest.feature[node], categorical ? forest.category_set[node] : -1, forest, node);
     of_node[node] = column;
     if (categorical) return;
     if (std::isfinite(forest.threshold[node]))

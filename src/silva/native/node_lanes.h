@@ -147,8 +147,7 @@ struct RowTable<Code, Registers> {
   SILVA_INLINE uint64_t marked(const Splits<Slots>& splits) const {
     uint64_t word = 0;
     SILVA_UNROLL
-    for (int i = 0; i < Splits<Slots>::kParts; ++i)
-      word |= R::marked(pick(splits.column[i])) << (i * R::kLanes % 64);
+    for (int i = 0; i < Splits<Slots>::kParts; ++i) word |= R::marked(pick(splits.column[i])) << (i * R::kLanes % 64);
     return word;
   }
 };

@@ -37,8 +37,8 @@ struct NodePlan {
     for (tree_ = 0; tree_ < forest.n_trees(); ++tree_) {
       number_nodes();
       const int32_t n_splits = int32_t(number_.size()) / 2, levels = depth[forest.tree_offsets[tree_ + 1] - 1];
-      trees.push_back({0, 0, int32_t(default_right.size()), int32_t(leaf_id.size()), kind_of(n_splits, levels), 0,
-                       levels, kBlock});
+      trees.push_back(
+          {0, 0, int32_t(default_right.size()), int32_t(leaf_id.size()), kind_of(n_splits, levels), 0, levels, kBlock});
       if (window_levels > 0)
         add_windows(trees.back());
       else if (trees.back().kind == PathKind::kHeap)
@@ -80,7 +80,7 @@ struct NodePlan {
   }
 
  private:
-  ForestView forest_;  // while the plan is built
+  ForestView forest_;            // while the plan is built
   int32_t tree_ = 0;             // at work
   int64_t root_ = 0, leaf_ = 0;  // its first node and first leaf
   std::vector<int32_t> number_;  // of its splits, and of its leaves
@@ -139,7 +139,8 @@ struct NodePlan {
   // A leaf above the last level stands at all exits below it.
   void add_heap(NodeTree& tree) {
     add_blocks(tree, 1 << tree.levels);
-    fill_heap(0, tree.levels, tree.first_slot, tree.first_block, [&](int32_t, int32_t leaf) { add_leaf(number_[leaf]); });
+    fill_heap(0, tree.levels, tree.first_slot, tree.first_block,
+              [&](int32_t, int32_t leaf) { add_leaf(number_[leaf]); });
   }
 
   void add_splits(NodeTree& tree, int32_t n_splits) {
@@ -162,8 +163,7 @@ struct NodePlan {
     children.resize(children.size() + 2 * kBlock, kLeafCode);
     for (int32_t node = 0; node < int32_t(number_.size()); ++node)
       for (int side = 0; side < 2 && is_split(node); ++side)
-        children[tree.first_link + side * kBlock + number_[node]] =
-            uint8_t(below(child(node, side), kLeafCode));
+        children[tree.first_link + side * kBlock + number_[node]] = uint8_t(below(child(node, side), kLeafCode));
   }
 
   void add_links(NodeTree& tree) {
@@ -198,7 +198,8 @@ struct NodePlan {
       default_right.push_back(0);
       exits.resize(exits.size() + n_exits);
       fill_heap(waiting[next], window_levels, slot, int32_t(default_right.size()) - 1, [&](int32_t i, int32_t node) {
-        exits[first_exit + i] = is_split(node) ? tree.first_block + int32_t(waiting.size()) : -1 - tree.first_leaf - number_[node];
+        exits[first_exit + i] =
+            is_split(node) ? tree.first_block + int32_t(waiting.size()) : -1 - tree.first_leaf - number_[node];
         if (is_split(node)) waiting.push_back(node);
       });
     }

@@ -12,14 +12,14 @@ namespace silva {
 // What a code is: an exact rank among the thresholds of its column in 8 or 16 bits, or the float of rows.h.
 enum class CodeType : int32_t { kByte, kShort, kFloat };
 
-constexpr int kBlock = 64;          // splits whose decisions fill a word
-constexpr int kMostBlocks = 4;      // of a tree under by_node
-constexpr int kBlockLevels = 6;     // of a complete tree of one block
-constexpr int kMostLevels = 8;      // of a complete tree of so many blocks
-constexpr int kLeafCode = kBlock;   // in paths of bytes, leaves are numbered from here
+constexpr int kBlock = 64;           // splits whose decisions fill a word
+constexpr int kMostBlocks = 4;       // of a tree under by_node
+constexpr int kBlockLevels = 6;      // of a complete tree of one block
+constexpr int kMostLevels = 8;       // of a complete tree of so many blocks
+constexpr int kLeafCode = kBlock;    // in paths of bytes, leaves are numbered from here
 constexpr int kSmallestWindow = 16;  // slots
-constexpr int kSearchWidth = 16;    // 15 pivots and a NaN
-constexpr int kSearchLevels = 4;    // enough for 65,535 thresholds
+constexpr int kSearchWidth = 16;     // 15 pivots and a NaN
+constexpr int kSearchLevels = 4;     // enough for 65,535 thresholds
 
 // Where a column's codes come from.
 struct NodeColumn {
@@ -43,15 +43,15 @@ struct NodeTree {
   int32_t first_leaf;  // kHeap: of 2^levels exits, a leaf above the last level stands at several
   PathKind kind;
   int32_t n_blocks;  // of 64 slots
-  int32_t levels;  // depth of the tree
+  int32_t levels;    // depth of the tree
   int32_t n_slots;
 };
 
 struct NodeTables {
   CodeType code_type;
   int32_t n_columns;
-  const void* column;     // [slot], as wide as a code: which of the row's codes the split compares
-  const void* threshold;  // [slot] in codes: the row goes right if its code is not below
+  const void* column;             // [slot], as wide as a code: which of the row's codes the split compares
+  const void* threshold;          // [slot] in codes: the row goes right if its code is not below
   const uint64_t* default_right;  // [block or window], a bit a slot
   const NodeTree* trees;
   const uint8_t* children;  // kReduced: left children of 64 slots, then right children
@@ -86,7 +86,8 @@ struct NodeTask {
 
 struct NodeKernels {
   const char* name;
-  int32_t has_bytes;  // permutes 64 bytes by one instruction
+  int32_t has_bytes;                           // permutes 64 bytes by one instruction
+  int32_t (*in_registers)(const NodeTables&);  // whether splits look a row up in registers
   int64_t (*workspace)(const NodeTask&);
   void (*evaluate)(const NodeTask&);
 };

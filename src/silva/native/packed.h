@@ -32,9 +32,9 @@ constexpr int CODES_PER_WORD = 4 / sizeof(Code);
 
 // What stands before a tree's nodes.
 struct TreeHeader {
-  int n_bytes;         // of the tree, this header included
-  int depth;           // at least 2
-  int first_value;     // byte, counted from the header, at which the value of node 0 would stand: leaves alone have one
+  int n_bytes;      // of the tree, this header included
+  int depth;        // at least 2
+  int first_value;  // byte, counted from the header, at which the value of node 0 would stand: leaves alone have one
   int reserved;
 };
 

@@ -20,6 +20,8 @@ struct RowCoding {
   const uint8_t* flags;   // [feature] ColumnFlag
   const int64_t* first;   // [feature + 1] into thresholds
   const double* thresholds;
+  const int32_t* used;  // features that any tree splits, rising
+  int32_t n_used;
 };
 
 struct RowSource {
@@ -65,9 +67,9 @@ SILVA_INLINE float encode_cast(const RowCoding& coding, int feature, float x) {
   return x;
 }
 
-// Writes rows first_row ... first_row + n_rows - 1 to tile[feature * stride + row]; rows beyond repeat the last one, so
-// that no lane computes on garbage. Returns whether any value is missing. Static: the kernel file is compiled for
-// several instruction sets, and the linker must not merge them.
+// Writes rows first_row ... first_row + n_rows - 1 to tile[feature * stride + row], features that no tree splits left
+// out; rows beyond repeat the last one, so that no lane computes on garbage. Returns whether any value is missing.
+// Static: the kernel file is compiled for several instruction sets, and the linker must not merge them.
 template <class Real, class Input>
 static bool encode_rows(const RowCoding& coding, const RowSource& source, int64_t first_row, int n_rows, int n_lanes,
                         int stride, Real* tile) {
@@ -76,7 +78,8 @@ static bool encode_rows(const RowCoding& coding, const RowSource& source, int64_
   for (int lane = 0; lane < n_lanes; ++lane) {
     const int64_t row = first_row + (lane < n_rows ? lane : n_rows - 1);
     const Input* values = data + row * source.row_stride;
-    for (int feature = 0; feature < coding.n_features; ++feature) {
+    for (int i = 0; i < coding.n_used; ++i) {
+      const int feature = coding.used[i];
       const Input x = values[feature * source.column_stride];
       const float code =
           coding.ranked ? encode_ranked(coding, feature, double(x)) : encode_cast(coding, feature, float(x));

@@ -1,4 +1,5 @@
-// Margins from the values of trees, [tree][stride]: base score, then the trees in their order, in float64 as on the CPU.
+// Margins from the values of trees, [tree][stride]: base score, then the trees in their order, in float64 as on the
+// CPU.
 //
 // Macros: LEAF, RESULT.
 using Leaf = LEAF;
