@@ -45,7 +45,10 @@ PAPER_INTERACTIONS = {
     "cal_housing-med": 0.04, "cal_housing-large": 8.55, "fashion_mnist-small": 4.04, "fashion_mnist-med": 4.91,
     "fashion_mnist-large": 63.53, "adult-small": 0.01, "adult-med": 0.04, "adult-large": 2.76,
 }  # fmt: skip
-ROWS, INTERACTION_ROWS, RUNS, ONE_RUN_SECONDS = 10_000, 200, 7, 5.0
+ROWS, INTERACTION_ROWS, RUNS, ONE_RUN_SECONDS, ENOUGH_SECONDS = 10_000, 200, 7, 5.0, 3.0
+MOST_COMPARED = 10**8
+"""Numbers of a rival's result that are compared."""
+
 TOLERANCE = 1e-3
 """Of a rival's result, relative to the sum over trees of (largest - smallest leaf): XGBoost sums in float32."""
 
@@ -71,20 +74,23 @@ def train(model, X, y):
     return xgboost.train(parameters, xgboost.DMatrix(X, y), CUT.get(model, rounds))
 
 
-def seconds(calls):
-    """Median time of each call, run in turns after a first round."""
-    times = {name: [] for name in calls}
-    for turn in range(RUNS + 1):
+def timed(call):
+    """Result and seconds of a call, with everything before and in it done."""
+    cupy.cuda.Device().synchronize()
+    start = time.perf_counter()
+    result = call()
+    cupy.cuda.Device().synchronize()
+    return result, time.perf_counter() - start
+
+
+def seconds(calls, first=None):
+    """Median time of each call, run in turns; `first` has the times of a first round, whose long calls are final."""
+    first = {name: timed(call)[1] for name, call in calls.items()} if first is None else first
+    times = {name: [first[name]] if first[name] > ONE_RUN_SECONDS else [] for name in calls}
+    for _ in range(RUNS):
         for name, call in calls.items():
-            if times[name] and times[name][0] > ONE_RUN_SECONDS:
-                continue
-            cupy.cuda.Device().synchronize()
-            start = time.perf_counter()
-            call()
-            cupy.cuda.Device().synchronize()
-            elapsed = time.perf_counter() - start
-            if turn or elapsed > ONE_RUN_SECONDS:
-                times[name].append(elapsed)
+            if first[name] <= ONE_RUN_SECONDS and sum(times[name]) < ENOUGH_SECONDS:
+                times[name].append(timed(call)[1])
     return {name: float(np.median(values)) for name, values in times.items()}
 
 
@@ -110,7 +116,7 @@ def check(found, expected, forest, name):
     error = float(np.abs(found.reshape(expected.shape) - expected).max() / spread(forest))
     if error > TOLERANCE:
         print(f"   {name} is wrong: {error:.1e} of the spread away")
-        assert not name.startswith("paths")
+        assert not name.startswith("silva")
     return error
 
 
@@ -136,51 +142,43 @@ def measure_model(model, data_folder, skip):
     row = {"model": model, "trees": forest.n_trees, "leaves": forest.n_leaves, "paper_leaves": PAPER_LEAVES[model]}
     row |= {"rounds": CUT.get(model, SHAPES[model.rsplit("-", 1)[1]][0]), "trained_s": trained}
     rows = np.resize(X, (ROWS, X.shape[1]))
-    row["values"] = measure_values(booster, forest, rows, skip)
-    row["interactions"] = measure_interactions(booster, forest, rows[:INTERACTION_ROWS], skip)
+    row["values"] = measure("values", booster, forest, rows, skip)
+    row["interactions"] = measure("interactions", booster, forest, rows[:INTERACTION_ROWS], skip)
     row["packing"] = measure_packing(forest) if "paths" not in skip else {}
     row["paper"] = {"values_s": PAPER_VALUES[model], "interactions_s": PAPER_INTERACTIONS[model]}
     return row
 
 
-def measure_values(booster, forest, X, skip):
-    quadrature, paths = silva.Explainer(forest), silva.Explainer(forest, algorithm="paths", device="cuda")
-    on_host = silva.Explainer(forest, device="cuda")
-    x, matrix = cupy.asarray(X), xgboost.DMatrix(X)
-    expected = quadrature.shap_values(x)
-    calls = {"silva": lambda: quadrature.shap_values(x), "silva NumPy": lambda: on_host.shap_values(X)}
-    errors = {}
-    if "paths" not in skip:
-        errors["paths"] = check(paths.shap_values(x), expected, forest, "paths")
-        calls["silva paths"] = lambda: paths.shap_values(x)
-    if "xgboost" not in skip:
-        found = without_bias(booster.predict(matrix, pred_contribs=True), forest.n_outputs)
-        errors["xgboost"] = check(found, expected, forest, "XGBoost")
-        calls["XGBoost"] = lambda: booster.predict(matrix, pred_contribs=True)
-    rival = gputreeshap(booster) if "gputreeshap" not in skip else None
-    if rival is not None:
-        errors["gputreeshap"] = check(rival.shap_values(X, check_additivity=False), expected, forest, "GPUTreeShap")
-        calls["GPUTreeShap"] = lambda: rival.shap_values(X, check_additivity=False)
-    return {"seconds": seconds(calls), "errors": errors}
+METHODS = {"values": ("shap_values", "pred_contribs"), "interactions": ("shap_interaction_values", "pred_interactions")}
 
 
-def measure_interactions(booster, forest, X, skip):
-    quadrature, paths = silva.Explainer(forest), silva.Explainer(forest, algorithm="paths", device="cuda")
+def measure(kind, booster, forest, X, skip):
+    """Times of one table's columns for a model, and how far the others are from silva."""
+    method, wanted = METHODS[kind]
     x, matrix = cupy.asarray(X), xgboost.DMatrix(X)
-    expected = quadrature.shap_interaction_values(x)
-    calls, errors = {"silva": lambda: quadrature.shap_interaction_values(x)}, {}
+    explain = {
+        name: getattr(silva.Explainer(forest, **options), method)
+        for name, options in {"gpu": {}, "host": {"device": "cuda"}, "paths": {"algorithm": "paths"}}.items()
+    }
+    calls = {"silva": lambda: explain["gpu"](x)}
+    if kind == "values":
+        calls["silva NumPy"] = lambda: explain["host"](X)
     if "paths" not in skip:
-        errors["paths"] = check(paths.shap_interaction_values(x), expected, forest, "paths")
-        calls["silva paths"] = lambda: paths.shap_interaction_values(x)
+        calls["silva paths"] = lambda: explain["paths"](x)
     if "xgboost" not in skip:
-        found = without_bias(booster.predict(matrix, pred_interactions=True), forest.n_outputs)
-        errors["xgboost"] = check(found, expected, forest, "XGBoost")
-        calls["XGBoost"] = lambda: booster.predict(matrix, pred_interactions=True)
-    rival = gputreeshap(booster) if "gputreeshap" not in skip else None
+        calls["XGBoost"] = lambda: booster.predict(matrix, **{wanted: True})
+    rival = None if {"gputreeshap", f"gputreeshap-{kind}"} & set(skip) else gputreeshap(booster)
     if rival is not None:
-        errors["gputreeshap"] = check(rival.shap_interaction_values(X), expected, forest, "GPUTreeShap")
-        calls["GPUTreeShap"] = lambda: rival.shap_interaction_values(X)
-    return {"seconds": seconds(calls), "errors": errors}
+        options = {"check_additivity": False} if kind == "values" else {}
+        calls["GPUTreeShap"] = lambda: getattr(rival, method)(X, **options)
+    expected, first, errors = explain["gpu"](x), {}, {}
+    for name, call in calls.items():
+        found, first[name] = timed(call)
+        if not name.startswith("silva N"):
+            found = without_bias(found, forest.n_outputs) if name == "XGBoost" else found
+            compared = max(1, MOST_COMPARED * len(X) // expected.size)
+            errors[name] = check(found[:compared], expected[:compared], forest, name)
+    return {"seconds": seconds(calls, first), "errors": errors}
 
 
 def measure_packing(forest):
@@ -196,29 +194,46 @@ def measure_packing(forest):
 
 
 def measure_throughput(data_folder):
-    """Rows a second on a million rows of cal_housing-med, and the batch from which the GPU is the faster."""
+    """Rows a second of cal_housing-med on one GPU and on all, and the batch from which the GPU is the faster."""
     X, y = load_data(data_folder, "cal_housing")
     forest = silva.load(train("cal_housing-med", X, y))
-    million = np.resize(X, (1_000_000, X.shape[1]))
-    x = cupy.asarray(million)
     n_gpus = cupy.cuda.runtime.getDeviceCount()
-    explainers = {
-        "GPU array, one GPU": (silva.Explainer(forest), x),
-        "NumPy, one GPU": (silva.Explainer(forest, device="cuda"), million),
-    }
-    if n_gpus > 1:
-        explainers[f"NumPy, {n_gpus} GPUs"] = (silva.Explainer(forest, device="cuda:all"), million)
-    times = seconds({name: (lambda e=e, r=r: e.shap_values(r)) for name, (e, r) in explainers.items()})
+    rates = {n: measure_rates(forest, np.resize(X, (n, X.shape[1])), n_gpus) for n in (1_000_000, 4_000_000)}
     crossover = {}
     cpu, gpu = silva.Explainer(forest, device="cpu"), silva.Explainer(forest, device="cuda")
     for n in (1, 4, 16, 32, 64, 128, 256, 512, 1024, 4096):
         rows = X[:n]
         crossover[n] = seconds({"cpu": lambda r=rows: cpu.shap_values(r), "gpu": lambda r=rows: gpu.shap_values(r)})
-    return {
-        "rows_per_second": {name: 1e6 / t for name, t in times.items()},
-        "crossover_s": crossover,
-        "splits": forest.n_nodes // 2,
+    return {"rows_per_second": rates, "n_gpus": n_gpus, "crossover_s": crossover, "splits": forest.n_nodes // 2}
+
+
+def measure_rates(forest, rows, n_gpus):
+    """Rows a second from GPU array, and from host rows on one GPU and on all; the results must be the same bits."""
+    on_gpu, on_host, on_all = (silva.Explainer(forest, device=device) for device in ("cuda", "cuda", "cuda:all"))
+    x = cupy.asarray(rows)
+    calls = {
+        "GPU array, one GPU": lambda: on_gpu.shap_values(x),
+        "NumPy, one GPU": lambda: on_host.shap_values(rows),
+        f"NumPy, all {n_gpus} GPUs": lambda: on_all.shap_values(rows),
     }
+    expected = calls["NumPy, one GPU"]()
+    for call in calls.values():
+        np.testing.assert_array_equal(cupy.asnumpy(call()), expected)
+    return {name: len(rows) / t for name, t in seconds(calls).items()}
+
+
+def measure_wide():
+    """Measure interactions of 784 features for 10,000 rows, 25 GB: in chunks, from and to the host."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(ROWS, 784)).astype(np.float32)
+    booster = xgboost.train({"max_depth": 6}, xgboost.DMatrix(X, X[:, :20].sum(axis=1)), 20)
+    explainer = silva.Explainer(booster, device="cuda")
+    out = np.empty((ROWS, 784, 784), np.float32)
+    _, elapsed = timed(lambda: explainer.shap_interaction_values(X, out=out))
+    at = rng.choice(ROWS, 50, replace=False)
+    error = np.abs(out[at].sum(axis=2) - explainer.shap_values(X[at])).max() / spread(explainer.forest)
+    pool = cupy.get_default_memory_pool().total_bytes()
+    return {"s": elapsed, "result_bytes": out.nbytes, "gpu_bytes": pool, "error": float(error)}
 
 
 def machine():
@@ -237,11 +252,15 @@ def main():
     parser.add_argument("--data", required=True)
     parser.add_argument("--results", required=True)
     parser.add_argument("--name", default="cuda")
-    parser.add_argument("--skip", default="", help="comma-separated: paths, xgboost, gputreeshap")
+    parser.add_argument("--skip", default="", help="comma-separated: paths, xgboost, gputreeshap[-interactions]")
+    parser.add_argument("--wide", action="store_true", help="interactions of 784 features instead")
     arguments = parser.parse_args()
     result = {"machine": machine(), "models": []}
     target = Path(arguments.results) / f"{arguments.name}.json"
-    if not arguments.models:
+    if arguments.wide:
+        result["wide"] = measure_wide()
+        print(json.dumps(result["wide"], indent=1))
+    elif not arguments.models:
         result["throughput"] = measure_throughput(arguments.data)
         print(json.dumps(result["throughput"], indent=1))
     for model in arguments.models:

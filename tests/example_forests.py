@@ -7,6 +7,7 @@ import dataclasses
 import numpy as np
 
 from silva import Forest
+from silva.choice import Choice
 from tests.strategies import Node, Options, flatten, random_forest
 
 EVERYTHING = {
@@ -33,6 +34,7 @@ EVERYTHING = {
     "leaf_shape": (1, 2),
     "source": "some library 1.2",
     "objective": "multi:softmax",
+    "choices": (Choice(1, "cpu", "windowed", 4, 1e-6), Choice(10_000, "cuda", "by_sample", 0, 1 / 3)),
 }
 
 

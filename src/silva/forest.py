@@ -14,8 +14,11 @@ from silva.validation import validate
 
 if TYPE_CHECKING:
     import os
+    from collections.abc import Callable
 
     from numpy.typing import NDArray
+
+    from silva.choice import Choice
 
 LINKS = (
     "identity",
@@ -126,6 +129,8 @@ class Forest:
         Shape of a row's leaf ids in the source's result; empty means (n_trees,).
     source, objective : str
         Library (and version) that trained the forest, and its objective.
+    choices : tuple of Choice
+        What `tune` has measured: the algorithm per device and batch size; empty if it was not called.
     """
 
     tree_offsets: NDArray[np.int64]
@@ -166,6 +171,7 @@ class Forest:
     leaf_shape: tuple[int, ...] = ()
     source: str = ""
     objective: str = ""
+    choices: tuple[Choice, ...] = ()
 
     def __post_init__(self) -> None:
         validate(self)
@@ -244,9 +250,29 @@ class Forest:
         return int(self.node_depth.max(initial=0))
 
     @cached_property
+    def most_splits(self) -> int:
+        """Splits of the largest tree."""
+        return (int(np.diff(self.tree_offsets).max(initial=1)) - 1) // 2
+
+    @cached_property
+    def n_used(self) -> int:
+        """Number of features that any split tests."""
+        return int((np.bincount(self.feature[self.feature >= 0], minlength=1) > 0).sum())
+
+    @cached_property
     def evaluate_plan(self) -> _core.EvaluatePlan:
         """The nodes laid out for the compiled evaluation, built on first use."""
         return _core.EvaluatePlan(self)
+
+    @cached_property
+    def node_plans(self) -> dict[tuple[str, int], _core.NodePlan]:
+        """The nodes laid out for by_node and windowed by their settings, each built on first use."""
+        return {}
+
+    @cached_property
+    def cpu_choices(self) -> dict[bool, Choice]:
+        """What the model of costs prefers, by whether rows are few."""
+        return {}
 
     @cached_property
     def cuda_evaluator(self) -> Any:
@@ -272,9 +298,13 @@ class Forest:
         output : {"prediction", "margin", "probability", "leaf"}
             What the source's predict returns (labels for a classifier estimator, responses otherwise); the margin
             before the link; class probabilities; the source's leaf ids.
-        algorithm : {"auto", "serial", "by_sample"}
-            Row by row on one thread (Spencer 2011, procedure 2), or rows in the lanes of vector registers and in
-            threads (procedure 3). Results are the same to the bit.
+        algorithm : {"auto", "serial", "by_sample", "by_node", "windowed"}
+            How the trees are evaluated (Spencer 2011, doi:10.48550/arXiv.1111.1373); results are the same to the bit.
+            "serial": row by row, node by node, without parallelism (procedure 2). "by_sample": a row a lane
+            (procedure 3). "by_node": all splits of a tree at once for each row, then the path through them
+            (procedures 4 and 5); trees of at most 255 splits. "windowed": the next few levels below the current node
+            at once, then a jump (section 6); trees of any size. "auto": what `tune` measured to be the fastest for
+            such batches, a model of the costs without tuning.
         device : {"auto", "cpu", "cuda", "cuda:1", "cuda:all"}
             Where to run: "auto" where the rows live, and for rows on the host where it is faster; "cuda:all" splits
             rows over the GPUs of this machine.
@@ -290,9 +320,11 @@ class Forest:
         Raises
         ------
         ValueError
-            If X does not fit the forest, or probabilities are asked of a regression.
+            If X does not fit the forest, a tree is too large for by_node, or probabilities are asked of a regression.
+        DeviceError
+            If a GPU is asked for and cannot be used.
         NotImplementedError
-            For algorithms and devices that are not supported yet.
+            For forests with linear leaves on a GPU.
 
         Notes
         -----
@@ -302,6 +334,74 @@ class Forest:
         from silva.evaluate import predict
 
         return predict(self, X, output=output, algorithm=algorithm, device=device, n_jobs=n_jobs)
+
+    def predictor(
+        self, output: str = "prediction", algorithm: str = "auto", device: str = "cpu"
+    ) -> Callable[[NDArray[Any]], Any]:
+        """Prepare predictions of single rows with little latency.
+
+        Everything that `predict` checks and looks up for a call is done here, once.
+
+        Parameters
+        ----------
+        output, algorithm, device : str
+            As for `predict`; "auto" chooses for one row. With "cuda", rows are NumPy arrays all the same.
+
+        Returns
+        -------
+        callable
+            Takes one row, a C-contiguous float32 or float64 array of shape (n_features,) or (1, n_features) in the
+            order of the forest's features, categories as codes, missing values as NaN. Returns what ``predict`` returns
+            for it, without the axis of rows: a number for one output, an array (n_outputs,) for several, leaf ids
+            (n_trees,). It may be called by several threads at once, and pickles.
+
+        Raises
+        ------
+        ValueError
+            As for `predict`; the callable's only checks are the row's length and layout.
+        TypeError
+            From the callable, if the row is no float32 or float64 array.
+
+        Notes
+        -----
+        NaN is routed to the default side also where the source library refuses it. The margin is the fastest output;
+        responses and labels add some microseconds where the link is not the identity.
+        """
+        from silva.evaluate.predictor import make_predictor
+
+        return make_predictor(self, output, algorithm, device)
+
+    def tune(self, X: Any, seconds: float = 1.0, device: str = "auto", n_jobs: int | None = None) -> Forest:
+        """Measure which algorithm is the fastest on rows like these.
+
+        Parameters
+        ----------
+        X : array-like or frame of shape (n, n_features)
+            Rows as they will be predicted, at least one; batches of 1, 100, 10,000, ... rows up to n are measured. Rows
+            on a GPU measure GPUs alone.
+        seconds : float
+            Time to spend, about.
+        device : {"auto", "cpu", "cuda", "cuda:1"}
+            What to measure: "auto" the CPU, and a GPU where there is one.
+        n_jobs : int, optional
+            Threads, as for `predict`.
+
+        Returns
+        -------
+        Forest
+            The same forest with `choices`, which ``algorithm="auto"`` and ``device="auto"`` follow from then on. They
+            are saved and pickled with it; on another machine, tune again. Predictions do not change.
+
+        Raises
+        ------
+        ValueError
+            If X has no rows or does not fit the forest, or `seconds` is no positive number.
+        DeviceError
+            If a GPU is asked for and cannot be used.
+        """
+        from silva.evaluate.tuning import tune
+
+        return tune(self, X, seconds=seconds, device=device, n_jobs=n_jobs)
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the forest as a memory-mappable `.silva` file, complete or not at all.

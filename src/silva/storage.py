@@ -20,6 +20,7 @@ from typing import Any, BinaryIO
 
 import numpy as np
 
+from silva.choice import Choice
 from silva.files import replacing
 from silva.forest import Forest
 
@@ -140,6 +141,8 @@ def _join_fields(scalars: dict[str, Any], arrays: dict[str, Array]) -> dict[str,
             values[name] = None if value is None else tuple(_labels_from_json(labels) for labels in value)
         elif fields[name] == "float":
             values[name] = float.fromhex(value)
+        elif name == "choices":
+            values[name] = tuple(Choice(*choice) for choice in value)
         else:
             values[name] = tuple(value) if isinstance(value, list) else value
     return values

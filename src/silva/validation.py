@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from silva.choice import check_choices
+
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
@@ -284,6 +286,8 @@ def _check_meaning(forest: Forest) -> None:
     if forest.link == "mean_and_variance" and forest.n_outputs != 2:
         _refuse(f"link is {forest.link!r}, which takes 2 outputs, and there are {forest.n_outputs}")
     shape = forest.leaf_shape
+    if wrong := check_choices(forest.choices):
+        _refuse(wrong)
     if not isinstance(shape, tuple) or not all(isinstance(n, Integral) and n >= 0 for n in shape):
         _refuse(f"leaf_shape is {shape!r}, expected a tuple of integers")
     if shape and math.prod(shape) != forest.n_trees:

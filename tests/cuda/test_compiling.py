@@ -7,10 +7,10 @@ import pytest
 
 from silva.cuda.compiler import ARCHITECTURES, measure_kernel, variant
 from silva.cuda.encoder import C_TYPES
-from silva.evaluate.cuda import evaluate_variant
-from silva.explain.cuda import walk_variant
+from silva.explain.cuda_small import small_variant
 from silva.explain.paths import paths_variant
 from silva.explain.tapes import Tape
+from silva.explain.walks import walk_variant
 
 core = pytest.importorskip("cuda.core", reason="cuda-core is not installed: pip install silva[cuda13]")
 
@@ -18,7 +18,7 @@ EMPTY = np.zeros(0, np.int64)
 
 
 def tape(points, levels=8, tracks=8):
-    return Tape(points, EMPTY.astype(np.int32), EMPTY, EMPTY, EMPTY, levels, tracks, 8)
+    return Tape(points, EMPTY.astype(np.int32), EMPTY, EMPTY, EMPTY, levels, tracks, 8, 100)
 
 
 def walk(points, dtype="float32", code="uint16", pairs=False, shared=True, **shape):
@@ -29,16 +29,20 @@ def encode(row, value, code):
     return variant("encode_rows", INPUT=C_TYPES[row], ROW=C_TYPES[value], CODE=C_TYPES[code])
 
 
+def small(points, row="float32", value="float32", code="uint16", dtype="float32"):
+    return small_variant(tape(points, levels=4), dtype, value, code, row)
+
+
 SMALL = [
-    variant("sum_leaves"),
     *(
         variant(source, REAL=real)
         for source in ("sum_slots", "close_diagonal", "read_sums")
         for real in ("float", "double")
     ),
-    *(evaluate_variant(np.dtype(code)) for code in ("uint16", "uint32")),
     *(encode(row, value, "uint16") for row in ("float32", "float64") for value in ("float32", "float64")),
     encode("float32", "float32", "uint32"),
+    small(2),
+    small(8, "float64", "float64", "uint32", "float64"),
 ]
 HOT = [walk(points) for points in (2, 3, 4, 8)]
 WALKS = [

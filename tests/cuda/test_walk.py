@@ -14,7 +14,7 @@ from hypothesis import given
 import silva
 import silva.explain.tapes
 from silva.cuda.codes import encode_forest
-from silva.explain.cuda import find_targets
+from silva.explain.targets import find_targets
 from tests.oracles import evaluate, shapley
 from tests.strategies import forests_and_rows
 

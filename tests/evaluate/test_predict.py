@@ -12,7 +12,7 @@ from tests.example_forests import empty_forest
 from tests.oracles import evaluate
 from tests.strategies import Node, Options, flatten, forests_and_rows, full_forest, random_forest, random_rows
 
-ALGORITHMS = ("serial", "by_sample", "auto")
+ALGORITHMS = ("serial", "by_sample", "by_node", "windowed", "auto")
 UNITS = {"float32": 2.0**-24, "float64": 2.0**-53}
 
 
@@ -147,7 +147,6 @@ def test_rows_are_not_changed():
     [
         ({"output": "margins"}, ValueError),
         ({"algorithm": "magic"}, ValueError),
-        ({"algorithm": "windowed"}, NotImplementedError),
         ({"n_jobs": 0}, ValueError),
         ({"n_jobs": 10**6}, ValueError),
         ({"n_jobs": 2**40}, ValueError),

@@ -23,9 +23,9 @@ ARCHITECTURES = (75, 80, 86, 89, 90, 100, 120)
 logger = logging.getLogger("silva")
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Variant:
-    """A kernel: a source file of silva/native and the macros that complete it.
+    """A kernel: a source file of silva/native and the macros that complete it; made by `variant`, one object each.
 
     Attributes
     ----------
@@ -42,6 +42,9 @@ class Variant:
         """Name of the kernel."""
         return f"{self.source}_kernel"
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _make_variant, (self.source, self.macros)
+
 
 @dataclass(frozen=True)
 class Resources:
@@ -54,7 +57,13 @@ class Resources:
 
 def variant(source: str, **macros: object) -> Variant:
     """Make a `Variant`; the macros' order does not matter."""
-    return Variant(source, tuple(sorted((name, str(value)) for name, value in macros.items())))
+    return _make_variant(source, tuple(sorted((name, str(value)) for name, value in macros.items())))
+
+
+@functools.cache
+def _make_variant(source: str, macros: tuple[tuple[str, str], ...]) -> Variant:
+    """Keep one object a kernel: its identity serves as the key of what is loaded for it, at each launch."""
+    return Variant(source, macros)
 
 
 def compile_kernel(kernel: Variant, architecture: int) -> bytes:

@@ -7,20 +7,45 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from silva.cuda.compiler import variant
+from silva.cuda.prepared import NOWHERE
 from silva.cuda.runtime import launch
 from silva.device import import_cupy
 
 if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
     from silva.cuda.codes import Codes
     from silva.cuda.compiler import Variant
     from silva.forest import Forest
 
-C_TYPES = {"float32": "float", "float64": "double", "uint16": "unsigned short", "uint32": "unsigned"}
-TILE = 32
+C_TYPES = {
+    "float32": "float",
+    "float64": "double",
+    "int32": "int",
+    "uint8": "unsigned char",
+    "uint16": "unsigned short",
+    "uint32": "unsigned",
+}
+TILE_ROWS, THREADS = 128, 256
+SHARED_BYTES = 28 * 1024
+"""Thresholds of a run of columns in shared memory: with a tile of values three blocks fit, and into 48 KB one."""
+
+FEW_BYTES = 8 * 1024
+"""The same where there are few rows: more blocks share the columns."""
+
+ENOUGH_BLOCKS = 132 * 8
+"""Further tiles of rows are taken by the same blocks, which have their thresholds already."""
 
 
 class CodeTables:
     """The columns of a forest, uploaded to each GPU that uses them.
+
+    Parameters
+    ----------
+    forest : Forest
+    codes : Codes
+    code_type : dtype, optional
+        Unsigned type of the codes; that of `codes` by default.
 
     Attributes
     ----------
@@ -30,33 +55,49 @@ class CodeTables:
         Bytes of the codes of one row.
     """
 
-    def __init__(self, forest: Forest, codes: Codes) -> None:
+    def __init__(self, forest: Forest, codes: Codes, code_type: Any = None) -> None:
         self.codes = codes
-        self.code_type = np.dtype(codes.code_type)
+        self.code_type = np.dtype(codes.code_type if code_type is None else code_type)
         self.row_bytes = codes.n_columns * self.code_type.itemsize
-        self._kernels = {name: encode_variant(name, codes) for name in ("float32", "float64")}
+        self._kernels = {name: encode_variant(name, codes, self.code_type) for name in ("float32", "float64")}
         self._forest = forest
+        self._search = _SearchTrees(codes)
         self._on_gpu: dict[int, tuple[Any, ...]] = {}
 
     def encode(self, x: Any, stride: int) -> Any:
         """Codes of the rows of a CuPy array: (n_columns, stride), 0 beyond the rows; queued on the current stream."""
-        cupy = import_cupy()
-        codes = self.codes
-        result = cupy.empty((max(codes.n_columns, 1), stride), self.code_type)
-        item = x.dtype.itemsize
-        sizes = (np.int64(x.strides[0] // item), np.int64(x.strides[1] // item), np.int32(len(x)))
-        grid = (-(-stride // TILE), min(-(-codes.n_columns // TILE), 65535))
-        args = (x, *sizes, np.int32(codes.n_columns), np.int64(stride), *self._tables(cupy), result)
-        if codes.n_columns:
-            launch(self._kernels[x.dtype.name], grid, (TILE, 8), args)
+        result = self.room(stride)
+        if self.codes.n_columns:
+            kernel, grid, args, shared = self.launch_of(x.dtype, row_strides(x), len(x), stride)
+            launch(kernel, grid, (THREADS,), (x, *args[1:-1], result), shared)
         return result
 
-    def _tables(self, cupy: Any) -> tuple[Any, ...]:
+    def room(self, stride: int) -> Any:
+        """Memory for codes on the current GPU."""
+        return import_cupy().empty((max(self.codes.n_columns, 1), stride), self.code_type)
+
+    def launch_of(
+        self, input_type: Any, strides: tuple[Any, Any], n_rows: int, stride: int
+    ) -> tuple[Variant, tuple[int, int], tuple[Any, ...], int]:
+        """Kernel, grid, arguments (the addresses of rows and codes are the first and the last) and shared memory."""
+        n_tiles, (many, few, *tables) = -(-stride // TILE_ROWS), self.tables()
+        is_few = n_tiles * len(many) < ENOUGH_BLOCKS
+        runs, entries = (few, self._search.few_entries) if is_few else (many, self._search.shared_entries)
+        n_runs = len(runs) - 1
+        grid = (min(n_tiles, max(1, ENOUGH_BLOCKS // n_runs)), n_runs)
+        sizes = (*map(np.int64, strides), np.int32(n_rows), np.int64(stride), runs, np.int32(entries))
+        shared = entries * self.codes.thresholds.itemsize
+        return self._kernels[input_type.name], grid, (NOWHERE, *sizes, *tables, NOWHERE), shared
+
+    def tables(self) -> tuple[Any, ...]:
+        """Arguments of kernels that encode, on the current GPU: runs for many and few rows, the members of Columns."""
+        cupy = import_cupy()
         gpu = cupy.cuda.runtime.getDevice()
         if gpu not in self._on_gpu:
-            codes, forest = self.codes, self._forest
-            arrays = (codes.feature, codes.category_set, codes.missing, codes.offsets, codes.thresholds)
-            sets = (forest.set_offsets, forest.set_words, forest.set_others_left)
+            codes, forest, search = self.codes, self._forest, self._search
+            runs = (search.runs, search.few_runs)
+            arrays = (*runs, codes.feature, codes.category_set, codes.missing, search.height, search.offsets)
+            sets = (search.thresholds, forest.set_offsets, forest.set_words, forest.set_others_left)
             zeros = cupy.asarray(forest.zero_missing) if len(forest.zero_missing) else np.uint64(0)
             numbers = (np.float64(forest.zero_threshold), np.float64(forest.missing))
             self._on_gpu[gpu] = (*(cupy.asarray(array) for array in (*arrays, *sets)), zeros, *numbers)
@@ -67,11 +108,70 @@ class CodeTables:
         return {**self.__dict__, "_on_gpu": {}}
 
 
-def encode_variant(input_type: Any, codes: Codes) -> Variant:
+class _SearchTrees:
+    """Thresholds of each column as a complete search tree in breadth-first order (native/columns.h).
+
+    Attributes
+    ----------
+    height : int32, (n_columns,)
+    offsets : int64, (n_columns + 1,)
+        Column ``c`` owns the entries ``offsets[c]`` to ``offsets[c + 1] - 1``, a power of two.
+    thresholds : float32 or float64
+    runs : int32
+        First columns of the runs that share a block, and the number of columns.
+    shared_entries : int
+        Entries of the largest run that fits into shared memory.
+    few_runs, few_entries
+        The same where there are few rows.
+    """
+
+    def __init__(self, codes: Codes) -> None:
+        counts = np.diff(codes.offsets)
+        self.height = np.array([int(n).bit_length() for n in counts], np.int32)
+        sizes = np.int64(1) << self.height.astype(np.int64)
+        self.offsets = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
+        self.thresholds = np.full(int(self.offsets[-1]), np.nan, codes.thresholds.dtype)
+        for column, height in enumerate(self.height):
+            sorted_ = codes.thresholds[codes.offsets[column] : codes.offsets[column + 1]]
+            tree = self.thresholds[self.offsets[column] : self.offsets[column + 1]]
+            _fill_search_tree(tree, int(height), sorted_)
+        self.runs, self.shared_entries = _divide(sizes, SHARED_BYTES // codes.thresholds.itemsize)
+        self.few_runs, self.few_entries = _divide(sizes, FEW_BYTES // codes.thresholds.itemsize)
+
+
+def _fill_search_tree(tree: NDArray[Any], height: int, thresholds: NDArray[Any]) -> None:
+    """Write sorted thresholds in breadth-first order; those of +inf, which no number reaches, stay NaN."""
+    padded = np.full(len(tree) - 1, np.nan, tree.dtype)
+    finite = thresholds[thresholds < np.inf]
+    padded[: len(finite)] = finite
+    for level in range(height):
+        tree[1 << level : 2 << level] = padded[(1 << (height - 1 - level)) - 1 :: 1 << (height - level)]
+
+
+def _divide(sizes: NDArray[np.int64], capacity: int) -> tuple[NDArray[np.int32], int]:
+    """Divide columns into runs of at most `capacity` entries; a larger column is a run by itself."""
+    starts, used, largest = [0], 0, 0
+    for column, size in enumerate(sizes.tolist()):
+        if used and used + size > capacity:
+            starts.append(column)
+            used = 0
+        used += size
+        if used <= capacity:
+            largest = max(largest, used)
+    return np.array([*starts, len(sizes)], np.int32), largest
+
+
+def row_strides(x: Any) -> tuple[Any, Any]:
+    """Strides of rows and features, in elements."""
+    item = x.dtype.itemsize
+    return np.int64(x.strides[0] // item), np.int64(x.strides[1] // item)
+
+
+def encode_variant(input_type: Any, codes: Codes, code_type: Any = None) -> Variant:
     """Name the kernel for rows of a type."""
     return variant(
         "encode_rows",
         INPUT=C_TYPES[np.dtype(input_type).name],
         ROW=C_TYPES[codes.thresholds.dtype.name],
-        CODE=C_TYPES[np.dtype(codes.code_type).name],
+        CODE=C_TYPES[np.dtype(codes.code_type if code_type is None else code_type).name],
     )

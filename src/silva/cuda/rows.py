@@ -18,8 +18,12 @@ if TYPE_CHECKING:
 
     from silva.forest import Forest
 
-HOST_CHUNK_BYTES = 2**25
-"""Rows and results of a chunk between host and GPU: large enough to hide launches, small enough to overlap."""
+HOST_CHUNK_BYTES, MOST_CHUNK_BYTES = 2**25, 2**29
+"""Rows and results of a chunk between host and GPU: enough to hide launches; more where few long rows fit."""
+
+FULL_CHUNK, FEWEST_CHUNK_ROWS, OVERLAPPING = 128, 2**15, 4
+"""Rows that the longest rows' chunks have if the bytes allow it, rows that are not divided further, and chunks that
+overlap transfers and computation well."""
 
 
 def map_rows(
@@ -113,7 +117,7 @@ def _stream_part(
     cupy = import_cupy()
     row_type = X.dtype if X.dtype in (np.float32, np.float64) else np.dtype(input_type)
     row_bytes = X.shape[1] * row_type.itemsize + result[:1].nbytes
-    n_chunk = min(len(X), max(1, HOST_CHUNK_BYTES // max(row_bytes, 1)))
+    n_chunk = chunk_rows(len(X), row_bytes)
     with cupy.cuda.Device(gpu), explaining_memory(cupy, gpu):
         lanes = [
             _Lane(cupy, (n_chunk, X.shape[1]), row_type, (n_chunk, *result.shape[1:]), result.dtype)
@@ -131,13 +135,20 @@ def _stream_part(
                 lane.stream.synchronize()
 
 
+def chunk_rows(n_rows: int, row_bytes: int) -> int:
+    """Rows of a chunk between host and GPU."""
+    row_bytes = max(row_bytes, 1)
+    fitting = max(HOST_CHUNK_BYTES // row_bytes, min(FULL_CHUNK, MOST_CHUNK_BYTES // row_bytes), 1)
+    return min(n_rows, fitting, max(-(-n_rows // OVERLAPPING), FEWEST_CHUNK_ROWS))
+
+
 class _Lane:
     """A stream with pinned and device buffers for one chunk at a time."""
 
     def __init__(self, cupy: Any, in_shape: tuple[int, ...], in_type: Any, out_shape: tuple[int, ...], out_type: Any):
         self.stream = cupy.cuda.Stream(non_blocking=True)
-        self._host_in = _pinned(cupy, in_shape, in_type)
-        self._host_out = _pinned(cupy, out_shape, out_type)
+        self._host_in = pinned(cupy, in_shape, in_type)
+        self._host_out = pinned(cupy, out_shape, out_type)
         with self.stream:
             self._gpu_in = cupy.empty(in_shape, in_type)
             self._gpu_out = cupy.empty(out_shape, out_type)
@@ -159,7 +170,8 @@ class _Lane:
             self._target = None
 
 
-def _pinned(cupy: Any, shape: tuple[int, ...], dtype: Any) -> NDArray[Any]:
+def pinned(cupy: Any, shape: tuple[int, ...], dtype: Any) -> NDArray[Any]:
+    """Array in page-locked memory of the host, which GPUs can address."""
     n_bytes = int(np.prod(shape, dtype=np.int64)) * np.dtype(dtype).itemsize
     memory = cupy.cuda.alloc_pinned_memory(max(n_bytes, 1))
     return np.frombuffer(memory, dtype, int(np.prod(shape, dtype=np.int64))).reshape(shape)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 from typing import TYPE_CHECKING, Any
 
@@ -9,6 +10,8 @@ from silva.cuda.compiler import compile_kernel, compiler_architecture
 from silva.device import capability, import_cupy
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from silva.cuda.compiler import Variant
 
 LARGEST_DEFAULT_SHARED = 48 * 1024
@@ -30,15 +33,43 @@ def launch(
         Bytes of dynamic shared memory.
     """
     cupy = import_cupy()
-    function = _load(kernel, cupy.cuda.runtime.getDevice())
+    function = load(kernel, cupy.cuda.runtime.getDevice())
     if shared > LARGEST_DEFAULT_SHARED:
         cupy.cuda.driver.funcSetAttribute(function.ptr, MAX_DYNAMIC_SHARED, shared)
     function(grid, block, args, shared_mem=shared)
 
 
 @functools.cache
-def _load(kernel: Variant, gpu: int) -> Any:
+def load(kernel: Variant, gpu: int) -> Any:
+    """Kernel as a function of the GPU, which must be the current one."""
     cupy = import_cupy()
     module = cupy.cuda.function.Module()
     module.load(compile_kernel(kernel, compiler_architecture(capability(gpu))))
     return module.get_function(kernel.kernel)
+
+
+@contextlib.contextmanager
+def side_by_side(n: int) -> Iterator[list[Any]]:
+    """Streams for `n` independent kernels: after what is queued on the current stream, which waits for them at the end.
+
+    The first is the current stream itself. Small kernels fill the GPU only together.
+    """
+    cupy = import_cupy()
+    main = cupy.cuda.get_current_stream()
+    sides = _side_streams(cupy.cuda.runtime.getDevice(), n - 1)
+    if sides:
+        begin = main.record()
+        for stream in sides:
+            stream.wait_event(begin)
+    try:
+        yield [main, *sides][:n]
+    finally:
+        for stream in sides:
+            main.wait_event(stream.record())
+
+
+@functools.cache
+def _side_streams(gpu: int, n: int) -> list[Any]:  # noqa: ARG001
+    """Streams of a GPU, kept: a stream belongs to the GPU that it was made on."""
+    cupy = import_cupy()
+    return [cupy.cuda.Stream(non_blocking=True) for _ in range(n)]

@@ -1,10 +1,11 @@
-"""Predictions of forests: check, pick the runner, return."""
+"""Predictions of forests: check, choose device and algorithm, run, return."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from silva.device import DeviceError, array_gpu, choose_gpus, import_cupy, parse_device
+from silva.choice import Choice, check_algorithm, tuned
+from silva.device import array_gpu, choose_gpus, find_gpus, import_cupy, is_cuda_usable, parse_device
 from silva.evaluate import cpu, linear, links
 from silva.inputs import as_rows
 
@@ -12,76 +13,91 @@ if TYPE_CHECKING:
     from silva.forest import Forest
 
 OUTPUTS = ("prediction", "margin", "probability", "leaf")
-ALGORITHMS = ("auto", "serial", "by_sample", "by_node", "windowed")
-CUDA_ALGORITHMS = ("auto", "by_sample")
 
-WORTHWHILE = 2e8
-"""Rows times trees from which host rows go to a GPU: a guess, the crossover of predictions is not measured yet."""
+WORTHWHILE = 2e6
+"""Rows times trees from which host rows go to a GPU: the crossover beside 16 CPU cores (benchmarks/results/)."""
 
 
 def predict(forest: Forest, X: Any, *, output: str, algorithm: str, device: str, n_jobs: int | None) -> Any:
     """`Forest.predict`."""
-    _check(output, algorithm, device)
-    gpus = _gpus(forest, X, algorithm, device)
-    if array_gpu(X) is not None:
-        return _predict_on_gpu(forest, X, output, gpus)
+    question = output, algorithm, device
+    if (evaluator := forest.__dict__.get("cuda_evaluator")) is not None:
+        again = evaluator.again(X, question)
+        if again is not None:
+            return again
+    check_arguments(forest, output, algorithm, device)
+    gpus = _gpus(forest, X, device)
+    if gpus and array_gpu(X) is not None:
+        return _predict_on_gpu(forest, X, question, gpus, choose(forest, algorithm, len(X), "cuda"))
     rows = as_rows(X, forest)
+    choice = choose(forest, algorithm, len(rows), "cuda" if gpus else "cpu")
     if output == "leaf":
-        ids = forest.cuda_evaluator.leaves(rows, gpus) if gpus else cpu.leaves(forest, rows, algorithm, n_jobs)
+        ids = forest.cuda_evaluator.leaves(rows, gpus, choice) if gpus else cpu.leaves(forest, rows, choice, n_jobs)
         return ids.reshape(len(ids), *forest.leaf_shape) if forest.leaf_shape else ids
     if gpus:
-        margin = forest.cuda_evaluator.margins(rows, gpus)
+        margin = forest.cuda_evaluator.margins(rows, gpus, choice)
     else:
-        margin = (linear if forest.has_linear_leaves else cpu).margins(forest, rows, algorithm, n_jobs)
-    return _respond(forest, margin, output)
+        margin = (linear if forest.has_linear_leaves else cpu).margins(forest, rows, choice, n_jobs)
+    return respond(forest, margin, output)
 
 
-def _respond(forest: Forest, margin: Any, output: str) -> Any:
+def respond(forest: Forest, margin: Any, output: str) -> Any:
+    """Margins (n, n_outputs) as `output`."""
     if output == "margin":
-        return links.squeeze(margin.astype(forest.result_dtype))
+        return links.squeeze(margin.astype(forest.result_dtype, copy=False))
     if output == "probability":
         return links.probabilities(margin, forest)
     return links.predictions(margin, forest)
 
 
-def _gpus(forest: Forest, X: Any, algorithm: str, device: str) -> tuple[int, ...]:
+def choose(forest: Forest, algorithm: str, n_rows: int, kind: str) -> Choice:
+    """Pick what runs on the device: the algorithm asked for, the tuned one, or that of the model of costs."""
+    if algorithm != "auto":
+        return Choice(n_rows, kind, algorithm)
+    choice = tuned(forest.choices, n_rows, (kind,))
+    if choice is not None:
+        return choice
+    if kind == "cpu":
+        return cpu.default_choice(forest, n_rows)
+    from silva.evaluate import cuda
+
+    return cuda.default_choice(forest, n_rows)
+
+
+def check_arguments(forest: Forest, output: str, algorithm: str, device: str) -> None:
+    """Raise ValueError unless the arguments are known and the algorithm can run the forest."""
+    if output not in OUTPUTS:
+        raise ValueError(f"output is {output!r}, expected one of {', '.join(OUTPUTS)}")
+    check_algorithm(forest, algorithm)
+    parse_device(device)
+
+
+def _gpus(forest: Forest, X: Any, device: str) -> tuple[int, ...]:
     """GPUs that take these rows; none if the CPU does."""
-    asks = parse_device(device)[0] not in {"auto", "cpu"} or array_gpu(X) is not None
-    if asks and forest.has_linear_leaves:
-        raise NotImplementedError("forests with linear leaves are not evaluated on GPUs yet; pass device='cpu'")
-    if algorithm not in CUDA_ALGORITHMS:
-        if asks:
-            raise DeviceError(f"algorithm={algorithm!r} runs on the CPU only; pass 'by_sample' or device='cpu'")
-        return ()
-    if forest.has_linear_leaves:
-        return ()
-    work = len(X) * forest.n_trees if hasattr(X, "__len__") else 0
-    return choose_gpus(device, X, work, WORTHWHILE)
+    kind, home = parse_device(device)[0], array_gpu(X)
+    n_rows = len(X) if hasattr(X, "__len__") else 0
+    if kind == "auto" and home is None and (choice := tuned(forest.choices, n_rows)):
+        return find_gpus("cuda") if choice.device == "cuda" and is_cuda_usable() else ()
+    return choose_gpus(device, X, n_rows * forest.n_trees, WORTHWHILE)
 
 
-def _predict_on_gpu(forest: Forest, X: Any, output: str, gpus: tuple[int, ...]) -> Any:
+def _predict_on_gpu(
+    forest: Forest, X: Any, question: tuple[str, str, str], gpus: tuple[int, ...], choice: Choice
+) -> Any:
     """GPU rows to a GPU result of the same library; labels that are no numbers come to the host."""
     from silva.cuda.rows import like
 
-    cupy = import_cupy()
+    cupy, output = import_cupy(), question[0]
     if output == "leaf":
-        ids = forest.cuda_evaluator.leaves(X, gpus)
+        ids = forest.cuda_evaluator.leaves(X, gpus, choice)
         return like(X, ids.reshape(len(ids), *forest.leaf_shape) if forest.leaf_shape else ids)
-    margin = forest.cuda_evaluator.margins(X, gpus)
-    if output == "margin":
-        return like(X, _respond(forest, margin, output))
-    result = _respond(forest, cupy.asnumpy(margin), output)
+    if output == "margin" or (output == "prediction" and links.predicts_margins(forest)):
+        margin = forest.cuda_evaluator.margins(X, gpus, choice, forest.result_dtype)
+        forest.cuda_evaluator.remember(X, question, choice)
+        return like(X, links.squeeze(margin))
+    margin = forest.cuda_evaluator.margins(X, gpus, choice)
+    result = respond(forest, cupy.asnumpy(margin), output)
     if isinstance(result, list) or result.dtype.kind not in "fiub":
         return result
     with cupy.cuda.Device(gpus[0]):
         return like(X, cupy.asarray(result))
-
-
-def _check(output: str, algorithm: str, device: str) -> None:
-    if output not in OUTPUTS:
-        raise ValueError(f"output is {output!r}, expected one of {', '.join(OUTPUTS)}")
-    if algorithm not in ALGORITHMS:
-        raise ValueError(f"algorithm is {algorithm!r}, expected one of {', '.join(ALGORITHMS)}")
-    if algorithm not in {"auto", *cpu.ALGORITHMS}:
-        raise NotImplementedError(f"algorithm={algorithm!r} is not supported yet; use 'serial' or 'by_sample'")
-    parse_device(device)

@@ -1,17 +1,24 @@
-"""Evaluation on NVIDIA GPUs: buffers and launches of by_sample."""
+"""Evaluation on NVIDIA GPUs: which kernels run a choice, and from leaves to results."""
 
 from __future__ import annotations
 
+import functools
+import threading
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from silva.choice import Choice, can_run
 from silva.cuda.codes import encode_forest
 from silva.cuda.compiler import variant
-from silva.cuda.encoder import C_TYPES, CodeTables
+from silva.cuda.encoder import C_TYPES, CodeTables, row_strides
 from silva.cuda.rows import check_gpu_rows, map_rows
 from silva.cuda.runtime import launch
 from silva.device import array_gpu, import_cupy
+from silva.evaluate.cuda_few import FewRows, RowPredictor
+from silva.evaluate.cuda_nodes import BLOCK, DEFAULT_SETTINGS, NodeWalks
+from silva.evaluate.cuda_tiles import PackedForest, Tiles
+from silva.evaluate.packing import CODE_TYPES, choose_format
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -19,112 +26,211 @@ if TYPE_CHECKING:
     from silva.cuda.compiler import Variant
     from silva.forest import Forest
 
-ALGORITHMS = ("by_sample",)
-BLOCK = 128
 LEAF_BYTES = 2**29
 """Leaves of the rows in flight."""
 
-WANTED_BLOCKS = 2048
-"""Trees are split over blocks until there are so many: small batches fill the GPU too."""
+KEPT = 32
+"""Calls on GPU rows whose launches a thread keeps."""
 
 
 class CudaEvaluator:
-    """A forest's nodes as rank tests, uploaded to each GPU that uses them."""
+    """A forest laid out for GPUs; what a kernel needs on a GPU is uploaded at its first call there."""
 
     def __init__(self, forest: Forest) -> None:
         self._forest = forest
-        self._codes = CodeTables(forest, encode_forest(forest))
-        self._on_gpu: dict[int, dict[str, Any]] = {}
+        self._sums: dict[int, dict[str, Any]] = {}
+        self._local = threading.local()
 
-    def margins(self, rows: Any, gpus: tuple[int, ...]) -> Any:
-        """Sum margins (n, n_outputs) in float64: NumPy for host rows, CuPy for GPU rows."""
-        return self._run(rows, gpus, (self._forest.n_outputs,), np.float64, self._sum)
+    def margins(self, rows: Any, gpus: tuple[int, ...], choice: Choice, dtype: Any = np.float64) -> Any:
+        """Sum margins (n, n_outputs) in float64 and return them as `dtype`.
 
-    def leaves(self, rows: Any, gpus: tuple[int, ...]) -> Any:
+        NumPy for host rows, CuPy for GPU rows.
+        """
+        return self._run(rows, gpus, (self._forest.n_outputs,), dtype, functools.partial(self._sum, choice))
+
+    def leaves(self, rows: Any, gpus: tuple[int, ...], choice: Choice) -> Any:
         """Find the source's leaf ids (n, n_trees), int32: NumPy for host rows, CuPy for GPU rows."""
-        return self._run(rows, gpus, (self._forest.n_trees,), np.int32, self._name)
+        return self._run(rows, gpus, (self._forest.n_trees,), np.int32, functools.partial(self._name, choice))
 
-    def _run(self, rows: Any, gpus: tuple[int, ...], shape: tuple[int, ...], dtype: Any, finish: Any) -> Any:
+    def predictor(self, gpu: int, dtype: Any, reduced: tuple[Any, ...]) -> Any:
+        """Margins of single host rows with little latency: a callable, or None where no kernel serves the forest."""
+        return RowPredictor(self.few, gpu, dtype, reduced) if self.few and self.few.serves(1) else None
+
+    @functools.cached_property
+    def packed(self) -> PackedForest | None:
+        """The trees in few bytes; None if no format holds them."""
+        codes = encode_forest(self._forest)
+        name = choose_format(self._forest, codes)
+        if name is None:
+            return None
+        return PackedForest(self._forest, CodeTables(self._forest, codes, CODE_TYPES[name]), name)
+
+    @functools.cached_property
+    def tiles(self) -> Tiles | None:
+        """Schedule for many rows."""
+        return Tiles(self.packed) if self.packed else None
+
+    @functools.cached_property
+    def few(self) -> FewRows | None:
+        """Schedule for few rows; constant scalar leaves only."""
+        return FewRows(self.packed) if self.packed and _is_plain(self._forest) else None
+
+    @functools.cached_property
+    def nodes(self) -> NodeWalks:
+        """The algorithms that read nodes one by one."""
+        if self.packed:
+            return NodeWalks(self._forest, self.packed.codes)
+        return NodeWalks(self._forest, CodeTables(self._forest, encode_forest(self._forest)))
+
+    def _run(self, rows: Any, gpus: tuple[int, ...], shape: tuple[int, ...], dtype: Any, compute: Any) -> Any:
         forest = self._forest
         rows = rows if array_gpu(rows) is None else check_gpu_rows(rows, forest, gpus[0])
-
-        def compute(x: Any, out: Any) -> None:
-            step = max(BLOCK, LEAF_BYTES // max(4 * forest.n_trees, 1) // BLOCK * BLOCK)
-            for start in range(0, len(x), step):
-                part = x[start : start + step]
-                finish(*self._reach(part), len(part), out[start : start + step])
-
         return map_rows(rows, gpus, shape, dtype, compute, input_type=forest.threshold.dtype)
 
-    def _reach(self, x: Any) -> tuple[Any, Any]:
-        """Tables, and the leaves that the rows reach: (n_trees, stride)."""
+    def _sum(self, choice: Choice, x: Any, out: Any) -> None:
+        schedule = self._schedule(choice, len(x))
+        if schedule is not None:
+            step = max(1, min(len(x), schedule.most_rows()))
+            stream = import_cupy().cuda.get_current_stream().ptr
+            for begin in range(0, len(x), step):
+                part, target = x[begin : begin + step], out[begin : begin + step]
+                plan = schedule.plan(x.dtype, row_strides(x), len(part), out.dtype)
+                plan.run(part.data.ptr, target.data.ptr, stream)
+            return
+        for begin, end, leaves in self._reach(choice, x):
+            self._add_up(x[begin:end], leaves, out[begin:end])
+
+    def _schedule(self, choice: Choice, n_rows: int) -> FewRows | Tiles | None:
+        """Schedule that takes rows to margins, None if leaves must be found first."""
+        if choice.algorithm != "by_sample" or not _is_plain(self._forest):
+            return None
+        if self.few and self.few.serves(n_rows):
+            return self.few
+        return self.tiles if self.tiles and self.tiles.serves() else None
+
+    def remember(self, X: Any, question: tuple[str, str, str], choice: Choice) -> None:
+        """Keep the launches for rows like these, which were checked and predicted: see `again`."""
+        if not len(X) or type(X).__module__ != "cupy" or X.dtype.char not in "fd" or not self._forest.nan_allowed:
+            return
+        schedule = self._schedule(choice, len(X))
+        if schedule is None or len(X) > schedule.most_rows():
+            return
+        plans = self._local.__dict__.setdefault("plans", {})
+        while len(plans) >= KEPT:
+            del plans[next(iter(plans))]
+        plan = schedule.plan(X.dtype, row_strides(X), len(X), self._forest.result_dtype)
+        plans[question, X.shape, X.strides, X.dtype.char, X.device.id, *_here()] = plan
+
+    def again(self, X: Any, question: tuple[str, str, str]) -> Any:
+        """Margins of GPU rows in their dtype where the last calls had rows and a stream like these, otherwise None."""
+        plans = self._local.__dict__.get("plans")
+        if plans is None or type(X).__module__ != "cupy":
+            return None
+        gpu, stream = _here()
+        plan = plans.get((question, X.shape, X.strides, X.dtype.char, X.device.id, gpu, stream))
+        if plan is None:
+            return None
+        n_rows, n_outputs = len(X), self._forest.n_outputs
+        shape = n_rows if n_outputs == 1 else (n_rows, n_outputs)
+        out = import_cupy().empty(shape, self._forest.result_dtype)
+        plan.run(X.data.ptr, out.data.ptr, stream)
+        return out
+
+    def _name(self, choice: Choice, x: Any, out: Any) -> None:
+        ids = self._tables()["ids"]
+        for begin, end, leaves in self._reach(choice, x):
+            out[begin:end] = ids[leaves[:, : end - begin]].T
+
+    def _reach(self, choice: Choice, x: Any) -> Any:
+        """Yield begin, end and the leaves that these rows reach: (n_trees, stride), at least `end - begin` wide."""
+        step = max(BLOCK, LEAF_BYTES // max(4 * self._forest.n_trees, 1) // BLOCK * BLOCK)
+        tiles = self.tiles if choice.algorithm == "by_sample" and self.tiles and self.tiles.serves() else None
+        for begin in range(0, len(x), step):
+            part = x[begin : begin + step]
+            leaves = tiles.leaves(part) if tiles else self.nodes.leaves(part, choice)
+            yield begin, begin + len(part), leaves
+
+    def _add_up(self, x: Any, leaves: Any, out: Any) -> None:
+        forest, tables = self._forest, self._tables()
+        n_rows, stride = len(x), leaves.shape[1] if len(leaves) else len(x)
+        grid, head = (-(-n_rows // BLOCK), forest.n_outputs), (leaves, np.int64(stride), np.int32(n_rows))
+        orders = (tables["starts"], tables["trees"], tables["base"])
+        outputs = np.int32(forest.n_outputs)
+        if forest.has_linear_leaves:
+            models = (tables[name] for name in _LINEAR)
+            args = (*head, *models, tables["weight"], outputs, *orders, x, *row_strides(x), out)
+            launch(linear_variant(x.dtype, out.dtype), grid, (BLOCK,), args)
+            return
+        args = (*head, tables["values"], np.int32(forest.leaf_width), outputs, *orders, out)
+        launch(variant("sum_leaves", RESULT=C_TYPES[out.dtype.name]), grid, (BLOCK,), args)
+
+    def _tables(self) -> dict[str, Any]:
         cupy = import_cupy()
-        tables, n_trees = self._tables(cupy), self._forest.n_trees
-        n_tiles = -(-len(x) // BLOCK)
-        stride = n_tiles * BLOCK
-        leaves = cupy.empty((max(n_trees, 1), stride), np.int32)
-        per_block = max(1, n_trees * n_tiles // WANTED_BLOCKS)
-        if n_trees:
-            encoded = self._codes.encode(x, stride)
-            args = (tables["nodes"], tables["roots"], np.int32(n_trees), np.int32(per_block), encoded)
-            grid = (n_tiles * -(-n_trees // per_block),)
-            launch(
-                evaluate_variant(self._codes.codes.code_type),
-                grid,
-                (BLOCK,),
-                (*args, np.int32(len(x)), np.uint32(stride), leaves),
-            )
-        return tables, leaves
-
-    def _sum(self, tables: dict[str, Any], leaves: Any, n_rows: int, out: Any) -> None:
-        forest = self._forest
-        sizes = (np.int32(forest.leaf_width), np.int32(forest.n_outputs))
-        args = (leaves, np.uint32(leaves.shape[1]), np.int32(n_rows), tables["values"], *sizes)
-        orders = (tables["starts"], tables["trees"], tables["base"], out)
-        launch(variant("sum_leaves"), (-(-n_rows // BLOCK), forest.n_outputs), (BLOCK,), (*args, *orders))
-
-    def _name(self, tables: dict[str, Any], leaves: Any, n_rows: int, out: Any) -> None:
-        out[...] = tables["ids"][leaves[: self._forest.n_trees, :n_rows]].T
-
-    def _tables(self, cupy: Any) -> dict[str, Any]:
         gpu = cupy.cuda.runtime.getDevice()
-        if gpu not in self._on_gpu:
-            self._on_gpu[gpu] = {name: cupy.asarray(array) for name, array in self._arrays().items()}
+        if gpu not in self._sums:
+            self._sums[gpu] = {name: cupy.asarray(array) for name, array in self._arrays().items()}
             cupy.cuda.get_current_stream().synchronize()
-        return self._on_gpu[gpu]
+        return self._sums[gpu]
 
     def _arrays(self) -> dict[str, NDArray[Any]]:
-        forest, codes = self._forest, self._codes.codes
-        sizes = np.diff(forest.tree_offsets)
-        first = np.repeat(forest.tree_offsets[:-1], sizes)
-        is_leaf = forest.feature < 0
-        leaf = np.where(is_leaf, np.cumsum(is_leaf) - 1, 0)
-        nodes = np.stack([codes.node_column, codes.node_rank, np.where(is_leaf, 0, first + forest.left), leaf], axis=1)
+        forest = self._forest
         weight = np.repeat(forest.tree_weight, np.diff(forest.leaf_offsets))[:, None]
-        output = forest.tree_output if forest.leaf_width == 1 else np.zeros(forest.n_trees, np.int32)
-        trees, starts = _by_output(output, forest.n_outputs, forest.leaf_width)
-        return {
-            "nodes": nodes.astype(np.int32),
-            "roots": forest.tree_offsets[:-1].astype(np.int32),
-            "values": forest.leaf_value * weight,
+        trees, starts = order_by_output(forest)
+        arrays: dict[str, NDArray[Any]] = {
             "ids": forest.leaf_id,
             "trees": trees,
             "starts": starts,
             "base": forest.base_score,
         }
+        if not forest.has_linear_leaves:
+            return {**arrays, "values": forest.leaf_value * weight}
+        return {**arrays, "weight": forest.tree_weight, **{name: getattr(forest, name) for name in _LINEAR}}
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {"_forest": self._forest}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__init__(state["_forest"])  # type: ignore[misc]
 
 
-def _by_output(output: NDArray[np.int32], n_outputs: int, width: int) -> tuple[NDArray[np.int32], NDArray[np.int64]]:
-    """List the trees that add to each output, in their order."""
-    if width > 1:
-        n_trees = len(output)
-        return np.tile(np.arange(n_trees, dtype=np.int32), n_outputs), np.arange(
-            n_outputs + 1, dtype=np.int64
-        ) * n_trees
-    order = np.argsort(output, kind="stable").astype(np.int32)
-    return order, np.searchsorted(output[order], np.arange(n_outputs + 1)).astype(np.int64)
+_LINEAR = ("leaf_value", "linear_offsets", "linear_feature", "linear_coefficient", "linear_mean", "leaf_range")
 
 
-def evaluate_variant(code_type: Any) -> Variant:
-    """Name the kernel that finds leaves."""
-    return variant("evaluate_rows", CODE=C_TYPES[np.dtype(code_type).name])
+def order_by_output(forest: Forest) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
+    """List the trees that add to each output, in their order, and where each output's begin."""
+    n_trees = forest.n_trees
+    if forest.leaf_width > 1:
+        starts = np.arange(forest.n_outputs + 1, dtype=np.int32) * n_trees
+        return np.tile(np.arange(n_trees, dtype=np.int32), forest.n_outputs), starts
+    order = np.argsort(forest.tree_output, kind="stable").astype(np.int32)
+    return order, np.searchsorted(forest.tree_output[order], np.arange(forest.n_outputs + 1)).astype(np.int32)
+
+
+def default_choice(_forest: Forest, n_rows: int) -> Choice:
+    """Pick what the model of costs prefers for `n_rows` rows."""
+    return Choice(n_rows, "cuda", "by_sample")
+
+
+def candidates(forest: Forest, n_rows: int) -> tuple[Choice, ...]:
+    """List what is worth measuring for batches of `n_rows` rows."""
+    names = [name for name in ("by_sample", "by_node", "windowed") if can_run(forest, name)]
+    return tuple(
+        Choice(n_rows, "cuda", name, setting) for name in names for setting in DEFAULT_SETTINGS.get(name, (0,))
+    )
+
+
+def linear_variant(input_type: Any, result_type: Any) -> Variant:
+    """Name the kernel that adds linear leaves up."""
+    types = {"INPUT": C_TYPES[np.dtype(input_type).name], "RESULT": C_TYPES[np.dtype(result_type).name]}
+    return variant("sum_linear", **types)
+
+
+def _here() -> tuple[int, int]:
+    """Return the current GPU and stream."""
+    cuda = import_cupy().cuda
+    return cuda.runtime.getDevice(), cuda.get_current_stream().ptr
+
+
+def _is_plain(forest: Forest) -> bool:
+    """Whether each leaf is one number."""
+    return forest.leaf_width == 1 and not forest.has_linear_leaves

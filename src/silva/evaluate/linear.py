@@ -12,25 +12,26 @@ from silva.evaluate import cpu
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from silva.choice import Choice
     from silva.forest import Forest
 
 
-def margins(forest: Forest, rows: NDArray[Any], algorithm: str, n_jobs: int | None) -> NDArray[np.float64]:
+def margins(forest: Forest, rows: NDArray[Any], choice: Choice, n_jobs: int | None) -> NDArray[np.float64]:
     """Margins (n, n_outputs) of a forest with linear leaves; the sum over trees has their order.
 
     Routing is compiled, the linear models are one matrix product a leaf: O(n (depth + terms)) a tree.
     """
     out = np.tile(forest.base_score, (len(rows), 1))
-    positions = leaf_positions(forest, rows, algorithm, n_jobs)
+    positions = leaf_positions(forest, rows, choice, n_jobs)
     for tree in range(forest.n_trees):
         out[:, forest.tree_output[tree]] += forest.tree_weight[tree] * tree_values(forest, rows, positions[:, tree])
     return out
 
 
-def leaf_positions(forest: Forest, rows: NDArray[Any], algorithm: str, n_jobs: int | None) -> NDArray[np.int32]:
+def leaf_positions(forest: Forest, rows: NDArray[Any], choice: Choice, n_jobs: int | None) -> NDArray[np.int32]:
     """Index into `leaf_value` of the leaf that each row reaches in each tree, (n, n_trees)."""
     numbered = dataclasses.replace(forest, leaf_id=np.arange(forest.n_leaves, dtype=np.int32))
-    return cpu.leaves(numbered, rows, algorithm, n_jobs)
+    return cpu.leaves(numbered, rows, choice, n_jobs)
 
 
 def tree_values(forest: Forest, rows: NDArray[Any], leaves: NDArray[np.int32]) -> NDArray[np.float64]:

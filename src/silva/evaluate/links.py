@@ -81,6 +81,11 @@ def responses(margin: Array, forest: Forest) -> Array:
         return LINKS[forest.link](margin, forest.link_scale).astype(forest.result_dtype)
 
 
+def predicts_margins(forest: Forest) -> bool:
+    """Whether predictions are the margins themselves."""
+    return forest.prediction == "response" and forest.link == "identity"
+
+
 def predictions(margin: Array, forest: Forest) -> Array:
     """Make what the source library's predict returns by default: responses, margins or labels."""
     if forest.prediction == "response":

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import functools
 import math
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -13,10 +12,13 @@ from silva.cuda.codes import encode_forest
 from silva.cuda.compiler import variant
 from silva.cuda.encoder import C_TYPES, CodeTables
 from silva.cuda.rows import check_gpu_rows, like, map_rows
-from silva.cuda.runtime import launch
+from silva.cuda.runtime import launch, side_by_side
 from silva.device import array_gpu, import_cupy
+from silva.explain.cuda_small import make_small
 from silva.explain.paths import PathsJob
 from silva.explain.tapes import Tape, write_tapes
+from silva.explain.targets import Targets, find_targets
+from silva.explain.walks import choose_block, walk_variant
 from silva.inputs import as_rows
 
 if TYPE_CHECKING:
@@ -25,41 +27,15 @@ if TYPE_CHECKING:
     from silva.cuda.compiler import Variant
     from silva.forest import Forest
 
-SHARED_BYTES = 24 * 1024
-"""Accumulators of a block in shared memory: eight blocks fit beside each other."""
-
 ROW_MULTIPLE = 128
-BLOCKS = (64, 32)
-"""Threads of a block, by preference: with 64 the last wave of blocks is short."""
-
-FEW_THREADS = 2**16
-"""Rows times chunks below which blocks are small, to spread over all multiprocessors."""
-
 PARTIAL_BYTES = 2**30
 """Sums of chunks for the rows in flight; more rows are done one part after the other."""
 
+SUM_BLOCKS = 1024
+"""Blocks of the last sum that fill the GPU."""
 
 FETCHED_BEYOND = 2048
 """Words behind the tape that explain_rows.cu may fetch: a window of 2 KB and 32 lines of 128 bytes."""
-
-
-@dataclass(frozen=True, eq=False)
-class Targets:
-    """Which accumulators make which numbers of a row's result.
-
-    Attributes
-    ----------
-    slot_starts : int64, (n_entries + 1,)
-        Entry ``e`` sums ``slots[slot_starts[e]:slot_starts[e + 1]]``.
-    slots : int64
-    target, mirror : int64, (n_entries,)
-        Position in the row's result, and a second one or -1.
-    """
-
-    slot_starts: NDArray[np.int64]
-    slots: NDArray[np.int64]
-    target: NDArray[np.int64]
-    mirror: NDArray[np.int64]
 
 
 class CudaExplainer:
@@ -144,28 +120,42 @@ class _Job:
         ]
         self._real = C_TYPES[self._dtype.name]
         self._summing = variant("sum_slots", REAL=self._real)
-        self._on_gpu: dict[int, _OnGpu] = {}
+        self._closing = variant("close_diagonal", REAL=self._real)
+        self._small = None if pairs else make_small(self._tapes, self._dtype, codes)
+        self._on_gpu: dict[int, OnGpu] = {}
 
     def compute(self, x: Any, out: Any) -> None:
         """Queue the work for rows `x`, as many at a time as the partial sums leave room for."""
         cupy = import_cupy()
         tables = self._upload(cupy)
-        row_bytes = self._n_slots * self._dtype.itemsize + self._codes.row_bytes
-        budget = min(PARTIAL_BYTES, tables.memory // 8)
-        step = max(ROW_MULTIPLE, budget // max(row_bytes, 1) // ROW_MULTIPLE * ROW_MULTIPLE)
-        for start in range(0, len(x), step):
-            self._compute_part(cupy, tables, x[start : start + step], out[start : start + step])
+        flat = out if out.flags.c_contiguous else cupy.empty_like(out, order="C")
+        if self._small is not None:
+            self._small.values(x, flat, tables)
+        else:
+            row_bytes = self._n_slots * self._dtype.itemsize + self._codes.row_bytes
+            budget = min(PARTIAL_BYTES, tables.memory // 8)
+            step = max(ROW_MULTIPLE, budget // max(row_bytes, 1) // ROW_MULTIPLE * ROW_MULTIPLE)
+            for start in range(0, len(x), step):
+                self._compute_part(cupy, tables, x[start : start + step], flat[start : start + step])
+        if flat is not out:
+            out[...] = flat
 
-    def _compute_part(self, cupy: Any, tables: _OnGpu, x: Any, out: Any) -> None:
+    def _compute_part(self, cupy: Any, tables: OnGpu, x: Any, flat: Any) -> None:
         n_rows = len(x)
         stride = -(-n_rows // ROW_MULTIPLE) * ROW_MULTIPLE
         encoded = self._codes.encode(x, stride)
         partial = cupy.empty((self._n_slots, stride), self._dtype)
         first_slot = 0
-        for tape, kernels, arrays in zip(self._tapes, self._kernels, tables.tapes, strict=True):
-            self._walk(tape, kernels, (*arrays, encoded), n_rows, stride, partial[first_slot:])
-            first_slot += len(tape.slot_keys)
-        self._finish(cupy, tables, partial, n_rows, stride, out)
+        with side_by_side(len(self._tapes)) as streams:
+            for tape, kernels, arrays, stream in zip(self._tapes, self._kernels, tables.tapes, streams, strict=True):
+                with stream:
+                    self._walk(tape, kernels, (*arrays, encoded), n_rows, stride, partial[first_slot:])
+                first_slot += len(tape.slot_keys)
+        self._sum(tables, partial, n_rows, stride, flat)
+        if self._pairs and flat.size:
+            n_lines = flat.size // flat.shape[2]
+            counts = tuple(np.int32(n) for n in flat.shape[1:])
+            launch(self._closing, (-(-n_lines // 4),), (128,), (flat, np.int64(n_lines), *counts, tables.chosen))
 
     def _walk(
         self, tape: Tape, kernels: list[Variant], arrays: tuple[Any, ...], n_rows: int, stride: int, partial: Any
@@ -174,37 +164,32 @@ class _Job:
         grid = -(-n_rows // block) * len(tape.chunk_starts)
         launch(kernels[shared > 0], (grid,), (block,), (*arrays, np.int32(n_rows), np.uint32(stride), partial), shared)
 
-    def _finish(self, cupy: Any, tables: _OnGpu, partial: Any, n_rows: int, stride: int, out: Any) -> None:
-        n_entries, row_size = len(tables.target), math.prod(out.shape[1:])
-        flat = out if out.flags.c_contiguous else cupy.empty_like(out, order="C")
+    def _sum(self, tables: OnGpu, partial: Any, n_rows: int, stride: int, flat: Any) -> None:
+        """Add up the chunks; what no chunk holds is 0."""
+        n_entries, row_size = len(tables.target), math.prod(flat.shape[1:])
         if n_entries < row_size:
             flat.fill(0)
-        grid = (-(-n_rows // 32), min(-(-n_entries // 32), 65535))
+        if not n_entries:
+            return
+        n_tiles = -(-n_rows // 32)
+        tile_entries = int(np.clip(n_entries * n_tiles // SUM_BLOCKS, 1, 32))
         args = (tables.slot_starts, tables.slots, tables.target, tables.mirror, np.int64(row_size), flat)
-        sizes = (partial, np.int64(stride), np.int32(n_rows), np.int32(n_entries))
-        if n_entries:
-            launch(self._summing, grid, (32, 8), (*sizes, *args))
-        if self._pairs and flat.size:
-            n_lines = flat.size // flat.shape[2]
-            counts = tuple(np.int32(n) for n in flat.shape[1:])
-            closing = (flat, np.int64(n_lines), *counts, tables.chosen)
-            launch(variant("close_diagonal", REAL=self._real), (-(-n_lines // 4),), (128,), closing)
-        if flat is not out:
-            out[...] = flat
+        sizes = (np.int64(stride), np.int32(n_rows), np.int32(n_entries), np.int32(tile_entries))
+        launch(self._summing, (n_tiles, min(-(-n_entries // tile_entries), 65535)), (32, 8), (partial, *sizes, *args))
 
-    def _upload(self, cupy: Any) -> _OnGpu:
+    def _upload(self, cupy: Any) -> OnGpu:
         gpu = cupy.cuda.runtime.getDevice()
         if gpu not in self._on_gpu:
             keys = np.concatenate([tape.slot_keys for tape in self._tapes] or [np.zeros(0, np.int64)])
             targets = find_targets(keys, self._forest.n_features, self._forest.n_outputs, self._pairs, self._chosen)
-            self._on_gpu[gpu] = _OnGpu(cupy, self._tapes, targets, self._chosen)
+            self._on_gpu[gpu] = OnGpu(cupy, self._tapes, targets, self._chosen)
         return self._on_gpu[gpu]
 
     def __getstate__(self) -> dict[str, Any]:
         return {**self.__dict__, "_on_gpu": {}}
 
 
-class _OnGpu:
+class OnGpu:
     """Tapes and targets in the memory of one GPU."""
 
     def __init__(self, cupy: Any, tapes: list[Tape], targets: Targets, chosen: NDArray[np.intp]) -> None:
@@ -226,70 +211,3 @@ def _padded(cupy: Any, words: NDArray[np.int32]) -> Any:
     result = cupy.zeros(len(words) + FETCHED_BEYOND, np.int32)
     result[: len(words)].set(words)
     return result
-
-
-def find_targets(
-    keys: NDArray[np.int64], n_features: int, n_outputs: int, pairs: bool, chosen: NDArray[np.intp]
-) -> Targets:
-    """Group the accumulators by the number that they add to, in their own order."""
-    j, rest = keys % n_features, keys // n_features
-    i, output = rest % n_features, rest // n_features
-    position = np.full(n_features, -1, np.int64)
-    position[chosen] = np.arange(len(chosen))
-    if not pairs:
-        target, mirror = i * n_outputs + output, np.full(len(keys), -1, np.int64)
-        entries, starts = _group(target, np.arange(n_features * n_outputs))
-        return Targets(
-            starts, entries, np.arange(n_features * n_outputs), np.full(n_features * n_outputs, -1, np.int64)
-        )
-    first = np.where(position[i] >= 0, (position[i] * n_features + j) * n_outputs + output, -1)
-    second = np.where((position[j] >= 0) & (i != j), (position[j] * n_features + i) * n_outputs + output, -1)
-    target, mirror = np.where(first >= 0, first, second), np.where(first >= 0, second, -1)
-    known = np.unique(target[target >= 0])
-    entries, starts = _group(target, known)
-    return Targets(starts, entries, known, mirror[entries[starts[:-1]]])
-
-
-def _group(target: NDArray[np.int64], known: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    order = np.argsort(target, kind="stable")
-    ordered = target[order]
-    first = int(np.searchsorted(ordered, 0))
-    starts = np.searchsorted(ordered[first:], np.append(known, np.iinfo(np.int64).max))
-    return order[first:].astype(np.int64), starts.astype(np.int64)
-
-
-def choose_block(most_slots: int, itemsize: int, n_rows: int, n_chunks: int) -> tuple[int, int]:
-    """Threads of a block, and its bytes of shared memory; 0 if the accumulators do not fit there."""
-    block = BLOCKS[n_rows * n_chunks < FEW_THREADS]
-    shared = most_slots * block * itemsize
-    return block, shared if shared <= SHARED_BYTES else 0
-
-
-def walk_variant(tape: Tape, dtype: Any, code_type: Any, *, pairs: bool, shared: bool) -> Variant:
-    """Name the kernel for a tape."""
-    words = tape.points * np.dtype(dtype).itemsize // 4
-    height = 4 if words <= 3 or tape.levels <= 4 else 3
-    levels = _round_levels(tape.levels - height)
-    blocks = 8 if words <= 4 else 5 if words <= 8 else 3
-    return variant(
-        "explain_rows",
-        REAL=C_TYPES[np.dtype(dtype).name],
-        POINTS=tape.points,
-        HEIGHT=height,
-        LEVELS=levels,
-        PAIRS=int(pairs),
-        HOT_WORDS=_power_of_two(-(-max(tape.tracks, 1) // 32)),
-        CODE=C_TYPES[np.dtype(code_type).name],
-        SHARED=int(shared),
-        DELTAS=_round_levels(tape.levels) if pairs else 0,
-        MIN_BLOCKS=blocks,
-    )
-
-
-def _round_levels(levels: int) -> int:
-    """0, 8, 16, 32, ...: few kernels serve all depths."""
-    return 0 if levels <= 0 else max(8, _power_of_two(levels))
-
-
-def _power_of_two(number: int) -> int:
-    return 1 << (number - 1).bit_length()

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 ALGORITHMS = ("quadrature", "paths")
 OUTPUTS = ("margin", "probability")
-WORTHWHILE = 3e6
+WORTHWHILE = 1.2e6
 """Rows times nodes from which a GPU beats the CPU for host rows (benchmarks: crossover)."""
 
 
@@ -68,6 +68,11 @@ class Explainer:
     float64, 1e-6 in float32 (1e-5 beyond depth 32), at any depth. A row costs O(nodes × K), K half the largest number
     of distinct features on a path. The bits do not depend on n_jobs or on how rows are split into calls.
 
+    Leaves may hold linear models (model trees; values on the CPU only). A feature that a coalition does not know is
+    weighted by cover at the splits, as ever, and counts as its mean over the leaf's training rows in the leaf's model;
+    where the leaf clips what its model returns, the terms shrink in proportion. Values and `expected_value` add up to
+    the margin all the same.
+
     References
     ----------
     Lundberg et al., "From local explanations to global understanding with explainable AI for trees", Nature Machine
@@ -98,7 +103,8 @@ class Explainer:
         parse_device(device)
         n_threads(n_jobs)
         self.forest = load(model)
-        _check_leaves(self.forest)
+        if algorithm == "paths":
+            _refuse_linear_leaves(self.forest, "paths", "use algorithm='quadrature'")
         self.algorithm = algorithm
         self.output = output
         self.device = device
@@ -192,6 +198,7 @@ class Explainer:
         -----
         Costs O(nodes × features on a path × K) a row; memory beyond the result m × F float64 a lane and thread.
         """
+        _refuse_linear_leaves(self.forest, "interactions", "use shap_values, or grow with leaf_model='constant'")
         places = _places(features, self.forest.n_features, self.forest.feature_names)
         if gpus := self._gpus(X, self.forest.n_features):
             interactions: NDArray[Any] = self._on_cuda.shap_interaction_values(X, gpus, places, out)
@@ -204,6 +211,10 @@ class Explainer:
 
     def _gpus(self, X: Any, results: int = 1) -> tuple[int, ...]:
         """GPUs that take these rows; none if the CPU does."""
+        if self.forest.has_linear_leaves:
+            if parse_device(self.device)[0] not in {"auto", "cpu"} or array_gpu(X) is not None:
+                _refuse_linear_leaves(self.forest, "explanations on GPUs", "pass host rows and device='cpu'")
+            return ()
         work = len(X) * self.forest.n_nodes * results if hasattr(X, "__len__") else 0
         gpus = choose_gpus(
             "cuda" if self.algorithm == "paths" and self.device == "auto" else self.device, X, work, WORTHWHILE
@@ -249,12 +260,9 @@ def as_host(X: Any) -> Any:
     return X if array_gpu(X) is None else import_cupy().asnumpy(import_cupy().asarray(X))
 
 
-def _check_leaves(forest: Forest) -> None:
+def _refuse_linear_leaves(forest: Forest, what: str, instead: str) -> None:
     if forest.has_linear_leaves:
-        raise NotImplementedError(
-            "explanations of linear leaves are not supported yet; print the tree by silva.export_text, or grow it with "
-            "leaf_model='constant'"
-        )
+        raise NotImplementedError(f"{what} of linear leaves are not supported yet; {instead}")
 
 
 def _check_choices(background: Any, algorithm: str, output: str, dtype: Any) -> None:

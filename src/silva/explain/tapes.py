@@ -21,6 +21,15 @@ MOST_POINTS = 8
 FEWEST_CHUNK_SPLITS, MOST_CHUNK_SPLITS, CHUNKS = 100, 2000, 1000
 """Splits of a chunk: few enough for many blocks at small batches, enough to pay for writing its sums."""
 
+FEWEST_PAIR_SPLITS, PAIR_CHUNKS = 32, 500
+"""The same for interactions, which come in batches of a few hundred rows: many small chunks fill the GPU."""
+
+TINY_SPLITS, TINY_CHUNKS, FEWEST_TINY_SPLITS = 1000, 8, 4
+"""A forest this small is one bucket, and its chunks are the warps of one block (explain_small.cu)."""
+
+WHOLE_TREE, WHOLE_PAIR_TREE = 3.0, 1.5
+"""A tree of more splits than this many chunks is cut into parts, each of which walks down from the root again."""
+
 FEW_SPLITS = 10_000
 """Smaller forests take 2, 4 or 8 points: few kernels serve them all, compiling another costs more than it saves."""
 
@@ -46,6 +55,8 @@ class Tape:
         ``(output * n_features + i) * n_features + j`` of each accumulator; i = j for values.
     levels, tracks, most_slots : int
         Largest numbers of splits on a path, of repeated ones among them, and of accumulators of a chunk.
+    n_splits : int
+        Of all walks.
     """
 
     points: int
@@ -56,6 +67,7 @@ class Tape:
     levels: int
     tracks: int
     most_slots: int
+    n_splits: int
 
 
 def write_tapes(
@@ -92,7 +104,7 @@ def write_tapes(
         selected[features] = 1
     n_splits = (np.diff(forest.tree_offsets) - 1) // 2
     return [
-        _write_bucket(forest, trees, np.flatnonzero(bucket == points), int(points), n_splits, dtype, pairs, selected)
+        _write_bucket(forest, trees, np.flatnonzero(bucket == points), int(points), dtype, pairs, selected)
         for bucket in [_buckets(distinct, n_splits)]
         for points in np.unique(bucket[height > 0])
     ]
@@ -106,6 +118,8 @@ def _buckets(distinct: NDArray[np.int32], n_splits: NDArray[np.int64]) -> NDArra
             (points > 0) & (points <= MOST_POINTS), np.maximum(2, 2 ** np.ceil(np.log2(points.clip(1)))), points
         )
         points = points.astype(np.int32)
+    if n_splits.sum() < TINY_SPLITS:
+        points = np.where(points > 0, points.max(initial=0), 0).astype(np.int32)
     for value in np.unique(points[points > 0])[:-1]:
         if n_splits[points == value].sum() < SMALL_BUCKET * n_splits.sum():
             points[points == value] = points[points > value].min()
@@ -127,18 +141,19 @@ def _write_bucket(
     trees: Any,
     members: NDArray[np.intp],
     points: int,
-    n_splits: NDArray[np.int64],
     dtype: Any,
     pairs: bool,
     selected: NDArray[np.uint8],
 ) -> Tape:
     per_pass, t, w = quadrature(points)
-    tree, component, output = _instances(forest, members)
+    walks = find_walks(forest, members, pairs)
     plan = _core.TapePlan(
-        tree=tree,
-        component=component,
-        output=output,
-        chunk_offsets=_chunk_offsets(n_splits[tree], output),
+        tree=walks.tree,
+        component=walks.component,
+        output=walks.output,
+        begin=walks.begin,
+        end=walks.end,
+        chunk_offsets=walks.chunk_offsets,
         t=t,
         w=w,
         n_points=per_pass,
@@ -155,26 +170,64 @@ def _write_bucket(
         levels=tape["n_levels"],
         tracks=tape["n_tracks"],
         most_slots=tape["n_slots"],
+        n_splits=int((walks.end - walks.begin).sum()) - len(walks.tree),
     )
 
 
-def _instances(forest: Forest, members: NDArray[np.intp]) -> tuple[NDArray[np.int32], ...]:
-    """Tree, leaf component and output of each walk, by output: a tree of vector leaves is walked for each output."""
+@dataclass(frozen=True, eq=False)
+class Walks:
+    """What is walked in which order: leaves `begin` to `end` - 1 of trees, in depth-first order, by output.
+
+    Attributes
+    ----------
+    tree, component, output, begin, end : int32, (n_walks,)
+        A tree of vector leaves is walked for each output.
+    chunk_offsets : int64, (n_chunks + 1,)
+    """
+
+    tree: NDArray[np.int32]
+    component: NDArray[np.int32]
+    output: NDArray[np.int32]
+    begin: NDArray[np.int32]
+    end: NDArray[np.int32]
+    chunk_offsets: NDArray[np.int64]
+
+
+def find_walks(forest: Forest, members: NDArray[np.intp], pairs: bool) -> Walks:
+    """Cut trees into parts and group parts into chunks: by the forest alone, so that batches do not change bits."""
+    n_leaves = np.diff(forest.leaf_offsets)
+    total = int((n_leaves - 1).sum()) * (forest.n_outputs if forest.leaf_width > 1 else 1)
+    target = _chunk_splits(total, pairs)
+    whole = (WHOLE_PAIR_TREE if pairs else WHOLE_TREE) * target
+    n_parts = np.where(n_leaves > whole, -(-n_leaves // target), 1)[members]
+    tree = np.repeat(members, n_parts)
+    part = np.arange(len(tree)) - np.repeat(np.cumsum(n_parts) - n_parts, n_parts)
+    bounds = [n_leaves[tree] * (part + end) // np.repeat(n_parts, n_parts) for end in (0, 1)]
     if forest.leaf_width == 1:
-        output = forest.tree_output[members]
-        order = np.argsort(output, kind="stable")
-        return members[order].astype(np.int32), np.zeros(len(members), np.int32), output[order]
-    output = np.repeat(np.arange(forest.n_outputs, dtype=np.int32), len(members))
-    return np.tile(members, forest.n_outputs).astype(np.int32), output, output
+        order = np.argsort(forest.tree_output[tree], kind="stable")
+        output, component = forest.tree_output[tree][order], np.zeros(len(tree), np.int32)
+    else:
+        order = np.tile(np.arange(len(tree)), forest.n_outputs)
+        output = component = np.repeat(np.arange(forest.n_outputs, dtype=np.int32), len(tree))
+    tree, begin, end = (values[order].astype(np.int32) for values in (tree, *bounds))
+    return Walks(tree, component, output, begin, end, _chunk_offsets(end - begin, output, target))
 
 
-def _chunk_offsets(n_splits: NDArray[np.int64], output: NDArray[np.int32]) -> NDArray[np.int64]:
+def _chunk_splits(total: int, pairs: bool) -> int:
+    """Choose how many splits fill a chunk of a forest with `total`."""
+    if total < TINY_SPLITS:
+        return max(-(-total // TINY_CHUNKS), FEWEST_TINY_SPLITS)
+    if pairs:
+        return int(np.clip(total // PAIR_CHUNKS, FEWEST_PAIR_SPLITS, MOST_CHUNK_SPLITS))
+    return int(np.clip(total // CHUNKS, FEWEST_CHUNK_SPLITS, MOST_CHUNK_SPLITS))
+
+
+def _chunk_offsets(sizes: NDArray[np.int32], output: NDArray[np.int32], target: int) -> NDArray[np.int64]:
     """Consecutive walks of one output, together of about as many splits as fill a chunk."""
-    target = np.clip(int(n_splits.sum()) // CHUNKS, FEWEST_CHUNK_SPLITS, MOST_CHUNK_SPLITS)
     offsets, filled = [0], 0
-    for index in range(len(n_splits)):
-        if index and (filled >= target or output[index] != output[index - 1]):
+    for index in range(len(sizes)):
+        if index and (filled + sizes[index] / 2 > target or output[index] != output[index - 1]):
             offsets.append(index)
             filled = 0
-        filled += int(n_splits[index])
-    return np.array([*offsets, len(n_splits)], np.int64)
+        filled += int(sizes[index])
+    return np.array([*offsets, len(sizes)], np.int64)

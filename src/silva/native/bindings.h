@@ -2,6 +2,7 @@
 #pragma once
 #include <nanobind/nanobind.h>
 #include <nanobind/ndarray.h>
+#include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
 
 #include <span>
@@ -38,6 +39,8 @@ void bind_forest(nb::module_& module);
 void bind_tape(nb::module_& module);
 void bind_paths(nb::module_& module);
 void bind_evaluate(nb::module_& module);
+void bind_nodes(nb::module_& module);
+void bind_predictor(nb::module_& module);
 void bind_explain(nb::module_& module);
 void bind_grow(nb::module_& module);
 

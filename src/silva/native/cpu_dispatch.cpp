@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "nodes.h"
 #include "tasks.h"
 
 namespace silva {
@@ -13,6 +14,7 @@ extern const KernelTable kernels_scalar;
 
 #ifdef SILVA_X86
 extern const KernelTable kernels_v2, kernels_v3, kernels_v4;
+extern const NodeKernels nodes_v2, nodes_v3, nodes_v4, nodes_vbmi;
 
 static std::vector<const KernelTable*> runnable() {
   __builtin_cpu_init();
@@ -24,6 +26,7 @@ static std::vector<const KernelTable*> runnable() {
 }
 #else
 extern const KernelTable kernels_baseline;
+extern const NodeKernels nodes_baseline;
 
 static std::vector<const KernelTable*> runnable() { return {&kernels_baseline}; }
 #endif
@@ -44,6 +47,26 @@ static const KernelTable& choose() {
 
 const KernelTable& kernels() {
   static const KernelTable& table = choose();
+  return table;
+}
+
+// Those with splits in lanes follow the others' choice. The permutation of bytes is no part of x86-64-v4: the first
+// processors of that level lack it.
+static const NodeKernels& choose_nodes() {
+#ifdef SILVA_X86
+  if (&kernels() == &kernels_v4) {
+    const char* wanted = std::getenv("SILVA_ISA");
+    const bool by_name = wanted && *wanted;
+    return !by_name && __builtin_cpu_supports("avx512vbmi") ? nodes_vbmi : nodes_v4;
+  }
+  return &kernels() == &kernels_v3 ? nodes_v3 : nodes_v2;
+#else
+  return nodes_baseline;
+#endif
+}
+
+const NodeKernels& node_kernels() {
+  static const NodeKernels& table = choose_nodes();
   return table;
 }
 

@@ -3,38 +3,15 @@
 #include <omp.h>
 #endif
 
-#include <algorithm>
-
 #include "bindings.h"
-#include "evaluate_plan.h"
-#include "tasks.h"
+#include "plan_tasks.h"
 #include "workspace.h"
 
 namespace silva {
 
 using Matrix = nb::ndarray<nb::ro, nb::ndim<2>, nb::device::cpu>;
 
-static EvaluateTask task_of(const EvaluatePlan& plan, const Matrix& rows, int n_threads) {
-  EvaluateTask task{};
-  task.forest = plan.view();
-  task.coding = plan.coding.view();
-  task.rows = rows_of(rows, task.coding.n_features);
-  task.n_threads = n_threads;
-  task.any_categorical = !plan.sets.empty();
-  return task;
-}
-
-// As many as keep all threads busy and their rows in the cache.
-static int tiles_together(const EvaluateTask& task) {
-  constexpr int64_t kCache = 1 << 18;
-  const int64_t n_tiles = task.rows.n_rows / kernels().row_tile / (4 * task.n_threads);
-  const int64_t bytes = int64_t(kernels().row_tile) * (task.coding.n_features + 1) * int64_t(sizeof(float));
-  return int(std::clamp(std::min(n_tiles, kCache / bytes), int64_t(1), int64_t(kernels().max_tiles)));
-}
-
 static void run(EvaluateTask& task) {
-  task.tiles_together = tiles_together(task);
-  task.workspace_size = kernels().evaluate_workspace(task);
   const Workspace workspace(task.workspace_size * task.n_threads);
   task.workspace = workspace.data();
   const nb::gil_scoped_release release;
@@ -66,7 +43,7 @@ void bind_evaluate(nb::module_& module) {
       .def(
           "margins",
           [](const EvaluatePlan& plan, const Matrix& rows, const Margins& out, int n_threads, bool serial) {
-            EvaluateTask task = task_of(plan, rows, n_threads);
+            EvaluateTask task = task_of(plan, rows_of(rows, int32_t(plan.coding.flags.size())), n_threads);
             check_result(out, task, task.forest.n_outputs);
             task.margin = out.data();
             task.serial = serial;
@@ -76,7 +53,7 @@ void bind_evaluate(nb::module_& module) {
       .def(
           "leaves",
           [](const EvaluatePlan& plan, const Matrix& rows, const Leaves& out, int n_threads, bool serial) {
-            EvaluateTask task = task_of(plan, rows, n_threads);
+            EvaluateTask task = task_of(plan, rows_of(rows, int32_t(plan.coding.flags.size())), n_threads);
             check_result(out, task, task.forest.n_trees);
             task.leaf = out.data();
             task.serial = serial;

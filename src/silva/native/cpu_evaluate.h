@@ -228,6 +228,20 @@ void evaluate_row(const EvaluateTask& task, char* workspace, int64_t row) {
   sink.close();
 }
 
+// One thread's share: whole tiles, then smaller ones, then row by row.
+template <bool Packed>
+void evaluate_share(const EvaluateTask& task, int64_t at, int64_t rest) {
+  char* workspace = task.workspace + thread_number() * task.workspace_size;
+  if (const int64_t whole = rest / kRowTile * kRowTile; whole > 0) {
+    evaluate_rows<kVectors, Packed>(task, workspace, at, int(whole));
+    at += whole, rest -= whole;
+  }
+  // A few rows keep more walks going through several trees than through one.
+  for (; rest > kSmallTile / 2; rest -= kSmallTile, at += kSmallTile)
+    evaluate_rows<kSmallVectors, Packed>(task, workspace, at, int(rest < kSmallTile ? rest : kSmallTile));
+  for (; rest > 0; --rest, ++at) evaluate_row<Packed>(task, workspace, at);
+}
+
 template <bool Packed>
 void evaluate_packed(const EvaluateTask& task) {
   const int64_t n_rows = task.rows.n_rows;
@@ -235,21 +249,18 @@ void evaluate_packed(const EvaluateTask& task) {
     for (int64_t row = 0; row < n_rows; ++row) evaluate_row<Packed>(task, task.workspace, row);
     return;
   }
-  const int64_t rows_together = int64_t(kRowTile) * task.tiles_together;
-  const int64_t n_tasks = (n_rows + rows_together - 1) / rows_together;
-#pragma omp parallel for schedule(dynamic) num_threads(task.n_threads) if (task.n_threads > 1 && n_tasks > 1)
-  for (int64_t t = 0; t < n_tasks; ++t) {
-    char* workspace = task.workspace + thread_number() * task.workspace_size;
-    int64_t at = t * rows_together, rest = n_rows - at < rows_together ? n_rows - at : rows_together;
-    if (const int64_t whole = rest / kRowTile * kRowTile; whole > 0) {
-      evaluate_rows<kVectors, Packed>(task, workspace, at, int(whole));
-      at += whole, rest -= whole;
-    }
-    // A few rows keep more walks going through several trees than through one.
-    for (; rest > kSmallTile / 2; rest -= kSmallTile, at += kSmallTile)
-      evaluate_rows<kSmallVectors, Packed>(task, workspace, at, int(rest < kSmallTile ? rest : kSmallTile));
-    for (; rest > 0; --rest, ++at) evaluate_row<Packed>(task, workspace, at);
+  const int64_t together = int64_t(kRowTile) * task.tiles_together, n_tasks = (n_rows + together - 1) / together;
+  const auto share = [&](int64_t t) {
+    const int64_t at = t * together, rest = n_rows - at;
+    evaluate_share<Packed>(task, at, rest < together ? rest : together);
+  };
+  // A parallel region of one thread still costs 0.4 µs, more than a row of a small tree.
+  if (task.n_threads == 1 || n_tasks == 1) {
+    for (int64_t t = 0; t < n_tasks; ++t) share(t);
+    return;
   }
+#pragma omp parallel for schedule(dynamic) num_threads(task.n_threads)
+  for (int64_t t = 0; t < n_tasks; ++t) share(t);
 }
 
 void evaluate(const EvaluateTask& task) {

@@ -39,6 +39,11 @@ static ExplainTask<Real> task_of(const ExplainPlan<Real>& plan, const Matrix& ro
   task.sets = plan.sets.data();
   task.words = plan.words.data();
   task.points = plan.points.data();
+  task.terms = plan.terms.data();
+  task.models = plan.models.empty() ? nullptr : plan.models.data();
+  task.lone_leaves = plan.lone_leaves.data();
+  task.n_lone_leaves = int32_t(plan.lone_leaves.size());
+  task.max_terms = plan.max_terms;
   task.n_trees = int32_t(plan.trees.size());
   task.n_outputs = plan.n_outputs;
   task.width = plan.width;

@@ -45,15 +45,17 @@ struct WalkStack : WalkMemory<L> {
   int node(int depth) const { return node_[depth]; }
   int side(int depth) const { return side_[depth]; }
   Value& sum(int depth, int output, int k) { return sum_[(int64_t(depth) * width + output) * kMaxPoints + k]; }
-  void push_product(int depth, const Value (&q)[K], Mask left, int node, int side) {
-    for (int k = 0; k < K; ++k) q_[depth * kMaxPoints + k] = q[k];
+  void push_place(int depth, Mask left, int node, int side) {
     left_[depth] = left, node_[depth] = node, side_[depth] = side;
+  }
+  void push_product(int depth, const Value (&q)[K]) {
+    for (int k = 0; k < K; ++k) q_[depth * kMaxPoints + k] = q[k];
   }
   void pop_product(int depth, Value (&q)[K]) const {
     for (int k = 0; k < K; ++k) q[k] = q_[depth * kMaxPoints + k];
   }
-  void push(int depth, const Value (&q)[K], const Value (&sum)[K], Mask left, int node, int side) {
-    push_product(depth, q, left, node, side);
+  void push(int depth, const Value (&q)[K], const Value (&sum)[K]) {
+    push_product(depth, q);
     for (int k = 0; k < K; ++k) sum_[depth * kMaxPoints + k] = sum[k];
   }
   void pop(int depth, Value (&q)[K], Value (&sum)[K]) const {
@@ -87,6 +89,8 @@ struct ExplainWorkspace {
   using L = ExplainLanes<Real>;
   using Value = typename L::Value;
   Real* tile;
+  double* raw;         // [feature][lane]: values of the rows, for linear leaves
+  Value* attributed;   // [term] of the leaf at work
   Value* phi;          // [slot][output of vector leaves]
   double* total;       // [output][feature][lane]
   Value* pairs;        // [slot][slot]
@@ -98,6 +102,8 @@ struct ExplainWorkspace {
     const int64_t depth = task.max_depth + 2, slots = task.max_slots, outputs = interactions ? 1 : task.width;
     const int64_t blocks = interactions ? 1 : task.n_blocks;
     tile = arena.take<Real>(blocks * task.n_features * W);
+    raw = arena.take<double>(task.models ? blocks * task.n_features * W : 0);
+    attributed = arena.take<Value>(task.max_terms);
     phi = arena.take<Value>(slots * outputs);
     total = arena.take<double>(blocks * int64_t(interactions ? 1 : task.n_outputs) * task.n_features * W);
     stack.width = int(outputs);
@@ -211,6 +217,7 @@ struct ValuePass {
   const ShapTree& tree;
   ExplainWorkspace<Real>& space;
   const Real* tile;
+  const double* raw;
 
   template <int K>
   __attribute__((noinline)) void run(int first) const {
@@ -219,15 +226,24 @@ struct ValuePass {
     const auto points = points_of<Real, K>(task, tree, first);
     const TileRows<L> rows{tile};
     auto stack = space.template stack_of<K>();
-    if (task.width == 1) {
+    if (task.models) {
+      const auto leaf = [this](const ShapNode<Real>& node, int side) -> const LinearLeaf& {
+        return task.models[node.child[side]];
+      };
+      const ScalarPhi<L> phi{space.phi};
+      LinearWork<L, K, decltype(stack), decltype(leaf), ScalarPhi<L>> work{
+          points, stack, leaf, task.terms, raw, space.attributed, phi, {}};
+      walk_splits<L, K>(tables, points, rows, stack, work, tree.root);
+    } else if (task.width == 1) {
       walk_tree<L, K>(tables, points, rows, stack, ScalarPhi<L>{space.phi}, tree.root);
-      return;
+    } else {
+      const auto leaf = [this](const ShapNode<Real>& node, int side) {
+        return task.leaf_value + int64_t(node.child[side]) * task.width;
+      };
+      const VectorPhi<L> phi{space.phi, task.width};
+      VectorWork<L, K, decltype(stack), decltype(leaf), VectorPhi<L>> work{points, stack, leaf, phi, task.width};
+      walk_splits<L, K>(tables, points, rows, stack, work, tree.root);
     }
-    const auto leaf = [this](const ShapNode<Real>& node, int side) {
-      return task.leaf_value + int64_t(node.child[side]) * task.width;
-    };
-    walk_tree_vector<L, K>(tables, points, rows, stack, leaf, VectorPhi<L>{space.phi, task.width}, tree.root,
-                           task.width);
   }
 };
 
@@ -246,8 +262,11 @@ struct InteractionPass {
       return task.width == 1 ? node.value[side] : task.leaf_value[int64_t(node.child[side]) * task.width + output];
     };
     auto stack = space.template stack_of<K>();
-    walk_interactions<L, K>(tables_of(task, tree), points_of<Real, K>(task, tree, first),
-                            task.deltas + tree.first_delta, TileRows<L>{space.tile}, stack, leaf, pairs, tree.root);
+    const auto tables = tables_of(task, tree);
+    const auto points = points_of<Real, K>(task, tree, first);
+    PairWork<L, K, decltype(stack), decltype(leaf), PairSums<L>> work{
+        tables, points, task.deltas + tree.first_delta, stack, leaf, pairs, tree.root, 0, {}, {}};
+    walk_splits<L, K>(tables, points, TileRows<L>{space.tile}, stack, work, tree.root);
   }
 };
 
@@ -272,12 +291,28 @@ void explain_tree(const ExplainTask<Real>& task, const ShapTree& tree, ExplainWo
   constexpr int W = ExplainLanes<Real>::width;
   const int64_t F = task.n_features;
   double* total = space.total + block * task.n_outputs * F * W;
-  for_each_pass(tree.n_points, ValuePass<Real>{task, tree, space, space.tile + block * F * W});
+  for_each_pass(tree.n_points,
+                ValuePass<Real>{task, tree, space, space.tile + block * F * W, space.raw + block * F * W});
   for (int slot = 0; slot < tree.n_slots; ++slot) {
     const int64_t feature = task.slot_feature[tree.first_slot + slot];
     for (int o = 0; o < task.width; ++o)
       add_and_clear<ExplainLanes<Real>>(total + ((tree.output + o) * F + feature) * W,
                                         space.phi[slot * task.width + o]);
+  }
+}
+
+// Trees that are one linear model: the terms are the values.
+template <class Real>
+void explain_lone_leaves(const ExplainTask<Real>& task, ExplainWorkspace<Real>& space, int block) {
+  using L = ExplainLanes<Real>;
+  constexpr int W = L::width;
+  const int64_t F = task.n_features;
+  for (int i = 0; i < task.n_lone_leaves; ++i) {
+    const LinearLeaf& model = task.models[task.lone_leaves[i].leaf];
+    attribute_terms<L>(model, task.terms, space.raw + block * F * W, space.attributed);
+    double* total = space.total + (block * task.n_outputs + task.lone_leaves[i].output) * F * W;
+    for (int64_t at = model.first; at < model.end; ++at)
+      add_and_clear<L>(total + task.terms[at].feature * W, space.attributed[at - model.first]);
   }
 }
 
@@ -301,13 +336,16 @@ void explain_rows(const ExplainTask<Real>& task, ExplainWorkspace<Real>& space, 
   const int64_t F = task.n_features, size = task.n_outputs * F * W;
   const int n_blocks = (n_rows + W - 1) / W;
   const auto rows_of_block = [&](int block) { return n_rows - block * W < W ? n_rows - block * W : W; };
-  for (int block = 0; block < n_blocks; ++block)
+  for (int block = 0; block < n_blocks; ++block) {
     encode_rows<Real>(task.coding, task.rows, first_row + block * W, rows_of_block(block), W, W,
                       space.tile + block * F * W);
+    if (task.models) copy_rows(task.rows, F, first_row + block * W, rows_of_block(block), W, space.raw + block * F * W);
+  }
   __builtin_memset(space.total, 0, sizeof(double) * n_blocks * size);
   __builtin_memset(space.phi, 0, sizeof(space.phi[0]) * task.max_slots * task.width);
   for (int t = 0; t < task.n_trees; ++t)
     for (int block = 0; block < n_blocks; ++block) explain_tree(task, task.trees[t], space, block);
+  for (int block = 0; block < n_blocks; ++block) explain_lone_leaves(task, space, block);
   for (int block = 0; block < n_blocks; ++block)
     write_values(task, space.total + block * size, first_row + block * W, rows_of_block(block));
 }

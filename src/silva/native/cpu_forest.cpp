@@ -22,6 +22,7 @@ static std::vector<double> thresholds_of(nb::handle forest, bool row_is_double) 
 ForestView view_of(nb::handle forest) {
   using Leaves = nb::ndarray<const double, nb::ndim<2>, nb::c_contig, nb::device::cpu>;
   const auto leaf_value = nb::cast<Leaves>(forest.attr("leaf_value"), false);
+  const auto leaf_range = nb::cast<Leaves>(forest.attr("leaf_range"), false);
   const bool row_is_double = nb::cast<int>(forest.attr("threshold").attr("itemsize")) == int(sizeof(double));
   return {
       field<int64_t>(forest, "tree_offsets"),
@@ -40,6 +41,11 @@ ForestView view_of(nb::handle forest) {
       field<uint32_t>(forest, "set_words"),
       field<bool>(forest, "set_others_left"),
       field<bool>(forest, "zero_missing"),
+      field<int64_t>(forest, "linear_offsets"),
+      field<int32_t>(forest, "linear_feature"),
+      field<double>(forest, "linear_coefficient"),
+      field<double>(forest, "linear_mean"),
+      {leaf_range.data(), leaf_range.size()},
       nb::cast<double>(forest.attr("zero_threshold")),
       nb::cast<int32_t>(forest.attr("n_features")),
       int32_t(leaf_value.shape(1)),

@@ -7,6 +7,8 @@ NB_MODULE(_core, module) {
   silva::bind_tape(module);
   silva::bind_paths(module);
   silva::bind_evaluate(module);
+  silva::bind_nodes(module);
+  silva::bind_predictor(module);
   silva::bind_explain(module);
   silva::bind_grow(module);
 }

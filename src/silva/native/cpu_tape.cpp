@@ -6,7 +6,7 @@ namespace silva {
 namespace {
 
 struct PlanArrays {
-  Vector<int32_t> tree, component, output;
+  Vector<int32_t> tree, component, output, begin, end;
   Vector<int64_t> chunk_offsets;
   Vector<double> t, w;
   int64_t n_points;
@@ -14,8 +14,8 @@ struct PlanArrays {
   Vector<uint8_t> selected;
 
   TapePlan plan() const {
-    return {view(tree), view(component), view(output), view(chunk_offsets), view(t),
-            view(w),    n_points,        pairs,        view(selected)};
+    return {view(tree), view(component), view(output), view(begin), view(end),     view(chunk_offsets),
+            view(t),    view(w),         n_points,     pairs,       view(selected)};
   }
 };
 
@@ -57,10 +57,11 @@ void bind_tape(nb::module_& module) {
            nb::arg("rank"), nb::arg("cover"), nb::arg("leaf_value"), nb::arg("tree_weight"), nb::arg("n_features"))
       .def("shapes", &shapes, "Distinct features on a path and levels of splits, of each tree.");
   nb::class_<PlanArrays>(module, "TapePlan")
-      .def(nb::init<Vector<int32_t>, Vector<int32_t>, Vector<int32_t>, Vector<int64_t>, Vector<double>, Vector<double>,
-                    int64_t, bool, Vector<uint8_t>>(),
-           nb::arg("tree"), nb::arg("component"), nb::arg("output"), nb::arg("chunk_offsets"), nb::arg("t"),
-           nb::arg("w"), nb::arg("n_points"), nb::arg("pairs"), nb::arg("selected"));
+      .def(nb::init<Vector<int32_t>, Vector<int32_t>, Vector<int32_t>, Vector<int32_t>, Vector<int32_t>,
+                    Vector<int64_t>, Vector<double>, Vector<double>, int64_t, bool, Vector<uint8_t>>(),
+           nb::arg("tree"), nb::arg("component"), nb::arg("output"), nb::arg("begin"), nb::arg("end"),
+           nb::arg("chunk_offsets"), nb::arg("t"), nb::arg("w"), nb::arg("n_points"), nb::arg("pairs"),
+           nb::arg("selected"));
   module.def("write_tape", &write_tape, nb::arg("forest"), nb::arg("plan"), nb::arg("in_double"),
              "Write trees as tapes for the CUDA walk: words, chunk_starts, slot_offsets, slot_keys and sizes.");
 }

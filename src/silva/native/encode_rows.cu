@@ -1,86 +1,115 @@
-// Rows to rank codes (silva/cuda/codes.py). A block turns a tile of 32 rows and 32 columns around in shared memory, so
-// that rows are read along their features and codes are written along the rows.
+// Rows to rank codes, [column][stride]. A block takes a run of columns whose thresholds fit into its shared memory and
+// as many tiles of rows as come its way. Tiles turn around in shared memory: rows are read along their features and
+// codes are written along the rows; all lanes of a warp search one column, so the upper levels of its tree are
+// broadcasts.
 //
 // Macros: INPUT (type of X), ROW (type of the thresholds), CODE (of the codes).
-namespace silva {
+#include "columns.h"
 
 using Input = INPUT;
 using Value = ROW;
 using Code = CODE;
 
-constexpr int TILE = 32, TILE_ROWS = 8;
+namespace silva {
 
-struct Columns {
-  const int *feature, *category_set, *missing;
-  const long long* offsets;
-  const Value* thresholds;
-  const long long* set_offsets;
-  const unsigned* set_words;
-  const bool *set_others_left, *zero_missing;
-  Value zero_threshold, missing_value;
+constexpr int TILE_ROWS = 128, TILE_COLUMNS = 32, N_THREADS = 256, WARP = 32;
+constexpr int N_WARPS = N_THREADS / WARP, ROWS_PER_LANE = TILE_ROWS / WARP;
+
+struct Tile {
+  const Input* X;
+  long long row_stride, feature_stride;
+  int n_rows, first_row;
+  Value (*values)[TILE_COLUMNS + 1];
 };
 
-__device__ __forceinline__ bool in_set(const Columns& columns, int set, Value smallest, Value x) {
-  const long long first = columns.set_offsets[set], n_bits = (columns.set_offsets[set + 1] - first) * 32;
-  // Truncated: -0.5 may count as category 0, which an empty set does not hold.
-  if (x < smallest || trunc(x) >= Value(n_bits)) return columns.set_others_left[set];
-  const int category = int(x);
-  return columns.set_words[first + category / 32] >> (category % 32) & 1;
+// Reads the features of columns first ... end - 1 for the rows of the tile.
+template <bool is_full>
+__device__ __forceinline__ void read_tile(const Tile& tile, const int* feature, int first, int end) {
+  const int lane = threadIdx.x % WARP, warp = threadIdx.x / WARP;
+  if (first + lane >= end) return;
+  const Input* source =
+      tile.X + feature[first + lane] * tile.feature_stride + (tile.first_row + warp) * tile.row_stride;
+  const long long step = tile.row_stride * N_WARPS;
+#pragma unroll
+  for (int r = 0; r < TILE_ROWS; r += N_WARPS, source += step)
+    if (is_full || tile.first_row + warp + r < tile.n_rows) tile.values[warp + r][lane] = Value(*source);
 }
 
-__device__ __forceinline__ int encode(const Columns& columns, int column, Value x) {
-  if (columns.zero_missing != nullptr || columns.zero_threshold > 0)
-    if (x <= columns.zero_threshold && x >= -columns.zero_threshold) x = 0;
-  const bool zero_is_missing = columns.zero_missing != nullptr && columns.zero_missing[columns.feature[column]];
-  if (x != x || x == columns.missing_value || (zero_is_missing && x == 0)) return columns.missing[column];
-  const long long begin = columns.offsets[column], end = columns.offsets[column + 1];
-  if (columns.category_set[column] >= 0)
-    return !in_set(columns, columns.category_set[column], columns.thresholds[begin], x);
-  long long low = begin, high = end;
-  while (low < high) {
-    const long long middle = (low + high) / 2;
-    // No number reaches the threshold +inf, not even +inf.
-    if (columns.thresholds[middle] <= x && columns.thresholds[middle] - columns.thresholds[middle] == 0)
-      low = middle + 1;
-    else
-      high = middle;
+// Searches four rows at a time in one column and writes their codes; 0 beyond the rows.
+template <bool is_full>
+__device__ __forceinline__ void write_codes(const Columns<Value>& columns, const Tile& tile, int column, int place,
+                                            const Value* tree, long long stride, Code* codes) {
+  const int lane = threadIdx.x % WARP;
+  Value x[ROWS_PER_LANE];
+  unsigned code[ROWS_PER_LANE];
+#pragma unroll
+  for (int k = 0; k < ROWS_PER_LANE; ++k) x[k] = tile.values[k * WARP + lane][place];
+  codes_of(columns, column, tree, x, code);
+  Code* const target = codes + column * stride + tile.first_row + lane;
+#pragma unroll
+  for (int k = 0; k < ROWS_PER_LANE; ++k) {
+    const int row = tile.first_row + k * WARP + lane;
+    if (is_full || row < stride) target[k * WARP] = Code(is_full || row < tile.n_rows ? code[k] : 0);
   }
-  return int(low - begin);
+}
+
+template <bool is_full>
+__device__ __forceinline__ void encode_tile(const Columns<Value>& columns, const Tile& tile, int begin, int end,
+                                            const Value* staged, long long stride, Code* codes) {
+  for (int first = begin; first < end; first += TILE_COLUMNS) {
+    __syncthreads();
+    read_tile<is_full>(tile, columns.feature, first, end);
+    __syncthreads();
+    for (int c = threadIdx.x / WARP; c < TILE_COLUMNS && first + c < end; c += N_WARPS) {
+      const long long at = columns.offsets[first + c];
+      if (staged != nullptr)
+        write_codes<is_full>(columns, tile, first + c, c, staged + (at - columns.offsets[begin]), stride, codes);
+      else
+        write_codes<is_full>(columns, tile, first + c, c, columns.thresholds + at, stride, codes);
+    }
+  }
 }
 
 }  // namespace silva
 
-extern "C" __global__ void __launch_bounds__(silva::TILE* silva::TILE_ROWS)
-    encode_rows_kernel(const silva::Input* __restrict__ X, long long row_stride, long long feature_stride, int n_rows,
-                       int n_columns, long long stride, const int* feature, const int* category_set, const int* missing,
-                       const long long* offsets, const silva::Value* thresholds, const long long* set_offsets,
-                       const unsigned* set_words, const bool* set_others_left, const bool* zero_missing,
-                       double zero_threshold, double missing_value, silva::Code* __restrict__ codes) {
+// `runs` holds the first columns of the runs and the end of the last. A run of one column that does not fit stays where
+// it is: shared_entries says how many thresholds fit.
+extern "C" __global__ void __launch_bounds__(silva::N_THREADS, 3)
+    encode_rows_kernel(const Input* __restrict__ X, long long row_stride, long long feature_stride, int n_rows,
+                       long long stride, const int* __restrict__ runs, int shared_entries,
+                       const int* __restrict__ feature, const int* __restrict__ category_set,
+                       const int* __restrict__ missing, const int* __restrict__ height,
+                       const long long* __restrict__ offsets, const Value* __restrict__ thresholds,
+                       const long long* set_offsets, const unsigned* set_words, const bool* set_others_left,
+                       const bool* zero_missing, double zero_threshold, double missing_value,
+                       Code* __restrict__ codes) {
   using namespace silva;
-  __shared__ Value tile[TILE][TILE + 1];
-  const Columns columns{feature,
-                        category_set,
-                        missing,
-                        offsets,
-                        thresholds,
-                        set_offsets,
-                        set_words,
-                        set_others_left,
-                        zero_missing,
-                        Value(zero_threshold),
-                        Value(missing_value)};
-  const int first_row = blockIdx.x * TILE;
-  for (int first = blockIdx.y * TILE; first < n_columns; first += gridDim.y * TILE) {
-    const int mine = first + threadIdx.x;
-    for (int r = threadIdx.y; r < TILE; r += TILE_ROWS)
-      if (mine < n_columns && first_row + r < n_rows)
-        tile[r][threadIdx.x] = Value(X[(first_row + r) * row_stride + feature[mine] * feature_stride]);
-    __syncthreads();
-    for (int c = threadIdx.y; c < TILE; c += TILE_ROWS) {
-      const int column = first + c, row = first_row + threadIdx.x;
-      if (column < n_columns && row < stride)
-        codes[column * stride + row] = Code(row < n_rows ? encode(columns, column, tile[threadIdx.x][c]) : 0);
-    }
-    __syncthreads();
+  extern __shared__ unsigned char memory[];
+  __shared__ Value values[TILE_ROWS][TILE_COLUMNS + 1];
+  Value* const staged = reinterpret_cast<Value*>(memory);
+  const Columns<Value> columns{feature,
+                               category_set,
+                               missing,
+                               height,
+                               offsets,
+                               thresholds,
+                               set_offsets,
+                               set_words,
+                               set_others_left,
+                               zero_missing,
+                               Value(zero_threshold),
+                               Value(missing_value)};
+  const int begin = runs[blockIdx.y], end = runs[blockIdx.y + 1];
+  const long long origin = offsets[begin], n_entries = offsets[end] - origin;
+  const bool fits = n_entries <= shared_entries;
+  if (fits)
+    for (int i = threadIdx.x; i < n_entries; i += N_THREADS) staged[i] = thresholds[origin + i];
+  const long long n_tiles = (stride + TILE_ROWS - 1) / TILE_ROWS;
+  for (long long t = blockIdx.x; t < n_tiles; t += gridDim.x) {
+    const Tile tile{X, row_stride, feature_stride, n_rows, int(t * TILE_ROWS), values};
+    if (tile.first_row + TILE_ROWS <= n_rows)
+      encode_tile<true>(columns, tile, begin, end, fits ? staged : nullptr, stride, codes);
+    else
+      encode_tile<false>(columns, tile, begin, end, fits ? staged : nullptr, stride, codes);
   }
 }

@@ -20,7 +20,10 @@ struct ExplainPlan {
   std::vector<CategorySet> sets;
   std::vector<uint32_t> words;
   std::vector<double> expected_value;
-  int32_t width, n_outputs, max_slots = 0, max_depth = 0;
+  std::vector<LinearTerm<Real>> terms;
+  std::vector<LinearLeaf> models;  // [leaf]; empty: constant leaves
+  std::vector<LoneLeaf> lone_leaves;
+  int32_t width, n_outputs, max_slots = 0, max_depth = 0, max_terms = 0;
   bool interactions;  // whether deltas was built: two rows of K a split
 
   ExplainPlan(const ForestView& forest, bool interactions)
@@ -41,6 +44,7 @@ class ExplainPlanBuilder {
     for (size_t node = 0; node < forest.feature.size(); ++node)
       if (!forest.is_split(node)) leaf_of_[node] = leaf++;
     center_leaves();
+    if (forest.is_linear()) plan.models.resize(forest.leaf_value.size());
     for (int32_t tree = 0; tree < forest.n_trees(); ++tree) add_tree(tree);
     std::stable_sort(plan_.trees.begin(), plan_.trees.end(), [](const ShapTree& a, const ShapTree& b) {
       return a.output != b.output ? a.output < b.output : a.n_points < b.n_points;
@@ -119,16 +123,35 @@ class ExplainPlanBuilder {
       plan_.expected_value[forest_.tree_output[tree] + o] += reach * centered_[leaf_of_[node] * plan_.width + o];
   }
 
-  Pending open(int32_t tree, int64_t node, int32_t depth, double reach, int32_t n_distinct, ShapTree& out) {
-    const int32_t f = forest_.feature[node], record = int32_t(plan_.nodes.size());
-    OnPath& state = path_[f];
+  int32_t slot_of(int32_t feature, ShapTree& out) {
+    OnPath& state = path_[feature];
     if (state.slot < 0) {
       state.slot = out.n_slots++;
-      plan_.slot_feature.push_back(f);
+      plan_.slot_feature.push_back(feature);
     }
+    return state.slot;
+  }
+
+  // The model of a leaf below the path's edges.
+  void add_model(int32_t tree, int64_t leaf, ShapTree& out) {
+    const int64_t first = forest_.linear_offsets[leaf], end = forest_.linear_offsets[leaf + 1];
+    plan_.models[leaf] = {int64_t(plan_.terms.size()),  int64_t(plan_.terms.size()) + end - first,
+                          forest_.leaf_value[leaf],     forest_.tree_weight[tree],
+                          forest_.leaf_range[2 * leaf], forest_.leaf_range[2 * leaf + 1]};
+    for (int64_t at = first; at < end; ++at) {
+      const int32_t f = forest_.linear_feature[at], slot = slot_of(f, out);
+      plan_.terms.push_back(
+          {f, slot, path_[f].depth, Real(path_[f].z), forest_.linear_coefficient[at], forest_.linear_mean[at]});
+    }
+    plan_.max_terms = std::max(plan_.max_terms, int32_t(end - first));
+  }
+
+  Pending open(int32_t tree, int64_t node, int32_t depth, double reach, int32_t n_distinct, ShapTree& out) {
+    const int32_t f = forest_.feature[node], record = int32_t(plan_.nodes.size());
     ShapNode<Real> entry{};
     entry.feature = f;
-    entry.slot = state.slot;
+    entry.slot = slot_of(f, out);
+    const OnPath state = path_[f];
     entry.flags = split_flags(forest_, node);
     entry.previous = state.depth;
     entry.z_above = Real(state.z);
@@ -147,6 +170,10 @@ class ExplainPlanBuilder {
       entry.child[side] = int32_t(leaf_of_[child]);
       if (plan_.width == 1) entry.value[side] = Real(centered_[leaf_of_[child]]);
       expect(tree, child, reach * ratio);
+      if (!forest_.is_linear()) continue;
+      path_[f].z = state.z * ratio, path_[f].depth = depth + 1;
+      add_model(tree, leaf_of_[child], out);
+      path_[f] = state;
     }
     plan_.nodes.push_back(entry);
     height_.push_back(1);
@@ -157,9 +184,9 @@ class ExplainPlanBuilder {
   // Depth first with a stack of our own: a chain may be millions of splits deep.
   void add_tree(int32_t tree) {
     const int64_t root = forest_.tree_offsets[tree];
-    if (!forest_.is_split(root)) return expect(tree, root, 1.0);
     ShapTree out{
         int32_t(plan_.nodes.size()), forest_.tree_output[tree], 0, int32_t(plan_.slot_feature.size()), 0, 0, 0, 0, 0};
+    if (!forest_.is_split(root)) return add_lone_leaf(tree, root, out);
     int32_t most_distinct = 0;
     std::vector<Pending> stack{open(tree, root, 0, 1.0, 0, out)};
     while (!stack.empty()) {
@@ -180,7 +207,20 @@ class ExplainPlanBuilder {
       state.depth = top.depth + 1;
       stack.push_back(open(tree, child, top.depth + 1, top.reach * ratio, top.n_distinct, out));
     }
-    finish(out, (most_distinct + 1) / 2);
+    finish(out, forest_.is_linear() ? most_distinct / 2 + 1 : (most_distinct + 1) / 2);
+  }
+
+  // A tree without splits: its model's terms are its SHAP values.
+  void add_lone_leaf(int32_t tree, int64_t root, ShapTree& out) {
+    expect(tree, root, 1.0);
+    if (!forest_.is_linear()) return;
+    add_model(tree, leaf_of_[root], out);
+    plan_.lone_leaves.push_back({int32_t(leaf_of_[root]), out.output});
+    forget_slots(out);
+  }
+
+  void forget_slots(const ShapTree& tree) {
+    for (int32_t slot = 0; slot < tree.n_slots; ++slot) path_[plan_.slot_feature[tree.first_slot + slot]] = OnPath{};
   }
 
   void link(const Pending& parent, int32_t child) {
@@ -218,7 +258,7 @@ class ExplainPlanBuilder {
           plan_.deltas.push_back(Real((z_above - z) / ((z + (1 - z) * t[k]) * (z_above + (1 - z_above) * t[k]))));
         }
     }
-    for (int32_t slot = 0; slot < out.n_slots; ++slot) path_[plan_.slot_feature[out.first_slot + slot]] = OnPath{};
+    forget_slots(out);
     plan_.max_slots = std::max(plan_.max_slots, out.n_slots);
     plan_.trees.push_back(out);
   }

@@ -31,7 +31,11 @@ struct ForestView {
   std::span<const int64_t> set_offsets;
   std::span<const uint32_t> set_words;
   std::span<const bool> set_others_left;
-  std::span<const bool> zero_missing;  // empty: none
+  std::span<const bool> zero_missing;       // empty: none
+  std::span<const int64_t> linear_offsets;  // terms of each leaf's linear model; empty: constant leaves
+  std::span<const int32_t> linear_feature;
+  std::span<const double> linear_coefficient, linear_mean;
+  std::span<const double> leaf_range;  // [leaf][2]
   double zero_threshold;
   int32_t n_features;
   int32_t width;
@@ -40,6 +44,7 @@ struct ForestView {
   int32_t n_trees() const { return int32_t(tree_offsets.size()) - 1; }
   int32_t n_outputs() const { return int32_t(base_score.size()); }
   bool is_categorical(int64_t node) const { return !category_set.empty() && category_set[node] >= 0; }
+  bool is_linear() const { return !linear_offsets.empty(); }
   bool is_split(int64_t node) const { return feature[node] >= 0; }
 };
 
@@ -48,6 +53,7 @@ struct Coding {
   std::vector<uint8_t> flags;
   std::vector<int64_t> first;
   std::vector<double> thresholds;
+  std::vector<int32_t> used;   // features of any split, rising
   std::vector<float> encoded;  // [node]; NaN: every number goes left; 0 at leaves and categorical splits
   double zero_threshold;
   bool ranked;
@@ -61,12 +67,18 @@ struct Coding {
     for (size_t f = 0; f < forest.zero_missing.size(); ++f)
       if (forest.zero_missing[f]) flags[f] |= kZeroIsMissing;
     if (ranked) collect_thresholds(forest);
+    std::vector<bool> is_used(forest.n_features, false);
+    for (const int32_t feature : forest.feature)
+      if (feature >= 0) is_used[feature] = true;
+    for (int32_t f = 0; f < forest.n_features; ++f)
+      if (is_used[f]) used.push_back(f);
     for (size_t node = 0; node < encoded.size(); ++node)
       if (forest.is_split(node) && !forest.is_categorical(node)) encoded[node] = encode(forest, node);
   }
 
   RowCoding view() const {
-    return {int32_t(flags.size()), ranked, zero_threshold, flags.data(), first.data(), thresholds.data()};
+    return {int32_t(flags.size()), ranked,      zero_threshold,      flags.data(), first.data(),
+            thresholds.data(),     used.data(), int32_t(used.size())};
   }
 
  private:

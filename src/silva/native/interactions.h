@@ -20,88 +20,35 @@ SILVA_INLINE typename L::Value delta_of(const Routing<L>& routing, int side, typ
   return L::select(routing.hot, delta, L::splat(Real(0)));
 }
 
-// The interactions and values of one tree at K points. Leaf(node, side) is the value of a leaf child. Stack keeps what
-// shap.h's does, and by depth E and the δ that a repeated feature had before the edge; by slot the current δ.
-template <class L, int K, class Rows, class Stack, class Leaf, class Pairs>
-SILVA_INLINE void walk_interactions(const ShapTables<typename L::Real>& tables,
-                                    const Points<typename L::Real, K>& points, const typename L::Real* deltas,
-                                    const Rows& rows, Stack& stack, const Leaf& leaf, Pairs& pairs, int root) {
-  using Value = typename L::Value;
+// The interactions and values of one tree at K points, for walk_splits. leaf_of(node, side) is the value of a leaf
+// child. Stack keeps q and T, and by depth E and the δ that a repeated feature had before the edge; by slot the current
+// δ.
+template <class L, int K, class Stack, class Leaf, class Pairs>
+struct PairWork {
   using Real = typename L::Real;
-  Value product[K];
-  SILVA_UNROLL
-  for (int k = 0; k < K; ++k) product[k] = L::splat(points.weight[k]);
-  int node_index = root, depth = 0, n_active = 0;
-  stack.set_hot(0, L::uniform(true));
+  using Value = typename L::Value;
+  using Node = ShapNode<Real>;
+  const ShapTables<Real>& tables;
+  const Points<Real, K>& points;
+  const Real* deltas;
+  Stack& stack;
+  const Leaf& leaf_of;
+  Pairs& pairs;
+  int root;
+  int n_active = 0;
+  Value gain[K], below[K];  // E of the split at work; T of the subtree that was finished last
 
-  const auto gather_gain = [&](const Visit<L, K>& visit, const Edge<L>& edge, const Value(&below)[K], Value(&gain)[K]) {
-    SILVA_UNROLL
-    for (int k = 0; k < K; ++k) {
-      const Value j = visit.repeated ? visit.q[k] * visit.scale[k] : visit.q[k];
-      gain[k] += edge.gain * j * below[k];
-    }
-  };
-  const auto finish = [&](const ShapNode<Real>& node, const Visit<L, K>& visit, const Value(&gain)[K]) {
-    pairs.add_value(node.slot, visit.phi);
-    for (int a = 0; a < n_active; ++a) {
-      const int other = stack.active(a);
-      if (other == node.slot || !pairs.wanted(node.slot, other)) continue;
-      Value inner = L::splat(Real(0));
-      SILVA_UNROLL
-      for (int k = 0; k < K; ++k) inner += gain[k] * stack.delta(other, k);
-      pairs.add_pair(node.slot, other, inner * Real(0.5));
-    }
-  };
-
-  while (true) {
-    ShapNode<Real> node = tables.nodes[node_index];
-    Visit<L, K> visit;
-    visit.routing = {goes_left<L>(node, tables, rows), stack.hot(node.previous)};
-    visit.open(node, tables, points);
-    visit.enter(product);
-    Value gain[K];
+  SILVA_INLINE void begin(const Node&, const Visit<L, K>&, int) {
     SILVA_UNROLL
     for (int k = 0; k < K; ++k) gain[k] = L::splat(Real(0));
-    for (int side = 0; side < 2; ++side) {
-      if (!is_leaf(node, side)) continue;
-      const Edge<L> edge = edge_to<L>(node, visit.routing, side);
-      Value below[K];
-      SILVA_UNROLL
-      for (int k = 0; k < K; ++k) below[k] = L::splat(leaf(node, side));
-      visit.absorb(edge, points, below);
-      gather_gain(visit, edge, below, gain);
-    }
-    int side = 0;
-    while (true) {
-      while (side < 2 && is_leaf(node, side)) ++side;
-      if (side < 2) break;
-      finish(node, visit, gain);
-      visit.close();
-      if (depth == 0) return;
-      Value below[K];
-      SILVA_UNROLL
-      for (int k = 0; k < K; ++k) below[k] = visit.sum[k];
-      --depth;
-      node_index = stack.node(depth);
-      node = tables.nodes[node_index];
-      visit.routing = {stack.left(depth), stack.hot(node.previous)};
-      visit.open(node, tables, points);
-      side = stack.side(depth);
-      stack.pop(depth, visit.q, visit.sum);
-      stack.pop_interaction(depth, gain, visit.phi);
-      if (node.previous > 0)
-        stack.restore_delta(depth, node.slot);
-      else
-        --n_active;
-      const Edge<L> edge = edge_to<L>(node, visit.routing, side);
-      visit.absorb(edge, points, below);
-      gather_gain(visit, edge, below, gain);
-      ++side;
-    }
-    const Edge<L> edge = edge_to<L>(node, visit.routing, side);
-    visit.descend(edge, points, product);
-    stack.set_hot(depth + 1, L::both(visit.routing.hot, takes<L>(visit.routing, side)));
-    stack.push(depth, visit.q, visit.sum, visit.routing.left, node_index, side);
+  }
+  SILVA_INLINE void leaf(const Node& node, Visit<L, K>& visit, const Edge<L>& edge, int side, int) {
+    SILVA_UNROLL
+    for (int k = 0; k < K; ++k) below[k] = L::splat(leaf_of(node, side));
+    absorb(visit, edge);
+  }
+  SILVA_INLINE void descend(int node_index, const Node& node, const Visit<L, K>& visit, int side, int depth) {
+    stack.push(depth, visit.q, visit.sum);
     stack.push_interaction(depth, gain, visit.phi);
     const bool repeated = node.previous > 0;
     if (repeated)
@@ -115,9 +62,39 @@ SILVA_INLINE void walk_interactions(const ShapTables<typename L::Real>& tables,
       const Value delta = delta_of<L>(visit.routing, side, taken[k], repeated ? inverse[k] : Real(1), points.t[k]);
       stack.set_delta(node.slot, k, repeated ? stack.delta(node.slot, k) + delta : delta);
     }
-    node_index = node.child[side];
-    ++depth;
   }
-}
+  SILVA_INLINE void resume(const Node& node, Visit<L, K>& visit, const Edge<L>& edge, int, int depth) {
+    stack.pop(depth, visit.q, visit.sum);
+    stack.pop_interaction(depth, gain, visit.phi);
+    if (node.previous > 0)
+      stack.restore_delta(depth, node.slot);
+    else
+      --n_active;
+    absorb(visit, edge);
+  }
+  SILVA_INLINE void finish(const Node& node, Visit<L, K>& visit, int) {
+    pairs.add_value(node.slot, visit.phi);
+    for (int a = 0; a < n_active; ++a) {
+      const int other = stack.active(a);
+      if (other == node.slot || !pairs.wanted(node.slot, other)) continue;
+      Value inner = L::splat(Real(0));
+      SILVA_UNROLL
+      for (int k = 0; k < K; ++k) inner += gain[k] * stack.delta(other, k);
+      pairs.add_pair(node.slot, other, inner * Real(0.5));
+    }
+    visit.close();
+    SILVA_UNROLL
+    for (int k = 0; k < K; ++k) below[k] = visit.sum[k];
+  }
+
+  SILVA_INLINE void absorb(Visit<L, K>& visit, const Edge<L>& edge) {
+    visit.absorb(edge, points, below);
+    SILVA_UNROLL
+    for (int k = 0; k < K; ++k) {
+      const Value j = visit.repeated ? visit.q[k] * visit.scale[k] : visit.q[k];
+      gain[k] += edge.gain * j * below[k];
+    }
+  }
+};
 
 }  // namespace silva

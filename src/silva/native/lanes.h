@@ -54,6 +54,7 @@ struct Lanes {
   static SILVA_INLINE Mask below(Value x, Real t) { return !(x >= t); }
   static SILVA_INLINE Real lane(Value x, int) { return x; }
   static SILVA_INLINE void set(Mask& m, int, bool b) { m = b; }
+  static SILVA_INLINE void put(Value& x, int, Real value) { x = value; }
 };
 
 #if !defined(__CUDACC__)
@@ -75,6 +76,7 @@ struct Lanes<Real_, Width> {
   static SILVA_INLINE Mask below(Value x, Real t) { return ~(x >= splat(t)); }
   static SILVA_INLINE Real lane(Value x, int i) { return x[i]; }
   static SILVA_INLINE void set(Mask& m, int i, bool b) { m[i] = -Integer(b); }
+  static SILVA_INLINE void put(Value& x, int i, Real value) { x[i] = value; }
 };
 #endif
 

@@ -20,6 +20,8 @@ struct RowCoding {
   const uint8_t* flags;   // [feature] ColumnFlag
   const int64_t* first;   // [feature + 1] into thresholds
   const double* thresholds;
+  const int32_t* used;  // features that any tree splits, rising
+  int32_t n_used;
 };
 
 struct RowSource {
@@ -46,12 +48,16 @@ SILVA_INLINE float rank_of(const double* thresholds, int64_t n, double x) {
   return float(low);
 }
 
-SILVA_INLINE float encode_ranked(const RowCoding& coding, int feature, double x) {
-  if (x != x) return kMissing;
+// A float64 forest's value before it is ranked; NaN if it is missing.
+SILVA_INLINE double settle(const RowCoding& coding, int feature, double x) {
   if (__builtin_fabs(x) <= coding.zero_threshold) x = 0;
-  const uint8_t flags = coding.flags[feature];
-  if ((flags & kZeroIsMissing) && x == 0) return kMissing;
-  if (flags & kTruncate) return x < 0 && x > -1 ? kFractionBelowZero : float(__builtin_trunc(x));
+  return (coding.flags[feature] & kZeroIsMissing) && x == 0 ? double(kMissing) : x;
+}
+
+SILVA_INLINE float encode_ranked(const RowCoding& coding, int feature, double x) {
+  x = settle(coding, feature, x);
+  if (x != x) return kMissing;
+  if (coding.flags[feature] & kTruncate) return x < 0 && x > -1 ? kFractionBelowZero : float(__builtin_trunc(x));
   return rank_of(coding.thresholds + coding.first[feature], coding.first[feature + 1] - coding.first[feature], x);
 }
 
@@ -61,9 +67,9 @@ SILVA_INLINE float encode_cast(const RowCoding& coding, int feature, float x) {
   return x;
 }
 
-// Writes rows first_row ... first_row + n_rows - 1 to tile[feature * stride + row]; rows beyond repeat the last one, so
-// that no lane computes on garbage. Returns whether any value is missing. Static: the kernel file is compiled for
-// several instruction sets, and the linker must not merge them.
+// Writes rows first_row ... first_row + n_rows - 1 to tile[feature * stride + row], features that no tree splits left
+// out; rows beyond repeat the last one, so that no lane computes on garbage. Returns whether any value is missing.
+// Static: the kernel file is compiled for several instruction sets, and the linker must not merge them.
 template <class Real, class Input>
 static bool encode_rows(const RowCoding& coding, const RowSource& source, int64_t first_row, int n_rows, int n_lanes,
                         int stride, Real* tile) {
@@ -72,7 +78,8 @@ static bool encode_rows(const RowCoding& coding, const RowSource& source, int64_
   for (int lane = 0; lane < n_lanes; ++lane) {
     const int64_t row = first_row + (lane < n_rows ? lane : n_rows - 1);
     const Input* values = data + row * source.row_stride;
-    for (int feature = 0; feature < coding.n_features; ++feature) {
+    for (int i = 0; i < coding.n_used; ++i) {
+      const int feature = coding.used[i];
       const Input x = values[feature * source.column_stride];
       const float code =
           coding.ranked ? encode_ranked(coding, feature, double(x)) : encode_cast(coding, feature, float(x));
@@ -88,6 +95,19 @@ static bool encode_rows(const RowCoding& coding, const RowSource& source, int64_
                         int stride, Real* tile) {
   return source.is_double ? encode_rows<Real, double>(coding, source, first_row, n_rows, n_lanes, stride, tile)
                           : encode_rows<Real, float>(coding, source, first_row, n_rows, n_lanes, stride, tile);
+}
+
+// Writes the values of the rows as they are to tile[feature * n_lanes + lane]; lanes beyond the rows repeat the last.
+[[maybe_unused]] static void copy_rows(const RowSource& source, int64_t n_features, int64_t first_row, int n_rows,
+                                       int n_lanes, double* tile) {
+  for (int lane = 0; lane < n_lanes; ++lane) {
+    const int64_t start = (first_row + (lane < n_rows ? lane : n_rows - 1)) * source.row_stride;
+    for (int64_t feature = 0; feature < n_features; ++feature) {
+      const int64_t at = start + feature * source.column_stride;
+      tile[feature * n_lanes + lane] = source.is_double ? static_cast<const double*>(source.data)[at]
+                                                        : double(static_cast<const float*>(source.data)[at]);
+    }
+  }
 }
 
 }  // namespace silva

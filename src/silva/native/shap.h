@@ -274,30 +274,95 @@ SILVA_INLINE void walk_tree(const ShapTables<typename L::Real>& tables, const Po
       visit.absorb(edge_to<L>(node, visit.routing, side), points, up);
       ++side;
     }
-    stack.push(depth, visit.q, visit.sum, visit.routing.left, node_index, side);
+    stack.push_place(depth, visit.routing.left, node_index, side);
+    stack.push(depth, visit.q, visit.sum);
     node_index = node.child[side];
     ++depth;
   }
 }
 
-// The same for vector leaves, all outputs in one walk: routing, factors and products are shared, T and phi have one
-// value an output. leaf(node, side) points to the leaf's values; Stack keeps T in rows, stack.sum(depth, output, k),
-// and phi.add(slot, output, value) takes the result.
-template <class L, int K, class Rows, class Stack, class Leaf, class Phi>
-SILVA_INLINE void walk_tree_vector(const ShapTables<typename L::Real>& tables,
-                                   const Points<typename L::Real, K>& points, const Rows& rows, Stack& stack,
-                                   const Leaf& leaf, const Phi& phi, int root, int n_outputs) {
-  using Value = typename L::Value;
-  using Real = typename L::Real;
-  Value product[K];
+// The same walk where leaves are more than one number: `work` says what to keep by depth and what to add up.
+//   begin(node, visit, depth)                      at a split, before its children
+//   leaf(node, visit, edge, side, depth)           a child that is a leaf
+//   descend(node_index, node, visit, side, depth)  before the walk goes down to another child
+//   resume(node, visit, edge, side, depth)         after it came back: restore the visit, take the child's sums
+//   finish(node, visit, depth)                     after the children
+template <class L, int K, class Rows, class Stack, class Work>
+SILVA_INLINE void walk_splits(const ShapTables<typename L::Real>& tables, const Points<typename L::Real, K>& points,
+                              const Rows& rows, Stack& stack, Work& work, int root) {
+  typename L::Value product[K];
   SILVA_UNROLL
   for (int k = 0; k < K; ++k) product[k] = L::splat(points.weight[k]);
   int node_index = root, depth = 0;
   stack.set_hot(0, L::uniform(true));
+  while (true) {
+    ShapNode<typename L::Real> node = tables.nodes[node_index];
+    Visit<L, K> visit;
+    visit.routing = {goes_left<L>(node, tables, rows), stack.hot(node.previous)};
+    visit.open(node, tables, points);
+    visit.enter(product);
+    work.begin(node, visit, depth);
+    for (int side = 0; side < 2; ++side)
+      if (is_leaf(node, side)) work.leaf(node, visit, edge_to<L>(node, visit.routing, side), side, depth);
+    int side = 0;
+    while (true) {
+      while (side < 2 && is_leaf(node, side)) ++side;
+      if (side < 2) break;
+      work.finish(node, visit, depth);
+      if (depth == 0) return;
+      --depth;
+      node_index = stack.node(depth);
+      node = tables.nodes[node_index];
+      visit.routing = {stack.left(depth), stack.hot(node.previous)};
+      visit.open(node, tables, points);
+      side = stack.side(depth);
+      work.resume(node, visit, edge_to<L>(node, visit.routing, side), side, depth);
+      ++side;
+    }
+    visit.descend(edge_to<L>(node, visit.routing, side), points, product);
+    stack.set_hot(depth + 1, L::both(visit.routing.hot, takes<L>(visit.routing, side)));
+    stack.push_place(depth, visit.routing.left, node_index, side);
+    work.descend(node_index, node, visit, side, depth);
+    node_index = node.child[side];
+    ++depth;
+  }
+}
+
+// Vector leaves, all outputs in one walk: routing, factors and products are shared, T and phi have one value an output.
+// leaf_of(node, side) points to the leaf's values; Stack keeps T in rows, stack.sum(depth, output, k), and
+// phi.add(slot, output, value) takes the result.
+template <class L, int K, class Stack, class Leaf, class Phi>
+struct VectorWork {
+  using Real = typename L::Real;
+  using Value = typename L::Value;
+  using Node = ShapNode<Real>;
+  const Points<Real, K>& points;
+  Stack& stack;
+  const Leaf& leaf_of;
+  const Phi& phi;
+  int n_outputs;
+
+  SILVA_INLINE void begin(const Node&, const Visit<L, K>&, int depth) {
+    for (int output = 0; output < n_outputs; ++output)
+      for (int k = 0; k < K; ++k) stack.sum(depth, output, k) = L::splat(Real(0));
+  }
+  SILVA_INLINE void leaf(const Node& node, const Visit<L, K>& visit, const Edge<L>& edge, int side, int depth) {
+    const Real* values = leaf_of(node, side);
+    absorb(node, visit, edge, depth, [&](int output, int) { return L::splat(values[output]); });
+  }
+  SILVA_INLINE void descend(int, const Node&, const Visit<L, K>& visit, int, int depth) {
+    stack.push_product(depth, visit.q);
+  }
+  SILVA_INLINE void resume(const Node& node, Visit<L, K>& visit, const Edge<L>& edge, int, int depth) {
+    stack.pop_product(depth, visit.q);
+    absorb(node, visit, edge, depth, [&](int output, int k) { return stack.sum(depth + 1, output, k); });
+  }
+  SILVA_INLINE void finish(const Node&, const Visit<L, K>&, int) {}
 
   // below(output, k): T of the child that `edge` leads to.
-  const auto absorb = [&](const ShapNode<Real>& node, const Visit<L, K>& visit, const Edge<L>& edge,
-                          const auto& below) {
+  template <class Below>
+  SILVA_INLINE void absorb(const Node& node, const Visit<L, K>& visit, const Edge<L>& edge, int depth,
+                           const Below& below) {
     Value factor[K], inner[K];
     SILVA_UNROLL
     for (int k = 0; k < K; ++k) {
@@ -315,44 +380,7 @@ SILVA_INLINE void walk_tree_vector(const ShapTables<typename L::Real>& tables,
       }
       phi.add(node.slot, output, sum);
     }
-  };
-
-  while (true) {
-    ShapNode<Real> node = tables.nodes[node_index];
-    Visit<L, K> visit;
-    visit.routing = {goes_left<L>(node, tables, rows), stack.hot(node.previous)};
-    visit.open(node, tables, points);
-    visit.enter(product);
-    for (int output = 0; output < n_outputs; ++output)
-      for (int k = 0; k < K; ++k) stack.sum(depth, output, k) = L::splat(Real(0));
-    for (int side = 0; side < 2; ++side) {
-      if (!is_leaf(node, side)) continue;
-      const Real* values = leaf(node, side);
-      absorb(node, visit, edge_to<L>(node, visit.routing, side), [&](int o, int) { return L::splat(values[o]); });
-    }
-    int side = 0;
-    while (true) {
-      while (side < 2 && is_leaf(node, side)) ++side;
-      if (side < 2) break;
-      if (depth == 0) return;
-      --depth;
-      node_index = stack.node(depth);
-      node = tables.nodes[node_index];
-      visit.routing = {stack.left(depth), stack.hot(node.previous)};
-      visit.open(node, tables, points);
-      side = stack.side(depth);
-      stack.pop_product(depth, visit.q);
-      absorb(node, visit, edge_to<L>(node, visit.routing, side),
-             [&](int o, int k) { return stack.sum(depth + 1, o, k); });
-      ++side;
-    }
-    const Edge<L> edge = edge_to<L>(node, visit.routing, side);
-    visit.descend(edge, points, product);
-    stack.set_hot(depth + 1, L::both(visit.routing.hot, takes<L>(visit.routing, side)));
-    stack.push_product(depth, visit.q, visit.routing.left, node_index, side);
-    node_index = node.child[side];
-    ++depth;
   }
-}
+};
 
 }  // namespace silva

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <cstdint>
 #include <cstring>
+#include <limits>
 #include <span>
 #include <stdexcept>
 #include <unordered_map>
@@ -25,9 +26,10 @@ struct TapeForest {
   int64_t n_features;
 };
 
-// Trees by index with the leaf component and the output that they add to, in chunks of one output each.
+// Walks: a tree's leaves `begin` to `end` - 1 in depth-first order, the leaf component and the output that they add to;
+// in chunks of one output each.
 struct TapePlan {
-  std::span<const int32_t> tree, component, output;
+  std::span<const int32_t> tree, component, output, begin, end;
   std::span<const int64_t> chunk_offsets;
   std::span<const double> t, w;  // n_passes times n_points
   int64_t n_points;
@@ -58,26 +60,44 @@ struct Above {
 
 inline double cover_ratio(double child, double node) { return node > 0 ? child / node : 0.5; }
 
-// Heights of the nodes of one tree, and which splits are repeated below.
+// Heights of the nodes of one tree, and which splits are repeated below. With some of the leaves only, subtrees
+// without any of them are cut off: their roots count as leaves.
 struct TreeMarks {
   std::vector<int32_t> height;
-  std::vector<uint8_t> tracked;
+  std::vector<uint8_t> tracked, alive;  // alive: holds one of the leaves
   int32_t distinct = 0;
 
-  TreeMarks(const TapeForest& forest, int64_t tree, std::vector<int32_t>& last)
+  TreeMarks(const TapeForest& forest, int64_t tree, std::vector<int32_t>& last, int32_t begin = 0,
+            int32_t end = std::numeric_limits<int32_t>::max())
       : first_(forest.offsets[tree]), forest_(forest), last_(last) {
     const int64_t n_nodes = forest.offsets[tree + 1] - first_;
     height.assign(n_nodes, 0);
     tracked.assign(n_nodes, 0);
+    find_alive(n_nodes, begin, end);
     for (int64_t node = n_nodes - 1; node >= 0; --node)
-      if (const int32_t left = forest.left[first_ + node]) height[node] = 1 + std::max(height[left], height[left + 1]);
+      if (const int32_t left = forest.left[first_ + node]; left && alive[node])
+        height[node] = 1 + std::max(height[left], height[left + 1]);
     mark(0, 0);
   }
 
  private:
+  void find_alive(int64_t n_nodes, int32_t begin, int32_t end) {
+    std::vector<int32_t> n_leaves(n_nodes, 1), first_leaf(n_nodes, 0);
+    for (int64_t node = n_nodes - 1; node >= 0; --node)
+      if (const int32_t left = forest_.left[first_ + node]) n_leaves[node] = n_leaves[left] + n_leaves[left + 1];
+    alive.resize(n_nodes);
+    for (int64_t node = 0; node < n_nodes; ++node) {
+      alive[node] = first_leaf[node] < end && first_leaf[node] + n_leaves[node] > begin;
+      if (const int32_t left = forest_.left[first_ + node]) {
+        first_leaf[left] = first_leaf[node];
+        first_leaf[left + 1] = first_leaf[node] + n_leaves[left];
+      }
+    }
+  }
+
   void mark(int32_t node, int32_t above) {
     const int32_t left = forest_.left[first_ + node];
-    if (!left) {
+    if (!height[node]) {
       distinct = std::max(distinct, above);
       return;
     }
@@ -149,7 +169,7 @@ class TapeWriter {
     const int64_t tree = plan_.tree[item];
     first_ = forest_.offsets[tree];
     output_ = plan_.output[item];
-    const detail::TreeMarks marks(forest_, tree, last_);
+    const detail::TreeMarks marks(forest_, tree, last_, plan_.begin[item], plan_.end[item]);
     marks_ = &marks;
     tape_.n_levels = std::max(tape_.n_levels, int64_t(marks.height[0]));
     gather_values(tree, plan_.component[item]);
@@ -158,18 +178,21 @@ class TapeWriter {
   }
 
   // A constant added to all leaves changes no explanation: without it float32 keeps the digits of the differences.
+  // Leaves of other parts are 0: the game of a tree is the sum of its leaves' games.
   void gather_values(int64_t tree, int64_t component) {
     value_.assign(marks_->height.size(), 0);
     int64_t leaf = forest_.leaf_offsets[tree];
     double smallest = INFINITY, largest = -INFINITY;
     for (size_t node = 0; node < value_.size(); ++node) {
-      if (marks_->height[node]) continue;
+      if (forest_.left[first_ + node]) continue;
       value_[node] = forest_.leaf_value[leaf++ * forest_.width + component] * forest_.tree_weight[tree];
       smallest = std::min(smallest, value_[node]);
       largest = std::max(largest, value_[node]);
     }
     if (sizeof(Real) == sizeof(float) && covers_add_up(tree))
       for (double& value : value_) value -= smallest / 2 + largest / 2;
+    for (size_t node = 0; node < value_.size(); ++node)
+      if (!marks_->alive[node]) value_[node] = 0;
   }
   bool covers_add_up(int64_t tree) const {
     for (int64_t node = first_; node < forest_.offsets[tree + 1]; ++node) {

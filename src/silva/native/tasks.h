@@ -3,6 +3,7 @@
 // library code with the others.
 #pragma once
 #include "evaluate.h"
+#include "linear.h"
 #include "rows.h"
 #include "shap.h"
 
@@ -43,6 +44,11 @@ struct ShapTree {
   int64_t first_point;    // into points: n_points abscissae, then as many weights
 };
 
+// A tree without splits whose leaf is a linear model.
+struct LoneLeaf {
+  int32_t leaf, output;
+};
+
 template <class Real>
 struct ExplainTask {
   const ShapNode<Real>* nodes;
@@ -54,6 +60,10 @@ struct ExplainTask {
   const CategorySet* sets;
   const uint32_t* words;
   const Real* points;  // Gauss-Legendre on [0, 1]
+  const LinearTerm<Real>* terms;
+  const LinearLeaf* models;  // [leaf]; null: constant leaves
+  const LoneLeaf* lone_leaves;
+  int32_t n_lone_leaves, max_terms;
   int32_t n_trees, n_outputs, width, n_features;
   int32_t max_slots, max_depth;
   int32_t n_blocks;         // blocks of a vector's rows that a thread explains together (values only)

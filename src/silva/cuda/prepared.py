@@ -1,0 +1,56 @@
+"""Launches with their arguments laid out beforehand, for calls that take microseconds."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from silva.cuda.runtime import LARGEST_DEFAULT_SHARED, MAX_DYNAMIC_SHARED, load
+from silva.device import import_cupy
+
+if TYPE_CHECKING:
+    from silva.cuda.compiler import Variant
+
+SLOT = 8
+"""Bytes of an argument."""
+
+NOWHERE = np.uint64(0)
+"""Stands for an address that is set before each launch."""
+
+
+class PreparedLaunch:
+    """A kernel on the current GPU, its grid and its arguments; for one thread at a time.
+
+    Parameters
+    ----------
+    kernel : Variant
+    grid : (int, int)
+    threads : int
+        Of a block.
+    args : CuPy arrays and NumPy scalars of the kernel's own types
+    shared : int
+        Bytes of dynamic shared memory.
+    """
+
+    def __init__(
+        self, kernel: Variant, grid: tuple[int, int], threads: int, args: tuple[Any, ...], shared: int = 0
+    ) -> None:
+        cupy = import_cupy()
+        slots = np.zeros((len(args), SLOT), np.uint8)
+        for slot, arg in zip(slots, args, strict=True):
+            value = np.uint64(arg.data.ptr) if hasattr(arg, "__cuda_array_interface__") else arg
+            slot[: value.nbytes] = np.frombuffer(value.tobytes(), np.uint8)
+        pointers = slots.ctypes.data + SLOT * np.arange(len(args), dtype=np.uint64)
+        function = load(kernel, cupy.cuda.runtime.getDevice())
+        if shared > LARGEST_DEFAULT_SHARED:
+            cupy.cuda.driver.funcSetAttribute(function.ptr, MAX_DYNAMIC_SHARED, shared)
+        self._kept = args, slots, pointers, function
+        self._launch, self._shape = cupy.cuda.driver.launchKernel, (function.ptr, *grid, 1, threads, 1, 1, shared)
+        self._arguments = pointers.ctypes.data
+        self.addresses = memoryview(slots.data).cast("B").cast("Q")
+        """Arguments as integers: assign addresses before the launch."""
+
+    def __call__(self, stream: int) -> None:
+        """Queue the kernel on a stream, given by its address."""
+        self._launch(*self._shape, stream, self._arguments, 0)

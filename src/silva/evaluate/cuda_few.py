@@ -1,0 +1,174 @@
+"""Few rows on GPUs: one launch with its arguments laid out once."""
+
+from __future__ import annotations
+
+import threading
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from silva.cuda.compiler import variant
+from silva.cuda.encoder import C_TYPES
+from silva.cuda.limits import gpu_limits
+from silva.cuda.prepared import NOWHERE, PreparedLaunch
+from silva.cuda.rows import pinned
+from silva.device import import_cupy
+from silva.evaluate.packing import FORMATS
+
+if TYPE_CHECKING:
+    from silva.cuda.compiler import Variant
+    from silva.evaluate.cuda_tiles import PackedForest
+
+THREADS, SUMMED_TREES = 256, 128
+MOST_ROWS, MOST_PAIRS = 512, 2**18
+"""Rows, and rows times trees, up to which one launch is the fastest."""
+
+ROWS_PER_BLOCK, ALONE, LEAST_PAIRS = 8, 256, 256
+"""Rows that share a block, number of rows up to which each has its own, and walks a block has at least."""
+
+SHARED_BYTES = 48 * 1024
+
+UNWRITTEN, LOOKS = 0xFFF5A5A5, 2000
+"""Upper word of a NaN that no sum makes, which stands for a margin to come; looks at it, about 50 ns each."""
+
+
+class FewRows:
+    """Margins of few rows of a forest with constant scalar leaves."""
+
+    def __init__(self, packed: PackedForest) -> None:
+        self.packed = packed
+
+    def serves(self, n_rows: int) -> bool:
+        """Whether this is the schedule for so many rows."""
+        is_small = n_rows <= MOST_ROWS and n_rows * self.packed.forest.n_trees <= MOST_PAIRS
+        return is_small and self._row_shift(n_rows) >= 0
+
+    def most_rows(self) -> int:
+        """Rows taken at a time."""
+        return MOST_ROWS
+
+    def plan(self, input_type: Any, strides: tuple[int, int], n_rows: int, result_type: Any) -> FewPlan:
+        """Lay the launch out for rows of a type, strides (in elements) and number, on the current GPU."""
+        packed, image, forest = self.packed, self.packed.values, self.packed.forest
+        cupy, codes, n_trees = import_cupy(), packed.codes, forest.n_trees
+        shift = self._row_shift(n_rows)
+        n_groups = (n_rows + (1 << shift) - 1) >> shift
+        blocks = 2 * gpu_limits().n_multiprocessors
+        per_block = max(LEAST_PAIRS >> shift, -(-n_trees * n_groups // blocks), 1)
+        item = image.leaf_type.itemsize
+        shared = max(codes.row_bytes, (SUMMED_TREES + 1) * item) << shift
+        scratch = cupy.empty(n_rows * n_trees, image.leaf_type), cupy.zeros(n_groups, np.uint32)
+        _, _, *columns = codes.tables()
+        rows = (NOWHERE, np.int64(strides[0]), np.int64(strides[1]), np.int32(n_rows), np.int32(codes.codes.n_columns))
+        trees = (packed.upload("values", lambda: image.data), packed.upload("chunks", lambda: image.chunks))
+        sizes = (np.int32(n_trees), np.int32(per_block), np.int32(shift))
+        args = (*rows, *columns, *trees, *sizes, *packed.sums(), np.int32(forest.n_outputs), *scratch, NOWHERE)
+        kernel = few_variant(packed.name, input_type, codes.codes.thresholds.dtype, image.leaf_type, result_type)
+        return FewPlan(PreparedLaunch(kernel, (-(-n_trees // per_block), n_groups), THREADS, args, shared))
+
+    def _row_shift(self, n_rows: int) -> int:
+        """Log2 of the rows of a block; -1 if the codes of one row are too many for shared memory."""
+        leaf_bytes = (SUMMED_TREES + 1) * self.packed.values.leaf_type.itemsize
+        fits = int(SHARED_BYTES // max(self.packed.codes.row_bytes, leaf_bytes)).bit_length() - 1
+        return min(fits, 0 if n_rows <= ALONE else ROWS_PER_BLOCK.bit_length() - 1)
+
+
+class FewPlan:
+    """A launch for one stream and thread: its buffers are its own."""
+
+    def __init__(self, launch: PreparedLaunch) -> None:
+        self._launch, self._addresses = launch, launch.addresses
+
+    def run(self, x: int, out: int, stream: int) -> None:
+        """Queue the work for rows and margins at these addresses."""
+        self._addresses[0] = x
+        self._addresses[-1] = out
+        self._launch(stream)
+
+
+class RowPredictor:
+    """Margins of one host row at a time: the kernel reads and writes page-locked memory of the host.
+
+    Parameters
+    ----------
+    few : FewRows
+    gpu : int
+    dtype : dtype
+        Of the margins.
+    reduced : tuple
+        What it is pickled as.
+    """
+
+    def __init__(self, few: FewRows, gpu: int, dtype: Any, reduced: tuple[Any, ...]) -> None:
+        self._few, self._gpu, self._dtype, self._reduced = few, gpu, np.dtype(dtype), reduced
+        self._local = threading.local()
+
+    def __call__(self, row: Any) -> Any:
+        """Margin of a row: a number for one output, otherwise an array (n_outputs,)."""
+        try:
+            lane = self._local.lanes[row.dtype.char]
+        except (AttributeError, KeyError):
+            lane = self._lane(row)
+        return lane(row)
+
+    def _lane(self, row: Any) -> _RowLane:
+        if not isinstance(row, np.ndarray) or row.dtype.char not in "fd":
+            given = f"an array of {row.dtype}" if isinstance(row, np.ndarray) else f"a {type(row).__name__}"
+            raise TypeError(f"the row is {given}, expected a C-contiguous float32 or float64 array")
+        lanes = self._local.__dict__.setdefault("lanes", {})
+        lane: _RowLane = lanes.setdefault(row.dtype.char, _RowLane(self._few, self._gpu, row.dtype, self._dtype))
+        return lane
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return self._reduced
+
+
+class _RowLane:
+    """Buffers and stream of one thread."""
+
+    def __init__(self, few: FewRows, gpu: int, input_type: Any, dtype: Any) -> None:
+        cupy = import_cupy()
+        forest = few.packed.forest
+        self._shapes = {(forest.n_features,), (1, forest.n_features)}
+        self._gpu, self._runtime, self._is_number = gpu, cupy.cuda.runtime, forest.n_outputs == 1
+        with cupy.cuda.Device(gpu):
+            self._stream = cupy.cuda.Stream(non_blocking=True)
+            self._row = pinned(cupy, (forest.n_features,), input_type)
+            self._out = pinned(cupy, (forest.n_outputs,), dtype)
+            with self._stream:
+                self._plan = few.plan(np.dtype(input_type), (forest.n_features, 1), 1, dtype)
+                self._stream.synchronize()
+        self._args = self._row.ctypes.data, self._out.ctypes.data, self._stream.ptr
+        self._words = memoryview(self._out.data).cast("B").cast("I")
+
+    def __call__(self, row: Any) -> Any:
+        if row.shape not in self._shapes or not row.flags.c_contiguous:
+            n_features = len(self._row)
+            given = f"{row.size} values" if row.size != n_features else f"shape {row.shape}, strides {row.strides}"
+            raise ValueError(f"the row has {given}, expected {n_features} values side by side")
+        self._row[...] = row if row.ndim == 1 else row[0]
+        if self._is_number:
+            self._words[len(self._words) - 1] = UNWRITTEN
+        if self._runtime.getDevice() == self._gpu:
+            self._plan.run(*self._args)
+        else:
+            with import_cupy().cuda.Device(self._gpu):
+                self._plan.run(*self._args)
+        self._wait()
+        return self._out.item() if self._is_number else self._out.copy()
+
+    def _wait(self) -> None:
+        """Wait for the margin: watching its memory takes less time than the driver, which is asked in the end."""
+        if self._is_number:
+            words, last = self._words, len(self._words) - 1
+            for _ in range(LOOKS):
+                if words[last] != UNWRITTEN:
+                    return
+        self._stream.synchronize()
+
+
+def few_variant(name: str, input_type: Any, row_type: Any, leaf_type: Any, result_type: Any) -> Variant:
+    """Name the kernel for a format of nodes."""
+    types = {"INPUT": input_type, "ROW": row_type, "LEAF": leaf_type, "RESULT": result_type}
+    named = {macro: C_TYPES[np.dtype(kind).name] for macro, kind in types.items()}
+    return variant("evaluate_few", FORMAT=FORMATS[name], **named)

@@ -1,0 +1,133 @@
+"""Measure candidates on a user's rows."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+import time
+from numbers import Real
+from statistics import median
+from typing import TYPE_CHECKING, Any
+
+from silva.device import array_gpu, find_gpus, import_cupy, is_cuda_usable, parse_device
+from silva.evaluate import cpu, linear
+from silva.inputs import as_rows
+from silva.parallel import n_threads
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from silva.choice import Choice
+    from silva.forest import Forest
+
+SIZES = (1, 100, 10_000, 1_000_000)
+"""Rows of the batches that are measured, as far as there are so many."""
+
+HOPELESS = 3.0
+"""A candidate whose first call takes so many times the best one's median is not called again."""
+
+LEAST_CALLS, MOST_CALLS = 3, 1000
+
+
+def tune(forest: Forest, X: Any, *, seconds: float, device: str, n_jobs: int | None) -> Forest:
+    """`Forest.tune`."""
+    return choose_fastest(forest, measure(forest, X, seconds=seconds, device=device, n_jobs=n_jobs))
+
+
+def choose_fastest(forest: Forest, measured: Sequence[Choice]) -> Forest:
+    """Give the forest the fastest choice of each device and batch size."""
+    best: dict[tuple[int, str], Choice] = {}
+    for choice in measured:
+        key = (choice.n_rows, choice.device)
+        if key not in best or choice.seconds < best[key].seconds:
+            best[key] = choice
+    return dataclasses.replace(forest, choices=tuple(best.values()))
+
+
+def measure(forest: Forest, X: Any, *, seconds: float, device: str, n_jobs: int | None) -> list[Choice]:
+    """Measure the candidates of each device and batch size, each as the median of its calls.
+
+    Raises
+    ------
+    ValueError, DeviceError
+        As `Forest.tune` does.
+    """
+    if not isinstance(seconds, Real) or not 0 < seconds < math.inf:
+        raise ValueError(f"seconds is {seconds!r}, expected a positive number: the time to spend")
+    n_threads(n_jobs)
+    kinds = _kinds(forest, X, device)
+    rows = X if array_gpu(X) is not None else as_rows(X, forest)
+    if len(rows) == 0:
+        raise ValueError("X has no rows to measure on; pass at least one row like those to predict")
+    sizes = sorted({*(size for size in SIZES if size < len(rows)), len(rows)})
+    share = float(seconds) / (len(sizes) * len(kinds))
+    measured: list[Choice] = []
+    for size in sizes:
+        for kind in kinds:
+            measured += _measure_batch(forest, rows[:size], kind, device, n_jobs, share)
+    return measured
+
+
+def _kinds(forest: Forest, X: Any, device: str) -> tuple[str, ...]:
+    """Devices to measure."""
+    kind, home = parse_device(device)[0], array_gpu(X)
+    if home is not None or kind not in {"auto", "cpu"}:
+        if forest.has_linear_leaves:
+            raise NotImplementedError("forests with linear leaves are not evaluated on GPUs yet; pass device='cpu'")
+        find_gpus("cuda" if kind in {"auto", "cpu"} else device, X)
+        return ("cuda",)
+    return ("cpu", "cuda") if kind == "auto" and is_cuda_usable() else ("cpu",)
+
+
+def _measure_batch(
+    forest: Forest, rows: Any, kind: str, device: str, n_jobs: int | None, seconds: float
+) -> list[Choice]:
+    """Measure the candidates of one device on one batch within `seconds`, about."""
+    candidates = _candidates(forest, len(rows), kind)
+    measured: list[Choice] = []
+    for candidate in candidates:
+        best = min((choice.seconds for choice in measured), default=math.inf)
+        call = _call(forest, rows, candidate, device, n_jobs)
+        call()  # builds the plan
+        first = _time(call)
+        times = [first]
+        end = time.perf_counter() + seconds / len(candidates)
+        while first < HOPELESS * best and _wants_more(len(times), end):
+            times.append(_time(call))
+        measured.append(candidate._replace(seconds=median(times)))
+    return measured
+
+
+def _wants_more(n_calls: int, end: float) -> bool:
+    return n_calls < LEAST_CALLS or (n_calls < MOST_CALLS and time.perf_counter() < end)
+
+
+def _candidates(forest: Forest, n_rows: int, kind: str) -> tuple[Choice, ...]:
+    if kind == "cpu":
+        return cpu.candidates(forest, n_rows)
+    from silva.evaluate import cuda
+
+    return cuda.candidates(forest, n_rows)
+
+
+def _call(forest: Forest, rows: Any, choice: Choice, device: str, n_jobs: int | None) -> Callable[[], Any]:
+    """Margins of the rows, complete when the call returns."""
+    if choice.device == "cpu":
+        runner = linear if forest.has_linear_leaves else cpu
+        return lambda: runner.margins(forest, rows, choice, n_jobs)
+    gpus = find_gpus("cuda" if parse_device(device)[0] in {"auto", "cpu"} else device, rows)
+    if array_gpu(rows) is None:
+        return lambda: forest.cuda_evaluator.margins(rows, gpus, choice)
+    stream = import_cupy().cuda.get_current_stream()
+
+    def run() -> None:
+        forest.cuda_evaluator.margins(rows, gpus, choice)
+        stream.synchronize()
+
+    return run
+
+
+def _time(call: Callable[[], Any]) -> float:
+    start = time.perf_counter()
+    call()
+    return max(time.perf_counter() - start, 1e-9)

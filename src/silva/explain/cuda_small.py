@@ -1,0 +1,81 @@
+"""Values of small forests on GPUs: one launch with its arguments laid out once (native/explain_small.cu)."""
+
+from __future__ import annotations
+
+import threading
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from silva.cuda.compiler import variant
+from silva.cuda.encoder import C_TYPES, CodeTables, row_strides
+from silva.cuda.prepared import PreparedLaunch
+from silva.device import import_cupy
+from silva.explain.tapes import TINY_SPLITS, Tape
+from silva.explain.walks import walk_macros
+
+if TYPE_CHECKING:
+    from silva.cuda.compiler import Variant
+    from silva.explain.cuda import OnGpu
+
+WARP, MOST_WARPS = 32, 16
+MOST_SHARED = 48 * 1024
+"""Shared memory that no GPU refuses to a block."""
+
+
+class SmallForest:
+    """A forest whose chunks are the warps of one block, with codes and sums in its shared memory."""
+
+    def __init__(self, tape: Tape, dtype: Any, codes: CodeTables) -> None:
+        self._tape, self._dtype, self._codes = tape, dtype, codes
+        self.shared = WARP * (len(tape.slot_keys) * np.dtype(dtype).itemsize + codes.row_bytes)
+        self._local = threading.local()
+
+    def values(self, x: Any, result: Any, tables: OnGpu) -> None:
+        """Queue the launch that fills `result`, (n, F, k) and contiguous, for the rows of a CuPy array."""
+        call = self._call(x.dtype, tables)
+        strides = row_strides(x)
+        for index, value in enumerate((x.data.ptr, int(strides[0]), int(strides[1]), len(x))):
+            call.set(index, value)
+        call.set(-1, result.data.ptr)
+        call((-(-len(x) // WARP), 1), import_cupy().cuda.get_current_stream().ptr, self.shared)
+
+    def _call(self, input_type: Any, tables: OnGpu) -> PreparedLaunch:
+        """Laid out arguments for the current thread and GPU: nobody else changes them."""
+        calls = self._local.__dict__
+        key = f"{import_cupy().cuda.runtime.getDevice()} {input_type}"
+        if key not in calls:
+            calls[key] = self._lay_out(input_type, tables)
+        call: PreparedLaunch = calls[key]
+        return call
+
+    def _lay_out(self, input_type: Any, tables: OnGpu) -> PreparedLaunch:
+        codes, tape = self._codes, self._tape
+        _, *columns = codes.tables()
+        n_chunks, n_entries = len(tape.chunk_starts), len(tables.target)
+        rows = (np.uint64(0), np.int64(0), np.int64(0), np.int32(0))
+        sizes = tuple(np.int32(n) for n in (n_chunks, len(tape.slot_keys), n_entries))
+        sums = (tables.slot_starts, tables.slots, tables.target, np.int64(n_entries))
+        args = (*rows, np.int32(codes.codes.n_columns), *columns, *tables.tapes[0], *sizes, *sums, np.uint64(0))
+        kernel = small_variant(tape, self._dtype, codes.codes.thresholds.dtype, codes.code_type, input_type)
+        return PreparedLaunch(kernel, WARP * min(n_chunks, MOST_WARPS), args)
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {name: value for name, value in self.__dict__.items() if name != "_local"}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state, _local=threading.local())
+
+
+def make_small(tapes: list[Tape], dtype: Any, codes: CodeTables) -> SmallForest | None:
+    """Values of the tapes of a forest in one launch; None if it is too large for that."""
+    if len(tapes) != 1 or tapes[0].n_splits >= TINY_SPLITS:
+        return None
+    small = SmallForest(tapes[0], dtype, codes)
+    return small if small.shared <= MOST_SHARED else None
+
+
+def small_variant(tape: Tape, dtype: Any, row_type: Any, code_type: Any, input_type: Any) -> Variant:
+    """Name the kernel for the tape of a small forest and rows of a type."""
+    types = {"INPUT": C_TYPES[np.dtype(input_type).name], "ROW": C_TYPES[np.dtype(row_type).name]}
+    return variant("explain_small", **types, **walk_macros(tape, dtype, code_type, False), SHARED=1, STAGED=1)

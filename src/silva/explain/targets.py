@@ -1,0 +1,60 @@
+"""Which accumulators of the CUDA walk make which numbers of a result. No GPU is needed here."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+
+@dataclass(frozen=True, eq=False)
+class Targets:
+    """Which accumulators make which numbers of a row's result.
+
+    Attributes
+    ----------
+    slot_starts : int64, (n_entries + 1,)
+        Entry ``e`` sums ``slots[slot_starts[e]:slot_starts[e + 1]]``.
+    slots : int64
+    target, mirror : int64, (n_entries,)
+        Position in the row's result, and a second one or -1.
+    """
+
+    slot_starts: NDArray[np.int64]
+    slots: NDArray[np.int64]
+    target: NDArray[np.int64]
+    mirror: NDArray[np.int64]
+
+
+def find_targets(
+    keys: NDArray[np.int64], n_features: int, n_outputs: int, pairs: bool, chosen: NDArray[np.intp]
+) -> Targets:
+    """Group the accumulators by the number that they add to, in their own order."""
+    j, rest = keys % n_features, keys // n_features
+    i, output = rest % n_features, rest // n_features
+    position = np.full(n_features, -1, np.int64)
+    position[chosen] = np.arange(len(chosen))
+    if not pairs:
+        target, mirror = i * n_outputs + output, np.full(len(keys), -1, np.int64)
+        entries, starts = _group(target, np.arange(n_features * n_outputs))
+        return Targets(
+            starts, entries, np.arange(n_features * n_outputs), np.full(n_features * n_outputs, -1, np.int64)
+        )
+    first = np.where(position[i] >= 0, (position[i] * n_features + j) * n_outputs + output, -1)
+    second = np.where((position[j] >= 0) & (i != j), (position[j] * n_features + i) * n_outputs + output, -1)
+    target, mirror = np.where(first >= 0, first, second), np.where(first >= 0, second, -1)
+    known = np.unique(target[target >= 0])
+    entries, starts = _group(target, known)
+    return Targets(starts, entries, known, mirror[entries[starts[:-1]]])
+
+
+def _group(target: NDArray[np.int64], known: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    order = np.argsort(target, kind="stable")
+    ordered = target[order]
+    first = int(np.searchsorted(ordered, 0))
+    starts = np.searchsorted(ordered[first:], np.append(known, np.iinfo(np.int64).max))
+    return order[first:].astype(np.int64), starts.astype(np.int64)

@@ -1,0 +1,196 @@
+"""Every kernel and launch of evaluation against oracle and CPU: on an emulated GPU, and on a GPU where there is one."""
+
+from __future__ import annotations
+
+import dataclasses
+import pickle
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+
+import silva.evaluate.cuda_few
+import silva.evaluate.cuda_tiles
+import silva.evaluate.packing
+from silva.choice import Choice
+from silva.cuda.codes import encode_forest
+from silva.evaluate.packing import choose_format
+from tests.example_forests import empty_forest, with_linear_leaves
+from tests.oracles import evaluate
+from tests.strategies import Options, forests_and_rows, full_forest, random_forest, random_rows
+
+pytestmark = pytest.mark.usefixtures("gpu")
+ALGORITHMS = ("serial", "by_sample", "by_node", "windowed")
+few = settings(max_examples=15)
+
+
+def check(forest, X, algorithm, output="leaf"):
+    is_leaf = output == "leaf"
+    expected = evaluate.leaf_ids(forest, X) if is_leaf else forest.predict(X, output=output, device="cpu")
+    found = forest.predict(X, output=output, algorithm=algorithm, device="cuda")
+    assert found.dtype == expected.dtype
+    np.testing.assert_array_equal(found, expected)
+
+
+@pytest.mark.parametrize("algorithm", ALGORITHMS)
+@given(example=forests_and_rows(max_rows=20))
+@few
+def test_leaves_match_the_oracle(algorithm, example):
+    check(*example, algorithm)
+
+
+@pytest.mark.parametrize("algorithm", ALGORITHMS)
+@given(example=forests_and_rows(max_rows=20))
+@few
+def test_margins_match_the_cpu(algorithm, example):
+    check(*example, algorithm, "margin")
+
+
+@given(example=forests_and_rows(max_rows=20))
+@few
+def test_margins_of_many_rows_match_the_cpu(example):
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(silva.evaluate.cuda_few, "MOST_ROWS", 0)
+        check(*example, "by_sample", "margin")
+
+
+FORMS = {"narrow": (7, 200), "heap": (5, 2000), "wide": (12, 2000)}
+"""Depth and number of thresholds of forests that get each format."""
+
+
+def forest_of(form, n_trees=9, **fields):
+    depth, n_values = FORMS[form]
+    options = Options(shape="mixed", n_trees=n_trees, n_features=4, weights="dart", **fields)
+    forest = random_forest(3, options) if form == "wide" else full_forest(3, n_trees, depth, 4)
+    rng = np.random.default_rng(0)
+    pool = np.sort(rng.normal(size=n_values)).astype(forest.threshold.dtype)
+    threshold = np.where(forest.feature >= 0, rng.choice(pool, forest.n_nodes), 0)
+    if form != "narrow":
+        # One feature with more thresholds than 8 bits number.
+        threshold = np.where(forest.feature >= 0, rng.normal(size=forest.n_nodes), 0).astype(pool.dtype)
+    return dataclasses.replace(forest, threshold=threshold.astype(pool.dtype))
+
+
+def in_single(forest):
+    """The forest with leaves and results of float32, as XGBoost's."""
+    value = forest.leaf_value.astype(np.float32).astype(np.float64)
+    return dataclasses.replace(forest, leaf_value=value, tree_weight=np.ones(forest.n_trees), result_dtype="float32")
+
+
+@pytest.mark.parametrize("stage", [256, 4096])
+@pytest.mark.parametrize("n_rows", [1, 130, 2100])
+@pytest.mark.parametrize("form", FORMS)
+def test_formats(monkeypatch, form, n_rows, stage):
+    """Trees that fit a stage and trees that do not; tiles that take all trees and tiles that take a part."""
+    forest = forest_of(form)
+    monkeypatch.setattr(
+        silva.evaluate.packing, "MOST_CODES", {"narrow": 256 if form == "narrow" else 0, "heap": 2**16, "wide": 2**16}
+    )
+    monkeypatch.setattr(silva.evaluate.packing, "DEEPEST_HEAP", 10 if form == "heap" else 0)
+    monkeypatch.setattr(silva.evaluate.cuda_tiles, "STAGES", (stage,))
+    monkeypatch.setattr(silva.evaluate.cuda_few, "MOST_ROWS", 0)
+    silva.evaluate.cuda_tiles.tile_shapes.cache_clear()
+    assert choose_format(forest, encode_forest(forest)) == form
+    X = random_rows(5, forest, n_rows, "float32")
+    check(forest, X, "by_sample")
+    check(forest, X, "by_sample", "margin")
+    check(in_single(forest), X, "by_sample", "margin")
+    silva.evaluate.cuda_tiles.tile_shapes.cache_clear()
+
+
+@pytest.mark.parametrize("algorithm", ALGORITHMS)
+def test_linear_leaves(algorithm):
+    """The sum over the terms of a leaf has no order that both sides share."""
+    forest = with_linear_leaves(random_forest(3, Options(n_trees=5, n_features=4, n_outputs=3, weights="dart")))
+    X = random_rows(1, forest, 60)
+    X[np.abs(X) > 1e30] = 5
+    expected = forest.predict(X, output="margin", device="cpu")
+    found = forest.predict(X, output="margin", algorithm=algorithm, device="cuda")
+    np.testing.assert_allclose(found, expected, rtol=1e-13, atol=1e-13 * np.abs(expected).max())
+
+
+@pytest.mark.parametrize("algorithm", ALGORITHMS)
+def test_no_trees_and_no_rows(algorithm):
+    empty = empty_forest()
+    np.testing.assert_array_equal(empty.predict(np.ones((20, 3)), "margin", algorithm, "cuda"), np.full(20, 0.5))
+    assert empty.predict(np.ones((20, 3)), "leaf", algorithm, "cuda").shape == (20, 0)
+    forest = full_forest(0, n_trees=3, depth=2, n_features=4)
+    assert forest.predict(np.zeros((0, 4)), "leaf", algorithm, "cuda").shape == (0, 3)
+    assert forest.predict(np.zeros((0, 4)), "margin", algorithm, "cuda").shape == (0,)
+
+
+@pytest.mark.parametrize("setting", range(1, 6))
+@pytest.mark.parametrize("algorithm", ["by_node", "windowed"])
+def test_settings(algorithm, setting):
+    for options in (Options(shape="deep chain"), Options(n_trees=3), Options(shape="mixed", n_trees=4)):
+        forest = random_forest(1, options)
+        X = random_rows(2, forest, 33)
+        found = forest.cuda_evaluator.leaves(X, (0,), Choice(33, "cuda", algorithm, setting))
+        np.testing.assert_array_equal(found, evaluate.leaf_ids(forest, X))
+
+
+def test_by_node_of_255_splits_and_beyond():
+    forest = full_forest(0, n_trees=2, depth=8, n_features=4)
+    X = random_rows(2, forest, 40)
+    check(forest, X, "by_node")
+    with pytest.raises(ValueError, match=r"at most 255.*use algorithm='windowed'"):
+        full_forest(0, n_trees=1, depth=9, n_features=4).predict(X, algorithm="by_node", device="cuda")
+
+
+@pytest.mark.parametrize("n_outputs", [1, 3])
+def test_the_predictor_of_one_row(n_outputs):
+    options = Options(n_trees=7, n_outputs=n_outputs, weights="dart", meaning={"result_dtype": "float32"})
+    forest = random_forest(5, options)
+    X = random_rows(1, forest, 10)
+    predict = forest.predictor(output="margin", device="cuda")
+    for rows in (X, random_rows(2, forest, 10, "float32")):
+        expected = forest.predict(rows, output="margin", device="cpu")
+        np.testing.assert_array_equal([predict(row) for row in rows], expected)
+    np.testing.assert_array_equal(pickle.loads(pickle.dumps(predict))(X[0]), predict(X[0]))
+    with pytest.raises(ValueError, match="the row has 4 values, expected 3"):
+        predict(np.zeros(4))
+    with pytest.raises(TypeError, match=r"the row is an array of int64, expected .* float32 or float64"):
+        predict(np.zeros(3, np.int64))
+
+
+def test_columns_beyond_shared_memory():
+    """Too many columns for a tile: the plain kernel takes them; too many thresholds for a run stay where they are."""
+    forest = full_forest(0, n_trees=4, depth=9, n_features=1500)
+    X = np.random.default_rng(0).normal(size=(20, 1500)).astype(np.float32)
+    check(forest, X, "by_sample")
+    check(forest, X, "by_sample", "margin")
+    narrow = full_forest(0, n_trees=40, depth=9, n_features=2)
+    check(narrow, X[:, :2].copy(), "by_sample")
+
+
+@pytest.mark.parametrize("n_rows", [1, 5, 600])
+@pytest.mark.parametrize("n_outputs", [1, 3])
+def test_calls_on_gpu_rows_like_the_last(n_rows, n_outputs):
+    import cupy
+
+    options = Options(n_trees=7, n_outputs=n_outputs, meaning={"result_dtype": "float32"})
+    forest = random_forest(5, options)
+    for seed in range(3):
+        X = random_rows(seed, forest, n_rows, "float32")
+        found = forest.predict(cupy.asarray(X), output="margin")
+        assert isinstance(found, cupy.ndarray)
+        assert found.dtype == np.float32
+        np.testing.assert_array_equal(cupy.asnumpy(found), forest.predict(X, output="margin", device="cpu"))
+
+
+@pytest.mark.parametrize("smallest", [0.0, 1e-3, 1e-12, 1e-40])
+@pytest.mark.parametrize("largest", [1.0, 1e30, 3e38])
+@pytest.mark.parametrize("most_rows", [0, 512])
+def test_sums_that_round_keep_the_order_of_the_trees(monkeypatch, smallest, largest, most_rows):
+    """Values of many magnitudes: whether the parallel sum may be used is decided row by row."""
+    monkeypatch.setattr(silva.evaluate.cuda_few, "MOST_ROWS", most_rows)
+    forest = full_forest(3, n_trees=700, depth=2, n_features=4)
+    rng = np.random.default_rng(0)
+    value = rng.choice([smallest, -smallest, 1 / 3, largest], forest.leaf_value.shape, p=[0.2, 0.2, 0.599, 0.001])
+    for base in (0.5, 0.1):
+        changed = dataclasses.replace(
+            forest, leaf_value=value.astype(np.float32).astype(float), base_score=np.array([base])
+        )
+        with np.errstate(over="ignore"):
+            check(changed, random_rows(1, forest, 9), "by_sample", "margin")
+            check(in_single(changed), random_rows(1, forest, 300), "by_sample", "margin")

@@ -1,0 +1,117 @@
+"""Every kernel and launch of explanations against the oracle, on an emulated GPU and where there is one on a GPU."""
+
+from __future__ import annotations
+
+import pickle
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+
+import silva.cuda.rows
+import silva.explain.cuda_small
+import silva.explain.tapes
+from silva import Explainer
+from tests.explain.tolerance import assert_close
+from tests.oracles import shapley
+from tests.strategies import Options, forests_and_rows, full_forest, random_forest, random_rows
+
+pytestmark = pytest.mark.usefixtures("gpu")
+# Each kind of forest may compile a kernel: few examples.
+few = settings(max_examples=10)
+OPTIONS = Options(n_trees=9, n_features=6, n_outputs=3)
+
+
+def check(forest, X, kind, dtype="float64", algorithm="quadrature"):
+    explainer = Explainer(forest, dtype=dtype, device="cuda", algorithm=algorithm)
+    sides = shapley.sides(forest, X)
+    if kind == "values":
+        assert_close(explainer.shap_values(X), shapley.values(forest, sides), forest, dtype)
+    else:
+        assert_close(explainer.shap_interaction_values(X), shapley.interactions(forest, sides), forest, dtype)
+    return explainer
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("kind", ["values", "interactions"])
+@given(example=forests_and_rows(max_rows=5))
+@few
+def test_explanations_match_the_oracle(kind, dtype, example):
+    check(*example, kind, dtype)
+
+
+@pytest.mark.parametrize("kind", ["values", "interactions"])
+@given(example=forests_and_rows(max_rows=3))
+@few
+def test_paths_match_the_oracle(kind, example):
+    check(*example, kind, algorithm="paths")
+
+
+@pytest.mark.parametrize("kind", ["values", "interactions"])
+def test_trees_in_parts_of_several_buckets(monkeypatch, kind):
+    """Kernels for larger forests: chunks hold parts of trees, sums have many chunks, points differ by tree."""
+    monkeypatch.setattr(silva.explain.tapes, "TINY_SPLITS", 0)
+    monkeypatch.setattr(silva.explain.tapes, "FEW_SPLITS", 0)
+    monkeypatch.setattr(silva.explain.tapes, "FEWEST_CHUNK_SPLITS", 3)
+    monkeypatch.setattr(silva.explain.tapes, "FEWEST_PAIR_SPLITS", 3)
+    monkeypatch.setattr(silva.explain.tapes, "SMALL_BUCKET", 0)
+    monkeypatch.setattr(silva.explain.cuda_small, "TINY_SPLITS", 0)
+    forest = random_forest(5, OPTIONS)
+    explainer = check(forest, random_rows(6, forest, 40), kind)
+    job = explainer._on_cuda._job("values" if kind == "values" else "pairs", None)
+    assert len(job._tapes) > 1
+    assert sum(len(tape.chunk_starts) for tape in job._tapes) > forest.n_trees
+
+
+def test_many_chunks_are_added_in_eighths(monkeypatch):
+    monkeypatch.setattr(silva.explain.tapes, "TINY_SPLITS", 0)
+    monkeypatch.setattr(silva.explain.tapes, "FEWEST_CHUNK_SPLITS", 1)
+    monkeypatch.setattr(silva.explain.cuda_small, "TINY_SPLITS", 0)
+    forest = full_forest(1, n_trees=80, depth=3, n_features=3)
+    check(forest, np.random.default_rng(2).normal(size=(33, 3)), "values")
+
+
+def test_one_launch_and_several_give_the_same_bits(monkeypatch):
+    forest = random_forest(7, OPTIONS)
+    X = random_rows(8, forest, 70)
+    found = Explainer(forest, device="cuda").shap_values(X)
+    monkeypatch.setattr(silva.explain.cuda_small, "TINY_SPLITS", 0)
+    np.testing.assert_array_equal(Explainer(forest, device="cuda").shap_values(X), found)
+
+
+@pytest.mark.parametrize("method", ["shap_values", "shap_interaction_values"])
+def test_all_gpus_and_chunks_give_the_bits_of_one(monkeypatch, method):
+    forest = random_forest(9, OPTIONS)
+    X = random_rows(10, forest, 301)
+    expected = getattr(Explainer(forest, device="cuda:0"), method)(X)
+    monkeypatch.setattr(silva.cuda.rows, "FEWEST_CHUNK_ROWS", 32)
+    explain = getattr(Explainer(forest, device="cuda:all"), method)
+    for _ in range(5):
+        np.testing.assert_array_equal(explain(X), expected)
+
+
+def test_an_explainer_and_its_forest_pickle_after_use():
+    forest = full_forest(3, n_trees=5, depth=4, n_features=4)
+    explainer = Explainer(forest, device="cuda")
+    X = np.random.default_rng(4).normal(size=(40, 4))
+    values, margins = explainer.shap_values(X), forest.predict(X, output="margin", device="cuda")
+    copy = pickle.loads(pickle.dumps(explainer))
+    np.testing.assert_array_equal(copy.shap_values(X), values)
+    np.testing.assert_array_equal(copy.forest.predict(X, output="margin", device="cuda"), margins)
+    job = pickle.loads(pickle.dumps(explainer._on_cuda))
+    np.testing.assert_array_equal(job.shap_values(X, (0,)), values)
+
+
+@pytest.mark.parametrize(
+    ("n_rows", "row_bytes", "expected"),
+    [
+        (1_000_000, 64, 250_000),
+        (10_000, 64, 10_000),
+        (10_000_000, 64, 2**25 // 64),
+        (10_000, 784 * 785 * 4, 128),
+        (10_000, 784 * 785 * 40, 2**29 // (784 * 785 * 40)),
+        (3, 2**31, 1),
+    ],
+)
+def test_chunks_between_host_and_gpu(n_rows, row_bytes, expected):
+    assert silva.cuda.rows.chunk_rows(n_rows, row_bytes) == expected

@@ -1,0 +1,114 @@
+"""One row a call: the same numbers as predict, whatever the output, and errors instead of stray reads."""
+
+from __future__ import annotations
+
+import dataclasses
+import pickle
+import threading
+
+import numpy as np
+import pytest
+from hypothesis import given
+
+from tests.strategies import Options, forests_and_rows, full_forest, random_forest, random_rows
+
+ALGORITHMS = ("serial", "by_sample", "by_node", "windowed", "auto")
+
+
+@pytest.mark.parametrize("algorithm", ALGORITHMS)
+@pytest.mark.parametrize("output", ["margin", "leaf", "prediction"])
+@given(example=forests_and_rows(max_rows=7))
+def test_a_row_is_predicted_as_in_a_batch(algorithm, output, example):
+    forest, X = example
+    if algorithm == "by_node" and forest.most_splits > 255:
+        return
+    predictor = forest.predictor(output, algorithm=algorithm)
+    expected = forest.predict(X, output=output, algorithm="serial")
+    for row, wanted in zip(np.ascontiguousarray(X), expected, strict=True):
+        np.testing.assert_array_equal(predictor(row), wanted)
+        np.testing.assert_array_equal(predictor(row[None, :]), wanted)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_one_output_is_a_number(dtype):
+    forest = dataclasses.replace(full_forest(0, 3, 2, 4), result_dtype=dtype)
+    found = forest.predictor()(np.zeros(4))
+    assert type(found) is float
+    assert found == forest.predict(np.zeros((1, 4)))[0]
+
+
+@pytest.mark.parametrize("link", ["logistic", "exp"])
+def test_links(link):
+    forest = dataclasses.replace(full_forest(0, 9, 3, 4), link=link)
+    X = np.random.default_rng(0).normal(size=(5, 4))
+    predictor = forest.predictor()
+    assert [predictor(row) for row in X] == forest.predict(X).tolist()
+
+
+def test_classes_and_probabilities():
+    meaning = {"link": "softmax", "prediction": "argmax", "classes": (np.array(["a", "b", "c"]),), "is_estimator": True}
+    forest = random_forest(2, Options(n_trees=6, n_outputs=3, meaning=meaning))
+    X = random_rows(1, forest, 9)
+    labels, probabilities = forest.predictor(), forest.predictor("probability")
+    assert [labels(row) for row in X] == forest.predict(X).tolist()
+    np.testing.assert_array_equal([probabilities(row) for row in X], forest.predict(X, output="probability"))
+
+
+def test_categories_are_translated_as_in_predict():
+    categories = (np.array([5, 7]), None, None, None)
+    forest = dataclasses.replace(full_forest(0, 9, 3, 4), categories=categories, source="scikit-learn 1.9")
+    X = np.column_stack([[5, 7, 6], np.random.default_rng(0).normal(size=(3, 3))])
+    predictor = forest.predictor("leaf")
+    np.testing.assert_array_equal([predictor(row) for row in X], forest.predict(X, output="leaf"))
+
+
+@pytest.mark.parametrize("output", ["margin", "prediction", "leaf"])
+def test_pickles(output):
+    forest = dataclasses.replace(full_forest(0, 9, 3, 4), link="logistic")
+    predictor = forest.predictor(output)
+    row = np.ones(4)
+    np.testing.assert_array_equal(pickle.loads(pickle.dumps(predictor))(row), predictor(row))
+
+
+def test_threads_share_a_predictor():
+    forest = full_forest(0, 50, 6, 10)
+    X = np.random.default_rng(0).normal(size=(400, 10))
+    predictor, expected = forest.predictor("margin"), forest.predict(X, output="margin")
+    found = np.empty((4, len(X)))
+
+    def work(thread):
+        for row in range(len(X)):
+            found[thread, row] = predictor(X[row])
+
+    threads = [threading.Thread(target=work, args=(thread,)) for thread in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    np.testing.assert_array_equal(found, np.tile(expected, (4, 1)))
+
+
+@pytest.mark.parametrize(
+    ("row", "error", "message"),
+    [
+        (np.zeros(3), ValueError, "the row has 3 values, expected 4"),
+        (np.zeros((2, 4)), ValueError, "the row has 8 values, expected 4"),
+        (np.zeros(4, np.int32), TypeError, "expected float32 or float64"),
+        (np.zeros(4, ">f8"), TypeError, "expected float32 or float64"),
+        (np.zeros(4, object), TypeError, "expected float32 or float64"),
+        (np.zeros(8)[::2], TypeError, "C-contiguous"),
+        ([0.0, 0.0, 0.0, 0.0], TypeError, "the row is a list"),
+        (None, TypeError, "the row is a NoneType"),
+    ],
+)
+def test_rows_that_do_not_fit_are_refused(row, error, message):
+    with pytest.raises(error, match=message):
+        full_forest(0, 9, 3, 4).predictor()(row)
+
+
+def test_arguments_are_checked_beforehand():
+    forest = full_forest(0, 2, 9, 4)
+    with pytest.raises(ValueError, match="windowed"):
+        forest.predictor(algorithm="by_node")
+    with pytest.raises(ValueError, match="output"):
+        forest.predictor("margins")

@@ -1,0 +1,58 @@
+"""Shapley values of forests with linear leaves, from their definition, in float64.
+
+The game of shapley.py, but the value of a leaf depends on the coalition: the value at the means plus coefficient times
+(value - mean) of those terms whose feature the coalition knows. Terms shrink in proportion where the leaf clips.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from tests.oracles import shapley
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from silva import Forest
+
+
+def values(forest: Forest, X: Any) -> NDArray[np.float64]:
+    """Shapley values, (n_rows, n_features, n_outputs), by the sum over all coalitions of all features."""
+    went_left, rows = shapley.sides(forest, X), np.asarray(X, np.float64)
+    everyone = np.arange(forest.n_features)
+    member = (np.arange(2**forest.n_features)[:, None] >> everyone) & 1 == 1
+    coefficients = shapley._value_coefficients(forest.n_features)
+    result = np.zeros((len(rows), forest.n_features, forest.n_outputs))
+    leaf = -1
+    for tree in range(forest.n_trees):
+        begin, end = forest.tree_offsets[tree : tree + 2]
+        weight = {0: np.ones((len(rows), len(member)))}
+        game = np.zeros((len(rows), len(member)))
+        for node in range(end - begin):
+            at = begin + node
+            if forest.feature[at] < 0:
+                leaf += 1
+                game += weight[node] * _leaf_game(forest, leaf, rows, member)
+                continue
+            knows, takes_left = member[:, forest.feature[at]], went_left[:, at, None]
+            for child, takes in ((forest.left[at], takes_left), (forest.left[at] + 1, ~takes_left)):
+                share = forest.cover[begin + child] / forest.cover[at] if forest.cover[at] > 0 else 0.5
+                weight[int(child)] = weight[node] * np.where(knows, takes, share)
+        result[:, :, forest.tree_output[tree]] += forest.tree_weight[tree] * game @ coefficients
+    return result
+
+
+def _leaf_game(forest: Forest, leaf: int, rows: NDArray[Any], member: NDArray[np.bool_]) -> NDArray[np.float64]:
+    """Value of a leaf for each row and coalition."""
+    parts = np.zeros_like(rows)
+    for term in range(forest.linear_offsets[leaf], forest.linear_offsets[leaf + 1]):
+        feature = forest.linear_feature[term]
+        part = forest.linear_coefficient[term] * (rows[:, feature] - forest.linear_mean[term])
+        parts[:, feature] = np.where(np.isnan(part), 0, part)
+    at_means, total = forest.leaf_value[leaf, 0], parts.sum(axis=1)
+    returned = np.clip(at_means + total, *forest.leaf_range[leaf])
+    clipped = returned != at_means + total
+    parts[clipped] *= ((returned - at_means)[clipped] / total[clipped])[:, None]
+    return at_means + parts @ member.T
