@@ -43,7 +43,7 @@ def nanoseconds(forest: Forest, choice: Choice, n_rows: int) -> float:
     width = plan.code_bits / 8 * (1.0 if plan.in_registers else FROM_MEMORY)
     rows = forest.n_used * RANK if cpu.needs_ranks(forest) else 0.0
     if choice.algorithm == "by_node":
-        blocks = max(1, min(2 ** min(forest.depth, 8) // 64, math.ceil(forest.most_splits / 64)))
+        blocks = max(1, min((1 << min(forest.depth, 8)) // 64, math.ceil(forest.most_splits / 64)))
         return rows + forest.n_trees * (TREE[few] + BLOCK[few] * blocks * width)
     levels = cpu.window_levels(forest, choice)
     return rows + forest.n_trees * math.ceil(forest.depth / levels) * WINDOW[few] * (0.5 + 0.5 * width)
