@@ -81,8 +81,11 @@ def default_choice(forest: Forest, n_rows: int) -> Choice:
     """Pick what the model of costs prefers for `n_rows` rows."""
     few = n_rows <= costs.FEW_ROWS
     if few not in forest.cpu_choices:
-        lanes = "by_node" if can_run(forest, "by_node") else "windowed"
-        names = ["by_sample", *[lanes] * (forest.n_nodes <= LARGE_FOREST)]
+        names = ["by_sample", "by_node"] if can_run(forest, "by_node") else ["by_sample", "windowed"]
+        if forest.n_trees <= SMALL_FOREST:
+            names = [*names, "windowed"]
+        if forest.n_nodes > LARGE_FOREST:
+            names = ["by_sample"]
         choices = [Choice(0, "cpu", name) for name in names]
         forest.cpu_choices[few] = min(choices, key=lambda choice: costs.nanoseconds(forest, choice, n_rows))
     return forest.cpu_choices[few]
