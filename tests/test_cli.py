@@ -122,6 +122,12 @@ class TestPredict:
         assert result.column("count").to_pylist() == list(range(N_ROWS))
         np.testing.assert_array_equal(column(result, "a").astype(np.float32), table["a"])
 
+    def test_kept_columns_with_commas_in_their_names(self, files, tmp_path, table):
+        table.rename(columns={"id": "id, of a row"}).to_csv(tmp_path / "data.csv", index=False)
+        path = tmp_path / "out.parquet"
+        run("predict", files / "regressor.json", tmp_path / "data.csv", "-o", path, "--columns", '"id, of a row",a')
+        assert read(path).column_names == ["id, of a row", "a", "prediction"]
+
     @pytest.mark.parametrize("output", ["prediction", "margin", "probability"])
     def test_several_outputs(self, files, tmp_path, classifier, data, output):
         path = tmp_path / "out.parquet"
@@ -411,6 +417,12 @@ class TestErrors:
         assert run("predict", files / "regressor.json", tmp_path / "data.csv", "-o", out, "--batch-rows", 1) == 1
         assert out.read_text() == "precious"
 
+    def test_a_device_that_is_not_there(self, files, tmp_path, capsys):
+        line = self.fails(
+            capsys, tmp_path, "predict", files / "regressor.json", files / "data.csv", "--device", "cuda:99"
+        )
+        assert "cuda:99" in line or "CuPy" in line or "GPU" in line
+
     def test_traceback_on_request(self, files, tmp_path, capsys):
         arguments = ["predict", files / "regressor.json", tmp_path / "none.csv", "-o", tmp_path / "out.csv"]
         assert run("--traceback", *arguments) == 1
@@ -430,6 +442,10 @@ class TestErrors:
             (["explain", "m.json", "d.csv", "-o", "o.csv", "--batch-rows", "x"], "'x' is no whole number"),
             (["predict", "m.json", "d.csv", "-o", "o.csv", "--batch-rows", "9" * 20], "at most 9 digits"),
             (["explain", "m.json", "d.csv", "-o", "o.csv", "--dtype", "int8"], "invalid choice: 'int8'"),
+            (
+                ["explain", "m.json", "d.csv", "-o", "o.csv", "--device", "gpu"],
+                "device is 'gpu', expected 'auto', 'cpu'",
+            ),
         ],
     )
     def test_usage(self, capsys, arguments, message):

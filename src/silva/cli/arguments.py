@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import argparse
+import csv
 from pathlib import Path
 
 from silva.cli.tables import table_format
+from silva.device import parse_device
 
 MOST_DIGITS = 9
 MODEL = "model file: XGBoost .json or .ubj, LightGBM .txt, or .silva"
@@ -62,7 +64,7 @@ def make_parser() -> argparse.ArgumentParser:
     explain = _command(subparsers, "explain", "explain every row of a file by SHAP values", EXPLAIN)
     _add_files(explain)
     explain.add_argument("--interactions", action="store_true", help="SHAP interaction values instead of values")
-    explain.add_argument("--features", type=_names, metavar="A,B,...", help="explain only these features")
+    explain.add_argument("--features", type=names, metavar="A,B,...", help="explain only these features")
     explain.add_argument("--dtype", choices=("float32", "float64"), default="float32", help="default: float32")
     explain.set_defaults(run=commands.explain)
 
@@ -71,11 +73,9 @@ def make_parser() -> argparse.ArgumentParser:
     measure.add_argument("data", type=_table, metavar="DATA", help=DATA)
     measure.add_argument("-o", dest="out", type=Path, metavar="OUT", help=".silva file: the model with what was chosen")
     measure.add_argument("--seconds", type=float, default=5.0, metavar="S", help="time to spend (default: 5)")
-    measure.add_argument(
-        "--device", type=bench.check_device, default="auto", help="auto, cpu, cuda, cuda:1 (default: auto)"
-    )
+    measure.add_argument("--device", type=_device, default="auto", help="auto, cpu, cuda, cuda:1 (default: auto)")
     measure.add_argument("--rows", type=_positive, default=100_000, metavar="N", help="rows to read (default: 100000)")
-    measure.add_argument("--inputs", type=_names, metavar="A,B,...", help=INPUTS)
+    measure.add_argument("--inputs", type=names, metavar="A,B,...", help=INPUTS)
     measure.add_argument("--n-jobs", type=_positive, metavar="N", help="threads (default: all cores)")
     measure.set_defaults(run=bench.bench)
 
@@ -106,26 +106,42 @@ def _add_files(command: argparse.ArgumentParser) -> None:
         "-o", dest="out", type=_table, required=True, metavar="OUT", help="CSV or Parquet file to write, by its suffix"
     )
     command.add_argument(
-        "--columns", type=_names, default=[], metavar="A,B,...", help="columns of DATA to keep in the output"
+        "--columns", type=names, default=[], metavar="A,B,...", help="columns of DATA to keep in the output"
     )
-    command.add_argument("--inputs", type=_names, metavar="A,B,...", help=INPUTS)
+    command.add_argument("--inputs", type=names, metavar="A,B,...", help=INPUTS)
     command.add_argument(
         "--batch-rows", type=_positive, metavar="N", help="rows in memory at a time (default: by the size of a row)"
     )
     command.add_argument("--n-jobs", type=_positive, metavar="N", help="threads (default: all cores)")
+    command.add_argument(
+        "--device",
+        type=_device,
+        default="auto",
+        metavar="DEVICE",
+        help="auto (default: the faster for each batch of rows), cpu, cuda, cuda:1 or cuda:all",
+    )
 
 
-def _names(text: str) -> list[str]:
-    names = text.split(",")
-    if not all(names):
+def names(text: str) -> list[str]:
+    """Split names as a CSV header does: "a,b" in quotes is one name."""
+    found = next(csv.reader([text]), [])
+    if not found or not all(found):
         raise argparse.ArgumentTypeError(f"{text!r} holds an empty name; expected names separated by commas")
-    return names
+    return found
 
 
 def _positive(text: str) -> int:
     if not text.isdecimal() or len(text) > MOST_DIGITS or int(text) < 1:
         raise argparse.ArgumentTypeError(f"{text!r} is no whole number of at least 1 and at most {MOST_DIGITS} digits")
     return int(text)
+
+
+def _device(text: str) -> str:
+    try:
+        parse_device(text)
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(str(error)) from error
+    return text
 
 
 def _table(text: str) -> Path:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from silva.cli.commands import read_features
 
@@ -45,16 +45,3 @@ def _time(seconds: float) -> str:
         if seconds * factor >= 1:
             return f"{seconds * factor:,.2f} {unit}"
     return f"{seconds * 1e6:,.1f} µs"
-
-
-def check_device(text: str) -> Any:
-    """Argument of --device, refused as other wrong usage is."""
-    import argparse
-
-    from silva.device import parse_device
-
-    try:
-        parse_device(text)
-    except ValueError as error:
-        raise argparse.ArgumentTypeError(str(error)) from error
-    return text
