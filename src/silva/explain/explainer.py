@@ -239,8 +239,8 @@ class Explainer:
             raise ValueError("out must be writable, aligned and of native byte order")
         if _overlaps_itself(out):
             raise ValueError(
-                f"out has strides {out.strides} over the shape {out.shape}: several entries share memory; pass an array "
-                "with room for each"
+                f"out has strides {out.strides} over the shape {out.shape}: several entries share memory; pass an "
+                "array with room for each"
             )
         if np.may_share_memory(out, rows):
             raise ValueError(
