@@ -122,6 +122,12 @@ class TestPredict:
         assert result.column("count").to_pylist() == list(range(N_ROWS))
         np.testing.assert_array_equal(column(result, "a").astype(np.float32), table["a"])
 
+    def test_kept_columns_with_commas_in_their_names(self, files, tmp_path, table):
+        table.rename(columns={"id": "id, of a row"}).to_csv(tmp_path / "data.csv", index=False)
+        path = tmp_path / "out.parquet"
+        run("predict", files / "regressor.json", tmp_path / "data.csv", "-o", path, "--columns", '"id, of a row",a')
+        assert read(path).column_names == ["id, of a row", "a", "prediction"]
+
     @pytest.mark.parametrize("output", ["prediction", "margin", "probability"])
     def test_several_outputs(self, files, tmp_path, classifier, data, output):
         path = tmp_path / "out.parquet"
@@ -411,6 +417,12 @@ class TestErrors:
         assert run("predict", files / "regressor.json", tmp_path / "data.csv", "-o", out, "--batch-rows", 1) == 1
         assert out.read_text() == "precious"
 
+    def test_a_device_that_is_not_there(self, files, tmp_path, capsys):
+        line = self.fails(
+            capsys, tmp_path, "predict", files / "regressor.json", files / "data.csv", "--device", "cuda:99"
+        )
+        assert "cuda:99" in line or "CuPy" in line or "GPU" in line
+
     def test_traceback_on_request(self, files, tmp_path, capsys):
         arguments = ["predict", files / "regressor.json", tmp_path / "none.csv", "-o", tmp_path / "out.csv"]
         assert run("--traceback", *arguments) == 1
@@ -430,6 +442,10 @@ class TestErrors:
             (["explain", "m.json", "d.csv", "-o", "o.csv", "--batch-rows", "x"], "'x' is no whole number"),
             (["predict", "m.json", "d.csv", "-o", "o.csv", "--batch-rows", "9" * 20], "at most 9 digits"),
             (["explain", "m.json", "d.csv", "-o", "o.csv", "--dtype", "int8"], "invalid choice: 'int8'"),
+            (
+                ["explain", "m.json", "d.csv", "-o", "o.csv", "--device", "gpu"],
+                "device is 'gpu', expected 'auto', 'cpu'",
+            ),
         ],
     )
     def test_usage(self, capsys, arguments, message):
@@ -609,3 +625,23 @@ def test_memory_does_not_grow_with_rows(tmp_path):
         peaks.append(int(result.stdout.split()[-1]) / 2**10)
     assert peaks[1] < 1024
     assert peaks[1] < peaks[0] + 100
+
+
+def test_bench_measures_every_algorithm_and_saves_the_choices(files, tmp_path, capsys):
+    tuned = tmp_path / "tuned.silva"
+    settings = ("--seconds", "0.02", "--device", "cpu", "-o", tuned)
+    assert run("bench", files / "regressor.json", files / "data.parquet", *settings) == 0
+    lines = capsys.readouterr().out.splitlines()
+    for algorithm in ("serial", "by_sample", "by_node", "windowed"):
+        assert sum(f" {algorithm} " in line for line in lines) >= 3
+    choices = silva.load(tuned).choices
+    assert [choice.n_rows for choice in choices] == [1, 100, N_ROWS]
+    assert sum(line.endswith(" *") for line in lines[:-1]) == 3
+
+
+def test_bench_of_few_rows_and_of_none(files, tmp_path, capsys):
+    assert run("bench", files / "regressor.json", files / "data.csv", "--seconds", "0.01", "--rows", "7") == 0
+    assert "        7  cpu" in capsys.readouterr().out
+    pd.DataFrame({name: np.zeros(0) for name in NAMES}).to_parquet(tmp_path / "empty.parquet")
+    assert run("bench", files / "regressor.json", tmp_path / "empty.parquet") == 1
+    assert "no rows to measure on" in capsys.readouterr().err

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given, settings
 
 from silva import Explainer
+from silva.cli import main
 from tests.explain.tolerance import assert_close
 from tests.oracles import evaluate, shapley
 from tests.strategies import Options, chain_forest, forests_and_rows, full_forest, random_forest, random_rows
@@ -102,3 +103,17 @@ def test_the_same_bits_on_every_run(device):
     first = explainer.shap_values(X)
     for _ in range(100 if device == "cuda" else 3):
         np.testing.assert_array_equal(explainer.shap_values(X), first)
+
+
+def test_the_command_line_runs_where_it_is_told_to(device, tmp_path):
+    forest = full_forest(0, n_trees=5, depth=4, n_features=3)
+    forest.save(tmp_path / "model.silva")
+    X = random_rows(0, forest, 100)
+    np.savetxt(tmp_path / "rows.csv", X, delimiter=",", header="a,b,c", comments="")
+    files = [str(tmp_path / name) for name in ("model.silva", "rows.csv", "out.csv")]
+    assert main(["predict", *files[:2], "-o", files[2], "--output", "margin", "--device", device]) == 0
+    margins = np.loadtxt(files[2], skiprows=1)
+    np.testing.assert_array_equal(margins, forest.predict(X, output="margin", device="cpu"))
+    assert main(["explain", *files[:2], "-o", files[2], "--device", device]) == 0
+    phi = np.loadtxt(files[2], delimiter=",", skiprows=1)[:, :3]
+    np.testing.assert_allclose(phi, Explainer(forest, device="cpu").shap_values(X), rtol=1e-5, atol=1e-6)

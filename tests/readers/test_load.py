@@ -8,6 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from sklearn.exceptions import NotFittedError
 
 import silva
 from silva.readers import library_of
@@ -129,3 +130,14 @@ def test_lazy_names():
     assert "load" in dir(silva)
     with pytest.raises(AttributeError, match="no attribute 'loads'"):
         _ = silva.loads
+
+
+def test_a_model_tree():
+    X = np.random.default_rng(0).normal(size=(200, 3))
+    tree = silva.ModelTreeRegressor(generations=20, random_state=0).fit(X, np.abs(X[:, 0]))
+    assert silva.load(tree, check=X) is tree.forest_
+
+
+def test_a_model_tree_that_is_not_fitted():
+    with pytest.raises(NotFittedError, match="not fitted"):
+        silva.load(silva.ModelTreeRegressor())

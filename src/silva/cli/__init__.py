@@ -1,4 +1,4 @@
-"""The command line: `silva grow | predict | explain | info | demo`."""
+"""The command line: `silva grow | predict | explain | bench | info | demo`."""
 
 from __future__ import annotations
 
@@ -10,12 +10,13 @@ import traceback
 from typing import TYPE_CHECKING, NoReturn
 
 from silva.cli.arguments import make_parser
+from silva.device import DeviceError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
 FAILED, INTERRUPTED, TERMINATED = 1, 128 + signal.SIGINT, 128 + signal.SIGTERM
-KNOWN_ERRORS = (OSError, ValueError, TypeError, NotImplementedError, ImportError, MemoryError)
+KNOWN_ERRORS = (OSError, ValueError, TypeError, NotImplementedError, ImportError, MemoryError, DeviceError)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

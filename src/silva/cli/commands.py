@@ -43,7 +43,7 @@ def predict(options: argparse.Namespace) -> None:
     width = forest.n_trees if options.output == "leaf" else forest.n_outputs
 
     def compute(rows: Any) -> dict[str, NDArray[Any]]:
-        values = forest.predict(rows, output=options.output, n_jobs=options.n_jobs)
+        values = forest.predict(rows, output=options.output, device=options.device, n_jobs=options.n_jobs)
         return prediction_columns(values, options.output, forest)
 
     _transform(options, forest, compute, width)
@@ -54,7 +54,7 @@ def explain(options: argparse.Namespace) -> None:
     import silva
 
     forest = silva.load(options.model)
-    explainer = silva.Explainer(forest, dtype=options.dtype, n_jobs=options.n_jobs)
+    explainer = silva.Explainer(forest, device=options.device, dtype=options.dtype, n_jobs=options.n_jobs)
     features = _explained_features(options.features, forest)
     width = len(features) * forest.n_outputs * (forest.n_features if options.interactions else 1)
     positions = [feature_names(forest).index(name) for name in features]
@@ -65,7 +65,7 @@ def explain(options: argparse.Namespace) -> None:
             columns = interaction_columns(values, features, forest)
         else:
             columns = value_columns(explainer.shap_values(rows), features, forest)
-        margin = forest.predict(rows, output="margin", n_jobs=options.n_jobs)
+        margin = forest.predict(rows, output="margin", device=options.device, n_jobs=options.n_jobs)
         return columns | margin_columns(margin, explainer.expected_value, forest)
 
     _transform(options, forest, compute, width, explanation_metadata(forest, explainer.expected_value))
@@ -127,6 +127,20 @@ def _transform(
             n_rows += batch.num_rows
             advance(batch.num_rows)
     print(f"{options.out}: {n_rows:,} rows in {time.perf_counter() - start:.1f} s")
+
+
+def read_features(options: argparse.Namespace, forest: Forest, most_rows: int) -> Any:
+    """Read the first rows of the data as a table of the model's features."""
+    reader = TableReader(options.data)
+    inputs = _input_columns(options.inputs, reader, forest)
+    reader.check_columns(inputs)
+    parts, n_rows = [], 0
+    for batch in _read(reader, inputs, (), forest, min(MOST_ROWS, most_rows)):
+        parts.append(_features(batch.slice(0, most_rows - n_rows), inputs, forest))
+        n_rows += parts[-1].num_rows
+        if n_rows >= most_rows:
+            break
+    return import_pyarrow().Table.from_batches(parts)
 
 
 def _batch_rows(row_bytes: int) -> int:

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from silva.cli.arguments import names
+
 if TYPE_CHECKING:
     from silva.grow import ModelTreeRegressor
 
@@ -27,7 +29,7 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
     parser.add_argument("data", type=Path, metavar="DATA", help="CSV (.csv, .csv.gz; with a header) or Parquet")
     parser.add_argument("--target", required=True, metavar="COLUMN", help="column to predict")
     parser.add_argument("-o", dest="out", type=Path, required=True, metavar="OUT", help=".silva file to write")
-    parser.add_argument("--columns", type=_names, metavar="A,B,...", help="features (default: all other columns)")
+    parser.add_argument("--columns", type=names, metavar="A,B,...", help="features (default: all other columns)")
     parser.add_argument("--max-leaves", type=int, default=64, metavar="N", help="default: 64")
     parser.add_argument("--generations", type=int, default=10_000, metavar="N", help="default: 10000")
     parser.add_argument("--time-limit", type=float, metavar="SECONDS", help="keep the best tree found so far")
@@ -95,7 +97,3 @@ def _summary(tree: ModelTreeRegressor, y: Any) -> str:
         f"\n{len(y):,} rows, {tree.n_leaves_} leaves, training error (RMSE) {error:.4g}, "
         f"{tree.n_iter_} generations{', interrupted' if tree.interrupted_ else ''}"
     )
-
-
-def _names(text: str) -> list[str]:
-    return text.split(",")

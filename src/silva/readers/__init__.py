@@ -10,7 +10,12 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from silva.forest import Forest
 
-READERS = {"xgboost": "silva.readers.xgboost", "lightgbm": "silva.readers.lightgbm", "sklearn": "silva.readers.sklearn"}
+READERS = {
+    "xgboost": "silva.readers.xgboost",
+    "lightgbm": "silva.readers.lightgbm",
+    "silva": "silva.readers.model_tree",
+    "sklearn": "silva.readers.sklearn",
+}
 """Modules whose `read` takes a live model of a library."""
 
 PENDING = {
@@ -38,7 +43,8 @@ def load(model: Any, check: Any = None) -> Forest:
     ----------
     model : object or path
         An ``xgboost.Booster`` or ``lightgbm.Booster``, a fitted estimator of XGBoost, LightGBM or scikit-learn, a
-        `Forest`, or the path of a model file: ``.json`` and ``.ubj`` (XGBoost), ``.txt`` (LightGBM), ``.silva``.
+        `ModelTreeRegressor`, a `Forest`, or the path of a model file: ``.json`` and ``.ubj`` (XGBoost), ``.txt``
+        (LightGBM), ``.silva``.
         A Booster or a file predicts as the Booster does, with all its rounds; an estimator as itself: labels of a
         classifier, up to its best iteration.
     check : array-like of shape (n_rows, n_features), optional
