@@ -9,12 +9,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import pyarrow as pa
-import pyarrow.parquet as pq
 
 from silva.files import replacing
 
 if TYPE_CHECKING:
+    import pyarrow as pa
     from numpy.typing import NDArray
 
 ROOT = Path(__file__).parent.parent
@@ -65,6 +64,9 @@ def rows_of(name: str, n_rows: int) -> NDArray[np.float32]:
 
 def tiled_parquet(name: str, n_rows: int) -> Path:
     """Write the data set's rows, over and over, as a Parquet file without the target."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
     path = CACHE / f"{name}-{n_rows}.parquet"
     if not path.exists():
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -80,6 +82,8 @@ def _from_file(name: str) -> Table:
     path = FOLDER / f"{name}.parquet"
     if not path.exists():
         raise FileNotFoundError(f"{path} does not exist; set SILVA_DATA to the folder of {path.name}")
+    import pyarrow.parquet as pq
+
     *columns, target = pq.read_table(path).columns
     codes = OBJECTIVES[name] != "regression"
     return Table(

@@ -112,6 +112,12 @@ def _silva_margin(work: Work) -> Call:
     return partial(silva.load(work.model).predict, work.rows, output="margin", n_jobs=work.n_threads)
 
 
+def _silva_row(work: Work) -> Call:
+    import silva
+
+    return partial(silva.load(work.model).predictor("margin"), work.rows[0])
+
+
 def _silva_load(suffix: str, work: Work) -> Call:
     import silva
 
@@ -213,6 +219,7 @@ RIVALS = {
             "values": partial(_silva_values, "float32"),
             "interactions": partial(_silva_interactions, "float32"),
             "margin": _silva_margin,
+            "row": _silva_row,
             "load Booster": partial(_silva_load, ""),
             **{f"load {suffix}": partial(_silva_load, suffix) for suffix in (".ubj", ".json", ".silva")},
             "explain file": _silva_explain_file,
@@ -232,13 +239,19 @@ RIVALS = {
             "values": _xgboost_values,
             "interactions": _xgboost_interactions,
             "margin": _xgboost_margin,
+            "row": _xgboost_margin,
             **{f"load {suffix}": partial(_xgboost_load, suffix) for suffix in (".ubj", ".json")},
             "import": partial(_import, "xgboost"),
         },
     ),
-    "LightGBM": Rival("lightgbm", {"margin": _lightgbm_margin, "import": partial(_import, "lightgbm")}),
-    "scikit-learn": Rival("scikit-learn", {"margin": _scikit_learn_margin, "import": partial(_import, "sklearn")}),
-    "oneDAL": Rival("scikit-learn-intelex", {"margin": _onedal_margin}),
+    "LightGBM": Rival(
+        "lightgbm", {"margin": _lightgbm_margin, "row": _lightgbm_margin, "import": partial(_import, "lightgbm")}
+    ),
+    "scikit-learn": Rival(
+        "scikit-learn",
+        {"margin": _scikit_learn_margin, "row": _scikit_learn_margin, "import": partial(_import, "sklearn")},
+    ),
+    "oneDAL": Rival("scikit-learn-intelex", {"margin": _onedal_margin, "row": _onedal_margin}),
     "shap": Rival("shap", {"values": _shap_values, "import": partial(_import, "shap")}),
     "shapiq": Rival("shapiq", {"values": _shapiq_values}),
     "NumPy": Rival("numpy", {"import": partial(_import, "numpy")}),

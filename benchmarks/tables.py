@@ -30,11 +30,12 @@ def update(path: Path, results: Mapping[str, Any]) -> None:
     """Replace what stands between the markers of every group that has results."""
     text = path.read_text()
     for name, group in results.items():
-        text = _between(text, name, f"{_caption(group['conditions'])}\n\n{_table(name, group['cases'])}")
+        text = between(text, name, f"{_caption(group['conditions'])}\n\n{_table(name, group['cases'])}")
     path.write_text(text)
 
 
-def _between(text: str, name: str, content: str) -> str:
+def between(text: str, name: str, content: str) -> str:
+    """Put `content` between the markers of `name`."""
     begin, end = f"<!-- {name} -->", f"<!-- end of {name} -->"
     pattern = re.compile(f"{re.escape(begin)}.*?{re.escape(end)}", re.DOTALL)
     if not pattern.search(text):

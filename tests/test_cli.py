@@ -625,3 +625,23 @@ def test_memory_does_not_grow_with_rows(tmp_path):
         peaks.append(int(result.stdout.split()[-1]) / 2**10)
     assert peaks[1] < 1024
     assert peaks[1] < peaks[0] + 100
+
+
+def test_bench_measures_every_algorithm_and_saves_the_choices(files, tmp_path, capsys):
+    tuned = tmp_path / "tuned.silva"
+    settings = ("--seconds", "0.02", "--device", "cpu", "-o", tuned)
+    assert run("bench", files / "regressor.json", files / "data.parquet", *settings) == 0
+    lines = capsys.readouterr().out.splitlines()
+    for algorithm in ("serial", "by_sample", "by_node", "windowed"):
+        assert sum(f" {algorithm} " in line for line in lines) >= 3
+    choices = silva.load(tuned).choices
+    assert [choice.n_rows for choice in choices] == [1, 100, N_ROWS]
+    assert sum(line.endswith(" *") for line in lines[:-1]) == 3
+
+
+def test_bench_of_few_rows_and_of_none(files, tmp_path, capsys):
+    assert run("bench", files / "regressor.json", files / "data.csv", "--seconds", "0.01", "--rows", "7") == 0
+    assert "        7  cpu" in capsys.readouterr().out
+    pd.DataFrame({name: np.zeros(0) for name in NAMES}).to_parquet(tmp_path / "empty.parquet")
+    assert run("bench", files / "regressor.json", tmp_path / "empty.parquet") == 1
+    assert "no rows to measure on" in capsys.readouterr().err

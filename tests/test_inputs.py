@@ -93,7 +93,12 @@ class TestArrays:
         assert rows.dtype == row_type
         assert int(rows[0, 0]) == expected
 
-    @pytest.mark.parametrize("value", [10**400, -(10**400), Fraction(10**400, 3)])
+    def test_decimals_are_numbers(self):
+        column = [decimal.Decimal(text) for text in ("1.5", "NaN", "-Infinity", "0.1", "sNaN")]
+        rows = as_rows(np.array([[value] for value in column], object), stump(1, np.float64))
+        np.testing.assert_array_equal(rows[:, 0], [1.5, NAN, -np.inf, 0.1, NAN])
+
+    @pytest.mark.parametrize("value", [10**400, -(10**400), Fraction(10**400, 3), decimal.Decimal("1e400")])
     def test_python_numbers_beyond_float64_are_refused(self, value):
         with pytest.raises(ValueError, match="column 1 of X holds a number beyond float64 in row 0"):
             as_rows([[0, value, 0]], stump())

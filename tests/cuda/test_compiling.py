@@ -7,6 +7,10 @@ import pytest
 
 from silva.cuda.compiler import ARCHITECTURES, measure_kernel, variant
 from silva.cuda.encoder import C_TYPES
+from silva.evaluate.cuda import linear_variant
+from silva.evaluate.cuda_few import few_variant
+from silva.evaluate.cuda_nodes import evaluate_variant, nodes_variant, windows_variant
+from silva.evaluate.cuda_tiles import PARTS, SUMS, VALUES, tiles_variant
 from silva.explain.cuda_small import small_variant
 from silva.explain.paths import paths_variant
 from silva.explain.tapes import Tape
@@ -34,15 +38,32 @@ def small(points, row="float32", value="float32", code="uint16", dtype="float32"
 
 
 SMALL = [
+    *(variant("sum_leaves", RESULT=real) for real in ("float", "double")),
+    *(variant("sum_values", LEAF=leaf, RESULT="float") for leaf in ("float", "double")),
+    *(linear_variant(row, "float64") for row in ("float32", "float64")),
     *(
         variant(source, REAL=real)
         for source in ("sum_slots", "close_diagonal", "read_sums")
         for real in ("float", "double")
     ),
+    *(evaluate_variant(np.dtype(code)) for code in ("uint8", "uint16", "uint32")),
+    *(nodes_variant(np.dtype("uint8"), splits, 2)[0] for splits in (1, 15, 255)),
+    *(windows_variant(np.dtype("uint16"), levels) for levels in (1, 5)),
     *(encode(row, value, "uint16") for row in ("float32", "float64") for value in ("float32", "float64")),
     encode("float32", "float32", "uint32"),
+    encode("float32", "float32", "uint8"),
     small(2),
     small(8, "float64", "float64", "uint32", "float64"),
+]
+EVALUATE = [
+    tiles_variant("narrow", "float32", "float32", 256, SUMS),
+    tiles_variant("narrow", "float32", "float32", 256, PARTS),
+    tiles_variant("narrow", "float32", None, 64, VALUES),
+    tiles_variant("heap", "int32", None, 256, VALUES),
+    tiles_variant("wide", "float64", "float64", 128, SUMS),
+    few_variant("narrow", "float32", "float32", "float32", "float32"),
+    few_variant("heap", "float64", "float64", "float64", "float64"),
+    few_variant("wide", "float32", "float64", "float32", "float32"),
 ]
 HOT = [walk(points) for points in (2, 3, 4, 8)]
 WALKS = [
@@ -60,7 +81,7 @@ def name(kernel):
     return "-".join([kernel.source, *(value.replace(" ", "_") for _, value in kernel.macros)])
 
 
-@pytest.mark.parametrize("kernel", [*SMALL, *HOT[:1]], ids=name)
+@pytest.mark.parametrize("kernel", [*SMALL, *EVALUATE[:1], *HOT[:1]], ids=name)
 def test_compiles_for_the_newest_and_the_oldest(kernel):
     for architecture in (ARCHITECTURES[0], ARCHITECTURES[-1]):
         assert measure_kernel(kernel, architecture).registers > 0
@@ -68,7 +89,7 @@ def test_compiles_for_the_newest_and_the_oldest(kernel):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("architecture", ARCHITECTURES)
-@pytest.mark.parametrize("kernel", [*SMALL, *HOT, *WALKS], ids=name)
+@pytest.mark.parametrize("kernel", [*SMALL, *EVALUATE, *HOT, *WALKS], ids=name)
 def test_compiles_for_every_architecture(kernel, architecture):
     assert measure_kernel(kernel, architecture).spilled < 512
 
@@ -80,6 +101,13 @@ def test_hot_walks_keep_to_their_registers(points, registers):
     assert found.registers <= registers
     assert found.spilled == 0
     assert found.stack == 8 * (points + 2) * 4
+
+
+@pytest.mark.parametrize("kernel", EVALUATE, ids=name)
+def test_evaluation_stays_in_registers(kernel):
+    found = measure_kernel(kernel, 90)
+    assert found.registers <= 80
+    assert found.stack == found.spilled == 0
 
 
 def test_the_warp_kernel_needs_no_stack():

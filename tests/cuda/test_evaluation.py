@@ -78,7 +78,7 @@ def in_single(forest):
 
 
 @pytest.mark.parametrize("stage", [256, 4096])
-@pytest.mark.parametrize("n_rows", [1, 130, 2100])
+@pytest.mark.parametrize("n_rows", [1, 130, 1100])
 @pytest.mark.parametrize("form", FORMS)
 def test_formats(monkeypatch, form, n_rows, stage):
     """Trees that fit a stage and trees that do not; tiles that take all trees and tiles that take a part."""

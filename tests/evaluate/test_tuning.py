@@ -11,10 +11,10 @@ import pytest
 
 import silva
 from silva.choice import Choice, tuned
-from silva.evaluate import choose
+from silva.evaluate import choose, cpu
 from silva.evaluate.tuning import choose_fastest, measure
 from tests.example_forests import empty_forest, with_linear_leaves
-from tests.strategies import Options, full_forest, random_forest, random_rows
+from tests.strategies import Options, chain_forest, full_forest, random_forest, random_rows
 
 SECONDS = 0.02
 
@@ -117,3 +117,11 @@ def test_forests_without_trees_and_with_linear_leaves(make):
 def test_choices_that_no_tuning_writes_are_refused(choices):
     with pytest.raises(ValueError, match="choices"):
         dataclasses.replace(full_forest(0, 4, 4, 5), choices=choices)
+
+
+def test_reductions_are_measured_where_paths_are_reduced():
+    settings = [
+        {choice.setting for choice in cpu.candidates(forest, 10) if choice.algorithm == "by_node"}
+        for forest in (chain_forest(20, 0.5), full_forest(0, 4, 4, 5), chain_forest(100, 0.5))
+    ]
+    assert settings == [{0, 1, 2, 3}, {0}, {0}]

@@ -122,6 +122,19 @@ def test_wrong_out_is_refused(method):
             explain(X, out=out)
 
 
+@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("axis", [0, 1, -1])
+def test_out_whose_entries_share_memory_is_refused(method, axis):
+    forest = example_forest()
+    explain, shape = getattr(Explainer(forest), method), SHAPES[method, 1]
+    strides = list(np.zeros(shape, np.float32).strides)
+    for stride in (0, strides[axis] - 4):
+        strides[axis] = stride
+        out = np.lib.stride_tricks.as_strided(np.zeros(shape, np.float32), shape, strides)
+        with pytest.raises(ValueError, match="several entries share memory"):
+            explain(example_rows(forest), out=out)
+
+
 def test_out_that_overlaps_the_rows_is_refused():
     forest = example_forest()
     memory = np.ones((8, 4), np.float32)

@@ -25,6 +25,13 @@ phi_<a>__<b>, whose sum over b is phi_<a>; then expected_value and margin (each 
 In every row the phi add up to margin - expected_value. A Parquet file also holds features, outputs and expected values
 as JSON under the key "silva" of its schema metadata. Features without names are f0, f1, ..."""
 
+INPUTS = "columns of DATA that are the model's features, in the model's order (default: by name)"
+
+BENCH = """Measure the algorithms on the rows of DATA.
+
+Prints the median time of each algorithm for batches of 1, 100, 10,000, ... rows, on the CPU and on a GPU where there is
+one; * marks what algorithm='auto' follows in a model that was tuned so (-o, or Forest.tune)."""
+
 INFO = "Print what is in a model: source, objective, size, features, memory."
 
 DEMO = """Predict and explain a model of California housing (20,640 districts, both shipped with silva).
@@ -35,7 +42,7 @@ Prints the features by importance; writes beeswarm.png and explanation.parquet."
 def make_parser() -> argparse.ArgumentParser:
     """Build the parser; a parsed command holds its function as `run`."""
     from silva import __version__
-    from silva.cli import commands, demo
+    from silva.cli import bench, commands, demo
     from silva.grow import command as grow
 
     parser = argparse.ArgumentParser(prog="silva", description="Grow, evaluate and explain trees.")
@@ -60,6 +67,17 @@ def make_parser() -> argparse.ArgumentParser:
     explain.add_argument("--features", type=names, metavar="A,B,...", help="explain only these features")
     explain.add_argument("--dtype", choices=("float32", "float64"), default="float32", help="default: float32")
     explain.set_defaults(run=commands.explain)
+
+    measure = _command(subparsers, "bench", "measure the algorithms on a model and its data", BENCH)
+    measure.add_argument("model", type=Path, metavar="MODEL", help=MODEL)
+    measure.add_argument("data", type=_table, metavar="DATA", help=DATA)
+    measure.add_argument("-o", dest="out", type=Path, metavar="OUT", help=".silva file: the model with what was chosen")
+    measure.add_argument("--seconds", type=float, default=5.0, metavar="S", help="time to spend (default: 5)")
+    measure.add_argument("--device", type=_device, default="auto", help="auto, cpu, cuda, cuda:1 (default: auto)")
+    measure.add_argument("--rows", type=_positive, default=100_000, metavar="N", help="rows to read (default: 100000)")
+    measure.add_argument("--inputs", type=names, metavar="A,B,...", help=INPUTS)
+    measure.add_argument("--n-jobs", type=_positive, metavar="N", help="threads (default: all cores)")
+    measure.set_defaults(run=bench.bench)
 
     info = _command(subparsers, "info", "print what is in a model", INFO)
     info.add_argument("model", type=Path, metavar="MODEL", help=MODEL)
@@ -90,12 +108,7 @@ def _add_files(command: argparse.ArgumentParser) -> None:
     command.add_argument(
         "--columns", type=names, default=[], metavar="A,B,...", help="columns of DATA to keep in the output"
     )
-    command.add_argument(
-        "--inputs",
-        type=names,
-        metavar="A,B,...",
-        help="columns of DATA that are the model's features, in the model's order (default: by name)",
-    )
+    command.add_argument("--inputs", type=names, metavar="A,B,...", help=INPUTS)
     command.add_argument(
         "--batch-rows", type=_positive, metavar="N", help="rows in memory at a time (default: by the size of a row)"
     )

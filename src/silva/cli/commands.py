@@ -129,6 +129,20 @@ def _transform(
     print(f"{options.out}: {n_rows:,} rows in {time.perf_counter() - start:.1f} s")
 
 
+def read_features(options: argparse.Namespace, forest: Forest, most_rows: int) -> Any:
+    """Read the first rows of the data as a table of the model's features."""
+    reader = TableReader(options.data)
+    inputs = _input_columns(options.inputs, reader, forest)
+    reader.check_columns(inputs)
+    parts, n_rows = [], 0
+    for batch in _read(reader, inputs, (), forest, min(MOST_ROWS, most_rows)):
+        parts.append(_features(batch.slice(0, most_rows - n_rows), inputs, forest))
+        n_rows += parts[-1].num_rows
+        if n_rows >= most_rows:
+            break
+    return import_pyarrow().Table.from_batches(parts)
+
+
 def _batch_rows(row_bytes: int) -> int:
     return max(LEAST_ROWS, min(MOST_ROWS, BATCH_BYTES // row_bytes))
 

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 OUTPUTS = ("prediction", "margin", "probability", "leaf")
 
-WORTHWHILE = 2e6
+WORTHWHILE = 3e6
 """Rows times trees from which host rows go to a GPU: the crossover beside 16 CPU cores (benchmarks/results/)."""
 
 

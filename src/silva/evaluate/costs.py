@@ -20,30 +20,35 @@ LEVEL = (0.85, 2.3)
 CAST, RANK_BY_HALVES, RANK = 1.2, 30.0, 2.3
 """Nanoseconds of a value: cast, ranked among float64 thresholds by by_sample, ranked by the others."""
 
-TREE, BLOCK = (1.2, 5.0), (0.55, 2.0)
-"""Nanoseconds of a tree of by_node, and of 64 splits of it in 8-bit codes."""
+TREE, WINDOW = (1.2, 5.0), (2.6, 12.0)
+"""Nanoseconds of a tree of by_node and of a window, besides its registers."""
 
-WINDOW = (3.2, 13.0)
-"""Nanoseconds of a window in 8-bit codes."""
+REGISTER, REGISTER_OF_FEW = {8: 0.55, 16: 0.6, 32: 1.15}, 2.0
+"""Nanoseconds of a register of splits, by the bits of their codes, and with few rows."""
 
 FROM_MEMORY = 12.0
 """Times that splits in lanes are slower where a row does not fit registers."""
+
+FEWEST_SLOTS, BLOCK, REGISTER_BITS = 16, 64, 512
 
 
 def nanoseconds(forest: Forest, choice: Choice, n_rows: int) -> float:
     """Estimate the time of a row on one thread."""
     few = int(n_rows <= FEW_ROWS)
-    ranked = bool(forest.threshold.dtype == np.float64)
     if choice.algorithm == "by_sample":
-        value = RANK_BY_HALVES if ranked else CAST
+        value = RANK_BY_HALVES if forest.threshold.dtype == np.float64 else CAST
         return forest.n_trees * forest.depth * LEVEL[few] + forest.n_used * value
     from silva.evaluate import cpu
 
     plan = cpu.node_plan(forest, choice)
-    width = plan.code_bits / 8 * (1.0 if plan.in_registers else FROM_MEMORY)
     rows = forest.n_used * RANK if cpu.needs_ranks(forest) else 0.0
     if choice.algorithm == "by_node":
-        blocks = max(1, min(2 ** min(forest.depth, 8) // 64, math.ceil(forest.most_splits / 64)))
-        return rows + forest.n_trees * (TREE[few] + BLOCK[few] * blocks * width)
-    levels = cpu.window_levels(forest, choice)
-    return rows + forest.n_trees * math.ceil(forest.depth / levels) * WINDOW[few] * (0.5 + 0.5 * width)
+        in_heap = forest.depth <= (6 if forest.most_splits <= BLOCK else 8)
+        n_slots, n_windows, fixed = 1 << forest.depth if in_heap else forest.most_splits, 1, TREE[few]
+    else:
+        levels = cpu.window_levels(forest, choice)
+        n_slots, n_windows, fixed = 1 << levels, math.ceil(forest.depth / levels), WINDOW[few]
+    registers = math.ceil(max(n_slots, FEWEST_SLOTS) * plan.code_bits / REGISTER_BITS)
+    each = (REGISTER_OF_FEW if few else REGISTER[plan.code_bits]) * (1.0 if plan.in_registers else FROM_MEMORY)
+    lanes = fixed + registers * each
+    return rows + forest.n_trees * n_windows * lanes

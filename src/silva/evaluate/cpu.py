@@ -23,6 +23,12 @@ SMALL_FOREST = 8
 LARGE_FOREST = 2_000_000
 """Nodes beyond which no second layout is built to estimate what it would bring."""
 
+WINDOW_LEVELS, REDUCTIONS = (3, 4, 6), (1, 2, 3)
+"""Settings of windowed and by_node that are worth measuring, besides their defaults."""
+
+REDUCED_SPLITS = 64
+"""Splits up to which a path is reduced in a register; larger or flatter trees ignore the number of reductions."""
+
 MOST_WINDOW_LEVELS = 6
 """A window's splits are the bits of a word."""
 
@@ -81,8 +87,11 @@ def default_choice(forest: Forest, n_rows: int) -> Choice:
     """Pick what the model of costs prefers for `n_rows` rows."""
     few = n_rows <= costs.FEW_ROWS
     if few not in forest.cpu_choices:
-        lanes = "by_node" if can_run(forest, "by_node") else "windowed"
-        names = ["by_sample", *[lanes] * (forest.n_nodes <= LARGE_FOREST)]
+        names = ["by_sample", "by_node"] if can_run(forest, "by_node") else ["by_sample", "windowed"]
+        if forest.n_trees <= SMALL_FOREST:
+            names = [*names, "windowed"]
+        if forest.n_nodes > LARGE_FOREST:
+            names = ["by_sample"]
         choices = [Choice(0, "cpu", name) for name in names]
         forest.cpu_choices[few] = min(choices, key=lambda choice: costs.nanoseconds(forest, choice, n_rows))
     return forest.cpu_choices[few]
@@ -90,8 +99,12 @@ def default_choice(forest: Forest, n_rows: int) -> Choice:
 
 def candidates(forest: Forest, n_rows: int) -> tuple[Choice, ...]:
     """List what is worth measuring for batches of `n_rows` rows."""
-    settings = [choice._replace(setting=levels) for choice in _usable(forest, n_rows)[-1:] for levels in (3, 4, 6)]
-    return (*_usable(forest, n_rows), *settings)
+    usable = _usable(forest, n_rows)
+    settings = {"windowed": WINDOW_LEVELS}
+    if forest.most_splits <= REDUCED_SPLITS and forest.depth > MOST_WINDOW_LEVELS:
+        settings["by_node"] = REDUCTIONS
+    more = [c._replace(setting=setting) for c in usable for setting in settings.get(c.algorithm, ())]
+    return (*usable, *more)
 
 
 def _usable(forest: Forest, n_rows: int) -> tuple[Choice, ...]:

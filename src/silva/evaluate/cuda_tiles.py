@@ -200,7 +200,9 @@ class Tiles:
         """Launch to margins of `result_type`, or to the values of trees if that is None, and its number of parts."""
         packed, n_columns, cupy = self._packed, self._packed.codes.codes.n_columns, import_cupy()
         key = "leaves" if image.leaf_type.kind == "i" else "values"
-        groups = packed.upload((key, shape.stage), lambda: group_trees(image, shape.stage))
+        # A power of two, so that few divisions serve all numbers of rows; parts are of whole groups.
+        most_trees = 1 << max(1, packed.forest.n_trees // n_parts).bit_length() - 1
+        groups = packed.upload((key, shape.stage, most_trees), lambda: group_trees(image, shape.stage, most_trees))
         per_part = -(-len(groups) // n_parts)
         n_tiles, n_parts = (
             -(-n_rows * packed.codes.code_type.itemsize // (shape.threads * 4)),

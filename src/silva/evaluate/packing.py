@@ -208,8 +208,8 @@ def _prefix_bytes(forest: Forest, shape: _Shape, node_bytes: int, *, is_heap: bo
     return _round_up(CHUNK + above * node_bytes)
 
 
-def group_trees(image: Image, capacity: int) -> NDArray[np.int32]:
-    """Divide an image into groups that fit a stage of `capacity` bytes (Group in native/evaluate_tiles.cu).
+def group_trees(image: Image, capacity: int, most_trees: int) -> NDArray[np.int32]:
+    """Divide an image into groups of trees that fit a stage of `capacity` bytes (Group in native/evaluate_tiles.cu).
 
     Returns
     -------
@@ -221,7 +221,7 @@ def group_trees(image: Image, capacity: int) -> NDArray[np.int32]:
     for tree, of in enumerate(output):
         begin, end = chunks[tree], chunks[tree + 1]
         last = groups[-1] if groups else None
-        if last and last[4] == of and not last[6] and end - last[0] <= most:
+        if last and last[4] == of and not last[6] and end - last[0] <= most and last[2] < most_trees:
             last[1:3] = [end - last[0], last[2] + 1]
         elif end - begin <= most:
             groups.append([begin, end - begin, 1, tree, of, 0, 0, 0])

@@ -87,7 +87,8 @@ class _PlainRow:
         rows = as_rows(np.reshape(row, (1, -1)), forest)
         if self._output == "leaf":
             return cpu.leaves(forest, rows, self._choice, 1).reshape(-1)
-        return (linear if forest.has_linear_leaves else cpu).margins(forest, rows, self._choice, 1).reshape(-1)
+        margins: NDArray[Any] = (linear if forest.has_linear_leaves else cpu).margins(forest, rows, self._choice, 1)
+        return margins.reshape(-1)
 
 
 class _GpuRow:

@@ -248,11 +248,26 @@ class Explainer:
             raise ValueError(f"out is {out.dtype} of shape {out.shape}, expected {self.dtype} of shape {shape}")
         if not (out.flags.writeable and out.flags.aligned and out.dtype.isnative):
             raise ValueError("out must be writable, aligned and of native byte order")
+        if _overlaps_itself(out):
+            raise ValueError(
+                f"out has strides {out.strides} over the shape {out.shape}: several entries share memory; pass an "
+                "array with room for each"
+            )
         if np.may_share_memory(out, rows):
             raise ValueError(
                 "out shares memory with X, whose rows are read while results are written; use another array"
             )
         return out
+
+
+def _overlaps_itself(array: NDArray[Any]) -> bool:
+    """Whether a step along some axis lands within what the axes of smaller strides span, as views made by hand may."""
+    span = array.itemsize
+    for stride, length in sorted((abs(s), n) for s, n in zip(array.strides, array.shape, strict=True) if n != 1):
+        if stride < span and array.size:
+            return True
+        span += stride * (length - 1)
+    return False
 
 
 def as_host(X: Any) -> Any:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import math
 import numbers
 import sys
+from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -93,9 +95,9 @@ def objects_to_floats(values: NDArray[np.object_], row_type: DTypeLike, where: s
     for row, value in enumerate(values):
         if value is None or type(value).__name__ in {"NAType", "NaTType"}:
             result[row] = np.nan
-        elif isinstance(value, numbers.Real | np.bool_):
+        elif isinstance(value, numbers.Real | np.bool_ | Decimal):
             try:
-                result[row] = value
+                result[row] = _finite_float(value) if isinstance(value, Decimal) else value
             except OverflowError:
                 raise ValueError(f"{where} holds a number beyond float64 in row {row}; clip the column") from None
         else:
@@ -103,6 +105,16 @@ def objects_to_floats(values: NDArray[np.object_], row_type: DTypeLike, where: s
                 f"{where} holds {value!r} ({type(value).__name__}) in row {row}, expected numbers; "
                 "convert the column to numbers, or to the categories that the model was trained on"
             )
+    return result
+
+
+def _finite_float(value: Decimal) -> float:
+    """Convert a Decimal as other exact numbers are: not a number is missing, a finite number never becomes infinite."""
+    if value.is_nan():
+        return math.nan
+    result = float(value)
+    if math.isinf(result) and value.is_finite():
+        raise OverflowError
     return result
 
 

@@ -78,7 +78,7 @@ struct NodeWalk {
       case 7:
         return descend_blocks<2>(tree, leaf);
       default:
-        return descend_blocks<4>(tree, leaf);
+        return rows.n_rows == 1 ? descend_alone(tree, leaf) : descend_blocks<4>(tree, leaf);
     }
   }
 
@@ -120,6 +120,24 @@ struct NodeWalk {
       if constexpr (Blocks == 4) at = heap_step(word[2], word[3], at);
       leaf[i] = first + int(at);
     }
+  }
+
+  // 8 levels for a row alone: a tree is read once, from the second-level cache at best, and the half of the last level
+  // that the row does not need is left there.
+  void descend_alone(const NodeTree& tree, int32_t* leaf) const {
+    const Row codes = row(0);
+    const auto decide = [&](int64_t block) {
+      const int64_t slot = tree.first_slot + block * kBlock;
+      return codes.template right<64>({columns(slot), thresholds(slot)},
+                                      forest.default_right[tree.first_block + block]);
+    };
+    const uint64_t word = decide(0), below = decide(1);
+    uint64_t at = 1;
+    SILVA_UNROLL
+    for (int level = 0; level < 6; ++level) at = heap_step(word, at);
+    at = heap_step(below, at);
+    at = heap_step(decide(int64_t(at) / kBlock), at);
+    *leaf = tree.first_leaf - (1 << kMostLevels) + int(at);
   }
 
   void follow(const NodeTree& tree, int32_t* leaf) const {

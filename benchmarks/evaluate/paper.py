@@ -1,0 +1,140 @@
+"""The experiment of Spencer 2011 (doi:10.48550/arXiv.1111.1373): python -m benchmarks.evaluate.paper [--device cuda].
+
+Table 1's three functions, and windowed, on the Image Segmentation tree; then the geometries that the paper's section 6
+asks for. Outer times are calls of Forest.predict with rows on the host. Inner times are those of the runner alone: on
+the CPU with checked rows, on a GPU those of the kernel on encoded rows, a share of a graph of launches. The results are
+kept as JSON and rewrite their tables in docs/evaluate.md.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import time
+from statistics import mean, median, stdev
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from benchmarks.data import ROOT
+from benchmarks.evaluate import report, trees
+from benchmarks.machine import conditions, machine_name
+from silva.choice import ALGORITHMS, Choice, can_run
+from silva.evaluate import cpu
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from silva import Forest
+
+RESULTS = ROOT / "benchmarks" / "results"
+N_CALLS, N_GRID_CALLS, N_WARM = 500, 21, 3
+N_LAUNCHES = 20
+DEPTHS = (3, 4, 5, 6, 8, 10, 12, 16)
+
+
+def main() -> None:
+    """Measure on one device."""
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.evaluate.paper", description=__doc__)
+    parser.add_argument("--device", default="cpu", help="cpu or cuda (default: cpu)")
+    parser.add_argument("--machine", default=machine_name(), help="name of the file of results (default: %(default)s)")
+    options = parser.parse_args()
+    kind = "cpu" if options.device == "cpu" else "cuda"
+    results = {"conditions": conditions(), "table": table(kind), "grid": list(grid(kind))}
+    path = RESULTS / f"evaluate-{kind}-{options.machine}.json"
+    path.write_text(json.dumps(results, indent=1) + "\n")
+    report.update(kind, results)
+
+
+def table(kind: str) -> dict[str, Any]:
+    """Table 1: outer and inner times of each function on the paper's tree."""
+    forest, rows = trees.image_segmentation()
+    expected = forest.predict(rows, output="leaf", algorithm="serial", device="cpu")
+    result: dict[str, Any] = {"depth": forest.depth, "mean_depth": trees.mean_depth(forest, rows), "algorithms": {}}
+    for algorithm in ALGORITHMS[1:]:
+        found = forest.predict(rows, output="leaf", algorithm=algorithm, device=kind, n_jobs=1)
+        np.testing.assert_array_equal(found, expected)
+
+        def outer(algorithm: str = algorithm) -> Any:
+            return forest.predict(rows, output="leaf", algorithm=algorithm, device=kind, n_jobs=1)
+
+        choice = Choice(len(rows), kind, algorithm)
+        result["algorithms"][algorithm] = {
+            "outer": _statistics(_times(outer, N_CALLS)),
+            "inner": _statistics(_inner_times(forest, rows, choice, N_CALLS)),
+        }
+        print(kind, algorithm, result["algorithms"][algorithm], flush=True)
+    return result
+
+
+def grid(kind: str) -> Iterator[dict[str, Any]]:
+    """Inner times over depths, shapes and orders of rows."""
+    random = trees.uniform_rows()
+    for shape in (trees.balanced, trees.degenerate):
+        for depth in DEPTHS:
+            forest = shape(depth)
+            for order, rows in (("random", random), ("ordered", trees.ordered(forest, random))):
+                times = {
+                    algorithm: median(_inner_times(forest, rows, Choice(len(rows), kind, algorithm), N_GRID_CALLS))
+                    for algorithm in ALGORITHMS[1:]
+                    if can_run(forest, algorithm)
+                }
+                line = {
+                    "shape": shape.__name__,
+                    "depth": depth,
+                    "splits": forest.most_splits,
+                    "mean_depth": trees.mean_depth(forest, rows),
+                    "rows": order,
+                    "times": times,
+                }
+                print(line, flush=True)
+                yield line
+
+
+def _inner_times(forest: Forest, rows: Any, choice: Choice, n_calls: int) -> list[float]:
+    """Seconds of the runner alone; on a GPU of its kernel, on encoded rows, as launches of one graph."""
+    if choice.device == "cpu":
+        return _times(lambda: cpu.leaves(forest, rows, choice, 1), n_calls)
+    import cupy
+
+    walks = forest.cuda_evaluator.nodes
+    stream = cupy.cuda.Stream(non_blocking=True)
+    with stream:
+        codes = walks.encode(cupy.asarray(rows))
+        walks.walk(codes, len(rows), choice)
+        stream.synchronize()
+        stream.begin_capture()
+        for _ in range(N_LAUNCHES):
+            walks.walk(codes, len(rows), choice)
+        graph = stream.end_capture()
+
+        def run() -> None:
+            graph.launch(stream)
+            stream.synchronize()
+
+        return [seconds / N_LAUNCHES for seconds in _times(run, n_calls)]
+
+
+def _times(call: Callable[[], Any], n_calls: int) -> list[float]:
+    for _ in range(N_WARM):
+        call()
+    times = []
+    for _ in range(n_calls):
+        start = time.perf_counter()
+        call()
+        times.append(time.perf_counter() - start)
+    return times
+
+
+def _statistics(times: list[float]) -> dict[str, float]:
+    return {
+        "mean": mean(times),
+        "min": min(times),
+        "max": max(times),
+        "deviation": stdev(times),
+        "median": median(times),
+    }
+
+
+if __name__ == "__main__":
+    main()

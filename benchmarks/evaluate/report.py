@@ -1,0 +1,62 @@
+"""The tables of docs/evaluate.md."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Any
+
+from benchmarks.data import ROOT
+from benchmarks.tables import between
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+DOCUMENT = ROOT / "docs" / "evaluate.md"
+PAPER_RATIO = 404.466 / 538.235
+"""Inner time of by_node over that of by_sample, Table 1 of the paper."""
+
+
+def update(kind: str, results: Mapping[str, Any]) -> None:
+    """Rewrite the tables of one device."""
+    text = between(DOCUMENT.read_text(), f"paper {kind}", f"{_caption(results)}\n\n{_table(results['table'])}")
+    DOCUMENT.write_text(between(text, f"grid {kind}", _grid(results["grid"])))
+
+
+def group_bound(mean_depth: float) -> float:
+    """Equation 1: the processors of a record group below which by_node is expected to win."""
+    return 2 * mean_depth / (1 + math.log2(mean_depth))
+
+
+def _caption(results: Mapping[str, Any]) -> str:
+    state, table = results["conditions"], results["table"]
+    shape = f"depth {table['depth']}, mean depth of the records {table['mean_depth']:.2f}"
+    return f"{state['date']}, commit {state['commit']}, {state['cpu']}; one thread on the CPU; {shape}; µs."
+
+
+def _table(table: Mapping[str, Any]) -> str:
+    names = ("mean", "min", "max", "deviation")
+    header = ["algorithm", *(f"outer {name}" for name in names), *(f"inner {name}" for name in names), "million rows/s"]
+    lines = [header, ["---"] * len(header)]
+    for algorithm, times in table["algorithms"].items():
+        cells = [f"{1e6 * times[kind][name]:,.1f}" for kind in ("outer", "inner") for name in names]
+        lines.append([algorithm, *cells, f"{65_536 / times['inner']['median'] / 1e6:,.0f}"])
+    inner = {algorithm: times["inner"]["median"] for algorithm, times in table["algorithms"].items()}
+    ratio = f"{inner['by_node'] / inner['by_sample']:.2f}"
+    ratio = f"by_node / by_sample, inner medians: **{ratio}** (the paper's means: {PAPER_RATIO:.2f})."
+    return f"{_lines(lines)}\n\n{ratio}"
+
+
+def _grid(grid: Iterable[Mapping[str, Any]]) -> str:
+    header = ["tree", "splits p", "d", "2d/(1+log2 d)", "rows", "serial", "by_sample", "by_node", "windowed"]
+    lines = [[*header, "by_node / by_sample"], ["---"] * (len(header) + 1)]
+    for case in grid:
+        times = case["times"]
+        cells = [f"{1e6 * times[name]:,.0f}" if name in times else "" for name in header[5:]]
+        ratio = f"{times['by_node'] / times['by_sample']:.2f}" if "by_node" in times else ""
+        shape = [f"{case['shape']} {case['depth']}", f"{case['splits']:,}", f"{case['mean_depth']:.1f}"]
+        lines.append([*shape, f"{group_bound(case['mean_depth']):.1f}", case["rows"], *cells, ratio])
+    return _lines(lines)
+
+
+def _lines(lines: Iterable[Iterable[str]]) -> str:
+    return "\n".join(f"| {' | '.join(line)} |" for line in lines)

@@ -1,0 +1,46 @@
+"""The model of costs prefers what was measured to be the fastest, wherever that is clear."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import numpy as np
+import pytest
+
+from silva import _core
+from silva.choice import Choice
+from silva.evaluate import cpu
+from tests.strategies import chain_forest, full_forest
+
+
+def coarse(forest):
+    """Few thresholds a feature: 8-bit ranks."""
+    return dataclasses.replace(forest, threshold=np.round(forest.threshold * 16) / 16)
+
+
+def permutes_bytes():
+    plan = cpu.node_plan(coarse(full_forest(0, 20, 4, 5)), Choice(1, "cpu", "by_node"))
+    return plan.in_registers and plan.code_bits == 8
+
+
+@pytest.mark.parametrize(
+    ("forest", "n_rows", "expected"),
+    [
+        (coarse(full_forest(0, 100, 6, 30)), 10_000, "by_node"),
+        (coarse(full_forest(0, 100, 8, 50)), 1, "by_node"),
+        (chain_forest(15, 0.5), 10_000, "by_node"),
+        (full_forest(0, 1, 10, 8), 10_000, "windowed"),
+        (full_forest(0, 100, 6, 50, "float64"), 10_000, "by_node"),
+        (full_forest(0, 100, 8, 300), 10_000, "by_sample"),
+    ],
+)
+def test_the_fastest_of_clear_cases(forest, n_rows, expected):
+    if not permutes_bytes():
+        pytest.skip("measured on a processor that permutes bytes")
+    assert cpu.default_choice(forest, n_rows).algorithm == expected
+
+
+def test_by_sample_without_registers():
+    if _core.instruction_set() == "v4":
+        pytest.skip("this processor has them")
+    assert cpu.default_choice(full_forest(0, 100, 6, 30), 10_000).algorithm == "by_sample"
