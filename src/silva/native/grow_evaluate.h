@@ -21,7 +21,7 @@ struct GrowLimits {
 struct Scratch {
   std::vector<Box> boxes, shifted;
   std::vector<LeafStats*> stats;
-  std::vector<int32_t> rows, spare;
+  RowList rows, spare;
   std::vector<int64_t> counts, offsets;  // by node: where its rows stand
   std::vector<char> missing;             // by node: whether a leaf below lacks its sums
   std::vector<int32_t> columns;
@@ -206,22 +206,55 @@ class Evaluator {
 
   // Sums the leaves below `top` that the cache lacks; false if one of them has too few rows and was cut off.
   bool fill(GrowTree& tree, int top, StatsLayer& layer, Scratch& s) const {
-    collect_rows(data_, s.boxes[top], s.rows);
-    s.spare.resize(s.rows.size());
+    const int n_missing = mark_missing(tree, top, s);
     s.counts.assign(tree.nodes.size(), 0);
     s.offsets.assign(tree.nodes.size(), 0);
-    mark_missing(tree, top, s);
-    const int offending = sort_by_leaf(tree, top, 0, int64_t(s.rows.size()), s);
-    if (offending >= 0) return cut_off(tree, offending), false;
-    sum_missing(tree, top, layer, s);
-    return true;
+    int offending = -1;
+    if (n_missing == 2 && s.stats[top] && s.stats[top]->chain < kLongestChain) {
+      offending = sum_smaller(tree, top, layer, s);
+    } else {
+      collect_rows(data_, s.boxes[top], s.rows);
+      offending = sort_by_leaf(tree, top, 0, int64_t(s.rows.size()), s);
+      if (offending < 0) sum_missing(tree, top, layer, s);
+    }
+    if (offending >= 0) cut_off(tree, offending);
+    return offending < 0;
   }
 
-  // Whether a leaf below each node is missing.
-  static void mark_missing(const GrowTree& tree, int top, Scratch& s) {
+  // Two leaves lack their sums, all rows of `top` are known: reads the rows of one leaf, and of the other only if they
+  // are fewer. Returns a leaf with too few rows, or -1.
+  int sum_smaller(const GrowTree& tree, int top, StatsLayer& layer, Scratch& s) const {
+    int64_t n_rows = s.stats[top]->n_rows;
+    std::vector<int> leaves;
+    for (int v = top; v < subtree_end(tree, top); ++v) {
+      if (!tree[v].is_leaf()) continue;
+      if (s.stats[v])
+        n_rows -= s.stats[v]->n_rows;
+      else
+        leaves.push_back(v);
+    }
+    collect_rows(data_, s.boxes[leaves[0]], s.rows);
+    s.counts[leaves[0]] = int64_t(s.rows.size());
+    s.counts[leaves[1]] = n_rows - s.counts[leaves[0]];
+    for (const int v : leaves)
+      if (s.counts[v] < least_rows(tree[v].model)) return v;
+    const bool first_is_smaller = s.counts[leaves[0]] <= s.counts[leaves[1]];
+    const int smaller = leaves[!first_is_smaller], larger = leaves[first_is_smaller];
+    if (!first_is_smaller) collect_rows(data_, s.boxes[smaller], s.rows);
+    s.stats[smaller] = layer.add(summed(s.boxes[smaller].key(), s.rows.data(), int64_t(s.rows.size()), s));
+    subtract_others(tree, top, larger, layer, s);
+    return -1;
+  }
+
+  // Marks the nodes above missing leaves and counts those leaves.
+  static int mark_missing(const GrowTree& tree, int top, Scratch& s) {
+    int count = 0;
     s.missing.assign(tree.nodes.size(), 0);
-    for (int v = subtree_end(tree, top) - 1; v >= top; --v)
+    for (int v = subtree_end(tree, top) - 1; v >= top; --v) {
       s.missing[v] = tree[v].is_leaf() ? !s.stats[v] : s.missing[tree[v].left] || s.missing[tree[v].right];
+      count += tree[v].is_leaf() && s.missing[v];
+    }
+    return count;
   }
 
   // Brings the rows of missing leaves together; returns a leaf with too few of them, or -1.
@@ -230,7 +263,7 @@ class Evaluator {
     s.offsets[v] = first;
     s.counts[v] = count;
     if (tree[v].is_leaf()) return v > 0 && count < least_rows(tree[v].model) ? v : -1;
-    const int64_t n_left = partition_rows(data_, tree[v].test, s.rows.data() + first, count, s.spare.data());
+    const int64_t n_left = partition_rows(data_, tree[v].test, s.rows.data() + first, count, s.spare);
     const int offending = sort_by_leaf(tree, tree[v].left, first, n_left, s);
     return offending >= 0 ? offending : sort_by_leaf(tree, tree[v].right, first + n_left, count - n_left, s);
   }

@@ -137,8 +137,7 @@ class Polish {
     return wide;
   }
 
-  FoundTest best_cut(const Box& box, const AttributeSet& model, int attribute, bool missing_left,
-                     const std::vector<int32_t>& rows) {
+  FoundTest best_cut(const Box& box, const AttributeSet& model, int attribute, bool missing_left, const RowList& rows) {
     GrowTree stump;
     push_leaf(stump, model);
     ThresholdSweep sweep(e_, c_.scratch);
@@ -148,7 +147,7 @@ class Polish {
 
   // Candidates in the order of their scores on the given rows.
   std::vector<FoundTest> ranked_splits(const Box& box, const AttributeSet& model, const std::vector<Test>& candidates,
-                                       const std::vector<int32_t>& rows) {
+                                       const RowList& rows) {
     std::vector<FoundTest> found;
     for (const Test& test : candidates) {
       if (stopped_()) break;
@@ -165,7 +164,7 @@ class Polish {
   FoundTest best_split(const Box& box, const AttributeSet& model) {
     const Key key = box.key().plus(0x5911, model.hash());
     if (const FoundTest* known = c_.layer.find_test(key)) return *known;
-    std::vector<int32_t> rows, sample;
+    RowList rows, sample;
     collect_rows(data(), box, rows);
     const size_t stride = rows.size() / kSplitSample + 1;
     for (size_t i = 0; i < rows.size(); i += stride) sample.push_back(rows[i]);
