@@ -121,6 +121,7 @@ class GrowBinding {
     const auto deadline =
         std::chrono::steady_clock::now() + std::chrono::milliseconds(int64_t(std::min(seconds, 1e9) * 1e3));
     interrupted_ = false;
+    caller_ = std::this_thread::get_id();
     const std::function<bool()> stopped = [&] { return poll(deadline); };
     for (int64_t g = 0; g < generations && !stopped(); ++g) {
       if (engine_->generation() - engine_->last_improvement() >= patience) break;
@@ -193,21 +194,13 @@ class GrowBinding {
     if (interrupted_) return true;
     const auto now = std::chrono::steady_clock::now();
     if (now >= deadline) return true;
-    if (!is_main_thread() || now < next_poll_) return false;
+    if (std::this_thread::get_id() != caller_ || now < next_poll_) return false;
     next_poll_ = now + std::chrono::milliseconds(50);
     nb::gil_scoped_acquire acquire;
     if (PyErr_CheckSignals() == 0) return false;
     PyErr_Clear();
     interrupted_ = true;
     return true;
-  }
-
-  static bool is_main_thread() {
-#ifdef _OPENMP
-    return omp_get_thread_num() == 0;
-#else
-    return true;
-#endif
   }
 
   static Fitness read_fitness(const Numbers& n) {
@@ -258,6 +251,7 @@ class GrowBinding {
   GrowData data_;
   std::unique_ptr<Engine> engine_;
   std::chrono::steady_clock::time_point next_poll_{};
+  std::thread::id caller_;
   std::atomic<bool> interrupted_ = false;
 };
 

@@ -8,10 +8,7 @@
 #include <vector>
 
 #include "grow_polish.h"
-
-#ifdef _OPENMP
-#include <omp.h>
-#endif
+#include "thread_pool.h"
 
 namespace silva {
 
@@ -46,8 +43,11 @@ class Engine {
  public:
   Engine(const GrowData& data, const Fitness& fitness, const GrowLimits& limits, const GrowSettings& settings,
          size_t cache_bytes)
-      : evaluator_(data, fitness, limits, settings.by_qr), settings_(settings), cache_(cache_bytes) {
-    scratch_.resize(std::max(1, settings.n_threads));
+      : evaluator_(data, fitness, limits, settings.by_qr),
+        settings_(settings),
+        cache_(cache_bytes),
+        pool_(settings.n_threads) {
+    scratch_.resize(pool_.n_threads());
   }
 
   const Evaluator& evaluator() const { return evaluator_; }
@@ -121,20 +121,11 @@ class Engine {
     std::vector<StatsLayer> layers;
     layers.reserve(n_tasks);
     for (int i = 0; i < n_tasks; ++i) layers.emplace_back(cache_);
-#pragma omp parallel for schedule(dynamic, 1) num_threads(int(scratch_.size()))
-    for (int i = 0; i < n_tasks; ++i) {
+    pool_.run(n_tasks, [&](int i, int thread) {
       Random random(settings_.seed, uint64_t(generation_), uint64_t(i), purpose);
-      task(i, OperatorContext{evaluator_, layers[i], scratch_[thread_index()], random});
-    }
+      task(i, OperatorContext{evaluator_, layers[i], scratch_[thread], random});
+    });
     for (StatsLayer& layer : layers) cache_.merge(layer);
-  }
-
-  static int thread_index() {
-#ifdef _OPENMP
-    return omp_get_thread_num();
-#else
-    return 0;
-#endif
   }
 
   int fittest() const {
@@ -296,6 +287,7 @@ class Engine {
   GrowSettings settings_;
   StatsCache cache_;
   std::vector<Scratch> scratch_;
+  ThreadPool pool_;
   std::vector<GrowTree> population_;
   GrowTree best_;
   int64_t generation_ = 0, last_improvement_ = 0;
