@@ -88,7 +88,7 @@ static GrowTree tree_from_python(const nb::dict& arrays, const GrowData& data) {
 class GrowBinding {
  public:
   GrowBinding(Matrix<double> z, Vector<double> y, Matrix<int32_t> ranks, Matrix<int32_t> order, Vector<double> values,
-              Vector<int64_t> starts, Vector<int64_t> offsets, Vector<int32_t> column, Vector<int32_t> indicator,
+              Vector<int32_t> starts, Vector<int64_t> offsets, Vector<int32_t> column, Vector<int32_t> indicator,
               int width, const Numbers& settings)
       : z_(z), y_(y), ranks_(ranks), order_(order), values_(values), starts_(starts) {
     data_.n_rows = int64_t(ranks.shape(1));
@@ -247,7 +247,7 @@ class GrowBinding {
   Vector<double> y_;
   Matrix<int32_t> ranks_, order_;
   Vector<double> values_;
-  Vector<int64_t> starts_;
+  Vector<int32_t> starts_;
   GrowData data_;
   std::unique_ptr<Engine> engine_;
   std::chrono::steady_clock::time_point next_poll_{};
@@ -257,7 +257,7 @@ class GrowBinding {
 
 void bind_grow(nb::module_& module) {
   nb::class_<GrowBinding>(module, "GrowEngine", "Evolutionary search for a model tree.")
-      .def(nb::init<Matrix<double>, Vector<double>, Matrix<int32_t>, Matrix<int32_t>, Vector<double>, Vector<int64_t>,
+      .def(nb::init<Matrix<double>, Vector<double>, Matrix<int32_t>, Matrix<int32_t>, Vector<double>, Vector<int32_t>,
                     Vector<int64_t>, Vector<int32_t>, Vector<int32_t>, int, const Numbers&>(),
            nb::arg("z"), nb::arg("y"), nb::arg("ranks"), nb::arg("order"), nb::arg("values"), nb::arg("starts"),
            nb::arg("offsets"), nb::arg("column"), nb::arg("indicator"), nb::arg("width"), nb::arg("settings"))
