@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 LANES = 8
-"""Rows are padded to a multiple of this many doubles (kLanes of gram.h)."""
+"""The engine may read this many doubles behind the last row of z (kLanes of gram.h)."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -28,11 +28,11 @@ class TrainingRows:
 
     Attributes
     ----------
-    z : float64, (n_rows, stride)
+    z : float64, (n_rows, width)
         1, standardised linear attributes (0 where missing), missing indicators, y; scaled by the root of the weight.
     y : float64, (n_rows,)
         Standardised target.
-    ranks : int32, (n_rows, n_attributes)
+    ranks : int32, (n_attributes, n_rows)
         Position of the value among the attribute's distinct values; -1 where missing.
     order : int32, (n_attributes, n_rows)
         Rows by rank, missing ones first.
@@ -41,7 +41,7 @@ class TrainingRows:
     column, indicator : int32, (n_attributes,)
         Column of z of the attribute and of its missing indicator, -1 if there is none.
     width : int
-        Used columns of z.
+        Columns of z.
     weight : float64, (n_rows,)
         Mean 1.
     attributes : list of Standard
@@ -53,7 +53,7 @@ class TrainingRows:
     ranks: NDArray[np.int32]
     order: NDArray[np.int32]
     values: NDArray[np.float64]
-    starts: NDArray[np.int64]
+    starts: NDArray[np.int32]
     offsets: NDArray[np.int64]
     column: NDArray[np.int32]
     indicator: NDArray[np.int32]
@@ -72,7 +72,7 @@ def standard(values: NDArray[np.float64], weight: NDArray[np.float64]) -> Standa
     present = ~np.isnan(values)
     if not present.any():
         return Standard(0.0, 0.0)
-    x, w = values[present], weight[present]
+    x, w = (values, weight) if present.all() else (values[present], weight[present])
     centre = float(x[0] + np.average(x / 2 - x[0] / 2, weights=w) * 2)
     largest = float(np.abs(x / 2 - centre / 2).max()) * 2
     if largest <= 1e-14 * abs(centre) or largest == 0:
@@ -88,18 +88,17 @@ def standardised(values: NDArray[np.float64], by: Standard) -> NDArray[np.float6
     return (values - by.centre) / by.scale
 
 
-def ranked(values: NDArray[np.float64]) -> tuple[NDArray[np.int32], NDArray[np.int32], NDArray[Any], NDArray[np.int64]]:
+def ranked(values: NDArray[np.float64]) -> tuple[NDArray[np.int32], NDArray[np.int32], NDArray[Any], NDArray[np.int32]]:
     """Ranks, rows by rank (missing first), distinct values and the first position of each rank and the end."""
     n_missing = int(np.isnan(values).sum())
-    by_value = np.argsort(values, kind="stable").astype(np.int32)
-    order = np.concatenate([by_value[len(values) - n_missing :], by_value[: len(values) - n_missing]])
+    order = np.roll(np.argsort(values, kind="stable").astype(np.int32), n_missing)
     present = values[order[n_missing:]]
     is_new = np.ones(len(present), bool)
     is_new[1:] = present[1:] != present[:-1]
     ranks = np.full(len(values), -1, np.int32)
-    ranks[order[n_missing:]] = np.cumsum(is_new) - 1
+    ranks[order[n_missing:]] = np.cumsum(is_new, dtype=np.int32) - np.int32(1)
     starts = np.concatenate([np.flatnonzero(is_new), [len(present)]]) + n_missing
-    return ranks, order, present[is_new], starts.astype(np.int64)
+    return ranks, order, present[is_new], starts.astype(np.int32)
 
 
 def prepare(
@@ -122,7 +121,7 @@ def prepare(
 
     Notes
     -----
-    O(n_rows log n_rows) an attribute; 8 (2 + n_attributes) + 8 n_attributes bytes a row.
+    O(n_rows log n_rows) an attribute; up to 16 (2 + 2 n_attributes) bytes a row, all of them kept.
     """
     n_rows, n_attributes = X.shape
     weight = weight / weight.mean()
@@ -133,14 +132,17 @@ def prepare(
     column = np.where(usable, np.cumsum(usable), -1).astype(np.int32)
     indicator = np.where(missing, usable.sum() + np.cumsum(missing), -1).astype(np.int32)
     width = 2 + int(usable.sum()) + int(missing.sum())
-    z = np.zeros((n_rows, -(-width // LANES) * LANES))
-    ranks = np.empty((n_rows, n_attributes), np.int32)
+    z = np.zeros(n_rows * width + LANES)[:-LANES].reshape(n_rows, width)
+    ranks = np.empty((n_attributes, n_rows), np.int32)
     order = np.empty((n_attributes, n_rows), np.int32)
-    values, starts = [], []
+    values, starts = np.empty(n_rows * n_attributes), np.empty((n_rows + 1) * n_attributes, np.int32)
+    offsets = np.zeros(n_attributes + 1, np.int64)
     for a in range(n_attributes):
-        ranks[:, a], order[a], distinct, start = ranked(X[:, a])
-        values.append(distinct)
-        starts.append(start)
+        ranks[a], order[a], distinct, start = ranked(X[:, a])
+        at = int(offsets[a])
+        offsets[a + 1] = at + len(distinct)
+        values[at : at + len(distinct)] = distinct
+        starts[at + a : at + a + len(start)] = start
         if usable[a]:
             z[:, column[a]] = np.nan_to_num(standardised(X[:, a], attributes[a]))
         if missing[a]:
@@ -148,14 +150,13 @@ def prepare(
     y = standardised(y, target)
     z[:, 0], z[:, width - 1] = 1, y
     z *= np.sqrt(weight)[:, None]
-    offsets = np.concatenate([[0], np.cumsum([len(v) for v in values])]).astype(np.int64)
     return TrainingRows(
         z,
         y,
         ranks,
         order,
-        np.concatenate([*values, []]),
-        np.concatenate(starts),
+        values[: offsets[-1]],
+        starts[: offsets[-1] + n_attributes],
         offsets,
         column,
         indicator,

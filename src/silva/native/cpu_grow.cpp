@@ -6,17 +6,18 @@
 #include <map>
 #include <memory>
 #include <stdexcept>
+#include <string_view>
 
 #include "bindings.h"
 #include "grow_engine.h"
+#include "tasks.h"
 
 namespace silva {
 
 const GrowKernels& grow_kernels() {
 #ifdef SILVA_X86
-  static const GrowKernels& chosen = __builtin_cpu_supports("x86-64-v4")   ? grow_v4::kernels
-                                     : __builtin_cpu_supports("x86-64-v3") ? grow_v3::kernels
-                                                                           : grow_v2::kernels;
+  static const std::string_view set = kernels().name;
+  static const GrowKernels& chosen = set == "v4" ? grow_v4::kernels : set == "v3" ? grow_v3::kernels : grow_v2::kernels;
   return chosen;
 #else
   return grow_baseline::kernels;
@@ -87,11 +88,11 @@ static GrowTree tree_from_python(const nb::dict& arrays, const GrowData& data) {
 class GrowBinding {
  public:
   GrowBinding(Matrix<double> z, Vector<double> y, Matrix<int32_t> ranks, Matrix<int32_t> order, Vector<double> values,
-              Vector<int64_t> starts, Vector<int64_t> offsets, Vector<int32_t> column, Vector<int32_t> indicator,
+              Vector<int32_t> starts, Vector<int64_t> offsets, Vector<int32_t> column, Vector<int32_t> indicator,
               int width, const Numbers& settings)
       : z_(z), y_(y), ranks_(ranks), order_(order), values_(values), starts_(starts) {
-    data_.n_rows = int64_t(ranks.shape(0));
-    data_.n_attributes = int(ranks.shape(1));
+    data_.n_rows = int64_t(ranks.shape(1));
+    data_.n_attributes = int(ranks.shape(0));
     data_.width = width;
     data_.stride = int(z.shape(1));
     data_.z = z.data(), data_.y = y.data(), data_.ranks = ranks.data(), data_.order = order.data();
@@ -120,6 +121,7 @@ class GrowBinding {
     const auto deadline =
         std::chrono::steady_clock::now() + std::chrono::milliseconds(int64_t(std::min(seconds, 1e9) * 1e3));
     interrupted_ = false;
+    caller_ = std::this_thread::get_id();
     const std::function<bool()> stopped = [&] { return poll(deadline); };
     for (int64_t g = 0; g < generations && !stopped(); ++g) {
       if (engine_->generation() - engine_->last_improvement() >= patience) break;
@@ -192,21 +194,13 @@ class GrowBinding {
     if (interrupted_) return true;
     const auto now = std::chrono::steady_clock::now();
     if (now >= deadline) return true;
-    if (!is_main_thread() || now < next_poll_) return false;
+    if (std::this_thread::get_id() != caller_ || now < next_poll_) return false;
     next_poll_ = now + std::chrono::milliseconds(50);
     nb::gil_scoped_acquire acquire;
     if (PyErr_CheckSignals() == 0) return false;
     PyErr_Clear();
     interrupted_ = true;
     return true;
-  }
-
-  static bool is_main_thread() {
-#ifdef _OPENMP
-    return omp_get_thread_num() == 0;
-#else
-    return true;
-#endif
   }
 
   static Fitness read_fitness(const Numbers& n) {
@@ -253,16 +247,17 @@ class GrowBinding {
   Vector<double> y_;
   Matrix<int32_t> ranks_, order_;
   Vector<double> values_;
-  Vector<int64_t> starts_;
+  Vector<int32_t> starts_;
   GrowData data_;
   std::unique_ptr<Engine> engine_;
   std::chrono::steady_clock::time_point next_poll_{};
+  std::thread::id caller_;
   std::atomic<bool> interrupted_ = false;
 };
 
 void bind_grow(nb::module_& module) {
   nb::class_<GrowBinding>(module, "GrowEngine", "Evolutionary search for a model tree.")
-      .def(nb::init<Matrix<double>, Vector<double>, Matrix<int32_t>, Matrix<int32_t>, Vector<double>, Vector<int64_t>,
+      .def(nb::init<Matrix<double>, Vector<double>, Matrix<int32_t>, Matrix<int32_t>, Vector<double>, Vector<int32_t>,
                     Vector<int64_t>, Vector<int32_t>, Vector<int32_t>, int, const Numbers&>(),
            nb::arg("z"), nb::arg("y"), nb::arg("ranks"), nb::arg("order"), nb::arg("values"), nb::arg("starts"),
            nb::arg("offsets"), nb::arg("column"), nb::arg("indicator"), nb::arg("width"), nb::arg("settings"))

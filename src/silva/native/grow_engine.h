@@ -8,10 +8,7 @@
 #include <vector>
 
 #include "grow_polish.h"
-
-#ifdef _OPENMP
-#include <omp.h>
-#endif
+#include "thread_pool.h"
 
 namespace silva {
 
@@ -34,6 +31,9 @@ struct GrowSettings {
   PolishMoves moves;
 };
 
+// Generations without improvement after which new trees are polished, and after which only at every kSeldom-th time.
+constexpr int64_t kStagnant = 20, kSettled = 200, kSeldom = 5;
+
 enum Purpose : uint64_t { kInitialise, kSelect, kVary, kPolish, kTest };
 
 struct GenerationRecord {
@@ -46,8 +46,11 @@ class Engine {
  public:
   Engine(const GrowData& data, const Fitness& fitness, const GrowLimits& limits, const GrowSettings& settings,
          size_t cache_bytes)
-      : evaluator_(data, fitness, limits, settings.by_qr), settings_(settings), cache_(cache_bytes) {
-    scratch_.resize(std::max(1, settings.n_threads));
+      : evaluator_(data, fitness, limits, settings.by_qr),
+        settings_(settings),
+        cache_(cache_bytes),
+        pool_(settings.n_threads) {
+    scratch_.resize(pool_.n_threads());
   }
 
   const Evaluator& evaluator() const { return evaluator_; }
@@ -74,7 +77,10 @@ class Engine {
     parallel(
         settings_.population,
         [&](int i, const OperatorContext& c) {
-          if (i >= n_given) population_[i] = random_tree(c);
+          if (i >= n_given) {
+            population_[i] = new_tree(c);
+            return;
+          }
           shrink(population_[i]);
           c.evaluator.evaluate(population_[i], c.layer, c.scratch);
         },
@@ -121,20 +127,11 @@ class Engine {
     std::vector<StatsLayer> layers;
     layers.reserve(n_tasks);
     for (int i = 0; i < n_tasks; ++i) layers.emplace_back(cache_);
-#pragma omp parallel for schedule(dynamic, 1) num_threads(int(scratch_.size()))
-    for (int i = 0; i < n_tasks; ++i) {
+    pool_.run(n_tasks, [&](int i, int thread) {
       Random random(settings_.seed, uint64_t(generation_), uint64_t(i), purpose);
-      task(i, OperatorContext{evaluator_, layers[i], scratch_[thread_index()], random});
-    }
+      task(i, OperatorContext{evaluator_, layers[i], scratch_[thread], random});
+    });
     for (StatsLayer& layer : layers) cache_.merge(layer);
-  }
-
-  static int thread_index() {
-#ifdef _OPENMP
-    return omp_get_thread_num();
-#else
-    return 0;
-#endif
   }
 
   int fittest() const {
@@ -244,11 +241,18 @@ class Engine {
     }
   }
 
+  GrowTree new_tree(const OperatorContext& c) const {
+    GrowTree tree = random_tree(c);
+    shrink(tree);
+    c.evaluator.evaluate(tree, c.layer, c.scratch);
+    return tree;
+  }
+
   // Top-down on a sub-sample, tests by dipoles, to a random depth (paper, section 3.2).
   GrowTree random_tree(const OperatorContext& c) const {
     const GrowData& data = evaluator_.data();
     const int64_t wanted = std::min<int64_t>(500, std::max<int64_t>(data.n_rows / 10, 20));
-    std::vector<int32_t> rows;
+    RowList rows;
     for (int64_t i = 0; i < wanted; ++i) rows.push_back(int32_t(c.random.below(data.n_rows)));
     GrowTree tree;
     const int depth = int(c.random.between(1, 5));
@@ -258,12 +262,12 @@ class Engine {
     return tree;
   }
 
-  int push_random(GrowTree& tree, const std::vector<int32_t>& rows, int depth, const AttributeSet& model,
+  int push_random(GrowTree& tree, const RowList& rows, int depth, const AttributeSet& model,
                   const OperatorContext& c) const {
     Test test;
     const bool small = int64_t(rows.size()) < 2 * evaluator_.limits().min_samples_leaf;
     if (depth == 0 || small || !dipole_test(evaluator_.data(), rows, c.random, test)) return push_leaf(tree, model);
-    std::vector<int32_t> left, right;
+    RowList left, right;
     for (const int32_t row : rows)
       (test.left(evaluator_.data().rank(row, test.attribute)) ? left : right).push_back(row);
     return push_split(
@@ -271,19 +275,31 @@ class Engine {
         [&] { return push_random(tree, right, depth - 1, model, c); });
   }
 
+  // The best tree, if it is new, and random ones. A search that has come to rest polishes newly grown trees instead:
+  // the population is then made of relatives of the best tree, and polishing them leads back to it.
   void polish(double tolerance, const std::function<bool()>& stopped) {
     std::vector<int> chosen;
     if (!(best_.fitness == polished_fitness_)) chosen.push_back(0);
     Random random(settings_.seed, uint64_t(generation_), 0, kPolish);
+    const int first = int(chosen.size());
     for (int k = 0; k < settings_.polish_random; ++k)
       chosen.push_back(int(random.between(1, int64_t(population_.size()) - 1)));
+    const bool fresh = polishes_new_trees();
     std::vector<GrowTree> results(chosen.size());
     parallel(
         int(chosen.size()),
-        [&](int i, const OperatorContext& c) { results[i] = polished(population_[chosen[i]], c, stopped); }, kPolish);
+        [&](int i, const OperatorContext& c) {
+          results[i] = polished(fresh && i >= first ? new_tree(c) : population_[chosen[i]], c, stopped);
+        },
+        kPolish);
     for (size_t i = 0; i < chosen.size(); ++i) population_[chosen[i]] = std::move(results[i]);
     if (!chosen.empty() && chosen[0] == 0) polished_fitness_ = population_[0].fitness;
     take_best(tolerance);
+  }
+
+  bool polishes_new_trees() const {
+    const int64_t at_rest = generation_ - last_improvement_;
+    return at_rest >= kStagnant && (at_rest < kSettled || generation_ / settings_.polish_interval % kSeldom == 0);
   }
 
   GenerationRecord record() const {
@@ -296,6 +312,7 @@ class Engine {
   GrowSettings settings_;
   StatsCache cache_;
   std::vector<Scratch> scratch_;
+  ThreadPool pool_;
   std::vector<GrowTree> population_;
   GrowTree best_;
   int64_t generation_ = 0, last_improvement_ = 0;

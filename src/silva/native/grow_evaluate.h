@@ -21,11 +21,11 @@ struct GrowLimits {
 struct Scratch {
   std::vector<Box> boxes, shifted;
   std::vector<LeafStats*> stats;
-  std::vector<int32_t> rows, spare;
+  RowList rows, spare;
   std::vector<int64_t> counts, offsets;  // by node: where its rows stand
   std::vector<char> missing;             // by node: whether a leaf below lacks its sums
   std::vector<int32_t> columns;
-  std::vector<double> work, gram;
+  std::vector<double> work, gram, recentred;
   int64_t rows_read = 0, n_evaluations = 0;
 };
 
@@ -81,12 +81,14 @@ class Evaluator {
     reduce(tree);
   }
 
-  // Residual sum of squares of a leaf's model.
-  double residual(const LeafStats& stats, const AttributeSet& model, StatsLayer& layer, Scratch& s) const {
+  // Residual sum of squares of the model of the leaf with this box.
+  double residual(const Box& box, const LeafStats& stats, const AttributeSet& model, StatsLayer& layer,
+                  Scratch& s) const {
     const uint64_t hash = model.hash();
     if (const double* known = layer.find_residual(stats, hash)) return *known;
     const double* gram = imputed(stats.gram, s);
     model_columns(model, s.columns);
+    if (is_narrow(gram, s.columns)) gram = recentred(box, gram, s);
     s.work.resize(work_size(int(s.columns.size())));
     const double value = kernels_.residual(gram, data_.width, s.columns.data(), int(s.columns.size()), s.work.data());
     layer.add_residual(stats, hash, value);
@@ -142,6 +144,50 @@ class Evaluator {
   }
 
  private:
+  double centred_square(const double* gram, int column) const {
+    const double sum = gram[packed(0, column, data_.width)];
+    return gram[packed(column, column, data_.width)] - sum * sum / gram[0];
+  }
+
+  // Whether a column varies so little beside its distance from the mean of all rows that centring cancels the digits
+  // that the residual needs.
+  bool is_narrow(const double* gram, const std::vector<int32_t>& columns) const {
+    const auto cancels = [&](int column) {
+      return centred_square(gram, column) < kNarrow * gram[packed(column, column, data_.width)];
+    };
+    return cancels(data_.width - 1) || std::any_of(columns.begin() + 1, columns.end(), cancels);
+  }
+
+  // The sums about the leaf's own means from its rows, without the columns that are constant up to rounding.
+  const double* recentred(const Box& box, const double* gram, Scratch& s) const {
+    const int width = data_.width;
+    std::erase_if(s.columns,
+                  [&](int32_t c) { return c > 0 && centred_square(gram, c) <= kConstant * gram[packed(c, c, width)]; });
+    std::vector<double> means(width, 0);
+    for (int c = 1; c < width; ++c) means[c] = gram[packed(0, c, width)] / gram[0];
+    collect_rows(data_, box, s.rows);
+    std::vector<double> z(width * kLanes + kLanes);
+    std::vector<int32_t> lanes(kLanes);
+    std::iota(lanes.begin(), lanes.end(), 0);
+    s.recentred.assign(packed_size(width), 0);
+    for (size_t first = 0; first < s.rows.size(); first += kLanes) {
+      const size_t count = std::min<size_t>(kLanes, s.rows.size() - first);
+      for (size_t i = 0; i < count; ++i) recentre_row(s.rows[first + i], means, z.data() + i * width);
+      kernels_.accumulate(z.data(), width, width, lanes.data(), count, s.recentred.data());
+    }
+    s.rows_read += int64_t(s.rows.size());
+    return s.recentred.data();
+  }
+
+  // Missing values stand at the mean, so at 0.
+  void recentre_row(int32_t row, const std::vector<double>& means, double* out) const {
+    const double* z = data_.z + int64_t(row) * data_.stride;
+    out[0] = z[0];
+    for (int c = 1; c < data_.width; ++c) out[c] = z[c] - means[c] * z[0];
+    for (int a = 0; a < data_.n_attributes; ++a)
+      if (data_.indicator[a] >= 0 && z[data_.indicator[a]] != 0) out[data_.column[a]] = 0;
+  }
+
   std::unique_ptr<LeafStats> blank(const Key& key, int64_t n_rows) const {
     auto stats = std::make_unique<LeafStats>();
     stats->key = key;
@@ -206,22 +252,55 @@ class Evaluator {
 
   // Sums the leaves below `top` that the cache lacks; false if one of them has too few rows and was cut off.
   bool fill(GrowTree& tree, int top, StatsLayer& layer, Scratch& s) const {
-    collect_rows(data_, s.boxes[top], s.rows);
-    s.spare.resize(s.rows.size());
+    const int n_missing = mark_missing(tree, top, s);
     s.counts.assign(tree.nodes.size(), 0);
     s.offsets.assign(tree.nodes.size(), 0);
-    mark_missing(tree, top, s);
-    const int offending = sort_by_leaf(tree, top, 0, int64_t(s.rows.size()), s);
-    if (offending >= 0) return cut_off(tree, offending), false;
-    sum_missing(tree, top, layer, s);
-    return true;
+    int offending = -1;
+    if (n_missing == 2 && s.stats[top] && s.stats[top]->chain < kLongestChain) {
+      offending = sum_smaller(tree, top, layer, s);
+    } else {
+      collect_rows(data_, s.boxes[top], s.rows);
+      offending = sort_by_leaf(tree, top, 0, int64_t(s.rows.size()), s);
+      if (offending < 0) sum_missing(tree, top, layer, s);
+    }
+    if (offending >= 0) cut_off(tree, offending);
+    return offending < 0;
   }
 
-  // Whether a leaf below each node is missing.
-  static void mark_missing(const GrowTree& tree, int top, Scratch& s) {
+  // Two leaves lack their sums, all rows of `top` are known: reads the rows of one leaf, and of the other only if they
+  // are fewer. Returns a leaf with too few rows, or -1.
+  int sum_smaller(const GrowTree& tree, int top, StatsLayer& layer, Scratch& s) const {
+    int64_t n_rows = s.stats[top]->n_rows;
+    std::vector<int> leaves;
+    for (int v = top; v < subtree_end(tree, top); ++v) {
+      if (!tree[v].is_leaf()) continue;
+      if (s.stats[v])
+        n_rows -= s.stats[v]->n_rows;
+      else
+        leaves.push_back(v);
+    }
+    collect_rows(data_, s.boxes[leaves[0]], s.rows);
+    s.counts[leaves[0]] = int64_t(s.rows.size());
+    s.counts[leaves[1]] = n_rows - s.counts[leaves[0]];
+    for (const int v : leaves)
+      if (s.counts[v] < least_rows(tree[v].model)) return v;
+    const bool first_is_smaller = s.counts[leaves[0]] <= s.counts[leaves[1]];
+    const int smaller = leaves[!first_is_smaller], larger = leaves[first_is_smaller];
+    if (!first_is_smaller) collect_rows(data_, s.boxes[smaller], s.rows);
+    s.stats[smaller] = layer.add(summed(s.boxes[smaller].key(), s.rows.data(), int64_t(s.rows.size()), s));
+    subtract_others(tree, top, larger, layer, s);
+    return -1;
+  }
+
+  // Marks the nodes above missing leaves and counts those leaves.
+  static int mark_missing(const GrowTree& tree, int top, Scratch& s) {
+    int count = 0;
     s.missing.assign(tree.nodes.size(), 0);
-    for (int v = subtree_end(tree, top) - 1; v >= top; --v)
+    for (int v = subtree_end(tree, top) - 1; v >= top; --v) {
       s.missing[v] = tree[v].is_leaf() ? !s.stats[v] : s.missing[tree[v].left] || s.missing[tree[v].right];
+      count += tree[v].is_leaf() && s.missing[v];
+    }
+    return count;
   }
 
   // Brings the rows of missing leaves together; returns a leaf with too few of them, or -1.
@@ -230,7 +309,7 @@ class Evaluator {
     s.offsets[v] = first;
     s.counts[v] = count;
     if (tree[v].is_leaf()) return v > 0 && count < least_rows(tree[v].model) ? v : -1;
-    const int64_t n_left = partition_rows(data_, tree[v].test, s.rows.data() + first, count, s.spare.data());
+    const int64_t n_left = partition_rows(data_, tree[v].test, s.rows.data() + first, count, s.spare);
     const int offending = sort_by_leaf(tree, tree[v].left, first, n_left, s);
     return offending >= 0 ? offending : sort_by_leaf(tree, tree[v].right, first + n_left, count - n_left, s);
   }
@@ -328,7 +407,7 @@ class Evaluator {
   void score(GrowTree& tree, StatsLayer& layer, Scratch& s) const {
     for (size_t v = 0; v < tree.nodes.size(); ++v) {
       GrowNode& node = tree.nodes[v];
-      node.error = node.is_leaf() ? residual(*s.stats[v], node.model, layer, s) : 0;
+      node.error = node.is_leaf() ? residual(s.boxes[v], *s.stats[v], node.model, layer, s) : 0;
     }
     reduce(tree);
   }
@@ -346,6 +425,7 @@ class Evaluator {
   }
 
   static constexpr int kLongestChain = 8;
+  static constexpr double kNarrow = 1e-5;
   const GrowData& data_;
   Fitness fitness_;
   GrowLimits limits_;

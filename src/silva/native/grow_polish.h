@@ -137,8 +137,7 @@ class Polish {
     return wide;
   }
 
-  FoundTest best_cut(const Box& box, const AttributeSet& model, int attribute, bool missing_left,
-                     const std::vector<int32_t>& rows) {
+  FoundTest best_cut(const Box& box, const AttributeSet& model, int attribute, bool missing_left, const RowList& rows) {
     GrowTree stump;
     push_leaf(stump, model);
     ThresholdSweep sweep(e_, c_.scratch);
@@ -148,7 +147,7 @@ class Polish {
 
   // Candidates in the order of their scores on the given rows.
   std::vector<FoundTest> ranked_splits(const Box& box, const AttributeSet& model, const std::vector<Test>& candidates,
-                                       const std::vector<int32_t>& rows) {
+                                       const RowList& rows) {
     std::vector<FoundTest> found;
     for (const Test& test : candidates) {
       if (stopped_()) break;
@@ -165,7 +164,7 @@ class Polish {
   FoundTest best_split(const Box& box, const AttributeSet& model) {
     const Key key = box.key().plus(0x5911, model.hash());
     if (const FoundTest* known = c_.layer.find_test(key)) return *known;
-    std::vector<int32_t> rows, sample;
+    RowList rows, sample;
     collect_rows(data(), box, rows);
     const size_t stride = rows.size() / kSplitSample + 1;
     for (size_t i = 0; i < rows.size(); i += stride) sample.push_back(rows[i]);
@@ -250,7 +249,8 @@ class Polish {
       if (tree[v].is_leaf()) continue;
       const LeafStats& stats = *e_.stats_of(boxes[v], c_.layer, c_.scratch);
       const AttributeSet model = selected_model(boxes[v], models_below(tree, v));
-      const double as_leaf = e_.residual(stats, model, c_.layer, c_.scratch) + price * model.count() + leaf_price;
+      const double as_leaf =
+          e_.residual(boxes[v], stats, model, c_.layer, c_.scratch) + price * model.count() + leaf_price;
       if (as_leaf > cost[v]) continue;
       cost[v] = as_leaf;
       leaf[v] = model;
@@ -270,7 +270,7 @@ class Polish {
 
   // Position of a cut among the rows, in steps that are too small to make a failed move worth another try.
   int64_t coarse(int attribute, int32_t cut) const {
-    return data().starts[attribute][std::min(cut, data().n_distinct[attribute])] * kSteps / data().n_rows;
+    return int64_t(data().starts[attribute][std::min(cut, data().n_distinct[attribute])]) * kSteps / data().n_rows;
   }
 
   Key coarse_box(const Box& box) const {
