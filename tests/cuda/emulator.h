@@ -158,17 +158,6 @@ inline unsigned __ballot_sync(unsigned, bool value) { return emulator::vote(valu
 inline bool __any_sync(unsigned, bool value) { return emulator::vote(value) != 0; }
 inline bool __all_sync(unsigned, bool value) { return emulator::vote(!value) == 0; }
 
-template <class Type>
-inline Type __shfl_xor_sync(unsigned, Type value, int mask) {
-  static Type values[1024];
-  const int me = emulator::current->number;
-  values[me] = value;
-  __syncwarp();
-  const Type result = values[me ^ mask];
-  __syncwarp();
-  return result;
-}
-
 inline bool __syncthreads_and(bool value) {
   static bool result;
   __syncthreads();

@@ -131,7 +131,7 @@ def make_cupy():
     cupy.ndarray = DeviceArray
     cupy.asarray = lambda values, *rest: np.array(values, *rest, copy=True).view(DeviceArray)
     cupy.empty = lambda shape, dtype: _poisoned(shape, dtype)
-    cupy.empty_like = lambda array, order: _poisoned(array.shape, array.dtype)
+    cupy.empty_like = lambda array, **_: _poisoned(array.shape, array.dtype)
     cupy.zeros = lambda shape, dtype: np.zeros(shape, dtype).view(DeviceArray)
     cupy.asnumpy = np.array
     cupy.isnan = np.isnan

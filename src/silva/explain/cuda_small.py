@@ -9,7 +9,7 @@ import numpy as np
 
 from silva.cuda.compiler import variant
 from silva.cuda.encoder import C_TYPES, CodeTables, row_strides
-from silva.cuda.prepared import PreparedLaunch
+from silva.cuda.prepared import NOWHERE, PreparedLaunch
 from silva.device import import_cupy
 from silva.explain.tapes import TINY_SPLITS, Tape
 from silva.explain.walks import walk_macros
@@ -22,6 +22,9 @@ WARP, MOST_WARPS = 32, 16
 MOST_SHARED = 48 * 1024
 """Shared memory that no GPU refuses to a block."""
 
+KEPT = 8
+"""Shapes of rows whose arguments a thread keeps."""
+
 
 class SmallForest:
     """A forest whose chunks are the warps of one block, with codes and sums in its shared memory."""
@@ -33,32 +36,30 @@ class SmallForest:
 
     def values(self, x: Any, result: Any, tables: OnGpu) -> None:
         """Queue the launch that fills `result`, (n, F, k) and contiguous, for the rows of a CuPy array."""
-        call = self._call(x.dtype, tables)
-        strides = row_strides(x)
-        for index, value in enumerate((x.data.ptr, int(strides[0]), int(strides[1]), len(x))):
-            call.set(index, value)
-        call.set(-1, result.data.ptr)
-        call((-(-len(x) // WARP), 1), import_cupy().cuda.get_current_stream().ptr, self.shared)
+        call = self._call(x, tables)
+        call.addresses[0], call.addresses[-1] = x.data.ptr, result.data.ptr
+        call(import_cupy().cuda.get_current_stream().ptr)
 
-    def _call(self, input_type: Any, tables: OnGpu) -> PreparedLaunch:
-        """Laid out arguments for the current thread and GPU: nobody else changes them."""
-        calls = self._local.__dict__
-        key = f"{import_cupy().cuda.runtime.getDevice()} {input_type}"
+    def _call(self, x: Any, tables: OnGpu) -> PreparedLaunch:
+        """Laid out arguments for rows of this shape, the current thread and GPU: nobody else changes them."""
+        calls: dict[Any, PreparedLaunch] = self._local.__dict__.setdefault("calls", {})
+        key = import_cupy().cuda.runtime.getDevice(), x.dtype, x.strides, len(x)
         if key not in calls:
-            calls[key] = self._lay_out(input_type, tables)
-        call: PreparedLaunch = calls[key]
-        return call
+            while len(calls) >= KEPT:
+                del calls[next(iter(calls))]
+            calls[key] = self._lay_out(x, tables)
+        return calls[key]
 
-    def _lay_out(self, input_type: Any, tables: OnGpu) -> PreparedLaunch:
+    def _lay_out(self, x: Any, tables: OnGpu) -> PreparedLaunch:
         codes, tape = self._codes, self._tape
-        _, *columns = codes.tables()
+        _, _, *columns = codes.tables()
         n_chunks, n_entries = len(tape.chunk_starts), len(tables.target)
-        rows = (np.uint64(0), np.int64(0), np.int64(0), np.int32(0))
+        rows = (NOWHERE, *row_strides(x), np.int32(len(x)))
         sizes = tuple(np.int32(n) for n in (n_chunks, len(tape.slot_keys), n_entries))
         sums = (tables.slot_starts, tables.slots, tables.target, np.int64(n_entries))
-        args = (*rows, np.int32(codes.codes.n_columns), *columns, *tables.tapes[0], *sizes, *sums, np.uint64(0))
-        kernel = small_variant(tape, self._dtype, codes.codes.thresholds.dtype, codes.code_type, input_type)
-        return PreparedLaunch(kernel, WARP * min(n_chunks, MOST_WARPS), args)
+        args = (*rows, np.int32(codes.codes.n_columns), *columns, *tables.tapes[0], *sizes, *sums, NOWHERE)
+        kernel = small_variant(tape, self._dtype, codes.codes.thresholds.dtype, codes.code_type, x.dtype)
+        return PreparedLaunch(kernel, (-(-len(x) // WARP), 1), WARP * min(n_chunks, MOST_WARPS), args, self.shared)
 
     def __getstate__(self) -> dict[str, Any]:
         return {name: value for name, value in self.__dict__.items() if name != "_local"}

@@ -56,9 +56,12 @@ extern "C" __global__ void __launch_bounds__(silva::WARP* silva::MOST_WARPS)
   Real* const sums = reinterpret_cast<Real*>(memory) + lane;
   Code* const codes = reinterpret_cast<Code*>(reinterpret_cast<Real*>(memory) + n_slots * WARP) + lane;
   const Input* values = X + min(row, n_rows - 1) * row_stride;
-  for (int column = warp; column < n_columns; column += n_warps)
-    codes[column * WARP] =
-        Code(code_of(columns, column, thresholds + offsets[column], Value(values[feature[column] * feature_stride])));
+  for (int column = warp; column < n_columns; column += n_warps) {
+    Value x[1] = {Value(values[feature[column] * feature_stride])};
+    unsigned code[1];
+    codes_of(columns, column, thresholds + offsets[column], x, code);
+    codes[column * WARP] = Code(code[0]);
+  }
   __syncthreads();
   for (int chunk = warp; chunk < n_chunks; chunk += n_warps) {
     const int first = int(slot_offsets[chunk]);
