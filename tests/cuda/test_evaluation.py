@@ -186,7 +186,8 @@ def test_sums_that_round_keep_the_order_of_the_trees(monkeypatch, smallest, larg
     monkeypatch.setattr(silva.evaluate.cuda_few, "MOST_ROWS", most_rows)
     forest = full_forest(3, n_trees=700, depth=2, n_features=4)
     rng = np.random.default_rng(0)
-    value = rng.choice([smallest, -smallest, 1 / 3, largest], forest.leaf_value.shape, p=[0.2, 0.2, 0.599, 0.001])
+    pool = [smallest, -smallest, 1 / 3, largest, -largest]
+    value = rng.choice(pool, forest.leaf_value.shape, p=[0.2, 0.2, 0.596, 0.002, 0.002])
     for base in (0.5, 0.1):
         changed = dataclasses.replace(
             forest, leaf_value=value.astype(np.float32).astype(float), base_score=np.array([base])

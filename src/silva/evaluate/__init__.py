@@ -35,7 +35,8 @@ def predict(forest: Forest, X: Any, *, output: str, algorithm: str, device: str,
         ids = forest.cuda_evaluator.leaves(rows, gpus, choice) if gpus else cpu.leaves(forest, rows, choice, n_jobs)
         return ids.reshape(len(ids), *forest.leaf_shape) if forest.leaf_shape else ids
     if gpus:
-        margin = forest.cuda_evaluator.margins(rows, gpus, choice)
+        is_final = output == "margin" or (output == "prediction" and links.predicts_margins(forest))
+        margin = forest.cuda_evaluator.margins(rows, gpus, choice, forest.result_dtype if is_final else "float64")
     else:
         margin = (linear if forest.has_linear_leaves else cpu).margins(forest, rows, choice, n_jobs)
     return respond(forest, margin, output)

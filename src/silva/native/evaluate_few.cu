@@ -6,6 +6,7 @@
 // RESULT.
 #include "columns.h"
 #include "exact_sum.h"
+#include "last_block.h"
 #include "packed.h"
 
 using Input = INPUT;
@@ -29,21 +30,6 @@ __device__ __forceinline__ Leaf walk_one(const uint4* tree, const Code* codes, i
     at = child;
   }
   return reinterpret_cast<const Leaf*>(reinterpret_cast<const char*>(tree) + header.first_value)[at];
-}
-
-// Whether this block is the last of its rows to come here; arrivals start at 0 and are 0 again afterwards.
-__device__ __forceinline__ bool is_last(unsigned* arrivals) {
-  __shared__ bool last;
-  if (gridDim.x == 1) {
-    __syncthreads();
-    return true;
-  }
-  __threadfence();
-  __syncthreads();
-  if (threadIdx.x == 0) last = atomicInc(arrivals, gridDim.x - 1) == gridDim.x - 1;
-  __syncthreads();
-  __threadfence();
-  return last;
 }
 
 // Adds the trees of each output up one after the other for the rows of the block, a thread a sum.
@@ -151,7 +137,7 @@ extern "C" __global__ void __launch_bounds__(silva::N_THREADS, 3)
       of_rows[static_cast<long long>(row) * n_trees + tree] =
           walk_one(image + tree_chunks[tree], codes + row, most_rows);
   }
-  if (!is_last(arrivals + blockIdx.y)) return;
+  if (!is_last_block(arrivals + blockIdx.y, gridDim.x)) return;
   Result* const margins = result + static_cast<long long>(first_row) * n_outputs;
   if (sum_exactly(of_rows, n_trees, n_mine, starts, base_score, n_outputs, reinterpret_cast<ExactSum*>(memory),
                   margins))

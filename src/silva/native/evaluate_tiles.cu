@@ -9,6 +9,7 @@
 //               PARTS does so for forests of one output by blocks that share a tile: each adds some trees, and the
 //               last one to finish joins the sums, or adds all trees once more where their order matters.
 #include "exact_sum.h"
+#include "last_block.h"
 #include "packed.h"
 
 #define VALUES 0
@@ -209,17 +210,6 @@ __device__ __forceinline__ void sum_trees(const Block& block, Walk& walk, int be
 }
 
 #if MODE == PARTS
-// Whether this block is the last of its tile; arrivals start at 0 and are 0 again afterwards.
-__device__ __forceinline__ bool is_last(unsigned* arrivals) {
-  __shared__ bool last;
-  __threadfence();
-  __syncthreads();
-  if (threadIdx.x == 0) last = atomicInc(arrivals, gridDim.y - 1) == gridDim.y - 1;
-  __syncthreads();
-  __threadfence();
-  return last;
-}
-
 // Joins the parts' sums, [part][stride]; returns whether the order of the trees matters to no row of the tile.
 __device__ __forceinline__ bool join_parts(const ExactSum* tile, long long stride, double base_score, int n_trees,
                                            long long n_rows, Result* margins) {
@@ -275,7 +265,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, 768 / THREADS)
       [](const Group&) {});
 #pragma unroll
   for (int i = 0; i < N_ROWS; ++i) parts[blockIdx.y * stride + first_row + row_of(i)] = sums[i];
-  if (!is_last(arrivals + blockIdx.x)) return;
+  if (!is_last_block(arrivals + blockIdx.x, gridDim.y)) return;
   if (!join_parts(parts + first_row, stride, base_score[0], n_trees, n_mine, result + first_row))
     sum_trees(block, walk, 0, n_groups, base_score, 1, n_mine, result + first_row);
 #endif
