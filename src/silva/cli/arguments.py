@@ -27,7 +27,7 @@ as JSON under the key "silva" of its schema metadata. Features without names are
 
 INFO = "Print what is in a model: source, objective, size, features, memory."
 
-DEMO = """Grow a tree on California housing, predict and explain a forest (20,640 districts; data and forest come with silva).
+DEMO = """Grow a tree on California housing, then predict and explain a forest; the data and the forest come with silva.
 
 Prints the tree and the features by importance; writes tree.silva, tree.png, beeswarm.png and explanation.parquet."""
 
