@@ -99,7 +99,7 @@ def main() -> None:
         start, end = START.format(table.__name__), END.format(table.__name__)
         text = re.sub(f"{start}.*?{end}", lambda _: f"{start}\n{table(results)}\n{end}", text, flags=re.DOTALL)  # noqa: B023
     page.write_text(text)
-    picture(results, page.parent / "grow-curve.png")
+    picture(results, page.parent / "images" / "grow-curve.png")
 
 
 if __name__ == "__main__":

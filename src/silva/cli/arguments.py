@@ -34,7 +34,7 @@ one; * marks what algorithm='auto' follows in a model that was tuned so (-o, or 
 
 INFO = "Print what is in a model: source, objective, size, features, memory."
 
-DEMO = """Grow a tree on California housing, predict and explain a forest (20,640 districts; data and forest come with silva).
+DEMO = """Grow a tree on California housing, then predict and explain a forest; the data and the forest come with silva.
 
 Prints the tree and the features by importance; writes tree.silva, tree.png, beeswarm.png and explanation.parquet."""
 
