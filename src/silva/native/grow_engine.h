@@ -46,7 +46,10 @@ class Engine {
  public:
   Engine(const GrowData& data, const Fitness& fitness, const GrowLimits& limits, const GrowSettings& settings,
          size_t cache_bytes)
-      : evaluator_(data, fitness, limits, settings.by_qr), settings_(settings), cache_(cache_bytes) {
+      : reader_(data, grow_kernels()),
+        evaluator_(data, fitness, limits, reader_, settings.by_qr),
+        settings_(settings),
+        cache_(cache_bytes) {
     scratch_.resize(std::max(1, settings.n_threads));
   }
 
@@ -292,6 +295,7 @@ class Engine {
     return {generation_, best_.fitness, best_.error, leaves / double(population_.size()), best_.n_leaves()};
   }
 
+  CoreReader reader_;
   Evaluator evaluator_;
   GrowSettings settings_;
   StatsCache cache_;

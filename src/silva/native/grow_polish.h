@@ -138,17 +138,16 @@ class Polish {
   }
 
   FoundTest best_cut(const Box& box, const AttributeSet& model, int attribute, bool missing_left,
-                     const std::vector<int32_t>& rows) {
+                     const std::vector<int32_t>* rows) {
     GrowTree stump;
     push_leaf(stump, model);
-    ThresholdSweep sweep(e_, c_.scratch);
-    const FoundCut found = sweep.run({&box, attribute, missing_left, &stump, 0, 0, &rows, true});
+    const FoundCut found = e_.best_cut({&box, attribute, missing_left, &stump, 0, 0, rows, true}, c_.scratch);
     return {{found.cut < 0 ? -1 : attribute, found.cut, missing_left}, found.error};
   }
 
-  // Candidates in the order of their scores on the given rows.
+  // Candidates in the order of their scores on the given rows, or all of the box.
   std::vector<FoundTest> ranked_splits(const Box& box, const AttributeSet& model, const std::vector<Test>& candidates,
-                                       const std::vector<int32_t>& rows) {
+                                       const std::vector<int32_t>* rows) {
     std::vector<FoundTest> found;
     for (const Test& test : candidates) {
       if (stopped_()) break;
@@ -165,19 +164,17 @@ class Polish {
   FoundTest best_split(const Box& box, const AttributeSet& model) {
     const Key key = box.key().plus(0x5911, model.hash());
     if (const FoundTest* known = c_.layer.find_test(key)) return *known;
-    std::vector<int32_t> rows, sample;
-    collect_rows(data(), box, rows);
-    const size_t stride = rows.size() / kSplitSample + 1;
-    for (size_t i = 0; i < rows.size(); i += stride) sample.push_back(rows[i]);
+    std::vector<int32_t> sample;
+    const int64_t stride = e_.reader().sample(box, kSplitSample, sample);
     std::vector<Test> candidates;
     for (int a = 0; a < data().n_attributes; ++a)
       for (int side = 0; side < (box.interval(data(), a).missing ? 2 : 1); ++side)
         candidates.push_back({a, 0, side == 1});
-    std::vector<FoundTest> found = ranked_splits(box, model, candidates, sample);
+    std::vector<FoundTest> found = ranked_splits(box, model, candidates, &sample);
     if (stride > 1) {
       candidates.clear();
       for (size_t i = 0; i < std::min<size_t>(found.size(), kSplitFinalists); ++i) candidates.push_back(found[i].test);
-      found = ranked_splits(box, model, candidates, rows);
+      found = ranked_splits(box, model, candidates, nullptr);
     }
     const FoundTest best = found.empty() ? FoundTest{} : found[0];
     if (!stopped_()) c_.layer.add_test(key, best);

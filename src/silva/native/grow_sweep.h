@@ -18,14 +18,10 @@ struct SweepRequest {
   bool adjusted = false;  // scale errors by (n + k) / (n - k), for models that have yet to be thinned out
 };
 
-struct FoundCut {
-  int32_t cut = -1;  // -1: no cut leaves enough rows everywhere
-  double error = std::numeric_limits<double>::infinity();
-};
-
 class ThresholdSweep {
  public:
-  ThresholdSweep(const Evaluator& evaluator, Scratch& scratch) : e_(evaluator), data_(evaluator.data()), s_(scratch) {}
+  ThresholdSweep(const Evaluator& evaluator, const CoreReader& reader, Scratch& scratch)
+      : e_(evaluator), reader_(reader), data_(evaluator.data()), s_(scratch) {}
 
   FoundCut run(const SweepRequest& request) {
     request_ = request;
@@ -76,8 +72,14 @@ class ThresholdSweep {
     const Box& box = *request_.box;
     const int attribute = request_.attribute;
     const Interval interval = box.interval(data_, attribute);
-    if (request_.rows && 4 * int64_t(request_.rows->size()) < rows_of_interval(data_, interval)) {
-      sorted_ = *request_.rows;
+    const int by = narrowest(data_, box);
+    const int64_t span = rows_of_interval(data_, interval);
+    if (request_.rows ? 4 * int64_t(request_.rows->size()) < span
+                      : by >= 0 && 8 * rows_of_interval(data_, box[by]) < span) {
+      if (request_.rows)
+        sorted_ = *request_.rows;
+      else
+        collect_rows(data_, box, sorted_);
       sort_by_rank(data_, attribute, sorted_, s_.spare);
       for (const int32_t row : sorted_) (data_.rank(row, attribute) < 0 ? missing_ : rows_).push_back(row);
       return;
@@ -110,7 +112,7 @@ class ThresholdSweep {
     if (request_.missing_left != on_left) return;
     for (const int32_t row : missing_) {
       Leaf& leaf = leaves_[index[route(data_, tree, root, row) - root]];
-      e_.sum_rows(&row, 1, leaf.missing.data(), s_);
+      reader_.sum_rows(&row, 1, leaf.missing.data(), s_);
       ++leaf.n_missing;
     }
   }
@@ -170,7 +172,7 @@ class ThresholdSweep {
       const int j = leaf.on_left ? k : n - 1 - k;
       const int64_t from = at(leaf.on_left ? (k ? cuts[j - 1] : bracket.first) : cuts[j]);
       const int64_t to = at(leaf.on_left ? cuts[j] : (k ? cuts[j + 1] : bracket.last));
-      if (to > from) e_.sum_rows(leaf.rows.data() + from, to - from, gram.data(), s_);
+      if (to > from) reader_.sum_rows(leaf.rows.data() + from, to - from, gram.data(), s_);
       course.counts[j] = count += to - from;
       for (size_t p = 0; p < entries; ++p) course.grams[p * lanes + j] = gram[p];
     }
@@ -183,7 +185,7 @@ class ThresholdSweep {
     const int lanes = (n + kLanes - 1) / kLanes * kLanes;
     const int64_t n_left = int64_t(leaves_[0].rows.size()) - left.counts[n - 1] + leaves_[0].n_missing;
     std::vector<double> rest(packed_size(data_.width), 0);
-    e_.sum_rows(leaves_[0].rows.data() + leaves_[0].rows.size() - n_left, n_left, rest.data(), s_);
+    reader_.sum_rows(leaves_[0].rows.data() + leaves_[0].rows.size() - n_left, n_left, rest.data(), s_);
     Course right{left.grams, left.counts};
     const int64_t total = int64_t(leaves_[0].rows.size()) + leaves_[0].n_missing + leaves_[1].n_missing;
     for (int j = 0; j < n; ++j) right.counts[j] = total - left.counts[j];
@@ -284,11 +286,16 @@ class ThresholdSweep {
   }
 
   const Evaluator& e_;
+  const CoreReader& reader_;
   const GrowData& data_;
   Scratch& s_;
   SweepRequest request_{};
   std::vector<int32_t> rows_, missing_, sorted_;
   std::vector<Leaf> leaves_;
 };
+
+inline FoundCut CoreReader::best_cut(const Evaluator& evaluator, const SweepRequest& request, Scratch& s) const {
+  return ThresholdSweep(evaluator, *this, s).run(request);
+}
 
 }  // namespace silva
