@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 LANES = 8
-"""Rows are padded to a multiple of this many doubles (kLanes of gram.h)."""
+"""The engine may read this many doubles behind the last row of z (kLanes of gram.h)."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -28,11 +28,11 @@ class TrainingRows:
 
     Attributes
     ----------
-    z : float64, (n_rows, stride)
+    z : float64, (n_rows, width)
         1, standardised linear attributes (0 where missing), missing indicators, y; scaled by the root of the weight.
     y : float64, (n_rows,)
         Standardised target.
-    ranks : int32, (n_rows, n_attributes)
+    ranks : int32, (n_attributes, n_rows)
         Position of the value among the attribute's distinct values; -1 where missing.
     order : int32, (n_attributes, n_rows)
         Rows by rank, missing ones first.
@@ -41,7 +41,7 @@ class TrainingRows:
     column, indicator : int32, (n_attributes,)
         Column of z of the attribute and of its missing indicator, -1 if there is none.
     width : int
-        Used columns of z.
+        Columns of z.
     weight : float64, (n_rows,)
         Mean 1.
     attributes : list of Standard
@@ -133,12 +133,12 @@ def prepare(
     column = np.where(usable, np.cumsum(usable), -1).astype(np.int32)
     indicator = np.where(missing, usable.sum() + np.cumsum(missing), -1).astype(np.int32)
     width = 2 + int(usable.sum()) + int(missing.sum())
-    z = np.zeros((n_rows, -(-width // LANES) * LANES))
-    ranks = np.empty((n_rows, n_attributes), np.int32)
+    z = np.zeros(n_rows * width + LANES)[:-LANES].reshape(n_rows, width)
+    ranks = np.empty((n_attributes, n_rows), np.int32)
     order = np.empty((n_attributes, n_rows), np.int32)
     values, starts = [], []
     for a in range(n_attributes):
-        ranks[:, a], order[a], distinct, start = ranked(X[:, a])
+        ranks[a], order[a], distinct, start = ranked(X[:, a])
         values.append(distinct)
         starts.append(start)
         if usable[a]:

@@ -61,7 +61,7 @@ def rows_by_node(tree: dict[str, Any], rows: TrainingRows) -> list[NDArray[np.in
     for node, attribute in enumerate(tree["attribute"]):
         if attribute < 0:
             continue
-        ranks = rows.ranks[reached[node], attribute]
+        ranks = rows.ranks[attribute, reached[node]]
         left = np.where(ranks < 0, bool(tree["missing_left"][node]), ranks < tree["cut"][node])
         reached[tree["left"][node]] = reached[node][left]
         reached[tree["right"][node]] = reached[node][~left]
@@ -71,7 +71,7 @@ def rows_by_node(tree: dict[str, Any], rows: TrainingRows) -> list[NDArray[np.in
 def threshold(rows: TrainingRows, attribute: int, left: NDArray[np.intp], right: NDArray[np.intp]) -> float:
     """Midway between the largest value on the left and the smallest on the right; +inf if all values go left."""
     values = rows.distinct(attribute)
-    ranks_left, ranks_right = rows.ranks[left, attribute], rows.ranks[right, attribute]
+    ranks_left, ranks_right = rows.ranks[attribute, left], rows.ranks[attribute, right]
     above = ranks_right[ranks_right >= 0]
     if not len(above):
         return np.inf
@@ -83,7 +83,7 @@ def threshold(rows: TrainingRows, attribute: int, left: NDArray[np.intp], right:
 
 def default_left(tree: dict[str, Any], rows: TrainingRows, node: int, reached: list[NDArray[np.intp]]) -> bool:
     """Find the learned side of missing values; the larger child where the node has seen none."""
-    if (rows.ranks[reached[node], tree["attribute"][node]] < 0).any():
+    if (rows.ranks[tree["attribute"][node], reached[node]] < 0).any():
         return bool(tree["missing_left"][node])
     return len(reached[tree["left"][node]]) >= len(reached[tree["right"][node]])
 

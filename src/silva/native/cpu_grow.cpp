@@ -6,17 +6,18 @@
 #include <map>
 #include <memory>
 #include <stdexcept>
+#include <string_view>
 
 #include "bindings.h"
 #include "grow_engine.h"
+#include "tasks.h"
 
 namespace silva {
 
 const GrowKernels& grow_kernels() {
 #ifdef SILVA_X86
-  static const GrowKernels& chosen = __builtin_cpu_supports("x86-64-v4")   ? grow_v4::kernels
-                                     : __builtin_cpu_supports("x86-64-v3") ? grow_v3::kernels
-                                                                           : grow_v2::kernels;
+  static const std::string_view set = kernels().name;
+  static const GrowKernels& chosen = set == "v4" ? grow_v4::kernels : set == "v3" ? grow_v3::kernels : grow_v2::kernels;
   return chosen;
 #else
   return grow_baseline::kernels;
@@ -90,8 +91,8 @@ class GrowBinding {
               Vector<int64_t> starts, Vector<int64_t> offsets, Vector<int32_t> column, Vector<int32_t> indicator,
               int width, const Numbers& settings)
       : z_(z), y_(y), ranks_(ranks), order_(order), values_(values), starts_(starts) {
-    data_.n_rows = int64_t(ranks.shape(0));
-    data_.n_attributes = int(ranks.shape(1));
+    data_.n_rows = int64_t(ranks.shape(1));
+    data_.n_attributes = int(ranks.shape(0));
     data_.width = width;
     data_.stride = int(z.shape(1));
     data_.z = z.data(), data_.y = y.data(), data_.ranks = ranks.data(), data_.order = order.data();

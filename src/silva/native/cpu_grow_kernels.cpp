@@ -1,5 +1,6 @@
 // One instruction set's instance of gram.h; SILVA_GROW_ISA names it.
 #include "gram.h"
+#include "grow_filter.h"
 #include "grow_kernels.h"
 
 namespace silva::SILVA_GROW_ISA {
@@ -24,7 +25,15 @@ static void residuals_kernel(const double* grams, size_t stride, int width, cons
   __builtin_memcpy(result, &sums, sizeof sums);
 }
 
+static int64_t filter_kernel(const RankInterval* intervals, int n_intervals, int64_t n_rows, int32_t* rows) {
+  return filter_rows(intervals, n_intervals, n_rows, rows);
+}
+
+static int64_t partition_kernel(const RankInterval& interval, int32_t* rows, int64_t count, int32_t* spare) {
+  return partition_rows(interval, rows, count, spare);
+}
+
 extern const GrowKernels kernels;
-const GrowKernels kernels = {accumulate_kernel, residual_kernel, residuals_kernel};
+const GrowKernels kernels = {accumulate_kernel, residual_kernel, residuals_kernel, filter_kernel, partition_kernel};
 
 }  // namespace silva::SILVA_GROW_ISA

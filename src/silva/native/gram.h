@@ -12,6 +12,7 @@ namespace silva {
 
 constexpr int kLanes = 8;
 using Doubles = double __attribute__((vector_size(kLanes * sizeof(double))));
+using HalfDoubles = double __attribute__((vector_size(kLanes / 2 * sizeof(double))));
 using Int64s = int64_t __attribute__((vector_size(kLanes * sizeof(int64_t))));
 
 constexpr double kConstant = 1e-13;  // a centred sum of squares below this part of the raw one is rounding
@@ -89,25 +90,33 @@ SILVA_GROW_INLINE void accumulate_row(const double* z, int width, double* sums) 
   }
 }
 
-// A tile of 4 x kLanes sums over at most a block of rows, added to the packed ones.
+// A tile of 4 x lanes sums over at most a block of rows, added to the packed ones. Narrow tiles take two rows at a
+// time, into sums of their own: four additions in flight wait for each other.
+template <class Lanes>
 SILVA_GROW_INLINE void accumulate_tile(const double* z, size_t stride, int width, const int32_t* rows, size_t n_rows,
                                        int a, int b, double* sums) {
-  Doubles tile[4] = {};
-  for (size_t i = 0; i < n_rows; ++i) {
+  constexpr int n_lanes = sizeof(Lanes) / sizeof(double), n_sets = kLanes / n_lanes;
+  Lanes tiles[n_sets][4] = {};
+  const auto add = [&](size_t i, Lanes* tile) __attribute__((always_inline)) {
     const double* row = z + size_t(rows[i]) * stride;
-    Doubles right;
+    Lanes right;
     __builtin_memcpy(&right, row + b, sizeof right);
     for (int k = 0; k < 4; ++k) tile[k] += row[a + k] * right;
-  }
+  };
+  size_t i = 0;
+  for (; i + n_sets <= n_rows; i += n_sets)
+    for (int set = 0; set < n_sets; ++set) add(i + set, tiles[set]);
+  for (; i < n_rows; ++i) add(i, tiles[0]);
   for (int k = 0; k < 4 && a + k < width; ++k) {
-    const int first = a + k > b ? a + k : b, last = b + kLanes < width ? b + kLanes : width;
+    const int first = a + k > b ? a + k : b, last = b + n_lanes < width ? b + n_lanes : width;
     double* line = sums + packed(a + k, a + k, width) - (a + k);
-    for (int c = first; c < last; ++c) line[c] += tile[k][c - b];
+    for (int set = 0; set < n_sets; ++set)
+      for (int c = first; c < last; ++c) line[c] += tiles[set][k][c - b];
   }
 }
 
-// Rows z of `stride` doubles, the first `width` of them used; packed += sum z z' in the order of `rows`, in register
-// tiles over blocks of rows that stay in the first cache.
+// Rows z of `stride` doubles, the first `width` of them used, kLanes more readable behind the last row; packed += sum
+// z z' in the order of `rows`, in register tiles over blocks of rows that stay in the first cache.
 SILVA_GROW_INLINE void accumulate(const double* z, size_t stride, int width, const int32_t* rows, size_t n_rows,
                                   double* sums) {
   constexpr size_t kBlock = 64, kFew = 6;
@@ -120,8 +129,12 @@ SILVA_GROW_INLINE void accumulate(const double* z, size_t stride, int width, con
       continue;
     }
     for (int b = 0; b < width; b += kLanes)
-      for (int a = 0; a < b + kLanes && a < width; a += 4)
-        accumulate_tile(z, stride, width, rows + first, count, a, b, sums);
+      for (int a = 0; a < b + kLanes && a < width; a += 4) {
+        if (width - b <= kLanes / 2)
+          accumulate_tile<HalfDoubles>(z, stride, width, rows + first, count, a, b, sums);
+        else
+          accumulate_tile<Doubles>(z, stride, width, rows + first, count, a, b, sums);
+      }
   }
 }
 

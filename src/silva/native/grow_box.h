@@ -110,7 +110,8 @@ void visit_by_interval(const GrowData& data, const Box& box, const Interval& by,
   const int64_t* starts = data.starts[by.attribute];
   const auto scan = [&](int64_t first, int64_t last) {
     for (int64_t i = first; i < last; ++i) {
-      __builtin_prefetch(data.ranks + int64_t(order[std::min(i + kAhead, last - 1)]) * data.n_attributes);
+      for (int k = 0; k < box.size(); ++k)
+        __builtin_prefetch(data.ranks_of(box[k].attribute) + order[std::min(i + kAhead, last - 1)]);
       if (holds(data, box, skip, order[i])) visit(order[i]);
     }
   };
@@ -129,45 +130,37 @@ inline int narrowest(const GrowData& data, const Box& box) {
 }
 
 // The rows of a box in an order that the box alone decides: sums over them have the same bits on any thread.
-inline void collect_rows(const GrowData& data, const Box& box, std::vector<int32_t>& rows) {
+inline void collect_rows(const GrowData& data, const Box& box, RowList& rows) {
+  constexpr int64_t kScanned = 16;  // rows that the filter tests while a visit by the interval's order meets one
   rows.clear();
   const int by = narrowest(data, box);
-  const bool few = by >= 0 && rows_of_interval(data, box[by]) * 4 < data.n_rows;
+  const bool few = by >= 0 && rows_of_interval(data, box[by]) * kScanned < data.n_rows;
   if (few) {
     visit_by_interval(data, box, box[by], by, [&](int32_t row) { rows.push_back(row); });
     return;
   }
-  for (int32_t row = 0; row < data.n_rows; ++row)
-    if (holds(data, box, -1, row)) rows.push_back(row);
+  std::array<RankInterval, kMaxDepth + 1> intervals;
+  for (int i = 0; i < box.size(); ++i)
+    intervals[i] = {data.ranks_of(box[i].attribute), box[i].low, uint32_t(box[i].high - box[i].low), box[i].missing};
+  rows.resize(data.n_rows + kFilterLanes);
+  rows.resize(grow_kernels().filter(intervals.data(), box.size(), data.n_rows, rows.data()));
 }
 
-// Stable partition of rows by a test; returns how many go left. `spare` holds as many rows.
-inline int64_t partition_rows(const GrowData& data, const Test& test, int32_t* rows, int64_t count, int32_t* spare) {
-  const int32_t* ranks = data.ranks + test.attribute;
-  int64_t n_left = 0, n_right = 0;
-  for (int64_t i = 0; i < count; ++i) {
-    __builtin_prefetch(ranks + int64_t(rows[std::min(i + kAhead, count - 1)]) * data.n_attributes);
-    const int32_t row = rows[i], rank = ranks[int64_t(row) * data.n_attributes];
-    const bool left = test.left(rank);
-    rows[n_left] = row;
-    spare[n_right] = row;
-    n_left += left;
-    n_right += !left;
-  }
-  std::copy(spare, spare + n_right, rows + n_left);
-  return n_left;
+// Stable partition of rows by a test; returns how many go left.
+inline int64_t partition_rows(const GrowData& data, const Test& test, int32_t* rows, int64_t count, RowList& spare) {
+  spare.resize(std::max(spare.size(), size_t(count) + kFilterLanes));
+  const RankInterval left = {data.ranks_of(test.attribute), 0, uint32_t(test.cut), test.missing_left};
+  return grow_kernels().partition(left, rows, count, spare.data());
 }
 
 // Sorts rows by rank, missing ones first, equal ranks in their given order: radix sort by 11 bits at a time.
-inline void sort_by_rank(const GrowData& data, int attribute, std::vector<int32_t>& rows, std::vector<int32_t>& spare) {
+inline void sort_by_rank(const GrowData& data, int attribute, RowList& rows, RowList& spare) {
   constexpr int kBits = 11, kBuckets = 1 << kBits;
-  const int32_t* ranks = data.ranks + attribute;
+  const int32_t* ranks = data.ranks_of(attribute);
   spare.resize(std::max(spare.size(), rows.size()));
   for (int shift = 0; shift == 0 || (data.n_distinct[attribute] >> shift) > 0; shift += kBits) {
     std::array<int32_t, kBuckets> next{};
-    const auto bucket = [&](int32_t row) {
-      return (ranks[int64_t(row) * data.n_attributes] + 1) >> shift & (kBuckets - 1);
-    };
+    const auto bucket = [&](int32_t row) { return (ranks[row] + 1) >> shift & (kBuckets - 1); };
     for (const int32_t row : rows) ++next[bucket(row)];
     int32_t start = 0;
     for (int32_t& count : next) start += std::exchange(count, start);
@@ -177,8 +170,8 @@ inline void sort_by_rank(const GrowData& data, int attribute, std::vector<int32_
 }
 
 inline int route(const GrowData& data, const GrowTree& tree, int v, int32_t row) {
-  const int32_t* ranks = data.ranks + int64_t(row) * data.n_attributes;
-  while (!tree[v].is_leaf()) v = tree[v].test.left(ranks[tree[v].test.attribute]) ? tree[v].left : tree[v].right;
+  while (!tree[v].is_leaf())
+    v = tree[v].test.left(data.rank(row, tree[v].test.attribute)) ? tree[v].left : tree[v].right;
   return v;
 }
 

@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "grow_kernels.h"
+#include "grow_rows.h"
 
 namespace silva {
 
@@ -13,10 +14,10 @@ struct GrowData {
   int64_t n_rows = 0;
   int n_attributes = 0;
   int width = 0;                       // columns of z: intercept, linear attributes, missing indicators, y
-  int stride = 0;                      // doubles a row, a multiple of kLanes
+  int stride = 0;                      // doubles a row; kLanes more can be read behind the last row
   const double* z = nullptr;           // rows scaled by the root of their weight
   const double* y = nullptr;           // standardised, not scaled
-  const int32_t* ranks = nullptr;      // (n_rows, n_attributes), -1 where missing
+  const int32_t* ranks = nullptr;      // (n_attributes, n_rows), -1 where missing
   const int32_t* order = nullptr;      // (n_attributes, n_rows) rows by rank, missing ones first
   std::vector<const int64_t*> starts;  // per attribute: position in order of the first row of each rank, and the end
   std::vector<const double*> values;   // per attribute: distinct values
@@ -29,7 +30,8 @@ struct GrowData {
     for (const int32_t c : column) count += c >= 0;
     return count;
   }
-  int32_t rank(int64_t row, int attribute) const { return ranks[row * n_attributes + attribute]; }
+  const int32_t* ranks_of(int attribute) const { return ranks + attribute * n_rows; }
+  int32_t rank(int64_t row, int attribute) const { return ranks_of(attribute)[row]; }
   int64_t n_missing(int attribute) const { return starts[attribute][0]; }
   int64_t n_between(int attribute, int32_t low, int32_t high) const {
     return starts[attribute][high] - starts[attribute][low];

@@ -251,7 +251,7 @@ class Engine {
   GrowTree random_tree(const OperatorContext& c) const {
     const GrowData& data = evaluator_.data();
     const int64_t wanted = std::min<int64_t>(500, std::max<int64_t>(data.n_rows / 10, 20));
-    std::vector<int32_t> rows;
+    RowList rows;
     for (int64_t i = 0; i < wanted; ++i) rows.push_back(int32_t(c.random.below(data.n_rows)));
     GrowTree tree;
     const int depth = int(c.random.between(1, 5));
@@ -261,12 +261,12 @@ class Engine {
     return tree;
   }
 
-  int push_random(GrowTree& tree, const std::vector<int32_t>& rows, int depth, const AttributeSet& model,
+  int push_random(GrowTree& tree, const RowList& rows, int depth, const AttributeSet& model,
                   const OperatorContext& c) const {
     Test test;
     const bool small = int64_t(rows.size()) < 2 * evaluator_.limits().min_samples_leaf;
     if (depth == 0 || small || !dipole_test(evaluator_.data(), rows, c.random, test)) return push_leaf(tree, model);
-    std::vector<int32_t> left, right;
+    RowList left, right;
     for (const int32_t row : rows)
       (test.left(evaluator_.data().rank(row, test.attribute)) ? left : right).push_back(row);
     return push_split(

@@ -6,7 +6,7 @@
 
 #include "grow_fitness.h"
 #include "grow_qr.h"
-#include "grow_rows.h"
+#include "grow_reader.h"
 
 namespace silva {
 
@@ -197,12 +197,18 @@ class Evaluator {
 
   // Sums the leaves below `top` that the cache lacks; false if one of them has too few rows and was cut off.
   bool fill(GrowTree& tree, int top, StatsLayer& layer, Scratch& s) const {
-    const bool subtract = s.stats[top] && s.stats[top]->chain < kLongestChain;
-    mark_missing(tree, top, s);
+    const bool known = s.stats[top] && s.stats[top]->chain < kLongestChain;
+    const int n_missing = mark_missing(tree, top, s);
+    int64_t n_rows = known ? s.stats[top]->n_rows : -1;
     s.least.assign(tree.nodes.size(), 0);
-    for (int v = std::max(top, 1); v < subtree_end(tree, top); ++v)
-      if (tree[v].is_leaf() && !s.stats[v]) s.least[v] = least_rows(tree[v].model);
-    const int offending = reader_.sum_leaves({&s.boxes[top], &tree, top, &s.missing, &s.least, nullptr, subtract}, s);
+    for (int v = top; v < subtree_end(tree, top); ++v) {
+      if (!tree[v].is_leaf()) continue;
+      if (s.stats[v] && known) n_rows -= s.stats[v]->n_rows;
+      if (!s.stats[v] && v > 0) s.least[v] = least_rows(tree[v].model);
+    }
+    if (n_missing == 1 && known) return fill_last(tree, top, n_rows, layer, s);
+    const LeafRequest request{&s.boxes[top], &tree, top, &s.missing, &s.least, nullptr, known, n_rows, &s.boxes};
+    const int offending = reader_.sum_leaves(request, s);
     if (offending >= 0) return cut_off(tree, offending), false;
     int left_out = -1;
     for (int v = top; v < subtree_end(tree, top); ++v) {
@@ -212,20 +218,37 @@ class Evaluator {
       else
         s.stats[v] = add_sums(s.boxes[v], s.sums[v], layer);
     }
-    if (left_out >= 0) subtract_others(tree, top, left_out, layer, s);
+    if (left_out >= 0) subtract_others(tree, top, left_out, s.sums[left_out].n_rows, layer, s);
     return true;
   }
 
-  // Whether a leaf below each node is missing.
-  static void mark_missing(const GrowTree& tree, int top, Scratch& s) {
-    s.missing.assign(tree.nodes.size(), 0);
-    for (int v = subtree_end(tree, top) - 1; v >= top; --v)
-      s.missing[v] = tree[v].is_leaf() ? !s.stats[v] : s.missing[tree[v].left] || s.missing[tree[v].right];
+  // One leaf lacks its sums: what the others leave of the known ones.
+  static bool fill_last(GrowTree& tree, int top, int64_t n_rows, StatsLayer& layer, Scratch& s) {
+    int v = top;
+    while (!tree[v].is_leaf()) v = s.missing[tree[v].left] ? tree[v].left : tree[v].right;
+    if (n_rows < s.least[v]) return cut_off(tree, v), false;
+    subtract_others(tree, top, v, n_rows, layer, s);
+    return true;
   }
 
-  void subtract_others(const GrowTree& tree, int top, int largest, StatsLayer& layer, Scratch& s) const {
-    auto stats = blank(s.boxes[largest].key(), s.sums[largest].n_rows);
-    add_to(*stats, *s.stats[top], 1);
+  // Marks the nodes above missing leaves and counts those leaves.
+  static int mark_missing(const GrowTree& tree, int top, Scratch& s) {
+    int count = 0;
+    s.missing.assign(tree.nodes.size(), 0);
+    for (int v = subtree_end(tree, top) - 1; v >= top; --v) {
+      s.missing[v] = tree[v].is_leaf() ? !s.stats[v] : s.missing[tree[v].left] || s.missing[tree[v].right];
+      count += tree[v].is_leaf() && s.missing[v];
+    }
+    return count;
+  }
+
+  static void subtract_others(const GrowTree& tree, int top, int largest, int64_t n_rows, StatsLayer& layer,
+                              Scratch& s) {
+    auto stats = std::make_unique<LeafStats>();
+    stats->key = s.boxes[largest].key();
+    stats->n_rows = n_rows;
+    stats->gram = s.stats[top]->gram;
+    stats->chain = s.stats[top]->chain;
     for (int v = top; v < subtree_end(tree, top); ++v)
       if (tree[v].is_leaf() && v != largest) add_to(*stats, *s.stats[v], -1);
     ++stats->chain;

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "grow_gpu_driver.h"
-#include "grow_rows.h"
+#include "grow_reader.h"
 #include "grow_route.h"
 
 namespace silva {
@@ -19,8 +19,8 @@ struct GpuHandles {
   uint64_t sum_rows, add_parts, count_rows, list_rows, find_cuts;
   size_t packet_bytes, results_bytes, n_parts;
   int column_blocks, n_processors;
-  int64_t core_work;             // requests of less than this many multiplications are answered by the cores
-  std::vector<uint64_t> lists;   // each holds rows and ranks: 8 bytes a row
+  int64_t core_work;            // requests of less than this many multiplications are answered by the cores
+  std::vector<uint64_t> lists;  // each holds rows and ranks: 8 bytes a row
 };
 
 // Sums over one source; the nodes are its own. Slots are numbered within the request.
@@ -100,8 +100,8 @@ class GpuQueue {
   template <class... Arguments>
   void launch(uint64_t kernel, unsigned blocks, unsigned threads, Arguments... arguments) {
     void* pointers[] = {&arguments...};
-    driver_.check(driver_.launch(reinterpret_cast<void*>(kernel), blocks, 1, 1, threads, 1, 1, 0, stream(), pointers,
-                                 nullptr));
+    driver_.check(
+        driver_.launch(reinterpret_cast<void*>(kernel), blocks, 1, 1, threads, 1, 1, 0, stream(), pointers, nullptr));
   }
 
   void answer_cuts(const std::vector<CutsQuestion*>& questions) {

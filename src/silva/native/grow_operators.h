@@ -21,7 +21,7 @@ struct OperatorContext {
 
 // Rows of a box by rejection from its narrowest interval; all of its rows if too few are met.
 inline void sample_rows(const RowReader& reader, const GrowData& data, const Box& box, int wanted, Random& random,
-                        std::vector<int32_t>& rows) {
+                        RowList& rows) {
   rows.clear();
   const int by = narrowest(data, box);
   const Interval interval = by < 0 ? Interval{} : box[by];
@@ -55,10 +55,10 @@ inline Test parting_test(const GrowData& data, int attribute, int32_t a, int32_t
 }
 
 // Dipole: a random row, a second one by linear ranking over the difference in y, a random attribute that differs.
-inline bool dipole_test(const GrowData& data, const std::vector<int32_t>& rows, Random& random, Test& test) {
+inline bool dipole_test(const GrowData& data, const RowList& rows, Random& random, Test& test) {
   if (rows.size() < 2) return false;
   const int32_t one = rows[random.below(int64_t(rows.size()))];
-  std::vector<int32_t> others = rows;
+  RowList others = rows;
   std::stable_sort(others.begin(), others.end(), [&](int32_t a, int32_t b) {
     return std::abs(data.y[a] - data.y[one]) < std::abs(data.y[b] - data.y[one]);
   });

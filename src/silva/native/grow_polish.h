@@ -137,8 +137,7 @@ class Polish {
     return wide;
   }
 
-  FoundTest best_cut(const Box& box, const AttributeSet& model, int attribute, bool missing_left,
-                     const std::vector<int32_t>* rows) {
+  FoundTest best_cut(const Box& box, const AttributeSet& model, int attribute, bool missing_left, const RowList* rows) {
     GrowTree stump;
     push_leaf(stump, model);
     const FoundCut found = e_.best_cut({&box, attribute, missing_left, &stump, 0, 0, rows, true}, c_.scratch);
@@ -147,7 +146,7 @@ class Polish {
 
   // Candidates in the order of their scores on the given rows, or all of the box.
   std::vector<FoundTest> ranked_splits(const Box& box, const AttributeSet& model, const std::vector<Test>& candidates,
-                                       const std::vector<int32_t>* rows) {
+                                       const RowList* rows) {
     std::vector<FoundTest> found;
     for (const Test& test : candidates) {
       if (stopped_()) break;
@@ -164,7 +163,7 @@ class Polish {
   FoundTest best_split(const Box& box, const AttributeSet& model) {
     const Key key = box.key().plus(0x5911, model.hash());
     if (const FoundTest* known = c_.layer.find_test(key)) return *known;
-    std::vector<int32_t> sample;
+    RowList sample;
     const int64_t stride = e_.reader().sample(box, kSplitSample, sample);
     std::vector<Test> candidates;
     for (int a = 0; a < data().n_attributes; ++a)

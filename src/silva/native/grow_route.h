@@ -5,10 +5,10 @@
 
 namespace silva {
 
-constexpr int kMostSlots = 128;    // leaves of one request
+constexpr int kMostSlots = 128;  // leaves of one request
 constexpr int kMostNodes = 2 * kMostSlots + 1;
-constexpr int kListTile = 2048;    // rows that a block lists
-constexpr int kMostRows = 8192;    // rows that a block sums at most
+constexpr int kListTile = 2048;  // rows that a block lists
+constexpr int kMostRows = 8192;  // rows that a block sums at most
 constexpr int kBlockThreads = 256;
 
 // Rows at positions 0 .. count - 1: of a list, or the rows themselves. The first `head` positions are the list's first,

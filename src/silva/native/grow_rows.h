@@ -1,127 +1,30 @@
-// What reads the training rows for the search. The engine asks for sums and thresholds, a whole phase at a time; cores
-// answer here, GPUs in grow_gpu.h.
+// Lists of rows that are written before they are read.
 #pragma once
-#include <limits>
-#include <numeric>
+#include <cstdint>
+#include <memory>
+#include <utility>
 #include <vector>
-
-#include "grow_cache.h"
 
 namespace silva {
 
-class Evaluator;
-struct SweepRequest;
-
-// Rows and sums of one leaf; no sums where a request allowed to leave them out.
-struct LeafSums {
-  int64_t n_rows = 0;
-  std::vector<double> gram;  // packed
-};
-
-// Buffers of one task.
-struct Scratch {
-  std::vector<Box> boxes, shifted;
-  std::vector<LeafStats*> stats;
-  std::vector<int32_t> rows, spare;
-  std::vector<int64_t> offsets;      // by node: where its rows stand
-  std::vector<int64_t> least, most;  // by node: bounds of a request
-  std::vector<char> missing;         // by node: whether a leaf below lacks its sums
-  std::vector<LeafSums> sums;        // by node: the answer to a request
-  std::vector<int32_t> columns;
-  std::vector<double> work, gram;
-  int64_t rows_read = 0, n_evaluations = 0;
-};
-
-// The rows of a box, shared out by the subtree at `top`. `wanted` marks leaves whose sums are asked for, and the splits
-// above them.
-struct LeafRequest {
-  const Box* box;
-  const GrowTree* tree;
-  int top;
-  const std::vector<char>* wanted;
-  const std::vector<int64_t>* least = nullptr;  // by node: fewer rows and the request fails
-  const std::vector<int64_t>* most = nullptr;   // by node: with more rows the sums may be left out
-  bool spares_largest = false;                  // the sums of the largest wanted leaf may be left out
-};
-
-struct FoundCut {
-  int32_t cut = -1;  // -1: no cut leaves enough rows everywhere
-  double error = std::numeric_limits<double>::infinity();
-};
-
-class RowReader {
- public:
-  virtual ~RowReader() = default;
-  // Answers in s.sums; returns the first leaf that has fewer rows than it needs, or -1.
-  virtual int sum_leaves(const LeafRequest& request, Scratch& s) const = 0;
-  // Every stride-th row of a box in an order that the box alone decides, stride = rows of the box / most + 1, which it
-  // returns.
-  virtual int64_t sample(const Box& box, int64_t most, std::vector<int32_t>& rows) const = 0;
-  // The best threshold of a test.
-  virtual FoundCut best_cut(const Evaluator& evaluator, const SweepRequest& request, Scratch& s) const = 0;
-};
-
-class CoreReader : public RowReader {
- public:
-  CoreReader(const GrowData& data, const GrowKernels& kernels) : data_(data), kernels_(kernels) {}
-
-  int sum_leaves(const LeafRequest& request, Scratch& s) const override {
-    const size_t n_nodes = request.tree->nodes.size();
-    collect_rows(data_, *request.box, s.rows);
-    s.spare.resize(s.rows.size());
-    s.sums.assign(n_nodes, {});
-    s.offsets.assign(n_nodes, 0);
-    const int offending = sort_by_leaf(request, request.top, 0, int64_t(s.rows.size()), s);
-    if (offending < 0) sum_wanted(request, s);
-    return offending;
+// An allocator whose resize() leaves new numbers unset: lists grow to the size of the data and shrink again for every
+// leaf.
+template <class T>
+struct Unset : std::allocator<T> {
+  template <class U>
+  struct rebind {
+    using other = Unset<U>;
+  };
+  template <class U>
+  void construct(U* at) noexcept {
+    ::new (static_cast<void*>(at)) U;
   }
-
-  int64_t sample(const Box& box, int64_t most, std::vector<int32_t>& rows) const override {
-    collect_rows(data_, box, rows);
-    const int64_t stride = int64_t(rows.size()) / most + 1;
-    if (stride == 1) return 1;
-    size_t kept = 0;
-    for (size_t i = 0; i < rows.size(); i += stride) rows[kept++] = rows[i];
-    rows.resize(kept);
-    return stride;
+  template <class U, class... Arguments>
+  void construct(U* at, Arguments&&... arguments) {
+    ::new (static_cast<void*>(at)) U(std::forward<Arguments>(arguments)...);
   }
-
-  FoundCut best_cut(const Evaluator& evaluator, const SweepRequest& request, Scratch& s) const override;
-
-  void sum_rows(const int32_t* rows, int64_t count, double* gram, Scratch& s) const {
-    kernels_.accumulate(data_.z, data_.stride, data_.width, rows, count, gram);
-    s.rows_read += count;
-  }
-
- private:
-  // Brings the rows of wanted leaves together.
-  int sort_by_leaf(const LeafRequest& request, int v, int64_t first, int64_t count, Scratch& s) const {
-    if (!(*request.wanted)[v]) return -1;
-    const GrowNode& node = (*request.tree)[v];
-    s.offsets[v] = first;
-    s.sums[v].n_rows = count;
-    if (node.is_leaf()) return request.least && count < (*request.least)[v] ? v : -1;
-    const int64_t n_left = partition_rows(data_, node.test, s.rows.data() + first, count, s.spare.data());
-    const int offending = sort_by_leaf(request, node.left, first, n_left, s);
-    return offending >= 0 ? offending : sort_by_leaf(request, node.right, first + n_left, count - n_left, s);
-  }
-
-  void sum_wanted(const LeafRequest& request, Scratch& s) const {
-    const int end = subtree_end(*request.tree, request.top);
-    const auto is_wanted = [&](int v) { return (*request.tree)[v].is_leaf() && (*request.wanted)[v]; };
-    int largest = -1;
-    for (int v = request.top; v < end && request.spares_largest; ++v)
-      if (is_wanted(v) && (largest < 0 || s.sums[v].n_rows > s.sums[largest].n_rows)) largest = v;
-    for (int v = request.top; v < end; ++v) {
-      LeafSums& sums = s.sums[v];
-      if (!is_wanted(v) || v == largest || (request.most && sums.n_rows > (*request.most)[v])) continue;
-      sums.gram.assign(packed_size(data_.width), 0);
-      sum_rows(s.rows.data() + s.offsets[v], sums.n_rows, sums.gram.data(), s);
-    }
-  }
-
-  const GrowData& data_;
-  const GrowKernels& kernels_;
 };
+
+using RowList = std::vector<int32_t, Unset<int32_t>>;
 
 }  // namespace silva

@@ -13,9 +13,9 @@ struct SweepRequest {
   int attribute;
   bool missing_left;
   const GrowTree* tree;
-  int left, right;                             // subtrees below the test; may be the same node
-  const std::vector<int32_t>* rows = nullptr;  // of the node or a sample of them; null: those of the box
-  bool adjusted = false;  // scale errors by (n + k) / (n - k), for models that have yet to be thinned out
+  int left, right;                // subtrees below the test; may be the same node
+  const RowList* rows = nullptr;  // of the node or a sample of them; null: those of the box
+  bool adjusted = false;          // scale errors by (n + k) / (n - k), for models that have yet to be thinned out
 };
 
 class ThresholdSweep {
@@ -128,12 +128,12 @@ class ThresholdSweep {
       return;
     }
     const Test& test = tree[v].test;
-    const int32_t* ranks = data_.ranks + test.attribute;
+    const int32_t* ranks = data_.ranks_of(test.attribute);
     int64_t n_left = 0, n_right = 0;
     for (int64_t i = 0; i < count; ++i) {
       const int32_t position = positions[i];
-      __builtin_prefetch(ranks + int64_t(rows_[positions[std::min(i + kAhead, count - 1)]]) * data_.n_attributes);
-      const bool left = test.left(ranks[int64_t(rows_[position]) * data_.n_attributes]);
+      __builtin_prefetch(ranks + rows_[positions[std::min(i + kAhead, count - 1)]]);
+      const bool left = test.left(ranks[rows_[position]]);
       positions[n_left] = position;
       s_.spare[n_right] = position;
       n_left += left;
@@ -290,7 +290,7 @@ class ThresholdSweep {
   const GrowData& data_;
   Scratch& s_;
   SweepRequest request_{};
-  std::vector<int32_t> rows_, missing_, sorted_;
+  RowList rows_, missing_, sorted_;
   std::vector<Leaf> leaves_;
 };
 

@@ -1,0 +1,50 @@
+"""The kernels of every instruction set that this processor runs score trees alike."""
+
+import os
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+from silva import _core
+from tests.grow import oracle
+from tests.grow.engines import piecewise
+
+SETS = ("v4", "v3", "v2", "scalar")
+SCRIPT = """
+import sys
+import numpy as np
+from silva import _core
+from tests.grow.engines import engine_of
+data = np.load(sys.argv[1])
+engine, _ = engine_of(data["X"], data["y"], data["weight"], polish_interval=3)
+engine.initialise([])
+engine.step(6, 1000, 1e-6, 1e9)
+np.save(sys.argv[2], np.array(engine.population(), object), allow_pickle=True)
+print(_core.instruction_set())
+"""
+
+
+@pytest.mark.parametrize("instructions", SETS)
+@pytest.mark.parametrize("n_features", [2, 5, 9])
+def test_every_instruction_set_scores_alike(instructions, n_features, tmp_path):
+    if instructions != "scalar" and _core.instruction_set() not in SETS[: SETS.index(instructions) + 1]:
+        pytest.skip(f"this processor does not run x86-64-{instructions}")
+    X, y = piecewise(403, n_features)
+    rng = np.random.default_rng(3)
+    X[rng.random(X.shape) < 0.05] = np.nan
+    weight = rng.uniform(0.1, 3, len(y))
+    np.savez(tmp_path / "data.npz", X=X, y=y, weight=weight)
+    run = subprocess.run(
+        [sys.executable, "-W", "error", "-c", SCRIPT, str(tmp_path / "data.npz"), str(tmp_path / "trees.npy")],
+        env={**os.environ, "SILVA_ISA": instructions},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert (run.stdout, run.stderr) == (instructions + "\n", "")
+    trees = np.load(tmp_path / "trees.npy", allow_pickle=True)
+    assert max(len(tree["attribute"]) for tree in trees) > 5
+    for tree in trees:
+        assert tree["error"] == pytest.approx(oracle.tree_error(tree, X, y, weight), rel=1e-9)
