@@ -4,6 +4,7 @@
 #include <limits>
 #include <vector>
 
+#include "grow_cuts.h"
 #include "grow_evaluate.h"
 
 namespace silva {
@@ -18,33 +19,29 @@ struct SweepRequest {
   bool adjusted = false;          // scale errors by (n + k) / (n - k), for models that have yet to be thinned out
 };
 
+// The search for the best cut; where rows and sums come from is left to CoreSweep and GpuSweep.
 class ThresholdSweep {
  public:
-  ThresholdSweep(const Evaluator& evaluator, const CoreReader& reader, Scratch& scratch)
-      : e_(evaluator), reader_(reader), data_(evaluator.data()), s_(scratch) {}
+  ThresholdSweep(const Evaluator& evaluator, Scratch& scratch) : e_(evaluator), data_(evaluator.data()), s_(scratch) {}
+  virtual ~ThresholdSweep() = default;
 
   FoundCut run(const SweepRequest& request) {
     request_ = request;
-    collect();
-    add_leaves(request.left, true);
-    add_leaves(request.right, false);
     Bracket all;
-    all.last = int(rows_.size());
+    all.last = open();
     for (const Leaf& leaf : leaves_) all.grams.push_back(leaf.missing), all.counts.push_back(leaf.n_missing);
-    Cut best;
+    FoundCut best;
     refine(all, 2, best);
-    return {best.position < 0 ? -1 : rank_at(best.position), best.error};
+    return best;
   }
 
- private:
-  static constexpr int kGrid = 32;
-
+ protected:
   struct Leaf {
     bool on_left;
     int least_rows;
     std::vector<int32_t> columns;
     std::vector<int32_t> positions, rows;  // of the rows that reach it when the test sends them to its side
-    std::vector<double> missing;
+    std::vector<double> missing;           // sums of those without a value
     int64_t n_missing = 0;
   };
   // Cuts strictly between two positions. Leaves on the left hold the rows before `first`, those on the right the rows
@@ -54,9 +51,10 @@ class ThresholdSweep {
     std::vector<std::vector<double>> grams;
     std::vector<int64_t> counts;
   };
-  struct Cut {
-    int position = -1;
-    double error = std::numeric_limits<double>::infinity();
+  struct Cuts {
+    std::vector<int> positions;
+    std::vector<int32_t> ranks;
+    std::vector<char> more;  // whether ranks change between a cut's neighbours elsewhere than at the cut
   };
   // Gram matrices of one leaf at every cut, entry-major, so that neighbouring cuts are lanes.
   struct Course {
@@ -64,7 +62,128 @@ class ThresholdSweep {
     std::vector<int64_t> counts;
   };
 
-  int32_t rank_at(int position) const { return data_.rank(rows_[position], request_.attribute); }
+  // Finds the rows and fills leaves_, those of the left side first; returns the number of rows that have a value.
+  virtual int open() = 0;
+  virtual Cuts cuts_between(int first, int last) = 0;
+  // Of every leaf.
+  virtual std::vector<Course> run_along(const Cuts& cuts, const Bracket& bracket) = 0;
+
+  static size_t padded(size_t n) { return (n + kLanes - 1) / kLanes * kLanes; }
+
+  std::vector<int> add_leaves(int root, bool on_left) {
+    const GrowTree& tree = *request_.tree;
+    std::vector<int> index(subtree_end(tree, root) - root, -1);
+    for (int v = root; v < root + int(index.size()); ++v) {
+      if (!tree[v].is_leaf()) continue;
+      index[v - root] = int(leaves_.size());
+      Leaf& leaf = leaves_.emplace_back();
+      leaf.on_left = on_left;
+      leaf.least_rows = e_.least_rows(tree[v].model);
+      e_.model_columns(tree[v].model, leaf.columns);
+      leaf.missing.assign(packed_size(data_.width), 0);
+    }
+    return index;
+  }
+
+ private:
+  void add_errors(const Leaf& leaf, const Course& course, std::vector<double>& totals) {
+    const int n = int(totals.size()), lanes = (n + kLanes - 1) / kLanes * kLanes, k = int(leaf.columns.size());
+    s_.work.resize(work_size(k) * kLanes + kLanes);
+    for (int j = 0; j < n; j += kLanes) {
+      double errors[kLanes];
+      solve(leaf, course, j, lanes, errors);
+      for (int l = 0; l < kLanes && j + l < n; ++l) {
+        const double count = double(course.counts[j + l]);
+        if (count < leaf.least_rows)
+          totals[j + l] = std::numeric_limits<double>::infinity();
+        else
+          totals[j + l] += errors[l] * (request_.adjusted ? (count + k) / (count - k) : 1);
+      }
+    }
+  }
+
+  void solve(const Leaf& leaf, const Course& course, int first, int lanes, double* errors) {
+    const int k = int(leaf.columns.size());
+    double* work = s_.work.data();
+    work += (64 - reinterpret_cast<uintptr_t>(work) % 64) % 64 / sizeof(double);
+    if (data_.width == data_.n_linear() + 2) {
+      e_.kernels().residuals(course.grams.data() + first, lanes, data_.width, leaf.columns.data(), k, work, errors);
+      return;
+    }
+    std::vector<double> gram(packed_size(data_.width));
+    for (int l = 0; l < kLanes && first + l < int(course.counts.size()); ++l) {
+      for (size_t p = 0; p < gram.size(); ++p) gram[p] = course.grams[p * lanes + first + l];
+      e_.impute(gram.data());
+      errors[l] = e_.kernels().residual(gram.data(), data_.width, leaf.columns.data(), k, work);
+    }
+  }
+
+  void refine(const Bracket& bracket, int branches, FoundCut& best) {
+    const Cuts cuts = cuts_between(bracket.first, bracket.last);
+    if (cuts.positions.empty()) return;
+    std::vector<double> totals(cuts.positions.size(), 0);
+    const std::vector<Course> courses = run_along(cuts, bracket);
+    for (size_t i = 0; i < leaves_.size(); ++i) add_errors(leaves_[i], courses[i], totals);
+    const std::vector<int> minima = local_minima(totals, branches);
+    for (const int j : minima)
+      if (totals[j] < best.error) best = {cuts.ranks[j], totals[j]};
+    if (bracket.last - bracket.first - 1 <= kGrid) return;
+    for (const int j : minima) {
+      const Bracket inner = between(bracket, cuts.positions, courses, j);
+      if (inner.last - inner.first < bracket.last - bracket.first && cuts.more[j]) refine(inner, 1, best);
+    }
+  }
+
+  static std::vector<int> local_minima(const std::vector<double>& totals, int most) {
+    std::vector<int> order(totals.size()), chosen;
+    std::iota(order.begin(), order.end(), 0);
+    std::stable_sort(order.begin(), order.end(), [&](int a, int b) { return totals[a] < totals[b]; });
+    for (const int j : order) {
+      if (int(chosen.size()) == most || std::isinf(totals[j])) break;
+      bool apart = true;
+      for (const int other : chosen) apart = apart && std::abs(other - j) > 2;
+      if (apart) chosen.push_back(j);
+    }
+    return chosen;
+  }
+
+  Bracket between(const Bracket& outer, const std::vector<int>& cuts, const std::vector<Course>& courses, int j) const {
+    const int n = int(cuts.size()), lanes = (n + kLanes - 1) / kLanes * kLanes;
+    Bracket inner;
+    inner.first = j > 0 ? cuts[j - 1] : outer.first;
+    inner.last = j + 1 < n ? cuts[j + 1] : outer.last;
+    for (size_t i = 0; i < leaves_.size(); ++i) {
+      const int from = leaves_[i].on_left ? j - 1 : j + 1;
+      const bool known = from >= 0 && from < n;
+      inner.grams.push_back(outer.grams[i]);
+      inner.counts.push_back(known ? courses[i].counts[from] : outer.counts[i]);
+      if (!known) continue;
+      for (size_t p = 0; p < inner.grams.back().size(); ++p) inner.grams.back()[p] = courses[i].grams[p * lanes + from];
+    }
+    return inner;
+  }
+
+ protected:
+  const Evaluator& e_;
+  const GrowData& data_;
+  Scratch& s_;
+  SweepRequest request_{};
+  std::vector<Leaf> leaves_;
+};
+
+class CoreSweep : public ThresholdSweep {
+ public:
+  CoreSweep(const Evaluator& evaluator, const CoreReader& reader, Scratch& scratch)
+      : ThresholdSweep(evaluator, scratch), reader_(reader) {}
+
+ private:
+  int open() override {
+    collect();
+    leaves_.clear();
+    share_out(request_.left, true);
+    share_out(request_.right, false);
+    return int(rows_.size());
+  }
 
   void collect() {
     rows_.clear();
@@ -91,27 +210,15 @@ class ThresholdSweep {
                       [&](int32_t row) { (data_.rank(row, attribute) < 0 ? missing_ : rows_).push_back(row); });
   }
 
-  void add_leaves(int root, bool on_left) {
-    const GrowTree& tree = *request_.tree;
-    const int end = subtree_end(tree, root);
-    std::vector<int> index(end - root, -1);
-    if (on_left) leaves_.clear();
-    for (int v = root; v < end; ++v) {
-      if (!tree[v].is_leaf()) continue;
-      index[v - root] = int(leaves_.size());
-      Leaf& leaf = leaves_.emplace_back();
-      leaf.on_left = on_left;
-      leaf.least_rows = e_.least_rows(tree[v].model);
-      e_.model_columns(tree[v].model, leaf.columns);
-      leaf.missing.assign(packed_size(data_.width), 0);
-    }
+  void share_out(int root, bool on_left) {
+    const std::vector<int> index = add_leaves(root, on_left);
     std::vector<int32_t> positions(rows_.size());
     std::iota(positions.begin(), positions.end(), 0);
     s_.spare.resize(rows_.size());
     share_out(root, root, index, positions.data(), int64_t(positions.size()));
     if (request_.missing_left != on_left) return;
     for (const int32_t row : missing_) {
-      Leaf& leaf = leaves_[index[route(data_, tree, root, row) - root]];
+      Leaf& leaf = leaves_[index[route(data_, *request_.tree, root, row) - root]];
       reader_.sum_rows(&row, 1, leaf.missing.data(), s_);
       ++leaf.n_missing;
     }
@@ -144,22 +251,32 @@ class ThresholdSweep {
     share_out(root, tree[v].right, index, positions + n_left, n_right);
   }
 
-  // Positions where the rank changes, about evenly spaced.
-  std::vector<int> cuts_between(int first, int last) const {
-    std::vector<int> cuts;
-    const int64_t span = last - first;
-    const int64_t n_targets = std::min<int64_t>(span - 1, kGrid);
-    for (int64_t j = 1; j <= n_targets; ++j) {
-      int at = first + int(span * j / (n_targets + 1));
-      at = std::max(at, cuts.empty() ? first + 1 : cuts.back() + 1);
-      while (at < last && rank_at(at) == rank_at(at - 1)) ++at;
-      if (at >= last) break;
-      cuts.push_back(at);
+  Cuts cuts_between(int first, int last) override {
+    const auto rank_at = [&](int64_t position) { return data_.rank(rows_[position], request_.attribute); };
+    Cuts cuts;
+    cuts.positions.resize(std::max(n_targets(first, last), 0));
+    for (size_t j = 0; j < cuts.positions.size(); ++j)
+      cuts.positions[j] = int(next_change(rank_at, grid_target(first, last, int(j)), last));
+    cuts.positions.resize(settle_cuts(rank_at, first, last, cuts.positions.data()));
+    const int n = int(cuts.positions.size());
+    for (int j = 0; j < n; ++j) {
+      cuts.ranks.push_back(rank_at(cuts.positions[j]));
+      cuts.more.push_back(has_more_cuts(rank_at, first, last, cuts.positions.data(), n, j));
     }
     return cuts;
   }
 
-  Course run_along(const Leaf& leaf, const std::vector<int>& cuts, const Bracket& bracket, int index) {
+  std::vector<Course> run_along(const Cuts& cuts, const Bracket& bracket) override {
+    std::vector<Course> courses;
+    for (size_t i = 0; i < leaves_.size(); ++i) {
+      const bool mirrored = i == 1 && request_.left == request_.right && bracket.first == 0;
+      courses.push_back(mirrored ? the_others(courses[0], int(cuts.positions.size()))
+                                 : run_leaf(leaves_[i], cuts.positions, bracket, int(i)));
+    }
+    return courses;
+  }
+
+  Course run_leaf(const Leaf& leaf, const std::vector<int>& cuts, const Bracket& bracket, int index) {
     const int n = int(cuts.size()), lanes = (n + kLanes - 1) / kLanes * kLanes;
     const size_t entries = packed_size(data_.width);
     Course course{std::vector<double>(entries * lanes, 0), std::vector<int64_t>(n)};
@@ -196,106 +313,12 @@ class ThresholdSweep {
     return right;
   }
 
-  void add_errors(const Leaf& leaf, const Course& course, std::vector<double>& totals) {
-    const int n = int(totals.size()), lanes = (n + kLanes - 1) / kLanes * kLanes, k = int(leaf.columns.size());
-    s_.work.resize(work_size(k) * kLanes + kLanes);
-    for (int j = 0; j < n; j += kLanes) {
-      double errors[kLanes];
-      solve(leaf, course, j, lanes, errors);
-      for (int l = 0; l < kLanes && j + l < n; ++l) {
-        const double count = double(course.counts[j + l]);
-        if (count < leaf.least_rows)
-          totals[j + l] = std::numeric_limits<double>::infinity();
-        else
-          totals[j + l] += errors[l] * (request_.adjusted ? (count + k) / (count - k) : 1);
-      }
-    }
-  }
-
-  void solve(const Leaf& leaf, const Course& course, int first, int lanes, double* errors) {
-    const int k = int(leaf.columns.size());
-    double* work = s_.work.data();
-    work += (64 - reinterpret_cast<uintptr_t>(work) % 64) % 64 / sizeof(double);
-    if (data_.width == data_.n_linear() + 2) {
-      e_.kernels().residuals(course.grams.data() + first, lanes, data_.width, leaf.columns.data(), k, work, errors);
-      return;
-    }
-    std::vector<double> gram(packed_size(data_.width));
-    for (int l = 0; l < kLanes && first + l < int(course.counts.size()); ++l) {
-      for (size_t p = 0; p < gram.size(); ++p) gram[p] = course.grams[p * lanes + first + l];
-      e_.impute(gram.data());
-      errors[l] = e_.kernels().residual(gram.data(), data_.width, leaf.columns.data(), k, work);
-    }
-  }
-
-  void refine(const Bracket& bracket, int branches, Cut& best) {
-    const std::vector<int> cuts = cuts_between(bracket.first, bracket.last);
-    if (cuts.empty()) return;
-    std::vector<Course> courses;
-    std::vector<double> totals(cuts.size(), 0);
-    for (size_t i = 0; i < leaves_.size(); ++i) {
-      const bool mirrored = i == 1 && request_.left == request_.right && bracket.first == 0;
-      courses.push_back(mirrored ? the_others(courses[0], int(cuts.size()))
-                                 : run_along(leaves_[i], cuts, bracket, int(i)));
-      add_errors(leaves_[i], courses.back(), totals);
-    }
-    std::vector<int> minima = local_minima(totals, branches);
-    for (const int j : minima)
-      if (totals[j] < best.error) best = {cuts[j], totals[j]};
-    if (bracket.last - bracket.first - 1 <= kGrid) return;
-    for (const int j : minima) {
-      const Bracket inner = between(bracket, cuts, courses, j);
-      if (inner.last - inner.first < bracket.last - bracket.first && has_more_cuts(inner, cuts)) refine(inner, 1, best);
-    }
-  }
-
-  // Whether ranks change inside the bracket elsewhere than at the known cuts.
-  bool has_more_cuts(const Bracket& bracket, const std::vector<int>& known) const {
-    for (int i = bracket.first + 1; i < bracket.last; ++i)
-      if (rank_at(i) != rank_at(i - 1) && !std::binary_search(known.begin(), known.end(), i)) return true;
-    return false;
-  }
-
-  static std::vector<int> local_minima(const std::vector<double>& totals, int most) {
-    std::vector<int> order(totals.size()), chosen;
-    std::iota(order.begin(), order.end(), 0);
-    std::stable_sort(order.begin(), order.end(), [&](int a, int b) { return totals[a] < totals[b]; });
-    for (const int j : order) {
-      if (int(chosen.size()) == most || std::isinf(totals[j])) break;
-      bool apart = true;
-      for (const int other : chosen) apart = apart && std::abs(other - j) > 2;
-      if (apart) chosen.push_back(j);
-    }
-    return chosen;
-  }
-
-  Bracket between(const Bracket& outer, const std::vector<int>& cuts, const std::vector<Course>& courses, int j) const {
-    const int n = int(cuts.size()), lanes = (n + kLanes - 1) / kLanes * kLanes;
-    Bracket inner;
-    inner.first = j > 0 ? cuts[j - 1] : outer.first;
-    inner.last = j + 1 < n ? cuts[j + 1] : outer.last;
-    for (size_t i = 0; i < leaves_.size(); ++i) {
-      const int from = leaves_[i].on_left ? j - 1 : j + 1;
-      const bool known = from >= 0 && from < n;
-      inner.grams.push_back(outer.grams[i]);
-      inner.counts.push_back(known ? courses[i].counts[from] : outer.counts[i]);
-      if (!known) continue;
-      for (size_t p = 0; p < inner.grams.back().size(); ++p) inner.grams.back()[p] = courses[i].grams[p * lanes + from];
-    }
-    return inner;
-  }
-
-  const Evaluator& e_;
   const CoreReader& reader_;
-  const GrowData& data_;
-  Scratch& s_;
-  SweepRequest request_{};
   RowList rows_, missing_, sorted_;
-  std::vector<Leaf> leaves_;
 };
 
 inline FoundCut CoreReader::best_cut(const Evaluator& evaluator, const SweepRequest& request, Scratch& s) const {
-  return ThresholdSweep(evaluator, *this, s).run(request);
+  return CoreSweep(evaluator, *this, s).run(request);
 }
 
 }  // namespace silva
