@@ -13,8 +13,8 @@ extern "C" __global__ void __launch_bounds__(kBlockThreads)
   const int64_t first = int64_t(blockIdx.x - request.first_block) * kListTile;
   int count = 0;
   for (int i = threadIdx.x; i < kListTile && first + i < request.source.count; i += kBlockThreads)
-    count += is_inside(rows, intervals + request.first_interval, request.n_intervals,
-                       row_at(request.source, first + i));
+    count +=
+        is_inside(rows, intervals + request.first_interval, request.n_intervals, row_at(request.source, first + i));
   if (count) atomicAdd(&total, count);
   __syncthreads();
   if (threadIdx.x == 0) tile_counts[blockIdx.x] = total;

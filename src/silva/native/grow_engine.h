@@ -9,10 +9,6 @@
 
 #include "grow_polish.h"
 
-#ifdef _OPENMP
-#include <omp.h>
-#endif
-
 namespace silva {
 
 // Rates of the operators within their group: crossovers; mutations of a test; mutations of a leaf.
@@ -45,12 +41,12 @@ struct GenerationRecord {
 class Engine {
  public:
   Engine(const GrowData& data, const Fitness& fitness, const GrowLimits& limits, const GrowSettings& settings,
-         size_t cache_bytes)
-      : reader_(data, grow_kernels()),
-        evaluator_(data, fitness, limits, reader_, settings.by_qr),
+         size_t cache_bytes, std::unique_ptr<RowReader> reader)
+      : reader_(std::move(reader)),
+        evaluator_(data, fitness, limits, *reader_, settings.by_qr),
         settings_(settings),
         cache_(cache_bytes) {
-    scratch_.resize(std::max(1, settings.n_threads));
+    scratch_.resize(std::max({1, settings.n_threads, settings.population}));
   }
 
   const Evaluator& evaluator() const { return evaluator_; }
@@ -124,20 +120,11 @@ class Engine {
     std::vector<StatsLayer> layers;
     layers.reserve(n_tasks);
     for (int i = 0; i < n_tasks; ++i) layers.emplace_back(cache_);
-#pragma omp parallel for schedule(dynamic, 1) num_threads(int(scratch_.size()))
-    for (int i = 0; i < n_tasks; ++i) {
+    reader_->run(n_tasks, [&](int i, int scratch) {
       Random random(settings_.seed, uint64_t(generation_), uint64_t(i), purpose);
-      task(i, OperatorContext{evaluator_, layers[i], scratch_[thread_index()], random});
-    }
+      task(i, OperatorContext{evaluator_, layers[i], scratch_[scratch], random});
+    });
     for (StatsLayer& layer : layers) cache_.merge(layer);
-  }
-
-  static int thread_index() {
-#ifdef _OPENMP
-    return omp_get_thread_num();
-#else
-    return 0;
-#endif
   }
 
   int fittest() const {
@@ -295,7 +282,7 @@ class Engine {
     return {generation_, best_.fitness, best_.error, leaves / double(population_.size()), best_.n_leaves()};
   }
 
-  CoreReader reader_;
+  std::unique_ptr<RowReader> reader_;
   Evaluator evaluator_;
   GrowSettings settings_;
   StatsCache cache_;

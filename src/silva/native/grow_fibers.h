@@ -14,7 +14,7 @@ namespace silva {
 
 class Fiber {
  public:
-  explicit Fiber(std::function<void()> body) : body_(std::move(body)) {
+  Fiber() {
     // The lowest page stays inaccessible: an overflow ends in a signal, not in other data.
     stack_ = mmap(nullptr, kStackBytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (stack_ == MAP_FAILED) throw std::bad_alloc();
@@ -28,13 +28,24 @@ class Fiber {
   Fiber(const Fiber&) = delete;
   ~Fiber() { munmap(stack_, kStackBytes); }
 
+  // The fiber that runs on this thread, null outside of all.
   static Fiber*& current() {
     static thread_local Fiber* fiber = nullptr;
     return fiber;
   }
   bool is_done() const { return done_; }
+  std::exception_ptr error() const { return error_; }
 
-  // Runs until the fiber yields or ends. Always called by the same thread.
+  int task() const { return task_; }
+
+  // What resume() will run. The last body must have ended.
+  void start(int task, std::function<void()> body) {
+    task_ = task;
+    body_ = std::move(body);
+    done_ = false;
+    error_ = nullptr;
+  }
+  // Runs until the fiber yields or ends.
   void resume() {
     Fiber* outer = std::exchange(current(), this);
     swapcontext(&caller_, &own_);
@@ -45,18 +56,25 @@ class Fiber {
  private:
   static constexpr size_t kStackBytes = size_t(1) << 20;
 
-  // The body must catch what it throws.
-  static void enter() {
-    Fiber* self = current();
-    self->body_();
-    self->done_ = true;
-    self->yield();
+  static void enter() { current()->serve(); }
+  void serve() {
+    for (;;) {
+      try {
+        body_();
+      } catch (...) {
+        error_ = std::current_exception();
+      }
+      done_ = true;
+      yield();
+    }
   }
 
   std::function<void()> body_;
+  std::exception_ptr error_;
   void* stack_;
   ucontext_t own_{}, caller_{};
-  bool done_ = false;
+  bool done_ = true;
+  int task_ = 0;
 };
 
 }  // namespace silva

@@ -18,7 +18,7 @@ struct GpuHandles {
   uint64_t z, ranks, order, packet, packet_host, results, parts, part_counts, stream;
   uint64_t sum_rows, add_parts, count_rows, list_rows, find_cuts;
   size_t packet_bytes, results_bytes, n_parts;
-  int column_blocks, n_processors;
+  int n_processors;
   int64_t core_work;            // requests of less than this many multiplications are answered by the cores
   std::vector<uint64_t> lists;  // each holds rows and ranks: 8 bytes a row
 };
@@ -42,17 +42,23 @@ struct CutsQuestion {
   CutsAnswer answer{};
 };
 
+struct ReadQuestion {
+  void* to;
+  uint64_t from;
+  size_t bytes;
+};
+
 struct GpuQuestions {
   std::vector<SumQuestion*> sums;
   std::vector<ListQuestion*> lists;
   std::vector<CutsQuestion*> cuts;
+  std::vector<ReadQuestion*> reads;
 
-  bool empty() const { return sums.empty() && lists.empty() && cuts.empty(); }
-  void clear() { sums.clear(), lists.clear(), cuts.clear(); }
   void add(const GpuQuestions& other) {
     sums.insert(sums.end(), other.sums.begin(), other.sums.end());
     lists.insert(lists.end(), other.lists.begin(), other.lists.end());
     cuts.insert(cuts.end(), other.cuts.begin(), other.cuts.end());
+    reads.insert(reads.end(), other.reads.begin(), other.reads.end());
   }
 };
 
@@ -63,15 +69,13 @@ class GpuQueue {
 
   const GpuHandles& handles() const { return h_; }
 
-  void answer(GpuQuestions& questions) {
+  void answer(const GpuQuestions& questions) {
+    for (const ReadQuestion* read : questions.reads)
+      driver_.check(driver_.copy_out(read->to, read->from, read->bytes, stream()));
+    if (!questions.reads.empty()) driver_.check(driver_.synchronize(stream()));
     if (!questions.cuts.empty()) answer_cuts(questions.cuts);
     if (!questions.lists.empty()) answer_lists(questions.lists);
     for (size_t first = 0; first < questions.sums.size();) first = answer_sums(questions.sums, first);
-  }
-
-  void read(void* to, uint64_t from, size_t bytes) const {
-    driver_.check(driver_.copy_out(to, from, bytes, stream()));
-    driver_.check(driver_.synchronize(stream()));
   }
 
  private:

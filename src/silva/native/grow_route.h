@@ -11,11 +11,11 @@ constexpr int kListTile = 2048;  // rows that a block lists
 constexpr int kMostRows = 8192;  // rows that a block sums at most
 constexpr int kBlockThreads = 256;
 
-// Rows at positions 0 .. count - 1: of a list, or the rows themselves. The first `head` positions are the list's first,
-// the others stand `gap` further on.
-struct RowSource {
+// Rows at positions 0 .. count - 1, every step-th of a list, or the rows themselves. The first `head` positions are the
+// list's first, the others stand `gap` further on.
+struct RowPositions {
   const int32_t* rows;
-  int64_t head, gap, count;
+  int64_t head, gap, count, step;
 };
 
 struct RouteInterval {
@@ -29,7 +29,7 @@ struct RouteNode {
 };
 
 struct SumRequest {
-  RowSource source;
+  RowPositions source;
   int64_t first_part;  // of n_blocks * n_slots partial sums
   int32_t first_interval, n_intervals, first_node, n_nodes;
   int32_t first_slot, n_slots;
@@ -37,7 +37,7 @@ struct SumRequest {
 };
 
 struct ListRequest {
-  RowSource source;
+  RowPositions source;
   int32_t *rows, *ranks;  // the list; ranks of `attribute`
   int32_t first_interval, n_intervals, attribute;
   int32_t first_block, n_blocks;
@@ -61,8 +61,8 @@ struct GpuRows {
   SILVA_INLINE int32_t rank(int64_t row, int attribute) const { return ranks[attribute * n_rows + row]; }
 };
 
-SILVA_INLINE int64_t row_at(const RowSource& source, int64_t position) {
-  const int64_t at = position < source.head ? position : position + source.gap;
+SILVA_INLINE int64_t row_at(const RowPositions& source, int64_t position) {
+  const int64_t at = position < source.head ? position : position * source.step + source.gap;
   return source.rows ? source.rows[at] : at;
 }
 

@@ -1,6 +1,7 @@
-// Sums of z z' by leaf: a block routes its rows to the leaves of one request, brings the rows of each leaf together in a
-// stable order and sums them, leaf by leaf, in tiles of 8 x 8 entries that one tensor core operation adds four rows to.
-// In it, a lane's part of the left factor and of the right one are the same number: z[row lane % 4][column lane / 4].
+// Sums of z z' by leaf: a block routes its rows to the leaves of one request, brings the rows of each leaf together in
+// a stable order and sums them, leaf by leaf, in tiles of 8 x 8 entries that one tensor core operation adds four rows
+// to. In it, a lane's part of the left factor and of the right one are the same number: z[row lane % 4][column lane /
+// 4].
 //
 // Macro: COLUMN_BLOCKS, columns of z by eights.
 #include "grow_route.h"
@@ -9,7 +10,7 @@ namespace silva {
 
 constexpr int WARPS = kBlockThreads / 32, TILES = n_tiles(COLUMN_BLOCKS), STRIDE = 8 * COLUMN_BLOCKS;
 constexpr int GROUPS = TILES <= 3 ? 1 : TILES <= 6 ? 2 : TILES <= 10 ? 4 : 8;  // of warps that share the tiles
-constexpr int SPLITS = WARPS / GROUPS;                                          // warps of a group share the rows
+constexpr int SPLITS = WARPS / GROUPS;                                         // warps of a group share the rows
 constexpr int NO_SLOT = 255;
 constexpr unsigned ALL = 0xffffffffu;
 
@@ -59,7 +60,8 @@ __device__ __forceinline__ void load_request(Block& block, const SumRequest* req
   for (int i = threadIdx.x; i < request.n_intervals; i += kBlockThreads)
     block.intervals[i] = intervals[request.first_interval + i];
   for (int i = threadIdx.x; i < request.n_nodes; i += kBlockThreads) block.nodes[i] = nodes[request.first_node + i];
-  for (int i = threadIdx.x; i < WARPS * kMostSlots; i += kBlockThreads) block.counts[i / kMostSlots][i % kMostSlots] = 0;
+  for (int i = threadIdx.x; i < WARPS * kMostSlots; i += kBlockThreads)
+    block.counts[i / kMostSlots][i % kMostSlots] = 0;
   __syncthreads();
 }
 

@@ -1,0 +1,345 @@
+// A GPU reads the rows: what the tasks of a phase ask is collected and answered together (grow_gpu_queue.h). Tasks are
+// fibers that hand their thread on while they wait, so that the search itself knows nothing of it. Requests that cores
+// answer sooner than a launch returns stay on the cores.
+#pragma once
+#include <atomic>
+#include <memory>
+#include <mutex>
+
+#include "grow_fibers.h"
+#include "grow_gpu_queue.h"
+#include "grow_sweep.h"
+
+namespace silva {
+
+class GpuReader : public RowReader {
+ public:
+  GpuReader(const GrowData& data, const GrowKernels& kernels, const GpuHandles& handles, const CudaDriver& driver,
+            int n_threads, std::function<void()> between_rounds)
+      : data_(data),
+        cores_(data, kernels, n_threads),
+        queue_(handles, driver, data.n_rows, data.width),
+        n_threads_(n_threads),
+        between_rounds_(std::move(between_rounds)),
+        free_lists_(handles.lists) {}
+
+  int64_t n_rounds() const { return n_rounds_; }
+
+  void run(int n_tasks, const std::function<void(int, int)>& run_task) override {
+    while (int(fibers_.size()) < n_tasks) fibers_.push_back(std::make_unique<Fiber>());
+    questions_.assign(n_tasks, nullptr);
+    failure_ = nullptr;
+    for (int i = 0; i < n_tasks; ++i) fibers_[i]->start(i, [i, &run_task] { run_task(i, i); });
+    bool goes_on = true;
+#pragma omp parallel num_threads(std::min(n_threads_, n_tasks))
+    while (goes_on) {
+#pragma omp for schedule(static, 1)
+      for (int i = 0; i < n_tasks; ++i)
+        if (!fibers_[i]->is_done()) fibers_[i]->resume();
+#pragma omp master
+      goes_on = answer_all(n_tasks);
+#pragma omp barrier
+    }
+    if (failure_) std::rethrow_exception(failure_);
+    for (int i = 0; i < n_tasks; ++i)
+      if (fibers_[i]->error()) std::rethrow_exception(fibers_[i]->error());
+  }
+
+  int sum_leaves(const LeafRequest& request, Scratch& s) const override {
+    const GrowTree& tree = *request.tree;
+    SumQuestion question;
+    question.request.source = source_of(*request.box, kGathered);
+    question.request.n_slots = add_nodes(tree, request.top, request.wanted, question.nodes);
+    const bool is_small = question.request.source.count * multiplications() < queue_.handles().core_work;
+    if (is_small || question.request.n_slots > kMostSlots || question.nodes.size() > size_t(kMostNodes))
+      return cores_.sum_leaves(request, s);
+    question.intervals = intervals_of(*request.box, -1);
+    ask({{&question}, {}, {}, {}});
+    s.sums.assign(tree.nodes.size(), {});
+    for (size_t i = 0; i < question.nodes.size(); ++i) {
+      const RouteNode& node = question.nodes[i];
+      const int v = request.top + int(i);
+      if (node.attribute >= 0 || node.cut < 0) continue;
+      s.sums[v] = std::move(question.answer[node.cut]);
+      s.rows_read += s.sums[v].n_rows;
+      if (request.least && s.sums[v].n_rows < (*request.least)[v]) return v;
+    }
+    return -1;
+  }
+
+  int64_t sample(const Box& box, int64_t most, RowList& rows) const override {
+    const RowPositions source = source_of(box, kVisited);
+    if (source.count * kListing < queue_.handles().core_work) return cores_.sample(box, most, rows);
+    const List list(*this);
+    ListQuestion all = list_question(list, source, box, -1, -1);
+    ask({{}, {&all}, {}, {}});
+    const int64_t stride = all.total / most + 1;
+    ReadQuestion read{nullptr, list.rows(), 0};
+    if (stride > 1) {
+      ListQuestion some;
+      some.request.source = {list.row_list(), 0, 0, (all.total + stride - 1) / stride, stride};
+      some.request.rows = list.rank_list(), some.request.attribute = -1;
+      ask({{}, {&some}, {}, {}});
+      all.total = some.total;
+      read.from = list.ranks();
+    }
+    rows.resize(all.total);
+    read.to = rows.data(), read.bytes = rows.size() * sizeof(int32_t);
+    if (read.bytes) ask({{}, {}, {}, {&read}});
+    return stride;
+  }
+
+  FoundCut best_cut(const Evaluator& evaluator, const SweepRequest& request, Scratch& s) const override;
+
+ private:
+  friend class GpuSweep;
+  enum SourceUse { kGathered, kVisited };
+  static constexpr int64_t kSweepRounds = 4;  // of launches that a threshold takes at least
+  static constexpr int64_t kListing = 4;      // multiplications that a row costs which is only looked at
+
+  // A buffer for a list of rows and their ranks, waited for if all are taken.
+  class List {
+   public:
+    explicit List(const GpuReader& reader) : reader_(reader), rows_(reader.take_list()) {}
+    List(const List&) = delete;
+    ~List() {
+      const std::lock_guard lock(reader_.mutex_);
+      reader_.free_lists_.push_back(rows_);
+    }
+    uint64_t rows() const { return rows_; }
+    uint64_t ranks() const { return rows_ + uint64_t(reader_.data_.n_rows) * sizeof(int32_t); }
+    int32_t* row_list() const { return reinterpret_cast<int32_t*>(rows()); }
+    int32_t* rank_list() const { return reinterpret_cast<int32_t*>(ranks()); }
+
+   private:
+    const GpuReader& reader_;
+    uint64_t rows_;
+  };
+
+  struct Abandoned : std::runtime_error {
+    Abandoned() : std::runtime_error("the search was abandoned") {}
+  };
+
+  uint64_t take_list() const {
+    for (;;) {
+      {
+        const std::lock_guard lock(mutex_);
+        if (!free_lists_.empty()) {
+          const uint64_t list = free_lists_.back();
+          free_lists_.pop_back();
+          return list;
+        }
+      }
+      if (!Fiber::current()) throw std::logic_error("no buffer for a list of rows is free");
+      ask({});
+    }
+  }
+
+  // Waits for the answers to arrive in the questions.
+  void ask(const GpuQuestions& questions) const {
+    Fiber* fiber = Fiber::current();
+    if (!fiber) return queue_.answer(questions);
+    questions_[fiber->task()] = &questions;
+    fiber->yield();
+    if (failure_) throw Abandoned();
+  }
+
+  // Between two turns of the tasks; returns whether there is another one.
+  bool answer_all(int n_tasks) {
+    GpuQuestions all;
+    bool goes_on = false;
+    for (int i = 0; i < n_tasks; ++i) {
+      if (fibers_[i]->is_done()) continue;
+      goes_on = true;
+      all.add(*questions_[i]);
+    }
+    if (!goes_on) return false;
+    try {
+      if (!failure_) queue_.answer(all);
+      if (between_rounds_) between_rounds_();
+      ++n_rounds_;
+    } catch (...) {
+      failure_ = std::current_exception();
+    }
+    return true;
+  }
+
+  int64_t multiplications() const { return int64_t(packed_size(data_.width)) + 20; }
+
+  // All rows, or those of the box's narrowest interval where they are few.
+  RowPositions source_of(const Box& box, SourceUse use) const {
+    constexpr int64_t kSectors = 8;  // a gathered number costs as much as this many in a row
+    const int by = narrowest(data_, box);
+    const bool few = use == kVisited ? is_visited(data_, box, by)
+                                     : by >= 0 && rows_of_interval(data_, box[by]) * kSectors < data_.n_rows;
+    return few ? source_of(box[by], box[by].missing) : RowPositions{nullptr, 0, 0, data_.n_rows, 1};
+  }
+
+  RowPositions source_of(const Interval& interval, bool with_missing) const {
+    const int64_t n_missing = data_.n_missing(interval.attribute), head = with_missing ? n_missing : 0;
+    const int64_t first = data_.starts[interval.attribute][interval.low];
+    return {order_of(interval.attribute), head, first - head,
+            head + data_.n_between(interval.attribute, interval.low, interval.high), 1};
+  }
+
+  const int32_t* order_of(int attribute) const {
+    return reinterpret_cast<const int32_t*>(queue_.handles().order) + attribute * data_.n_rows;
+  }
+
+  static std::vector<RouteInterval> intervals_of(const Box& box, int skipped_attribute) {
+    std::vector<RouteInterval> intervals;
+    for (int i = 0; i < box.size(); ++i)
+      if (box[i].attribute != skipped_attribute)
+        intervals.push_back({box[i].attribute, box[i].low, box[i].high, box[i].missing});
+    return intervals;
+  }
+
+  // The subtree at `top`; returns the number of slots.
+  static int add_nodes(const GrowTree& tree, int top, const std::vector<char>* wanted, std::vector<RouteNode>& nodes) {
+    int n_slots = 0;
+    for (int v = top; v < subtree_end(tree, top); ++v) {
+      const GrowNode& node = tree[v];
+      const bool ends = node.is_leaf() || (wanted && !(*wanted)[v]);
+      const bool counts = node.is_leaf() && (!wanted || (*wanted)[v]);
+      nodes.push_back(ends ? RouteNode{-1, counts ? n_slots : -1, 0, 0, 0}
+                           : RouteNode{node.test.attribute, node.test.cut, node.test.missing_left, node.left - top,
+                                       node.right - top});
+      n_slots += counts;
+    }
+    return n_slots;
+  }
+
+  static ListQuestion list_question(const List& list, const RowPositions& source, const Box& box, int skipped_attribute,
+                                    int attribute) {
+    ListQuestion question;
+    question.request.source = source;
+    question.request.rows = list.row_list(), question.request.ranks = list.rank_list();
+    question.request.attribute = attribute;
+    question.intervals = intervals_of(box, skipped_attribute);
+    return question;
+  }
+
+  const GrowData& data_;
+  CoreReader cores_;
+  mutable GpuQueue queue_;
+  int n_threads_;
+  std::function<void()> between_rounds_;
+  std::vector<std::unique_ptr<Fiber>> fibers_;
+  mutable std::vector<const GpuQuestions*> questions_;
+  mutable std::mutex mutex_;
+  mutable std::vector<uint64_t> free_lists_;
+  std::exception_ptr failure_;
+  int64_t n_rounds_ = 0;
+};
+
+// Cuts of a list of rows that stays on the GPU; the sums between two cuts are one request each.
+class GpuSweep : public ThresholdSweep {
+ public:
+  GpuSweep(const Evaluator& evaluator, const GpuReader& reader, Scratch& scratch)
+      : ThresholdSweep(evaluator, scratch), reader_(reader), list_(reader) {}
+
+ private:
+  int open() override {
+    const GrowTree& tree = *request_.tree;
+    const Interval interval = request_.box->interval(data_, request_.attribute);
+    leaves_.clear();
+    add_leaves(request_.left, true);
+    n_left_ = int(leaves_.size());
+    add_leaves(request_.right, false);
+    for (const auto& [root, nodes] : {std::pair{request_.left, &left_}, {request_.right, &right_}})
+      GpuReader::add_nodes(tree, root, nullptr, *nodes);
+    ListQuestion list = GpuReader::list_question(list_, reader_.source_of(interval, false), *request_.box,
+                                                 request_.attribute, request_.attribute);
+    SumQuestion missing = question(request_.missing_left);
+    const int64_t n_missing = interval.missing ? data_.n_missing(request_.attribute) : 0;
+    missing.request.source = {reader_.order_of(request_.attribute), 0, 0, n_missing, 1};
+    missing.intervals = list.intervals;
+    GpuQuestions questions{{}, {&list}, {}, {}};
+    if (n_missing) questions.sums.push_back(&missing);
+    reader_.ask(questions);
+    const int first = request_.missing_left ? 0 : n_left_;
+    for (size_t k = 0; k < missing.answer.size(); ++k) {
+      leaves_[first + k].n_missing = missing.answer[k].n_rows;
+      leaves_[first + k].missing = std::move(missing.answer[k].gram);
+    }
+    s_.rows_read += list.total;
+    return int(list.total);
+  }
+
+  SumQuestion question(bool on_left) const {
+    SumQuestion question;
+    question.nodes = on_left ? left_ : right_;
+    question.request.n_slots = on_left ? n_left_ : int(leaves_.size()) - n_left_;
+    return question;
+  }
+
+  Cuts cuts_between(int first, int last) override {
+    CutsQuestion question;
+    question.request = {list_.rank_list(), first, last};
+    if (n_targets(first, last) < 1) return {};
+    reader_.ask({{}, {}, {&question}, {}});
+    const CutsAnswer& a = question.answer;
+    return {{a.cuts, a.cuts + a.n}, {a.ranks, a.ranks + a.n}, {a.more, a.more + a.n}};
+  }
+
+  // Sums between neighbouring cuts, from the first of `edges` on.
+  std::vector<SumQuestion> questions_between(const std::vector<int>& edges, bool on_left) const {
+    std::vector<SumQuestion> questions;
+    for (size_t j = 0; j + 1 < edges.size(); ++j) {
+      questions.push_back(question(on_left));
+      questions.back().request.source = {list_.row_list(), 0, edges[j], edges[j + 1] - edges[j], 1};
+    }
+    return questions;
+  }
+
+  std::vector<Course> run_along(const Cuts& cuts, const Bracket& bracket) override {
+    std::vector<int> edges = cuts.positions;
+    edges.insert(edges.begin(), bracket.first);
+    edges.push_back(bracket.last);
+    const bool is_same = request_.left == request_.right;
+    std::vector<SumQuestion> left = questions_between(edges, true);
+    std::vector<SumQuestion> right = is_same ? std::vector<SumQuestion>() : questions_between(edges, false);
+    GpuQuestions questions;
+    for (std::vector<SumQuestion>* side : {&left, &right})
+      for (SumQuestion& question : *side) questions.sums.push_back(&question);
+    reader_.ask(questions);
+    std::vector<Course> courses;
+    for (int i = 0; i < int(leaves_.size()); ++i) {
+      const bool on_left = leaves_[i].on_left;
+      courses.push_back(course(bracket, on_left || is_same ? left : right, i, on_left ? i : i - n_left_));
+    }
+    return courses;
+  }
+
+  // Running sums of leaf i: from the left over the parts before each cut, or from the right over those behind.
+  Course course(const Bracket& bracket, const std::vector<SumQuestion>& parts, int i, int slot) const {
+    const int n = int(parts.size()) - 1;
+    const size_t lanes = padded(n), entries = packed_size(data_.width);
+    Course course{std::vector<double>(entries * lanes, 0), std::vector<int64_t>(n)};
+    std::vector<double> gram = bracket.grams[i];
+    int64_t count = bracket.counts[i];
+    for (int k = 0; k < n; ++k) {
+      const int j = leaves_[i].on_left ? k : n - 1 - k;
+      const LeafSums& part = parts[leaves_[i].on_left ? j : j + 1].answer[slot];
+      course.counts[j] = count += part.n_rows;
+      for (size_t p = 0; p < entries; ++p) course.grams[p * lanes + j] = gram[p] += part.gram[p];
+    }
+    return course;
+  }
+
+  const GpuReader& reader_;
+  const GpuReader::List list_;
+  std::vector<RouteNode> left_, right_;
+  int n_left_ = 0;
+};
+
+inline FoundCut GpuReader::best_cut(const Evaluator& evaluator, const SweepRequest& request, Scratch& s) const {
+  const int n_nodes = subtree_end(*request.tree, request.right) - request.left;
+  const int64_t n_rows = rows_of_interval(data_, request.box->interval(data_, request.attribute));
+  const int64_t by_box = source_of(*request.box, kGathered).count;
+  const bool is_small = 2 * std::min(n_rows, by_box) * multiplications() < kSweepRounds * queue_.handles().core_work;
+  if (request.rows || is_small || n_nodes > kMostNodes) return cores_.best_cut(evaluator, request, s);
+  return GpuSweep(evaluator, *this, s).run(request);
+}
+
+}  // namespace silva
