@@ -75,6 +75,7 @@ class GrowEngine:
         indicator: NDArray[np.int32],
         width: int,
         settings: dict[str, float],
+        gpu: dict[str, int] | None = None,
     ) -> None: ...
     def initialise(self, trees: list[dict[str, Any]]) -> None: ...
     def step(

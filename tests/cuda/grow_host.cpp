@@ -1,5 +1,6 @@
 // A GPU of plain loops for test_grow.py: the kernels of silva/native as they stand, their threads fibers of one thread
 // that switch at barriers and warp operations, behind the functions of the driver that the search calls.
+#include <setjmp.h>
 #include <ucontext.h>
 
 #include <cstdint>
@@ -16,76 +17,104 @@ struct Index {
 };
 Index thread_index, block_index;
 
+// Threads that meet: those that have arrived, those that still run, and how often all have met.
+struct Meeting {
+  unsigned arrived = 0, alive = 0;
+  long times = 0;
+
+  void release() {
+    if (arrived < alive || alive == 0) return;
+    arrived = 0;
+    ++times;
+  }
+};
+
 class Block {
  public:
-  explicit Block(unsigned n_threads) : n_threads_(n_threads), arrivals_(n_threads, 0), lanes_(n_threads) {
+  explicit Block(unsigned n_threads) : n_threads_(n_threads), contexts_(n_threads), jumps_(n_threads), lanes_(n_threads) {
     for (unsigned t = 0; t < n_threads; ++t) stacks_.push_back(std::make_unique<char[]>(kStackBytes));
-    contexts_.resize(n_threads);
   }
 
   void run(const std::function<void()>& kernel) {
     kernel_ = &kernel;
-    done_.assign(n_threads_, false);
-    arrivals_.assign(n_threads_, 0);
     current = this;
-    for (unsigned t = 0; t < n_threads_; ++t) {
-      getcontext(&contexts_[t]);
-      contexts_[t].uc_stack.ss_sp = stacks_[t].get();
-      contexts_[t].uc_stack.ss_size = kStackBytes;
-      contexts_[t].uc_link = &scheduler_;
-      makecontext(&contexts_[t], &Block::enter, 0);
-    }
+    started_.assign(n_threads_, false);
+    done_.assign(n_threads_, false);
+    meetings_.assign(1 + n_threads_ / 32, {});
+    meetings_[0].alive = n_threads_;
+    for (unsigned warp = 0; warp < n_threads_ / 32; ++warp) meetings_[1 + warp].alive = 32;
     for (bool goes_on = true; goes_on;) {
       goes_on = false;
       for (unsigned t = 0; t < n_threads_; ++t) {
         if (done_[t]) continue;
         goes_on = true;
         thread_index.x = t;
-        swapcontext(&scheduler_, &contexts_[t]);
+        resume(t);
       }
     }
   }
 
-  // Waits until the threads first .. first + count - 1 that still run have arrived as often as this one.
-  void meet(unsigned first, unsigned count) {
-    const unsigned self = thread_index.x;
-    const long arrival = ++arrivals_[self];
-    const auto waits = [&] {
-      for (unsigned t = first; t < first + count && t < n_threads_; ++t)
-        if (!done_[t] && arrivals_[t] < arrival) return true;
-      return false;
-    };
-    while (waits()) {
-      swapcontext(&contexts_[self], &scheduler_);
-      thread_index.x = self;
-    }
-  }
-
-  unsigned n_threads() const { return n_threads_; }
+  void meet_all() { meet(meetings_[0]); }
+  void meet_warp() { meet(meetings_[1 + thread_index.x / 32]); }
   uint64_t& lane(unsigned thread) { return lanes_[thread]; }
 
   static Block* current;
 
  private:
   static constexpr size_t kStackBytes = 64 << 10;
+
+  // Contexts start the threads; jumps, which need no system call, go on with them.
+  void resume(unsigned t) {
+    if (_setjmp(scheduler_)) return;
+    if (started_[t]) _longjmp(jumps_[t], 1);
+    started_[t] = true;
+    getcontext(&contexts_[t]);
+    contexts_[t].uc_stack.ss_sp = stacks_[t].get();
+    contexts_[t].uc_stack.ss_size = kStackBytes;
+    makecontext(&contexts_[t], &Block::enter, 0);
+    setcontext(&contexts_[t]);
+  }
+
   static void enter() {
     const unsigned self = thread_index.x;
     (*current->kernel_)();
     current->done_[self] = true;
+    for (Meeting* meeting : {&current->meetings_[0], &current->meetings_[1 + self / 32]}) {
+      --meeting->alive;
+      meeting->release();
+    }
+    _longjmp(current->scheduler_, 1);
   }
+
+  void meet(Meeting& meeting) {
+    const unsigned self = thread_index.x;
+    const long times = meeting.times;
+    ++meeting.arrived;
+    meeting.release();
+    while (meeting.times == times) {
+      if (!_setjmp(jumps_[self])) _longjmp(scheduler_, 1);
+      thread_index.x = self;
+    }
+  }
+
+  struct Jump {
+    jmp_buf buffer;
+    operator __jmp_buf_tag*() { return buffer; }
+  };
 
   unsigned n_threads_;
   const std::function<void()>* kernel_ = nullptr;
   std::vector<std::unique_ptr<char[]>> stacks_;
   std::vector<ucontext_t> contexts_;
-  ucontext_t scheduler_;
-  std::vector<bool> done_;
-  std::vector<long> arrivals_;
+  std::vector<Jump> jumps_;
+  jmp_buf scheduler_;
+  std::vector<bool> started_, done_;
+  std::vector<Meeting> meetings_;
   std::vector<uint64_t> lanes_;
 };
 Block* Block::current = nullptr;
 
-inline void meet_warp() { Block::current->meet(thread_index.x / 32 * 32, 32); }
+inline void meet_warp() { Block::current->meet_warp(); }
 
 // Shows a value to the warp; `look` reads those of all lanes before the next operation may change them.
 template <class T, class Look>
@@ -115,7 +144,7 @@ auto exchange(T value, Look look) {
 #define __launch_bounds__(...)
 #define __restrict__ __restrict
 
-inline void __syncthreads() { emulation::Block::current->meet(0, emulation::Block::current->n_threads()); }
+inline void __syncthreads() { emulation::Block::current->meet_all(); }
 inline void __syncwarp() { emulation::meet_warp(); }
 template <class T>
 T __shfl_sync(unsigned, T value, int from) {

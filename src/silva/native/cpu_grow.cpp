@@ -150,8 +150,7 @@ class GrowBinding {
       data_.n_distinct.push_back(int32_t(offsets(a + 1) - offsets(a)));
     }
     engine_ = std::make_unique<Engine>(data_, read_fitness(settings), read_limits(settings), read_settings(settings),
-                                       size_t(number(settings, "cache_bytes")),
-                                       make_reader(int(number(settings, "n_threads")), gpu));
+                                       size_t(number(settings, "cache_bytes")), make_reader(gpu));
   }
 
   void initialise(const nb::list& trees) {
@@ -168,6 +167,7 @@ class GrowBinding {
     const auto deadline =
         std::chrono::steady_clock::now() + std::chrono::milliseconds(int64_t(std::min(seconds, 1e9) * 1e3));
     interrupted_ = false;
+    caller_ = std::this_thread::get_id();
     const std::function<bool()> stopped = [&] { return poll(deadline); };
     between_rounds_ = [&] { poll(deadline); };
     for (int64_t g = 0; g < generations && !stopped(); ++g) {
@@ -243,7 +243,7 @@ class GrowBinding {
     const auto now = std::chrono::steady_clock::now();
     if (now >= deadline) return true;
     if (is_on_fiber()) return false;  // signal handlers are Python code, which needs the thread's own stack
-    if (!is_main_thread() || now < next_poll_) return false;
+    if (std::this_thread::get_id() != caller_ || now < next_poll_) return false;
     next_poll_ = now + std::chrono::milliseconds(50);
     nb::gil_scoped_acquire acquire;
     if (PyErr_CheckSignals() == 0) return false;
@@ -252,10 +252,10 @@ class GrowBinding {
     return true;
   }
 
-  std::unique_ptr<RowReader> make_reader(int n_threads, const std::optional<std::map<std::string, uint64_t>>& gpu) {
-    if (!gpu) return std::make_unique<CoreReader>(data_, grow_kernels(), n_threads);
+  std::unique_ptr<RowReader> make_reader(const std::optional<std::map<std::string, uint64_t>>& gpu) {
+    if (!gpu) return std::make_unique<CoreReader>(data_, grow_kernels());
 #ifdef SILVA_GROW_GPU
-    return std::make_unique<GpuReader>(data_, grow_kernels(), gpu_handles(*gpu), gpu_driver(*gpu), n_threads,
+    return std::make_unique<GpuReader>(data_, grow_kernels(), gpu_handles(*gpu), gpu_driver(*gpu),
                                        [this] { between_rounds_ ? between_rounds_() : void(); });
 #else
     throw std::runtime_error("growing on GPUs needs Linux with glibc; use device='cpu'");
@@ -267,14 +267,6 @@ class GrowBinding {
     return Fiber::current() != nullptr;
 #else
     return false;
-#endif
-  }
-
-  static bool is_main_thread() {
-#ifdef _OPENMP
-    return omp_get_thread_num() == 0;
-#else
-    return true;
 #endif
   }
 
@@ -326,6 +318,7 @@ class GrowBinding {
   GrowData data_;
   std::unique_ptr<Engine> engine_;
   std::chrono::steady_clock::time_point next_poll_{};
+  std::thread::id caller_;
   std::atomic<bool> interrupted_ = false;
   std::function<void()> between_rounds_;
 };

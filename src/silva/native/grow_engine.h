@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "grow_polish.h"
+#include "thread_pool.h"
 
 namespace silva {
 
@@ -45,8 +46,9 @@ class Engine {
       : reader_(std::move(reader)),
         evaluator_(data, fitness, limits, *reader_, settings.by_qr),
         settings_(settings),
-        cache_(cache_bytes) {
-    scratch_.resize(std::max({1, settings.n_threads, settings.population}));
+        cache_(cache_bytes),
+        pool_(settings.n_threads) {
+    scratch_.resize(std::max(pool_.n_threads(), settings.population));
   }
 
   const Evaluator& evaluator() const { return evaluator_; }
@@ -120,7 +122,7 @@ class Engine {
     std::vector<StatsLayer> layers;
     layers.reserve(n_tasks);
     for (int i = 0; i < n_tasks; ++i) layers.emplace_back(cache_);
-    reader_->run(n_tasks, [&](int i, int scratch) {
+    reader_->run(pool_, n_tasks, [&](int i, int scratch) {
       Random random(settings_.seed, uint64_t(generation_), uint64_t(i), purpose);
       task(i, OperatorContext{evaluator_, layers[i], scratch_[scratch], random});
     });
@@ -287,6 +289,7 @@ class Engine {
   GrowSettings settings_;
   StatsCache cache_;
   std::vector<Scratch> scratch_;
+  ThreadPool pool_;
   std::vector<GrowTree> population_;
   GrowTree best_;
   int64_t generation_ = 0, last_improvement_ = 0;

@@ -28,9 +28,11 @@ class Fiber {
   Fiber(const Fiber&) = delete;
   ~Fiber() { munmap(stack_, kStackBytes); }
 
-  // The fiber that runs on this thread, null outside of all.
-  static Fiber*& current() {
+  // The fiber that runs on this thread, null outside of all. A fiber may go on on another thread: the compiler must not
+  // keep the variable's address.
+  [[gnu::noinline]] static Fiber*& current() {
     static thread_local Fiber* fiber = nullptr;
+    asm volatile("");
     return fiber;
   }
   bool is_done() const { return done_; }
@@ -45,7 +47,7 @@ class Fiber {
     done_ = false;
     error_ = nullptr;
   }
-  // Runs until the fiber yields or ends.
+  // Runs until the fiber yields or ends, on any thread.
   void resume() {
     Fiber* outer = std::exchange(current(), this);
     swapcontext(&caller_, &own_);

@@ -15,30 +15,26 @@ namespace silva {
 class GpuReader : public RowReader {
  public:
   GpuReader(const GrowData& data, const GrowKernels& kernels, const GpuHandles& handles, const CudaDriver& driver,
-            int n_threads, std::function<void()> between_rounds)
+            std::function<void()> between_rounds)
       : data_(data),
-        cores_(data, kernels, n_threads),
+        cores_(data, kernels),
         queue_(handles, driver, data.n_rows, data.width),
-        n_threads_(n_threads),
         between_rounds_(std::move(between_rounds)),
         free_lists_(handles.lists) {}
 
   int64_t n_rounds() const { return n_rounds_; }
 
-  void run(int n_tasks, const std::function<void(int, int)>& run_task) override {
+  void run(ThreadPool& pool, int n_tasks, const std::function<void(int, int)>& run_task) override {
     while (int(fibers_.size()) < n_tasks) fibers_.push_back(std::make_unique<Fiber>());
     questions_.assign(n_tasks, nullptr);
     failure_ = nullptr;
-    for (int i = 0; i < n_tasks; ++i) fibers_[i]->start(i, [i, &run_task] { run_task(i, i); });
-    bool goes_on = true;
-#pragma omp parallel num_threads(std::min(n_threads_, n_tasks))
-    while (goes_on) {
-#pragma omp for schedule(static, 1)
-      for (int i = 0; i < n_tasks; ++i)
-        if (!fibers_[i]->is_done()) fibers_[i]->resume();
-#pragma omp master
-      goes_on = answer_all(n_tasks);
-#pragma omp barrier
+    std::vector<int> turn(n_tasks);
+    std::iota(turn.begin(), turn.end(), 0);
+    for (const int i : turn) fibers_[i]->start(i, [i, &run_task] { run_task(i, i); });
+    while (!turn.empty()) {
+      pool.run(int(turn.size()), [&](int i, int) { fibers_[turn[i]]->resume(); });
+      std::erase_if(turn, [&](int i) { return fibers_[i]->is_done(); });
+      if (!turn.empty()) answer(turn);
     }
     if (failure_) std::rethrow_exception(failure_);
     for (int i = 0; i < n_tasks; ++i)
@@ -144,16 +140,10 @@ class GpuReader : public RowReader {
     if (failure_) throw Abandoned();
   }
 
-  // Between two turns of the tasks; returns whether there is another one.
-  bool answer_all(int n_tasks) {
+  // Between two turns of the tasks.
+  void answer(const std::vector<int>& waiting) {
     GpuQuestions all;
-    bool goes_on = false;
-    for (int i = 0; i < n_tasks; ++i) {
-      if (fibers_[i]->is_done()) continue;
-      goes_on = true;
-      all.add(*questions_[i]);
-    }
-    if (!goes_on) return false;
+    for (const int i : waiting) all.add(*questions_[i]);
     try {
       if (!failure_) queue_.answer(all);
       if (between_rounds_) between_rounds_();
@@ -161,7 +151,6 @@ class GpuReader : public RowReader {
     } catch (...) {
       failure_ = std::current_exception();
     }
-    return true;
   }
 
   int64_t multiplications() const { return int64_t(packed_size(data_.width)) + 20; }
@@ -222,7 +211,6 @@ class GpuReader : public RowReader {
   const GrowData& data_;
   CoreReader cores_;
   mutable GpuQueue queue_;
-  int n_threads_;
   std::function<void()> between_rounds_;
   std::vector<std::unique_ptr<Fiber>> fibers_;
   mutable std::vector<const GpuQuestions*> questions_;

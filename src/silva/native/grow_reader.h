@@ -7,10 +7,7 @@
 #include <vector>
 
 #include "grow_cache.h"
-
-#ifdef _OPENMP
-#include <omp.h>
-#endif
+#include "thread_pool.h"
 
 namespace silva {
 
@@ -60,7 +57,7 @@ class RowReader {
  public:
   virtual ~RowReader() = default;
   // Runs the tasks 0 .. n_tasks - 1 of a phase; each is told which scratch buffers are its own.
-  virtual void run(int n_tasks, const std::function<void(int task, int scratch)>& run_task) = 0;
+  virtual void run(ThreadPool& pool, int n_tasks, const std::function<void(int task, int scratch)>& run_task) = 0;
   // Answers in s.sums; returns the first leaf that has fewer rows than it needs, or -1.
   virtual int sum_leaves(const LeafRequest& request, Scratch& s) const = 0;
   // Every stride-th row of a box in an order that the box alone decides, stride = rows of the box / most + 1, which it
@@ -72,12 +69,10 @@ class RowReader {
 
 class CoreReader : public RowReader {
  public:
-  CoreReader(const GrowData& data, const GrowKernels& kernels, int n_threads)
-      : data_(data), kernels_(kernels), n_threads_(n_threads) {}
+  CoreReader(const GrowData& data, const GrowKernels& kernels) : data_(data), kernels_(kernels) {}
 
-  void run(int n_tasks, const std::function<void(int, int)>& run_task) override {
-#pragma omp parallel for schedule(dynamic, 1) num_threads(n_threads_)
-    for (int i = 0; i < n_tasks; ++i) run_task(i, thread_index());
+  void run(ThreadPool& pool, int n_tasks, const std::function<void(int, int)>& run_task) override {
+    pool.run(n_tasks, run_task);
   }
 
   int sum_leaves(const LeafRequest& request, Scratch& s) const override {
@@ -166,17 +161,8 @@ class CoreReader : public RowReader {
     }
   }
 
-  static int thread_index() {
-#ifdef _OPENMP
-    return omp_get_thread_num();
-#else
-    return 0;
-#endif
-  }
-
   const GrowData& data_;
   const GrowKernels& kernels_;
-  int n_threads_;
 };
 
 }  // namespace silva
