@@ -3,9 +3,12 @@
 import pickle
 import signal
 import threading
+from itertools import pairwise
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 pytest.importorskip("sklearn")
 
@@ -14,6 +17,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 import silva
+from silva.grow.thresholds import shared
 from tests.grow.engines import piecewise
 
 FAST = {"n_iter_no_change": 10, "n_jobs": 1}
@@ -43,6 +47,33 @@ def test_thresholds_lie_midway(fitted, data):
     x = np.sort(X[:, fitted.forest_.feature[0]])
     at = np.searchsorted(x, root)
     assert root == (x[at - 1] + x[at]) / 2
+
+
+def test_tests_of_one_gap_share_their_threshold():
+    """Two splits on either side of a first one whose gaps overlap: midway in what the gaps have in common."""
+    rng = np.random.default_rng(5)
+    X = np.column_stack([rng.permutation(400) / 400, rng.permutation(400) / 400])
+    sign = np.where((X[:, 0] < 0.4) == (X[:, 1] < 0.6), 1.0, -1.0)
+    tree = silva.ModelTreeRegressor(leaf_model="constant").fit(X, 5 * sign + 0.01 * rng.standard_normal(400))
+    forest = tree.forest_
+    assert tree.n_leaves_ == 4
+    assert forest.threshold[1] == forest.threshold[2]
+    for feature, truth in enumerate([0.4, 0.6]):
+        x = np.sort(X[:, feature])
+        at = np.searchsorted(x, truth)
+        assert set(forest.threshold[:3][forest.feature[:3] == feature]) == {(x[at - 1] + x[at]) / 2}
+
+
+@given(st.lists(st.tuples(st.integers(-1, 20), st.integers(1, 5)), max_size=6))
+def test_shared_gaps(widths):
+    """Every gap contains what it is replaced by; gaps stay apart only where they do not overlap."""
+    gaps = {node: (low, low + width) for node, (low, width) in enumerate(widths)}
+    found = shared(gaps)
+    assert found.keys() == gaps.keys()
+    for node, (low, high) in gaps.items():
+        assert low <= found[node][0] < found[node][1] <= high
+    ends = sorted(set(found.values()))
+    assert all(first[1] <= second[0] or first == second for first, second in pairwise(ends))
 
 
 def test_leaves_are_least_squares_with_standard_errors(fitted, data):

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from silva.grow.refit import LeafModel, default_left, fit_leaf, rows_by_node, threshold
+from silva.grow.refit import LeafModel, default_left, fit_leaf, rows_by_node
+from silva.grow.thresholds import split_thresholds
 from silva.readers.assemble import NodeArrays, assemble, pack_sets
 
 if TYPE_CHECKING:
@@ -78,7 +79,7 @@ def _node_arrays(
 ) -> tuple[NodeArrays, list[tuple[NDArray[np.bool_], bool]]]:
     """Nodes for `assemble`, and of each categorical split the categories that go left and whether others do."""
     n_nodes = len(tree["attribute"])
-    thresholds, sides = np.zeros(n_nodes), np.zeros(n_nodes, bool)
+    thresholds, sides = split_thresholds(tree, rows, reached), np.zeros(n_nodes, bool)
     category_set = np.full(n_nodes, -1, np.int32)
     sets: list[tuple[NDArray[np.bool_], bool]] = []
     for v in np.flatnonzero(tree["attribute"] >= 0):
@@ -86,8 +87,8 @@ def _node_arrays(
         sides[v] = default_left(tree, rows, int(v), reached)
         order = columns.order[attribute]
         if order is None:
-            thresholds[v] = threshold(rows, attribute, reached[tree["left"][v]], reached[tree["right"][v]])
             continue
+        thresholds[v] = 0
         category_set[v] = len(sets)
         sets.append((_goes_left(order, rows.distinct(attribute), tree["cut"][v]), bool(sides[v])))
     nodes = NodeArrays(

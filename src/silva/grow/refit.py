@@ -1,4 +1,4 @@
-"""From the best tree of a search to a Forest: thresholds midway, exact models, standard errors."""
+"""Exact regressions of the leaves of the best tree, with standard errors."""
 
 from __future__ import annotations
 
@@ -66,19 +66,6 @@ def rows_by_node(tree: dict[str, Any], rows: TrainingRows) -> list[NDArray[np.in
         reached[tree["left"][node]] = reached[node][left]
         reached[tree["right"][node]] = reached[node][~left]
     return reached
-
-
-def threshold(rows: TrainingRows, attribute: int, left: NDArray[np.intp], right: NDArray[np.intp]) -> float:
-    """Midway between the largest value on the left and the smallest on the right; +inf if all values go left."""
-    values = rows.distinct(attribute)
-    ranks_left, ranks_right = rows.ranks[attribute, left], rows.ranks[attribute, right]
-    above = ranks_right[ranks_right >= 0]
-    if not len(above):
-        return np.inf
-    high = float(values[above.min()])
-    low = float(values[ranks_left.max()]) if (ranks_left >= 0).any() else high
-    middle = low + (high - low) / 2
-    return middle if low < middle <= high else high
 
 
 def default_left(tree: dict[str, Any], rows: TrainingRows, node: int, reached: list[NDArray[np.intp]]) -> bool:
