@@ -32,7 +32,15 @@ def emulator(tmp_path_factory):
     def build(column_blocks):
         if column_blocks not in libraries:
             path = tmp_path_factory.mktemp("grow") / f"grow{column_blocks}.so"
-            flags = ["-O2", "-std=c++20", "-shared", "-fPIC", "-U_FORTIFY_SOURCE", "-Wno-unknown-pragmas", f"-DCOLUMN_BLOCKS={column_blocks}"]
+            flags = [
+                "-O2",
+                "-std=c++20",
+                "-shared",
+                "-fPIC",
+                "-U_FORTIFY_SOURCE",
+                "-Wno-unknown-pragmas",
+                f"-DCOLUMN_BLOCKS={column_blocks}",
+            ]
             source = Path(__file__).with_name("grow_host.cpp")
             subprocess.run([compiler, *flags, f"-I{NATIVE}", str(source), "-o", str(path)], check=True)
             libraries[column_blocks] = ctypes.CDLL(str(path))
@@ -169,8 +177,9 @@ def test_a_lost_gpu_leaves_the_best_tree(emulator):
     engine.step(2, 100, 0.0, 1e9)
     library.fail_after(3)
     try:
-        with pytest.raises(DeviceError, match="CUDA_ERROR_OF_THE_TEST.*best tree") as caught, cuda.explaining_loss(
-            engine, 0
+        with (
+            pytest.raises(DeviceError, match=r"CUDA_ERROR_OF_THE_TEST.*best tree") as caught,
+            cuda.explaining_loss(engine, 0),
         ):
             engine.step(50, 100, 0.0, 1e9)
     finally:
@@ -180,5 +189,5 @@ def test_a_lost_gpu_leaves_the_best_tree(emulator):
 
 
 def test_too_many_columns_are_refused():
-    with pytest.raises(ValueError, match="130 columns .* at most 128; use device='cpu'"):
+    with pytest.raises(ValueError, match=r"130 columns .* at most 128; use device='cpu'"):
         cuda.buffer_sizes(1000, 128, 130)

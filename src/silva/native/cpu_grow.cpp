@@ -190,6 +190,12 @@ class GrowBinding {
     for (const GrowTree& tree : engine_->population()) trees.append(tree_to_python(tree, data_.n_attributes));
     return trees;
   }
+  nb::tuple gpu_counters() const {
+#ifdef SILVA_GROW_GPU
+    if (gpu_) return nb::make_tuple(gpu_->n_rounds(), gpu_->seconds());
+#endif
+    return nb::make_tuple(int64_t(0), 0.0);
+  }
   nb::tuple counters() const {
     return nb::make_tuple(engine_->generation(), engine_->last_improvement(), engine_->n_evaluations(),
                           engine_->rows_read());
@@ -255,8 +261,10 @@ class GrowBinding {
   std::unique_ptr<RowReader> make_reader(const std::optional<std::map<std::string, uint64_t>>& gpu) {
     if (!gpu) return std::make_unique<CoreReader>(data_, grow_kernels());
 #ifdef SILVA_GROW_GPU
-    return std::make_unique<GpuReader>(data_, grow_kernels(), gpu_handles(*gpu), gpu_driver(*gpu),
-                                       [this] { between_rounds_ ? between_rounds_() : void(); });
+    auto reader = std::make_unique<GpuReader>(data_, grow_kernels(), gpu_handles(*gpu), gpu_driver(*gpu),
+                                              [this] { between_rounds_ ? between_rounds_() : void(); });
+    gpu_ = reader.get();
+    return reader;
 #else
     throw std::runtime_error("growing on GPUs needs Linux with glibc; use device='cpu'");
 #endif
@@ -321,6 +329,9 @@ class GrowBinding {
   std::thread::id caller_;
   std::atomic<bool> interrupted_ = false;
   std::function<void()> between_rounds_;
+#ifdef SILVA_GROW_GPU
+  const GpuReader* gpu_ = nullptr;  // the engine's
+#endif
 };
 
 void bind_grow(nb::module_& module) {
@@ -339,6 +350,8 @@ void bind_grow(nb::module_& module) {
       .def("apply", &GrowBinding::apply, nb::arg("name"), nb::arg("tree"), nb::arg("node"), nb::arg("other").none(),
            nb::arg("other_node"), nb::arg("seed"), "Apply one operator to one or two trees.")
       .def_prop_ro("interrupted", &GrowBinding::interrupted, "Whether Ctrl-C ended the last step.")
+      .def_prop_ro("gpu_counters", &GrowBinding::gpu_counters,
+                   "Rounds of launches, and seconds from their questions to the answers.")
       .def_prop_ro("counters", &GrowBinding::counters, "Generation, last improvement, trees evaluated, rows read.");
 }
 

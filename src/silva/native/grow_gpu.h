@@ -2,7 +2,7 @@
 // fibers that hand their thread on while they wait, so that the search itself knows nothing of it. Requests that cores
 // answer sooner than a launch returns stay on the cores.
 #pragma once
-#include <atomic>
+#include <chrono>
 #include <memory>
 #include <mutex>
 
@@ -23,6 +23,7 @@ class GpuReader : public RowReader {
         free_lists_(handles.lists) {}
 
   int64_t n_rounds() const { return n_rounds_; }
+  double seconds() const { return seconds_; }  // from a round's questions to their answers
 
   void run(ThreadPool& pool, int n_tasks, const std::function<void(int, int)>& run_task) override {
     while (int(fibers_.size()) < n_tasks) fibers_.push_back(std::make_unique<Fiber>());
@@ -144,8 +145,10 @@ class GpuReader : public RowReader {
   void answer(const std::vector<int>& waiting) {
     GpuQuestions all;
     for (const int i : waiting) all.add(*questions_[i]);
+    const auto began = std::chrono::steady_clock::now();
     try {
       if (!failure_) queue_.answer(all);
+      seconds_ += std::chrono::duration<double>(std::chrono::steady_clock::now() - began).count();
       if (between_rounds_) between_rounds_();
       ++n_rounds_;
     } catch (...) {
@@ -218,6 +221,7 @@ class GpuReader : public RowReader {
   mutable std::vector<uint64_t> free_lists_;
   std::exception_ptr failure_;
   int64_t n_rounds_ = 0;
+  double seconds_ = 0;
 };
 
 // Cuts of a list of rows that stays on the GPU; the sums between two cuts are one request each.
