@@ -175,7 +175,7 @@ class RowsOnGpu:
 
 
 def engine_numbers(sizes: Sizes, n_rows: int, n_processors: int) -> dict[str, int]:
-    """What the engine needs beside addresses."""
+    """Give the numbers that the engine needs beside addresses."""
     return {
         "packet_bytes": sizes.packet,
         "results_bytes": sizes.results,
