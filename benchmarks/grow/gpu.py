@@ -12,6 +12,7 @@ import numpy as np
 
 from benchmarks.grow import cases
 from silva import ModelTreeRegressor
+from silva.grow import cuda
 from silva.grow.data import prepare
 from silva.grow.search import SearchPlan, choose_gpu, make_engine, search
 
@@ -97,7 +98,9 @@ def main() -> None:
     parser.add_argument("--generations", type=int, default=10_000)
     parser.add_argument("--cpu", type=int, default=0, help="generations on the cores")
     parser.add_argument("--qr", type=int, default=0, help="generations by the paper's evaluation, on the cores")
+    parser.add_argument("--core-work", type=int, default=cuda.CORE_WORK, help="see silva.grow.cuda.CORE_WORK")
     arguments = parser.parse_args()
+    cuda.CORE_WORK = arguments.core_work
     for name in arguments.cases.split(","):
         began = time.perf_counter()
         X, y = CASES[name](arguments.data)

@@ -11,6 +11,7 @@ from silva.evaluate.cuda import evaluate_variant
 from silva.explain.cuda import walk_variant
 from silva.explain.paths import paths_variant
 from silva.explain.tapes import Tape
+from silva.grow.cuda import kernels
 
 core = pytest.importorskip("cuda.core", reason="cuda-core is not installed: pip install silva[cuda13]")
 
@@ -40,6 +41,8 @@ SMALL = [
     *(encode(row, value, "uint16") for row in ("float32", "float64") for value in ("float32", "float64")),
     encode("float32", "float32", "uint32"),
 ]
+GROW = list(kernels(1).values())
+WIDE_SUMS = [kernels(blocks)["sum_rows"] for blocks in (2, 3, 7, 12, 16)]
 HOT = [walk(points) for points in (2, 3, 4, 8)]
 WALKS = [
     *(walk(points) for points in (5, 6, 7)),
@@ -56,7 +59,7 @@ def name(kernel):
     return "-".join([kernel.source, *(value.replace(" ", "_") for _, value in kernel.macros)])
 
 
-@pytest.mark.parametrize("kernel", [*SMALL, *HOT[:1]], ids=name)
+@pytest.mark.parametrize("kernel", [*SMALL, *GROW, *HOT[:1]], ids=name)
 def test_compiles_for_the_newest_and_the_oldest(kernel):
     for architecture in (ARCHITECTURES[0], ARCHITECTURES[-1]):
         assert measure_kernel(kernel, architecture).registers > 0
@@ -64,7 +67,7 @@ def test_compiles_for_the_newest_and_the_oldest(kernel):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("architecture", ARCHITECTURES)
-@pytest.mark.parametrize("kernel", [*SMALL, *HOT, *WALKS], ids=name)
+@pytest.mark.parametrize("kernel", [*SMALL, *GROW, *HOT, *WALKS], ids=name)
 def test_compiles_for_every_architecture(kernel, architecture):
     assert measure_kernel(kernel, architecture).spilled < 512
 
@@ -81,4 +84,12 @@ def test_hot_walks_keep_to_their_registers(points, registers):
 def test_the_warp_kernel_needs_no_stack():
     found = measure_kernel(paths_variant("float32", np.uint16, pairs=False), 90)
     assert found.registers <= 64
+    assert found.stack == found.spilled == 0
+
+
+# From capability 8.0 on the sums of 8 x 8 tiles are tensor core operations; below they are emulated by shuffles.
+@pytest.mark.parametrize("kernel", WIDE_SUMS, ids=name)
+def test_sums_of_many_columns_stay_in_registers(kernel):
+    found = measure_kernel(kernel, 90)
+    assert found.registers <= 128
     assert found.stack == found.spilled == 0

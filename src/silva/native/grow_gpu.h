@@ -33,7 +33,7 @@ class GpuReader : public RowReader {
     std::iota(turn.begin(), turn.end(), 0);
     for (const int i : turn) fibers_[i]->start(i, [i, &run_task] { run_task(i, i); });
     while (!turn.empty()) {
-      pool.run(int(turn.size()), [&](int i, int) { fibers_[turn[i]]->resume(); });
+      take_turn(pool, turn);
       std::erase_if(turn, [&](int i) { return fibers_[i]->is_done(); });
       if (!turn.empty()) answer(turn);
     }
@@ -141,6 +141,21 @@ class GpuReader : public RowReader {
     if (failure_) throw Abandoned();
   }
 
+  // Every task goes on until it asks again or ends: side by side only where that repays waking the other threads.
+  void take_turn(ThreadPool& pool, const std::vector<int>& turn) {
+    constexpr double kWorthwhile = 150e-6;
+    const bool alone = seconds_of_task_ * double(turn.size()) < kWorthwhile;
+    const int n_threads = alone ? 1 : std::min(pool.n_threads(), int(turn.size()));
+    const auto resume = [&](int i, int) { fibers_[turn[i]]->resume(); };
+    const auto began = std::chrono::steady_clock::now();
+    if (alone)
+      for (int i = 0; i < int(turn.size()); ++i) resume(i, 0);
+    else
+      pool.run(int(turn.size()), resume);
+    const std::chrono::duration<double> took = std::chrono::steady_clock::now() - began;
+    seconds_of_task_ = took.count() * n_threads / double(turn.size());
+  }
+
   // Between two turns of the tasks.
   void answer(const std::vector<int>& waiting) {
     GpuQuestions all;
@@ -222,6 +237,7 @@ class GpuReader : public RowReader {
   std::exception_ptr failure_;
   int64_t n_rounds_ = 0;
   double seconds_ = 0;
+  double seconds_of_task_ = 0;  // in the last turn
 };
 
 // Cuts of a list of rows that stays on the GPU; the sums between two cuts are one request each.

@@ -144,12 +144,26 @@ class GpuQueue {
     for (size_t i = 0; i < questions.size(); ++i) questions[i]->total = totals[i];
   }
 
-  // Blocks large enough to sum many rows of a leaf, small enough to keep all processors busy.
+  static int32_t blocks_of(const SumRequest& request, int rows_per_block) {
+    return std::max<int32_t>(1, int32_t((request.source.count + rows_per_block - 1) / rows_per_block));
+  }
+
+  // Blocks large enough to sum many rows of a leaf and for their partial sums to fit, small enough to keep all
+  // processors busy.
   int rows_per_block(const std::vector<SumQuestion*>& questions, size_t first) const {
+    constexpr int kRowsPerColumn = 16;
     int64_t total = 0;
     for (size_t i = first; i < questions.size(); ++i) total += questions[i]->request.source.count;
+    const auto fits = [&](int size) {
+      for (size_t i = first; i < questions.size(); ++i) {
+        const SumRequest& request = questions[i]->request;
+        if (size_t(blocks_of(request, size)) * request.n_slots > h_.n_parts) return false;
+      }
+      return true;
+    };
     int size = kMostRows;
-    while (size > kBlockThreads && total / size < 4 * h_.n_processors) size /= 2;
+    const int least = std::max(kBlockThreads, kRowsPerColumn * width_);
+    while (size > least && total / size < 4 * h_.n_processors && fits(size / 2)) size /= 2;
     return size;
   }
 
@@ -165,7 +179,7 @@ class GpuQueue {
     for (; last < questions.size(); ++last) {
       SumQuestion& question = *questions[last];
       SumRequest& r = question.request;
-      r.n_blocks = std::max<int32_t>(1, int32_t((r.source.count + size - 1) / size));
+      r.n_blocks = blocks_of(r, size);
       const bool fits = (n_slots + r.n_slots) * (entries() + 1) * sizeof(double) <= h_.results_bytes &&
                         size_t(n_parts) + size_t(r.n_blocks) * r.n_slots <= h_.n_parts &&
                         packet_of(requests.size() + 1, intervals.size(), nodes.size() + question.nodes.size(),
