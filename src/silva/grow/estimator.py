@@ -56,7 +56,7 @@ class ModelTreeRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
     population_size : int, default=64
     crossover_probability, mutation_probability : float, default=0.2 and 0.8
         Of each pair, and of each tree.
-    n_iter_no_change : int, default=50
+    n_iter_no_change : int, default=100
         Generations without improvement after which the search ends.
     tol : float, default=1e-6
         Least relative gain of fitness that counts as an improvement.
@@ -89,7 +89,7 @@ class ModelTreeRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
     polish_interval : int, default=5
         Generations between two polishings.
     polish_trees : int, default=1
-        Random trees polished beside the best one.
+        Random trees polished beside the best one; new ones take their place after 20 generations without improvement.
     extrapolate : bool, default=False
         Whether a leaf may predict beyond the range of y among its training rows.
     categorical_features : sequence of int or str, optional
@@ -153,7 +153,7 @@ class ModelTreeRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         population_size: int = 64,
         crossover_probability: float = 0.2,
         mutation_probability: float = 0.8,
-        n_iter_no_change: int = 50,
+        n_iter_no_change: int = 100,
         tol: float = 1e-6,
         time_limit: float | None = None,
         fitness: str = "auto",

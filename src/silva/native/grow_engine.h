@@ -31,6 +31,8 @@ struct GrowSettings {
   PolishMoves moves;
 };
 
+constexpr int64_t kStagnant = 20;  // generations without improvement after which new trees are polished
+
 enum Purpose : uint64_t { kInitialise, kSelect, kVary, kPolish, kTest };
 
 struct GenerationRecord {
@@ -75,7 +77,10 @@ class Engine {
     parallel(
         settings_.population,
         [&](int i, const OperatorContext& c) {
-          if (i >= n_given) population_[i] = random_tree(c);
+          if (i >= n_given) {
+            population_[i] = new_tree(c);
+            return;
+          }
           shrink(population_[i]);
           c.evaluator.evaluate(population_[i], c.layer, c.scratch);
         },
@@ -236,6 +241,13 @@ class Engine {
     }
   }
 
+  GrowTree new_tree(const OperatorContext& c) const {
+    GrowTree tree = random_tree(c);
+    shrink(tree);
+    c.evaluator.evaluate(tree, c.layer, c.scratch);
+    return tree;
+  }
+
   // Top-down on a sub-sample, tests by dipoles, to a random depth (paper, section 3.2).
   GrowTree random_tree(const OperatorContext& c) const {
     const GrowData& data = evaluator_.data();
@@ -263,16 +275,23 @@ class Engine {
         [&] { return push_random(tree, right, depth - 1, model, c); });
   }
 
+  // The best tree, if it is new, and random ones. A search that has come to rest polishes newly grown trees instead:
+  // the population is then made of relatives of the best tree, and polishing them leads back to it.
   void polish(double tolerance, const std::function<bool()>& stopped) {
     std::vector<int> chosen;
     if (!(best_.fitness == polished_fitness_)) chosen.push_back(0);
     Random random(settings_.seed, uint64_t(generation_), 0, kPolish);
+    const int first = int(chosen.size());
     for (int k = 0; k < settings_.polish_random; ++k)
       chosen.push_back(int(random.between(1, int64_t(population_.size()) - 1)));
+    const bool fresh = generation_ - last_improvement_ >= kStagnant;
     std::vector<GrowTree> results(chosen.size());
     parallel(
         int(chosen.size()),
-        [&](int i, const OperatorContext& c) { results[i] = polished(population_[chosen[i]], c, stopped); }, kPolish);
+        [&](int i, const OperatorContext& c) {
+          results[i] = polished(fresh && i >= first ? new_tree(c) : population_[chosen[i]], c, stopped);
+        },
+        kPolish);
     for (size_t i = 0; i < chosen.size(); ++i) population_[chosen[i]] = std::move(results[i]);
     if (!chosen.empty() && chosen[0] == 0) polished_fitness_ = population_[0].fitness;
     take_best(tolerance);
