@@ -11,6 +11,8 @@ from typing import Any
 import numpy as np
 
 Records = list[dict[str, Any]]
+KNOWN = 1000
+"""Seed of the known trees that rivals see."""
 START, END = "<!-- {} -->", "<!-- end of {} -->"
 
 
@@ -34,7 +36,7 @@ def known_trees(results: dict[str, Any]) -> str:
 def accuracy(results: dict[str, Any]) -> str:
     """RMSE / leaves / seconds of all methods; means over seeds."""
     records = [r for section in ("known_rivals", "accuracy") for r in results.get(section, {}).get("records", [])]
-    records += [r for r in results.get("recovery", {}).get("records", []) if r["seed"] == 0 and "+ 0" in r["case"]]
+    records += [r for r in results.get("recovery", {}).get("records", []) if r["seed"] == KNOWN and "+ 0" in r["case"]]
     cases, methods = (list(dict.fromkeys(r[name] for r in records)) for name in ("case", "method"))
     methods.sort(key=lambda method: method != "silva")
     lines = ["| | " + " | ".join(cases) + " |", "|---" * (len(cases) + 1) + "|"]

@@ -2,7 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import importlib.metadata
+import os
+import re
+import subprocess
+import tempfile
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -11,6 +17,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from benchmarks.grow.cases import Case
+
+WEKA = "/usr/share/java/weka.jar"
+"""Where Debian puts it; WEKA_JAR in the environment names another place."""
 
 PACKAGES = {
     "Cubist": "cubist",
@@ -29,6 +38,10 @@ def versions() -> dict[str, str]:
             found[rival] = importlib.metadata.version(package)
         except importlib.metadata.PackageNotFoundError:
             continue
+    with contextlib.suppress(OSError, subprocess.CalledProcessError):
+        jar = os.environ.get("WEKA_JAR", WEKA)
+        command = ["java", "-cp", jar, "weka.core.Version"]
+        found["M5P"] = "weka " + subprocess.run(command, capture_output=True, text=True, check=True).stdout.split()[0]
     return found
 
 
@@ -45,6 +58,30 @@ def pilot(case: Case) -> tuple[Any, int]:
     model = PILOT().train(case.X, case.y)
     summary = model.tree_summary()
     return model.predict(case.X_test), int((summary["node_type"] == "con").sum())
+
+
+def m5p(case: Case) -> tuple[Any, int]:
+    """Weka's M5P by its command line, files included. It prints three decimals, hence y in millionths."""
+    with tempfile.TemporaryDirectory() as folder:
+        train, test, model = (Path(folder) / name for name in ("train.arff", "test.arff", "model"))
+        _write_arff(train, case.X, case.y * 1e6)
+        _write_arff(test, case.X_test, case.y_test * 1e6)
+        text = _weka("-t", train, "-no-cv", "-d", model)
+        predictions = _weka("-l", model, "-T", test, "-p", "0")
+    rows = re.findall(r"^\s*\d+\s+\S+\s+(\S+)", predictions, re.MULTILINE)
+    rules = re.search(r"Number of Rules : (\d+)", text)
+    return np.array(rows, float) / 1e6, int(rules[1]) if rules else 0
+
+
+def _weka(*arguments: Any) -> str:
+    command = ["java", "-Xmx4g", "-cp", os.environ.get("WEKA_JAR", WEKA), "weka.classifiers.trees.M5P"]
+    return subprocess.run([*command, *map(str, arguments)], capture_output=True, text=True, check=True).stdout
+
+
+def _write_arff(path: Path, X: np.ndarray, y: np.ndarray) -> None:
+    names = [f"@attribute x{i} numeric" for i in range(X.shape[1] + 1)]
+    header = "\n".join(["@relation rows", *names, "@data"])
+    np.savetxt(path, np.column_stack([X, y]), fmt="%.17g", delimiter=",", header=header, comments="")
 
 
 def linear_tree(case: Case) -> tuple[Any, int]:
@@ -81,6 +118,7 @@ def linear_regression(case: Case) -> tuple[Any, int]:
 RIVALS: dict[str, Callable[[Case], tuple[Any, int]]] = {
     "Cubist": cubist,
     "PILOT": pilot,
+    "M5P": m5p,
     "linear-tree": linear_tree,
     "LightGBM linear trees": lightgbm,
     "linear regression": linear_regression,

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import platform
+import subprocess
+import sys
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -17,13 +20,29 @@ from benchmarks.grow import cases, rivals
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-SEEDS = 20
+SEEDS = range(1000, 1020)
+"""Of known trees. Development looked at seeds below 300; these were first used after the defaults were frozen."""
+SPLIT = 11
+"""Seed of the splits and generators of the accuracy table and the curve, used first after that too."""
 NOISE = (0, 4, 8, 16)
 SIZES = {"fried": 32, "mv": 40, "california": 60, "2dplanes": 64, "diabetes": 64}
 """`max_leaves` of the accuracy table."""
 LIMIT = 28
 """Seconds of a fit of the accuracy table."""
 CURVE = (2, 4, 8, 16, 32, 64)
+
+MEMORY = """
+import json, resource
+import numpy as np
+import silva
+rng = np.random.default_rng(0)
+X = rng.uniform(0, 5, (10_000_000, 2))
+y = 0.1 * rng.standard_normal(len(X))
+y[X[:, 0] < 2] += X[X[:, 0] < 2, 1]
+tree = silva.ModelTreeRegressor(generations=10).fit(X, y)
+peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+print(json.dumps({"leaves": tree.n_leaves_, "seconds": float(tree.history_["seconds"][-1]), "peak_MiB": peak}))
+"""
 
 Record = dict[str, Any]
 
@@ -62,14 +81,14 @@ def recovery(_: Path) -> Iterator[Record]:
     """Known trees of five leaves among attributes of noise."""
     for make in (cases.armchair, cases.trap5):
         for extra in NOISE:
-            for seed in range(SEEDS):
+            for seed in SEEDS:
                 case = make(seed, extra)
                 yield {**grow(case, random_state=seed), "seed": seed, "truth": cases.true_error(case)}
 
 
 def random_trees(_: Path) -> Iterator[Record]:
     """Random known trees."""
-    for seed in range(SEEDS):
+    for seed in SEEDS:
         case = cases.random_tree(seed)
         yield {**grow(case, random_state=seed), "seed": seed, "truth": cases.true_error(case)}
 
@@ -77,7 +96,7 @@ def random_trees(_: Path) -> Iterator[Record]:
 def accuracy(data: Path) -> Iterator[Record]:
     """Error and size beside the rivals, interleaved."""
     makers = [cases.two_planes, cases.fried, cases.mv, lambda seed: cases.california(seed, data)]
-    jobs = [(make, 0) for make in makers] + [(cases.diabetes, seed) for seed in range(5)]
+    jobs = [(make, SPLIT) for make in makers] + [(cases.diabetes, SPLIT + k) for k in range(5)]
     for make, seed in jobs:
         case = make(seed)
         truth = cases.true_error(case) if case.truth else None
@@ -94,13 +113,13 @@ def known_rivals(_: Path) -> Iterator[Record]:
     """The rivals on the known trees."""
     for make in (cases.armchair, cases.trap5):
         for name in rivals.RIVALS:
-            yield {**rival(name, make(0)), "seed": 0}
+            yield {**rival(name, make(SEEDS[0])), "seed": SEEDS[0]}
 
 
 def curve(data: Path) -> Iterator[Record]:
     """Error by number of leaves."""
     for make in (cases.fried, cases.mv, lambda seed: cases.california(seed, data)):
-        case = make(0)
+        case = make(SPLIT)
         for max_leaves in CURVE:
             yield {**grow(case, max_leaves=max_leaves, n_iter_no_change=20, time_limit=15), "max_leaves": max_leaves}
 
@@ -119,14 +138,23 @@ def speed(_: Path) -> Iterator[Record]:
 
 def covertype(data: Path) -> Iterator[Record]:
     """The elevation of 387,341 plots of land."""
-    case = cases.covertype(0, data)
-    yield rival("Cubist", case)
-    yield grow(case, time_limit=180)
+    case = cases.covertype(SPLIT, data)
+    cubist = rival("Cubist", case)
+    yield cubist
+    half = cubist["leaves"] // 2 if "leaves" in cubist else 64
+    for max_leaves, seconds in ((64, 120), (half, 240)):
+        yield {**grow(case, max_leaves=max_leaves, time_limit=seconds), "max_leaves": max_leaves}
+
+
+def memory(_: Path) -> Iterator[Record]:
+    """Largest resident memory of a process that grows a tree over ten million rows of two attributes."""
+    child = subprocess.run([sys.executable, "-c", MEMORY], capture_output=True, text=True, check=True)
+    yield {"what": "10,000,000 x 2, 10 generations", **json.loads(child.stdout)}
 
 
 SECTIONS = {
     function.__name__: function
-    for function in (recovery, random_trees, accuracy, known_rivals, curve, speed, covertype)
+    for function in (recovery, random_trees, speed, accuracy, known_rivals, curve, memory, covertype)
 }
 
 
@@ -152,6 +180,7 @@ def save(path: Path, section: str, records: list[Record]) -> None:
     results[section] = {
         "machine": f"{platform.processor() or platform.machine()}, {platform.system()}",
         "python": platform.python_version(),
+        "load_average": os.getloadavg()[1],
         "versions": {"silva": silva.__version__, "numpy": np.__version__, **rivals.versions()},
         "records": records,
     }
