@@ -36,8 +36,11 @@ MOST_SLOTS = 128
 RESULT_BYTES = 64 << 20
 PART_BYTES = 256 << 20
 
-CORE_WORK = 1_000_000
+CORE_WORK = 100_000
 """Requests of fewer multiplications than this are answered by the cores."""
+
+SMALL_DATA = 3_000_000
+"""With fewer multiplications than this for the sums of all rows the cores answer everything."""
 
 
 @dataclass(frozen=True)
@@ -164,6 +167,7 @@ class RowsOnGpu:
             **{name: int(memory.ptr) for name, memory in self._pinned.items()},
             **{name: int(function.ptr) for name, function in self._functions.items()},
             **engine_numbers(sizes, n_rows, n_processors),
+            "core_work": core_work(n_rows, rows.width),
             "stream": int(self._stream.ptr),
         }
 
@@ -172,6 +176,12 @@ class RowsOnGpu:
         """Make the GPU current for the engine's launches, and its errors DeviceErrors."""
         with import_cupy().cuda.Device(self.gpu), explaining_loss(engine, self.gpu):
             yield
+
+
+def core_work(n_rows: int, width: int) -> int:
+    """Multiplications below which a request stays on the cores."""
+    all_rows = n_rows * (width * (width + 1) // 2 + 20)
+    return 2 * all_rows if CORE_WORK and all_rows < SMALL_DATA else CORE_WORK
 
 
 def engine_numbers(sizes: Sizes, n_rows: int, n_processors: int) -> dict[str, int]:
@@ -183,7 +193,6 @@ def engine_numbers(sizes: Sizes, n_rows: int, n_processors: int) -> dict[str, in
         "n_lists": N_LISTS,
         "list_bytes": 8 * n_rows,
         "n_processors": n_processors,
-        "core_work": CORE_WORK,
     }
 
 

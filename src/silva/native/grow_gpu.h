@@ -171,6 +171,10 @@ class GpuReader : public RowReader {
     }
   }
 
+  bool is_handed_over(int64_t n_rows) const {
+    return 2 * n_rows * multiplications() < kSweepRounds * queue_.handles().core_work;
+  }
+
   int64_t multiplications() const { return int64_t(packed_size(data_.width)) + 20; }
 
   // All rows, or those of the box's narrowest interval where they are few.
@@ -250,7 +254,6 @@ class GpuSweep : public ThresholdSweep {
   int open() override {
     const GrowTree& tree = *request_.tree;
     const Interval interval = request_.box->interval(data_, request_.attribute);
-    leaves_.clear();
     add_leaves(request_.left, true);
     n_left_ = int(leaves_.size());
     add_leaves(request_.right, false);
@@ -281,13 +284,41 @@ class GpuSweep : public ThresholdSweep {
     return question;
   }
 
-  Cuts cuts_between(int first, int last) override {
-    CutsQuestion question;
-    question.request = {list_.rank_list(), first, last};
-    if (n_targets(first, last) < 1) return {};
-    reader_.ask({{}, {}, {&question}, {}});
-    const CutsAnswer& a = question.answer;
-    return {{a.cuts, a.cuts + a.n}, {a.ranks, a.ranks + a.n}, {a.more, a.more + a.n}};
+  std::vector<Cuts> cuts_between(const std::vector<Bracket>& level) override {
+    std::vector<CutsQuestion> questions(level.size());
+    GpuQuestions all;
+    for (size_t b = 0; b < level.size(); ++b) {
+      questions[b].request = {list_.rank_list(), level[b].first, level[b].last};
+      if (n_targets(level[b].first, level[b].last) > 0) all.cuts.push_back(&questions[b]);
+    }
+    reader_.ask(all);
+    std::vector<Cuts> cuts;
+    for (const CutsQuestion& question : questions) {
+      const CutsAnswer& a = question.answer;
+      cuts.push_back({{a.cuts, a.cuts + a.n}, {a.ranks, a.ranks + a.n}, {a.more, a.more + a.n}});
+    }
+    return cuts;
+  }
+
+  // Brackets of so few rows that the cores settle them sooner than further rounds return.
+  void hand_over(std::vector<Bracket>& level) override {
+    std::vector<Bracket> large, small;
+    for (Bracket& bracket : level)
+      (reader_.is_handed_over(bracket.last - bracket.first) ? small : large).push_back(std::move(bracket));
+    level = std::move(large);
+    std::vector<RowList> rows(small.size());
+    std::vector<ReadQuestion> reads;
+    GpuQuestions all;
+    for (size_t b = 0; b < small.size(); ++b) {
+      rows[b].resize(small[b].last - small[b].first);
+      reads.push_back(
+          {rows[b].data(), list_.rows() + small[b].first * sizeof(int32_t), rows[b].size() * sizeof(int32_t)});
+    }
+    for (ReadQuestion& read : reads)
+      if (read.bytes) all.reads.push_back(&read);
+    if (!all.reads.empty()) reader_.ask(all);
+    for (size_t b = 0; b < small.size(); ++b)
+      take(CoreSweep(e_, reader_.cores_, s_).finish(request_, std::move(rows[b]), std::move(small[b])));
   }
 
   // Sums between neighbouring cuts, from the first of `edges` on.
@@ -300,22 +331,28 @@ class GpuSweep : public ThresholdSweep {
     return questions;
   }
 
-  std::vector<Course> run_along(const Cuts& cuts, const Bracket& bracket) override {
-    std::vector<int> edges = cuts.positions;
-    edges.insert(edges.begin(), bracket.first);
-    edges.push_back(bracket.last);
+  std::vector<std::vector<Course>> run_along(const std::vector<Cuts>& cuts,
+                                             const std::vector<Bracket>& level) override {
     const bool is_same = request_.left == request_.right;
-    std::vector<SumQuestion> left = questions_between(edges, true);
-    std::vector<SumQuestion> right = is_same ? std::vector<SumQuestion>() : questions_between(edges, false);
+    std::vector<std::vector<SumQuestion>> left(level.size()), right(level.size());
     GpuQuestions questions;
-    for (std::vector<SumQuestion>* side : {&left, &right})
-      for (SumQuestion& question : *side) questions.sums.push_back(&question);
-    reader_.ask(questions);
-    std::vector<Course> courses;
-    for (int i = 0; i < int(leaves_.size()); ++i) {
-      const bool on_left = leaves_[i].on_left;
-      courses.push_back(course(bracket, on_left || is_same ? left : right, i, on_left ? i : i - n_left_));
+    for (size_t b = 0; b < level.size(); ++b) {
+      if (cuts[b].positions.empty()) continue;
+      std::vector<int> edges = cuts[b].positions;
+      edges.insert(edges.begin(), level[b].first);
+      edges.push_back(level[b].last);
+      left[b] = questions_between(edges, true);
+      if (!is_same) right[b] = questions_between(edges, false);
+      for (std::vector<SumQuestion>* side : {&left[b], &right[b]})
+        for (SumQuestion& question : *side) questions.sums.push_back(&question);
     }
+    reader_.ask(questions);
+    std::vector<std::vector<Course>> courses(level.size());
+    for (size_t b = 0; b < level.size(); ++b)
+      for (int i = 0; i < int(leaves_.size()) && !left[b].empty(); ++i) {
+        const bool on_left = leaves_[i].on_left;
+        courses[b].push_back(course(level[b], on_left || is_same ? left[b] : right[b], i, on_left ? i : i - n_left_));
+      }
     return courses;
   }
 
@@ -345,8 +382,8 @@ inline FoundCut GpuReader::best_cut(const Evaluator& evaluator, const SweepReque
   const int n_nodes = subtree_end(*request.tree, request.right) - request.left;
   const int64_t n_rows = rows_of_interval(data_, request.box->interval(data_, request.attribute));
   const int64_t by_box = source_of(*request.box, kGathered).count;
-  const bool is_small = 2 * std::min(n_rows, by_box) * multiplications() < kSweepRounds * queue_.handles().core_work;
-  if (request.rows || is_small || n_nodes > kMostNodes) return cores_.best_cut(evaluator, request, s);
+  if (request.rows || is_handed_over(std::min(n_rows, by_box)) || n_nodes > kMostNodes)
+    return cores_.best_cut(evaluator, request, s);
   return GpuSweep(evaluator, *this, s).run(request);
 }
 

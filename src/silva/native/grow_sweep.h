@@ -30,9 +30,8 @@ class ThresholdSweep {
     Bracket all;
     all.last = open();
     for (const Leaf& leaf : leaves_) all.grams.push_back(leaf.missing), all.counts.push_back(leaf.n_missing);
-    FoundCut best;
-    refine(all, 2, best);
-    return best;
+    refine({all}, 2);
+    return best_;
   }
 
  protected:
@@ -64,9 +63,30 @@ class ThresholdSweep {
 
   // Finds the rows and fills leaves_, those of the left side first; returns the number of rows that have a value.
   virtual int open() = 0;
-  virtual Cuts cuts_between(int first, int last) = 0;
-  // Of every leaf.
-  virtual std::vector<Course> run_along(const Cuts& cuts, const Bracket& bracket) = 0;
+  // Of every bracket.
+  virtual std::vector<Cuts> cuts_between(const std::vector<Bracket>& level) = 0;
+  // Of every bracket and leaf.
+  virtual std::vector<std::vector<Course>> run_along(const std::vector<Cuts>& cuts,
+                                                     const std::vector<Bracket>& level) = 0;
+  // May settle some of the brackets elsewhere and remove them.
+  virtual void hand_over(std::vector<Bracket>&) {}
+
+  // Of equal cuts the lower one, in whatever order they are found.
+  void take(const FoundCut& found) {
+    if (found.error < best_.error || (found.error == best_.error && found.cut < best_.cut)) best_ = found;
+  }
+
+  // Looks at all brackets of a level at once, then between the neighbours of the best cuts of each.
+  void refine(std::vector<Bracket> level, int branches) {
+    for (hand_over(level); !level.empty(); hand_over(level)) {
+      const std::vector<Cuts> cuts = cuts_between(level);
+      const std::vector<std::vector<Course>> courses = run_along(cuts, level);
+      std::vector<Bracket> next;
+      for (size_t b = 0; b < level.size(); ++b) look(level[b], cuts[b], courses[b], branches, next);
+      level = std::move(next);
+      branches = 1;
+    }
+  }
 
   static size_t padded(size_t n) { return (n + kLanes - 1) / kLanes * kLanes; }
 
@@ -118,19 +138,17 @@ class ThresholdSweep {
     }
   }
 
-  void refine(const Bracket& bracket, int branches, FoundCut& best) {
-    const Cuts cuts = cuts_between(bracket.first, bracket.last);
-    if (cuts.positions.empty()) return;
+  void look(const Bracket& bracket, const Cuts& cuts, const std::vector<Course>& courses, int branches,
+            std::vector<Bracket>& next) {
     std::vector<double> totals(cuts.positions.size(), 0);
-    const std::vector<Course> courses = run_along(cuts, bracket);
+    if (totals.empty()) return;
     for (size_t i = 0; i < leaves_.size(); ++i) add_errors(leaves_[i], courses[i], totals);
     const std::vector<int> minima = local_minima(totals, branches);
-    for (const int j : minima)
-      if (totals[j] < best.error) best = {cuts.ranks[j], totals[j]};
+    for (const int j : minima) take({cuts.ranks[j], totals[j]});
     if (bracket.last - bracket.first - 1 <= kGrid) return;
     for (const int j : minima) {
-      const Bracket inner = between(bracket, cuts.positions, courses, j);
-      if (inner.last - inner.first < bracket.last - bracket.first && cuts.more[j]) refine(inner, 1, best);
+      Bracket inner = between(bracket, cuts.positions, courses, j);
+      if (inner.last - inner.first < bracket.last - bracket.first && cuts.more[j]) next.push_back(std::move(inner));
     }
   }
 
@@ -169,6 +187,7 @@ class ThresholdSweep {
   Scratch& s_;
   SweepRequest request_{};
   std::vector<Leaf> leaves_;
+  FoundCut best_;
 };
 
 class CoreSweep : public ThresholdSweep {
@@ -176,10 +195,21 @@ class CoreSweep : public ThresholdSweep {
   CoreSweep(const Evaluator& evaluator, const CoreReader& reader, Scratch& scratch)
       : ThresholdSweep(evaluator, scratch), reader_(reader) {}
 
+  // The best cut of a bracket whose rows are given in order.
+  FoundCut finish(const SweepRequest& request, RowList rows, Bracket bracket) {
+    request_ = request;
+    rows_ = std::move(rows);
+    bracket.last -= bracket.first, bracket.first = 0;
+    is_part_ = true;
+    share_out(request_.left, true);
+    share_out(request_.right, false);
+    refine({std::move(bracket)}, 1);
+    return best_;
+  }
+
  private:
   int open() override {
     collect();
-    leaves_.clear();
     share_out(request_.left, true);
     share_out(request_.right, false);
     return int(rows_.size());
@@ -251,7 +281,13 @@ class CoreSweep : public ThresholdSweep {
     share_out(root, tree[v].right, index, positions + n_left, n_right);
   }
 
-  Cuts cuts_between(int first, int last) override {
+  std::vector<Cuts> cuts_between(const std::vector<Bracket>& level) override {
+    std::vector<Cuts> cuts;
+    for (const Bracket& bracket : level) cuts.push_back(find_cuts(bracket.first, bracket.last));
+    return cuts;
+  }
+
+  Cuts find_cuts(int first, int last) const {
     const auto rank_at = [&](int64_t position) { return data_.rank(rows_[position], request_.attribute); };
     Cuts cuts;
     cuts.positions.resize(std::max(n_targets(first, last), 0));
@@ -266,13 +302,15 @@ class CoreSweep : public ThresholdSweep {
     return cuts;
   }
 
-  std::vector<Course> run_along(const Cuts& cuts, const Bracket& bracket) override {
-    std::vector<Course> courses;
-    for (size_t i = 0; i < leaves_.size(); ++i) {
-      const bool mirrored = i == 1 && request_.left == request_.right && bracket.first == 0;
-      courses.push_back(mirrored ? the_others(courses[0], int(cuts.positions.size()))
-                                 : run_leaf(leaves_[i], cuts.positions, bracket, int(i)));
-    }
+  std::vector<std::vector<Course>> run_along(const std::vector<Cuts>& cuts,
+                                             const std::vector<Bracket>& level) override {
+    std::vector<std::vector<Course>> courses(level.size());
+    for (size_t b = 0; b < level.size(); ++b)
+      for (size_t i = 0; i < leaves_.size() && !cuts[b].positions.empty(); ++i) {
+        const bool mirrored = i == 1 && request_.left == request_.right && level[b].first == 0 && !is_part_;
+        courses[b].push_back(mirrored ? the_others(courses[b][0], int(cuts[b].positions.size()))
+                                      : run_leaf(leaves_[i], cuts[b].positions, level[b], int(i)));
+      }
     return courses;
   }
 
@@ -315,6 +353,7 @@ class CoreSweep : public ThresholdSweep {
 
   const CoreReader& reader_;
   RowList rows_, missing_, sorted_;
+  bool is_part_ = false;  // rows_ are those of one bracket
 };
 
 inline FoundCut CoreReader::best_cut(const Evaluator& evaluator, const SweepRequest& request, Scratch& s) const {
