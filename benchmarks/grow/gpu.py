@@ -63,23 +63,23 @@ CASES: dict[str, Callable[[Path], Rows]] = {
 }
 
 
-def run(rows: TrainingRows, device: str, generations: int, **parameters: Any) -> dict[str, Any]:
+def run(rows: TrainingRows, device: str, generations: int, seconds: float | None, **parameters: Any) -> dict[str, Any]:
     """Time of a search over prepared rows, and where it went."""
     model = ModelTreeRegressor(device=device, generations=generations, n_iter_no_change=generations, **parameters)
     began = time.perf_counter()
     gpu = choose_gpu(device, model.algorithm, None, rows)
     engine = make_engine(rows, model._settings(rows), gpu)
     ready = time.perf_counter()
-    result = search(engine, rows, SearchPlan(generations, generations, 1e-6), [], ready, gpu)
-    seconds = time.perf_counter() - ready
+    result = search(engine, rows, SearchPlan(generations, generations, 1e-6, seconds), [], ready, gpu)
+    took = time.perf_counter() - ready
     rounds, gpu_seconds = engine.gpu_counters
     return {
         "device": device,
         "algorithm": model.algorithm,
         "generations": len(result.history),
         "set_up": round(ready - began, 3),
-        "seconds": round(seconds, 3),
-        "ms_a_generation": round(1e3 * seconds / max(len(result.history), 1), 4),
+        "seconds": round(took, 3),
+        "ms_a_generation": round(1e3 * took / max(len(result.history), 1), 4),
         "rounds": rounds,
         "waiting": round(gpu_seconds, 3),
         "rows_read": result.n_rows_read,
@@ -96,6 +96,7 @@ def main() -> None:
     parser.add_argument("--out", type=Path, required=True)
     parser.add_argument("--cases", default=",".join(CASES))
     parser.add_argument("--generations", type=int, default=10_000)
+    parser.add_argument("--seconds", type=float, help="limit of each search")
     parser.add_argument("--cpu", type=int, default=0, help="generations on the cores")
     parser.add_argument("--qr", type=int, default=0, help="generations by the paper's evaluation, on the cores")
     parser.add_argument("--core-work", type=int, default=cuda.CORE_WORK, help="see silva.grow.cuda.CORE_WORK")
@@ -114,7 +115,7 @@ def main() -> None:
         ]
         for device, generations, parameters in plans:
             if generations:
-                found["runs"].append(run(rows, device, generations, **parameters))
+                found["runs"].append(run(rows, device, generations, arguments.seconds, **parameters))
         print(json.dumps(found), flush=True)
         with arguments.out.open("a") as file:
             file.write(json.dumps(found) + "\n")

@@ -110,12 +110,13 @@ def test_missing_values_and_weights(emulator):
         assert trees[1]["fitness"] == pytest.approx(trees[0]["fitness"], rel=1e-9)
 
 
-@pytest.mark.parametrize("distinct", [2, 40, 100_000])
-def test_thresholds(emulator, distinct):
+@pytest.mark.parametrize(("distinct", "core_work"), [(2, 0), (40, 0), (100_000, 0), (100_000, 20_000)])
+def test_thresholds(emulator, distinct, core_work):
+    """With some work left to the cores they settle the small brackets of a sweep."""
     X, y = piecewise(5000, 3)
     X = np.floor(X / 5 * distinct) / distinct * 5
     expected_engine, _ = engine_of(X, y)
-    engine, _kept, _ = emulated(emulator, X, y)
+    engine, _kept, _ = emulated(emulator, X, y, core_work=core_work)
     for attribute in (0, 1):
         tree = stump(attribute, 1, 3)
         expected, found = (e.apply("sweep", tree, 0, None, 0, 0)[0] for e in (expected_engine, engine))

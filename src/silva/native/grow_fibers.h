@@ -38,11 +38,11 @@ class Fiber {
   bool is_done() const { return done_; }
   std::exception_ptr error() const { return error_; }
 
-  int task() const { return task_; }
+  void* owner() const { return owner_; }
 
   // What resume() will run. The last body must have ended.
-  void start(int task, std::function<void()> body) {
-    task_ = task;
+  void start(void* owner, std::function<void()> body) {
+    owner_ = owner;
     body_ = std::move(body);
     done_ = false;
     error_ = nullptr;
@@ -76,7 +76,7 @@ class Fiber {
   void* stack_;
   ucontext_t own_{}, caller_{};
   bool done_ = true;
-  int task_ = 0;
+  void* owner_ = nullptr;
 };
 
 }  // namespace silva

@@ -2,7 +2,9 @@
 // fibers that hand their thread on while they wait, so that the search itself knows nothing of it. Requests that cores
 // answer sooner than a launch returns stay on the cores.
 #pragma once
+#include <atomic>
 #include <chrono>
+#include <deque>
 #include <memory>
 #include <mutex>
 
@@ -25,21 +27,33 @@ class GpuReader : public RowReader {
   int64_t n_rounds() const { return n_rounds_; }
   double seconds() const { return seconds_; }  // from a round's questions to their answers
 
+  // The order of questions, and with it that of all sums, does not depend on the number of threads: every task goes on
+  // until it asks, and only then are questions answered, lists handed out and parts begun.
   void run(ThreadPool& pool, int n_tasks, const std::function<void(int, int)>& run_task) override {
-    while (int(fibers_.size()) < n_tasks) fibers_.push_back(std::make_unique<Fiber>());
-    questions_.assign(n_tasks, nullptr);
-    failure_ = nullptr;
-    std::vector<int> turn(n_tasks);
-    std::iota(turn.begin(), turn.end(), 0);
-    for (const int i : turn) fibers_[i]->start(i, [i, &run_task] { run_task(i, i); });
+    failure_ = error_ = nullptr;
+    std::vector<Task*> turn;
+    for (int i = 0; i < n_tasks; ++i) turn.push_back(begin(nullptr, [i, &run_task](Scratch&) { run_task(i, i); }));
     while (!turn.empty()) {
       take_turn(pool, turn);
-      std::erase_if(turn, [&](int i) { return fibers_[i]->is_done(); });
+      turn = next_turn(turn);
       if (!turn.empty()) answer(turn);
     }
-    if (failure_) std::rethrow_exception(failure_);
-    for (int i = 0; i < n_tasks; ++i)
-      if (fibers_[i]->error()) std::rethrow_exception(fibers_[i]->error());
+    if (failure_ || error_) std::rethrow_exception(failure_ ? failure_ : error_);
+  }
+
+  void fork(int n_parts, Scratch& s, const std::function<void(int, Scratch&)>& run_part) const override {
+    Task* task = current();
+    if (!task || n_parts < 2) return RowReader::fork(n_parts, s, run_part);
+    std::atomic<int64_t> rows_read = 0;
+    for (int i = 0; i < n_parts; ++i)
+      task->parts.push_back([i, &run_part, &rows_read](Scratch& own) {
+        own.rows_read = 0;
+        run_part(i, own);
+        rows_read += own.rows_read;
+      });
+    task->fiber.yield();
+    s.rows_read += rows_read;
+    if (failure_ || error_) throw Abandoned();
   }
 
   int sum_leaves(const LeafRequest& request, Scratch& s) const override {
@@ -90,6 +104,17 @@ class GpuReader : public RowReader {
 
  private:
   friend class GpuSweep;
+  // A task of the phase or a part of one.
+  struct Task {
+    Fiber fiber;
+    Scratch scratch;  // of a part
+    Task* parent = nullptr;
+    std::vector<std::function<void(Scratch&)>> parts;  // waits to begin
+    int n_parts_left = 0;
+    const GpuQuestions* questions = nullptr;  // waits for answers
+    bool wants_list = false;
+    uint64_t list = 0;
+  };
   enum SourceUse { kGathered, kVisited };
   static constexpr int64_t kSweepRounds = 4;  // of launches that a threshold takes at least
   static constexpr int64_t kListing = 4;      // multiplications that a row costs which is only looked at
@@ -99,10 +124,7 @@ class GpuReader : public RowReader {
    public:
     explicit List(const GpuReader& reader) : reader_(reader), rows_(reader.take_list()) {}
     List(const List&) = delete;
-    ~List() {
-      const std::lock_guard lock(reader_.mutex_);
-      reader_.free_lists_.push_back(rows_);
-    }
+    ~List() { reader_.give_back(rows_); }
     uint64_t rows() const { return rows_; }
     uint64_t ranks() const { return rows_ + uint64_t(reader_.data_.n_rows) * sizeof(int32_t); }
     int32_t* row_list() const { return reinterpret_cast<int32_t*>(rows()); }
@@ -117,36 +139,77 @@ class GpuReader : public RowReader {
     Abandoned() : std::runtime_error("the search was abandoned") {}
   };
 
+  static Task* current() { return static_cast<Task*>(Fiber::current() ? Fiber::current()->owner() : nullptr); }
+
   uint64_t take_list() const {
-    for (;;) {
-      {
-        const std::lock_guard lock(mutex_);
-        if (!free_lists_.empty()) {
-          const uint64_t list = free_lists_.back();
-          free_lists_.pop_back();
-          return list;
-        }
-      }
-      if (!Fiber::current()) throw std::logic_error("no buffer for a list of rows is free");
-      ask({});
+    Task* task = current();
+    if (!task) {
+      const uint64_t list = free_lists_.back();
+      free_lists_.pop_back();
+      return list;
     }
+    task->wants_list = true;
+    task->fiber.yield();
+    if (failure_ || error_) throw Abandoned();
+    return task->list;
+  }
+  void give_back(uint64_t list) const {
+    const std::lock_guard lock(mutex_);
+    free_lists_.push_back(list);
   }
 
   // Waits for the answers to arrive in the questions.
   void ask(const GpuQuestions& questions) const {
-    Fiber* fiber = Fiber::current();
-    if (!fiber) return queue_.answer(questions);
-    questions_[fiber->task()] = &questions;
-    fiber->yield();
-    if (failure_) throw Abandoned();
+    Task* task = current();
+    if (!task) return queue_.answer(questions);
+    task->questions = &questions;
+    task->fiber.yield();
+    if (failure_ || error_) throw Abandoned();
+  }
+
+  Task* begin(Task* parent, std::function<void(Scratch&)> body) {
+    if (idle_.empty()) {
+      tasks_.push_back(std::make_unique<Task>());
+      idle_.push_back(tasks_.back().get());
+    }
+    Task* task = idle_.back();
+    idle_.pop_back();
+    task->parent = parent;
+    task->fiber.start(task, [task, body = std::move(body)] { body(task->scratch); });
+    return task;
+  }
+
+  // Who goes on after a turn, in the order of the tasks.
+  std::vector<Task*> next_turn(const std::vector<Task*>& turn) {
+    std::vector<Task*> next;
+    for (Task* task : turn) {
+      if (task->fiber.is_done()) {
+        if (task->fiber.error() && !error_) error_ = task->fiber.error();
+        idle_.push_back(task);
+        if (task->parent && --task->parent->n_parts_left == 0) next.push_back(task->parent);
+      } else if (!task->parts.empty()) {
+        task->n_parts_left = int(task->parts.size());
+        for (auto& part : std::exchange(task->parts, {})) next.push_back(begin(task, std::move(part)));
+      } else {
+        task->wants_list ? wanting_.push_back(task) : next.push_back(task);
+      }
+    }
+    while (!wanting_.empty() && (!free_lists_.empty() || failure_ || error_)) {
+      Task* task = wanting_.front();
+      wanting_.pop_front();
+      task->wants_list = false;
+      if (!failure_ && !error_) task->list = free_lists_.back(), free_lists_.pop_back();
+      next.push_back(task);
+    }
+    return next;
   }
 
   // Every task goes on until it asks again or ends: side by side only where that repays waking the other threads.
-  void take_turn(ThreadPool& pool, const std::vector<int>& turn) {
+  void take_turn(ThreadPool& pool, const std::vector<Task*>& turn) {
     constexpr double kWorthwhile = 150e-6;
     const bool alone = seconds_of_task_ * double(turn.size()) < kWorthwhile;
     const int n_threads = alone ? 1 : std::min(pool.n_threads(), int(turn.size()));
-    const auto resume = [&](int i, int) { fibers_[turn[i]]->resume(); };
+    const auto resume = [&](int i, int) { turn[i]->fiber.resume(); };
     const auto began = std::chrono::steady_clock::now();
     if (alone)
       for (int i = 0; i < int(turn.size()); ++i) resume(i, 0);
@@ -156,16 +219,16 @@ class GpuReader : public RowReader {
     seconds_of_task_ = took.count() * n_threads / double(turn.size());
   }
 
-  // Between two turns of the tasks.
-  void answer(const std::vector<int>& waiting) {
+  void answer(const std::vector<Task*>& waiting) {
     GpuQuestions all;
-    for (const int i : waiting) all.add(*questions_[i]);
+    for (Task* task : waiting)
+      if (task->questions) all.add(*std::exchange(task->questions, nullptr));
     const auto began = std::chrono::steady_clock::now();
     try {
-      if (!failure_) queue_.answer(all);
+      if (!failure_ && !error_) queue_.answer(all);
       seconds_ += std::chrono::duration<double>(std::chrono::steady_clock::now() - began).count();
       if (between_rounds_) between_rounds_();
-      ++n_rounds_;
+      n_rounds_ += !all.empty();
     } catch (...) {
       failure_ = std::current_exception();
     }
@@ -234,11 +297,12 @@ class GpuReader : public RowReader {
   CoreReader cores_;
   mutable GpuQueue queue_;
   std::function<void()> between_rounds_;
-  std::vector<std::unique_ptr<Fiber>> fibers_;
-  mutable std::vector<const GpuQuestions*> questions_;
+  std::vector<std::unique_ptr<Task>> tasks_;
+  std::vector<Task*> idle_;
+  std::deque<Task*> wanting_;  // lists
   mutable std::mutex mutex_;
   mutable std::vector<uint64_t> free_lists_;
-  std::exception_ptr failure_;
+  std::exception_ptr failure_, error_;  // of the GPU, and of a task
   int64_t n_rounds_ = 0;
   double seconds_ = 0;
   double seconds_of_task_ = 0;  // in the last turn

@@ -54,6 +54,7 @@ struct GpuQuestions {
   std::vector<CutsQuestion*> cuts;
   std::vector<ReadQuestion*> reads;
 
+  bool empty() const { return sums.empty() && lists.empty() && cuts.empty() && reads.empty(); }
   void add(const GpuQuestions& other) {
     sums.insert(sums.end(), other.sums.begin(), other.sums.end());
     lists.insert(lists.end(), other.lists.begin(), other.lists.end());

@@ -58,6 +58,10 @@ class RowReader {
   virtual ~RowReader() = default;
   // Runs the tasks 0 .. n_tasks - 1 of a phase; each is told which scratch buffers are its own.
   virtual void run(ThreadPool& pool, int n_tasks, const std::function<void(int task, int scratch)>& run_task) = 0;
+  // Within a task: parts that know nothing of each other, with buffers of their own.
+  virtual void fork(int n_parts, Scratch& s, const std::function<void(int part, Scratch&)>& run_part) const {
+    for (int i = 0; i < n_parts; ++i) run_part(i, s);
+  }
   // Answers in s.sums; returns the first leaf that has fewer rows than it needs, or -1.
   virtual int sum_leaves(const LeafRequest& request, Scratch& s) const = 0;
   // Every stride-th row of a box in an order that the box alone decides, stride = rows of the box / most + 1, which it
