@@ -566,6 +566,19 @@ class TestDemo:
         assert "20,640 districts" in out
         assert str(folder / "beeswarm.png") in out
 
+    def test_grown_tree(self, demo):
+        out, folder = demo
+        grown = next(line for line in out.splitlines() if line.startswith("Tree grown"))
+        tree = silva.load(folder / "tree.silva")
+        assert f" {tree.n_leaves} leaves" in grown
+        assert 1 < tree.n_leaves <= 6
+        assert sum("rmse" in line for line in out.splitlines()) == tree.n_leaves
+        frame = pq.read_table(Path(silva.__file__).parent / "data" / "california_housing.parquet").to_pandas()
+        error = np.sqrt(np.mean((tree.predict(frame[list(tree.feature_names)]) - frame["MedHouseVal"]) ** 2))
+        assert error < 0.63
+        assert float(grown.split()[-1]) == pytest.approx(error, rel=0.05)
+        assert (folder / "tree.png").stat().st_size > 10_000
+
     def test_additivity(self, demo):
         out, folder = demo
         line = next(line for line in out.splitlines() if line.startswith("additivity"))

@@ -69,7 +69,7 @@ class GrowEngine:
         ranks: NDArray[np.int32],
         order: NDArray[np.int32],
         values: NDArray[np.float64],
-        starts: NDArray[np.int64],
+        starts: NDArray[np.int32],
         offsets: NDArray[np.int64],
         column: NDArray[np.int32],
         indicator: NDArray[np.int32],

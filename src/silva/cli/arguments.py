@@ -27,9 +27,9 @@ as JSON under the key "silva" of its schema metadata. Features without names are
 
 INFO = "Print what is in a model: source, objective, size, features, memory."
 
-DEMO = """Predict and explain a model of California housing (20,640 districts, both shipped with silva).
+DEMO = """Grow a tree on California housing, predict and explain a forest (20,640 districts; data and forest come with silva).
 
-Prints the features by importance; writes beeswarm.png and explanation.parquet."""
+Prints the tree and the features by importance; writes tree.silva, tree.png, beeswarm.png and explanation.parquet."""
 
 
 def make_parser() -> argparse.ArgumentParser:
@@ -65,7 +65,7 @@ def make_parser() -> argparse.ArgumentParser:
     info.add_argument("model", type=Path, metavar="MODEL", help=MODEL)
     info.set_defaults(run=commands.info)
 
-    show = _command(subparsers, "demo", "predict and explain a model of California housing", DEMO)
+    show = _command(subparsers, "demo", "grow a tree on California housing, predict and explain a forest", DEMO)
     show.add_argument("--out", type=Path, default=Path("silva-demo"), metavar="DIR", help="default: ./silva-demo")
     show.add_argument("--n-jobs", type=_positive, metavar="N", help="threads (default: all cores)")
     show.set_defaults(run=demo.demo)

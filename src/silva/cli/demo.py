@@ -1,4 +1,4 @@
-"""`silva demo`: a model of California housing, predicted and explained."""
+"""`silva demo`: a tree grown on California housing, and a forest on the same rows predicted and explained."""
 
 from __future__ import annotations
 
@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 
 DATA = Path(__file__).parent.parent / "data"
 UNIT = "$100,000"
+TREE: dict[str, Any] = {"max_leaves": 6, "n_iter_no_change": 30, "time_limit": 3.0}
+"""Parameters of the grown tree: few leaves, which fit a screen, in a few seconds."""
 
 
 def demo(options: argparse.Namespace) -> None:
@@ -32,12 +34,12 @@ def demo(options: argparse.Namespace) -> None:
     options.out.mkdir(parents=True, exist_ok=True)
     _use_files()
     forest, load_time = _timed(lambda: silva.load(DATA / "california_housing.json"))
+    _grow(options)
     rows = as_rows(_housing(forest), forest)
     explainer = silva.Explainer(forest, n_jobs=options.n_jobs)
     prediction, predict_time = _timed(lambda: forest.predict(rows, n_jobs=options.n_jobs))
     explanation, explain_time = _timed(lambda: explainer(rows))
-    print(f"California housing: {len(rows):,} districts, {forest.n_features} features, median price in {UNIT}")
-    print(f"Model: {forest.source}, {forest.n_trees} trees, {forest.n_leaves:,} leaves, depth {forest.depth}\n")
+    print(f"Forest: {forest.source}, {forest.n_trees} trees, {forest.n_leaves:,} leaves, depth {forest.depth}\n")
     _print_time("load", load_time)
     _print_time("predict", predict_time, len(rows))
     _print_time("explain", explain_time, len(rows))
@@ -46,7 +48,26 @@ def demo(options: argparse.Namespace) -> None:
     picture, file = options.out / "beeswarm.png", options.out / "explanation.parquet"
     save_beeswarm(explanation, picture, title=f"California housing: median price in {UNIT}")
     _write(explanation, file, forest, explainer.expected_value, prediction)
-    print(f"\npicture      {picture}\nexplanation  {file}")
+    print(f"\ntree         {options.out / 'tree.silva'}, {options.out / 'tree.png'}")
+    print(f"picture      {picture}\nexplanation  {file}")
+
+
+def _grow(options: argparse.Namespace) -> None:
+    """Grow a small model tree on two thirds of the districts, print it, draw it and save it."""
+    import silva
+    from silva.grow.command import read_table
+
+    X, y = read_table(DATA / "california_housing.parquet", "MedHouseVal")
+    print(f"California housing: {len(y):,} districts, {X.num_columns} features, median price in {UNIT}\n")
+    train = np.random.default_rng(0).permutation(len(y)) < len(y) * 2 // 3
+    tree = silva.ModelTreeRegressor(n_jobs=options.n_jobs, **TREE)
+    _, seconds = _timed(lambda: tree.fit(X.filter(train), y[train]))
+    error = np.sqrt(np.mean((tree.predict(X.filter(~train)) - y[~train]) ** 2))
+    print(f"Tree grown in {seconds:.1f} s: {tree.n_leaves_} leaves, error (RMSE) on held-out districts {error:.3f}\n")
+    print(silva.export_text(tree, digits=3), "\n")
+    silva.plot_tree(tree, digits=3)
+    import_plotting()[1].savefig(options.out / "tree.png", dpi=110, bbox_inches="tight")
+    tree.forest_.save(options.out / "tree.silva")
 
 
 def _use_files() -> None:

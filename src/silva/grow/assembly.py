@@ -74,7 +74,7 @@ def _node_arrays(
     tree: dict[str, Any],
     rows: TrainingRows,
     columns: Columns,
-    reached: list[NDArray[np.intp]],
+    reached: list[NDArray[np.int32]],
     models: dict[int, LeafModel],
 ) -> tuple[NodeArrays, list[tuple[NDArray[np.bool_], bool]]]:
     """Nodes for `assemble`, and of each categorical split the categories that go left and whether others do."""

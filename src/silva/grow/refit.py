@@ -8,9 +8,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
     from numpy.typing import NDArray
 
     from silva.grow.data import TrainingRows
+
+BLOCK = 100_000
+"""Rows that are decomposed together."""
 
 COLLINEAR = 1e-5
 """A column whose part orthogonal to earlier ones is shorter than this fraction of it is left out, as in the search."""
@@ -54,10 +59,10 @@ class LeafModel:
     n_rows: int
 
 
-def rows_by_node(tree: dict[str, Any], rows: TrainingRows) -> list[NDArray[np.intp]]:
+def rows_by_node(tree: dict[str, Any], rows: TrainingRows) -> list[NDArray[np.int32]]:
     """Rows that reach each node."""
-    reached: list[NDArray[np.intp]] = [np.arange(0)] * len(tree["attribute"])
-    reached[0] = np.arange(len(rows.y))
+    reached: list[NDArray[np.int32]] = [np.arange(0, dtype=np.int32)] * len(tree["attribute"])
+    reached[0] = np.arange(len(rows.y), dtype=np.int32)
     for node, attribute in enumerate(tree["attribute"]):
         if attribute < 0:
             continue
@@ -68,7 +73,7 @@ def rows_by_node(tree: dict[str, Any], rows: TrainingRows) -> list[NDArray[np.in
     return reached
 
 
-def default_left(tree: dict[str, Any], rows: TrainingRows, node: int, reached: list[NDArray[np.intp]]) -> bool:
+def default_left(tree: dict[str, Any], rows: TrainingRows, node: int, reached: list[NDArray[np.int32]]) -> bool:
     """Find the learned side of missing values; the larger child where the node has seen none."""
     if (rows.ranks[tree["attribute"][node], reached[node]] < 0).any():
         return bool(tree["missing_left"][node])
@@ -93,18 +98,21 @@ def fit_leaf(
     scale : float
         Unit of y in which squares neither overflow nor vanish.
     """
-    share = weight / weight.sum()
-    means, spreads, columns = _centred(X[:, features], share)
-    centre = float(y[0] + scale * np.sum(share * ((y - y[0]) / scale)))
-    target = (y - centre) / scale
-    root = np.sqrt(weight)
-    kept = _independent(columns * root[:, None])
-    columns = columns[:, kept]
-    q, r = np.linalg.qr(columns * root[:, None])
+    total = weight.sum()
+    means, spreads = _moments(X, weight / total, features)
+    centre = float(y[0] + scale * np.sum(weight / total * ((y - y[0]) / scale)))
+
+    def blocks() -> Iterator[tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]]:
+        for start in range(0, len(y), BLOCK):
+            rows = slice(start, start + BLOCK)
+            yield _scaled(X[rows], features, means, spreads), (y[rows] - centre) / scale, weight[rows]
+
+    triangle = _triangle(blocks(), len(features))
+    kept = _independent(triangle[:, :-1], len(y))
+    q, r = np.linalg.qr(triangle[:, kept])
     inverse = np.linalg.inv(r)
-    solution = inverse @ (q.T @ (target * root))
-    residual = target - columns @ solution
-    sse = float(np.sum(weight * residual * residual))
+    solution = inverse @ (q.T @ triangle[:, -1])
+    sse = float(sum(np.sum(w * (target - columns[:, kept] @ solution) ** 2) for columns, target, w in blocks()))
     freedom = len(y) - len(kept) - 1
     variance = sse / freedom if freedom > 0 else np.nan
     unit = scale / spreads[kept]
@@ -116,32 +124,52 @@ def fit_leaf(
         means=means[kept],
         value=centre,
         intercept=float(centre - np.sum(coefficients * means[kept])),
-        intercept_error=float(np.sqrt(variance * (1 / weight.sum() + origin @ origin)) * scale),
+        intercept_error=float(np.sqrt(variance * (1 / total + origin @ origin)) * scale),
         low=float(y.min()),
         high=float(y.max()),
         sse=sse,
-        rmse=float(np.sqrt(sse / weight.sum()) * scale),
+        rmse=float(np.sqrt(sse / total) * scale),
         n_rows=len(y),
     )
 
 
-def _centred(
-    X: NDArray[np.float64], share: NDArray[np.float64]
-) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]:
-    """Means over present values, spreads (0: constant) and columns of unit spread, 0 where missing."""
-    present = ~np.isnan(X)
-    filled = np.where(present, X, 0.0)
-    total = np.maximum((present * share[:, None]).sum(axis=0), 1e-300)
-    means = (filled * (present * share[:, None] / total)).sum(axis=0)
-    deviation = np.where(present, filled - means, 0.0)
-    largest = np.abs(deviation).max(axis=0, initial=0)
-    constant = largest <= 1e-13 * np.abs(means)
-    spreads = np.where(constant, 0.0, largest)
-    return means, spreads, np.divide(deviation, spreads, out=np.zeros_like(deviation), where=spreads > 0)
+def _moments(
+    X: NDArray[np.float64], share: NDArray[np.float64], features: NDArray[np.intp]
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Means over present values, and largest distances from them (0: constant)."""
+    means, spreads = np.zeros(len(features)), np.zeros(len(features))
+    for k, feature in enumerate(features):
+        x = X[:, feature]
+        present = ~np.isnan(x)
+        if not present.any():
+            continue
+        means[k] = np.sum(x * (share / share[present].sum()), where=present)
+        spread = float(np.abs(x - means[k]).max(initial=0, where=present))
+        spreads[k] = spread if spread > 1e-13 * abs(means[k]) else 0.0
+    return means, spreads
 
 
-def _independent(columns: NDArray[np.float64]) -> NDArray[np.intp]:
-    """Columns with a part of their own, in their order (modified Gram-Schmidt)."""
+def _scaled(
+    X: NDArray[np.float64], features: NDArray[np.intp], means: NDArray[np.float64], spreads: NDArray[np.float64]
+) -> NDArray[np.float64]:
+    """Columns centred and in units of their spread; 0 where they are missing or constant."""
+    deviation = np.nan_to_num(X[:, features] - means)
+    return np.divide(deviation, spreads, out=np.zeros_like(deviation), where=spreads > 0)
+
+
+def _triangle(
+    blocks: Iterable[tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]], n_columns: int
+) -> NDArray[np.float64]:
+    """R of the QR decomposition of the weighted columns and the target behind them, block by block of rows."""
+    triangle = np.zeros((0, n_columns + 1))
+    for columns, target, weight in blocks:
+        rows = np.column_stack([columns, target]) * np.sqrt(weight)[:, None]
+        triangle = np.asarray(np.linalg.qr(np.vstack([triangle, rows]), mode="r"))
+    return triangle
+
+
+def _independent(columns: NDArray[np.float64], n_rows: int) -> NDArray[np.intp]:
+    """Columns with a part of their own, in their order (modified Gram-Schmidt), fewer than rows."""
     kept: list[int] = []
     basis: list[NDArray[np.float64]] = []
     for k in range(columns.shape[1]):
@@ -150,7 +178,7 @@ def _independent(columns: NDArray[np.float64]) -> NDArray[np.intp]:
         for direction in basis:
             rest -= direction * (direction @ rest)
         length = float(np.linalg.norm(rest))
-        if norm > 0 and length > COLLINEAR * norm and len(kept) + 1 < len(columns):
+        if norm > 0 and length > COLLINEAR * norm and len(kept) + 1 < n_rows:
             kept.append(k)
             basis.append(rest / length)
     return np.array(kept, np.intp)

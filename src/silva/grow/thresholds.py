@@ -15,7 +15,7 @@ Gap = tuple[int, int]
 """The largest rank on the left and the smallest on the right; any threshold between them parts the rows alike."""
 
 
-def split_thresholds(tree: dict[str, Any], rows: TrainingRows, reached: list[NDArray[np.intp]]) -> NDArray[np.float64]:
+def split_thresholds(tree: dict[str, Any], rows: TrainingRows, reached: list[NDArray[np.int32]]) -> NDArray[np.float64]:
     """Threshold of every split, by node: midway in the gap; +inf where all values go left.
 
     Tests of one attribute whose gaps overlap are one test to the data: they share what is common to their gaps, which
@@ -24,13 +24,13 @@ def split_thresholds(tree: dict[str, Any], rows: TrainingRows, reached: list[NDA
     thresholds = np.zeros(len(tree["attribute"]))
     for attribute in np.unique(tree["attribute"][tree["attribute"] >= 0]):
         gaps: dict[int, Gap] = {}
-        for node in np.flatnonzero(tree["attribute"] == attribute):
+        for node in np.flatnonzero(tree["attribute"] == attribute).tolist():
             gap = _gap(rows.ranks[attribute], reached[tree["left"][node]], reached[tree["right"][node]])
             thresholds[node] = np.inf
             if gap is not None:
-                gaps[int(node)] = gap
-        for node, gap in shared(gaps).items():
-            thresholds[node] = _middle(rows.distinct(attribute), gap)
+                gaps[node] = gap
+        for split, common in shared(gaps).items():
+            thresholds[split] = _middle(rows.distinct(attribute), common)
     return thresholds
 
 
@@ -47,7 +47,7 @@ def shared(gaps: dict[int, Gap]) -> dict[int, Gap]:
     return result
 
 
-def _gap(ranks: NDArray[np.int32], left: NDArray[np.intp], right: NDArray[np.intp]) -> Gap | None:
+def _gap(ranks: NDArray[np.int32], left: NDArray[np.int32], right: NDArray[np.int32]) -> Gap | None:
     """None if no value goes right; a left side without values ends just below the right one."""
     above = ranks[right][ranks[right] >= 0]
     if not len(above):

@@ -134,7 +134,7 @@ static CudaDriver gpu_driver(const Addresses& a) {
 class GrowBinding {
  public:
   GrowBinding(Matrix<double> z, Vector<double> y, Matrix<int32_t> ranks, Matrix<int32_t> order, Vector<double> values,
-              Vector<int64_t> starts, Vector<int64_t> offsets, Vector<int32_t> column, Vector<int32_t> indicator,
+              Vector<int32_t> starts, Vector<int64_t> offsets, Vector<int32_t> column, Vector<int32_t> indicator,
               int width, const Numbers& settings, const std::optional<std::map<std::string, uint64_t>>& gpu)
       : z_(z), y_(y), ranks_(ranks), order_(order), values_(values), starts_(starts) {
     data_.n_rows = int64_t(ranks.shape(1));
@@ -322,7 +322,7 @@ class GrowBinding {
   Vector<double> y_;
   Matrix<int32_t> ranks_, order_;
   Vector<double> values_;
-  Vector<int64_t> starts_;
+  Vector<int32_t> starts_;
   GrowData data_;
   std::unique_ptr<Engine> engine_;
   std::chrono::steady_clock::time_point next_poll_{};
@@ -336,7 +336,7 @@ class GrowBinding {
 
 void bind_grow(nb::module_& module) {
   nb::class_<GrowBinding>(module, "GrowEngine", "Evolutionary search for a model tree.")
-      .def(nb::init<Matrix<double>, Vector<double>, Matrix<int32_t>, Matrix<int32_t>, Vector<double>, Vector<int64_t>,
+      .def(nb::init<Matrix<double>, Vector<double>, Matrix<int32_t>, Matrix<int32_t>, Vector<double>, Vector<int32_t>,
                     Vector<int64_t>, Vector<int32_t>, Vector<int32_t>, int, const Numbers&,
                     const std::optional<std::map<std::string, uint64_t>>&>(),
            nb::arg("z"), nb::arg("y"), nb::arg("ranks"), nb::arg("order"), nb::arg("values"), nb::arg("starts"),

@@ -107,7 +107,7 @@ inline bool holds(const GrowData& data, const Box& box, int skip, int32_t row) {
 template <class Visit>
 void visit_by_interval(const GrowData& data, const Box& box, const Interval& by, int skip, Visit visit) {
   const int32_t* order = data.order + by.attribute * data.n_rows;
-  const int64_t* starts = data.starts[by.attribute];
+  const int32_t* starts = data.starts[by.attribute];
   const auto scan = [&](int64_t first, int64_t last) {
     for (int64_t i = first; i < last; ++i) {
       for (int k = 0; k < box.size(); ++k)

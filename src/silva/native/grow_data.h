@@ -19,7 +19,7 @@ struct GrowData {
   const double* y = nullptr;           // standardised, not scaled
   const int32_t* ranks = nullptr;      // (n_attributes, n_rows), -1 where missing
   const int32_t* order = nullptr;      // (n_attributes, n_rows) rows by rank, missing ones first
-  std::vector<const int64_t*> starts;  // per attribute: position in order of the first row of each rank, and the end
+  std::vector<const int32_t*> starts;  // per attribute: position in order of the first row of each rank, and the end
   std::vector<const double*> values;   // per attribute: distinct values
   std::vector<int32_t> n_distinct;     // per attribute
   std::vector<int32_t> column;         // per attribute: column of z, -1 if it has no place in leaf models

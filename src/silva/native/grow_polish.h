@@ -273,7 +273,7 @@ class Polish {
 
   // Position of a cut among the rows, in steps that are too small to make a failed move worth another try.
   int64_t coarse(int attribute, int32_t cut) const {
-    return data().starts[attribute][std::min(cut, data().n_distinct[attribute])] * kSteps / data().n_rows;
+    return int64_t(data().starts[attribute][std::min(cut, data().n_distinct[attribute])]) * kSteps / data().n_rows;
   }
 
   Key coarse_box(const Box& box) const {
