@@ -213,11 +213,14 @@ def _check_memory(cupy: Any, gpu: int, sizes: Sizes, n_rows: int, n_attributes: 
     if sizes.on_device <= free:
         return
     fitting = n_rows
-    while fitting > 1 and buffer_sizes(fitting, n_attributes, width).on_device > free:
+    while fitting and buffer_sizes(fitting, n_attributes, width).on_device > free:
         fitting = fitting * 9 // 10
+    advice = (
+        f"about {fitting:,} rows fit: pass fewer rows or" if fitting else "no number of rows fits: free memory or pass"
+    )
     raise DeviceError(
         f"cuda:{gpu} has {free:,} bytes free, growing on {n_rows:,} rows of {n_attributes} attributes takes "
-        f"{sizes.on_device:,}; about {fitting:,} rows fit: pass fewer rows or device='cpu'"
+        f"{sizes.on_device:,}; {advice} device='cpu'"
     )
 
 
