@@ -35,7 +35,11 @@ def known_trees(results: dict[str, Any]) -> str:
 
 def accuracy(results: dict[str, Any]) -> str:
     """RMSE / leaves / seconds of all methods; means over seeds."""
-    records = [r for section in ("known_rivals", "accuracy") for r in results.get(section, {}).get("records", [])]
+    records = [
+        r
+        for section in ("known_rivals", "accuracy", "accuracy_rivals")
+        for r in results.get(section, {}).get("records", [])
+    ]
     records += [r for r in results.get("recovery", {}).get("records", []) if r["seed"] == KNOWN and "+ 0" in r["case"]]
     cases, methods = (list(dict.fromkeys(r[name] for r in records)) for name in ("case", "method"))
     methods.sort(key=lambda method: method != "silva")
@@ -57,7 +61,7 @@ def _cell(records: Records) -> str:
 def speed(results: dict[str, Any]) -> str:
     """Seconds of generations."""
     lines = ["| training rows | what | s | CPU s |", "|---|---|---|---|"]
-    for r in results.get("speed", {}).get("records", []):
+    for r in [r for section in ("speed", "speed_100k") for r in results.get(section, {}).get("records", [])]:
         lines.append(f"| {r['n_rows']:,} | {r['what']} | {r['seconds']:.1f} | {r['cpu_seconds']:.1f} |")
     return "\n".join(lines)
 
@@ -77,7 +81,7 @@ def picture(results: dict[str, Any], path: Path) -> None:
     for ax, case in zip(axes[0], cases, strict=True):
         own = [r for r in curve if r["case"] == case]
         ax.plot([r["leaves"] for r in own], [r["rmse"] for r in own], "o-", label="silva")
-        for r in results.get("accuracy", {}).get("records", []):
+        for r in results.get("accuracy_rivals", {}).get("records", []):
             if r["case"] == case and r["method"] != "silva" and "rmse" in r:
                 ax.plot(r["leaves"], r["rmse"], "s", label=r["method"])
         ax.set(title=case, xlabel="leaves or rules", xscale="log", yscale="log")

@@ -46,7 +46,9 @@ def test_weights_and_missing_values():
     check_population(engine, X, y, weight)
 
 
-@pytest.mark.parametrize("kind", ["offset", "scale", "near collinear", "duplicate", "constant", "narrow leaf"])
+@pytest.mark.parametrize(
+    "kind", ["offset", "scale", "near collinear", "duplicate", "constant", "narrow leaf", "very narrow leaf"]
+)
 def test_ill_conditioned_attributes(kind):
     rng = np.random.default_rng(7)
     X = rng.standard_normal((2000, 4))
@@ -62,7 +64,12 @@ def test_ill_conditioned_attributes(kind):
         X[:, 3] = 5
     if kind == "narrow leaf":
         X[:, 0] = np.where(np.arange(2000) < 200, 1e-2 * X[:, 0], X[:, 0] + 10)
-    y = (X / np.abs(X).max(axis=0)) @ [1.0, -2, 0.5, 1] + 0.1 * rng.standard_normal(2000)
+    if kind == "very narrow leaf":
+        X[:, 0] = np.where(np.arange(2000) < 200, 1e-5 * X[:, 0], X[:, 0] + 10)
+        X[:50, 2] = np.nan
+    y = np.nan_to_num(X / np.nanmax(np.abs(X), axis=0)) @ [1.0, -2, 0.5, 1] + 0.1 * rng.standard_normal(2000)
+    if kind == "very narrow leaf":
+        y[:200] += 1e5 * X[:200, 0]
     engine, _ = engine_of(X, y)
     engine.initialise([stump(0, 200, 4)])
     check_population(engine, X, y)

@@ -31,7 +31,8 @@ struct GrowSettings {
   PolishMoves moves;
 };
 
-constexpr int64_t kStagnant = 20;  // generations without improvement after which new trees are polished
+// Generations without improvement after which new trees are polished, and after which only at every kSeldom-th time.
+constexpr int64_t kStagnant = 20, kSettled = 200, kSeldom = 5;
 
 enum Purpose : uint64_t { kInitialise, kSelect, kVary, kPolish, kTest };
 
@@ -284,7 +285,7 @@ class Engine {
     const int first = int(chosen.size());
     for (int k = 0; k < settings_.polish_random; ++k)
       chosen.push_back(int(random.between(1, int64_t(population_.size()) - 1)));
-    const bool fresh = generation_ - last_improvement_ >= kStagnant;
+    const bool fresh = polishes_new_trees();
     std::vector<GrowTree> results(chosen.size());
     parallel(
         int(chosen.size()),
@@ -295,6 +296,11 @@ class Engine {
     for (size_t i = 0; i < chosen.size(); ++i) population_[chosen[i]] = std::move(results[i]);
     if (!chosen.empty() && chosen[0] == 0) polished_fitness_ = population_[0].fitness;
     take_best(tolerance);
+  }
+
+  bool polishes_new_trees() const {
+    const int64_t at_rest = generation_ - last_improvement_;
+    return at_rest >= kStagnant && (at_rest < kSettled || generation_ / settings_.polish_interval % kSeldom == 0);
   }
 
   GenerationRecord record() const {

@@ -71,12 +71,14 @@ class Evaluator {
     reduce(tree);
   }
 
-  // Residual sum of squares of a leaf's model.
-  double residual(const LeafStats& stats, const AttributeSet& model, StatsLayer& layer, Scratch& s) const {
+  // Residual sum of squares of the model of the leaf with this box.
+  double residual(const Box& box, const LeafStats& stats, const AttributeSet& model, StatsLayer& layer,
+                  Scratch& s) const {
     const uint64_t hash = model.hash();
     if (const double* known = layer.find_residual(stats, hash)) return *known;
     const double* gram = imputed(stats.gram, s);
     model_columns(model, s.columns);
+    if (is_narrow(gram, s.columns)) gram = recentred(box, gram, s);
     s.work.resize(work_size(int(s.columns.size())));
     const double value = kernels_.residual(gram, data_.width, s.columns.data(), int(s.columns.size()), s.work.data());
     layer.add_residual(stats, hash, value);
@@ -131,6 +133,50 @@ class Evaluator {
   }
 
  private:
+  double centred_square(const double* gram, int column) const {
+    const double sum = gram[packed(0, column, data_.width)];
+    return gram[packed(column, column, data_.width)] - sum * sum / gram[0];
+  }
+
+  // Whether a column varies so little beside its distance from the mean of all rows that centring cancels the digits
+  // that the residual needs.
+  bool is_narrow(const double* gram, const std::vector<int32_t>& columns) const {
+    const auto cancels = [&](int column) {
+      return centred_square(gram, column) < kNarrow * gram[packed(column, column, data_.width)];
+    };
+    return cancels(data_.width - 1) || std::any_of(columns.begin() + 1, columns.end(), cancels);
+  }
+
+  // The sums about the leaf's own means from its rows, without the columns that are constant up to rounding.
+  const double* recentred(const Box& box, const double* gram, Scratch& s) const {
+    const int width = data_.width;
+    std::erase_if(s.columns,
+                  [&](int32_t c) { return c > 0 && centred_square(gram, c) <= kConstant * gram[packed(c, c, width)]; });
+    std::vector<double> means(width, 0);
+    for (int c = 1; c < width; ++c) means[c] = gram[packed(0, c, width)] / gram[0];
+    collect_rows(data_, box, s.rows);
+    std::vector<double> z(width * kLanes + kLanes);
+    std::vector<int32_t> lanes(kLanes);
+    std::iota(lanes.begin(), lanes.end(), 0);
+    s.recentred.assign(packed_size(width), 0);
+    for (size_t first = 0; first < s.rows.size(); first += kLanes) {
+      const size_t count = std::min<size_t>(kLanes, s.rows.size() - first);
+      for (size_t i = 0; i < count; ++i) recentre_row(s.rows[first + i], means, z.data() + i * width);
+      kernels_.accumulate(z.data(), width, width, lanes.data(), count, s.recentred.data());
+    }
+    s.rows_read += int64_t(s.rows.size());
+    return s.recentred.data();
+  }
+
+  // Missing values stand at the mean, so at 0.
+  void recentre_row(int32_t row, const std::vector<double>& means, double* out) const {
+    const double* z = data_.z + int64_t(row) * data_.stride;
+    out[0] = z[0];
+    for (int c = 1; c < data_.width; ++c) out[c] = z[c] - means[c] * z[0];
+    for (int a = 0; a < data_.n_attributes; ++a)
+      if (data_.indicator[a] >= 0 && z[data_.indicator[a]] != 0) out[data_.column[a]] = 0;
+  }
+
   std::unique_ptr<LeafStats> blank(const Key& key, int64_t n_rows) const {
     auto stats = std::make_unique<LeafStats>();
     stats->key = key;
@@ -338,7 +384,7 @@ class Evaluator {
   void score(GrowTree& tree, StatsLayer& layer, Scratch& s) const {
     for (size_t v = 0; v < tree.nodes.size(); ++v) {
       GrowNode& node = tree.nodes[v];
-      node.error = node.is_leaf() ? residual(*s.stats[v], node.model, layer, s) : 0;
+      node.error = node.is_leaf() ? residual(s.boxes[v], *s.stats[v], node.model, layer, s) : 0;
     }
     reduce(tree);
   }
@@ -356,6 +402,7 @@ class Evaluator {
   }
 
   static constexpr int kLongestChain = 8;
+  static constexpr double kNarrow = 1e-5;
   const GrowData& data_;
   Fitness fitness_;
   GrowLimits limits_;

@@ -253,7 +253,8 @@ class Polish {
       if (tree[v].is_leaf()) continue;
       const LeafStats& stats = *e_.stats_of(boxes[v], c_.layer, c_.scratch);
       const AttributeSet model = selected_model(boxes[v], models_below(tree, v));
-      const double as_leaf = e_.residual(stats, model, c_.layer, c_.scratch) + price * model.count() + leaf_price;
+      const double as_leaf =
+          e_.residual(boxes[v], stats, model, c_.layer, c_.scratch) + price * model.count() + leaf_price;
       if (as_leaf > cost[v]) continue;
       cost[v] = as_leaf;
       leaf[v] = model;
