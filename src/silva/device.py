@@ -65,6 +65,13 @@ def array_gpu(X: Any) -> int | None:
     return None
 
 
+def on_host(X: Any) -> Any:
+    """Copy a GPU array to a NumPy array; anything else is returned as it is."""
+    if array_gpu(X) is None:
+        return X
+    return import_cupy().asnumpy(import_cupy().from_dlpack(X) if hasattr(X, "__dlpack__") else X)
+
+
 def find_gpus(device: str, X: Any = None) -> tuple[int, ...]:
     """Find the GPUs that a device string starting with "cuda" means for the rows `X`.
 

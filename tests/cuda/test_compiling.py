@@ -15,6 +15,7 @@ from silva.explain.cuda_small import small_variant
 from silva.explain.paths import paths_variant
 from silva.explain.tapes import Tape
 from silva.explain.walks import walk_variant
+from silva.grow.cuda import kernels
 
 core = pytest.importorskip("cuda.core", reason="cuda-core is not installed: pip install silva[cuda13]")
 
@@ -65,6 +66,8 @@ EVALUATE = [
     few_variant("heap", "float64", "float64", "float64", "float64"),
     few_variant("wide", "float32", "float64", "float32", "float32"),
 ]
+GROW = list(kernels(1).values())
+WIDE_SUMS = [kernels(blocks)["sum_rows"] for blocks in (2, 3, 7, 12, 16)]
 HOT = [walk(points) for points in (2, 3, 4, 8)]
 WALKS = [
     *(walk(points) for points in (5, 6, 7)),
@@ -81,7 +84,7 @@ def name(kernel):
     return "-".join([kernel.source, *(value.replace(" ", "_") for _, value in kernel.macros)])
 
 
-@pytest.mark.parametrize("kernel", [*SMALL, *EVALUATE[:1], *HOT[:1]], ids=name)
+@pytest.mark.parametrize("kernel", [*SMALL, *GROW, *EVALUATE[:1], *HOT[:1]], ids=name)
 def test_compiles_for_the_newest_and_the_oldest(kernel):
     for architecture in (ARCHITECTURES[0], ARCHITECTURES[-1]):
         assert measure_kernel(kernel, architecture).registers > 0
@@ -89,7 +92,7 @@ def test_compiles_for_the_newest_and_the_oldest(kernel):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("architecture", ARCHITECTURES)
-@pytest.mark.parametrize("kernel", [*SMALL, *EVALUATE, *HOT, *WALKS], ids=name)
+@pytest.mark.parametrize("kernel", [*SMALL, *GROW, *EVALUATE, *HOT, *WALKS], ids=name)
 def test_compiles_for_every_architecture(kernel, architecture):
     assert measure_kernel(kernel, architecture).spilled < 512
 
@@ -113,4 +116,12 @@ def test_evaluation_stays_in_registers(kernel):
 def test_the_warp_kernel_needs_no_stack():
     found = measure_kernel(paths_variant("float32", np.uint16, pairs=False), 90)
     assert found.registers <= 64
+    assert found.stack == found.spilled == 0
+
+
+# From capability 8.0 on the sums of 8 x 8 tiles are tensor core operations; below they are emulated by shuffles.
+@pytest.mark.parametrize("kernel", WIDE_SUMS, ids=name)
+def test_sums_of_many_columns_stay_in_registers(kernel):
+    found = measure_kernel(kernel, 90)
+    assert found.registers <= 128
     assert found.stack == found.spilled == 0

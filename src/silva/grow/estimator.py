@@ -16,11 +16,12 @@ from sklearn.utils.validation import (
     validate_data,
 )
 
+from silva.device import array_gpu, on_host
 from silva.grow import columns as grow_columns
 from silva.grow.assembly import grown_tree
 from silva.grow.checks import check_parameters, check_target
 from silva.grow.data import prepare
-from silva.grow.search import OPERATORS, POLISH, SearchPlan, make_engine, search
+from silva.grow.search import OPERATORS, POLISH, SearchPlan, choose_gpu, make_engine, search
 from silva.grow.table import history_table, leaf_table
 from silva.grow.warm import to_ranks, to_values
 from silva.parallel import n_threads
@@ -97,7 +98,9 @@ class ModelTreeRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
     algorithm : {"gram", "qr"}, default="gram"
         Sums of squares and products, or the paper's evaluation of every tree on all rows by QR decompositions (without
         polish; for comparison).
-    device : {"auto", "cpu"}, default="auto"
+    device : {"auto", "cpu", "cuda"} or "cuda:" and an index, default="auto"
+        Where rows are summed. ``auto`` takes a GPU for arrays that live on one, and where there is one for host arrays
+        that are large enough (`silva.grow.search.GPU_WORK`).
     n_jobs : int, optional
         Threads; None or -1 for all. The tree does not depend on it.
     random_state : int, RandomState instance or None, default=0
@@ -231,17 +234,23 @@ class ModelTreeRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         ------
         ValueError
             If the data or a parameter is out of range; the message says what was expected.
+        DeviceError
+            If a GPU is asked for and cannot be used, its memory does not hold the rows (the message says how many it
+            would), or it fails during the search: the error's `best` is then the best tree so far, as arrays by node.
         """
         started = time.perf_counter()
         check_parameters(self)
+        home = array_gpu(X)
+        X, y, sample_weight = (on_host(array) for array in (X, y, sample_weight))
         columns, target, weight = self._training_data(X, y, sample_weight)
         rows = prepare(columns.X, target, weight, ~columns.is_categorical & (self.leaf_model == "linear"))
-        engine = make_engine(rows, self._settings(rows))
+        gpu = choose_gpu(self.device, self.algorithm, home, rows)
+        engine = make_engine(rows, self._settings(rows), gpu)
         given = to_ranks(self._population, rows) if self.warm_start and hasattr(self, "_population") else []
         with self._watched() as callbacks:
             plan = SearchPlan(self.generations, self.n_iter_no_change, self.tol, self.time_limit, callbacks)
-            result = search(engine, rows, plan, given, started)
-        del engine  # and its cache and lists of rows, before the leaves are fitted
+            result = search(engine, rows, plan, given, started, gpu)
+        del engine, gpu  # and the cache and lists of rows, before the leaves are fitted
         return self._keep(result, rows, columns, target)
 
     def predict(self, X: Any) -> NDArray[np.float64]:
@@ -256,6 +265,7 @@ class ModelTreeRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         float64, (n_rows,)
         """
         check_is_fitted(self)
+        X = on_host(X)
         if self.forest_.categories is None:
             X = validate_data(self, X, reset=False, dtype=np.float64, ensure_all_finite="allow-nan")
         elif hasattr(X, "columns"):
@@ -268,6 +278,7 @@ class ModelTreeRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
     def apply(self, X: Any) -> NDArray[np.int32]:
         """Index of the leaf that each row reaches, in the order of `leaves_`: int32, (n_rows,)."""
         check_is_fitted(self)
+        X = on_host(X)
         if self.forest_.categories is None:
             X = validate_data(self, X, reset=False, dtype=np.float64, ensure_all_finite="allow-nan")
         leaves: NDArray[np.int32] = self.forest_.predict(X, output="leaf", n_jobs=self.n_jobs)[:, 0]

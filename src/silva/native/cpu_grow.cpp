@@ -1,16 +1,23 @@
 // Bindings of the engine that grows trees.
 #include <nanobind/stl/function.h>
 #include <nanobind/stl/map.h>
+#include <nanobind/stl/optional.h>
 #include <nanobind/stl/string.h>
 
 #include <map>
 #include <memory>
+#include <optional>
 #include <stdexcept>
 #include <string_view>
 
 #include "bindings.h"
 #include "grow_engine.h"
 #include "tasks.h"
+
+#if defined(__linux__) && __has_include(<ucontext.h>)
+#include "grow_gpu.h"
+#define SILVA_GROW_GPU
+#endif
 
 namespace silva {
 
@@ -84,12 +91,51 @@ static GrowTree tree_from_python(const nb::dict& arrays, const GrowData& data) {
   return tree;
 }
 
+#ifdef SILVA_GROW_GPU
+using Addresses = std::map<std::string, uint64_t>;
+
+static GpuHandles gpu_handles(const Addresses& a) {
+  GpuHandles h{};
+  for (auto [name, field] : {std::pair{"z", &h.z},
+                             {"ranks", &h.ranks},
+                             {"order", &h.order},
+                             {"packet", &h.packet},
+                             {"packet_host", &h.packet_host},
+                             {"results", &h.results},
+                             {"parts", &h.parts},
+                             {"part_counts", &h.part_counts},
+                             {"stream", &h.stream},
+                             {"sum_rows", &h.sum_rows},
+                             {"add_parts", &h.add_parts},
+                             {"count_rows", &h.count_rows},
+                             {"list_rows", &h.list_rows},
+                             {"find_cuts", &h.find_cuts}})
+    *field = a.at(name);
+  h.packet_bytes = a.at("packet_bytes"), h.results_bytes = a.at("results_bytes"), h.n_parts = a.at("n_parts");
+  h.n_processors = int(a.at("n_processors")), h.core_work = int64_t(a.at("core_work"));
+  for (uint64_t i = 0; i < a.at("n_lists"); ++i) h.lists.push_back(a.at("lists") + i * a.at("list_bytes"));
+  return h;
+}
+
+// The installed driver, or functions at given addresses.
+static CudaDriver gpu_driver(const Addresses& a) {
+  if (!a.contains("launch")) return CudaDriver::load();
+  CudaDriver driver;
+  driver.launch = reinterpret_cast<decltype(driver.launch)>(a.at("launch"));
+  driver.copy_in = reinterpret_cast<decltype(driver.copy_in)>(a.at("copy_in"));
+  driver.copy_out = reinterpret_cast<decltype(driver.copy_out)>(a.at("copy_out"));
+  driver.synchronize = reinterpret_cast<decltype(driver.synchronize)>(a.at("synchronize"));
+  driver.error_name = reinterpret_cast<decltype(driver.error_name)>(a.at("error_name"));
+  return driver;
+}
+#endif
+
 // Owns references to the arrays that the engine borrows.
 class GrowBinding {
  public:
   GrowBinding(Matrix<double> z, Vector<double> y, Matrix<int32_t> ranks, Matrix<int32_t> order, Vector<double> values,
               Vector<int32_t> starts, Vector<int64_t> offsets, Vector<int32_t> column, Vector<int32_t> indicator,
-              int width, const Numbers& settings)
+              int width, const Numbers& settings, const std::optional<std::map<std::string, uint64_t>>& gpu)
       : z_(z), y_(y), ranks_(ranks), order_(order), values_(values), starts_(starts) {
     data_.n_rows = int64_t(ranks.shape(1));
     data_.n_attributes = int(ranks.shape(0));
@@ -104,7 +150,7 @@ class GrowBinding {
       data_.n_distinct.push_back(int32_t(offsets(a + 1) - offsets(a)));
     }
     engine_ = std::make_unique<Engine>(data_, read_fitness(settings), read_limits(settings), read_settings(settings),
-                                       size_t(number(settings, "cache_bytes")));
+                                       size_t(number(settings, "cache_bytes")), make_reader(gpu));
   }
 
   void initialise(const nb::list& trees) {
@@ -123,6 +169,7 @@ class GrowBinding {
     interrupted_ = false;
     caller_ = std::this_thread::get_id();
     const std::function<bool()> stopped = [&] { return poll(deadline); };
+    between_rounds_ = [&] { poll(deadline); };
     for (int64_t g = 0; g < generations && !stopped(); ++g) {
       if (engine_->generation() - engine_->last_improvement() >= patience) break;
       GenerationRecord r;
@@ -132,6 +179,7 @@ class GrowBinding {
       }
       records.append(nb::make_tuple(r.generation, r.fitness, r.error, r.leaves, r.mean_leaves));
     }
+    between_rounds_ = nullptr;
     return records;
   }
 
@@ -141,6 +189,12 @@ class GrowBinding {
     nb::list trees;
     for (const GrowTree& tree : engine_->population()) trees.append(tree_to_python(tree, data_.n_attributes));
     return trees;
+  }
+  nb::tuple gpu_counters() const {
+#ifdef SILVA_GROW_GPU
+    if (gpu_) return nb::make_tuple(gpu_->n_rounds(), gpu_->seconds());
+#endif
+    return nb::make_tuple(int64_t(0), 0.0);
   }
   nb::tuple counters() const {
     return nb::make_tuple(engine_->generation(), engine_->last_improvement(), engine_->n_evaluations(),
@@ -194,6 +248,7 @@ class GrowBinding {
     if (interrupted_) return true;
     const auto now = std::chrono::steady_clock::now();
     if (now >= deadline) return true;
+    if (is_on_fiber()) return false;  // signal handlers are Python code, which needs the thread's own stack
     if (std::this_thread::get_id() != caller_ || now < next_poll_) return false;
     next_poll_ = now + std::chrono::milliseconds(50);
     nb::gil_scoped_acquire acquire;
@@ -201,6 +256,26 @@ class GrowBinding {
     PyErr_Clear();
     interrupted_ = true;
     return true;
+  }
+
+  std::unique_ptr<RowReader> make_reader(const std::optional<std::map<std::string, uint64_t>>& gpu) {
+    if (!gpu) return std::make_unique<CoreReader>(data_, grow_kernels());
+#ifdef SILVA_GROW_GPU
+    auto reader = std::make_unique<GpuReader>(data_, grow_kernels(), gpu_handles(*gpu), gpu_driver(*gpu),
+                                              [this] { between_rounds_ ? between_rounds_() : void(); });
+    gpu_ = reader.get();
+    return reader;
+#else
+    throw std::runtime_error("growing on GPUs needs Linux with glibc; use device='cpu'");
+#endif
+  }
+
+  static bool is_on_fiber() {
+#ifdef SILVA_GROW_GPU
+    return Fiber::current() != nullptr;
+#else
+    return false;
+#endif
   }
 
   static Fitness read_fitness(const Numbers& n) {
@@ -253,14 +328,20 @@ class GrowBinding {
   std::chrono::steady_clock::time_point next_poll_{};
   std::thread::id caller_;
   std::atomic<bool> interrupted_ = false;
+  std::function<void()> between_rounds_;
+#ifdef SILVA_GROW_GPU
+  const GpuReader* gpu_ = nullptr;  // the engine's
+#endif
 };
 
 void bind_grow(nb::module_& module) {
   nb::class_<GrowBinding>(module, "GrowEngine", "Evolutionary search for a model tree.")
       .def(nb::init<Matrix<double>, Vector<double>, Matrix<int32_t>, Matrix<int32_t>, Vector<double>, Vector<int32_t>,
-                    Vector<int64_t>, Vector<int32_t>, Vector<int32_t>, int, const Numbers&>(),
+                    Vector<int64_t>, Vector<int32_t>, Vector<int32_t>, int, const Numbers&,
+                    const std::optional<std::map<std::string, uint64_t>>&>(),
            nb::arg("z"), nb::arg("y"), nb::arg("ranks"), nb::arg("order"), nb::arg("values"), nb::arg("starts"),
-           nb::arg("offsets"), nb::arg("column"), nb::arg("indicator"), nb::arg("width"), nb::arg("settings"))
+           nb::arg("offsets"), nb::arg("column"), nb::arg("indicator"), nb::arg("width"), nb::arg("settings"),
+           nb::arg("gpu") = nb::none())
       .def("initialise", &GrowBinding::initialise, nb::arg("trees"), "Evaluate given trees and random ones.")
       .def("step", &GrowBinding::step, nb::arg("generations"), nb::arg("patience"), nb::arg("tolerance"),
            nb::arg("seconds"), "Records (generation, fitness, error, leaves, mean leaves) of the generations run.")
@@ -269,6 +350,8 @@ void bind_grow(nb::module_& module) {
       .def("apply", &GrowBinding::apply, nb::arg("name"), nb::arg("tree"), nb::arg("node"), nb::arg("other").none(),
            nb::arg("other_node"), nb::arg("seed"), "Apply one operator to one or two trees.")
       .def_prop_ro("interrupted", &GrowBinding::interrupted, "Whether Ctrl-C ended the last step.")
+      .def_prop_ro("gpu_counters", &GrowBinding::gpu_counters,
+                   "Rounds of launches, and seconds from their questions to the answers.")
       .def_prop_ro("counters", &GrowBinding::counters, "Generation, last improvement, trees evaluated, rows read.");
 }
 

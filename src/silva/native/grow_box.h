@@ -129,13 +129,17 @@ inline int narrowest(const GrowData& data, const Box& box) {
   return best;
 }
 
+// Whether the rows of a box are found along the order of its interval `by`, rather than by a test of all rows.
+inline bool is_visited(const GrowData& data, const Box& box, int by) {
+  constexpr int64_t kScanned = 16;  // rows that the filter tests while a visit by the interval's order meets one
+  return by >= 0 && rows_of_interval(data, box[by]) * kScanned < data.n_rows;
+}
+
 // The rows of a box in an order that the box alone decides: sums over them have the same bits on any thread.
 inline void collect_rows(const GrowData& data, const Box& box, RowList& rows) {
-  constexpr int64_t kScanned = 16;  // rows that the filter tests while a visit by the interval's order meets one
   rows.clear();
   const int by = narrowest(data, box);
-  const bool few = by >= 0 && rows_of_interval(data, box[by]) * kScanned < data.n_rows;
-  if (few) {
+  if (is_visited(data, box, by)) {
     visit_by_interval(data, box, box[by], by, [&](int32_t row) { rows.push_back(row); });
     return;
   }

@@ -45,12 +45,13 @@ struct GenerationRecord {
 class Engine {
  public:
   Engine(const GrowData& data, const Fitness& fitness, const GrowLimits& limits, const GrowSettings& settings,
-         size_t cache_bytes)
-      : evaluator_(data, fitness, limits, settings.by_qr),
+         size_t cache_bytes, std::unique_ptr<RowReader> reader)
+      : reader_(std::move(reader)),
+        evaluator_(data, fitness, limits, *reader_, settings.by_qr),
         settings_(settings),
         cache_(cache_bytes),
         pool_(settings.n_threads) {
-    scratch_.resize(pool_.n_threads());
+    scratch_.resize(std::max(pool_.n_threads(), settings.population));
   }
 
   const Evaluator& evaluator() const { return evaluator_; }
@@ -127,9 +128,9 @@ class Engine {
     std::vector<StatsLayer> layers;
     layers.reserve(n_tasks);
     for (int i = 0; i < n_tasks; ++i) layers.emplace_back(cache_);
-    pool_.run(n_tasks, [&](int i, int thread) {
+    reader_->run(pool_, n_tasks, [&](int i, int scratch) {
       Random random(settings_.seed, uint64_t(generation_), uint64_t(i), purpose);
-      task(i, OperatorContext{evaluator_, layers[i], scratch_[thread], random});
+      task(i, OperatorContext{evaluator_, layers[i], scratch_[scratch], random});
     });
     for (StatsLayer& layer : layers) cache_.merge(layer);
   }
@@ -308,6 +309,7 @@ class Engine {
     return {generation_, best_.fitness, best_.error, leaves / double(population_.size()), best_.n_leaves()};
   }
 
+  std::unique_ptr<RowReader> reader_;
   Evaluator evaluator_;
   GrowSettings settings_;
   StatsCache cache_;

@@ -4,9 +4,9 @@
 #include <numeric>
 #include <vector>
 
-#include "grow_cache.h"
 #include "grow_fitness.h"
 #include "grow_qr.h"
+#include "grow_reader.h"
 
 namespace silva {
 
@@ -17,27 +17,17 @@ struct GrowLimits {
   double rows_per_parameter = 1;  // of a leaf's model, intercept included
 };
 
-// Buffers of one thread.
-struct Scratch {
-  std::vector<Box> boxes, shifted;
-  std::vector<LeafStats*> stats;
-  RowList rows, spare;
-  std::vector<int64_t> counts, offsets;  // by node: where its rows stand
-  std::vector<char> missing;             // by node: whether a leaf below lacks its sums
-  std::vector<int32_t> columns;
-  std::vector<double> work, gram, recentred;
-  int64_t rows_read = 0, n_evaluations = 0;
-};
-
 class Evaluator {
  public:
-  Evaluator(const GrowData& data, const Fitness& fitness, const GrowLimits& limits, bool by_qr = false)
-      : data_(data), fitness_(fitness), limits_(limits), by_qr_(by_qr), kernels_(grow_kernels()) {}
+  Evaluator(const GrowData& data, const Fitness& fitness, const GrowLimits& limits, const RowReader& reader,
+            bool by_qr = false)
+      : data_(data), fitness_(fitness), limits_(limits), reader_(reader), by_qr_(by_qr), kernels_(grow_kernels()) {}
 
   const GrowData& data() const { return data_; }
   const Fitness& fitness() const { return fitness_; }
   const GrowLimits& limits() const { return limits_; }
   const GrowKernels& kernels() const { return kernels_; }
+  const RowReader& reader() const { return reader_; }
 
   // Sets row counts, errors and fitness. A leaf with too few rows is cut off first.
   void evaluate(GrowTree& tree, StatsLayer& layer, Scratch& s) const {
@@ -124,6 +114,8 @@ class Evaluator {
     return s.gram.data();
   }
 
+  FoundCut best_cut(const SweepRequest& request, Scratch& s) const { return reader_.best_cut(*this, request, s); }
+
   int least_rows(const AttributeSet& model) const {
     const int by_model = int(std::ceil(limits_.rows_per_parameter * (model.count() + 1)));
     return std::max({limits_.min_samples_leaf, model.count() + 2, by_model});
@@ -134,13 +126,10 @@ class Evaluator {
 
   LeafStats* stats_of(const Box& box, StatsLayer& layer, Scratch& s) const {
     if (LeafStats* known = layer.find(box.key())) return known;
-    collect_rows(data_, box, s.rows);
-    return layer.add(summed(box.key(), s.rows.data(), int64_t(s.rows.size()), s));
-  }
-
-  void sum_rows(const int32_t* rows, int64_t count, double* gram, Scratch& s) const {
-    kernels_.accumulate(data_.z, data_.stride, data_.width, rows, count, gram);
-    s.rows_read += count;
+    static const GrowTree leaf{{GrowNode()}};
+    s.missing.assign(1, 1);
+    reader_.sum_leaves({&box, &leaf, 0, &s.missing}, s);
+    return add_sums(box, s.sums[0], layer);
   }
 
  private:
@@ -196,10 +185,12 @@ class Evaluator {
     return stats;
   }
 
-  std::unique_ptr<LeafStats> summed(const Key& key, const int32_t* rows, int64_t count, Scratch& s) const {
-    auto stats = blank(key, count);
-    sum_rows(rows, count, stats->gram.data(), s);
-    return stats;
+  static LeafStats* add_sums(const Box& box, LeafSums& sums, StatsLayer& layer) {
+    auto stats = std::make_unique<LeafStats>();
+    stats->key = box.key();
+    stats->n_rows = sums.n_rows;
+    stats->gram = std::move(sums.gram);
+    return layer.add(std::move(stats));
   }
 
   static void add_to(LeafStats& sum, const LeafStats& part, double sign) {
@@ -252,44 +243,38 @@ class Evaluator {
 
   // Sums the leaves below `top` that the cache lacks; false if one of them has too few rows and was cut off.
   bool fill(GrowTree& tree, int top, StatsLayer& layer, Scratch& s) const {
+    const bool known = s.stats[top] && s.stats[top]->chain < kLongestChain;
     const int n_missing = mark_missing(tree, top, s);
-    s.counts.assign(tree.nodes.size(), 0);
-    s.offsets.assign(tree.nodes.size(), 0);
-    int offending = -1;
-    if (n_missing == 2 && s.stats[top] && s.stats[top]->chain < kLongestChain) {
-      offending = sum_smaller(tree, top, layer, s);
-    } else {
-      collect_rows(data_, s.boxes[top], s.rows);
-      offending = sort_by_leaf(tree, top, 0, int64_t(s.rows.size()), s);
-      if (offending < 0) sum_missing(tree, top, layer, s);
-    }
-    if (offending >= 0) cut_off(tree, offending);
-    return offending < 0;
-  }
-
-  // Two leaves lack their sums, all rows of `top` are known: reads the rows of one leaf, and of the other only if they
-  // are fewer. Returns a leaf with too few rows, or -1.
-  int sum_smaller(const GrowTree& tree, int top, StatsLayer& layer, Scratch& s) const {
-    int64_t n_rows = s.stats[top]->n_rows;
-    std::vector<int> leaves;
+    int64_t n_rows = known ? s.stats[top]->n_rows : -1;
+    s.least.assign(tree.nodes.size(), 0);
     for (int v = top; v < subtree_end(tree, top); ++v) {
       if (!tree[v].is_leaf()) continue;
-      if (s.stats[v])
-        n_rows -= s.stats[v]->n_rows;
-      else
-        leaves.push_back(v);
+      if (s.stats[v] && known) n_rows -= s.stats[v]->n_rows;
+      if (!s.stats[v] && v > 0) s.least[v] = least_rows(tree[v].model);
     }
-    collect_rows(data_, s.boxes[leaves[0]], s.rows);
-    s.counts[leaves[0]] = int64_t(s.rows.size());
-    s.counts[leaves[1]] = n_rows - s.counts[leaves[0]];
-    for (const int v : leaves)
-      if (s.counts[v] < least_rows(tree[v].model)) return v;
-    const bool first_is_smaller = s.counts[leaves[0]] <= s.counts[leaves[1]];
-    const int smaller = leaves[!first_is_smaller], larger = leaves[first_is_smaller];
-    if (!first_is_smaller) collect_rows(data_, s.boxes[smaller], s.rows);
-    s.stats[smaller] = layer.add(summed(s.boxes[smaller].key(), s.rows.data(), int64_t(s.rows.size()), s));
-    subtract_others(tree, top, larger, layer, s);
-    return -1;
+    if (n_missing == 1 && known) return fill_last(tree, top, n_rows, layer, s);
+    const LeafRequest request{&s.boxes[top], &tree, top, &s.missing, &s.least, nullptr, known, n_rows, &s.boxes};
+    const int offending = reader_.sum_leaves(request, s);
+    if (offending >= 0) return cut_off(tree, offending), false;
+    int left_out = -1;
+    for (int v = top; v < subtree_end(tree, top); ++v) {
+      if (!tree[v].is_leaf() || s.stats[v]) continue;
+      if (s.sums[v].gram.empty())
+        left_out = v;
+      else
+        s.stats[v] = add_sums(s.boxes[v], s.sums[v], layer);
+    }
+    if (left_out >= 0) subtract_others(tree, top, left_out, s.sums[left_out].n_rows, layer, s);
+    return true;
+  }
+
+  // One leaf lacks its sums: what the others leave of the known ones.
+  static bool fill_last(GrowTree& tree, int top, int64_t n_rows, StatsLayer& layer, Scratch& s) {
+    int v = top;
+    while (!tree[v].is_leaf()) v = s.missing[tree[v].left] ? tree[v].left : tree[v].right;
+    if (n_rows < s.least[v]) return cut_off(tree, v), false;
+    subtract_others(tree, top, v, n_rows, layer, s);
+    return true;
   }
 
   // Marks the nodes above missing leaves and counts those leaves.
@@ -303,32 +288,13 @@ class Evaluator {
     return count;
   }
 
-  // Brings the rows of missing leaves together; returns a leaf with too few of them, or -1.
-  int sort_by_leaf(const GrowTree& tree, int v, int64_t first, int64_t count, Scratch& s) const {
-    if (!s.missing[v]) return -1;
-    s.offsets[v] = first;
-    s.counts[v] = count;
-    if (tree[v].is_leaf()) return v > 0 && count < least_rows(tree[v].model) ? v : -1;
-    const int64_t n_left = partition_rows(data_, tree[v].test, s.rows.data() + first, count, s.spare);
-    const int offending = sort_by_leaf(tree, tree[v].left, first, n_left, s);
-    return offending >= 0 ? offending : sort_by_leaf(tree, tree[v].right, first + n_left, count - n_left, s);
-  }
-
-  void sum_missing(const GrowTree& tree, int top, StatsLayer& layer, Scratch& s) const {
-    const int end = subtree_end(tree, top);
-    int largest = -1;
-    for (int v = top; v < end; ++v)
-      if (tree[v].is_leaf() && !s.stats[v] && (largest < 0 || s.counts[v] > s.counts[largest])) largest = v;
-    const bool subtract = s.stats[top] && s.stats[top]->chain < kLongestChain;
-    for (int v = top; v < end; ++v)
-      if (tree[v].is_leaf() && !s.stats[v] && !(subtract && v == largest))
-        s.stats[v] = layer.add(summed(s.boxes[v].key(), s.rows.data() + s.offsets[v], s.counts[v], s));
-    if (subtract) subtract_others(tree, top, largest, layer, s);
-  }
-
-  void subtract_others(const GrowTree& tree, int top, int largest, StatsLayer& layer, Scratch& s) const {
-    auto stats = blank(s.boxes[largest].key(), s.counts[largest]);
-    add_to(*stats, *s.stats[top], 1);
+  static void subtract_others(const GrowTree& tree, int top, int largest, int64_t n_rows, StatsLayer& layer,
+                              Scratch& s) {
+    auto stats = std::make_unique<LeafStats>();
+    stats->key = s.boxes[largest].key();
+    stats->n_rows = n_rows;
+    stats->gram = s.stats[top]->gram;
+    stats->chain = s.stats[top]->chain;
     for (int v = top; v < subtree_end(tree, top); ++v)
       if (tree[v].is_leaf() && v != largest) add_to(*stats, *s.stats[v], -1);
     ++stats->chain;
@@ -349,24 +315,35 @@ class Evaluator {
     between.low = std::max(between.low, std::min(before.cut, after.cut));
     between.high = std::max(between.low, std::min(between.high, std::max(before.cut, after.cut)));
     between.missing = false;
-    collect_rows(data_, s.boxes[top].with(between), s.rows);
+    const Box moved = s.boxes[top].with(between);
     const bool grows_left = after.cut > before.cut;
-    move_rows(tree, tree[top].left, grows_left ? 1 : -1, layer, s);
-    move_rows(tree, tree[top].right, grows_left ? -1 : 1, layer, s);
+    move_rows(tree, tree[top].left, moved, grows_left ? 1 : -1, layer, s);
+    move_rows(tree, tree[top].right, moved, grows_left ? -1 : 1, layer, s);
   }
 
-  void move_rows(const GrowTree& tree, int top, int sign, StatsLayer& layer, Scratch& s) const {
-    std::vector<std::vector<int32_t>> moved(tree.nodes.size());
-    for (const int32_t row : s.rows) moved[route(data_, tree, top, row)].push_back(row);
-    for (int v = top; v < subtree_end(tree, top); ++v) {
-      const LeafStats* old = tree[v].is_leaf() && !s.stats[v] ? layer.find(s.shifted[v].key()) : nullptr;
-      const int64_t count = int64_t(moved[v].size()), n_rows = old ? old->n_rows + sign * count : 0;
-      const bool exact = sign > 0 || (n_rows * 2 >= (old ? old->n_rows : 0));
-      if (!old || old->chain >= kLongestChain || !exact || count > n_rows) continue;
-      auto part = summed(Key(), moved[v].data(), count, s);
-      auto stats = blank(s.boxes[v].key(), n_rows);
-      add_to(*stats, *old, 1);
-      add_to(*stats, *part, sign);
+  const LeafStats* before_shift(const GrowTree& tree, int v, const StatsLayer& layer, const Scratch& s) const {
+    const LeafStats* old = tree[v].is_leaf() && !s.stats[v] ? layer.find(s.shifted[v].key()) : nullptr;
+    return old && old->chain < kLongestChain ? old : nullptr;
+  }
+
+  // Leaves that keep at least half of their rows are exact enough.
+  void move_rows(const GrowTree& tree, int top, const Box& moved, int sign, StatsLayer& layer, Scratch& s) const {
+    const int end = subtree_end(tree, top);
+    s.missing.assign(tree.nodes.size(), 0);
+    s.most.assign(tree.nodes.size(), std::numeric_limits<int64_t>::max());
+    for (int v = end - 1; v >= top; --v) {
+      const LeafStats* old = before_shift(tree, v, layer, s);
+      s.missing[v] = tree[v].is_leaf() ? old != nullptr : s.missing[tree[v].left] || s.missing[tree[v].right];
+      if (old && sign < 0) s.most[v] = old->n_rows / 2;
+    }
+    if (!s.missing[top]) return;
+    reader_.sum_leaves({&moved, &tree, top, &s.missing, nullptr, &s.most}, s);
+    for (int v = top; v < end; ++v) {
+      if (!tree[v].is_leaf() || !s.missing[v] || s.sums[v].n_rows > s.most[v]) continue;
+      const LeafStats& old = *before_shift(tree, v, layer, s);
+      auto stats = blank(s.boxes[v].key(), old.n_rows + sign * s.sums[v].n_rows);
+      add_to(*stats, old, 1);
+      for (size_t i = 0; i < stats->gram.size(); ++i) stats->gram[i] += sign * s.sums[v].gram[i];
       stats->chain += sign < 0;
       s.stats[v] = layer.add(std::move(stats));
     }
@@ -429,6 +406,7 @@ class Evaluator {
   const GrowData& data_;
   Fitness fitness_;
   GrowLimits limits_;
+  const RowReader& reader_;
   bool by_qr_;
   const GrowKernels& kernels_;
 };

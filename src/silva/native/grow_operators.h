@@ -20,7 +20,8 @@ struct OperatorContext {
 };
 
 // Rows of a box by rejection from its narrowest interval; all of its rows if too few are met.
-inline void sample_rows(const GrowData& data, const Box& box, int wanted, Random& random, RowList& rows) {
+inline void sample_rows(const RowReader& reader, const GrowData& data, const Box& box, int wanted, Random& random,
+                        RowList& rows) {
   rows.clear();
   const int by = narrowest(data, box);
   const Interval interval = by < 0 ? Interval{} : box[by];
@@ -36,7 +37,7 @@ inline void sample_rows(const GrowData& data, const Box& box, int wanted, Random
     if (holds(data, box, by, row)) rows.push_back(row);
   }
   if (int(rows.size()) >= std::min<int64_t>(wanted, 8)) return;
-  collect_rows(data, box, rows);
+  reader.sample(box, data.n_rows + 1, rows);
 }
 
 inline int32_t middle_cut(const GrowData& data, int attribute, int32_t low, int32_t high) {
@@ -75,7 +76,7 @@ constexpr int kDipoleRows = 64;
 
 inline bool dipole_at(const OperatorContext& c, const GrowTree& tree, int v, Test& test) {
   all_boxes(c.data(), tree, c.scratch.boxes);
-  sample_rows(c.data(), c.scratch.boxes[v], kDipoleRows, c.random, c.scratch.rows);
+  sample_rows(c.evaluator.reader(), c.data(), c.scratch.boxes[v], kDipoleRows, c.random, c.scratch.rows);
   return dipole_test(c.data(), c.scratch.rows, c.random, test);
 }
 
@@ -151,9 +152,8 @@ inline GrowTree sweep_node(const OperatorContext& c, const GrowTree& tree, int v
     child.nodes[v].test = known->test;
     return child;
   }
-  ThresholdSweep sweep(c.evaluator, c.scratch);
-  const FoundCut found =
-      sweep.run({&box, test.attribute, test.missing_left, &tree, tree[v].left, tree[v].right, nullptr});
+  const FoundCut found = c.evaluator.best_cut(
+      {&box, test.attribute, test.missing_left, &tree, tree[v].left, tree[v].right, nullptr}, c.scratch);
   if (found.cut >= 0) test.cut = found.cut;
   c.layer.add_test(key, {test, found.error});
   child.nodes[v].test = test;

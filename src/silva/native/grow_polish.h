@@ -80,17 +80,23 @@ class Polish {
 
   double price() const { return e_.fitness().price(best_.error); }
 
+  AttributeSet selected_model(const LeafStats& stats, const AttributeSet& start, Scratch& s) const {
+    return select_model(e_, stats, start, price(), std::max(e_.most_attributes(stats.n_rows), 0), s);
+  }
   AttributeSet selected_model(const Box& box, const AttributeSet& start) {
-    const LeafStats& stats = *e_.stats_of(box, c_.layer, c_.scratch);
-    return select_model(e_, stats, start, price(), std::max(e_.most_attributes(stats.n_rows), 0), c_.scratch);
+    return selected_model(*e_.stats_of(box, c_.layer, c_.scratch), start, c_.scratch);
   }
 
   bool thin_models() {
     GrowTree tree = best_;
     all_boxes(data(), tree, c_.scratch.boxes);
-    std::vector<Box> boxes = c_.scratch.boxes;
-    for (size_t v = 0; v < tree.nodes.size(); ++v)
-      if (tree[v].is_leaf()) tree.nodes[v].model = selected_model(boxes[v], all_attributes(data()));
+    const std::vector<Box> boxes = c_.scratch.boxes;
+    const std::vector<int> leaves = nodes_of_kind(tree, true);
+    std::vector<const LeafStats*> stats;
+    for (const int v : leaves) stats.push_back(e_.stats_of(boxes[v], c_.layer, c_.scratch));
+    e_.reader().fork(int(leaves.size()), c_.scratch, [&](int i, Scratch& s) {
+      tree.nodes[leaves[i]].model = selected_model(*stats[i], all_attributes(data()), s);
+    });
     return evaluate_and_accept(std::move(tree));
   }
 
@@ -137,24 +143,24 @@ class Polish {
     return wide;
   }
 
-  FoundTest best_cut(const Box& box, const AttributeSet& model, int attribute, bool missing_left, const RowList& rows) {
+  FoundTest best_cut(const Box& box, const AttributeSet& model, int attribute, bool missing_left, const RowList* rows,
+                     Scratch& s) const {
     GrowTree stump;
     push_leaf(stump, model);
-    ThresholdSweep sweep(e_, c_.scratch);
-    const FoundCut found = sweep.run({&box, attribute, missing_left, &stump, 0, 0, &rows, true});
+    const FoundCut found = e_.best_cut({&box, attribute, missing_left, &stump, 0, 0, rows, true}, s);
     return {{found.cut < 0 ? -1 : attribute, found.cut, missing_left}, found.error};
   }
 
-  // Candidates in the order of their scores on the given rows.
+  // Candidates in the order of their scores on the given rows, or all of the box.
   std::vector<FoundTest> ranked_splits(const Box& box, const AttributeSet& model, const std::vector<Test>& candidates,
-                                       const RowList& rows) {
-    std::vector<FoundTest> found;
-    for (const Test& test : candidates) {
-      if (stopped_()) break;
-      const AttributeSet wide = search_model(model, test.attribute);
-      FoundTest cut = best_cut(box, wide, test.attribute, test.missing_left, rows);
-      if (cut.test.attribute >= 0) found.push_back(cut);
-    }
+                                       const RowList* rows) {
+    std::vector<FoundTest> found(candidates.size());
+    e_.reader().fork(int(candidates.size()), c_.scratch, [&](int i, Scratch& s) {
+      if (stopped_()) return;
+      const Test& test = candidates[i];
+      found[i] = best_cut(box, search_model(model, test.attribute), test.attribute, test.missing_left, rows, s);
+    });
+    std::erase_if(found, [](const FoundTest& cut) { return cut.test.attribute < 0; });
     std::stable_sort(found.begin(), found.end(), [](const auto& a, const auto& b) { return a.score < b.score; });
     return found;
   }
@@ -164,19 +170,17 @@ class Polish {
   FoundTest best_split(const Box& box, const AttributeSet& model) {
     const Key key = box.key().plus(0x5911, model.hash());
     if (const FoundTest* known = c_.layer.find_test(key)) return *known;
-    RowList rows, sample;
-    collect_rows(data(), box, rows);
-    const size_t stride = rows.size() / kSplitSample + 1;
-    for (size_t i = 0; i < rows.size(); i += stride) sample.push_back(rows[i]);
+    RowList sample;
+    const int64_t stride = e_.reader().sample(box, kSplitSample, sample);
     std::vector<Test> candidates;
     for (int a = 0; a < data().n_attributes; ++a)
       for (int side = 0; side < (box.interval(data(), a).missing ? 2 : 1); ++side)
         candidates.push_back({a, 0, side == 1});
-    std::vector<FoundTest> found = ranked_splits(box, model, candidates, sample);
+    std::vector<FoundTest> found = ranked_splits(box, model, candidates, &sample);
     if (stride > 1) {
       candidates.clear();
       for (size_t i = 0; i < std::min<size_t>(found.size(), kSplitFinalists); ++i) candidates.push_back(found[i].test);
-      found = ranked_splits(box, model, candidates, rows);
+      found = ranked_splits(box, model, candidates, nullptr);
     }
     const FoundTest best = found.empty() ? FoundTest{} : found[0];
     if (!stopped_()) c_.layer.add_test(key, best);

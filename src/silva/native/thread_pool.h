@@ -4,6 +4,7 @@
 #include <atomic>
 #include <cstdint>
 #include <thread>
+#include <type_traits>
 #include <vector>
 
 namespace silva {
@@ -25,7 +26,9 @@ class ThreadPool {
   // Calls task(index, thread) for every index below n_tasks; the caller is thread 0. Not reentrant.
   template <class Task>
   void run(int n_tasks, Task&& task) {
-    call_ = [](void* context, int index, int thread) { (*static_cast<Task*>(context))(index, thread); };
+    call_ = [](void* context, int index, int thread) {
+      (*static_cast<std::remove_reference_t<Task>*>(context))(index, thread);
+    };
     context_ = const_cast<void*>(static_cast<const void*>(&task));
     n_tasks_ = n_tasks;
     n_done_.store(0, std::memory_order_relaxed);

@@ -1,0 +1,50 @@
+// The few functions of the CUDA driver that a search calls between its generations. They are found at run time: the
+// module links to no CUDA library. Tests put functions of their own in their place.
+#pragma once
+#include <dlfcn.h>
+
+#include <cstdint>
+#include <stdexcept>
+#include <string>
+
+namespace silva {
+
+struct CudaError : std::runtime_error {
+  CudaError(const std::string& what, int code) : std::runtime_error(what), code(code) {}
+  int code;
+};
+
+struct CudaDriver {
+  using Pointer = uint64_t;
+  int (*launch)(void* function, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned shared,
+                void* stream, void** arguments, void** extra) = nullptr;
+  int (*copy_in)(Pointer to, const void* from, size_t bytes, void* stream) = nullptr;
+  int (*copy_out)(void* to, Pointer from, size_t bytes, void* stream) = nullptr;
+  int (*synchronize)(void* stream) = nullptr;
+  int (*error_name)(int code, const char** name) = nullptr;
+
+  static CudaDriver load() {
+    void* library = dlopen("libcuda.so.1", RTLD_NOW | RTLD_GLOBAL);
+    if (!library) throw std::runtime_error("libcuda.so.1 cannot be loaded; install the NVIDIA driver");
+    CudaDriver driver;
+    const auto find = [&](auto& function, const char* name) {
+      function = reinterpret_cast<std::remove_reference_t<decltype(function)>>(dlsym(library, name));
+      if (!function) throw std::runtime_error(std::string("libcuda.so.1 has no ") + name + "; update the driver");
+    };
+    find(driver.launch, "cuLaunchKernel");
+    find(driver.copy_in, "cuMemcpyHtoDAsync_v2");
+    find(driver.copy_out, "cuMemcpyDtoHAsync_v2");
+    find(driver.synchronize, "cuStreamSynchronize");
+    find(driver.error_name, "cuGetErrorName");
+    return driver;
+  }
+
+  void check(int code) const {
+    if (code == 0) return;
+    const char* name = nullptr;
+    error_name(code, &name);
+    throw CudaError(name ? name : "unknown CUDA error", code);
+  }
+};
+
+}  // namespace silva

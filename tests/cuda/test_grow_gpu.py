@@ -1,0 +1,99 @@
+"""Growing on a real GPU: the trees of the cores, errors, arrays that live there."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from silva import ModelTreeRegressor
+from silva.device import DeviceError
+from silva.grow import cuda
+from silva.grow.data import prepare
+from silva.grow.search import make_engine
+from tests.conftest import _why_no_gpu
+from tests.cuda.test_grow import whole_numbers
+from tests.grow.engines import engine_of, given, piecewise, settings
+
+reason = _why_no_gpu()
+pytestmark = [pytest.mark.gpu, pytest.mark.skipif(reason is not None, reason=str(reason))]
+
+
+@pytest.fixture(autouse=True)
+def everything_on_the_gpu(monkeypatch):
+    monkeypatch.setattr(cuda, "CORE_WORK", 0)
+
+
+def gpu_engine(X, y, **changes):
+    rows = prepare(np.ascontiguousarray(X, float), y, np.ones(len(y)), np.ones(X.shape[1], bool))
+    gpu = cuda.RowsOnGpu(rows, 0)
+    return make_engine(rows, settings(len(y), **changes), gpu), (rows, gpu)
+
+
+@pytest.mark.parametrize("n_features", [2, 9, 20, 53, 90, 120])
+def test_every_tree_of_a_run_has_the_fitness_of_the_cores(n_features):
+    X, y = piecewise(20_000, n_features)
+    engine, _kept = gpu_engine(X, y, polish_interval=4, population=16, n_threads=4)
+    cores, _ = engine_of(X, y)
+    engine.initialise([])
+    for _ in range(4):
+        engine.step(1, 100, 0.0, 1e9)
+        for tree in engine.population():
+            again = cores.apply("evaluate", given(tree), 0, None, 0, 0)[0]
+            assert tree["fitness"] == pytest.approx(again["fitness"], rel=1e-9)
+            np.testing.assert_array_equal(tree["n_rows"], again["n_rows"])
+
+
+def test_exact_data_grow_the_same_trees():
+    X, y = whole_numbers(4096, 6)
+    changes = {"polish_interval": 3, "n_threads": 4}
+    expected_engine, _ = engine_of(X, y, **changes)
+    engine, _kept = gpu_engine(X, y, **changes)
+    for e in (expected_engine, engine):
+        e.initialise([])
+        e.step(30, 100, 0.0, 1e9)
+    for expected, found in zip(expected_engine.population(), engine.population(), strict=True):
+        for name in ("attribute", "cut", "n_rows", "model"):
+            np.testing.assert_array_equal(found[name], expected[name])
+        assert found["fitness"] == expected["fitness"]
+
+
+def test_the_same_bits_on_every_run():
+    X, y = piecewise(50_000, 5)
+    runs = [ModelTreeRegressor(generations=20, device="cuda").fit(X, y).history_["fitness"] for _ in range(5)]
+    for run in runs[1:]:
+        np.testing.assert_array_equal(run, runs[0])
+
+
+def test_missing_values_and_weights_find_the_tree_of_the_cores():
+    rng = np.random.default_rng(0)
+    X, y = piecewise(20_000, 3)
+    X[rng.random(X.shape) < 0.1] = np.nan
+    weight = rng.uniform(0.5, 2, len(y))
+    cpu, gpu = (
+        ModelTreeRegressor(generations=40, device=device).fit(X, y, sample_weight=weight) for device in ("cpu", "cuda")
+    )
+    assert gpu.fitness_ == pytest.approx(cpu.fitness_, rel=1e-6)
+
+
+def test_arrays_on_the_gpu():
+    cupy = pytest.importorskip("cupy")
+    X, y = piecewise(5000, 3)
+    model = ModelTreeRegressor(generations=5).fit(cupy.asarray(X), cupy.asarray(y))
+    expected = ModelTreeRegressor(generations=5, device="cuda").fit(X, y)
+    np.testing.assert_array_equal(model.predict(X), expected.predict(X))
+    np.testing.assert_array_equal(model.predict(cupy.asarray(X)), expected.predict(X))
+
+
+def test_rows_that_do_not_fit(monkeypatch):
+    monkeypatch.setattr(cuda, "PART_BYTES", 2**40)
+    X, y = piecewise(20_000, 3)
+    with pytest.raises(
+        DeviceError, match=r"cuda:0 has [0-9,]+ bytes free, growing on 20,000 rows of 3 attributes takes"
+    ):
+        ModelTreeRegressor(device="cuda").fit(X, y)
+
+
+def test_a_gpu_that_is_not_there():
+    X, y = piecewise(100, 2)
+    with pytest.raises(DeviceError, match=r"device='cuda:99' was asked for"):
+        ModelTreeRegressor(device="cuda:99").fit(X, y)
