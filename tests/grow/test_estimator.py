@@ -137,9 +137,11 @@ def test_in_a_pipeline(data):
     assert pipeline.score(X, y) > 0.99
 
 
-def test_explanations_of_linear_leaves_are_refused_by_name(fitted):
-    with pytest.raises(NotImplementedError, match="explanations of linear leaves"):
-        silva.Explainer(fitted.forest_)
+def test_explanations_add_up_to_the_prediction(fitted, data):
+    X, _ = data
+    explainer = silva.Explainer(fitted, dtype="float64")
+    total = explainer.expected_value + explainer.shap_values(X).sum(axis=1)
+    np.testing.assert_allclose(total, fitted.predict(X), rtol=1e-9, atol=1e-9)
 
 
 def test_missing_values_take_a_learned_side():

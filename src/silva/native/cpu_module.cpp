@@ -2,6 +2,8 @@
 #include "bindings.h"
 
 NB_MODULE(_core, module) {
+  // A forest in a global that outlives the module at exit is no defect that a user should read about.
+  nanobind::set_leak_warnings(false);
   module.doc() = "Compiled core of silva.";
   silva::bind_forest(module);
   silva::bind_tape(module);
