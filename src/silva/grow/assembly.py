@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from silva.grow.refit import LeafModel, default_left, fit_leaf, rows_by_node
+from silva.grow.smoothing import smooth
 from silva.grow.thresholds import split_thresholds
 from silva.readers.assemble import NodeArrays, assemble, pack_sets
 
@@ -39,10 +40,10 @@ def grown_tree(
     rows, columns, y
         What the tree was grown on.
     **meaning
-        ``extrapolate``, and further fields of Forest.
+        ``extrapolate``, ``smoothing``, and further fields of Forest.
     """
     reached = rows_by_node(tree, rows)
-    extrapolate = meaning.pop("extrapolate")
+    extrapolate, smoothing = meaning.pop("extrapolate"), meaning.pop("smoothing")
     is_leaf = tree["attribute"] < 0
     used = tree["model"].reshape(len(is_leaf), -1).astype(bool)
     models = {
@@ -51,6 +52,8 @@ def grown_tree(
         )
         for v in np.flatnonzero(is_leaf)
     }
+    if smoothing > 0:
+        models = smooth(tree, models, rows, columns, y, reached, smoothing)
     nodes, sets = _node_arrays(tree, rows, columns, reached, models)
     order = _leaf_order(tree)
     forest = assemble(

@@ -29,6 +29,7 @@ RANGES: dict[str, tuple[Any, float, float]] = {
     "rows_per_parameter": (Real, 1, np.inf),
     "polish_interval": (Integral, 1, np.inf),
     "polish_trees": (Integral, 0, np.inf),
+    "smoothing": (Real, 0, np.finfo(float).max),
 }
 CHOICES = {
     "fitness": ("auto", "bic", "weighted"),

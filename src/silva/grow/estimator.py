@@ -92,6 +92,9 @@ class ModelTreeRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         Random trees polished beside the best one; new ones take their place after 20 generations without improvement.
     extrapolate : bool, default=False
         Whether a leaf may predict beyond the range of y among its training rows.
+    smoothing : float, default=0
+        Rows that the model of the split above counts for when it is mixed into a node's, as M5 does (Quinlan 1992: 15);
+        0 leaves each leaf its own regression. Leaves then have no standard errors.
     categorical_features : sequence of int or str, optional
         Columns tested by sets of categories; default: columns of frames that hold text or categories. They have no
         place in the equations of leaves: encode them one-hot where they should.
@@ -170,6 +173,7 @@ class ModelTreeRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         polish_interval: int = 5,
         polish_trees: int = 1,
         extrapolate: bool = False,
+        smoothing: float = 0,
         categorical_features: Sequence[int | str] | None = None,
         algorithm: str = "gram",
         device: str = "auto",
@@ -200,6 +204,7 @@ class ModelTreeRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         self.polish_interval = polish_interval
         self.polish_trees = polish_trees
         self.extrapolate = extrapolate
+        self.smoothing = smoothing
         self.categorical_features = categorical_features
         self.algorithm = algorithm
         self.device = device
@@ -350,6 +355,7 @@ class ModelTreeRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
             columns,
             target,
             extrapolate=self.extrapolate,
+            smoothing=self.smoothing,
             feature_names=None if names is None else tuple(str(name) for name in names),
             source="silva",
             objective="squared error",

@@ -1,0 +1,118 @@
+"""M5's smoothing: the models of a leaf's ancestors, folded into the leaf's own equation."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from silva.grow.refit import fit_leaf
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from silva.grow.columns import Columns
+    from silva.grow.data import TrainingRows
+    from silva.grow.refit import LeafModel
+
+
+def smooth(
+    tree: dict[str, Any],
+    models: dict[int, LeafModel],
+    rows: TrainingRows,
+    columns: Columns,
+    y: NDArray[np.float64],
+    reached: list[NDArray[np.int32]],
+    strength: float,
+) -> dict[int, LeafModel]:
+    """Mix each leaf's model with those of the splits above it.
+
+    On the way up from a leaf the prediction p of a node with n rows and that of its parent's model, q, become
+    (n p + strength q) / (n + strength) (Quinlan 1992, "Learning with continuous classes", there with strength 15). All
+    of them are linear, so the mixture is one equation again, and the tree stays what it is: a split and leaves.
+    """
+    attributes = _attributes_below(tree, columns)
+    scale = rows.target.scale or 1.0
+    inner = {
+        int(v): fit_leaf(
+            columns.X[reached[v]], y[reached[v]], rows.weight[reached[v]], np.flatnonzero(attributes[v]), scale
+        )
+        for v in np.flatnonzero(tree["attribute"] >= 0)
+    }
+    parent = {int(child): int(v) for v in inner for child in (tree["left"][v], tree["right"][v])}
+    smoothed = {}
+    for leaf, model in models.items():
+        shares = _shares(leaf, parent, reached, strength)
+        mixed = [(share, models[v] if v == leaf else inner[v]) for v, share in shares]
+        at = reached[leaf]
+        smoothed[leaf] = _with_errors(_mix(model, mixed), columns.X[at], y[at], rows.weight[at], scale)
+    return smoothed
+
+
+def _attributes_below(tree: dict[str, Any], columns: Columns) -> NDArray[np.bool_]:
+    """Attributes that a node's subtree has in its models or, where models have any, in its tests on numbers."""
+    used: NDArray[np.bool_] = tree["model"].reshape(len(tree["attribute"]), -1).astype(bool)
+    used &= (tree["attribute"] < 0)[:, None]
+    has_terms = bool(used.any())
+    for v in range(len(used) - 1, -1, -1):  # children stand behind their parents
+        attribute = tree["attribute"][v]
+        if attribute < 0:
+            continue
+        used[v] = used[tree["left"][v]] | used[tree["right"][v]]
+        used[v, attribute] |= has_terms and not columns.is_categorical[attribute]
+    return used
+
+
+def _shares(
+    leaf: int, parent: dict[int, int], reached: list[NDArray[np.int32]], strength: float
+) -> list[tuple[int, float]]:
+    """Nodes from a leaf to the root and the weight of each one's model; the weights add up to 1."""
+    shares, node = [(leaf, 1.0)], leaf
+    while node in parent:
+        n_rows, node = len(reached[node]), parent[node]
+        kept = n_rows / (n_rows + strength)
+        shares = [(v, share * kept) for v, share in shares] + [(node, 1 - kept)]
+    return shares
+
+
+def _mix(leaf: LeafModel, mixed: list[tuple[float, LeafModel]]) -> LeafModel:
+    """Sum weighted models about the leaf's means; an attribute that the leaf has not keeps its ancestor's mean."""
+    means: dict[int, float] = {}
+    slopes: dict[int, float] = {}
+    for share, model in mixed:
+        for feature, coefficient, mean in zip(model.features, model.coefficients, model.means, strict=True):
+            means.setdefault(int(feature), float(mean))
+            slopes[int(feature)] = slopes.get(int(feature), 0.0) + share * float(coefficient)
+    features = sorted(slopes)
+    value = sum(
+        share
+        * (
+            model.value
+            + sum(
+                float(c) * (means[int(f)] - float(m))
+                for f, c, m in zip(model.features, model.coefficients, model.means, strict=True)
+            )
+        )
+        for share, model in mixed
+    )
+    return dataclasses.replace(
+        leaf,
+        features=np.array(features, np.int32),
+        coefficients=np.array([slopes[f] for f in features], np.float64),
+        errors=np.full(len(features), np.nan),
+        means=np.array([means[f] for f in features], np.float64),
+        value=float(value),
+        intercept=float(value - sum(slopes[f] * means[f] for f in features)),
+        intercept_error=float("nan"),
+    )
+
+
+def _with_errors(
+    model: LeafModel, X: NDArray[np.float64], y: NDArray[np.float64], weight: NDArray[np.float64], scale: float
+) -> LeafModel:
+    """Measure the residuals of the mixture on the leaf's rows."""
+    deviation = np.nan_to_num(X[:, model.features] - model.means)
+    residual = (y - model.value - deviation @ model.coefficients) / scale
+    sse = float(np.sum(weight * residual**2))
+    return dataclasses.replace(model, sse=sse, rmse=float(np.sqrt(sse / weight.sum()) * scale))
