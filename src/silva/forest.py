@@ -324,7 +324,7 @@ class Forest:
         DeviceError
             If a GPU is asked for and cannot be used.
         NotImplementedError
-            For forests with linear leaves on a GPU.
+            For rows on a GPU where the forest translates categories by value, which needs rows on the host.
 
         Notes
         -----

@@ -109,6 +109,12 @@ def test_linear_leaves(algorithm):
     np.testing.assert_allclose(found, expected, rtol=1e-13, atol=1e-13 * np.abs(expected).max())
 
 
+def test_linear_leaves_are_tuned():
+    forest = with_linear_leaves(full_forest(0, n_trees=2, depth=3, n_features=4))
+    tuned = forest.tune(random_rows(0, forest, 20), seconds=0.02, device="cuda")
+    assert {choice.device for choice in tuned.choices} == {"cuda"}
+
+
 @pytest.mark.parametrize("algorithm", ALGORITHMS)
 def test_no_trees_and_no_rows(algorithm):
     empty = empty_forest()

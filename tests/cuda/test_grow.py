@@ -163,6 +163,17 @@ def test_every_tree_of_a_run_has_the_fitness_of_the_cores(emulator):
             assert tree["fitness"] == pytest.approx(again["fitness"], rel=1e-9)
 
 
+def test_more_trees_are_polished_than_the_population_has(emulator):
+    X, y = whole_numbers(512, 4)
+    changes = {"polish_interval": 1, "population": 4, "polish_random": 40}
+    expected_engine, _ = engine_of(X, y, **changes)
+    engine, _kept, _ = emulated(emulator, X, y, **changes)
+    for e in (expected_engine, engine):
+        e.initialise([])
+        e.step(2, 100, 0.0, 1e9)
+    assert engine.best()["fitness"] == expected_engine.best()["fitness"]
+
+
 def test_the_same_bits_on_every_run(emulator):
     X, y = piecewise(1500, 3)
     runs = []

@@ -69,14 +69,7 @@ def make_parser() -> argparse.ArgumentParser:
     explain.set_defaults(run=commands.explain)
 
     measure = _command(subparsers, "bench", "measure the algorithms on a model and its data", BENCH)
-    measure.add_argument("model", type=Path, metavar="MODEL", help=MODEL)
-    measure.add_argument("data", type=_table, metavar="DATA", help=DATA)
-    measure.add_argument("-o", dest="out", type=Path, metavar="OUT", help=".silva file: the model with what was chosen")
-    measure.add_argument("--seconds", type=float, default=5.0, metavar="S", help="time to spend (default: 5)")
-    measure.add_argument("--device", type=_device, default="auto", help="auto, cpu, cuda, cuda:1 (default: auto)")
-    measure.add_argument("--rows", type=_positive, default=100_000, metavar="N", help="rows to read (default: 100000)")
-    measure.add_argument("--inputs", type=names, metavar="A,B,...", help=INPUTS)
-    measure.add_argument("--n-jobs", type=_positive, metavar="N", help="threads (default: all cores)")
+    _add_measurement(measure)
     measure.set_defaults(run=bench.bench)
 
     info = _command(subparsers, "info", "print what is in a model", INFO)
@@ -96,6 +89,18 @@ def _command(
     return subparsers.add_parser(
         name, help=summary, description=description, formatter_class=argparse.RawDescriptionHelpFormatter
     )
+
+
+def _add_measurement(command: argparse.ArgumentParser) -> None:
+    """Arguments of `silva bench`."""
+    command.add_argument("model", type=Path, metavar="MODEL", help=MODEL)
+    command.add_argument("data", type=_table, metavar="DATA", help=DATA)
+    command.add_argument("-o", dest="out", type=Path, metavar="OUT", help=".silva file: the model with what was chosen")
+    command.add_argument("--seconds", type=float, default=5.0, metavar="S", help="time to spend (default: 5)")
+    command.add_argument("--device", type=_device, default="auto", help="auto, cpu, cuda, cuda:1 (default: auto)")
+    command.add_argument("--rows", type=_positive, default=100_000, metavar="N", help="rows to read (default: 100000)")
+    command.add_argument("--inputs", type=names, metavar="A,B,...", help=INPUTS)
+    command.add_argument("--n-jobs", type=_positive, metavar="N", help="threads (default: all cores)")
 
 
 def _add_files(command: argparse.ArgumentParser) -> None:

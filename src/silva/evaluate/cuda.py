@@ -112,14 +112,15 @@ class CudaEvaluator:
         """Keep the launches for rows like these, which were checked and predicted: see `again`."""
         if not len(X) or type(X).__module__ != "cupy" or X.dtype.char not in "fd" or not self._forest.nan_allowed:
             return
-        schedule = self._schedule(choice, len(X))
+        here = _here()
+        schedule = self._schedule(choice, len(X)) if X.device.id == here[0] else None
         if schedule is None or len(X) > schedule.most_rows():
             return
         plans = self._local.__dict__.setdefault("plans", {})
         while len(plans) >= KEPT:
             del plans[next(iter(plans))]
         plan = schedule.plan(X.dtype, row_strides(X), len(X), self._forest.result_dtype)
-        plans[question, X.shape, X.strides, X.dtype.char, X.device.id, *_here()] = plan
+        plans[question, X.shape, X.strides, X.dtype.char, X.device.id, *here] = plan
 
     def again(self, X: Any, question: tuple[str, str, str]) -> Any:
         """Margins of GPU rows in their dtype where the last calls had rows and a stream like these, otherwise None."""

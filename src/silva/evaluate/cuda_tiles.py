@@ -45,6 +45,9 @@ SUM_BLOCK, CODE_MULTIPLE = 128, 1024
 VALUE_BYTES, CODE_BYTES = 2**29, 2**31
 """Values of trees before they are summed, and codes of rows."""
 
+MOST_ROWS = 2**30
+"""Rows at a time that the kernels' 32-bit integers count, whole tiles included."""
+
 CODES_ARGUMENT, PARTS_ARGUMENT = 5, -3
 """Places of the codes and of the parts' sums among the arguments of evaluate_tiles."""
 
@@ -138,7 +141,7 @@ class Tiles:
     def most_rows(self) -> int:
         """Rows whose codes are kept at a time."""
         packed = self._packed
-        most = int(CODE_BYTES // max(packed.codes.row_bytes, 1))
+        most = min(int(CODE_BYTES // max(packed.codes.row_bytes, 1)), MOST_ROWS)
         if packed.has_idle_outputs:
             most = min(most, VALUE_BYTES // (packed.forest.n_trees * packed.values.leaf_type.itemsize))
         return max(CODE_MULTIPLE, most // CODE_MULTIPLE * CODE_MULTIPLE)

@@ -55,7 +55,7 @@ def measure(forest: Forest, X: Any, *, seconds: float, device: str, n_jobs: int 
     if not isinstance(seconds, Real) or not 0 < seconds < math.inf:
         raise ValueError(f"seconds is {seconds!r}, expected a positive number: the time to spend")
     n_threads(n_jobs)
-    kinds = _kinds(forest, X, device)
+    kinds = _kinds(X, device)
     rows = X if array_gpu(X) is not None else as_rows(X, forest)
     if len(rows) == 0:
         raise ValueError("X has no rows to measure on; pass at least one row like those to predict")
@@ -68,12 +68,10 @@ def measure(forest: Forest, X: Any, *, seconds: float, device: str, n_jobs: int 
     return measured
 
 
-def _kinds(forest: Forest, X: Any, device: str) -> tuple[str, ...]:
+def _kinds(X: Any, device: str) -> tuple[str, ...]:
     """Devices to measure."""
     kind, home = parse_device(device)[0], array_gpu(X)
     if home is not None or kind not in {"auto", "cpu"}:
-        if forest.has_linear_leaves:
-            raise NotImplementedError("forests with linear leaves are not evaluated on GPUs yet; pass device='cpu'")
         find_gpus("cuda" if kind in {"auto", "cpu"} else device, X)
         return ("cuda",)
     return ("cpu", "cuda") if kind == "auto" and is_cuda_usable() else ("cpu",)

@@ -43,8 +43,6 @@ OPERATORS: dict[str, float] = {
 POLISH = ("models", "variants", "sweeps", "splits", "pull_ups", "rotations", "repairs")
 """Moves of the local search."""
 
-RECORD = ("generation", "fitness", "error", "n_leaves", "mean_leaves")
-
 
 @dataclass(frozen=True)
 class Progress:

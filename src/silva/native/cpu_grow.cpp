@@ -169,7 +169,7 @@ class GrowBinding {
     interrupted_ = false;
     caller_ = std::this_thread::get_id();
     const std::function<bool()> stopped = [&] { return poll(deadline); };
-    between_rounds_ = [&] { poll(deadline); };
+    between_rounds_ = [this, deadline] { poll(deadline); };  // may outlive this call, if an error ends it
     for (int64_t g = 0; g < generations && !stopped(); ++g) {
       if (engine_->generation() - engine_->last_improvement() >= patience) break;
       GenerationRecord r;

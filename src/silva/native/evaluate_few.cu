@@ -77,8 +77,10 @@ __device__ __forceinline__ bool sum_exactly(const float* values, int n_trees, in
     __syncthreads();
     if (lane == 0 && mine < n_sums) {
       for (int w = 1; w < n_lanes / 32; ++w) sum.join(shared[threadIdx.x / 32 + w]);
-      exact = exact && sum.rounds_alike(base_score[output], starts[output + 1] - starts[output], Result());
-      result[mine] = Result(base_score[output] + sum.sum);
+      // Nothing else is written: a host that watches the result takes what it sees first.
+      const bool alike = sum.rounds_alike(base_score[output], starts[output + 1] - starts[output], Result());
+      if (alike) result[mine] = Result(base_score[output] + sum.sum);
+      exact = exact && alike;
     }
   }
   return __syncthreads_and(exact);

@@ -51,7 +51,8 @@ class Engine {
         settings_(settings),
         cache_(cache_bytes),
         pool_(settings.n_threads) {
-    scratch_.resize(std::max(pool_.n_threads(), settings.population));
+    // One a thread on the cores, one a task of the largest phase on a GPU.
+    scratch_.resize(std::max({pool_.n_threads(), settings.population, settings.polish_random + 1}));
   }
 
   const Evaluator& evaluator() const { return evaluator_; }

@@ -78,6 +78,7 @@ __device__ __forceinline__ void route_rows(Block& block, const GpuRows& rows, un
     slots[local] = (unsigned char)(slot < 0 ? NO_SLOT : slot);
     const unsigned same = __match_any_sync(ALL, slot);
     if (slot >= 0 && lane == __ffs(same) - 1) block.counts[warp][slot] += __popc(same);
+    __syncwarp();
   }
   __syncthreads();
 }
