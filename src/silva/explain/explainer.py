@@ -68,10 +68,10 @@ class Explainer:
     float64, 1e-6 in float32 (1e-5 beyond depth 32), at any depth. A row costs O(nodes × K), K half the largest number
     of distinct features on a path. The bits do not depend on n_jobs or on how rows are split into calls.
 
-    Leaves may hold linear models (model trees; values on the CPU only). A feature that a coalition does not know is
-    weighted by cover at the splits, as ever, and counts as its mean over the leaf's training rows in the leaf's model;
-    where the leaf clips what its model returns, the terms shrink in proportion. Values and `expected_value` add up to
-    the margin all the same.
+    Leaves may hold linear models (model trees; values on the CPU only, no interactions). A feature that a coalition
+    does not know is weighted by cover at the splits, as ever, and counts as its mean over the leaf's training rows in
+    the leaf's model; where the leaf clips what its model returns, the terms shrink in proportion. Values and
+    `expected_value` add up to the margin all the same.
 
     References
     ----------
@@ -164,6 +164,10 @@ class Explainer:
         ------
         ValueError
             If X does not fit the forest, or out not the result.
+        NotImplementedError
+            For linear leaves on a GPU.
+        DeviceError
+            If a GPU is asked for and cannot be used.
         """
         if gpus := self._gpus(X):
             values: NDArray[Any] = self._on_cuda.shap_values(X, gpus, out)
@@ -193,6 +197,10 @@ class Explainer:
         ------
         ValueError
             If X does not fit the forest, out not the result, or a feature is unknown or named twice.
+        NotImplementedError
+            For linear leaves.
+        DeviceError
+            If a GPU is asked for and cannot be used.
 
         Notes
         -----
