@@ -72,6 +72,13 @@ def on_host(X: Any) -> Any:
     return import_cupy().asnumpy(import_cupy().from_dlpack(X) if hasattr(X, "__dlpack__") else X)
 
 
+def count_rows(X: Any) -> int:
+    """Rows of whatever a user passes; 0 where it does not tell, which the checks of rows say later."""
+    if shape := getattr(X, "shape", ()):  # sparse matrices have no length
+        return int(shape[0])
+    return len(X) if hasattr(X, "__len__") and not hasattr(X, "shape") else 0
+
+
 def find_gpus(device: str, X: Any = None) -> tuple[int, ...]:
     """Find the GPUs that a device string starting with "cuda" means for the rows `X`.
 

@@ -6,9 +6,11 @@ import dataclasses
 
 import numpy as np
 import pytest
+import scipy.sparse
 from hypothesis import given
 
-from tests.example_forests import empty_forest
+from silva import Explainer
+from tests.example_forests import empty_forest, small_forest
 from tests.oracles import evaluate
 from tests.strategies import Node, Options, flatten, forests_and_rows, full_forest, random_forest, random_rows
 
@@ -159,3 +161,12 @@ def test_wrong_arguments_are_refused(arguments, error):
     forest = full_forest(0, n_trees=3, depth=2, n_features=4)
     with pytest.raises(error, match=next(iter(arguments))):
         forest.predict(np.zeros((1, 4)), **arguments)
+
+
+@pytest.mark.parametrize("device", ["auto", "cpu"])
+def test_sparse_rows_are_refused_by_name(device):
+    forest, X = small_forest(), scipy.sparse.csr_array(np.eye(2))
+    with pytest.raises(NotImplementedError, match="sparse"):
+        forest.predict(X, device=device)
+    with pytest.raises(NotImplementedError, match="sparse"):
+        Explainer(forest, device=device).shap_values(X)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from silva.choice import Choice, check_algorithm, tuned
-from silva.device import array_gpu, choose_gpus, find_gpus, import_cupy, is_cuda_usable, parse_device
+from silva.device import array_gpu, choose_gpus, count_rows, find_gpus, import_cupy, is_cuda_usable, parse_device
 from silva.evaluate import cpu, linear, links
 from silva.inputs import as_rows
 
@@ -76,7 +76,7 @@ def check_arguments(forest: Forest, output: str, algorithm: str, device: str) ->
 def _gpus(forest: Forest, X: Any, device: str) -> tuple[int, ...]:
     """GPUs that take these rows; none if the CPU does."""
     kind, home = parse_device(device)[0], array_gpu(X)
-    n_rows = len(X) if hasattr(X, "__len__") else 0
+    n_rows = count_rows(X)
     if kind == "auto" and home is None and (choice := tuned(forest.choices, n_rows)):
         return find_gpus("cuda") if choice.device == "cuda" and is_cuda_usable() else ()
     return choose_gpus(device, X, n_rows * forest.n_trees, WORTHWHILE)

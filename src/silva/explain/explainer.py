@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from silva.device import DeviceError, array_gpu, choose_gpus, import_cupy, parse_device
+from silva.device import DeviceError, array_gpu, choose_gpus, count_rows, import_cupy, parse_device
 from silva.explain.cpu import PLANS, Runner
 from silva.explain.explanation import make_explanation
 from silva.inputs import as_rows
@@ -223,7 +223,7 @@ class Explainer:
             if parse_device(self.device)[0] not in {"auto", "cpu"} or array_gpu(X) is not None:
                 _refuse_linear_leaves(self.forest, "explanations on GPUs", "pass host rows and device='cpu'")
             return ()
-        work = len(X) * self.forest.n_nodes * results if hasattr(X, "__len__") else 0
+        work = count_rows(X) * self.forest.n_nodes * results
         gpus = choose_gpus(
             "cuda" if self.algorithm == "paths" and self.device == "auto" else self.device, X, work, WORTHWHILE
         )
