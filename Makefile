@@ -10,7 +10,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 WORKERS ?= 2
 PYTEST := $(BIN)/python -m pytest -n $(WORKERS)
-NATIVE := $(wildcard src/silva/native/*)
+NATIVE := $(wildcard src/silva/native/*/*)
 CXX_SOURCES := $(filter %.h %.cpp %.cu,$(NATIVE))
 
 .PHONY: demo test test-slow lint format types bench run-bench clean

@@ -87,7 +87,7 @@ def _compile(kernel, folder):
     )
     program = f'#include "{HEADER}"\n{text}\nEMULATE({kernel.kernel})\n'
     key = hashlib.sha256((program + HEADER.read_text() + str(macros)).encode()).hexdigest()[:16]
-    library = folder / f"{kernel.source}-{key}.so"
+    library = folder / f"{kernel.kernel}-{key}.so"
     if not library.exists():
         source = library.with_suffix(".cpp")
         source.write_text(program)

@@ -169,11 +169,11 @@ inline int __popc(unsigned x) { return __builtin_popcount(x); }
 inline int __ffs(unsigned x) { return __builtin_ffs(int(x)); }
 inline int atomicAdd(int* at, int value) { return *at += value, *at - value; }
 
-#include "grow_add_parts.cu"
-#include "grow_count_rows.cu"
-#include "grow_find_cuts.cu"
-#include "grow_list_rows.cu"
-#include "grow_sum_rows.cu"
+#include "grow/add_parts.cu"
+#include "grow/count_rows.cu"
+#include "grow/find_cuts.cu"
+#include "grow/list_rows.cu"
+#include "grow/sum_rows.cu"
 
 namespace {
 

@@ -31,7 +31,7 @@ def walk(points, dtype="float32", code="uint16", pairs=False, shared=True, **sha
 
 
 def encode(row, value, code):
-    return variant("encode_rows", INPUT=C_TYPES[row], ROW=C_TYPES[value], CODE=C_TYPES[code])
+    return variant("common/encode_rows", INPUT=C_TYPES[row], ROW=C_TYPES[value], CODE=C_TYPES[code])
 
 
 def small(points, row="float32", value="float32", code="uint16", dtype="float32"):
@@ -39,12 +39,12 @@ def small(points, row="float32", value="float32", code="uint16", dtype="float32"
 
 
 SMALL = [
-    *(variant("sum_leaves", RESULT=real) for real in ("float", "double")),
-    *(variant("sum_values", LEAF=leaf, RESULT="float") for leaf in ("float", "double")),
+    *(variant("evaluate/sum_leaves", RESULT=real) for real in ("float", "double")),
+    *(variant("evaluate/sum_values", LEAF=leaf, RESULT="float") for leaf in ("float", "double")),
     *(linear_variant(row, "float64") for row in ("float32", "float64")),
     *(
         variant(source, REAL=real)
-        for source in ("sum_slots", "close_diagonal", "read_sums")
+        for source in ("explain/sum_slots", "explain/close_diagonal", "explain/read_sums")
         for real in ("float", "double")
     ),
     *(evaluate_variant(np.dtype(code)) for code in ("uint8", "uint16", "uint32")),

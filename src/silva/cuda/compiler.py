@@ -30,7 +30,7 @@ class Variant:
     Attributes
     ----------
     source : str
-        File name without ``.cu``; its kernel is called ``<source>_kernel``.
+        Folder and file name without ``.cu``; the kernel of ``grow/sum_rows`` is called ``grow_sum_rows_kernel``.
     macros : tuple of (name, value)
     """
 
@@ -40,7 +40,7 @@ class Variant:
     @property
     def kernel(self) -> str:
         """Name of the kernel."""
-        return f"{self.source}_kernel"
+        return f"{self.source.replace('/', '_')}_kernel"
 
     def __reduce__(self) -> tuple[Any, ...]:
         return _make_variant, (self.source, self.macros)
@@ -145,9 +145,9 @@ def _inline(path: Path, seen: set[Path]) -> Iterator[str]:
         return
     seen.add(path)
     for line in path.read_text().splitlines(keepends=True):
-        include = re.match(r'#include "([\w.]+)"', line)
+        include = re.match(r'#include "([\w./]+)"', line)
         if include:
-            yield from _inline(path.parent / include[1], seen)
+            yield from _inline(SOURCES / include[1], seen)
         elif not line.startswith("#pragma once"):
             yield line
 

@@ -109,7 +109,7 @@ class CodeTables:
 
 
 class _SearchTrees:
-    """Thresholds of each column as a complete search tree in breadth-first order (native/columns.h).
+    """Thresholds of each column as a complete search tree in breadth-first order (native/common/columns.h).
 
     Attributes
     ----------
@@ -170,7 +170,7 @@ def row_strides(x: Any) -> tuple[Any, Any]:
 def encode_variant(input_type: Any, codes: Codes, code_type: Any = None) -> Variant:
     """Name the kernel for rows of a type."""
     return variant(
-        "encode_rows",
+        "common/encode_rows",
         INPUT=C_TYPES[np.dtype(input_type).name],
         ROW=C_TYPES[codes.thresholds.dtype.name],
         CODE=C_TYPES[np.dtype(codes.code_type if code_type is None else code_type).name],

@@ -163,7 +163,7 @@ class CudaEvaluator:
             launch(linear_variant(x.dtype, out.dtype), grid, (BLOCK,), args)
             return
         args = (*head, tables["values"], np.int32(forest.leaf_width), outputs, *orders, out)
-        launch(variant("sum_leaves", RESULT=C_TYPES[out.dtype.name]), grid, (BLOCK,), args)
+        launch(variant("evaluate/sum_leaves", RESULT=C_TYPES[out.dtype.name]), grid, (BLOCK,), args)
 
     def _tables(self) -> dict[str, Any]:
         cupy = import_cupy()
@@ -223,7 +223,7 @@ def candidates(forest: Forest, n_rows: int) -> tuple[Choice, ...]:
 def linear_variant(input_type: Any, result_type: Any) -> Variant:
     """Name the kernel that adds linear leaves up."""
     types = {"INPUT": C_TYPES[np.dtype(input_type).name], "RESULT": C_TYPES[np.dtype(result_type).name]}
-    return variant("sum_linear", **types)
+    return variant("evaluate/sum_linear", **types)
 
 
 def _here() -> tuple[int, int]:

@@ -171,4 +171,4 @@ def few_variant(name: str, input_type: Any, row_type: Any, leaf_type: Any, resul
     """Name the kernel for a format of nodes."""
     types = {"INPUT": input_type, "ROW": row_type, "LEAF": leaf_type, "RESULT": result_type}
     named = {macro: C_TYPES[np.dtype(kind).name] for macro, kind in types.items()}
-    return variant("evaluate_few", FORMAT=FORMATS[name], **named)
+    return variant("evaluate/few", FORMAT=FORMATS[name], **named)

@@ -148,7 +148,7 @@ def _setting(choice: Choice) -> int:
 
 def evaluate_variant(code_type: Any) -> Variant:
     """Name the kernel of serial and by_sample."""
-    return variant("evaluate_rows", CODE=C_TYPES[np.dtype(code_type).name])
+    return variant("evaluate/rows", CODE=C_TYPES[np.dtype(code_type).name])
 
 
 def nodes_variant(code_type: Any, most_splits: int, reductions: int) -> tuple[Variant, int]:
@@ -156,9 +156,9 @@ def nodes_variant(code_type: Any, most_splits: int, reductions: int) -> tuple[Va
     processors = 1 << max(most_splits - 1, 0).bit_length()
     lanes = min(processors, WARP)
     macros = {"LANES": lanes, "SPLITS_PER_LANE": processors // lanes, "REDUCTIONS": reductions}
-    return variant("evaluate_nodes", CODE=C_TYPES[np.dtype(code_type).name], **macros), lanes
+    return variant("evaluate/nodes", CODE=C_TYPES[np.dtype(code_type).name], **macros), lanes
 
 
 def windows_variant(code_type: Any, levels: int) -> Variant:
     """Name the kernel of windowed."""
-    return variant("evaluate_windows", CODE=C_TYPES[np.dtype(code_type).name], LEVELS=levels)
+    return variant("evaluate/windows", CODE=C_TYPES[np.dtype(code_type).name], LEVELS=levels)

@@ -52,10 +52,10 @@ CODES_ARGUMENT, PARTS_ARGUMENT = 5, -3
 """Places of the codes and of the parts' sums among the arguments of evaluate_tiles."""
 
 PART_WORDS = 4
-"""Words of the sum of a part (ExactSum in native/exact_sum.h)."""
+"""Words of the sum of a part (ExactSum in native/evaluate/exact_sum.h)."""
 
 VALUES, SUMS, PARTS = 0, 1, 2
-"""Modes of native/evaluate_tiles.cu."""
+"""Modes of native/evaluate/tiles.cu."""
 
 
 @dataclass(frozen=True)
@@ -164,7 +164,7 @@ class Tiles:
         sizes = (np.int64(stride), np.int32(n_rows), np.int32(packed.forest.n_outputs))
         grid = (-(-n_rows // SUM_BLOCK), packed.forest.n_outputs)
         args = (NOWHERE, *sizes, *packed.sums(), NOWHERE)
-        sums = PreparedLaunch(variant("sum_values", **types), grid, SUM_BLOCK, args)
+        sums = PreparedLaunch(variant("evaluate/sum_values", **types), grid, SUM_BLOCK, args)
         return TilePlan(packed, encoding, stride, walks, ((packed.forest.n_trees, stride), image.leaf_type), sums)
 
     def leaves(self, x: Any) -> Any:
@@ -282,7 +282,7 @@ def tiles_variant(name: str, leaf_type: Any, result_type: Any, threads: int, mod
     """Name the kernel for a format of nodes and a mode."""
     leaf = C_TYPES[np.dtype(leaf_type).name]
     return variant(
-        "evaluate_tiles",
+        "evaluate/tiles",
         FORMAT=FORMATS[name],
         LEAF=leaf,
         RESULT=leaf if result_type is None else C_TYPES[np.dtype(result_type).name],

@@ -1,4 +1,4 @@
-"""Trees in few bytes for GPUs (native/packed.h): nodes of ranks and columns, behind a header, before the leaves."""
+"""Trees in few bytes for GPUs (native/evaluate/packed.h): nodes of ranks and columns, a header, the leaves behind."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from silva.forest import Forest
 
 FORMATS = {"narrow": 1, "heap": 2, "wide": 3}
-"""Numbers of the formats in native/packed.h."""
+"""Numbers of the formats in native/evaluate/packed.h."""
 
 CODE_TYPES = {"narrow": np.uint8, "heap": np.uint16, "wide": np.uint16}
 NODE_BYTES = {"narrow": 4, "heap": 4, "wide": 8}
@@ -209,7 +209,7 @@ def _prefix_bytes(forest: Forest, shape: _Shape, node_bytes: int, *, is_heap: bo
 
 
 def group_trees(image: Image, capacity: int, most_trees: int) -> NDArray[np.int32]:
-    """Divide an image into groups of trees that fit a stage of `capacity` bytes (Group in native/evaluate_tiles.cu).
+    """Divide an image into groups of trees that fit a stage of `capacity` bytes (Group in native/evaluate/tiles.cu).
 
     Returns
     -------

@@ -35,7 +35,7 @@ SUM_BLOCKS = 1024
 """Blocks of the last sum that fill the GPU."""
 
 FETCHED_BEYOND = 2048
-"""Words behind the tape that explain_rows.cu may fetch: a window of 2 KB and 32 lines of 128 bytes."""
+"""Words behind the tape that explain/rows.cu may fetch: a window of 2 KB and 32 lines of 128 bytes."""
 
 
 class CudaExplainer:
@@ -119,8 +119,8 @@ class _Job:
             for tape in self._tapes
         ]
         self._real = C_TYPES[self._dtype.name]
-        self._summing = variant("sum_slots", REAL=self._real)
-        self._closing = variant("close_diagonal", REAL=self._real)
+        self._summing = variant("explain/sum_slots", REAL=self._real)
+        self._closing = variant("explain/close_diagonal", REAL=self._real)
         self._small = None if pairs else make_small(self._tapes, self._dtype, codes)
         self._on_gpu: dict[int, OnGpu] = {}
 

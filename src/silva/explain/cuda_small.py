@@ -1,4 +1,4 @@
-"""Values of small forests on GPUs: one launch with its arguments laid out once (native/explain_small.cu)."""
+"""Values of small forests on GPUs: one launch with its arguments laid out once (native/explain/small.cu)."""
 
 from __future__ import annotations
 
@@ -79,4 +79,4 @@ def make_small(tapes: list[Tape], dtype: Any, codes: CodeTables) -> SmallForest 
 def small_variant(tape: Tape, dtype: Any, row_type: Any, code_type: Any, input_type: Any) -> Variant:
     """Name the kernel for the tape of a small forest and rows of a type."""
     types = {"INPUT": C_TYPES[np.dtype(input_type).name], "ROW": C_TYPES[np.dtype(row_type).name]}
-    return variant("explain_small", **types, **walk_macros(tape, dtype, code_type, False), SHARED=1, STAGED=1)
+    return variant("explain/small", **types, **walk_macros(tape, dtype, code_type, False), SHARED=1, STAGED=1)

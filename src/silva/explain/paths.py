@@ -142,12 +142,12 @@ class PathsJob:
         real = C_TYPES[self._dtype.name]
         args = (sums, np.int64(sums.size), np.float64(2.0**self.exponent), flat)
         if sums.size:
-            launch(variant("read_sums", REAL=real), (-(-sums.size // 256),), (256,), args)
+            launch(variant("explain/read_sums", REAL=real), (-(-sums.size // 256),), (256,), args)
         if self._pairs and flat.size:
             n_lines = flat.size // flat.shape[2]
             sizes = tuple(np.int32(n) for n in flat.shape[1:])
             args = (flat, np.int64(n_lines), *sizes, chosen)
-            launch(variant("close_diagonal", REAL=real), (-(-n_lines // 4),), (128,), args)
+            launch(variant("explain/close_diagonal", REAL=real), (-(-n_lines // 4),), (128,), args)
         if flat is not out:
             out[...] = flat
 
@@ -182,7 +182,7 @@ def extract_paths(forest: Forest, codes: CodeTables) -> dict[str, NDArray[Any]]:
 
 
 def arrange(paths: dict[str, NDArray[Any]], packing: Packing, dtype: Any, n_outputs: int) -> tuple[NDArray[Any], ...]:
-    """Elements in the order of their warps, as the arguments of explain_paths.cu."""
+    """Elements in the order of their warps, as the arguments of explain/paths.cu."""
     offsets = paths["offsets"]
     lengths = np.diff(offsets)
     order = np.argsort(packing.bins, kind="stable")
@@ -218,7 +218,7 @@ def rows_per_warp(n_rows: int, n_bins: int) -> int:
 def paths_variant(dtype: Any, code_type: Any, *, pairs: bool) -> Variant:
     """Name the kernel of the warps."""
     return variant(
-        "explain_paths",
+        "explain/paths",
         REAL=C_TYPES[np.dtype(dtype).name],
         CODE=C_TYPES[np.dtype(code_type).name],
         ROWS=4 if np.dtype(dtype) == np.float32 else 2,

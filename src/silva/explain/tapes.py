@@ -25,7 +25,7 @@ FEWEST_PAIR_SPLITS, PAIR_CHUNKS = 32, 500
 """The same for interactions, which come in batches of a few hundred rows: many small chunks fill the GPU."""
 
 TINY_SPLITS, TINY_CHUNKS, FEWEST_TINY_SPLITS = 1000, 8, 4
-"""A forest this small is one bucket, and its chunks are the warps of one block (explain_small.cu)."""
+"""A forest this small is one bucket, and its chunks are the warps of one block (explain/small.cu)."""
 
 WHOLE_TREE, WHOLE_PAIR_TREE = 3.0, 1.5
 """A tree of more splits than this many chunks is cut into parts, each of which walks down from the root again."""
@@ -46,7 +46,7 @@ class Tape:
     points : int
         Quadrature points of a walk.
     words : int32
-        Records of native/tape_format.h.
+        Records of native/explain/tape_format.h.
     chunk_starts : int64, (n_chunks,)
         In units of 16 bytes.
     slot_offsets : int64, (n_chunks + 1,)

@@ -32,11 +32,11 @@ def choose_block(most_slots: int, itemsize: int, n_rows: int, n_chunks: int) -> 
 
 def walk_variant(tape: Tape, dtype: Any, code_type: Any, *, pairs: bool, shared: bool) -> Variant:
     """Name the kernel for a tape."""
-    return variant("explain_rows", **walk_macros(tape, dtype, code_type, pairs), SHARED=int(shared))
+    return variant("explain/rows", **walk_macros(tape, dtype, code_type, pairs), SHARED=int(shared))
 
 
 def walk_macros(tape: Tape, dtype: Any, code_type: Any, pairs: bool) -> dict[str, Any]:
-    """Macros of native/explain_row.h."""
+    """Macros of native/explain/row.h."""
     words = tape.points * np.dtype(dtype).itemsize // 4
     height = 4 if words <= 3 or tape.levels <= 4 else 3
     levels = _round_levels(tape.levels - height)

@@ -28,7 +28,7 @@ N_LISTS = 4
 
 PACKET_BYTES = 4 << 20
 LARGEST_BLOCK = 8192
-"""Rows of a block of the kernel that sums (kMostRows of native/grow_route.h)."""
+"""Rows of a block of the kernel that sums (kMostRows of native/grow/route.h)."""
 
 MOST_SLOTS = 128
 """Leaves of one request (kMostSlots)."""
@@ -108,11 +108,11 @@ def buffer_sizes(n_rows: int, n_attributes: int, width: int) -> Sizes:
 def kernels(column_blocks: int) -> dict[str, Variant]:
     """Kernels of a search, by the names that the engine gives them."""
     return {
-        "sum_rows": variant("grow_sum_rows", COLUMN_BLOCKS=column_blocks),
-        "add_parts": variant("grow_add_parts", COLUMN_BLOCKS=column_blocks),
-        "count_rows": variant("grow_count_rows"),
-        "list_rows": variant("grow_list_rows"),
-        "find_cuts": variant("grow_find_cuts"),
+        "sum_rows": variant("grow/sum_rows", COLUMN_BLOCKS=column_blocks),
+        "add_parts": variant("grow/add_parts", COLUMN_BLOCKS=column_blocks),
+        "count_rows": variant("grow/count_rows"),
+        "list_rows": variant("grow/list_rows"),
+        "find_cuts": variant("grow/find_cuts"),
     }
 
 

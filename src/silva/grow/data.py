@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 LANES = 8
-"""The engine may read this many doubles behind the last row of z (kLanes of gram.h)."""
+"""The engine may read this many doubles behind the last row of z (kLanes of grow/gram.h)."""
 
 
 @dataclass(frozen=True, eq=False)

@@ -1,0 +1,47 @@
+// What the files with Python bindings share.
+#pragma once
+#include <nanobind/nanobind.h>
+#include <nanobind/ndarray.h>
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/vector.h>
+
+#include <span>
+#include <vector>
+
+#include "common/forest_view.h"
+
+namespace silva {
+namespace nb = nanobind;
+
+template <class T>
+using Vector = nb::ndarray<const T, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
+
+template <class T>
+std::span<const T> view(const Vector<T>& array) {
+  return {array.data(), array.size()};
+}
+
+// A NumPy array that owns the vector's memory.
+template <class T>
+nb::ndarray<nb::numpy, T, nb::ndim<1>> to_numpy(std::vector<T>&& values) {
+  auto* kept = new std::vector<T>(std::move(values));
+  nb::capsule owner(kept, [](void* p) noexcept { delete static_cast<std::vector<T>*>(p); });
+  return {kept->data(), {kept->size()}, owner};
+}
+
+// The arrays stay owned by the Forest, which outlives the view.
+ForestView view_of(nb::handle forest);
+
+// A 2-D float32 or float64 matrix with any strides.
+RowSource rows_of(const nb::ndarray<nb::ro, nb::ndim<2>, nb::device::cpu>& matrix, int32_t n_features);
+
+void bind_forest(nb::module_& module);
+void bind_tape(nb::module_& module);
+void bind_paths(nb::module_& module);
+void bind_evaluate(nb::module_& module);
+void bind_nodes(nb::module_& module);
+void bind_predictor(nb::module_& module);
+void bind_explain(nb::module_& module);
+void bind_grow(nb::module_& module);
+
+}  // namespace silva

@@ -1,0 +1,115 @@
+// Which leaf a row reaches: the forest's nodes as tables, and one step of the walk over lanes.
+#pragma once
+#include "common/split.h"
+
+namespace silva {
+
+// A node's second word: the left child (Packed), the side of missing values, whether the split is categorical, and the
+// feature. Packed trees have at most 2^16 nodes and 2^14 features; others keep the child in a table of its own.
+template <bool Packed>
+struct NodeWord {
+  static constexpr int kFeatureBits = Packed ? 14 : 30;
+  static constexpr int32_t kFeature = (int32_t(1) << kFeatureBits) - 1;
+  static constexpr int kCategoricalBit = kFeatureBits;
+  static constexpr int kDefaultRightBit = kFeatureBits + 1;
+  static constexpr int kLeftBit = 16;
+};
+
+// A node in one piece of memory: a row alone finds most of a large forest outside the cache, and pays by the line.
+struct EvaluateNode {
+  float threshold;  // NaN: every number goes left; a categorical split: bits of its index into sets
+  int32_t word;     // NodeWord
+};
+
+// The first levels of a tree, filled up to a complete one: a leaf above their end sends everything left.
+constexpr int kTopLevels = 4, kTopSplits = (1 << kTopLevels) - 1, kTopExits = 1 << kTopLevels;
+
+// Nodes of all trees, breadth-first. A leaf is its own left child behind a threshold that nothing fails, so that rows
+// may step on from it.
+struct EvaluateTables {
+  const EvaluateNode* node;
+  const int32_t* left;                 // tree-local, only if the words are not packed
+  const EvaluateNode* top;             // [tree][kTopSplits]
+  const int32_t* exit;                 // [tree][kTopExits]: tree-local node
+  const double* value;                 // [node][width], times the tree's weight; 0 at splits
+  const int32_t* leaf_id;              // [node]
+  const int32_t* tree_first;           // [tree + 1]
+  const int32_t* tree_depth;           // [tree]
+  const int32_t* tree_output;          // [tree]
+  const uint8_t* tree_is_categorical;  // [tree]
+  const double* base_score;            // [output]
+  const CategorySet* sets;
+  const uint32_t* words;
+  int32_t n_trees, n_outputs, width, packed;
+};
+
+SILVA_INLINE int32_t set_index(float threshold) {
+  int32_t index;
+  __builtin_memcpy(&index, &threshold, sizeof index);
+  return index;
+}
+
+// The nodes of one tree, to walk alone.
+struct EvaluateTree {
+  const EvaluateNode* node;
+  const int32_t* left;
+};
+
+SILVA_INLINE EvaluateTree tree_at(const EvaluateTables& forest, int tree) {
+  const int64_t first = forest.tree_first[tree];
+  return {forest.node + first, forest.packed ? nullptr : forest.left + first};
+}
+
+// The next node of one row. row(feature) is its value.
+template <bool Packed, bool Missing, bool Categorical, class Row>
+SILVA_INLINE uint32_t step(const EvaluateTables& forest, const EvaluateTree& tree, uint32_t at, const Row& row) {
+  using Word = NodeWord<Packed>;
+  const EvaluateNode node = tree.node[at];
+  const float x = row(uint32_t(node.word) & uint32_t(Word::kFeature));
+  uint32_t right = x >= node.threshold;
+  if constexpr (Categorical)
+    if ((node.word >> Word::kCategoricalBit) & 1)
+      right = !category_goes_left(forest.sets[set_index(node.threshold)], forest.words, x);
+  if constexpr (Missing) right = x != x ? uint32_t(node.word) >> Word::kDefaultRightBit & 1 : right;
+  if constexpr (Packed)
+    return (uint32_t(node.word) >> Word::kLeftBit) + right;
+  else
+    return uint32_t(tree.left[at]) + right;
+}
+
+// Which exit of the tree's first levels each lane takes. All their splits are decided at once: a split reads one
+// feature of neighbouring rows, which costs a load, where a row's own split would cost a gather (13 ns for 16 lanes on
+// a processor that guards gathers against data sampling, the time of ten splits here).
+template <class L, bool Packed, bool Missing, bool Categorical, class Rows>
+SILVA_INLINE typename L::Mask top_exit(const EvaluateTables& forest, int tree, const Rows& rows) {
+  using Word = NodeWord<Packed>;
+  const EvaluateNode* top = forest.top + int64_t(tree) * kTopSplits;
+  typename L::Mask left[kTopSplits];
+  SILVA_UNROLL
+  for (int split = 0; split < kTopSplits; ++split) {
+    const EvaluateNode node = top[split];
+    const typename L::Value x = rows(node.word & Word::kFeature);
+    left[split] = L::below(x, node.threshold);
+    if constexpr (Categorical)
+      if ((node.word >> Word::kCategoricalBit) & 1)
+        left[split] = categories_go_left<L>(forest.sets[set_index(node.threshold)], forest.words, x);
+    if constexpr (Missing)
+      left[split] = L::choose(L::missing(x), L::uniform(!((node.word >> Word::kDefaultRightBit) & 1)), left[split]);
+  }
+  // A decision keeps the half of each level below that lies on its side, at the level's beginning.
+  typename L::Mask exit = L::uniform(false) + (kTopExits - 1);
+  SILVA_UNROLL
+  for (int level = 0; level < kTopLevels; ++level) {
+    const typename L::Mask here = left[(1 << level) - 1];
+    exit += here * (1 << (kTopLevels - 1 - level));
+    SILVA_UNROLL
+    for (int below = level + 1; below < kTopLevels; ++below) {
+      const int from = (1 << below) - 1, half = 1 << (below - level - 1);
+      SILVA_UNROLL
+      for (int i = 0; i < half; ++i) left[from + i] = L::choose(here, left[from + i], left[from + half + i]);
+    }
+  }
+  return exit;
+}
+
+}  // namespace silva

@@ -1,0 +1,39 @@
+// One instruction set's instance of grow/gram.h; SILVA_GROW_ISA names it.
+#include "grow/filter.h"
+#include "grow/gram.h"
+#include "grow/kernels.h"
+
+namespace silva::SILVA_GROW_ISA {
+
+static void accumulate_kernel(const double* z, size_t stride, int width, const int32_t* rows, size_t n_rows,
+                              double* sums) {
+  accumulate(z, stride, width, rows, n_rows, sums);
+}
+
+static double residual_kernel(const double* gram, int width, const int32_t* columns, int n_columns, double* work) {
+  return residual<double>([gram](size_t entry) { return gram[entry]; }, width, columns, n_columns, work);
+}
+
+static void residuals_kernel(const double* grams, size_t stride, int width, const int32_t* columns, int n_columns,
+                             double* work, double* result) {
+  const auto load = [grams, stride](size_t entry) {
+    Doubles lanes;
+    __builtin_memcpy(&lanes, grams + entry * stride, sizeof lanes);
+    return lanes;
+  };
+  const Doubles sums = residual<Doubles>(load, width, columns, n_columns, reinterpret_cast<Doubles*>(work));
+  __builtin_memcpy(result, &sums, sizeof sums);
+}
+
+static int64_t filter_kernel(const RankInterval* intervals, int n_intervals, int64_t n_rows, int32_t* rows) {
+  return filter_rows(intervals, n_intervals, n_rows, rows);
+}
+
+static int64_t partition_kernel(const RankInterval& interval, int32_t* rows, int64_t count, int32_t* spare) {
+  return partition_rows(interval, rows, count, spare);
+}
+
+extern const GrowKernels kernels;
+const GrowKernels kernels = {accumulate_kernel, residual_kernel, residuals_kernel, filter_kernel, partition_kernel};
+
+}  // namespace silva::SILVA_GROW_ISA

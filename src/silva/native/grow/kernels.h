@@ -1,0 +1,45 @@
+// The arithmetic of growing, compiled once an instruction set (grow/cpu_kernels.cpp) and chosen at run time.
+#pragma once
+#include <cstddef>
+#include <cstdint>
+
+namespace silva {
+
+constexpr int kFilterLanes = 16;
+
+// Rows whose rank r has 0 <= r - low < span, and those without a value (rank -1) if `missing`.
+struct RankInterval {
+  const int32_t* ranks;
+  int32_t low;
+  uint32_t span;
+  bool missing;
+};
+
+struct GrowKernels {
+  // sums += sum z z' over the named rows, in their order.
+  void (*accumulate)(const double* z, size_t stride, int width, const int32_t* rows, size_t n_rows, double* sums);
+  // Residual sum of squares of one packed Gram matrix.
+  double (*residual)(const double* gram, int width, const int32_t* columns, int n_columns, double* work);
+  // The same of kLanes Gram matrices: entry p of lane l at grams[p * stride + l].
+  void (*residuals)(const double* grams, size_t stride, int width, const int32_t* columns, int n_columns, double* work,
+                    double* result);
+  // Rows of 0 .. n_rows - 1 that lie in all intervals, rising; returns how many. `rows` has room for kFilterLanes more.
+  int64_t (*filter)(const RankInterval* intervals, int n_intervals, int64_t n_rows, int32_t* rows);
+  // Stable partition of rows: those that lie in the interval first; returns how many. `spare` has room for all rows and
+  // kFilterLanes more.
+  int64_t (*partition)(const RankInterval& interval, int32_t* rows, int64_t count, int32_t* spare);
+};
+
+const GrowKernels& grow_kernels();
+
+#define SILVA_DECLARE_GROW_KERNELS(isa) \
+  namespace isa {                       \
+  extern const GrowKernels kernels;     \
+  }
+SILVA_DECLARE_GROW_KERNELS(grow_v2)
+SILVA_DECLARE_GROW_KERNELS(grow_v3)
+SILVA_DECLARE_GROW_KERNELS(grow_v4)
+SILVA_DECLARE_GROW_KERNELS(grow_baseline)
+#undef SILVA_DECLARE_GROW_KERNELS
+
+}  // namespace silva

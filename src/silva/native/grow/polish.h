@@ -1,0 +1,400 @@
+// Local search on one tree: every move is tried until none improves the fitness.
+#pragma once
+#include <functional>
+#include <optional>
+#include <set>
+#include <utility>
+#include <vector>
+
+#include "grow/operators.h"
+
+namespace silva {
+
+struct PolishMoves {
+  bool models = true;     // backward elimination in every leaf
+  bool variants = true;   // prune every node, promote its children
+  bool sweeps = true;     // best threshold of every test
+  bool splits = true;     // best split of every leaf
+  bool pull_ups = true;   // a test from below takes the node's place
+  bool rotations = true;  // the same, children promoted below it
+  bool repairs = true;    // variants followed by sweeps
+};
+
+class Polish {
+ public:
+  Polish(const OperatorContext& context, const PolishMoves& moves, const std::function<bool()>& stopped)
+      : c_(context), e_(context.evaluator), moves_(moves), stopped_(stopped) {}
+
+  // The tree must have been evaluated; the result is, and is no worse.
+  GrowTree run(GrowTree tree) {
+    best_ = std::move(tree);
+    for (bool improved = true; improved && !stopped_();) {
+      if (moves_.models) thin_models();
+      if (moves_.variants && try_variants()) continue;
+      improved = moves_.sweeps && try_sweeps();
+      if (improved) continue;
+      improved = moves_.splits && try_splits();
+      if (improved) continue;
+      improved = moves_.pull_ups && try_pull_ups(false);
+      if (improved) continue;
+      improved = moves_.rotations && try_pull_ups(true);
+      if (improved) continue;
+      improved = moves_.repairs && try_repairs();
+    }
+    return std::move(best_);
+  }
+
+ private:
+  static constexpr double kGain = 1e-9;    // smaller differences are rounding
+  static constexpr double kNotable = 0.2;  // of a parameter's price: smaller gains are taken, not followed up
+  static constexpr int64_t kSteps = 500;   // of move keys over all rows
+  enum Move : uint64_t {
+    kVariantMove = 0,
+    kSweepMove = 4,
+    kSplitMove = 5,
+    kRepairMove = 8,
+    kPullUpMove = 16,
+    kRotateMove = 32
+  };
+  static constexpr int kRotatedLeaves = 20;  // of a subtree; settling larger ones takes longer than it helps
+  static constexpr size_t kSplitSample = 4096, kSplitFinalists = 2;
+
+  const GrowData& data() const { return e_.data(); }
+  void evaluate(GrowTree& tree) { e_.evaluate(tree, c_.layer, c_.scratch); }
+  bool better(const GrowTree& tree) const {
+    return tree.fitness < best_.fitness - kGain * (1 + std::abs(best_.fitness));
+  }
+
+  bool is_notable(double before) const { return best_.fitness < before - kNotable * e_.fitness().parameter_price(); }
+
+  bool accept(GrowTree&& tree) {
+    if (!better(tree)) return false;
+    best_ = std::move(tree);
+    return true;
+  }
+
+  bool evaluate_and_accept(GrowTree&& tree) {
+    evaluate(tree);
+    return accept(std::move(tree));
+  }
+
+  double price() const { return e_.fitness().price(best_.error); }
+
+  AttributeSet selected_model(const LeafStats& stats, const AttributeSet& start, Scratch& s) const {
+    return select_model(e_, stats, start, price(), std::max(e_.most_attributes(stats.n_rows), 0), s);
+  }
+  AttributeSet selected_model(const Box& box, const AttributeSet& start) {
+    return selected_model(*e_.stats_of(box, c_.layer, c_.scratch), start, c_.scratch);
+  }
+
+  bool thin_models() {
+    GrowTree tree = best_;
+    all_boxes(data(), tree, c_.scratch.boxes);
+    const std::vector<Box> boxes = c_.scratch.boxes;
+    const std::vector<int> leaves = nodes_of_kind(tree, true);
+    std::vector<const LeafStats*> stats;
+    for (const int v : leaves) stats.push_back(e_.stats_of(boxes[v], c_.layer, c_.scratch));
+    e_.reader().fork(int(leaves.size()), c_.scratch, [&](int i, Scratch& s) {
+      tree.nodes[leaves[i]].model = selected_model(*stats[i], all_attributes(data()), s);
+    });
+    return evaluate_and_accept(std::move(tree));
+  }
+
+  // Prune or promote: the subtree at v gives way to a leaf or to one of its children.
+  GrowTree variant(const GrowTree& tree, int v, int kind) {
+    if (kind == 0) return with_leaf(tree, v, models_below(tree, v));
+    return with_subtree(tree, v, tree, kind == 1 ? tree[v].left : tree[v].right);
+  }
+
+  bool try_variants() {
+    std::optional<GrowTree> winner;
+    for (const int v : nodes_of_kind(best_, false))
+      for (int kind = 0; kind < 3; ++kind) {
+        const Key move = move_key(v, kVariantMove + uint64_t(kind));
+        if (has_failed(move)) continue;
+        GrowTree tree = variant(best_, v, kind);
+        evaluate(tree);
+        if (!better(tree))
+          remember_failure(move);
+        else if (!winner || tree.fitness < winner->fitness)
+          winner = std::move(tree);
+      }
+    return winner && accept(std::move(*winner));
+  }
+
+  bool try_sweeps() {
+    const double before = best_.fitness;
+    for (int v = 0; v < int(best_.nodes.size()); ++v) {
+      if (best_[v].is_leaf()) continue;
+      const Key move = move_key(v, kSweepMove);
+      if (has_failed(move)) continue;
+      GrowTree tree = sweep_node(c_, best_, v);
+      const double fitness = best_.fitness;
+      if (!(tree[v].test == best_[v].test)) evaluate_and_accept(std::move(tree));
+      if (!is_notable(fitness)) remember_failure(move);
+    }
+    return is_notable(before);
+  }
+
+  // Attributes tried in the models of a split that is only looked for: all, unless that is too many.
+  AttributeSet search_model(const AttributeSet& model, int attribute) const {
+    AttributeSet wide = data().n_linear() <= 24 ? all_attributes(data()) : model;
+    if (data().column[attribute] >= 0) wide.set(attribute, true);
+    return wide;
+  }
+
+  FoundTest best_cut(const Box& box, const AttributeSet& model, int attribute, bool missing_left, const RowList* rows,
+                     Scratch& s) const {
+    GrowTree stump;
+    push_leaf(stump, model);
+    const FoundCut found = e_.best_cut({&box, attribute, missing_left, &stump, 0, 0, rows, true}, s);
+    return {{found.cut < 0 ? -1 : attribute, found.cut, missing_left}, found.error};
+  }
+
+  // Candidates in the order of their scores on the given rows, or all of the box.
+  std::vector<FoundTest> ranked_splits(const Box& box, const AttributeSet& model, const std::vector<Test>& candidates,
+                                       const RowList* rows) {
+    std::vector<FoundTest> found(candidates.size());
+    e_.reader().fork(int(candidates.size()), c_.scratch, [&](int i, Scratch& s) {
+      if (stopped_()) return;
+      const Test& test = candidates[i];
+      found[i] = best_cut(box, search_model(model, test.attribute), test.attribute, test.missing_left, rows, s);
+    });
+    std::erase_if(found, [](const FoundTest& cut) { return cut.test.attribute < 0; });
+    std::stable_sort(found.begin(), found.end(), [](const auto& a, const auto& b) { return a.score < b.score; });
+    return found;
+  }
+
+  // The best split of a leaf over all attributes. Large leaves are searched on an even sample first, and the winners
+  // of it on all rows.
+  FoundTest best_split(const Box& box, const AttributeSet& model) {
+    const Key key = box.key().plus(0x5911, model.hash());
+    if (const FoundTest* known = c_.layer.find_test(key)) return *known;
+    RowList sample;
+    const int64_t stride = e_.reader().sample(box, kSplitSample, sample);
+    std::vector<Test> candidates;
+    for (int a = 0; a < data().n_attributes; ++a)
+      for (int side = 0; side < (box.interval(data(), a).missing ? 2 : 1); ++side)
+        candidates.push_back({a, 0, side == 1});
+    std::vector<FoundTest> found = ranked_splits(box, model, candidates, &sample);
+    if (stride > 1) {
+      candidates.clear();
+      for (size_t i = 0; i < std::min<size_t>(found.size(), kSplitFinalists); ++i) candidates.push_back(found[i].test);
+      found = ranked_splits(box, model, candidates, nullptr);
+    }
+    const FoundTest best = found.empty() ? FoundTest{} : found[0];
+    if (!stopped_()) c_.layer.add_test(key, best);
+    return best;
+  }
+
+  GrowTree split_leaf(const GrowTree& tree, int v, const Box& box, const Test& test) {
+    const AttributeSet all = all_attributes(data());
+    const AttributeSet left = selected_model(box.narrowed(data(), test, true), all);
+    const AttributeSet right = selected_model(box.narrowed(data(), test, false), all);
+    return with_split(tree, v, test, left, right);
+  }
+
+  bool try_splits() {
+    bool improved = false;
+    for (int v = 0; v < int(best_.nodes.size()); ++v) {
+      if (!best_[v].is_leaf() || best_[v].n_rows < 2 * e_.limits().min_samples_leaf) continue;
+      if (best_.n_leaves() >= e_.limits().max_leaves) break;
+      all_boxes(data(), best_, c_.scratch.boxes);
+      const Box box = c_.scratch.boxes[v];
+      const Key move = move_key(v, kSplitMove);
+      if (has_failed(move)) continue;
+      const FoundTest found = best_split(box, best_[v].model);
+      if (found.test.attribute >= 0 && evaluate_and_accept(split_leaf(best_, v, box, found.test)))
+        improved = true;
+      else
+        remember_failure(move);
+    }
+    return improved;
+  }
+
+  static bool is_empty(const GrowData& data, const Box& box, int attribute) {
+    const Interval interval = box.interval(data, attribute);
+    return interval.low >= interval.high && !interval.missing;
+  }
+
+  // The subtree cut back to what rows of the box can reach.
+  int push_reachable(GrowTree& out, const GrowTree& tree, int v, const Box& box) const {
+    if (tree[v].is_leaf()) return push_leaf(out, tree[v].model);
+    const Test& test = tree[v].test;
+    const Box left = box.narrowed(data(), test, true), right = box.narrowed(data(), test, false);
+    if (is_empty(data(), left, test.attribute)) return push_reachable(out, tree, tree[v].right, box);
+    if (is_empty(data(), right, test.attribute)) return push_reachable(out, tree, tree[v].left, box);
+    return push_split(
+        out, test, [&] { return push_reachable(out, tree, tree[v].left, left); },
+        [&] { return push_reachable(out, tree, tree[v].right, right); });
+  }
+
+  GrowTree pulled_up(const GrowTree& tree, int v, const Test& test) {
+    all_boxes(data(), tree, c_.scratch.boxes);
+    const Box box = c_.scratch.boxes[v];
+    const Box left = box.narrowed(data(), test, true), right = box.narrowed(data(), test, false);
+    return replaced(tree, v, [&](GrowTree& out) {
+      return push_split(
+          out, test, [&] { return push_reachable(out, tree, v, left); },
+          [&] { return push_reachable(out, tree, v, right); });
+    });
+  }
+
+  // Prunes below `top` wherever a leaf costs less than the subtree, the fitness made linear at the best tree's error.
+  void cut_back(GrowTree& tree, int top) {
+    all_boxes(data(), tree, c_.scratch.boxes);
+    const std::vector<Box> boxes = c_.scratch.boxes;
+    const double price = this->price(), leaf_price = e_.fitness().bic ? price : 0;
+    std::vector<double> cost(tree.nodes.size());
+    std::vector<std::optional<AttributeSet>> leaf(tree.nodes.size());
+    for (int v = subtree_end(tree, top) - 1; v >= top; --v) {
+      cost[v] = tree[v].is_leaf() ? tree[v].error + price * tree[v].model.count() + leaf_price
+                                  : cost[tree[v].left] + cost[tree[v].right] + price * e_.fitness().test_weight;
+      if (tree[v].is_leaf()) continue;
+      const LeafStats& stats = *e_.stats_of(boxes[v], c_.layer, c_.scratch);
+      const AttributeSet model = selected_model(boxes[v], models_below(tree, v));
+      const double as_leaf =
+          e_.residual(boxes[v], stats, model, c_.layer, c_.scratch) + price * model.count() + leaf_price;
+      if (as_leaf > cost[v]) continue;
+      cost[v] = as_leaf;
+      leaf[v] = model;
+    }
+    tree = replaced(tree, top, [&](GrowTree& out) { return push_cut(out, tree, top, leaf); });
+    evaluate(tree);
+  }
+
+  static int push_cut(GrowTree& out, const GrowTree& tree, int v,
+                      const std::vector<std::optional<AttributeSet>>& leaf) {
+    if (leaf[v]) return push_leaf(out, *leaf[v]);
+    if (tree[v].is_leaf()) return push_leaf(out, tree[v].model);
+    return push_split(
+        out, tree[v].test, [&] { return push_cut(out, tree, tree[v].left, leaf); },
+        [&] { return push_cut(out, tree, tree[v].right, leaf); });
+  }
+
+  // Position of a cut among the rows, in steps that are too small to make a failed move worth another try.
+  int64_t coarse(int attribute, int32_t cut) const {
+    return int64_t(data().starts[attribute][std::min(cut, data().n_distinct[attribute])]) * kSteps / data().n_rows;
+  }
+
+  Key coarse_box(const Box& box) const {
+    Key key;
+    for (int i = 0; i < box.size(); ++i) {
+      const int a = box[i].attribute;
+      const uint64_t low = uint64_t(coarse(a, box[i].low)), high = uint64_t(coarse(a, box[i].high));
+      key = key.plus(uint64_t(a), low << 32 ^ high << 1 ^ uint64_t(box[i].missing));
+    }
+    return key.plus(0x9911, uint64_t(std::llround(std::log(price()) / 0.1)));
+  }
+
+  // Names a move on the subtree at v, up to small shifts of thresholds and of the price of a parameter.
+  Key move_key(int v, uint64_t move) {
+    all_boxes(data(), best_, boxes_);
+    Key key = coarse_box(boxes_[v]).plus(0x7717, move);
+    for (int u = v; u < subtree_end(best_, v); ++u) {
+      const Test& test = best_[u].test;
+      if (best_[u].is_leaf()) continue;
+      const uint64_t where = uint64_t(coarse(test.attribute, test.cut)) << 1 ^ uint64_t(test.missing_left);
+      key = key.plus(uint64_t(u - v), where << 20 ^ uint64_t(test.attribute));
+    }
+    return key;
+  }
+
+  bool has_failed(const Key& move) const { return c_.layer.find_test(move) != nullptr; }
+  void remember_failure(const Key& move) { c_.layer.add_test(move, {}); }
+
+  std::vector<Test> tests_below(int v) const {
+    std::vector<Test> tests;
+    for (int u = v + 1; u < subtree_end(best_, v); ++u)
+      if (!best_[u].is_leaf() && !(best_[u].test == best_[v].test) &&
+          std::find(tests.begin(), tests.end(), best_[u].test) == tests.end())
+        tests.push_back(best_[u].test);
+    return tests;
+  }
+
+  bool try_pull_ups(bool settled) {
+    bool improved = false;
+    for (int v = int(best_.nodes.size()) - 1; v >= 0; --v) {
+      if (v >= int(best_.nodes.size()) || best_[v].is_leaf()) continue;
+      if (settled && subtree_end(best_, v) - v > 2 * kRotatedLeaves - 1) continue;
+      for (const Test& test : tests_below(v)) {
+        if (stopped_()) return false;
+        const Key move = move_key(v, (settled ? kRotateMove : kPullUpMove) + hash_of(test));
+        if (has_failed(move)) continue;
+        if (pull_up(v, test, settled)) {
+          improved = true;
+          break;
+        }
+        remember_failure(move);
+      }
+    }
+    return improved;
+  }
+
+  bool pull_up(int v, const Test& test, bool settled) {
+    GrowTree tree = pulled_up(best_, v, test);
+    if (tree.n_leaves() > 2 * e_.limits().max_leaves) return false;
+    evaluate(tree);
+    if (v < int(tree.nodes.size())) cut_back(tree, v);
+    if (settled && v < int(tree.nodes.size())) {
+      settle(tree, v);
+      cut_back(tree, v);
+    }
+    return tree.n_leaves() <= e_.limits().max_leaves && accept(std::move(tree));
+  }
+
+  // Top-down, lets a child take the place of its parent where that is better: below a test that was pulled up, the old
+  // one is often needed on one side only.
+  void settle(GrowTree& tree, int v) {
+    for (bool changed = true; changed;) {
+      changed = false;
+      if (v >= int(tree.nodes.size()) || tree[v].is_leaf()) return;
+      GrowTree winner = tree;
+      for (int kind = 1; kind < 3; ++kind) {
+        GrowTree candidate = variant(tree, v, kind);
+        evaluate(candidate);
+        if (candidate.fitness < winner.fitness) winner = std::move(candidate), changed = true;
+      }
+      tree = std::move(winner);
+    }
+    settle(tree, tree[v].left);
+    if (v < int(tree.nodes.size()) && !tree[v].is_leaf()) settle(tree, tree[v].right);
+  }
+
+  // A variant that only pays once the tests above it and at it have moved.
+  bool try_repairs() {
+    bool improved = false;
+    for (int v = int(best_.nodes.size()) - 1; v >= 0; --v)
+      for (int kind = 0; kind < 3; ++kind) {
+        if (stopped_()) return false;
+        if (v >= int(best_.nodes.size()) || best_[v].is_leaf()) break;
+        const Key move = move_key(v, kRepairMove + uint64_t(kind));
+        if (has_failed(move)) continue;
+        if (repaired(v, kind))
+          improved = true;
+        else
+          remember_failure(move);
+      }
+    return improved;
+  }
+
+  bool repaired(int v, int kind) {
+    GrowTree tree = variant(best_, v, kind);
+    evaluate(tree);
+    for (int u = 0; u <= v && u < int(tree.nodes.size()); ++u) {
+      if (tree[u].is_leaf() || subtree_end(tree, u) <= v) continue;
+      tree = sweep_node(c_, tree, u);
+      evaluate(tree);
+    }
+    return accept(std::move(tree));
+  }
+
+  const OperatorContext& c_;
+  const Evaluator& e_;
+  PolishMoves moves_;
+  const std::function<bool()>& stopped_;
+  GrowTree best_;
+  std::vector<Box> boxes_;
+};
+
+}  // namespace silva

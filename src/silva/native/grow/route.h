@@ -1,0 +1,120 @@
+// What a GPU is asked: sums of rows by leaf, lists of rows, cuts of a list. Plain records, and the routing of a row by
+// them, shared by the kernels and the code that launches them.
+#pragma once
+#include "grow/cuts.h"
+
+namespace silva {
+
+constexpr int kMostSlots = 128;  // leaves of one request
+constexpr int kMostNodes = 2 * kMostSlots + 1;
+constexpr int kListTile = 2048;  // rows that a block lists
+constexpr int kMostRows = 8192;  // rows that a block sums at most
+constexpr int kBlockThreads = 256;
+
+// Rows at positions 0 .. count - 1, every step-th of a list, or the rows themselves. The first `head` positions are the
+// list's first, the others stand `gap` further on.
+struct RowPositions {
+  const int32_t* rows;
+  int64_t head, gap, count, step;
+};
+
+struct RouteInterval {
+  int32_t attribute, low, high, missing;
+};
+
+// A split, or, with a negative attribute, a leaf whose slot is `cut`, -1 if nobody asks for it. Children count from the
+// root of the request.
+struct RouteNode {
+  int32_t attribute, cut, missing_left, left, right;
+};
+
+struct SumRequest {
+  RowPositions source;
+  int64_t first_part;  // of n_blocks * n_slots partial sums
+  int32_t first_interval, n_intervals, first_node, n_nodes;
+  int32_t first_slot, n_slots;
+  int32_t first_block, n_blocks;
+};
+
+struct ListRequest {
+  RowPositions source;
+  int32_t *rows, *ranks;  // the list; ranks of `attribute`
+  int32_t first_interval, n_intervals, attribute;
+  int32_t first_block, n_blocks;
+  int32_t padding;
+};
+
+struct CutsRequest {
+  const int32_t* ranks;
+  int64_t first, last;
+};
+
+struct CutsAnswer {
+  int32_t n, cuts[kGrid], ranks[kGrid], more[kGrid];
+};
+
+struct GpuRows {
+  const double* z;       // (n_rows, stride)
+  const int32_t* ranks;  // (n_attributes, n_rows)
+  int64_t n_rows;
+
+  SILVA_INLINE int32_t rank(int64_t row, int attribute) const { return ranks[attribute * n_rows + row]; }
+};
+
+SILVA_INLINE int64_t row_at(const RowPositions& source, int64_t position) {
+  const int64_t at = position < source.head ? position : position * source.step + source.gap;
+  return source.rows ? source.rows[at] : at;
+}
+
+SILVA_INLINE bool is_inside(const GpuRows& rows, const RouteInterval* intervals, int n_intervals, int64_t row) {
+  for (int i = 0; i < n_intervals; ++i) {
+    const int32_t rank = rows.rank(row, intervals[i].attribute);
+    if (rank < 0 ? !intervals[i].missing : rank < intervals[i].low || rank >= intervals[i].high) return false;
+  }
+  return true;
+}
+
+// Slot of the leaf that a row reaches.
+SILVA_INLINE int slot_of(const GpuRows& rows, const RouteNode* nodes, int64_t row) {
+  int v = 0;
+  while (nodes[v].attribute >= 0) {
+    const int32_t rank = rows.rank(row, nodes[v].attribute);
+    v = (rank < 0 ? nodes[v].missing_left != 0 : rank < nodes[v].cut) ? nodes[v].left : nodes[v].right;
+  }
+  return nodes[v].cut;
+}
+
+// The request that a block, or a slot, belongs to: firsts rise.
+template <class Request>
+SILVA_INLINE int request_of(const Request* requests, int n_requests, int32_t Request::* first, int32_t at) {
+  int low = 0, high = n_requests;
+  while (high - low > 1) {
+    const int middle = (low + high) / 2;
+    (requests[middle].*first <= at ? low : high) = middle;
+  }
+  return low;
+}
+
+// Tiles of 8 x 8 entries above the diagonal, by rows.
+SILVA_INLINE constexpr int tile_row(int tile, int n_blocks) {
+  int row = 0;
+  while (tile >= n_blocks - row) tile -= n_blocks - row++;
+  return row;
+}
+SILVA_INLINE constexpr int tile_column(int tile, int n_blocks) {
+  int row = 0;
+  while (tile >= n_blocks - row) tile -= n_blocks - row++;
+  return row + tile;
+}
+SILVA_INLINE constexpr int n_tiles(int n_blocks) { return n_blocks * (n_blocks + 1) / 2; }
+
+// Where entry `e` of a packed upper triangle stands among the tiles.
+SILVA_INLINE int tile_entry(int e, int width, int n_blocks) {
+  int a = 0;
+  while (e >= width - a) e -= width - a++;
+  const int b = a + e, row = a / 8;
+  const int tile = row * n_blocks - row * (row - 1) / 2 + b / 8 - row;
+  return tile * 64 + a % 8 * 8 + b % 8;
+}
+
+}  // namespace silva
