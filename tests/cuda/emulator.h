@@ -202,8 +202,9 @@ inline Type __shfl_xor_sync(unsigned, Type value, int mask) {
 }
 
 inline long long __double2ll_rn(double x) { return std::llrint(x); }
-inline unsigned long long atomicAdd(unsigned long long* at, unsigned long long value) {
-  const unsigned long long old = *at;
+template <class Type>
+inline Type atomicAdd(Type* at, Type value) {
+  const Type old = *at;
   *at += value;
   return old;
 }

@@ -22,6 +22,7 @@ import numpy as np
 
 import silva.cuda.limits
 import silva.cuda.prepared
+import silva.cuda.rows
 import silva.cuda.runtime
 import silva.device
 from silva.cuda.compiler import read_source
@@ -169,6 +170,8 @@ CACHES = (
     silva.device.is_cuda_usable,
     silva.device._check_capability,
     silva.cuda.limits._limits,
+    silva.cuda.rows._idle_streams,
+    silva.cuda.runtime._side_streams,
 )
 
 

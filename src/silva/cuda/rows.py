@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import sys
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any
@@ -120,7 +121,7 @@ def _stream_part(
     n_chunk = chunk_rows(len(X), row_bytes)
     with cupy.cuda.Device(gpu), explaining_memory(cupy, gpu):
         lanes = [
-            _Lane(cupy, (n_chunk, X.shape[1]), row_type, (n_chunk, *result.shape[1:]), result.dtype)
+            _Lane(gpu, (n_chunk, X.shape[1]), row_type, (n_chunk, *result.shape[1:]), result.dtype)
             for _ in range(min(2, -(-len(X) // n_chunk)))
         ]
         try:
@@ -132,7 +133,7 @@ def _stream_part(
                 lane.collect()
         finally:
             for lane in lanes:
-                lane.stream.synchronize()
+                lane.close()
 
 
 def chunk_rows(n_rows: int, row_bytes: int) -> int:
@@ -145,8 +146,12 @@ def chunk_rows(n_rows: int, row_bytes: int) -> int:
 class _Lane:
     """A stream with pinned and device buffers for one chunk at a time."""
 
-    def __init__(self, cupy: Any, in_shape: tuple[int, ...], in_type: Any, out_shape: tuple[int, ...], out_type: Any):
-        self.stream = cupy.cuda.Stream(non_blocking=True)
+    def __init__(self, gpu: int, in_shape: tuple[int, ...], in_type: Any, out_shape: tuple[int, ...], out_type: Any):
+        cupy, self._idle = import_cupy(), _idle_streams(gpu)
+        try:
+            self.stream = self._idle.pop()
+        except IndexError:
+            self.stream = cupy.cuda.Stream(non_blocking=True)
         self._host_in = pinned(cupy, in_shape, in_type)
         self._host_out = pinned(cupy, out_shape, out_type)
         with self.stream:
@@ -168,6 +173,16 @@ class _Lane:
             self.stream.synchronize()
             np.copyto(self._target, self._host_out[: len(self._target)])
             self._target = None
+
+    def close(self) -> None:
+        self.stream.synchronize()
+        self._idle.append(self.stream)
+
+
+@functools.cache
+def _idle_streams(gpu: int) -> list[Any]:  # noqa: ARG001
+    """Streams of a GPU that no call uses: CuPy keeps freed memory by stream, a new stream would allocate it anew."""
+    return []
 
 
 def pinned(cupy: Any, shape: tuple[int, ...], dtype: Any) -> NDArray[Any]:

@@ -34,6 +34,9 @@ PARTIAL_BYTES = 2**30
 SUM_BLOCKS = 1024
 """Blocks of the last sum that fill the GPU."""
 
+SUM_ENTRIES, SPARSE_SUM_ENTRIES = 32, 128
+"""Most entries of its tile (native/explain/sum_slots.cu); more where most have no accumulator and cost nothing."""
+
 FETCHED_BEYOND = 2048
 """Words behind the tape that explain/rows.cu may fetch: a window of 2 KB and 32 lines of 128 bytes."""
 
@@ -172,7 +175,8 @@ class _Job:
         if not n_entries:
             return
         n_tiles = -(-n_rows // 32)
-        tile_entries = int(np.clip(n_entries * n_tiles // SUM_BLOCKS, 1, 32))
+        most = SPARSE_SUM_ENTRIES if self._n_slots < n_entries else SUM_ENTRIES
+        tile_entries = int(np.clip(n_entries * n_tiles // SUM_BLOCKS, 1, most))
         args = (tables.slot_starts, tables.slots, tables.target, tables.mirror, np.int64(row_size), flat)
         sizes = (np.int64(stride), np.int32(n_rows), np.int32(n_entries), np.int32(tile_entries))
         launch(self._summing, (n_tiles, min(-(-n_entries // tile_entries), 65535)), (32, 8), (partial, *sizes, *args))

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from silva.cuda.compiler import Variant
     from silva.explain.cuda import OnGpu
 
-WARP, MOST_WARPS = 32, 16
+WARP, MOST_WARPS, SUM_STRIDE = 32, 16, 33
 MOST_SHARED = 48 * 1024
 """Shared memory that no GPU refuses to a block."""
 
@@ -31,7 +31,7 @@ class SmallForest:
 
     def __init__(self, tape: Tape, dtype: Any, codes: CodeTables) -> None:
         self._tape, self._dtype, self._codes = tape, dtype, codes
-        self.shared = WARP * (len(tape.slot_keys) * np.dtype(dtype).itemsize + codes.row_bytes)
+        self.shared = SUM_STRIDE * len(tape.slot_keys) * np.dtype(dtype).itemsize + WARP * codes.row_bytes
         self._local = threading.local()
 
     def values(self, x: Any, result: Any, tables: OnGpu) -> None:
@@ -56,7 +56,7 @@ class SmallForest:
         n_chunks, n_entries = len(tape.chunk_starts), len(tables.target)
         rows = (NOWHERE, *row_strides(x), np.int32(len(x)))
         sizes = tuple(np.int32(n) for n in (n_chunks, len(tape.slot_keys), n_entries))
-        sums = (tables.slot_starts, tables.slots, tables.target, np.int64(n_entries))
+        sums = (tables.slot_starts, tables.slots)
         args = (*rows, np.int32(codes.codes.n_columns), *columns, *tables.tapes[0], *sizes, *sums, NOWHERE)
         kernel = small_variant(tape, self._dtype, codes.codes.thresholds.dtype, codes.code_type, x.dtype)
         return PreparedLaunch(kernel, (-(-len(x) // WARP), 1), WARP * min(n_chunks, MOST_WARPS), args, self.shared)

@@ -100,8 +100,11 @@ extern "C" __global__ void __launch_bounds__(silva::BLOCK)
   for (int i = threadIdx.x; i < WARP + 2; i += BLOCK) inverses[i] = i ? Real(1) / Real(i) : Real(0);
   __syncthreads();
   const long long warp = (blockIdx.x * static_cast<long long>(BLOCK) + threadIdx.x) / WARP;
-  const int lane = threadIdx.x % WARP, bin = int(warp % n_bins);
-  const int first_row = int(warp / n_bins) * rows_per_warp, end_row = min(n_rows, first_row + rows_per_warp);
+  const int lane = threadIdx.x % WARP, n_groups = (n_rows + rows_per_warp - 1) / rows_per_warp;
+  // Neighbours take other rows of the same bin: warps of the same rows would wait for each other's atomics.
+  const int bin = int(warp / n_groups), first_row = int(warp % n_groups) * rows_per_warp;
+  if (bin >= n_bins) return;
+  const int end_row = min(n_rows, first_row + rows_per_warp);
   const long long at = bin_starts[bin] + lane;
   const bool is_active = at < bin_starts[bin + 1];
   Element e{Real(1), Real(0), Real(0), {}, lane, 0, 1};

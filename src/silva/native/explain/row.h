@@ -74,18 +74,18 @@ SILVA_DEVICE void store_shared(char* at, Real value) { *reinterpret_cast<Real*>(
 SILVA_DEVICE char* shared_address(Real* sums) { return reinterpret_cast<char*>(sums); }
 #endif
 
-// Rows whose accumulators lie beside each other.
-SILVA_DEVICE unsigned n_lanes() { return STAGED ? 32 : blockDim.x; }
+// From an accumulator to the next. Where threads read accumulators of one row side by side, they lie in other banks.
+SILVA_DEVICE unsigned sum_stride() { return STAGED ? 33 : blockDim.x; }
 
 struct DeviceRow {
   const char* codes;
   unsigned code_stride;  // bytes
 #if SHARED
   SharedAddress sums;
-  SILVA_DEVICE SharedAddress slot_address(int slot) const { return sums + slot * unsigned(n_lanes() * sizeof(Real)); }
+  SILVA_DEVICE SharedAddress slot_address(int slot) const { return sums + slot * unsigned(sum_stride() * sizeof(Real)); }
 #else
   Real* sums;
-  long long sum_stride;
+  long long stride;
 #endif
 #if PAIRS
   Real* deltas;
@@ -109,7 +109,7 @@ struct DeviceRow {
     load_shared(sum, at);
     store_shared(at, sum + value);
 #else
-    sums[slot * sum_stride] += value;
+    sums[slot * stride] += value;
 #endif
   }
 };

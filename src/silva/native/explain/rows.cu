@@ -31,7 +31,7 @@ extern "C" __global__ void __launch_bounds__(128, MIN_BLOCKS)
 #else
   for (int slot = 0; slot < n_slots; ++slot) result[slot * static_cast<long long>(stride)] = 0;
   walk.row.sums = result;
-  walk.row.sum_stride = stride;
+  walk.row.stride = stride;
 #endif
   const Quad* start = tape + chunk_starts[chunk];
   fetch_ahead(start - WINDOW / int(sizeof(Quad)));
