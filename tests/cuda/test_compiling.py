@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from silva.cuda.compiler import ARCHITECTURES, measure_kernel, variant
+from silva.cuda.compiler import ARCHITECTURES, compile_kernel, measure_kernel, variant
 from silva.cuda.encoder import C_TYPES
 from silva.evaluate.cuda import linear_variant
 from silva.evaluate.cuda_few import few_variant
@@ -90,6 +90,15 @@ def test_compiles_for_the_newest_and_the_oldest(kernel):
         assert measure_kernel(kernel, architecture).registers > 0
 
 
+@pytest.mark.parametrize("kernel", [SMALL[0], GROW[0], small(2)], ids=name)
+def test_what_users_run_compiles_once_and_keeps_the_result(monkeypatch, tmp_path, kernel):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    compiled = compile_kernel(kernel, 90)
+    assert kernel.kernel.encode() in compiled
+    monkeypatch.setattr(core, "Program", None)
+    assert compile_kernel(kernel, 90) == compiled
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("architecture", ARCHITECTURES)
 @pytest.mark.parametrize("kernel", [*SMALL, *GROW, *EVALUATE, *HOT, *WALKS], ids=name)
@@ -113,9 +122,17 @@ def test_evaluation_stays_in_registers(kernel):
     assert found.stack == found.spilled == 0
 
 
-def test_the_warp_kernel_needs_no_stack():
-    found = measure_kernel(paths_variant("float32", np.uint16, pairs=False), 90)
-    assert found.registers <= 64
+@pytest.mark.parametrize("kernel", [small(2), small(4), small(2, "float64", "float64", "uint32", "float64")], ids=name)
+def test_small_forests_stay_in_registers(kernel):
+    found = measure_kernel(kernel, 90)
+    assert found.registers <= 80
+    assert found.stack == found.spilled == 0
+
+
+@pytest.mark.parametrize("pairs", [False, True])
+def test_the_warp_kernel_needs_no_stack(pairs):
+    found = measure_kernel(paths_variant("float32", np.uint16, pairs=pairs), 90)
+    assert found.registers <= (80 if pairs else 64)
     assert found.stack == found.spilled == 0
 
 

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given, settings
 
 import silva.cuda.rows
+import silva.explain.cuda
 import silva.explain.cuda_small
 import silva.explain.tapes
 from silva import Explainer
@@ -79,6 +80,17 @@ def test_one_launch_and_several_give_the_same_bits(monkeypatch):
     np.testing.assert_array_equal(Explainer(forest, device="cuda").shap_values(X), found)
 
 
+@pytest.mark.parametrize("is_small", [True, False])
+@pytest.mark.parametrize("n_features", [3, 12, 200])
+def test_rows_of_any_width_most_of_them_zeros(monkeypatch, n_features, is_small):
+    if not is_small:
+        monkeypatch.setattr(silva.explain.cuda_small, "TINY_SPLITS", 0)
+        monkeypatch.setattr(silva.explain.cuda, "SUM_BLOCKS", 1)
+    forest = full_forest(11, n_trees=6, depth=3, n_features=n_features)
+    explainer = check(forest, np.random.default_rng(12).normal(size=(37, n_features)), "values")
+    assert (explainer._on_cuda._job("values", None)._small is not None) == is_small
+
+
 @pytest.mark.parametrize("method", ["shap_values", "shap_interaction_values"])
 def test_all_gpus_and_chunks_give_the_bits_of_one(monkeypatch, method):
     forest = random_forest(9, OPTIONS)
@@ -105,7 +117,7 @@ def test_an_explainer_and_its_forest_pickle_after_use():
 @pytest.mark.parametrize(
     ("n_rows", "row_bytes", "expected"),
     [
-        (1_000_000, 64, 250_000),
+        (1_000_000, 64, 125_000),
         (10_000, 64, 10_000),
         (10_000_000, 64, 2**25 // 64),
         (10_000, 784 * 785 * 4, 128),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import sys
 from concurrent.futures import ThreadPoolExecutor
@@ -13,7 +14,7 @@ from silva.device import array_gpu, explaining_memory, import_cupy
 from silva.inputs.categories import arrays_hold_values
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
     from numpy.typing import NDArray
 
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
 HOST_CHUNK_BYTES, MOST_CHUNK_BYTES = 2**25, 2**29
 """Rows and results of a chunk between host and GPU: enough to hide launches; more where few long rows fit."""
 
-FULL_CHUNK, FEWEST_CHUNK_ROWS, OVERLAPPING = 128, 2**15, 4
+FULL_CHUNK, FEWEST_CHUNK_ROWS, OVERLAPPING = 128, 2**15, 8
 """Rows that the longest rows' chunks have if the bytes allow it, rows that are not divided further, and chunks that
 overlap transfers and computation well."""
 
@@ -119,21 +120,39 @@ def _stream_part(
     row_type = X.dtype if X.dtype in (np.float32, np.float64) else np.dtype(input_type)
     row_bytes = X.shape[1] * row_type.itemsize + result[:1].nbytes
     n_chunk = chunk_rows(len(X), row_bytes)
-    with cupy.cuda.Device(gpu), explaining_memory(cupy, gpu):
-        lanes = [
-            _Lane(gpu, (n_chunk, X.shape[1]), row_type, (n_chunk, *result.shape[1:]), result.dtype)
-            for _ in range(min(2, -(-len(X) // n_chunk)))
-        ]
+    n_lanes = min(2, -(-len(X) // n_chunk))
+    with cupy.cuda.Device(gpu), explaining_memory(cupy, gpu), _streams(gpu, 1 + n_lanes) as (computing, *copying):
+        shapes = (n_chunk, X.shape[1]), row_type, (n_chunk, *result.shape[1:]), result.dtype
+        lanes = [_Lane(cupy, stream, *shapes) for stream in copying]
+        for index, start in enumerate(range(0, len(X), n_chunk)):
+            lane = lanes[index % n_lanes]
+            lane.collect()
+            lane.send(X[start : start + n_chunk], result[start : start + n_chunk], compute, computing)
+        for lane in lanes:
+            lane.collect()
+
+
+@contextlib.contextmanager
+def _streams(gpu: int, n: int) -> Iterator[list[Any]]:
+    """Streams of the current GPU, kept afterwards: CuPy keeps freed memory by stream, new streams allocate it anew."""
+    idle, taken = _idle_streams(gpu), []
+    for _ in range(n):
         try:
-            for index, start in enumerate(range(0, len(X), n_chunk)):
-                lane = lanes[index % len(lanes)]
-                lane.collect()
-                lane.send(X[start : start + n_chunk], result[start : start + n_chunk], compute)
-            for lane in lanes:
-                lane.collect()
-        finally:
-            for lane in lanes:
-                lane.close()
+            taken.append(idle.pop())
+        except IndexError:
+            taken.append(import_cupy().cuda.Stream(non_blocking=True))
+    try:
+        yield taken
+    finally:
+        for stream in taken:
+            stream.synchronize()
+        idle.extend(taken)
+
+
+@functools.cache
+def _idle_streams(gpu: int) -> list[Any]:  # noqa: ARG001
+    """Streams of a GPU that no call uses."""
+    return []
 
 
 def chunk_rows(n_rows: int, row_bytes: int) -> int:
@@ -144,28 +163,34 @@ def chunk_rows(n_rows: int, row_bytes: int) -> int:
 
 
 class _Lane:
-    """A stream with pinned and device buffers for one chunk at a time."""
+    """Pinned and device buffers for one chunk at a time, and a stream for its copies.
 
-    def __init__(self, gpu: int, in_shape: tuple[int, ...], in_type: Any, out_shape: tuple[int, ...], out_type: Any):
-        cupy, self._idle = import_cupy(), _idle_streams(gpu)
-        try:
-            self.stream = self._idle.pop()
-        except IndexError:
-            self.stream = cupy.cuda.Stream(non_blocking=True)
+    Chunks are computed one after the other on a stream that lanes share: side by side, the last small kernels of one
+    would wait behind all blocks of the next, and both would end at once and leave the GPU without work.
+    """
+
+    def __init__(
+        self, cupy: Any, stream: Any, in_shape: tuple[int, ...], in_type: Any, out_shape: tuple[int, ...], out_type: Any
+    ) -> None:
+        self.stream = stream
         self._host_in = pinned(cupy, in_shape, in_type)
         self._host_out = pinned(cupy, out_shape, out_type)
-        with self.stream:
+        with stream:
             self._gpu_in = cupy.empty(in_shape, in_type)
             self._gpu_out = cupy.empty(out_shape, out_type)
         self._target: NDArray[Any] | None = None
 
-    def send(self, X: NDArray[Any], target: NDArray[Any], compute: Callable[..., None]) -> None:
+    def send(self, X: NDArray[Any], target: NDArray[Any], compute: Callable[..., None], computing: Any) -> None:
         n = len(X)
         np.copyto(self._host_in[:n], X, casting="unsafe")
         self._target = target
         with self.stream:
             self._gpu_in[:n].set(self._host_in[:n], stream=self.stream)
+        computing.wait_event(self.stream.record())
+        with computing:
             compute(self._gpu_in[:n], self._gpu_out[:n])
+        self.stream.wait_event(computing.record())
+        with self.stream:
             self._gpu_out[:n].get(stream=self.stream, out=self._host_out[:n], blocking=False)
 
     def collect(self) -> None:
@@ -173,16 +198,6 @@ class _Lane:
             self.stream.synchronize()
             np.copyto(self._target, self._host_out[: len(self._target)])
             self._target = None
-
-    def close(self) -> None:
-        self.stream.synchronize()
-        self._idle.append(self.stream)
-
-
-@functools.cache
-def _idle_streams(gpu: int) -> list[Any]:  # noqa: ARG001
-    """Streams of a GPU that no call uses: CuPy keeps freed memory by stream, a new stream would allocate it anew."""
-    return []
 
 
 def pinned(cupy: Any, shape: tuple[int, ...], dtype: Any) -> NDArray[Any]:

@@ -163,8 +163,9 @@ class _Job:
     def _walk(
         self, tape: Tape, kernels: list[Variant], arrays: tuple[Any, ...], n_rows: int, stride: int, partial: Any
     ) -> None:
-        block, shared = choose_block(tape.most_slots, self._dtype.itemsize, n_rows, len(tape.chunk_starts))
-        grid = -(-n_rows // block) * len(tape.chunk_starts)
+        n_chunks = len(tape.chunk_starts)
+        block, shared = choose_block(tape.most_slots, self._dtype.itemsize, n_rows, n_chunks, self._pairs)
+        grid = -(-n_rows // block) * n_chunks
         launch(kernels[shared > 0], (grid,), (block,), (*arrays, np.int32(n_rows), np.uint32(stride), partial), shared)
 
     def _sum(self, tables: OnGpu, partial: Any, n_rows: int, stride: int, flat: Any) -> None:

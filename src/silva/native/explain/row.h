@@ -82,7 +82,9 @@ struct DeviceRow {
   unsigned code_stride;  // bytes
 #if SHARED
   SharedAddress sums;
-  SILVA_DEVICE SharedAddress slot_address(int slot) const { return sums + slot * unsigned(sum_stride() * sizeof(Real)); }
+  SILVA_DEVICE SharedAddress slot_address(int slot) const {
+    return sums + slot * unsigned(sum_stride() * sizeof(Real));
+  }
 #else
   Real* sums;
   long long stride;
