@@ -16,7 +16,7 @@ import sys
 from pathlib import Path
 
 METRICS = {
-    "us": "gpu__time_duration.sum",
+    "time": "gpu__time_duration.sum",
     "warp instructions": "smsp__inst_executed.sum",
     "IPC (of 4)": "sm__inst_executed.avg.per_cycle_active",
     "issue, % of peak": "sm__inst_issued.avg.pct_of_peak_sustained_active",
@@ -40,16 +40,16 @@ METRICS = {
 }
 
 
-def explain_once(data, interactions):
+def explain_once(data, trained, interactions):
     """The work under the profiler: one warm call, then the one that counts."""
     import cupy
     import numpy as np
 
     import silva
-    from benchmarks.cuda_tables import INTERACTION_ROWS, ROWS, load_data, train
+    from benchmarks.cuda_tables import INTERACTION_ROWS, ROWS, load_data, load_forest
 
-    X, y = load_data(data, "cal_housing")
-    explainer = silva.Explainer(train("cal_housing-med", X, y))
+    X, _ = load_data(data, "cal_housing")
+    explainer = silva.Explainer(load_forest("cal_housing-med", data, trained))
     method = explainer.shap_interaction_values if interactions else explainer.shap_values
     x = cupy.asarray(np.resize(X, (INTERACTION_ROWS if interactions else ROWS, X.shape[1])))
     method(x)
@@ -59,13 +59,13 @@ def explain_once(data, interactions):
     cupy.cuda.Device().synchronize()
 
 
-def profile(data, interactions):
+def profile(data, trained, interactions):
     """Counters of each kernel of the call: list of dicts."""
     command = ["ncu", "--profile-from-start", "off", "--clock-control", "none", "--csv", "--page", "raw"]
     command += ["--metrics", ",".join(METRICS.values()), sys.executable, __file__, "--data", data, "--once"]
-    output = subprocess.run(
-        [*command, *(["--interactions"] if interactions else [])], capture_output=True, text=True, check=True
-    ).stdout
+    command += ["--trained", trained] if trained else []
+    command += ["--interactions"] if interactions else []
+    output = subprocess.run(command, capture_output=True, text=True, check=True).stdout
     table = output[output.index('"ID"') :]
     rows = list(csv.DictReader(io.StringIO(table)))
     names = {metric: title for title, metric in METRICS.items()}
@@ -81,14 +81,16 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--data", required=True)
     parser.add_argument("--results")
+    parser.add_argument("--trained", help="folder where models are kept")
     parser.add_argument("--once", action="store_true")
     parser.add_argument("--interactions", action="store_true")
     arguments = parser.parse_args()
     if arguments.once:
-        explain_once(arguments.data, arguments.interactions)
+        explain_once(arguments.data, arguments.trained, arguments.interactions)
         return
-    found = {name: profile(arguments.data, name == "interactions") for name in ("values", "interactions")}
-    Path(arguments.results, "cuda_roofline.json").write_text(json.dumps(found, indent=1))
+    kinds = ("values", "interactions")
+    found = {name: profile(arguments.data, arguments.trained, name == "interactions") for name in kinds}
+    Path(arguments.results, "roofline.json").write_text(json.dumps({"roofline": found}, indent=1))
     for name, kernels in found.items():
         print(name)
         for kernel in kernels:

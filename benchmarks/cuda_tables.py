@@ -2,24 +2,23 @@
 
     python benchmarks/cuda_tables.py --data FOLDER --results FOLDER cal_housing-med adult-med ...
 
-Models are trained here by XGBoost with the paper's settings. Rivals that are not installed are left out. A rival's
-result is compared with silva's before its time counts. Each time is the median of interleaved runs, or of one run
-above five seconds. Without models it measures throughput and crossover on cal_housing-med.
+Models are trained here by XGBoost with the paper's settings, or read from the folder of an earlier call. Rivals that
+are not installed are left out. A rival's result is compared with silva's first; one that is wrong is not timed. Each
+time is the median of interleaved runs, or of one run above five seconds. benchmarks/cuda_report.py makes tables of it.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import os
 import platform
-import subprocess
 import time
+from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
 import cupy
 import numpy as np
-import pandas as pd
-import xgboost
 
 import silva
 from silva.explain.paths import HEURISTICS, PathsJob, pack_paths
@@ -54,6 +53,8 @@ TOLERANCE = 1e-3
 
 
 def load_data(folder, name):
+    import pandas as pd
+
     frame = pd.read_parquet(Path(folder) / f"{FILES[name]}.parquet")
     X, y = frame.iloc[:, :-1].copy(), frame.iloc[:, -1]
     for column in X.columns:
@@ -64,14 +65,35 @@ def load_data(folder, name):
     return X.to_numpy(np.float32), y.to_numpy()
 
 
-def train(model, X, y):
+def train(model, X, y, folder=None):
+    """Booster of a table's row; it is kept in `folder`, where an earlier call may have left it."""
+    import xgboost
+
+    path = None if folder is None else Path(folder, f"{model}.ubj")
+    if path is not None and path.exists():
+        return xgboost.Booster({"device": "cuda"}, model_file=path)
     name, size = model.rsplit("-", 1)
     rounds, depth = SHAPES[size]
     objective = OBJECTIVES.get(name, "multi:softmax")
     parameters = {"objective": objective, "max_depth": depth, "learning_rate": 0.01, "device": "cuda"}
     if objective == "multi:softmax":
         parameters["num_class"] = int(y.max()) + 1
-    return xgboost.train(parameters, xgboost.DMatrix(X, y), CUT.get(model, rounds))
+    booster = xgboost.train(parameters, xgboost.DMatrix(X, y), CUT.get(model, rounds))
+    if path is not None:
+        booster.save_model(path)
+    return booster
+
+
+def load_forest(model, data_folder, folder):
+    """Forest of a table's row, without XGBoost where an earlier call left the model."""
+    path = Path(folder or "", f"{model}.ubj")
+    return silva.load(
+        path if folder and path.exists() else train(model, *load_data(data_folder, name_of(model)), folder)
+    )
+
+
+def name_of(model):
+    return model.rsplit("-", 1)[0]
 
 
 def timed(call):
@@ -111,13 +133,10 @@ def spread(forest):
     return float((np.abs(forest.tree_weight) * (largest - smallest)).sum())
 
 
-def check(found, expected, forest, name):
+def difference(found, expected, forest):
+    """Largest difference, relative to the sum over trees of (largest - smallest leaf)."""
     found, expected = (np.asarray(cupy.asnumpy(a), np.float64) for a in (found, expected))
-    error = float(np.abs(found.reshape(expected.shape) - expected).max() / spread(forest))
-    if error > TOLERANCE:
-        print(f"   {name} is wrong: {error:.1e} of the spread away")
-        assert not name.startswith("silva")
-    return error
+    return float(np.abs(found.reshape(expected.shape) - expected).max() / spread(forest))
 
 
 def without_bias(contributions, n_outputs):
@@ -131,16 +150,14 @@ def without_bias(contributions, n_outputs):
     return np.moveaxis(contributions[:, :, :-1, :-1], 1, -1)
 
 
-def measure_model(model, data_folder, skip):
-    name = model.rsplit("-", 1)[0]
-    X, y = load_data(data_folder, name)
+def measure_model(model, data_folder, folder, skip):
+    X, y = load_data(data_folder, name_of(model))
     start = time.perf_counter()
-    booster = train(model, X, y)
-    trained = time.perf_counter() - start
+    booster = train(model, X, y, folder)
+    row = {"model": model, "ready_s": time.perf_counter() - start}
     forest = silva.load(booster)
-    start = time.perf_counter()
-    row = {"model": model, "trees": forest.n_trees, "leaves": forest.n_leaves, "paper_leaves": PAPER_LEAVES[model]}
-    row |= {"rounds": CUT.get(model, SHAPES[model.rsplit("-", 1)[1]][0]), "trained_s": trained}
+    row |= {"trees": forest.n_trees, "leaves": forest.n_leaves, "paper_leaves": PAPER_LEAVES[model]}
+    row["rounds"] = CUT.get(model, SHAPES[model.rsplit("-", 1)[1]][0])
     rows = np.resize(X, (ROWS, X.shape[1]))
     row["values"] = measure("values", booster, forest, rows, skip)
     row["interactions"] = measure("interactions", booster, forest, rows[:INTERACTION_ROWS], skip)
@@ -152,33 +169,44 @@ def measure_model(model, data_folder, skip):
 METHODS = {"values": ("shap_values", "pred_contribs"), "interactions": ("shap_interaction_values", "pred_interactions")}
 
 
-def measure(kind, booster, forest, X, skip):
-    """Times of one table's columns for a model, and how far the others are from silva."""
+def calls_of(kind, booster, forest, X, skip):
+    """What a table's columns call, silva on GPU rows first."""
+    import xgboost
+
     method, wanted = METHODS[kind]
     x, matrix = cupy.asarray(X), xgboost.DMatrix(X)
-    explain = {
-        name: getattr(silva.Explainer(forest, **options), method)
-        for name, options in {"gpu": {}, "host": {"device": "cuda"}, "paths": {"algorithm": "paths"}}.items()
-    }
-    calls = {"silva": lambda: explain["gpu"](x)}
-    if kind == "values":
-        calls["silva NumPy"] = lambda: explain["host"](X)
+    options = {"gpu": {}, "host": {"device": "cuda"}, "paths": {"algorithm": "paths"}}
+    explain = {name: getattr(silva.Explainer(forest, **given), method) for name, given in options.items()}
+    calls = {"silva": lambda: explain["gpu"](x), "silva NumPy": lambda: explain["host"](X)}
     if "paths" not in skip:
         calls["silva paths"] = lambda: explain["paths"](x)
     if "xgboost" not in skip:
         calls["XGBoost"] = lambda: booster.predict(matrix, **{wanted: True})
     rival = None if {"gputreeshap", f"gputreeshap-{kind}"} & set(skip) else gputreeshap(booster)
     if rival is not None:
-        options = {"check_additivity": False} if kind == "values" else {}
-        calls["GPUTreeShap"] = lambda: getattr(rival, method)(X, **options)
-    expected, first, errors = explain["gpu"](x), {}, {}
+        more = {"check_additivity": False} if kind == "values" else {}
+        calls["GPUTreeShap"] = lambda: getattr(rival, method)(X, **more)
+    return calls
+
+
+def measure(kind, booster, forest, X, skip):
+    """Times of one table's columns for a model, and how far the others are from silva; wrong ones have no time."""
+    calls = calls_of(kind, booster, forest, X, skip)
+    expected, first, errors, wrong = calls["silva"](), {}, {}, []
+    compared = max(1, MOST_COMPARED * len(X) // expected.size)
+    reference = cupy.asnumpy(expected[:compared])
+    del expected
     for name, call in calls.items():
         found, first[name] = timed(call)
-        if not name.startswith("silva N"):
-            found = without_bias(found, forest.n_outputs) if name == "XGBoost" else found
-            compared = max(1, MOST_COMPARED * len(X) // expected.size)
-            errors[name] = check(found[:compared], expected[:compared], forest, name)
-    return {"seconds": seconds(calls, first), "errors": errors}
+        found = without_bias(found, forest.n_outputs) if name == "XGBoost" else found
+        errors[name] = difference(found[:compared], reference, forest)
+        del found
+        if not errors[name] <= TOLERANCE:
+            print(f"   {name} is wrong and not timed: {errors[name]:.1e} of the spread away", flush=True)
+            assert not name.startswith("silva")
+            wrong.append(name)
+    times = seconds({name: call for name, call in calls.items() if name not in wrong}, first)
+    return {"seconds": times, "errors": errors, "wrong": wrong}
 
 
 def measure_packing(forest):
@@ -193,10 +221,10 @@ def measure_packing(forest):
     return result
 
 
-def measure_throughput(data_folder):
+def measure_throughput(data_folder, folder):
     """Rows a second of cal_housing-med on one GPU and on all, and the batch from which the GPU is the faster."""
-    X, y = load_data(data_folder, "cal_housing")
-    forest = silva.load(train("cal_housing-med", X, y))
+    forest = load_forest("cal_housing-med", data_folder, folder)
+    X, _ = load_data(data_folder, "cal_housing")
     n_gpus = cupy.cuda.runtime.getDeviceCount()
     rates = {n: measure_rates(forest, np.resize(X, (n, X.shape[1])), n_gpus) for n in (1_000_000, 4_000_000)}
     crossover = {}
@@ -204,7 +232,10 @@ def measure_throughput(data_folder):
     for n in (1, 4, 16, 32, 64, 128, 256, 512, 1024, 4096):
         rows = X[:n]
         crossover[n] = seconds({"cpu": lambda r=rows: cpu.shap_values(r), "gpu": lambda r=rows: gpu.shap_values(r)})
-    return {"rows_per_second": rates, "n_gpus": n_gpus, "crossover_s": crossover, "splits": forest.n_nodes // 2}
+    return {
+        "rows_per_second": rates, "n_gpus": n_gpus, "cores": os.cpu_count(), "crossover_s": crossover,
+        "splits": forest.n_nodes // 2,
+    }  # fmt: skip
 
 
 def measure_rates(forest, rows, n_gpus):
@@ -226,51 +257,94 @@ def measure_wide():
     """Measure interactions of 784 features for 10,000 rows, 25 GB: in chunks, from and to the host."""
     rng = np.random.default_rng(0)
     X = rng.normal(size=(ROWS, 784)).astype(np.float32)
-    booster = xgboost.train({"max_depth": 6}, xgboost.DMatrix(X, X[:, :20].sum(axis=1)), 20)
-    explainer = silva.Explainer(booster, device="cuda")
+    forest = wide_forest(rng)
+    explainer = silva.Explainer(forest, device="cuda")
     out = np.empty((ROWS, 784, 784), np.float32)
     _, elapsed = timed(lambda: explainer.shap_interaction_values(X, out=out))
-    at = rng.choice(ROWS, 50, replace=False)
-    error = np.abs(out[at].sum(axis=2) - explainer.shap_values(X[at])).max() / spread(explainer.forest)
+    at = np.sort(rng.choice(ROWS, 50, replace=False))
+    error = np.abs(out[at].sum(axis=2) - explainer.shap_values(X[at])).max() / spread(forest)
+    assert error <= TOLERANCE
     pool = cupy.get_default_memory_pool().total_bytes()
-    return {"s": elapsed, "result_bytes": out.nbytes, "gpu_bytes": pool, "error": float(error)}
+    leaves = {"trees": forest.n_trees, "leaves": forest.n_leaves}
+    return {"s": elapsed, "result_bytes": out.nbytes, "gpu_bytes": pool, "error": float(error), **leaves}
 
 
-def machine():
-    try:
-        commit = subprocess.run(["git", "rev-parse", "--short", "HEAD"], capture_output=True, text=True).stdout.strip()
-    except OSError:
-        commit = ""
-    gpu = cupy.cuda.runtime.getDeviceProperties(0)["name"].decode()
-    versions = {"silva": silva.__version__, "xgboost": xgboost.__version__, "cupy": cupy.__version__}
-    return {"gpu": gpu, "cpu": platform.processor() or platform.machine(), "commit": commit, "versions": versions}
+def wide_forest(rng, n_rows=2000):
+    """Regression trees on 784 features; scikit-learn trains them in seconds."""
+    from sklearn.ensemble import RandomForestRegressor
+
+    X = rng.normal(size=(n_rows, 784)).astype(np.float32)
+    forest = RandomForestRegressor(100, max_depth=8, max_features=50, random_state=0, n_jobs=-1)
+    return silva.load(forest.fit(X, X[:, :100].sum(axis=1)))
 
 
-def main():
+PACKAGES = {"silva": "silva", "XGBoost": "xgboost", "CuPy": "cupy-cuda13x", "GPUTreeShap": "shap-cuda"}
+
+
+def machine(commit):
+    versions = {}
+    for name, package in PACKAGES.items():
+        try:
+            versions[name] = version(package)
+        except PackageNotFoundError:
+            continue
+    runtime = cupy.cuda.runtime
+    gpu, driver = runtime.getDeviceProperties(0)["name"].decode(), runtime.driverGetVersion()
+    cpu = platform.processor() or platform.machine()
+    return {
+        "gpu": gpu,
+        "cpu": cpu,
+        "cores": os.cpu_count(),
+        "driver_cuda": driver,
+        "commit": commit,
+        "versions": versions,
+    }
+
+
+def measure_models(result, target, arguments):
+    """One row a model; the file is written after each."""
+    for model in arguments.models:
+        row = measure_model(model, arguments.data, arguments.trained, arguments.skip.split(","))
+        result["models"].append(row)
+        print(model, row["trees"], row["leaves"], f"ready after {row['ready_s']:.1f} s")
+        for kind in METHODS:
+            times = {name: f"{1e3 * t:.3f}" for name, t in row[kind]["seconds"].items()}
+            print("  ", kind, "ms", times, {name: f"{e:.1e}" for name, e in row[kind]["errors"].items()}, flush=True)
+        target.write_text(json.dumps(result, indent=1))
+        cupy.get_default_memory_pool().free_all_blocks()
+
+
+def parse():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("models", nargs="*")
     parser.add_argument("--data", required=True)
     parser.add_argument("--results", required=True)
-    parser.add_argument("--name", default="cuda")
+    parser.add_argument("--trained", help="folder where models are kept")
+    parser.add_argument("--name", default="tables", help="of the file of results")
+    parser.add_argument("--commit", default="")
     parser.add_argument("--skip", default="", help="comma-separated: paths, xgboost, gputreeshap[-interactions]")
+    parser.add_argument("--train", action="store_true", help="train the models and stop")
+    parser.add_argument("--throughput", action="store_true", help="rows a second and crossover instead of models")
     parser.add_argument("--wide", action="store_true", help="interactions of 784 features instead")
-    arguments = parser.parse_args()
-    result = {"machine": machine(), "models": []}
+    return parser.parse_args()
+
+
+def main():
+    arguments = parse()
     target = Path(arguments.results) / f"{arguments.name}.json"
+    if arguments.train:
+        for model in arguments.models:
+            _, elapsed = timed(lambda m=model: train(m, *load_data(arguments.data, name_of(m)), arguments.trained))
+            print("trained", model, f"{elapsed:.1f} s", flush=True)
+        return
+    result = {"machine": machine(arguments.commit), "models": []}
     if arguments.wide:
         result["wide"] = measure_wide()
         print(json.dumps(result["wide"], indent=1))
-    elif not arguments.models:
-        result["throughput"] = measure_throughput(arguments.data)
+    if arguments.throughput:
+        result["throughput"] = measure_throughput(arguments.data, arguments.trained)
         print(json.dumps(result["throughput"], indent=1))
-    for model in arguments.models:
-        row = measure_model(model, arguments.data, arguments.skip.split(","))
-        result["models"].append(row)
-        print(model, row["trees"], row["leaves"], f"trained {row['trained_s']:.1f} s")
-        for kind in ("values", "interactions"):
-            times = {name: f"{1e3 * t:.3f}" for name, t in row[kind]["seconds"].items()}
-            print("  ", kind, "ms", times, {name: f"{e:.1e}" for name, e in row[kind]["errors"].items()}, flush=True)
-        target.write_text(json.dumps(result, indent=1))
+    measure_models(result, target, arguments)
     target.write_text(json.dumps(result, indent=1))
 
 

@@ -1,46 +1,61 @@
 #!/bin/sh
 # Builds silva, tests it and measures its explanations on a machine with NVIDIA GPUs.
 #
-#     benchmarks/gpu.sh build test tables throughput
+#     benchmarks/gpu.sh build test memcheck racecheck train tables throughput wide roofline report
 #
-# Steps, in the order given: build, test, memcheck, racecheck, tables, throughput, wide, roofline.
+# Steps run in the order given. Two at a time want a GPU each (CUDA_VISIBLE_DEVICES); "report" makes one table of all
+# that lies in RESULTS.
 # DATA: folder with the data sets of benchmarks/cuda_tables.py. RESULTS: where results go. SITE: where silva is
-# installed. MODELS: rows of the tables. SKIP: rivals left out. TESTS: what pytest is given. LIMIT: seconds a step.
+# installed. TRAINED: where models are kept. MODELS: rows of the tables. NAME: their file. SKIP: rivals left out. TESTS:
+# what pytest is given. WORKERS: processes of tests. LIMIT: seconds a step. COMMIT: what is measured.
 set -u
-: "${DATA:=.data}" "${RESULTS:=benchmarks/results}" "${SITE:=build/gpu}" "${SKIP:=}" "${LIMIT:=300}"
-: "${TESTS:=tests/cuda tests/test_cli.py tests/test_inputs.py}"
+: "${DATA:=.data}" "${RESULTS:=benchmarks/results}" "${SITE:=build/gpu}" "${TRAINED:=build/trained}" "${SKIP:=}"
+: "${TESTS:=tests/cuda tests/explain tests/evaluate}" "${WORKERS:=$(nproc)}" "${LIMIT:=300}" "${NAME:=tables}"
 : "${MODELS:=cal_housing-small cal_housing-med adult-small adult-med covtype-small covtype-med}"
+: "${COMMIT:=$(git rev-parse --short HEAD 2>/dev/null)}"
 export PYTHONPATH="$SITE:.${PYTHONPATH:+:$PYTHONPATH}"
-mkdir -p "$RESULTS"
+mkdir -p "$RESULTS" "$TRAINED"
 failed=0
 # pytest-benchmark, where it is installed, warns beside pytest-xdist, and warnings are errors.
-pytest="python3 -m pytest -q -p no:cacheprovider -p no:benchmark -m gpu"
+pytest="python3 -m pytest -p no:cacheprovider -p no:benchmark -m gpu"
+tables="python3 benchmarks/cuda_tables.py --data $DATA --results $RESULTS --trained $TRAINED --commit ${COMMIT:-unknown}"
 
 run() {
   timeout "$LIMIT" "$@" || { failed=1; echo "failed: $*"; }
 }
 
-# Each test in a process of its own: the tools make kernels hundreds of times slower, and follow no worker processes.
-# That an allocation fails is what one of them wants.
+# The tools make kernels hundreds of times slower and follow no worker processes: every process takes each n-th test,
+# with fewer examples and repeats. That an allocation fails is what one of the tests wants.
 sanitize() {
   quiet=$([ "$1" = memcheck ] && echo "--report-api-errors no")
-  $pytest --collect-only $TESTS | sed -n 's/^\(tests[^[]*\).*/\1/p' | sort -u |
-    xargs -P "$(nproc)" -I{} sh -c "timeout $LIMIT compute-sanitizer --tool $1 $quiet --error-exitcode 9 $pytest {} \
-      >$RESULTS/$1.tmp.\$\$ 2>&1; echo {} \$?; tail -n 4 $RESULTS/$1.tmp.\$\$; rm $RESULTS/$1.tmp.\$\$" |
-    tee "$RESULTS/$1.log" | grep -E '^tests'
-  grep -E '^tests' "$RESULTS/$1.log" | grep -qv ' 0$' && failed=1
+  rm -f "$RESULTS/$1".*
+  $pytest -q --collect-only $TESTS | grep '^tests.*::' >"$RESULTS/$1.ids"
+  seq 0 $((WORKERS - 1)) | SILVA_MOST_REPEATS=3 xargs -P "$WORKERS" -I{} sh -c "
+    awk 'NR % $WORKERS == {}' $RESULTS/$1.ids | xargs -r -d '\n' timeout $LIMIT \
+      compute-sanitizer --tool $1 $quiet --error-exitcode 9 $pytest -v >$RESULTS/$1.{}.part 2>&1
+    echo \"process {}: exit \$?, \$(grep 'SUMMARY' $RESULTS/$1.{}.part | tail -n 1)\"" | tee "$RESULTS/$1.log"
+  grep -hE '^tests.* (PASSED|SKIPPED)' "$RESULTS/$1".*.part | sed -E 's/ (PASSED|SKIPPED).*//' | sort >"$RESULTS/$1.passed"
+  sort "$RESULTS/$1.ids" | comm -23 - "$RESULTS/$1.passed" | sed 's/^/not passed: /' >>"$RESULTS/$1.log"
+  grep -hE '^(FAILED|ERROR)|=========.*(Invalid|Error|hazard|race)' "$RESULTS/$1".*.part | sort | uniq -c |
+    sort -rn | head -n 40 >>"$RESULTS/$1.log"
+  echo "$(wc -l <"$RESULTS/$1.passed") of $(wc -l <"$RESULTS/$1.ids") tests passed," \
+    "$(cat "$RESULTS/$1".*.part | grep -cE '^tests.* SKIPPED') of them skipped" | tee -a "$RESULTS/$1.log"
+  grep -q 'not passed' "$RESULTS/$1.log" && failed=1
+  rm -f "$RESULTS/$1".*.part "$RESULTS/$1.ids" "$RESULTS/$1.passed"
 }
 
 for step in "$@"; do
   echo "== $step"
   case $step in
     build) run python3 -m pip install --quiet --no-build-isolation --no-deps --upgrade --target "$SITE" . ;;
-    test) run $pytest -n 8 $TESTS ;;
+    test) run $pytest -q -n "$WORKERS" $TESTS >"$RESULTS/test.log" 2>&1; tail -n 15 "$RESULTS/test.log" ;;
     memcheck | racecheck) sanitize "$step" ;;
-    tables) run python3 benchmarks/cuda_tables.py --data "$DATA" --results "$RESULTS" --name "${NAME:-cuda}" --skip "$SKIP" $MODELS ;;
-    throughput) run python3 benchmarks/cuda_tables.py --data "$DATA" --results "$RESULTS" --name cuda_throughput ;;
-    wide) run python3 benchmarks/cuda_tables.py --data "$DATA" --results "$RESULTS" --name cuda_wide --wide ;;
-    roofline) run python3 benchmarks/cuda_roofline.py --data "$DATA" --results "$RESULTS" ;;
+    train) run $tables --train $MODELS ;;
+    tables) run $tables --name "$NAME" --skip "$SKIP" $MODELS ;;
+    throughput) run $tables --name throughput --throughput ;;
+    wide) run $tables --name wide --wide ;;
+    roofline) run python3 benchmarks/cuda_roofline.py --data "$DATA" --trained "$TRAINED" --results "$RESULTS" ;;
+    report) run python3 -m benchmarks.cuda_report "$RESULTS" benchmarks/results/cuda_h200 ;;
     *) echo "unknown step $step" && failed=1 ;;
   esac
 done

@@ -20,6 +20,20 @@ settings.register_profile("thorough", settings.get_profile("quick"), max_example
 settings.load_profile(os.environ.get("SILVA_HYPOTHESIS_PROFILE", "quick"))
 
 
+MOST_REPEATS = int(os.environ.get("SILVA_MOST_REPEATS", "1000000"))
+"""Fewer examples and repeats for tools that make each launch hundreds of times slower (benchmarks/gpu.sh memcheck)."""
+
+
+def examples(count: int) -> settings:
+    """Settings of a test that draws so many examples."""
+    return settings(max_examples=repeats(count))
+
+
+def repeats(count: int) -> int:
+    """How often a test does the same again."""
+    return min(count, MOST_REPEATS)
+
+
 def _why_no_gpu() -> str | None:
     """Reason why tests on CUDA cannot run here, None if they can."""
     try:

@@ -6,17 +6,18 @@ import dataclasses
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 
 from silva import Explainer
 from silva.cli import main
+from tests.conftest import examples, repeats
 from tests.explain.tolerance import assert_close
 from tests.oracles import evaluate, shapley
 from tests.strategies import Options, chain_forest, forests_and_rows, full_forest, random_forest, random_rows
 
 DTYPES = ("float32", "float64")
 # A new kind of forest may compile a kernel, which takes seconds: few examples, seeds beyond them in the other tests.
-few = settings(max_examples=8)
+few = examples(8)
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
@@ -38,7 +39,7 @@ def test_interactions_match_the_oracle(device, dtype, example):
 
 
 @given(example=forests_and_rows(max_rows=40))
-@settings(max_examples=30)
+@examples(30)
 def test_leaves_and_margins_match_the_cpu(device, example):
     forest, X = example
     leaves = forest.predict(X, output="leaf", device=device)
@@ -101,7 +102,7 @@ def test_the_same_bits_on_every_run(device):
     X = np.random.default_rng(2).normal(size=(3000, 9)).astype(np.float32)
     explainer = Explainer(forest, device=device)
     first = explainer.shap_values(X)
-    for _ in range(100 if device == "cuda" else 3):
+    for _ in range(repeats(100) if device == "cuda" else 3):
         np.testing.assert_array_equal(explainer.shap_values(X), first)
 
 

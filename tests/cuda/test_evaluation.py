@@ -7,7 +7,7 @@ import pickle
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 
 import silva.evaluate.cuda_few
 import silva.evaluate.cuda_tiles
@@ -15,13 +15,14 @@ import silva.evaluate.packing
 from silva.choice import Choice
 from silva.cuda.codes import encode_forest
 from silva.evaluate.packing import choose_format
+from tests.conftest import examples
 from tests.example_forests import empty_forest, with_linear_leaves
 from tests.oracles import evaluate
 from tests.strategies import Options, forests_and_rows, full_forest, random_forest, random_rows
 
 pytestmark = pytest.mark.usefixtures("gpu")
 ALGORITHMS = ("serial", "by_sample", "by_node", "windowed")
-few = settings(max_examples=15)
+few = examples(15)
 
 
 def check(forest, X, algorithm, output="leaf"):

@@ -6,20 +6,21 @@ import pickle
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 
 import silva.cuda.rows
 import silva.explain.cuda
 import silva.explain.cuda_small
 import silva.explain.tapes
 from silva import Explainer
+from tests.conftest import examples, repeats
 from tests.explain.tolerance import assert_close
 from tests.oracles import shapley
 from tests.strategies import Options, forests_and_rows, full_forest, random_forest, random_rows
 
 pytestmark = pytest.mark.usefixtures("gpu")
 # Each kind of forest may compile a kernel: few examples.
-few = settings(max_examples=10)
+few = examples(10)
 OPTIONS = Options(n_trees=9, n_features=6, n_outputs=3)
 
 
@@ -98,7 +99,7 @@ def test_all_gpus_and_chunks_give_the_bits_of_one(monkeypatch, method):
     expected = getattr(Explainer(forest, device="cuda:0"), method)(X)
     monkeypatch.setattr(silva.cuda.rows, "FEWEST_CHUNK_ROWS", 32)
     explain = getattr(Explainer(forest, device="cuda:all"), method)
-    for _ in range(5):
+    for _ in range(repeats(5)):
         np.testing.assert_array_equal(explain(X), expected)
 
 

@@ -6,13 +6,13 @@ import pickle
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 
 import silva.cuda.rows
 import silva.explain.cuda
 from silva import Explainer
 from silva.device import DeviceError
-from tests.conftest import _why_no_gpu
+from tests.conftest import _why_no_gpu, examples, repeats
 from tests.oracles import shapley
 from tests.strategies import Options, forests_and_rows, full_forest, random_forest
 
@@ -37,7 +37,7 @@ def rows():
 
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 @given(example=forests_and_rows(max_rows=12))
-@settings(max_examples=25)
+@examples(25)
 def test_paths_match_the_oracle(dtype, example):
     """EXTEND and UNWIND divide by z, so float32 loses digits with the length of a path; float64 keeps ten."""
     forest, X = example
@@ -48,7 +48,7 @@ def test_paths_match_the_oracle(dtype, example):
 
 
 @given(example=forests_and_rows(max_rows=4))
-@settings(max_examples=15)
+@examples(15)
 def test_interactions_of_paths_match_the_oracle(example):
     forest, X = example
     expected = shapley.interactions(forest, shapley.sides(forest, X))
@@ -62,7 +62,7 @@ def test_paths_agree_with_quadrature_bit_for_bit_on_every_run(forest, X, method)
     paths = getattr(Explainer(forest, algorithm="paths", device="cuda"), method)
     found = paths(X)
     assert np.abs(found - getattr(Explainer(forest), method)(X)).max() <= 1e-5 * shapley.leaf_spread(forest).max()
-    for _ in range(20):
+    for _ in range(repeats(20)):
         np.testing.assert_array_equal(paths(X), found)
 
 

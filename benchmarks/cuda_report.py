@@ -1,0 +1,248 @@
+"""Results of benchmarks/gpu.sh, which several calls may have left in a folder, as one file and as tables.
+
+python -m benchmarks.cuda_report FOLDER benchmarks/results/cuda_h200
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import sys
+from pathlib import Path
+from typing import Any
+
+KINDS = {
+    "values": "SHAP values of 10,000 rows (the paper's tables 3 and 6)",
+    "interactions": "Interactions of 200 rows (table 7)",
+}
+COLUMNS = ("silva", "silva NumPy", "silva paths", "XGBoost", "GPUTreeShap")
+ORDER = [
+    f"{data}-{size}"
+    for size in ("small", "med", "large")
+    for data in ("cal_housing", "adult", "covtype", "fashion_mnist")
+]
+HEURISTICS = {"none": "none", "nf": "next fit", "ffd": "first fit decreasing", "bfd": "best fit decreasing"}
+MISSING = "-"
+FLOP_CEILING, DRAM_CEILING = 67e12, 4.8e12
+"""Of an H200's datasheet, a second."""
+
+CAPTION = """\
+silva: GPU array to GPU array. silva NumPy: NumPy to NumPy. silva paths: `algorithm="paths"`, GPU array to GPU array.
+XGBoost: prepared `DMatrix` to host array. GPUTreeShap: the shap-cuda wheel, NumPy to NumPy. V100: the paper's.
+Medians of interleaved runs after a warm one, one run above 5 s. A result that is more than 1e-3 of the spread of the
+leaves away from silva's has no time: "wrong"."""
+
+
+def merge(folder: Path) -> dict[str, Any]:
+    """Put the files of a folder together; of several rows of one model the last file's counts."""
+    merged: dict[str, Any] = {"machines": {}, "models": {}}
+    for path in sorted(folder.glob("*.json")):
+        found = json.loads(path.read_text())
+        if "machine" in found:
+            merged["machines"][path.stem] = found["machine"]
+        merged["models"] |= {row["model"]: row for row in found.get("models", [])}
+        for name in ("throughput", "wide", "roofline"):
+            if name in found:
+                merged[name if name != "throughput" else f"throughput_{found[name]['n_gpus']}"] = found[name]
+    merged["models"] = {name: merged["models"][name] for name in ORDER if name in merged["models"]}
+    merged["checks"] = {path.stem: last_line(path) for path in sorted(folder.glob("*.log"))}
+    return merged
+
+
+def last_line(path: Path) -> str:
+    """What pytest or the sanitizer's step said at the end."""
+    lines = [
+        line for line in path.read_text().splitlines() if re.search(r"\d+ (tests )?(passed|failed)|of \d+ tests", line)
+    ]
+    return lines[-1].strip("= ") if lines else "no result"
+
+
+def table(header: list[str], rows: list[list[str]]) -> list[str]:
+    """Lines of a Markdown table."""
+    return ["| " + " | ".join(row) + " |" for row in (header, ["---"] * len(header), *rows)]
+
+
+def milliseconds(seconds: float) -> str:
+    """Two digits behind the point, three below a tenth."""
+    return f"{1e3 * seconds:,.{2 if seconds >= 1e-4 else 3}f}"
+
+
+def model_rows(models: dict[str, Any], kind: str) -> list[list[str]]:
+    """Lines of a table of times."""
+    rows = []
+    for name, row in models.items():
+        times = row[kind]["seconds"]
+        cells = [
+            milliseconds(times[c]) if c in times else "wrong" if c in row[kind]["wrong"] else MISSING for c in COLUMNS
+        ]
+        ratios = [f"{times[c] / times['silva']:,.1f}" if c in times else MISSING for c in COLUMNS[3:]]
+        label = f"{name} ({row['rounds']} rounds)" if name.endswith("large") and row["rounds"] < 1000 else name
+        leaves = f"{row['leaves']:,} ({row['paper_leaves']:,})"
+        rows.append([label, leaves, *cells, f"{1e3 * row['paper'][f'{kind}_s']:,.0f}", *ratios])
+    return rows
+
+
+def targets(merged: dict[str, Any]) -> list[list[str]]:
+    """What issue 3 asks for, what was reached, and whether that is enough."""
+    models, rows = merged["models"], []
+
+    def add(what: str, found: dict[str, float], bound: float, at_least: bool = True) -> None:
+        if found:
+            worst = (min if at_least else max)(found, key=lambda name: found[name])
+            is_met = found[worst] >= bound if at_least else found[worst] <= bound
+            verdict = "met" if is_met else "**missed**"
+            rows.append([what, f"{'≥' if at_least else '≤'} {bound:g}", f"{found[worst]:,.2f} ({worst})", verdict])
+
+    def ratios(
+        kind: str, rival: str, own: str = "silva", sizes: tuple[str, ...] = ("med", "large")
+    ) -> dict[str, float]:
+        times = {name: row[kind]["seconds"] for name, row in models.items() if name.rsplit("-", 1)[1] in sizes}
+        return {name: t[rival] / t[own] for name, t in times.items() if rival in t and own in t}
+
+    add("values, times XGBoost, med and large", ratios("values", "XGBoost"), 20)
+    add("values, times GPUTreeShap, med and large", ratios("values", "GPUTreeShap"), 12)
+    add("values, times XGBoost, small", ratios("values", "XGBoost", sizes=("small",)), 4)
+    for rival in ("XGBoost", "GPUTreeShap"):
+        add(f"interactions, times {rival}, med and large", ratios("interactions", rival), 10)
+    for kind in KINDS:
+        add(
+            f"paths, {kind}, times GPUTreeShap",
+            ratios(kind, "GPUTreeShap", "silva paths", ("small", "med", "large")),
+            1,
+        )
+    for n_gpus, rates in throughputs(merged):
+        million = rates["1000000"]
+        add(
+            f"million rows a second on one GPU, 1 million rows, machine of {n_gpus}",
+            {"GPU array": million["GPU array, one GPU"] / 1e6},
+            4,
+        )
+        if n_gpus > 1:
+            linear = {f"{int(n):,} rows": part_of_linear(r, n_gpus) for n, r in rates.items()}
+            add(f"{n_gpus} GPUs, part of linear", linear, 0.9)
+    return rows
+
+
+def throughputs(merged: dict[str, Any]) -> list[tuple[int, dict[str, Any]]]:
+    """Rates by number of GPUs."""
+    found = [value for name, value in merged.items() if name.startswith("throughput_")]
+    return [(value["n_gpus"], value["rows_per_second"]) for value in sorted(found, key=lambda v: v["n_gpus"])]
+
+
+def part_of_linear(rates: dict[str, float], n_gpus: int) -> float:
+    """Rate of all GPUs over that of one times their number, from and to the host."""
+    return rates[f"NumPy, all {n_gpus} GPUs"] / rates["NumPy, one GPU"] / n_gpus
+
+
+def throughput_section(merged: dict[str, Any]) -> list[str]:
+    """Rows a second, and the crossover with the CPU."""
+    lines = []
+    for n_gpus, rates in throughputs(merged):
+        lines += ["", f"## Rows a second, cal_housing-med, values, machine of {n_gpus} (in millions)", ""]
+        names = ["GPU array, one GPU", "NumPy, one GPU", *([f"NumPy, all {n_gpus} GPUs"] if n_gpus > 1 else [])]
+        header = ["rows", *names, *(["of linear"] if n_gpus > 1 else [])]
+        body = [
+            [f"{int(n):,}", *(f"{r[name] / 1e6:.2f}" for name in names)]
+            + ([f"{part_of_linear(r, n_gpus):.3f}"] if n_gpus > 1 else [])
+            for n, r in rates.items()
+        ]
+        lines += table(header, body)
+        found = merged[f"throughput_{n_gpus}"]
+        lines += ["", f"Crossover with the {found['cores']} cores beside it, NumPy to NumPy, ms:", ""]
+        crossover = found["crossover_s"].items()
+        lines += table(
+            ["rows", "CPU", "GPU"], [[n, milliseconds(t["cpu"]), milliseconds(t["gpu"])] for n, t in crossover]
+        )
+    return lines
+
+
+def number(text: str) -> float:
+    """The number in a counter's text: "1,234 inst" is 1234."""
+    return float(text.split()[0].replace(",", ""))
+
+
+def roofline_section(merged: dict[str, Any]) -> list[str]:
+    """Counters of each kernel of a call, and what they say of the two roofs."""
+    lines = []
+    for kind, kernels in merged.get("roofline", {}).items():
+        names = [f"{k['kernel']} {k['registers'].split()[0]} registers" for k in kernels]
+        metrics = [m for m in kernels[0] if m not in {"kernel", "grid", "block", "registers"}]
+        lines += ["", f"## What limits the walk: {kind} of cal_housing-med, Nsight Compute", ""]
+        lines += table(["", *names], [[metric, *(k[metric] for k in kernels)] for metric in metrics])
+        walks = [k for k in kernels if "rows" in k["kernel"] and "encode" not in k["kernel"]]
+        flop = sum(
+            2 * number(k["fused multiply-adds, threads"])
+            + number(k["adds, threads"])
+            + number(k["multiplications, threads"])
+            for k in walks
+        )
+        seconds, dram = (sum(number(k[metric]) for k in walks) for metric in ("time", "DRAM bytes"))
+        seconds *= 1e-9 if "ns" in walks[0]["time"] else 1e-6
+        stalled = [
+            number(k["of these: long_scoreboard"]) / number(k["cycles a warp waits for an instruction"]) for k in walks
+        ]
+        lines += [
+            "",
+            f"Walks: {flop / 1e9:.1f} GFLOP and {dram / 1e6:.0f} MB from DRAM in {1e3 * seconds:.2f} ms, "
+            f"{100 * flop / seconds / FLOP_CEILING:.0f} % and {100 * dram / seconds / DRAM_CEILING:.1f} % of the "
+            f"ceilings (67 TFLOP/s, 4.8 TB/s). Of the cycles between two instructions of a warp "
+            f"{100 * min(stalled):.0f} to {100 * max(stalled):.0f} % wait for loads from L1 and beyond.",
+        ]
+    return lines
+
+
+def machine_text(merged: dict[str, Any]) -> list[str]:
+    """Which machines, versions and commits the numbers are from."""
+    texts = {}
+    for name, m in merged["machines"].items():
+        versions = ", ".join(f"{package} {number}" for package, number in m["versions"].items())
+        place = f"{m['gpu']}, {m['cores']} cores, CUDA driver {m['driver_cuda'] / 1000:.1f}, commit {m['commit']}; {versions}"
+        texts.setdefault(text, []).append(name)
+    return [f"{', '.join(names)}: {text}." for text, names in texts.items()]
+
+
+def write(merged: dict[str, Any]) -> str:
+    """Write the whole page."""
+    lines = ["# CUDA on NVIDIA H200", "", *machine_text(merged), "", CAPTION, "", "## Targets", ""]
+    lines += table(["target", "asked", "worst", ""], targets(merged))
+    header = ["model", "leaves (paper)", *COLUMNS, "V100", "XGBoost / silva", "GPUTreeShap / silva"]
+    for kind, title in KINDS.items():
+        lines += ["", f"## {title}, ms", "", *table(header, model_rows(merged["models"], kind))]
+        farthest = {
+            c: max((r[kind]["errors"].get(c, 0.0) for r in merged["models"].values()), default=0.0) for c in COLUMNS[1:]
+        }
+        lines += [
+            "",
+            "Farthest from silva, in spreads: " + ", ".join(f"{c} {e:.0e}" for c, e in farthest.items()) + ".",
+        ]
+    packing = [
+        [name, HEURISTICS[h], f"{1e3 * p['s']:.2f}", f"{p['used']:.6f}", f"{p['bins']:,}"]
+        for name, row in merged["models"].items()
+        for h, p in row["packing"].items()
+    ]
+    lines += ["", "## Bin packing (table 5)", "", *table(["model", "heuristic", "ms", "utilisation", "bins"], packing)]
+    lines += throughput_section(merged)
+    if wide := merged.get("wide"):
+        lines += [
+            "",
+            "## Wide results",
+            "",
+            f"Interactions of 784 features, 10,000 rows, {wide['trees']} trees of {wide['leaves']:,} leaves, NumPy to "
+            f"NumPy: {wide['result_bytes'] / 1e9:.1f} GB in {wide['s']:.1f} s with {wide['gpu_bytes'] / 1e9:.1f} GB of "
+            f"GPU memory; their sums are within {wide['error']:.0e} of the values.",
+        ]
+    lines += roofline_section(merged)
+    lines += ["", "## Checks", "", *(f"- {name}: {text}" for name, text in merged["checks"].items())]
+    return "\n".join(lines) + "\n"
+
+
+def main() -> None:
+    """Merge a folder into PREFIX.json and PREFIX.md."""
+    folder, prefix = sys.argv[1:]
+    merged = merge(Path(folder))
+    Path(f"{prefix}.json").write_text(json.dumps(merged, indent=1) + "\n")
+    Path(f"{prefix}.md").write_text(write(merged))
+
+
+if __name__ == "__main__":
+    main()
