@@ -196,7 +196,8 @@ def machine_text(merged: dict[str, Any]) -> list[str]:
     texts = {}
     for name, m in merged["machines"].items():
         versions = ", ".join(f"{package} {number}" for package, number in m["versions"].items())
-        place = f"{m['gpu']}, {m['cores']} cores, CUDA driver {m['driver_cuda'] / 1000:.1f}, commit {m['commit']}; {versions}"
+        place = f"{m['gpu']}, {m['cores']} cores, CUDA driver {m['driver_cuda'] / 1000:.1f}"
+        text = f"{place}, commit {m['commit']}; {versions}"
         texts.setdefault(text, []).append(name)
     return [f"{', '.join(names)}: {text}." for text, names in texts.items()]
 
