@@ -278,11 +278,11 @@ def wide_forest(rng, n_rows=2000):
     return silva.load(forest.fit(X, X[:, :100].sum(axis=1)))
 
 
-PACKAGES = {"silva": "silva", "XGBoost": "xgboost", "CuPy": "cupy-cuda13x", "GPUTreeShap": "shap-cuda"}
+PACKAGES = {"XGBoost": "xgboost", "CuPy": "cupy-cuda13x", "GPUTreeShap": "shap-cuda"}
 
 
 def machine(commit):
-    versions = {}
+    versions = {"silva": silva.__version__}
     for name, package in PACKAGES.items():
         try:
             versions[name] = version(package)

@@ -97,7 +97,9 @@ def _add_measurement(command: argparse.ArgumentParser) -> None:
     command.add_argument("data", type=_table, metavar="DATA", help=DATA)
     command.add_argument("-o", dest="out", type=Path, metavar="OUT", help=".silva file: the model with what was chosen")
     command.add_argument("--seconds", type=float, default=5.0, metavar="S", help="time to spend (default: 5)")
-    command.add_argument("--device", type=_device, default="auto", help="auto, cpu, cuda, cuda:1 (default: auto)")
+    command.add_argument(
+        "--device", type=_device, default="auto", metavar="DEVICE", help="auto (default), cpu, cuda, cuda:1 or cuda:all"
+    )
     command.add_argument("--rows", type=_positive, default=100_000, metavar="N", help="rows to read (default: 100000)")
     command.add_argument("--inputs", type=names, metavar="A,B,...", help=INPUTS)
     command.add_argument("--n-jobs", type=_positive, metavar="N", help="threads (default: all cores)")

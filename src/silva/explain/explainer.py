@@ -104,7 +104,7 @@ class Explainer:
         n_threads(n_jobs)
         self.forest = load(model)
         if algorithm == "paths":
-            _refuse_linear_leaves(self.forest, "paths", "use algorithm='quadrature'")
+            _refuse_linear_leaves(self.forest, "algorithm='paths'", "use algorithm='quadrature'")
         self.algorithm = algorithm
         self.output = output
         self.device = device
@@ -285,7 +285,7 @@ def as_host(X: Any) -> Any:
 
 def _refuse_linear_leaves(forest: Forest, what: str, instead: str) -> None:
     if forest.has_linear_leaves:
-        raise NotImplementedError(f"{what} of linear leaves are not supported yet; {instead}")
+        raise NotImplementedError(f"linear leaves are not supported yet in {what}; {instead}")
 
 
 def _check_choices(background: Any, algorithm: str, output: str, dtype: Any) -> None:

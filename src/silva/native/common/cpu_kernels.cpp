@@ -1,10 +1,8 @@
 // The kernels of one instruction set. CMake compiles this file once an instruction set (SILVA_ISA); everything in it
 // has internal linkage but its table, and it includes no library header with inline functions, so that code for a newer
 // processor never replaces code for an older one at link time.
-#ifdef _OPENMP
-extern "C" int omp_get_thread_num(void);
-#endif
 #include "common/lanes.h"
+#include "common/thread_number.h"
 
 namespace silva {
 namespace {
@@ -23,14 +21,6 @@ constexpr bool kScalar = true;
 #else
 constexpr bool kScalar = false;
 #endif
-
-inline int thread_number() {
-#ifdef _OPENMP
-  return omp_get_thread_num();
-#else
-  return 0;
-#endif
-}
 }  // namespace
 }  // namespace silva
 

@@ -1,22 +1,7 @@
 // The kernels with splits in lanes of one instruction set. CMake compiles this file once an instruction set
 // (SILVA_NODE_ISA), as it does common/cpu_kernels.cpp and under the same rule: internal linkage for all but the table.
-#ifdef _OPENMP
-extern "C" int omp_get_thread_num(void);
-#endif
 #include "common/lanes.h"
-
-namespace silva {
-namespace {
-inline int thread_number() {
-#ifdef _OPENMP
-  return omp_get_thread_num();
-#else
-  return 0;
-#endif
-}
-}  // namespace
-}  // namespace silva
-
+#include "common/thread_number.h"
 #include "evaluate/cpu_nodes.h"
 
 #define SILVA_TEXT_(a) #a

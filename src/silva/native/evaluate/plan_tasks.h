@@ -14,19 +14,25 @@ inline int useful_threads(double nanoseconds, int n_threads) {
   return int(std::clamp(nanoseconds / kWorthwhile, 1.0, double(n_threads)));
 }
 
-inline EvaluateTask task_of(const EvaluatePlan& plan, const RowSource& rows, int n_threads) {
-  constexpr int64_t kCache = 1 << 18;
-  EvaluateTask task{};
+// tree_cost, column_cost: nanoseconds of a row.
+template <class Task, class Plan>
+Task begin_task(const Plan& plan, const RowSource& rows, int n_threads, double tree_cost, double column_cost,
+                int64_t n_columns) {
+  Task task{};
   task.forest = plan.view();
   task.coding = plan.coding.view();
   task.rows = rows;
-  constexpr double kTree = 7, kColumn = 2;  // nanoseconds of a row
-  n_threads =
-      useful_threads(double(rows.n_rows) * (kTree * task.forest.n_trees + kColumn * task.coding.n_used), n_threads);
-  task.n_threads = n_threads;
+  const double row_cost = tree_cost * task.forest.n_trees + column_cost * double(n_columns);
+  task.n_threads = useful_threads(double(rows.n_rows) * row_cost, n_threads);
+  return task;
+}
+
+inline EvaluateTask task_of(const EvaluatePlan& plan, const RowSource& rows, int n_threads) {
+  constexpr int64_t kCache = 1 << 18;
+  EvaluateTask task = begin_task<EvaluateTask>(plan, rows, n_threads, 7, 2, plan.coding.view().n_used);
   task.any_categorical = !plan.sets.empty();
   // As many tiles as keep all threads busy and their rows in the cache.
-  const int64_t n_tiles = rows.n_rows / kernels().row_tile / (4 * n_threads);
+  const int64_t n_tiles = rows.n_rows / kernels().row_tile / (4 * task.n_threads);
   const int64_t bytes = int64_t(kernels().row_tile) * (task.coding.n_features + 1) * int64_t(sizeof(float));
   task.tiles_together =
       int32_t(std::clamp(std::min(n_tiles, kCache / bytes), int64_t(1), int64_t(kernels().max_tiles)));
@@ -36,17 +42,10 @@ inline EvaluateTask task_of(const EvaluatePlan& plan, const RowSource& rows, int
 
 inline NodeTask task_of(const NodePlan& plan, const RowSource& rows, int n_threads) {
   constexpr int64_t kFewestRows = 8, kMostRows = 256;
-  NodeTask task{};
-  task.forest = plan.view();
-  task.coding = plan.coding.view();
-  task.rows = rows;
-  constexpr double kTree = 4, kColumn = 2;  // nanoseconds of a row
-  n_threads =
-      useful_threads(double(rows.n_rows) * (kTree * task.forest.n_trees + kColumn * task.forest.n_columns), n_threads);
-  task.n_threads = n_threads;
+  NodeTask task = begin_task<NodeTask>(plan, rows, n_threads, 4, 2, plan.view().n_columns);
   task.in_place = plan.columns.as_they_lie && !rows.is_double && rows.column_stride == 1;
-  task.tile_rows =
-      int32_t(std::clamp(rows.n_rows / (4 * n_threads), std::clamp(rows.n_rows, int64_t(1), kFewestRows), kMostRows));
+  task.tile_rows = int32_t(
+      std::clamp(rows.n_rows / (4 * task.n_threads), std::clamp(rows.n_rows, int64_t(1), kFewestRows), kMostRows));
   task.workspace_size = node_kernels().workspace(task);
   return task;
 }

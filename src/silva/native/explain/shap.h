@@ -224,6 +224,26 @@ SILVA_INLINE void walk_low(const ShapTables<typename L::Real>& tables, const Poi
   for (int k = 0; k < K; ++k) sum[k] = visit.sum[k];
 }
 
+// Above the root: the weights as the product, no feature tested.
+template <class L, int K, class Stack>
+SILVA_INLINE void begin_walk(const Points<typename L::Real, K>& points, Stack& stack, typename L::Value (&product)[K]) {
+  SILVA_UNROLL
+  for (int k = 0; k < K; ++k) product[k] = L::splat(points.weight[k]);
+  stack.set_hot(0, L::uniform(true));
+}
+
+// A split on the way down.
+template <class L, int K, class Rows, class Stack>
+SILVA_INLINE Visit<L, K> arrive(const ShapNode<typename L::Real>& node, const ShapTables<typename L::Real>& tables,
+                                const Points<typename L::Real, K>& points, const Rows& rows, const Stack& stack,
+                                const typename L::Value (&product)[K]) {
+  Visit<L, K> visit;
+  visit.routing = {goes_left<L>(node, tables, rows), stack.hot(node.previous)};
+  visit.open(node, tables, points);
+  visit.enter(product);
+  return visit;
+}
+
 // The values of one tree with scalar leaves at K points: phi.add(slot, value) once or more a split.
 // Stack keeps, by depth, what a split needs when the walk comes back to it: q, sum, the lanes' side, the node; and
 // whether each edge's feature is satisfied so far (hot; hot(0) is true).
@@ -232,16 +252,11 @@ SILVA_INLINE void walk_tree(const ShapTables<typename L::Real>& tables, const Po
                             const Rows& rows, Stack& stack, const Phi& phi, int root) {
   using Value = typename L::Value;
   Value product[K];
-  SILVA_UNROLL
-  for (int k = 0; k < K; ++k) product[k] = L::splat(points.weight[k]);
+  begin_walk<L, K>(points, stack, product);
   int node_index = root, depth = 0;
-  stack.set_hot(0, L::uniform(true));
   while (true) {
     ShapNode<typename L::Real> node = tables.nodes[node_index];
-    Visit<L, K> visit;
-    visit.routing = {goes_left<L>(node, tables, rows), stack.hot(node.previous)};
-    visit.open(node, tables, points);
-    visit.enter(product);
+    Visit<L, K> visit = arrive<L, K>(node, tables, points, rows, stack, product);
     visit.absorb_leaves(node, edge_to<L>(node, visit.routing, 0), edge_to<L>(node, visit.routing, 1), points);
     int side = 0;
     bool descends = false;
@@ -291,16 +306,11 @@ template <class L, int K, class Rows, class Stack, class Work>
 SILVA_INLINE void walk_splits(const ShapTables<typename L::Real>& tables, const Points<typename L::Real, K>& points,
                               const Rows& rows, Stack& stack, Work& work, int root) {
   typename L::Value product[K];
-  SILVA_UNROLL
-  for (int k = 0; k < K; ++k) product[k] = L::splat(points.weight[k]);
+  begin_walk<L, K>(points, stack, product);
   int node_index = root, depth = 0;
-  stack.set_hot(0, L::uniform(true));
   while (true) {
     ShapNode<typename L::Real> node = tables.nodes[node_index];
-    Visit<L, K> visit;
-    visit.routing = {goes_left<L>(node, tables, rows), stack.hot(node.previous)};
-    visit.open(node, tables, points);
-    visit.enter(product);
+    Visit<L, K> visit = arrive<L, K>(node, tables, points, rows, stack, product);
     work.begin(node, visit, depth);
     for (int side = 0; side < 2; ++side)
       if (is_leaf(node, side)) work.leaf(node, visit, edge_to<L>(node, visit.routing, side), side, depth);

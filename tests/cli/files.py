@@ -1,0 +1,48 @@
+"""What tests of the command line share: models, calls, tables."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.csv
+import pyarrow.parquet as pq
+import xgboost
+
+from silva.cli import main
+from silva.cli.tables import table_format
+
+NAMES = ["a", "b", "c", "d"]
+N_ROWS = 1000
+
+
+def train(data, target, **settings):
+    settings = {"max_depth": 4, "nthread": 1, "seed": 0} | settings
+    return xgboost.train(settings, xgboost.DMatrix(data, target), 6)
+
+
+def run(*arguments):
+    return main([str(argument) for argument in arguments])
+
+
+def read(path):
+    if table_format(Path(path)) == "csv":
+        return pa.csv.read_csv(path)
+    return pq.read_table(path)
+
+
+def column(table, name):
+    return table.column(name).to_numpy()
+
+
+def stack(table, names):
+    return np.stack([column(table, name) for name in names], axis=1)
+
+
+SCRIPT = "import sys; from silva.cli import main; sys.exit(main())"
+
+
+def command(*arguments):
+    return [sys.executable, "-c", SCRIPT, *map(str, arguments)]

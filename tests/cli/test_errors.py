@@ -1,0 +1,136 @@
+"""What the command line refuses, in one line each."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+
+import pytest
+
+import silva
+from silva.cli import main
+from tests.cli.files import run
+
+
+class TestErrors:
+    def fails(self, capsys, tmp_path, *arguments, out="out.parquet"):
+        """Run a command that fails; return its one line."""
+        assert run(*arguments, "-o", tmp_path / out) == 1
+        lines = capsys.readouterr().err.splitlines()
+        assert len(lines) == 1
+        assert not any(name == out or name.endswith(".part") for name in os.listdir(tmp_path))
+        return lines[0]
+
+    def test_files_that_are_not_there(self, files, tmp_path, capsys):
+        model, data = files / "regressor.json", files / "data.csv"
+        for source in ("none.csv", "none.parquet"):
+            line = self.fails(capsys, tmp_path, "predict", model, tmp_path / source)
+            assert line == f"silva: {tmp_path / source}: No such file or directory"
+        line = self.fails(capsys, tmp_path, "predict", tmp_path / "none.json", data)
+        assert line.startswith("silva: ")
+        assert "none.json" in line
+        line = self.fails(capsys, tmp_path, "predict", model, data, out="none/out.csv")
+        assert line.endswith("does not exist; create it first")
+
+    def test_damaged_files(self, files, tmp_path, capsys):
+        model = files / "regressor.json"
+        (tmp_path / "data.parquet").write_bytes((files / "data.parquet").read_bytes()[:-10])
+        line = self.fails(capsys, tmp_path, "predict", model, tmp_path / "data.parquet")
+        assert line.startswith(f"silva: cannot read {tmp_path / 'data.parquet'}: ")
+        for text in (b"", b"a,b,c,d\n1,2,3\n", b"a,b,c,d\n1,2,x,4\n", b"a,b,c,\xf6\n1,2,3,4\n"):
+            (tmp_path / "data.csv").write_bytes(text)
+            line = self.fails(capsys, tmp_path, "predict", model, tmp_path / "data.csv")
+            assert line.startswith(f"silva: cannot read {tmp_path / 'data.csv'}: ")
+        (tmp_path / "data.csv.gz").write_bytes(b"a,b,c,d\n1,2,3,4\n")
+        line = self.fails(capsys, tmp_path, "predict", model, tmp_path / "data.csv.gz")
+        assert line.startswith(f"silva: cannot read {tmp_path / 'data.csv.gz'}: ")
+        (tmp_path / "model.json").write_text(model.read_text()[:1000])
+        self.fails(capsys, tmp_path, "predict", tmp_path / "model.json", files / "data.csv")
+
+    def test_columns_that_are_not_there(self, files, tmp_path, capsys, table):
+        model = files / "regressor.json"
+        table.drop(columns="c").to_csv(tmp_path / "data.csv", index=False)
+        line = self.fails(capsys, tmp_path, "predict", model, tmp_path / "data.csv")
+        assert "has no columns 'c'; it has 'd', 'b', 'a', 'id', 'count'" in line
+        line = self.fails(capsys, tmp_path, "predict", model, files / "data.csv", "--columns", "id,x")
+        assert "has no columns 'x'" in line
+        line = self.fails(capsys, tmp_path, "explain", model, files / "data.csv", "--features", "a,x")
+        assert "--features names 'x'; the model's features are 'a', 'b', 'c', 'd'" in line
+        line = self.fails(capsys, tmp_path, "predict", model, files / "data.csv", "--inputs", "a,b")
+        assert "--inputs names 2 columns, the model has 4 features" in line
+        table.rename(columns=str.upper).to_csv(tmp_path / "data.csv", index=False)
+        line = self.fails(capsys, tmp_path, "predict", model, tmp_path / "data.csv")
+        assert "name the columns to use by --inputs" in line
+
+    def test_columns_that_are_there_twice(self, files, tmp_path, capsys, table):
+        (tmp_path / "data.csv").write_text("a,b,c,d,d\n1,2,3,4,5\n")
+        line = self.fails(capsys, tmp_path, "predict", files / "regressor.json", tmp_path / "data.csv")
+        assert "several columns 'd'" in line
+        frame = table.rename(columns={"id": "prediction"})
+        frame.to_csv(tmp_path / "data.csv", index=False)
+        line = self.fails(
+            capsys, tmp_path, "predict", files / "regressor.json", tmp_path / "data.csv", "--columns", "prediction"
+        )
+        assert "the output would have several columns 'prediction'" in line
+
+    def test_text_where_numbers_are_expected(self, files, tmp_path, capsys, table):
+        table.assign(a="x").to_parquet(tmp_path / "data.parquet")
+        line = self.fails(capsys, tmp_path, "predict", files / "regressor.json", tmp_path / "data.parquet")
+        assert "column 'a' of X holds text ('x')" in line
+
+    def test_an_existing_output_survives(self, files, tmp_path):
+        out = tmp_path / "out.csv"
+        out.write_text("precious")
+        assert run("predict", files / "regressor.json", tmp_path / "none.csv", "-o", out) == 1
+        (tmp_path / "data.csv").write_text("a,b,c,d\n" + "1,2,3,4\n" * 10 + "1,2,x,4\n")
+        assert run("predict", files / "regressor.json", tmp_path / "data.csv", "-o", out, "--batch-rows", 1) == 1
+        assert out.read_text() == "precious"
+
+    def test_a_device_that_is_not_there(self, files, tmp_path, capsys):
+        line = self.fails(
+            capsys, tmp_path, "predict", files / "regressor.json", files / "data.csv", "--device", "cuda:99"
+        )
+        assert "cuda:99" in line or "CuPy" in line or "GPU" in line
+
+    def test_traceback_on_request(self, files, tmp_path, capsys):
+        arguments = ["predict", files / "regressor.json", tmp_path / "none.csv", "-o", tmp_path / "out.csv"]
+        assert run("--traceback", *arguments) == 1
+        assert "Traceback" in capsys.readouterr().err
+
+    @pytest.mark.parametrize(
+        ("arguments", "message"),
+        [
+            ([], "the following arguments are required: COMMAND"),
+            (["fly"], "invalid choice: 'fly'"),
+            (["predict", "m.json", "d.csv"], "the following arguments are required: -o"),
+            (["predict", "m.json", "d.txt", "-o", "o.csv"], "d.txt has an unknown suffix, expected one of .csv"),
+            (["predict", "m.json", "d.csv", "-o", "o"], "o has an unknown suffix"),
+            (["predict", "m.json", "d.csv", "-o", "o.csv", "--output", "x"], "invalid choice: 'x'"),
+            (["predict", "m.json", "d.csv", "-o", "o.csv", "--columns", "a,,b"], "'a,,b' holds an empty name"),
+            (["predict", "m.json", "d.csv", "-o", "o.csv", "--n-jobs", "0"], "'0' is no whole number of at least 1"),
+            (["explain", "m.json", "d.csv", "-o", "o.csv", "--batch-rows", "x"], "'x' is no whole number"),
+            (["predict", "m.json", "d.csv", "-o", "o.csv", "--batch-rows", "9" * 20], "at most 9 digits"),
+            (["explain", "m.json", "d.csv", "-o", "o.csv", "--dtype", "int8"], "invalid choice: 'int8'"),
+            (
+                ["explain", "m.json", "d.csv", "-o", "o.csv", "--device", "gpu"],
+                "device is 'gpu', expected 'auto', 'cpu'",
+            ),
+        ],
+    )
+    def test_usage(self, capsys, arguments, message):
+        with pytest.raises(SystemExit, match="2"):
+            main(arguments)
+        assert message in capsys.readouterr().err
+
+    @pytest.mark.parametrize("name", ["predict", "explain", "info", "demo"])
+    def test_help(self, capsys, name):
+        with pytest.raises(SystemExit, match="0"):
+            main([name, "--help"])
+        assert name in capsys.readouterr().out
+
+    def test_module(self):
+        result = subprocess.run(
+            [sys.executable, "-m", "silva", "--version"], capture_output=True, text=True, check=True
+        )
+        assert result.stdout == f"silva {silva.__version__}\n"

@@ -1,0 +1,106 @@
+"""What `as_rows` makes of frames and tables."""
+
+from __future__ import annotations
+
+import decimal
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pytest
+
+from silva.inputs import as_rows
+from tests.inputs.forests import HUGE, NAN, named, stump
+
+
+class TestFrames:
+    def test_columns_are_matched_by_name(self, frame):
+        X = frame({"c": [3, 30], "a": [1.5, 10], "b": [True, False]})
+        for row_type in (np.float32, np.float64):
+            rows = as_rows(X, named(row_type=row_type))
+            assert rows.dtype == row_type
+            assert rows.tolist() == [[1.5, 1, 3], [10, 0, 30]]
+
+    def test_equal_types_are_matched_by_name(self, frame):
+        X = frame({"c": [3.0, 30.0], "a": [1.0, 10.0], "b": [2.0, 20.0]})
+        assert as_rows(X, named()).tolist() == [[1, 2, 3], [10, 20, 30]]
+
+    def test_other_names_are_matched_by_position(self, frame):
+        X = frame({"p": [3.0, 30.0], "q": [1.0, 10.0], "r": [2.0, 20.0]})
+        assert as_rows(X, named()).tolist() == [[3, 1, 2], [30, 10, 20]]
+        assert as_rows(X, stump()).tolist() == [[3, 1, 2], [30, 10, 20]]
+
+    def test_numbered_columns(self):
+        X = pd.DataFrame([[1.0, 2.0, 3.0]])
+        assert as_rows(X, named()).tolist() == [[1, 2, 3]]
+        assert as_rows(X[[2, 1, 0]], stump(feature_names=("0", "1", "2"))).tolist() == [[1, 2, 3]]
+
+    def test_some_names_agree(self, frame):
+        with pytest.raises(ValueError, match=r"X lacks 'c' and has 'd', which the forest was not trained on"):
+            as_rows(frame({"a": [1, 2], "b": [1, 2], "d": [1, 2]}), named())
+        with pytest.raises(ValueError, match=r"X lacks 'c'; pass exactly the columns of forest.feature_names"):
+            as_rows(frame({"a": [1, 2], "b": [1, 2]}), named())
+        with pytest.raises(ValueError, match=r"X has 'd'"):
+            as_rows(frame({"a": [1, 2], "b": [1, 2], "c": [1, 2], "d": [1, 2]}), named())
+
+    def test_long_lists_of_names_are_cut(self, frame):
+        forest = stump(20, feature_names=tuple(f"x{i}" for i in range(20)))
+        with pytest.raises(ValueError, match=r"'x8' and 11 more"):
+            as_rows(frame({"x0": [1, 2]}), forest)
+
+    def test_wrong_number_of_unnamed_columns(self, frame):
+        with pytest.raises(ValueError, match="X has 2 columns, the forest was trained on 3"):
+            as_rows(frame({"p": [1, 2], "q": [1, 2]}), named())
+
+    def test_repeated_names(self):
+        X = pd.DataFrame([[1, 2, 3]], columns=["a", "b", "b"])
+        with pytest.raises(ValueError, match="several columns named 'b'"):
+            as_rows(X, named())
+
+    def test_nulls_are_missing_and_integers_rounded_once(self, frame):
+        X = frame({"a": pa.array([HUGE, None]), "b": pa.array([None, True]), "c": pa.array([None, 0.5])})
+        rows = as_rows(X, named())
+        is_float = isinstance(X, pd.DataFrame) and X["a"].dtype == np.float64
+        assert int(rows[0, 0]) == 2**60 + (0 if is_float else 2**37)
+        np.testing.assert_array_equal(rows[:, 1:], [[NAN, NAN], [1, 0.5]])
+        assert np.isnan(rows[1, 0])
+
+    def test_pandas_nullable_types(self):
+        X = pd.DataFrame({"a": [HUGE, None], "b": [None, True], "c": [None, 0.5]}, dtype=object)
+        rows = as_rows(X.astype({"a": "Int64", "b": "boolean", "c": "Float32"}), named())
+        assert int(rows[0, 0]) == 2**60 + 2**37
+        np.testing.assert_array_equal(rows[:, 1:], [[NAN, NAN], [1, 0.5]])
+
+    def test_pandas_sparse_and_object_columns(self):
+        X = pd.DataFrame({"a": pd.arrays.SparseArray([0.0, 2.0]), "b": [1, None], "c": [pd.NA, 2]})
+        X["b"] = X["b"].astype(object)
+        np.testing.assert_array_equal(as_rows(X, named()), [[0, 1, NAN], [2, NAN, 2]])
+
+    def test_homogeneous_pandas_is_not_copied(self):
+        X = pd.DataFrame(np.zeros((4, 3), np.float32))
+        assert np.shares_memory(as_rows(X, stump()), X.to_numpy())
+
+    def test_decimals_and_null_columns(self):
+        data = {"a": pa.array([decimal.Decimal("1.5"), None]), "b": pa.nulls(2), "c": pa.array([1, 2], pa.uint8())}
+        for X in (pa.table(data), pl.from_arrow(pa.table(data))):
+            np.testing.assert_array_equal(as_rows(X, named()), [[1.5, NAN, 1], [NAN, NAN, 2]])
+
+    def test_foreign_frames(self):
+        class Stream:
+            def __init__(self, table):
+                self.table = table
+
+            def __arrow_c_stream__(self, requested_schema=None):
+                return self.table.__arrow_c_stream__(requested_schema)
+
+        class Interchange:
+            def __init__(self, table):
+                self.table = table
+
+            def __dataframe__(self, **options):
+                return self.table.__dataframe__(**options)
+
+        table = pa.table({"c": [3, 30], "a": [1.5, 10], "b": [2, 20]})
+        for X in (Stream(table), Interchange(table)):
+            assert as_rows(X, named()).tolist() == [[1.5, 2, 3], [10, 20, 30]]
