@@ -93,9 +93,7 @@ def test_a_grown_model_tree_is_explained():
 def test_what_is_not_supported_says_so():
     forest = with_models(full_forest(1, n_trees=1, depth=2, n_features=3), 2)
     X = rows_of(forest, 3, 4)
-    with pytest.raises(
-        NotImplementedError, match="linear leaves are not supported yet in interactions"
-    ):
+    with pytest.raises(NotImplementedError, match="linear leaves are not supported yet in interactions"):
         Explainer(forest).shap_interaction_values(X)
     with pytest.raises(NotImplementedError, match="use algorithm='quadrature'"):
         Explainer(forest, algorithm="paths")
