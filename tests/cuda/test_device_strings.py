@@ -8,7 +8,9 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from silva.device import DeviceError, choose_gpus, find_gpus, is_cuda_usable, parse_device
+import silva.cuda.compiler
+from silva.cuda.compiler import compiler_architecture
+from silva.device import DeviceError, choose_gpus, explaining_memory, find_gpus, is_cuda_usable, parse_device
 
 
 class CudaError(Exception):
@@ -114,3 +116,36 @@ def test_auto_follows_rows_and_work(install):
         choose_gpus("cpu", on_gpu(0), work=0, worthwhile=100)
     install(None)
     assert choose_gpus("auto", X, work=1000, worthwhile=100) == ()
+
+
+def test_memory_that_is_not_there():
+    class OutOfMemoryError(Exception):
+        pass
+
+    freed = []
+    cuda = SimpleNamespace(
+        memory=SimpleNamespace(OutOfMemoryError=OutOfMemoryError),
+        runtime=SimpleNamespace(memGetInfo=lambda: (1_234_567, 2**30)),
+    )
+    pool = SimpleNamespace(free_all_blocks=lambda: freed.append(True))
+    cupy = SimpleNamespace(cuda=cuda, get_default_memory_pool=lambda: pool)
+    message = (
+        r"cuda:1 is out of memory: Out of memory allocating 42 bytes, 1,234,567 bytes are free now; pass fewer rows at "
+        r"a time, or NumPy arrays, which are processed in chunks"
+    )
+    with pytest.raises(DeviceError, match=message), explaining_memory(cupy, 1):
+        raise OutOfMemoryError("Out of memory allocating 42 bytes")
+    assert freed == [True]
+
+
+@pytest.mark.parametrize(("capability", "expected"), [((7, 5), 75), ((9, 0), 90), ((8, 7), 86), ((12, 1), 120)])
+def test_the_newest_architecture_of_the_generation(monkeypatch, capability, expected):
+    monkeypatch.setattr(silva.cuda.compiler, "_known_architectures", lambda: [75, 80, 86, 90, 100, 120])
+    assert compiler_architecture(capability) == expected
+
+
+@pytest.mark.parametrize("capability", [(6, 1), (13, 0)])
+def test_architectures_that_the_compiler_does_not_know(monkeypatch, capability):
+    monkeypatch.setattr(silva.cuda.compiler, "_known_architectures", lambda: [75, 80, 86, 90, 100, 120])
+    with pytest.raises(DeviceError, match=r"compute capability .*, the installed NVRTC compiles up to 12\.0; upgrade"):
+        compiler_architecture(capability)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -13,6 +14,7 @@ import silva.explain.cuda
 import silva.explain.cuda_small
 import silva.explain.tapes
 from silva import Explainer
+from silva.device import DeviceError
 from tests.conftest import examples, repeats
 from tests.explain.tolerance import assert_close
 from tests.oracles import shapley
@@ -128,3 +130,20 @@ def test_an_explainer_and_its_forest_pickle_after_use():
 )
 def test_chunks_between_host_and_gpu(n_rows, row_bytes, expected):
     assert silva.cuda.rows.chunk_rows(n_rows, row_bytes) == expected
+
+
+def test_out_on_another_gpu_is_refused():
+    import cupy
+
+    forest = full_forest(2, n_trees=3, depth=4, n_features=4)
+    rows = cupy.asarray(np.ones((5, 4), np.float32))
+    out = Explainer(forest, device="cuda").shap_values(rows)
+    if hasattr(cupy, "__file__"):
+        if cupy.cuda.runtime.getDeviceCount() < 2:
+            pytest.skip("one GPU")
+        with cupy.cuda.Device(1):
+            out = cupy.zeros(out.shape, out.dtype)
+    else:
+        out.device = SimpleNamespace(id=1)
+    with pytest.raises(DeviceError, match="out lies on cuda:1, X on cuda:0; use an array beside X"):
+        Explainer(forest).shap_values(rows, out=out)

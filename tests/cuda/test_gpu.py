@@ -141,7 +141,9 @@ def test_out_of_memory_names_bytes_and_leaves_the_gpu_usable(cupy, forest, X):
     rows = cupy.asarray(X)
     expected = explainer.shap_values(rows)
     huge = cupy.broadcast_to(rows[:1], (2**36, 8))
-    with pytest.raises(DeviceError, match=r"out of memory.*[0-9,]+ bytes are free now"):
+    with pytest.raises(
+        DeviceError, match=r"of memory: Out of memory allocating [0-9,]+ bytes.* [0-9,]+ bytes are free"
+    ):
         explainer.shap_values(huge)
     np.testing.assert_array_equal(explainer.shap_values(rows).get(), expected.get())
 
@@ -149,6 +151,18 @@ def test_out_of_memory_names_bytes_and_leaves_the_gpu_usable(cupy, forest, X):
 def test_a_gpu_that_is_not_there(forest, X):
     with pytest.raises(DeviceError, match=r"device='cuda:99' was asked for, this machine has cuda:0"):
         Explainer(forest, device="cuda:99").shap_values(X)
+
+
+def test_rows_on_another_gpu(cupy, forest, X):
+    if cupy.cuda.runtime.getDeviceCount() < 2:
+        pytest.skip("one GPU")
+    with cupy.cuda.Device(1):
+        rows = cupy.asarray(X)
+    found = Explainer(forest, device="cuda").shap_values(rows)
+    assert found.device.id == 1
+    np.testing.assert_array_equal(found.get(), Explainer(forest, device="cuda").shap_values(X))
+    with pytest.raises(DeviceError, match=r"X lies on cuda:1, device='cuda:0' was asked for; pass device='cuda:1'"):
+        Explainer(forest, device="cuda:0").shap_values(rows)
 
 
 def test_gpu_rows_on_the_cpu_are_refused(cupy, forest, X):

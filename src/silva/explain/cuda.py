@@ -13,7 +13,7 @@ from silva.cuda.compiler import variant
 from silva.cuda.encoder import C_TYPES, CodeTables
 from silva.cuda.rows import check_gpu_rows, like, map_rows
 from silva.cuda.runtime import launch, side_by_side
-from silva.device import array_gpu, import_cupy
+from silva.device import DeviceError, array_gpu, import_cupy
 from silva.explain.cuda_small import make_small
 from silva.explain.paths import PathsJob
 from silva.explain.tapes import Tape, write_tapes
@@ -101,6 +101,8 @@ def _check_out(out: Any, rows: Any, shape: tuple[int, ...], full: tuple[int, ...
     expected = shape if full[-1] == 1 else (len(rows), *full)
     if (array_gpu(out) is None) != (array_gpu(rows) is None):
         raise TypeError("out and X must both be NumPy arrays, or both lie on the GPU")
+    if array_gpu(out) != array_gpu(rows):
+        raise DeviceError(f"out lies on cuda:{array_gpu(out)}, X on cuda:{array_gpu(rows)}; use an array beside X")
     if tuple(out.shape) != expected or out.dtype != dtype:
         raise ValueError(f"out is {out.dtype} of shape {tuple(out.shape)}, expected {dtype} of shape {expected}")
     target = out if isinstance(out, np.ndarray) else import_cupy().asarray(out)
