@@ -98,7 +98,8 @@ extern "C" __global__ void __launch_bounds__(silva::N_THREADS, 3)
     evaluate_few_kernel(const Input* __restrict__ X, long long row_stride, long long feature_stride, int n_rows,
                         int n_columns, const int* __restrict__ feature, const int* __restrict__ category_set,
                         const int* __restrict__ missing, const int* __restrict__ height,
-                        const long long* __restrict__ offsets, const Value* __restrict__ thresholds,
+                        const long long* __restrict__ offsets, const silva::Buckets* __restrict__ buckets,
+                        const Value* __restrict__ thresholds, const unsigned char* __restrict__ starts_of_buckets,
                         const long long* set_offsets, const unsigned* set_words, const bool* set_others_left,
                         const bool* zero_missing, double zero_threshold, double missing_value,
                         const uint4* __restrict__ image, const int* __restrict__ tree_chunks, int n_trees,
@@ -113,7 +114,9 @@ extern "C" __global__ void __launch_bounds__(silva::N_THREADS, 3)
                                missing,
                                height,
                                offsets,
+                               buckets,
                                thresholds,
+                               starts_of_buckets,
                                set_offsets,
                                set_words,
                                set_others_left,
@@ -127,7 +130,7 @@ extern "C" __global__ void __launch_bounds__(silva::N_THREADS, 3)
     const int row = min(i & (most_rows - 1), n_mine - 1), column = i >> row_shift;
     Value x[1] = {Value(X[(first_row + row) * row_stride + feature[column] * feature_stride])};
     unsigned code[1];
-    codes_of(columns, column, thresholds + offsets[column], x, code);
+    codes_of(columns, column, thresholds_of(columns, column), x, code);
     codes[i] = Code(code[0]);
   }
   __syncthreads();
