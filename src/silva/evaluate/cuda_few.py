@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -13,20 +14,24 @@ from silva.cuda.limits import gpu_limits
 from silva.cuda.prepared import NOWHERE, PreparedLaunch
 from silva.cuda.rows import pinned
 from silva.device import import_cupy
-from silva.evaluate.packing import FORMATS
+from silva.evaluate.packing import CHUNK, FORMATS
 
 if TYPE_CHECKING:
     from silva.cuda.compiler import Variant
     from silva.evaluate.cuda_tiles import PackedForest
 
-THREADS, SUMMED_TREES = 256, 128
+SUMMED_TREES, MOST_THREADS = 128, 512
 MOST_ROWS, MOST_PAIRS = 512, 2**18
 """Rows, and rows times trees, up to which one launch is the fastest."""
 
-ROWS_PER_BLOCK, ALONE, LEAST_PAIRS = 8, 256, 256
-"""Rows that share a block, number of rows up to which each has its own, and walks a block has at least."""
+ALONE_TREES, LEAST_TREES, MOST_TREES = 128, 64, 1024
+"""Trees that one block adds up by itself, and trees that a block of several has at least and at most."""
 
-SHARED_BYTES = 48 * 1024
+MOST_SHIFT = 3
+"""Log2 of the rows that share a block, at most."""
+
+SHARED_BYTES, MOST_TOP_CHUNKS = 47 * 1024, 17
+"""Shared memory of a block, and how much of each tree it may keep there: a header and six levels of 4-byte nodes."""
 
 UNWRITTEN, LOOKS = 0xFFF5A5A5, 2000
 """Upper word of a NaN that no sum makes, which stands for a margin to come; looks at it, about 50 ns each."""
@@ -47,30 +52,72 @@ class FewRows:
         """Rows taken at a time."""
         return MOST_ROWS
 
-    def plan(self, input_type: Any, strides: tuple[int, int], n_rows: int, result_type: Any) -> FewPlan:
-        """Lay the launch out for rows of a type, strides (in elements) and number, on the current GPU."""
+    def plan(self, input_type: Any, strides: tuple[int, int], n_rows: int, result_type: Any, held: int = 0) -> FewPlan:
+        """Lay the launch out for rows of a type, strides (in elements) and number, on the current GPU.
+
+        `held` is the number of values of a row that is passed by value, 0 for rows at an address.
+        """
         packed, image, forest = self.packed, self.packed.values, self.packed.forest
-        cupy, codes, n_trees = import_cupy(), packed.codes, forest.n_trees
-        shift = self._row_shift(n_rows)
-        n_groups = (n_rows + (1 << shift) - 1) >> shift
-        blocks = 2 * gpu_limits().n_multiprocessors
-        per_block = max(LEAST_PAIRS >> shift, -(-n_trees * n_groups // blocks), 1)
-        item = image.leaf_type.itemsize
-        shared = max(codes.row_bytes, (SUMMED_TREES + 1) * item) << shift
-        scratch = cupy.empty(n_rows * n_trees, image.leaf_type), cupy.zeros(n_groups, np.uint32)
+        codes, n_trees = packed.codes, forest.n_trees
+        cut = self._cut(n_rows, gpu_limits().n_multiprocessors)
         _, _, *columns = codes.tables()
-        rows = (NOWHERE, np.int64(strides[0]), np.int64(strides[1]), np.int32(n_rows), np.int32(codes.codes.n_columns))
+        row = np.zeros(held, input_type) if held else NOWHERE
+        rows = (row, np.int64(strides[0]), np.int64(strides[1]), np.int32(n_rows), np.int32(codes.codes.n_columns))
         trees = (packed.upload("values", lambda: image.data), packed.upload("chunks", lambda: image.chunks))
-        sizes = (np.int32(n_trees), np.int32(per_block), np.int32(shift))
-        args = (*rows, *columns, *trees, *sizes, *packed.sums(), np.int32(forest.n_outputs), *scratch, NOWHERE)
-        kernel = few_variant(packed.name, input_type, codes.codes.thresholds.dtype, image.leaf_type, result_type)
-        return FewPlan(PreparedLaunch(kernel, (-(-n_trees // per_block), n_groups), THREADS, args, shared))
+        sizes = (n_trees, cut.trees, cut.shift, cut.tops_offset, cut.top_chunks, cut.values_offset)
+        n_values = n_rows * n_trees if cut.trees < n_trees else 1
+        unwritten = np.full(n_values * image.leaf_type.itemsize // 4, UNWRITTEN, np.uint32)
+        values = import_cupy().asarray(unwritten)
+        outputs = (*packed.sums(), np.int32(forest.n_outputs), values, NOWHERE)
+        args = (*rows, *columns, *trees, *map(np.int32, sizes), *outputs)
+        kernel = few_variant(packed.name, input_type, codes.codes.thresholds.dtype, image.leaf_type, result_type, held)
+        grid = -(-n_trees // cut.trees), -(-n_rows // (1 << cut.shift))
+        return FewPlan(PreparedLaunch(kernel, grid, cut.threads, args, cut.shared))
+
+    def _cut(self, n_rows: int, n_blocks: int) -> _Cut:
+        """Divide rows and trees into about so many blocks."""
+        n_trees, most = self.packed.forest.n_trees, self._row_shift(n_rows)
+        if n_trees <= ALONE_TREES:
+            shift = min((max(n_rows // (2 * n_blocks), 1)).bit_length() - 1, most)
+            trees = n_trees
+        else:
+            walks = -(-n_rows * n_trees // n_blocks)
+            shift = min(max(walks // LEAST_TREES, 1).bit_length() - 1, most)
+            n_groups = -(-n_rows // (1 << shift))
+            trees = min(max(LEAST_TREES, -(-n_trees * n_groups // n_blocks)), MOST_TREES, n_trees)
+        leaf_bytes = self.packed.values.leaf_type.itemsize
+        codes = _chunks(self.packed.codes.row_bytes << shift)
+        sums, values = _chunks((SUMMED_TREES + 1) * leaf_bytes << shift), _chunks(leaf_bytes * trees << shift)
+        values = values if trees == n_trees else 0
+        room = SHARED_BYTES // CHUNK - codes - values
+        top_chunks = max(1, min(MOST_TOP_CHUNKS, room // trees))
+        values_offset = max(codes + top_chunks * trees, sums)
+        walks = max(trees, self.packed.codes.codes.n_columns) << shift
+        threads = MOST_THREADS if walks > MOST_THREADS // 2 else MOST_THREADS // 2 if walks > MOST_THREADS // 4 else 128
+        return _Cut(shift, trees, threads, codes, top_chunks, values_offset, CHUNK * (values_offset + values))
 
     def _row_shift(self, n_rows: int) -> int:
         """Log2 of the rows of a block; -1 if the codes of one row are too many for shared memory."""
         leaf_bytes = (SUMMED_TREES + 1) * self.packed.values.leaf_type.itemsize
-        fits = int(SHARED_BYTES // max(self.packed.codes.row_bytes, leaf_bytes)).bit_length() - 1
-        return min(fits, 0 if n_rows <= ALONE else ROWS_PER_BLOCK.bit_length() - 1)
+        fits = int(SHARED_BYTES // 2 // max(self.packed.codes.row_bytes, leaf_bytes)).bit_length() - 1
+        return min(fits, 0 if n_rows == 1 else MOST_SHIFT)
+
+
+@dataclass(frozen=True)
+class _Cut:
+    """Log2 of the rows of a block, its trees and threads, and where things lie in its shared memory, in chunks."""
+
+    shift: int
+    trees: int
+    threads: int
+    tops_offset: int
+    top_chunks: int
+    values_offset: int
+    shared: int
+
+
+def _chunks(n_bytes: int) -> int:
+    return -(-n_bytes // CHUNK)
 
 
 class FewPlan:
@@ -167,8 +214,10 @@ class _RowLane:
         self._stream.synchronize()
 
 
-def few_variant(name: str, input_type: Any, row_type: Any, leaf_type: Any, result_type: Any) -> Variant:
-    """Name the kernel for a format of nodes."""
+def few_variant(
+    name: str, input_type: Any, row_type: Any, leaf_type: Any, result_type: Any, held: int = 0
+) -> Variant:
+    """Name the kernel for a format of nodes, and rows at an address or one row of `held` values in the arguments."""
     types = {"INPUT": input_type, "ROW": row_type, "LEAF": leaf_type, "RESULT": result_type}
     named = {macro: C_TYPES[np.dtype(kind).name] for macro, kind in types.items()}
-    return variant("evaluate/few", FORMAT=FORMATS[name], **named)
+    return variant("evaluate/few", FORMAT=FORMATS[name], HELD=held, **named)

@@ -9,6 +9,7 @@
 //               SUMS adds all trees to float64 margins in their order and writes them as RESULT;
 //               PARTS does so for forests of one output by blocks that share a tile: each adds some trees, and the
 //               last one to finish joins the sums, or adds all trees once more where their order matters.
+#include "common/async_copy.h"
 #include "evaluate/exact_sum.h"
 #include "evaluate/last_block.h"
 #include "evaluate/packed.h"
@@ -34,28 +35,6 @@ struct alignas(16) Group {
   int staged_levels;  // 0: all, and the leaves' values
   int reserved;
 };
-
-__device__ __forceinline__ void copy_chunk(uint4* target, const uint4* source) {
-#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 800
-  const unsigned at = static_cast<unsigned>(__cvta_generic_to_shared(target));
-  asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(at), "l"(source) : "memory");
-#else
-  *target = *source;
-#endif
-}
-
-__device__ __forceinline__ void end_copies() {
-#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 800
-  asm volatile("cp.async.commit_group;" ::: "memory");
-#endif
-}
-
-// Waits for all copies but those of the last group.
-__device__ __forceinline__ void await_copies() {
-#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 800
-  asm volatile("cp.async.wait_group 1;" ::: "memory");
-#endif
-}
 
 __device__ __forceinline__ void stage(const uint4* image, const Group& group, uint4* target) {
   for (int i = threadIdx.x; i < group.n_chunks; i += THREADS) copy_chunk(target + i, image + group.first_chunk + i);
@@ -157,7 +136,7 @@ __device__ __forceinline__ void pass_trees(const Block& block, Walk& walk, int b
     const Group group = block.groups[g];
     if (g + 1 < end) stage(block.image, block.groups[g + 1], block.stages + ((g + 1 - begin) & 1) * block.stage_chunks);
     end_copies();
-    await_copies();
+    await_copies<1>();
     __syncthreads();
     const char* tree = reinterpret_cast<const char*>(block.stages + ((g - begin) & 1) * block.stage_chunks);
     const char* whole = reinterpret_cast<const char*>(block.image + group.first_chunk);
