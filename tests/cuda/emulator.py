@@ -22,6 +22,7 @@ import numpy as np
 
 import silva.cuda.limits
 import silva.cuda.prepared
+import silva.cuda.rows
 import silva.cuda.runtime
 import silva.device
 from silva.cuda.compiler import read_source
@@ -40,7 +41,7 @@ class DeviceArray(np.ndarray):
 
     @property
     def data(self):
-        return types.SimpleNamespace(ptr=self.ctypes.data)
+        return types.SimpleNamespace(ptr=self.ctypes.data, device_id=0)
 
     @property
     def __cuda_array_interface__(self):
@@ -178,8 +179,7 @@ def emulated_gpu(folder):
     saved = sys.modules.get("cupy")
     loads = (silva.cuda.runtime.load, silva.cuda.prepared.load)
     load = functools.cache(lambda kernel, _gpu: Function(kernel, folder))
-    for cache in CACHES:
-        cache.cache_clear()
+    _forget()
     sys.modules["cupy"] = make_cupy()
     silva.cuda.runtime.load = silva.cuda.prepared.load = load
     try:
@@ -189,5 +189,11 @@ def emulated_gpu(folder):
         del sys.modules["cupy"]
         if saved is not None:
             sys.modules["cupy"] = saved
-        for cache in CACHES:
-            cache.cache_clear()
+        _forget()
+
+
+def _forget():
+    """Drop what was found out about GPUs, and streams and buffers that are kept."""
+    for cache in CACHES:
+        cache.cache_clear()
+    silva.cuda.rows._kept.__dict__.clear()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import threading
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any
 
@@ -24,6 +25,9 @@ HOST_CHUNK_BYTES, MOST_CHUNK_BYTES = 2**25, 2**29
 FULL_CHUNK, FEWEST_CHUNK_ROWS, OVERLAPPING = 128, 2**15, 4
 """Rows that the longest rows' chunks have if the bytes allow it, rows that are not divided further, and chunks that
 overlap transfers and computation well."""
+
+KEPT_BYTES = 2**23
+"""Buffers up to this size are kept by the thread, for the next call."""
 
 
 def map_rows(
@@ -119,10 +123,9 @@ def _stream_part(
     row_bytes = X.shape[1] * row_type.itemsize + result[:1].nbytes
     n_chunk = chunk_rows(len(X), row_bytes)
     with cupy.cuda.Device(gpu), explaining_memory(cupy, gpu):
-        lanes = [
-            _Lane(cupy, (n_chunk, X.shape[1]), row_type, (n_chunk, *result.shape[1:]), result.dtype)
-            for _ in range(min(2, -(-len(X) // n_chunk)))
-        ]
+        lanes = _take_lanes(cupy, gpu, min(2, -(-len(X) // n_chunk)))
+        for lane in lanes:
+            lane.fit((n_chunk, X.shape[1]), row_type, (n_chunk, *result.shape[1:]), result.dtype)
         try:
             for index, start in enumerate(range(0, len(X), n_chunk)):
                 lane = lanes[index % len(lanes)]
@@ -132,7 +135,7 @@ def _stream_part(
                 lane.collect()
         finally:
             for lane in lanes:
-                lane.stream.synchronize()
+                lane.release()
 
 
 def chunk_rows(n_rows: int, row_bytes: int) -> int:
@@ -142,17 +145,39 @@ def chunk_rows(n_rows: int, row_bytes: int) -> int:
     return min(n_rows, fitting, max(-(-n_rows // OVERLAPPING), FEWEST_CHUNK_ROWS))
 
 
+_kept = threading.local()
+
+
+def _take_lanes(cupy: Any, gpu: int, n: int) -> list[_Lane]:
+    """Lanes of the current thread: making a stream and page-locked memory takes as long as thousands of rows."""
+    lanes: list[_Lane] = _kept.__dict__.setdefault("lanes", {}).setdefault(gpu, [])
+    lanes.extend(_Lane(cupy) for _ in range(n - len(lanes)))
+    return lanes[:n]
+
+
 class _Lane:
     """A stream with pinned and device buffers for one chunk at a time."""
 
-    def __init__(self, cupy: Any, in_shape: tuple[int, ...], in_type: Any, out_shape: tuple[int, ...], out_type: Any):
+    def __init__(self, cupy: Any) -> None:
         self.stream = cupy.cuda.Stream(non_blocking=True)
-        self._host_in = pinned(cupy, in_shape, in_type)
-        self._host_out = pinned(cupy, out_shape, out_type)
-        with self.stream:
-            self._gpu_in = cupy.empty(in_shape, in_type)
-            self._gpu_out = cupy.empty(out_shape, out_type)
+        self._cupy = cupy
         self._target: NDArray[Any] | None = None
+        self._buffers: list[_Buffer] = []
+
+    def fit(self, in_shape: tuple[int, ...], in_type: Any, out_shape: tuple[int, ...], out_type: Any) -> None:
+        """Make room for chunks of these shapes."""
+        with self.stream:
+            self._buffers = self._buffers or [_Buffer(self._cupy) for _ in range(2)]
+            self._host_in, self._gpu_in = self._buffers[0].fit(in_shape, in_type)
+            self._host_out, self._gpu_out = self._buffers[1].fit(out_shape, out_type)
+
+    def release(self) -> None:
+        """Wait for what is queued, and give large buffers up."""
+        self.stream.synchronize()
+        self._target = None
+        if sum(buffer.n_bytes for buffer in self._buffers) > KEPT_BYTES:
+            self._buffers = []
+        del self._host_in, self._gpu_in, self._host_out, self._gpu_out
 
     def send(self, X: NDArray[Any], target: NDArray[Any], compute: Callable[..., None]) -> None:
         n = len(X)
@@ -168,6 +193,24 @@ class _Lane:
             self.stream.synchronize()
             np.copyto(self._target, self._host_out[: len(self._target)])
             self._target = None
+
+
+class _Buffer:
+    """Page-locked memory and as much on the GPU, which grow."""
+
+    def __init__(self, cupy: Any) -> None:
+        self._cupy, self.n_bytes = cupy, 0
+
+    def fit(self, shape: tuple[int, ...], dtype: Any) -> tuple[NDArray[Any], Any]:
+        """Return arrays of this shape on the host and on the GPU."""
+        n_bytes = int(np.prod(shape, dtype=np.int64)) * np.dtype(dtype).itemsize
+        if n_bytes > self.n_bytes:
+            self._host, self._gpu = pinned(self._cupy, (n_bytes,), np.uint8), self._cupy.empty((n_bytes,), np.uint8)
+            self.n_bytes = n_bytes
+        if not n_bytes:
+            return np.empty(shape, dtype), self._cupy.empty(shape, dtype)
+        host, on_gpu = (memory[:n_bytes].view(dtype).reshape(shape) for memory in (self._host, self._gpu))
+        return host, on_gpu
 
 
 def pinned(cupy: Any, shape: tuple[int, ...], dtype: Any) -> NDArray[Any]:

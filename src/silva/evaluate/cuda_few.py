@@ -33,6 +33,9 @@ MOST_SHIFT = 3
 SHARED_BYTES, MOST_TOP_CHUNKS = 47 * 1024, 17
 """Shared memory of a block, and how much of each tree it may keep there: a header and six levels of 4-byte nodes."""
 
+LEAST_HELD, MOST_HELD_BYTES = 32, 2048
+"""Values of a row that a launch takes along; all arguments have 4,096 bytes."""
+
 UNWRITTEN, LOOKS = 0xFFF5A5A5, 2000
 """Upper word of a NaN that no sum makes, which stands for a margin to come; looks at it, about 50 ns each."""
 
@@ -72,7 +75,7 @@ class FewRows:
         args = (*rows, *columns, *trees, *map(np.int32, sizes), *outputs)
         kernel = few_variant(packed.name, input_type, codes.codes.thresholds.dtype, image.leaf_type, result_type, held)
         grid = -(-n_trees // cut.trees), -(-n_rows // (1 << cut.shift))
-        return FewPlan(PreparedLaunch(kernel, grid, cut.threads, args, cut.shared))
+        return FewPlan(PreparedLaunch(kernel, grid, cut.threads, args, cut.shared), row)
 
     def _cut(self, n_rows: int, n_blocks: int) -> _Cut:
         """Divide rows and trees into about so many blocks."""
@@ -121,10 +124,16 @@ def _chunks(n_bytes: int) -> int:
 
 
 class FewPlan:
-    """A launch for one stream and thread: its buffers are its own."""
+    """A launch for one stream and thread: its buffers are its own.
 
-    def __init__(self, launch: PreparedLaunch) -> None:
-        self._launch, self._addresses = launch, launch.addresses
+    Attributes
+    ----------
+    row : array
+        Values that the launch takes along, where it has room for them.
+    """
+
+    def __init__(self, launch: PreparedLaunch, row: Any) -> None:
+        self._launch, self._addresses, self.row = launch, launch.addresses, row
 
     def run(self, x: int, out: int, stream: int) -> None:
         """Queue the work for rows and margins at these addresses."""
@@ -134,7 +143,10 @@ class FewPlan:
 
 
 class RowPredictor:
-    """Margins of one host row at a time: the kernel reads and writes page-locked memory of the host.
+    """Margins of one host row at a time.
+
+    The row is an argument of the launch, or lies in page-locked memory of the host if it is too long; the margins are
+    written to such memory.
 
     Parameters
     ----------
@@ -180,11 +192,13 @@ class _RowLane:
         self._gpu, self._runtime, self._is_number = gpu, cupy.cuda.runtime, forest.n_outputs == 1
         with cupy.cuda.Device(gpu):
             self._stream = cupy.cuda.Stream(non_blocking=True)
-            self._row = pinned(cupy, (forest.n_features,), input_type)
             self._out = pinned(cupy, (forest.n_outputs,), dtype)
             with self._stream:
-                self._plan = few.plan(np.dtype(input_type), (forest.n_features, 1), 1, dtype)
+                held = _held(forest.n_features, np.dtype(input_type).itemsize)
+                self._plan = few.plan(np.dtype(input_type), (forest.n_features, 1), 1, dtype, held)
                 self._stream.synchronize()
+        own = self._plan.row if held else pinned(cupy, (forest.n_features,), input_type)
+        self._row = own[: forest.n_features]
         self._args = self._row.ctypes.data, self._out.ctypes.data, self._stream.ptr
         self._words = memoryview(self._out.data).cast("B").cast("I")
 
@@ -214,9 +228,13 @@ class _RowLane:
         self._stream.synchronize()
 
 
-def few_variant(
-    name: str, input_type: Any, row_type: Any, leaf_type: Any, result_type: Any, held: int = 0
-) -> Variant:
+def _held(n_values: int, item: int) -> int:
+    """Values that a launch with room for so many takes along, a power of two: a kernel each; 0 if they are too many."""
+    held = max(LEAST_HELD, 1 << (n_values - 1).bit_length())
+    return held if held * item <= MOST_HELD_BYTES else 0
+
+
+def few_variant(name: str, input_type: Any, row_type: Any, leaf_type: Any, result_type: Any, held: int = 0) -> Variant:
     """Name the kernel for a format of nodes, and rows at an address or one row of `held` values in the arguments."""
     types = {"INPUT": input_type, "ROW": row_type, "LEAF": leaf_type, "RESULT": result_type}
     named = {macro: C_TYPES[np.dtype(kind).name] for macro, kind in types.items()}

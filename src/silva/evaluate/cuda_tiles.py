@@ -45,6 +45,9 @@ SUM_BLOCK, CODE_MULTIPLE = 128, 1024
 VALUE_BYTES, CODE_BYTES = 2**29, 2**31
 """Values of trees before they are summed, and codes of rows."""
 
+KEPT_BYTES = 2**23
+"""Codes and sums that a plan keeps from call to call."""
+
 MOST_ROWS = 2**30
 """Rows at a time that the kernels' 32-bit integers count, whole tiles included."""
 
@@ -236,27 +239,37 @@ class TilePlan:
     ) -> None:
         self._packed, self._stride, self._scratch = packed, stride, scratch
         self._encoding, self._walks, self._sums = encoding, walks, sums
+        self._kept: tuple[Any, ...] = ()
 
     def run(self, x: int, out: int, stream: int) -> None:
         """Queue the work for rows and results at these addresses."""
-        codes = self._packed.codes.room(self._stride)
+        # Buffers that are not kept may be given to others as soon as this returns: the stream orders their use.
+        buffers = self._kept or self._set_buffers()
         if self._encoding is not None:
-            addresses = self._encoding.addresses
-            addresses[0], addresses[-1] = x, codes.data.ptr
+            self._encoding.addresses[0] = x
             self._encoding(stream)
-        shape, dtype = self._scratch
-        scratch: Any = None if shape is None else import_cupy().empty(shape, dtype)
-        addresses = self._walks.addresses
-        addresses[CODES_ARGUMENT] = codes.data.ptr
-        if self._sums is None:
-            addresses[PARTS_ARGUMENT], addresses[-1] = 0 if scratch is None else scratch.data.ptr, out
-            self._walks(stream)
-            return
-        addresses[-1] = scratch.data.ptr
+        last = self._sums or self._walks
+        last.addresses[-1] = out
         self._walks(stream)
-        addresses = self._sums.addresses
-        addresses[0], addresses[-1] = scratch.data.ptr, out
-        self._sums(stream)
+        if self._sums is not None:
+            self._sums(stream)
+        del buffers
+
+    def _set_buffers(self) -> tuple[Any, ...]:
+        """Allocate codes and scratch memory and name them to the launches; small ones are kept."""
+        codes = self._packed.codes.room(self._stride)
+        shape, dtype = self._scratch
+        scratch = None if shape is None else import_cupy().empty(shape, dtype)
+        if self._encoding is not None:
+            self._encoding.addresses[-1] = codes.data.ptr
+        self._walks.addresses[CODES_ARGUMENT] = codes.data.ptr
+        if scratch is not None:
+            self._walks.addresses[PARTS_ARGUMENT if self._sums is None else -1] = scratch.data.ptr
+            if self._sums is not None:
+                self._sums.addresses[0] = scratch.data.ptr
+        if codes.nbytes + (0 if scratch is None else scratch.nbytes) <= KEPT_BYTES:
+            self._kept = codes, scratch
+        return codes, scratch
 
 
 @functools.lru_cache(maxsize=256)
