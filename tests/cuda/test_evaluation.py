@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 
+import silva.evaluate.cuda_cut
 import silva.evaluate.cuda_few
 import silva.evaluate.cuda_tiles
 import silva.evaluate.packing
@@ -77,6 +78,11 @@ def in_single(forest):
     return dataclasses.replace(forest, leaf_value=value, tree_weight=np.ones(forest.n_trees), result_dtype="float32")
 
 
+def forget_cuts():
+    silva.evaluate.cuda_cut.choose_cut.cache_clear()
+    silva.evaluate.cuda_cut._plain.cache_clear()
+
+
 @pytest.mark.parametrize("stage", [256, 4096])
 @pytest.mark.parametrize("n_rows", [1, 130, 1100])
 @pytest.mark.parametrize("form", FORMS)
@@ -87,15 +93,16 @@ def test_formats(monkeypatch, form, n_rows, stage):
         silva.evaluate.packing, "MOST_CODES", {"narrow": 256 if form == "narrow" else 0, "heap": 2**16, "wide": 2**16}
     )
     monkeypatch.setattr(silva.evaluate.packing, "DEEPEST_HEAP", 10 if form == "heap" else 0)
-    monkeypatch.setattr(silva.evaluate.cuda_tiles, "STAGES", (stage,))
+    monkeypatch.setattr(silva.evaluate.cuda_cut, "STAGES", (stage,))
+    monkeypatch.setattr(silva.evaluate.cuda_cut, "WIDE_STAGE", stage)
     monkeypatch.setattr(silva.evaluate.cuda_few, "MOST_ROWS", 0)
-    silva.evaluate.cuda_tiles.tile_shapes.cache_clear()
+    forget_cuts()
     assert choose_format(forest, encode_forest(forest)) == form
     X = random_rows(5, forest, n_rows, "float32")
     check(forest, X, "by_sample")
     check(forest, X, "by_sample", "margin")
     check(in_single(forest), X, "by_sample", "margin")
-    silva.evaluate.cuda_tiles.tile_shapes.cache_clear()
+    forget_cuts()
 
 
 @pytest.mark.parametrize("algorithm", ALGORITHMS)

@@ -66,7 +66,7 @@ class FewRows:
         _, _, *columns = codes.tables()
         row = np.zeros(held, input_type) if held else NOWHERE
         rows = (row, np.int64(strides[0]), np.int64(strides[1]), np.int32(n_rows), np.int32(codes.codes.n_columns))
-        trees = (packed.upload("values", lambda: image.data), packed.upload("chunks", lambda: image.chunks))
+        trees = (packed.upload("values", lambda: image.data), packed.upload("values chunks", lambda: image.chunks))
         sizes = (n_trees, cut.trees, cut.shift, cut.tops_offset, cut.top_chunks, cut.values_offset)
         n_values = n_rows * n_trees if cut.trees < n_trees else 1
         unwritten = np.full(n_values * image.leaf_type.itemsize // 4, UNWRITTEN, np.uint32)
