@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from silva.cuda.compiler import variant
+from silva.cuda.limits import gpu_limits
 from silva.cuda.prepared import NOWHERE
 from silva.cuda.runtime import launch
 from silva.device import import_cupy
@@ -26,13 +27,10 @@ C_TYPES = {
     "uint16": "unsigned short",
     "uint32": "unsigned",
 }
-TILE_ROWS, THREADS = 128, 512
+TILE_ROWS, TILE_PITCH, THREADS = 128, 33, 512
 SHARED_BYTES = 64 * 1024
 """Thresholds and starts of buckets of a run of columns in shared memory: 32 columns of 255 float32 thresholds, read as
 whole lines; with a tile of values two blocks fit."""
-
-FEW_BYTES = 16 * 1024
-"""The same where there are few rows: more blocks share the columns."""
 
 BUCKETS, MOST_STEPS, MOST_BUCKETED = 4, 4, 255
 """Buckets for each threshold; thresholds in a bucket, and of a column, up to which they take less time than a search
@@ -42,7 +40,8 @@ LEAST_ENTRIES = 4
 """Room of a column: multiples of 16 bytes."""
 
 ENOUGH_BLOCKS = 132 * 8
-"""Further tiles of rows are taken by the same blocks, which have their thresholds already."""
+"""Further tiles of rows are taken by the same blocks, which have their thresholds already. Where there are fewer,
+copying the thresholds takes longer than reading them where they are."""
 
 
 class CodeTables:
@@ -70,6 +69,7 @@ class CodeTables:
         self._kernels = {name: encode_variant(name, codes, self.code_type) for name in ("float32", "float64")}
         self._forest = forest
         self._search = _SearchTrees(codes)
+        self._tile_bytes = TILE_ROWS * TILE_PITCH * codes.thresholds.itemsize
         self._on_gpu: dict[int, tuple[Any, ...]] = {}
 
     def encode(self, x: Any, stride: int) -> Any:
@@ -88,23 +88,23 @@ class CodeTables:
         self, input_type: Any, strides: tuple[Any, Any], n_rows: int, stride: int
     ) -> tuple[Variant, tuple[int, int], tuple[Any, ...], int]:
         """Kernel, grid, arguments (the addresses of rows and codes are the first and the last) and shared memory."""
-        n_tiles, (many, few, *tables) = -(-stride // TILE_ROWS), self.tables()
-        is_few = n_tiles * len(many) < ENOUGH_BLOCKS
-        runs, entries = (few, self._search.few_entries) if is_few else (many, self._search.shared_entries)
+        n_tiles, (runs, *tables) = -(-stride // TILE_ROWS), self.tables()
         n_runs = len(runs) - 1
+        entries = self._search.shared_entries if n_tiles * n_runs >= ENOUGH_BLOCKS else 0
+        if entries * self._search.entry_bytes + self._tile_bytes > gpu_limits().shared_per_block:
+            entries = 0
         grid = (min(n_tiles, max(1, ENOUGH_BLOCKS // n_runs)), n_runs)
         sizes = (*map(np.int64, strides), np.int32(n_rows), np.int64(stride), runs, np.int32(entries))
         shared = entries * self._search.entry_bytes
         return self._kernels[input_type.name], grid, (NOWHERE, *sizes, *tables, NOWHERE), shared
 
     def tables(self) -> tuple[Any, ...]:
-        """Arguments of kernels that encode, on the current GPU: runs for many and few rows, the members of Columns."""
+        """Arguments of kernels that encode, on the current GPU: runs of columns, the members of Columns."""
         cupy = import_cupy()
         gpu = cupy.cuda.runtime.getDevice()
         if gpu not in self._on_gpu:
             codes, forest, search = self.codes, self._forest, self._search
-            runs = (search.runs, search.few_runs)
-            arrays = (*runs, codes.feature, codes.category_set, codes.missing, search.height, search.offsets)
+            arrays = (search.runs, codes.feature, codes.category_set, codes.missing, search.height, search.offsets)
             found = (search.buckets, search.thresholds, search.starts)
             sets = (*found, forest.set_offsets, forest.set_words, forest.set_others_left)
             zeros = cupy.asarray(forest.zero_missing) if len(forest.zero_missing) else np.uint64(0)
@@ -136,8 +136,6 @@ class _SearchTrees:
         First columns of the runs that share a block, and the number of columns.
     shared_entries : int
         Entries of the largest run that fits into shared memory.
-    few_runs, few_entries
-        The same where there are few rows.
     """
 
     def __init__(self, codes: Codes) -> None:
@@ -160,7 +158,6 @@ class _SearchTrees:
                 self.thresholds[begin:end][: len(sorted_)] = np.where(sorted_ < np.inf, sorted_, np.nan)
         self.entry_bytes = codes.thresholds.itemsize + BUCKETS
         self.runs, self.shared_entries = _divide(sizes, SHARED_BYTES // self.entry_bytes)
-        self.few_runs, self.few_entries = _divide(sizes, FEW_BYTES // self.entry_bytes)
 
 
 def _fill_buckets(starts: NDArray[np.uint8], thresholds: NDArray[Any]) -> NDArray[np.int32] | None:

@@ -17,7 +17,7 @@ THREADS = 768
 ENOUGH_THREADS = 512
 """Threads of a multiprocessor, four rows each, that hide the latency of shared memory well enough."""
 
-TEAMS = {256: (1, 3), 192: (1, 4), 128: (1, 2, 3, 6), 64: (1, 4, 6, 12), 32: (1, 8, 12, 24)}
+TEAMS = {256: (1, 3), 192: (1, 4), 128: (1, 2, 3, 6), 64: (1, 4, 6, 12), 32: (1, 8, 12)}
 """Teams that share the rows of so many lanes."""
 
 PARTS = (1, 2, 3, 4, 5, 6, 8, 10, 12, 16, 20, 26, 32, 40, 52)
@@ -45,10 +45,10 @@ TOP, LEVEL, JOINED = 14.0, 10.5, 12.0
 TREE_LATENCY, LEVEL_LATENCY = 0.1, 0.1
 """Microseconds of a walk if nothing else is to do."""
 
-COPIED = 42_000.0
-"""Bytes that a multiprocessor takes from the second-level cache in a microsecond while all do."""
+COPIED, EXPOSED = 42_000.0, 0.5
+"""Bytes that a multiprocessor takes from the second-level cache in a microsecond while all do; what the walks leave."""
 
-BLOCK_TIME, JOIN_TIME, JOINED_AT_ONCE, READ_TIME = 1.5, 2.5, 8, 0.4
+BLOCK_TIME, JOIN_TIME, JOINED_AT_ONCE, READ_TIME = 2.5, 2.5, 8, 0.4
 """Microseconds to begin a block, to wait for the other parts, and to read sums of parts, so many at once."""
 
 
@@ -111,22 +111,33 @@ def choose_cut(work: Work, limits: Limits) -> Cut:
 
 def expected_time(work: Work, cut: Cut, limits: Limits) -> float:
     """Microseconds of the walks."""
-    n_blocks = _ceil(work.n_rows, cut.lanes * work.codes_per_word) * cut.parts
+    of_group = trees_of_group(work.n_trees, work.n_bytes, cut)
+    n_groups = _ceil(work.n_trees, of_group)
+    of_part = _ceil(n_groups, cut.parts)
+    n_parts = _ceil(n_groups, of_part)
+    n_blocks = _ceil(work.n_rows, cut.lanes * work.codes_per_word) * n_parts
     resident = cut.resident(work.n_columns, work.codes_per_word, limits)
     of_one = _ceil(n_blocks, limits.n_multiprocessors)
     turns = _ceil(of_one, resident)
-    rounds = _ceil(_ceil(work.n_trees, cut.parts), cut.teams)
+    rounds = of_part * _ceil(of_group, cut.teams)
     joined = JOINED if cut.teams * cut.parts > 1 else 0.0
     instructions = work.codes_per_word * (TOP + LEVEL * work.depth + joined)
     issue = of_one * cut.threads // 32 * rounds * instructions / (CYCLES * ISSUED)
     latency = turns * rounds * (TREE_LATENCY + LEVEL_LATENCY * work.depth)
     n_bytes = min(work.n_bytes, work.n_trees * cut.stage // cut.teams)
-    copies = of_one * (n_bytes / cut.parts + 4 * work.n_columns * cut.lanes) / COPIED
-    time = max(issue, latency, copies) + BLOCK_TIME * turns
-    if cut.parts > 1:
+    copies = of_one * (n_bytes / n_parts + 4 * work.n_columns * cut.lanes) / COPIED
+    time = max(issue, latency) + EXPOSED * copies + BLOCK_TIME * turns
+    if n_parts > 1:
         rows_of_thread = _ceil(cut.lanes * work.codes_per_word, cut.threads)
-        time += JOIN_TIME + READ_TIME * rows_of_thread * _ceil(cut.parts, JOINED_AT_ONCE)
+        time += JOIN_TIME + READ_TIME * rows_of_thread * _ceil(n_parts, JOINED_AT_ONCE)
     return time
+
+
+def trees_of_group(n_trees: int, n_bytes: int, cut: Cut) -> int:
+    """Trees that are staged together: those of a part are divided evenly, in multiples of the teams."""
+    of_part = _ceil(n_trees, cut.parts)
+    n_groups = _ceil(of_part, max(1, cut.stage * n_trees // max(n_bytes, 1)))
+    return _ceil(_ceil(of_part, n_groups), cut.teams) * cut.teams
 
 
 def _candidates(work: Work, limits: Limits, most_parts: int) -> Iterator[Cut]:

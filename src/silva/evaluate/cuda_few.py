@@ -10,7 +10,6 @@ import numpy as np
 
 from silva.cuda.compiler import variant
 from silva.cuda.encoder import C_TYPES
-from silva.cuda.limits import gpu_limits
 from silva.cuda.prepared import NOWHERE, PreparedLaunch
 from silva.cuda.rows import pinned
 from silva.device import import_cupy
@@ -24,14 +23,13 @@ SUMMED_TREES, MOST_THREADS = 128, 512
 MOST_ROWS, MOST_PAIRS = 512, 2**18
 """Rows, and rows times trees, up to which one launch is the fastest."""
 
-ALONE_TREES, LEAST_TREES, MOST_TREES = 128, 64, 1024
-"""Trees that one block adds up by itself, and trees that a block of several has at least and at most."""
+ALONE_TREES, SHARED_TREES, MOST_THREADS = 128, 64, 512
+"""Trees that one block adds up by itself, and trees of a block where several share a row."""
 
-MOST_SHIFT = 3
-"""Log2 of the rows that share a block, at most."""
+MANY_WALKS, MANY_SHIFT, MANY_TREES = 2**15, 2, 128
+"""Rows times trees from which a block has several rows, their log2, and its trees: 512 walks."""
 
-SHARED_BYTES, MOST_TOP_CHUNKS = 47 * 1024, 17
-"""Shared memory of a block, and how much of each tree it may keep there: a header and six levels of 4-byte nodes."""
+SHARED_BYTES = 48 * 1024
 
 LEAST_HELD, MOST_HELD_BYTES = 32, 2048
 """Values of a row that a launch takes along; all arguments have 4,096 bytes."""
@@ -62,12 +60,12 @@ class FewRows:
         """
         packed, image, forest = self.packed, self.packed.values, self.packed.forest
         codes, n_trees = packed.codes, forest.n_trees
-        cut = self._cut(n_rows, gpu_limits().n_multiprocessors)
-        _, _, *columns = codes.tables()
+        cut = self._cut(n_rows)
+        _, *columns = codes.tables()
         row = np.zeros(held, input_type) if held else NOWHERE
         rows = (row, np.int64(strides[0]), np.int64(strides[1]), np.int32(n_rows), np.int32(codes.codes.n_columns))
         trees = (packed.upload("values", lambda: image.data), packed.upload("values chunks", lambda: image.chunks))
-        sizes = (n_trees, cut.trees, cut.shift, cut.tops_offset, cut.top_chunks, cut.values_offset)
+        sizes = (n_trees, cut.trees, cut.shift, cut.values_offset)
         n_values = n_rows * n_trees if cut.trees < n_trees else 1
         unwritten = np.full(n_values * image.leaf_type.itemsize // 4, UNWRITTEN, np.uint32)
         values = import_cupy().asarray(unwritten)
@@ -77,44 +75,34 @@ class FewRows:
         grid = -(-n_trees // cut.trees), -(-n_rows // (1 << cut.shift))
         return FewPlan(PreparedLaunch(kernel, grid, cut.threads, args, cut.shared), row)
 
-    def _cut(self, n_rows: int, n_blocks: int) -> _Cut:
-        """Divide rows and trees into about so many blocks."""
-        n_trees, most = self.packed.forest.n_trees, self._row_shift(n_rows)
-        if n_trees <= ALONE_TREES:
-            shift = min((max(n_rows // (2 * n_blocks), 1)).bit_length() - 1, most)
-            trees = n_trees
-        else:
-            walks = -(-n_rows * n_trees // n_blocks)
-            shift = min(max(walks // LEAST_TREES, 1).bit_length() - 1, most)
-            n_groups = -(-n_rows // (1 << shift))
-            trees = min(max(LEAST_TREES, -(-n_trees * n_groups // n_blocks)), MOST_TREES, n_trees)
-        leaf_bytes = self.packed.values.leaf_type.itemsize
-        codes = _chunks(self.packed.codes.row_bytes << shift)
-        sums, values = _chunks((SUMMED_TREES + 1) * leaf_bytes << shift), _chunks(leaf_bytes * trees << shift)
-        values = values if trees == n_trees else 0
-        room = SHARED_BYTES // CHUNK - codes - values
-        top_chunks = max(1, min(MOST_TOP_CHUNKS, room // trees))
-        values_offset = max(codes + top_chunks * trees, sums)
-        walks = max(trees, self.packed.codes.codes.n_columns) << shift
-        threads = MOST_THREADS if walks > MOST_THREADS // 2 else MOST_THREADS // 2 if walks > MOST_THREADS // 4 else 128
-        return _Cut(shift, trees, threads, codes, top_chunks, values_offset, CHUNK * (values_offset + values))
+    def _cut(self, n_rows: int) -> _Cut:
+        """Divide rows and trees into blocks."""
+        n_trees, leaf_bytes = self.packed.forest.n_trees, self.packed.values.leaf_type.itemsize
+        shift = self._row_shift(n_rows)
+        trees = n_trees if n_trees <= ALONE_TREES else MANY_TREES if shift else SHARED_TREES
+        values = _chunks(leaf_bytes * trees << shift) if trees == n_trees else 0
+        codes, sums = self.packed.codes.row_bytes << shift, (SUMMED_TREES + 1) * leaf_bytes << shift
+        values_offset = _chunks(max(codes, sums))
+        work = max(trees, self.packed.codes.codes.n_columns) << shift
+        threads = next((n for n in (128, 256) if n >= work), MOST_THREADS)
+        return _Cut(shift, trees, threads, values_offset, CHUNK * (values_offset + values))
 
     def _row_shift(self, n_rows: int) -> int:
         """Log2 of the rows of a block; -1 if the codes of one row are too many for shared memory."""
-        leaf_bytes = (SUMMED_TREES + 1) * self.packed.values.leaf_type.itemsize
-        fits = int(SHARED_BYTES // 2 // max(self.packed.codes.row_bytes, leaf_bytes)).bit_length() - 1
-        return min(fits, 0 if n_rows == 1 else MOST_SHIFT)
+        n_trees, leaf_bytes = self.packed.forest.n_trees, self.packed.values.leaf_type.itemsize
+        of_row = max(self.packed.codes.row_bytes, (SUMMED_TREES + 1) * leaf_bytes) + CHUNK
+        of_row += leaf_bytes * n_trees if n_trees <= ALONE_TREES else 0
+        fits = int(SHARED_BYTES // of_row).bit_length() - 1
+        return min(fits, MANY_SHIFT if n_trees > ALONE_TREES and n_rows * n_trees >= MANY_WALKS else 0)
 
 
 @dataclass(frozen=True)
 class _Cut:
-    """Log2 of the rows of a block, its trees and threads, and where things lie in its shared memory, in chunks."""
+    """Log2 of the rows of a block, its trees and threads, and where values lie in its shared memory, in chunks."""
 
     shift: int
     trees: int
     threads: int
-    tops_offset: int
-    top_chunks: int
     values_offset: int
     shared: int
 

@@ -15,7 +15,7 @@ from silva.cuda.encoder import THREADS as ENCODE_THREADS
 from silva.cuda.limits import gpu_limits
 from silva.cuda.prepared import NOWHERE, PreparedLaunch
 from silva.device import import_cupy
-from silva.evaluate.cuda_cut import Cut, Work, choose_cut, fits
+from silva.evaluate.cuda_cut import Cut, Work, choose_cut, fits, trees_of_group
 from silva.evaluate.packing import CHUNK, FORMATS, Image, group_trees, pack_trees
 
 if TYPE_CHECKING:
@@ -181,7 +181,7 @@ class Tiles:
         packed, n_columns, cupy = self._packed, self._packed.codes.codes.n_columns, import_cupy()
         n_trees, codes_per_word = packed.forest.n_trees, 4 // packed.codes.code_type.itemsize
         key = "leaves" if image.leaf_type.kind == "i" else "values"
-        most_trees = _trees_of_group(image, -(-n_trees // cut.parts), cut)
+        most_trees = trees_of_group(n_trees, image.data.nbytes, cut)
         groups = packed.upload(
             (key, cut.stage, most_trees, cut.teams), lambda: group_trees(image, cut.stage, most_trees, cut.teams)
         )
@@ -197,13 +197,6 @@ class Tiles:
         kernel = tiles_variant(packed.name, image.leaf_type, result_type, cut.threads, mode, cut.teams)
         shared = cut.shared_bytes(n_columns, codes_per_word)
         return PreparedLaunch(kernel, (n_tiles, n_parts), cut.threads, args, shared), n_parts
-
-
-def _trees_of_group(image: Image, n_trees: int, cut: Cut) -> int:
-    """Trees of a group that divide those of a part evenly, in multiples of the teams."""
-    mean_bytes = max(1, image.data.nbytes // max(1, len(image.output)))
-    n_groups = -(-n_trees // max(1, cut.stage // mean_bytes))
-    return _round_up(-(-n_trees // n_groups), cut.teams)
 
 
 class TilePlan:

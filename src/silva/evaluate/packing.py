@@ -114,7 +114,7 @@ def pack_trees(
     starts[order] = np.cumsum(sizes[order]) - sizes[order]
     data = np.zeros(int(sizes.sum()), np.uint8)
     first_value = CHUNK + words_bytes - shape.first_leaf * leaf_bytes
-    headers = np.stack([sizes, shape.depth, first_value, starts // CHUNK], axis=1).astype(np.int32)
+    headers = np.stack([sizes, shape.depth, first_value, np.zeros_like(sizes)], axis=1).astype(np.int32)
     data.view(np.int32).reshape(-1, 4)[starts // CHUNK] = headers
     _write_nodes(data, forest, codes, name, shape, starts)
     _write_values(data, forest, values, shape, starts + first_value)

@@ -1,10 +1,9 @@
 // Procedure 3 of Spencer (2011) for few rows: a thread takes one row through one tree, and trees are spread over the
-// blocks. A block encodes its rows itself while the upper levels of its trees are copied to shared memory; the last
-// block of a group of rows adds the trees up, so that a prediction is one launch.
+// blocks. A block encodes its rows itself, while the top of each thread's tree is on its way to registers; the last
+// block of a group of rows adds the trees up, so that a prediction is one launch. All of it is latency.
 //
 // Macros: INPUT (type of X), ROW (type of the thresholds), FORMAT (evaluate/packed.h), LEAF (type of the leaves'
 // values), RESULT, HELD (values of the one row that is an argument of the launch; 0 where X is an address).
-#include "common/async_copy.h"
 #include "common/columns.h"
 #include "evaluate/exact_sum.h"
 #include "evaluate/packed.h"
@@ -54,32 +53,32 @@ __device__ __forceinline__ Leaf await(const Leaf* source) {
   return value;
 }
 
-// Upper nodes of a tree in shared memory, and the whole tree.
-__device__ __forceinline__ Leaf walk_one(const uint4* upper, unsigned n_upper, const uint4* image, const Code* codes,
-                                         int n_rows) {
-  const TreeHeader header = *reinterpret_cast<const TreeHeader*>(upper);
-  const uint4* const tree = image + header.first_chunk;
-  const Node *near = reinterpret_cast<const Node*>(upper + 1), *far = reinterpret_cast<const Node*>(tree + 1);
-  unsigned at = 0;
-  for (int level = 0; level < header.depth; ++level) {
-    const Node node = at < n_upper ? near[at] : far[at];
-    const int column = int(column_of(node)) - FIRST_COLUMN;
-    const unsigned child = child_of(node, at, raised(codes[column * n_rows]));
-    if (child == at) break;
-    at = child;
-  }
-  return reinterpret_cast<const Leaf*>(reinterpret_cast<const char*>(tree) + header.first_value)[at];
+// A tree and what a walk reads first of it: one line of memory.
+struct Top {
+  const uint4* tree;
+  TreeHeader header;
+  Node root, left, right;
+};
+
+__device__ __forceinline__ Top read_top(const uint4* image, const int* tree_chunks, int tree) {
+  const uint4* const start = image + tree_chunks[tree];
+  const Node* const nodes = reinterpret_cast<const Node*>(start + 1);
+  return {start, *reinterpret_cast<const TreeHeader*>(start), nodes[0], nodes[1], nodes[2]};
 }
 
-// Starts copies of the first `n_chunks` chunks of trees, less where a tree ends before.
-__device__ __forceinline__ void stage_tops(const uint4* image, const int* tree_chunks, int n_trees, unsigned n_chunks,
-                                           uint4* staged) {
-  for (unsigned i = threadIdx.x; i < n_trees * n_chunks; i += blockDim.x) {
-    const unsigned tree = i / n_chunks;
-    const int source = tree_chunks[tree] + int(i - tree * n_chunks);
-    if (source < tree_chunks[tree + 1]) copy_chunk(staged + i, image + source);
+__device__ __forceinline__ Leaf walk_one(const Top& top, const Code* codes, int n_rows) {
+  const auto child = [&](Node node, unsigned at) {
+    return child_of(node, at, raised(codes[(int(column_of(node)) - FIRST_COLUMN) * n_rows]));
+  };
+  const Node* const nodes = reinterpret_cast<const Node*>(top.tree + 1);
+  unsigned at = child(top.root, 0);
+  at = child(at == 1 ? top.left : top.right, at);
+  for (int level = 2; level < top.header.depth; ++level) {
+    const unsigned next = child(nodes[at], at);
+    if (next == at) break;
+    at = next;
   }
-  end_copies();
+  return reinterpret_cast<const Leaf*>(reinterpret_cast<const char*>(top.tree) + top.header.first_value)[at];
 }
 
 // Adds the trees of each output up one after the other for the rows of the block, a thread a sum.
@@ -171,13 +170,11 @@ extern "C" __global__ void __launch_bounds__(silva::MOST_THREADS, 2) evaluate_fe
     const Value* __restrict__ thresholds, const unsigned char* __restrict__ starts_of_buckets,
     const long long* set_offsets, const unsigned* set_words, const bool* set_others_left, const bool* zero_missing,
     double zero_threshold, double missing_value, const uint4* __restrict__ image, const int* __restrict__ tree_chunks,
-    int n_trees, int trees_per_block, int row_shift, int tops_offset, int top_chunks, int values_offset,
-    const int* __restrict__ starts, const double* __restrict__ base_score, int n_outputs, Leaf* values,
-    Result* __restrict__ result) {
+    int n_trees, int trees_per_block, int row_shift, int values_offset, const int* __restrict__ starts,
+    const double* __restrict__ base_score, int n_outputs, Leaf* values, Result* __restrict__ result) {
   using namespace silva;
   extern __shared__ uint4 memory[];
   Code* const codes = reinterpret_cast<Code*>(memory);
-  uint4* const tops = memory + tops_offset;
   const Columns<Value> columns{feature,
                                category_set,
                                missing,
@@ -195,7 +192,8 @@ extern "C" __global__ void __launch_bounds__(silva::MOST_THREADS, 2) evaluate_fe
   const int first_row = blockIdx.y << row_shift, most_rows = 1 << row_shift;
   const int n_mine = min(most_rows, n_rows - first_row);
   const int first_tree = blockIdx.x * trees_per_block, n_mine_trees = min(trees_per_block, n_trees - first_tree);
-  stage_tops(image, tree_chunks + first_tree, n_mine_trees, top_chunks, tops);
+  const int n_walks = n_mine_trees << row_shift, last_walk = n_walks - 1;
+  Top top = read_top(image, tree_chunks, first_tree + (min(int(threadIdx.x), last_walk) >> row_shift));
   // Rows before columns: lanes that search one column share its lines.
   for (int i = threadIdx.x; i < n_columns << row_shift; i += blockDim.x) {
     const int row = min(i & (most_rows - 1), n_mine - 1), column = i >> row_shift;
@@ -204,16 +202,15 @@ extern "C" __global__ void __launch_bounds__(silva::MOST_THREADS, 2) evaluate_fe
     codes_of(columns, column, thresholds_of(columns, column), x, code);
     codes[i] = Code(code[0]);
   }
-  await_copies<0>();
   __syncthreads();
-  const unsigned n_upper = (top_chunks - 1) * (HEADER_BYTES / sizeof(Node));
   Leaf* const of_rows = gridDim.x == 1 ? reinterpret_cast<Leaf*>(memory + values_offset)
                                        : values + static_cast<long long>(first_row) * n_trees;
-  for (int i = threadIdx.x; i < n_mine_trees << row_shift; i += blockDim.x) {
-    const int row = i & (most_rows - 1), tree = i >> row_shift;
+  for (int i = threadIdx.x; i < n_walks; i += blockDim.x) {
+    const Top next = read_top(image, tree_chunks, first_tree + (min(i + int(blockDim.x), last_walk) >> row_shift));
+    const int row = i & (most_rows - 1), tree = first_tree + (i >> row_shift);
     if (row < n_mine)
-      pass_on(of_rows + static_cast<long long>(row) * n_trees + first_tree + tree,
-              walk_one(tops + tree * top_chunks, n_upper, image, codes + row, most_rows));
+      pass_on(of_rows + static_cast<long long>(row) * n_trees + tree, walk_one(top, codes + row, most_rows));
+    top = next;
   }
   // Blocks are started in their order, so those that the last one waits for have been.
   if (blockIdx.x != gridDim.x - 1) return;

@@ -35,7 +35,7 @@ struct TreeHeader {
   int n_bytes;      // of the tree, this header included
   int depth;        // at least 2
   int first_value;  // byte, counted from the header, at which the value of node 0 would stand: leaves alone have one
-  int first_chunk;  // where the tree begins in its image, in units of 16 bytes
+  int reserved;
 };
 
 constexpr int HEADER_BYTES = sizeof(TreeHeader);
