@@ -33,8 +33,8 @@ SHARED_BYTES = 64 * 1024
 whole lines; with a tile of values two blocks fit."""
 
 BUCKETS, MOST_STEPS, MOST_BUCKETED = 4, 4, 255
-"""Buckets for each threshold; thresholds in a bucket, and of a column, up to which they take less time than a search
-tree. 255 quantiles of a normal distribution lie in a bucket each."""
+"""Buckets for each threshold; thresholds in a bucket (as in native/common/columns.h), and of a column, up to which
+they take less time than a search tree. Of 255 quantiles of a normal distribution two at most share a bucket."""
 
 LEAST_ENTRIES = 4
 """Room of a column: multiples of 16 bytes."""
@@ -143,7 +143,8 @@ class _SearchTrees:
         self.height = np.array([int(n).bit_length() for n in counts], np.int32)
         sizes = np.maximum(np.int64(1) << self.height.astype(np.int64), LEAST_ENTRIES)
         self.offsets = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
-        self.thresholds = np.full(int(self.offsets[-1]), np.nan, codes.thresholds.dtype)
+        # A bucket is read as a whole, also behind the last column's thresholds.
+        self.thresholds = np.full(int(self.offsets[-1]) + MOST_STEPS, np.nan, codes.thresholds.dtype)
         self.starts = np.zeros(BUCKETS * len(self.thresholds), np.uint8)
         self.buckets = np.zeros((codes.n_columns, 4), np.int32)
         for column, height in enumerate(self.height):

@@ -6,6 +6,8 @@ namespace silva {
 // How the line of numbers is cut into equal buckets, 4 << height of them: value x is in bucket (x - low) * scale. Both
 // operations are monotone as they are rounded, so thresholds in lower buckets are smaller than x, those in higher ones
 // are larger, and only those in x's own bucket are compared: `steps` at most.
+constexpr int MOST_STEPS = 4;
+
 struct alignas(16) Buckets {
   float low, scale;
   int steps;  // 0: the thresholds are a search tree
@@ -55,6 +57,17 @@ __device__ __forceinline__ void count_in_buckets(const Buckets& buckets, int hei
 #pragma unroll
   for (int k = 0; k < n; ++k)
     rank[k] = thresholds.starts[unsigned(fminf(fmaxf((float(x[k]) - buckets.low) * buckets.scale, 0), last))];
+  if (n == 1 && buckets.steps > 1) {
+    // All of a bucket at once, for one value is nothing but latency. Behind the last threshold there is NaN.
+    bool reached = true;
+    const Value* const first = thresholds.values + rank[0];
+#pragma unroll
+    for (int step = 0; step < MOST_STEPS; ++step) {
+      reached = reached && first[step] <= x[0];
+      rank[0] += reached;
+    }
+    return;
+  }
   for (int step = 0; step < buckets.steps; ++step)
 #pragma unroll
     for (int k = 0; k < n; ++k) rank[k] += thresholds.values[rank[k]] <= x[k];

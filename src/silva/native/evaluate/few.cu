@@ -129,7 +129,9 @@ __device__ __forceinline__ void add_values(const float* values, int first, int s
 __device__ __forceinline__ bool sum_exactly(const float* values, int n_trees, int n_rows, const int* starts,
                                             const double* base_score, int n_outputs, ExactSum* shared, Result* result) {
   const int n_sums = n_rows * n_outputs, n_threads = blockDim.x;
-  const int n_lanes = n_sums == 1 ? n_threads : n_sums <= 4 ? n_threads / 4 : 32;
+  // A warp reads AT_ONCE values a lane in one go and needs no shared memory to join them.
+  const bool is_short = n_trees <= 32 * AT_ONCE || n_sums > 4;
+  const int n_lanes = is_short ? 32 : n_sums == 1 ? n_threads : n_threads / 4;
   const int lane = threadIdx.x % n_lanes, per_turn = n_threads / n_lanes;
   bool exact = true;
   for (int first = 0; first < n_sums; first += per_turn) {
@@ -139,9 +141,11 @@ __device__ __forceinline__ bool sum_exactly(const float* values, int n_trees, in
       add_values(values + static_cast<long long>(row) * n_trees, starts[output] + lane, n_lanes, starts[output + 1],
                  sum);
     sum.join_warp();
-    __syncthreads();
-    if (threadIdx.x % 32 == 0) shared[threadIdx.x / 32] = sum;
-    __syncthreads();
+    if (n_lanes > 32) {
+      __syncthreads();
+      if (threadIdx.x % 32 == 0) shared[threadIdx.x / 32] = sum;
+      __syncthreads();
+    }
     if (lane == 0 && mine < n_sums) {
       for (int w = 1; w < n_lanes / 32; ++w) sum.join(shared[threadIdx.x / 32 + w]);
       // Nothing else is written: a host that watches the result takes what it sees first.
