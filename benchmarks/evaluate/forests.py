@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 if TYPE_CHECKING:
+    from concurrent.futures import Executor
     from pathlib import Path
 
     from numpy.typing import NDArray
@@ -41,17 +42,12 @@ def sample_rows(seed: int, n_rows: int, n_features: int, module: Any = np) -> An
     return rows
 
 
-def grow(seed: int, n_trees: int, depth: int, n_features: int) -> Trees:
-    """Grow trees in parts that fit into memory."""
+def grow(seed: int, first: int, n_trees: int, depth: int, n_features: int) -> Trees:
+    """Grow trees `first`, first + 1, ... of a forest: each part of a forest is drawn for itself."""
     rows = sample_rows(seed, N_SAMPLED, n_features)
     cuts = np.quantile(rows, np.arange(1, N_BINS + 1) / (N_BINS + 1), axis=0).astype(np.float32)
     bins = np.stack([np.searchsorted(cuts[:, f], rows[:, f], side="right") for f in range(n_features)], axis=1)
-    parts = [
-        _grow_part(np.random.default_rng([seed, first]), min(TREES_AT_ONCE, n_trees - first), depth, bins, cuts)
-        for first in range(0, n_trees, TREES_AT_ONCE)
-    ]
-    sizes = np.concatenate([part[0] for part in parts])
-    columns = (np.concatenate([part[i] for part in parts]) for i in (1, 2, 3))
+    sizes, *columns = _grow_part(np.random.default_rng([seed, first]), n_trees, depth, bins, cuts)
     return Trees(n_features, np.concatenate([[0], np.cumsum(sizes)]), *columns)
 
 
@@ -90,18 +86,28 @@ def _grow_part(
     return np.bincount(tree, minlength=n_trees), *(c[order].astype(t) for c, t in zip(columns, types, strict=True))
 
 
-def write_models(folder: Path, depth: int, n_features: int, counts: tuple[int, ...]) -> list[Path]:
-    """Grow trees and write a model of the first ones for each count."""
-    trees = grow(1, max(counts), depth, n_features)
-    paths = [folder / f"{count}x{depth}x{n_features}.ubj" for count in counts]
-    for path, count in zip(paths, counts, strict=True):
-        path.write_bytes(to_xgboost(trees, count))
+def write_models(folder: Path, shapes: list[tuple[int, int]], counts: tuple[int, ...], pool: Executor) -> list[Path]:
+    """Write models of the first trees, for each shape (depth, features) one for each count; workers grow the trees."""
+    firsts = range(0, max(counts), TREES_AT_ONCE)
+    grown = [[pool.submit(_documents, first, *shape) for first in firsts] for shape in shapes]
+    paths = []
+    for (depth, n_features), parts in zip(shapes, grown, strict=True):
+        documents = [document for part in parts for document in part.result()]
+        for count in counts:
+            paths.append(folder / f"{count}x{depth}x{n_features}.ubj")
+            paths[-1].write_bytes(to_xgboost(documents[:count], n_features))
     return paths
 
 
-def to_xgboost(trees: Trees, n_trees: int) -> bytes:
-    """The first trees as a model of XGBoost, in Universal Binary JSON."""
-    documents = [_tree_document(trees, tree) for tree in range(n_trees)]
+def _documents(first: int, depth: int, n_features: int) -> list[bytes]:
+    """Trees first ... first + TREES_AT_ONCE - 1, in Universal Binary JSON."""
+    trees = grow(1, first, TREES_AT_ONCE, depth, n_features)
+    return [b"".join(_encode(_tree_document(trees, tree, first + tree))) for tree in range(TREES_AT_ONCE)]
+
+
+def to_xgboost(documents: list[bytes], n_features: int) -> bytes:
+    """Trees as a model of XGBoost, in Universal Binary JSON."""
+    n_trees = len(documents)
     model = {
         "gbtree_model_param": {"num_parallel_tree": "1", "num_trees": str(n_trees)},
         "iteration_indptr": np.arange(n_trees + 1, dtype=np.int32),
@@ -114,13 +120,13 @@ def to_xgboost(trees: Trees, n_trees: int) -> bytes:
         "feature_names": [],
         "feature_types": [],
         "gradient_booster": {"model": model, "name": "gbtree"},
-        "learner_model_param": {**parameters, "num_feature": str(trees.n_features)},
+        "learner_model_param": {**parameters, "num_feature": str(n_features)},
         "objective": {"name": "reg:squarederror", "reg_loss_param": {"scale_pos_weight": "1"}},
     }
     return b"".join(_encode({"learner": learner, "version": np.array([2, 1, 4], np.int32)}))
 
 
-def _tree_document(trees: Trees, tree: int) -> dict[str, Any]:
+def _tree_document(trees: Trees, tree: int, number: int) -> dict[str, Any]:
     nodes = slice(*trees.offsets[tree : tree + 2])
     left, feature = trees.left[nodes], trees.feature[nodes]
     n_nodes = len(left)
@@ -134,7 +140,7 @@ def _tree_document(trees: Trees, tree: int) -> dict[str, Any]:
         "base_weights": trees.condition[nodes],
         **dict.fromkeys(("categories", "categories_nodes", "categories_segments", "categories_sizes"), none),
         "default_left": flags,
-        "id": tree,
+        "id": number,
         "left_children": left,
         "loss_changes": zeros,
         "parents": parents,
@@ -161,6 +167,8 @@ def _encode(value: Any) -> list[bytes]:
     if isinstance(value, list):
         count = b"[#L" + len(value).to_bytes(8, "big")
         return [count, *(piece for item in value for piece in _encode(item))]
+    if isinstance(value, bytes):
+        return [value]
     if isinstance(value, int):
         return [b"L" + value.to_bytes(8, "big")]
     return [b"S" + _text(value)]

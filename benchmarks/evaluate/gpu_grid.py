@@ -1,18 +1,18 @@
 """Predictions on a GPU beside nvForest, rows on the GPU, over trees × depth × features × batch.
 
-    python benchmarks/evaluate/gpu_grid.py --results FOLDER [--seconds 300] [--quick]
+    python benchmarks/evaluate/gpu_grid.py --results FOLDER [--seconds 280] [--quick]
 
 Forests are those of `benchmarks.evaluate.forests`, read by both libraries from the same bytes. nvForest is measured
-after its own `optimize` on the same rows, for each batch anew; its result is compared before its time counts. Times are
+after its own `optimize` on the same rows, for each batch anew; where its result differs, its time is dropped. Times are
 medians of calls in turns, each from the call to the end of the work on the GPU. Without nvForest silva is measured
-alone.
+alone. After each forest FOLDER/gpu_grid.json and the tables in FOLDER/gpu_grid.md are written anew; the largest forests
+come last, so that a run that has to end early has the most cells.
 """
 
 from __future__ import annotations
 
 import argparse
 import functools
-import itertools
 import json
 import multiprocessing
 import platform
@@ -26,11 +26,18 @@ import numpy as np
 
 import silva
 from benchmarks.evaluate.forests import sample_rows, write_models
+from benchmarks.evaluate.grid_report import BATCHES, crossover_table, grid_tables, summary_lines
 
-N_TREES, DEPTHS, FEATURES, BATCHES = (1000, 100), (8, 6, 4, 12, 16), (50, 30, 200), (1, 100, 10_000, 1_000_000)
-QUICK = [(8, 50), (6, 30), (4, 30), (16, 50), (8, 200), (12, 50)]
-RUNS, FEW_RUNS, LONG_SECONDS = 15, 5, 0.02
-MOST_CALLS = 200
+N_TREES, FEATURES = (100, 1000), (50, 30, 200)
+CASES = [
+    *((n_trees, depth, n_features) for depth in (8, 4, 6) for n_features in FEATURES for n_trees in N_TREES),
+    *((n_trees, depth, n_features) for n_trees, depth in ((100, 12), (100, 16)) for n_features in FEATURES),
+    *((1000, depth, n_features) for depth in (12, 16) for n_features in FEATURES),
+]
+QUICK = [case for case in CASES if case[2] == 50 and case[:2] != (1000, 16)]
+CROSSOVERS = ((6, 30, 100), (8, 50, 1000))
+RUNS, FEW_RUNS, LONG_SECONDS = 9, 5, 0.01
+MOST_CALLS = 100
 """Calls of a batch that takes microseconds, per run."""
 
 
@@ -67,112 +74,106 @@ def medians(calls):
 
 
 def measure_batch(forest, rival, x, host):
+    """Milliseconds by name; that of a rival whose result is another one is left out, and the difference says why."""
     calls = {"silva": lambda: forest.predict(x, output="margin")}
     if len(x) == 1:
         predict = forest.predictor(output="margin", device="cuda")
         calls["predictor"] = lambda: predict(host)
-    difference = None
+        calls["host"] = lambda: forest.predict(host[None], output="margin", device="cuda")
+    result = {}
     if rival is not None:
         tuned = rival.optimize(data=x, timeout=0.1)
-        calls["nvforest"] = lambda: tuned.predict(x)
         found, theirs = forest.predict(x, output="margin"), cupy.asarray(tuned.predict(x)).ravel()
-        difference = float(cupy.abs(found - theirs).max())
-        if difference > 1e-6 * forest.n_trees:
-            print(f"nvForest differs by {difference}")
-    return {**{name: 1e3 * t for name, t in medians(calls).items()}, "difference": difference}
+        result["difference"] = float(cupy.abs(found - theirs).max())
+        if result["difference"] <= 1e-6 * forest.n_trees:
+            calls["nvforest"] = lambda: tuned.predict(x)
+        else:
+            print(f"nvForest differs by {result['difference']}: its time is dropped")
+    return {**{name: 1e3 * t for name, t in medians(calls).items()}, **result}
 
 
-def measure_parts(forest, x):
-    """Milliseconds of the kernels that encode rows, and of the whole, by events."""
-    packed = forest.cuda_evaluator.packed
-    stride = -(-len(x) // 1024) * 1024
-    calls = {"encode": lambda: packed.codes.encode(x, stride), "all": lambda: forest.predict(x, output="margin")}
-    result = {}
-    for name, call in calls.items():
-        call()
-        times = []
-        for _ in range(5):
-            begin, end = cupy.cuda.Event(), cupy.cuda.Event()
-            begin.record()
-            call()
-            end.record()
-            end.synchronize()
-            times.append(cupy.cuda.get_elapsed_time(begin, end))
-        result[name] = float(np.median(times))
-    return result
+def measure_encoding(forest, x):
+    """Milliseconds of the kernel that encodes rows, by events."""
+    codes, stride, times = forest.cuda_evaluator.packed.codes, -(-len(x) // 1024) * 1024, []
+    for _ in range(6):
+        begin, end = cupy.cuda.Event(), cupy.cuda.Event()
+        begin.record()
+        codes.encode(x, stride)
+        end.record()
+        end.synchronize()
+        times.append(cupy.cuda.get_elapsed_time(begin, end))
+    return float(np.median(times[1:]))
 
 
-def models(shapes, folder, until):
-    """Yield case, forest and rival; all trees are grown before the first time is taken."""
-    with ProcessPoolExecutor(8, multiprocessing.get_context("spawn")) as pool:
-        written = [pool.submit(write_models, folder, *shape, N_TREES) for shape in shapes]
-        paths = [future.result() for future in written]
-    for (depth, n_features), of_shape in zip(shapes, paths, strict=True):
-        for n_trees, path in zip(N_TREES, of_shape, strict=True):
-            if time.perf_counter() > until:
-                return
-            forest, rival = silva.load(path), nvforest_of(path.read_bytes())
-            path.unlink()
-            yield {"trees": n_trees, "depth": depth, "features": n_features, "leaves": forest.n_leaves}, forest, rival
+def measure_forest(case, path, rows, until):
+    """Results of one forest, batch by batch."""
+    forest, rival = silva.load(path), nvforest_of(path.read_bytes())
+    path.unlink()
+    x, results = rows(case["features"]), []
+    for batch in BATCHES:
+        if time.perf_counter() > until:
+            break
+        found = measure_batch(forest, rival, x[:batch], x[0].get())
+        if batch == max(BATCHES):
+            found["encoding"] = measure_encoding(forest, x)
+        results.append({**case, "leaves": forest.n_leaves, "batch": batch, **found})
+    return results
 
 
-def crossover(folder):
+def crossover(paths):
     """Microseconds of host rows on the CPU and on the GPU, around the size from which the GPU is the faster."""
     result = []
-    for depth, n_features, n_trees in ((6, 30, 100), (8, 50, 1000)):
-        (path,) = write_models(folder, depth, n_features, (n_trees,))
+    for (depth, n_features, n_trees), path in zip(CROSSOVERS, paths, strict=True):
         forest, rows = silva.load(path), sample_rows(9, 100_000, n_features)
-        path.unlink()
         for n_rows in (300, 1000, 3000, 10_000, 30_000, 100_000):
             predict = functools.partial(forest.predict, rows[:n_rows], output="margin")
             calls = {device: functools.partial(predict, device=device) for device in ("cpu", "cuda")}
             case = {"trees": n_trees, "depth": depth, "rows": n_rows}
             result.append({**case, **{device: 1e6 * t for device, t in medians(calls).items()}})
-            print(result[-1], flush=True)
     return result
+
+
+def write(folder, report):
+    (folder / "gpu_grid.json").write_text(json.dumps(report, indent=1))
+    tables = [*grid_tables(report["results"]), *crossover_table(report.get("crossover", ()))]
+    (folder / "gpu_grid.md").write_text("\n".join(tables) + "\n")
+
+
+def describe():
+    machine = {
+        "gpu": cupy.cuda.runtime.getDeviceProperties(0)["name"].decode(),
+        "python": platform.python_version(),
+    }
+    return {"machine": machine, "silva": silva.__version__, "cupy": cupy.__version__, "results": []}
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--results", type=Path, required=True)
     parser.add_argument("--folder", type=Path, default=Path(tempfile.gettempdir()), help="for models")
-    parser.add_argument("--seconds", type=float, default=300)
-    parser.add_argument("--quick", action="store_true")
+    parser.add_argument("--seconds", type=float, default=280)
+    parser.add_argument("--quick", action="store_true", help="50 features, and 1000 trees of up to 12 levels")
     options = parser.parse_args()
     until = time.perf_counter() + options.seconds
-    results = []
-    rows = {}
-    shapes = QUICK if options.quick else list(itertools.product(DEPTHS, FEATURES))
-    for case, forest, rival in models(shapes, options.folder, until):
-        n_features = case["features"]
-        if n_features not in rows:
-            rows = {n_features: sample_rows(7, max(BATCHES), n_features, cupy)}
-        x = rows[n_features]
-        host = x[0].get()
-        line = [f"{case['trees']:5d} x {case['depth']:2d} x {n_features:3d} ({case['leaves']} leaves):"]
-        for batch in BATCHES:
-            if time.perf_counter() > until:
-                break
-            found = measure_batch(forest, rival, x[:batch], host)
-            if batch == max(BATCHES):
-                found["parts"] = measure_parts(forest, x)
-            results.append({**case, "batch": batch, **found})
-            ratio = f" {found['nvforest'] / found['silva']:.2f}x" if "nvforest" in found else ""
-            more = f" predictor {1e3 * found['predictor']:.1f} us" if "predictor" in found else ""
-            line.append(f"[{batch}: {found['silva']:.4f} ms{ratio}{more}]")
-        if "parts" in results[-1]:
-            line.append(str({name: round(t, 3) for name, t in results[-1]["parts"].items()}))
-        print(" ".join(line), flush=True)
-        machine = {
-            "gpu": cupy.cuda.runtime.getDeviceProperties(0)["name"].decode(),
-            "python": platform.python_version(),
-        }
-        report = {"machine": machine, "silva": silva.__version__, "cupy": cupy.__version__, "results": results}
-        (options.results / "gpu_grid.json").write_text(json.dumps(report, indent=1))
-    if ratios := [r["nvforest"] / r["silva"] for r in results if "nvforest" in r]:
-        print(f"{len(ratios)} cells: median {np.median(ratios):.2f}, least {min(ratios):.2f}")
-    report["crossover"] = crossover(options.folder)
-    (options.results / "gpu_grid.json").write_text(json.dumps(report, indent=1))
+    report, cases = describe(), QUICK if options.quick else CASES
+    shapes = sorted({case[1:] for case in cases}, reverse=True)
+    with ProcessPoolExecutor(mp_context=multiprocessing.get_context("spawn")) as pool:
+        paths = write_models(options.folder, shapes, N_TREES, pool)
+    print(f"{time.perf_counter() - until + options.seconds:.0f} s for the models", flush=True)
+    of_case = {
+        (n, *shape): path for (shape, n), path in zip(((s, n) for s in shapes for n in N_TREES), paths, strict=True)
+    }
+    if not options.quick:
+        report["crossover"] = crossover([of_case[n, depth, f] for depth, f, n in CROSSOVERS])
+    rows = functools.lru_cache(maxsize=len(FEATURES))(lambda n_features: sample_rows(7, max(BATCHES), n_features, cupy))
+    for n_trees, depth, n_features in cases:
+        if time.perf_counter() > until:
+            break
+        case = {"trees": n_trees, "depth": depth, "features": n_features}
+        report["results"] += measure_forest(case, of_case[n_trees, depth, n_features], rows, until)
+        print(grid_tables(report["results"])[1].splitlines()[-1], flush=True)
+        write(options.results, report)
+    print("\n".join(summary_lines(report["results"])))
 
 
 if __name__ == "__main__":

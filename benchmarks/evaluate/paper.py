@@ -3,7 +3,8 @@
 Table 1's three functions, and windowed, on the Image Segmentation tree; then the geometries that the paper's section 6
 asks for. Outer times are calls of Forest.predict with rows on the host. Inner times are those of the runner alone: on
 the CPU with checked rows, on a GPU those of the kernel on encoded rows, a share of a graph of launches. The results are
-kept as JSON and rewrite their tables in docs/evaluate.md.
+kept as JSON and rewrite their tables in docs/evaluate.md. One thread of a GPU takes a fraction of a second for the
+records, so measurements end early when they have taken their time.
 """
 
 from __future__ import annotations
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
 RESULTS = ROOT / "benchmarks" / "results"
 N_CALLS, N_GRID_CALLS, N_WARM = 500, 21, 3
 N_LAUNCHES = 20
+SECONDS, GRID_SECONDS, LEAST_CALLS = 3.0, 0.25, 2
 DEPTHS = (3, 4, 5, 6, 8, 10, 12, 16)
 
 
@@ -40,7 +42,7 @@ def main() -> None:
     parser.add_argument("--machine", default=machine_name(), help="name of the file of results (default: %(default)s)")
     options = parser.parse_args()
     kind = "cpu" if options.device == "cpu" else "cuda"
-    results = {"conditions": conditions(), "table": table(kind), "grid": list(grid(kind))}
+    results = {"conditions": {**conditions(), "gpu": _gpu_name(kind)}, "table": table(kind), "grid": list(grid(kind))}
     path = RESULTS / f"evaluate-{kind}-{options.machine}.json"
     path.write_text(json.dumps(results, indent=1) + "\n")
     report.update(kind, results)
@@ -60,8 +62,8 @@ def table(kind: str) -> dict[str, Any]:
 
         choice = Choice(len(rows), kind, algorithm)
         result["algorithms"][algorithm] = {
-            "outer": _statistics(_times(outer, N_CALLS)),
-            "inner": _statistics(_inner_times(forest, rows, choice, N_CALLS)),
+            "outer": _statistics(_times(outer, N_CALLS, SECONDS)),
+            "inner": _statistics(_inner_times(forest, rows, choice, N_CALLS, SECONDS)),
         }
         print(kind, algorithm, result["algorithms"][algorithm], flush=True)
     return result
@@ -74,10 +76,11 @@ def grid(kind: str) -> Iterator[dict[str, Any]]:
         for depth in DEPTHS:
             forest = shape(depth)
             for order, rows in (("random", random), ("ordered", trees.ordered(forest, random))):
-                times = {
-                    algorithm: median(_inner_times(forest, rows, Choice(len(rows), kind, algorithm), N_GRID_CALLS))
-                    for algorithm in ALGORITHMS[1:]
-                    if can_run(forest, algorithm)
+                names = [name for name in ALGORITHMS[1:] if can_run(forest, name)]
+                choices = {name: Choice(len(rows), kind, name) for name in names}
+                found = {
+                    name: _inner_times(forest, rows, choice, N_GRID_CALLS, GRID_SECONDS)
+                    for name, choice in choices.items()
                 }
                 line = {
                     "shape": shape.__name__,
@@ -85,26 +88,27 @@ def grid(kind: str) -> Iterator[dict[str, Any]]:
                     "splits": forest.most_splits,
                     "mean_depth": trees.mean_depth(forest, rows),
                     "rows": order,
-                    "times": times,
+                    "times": {name: median(times) for name, times in found.items()},
+                    "calls": {name: len(times) for name, times in found.items()},
                 }
                 print(line, flush=True)
                 yield line
 
 
-def _inner_times(forest: Forest, rows: Any, choice: Choice, n_calls: int) -> list[float]:
+def _inner_times(forest: Forest, rows: Any, choice: Choice, n_calls: int, seconds: float) -> list[float]:
     """Seconds of the runner alone; on a GPU of its kernel, on encoded rows, as launches of one graph."""
     if choice.device == "cpu":
-        return _times(lambda: cpu.leaves(forest, rows, choice, 1), n_calls)
+        return _times(lambda: cpu.leaves(forest, rows, choice, 1), n_calls, seconds)
     import cupy
 
-    walks = forest.cuda_evaluator.nodes
+    walks, n_launches = forest.cuda_evaluator.nodes, 1 if choice.algorithm == "serial" else N_LAUNCHES
     stream = cupy.cuda.Stream(non_blocking=True)
     with stream:
         codes = walks.encode(cupy.asarray(rows))
         walks.walk(codes, len(rows), choice)
         stream.synchronize()
         stream.begin_capture()
-        for _ in range(N_LAUNCHES):
+        for _ in range(n_launches):
             walks.walk(codes, len(rows), choice)
         graph = stream.end_capture()
 
@@ -112,18 +116,31 @@ def _inner_times(forest: Forest, rows: Any, choice: Choice, n_calls: int) -> lis
             graph.launch(stream)
             stream.synchronize()
 
-        return [seconds / N_LAUNCHES for seconds in _times(run, n_calls)]
+        return [taken / n_launches for taken in _times(run, n_calls, seconds)]
 
 
-def _times(call: Callable[[], Any], n_calls: int) -> list[float]:
-    for _ in range(N_WARM):
-        call()
+def _times(call: Callable[[], Any], n_calls: int, seconds: float) -> list[float]:
+    """Seconds of calls, after some that are not counted; fewer calls than asked for where they take so long."""
+    begin = time.perf_counter()
     times = []
-    for _ in range(n_calls):
+    for n in range(-N_WARM, n_calls):
         start = time.perf_counter()
         call()
-        times.append(time.perf_counter() - start)
+        end = time.perf_counter()
+        is_over = end - begin > seconds
+        if n >= 0 or is_over:
+            times.append(end - start)
+        if is_over and len(times) >= LEAST_CALLS:
+            break
     return times
+
+
+def _gpu_name(kind: str) -> str | None:
+    if kind == "cpu":
+        return None
+    import cupy
+
+    return str(cupy.cuda.runtime.getDeviceProperties(0)["name"].decode())
 
 
 def _statistics(times: list[float]) -> dict[str, float]:
@@ -133,6 +150,7 @@ def _statistics(times: list[float]) -> dict[str, float]:
         "max": max(times),
         "deviation": stdev(times),
         "median": median(times),
+        "calls": len(times),
     }
 
 

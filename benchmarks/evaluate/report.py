@@ -9,7 +9,7 @@ from benchmarks.data import ROOT
 from benchmarks.tables import between
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable, Mapping, Sequence
 
 DOCUMENT = ROOT / "docs" / "evaluate.md"
 PAPER_RATIO = 404.466 / 538.235
@@ -30,7 +30,8 @@ def group_bound(mean_depth: float) -> float:
 def _caption(results: Mapping[str, Any]) -> str:
     state, table = results["conditions"], results["table"]
     shape = f"depth {table['depth']}, mean depth of the records {table['mean_depth']:.2f}"
-    return f"{state['date']}, commit {state['commit']}, {state['cpu']}; one thread on the CPU; {shape}; µs."
+    where = f"{state['gpu']} beside {state['cpu']}" if state.get("gpu") else f"{state['cpu']}; one thread on the CPU"
+    return f"{state['date']}, commit {state['commit']}, {where}; {shape}; µs."
 
 
 def _table(table: Mapping[str, Any]) -> str:
@@ -43,10 +44,18 @@ def _table(table: Mapping[str, Any]) -> str:
     inner = {algorithm: times["inner"]["median"] for algorithm, times in table["algorithms"].items()}
     ratio = f"{inner['by_node'] / inner['by_sample']:.2f}"
     ratio = f"by_node / by_sample, inner medians: **{ratio}** (the paper's means: {PAPER_RATIO:.2f})."
-    return f"{_lines(lines)}\n\n{ratio}"
+    calls = {
+        name: (times["outer"].get("calls"), times["inner"].get("calls")) for name, times in table["algorithms"].items()
+    }
+    most = max((n for pair in calls.values() for n in pair if n), default=0)
+    few = [
+        f"{name} {pair[0]} outer, {pair[1]} inner" for name, pair in calls.items() if any(n and n < most for n in pair)
+    ]
+    note = f" Of {most} calls each; fewer where they take long: {'; '.join(few)}." if few else ""
+    return f"{_lines(lines)}\n\n{ratio}{note}"
 
 
-def _grid(grid: Iterable[Mapping[str, Any]]) -> str:
+def _grid(grid: Sequence[Mapping[str, Any]]) -> str:
     header = ["tree", "splits p", "d", "2d/(1+log2 d)", "rows", "serial", "by_sample", "by_node", "windowed"]
     lines = [[*header, "by_node / by_sample"], ["---"] * (len(header) + 1)]
     for case in grid:
@@ -55,7 +64,13 @@ def _grid(grid: Iterable[Mapping[str, Any]]) -> str:
         ratio = f"{times['by_node'] / times['by_sample']:.2f}" if "by_node" in times else ""
         shape = [f"{case['shape']} {case['depth']}", f"{case['splits']:,}", f"{case['mean_depth']:.1f}"]
         lines.append([*shape, f"{group_bound(case['mean_depth']):.1f}", case["rows"], *cells, ratio])
-    return _lines(lines)
+    counts = [n for case in grid for n in case.get("calls", {}).values()]
+    note = (
+        f"\n\nMedians of {max(counts)} calls, {min(counts)} where they take long."
+        if counts and min(counts) < max(counts)
+        else ""
+    )
+    return _lines(lines) + note
 
 
 def _lines(lines: Iterable[Iterable[str]]) -> str:

@@ -331,6 +331,11 @@ class Forest:
         Routing is exact: every row reaches the leaf that it reaches in the source library. Margins are float64 sums in
         the order of the trees, whatever the schedule. O(n × n_trees × depth).
         """
+        # Calls like the last ones go by all checks and imports, which take as long as a GPU needs for a row.
+        if (evaluator := self.__dict__.get("cuda_evaluator")) is not None:
+            again = evaluator.again(X, (output, algorithm, device))
+            if again is not None:
+                return again
         from silva.evaluate import predict
 
         return predict(self, X, output=output, algorithm=algorithm, device=device, n_jobs=n_jobs)

@@ -18,6 +18,7 @@
 #define __launch_bounds__(...)
 #define __shared__ static
 #define __restrict__
+#define __grid_constant__
 
 struct dim3 {
   unsigned x, y, z;
@@ -172,6 +173,24 @@ inline unsigned __float_as_uint(float value) {
   unsigned bits;
   std::memcpy(&bits, &value, sizeof bits);
   return bits;
+}
+
+inline float __uint_as_float(unsigned bits) {
+  float value;
+  std::memcpy(&value, &bits, sizeof value);
+  return value;
+}
+
+inline long long __double_as_longlong(double value) {
+  long long bits;
+  std::memcpy(&bits, &value, sizeof bits);
+  return bits;
+}
+
+inline double __longlong_as_double(long long bits) {
+  double value;
+  std::memcpy(&value, &bits, sizeof value);
+  return value;
 }
 
 template <class Type>

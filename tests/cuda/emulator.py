@@ -41,7 +41,7 @@ class DeviceArray(np.ndarray):
 
     @property
     def data(self):
-        return types.SimpleNamespace(ptr=self.ctypes.data)
+        return types.SimpleNamespace(ptr=self.ctypes.data, device_id=0)
 
     @property
     def __cuda_array_interface__(self):
@@ -170,7 +170,6 @@ CACHES = (
     silva.device.is_cuda_usable,
     silva.device._check_capability,
     silva.cuda.limits._limits,
-    silva.cuda.rows._idle_streams,
     silva.cuda.runtime._side_streams,
 )
 
@@ -181,8 +180,7 @@ def emulated_gpu(folder):
     saved = sys.modules.get("cupy")
     loads = (silva.cuda.runtime.load, silva.cuda.prepared.load)
     load = functools.cache(lambda kernel, _gpu: Function(kernel, folder))
-    for cache in CACHES:
-        cache.cache_clear()
+    _forget()
     sys.modules["cupy"] = make_cupy()
     silva.cuda.runtime.load = silva.cuda.prepared.load = load
     try:
@@ -192,5 +190,11 @@ def emulated_gpu(folder):
         del sys.modules["cupy"]
         if saved is not None:
             sys.modules["cupy"] = saved
-        for cache in CACHES:
-            cache.cache_clear()
+        _forget()
+
+
+def _forget():
+    """Drop what was found out about GPUs, and streams and buffers that are kept."""
+    for cache in CACHES:
+        cache.cache_clear()
+    silva.cuda.rows._idle_lanes.cache_clear()

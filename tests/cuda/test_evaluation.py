@@ -9,11 +9,13 @@ import numpy as np
 import pytest
 from hypothesis import given
 
+import silva.evaluate.cuda_cut
 import silva.evaluate.cuda_few
 import silva.evaluate.cuda_tiles
 import silva.evaluate.packing
 from silva.choice import Choice
 from silva.cuda.codes import encode_forest
+from silva.evaluate.cuda_cut import Cut
 from silva.evaluate.packing import choose_format
 from tests.conftest import examples
 from tests.example_forests import empty_forest, with_linear_leaves
@@ -78,6 +80,11 @@ def in_single(forest):
     return dataclasses.replace(forest, leaf_value=value, tree_weight=np.ones(forest.n_trees), result_dtype="float32")
 
 
+def forget_cuts():
+    silva.evaluate.cuda_cut.choose_cut.cache_clear()
+    silva.evaluate.cuda_cut._plain.cache_clear()
+
+
 @pytest.mark.parametrize("stage", [256, 4096])
 @pytest.mark.parametrize("n_rows", [1, 130, 1100])
 @pytest.mark.parametrize("form", FORMS)
@@ -88,15 +95,34 @@ def test_formats(monkeypatch, form, n_rows, stage):
         silva.evaluate.packing, "MOST_CODES", {"narrow": 256 if form == "narrow" else 0, "heap": 2**16, "wide": 2**16}
     )
     monkeypatch.setattr(silva.evaluate.packing, "DEEPEST_HEAP", 10 if form == "heap" else 0)
-    monkeypatch.setattr(silva.evaluate.cuda_tiles, "STAGES", (stage,))
+    monkeypatch.setattr(silva.evaluate.cuda_cut, "STAGES", (stage,))
+    monkeypatch.setattr(silva.evaluate.cuda_cut, "WIDE_STAGE", stage)
     monkeypatch.setattr(silva.evaluate.cuda_few, "MOST_ROWS", 0)
-    silva.evaluate.cuda_tiles.tile_shapes.cache_clear()
+    forget_cuts()
     assert choose_format(forest, encode_forest(forest)) == form
     X = random_rows(5, forest, n_rows, "float32")
     check(forest, X, "by_sample")
     check(forest, X, "by_sample", "margin")
     check(in_single(forest), X, "by_sample", "margin")
-    silva.evaluate.cuda_tiles.tile_shapes.cache_clear()
+    forget_cuts()
+
+
+CUTS = [(32, 8, 1), (32, 12, 2), (64, 4, 3), (128, 6, 2), (192, 4, 1), (256, 3, 2), (64, 1, 3)]
+
+
+@pytest.mark.parametrize("stage", [1024, 32768])
+@pytest.mark.parametrize(("lanes", "teams", "parts"), CUTS)
+@pytest.mark.parametrize("form", FORMS)
+def test_teams(monkeypatch, form, lanes, teams, parts, stage):
+    """Teams that share rows, trees that fit their share of a stage and trees that do not, sums that need the order."""
+    cut = Cut(lanes, teams, stage, parts)
+    monkeypatch.setattr(silva.evaluate.cuda_tiles, "choose_cut", lambda work, _: cut if work.joins else plain)
+    plain = Cut(64, 1, 4096, 2)
+    monkeypatch.setattr(silva.evaluate.cuda_few, "MOST_ROWS", 0)
+    forest = in_single(forest_of(form, n_trees=29))
+    X = random_rows(5, forest, 800 if lanes > 64 else 300, "float32")
+    for base in (0.5, 0.1):
+        check(dataclasses.replace(forest, base_score=np.array([base])), X, "by_sample", "margin")
 
 
 @pytest.mark.parametrize("algorithm", ALGORITHMS)
@@ -170,12 +196,41 @@ def test_columns_beyond_shared_memory():
     check(narrow, X[:, :2].copy(), "by_sample")
 
 
-@pytest.mark.parametrize("n_rows", [1, 5, 600])
+@pytest.mark.parametrize("result_dtype", ["float32", "float64"])
+def test_many_calls_of_the_predictor(request, result_dtype):
+    """Blocks that wait for each other, sums that need the order of the trees, and a host that looks on."""
+    n_calls = 20 if "emulated" in request.node.name else 3000
+    forest = random_forest(5, Options(n_trees=300, meaning={"result_dtype": result_dtype}))
+    forest = dataclasses.replace(forest, base_score=np.array([0.1]))
+    X = random_rows(1, forest, n_calls, "float32")
+    predict = forest.predictor(output="margin", device="cuda")
+    expected = forest.predict(X, output="margin", device="cpu")
+    np.testing.assert_array_equal([predict(row) for row in X], expected)
+
+
+def test_the_predictor_of_rows_beyond_the_arguments():
+    forest = full_forest(0, n_trees=4, depth=9, n_features=1500)
+    X = np.random.default_rng(0).normal(size=(3, 1500))
+    predict = forest.predictor(output="margin", device="cuda")
+    np.testing.assert_array_equal([predict(row) for row in X], forest.predict(X, output="margin", device="cpu"))
+
+
+def test_host_rows_of_changing_numbers():
+    """Buffers between host and GPU are kept, grow and are given up."""
+    forest = full_forest(0, n_trees=3, depth=3, n_features=40)
+    X = np.random.default_rng(0).normal(size=(40_000, 40))
+    for n_rows in (5, 700, 40_000, 7, 700):
+        check(forest, X[:n_rows], "by_sample", "margin")
+        check(forest, X[:n_rows].astype(np.float32), "by_sample")
+
+
+@pytest.mark.parametrize("n_trees", [7, 300])
+@pytest.mark.parametrize("n_rows", [1, 5, 150, 600])
 @pytest.mark.parametrize("n_outputs", [1, 3])
-def test_calls_on_gpu_rows_like_the_last(n_rows, n_outputs):
+def test_calls_on_gpu_rows_like_the_last(n_rows, n_outputs, n_trees):
     import cupy
 
-    options = Options(n_trees=7, n_outputs=n_outputs, meaning={"result_dtype": "float32"})
+    options = Options(n_trees=n_trees, n_outputs=n_outputs, meaning={"result_dtype": "float32"})
     forest = random_forest(5, options)
     for seed in range(3):
         X = random_rows(seed, forest, n_rows, "float32")

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from silva.cuda.compiler import variant
+from silva.cuda.limits import gpu_limits
 from silva.cuda.prepared import NOWHERE
 from silva.cuda.runtime import launch
 from silva.device import import_cupy
@@ -26,15 +27,21 @@ C_TYPES = {
     "uint16": "unsigned short",
     "uint32": "unsigned",
 }
-TILE_ROWS, THREADS = 128, 256
-SHARED_BYTES = 28 * 1024
-"""Thresholds of a run of columns in shared memory: with a tile of values three blocks fit, and into 48 KB one."""
+TILE_ROWS, TILE_PITCH, THREADS = 128, 33, 512
+SHARED_BYTES = 64 * 1024
+"""Thresholds and starts of buckets of a run of columns in shared memory: 32 columns of 255 float32 thresholds, read as
+whole lines; with a tile of values two blocks fit."""
 
-FEW_BYTES = 8 * 1024
-"""The same where there are few rows: more blocks share the columns."""
+BUCKETS, MOST_STEPS, MOST_BUCKETED = 4, 4, 255
+"""Buckets for each threshold; thresholds in a bucket (as in native/common/columns.h), and of a column, up to which
+they take less time than a search tree. Of 255 quantiles of a normal distribution two at most share a bucket."""
+
+LEAST_ENTRIES = 4
+"""Room of a column: multiples of 16 bytes."""
 
 ENOUGH_BLOCKS = 132 * 8
-"""Further tiles of rows are taken by the same blocks, which have their thresholds already."""
+"""Further tiles of rows are taken by the same blocks, which have their thresholds already. Where there are fewer,
+copying the thresholds takes longer than reading them where they are."""
 
 
 class CodeTables:
@@ -62,6 +69,7 @@ class CodeTables:
         self._kernels = {name: encode_variant(name, codes, self.code_type) for name in ("float32", "float64")}
         self._forest = forest
         self._search = _SearchTrees(codes)
+        self._tile_bytes = TILE_ROWS * TILE_PITCH * codes.thresholds.itemsize
         self._on_gpu: dict[int, tuple[Any, ...]] = {}
 
     def encode(self, x: Any, stride: int) -> Any:
@@ -80,24 +88,25 @@ class CodeTables:
         self, input_type: Any, strides: tuple[Any, Any], n_rows: int, stride: int
     ) -> tuple[Variant, tuple[int, int], tuple[Any, ...], int]:
         """Kernel, grid, arguments (the addresses of rows and codes are the first and the last) and shared memory."""
-        n_tiles, (many, few, *tables) = -(-stride // TILE_ROWS), self.tables()
-        is_few = n_tiles * len(many) < ENOUGH_BLOCKS
-        runs, entries = (few, self._search.few_entries) if is_few else (many, self._search.shared_entries)
+        n_tiles, (runs, *tables) = -(-stride // TILE_ROWS), self.tables()
         n_runs = len(runs) - 1
+        entries = self._search.shared_entries if n_tiles * n_runs >= ENOUGH_BLOCKS else 0
+        if entries * self._search.entry_bytes + self._tile_bytes > gpu_limits().shared_per_block:
+            entries = 0
         grid = (min(n_tiles, max(1, ENOUGH_BLOCKS // n_runs)), n_runs)
         sizes = (*map(np.int64, strides), np.int32(n_rows), np.int64(stride), runs, np.int32(entries))
-        shared = entries * self.codes.thresholds.itemsize
+        shared = entries * self._search.entry_bytes
         return self._kernels[input_type.name], grid, (NOWHERE, *sizes, *tables, NOWHERE), shared
 
     def tables(self) -> tuple[Any, ...]:
-        """Arguments of kernels that encode, on the current GPU: runs for many and few rows, the members of Columns."""
+        """Arguments of kernels that encode, on the current GPU: runs of columns, the members of Columns."""
         cupy = import_cupy()
         gpu = cupy.cuda.runtime.getDevice()
         if gpu not in self._on_gpu:
             codes, forest, search = self.codes, self._forest, self._search
-            runs = (search.runs, search.few_runs)
-            arrays = (*runs, codes.feature, codes.category_set, codes.missing, search.height, search.offsets)
-            sets = (search.thresholds, forest.set_offsets, forest.set_words, forest.set_others_left)
+            arrays = (search.runs, codes.feature, codes.category_set, codes.missing, search.height, search.offsets)
+            found = (search.buckets, search.thresholds, search.starts)
+            sets = (*found, forest.set_offsets, forest.set_words, forest.set_others_left)
             zeros = cupy.asarray(forest.zero_missing) if len(forest.zero_missing) else np.uint64(0)
             numbers = (np.float64(forest.zero_threshold), np.float64(forest.missing))
             self._on_gpu[gpu] = (*(cupy.asarray(array) for array in (*arrays, *sets)), zeros, *numbers)
@@ -109,7 +118,7 @@ class CodeTables:
 
 
 class _SearchTrees:
-    """Thresholds of each column as a complete search tree in breadth-first order (native/common/columns.h).
+    """Thresholds of each column as the kernels look them up: by buckets or search trees (native/common/columns.h).
 
     Attributes
     ----------
@@ -117,31 +126,63 @@ class _SearchTrees:
     offsets : int64, (n_columns + 1,)
         Column ``c`` owns the entries ``offsets[c]`` to ``offsets[c + 1] - 1``, a power of two.
     thresholds : float32 or float64
+    buckets : int32, (n_columns, 4)
+        Words of Buckets.
+    starts : uint8
+        Thresholds below each bucket; the column's entries' number times `BUCKETS` of them.
+    entry_bytes : int
+        Of a threshold and its buckets.
     runs : int32
         First columns of the runs that share a block, and the number of columns.
     shared_entries : int
         Entries of the largest run that fits into shared memory.
-    few_runs, few_entries
-        The same where there are few rows.
     """
 
     def __init__(self, codes: Codes) -> None:
         counts = np.diff(codes.offsets)
         self.height = np.array([int(n).bit_length() for n in counts], np.int32)
-        sizes = np.int64(1) << self.height.astype(np.int64)
+        sizes = np.maximum(np.int64(1) << self.height.astype(np.int64), LEAST_ENTRIES)
         self.offsets = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
-        self.thresholds = np.full(int(self.offsets[-1]), np.nan, codes.thresholds.dtype)
+        # A bucket is read as a whole, also behind the last column's thresholds.
+        self.thresholds = np.full(int(self.offsets[-1]) + MOST_STEPS, np.nan, codes.thresholds.dtype)
+        self.starts = np.zeros(BUCKETS * len(self.thresholds), np.uint8)
+        self.buckets = np.zeros((codes.n_columns, 4), np.int32)
         for column, height in enumerate(self.height):
             sorted_ = codes.thresholds[codes.offsets[column] : codes.offsets[column + 1]]
-            tree = self.thresholds[self.offsets[column] : self.offsets[column + 1]]
-            _fill_search_tree(tree, int(height), sorted_)
-        self.runs, self.shared_entries = _divide(sizes, SHARED_BYTES // codes.thresholds.itemsize)
-        self.few_runs, self.few_entries = _divide(sizes, FEW_BYTES // codes.thresholds.itemsize)
+            begin, end = self.offsets[column : column + 2]
+            starts = self.starts[BUCKETS * begin : BUCKETS * end]
+            found = _fill_buckets(starts[: BUCKETS << height], sorted_) if codes.category_set[column] < 0 else None
+            if found is None:
+                _fill_search_tree(self.thresholds[begin:end], int(height), sorted_)
+            else:
+                self.buckets[column] = found
+                self.thresholds[begin:end][: len(sorted_)] = np.where(sorted_ < np.inf, sorted_, np.nan)
+        self.entry_bytes = codes.thresholds.itemsize + BUCKETS
+        self.runs, self.shared_entries = _divide(sizes, SHARED_BYTES // self.entry_bytes)
+
+
+def _fill_buckets(starts: NDArray[np.uint8], thresholds: NDArray[Any]) -> NDArray[np.int32] | None:
+    """Write how many thresholds lie below each bucket, return the words of Buckets; None if they spread badly."""
+    finite = thresholds[thresholds < np.inf]
+    if not 0 < len(finite) <= MOST_BUCKETED:
+        return None
+    last = np.float32(len(starts) - 1)
+    with np.errstate(all="ignore"):
+        single = finite.astype(np.float32)
+        low = single[0]
+        scale = np.float32(len(starts)) / (single[-1] - low)
+        scale = scale if np.isfinite(scale) else np.float32(0)
+        at = np.fmin(np.fmax((single - low) * scale, np.float32(0)), last).astype(np.int64)
+    steps = int(np.bincount(at).max())
+    if steps > MOST_STEPS:
+        return None
+    starts[:] = np.searchsorted(at, np.arange(len(starts)))
+    return np.array([low, scale, 0, 0], np.float32).view(np.int32) + np.array([0, 0, steps, 0], np.int32)
 
 
 def _fill_search_tree(tree: NDArray[Any], height: int, thresholds: NDArray[Any]) -> None:
     """Write sorted thresholds in breadth-first order; those of +inf, which no number reaches, stay NaN."""
-    padded = np.full(len(tree) - 1, np.nan, tree.dtype)
+    padded = np.full((1 << height) - 1, np.nan, tree.dtype)
     finite = thresholds[thresholds < np.inf]
     padded[: len(finite)] = finite
     for level in range(height):

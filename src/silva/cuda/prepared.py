@@ -28,7 +28,7 @@ class PreparedLaunch:
     grid : (int, int)
     threads : int
         Of a block.
-    args : CuPy arrays and NumPy scalars of the kernel's own types
+    args : CuPy arrays, NumPy scalars of the kernel's own types and NumPy arrays, which are passed by value
     shared : int
         Bytes of dynamic shared memory.
     """
@@ -38,10 +38,13 @@ class PreparedLaunch:
     ) -> None:
         cupy = import_cupy()
         slots = np.zeros((len(args), SLOT), np.uint8)
-        for slot, arg in zip(slots, args, strict=True):
-            value = np.uint64(arg.data.ptr) if hasattr(arg, "__cuda_array_interface__") else arg
-            slot[: value.nbytes] = np.frombuffer(value.tobytes(), np.uint8)
         pointers = slots.ctypes.data + SLOT * np.arange(len(args), dtype=np.uint64)
+        for place, arg in enumerate(args):
+            if isinstance(arg, np.ndarray) and not hasattr(arg, "__cuda_array_interface__"):
+                pointers[place] = arg.ctypes.data
+                continue
+            value = np.uint64(arg.data.ptr) if hasattr(arg, "__cuda_array_interface__") else arg
+            slots[place, : value.nbytes] = np.frombuffer(value.tobytes(), np.uint8)
         function = load(kernel, cupy.cuda.runtime.getDevice())
         if shared > LARGEST_DEFAULT_SHARED:
             cupy.cuda.driver.funcSetAttribute(function.ptr, MAX_DYNAMIC_SHARED, shared)

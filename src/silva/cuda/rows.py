@@ -28,6 +28,10 @@ FULL_CHUNK, FEWEST_CHUNK_ROWS, OVERLAPPING = 128, 2**15, 8
 overlap transfers and computation well."""
 
 
+KEPT_BYTES = 2**23
+"""Buffers up to this size are kept for the next call."""
+
+
 def map_rows(
     X: Any,
     gpus: tuple[int, ...],
@@ -121,37 +125,43 @@ def _stream_part(
     row_bytes = X.shape[1] * row_type.itemsize + result[:1].nbytes
     n_chunk = chunk_rows(len(X), row_bytes)
     n_lanes = min(2, -(-len(X) // n_chunk))
-    with cupy.cuda.Device(gpu), explaining_memory(cupy, gpu), _streams(gpu, 1 + n_lanes) as (computing, *copying):
-        shapes = (n_chunk, X.shape[1]), row_type, (n_chunk, *result.shape[1:]), result.dtype
-        lanes = [_Lane(cupy, stream, *shapes) for stream in copying]
+    n_streams = n_lanes + (n_lanes > 1)
+    with cupy.cuda.Device(gpu), explaining_memory(cupy, gpu), _borrowed_lanes(cupy, gpu, n_streams) as lanes:
+        computing = lanes[-1].stream
+        for lane in lanes[:n_lanes]:
+            lane.fit((n_chunk, X.shape[1]), row_type, (n_chunk, *result.shape[1:]), result.dtype)
         for index, start in enumerate(range(0, len(X), n_chunk)):
             lane = lanes[index % n_lanes]
             lane.collect()
             lane.send(X[start : start + n_chunk], result[start : start + n_chunk], compute, computing)
-        for lane in lanes:
+        for lane in lanes[:n_lanes]:
             lane.collect()
 
 
 @contextlib.contextmanager
-def _streams(gpu: int, n: int) -> Iterator[list[Any]]:
-    """Streams of the current GPU, kept afterwards: CuPy keeps freed memory by stream, new streams allocate it anew."""
-    idle, taken = _idle_streams(gpu), []
+def _borrowed_lanes(cupy: Any, gpu: int, n: int) -> Iterator[list[_Lane]]:
+    """Lanes of the current GPU, kept afterwards.
+
+    Making a stream and page-locked memory takes as long as thousands of rows, and CuPy keeps freed memory by stream: a
+    new stream would allocate anew what earlier ones have given back.
+    """
+    idle, lanes = _idle_lanes(gpu), []
     for _ in range(n):
         try:
-            taken.append(idle.pop())
+            lanes.append(idle.pop())
         except IndexError:
-            taken.append(import_cupy().cuda.Stream(non_blocking=True))
+            lanes.append(_Lane(cupy))
     try:
-        yield taken
+        yield lanes
     finally:
-        for stream in taken:
-            stream.synchronize()
-        idle.extend(taken)
+        for lane in lanes:
+            lane.release()
+        idle.extend(reversed(lanes))
 
 
 @functools.cache
-def _idle_streams(gpu: int) -> list[Any]:  # noqa: ARG001
-    """Streams of a GPU that no call uses."""
+def _idle_lanes(gpu: int) -> list[_Lane]:  # noqa: ARG001
+    """Lanes of a GPU that no call uses."""
     return []
 
 
@@ -169,16 +179,24 @@ class _Lane:
     would wait behind all blocks of the next, and both would end at once and leave the GPU without work.
     """
 
-    def __init__(
-        self, cupy: Any, stream: Any, in_shape: tuple[int, ...], in_type: Any, out_shape: tuple[int, ...], out_type: Any
-    ) -> None:
-        self.stream = stream
-        self._host_in = pinned(cupy, in_shape, in_type)
-        self._host_out = pinned(cupy, out_shape, out_type)
-        with stream:
-            self._gpu_in = cupy.empty(in_shape, in_type)
-            self._gpu_out = cupy.empty(out_shape, out_type)
+    def __init__(self, cupy: Any) -> None:
+        self.stream = cupy.cuda.Stream(non_blocking=True)
+        self._buffers = _Buffer(cupy), _Buffer(cupy)
         self._target: NDArray[Any] | None = None
+
+    def fit(self, in_shape: tuple[int, ...], in_type: Any, out_shape: tuple[int, ...], out_type: Any) -> None:
+        """Make room for chunks of these shapes."""
+        with self.stream:
+            self._host_in, self._gpu_in = self._buffers[0].fit(in_shape, in_type)
+            self._host_out, self._gpu_out = self._buffers[1].fit(out_shape, out_type)
+
+    def release(self) -> None:
+        """Wait for what is queued, and give large buffers up."""
+        self.stream.synchronize()
+        self._target = self._host_in = self._gpu_in = self._host_out = self._gpu_out = None
+        if sum(buffer.n_bytes for buffer in self._buffers) > KEPT_BYTES:
+            for buffer in self._buffers:
+                buffer.clear()
 
     def send(self, X: NDArray[Any], target: NDArray[Any], compute: Callable[..., None], computing: Any) -> None:
         n = len(X)
@@ -186,10 +204,10 @@ class _Lane:
         self._target = target
         with self.stream:
             self._gpu_in[:n].set(self._host_in[:n], stream=self.stream)
-        computing.wait_event(self.stream.record())
+        _queue_after(self.stream, computing)
         with computing:
             compute(self._gpu_in[:n], self._gpu_out[:n])
-        self.stream.wait_event(computing.record())
+        _queue_after(computing, self.stream)
         with self.stream:
             self._gpu_out[:n].get(stream=self.stream, out=self._host_out[:n], blocking=False)
 
@@ -198,6 +216,37 @@ class _Lane:
             self.stream.synchronize()
             np.copyto(self._target, self._host_out[: len(self._target)])
             self._target = None
+
+
+def _queue_after(earlier: Any, stream: Any) -> None:
+    """Let what is queued next on `stream` wait for what is queued on `earlier`."""
+    if stream is not earlier:
+        stream.wait_event(earlier.record())
+
+
+class _Buffer:
+    """Page-locked memory and as much on the GPU, which grow."""
+
+    def __init__(self, cupy: Any) -> None:
+        self._cupy = cupy
+        self.clear()
+
+    def clear(self) -> None:
+        """Give the memory up."""
+        self._host: Any = None
+        self._gpu: Any = None
+        self.n_bytes = 0
+
+    def fit(self, shape: tuple[int, ...], dtype: Any) -> tuple[Any, Any]:
+        """Return arrays of this shape on the host and on the GPU."""
+        n_bytes = int(np.prod(shape, dtype=np.int64)) * np.dtype(dtype).itemsize
+        if n_bytes > self.n_bytes:
+            self._host, self._gpu = pinned(self._cupy, (n_bytes,), np.uint8), self._cupy.empty((n_bytes,), np.uint8)
+            self.n_bytes = n_bytes
+        if not n_bytes:
+            return np.empty(shape, dtype), self._cupy.empty(shape, dtype)
+        host, on_gpu = (memory[:n_bytes].view(dtype).reshape(shape) for memory in (self._host, self._gpu))
+        return host, on_gpu
 
 
 def pinned(cupy: Any, shape: tuple[int, ...], dtype: Any) -> NDArray[Any]:

@@ -14,7 +14,9 @@ if TYPE_CHECKING:
 
     from silva.cuda.compiler import Variant
 
-LARGEST_DEFAULT_SHARED = 48 * 1024
+LARGEST_DEFAULT_SHARED = 12 * 1024
+"""Dynamic shared memory that needs no leave: 48 KB less the static memory of any kernel."""
+
 MAX_DYNAMIC_SHARED = 8
 """CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES."""
 

@@ -20,15 +20,10 @@ WORTHWHILE = 3e6
 
 def predict(forest: Forest, X: Any, *, output: str, algorithm: str, device: str, n_jobs: int | None) -> Any:
     """`Forest.predict`."""
-    question = output, algorithm, device
-    if (evaluator := forest.__dict__.get("cuda_evaluator")) is not None:
-        again = evaluator.again(X, question)
-        if again is not None:
-            return again
     check_arguments(forest, output, algorithm, device)
     gpus = _gpus(forest, X, device)
     if gpus and array_gpu(X) is not None:
-        return _predict_on_gpu(forest, X, question, gpus, choose(forest, algorithm, len(X), "cuda"))
+        return _predict_on_gpu(forest, X, (output, algorithm, device), gpus, choose(forest, algorithm, len(X), "cuda"))
     rows = as_rows(X, forest)
     choice = choose(forest, algorithm, len(rows), "cuda" if gpus else "cpu")
     if output == "leaf":
@@ -93,8 +88,9 @@ def _predict_on_gpu(
         ids = forest.cuda_evaluator.leaves(X, gpus, choice)
         return like(X, ids.reshape(len(ids), *forest.leaf_shape) if forest.leaf_shape else ids)
     if output == "margin" or (output == "prediction" and links.predicts_margins(forest)):
+        if (margin := forest.cuda_evaluator.first(X, question, choice)) is not None:
+            return margin
         margin = forest.cuda_evaluator.margins(X, gpus, choice, forest.result_dtype)
-        forest.cuda_evaluator.remember(X, question, choice)
         return like(X, links.squeeze(margin))
     margin = forest.cuda_evaluator.margins(X, gpus, choice)
     result = respond(forest, cupy.asnumpy(margin), output)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import threading
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -14,7 +13,8 @@ from silva.cuda.compiler import variant
 from silva.cuda.encoder import C_TYPES, CodeTables, row_strides
 from silva.cuda.rows import check_gpu_rows, map_rows
 from silva.cuda.runtime import launch
-from silva.device import array_gpu, import_cupy
+from silva.device import array_gpu, explaining_memory, import_cupy
+from silva.evaluate.cuda_calls import Call, Calls, Plans, current
 from silva.evaluate.cuda_few import FewRows, RowPredictor
 from silva.evaluate.cuda_nodes import BLOCK, DEFAULT_SETTINGS, NodeWalks
 from silva.evaluate.cuda_tiles import PackedForest, Tiles
@@ -29,9 +29,6 @@ if TYPE_CHECKING:
 LEAF_BYTES = 2**29
 """Leaves of the rows in flight."""
 
-KEPT = 32
-"""Calls on GPU rows whose launches a thread keeps."""
-
 
 class CudaEvaluator:
     """A forest laid out for GPUs; what a kernel needs on a GPU is uploaded at its first call there."""
@@ -39,7 +36,7 @@ class CudaEvaluator:
     def __init__(self, forest: Forest) -> None:
         self._forest = forest
         self._sums: dict[int, dict[str, Any]] = {}
-        self._local = threading.local()
+        self._plans, self._calls = Plans(), Calls()
 
     def margins(self, rows: Any, gpus: tuple[int, ...], choice: Choice, dtype: Any = np.float64) -> Any:
         """Sum margins (n, n_outputs) in float64 and return them as `dtype`.
@@ -94,7 +91,7 @@ class CudaEvaluator:
             stream = import_cupy().cuda.get_current_stream().ptr
             for begin in range(0, len(x), step):
                 part, target = x[begin : begin + step], out[begin : begin + step]
-                plan = schedule.plan(x.dtype, row_strides(x), len(part), out.dtype)
+                plan = self._plans.of(schedule, part, out.dtype)
                 plan.run(part.data.ptr, target.data.ptr, stream)
             return
         for begin, end, leaves in self._reach(choice, x):
@@ -108,34 +105,26 @@ class CudaEvaluator:
             return self.few
         return self.tiles if self.tiles and self.tiles.serves() else None
 
-    def remember(self, X: Any, question: tuple[str, str, str], choice: Choice) -> None:
-        """Keep the launches for rows like these, which were checked and predicted: see `again`."""
-        if not len(X) or type(X).__module__ != "cupy" or X.dtype.char not in "fd" or not self._forest.nan_allowed:
-            return
-        here = _here()
-        schedule = self._schedule(choice, len(X)) if X.device.id == here[0] else None
+    def first(self, X: Any, question: tuple[str, str, str], choice: Choice) -> Any:
+        """Margins of GPU rows in their dtype, (n,) or (n, n_outputs), kept for `again`; None if no one plan does it."""
+        forest = self._forest
+        if not len(X) or type(X).__module__ != "cupy" or X.dtype.char not in "fd" or not forest.nan_allowed:
+            return None
+        schedule = self._schedule(choice, len(X)) if X.device.id == current()[0] else None
         if schedule is None or len(X) > schedule.most_rows():
-            return
-        plans = self._local.__dict__.setdefault("plans", {})
-        while len(plans) >= KEPT:
-            del plans[next(iter(plans))]
-        plan = schedule.plan(X.dtype, row_strides(X), len(X), self._forest.result_dtype)
-        plans[question, X.shape, X.strides, X.dtype.char, X.device.id, *here] = plan
+            return None
+        check_gpu_rows(X, forest, X.device.id)
+        with explaining_memory(import_cupy(), X.device.id):
+            plan = self._plans.of(schedule, X, forest.result_dtype)
+            shape = (len(X),) if forest.n_outputs == 1 else (len(X), forest.n_outputs)
+            call = Call(plan, shape, forest.result_dtype)
+            result = call(X.data.ptr)
+        self._calls.keep(X, question, call)
+        return result
 
     def again(self, X: Any, question: tuple[str, str, str]) -> Any:
         """Margins of GPU rows in their dtype where the last calls had rows and a stream like these, otherwise None."""
-        plans = self._local.__dict__.get("plans")
-        if plans is None or type(X).__module__ != "cupy":
-            return None
-        gpu, stream = _here()
-        plan = plans.get((question, X.shape, X.strides, X.dtype.char, X.device.id, gpu, stream))
-        if plan is None:
-            return None
-        n_rows, n_outputs = len(X), self._forest.n_outputs
-        shape = n_rows if n_outputs == 1 else (n_rows, n_outputs)
-        out = import_cupy().empty(shape, self._forest.result_dtype)
-        plan.run(X.data.ptr, out.data.ptr, stream)
-        return out
+        return self._calls.again(X, question)
 
     def _name(self, choice: Choice, x: Any, out: Any) -> None:
         ids = self._tables()["ids"]
@@ -224,12 +213,6 @@ def linear_variant(input_type: Any, result_type: Any) -> Variant:
     """Name the kernel that adds linear leaves up."""
     types = {"INPUT": C_TYPES[np.dtype(input_type).name], "RESULT": C_TYPES[np.dtype(result_type).name]}
     return variant("evaluate/sum_linear", **types)
-
-
-def _here() -> tuple[int, int]:
-    """Return the current GPU and stream."""
-    cuda = import_cupy().cuda
-    return cuda.runtime.getDevice(), cuda.get_current_stream().ptr
 
 
 def _is_plain(forest: Forest) -> bool:

@@ -208,8 +208,11 @@ def _prefix_bytes(forest: Forest, shape: _Shape, node_bytes: int, *, is_heap: bo
     return _round_up(CHUNK + above * node_bytes)
 
 
-def group_trees(image: Image, capacity: int, most_trees: int) -> NDArray[np.int32]:
+def group_trees(image: Image, capacity: int, most_trees: int, teams: int = 1) -> NDArray[np.int32]:
     """Divide an image into groups of trees that fit a stage of `capacity` bytes (Group in native/evaluate/tiles.cu).
+
+    Several teams take the trees of a group side by side: groups are multiples of them where they can be, and of trees
+    that are too large for a team's share of the stage only the upper levels are staged.
 
     Returns
     -------
@@ -217,22 +220,34 @@ def group_trees(image: Image, capacity: int, most_trees: int) -> NDArray[np.int3
     """
     groups: list[list[int]] = []
     chunks, output = image.chunks.tolist(), image.output.tolist()
-    most = capacity // CHUNK
-    for tree, of in enumerate(output):
-        begin, end = chunks[tree], chunks[tree + 1]
-        last = groups[-1] if groups else None
-        if last and last[4] == of and not last[6] and end - last[0] <= most and last[2] < most_trees:
-            last[1:3] = [end - last[0], last[2] + 1]
-        elif end - begin <= most:
-            groups.append([begin, end - begin, 1, tree, of, 0, 0, 0])
-        else:
-            prefix = image.prefix_bytes[tree, : int(image.depth[tree]) + 1]
-            levels = int(np.searchsorted(prefix, capacity, side="right")) - 1
-            groups.append([begin, int(prefix[levels]) // CHUNK, 1, tree, of, 0, levels, 0])
+    most, share = capacity // CHUNK, capacity // CHUNK // teams
+    is_large = (np.diff(image.chunks) > share).tolist()
+    begin, n_trees = 0, len(output)
+    while begin < n_trees:
+        kind = output[begin], is_large[begin]
+        end, limit = begin + 1, min(n_trees, begin + (teams if kind[1] else most_trees))
+        while (
+            end < limit
+            and (output[end], is_large[end]) == kind
+            and (kind[1] or chunks[end + 1] - chunks[begin] <= most)
+        ):
+            end += 1
+        if end < n_trees and (output[end], is_large[end]) == kind and end - begin > teams:
+            end -= (end - begin) % teams
+        n_chunks, levels = _staged_part(image, begin, end, share) if kind[1] else (chunks[end] - chunks[begin], 0)
+        groups.append([chunks[begin], n_chunks, end - begin, begin, kind[0], 0, levels, 0])
+        begin = end
     result = np.array(groups, np.int32).reshape(-1, 8)
     result[:-1, 5] = result[1:, 4] != result[:-1, 4]
     result[-1:, 5] = 1
     return result
+
+
+def _staged_part(image: Image, begin: int, end: int, share: int) -> tuple[int, int]:
+    """Chunks and levels that are staged of each of some large trees."""
+    prefixes = [image.prefix_bytes[tree, : int(image.depth[tree]) + 1] for tree in range(begin, end)]
+    levels = min(int(np.searchsorted(prefix, share * CHUNK, side="right")) - 1 for prefix in prefixes)
+    return max(int(prefix[levels]) for prefix in prefixes) // CHUNK, levels
 
 
 def _tree_depths(forest: Forest) -> NDArray[np.int64]:

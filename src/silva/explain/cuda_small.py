@@ -52,7 +52,7 @@ class SmallForest:
 
     def _lay_out(self, x: Any, tables: OnGpu) -> PreparedLaunch:
         codes, tape = self._codes, self._tape
-        _, _, *columns = codes.tables()
+        _, *columns = codes.tables()
         n_chunks, n_entries = len(tape.chunk_starts), len(tables.target)
         rows = (NOWHERE, *row_strides(x), np.int32(len(x)))
         sizes = tuple(np.int32(n) for n in (n_chunks, len(tape.slot_keys), n_entries))

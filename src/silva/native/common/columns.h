@@ -3,14 +3,29 @@
 
 namespace silva {
 
-// A numerical column's thresholds are a complete search tree of `height` levels in breadth-first order, entry 1 its
-// root and entry 0 unused: the upper levels lie in few banks and lines. NaN fills up, which no value reaches, as none
-// reaches the threshold +inf. A column of categories holds the smallest value that counts as a category in entry 1.
+// How the line of numbers is cut into equal buckets, 4 << height of them: value x is in bucket (x - low) * scale. Both
+// operations are monotone as they are rounded, so thresholds in lower buckets are smaller than x, those in higher ones
+// are larger, and only those in x's own bucket are compared: `steps` at most.
+constexpr int MOST_STEPS = 4;
+
+struct alignas(16) Buckets {
+  float low, scale;
+  int steps;  // 0: the thresholds are a search tree
+  int reserved;
+};
+
+// A numerical column has room for 1 << height thresholds, at least 4. They are sorted where they spread well over the
+// buckets: `starts` says for each bucket how many lie below. Otherwise they are a complete search tree of `height`
+// levels in breadth-first order, entry 1 its root and entry 0 unused: the upper levels lie in few banks and lines. NaN
+// fills up, which no value reaches, as none reaches the threshold +inf. A column of categories holds the smallest value
+// that counts as a category in entry 1.
 template <class Value>
 struct Columns {
   const int *feature, *category_set, *missing, *height;
   const long long* offsets;
+  const Buckets* buckets;
   const Value* thresholds;
+  const unsigned char* starts;  // column c's from 4 * offsets[c] on
   const long long* set_offsets;
   const unsigned* set_words;
   const bool *set_others_left, *zero_missing;  // zero_missing: null if no feature's zeros are missing
@@ -26,9 +41,41 @@ __device__ __forceinline__ bool in_set(const Columns<Value>& columns, int set, V
   return columns.set_words[first + category / 32] >> (category % 32) & 1;
 }
 
-// How many of a column's thresholds are <= x, for each of `n` values side by side: the search tree is walked by bytes.
+// Thresholds of one column, wherever they were copied to.
+template <class Value>
+struct Thresholds {
+  const Value* values;
+  const unsigned char* starts;
+};
+
+// How many of a column's thresholds are <= x, for each of `n` values side by side.
 template <int n, class Value>
-__device__ __forceinline__ void ranks_of(const Value* tree, int height, const Value (&x)[n], unsigned (&rank)[n]) {
+__device__ __forceinline__ void count_in_buckets(const Buckets& buckets, int height,
+                                                 const Thresholds<Value>& thresholds, const Value (&x)[n],
+                                                 unsigned (&rank)[n]) {
+  const float last = float((4 << height) - 1);
+#pragma unroll
+  for (int k = 0; k < n; ++k)
+    rank[k] = thresholds.starts[unsigned(fminf(fmaxf((float(x[k]) - buckets.low) * buckets.scale, 0), last))];
+  if (n == 1 && buckets.steps > 1) {
+    // All of a bucket at once, for one value is nothing but latency. Behind the last threshold there is NaN.
+    bool reached = true;
+    const Value* const first = thresholds.values + rank[0];
+#pragma unroll
+    for (int step = 0; step < MOST_STEPS; ++step) {
+      reached = reached && first[step] <= x[0];
+      rank[0] += reached;
+    }
+    return;
+  }
+  for (int step = 0; step < buckets.steps; ++step)
+#pragma unroll
+    for (int k = 0; k < n; ++k) rank[k] += thresholds.values[rank[k]] <= x[k];
+}
+
+// The same by the search tree, which is walked by bytes.
+template <int n, class Value>
+__device__ __forceinline__ void search_tree(const Value* tree, int height, const Value (&x)[n], unsigned (&rank)[n]) {
   unsigned at[n];
 #pragma unroll
   for (int k = 0; k < n; ++k) at[k] = sizeof(Value);
@@ -42,19 +89,29 @@ __device__ __forceinline__ void ranks_of(const Value* tree, int height, const Va
   for (int k = 0; k < n; ++k) rank[k] = at[k] / unsigned(sizeof(Value)) - (1u << height);
 }
 
-// Codes of the values x; `tree` holds the column's thresholds, wherever they were copied to.
+template <class Value>
+__device__ __forceinline__ Thresholds<Value> thresholds_of(const Columns<Value>& columns, int column) {
+  const long long at = columns.offsets[column];
+  return {columns.thresholds + at, columns.starts + 4 * at};
+}
+
+// Codes of the values x.
 template <int n, class Value>
-__device__ __forceinline__ void codes_of(const Columns<Value>& columns, int column, const Value* tree, Value (&x)[n],
-                                         unsigned (&code)[n]) {
+__device__ __forceinline__ void codes_of(const Columns<Value>& columns, int column, const Thresholds<Value>& thresholds,
+                                         Value (&x)[n], unsigned (&code)[n]) {
+  const Buckets buckets = columns.buckets[column];
+  const int height = columns.height[column];
   if (columns.zero_threshold > 0)
 #pragma unroll
     for (int k = 0; k < n; ++k) x[k] = x[k] <= columns.zero_threshold && x[k] >= -columns.zero_threshold ? 0 : x[k];
   const int set = columns.category_set[column];
-  if (set < 0)
-    ranks_of(tree, columns.height[column], x, code);
+  if (buckets.steps > 0)
+    count_in_buckets(buckets, height, thresholds, x, code);
+  else if (set < 0)
+    search_tree(thresholds.values, height, x, code);
   else
 #pragma unroll
-    for (int k = 0; k < n; ++k) code[k] = !in_set(columns, set, tree[1], x[k]);
+    for (int k = 0; k < n; ++k) code[k] = !in_set(columns, set, thresholds.values[1], x[k]);
   const bool zero_is_missing = columns.zero_missing != nullptr && columns.zero_missing[columns.feature[column]];
   const unsigned missing = unsigned(columns.missing[column]);
 #pragma unroll

@@ -49,7 +49,8 @@ extern "C" __global__ void __launch_bounds__(silva::WARP* silva::MOST_WARPS, 1)
     explain_small_kernel(const Input* __restrict__ X, long long row_stride, long long feature_stride, int n_rows,
                          int n_columns, const int* __restrict__ feature, const int* __restrict__ category_set,
                          const int* __restrict__ missing, const int* __restrict__ height,
-                         const long long* __restrict__ offsets, const Value* __restrict__ thresholds,
+                         const long long* __restrict__ offsets, const silva::Buckets* __restrict__ buckets,
+                         const Value* __restrict__ thresholds, const unsigned char* __restrict__ starts_of_buckets,
                          const long long* set_offsets, const unsigned* set_words, const bool* set_others_left,
                          const bool* zero_missing, double zero_threshold, double missing_value,
                          const silva::Quad* __restrict__ tape, const long long* __restrict__ chunk_starts,
@@ -63,7 +64,9 @@ extern "C" __global__ void __launch_bounds__(silva::WARP* silva::MOST_WARPS, 1)
                                missing,
                                height,
                                offsets,
+                               buckets,
                                thresholds,
+                               starts_of_buckets,
                                set_offsets,
                                set_words,
                                set_others_left,
@@ -78,7 +81,7 @@ extern "C" __global__ void __launch_bounds__(silva::WARP* silva::MOST_WARPS, 1)
   for (int column = warp; column < n_columns; column += n_warps) {
     Value x[1] = {Value(values[feature[column] * feature_stride])};
     unsigned code[1];
-    codes_of(columns, column, thresholds + offsets[column], x, code);
+    codes_of(columns, column, thresholds_of(columns, column), x, code);
     codes[column * WARP] = Code(code[0]);
   }
   __syncthreads();

@@ -1,0 +1,104 @@
+"""Calls on GPUs like earlier ones: their launches and buffers are kept, so that one takes microseconds."""
+
+from __future__ import annotations
+
+import threading
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from silva.cuda.encoder import row_strides
+from silva.device import import_cupy
+
+if TYPE_CHECKING:
+    from silva.evaluate.cuda_few import FewPlan, FewRows
+    from silva.evaluate.cuda_tiles import TilePlan, Tiles
+
+KEPT = 32
+"""Plans, and calls, that a thread keeps."""
+
+SPARE_BYTES = 2**20
+"""Results up to this size are allocated ahead."""
+
+
+class Plans:
+    """Plans of a thread by schedule, rows and stream; the oldest gives way."""
+
+    def __init__(self) -> None:
+        self._local = threading.local()
+
+    def of(self, schedule: FewRows | Tiles, x: Any, result_type: Any) -> FewPlan | TilePlan:
+        """Plan for rows of this type, strides and number on the current GPU and stream."""
+        gpu, stream = current()
+        plans: dict[Any, FewPlan | TilePlan] = self._local.__dict__.setdefault("plans", {})
+        key = type(schedule), x.dtype.char, x.strides, len(x), np.dtype(result_type).char, gpu, stream
+        if key not in plans:
+            make_room(plans)
+            plans[key] = schedule.plan(x.dtype, row_strides(x), len(x), result_type)
+        return plans[key]
+
+
+class Calls:
+    """Calls of a thread that return margins of GPU rows, by what was asked; the oldest gives way."""
+
+    def __init__(self) -> None:
+        self._local = threading.local()
+
+    def again(self, X: Any, question: tuple[str, str, str]) -> Any:
+        """Margins where the last calls had rows and a stream like these, otherwise None."""
+        local = self._local.__dict__
+        if type(X) is not local.get("array_type"):
+            return None
+        data = X.data
+        gpu, stream = local["get_device"](), local["get_stream"]().ptr
+        call = local["calls"].get((question, X.shape, X.strides, X.dtype.char, data.device_id, gpu, stream))
+        return None if call is None else call(data.ptr)
+
+    def keep(self, X: Any, question: tuple[str, str, str], call: Call) -> None:
+        """Keep what answers a question on CuPy rows of the current GPU, in its current stream."""
+        local, cuda = self._local.__dict__, import_cupy().cuda
+        if "calls" not in local:
+            local.update(get_device=cuda.runtime.getDevice, get_stream=cuda.get_current_stream, calls={})
+            local["array_type"] = type(X)
+        make_room(local["calls"])
+        local["calls"][question, X.shape, X.strides, X.dtype.char, X.data.device_id, *current()] = call
+
+
+class Call:
+    """A plan and the array that its next result goes to.
+
+    Parameters
+    ----------
+    plan : FewPlan or TilePlan
+    shape, dtype
+        Of the result.
+    """
+
+    def __init__(self, plan: FewPlan | TilePlan, shape: tuple[int, ...], dtype: Any) -> None:
+        self._plan, self._shape, self._dtype = plan, shape, np.dtype(dtype)
+        self._stream, self._empty = current()[1], import_cupy().empty
+        self._is_small = int(np.prod(shape)) * self._dtype.itemsize <= SPARE_BYTES
+        self._spare: Any = None
+
+    def __call__(self, address: int) -> Any:
+        """Queue the work for rows at an address and return the result."""
+        out, self._spare = self._spare, None
+        if out is None:
+            out = self._empty(self._shape, self._dtype)
+        self._plan.run(address, out.data.ptr, self._stream)
+        if self._is_small:
+            # An allocation takes as long as a launch; the GPU is at work meanwhile.
+            self._spare = self._empty(self._shape, self._dtype)
+        return out
+
+
+def current() -> tuple[int, int]:
+    """Return the current GPU and stream."""
+    cuda = import_cupy().cuda
+    return cuda.runtime.getDevice(), cuda.get_current_stream().ptr
+
+
+def make_room(kept: dict[Any, Any]) -> None:
+    """Drop the oldest until there is room for one more."""
+    while len(kept) >= KEPT:
+        del kept[next(iter(kept))]
