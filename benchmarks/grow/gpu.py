@@ -12,9 +12,9 @@ import numpy as np
 
 from benchmarks.grow import cases
 from silva import ModelTreeRegressor
-from silva.grow import cuda
+from silva.grow import parts
 from silva.grow.data import prepare
-from silva.grow.search import SearchPlan, choose_gpu, make_engine, search
+from silva.grow.search import SearchPlan, choose_gpus, make_engine, search
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -67,7 +67,7 @@ def run(rows: TrainingRows, device: str, generations: int, seconds: float | None
     """Time of a search over prepared rows, and where it went."""
     model = ModelTreeRegressor(device=device, generations=generations, n_iter_no_change=generations, **parameters)
     began = time.perf_counter()
-    gpu = choose_gpu(device, model.algorithm, None, rows)
+    gpu = choose_gpus(device, model.algorithm, None, rows)
     engine = make_engine(rows, model._settings(rows), gpu)
     ready = time.perf_counter()
     result = search(engine, rows, SearchPlan(generations, generations, 1e-6, seconds), [], ready, gpu)
@@ -99,9 +99,9 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, help="limit of each search")
     parser.add_argument("--cpu", type=int, default=0, help="generations on the cores")
     parser.add_argument("--qr", type=int, default=0, help="generations by the paper's evaluation, on the cores")
-    parser.add_argument("--core-work", type=int, default=cuda.CORE_WORK, help="see silva.grow.cuda.CORE_WORK")
+    parser.add_argument("--core-work", type=int, default=parts.CORE_WORK, help="see silva.grow.cuda.CORE_WORK")
     arguments = parser.parse_args()
-    cuda.CORE_WORK = arguments.core_work
+    parts.CORE_WORK = arguments.core_work
     for name in arguments.cases.split(","):
         began = time.perf_counter()
         X, y = CASES[name](arguments.data)

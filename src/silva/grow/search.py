@@ -16,7 +16,7 @@ from silva.device import DeviceError, find_gpus, is_cuda_usable, parse_device
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from silva.grow.cuda import RowsOnGpu
+    from silva.grow.cuda import RowsOnGpus
     from silva.grow.data import TrainingRows
 
 SLICE_SECONDS = 0.2
@@ -94,8 +94,10 @@ class SearchResult:
     n_rows_read: int = 0
 
 
-def choose_gpu(device: str, algorithm: str, home: int | None, rows: TrainingRows) -> RowsOnGpu | None:
-    """Put the rows on the GPU that is to sum them; None for the cores.
+def choose_gpus(
+    device: str, algorithm: str, home: int | None, rows: TrainingRows, chunks: str | int | None = "auto"
+) -> RowsOnGpus | None:
+    """Put the rows on the GPUs that are to sum them; None for the cores.
 
     Parameters
     ----------
@@ -104,6 +106,7 @@ def choose_gpu(device: str, algorithm: str, home: int | None, rows: TrainingRows
     home : int or None
         GPU on which the caller's array lives.
     rows : TrainingRows
+    chunks : {"auto"}, int or None
     """
     kind, index = parse_device(device)
     if kind == "cpu" or algorithm == "qr":
@@ -111,20 +114,24 @@ def choose_gpu(device: str, algorithm: str, home: int | None, rows: TrainingRows
     work = len(rows.y) * rows.width * rows.width
     if kind == "auto" and home is None and (work < GPU_WORK or not is_cuda_usable()):
         return None
-    from silva.grow.cuda import MOST_COLUMNS, RowsOnGpu
+    from silva.grow.cuda import RowsOnGpus
+    from silva.grow.parts import MOST_COLUMNS
 
     if kind == "auto" and rows.width > MOST_COLUMNS:
         return None
-    (gpu,) = find_gpus("cuda" if home is None and index is None else f"cuda:{home if index is None else index}")
+    if kind == "auto":
+        device = "cuda" if home is None else f"cuda:{home}"
+    elif kind == "cuda" and index is None and home is not None:
+        device = f"cuda:{home}"
     try:
-        return RowsOnGpu(rows, gpu)
+        return RowsOnGpus(rows, find_gpus(device), chunks)
     except DeviceError:
         if kind == "auto" and home is None:
             return None
         raise
 
 
-def make_engine(rows: TrainingRows, settings: dict[str, float], gpu: RowsOnGpu | None = None) -> _core.GrowEngine:
+def make_engine(rows: TrainingRows, settings: dict[str, float], gpu: RowsOnGpus | None = None) -> _core.GrowEngine:
     """Build an engine over the training rows."""
     return _core.GrowEngine(
         rows.z, rows.y, rows.ranks, rows.order, rows.values, rows.starts, rows.offsets, rows.column, rows.indicator,
@@ -138,7 +145,7 @@ def search(
     plan: SearchPlan,
     given: list[dict[str, Any]],
     started: float,
-    gpu: RowsOnGpu | None = None,
+    gpu: RowsOnGpus | None = None,
 ) -> SearchResult:
     """Run generations until the plan ends them; an interrupt keeps the best tree."""
     history: list[Progress] = []
