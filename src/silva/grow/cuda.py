@@ -27,6 +27,9 @@ if TYPE_CHECKING:
 PORTABLE = 1
 """cudaHostRegisterPortable: pinned for all GPUs."""
 
+SLACK_BYTES = 64 << 20
+"""Left free: the driver rounds allocations up, and kernels and streams take memory of their own."""
+
 Addresses = dict[str, list[dict[str, int]]]
 """What the engine is told: a record of the search, one of each stream and one of each part of the rows."""
 
@@ -63,6 +66,12 @@ def split_order(rows: TrainingRows, bounds: Sequence[int]) -> list[NDArray[np.in
     ]
 
 
+def free_bytes(cupy: Any) -> int:
+    """Memory of the current GPU that a search may take."""
+    cupy.get_default_memory_pool().free_all_blocks()
+    return max(0, int(cupy.cuda.runtime.memGetInfo()[0]) - SLACK_BYTES)
+
+
 class Memory(Protocol):
     """One GPU, as the layout of the rows needs it. What it hands out lives as long as it does."""
 
@@ -97,8 +106,7 @@ class GpuMemory:
         self._registered: list[int] = []
         with self._cupy.cuda.Device(gpu) as device:
             self.n_processors = int(device.attributes["MultiProcessorCount"])
-            self._cupy.get_default_memory_pool().free_all_blocks()
-            self.free = int(self._cupy.cuda.runtime.memGetInfo()[0])
+            self.free = free_bytes(self._cupy)
 
     def place(self, array: NDArray[Any]) -> int:
         """Copy an array to the GPU."""
