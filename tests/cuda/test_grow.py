@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import dataclasses
 import re
 import shutil
 import subprocess
@@ -15,12 +16,12 @@ import pytest
 import silva
 from silva import _core
 from silva.device import DeviceError
-from silva.grow import cuda
+from silva.grow import cuda, cuda_qr
 from silva.grow.data import prepare
 from tests.grow.engines import engine_of, given, piecewise, settings, single_leaf, stump
 
 NATIVE = Path(silva.__file__).parent / "native"
-DRIVER = ("launch", "copy_in", "copy_out", "synchronize", "error_name")
+DRIVER = ("launch", "copy_in", "copy_out", "synchronize", "record_event", "elapsed_time", "error_name")
 
 
 @pytest.fixture(scope="module")
@@ -71,11 +72,28 @@ def emulated(emulator, X, y, weight=None, linear=None, core_work=0, **changes):
         "core_work": core_work,
     }
     numbers = {name: float(value) for name, value in settings(len(y), **changes).items()}
+    if numbers["qr"]:
+        addresses |= qr_addresses(kept, len(y), rows.width, int(numbers["max_leaves"]))
     engine = _core.GrowEngine(
         rows.z, rows.y, rows.ranks, rows.order, rows.values, rows.starts, rows.offsets, rows.column, rows.indicator,
         rows.width, numbers, addresses,
     )  # fmt: skip
     return engine, (rows, kept), library
+
+
+def qr_addresses(kept, n_rows, width, max_leaves):
+    """What the paper's evaluation needs beside; its buffers hold garbage at first."""
+    sizes = cuda_qr.qr_sizes(n_rows, width, max_leaves)
+    for field in dataclasses.fields(sizes):
+        kept[f"qr_{field.name}"] = np.full(getattr(sizes, field.name) // 8 + 1, np.nan)
+    kept["events"] = np.zeros(cuda_qr.N_EVENTS)
+    return {
+        **{name: array.ctypes.data for name, array in kept.items() if name.startswith("qr_")},
+        **{f"qr_event{i}": kept["events"][i:].ctypes.data for i in range(cuda_qr.N_EVENTS)},
+        **{name: number for number, name in enumerate(cuda_qr.KERNELS, start=101)},
+        **cuda_qr.qr_numbers(sizes, width),
+        "qr_packet_host": kept["qr_packet"].ctypes.data,
+    }
 
 
 def whole_numbers(n_rows, n_features, seed=0):

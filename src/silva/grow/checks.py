@@ -54,15 +54,13 @@ def check_parameters(estimator: Any) -> None:
     _check_names(estimator.operator_rates or {}, OPERATORS, "operator_rates")
     if not isinstance(estimator.polish, bool):
         _check_names(estimator.polish or (), POLISH, "polish")
-    _check_device(estimator.device, estimator.algorithm)
+    _check_device(estimator.device)
 
 
-def _check_device(device: str, algorithm: str) -> None:
+def _check_device(device: str) -> None:
     kind, _ = parse_device(device)
     if kind == "all":
         raise NotImplementedError("growing uses one GPU; pass device='cuda' or 'cuda:1' (any index)")
-    if kind == "cuda" and algorithm == "qr":
-        raise NotImplementedError("algorithm='qr' runs on the CPU only; pass device='cpu', or algorithm='gram'")
 
 
 def _check_names(given: Any, known: Any, parameter: str) -> None:

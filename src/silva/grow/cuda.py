@@ -12,7 +12,7 @@ from silva.cuda.compiler import compile_kernel, compiler_architecture, variant
 from silva.device import DeviceError, capability, import_cupy
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     from numpy.typing import NDArray
 
@@ -35,6 +35,9 @@ MOST_SLOTS = 128
 
 RESULT_BYTES = 64 << 20
 PART_BYTES = 256 << 20
+
+SLACK_BYTES = 64 << 20
+"""Left free: the driver rounds allocations up, and kernels and streams take memory of their own."""
 
 CORE_WORK = 100_000
 """Requests of fewer multiplications than this are answered by the cores."""
@@ -131,6 +134,8 @@ class RowsOnGpu:
     ----------
     rows : TrainingRows
     gpu : int
+    more_bytes : callable, optional
+        Bytes of GPU memory that so many rows need beside these buffers.
 
     Raises
     ------
@@ -140,13 +145,13 @@ class RowsOnGpu:
         If there are too many columns.
     """
 
-    def __init__(self, rows: TrainingRows, gpu: int) -> None:
+    def __init__(self, rows: TrainingRows, gpu: int, more_bytes: Callable[[int], int] = lambda _: 0) -> None:
         cupy = import_cupy()
         n_attributes, n_rows = rows.ranks.shape
         sizes = buffer_sizes(n_rows, n_attributes, rows.width)
         self.gpu = gpu
-        with cupy.cuda.Device(gpu):
-            _check_memory(cupy, gpu, sizes, n_rows, n_attributes, rows.width)
+        needed = lambda fewer: buffer_sizes(fewer, n_attributes, rows.width).on_device + more_bytes(fewer)  # noqa: E731
+        with cupy.cuda.Device(gpu), fitting_memory(cupy, gpu, needed, n_rows, n_attributes):
             self._stream = cupy.cuda.Stream(non_blocking=True)
             self._arrays = {
                 "z": cupy.asarray(padded_rows(rows)),
@@ -159,7 +164,7 @@ class RowsOnGpu:
                 "packet_host": cupy.cuda.alloc_pinned_memory(sizes.packet),
                 "results": cupy.cuda.alloc_pinned_memory(sizes.results),
             }
-            self._functions = _load_kernels(cupy, gpu, sizes.column_blocks)
+            self._functions = load_kernels(cupy, gpu, kernels(sizes.column_blocks))
             cupy.cuda.runtime.deviceSynchronize()
             n_processors = int(cupy.cuda.Device(gpu).attributes["MultiProcessorCount"])
         self.addresses = {
@@ -196,32 +201,59 @@ def engine_numbers(sizes: Sizes, n_rows: int, n_processors: int) -> dict[str, in
     }
 
 
-def _load_kernels(cupy: Any, gpu: int, column_blocks: int) -> dict[str, Any]:
+def load_kernels(cupy: Any, gpu: int, wanted: dict[str, Variant]) -> dict[str, Any]:
+    """Compile kernels and load them onto a GPU, by their names."""
     architecture = compiler_architecture(capability(gpu))
     functions = {}
-    for name, kernel in kernels(column_blocks).items():
+    for name, kernel in wanted.items():
         module = cupy.cuda.function.Module()
         module.load(compile_kernel(kernel, architecture))
         functions[name] = module.get_function(kernel.kernel)
     return functions
 
 
-def _check_memory(cupy: Any, gpu: int, sizes: Sizes, n_rows: int, n_attributes: int, width: int) -> None:
-    """Raise DeviceError if the buffers do not fit into free memory."""
+@contextlib.contextmanager
+def fitting_memory(cupy: Any, gpu: int, needed: Callable[[int], int], n_rows: int, n_attributes: int) -> Iterator[None]:
+    """Raise DeviceError if the buffers of so many rows do not fit, by their sizes or when one fails after all.
+
+    Parameters
+    ----------
+    needed : callable
+        Bytes that so many rows take.
+    """
+    if needed(n_rows) > _free_bytes(cupy):
+        raise DeviceError(_too_many_rows(cupy, gpu, needed, n_rows, n_attributes))
+    try:
+        yield
+    except (cupy.cuda.memory.OutOfMemoryError, cupy.cuda.runtime.CUDARuntimeError) as error:
+        if "memory" not in str(error).lower():
+            raise
+        raise DeviceError(f"{_too_many_rows(cupy, gpu, needed, n_rows, n_attributes)} ({error})") from error
+
+
+def _free_bytes(cupy: Any) -> int:
     cupy.get_default_memory_pool().free_all_blocks()
-    free = int(cupy.cuda.runtime.memGetInfo()[0])
-    if sizes.on_device <= free:
-        return
-    fitting = n_rows
-    while fitting and buffer_sizes(fitting, n_attributes, width).on_device > free:
-        fitting = fitting * 9 // 10
-    advice = (
-        f"about {fitting:,} rows fit: pass fewer rows or" if fitting else "no number of rows fits: free memory or pass"
-    )
-    raise DeviceError(
+    return max(0, int(cupy.cuda.runtime.memGetInfo()[0]) - SLACK_BYTES)
+
+
+def _too_many_rows(cupy: Any, gpu: int, needed: Callable[[int], int], n_rows: int, n_attributes: int) -> str:
+    free = _free_bytes(cupy)
+    return (
         f"cuda:{gpu} has {free:,} bytes free, growing on {n_rows:,} rows of {n_attributes} attributes takes "
-        f"{sizes.on_device:,}; {advice} device='cpu'"
+        f"{needed(n_rows):,}; {_advice(n_rows, needed, free)}"
     )
+
+
+def _advice(n_rows: int, needed: Callable[[int], int], free: int) -> str:
+    """How many rows would fit."""
+    if needed(n_rows) <= free:
+        return "something else took the memory meanwhile: try again or pass device='cpu'"
+    fitting = n_rows
+    while fitting and needed(fitting) > free:
+        fitting = fitting * 9 // 10
+    if not fitting:
+        return "no number of rows fits: free memory or pass device='cpu'"
+    return f"about {fitting:,} rows fit: pass fewer rows or device='cpu'"
 
 
 @contextlib.contextmanager

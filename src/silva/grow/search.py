@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import math
 import time
+import warnings
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -84,7 +85,7 @@ class SearchPlan:
 
 @dataclass
 class SearchResult:
-    """The best tree as arrays by node, the last population and one record a generation."""
+    """The best tree as arrays by node, the last population, one record a generation, and what the search took."""
 
     best: dict[str, Any]
     population: list[dict[str, Any]]
@@ -92,9 +93,12 @@ class SearchResult:
     interrupted: bool = False
     n_evaluations: int = 0
     n_rows_read: int = 0
+    procedure_seconds: dict[str, float] = field(default_factory=dict)
 
 
-def choose_gpu(device: str, algorithm: str, home: int | None, rows: TrainingRows) -> RowsOnGpu | None:
+def choose_gpu(
+    device: str, algorithm: str, home: int | None, rows: TrainingRows, max_leaves: int = 64
+) -> RowsOnGpu | None:
     """Put the rows on the GPU that is to sum them; None for the cores.
 
     Parameters
@@ -104,24 +108,33 @@ def choose_gpu(device: str, algorithm: str, home: int | None, rows: TrainingRows
     home : int or None
         GPU on which the caller's array lives.
     rows : TrainingRows
+    max_leaves : int
+        Of a tree.
+
+    Raises
+    ------
+    DeviceError
+        If a GPU is asked for and cannot be used. Where it was not asked for, a warning says so.
     """
     kind, index = parse_device(device)
-    if kind == "cpu" or algorithm == "qr":
+    if kind == "cpu":
         return None
     work = len(rows.y) * rows.width * rows.width
     if kind == "auto" and home is None and (work < GPU_WORK or not is_cuda_usable()):
         return None
     from silva.grow.cuda import MOST_COLUMNS, RowsOnGpu
+    from silva.grow.cuda_qr import QrRowsOnGpu
 
     if kind == "auto" and rows.width > MOST_COLUMNS:
         return None
     (gpu,) = find_gpus("cuda" if home is None and index is None else f"cuda:{home if index is None else index}")
     try:
-        return RowsOnGpu(rows, gpu)
-    except DeviceError:
-        if kind == "auto" and home is None:
-            return None
-        raise
+        return QrRowsOnGpu(rows, gpu, max_leaves) if algorithm == "qr" else RowsOnGpu(rows, gpu)
+    except DeviceError as error:
+        if kind != "auto":
+            raise
+        warnings.warn(f"growing on the CPU: {error}", RuntimeWarning, stacklevel=3)
+        return None
 
 
 def make_engine(rows: TrainingRows, settings: dict[str, float], gpu: RowsOnGpu | None = None) -> _core.GrowEngine:
@@ -158,7 +171,9 @@ def search(
     except KeyboardInterrupt:
         interrupted = True
     _, _, n_evaluations, n_rows_read = engine.counters
-    return SearchResult(engine.best(), engine.population(), history, interrupted, n_evaluations, n_rows_read)
+    return SearchResult(
+        engine.best(), engine.population(), history, interrupted, n_evaluations, n_rows_read, engine.procedure_seconds
+    )
 
 
 def _goes_on(engine: _core.GrowEngine, plan: SearchPlan, started: float) -> bool:

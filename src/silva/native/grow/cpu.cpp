@@ -117,6 +117,44 @@ static GpuHandles gpu_handles(const Addresses& a) {
   return h;
 }
 
+// Nothing but zeros where the paper's evaluation is not asked for.
+static QrHandles qr_handles(const Addresses& a) {
+  QrHandles h{};
+  if (!a.contains("redistribute")) return h;
+  for (auto [name, field] : {std::pair{"z", &h.z},
+                             {"ranks", &h.ranks},
+                             {"stream", &h.stream},
+                             {"qr_leaves", &h.leaves},
+                             {"qr_sorted_leaves", &h.sorted_leaves},
+                             {"qr_sorted_rows", &h.sorted_rows},
+                             {"qr_spare_rows", &h.spare_rows},
+                             {"qr_tile_counts", &h.tile_counts},
+                             {"qr_matrices", &h.matrices},
+                             {"qr_triangles", &h.triangles},
+                             {"qr_means", &h.means},
+                             {"qr_coefficients", &h.coefficients},
+                             {"qr_chunks", &h.chunks},
+                             {"qr_packet", &h.packet},
+                             {"qr_packet_host", &h.packet_host},
+                             {"qr_results", &h.results},
+                             {"redistribute", &h.redistribute},
+                             {"count_keys", &h.count_keys},
+                             {"scan_keys", &h.scan_keys},
+                             {"separate", &h.separate},
+                             {"average_columns", &h.average_columns},
+                             {"reorganise", &h.reorganise},
+                             {"factorise", &h.factorise},
+                             {"calc_models", &h.calc_models},
+                             {"estimate_errors", &h.estimate_errors},
+                             {"reduction", &h.reduction}})
+    *field = a.at(name);
+  h.packet_bytes = a.at("qr_packet_bytes"), h.results_bytes = a.at("qr_results_bytes");
+  h.n_triangle_doubles = a.at("qr_n_triangle_doubles"), h.n_coefficients = a.at("qr_n_coefficients");
+  h.stride = int(a.at("qr_stride"));
+  for (int i = 0; i < kQrEvents; ++i) h.events[i] = a.at("qr_event" + std::to_string(i));
+  return h;
+}
+
 // The installed driver, or functions at given addresses.
 static CudaDriver gpu_driver(const Addresses& a) {
   if (!a.contains("launch")) return CudaDriver::load();
@@ -125,6 +163,8 @@ static CudaDriver gpu_driver(const Addresses& a) {
   driver.copy_in = reinterpret_cast<decltype(driver.copy_in)>(a.at("copy_in"));
   driver.copy_out = reinterpret_cast<decltype(driver.copy_out)>(a.at("copy_out"));
   driver.synchronize = reinterpret_cast<decltype(driver.synchronize)>(a.at("synchronize"));
+  driver.record_event = reinterpret_cast<decltype(driver.record_event)>(a.at("record_event"));
+  driver.elapsed_time = reinterpret_cast<decltype(driver.elapsed_time)>(a.at("elapsed_time"));
   driver.error_name = reinterpret_cast<decltype(driver.error_name)>(a.at("error_name"));
   return driver;
 }
@@ -201,6 +241,13 @@ class GrowBinding {
                           engine_->rows_read());
   }
 
+  std::map<std::string, double> procedure_seconds() const {
+    std::map<std::string, double> seconds;
+    const ProcedureSeconds total = engine_->procedure_seconds();
+    for (int p = 0; p < kProcedures; ++p) seconds[kProcedureNames[p]] = total[p];
+    return seconds;
+  }
+
   // The tree, and a second one after a crossover, as the named operator leaves them, evaluated.
   nb::list apply(const std::string& name, const nb::dict& tree, int node, const nb::object& other, int other_node,
                  uint64_t seed) {
@@ -261,8 +308,9 @@ class GrowBinding {
   std::unique_ptr<RowReader> make_reader(const std::optional<std::map<std::string, uint64_t>>& gpu) {
     if (!gpu) return std::make_unique<CoreReader>(data_, grow_kernels());
 #ifdef SILVA_GROW_GPU
-    auto reader = std::make_unique<GpuReader>(data_, grow_kernels(), gpu_handles(*gpu), gpu_driver(*gpu),
-                                              [this] { between_rounds_ ? between_rounds_() : void(); });
+    auto reader =
+        std::make_unique<GpuReader>(data_, grow_kernels(), gpu_handles(*gpu), qr_handles(*gpu), gpu_driver(*gpu),
+                                    [this] { between_rounds_ ? between_rounds_() : void(); });
     gpu_ = reader.get();
     return reader;
 #else
@@ -352,6 +400,8 @@ void bind_grow(nb::module_& module) {
       .def_prop_ro("interrupted", &GrowBinding::interrupted, "Whether Ctrl-C ended the last step.")
       .def_prop_ro("gpu_counters", &GrowBinding::gpu_counters,
                    "Rounds of launches, and seconds from their questions to the answers.")
+      .def_prop_ro("procedure_seconds", &GrowBinding::procedure_seconds,
+                   "Seconds of the paper's procedures, summed over threads.")
       .def_prop_ro("counters", &GrowBinding::counters, "Generation, last improvement, trees evaluated, rows read.");
 }
 

@@ -104,9 +104,7 @@ class GpuQueue {
 
   template <class... Arguments>
   void launch(uint64_t kernel, unsigned blocks, unsigned threads, Arguments... arguments) {
-    void* pointers[] = {&arguments...};
-    driver_.check(
-        driver_.launch(reinterpret_cast<void*>(kernel), blocks, 1, 1, threads, 1, 1, 0, stream(), pointers, nullptr));
+    driver_.launch_blocks(kernel, blocks, threads, stream(), arguments...);
   }
 
   void answer_cuts(const std::vector<CutsQuestion*>& questions) {
