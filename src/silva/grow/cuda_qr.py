@@ -70,7 +70,7 @@ class QrSizes:
     @property
     def on_device(self) -> int:
         """Bytes of GPU memory."""
-        return sum(getattr(self, field.name) for field in fields(self)) - self.results
+        return int(sum(getattr(self, field.name) for field in fields(self))) - self.results
 
 
 def part_rows(side: int) -> int:

@@ -251,7 +251,8 @@ class ModelTreeRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         home = array_gpu(X)
         X, y, sample_weight = (on_host(array) for array in (X, y, sample_weight))
         columns, target, weight = self._training_data(X, y, sample_weight)
-        rows = prepare(columns.X, target, weight, ~columns.is_categorical & (self.leaf_model == "linear"))
+        linear = ~columns.is_categorical & (self.leaf_model == "linear")
+        rows = prepare(columns.X, target, weight, linear, n_threads(self.n_jobs))
         gpu = choose_gpu(self.device, self.algorithm, home, rows, self.max_leaves)
         engine = make_engine(rows, self._settings(rows), gpu)
         given = to_ranks(self._population, rows) if self.warm_start and hasattr(self, "_population") else []

@@ -241,8 +241,8 @@ class GrowBinding {
                           engine_->rows_read());
   }
 
-  std::map<std::string, double> procedure_seconds() const {
-    std::map<std::string, double> seconds;
+  nb::dict procedure_seconds() const {
+    nb::dict seconds;
     const ProcedureSeconds total = engine_->procedure_seconds();
     for (int p = 0; p < kProcedures; ++p) seconds[kProcedureNames[p]] = total[p];
     return seconds;
