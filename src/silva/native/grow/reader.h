@@ -31,6 +31,7 @@ struct Scratch {
   std::vector<LeafSums> sums;        // by node: the answer to a request
   std::vector<int32_t> columns;
   std::vector<double> work, gram, recentred;
+  std::vector<uint64_t> keys;
   int64_t rows_read = 0, n_evaluations = 0;
 };
 
