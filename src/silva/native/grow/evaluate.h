@@ -123,10 +123,11 @@ class Evaluator {
   }
 
   // Whether a column varies so little beside its distance from the mean of all rows that centring cancels the digits
-  // that the residual needs.
+  // that the residual needs. Columns that do not vary at all are left out of it.
   bool is_narrow(const double* gram, const std::vector<int32_t>& columns) const {
     const auto cancels = [&](int column) {
-      return centred_square(gram, column) < kNarrow * gram[packed(column, column, data_.width)];
+      const double centred = centred_square(gram, column), raw = gram[packed(column, column, data_.width)];
+      return centred < kNarrow * raw && (centred > kConstant * raw || column == data_.width - 1);
     };
     return cancels(data_.width - 1) || std::any_of(columns.begin() + 1, columns.end(), cancels);
   }
