@@ -20,7 +20,7 @@ class Evaluator {
  public:
   Evaluator(const GrowData& data, const Fitness& fitness, const GrowLimits& limits, const RowReader& reader,
             bool by_qr = false)
-      : data_(data), fitness_(fitness), limits_(limits), reader_(reader), by_qr_(by_qr), kernels_(grow_kernels()) {}
+      : data_(data), fitness_(fitness), limits_(limits), reader_(reader), by_qr_(by_qr), kernels_(grow_kernels()), all_columns_(data, all_attributes(data)) {}
 
   const GrowData& data() const { return data_; }
   const Fitness& fitness() const { return fitness_; }
@@ -73,26 +73,10 @@ class Evaluator {
       if (data_.column[a] >= 0 && model.has(a)) columns.push_back(data_.column[a]);
   }
 
-  // Missing values stand as 0 in the sums; the indicator columns tell how many and beside what. The congruence puts
-  // the leaf's own mean in their place.
-  void impute(double* gram) const {
-    const int width = data_.width;
-    for (int a = 0; a < data_.n_attributes; ++a) {
-      const int column = data_.column[a], indicator = data_.indicator[a];
-      if (column < 0 || indicator < 0) continue;
-      const double present = gram[0] - gram[packed(0, indicator, width)];
-      const double mean = present > 1e-12 * gram[0] ? gram[packed(0, column, width)] / present : 0;
-      const double both = gram[packed(column, indicator, width)], marks = gram[packed(indicator, indicator, width)];
-      for (int b = 0; b < width; ++b)
-        if (b != column) gram[packed(column, b, width)] += mean * gram[packed(indicator, b, width)];
-      gram[packed(column, column, width)] += 2 * mean * both + mean * mean * marks;
-    }
-  }
-
   const double* imputed(const std::vector<double>& gram, Scratch& s) const {
-    if (data_.width == data_.n_linear() + 2) return gram.data();
+    if (all_columns_.imputed().empty()) return gram.data();
     s.gram = gram;
-    impute(s.gram.data());
+    impute(all_columns_.imputed(), data_.width, s.gram.data());
     return s.gram.data();
   }
 
@@ -142,10 +126,11 @@ class Evaluator {
   }
 
   // Whether a column varies so little beside its distance from the mean of all rows that centring cancels the digits
-  // that the residual needs.
+  // that the residual needs. Columns that do not vary at all are left out of it.
   bool is_narrow(const double* gram, const std::vector<int32_t>& columns) const {
     const auto cancels = [&](int column) {
-      return centred_square(gram, column) < kNarrow * gram[packed(column, column, data_.width)];
+      const double centred = centred_square(gram, column), raw = gram[packed(column, column, data_.width)];
+      return centred < kNarrow * raw && (centred > kConstant * raw || column == data_.width - 1);
     };
     return cancels(data_.width - 1) || std::any_of(columns.begin() + 1, columns.end(), cancels);
   }
@@ -412,6 +397,7 @@ class Evaluator {
   const RowReader& reader_;
   bool by_qr_;
   const GrowKernels& kernels_;
+  const ModelColumns all_columns_;
 };
 
 }  // namespace silva

@@ -28,7 +28,8 @@ struct SumQuestion {
   SumRequest request{};
   std::vector<RouteInterval> intervals;
   std::vector<RouteNode> nodes;
-  std::vector<LeafSums> answer;  // by slot
+  std::vector<const ModelColumns*> columns;  // by slot; empty: all columns
+  std::vector<LeafSums> answer;              // by slot
 };
 
 struct ListQuestion {
@@ -225,7 +226,10 @@ class GpuQueue {
     for (int slot = 0; slot < question.request.n_slots; ++slot) {
       const double* from = results + size_t(question.request.first_slot + slot) * (entries() + 1);
       question.answer[slot].n_rows = int64_t(from[0]);
-      question.answer[slot].gram.assign(from + 1, from + 1 + entries());
+      if (question.columns.empty())
+        question.answer[slot].gram.assign(from + 1, from + 1 + entries());
+      else
+        question.answer[slot].gram = question.columns[slot]->extract(from + 1);
     }
   }
 

@@ -8,6 +8,7 @@
 
 #include "common/thread_pool.h"
 #include "grow/cache.h"
+#include "grow/columns.h"
 #include "grow/qr.h"
 
 namespace silva {
@@ -31,7 +32,9 @@ struct Scratch {
   std::vector<char> missing;         // by node: whether a leaf below lacks its sums
   std::vector<LeafSums> sums;        // by node: the answer to a request
   std::vector<int32_t> columns;
-  std::vector<double> work, gram, recentred;
+  std::vector<double> work, gram, recentred, block;
+  std::vector<int32_t> block_rows;
+  std::vector<uint64_t> keys;
   int64_t rows_read = 0, n_evaluations = 0;
   ProcedureSeconds procedures{};  // of the paper's evaluation
 };
@@ -114,6 +117,28 @@ class CoreReader : public RowReader {
 
   void sum_rows(const int32_t* rows, int64_t count, double* gram, Scratch& s) const {
     kernels_.accumulate(data_.z, data_.stride, data_.width, rows, count, gram);
+    s.rows_read += count;
+  }
+
+  // The same of some columns only, brought together a block at a time.
+  void sum_rows(const int32_t* rows, int64_t count, const ModelColumns& columns, double* gram, Scratch& s) const {
+    if (columns.is_all()) return sum_rows(rows, count, gram, s);
+    constexpr int64_t kBlock = 64, kAhead = 8;
+    const int width = columns.width();
+    s.block.resize(size_t(kBlock) * width + kLanes);
+    s.block_rows.resize(kBlock);
+    std::iota(s.block_rows.begin(), s.block_rows.end(), 0);
+    for (int64_t first = 0; first < count; first += kBlock) {
+      const int64_t n = std::min(kBlock, count - first);
+      double* to = s.block.data();
+      for (int64_t i = first; i < first + n; ++i) {
+        const double* ahead = data_.z + int64_t(rows[std::min(i + kAhead, count - 1)]) * data_.stride;
+        for (int c = 0; c < data_.width; c += kLanes) __builtin_prefetch(ahead + c);
+        const double* from = data_.z + int64_t(rows[i]) * data_.stride;
+        for (const int32_t column : columns.taken()) *to++ = from[column];
+      }
+      kernels_.accumulate(s.block.data(), width, width, s.block_rows.data(), n, gram);
+    }
     s.rows_read += count;
   }
 
