@@ -7,7 +7,7 @@ import pytest
 
 from silva import ModelTreeRegressor
 from silva.device import DeviceError
-from silva.grow import cuda
+from silva.grow import cuda, parts
 from silva.grow.data import prepare
 from silva.grow.search import make_engine
 from tests.conftest import _why_no_gpu
@@ -20,12 +20,12 @@ pytestmark = [pytest.mark.gpu, pytest.mark.skipif(reason is not None, reason=str
 
 @pytest.fixture(autouse=True)
 def everything_on_the_gpu(monkeypatch):
-    monkeypatch.setattr(cuda, "CORE_WORK", 0)
+    monkeypatch.setattr(parts, "CORE_WORK", 0)
 
 
 def gpu_engine(X, y, **changes):
     rows = prepare(np.ascontiguousarray(X, float), y, np.ones(len(y)), np.ones(X.shape[1], bool))
-    gpu = cuda.RowsOnGpu(rows, 0)
+    gpu = cuda.RowsOnGpus(rows, (0,))
     return make_engine(rows, settings(len(y), **changes), gpu), (rows, gpu)
 
 
@@ -85,7 +85,7 @@ def test_arrays_on_the_gpu():
 
 
 def test_rows_that_do_not_fit(monkeypatch):
-    monkeypatch.setattr(cuda, "PART_BYTES", 2**40)
+    monkeypatch.setattr(parts, "PART_BYTES", 2**40)
     X, y = piecewise(20_000, 3)
     with pytest.raises(
         DeviceError, match=r"cuda:0 has [0-9,]+ bytes free, growing on 20,000 rows of 3 attributes takes"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import re
 import types
 import warnings
@@ -13,7 +14,7 @@ import silva.grow.cuda
 import silva.grow.search
 from silva import ModelTreeRegressor
 from silva.device import DeviceError
-from silva.grow import cuda, cuda_qr
+from silva.grow import cuda, cuda_qr, parts
 from tests.grow.engines import piecewise
 
 
@@ -25,55 +26,60 @@ class CUDARuntimeError(Exception):
     """CuPy's."""
 
 
-def cupy_with(free):
-    runtime = types.SimpleNamespace(memGetInfo=lambda: (free, 2**37), CUDARuntimeError=CUDARuntimeError)
-    memory = types.SimpleNamespace(OutOfMemoryError=OutOfMemoryError)
-    pool = types.SimpleNamespace(free_all_blocks=lambda: None)
-    return types.SimpleNamespace(
-        get_default_memory_pool=lambda: pool, cuda=types.SimpleNamespace(runtime=runtime, memory=memory)
-    )
+@pytest.fixture
+def gpu_memory(monkeypatch):
+    """Memory of a GPU that says what is asked for."""
 
+    def with_error(error, free=2**34):
+        def fail(*_, **__):
+            raise error
 
-def gram_bytes(n_rows):
-    return cuda.buffer_sizes(n_rows, 2, 4).on_device
+        device = contextlib.nullcontext(types.SimpleNamespace(attributes={"MultiProcessorCount": 4}))
+        runtime = types.SimpleNamespace(memGetInfo=lambda: (free, 2**37), CUDARuntimeError=CUDARuntimeError)
+        memory = types.SimpleNamespace(OutOfMemoryError=OutOfMemoryError)
+        module = types.SimpleNamespace(
+            get_default_memory_pool=lambda: types.SimpleNamespace(free_all_blocks=lambda: None),
+            cuda=types.SimpleNamespace(
+                runtime=runtime, memory=memory, Device=lambda _: device, alloc=fail, alloc_pinned_memory=fail
+            ),
+            asarray=fail,
+        )
+        monkeypatch.setattr(cuda, "import_cupy", lambda: module)
+        return cuda.GpuMemory(0)
 
-
-def qr_bytes(n_rows):
-    return gram_bytes(n_rows) + cuda_qr.qr_sizes(n_rows, 4, 64).on_device
-
-
-@pytest.mark.parametrize("needed", [gram_bytes, qr_bytes])
-def test_the_message_counts_the_rows_that_fit(needed):
-    with (
-        pytest.raises(DeviceError, match=r"about ([0-9,]+) rows fit: pass fewer rows or device='cpu'") as caught,
-        cuda.fitting_memory(cupy_with(2**30), 0, needed, 50_000_000, 2),
-    ):
-        pytest.fail("the rows do not fit")
-    fitting = int(re.search(r"about ([0-9,]+) rows", str(caught.value))[1].replace(",", ""))
-    assert 0.7 * 2**30 < needed(fitting) <= 2**30 - cuda.SLACK_BYTES
-
-
-def test_no_number_of_rows_fits():
-    with (
-        pytest.raises(DeviceError, match="no number of rows fits: free memory or pass device='cpu'"),
-        cuda.fitting_memory(cupy_with(2**20), 0, gram_bytes, 1000, 2),
-    ):
-        pytest.fail("the rows do not fit")
+    return with_error
 
 
 @pytest.mark.parametrize("error", [OutOfMemoryError("out of memory"), CUDARuntimeError("cudaErrorMemoryAllocation")])
-def test_an_allocation_that_fails_after_all(error):
-    with (
-        pytest.raises(DeviceError, match=r"something else took the memory meanwhile.*emory") as caught,
-        cuda.fitting_memory(cupy_with(2**34), 0, gram_bytes, 1000, 2),
-    ):
-        raise error
+@pytest.mark.parametrize("take", ["reserve", "pin", "place"])
+def test_an_allocation_that_fails_after_all(gpu_memory, take, error):
+    memory = gpu_memory(error)
+    with pytest.raises(DeviceError, match=r"cuda:0 or the host ran out of memory that was free") as caught:
+        getattr(memory, take)(np.zeros(3) if take == "place" else 100)
     assert caught.value.__cause__ is error
 
 
-def test_other_errors_stay_what_they_are():
-    with pytest.raises(CUDARuntimeError), cuda.fitting_memory(cupy_with(2**34), 0, gram_bytes, 1000, 2):
-        raise CUDARuntimeError("cudaErrorIllegalInstruction")
+def test_other_errors_stay_what_they_are(gpu_memory):
+    with pytest.raises(CUDARuntimeError):
+        gpu_memory(CUDARuntimeError("cudaErrorIllegalInstruction")).reserve(100)
+
+
+def test_some_memory_is_left_free(gpu_memory):
+    assert gpu_memory(None, 2**30).free == 2**30 - cuda.SLACK_BYTES
+    assert gpu_memory(None, 5).free == 0
+
+
+def test_the_rows_that_fit_count_what_the_paper_evaluation_needs():
+    def more_bytes(n_rows):
+        return cuda_qr.qr_sizes(n_rows, 4, 64).on_device
+
+    message = r"cuda:0 has .* about ([0-9,]+) rows fit: pass fewer rows, or device='cpu'"
+    with pytest.raises(DeviceError, match=message) as caught:
+        parts.divide_rows(50_000_000, 2, 4, {0: 2**30}, None, more_bytes)
+    fitting = int(re.search(r"about ([0-9,]+) rows", str(caught.value))[1].replace(",", ""))
+    (share,) = parts.divide_rows(fitting, 2, 4, {0: 2**30}, None, more_bytes)
+    assert 0.7 * 2**30 < share.on_device <= 2**30
+    assert share.more_bytes == more_bytes(fitting)
 
 
 @pytest.fixture
@@ -86,7 +92,7 @@ def full_gpu(monkeypatch):
     monkeypatch.setattr(silva.grow.search, "is_cuda_usable", lambda: True)
     monkeypatch.setattr(silva.grow.search, "find_gpus", lambda *_: (0,))
     monkeypatch.setattr(silva.grow.search, "GPU_WORK", 0)
-    monkeypatch.setattr(silva.grow.cuda, "RowsOnGpu", refuse)
+    monkeypatch.setattr(silva.grow.cuda, "RowsOnGpus", refuse)
     monkeypatch.setattr(silva.grow.cuda_qr, "QrRowsOnGpu", refuse)
 
 

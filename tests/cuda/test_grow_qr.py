@@ -194,15 +194,15 @@ def test_a_lost_gpu_leaves_the_best_tree(emulator):
     engine, _kept, library = emulated(emulator, X, y, qr=1, population=10)
     engine.initialise([])
     engine.step(2, 100, 0.0, 1e9)
-    library.fail_after(20)
+    library.fail_after(0, 20)
     try:
         with (
             pytest.raises(DeviceError, match=r"CUDA_ERROR_OF_THE_TEST.*best tree") as caught,
-            cuda.explaining_loss(engine, 0),
+            cuda.explaining_loss(engine),
         ):
             engine.step(50, 100, 0.0, 1e9)
     finally:
-        library.fail_after(-1)
+        library.fail_after(0, -1)
     assert caught.value.best["fitness"] == engine.best()["fitness"]
     engine.step(2, 100, 0.0, 1e9)
 

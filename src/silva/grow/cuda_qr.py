@@ -5,14 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING
 
-import numpy as np
-
 from silva.cuda.compiler import variant
-from silva.device import import_cupy
-from silva.grow.cuda import TILE, RowsOnGpu, fitting_memory, load_kernels
+from silva.grow.cuda import RowsOnGpus
+from silva.grow.parts import TILE
 
 if TYPE_CHECKING:
     from silva.cuda.compiler import Variant
+    from silva.grow.cuda import Memory
     from silva.grow.data import TrainingRows
 
 TILE_DOUBLES = 5888
@@ -111,19 +110,29 @@ def qr_kernels() -> dict[str, Variant]:
     return {name: variant(f"grow/{name}") for name in KERNELS}
 
 
-def qr_numbers(sizes: QrSizes, width: int) -> dict[str, int]:
-    """Give the numbers that the engine needs beside addresses."""
+def lay_out_qr(
+    sizes: QrSizes, width: int, memory: Memory, part: dict[str, int], stream: dict[str, int]
+) -> dict[str, int]:
+    """Take the buffers; what the engine is told of them beside the rows of `part` and their stream."""
+    buffers = [field.name for field in fields(sizes) if field.name != "results"]
     return {
-        "qr_packet_bytes": sizes.packet,
-        "qr_results_bytes": sizes.results,
-        "qr_n_triangle_doubles": sizes.triangles // 8,
-        "qr_n_coefficients": sizes.coefficients // 8,
-        "qr_stride": -(-width // TILE) * TILE,
+        **{name: part[name] for name in ("z", "ranks")},
+        **{name: stream[name] for name in ("stream", "gpu")},
+        **{name: memory.reserve(getattr(sizes, name)) for name in buffers},
+        "packet_host": memory.pin(sizes.packet),
+        "results": memory.pin(sizes.results),
+        **{f"event{i}": memory.make_event() for i in range(N_EVENTS)},
+        **memory.load(qr_kernels()),
+        "packet_bytes": sizes.packet,
+        "results_bytes": sizes.results,
+        "n_triangle_doubles": sizes.triangles // 8,
+        "n_coefficients": sizes.coefficients // 8,
+        "stride": -(-width // TILE) * TILE,
     }
 
 
-class QrRowsOnGpu(RowsOnGpu):
-    """Rows on a GPU with what the paper's evaluation needs beside them.
+class QrRowsOnGpu(RowsOnGpus):
+    """Rows on one GPU with what the paper's evaluation needs beside them.
 
     Parameters
     ----------
@@ -138,24 +147,8 @@ class QrRowsOnGpu(RowsOnGpu):
     """
 
     def __init__(self, rows: TrainingRows, gpu: int, max_leaves: int) -> None:
-        cupy = import_cupy()
-        n_rows, width = len(rows.y), rows.width
-        needed = lambda fewer: qr_sizes(fewer, width, max_leaves).on_device  # noqa: E731
-        super().__init__(rows, gpu, needed)
-        sizes = qr_sizes(n_rows, width, max_leaves)
-        names = [field.name for field in fields(sizes) if field.name != "results"]
-        with cupy.cuda.Device(gpu), fitting_memory(cupy, gpu, needed, n_rows, rows.ranks.shape[0]):
-            self._qr = {f"qr_{name}": cupy.empty(getattr(sizes, name), np.uint8) for name in names}
-            self._qr_pinned = {
-                "qr_packet_host": cupy.cuda.alloc_pinned_memory(sizes.packet),
-                "qr_results": cupy.cuda.alloc_pinned_memory(sizes.results),
-            }
-            self._events = [cupy.cuda.Event() for _ in range(N_EVENTS)]
-            self._qr_functions = load_kernels(cupy, gpu, qr_kernels())
-        self.addresses |= {
-            **{name: int(array.data.ptr) for name, array in self._qr.items()},
-            **{name: int(memory.ptr) for name, memory in self._qr_pinned.items()},
-            **{name: int(function.ptr) for name, function in self._qr_functions.items()},
-            **{f"qr_event{i}": int(event.ptr) for i, event in enumerate(self._events)},
-            **qr_numbers(sizes, width),
-        }
+        width = rows.width
+        super().__init__(rows, (gpu,), None, lambda n_rows: qr_sizes(n_rows, width, max_leaves).on_device)
+        sizes, (memory,) = qr_sizes(len(rows.y), width, max_leaves), self._memories
+        (part,), (stream,) = self.addresses["parts"], self.addresses["streams"]
+        self.addresses["qr"] = [lay_out_qr(sizes, width, memory, part, stream)]

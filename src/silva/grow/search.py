@@ -17,7 +17,7 @@ from silva.device import DeviceError, find_gpus, is_cuda_usable, parse_device
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from silva.grow.cuda import RowsOnGpu
+    from silva.grow.cuda import RowsOnGpus
     from silva.grow.data import TrainingRows
 
 SLICE_SECONDS = 0.2
@@ -96,10 +96,15 @@ class SearchResult:
     procedure_seconds: dict[str, float] = field(default_factory=dict)
 
 
-def choose_gpu(
-    device: str, algorithm: str, home: int | None, rows: TrainingRows, max_leaves: int = 64
-) -> RowsOnGpu | None:
-    """Put the rows on the GPU that is to sum them; None for the cores.
+def choose_gpus(
+    device: str,
+    algorithm: str,
+    home: int | None,
+    rows: TrainingRows,
+    chunks: str | int | None = "auto",
+    max_leaves: int = 64,
+) -> RowsOnGpus | None:
+    """Put the rows on the GPUs that are to sum them; None for the cores.
 
     Parameters
     ----------
@@ -108,6 +113,7 @@ def choose_gpu(
     home : int or None
         GPU on which the caller's array lives.
     rows : TrainingRows
+    chunks : {"auto"}, int or None
     max_leaves : int
         Of a tree.
 
@@ -122,14 +128,19 @@ def choose_gpu(
     work = len(rows.y) * rows.width * rows.width
     if kind == "auto" and home is None and (work < GPU_WORK or not is_cuda_usable()):
         return None
-    from silva.grow.cuda import MOST_COLUMNS, RowsOnGpu
+    from silva.grow.cuda import RowsOnGpus
     from silva.grow.cuda_qr import QrRowsOnGpu
+    from silva.grow.parts import MOST_COLUMNS
 
     if kind == "auto" and rows.width > MOST_COLUMNS:
         return None
-    (gpu,) = find_gpus("cuda" if home is None and index is None else f"cuda:{home if index is None else index}")
+    if kind == "auto":
+        device = "cuda" if home is None else f"cuda:{home}"
+    elif kind == "cuda" and index is None and home is not None:
+        device = f"cuda:{home}"
     try:
-        return QrRowsOnGpu(rows, gpu, max_leaves) if algorithm == "qr" else RowsOnGpu(rows, gpu)
+        gpus = find_gpus(device)
+        return QrRowsOnGpu(rows, gpus[0], max_leaves) if algorithm == "qr" else RowsOnGpus(rows, gpus, chunks)
     except DeviceError as error:
         if kind != "auto":
             raise
@@ -137,7 +148,7 @@ def choose_gpu(
         return None
 
 
-def make_engine(rows: TrainingRows, settings: dict[str, float], gpu: RowsOnGpu | None = None) -> _core.GrowEngine:
+def make_engine(rows: TrainingRows, settings: dict[str, float], gpu: RowsOnGpus | None = None) -> _core.GrowEngine:
     """Build an engine over the training rows."""
     return _core.GrowEngine(
         rows.z, rows.y, rows.ranks, rows.order, rows.values, rows.starts, rows.offsets, rows.column, rows.indicator,
@@ -151,7 +162,7 @@ def search(
     plan: SearchPlan,
     given: list[dict[str, Any]],
     started: float,
-    gpu: RowsOnGpu | None = None,
+    gpu: RowsOnGpus | None = None,
 ) -> SearchResult:
     """Run generations until the plan ends them; an interrupt keeps the best tree."""
     history: list[Progress] = []

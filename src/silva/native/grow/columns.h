@@ -69,14 +69,9 @@ class ModelColumns {
   const std::vector<int32_t>& solved() const { return solved_; }  // positions of the intercept and the model
   const Imputed& imputed() const { return imputed_; }
 
-  // The entries of these columns out of a packed matrix of all.
-  std::vector<double> extract(const double* all) const {
-    std::vector<double> gram(n_entries());
-    if (is_all_)
-      std::copy(all, all + gram.size(), gram.begin());
-    else
-      for (size_t i = 0; i < gram.size(); ++i) gram[i] = all[entries_[i]];
-    return gram;
+  // Adds the entries of these columns out of a packed matrix of all.
+  void add(const double* all, double* gram) const {
+    for (size_t i = 0; i < n_entries(); ++i) gram[i] += all[is_all_ ? i : entries_[i]];
   }
 
  private:

@@ -23,6 +23,8 @@ struct CudaDriver {
   int (*synchronize)(void* stream) = nullptr;
   int (*record_event)(void* event, void* stream) = nullptr;
   int (*elapsed_time)(float* milliseconds, void* first, void* last) = nullptr;
+  int (*stream_context)(void* stream, void** context) = nullptr;
+  int (*set_context)(void* context) = nullptr;
   int (*error_name)(int code, const char** name) = nullptr;
 
   static CudaDriver load() {
@@ -39,21 +41,24 @@ struct CudaDriver {
     find(driver.synchronize, "cuStreamSynchronize");
     find(driver.record_event, "cuEventRecord");
     find(driver.elapsed_time, "cuEventElapsedTime");
+    find(driver.stream_context, "cuStreamGetCtx");
+    find(driver.set_context, "cuCtxSetCurrent");
     find(driver.error_name, "cuGetErrorName");
     return driver;
   }
 
-  void check(int code) const {
+  // The message begins with the driver's name of the error, then names the GPU.
+  void check(int code, int gpu) const {
     if (code == 0) return;
     const char* name = nullptr;
     error_name(code, &name);
-    throw CudaError(name ? name : "unknown CUDA error", code);
+    throw CudaError((name ? name : "CUDA_ERROR_UNKNOWN") + std::string(" on cuda:") + std::to_string(gpu), code);
   }
 
   template <class... Arguments>
-  void launch_blocks(uint64_t kernel, unsigned blocks, unsigned threads, void* stream, Arguments... arguments) const {
+  int launch_blocks(uint64_t kernel, unsigned blocks, unsigned threads, void* stream, Arguments... arguments) const {
     void* pointers[] = {&arguments...};
-    check(launch(reinterpret_cast<void*>(kernel), blocks, 1, 1, threads, 1, 1, 0, stream, pointers, nullptr));
+    return launch(reinterpret_cast<void*>(kernel), blocks, 1, 1, threads, 1, 1, 0, stream, pointers, nullptr);
   }
 };
 

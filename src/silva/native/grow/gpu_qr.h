@@ -18,7 +18,7 @@ struct QrHandles {
   uint64_t redistribute = 0, count_keys, scan_keys, separate, average_columns, reorganise, factorise, calc_models,
            estimate_errors, reduction;
   size_t packet_bytes, results_bytes, n_triangle_doubles, n_coefficients;
-  int stride;
+  int stride, gpu;
   uint64_t events[kQrEvents];
 };
 
@@ -45,7 +45,7 @@ class GpuPaperEvaluation : public PaperEvaluation {
     mark(kRedistribute);
     const size_t bytes = n_leaves_ * sizeof(int32_t);
     if (bytes > h_.results_bytes) throw std::length_error("a tree has more leaves than the buffers on the GPU hold");
-    driver_.check(driver_.copy_out(at<void>(h_.results), reinterpret_cast<uint64_t>(counts), bytes, stream()));
+    check(driver_.copy_out(at<void>(h_.results), reinterpret_cast<uint64_t>(counts), bytes, stream()));
     mark(kTransfer);
     end();
     const auto* found = reinterpret_cast<const int32_t*>(h_.results);
@@ -103,13 +103,14 @@ class GpuPaperEvaluation : public PaperEvaluation {
   static T* at(uint64_t address) {
     return reinterpret_cast<T*>(address);
   }
+  void check(int code) const { driver_.check(code, h_.gpu); }
   void* stream() const { return at<void>(h_.stream); }
   GpuRows rows() const { return {at<const double>(h_.z), at<const int32_t>(h_.ranks), data_.n_rows}; }
   int n_tiles() const { return int((data_.n_rows + kKeyTile - 1) / kKeyTile); }
 
   template <class... Arguments>
   void launch(uint64_t kernel, unsigned blocks, unsigned threads, Arguments... arguments) {
-    driver_.launch_blocks(kernel, blocks, threads, stream(), arguments...);
+    check(driver_.launch_blocks(kernel, blocks, threads, stream(), arguments...));
   }
 
   void begin_packet() { packed_bytes_ = 0; }
@@ -122,22 +123,25 @@ class GpuPaperEvaluation : public PaperEvaluation {
     packed_bytes_ = to + bytes;
     return at<const T>(h_.packet + to);
   }
-  void send() { driver_.check(driver_.copy_in(h_.packet, at<void>(h_.packet_host), packed_bytes_, stream())); }
+  void send() { check(driver_.copy_in(h_.packet, at<void>(h_.packet_host), packed_bytes_, stream())); }
 
   // Events stand between the procedures: none waits for another's end on the host.
   void begin() {
     marks_.clear();
-    driver_.check(driver_.record_event(at<void>(h_.events[0]), stream()));
+    void* context = nullptr;
+    check(driver_.stream_context(stream(), &context));
+    check(driver_.set_context(context));
+    check(driver_.record_event(at<void>(h_.events[0]), stream()));
   }
   void mark(Procedure procedure) {
     marks_.push_back(procedure);
-    driver_.check(driver_.record_event(at<void>(h_.events[marks_.size()]), stream()));
+    check(driver_.record_event(at<void>(h_.events[marks_.size()]), stream()));
   }
   void end() {
-    driver_.check(driver_.synchronize(stream()));
+    check(driver_.synchronize(stream()));
     for (size_t i = 0; i < marks_.size(); ++i) {
       float milliseconds = 0;
-      driver_.check(driver_.elapsed_time(&milliseconds, at<void>(h_.events[i]), at<void>(h_.events[i + 1])));
+      check(driver_.elapsed_time(&milliseconds, at<void>(h_.events[i]), at<void>(h_.events[i + 1])));
       if (seconds_) (*seconds_)[marks_[i]] += 1e-3 * milliseconds;
     }
   }
