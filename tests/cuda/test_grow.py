@@ -14,12 +14,15 @@ import pytest
 import silva
 from silva import _core
 from silva.device import DeviceError
-from silva.grow import cuda, parts
+from silva.grow import cuda, cuda_qr, parts
 from silva.grow.data import prepare
 from tests.grow.engines import engine_of, given, piecewise, settings, single_leaf, stump
 
 NATIVE = Path(silva.__file__).parent / "native"
-DRIVER = ("launch", "copy_in", "copy_out", "synchronize", "stream_context", "set_context", "error_name")
+DRIVER = (
+    "launch", "copy_in", "copy_out", "synchronize", "record_event", "elapsed_time", "stream_context", "set_context",
+    "error_name",
+)  # fmt: skip
 
 
 @pytest.fixture(scope="module")
@@ -76,8 +79,13 @@ class EmulatedGpu:
         self.n_streams += 1
         return self.gpu << 8 | self.n_streams
 
-    def load(self, column_blocks):
-        return {name: number for number, name in enumerate(cuda.kernels(column_blocks), start=1)}
+    def make_event(self):
+        return self.reserve(8)
+
+    def load(self, wanted):
+        numbers = {name: number for number, name in enumerate(cuda.kernels(1), start=1)}
+        numbers |= {name: number for number, name in enumerate(cuda_qr.KERNELS, start=101)}
+        return {name: numbers[name] for name in wanted}
 
 
 def emulated(
@@ -97,6 +105,10 @@ def emulated(
     if cells:
         addresses["search"][0]["n_cells"] = cells
     numbers = {name: float(value) for name, value in settings(len(y), **changes).items()}
+    if numbers["qr"]:
+        sizes = cuda_qr.qr_sizes(len(y), rows.width, int(numbers["max_leaves"]))
+        (part,), (stream,) = addresses["parts"], addresses["streams"]
+        addresses["qr"] = [cuda_qr.lay_out_qr(sizes, rows.width, memories[0], part, stream)]
     engine = _core.GrowEngine(
         rows.z, rows.y, rows.ranks, rows.order, rows.values, rows.starts, rows.offsets, rows.column, rows.indicator,
         rows.width, numbers, addresses,

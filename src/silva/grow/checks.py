@@ -60,8 +60,8 @@ def check_parameters(estimator: Any) -> None:
 
 def _check_device(device: str, algorithm: str) -> None:
     kind, _ = parse_device(device)
-    if kind in {"cuda", "all"} and algorithm == "qr":
-        raise NotImplementedError("algorithm='qr' runs on the CPU only; pass device='cpu', or algorithm='gram'")
+    if kind == "all" and algorithm == "qr":
+        raise NotImplementedError("algorithm='qr' uses one GPU, as the paper does; pass device='cuda' or 'cuda:1'")
 
 
 def _check_chunks(chunks: Any) -> None:

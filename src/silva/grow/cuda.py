@@ -16,7 +16,7 @@ from silva.grow import parts
 from silva.parallel import n_threads
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from numpy.typing import NDArray
 
@@ -92,8 +92,11 @@ class Memory(Protocol):
     def make_stream(self) -> int:
         """Make a stream that waits for no other."""
 
-    def load(self, column_blocks: int) -> dict[str, int]:
-        """Load the kernels of a search."""
+    def make_event(self) -> int:
+        """Make an event that takes the time."""
+
+    def load(self, wanted: dict[str, Variant]) -> dict[str, int]:
+        """Load kernels, by the names that the engine gives them."""
 
 
 class GpuMemory:
@@ -108,22 +111,37 @@ class GpuMemory:
             self.n_processors = int(device.attributes["MultiProcessorCount"])
             self.free = free_bytes(self._cupy)
 
+    @contextlib.contextmanager
+    def _on_gpu(self) -> Iterator[None]:
+        """Make the GPU current, and a lack of memory a DeviceError: it was free when the rows were divided."""
+        cuda = self._cupy.cuda
+        try:
+            with cuda.Device(self._gpu):
+                yield
+        except (cuda.memory.OutOfMemoryError, cuda.runtime.CUDARuntimeError) as error:
+            if "memory" not in str(error).lower():
+                raise
+            raise DeviceError(
+                f"cuda:{self._gpu} or the host ran out of memory that was free when the search began ({error}); end "
+                "what took it, pass fewer rows or device='cpu'"
+            ) from error
+
     def place(self, array: NDArray[Any]) -> int:
         """Copy an array to the GPU."""
-        with self._cupy.cuda.Device(self._gpu):
+        with self._on_gpu():
             self._kept.append(self._cupy.asarray(array, order="C"))
             self._cupy.cuda.runtime.deviceSynchronize()
         return int(self._kept[-1].data.ptr)
 
     def reserve(self, n_bytes: int) -> int:
         """Take uninitialised memory of the GPU."""
-        with self._cupy.cuda.Device(self._gpu):
+        with self._on_gpu():
             self._kept.append(self._cupy.cuda.alloc(n_bytes))
         return int(self._kept[-1].ptr)
 
     def pin(self, n_bytes: int) -> int:
         """Take memory of the host that the GPU reads and writes."""
-        with self._cupy.cuda.Device(self._gpu):
+        with self._on_gpu():
             self._kept.append(self._cupy.cuda.alloc_pinned_memory(n_bytes))
         return int(self._kept[-1].ptr)
 
@@ -139,16 +157,22 @@ class GpuMemory:
 
     def make_stream(self) -> int:
         """Make a stream."""
-        with self._cupy.cuda.Device(self._gpu):
+        with self._on_gpu():
             self._kept.append(self._cupy.cuda.Stream(non_blocking=True))
         return int(self._kept[-1].ptr)
 
-    def load(self, column_blocks: int) -> dict[str, int]:
-        """Compile and load the kernels of a search."""
+    def make_event(self) -> int:
+        """Make an event that takes the time."""
+        with self._on_gpu():
+            self._kept.append(self._cupy.cuda.Event())
+        return int(self._kept[-1].ptr)
+
+    def load(self, wanted: dict[str, Variant]) -> dict[str, int]:
+        """Compile and load kernels, by the names that the engine gives them."""
         architecture = compiler_architecture(capability(self._gpu))
         functions = {}
-        with self._cupy.cuda.Device(self._gpu):
-            for name, kernel in kernels(column_blocks).items():
+        with self._on_gpu():
+            for name, kernel in wanted.items():
                 module = self._cupy.cuda.function.Module()
                 module.load(compile_kernel(kernel, architecture))
                 self._kept.append(module.get_function(kernel.kernel))
@@ -188,7 +212,7 @@ def lay_out(rows: TrainingRows, shares: Sequence[Share], memories: Sequence[Memo
                     **(_streamed(memory, rows, arrays, buffers[p % 2]) if streamed else _placed(memory, arrays)),
                 }
             )
-        functions = memory.load(share.sizes.column_blocks)
+        functions = memory.load(kernels(share.sizes.column_blocks))
         streams += [_stream(share, memory, functions) for _ in range(share.n_streams)]
     is_chunked = any(share.n_parts > 1 for share in shares)
     search = {
@@ -243,7 +267,7 @@ class RowsOnGpus:
     ----------
     rows : TrainingRows
     gpus : sequence of int
-    chunks : {"auto"}, int or None
+    chunks, more_bytes
         See `silva.grow.parts.divide_rows`.
 
     Raises
@@ -254,11 +278,17 @@ class RowsOnGpus:
         If there are too many columns.
     """
 
-    def __init__(self, rows: TrainingRows, gpus: Sequence[int], chunks: str | int | None = "auto") -> None:
+    def __init__(
+        self,
+        rows: TrainingRows,
+        gpus: Sequence[int],
+        chunks: str | int | None = "auto",
+        more_bytes: Callable[[int], int] | None = None,
+    ) -> None:
         memories = {gpu: GpuMemory(gpu) for gpu in gpus}
         n_attributes, n_rows = rows.ranks.shape
         free = {gpu: memory.free for gpu, memory in memories.items()}
-        self.shares = parts.divide_rows(n_rows, n_attributes, rows.width, free, chunks)
+        self.shares = parts.divide_rows(n_rows, n_attributes, rows.width, free, chunks, more_bytes)
         self._memories = [memories[share.gpu] for share in self.shares]
         self.addresses = lay_out(rows, self.shares, self._memories)
 

@@ -132,6 +132,9 @@ class ModelTreeRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
     fitness_, n_iter_, n_leaves_, n_evaluations_ : float and int
     interrupted_ : bool
         Whether Ctrl-C or a callback ended the search.
+    procedure_seconds_ : dict
+        With ``algorithm="qr"``: seconds of the paper's procedures (redistribute, separate, reorganise, calc_models,
+        estimate_errors, reduction) and of transfers to and from the GPU; on the CPU summed over threads.
     n_features_in_, feature_names_in_
         As in scikit-learn.
 
@@ -255,8 +258,9 @@ class ModelTreeRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         home = array_gpu(X)
         X, y, sample_weight = (on_host(array) for array in (X, y, sample_weight))
         columns, target, weight = self._training_data(X, y, sample_weight)
-        rows = prepare(columns.X, target, weight, ~columns.is_categorical & (self.leaf_model == "linear"))
-        gpu = choose_gpus(self.device, self.algorithm, home, rows, self.chunks)
+        linear = ~columns.is_categorical & (self.leaf_model == "linear")
+        rows = prepare(columns.X, target, weight, linear, n_threads(self.n_jobs))
+        gpu = choose_gpus(self.device, self.algorithm, home, rows, self.chunks, self.max_leaves)
         engine = make_engine(rows, self._settings(rows), gpu)
         given = to_ranks(self._population, rows) if self.warm_start and hasattr(self, "_population") else []
         with self._watched() as callbacks:
@@ -375,5 +379,7 @@ class ModelTreeRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         self.n_leaves_ = grown.forest.n_leaves
         self.n_evaluations_ = result.n_evaluations
         self.interrupted_ = result.interrupted
+        if self.algorithm == "qr":
+            self.procedure_seconds_ = result.procedure_seconds
         self._population = to_values(result.population, rows)
         return self

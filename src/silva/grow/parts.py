@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING, NamedTuple
 
 from silva.device import DeviceError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 TILE = 8
 """Columns of z are padded to a multiple of this many: a tensor core operation's side."""
@@ -128,12 +132,15 @@ class Share:
         Parts, from the first on, that pass through two buffers on the GPU every round; the others stay there.
     sizes : Sizes
         For the largest part.
+    more_bytes : int
+        What the rows need beside these buffers.
     """
 
     gpu: int
     bounds: tuple[int, ...]
     n_streamed: int
     sizes: Sizes
+    more_bytes: int = 0
 
     @property
     def n_parts(self) -> int:
@@ -149,7 +156,16 @@ class Share:
     def on_device(self) -> int:
         """Bytes of GPU memory."""
         in_memory = self.n_parts - self.n_streamed + min(self.n_streamed, 2)
-        return self.sizes.lists + self.n_streams * self.sizes.stream + in_memory * self.sizes.rows
+        buffers = self.sizes.lists + self.n_streams * self.sizes.stream + in_memory * self.sizes.rows
+        return buffers + self.more_bytes
+
+
+class Columns(NamedTuple):
+    """Attributes, columns of z, and what so many rows need beside the buffers of the search."""
+
+    n_attributes: int
+    width: int
+    more_bytes: Callable[[int], int] | None = None
 
 
 def divide_rows(
@@ -158,6 +174,7 @@ def divide_rows(
     width: int,
     free: dict[int, int],
     chunks: str | int | None = "auto",
+    more_bytes: Callable[[int], int] | None = None,
 ) -> list[Share]:
     """Divide the rows evenly among GPUs, and those of a GPU into parts where they do not fit.
 
@@ -168,6 +185,8 @@ def divide_rows(
         Bytes of free memory by GPU.
     chunks : {"auto"}, int or None
         Rows of a part at most; None keeps all rows on the GPUs.
+    more_bytes : callable, optional
+        What so many rows need on a GPU beside the buffers of the search.
 
     Raises
     ------
@@ -177,13 +196,13 @@ def divide_rows(
     gpus = list(free)
     edges = [n_rows * g // len(gpus) for g in range(len(gpus) + 1)]
     return [
-        _share(gpu, edges[g], edges[g + 1], (n_attributes, width), free[gpu], chunks)
+        _share(gpu, edges[g], edges[g + 1], Columns(n_attributes, width, more_bytes), free[gpu], chunks)
         for g, gpu in enumerate(gpus)
         if edges[g] < edges[g + 1]
     ]
 
 
-def _share(gpu: int, first: int, last: int, columns: tuple[int, int], free: int, chunks: str | int | None) -> Share:
+def _share(gpu: int, first: int, last: int, columns: Columns, free: int, chunks: str | int | None) -> Share:
     """Take the rows of one GPU, as few parts as its memory or `chunks` allows."""
     n_rows = last - first
     whole = _cut(gpu, first, last, columns, 1, 0)
@@ -199,27 +218,28 @@ def _share(gpu: int, first: int, last: int, columns: tuple[int, int], free: int,
     raise _too_large(_cut(gpu, first, last, columns, n_parts, n_parts), n_rows, columns, free)
 
 
-def _cut(gpu: int, first: int, last: int, columns: tuple[int, int], n_parts: int, n_streamed: int) -> Share:
+def _cut(gpu: int, first: int, last: int, columns: Columns, n_parts: int, n_streamed: int) -> Share:
     n_rows = last - first
     bounds = tuple(first + n_rows * p // n_parts for p in range(n_parts + 1))
-    return Share(gpu, bounds, n_streamed, buffer_sizes(-(-n_rows // n_parts), *columns, n_rows))
+    sizes = buffer_sizes(-(-n_rows // n_parts), columns.n_attributes, columns.width, n_rows)
+    return Share(gpu, bounds, n_streamed, sizes, columns.more_bytes(n_rows) if columns.more_bytes else 0)
 
 
-def _chunk_rows(n_rows: int, columns: tuple[int, int], free: int) -> int:
+def _chunk_rows(n_rows: int, columns: Columns, free: int) -> int:
     """Rows of a chunk, at least two of which make up the data."""
-    a_row = buffer_sizes(1, *columns).rows
+    a_row = buffer_sizes(1, columns.n_attributes, columns.width).rows
     return max(1, min(-(-n_rows // 2), free // CHUNK_SHARE // a_row))
 
 
-def _too_large(share: Share, n_rows: int, columns: tuple[int, int], free: int) -> DeviceError:
+def _too_large(share: Share, n_rows: int, columns: Columns, free: int) -> DeviceError:
     fitting = n_rows
     while fitting and _cut(share.gpu, 0, fitting, columns, 1, 0).on_device > free:
         fitting = fitting * 9 // 10
     advice = f"about {fitting:,} rows fit: pass fewer rows," if fitting else "no number of rows fits: free memory,"
-    chunks = " chunks='auto'" if share.n_parts == 1 and fitting else ""
+    chunks = " chunks='auto'" if share.n_parts == 1 and fitting and not columns.more_bytes else ""
     return DeviceError(
-        f"cuda:{share.gpu} has {free:,} bytes free, growing on {n_rows:,} rows of {columns[0]} attributes takes "
-        f"{share.on_device:,}; {advice}{chunks} or device='cpu'"
+        f"cuda:{share.gpu} has {free:,} bytes free, growing on {n_rows:,} rows of {columns.n_attributes} attributes "
+        f"takes {share.on_device:,}; {advice}{chunks} or device='cpu'"
     )
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import math
 import time
+import warnings
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -84,7 +85,7 @@ class SearchPlan:
 
 @dataclass
 class SearchResult:
-    """The best tree as arrays by node, the last population and one record a generation."""
+    """The best tree as arrays by node, the last population, one record a generation, and what the search took."""
 
     best: dict[str, Any]
     population: list[dict[str, Any]]
@@ -92,10 +93,16 @@ class SearchResult:
     interrupted: bool = False
     n_evaluations: int = 0
     n_rows_read: int = 0
+    procedure_seconds: dict[str, float] = field(default_factory=dict)
 
 
 def choose_gpus(
-    device: str, algorithm: str, home: int | None, rows: TrainingRows, chunks: str | int | None = "auto"
+    device: str,
+    algorithm: str,
+    home: int | None,
+    rows: TrainingRows,
+    chunks: str | int | None = "auto",
+    max_leaves: int = 64,
 ) -> RowsOnGpus | None:
     """Put the rows on the GPUs that are to sum them; None for the cores.
 
@@ -107,14 +114,22 @@ def choose_gpus(
         GPU on which the caller's array lives.
     rows : TrainingRows
     chunks : {"auto"}, int or None
+    max_leaves : int
+        Of a tree.
+
+    Raises
+    ------
+    DeviceError
+        If a GPU is asked for and cannot be used. Where it was not asked for, a warning says so.
     """
     kind, index = parse_device(device)
-    if kind == "cpu" or algorithm == "qr":
+    if kind == "cpu":
         return None
     work = len(rows.y) * rows.width * rows.width
     if kind == "auto" and home is None and (work < GPU_WORK or not is_cuda_usable()):
         return None
     from silva.grow.cuda import RowsOnGpus
+    from silva.grow.cuda_qr import QrRowsOnGpu
     from silva.grow.parts import MOST_COLUMNS
 
     if kind == "auto" and rows.width > MOST_COLUMNS:
@@ -124,11 +139,13 @@ def choose_gpus(
     elif kind == "cuda" and index is None and home is not None:
         device = f"cuda:{home}"
     try:
-        return RowsOnGpus(rows, find_gpus(device), chunks)
-    except DeviceError:
-        if kind == "auto" and home is None:
-            return None
-        raise
+        gpus = find_gpus(device)
+        return QrRowsOnGpu(rows, gpus[0], max_leaves) if algorithm == "qr" else RowsOnGpus(rows, gpus, chunks)
+    except DeviceError as error:
+        if kind != "auto":
+            raise
+        warnings.warn(f"growing on the CPU: {error}", RuntimeWarning, stacklevel=3)
+        return None
 
 
 def make_engine(rows: TrainingRows, settings: dict[str, float], gpu: RowsOnGpus | None = None) -> _core.GrowEngine:
@@ -165,7 +182,9 @@ def search(
     except KeyboardInterrupt:
         interrupted = True
     _, _, n_evaluations, n_rows_read = engine.counters
-    return SearchResult(engine.best(), engine.population(), history, interrupted, n_evaluations, n_rows_read)
+    return SearchResult(
+        engine.best(), engine.population(), history, interrupted, n_evaluations, n_rows_read, engine.procedure_seconds
+    )
 
 
 def _goes_on(engine: _core.GrowEngine, plan: SearchPlan, started: float) -> bool:

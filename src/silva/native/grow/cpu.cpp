@@ -124,6 +124,42 @@ static GpuPart gpu_part(const Addresses& a) {
   return part;
 }
 
+static QrHandles qr_handles(const Addresses& a) {
+  QrHandles h{};
+  for (auto [name, field] : {std::pair{"z", &h.z},
+                             {"ranks", &h.ranks},
+                             {"stream", &h.stream},
+                             {"leaves", &h.leaves},
+                             {"sorted_leaves", &h.sorted_leaves},
+                             {"sorted_rows", &h.sorted_rows},
+                             {"spare_rows", &h.spare_rows},
+                             {"tile_counts", &h.tile_counts},
+                             {"matrices", &h.matrices},
+                             {"triangles", &h.triangles},
+                             {"means", &h.means},
+                             {"coefficients", &h.coefficients},
+                             {"chunks", &h.chunks},
+                             {"packet", &h.packet},
+                             {"packet_host", &h.packet_host},
+                             {"results", &h.results},
+                             {"redistribute", &h.redistribute},
+                             {"count_keys", &h.count_keys},
+                             {"scan_keys", &h.scan_keys},
+                             {"separate", &h.separate},
+                             {"average_columns", &h.average_columns},
+                             {"reorganise", &h.reorganise},
+                             {"factorise", &h.factorise},
+                             {"calc_models", &h.calc_models},
+                             {"estimate_errors", &h.estimate_errors},
+                             {"reduction", &h.reduction}})
+    *field = a.at(name);
+  h.packet_bytes = a.at("packet_bytes"), h.results_bytes = a.at("results_bytes");
+  h.n_triangle_doubles = a.at("n_triangle_doubles"), h.n_coefficients = a.at("n_coefficients");
+  h.stride = int(a.at("stride")), h.gpu = int(a.at("gpu"));
+  for (int i = 0; i < kQrEvents; ++i) h.events[i] = a.at("event" + std::to_string(i));
+  return h;
+}
+
 // The installed driver, or functions at given addresses.
 static CudaDriver gpu_driver(const Addresses& a) {
   if (!a.contains("launch")) return CudaDriver::load();
@@ -132,6 +168,8 @@ static CudaDriver gpu_driver(const Addresses& a) {
   driver.copy_in = reinterpret_cast<decltype(driver.copy_in)>(a.at("copy_in"));
   driver.copy_out = reinterpret_cast<decltype(driver.copy_out)>(a.at("copy_out"));
   driver.synchronize = reinterpret_cast<decltype(driver.synchronize)>(a.at("synchronize"));
+  driver.record_event = reinterpret_cast<decltype(driver.record_event)>(a.at("record_event"));
+  driver.elapsed_time = reinterpret_cast<decltype(driver.elapsed_time)>(a.at("elapsed_time"));
   driver.stream_context = reinterpret_cast<decltype(driver.stream_context)>(a.at("stream_context"));
   driver.set_context = reinterpret_cast<decltype(driver.set_context)>(a.at("set_context"));
   driver.error_name = reinterpret_cast<decltype(driver.error_name)>(a.at("error_name"));
@@ -213,6 +251,13 @@ class GrowBinding {
                           engine_->rows_read());
   }
 
+  nb::dict procedure_seconds() const {
+    nb::dict seconds;
+    const ProcedureSeconds total = engine_->procedure_seconds();
+    for (int p = 0; p < kProcedures; ++p) seconds[kProcedureNames[p]] = total[p];
+    return seconds;
+  }
+
   // The tree, and a second one after a crossover, as the named operator leaves them, evaluated.
   nb::list apply(const std::string& name, const nb::dict& tree, int node, const nb::object& other, int other_node,
                  uint64_t seed) {
@@ -280,8 +325,9 @@ class GrowBinding {
     for (const Addresses& stream : gpu->at("streams")) streams.push_back(stream_handles(stream));
     for (const Addresses& part : gpu->at("parts")) parts.push_back(gpu_part(part));
     auto reader =
-        std::make_unique<GpuReader>(data_, grow_kernels(), settings, streams, std::move(parts), gpu_driver(search),
-                                    [this] { between_rounds_ ? between_rounds_() : void(); });
+        std::make_unique<GpuReader>(data_, grow_kernels(), settings, streams, std::move(parts),
+                                    gpu->contains("qr") ? qr_handles(gpu->at("qr").at(0)) : QrHandles{},
+                                    gpu_driver(search), [this] { between_rounds_ ? between_rounds_() : void(); });
     gpu_ = reader.get();
     return reader;
 #else
@@ -393,6 +439,8 @@ void bind_grow(nb::module_& module) {
       .def_prop_ro("interrupted", &GrowBinding::interrupted, "Whether Ctrl-C ended the last step.")
       .def_prop_ro("gpu_counters", &GrowBinding::gpu_counters,
                    "Rounds of launches, and seconds from their questions to the answers.")
+      .def_prop_ro("procedure_seconds", &GrowBinding::procedure_seconds,
+                   "Seconds of the paper's procedures, summed over threads.")
       .def_prop_ro("counters", &GrowBinding::counters, "Generation, last improvement, trees evaluated, rows read.");
 }
 

@@ -9,6 +9,7 @@
 #include <mutex>
 
 #include "grow/fibers.h"
+#include "grow/gpu_qr.h"
 #include "grow/gpu_queue.h"
 
 namespace silva {
@@ -22,12 +23,13 @@ struct GpuSettings {
 class GpuReader : public RowReader {
  public:
   GpuReader(const GrowData& data, const GrowKernels& kernels, const GpuSettings& settings,
-            const std::vector<StreamHandles>& streams, std::vector<GpuPart> parts, const CudaDriver& driver,
-            std::function<void()> between_rounds)
+            const std::vector<StreamHandles>& streams, std::vector<GpuPart> parts, const QrHandles& qr,
+            const CudaDriver& driver, std::function<void()> between_rounds)
       : data_(data),
         cores_(data, kernels),
         settings_(settings),
         queue_(streams, driver, data, std::move(parts)),
+        paper_(data, qr, driver),
         between_rounds_(std::move(between_rounds)) {
     free_all_lists();
   }
@@ -105,6 +107,19 @@ class GpuReader : public RowReader {
 
   FoundCut best_cut(const Evaluator& evaluator, const SweepRequest& request, Scratch& s) const override;
 
+  // One tree after the other, in the order of the tasks.
+  void evaluate_by_qr(const std::function<void(PaperEvaluation&)>& evaluate, Scratch& s) const override {
+    if (!paper_.exists()) return cores_.evaluate_by_qr(evaluate, s);
+    const std::function<void()> work = [&] {
+      paper_.add_seconds_to(s.procedures);
+      evaluate(paper_);
+    };
+    Task* task = current();
+    if (!task) return work();
+    task->work = &work;
+    wait(*task);
+  }
+
  private:
   friend class GpuSweep;
   // A task of the phase or a part of one.
@@ -114,7 +129,8 @@ class GpuReader : public RowReader {
     Task* parent = nullptr;
     std::vector<std::function<void(Scratch&)>> parts;  // waits to begin
     int n_parts_left = 0;
-    const GpuQuestions* questions = nullptr;  // waits for answers
+    const GpuQuestions* questions = nullptr;      // waits for answers
+    const std::function<void()>* work = nullptr;  // waits for the GPU to itself
     bool wants_list = false;
     int list = 0;
   };
@@ -173,7 +189,10 @@ class GpuReader : public RowReader {
     Task* task = current();
     if (!task) return queue_.answer(questions);
     task->questions = &questions;
-    task->fiber.yield();
+    wait(*task);
+  }
+  void wait(Task& task) const {
+    task.fiber.yield();
     if (failure_ || error_) throw Abandoned();
   }
 
@@ -231,14 +250,19 @@ class GpuReader : public RowReader {
 
   void answer(const std::vector<Task*>& waiting) {
     GpuQuestions all;
-    for (Task* task : waiting)
+    std::vector<const std::function<void()>*> works;
+    for (Task* task : waiting) {
       if (task->questions) all.add(*std::exchange(task->questions, nullptr));
+      if (task->work) works.push_back(std::exchange(task->work, nullptr));
+    }
     const auto began = std::chrono::steady_clock::now();
     try {
       if (!failure_ && !error_) queue_.answer(all);
+      for (const auto* work : works)
+        if (!failure_ && !error_) (*work)();
       seconds_ += std::chrono::duration<double>(std::chrono::steady_clock::now() - began).count();
       if (between_rounds_) between_rounds_();
-      n_rounds_ += !all.empty();
+      n_rounds_ += !all.empty() + int64_t(works.size());
     } catch (...) {
       failure_ = std::current_exception();
     }
@@ -335,6 +359,7 @@ class GpuReader : public RowReader {
   CoreReader cores_;
   const GpuSettings settings_;
   mutable GpuQueue queue_;
+  mutable GpuPaperEvaluation paper_;
   std::function<void()> between_rounds_;
   std::vector<std::unique_ptr<Task>> tasks_;
   std::vector<Task*> idle_;

@@ -13,7 +13,8 @@ struct SumQuestion {
   std::vector<RouteInterval> intervals;
   std::vector<RouteNode> nodes;
   int n_slots = 0;
-  std::vector<LeafSums> answer;  // by slot
+  std::vector<const ModelColumns*> columns;  // by slot; empty: all columns
+  std::vector<LeafSums> answer;              // by slot
 };
 
 // Rows of a source that lie in a box, in the source's order, in list `list` of each part.

@@ -21,7 +21,11 @@ class GpuQueue {
   // the division of the rows alone.
   void answer(const GpuQuestions& questions) {
     if (questions.empty()) return;
-    for (SumQuestion* sum : questions.sums) sum->answer.assign(sum->n_slots, {0, std::vector<double>(entries_, 0)});
+    for (SumQuestion* sum : questions.sums) {
+      sum->answer.assign(sum->n_slots, {});
+      for (int slot = 0; slot < sum->n_slots; ++slot)
+        sum->answer[slot].gram.assign(sum->columns.empty() ? entries_ : sum->columns[slot]->n_entries(), 0);
+    }
     for (ListQuestion* list : questions.lists) {
       list->totals.assign(parts_.size(), 0);
       list->counts.assign(parts_.size(), std::vector<int32_t>(std::max(list->n_cells - 1, 0), 0));

@@ -274,9 +274,7 @@ class GpuStream {
 
   template <class... Arguments>
   void launch(uint64_t kernel, unsigned blocks, Arguments... arguments) {
-    void* pointers[] = {&arguments...};
-    check(driver_.launch(reinterpret_cast<void*>(kernel), blocks, 1, 1, kBlockThreads, 1, 1, 0, stream(), pointers,
-                         nullptr));
+    check(driver_.launch_blocks(kernel, blocks, kBlockThreads, stream(), arguments...));
   }
 
   void take_answers() {
@@ -285,12 +283,16 @@ class GpuStream {
       std::copy_n(answers() + first, answer->size(), answer->begin());
     for (const auto& [question, first_slot] : batch_.asked_sums)
       for (int slot = 0; slot < question->n_slots; ++slot)
-        add_sums(results() + size_t(first_slot + slot) * (entries() + 1), question->answer[slot]);
+        add_sums(results() + size_t(first_slot + slot) * (entries() + 1),
+                 question->columns.empty() ? nullptr : question->columns[slot], question->answer[slot]);
   }
 
-  void add_sums(const double* from, LeafSums& sums) const {
+  void add_sums(const double* from, const ModelColumns* columns, LeafSums& sums) const {
     sums.n_rows += int64_t(from[0]);
-    for (size_t e = 0; e < entries(); ++e) sums.gram[e] += from[1 + e];
+    if (!columns)
+      for (size_t e = 0; e < entries(); ++e) sums.gram[e] += from[1 + e];
+    else
+      columns->add(from + 1, sums.gram.data());
   }
 
   StreamHandles h_;

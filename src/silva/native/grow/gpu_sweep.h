@@ -49,7 +49,9 @@ class GpuSweep : public ThresholdSweep {
   SumQuestion question(bool on_left) const {
     SumQuestion question;
     question.nodes = on_left ? left_ : right_;
-    question.n_slots = on_left ? n_left_ : int(leaves_.size()) - n_left_;
+    for (int i = on_left ? 0 : n_left_; i < (on_left ? n_left_ : int(leaves_.size())); ++i)
+      question.columns.push_back(&leaves_[i].columns);
+    question.n_slots = int(question.columns.size());
     return question;
   }
 
@@ -127,18 +129,22 @@ class GpuSweep : public ThresholdSweep {
     }
     reader_.ask(questions);
     std::vector<std::vector<Course>> courses(level.size());
-    for (size_t b = 0; b < level.size(); ++b)
-      for (int i = 0; i < int(leaves_.size()) && !left[b].empty(); ++i) {
-        const bool on_left = leaves_[i].on_left;
-        courses[b].push_back(course(level[b], on_left || is_same ? left[b] : right[b], i, on_left ? i : i - n_left_));
-      }
+    for (size_t b = 0; b < level.size(); ++b) courses[b].resize(left[b].empty() ? 0 : leaves_.size());
+    const int n = int(leaves_.size());
+    const auto work = [&](int at) { return 4.0 * double(leaves_[at % n].columns.n_entries() * left[at / n].size()); };
+    share(int(level.size()) * n, work, [&](int at, Scratch&) {
+      const int b = at / n, i = at % n;
+      const bool on_left = leaves_[i].on_left;
+      if (courses[b].empty()) return;
+      courses[b][i] = course(level[b], on_left || is_same ? left[b] : right[b], i, on_left ? i : i - n_left_);
+    });
     return courses;
   }
 
   // Running sums of leaf i: from the left over the parts before each cut, or from the right over those behind.
   Course course(const Bracket& bracket, const std::vector<SumQuestion>& parts, int i, int slot) const {
     const int n = int(parts.size()) - 1;
-    const size_t lanes = padded(n), entries = packed_size(data_.width);
+    const size_t lanes = padded(n), entries = leaves_[i].columns.n_entries();
     Course course{std::vector<double>(entries * lanes, 0), std::vector<int64_t>(n)};
     std::vector<double> gram = bracket.grams[i];
     int64_t count = bracket.counts[i];
