@@ -154,7 +154,7 @@ def _inline(path: Path, seen: set[Path]) -> Iterator[str]:
 
 def _options(core: Any, kernel: Variant, architecture: int, **more: Any) -> Any:
     return core.ProgramOptions(
-        name=kernel.source, arch=f"sm_{architecture}", std="c++17", define_macro=list(kernel.macros) or None, **more
+        name=kernel.kernel, arch=f"sm_{architecture}", std="c++17", define_macro=list(kernel.macros) or None, **more
     )
 
 
