@@ -60,7 +60,7 @@ def _grid(grid: Sequence[Mapping[str, Any]]) -> str:
     lines = [[*header, "by_node / by_sample"], ["---"] * (len(header) + 1)]
     for case in grid:
         times = case["times"]
-        cells = [f"{1e6 * times[name]:,.0f}" if name in times else "" for name in header[5:]]
+        cells = [_microseconds(times[name]) if name in times else "" for name in header[5:]]
         ratio = f"{times['by_node'] / times['by_sample']:.2f}" if "by_node" in times else ""
         shape = [f"{case['shape']} {case['depth']}", f"{case['splits']:,}", f"{case['mean_depth']:.1f}"]
         lines.append([*shape, f"{group_bound(case['mean_depth']):.1f}", case["rows"], *cells, ratio])
@@ -71,6 +71,10 @@ def _grid(grid: Sequence[Mapping[str, Any]]) -> str:
         else ""
     )
     return _lines(lines) + note
+
+
+def _microseconds(seconds: float) -> str:
+    return f"{1e6 * seconds:,.{0 if seconds >= 1e-4 else 1}f}"
 
 
 def _lines(lines: Iterable[Iterable[str]]) -> str:

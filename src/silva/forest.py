@@ -333,7 +333,7 @@ class Forest:
         """
         # Calls like the last ones go by all checks and imports, which take as long as a GPU needs for a row.
         if (evaluator := self.__dict__.get("cuda_evaluator")) is not None:
-            again = evaluator.again(X, (output, algorithm, device))
+            again = evaluator.again(X, output, algorithm, device)
             if again is not None:
                 return again
         from silva.evaluate import predict

@@ -153,9 +153,9 @@ def _inline(path: Path, seen: set[Path]) -> Iterator[str]:
 
 
 def _options(core: Any, kernel: Variant, architecture: int, **more: Any) -> Any:
-    # No folder in the name: the cache on disk refuses sources that might include what lies there.
-    name, macros = kernel.source.replace("/", "_"), list(kernel.macros) or None
-    return core.ProgramOptions(name=name, arch=f"sm_{architecture}", std="c++17", define_macro=macros, **more)
+    return core.ProgramOptions(
+        name=kernel.kernel, arch=f"sm_{architecture}", std="c++17", define_macro=list(kernel.macros) or None, **more
+    )
 
 
 def _import_core() -> Any:

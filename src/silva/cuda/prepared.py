@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -10,6 +11,8 @@ from silva.cuda.runtime import LARGEST_DEFAULT_SHARED, MAX_DYNAMIC_SHARED, load
 from silva.device import import_cupy
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from silva.cuda.compiler import Variant
 
 SLOT = 8
@@ -53,6 +56,10 @@ class PreparedLaunch:
         self._arguments = pointers.ctypes.data
         self.addresses = memoryview(slots.data).cast("B").cast("Q")
         """Arguments as integers: assign addresses before the launch."""
+
+    def bind(self, stream: int) -> Callable[[], None]:
+        """Return what queues the kernel on a stream, given by its address, with nothing else to do."""
+        return functools.partial(self._launch, *self._shape, stream, self._arguments, 0)
 
     def __call__(self, stream: int) -> None:
         """Queue the kernel on a stream, given by its address."""

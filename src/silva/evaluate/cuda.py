@@ -37,6 +37,7 @@ class CudaEvaluator:
         self._forest = forest
         self._sums: dict[int, dict[str, Any]] = {}
         self._plans, self._calls = Plans(), Calls()
+        self.again = self._calls.again
 
     def margins(self, rows: Any, gpus: tuple[int, ...], choice: Choice, dtype: Any = np.float64) -> Any:
         """Sum margins (n, n_outputs) in float64 and return them as `dtype`.
@@ -121,10 +122,6 @@ class CudaEvaluator:
             result = call(X.data.ptr)
         self._calls.keep(X, question, call)
         return result
-
-    def again(self, X: Any, question: tuple[str, str, str]) -> Any:
-        """Margins of GPU rows in their dtype where the last calls had rows and a stream like these, otherwise None."""
-        return self._calls.again(X, question)
 
     def _name(self, choice: Choice, x: Any, out: Any) -> None:
         ids = self._tables()["ids"]

@@ -39,33 +39,49 @@ class Plans:
 
 
 class Calls:
-    """Calls of a thread that return margins of GPU rows, by what was asked; the oldest gives way."""
+    """Calls of a thread that return margins of GPU rows, by what was asked; the oldest gives way.
+
+    A launch for one row takes the GPU as long as a few tens of Python's operations take the host: hence few of them.
+    """
 
     def __init__(self) -> None:
         self._local = threading.local()
 
-    def again(self, X: Any, question: tuple[str, str, str]) -> Any:
-        """Margins where the last calls had rows and a stream like these, otherwise None."""
-        local = self._local.__dict__
-        if type(X) is not local.get("array_type"):
+    def again(self, X: Any, output: str, algorithm: str, device: str) -> Any:
+        """Margins where the last calls had rows, arguments and a stream like these, otherwise None."""
+        try:
+            thread: _Thread = self._local.thread
+        except AttributeError:
             return None
-        data = X.data
-        gpu, stream = local["get_device"](), local["get_stream"]().ptr
-        call = local["calls"].get((question, X.shape, X.strides, X.dtype.char, data.device_id, gpu, stream))
-        return None if call is None else call(data.ptr)
+        if type(X) is not thread.array_type:
+            return None
+        rows = X.data
+        here = thread.get_device(), thread.get_stream().ptr
+        key = output, algorithm, device, X.shape, X.strides, X.dtype.char, rows.device_id, here
+        call = thread.calls.get(key)
+        return None if call is None else call(rows.ptr)
 
     def keep(self, X: Any, question: tuple[str, str, str], call: Call) -> None:
         """Keep what answers a question on CuPy rows of the current GPU, in its current stream."""
-        local, cuda = self._local.__dict__, import_cupy().cuda
-        if "calls" not in local:
-            local.update(get_device=cuda.runtime.getDevice, get_stream=cuda.get_current_stream, calls={})
-            local["array_type"] = type(X)
-        make_room(local["calls"])
-        local["calls"][question, X.shape, X.strides, X.dtype.char, X.data.device_id, *current()] = call
+        if not hasattr(self._local, "thread"):
+            self._local.thread = _Thread(type(X))
+        calls = self._local.thread.calls
+        make_room(calls)
+        calls[*question, X.shape, X.strides, X.dtype.char, X.data.device_id, current()] = call
+
+
+class _Thread:
+    """Calls of a thread, and what each of them asks CuPy."""
+
+    def __init__(self, array_type: type) -> None:
+        cuda = import_cupy().cuda
+        self.array_type: Any = array_type
+        self.get_device, self.get_stream = cuda.runtime.getDevice, cuda.get_current_stream
+        self.calls: dict[Any, Call] = {}
 
 
 class Call:
-    """A plan and the array that its next result goes to.
+    """A plan and the array that its next result goes to, for the current stream.
 
     Parameters
     ----------
@@ -75,20 +91,24 @@ class Call:
     """
 
     def __init__(self, plan: FewPlan | TilePlan, shape: tuple[int, ...], dtype: Any) -> None:
-        self._plan, self._shape, self._dtype = plan, shape, np.dtype(dtype)
-        self._stream, self._empty = current()[1], import_cupy().empty
+        self._run, self._empty = plan.bind(current()[1]), import_cupy().empty
+        self._shape, self._dtype = shape, np.dtype(dtype)
         self._is_small = int(np.prod(shape)) * self._dtype.itemsize <= SPARE_BYTES
         self._spare: Any = None
+        self._address = 0
 
     def __call__(self, address: int) -> Any:
         """Queue the work for rows at an address and return the result."""
         out, self._spare = self._spare, None
         if out is None:
             out = self._empty(self._shape, self._dtype)
-        self._plan.run(address, out.data.ptr, self._stream)
+            self._address = out.data.ptr
+        self._run(address, self._address)
         if self._is_small:
             # An allocation takes as long as a launch; the GPU is at work meanwhile.
-            self._spare = self._empty(self._shape, self._dtype)
+            spare = self._empty(self._shape, self._dtype)
+            self._address = spare.data.ptr
+            self._spare = spare
         return out
 
 

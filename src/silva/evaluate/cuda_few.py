@@ -16,6 +16,8 @@ from silva.device import import_cupy
 from silva.evaluate.packing import CHUNK, FORMATS
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from silva.cuda.compiler import Variant
     from silva.evaluate.cuda_tiles import PackedForest
 
@@ -123,11 +125,20 @@ class FewPlan:
     def __init__(self, launch: PreparedLaunch, row: Any) -> None:
         self._launch, self._addresses, self.row = launch, launch.addresses, row
 
+    def bind(self, stream: int) -> Callable[[int, int], None]:
+        """Return what queues the work for rows and margins at two addresses."""
+        addresses, launch = self._addresses, self._launch.bind(stream)
+
+        def run(x: int, out: int) -> None:
+            addresses[0] = x
+            addresses[-1] = out
+            launch()
+
+        return run
+
     def run(self, x: int, out: int, stream: int) -> None:
         """Queue the work for rows and margins at these addresses."""
-        self._addresses[0] = x
-        self._addresses[-1] = out
-        self._launch(stream)
+        self.bind(stream)(x, out)
 
 
 class RowPredictor:
@@ -185,9 +196,10 @@ class _RowLane:
                 held = _held(forest.n_features, np.dtype(input_type).itemsize)
                 self._plan = few.plan(np.dtype(input_type), (forest.n_features, 1), 1, dtype, held)
                 self._stream.synchronize()
+        self._run = self._plan.bind(self._stream.ptr)
         own = self._plan.row if held else pinned(cupy, (forest.n_features,), input_type)
         self._row = own[: forest.n_features]
-        self._args = self._row.ctypes.data, self._out.ctypes.data, self._stream.ptr
+        self._args = self._row.ctypes.data, self._out.ctypes.data
         self._words = memoryview(self._out.data).cast("B").cast("I")
 
     def __call__(self, row: Any) -> Any:
@@ -199,10 +211,10 @@ class _RowLane:
         if self._is_number:
             self._words[len(self._words) - 1] = UNWRITTEN
         if self._runtime.getDevice() == self._gpu:
-            self._plan.run(*self._args)
+            self._run(*self._args)
         else:
             with import_cupy().cuda.Device(self._gpu):
-                self._plan.run(*self._args)
+                self._run(*self._args)
         self._wait()
         return self._out.item() if self._is_number else self._out.copy()
 

@@ -19,6 +19,8 @@ from silva.evaluate.cuda_cut import Cut, Work, choose_cut, fits, trees_of_group
 from silva.evaluate.packing import CHUNK, FORMATS, Image, group_trees, pack_trees
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from numpy.typing import NDArray
 
     from silva.cuda.compiler import Variant
@@ -228,6 +230,10 @@ class TilePlan:
         if self._sums is not None:
             self._sums(stream)
         del buffers
+
+    def bind(self, stream: int) -> Callable[[int, int], None]:
+        """Return what queues the work for rows and results at two addresses."""
+        return functools.partial(self.run, stream=stream)
 
     def _set_buffers(self) -> tuple[Any, ...]:
         """Allocate codes and scratch memory and name them to the launches; small ones are kept."""

@@ -68,6 +68,7 @@ __device__ __forceinline__ void count_in_buckets(const Buckets& buckets, int hei
     }
     return;
   }
+#pragma unroll 1
   for (int step = 0; step < buckets.steps; ++step)
 #pragma unroll
     for (int k = 0; k < n; ++k) rank[k] += thresholds.values[rank[k]] <= x[k];

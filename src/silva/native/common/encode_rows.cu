@@ -130,11 +130,12 @@ extern "C" __global__ void __launch_bounds__(silva::N_THREADS, 2)
                                    : tile_at(tile.first_row + static_cast<long long>(gridDim.x) * TILE_ROWS, begin);
     if (next.first_row < stride) read_tile(rows, feature, next, read);
     for (int c = warp; c < tile.n_columns; c += N_WARPS) {
-      const long long at = offsets[tile.first_column + c];
-      const Thresholds<Value> of_column =
-          fits ? Thresholds<Value>{staged + (at - origin), staged_starts + 4 * (at - origin)}
-               : thresholds_of(columns, tile.first_column + c);
-      write_codes(columns, values, tile, c, of_column, n_rows, stride, codes);
+      // Two calls, so that each knows which memory its pointers name.
+      const long long at = offsets[tile.first_column + c] - origin;
+      if (fits)
+        write_codes(columns, values, tile, c, {staged + at, staged_starts + 4 * at}, n_rows, stride, codes);
+      else
+        write_codes(columns, values, tile, c, thresholds_of(columns, tile.first_column + c), n_rows, stride, codes);
     }
     tile = next;
   }

@@ -25,6 +25,15 @@ static void residuals_kernel(const double* grams, size_t stride, int width, cons
   __builtin_memcpy(result, &sums, sizeof sums);
 }
 
+static void score_kernel(const double* z, size_t stride, const int32_t* rows, size_t n_rows, const int32_t* columns,
+                         int n_columns, int y, const double* factor, double* scores, double* residuals) {
+  score(z, stride, rows, n_rows, columns, n_columns, y, factor, scores, residuals);
+}
+
+static void add_rows_kernel(const double* lines, int pitch, const int32_t* rows, size_t n_rows, double* sum) {
+  add_rows(lines, pitch, rows, n_rows, sum);
+}
+
 static int64_t filter_kernel(const RankInterval* intervals, int n_intervals, int64_t n_rows, int32_t* rows) {
   return filter_rows(intervals, n_intervals, n_rows, rows);
 }
@@ -34,6 +43,6 @@ static int64_t partition_kernel(const RankInterval& interval, int32_t* rows, int
 }
 
 extern const GrowKernels kernels;
-const GrowKernels kernels = {accumulate_kernel, residual_kernel, residuals_kernel, filter_kernel, partition_kernel};
+const GrowKernels kernels = {accumulate_kernel, residual_kernel, residuals_kernel, score_kernel, add_rows_kernel, filter_kernel, partition_kernel};
 
 }  // namespace silva::SILVA_GROW_ISA

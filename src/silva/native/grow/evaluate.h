@@ -5,7 +5,6 @@
 #include <vector>
 
 #include "grow/fitness.h"
-#include "grow/qr.h"
 #include "grow/reader.h"
 
 namespace silva {
@@ -21,7 +20,13 @@ class Evaluator {
  public:
   Evaluator(const GrowData& data, const Fitness& fitness, const GrowLimits& limits, const RowReader& reader,
             bool by_qr = false)
-      : data_(data), fitness_(fitness), limits_(limits), reader_(reader), by_qr_(by_qr), kernels_(grow_kernels()) {}
+      : data_(data),
+        fitness_(fitness),
+        limits_(limits),
+        reader_(reader),
+        by_qr_(by_qr),
+        kernels_(grow_kernels()),
+        all_columns_(data, all_attributes(data)) {}
 
   const GrowData& data() const { return data_; }
   const Fitness& fitness() const { return fitness_; }
@@ -51,24 +56,7 @@ class Evaluator {
 
   // The same from all rows, as the paper does it.
   void evaluate_by_qr(GrowTree& tree, Scratch& s) const {
-    PaperEvaluation paper(data_);
-    for (int offending = 0; offending >= 0;) {
-      paper.redistribute(tree);
-      offending = -1;
-      for (int v = 1; v < int(tree.nodes.size()) && offending < 0; ++v)
-        if (tree[v].is_leaf() && paper.count(v) < least_rows(tree[v].model)) offending = v;
-      if (offending >= 0) cut_off(tree, offending);
-    }
-    limit_root(tree);
-    paper.separate();
-    s.rows_read += data_.n_rows;
-    for (size_t v = 0; v < tree.nodes.size(); ++v) {
-      GrowNode& node = tree.nodes[v];
-      node.n_rows = paper.count(int(v));
-      model_columns(node.model, s.columns);
-      node.error = node.is_leaf() ? paper.leaf_error(int(v), s.columns) : 0;
-    }
-    reduce(tree);
+    reader_.evaluate_by_qr([&](PaperEvaluation& paper) { evaluate_by(paper, tree, s); }, s);
   }
 
   // Residual sum of squares of the model of the leaf with this box.
@@ -91,26 +79,10 @@ class Evaluator {
       if (data_.column[a] >= 0 && model.has(a)) columns.push_back(data_.column[a]);
   }
 
-  // Missing values stand as 0 in the sums; the indicator columns tell how many and beside what. The congruence puts
-  // the leaf's own mean in their place.
-  void impute(double* gram) const {
-    const int width = data_.width;
-    for (int a = 0; a < data_.n_attributes; ++a) {
-      const int column = data_.column[a], indicator = data_.indicator[a];
-      if (column < 0 || indicator < 0) continue;
-      const double present = gram[0] - gram[packed(0, indicator, width)];
-      const double mean = present > 1e-12 * gram[0] ? gram[packed(0, column, width)] / present : 0;
-      const double both = gram[packed(column, indicator, width)], marks = gram[packed(indicator, indicator, width)];
-      for (int b = 0; b < width; ++b)
-        if (b != column) gram[packed(column, b, width)] += mean * gram[packed(indicator, b, width)];
-      gram[packed(column, column, width)] += 2 * mean * both + mean * mean * marks;
-    }
-  }
-
   const double* imputed(const std::vector<double>& gram, Scratch& s) const {
-    if (data_.width == data_.n_linear() + 2) return gram.data();
+    if (all_columns_.imputed().empty()) return gram.data();
     s.gram = gram;
-    impute(s.gram.data());
+    impute(all_columns_.imputed(), data_.width, s.gram.data());
     return s.gram.data();
   }
 
@@ -133,16 +105,38 @@ class Evaluator {
   }
 
  private:
+  void evaluate_by(PaperEvaluation& paper, GrowTree& tree, Scratch& s) const {
+    for (int offending = 0; offending >= 0;) {
+      paper.redistribute(tree);
+      offending = -1;
+      for (int v = 1; v < int(tree.nodes.size()) && offending < 0; ++v)
+        if (tree[v].is_leaf() && paper.count(v) < least_rows(tree[v].model)) offending = v;
+      if (offending >= 0) cut_off(tree, offending);
+    }
+    limit_root(tree);
+    s.rows_read += data_.n_rows;
+    LeafColumns columns(tree.nodes.size());
+    for (size_t v = 0; v < tree.nodes.size(); ++v)
+      if (tree[v].is_leaf()) model_columns(tree[v].model, columns[v]);
+    const std::vector<double> errors = paper.errors(columns);
+    for (size_t v = 0; v < tree.nodes.size(); ++v) {
+      tree.nodes[v].n_rows = paper.count(int(v));
+      tree.nodes[v].error = errors[v];
+    }
+    reduce(tree);
+  }
+
   double centred_square(const double* gram, int column) const {
     const double sum = gram[packed(0, column, data_.width)];
     return gram[packed(column, column, data_.width)] - sum * sum / gram[0];
   }
 
   // Whether a column varies so little beside its distance from the mean of all rows that centring cancels the digits
-  // that the residual needs.
+  // that the residual needs. Columns that do not vary at all are left out of it.
   bool is_narrow(const double* gram, const std::vector<int32_t>& columns) const {
     const auto cancels = [&](int column) {
-      return centred_square(gram, column) < kNarrow * gram[packed(column, column, data_.width)];
+      const double centred = centred_square(gram, column), raw = gram[packed(column, column, data_.width)];
+      return centred < kNarrow * raw && (centred > kConstant * raw || column == data_.width - 1);
     };
     return cancels(data_.width - 1) || std::any_of(columns.begin() + 1, columns.end(), cancels);
   }
@@ -409,6 +403,7 @@ class Evaluator {
   const RowReader& reader_;
   bool by_qr_;
   const GrowKernels& kernels_;
+  const ModelColumns all_columns_;
 };
 
 }  // namespace silva

@@ -5,6 +5,8 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "grow/householder.h"
+
 // Inlined always: the kernels are compiled once an instruction set, and the linker would keep one copy for all of them.
 #define SILVA_GROW_INLINE [[gnu::always_inline]] inline
 
@@ -14,9 +16,6 @@ constexpr int kLanes = 8;
 using Doubles = double __attribute__((vector_size(kLanes * sizeof(double))));
 using HalfDoubles = double __attribute__((vector_size(kLanes / 2 * sizeof(double))));
 using Int64s = int64_t __attribute__((vector_size(kLanes * sizeof(int64_t))));
-
-constexpr double kConstant = 1e-13;  // a centred sum of squares below this part of the raw one is rounding
-constexpr double kCollinear = 1e-10;
 
 constexpr size_t packed_size(int width) { return size_t(width) * (width + 1) / 2; }
 
@@ -48,26 +47,54 @@ SILVA_GROW_INLINE void load_columns(const Gram& gram, int width, const int32_t* 
           gram(packed(a < n_columns ? columns[a] : width - 1, b < n_columns ? columns[b] : width - 1, width));
 }
 
+// Rows b .. b + n_rows - 1 of the work matrix lose what `n_pivots` rows of the factor from `first` on explain.
+template <int n_pivots, int n_rows, class Lane>
+SILVA_GROW_INLINE void subtract_pivots(Lane* work, int side, int first, int b) {
+  const Lane* pivots = work + first * side;
+  Lane left[n_rows][n_pivots];
+  for (int r = 0; r < n_rows; ++r)
+    for (int i = 0; i < n_pivots; ++i) left[r][i] = pivots[i * side + b + r];
+  for (int r = 0; r < n_rows; ++r)  // what the rows do not share
+    for (int c = b + r; c < b + n_rows; ++c)
+      for (int i = 0; i < n_pivots; ++i) work[(b + r) * side + c] -= left[r][i] * pivots[i * side + c];
+  for (int c = b + n_rows; c < side; ++c) {
+    Lane above[n_pivots];
+    for (int i = 0; i < n_pivots; ++i) above[i] = pivots[i * side + c];
+    for (int r = 0; r < n_rows; ++r) {
+      Lane rest = work[(b + r) * side + c];
+      for (int i = 0; i < n_pivots; ++i) rest -= left[r][i] * above[i];
+      work[(b + r) * side + c] = rest;
+    }
+  }
+}
+
 // Residual sum of squares of y on the chosen columns by a bordered Cholesky factorisation in `work`, (n_columns + 1)²
 // lanes. Column 0 is the intercept, so its elimination centres all others about the leaf's own means. A column that is
-// constant or a combination of earlier ones (pivot below 1e-10 of its centred diagonal) is left out.
+// constant or a combination of earlier ones (pivot below 1e-10 of its centred diagonal) is left out. Pivots go by four:
+// the matrix outgrows the first cache, and each entry is loaded and stored once for all four.
 template <class Lane>
 SILVA_GROW_INLINE Lane eliminate(int n_columns, Lane* work, Lane* centred, Lane* scale) {
+  constexpr int kPanel = 4;
   const int side = n_columns + 1;
-  for (int a = 0; a < n_columns; ++a) {
-    Lane* pivot = work + a * side;
-    const Lane diagonal = pivot[a];
-    const Lane limit = a ? larger(kCollinear * centred[a], kConstant * scale[a]) : diagonal * 0;
-    const Lane factor =
-        select(diagonal > limit, 1 / square_root(select(diagonal > limit, diagonal, diagonal * 0 + 1)), diagonal * 0);
-    for (int b = a; b < side; ++b) pivot[b] *= factor;
-    for (int b = a + 1; b < side; ++b) {
-      if (a == 0) scale[b] = work[b * side + b];
-      const Lane left = pivot[b];
-      Lane* row = work + b * side;
-      for (int c = b; c < side; ++c) row[c] -= left * pivot[c];
-      if (a == 0) centred[b] = row[b];
+  for (int a = 0; a < side; ++a) scale[a] = work[a * side + a];
+  for (int first = 0; first < n_columns; first += kPanel) {
+    const int last = first + kPanel < n_columns ? first + kPanel : n_columns;
+    for (int a = first; a < last; ++a) {
+      Lane* pivot = work + a * side;
+      const Lane diagonal = pivot[a];
+      const Lane limit = a ? larger(kCollinear * centred[a], kConstant * scale[a]) : diagonal * 0;
+      const Lane factor =
+          select(diagonal > limit, 1 / square_root(select(diagonal > limit, diagonal, diagonal * 0 + 1)), diagonal * 0);
+      for (int b = a; b < side; ++b) pivot[b] *= factor;
+      for (int b = a + 1; b < last; ++b) subtract_pivots<1, 1>(work, side, a, b);
+      for (int b = 1; a == 0 && b < side; ++b) centred[b] = scale[b] - pivot[b] * pivot[b];
     }
+    int b = last;
+    if (last - first < kPanel)
+      for (int a = first; a < last; ++a)
+        for (b = last; b < side; ++b) subtract_pivots<1, 1>(work, side, a, b);
+    for (; b + 1 < side; b += 2) subtract_pivots<kPanel, 2>(work, side, first, b);
+    for (; b < side; ++b) subtract_pivots<kPanel, 1>(work, side, first, b);
   }
   return larger(work[n_columns * side + n_columns], work[0] * 0);
 }
@@ -80,6 +107,43 @@ SILVA_GROW_INLINE Lane residual(const Gram& gram, int width, const int32_t* colu
 }
 
 constexpr size_t work_size(int width) { return size_t(width + 1) * (width + 3); }
+
+// Whitened columns of kLanes rows at a time by forward substitution, times the rows' residuals.
+SILVA_GROW_INLINE void score(const double* z, size_t stride, const int32_t* rows, size_t n_rows, const int32_t* columns,
+                             int n_columns, int y, const double* factor, double* scores, double* residuals) {
+  const int side = n_columns + 1;
+  const size_t pitch = size_t(n_columns + kLanes - 1) / kLanes * kLanes;
+  Doubles* white = static_cast<Doubles*>(__builtin_alloca_with_align(sizeof(Doubles) * side, 8 * sizeof(Doubles)));
+  for (size_t first = 0; first < n_rows; first += kLanes) {
+    const int count = n_rows - first < kLanes ? int(n_rows - first) : kLanes;
+    for (int j = 0; j < side; ++j) {
+      Doubles x{};
+      for (int lane = 0; lane < count; ++lane)
+        x[lane] = z[rows[first + lane] * stride + (j < n_columns ? columns[j] : y)];
+      for (int i = 0; i < j; ++i) x -= white[i] * factor[i * side + j];
+      const double pivot = factor[j * side + j];
+      white[j] = j == n_columns ? x : x * (pivot > 0 ? 1 / pivot : 0);
+    }
+    for (int lane = 0; lane < count; ++lane) {
+      double* line = scores + (first + lane) * pitch;
+      const double e = residuals[first + lane] = white[n_columns][lane];
+      for (size_t j = 0; j < pitch; ++j) line[j] = j < size_t(n_columns) ? white[j][lane] * e : 0;
+    }
+  }
+}
+
+SILVA_GROW_INLINE void add_rows(const double* lines, int pitch, const int32_t* rows, size_t n_rows, double* sum) {
+  for (int c = 0; c < pitch; c += kLanes) {
+    Doubles total;
+    __builtin_memcpy(&total, sum + c, sizeof total);
+    for (size_t i = 0; i < n_rows; ++i) {
+      Doubles line;
+      __builtin_memcpy(&line, lines + size_t(rows[i]) * pitch + c, sizeof line);
+      total += line;
+    }
+    __builtin_memcpy(sum + c, &total, sizeof total);
+  }
+}
 
 // packed += z z'
 SILVA_GROW_INLINE void accumulate_row(const double* z, int width, double* sums) {

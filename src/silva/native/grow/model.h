@@ -101,10 +101,4 @@ inline AttributeSet select_model(const Evaluator& evaluator, const LeafStats& st
   }
 }
 
-inline AttributeSet all_attributes(const GrowData& data) {
-  AttributeSet all(data.n_attributes);
-  for (int a = 0; a < data.n_attributes; ++a) all.set(a, data.column[a] >= 0);
-  return all;
-}
-
 }  // namespace silva

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "grow/operators.h"
+#include "grow/split_scores.h"
 
 namespace silva {
 
@@ -58,6 +59,9 @@ class Polish {
   };
   static constexpr int kRotatedLeaves = 20;  // of a subtree; settling larger ones takes longer than it helps
   static constexpr size_t kSplitSample = 4096, kSplitFinalists = 2;
+  static constexpr int kWideSearch = 24;         // attributes of models from which on splits are ranked by scores first
+  static constexpr size_t kScoredFinalists = 8;  // of that ranking
+  static constexpr int kScoredTogether = 4;      // by one part of a fork
 
   const GrowData& data() const { return e_.data(); }
   void evaluate(GrowTree& tree) { e_.evaluate(tree, c_.layer, c_.scratch); }
@@ -136,9 +140,11 @@ class Polish {
     return is_notable(before);
   }
 
+  bool is_wide() const { return data().n_linear() > kWideSearch; }
+
   // Attributes tried in the models of a split that is only looked for: all, unless that is too many.
   AttributeSet search_model(const AttributeSet& model, int attribute) const {
-    AttributeSet wide = data().n_linear() <= 24 ? all_attributes(data()) : model;
+    AttributeSet wide = !is_wide() ? all_attributes(data()) : model;
     if (data().column[attribute] >= 0) wide.set(attribute, true);
     return wide;
   }
@@ -165,6 +171,23 @@ class Polish {
     return found;
   }
 
+  // The candidates that score best by the leaf's own model.
+  std::vector<Test> promising_splits(const AttributeSet& model, const std::vector<Test>& candidates,
+                                     const RowList& rows) {
+    const SplitScores scores(e_, rows, model, c_.scratch);
+    std::vector<std::pair<double, int>> ranking(candidates.size());
+    const int n_parts = (int(candidates.size()) + kScoredTogether - 1) / kScoredTogether;
+    e_.reader().fork(n_parts, c_.scratch, [&](int part, Scratch& s) {
+      for (int i = part * kScoredTogether; i < std::min((part + 1) * kScoredTogether, int(candidates.size())); ++i)
+        ranking[i] = {scores.best(candidates[i].attribute, candidates[i].missing_left, s), i};
+    });
+    std::sort(ranking.begin(), ranking.end());
+    std::vector<Test> promising;
+    for (const auto& [score, i] : ranking)
+      if (promising.size() < kScoredFinalists && !std::isinf(score)) promising.push_back(candidates[i]);
+    return promising;
+  }
+
   // The best split of a leaf over all attributes. Large leaves are searched on an even sample first, and the winners
   // of it on all rows.
   FoundTest best_split(const Box& box, const AttributeSet& model) {
@@ -176,6 +199,7 @@ class Polish {
     for (int a = 0; a < data().n_attributes; ++a)
       for (int side = 0; side < (box.interval(data(), a).missing ? 2 : 1); ++side)
         candidates.push_back({a, 0, side == 1});
+    if (is_wide()) candidates = promising_splits(model, candidates, sample);
     std::vector<FoundTest> found = ranked_splits(box, model, candidates, &sample);
     if (stride > 1) {
       candidates.clear();

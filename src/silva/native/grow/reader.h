@@ -8,6 +8,8 @@
 
 #include "common/thread_pool.h"
 #include "grow/cache.h"
+#include "grow/columns.h"
+#include "grow/qr.h"
 
 namespace silva {
 
@@ -30,8 +32,11 @@ struct Scratch {
   std::vector<char> missing;         // by node: whether a leaf below lacks its sums
   std::vector<LeafSums> sums;        // by node: the answer to a request
   std::vector<int32_t> columns;
-  std::vector<double> work, gram, recentred;
+  std::vector<double> work, gram, recentred, block;
+  std::vector<int32_t> block_rows;
+  std::vector<uint64_t> keys;
   int64_t rows_read = 0, n_evaluations = 0;
+  ProcedureSeconds procedures{};  // of the paper's evaluation
 };
 
 // The rows of a box, shared out by the subtree at `top`. `wanted` marks leaves whose sums are asked for, and the splits
@@ -69,6 +74,8 @@ class RowReader {
   virtual int64_t sample(const Box& box, int64_t most, RowList& rows) const = 0;
   // The best threshold of a test.
   virtual FoundCut best_cut(const Evaluator& evaluator, const SweepRequest& request, Scratch& s) const = 0;
+  // Lends the paper's evaluation of one tree.
+  virtual void evaluate_by_qr(const std::function<void(PaperEvaluation&)>& evaluate, Scratch& s) const = 0;
 };
 
 class CoreReader : public RowReader {
@@ -103,8 +110,35 @@ class CoreReader : public RowReader {
 
   FoundCut best_cut(const Evaluator& evaluator, const SweepRequest& request, Scratch& s) const override;
 
+  void evaluate_by_qr(const std::function<void(PaperEvaluation&)>& evaluate, Scratch& s) const override {
+    CorePaperEvaluation paper(data_, s.procedures);
+    evaluate(paper);
+  }
+
   void sum_rows(const int32_t* rows, int64_t count, double* gram, Scratch& s) const {
     kernels_.accumulate(data_.z, data_.stride, data_.width, rows, count, gram);
+    s.rows_read += count;
+  }
+
+  // The same of some columns only, brought together a block at a time.
+  void sum_rows(const int32_t* rows, int64_t count, const ModelColumns& columns, double* gram, Scratch& s) const {
+    if (columns.is_all()) return sum_rows(rows, count, gram, s);
+    constexpr int64_t kBlock = 64, kAhead = 8;
+    const int width = columns.width();
+    s.block.resize(size_t(kBlock) * width + kLanes);
+    s.block_rows.resize(kBlock);
+    std::iota(s.block_rows.begin(), s.block_rows.end(), 0);
+    for (int64_t first = 0; first < count; first += kBlock) {
+      const int64_t n = std::min(kBlock, count - first);
+      double* to = s.block.data();
+      for (int64_t i = first; i < first + n; ++i) {
+        const double* ahead = data_.z + int64_t(rows[std::min(i + kAhead, count - 1)]) * data_.stride;
+        for (int c = 0; c < data_.width; c += kLanes) __builtin_prefetch(ahead + c);
+        const double* from = data_.z + int64_t(rows[i]) * data_.stride;
+        for (const int32_t column : columns.taken()) *to++ = from[column];
+      }
+      kernels_.accumulate(s.block.data(), width, width, s.block_rows.data(), n, gram);
+    }
     s.rows_read += count;
   }
 

@@ -38,7 +38,7 @@ class ThresholdSweep {
   struct Leaf {
     bool on_left;
     int least_rows;
-    std::vector<int32_t> columns;
+    ModelColumns columns;                  // of all sums of the leaf
     std::vector<int32_t> positions, rows;  // of the rows that reach it when the test sends them to its side
     std::vector<double> missing;           // sums of those without a value
     int64_t n_missing = 0;
@@ -81,11 +81,38 @@ class ThresholdSweep {
     for (hand_over(level); !level.empty(); hand_over(level)) {
       const std::vector<Cuts> cuts = cuts_between(level);
       const std::vector<std::vector<Course>> courses = run_along(cuts, level);
+      const std::vector<std::vector<double>> totals = total_errors(courses);
       std::vector<Bracket> next;
-      for (size_t b = 0; b < level.size(); ++b) look(level[b], cuts[b], courses[b], branches, next);
+      for (size_t b = 0; b < level.size(); ++b) look(level[b], cuts[b], courses[b], totals[b], branches, next);
       level = std::move(next);
       branches = 1;
     }
+  }
+
+  // Runs task(i) for every i below n, in parts of about equal `work`, side by side where that repays it.
+  template <class Work, class Task>
+  void share(int n, Work work, Task task) {
+    constexpr double kPart = 300'000;  // multiplications
+    std::vector<int> firsts = {0};
+    double sum = 0;
+    for (int i = 0; i < n; ++i) {
+      if (sum >= kPart) firsts.push_back(i), sum = 0;
+      sum += work(i);
+    }
+    firsts.push_back(n);
+    e_.reader().fork(int(firsts.size()) - 1, s_, [&](int part, Scratch& s) {
+      for (int i = firsts[part]; i < firsts[part + 1]; ++i) task(i, s);
+    });
+  }
+
+  template <class List>
+  static Cuts cuts_of(const List& list, const Bracket& bracket) {
+    Cuts cuts{find_cuts(list, bracket.first, bracket.last), {}, {}};
+    for (int j = 0; j < int(cuts.positions.size()); ++j) {
+      cuts.ranks.push_back(list.rank(cuts.positions[j]));
+      cuts.more.push_back(has_more_cuts(list, bracket.first, bracket.last, cuts.positions, j));
+    }
+    return cuts;
   }
 
   static size_t padded(size_t n) { return (n + kLanes - 1) / kLanes * kLanes; }
@@ -99,50 +126,72 @@ class ThresholdSweep {
       Leaf& leaf = leaves_.emplace_back();
       leaf.on_left = on_left;
       leaf.least_rows = e_.least_rows(tree[v].model);
-      e_.model_columns(tree[v].model, leaf.columns);
-      leaf.missing.assign(packed_size(data_.width), 0);
+      leaf.columns = ModelColumns(data_, tree[v].model);
+      leaf.missing.assign(leaf.columns.n_entries(), 0);
     }
     return index;
   }
 
  private:
-  void add_errors(const Leaf& leaf, const Course& course, std::vector<double>& totals) {
-    const int n = int(totals.size()), lanes = (n + kLanes - 1) / kLanes * kLanes, k = int(leaf.columns.size());
-    s_.work.resize(work_size(k) * kLanes + kLanes);
-    for (int j = 0; j < n; j += kLanes) {
-      double errors[kLanes];
-      solve(leaf, course, j, lanes, errors);
-      for (int l = 0; l < kLanes && j + l < n; ++l) {
-        const double count = double(course.counts[j + l]);
-        if (count < leaf.least_rows)
-          totals[j + l] = std::numeric_limits<double>::infinity();
-        else
-          totals[j + l] += errors[l] * (request_.adjusted ? (count + k) / (count - k) : 1);
-      }
+  // Errors of leaf i at every cut, infinite where it has too few rows.
+  std::vector<double> errors_of(const Leaf& leaf, const Course& course, Scratch& s) const {
+    const int n = int(course.counts.size()), k = int(leaf.columns.solved().size());
+    std::vector<double> errors(padded(n));
+    s.work.resize(work_size(k) * kLanes + kLanes);
+    for (int j = 0; j < n; j += kLanes) solve(leaf, course, j, s, errors.data() + j);
+    for (int j = 0; j < n; ++j) {
+      const double count = double(course.counts[j]);
+      if (count < leaf.least_rows)
+        errors[j] = std::numeric_limits<double>::infinity();
+      else if (request_.adjusted)
+        errors[j] *= (count + k) / (count - k);
     }
+    return errors;
   }
 
-  void solve(const Leaf& leaf, const Course& course, int first, int lanes, double* errors) {
-    const int k = int(leaf.columns.size());
-    double* work = s_.work.data();
+  void solve(const Leaf& leaf, const Course& course, int first, Scratch& s, double* errors) const {
+    const ModelColumns& columns = leaf.columns;
+    const int n = int(course.counts.size()), k = int(columns.solved().size()), width = columns.width();
+    const size_t lanes = padded(n);
+    double* work = s.work.data();
     work += (64 - reinterpret_cast<uintptr_t>(work) % 64) % 64 / sizeof(double);
-    if (data_.width == data_.n_linear() + 2) {
-      e_.kernels().residuals(course.grams.data() + first, lanes, data_.width, leaf.columns.data(), k, work, errors);
+    if (columns.imputed().empty()) {
+      e_.kernels().residuals(course.grams.data() + first, lanes, width, columns.solved().data(), k, work, errors);
       return;
     }
-    std::vector<double> gram(packed_size(data_.width));
-    for (int l = 0; l < kLanes && first + l < int(course.counts.size()); ++l) {
+    std::vector<double> gram(columns.n_entries());
+    for (int l = 0; l < kLanes && first + l < n; ++l) {
       for (size_t p = 0; p < gram.size(); ++p) gram[p] = course.grams[p * lanes + first + l];
-      e_.impute(gram.data());
-      errors[l] = e_.kernels().residual(gram.data(), data_.width, leaf.columns.data(), k, work);
+      impute(columns.imputed(), width, gram.data());
+      errors[l] = e_.kernels().residual(gram.data(), width, columns.solved().data(), k, work);
     }
   }
 
-  void look(const Bracket& bracket, const Cuts& cuts, const std::vector<Course>& courses, int branches,
-            std::vector<Bracket>& next) {
-    std::vector<double> totals(cuts.positions.size(), 0);
-    if (totals.empty()) return;
-    for (size_t i = 0; i < leaves_.size(); ++i) add_errors(leaves_[i], courses[i], totals);
+  // Of every bracket: the sum of its leaves' errors at every cut.
+  std::vector<std::vector<double>> total_errors(const std::vector<std::vector<Course>>& courses) {
+    std::vector<std::pair<int, int>> pairs;
+    for (size_t b = 0; b < courses.size(); ++b)
+      for (size_t i = 0; i < courses[b].size(); ++i) pairs.emplace_back(int(b), int(i));
+    std::vector<std::vector<double>> errors(pairs.size()), totals(courses.size());
+    const auto work = [&](int at) {
+      const auto [b, i] = pairs[at];
+      const double k = double(leaves_[i].columns.solved().size());
+      return k * k * (k + 20) / 6 * double(courses[b][i].counts.size());
+    };
+    share(int(pairs.size()), work, [&](int at, Scratch& s) {
+      const auto [b, i] = pairs[at];
+      errors[at] = errors_of(leaves_[i], courses[b][i], s);
+    });
+    for (size_t at = 0; at < pairs.size(); ++at) {
+      const auto [b, i] = pairs[at];
+      totals[b].resize(courses[b][i].counts.size(), 0);
+      for (size_t j = 0; j < totals[b].size(); ++j) totals[b][j] += errors[at][j];
+    }
+    return totals;
+  }
+
+  void look(const Bracket& bracket, const Cuts& cuts, const std::vector<Course>& courses,
+            const std::vector<double>& totals, int branches, std::vector<Bracket>& next) {
     const std::vector<int> minima = local_minima(totals, branches);
     for (const int j : minima) take({cuts.ranks[j], totals[j]});
     if (bracket.last - bracket.first - 1 <= kGrid) return;
@@ -249,7 +298,7 @@ class CoreSweep : public ThresholdSweep {
     if (request_.missing_left != on_left) return;
     for (const int32_t row : missing_) {
       Leaf& leaf = leaves_[index[route(data_, *request_.tree, root, row) - root]];
-      reader_.sum_rows(&row, 1, leaf.missing.data(), s_);
+      reader_.sum_rows(&row, 1, leaf.columns, leaf.missing.data(), s_);
       ++leaf.n_missing;
     }
   }
@@ -281,24 +330,18 @@ class CoreSweep : public ThresholdSweep {
     share_out(root, tree[v].right, index, positions + n_left, n_right);
   }
 
+  // The rows as grow/cuts.h reads them.
+  struct RankedRows {
+    const CoreSweep& sweep;
+    int32_t rank(int64_t position) const { return sweep.data_.rank(sweep.rows_[position], sweep.request_.attribute); }
+    int64_t next_change(int64_t at, int64_t last) const {
+      return silva::next_change([&](int64_t position) { return rank(position); }, at, last);
+    }
+  };
+
   std::vector<Cuts> cuts_between(const std::vector<Bracket>& level) override {
     std::vector<Cuts> cuts;
-    for (const Bracket& bracket : level) cuts.push_back(find_cuts(bracket.first, bracket.last));
-    return cuts;
-  }
-
-  Cuts find_cuts(int first, int last) const {
-    const auto rank_at = [&](int64_t position) { return data_.rank(rows_[position], request_.attribute); };
-    Cuts cuts;
-    cuts.positions.resize(std::max(n_targets(first, last), 0));
-    for (size_t j = 0; j < cuts.positions.size(); ++j)
-      cuts.positions[j] = int(next_change(rank_at, grid_target(first, last, int(j)), last));
-    cuts.positions.resize(settle_cuts(rank_at, first, last, cuts.positions.data()));
-    const int n = int(cuts.positions.size());
-    for (int j = 0; j < n; ++j) {
-      cuts.ranks.push_back(rank_at(cuts.positions[j]));
-      cuts.more.push_back(has_more_cuts(rank_at, first, last, cuts.positions.data(), n, j));
-    }
+    for (const Bracket& bracket : level) cuts.push_back(cuts_of(RankedRows{*this}, bracket));
     return cuts;
   }
 
@@ -316,7 +359,7 @@ class CoreSweep : public ThresholdSweep {
 
   Course run_leaf(const Leaf& leaf, const std::vector<int>& cuts, const Bracket& bracket, int index) {
     const int n = int(cuts.size()), lanes = (n + kLanes - 1) / kLanes * kLanes;
-    const size_t entries = packed_size(data_.width);
+    const size_t entries = leaf.columns.n_entries();
     Course course{std::vector<double>(entries * lanes, 0), std::vector<int64_t>(n)};
     std::vector<double> gram = bracket.grams[index];
     int64_t count = bracket.counts[index];
@@ -327,7 +370,7 @@ class CoreSweep : public ThresholdSweep {
       const int j = leaf.on_left ? k : n - 1 - k;
       const int64_t from = at(leaf.on_left ? (k ? cuts[j - 1] : bracket.first) : cuts[j]);
       const int64_t to = at(leaf.on_left ? cuts[j] : (k ? cuts[j + 1] : bracket.last));
-      if (to > from) reader_.sum_rows(leaf.rows.data() + from, to - from, gram.data(), s_);
+      if (to > from) reader_.sum_rows(leaf.rows.data() + from, to - from, leaf.columns, gram.data(), s_);
       course.counts[j] = count += to - from;
       for (size_t p = 0; p < entries; ++p) course.grams[p * lanes + j] = gram[p];
     }
@@ -339,8 +382,9 @@ class CoreSweep : public ThresholdSweep {
   Course the_others(const Course& left, int n) {
     const int lanes = (n + kLanes - 1) / kLanes * kLanes;
     const int64_t n_left = int64_t(leaves_[0].rows.size()) - left.counts[n - 1] + leaves_[0].n_missing;
-    std::vector<double> rest(packed_size(data_.width), 0);
-    reader_.sum_rows(leaves_[0].rows.data() + leaves_[0].rows.size() - n_left, n_left, rest.data(), s_);
+    const ModelColumns& columns = leaves_[0].columns;
+    std::vector<double> rest(columns.n_entries(), 0);
+    reader_.sum_rows(leaves_[0].rows.data() + leaves_[0].rows.size() - n_left, n_left, columns, rest.data(), s_);
     Course right{left.grams, left.counts};
     const int64_t total = int64_t(leaves_[0].rows.size()) + leaves_[0].n_missing + leaves_[1].n_missing;
     for (int j = 0; j < n; ++j) right.counts[j] = total - left.counts[j];

@@ -1,0 +1,145 @@
+// Which attributes are worth a search for a split, where models are wide. The exact gain of a cut takes the Gram
+// matrices of both sides; here the leaf's own model stands in for them, as in tests for structural change (Zeileis,
+// Hothorn & Hornik 2008, doi:10.1198/106186008X319331): scores are residuals times attributes, whitened by the leaf's
+// Gram matrix, and a cut is worth as much as their sums on its two sides differ. The split attribute and the intercept,
+// whose spread a cut changes most, are treated exactly.
+#pragma once
+#include <limits>
+#include <vector>
+
+#include "grow/cuts.h"
+#include "grow/evaluate.h"
+
+namespace silva {
+
+class SplitScores {
+ public:
+  // The model's scores on the rows, which must outlive this.
+  SplitScores(const Evaluator& evaluator, const RowList& rows, const AttributeSet& model, Scratch& s)
+      : e_(evaluator), data_(evaluator.data()), rows_(rows), model_(model) {
+    e_.model_columns(model, columns_);
+    const int k = n_columns(), side = k + 1;
+    gram_.assign(packed_size(data_.width), 0);
+    e_.kernels().accumulate(data_.z, data_.stride, data_.width, rows.data(), rows.size(), gram_.data());
+    s.rows_read += int64_t(rows.size());
+    factor_.resize(work_size(k));
+    e_.kernels().residual(gram_.data(), data_.width, columns_.data(), k, factor_.data());
+    factor_.resize(size_t(side) * side);
+    scores_.resize(rows.size() * pitch());
+    residuals_.resize(rows.size());
+    e_.kernels().score(data_.z, data_.stride, rows.data(), rows.size(), columns_.data(), k, data_.width - 1,
+                       factor_.data(), scores_.data(), residuals_.data());
+  }
+
+  // The largest gain of a cut of the attribute, negated so that smaller is better; infinite if no cut leaves enough
+  // rows on both sides.
+  double best(int attribute, bool missing_left, Scratch& s) const {
+    AttributeSet wide = model_;
+    if (data_.column[attribute] >= 0) wide.set(attribute, true);
+    const int64_t least = e_.least_rows(wide);
+    const std::vector<int32_t> order = sorted(attribute, s);
+    const auto rank = [&](int64_t at) { return data_.rank(rows_[order[at]], attribute); };
+    const int64_t n = int64_t(order.size());
+    int64_t first = 0;
+    while (first < n && rank(first) < 0) ++first;
+    const std::vector<double> direction = direction_of(attribute);
+    const Sums missing = sums(attribute, order.data(), first);
+    Sums left = missing_left ? missing : Sums(pitch()), all = sums(attribute, order.data(), n);
+    double most = -std::numeric_limits<double>::infinity();
+    int64_t at = first;
+    for (int j = 0; j < n_targets(first, n); ++j) {
+      const int64_t target = grid_target(first, n, j), cut = next_change(rank, std::max(target, at + 1), n);
+      if (cut >= n) break;
+      left.add(sums(attribute, order.data() + at, cut - at));
+      at = cut;
+      if (left.n_rows < least || n - left.n_rows < least) continue;
+      most = std::max(most, gain(left, all, direction));
+    }
+    return -most;
+  }
+
+ private:
+  // Over the rows on one side.
+  struct Sums {
+    explicit Sums(int n_scores) : scores(n_scores, 0) {}
+    int64_t n_rows = 0;
+    double weight = 0, x = 0, xx = 0, e = 0, xe = 0;
+    std::vector<double> scores;
+
+    void add(const Sums& other, double sign = 1) {
+      n_rows += int64_t(sign) * other.n_rows, weight += sign * other.weight;
+      x += sign * other.x, xx += sign * other.xx, e += sign * other.e, xe += sign * other.xe;
+      for (size_t i = 0; i < scores.size(); ++i) scores[i] += sign * other.scores[i];
+    }
+    // What a line in the split attribute takes off the residuals.
+    double line() const {
+      if (weight <= 0) return 0;
+      const double spread = xx - x * x / weight, slope = xe - x * e / weight;
+      return e * e / weight + (spread > kCollinear * xx ? slope * slope / spread : 0);
+    }
+  };
+
+  int n_columns() const { return int(columns_.size()); }
+  int pitch() const { return (n_columns() + kLanes - 1) / kLanes * kLanes; }
+
+  // Positions in rows_ by rank, missing ones first.
+  std::vector<int32_t> sorted(int attribute, Scratch& s) const {
+    const int32_t* ranks = data_.ranks_of(attribute);
+    s.keys.resize(rows_.size());
+    for (size_t i = 0; i < rows_.size(); ++i) s.keys[i] = uint64_t(uint32_t(ranks[rows_[i]] + 1)) << 32 | uint64_t(i);
+    std::sort(s.keys.begin(), s.keys.end());
+    std::vector<int32_t> order(rows_.size());
+    for (size_t i = 0; i < order.size(); ++i) order[i] = int32_t(uint32_t(s.keys[i]));
+    return order;
+  }
+
+  Sums sums(int attribute, const int32_t* order, int64_t count) const {
+    Sums sum(pitch());
+    const int column = data_.column[attribute];
+    for (int64_t i = 0; i < count; ++i) {
+      const double* z = data_.z + int64_t(rows_[order[i]]) * data_.stride;
+      const double x = column >= 0 ? z[column] : 0, e = residuals_[order[i]];
+      sum.weight += z[0] * z[0], sum.x += z[0] * x, sum.xx += x * x, sum.e += z[0] * e, sum.xe += x * e;
+    }
+    sum.n_rows = count;
+    e_.kernels().add_rows(scores_.data(), pitch(), order, size_t(count), sum.scores.data());
+    return sum;
+  }
+
+  // Of the attribute among the whitened columns behind the intercept, of length 1.
+  std::vector<double> direction_of(int attribute) const {
+    const int k = n_columns(), side = k + 1, column = data_.column[attribute];
+    std::vector<double> v(k, 0);
+    double length = 0;
+    for (int j = 0; j < k && column >= 0; ++j) {
+      v[j] = gram_[packed(columns_[j], column, data_.width)];
+      for (int i = 0; i < j; ++i) v[j] -= v[i] * factor_[i * side + j];
+      const double pivot = factor_[j * side + j];
+      v[j] = pivot > 0 ? v[j] / pivot : 0;
+      if (j) length += v[j] * v[j];
+    }
+    for (double& entry : v) entry = length > 0 ? entry / std::sqrt(length) : 0;
+    return v;
+  }
+
+  double gain(const Sums& left, const Sums& all, const std::vector<double>& direction) const {
+    Sums right = all;
+    right.add(left, -1);
+    const double share = left.weight / all.weight;
+    double others = 0, along = 0;
+    for (size_t j = 1; j < direction.size(); ++j) {
+      others += left.scores[j] * left.scores[j];
+      along += left.scores[j] * direction[j];
+    }
+    return left.line() + right.line() + std::max(others - along * along, 0.0) / (share * (1 - share));
+  }
+
+  const Evaluator& e_;
+  const GrowData& data_;
+  const RowList& rows_;
+  AttributeSet model_;
+  std::vector<int32_t> columns_;
+  std::vector<double> gram_, factor_, scores_, residuals_;
+};
+
+}  // namespace silva
