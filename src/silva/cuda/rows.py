@@ -124,9 +124,9 @@ def _stream_part(
     n_chunk = chunk_rows(len(X), row_bytes)
     with cupy.cuda.Device(gpu), explaining_memory(cupy, gpu):
         lanes = _take_lanes(cupy, gpu, min(2, -(-len(X) // n_chunk)))
-        for lane in lanes:
-            lane.fit((n_chunk, X.shape[1]), row_type, (n_chunk, *result.shape[1:]), result.dtype)
         try:
+            for lane in lanes:
+                lane.fit((n_chunk, X.shape[1]), row_type, (n_chunk, *result.shape[1:]), result.dtype)
             for index, start in enumerate(range(0, len(X), n_chunk)):
                 lane = lanes[index % len(lanes)]
                 lane.collect()
@@ -177,7 +177,8 @@ class _Lane:
         self._target = None
         if sum(buffer.n_bytes for buffer in self._buffers) > KEPT_BYTES:
             self._buffers = []
-        del self._host_in, self._gpu_in, self._host_out, self._gpu_out
+        for view in ("_host_in", "_gpu_in", "_host_out", "_gpu_out"):
+            self.__dict__.pop(view, None)  # missing where memory was
 
     def send(self, X: NDArray[Any], target: NDArray[Any], compute: Callable[..., None]) -> None:
         n = len(X)
