@@ -3,11 +3,11 @@
 
 namespace silva {
 
+constexpr int MOST_STEPS = 4;  // as in silva/cuda/encoder.py
+
 // How the line of numbers is cut into equal buckets, 4 << height of them: value x is in bucket (x - low) * scale. Both
 // operations are monotone as they are rounded, so thresholds in lower buckets are smaller than x, those in higher ones
 // are larger, and only those in x's own bucket are compared: `steps` at most.
-constexpr int MOST_STEPS = 4;
-
 struct alignas(16) Buckets {
   float low, scale;
   int steps;  // 0: the thresholds are a search tree

@@ -135,7 +135,8 @@ __device__ __forceinline__ bool sum_exactly(const float* values, int n_trees, in
   const int lane = threadIdx.x % n_lanes, per_turn = n_threads / n_lanes;
   bool exact = true;
   for (int first = 0; first < n_sums; first += per_turn) {
-    const int mine = first + threadIdx.x / n_lanes, row = mine / n_outputs, output = mine % n_outputs;
+    const int mine = first + threadIdx.x / n_lanes;
+    const int row = n_outputs == 1 ? mine : mine / n_outputs, output = mine - row * n_outputs;
     ExactSum sum{0, 0, 255, 0};
     if (mine < n_sums)
       add_values(values + static_cast<long long>(row) * n_trees, starts[output] + lane, n_lanes, starts[output + 1],
