@@ -96,7 +96,7 @@ def random_tree(X, n_leaves, seed=0):
     }
 
 
-@pytest.mark.parametrize("n_features", [2, 9, 30])
+@pytest.mark.parametrize("n_features", [2, 9, 45])
 def test_leaves_of_any_size(qr_engine, n_features):
     """One tile, several tiles, several parts."""
     X, y = piecewise(10_000 if n_features < 5 else 2000, n_features)
