@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import re
+import resource
 import shutil
 import subprocess
 from pathlib import Path
@@ -367,3 +368,28 @@ def test_the_message_counts_the_rows_that_fit():
     fitting = int(re.search(r"about ([0-9,]+) rows", str(caught.value))[1].replace(",", ""))
     (share,) = parts.divide_rows(fitting, 2, 4, {3: 2**30}, None)
     assert 0.8 * 2**30 < share.on_device <= 2**30
+
+
+def n_stacks():
+    """Stacks of fibers that the process holds: a megabyte each, the lowest page of which is a mapping of its own."""
+    sizes = [
+        int(last, 16) - int(first, 16)
+        for first, last in (line.split()[0].split("-") for line in Path("/proc/self/maps").read_text().splitlines())
+    ]
+    return sizes.count((1 << 20) - resource.getpagesize())
+
+
+def test_more_attributes_than_the_system_gives_stacks_for(emulator):
+    """Each attribute's best split is a part of the polishing task, and each part a fiber."""
+    rng = np.random.default_rng(0)
+    X = rng.uniform(size=(40, 700))
+    y = (X[:, 650] > 0.5) + 0.1 * rng.standard_normal(40)
+    before, best = n_stacks(), []
+    for make in (engine_of, lambda *a, **k: emulated(emulator, *a, **k)):
+        engine, _kept, *_ = make(X, y, linear=np.zeros(700, bool), population=2, polish_interval=1)
+        engine.initialise([])
+        engine.step(1, 100, 0.0, 1e9)
+        best.append(engine.best())
+    assert 400 < n_stacks() - before <= 512
+    np.testing.assert_array_equal(best[1]["attribute"], best[0]["attribute"])
+    assert 650 in best[0]["attribute"]
