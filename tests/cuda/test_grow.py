@@ -249,10 +249,11 @@ def test_thresholds_of_divided_rows(emulator, distinct, core_work, cells):
         assert found["fitness"] == pytest.approx(expected["fitness"], rel=1e-9)
 
 
-def test_the_best_split_is_found_on_the_same_sample_of_divided_rows(emulator):
+@pytest.mark.parametrize("division", [{"n_gpus": 2}, {"n_gpus": 2, "cells": 50}, {"n_gpus": 2, "chunks": 3000}])
+def test_the_best_split_is_found_on_the_same_sample_of_divided_rows(emulator, division):
     X, y = piecewise(10_000, 2)
     expected_engine, _ = engine_of(X, y)
-    engine, _kept, _ = emulated(emulator, X, y, n_gpus=2, chunks=3000)
+    engine, _kept, _ = emulated(emulator, X, y, **division)
     expected, found = (e.apply("polish", single_leaf(2), 0, None, 0, 0)[0] for e in (expected_engine, engine))
     for name in ("attribute", "cut", "n_rows", "model"):
         np.testing.assert_array_equal(found[name], expected[name])
@@ -271,10 +272,10 @@ def test_streamed_rows_give_the_bits_of_resident_ones(emulator, monkeypatch, n_r
     sizes = parts.buffer_sizes(100, 3, 5, 400)
     runs = []
     for limit in (2**40, sizes.lists + 2 * sizes.stream + (n_resident + 2) * sizes.rows):
-        changes = {"polish_interval": 2, "population": 6, "n_threads": n_threads}
+        changes = {"sweep": 1.0, "population": 8, "n_threads": n_threads}
         engine, kept, _ = emulated(emulator, X, y, chunks=100, memory=limit, **changes)
         engine.initialise([])
-        engine.step(2, 100, 0.0, 1e9)
+        engine.step(4, 100, 0.0, 1e9)
         runs.append((engine, kept))
     assert [kept[2][0].n_streamed for _, kept in runs] == [0, 4 - n_resident]
     assert_same_trees(runs[1][0], runs[0][0])

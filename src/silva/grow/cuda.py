@@ -66,6 +66,12 @@ def split_order(rows: TrainingRows, bounds: Sequence[int]) -> list[NDArray[np.in
     ]
 
 
+def free_bytes(cupy: Any) -> int:
+    """Memory of the current GPU that a search may take."""
+    cupy.get_default_memory_pool().free_all_blocks()
+    return max(0, int(cupy.cuda.runtime.memGetInfo()[0]) - SLACK_BYTES)
+
+
 class Memory(Protocol):
     """One GPU, as the layout of the rows needs it. What it hands out lives as long as it does."""
 
@@ -103,8 +109,7 @@ class GpuMemory:
         self._registered: list[int] = []
         with self._cupy.cuda.Device(gpu) as device:
             self.n_processors = int(device.attributes["MultiProcessorCount"])
-            self._cupy.get_default_memory_pool().free_all_blocks()
-            self.free = max(0, int(self._cupy.cuda.runtime.memGetInfo()[0]) - SLACK_BYTES)
+            self.free = free_bytes(self._cupy)
 
     @contextlib.contextmanager
     def _on_gpu(self) -> Iterator[None]:

@@ -92,8 +92,8 @@ class GpuReader : public RowReader {
 
   int64_t sample(const Box& box, int64_t most, RowList& rows) const override {
     const RowsByPart source = source_of(box, kVisited);
-    const bool is_merged = source.ordered_by >= 0 && parts().size() > 1;  // what several parts hold by rank
-    if (is_merged || source.count * kListing < settings_.core_work) return cores_.sample(box, most, rows);
+    if (source.count * kListing < settings_.core_work) return cores_.sample(box, most, rows);
+    if (source.ordered_by >= 0 && parts().size() > 1) return sample_by_rank(source, box, most, rows);
     const List list(*this);
     ListQuestion all = list_question(list, source, box, -1, -1);
     ask({{}, {&all}, {}, {}});
@@ -332,6 +332,9 @@ class GpuReader : public RowReader {
     question.list = list.index(), question.attribute = attribute;
     return question;
   }
+
+  // A sample of rows that several parts hold in the order of an attribute.
+  int64_t sample_by_rank(const RowsByPart& source, const Box& box, int64_t most, RowList& rows) const;
 
   // Every stride-th row of a list over all parts, written over the list's ranks.
   ListQuestion every(int64_t stride, const List& list, const ListQuestion& all) const {

@@ -26,8 +26,7 @@ class GpuSweep : public ThresholdSweep {
       GpuReader::add_nodes(tree, root, nullptr, *nodes);
     ListQuestion list = GpuReader::list_question(list_, reader_.source_of(interval, false), *request_.box,
                                                  request_.attribute, request_.attribute);
-    list.low = interval.low, list.span = interval.high - interval.low;
-    list.n_cells = RankCounts::n_cells(list.span, reader_.settings_.n_cells);
+    RankCounts::count(list, interval.low, interval.high, reader_.settings_.n_cells);
     SumQuestion missing = question(request_.missing_left);
     GpuQuestions questions{{}, {&list}, {}, {}};
     if (interval.missing) {
@@ -61,16 +60,13 @@ class GpuSweep : public ThresholdSweep {
     for (;;) {
       std::vector<Cuts> cuts;
       for (const Bracket& bracket : level) cuts.push_back(cuts_of(*counts_, bracket));
-      std::vector<CountQuestion> wanted = counts_->wanted();
-      if (wanted.empty()) {
-        for (const Cuts& c : cuts)
-          for (size_t j = 0; j < c.positions.size(); ++j) ranks_[c.positions[j]] = c.ranks[j];
-        return cuts;
+      if (counts_->wants()) {
+        counts_->resolve([this](const GpuQuestions& questions) { reader_.ask(questions); });
+        continue;
       }
-      GpuQuestions questions;
-      for (CountQuestion& question : wanted) questions.counts.push_back(&question);
-      reader_.ask(questions);
-      counts_->add(wanted);
+      for (const Cuts& c : cuts)
+        for (size_t j = 0; j < c.positions.size(); ++j) ranks_[c.positions[j]] = c.ranks[j];
+      return cuts;
     }
   }
 
@@ -168,6 +164,33 @@ class GpuSweep : public ThresholdSweep {
   std::optional<RankCounts> counts_;
   std::map<int, int32_t> ranks_;  // of the rows at the cuts that were found
 };
+
+inline int64_t GpuReader::sample_by_rank(const RowsByPart& source, const Box& box, int64_t most, RowList& rows) const {
+  const List list(*this);
+  const Interval interval = box.interval(data_, source.ordered_by);
+  ListQuestion all = list_question(list, source, box, -1, source.ordered_by);
+  RankCounts::count(all, interval.missing ? -1 : interval.low, interval.high, settings_.n_cells);
+  ask({{}, {&all}, {}, {}});
+  RankCounts counts(all);
+  const int64_t stride = counts.n_rows() / most + 1;
+  std::vector<RankCounts::Place> places;
+  const auto locate = [&] {
+    places.clear();
+    for (int64_t at = 0; at < counts.n_rows(); at += stride) places.push_back(counts.place(at));
+  };
+  for (locate(); counts.wants(); locate()) counts.resolve([&](const GpuQuestions& questions) { ask(questions); });
+  std::vector<RowRange> ranges;
+  std::vector<int64_t> starts(parts().size(), 0);
+  for (int p = 0; p < parts().size(); ++p) {
+    ranges.push_back({p, 0, all.totals[p]});
+    if (p) starts[p] = starts[p - 1] + all.totals[p - 1];
+  }
+  RowList listed(counts.n_rows());
+  read_rows(ranges, list.index(), false, listed.data());
+  rows.resize(places.size());
+  for (size_t i = 0; i < places.size(); ++i) rows[i] = listed[starts[places[i].part] + places[i].position];
+  return stride;
+}
 
 inline FoundCut GpuReader::best_cut(const Evaluator& evaluator, const SweepRequest& request, Scratch& s) const {
   const int n_nodes = subtree_end(*request.tree, request.right) - request.left;

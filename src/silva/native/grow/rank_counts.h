@@ -13,9 +13,12 @@ namespace silva {
 
 class RankCounts {
  public:
-  static int32_t n_cells(int64_t span, int most) { return int32_t(std::min<int64_t>(span, most)); }
+  // Has the rows of a list, which have the ranks low .. high - 1, counted while they are listed.
+  static void count(ListQuestion& list, int32_t low, int32_t high, int most_cells) {
+    list.low = low, list.span = int64_t(high) - low;
+    list.n_cells = int32_t(std::min<int64_t>(list.span, most_cells));
+  }
 
-  // From a list that has been counted.
   explicit RankCounts(const ListQuestion& list)
       : low_(list.low), span_(list.span), n_cells_(list.n_cells), list_(list.list), n_parts_(int(list.totals.size())) {
     for (int p = 0; p < n_parts_; ++p) {
@@ -42,23 +45,38 @@ class RankCounts {
     return at >= last ? last : std::min<int64_t>(below(rank_above(at)), last);
   }
 
-  // Questions about the cells that were wanted.
-  std::vector<CountQuestion> wanted() {
-    std::vector<CountQuestion> questions;
+  // Where the row at a position stands; of equal ranks those of the first part come first.
+  struct Place {
+    int part;
+    int64_t position;
+  };
+  Place place(int64_t position) const {
+    const int32_t above = rank_above(position + 1);
+    if (wants()) return {};
+    int64_t left = position - below(above - 1);
+    int p = 0;
+    for (; left >= below(p, above) - below(p, above - 1); ++p) left -= below(p, above) - below(p, above - 1);
+    return {p, below(p, above - 1) + left};
+  }
+
+  bool wants() const { return !wanted_.empty(); }
+  // Counts the cells that were wanted.
+  template <class Ask>
+  void resolve(const Ask& ask) {
+    std::vector<CountQuestion> asked;
     for (const int cell : wanted_) {
-      CountQuestion& question = questions.emplace_back();
+      CountQuestion& question = asked.emplace_back();
       question.list = list_;
       question.low = edge(cell), question.n_cells = edge(cell + 1) - edge(cell), question.span = question.n_cells;
       for (int p = 0; p < n_parts_; ++p) question.positions.push_back({edges_[p][cell], edges_[p][cell + 1]});
     }
-    return questions;
-  }
-  void add(const std::vector<CountQuestion>& answered) {
+    GpuQuestions questions;
+    for (CountQuestion& question : asked) questions.counts.push_back(&question);
+    ask(questions);
     auto cell = wanted_.begin();
-    for (const CountQuestion& question : answered) {
-      inner_[*cell] = question.counts;
-      inner_[*cell].push_back(sum_of(question.counts));
-      ++cell;
+    for (CountQuestion& question : asked) {
+      question.counts.push_back(sum_of(question.counts));
+      inner_[*cell++] = std::move(question.counts);
     }
     wanted_.clear();
   }
