@@ -25,15 +25,15 @@ DRIVER = ("launch", "copy_in", "copy_out", "synchronize", "error_name")
 
 @pytest.fixture(scope="module")
 def emulator(tmp_path_factory):
-    """Libraries by the number of column blocks."""
+    """Libraries by the columns of z."""
     compiler = shutil.which("g++")
     if compiler is None:
         pytest.skip("no g++")
     libraries = {}
 
-    def build(column_blocks):
-        if column_blocks not in libraries:
-            path = tmp_path_factory.mktemp("grow") / f"grow{column_blocks}.so"
+    def build(stride):
+        if stride not in libraries:
+            path = tmp_path_factory.mktemp("grow") / f"grow{stride}.so"
             flags = [
                 "-O2",
                 "-std=c++20",
@@ -41,12 +41,12 @@ def emulator(tmp_path_factory):
                 "-fPIC",
                 "-U_FORTIFY_SOURCE",
                 "-Wno-unknown-pragmas",
-                f"-DCOLUMN_BLOCKS={column_blocks}",
+                f"-DSTRIDE={stride}",
             ]
             source = Path(__file__).with_name("grow_host.cpp")
             subprocess.run([compiler, *flags, f"-I{NATIVE}", str(source), "-o", str(path)], check=True)
-            libraries[column_blocks] = ctypes.CDLL(str(path))
-        return libraries[column_blocks]
+            libraries[stride] = ctypes.CDLL(str(path))
+        return libraries[stride]
 
     return build
 
@@ -57,13 +57,13 @@ def emulated(emulator, X, y, weight=None, linear=None, core_work=0, **changes):
     weight = np.ones(len(y)) if weight is None else weight
     rows = prepare(X, y, weight, np.ones(X.shape[1], bool) if linear is None else linear)
     sizes = cuda.buffer_sizes(len(y), X.shape[1], rows.width)
-    library = emulator(sizes.column_blocks)
+    library = emulator(sizes.stride)
     kept = {"z": cuda.padded_rows(rows), "ranks": rows.ranks, "order": rows.order}
     for name in ("lists", "packet", "parts", "part_counts", "results"):
         kept[name] = np.zeros(getattr(sizes, name) // 8 + 1)
     addresses = {
         **{name: array.ctypes.data for name, array in kept.items()},
-        **{name: number for number, name in enumerate(cuda.kernels(1), start=1)},
+        **{name: number for number, name in enumerate(cuda.kernels(8), start=1)},
         **{name: ctypes.cast(getattr(library, name), ctypes.c_void_p).value for name in DRIVER},
         **cuda.engine_numbers(sizes, len(y), n_processors=2),
         "packet_host": kept["packet"].ctypes.data,
@@ -86,7 +86,7 @@ def whole_numbers(n_rows, n_features, seed=0):
     return X, y
 
 
-@pytest.mark.parametrize("n_features", [3, 9, 20, 40])
+@pytest.mark.parametrize("n_features", [2, 3, 9, 20, 40])
 def test_sums_of_leaves(emulator, n_features):
     X, y = piecewise(1000, n_features)
     expected_engine, _ = engine_of(X, y)

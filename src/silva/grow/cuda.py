@@ -20,7 +20,10 @@ if TYPE_CHECKING:
     from silva.grow.data import TrainingRows
 
 TILE = 8
-"""Columns of z are padded to a multiple of this many: a tensor core operation's side."""
+"""More than NARROW columns of z are padded to a multiple of this many: a tensor core operation's side."""
+
+NARROW = TILE // 2
+"""So few columns are padded to this many, and the operation takes two rows side by side."""
 
 MOST_COLUMNS = 16 * TILE
 N_LISTS = 4
@@ -53,7 +56,9 @@ class Sizes:
         The rows; see `silva.grow.data.TrainingRows`.
     packet, results, parts, part_counts : int
         What goes to the GPU, what comes back and what lies between.
-    n_parts, column_blocks : int
+    n_parts : int
+    stride : int
+        Columns of z on the GPU.
     """
 
     z: int
@@ -65,7 +70,7 @@ class Sizes:
     parts: int
     part_counts: int
     n_parts: int
-    column_blocks: int
+    stride: int
 
     @property
     def on_device(self) -> int:
@@ -87,12 +92,13 @@ def buffer_sizes(n_rows: int, n_attributes: int, width: int) -> Sizes:
             f"leaf models have {width} columns (intercept, attributes, missing indicators, y), growing on a GPU takes "
             f"at most {MOST_COLUMNS}; use device='cpu' or fewer attributes"
         )
+    stride = padded_width(width)
     part = blocks * (blocks + 1) // 2 * TILE * TILE * 8
     n_blocks = -(-n_rows // LARGEST_BLOCK)
     n_parts = max(PART_BYTES // part, MOST_SLOTS * n_blocks)
     n_counts = max(n_parts, N_LISTS * (-(-n_rows // 2048) + 1))
     return Sizes(
-        z=n_rows * blocks * TILE * 8,
+        z=n_rows * stride * 8,
         ranks=n_rows * n_attributes * 4,
         order=n_rows * n_attributes * 4,
         lists=N_LISTS * n_rows * 8,
@@ -101,15 +107,20 @@ def buffer_sizes(n_rows: int, n_attributes: int, width: int) -> Sizes:
         parts=n_parts * part,
         part_counts=n_counts * 4,
         n_parts=n_parts,
-        column_blocks=blocks,
+        stride=stride,
     )
 
 
-def kernels(column_blocks: int) -> dict[str, Variant]:
-    """Kernels of a search, by the names that the engine gives them."""
+def padded_width(width: int) -> int:
+    """Columns of z on the GPU."""
+    return NARROW if width <= NARROW else -(-width // TILE) * TILE
+
+
+def kernels(stride: int) -> dict[str, Variant]:
+    """Kernels of a search over so many columns of z, by the names that the engine gives them."""
     return {
-        "sum_rows": variant("grow/sum_rows", COLUMN_BLOCKS=column_blocks),
-        "add_parts": variant("grow/add_parts", COLUMN_BLOCKS=column_blocks),
+        "sum_rows": variant("grow/sum_rows", STRIDE=stride),
+        "add_parts": variant("grow/add_parts", STRIDE=stride),
         "count_rows": variant("grow/count_rows"),
         "list_rows": variant("grow/list_rows"),
         "find_cuts": variant("grow/find_cuts"),
@@ -117,9 +128,8 @@ def kernels(column_blocks: int) -> dict[str, Variant]:
 
 
 def padded_rows(rows: TrainingRows) -> NDArray[np.float64]:
-    """Rows of z with zeros behind them up to whole tiles."""
-    n_columns = -(-rows.width // TILE) * TILE
-    z = np.zeros((len(rows.z), n_columns))
+    """Rows of z with zeros behind them up to the width that the kernels take."""
+    z = np.zeros((len(rows.z), padded_width(rows.width)))
     z[:, : rows.width] = rows.z[:, : rows.width]
     return z
 
@@ -159,7 +169,7 @@ class RowsOnGpu:
                 "packet_host": cupy.cuda.alloc_pinned_memory(sizes.packet),
                 "results": cupy.cuda.alloc_pinned_memory(sizes.results),
             }
-            self._functions = _load_kernels(cupy, gpu, sizes.column_blocks)
+            self._functions = _load_kernels(cupy, gpu, sizes.stride)
             cupy.cuda.runtime.deviceSynchronize()
             n_processors = int(cupy.cuda.Device(gpu).attributes["MultiProcessorCount"])
         self.addresses = {
@@ -196,10 +206,10 @@ def engine_numbers(sizes: Sizes, n_rows: int, n_processors: int) -> dict[str, in
     }
 
 
-def _load_kernels(cupy: Any, gpu: int, column_blocks: int) -> dict[str, Any]:
+def _load_kernels(cupy: Any, gpu: int, stride: int) -> dict[str, Any]:
     architecture = compiler_architecture(capability(gpu))
     functions = {}
-    for name, kernel in kernels(column_blocks).items():
+    for name, kernel in kernels(stride).items():
         module = cupy.cuda.function.Module()
         module.load(compile_kernel(kernel, architecture))
         functions[name] = module.get_function(kernel.kernel)

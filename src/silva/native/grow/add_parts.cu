@@ -1,7 +1,7 @@
 // The sums of every slot over the blocks that found rows for it, always in the same order: count, then the packed Gram
 // matrix. A block adds up one slot.
 //
-// Macro: COLUMN_BLOCKS.
+// Macro: STRIDE, columns of z.
 #include "grow/route.h"
 
 namespace silva {
@@ -9,7 +9,7 @@ namespace silva {
 extern "C" __global__ void __launch_bounds__(kBlockThreads)
     grow_add_parts_kernel(const SumRequest* __restrict__ requests, int n_requests, const int* __restrict__ part_counts,
                           const double* __restrict__ parts, int width, double* __restrict__ results) {
-  constexpr int PART = n_tiles(COLUMN_BLOCKS) * 64;
+  constexpr int COLUMN_BLOCKS = (STRIDE + 7) / 8, PART = n_tiles(COLUMN_BLOCKS) * 64;
   __shared__ double sums[kBlockThreads];
   __shared__ int total;
   const int n_entries = width * (width + 1) / 2;

@@ -84,6 +84,43 @@ SILVA_INLINE int slot_of(const GpuRows& rows, const RouteNode* nodes, int64_t ro
   return nodes[v].cut;
 }
 
+// Slots of several rows at once, -1 outside of the intervals: their loads wait for each other's answers together.
+template <int N>
+SILVA_INLINE void find_slots(const GpuRows& rows, const RouteInterval* intervals, int n_intervals,
+                             const RouteNode* nodes, const int64_t (&row)[N], bool (&inside)[N], int (&slot)[N]) {
+  for (int i = 0; i < n_intervals; ++i) {
+    int32_t rank[N];
+    SILVA_UNROLL
+    for (int k = 0; k < N; ++k) rank[k] = inside[k] ? rows.rank(row[k], intervals[i].attribute) : 0;
+    SILVA_UNROLL
+    for (int k = 0; k < N; ++k)
+      inside[k] = inside[k] && (rank[k] < 0 ? intervals[i].missing != 0
+                                            : rank[k] >= intervals[i].low && rank[k] < intervals[i].high);
+  }
+  int v[N];
+  bool goes_on = false;
+  SILVA_UNROLL
+  for (int k = 0; k < N; ++k) v[k] = 0, goes_on = goes_on || inside[k];
+  for (goes_on = goes_on && nodes[0].attribute >= 0; goes_on;) {
+    int32_t rank[N];
+    SILVA_UNROLL
+    for (int k = 0; k < N; ++k) {
+      const int attribute = nodes[v[k]].attribute;
+      rank[k] = inside[k] && attribute >= 0 ? rows.rank(row[k], attribute) : 0;
+    }
+    goes_on = false;
+    SILVA_UNROLL
+    for (int k = 0; k < N; ++k) {
+      const RouteNode& node = nodes[v[k]];
+      if (!inside[k] || node.attribute < 0) continue;
+      v[k] = (rank[k] < 0 ? node.missing_left != 0 : rank[k] < node.cut) ? node.left : node.right;
+      goes_on = goes_on || nodes[v[k]].attribute >= 0;
+    }
+  }
+  SILVA_UNROLL
+  for (int k = 0; k < N; ++k) slot[k] = inside[k] ? nodes[v[k]].cut : -1;
+}
+
 // The request that a block, or a slot, belongs to: firsts rise.
 template <class Request>
 SILVA_INLINE int request_of(const Request* requests, int n_requests, int32_t Request::* first, int32_t at) {
