@@ -21,7 +21,13 @@ class Evaluator {
  public:
   Evaluator(const GrowData& data, const Fitness& fitness, const GrowLimits& limits, const RowReader& reader,
             bool by_qr = false)
-      : data_(data), fitness_(fitness), limits_(limits), reader_(reader), by_qr_(by_qr), kernels_(grow_kernels()), all_columns_(data, all_attributes(data)) {}
+      : data_(data),
+        fitness_(fitness),
+        limits_(limits),
+        reader_(reader),
+        by_qr_(by_qr),
+        kernels_(grow_kernels()),
+        all_columns_(data, all_attributes(data)) {}
 
   const GrowData& data() const { return data_; }
   const Fitness& fitness() const { return fitness_; }

@@ -3,9 +3,12 @@
 #include <algorithm>
 #include <cstring>
 #include <mutex>
+#include <numeric>
 #include <string>
+#include <unordered_map>
 #include <vector>
 
+#include "common/thread_pool.h"
 #include "grow/gpu_driver.h"
 #include "grow/reader.h"
 #include "grow/route.h"
@@ -28,7 +31,7 @@ struct SumQuestion {
   SumRequest request{};
   std::vector<RouteInterval> intervals;
   std::vector<RouteNode> nodes;
-  std::vector<const ModelColumns*> columns;  // by slot; empty: all columns
+  std::vector<const ModelColumns*> columns;  // by slot: those of the answer; empty: all
   std::vector<LeafSums> answer;              // by slot
 };
 
@@ -70,6 +73,8 @@ class GpuQueue {
       : h_(handles), driver_(driver), n_rows_(n_rows), width_(width) {}
 
   const GpuHandles& handles() const { return h_; }
+  // Threads that may help to copy results.
+  void share_with(ThreadPool* pool) { pool_ = pool; }
 
   void answer(const GpuQuestions& questions) {
     for (const ReadQuestion* read : questions.reads)
@@ -82,7 +87,6 @@ class GpuQueue {
 
  private:
   void* stream() const { return reinterpret_cast<void*>(h_.stream); }
-  size_t entries() const { return packed_size(width_); }
   GpuRows rows() const {
     return {reinterpret_cast<const double*>(h_.z), reinterpret_cast<const int32_t*>(h_.ranks), n_rows_};
   }
@@ -169,77 +173,123 @@ class GpuQueue {
     return size;
   }
 
-  // As many questions as the buffers hold; returns the first that is left.
-  size_t answer_sums(const std::vector<SumQuestion*>& questions, size_t first) {
-    const int size = rows_per_block(questions, first);
+  // What goes to the GPU for the sums of a round.
+  struct SumPacket {
     std::vector<SumRequest> requests;
     std::vector<RouteInterval> intervals;
     std::vector<RouteNode> nodes;
-    int64_t n_parts = 0;
-    int32_t n_blocks = 0, n_slots = 0;
+    std::vector<SlotResult> slots;
+    std::vector<int32_t> columns;
+    std::unordered_map<const ModelColumns*, int32_t> first_columns;
+    int64_t n_parts = 0, n_results = 0;  // partial sums; numbers that come back
+    int32_t n_blocks = 0;
+
+    size_t bytes() const {
+      return requests.size() * sizeof(SumRequest) + intervals.size() * sizeof(RouteInterval) +
+             nodes.size() * sizeof(RouteNode) + slots.size() * sizeof(SlotResult) + columns.size() * sizeof(int32_t);
+    }
+  };
+
+  static size_t width_of(const SumQuestion& question, int slot, int width) {
+    return question.columns.empty() ? size_t(width) : size_t(question.columns[slot]->width());
+  }
+
+  bool fits(const SumPacket& packet, const SumQuestion& question, int n_blocks) const {
+    size_t n_results = size_t(packet.n_results), bytes = packet.bytes() + 128;
+    for (int slot = 0; slot < question.request.n_slots; ++slot) {
+      const size_t width = width_of(question, slot, width_);
+      n_results += 1 + packed_size(int(width));
+      bytes += sizeof(SlotResult) + width * sizeof(int32_t);
+    }
+    bytes += sizeof(SumRequest) + question.intervals.size() * sizeof(RouteInterval) +
+             question.nodes.size() * sizeof(RouteNode);
+    return n_results * sizeof(double) <= h_.results_bytes && bytes <= h_.packet_bytes &&
+           size_t(packet.n_parts) + size_t(n_blocks) * question.request.n_slots <= h_.n_parts;
+  }
+
+  // Where the columns of a slot stand in the packet, those of all slots first.
+  static int32_t first_column(SumPacket& packet, const ModelColumns* columns) {
+    if (!columns || columns->is_all()) return 0;
+    const auto [found, is_new] = packet.first_columns.emplace(columns, int32_t(packet.columns.size()));
+    if (is_new) packet.columns.insert(packet.columns.end(), columns->taken().begin(), columns->taken().end());
+    return found->second;
+  }
+
+  void add(SumPacket& packet, SumQuestion& question, int n_blocks) const {
+    SumRequest& r = question.request;
+    r.n_blocks = n_blocks;
+    r.first_part = packet.n_parts, r.first_block = packet.n_blocks, r.first_slot = int32_t(packet.slots.size());
+    r.first_interval = int32_t(packet.intervals.size()), r.n_intervals = int32_t(question.intervals.size());
+    r.first_node = int32_t(packet.nodes.size()), r.n_nodes = int32_t(question.nodes.size());
+    packet.n_parts += int64_t(r.n_blocks) * r.n_slots, packet.n_blocks += r.n_blocks;
+    packet.intervals.insert(packet.intervals.end(), question.intervals.begin(), question.intervals.end());
+    packet.nodes.insert(packet.nodes.end(), question.nodes.begin(), question.nodes.end());
+    packet.requests.push_back(r);
+    for (int slot = 0; slot < r.n_slots; ++slot) {
+      const size_t width = width_of(question, slot, width_);
+      const ModelColumns* columns = question.columns.empty() ? nullptr : question.columns[slot];
+      packet.slots.push_back({packet.n_results, first_column(packet, columns), int32_t(width)});
+      packet.n_results += 1 + int64_t(packed_size(int(width)));
+    }
+  }
+
+  // As many questions as the buffers hold; returns the first that is left.
+  size_t answer_sums(const std::vector<SumQuestion*>& questions, size_t first) {
+    const int size = rows_per_block(questions, first);
+    SumPacket packet;
+    packet.columns.resize(width_);
+    std::iota(packet.columns.begin(), packet.columns.end(), 0);
     size_t last = first;
     for (; last < questions.size(); ++last) {
-      SumQuestion& question = *questions[last];
-      SumRequest& r = question.request;
-      r.n_blocks = blocks_of(r, size);
-      const bool fits = (n_slots + r.n_slots) * (entries() + 1) * sizeof(double) <= h_.results_bytes &&
-                        size_t(n_parts) + size_t(r.n_blocks) * r.n_slots <= h_.n_parts &&
-                        packet_of(requests.size() + 1, intervals.size(), nodes.size() + question.nodes.size(),
-                                  question.intervals.size()) <= h_.packet_bytes;
-      if (!fits && last > first) break;
-      if (!fits) throw std::length_error("a request of the search outgrew the buffers on the GPU");
-      r.first_part = n_parts, r.first_block = n_blocks, r.first_slot = n_slots;
-      r.first_interval = int32_t(intervals.size()), r.n_intervals = int32_t(question.intervals.size());
-      r.first_node = int32_t(nodes.size()), r.n_nodes = int32_t(question.nodes.size());
-      n_parts += int64_t(r.n_blocks) * r.n_slots, n_blocks += r.n_blocks, n_slots += r.n_slots;
-      intervals.insert(intervals.end(), question.intervals.begin(), question.intervals.end());
-      nodes.insert(nodes.end(), question.nodes.begin(), question.nodes.end());
-      requests.push_back(r);
+      const int n_blocks = blocks_of(questions[last]->request, size);
+      if (!fits(packet, *questions[last], n_blocks)) break;
+      add(packet, *questions[last], n_blocks);
     }
-    run_sums(requests, intervals, nodes, size, n_blocks, n_slots);
-    for (size_t i = first; i < last; ++i) take_sums(*questions[i]);
+    if (last == first) throw std::length_error("a request of the search outgrew the buffers on the GPU");
+    run_sums(packet, size);
+    const auto take = [&](int i, int) { take_sums(*questions[first + i], packet); };
+    if (pool_ && packet.n_results >= kSharedCopy)
+      pool_->run(int(last - first), take);
+    else
+      for (int i = 0; i < int(last - first); ++i) take(i, 0);
     return last;
   }
 
-  static size_t packet_of(size_t n_requests, size_t n_intervals, size_t n_nodes, size_t more_intervals) {
-    return n_requests * sizeof(SumRequest) + (n_intervals + more_intervals) * sizeof(RouteInterval) +
-           n_nodes * sizeof(RouteNode) + 64;
-  }
-
-  void run_sums(const std::vector<SumRequest>& requests, const std::vector<RouteInterval>& intervals,
-                const std::vector<RouteNode>& nodes, int rows_per_block, int n_blocks, int n_slots) {
-    const SumRequest* sent = pack(requests);
-    const RouteInterval* sent_intervals = pack(intervals);
-    const RouteNode* sent_nodes = pack(nodes);
+  void run_sums(const SumPacket& packet, int rows_per_block) {
+    const SumRequest* sent = pack(packet.requests);
+    const RouteInterval* sent_intervals = pack(packet.intervals);
+    const RouteNode* sent_nodes = pack(packet.nodes);
+    const SlotResult* sent_slots = pack(packet.slots);
+    const int32_t* sent_columns = pack(packet.columns);
     send();
     auto* counts = reinterpret_cast<int32_t*>(h_.part_counts);
     auto* parts = reinterpret_cast<double*>(h_.parts);
     auto* results = reinterpret_cast<double*>(h_.results);
-    const int n = int(requests.size());
-    launch(h_.sum_rows, n_blocks, kBlockThreads, rows(), sent, n, sent_intervals, sent_nodes, rows_per_block, counts,
-           parts);
-    launch(h_.add_parts, n_slots, kBlockThreads, sent, n, counts, parts, width_, results);
+    const int n = int(packet.requests.size());
+    launch(h_.sum_rows, packet.n_blocks, kBlockThreads, rows(), sent, n, sent_intervals, sent_nodes, rows_per_block,
+           counts, parts);
+    launch(h_.add_parts, unsigned(packet.slots.size()), kBlockThreads, sent, n, counts, parts, sent_slots, sent_columns,
+           results);
     driver_.check(driver_.synchronize(stream()));
   }
 
-  void take_sums(SumQuestion& question) const {
-    const auto* results = reinterpret_cast<const double*>(h_.results);
+  void take_sums(SumQuestion& question, const SumPacket& packet) const {
     question.answer.resize(question.request.n_slots);
     for (int slot = 0; slot < question.request.n_slots; ++slot) {
-      const double* from = results + size_t(question.request.first_slot + slot) * (entries() + 1);
-      question.answer[slot].n_rows = int64_t(from[0]);
-      if (question.columns.empty())
-        question.answer[slot].gram.assign(from + 1, from + 1 + entries());
-      else
-        question.answer[slot].gram = question.columns[slot]->extract(from + 1);
+      const SlotResult& from = packet.slots[question.request.first_slot + slot];
+      const double* result = reinterpret_cast<const double*>(h_.results) + from.first;
+      question.answer[slot].n_rows = int64_t(result[0]);
+      question.answer[slot].gram.assign(result + 1, result + 1 + packed_size(from.n_columns));
     }
   }
 
+  static constexpr int64_t kSharedCopy = 1 << 17;  // numbers that several threads copy sooner than one
   GpuHandles h_;
   CudaDriver driver_;
   int64_t n_rows_;
   int width_;
   size_t packed_bytes_ = 0;
+  ThreadPool* pool_ = nullptr;
 };
 
 }  // namespace silva

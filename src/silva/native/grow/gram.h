@@ -119,7 +119,8 @@ SILVA_GROW_INLINE void score(const double* z, size_t stride, const int32_t* rows
     const int count = n_rows - first < kLanes ? int(n_rows - first) : kLanes;
     for (int j = 0; j < side; ++j) {
       Doubles x{};
-      for (int lane = 0; lane < count; ++lane) x[lane] = z[rows[first + lane] * stride + (j < n_columns ? columns[j] : y)];
+      for (int lane = 0; lane < count; ++lane)
+        x[lane] = z[rows[first + lane] * stride + (j < n_columns ? columns[j] : y)];
       for (int i = 0; i < j; ++i) x -= white[i] * factor[i * side + j];
       const double pivot = factor[j * side + j];
       white[j] = j == n_columns ? x : x * (pivot > 0 ? 1 / pivot : 0);

@@ -36,6 +36,12 @@ struct SumRequest {
   int32_t first_block, n_blocks;
 };
 
+// Where the sums of a slot are written: the count, then the packed matrix of some columns of z.
+struct SlotResult {
+  int64_t first;
+  int32_t first_column, n_columns;
+};
+
 struct ListRequest {
   RowPositions source;
   int32_t *rows, *ranks;  // the list; ranks of `attribute`
@@ -145,11 +151,9 @@ SILVA_INLINE constexpr int tile_column(int tile, int n_blocks) {
 }
 SILVA_INLINE constexpr int n_tiles(int n_blocks) { return n_blocks * (n_blocks + 1) / 2; }
 
-// Where entry `e` of a packed upper triangle stands among the tiles.
-SILVA_INLINE int tile_entry(int e, int width, int n_blocks) {
-  int a = 0;
-  while (e >= width - a) e -= width - a++;
-  const int b = a + e, row = a / 8;
+// Where the entry of two columns, a <= b, stands among the tiles.
+SILVA_INLINE int tile_entry(int a, int b, int n_blocks) {
+  const int row = a / 8;
   const int tile = row * n_blocks - row * (row - 1) / 2 + b / 8 - row;
   return tile * 64 + a % 8 * 8 + b % 8;
 }

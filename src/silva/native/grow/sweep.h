@@ -117,8 +117,9 @@ class ThresholdSweep {
   }
 
  private:
-  // Sums of a leaf at the bracket's cuts: from the left over the parts before each, or from the right over those behind.
-  // Calls visit(cut, gram, count) for each, until it returns false; the count tells whether anything has changed.
+  // Sums of a leaf at the bracket's cuts: from the left over the parts before each, or from the right over those
+  // behind. Calls visit(cut, gram, count) for each, until it returns false; the count tells whether anything has
+  // changed.
   template <class Visit>
   void run_along(int b, const Bracket& bracket, int n_cuts, int i, Visit visit) const {
     std::vector<double> gram = bracket.grams[i];
@@ -195,9 +196,8 @@ class ThresholdSweep {
       const double k = double(leaves_[at % n].columns.solved().size());
       return (k * k * (k + 20) / 6 + 50) * n_cuts(at);
     };
-    share(int(errors.size()), work, [&](int at, Scratch& s) {
-      errors[at] = errors_of(at / n, level[at / n], n_cuts(at), at % n, s);
-    });
+    share(int(errors.size()), work,
+          [&](int at, Scratch& s) { errors[at] = errors_of(at / n, level[at / n], n_cuts(at), at % n, s); });
     for (int at = 0; at < int(errors.size()); ++at) {
       totals[at / n].resize(n_cuts(at), 0);
       for (int j = 0; j < n_cuts(at); ++j) totals[at / n][j] += errors[at][j];
@@ -377,9 +377,7 @@ class CoreSweep : public ThresholdSweep {
     const int from = is_mirrored(i) ? 0 : i;
     return parts_of(b, from).grams.data() + size_t(part) * leaves_[from].columns.n_entries();
   }
-  int64_t part_rows(int b, int i, int part) const override {
-    return parts_of(b, is_mirrored(i) ? 0 : i).counts[part];
-  }
+  int64_t part_rows(int b, int i, int part) const override { return parts_of(b, is_mirrored(i) ? 0 : i).counts[part]; }
 
   // Whether a leaf holds the rows of leaf 0: the two sides of one leaf that is to be split.
   bool is_mirrored(int i) const { return i == 1 && request_.left == request_.right; }
