@@ -28,15 +28,15 @@ DRIVER = (
 
 @pytest.fixture(scope="module")
 def emulator(tmp_path_factory):
-    """Libraries by the number of column blocks."""
+    """Libraries by the columns of z."""
     compiler = shutil.which("g++")
     if compiler is None:
         pytest.skip("no g++")
     libraries = {}
 
-    def build(column_blocks):
-        if column_blocks not in libraries:
-            path = tmp_path_factory.mktemp("grow") / f"grow{column_blocks}.so"
+    def build(stride):
+        if stride not in libraries:
+            path = tmp_path_factory.mktemp("grow") / f"grow{stride}.so"
             flags = [
                 "-O2",
                 "-std=c++20",
@@ -44,12 +44,12 @@ def emulator(tmp_path_factory):
                 "-fPIC",
                 "-U_FORTIFY_SOURCE",
                 "-Wno-unknown-pragmas",
-                f"-DCOLUMN_BLOCKS={column_blocks}",
+                f"-DSTRIDE={stride}",
             ]
             source = Path(__file__).with_name("grow_host.cpp")
             subprocess.run([compiler, *flags, f"-I{NATIVE}", str(source), "-o", str(path)], check=True)
-            libraries[column_blocks] = ctypes.CDLL(str(path))
-        return libraries[column_blocks]
+            libraries[stride] = ctypes.CDLL(str(path))
+        return libraries[stride]
 
     return build
 
@@ -100,7 +100,7 @@ def emulated(
     shares = parts.divide_rows(len(y), X.shape[1], rows.width, dict.fromkeys(range(n_gpus), memory), chunks)
     memories = [EmulatedGpu(share.gpu) for share in shares]
     addresses = cuda.lay_out(rows, shares, memories)
-    library = emulator(shares[0].sizes.column_blocks)
+    library = emulator(shares[0].sizes.stride)
     addresses["search"][0] |= {name: ctypes.cast(getattr(library, name), ctypes.c_void_p).value for name in DRIVER}
     addresses["search"][0]["core_work"] = core_work
     if cells:
@@ -125,7 +125,7 @@ def whole_numbers(n_rows, n_features, seed=0):
     return X, y
 
 
-@pytest.mark.parametrize("n_features", [3, 9, 20, 40])
+@pytest.mark.parametrize("n_features", [2, 3, 9, 20, 40])
 def test_sums_of_leaves(emulator, n_features):
     X, y = piecewise(1000, n_features)
     expected_engine, _ = engine_of(X, y)
@@ -344,10 +344,10 @@ def test_the_gpu_with_too_little_memory_is_named():
 
 
 def test_gpus_of_different_memory_stream_as_much_as_they_must():
-    large, small = parts.divide_rows(50_000_000, 2, 4, {2: 2**36, 5: 3 * 10**9}, "auto")
+    large, small = parts.divide_rows(50_000_000, 5, 7, {2: 2**36, 5: 3_300_000_000}, "auto")
     assert (large.n_parts, large.n_streamed) == (1, 0)
     assert 0 < small.n_streamed < small.n_parts
-    assert small.on_device <= 3 * 10**9
+    assert small.on_device <= 3_300_000_000
     assert (large.bounds[-1], small.bounds[-1]) == (small.bounds[0], 50_000_000)
 
 

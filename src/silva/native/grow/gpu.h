@@ -41,6 +41,7 @@ class GpuReader : public RowReader {
   // until it asks, and only then are questions answered, lists handed out and parts begun.
   void run(ThreadPool& pool, int n_tasks, const std::function<void(int, int)>& run_task) override {
     failure_ = error_ = nullptr;
+    queue_.share_with(&pool);
     free_all_lists();  // a phase that failed may not have given all of them back
     std::vector<Task*> turn;
     for (int i = 0; i < n_tasks; ++i) unbegun_.emplace_back(nullptr, [i, &run_task](Scratch&) { run_task(i, i); });
