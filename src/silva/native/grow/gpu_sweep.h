@@ -92,9 +92,24 @@ class GpuSweep : public ThresholdSweep {
     for (Bracket& bracket : small) {
       RowList own(rows, rows + (bracket.last - bracket.first));
       rows += own.size();
-      if (reader_.parts().size() > 1) sort_by_rank(data_, request_.attribute, own, s_.spare);
+      merge_by_rank(own, bracket);
       take(CoreSweep(e_, reader_.cores_, s_).finish(request_, std::move(own), std::move(bracket)));
     }
+  }
+
+  // Rows that the parts have listed one behind the other.
+  void merge_by_rank(RowList& rows, const Bracket& bracket) const {
+    if (reader_.parts().size() == 1) return;
+    const int32_t* ranks = data_.ranks_of(request_.attribute);
+    std::vector<uint64_t> keys(rows.size());
+    for (size_t i = 0; i < rows.size(); ++i) keys[i] = uint64_t(ranks[rows[i]]) << 32 | uint32_t(rows[i]);
+    auto end = keys.begin();
+    for (int p = 0; p < reader_.parts().size(); ++p) {
+      const auto middle = end;
+      end += position(p, bracket.last) - position(p, bracket.first);
+      std::inplace_merge(keys.begin(), middle, end);
+    }
+    for (size_t i = 0; i < rows.size(); ++i) rows[i] = int32_t(uint32_t(keys[i]));
   }
 
   // Sums between neighbouring cuts, from the first of `edges` on.
