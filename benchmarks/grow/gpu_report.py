@@ -31,6 +31,11 @@ def seconds(value: float | None) -> str:
     return "" if value is None else f"{value:,.0f}" if value >= 100 else f"{value:.1f}"
 
 
+def milliseconds(value: float | None) -> str:
+    """Three digits of them."""
+    return "" if value is None else f"{value:,.0f}" if value >= 100 else f"{value:.3g}"
+
+
 def gpu_whole(results: dict[str, Any]) -> str:
     """Whole runs beside the paper's times and our targets."""
     rows = []
@@ -67,7 +72,7 @@ def gpu_ratios(results: dict[str, Any]) -> str:
         rows.append(
             [
                 name,
-                *("" if ms[kind] is None else f"{ms[kind]:,.3g}" for kind in COMPARED),
+                *(milliseconds(ms[kind]) for kind in COMPARED),
                 _ratio(ms["qr cuda"], ms["gram cuda"]),
                 _ratio(ms["qr cpu"], ms["gram cpu"]),
                 _ratio(ms["gram cpu"], ms["gram cuda"]),
@@ -93,6 +98,20 @@ def gpu_procedures(results: dict[str, Any]) -> str:
     return lines(["data", "ms a tree", *PROCEDURES, "CPU and gaps"], rows)
 
 
+def gpu_several(results: dict[str, Any]) -> str:
+    """One GPU and all of a machine's."""
+    rows = []
+    for name, case in results["cases"].items():
+        for kind, run in case["runs"].items():
+            if not kind.startswith("cuda:all of "):
+                continue
+            n_gpus = int(kind.rpartition(" ")[2])
+            one = case["runs"][f"cuda:0 of {n_gpus}"]["ms_a_generation"]
+            several = run["ms_a_generation"]
+            rows.append([name, str(n_gpus), f"{one:.3g}", f"{several:.3g}", f"{one / several:.2f}"])
+    return lines(["data", "GPUs", "ms a generation on one", "on all", "ratio"], rows)
+
+
 def gpu_kernels(roofline: dict[str, Any]) -> str:
     """Kernels beside the ceilings."""
     rows = [
@@ -114,12 +133,12 @@ def gpu_kernels(roofline: dict[str, Any]) -> str:
 
 
 def main() -> None:
-    """Put the tables between their marks."""
+    """Put the tables that have rows between their marks."""
     results = json.loads(Path(sys.argv[1]).read_text())
-    tables = {table.__name__: table(results) for table in (gpu_whole, gpu_ratios, gpu_procedures)}
+    tables = {table.__name__: table(results) for table in (gpu_whole, gpu_ratios, gpu_procedures, gpu_several)}
     if len(sys.argv) > 3:
         tables["gpu_kernels"] = gpu_kernels(json.loads(Path(sys.argv[3]).read_text()))
-    put_tables(Path(sys.argv[2]), tables)
+    put_tables(Path(sys.argv[2]), {name: table for name, table in tables.items() if table.count("\n") > 1})
 
 
 if __name__ == "__main__":

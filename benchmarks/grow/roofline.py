@@ -29,10 +29,14 @@ METRICS = {
     "fused": "smsp__sass_thread_inst_executed_op_dfma_pred_on.sum",
     "adds": "smsp__sass_thread_inst_executed_op_dadd_pred_on.sum",
     "multiplications": "smsp__sass_thread_inst_executed_op_dmul_pred_on.sum",
-    "tensor instructions": "sm__inst_executed_pipe_fp64_op_dmma.sum",
     "issue, % of peak": "sm__inst_issued.avg.pct_of_peak_sustained_active",
     "resident warps, %": "sm__warps_active.avg.pct_of_peak_sustained_active",
 }
+TENSOR = tuple(
+    f"{unit}__inst_executed_pipe_{pipe}_op_dmma.sum" for unit in ("sm", "smsp") for pipe in ("tensor", "fp64")
+)
+"""Names of the counter of float64 tensor core instructions, which differ between chips."""
+
 DMMA_FLOPS = 512
 """Of one 8 x 8 x 4 product of a warp."""
 
@@ -40,13 +44,16 @@ DRAM_CEILING, FP64_CEILING, DMMA_CEILING = 4.8e12, 34e12, 67e12
 """Bytes and operations a second, by the vendor's datasheet for the H200 SXM."""
 
 UNITS = {"": 1, "byte": 1, "Kbyte": 1e3, "Mbyte": 1e6, "Gbyte": 1e9, "ns": 1e-3, "nsecond": 1e-3, "us": 1,
-         "usecond": 1, "ms": 1e3, "msecond": 1e3, "%": 1, "inst": 1}  # fmt: skip
+         "usecond": 1, "ms": 1e3, "msecond": 1e3, "s": 1e6, "second": 1e6, "%": 1, "inst": 1}  # fmt: skip
 
 
 def known_metrics() -> dict[str, str]:
     """Those of the metrics that this version of the profiler has."""
     listed = subprocess.run(["ncu", "--query-metrics"], capture_output=True, text=True, check=True).stdout
-    return {name: metric for name, metric in METRICS.items() if metric.partition(".")[0] in listed}
+    names = set(listed.split())
+    found = {name: metric for name, metric in METRICS.items() if metric.partition(".")[0] in names}
+    tensor = [metric for metric in TENSOR if metric.partition(".")[0] in names]
+    return found | ({"tensor instructions": tensor[0]} if tensor else {})
 
 
 def search_once(folder: Path, case: str, algorithm: str, generations: int) -> None:
@@ -78,9 +85,10 @@ def number(text: str) -> float:
 def totals(launches: list[dict[str, str]]) -> list[dict[str, Any]]:
     """Sums and rates by kernel."""
     table = []
+    known = {**METRICS, "tensor instructions": ""}
     for kernel in dict.fromkeys(launch["kernel"] for launch in launches):
         own = [launch for launch in launches if launch["kernel"] == kernel]
-        column = {name: np.array([number(launch[name]) for launch in own]) for name in METRICS if name in own[0]}
+        column = {name: np.array([number(launch[name]) for launch in own]) for name in known if name in own[0]}
         seconds = column["us"].sum() * 1e-6
         plain = sum(
             factor * column[name].sum()

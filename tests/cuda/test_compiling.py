@@ -71,8 +71,8 @@ EVALUATE = [
     few_variant("heap", "float64", "float64", "float64", "float64"),
     few_variant("wide", "float32", "float64", "float32", "float32"),
 ]
-GROW = [*kernels(1).values(), *qr_kernels().values()]
-WIDE_SUMS = [kernels(blocks)["sum_rows"] for blocks in (2, 3, 7, 12, 16)]
+GROW = [*kernels(4).values(), *qr_kernels().values()]
+WIDE_SUMS = [kernels(stride)["sum_rows"] for stride in (8, 16, 24, 56, 96, 128)]
 HOT = [walk(points) for points in (2, 3, 4, 8)]
 WALKS = [
     *(walk(points) for points in (5, 6, 7)),

@@ -1,134 +1,25 @@
-"""Growing on a GPU that g++ emulates from the kernels' own sources: answers of every kind, and whole searches."""
+"""Growing on a GPU, emulated and real: answers of every kind, and whole searches."""
 
 from __future__ import annotations
 
-import ctypes
 import re
-import shutil
-import subprocess
+import resource
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-import silva
-from silva import _core
 from silva.device import DeviceError
-from silva.grow import cuda, cuda_qr, parts
-from silva.grow.data import prepare
-from tests.grow.engines import engine_of, given, piecewise, settings, single_leaf, stump
-
-NATIVE = Path(silva.__file__).parent / "native"
-DRIVER = (
-    "launch", "copy_in", "copy_out", "synchronize", "record_event", "elapsed_time", "stream_context", "set_context",
-    "error_name",
-)  # fmt: skip
+from silva.grow import cuda, parts
+from tests.cuda.growing import emulated, whole_numbers
+from tests.grow.engines import engine_of, given, piecewise, single_leaf, stump
 
 
-@pytest.fixture(scope="module")
-def emulator(tmp_path_factory):
-    """Libraries by the number of column blocks."""
-    compiler = shutil.which("g++")
-    if compiler is None:
-        pytest.skip("no g++")
-    libraries = {}
-
-    def build(column_blocks):
-        if column_blocks not in libraries:
-            path = tmp_path_factory.mktemp("grow") / f"grow{column_blocks}.so"
-            flags = [
-                "-O2",
-                "-std=c++20",
-                "-shared",
-                "-fPIC",
-                "-U_FORTIFY_SOURCE",
-                "-Wno-unknown-pragmas",
-                f"-DCOLUMN_BLOCKS={column_blocks}",
-            ]
-            source = Path(__file__).with_name("grow_host.cpp")
-            subprocess.run([compiler, *flags, f"-I{NATIVE}", str(source), "-o", str(path)], check=True)
-            libraries[column_blocks] = ctypes.CDLL(str(path))
-        return libraries[column_blocks]
-
-    return build
-
-
-class EmulatedGpu:
-    """Memory of the host in the part of a GPU's."""
-
-    n_processors = 2
-
-    def __init__(self, gpu):
-        self.gpu, self.kept, self.n_streams = gpu, [], 0
-
-    def place(self, array):
-        self.kept.append(np.ascontiguousarray(array).copy())
-        return self.kept[-1].ctypes.data
-
-    def reserve(self, n_bytes):
-        self.kept.append(np.full(n_bytes // 8 + 1, np.nan))
-        return self.kept[-1].ctypes.data
-
-    pin = reserve
-
-    def register(self, array):
-        self.kept.append(array)
-        return array.ctypes.data
-
-    def make_stream(self):
-        self.n_streams += 1
-        return self.gpu << 8 | self.n_streams
-
-    def make_event(self):
-        return self.reserve(8)
-
-    def load(self, wanted):
-        numbers = {name: number for number, name in enumerate(cuda.kernels(1), start=1)}
-        numbers |= {name: number for number, name in enumerate(cuda_qr.KERNELS, start=101)}
-        return {name: numbers[name] for name in wanted}
-
-
-def emulated(
-    emulator, X, y, weight=None, linear=None, core_work=0, n_gpus=1, chunks="auto", memory=2**40, cells=None,
-    **changes,
-):  # fmt: skip
-    """An engine whose rows are read by emulated GPUs; what it borrows; the library."""
-    X = np.ascontiguousarray(X, float)
-    weight = np.ones(len(y)) if weight is None else weight
-    rows = prepare(X, y, weight, np.ones(X.shape[1], bool) if linear is None else linear)
-    shares = parts.divide_rows(len(y), X.shape[1], rows.width, dict.fromkeys(range(n_gpus), memory), chunks)
-    memories = [EmulatedGpu(share.gpu) for share in shares]
-    addresses = cuda.lay_out(rows, shares, memories)
-    library = emulator(shares[0].sizes.column_blocks)
-    addresses["search"][0] |= {name: ctypes.cast(getattr(library, name), ctypes.c_void_p).value for name in DRIVER}
-    addresses["search"][0]["core_work"] = core_work
-    if cells:
-        addresses["search"][0]["n_cells"] = cells
-    numbers = {name: float(value) for name, value in settings(len(y), **changes).items()}
-    if numbers["qr"]:
-        sizes = cuda_qr.qr_sizes(len(y), rows.width, int(numbers["max_leaves"]))
-        (part,), (stream,) = addresses["parts"], addresses["streams"]
-        addresses["qr"] = [cuda_qr.lay_out_qr(sizes, rows.width, memories[0], part, stream)]
-    engine = _core.GrowEngine(
-        rows.z, rows.y, rows.ranks, rows.order, rows.values, rows.starts, rows.offsets, rows.column, rows.indicator,
-        rows.width, numbers, addresses,
-    )  # fmt: skip
-    return engine, (rows, memories, shares), library
-
-
-def whole_numbers(n_rows, n_features, seed=0):
-    """Rows whose standardised values and sums are exact: two values a column, half of the rows each."""
-    rng = np.random.default_rng(seed)
-    X = np.stack([rng.permutation(np.repeat([-1.0, 1.0], n_rows // 2)) for _ in range(n_features)], axis=1)
-    y = rng.permutation(np.repeat([-1.0, 1.0], n_rows // 2))
-    return X, y
-
-
-@pytest.mark.parametrize("n_features", [3, 9, 20, 40])
-def test_sums_of_leaves(emulator, n_features):
+@pytest.mark.parametrize("n_features", [2, 3, 9, 20, 40])
+def test_sums_of_leaves(gpu_engine, n_features):
     X, y = piecewise(1000, n_features)
     expected_engine, _ = engine_of(X, y)
-    engine, _kept, _ = emulated(emulator, X, y)
+    engine, _kept, _ = gpu_engine(X, y)
     for cut in (1, 300, 999):
         tree = stump(1, cut, n_features)
         expected, found = (e.apply("evaluate", tree, 0, None, 0, 0)[0] for e in (expected_engine, engine))
@@ -137,13 +28,13 @@ def test_sums_of_leaves(emulator, n_features):
         assert found["fitness"] == pytest.approx(expected["fitness"], rel=1e-9)
 
 
-def test_missing_values_and_weights(emulator):
+def test_missing_values_and_weights(gpu_engine):
     rng = np.random.default_rng(3)
     X, y = piecewise(600, 3)
     X[rng.random(X.shape) < 0.2] = np.nan
     weight = rng.uniform(0.5, 2, len(y))
     expected_engine, _ = engine_of(X, y, weight)
-    engine, _kept, _ = emulated(emulator, X, y, weight)
+    engine, _kept, _ = gpu_engine(X, y, weight)
     for name in ("sweep", "evaluate", "shift_threshold", "expand"):
         trees = [e.apply(name, stump(0, 300, 3), 0, None, 0, 5)[0] for e in (expected_engine, engine)]
         np.testing.assert_array_equal(trees[1]["cut"], trees[0]["cut"])
@@ -151,22 +42,22 @@ def test_missing_values_and_weights(emulator):
 
 
 @pytest.mark.parametrize(("distinct", "core_work"), [(2, 0), (40, 0), (100_000, 0), (100_000, 20_000)])
-def test_thresholds(emulator, distinct, core_work):
+def test_thresholds(gpu_engine, distinct, core_work):
     """With some work left to the cores they settle the small brackets of a sweep."""
     X, y = piecewise(5000, 3)
     X = np.floor(X / 5 * distinct) / distinct * 5
     expected_engine, _ = engine_of(X, y)
-    engine, _kept, _ = emulated(emulator, X, y, core_work=core_work)
+    engine, _kept, _ = gpu_engine(X, y, core_work=core_work)
     for attribute in (0, 1):
         tree = stump(attribute, 1, 3)
         expected, found = (e.apply("sweep", tree, 0, None, 0, 0)[0] for e in (expected_engine, engine))
         np.testing.assert_array_equal(found["cut"], expected["cut"])
 
 
-def test_the_best_split_of_a_leaf_is_found_on_a_sample_first(emulator):
+def test_the_best_split_of_a_leaf_is_found_on_a_sample_first(gpu_engine):
     X, y = piecewise(10_000, 2)
     expected_engine, _ = engine_of(X, y)
-    engine, _kept, _ = emulated(emulator, X, y)
+    engine, _kept, _ = gpu_engine(X, y)
     expected, found = (e.apply("polish", single_leaf(2), 0, None, 0, 0)[0] for e in (expected_engine, engine))
     assert len(found["cut"]) > 3
     for name in ("attribute", "cut", "n_rows", "model"):
@@ -175,11 +66,11 @@ def test_the_best_split_of_a_leaf_is_found_on_a_sample_first(emulator):
 
 @pytest.mark.parametrize("n_threads", [1, 3])
 @pytest.mark.parametrize("core_work", [0, 20_000])
-def test_exact_data_grow_the_same_trees(emulator, n_threads, core_work):
+def test_exact_data_grow_the_same_trees(gpu_engine, n_threads, core_work):
     X, y = whole_numbers(512, 6)
     changes = {"polish_interval": 3, "population": 12}
     expected_engine, _ = engine_of(X, y, **changes)
-    engine, _kept, _ = emulated(emulator, X, y, n_threads=n_threads, core_work=core_work, **changes)
+    engine, _kept, _ = gpu_engine(X, y, n_threads=n_threads, core_work=core_work, **changes)
     for e in (expected_engine, engine):
         e.initialise([])
         e.step(12, 100, 0.0, 1e9)
@@ -189,9 +80,9 @@ def test_exact_data_grow_the_same_trees(emulator, n_threads, core_work):
         assert found["fitness"] == expected["fitness"]
 
 
-def test_every_tree_of_a_run_has_the_fitness_of_the_cores(emulator):
+def test_every_tree_of_a_run_has_the_fitness_of_the_cores(gpu_engine):
     X, y = piecewise(1500, 3)
-    engine, _kept, _ = emulated(emulator, X, y, polish_interval=4, population=10)
+    engine, _kept, _ = gpu_engine(X, y, polish_interval=4, population=10)
     cores, _ = engine_of(X, y)
     engine.initialise([])
     for _ in range(6):
@@ -201,11 +92,11 @@ def test_every_tree_of_a_run_has_the_fitness_of_the_cores(emulator):
             assert tree["fitness"] == pytest.approx(again["fitness"], rel=1e-9)
 
 
-def test_more_trees_are_polished_than_the_population_has(emulator):
+def test_more_trees_are_polished_than_the_population_has(gpu_engine):
     X, y = whole_numbers(512, 4)
     changes = {"polish_interval": 1, "population": 4, "polish_random": 40}
     expected_engine, _ = engine_of(X, y, **changes)
-    engine, _kept, _ = emulated(emulator, X, y, **changes)
+    engine, _kept, _ = gpu_engine(X, y, **changes)
     for e in (expected_engine, engine):
         e.initialise([])
         e.step(2, 100, 0.0, 1e9)
@@ -221,11 +112,11 @@ def assert_same_trees(found_engine, expected_engine):
 
 @pytest.mark.parametrize("division", [{"n_gpus": 2}, {"n_gpus": 3}, {"chunks": 200}, {"n_gpus": 2, "chunks": 100}])
 @pytest.mark.parametrize("core_work", [0, 20_000])
-def test_exact_data_grow_the_same_trees_on_any_division(emulator, division, core_work):
+def test_exact_data_grow_the_same_trees_on_any_division(gpu_engine, division, core_work):
     X, y = whole_numbers(512, 6)
     changes = {"polish_interval": 3, "population": 12}
     expected_engine, _ = engine_of(X, y, **changes)
-    engine, _kept, _ = emulated(emulator, X, y, core_work=core_work, **division, **changes)
+    engine, _kept, _ = gpu_engine(X, y, core_work=core_work, **division, **changes)
     for e in (expected_engine, engine):
         e.initialise([])
         e.step(8, 100, 0.0, 1e9)
@@ -234,13 +125,13 @@ def test_exact_data_grow_the_same_trees_on_any_division(emulator, division, core
 
 @pytest.mark.parametrize("cells", [1, 7, 64, None])
 @pytest.mark.parametrize(("distinct", "core_work"), [(2, 0), (40, 0), (100_000, 0), (100_000, 20_000)])
-def test_thresholds_of_divided_rows(emulator, distinct, core_work, cells):
+def test_thresholds_of_divided_rows(gpu_engine, distinct, core_work, cells):
     X, y = piecewise(3000, 3)
     X = np.floor(X / 5 * distinct) / distinct * 5
     X[::3, 0] = 2.5  # half of a list may be one value
     X[1::9, 1] = np.nan
     expected_engine, _ = engine_of(X, y)
-    engine, _kept, _ = emulated(emulator, X, y, core_work=core_work, n_gpus=3, cells=cells)
+    engine, _kept, _ = gpu_engine(X, y, core_work=core_work, n_gpus=3, cells=cells)
     for attribute in (0, 1):
         tree = stump(attribute, 1, 3)
         expected, found = (e.apply("sweep", tree, 0, None, 0, 0)[0] for e in (expected_engine, engine))
@@ -249,10 +140,10 @@ def test_thresholds_of_divided_rows(emulator, distinct, core_work, cells):
 
 
 @pytest.mark.parametrize("division", [{"n_gpus": 2}, {"n_gpus": 2, "cells": 50}, {"n_gpus": 2, "chunks": 3000}])
-def test_the_best_split_is_found_on_the_same_sample_of_divided_rows(emulator, division):
+def test_the_best_split_is_found_on_the_same_sample_of_divided_rows(gpu_engine, division):
     X, y = piecewise(10_000, 2)
     expected_engine, _ = engine_of(X, y)
-    engine, _kept, _ = emulated(emulator, X, y, **division)
+    engine, _kept, _ = gpu_engine(X, y, **division)
     expected, found = (e.apply("polish", single_leaf(2), 0, None, 0, 0)[0] for e in (expected_engine, engine))
     for name in ("attribute", "cut", "n_rows", "model"):
         np.testing.assert_array_equal(found[name], expected[name])
@@ -296,11 +187,11 @@ def test_rows_that_do_not_fit_pass_through_in_chunks(emulator, monkeypatch):
     assert_same_trees(engine, expected_engine)
 
 
-def test_the_same_bits_on_every_run(emulator):
+def test_the_same_bits_on_every_run(gpu_engine):
     X, y = piecewise(1500, 3)
     runs = []
     for _ in range(2):
-        engine, _kept, _ = emulated(emulator, X, y, population=10)
+        engine, _kept, _ = gpu_engine(X, y, population=10)
         engine.initialise([])
         runs.append(engine.step(5, 100, 0.0, 1e9))
     assert runs[0] == runs[1]
@@ -343,10 +234,10 @@ def test_the_gpu_with_too_little_memory_is_named():
 
 
 def test_gpus_of_different_memory_stream_as_much_as_they_must():
-    large, small = parts.divide_rows(50_000_000, 2, 4, {2: 2**36, 5: 3 * 10**9}, "auto")
+    large, small = parts.divide_rows(50_000_000, 5, 7, {2: 2**36, 5: 3_300_000_000}, "auto")
     assert (large.n_parts, large.n_streamed) == (1, 0)
     assert 0 < small.n_streamed < small.n_parts
-    assert small.on_device <= 3 * 10**9
+    assert small.on_device <= 3_300_000_000
     assert (large.bounds[-1], small.bounds[-1]) == (small.bounds[0], 50_000_000)
 
 
@@ -368,3 +259,28 @@ def test_the_message_counts_the_rows_that_fit():
     fitting = int(re.search(r"about ([0-9,]+) rows", str(caught.value))[1].replace(",", ""))
     (share,) = parts.divide_rows(fitting, 2, 4, {3: 2**30}, None)
     assert 0.8 * 2**30 < share.on_device <= 2**30
+
+
+def n_stacks():
+    """Stacks of fibers that the process holds: a megabyte each, the lowest page of which is a mapping of its own."""
+    sizes = [
+        int(last, 16) - int(first, 16)
+        for first, last in (line.split()[0].split("-") for line in Path("/proc/self/maps").read_text().splitlines())
+    ]
+    return sizes.count((1 << 20) - resource.getpagesize())
+
+
+def test_more_attributes_than_the_system_gives_stacks_for(emulator):
+    """Each attribute's best split is a part of the polishing task, and each part a fiber."""
+    rng = np.random.default_rng(0)
+    X = rng.uniform(size=(40, 700))
+    y = (X[:, 650] > 0.5) + 0.1 * rng.standard_normal(40)
+    before, best = n_stacks(), []
+    for make in (engine_of, lambda *a, **k: emulated(emulator, *a, **k)):
+        engine, _kept, *_ = make(X, y, linear=np.zeros(700, bool), population=2, polish_interval=1)
+        engine.initialise([])
+        engine.step(1, 100, 0.0, 1e9)
+        best.append(engine.best())
+    assert 400 < n_stacks() - before <= 512
+    np.testing.assert_array_equal(best[1]["attribute"], best[0]["attribute"])
+    assert 650 in best[0]["attribute"]

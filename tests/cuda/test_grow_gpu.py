@@ -8,11 +8,9 @@ import pytest
 from silva import ModelTreeRegressor
 from silva.device import DeviceError, count_gpus
 from silva.grow import cuda, parts
-from silva.grow.data import prepare
-from silva.grow.search import make_engine
 from tests.conftest import _why_no_gpu
-from tests.cuda.test_grow import whole_numbers
-from tests.grow.engines import engine_of, given, piecewise, settings
+from tests.cuda.growing import on_gpu, whole_numbers
+from tests.grow.engines import engine_of, given, piecewise
 
 reason = _why_no_gpu()
 pytestmark = [pytest.mark.gpu, pytest.mark.skipif(reason is not None, reason=str(reason))]
@@ -24,16 +22,10 @@ def everything_on_the_gpu(monkeypatch):
     monkeypatch.setattr(parts, "CORE_WORK", 0)
 
 
-def gpu_engine(X, y, gpus=(0,), chunks="auto", **changes):
-    rows = prepare(np.ascontiguousarray(X, float), y, np.ones(len(y)), np.ones(X.shape[1], bool))
-    gpu = cuda.RowsOnGpus(rows, gpus, chunks)
-    return make_engine(rows, settings(len(y), **changes), gpu), (rows, gpu)
-
-
 @pytest.mark.parametrize("n_features", [2, 9, 20, 53, 90, 120])
 def test_every_tree_of_a_run_has_the_fitness_of_the_cores(n_features):
     X, y = piecewise(20_000, n_features)
-    engine, _kept = gpu_engine(X, y, polish_interval=4, population=16, n_threads=4)
+    engine, _kept, _ = on_gpu(X, y, polish_interval=4, population=16, n_threads=4)
     cores, _ = engine_of(X, y)
     engine.initialise([])
     for _ in range(4):
@@ -42,20 +34,6 @@ def test_every_tree_of_a_run_has_the_fitness_of_the_cores(n_features):
             again = cores.apply("evaluate", given(tree), 0, None, 0, 0)[0]
             assert tree["fitness"] == pytest.approx(again["fitness"], rel=1e-9)
             np.testing.assert_array_equal(tree["n_rows"], again["n_rows"])
-
-
-def test_exact_data_grow_the_same_trees():
-    X, y = whole_numbers(4096, 6)
-    changes = {"polish_interval": 3, "n_threads": 4}
-    expected_engine, _ = engine_of(X, y, **changes)
-    engine, _kept = gpu_engine(X, y, **changes)
-    for e in (expected_engine, engine):
-        e.initialise([])
-        e.step(30, 100, 0.0, 1e9)
-    for expected, found in zip(expected_engine.population(), engine.population(), strict=True):
-        for name in ("attribute", "cut", "n_rows", "model"):
-            np.testing.assert_array_equal(found[name], expected[name])
-        assert found["fitness"] == expected["fitness"]
 
 
 def test_the_same_bits_on_every_run():
@@ -83,7 +61,7 @@ def test_streamed_rows_give_the_bits_of_resident_ones(monkeypatch):
     for n_resident in (5, 2, 0):
         memory = sizes.lists + 2 * sizes.stream + min(n_resident + 2, 5) * sizes.rows
         monkeypatch.setattr(cuda, "free_bytes", lambda _, memory=memory: memory)
-        engine, (rows, gpu) = gpu_engine(X, y, chunks=20_000, polish_interval=3, population=16, n_threads=4)
+        engine, (rows, gpu), _ = on_gpu(X, y, chunks=20_000, polish_interval=3, population=16, n_threads=4)
         assert gpu.shares[0].n_streamed == 5 - n_resident
         with gpu.searching(engine):
             engine.initialise([])
@@ -101,23 +79,6 @@ def test_rows_that_do_not_fit_stream_and_find_the_tree_of_the_cores(monkeypatch)
     assert gpu.fitness_ == cpu.fitness_
     with pytest.raises(DeviceError, match=r"rows fit: pass fewer rows, chunks='auto'"):
         ModelTreeRegressor(generations=10, device="cuda", chunks=None).fit(X, y)
-
-
-@several_gpus
-@pytest.mark.parametrize("chunks", ["auto", 5000])
-def test_exact_data_grow_the_same_trees_on_all_gpus(chunks):
-    X, y = whole_numbers(40_960, 6)
-    changes = {"polish_interval": 3, "n_threads": 4}
-    expected_engine, _ = engine_of(X, y, **changes)
-    engine, (_, gpu) = gpu_engine(X, y, range(count_gpus()), chunks, **changes)
-    with gpu.searching(engine):
-        for e in (expected_engine, engine):
-            e.initialise([])
-            e.step(10, 100, 0.0, 1e9)
-    for expected, found in zip(expected_engine.population(), engine.population(), strict=True):
-        for name in ("attribute", "cut", "n_rows", "model"):
-            np.testing.assert_array_equal(found[name], expected[name])
-        assert found["fitness"] == expected["fitness"]
 
 
 @several_gpus

@@ -6,43 +6,28 @@ import numpy as np
 import pytest
 
 from silva.device import DeviceError
-from silva.grow import cuda, cuda_qr
-from silva.grow.data import prepare
-from silva.grow.search import make_engine
-from tests.conftest import _why_no_gpu
-from tests.cuda.test_grow import emulated, emulator
+from silva.grow import cuda
+from tests.cuda.growing import emulated
 from tests.grow import oracle
-from tests.grow.engines import engine_of, given, piecewise, settings, single_leaf, stump
+from tests.grow.engines import engine_of, given, piecewise, single_leaf, stump
 
-__all__ = ["emulator"]
 STRUCTURE = ("attribute", "cut", "missing_left", "n_rows", "model", "node_error")
 PROCEDURES = {
     "transfer", "redistribute", "separate", "reorganise", "calc_models", "estimate_errors", "reduction"
 }  # fmt: skip
 
 
-@pytest.fixture(params=["emulated", pytest.param("real", marks=pytest.mark.gpu)])
-def qr_engine(request, emulator):
+@pytest.fixture
+def qr_engine(gpu_engine):
     """An engine whose trees a GPU evaluates as the paper does."""
     kept = []
 
-    def on_emulated(X, y, weight=None, linear=None, **changes):
-        engine, arrays, _ = emulated(emulator, X, y, weight, linear, qr=1, **changes)
-        kept.append(arrays)
+    def make(X, y, weight=None, **changes):
+        engine, *borrowed = gpu_engine(X, y, weight, qr=1, **changes)
+        kept.append(borrowed)
         return engine
 
-    def on_real(X, y, weight=None, linear=None, **changes):
-        X = np.ascontiguousarray(X, float)
-        weight = np.ones(len(y)) if weight is None else weight
-        rows = prepare(X, y, weight, np.ones(X.shape[1], bool) if linear is None else linear)
-        numbers = settings(len(y), qr=1, **changes)
-        gpu = cuda_qr.QrRowsOnGpu(rows, 0, numbers["max_leaves"])
-        kept.append((rows, gpu))
-        return make_engine(rows, numbers, gpu)
-
-    if request.param == "real" and (reason := _why_no_gpu()):
-        pytest.skip(reason)
-    yield on_real if request.param == "real" else on_emulated
+    yield make
     kept.clear()
 
 
@@ -96,7 +81,7 @@ def random_tree(X, n_leaves, seed=0):
     }
 
 
-@pytest.mark.parametrize("n_features", [2, 9, 30])
+@pytest.mark.parametrize("n_features", [2, 9, 45])
 def test_leaves_of_any_size(qr_engine, n_features):
     """One tile, several tiles, several parts."""
     X, y = piecewise(10_000 if n_features < 5 else 2000, n_features)

@@ -17,6 +17,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 import silva
+from silva.grow.data import prepare
 from silva.grow.thresholds import shared
 from tests.grow.engines import piecewise
 
@@ -343,3 +344,33 @@ def test_the_seconds_of_the_paper_procedures():
     assert tree.procedure_seconds_["transfer"] == 0
     assert min(seconds for name, seconds in tree.procedure_seconds_.items() if name != "transfer") > 0
     assert not hasattr(silva.ModelTreeRegressor(generations=3).fit(X, y), "procedure_seconds_")
+
+
+def test_the_paper_evaluation_takes_one_gpu():
+    X, y = piecewise(100, 2)
+    with pytest.raises(NotImplementedError, match=r"algorithm='qr' uses one GPU.* pass device='cuda' or 'cuda:1'"):
+        silva.ModelTreeRegressor(algorithm="qr", device="cuda:all").fit(X, y)
+
+
+@pytest.mark.parametrize("n_threads", [2, 5])
+def test_attributes_ranked_side_by_side_are_the_same(monkeypatch, n_threads):
+    monkeypatch.setattr(silva.grow.data, "FEW_VALUES", 0)
+    X, y = piecewise(300, 7)
+    X[::5, 3], X[:, 4] = np.nan, 2.0
+    rows = [prepare(X, y, np.ones(300), np.ones(7, bool), n) for n in (1, n_threads)]
+    for name in ("z", "y", "ranks", "order", "values", "starts", "offsets", "column", "indicator"):
+        np.testing.assert_array_equal(getattr(rows[1], name), getattr(rows[0], name))
+
+
+@pytest.mark.parametrize("kind", ["table", "batch", "chunked target", "polars"])
+def test_frames_grow_the_tree_of_the_array(kind):
+    pyarrow = pytest.importorskip("pyarrow")
+    X, y = piecewise(300, 2)
+    table = pyarrow.table({"a": X[:, 0], "b": X[:, 1]})
+    target = pyarrow.chunked_array([y[:100], y[100:]]) if kind == "chunked target" else y
+    frame = table.to_batches()[0] if kind == "batch" else table
+    if kind == "polars":
+        frame = pytest.importorskip("polars").DataFrame({"a": X[:, 0], "b": X[:, 1]})
+    found = silva.ModelTreeRegressor(generations=3, **FAST).fit(frame, target)
+    expected = silva.ModelTreeRegressor(generations=3, **FAST).fit(X, y)
+    np.testing.assert_array_equal(found.predict(frame), expected.predict(X))

@@ -34,11 +34,11 @@ Addresses = dict[str, list[dict[str, int]]]
 """What the engine is told: a record of the search, one of each stream and one of each part of the rows."""
 
 
-def kernels(column_blocks: int) -> dict[str, Variant]:
-    """Kernels of a search, by the names that the engine gives them."""
+def kernels(stride: int) -> dict[str, Variant]:
+    """Kernels of a search over so many columns of z, by the names that the engine gives them."""
     return {
-        "sum_rows": variant("grow/sum_rows", COLUMN_BLOCKS=column_blocks),
-        "add_parts": variant("grow/add_parts", COLUMN_BLOCKS=column_blocks),
+        "sum_rows": variant("grow/sum_rows", STRIDE=stride),
+        "add_parts": variant("grow/add_parts", STRIDE=stride),
         "count_rows": variant("grow/count_rows"),
         "list_rows": variant("grow/list_rows"),
         "count_ranks": variant("grow/count_ranks"),
@@ -46,9 +46,9 @@ def kernels(column_blocks: int) -> dict[str, Variant]:
 
 
 def padded_rows(rows: TrainingRows, first: int = 0, last: int | None = None) -> NDArray[np.float64]:
-    """Rows of z with zeros behind them up to whole tiles."""
+    """Rows of z with zeros behind them up to the width that the kernels take."""
     chosen = rows.z[first:last, : rows.width]
-    z = np.zeros((len(chosen), -(-rows.width // parts.TILE) * parts.TILE))
+    z = np.zeros((len(chosen), parts.padded_width(rows.width)))
     z[:, : rows.width] = chosen
     return z
 
@@ -212,7 +212,7 @@ def lay_out(rows: TrainingRows, shares: Sequence[Share], memories: Sequence[Memo
                     **(_streamed(memory, rows, arrays, buffers[p % 2]) if streamed else _placed(memory, arrays)),
                 }
             )
-        functions = memory.load(kernels(share.sizes.column_blocks))
+        functions = memory.load(kernels(share.sizes.stride))
         streams += [_stream(share, memory, functions) for _ in range(share.n_streams)]
     is_chunked = any(share.n_parts > 1 for share in shares)
     search = {

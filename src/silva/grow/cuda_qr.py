@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from silva.cuda.compiler import variant
 from silva.grow.cuda import RowsOnGpus
-from silva.grow.parts import TILE
+from silva.grow.parts import padded_width
 
 if TYPE_CHECKING:
     from silva.cuda.compiler import Variant
@@ -127,7 +127,7 @@ def lay_out_qr(
         "results_bytes": sizes.results,
         "n_triangle_doubles": sizes.triangles // 8,
         "n_coefficients": sizes.coefficients // 8,
-        "stride": -(-width // TILE) * TILE,
+        "stride": padded_width(width),
     }
 
 

@@ -100,7 +100,7 @@ class ModelTreeRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         place in the equations of leaves: encode them one-hot where they should.
     algorithm : {"gram", "qr"}, default="gram"
         Sums of squares and products, or the paper's evaluation of every tree on all rows by QR decompositions (without
-        polish; for comparison).
+        polish; for comparison; on one GPU at most, whose memory holds all rows).
     device : {"auto", "cpu", "cuda", "cuda:all"} or "cuda:" and an index, default="auto"
         Where rows are summed. ``auto`` takes a GPU for arrays that live on one, and where there is one for host arrays
         that are large enough (`silva.grow.search.GPU_WORK`). ``cuda:all`` divides the rows among all GPUs of the

@@ -11,7 +11,10 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 TILE = 8
-"""Columns of z are padded to a multiple of this many: a tensor core operation's side."""
+"""More than NARROW columns of z are padded to a multiple of this many: a tensor core operation's side."""
+
+NARROW = TILE // 2
+"""So few columns are padded to this many, and the operation takes two rows side by side."""
 
 MOST_COLUMNS = 16 * TILE
 N_LISTS = 4
@@ -60,8 +63,8 @@ class Sizes:
         Of one stream: what goes to the GPU, what comes back and what lies between.
     n_parts, n_counts : int
         Partial sums and counts that the latter two hold.
-    column_blocks : int
-        Columns of z by eights.
+    stride : int
+        Columns of z on the GPU.
     """
 
     z: int
@@ -74,7 +77,7 @@ class Sizes:
     part_counts: int
     n_parts: int
     n_counts: int
-    column_blocks: int
+    stride: int
 
     @property
     def rows(self) -> int:
@@ -101,11 +104,12 @@ def buffer_sizes(n_rows: int, n_attributes: int, width: int, n_listed: int | Non
             f"leaf models have {width} columns (intercept, attributes, missing indicators, y), growing on a GPU takes "
             f"at most {MOST_COLUMNS}; use device='cpu' or fewer attributes"
         )
+    stride = padded_width(width)
     part = blocks * (blocks + 1) // 2 * TILE * TILE * 8
     n_parts = max(PART_BYTES // part, MOST_SLOTS * -(-n_rows // LARGEST_BLOCK))
     n_counts = max(n_parts, N_LISTS * (-(-n_rows // LIST_TILE) + 1))
     return Sizes(
-        z=n_rows * blocks * TILE * 8,
+        z=n_rows * stride * 8,
         ranks=n_rows * n_attributes * 4,
         order=n_rows * n_attributes * 4,
         lists=N_LISTS * (n_rows if n_listed is None else n_listed) * 8,
@@ -115,8 +119,13 @@ def buffer_sizes(n_rows: int, n_attributes: int, width: int, n_listed: int | Non
         part_counts=n_counts * 4,
         n_parts=n_parts,
         n_counts=n_counts,
-        column_blocks=blocks,
+        stride=stride,
     )
+
+
+def padded_width(width: int) -> int:
+    """Columns of z on the GPU."""
+    return NARROW if width <= NARROW else -(-width // TILE) * TILE
 
 
 @dataclass(frozen=True)

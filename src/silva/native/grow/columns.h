@@ -58,8 +58,6 @@ class ModelColumns {
       if (model.has(a)) solved_.push_back(position[data.column[a]]);
       if (data.indicator[a] >= 0) imputed_.emplace_back(position[data.column[a]], position[data.indicator[a]]);
     }
-    for (size_t a = 0; a < taken_.size() && !is_all_; ++a)
-      for (size_t b = a; b < taken_.size(); ++b) entries_.push_back(int32_t(packed(taken_[a], taken_[b], data.width)));
   }
 
   bool is_all() const { return is_all_; }
@@ -69,16 +67,11 @@ class ModelColumns {
   const std::vector<int32_t>& solved() const { return solved_; }  // positions of the intercept and the model
   const Imputed& imputed() const { return imputed_; }
 
-  // Adds the entries of these columns out of a packed matrix of all.
-  void add(const double* all, double* gram) const {
-    for (size_t i = 0; i < n_entries(); ++i) gram[i] += all[is_all_ ? i : entries_[i]];
-  }
-
  private:
   static int padded(int n) { return (n + kLanes - 1) / kLanes; }
 
   bool is_all_ = true;
-  std::vector<int32_t> taken_, solved_, entries_;
+  std::vector<int32_t> taken_, solved_;
   Imputed imputed_;
 };
 

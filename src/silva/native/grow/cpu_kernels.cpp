@@ -43,6 +43,7 @@ static int64_t partition_kernel(const RankInterval& interval, int32_t* rows, int
 }
 
 extern const GrowKernels kernels;
-const GrowKernels kernels = {accumulate_kernel, residual_kernel, residuals_kernel, score_kernel, add_rows_kernel, filter_kernel, partition_kernel};
+const GrowKernels kernels = {accumulate_kernel, residual_kernel, residuals_kernel, score_kernel,
+                             add_rows_kernel,   filter_kernel,   partition_kernel};
 
 }  // namespace silva::SILVA_GROW_ISA

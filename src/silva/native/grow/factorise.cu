@@ -5,7 +5,7 @@
 
 namespace silva {
 
-constexpr int kMostSide = 128;
+constexpr int kMostSide = 128, WARPS_OF_TILE = kBlockThreads / 32;
 
 __device__ __forceinline__ void load_tile(const QrLevel& level, int64_t first, int used, int rows, int height,
                                           double* tile) {
@@ -16,26 +16,67 @@ __device__ __forceinline__ void load_tile(const QrLevel& level, int64_t first, i
   }
 }
 
-// Step k of a tile: alphas are the triangle's diagonal before the tile, diagonal what it becomes.
-__device__ __forceinline__ void reflect_columns(int k, int side, int rows, int height, double* tile, double* triangle,
-                                                const double* alphas, double* diagonal) {
-  const double* x = tile + k * height;
-  const double sigma = warp_sum(rows, [&](int64_t i) { return product(x[i], x[i]); });
-  const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
-  if (sigma == 0) {
-    if (threadIdx.x == 0) diagonal[k] = alphas[k];
-    return;
+// A step of a tile: its column x, and row k of the triangle above it, whose diagonal is alpha.
+struct Step {
+  const double* x;
+  double *tile, *above;
+  double alpha;
+  int side, rows, height;
+};
+
+// Reflects the columns j, j + WARPS, ..., N of them if there are as many: x is read once for all, and their sums
+// wait for one another's shuffles. The first call of a step finds the reflection; false if x is 0.
+template <int N>
+__device__ __forceinline__ bool reflect_columns(const Step& step, int j, bool is_first, Reflection& r) {
+  const int lane = threadIdx.x % 32;
+  double* columns[N];
+  double sums[N + 1] = {}, above[N];  // read before the shuffles, written behind them
+#pragma unroll
+  for (int c = 0; c < N; ++c) {
+    const int at = j + c * WARPS_OF_TILE < step.side ? j + c * WARPS_OF_TILE : j;
+    columns[c] = step.tile + at * step.height;
+    above[c] = step.above[at];
   }
-  const Reflection r = reflection(alphas[k], sigma);
-  if (threadIdx.x == 0) diagonal[k] = r.diagonal;
-  for (int j = k + 1 + warp; j < side; j += kBlockThreads / 32) {
-    double* column = tile + j * height;
-    const double above = triangle[k * side + j];
-    const double weight = r.weight(above, warp_sum(rows, [&](int64_t i) { return product(x[i], column[i]); }));
-    const double factor = weight / r.u;
-    if (lane == 0) triangle[k * side + j] = above - weight;
-    for (int i = lane; i < rows; i += 32) column[i] -= product(factor, x[i]);
+#pragma unroll 2
+  for (int i = lane; i < step.rows; i += 32) {
+    const double x = step.x[i];
+    sums[N] += product(x, x);
+#pragma unroll
+    for (int c = 0; c < N; ++c) sums[c] += product(x, columns[c][i]);
   }
+  add_lanes(sums);
+  if (sums[N] == 0) return false;
+  if (is_first) r = reflection(step.alpha, sums[N]);
+  double factors[N];
+#pragma unroll
+  for (int c = 0; c < N; ++c) {
+    const int at = j + c * WARPS_OF_TILE;
+    const double weight = r.weight(above[c], sums[c]);
+    factors[c] = r.factor(weight);
+    if (lane == 0 && at < step.side) step.above[at] = above[c] - weight;
+  }
+#pragma unroll 2
+  for (int i = lane; i < step.rows; i += 32) {
+    const double x = step.x[i];
+#pragma unroll
+    for (int c = 0; c < N; ++c)
+      if (j + c * WARPS_OF_TILE < step.side) columns[c][i] -= product(factors[c], x);
+  }
+  return true;
+}
+
+// Step k by all warps; returns what the diagonal becomes, in the first warp.
+__device__ __forceinline__ double reflect_step(const Step& step, int k) {
+  const int begin = k + 1 + int(threadIdx.x) / 32;
+  Reflection r{};
+  for (int j = begin; j < step.side; j += 4 * WARPS_OF_TILE) {
+    const int left = (step.side - j + WARPS_OF_TILE - 1) / WARPS_OF_TILE;
+    const bool goes_on = left > 2   ? reflect_columns<4>(step, j, j == begin, r)
+                         : left > 1 ? reflect_columns<2>(step, j, j == begin, r)
+                                    : reflect_columns<1>(step, j, j == begin, r);
+    if (!goes_on) return step.alpha;
+  }
+  return r.diagonal;
 }
 
 extern "C" __global__ void __launch_bounds__(kBlockThreads)
@@ -58,7 +99,10 @@ extern "C" __global__ void __launch_bounds__(kBlockThreads)
     load_tile(level, first, used, rows, height, tile);
     __syncthreads();
     for (int k = 0; k < level.n_columns; ++k) {
-      reflect_columns(k, side, rows, height, tile, triangle, diagonals[turn], diagonals[turn ^ 1]);
+      const double alpha = diagonals[turn][k];
+      const double diagonal =
+          reflect_step({tile + k * height, tile, triangle + k * side, alpha, side, rows, height}, k);
+      if (threadIdx.x == 0) diagonals[turn ^ 1][k] = diagonal;
       __syncthreads();
     }
   }

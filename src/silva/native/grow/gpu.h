@@ -41,9 +41,11 @@ class GpuReader : public RowReader {
   // until it asks, and only then are questions answered, lists handed out and parts begun.
   void run(ThreadPool& pool, int n_tasks, const std::function<void(int, int)>& run_task) override {
     failure_ = error_ = nullptr;
+    queue_.share_with(&pool);
     free_all_lists();  // a phase that failed may not have given all of them back
     std::vector<Task*> turn;
-    for (int i = 0; i < n_tasks; ++i) turn.push_back(begin(nullptr, [i, &run_task](Scratch&) { run_task(i, i); }));
+    for (int i = 0; i < n_tasks; ++i) unbegun_.emplace_back(nullptr, [i, &run_task](Scratch&) { run_task(i, i); });
+    begin_parts(turn);
     while (!turn.empty()) {
       take_turn(pool, turn);
       turn = next_turn(turn);
@@ -218,7 +220,7 @@ class GpuReader : public RowReader {
         if (task->parent && --task->parent->n_parts_left == 0) next.push_back(task->parent);
       } else if (!task->parts.empty()) {
         task->n_parts_left = int(task->parts.size());
-        for (auto& part : std::exchange(task->parts, {})) next.push_back(begin(task, std::move(part)));
+        for (auto& part : std::exchange(task->parts, {})) unbegun_.emplace_back(task, std::move(part));
       } else {
         task->wants_list ? wanting_.push_back(task) : next.push_back(task);
       }
@@ -230,7 +232,18 @@ class GpuReader : public RowReader {
       if (!failure_ && !error_) task->list = free_lists_.back(), free_lists_.pop_back();
       next.push_back(task);
     }
+    begin_parts(next);
     return next;
+  }
+
+  // No more at a time than the system gives stacks for; one if nobody else goes on.
+  void begin_parts(std::vector<Task*>& next) {
+    constexpr size_t kMostFibers = 512;
+    while (!unbegun_.empty() && (tasks_.size() - idle_.size() < kMostFibers || next.empty())) {
+      auto [parent, part] = std::move(unbegun_.front());
+      unbegun_.pop_front();
+      next.push_back(begin(parent, std::move(part)));
+    }
   }
 
   // Every task goes on until it asks again or ends: side by side only where that repays waking the other threads.
@@ -363,7 +376,8 @@ class GpuReader : public RowReader {
   std::function<void()> between_rounds_;
   std::vector<std::unique_ptr<Task>> tasks_;
   std::vector<Task*> idle_;
-  std::deque<Task*> wanting_;  // lists
+  std::deque<Task*> wanting_;                                            // lists
+  std::deque<std::pair<Task*, std::function<void(Scratch&)>>> unbegun_;  // and whose parts they are
   mutable std::mutex mutex_;
   mutable std::vector<int> free_lists_;
   std::exception_ptr failure_, error_;  // of the GPU, and of a task

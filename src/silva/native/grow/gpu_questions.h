@@ -13,8 +13,11 @@ struct SumQuestion {
   std::vector<RouteInterval> intervals;
   std::vector<RouteNode> nodes;
   int n_slots = 0;
-  std::vector<const ModelColumns*> columns;  // by slot; empty: all columns
+  std::vector<const ModelColumns*> columns;  // by slot: those of the answer; empty: all
   std::vector<LeafSums> answer;              // by slot
+
+  // Columns in the answer for a slot, of so many.
+  int width(int slot, int all) const { return columns.empty() ? all : columns[slot]->width(); }
 };
 
 // Rows of a source that lie in a box, in the source's order, in list `list` of each part.

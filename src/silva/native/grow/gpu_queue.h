@@ -11,21 +11,21 @@ class GpuQueue {
  public:
   GpuQueue(const std::vector<StreamHandles>& streams, const CudaDriver& driver, const GrowData& data,
            std::vector<GpuPart> parts)
-      : parts_(data, std::move(parts)), entries_(packed_size(data.width)), next_(streams.size()) {
+      : parts_(data, std::move(parts)), width_(data.width), next_(streams.size()) {
     for (const StreamHandles& handles : streams) streams_.emplace_back(handles, driver, data.width);
   }
 
   const GpuParts& parts() const { return parts_; }
+  // Threads that may help to add up answers.
+  void share_with(ThreadPool* pool) {
+    for (GpuStream& stream : streams_) stream.share_with(pool);
+  }
 
   // Streams are waited for in turn, never for whichever is ready: partial sums are added in an order that depends on
   // the division of the rows alone.
   void answer(const GpuQuestions& questions) {
     if (questions.empty()) return;
-    for (SumQuestion* sum : questions.sums) {
-      sum->answer.assign(sum->n_slots, {});
-      for (int slot = 0; slot < sum->n_slots; ++slot)
-        sum->answer[slot].gram.assign(sum->columns.empty() ? entries_ : sum->columns[slot]->n_entries(), 0);
-    }
+    for (SumQuestion* sum : questions.sums) sum->answer.assign(sum->n_slots, {});
     for (ListQuestion* list : questions.lists) {
       list->totals.assign(parts_.size(), 0);
       list->counts.assign(parts_.size(), std::vector<int32_t>(std::max(list->n_cells - 1, 0), 0));
@@ -41,6 +41,9 @@ class GpuQueue {
       throw;
     }
     if (streams_.size() > 1) streams_[0].enter();
+    for (SumQuestion* sum : questions.sums)
+      for (int slot = 0; slot < sum->n_slots; ++slot)  // of rows that no part has
+        if (sum->answer[slot].gram.empty()) sum->answer[slot].gram.resize(packed_size(sum->width(slot, width_)));
   }
 
  private:
@@ -64,7 +67,7 @@ class GpuQueue {
   }
 
   GpuParts parts_;
-  size_t entries_;
+  int width_;
   std::vector<GpuStream> streams_;
   std::vector<int> next_;  // part, by stream
 };

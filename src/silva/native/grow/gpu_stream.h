@@ -1,10 +1,13 @@
 // One stream of a GPU and its buffers: answers a round's questions for one part of the rows at a time.
 #pragma once
 #include <cstring>
+#include <numeric>
 #include <set>
 #include <stdexcept>
 #include <string>
+#include <unordered_map>
 
+#include "common/thread_pool.h"
 #include "grow/gpu_driver.h"
 #include "grow/gpu_questions.h"
 
@@ -27,6 +30,7 @@ class GpuStream {
   }
 
   bool is_busy() const { return part_ != nullptr; }
+  void share_with(ThreadPool* pool) { pool_ = pool; }
   void enter() const { check(driver_.set_context(context_)); }
 
   // Launches as many of the questions to part `p` as the buffers hold, behind the copies that the part needs.
@@ -72,7 +76,6 @@ class GpuStream {
  private:
   void check(int code) const { driver_.check(code, h_.gpu); }
   void* stream() const { return reinterpret_cast<void*>(h_.stream); }
-  size_t entries() const { return packed_size(width_); }
   GpuRows rows() const {
     return {reinterpret_cast<const double*>(part_->z), reinterpret_cast<const int32_t*>(part_->ranks), part_->n_rows};
   }
@@ -114,12 +117,15 @@ class GpuStream {
     std::vector<SumRequest> sums;
     std::vector<RouteInterval> intervals;
     std::vector<RouteNode> nodes;
+    std::vector<SlotResult> slots;
+    std::vector<int32_t> columns;  // of slots; those of all columns first
+    std::unordered_map<const ModelColumns*, int32_t> first_columns;
     std::vector<ListQuestion*> asked_lists;
     std::vector<std::pair<std::vector<int32_t>*, int32_t>> asked_counts;  // where to, and the first answer
     std::vector<std::pair<SumQuestion*, int32_t>> asked_sums;             // and the first slot
-    int32_t list_blocks = 0, count_blocks = 0, sum_blocks = 0, n_answers = 0, n_slots = 0;
-    int64_t n_parts = 0;
-    size_t packet_bytes = 128;  // what aligning the records may add
+    int32_t list_blocks = 0, count_blocks = 0, sum_blocks = 0, n_answers = 0;
+    int64_t n_parts = 0, n_results = 0;  // partial sums; numbers of all slots
+    size_t packet_bytes = 1024;          // of all columns, and what aligning the records may add
     size_t results_bytes = 0;
   };
 
@@ -185,17 +191,38 @@ class GpuStream {
     r.source = source;
     r.n_blocks = blocks_of(source.count, rows_per_block), r.n_slots = question.n_slots;
     const int64_t n_parts = int64_t(r.n_blocks) * r.n_slots;
-    if (!has_room(sizeof(SumRequest) + records(question.intervals) + records(question.nodes),
-                  r.n_slots * (entries() + 1) * sizeof(double), size_t(batch_.n_parts + n_parts) <= h_.n_parts))
-      return false;
-    r.first_part = batch_.n_parts, r.first_block = batch_.sum_blocks, r.first_slot = batch_.n_slots;
+    size_t packet = sizeof(SumRequest) + records(question.intervals) + records(question.nodes), results = 0;
+    for (int slot = 0; slot < r.n_slots; ++slot) {
+      packet += sizeof(SlotResult) + question.width(slot, width_) * sizeof(int32_t);
+      results += (1 + packed_size(question.width(slot, width_))) * sizeof(double);
+    }
+    if (!has_room(packet, results, size_t(batch_.n_parts + n_parts) <= h_.n_parts)) return false;
+    r.first_part = batch_.n_parts, r.first_block = batch_.sum_blocks, r.first_slot = int32_t(batch_.slots.size());
     r.first_interval = add_intervals(question.intervals), r.n_intervals = int32_t(question.intervals.size());
     r.first_node = int32_t(batch_.nodes.size()), r.n_nodes = int32_t(question.nodes.size());
     batch_.nodes.insert(batch_.nodes.end(), question.nodes.begin(), question.nodes.end());
-    batch_.n_parts += n_parts, batch_.sum_blocks += r.n_blocks, batch_.n_slots += r.n_slots;
+    batch_.n_parts += n_parts, batch_.sum_blocks += r.n_blocks;
+    for (int slot = 0; slot < r.n_slots; ++slot) {
+      const int width = question.width(slot, width_);
+      batch_.slots.push_back({batch_.n_results, first_column(question, slot), width});
+      batch_.n_results += 1 + int64_t(packed_size(width));
+    }
     batch_.sums.push_back(r);
     batch_.asked_sums.push_back({&question, r.first_slot});
     return true;
+  }
+
+  // Where the columns of a slot stand in the packet.
+  int32_t first_column(const SumQuestion& question, int slot) {
+    if (batch_.columns.empty()) {
+      batch_.columns.resize(width_);
+      std::iota(batch_.columns.begin(), batch_.columns.end(), 0);
+    }
+    const ModelColumns* columns = question.columns.empty() ? nullptr : question.columns[slot];
+    if (!columns || columns->is_all()) return 0;
+    const auto [found, is_new] = batch_.first_columns.emplace(columns, int32_t(batch_.columns.size()));
+    if (is_new) batch_.columns.insert(batch_.columns.end(), columns->taken().begin(), columns->taken().end());
+    return found->second;
   }
 
   template <class T>
@@ -240,6 +267,8 @@ class GpuStream {
     const SumRequest* sums = pack(batch_.sums);
     const RouteInterval* intervals = pack(batch_.intervals);
     const RouteNode* nodes = pack(batch_.nodes);
+    const SlotResult* slots = pack(batch_.slots);
+    const int32_t* columns = pack(batch_.columns);
     if (packed_bytes_) copy_in(h_.packet, h_.packet_host, packed_bytes_);
     auto* part_counts = reinterpret_cast<int32_t*>(h_.part_counts);
     auto* parts = reinterpret_cast<double*>(h_.parts);
@@ -252,7 +281,7 @@ class GpuStream {
     if (n_counts) launch(h_.count_ranks, batch_.count_blocks, counts, n_counts, answers());
     if (!n_sums) return;
     launch(h_.sum_rows, batch_.sum_blocks, rows(), sums, n_sums, intervals, nodes, per_block, part_counts, parts);
-    launch(h_.add_parts, batch_.n_slots, sums, n_sums, part_counts, parts, width_, results());
+    launch(h_.add_parts, unsigned(batch_.slots.size()), sums, n_sums, part_counts, parts, slots, columns, results());
   }
 
   // Results: totals of lists, counts of ranks, sums.
@@ -281,19 +310,28 @@ class GpuStream {
     for (size_t i = 0; i < batch_.asked_lists.size(); ++i) batch_.asked_lists[i]->totals[p_] = totals()[i];
     for (const auto& [answer, first] : batch_.asked_counts)
       std::copy_n(answers() + first, answer->size(), answer->begin());
-    for (const auto& [question, first_slot] : batch_.asked_sums)
-      for (int slot = 0; slot < question->n_slots; ++slot)
-        add_sums(results() + size_t(first_slot + slot) * (entries() + 1),
-                 question->columns.empty() ? nullptr : question->columns[slot], question->answer[slot]);
+    const auto take = [&](int i, int) { take_sums(*batch_.asked_sums[i].first, batch_.asked_sums[i].second); };
+    const int n = int(batch_.asked_sums.size());
+    if (pool_ && batch_.n_results >= kSharedCopy) return pool_->run(n, take);
+    for (int i = 0; i < n; ++i) take(i, 0);
   }
 
-  void add_sums(const double* from, const ModelColumns* columns, LeafSums& sums) const {
-    sums.n_rows += int64_t(from[0]);
-    if (!columns)
-      for (size_t e = 0; e < entries(); ++e) sums.gram[e] += from[1 + e];
-    else
-      columns->add(from + 1, sums.gram.data());
+  // The first part's sums as they are, those of others added.
+  void take_sums(SumQuestion& question, int first_slot) const {
+    for (int slot = 0; slot < question.n_slots; ++slot) {
+      const SlotResult& at = batch_.slots[first_slot + slot];
+      const double *count = results() + at.first, *from = count + 1;
+      LeafSums& sums = question.answer[slot];
+      const size_t n_entries = packed_size(at.n_columns);
+      sums.n_rows += int64_t(*count);
+      if (sums.gram.empty())
+        sums.gram.assign(from, from + n_entries);
+      else
+        for (size_t e = 0; e < n_entries; ++e) sums.gram[e] += from[e];
+    }
   }
+
+  static constexpr int64_t kSharedCopy = 1 << 17;  // numbers that several threads take sooner than one
 
   StreamHandles h_;
   CudaDriver driver_;
@@ -305,6 +343,7 @@ class GpuStream {
   size_t next_list_ = 0, next_count_ = 0, next_sum_ = 0;
   Batch batch_;
   size_t packed_bytes_ = 0;
+  ThreadPool* pool_ = nullptr;
 };
 
 }  // namespace silva

@@ -92,9 +92,24 @@ class GpuSweep : public ThresholdSweep {
     for (Bracket& bracket : small) {
       RowList own(rows, rows + (bracket.last - bracket.first));
       rows += own.size();
-      if (reader_.parts().size() > 1) sort_by_rank(data_, request_.attribute, own, s_.spare);
+      merge_by_rank(own, bracket);
       take(CoreSweep(e_, reader_.cores_, s_).finish(request_, std::move(own), std::move(bracket)));
     }
+  }
+
+  // Rows that the parts have listed one behind the other.
+  void merge_by_rank(RowList& rows, const Bracket& bracket) const {
+    if (reader_.parts().size() == 1) return;
+    const int32_t* ranks = data_.ranks_of(request_.attribute);
+    std::vector<uint64_t> keys(rows.size());
+    for (size_t i = 0; i < rows.size(); ++i) keys[i] = uint64_t(ranks[rows[i]]) << 32 | uint32_t(rows[i]);
+    auto end = keys.begin();
+    for (int p = 0; p < reader_.parts().size(); ++p) {
+      const auto middle = end;
+      end += position(p, bracket.last) - position(p, bracket.first);
+      std::inplace_merge(keys.begin(), middle, end);
+    }
+    for (size_t i = 0; i < rows.size(); ++i) rows[i] = int32_t(uint32_t(keys[i]));
   }
 
   // Sums between neighbouring cuts, from the first of `edges` on.
@@ -112,54 +127,34 @@ class GpuSweep : public ThresholdSweep {
     return questions;
   }
 
-  std::vector<std::vector<Course>> run_along(const std::vector<Cuts>& cuts,
-                                             const std::vector<Bracket>& level) override {
-    const bool is_same = request_.left == request_.right;
-    std::vector<std::vector<SumQuestion>> left(level.size()), right(level.size());
+  void sum_parts(const std::vector<Cuts>& cuts, const std::vector<Bracket>& level) override {
+    left_parts_.assign(level.size(), {}), right_parts_.assign(level.size(), {});
     GpuQuestions questions;
     for (size_t b = 0; b < level.size(); ++b) {
       if (cuts[b].positions.empty()) continue;
       std::vector<int> edges = cuts[b].positions;
       edges.insert(edges.begin(), level[b].first);
       edges.push_back(level[b].last);
-      left[b] = questions_between(edges, true);
-      if (!is_same) right[b] = questions_between(edges, false);
-      for (std::vector<SumQuestion>* side : {&left[b], &right[b]})
+      left_parts_[b] = questions_between(edges, true);
+      if (!is_same()) right_parts_[b] = questions_between(edges, false);
+      for (std::vector<SumQuestion>* side : {&left_parts_[b], &right_parts_[b]})
         for (SumQuestion& question : *side) questions.sums.push_back(&question);
     }
     reader_.ask(questions);
-    std::vector<std::vector<Course>> courses(level.size());
-    for (size_t b = 0; b < level.size(); ++b) courses[b].resize(left[b].empty() ? 0 : leaves_.size());
-    const int n = int(leaves_.size());
-    const auto work = [&](int at) { return 4.0 * double(leaves_[at % n].columns.n_entries() * left[at / n].size()); };
-    share(int(level.size()) * n, work, [&](int at, Scratch&) {
-      const int b = at / n, i = at % n;
-      const bool on_left = leaves_[i].on_left;
-      if (courses[b].empty()) return;
-      courses[b][i] = course(level[b], on_left || is_same ? left[b] : right[b], i, on_left ? i : i - n_left_);
-    });
-    return courses;
   }
+  const double* part_gram(int b, int i, int part) const override { return part_sums(b, i, part).gram.data(); }
+  int64_t part_rows(int b, int i, int part) const override { return part_sums(b, i, part).n_rows; }
 
-  // Running sums of leaf i: from the left over the parts before each cut, or from the right over those behind.
-  Course course(const Bracket& bracket, const std::vector<SumQuestion>& parts, int i, int slot) const {
-    const int n = int(parts.size()) - 1;
-    const size_t lanes = padded(n), entries = leaves_[i].columns.n_entries();
-    Course course{std::vector<double>(entries * lanes, 0), std::vector<int64_t>(n)};
-    std::vector<double> gram = bracket.grams[i];
-    int64_t count = bracket.counts[i];
-    for (int k = 0; k < n; ++k) {
-      const int j = leaves_[i].on_left ? k : n - 1 - k;
-      const LeafSums& part = parts[leaves_[i].on_left ? j : j + 1].answer[slot];
-      course.counts[j] = count += part.n_rows;
-      for (size_t p = 0; p < entries; ++p) course.grams[p * lanes + j] = gram[p] += part.gram[p];
-    }
-    return course;
+  const LeafSums& part_sums(int b, int i, int part) const {
+    const bool on_left = leaves_[i].on_left;
+    return (on_left || is_same() ? left_parts_ : right_parts_)[b][part].answer[on_left ? i : i - n_left_];
   }
+  bool is_same() const { return request_.left == request_.right; }
 
   const GpuReader& reader_;
   const GpuReader::List list_;
   std::vector<RouteNode> left_, right_;
+  std::vector<std::vector<SumQuestion>> left_parts_, right_parts_;  // by bracket
   int n_left_ = 0;
   std::optional<RankCounts> counts_;
   std::map<int, int32_t> ranks_;  // of the rows at the cuts that were found

@@ -52,15 +52,16 @@ SILVA_INLINE constexpr int64_t n_parts(int64_t rows, int side) {
 // The reflection that turns a column (alpha above, entries of squared length sigma > 0 below) into (diagonal, 0). In
 // terms of the entries x themselves the vector is (u, x).
 struct Reflection {
-  double diagonal, u, tau;
+  double diagonal, tau, inverse;  // of u
 
-  // What the reflection takes from an entry above; times x / u from the entries below.
-  SILVA_INLINE double weight(double above, double dot) const { return product(tau, above + dot / u); }
+  // What the reflection takes from an entry above, and, times x, from the entries below.
+  SILVA_INLINE double weight(double above, double dot) const { return product(tau, above + product(dot, inverse)); }
+  SILVA_INLINE double factor(double weight) const { return product(weight, inverse); }
 };
 SILVA_INLINE Reflection reflection(double alpha, double sigma) {
   const double length = root(product(alpha, alpha) + sigma);
   const double diagonal = alpha > 0 ? -length : length, u = alpha - diagonal;
-  return {diagonal, u, -u / diagonal};
+  return {diagonal, -u / diagonal, 1 / u};
 }
 
 // Whether column k has no part of its own beside the columns before it.

@@ -71,7 +71,7 @@ inline void reflect_tile(const TallMatrix& matrix, int64_t first, int side, doub
     for (int j = k + 1; j < side; ++j) {
       double* column = tile + j * height;
       const double weight = r.weight(above[j], lane_sum(rows, [&](int64_t i) { return x[i] * column[i]; }));
-      const double factor = weight / r.u;
+      const double factor = r.factor(weight);
       above[j] -= weight;
       for (int i = 0; i < rows; ++i) column[i] -= factor * x[i];
     }

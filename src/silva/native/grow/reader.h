@@ -32,7 +32,7 @@ struct Scratch {
   std::vector<char> missing;         // by node: whether a leaf below lacks its sums
   std::vector<LeafSums> sums;        // by node: the answer to a request
   std::vector<int32_t> columns;
-  std::vector<double> work, gram, recentred, block;
+  std::vector<double> work, gram, recentred, block, lanes;
   std::vector<int32_t> block_rows;
   std::vector<uint64_t> keys;
   int64_t rows_read = 0, n_evaluations = 0;

@@ -36,6 +36,12 @@ struct SumRequest {
   int32_t first_block, n_blocks;
 };
 
+// Where the sums of a slot are written: the count, then the packed matrix of some columns of z.
+struct SlotResult {
+  int64_t first;
+  int32_t first_column, n_columns;
+};
+
 struct ListRequest {
   RowPositions source;
   int32_t *rows, *ranks;  // the list; ranks of `attribute`
@@ -91,6 +97,43 @@ SILVA_INLINE int slot_of(const GpuRows& rows, const RouteNode* nodes, int64_t ro
   return nodes[v].cut;
 }
 
+// Slots of several rows at once, -1 outside of the intervals: their loads wait for each other's answers together.
+template <int N>
+SILVA_INLINE void find_slots(const GpuRows& rows, const RouteInterval* intervals, int n_intervals,
+                             const RouteNode* nodes, const int64_t (&row)[N], bool (&inside)[N], int (&slot)[N]) {
+  for (int i = 0; i < n_intervals; ++i) {
+    int32_t rank[N];
+    SILVA_UNROLL
+    for (int k = 0; k < N; ++k) rank[k] = inside[k] ? rows.rank(row[k], intervals[i].attribute) : 0;
+    SILVA_UNROLL
+    for (int k = 0; k < N; ++k)
+      inside[k] = inside[k] && (rank[k] < 0 ? intervals[i].missing != 0
+                                            : rank[k] >= intervals[i].low && rank[k] < intervals[i].high);
+  }
+  int v[N];
+  bool goes_on = false;
+  SILVA_UNROLL
+  for (int k = 0; k < N; ++k) v[k] = 0, goes_on = goes_on || inside[k];
+  for (goes_on = goes_on && nodes[0].attribute >= 0; goes_on;) {
+    int32_t rank[N];
+    SILVA_UNROLL
+    for (int k = 0; k < N; ++k) {
+      const int attribute = nodes[v[k]].attribute;
+      rank[k] = inside[k] && attribute >= 0 ? rows.rank(row[k], attribute) : 0;
+    }
+    goes_on = false;
+    SILVA_UNROLL
+    for (int k = 0; k < N; ++k) {
+      const RouteNode& node = nodes[v[k]];
+      if (!inside[k] || node.attribute < 0) continue;
+      v[k] = (rank[k] < 0 ? node.missing_left != 0 : rank[k] < node.cut) ? node.left : node.right;
+      goes_on = goes_on || nodes[v[k]].attribute >= 0;
+    }
+  }
+  SILVA_UNROLL
+  for (int k = 0; k < N; ++k) slot[k] = inside[k] ? nodes[v[k]].cut : -1;
+}
+
 // The request that a block, or a slot, belongs to: firsts rise.
 template <class Request>
 SILVA_INLINE int request_of(const Request* requests, int n_requests, int32_t Request::* first, int32_t at) {
@@ -115,11 +158,9 @@ SILVA_INLINE constexpr int tile_column(int tile, int n_blocks) {
 }
 SILVA_INLINE constexpr int n_tiles(int n_blocks) { return n_blocks * (n_blocks + 1) / 2; }
 
-// Where entry `e` of a packed upper triangle stands among the tiles.
-SILVA_INLINE int tile_entry(int e, int width, int n_blocks) {
-  int a = 0;
-  while (e >= width - a) e -= width - a++;
-  const int b = a + e, row = a / 8;
+// Where the entry of two columns, a <= b, stands among the tiles.
+SILVA_INLINE int tile_entry(int a, int b, int n_blocks) {
+  const int row = a / 8;
   const int tile = row * n_blocks - row * (row - 1) / 2 + b / 8 - row;
   return tile * 64 + a % 8 * 8 + b % 8;
 }

@@ -55,19 +55,15 @@ class ThresholdSweep {
     std::vector<int32_t> ranks;
     std::vector<char> more;  // whether ranks change between a cut's neighbours elsewhere than at the cut
   };
-  // Gram matrices of one leaf at every cut, entry-major, so that neighbouring cuts are lanes.
-  struct Course {
-    std::vector<double> grams;
-    std::vector<int64_t> counts;
-  };
-
   // Finds the rows and fills leaves_, those of the left side first; returns the number of rows that have a value.
   virtual int open() = 0;
   // Of every bracket.
   virtual std::vector<Cuts> cuts_between(const std::vector<Bracket>& level) = 0;
-  // Of every bracket and leaf.
-  virtual std::vector<std::vector<Course>> run_along(const std::vector<Cuts>& cuts,
-                                                     const std::vector<Bracket>& level) = 0;
+  // Sums, for every bracket and leaf, of its rows between neighbouring cuts and the bracket's ends: part j lies before
+  // cut j, the last one behind all cuts.
+  virtual void sum_parts(const std::vector<Cuts>& cuts, const std::vector<Bracket>& level) = 0;
+  virtual const double* part_gram(int bracket, int leaf, int part) const = 0;
+  virtual int64_t part_rows(int bracket, int leaf, int part) const = 0;
   // May settle some of the brackets elsewhere and remove them.
   virtual void hand_over(std::vector<Bracket>&) {}
 
@@ -80,10 +76,10 @@ class ThresholdSweep {
   void refine(std::vector<Bracket> level, int branches) {
     for (hand_over(level); !level.empty(); hand_over(level)) {
       const std::vector<Cuts> cuts = cuts_between(level);
-      const std::vector<std::vector<Course>> courses = run_along(cuts, level);
-      const std::vector<std::vector<double>> totals = total_errors(courses);
+      sum_parts(cuts, level);
+      const std::vector<std::vector<double>> totals = total_errors(cuts, level);
       std::vector<Bracket> next;
-      for (size_t b = 0; b < level.size(); ++b) look(level[b], cuts[b], courses[b], totals[b], branches, next);
+      for (size_t b = 0; b < level.size(); ++b) look(int(b), level[b], cuts[b], totals[b], branches, next);
       level = std::move(next);
       branches = 1;
     }
@@ -115,8 +111,6 @@ class ThresholdSweep {
     return cuts;
   }
 
-  static size_t padded(size_t n) { return (n + kLanes - 1) / kLanes * kLanes; }
-
   std::vector<int> add_leaves(int root, bool on_left) {
     const GrowTree& tree = *request_.tree;
     std::vector<int> index(subtree_end(tree, root) - root, -1);
@@ -133,70 +127,101 @@ class ThresholdSweep {
   }
 
  private:
-  // Errors of leaf i at every cut, infinite where it has too few rows.
-  std::vector<double> errors_of(const Leaf& leaf, const Course& course, Scratch& s) const {
-    const int n = int(course.counts.size()), k = int(leaf.columns.solved().size());
-    std::vector<double> errors(padded(n));
-    s.work.resize(work_size(k) * kLanes + kLanes);
-    for (int j = 0; j < n; j += kLanes) solve(leaf, course, j, s, errors.data() + j);
-    for (int j = 0; j < n; ++j) {
-      const double count = double(course.counts[j]);
-      if (count < leaf.least_rows)
-        errors[j] = std::numeric_limits<double>::infinity();
-      else if (request_.adjusted)
-        errors[j] *= (count + k) / (count - k);
+  // Sums of a leaf at the bracket's cuts: from the left over the parts before each, or from the right over those
+  // behind. Calls visit(cut, gram, count) for each, until it returns false; the count tells whether anything has
+  // changed.
+  template <class Visit>
+  void run_along(int b, const Bracket& bracket, int n_cuts, int i, Visit visit) const {
+    std::vector<double> gram = bracket.grams[i];
+    int64_t count = bracket.counts[i];
+    for (int k = 0; k < n_cuts; ++k) {
+      const int cut = leaves_[i].on_left ? k : n_cuts - 1 - k, part = leaves_[i].on_left ? cut : cut + 1;
+      if (const int64_t n_more = part_rows(b, i, part); n_more > 0) {
+        const double* more = part_gram(b, i, part);
+        for (size_t p = 0; p < gram.size(); ++p) gram[p] += more[p];
+        count += n_more;
+      }
+      if (!visit(cut, gram, count)) return;
     }
+  }
+
+  // Errors of leaf i at every cut, infinite where it has too few rows.
+  std::vector<double> errors_of(int b, const Bracket& bracket, int n_cuts, int i, Scratch& s) const {
+    const Leaf& leaf = leaves_[i];
+    const size_t entries = leaf.columns.n_entries();
+    const double k = double(leaf.columns.solved().size());
+    std::vector<double> errors(n_cuts, std::numeric_limits<double>::infinity());
+    s.lanes.resize((entries + 1) * kLanes);
+    double* lanes = s.lanes.data() + (64 - reinterpret_cast<uintptr_t>(s.lanes.data()) % 64) % 64 / sizeof(double);
+    std::vector<int> solved_at(n_cuts, -1);  // the cut with the same rows
+    int cuts[kLanes], n = 0, last = -1;
+    int64_t counts[kLanes], last_count = -1;
+    const auto solve_all = [&] {
+      double solved[kLanes];
+      if (n) solve(leaf, lanes, n, s, solved);
+      for (int l = 0; l < n; ++l) {
+        const double count = double(counts[l]);
+        errors[cuts[l]] = solved[l] * (request_.adjusted ? (count + k) / (count - k) : 1);
+      }
+      n = 0;
+    };
+    run_along(b, bracket, n_cuts, i, [&](int cut, const std::vector<double>& gram, int64_t count) {
+      if (count < leaf.least_rows) return true;
+      if (count == last_count) return solved_at[cut] = last, true;
+      last = cut, last_count = count;
+      for (size_t p = 0; p < entries; ++p) lanes[p * kLanes + n] = gram[p];
+      cuts[n] = cut, counts[n] = count;
+      if (++n == kLanes) solve_all();
+      return true;
+    });
+    solve_all();
+    for (int cut = 0; cut < n_cuts; ++cut)
+      if (solved_at[cut] >= 0) errors[cut] = errors[solved_at[cut]];
     return errors;
   }
 
-  void solve(const Leaf& leaf, const Course& course, int first, Scratch& s, double* errors) const {
+  void solve(const Leaf& leaf, const double* lanes, int n, Scratch& s, double* errors) const {
     const ModelColumns& columns = leaf.columns;
-    const int n = int(course.counts.size()), k = int(columns.solved().size()), width = columns.width();
-    const size_t lanes = padded(n);
-    double* work = s.work.data();
-    work += (64 - reinterpret_cast<uintptr_t>(work) % 64) % 64 / sizeof(double);
+    const int k = int(columns.solved().size()), width = columns.width();
+    s.work.resize(work_size(k) * kLanes + kLanes);
+    double* work = s.work.data() + (64 - reinterpret_cast<uintptr_t>(s.work.data()) % 64) % 64 / sizeof(double);
     if (columns.imputed().empty()) {
-      e_.kernels().residuals(course.grams.data() + first, lanes, width, columns.solved().data(), k, work, errors);
+      e_.kernels().residuals(lanes, kLanes, width, columns.solved().data(), k, work, errors);
       return;
     }
     std::vector<double> gram(columns.n_entries());
-    for (int l = 0; l < kLanes && first + l < n; ++l) {
-      for (size_t p = 0; p < gram.size(); ++p) gram[p] = course.grams[p * lanes + first + l];
+    for (int l = 0; l < n; ++l) {
+      for (size_t p = 0; p < gram.size(); ++p) gram[p] = lanes[p * kLanes + l];
       impute(columns.imputed(), width, gram.data());
       errors[l] = e_.kernels().residual(gram.data(), width, columns.solved().data(), k, work);
     }
   }
 
   // Of every bracket: the sum of its leaves' errors at every cut.
-  std::vector<std::vector<double>> total_errors(const std::vector<std::vector<Course>>& courses) {
-    std::vector<std::pair<int, int>> pairs;
-    for (size_t b = 0; b < courses.size(); ++b)
-      for (size_t i = 0; i < courses[b].size(); ++i) pairs.emplace_back(int(b), int(i));
-    std::vector<std::vector<double>> errors(pairs.size()), totals(courses.size());
+  std::vector<std::vector<double>> total_errors(const std::vector<Cuts>& cuts, const std::vector<Bracket>& level) {
+    const int n = int(leaves_.size());
+    std::vector<std::vector<double>> errors(level.size() * n), totals(level.size());
+    const auto n_cuts = [&](int at) { return int(cuts[at / n].positions.size()); };
     const auto work = [&](int at) {
-      const auto [b, i] = pairs[at];
-      const double k = double(leaves_[i].columns.solved().size());
-      return k * k * (k + 20) / 6 * double(courses[b][i].counts.size());
+      const double k = double(leaves_[at % n].columns.solved().size());
+      return (k * k * (k + 20) / 6 + 50) * n_cuts(at);
     };
-    share(int(pairs.size()), work, [&](int at, Scratch& s) {
-      const auto [b, i] = pairs[at];
-      errors[at] = errors_of(leaves_[i], courses[b][i], s);
-    });
-    for (size_t at = 0; at < pairs.size(); ++at) {
-      const auto [b, i] = pairs[at];
-      totals[b].resize(courses[b][i].counts.size(), 0);
-      for (size_t j = 0; j < totals[b].size(); ++j) totals[b][j] += errors[at][j];
+    share(int(errors.size()), work,
+          [&](int at, Scratch& s) { errors[at] = errors_of(at / n, level[at / n], n_cuts(at), at % n, s); });
+    for (int at = 0; at < int(errors.size()); ++at) {
+      totals[at / n].resize(n_cuts(at), 0);
+      for (int j = 0; j < n_cuts(at); ++j) totals[at / n][j] += errors[at][j];
     }
     return totals;
   }
 
-  void look(const Bracket& bracket, const Cuts& cuts, const std::vector<Course>& courses,
-            const std::vector<double>& totals, int branches, std::vector<Bracket>& next) {
+  void look(int b, const Bracket& bracket, const Cuts& cuts, const std::vector<double>& totals, int branches,
+            std::vector<Bracket>& next) {
     const std::vector<int> minima = local_minima(totals, branches);
     for (const int j : minima) take({cuts.ranks[j], totals[j]});
     if (bracket.last - bracket.first - 1 <= kGrid) return;
     for (const int j : minima) {
-      Bracket inner = between(bracket, cuts.positions, courses, j);
+      Bracket inner = between(b, bracket, cuts.positions, j);
       if (inner.last - inner.first < bracket.last - bracket.first && cuts.more[j]) next.push_back(std::move(inner));
     }
   }
@@ -214,19 +239,21 @@ class ThresholdSweep {
     return chosen;
   }
 
-  Bracket between(const Bracket& outer, const std::vector<int>& cuts, const std::vector<Course>& courses, int j) const {
-    const int n = int(cuts.size()), lanes = (n + kLanes - 1) / kLanes * kLanes;
-    Bracket inner;
+  // What lies between the neighbours of cut j.
+  Bracket between(int b, const Bracket& outer, const std::vector<int>& cuts, int j) {
+    const int n = int(cuts.size());
+    Bracket inner = outer;
     inner.first = j > 0 ? cuts[j - 1] : outer.first;
     inner.last = j + 1 < n ? cuts[j + 1] : outer.last;
-    for (size_t i = 0; i < leaves_.size(); ++i) {
+    const auto work = [&](int i) { return double(leaves_[i].columns.n_entries()) * n; };
+    share(int(leaves_.size()), work, [&](int i, Scratch&) {
       const int from = leaves_[i].on_left ? j - 1 : j + 1;
-      const bool known = from >= 0 && from < n;
-      inner.grams.push_back(outer.grams[i]);
-      inner.counts.push_back(known ? courses[i].counts[from] : outer.counts[i]);
-      if (!known) continue;
-      for (size_t p = 0; p < inner.grams.back().size(); ++p) inner.grams.back()[p] = courses[i].grams[p * lanes + from];
-    }
+      if (from < 0 || from >= n) return;
+      run_along(b, outer, n, i, [&](int cut, const std::vector<double>& gram, int64_t count) {
+        if (cut == from) inner.grams[i] = gram, inner.counts[i] = count;
+        return cut != from;
+      });
+    });
     return inner;
   }
 
@@ -249,7 +276,6 @@ class CoreSweep : public ThresholdSweep {
     request_ = request;
     rows_ = std::move(rows);
     bracket.last -= bracket.first, bracket.first = 0;
-    is_part_ = true;
     share_out(request_.left, true);
     share_out(request_.right, false);
     refine({std::move(bracket)}, 1);
@@ -345,59 +371,50 @@ class CoreSweep : public ThresholdSweep {
     return cuts;
   }
 
-  std::vector<std::vector<Course>> run_along(const std::vector<Cuts>& cuts,
-                                             const std::vector<Bracket>& level) override {
-    std::vector<std::vector<Course>> courses(level.size());
-    for (size_t b = 0; b < level.size(); ++b)
-      for (size_t i = 0; i < leaves_.size() && !cuts[b].positions.empty(); ++i) {
-        const bool mirrored = i == 1 && request_.left == request_.right && level[b].first == 0 && !is_part_;
-        courses[b].push_back(mirrored ? the_others(courses[b][0], int(cuts[b].positions.size()))
-                                      : run_leaf(leaves_[i], cuts[b].positions, level[b], int(i)));
-      }
-    return courses;
+  void sum_parts(const std::vector<Cuts>& cuts, const std::vector<Bracket>& level) override {
+    parts_.assign(level.size() * leaves_.size(), {});
+    for (int b = 0; b < int(level.size()); ++b)
+      for (int i = 0; i < int(leaves_.size()); ++i)
+        if (!cuts[b].positions.empty() && !is_mirrored(i)) parts_of(b, i) = sum_parts(leaves_[i], cuts[b], level[b]);
   }
+  const double* part_gram(int b, int i, int part) const override {
+    const int from = is_mirrored(i) ? 0 : i;
+    return parts_of(b, from).grams.data() + size_t(part) * leaves_[from].columns.n_entries();
+  }
+  int64_t part_rows(int b, int i, int part) const override { return parts_of(b, is_mirrored(i) ? 0 : i).counts[part]; }
 
-  Course run_leaf(const Leaf& leaf, const std::vector<int>& cuts, const Bracket& bracket, int index) {
-    const int n = int(cuts.size()), lanes = (n + kLanes - 1) / kLanes * kLanes;
+  // Whether a leaf holds the rows of leaf 0: the two sides of one leaf that is to be split.
+  bool is_mirrored(int i) const { return i == 1 && request_.left == request_.right; }
+
+  struct Parts {
+    std::vector<double> grams;
+    std::vector<int64_t> counts;
+  };
+  Parts& parts_of(int b, int i) { return parts_[b * leaves_.size() + i]; }
+  const Parts& parts_of(int b, int i) const { return parts_[b * leaves_.size() + i]; }
+
+  Parts sum_parts(const Leaf& leaf, const Cuts& cuts, const Bracket& bracket) {
+    const int n = int(cuts.positions.size());
     const size_t entries = leaf.columns.n_entries();
-    Course course{std::vector<double>(entries * lanes, 0), std::vector<int64_t>(n)};
-    std::vector<double> gram = bracket.grams[index];
-    int64_t count = bracket.counts[index];
+    Parts parts{std::vector<double>(entries * (n + 1), 0), std::vector<int64_t>(n + 1)};
     const auto at = [&](int position) {
       return std::lower_bound(leaf.positions.begin(), leaf.positions.end(), position) - leaf.positions.begin();
     };
-    for (int k = 0; k < n; ++k) {
-      const int j = leaf.on_left ? k : n - 1 - k;
-      const int64_t from = at(leaf.on_left ? (k ? cuts[j - 1] : bracket.first) : cuts[j]);
-      const int64_t to = at(leaf.on_left ? cuts[j] : (k ? cuts[j + 1] : bracket.last));
-      if (to > from) reader_.sum_rows(leaf.rows.data() + from, to - from, leaf.columns, gram.data(), s_);
-      course.counts[j] = count += to - from;
-      for (size_t p = 0; p < entries; ++p) course.grams[p * lanes + j] = gram[p];
+    const bool both = request_.left == request_.right;
+    for (int j = 0; j <= n; ++j) {
+      if (!both && j == (leaf.on_left ? n : 0)) continue;  // asked for by nobody
+      const int64_t from = at(j ? cuts.positions[j - 1] : bracket.first);
+      const int64_t to = at(j < n ? cuts.positions[j] : bracket.last);
+      double* gram = parts.grams.data() + j * entries;
+      if (to > from) reader_.sum_rows(leaf.rows.data() + from, to - from, leaf.columns, gram, s_);
+      parts.counts[j] = to - from;
     }
-    return course;
-  }
-
-  // The course of the right leaf from that of the left one, where both are the two sides of one leaf: a coarse look
-  // may subtract, what it finds is summed again.
-  Course the_others(const Course& left, int n) {
-    const int lanes = (n + kLanes - 1) / kLanes * kLanes;
-    const int64_t n_left = int64_t(leaves_[0].rows.size()) - left.counts[n - 1] + leaves_[0].n_missing;
-    const ModelColumns& columns = leaves_[0].columns;
-    std::vector<double> rest(columns.n_entries(), 0);
-    reader_.sum_rows(leaves_[0].rows.data() + leaves_[0].rows.size() - n_left, n_left, columns, rest.data(), s_);
-    Course right{left.grams, left.counts};
-    const int64_t total = int64_t(leaves_[0].rows.size()) + leaves_[0].n_missing + leaves_[1].n_missing;
-    for (int j = 0; j < n; ++j) right.counts[j] = total - left.counts[j];
-    for (size_t p = 0; p < rest.size(); ++p) {
-      const double sum = left.grams[p * lanes + n - 1] + rest[p] + leaves_[1].missing[p];
-      for (int j = 0; j < n; ++j) right.grams[p * lanes + j] = sum - left.grams[p * lanes + j];
-    }
-    return right;
+    return parts;
   }
 
   const CoreReader& reader_;
   RowList rows_, missing_, sorted_;
-  bool is_part_ = false;  // rows_ are those of one bracket
+  std::vector<Parts> parts_;  // by bracket and leaf
 };
 
 inline FoundCut CoreReader::best_cut(const Evaluator& evaluator, const SweepRequest& request, Scratch& s) const {

@@ -1,0 +1,136 @@
+"""Engines whose rows a GPU reads: one that g++ emulates from the kernels' own sources, or a real one."""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+import shutil
+import subprocess
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import silva
+from silva import _core
+from silva.grow import cuda, cuda_qr, parts
+from silva.grow.data import prepare
+from silva.grow.search import make_engine
+from tests.grow.engines import settings
+
+NATIVE = Path(silva.__file__).parent / "native"
+DRIVER = (
+    "launch", "copy_in", "copy_out", "synchronize", "record_event", "elapsed_time", "stream_context", "set_context",
+    "error_name",
+)  # fmt: skip
+
+
+def emulators(folder):
+    """A function that compiles a library by the columns of z, once each."""
+    compiler = shutil.which("g++")
+    if compiler is None:
+        pytest.skip("no g++")
+
+    @functools.cache
+    def build(stride):
+        path = folder / f"grow{stride}.so"
+        flags = ["-O2", "-std=c++20", "-shared", "-fPIC", "-U_FORTIFY_SOURCE", "-Wno-unknown-pragmas"]
+        source = Path(__file__).with_name("grow_host.cpp")
+        command = [compiler, *flags, f"-DSTRIDE={stride}", f"-I{NATIVE}", str(source), "-o", str(path)]
+        subprocess.run(command, check=True)
+        return ctypes.CDLL(str(path))
+
+    return build
+
+
+class EmulatedGpu:
+    """Memory of the host in the part of a GPU's."""
+
+    n_processors = 2
+
+    def __init__(self, gpu):
+        self.gpu, self.kept, self.n_streams = gpu, [], 0
+
+    def place(self, array):
+        self.kept.append(np.ascontiguousarray(array).copy())
+        return self.kept[-1].ctypes.data
+
+    def reserve(self, n_bytes):
+        self.kept.append(np.full(n_bytes // 8 + 1, np.nan))
+        return self.kept[-1].ctypes.data
+
+    pin = reserve
+
+    def register(self, array):
+        self.kept.append(array)
+        return array.ctypes.data
+
+    def make_stream(self):
+        self.n_streams += 1
+        return self.gpu << 8 | self.n_streams
+
+    def make_event(self):
+        return self.reserve(8)
+
+    def load(self, wanted):
+        numbers = {name: number for number, name in enumerate(cuda.kernels(1), start=1)}
+        numbers |= {name: number for number, name in enumerate(cuda_qr.KERNELS, start=101)}
+        return {name: numbers[name] for name in wanted}
+
+
+def emulated(
+    emulator, X, y, weight=None, linear=None, core_work=0, n_gpus=1, chunks="auto", memory=2**40, cells=None,
+    **changes,
+):  # fmt: skip
+    """An engine whose rows are read by emulated GPUs; what it borrows; the library."""
+    X = np.ascontiguousarray(X, float)
+    weight = np.ones(len(y)) if weight is None else weight
+    rows = prepare(X, y, weight, np.ones(X.shape[1], bool) if linear is None else linear)
+    shares = parts.divide_rows(len(y), X.shape[1], rows.width, dict.fromkeys(range(n_gpus), memory), chunks)
+    memories = [EmulatedGpu(share.gpu) for share in shares]
+    addresses = cuda.lay_out(rows, shares, memories)
+    library = emulator(shares[0].sizes.stride)
+    addresses["search"][0] |= {name: ctypes.cast(getattr(library, name), ctypes.c_void_p).value for name in DRIVER}
+    addresses["search"][0]["core_work"] = core_work
+    if cells:
+        addresses["search"][0]["n_cells"] = cells
+    numbers = {name: float(value) for name, value in settings(len(y), **changes).items()}
+    if numbers["qr"]:
+        sizes = cuda_qr.qr_sizes(len(y), rows.width, int(numbers["max_leaves"]))
+        (part,), (stream,) = addresses["parts"], addresses["streams"]
+        addresses["qr"] = [cuda_qr.lay_out_qr(sizes, rows.width, memories[0], part, stream)]
+    engine = _core.GrowEngine(
+        rows.z, rows.y, rows.ranks, rows.order, rows.values, rows.starts, rows.offsets, rows.column, rows.indicator,
+        rows.width, numbers, addresses,
+    )  # fmt: skip
+    return engine, (rows, memories, shares), library
+
+
+def on_gpu(
+    X, y, weight=None, linear=None, core_work=0, n_gpus=1, chunks="auto", cells=None, **changes
+):  # fmt: skip
+    """The same by real GPUs, without a library."""
+    from silva.device import count_gpus
+
+    if n_gpus > count_gpus():
+        pytest.skip(f"this machine has fewer than {n_gpus} GPUs")
+    X = np.ascontiguousarray(X, float)
+    weight = np.ones(len(y)) if weight is None else weight
+    rows = prepare(X, y, weight, np.ones(X.shape[1], bool) if linear is None else linear)
+    numbers = settings(len(y), **changes)
+    if numbers["qr"]:
+        gpu = cuda_qr.QrRowsOnGpu(rows, 0, numbers["max_leaves"])
+    else:
+        gpu = cuda.RowsOnGpus(rows, range(n_gpus), chunks)
+    gpu.addresses["search"][0]["core_work"] = core_work
+    if cells:
+        gpu.addresses["search"][0]["n_cells"] = cells
+    return make_engine(rows, numbers, gpu), (rows, gpu), None
+
+
+def whole_numbers(n_rows, n_features, seed=0):
+    """Rows whose standardised values and sums are exact: two values a column, half of the rows each."""
+    rng = np.random.default_rng(seed)
+    X = np.stack([rng.permutation(np.repeat([-1.0, 1.0], n_rows // 2)) for _ in range(n_features)], axis=1)
+    y = rng.permutation(np.repeat([-1.0, 1.0], n_rows // 2))
+    return X, y
