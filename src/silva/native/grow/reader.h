@@ -65,6 +65,9 @@ class RowReader {
   virtual void fork(int n_parts, Scratch& s, const std::function<void(int part, Scratch&)>& run_part) const {
     for (int i = 0; i < n_parts; ++i) run_part(i, s);
   }
+  // How many parts are worth a try of which some may turn out to be in vain: on a GPU answers that come back together
+  // take little longer than one.
+  virtual int n_together() const { return 1; }
   // Answers in s.sums; returns the first leaf that has fewer rows than it needs, or -1.
   virtual int sum_leaves(const LeafRequest& request, Scratch& s) const = 0;
   // Every stride-th row of a box in an order that the box alone decides, stride = rows of the box / most + 1, which it
