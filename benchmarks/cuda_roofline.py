@@ -8,12 +8,11 @@ Explains 10,000 rows of cal_housing-med under `ncu` (on the PATH, with access to
 from __future__ import annotations
 
 import argparse
-import csv
-import io
 import json
-import subprocess
 import sys
 from pathlib import Path
+
+from benchmarks.counters import count
 
 METRICS = {
     "us": "gpu__time_duration.sum",
@@ -61,20 +60,8 @@ def explain_once(data, interactions):
 
 def profile(data, interactions):
     """Counters of each kernel of the call: list of dicts."""
-    command = ["ncu", "--profile-from-start", "off", "--clock-control", "none", "--csv", "--page", "raw"]
-    command += ["--metrics", ",".join(METRICS.values()), sys.executable, __file__, "--data", data, "--once"]
-    output = subprocess.run(
-        [*command, *(["--interactions"] if interactions else [])], capture_output=True, text=True, check=True
-    ).stdout
-    table = output[output.index('"ID"') :]
-    rows = list(csv.DictReader(io.StringIO(table)))
-    names = {metric: title for title, metric in METRICS.items()}
-    units = rows[0]
-    return [
-        {"kernel": row["Kernel Name"].split("(")[0], "grid": row["Grid Size"], "block": row["Block Size"]}
-        | {names[key]: f"{value} {units[key]}".strip() for key, value in row.items() if key in names}
-        for row in rows[1:]
-    ]
+    command = [sys.executable, __file__, "--data", data, "--once"]
+    return count([*command, *(["--interactions"] if interactions else [])], METRICS)
 
 
 def main():

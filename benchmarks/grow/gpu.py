@@ -1,124 +1,211 @@
-"""Growing on a GPU beside the cores of the same machine: `python -m benchmarks.grow.gpu --data DIR --out FILE`."""
+"""Growing on a GPU beside the paper's evaluation on the same GPU and the cores of the same machine.
+
+    python -m benchmarks.grow.gpu --data DIR --out benchmarks/results/grow_h200.json --budget 550
+
+Runs what the file lacks, the most important first, until the budget of seconds is spent, and writes the file after each
+run; call it again to go on. `python -m benchmarks.grow.gpu_report` makes the tables of docs/grow.md from it.
+"""
 
 from __future__ import annotations
 
 import argparse
 import json
+import os
 import time
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from benchmarks.grow import cases
+from benchmarks.grow.gpu_cases import CASES, LARGE, MORE_ATTRIBUTES, SEVERAL_GPUS, SMALL
+from benchmarks.machine import conditions
 from silva import ModelTreeRegressor
-from silva.grow import cuda
 from silva.grow.data import prepare
-from silva.grow.search import SearchPlan, choose_gpu, make_engine, search
+from silva.grow.search import SearchPlan, choose_gpus, make_engine, search
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Iterator
 
     from silva.grow.data import TrainingRows
 
-Rows = tuple[np.ndarray, np.ndarray]
+WHOLE = 10_000
+"""Generations of a whole run, as in the paper."""
+
+PART = 100
+"""Generations from which a time per generation is taken."""
 
 
-def planes(n_rows: int, n_attributes: int) -> Rows:
-    """Six planes over all attributes, split by four of them, with noise."""
-    rng = np.random.default_rng(1)
-    X = rng.standard_normal((n_rows, n_attributes))
-    leaf = np.select([X[:, 0] < -0.5, X[:, 1] < 0, X[:, 2] < 0.3, X[:, 3] < 0, X[:, 1] < 1], [0, 1, 2, 3, 4], 5)
-    y = np.empty(n_rows)
-    for value in range(6):
-        y[leaf == value] = X[leaf == value] @ rng.standard_normal(n_attributes)
-    return X, y + 0.5 * rng.standard_normal(n_rows)
+@dataclass(frozen=True)
+class Run:
+    """One search.
+
+    Attributes
+    ----------
+    kind : str
+        "whole", or which of the searches that are compared generation by generation.
+    device, algorithm : str
+    generations : int
+    seconds : float
+        Limit.
+    polish : bool
+        The paper's evaluation knows none: what is compared with it goes without.
+    """
+
+    kind: str
+    device: str
+    algorithm: str
+    generations: int
+    seconds: float
+    polish: bool = False
 
 
-def armchair(n_rows: int, n_attributes: int) -> Rows:
-    """All rows of the generator."""
-    case = cases.armchair(0, n_attributes - 2, n_rows)
-    return np.concatenate([case.X, case.X_test]), np.concatenate([case.y, case.y_test])
+def whole(seconds: float, device: str = "cuda") -> Run:
+    """Search with the defaults to the paper's number of generations."""
+    return Run(f"whole {device}", device, "gram", WHOLE, seconds, polish=True)
 
 
-def elevation(folder: Path) -> Rows:
-    """Covertype's elevation from its other attributes."""
-    import pyarrow.parquet
-
-    table = pyarrow.parquet.read_table(folder / "covtype.parquet")
-    values = np.column_stack([table.column(i).to_numpy().astype(float) for i in range(54)])
-    return values[:, 1:], values[:, 0]
-
-
-CASES: dict[str, Callable[[Path], Rows]] = {
-    "armchair 10K x 2": lambda _: armchair(10_000, 2),
-    "armchair 100K x 2": lambda _: armchair(100_000, 2),
-    "armchair 1M x 2": lambda _: armchair(1_000_000, 2),
-    "armchair 10M x 2": lambda _: armchair(10_000_000, 2),
-    "armchair 1M x 10": lambda _: armchair(1_000_000, 10),
-    "armchair 10M x 10": lambda _: armchair(10_000_000, 10),
-    "elevation 581K x 53": elevation,
-    "generated 515K x 90": lambda _: planes(515_345, 90),
-    "generated 5M x 17": lambda _: planes(5_000_000, 17),
-}
+def parts(seconds: float, *wanted: str) -> list[Run]:
+    """The same path by both methods on both machines."""
+    runs = {
+        f"{algorithm} {device}": Run(f"{algorithm} {device}", device, algorithm, PART, seconds)
+        for device in ("cuda", "cpu")
+        for algorithm in ("gram", "qr")
+    }
+    return [runs[name] for name in wanted or runs]
 
 
-def run(rows: TrainingRows, device: str, generations: int, seconds: float | None, **parameters: Any) -> dict[str, Any]:
+def plan() -> Iterator[tuple[str, list[Run]]]:
+    """All runs, the most important first; a case comes again where it has less important ones."""
+    for case in LARGE[:3]:
+        yield case.name, [whole(75), *parts(6, "gram cuda", "qr cuda", "gram cpu")]
+    yield LARGE[2].name, [whole(30, "cpu"), *parts(6, "qr cpu")]
+    for case in LARGE[3:]:
+        yield case.name, [whole(case.target * 1.25), *parts(6, "gram cuda", "qr cuda", "gram cpu")]
+    for case in SMALL:
+        yield case.name, [whole(30), *parts(4)]
+    for case in MORE_ATTRIBUTES:
+        yield case.name, parts(4)
+    for case in LARGE:
+        yield case.name, parts(8, "qr cpu")
+
+
+def several_gpus() -> Iterator[tuple[str, list[Run]]]:
+    """One GPU and all of the machine's, on the largest data."""
+    for case in SEVERAL_GPUS:
+        runs = [
+            Run(f"{device} of {n_gpus()}", device, "gram", 300, 60, polish=True) for device in ("cuda:0", "cuda:all")
+        ]
+        yield case.name, runs
+
+
+def n_gpus() -> int:
+    """GPUs of this machine."""
+    from silva.device import count_gpus
+
+    return count_gpus()
+
+
+def measure(rows: TrainingRows, run: Run, seconds: float) -> dict[str, Any]:
     """Time of a search over prepared rows, and where it went."""
-    model = ModelTreeRegressor(device=device, generations=generations, n_iter_no_change=generations, **parameters)
+    model = ModelTreeRegressor(
+        generations=run.generations, n_iter_no_change=run.generations, algorithm=run.algorithm, polish=run.polish
+    )
     began = time.perf_counter()
-    gpu = choose_gpu(device, model.algorithm, None, rows)
+    gpu = choose_gpus(run.device, run.algorithm, None, rows)
     engine = make_engine(rows, model._settings(rows), gpu)
     ready = time.perf_counter()
-    result = search(engine, rows, SearchPlan(generations, generations, 1e-6, seconds), [], ready, gpu)
+    limit = SearchPlan(run.generations, run.generations, 1e-6, min(run.seconds, seconds))
+    result = search(engine, rows, limit, [], ready, gpu)
     took = time.perf_counter() - ready
-    rounds, gpu_seconds = engine.gpu_counters
-    return {
-        "device": device,
-        "algorithm": model.algorithm,
-        "generations": len(result.history),
+    history = result.history
+    record = {
+        "kind": run.kind,
+        "generations": len(history),
         "set_up": round(ready - began, 3),
         "seconds": round(took, 3),
-        "ms_a_generation": round(1e3 * took / max(len(result.history), 1), 4),
-        "rounds": rounds,
-        "waiting": round(gpu_seconds, 3),
+        "rounds": engine.gpu_counters[0],
+        "waiting": round(engine.gpu_counters[1], 3),
+        "evaluations": result.n_evaluations,
         "rows_read": result.n_rows_read,
-        "rmse": result.history[-1].rmse,
-        "leaves": result.history[-1].n_leaves,
-        "fitness": result.history[-1].fitness,
+        "procedures": {name: round(value, 6) for name, value in result.procedure_seconds.items() if value},
     }
+    if len(history) > 1:
+        stepping = history[-1].seconds - history[0].seconds
+        record["ms_a_generation"] = round(1e3 * stepping / (history[-1].generation - history[0].generation), 4)
+    if history:
+        record |= {"rmse": history[-1].rmse, "leaves": history[-1].n_leaves, "fitness": history[-1].fitness}
+    return record
+
+
+class Results:
+    """The file, which holds what was measured so far."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        known = json.loads(path.read_text()) if path.exists() else {}
+        self.cases: dict[str, Any] = known.get("cases", {})
+
+    def lacks(self, case: str, run: Run) -> bool:
+        return run.kind not in self.cases.get(case, {}).get("runs", {})
+
+    def add(self, case: str, facts: dict[str, Any], record: dict[str, Any]) -> None:
+        """Keep a run, and the file on disk whole at any time."""
+        entry = self.cases.setdefault(case, {"runs": {}})
+        entry |= facts
+        entry["runs"][record["kind"]] = record
+        content = {"machine": machine(), "cases": self.cases}
+        temporary = self.path.with_suffix(".tmp")
+        temporary.write_text(json.dumps(content, indent=1) + "\n")
+        temporary.replace(self.path)
+        print(case, json.dumps(record), flush=True)
+
+
+def machine() -> dict[str, Any]:
+    """The cores, and the GPUs where there are any."""
+    facts = conditions()
+    try:
+        import cupy
+
+        name = cupy.cuda.runtime.getDeviceProperties(0)["name"].decode()
+        return facts | {"gpu": name, "gpus": n_gpus(), "cupy": cupy.__version__}
+    except Exception:
+        return facts
+
+
+def prepared(make: Any, folder: Path) -> tuple[TrainingRows, dict[str, Any]]:
+    """Rows ready for the search, and how long they took."""
+    X, y = make(folder)
+    began = time.perf_counter()
+    rows = prepare(X, y, np.ones(len(y)), np.ones(X.shape[1], bool), os.cpu_count() or 1)
+    seconds = time.perf_counter() - began
+    return rows, {"rows": len(y), "attributes": X.shape[1], "width": rows.width, "prepare": round(seconds, 3)}
 
 
 def main() -> None:
-    """Run the cases that are asked for."""
-    parser = argparse.ArgumentParser()
-    parser.add_argument("--data", type=Path, default=Path("data"))
+    """Run what is lacking while there is time."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--data", type=Path, required=True, help="folder of covtype and california_housing .parquet")
     parser.add_argument("--out", type=Path, required=True)
-    parser.add_argument("--cases", default=",".join(CASES))
-    parser.add_argument("--generations", type=int, default=10_000)
-    parser.add_argument("--seconds", type=float, help="limit of each search")
-    parser.add_argument("--cpu", type=int, default=0, help="generations on the cores")
-    parser.add_argument("--qr", type=int, default=0, help="generations by the paper's evaluation, on the cores")
-    parser.add_argument("--core-work", type=int, default=cuda.CORE_WORK, help="see silva.grow.cuda.CORE_WORK")
+    parser.add_argument("--budget", type=float, required=True, help="seconds")
+    parser.add_argument("--cases", help="only cases whose names hold one of these, separated by commas")
+    parser.add_argument("--kinds", help="only these kinds of runs, separated by commas")
+    parser.add_argument("--gpus", action="store_true", help="compare one GPU with all of the machine's instead")
     arguments = parser.parse_args()
-    cuda.CORE_WORK = arguments.core_work
-    for name in arguments.cases.split(","):
-        began = time.perf_counter()
-        X, y = CASES[name](arguments.data)
-        made = time.perf_counter()
-        rows = prepare(X, y, np.ones(len(y)), np.ones(X.shape[1], bool))
-        found: dict[str, Any] = {"case": name, "made": made - began, "prepared": time.perf_counter() - made, "runs": []}
-        plans = [
-            ("cuda", arguments.generations, {}),
-            ("cpu", arguments.cpu, {}),
-            ("cpu", arguments.qr, {"algorithm": "qr"}),
-        ]
-        for device, generations, parameters in plans:
-            if generations:
-                found["runs"].append(run(rows, device, generations, arguments.seconds, **parameters))
-        print(json.dumps(found), flush=True)
-        with arguments.out.open("a") as file:
-            file.write(json.dumps(found) + "\n")
+    end = time.perf_counter() + arguments.budget
+    results = Results(arguments.out)
+    for name, runs in several_gpus() if arguments.gpus else plan():
+        if arguments.cases and not any(part in name for part in arguments.cases.split(",")):
+            continue
+        wanted = [r for r in runs if results.lacks(name, r)]
+        wanted = [r for r in wanted if not arguments.kinds or r.kind in arguments.kinds.split(",")]
+        if not wanted or time.perf_counter() > end:
+            continue
+        rows, facts = prepared(CASES[name].make, arguments.data)
+        for run in wanted:
+            left = end - time.perf_counter()
+            if left > 0:
+                results.add(name, facts, measure(rows, run, left))
 
 
 if __name__ == "__main__":

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 import sys
 from pathlib import Path
 from typing import Any
@@ -90,15 +89,24 @@ def picture(results: dict[str, Any], path: Path) -> None:
     figure.savefig(path, dpi=110)
 
 
+def put_tables(page: Path, tables: dict[str, str]) -> None:
+    """Replace what stands between the marks of each table."""
+    text = page.read_text()
+    for name, table in tables.items():
+        start, end = START.format(name), END.format(name)
+        before, found, rest = text.partition(start)
+        _, closed, after = rest.partition(end)
+        if not (found and closed):
+            raise ValueError(f"{page} has no marks {start} and {end}; add them where the table belongs")
+        text = f"{before}{start}\n{table}\n{end}{after}"
+    page.write_text(text)
+
+
 def main() -> None:
     """Put the tables between their marks and draw the picture."""
     results = json.loads(Path(sys.argv[1]).read_text())
     page = Path(sys.argv[2])
-    text = page.read_text()
-    for table in (known_trees, accuracy, speed):
-        start, end = START.format(table.__name__), END.format(table.__name__)
-        text = re.sub(f"{start}.*?{end}", lambda _: f"{start}\n{table(results)}\n{end}", text, flags=re.DOTALL)  # noqa: B023
-    page.write_text(text)
+    put_tables(page, {table.__name__: table(results) for table in (known_trees, accuracy, speed)})
     picture(results, page.parent / "images" / "grow-curve.png")
 
 

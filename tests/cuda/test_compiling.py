@@ -16,6 +16,7 @@ from silva.explain.paths import paths_variant
 from silva.explain.tapes import Tape
 from silva.explain.walks import walk_variant
 from silva.grow.cuda import kernels
+from silva.grow.cuda_qr import qr_kernels
 
 core = pytest.importorskip("cuda.core", reason="cuda-core is not installed: pip install silva[cuda13]")
 
@@ -66,7 +67,7 @@ EVALUATE = [
     few_variant("heap", "float64", "float64", "float64", "float64"),
     few_variant("wide", "float32", "float64", "float32", "float32"),
 ]
-GROW = list(kernels(4).values())
+GROW = [*kernels(4).values(), *qr_kernels().values()]
 WIDE_SUMS = [kernels(stride)["sum_rows"] for stride in (8, 16, 24, 56, 96, 128)]
 HOT = [walk(points) for points in (2, 3, 4, 8)]
 WALKS = [

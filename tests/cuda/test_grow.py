@@ -6,7 +6,6 @@ import ctypes
 import re
 import shutil
 import subprocess
-import types
 from pathlib import Path
 
 import numpy as np
@@ -15,12 +14,15 @@ import pytest
 import silva
 from silva import _core
 from silva.device import DeviceError
-from silva.grow import cuda
+from silva.grow import cuda, cuda_qr, parts
 from silva.grow.data import prepare
 from tests.grow.engines import engine_of, given, piecewise, settings, single_leaf, stump
 
 NATIVE = Path(silva.__file__).parent / "native"
-DRIVER = ("launch", "copy_in", "copy_out", "synchronize", "error_name")
+DRIVER = (
+    "launch", "copy_in", "copy_out", "synchronize", "record_event", "elapsed_time", "stream_context", "set_context",
+    "error_name",
+)  # fmt: skip
 
 
 @pytest.fixture(scope="module")
@@ -51,31 +53,67 @@ def emulator(tmp_path_factory):
     return build
 
 
-def emulated(emulator, X, y, weight=None, linear=None, core_work=0, **changes):
-    """An engine whose rows are read by the emulated GPU; what it borrows; the library."""
+class EmulatedGpu:
+    """Memory of the host in the part of a GPU's."""
+
+    n_processors = 2
+
+    def __init__(self, gpu):
+        self.gpu, self.kept, self.n_streams = gpu, [], 0
+
+    def place(self, array):
+        self.kept.append(np.ascontiguousarray(array).copy())
+        return self.kept[-1].ctypes.data
+
+    def reserve(self, n_bytes):
+        self.kept.append(np.full(n_bytes // 8 + 1, np.nan))
+        return self.kept[-1].ctypes.data
+
+    pin = reserve
+
+    def register(self, array):
+        self.kept.append(array)
+        return array.ctypes.data
+
+    def make_stream(self):
+        self.n_streams += 1
+        return self.gpu << 8 | self.n_streams
+
+    def make_event(self):
+        return self.reserve(8)
+
+    def load(self, wanted):
+        numbers = {name: number for number, name in enumerate(cuda.kernels(8), start=1)}
+        numbers |= {name: number for number, name in enumerate(cuda_qr.KERNELS, start=101)}
+        return {name: numbers[name] for name in wanted}
+
+
+def emulated(
+    emulator, X, y, weight=None, linear=None, core_work=0, n_gpus=1, chunks="auto", memory=2**40, cells=None,
+    **changes,
+):  # fmt: skip
+    """An engine whose rows are read by emulated GPUs; what it borrows; the library."""
     X = np.ascontiguousarray(X, float)
     weight = np.ones(len(y)) if weight is None else weight
     rows = prepare(X, y, weight, np.ones(X.shape[1], bool) if linear is None else linear)
-    sizes = cuda.buffer_sizes(len(y), X.shape[1], rows.width)
-    library = emulator(sizes.stride)
-    kept = {"z": cuda.padded_rows(rows), "ranks": rows.ranks, "order": rows.order}
-    for name in ("lists", "packet", "parts", "part_counts", "results"):
-        kept[name] = np.zeros(getattr(sizes, name) // 8 + 1)
-    addresses = {
-        **{name: array.ctypes.data for name, array in kept.items()},
-        **{name: number for number, name in enumerate(cuda.kernels(8), start=1)},
-        **{name: ctypes.cast(getattr(library, name), ctypes.c_void_p).value for name in DRIVER},
-        **cuda.engine_numbers(sizes, len(y), n_processors=2),
-        "packet_host": kept["packet"].ctypes.data,
-        "stream": 0,
-        "core_work": core_work,
-    }
+    shares = parts.divide_rows(len(y), X.shape[1], rows.width, dict.fromkeys(range(n_gpus), memory), chunks)
+    memories = [EmulatedGpu(share.gpu) for share in shares]
+    addresses = cuda.lay_out(rows, shares, memories)
+    library = emulator(shares[0].sizes.stride)
+    addresses["search"][0] |= {name: ctypes.cast(getattr(library, name), ctypes.c_void_p).value for name in DRIVER}
+    addresses["search"][0]["core_work"] = core_work
+    if cells:
+        addresses["search"][0]["n_cells"] = cells
     numbers = {name: float(value) for name, value in settings(len(y), **changes).items()}
+    if numbers["qr"]:
+        sizes = cuda_qr.qr_sizes(len(y), rows.width, int(numbers["max_leaves"]))
+        (part,), (stream,) = addresses["parts"], addresses["streams"]
+        addresses["qr"] = [cuda_qr.lay_out_qr(sizes, rows.width, memories[0], part, stream)]
     engine = _core.GrowEngine(
         rows.z, rows.y, rows.ranks, rows.order, rows.values, rows.starts, rows.offsets, rows.column, rows.indicator,
         rows.width, numbers, addresses,
     )  # fmt: skip
-    return engine, (rows, kept), library
+    return engine, (rows, memories, shares), library
 
 
 def whole_numbers(n_rows, n_features, seed=0):
@@ -174,6 +212,90 @@ def test_more_trees_are_polished_than_the_population_has(emulator):
     assert engine.best()["fitness"] == expected_engine.best()["fitness"]
 
 
+def assert_same_trees(found_engine, expected_engine):
+    for expected, found in zip(expected_engine.population(), found_engine.population(), strict=True):
+        for name in ("attribute", "cut", "n_rows", "model", "node_error"):
+            np.testing.assert_array_equal(found[name], expected[name])
+        assert found["fitness"] == expected["fitness"]
+
+
+@pytest.mark.parametrize("division", [{"n_gpus": 2}, {"n_gpus": 3}, {"chunks": 200}, {"n_gpus": 2, "chunks": 100}])
+@pytest.mark.parametrize("core_work", [0, 20_000])
+def test_exact_data_grow_the_same_trees_on_any_division(emulator, division, core_work):
+    X, y = whole_numbers(512, 6)
+    changes = {"polish_interval": 3, "population": 12}
+    expected_engine, _ = engine_of(X, y, **changes)
+    engine, _kept, _ = emulated(emulator, X, y, core_work=core_work, **division, **changes)
+    for e in (expected_engine, engine):
+        e.initialise([])
+        e.step(8, 100, 0.0, 1e9)
+    assert_same_trees(engine, expected_engine)
+
+
+@pytest.mark.parametrize("cells", [1, 7, 64, None])
+@pytest.mark.parametrize(("distinct", "core_work"), [(2, 0), (40, 0), (100_000, 0), (100_000, 20_000)])
+def test_thresholds_of_divided_rows(emulator, distinct, core_work, cells):
+    X, y = piecewise(3000, 3)
+    X = np.floor(X / 5 * distinct) / distinct * 5
+    X[::3, 0] = 2.5  # half of a list may be one value
+    X[1::9, 1] = np.nan
+    expected_engine, _ = engine_of(X, y)
+    engine, _kept, _ = emulated(emulator, X, y, core_work=core_work, n_gpus=3, cells=cells)
+    for attribute in (0, 1):
+        tree = stump(attribute, 1, 3)
+        expected, found = (e.apply("sweep", tree, 0, None, 0, 0)[0] for e in (expected_engine, engine))
+        np.testing.assert_array_equal(found["cut"], expected["cut"])
+        assert found["fitness"] == pytest.approx(expected["fitness"], rel=1e-9)
+
+
+@pytest.mark.parametrize("division", [{"n_gpus": 2}, {"n_gpus": 2, "cells": 50}, {"n_gpus": 2, "chunks": 3000}])
+def test_the_best_split_is_found_on_the_same_sample_of_divided_rows(emulator, division):
+    X, y = piecewise(10_000, 2)
+    expected_engine, _ = engine_of(X, y)
+    engine, _kept, _ = emulated(emulator, X, y, **division)
+    expected, found = (e.apply("polish", single_leaf(2), 0, None, 0, 0)[0] for e in (expected_engine, engine))
+    for name in ("attribute", "cut", "n_rows", "model"):
+        np.testing.assert_array_equal(found[name], expected[name])
+
+
+def small_buffers(monkeypatch):
+    monkeypatch.setattr(parts, "PART_BYTES", 2**12)
+    monkeypatch.setattr(parts, "PACKET_BYTES", 2**14)
+
+
+@pytest.mark.parametrize("n_resident", [0, 1])
+@pytest.mark.parametrize("n_threads", [1, 3])
+def test_streamed_rows_give_the_bits_of_resident_ones(emulator, monkeypatch, n_resident, n_threads):
+    small_buffers(monkeypatch)
+    X, y = piecewise(400, 3)
+    sizes = parts.buffer_sizes(100, 3, 5, 400)
+    runs = []
+    for limit in (2**40, sizes.lists + 2 * sizes.stream + (n_resident + 2) * sizes.rows):
+        changes = {"sweep": 1.0, "population": 8, "n_threads": n_threads}
+        engine, kept, _ = emulated(emulator, X, y, chunks=100, memory=limit, **changes)
+        engine.initialise([])
+        engine.step(4, 100, 0.0, 1e9)
+        runs.append((engine, kept))
+    assert [kept[2][0].n_streamed for _, kept in runs] == [0, 4 - n_resident]
+    assert_same_trees(runs[1][0], runs[0][0])
+
+
+def test_rows_that_do_not_fit_pass_through_in_chunks(emulator, monkeypatch):
+    small_buffers(monkeypatch)
+    X, y = whole_numbers(2048, 3)
+    (whole,) = parts.divide_rows(2048, 3, 5, {0: 2**40}, "auto")
+    changes = {"polish_interval": 3, "population": 10}
+    expected_engine, _ = engine_of(X, y, **changes)
+    engine, kept, _ = emulated(emulator, X, y, memory=whole.on_device - 2**14, **changes)
+    (share,) = kept[2]
+    assert share.n_streamed > 2
+    assert share.on_device <= whole.on_device - 2**14
+    for e in (expected_engine, engine):
+        e.initialise([])
+        e.step(4, 100, 0.0, 1e9)
+    assert_same_trees(engine, expected_engine)
+
+
 def test_the_same_bits_on_every_run(emulator):
     X, y = piecewise(1500, 3)
     runs = []
@@ -189,32 +311,60 @@ def test_a_lost_gpu_leaves_the_best_tree(emulator):
     engine, _kept, library = emulated(emulator, X, y, population=10)
     engine.initialise([])
     engine.step(2, 100, 0.0, 1e9)
-    library.fail_after(3)
+    library.fail_after(0, 3)
     try:
         with (
             pytest.raises(DeviceError, match=r"CUDA_ERROR_OF_THE_TEST.*best tree") as caught,
-            cuda.explaining_loss(engine, 0),
+            cuda.explaining_loss(engine),
         ):
             engine.step(50, 100, 0.0, 1e9)
     finally:
-        library.fail_after(-1)
+        library.fail_after(0, -1)
     assert caught.value.best["fitness"] == engine.best()["fitness"]
     engine.step(2, 100, 0.0, 1e9)
 
 
+def test_the_gpu_that_is_lost_is_named(emulator):
+    X, y = piecewise(1500, 3)
+    engine, _kept, library = emulated(emulator, X, y, population=10, n_gpus=2)
+    engine.initialise([])
+    library.fail_after(1, 3)
+    try:
+        with pytest.raises(DeviceError, match="cuda:1 failed during the search"), cuda.explaining_loss(engine):
+            engine.step(50, 100, 0.0, 1e9)
+    finally:
+        library.fail_after(1, -1)
+    engine.step(2, 100, 0.0, 1e9)
+
+
+def test_the_gpu_with_too_little_memory_is_named():
+    with pytest.raises(DeviceError, match=r"cuda:5 has 1,000,000,000 bytes free, growing on 25,000,000 rows"):
+        parts.divide_rows(50_000_000, 2, 4, {2: 2**36, 5: 10**9}, None)
+
+
+def test_gpus_of_different_memory_stream_as_much_as_they_must():
+    large, small = parts.divide_rows(50_000_000, 2, 4, {2: 2**36, 5: 3 * 10**9}, "auto")
+    assert (large.n_parts, large.n_streamed) == (1, 0)
+    assert 0 < small.n_streamed < small.n_parts
+    assert small.on_device <= 3 * 10**9
+    assert (large.bounds[-1], small.bounds[-1]) == (small.bounds[0], 50_000_000)
+
+
+def test_even_chunks_need_memory():
+    with pytest.raises(DeviceError, match=r"cuda:0 has 1,000,000 bytes free.*no number of rows fits"):
+        parts.divide_rows(1000, 2, 4, {0: 10**6}, "auto")
+
+
 def test_too_many_columns_are_refused():
     with pytest.raises(ValueError, match=r"130 columns .* at most 128; use device='cpu'"):
-        cuda.buffer_sizes(1000, 128, 130)
+        parts.buffer_sizes(1000, 128, 130)
 
 
 def test_the_message_counts_the_rows_that_fit():
-    runtime = types.SimpleNamespace(memGetInfo=lambda: (2**30, 2**37))
-    pool = types.SimpleNamespace(free_all_blocks=lambda: None)
-    cupy = types.SimpleNamespace(get_default_memory_pool=lambda: pool, cuda=types.SimpleNamespace(runtime=runtime))
-
-    n_rows = 50_000_000
-    sizes = cuda.buffer_sizes(n_rows, 2, 4)
-    with pytest.raises(DeviceError, match=r"about ([0-9,]+) rows fit: pass fewer rows or device='cpu'") as caught:
-        cuda._check_memory(cupy, 0, sizes, n_rows, 2, 4)
+    with pytest.raises(
+        DeviceError, match=r"cuda:3 has .* about ([0-9,]+) rows fit: pass fewer rows, chunks='auto' or device='cpu'"
+    ) as caught:
+        parts.divide_rows(50_000_000, 2, 4, {3: 2**30}, None)
     fitting = int(re.search(r"about ([0-9,]+) rows", str(caught.value))[1].replace(",", ""))
-    assert 0.8 * 2**30 < cuda.buffer_sizes(fitting, 2, 4).on_device <= 2**30
+    (share,) = parts.divide_rows(fitting, 2, 4, {3: 2**30}, None)
+    assert 0.8 * 2**30 < share.on_device <= 2**30

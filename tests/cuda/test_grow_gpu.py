@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from silva import ModelTreeRegressor
-from silva.device import DeviceError
-from silva.grow import cuda
+from silva.device import DeviceError, count_gpus
+from silva.grow import cuda, parts
 from silva.grow.data import prepare
 from silva.grow.search import make_engine
 from tests.conftest import _why_no_gpu
@@ -16,16 +16,17 @@ from tests.grow.engines import engine_of, given, piecewise, settings
 
 reason = _why_no_gpu()
 pytestmark = [pytest.mark.gpu, pytest.mark.skipif(reason is not None, reason=str(reason))]
+several_gpus = pytest.mark.skipif(reason is not None or count_gpus() < 2, reason="this machine has one GPU")
 
 
 @pytest.fixture(autouse=True)
 def everything_on_the_gpu(monkeypatch):
-    monkeypatch.setattr(cuda, "CORE_WORK", 0)
+    monkeypatch.setattr(parts, "CORE_WORK", 0)
 
 
-def gpu_engine(X, y, **changes):
+def gpu_engine(X, y, gpus=(0,), chunks="auto", **changes):
     rows = prepare(np.ascontiguousarray(X, float), y, np.ones(len(y)), np.ones(X.shape[1], bool))
-    gpu = cuda.RowsOnGpu(rows, 0)
+    gpu = cuda.RowsOnGpus(rows, gpus, chunks)
     return make_engine(rows, settings(len(y), **changes), gpu), (rows, gpu)
 
 
@@ -75,6 +76,60 @@ def test_missing_values_and_weights_find_the_tree_of_the_cores():
     assert gpu.fitness_ == pytest.approx(cpu.fitness_, rel=1e-6)
 
 
+def test_streamed_rows_give_the_bits_of_resident_ones(monkeypatch):
+    X, y = piecewise(100_000, 5)
+    histories = []
+    sizes = parts.buffer_sizes(20_000, 5, 7, 100_000)
+    for n_resident in (5, 2, 0):
+        memory = sizes.lists + 2 * sizes.stream + min(n_resident + 2, 5) * sizes.rows
+        monkeypatch.setattr(cuda, "free_bytes", lambda _, memory=memory: memory)
+        engine, (rows, gpu) = gpu_engine(X, y, chunks=20_000, polish_interval=3, population=16, n_threads=4)
+        assert gpu.shares[0].n_streamed == 5 - n_resident
+        with gpu.searching(engine):
+            engine.initialise([])
+            histories.append(engine.step(8, 100, 0.0, 1e9))
+        del engine, rows, gpu
+    assert histories[0] == histories[1] == histories[2]
+
+
+def test_rows_that_do_not_fit_stream_and_find_the_tree_of_the_cores(monkeypatch):
+    X, y = whole_numbers(200_000, 6)
+    monkeypatch.setattr(parts, "PART_BYTES", 2**20)
+    (whole,) = parts.divide_rows(len(y), 6, 8, {0: 2**40})
+    monkeypatch.setattr(cuda, "free_bytes", lambda _: whole.on_device - 1)
+    cpu, gpu = (ModelTreeRegressor(generations=10, device=device).fit(X, y) for device in ("cpu", "cuda"))
+    assert gpu.fitness_ == cpu.fitness_
+    with pytest.raises(DeviceError, match=r"rows fit: pass fewer rows, chunks='auto'"):
+        ModelTreeRegressor(generations=10, device="cuda", chunks=None).fit(X, y)
+
+
+@several_gpus
+@pytest.mark.parametrize("chunks", ["auto", 5000])
+def test_exact_data_grow_the_same_trees_on_all_gpus(chunks):
+    X, y = whole_numbers(40_960, 6)
+    changes = {"polish_interval": 3, "n_threads": 4}
+    expected_engine, _ = engine_of(X, y, **changes)
+    engine, (_, gpu) = gpu_engine(X, y, range(count_gpus()), chunks, **changes)
+    with gpu.searching(engine):
+        for e in (expected_engine, engine):
+            e.initialise([])
+            e.step(10, 100, 0.0, 1e9)
+    for expected, found in zip(expected_engine.population(), engine.population(), strict=True):
+        for name in ("attribute", "cut", "n_rows", "model"):
+            np.testing.assert_array_equal(found[name], expected[name])
+        assert found["fitness"] == expected["fitness"]
+
+
+@several_gpus
+def test_all_gpus_give_the_same_bits_on_every_run():
+    X, y = piecewise(200_000, 5)
+    runs = [ModelTreeRegressor(generations=15, device="cuda:all").fit(X, y) for _ in range(3)]
+    for run in runs[1:]:
+        np.testing.assert_array_equal(run.history_["fitness"], runs[0].history_["fitness"])
+    one = ModelTreeRegressor(generations=15, device="cuda").fit(X, y)
+    assert runs[0].fitness_ == pytest.approx(one.fitness_, rel=1e-6)
+
+
 def test_arrays_on_the_gpu():
     cupy = pytest.importorskip("cupy")
     X, y = piecewise(5000, 3)
@@ -85,7 +140,7 @@ def test_arrays_on_the_gpu():
 
 
 def test_rows_that_do_not_fit(monkeypatch):
-    monkeypatch.setattr(cuda, "PART_BYTES", 2**40)
+    monkeypatch.setattr(parts, "PART_BYTES", 2**40)
     X, y = piecewise(20_000, 3)
     with pytest.raises(
         DeviceError, match=r"cuda:0 has [0-9,]+ bytes free, growing on 20,000 rows of 3 attributes takes"

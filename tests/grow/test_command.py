@@ -48,3 +48,37 @@ def test_grows_prints_and_saves(table, name, capsys):
 def test_mistakes(table, arguments, message, capsys):
     assert main(["grow", str(table / "data.csv"), "-o", str(table / "t.silva"), *arguments]) == 1
     assert message in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("device", ["auto", "cpu", "cuda", "cuda:1", "cuda:all"])
+def test_the_device_reaches_the_search(table, device, monkeypatch):
+    devices = []
+
+    def fit(tree, X, y):
+        devices.append(tree.device)
+        return original(tree.set_params(device="cpu", generations=2), X, y)
+
+    original = silva.ModelTreeRegressor.fit
+    monkeypatch.setattr(silva.ModelTreeRegressor, "fit", fit)
+    data, out = str(table / "data.parquet"), str(table / "tree.silva")
+    assert main(["grow", data, "--target", "y", "-o", out, "--device", device]) == 0
+    assert devices == [device]
+
+
+def test_a_device_that_is_none(table, capsys):
+    with pytest.raises(SystemExit):
+        main(["grow", str(table / "data.csv"), "--target", "y", "-o", "t.silva", "--device", "gpu"])
+    assert "expected 'auto', 'cpu', 'cuda'" in capsys.readouterr().err
+
+
+def test_a_gpu_is_asked_for_where_there_is_none(table, capsys, monkeypatch):
+    import silva.device
+
+    def none():
+        raise silva.device.DeviceError("this machine has no NVIDIA GPU; use device='cpu'")
+
+    monkeypatch.setattr(silva.device, "count_gpus", none)
+    data, out = str(table / "data.parquet"), table / "tree.silva"
+    assert main(["grow", data, "--target", "y", "-o", str(out), "--device", "cuda"]) == 1
+    assert "no NVIDIA GPU" in capsys.readouterr().err
+    assert not out.exists()

@@ -332,3 +332,14 @@ def test_huge_scales(data, scale):
     scaled = silva.ModelTreeRegressor(**FAST).fit(X * scale, y * scale)
     assert scaled.n_leaves_ == 3
     np.testing.assert_allclose(scaled.predict(X * scale) / scale, plain.predict(X), rtol=1e-9)
+
+
+def test_the_seconds_of_the_paper_procedures():
+    X, y = piecewise(500, 2)
+    tree = silva.ModelTreeRegressor(generations=3, algorithm="qr", device="cpu").fit(X, y)
+    assert list(tree.procedure_seconds_) == [
+        "transfer", "redistribute", "separate", "reorganise", "calc_models", "estimate_errors", "reduction"
+    ]  # fmt: skip
+    assert tree.procedure_seconds_["transfer"] == 0
+    assert min(seconds for name, seconds in tree.procedure_seconds_.items() if name != "transfer") > 0
+    assert not hasattr(silva.ModelTreeRegressor(generations=3).fit(X, y), "procedure_seconds_")

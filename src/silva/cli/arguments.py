@@ -97,7 +97,7 @@ def _add_measurement(command: argparse.ArgumentParser) -> None:
     command.add_argument("data", type=_table, metavar="DATA", help=DATA)
     command.add_argument("-o", dest="out", type=Path, metavar="OUT", help=".silva file: the model with what was chosen")
     command.add_argument("--seconds", type=float, default=5.0, metavar="S", help="time to spend (default: 5)")
-    command.add_argument("--device", type=_device, default="auto", help="auto, cpu, cuda, cuda:1 (default: auto)")
+    command.add_argument("--device", type=device_string, default="auto", help="auto, cpu, cuda, cuda:1 (default: auto)")
     command.add_argument("--rows", type=_positive, default=100_000, metavar="N", help="rows to read (default: 100000)")
     command.add_argument("--inputs", type=names, metavar="A,B,...", help=INPUTS)
     command.add_argument("--n-jobs", type=_positive, metavar="N", help="threads (default: all cores)")
@@ -120,7 +120,7 @@ def _add_files(command: argparse.ArgumentParser) -> None:
     command.add_argument("--n-jobs", type=_positive, metavar="N", help="threads (default: all cores)")
     command.add_argument(
         "--device",
-        type=_device,
+        type=device_string,
         default="auto",
         metavar="DEVICE",
         help="auto (default: the faster for each batch of rows), cpu, cuda, cuda:1 or cuda:all",
@@ -141,7 +141,8 @@ def _positive(text: str) -> int:
     return int(text)
 
 
-def _device(text: str) -> str:
+def device_string(text: str) -> str:
+    """Check a device string."""
     try:
         parse_device(text)
     except ValueError as error:

@@ -55,14 +55,22 @@ def check_parameters(estimator: Any) -> None:
     if not isinstance(estimator.polish, bool):
         _check_names(estimator.polish or (), POLISH, "polish")
     _check_device(estimator.device, estimator.algorithm)
+    _check_chunks(estimator.chunks)
 
 
 def _check_device(device: str, algorithm: str) -> None:
     kind, _ = parse_device(device)
-    if kind == "all":
-        raise NotImplementedError("growing uses one GPU; pass device='cuda' or 'cuda:1' (any index)")
-    if kind == "cuda" and algorithm == "qr":
-        raise NotImplementedError("algorithm='qr' runs on the CPU only; pass device='cpu', or algorithm='gram'")
+    if kind == "all" and algorithm == "qr":
+        raise NotImplementedError("algorithm='qr' uses one GPU, as the paper does; pass device='cuda' or 'cuda:1'")
+
+
+def _check_chunks(chunks: Any) -> None:
+    if chunks is None or chunks == "auto":
+        return
+    if not isinstance(chunks, Integral) or isinstance(chunks, bool):
+        raise TypeError(f"chunks is {chunks!r}, expected 'auto', None or a number of rows")
+    if chunks < 1:
+        raise ValueError(f"chunks is {chunks}, expected at least 1 row, 'auto' or None")
 
 
 def _check_names(given: Any, known: Any, parameter: str) -> None:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from silva.cli.arguments import names
+from silva.cli.arguments import device_string, names
 
 if TYPE_CHECKING:
     from silva.grow import ModelTreeRegressor
@@ -35,6 +35,13 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
     parser.add_argument("--time-limit", type=float, metavar="SECONDS", help="keep the best tree found so far")
     parser.add_argument("--seed", type=int, default=0, metavar="N", help="default: 0")
     parser.add_argument("--n-jobs", type=int, metavar="N", help="threads (default: all cores)")
+    parser.add_argument(
+        "--device",
+        type=device_string,
+        default="auto",
+        metavar="DEVICE",
+        help="auto (default: a GPU for large data), cpu, cuda, cuda:1 or cuda:all",
+    )
     parser.set_defaults(run=run)
 
 
@@ -53,6 +60,7 @@ def run(options: argparse.Namespace) -> None:
         time_limit=options.time_limit,
         random_state=options.seed,
         n_jobs=options.n_jobs,
+        device=options.device,
         verbose=sys.stderr.isatty(),
     ).fit(X, y)
     tree.forest_.save(options.out)

@@ -1,119 +1,37 @@
-"""The training rows on a GPU: buffers and kernels of the search; the engine launches them itself."""
+"""The training rows on GPUs: buffers and kernels of the search; the engine launches them itself."""
 
 from __future__ import annotations
 
 import contextlib
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+import itertools
+import re
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
+from silva import _core
 from silva.cuda.compiler import compile_kernel, compiler_architecture, variant
 from silva.device import DeviceError, capability, import_cupy
+from silva.grow import parts
+from silva.parallel import n_threads
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator, Sequence
 
     from numpy.typing import NDArray
 
     from silva.cuda.compiler import Variant
     from silva.grow.data import TrainingRows
+    from silva.grow.parts import Share
 
-TILE = 8
-"""More than NARROW columns of z are padded to a multiple of this many: a tensor core operation's side."""
+PORTABLE = 1
+"""cudaHostRegisterPortable: pinned for all GPUs."""
 
-NARROW = TILE // 2
-"""So few columns are padded to this many, and the operation takes two rows side by side."""
+SLACK_BYTES = 64 << 20
+"""Left free: the driver rounds allocations up, and kernels and streams take memory of their own."""
 
-MOST_COLUMNS = 16 * TILE
-N_LISTS = 4
-"""Lists of rows that sweeps may hold at a time; further ones wait."""
-
-PACKET_BYTES = 4 << 20
-LARGEST_BLOCK = 8192
-"""Rows of a block of the kernel that sums (kMostRows of native/grow/route.h)."""
-
-MOST_SLOTS = 128
-"""Leaves of one request (kMostSlots)."""
-
-RESULT_BYTES = 64 << 20
-PART_BYTES = 256 << 20
-
-CORE_WORK = 100_000
-"""Requests of fewer multiplications than this are answered by the cores."""
-
-SMALL_DATA = 3_000_000
-"""With fewer multiplications than this for the sums of all rows the cores answer everything."""
-
-
-@dataclass(frozen=True)
-class Sizes:
-    """Buffers of a search, in bytes, and the number of partial sums that they hold.
-
-    Attributes
-    ----------
-    z, ranks, order, lists : int
-        The rows; see `silva.grow.data.TrainingRows`.
-    packet, results, parts, part_counts : int
-        What goes to the GPU, what comes back and what lies between.
-    n_parts : int
-    stride : int
-        Columns of z on the GPU.
-    """
-
-    z: int
-    ranks: int
-    order: int
-    lists: int
-    packet: int
-    results: int
-    parts: int
-    part_counts: int
-    n_parts: int
-    stride: int
-
-    @property
-    def on_device(self) -> int:
-        """Bytes of GPU memory."""
-        return self.z + self.ranks + self.order + self.lists + self.packet + self.parts + self.part_counts
-
-
-def buffer_sizes(n_rows: int, n_attributes: int, width: int) -> Sizes:
-    """Sizes of all buffers for so many rows, attributes and columns of z.
-
-    Raises
-    ------
-    ValueError
-        If there are more columns than the kernels take.
-    """
-    blocks = -(-width // TILE)
-    if width > MOST_COLUMNS:
-        raise ValueError(
-            f"leaf models have {width} columns (intercept, attributes, missing indicators, y), growing on a GPU takes "
-            f"at most {MOST_COLUMNS}; use device='cpu' or fewer attributes"
-        )
-    stride = padded_width(width)
-    part = blocks * (blocks + 1) // 2 * TILE * TILE * 8
-    n_blocks = -(-n_rows // LARGEST_BLOCK)
-    n_parts = max(PART_BYTES // part, MOST_SLOTS * n_blocks)
-    n_counts = max(n_parts, N_LISTS * (-(-n_rows // 2048) + 1))
-    return Sizes(
-        z=n_rows * stride * 8,
-        ranks=n_rows * n_attributes * 4,
-        order=n_rows * n_attributes * 4,
-        lists=N_LISTS * n_rows * 8,
-        packet=PACKET_BYTES,
-        results=max(RESULT_BYTES, (width * (width + 1) // 2 + 1) * 8 * MOST_SLOTS),
-        parts=n_parts * part,
-        part_counts=n_counts * 4,
-        n_parts=n_parts,
-        stride=stride,
-    )
-
-
-def padded_width(width: int) -> int:
-    """Columns of z on the GPU."""
-    return NARROW if width <= NARROW else -(-width // TILE) * TILE
+Addresses = dict[str, list[dict[str, int]]]
+"""What the engine is told: a record of the search, one of each stream and one of each part of the rows."""
 
 
 def kernels(stride: int) -> dict[str, Variant]:
@@ -123,24 +41,234 @@ def kernels(stride: int) -> dict[str, Variant]:
         "add_parts": variant("grow/add_parts", STRIDE=stride),
         "count_rows": variant("grow/count_rows"),
         "list_rows": variant("grow/list_rows"),
-        "find_cuts": variant("grow/find_cuts"),
+        "count_ranks": variant("grow/count_ranks"),
     }
 
 
-def padded_rows(rows: TrainingRows) -> NDArray[np.float64]:
+def padded_rows(rows: TrainingRows, first: int = 0, last: int | None = None) -> NDArray[np.float64]:
     """Rows of z with zeros behind them up to the width that the kernels take."""
-    z = np.zeros((len(rows.z), padded_width(rows.width)))
-    z[:, : rows.width] = rows.z[:, : rows.width]
+    chosen = rows.z[first:last, : rows.width]
+    z = np.zeros((len(chosen), parts.padded_width(rows.width)))
+    z[:, : rows.width] = chosen
     return z
 
 
-class RowsOnGpu:
-    """Owns the buffers; `addresses` is what the engine is told of them.
+def split_order(rows: TrainingRows, bounds: Sequence[int]) -> list[NDArray[np.int32]]:
+    """Orders of the parts that lie between the bounds, each (n_attributes, rows of the part), rows counted within."""
+    if len(bounds) == 2:
+        return [rows.order]
+    flat = np.empty(rows.order.size, np.int32)
+    _core.split_order(rows.order, np.asarray(bounds, np.int64), flat, n_threads(None))
+    n_attributes = len(rows.order)
+    return [
+        flat[n_attributes * first : n_attributes * last].reshape(n_attributes, last - first)
+        for first, last in itertools.pairwise(bounds)
+    ]
+
+
+def free_bytes(cupy: Any) -> int:
+    """Memory of the current GPU that a search may take."""
+    cupy.get_default_memory_pool().free_all_blocks()
+    return max(0, int(cupy.cuda.runtime.memGetInfo()[0]) - SLACK_BYTES)
+
+
+class Memory(Protocol):
+    """One GPU, as the layout of the rows needs it. What it hands out lives as long as it does."""
+
+    n_processors: int
+
+    def place(self, array: NDArray[Any]) -> int:
+        """Copy an array to the GPU."""
+
+    def reserve(self, n_bytes: int) -> int:
+        """Take uninitialised memory of the GPU."""
+
+    def pin(self, n_bytes: int) -> int:
+        """Take memory of the host that the GPU reads and writes."""
+
+    def register(self, array: NDArray[Any]) -> int:
+        """Keep an array of the host where the GPU copies from it at full speed."""
+
+    def make_stream(self) -> int:
+        """Make a stream that waits for no other."""
+
+    def make_event(self) -> int:
+        """Make an event that takes the time."""
+
+    def load(self, wanted: dict[str, Variant]) -> dict[str, int]:
+        """Load kernels, by the names that the engine gives them."""
+
+
+class GpuMemory:
+    """`Memory` of a real GPU, by CuPy."""
+
+    def __init__(self, gpu: int) -> None:
+        self._cupy = import_cupy()
+        self._gpu = gpu
+        self._kept: list[Any] = []
+        self._registered: list[int] = []
+        with self._cupy.cuda.Device(gpu) as device:
+            self.n_processors = int(device.attributes["MultiProcessorCount"])
+            self.free = free_bytes(self._cupy)
+
+    @contextlib.contextmanager
+    def _on_gpu(self) -> Iterator[None]:
+        """Make the GPU current, and a lack of memory a DeviceError: it was free when the rows were divided."""
+        cuda = self._cupy.cuda
+        try:
+            with cuda.Device(self._gpu):
+                yield
+        except (cuda.memory.OutOfMemoryError, cuda.runtime.CUDARuntimeError) as error:
+            if "memory" not in str(error).lower():
+                raise
+            raise DeviceError(
+                f"cuda:{self._gpu} or the host ran out of memory that was free when the search began ({error}); end "
+                "what took it, pass fewer rows or device='cpu'"
+            ) from error
+
+    def place(self, array: NDArray[Any]) -> int:
+        """Copy an array to the GPU."""
+        with self._on_gpu():
+            self._kept.append(self._cupy.asarray(array, order="C"))
+            self._cupy.cuda.runtime.deviceSynchronize()
+        return int(self._kept[-1].data.ptr)
+
+    def reserve(self, n_bytes: int) -> int:
+        """Take uninitialised memory of the GPU."""
+        with self._on_gpu():
+            self._kept.append(self._cupy.cuda.alloc(n_bytes))
+        return int(self._kept[-1].ptr)
+
+    def pin(self, n_bytes: int) -> int:
+        """Take memory of the host that the GPU reads and writes."""
+        with self._on_gpu():
+            self._kept.append(self._cupy.cuda.alloc_pinned_memory(n_bytes))
+        return int(self._kept[-1].ptr)
+
+    def register(self, array: NDArray[Any]) -> int:
+        """Pin an array where it lies; where the system refuses, copies from it are slower but right."""
+        pointer = int(array.ctypes.data)
+        if pointer not in self._registered:
+            self._kept.append(array)
+            with contextlib.suppress(self._cupy.cuda.runtime.CUDARuntimeError):
+                self._cupy.cuda.runtime.hostRegister(pointer, array.nbytes, PORTABLE)
+                self._registered.append(pointer)
+        return pointer
+
+    def make_stream(self) -> int:
+        """Make a stream."""
+        with self._on_gpu():
+            self._kept.append(self._cupy.cuda.Stream(non_blocking=True))
+        return int(self._kept[-1].ptr)
+
+    def make_event(self) -> int:
+        """Make an event that takes the time."""
+        with self._on_gpu():
+            self._kept.append(self._cupy.cuda.Event())
+        return int(self._kept[-1].ptr)
+
+    def load(self, wanted: dict[str, Variant]) -> dict[str, int]:
+        """Compile and load kernels, by the names that the engine gives them."""
+        architecture = compiler_architecture(capability(self._gpu))
+        functions = {}
+        with self._on_gpu():
+            for name, kernel in wanted.items():
+                module = self._cupy.cuda.function.Module()
+                module.load(compile_kernel(kernel, architecture))
+                self._kept.append(module.get_function(kernel.kernel))
+                functions[name] = int(self._kept[-1].ptr)
+        return functions
+
+    def __del__(self) -> None:
+        for pointer in getattr(self, "_registered", ()):
+            with contextlib.suppress(Exception):
+                self._cupy.cuda.runtime.hostUnregister(pointer)
+
+
+def lay_out(rows: TrainingRows, shares: Sequence[Share], memories: Sequence[Memory]) -> Addresses:
+    """Bring the rows to where the shares have them, and take the buffers of a search."""
+    bounds = [0, *(bound for share in shares for bound in share.bounds[1:])]
+    orders = iter(split_order(rows, bounds))
+    streams: list[dict[str, int]] = []
+    found: list[dict[str, int]] = []
+    for share, memory in zip(shares, memories, strict=True):
+        lists = memory.reserve(share.sizes.lists)
+        buffers = [
+            {name: memory.reserve(getattr(share.sizes, name)) for name in ("z", "ranks", "order")}
+            for _ in range(min(share.n_streamed, 2))
+        ]
+        for p, (first, last) in enumerate(itertools.pairwise(share.bounds)):
+            arrays = (padded_rows(rows, first, last), rows.ranks[:, first:last], next(orders))
+            streamed = p < share.n_streamed
+            found.append(
+                {
+                    "first": first,
+                    "n_rows": last - first,
+                    "stream": len(streams) + p % 2,
+                    "lists": lists + 8 * (first - share.bounds[0]),
+                    "list_bytes": 8 * (share.bounds[-1] - share.bounds[0]),
+                    "z_bytes": arrays[0].nbytes,
+                    "ranks_host_step": rows.ranks.strides[0],
+                    **(_streamed(memory, rows, arrays, buffers[p % 2]) if streamed else _placed(memory, arrays)),
+                }
+            )
+        functions = memory.load(kernels(share.sizes.stride))
+        streams += [_stream(share, memory, functions) for _ in range(share.n_streams)]
+    is_chunked = any(share.n_parts > 1 for share in shares)
+    search = {
+        "core_work": parts.core_work(len(rows.y), rows.width, is_chunked),
+        "n_lists": parts.N_LISTS,
+        "n_cells": parts.MOST_CELLS,
+    }
+    return {"search": [search], "streams": streams, "parts": found}
+
+
+def _placed(memory: Memory, arrays: Sequence[NDArray[Any]]) -> dict[str, int]:
+    """Addresses of a part that stays on the GPU."""
+    names = ("z", "ranks", "order")
+    placed = {name: memory.place(array) for name, array in zip(names, arrays, strict=True)}
+    return {**placed, **{f"{name}_host": 0 for name in names}}
+
+
+def _streamed(
+    memory: Memory, rows: TrainingRows, arrays: Sequence[NDArray[Any]], buffers: dict[str, int]
+) -> dict[str, int]:
+    """Addresses of a part that comes from the host every round; its ranks are those of all rows."""
+    z, ranks, order = arrays
+    return {
+        **buffers,
+        "z_host": memory.register(z),
+        "ranks_host": memory.register(rows.ranks) + ranks.ctypes.data - rows.ranks.ctypes.data,
+        "order_host": memory.register(order),
+    }
+
+
+def _stream(share: Share, memory: Memory, functions: dict[str, int]) -> dict[str, int]:
+    sizes = share.sizes
+    return {
+        "gpu": share.gpu,
+        "n_processors": memory.n_processors,
+        "stream": memory.make_stream(),
+        **{name: memory.reserve(getattr(sizes, name)) for name in ("packet", "parts", "part_counts")},
+        "packet_host": memory.pin(sizes.packet),
+        "results": memory.pin(sizes.results),
+        "packet_bytes": sizes.packet,
+        "results_bytes": sizes.results,
+        "n_parts": sizes.n_parts,
+        "n_counts": sizes.n_counts,
+        **functions,
+    }
+
+
+class RowsOnGpus:
+    """Owns the rows and buffers of a search on GPUs; `addresses` is what the engine is told of them.
 
     Parameters
     ----------
     rows : TrainingRows
-    gpu : int
+    gpus : sequence of int
+    chunks, more_bytes
+        See `silva.grow.parts.divide_rows`.
 
     Raises
     ------
@@ -150,100 +278,38 @@ class RowsOnGpu:
         If there are too many columns.
     """
 
-    def __init__(self, rows: TrainingRows, gpu: int) -> None:
-        cupy = import_cupy()
+    def __init__(
+        self,
+        rows: TrainingRows,
+        gpus: Sequence[int],
+        chunks: str | int | None = "auto",
+        more_bytes: Callable[[int], int] | None = None,
+    ) -> None:
+        memories = {gpu: GpuMemory(gpu) for gpu in gpus}
         n_attributes, n_rows = rows.ranks.shape
-        sizes = buffer_sizes(n_rows, n_attributes, rows.width)
-        self.gpu = gpu
-        with cupy.cuda.Device(gpu):
-            _check_memory(cupy, gpu, sizes, n_rows, n_attributes, rows.width)
-            self._stream = cupy.cuda.Stream(non_blocking=True)
-            self._arrays = {
-                "z": cupy.asarray(padded_rows(rows)),
-                "ranks": cupy.asarray(rows.ranks),
-                "order": cupy.asarray(rows.order),
-            }
-            for name in ("lists", "packet", "parts", "part_counts"):
-                self._arrays[name] = cupy.empty(getattr(sizes, name), np.uint8)
-            self._pinned = {
-                "packet_host": cupy.cuda.alloc_pinned_memory(sizes.packet),
-                "results": cupy.cuda.alloc_pinned_memory(sizes.results),
-            }
-            self._functions = _load_kernels(cupy, gpu, sizes.stride)
-            cupy.cuda.runtime.deviceSynchronize()
-            n_processors = int(cupy.cuda.Device(gpu).attributes["MultiProcessorCount"])
-        self.addresses = {
-            **{name: int(array.data.ptr) for name, array in self._arrays.items()},
-            **{name: int(memory.ptr) for name, memory in self._pinned.items()},
-            **{name: int(function.ptr) for name, function in self._functions.items()},
-            **engine_numbers(sizes, n_rows, n_processors),
-            "core_work": core_work(n_rows, rows.width),
-            "stream": int(self._stream.ptr),
-        }
+        free = {gpu: memory.free for gpu, memory in memories.items()}
+        self.shares = parts.divide_rows(n_rows, n_attributes, rows.width, free, chunks, more_bytes)
+        self._memories = [memories[share.gpu] for share in self.shares]
+        self.addresses = lay_out(rows, self.shares, self._memories)
 
     @contextlib.contextmanager
     def searching(self, engine: Any) -> Iterator[None]:
-        """Make the GPU current for the engine's launches, and its errors DeviceErrors."""
-        with import_cupy().cuda.Device(self.gpu), explaining_loss(engine, self.gpu):
+        """Leave the caller's current GPU as it is, and turn errors of the driver into DeviceErrors."""
+        with import_cupy().cuda.Device(self.shares[0].gpu), explaining_loss(engine):
             yield
 
 
-def core_work(n_rows: int, width: int) -> int:
-    """Multiplications below which a request stays on the cores."""
-    all_rows = n_rows * (width * (width + 1) // 2 + 20)
-    return 2 * all_rows if CORE_WORK and all_rows < SMALL_DATA else CORE_WORK
-
-
-def engine_numbers(sizes: Sizes, n_rows: int, n_processors: int) -> dict[str, int]:
-    """Give the numbers that the engine needs beside addresses."""
-    return {
-        "packet_bytes": sizes.packet,
-        "results_bytes": sizes.results,
-        "n_parts": sizes.n_parts,
-        "n_lists": N_LISTS,
-        "list_bytes": 8 * n_rows,
-        "n_processors": n_processors,
-    }
-
-
-def _load_kernels(cupy: Any, gpu: int, stride: int) -> dict[str, Any]:
-    architecture = compiler_architecture(capability(gpu))
-    functions = {}
-    for name, kernel in kernels(stride).items():
-        module = cupy.cuda.function.Module()
-        module.load(compile_kernel(kernel, architecture))
-        functions[name] = module.get_function(kernel.kernel)
-    return functions
-
-
-def _check_memory(cupy: Any, gpu: int, sizes: Sizes, n_rows: int, n_attributes: int, width: int) -> None:
-    """Raise DeviceError if the buffers do not fit into free memory."""
-    cupy.get_default_memory_pool().free_all_blocks()
-    free = int(cupy.cuda.runtime.memGetInfo()[0])
-    if sizes.on_device <= free:
-        return
-    fitting = n_rows
-    while fitting and buffer_sizes(fitting, n_attributes, width).on_device > free:
-        fitting = fitting * 9 // 10
-    advice = (
-        f"about {fitting:,} rows fit: pass fewer rows or" if fitting else "no number of rows fits: free memory or pass"
-    )
-    raise DeviceError(
-        f"cuda:{gpu} has {free:,} bytes free, growing on {n_rows:,} rows of {n_attributes} attributes takes "
-        f"{sizes.on_device:,}; {advice} device='cpu'"
-    )
-
-
 @contextlib.contextmanager
-def explaining_loss(engine: Any, gpu: int) -> Iterator[None]:
+def explaining_loss(engine: Any) -> Iterator[None]:
     """Turn an error of the driver during the search into a DeviceError that carries the best tree so far as `best`."""
     try:
         yield
     except RuntimeError as error:
-        if not str(error).startswith("CUDA_ERROR"):
+        found = re.match(r"(CUDA_ERROR\w*) on (cuda:\d+)", str(error))
+        if not found:
             raise
         lost = DeviceError(
-            f"cuda:{gpu} failed during the search ({error}); the best tree of the generations before is the "
+            f"{found[2]} failed during the search ({found[1]}); the best tree of the generations before is the "
             "attribute `best` of this error"
         )
         lost.best = engine.best()  # type: ignore[attr-defined]

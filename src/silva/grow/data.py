@@ -2,16 +2,24 @@
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
     from numpy.typing import NDArray
+
+Result = TypeVar("Result")
 
 LANES = 8
 """The engine may read this many doubles behind the last row of z (kLanes of grow/gram.h)."""
+
+FEW_VALUES = 200_000
+"""Fewer are ranked sooner than threads start."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -101,11 +109,43 @@ def ranked(values: NDArray[np.float64]) -> tuple[NDArray[np.int32], NDArray[np.i
     return ranks, order, present[is_new], starts.astype(np.int32)
 
 
+def _packed(
+    X: NDArray[np.float64],
+    y: NDArray[np.float64],
+    weight: NDArray[np.float64],
+    attributes: list[Standard],
+    column: NDArray[np.int32],
+    indicator: NDArray[np.int32],
+    width: int,
+) -> NDArray[np.float64]:
+    """Rows of z."""
+    z = np.zeros(len(y) * width + LANES)[:-LANES].reshape(len(y), width)
+    for a, by in enumerate(attributes):
+        if column[a] >= 0:
+            z[:, column[a]] = np.nan_to_num(standardised(X[:, a], by))
+        if indicator[a] >= 0:
+            z[:, indicator[a]] = np.isnan(X[:, a])
+    z[:, 0], z[:, width - 1] = 1, y
+    z *= np.sqrt(weight)[:, None]
+    return z
+
+
+def _side_by_side(task: Callable[[int], Result], n_tasks: int, n_threads: int) -> Iterator[Result]:
+    """Results in order; no more of them wait than there are threads."""
+    if n_threads == 1:
+        yield from map(task, range(n_tasks))
+        return
+    with ThreadPoolExecutor(n_threads) as pool:
+        for first in range(0, n_tasks, n_threads):
+            yield from pool.map(task, range(first, min(first + n_threads, n_tasks)))
+
+
 def prepare(
     X: NDArray[np.float64],
     y: NDArray[np.float64],
     weight: NDArray[np.float64],
     linear: NDArray[np.bool_],
+    n_threads: int = 1,
 ) -> TrainingRows:
     """Standardise, rank and pack.
 
@@ -118,6 +158,8 @@ def prepare(
         Positive.
     linear : bool, (n_attributes,)
         Attributes that leaf models may use; constant ones never do.
+    n_threads : int
+        Attributes are ranked side by side.
 
     Notes
     -----
@@ -132,26 +174,23 @@ def prepare(
     column = np.where(usable, np.cumsum(usable), -1).astype(np.int32)
     indicator = np.where(missing, usable.sum() + np.cumsum(missing), -1).astype(np.int32)
     width = 2 + int(usable.sum()) + int(missing.sum())
-    z = np.zeros(n_rows * width + LANES)[:-LANES].reshape(n_rows, width)
     ranks = np.empty((n_attributes, n_rows), np.int32)
     order = np.empty((n_attributes, n_rows), np.int32)
     values, starts = np.empty(n_rows * n_attributes), np.empty((n_rows + 1) * n_attributes, np.int32)
     offsets = np.zeros(n_attributes + 1, np.int64)
-    for a in range(n_attributes):
+
+    def rank(a: int) -> tuple[NDArray[Any], NDArray[np.int32]]:
         ranks[a], order[a], distinct, start = ranked(X[:, a])
+        return distinct, start
+
+    for a, (distinct, start) in enumerate(_side_by_side(rank, n_attributes, n_threads if X.size > FEW_VALUES else 1)):
         at = int(offsets[a])
         offsets[a + 1] = at + len(distinct)
         values[at : at + len(distinct)] = distinct
         starts[at + a : at + a + len(start)] = start
-        if usable[a]:
-            z[:, column[a]] = np.nan_to_num(standardised(X[:, a], attributes[a]))
-        if missing[a]:
-            z[:, indicator[a]] = np.isnan(X[:, a])
     y = standardised(y, target)
-    z[:, 0], z[:, width - 1] = 1, y
-    z *= np.sqrt(weight)[:, None]
     return TrainingRows(
-        z,
+        _packed(X, y, weight, attributes, column, indicator, width),
         y,
         ranks,
         order,

@@ -21,7 +21,7 @@ from silva.grow import columns as grow_columns
 from silva.grow.assembly import grown_tree
 from silva.grow.checks import check_parameters, check_target
 from silva.grow.data import prepare
-from silva.grow.search import OPERATORS, POLISH, SearchPlan, choose_gpu, make_engine, search
+from silva.grow.search import OPERATORS, POLISH, SearchPlan, choose_gpus, make_engine, search
 from silva.grow.table import history_table, leaf_table
 from silva.grow.warm import to_ranks, to_values
 from silva.parallel import n_threads
@@ -101,9 +101,14 @@ class ModelTreeRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
     algorithm : {"gram", "qr"}, default="gram"
         Sums of squares and products, or the paper's evaluation of every tree on all rows by QR decompositions (without
         polish; for comparison).
-    device : {"auto", "cpu", "cuda"} or "cuda:" and an index, default="auto"
+    device : {"auto", "cpu", "cuda", "cuda:all"} or "cuda:" and an index, default="auto"
         Where rows are summed. ``auto`` takes a GPU for arrays that live on one, and where there is one for host arrays
-        that are large enough (`silva.grow.search.GPU_WORK`).
+        that are large enough (`silva.grow.search.GPU_WORK`). ``cuda:all`` divides the rows among all GPUs of the
+        machine.
+    chunks : {"auto"}, int or None, default="auto"
+        What happens to rows that the memory of their GPU does not hold: ``auto`` lets as many as needed pass through it
+        in chunks, None raises. A number cuts the rows of each GPU into parts of at most so many; sums over the same
+        parts have the same bits, whichever of them stay on the GPU.
     n_jobs : int, optional
         Threads; None or -1 for all. The tree does not depend on it.
     random_state : int, RandomState instance or None, default=0
@@ -127,6 +132,9 @@ class ModelTreeRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
     fitness_, n_iter_, n_leaves_, n_evaluations_ : float and int
     interrupted_ : bool
         Whether Ctrl-C or a callback ended the search.
+    procedure_seconds_ : dict
+        With ``algorithm="qr"``: seconds of the paper's procedures (redistribute, separate, reorganise, calc_models,
+        estimate_errors, reduction) and of transfers to and from the GPU; on the CPU summed over threads.
     n_features_in_, feature_names_in_
         As in scikit-learn.
 
@@ -177,6 +185,7 @@ class ModelTreeRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         categorical_features: Sequence[int | str] | None = None,
         algorithm: str = "gram",
         device: str = "auto",
+        chunks: str | int | None = "auto",
         n_jobs: int | None = None,
         random_state: Any = 0,
         warm_start: bool = False,
@@ -208,6 +217,7 @@ class ModelTreeRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         self.categorical_features = categorical_features
         self.algorithm = algorithm
         self.device = device
+        self.chunks = chunks
         self.n_jobs = n_jobs
         self.random_state = random_state
         self.warm_start = warm_start
@@ -248,8 +258,9 @@ class ModelTreeRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         home = array_gpu(X)
         X, y, sample_weight = (on_host(array) for array in (X, y, sample_weight))
         columns, target, weight = self._training_data(X, y, sample_weight)
-        rows = prepare(columns.X, target, weight, ~columns.is_categorical & (self.leaf_model == "linear"))
-        gpu = choose_gpu(self.device, self.algorithm, home, rows)
+        linear = ~columns.is_categorical & (self.leaf_model == "linear")
+        rows = prepare(columns.X, target, weight, linear, n_threads(self.n_jobs))
+        gpu = choose_gpus(self.device, self.algorithm, home, rows, self.chunks, self.max_leaves)
         engine = make_engine(rows, self._settings(rows), gpu)
         given = to_ranks(self._population, rows) if self.warm_start and hasattr(self, "_population") else []
         with self._watched() as callbacks:
@@ -368,5 +379,7 @@ class ModelTreeRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         self.n_leaves_ = grown.forest.n_leaves
         self.n_evaluations_ = result.n_evaluations
         self.interrupted_ = result.interrupted
+        if self.algorithm == "qr":
+            self.procedure_seconds_ = result.procedure_seconds
         self._population = to_values(result.population, rows)
         return self

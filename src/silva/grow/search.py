@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import math
 import time
+import warnings
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -16,7 +17,7 @@ from silva.device import DeviceError, find_gpus, is_cuda_usable, parse_device
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from silva.grow.cuda import RowsOnGpu
+    from silva.grow.cuda import RowsOnGpus
     from silva.grow.data import TrainingRows
 
 SLICE_SECONDS = 0.2
@@ -84,7 +85,7 @@ class SearchPlan:
 
 @dataclass
 class SearchResult:
-    """The best tree as arrays by node, the last population and one record a generation."""
+    """The best tree as arrays by node, the last population, one record a generation, and what the search took."""
 
     best: dict[str, Any]
     population: list[dict[str, Any]]
@@ -92,10 +93,18 @@ class SearchResult:
     interrupted: bool = False
     n_evaluations: int = 0
     n_rows_read: int = 0
+    procedure_seconds: dict[str, float] = field(default_factory=dict)
 
 
-def choose_gpu(device: str, algorithm: str, home: int | None, rows: TrainingRows) -> RowsOnGpu | None:
-    """Put the rows on the GPU that is to sum them; None for the cores.
+def choose_gpus(
+    device: str,
+    algorithm: str,
+    home: int | None,
+    rows: TrainingRows,
+    chunks: str | int | None = "auto",
+    max_leaves: int = 64,
+) -> RowsOnGpus | None:
+    """Put the rows on the GPUs that are to sum them; None for the cores.
 
     Parameters
     ----------
@@ -104,27 +113,42 @@ def choose_gpu(device: str, algorithm: str, home: int | None, rows: TrainingRows
     home : int or None
         GPU on which the caller's array lives.
     rows : TrainingRows
+    chunks : {"auto"}, int or None
+    max_leaves : int
+        Of a tree.
+
+    Raises
+    ------
+    DeviceError
+        If a GPU is asked for and cannot be used. Where it was not asked for, a warning says so.
     """
     kind, index = parse_device(device)
-    if kind == "cpu" or algorithm == "qr":
+    if kind == "cpu":
         return None
     work = len(rows.y) * rows.width * rows.width
     if kind == "auto" and home is None and (work < GPU_WORK or not is_cuda_usable()):
         return None
-    from silva.grow.cuda import MOST_COLUMNS, RowsOnGpu
+    from silva.grow.cuda import RowsOnGpus
+    from silva.grow.cuda_qr import QrRowsOnGpu
+    from silva.grow.parts import MOST_COLUMNS
 
     if kind == "auto" and rows.width > MOST_COLUMNS:
         return None
-    (gpu,) = find_gpus("cuda" if home is None and index is None else f"cuda:{home if index is None else index}")
+    if kind == "auto":
+        device = "cuda" if home is None else f"cuda:{home}"
+    elif kind == "cuda" and index is None and home is not None:
+        device = f"cuda:{home}"
     try:
-        return RowsOnGpu(rows, gpu)
-    except DeviceError:
-        if kind == "auto" and home is None:
-            return None
-        raise
+        gpus = find_gpus(device)
+        return QrRowsOnGpu(rows, gpus[0], max_leaves) if algorithm == "qr" else RowsOnGpus(rows, gpus, chunks)
+    except DeviceError as error:
+        if kind != "auto":
+            raise
+        warnings.warn(f"growing on the CPU: {error}", RuntimeWarning, stacklevel=3)
+        return None
 
 
-def make_engine(rows: TrainingRows, settings: dict[str, float], gpu: RowsOnGpu | None = None) -> _core.GrowEngine:
+def make_engine(rows: TrainingRows, settings: dict[str, float], gpu: RowsOnGpus | None = None) -> _core.GrowEngine:
     """Build an engine over the training rows."""
     return _core.GrowEngine(
         rows.z, rows.y, rows.ranks, rows.order, rows.values, rows.starts, rows.offsets, rows.column, rows.indicator,
@@ -138,7 +162,7 @@ def search(
     plan: SearchPlan,
     given: list[dict[str, Any]],
     started: float,
-    gpu: RowsOnGpu | None = None,
+    gpu: RowsOnGpus | None = None,
 ) -> SearchResult:
     """Run generations until the plan ends them; an interrupt keeps the best tree."""
     history: list[Progress] = []
@@ -158,7 +182,9 @@ def search(
     except KeyboardInterrupt:
         interrupted = True
     _, _, n_evaluations, n_rows_read = engine.counters
-    return SearchResult(engine.best(), engine.population(), history, interrupted, n_evaluations, n_rows_read)
+    return SearchResult(
+        engine.best(), engine.population(), history, interrupted, n_evaluations, n_rows_read, engine.procedure_seconds
+    )
 
 
 def _goes_on(engine: _core.GrowEngine, plan: SearchPlan, started: float) -> bool:

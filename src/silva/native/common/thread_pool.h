@@ -3,8 +3,10 @@
 #pragma once
 #include <atomic>
 #include <cstdint>
+#include <exception>
 #include <thread>
 #include <type_traits>
+#include <utility>
 #include <vector>
 
 namespace silva {
@@ -23,7 +25,8 @@ class ThreadPool {
 
   int n_threads() const { return int(workers_.size()) + 1; }
 
-  // Calls task(index, thread) for every index below n_tasks; the caller is thread 0. Not reentrant.
+  // Calls task(index, thread) for every index below n_tasks; the caller is thread 0. Not reentrant. What a task throws
+  // is thrown again when all have ended.
   template <class Task>
   void run(int n_tasks, Task&& task) {
     call_ = [](void* context, int index, int thread) {
@@ -32,6 +35,7 @@ class ThreadPool {
     context_ = const_cast<void*>(static_cast<const void*>(&task));
     n_tasks_ = n_tasks;
     n_done_.store(0, std::memory_order_relaxed);
+    failed_.clear(std::memory_order_relaxed);
     if (workers_.empty() || n_tasks == 1) {
       for (int i = 0; i < n_tasks; ++i) call_(context_, i, 0);
       return;
@@ -43,6 +47,7 @@ class ThreadPool {
       wait_for_change(n_done_, done);
       done = n_done_.load(std::memory_order_acquire);
     }
+    if (failed_.test(std::memory_order_relaxed)) std::rethrow_exception(std::exchange(error_, nullptr));
   }
 
  private:
@@ -62,7 +67,11 @@ class ThreadPool {
     do {
       if (uint32_t(ticket) == 0 || uint32_t(ticket) == kStop) return false;
     } while (!ticket_.compare_exchange_weak(ticket, ticket - 1, std::memory_order_acq_rel));
-    call_(context_, n_tasks_ - int(uint32_t(ticket)), thread);
+    try {
+      call_(context_, n_tasks_ - int(uint32_t(ticket)), thread);
+    } catch (...) {
+      if (!failed_.test_and_set(std::memory_order_relaxed)) error_ = std::current_exception();
+    }
     const int n_tasks = n_tasks_;
     if (n_done_.fetch_add(1, std::memory_order_acq_rel) + 1 == n_tasks) n_done_.notify_one();
     return true;
@@ -92,6 +101,8 @@ class ThreadPool {
   std::vector<std::thread> workers_;
   std::atomic<uint64_t> ticket_ = 0;
   std::atomic<int> n_done_ = 0;
+  std::atomic_flag failed_;
+  std::exception_ptr error_;  // the first
   uint64_t phase_ = 0;
   void (*call_)(void*, int, int) = nullptr;
   void* context_ = nullptr;

@@ -15,7 +15,7 @@
 #include "grow/engine.h"
 
 #if defined(__linux__) && __has_include(<ucontext.h>)
-#include "grow/gpu.h"
+#include "grow/gpu_sweep.h"
 #define SILVA_GROW_GPU
 #endif
 
@@ -94,26 +94,69 @@ static GrowTree tree_from_python(const nb::dict& arrays, const GrowData& data) {
 #ifdef SILVA_GROW_GPU
 using Addresses = std::map<std::string, uint64_t>;
 
-static GpuHandles gpu_handles(const Addresses& a) {
-  GpuHandles h{};
-  for (auto [name, field] : {std::pair{"z", &h.z},
-                             {"ranks", &h.ranks},
-                             {"order", &h.order},
+static StreamHandles stream_handles(const Addresses& a) {
+  StreamHandles h{};
+  for (auto [name, field] : {std::pair{"stream", &h.stream},
                              {"packet", &h.packet},
                              {"packet_host", &h.packet_host},
                              {"results", &h.results},
                              {"parts", &h.parts},
                              {"part_counts", &h.part_counts},
-                             {"stream", &h.stream},
                              {"sum_rows", &h.sum_rows},
                              {"add_parts", &h.add_parts},
                              {"count_rows", &h.count_rows},
                              {"list_rows", &h.list_rows},
-                             {"find_cuts", &h.find_cuts}})
+                             {"count_ranks", &h.count_ranks}})
     *field = a.at(name);
-  h.packet_bytes = a.at("packet_bytes"), h.results_bytes = a.at("results_bytes"), h.n_parts = a.at("n_parts");
-  h.n_processors = int(a.at("n_processors")), h.core_work = int64_t(a.at("core_work"));
-  for (uint64_t i = 0; i < a.at("n_lists"); ++i) h.lists.push_back(a.at("lists") + i * a.at("list_bytes"));
+  h.packet_bytes = a.at("packet_bytes"), h.results_bytes = a.at("results_bytes");
+  h.n_parts = a.at("n_parts"), h.n_counts = a.at("n_counts");
+  h.gpu = int(a.at("gpu")), h.n_processors = int(a.at("n_processors"));
+  return h;
+}
+
+static GpuPart gpu_part(const Addresses& a) {
+  GpuPart part{};
+  part.first = int64_t(a.at("first")), part.n_rows = int64_t(a.at("n_rows")), part.stream = int(a.at("stream"));
+  part.z = a.at("z"), part.ranks = a.at("ranks"), part.order = a.at("order");
+  part.z_host = a.at("z_host"), part.ranks_host = a.at("ranks_host"), part.order_host = a.at("order_host");
+  part.ranks_host_step = int64_t(a.at("ranks_host_step")), part.z_bytes = int64_t(a.at("z_bytes"));
+  part.lists = a.at("lists"), part.list_bytes = int64_t(a.at("list_bytes"));
+  return part;
+}
+
+static QrHandles qr_handles(const Addresses& a) {
+  QrHandles h{};
+  for (auto [name, field] : {std::pair{"z", &h.z},
+                             {"ranks", &h.ranks},
+                             {"stream", &h.stream},
+                             {"leaves", &h.leaves},
+                             {"sorted_leaves", &h.sorted_leaves},
+                             {"sorted_rows", &h.sorted_rows},
+                             {"spare_rows", &h.spare_rows},
+                             {"tile_counts", &h.tile_counts},
+                             {"matrices", &h.matrices},
+                             {"triangles", &h.triangles},
+                             {"means", &h.means},
+                             {"coefficients", &h.coefficients},
+                             {"chunks", &h.chunks},
+                             {"packet", &h.packet},
+                             {"packet_host", &h.packet_host},
+                             {"results", &h.results},
+                             {"redistribute", &h.redistribute},
+                             {"count_keys", &h.count_keys},
+                             {"scan_keys", &h.scan_keys},
+                             {"separate", &h.separate},
+                             {"average_columns", &h.average_columns},
+                             {"reorganise", &h.reorganise},
+                             {"factorise", &h.factorise},
+                             {"calc_models", &h.calc_models},
+                             {"estimate_errors", &h.estimate_errors},
+                             {"reduction", &h.reduction}})
+    *field = a.at(name);
+  h.packet_bytes = a.at("packet_bytes"), h.results_bytes = a.at("results_bytes");
+  h.n_triangle_doubles = a.at("n_triangle_doubles"), h.n_coefficients = a.at("n_coefficients");
+  h.stride = int(a.at("stride")), h.gpu = int(a.at("gpu"));
+  for (int i = 0; i < kQrEvents; ++i) h.events[i] = a.at("event" + std::to_string(i));
   return h;
 }
 
@@ -125,17 +168,24 @@ static CudaDriver gpu_driver(const Addresses& a) {
   driver.copy_in = reinterpret_cast<decltype(driver.copy_in)>(a.at("copy_in"));
   driver.copy_out = reinterpret_cast<decltype(driver.copy_out)>(a.at("copy_out"));
   driver.synchronize = reinterpret_cast<decltype(driver.synchronize)>(a.at("synchronize"));
+  driver.record_event = reinterpret_cast<decltype(driver.record_event)>(a.at("record_event"));
+  driver.elapsed_time = reinterpret_cast<decltype(driver.elapsed_time)>(a.at("elapsed_time"));
+  driver.stream_context = reinterpret_cast<decltype(driver.stream_context)>(a.at("stream_context"));
+  driver.set_context = reinterpret_cast<decltype(driver.set_context)>(a.at("set_context"));
   driver.error_name = reinterpret_cast<decltype(driver.error_name)>(a.at("error_name"));
   return driver;
 }
 #endif
+
+// Numbers and addresses of the GPUs: one record of the search, those of its streams and of the parts of the rows.
+using GpuArguments = std::map<std::string, std::vector<std::map<std::string, uint64_t>>>;
 
 // Owns references to the arrays that the engine borrows.
 class GrowBinding {
  public:
   GrowBinding(Matrix<double> z, Vector<double> y, Matrix<int32_t> ranks, Matrix<int32_t> order, Vector<double> values,
               Vector<int32_t> starts, Vector<int64_t> offsets, Vector<int32_t> column, Vector<int32_t> indicator,
-              int width, const Numbers& settings, const std::optional<std::map<std::string, uint64_t>>& gpu)
+              int width, const Numbers& settings, const std::optional<GpuArguments>& gpu)
       : z_(z), y_(y), ranks_(ranks), order_(order), values_(values), starts_(starts) {
     data_.n_rows = int64_t(ranks.shape(1));
     data_.n_attributes = int(ranks.shape(0));
@@ -201,6 +251,13 @@ class GrowBinding {
                           engine_->rows_read());
   }
 
+  nb::dict procedure_seconds() const {
+    nb::dict seconds;
+    const ProcedureSeconds total = engine_->procedure_seconds();
+    for (int p = 0; p < kProcedures; ++p) seconds[kProcedureNames[p]] = total[p];
+    return seconds;
+  }
+
   // The tree, and a second one after a crossover, as the named operator leaves them, evaluated.
   nb::list apply(const std::string& name, const nb::dict& tree, int node, const nb::object& other, int other_node,
                  uint64_t seed) {
@@ -258,11 +315,19 @@ class GrowBinding {
     return true;
   }
 
-  std::unique_ptr<RowReader> make_reader(const std::optional<std::map<std::string, uint64_t>>& gpu) {
+  std::unique_ptr<RowReader> make_reader(const std::optional<GpuArguments>& gpu) {
     if (!gpu) return std::make_unique<CoreReader>(data_, grow_kernels());
 #ifdef SILVA_GROW_GPU
-    auto reader = std::make_unique<GpuReader>(data_, grow_kernels(), gpu_handles(*gpu), gpu_driver(*gpu),
-                                              [this] { between_rounds_ ? between_rounds_() : void(); });
+    const Addresses& search = gpu->at("search").at(0);
+    const GpuSettings settings{int64_t(search.at("core_work")), int(search.at("n_lists")), int(search.at("n_cells"))};
+    std::vector<StreamHandles> streams;
+    std::vector<GpuPart> parts;
+    for (const Addresses& stream : gpu->at("streams")) streams.push_back(stream_handles(stream));
+    for (const Addresses& part : gpu->at("parts")) parts.push_back(gpu_part(part));
+    auto reader =
+        std::make_unique<GpuReader>(data_, grow_kernels(), settings, streams, std::move(parts),
+                                    gpu->contains("qr") ? qr_handles(gpu->at("qr").at(0)) : QrHandles{},
+                                    gpu_driver(search), [this] { between_rounds_ ? between_rounds_() : void(); });
     gpu_ = reader.get();
     return reader;
 #else
@@ -334,11 +399,33 @@ class GrowBinding {
 #endif
 };
 
+// Every attribute's order cut into the orders of parts, rows numbered within each: `bounds` are the rows between which
+// the parts lie, part p's orders stand behind those of the parts before.
+static void split_order(Matrix<int32_t> order, Vector<int64_t> bounds, nb::ndarray<int32_t, nb::ndim<1>> parts,
+                        int n_threads) {
+  const int64_t n_attributes = int64_t(order.shape(0)), n_rows = int64_t(order.shape(1));
+  const int n_parts = int(bounds.size()) - 1;
+  nb::gil_scoped_release release;
+  ThreadPool pool(n_threads);
+  pool.run(int(n_attributes), [&](int a, int) {
+    std::vector<int32_t*> next;
+    for (int p = 0; p < n_parts; ++p)
+      next.push_back(parts.data() + n_attributes * bounds(p) + a * (bounds(p + 1) - bounds(p)));
+    const int32_t* rows = order.data() + a * n_rows;
+    for (int64_t i = 0; i < n_rows; ++i) {
+      const int p = int(std::upper_bound(bounds.data() + 1, bounds.data() + n_parts, rows[i]) - bounds.data()) - 1;
+      *next[p]++ = rows[i] - int32_t(bounds(p));
+    }
+  });
+}
+
 void bind_grow(nb::module_& module) {
+  module.def("split_order", &split_order, nb::arg("order"), nb::arg("bounds"), nb::arg("parts"), nb::arg("n_threads"),
+             "Write every attribute's order of rows as the orders of contiguous parts.");
   nb::class_<GrowBinding>(module, "GrowEngine", "Evolutionary search for a model tree.")
       .def(nb::init<Matrix<double>, Vector<double>, Matrix<int32_t>, Matrix<int32_t>, Vector<double>, Vector<int32_t>,
                     Vector<int64_t>, Vector<int32_t>, Vector<int32_t>, int, const Numbers&,
-                    const std::optional<std::map<std::string, uint64_t>>&>(),
+                    const std::optional<GpuArguments>&>(),
            nb::arg("z"), nb::arg("y"), nb::arg("ranks"), nb::arg("order"), nb::arg("values"), nb::arg("starts"),
            nb::arg("offsets"), nb::arg("column"), nb::arg("indicator"), nb::arg("width"), nb::arg("settings"),
            nb::arg("gpu") = nb::none())
@@ -352,6 +439,8 @@ void bind_grow(nb::module_& module) {
       .def_prop_ro("interrupted", &GrowBinding::interrupted, "Whether Ctrl-C ended the last step.")
       .def_prop_ro("gpu_counters", &GrowBinding::gpu_counters,
                    "Rounds of launches, and seconds from their questions to the answers.")
+      .def_prop_ro("procedure_seconds", &GrowBinding::procedure_seconds,
+                   "Seconds of the paper's procedures, summed over threads.")
       .def_prop_ro("counters", &GrowBinding::counters, "Generation, last improvement, trees evaluated, rows read.");
 }
 

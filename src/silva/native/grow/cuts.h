@@ -1,14 +1,17 @@
-// Where a sweep cuts a list of rows in the order of an attribute's ranks: the same positions on cores and GPUs.
+// Where a sweep cuts a list of rows in the order of an attribute's ranks: the same positions on cores and GPUs. A list
+// answers next_change(at, last): the first position from `at` on, before `last`, whose rank differs from the one before
+// it; `last` if there is none.
 #pragma once
-#include "common/lanes.h"
+#include <cstdint>
+#include <vector>
 
 namespace silva {
 
 constexpr int kGrid = 32;  // most cuts of one look
 
-// The first position from `at` on, before `last`, whose rank differs from the one before it; `last` if there is none.
+// next_change() where every rank can be read.
 template <class Ranks>
-SILVA_INLINE int64_t next_change(const Ranks& ranks, int64_t at, int64_t last) {
+int64_t next_change(const Ranks& ranks, int64_t at, int64_t last) {
   if (at >= last) return last;
   const int32_t before = ranks(at - 1);
   if (ranks(at) != before) return at;
@@ -22,36 +25,36 @@ SILVA_INLINE int64_t next_change(const Ranks& ranks, int64_t at, int64_t last) {
   return high;
 }
 
-SILVA_INLINE int n_targets(int64_t first, int64_t last) {
+inline int n_targets(int64_t first, int64_t last) {
   const int64_t span = last - first;
   return int(span - 1 < kGrid ? span - 1 : kGrid);
 }
 
 // About evenly spaced, strictly between first and last.
-SILVA_INLINE int64_t grid_target(int64_t first, int64_t last, int j) {
+inline int64_t grid_target(int64_t first, int64_t last, int j) {
   return first + (last - first) * (j + 1) / (n_targets(first, last) + 1);
 }
 
-// The grid's targets, each moved on to the next change of rank and beyond the cut before it. `cuts` holds
-// next_change(target) of every target and receives the cuts; returns how many.
-template <class Ranks>
-SILVA_INLINE int settle_cuts(const Ranks& ranks, int64_t first, int64_t last, int32_t* cuts) {
+// The grid's targets, each moved on to the next change of rank and beyond the cut before it.
+template <class List>
+std::vector<int> find_cuts(const List& list, int64_t first, int64_t last) {
   const int most = n_targets(first, last);
-  int n = 0;
+  std::vector<int> cuts;
   for (int j = 0; j < most; ++j) {
-    const bool taken = n && cuts[n - 1] >= grid_target(first, last, j);
-    const int64_t at = taken ? next_change(ranks, cuts[n - 1] + 1, last) : cuts[j];
+    const int64_t target = grid_target(first, last, j);
+    const bool taken = !cuts.empty() && cuts.back() >= target;
+    const int64_t at = list.next_change(taken ? cuts.back() + 1 : target, last);
     if (at >= last) break;
-    cuts[n++] = int32_t(at);
+    cuts.push_back(int(at));
   }
-  return n;
+  return cuts;
 }
 
 // Whether ranks change between the neighbours of cut j elsewhere than at the cut.
-template <class Ranks>
-SILVA_INLINE bool has_more_cuts(const Ranks& ranks, int64_t first, int64_t last, const int32_t* cuts, int n, int j) {
-  const int64_t lower = j ? cuts[j - 1] : first, upper = j + 1 < n ? cuts[j + 1] : last;
-  return next_change(ranks, lower + 1, cuts[j]) < cuts[j] || next_change(ranks, cuts[j] + 1, upper) < upper;
+template <class List>
+bool has_more_cuts(const List& list, int64_t first, int64_t last, const std::vector<int>& cuts, int j) {
+  const int64_t lower = j ? cuts[j - 1] : first, upper = j + 1 < int(cuts.size()) ? cuts[j + 1] : last;
+  return list.next_change(lower + 1, cuts[j]) < cuts[j] || list.next_change(cuts[j] + 1, upper) < upper;
 }
 
 }  // namespace silva

@@ -30,6 +30,12 @@ struct GrowData {
     for (const int32_t c : column) count += c >= 0;
     return count;
   }
+  // Column of z that marks the missing values of another column, -1 if none are.
+  int indicator_of(int of_column) const {
+    for (int a = 0; a < n_attributes; ++a)
+      if (column[a] == of_column) return indicator[a];
+    return -1;
+  }
   const int32_t* ranks_of(int attribute) const { return ranks + attribute * n_rows; }
   int32_t rank(int64_t row, int attribute) const { return ranks_of(attribute)[row]; }
   int64_t n_missing(int attribute) const { return starts[attribute][0]; }

@@ -71,6 +71,14 @@ class Engine {
     return total;
   }
 
+  // Of the paper's evaluation, summed over threads.
+  ProcedureSeconds procedure_seconds() const {
+    ProcedureSeconds total{};
+    for (const Scratch& s : scratch_)
+      for (int p = 0; p < kProcedures; ++p) total[p] += s.procedures[p];
+    return total;
+  }
+
   // Trees to start from take the first places of the population; the others are grown at random.
   void initialise(std::vector<GrowTree> given) {
     population_ = std::move(given);

@@ -5,7 +5,6 @@
 #include <vector>
 
 #include "grow/fitness.h"
-#include "grow/qr.h"
 #include "grow/reader.h"
 
 namespace silva {
@@ -57,24 +56,7 @@ class Evaluator {
 
   // The same from all rows, as the paper does it.
   void evaluate_by_qr(GrowTree& tree, Scratch& s) const {
-    PaperEvaluation paper(data_);
-    for (int offending = 0; offending >= 0;) {
-      paper.redistribute(tree);
-      offending = -1;
-      for (int v = 1; v < int(tree.nodes.size()) && offending < 0; ++v)
-        if (tree[v].is_leaf() && paper.count(v) < least_rows(tree[v].model)) offending = v;
-      if (offending >= 0) cut_off(tree, offending);
-    }
-    limit_root(tree);
-    paper.separate();
-    s.rows_read += data_.n_rows;
-    for (size_t v = 0; v < tree.nodes.size(); ++v) {
-      GrowNode& node = tree.nodes[v];
-      node.n_rows = paper.count(int(v));
-      model_columns(node.model, s.columns);
-      node.error = node.is_leaf() ? paper.leaf_error(int(v), s.columns) : 0;
-    }
-    reduce(tree);
+    reader_.evaluate_by_qr([&](PaperEvaluation& paper) { evaluate_by(paper, tree, s); }, s);
   }
 
   // Residual sum of squares of the model of the leaf with this box.
@@ -123,6 +105,27 @@ class Evaluator {
   }
 
  private:
+  void evaluate_by(PaperEvaluation& paper, GrowTree& tree, Scratch& s) const {
+    for (int offending = 0; offending >= 0;) {
+      paper.redistribute(tree);
+      offending = -1;
+      for (int v = 1; v < int(tree.nodes.size()) && offending < 0; ++v)
+        if (tree[v].is_leaf() && paper.count(v) < least_rows(tree[v].model)) offending = v;
+      if (offending >= 0) cut_off(tree, offending);
+    }
+    limit_root(tree);
+    s.rows_read += data_.n_rows;
+    LeafColumns columns(tree.nodes.size());
+    for (size_t v = 0; v < tree.nodes.size(); ++v)
+      if (tree[v].is_leaf()) model_columns(tree[v].model, columns[v]);
+    const std::vector<double> errors = paper.errors(columns);
+    for (size_t v = 0; v < tree.nodes.size(); ++v) {
+      tree.nodes[v].n_rows = paper.count(int(v));
+      tree.nodes[v].error = errors[v];
+    }
+    reduce(tree);
+  }
+
   double centred_square(const double* gram, int column) const {
     const double sum = gram[packed(0, column, data_.width)];
     return gram[packed(column, column, data_.width)] - sum * sum / gram[0];

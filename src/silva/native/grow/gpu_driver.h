@@ -21,6 +21,10 @@ struct CudaDriver {
   int (*copy_in)(Pointer to, const void* from, size_t bytes, void* stream) = nullptr;
   int (*copy_out)(void* to, Pointer from, size_t bytes, void* stream) = nullptr;
   int (*synchronize)(void* stream) = nullptr;
+  int (*record_event)(void* event, void* stream) = nullptr;
+  int (*elapsed_time)(float* milliseconds, void* first, void* last) = nullptr;
+  int (*stream_context)(void* stream, void** context) = nullptr;
+  int (*set_context)(void* context) = nullptr;
   int (*error_name)(int code, const char** name) = nullptr;
 
   static CudaDriver load() {
@@ -35,15 +39,26 @@ struct CudaDriver {
     find(driver.copy_in, "cuMemcpyHtoDAsync_v2");
     find(driver.copy_out, "cuMemcpyDtoHAsync_v2");
     find(driver.synchronize, "cuStreamSynchronize");
+    find(driver.record_event, "cuEventRecord");
+    find(driver.elapsed_time, "cuEventElapsedTime");
+    find(driver.stream_context, "cuStreamGetCtx");
+    find(driver.set_context, "cuCtxSetCurrent");
     find(driver.error_name, "cuGetErrorName");
     return driver;
   }
 
-  void check(int code) const {
+  // The message begins with the driver's name of the error, then names the GPU.
+  void check(int code, int gpu) const {
     if (code == 0) return;
     const char* name = nullptr;
     error_name(code, &name);
-    throw CudaError(name ? name : "unknown CUDA error", code);
+    throw CudaError((name ? name : "CUDA_ERROR_UNKNOWN") + std::string(" on cuda:") + std::to_string(gpu), code);
+  }
+
+  template <class... Arguments>
+  int launch_blocks(uint64_t kernel, unsigned blocks, unsigned threads, void* stream, Arguments... arguments) const {
+    void* pointers[] = {&arguments...};
+    return launch(reinterpret_cast<void*>(kernel), blocks, 1, 1, threads, 1, 1, 0, stream, pointers, nullptr);
   }
 };
 

@@ -5,6 +5,8 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "grow/householder.h"
+
 // Inlined always: the kernels are compiled once an instruction set, and the linker would keep one copy for all of them.
 #define SILVA_GROW_INLINE [[gnu::always_inline]] inline
 
@@ -14,9 +16,6 @@ constexpr int kLanes = 8;
 using Doubles = double __attribute__((vector_size(kLanes * sizeof(double))));
 using HalfDoubles = double __attribute__((vector_size(kLanes / 2 * sizeof(double))));
 using Int64s = int64_t __attribute__((vector_size(kLanes * sizeof(int64_t))));
-
-constexpr double kConstant = 1e-13;  // a centred sum of squares below this part of the raw one is rounding
-constexpr double kCollinear = 1e-10;
 
 constexpr size_t packed_size(int width) { return size_t(width) * (width + 1) / 2; }
 

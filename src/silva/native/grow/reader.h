@@ -9,6 +9,7 @@
 #include "common/thread_pool.h"
 #include "grow/cache.h"
 #include "grow/columns.h"
+#include "grow/qr.h"
 
 namespace silva {
 
@@ -35,6 +36,7 @@ struct Scratch {
   std::vector<int32_t> block_rows;
   std::vector<uint64_t> keys;
   int64_t rows_read = 0, n_evaluations = 0;
+  ProcedureSeconds procedures{};  // of the paper's evaluation
 };
 
 // The rows of a box, shared out by the subtree at `top`. `wanted` marks leaves whose sums are asked for, and the splits
@@ -75,6 +77,8 @@ class RowReader {
   virtual int64_t sample(const Box& box, int64_t most, RowList& rows) const = 0;
   // The best threshold of a test.
   virtual FoundCut best_cut(const Evaluator& evaluator, const SweepRequest& request, Scratch& s) const = 0;
+  // Lends the paper's evaluation of one tree.
+  virtual void evaluate_by_qr(const std::function<void(PaperEvaluation&)>& evaluate, Scratch& s) const = 0;
 };
 
 class CoreReader : public RowReader {
@@ -108,6 +112,11 @@ class CoreReader : public RowReader {
   }
 
   FoundCut best_cut(const Evaluator& evaluator, const SweepRequest& request, Scratch& s) const override;
+
+  void evaluate_by_qr(const std::function<void(PaperEvaluation&)>& evaluate, Scratch& s) const override {
+    CorePaperEvaluation paper(data_, s.procedures);
+    evaluate(paper);
+  }
 
   void sum_rows(const int32_t* rows, int64_t count, double* gram, Scratch& s) const {
     kernels_.accumulate(data_.z, data_.stride, data_.width, rows, count, gram);

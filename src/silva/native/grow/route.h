@@ -1,7 +1,7 @@
-// What a GPU is asked: sums of rows by leaf, lists of rows, cuts of a list. Plain records, and the routing of a row by
-// them, shared by the kernels and the code that launches them.
+// What a GPU is asked: sums of rows by leaf, lists of rows, counts of a list's ranks. Plain records, and the routing of
+// a row by them, shared by the kernels and the code that launches them.
 #pragma once
-#include "grow/cuts.h"
+#include "common/lanes.h"
 
 namespace silva {
 
@@ -50,14 +50,21 @@ struct ListRequest {
   int32_t padding;
 };
 
-struct CutsRequest {
+// How many of a list's positions below `last` hold ranks below each inner edge of `n_cells` cells; they are known to be
+// at least `first`.
+struct CountRequest {
   const int32_t* ranks;
+  const int32_t* total;  // where `last` will stand, if it is not known yet
   int64_t first, last;
+  int64_t span;
+  int32_t low, n_cells;
+  int32_t first_answer, first_block;
 };
 
-struct CutsAnswer {
-  int32_t n, cuts[kGrid], ranks[kGrid], more[kGrid];
-};
+// The ranks low .. low + span in cells as even as whole numbers can be.
+SILVA_INLINE int32_t cell_edge(int32_t low, int64_t span, int32_t n_cells, int32_t edge) {
+  return int32_t(low + span * edge / n_cells);
+}
 
 struct GpuRows {
   const double* z;       // (n_rows, stride)

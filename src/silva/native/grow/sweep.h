@@ -101,6 +101,16 @@ class ThresholdSweep {
     });
   }
 
+  template <class List>
+  static Cuts cuts_of(const List& list, const Bracket& bracket) {
+    Cuts cuts{find_cuts(list, bracket.first, bracket.last), {}, {}};
+    for (int j = 0; j < int(cuts.positions.size()); ++j) {
+      cuts.ranks.push_back(list.rank(cuts.positions[j]));
+      cuts.more.push_back(has_more_cuts(list, bracket.first, bracket.last, cuts.positions, j));
+    }
+    return cuts;
+  }
+
   std::vector<int> add_leaves(int root, bool on_left) {
     const GrowTree& tree = *request_.tree;
     std::vector<int> index(subtree_end(tree, root) - root, -1);
@@ -346,24 +356,18 @@ class CoreSweep : public ThresholdSweep {
     share_out(root, tree[v].right, index, positions + n_left, n_right);
   }
 
+  // The rows as grow/cuts.h reads them.
+  struct RankedRows {
+    const CoreSweep& sweep;
+    int32_t rank(int64_t position) const { return sweep.data_.rank(sweep.rows_[position], sweep.request_.attribute); }
+    int64_t next_change(int64_t at, int64_t last) const {
+      return silva::next_change([&](int64_t position) { return rank(position); }, at, last);
+    }
+  };
+
   std::vector<Cuts> cuts_between(const std::vector<Bracket>& level) override {
     std::vector<Cuts> cuts;
-    for (const Bracket& bracket : level) cuts.push_back(find_cuts(bracket.first, bracket.last));
-    return cuts;
-  }
-
-  Cuts find_cuts(int first, int last) const {
-    const auto rank_at = [&](int64_t position) { return data_.rank(rows_[position], request_.attribute); };
-    Cuts cuts;
-    cuts.positions.resize(std::max(n_targets(first, last), 0));
-    for (size_t j = 0; j < cuts.positions.size(); ++j)
-      cuts.positions[j] = int(next_change(rank_at, grid_target(first, last, int(j)), last));
-    cuts.positions.resize(settle_cuts(rank_at, first, last, cuts.positions.data()));
-    const int n = int(cuts.positions.size());
-    for (int j = 0; j < n; ++j) {
-      cuts.ranks.push_back(rank_at(cuts.positions[j]));
-      cuts.more.push_back(has_more_cuts(rank_at, first, last, cuts.positions.data(), n, j));
-    }
+    for (const Bracket& bracket : level) cuts.push_back(cuts_of(RankedRows{*this}, bracket));
     return cuts;
   }
 

@@ -1,0 +1,126 @@
+"""GPU tables of docs/grow.md: `python -m benchmarks.grow.gpu_report RESULT DOCS [ROOFLINE]`."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+from benchmarks.grow.gpu import WHOLE
+from benchmarks.grow.gpu_cases import CASES
+from benchmarks.grow.report import put_tables
+
+PROCEDURES = ("transfer", "redistribute", "separate", "reorganise", "calc_models", "estimate_errors", "reduction")
+COMPARED = ("gram cuda", "qr cuda", "gram cpu", "qr cpu")
+
+
+def lines(header: list[str], rows: list[list[str]]) -> str:
+    """A Markdown table."""
+    return "\n".join("| " + " | ".join(row) + " |" for row in [header, ["---"] * len(header), *rows])
+
+
+def in_order(results: dict[str, Any], *kinds: str) -> list[tuple[str, dict[str, Any]]]:
+    """Measured cases that have one of these runs, in the order of the plan."""
+    measured = results["cases"]
+    return [(name, measured[name]) for name in CASES if name in measured and set(kinds) & set(measured[name]["runs"])]
+
+
+def seconds(value: float | None) -> str:
+    """Seconds as a person writes them."""
+    return "" if value is None else f"{value:,.0f}" if value >= 100 else f"{value:.1f}"
+
+
+def gpu_whole(results: dict[str, Any]) -> str:
+    """Whole runs beside the paper's times and our targets."""
+    rows = []
+    for name, case in in_order(results, "whole cuda", "whole cpu"):
+        for device in ("cuda", "cpu"):
+            run = case["runs"].get(f"whole {device}")
+            if run is None:
+                continue
+            done = run["generations"]
+            total = case["prepare"] + run["set_up"] + run["seconds"]
+            rows.append(
+                [
+                    name,
+                    {"cuda": "GPU", "cpu": "cores"}[device],
+                    seconds(CASES[name].paper),
+                    seconds(CASES[name].target),
+                    f"{seconds(total)}{'' if done == WHOLE else f' for {done:,} generations'}",
+                    seconds(case["prepare"] + run["set_up"]),
+                    f"{1e3 * run['seconds'] / max(done, 1):.2f}",
+                    f"{run['rounds'] / max(done, 1):.1f}",
+                    f"{run['waiting'] / run['seconds']:.0%}",
+                    f"{run['rmse']:.4g} / {run['leaves']}",
+                ]
+            )
+    header = ["data", "on", "paper, s", "target, s", "s", "of these before the search", "ms a generation"]
+    return lines([*header, "rounds a generation", "waiting for the GPU", "RMSE / leaves"], rows)
+
+
+def gpu_ratios(results: dict[str, Any]) -> str:
+    """What the method gains and what the GPU gains."""
+    rows = []
+    for name, case in in_order(results, *COMPARED):
+        ms = {kind: case["runs"].get(kind, {}).get("ms_a_generation") for kind in COMPARED}
+        rows.append(
+            [
+                name,
+                *("" if ms[kind] is None else f"{ms[kind]:,.3g}" for kind in COMPARED),
+                _ratio(ms["qr cuda"], ms["gram cuda"]),
+                _ratio(ms["qr cpu"], ms["gram cpu"]),
+                _ratio(ms["gram cpu"], ms["gram cuda"]),
+                _ratio(ms["qr cpu"], ms["qr cuda"]),
+            ]
+        )
+    header = ["data", "sums, GPU", "paper's, GPU", "sums, cores", "paper's, cores"]
+    return lines([*header, "method, GPU", "method, cores", "GPU, sums", "GPU, paper's"], rows)
+
+
+def _ratio(slow: float | None, fast: float | None) -> str:
+    return "" if not slow or not fast else f"{slow / fast:,.3g}"
+
+
+def gpu_procedures(results: dict[str, Any]) -> str:
+    """Shares of the run-time of the paper's evaluation on the GPU, as in its figures 15 and 17."""
+    rows = []
+    for name, case in in_order(results, "qr cuda"):
+        run = case["runs"]["qr cuda"]
+        shares = [run["procedures"].get(procedure, 0) / run["seconds"] for procedure in PROCEDURES]
+        each = 1e3 * sum(run["procedures"].values()) / run["evaluations"]
+        rows.append([name, f"{each:.3g}", *(f"{share:.1%}" for share in [*shares, 1 - sum(shares)])])
+    return lines(["data", "ms a tree", *PROCEDURES, "CPU and gaps"], rows)
+
+
+def gpu_kernels(roofline: dict[str, Any]) -> str:
+    """Kernels beside the ceilings."""
+    rows = [
+        [
+            search,
+            kernel["kernel"],
+            f"{kernel['us'] / kernel['launches']:.1f}",
+            f"{kernel['longest_us']:.0f}",
+            f"{kernel['bytes_a_second'] / 1e12:.2f}",
+            f"{kernel['share_of_dram']:.0%}",
+            f"{kernel['flops_a_second'] / 1e12:.2f}",
+            f"{kernel['share_of_fp64']:.0%}",
+        ]
+        for search, kernels in roofline.items()
+        for kernel in kernels
+    ]
+    header = ["search", "kernel", "µs a launch", "longest", "TB/s", "of 4.8", "TFLOP/s", "of the ceiling"]
+    return lines(header, rows)
+
+
+def main() -> None:
+    """Put the tables between their marks."""
+    results = json.loads(Path(sys.argv[1]).read_text())
+    tables = {table.__name__: table(results) for table in (gpu_whole, gpu_ratios, gpu_procedures)}
+    if len(sys.argv) > 3:
+        tables["gpu_kernels"] = gpu_kernels(json.loads(Path(sys.argv[3]).read_text()))
+    put_tables(Path(sys.argv[2]), tables)
+
+
+if __name__ == "__main__":
+    main()

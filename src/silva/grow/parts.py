@@ -1,0 +1,259 @@
+"""How the rows of a search are divided among GPUs, and what that takes: numbers only, no GPU needed."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, NamedTuple
+
+from silva.device import DeviceError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+TILE = 8
+"""More than NARROW columns of z are padded to a multiple of this many: a tensor core operation's side."""
+
+NARROW = TILE // 2
+"""So few columns are padded to this many, and the operation takes two rows side by side."""
+
+MOST_COLUMNS = 16 * TILE
+N_LISTS = 4
+"""Lists of rows that sweeps may hold at a time; further ones wait."""
+
+PACKET_BYTES = 4 << 20
+LARGEST_BLOCK = 8192
+"""Rows of a block of the kernel that sums (kMostRows of native/grow/route.h)."""
+
+LIST_TILE = 2048
+"""Rows that a block lists (kListTile)."""
+
+MOST_SLOTS = 128
+"""Leaves of one request (kMostSlots)."""
+
+RESULT_BYTES = 64 << 20
+PART_BYTES = 256 << 20
+
+MOST_CELLS = 1 << 15
+"""Cells of ranks that the rows of a sweep are counted in at once."""
+
+CHUNK_SHARE = 8
+"""A chunk of streamed rows takes at most one part in so many of a GPU's free memory; there are two."""
+
+CORE_WORK = 100_000
+"""Requests of fewer multiplications than this are answered by the cores."""
+
+STREAMED_WORK = 256
+"""Where rows come in chunks, the cores also answer what reads less than one row in so many."""
+
+SMALL_DATA = 3_000_000
+"""With fewer multiplications than this for the sums of all rows the cores answer everything."""
+
+
+@dataclass(frozen=True)
+class Sizes:
+    """Bytes of a GPU's buffers, and the numbers that they follow from.
+
+    Attributes
+    ----------
+    z, ranks, order : int
+        Of the rows of one part; see `silva.grow.data.TrainingRows`.
+    lists : int
+        Of the rows of all parts of the GPU.
+    packet, results, parts, part_counts : int
+        Of one stream: what goes to the GPU, what comes back and what lies between.
+    n_parts, n_counts : int
+        Partial sums and counts that the latter two hold.
+    stride : int
+        Columns of z on the GPU.
+    """
+
+    z: int
+    ranks: int
+    order: int
+    lists: int
+    packet: int
+    results: int
+    parts: int
+    part_counts: int
+    n_parts: int
+    n_counts: int
+    stride: int
+
+    @property
+    def rows(self) -> int:
+        """Bytes of the rows of one part."""
+        return self.z + self.ranks + self.order
+
+    @property
+    def stream(self) -> int:
+        """Bytes of GPU memory that a stream works in."""
+        return self.packet + self.parts + self.part_counts
+
+
+def padded_width(width: int) -> int:
+    """Columns of z on the GPU."""
+    return NARROW if width <= NARROW else -(-width // TILE) * TILE
+
+
+def buffer_sizes(n_rows: int, n_attributes: int, width: int, n_listed: int | None = None) -> Sizes:
+    """Sizes of all buffers for so many rows a part, attributes and columns of z, and rows of all parts together.
+
+    Raises
+    ------
+    ValueError
+        If there are more columns than the kernels take.
+    """
+    blocks = -(-width // TILE)
+    if width > MOST_COLUMNS:
+        raise ValueError(
+            f"leaf models have {width} columns (intercept, attributes, missing indicators, y), growing on a GPU takes "
+            f"at most {MOST_COLUMNS}; use device='cpu' or fewer attributes"
+        )
+    part = blocks * (blocks + 1) // 2 * TILE * TILE * 8
+    n_parts = max(PART_BYTES // part, MOST_SLOTS * -(-n_rows // LARGEST_BLOCK))
+    n_counts = max(n_parts, N_LISTS * (-(-n_rows // LIST_TILE) + 1))
+    return Sizes(
+        z=n_rows * padded_width(width) * 8,
+        ranks=n_rows * n_attributes * 4,
+        order=n_rows * n_attributes * 4,
+        lists=N_LISTS * (n_rows if n_listed is None else n_listed) * 8,
+        packet=PACKET_BYTES,
+        results=max(RESULT_BYTES, (width * (width + 1) // 2 + 1) * 8 * MOST_SLOTS),
+        parts=n_parts * part,
+        part_counts=n_counts * 4,
+        n_parts=n_parts,
+        n_counts=n_counts,
+        stride=padded_width(width),
+    )
+
+
+@dataclass(frozen=True)
+class Share:
+    """The rows that one GPU reads, in contiguous parts.
+
+    Attributes
+    ----------
+    gpu : int
+    bounds : tuple of int
+        Rows between which the parts lie.
+    n_streamed : int
+        Parts, from the first on, that pass through two buffers on the GPU every round; the others stay there.
+    sizes : Sizes
+        For the largest part.
+    more_bytes : int
+        What the rows need beside these buffers.
+    """
+
+    gpu: int
+    bounds: tuple[int, ...]
+    n_streamed: int
+    sizes: Sizes
+    more_bytes: int = 0
+
+    @property
+    def n_parts(self) -> int:
+        """Number of parts."""
+        return len(self.bounds) - 1
+
+    @property
+    def n_streams(self) -> int:
+        """Two where there are several parts: one is copied while the other is summed."""
+        return min(self.n_parts, 2)
+
+    @property
+    def on_device(self) -> int:
+        """Bytes of GPU memory."""
+        in_memory = self.n_parts - self.n_streamed + min(self.n_streamed, 2)
+        buffers = self.sizes.lists + self.n_streams * self.sizes.stream + in_memory * self.sizes.rows
+        return buffers + self.more_bytes
+
+
+class Columns(NamedTuple):
+    """Attributes, columns of z, and what so many rows need beside the buffers of the search."""
+
+    n_attributes: int
+    width: int
+    more_bytes: Callable[[int], int] | None = None
+
+
+def divide_rows(
+    n_rows: int,
+    n_attributes: int,
+    width: int,
+    free: dict[int, int],
+    chunks: str | int | None = "auto",
+    more_bytes: Callable[[int], int] | None = None,
+) -> list[Share]:
+    """Divide the rows evenly among GPUs, and those of a GPU into parts where they do not fit.
+
+    Parameters
+    ----------
+    n_rows, n_attributes, width : int
+    free : dict
+        Bytes of free memory by GPU.
+    chunks : {"auto"}, int or None
+        Rows of a part at most; None keeps all rows on the GPUs.
+    more_bytes : callable, optional
+        What so many rows need on a GPU beside the buffers of the search.
+
+    Raises
+    ------
+    DeviceError
+        If a GPU's memory does not suffice; the message names the GPU and says how many rows fit.
+    """
+    gpus = list(free)
+    edges = [n_rows * g // len(gpus) for g in range(len(gpus) + 1)]
+    return [
+        _share(gpu, edges[g], edges[g + 1], Columns(n_attributes, width, more_bytes), free[gpu], chunks)
+        for g, gpu in enumerate(gpus)
+        if edges[g] < edges[g + 1]
+    ]
+
+
+def _share(gpu: int, first: int, last: int, columns: Columns, free: int, chunks: str | int | None) -> Share:
+    """Take the rows of one GPU, as few parts as its memory or `chunks` allows."""
+    n_rows = last - first
+    whole = _cut(gpu, first, last, columns, 1, 0)
+    if whole.on_device <= free and not (isinstance(chunks, int) and chunks < n_rows):
+        return whole
+    if chunks is None:
+        raise _too_large(whole, n_rows, columns, free)
+    n_parts = -(-n_rows // (_chunk_rows(n_rows, columns, free) if chunks == "auto" else int(chunks)))
+    for n_streamed in range(n_parts + 1):
+        share = _cut(gpu, first, last, columns, n_parts, n_streamed)
+        if share.on_device <= free:
+            return share
+    raise _too_large(_cut(gpu, first, last, columns, n_parts, n_parts), n_rows, columns, free)
+
+
+def _cut(gpu: int, first: int, last: int, columns: Columns, n_parts: int, n_streamed: int) -> Share:
+    n_rows = last - first
+    bounds = tuple(first + n_rows * p // n_parts for p in range(n_parts + 1))
+    sizes = buffer_sizes(-(-n_rows // n_parts), columns.n_attributes, columns.width, n_rows)
+    return Share(gpu, bounds, n_streamed, sizes, columns.more_bytes(n_rows) if columns.more_bytes else 0)
+
+
+def _chunk_rows(n_rows: int, columns: Columns, free: int) -> int:
+    """Rows of a chunk, at least two of which make up the data."""
+    a_row = buffer_sizes(1, columns.n_attributes, columns.width).rows
+    return max(1, min(-(-n_rows // 2), free // CHUNK_SHARE // a_row))
+
+
+def _too_large(share: Share, n_rows: int, columns: Columns, free: int) -> DeviceError:
+    fitting = n_rows
+    while fitting and _cut(share.gpu, 0, fitting, columns, 1, 0).on_device > free:
+        fitting = fitting * 9 // 10
+    advice = f"about {fitting:,} rows fit: pass fewer rows," if fitting else "no number of rows fits: free memory,"
+    chunks = " chunks='auto'" if share.n_parts == 1 and fitting and not columns.more_bytes else ""
+    return DeviceError(
+        f"cuda:{share.gpu} has {free:,} bytes free, growing on {n_rows:,} rows of {columns.n_attributes} attributes "
+        f"takes {share.on_device:,}; {advice}{chunks} or device='cpu'"
+    )
+
+
+def core_work(n_rows: int, width: int, is_chunked: bool) -> int:
+    """Multiplications below which a request stays on the cores."""
+    all_rows = n_rows * (width * (width + 1) // 2 + 20)
+    if CORE_WORK and all_rows < SMALL_DATA:
+        return 2 * all_rows
+    return max(CORE_WORK, all_rows // STREAMED_WORK if is_chunked and CORE_WORK else 0)

@@ -1,0 +1,66 @@
+// What tasks ask the GPUs. Every question goes to all parts that hold rows of it.
+#pragma once
+#include <vector>
+
+#include "grow/gpu_parts.h"
+#include "grow/reader.h"
+
+namespace silva {
+
+// Sums over one source; the nodes are its own.
+struct SumQuestion {
+  RowsByPart source;
+  std::vector<RouteInterval> intervals;
+  std::vector<RouteNode> nodes;
+  int n_slots = 0;
+  std::vector<const ModelColumns*> columns;  // by slot; empty: all columns
+  std::vector<LeafSums> answer;              // by slot
+};
+
+// Rows of a source that lie in a box, in the source's order, in list `list` of each part.
+struct ListQuestion {
+  RowsByPart source;
+  std::vector<RouteInterval> intervals;
+  int list = 0;
+  int attribute = -1;       // whose ranks are listed beside the rows
+  bool over_ranks = false;  // the rows go to where the list's ranks stand
+  int32_t low = 0;          // the ranks low .. low + span are counted in so many cells
+  int64_t span = 0;
+  int32_t n_cells = 0;
+  std::vector<int64_t> totals;               // by part
+  std::vector<std::vector<int32_t>> counts;  // by part and inner edge of cells: positions of lower ranks
+};
+
+// The same counts of a list that stands, between two known positions of each part.
+struct CountQuestion {
+  int list = 0;
+  std::vector<std::pair<int32_t, int32_t>> positions;  // by part: known bounds of the answers
+  int32_t low = 0;
+  int64_t span = 0;
+  int32_t n_cells = 0;
+  std::vector<std::vector<int32_t>> counts;
+};
+
+struct ReadQuestion {
+  int part;
+  void* to;
+  const void* from;
+  size_t bytes;
+};
+
+struct GpuQuestions {
+  std::vector<SumQuestion*> sums;
+  std::vector<ListQuestion*> lists;
+  std::vector<CountQuestion*> counts;
+  std::vector<ReadQuestion*> reads;
+
+  bool empty() const { return sums.empty() && lists.empty() && counts.empty() && reads.empty(); }
+  void add(const GpuQuestions& other) {
+    sums.insert(sums.end(), other.sums.begin(), other.sums.end());
+    lists.insert(lists.end(), other.lists.begin(), other.lists.end());
+    counts.insert(counts.end(), other.counts.begin(), other.counts.end());
+    reads.insert(reads.end(), other.reads.begin(), other.reads.end());
+  }
+};
+
+}  // namespace silva

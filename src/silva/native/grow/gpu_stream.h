@@ -1,0 +1,338 @@
+// One stream of a GPU and its buffers: answers a round's questions for one part of the rows at a time.
+#pragma once
+#include <cstring>
+#include <numeric>
+#include <set>
+#include <stdexcept>
+#include <string>
+#include <unordered_map>
+
+#include "grow/gpu_driver.h"
+#include "grow/gpu_questions.h"
+
+namespace silva {
+
+// Addresses of buffers and kernels: device memory, but for `packet_host` and `results`, which are pinned host memory
+// that the GPU writes to.
+struct StreamHandles {
+  uint64_t stream, packet, packet_host, results, parts, part_counts;
+  uint64_t sum_rows, add_parts, count_rows, list_rows, count_ranks;
+  size_t packet_bytes, results_bytes, n_parts, n_counts;
+  int gpu, n_processors;
+};
+
+class GpuStream {
+ public:
+  GpuStream(const StreamHandles& handles, const CudaDriver& driver, int width)
+      : h_(handles), driver_(driver), width_(width) {
+    check(driver_.stream_context(stream(), &context_));
+  }
+
+  bool is_busy() const { return part_ != nullptr; }
+  void enter() const { check(driver_.set_context(context_)); }
+
+  // Launches as many of the questions to part `p` as the buffers hold, behind the copies that the part needs.
+  void begin(const GpuPart& part, int p, const GpuQuestions& questions) {
+    part_ = &part, p_ = p, questions_ = &questions;
+    next_list_ = next_count_ = next_sum_ = 0;
+    enter();
+    if (part.z_host) copy_part_in();
+    for (const ReadQuestion* read : questions.reads)
+      if (read->part == p)
+        check(driver_.copy_out(read->to, reinterpret_cast<uint64_t>(read->from), read->bytes, stream()));
+    launch_batch();
+  }
+
+  // Waits for what is under way, adds it to the answers and launches what is left.
+  void go_on() {
+    enter();
+    check(driver_.synchronize(stream()));
+    take_answers();
+    if (next_list_ < questions_->lists.size() || next_count_ < questions_->counts.size() ||
+        next_sum_ < questions_->sums.size())
+      launch_batch();
+    else
+      part_ = nullptr;
+  }
+
+  // Waits for whatever is under way after another stream has failed.
+  void abandon() {
+    driver_.set_context(context_);
+    driver_.synchronize(stream());
+    part_ = nullptr;
+  }
+
+  static bool concerns(const GpuQuestions& questions, int p) {
+    const auto has_rows = [p](const auto* question) { return question->source.parts[p].count > 0; };
+    return std::any_of(questions.sums.begin(), questions.sums.end(), has_rows) ||
+           std::any_of(questions.lists.begin(), questions.lists.end(), has_rows) ||
+           std::any_of(questions.counts.begin(), questions.counts.end(),
+                       [p](const auto* count) { return count->positions[p].first < count->positions[p].second; }) ||
+           std::any_of(questions.reads.begin(), questions.reads.end(), [p](const auto* r) { return r->part == p; });
+  }
+
+ private:
+  void check(int code) const { driver_.check(code, h_.gpu); }
+  void* stream() const { return reinterpret_cast<void*>(h_.stream); }
+  GpuRows rows() const {
+    return {reinterpret_cast<const double*>(part_->z), reinterpret_cast<const int32_t*>(part_->ranks), part_->n_rows};
+  }
+  int64_t count_of(const RowsByPart& source) const { return source.parts[p_].count; }
+
+  // What this round's questions read of the part.
+  void copy_part_in() {
+    std::set<int> ranks, orders;
+    bool sums = false;
+    const auto add = [&](const RowsByPart& source, const std::vector<RouteInterval>& intervals) {
+      if (source.ordered_by >= 0) orders.insert(source.ordered_by);
+      for (const RouteInterval& interval : intervals) ranks.insert(interval.attribute);
+    };
+    for (const ListQuestion* list : questions_->lists) {
+      if (!count_of(list->source)) continue;
+      add(list->source, list->intervals);
+      if (list->attribute >= 0) ranks.insert(list->attribute);
+    }
+    for (const SumQuestion* sum : questions_->sums) {
+      if (!count_of(sum->source)) continue;
+      add(sum->source, sum->intervals);
+      for (const RouteNode& node : sum->nodes)
+        if (node.attribute >= 0) ranks.insert(node.attribute);
+      sums = true;
+    }
+    const int64_t bytes = part_->n_rows * sizeof(int32_t);
+    for (const int a : ranks) copy_in(part_->ranks + a * bytes, part_->ranks_host + a * part_->ranks_host_step, bytes);
+    for (const int a : orders) copy_in(part_->order + a * bytes, part_->order_host + a * bytes, bytes);
+    if (sums) copy_in(part_->z, part_->z_host, part_->z_bytes);
+  }
+
+  void copy_in(uint64_t to, uint64_t from, size_t bytes) const {
+    check(driver_.copy_in(to, reinterpret_cast<const void*>(from), bytes, stream()));
+  }
+
+  struct Batch {
+    std::vector<ListRequest> lists;
+    std::vector<CountRequest> counts;
+    std::vector<SumRequest> sums;
+    std::vector<RouteInterval> intervals;
+    std::vector<RouteNode> nodes;
+    std::vector<SlotResult> slots;
+    std::vector<int32_t> columns;                                  // of all slots, then those of single ones
+    std::unordered_map<const ModelColumns*, int32_t> own_columns;  // where they stand
+    std::vector<ListQuestion*> asked_lists;
+    std::vector<std::pair<std::vector<int32_t>*, int32_t>> asked_counts;  // where to, and the first answer
+    std::vector<std::pair<SumQuestion*, int32_t>> asked_sums;             // and the first slot
+    int32_t list_blocks = 0, count_blocks = 0, sum_blocks = 0, n_answers = 0;
+    int64_t n_parts = 0, n_results = 0;
+    size_t packet_bytes = 128;  // what aligning the records may add
+    size_t results_bytes = 0;
+  };
+
+  // Whether a question still goes into the batch; an empty batch has to take it.
+  bool has_room(size_t packet, size_t results, bool more) {
+    const bool fits =
+        batch_.packet_bytes + packet <= h_.packet_bytes && batch_.results_bytes + results <= h_.results_bytes && more;
+    const bool is_empty = batch_.lists.empty() && batch_.counts.empty() && batch_.sums.empty();
+    if (!fits && is_empty) throw std::length_error("a request of the search outgrew the buffers on the GPU");
+    if (fits) batch_.packet_bytes += packet, batch_.results_bytes += results;
+    return fits;
+  }
+
+  static int32_t blocks_of(int64_t count, int64_t per_block) {
+    return std::max<int32_t>(1, int32_t((count + per_block - 1) / per_block));
+  }
+
+  bool add_list(ListQuestion& question) {
+    const RowPositions& source = question.source.parts[p_];
+    if (source.count == 0) return true;
+    const int32_t n_blocks = blocks_of(source.count, kListTile), n_inner = std::max(question.n_cells - 1, 0);
+    const size_t packet = sizeof(ListRequest) + sizeof(CountRequest) + records(question.intervals);
+    if (!has_room(packet, sizeof(int32_t) * (n_inner + 1), size_t(batch_.list_blocks + n_blocks) <= h_.n_counts))
+      return false;
+    ListRequest r{};
+    r.source = source;
+    int32_t* ranks = part_->list_ranks(question.list);
+    r.rows = question.over_ranks ? ranks : part_->list_rows(question.list);
+    r.ranks = ranks, r.attribute = question.attribute;
+    r.first_interval = add_intervals(question.intervals), r.n_intervals = int32_t(question.intervals.size());
+    r.first_block = batch_.list_blocks, r.n_blocks = n_blocks;
+    batch_.list_blocks += n_blocks;
+    if (n_inner) {
+      const auto* total = reinterpret_cast<const int32_t*>(h_.results) + batch_.lists.size();
+      add_count({ranks, total, 0, 0, question.span, question.low, question.n_cells, 0, 0}, question.counts[p_]);
+    }
+    batch_.lists.push_back(r);
+    batch_.asked_lists.push_back(&question);
+    return true;
+  }
+
+  bool add_count(CountQuestion& question) {
+    const auto [first, last] = question.positions[p_];
+    if (first == last) return true;
+    if (!has_room(sizeof(CountRequest), sizeof(int32_t) * question.n_cells, true)) return false;
+    add_count(
+        {part_->list_ranks(question.list), nullptr, first, last, question.span, question.low, question.n_cells, 0, 0},
+        question.counts[p_]);
+    return true;
+  }
+
+  void add_count(CountRequest r, std::vector<int32_t>& answer) {
+    r.first_answer = batch_.n_answers, r.first_block = batch_.count_blocks;
+    batch_.n_answers += r.n_cells - 1, batch_.count_blocks += blocks_of(r.n_cells - 1, kBlockThreads);
+    batch_.counts.push_back(r);
+    batch_.asked_counts.push_back({&answer, r.first_answer});
+  }
+
+  bool add_sum(SumQuestion& question, int rows_per_block) {
+    const RowPositions& source = question.source.parts[p_];
+    if (source.count == 0) return true;
+    SumRequest r{};
+    r.source = source;
+    r.n_blocks = blocks_of(source.count, rows_per_block), r.n_slots = question.n_slots;
+    const int64_t n_parts = int64_t(r.n_blocks) * r.n_slots;
+    size_t n_results = 0, columns = 0;
+    for (int slot = 0; slot < r.n_slots; ++slot) {
+      n_results += 1 + packed_size(width_of(question, slot));
+      columns += sizeof(SlotResult) + width_of(question, slot) * sizeof(int32_t);
+    }
+    if (!has_room(sizeof(SumRequest) + records(question.intervals) + records(question.nodes) + columns,
+                  n_results * sizeof(double), size_t(batch_.n_parts + n_parts) <= h_.n_parts))
+      return false;
+    r.first_part = batch_.n_parts, r.first_block = batch_.sum_blocks, r.first_slot = int32_t(batch_.slots.size());
+    r.first_interval = add_intervals(question.intervals), r.n_intervals = int32_t(question.intervals.size());
+    r.first_node = int32_t(batch_.nodes.size()), r.n_nodes = int32_t(question.nodes.size());
+    batch_.nodes.insert(batch_.nodes.end(), question.nodes.begin(), question.nodes.end());
+    batch_.n_parts += n_parts, batch_.sum_blocks += r.n_blocks;
+    for (int slot = 0; slot < r.n_slots; ++slot) {
+      const int width = width_of(question, slot);
+      batch_.slots.push_back({batch_.n_results, first_column(question, slot), width});
+      batch_.n_results += 1 + int64_t(packed_size(width));
+    }
+    batch_.sums.push_back(r);
+    batch_.asked_sums.push_back({&question, r.first_slot});
+    return true;
+  }
+
+  int width_of(const SumQuestion& question, int slot) const {
+    return question.columns.empty() ? width_ : question.columns[slot]->width();
+  }
+
+  // Where the columns of a slot's answer stand in the packet.
+  int32_t first_column(const SumQuestion& question, int slot) {
+    if (question.columns.empty() || question.columns[slot]->is_all()) return 0;
+    const ModelColumns* own = question.columns[slot];
+    const auto [found, is_new] = batch_.own_columns.emplace(own, int32_t(batch_.columns.size()));
+    if (is_new) batch_.columns.insert(batch_.columns.end(), own->taken().begin(), own->taken().end());
+    return found->second;
+  }
+
+  template <class T>
+  static size_t records(const std::vector<T>& of) {
+    return of.size() * sizeof(T);
+  }
+
+  int32_t add_intervals(const std::vector<RouteInterval>& intervals) {
+    const int32_t first = int32_t(batch_.intervals.size());
+    batch_.intervals.insert(batch_.intervals.end(), intervals.begin(), intervals.end());
+    return first;
+  }
+
+  // Blocks large enough to sum many rows of a leaf and for their partial sums to fit, small enough to keep all
+  // processors busy.
+  int rows_per_block() const {
+    constexpr int kRowsPerColumn = 16;
+    const std::vector<SumQuestion*>& sums = questions_->sums;
+    int64_t total = 0;
+    for (size_t i = next_sum_; i < sums.size(); ++i) total += count_of(sums[i]->source);
+    const auto fits = [&](int size) {
+      for (size_t i = next_sum_; i < sums.size(); ++i)
+        if (size_t(blocks_of(count_of(sums[i]->source), size)) * sums[i]->n_slots > h_.n_parts) return false;
+      return true;
+    };
+    int size = kMostRows;
+    const int least = std::max(kBlockThreads, kRowsPerColumn * width_);
+    while (size > least && total / size < 4 * h_.n_processors && fits(size / 2)) size /= 2;
+    return size;
+  }
+
+  void launch_batch() {
+    batch_ = {};
+    batch_.columns.resize(width_);
+    std::iota(batch_.columns.begin(), batch_.columns.end(), 0);
+    batch_.packet_bytes += records(batch_.columns);
+    const GpuQuestions& q = *questions_;
+    const int per_block = rows_per_block();
+    while (next_list_ < q.lists.size() && add_list(*q.lists[next_list_])) ++next_list_;
+    while (next_count_ < q.counts.size() && add_count(*q.counts[next_count_])) ++next_count_;
+    while (next_sum_ < q.sums.size() && add_sum(*q.sums[next_sum_], per_block)) ++next_sum_;
+    packed_bytes_ = 0;
+    const ListRequest* lists = pack(batch_.lists);
+    const CountRequest* counts = pack(batch_.counts);
+    const SumRequest* sums = pack(batch_.sums);
+    const RouteInterval* intervals = pack(batch_.intervals);
+    const RouteNode* nodes = pack(batch_.nodes);
+    const SlotResult* slots = pack(batch_.slots);
+    const int32_t* columns = batch_.slots.empty() ? nullptr : pack(batch_.columns);
+    if (packed_bytes_) copy_in(h_.packet, h_.packet_host, packed_bytes_);
+    auto* part_counts = reinterpret_cast<int32_t*>(h_.part_counts);
+    auto* parts = reinterpret_cast<double*>(h_.parts);
+    const int n_lists = int(batch_.lists.size()), n_counts = int(batch_.counts.size()),
+              n_sums = int(batch_.sums.size());
+    if (n_lists) {
+      launch(h_.count_rows, batch_.list_blocks, rows(), lists, n_lists, intervals, part_counts);
+      launch(h_.list_rows, batch_.list_blocks, rows(), lists, n_lists, intervals, part_counts, totals());
+    }
+    if (n_counts) launch(h_.count_ranks, batch_.count_blocks, counts, n_counts, answers());
+    if (!n_sums) return;
+    launch(h_.sum_rows, batch_.sum_blocks, rows(), sums, n_sums, intervals, nodes, per_block, part_counts, parts);
+    launch(h_.add_parts, unsigned(batch_.slots.size()), sums, n_sums, part_counts, parts, slots, columns, results());
+  }
+
+  // Results: totals of lists, counts of ranks, sums.
+  int32_t* totals() const { return reinterpret_cast<int32_t*>(h_.results); }
+  int32_t* answers() const { return totals() + batch_.lists.size(); }
+  double* results() const {
+    return reinterpret_cast<double*>(h_.results) + (batch_.lists.size() + batch_.n_answers + 1) / 2;
+  }
+
+  // Part of the packet that goes to the device, returned as its address there.
+  template <class T>
+  const T* pack(const std::vector<T>& of) {
+    const size_t at = (packed_bytes_ + 15) / 16 * 16;
+    if (of.empty()) return nullptr;
+    std::memcpy(reinterpret_cast<char*>(h_.packet_host) + at, of.data(), records(of));
+    packed_bytes_ = at + records(of);
+    return reinterpret_cast<const T*>(h_.packet + at);
+  }
+
+  template <class... Arguments>
+  void launch(uint64_t kernel, unsigned blocks, Arguments... arguments) {
+    check(driver_.launch_blocks(kernel, blocks, kBlockThreads, stream(), arguments...));
+  }
+
+  void take_answers() {
+    for (size_t i = 0; i < batch_.asked_lists.size(); ++i) batch_.asked_lists[i]->totals[p_] = totals()[i];
+    for (const auto& [answer, first] : batch_.asked_counts)
+      std::copy_n(answers() + first, answer->size(), answer->begin());
+    for (const auto& [question, first_slot] : batch_.asked_sums)
+      for (int slot = 0; slot < question->n_slots; ++slot)
+        add_sums(results() + batch_.slots[first_slot + slot].first, question->answer[slot]);
+  }
+
+  static void add_sums(const double* from, LeafSums& sums) {
+    sums.n_rows += int64_t(from[0]);
+    for (size_t e = 0; e < sums.gram.size(); ++e) sums.gram[e] += from[1 + e];
+  }
+
+  StreamHandles h_;
+  CudaDriver driver_;
+  int width_;
+  void* context_ = nullptr;
+  const GpuPart* part_ = nullptr;  // what is under way
+  int p_ = 0;
+  const GpuQuestions* questions_ = nullptr;
+  size_t next_list_ = 0, next_count_ = 0, next_sum_ = 0;
+  Batch batch_;
+  size_t packed_bytes_ = 0;
+};
+
+}  // namespace silva

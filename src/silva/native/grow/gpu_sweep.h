@@ -1,0 +1,184 @@
+// Thresholds on rows that GPUs read.
+#pragma once
+#include <map>
+#include <optional>
+
+#include "grow/gpu.h"
+#include "grow/rank_counts.h"
+#include "grow/sweep.h"
+
+namespace silva {
+
+// Cuts of a list of rows that stays on the GPU; the sums between two cuts are one request each.
+class GpuSweep : public ThresholdSweep {
+ public:
+  GpuSweep(const Evaluator& evaluator, const GpuReader& reader, Scratch& scratch)
+      : ThresholdSweep(evaluator, scratch), reader_(reader), list_(reader) {}
+
+ private:
+  int open() override {
+    const GrowTree& tree = *request_.tree;
+    const Interval interval = request_.box->interval(data_, request_.attribute);
+    add_leaves(request_.left, true);
+    n_left_ = int(leaves_.size());
+    add_leaves(request_.right, false);
+    for (const auto& [root, nodes] : {std::pair{request_.left, &left_}, {request_.right, &right_}})
+      GpuReader::add_nodes(tree, root, nullptr, *nodes);
+    ListQuestion list = GpuReader::list_question(list_, reader_.source_of(interval, false), *request_.box,
+                                                 request_.attribute, request_.attribute);
+    RankCounts::count(list, interval.low, interval.high, reader_.settings_.n_cells);
+    SumQuestion missing = question(request_.missing_left);
+    GpuQuestions questions{{}, {&list}, {}, {}};
+    if (interval.missing) {
+      missing.source = reader_.parts().missing(request_.attribute);
+      missing.intervals = list.intervals;
+      questions.sums.push_back(&missing);
+    }
+    reader_.ask(questions);
+    const int first = request_.missing_left ? 0 : n_left_;
+    for (size_t k = 0; k < missing.answer.size(); ++k) {
+      leaves_[first + k].n_missing = missing.answer[k].n_rows;
+      leaves_[first + k].missing = std::move(missing.answer[k].gram);
+    }
+    counts_.emplace(list);
+    ranks_ = {{0, interval.low}, {int(counts_->n_rows()), interval.high}};
+    s_.rows_read += counts_->n_rows();
+    return int(counts_->n_rows());
+  }
+
+  SumQuestion question(bool on_left) const {
+    SumQuestion question;
+    question.nodes = on_left ? left_ : right_;
+    for (int i = on_left ? 0 : n_left_; i < (on_left ? n_left_ : int(leaves_.size())); ++i)
+      question.columns.push_back(&leaves_[i].columns);
+    question.n_slots = int(question.columns.size());
+    return question;
+  }
+
+  // Looked for again after the cells that they lie in have been counted, mostly once.
+  std::vector<Cuts> cuts_between(const std::vector<Bracket>& level) override {
+    for (;;) {
+      std::vector<Cuts> cuts;
+      for (const Bracket& bracket : level) cuts.push_back(cuts_of(*counts_, bracket));
+      if (counts_->wants()) {
+        counts_->resolve([this](const GpuQuestions& questions) { reader_.ask(questions); });
+        continue;
+      }
+      for (const Cuts& c : cuts)
+        for (size_t j = 0; j < c.positions.size(); ++j) ranks_[c.positions[j]] = c.ranks[j];
+      return cuts;
+    }
+  }
+
+  // Where the rows before a cut, or before an end of a bracket, end in a part's list.
+  int64_t position(int part, int edge) const { return counts_->below(part, ranks_.at(edge)); }
+
+  // Brackets of so few rows that the cores settle them sooner than further rounds return.
+  void hand_over(std::vector<Bracket>& level) override {
+    std::vector<Bracket> large, small;
+    for (Bracket& bracket : level)
+      (reader_.is_handed_over(bracket.last - bracket.first) ? small : large).push_back(std::move(bracket));
+    level = std::move(large);
+    std::vector<GpuReader::RowRange> ranges;
+    int64_t n_rows = 0;
+    for (const Bracket& bracket : small) {
+      n_rows += bracket.last - bracket.first;
+      for (int p = 0; p < reader_.parts().size(); ++p)
+        ranges.push_back({p, position(p, bracket.first), position(p, bracket.last)});
+    }
+    RowList all(n_rows);
+    reader_.read_rows(ranges, list_.index(), false, all.data());
+    const int32_t* rows = all.data();
+    for (Bracket& bracket : small) {
+      RowList own(rows, rows + (bracket.last - bracket.first));
+      rows += own.size();
+      if (reader_.parts().size() > 1) sort_by_rank(data_, request_.attribute, own, s_.spare);
+      take(CoreSweep(e_, reader_.cores_, s_).finish(request_, std::move(own), std::move(bracket)));
+    }
+  }
+
+  // Sums between neighbouring cuts, from the first of `edges` on.
+  std::vector<SumQuestion> questions_between(const std::vector<int>& edges, bool on_left) const {
+    std::vector<SumQuestion> questions;
+    for (size_t j = 0; j + 1 < edges.size(); ++j) {
+      questions.push_back(question(on_left));
+      questions.back().source.count = edges[j + 1] - edges[j];
+      for (int p = 0; p < reader_.parts().size(); ++p) {
+        const int64_t first = position(p, edges[j]), last = position(p, edges[j + 1]);
+        questions.back().source.parts.push_back(
+            {reader_.parts()[p].list_rows(list_.index()), 0, first, last - first, 1});
+      }
+    }
+    return questions;
+  }
+
+  void sum_parts(const std::vector<Cuts>& cuts, const std::vector<Bracket>& level) override {
+    left_parts_.assign(level.size(), {}), right_parts_.assign(level.size(), {});
+    GpuQuestions questions;
+    for (size_t b = 0; b < level.size(); ++b) {
+      if (cuts[b].positions.empty()) continue;
+      std::vector<int> edges = cuts[b].positions;
+      edges.insert(edges.begin(), level[b].first);
+      edges.push_back(level[b].last);
+      left_parts_[b] = questions_between(edges, true);
+      if (!is_same()) right_parts_[b] = questions_between(edges, false);
+      for (std::vector<SumQuestion>* side : {&left_parts_[b], &right_parts_[b]})
+        for (SumQuestion& question : *side) questions.sums.push_back(&question);
+    }
+    reader_.ask(questions);
+  }
+  const double* part_gram(int b, int i, int part) const override { return part_sums(b, i, part).gram.data(); }
+  int64_t part_rows(int b, int i, int part) const override { return part_sums(b, i, part).n_rows; }
+
+  const LeafSums& part_sums(int b, int i, int part) const {
+    const bool on_left = leaves_[i].on_left;
+    return (on_left || is_same() ? left_parts_ : right_parts_)[b][part].answer[on_left ? i : i - n_left_];
+  }
+  bool is_same() const { return request_.left == request_.right; }
+
+  const GpuReader& reader_;
+  const GpuReader::List list_;
+  std::vector<RouteNode> left_, right_;
+  std::vector<std::vector<SumQuestion>> left_parts_, right_parts_;  // by bracket
+  int n_left_ = 0;
+  std::optional<RankCounts> counts_;
+  std::map<int, int32_t> ranks_;  // of the rows at the cuts that were found
+};
+
+inline int64_t GpuReader::sample_by_rank(const RowsByPart& source, const Box& box, int64_t most, RowList& rows) const {
+  const List list(*this);
+  const Interval interval = box.interval(data_, source.ordered_by);
+  ListQuestion all = list_question(list, source, box, -1, source.ordered_by);
+  RankCounts::count(all, interval.missing ? -1 : interval.low, interval.high, settings_.n_cells);
+  ask({{}, {&all}, {}, {}});
+  RankCounts counts(all);
+  const int64_t stride = counts.n_rows() / most + 1;
+  std::vector<RankCounts::Place> places;
+  const auto locate = [&] {
+    places.clear();
+    for (int64_t at = 0; at < counts.n_rows(); at += stride) places.push_back(counts.place(at));
+  };
+  for (locate(); counts.wants(); locate()) counts.resolve([&](const GpuQuestions& questions) { ask(questions); });
+  std::vector<RowRange> ranges;
+  std::vector<int64_t> starts(parts().size(), 0);
+  for (int p = 0; p < parts().size(); ++p) {
+    ranges.push_back({p, 0, all.totals[p]});
+    if (p) starts[p] = starts[p - 1] + all.totals[p - 1];
+  }
+  RowList listed(counts.n_rows());
+  read_rows(ranges, list.index(), false, listed.data());
+  rows.resize(places.size());
+  for (size_t i = 0; i < places.size(); ++i) rows[i] = listed[starts[places[i].part] + places[i].position];
+  return stride;
+}
+
+inline FoundCut GpuReader::best_cut(const Evaluator& evaluator, const SweepRequest& request, Scratch& s) const {
+  const int n_nodes = subtree_end(*request.tree, request.right) - request.left;
+  const int64_t n_rows = rows_of_interval(data_, request.box->interval(data_, request.attribute));
+  const int64_t by_box = source_of(*request.box, kGathered).count;
+  if (request.rows || is_handed_over(std::min(n_rows, by_box)) || n_nodes > kMostNodes)
+    return cores_.best_cut(evaluator, request, s);
+  return GpuSweep(evaluator, *this, s).run(request);
+}
+
+}  // namespace silva

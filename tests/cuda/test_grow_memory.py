@@ -1,0 +1,116 @@
+"""GPUs without room for the rows: what the message says, and when the cores take over."""
+
+from __future__ import annotations
+
+import contextlib
+import re
+import types
+import warnings
+
+import numpy as np
+import pytest
+
+import silva.grow.cuda
+import silva.grow.search
+from silva import ModelTreeRegressor
+from silva.device import DeviceError
+from silva.grow import cuda, cuda_qr, parts
+from tests.grow.engines import piecewise
+
+
+class OutOfMemoryError(Exception):
+    """CuPy's."""
+
+
+class CUDARuntimeError(Exception):
+    """CuPy's."""
+
+
+@pytest.fixture
+def gpu_memory(monkeypatch):
+    """Memory of a GPU that says what is asked for."""
+
+    def with_error(error, free=2**34):
+        def fail(*_, **__):
+            raise error
+
+        device = contextlib.nullcontext(types.SimpleNamespace(attributes={"MultiProcessorCount": 4}))
+        runtime = types.SimpleNamespace(memGetInfo=lambda: (free, 2**37), CUDARuntimeError=CUDARuntimeError)
+        memory = types.SimpleNamespace(OutOfMemoryError=OutOfMemoryError)
+        module = types.SimpleNamespace(
+            get_default_memory_pool=lambda: types.SimpleNamespace(free_all_blocks=lambda: None),
+            cuda=types.SimpleNamespace(
+                runtime=runtime, memory=memory, Device=lambda _: device, alloc=fail, alloc_pinned_memory=fail
+            ),
+            asarray=fail,
+        )
+        monkeypatch.setattr(cuda, "import_cupy", lambda: module)
+        return cuda.GpuMemory(0)
+
+    return with_error
+
+
+@pytest.mark.parametrize("error", [OutOfMemoryError("out of memory"), CUDARuntimeError("cudaErrorMemoryAllocation")])
+@pytest.mark.parametrize("take", ["reserve", "pin", "place"])
+def test_an_allocation_that_fails_after_all(gpu_memory, take, error):
+    memory = gpu_memory(error)
+    with pytest.raises(DeviceError, match=r"cuda:0 or the host ran out of memory that was free") as caught:
+        getattr(memory, take)(np.zeros(3) if take == "place" else 100)
+    assert caught.value.__cause__ is error
+
+
+def test_other_errors_stay_what_they_are(gpu_memory):
+    with pytest.raises(CUDARuntimeError):
+        gpu_memory(CUDARuntimeError("cudaErrorIllegalInstruction")).reserve(100)
+
+
+def test_some_memory_is_left_free(gpu_memory):
+    assert gpu_memory(None, 2**30).free == 2**30 - cuda.SLACK_BYTES
+    assert gpu_memory(None, 5).free == 0
+
+
+def test_the_rows_that_fit_count_what_the_paper_evaluation_needs():
+    def more_bytes(n_rows):
+        return cuda_qr.qr_sizes(n_rows, 4, 64).on_device
+
+    message = r"cuda:0 has .* about ([0-9,]+) rows fit: pass fewer rows, or device='cpu'"
+    with pytest.raises(DeviceError, match=message) as caught:
+        parts.divide_rows(50_000_000, 2, 4, {0: 2**30}, None, more_bytes)
+    fitting = int(re.search(r"about ([0-9,]+) rows", str(caught.value))[1].replace(",", ""))
+    (share,) = parts.divide_rows(fitting, 2, 4, {0: 2**30}, None, more_bytes)
+    assert 0.7 * 2**30 < share.on_device <= 2**30
+    assert share.more_bytes == more_bytes(fitting)
+
+
+@pytest.fixture
+def full_gpu(monkeypatch):
+    """A GPU on which no rows fit."""
+
+    def refuse(*_, **__):
+        raise DeviceError("cuda:0 has 5 bytes free")
+
+    monkeypatch.setattr(silva.grow.search, "is_cuda_usable", lambda: True)
+    monkeypatch.setattr(silva.grow.search, "find_gpus", lambda *_: (0,))
+    monkeypatch.setattr(silva.grow.search, "GPU_WORK", 0)
+    monkeypatch.setattr(silva.grow.cuda, "RowsOnGpus", refuse)
+    monkeypatch.setattr(silva.grow.cuda_qr, "QrRowsOnGpu", refuse)
+
+
+@pytest.mark.parametrize("algorithm", ["gram", "qr"])
+@pytest.mark.usefixtures("full_gpu")
+def test_auto_goes_on_with_the_cores_and_says_so(algorithm):
+    X, y = piecewise(500, 2)
+    with pytest.warns(RuntimeWarning, match="growing on the CPU: cuda:0 has 5 bytes free"):
+        found = ModelTreeRegressor(generations=3, algorithm=algorithm).fit(X, y)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        expected = ModelTreeRegressor(generations=3, algorithm=algorithm, device="cpu").fit(X, y)
+    np.testing.assert_array_equal(found.predict(X), expected.predict(X))
+
+
+@pytest.mark.parametrize("algorithm", ["gram", "qr"])
+@pytest.mark.usefixtures("full_gpu")
+def test_a_gpu_that_was_asked_for_raises(algorithm):
+    X, y = piecewise(500, 2)
+    with pytest.raises(DeviceError, match="5 bytes free"):
+        ModelTreeRegressor(generations=3, algorithm=algorithm, device="cuda").fit(X, y)

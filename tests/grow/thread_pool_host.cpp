@@ -1,0 +1,30 @@
+// Phases of which some tasks throw: every task of a phase is done before the error arrives, and the next phase runs.
+#include <cstdio>
+#include <stdexcept>
+
+#include "common/thread_pool.h"
+
+int main() {
+  for (const int n_threads : {1, 2, 5}) {
+    silva::ThreadPool pool(n_threads);
+    for (int phase = 0; phase < 400; ++phase) {
+      const int thrower = phase % 3 ? phase % 32 : -1;
+      std::atomic<int> n_done = 0;
+      bool caught = false;
+      try {
+        pool.run(32, [&](int i, int) {
+          if (i == thrower || (thrower >= 0 && i == 31)) throw std::runtime_error("from a task");
+          ++n_done;
+        });
+      } catch (const std::runtime_error&) {
+        caught = true;
+      }
+      const bool ended = n_threads == 1 || n_done >= 30;
+      if (caught != (thrower >= 0) || !ended || (!caught && n_done != 32)) {
+        std::printf("phase %d of %d threads: caught %d, %d tasks done\n", phase, n_threads, caught, n_done.load());
+        return 1;
+      }
+    }
+  }
+  return 0;
+}
