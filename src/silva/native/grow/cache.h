@@ -68,22 +68,8 @@ class StatsLayer {
  public:
   explicit StatsLayer(const StatsCache& below) : below_(&below) {}
 
-  // A layer of a part of a task, which sees what the task has found before.
-  static StatsLayer above(const StatsLayer& parent) {
-    StatsLayer layer(*parent.below_);
-    layer.parent_ = &parent;
-    return layer;
-  }
-  // Takes over what a part has found; what is known already stays.
-  void absorb(StatsLayer& part) {
-    for (const Key& key : part.order_)
-      if (auto& fresh = part.fresh_[key]; fresh && !find(key)) add(std::move(fresh));
-    residuals_.insert(part.residuals_.begin(), part.residuals_.end());
-    tests_.insert(part.tests_.begin(), part.tests_.end());
-  }
-
   LeafStats* find(const Key& key) const {
-    if (LeafStats* stats = parent_ ? parent_->find(key) : below_->find(key)) return stats;
+    if (LeafStats* stats = below_->find(key)) return stats;
     const auto found = fresh_.find(key);
     return found == fresh_.end() ? nullptr : found->second.get();
   }
@@ -93,7 +79,7 @@ class StatsLayer {
   }
   // Stats of the frozen cache are shared: their new residuals wait here for the merge.
   const double* find_residual(const LeafStats& stats, uint64_t model) const {
-    if (const double* known = parent_ ? parent_->find_residual(stats, model) : stats.find_residual(model)) return known;
+    if (const double* known = stats.find_residual(model)) return known;
     const auto found = residuals_.find(stats.key.plus(model, 1));
     return found == residuals_.end() ? nullptr : &found->second.value;
   }
@@ -101,7 +87,7 @@ class StatsLayer {
     residuals_[stats.key.plus(model, 1)] = {stats.key, model, value};
   }
   const FoundTest* find_test(const Key& key) const {
-    if (const FoundTest* known = parent_ ? parent_->find_test(key) : below_->find_test(key)) return known;
+    if (const FoundTest* known = below_->find_test(key)) return known;
     const auto found = tests_.find(key);
     return found == tests_.end() ? nullptr : &found->second;
   }
@@ -115,7 +101,6 @@ class StatsLayer {
     double value;
   };
   const StatsCache* below_;
-  const StatsLayer* parent_ = nullptr;
   std::unordered_map<Key, std::unique_ptr<LeafStats>, KeyHash> fresh_;
   std::vector<Key> order_;
   std::unordered_map<Key, Residual, KeyHash> residuals_;

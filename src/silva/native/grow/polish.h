@@ -57,8 +57,7 @@ class Polish {
     kPullUpMove = 16,
     kRotateMove = 32
   };
-  static constexpr int64_t kTogetherRows = 2'000'000;  // of moves tried together, if the data has fewer
-  static constexpr int kRotatedLeaves = 20;            // of a subtree; settling larger ones takes longer than it helps
+  static constexpr int kRotatedLeaves = 20;  // of a subtree; settling larger ones takes longer than it helps
   static constexpr size_t kSplitSample = 4096, kSplitFinalists = 2;
   static constexpr int kWideSearch = 24;         // attributes of models from which on splits are ranked by scores first
   static constexpr size_t kScoredFinalists = 8;  // of that ranking
@@ -111,92 +110,20 @@ class Polish {
     return with_subtree(tree, v, tree, kind == 1 ? tree[v].left : tree[v].right);
   }
 
-  // A move at node v; its key tells later polishes that it has failed.
-  struct Candidate {
-    int v, kind;
-    Test test;
-    Key move;
-  };
-
-  // As many candidates from `first` on as are tried together: where a reader answers many at once, those that have no
-  // more rows than a first one at the root.
-  int batch_from(const std::vector<Candidate>& candidates, int first) const {
-    int64_t n_rows = 0;
-    int last = first;
-    for (; last < int(candidates.size()) && last - first < e_.reader().n_together(); ++last) {
-      n_rows += best_[candidates[last].v].n_rows;
-      if (last > first && n_rows > std::max(data().n_rows, kTogetherRows)) break;
-    }
-    return last;
-  }
-
-  // Trees that attempt(part, i) makes of the best one, i from `first` to `last`; each part sees what was known before.
-  template <class Attempt>
-  std::vector<GrowTree> attempted(int first, int last, Attempt attempt) {
-    std::vector<StatsLayer> layers;
-    for (int i = first; i < last; ++i) layers.push_back(StatsLayer::above(c_.layer));
-    std::vector<GrowTree> trees(last - first);
-    e_.reader().fork(last - first, c_.scratch, [&](int i, Scratch& s) {
-      const OperatorContext context{e_, layers[i], s, c_.random};
-      Polish part(context, moves_, stopped_);
-      part.best_ = best_;
-      trees[i] = attempt(part, first + i);
-    });
-    for (StatsLayer& layer : layers) c_.layer.absorb(layer);
-    return trees;
-  }
-
-  // The first candidate whose attempt is accepted, or -1; those before it are remembered as failures.
-  template <class Attempt>
-  int first_success(const std::vector<Candidate>& candidates, Attempt attempt) {
-    for (int first = 0, last = 0; first < int(candidates.size()); first = last) {
-      last = batch_from(candidates, first);
-      std::vector<GrowTree> trees =
-          attempted(first, last, [&](Polish& part, int i) { return attempt(part, candidates[i]); });
-      if (stopped_()) return -1;
-      for (int i = first; i < last; ++i) {
-        if (!trees[i - first].nodes.empty() && accept(std::move(trees[i - first]))) return i;
-        remember_failure(candidates[i].move);
-      }
-    }
-    return -1;
-  }
-
   bool try_variants() {
-    std::vector<Candidate> candidates;
-    for (const int v : nodes_of_kind(best_, false))
-      for (int kind = 0; kind < 3; ++kind)
-        if (const Key move = move_key(v, kVariantMove + uint64_t(kind)); !has_failed(move))
-          candidates.push_back({v, kind, {}, move});
     std::optional<GrowTree> winner;
-    for (int first = 0, last = 0; first < int(candidates.size()); first = last) {
-      last = batch_from(candidates, first);
-      std::vector<GrowTree> trees = attempted(first, last, [&](Polish& part, int i) {
-        GrowTree tree = variant(best_, candidates[i].v, candidates[i].kind);
-        part.evaluate(tree);
-        return tree;
-      });
-      for (int i = first; i < last; ++i) {
-        GrowTree& tree = trees[i - first];
+    for (const int v : nodes_of_kind(best_, false))
+      for (int kind = 0; kind < 3; ++kind) {
+        const Key move = move_key(v, kVariantMove + uint64_t(kind));
+        if (has_failed(move)) continue;
+        GrowTree tree = variant(best_, v, kind);
+        evaluate(tree);
         if (!better(tree))
-          remember_failure(candidates[i].move);
+          remember_failure(move);
         else if (!winner || tree.fitness < winner->fitness)
           winner = std::move(tree);
       }
-    }
     return winner && accept(std::move(*winner));
-  }
-
-  // Sweeps of nodes from v on that are likely to be asked for next; the layer remembers what they find.
-  void sweep_ahead(int v) {
-    std::vector<Candidate> candidates;
-    for (int u = v; u < int(best_.nodes.size()); ++u)
-      if (const Key move = best_[u].is_leaf() ? Key{} : move_key(u, kSweepMove);
-          !best_[u].is_leaf() && !has_failed(move))
-        candidates.push_back({u, 0, {}, move});
-    if (e_.reader().n_together() > 1 && !candidates.empty())
-      attempted(0, batch_from(candidates, 0),
-                [&](Polish& part, int i) { return sweep_node(part.c_, best_, candidates[i].v); });
   }
 
   bool try_sweeps() {
@@ -205,18 +132,12 @@ class Polish {
       if (best_[v].is_leaf()) continue;
       const Key move = move_key(v, kSweepMove);
       if (has_failed(move)) continue;
-      if (!is_swept(v)) sweep_ahead(v);
       GrowTree tree = sweep_node(c_, best_, v);
       const double fitness = best_.fitness;
       if (!(tree[v].test == best_[v].test)) evaluate_and_accept(std::move(tree));
       if (!is_notable(fitness)) remember_failure(move);
     }
     return is_notable(before);
-  }
-
-  bool is_swept(int v) {
-    all_boxes(data(), best_, c_.scratch.boxes);
-    return c_.layer.find_test(sweep_key(best_, v, c_.scratch.boxes[v])) != nullptr;
   }
 
   bool is_wide() const { return data().n_linear() > kWideSearch; }
@@ -256,9 +177,9 @@ class Polish {
     const SplitScores scores(e_, rows, model, c_.scratch);
     std::vector<std::pair<double, int>> ranking(candidates.size());
     const int n_parts = (int(candidates.size()) + kScoredTogether - 1) / kScoredTogether;
-    e_.reader().fork(n_parts, c_.scratch, [&](int part, Scratch& s) {
+    e_.reader().fork(n_parts, c_.scratch, [&](int part, Scratch&) {
       for (int i = part * kScoredTogether; i < std::min((part + 1) * kScoredTogether, int(candidates.size())); ++i)
-        ranking[i] = {scores.best(candidates[i].attribute, candidates[i].missing_left, s), i};
+        ranking[i] = {scores.best(candidates[i].attribute, candidates[i].missing_left), i};
     });
     std::sort(ranking.begin(), ranking.end());
     std::vector<Test> promising;
@@ -270,7 +191,7 @@ class Polish {
   // The best split of a leaf over all attributes. Large leaves are searched on an even sample first, and the winners
   // of it on all rows.
   FoundTest best_split(const Box& box, const AttributeSet& model) {
-    const Key key = split_key(box, model);
+    const Key key = box.key().plus(0x5911, model.hash());
     if (const FoundTest* known = c_.layer.find_test(key)) return *known;
     RowList sample;
     const int64_t stride = e_.reader().sample(box, kSplitSample, sample);
@@ -297,25 +218,6 @@ class Polish {
     return with_split(tree, v, test, left, right);
   }
 
-  // Searches the best splits of the leaves from v on, which do not depend on each other; the layer remembers them.
-  void split_ahead(int v) {
-    std::vector<Candidate> candidates;
-    for (int u = v; u < int(best_.nodes.size()); ++u)
-      if (best_[u].is_leaf() && best_[u].n_rows >= 2 * e_.limits().min_samples_leaf)
-        if (const Key move = move_key(u, kSplitMove); !has_failed(move)) candidates.push_back({u, 0, {}, move});
-    if (e_.reader().n_together() < 2 || candidates.empty()) return;
-    const int most = std::max(e_.limits().max_leaves - best_.n_leaves(), 1);
-    attempted(0, std::min(batch_from(candidates, 0), most), [&](Polish& part, int i) {
-      const int u = candidates[i].v;
-      all_boxes(data(), best_, part.boxes_);
-      const Box box = part.boxes_[u];
-      const FoundTest found = part.best_split(box, best_[u].model);
-      return found.test.attribute < 0 ? GrowTree{} : part.split_leaf(best_, u, box, found.test);
-    });
-  }
-
-  static Key split_key(const Box& box, const AttributeSet& model) { return box.key().plus(0x5911, model.hash()); }
-
   bool try_splits() {
     bool improved = false;
     for (int v = 0; v < int(best_.nodes.size()); ++v) {
@@ -325,7 +227,6 @@ class Polish {
       const Box box = c_.scratch.boxes[v];
       const Key move = move_key(v, kSplitMove);
       if (has_failed(move)) continue;
-      if (!c_.layer.find_test(split_key(box, best_[v].model))) split_ahead(v);
       const FoundTest found = best_split(box, best_[v].model);
       if (found.test.attribute >= 0 && evaluate_and_accept(split_leaf(best_, v, box, found.test)))
         improved = true;
@@ -435,44 +336,35 @@ class Polish {
     return tests;
   }
 
-  // Tests below a node that could take its place, for the nodes before `end`, the last first.
-  std::vector<Candidate> pull_ups_before(int end, bool settled) {
-    std::vector<Candidate> candidates;
-    for (int v = std::min(end, int(best_.nodes.size())) - 1; v >= 0; --v) {
-      if (best_[v].is_leaf() || (settled && subtree_end(best_, v) - v > 2 * kRotatedLeaves - 1)) continue;
-      for (const Test& test : tests_below(v)) {
-        const Key move = move_key(v, (settled ? kRotateMove : kPullUpMove) + hash_of(test));
-        if (!has_failed(move)) candidates.push_back({v, 0, test, move});
-      }
-    }
-    return candidates;
-  }
-
   bool try_pull_ups(bool settled) {
     bool improved = false;
-    for (int end = int(best_.nodes.size()); end > 0;) {
-      const std::vector<Candidate> candidates = pull_ups_before(end, settled);
-      const int found = first_success(
-          candidates, [&](Polish& part, const Candidate& c) { return part.with_pull_up(c.v, c.test, settled); });
-      if (found < 0) break;
-      improved = true;
-      end = candidates[found].v;
+    for (int v = int(best_.nodes.size()) - 1; v >= 0; --v) {
+      if (v >= int(best_.nodes.size()) || best_[v].is_leaf()) continue;
+      if (settled && subtree_end(best_, v) - v > 2 * kRotatedLeaves - 1) continue;
+      for (const Test& test : tests_below(v)) {
+        if (stopped_()) return false;
+        const Key move = move_key(v, (settled ? kRotateMove : kPullUpMove) + hash_of(test));
+        if (has_failed(move)) continue;
+        if (pull_up(v, test, settled)) {
+          improved = true;
+          break;
+        }
+        remember_failure(move);
+      }
     }
-    return improved && !stopped_();
+    return improved;
   }
 
-  // Without nodes if it is too large.
-  GrowTree with_pull_up(int v, const Test& test, bool settled) {
-    if (stopped_()) return {};
+  bool pull_up(int v, const Test& test, bool settled) {
     GrowTree tree = pulled_up(best_, v, test);
-    if (tree.n_leaves() > 2 * e_.limits().max_leaves) return {};
+    if (tree.n_leaves() > 2 * e_.limits().max_leaves) return false;
     evaluate(tree);
     if (v < int(tree.nodes.size())) cut_back(tree, v);
     if (settled && v < int(tree.nodes.size())) {
       settle(tree, v);
       cut_back(tree, v);
     }
-    return tree.n_leaves() <= e_.limits().max_leaves ? tree : GrowTree{};
+    return tree.n_leaves() <= e_.limits().max_leaves && accept(std::move(tree));
   }
 
   // Top-down, lets a child take the place of its parent where that is better: below a test that was pulled up, the old
@@ -493,32 +385,24 @@ class Polish {
     if (v < int(tree.nodes.size()) && !tree[v].is_leaf()) settle(tree, tree[v].right);
   }
 
-  // Variants that only pay once the tests above them and at them have moved: those of node v from `kind` on, then those
-  // of the nodes before it.
-  std::vector<Candidate> repairs_from(int v, int kind) {
-    std::vector<Candidate> candidates;
-    for (v = std::min(v, int(best_.nodes.size()) - 1); v >= 0; --v, kind = 0)
-      for (; kind < 3 && !best_[v].is_leaf(); ++kind)
-        if (const Key move = move_key(v, kRepairMove + uint64_t(kind)); !has_failed(move))
-          candidates.push_back({v, kind, {}, move});
-    return candidates;
-  }
-
+  // A variant that only pays once the tests above it and at it have moved.
   bool try_repairs() {
     bool improved = false;
-    for (int v = int(best_.nodes.size()) - 1, kind = 0;;) {
-      const std::vector<Candidate> candidates = repairs_from(v, kind);
-      const int found =
-          first_success(candidates, [&](Polish& part, const Candidate& c) { return part.repaired(c.v, c.kind); });
-      if (found < 0) break;
-      improved = true;
-      v = candidates[found].v, kind = candidates[found].kind + 1;
-    }
-    return improved && !stopped_();
+    for (int v = int(best_.nodes.size()) - 1; v >= 0; --v)
+      for (int kind = 0; kind < 3; ++kind) {
+        if (stopped_()) return false;
+        if (v >= int(best_.nodes.size()) || best_[v].is_leaf()) break;
+        const Key move = move_key(v, kRepairMove + uint64_t(kind));
+        if (has_failed(move)) continue;
+        if (repaired(v, kind))
+          improved = true;
+        else
+          remember_failure(move);
+      }
+    return improved;
   }
 
-  GrowTree repaired(int v, int kind) {
-    if (stopped_()) return {};
+  bool repaired(int v, int kind) {
     GrowTree tree = variant(best_, v, kind);
     evaluate(tree);
     for (int u = 0; u <= v && u < int(tree.nodes.size()); ++u) {
@@ -526,7 +410,7 @@ class Polish {
       tree = sweep_node(c_, tree, u);
       evaluate(tree);
     }
-    return tree;
+    return accept(std::move(tree));
   }
 
   const OperatorContext& c_;

@@ -34,7 +34,6 @@ struct Scratch {
   std::vector<int32_t> columns;
   std::vector<double> work, gram, recentred, block, lanes;
   std::vector<int32_t> block_rows;
-  std::vector<uint64_t> keys;
   int64_t rows_read = 0, n_evaluations = 0;
   ProcedureSeconds procedures{};  // of the paper's evaluation
 };
@@ -67,9 +66,6 @@ class RowReader {
   virtual void fork(int n_parts, Scratch& s, const std::function<void(int part, Scratch&)>& run_part) const {
     for (int i = 0; i < n_parts; ++i) run_part(i, s);
   }
-  // How many parts are worth a try of which some may turn out to be in vain: on a GPU answers that come back together
-  // take little longer than one.
-  virtual int n_together() const { return 1; }
   // Answers in s.sums; returns the first leaf that has fewer rows than it needs, or -1.
   virtual int sum_leaves(const LeafRequest& request, Scratch& s) const = 0;
   // Every stride-th row of a box in an order that the box alone decides, stride = rows of the box / most + 1, which it
