@@ -90,6 +90,11 @@ class Sizes:
         return self.packet + self.parts + self.part_counts
 
 
+def padded_width(width: int) -> int:
+    """Columns of z on the GPU."""
+    return NARROW if width <= NARROW else -(-width // TILE) * TILE
+
+
 def buffer_sizes(n_rows: int, n_attributes: int, width: int, n_listed: int | None = None) -> Sizes:
     """Sizes of all buffers for so many rows a part, attributes and columns of z, and rows of all parts together.
 

@@ -157,20 +157,27 @@ inline int64_t partition_rows(const GrowData& data, const Test& test, int32_t* r
   return grow_kernels().partition(left, rows, count, spare.data());
 }
 
-// Sorts rows by rank, missing ones first, equal ranks in their given order: radix sort by 11 bits at a time.
-inline void sort_by_rank(const GrowData& data, int attribute, RowList& rows, RowList& spare) {
+// Sorts numbers by a key between 0 and `most`, equal keys in their given order: radix sort by 11 bits at a time.
+template <class KeyOf>
+void sort_by_key(KeyOf key, int32_t most, int32_t* items, int32_t* spare, size_t count) {
   constexpr int kBits = 11, kBuckets = 1 << kBits;
+  for (int shift = 0; shift == 0 || (most >> shift) > 0; shift += kBits) {
+    std::array<int32_t, kBuckets> next{};
+    const auto bucket = [&](int32_t item) { return key(item) >> shift & (kBuckets - 1); };
+    for (size_t i = 0; i < count; ++i) ++next[bucket(items[i])];
+    int32_t start = 0;
+    for (int32_t& n : next) start += std::exchange(n, start);
+    for (size_t i = 0; i < count; ++i) spare[next[bucket(items[i])]++] = items[i];
+    std::copy(spare, spare + count, items);
+  }
+}
+
+// Sorts rows by rank, missing ones first, equal ranks in their given order.
+inline void sort_by_rank(const GrowData& data, int attribute, RowList& rows, RowList& spare) {
   const int32_t* ranks = data.ranks_of(attribute);
   spare.resize(std::max(spare.size(), rows.size()));
-  for (int shift = 0; shift == 0 || (data.n_distinct[attribute] >> shift) > 0; shift += kBits) {
-    std::array<int32_t, kBuckets> next{};
-    const auto bucket = [&](int32_t row) { return (ranks[row] + 1) >> shift & (kBuckets - 1); };
-    for (const int32_t row : rows) ++next[bucket(row)];
-    int32_t start = 0;
-    for (int32_t& count : next) start += std::exchange(count, start);
-    for (const int32_t row : rows) spare[next[bucket(row)]++] = row;
-    std::copy(spare.begin(), spare.begin() + rows.size(), rows.begin());
-  }
+  sort_by_key([ranks](int32_t row) { return ranks[row] + 1; }, data.n_distinct[attribute], rows.data(), spare.data(),
+              rows.size());
 }
 
 inline int route(const GrowData& data, const GrowTree& tree, int v, int32_t row) {

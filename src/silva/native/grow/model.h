@@ -82,15 +82,23 @@ class Elimination {
   double residual_ = 0;
 };
 
+// Whether a column does not vary in the leaf, up to rounding: the elimination would leave it out, at full cost.
+inline bool is_constant(const double* gram, int column, int width) {
+  const double sum = gram[packed(0, column, width)], raw = gram[packed(column, column, width)];
+  return raw - sum * sum / gram[0] <= kConstant * raw;
+}
+
 // The best model on the path of backward elimination from `start`: least error plus `price` per attribute, with at
 // most `most` attributes.
 inline AttributeSet select_model(const Evaluator& evaluator, const LeafStats& stats, const AttributeSet& start,
                                  double price, int most, Scratch& s) {
   const GrowData& data = evaluator.data();
+  const double* gram = evaluator.imputed(stats.gram, s);
   std::vector<int32_t> attributes, columns;
   for (int a = 0; a < data.n_attributes; ++a)
-    if (data.column[a] >= 0 && start.has(a)) attributes.push_back(a), columns.push_back(data.column[a]);
-  Elimination path(evaluator.imputed(stats.gram, s), data.width, columns);
+    if (data.column[a] >= 0 && start.has(a) && !is_constant(gram, data.column[a], data.width))
+      attributes.push_back(a), columns.push_back(data.column[a]);
+  Elimination path(gram, data.width, columns);
   AttributeSet model(data.n_attributes);
   for (size_t i = 0; i < columns.size(); ++i) model.set(attributes[i], path.kept(int(i)));
   for (;;) {

@@ -177,9 +177,9 @@ class Polish {
     const SplitScores scores(e_, rows, model, c_.scratch);
     std::vector<std::pair<double, int>> ranking(candidates.size());
     const int n_parts = (int(candidates.size()) + kScoredTogether - 1) / kScoredTogether;
-    e_.reader().fork(n_parts, c_.scratch, [&](int part, Scratch& s) {
+    e_.reader().fork(n_parts, c_.scratch, [&](int part, Scratch&) {
       for (int i = part * kScoredTogether; i < std::min((part + 1) * kScoredTogether, int(candidates.size())); ++i)
-        ranking[i] = {scores.best(candidates[i].attribute, candidates[i].missing_left, s), i};
+        ranking[i] = {scores.best(candidates[i].attribute, candidates[i].missing_left), i};
     });
     std::sort(ranking.begin(), ranking.end());
     std::vector<Test> promising;

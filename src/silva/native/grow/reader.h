@@ -34,7 +34,6 @@ struct Scratch {
   std::vector<int32_t> columns;
   std::vector<double> work, gram, recentred, block, lanes;
   std::vector<int32_t> block_rows;
-  std::vector<uint64_t> keys;
   int64_t rows_read = 0, n_evaluations = 0;
   ProcedureSeconds procedures{};  // of the paper's evaluation
 };

@@ -33,11 +33,11 @@ class SplitScores {
 
   // The largest gain of a cut of the attribute, negated so that smaller is better; infinite if no cut leaves enough
   // rows on both sides.
-  double best(int attribute, bool missing_left, Scratch& s) const {
+  double best(int attribute, bool missing_left) const {
     AttributeSet wide = model_;
     if (data_.column[attribute] >= 0) wide.set(attribute, true);
     const int64_t least = e_.least_rows(wide);
-    const std::vector<int32_t> order = sorted(attribute, s);
+    const std::vector<int32_t> order = sorted(attribute);
     const auto rank = [&](int64_t at) { return data_.rank(rows_[order[at]], attribute); };
     const int64_t n = int64_t(order.size());
     int64_t first = 0;
@@ -83,13 +83,12 @@ class SplitScores {
   int pitch() const { return (n_columns() + kLanes - 1) / kLanes * kLanes; }
 
   // Positions in rows_ by rank, missing ones first.
-  std::vector<int32_t> sorted(int attribute, Scratch& s) const {
+  std::vector<int32_t> sorted(int attribute) const {
     const int32_t* ranks = data_.ranks_of(attribute);
-    s.keys.resize(rows_.size());
-    for (size_t i = 0; i < rows_.size(); ++i) s.keys[i] = uint64_t(uint32_t(ranks[rows_[i]] + 1)) << 32 | uint64_t(i);
-    std::sort(s.keys.begin(), s.keys.end());
-    std::vector<int32_t> order(rows_.size());
-    for (size_t i = 0; i < order.size(); ++i) order[i] = int32_t(uint32_t(s.keys[i]));
+    std::vector<int32_t> order(rows_.size()), spare(rows_.size());
+    std::iota(order.begin(), order.end(), 0);
+    sort_by_key([&](int32_t i) { return ranks[rows_[i]] + 1; }, data_.n_distinct[attribute], order.data(),
+                spare.data(), rows_.size());
     return order;
   }
 
