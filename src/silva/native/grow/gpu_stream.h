@@ -256,9 +256,6 @@ class GpuStream {
 
   void launch_batch() {
     batch_ = {};
-    batch_.columns.resize(width_);
-    std::iota(batch_.columns.begin(), batch_.columns.end(), 0);
-    batch_.packet_bytes += records(batch_.columns);
     const GpuQuestions& q = *questions_;
     const int per_block = rows_per_block();
     while (next_list_ < q.lists.size() && add_list(*q.lists[next_list_])) ++next_list_;
