@@ -272,6 +272,7 @@ def test_operators_can_be_switched_off(data):
     ("parameters", "message"),
     [
         ({"fitness": "aic"}, "fitness is 'aic', expected one of auto, bic, weighted"),
+        ({"chunks": 0}, "chunks is 0, expected at least 1 row, 'auto' or None"),
         ({"max_depth": 19}, "max_depth is 19, expected 0 to 18"),
         ({"min_samples_leaf": 0}, "min_samples_leaf is 0"),
         ({"operator_rates": {"graft": 1}}, "operator_rates names 'graft'"),
@@ -283,6 +284,17 @@ def test_operators_can_be_switched_off(data):
 def test_wrong_parameters(data, parameters, message):
     with pytest.raises(ValueError, match=message):
         silva.ModelTreeRegressor(**FAST, **parameters).fit(*data) if not FAST.keys() & parameters else None
+
+
+@pytest.mark.parametrize("chunks", ["all", 0.5, True])
+def test_chunks_of_no_kind(data, chunks):
+    with pytest.raises(TypeError, match=r"chunks is .*, expected 'auto', None or a number of rows"):
+        silva.ModelTreeRegressor(chunks=chunks, **FAST).fit(*data)
+
+
+def test_the_paper_evaluation_takes_one_gpu(data):
+    with pytest.raises(NotImplementedError, match="algorithm='qr' uses one GPU"):
+        silva.ModelTreeRegressor(device="cuda:all", algorithm="qr", **FAST).fit(*data)
 
 
 @pytest.mark.parametrize("bad", [np.nan, np.inf])
