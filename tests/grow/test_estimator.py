@@ -353,12 +353,6 @@ def test_the_seconds_of_the_paper_procedures():
     assert not hasattr(silva.ModelTreeRegressor(generations=3).fit(X, y), "procedure_seconds_")
 
 
-def test_the_paper_evaluation_takes_one_gpu():
-    X, y = piecewise(100, 2)
-    with pytest.raises(NotImplementedError, match=r"algorithm='qr' uses one GPU.* pass device='cuda' or 'cuda:1'"):
-        silva.ModelTreeRegressor(algorithm="qr", device="cuda:all").fit(X, y)
-
-
 @pytest.mark.parametrize("n_threads", [2, 5])
 def test_attributes_ranked_side_by_side_are_the_same(monkeypatch, n_threads):
     monkeypatch.setattr(silva.grow.data, "FEW_VALUES", 0)
