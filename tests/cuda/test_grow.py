@@ -49,9 +49,27 @@ def test_thresholds(gpu_engine, distinct, core_work):
     expected_engine, _ = engine_of(X, y)
     engine, _kept, _ = gpu_engine(X, y, core_work=core_work)
     for attribute in (0, 1):
-        tree = stump(attribute, 1, 3)
+        tree = stump(attribute, min(distinct, 5000) // 2, 3)
         expected, found = (e.apply("sweep", tree, 0, None, 0, 0)[0] for e in (expected_engine, engine))
+        assert len(expected["cut"]) == 3
         np.testing.assert_array_equal(found["cut"], expected["cut"])
+
+
+@pytest.mark.parametrize("division", [{}, {"n_gpus": 2}])
+def test_thresholds_between_models_of_few_columns(gpu_engine, division):
+    """The answers hold the columns of each leaf's model, and the indicators of their missing values."""
+    rng = np.random.default_rng(3)
+    X = rng.standard_normal((3000, 20))
+    y = np.where(X[:, 0] < 0.3, X[:, 1] - X[:, 12], 2 * X[:, 1]) + 0.1 * rng.standard_normal(3000)
+    X[::7, 12] = np.nan
+    models = np.zeros((2, 20), np.uint8)
+    models[0, [1, 12]] = models[1, 1] = 1
+    engine, _kept, _ = gpu_engine(X, y, **division)
+    tree = stump(0, 1000, 20, models)
+    expected, found = (e.apply("sweep", tree, 0, None, 0, 0)[0] for e in (engine_of(X, y)[0], engine))
+    np.testing.assert_array_equal(found["cut"], expected["cut"])
+    assert abs(int(found["cut"][0]) - int((X[:, 0] < 0.3).sum())) < 20
+    assert found["fitness"] == pytest.approx(expected["fitness"], rel=1e-9)
 
 
 def test_the_best_split_of_a_leaf_is_found_on_a_sample_first(gpu_engine):
@@ -133,8 +151,9 @@ def test_thresholds_of_divided_rows(gpu_engine, distinct, core_work, cells):
     expected_engine, _ = engine_of(X, y)
     engine, _kept, _ = gpu_engine(X, y, core_work=core_work, n_gpus=3, cells=cells)
     for attribute in (0, 1):
-        tree = stump(attribute, 1, 3)
+        tree = stump(attribute, min(distinct, 1000) // 2, 3)
         expected, found = (e.apply("sweep", tree, 0, None, 0, 0)[0] for e in (expected_engine, engine))
+        assert len(expected["cut"]) == 3
         np.testing.assert_array_equal(found["cut"], expected["cut"])
         assert found["fitness"] == pytest.approx(expected["fitness"], rel=1e-9)
 

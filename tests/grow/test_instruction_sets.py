@@ -27,7 +27,7 @@ print(_core.instruction_set())
 
 
 @pytest.mark.parametrize("instructions", SETS)
-@pytest.mark.parametrize("n_features", [2, 5, 9])
+@pytest.mark.parametrize("n_features", [2, 5, 9, 27])
 def test_every_instruction_set_scores_alike(instructions, n_features, tmp_path):
     if instructions != "scalar" and _core.instruction_set() not in SETS[: SETS.index(instructions) + 1]:
         pytest.skip(f"this processor does not run x86-64-{instructions}")

@@ -87,8 +87,8 @@ class SplitScores {
     const int32_t* ranks = data_.ranks_of(attribute);
     std::vector<int32_t> order(rows_.size()), spare(rows_.size());
     std::iota(order.begin(), order.end(), 0);
-    sort_by_key([&](int32_t i) { return ranks[rows_[i]] + 1; }, data_.n_distinct[attribute], order.data(),
-                spare.data(), rows_.size());
+    sort_by_key([&](int32_t i) { return ranks[rows_[i]] + 1; }, data_.n_distinct[attribute], order.data(), spare.data(),
+                rows_.size());
     return order;
   }
 

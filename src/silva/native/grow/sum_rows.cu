@@ -10,9 +10,12 @@
 namespace silva {
 
 constexpr int COLUMN_BLOCKS = (STRIDE + 7) / 8, WARPS = kBlockThreads / 32, TILES = n_tiles(COLUMN_BLOCKS);
-constexpr int STEP = STRIDE == 4 ? 8 : 4;                   // rows of one operation
-constexpr int STEPS = TILES == 1 ? 8 : TILES == 3 ? 4 : 2;  // operations whose rows are loaded together
-constexpr int ROUTED = 4;                                   // rows that a thread routes together
+constexpr int STEP = STRIDE == 4 ? 8 : 4;  // rows of one operation
+constexpr int STEPS = TILES == 1            ? 8
+                      : TILES == 3          ? 4
+                      : COLUMN_BLOCKS <= 12 ? 2
+                                            : 1;  // operations whose rows are loaded together
+constexpr int ROUTED = 4;                         // rows that a thread routes together
 constexpr int GROUPS = TILES <= 1 ? 1 : TILES <= 3 ? 2 : TILES <= 6 ? 4 : 8;  // of warps that share the tiles
 constexpr int SPLITS = WARPS / GROUPS;                                        // warps of a group share the rows
 constexpr int NO_SLOT = 255;
