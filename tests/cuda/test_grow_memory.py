@@ -59,9 +59,13 @@ def test_an_allocation_that_fails_after_all(gpu_memory, take, error):
     assert caught.value.__cause__ is error
 
 
-def test_other_errors_stay_what_they_are(gpu_memory):
-    with pytest.raises(CUDARuntimeError):
-        gpu_memory(CUDARuntimeError("cudaErrorIllegalInstruction")).reserve(100)
+@pytest.mark.parametrize(
+    "text",
+    ["cudaErrorIllegalInstruction", "cudaErrorIllegalAddress: an illegal memory access was encountered"],
+)
+def test_other_errors_stay_what_they_are(gpu_memory, text):
+    with pytest.raises(CUDARuntimeError, match=text):
+        gpu_memory(CUDARuntimeError(text)).reserve(100)
 
 
 def test_some_memory_is_left_free(gpu_memory):

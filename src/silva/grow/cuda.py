@@ -119,7 +119,8 @@ class GpuMemory:
             with cuda.Device(self._gpu):
                 yield
         except (cuda.memory.OutOfMemoryError, cuda.runtime.CUDARuntimeError) as error:
-            if "memory" not in str(error).lower():
+            # Not any mention of memory: an illegal access to it is another matter.
+            if not re.search("out of memory|MemoryAllocation", str(error), re.IGNORECASE):
                 raise
             raise DeviceError(
                 f"cuda:{self._gpu} or the host ran out of memory that was free when the search began ({error}); end "

@@ -126,7 +126,7 @@ class GpuStream {
     int32_t list_blocks = 0, count_blocks = 0, sum_blocks = 0, n_answers = 0;
     int64_t n_parts = 0, n_results = 0;  // partial sums; numbers of all slots
     size_t packet_bytes = 1024;          // of all columns, and what aligning the records may add
-    size_t results_bytes = 0;
+    size_t results_bytes = 4;            // an odd number of counts is followed by a gap
   };
 
   // Whether a question still goes into the batch; an empty batch has to take it.

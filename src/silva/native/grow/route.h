@@ -10,6 +10,7 @@ constexpr int kMostNodes = 2 * kMostSlots + 1;
 constexpr int kListTile = 2048;  // rows that a block lists
 constexpr int kMostRows = 8192;  // rows that a block sums at most
 constexpr int kBlockThreads = 256;
+constexpr int kMostIntervals = 24;  // of a box
 
 // Rows at positions 0 .. count - 1, every step-th of a list, or the rows themselves. The first `head` positions are the
 // list's first, the others stand `gap` further on.
