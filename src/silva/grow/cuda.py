@@ -42,6 +42,7 @@ def kernels(stride: int) -> dict[str, Variant]:
         "count_rows": variant("grow/count_rows"),
         "list_rows": variant("grow/list_rows"),
         "count_ranks": variant("grow/count_ranks"),
+        "find_cuts": variant("grow/find_cuts"),
     }
 
 
