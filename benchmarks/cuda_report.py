@@ -83,7 +83,7 @@ def model_rows(models: dict[str, Any], kind: str) -> list[list[str]]:
 
 
 def targets(merged: dict[str, Any]) -> list[list[str]]:
-    """What issue 3 asks for, what was reached, and whether that is enough."""
+    """What was set as a target, what was reached, and whether that is enough."""
     models, rows = merged["models"], []
 
     def add(what: str, found: dict[str, float], bound: float, at_least: bool = True) -> None:

@@ -55,7 +55,11 @@ for step in "$@"; do
     throughput) run $tables --name throughput --throughput ;;
     wide) run $tables --name wide --wide ;;
     roofline) run python3 benchmarks/cuda_roofline.py --data "$DATA" --trained "$TRAINED" --results "$RESULTS" ;;
-    report) run python3 -m benchmarks.cuda_report "$RESULTS" benchmarks/results/cuda_h200 ;;
+    report)
+      # It takes every JSON file for a call's results.
+      [ "$RESULTS" = benchmarks/results ] && { echo "report: set RESULTS to the folder of these calls alone"; exit 2; }
+      run python3 -m benchmarks.cuda_report "$RESULTS" benchmarks/results/cuda_h200
+      ;;
     *) echo "unknown step $step" && failed=1 ;;
   esac
 done

@@ -32,10 +32,10 @@ def machine_name() -> str:
 
 
 def conditions() -> dict[str, Any]:
-    """Describe what may differ from run to run."""
+    """Describe what may differ from run to run; COMMIT names what is measured where there is no repository."""
     return {
         "date": datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC"),
-        "commit": _git("rev-parse", "--short", "HEAD") + ("+" if _git("status", "--porcelain", "src") else ""),
+        "commit": os.environ.get("COMMIT") or _commit(),
         "cpu": cpu_model(),
         "kernels": _core.instruction_set(),
         "cores": os.cpu_count(),
@@ -47,6 +47,10 @@ def conditions() -> dict[str, Any]:
 
 def is_quiet() -> bool:
     return os.getloadavg()[0] <= QUIET * (os.cpu_count() or 1)
+
+
+def _commit() -> str:
+    return _git("rev-parse", "--short", "HEAD") + ("+" if _git("status", "--porcelain", "src") else "")
 
 
 def _git(*arguments: str) -> str:

@@ -35,7 +35,6 @@ WHOLE = 10_000
 PART = 100
 """Generations from which a time per generation is taken."""
 
-
 ON_CORES = "armchair 10K x 2"
 """Must not be slower than on the cores."""
 
@@ -153,11 +152,11 @@ class Results:
         return run.kind not in self.cases.get(case, {}).get("runs", {})
 
     def add(self, case: str, facts: dict[str, Any], record: dict[str, Any]) -> None:
-        """Keep a run, and the file on disk whole at any time."""
-        entry = self.cases.setdefault(case, {"runs": {}})
+        """Keep a run, and the file on disk whole at any time; its runs may be of several days and commits."""
+        entry, where = self.cases.setdefault(case, {"runs": {}}), machine()
         entry |= facts
-        entry["runs"][record["kind"]] = record
-        content = {"machine": machine(), "cases": self.cases}
+        entry["runs"][record["kind"]] = record | {name: where[name] for name in ("date", "commit")}
+        content = {"machine": where, "cases": self.cases}
         temporary = self.path.with_suffix(".tmp")
         temporary.write_text(json.dumps(content, indent=1) + "\n")
         temporary.replace(self.path)

@@ -174,6 +174,7 @@ inline int atomicAdd(int* at, int value) { return *at += value, *at - value; }
 #include "grow/add_parts.cu"
 #include "grow/count_ranks.cu"
 #include "grow/count_rows.cu"
+#include "grow/find_cuts.cu"
 #include "grow/list_rows.cu"
 #include "grow/sum_rows.cu"
 //
@@ -276,6 +277,9 @@ int launch(void* kernel, unsigned blocks, unsigned, unsigned, unsigned threads, 
       return 0;
     case 5:
       run_kernel(grow_count_ranks_kernel, blocks, threads, arguments);
+      return 0;
+    case 6:
+      run_kernel(grow_find_cuts_kernel, blocks, threads, arguments);
       return 0;
   }
   return launch_qr(reinterpret_cast<uintptr_t>(kernel), blocks, threads, arguments);

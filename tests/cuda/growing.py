@@ -50,6 +50,7 @@ class EmulatedGpu:
 
     def __init__(self, gpu):
         self.gpu, self.kept, self.n_streams = gpu, [], 0
+        self.registered = {}
 
     def place(self, array):
         self.kept.append(np.ascontiguousarray(array).copy())
@@ -62,7 +63,7 @@ class EmulatedGpu:
     pin = reserve
 
     def register(self, array):
-        self.kept.append(array)
+        self.registered[array.ctypes.data] = array
         return array.ctypes.data
 
     def make_stream(self):

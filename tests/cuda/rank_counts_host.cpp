@@ -44,12 +44,13 @@ int look(const int32_t* ranks, const int64_t* sizes, int n_parts, int32_t low, i
     for (CountQuestion* question : questions.counts) lists.count(*question);
     ++*n_asked;
   };
-  std::vector<int> found;
+  const auto moved_on = [&](int j) { return counts.next_change(grid_target(first, last, j), last); };
+  int n_cuts;
   for (;;) {
-    found = find_cuts(counts, first, last);
-    for (int j = 0; j < int(found.size()); ++j) {
-      cuts[j] = found[j], cut_ranks[j] = counts.rank(found[j]);
-      more[j] = has_more_cuts(counts, first, last, found, j);
+    n_cuts = find_cuts(counts, first, last, moved_on, cuts);
+    for (int j = 0; j < n_cuts; ++j) {
+      cut_ranks[j] = counts.rank(cuts[j]);
+      more[j] = has_more_cuts(counts, first, last, cuts, n_cuts, j);
     }
     if (!counts.wants()) break;
     counts.resolve(answer);
@@ -60,7 +61,7 @@ int look(const int32_t* ranks, const int64_t* sizes, int n_parts, int32_t low, i
       const RankCounts::Place place = counts.place(at);
       *to++ = place.part, *to++ = int32_t(place.position);
     }
-    if (!counts.wants()) return int(found.size());
+    if (!counts.wants()) return n_cuts;
     counts.resolve(answer);
   }
 }

@@ -260,6 +260,13 @@ def test_gpus_of_different_memory_stream_as_much_as_they_must():
     assert (large.bounds[-1], small.bounds[-1]) == (small.bounds[0], 50_000_000)
 
 
+@pytest.mark.parametrize("whole_number", [int, np.int64, np.uint16])
+def test_chunks_of_any_whole_number_type(whole_number):
+    """Also where all rows fit."""
+    (share,) = parts.divide_rows(1000, 2, 4, {0: 2**40}, whole_number(300))
+    assert share.bounds == (0, 250, 500, 750, 1000)
+
+
 def test_even_chunks_need_memory():
     with pytest.raises(DeviceError, match=r"cuda:0 has 1,000,000 bytes free.*no number of rows fits"):
         parts.divide_rows(1000, 2, 4, {0: 10**6}, "auto")

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import contextlib
+import ctypes
+import dataclasses
 import re
 import types
 import warnings
@@ -11,10 +13,13 @@ import numpy as np
 import pytest
 
 import silva.grow.cuda
+import silva.grow.parts
 import silva.grow.search
 from silva import ModelTreeRegressor
 from silva.device import DeviceError
 from silva.grow import cuda, cuda_qr, parts
+from silva.grow.data import prepare
+from tests.cuda.growing import EmulatedGpu
 from tests.grow.engines import piecewise
 
 
@@ -59,9 +64,13 @@ def test_an_allocation_that_fails_after_all(gpu_memory, take, error):
     assert caught.value.__cause__ is error
 
 
-def test_other_errors_stay_what_they_are(gpu_memory):
-    with pytest.raises(CUDARuntimeError):
-        gpu_memory(CUDARuntimeError("cudaErrorIllegalInstruction")).reserve(100)
+@pytest.mark.parametrize(
+    "text",
+    ["cudaErrorIllegalInstruction", "cudaErrorIllegalAddress: an illegal memory access was encountered"],
+)
+def test_other_errors_stay_what_they_are(gpu_memory, text):
+    with pytest.raises(CUDARuntimeError, match=text):
+        gpu_memory(CUDARuntimeError(text)).reserve(100)
 
 
 def test_some_memory_is_left_free(gpu_memory):
@@ -114,3 +123,40 @@ def test_a_gpu_that_was_asked_for_raises(algorithm):
     X, y = piecewise(500, 2)
     with pytest.raises(DeviceError, match="5 bytes free"):
         ModelTreeRegressor(generations=3, algorithm=algorithm, device="cuda").fit(X, y)
+
+
+def test_rows_of_a_gpu_with_too_many_columns_stay_on_the_cores_and_say_so(monkeypatch):
+    X, y = piecewise(200, 2)
+    rows = prepare(X, y, np.ones(len(y)), np.ones(2, bool))
+    monkeypatch.setattr(silva.grow.parts, "MOST_COLUMNS", 3)
+    with pytest.warns(RuntimeWarning, match="growing on the CPU: leaf models have 4 columns, a GPU takes at most 3"):
+        assert silva.grow.search.choose_gpus("auto", "gram", 0, rows) is None
+
+
+def test_streamed_parts_lie_in_memory_that_is_registered_whole():
+    """A page that two registered ranges share can be registered once only."""
+    X, y = piecewise(4000, 3)
+    rows = prepare(X, y, np.ones(len(y)), np.ones(3, bool))
+    shares = parts.divide_rows(len(y), 3, rows.width, {0: 2**40}, 1000)
+    (share,) = (dataclasses.replace(share, n_streamed=share.n_parts) for share in shares)
+    memory = EmulatedGpu(0)
+    found = cuda.lay_out(rows, [share], [memory])["parts"]
+    assert [part["first"] for part in found] == [0, 1000, 2000, 3000]
+    for attribute in range(3):
+        listed = []
+        for part in found:
+            address = part["order_host"] + 4 * attribute * part["n_rows"]
+            order = np.ctypeslib.as_array((ctypes.c_int32 * part["n_rows"]).from_address(address))
+            listed.append(np.sort(order) + part["first"])
+            ranks = part["ranks_host"] + attribute * part["ranks_host_step"]
+            ranks = np.ctypeslib.as_array((ctypes.c_int32 * part["n_rows"]).from_address(ranks))
+            np.testing.assert_array_equal(ranks, rows.ranks[attribute, part["first"] :][: part["n_rows"]])
+        np.testing.assert_array_equal(np.concatenate(listed), np.arange(4000))
+    for name in ("ranks_host", "order_host"):
+        owners = {
+            start
+            for start, array in memory.registered.items()
+            for part in found
+            if start <= part[name] < start + array.nbytes
+        }
+        assert len(owners) == 1

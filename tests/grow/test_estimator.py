@@ -292,6 +292,11 @@ def test_chunks_of_no_kind(data, chunks):
         silva.ModelTreeRegressor(chunks=chunks, **FAST).fit(*data)
 
 
+def test_the_paper_evaluation_takes_one_gpu(data):
+    with pytest.raises(NotImplementedError, match=r"algorithm='qr' uses one GPU.* pass device='cuda' or 'cuda:1'"):
+        silva.ModelTreeRegressor(device="cuda:all", algorithm="qr", **FAST).fit(*data)
+
+
 @pytest.mark.parametrize("bad", [np.nan, np.inf])
 def test_bad_targets(data, bad):
     X, y = data

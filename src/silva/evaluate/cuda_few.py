@@ -25,7 +25,7 @@ SUMMED_TREES, MOST_THREADS = 128, 512
 MOST_ROWS, MOST_PAIRS = 512, 2**18
 """Rows, and rows times trees, up to which one launch is the fastest."""
 
-ALONE_TREES, SHARED_TREES, MOST_THREADS = 128, 64, 512
+ALONE_TREES, SHARED_TREES = 128, 64
 """Trees that one block adds up by itself, and trees of a block where several share a row."""
 
 MANY_WALKS, MANY_SHIFT, MANY_TREES = 2**15, 2, 128

@@ -42,6 +42,7 @@ def kernels(stride: int) -> dict[str, Variant]:
         "count_rows": variant("grow/count_rows"),
         "list_rows": variant("grow/list_rows"),
         "count_ranks": variant("grow/count_ranks"),
+        "find_cuts": variant("grow/find_cuts"),
     }
 
 
@@ -119,7 +120,8 @@ class GpuMemory:
             with cuda.Device(self._gpu):
                 yield
         except (cuda.memory.OutOfMemoryError, cuda.runtime.CUDARuntimeError) as error:
-            if "memory" not in str(error).lower():
+            # Not any mention of memory: an illegal access to it is another matter.
+            if not re.search("out of memory|MemoryAllocation", str(error), re.IGNORECASE):
                 raise
             raise DeviceError(
                 f"cuda:{self._gpu} or the host ran out of memory that was free when the search began ({error}); end "
@@ -209,7 +211,7 @@ def lay_out(rows: TrainingRows, shares: Sequence[Share], memories: Sequence[Memo
                     "list_bytes": 8 * (share.bounds[-1] - share.bounds[0]),
                     "z_bytes": arrays[0].nbytes,
                     "ranks_host_step": rows.ranks.strides[0],
-                    **(_streamed(memory, rows, arrays, buffers[p % 2]) if streamed else _placed(memory, arrays)),
+                    **(_streamed(memory, arrays, buffers[p % 2]) if streamed else _placed(memory, arrays)),
                 }
             )
         functions = memory.load(kernels(share.sizes.stride))
@@ -230,17 +232,16 @@ def _placed(memory: Memory, arrays: Sequence[NDArray[Any]]) -> dict[str, int]:
     return {**placed, **{f"{name}_host": 0 for name in names}}
 
 
-def _streamed(
-    memory: Memory, rows: TrainingRows, arrays: Sequence[NDArray[Any]], buffers: dict[str, int]
-) -> dict[str, int]:
-    """Addresses of a part that comes from the host every round; its ranks are those of all rows."""
-    z, ranks, order = arrays
-    return {
-        **buffers,
-        "z_host": memory.register(z),
-        "ranks_host": memory.register(rows.ranks) + ranks.ctypes.data - rows.ranks.ctypes.data,
-        "order_host": memory.register(order),
-    }
+def _streamed(memory: Memory, arrays: Sequence[NDArray[Any]], buffers: dict[str, int]) -> dict[str, int]:
+    """Addresses of a part that comes from the host every round."""
+    names = ("z_host", "ranks_host", "order_host")
+    return {**buffers, **{name: _registered(memory, array) for name, array in zip(names, arrays, strict=True)}}
+
+
+def _registered(memory: Memory, array: NDArray[Any]) -> int:
+    """Address of an array whose memory is registered whole: parts of one array share pages."""
+    owner = array.base if isinstance(array.base, np.ndarray) else array
+    return memory.register(owner) + array.ctypes.data - owner.ctypes.data
 
 
 def _stream(share: Share, memory: Memory, functions: dict[str, int]) -> dict[str, int]:

@@ -215,11 +215,12 @@ def _share(gpu: int, first: int, last: int, columns: Columns, free: int, chunks:
     """Take the rows of one GPU, as few parts as its memory or `chunks` allows."""
     n_rows = last - first
     whole = _cut(gpu, first, last, columns, 1, 0)
-    if whole.on_device <= free and not (isinstance(chunks, int) and chunks < n_rows):
+    most = n_rows if chunks is None or chunks == "auto" else int(chunks)
+    if whole.on_device <= free and most >= n_rows:
         return whole
     if chunks is None:
         raise _too_large(whole, n_rows, columns, free)
-    n_parts = -(-n_rows // (_chunk_rows(n_rows, columns, free) if chunks == "auto" else int(chunks)))
+    n_parts = -(-n_rows // (_chunk_rows(n_rows, columns, free) if chunks == "auto" else most))
     for n_streamed in range(n_parts + 1):
         share = _cut(gpu, first, last, columns, n_parts, n_streamed)
         if share.on_device <= free:

@@ -133,6 +133,9 @@ def choose_gpus(
     from silva.grow.parts import MOST_COLUMNS
 
     if kind == "auto" and rows.width > MOST_COLUMNS:
+        if home is not None:
+            message = f"growing on the CPU: leaf models have {rows.width} columns, a GPU takes at most {MOST_COLUMNS}"
+            warnings.warn(message, RuntimeWarning, stacklevel=3)
         return None
     if kind == "auto":
         device = "cuda" if home is None else f"cuda:{home}"

@@ -106,7 +106,8 @@ static StreamHandles stream_handles(const Addresses& a) {
                              {"add_parts", &h.add_parts},
                              {"count_rows", &h.count_rows},
                              {"list_rows", &h.list_rows},
-                             {"count_ranks", &h.count_ranks}})
+                             {"count_ranks", &h.count_ranks},
+                             {"find_cuts", &h.find_cuts}})
     *field = a.at(name);
   h.packet_bytes = a.at("packet_bytes"), h.results_bytes = a.at("results_bytes");
   h.n_parts = a.at("n_parts"), h.n_counts = a.at("n_counts");

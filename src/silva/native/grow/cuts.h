@@ -1,9 +1,8 @@
 // Where a sweep cuts a list of rows in the order of an attribute's ranks: the same positions on cores and GPUs. A list
-// answers next_change(at, last): the first position from `at` on, before `last`, whose rank differs from the one before
-// it; `last` if there is none.
+// answers rank(position) and next_change(at, last): the first position from `at` on, before `last`, whose rank differs
+// from the one before it; `last` if there is none.
 #pragma once
-#include <cstdint>
-#include <vector>
+#include "common/lanes.h"
 
 namespace silva {
 
@@ -11,7 +10,7 @@ constexpr int kGrid = 32;  // most cuts of one look
 
 // next_change() where every rank can be read.
 template <class Ranks>
-int64_t next_change(const Ranks& ranks, int64_t at, int64_t last) {
+SILVA_INLINE int64_t next_change(const Ranks& ranks, int64_t at, int64_t last) {
   if (at >= last) return last;
   const int32_t before = ranks(at - 1);
   if (ranks(at) != before) return at;
@@ -25,35 +24,35 @@ int64_t next_change(const Ranks& ranks, int64_t at, int64_t last) {
   return high;
 }
 
-inline int n_targets(int64_t first, int64_t last) {
+SILVA_INLINE int n_targets(int64_t first, int64_t last) {
   const int64_t span = last - first;
   return int(span - 1 < kGrid ? span - 1 : kGrid);
 }
 
 // About evenly spaced, strictly between first and last.
-inline int64_t grid_target(int64_t first, int64_t last, int j) {
+SILVA_INLINE int64_t grid_target(int64_t first, int64_t last, int j) {
   return first + (last - first) * (j + 1) / (n_targets(first, last) + 1);
 }
 
-// The grid's targets, each moved on to the next change of rank and beyond the cut before it.
-template <class List>
-std::vector<int> find_cuts(const List& list, int64_t first, int64_t last) {
+// The grid's targets, each moved on to the next change of rank, which `moved_on(j)` tells, and beyond the cut before
+// it. Writes the cuts, of which there may be kGrid, and returns how many. They may lie where `moved_on` reads.
+template <class List, class MovedOn>
+SILVA_INLINE int find_cuts(const List& list, int64_t first, int64_t last, const MovedOn& moved_on, int32_t* cuts) {
   const int most = n_targets(first, last);
-  std::vector<int> cuts;
+  int n = 0;
   for (int j = 0; j < most; ++j) {
-    const int64_t target = grid_target(first, last, j);
-    const bool taken = !cuts.empty() && cuts.back() >= target;
-    const int64_t at = list.next_change(taken ? cuts.back() + 1 : target, last);
+    const bool taken = n && cuts[n - 1] >= grid_target(first, last, j);
+    const int64_t at = taken ? list.next_change(cuts[n - 1] + 1, last) : moved_on(j);
     if (at >= last) break;
-    cuts.push_back(int(at));
+    cuts[n++] = int32_t(at);
   }
-  return cuts;
+  return n;
 }
 
 // Whether ranks change between the neighbours of cut j elsewhere than at the cut.
 template <class List>
-bool has_more_cuts(const List& list, int64_t first, int64_t last, const std::vector<int>& cuts, int j) {
-  const int64_t lower = j ? cuts[j - 1] : first, upper = j + 1 < int(cuts.size()) ? cuts[j + 1] : last;
+SILVA_INLINE bool has_more_cuts(const List& list, int64_t first, int64_t last, const int32_t* cuts, int n, int j) {
+  const int64_t lower = j ? cuts[j - 1] : first, upper = j + 1 < n ? cuts[j + 1] : last;
   return list.next_change(lower + 1, cuts[j]) < cuts[j] || list.next_change(cuts[j] + 1, upper) < upper;
 }
 

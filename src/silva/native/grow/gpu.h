@@ -14,6 +14,8 @@
 
 namespace silva {
 
+static_assert(kMaxDepth + 1 <= kMostIntervals, "the kernel that sums has no room for the intervals of a box");
+
 struct GpuSettings {
   int64_t core_work;  // requests of less than this many multiplications are answered by the cores
   int n_lists;        // that the GPUs have room for

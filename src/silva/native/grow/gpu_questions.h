@@ -44,6 +44,13 @@ struct CountQuestion {
   std::vector<std::vector<int32_t>> counts;
 };
 
+// Cuts of a list whose rows one part holds, all of them.
+struct CutsQuestion {
+  int list = 0;
+  int64_t first = 0, last = 0;
+  CutsAnswer answer{};
+};
+
 struct ReadQuestion {
   int part;
   void* to;
@@ -56,13 +63,15 @@ struct GpuQuestions {
   std::vector<ListQuestion*> lists;
   std::vector<CountQuestion*> counts;
   std::vector<ReadQuestion*> reads;
+  std::vector<CutsQuestion*> cuts = {};
 
-  bool empty() const { return sums.empty() && lists.empty() && counts.empty() && reads.empty(); }
+  bool empty() const { return sums.empty() && lists.empty() && counts.empty() && reads.empty() && cuts.empty(); }
   void add(const GpuQuestions& other) {
     sums.insert(sums.end(), other.sums.begin(), other.sums.end());
     lists.insert(lists.end(), other.lists.begin(), other.lists.end());
     counts.insert(counts.end(), other.counts.begin(), other.counts.end());
     reads.insert(reads.end(), other.reads.begin(), other.reads.end());
+    cuts.insert(cuts.end(), other.cuts.begin(), other.cuts.end());
   }
 };
 

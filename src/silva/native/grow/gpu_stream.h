@@ -17,7 +17,7 @@ namespace silva {
 // that the GPU writes to.
 struct StreamHandles {
   uint64_t stream, packet, packet_host, results, parts, part_counts;
-  uint64_t sum_rows, add_parts, count_rows, list_rows, count_ranks;
+  uint64_t sum_rows, add_parts, count_rows, list_rows, count_ranks, find_cuts;
   size_t packet_bytes, results_bytes, n_parts, n_counts;
   int gpu, n_processors;
 };
@@ -36,7 +36,7 @@ class GpuStream {
   // Launches as many of the questions to part `p` as the buffers hold, behind the copies that the part needs.
   void begin(const GpuPart& part, int p, const GpuQuestions& questions) {
     part_ = &part, p_ = p, questions_ = &questions;
-    next_list_ = next_count_ = next_sum_ = 0;
+    next_list_ = next_count_ = next_cuts_ = next_sum_ = 0;
     enter();
     if (part.z_host) copy_part_in();
     for (const ReadQuestion* read : questions.reads)
@@ -51,7 +51,7 @@ class GpuStream {
     check(driver_.synchronize(stream()));
     take_answers();
     if (next_list_ < questions_->lists.size() || next_count_ < questions_->counts.size() ||
-        next_sum_ < questions_->sums.size())
+        next_cuts_ < questions_->cuts.size() || next_sum_ < questions_->sums.size())
       launch_batch();
     else
       part_ = nullptr;
@@ -66,7 +66,7 @@ class GpuStream {
 
   static bool concerns(const GpuQuestions& questions, int p) {
     const auto has_rows = [p](const auto* question) { return question->source.parts[p].count > 0; };
-    return std::any_of(questions.sums.begin(), questions.sums.end(), has_rows) ||
+    return !questions.cuts.empty() || std::any_of(questions.sums.begin(), questions.sums.end(), has_rows) ||
            std::any_of(questions.lists.begin(), questions.lists.end(), has_rows) ||
            std::any_of(questions.counts.begin(), questions.counts.end(),
                        [p](const auto* count) { return count->positions[p].first < count->positions[p].second; }) ||
@@ -114,6 +114,7 @@ class GpuStream {
   struct Batch {
     std::vector<ListRequest> lists;
     std::vector<CountRequest> counts;
+    std::vector<CutsRequest> cuts;
     std::vector<SumRequest> sums;
     std::vector<RouteInterval> intervals;
     std::vector<RouteNode> nodes;
@@ -121,19 +122,20 @@ class GpuStream {
     std::vector<int32_t> columns;  // of slots; those of all columns first
     std::unordered_map<const ModelColumns*, int32_t> first_columns;
     std::vector<ListQuestion*> asked_lists;
+    std::vector<CutsQuestion*> asked_cuts;
     std::vector<std::pair<std::vector<int32_t>*, int32_t>> asked_counts;  // where to, and the first answer
     std::vector<std::pair<SumQuestion*, int32_t>> asked_sums;             // and the first slot
     int32_t list_blocks = 0, count_blocks = 0, sum_blocks = 0, n_answers = 0;
     int64_t n_parts = 0, n_results = 0;  // partial sums; numbers of all slots
     size_t packet_bytes = 1024;          // of all columns, and what aligning the records may add
-    size_t results_bytes = 0;
+    size_t results_bytes = 4;            // an odd number of counts is followed by a gap
   };
 
   // Whether a question still goes into the batch; an empty batch has to take it.
   bool has_room(size_t packet, size_t results, bool more) {
     const bool fits =
         batch_.packet_bytes + packet <= h_.packet_bytes && batch_.results_bytes + results <= h_.results_bytes && more;
-    const bool is_empty = batch_.lists.empty() && batch_.counts.empty() && batch_.sums.empty();
+    const bool is_empty = batch_.lists.empty() && batch_.counts.empty() && batch_.cuts.empty() && batch_.sums.empty();
     if (!fits && is_empty) throw std::length_error("a request of the search outgrew the buffers on the GPU");
     if (fits) batch_.packet_bytes += packet, batch_.results_bytes += results;
     return fits;
@@ -174,6 +176,14 @@ class GpuStream {
     add_count(
         {part_->list_ranks(question.list), nullptr, first, last, question.span, question.low, question.n_cells, 0, 0},
         question.counts[p_]);
+    return true;
+  }
+
+  bool add_cuts(CutsQuestion& question) {
+    if (!has_room(sizeof(CutsRequest), sizeof(CutsAnswer), true)) return false;
+    batch_.cuts.push_back({part_->list_ranks(question.list), question.first, question.last, batch_.n_answers, 0});
+    batch_.n_answers += int32_t(sizeof(CutsAnswer) / sizeof(int32_t));
+    batch_.asked_cuts.push_back(&question);
     return true;
   }
 
@@ -260,10 +270,12 @@ class GpuStream {
     const int per_block = rows_per_block();
     while (next_list_ < q.lists.size() && add_list(*q.lists[next_list_])) ++next_list_;
     while (next_count_ < q.counts.size() && add_count(*q.counts[next_count_])) ++next_count_;
+    while (next_cuts_ < q.cuts.size() && add_cuts(*q.cuts[next_cuts_])) ++next_cuts_;
     while (next_sum_ < q.sums.size() && add_sum(*q.sums[next_sum_], per_block)) ++next_sum_;
     packed_bytes_ = 0;
     const ListRequest* lists = pack(batch_.lists);
     const CountRequest* counts = pack(batch_.counts);
+    const CutsRequest* cuts = pack(batch_.cuts);
     const SumRequest* sums = pack(batch_.sums);
     const RouteInterval* intervals = pack(batch_.intervals);
     const RouteNode* nodes = pack(batch_.nodes);
@@ -279,12 +291,13 @@ class GpuStream {
       launch(h_.list_rows, batch_.list_blocks, rows(), lists, n_lists, intervals, part_counts, totals());
     }
     if (n_counts) launch(h_.count_ranks, batch_.count_blocks, counts, n_counts, answers());
+    if (cuts) launch(h_.find_cuts, unsigned(batch_.cuts.size()), cuts, answers());
     if (!n_sums) return;
     launch(h_.sum_rows, batch_.sum_blocks, rows(), sums, n_sums, intervals, nodes, per_block, part_counts, parts);
     launch(h_.add_parts, unsigned(batch_.slots.size()), sums, n_sums, part_counts, parts, slots, columns, results());
   }
 
-  // Results: totals of lists, counts of ranks, sums.
+  // Results: totals of lists, counts of ranks and cuts, sums.
   int32_t* totals() const { return reinterpret_cast<int32_t*>(h_.results); }
   int32_t* answers() const { return totals() + batch_.lists.size(); }
   double* results() const {
@@ -310,6 +323,8 @@ class GpuStream {
     for (size_t i = 0; i < batch_.asked_lists.size(); ++i) batch_.asked_lists[i]->totals[p_] = totals()[i];
     for (const auto& [answer, first] : batch_.asked_counts)
       std::copy_n(answers() + first, answer->size(), answer->begin());
+    for (size_t i = 0; i < batch_.asked_cuts.size(); ++i)
+      batch_.asked_cuts[i]->answer = *reinterpret_cast<const CutsAnswer*>(answers() + batch_.cuts[i].first_answer);
     const auto take = [&](int i, int) { take_sums(*batch_.asked_sums[i].first, batch_.asked_sums[i].second); };
     const int n = int(batch_.asked_sums.size());
     if (pool_ && batch_.n_results >= kSharedCopy) return pool_->run(n, take);
@@ -340,7 +355,7 @@ class GpuStream {
   const GpuPart* part_ = nullptr;  // what is under way
   int p_ = 0;
   const GpuQuestions* questions_ = nullptr;
-  size_t next_list_ = 0, next_count_ = 0, next_sum_ = 0;
+  size_t next_list_ = 0, next_count_ = 0, next_cuts_ = 0, next_sum_ = 0;
   Batch batch_;
   size_t packed_bytes_ = 0;
   ThreadPool* pool_ = nullptr;

@@ -1,6 +1,7 @@
 // Thresholds on rows that GPUs read.
 #pragma once
 #include <map>
+#include <numeric>
 #include <optional>
 
 #include "grow/gpu.h"
@@ -26,7 +27,7 @@ class GpuSweep : public ThresholdSweep {
       GpuReader::add_nodes(tree, root, nullptr, *nodes);
     ListQuestion list = GpuReader::list_question(list_, reader_.source_of(interval, false), *request_.box,
                                                  request_.attribute, request_.attribute);
-    RankCounts::count(list, interval.low, interval.high, reader_.settings_.n_cells);
+    if (!is_whole()) RankCounts::count(list, interval.low, interval.high, reader_.settings_.n_cells);
     SumQuestion missing = question(request_.missing_left);
     GpuQuestions questions{{}, {&list}, {}, {}};
     if (interval.missing) {
@@ -40,11 +41,15 @@ class GpuSweep : public ThresholdSweep {
       leaves_[first + k].n_missing = missing.answer[k].n_rows;
       leaves_[first + k].missing = std::move(missing.answer[k].gram);
     }
-    counts_.emplace(list);
-    ranks_ = {{0, interval.low}, {int(counts_->n_rows()), interval.high}};
-    s_.rows_read += counts_->n_rows();
-    return int(counts_->n_rows());
+    const int64_t n_rows = std::accumulate(list.totals.begin(), list.totals.end(), int64_t(0));
+    if (!is_whole()) counts_.emplace(list);
+    ranks_ = {{0, interval.low}, {int(n_rows), interval.high}};
+    s_.rows_read += n_rows;
+    return int(n_rows);
   }
+
+  // A list that one part holds is cut where it lies; of several parts, the ranks are counted and merged in thought.
+  bool is_whole() const { return reader_.parts().size() == 1; }
 
   SumQuestion question(bool on_left) const {
     SumQuestion question;
@@ -55,8 +60,24 @@ class GpuSweep : public ThresholdSweep {
     return question;
   }
 
-  // Looked for again after the cells that they lie in have been counted, mostly once.
   std::vector<Cuts> cuts_between(const std::vector<Bracket>& level) override {
+    return is_whole() ? cuts_of_whole(level) : cuts_of_parts(level);
+  }
+
+  std::vector<Cuts> cuts_of_whole(const std::vector<Bracket>& level) const {
+    std::vector<CutsQuestion> asked;
+    for (const Bracket& bracket : level) asked.push_back({list_.index(), bracket.first, bracket.last});
+    GpuQuestions questions;
+    for (CutsQuestion& question : asked) questions.cuts.push_back(&question);
+    reader_.ask(questions);
+    std::vector<Cuts> cuts;
+    for (const auto& [list, first, last, a] : asked)
+      cuts.push_back({{a.cuts, a.cuts + a.n}, {a.ranks, a.ranks + a.n}, {a.more, a.more + a.n}});
+    return cuts;
+  }
+
+  // Looked for again after the cells that they lie in have been counted, mostly once.
+  std::vector<Cuts> cuts_of_parts(const std::vector<Bracket>& level) {
     for (;;) {
       std::vector<Cuts> cuts;
       for (const Bracket& bracket : level) cuts.push_back(cuts_of(*counts_, bracket));
@@ -71,7 +92,7 @@ class GpuSweep : public ThresholdSweep {
   }
 
   // Where the rows before a cut, or before an end of a bracket, end in a part's list.
-  int64_t position(int part, int edge) const { return counts_->below(part, ranks_.at(edge)); }
+  int64_t position(int part, int edge) const { return is_whole() ? edge : counts_->below(part, ranks_.at(edge)); }
 
   // Brackets of so few rows that the cores settle them sooner than further rounds return.
   void hand_over(std::vector<Bracket>& level) override {

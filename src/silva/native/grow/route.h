@@ -1,7 +1,7 @@
-// What a GPU is asked: sums of rows by leaf, lists of rows, counts of a list's ranks. Plain records, and the routing of
-// a row by them, shared by the kernels and the code that launches them.
+// What a GPU is asked: sums of rows by leaf, lists of rows, cuts and counts of a list's ranks. Plain records, and the
+// routing of a row by them, shared by the kernels and the code that launches them.
 #pragma once
-#include "common/lanes.h"
+#include "grow/cuts.h"
 
 namespace silva {
 
@@ -10,6 +10,7 @@ constexpr int kMostNodes = 2 * kMostSlots + 1;
 constexpr int kListTile = 2048;  // rows that a block lists
 constexpr int kMostRows = 8192;  // rows that a block sums at most
 constexpr int kBlockThreads = 256;
+constexpr int kMostIntervals = 24;  // of a box
 
 // Rows at positions 0 .. count - 1, every step-th of a list, or the rows themselves. The first `head` positions are the
 // list's first, the others stand `gap` further on.
@@ -59,6 +60,17 @@ struct CountRequest {
   int64_t span;
   int32_t low, n_cells;
   int32_t first_answer, first_block;
+};
+
+// Cuts of the positions first .. last of a list that has no other parts.
+struct CutsRequest {
+  const int32_t* ranks;
+  int64_t first, last;
+  int32_t first_answer, padding;
+};
+
+struct CutsAnswer {
+  int32_t n, cuts[kGrid], ranks[kGrid], more[kGrid];
 };
 
 // The ranks low .. low + span in cells as even as whole numbers can be.

@@ -30,7 +30,7 @@ struct Block {
   int n_positions;
   int counts[WARPS][kMostSlots];
   int starts[kMostSlots + 1];
-  RouteInterval intervals[24];
+  RouteInterval intervals[kMostIntervals];
   RouteNode nodes[kMostNodes];
 };
 

@@ -103,10 +103,14 @@ class ThresholdSweep {
 
   template <class List>
   static Cuts cuts_of(const List& list, const Bracket& bracket) {
-    Cuts cuts{find_cuts(list, bracket.first, bracket.last), {}, {}};
-    for (int j = 0; j < int(cuts.positions.size()); ++j) {
-      cuts.ranks.push_back(list.rank(cuts.positions[j]));
-      cuts.more.push_back(has_more_cuts(list, bracket.first, bracket.last, cuts.positions, j));
+    const int64_t first = bracket.first, last = bracket.last;
+    const auto moved_on = [&](int j) { return list.next_change(grid_target(first, last, j), last); };
+    int32_t positions[kGrid];
+    const int n = find_cuts(list, first, last, moved_on, positions);
+    Cuts cuts{{positions, positions + n}, {}, {}};
+    for (int j = 0; j < n; ++j) {
+      cuts.ranks.push_back(list.rank(positions[j]));
+      cuts.more.push_back(has_more_cuts(list, first, last, positions, n, j));
     }
     return cuts;
   }
