@@ -240,6 +240,30 @@ def test_calls_on_gpu_rows_like_the_last(n_rows, n_outputs, n_trees):
         np.testing.assert_array_equal(cupy.asnumpy(found), forest.predict(X, output="margin", device="cpu"))
 
 
+def test_calls_without_memory(monkeypatch):
+    """A result stands where the next one does not fit; a call whose own does not fit goes the long way."""
+    import cupy
+
+    forest = random_forest(5, Options(n_trees=7))
+    rows = random_rows(0, forest, 5, "float32")
+    X, expected = cupy.asarray(rows), forest.predict(rows, output="margin", device="cpu")
+    forest.predict(X, output="margin")
+    refused = []
+
+    def refuse(*args):
+        refused.append(args)
+        raise cupy.cuda.memory.OutOfMemoryError(1, 0)
+
+    (call,) = forest.cuda_evaluator._calls._local.thread.calls.values()
+    empty = call._empty
+    monkeypatch.setattr(call, "_empty", refuse)
+    for _ in range(2):
+        np.testing.assert_array_equal(cupy.asnumpy(forest.predict(X, output="margin")), expected)
+    assert len(refused) == 2
+    monkeypatch.setattr(call, "_empty", empty)
+    np.testing.assert_array_equal(cupy.asnumpy(forest.predict(X, output="margin")), expected)
+
+
 @pytest.mark.parametrize("smallest", [0.0, 1e-3, 1e-12, 1e-40])
 @pytest.mark.parametrize("largest", [1.0, 1e30, 3e38])
 @pytest.mark.parametrize("most_rows", [0, 512])

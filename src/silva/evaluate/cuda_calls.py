@@ -48,7 +48,10 @@ class Calls:
         self._local = threading.local()
 
     def again(self, X: Any, output: str, algorithm: str, device: str) -> Any:
-        """Margins where the last calls had rows, arguments and a stream like these, otherwise None."""
+        """Margins where the last calls had rows, arguments and a stream like these, otherwise None.
+
+        None as well where memory is short: the long way says how much was asked and is free.
+        """
         try:
             thread: _Thread = self._local.thread
         except AttributeError:
@@ -59,7 +62,10 @@ class Calls:
         here = thread.get_device(), thread.get_stream().ptr
         key = output, algorithm, device, X.shape, X.strides, X.dtype.char, rows.device_id, here
         call = thread.calls.get(key)
-        return None if call is None else call(rows.ptr)
+        try:
+            return None if call is None else call(rows.ptr)
+        except thread.out_of_memory:
+            return None
 
     def keep(self, X: Any, question: tuple[str, str, str], call: Call) -> None:
         """Keep what answers a question on CuPy rows of the current GPU, in its current stream."""
@@ -77,6 +83,7 @@ class _Thread:
         cuda = import_cupy().cuda
         self.array_type: Any = array_type
         self.get_device, self.get_stream = cuda.runtime.getDevice, cuda.get_current_stream
+        self.out_of_memory = cuda.memory.OutOfMemoryError
         self.calls: dict[Any, Call] = {}
 
 
@@ -94,6 +101,7 @@ class Call:
         self._run, self._empty = plan.bind(current()[1]), import_cupy().empty
         self._shape, self._dtype = shape, np.dtype(dtype)
         self._is_small = int(np.prod(shape)) * self._dtype.itemsize <= SPARE_BYTES
+        self._out_of_memory = import_cupy().cuda.memory.OutOfMemoryError
         self._spare: Any = None
         self._address = 0
 
@@ -106,7 +114,10 @@ class Call:
         self._run(address, self._address)
         if self._is_small:
             # An allocation takes as long as a launch; the GPU is at work meanwhile.
-            spare = self._empty(self._shape, self._dtype)
+            try:
+                spare = self._empty(self._shape, self._dtype)
+            except self._out_of_memory:
+                return out
             self._address = spare.data.ptr
             self._spare = spare
         return out
