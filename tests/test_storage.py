@@ -365,6 +365,13 @@ def test_absent_folder_is_named(tmp_path):
         small_forest().save(tmp_path / "nowhere" / "a")
 
 
+@pytest.mark.parametrize("name", ["model.json", "model.UBJ", "model.txt", "model.cbm"])
+def test_suffixes_of_other_libraries_are_refused(tmp_path, name):
+    with pytest.raises(ValueError, match=r"has the suffix '\.\w+' of another library's models, expected \.silva"):
+        small_forest().save(tmp_path / name)
+    assert not list(tmp_path.iterdir())
+
+
 @pytest.mark.parametrize("path", ["/dev/null", "."])
 def test_what_is_no_file_is_not_replaced(path):
     with pytest.raises(ValueError, match="it is no regular file; give the path of a file"):

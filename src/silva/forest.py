@@ -321,6 +321,8 @@ class Forest:
         ------
         ValueError
             If X does not fit the forest, a tree is too large for by_node, or probabilities are asked of a regression.
+        TypeError
+            If a column holds no numbers, or categories of another type than in training.
         DeviceError
             If a GPU is asked for and cannot be used.
         NotImplementedError
@@ -415,10 +417,12 @@ class Forest:
         Parameters
         ----------
         path : path
-            By convention with the suffix ``.silva``; `silva.load` reads it back.
+            With the suffix ``.silva``, by which `silva.load` knows how to read it.
 
         Raises
         ------
+        ValueError
+            If the suffix is that of another library's models, such as ``.json``.
         OSError
             If the file cannot be written; nothing is left behind.
         """

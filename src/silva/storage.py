@@ -23,6 +23,7 @@ import numpy as np
 from silva.choice import Choice
 from silva.files import replacing
 from silva.forest import Forest
+from silva.readers import FILES
 
 MAGIC = b"\x93SILVA\r\n"
 VERSION = 1
@@ -43,9 +44,13 @@ def save_forest(forest: Forest, path: str | os.PathLike[str]) -> None:
     ------
     TypeError
         If a class label or category is no string, number or boolean.
+    ValueError
+        If the suffix is that of another library's models, as which `silva.load` would read the file.
     OSError
         If the file cannot be written.
     """
+    if (suffix := Path(path).suffix.lower()) in FILES:
+        raise ValueError(f"{path} has the suffix {suffix!r} of another library's models, expected .silva")
     scalars, arrays = _split_fields(forest)
     entries, size, checksum = [], 0, 0
     for name, array in arrays.items():

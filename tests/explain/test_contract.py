@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 
 from silva import Explainer
+from silva.device import DeviceError, is_cuda_usable
 from tests.example_forests import empty_forest
 from tests.strategies import Node, Options, flatten, forests_and_rows, full_forest, random_forest, random_rows
 
@@ -48,6 +49,14 @@ def test_no_rows_give_no_rows(method, n_outputs):
     forest = example_forest(n_outputs)
     found = getattr(Explainer(forest), method)(np.zeros((0, 4)))
     assert found.shape == (0, *SHAPES[method, n_outputs][1:])
+
+
+@pytest.mark.skipif(is_cuda_usable(), reason="says what to do where there is no GPU")
+@pytest.mark.parametrize("device", ["auto", "cpu"])
+def test_paths_without_a_gpu(device):
+    forest = example_forest()
+    with pytest.raises(DeviceError, match=r"algorithm='paths' runs on NVIDIA GPUs only; pass .*algorithm='quadrature'"):
+        Explainer(forest, algorithm="paths", device=device).shap_values(example_rows(forest))
 
 
 def test_forest_of_no_features_explains_nothing():

@@ -274,7 +274,8 @@ def test_operators_can_be_switched_off(data):
         ({"fitness": "aic"}, "fitness is 'aic', expected one of auto, bic, weighted"),
         ({"chunks": 0}, "chunks is 0, expected at least 1 row, 'auto' or None"),
         ({"max_depth": 19}, "max_depth is 19, expected 0 to 18"),
-        ({"min_samples_leaf": 0}, "min_samples_leaf is 0"),
+        ({"min_samples_leaf": 0}, "min_samples_leaf is 0, expected at least 1$"),
+        ({"smoothing": np.inf}, "smoothing is inf, expected a finite number of at least 0$"),
         ({"operator_rates": {"graft": 1}}, "operator_rates names 'graft'"),
         ({"polish": ["shine"]}, "polish names 'shine'"),
         ({"time_limit": 0}, "time_limit is 0"),
@@ -304,6 +305,44 @@ def test_bad_targets(data, bad):
     y[3] = bad
     with pytest.raises(ValueError, match=r"NaN|infinity|finite"):
         silva.ModelTreeRegressor(**FAST).fit(X, y)
+
+
+@pytest.mark.parametrize(
+    ("y", "message"),
+    [
+        (None, "the target y is None"),
+        (["yes", "no", "no"], "y holds yes, expected numbers; encode labels as numbers first"),
+        ([1.0, 2.0], "y has 2 values, X has 3 rows"),
+        ([1.0, np.nan, 2.0], "y is nan in row 1"),
+    ],
+)
+def test_bad_targets_of_categories(y, message):
+    with pytest.raises(ValueError, match=message):
+        silva.ModelTreeRegressor(categorical_features=[0], **FAST).fit([["a", 1], ["b", 2], ["c", 3]], y)
+
+
+def test_bad_frames():
+    pd = pytest.importorskip("pandas")
+    for frame, message in [
+        (pd.DataFrame([["a", 1]], columns=["x", "x"]), "X has several columns named 'x'; rename or drop"),
+        (pd.DataFrame({"x": ["a"]})[:0], "X has 0 rows, expected at least 1"),
+        (pd.DataFrame({"x": ["a"], "z": ["b"]}), "column 'z' of X holds text; name it in categorical_features"),
+    ]:
+        features = ["x"] if "z" in frame.columns else None
+        with pytest.raises(ValueError, match=message):
+            silva.ModelTreeRegressor(categorical_features=features, **FAST).fit(frame, np.zeros(len(frame)))
+
+
+def test_text_in_arrays_and_lists_of_rows():
+    rng = np.random.default_rng(0)
+    kinds, numbers = rng.choice(["a", "b", None], 300), rng.uniform(0, 1, 300)
+    y = np.where(kinds == "a", 5.0, 1.0) + numbers
+    X = np.column_stack([kinds.astype(object), numbers.astype(object)])
+    trees = [silva.ModelTreeRegressor(categorical_features=[0], **FAST).fit(rows, y) for rows in (X, X.tolist())]
+    for tree in trees:
+        assert set(tree.forest_.categories[0]) == {"a", "b"}
+        np.testing.assert_allclose(tree.predict(X), y, atol=1e-9)
+        np.testing.assert_array_equal(tree.predict(X.tolist()), tree.predict(X))
 
 
 def test_bad_weights(data):

@@ -37,8 +37,11 @@ def test_text_of_a_loaded_forest(tree, tmp_path):
     text = silva.export_text(tmp_path / "tree.silva")
     assert "rmse" not in text
     assert "x0 < " in text
-    with pytest.raises(ValueError, match="tree is 1, the forest has 1 trees"):
-        silva.export_text(tree, tree=1)
+    for show in (silva.export_text, silva.plot_tree):
+        with pytest.raises(ValueError, match="tree is 1, the forest has 1 trees"):
+            show(tree, tree=1)
+    with pytest.raises(TypeError, match=r"got Forest without history_, expected a fitted silva.ModelTreeRegressor"):
+        silva.plot_history(tree.forest_)
 
 
 @pytest.mark.parametrize(
@@ -48,6 +51,8 @@ def test_text_of_a_loaded_forest(tree, tmp_path):
         ([0xFFFFFFFA], True, None, "x0 not in {0, 2}"),
         ([0xFFFFFFFA], True, ["red", "green", "blue"], "x0 in {green}"),
         ([], True, None, "x0 not in {}"),
+        ([], True, ["red", "green", "blue"], "x0 not in {}"),
+        ([0b011], False, ["red", "green", "blue"], "x0 not in {blue}"),
     ],
 )
 def test_text_of_categories(words, others_left, table, expected):
@@ -64,5 +69,6 @@ def test_pictures(tree):
     texts = [text.get_text() for text in silva.plot_tree(tree).texts]
     assert len(texts) == tree.n_leaves_ + 2 * (tree.n_leaves_ - 1)
     assert sum("rows" in text for text in texts) == tree.n_leaves_
+    assert max(len(line) for text in texts for line in text.splitlines()) <= 28  # as wide as a leaf
     assert silva.plot_history(tree).get_xlabel() == "generation"
     matplotlib.pyplot.close("all")

@@ -224,13 +224,20 @@ class Explainer:
                 _refuse_linear_leaves(self.forest, "explanations on GPUs", "pass host rows and device='cpu'")
             return ()
         work = count_rows(X) * self.forest.n_nodes * results
-        gpus = choose_gpus(
-            "cuda" if self.algorithm == "paths" and self.device == "auto" else self.device, X, work, WORTHWHILE
-        )
-        if self.algorithm == "paths" and not gpus:
-            raise DeviceError(
-                "algorithm='paths' runs on NVIDIA GPUs only; pass device='cuda' or algorithm='quadrature'"
-            )
+        if self.algorithm == "paths":
+            return self._gpus_of_paths(X, work)
+        return choose_gpus(self.device, X, work, WORTHWHILE)
+
+    def _gpus_of_paths(self, X: Any, work: int) -> tuple[int, ...]:
+        only = "algorithm='paths' runs on NVIDIA GPUs only"
+        try:
+            gpus = choose_gpus("cuda" if self.device == "auto" else self.device, X, work, WORTHWHILE)
+        except DeviceError as error:
+            if self.device != "auto":
+                raise
+            raise DeviceError(f"{only}; pass algorithm='quadrature' where there is none ({error})") from error
+        if not gpus:
+            raise DeviceError(f"{only}; pass device='cuda' or algorithm='quadrature'")
         return gpus
 
     @functools.cached_property

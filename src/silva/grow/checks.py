@@ -13,6 +13,8 @@ from silva.grow.search import OPERATORS, POLISH
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+MOST = np.finfo(float).max
+
 RANGES: dict[str, tuple[Any, float, float]] = {
     "generations": (Integral, 0, np.inf),
     "population_size": (Integral, 2, np.inf),
@@ -29,7 +31,7 @@ RANGES: dict[str, tuple[Any, float, float]] = {
     "rows_per_parameter": (Real, 1, np.inf),
     "polish_interval": (Integral, 1, np.inf),
     "polish_trees": (Integral, 0, np.inf),
-    "smoothing": (Real, 0, np.finfo(float).max),
+    "smoothing": (Real, 0, MOST),
 }
 CHOICES = {
     "fitness": ("auto", "bic", "weighted"),
@@ -45,7 +47,8 @@ def check_parameters(estimator: Any) -> None:
         if not isinstance(value, kind) or isinstance(value, bool):
             raise TypeError(f"{name} is {value!r}, expected {'an integer' if kind is Integral else 'a number'}")
         if not low <= value <= high:
-            raise ValueError(f"{name} is {value}, expected {low} to {high}")
+            limits = {np.inf: f"at least {low}", MOST: f"a finite number of at least {low}"}
+            raise ValueError(f"{name} is {value}, expected {limits.get(high, f'{low} to {high}')}")
     for name, choices in CHOICES.items():
         if getattr(estimator, name) not in choices:
             raise ValueError(f"{name} is {getattr(estimator, name)!r}, expected one of {', '.join(choices)}")
@@ -81,17 +84,34 @@ def _check_names(given: Any, known: Any, parameter: str) -> None:
         raise ValueError(f"{parameter} are {given}, expected numbers of at least 0")
 
 
+def check_labels(y: Any) -> None:
+    """Raise ValueError if the target is absent or holds text that is no number."""
+    if y is None:
+        raise ValueError("This ModelTreeRegressor estimator requires y to be passed, but the target y is None")
+    values = np.asarray(y)
+    if values.dtype.kind not in "OUST":
+        return
+    try:
+        values.astype(np.float64)
+    except (TypeError, ValueError):
+        raise ValueError(
+            f"y holds {values.flat[0]!s}, expected numbers; encode labels as numbers first, such as 0 and 1"
+        ) from None
+
+
 def check_target(y: Any, X: Any) -> NDArray[np.float64]:
     """Return the target as finite float64, one value a row.
 
     Raises
     ------
     ValueError
-        If it holds NaN or infinity, or its length is not that of X.
+        If it is empty, holds NaN or infinity, or its length is not that of X.
     """
     target = np.asarray(y, np.float64)
     if len(target) != len(X):
         raise ValueError(f"y has {len(target)} values, X has {len(X)} rows; pass one value a row")
+    if not len(target):
+        raise ValueError("X has 0 rows, expected at least 1")
     if not np.isfinite(target).all():
         at = int(np.argmin(np.isfinite(target)))
         raise ValueError(f"y is {target[at]} in row {at}, expected finite numbers; drop the rows without a target")

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from silva.inputs.categories import Coded, Numbers, array_to_rows, columns_to_rows
+from silva.inputs.categories import Coded, Numbers, array_to_rows, columns_to_rows, object_column
 from silva.inputs.frames import to_frame
-from silva.inputs.matching import check_width
+from silva.inputs.matching import check_width, refuse_repeated
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -46,9 +46,11 @@ class Columns:
 
 def has_categories(X: Any, categorical_features: Sequence[int | str] | None) -> bool:
     """Whether any column is to be read as categories."""
+    frame = to_frame(X)
+    if frame is not None:
+        refuse_repeated(frame.names)
     if categorical_features is not None:
         return len(categorical_features) > 0
-    frame = to_frame(X)
     return frame is not None and any(isinstance(column, Coded) for column in _columns(frame))
 
 
@@ -65,18 +67,36 @@ def categorical_columns(
     Raises
     ------
     ValueError
-        If a named column does not exist, or a column of text is not named.
+        If X has no rows, a named column does not exist, or a column of text is not named.
     """
     frame = to_frame(X)
-    columns = _columns(frame) if frame is not None else [Numbers(column) for column in np.asarray(X).T]
+    columns = _columns(frame) if frame is not None else _array_columns(_values(X))
     named = _named(categorical_features, frame, len(columns))
-    read = [_read(column, i in named if named is not None else None, y, weight) for i, column in enumerate(columns)]
+    names = frame.names if frame is not None else range(len(columns))
+    read = [
+        _read(column, name, i in named if named is not None else None, y, weight)
+        for i, (column, name) in enumerate(zip(columns, names, strict=True))
+    ]
     values = np.column_stack([values for values, _, _ in read])
     return Columns(values, tuple(table for _, table, _ in read), tuple(order for _, _, order in read))
 
 
 def _columns(frame: Frame) -> list[Coded | Numbers]:
     return [frame.column(i) for i in range(len(frame.names))]
+
+
+def _values(X: Any) -> NDArray[Any]:
+    """Rows of a list stay what they are: NumPy would turn the numbers beside a text into text."""
+    values = np.asarray(X, object if isinstance(X, list | tuple) else None)
+    if values.ndim != 2:
+        raise ValueError(f"X is {values.ndim}-dimensional, expected rows and columns")
+    return values
+
+
+def _array_columns(values: NDArray[Any]) -> list[Coded | Numbers]:
+    if values.dtype.kind in "OUS":
+        return [object_column(column) for column in values.astype(object).T]
+    return [Numbers(column) for column in values.T]
 
 
 def _named(categorical_features: Sequence[int | str] | None, frame: Frame | None, n_features: int) -> set[int] | None:
@@ -97,13 +117,13 @@ def _named(categorical_features: Sequence[int | str] | None, frame: Frame | None
 
 
 def _read(
-    column: Coded | Numbers, categorical: bool | None, y: NDArray[np.float64], weight: NDArray[np.float64]
+    column: Coded | Numbers, name: object, categorical: bool | None, y: NDArray[Any], weight: NDArray[np.float64]
 ) -> tuple[NDArray[np.float64], NDArray[Any] | None, NDArray[np.int64] | None]:
     """Read a column's values, categories and their order; `categorical` None asks the column itself."""
     if isinstance(column, Numbers) and not categorical:
         return _numbers(column), None, None
     if categorical is False:
-        raise ValueError("a column of text is not in categorical_features; name it there or convert it to numbers")
+        raise ValueError(f"column {name!r} of X holds text; name it in categorical_features or convert it to numbers")
     codes, table = _codes(column)
     order = _order_by_target(codes, len(table), y, weight)
     return np.where(codes < 0, np.nan, order[codes] if len(order) else np.nan), table, order
@@ -166,9 +186,7 @@ def weighted_rows(
 
 def rows_of_values(X: Any, forest: Forest) -> NDArray[np.float64]:
     """Rows for a forest from an array that holds the values of categories, not their codes."""
-    values = np.asarray(X)
-    if values.ndim != 2:
-        raise ValueError(f"X is {values.ndim}-dimensional, expected rows and columns")
+    values = _values(X)
     check_width(values.shape[1], forest)
     if values.dtype.kind in "OUS":
         return np.asarray(array_to_rows(values.astype(object), forest))

@@ -19,7 +19,7 @@ from sklearn.utils.validation import (
 from silva.device import array_gpu, on_host
 from silva.grow import columns as grow_columns
 from silva.grow.assembly import grown_tree
-from silva.grow.checks import check_parameters, check_target
+from silva.grow.checks import check_labels, check_parameters, check_target
 from silva.grow.data import prepare
 from silva.grow.search import OPERATORS, POLISH, SearchPlan, choose_gpus, make_engine, search
 from silva.grow.table import history_table, leaf_table
@@ -96,8 +96,9 @@ class ModelTreeRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         Rows that the model of the split above counts for when it is mixed into a node's, as M5 does (Quinlan 1992: 15);
         0 leaves each leaf its own regression. Leaves then have no standard errors.
     categorical_features : sequence of int or str, optional
-        Columns tested by sets of categories; default: columns of frames that hold text or categories. They have no
-        place in the equations of leaves: encode them one-hot where they should.
+        Columns tested by sets of categories; default: columns of frames that hold text or categories. Of an array or
+        a list of rows they have to be named, by position. They have no place in the equations of leaves: encode them
+        one-hot where they should.
     algorithm : {"gram", "qr"}, default="gram"
         Sums of squares and products, or the paper's evaluation of every tree on all rows by QR decompositions (without
         polish; for comparison; on one GPU at most, whose memory holds all rows).
@@ -124,11 +125,15 @@ class ModelTreeRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
     forest_ : Forest
         The tree, with linear leaves; it predicts, saves and loads as any forest.
     leaves_ : dict of arrays
-        One entry a term: leaf, feature, coefficient, standard error; see `leaf_summary_` for one entry a leaf.
+        One entry a term, by the keys leaf (index as in `apply`), feature, coefficient, standard_error and mean (of the
+        feature over the leaf's rows, in the place of missing values). The intercept is called ``"(intercept)"``; its
+        mean is NaN.
     leaf_summary_ : dict of arrays
-        Per leaf: rows, rmse, intercept, smallest and largest y.
+        One entry a leaf, by the keys n_rows, rmse, mean (prediction at the means of the features: without smoothing
+        the mean of y), low and high (smallest and largest y); of the training rows, in units of y.
     history_ : dict of arrays
-        Per generation: fitness, rmse, n_leaves, mean_leaves, seconds.
+        One entry a generation, by the keys generation, fitness, rmse, n_leaves, mean_leaves (of the population) and
+        seconds (since the call of `fit`).
     fitness_, n_iter_, n_leaves_, n_evaluations_ : float and int
     interrupted_ : bool
         Whether Ctrl-C or a callback ended the search.
@@ -275,10 +280,20 @@ class ModelTreeRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         Parameters
         ----------
         X : array-like or frame of shape (n_rows, n_features)
+            Columns by name and in the order of `fit`. Missing values and categories that `fit` did not see take the
+            learned side of each test.
 
         Returns
         -------
         float64, (n_rows,)
+            In units of y.
+
+        Raises
+        ------
+        ValueError
+            If the columns are not those of `fit`.
+        TypeError
+            If a column holds text where `fit` saw numbers, or numbers where it saw text.
         """
         check_is_fitted(self)
         X = on_host(X)
@@ -304,6 +319,7 @@ class ModelTreeRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         self, X: Any, y: ArrayLike, sample_weight: ArrayLike | None
     ) -> tuple[Columns, NDArray[np.float64], NDArray[np.float64]]:
         """Columns, target and weights of the rows that count."""
+        check_labels(y)
         if grow_columns.has_categories(X, self.categorical_features):
             _check_feature_names(self, X, reset=True)
             target = check_target(column_or_1d(y, warn=True), X)

@@ -152,12 +152,12 @@ def _shape_message(array: NDArray[Any]) -> str:
     expected = "expected a two-dimensional array (rows, features)"
     if array.ndim == 0:
         if array.dtype.kind == "O":
-            return f"X is a {type_name(array.item())}, {expected}"
+            return f"X is a {type_name(array.item())}, {expected}; pass an array, a frame or a list of rows"
         return f"X is a single value, {expected}; pass [[value]] for one row of one feature"
     if array.ndim == 1:
         return (
             f"X is one-dimensional with {len(array)} values, {expected}; "
-            "pass X.reshape(1, -1) if it is one row, X.reshape(-1, 1) if it is one feature"
+            "pass X.reshape(1, -1) ([X] for a list) if it is one row, X.reshape(-1, 1) if it is one feature"
         )
     return f"X is {array.ndim}-dimensional (shape {array.shape}), {expected}; reshape it to X.reshape(len(X), -1)"
 

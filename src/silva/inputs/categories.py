@@ -53,7 +53,7 @@ def array_to_rows(array: NDArray[Any], forest: Forest) -> NDArray[Any]:
     """Make rows of an array of numbers or objects with the right number of columns."""
     kind = array.dtype.kind
     if kind in "OUSaT":
-        columns = [_object_column(column) for column in array.astype(object).T]
+        columns = [object_column(column) for column in array.astype(object).T]
         return columns_to_rows(columns, len(array), forest)
     if arrays_hold_values(forest):
         return columns_to_rows([Numbers(column) for column in array.T], len(array), forest)
@@ -75,7 +75,7 @@ def columns_to_rows(columns: Sequence[Column], n_rows: int, forest: Forest) -> N
     return rows
 
 
-def _object_column(values: NDArray[np.object_]) -> Column:
+def object_column(values: NDArray[np.object_]) -> Column:
     """Text is coded; everything else is read number by number."""
     if not any(isinstance(value, str) for value in values):
         return Numbers(values)

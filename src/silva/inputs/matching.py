@@ -39,14 +39,19 @@ def column_order(names: Sequence[str], forest: Forest) -> list[int] | None:
         check_width(len(names), forest)
         return None
     position = {name: i for i, name in enumerate(names)}
-    if len(position) < len(names):
-        repeated = sorted({name for name in names if list(names).count(name) > 1})
-        raise ValueError(f"X has several columns named {listed(repeated)}; rename or drop all but one of each")
+    refuse_repeated(names)
     lacking = [name for name in wanted if name not in position]
     extra = [name for name in names if name not in set(wanted)]
     if lacking or extra:
         raise ValueError(_mismatch(lacking, extra))
     return [position[name] for name in wanted]
+
+
+def refuse_repeated(names: Sequence[str]) -> None:
+    """Raise ValueError if a name stands over several columns."""
+    if len(set(names)) < len(names):
+        repeated = sorted({name for name in names if list(names).count(name) > 1})
+        raise ValueError(f"X has several columns named {listed(repeated)}; rename or drop all but one of each")
 
 
 def _mismatch(lacking: Sequence[str], extra: Sequence[str]) -> str:

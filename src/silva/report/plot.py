@@ -5,7 +5,7 @@ from __future__ import annotations
 import textwrap
 from typing import TYPE_CHECKING, Any
 
-from silva.report.text import errors_of, forest_of, leaf_of_node, leaf_text, test_text
+from silva.report.text import check_tree, errors_of, forest_of, leaf_of_node, leaf_text, test_text
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -14,6 +14,9 @@ if TYPE_CHECKING:
 
 LEAF_WIDTH, LEVEL_HEIGHT = 2.6, 1.5
 """Inches that a leaf and a level of tests take."""
+
+LEAF_TEXT, TEST_TEXT = 28, 20
+"""Characters in a line of a leaf, and of a test: the tests of two leaves side by side are half a leaf apart."""
 
 
 def plot_tree(model: Any, tree: int = 0, digits: int = 4, ax: Axes | None = None) -> Axes:
@@ -36,8 +39,11 @@ def plot_tree(model: Any, tree: int = 0, digits: int = 4, ax: Axes | None = None
     ------
     ImportError
         If matplotlib is not installed.
+    ValueError
+        If the forest has no such tree.
     """
     forest = forest_of(model)
+    check_tree(forest, tree)
     first, last = int(forest.tree_offsets[tree]), int(forest.tree_offsets[tree + 1])
     places = _places(forest, first)
     n_leaves, depth = (last - first + 1) // 2, max(-y for _, y in places.values())
@@ -46,10 +52,10 @@ def plot_tree(model: Any, tree: int = 0, digits: int = 4, ax: Axes | None = None
     for node, (x, y) in places.items():
         if forest.feature[node] < 0:
             text = leaf_text(forest, node, leaf_of_node(forest, node), digits, errors_of(model))
-            _box(ax, x, y, textwrap.fill(text, 28))
+            _box(ax, x, y, textwrap.fill(text, LEAF_TEXT))
             continue
         for side, test in enumerate(test_text(forest, node, digits)):
-            _branch(ax, (x, y), places[first + int(forest.left[node]) + side], test)
+            _branch(ax, (x, y), places[first + int(forest.left[node]) + side], textwrap.fill(test, TEST_TEXT))
     ax.set_xlim(-0.6, n_leaves - 0.4)
     ax.set_ylim(-depth - 0.5, 0.4)
     ax.axis("off")
@@ -68,7 +74,16 @@ def plot_history(model: Any, ax: Axes | None = None) -> Axes:
     Returns
     -------
     matplotlib Axes
+
+    Raises
+    ------
+    TypeError
+        If `model` has no history, as forests and what was loaded from a file.
+    ImportError
+        If matplotlib is not installed.
     """
+    if not hasattr(model, "history_"):
+        raise TypeError(f"got {type(model).__name__} without history_, expected a fitted silva.ModelTreeRegressor")
     history = model.history_
     ax = _new_axes((6.4, 3.6)) if ax is None else ax
     ax.plot(history["generation"], history["rmse"], color="tab:blue")

@@ -24,7 +24,8 @@ def export_text(model: Any, tree: int = 0, digits: int = 4) -> str:
     tree : int, default=0
         Which tree.
     digits : int, default=4
-        Significant digits of numbers.
+        Significant digits of numbers, enough to read an equation, not always to compute with it: a large intercept
+        and large terms of opposite signs cancel. 17 digits are exact.
 
     Returns
     -------
@@ -36,9 +37,14 @@ def export_text(model: Any, tree: int = 0, digits: int = 4) -> str:
         If the forest has no such tree.
     """
     forest = forest_of(model)
+    check_tree(forest, tree)
+    return "\n".join(_lines(forest, tree, 0, "", digits, errors_of(model)))
+
+
+def check_tree(forest: Forest, tree: int) -> None:
+    """Raise ValueError unless the forest has a tree of this number."""
     if not 0 <= tree < forest.n_trees:
         raise ValueError(f"tree is {tree}, the forest has {forest.n_trees} trees: expected 0 to {forest.n_trees - 1}")
-    return "\n".join(_lines(forest, tree, 0, "", digits, errors_of(model)))
 
 
 def forest_of(model: Any) -> Forest:
@@ -119,14 +125,19 @@ def leaf_of_node(forest: Forest, node: int) -> int:
 def _categories(forest: Forest, node: int) -> tuple[str, bool]:
     """List the categories of one side, the first few of them, and say whether it is the left one.
 
-    It is, unless the left side takes categories that nobody can list. Hashes of categories stand behind a #.
+    The side of fewer categories where all are known (others count as missing); otherwise the left one, unless it takes
+    categories that nobody can list. Hashes of categories stand behind a #.
     """
     at = int(forest.category_set[node])
     words = forest.set_words[forest.set_offsets[at] : forest.set_offsets[at + 1]]
     goes_left = np.unpackbits(words.astype("<u4").view(np.uint8), bitorder="little").astype(np.bool_)
     table = forest.categories[int(forest.feature[node])] if forest.categories else None
     if table is not None and not forest.category_hash:
-        is_left, names = True, [str(table[code]) for code in np.flatnonzero(goes_left[: len(table)])]
+        sides = np.full(max(len(table), len(goes_left)), forest.set_others_left[at])
+        sides[: len(goes_left)] = goes_left
+        sides = sides[: len(table)]
+        is_left = bool(2 * sides.sum() <= len(table))
+        names = [str(table[code]) for code in np.flatnonzero(sides == is_left)]
     else:
         is_left = not forest.set_others_left[at]
         codes = np.flatnonzero(goes_left == is_left)
