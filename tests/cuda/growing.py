@@ -13,10 +13,11 @@ import pytest
 
 import silva
 from silva import _core
+from silva.device import DeviceError
 from silva.grow import cuda, cuda_qr, parts
 from silva.grow.data import prepare
 from silva.grow.search import make_engine
-from tests.grow.engines import settings
+from tests.grow.engines import given, settings
 
 NATIVE = Path(silva.__file__).parent / "native"
 DRIVER = (
@@ -135,3 +136,31 @@ def whole_numbers(n_rows, n_features, seed=0):
     X = np.stack([rng.permutation(np.repeat([-1.0, 1.0], n_rows // 2)) for _ in range(n_features)], axis=1)
     y = rng.permutation(np.repeat([-1.0, 1.0], n_rows // 2))
     return X, y
+
+
+def check_every_tree(engine, cores, n_generations):
+    """Each tree of each generation has the rows and the fitness that the cores give it."""
+    engine.initialise([])
+    for _ in range(n_generations):
+        engine.step(1, 100, 0.0, 1e9)
+        for tree in engine.population():
+            again = cores.apply("evaluate", given(tree), 0, None, 0, 0)[0]
+            assert tree["fitness"] == pytest.approx(again["fitness"], rel=1e-9)
+            np.testing.assert_array_equal(tree["n_rows"], again["n_rows"])
+
+
+def check_loss(engine, library, n_launches):
+    """A GPU lost after so many launches leaves the best tree, and an engine that goes on when it is back."""
+    engine.initialise([])
+    engine.step(2, 100, 0.0, 1e9)
+    library.fail_after(0, n_launches)
+    try:
+        with (
+            pytest.raises(DeviceError, match=r"CUDA_ERROR_OF_THE_TEST.*best tree") as caught,
+            cuda.explaining_loss(engine),
+        ):
+            engine.step(50, 100, 0.0, 1e9)
+    finally:
+        library.fail_after(0, -1)
+    assert caught.value.best["fitness"] == engine.best()["fitness"]
+    engine.step(2, 100, 0.0, 1e9)

@@ -11,8 +11,8 @@ import pytest
 
 from silva.device import DeviceError
 from silva.grow import cuda, parts
-from tests.cuda.growing import emulated, whole_numbers
-from tests.grow.engines import engine_of, given, piecewise, single_leaf, stump
+from tests.cuda.growing import check_every_tree, check_loss, emulated, whole_numbers
+from tests.grow.engines import engine_of, piecewise, single_leaf, stump
 
 
 @pytest.mark.parametrize("n_features", [2, 3, 9, 20, 40])
@@ -101,13 +101,7 @@ def test_exact_data_grow_the_same_trees(gpu_engine, n_threads, core_work):
 def test_every_tree_of_a_run_has_the_fitness_of_the_cores(gpu_engine):
     X, y = piecewise(1500, 3)
     engine, _kept, _ = gpu_engine(X, y, polish_interval=4, population=10)
-    cores, _ = engine_of(X, y)
-    engine.initialise([])
-    for _ in range(6):
-        engine.step(1, 100, 0.0, 1e9)
-        for tree in engine.population():
-            again = cores.apply("evaluate", given(tree), 0, None, 0, 0)[0]
-            assert tree["fitness"] == pytest.approx(again["fitness"], rel=1e-9)
+    check_every_tree(engine, engine_of(X, y)[0], 6)
 
 
 def test_more_trees_are_polished_than_the_population_has(gpu_engine):
@@ -219,19 +213,7 @@ def test_the_same_bits_on_every_run(gpu_engine):
 def test_a_lost_gpu_leaves_the_best_tree(emulator):
     X, y = piecewise(1500, 3)
     engine, _kept, library = emulated(emulator, X, y, population=10)
-    engine.initialise([])
-    engine.step(2, 100, 0.0, 1e9)
-    library.fail_after(0, 3)
-    try:
-        with (
-            pytest.raises(DeviceError, match=r"CUDA_ERROR_OF_THE_TEST.*best tree") as caught,
-            cuda.explaining_loss(engine),
-        ):
-            engine.step(50, 100, 0.0, 1e9)
-    finally:
-        library.fail_after(0, -1)
-    assert caught.value.best["fitness"] == engine.best()["fitness"]
-    engine.step(2, 100, 0.0, 1e9)
+    check_loss(engine, library, 3)
 
 
 def test_the_gpu_that_is_lost_is_named(emulator):

@@ -9,8 +9,8 @@ from silva import ModelTreeRegressor
 from silva.device import DeviceError, count_gpus
 from silva.grow import cuda, parts
 from tests.conftest import _why_no_gpu
-from tests.cuda.growing import on_gpu, whole_numbers
-from tests.grow.engines import engine_of, given, piecewise
+from tests.cuda.growing import check_every_tree, on_gpu, whole_numbers
+from tests.grow.engines import engine_of, piecewise
 
 reason = _why_no_gpu()
 pytestmark = [pytest.mark.gpu, pytest.mark.skipif(reason is not None, reason=str(reason))]
@@ -26,14 +26,7 @@ def everything_on_the_gpu(monkeypatch):
 def test_every_tree_of_a_run_has_the_fitness_of_the_cores(n_features):
     X, y = piecewise(20_000, n_features)
     engine, _kept, _ = on_gpu(X, y, polish_interval=4, population=16, n_threads=4)
-    cores, _ = engine_of(X, y)
-    engine.initialise([])
-    for _ in range(4):
-        engine.step(1, 100, 0.0, 1e9)
-        for tree in engine.population():
-            again = cores.apply("evaluate", given(tree), 0, None, 0, 0)[0]
-            assert tree["fitness"] == pytest.approx(again["fitness"], rel=1e-9)
-            np.testing.assert_array_equal(tree["n_rows"], again["n_rows"])
+    check_every_tree(engine, engine_of(X, y)[0], 4)
 
 
 def test_the_same_bits_on_every_run():
@@ -91,10 +84,15 @@ def test_all_gpus_give_the_same_bits_on_every_run():
     assert runs[0].fitness_ == pytest.approx(one.fitness_, rel=1e-6)
 
 
-def test_arrays_on_the_gpu():
+def test_arrays_on_the_gpu(monkeypatch):
     cupy = pytest.importorskip("cupy")
     X, y = piecewise(5000, 3)
+    homes, lay_out = [], cuda.lay_out
+    monkeypatch.setattr(
+        cuda, "lay_out", lambda rows, shares, memories: homes.append(shares[0].gpu) or lay_out(rows, shares, memories)
+    )
     model = ModelTreeRegressor(generations=5).fit(cupy.asarray(X), cupy.asarray(y))
+    assert homes == [0]
     expected = ModelTreeRegressor(generations=5, device="cuda").fit(X, y)
     np.testing.assert_array_equal(model.predict(X), expected.predict(X))
     np.testing.assert_array_equal(model.predict(cupy.asarray(X)), expected.predict(X))

@@ -5,9 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from silva.device import DeviceError
-from silva.grow import cuda
-from tests.cuda.growing import emulated
+from tests.cuda.growing import check_loss, emulated
 from tests.grow import oracle
 from tests.grow.engines import engine_of, given, piecewise, single_leaf, stump
 
@@ -177,19 +175,7 @@ def test_each_procedure_is_timed(qr_engine):
 def test_a_lost_gpu_leaves_the_best_tree(emulator):
     X, y = piecewise(1500, 3)
     engine, _kept, library = emulated(emulator, X, y, qr=1, population=10)
-    engine.initialise([])
-    engine.step(2, 100, 0.0, 1e9)
-    library.fail_after(0, 20)
-    try:
-        with (
-            pytest.raises(DeviceError, match=r"CUDA_ERROR_OF_THE_TEST.*best tree") as caught,
-            cuda.explaining_loss(engine),
-        ):
-            engine.step(50, 100, 0.0, 1e9)
-    finally:
-        library.fail_after(0, -1)
-    assert caught.value.best["fitness"] == engine.best()["fitness"]
-    engine.step(2, 100, 0.0, 1e9)
+    check_loss(engine, library, 20)
 
 
 def test_more_leaves_than_the_buffers_hold_are_refused(emulator):
