@@ -84,7 +84,7 @@ def split_order(
 class GrowEngine:
     def __init__(
         self,
-        z: NDArray[np.float64],
+        z: NDArray[np.float64] | NDArray[np.float32],
         y: NDArray[np.float64],
         ranks: NDArray[np.int32],
         order: NDArray[np.int32],

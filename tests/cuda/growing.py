@@ -27,17 +27,17 @@ DRIVER = (
 
 
 def emulators(folder):
-    """A function that compiles a library by the columns of z, once each."""
+    """A function that compiles a library by the columns of z and the type of its numbers, once each."""
     compiler = shutil.which("g++")
     if compiler is None:
         pytest.skip("no g++")
 
     @functools.cache
-    def build(stride):
-        path = folder / f"grow{stride}.so"
+    def build(stride, stored):
+        path = folder / f"grow_{stride}_{stored}.so"
         flags = ["-O2", "-std=c++20", "-shared", "-fPIC", "-U_FORTIFY_SOURCE", "-Wno-unknown-pragmas"]
         source = Path(__file__).with_name("grow_host.cpp")
-        command = [compiler, *flags, f"-DSTRIDE={stride}", f"-I{NATIVE}", str(source), "-o", str(path)]
+        command = [compiler, *flags, f"-DSTRIDE={stride}", f"-DSTORED={stored}", f"-I{NATIVE}", str(source), "-o", str(path)]
         subprocess.run(command, check=True)
         return ctypes.CDLL(str(path))
 
@@ -82,16 +82,17 @@ class EmulatedGpu:
 
 def emulated(
     emulator, X, y, weight=None, linear=None, core_work=0, n_gpus=1, chunks="auto", memory=2**40, cells=None,
-    **changes,
+    storage="float64", **changes,
 ):  # fmt: skip
     """An engine whose rows are read by emulated GPUs; what it borrows; the library."""
     X = np.ascontiguousarray(X, float)
     weight = np.ones(len(y)) if weight is None else weight
-    rows = prepare(X, y, weight, np.ones(X.shape[1], bool) if linear is None else linear)
-    shares = parts.divide_rows(len(y), X.shape[1], rows.width, dict.fromkeys(range(n_gpus), memory), chunks)
+    rows = prepare(X, y, weight, np.ones(X.shape[1], bool) if linear is None else linear, 1, storage)
+    free = dict.fromkeys(range(n_gpus), memory)
+    shares = parts.divide_rows(len(y), X.shape[1], rows.width, free, chunks, None, rows.z.itemsize)
     memories = [EmulatedGpu(share.gpu) for share in shares]
     addresses = cuda.lay_out(rows, shares, memories)
-    library = emulator(shares[0].sizes.stride)
+    library = emulator(shares[0].sizes.stride, cuda.C_TYPES[rows.z.itemsize])
     addresses["search"][0] |= {name: ctypes.cast(getattr(library, name), ctypes.c_void_p).value for name in DRIVER}
     addresses["search"][0]["core_work"] = core_work
     if cells:
@@ -100,7 +101,7 @@ def emulated(
     if numbers["qr"]:
         sizes = cuda_qr.qr_sizes(len(y), rows.width, int(numbers["max_leaves"]))
         (part,), (stream,) = addresses["parts"], addresses["streams"]
-        addresses["qr"] = [cuda_qr.lay_out_qr(sizes, rows.width, memories[0], part, stream)]
+        addresses["qr"] = [cuda_qr.lay_out_qr(sizes, rows, memories[0], part, stream)]
     engine = _core.GrowEngine(
         rows.z, rows.y, rows.ranks, rows.order, rows.values, rows.starts, rows.offsets, rows.column, rows.indicator,
         rows.width, numbers, addresses,
@@ -109,7 +110,7 @@ def emulated(
 
 
 def on_gpu(
-    X, y, weight=None, linear=None, core_work=0, n_gpus=1, chunks="auto", cells=None, **changes
+    X, y, weight=None, linear=None, core_work=0, n_gpus=1, chunks="auto", cells=None, storage="float64", **changes
 ):  # fmt: skip
     """The same by real GPUs, without a library."""
     from silva.device import count_gpus
@@ -118,7 +119,7 @@ def on_gpu(
         pytest.skip(f"this machine has fewer than {n_gpus} GPUs")
     X = np.ascontiguousarray(X, float)
     weight = np.ones(len(y)) if weight is None else weight
-    rows = prepare(X, y, weight, np.ones(X.shape[1], bool) if linear is None else linear)
+    rows = prepare(X, y, weight, np.ones(X.shape[1], bool) if linear is None else linear, 1, storage)
     numbers = settings(len(y), **changes)
     if numbers["qr"]:
         gpu = cuda_qr.QrRowsOnGpu(rows, 0, numbers["max_leaves"])

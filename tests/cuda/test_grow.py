@@ -11,15 +11,17 @@ import pytest
 
 from silva.device import DeviceError
 from silva.grow import cuda, parts
+from silva.grow.data import STORAGES
 from tests.cuda.growing import check_every_tree, check_loss, emulated, whole_numbers
 from tests.grow.engines import engine_of, piecewise, single_leaf, stump
 
 
+@pytest.mark.parametrize("storage", STORAGES)
 @pytest.mark.parametrize("n_features", [2, 3, 9, 20, 40])
-def test_sums_of_leaves(gpu_engine, n_features):
+def test_sums_of_leaves(gpu_engine, n_features, storage):
     X, y = piecewise(1000, n_features)
-    expected_engine, _ = engine_of(X, y)
-    engine, _kept, _ = gpu_engine(X, y)
+    expected_engine, _ = engine_of(X, y, storage=storage)
+    engine, _kept, _ = gpu_engine(X, y, storage=storage)
     for cut in (1, 300, 999):
         tree = stump(1, cut, n_features)
         expected, found = (e.apply("evaluate", tree, 0, None, 0, 0)[0] for e in (expected_engine, engine))
@@ -28,13 +30,14 @@ def test_sums_of_leaves(gpu_engine, n_features):
         assert found["fitness"] == pytest.approx(expected["fitness"], rel=1e-9)
 
 
-def test_missing_values_and_weights(gpu_engine):
+@pytest.mark.parametrize("storage", STORAGES)
+def test_missing_values_and_weights(gpu_engine, storage):
     rng = np.random.default_rng(3)
     X, y = piecewise(600, 3)
     X[rng.random(X.shape) < 0.2] = np.nan
     weight = rng.uniform(0.5, 2, len(y))
-    expected_engine, _ = engine_of(X, y, weight)
-    engine, _kept, _ = gpu_engine(X, y, weight)
+    expected_engine, _ = engine_of(X, y, weight, storage=storage)
+    engine, _kept, _ = gpu_engine(X, y, weight, storage=storage)
     for name in ("sweep", "evaluate", "shift_threshold", "expand"):
         trees = [e.apply(name, stump(0, 300, 3), 0, None, 0, 5)[0] for e in (expected_engine, engine)]
         np.testing.assert_array_equal(trees[1]["cut"], trees[0]["cut"])
@@ -55,8 +58,9 @@ def test_thresholds(gpu_engine, distinct, core_work):
         np.testing.assert_array_equal(found["cut"], expected["cut"])
 
 
+@pytest.mark.parametrize("storage", STORAGES)
 @pytest.mark.parametrize("division", [{}, {"n_gpus": 2}])
-def test_thresholds_between_models_of_few_columns(gpu_engine, division):
+def test_thresholds_between_models_of_few_columns(gpu_engine, division, storage):
     """The answers hold the columns of each leaf's model, and the indicators of their missing values."""
     rng = np.random.default_rng(3)
     X = rng.standard_normal((3000, 20))
@@ -64,9 +68,9 @@ def test_thresholds_between_models_of_few_columns(gpu_engine, division):
     X[::7, 12] = np.nan
     models = np.zeros((2, 20), np.uint8)
     models[0, [1, 12]] = models[1, 1] = 1
-    engine, _kept, _ = gpu_engine(X, y, **division)
+    engine, _kept, _ = gpu_engine(X, y, storage=storage, **division)
     tree = stump(0, 1000, 20, models)
-    expected, found = (e.apply("sweep", tree, 0, None, 0, 0)[0] for e in (engine_of(X, y)[0], engine))
+    expected, found = (e.apply("sweep", tree, 0, None, 0, 0)[0] for e in (engine_of(X, y, storage=storage)[0], engine))
     np.testing.assert_array_equal(found["cut"], expected["cut"])
     assert abs(int(found["cut"][0]) - int((X[:, 0] < 0.3).sum())) < 20
     assert found["fitness"] == pytest.approx(expected["fitness"], rel=1e-9)
@@ -82,11 +86,12 @@ def test_the_best_split_of_a_leaf_is_found_on_a_sample_first(gpu_engine):
         np.testing.assert_array_equal(found[name], expected[name])
 
 
+@pytest.mark.parametrize("storage", STORAGES)
 @pytest.mark.parametrize("n_threads", [1, 3])
 @pytest.mark.parametrize("core_work", [0, 20_000])
-def test_exact_data_grow_the_same_trees(gpu_engine, n_threads, core_work):
+def test_exact_data_grow_the_same_trees(gpu_engine, n_threads, core_work, storage):
     X, y = whole_numbers(512, 6)
-    changes = {"polish_interval": 3, "population": 12}
+    changes = {"storage": storage, "polish_interval": 3, "population": 12}
     expected_engine, _ = engine_of(X, y, **changes)
     engine, _kept, _ = gpu_engine(X, y, n_threads=n_threads, core_work=core_work, **changes)
     for e in (expected_engine, engine):
@@ -98,10 +103,11 @@ def test_exact_data_grow_the_same_trees(gpu_engine, n_threads, core_work):
         assert found["fitness"] == expected["fitness"]
 
 
-def test_every_tree_of_a_run_has_the_fitness_of_the_cores(gpu_engine):
+@pytest.mark.parametrize("storage", STORAGES)
+def test_every_tree_of_a_run_has_the_fitness_of_the_cores(gpu_engine, storage):
     X, y = piecewise(1500, 3)
-    engine, _kept, _ = gpu_engine(X, y, polish_interval=4, population=10)
-    check_every_tree(engine, engine_of(X, y)[0], 6)
+    engine, _kept, _ = gpu_engine(X, y, storage=storage, polish_interval=4, population=10)
+    check_every_tree(engine, engine_of(X, y, storage=storage)[0], 6)
 
 
 def test_more_trees_are_polished_than_the_population_has(gpu_engine):
@@ -122,11 +128,12 @@ def assert_same_trees(found_engine, expected_engine):
         assert found["fitness"] == expected["fitness"]
 
 
+@pytest.mark.parametrize("storage", STORAGES)
 @pytest.mark.parametrize("division", [{"n_gpus": 2}, {"n_gpus": 3}, {"chunks": 200}, {"n_gpus": 2, "chunks": 100}])
 @pytest.mark.parametrize("core_work", [0, 20_000])
-def test_exact_data_grow_the_same_trees_on_any_division(gpu_engine, division, core_work):
+def test_exact_data_grow_the_same_trees_on_any_division(gpu_engine, division, core_work, storage):
     X, y = whole_numbers(512, 6)
-    changes = {"polish_interval": 3, "population": 12}
+    changes = {"storage": storage, "polish_interval": 3, "population": 12}
     expected_engine, _ = engine_of(X, y, **changes)
     engine, _kept, _ = gpu_engine(X, y, core_work=core_work, **division, **changes)
     for e in (expected_engine, engine):
@@ -152,11 +159,12 @@ def test_thresholds_of_divided_rows(gpu_engine, distinct, core_work, cells):
         assert found["fitness"] == pytest.approx(expected["fitness"], rel=1e-9)
 
 
+@pytest.mark.parametrize("storage", STORAGES)
 @pytest.mark.parametrize("division", [{"n_gpus": 2}, {"n_gpus": 2, "cells": 50}, {"n_gpus": 2, "chunks": 3000}])
-def test_the_best_split_is_found_on_the_same_sample_of_divided_rows(gpu_engine, division):
+def test_the_best_split_is_found_on_the_same_sample_of_divided_rows(gpu_engine, division, storage):
     X, y = piecewise(10_000, 2)
-    expected_engine, _ = engine_of(X, y)
-    engine, _kept, _ = gpu_engine(X, y, **division)
+    expected_engine, _ = engine_of(X, y, storage=storage)
+    engine, _kept, _ = gpu_engine(X, y, storage=storage, **division)
     expected, found = (e.apply("polish", single_leaf(2), 0, None, 0, 0)[0] for e in (expected_engine, engine))
     for name in ("attribute", "cut", "n_rows", "model"):
         np.testing.assert_array_equal(found[name], expected[name])

@@ -17,10 +17,10 @@ def settings(n_rows, **changes):
     return {**defaults, **changes}
 
 
-def engine_of(X, y, weight=None, linear=None, **changes):
+def engine_of(X, y, weight=None, linear=None, storage="float64", **changes):
     X = np.ascontiguousarray(X, float)
     weight = np.ones(len(y)) if weight is None else weight
-    rows = prepare(X, y, weight, np.ones(X.shape[1], bool) if linear is None else linear)
+    rows = prepare(X, y, weight, np.ones(X.shape[1], bool) if linear is None else linear, 1, storage)
     return make_engine(rows, settings(len(y), **changes)), rows
 
 

@@ -27,6 +27,9 @@ if TYPE_CHECKING:
 PORTABLE = 1
 """cudaHostRegisterPortable: pinned for all GPUs."""
 
+C_TYPES = {8: "double", 4: "float"}
+"""What kernels call the numbers of z, by their bytes."""
+
 SLACK_BYTES = 64 << 20
 """Left free: the driver rounds allocations up, and kernels and streams take memory of their own."""
 
@@ -34,10 +37,10 @@ Addresses = dict[str, list[dict[str, int]]]
 """What the engine is told: a record of the search, one of each stream and one of each part of the rows."""
 
 
-def kernels(stride: int) -> dict[str, Variant]:
-    """Kernels of a search over so many columns of z, by the names that the engine gives them."""
+def kernels(stride: int, z_bytes: int = 8) -> dict[str, Variant]:
+    """Kernels of a search over so many columns of z of so many bytes each, by the names that the engine gives them."""
     return {
-        "sum_rows": variant("grow/sum_rows", STRIDE=stride),
+        "sum_rows": variant("grow/sum_rows", STRIDE=stride, STORED=C_TYPES[z_bytes]),
         "add_parts": variant("grow/add_parts", STRIDE=stride),
         "count_rows": variant("grow/count_rows"),
         "list_rows": variant("grow/list_rows"),
@@ -46,10 +49,10 @@ def kernels(stride: int) -> dict[str, Variant]:
     }
 
 
-def padded_rows(rows: TrainingRows, first: int = 0, last: int | None = None) -> NDArray[np.float64]:
+def padded_rows(rows: TrainingRows, first: int = 0, last: int | None = None) -> NDArray[Any]:
     """Rows of z with zeros behind them up to the width that the kernels take."""
     chosen = rows.z[first:last, : rows.width]
-    z = np.zeros((len(chosen), parts.padded_width(rows.width)))
+    z = np.zeros((len(chosen), parts.padded_width(rows.width)), rows.z.dtype)
     z[:, : rows.width] = chosen
     return z
 
@@ -214,7 +217,7 @@ def lay_out(rows: TrainingRows, shares: Sequence[Share], memories: Sequence[Memo
                     **(_streamed(memory, arrays, buffers[p % 2]) if streamed else _placed(memory, arrays)),
                 }
             )
-        functions = memory.load(kernels(share.sizes.stride))
+        functions = memory.load(kernels(share.sizes.stride, rows.z.itemsize))
         streams += [_stream(share, memory, functions) for _ in range(share.n_streams)]
     is_chunked = any(share.n_parts > 1 for share in shares)
     search = {
@@ -289,7 +292,9 @@ class RowsOnGpus:
         memories = {gpu: GpuMemory(gpu) for gpu in gpus}
         n_attributes, n_rows = rows.ranks.shape
         free = {gpu: memory.free for gpu, memory in memories.items()}
-        self.shares = parts.divide_rows(n_rows, n_attributes, rows.width, free, chunks, more_bytes)
+        self.shares = parts.divide_rows(
+            n_rows, n_attributes, rows.width, free, chunks, more_bytes, rows.z.itemsize
+        )
         self._memories = [memories[share.gpu] for share in self.shares]
         self.addresses = lay_out(rows, self.shares, self._memories)
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING
 
 from silva.cuda.compiler import variant
-from silva.grow.cuda import RowsOnGpus
+from silva.grow.cuda import C_TYPES, RowsOnGpus
 from silva.grow.parts import padded_width
 
 if TYPE_CHECKING:
@@ -105,13 +105,14 @@ def qr_sizes(n_rows: int, width: int, max_leaves: int) -> QrSizes:
     )
 
 
-def qr_kernels() -> dict[str, Variant]:
-    """Kernels by the names that the engine gives them."""
-    return {name: variant(f"grow/{name}") for name in KERNELS}
+def qr_kernels(z_bytes: int = 8) -> dict[str, Variant]:
+    """Kernels by the names that the engine gives them; a number of z takes `z_bytes`."""
+    macros = dict.fromkeys(("average_columns", "reorganise"), {"STORED": C_TYPES[z_bytes]})
+    return {name: variant(f"grow/{name}", **macros.get(name, {})) for name in KERNELS}
 
 
 def lay_out_qr(
-    sizes: QrSizes, width: int, memory: Memory, part: dict[str, int], stream: dict[str, int]
+    sizes: QrSizes, rows: TrainingRows, memory: Memory, part: dict[str, int], stream: dict[str, int]
 ) -> dict[str, int]:
     """Take the buffers; what the engine is told of them beside the rows of `part` and their stream."""
     buffers = [field.name for field in fields(sizes) if field.name != "results"]
@@ -122,12 +123,12 @@ def lay_out_qr(
         "packet_host": memory.pin(sizes.packet),
         "results": memory.pin(sizes.results),
         **{f"event{i}": memory.make_event() for i in range(N_EVENTS)},
-        **memory.load(qr_kernels()),
+        **memory.load(qr_kernels(rows.z.itemsize)),
         "packet_bytes": sizes.packet,
         "results_bytes": sizes.results,
         "n_triangle_doubles": sizes.triangles // 8,
         "n_coefficients": sizes.coefficients // 8,
-        "stride": padded_width(width),
+        "stride": padded_width(rows.width),
     }
 
 
@@ -151,4 +152,4 @@ class QrRowsOnGpu(RowsOnGpus):
         super().__init__(rows, (gpu,), None, lambda n_rows: qr_sizes(n_rows, width, max_leaves).on_device)
         sizes, (memory,) = qr_sizes(len(rows.y), width, max_leaves), self._memories
         (part,), (stream,) = self.addresses["parts"], self.addresses["streams"]
-        self.addresses["qr"] = [lay_out_qr(sizes, width, memory, part, stream)]
+        self.addresses["qr"] = [lay_out_qr(sizes, rows, memory, part, stream)]

@@ -90,8 +90,12 @@ class Sizes:
         return self.packet + self.parts + self.part_counts
 
 
-def buffer_sizes(n_rows: int, n_attributes: int, width: int, n_listed: int | None = None) -> Sizes:
+def buffer_sizes(
+    n_rows: int, n_attributes: int, width: int, n_listed: int | None = None, z_bytes: int = 8
+) -> Sizes:
     """Sizes of all buffers for so many rows a part, attributes and columns of z, and rows of all parts together.
+
+    A number of z takes `z_bytes`.
 
     Raises
     ------
@@ -109,7 +113,7 @@ def buffer_sizes(n_rows: int, n_attributes: int, width: int, n_listed: int | Non
     n_parts = max(PART_BYTES // part, MOST_SLOTS * -(-n_rows // LARGEST_BLOCK))
     n_counts = max(n_parts, N_LISTS * (-(-n_rows // LIST_TILE) + 1))
     return Sizes(
-        z=n_rows * stride * 8,
+        z=n_rows * stride * z_bytes,
         ranks=n_rows * n_attributes * 4,
         order=n_rows * n_attributes * 4,
         lists=N_LISTS * (n_rows if n_listed is None else n_listed) * 8,
@@ -170,11 +174,12 @@ class Share:
 
 
 class Columns(NamedTuple):
-    """Attributes, columns of z, and what so many rows need beside the buffers of the search."""
+    """Attributes, columns of z, what so many rows need beside the buffers of the search, and bytes of a number of z."""
 
     n_attributes: int
     width: int
     more_bytes: Callable[[int], int] | None = None
+    z_bytes: int = 8
 
 
 def divide_rows(
@@ -184,6 +189,7 @@ def divide_rows(
     free: dict[int, int],
     chunks: str | int | None = "auto",
     more_bytes: Callable[[int], int] | None = None,
+    z_bytes: int = 8,
 ) -> list[Share]:
     """Divide the rows evenly among GPUs, and those of a GPU into parts where they do not fit.
 
@@ -196,6 +202,8 @@ def divide_rows(
         Rows of a part at most; None keeps all rows on the GPUs.
     more_bytes : callable, optional
         What so many rows need on a GPU beside the buffers of the search.
+    z_bytes : int
+        Of a number of z.
 
     Raises
     ------
@@ -205,7 +213,7 @@ def divide_rows(
     gpus = list(free)
     edges = [n_rows * g // len(gpus) for g in range(len(gpus) + 1)]
     return [
-        _share(gpu, edges[g], edges[g + 1], Columns(n_attributes, width, more_bytes), free[gpu], chunks)
+        _share(gpu, edges[g], edges[g + 1], Columns(n_attributes, width, more_bytes, z_bytes), free[gpu], chunks)
         for g, gpu in enumerate(gpus)
         if edges[g] < edges[g + 1]
     ]
@@ -231,13 +239,13 @@ def _share(gpu: int, first: int, last: int, columns: Columns, free: int, chunks:
 def _cut(gpu: int, first: int, last: int, columns: Columns, n_parts: int, n_streamed: int) -> Share:
     n_rows = last - first
     bounds = tuple(first + n_rows * p // n_parts for p in range(n_parts + 1))
-    sizes = buffer_sizes(-(-n_rows // n_parts), columns.n_attributes, columns.width, n_rows)
+    sizes = buffer_sizes(-(-n_rows // n_parts), columns.n_attributes, columns.width, n_rows, columns.z_bytes)
     return Share(gpu, bounds, n_streamed, sizes, columns.more_bytes(n_rows) if columns.more_bytes else 0)
 
 
 def _chunk_rows(n_rows: int, columns: Columns, free: int) -> int:
     """Rows of a chunk, at least two of which make up the data."""
-    a_row = buffer_sizes(1, columns.n_attributes, columns.width).rows
+    a_row = buffer_sizes(1, columns.n_attributes, columns.width, z_bytes=columns.z_bytes).rows
     return max(1, min(-(-n_rows // 2), free // CHUNK_SHARE // a_row))
 
 

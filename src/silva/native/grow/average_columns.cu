@@ -1,12 +1,14 @@
 // Weighted mean of the present values of a leaf's columns that have missing ones; rows are scaled by the root of their
 // weight. A block averages one column.
+//
+// Macro: STORED, type of the numbers of z.
 #include "grow/qr_tasks.h"
 #include "grow/warp_sum.h"
 
 namespace silva {
 
 extern "C" __global__ void __launch_bounds__(kAverageThreads)
-    grow_average_columns_kernel(const double* __restrict__ z, int stride, const int* __restrict__ sorted_rows,
+    grow_average_columns_kernel(const STORED* __restrict__ z, int stride, const int* __restrict__ sorted_rows,
                                 const QrLeaf* __restrict__ leaves, int n_leaves, const QrColumn* __restrict__ columns,
                                 double* __restrict__ means) {
   constexpr int WARPS = kAverageThreads / kSumLanes;
@@ -21,12 +23,12 @@ extern "C" __global__ void __launch_bounds__(kAverageThreads)
     return at < leaf.count ? z + int64_t(sorted_rows[leaf.first + at]) * stride : nullptr;
   };
   const double sum = warp_sum(turns * kSumLanes, [&](int64_t i) {
-    const double* row = row_of(i);
-    return row ? product(row[0], row[column.column]) : 0;
+    const STORED* row = row_of(i);
+    return row ? product(double(row[0]), double(row[column.column])) : 0;
   });
   const double present = warp_sum(turns * kSumLanes, [&](int64_t i) {
-    const double* row = row_of(i);
-    return row ? product(row[0], row[0] - row[column.indicator]) : 0;
+    const STORED* row = row_of(i);
+    return row ? product(double(row[0]), double(row[0]) - double(row[column.indicator])) : 0;
   });
   if (threadIdx.x % kSumLanes == 0) sums[warp] = sum, presents[warp] = present;
   __syncthreads();

@@ -34,6 +34,15 @@ const GrowKernels& grow_kernels() {
 template <class T>
 using Matrix = nb::ndarray<const T, nb::ndim<2>, nb::c_contig, nb::device::cpu>;
 
+// float64 or float32.
+using StoredMatrix = nb::ndarray<nb::ro, nb::ndim<2>, nb::c_contig, nb::device::cpu>;
+
+static StoredRows stored_rows(const StoredMatrix& z) {
+  if (z.dtype() == nb::dtype<double>()) return {static_cast<const double*>(z.data()), nullptr, z.shape(1)};
+  if (z.dtype() == nb::dtype<float>()) return {nullptr, static_cast<const float*>(z.data()), z.shape(1)};
+  throw std::invalid_argument("z holds neither float64 nor float32");
+}
+
 using Numbers = std::map<std::string, double>;
 
 static double number(const Numbers& numbers, const std::string& name) {
@@ -184,15 +193,15 @@ using GpuArguments = std::map<std::string, std::vector<std::map<std::string, uin
 // Owns references to the arrays that the engine borrows.
 class GrowBinding {
  public:
-  GrowBinding(Matrix<double> z, Vector<double> y, Matrix<int32_t> ranks, Matrix<int32_t> order, Vector<double> values,
+  GrowBinding(StoredMatrix z, Vector<double> y, Matrix<int32_t> ranks, Matrix<int32_t> order, Vector<double> values,
               Vector<int32_t> starts, Vector<int64_t> offsets, Vector<int32_t> column, Vector<int32_t> indicator,
               int width, const Numbers& settings, const std::optional<GpuArguments>& gpu)
       : z_(z), y_(y), ranks_(ranks), order_(order), values_(values), starts_(starts) {
     data_.n_rows = int64_t(ranks.shape(1));
     data_.n_attributes = int(ranks.shape(0));
     data_.width = width;
-    data_.stride = int(z.shape(1));
-    data_.z = z.data(), data_.y = y.data(), data_.ranks = ranks.data(), data_.order = order.data();
+    data_.z = stored_rows(z);
+    data_.y = y.data(), data_.ranks = ranks.data(), data_.order = order.data();
     data_.column.assign(column.data(), column.data() + column.size());
     data_.indicator.assign(indicator.data(), indicator.data() + indicator.size());
     for (int a = 0; a < data_.n_attributes; ++a) {
@@ -384,7 +393,7 @@ class GrowBinding {
     return s;
   }
 
-  Matrix<double> z_;
+  StoredMatrix z_;
   Vector<double> y_;
   Matrix<int32_t> ranks_, order_;
   Vector<double> values_;
@@ -424,7 +433,7 @@ void bind_grow(nb::module_& module) {
   module.def("split_order", &split_order, nb::arg("order"), nb::arg("bounds"), nb::arg("parts"), nb::arg("n_threads"),
              "Write every attribute's order of rows as the orders of contiguous parts.");
   nb::class_<GrowBinding>(module, "GrowEngine", "Evolutionary search for a model tree.")
-      .def(nb::init<Matrix<double>, Vector<double>, Matrix<int32_t>, Matrix<int32_t>, Vector<double>, Vector<int32_t>,
+      .def(nb::init<StoredMatrix, Vector<double>, Matrix<int32_t>, Matrix<int32_t>, Vector<double>, Vector<int32_t>,
                     Vector<int64_t>, Vector<int32_t>, Vector<int32_t>, int, const Numbers&,
                     const std::optional<GpuArguments>&>(),
            nb::arg("z"), nb::arg("y"), nb::arg("ranks"), nb::arg("order"), nb::arg("values"), nb::arg("starts"),

@@ -5,9 +5,11 @@
 
 namespace silva::SILVA_GROW_ISA {
 
-static void accumulate_kernel(const double* z, size_t stride, int width, const int32_t* rows, size_t n_rows,
-                              double* sums) {
-  accumulate(z, stride, width, rows, n_rows, sums);
+static void accumulate_kernel(const StoredRows& z, int width, const int32_t* rows, size_t n_rows, double* sums) {
+  if (z.floats)
+    accumulate(z.floats, z.stride, width, rows, n_rows, sums);
+  else
+    accumulate(z.doubles, z.stride, width, rows, n_rows, sums);
 }
 
 static double residual_kernel(const double* gram, int width, const int32_t* columns, int n_columns, double* work) {
@@ -25,9 +27,9 @@ static void residuals_kernel(const double* grams, size_t stride, int width, cons
   __builtin_memcpy(result, &sums, sizeof sums);
 }
 
-static void score_kernel(const double* z, size_t stride, const int32_t* rows, size_t n_rows, const int32_t* columns,
-                         int n_columns, int y, const double* factor, double* scores, double* residuals) {
-  score(z, stride, rows, n_rows, columns, n_columns, y, factor, scores, residuals);
+static void score_kernel(const StoredRows& z, const int32_t* rows, size_t n_rows, const int32_t* columns, int n_columns,
+                         int y, const double* factor, double* scores, double* residuals) {
+  score(z, rows, n_rows, columns, n_columns, y, factor, scores, residuals);
 }
 
 static void add_rows_kernel(const double* lines, int pitch, const int32_t* rows, size_t n_rows, double* sum) {

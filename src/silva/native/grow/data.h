@@ -14,8 +14,7 @@ struct GrowData {
   int64_t n_rows = 0;
   int n_attributes = 0;
   int width = 0;                       // columns of z: intercept, linear attributes, missing indicators, y
-  int stride = 0;                      // doubles a row; kLanes more can be read behind the last row
-  const double* z = nullptr;           // rows scaled by the root of their weight
+  StoredRows z;                        // scaled by the root of their weight; kLanes numbers more behind the last row
   const double* y = nullptr;           // standardised, not scaled
   const int32_t* ranks = nullptr;      // (n_attributes, n_rows), -1 where missing
   const int32_t* order = nullptr;      // (n_attributes, n_rows) rows by rank, missing ones first

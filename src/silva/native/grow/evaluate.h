@@ -156,7 +156,7 @@ class Evaluator {
     for (size_t first = 0; first < s.rows.size(); first += kLanes) {
       const size_t count = std::min<size_t>(kLanes, s.rows.size() - first);
       for (size_t i = 0; i < count; ++i) recentre_row(s.rows[first + i], means, z.data() + i * width);
-      kernels_.accumulate(z.data(), width, width, lanes.data(), count, s.recentred.data());
+      kernels_.accumulate({z.data(), nullptr, size_t(width)}, width, lanes.data(), count, s.recentred.data());
     }
     s.rows_read += int64_t(s.rows.size());
     return s.recentred.data();
@@ -164,11 +164,11 @@ class Evaluator {
 
   // Missing values stand at the mean, so at 0.
   void recentre_row(int32_t row, const std::vector<double>& means, double* out) const {
-    const double* z = data_.z + int64_t(row) * data_.stride;
-    out[0] = z[0];
-    for (int c = 1; c < data_.width; ++c) out[c] = z[c] - means[c] * z[0];
+    const StoredRows& z = data_.z;
+    out[0] = z.at(row, 0);
+    for (int c = 1; c < data_.width; ++c) out[c] = z.at(row, c) - means[c] * out[0];
     for (int a = 0; a < data_.n_attributes; ++a)
-      if (data_.indicator[a] >= 0 && z[data_.indicator[a]] != 0) out[data_.column[a]] = 0;
+      if (data_.indicator[a] >= 0 && z.at(row, data_.indicator[a]) != 0) out[data_.column[a]] = 0;
   }
 
   std::unique_ptr<LeafStats> blank(const Key& key, int64_t n_rows) const {

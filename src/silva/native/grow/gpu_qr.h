@@ -105,7 +105,7 @@ class GpuPaperEvaluation : public PaperEvaluation {
   }
   void check(int code) const { driver_.check(code, h_.gpu); }
   void* stream() const { return at<void>(h_.stream); }
-  GpuRows rows() const { return {at<const double>(h_.z), at<const int32_t>(h_.ranks), data_.n_rows}; }
+  GpuRows rows() const { return {at<const void>(h_.z), at<const int32_t>(h_.ranks), data_.n_rows}; }
   int n_tiles() const { return int((data_.n_rows + kKeyTile - 1) / kKeyTile); }
 
   template <class... Arguments>
@@ -257,7 +257,8 @@ class GpuPaperEvaluation : public PaperEvaluation {
   }
 
   void reorganise(const Plan& plan) {
-    const auto *z = at<const double>(h_.z), *means = at<const double>(h_.means);
+    const auto* z = at<const void>(h_.z);
+    const auto* means = at<const double>(h_.means);
     const auto* sorted_rows = at<const int32_t>(sorted_.rows);
     if (plan.has_missing)
       launch(h_.average_columns, plan.n_columns, kAverageThreads, z, h_.stride, sorted_rows, plan.leaves, n_leaves_,

@@ -77,7 +77,7 @@ class GpuStream {
   void check(int code) const { driver_.check(code, h_.gpu); }
   void* stream() const { return reinterpret_cast<void*>(h_.stream); }
   GpuRows rows() const {
-    return {reinterpret_cast<const double*>(part_->z), reinterpret_cast<const int32_t*>(part_->ranks), part_->n_rows};
+    return {reinterpret_cast<const void*>(part_->z), reinterpret_cast<const int32_t*>(part_->ranks), part_->n_rows};
   }
   int64_t count_of(const RowsByPart& source) const { return source.parts[p_].count; }
 

@@ -6,6 +6,7 @@
 #include <cstdint>
 
 #include "grow/householder.h"
+#include "grow/kernels.h"
 
 // Inlined always: the kernels are compiled once an instruction set, and the linker would keep one copy for all of them.
 #define SILVA_GROW_INLINE [[gnu::always_inline]] inline
@@ -109,7 +110,7 @@ SILVA_GROW_INLINE Lane residual(const Gram& gram, int width, const int32_t* colu
 constexpr size_t work_size(int width) { return size_t(width + 1) * (width + 3); }
 
 // Whitened columns of kLanes rows at a time by forward substitution, times the rows' residuals.
-SILVA_GROW_INLINE void score(const double* z, size_t stride, const int32_t* rows, size_t n_rows, const int32_t* columns,
+SILVA_GROW_INLINE void score(const StoredRows& z, const int32_t* rows, size_t n_rows, const int32_t* columns,
                              int n_columns, int y, const double* factor, double* scores, double* residuals) {
   const int side = n_columns + 1;
   const size_t pitch = size_t(n_columns + kLanes - 1) / kLanes * kLanes;
@@ -119,7 +120,7 @@ SILVA_GROW_INLINE void score(const double* z, size_t stride, const int32_t* rows
     for (int j = 0; j < side; ++j) {
       Doubles x{};
       for (int lane = 0; lane < count; ++lane)
-        x[lane] = z[rows[first + lane] * stride + (j < n_columns ? columns[j] : y)];
+        x[lane] = z.at(rows[first + lane], j < n_columns ? columns[j] : y);
       for (int i = 0; i < j; ++i) x -= white[i] * factor[i * side + j];
       const double pivot = factor[j * side + j];
       white[j] = j == n_columns ? x : x * (pivot > 0 ? 1 / pivot : 0);
@@ -145,27 +146,36 @@ SILVA_GROW_INLINE void add_rows(const double* lines, int pitch, const int32_t* r
   }
 }
 
+// Stored numbers as lanes of doubles.
+template <class Lanes, class Stored>
+SILVA_GROW_INLINE Lanes load_lanes(const Stored* from) {
+  using StoredLanes [[gnu::vector_size(sizeof(Lanes) / sizeof(double) * sizeof(Stored))]] = Stored;
+  StoredLanes lanes;
+  __builtin_memcpy(&lanes, from, sizeof lanes);
+  return __builtin_convertvector(lanes, Lanes);
+}
+
 // packed += z z'
-SILVA_GROW_INLINE void accumulate_row(const double* z, int width, double* sums) {
+template <class Stored>
+SILVA_GROW_INLINE void accumulate_row(const Stored* z, int width, double* sums) {
   for (int a = 0; a < width; ++a) {
     const double left = z[a];
-    for (int b = a; b < width; ++b) sums[b - a] += left * z[b];
+    for (int b = a; b < width; ++b) sums[b - a] += left * double(z[b]);
     sums += width - a;
   }
 }
 
 // A tile of 4 x lanes sums over at most a block of rows, added to the packed ones. Narrow tiles take two rows at a
 // time, into sums of their own: four additions in flight wait for each other.
-template <class Lanes>
-SILVA_GROW_INLINE void accumulate_tile(const double* z, size_t stride, int width, const int32_t* rows, size_t n_rows,
+template <class Lanes, class Stored>
+SILVA_GROW_INLINE void accumulate_tile(const Stored* z, size_t stride, int width, const int32_t* rows, size_t n_rows,
                                        int a, int b, double* sums) {
   constexpr int n_lanes = sizeof(Lanes) / sizeof(double), n_sets = kLanes / n_lanes;
   Lanes tiles[n_sets][4] = {};
   const auto add = [&](size_t i, Lanes* tile) __attribute__((always_inline)) {
-    const double* row = z + size_t(rows[i]) * stride;
-    Lanes right;
-    __builtin_memcpy(&right, row + b, sizeof right);
-    for (int k = 0; k < 4; ++k) tile[k] += row[a + k] * right;
+    const Stored* row = z + size_t(rows[i]) * stride;
+    const Lanes right = load_lanes<Lanes>(row + b);
+    for (int k = 0; k < 4; ++k) tile[k] += double(row[a + k]) * right;
   };
   size_t i = 0;
   for (; i + n_sets <= n_rows; i += n_sets)
@@ -179,15 +189,17 @@ SILVA_GROW_INLINE void accumulate_tile(const double* z, size_t stride, int width
   }
 }
 
-// Rows z of `stride` doubles, the first `width` of them used, kLanes more readable behind the last row; packed += sum
+// Rows z of `stride` numbers, the first `width` of them used, kLanes more readable behind the last row; packed += sum
 // z z' in the order of `rows`, in register tiles over blocks of rows that stay in the first cache.
-SILVA_GROW_INLINE void accumulate(const double* z, size_t stride, int width, const int32_t* rows, size_t n_rows,
+template <class Stored>
+SILVA_GROW_INLINE void accumulate(const Stored* z, size_t stride, int width, const int32_t* rows, size_t n_rows,
                                   double* sums) {
   constexpr size_t kBlock = 64, kFew = 6;
   for (size_t first = 0; first < n_rows; first += kBlock) {
     const size_t count = n_rows - first < kBlock ? n_rows - first : kBlock;
     for (size_t i = first; i < first + count; ++i)
-      for (int b = 0; b < width; b += kLanes) __builtin_prefetch(z + size_t(rows[i]) * stride + b);
+      for (int b = 0; b < width; b += 64 / int(sizeof(Stored)))  // by lines of the cache
+        __builtin_prefetch(z + size_t(rows[i]) * stride + b);
     if (count < kFew) {
       for (size_t i = 0; i < count; ++i) accumulate_row(z + size_t(rows[first + i]) * stride, width, sums);
       continue;

@@ -15,9 +15,20 @@ struct RankInterval {
   bool missing;
 };
 
+// Rows of z, `stride` numbers each, as they are stored: one of the pointers is set. All arithmetic is float64.
+struct StoredRows {
+  const double* doubles = nullptr;
+  const float* floats = nullptr;
+  size_t stride = 0;
+
+  [[gnu::always_inline]] double at(int64_t row, int column) const {
+    return floats ? double(floats[size_t(row) * stride + column]) : doubles[size_t(row) * stride + column];
+  }
+};
+
 struct GrowKernels {
   // sums += sum z z' over the named rows, in their order.
-  void (*accumulate)(const double* z, size_t stride, int width, const int32_t* rows, size_t n_rows, double* sums);
+  void (*accumulate)(const StoredRows& z, int width, const int32_t* rows, size_t n_rows, double* sums);
   // Residual sum of squares of one packed Gram matrix.
   double (*residual)(const double* gram, int width, const int32_t* columns, int n_columns, double* work);
   // The same of kLanes Gram matrices: entry p of lane l at grams[p * stride + l].
@@ -25,8 +36,8 @@ struct GrowKernels {
                     double* result);
   // Of every row the residual of column `y`, and the residual times the columns, whitened by their Cholesky factor (as
   // `residual` leaves it in its work space): kLanes-padded lines of scores.
-  void (*score)(const double* z, size_t stride, const int32_t* rows, size_t n_rows, const int32_t* columns,
-                int n_columns, int y, const double* factor, double* scores, double* residuals);
+  void (*score)(const StoredRows& z, const int32_t* rows, size_t n_rows, const int32_t* columns, int n_columns, int y,
+                const double* factor, double* scores, double* residuals);
   // sum += the named lines of `pitch` numbers, a multiple of kLanes.
   void (*add_rows)(const double* lines, int pitch, const int32_t* rows, size_t n_rows, double* sum);
   // Rows of 0 .. n_rows - 1 that lie in all intervals, rising; returns how many. `rows` has room for kFilterLanes more.

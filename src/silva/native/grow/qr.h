@@ -165,26 +165,24 @@ class CorePaperEvaluation : public PaperEvaluation {
     for (int k = 0; k <= n_columns; ++k) {
       const int at = k < n_columns ? columns[k] : data_.width - 1;
       double* column = matrix_.data() + k * n_;
-      for (int64_t i = 0; i < n_; ++i) column[i] = z_of(first + i)[at];
+      for (int64_t i = 0; i < n_; ++i) column[i] = z_of(first + i, at);
       const int indicator = k < n_columns ? data_.indicator_of(at) : -1;
       if (indicator < 0) continue;
       const double mean = mean_of(first, at, indicator);
-      for (int64_t i = 0; i < n_; ++i) column[i] += mean * z_of(first + i)[indicator];
+      for (int64_t i = 0; i < n_; ++i) column[i] += mean * z_of(first + i, indicator);
     }
     finish(kReorganise);
   }
 
-  const double* z_of(int64_t position) const { return data_.z + int64_t(rows_[position]) * data_.stride; }
+  double z_of(int64_t position, int column) const { return data_.z.at(rows_[position], column); }
 
   // Weighted mean of the present values; rows are scaled by the root of their weight.
   double mean_of(int64_t first, int column, int indicator) const {
-    const double sum = lane_sum<kAverageThreads>(n_, [&](int64_t i) {
-      const double* z = z_of(first + i);
-      return z[0] * z[column];
-    });
+    const double sum =
+        lane_sum<kAverageThreads>(n_, [&](int64_t i) { return z_of(first + i, 0) * z_of(first + i, column); });
     const double present = lane_sum<kAverageThreads>(n_, [&](int64_t i) {
-      const double* z = z_of(first + i);
-      return z[0] * (z[0] - z[indicator]);
+      const double one = z_of(first + i, 0);
+      return one * (one - z_of(first + i, indicator));
     });
     return present > 0 ? sum / present : 0;
   }

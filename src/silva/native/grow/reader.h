@@ -115,7 +115,7 @@ class CoreReader : public RowReader {
   }
 
   void sum_rows(const int32_t* rows, int64_t count, double* gram, Scratch& s) const {
-    kernels_.accumulate(data_.z, data_.stride, data_.width, rows, count, gram);
+    kernels_.accumulate(data_.z, data_.width, rows, count, gram);
     s.rows_read += count;
   }
 
@@ -129,14 +129,17 @@ class CoreReader : public RowReader {
     std::iota(s.block_rows.begin(), s.block_rows.end(), 0);
     for (int64_t first = 0; first < count; first += kBlock) {
       const int64_t n = std::min(kBlock, count - first);
-      double* to = s.block.data();
-      for (int64_t i = first; i < first + n; ++i) {
-        const double* ahead = data_.z + int64_t(rows[std::min(i + kAhead, count - 1)]) * data_.stride;
-        for (int c = 0; c < data_.width; c += kLanes) __builtin_prefetch(ahead + c);
-        const double* from = data_.z + int64_t(rows[i]) * data_.stride;
-        for (const int32_t column : columns.taken()) *to++ = from[column];
-      }
-      kernels_.accumulate(s.block.data(), width, width, s.block_rows.data(), n, gram);
+      const auto gather = [&](const auto* z) {
+        double* to = s.block.data();
+        for (int64_t i = first; i < first + n; ++i) {
+          const auto* ahead = z + int64_t(rows[std::min(i + kAhead, count - 1)]) * data_.z.stride;
+          for (int c = 0; c < data_.width; c += 64 / int(sizeof *z)) __builtin_prefetch(ahead + c);
+          const auto* from = z + int64_t(rows[i]) * data_.z.stride;
+          for (const int32_t column : columns.taken()) *to++ = from[column];
+        }
+      };
+      data_.z.floats ? gather(data_.z.floats) : gather(data_.z.doubles);
+      kernels_.accumulate({s.block.data(), nullptr, size_t(width)}, width, s.block_rows.data(), n, gram);
     }
     s.rows_read += count;
   }

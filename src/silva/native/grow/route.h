@@ -79,7 +79,7 @@ SILVA_INLINE int32_t cell_edge(int32_t low, int64_t span, int32_t n_cells, int32
 }
 
 struct GpuRows {
-  const double* z;       // (n_rows, stride)
+  const void* z;         // (n_rows, stride), in the type that the rows are stored in
   const int32_t* ranks;  // (n_attributes, n_rows)
   int64_t n_rows;
 

@@ -20,15 +20,15 @@ class SplitScores {
     e_.model_columns(model, columns_);
     const int k = n_columns(), side = k + 1;
     gram_.assign(packed_size(data_.width), 0);
-    e_.kernels().accumulate(data_.z, data_.stride, data_.width, rows.data(), rows.size(), gram_.data());
+    e_.kernels().accumulate(data_.z, data_.width, rows.data(), rows.size(), gram_.data());
     s.rows_read += int64_t(rows.size());
     factor_.resize(work_size(k));
     e_.kernels().residual(gram_.data(), data_.width, columns_.data(), k, factor_.data());
     factor_.resize(size_t(side) * side);
     scores_.resize(rows.size() * pitch());
     residuals_.resize(rows.size());
-    e_.kernels().score(data_.z, data_.stride, rows.data(), rows.size(), columns_.data(), k, data_.width - 1,
-                       factor_.data(), scores_.data(), residuals_.data());
+    e_.kernels().score(data_.z, rows.data(), rows.size(), columns_.data(), k, data_.width - 1, factor_.data(),
+                       scores_.data(), residuals_.data());
   }
 
   // The largest gain of a cut of the attribute, negated so that smaller is better; infinite if no cut leaves enough
@@ -96,9 +96,9 @@ class SplitScores {
     Sums sum(pitch());
     const int column = data_.column[attribute];
     for (int64_t i = 0; i < count; ++i) {
-      const double* z = data_.z + int64_t(rows_[order[i]]) * data_.stride;
-      const double x = column >= 0 ? z[column] : 0, e = residuals_[order[i]];
-      sum.weight += z[0] * z[0], sum.x += z[0] * x, sum.xx += x * x, sum.e += z[0] * e, sum.xe += x * e;
+      const int64_t row = rows_[order[i]];
+      const double one = data_.z.at(row, 0), x = column >= 0 ? data_.z.at(row, column) : 0, e = residuals_[order[i]];
+      sum.weight += one * one, sum.x += one * x, sum.xx += x * x, sum.e += one * e, sum.xe += x * e;
     }
     sum.n_rows = count;
     e_.kernels().add_rows(scores_.data(), pitch(), order, size_t(count), sum.scores.data());

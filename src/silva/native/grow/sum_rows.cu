@@ -4,7 +4,8 @@
 // 4]. Rows of four columns go two at a time, the second one as columns 4 to 7, and the two halves of the diagonal are
 // added at the end.
 //
-// Macro: STRIDE, columns of z: 4, or a multiple of 8.
+// Macros: STRIDE, columns of z: 4, or a multiple of 8; STORED, type of its numbers, which are multiplied and summed as
+// doubles.
 #include "grow/route.h"
 
 namespace silva {
@@ -147,8 +148,8 @@ SILVA_INLINE constexpr bool uses(int column_block) {
 }
 
 template <int GROUP, int COLUMN_BLOCK = 0>
-__device__ __forceinline__ void load_columns(const double* row, double (&v)[COLUMN_BLOCKS]) {
-  if constexpr (uses<GROUP>(COLUMN_BLOCK)) v[COLUMN_BLOCK] = row ? row[8 * COLUMN_BLOCK] : 0;
+__device__ __forceinline__ void load_columns(const STORED* row, double (&v)[COLUMN_BLOCKS]) {
+  if constexpr (uses<GROUP>(COLUMN_BLOCK)) v[COLUMN_BLOCK] = row ? double(row[8 * COLUMN_BLOCK]) : 0;
   if constexpr (COLUMN_BLOCK + 1 < COLUMN_BLOCKS) load_columns<GROUP, COLUMN_BLOCK + 1>(row, v);
 }
 
@@ -159,12 +160,12 @@ __device__ __forceinline__ void add_tiles(const double (&v)[COLUMN_BLOCKS], doub
 }
 
 // This lane's columns of its row among those listed from `at` on.
-__device__ __forceinline__ const double* row_of(const Block& block, const GpuRows& rows, const unsigned short* list,
+__device__ __forceinline__ const STORED* row_of(const Block& block, const GpuRows& rows, const unsigned short* list,
                                                 int at, int last) {
   const int lane = threadIdx.x % 32, mine = at + lane % 4 + (STEP == 8 ? lane / 16 * 4 : 0);
   const int column = STEP == 8 ? lane / 4 % 4 : lane / 4;
   if (mine >= last) return nullptr;
-  return rows.z + row_at(block.request.source, block.first + list[mine]) * STRIDE + column;
+  return static_cast<const STORED*>(rows.z) + row_at(block.request.source, block.first + list[mine]) * STRIDE + column;
 }
 
 // This warp's tiles of the rows listed from `first` to `last`, written in the tiles' order.
