@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from silva.device import parse_device
+from silva.grow.data import STORAGES
 from silva.grow.search import OPERATORS, POLISH
 
 if TYPE_CHECKING:
@@ -37,6 +38,7 @@ CHOICES = {
     "fitness": ("auto", "bic", "weighted"),
     "leaf_model": ("linear", "constant"),
     "algorithm": ("gram", "qr"),
+    "storage": STORAGES,
 }
 
 

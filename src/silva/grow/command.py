@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from silva.cli.arguments import device_string, names
+from silva.grow.data import STORAGES
 
 if TYPE_CHECKING:
     from silva.grow import ModelTreeRegressor
@@ -42,6 +43,12 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
         metavar="DEVICE",
         help="auto (default: a GPU for large data), cpu, cuda, cuda:1 or cuda:all",
     )
+    parser.add_argument(
+        "--storage",
+        choices=STORAGES,
+        default=STORAGES[0],
+        help="type of the rows that the search keeps (default: float64; float32 takes half of the memory)",
+    )
     parser.set_defaults(run=run)
 
 
@@ -61,6 +68,7 @@ def run(options: argparse.Namespace) -> None:
         random_state=options.seed,
         n_jobs=options.n_jobs,
         device=options.device,
+        storage=options.storage,
         verbose=sys.stderr.isatty(),
     ).fit(X, y)
     tree.forest_.save(options.out)

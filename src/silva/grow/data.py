@@ -25,6 +25,9 @@ STORAGES = ("float64", "float32")
 CENTRE_DIGITS = 16
 """Steps of a rounded centre in a unit of the rounded scale: off by a thirty-second of the spread at most."""
 
+SMALLEST_UNIT = 1e-290
+"""Of a rounded scale: parts of it are normal numbers."""
+
 FEW_VALUES = 200_000
 """Fewer are ranked sooner than threads start."""
 
@@ -102,11 +105,11 @@ def on_grid(by: Standard) -> Standard:
     Values that lie on a grid of at most 2^24 steps (whole numbers, prices in cents, most float32 columns) then become
     float32 without rounding.
     """
-    if by.scale == 0:
+    if by.scale < SMALLEST_UNIT:
         return by
     scale = 2.0 ** math.floor(math.log2(by.scale))
     step = scale / CENTRE_DIGITS
-    return Standard(round(by.centre / step) * step if abs(by.centre) < 2**50 * step else by.centre, scale)
+    return Standard(float(np.rint(by.centre / step)) * step, scale)
 
 
 def standardised(values: NDArray[np.float64], by: Standard) -> NDArray[np.float64]:

@@ -255,9 +255,11 @@ def _too_large(share: Share, n_rows: int, columns: Columns, free: int) -> Device
         fitting = fitting * 9 // 10
     advice = f"about {fitting:,} rows fit: pass fewer rows," if fitting else "no number of rows fits: free memory,"
     chunks = " chunks='auto'" if share.n_parts == 1 and fitting and not columns.more_bytes else ""
+    halved = _cut(share.gpu, 0, n_rows, columns._replace(z_bytes=4), 1, 0).on_device
+    storage = " storage='float32'," if columns.z_bytes > 4 and halved <= free else ""
     return DeviceError(
         f"cuda:{share.gpu} has {free:,} bytes free, growing on {n_rows:,} rows of {columns.n_attributes} attributes "
-        f"takes {share.on_device:,}; {advice}{chunks} or device='cpu'"
+        f"takes {share.on_device:,}; {advice}{storage}{chunks} or device='cpu'"
     )
 
 

@@ -146,36 +146,27 @@ SILVA_GROW_INLINE void add_rows(const double* lines, int pitch, const int32_t* r
   }
 }
 
-// Stored numbers as lanes of doubles.
-template <class Lanes, class Stored>
-SILVA_GROW_INLINE Lanes load_lanes(const Stored* from) {
-  using StoredLanes [[gnu::vector_size(sizeof(Lanes) / sizeof(double) * sizeof(Stored))]] = Stored;
-  StoredLanes lanes;
-  __builtin_memcpy(&lanes, from, sizeof lanes);
-  return __builtin_convertvector(lanes, Lanes);
-}
-
 // packed += z z'
-template <class Stored>
-SILVA_GROW_INLINE void accumulate_row(const Stored* z, int width, double* sums) {
+SILVA_GROW_INLINE void accumulate_row(const double* z, int width, double* sums) {
   for (int a = 0; a < width; ++a) {
     const double left = z[a];
-    for (int b = a; b < width; ++b) sums[b - a] += left * double(z[b]);
+    for (int b = a; b < width; ++b) sums[b - a] += left * z[b];
     sums += width - a;
   }
 }
 
 // A tile of 4 x lanes sums over at most a block of rows, added to the packed ones. Narrow tiles take two rows at a
 // time, into sums of their own: four additions in flight wait for each other.
-template <class Lanes, class Stored>
-SILVA_GROW_INLINE void accumulate_tile(const Stored* z, size_t stride, int width, const int32_t* rows, size_t n_rows,
+template <class Lanes>
+SILVA_GROW_INLINE void accumulate_tile(const double* z, size_t stride, int width, const int32_t* rows, size_t n_rows,
                                        int a, int b, double* sums) {
   constexpr int n_lanes = sizeof(Lanes) / sizeof(double), n_sets = kLanes / n_lanes;
   Lanes tiles[n_sets][4] = {};
   const auto add = [&](size_t i, Lanes* tile) __attribute__((always_inline)) {
-    const Stored* row = z + size_t(rows[i]) * stride;
-    const Lanes right = load_lanes<Lanes>(row + b);
-    for (int k = 0; k < 4; ++k) tile[k] += double(row[a + k]) * right;
+    const double* row = z + size_t(rows[i]) * stride;
+    Lanes right;
+    __builtin_memcpy(&right, row + b, sizeof right);
+    for (int k = 0; k < 4; ++k) tile[k] += row[a + k] * right;
   };
   size_t i = 0;
   for (; i + n_sets <= n_rows; i += n_sets)
@@ -189,17 +180,15 @@ SILVA_GROW_INLINE void accumulate_tile(const Stored* z, size_t stride, int width
   }
 }
 
-// Rows z of `stride` numbers, the first `width` of them used, kLanes more readable behind the last row; packed += sum
+// Rows z of `stride` doubles, the first `width` of them used, kLanes more readable behind the last row; packed += sum
 // z z' in the order of `rows`, in register tiles over blocks of rows that stay in the first cache.
-template <class Stored>
-SILVA_GROW_INLINE void accumulate(const Stored* z, size_t stride, int width, const int32_t* rows, size_t n_rows,
+SILVA_GROW_INLINE void accumulate(const double* z, size_t stride, int width, const int32_t* rows, size_t n_rows,
                                   double* sums) {
   constexpr size_t kBlock = 64, kFew = 6;
   for (size_t first = 0; first < n_rows; first += kBlock) {
     const size_t count = n_rows - first < kBlock ? n_rows - first : kBlock;
     for (size_t i = first; i < first + count; ++i)
-      for (int b = 0; b < width; b += 64 / int(sizeof(Stored)))  // by lines of the cache
-        __builtin_prefetch(z + size_t(rows[i]) * stride + b);
+      for (int b = 0; b < width; b += kLanes) __builtin_prefetch(z + size_t(rows[i]) * stride + b);
     if (count < kFew) {
       for (size_t i = 0; i < count; ++i) accumulate_row(z + size_t(rows[first + i]) * stride, width, sums);
       continue;
@@ -211,6 +200,32 @@ SILVA_GROW_INLINE void accumulate(const Stored* z, size_t stride, int width, con
         else
           accumulate_tile<Doubles>(z, stride, width, rows + first, count, a, b, sums);
       }
+  }
+}
+
+// The same of floats: each number of a block of rows is converted once, not in every tile that it belongs to.
+SILVA_GROW_INLINE void accumulate(const float* z, size_t stride, int width, const int32_t* rows, size_t n_rows,
+                                  double* sums) {
+  using Floats = float __attribute__((vector_size(kLanes * sizeof(float))));
+  constexpr size_t kBlock = 64, kLeast = 8, kMostDoubles = 8192;
+  const size_t pitch = size_t(width + kLanes - 1) / kLanes * kLanes, fitting = kMostDoubles / pitch;
+  const size_t most = fitting > kBlock ? kBlock : fitting < kLeast ? kLeast : fitting;
+  double* block =
+      static_cast<double*>(__builtin_alloca_with_align(most * pitch * sizeof(double), 8 * sizeof(Doubles)));
+  int32_t lines[kBlock];
+  for (size_t i = 0; i < most; ++i) lines[i] = int32_t(i);
+  for (size_t first = 0; first < n_rows; first += most) {
+    const size_t count = n_rows - first < most ? n_rows - first : most;
+    for (size_t i = first; i < first + count; ++i)
+      for (int b = 0; b < width; b += 2 * kLanes) __builtin_prefetch(z + size_t(rows[i]) * stride + b);
+    for (size_t i = 0; i < count; ++i)
+      for (size_t b = 0; b < pitch; b += kLanes) {
+        Floats stored;
+        __builtin_memcpy(&stored, z + size_t(rows[first + i]) * stride + b, sizeof stored);
+        const Doubles converted = __builtin_convertvector(stored, Doubles);
+        __builtin_memcpy(block + i * pitch + b, &converted, sizeof converted);
+      }
+    accumulate(block, pitch, width, lines, count, sums);
   }
 }
 
