@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import re
 import resource
 from pathlib import Path
@@ -175,15 +176,15 @@ def small_buffers(monkeypatch):
     monkeypatch.setattr(parts, "PACKET_BYTES", 2**14)
 
 
-@pytest.mark.parametrize("n_resident", [0, 1])
+@pytest.mark.parametrize(("n_resident", "storage"), [(0, "float64"), (1, "float64"), (1, "float32")])
 @pytest.mark.parametrize("n_threads", [1, 3])
-def test_streamed_rows_give_the_bits_of_resident_ones(emulator, monkeypatch, n_resident, n_threads):
+def test_streamed_rows_give_the_bits_of_resident_ones(emulator, monkeypatch, n_resident, n_threads, storage):
     small_buffers(monkeypatch)
     X, y = piecewise(400, 3)
-    sizes = parts.buffer_sizes(100, 3, 5, 400)
+    sizes = parts.buffer_sizes(100, 3, 5, 400, np.dtype(storage).itemsize)
     runs = []
     for limit in (2**40, sizes.lists + 2 * sizes.stream + (n_resident + 2) * sizes.rows):
-        changes = {"sweep": 1.0, "population": 8, "n_threads": n_threads}
+        changes = {"storage": storage, "sweep": 1.0, "population": 8, "n_threads": n_threads}
         engine, kept, _ = emulated(emulator, X, y, chunks=100, memory=limit, **changes)
         engine.initialise([])
         engine.step(4, 100, 0.0, 1e9)
@@ -240,6 +241,27 @@ def test_the_gpu_that_is_lost_is_named(emulator):
 def test_the_gpu_with_too_little_memory_is_named():
     with pytest.raises(DeviceError, match=r"cuda:5 has 1,000,000,000 bytes free, growing on 25,000,000 rows"):
         parts.divide_rows(50_000_000, 2, 4, {2: 2**36, 5: 10**9}, None)
+
+
+def test_rows_in_float32_take_half_of_the_memory():
+    doubles, floats = (parts.buffer_sizes(1000, 10, 12, 1000, size) for size in (8, 4))
+    assert (doubles.z, floats.z) == (1000 * 16 * 8, 1000 * 16 * 4)
+    assert dataclasses.replace(floats, z=doubles.z) == doubles
+    free = {0: 5_000_000_000}
+    (streamed,), (resident,) = (parts.divide_rows(20_000_000, 10, 12, free, "auto", None, size) for size in (8, 4))
+    assert streamed.n_streamed > resident.n_streamed
+    assert resident.on_device <= 5_000_000_000
+
+
+def test_the_message_names_float32_where_it_makes_the_rows_fit():
+    (floats,) = parts.divide_rows(20_000_000, 10, 12, {0: 2**40}, None, None, 4)
+    free = {0: floats.on_device}
+    message = r"rows fit: pass fewer rows, storage='float32', chunks='auto' or device='cpu'"
+    with pytest.raises(DeviceError, match=message):
+        parts.divide_rows(20_000_000, 10, 12, free, None)
+    assert parts.divide_rows(20_000_000, 10, 12, free, None, None, 4)[0].n_streamed == 0
+    with pytest.raises(DeviceError, match=r"rows fit: pass fewer rows, chunks='auto' or device='cpu'"):
+        parts.divide_rows(21_000_000, 10, 12, free, None)
 
 
 def test_gpus_of_different_memory_stream_as_much_as_they_must():

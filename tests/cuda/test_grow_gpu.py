@@ -8,6 +8,7 @@ import pytest
 from silva import ModelTreeRegressor
 from silva.device import DeviceError, count_gpus
 from silva.grow import cuda, parts
+from silva.grow.data import STORAGES
 from tests.conftest import _why_no_gpu
 from tests.cuda.growing import check_every_tree, on_gpu, whole_numbers
 from tests.grow.engines import engine_of, piecewise
@@ -22,11 +23,12 @@ def everything_on_the_gpu(monkeypatch):
     monkeypatch.setattr(parts, "CORE_WORK", 0)
 
 
+@pytest.mark.parametrize("storage", STORAGES)
 @pytest.mark.parametrize("n_features", [2, 9, 20, 53, 90, 120])
-def test_every_tree_of_a_run_has_the_fitness_of_the_cores(n_features):
+def test_every_tree_of_a_run_has_the_fitness_of_the_cores(n_features, storage):
     X, y = piecewise(20_000, n_features)
-    engine, _kept, _ = on_gpu(X, y, polish_interval=4, population=16, n_threads=4)
-    check_every_tree(engine, engine_of(X, y)[0], 4)
+    engine, _kept, _ = on_gpu(X, y, storage=storage, polish_interval=4, population=16, n_threads=4)
+    check_every_tree(engine, engine_of(X, y, storage=storage)[0], 4)
 
 
 def test_the_same_bits_on_every_run():
@@ -47,14 +49,15 @@ def test_missing_values_and_weights_find_the_tree_of_the_cores():
     assert gpu.fitness_ == pytest.approx(cpu.fitness_, rel=1e-6)
 
 
-def test_streamed_rows_give_the_bits_of_resident_ones(monkeypatch):
+@pytest.mark.parametrize("storage", STORAGES)
+def test_streamed_rows_give_the_bits_of_resident_ones(monkeypatch, storage):
     X, y = piecewise(100_000, 5)
     histories = []
-    sizes = parts.buffer_sizes(20_000, 5, 7, 100_000)
+    sizes = parts.buffer_sizes(20_000, 5, 7, 100_000, np.dtype(storage).itemsize)
     for n_resident in (5, 2, 0):
         memory = sizes.lists + 2 * sizes.stream + min(n_resident + 2, 5) * sizes.rows
         monkeypatch.setattr(cuda, "free_bytes", lambda _, memory=memory: memory)
-        engine, (rows, gpu), _ = on_gpu(X, y, chunks=20_000, polish_interval=3, population=16, n_threads=4)
+        engine, (rows, gpu), _ = on_gpu(X, y, chunks=20_000, storage=storage, polish_interval=3, population=16, n_threads=4)
         assert gpu.shares[0].n_streamed == 5 - n_resident
         with gpu.searching(engine):
             engine.initialise([])
@@ -82,6 +85,31 @@ def test_all_gpus_give_the_same_bits_on_every_run():
         np.testing.assert_array_equal(run.history_["fitness"], runs[0].history_["fitness"])
     one = ModelTreeRegressor(generations=15, device="cuda").fit(X, y)
     assert runs[0].fitness_ == pytest.approx(one.fitness_, rel=1e-6)
+
+
+@pytest.mark.parametrize("storage", STORAGES)
+@pytest.mark.parametrize("algorithm", ["gram", "qr"])
+def test_exact_data_find_the_tree_of_the_cores(algorithm, storage):
+    X, y = whole_numbers(20_000, 6)
+    cpu, gpu = (
+        ModelTreeRegressor(generations=10, algorithm=algorithm, storage=storage, device=device).fit(X, y)
+        for device in ("cpu", "cuda")
+    )
+    assert gpu.fitness_ == cpu.fitness_
+    np.testing.assert_array_equal(gpu.predict(X), cpu.predict(X))
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_arrays_of_the_gpu_with_weights_and_missing_values(dtype):
+    cupy = pytest.importorskip("cupy")
+    X, y = (array.astype(dtype) for array in piecewise(5000, 3))
+    weight = np.random.default_rng(0).uniform(0.5, 2, len(y)).astype(dtype)
+    X[::7, 1] = np.nan
+    settings = {"generations": 5, "storage": "float32"}
+    model = ModelTreeRegressor(**settings).fit(*(cupy.asarray(array) for array in (X, y, weight)))
+    expected = ModelTreeRegressor(**settings, device="cuda").fit(X, y, weight)
+    np.testing.assert_array_equal(model.predict(cupy.asarray(X)), expected.predict(X))
+    np.testing.assert_array_equal(model.apply(cupy.asarray(X)), expected.apply(X))
 
 
 def test_arrays_on_the_gpu(monkeypatch):

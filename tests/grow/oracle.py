@@ -63,6 +63,19 @@ def tree_error(tree, X, y, weight):
     return total / variance
 
 
+def stored_error(tree, X, rows):
+    """The same of the rows that a search stores, whose tests are still those of X."""
+    z = rows.z.astype(np.float64)
+    values = z[:, rows.column] / z[:, :1]
+    missing = np.where(rows.indicator >= 0, z[:, rows.indicator] != 0, False)
+    values[missing] = np.nan
+    model = np.asarray(tree["model"]).reshape(len(tree["attribute"]), -1)
+    return sum(
+        residual(values[at], z[at, -1] / z[at, 0], z[at, 0] ** 2, np.flatnonzero(model[node]))
+        for node, at in leaf_rows(tree, X).items()
+    )
+
+
 def bic(error, tree, n_rows, penalty=1.0, test_weight=2.0):
     n_tests = int((tree["attribute"] >= 0).sum())
     n_attributes = int(np.asarray(tree["model"]).sum())
