@@ -36,8 +36,9 @@ def emulators(folder):
     def build(stride, stored):
         path = folder / f"grow_{stride}_{stored}.so"
         flags = ["-O2", "-std=c++20", "-shared", "-fPIC", "-U_FORTIFY_SOURCE", "-Wno-unknown-pragmas"]
+        flags += [f"-DSTRIDE={stride}", f"-DSTORED={stored}", f"-I{NATIVE}"]
         source = Path(__file__).with_name("grow_host.cpp")
-        command = [compiler, *flags, f"-DSTRIDE={stride}", f"-DSTORED={stored}", f"-I{NATIVE}", str(source), "-o", str(path)]
+        command = [compiler, *flags, str(source), "-o", str(path)]
         subprocess.run(command, check=True)
         return ctypes.CDLL(str(path))
 

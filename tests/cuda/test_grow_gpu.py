@@ -57,7 +57,9 @@ def test_streamed_rows_give_the_bits_of_resident_ones(monkeypatch, storage):
     for n_resident in (5, 2, 0):
         memory = sizes.lists + 2 * sizes.stream + min(n_resident + 2, 5) * sizes.rows
         monkeypatch.setattr(cuda, "free_bytes", lambda _, memory=memory: memory)
-        engine, (rows, gpu), _ = on_gpu(X, y, chunks=20_000, storage=storage, polish_interval=3, population=16, n_threads=4)
+        engine, (rows, gpu), _ = on_gpu(
+            X, y, chunks=20_000, storage=storage, polish_interval=3, population=16, n_threads=4
+        )
         assert gpu.shares[0].n_streamed == 5 - n_resident
         with gpu.searching(engine):
             engine.initialise([])

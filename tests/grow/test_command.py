@@ -8,8 +8,11 @@ pytest.importorskip("pyarrow")
 pytest.importorskip("sklearn")
 
 import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
 
 import silva
+import silva.grow.estimator
 from silva.cli import main
 
 
@@ -63,6 +66,39 @@ def test_the_device_reaches_the_search(table, device, monkeypatch):
     data, out = str(table / "data.parquet"), str(table / "tree.silva")
     assert main(["grow", data, "--target", "y", "-o", out, "--device", device]) == 0
     assert devices == [device]
+
+
+@pytest.mark.parametrize("storage", [None, "float64", "float32"])
+def test_the_storage_reaches_the_search(table, storage, monkeypatch):
+    found, original = [], silva.grow.estimator.make_engine
+    monkeypatch.setattr(
+        silva.grow.estimator, "make_engine", lambda rows, *rest: found.append(rows.z.dtype) or original(rows, *rest)
+    )
+    arguments = ["grow", str(table / "data.parquet"), "--target", "y", "-o", str(table / "tree.silva")]
+    assert main([*arguments, *(["--storage", storage] if storage else []), "--generations", "2"]) == 0
+    assert found == [np.dtype(storage or "float64")]
+
+
+def test_parquet_of_many_types(tmp_path):
+    """Columns with and without nulls of every type that holds numbers or categories, in several row groups."""
+    rng = np.random.default_rng(0)
+    x, kind = rng.integers(0, 400, 300), rng.integers(0, 3, 300)
+    y = 0.25 * x * (kind == 1) + 10 * kind
+    holes, unknown = np.arange(300) % 11 == 0, np.arange(300) % 13 == 0
+    columns = {
+        "decimal": pa.array(x / 4).cast(pa.decimal128(8, 2)),
+        "small": pa.array(x, pa.int16(), mask=holes),
+        "single": pa.array(x.astype(np.float32)),
+        "flag": pa.array(kind == 1, mask=holes),
+        "kind": pa.array(np.array(["a", "b", "c"])[kind]).dictionary_encode(),
+        "nothing": pa.nulls(300),
+        "y": pa.array(y, mask=unknown).cast(pa.decimal128(10, 2)),
+    }
+    pq.write_table(pa.table(columns), tmp_path / "data.parquet", row_group_size=64)
+    out = tmp_path / "tree.silva"
+    assert main(["grow", str(tmp_path / "data.parquet"), "--target", "y", "-o", str(out), "--generations", "60"]) == 0
+    features = pa.table({name: column for name, column in columns.items() if name != "y"})
+    np.testing.assert_allclose(silva.load(out).predict(features)[~unknown], y[~unknown], atol=1e-9)
 
 
 def test_a_device_that_is_none(table, capsys):

@@ -49,9 +49,7 @@ def test_columns_of_few_digits_are_kept_exactly(kind):
     exact_x, exact_z = ([Fraction(float(value)) for value in column] for column in (x, z))
     low, high = int(np.argmin(x)), int(np.argmax(x))
     slope = (exact_z[high] - exact_z[low]) / (exact_x[high] - exact_x[low])
-    assert all(
-        value == exact_z[low] + slope * (at - exact_x[low]) for at, value in zip(exact_x, exact_z, strict=True)
-    )
+    assert all(value == exact_z[low] + slope * (at - exact_x[low]) for at, value in zip(exact_x, exact_z, strict=True))
 
 
 def test_other_columns_are_rounded_once():

@@ -91,8 +91,10 @@ def read_table(path: Path, target: str, columns: list[str] | None = None) -> tup
     reader.check_columns([*features, target])
     if target in features:
         raise ValueError(f"the target {target!r} is also one of the features; leave it out of --columns")
-    table = _whole_table(import_pyarrow(), path).select([*features, target])
-    values = table[target].to_numpy(zero_copy_only=False)
+    pyarrow = import_pyarrow()
+    table = _whole_table(pyarrow, path).select([*features, target])
+    column = table[target].cast(pyarrow.float64()) if pyarrow.types.is_decimal(table[target].type) else table[target]
+    values = column.to_numpy(zero_copy_only=False)
     if values.dtype.kind not in "biuf":
         raise ValueError(f"column {target!r} of {path} holds {table[target].type}, expected numbers")
     present = ~np.isnan(values.astype(np.float64))

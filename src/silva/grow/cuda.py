@@ -292,9 +292,7 @@ class RowsOnGpus:
         memories = {gpu: GpuMemory(gpu) for gpu in gpus}
         n_attributes, n_rows = rows.ranks.shape
         free = {gpu: memory.free for gpu, memory in memories.items()}
-        self.shares = parts.divide_rows(
-            n_rows, n_attributes, rows.width, free, chunks, more_bytes, rows.z.itemsize
-        )
+        self.shares = parts.divide_rows(n_rows, n_attributes, rows.width, free, chunks, more_bytes, rows.z.itemsize)
         self._memories = [memories[share.gpu] for share in self.shares]
         self.addresses = lay_out(rows, self.shares, self._memories)
 

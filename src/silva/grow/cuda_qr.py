@@ -37,6 +37,8 @@ KERNELS = (
     "estimate_errors",
     "reduction",
 )
+READ_ROWS = ("average_columns", "reorganise")
+"""Those that read z."""
 
 
 @dataclass(frozen=True)
@@ -107,8 +109,8 @@ def qr_sizes(n_rows: int, width: int, max_leaves: int) -> QrSizes:
 
 def qr_kernels(z_bytes: int = 8) -> dict[str, Variant]:
     """Kernels by the names that the engine gives them; a number of z takes `z_bytes`."""
-    macros = dict.fromkeys(("average_columns", "reorganise"), {"STORED": C_TYPES[z_bytes]})
-    return {name: variant(f"grow/{name}", **macros.get(name, {})) for name in KERNELS}
+    stored = {"STORED": C_TYPES[z_bytes]}
+    return {name: variant(f"grow/{name}", **(stored if name in READ_ROWS else {})) for name in KERNELS}
 
 
 def lay_out_qr(

@@ -90,9 +90,7 @@ class Sizes:
         return self.packet + self.parts + self.part_counts
 
 
-def buffer_sizes(
-    n_rows: int, n_attributes: int, width: int, n_listed: int | None = None, z_bytes: int = 8
-) -> Sizes:
+def buffer_sizes(n_rows: int, n_attributes: int, width: int, n_listed: int | None = None, z_bytes: int = 8) -> Sizes:
     """Sizes of all buffers for so many rows a part, attributes and columns of z, and rows of all parts together.
 
     A number of z takes `z_bytes`.

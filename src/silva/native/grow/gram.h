@@ -119,8 +119,7 @@ SILVA_GROW_INLINE void score(const StoredRows& z, const int32_t* rows, size_t n_
     const int count = n_rows - first < kLanes ? int(n_rows - first) : kLanes;
     for (int j = 0; j < side; ++j) {
       Doubles x{};
-      for (int lane = 0; lane < count; ++lane)
-        x[lane] = z.at(rows[first + lane], j < n_columns ? columns[j] : y);
+      for (int lane = 0; lane < count; ++lane) x[lane] = z.at(rows[first + lane], j < n_columns ? columns[j] : y);
       for (int i = 0; i < j; ++i) x -= white[i] * factor[i * side + j];
       const double pivot = factor[j * side + j];
       white[j] = j == n_columns ? x : x * (pivot > 0 ? 1 / pivot : 0);
@@ -210,8 +209,7 @@ SILVA_GROW_INLINE void accumulate(const float* z, size_t stride, int width, cons
   constexpr size_t kBlock = 64, kLeast = 8, kMostDoubles = 8192;
   const size_t pitch = size_t(width + kLanes - 1) / kLanes * kLanes, fitting = kMostDoubles / pitch;
   const size_t most = fitting > kBlock ? kBlock : fitting < kLeast ? kLeast : fitting;
-  double* block =
-      static_cast<double*>(__builtin_alloca_with_align(most * pitch * sizeof(double), 8 * sizeof(Doubles)));
+  double* block = static_cast<double*>(__builtin_alloca_with_align(most * pitch * sizeof(double), 8 * sizeof(Doubles)));
   int32_t lines[kBlock];
   for (size_t i = 0; i < most; ++i) lines[i] = int32_t(i);
   for (size_t first = 0; first < n_rows; first += most) {

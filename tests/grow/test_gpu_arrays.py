@@ -1,0 +1,78 @@
+"""Arrays of a GPU, played by arrays of the host: which GPU they grow on, and that nothing else changes."""
+
+from __future__ import annotations
+
+import types
+
+import numpy as np
+import pytest
+
+import silva.device
+import silva.grow.cuda
+import silva.grow.cuda_qr
+import silva.grow.search
+from silva import ModelTreeRegressor
+from silva.device import DeviceError
+from tests.grow.engines import piecewise
+
+X, Y = piecewise(200, 2)
+WEIGHT = np.random.default_rng(0).uniform(0.5, 2, len(Y))
+
+
+class Array:
+    """As CuPy's: nothing of the host reads it by itself."""
+
+    def __init__(self, values, gpu=1):
+        self.values, self.device = values, types.SimpleNamespace(id=gpu)
+
+    def __array__(self, *_, **__):
+        raise TypeError("implicit conversion to a NumPy array is not allowed")
+
+
+Array.__module__ = "cupy"
+
+
+@pytest.fixture
+def asked(monkeypatch):
+    """GPUs that searches asked for; none of them takes the rows."""
+    devices = []
+
+    def refuse(_, gpus, *__):
+        raise DeviceError(f"{gpus} refused")
+
+    cupy = types.SimpleNamespace(asnumpy=lambda array: array.values, from_dlpack=lambda array: array)
+    monkeypatch.setattr(silva.device, "import_cupy", lambda: cupy)
+    monkeypatch.setattr(silva.grow.search, "find_gpus", lambda device: devices.append(device) or (1,))
+    monkeypatch.setattr(silva.grow.cuda, "RowsOnGpus", refuse)
+    return devices
+
+
+def grown(device, *arrays):
+    return ModelTreeRegressor(generations=3, device=device).fit(*arrays)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("device", ["auto", "cpu"])
+def test_arrays_of_a_gpu_grow_the_tree_of_host_arrays(asked, device, dtype):
+    arrays = [array.astype(dtype) for array in (X, Y, WEIGHT)]
+    if device == "auto":
+        with pytest.warns(RuntimeWarning, match=r"growing on the CPU: \(1,\) refused"):
+            found = grown(device, *(Array(array) for array in arrays))
+    else:
+        found = grown(device, *(Array(array) for array in arrays))
+    assert asked == (["cuda:1"] if device == "auto" else [])
+    expected = grown("cpu", *arrays)
+    np.testing.assert_array_equal(found.predict(Array(X)), expected.predict(X))
+    np.testing.assert_array_equal(found.apply(Array(X)), expected.apply(X))
+
+
+@pytest.mark.parametrize(("device", "expected"), [("cuda", "cuda:1"), ("cuda:0", "cuda:0"), ("cuda:all", "cuda:all")])
+def test_rows_of_a_gpu_are_summed_there_unless_another_one_is_named(asked, device, expected):
+    with pytest.raises(DeviceError, match="refused"):
+        grown(device, Array(X), Y)
+    assert asked == [expected]
+
+
+def test_the_rows_decide_and_not_the_target(asked):
+    grown("auto", X, Array(Y))
+    assert asked == []
