@@ -18,10 +18,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from benchmarks.grow.gpu_cases import CASES, LARGE, MORE_ATTRIBUTES, SEVERAL_GPUS, SMALL
+from benchmarks.grow.gpu_cases import CASES, IN_FLOATS, LARGE, MORE_ATTRIBUTES, SEVERAL_GPUS, SMALL
 from benchmarks.machine import conditions
 from silva import ModelTreeRegressor
-from silva.grow.data import prepare
+from silva.grow.data import STORAGES, prepare
 from silva.grow.search import SearchPlan, choose_gpus, make_engine, search
 
 if TYPE_CHECKING:
@@ -53,6 +53,8 @@ class Run:
         Limit.
     polish : bool
         The paper's evaluation knows none: what is compared with it goes without.
+    storage : str
+        Type of the rows.
     """
 
     kind: str
@@ -61,6 +63,7 @@ class Run:
     generations: int
     seconds: float
     polish: bool = False
+    storage: str = "float64"
 
 
 def whole(seconds: float, device: str = "cuda") -> Run:
@@ -78,12 +81,19 @@ def parts(seconds: float, *wanted: str) -> list[Run]:
     return [runs[name] for name in wanted or runs]
 
 
+def storages(seconds: float) -> list[Run]:
+    """The same search over rows of both types."""
+    return [Run(f"{storage} cuda", "cuda", "gram", PART, seconds, storage=storage) for storage in STORAGES]
+
+
 def plan() -> Iterator[tuple[str, list[Run]]]:
     """All runs, the most important first; a case comes again where it has less important ones."""
     for case in LARGE:
         yield case.name, [whole(max(45, 1.05 * (case.target or 0))), *parts(4, "gram cuda", "qr cuda", "gram cpu")]
         if case.name == ON_CORES:
             yield case.name, [whole(30, "cpu"), *parts(4, "qr cpu")]
+    for case in IN_FLOATS:
+        yield case.name, storages(4)
     for case in SMALL:
         yield case.name, [whole(30), *parts(4)]
     for case in MORE_ATTRIBUTES:
@@ -130,6 +140,7 @@ def measure(rows: TrainingRows, run: Run, seconds: float) -> dict[str, Any]:
         "waiting": round(engine.gpu_counters[1], 3),
         "evaluations": result.n_evaluations,
         "rows_read": result.n_rows_read,
+        "gpu_bytes": 0 if gpu is None else sum(share.on_device for share in gpu.shares),
         "procedures": {name: round(value, 6) for name, value in result.procedure_seconds.items() if value},
     }
     if len(history) > 1:
@@ -175,11 +186,11 @@ def machine() -> dict[str, Any]:
         return facts
 
 
-def prepared(make: Any, folder: Path) -> tuple[TrainingRows, dict[str, Any]]:
+def prepared(make: Any, folder: Path, storage: str = "float64") -> tuple[TrainingRows, dict[str, Any]]:
     """Rows ready for the search, and how long they took."""
     X, y = make(folder)
     began = time.perf_counter()
-    rows = prepare(X, y, np.ones(len(y)), np.ones(X.shape[1], bool), os.cpu_count() or 1)
+    rows = prepare(X, y, np.ones(len(y)), np.ones(X.shape[1], bool), os.cpu_count() or 1, storage)
     seconds = time.perf_counter() - began
     return rows, {"rows": len(y), "attributes": X.shape[1], "width": rows.width, "prepare": round(seconds, 3)}
 
@@ -203,11 +214,12 @@ def main() -> None:
         wanted = [r for r in wanted if not arguments.kinds or r.kind in arguments.kinds.split(",")]
         if not wanted or time.perf_counter() > end:
             continue
-        rows, facts = prepared(CASES[name].make, arguments.data)
-        for run in wanted:
-            left = end - time.perf_counter()
-            if left > 0:
-                results.add(name, facts, measure(rows, run, left))
+        for storage in dict.fromkeys(run.storage for run in wanted):
+            rows, facts = prepared(CASES[name].make, arguments.data, storage)
+            for run in wanted:
+                left = end - time.perf_counter()
+                if left > 0 and run.storage == storage:
+                    results.add(name, facts, measure(rows, run, left))
 
 
 if __name__ == "__main__":

@@ -104,4 +104,7 @@ SMALL = [
 ]
 MORE_ATTRIBUTES = [_armchair_case(rows, n) for n in (10, 4, 6, 8) for rows in ("1M", "100K")]
 SEVERAL_GPUS = [_armchair_case("10M", 10)]
+IN_FLOATS = [LARGE[0], *SEVERAL_GPUS, LARGE[3], LARGE[5]]
+"""Those whose rows are also kept as float32: sums that wait for memory, and sums of many columns."""
+
 CASES = {case.name: case for case in [*LARGE, *SMALL, *MORE_ATTRIBUTES, *SEVERAL_GPUS]}

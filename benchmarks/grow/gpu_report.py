@@ -10,6 +10,7 @@ from typing import Any
 from benchmarks.grow.gpu import WHOLE
 from benchmarks.grow.gpu_cases import CASES
 from benchmarks.grow.report import put_tables
+from silva.grow.data import STORAGES
 
 PROCEDURES = ("transfer", "redistribute", "separate", "reorganise", "calc_models", "estimate_errors", "reduction")
 COMPARED = ("gram cuda", "qr cuda", "gram cpu", "qr cpu")
@@ -98,6 +99,22 @@ def gpu_procedures(results: dict[str, Any]) -> str:
     return lines(["data", "ms a tree", *PROCEDURES, "CPU and gaps"], rows)
 
 
+def gpu_storage(results: dict[str, Any]) -> str:
+    """Rows as float64 and as float32."""
+    rows = []
+    for name, case in in_order(results, "float32 cuda"):
+        both = [case["runs"].get(f"{storage} cuda") for storage in STORAGES]
+        if None in both:
+            continue
+        ms = [run["ms_a_generation"] for run in both]
+        read = [f"{run['rows_read'] / run['generations'] / 1e6:.3g}" for run in both]
+        memory = [f"{run['gpu_bytes'] / 2**20:,.0f}" for run in both]
+        error = [f"{run['rmse']:.5g} / {run['leaves']}" for run in both]
+        rows.append([name, *map(milliseconds, ms), _ratio(*ms), *read, *memory, *error])
+    header = ["data", "float64, ms a generation", "float32", "ratio", "float64, million rows read a generation"]
+    return lines([*header, "float32", "float64, MiB of the GPU", "float32", "float64, RMSE / leaves", "float32"], rows)
+
+
 def gpu_several(results: dict[str, Any]) -> str:
     """One GPU and all of a machine's."""
     rows = []
@@ -135,7 +152,9 @@ def gpu_kernels(roofline: dict[str, Any]) -> str:
 def main() -> None:
     """Put the tables that have rows between their marks."""
     results = json.loads(Path(sys.argv[1]).read_text())
-    tables = {table.__name__: table(results) for table in (gpu_whole, gpu_ratios, gpu_procedures, gpu_several)}
+    tables = {
+        table.__name__: table(results) for table in (gpu_whole, gpu_ratios, gpu_procedures, gpu_storage, gpu_several)
+    }
     if len(sys.argv) > 3:
         tables["gpu_kernels"] = gpu_kernels(json.loads(Path(sys.argv[3]).read_text()))
     put_tables(Path(sys.argv[2]), {name: table for name, table in tables.items() if table.count("\n") > 1})

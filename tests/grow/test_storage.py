@@ -146,6 +146,39 @@ def test_whole_numbers_grow_the_same_tree():
     np.testing.assert_array_equal(found[1].predict(X), found[0].predict(X))
 
 
+def offsets(rng):
+    X = rng.normal((2000, 0, -500, 1e5, 3, 0), size=(3000, 6))
+    X[:, 1] = X[:, 0] + 0.01 * X[:, 1]
+    X *= [1, 1, 1, 1, 1e-9, 1e8]
+    return X, np.where(X[:, 2] < -500, X[:, 0] + X[:, 5] * 1e-8, 3 * X[:, 1] - 1e9 * X[:, 4]) + 0.1 * rng.normal(
+        size=3000
+    )
+
+
+def no_noise(rng):
+    X = rng.uniform(0, 5, (3000, 5))
+    low = np.where(X[:, 1] < 2, 0.5 * X[:, 0] - 2.5 * X[:, 1], 0.5 * X[:, 0] + 2.5 * X[:, 1] - 10)
+    return X, np.where(X[:, 0] < 1, 10 * X[:, 0] - 1.5 * X[:, 1] - 5, low)
+
+
+def narrow(rng):
+    X = rng.standard_normal((3000, 3))
+    X[:1000, 0] = 10 + 1e-5 * X[:1000, 0]
+    y = X @ [1, 2, 0.5] + 0.1 * rng.normal(size=3000)
+    y[:1000] += 1e5 * (X[:1000, 0] - 10)
+    return X, y
+
+
+@pytest.mark.parametrize(("data", "relative"), [(offsets, 1e-3), (no_noise, 0), (narrow, 0.02)])
+def test_data_that_strain_the_digits_grow_the_tree_of_float64(data, relative):
+    X, y = data(np.random.default_rng(0))
+    found = [silva.ModelTreeRegressor(generations=40, max_leaves=16, storage=storage).fit(X, y)
+             for storage in ("float64", "float32")]  # fmt: skip
+    assert found[0].n_leaves_ > 1
+    np.testing.assert_array_equal(found[1].predict(X), found[0].predict(X))
+    assert np.exp(abs(found[1].fitness_ - found[0].fitness_) / len(y)) - 1 <= relative
+
+
 @pytest.mark.parametrize("value", ["float16", "auto", None, 32])
 def test_an_unknown_storage_is_refused(value):
     with pytest.raises(ValueError, match=rf"storage is {value!r}, expected one of float64, float32"):

@@ -12,11 +12,10 @@ namespace silva {
 
 constexpr int COLUMN_BLOCKS = (STRIDE + 7) / 8, WARPS = kBlockThreads / 32, TILES = n_tiles(COLUMN_BLOCKS);
 constexpr int STEP = STRIDE == 4 ? 8 : 4;  // rows of one operation
-constexpr int STEPS = TILES == 1            ? 8
-                      : TILES == 3          ? 4
-                      : COLUMN_BLOCKS <= 12 ? 2
-                                            : 1;  // operations whose rows are loaded together
-constexpr int ROUTED = 4;                         // rows that a thread routes together
+// Operations whose rows are loaded together: as many bytes are under way of either type.
+constexpr int STEPS_OF_DOUBLES = TILES == 1 ? 8 : TILES == 3 ? 4 : COLUMN_BLOCKS <= 12 ? 2 : 1;
+constexpr int STEPS = STEPS_OF_DOUBLES * int(sizeof(double) / sizeof(STORED));
+constexpr int ROUTED = 4;                                                     // rows that a thread routes together
 constexpr int GROUPS = TILES <= 1 ? 1 : TILES <= 3 ? 2 : TILES <= 6 ? 4 : 8;  // of warps that share the tiles
 constexpr int SPLITS = WARPS / GROUPS;                                        // warps of a group share the rows
 constexpr int NO_SLOT = 255;
@@ -148,13 +147,13 @@ SILVA_INLINE constexpr bool uses(int column_block) {
 }
 
 template <int GROUP, int COLUMN_BLOCK = 0>
-__device__ __forceinline__ void load_columns(const STORED* row, double (&v)[COLUMN_BLOCKS]) {
-  if constexpr (uses<GROUP>(COLUMN_BLOCK)) v[COLUMN_BLOCK] = row ? double(row[8 * COLUMN_BLOCK]) : 0;
+__device__ __forceinline__ void load_columns(const STORED* row, STORED (&v)[COLUMN_BLOCKS]) {
+  if constexpr (uses<GROUP>(COLUMN_BLOCK)) v[COLUMN_BLOCK] = row ? row[8 * COLUMN_BLOCK] : 0;
   if constexpr (COLUMN_BLOCK + 1 < COLUMN_BLOCKS) load_columns<GROUP, COLUMN_BLOCK + 1>(row, v);
 }
 
 template <int GROUP, int TILE = first_tile(GROUP)>
-__device__ __forceinline__ void add_tiles(const double (&v)[COLUMN_BLOCKS], double (&sums)[MOST_TILES][2]) {
+__device__ __forceinline__ void add_tiles(const STORED (&v)[COLUMN_BLOCKS], double (&sums)[MOST_TILES][2]) {
   multiply_add(sums[TILE - first_tile(GROUP)], v[tile_row(TILE, COLUMN_BLOCKS)], v[tile_column(TILE, COLUMN_BLOCKS)]);
   if constexpr (TILE + 1 < first_tile(GROUP + 1)) add_tiles<GROUP, TILE + 1>(v, sums);
 }
@@ -175,7 +174,7 @@ __device__ __forceinline__ void sum_tiles(const Block& block, const GpuRows& row
   const int lane = threadIdx.x % 32;
   double sums[MOST_TILES][2] = {};
   for (int i = first; i < last; i += STEP * STEPS) {
-    double v[STEPS][COLUMN_BLOCKS];
+    STORED v[STEPS][COLUMN_BLOCKS];
 #pragma unroll
     for (int step = 0; step < STEPS; ++step)
       load_columns<GROUP>(row_of(block, rows, list, i + STEP * step, last), v[step]);
