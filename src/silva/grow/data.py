@@ -25,6 +25,9 @@ STORAGES = ("float64", "float32")
 CENTRE_DIGITS = 16
 """Steps of a rounded centre in a unit of the rounded scale: off by a thirty-second of the spread at most."""
 
+NEAR_ZERO = 2
+"""Spreads from its centre within which 0 serves as well: raw squares are then at most five times the centred ones."""
+
 SMALLEST_UNIT = 1e-290
 """Of a rounded scale: parts of it are normal numbers."""
 
@@ -100,14 +103,16 @@ def standard(values: NDArray[np.float64], weight: NDArray[np.float64]) -> Standa
 
 
 def on_grid(by: Standard) -> Standard:
-    """Round a scale to a power of two and the centre to few digits of it.
+    """Round a scale to a power of two, and the centre to 0 or to few digits of the scale.
 
-    Values that lie on a grid of at most 2^24 steps (whole numbers, prices in cents, most float32 columns) then become
-    float32 without rounding.
+    Values that are whole multiples of a power of two and span at most 2^24 of it then become float32 without rounding,
+    and those of a float32 column about whose centre 0 is near.
     """
     if by.scale < SMALLEST_UNIT:
         return by
     scale = 2.0 ** math.floor(math.log2(by.scale))
+    if abs(by.centre) <= NEAR_ZERO * by.scale:
+        return Standard(0.0, scale)
     step = scale / CENTRE_DIGITS
     return Standard(float(np.rint(by.centre / step)) * step, scale)
 
@@ -186,8 +191,8 @@ def prepare(
     n_threads : int
         Attributes are ranked side by side.
     storage : {"float64", "float32"}
-        Type of z. In float32 the units of attributes are powers of two and their centres round, so that columns of few
-        digits are kept exactly; the others and y are rounded.
+        Type of z. In float32 the units of attributes are powers of two and their centres are round or 0, so that
+        columns of few digits are kept exactly; the others and y are rounded.
 
     Notes
     -----

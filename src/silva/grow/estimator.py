@@ -112,10 +112,10 @@ class ModelTreeRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         parts have the same bits, whichever of them stay on the GPU.
     storage : {"float64", "float32"}, default="float64"
         Type in which the search keeps the standardised rows. float32 halves them, so that twice as many rows fit in a
-        GPU and a sum reads half as much; products and sums stay float64. Attributes are kept without rounding where
-        their values lie on a grid of at most 2^24 steps (whole numbers, prices, most float32 columns) and weights are
-        equal; other numbers are rounded, a relative 6e-8 of their distance from the mean. `fitness_` and `history_` are
-        those of the rounded rows, everything else is computed from the rows as they were given.
+        GPU and a sum reads half as much; products and sums stay float64. If all rows weigh the same, attributes of few
+        digits (whole numbers, binary fractions, most float32 columns) are kept as they are; other numbers and y are
+        rounded to 24 bits. `fitness_` and `history_` are those of the rounded rows, everything else is computed from
+        the rows as they were given.
     n_jobs : int, optional
         Threads; None or -1 for all. The tree does not depend on it.
     random_state : int, RandomState instance or None, default=0
