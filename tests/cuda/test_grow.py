@@ -181,7 +181,7 @@ def small_buffers(monkeypatch):
 def test_streamed_rows_give_the_bits_of_resident_ones(emulator, monkeypatch, n_resident, n_threads, storage):
     small_buffers(monkeypatch)
     X, y = piecewise(400, 3)
-    sizes = parts.buffer_sizes(100, 3, 5, 400, np.dtype(storage).itemsize)
+    sizes = parts.buffer_sizes(100, 3, 5, 400, z_bytes=np.dtype(storage).itemsize)
     runs = []
     for limit in (2**40, sizes.lists + 2 * sizes.stream + (n_resident + 2) * sizes.rows):
         changes = {"storage": storage, "sweep": 1.0, "population": 8, "n_threads": n_threads}
@@ -244,7 +244,7 @@ def test_the_gpu_with_too_little_memory_is_named():
 
 
 def test_rows_in_float32_take_half_of_the_memory():
-    doubles, floats = (parts.buffer_sizes(1000, 10, 12, 1000, size) for size in (8, 4))
+    doubles, floats = (parts.buffer_sizes(1000, 10, 12, 1000, z_bytes=size) for size in (8, 4))
     assert (doubles.z, floats.z) == (1000 * 16 * 8, 1000 * 16 * 4)
     assert dataclasses.replace(floats, z=doubles.z) == doubles
     free = {0: 5_000_000_000}

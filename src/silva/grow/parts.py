@@ -90,7 +90,7 @@ class Sizes:
         return self.packet + self.parts + self.part_counts
 
 
-def buffer_sizes(n_rows: int, n_attributes: int, width: int, n_listed: int | None = None, z_bytes: int = 8) -> Sizes:
+def buffer_sizes(n_rows: int, n_attributes: int, width: int, n_listed: int | None = None, *, z_bytes: int = 8) -> Sizes:
     """Sizes of all buffers for so many rows a part, attributes and columns of z, and rows of all parts together.
 
     A number of z takes `z_bytes`.
@@ -237,7 +237,7 @@ def _share(gpu: int, first: int, last: int, columns: Columns, free: int, chunks:
 def _cut(gpu: int, first: int, last: int, columns: Columns, n_parts: int, n_streamed: int) -> Share:
     n_rows = last - first
     bounds = tuple(first + n_rows * p // n_parts for p in range(n_parts + 1))
-    sizes = buffer_sizes(-(-n_rows // n_parts), columns.n_attributes, columns.width, n_rows, columns.z_bytes)
+    sizes = buffer_sizes(-(-n_rows // n_parts), columns.n_attributes, columns.width, n_rows, z_bytes=columns.z_bytes)
     return Share(gpu, bounds, n_streamed, sizes, columns.more_bytes(n_rows) if columns.more_bytes else 0)
 
 
