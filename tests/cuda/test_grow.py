@@ -255,14 +255,14 @@ def test_rows_in_float32_take_half_of_the_memory():
 
 
 def test_the_message_names_float32_where_it_makes_the_rows_fit():
-    (floats,) = parts.divide_rows(20_000_000, 10, 12, {0: 2**40}, None, None, 4)
-    free = {0: floats.on_device}
+    sizes = [parts.buffer_sizes(20_000_000, 10, 12, z_bytes=size) for size in (8, 4)]
+    doubles, floats = (size.lists + size.stream + size.rows for size in sizes)
     message = r"rows fit: pass fewer rows, storage='float32', chunks='auto' or device='cpu'"
     with pytest.raises(DeviceError, match=message):
-        parts.divide_rows(20_000_000, 10, 12, free, None)
-    assert parts.divide_rows(20_000_000, 10, 12, free, None, None, 4)[0].n_streamed == 0
+        parts.divide_rows(20_000_000, 10, 12, {0: doubles - 1}, None)
+    assert parts.divide_rows(20_000_000, 10, 12, {0: doubles - 1}, None, None, 4)[0].n_streamed == 0
     with pytest.raises(DeviceError, match=r"rows fit: pass fewer rows, chunks='auto' or device='cpu'"):
-        parts.divide_rows(21_000_000, 10, 12, free, None)
+        parts.divide_rows(20_000_000, 10, 12, {0: floats - 1}, None)
 
 
 def test_gpus_of_different_memory_stream_as_much_as_they_must():
