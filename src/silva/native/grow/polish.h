@@ -276,7 +276,9 @@ class Polish {
                                   : cost[tree[v].left] + cost[tree[v].right] + price * e_.fitness().test_weight;
       if (tree[v].is_leaf()) continue;
       const LeafStats& stats = *e_.stats_of(boxes[v], c_.layer, c_.scratch);
-      const AttributeSet model = selected_model(boxes[v], models_below(tree, v));
+      const AttributeSet widest = models_below(tree, v);
+      if (e_.residual(boxes[v], stats, widest, c_.layer, c_.scratch) + leaf_price > cost[v]) continue;
+      const AttributeSet model = selected_model(stats, widest, c_.scratch);
       const double as_leaf =
           e_.residual(boxes[v], stats, model, c_.layer, c_.scratch) + price * model.count() + leaf_price;
       if (as_leaf > cost[v]) continue;
