@@ -219,7 +219,7 @@ def lay_out(rows: TrainingRows, shares: Sequence[Share], memories: Sequence[Memo
     is_chunked = any(share.n_parts > 1 for share in shares)
     search = {
         "core_work": parts.core_work(len(rows.y), rows.width, is_chunked),
-        "n_lists": parts.N_LISTS,
+        "n_lists": min(share.sizes.n_lists for share in shares),
         "n_cells": parts.MOST_CELLS,
     }
     return {"search": [search], "streams": streams, "parts": found}

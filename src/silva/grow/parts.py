@@ -20,6 +20,9 @@ MOST_COLUMNS = 16 * TILE
 N_LISTS = 4
 """Lists of rows that sweeps may hold at a time; further ones wait."""
 
+MOST_LISTS = 16
+"""The same where memory allows."""
+
 PACKET_BYTES = 4 << 20
 LARGEST_BLOCK = 8192
 """Rows of a block of the kernel that sums (kMostRows of native/grow/route.h)."""
@@ -65,6 +68,8 @@ class Sizes:
         Partial sums and counts that the latter two hold.
     stride : int
         Columns of z on the GPU.
+    n_lists : int
+        Lists of rows.
     """
 
     z: int
@@ -78,6 +83,7 @@ class Sizes:
     n_parts: int
     n_counts: int
     stride: int
+    n_lists: int
 
     @property
     def rows(self) -> int:
@@ -90,7 +96,9 @@ class Sizes:
         return self.packet + self.parts + self.part_counts
 
 
-def buffer_sizes(n_rows: int, n_attributes: int, width: int, n_listed: int | None = None) -> Sizes:
+def buffer_sizes(
+    n_rows: int, n_attributes: int, width: int, n_listed: int | None = None, n_lists: int = N_LISTS
+) -> Sizes:
     """Sizes of all buffers for so many rows a part, attributes and columns of z, and rows of all parts together.
 
     Raises
@@ -107,12 +115,12 @@ def buffer_sizes(n_rows: int, n_attributes: int, width: int, n_listed: int | Non
     stride = padded_width(width)
     part = blocks * (blocks + 1) // 2 * TILE * TILE * 8
     n_parts = max(PART_BYTES // part, MOST_SLOTS * -(-n_rows // LARGEST_BLOCK))
-    n_counts = max(n_parts, N_LISTS * (-(-n_rows // LIST_TILE) + 1))
+    n_counts = max(n_parts, n_lists * (-(-n_rows // LIST_TILE) + 1))
     return Sizes(
         z=n_rows * stride * 8,
         ranks=n_rows * n_attributes * 4,
         order=n_rows * n_attributes * 4,
-        lists=N_LISTS * (n_rows if n_listed is None else n_listed) * 8,
+        lists=n_lists * (n_rows if n_listed is None else n_listed) * 8,
         packet=PACKET_BYTES,
         results=max(RESULT_BYTES, (width * (width + 1) // 2 + 1) * 8 * MOST_SLOTS),
         parts=n_parts * part,
@@ -120,6 +128,7 @@ def buffer_sizes(n_rows: int, n_attributes: int, width: int, n_listed: int | Non
         n_parts=n_parts,
         n_counts=n_counts,
         stride=stride,
+        n_lists=n_lists,
     )
 
 
@@ -214,10 +223,11 @@ def divide_rows(
 def _share(gpu: int, first: int, last: int, columns: Columns, free: int, chunks: str | int | None) -> Share:
     """Take the rows of one GPU, as few parts as its memory or `chunks` allows."""
     n_rows = last - first
-    whole = _cut(gpu, first, last, columns, 1, 0)
     most = n_rows if chunks is None or chunks == "auto" else int(chunks)
-    if whole.on_device <= free and most >= n_rows:
-        return whole
+    for n_lists in (MOST_LISTS, N_LISTS):
+        whole = _cut(gpu, first, last, columns, 1, 0, n_lists)
+        if whole.on_device <= free and most >= n_rows:
+            return whole
     if chunks is None:
         raise _too_large(whole, n_rows, columns, free)
     n_parts = -(-n_rows // (_chunk_rows(n_rows, columns, free) if chunks == "auto" else most))
@@ -228,10 +238,12 @@ def _share(gpu: int, first: int, last: int, columns: Columns, free: int, chunks:
     raise _too_large(_cut(gpu, first, last, columns, n_parts, n_parts), n_rows, columns, free)
 
 
-def _cut(gpu: int, first: int, last: int, columns: Columns, n_parts: int, n_streamed: int) -> Share:
+def _cut(
+    gpu: int, first: int, last: int, columns: Columns, n_parts: int, n_streamed: int, n_lists: int = N_LISTS
+) -> Share:
     n_rows = last - first
     bounds = tuple(first + n_rows * p // n_parts for p in range(n_parts + 1))
-    sizes = buffer_sizes(-(-n_rows // n_parts), columns.n_attributes, columns.width, n_rows)
+    sizes = buffer_sizes(-(-n_rows // n_parts), columns.n_attributes, columns.width, n_rows, n_lists)
     return Share(gpu, bounds, n_streamed, sizes, columns.more_bytes(n_rows) if columns.more_bytes else 0)
 
 

@@ -1,5 +1,6 @@
 // Gram matrices by box. During a parallel phase the cache is frozen and every task writes to its own layer; layers are
-// merged in the order of the tasks, so that what a task sees does not depend on the number of threads.
+// merged in the order of the tasks, so that what a task sees does not depend on the number of threads. In the same way
+// attempts of a task that run beside each other write to layers over the task's own.
 #pragma once
 #include <atomic>
 #include <memory>
@@ -67,9 +68,11 @@ class StatsCache {
 class StatsLayer {
  public:
   explicit StatsLayer(const StatsCache& below) : below_(&below) {}
+  // Over a layer that nobody writes to meanwhile.
+  explicit StatsLayer(const StatsLayer* outer) : below_(outer->below_), outer_(outer) {}
 
   LeafStats* find(const Key& key) const {
-    if (LeafStats* stats = below_->find(key)) return stats;
+    if (LeafStats* stats = outer_ ? outer_->find(key) : below_->find(key)) return stats;
     const auto found = fresh_.find(key);
     return found == fresh_.end() ? nullptr : found->second.get();
   }
@@ -81,17 +84,25 @@ class StatsLayer {
   const double* find_residual(const LeafStats& stats, uint64_t model) const {
     if (const double* known = stats.find_residual(model)) return known;
     const auto found = residuals_.find(stats.key.plus(model, 1));
-    return found == residuals_.end() ? nullptr : &found->second.value;
+    if (found != residuals_.end()) return &found->second.value;
+    return outer_ ? outer_->find_residual(stats, model) : nullptr;
   }
   void add_residual(const LeafStats& stats, uint64_t model, double value) {
     residuals_[stats.key.plus(model, 1)] = {stats.key, model, value};
   }
   const FoundTest* find_test(const Key& key) const {
-    if (const FoundTest* known = below_->find_test(key)) return known;
+    if (const FoundTest* known = outer_ ? outer_->find_test(key) : below_->find_test(key)) return known;
     const auto found = tests_.find(key);
     return found == tests_.end() ? nullptr : &found->second;
   }
   void add_test(const Key& key, const FoundTest& test) { tests_[key] = test; }
+  // Takes over what a layer over this one has found. What is known stays.
+  void absorb(StatsLayer& inner) {
+    for (const Key& key : inner.order_)
+      if (auto& fresh = inner.fresh_[key]; fresh && !find(key)) add(std::move(fresh));
+    residuals_.insert(inner.residuals_.begin(), inner.residuals_.end());
+    tests_.insert(inner.tests_.begin(), inner.tests_.end());
+  }
 
  private:
   friend class StatsCache;
@@ -101,6 +112,7 @@ class StatsLayer {
     double value;
   };
   const StatsCache* below_;
+  const StatsLayer* outer_ = nullptr;
   std::unordered_map<Key, std::unique_ptr<LeafStats>, KeyHash> fresh_;
   std::vector<Key> order_;
   std::unordered_map<Key, Residual, KeyHash> residuals_;

@@ -16,7 +16,7 @@ extern "C" __global__ void __launch_bounds__(kBlockThreads)
   __shared__ int32_t cuts[kGrid];
   __shared__ int n;
   const CutsRequest request = requests[blockIdx.x];
-  const int64_t first = request.first, last = request.last;
+  const int64_t first = request.first, last = request.total ? *request.total : request.last;
   const ListRanks list{request.ranks};
   const int lane = threadIdx.x;
   if (lane < n_targets(first, last)) cuts[lane] = int32_t(list.next_change(grid_target(first, last, lane), last));

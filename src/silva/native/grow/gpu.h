@@ -44,12 +44,13 @@ class GpuReader : public RowReader {
   void run(ThreadPool& pool, int n_tasks, const std::function<void(int, int)>& run_task) override {
     failure_ = error_ = nullptr;
     queue_.share_with(&pool);
+    pool.set_patience(kPatience);
     free_all_lists();  // a phase that failed may not have given all of them back
     std::vector<Task*> turn;
     for (int i = 0; i < n_tasks; ++i) unbegun_.emplace_back(nullptr, [i, &run_task](Scratch&) { run_task(i, i); });
     begin_parts(turn);
-    while (!turn.empty()) {
-      take_turn(pool, turn);
+    for (bool begins = true; !turn.empty(); begins = false) {
+      take_turn(pool, turn, seconds_of_task_[begins]);
       turn = next_turn(turn);
       if (!turn.empty()) answer(turn);
     }
@@ -59,17 +60,19 @@ class GpuReader : public RowReader {
   void fork(int n_parts, Scratch& s, const std::function<void(int, Scratch&)>& run_part) const override {
     Task* task = current();
     if (!task || n_parts < 2) return RowReader::fork(n_parts, s, run_part);
-    std::atomic<int64_t> rows_read = 0;
+    std::atomic<int64_t> rows_read = 0, n_evaluations = 0;
     for (int i = 0; i < n_parts; ++i)
-      task->parts.push_back([i, &run_part, &rows_read](Scratch& own) {
-        own.rows_read = 0;
+      task->parts.push_back([i, &run_part, &rows_read, &n_evaluations](Scratch& own) {
+        own.rows_read = own.n_evaluations = 0;
         run_part(i, own);
-        rows_read += own.rows_read;
+        rows_read += own.rows_read, n_evaluations += own.n_evaluations;
       });
     task->fiber.yield();
-    s.rows_read += rows_read;
+    s.rows_read += rows_read, s.n_evaluations += n_evaluations;
     if (failure_ || error_) throw Abandoned();
   }
+
+  bool is_batched() const override { return true; }
 
   int sum_leaves(const LeafRequest& request, Scratch& s) const override {
     const GrowTree& tree = *request.tree;
@@ -139,6 +142,8 @@ class GpuReader : public RowReader {
     int list = 0;
   };
   enum SourceUse { kGathered, kVisited };
+  // Longer than most rounds, so that threads are awake when the answers come.
+  static constexpr std::chrono::microseconds kPatience{300};
   static constexpr int64_t kSweepRounds = 4;  // of launches that a threshold takes at least
   static constexpr int64_t kListing = 4;      // multiplications that a row costs which is only looked at
 
@@ -248,19 +253,23 @@ class GpuReader : public RowReader {
     }
   }
 
-  // Every task goes on until it asks again or ends: side by side only where that repays waking the other threads.
-  void take_turn(ThreadPool& pool, const std::vector<Task*>& turn) {
-    constexpr double kWorthwhile = 150e-6;
-    const bool alone = seconds_of_task_ * double(turn.size()) < kWorthwhile;
-    const int n_threads = alone ? 1 : std::min(pool.n_threads(), int(turn.size()));
-    const auto resume = [&](int i, int) { turn[i]->fiber.resume(); };
-    const auto began = std::chrono::steady_clock::now();
-    if (alone)
+  // Every task goes on until it asks again or ends, on as many threads as there was work for in the last such turn.
+  static void take_turn(ThreadPool& pool, const std::vector<Task*>& turn, double& seconds_of_task) {
+    using Clock = std::chrono::steady_clock;
+    constexpr double kWorthwhile = 20e-6;
+    const double expected = seconds_of_task * double(turn.size()) / kWorthwhile;
+    const int n_threads = int(std::clamp(expected, 1.0, double(std::min<size_t>(pool.n_threads(), turn.size()))));
+    std::atomic<int64_t> nanoseconds = 0;
+    const auto resume = [&](int i, int) {
+      const Clock::time_point began = Clock::now();
+      turn[i]->fiber.resume();
+      nanoseconds.fetch_add(std::chrono::nanoseconds(Clock::now() - began).count(), std::memory_order_relaxed);
+    };
+    if (n_threads == 1)
       for (int i = 0; i < int(turn.size()); ++i) resume(i, 0);
     else
-      pool.run(int(turn.size()), resume);
-    const std::chrono::duration<double> took = std::chrono::steady_clock::now() - began;
-    seconds_of_task_ = took.count() * n_threads / double(turn.size());
+      pool.run(int(turn.size()), resume, n_threads);
+    seconds_of_task = 1e-9 * double(nanoseconds) / double(turn.size());
   }
 
   void answer(const std::vector<Task*>& waiting) {
@@ -385,7 +394,7 @@ class GpuReader : public RowReader {
   std::exception_ptr failure_, error_;  // of the GPU, and of a task
   int64_t n_rounds_ = 0;
   double seconds_ = 0;
-  double seconds_of_task_ = 0;  // in the last turn
+  double seconds_of_task_[2] = {};  // in the last turn, and in the last that began a phase
 };
 
 }  // namespace silva

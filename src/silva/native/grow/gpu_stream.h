@@ -122,7 +122,7 @@ class GpuStream {
     std::vector<int32_t> columns;  // of slots; those of all columns first
     std::unordered_map<const ModelColumns*, int32_t> first_columns;
     std::vector<ListQuestion*> asked_lists;
-    std::vector<CutsQuestion*> asked_cuts;
+    std::vector<std::pair<CutsAnswer*, int32_t>> asked_cuts;              // where to, and the first answer
     std::vector<std::pair<std::vector<int32_t>*, int32_t>> asked_counts;  // where to, and the first answer
     std::vector<std::pair<SumQuestion*, int32_t>> asked_sums;             // and the first slot
     int32_t list_blocks = 0, count_blocks = 0, sum_blocks = 0, n_answers = 0;
@@ -149,9 +149,10 @@ class GpuStream {
     const RowPositions& source = question.source.parts[p_];
     if (source.count == 0) return true;
     const int32_t n_blocks = blocks_of(source.count, kListTile), n_inner = std::max(question.n_cells - 1, 0);
-    const size_t packet = sizeof(ListRequest) + sizeof(CountRequest) + records(question.intervals);
-    if (!has_room(packet, sizeof(int32_t) * (n_inner + 1), size_t(batch_.list_blocks + n_blocks) <= h_.n_counts))
-      return false;
+    const size_t packet =
+        sizeof(ListRequest) + sizeof(CountRequest) + sizeof(CutsRequest) + records(question.intervals);
+    const size_t results = sizeof(int32_t) * (n_inner + 1) + (question.cuts ? sizeof(CutsAnswer) : 0);
+    if (!has_room(packet, results, size_t(batch_.list_blocks + n_blocks) <= h_.n_counts)) return false;
     ListRequest r{};
     r.source = source;
     int32_t* ranks = part_->list_ranks(question.list);
@@ -160,10 +161,11 @@ class GpuStream {
     r.first_interval = add_intervals(question.intervals), r.n_intervals = int32_t(question.intervals.size());
     r.first_block = batch_.list_blocks, r.n_blocks = n_blocks;
     batch_.list_blocks += n_blocks;
-    if (n_inner) {
-      const auto* total = reinterpret_cast<const int32_t*>(h_.results) + batch_.lists.size();
+    // The list's total stands there when the kernels that follow read it.
+    const int32_t* total = totals() + batch_.lists.size();
+    if (n_inner)
       add_count({ranks, total, 0, 0, question.span, question.low, question.n_cells, 0, 0}, question.counts[p_]);
-    }
+    if (question.cuts) add_cuts({ranks, total, 0, 0, 0, 0}, *question.cuts);
     batch_.lists.push_back(r);
     batch_.asked_lists.push_back(&question);
     return true;
@@ -181,10 +183,15 @@ class GpuStream {
 
   bool add_cuts(CutsQuestion& question) {
     if (!has_room(sizeof(CutsRequest), sizeof(CutsAnswer), true)) return false;
-    batch_.cuts.push_back({part_->list_ranks(question.list), question.first, question.last, batch_.n_answers, 0});
-    batch_.n_answers += int32_t(sizeof(CutsAnswer) / sizeof(int32_t));
-    batch_.asked_cuts.push_back(&question);
+    add_cuts({part_->list_ranks(question.list), nullptr, question.first, question.last, 0, 0}, question.answer);
     return true;
+  }
+
+  void add_cuts(CutsRequest r, CutsAnswer& answer) {
+    r.first_answer = batch_.n_answers;
+    batch_.n_answers += int32_t(sizeof(CutsAnswer) / sizeof(int32_t));
+    batch_.cuts.push_back(r);
+    batch_.asked_cuts.push_back({&answer, r.first_answer});
   }
 
   void add_count(CountRequest r, std::vector<int32_t>& answer) {
@@ -323,8 +330,8 @@ class GpuStream {
     for (size_t i = 0; i < batch_.asked_lists.size(); ++i) batch_.asked_lists[i]->totals[p_] = totals()[i];
     for (const auto& [answer, first] : batch_.asked_counts)
       std::copy_n(answers() + first, answer->size(), answer->begin());
-    for (size_t i = 0; i < batch_.asked_cuts.size(); ++i)
-      batch_.asked_cuts[i]->answer = *reinterpret_cast<const CutsAnswer*>(answers() + batch_.cuts[i].first_answer);
+    for (const auto& [answer, first] : batch_.asked_cuts)
+      *answer = *reinterpret_cast<const CutsAnswer*>(answers() + first);
     const auto take = [&](int i, int) { take_sums(*batch_.asked_sums[i].first, batch_.asked_sums[i].second); };
     const int n = int(batch_.asked_sums.size());
     if (pool_ && batch_.n_results >= kSharedCopy) return pool_->run(n, take);

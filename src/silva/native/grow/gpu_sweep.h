@@ -27,7 +27,11 @@ class GpuSweep : public ThresholdSweep {
       GpuReader::add_nodes(tree, root, nullptr, *nodes);
     ListQuestion list = GpuReader::list_question(list_, reader_.source_of(interval, false), *request_.box,
                                                  request_.attribute, request_.attribute);
-    if (!is_whole()) RankCounts::count(list, interval.low, interval.high, reader_.settings_.n_cells);
+    CutsAnswer first_cuts;
+    if (is_whole())
+      list.cuts = &first_cuts;
+    else
+      RankCounts::count(list, interval.low, interval.high, reader_.settings_.n_cells);
     SumQuestion missing = question(request_.missing_left);
     GpuQuestions questions{{}, {&list}, {}, {}};
     if (interval.missing) {
@@ -42,7 +46,10 @@ class GpuSweep : public ThresholdSweep {
       leaves_[first + k].missing = std::move(missing.answer[k].gram);
     }
     const int64_t n_rows = std::accumulate(list.totals.begin(), list.totals.end(), int64_t(0));
-    if (!is_whole()) counts_.emplace(list);
+    if (is_whole())
+      first_cuts_ = first_cuts;
+    else
+      counts_.emplace(list);
     ranks_ = {{0, interval.low}, {int(n_rows), interval.high}};
     s_.rows_read += n_rows;
     return int(n_rows);
@@ -64,16 +71,21 @@ class GpuSweep : public ThresholdSweep {
     return is_whole() ? cuts_of_whole(level) : cuts_of_parts(level);
   }
 
-  std::vector<Cuts> cuts_of_whole(const std::vector<Bracket>& level) const {
+  // The first ones came with the list.
+  std::vector<Cuts> cuts_of_whole(const std::vector<Bracket>& level) {
+    if (first_cuts_) return {to_cuts(*std::exchange(first_cuts_, std::nullopt))};
     std::vector<CutsQuestion> asked;
     for (const Bracket& bracket : level) asked.push_back({list_.index(), bracket.first, bracket.last});
     GpuQuestions questions;
     for (CutsQuestion& question : asked) questions.cuts.push_back(&question);
     reader_.ask(questions);
     std::vector<Cuts> cuts;
-    for (const auto& [list, first, last, a] : asked)
-      cuts.push_back({{a.cuts, a.cuts + a.n}, {a.ranks, a.ranks + a.n}, {a.more, a.more + a.n}});
+    for (const CutsQuestion& question : asked) cuts.push_back(to_cuts(question.answer));
     return cuts;
+  }
+
+  static Cuts to_cuts(const CutsAnswer& a) {
+    return {{a.cuts, a.cuts + a.n}, {a.ranks, a.ranks + a.n}, {a.more, a.more + a.n}};
   }
 
   // Looked for again after the cells that they lie in have been counted, mostly once.
@@ -177,6 +189,7 @@ class GpuSweep : public ThresholdSweep {
   std::vector<RouteNode> left_, right_;
   std::vector<std::vector<SumQuestion>> left_parts_, right_parts_;  // by bracket
   int n_left_ = 0;
+  std::optional<CutsAnswer> first_cuts_;
   std::optional<RankCounts> counts_;
   std::map<int, int32_t> ranks_;  // of the rows at the cuts that were found
 };

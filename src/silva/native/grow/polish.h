@@ -1,4 +1,6 @@
-// Local search on one tree: every move is tried until none improves the fitness.
+// Local search on one tree: every move is tried until none improves the fitness. Where the rows' reader answers many
+// questions at once, several moves are tried on the same tree beside each other; the first that improves it is taken,
+// as if they had been tried in turn.
 #pragma once
 #include <functional>
 #include <optional>
@@ -49,7 +51,7 @@ class Polish {
   static constexpr double kGain = 1e-9;    // smaller differences are rounding
   static constexpr double kNotable = 0.2;  // of a parameter's price: smaller gains are taken, not followed up
   static constexpr int64_t kSteps = 500;   // of move keys over all rows
-  enum Move : uint64_t {
+  enum MoveKind : uint64_t {
     kVariantMove = 0,
     kSweepMove = 4,
     kSplitMove = 5,
@@ -110,32 +112,136 @@ class Polish {
     return with_subtree(tree, v, tree, kind == 1 ? tree[v].left : tree[v].right);
   }
 
-  bool try_variants() {
-    std::optional<GrowTree> winner;
-    for (const int v : nodes_of_kind(best_, false))
-      for (int kind = 0; kind < 3; ++kind) {
-        const Key move = move_key(v, kVariantMove + uint64_t(kind));
-        if (has_failed(move)) continue;
-        GrowTree tree = variant(best_, v, kind);
-        evaluate(tree);
-        if (!better(tree))
-          remember_failure(move);
-        else if (!winner || tree.fitness < winner->fitness)
-          winner = std::move(tree);
+  // A move on the best tree.
+  struct Move {
+    int v;
+    uint64_t kind;
+    Test test{};  // that is pulled up
+  };
+  struct Attempt {
+    GrowTree tree;
+    bool improves = false;
+  };
+
+  // Every move on the best tree, none of them taken. `run` takes the move on the Polish that it is given; moves draw no
+  // random numbers.
+  template <class Run>
+  std::vector<Attempt> attempt(const std::vector<Move>& moves, Run run) {
+    std::vector<Attempt> attempts(moves.size());
+    if (!e_.reader().is_batched() || moves.size() == 1) {
+      for (size_t i = 0; i < moves.size() && !stopped_(); ++i) {
+        const GrowTree before = best_;
+        attempts[i].improves = run(*this, moves[i]);
+        attempts[i].tree = std::exchange(best_, before);
       }
-    return winner && accept(std::move(*winner));
+      return attempts;
+    }
+    std::vector<StatsLayer> layers;
+    for (size_t i = 0; i < moves.size(); ++i) layers.emplace_back(&c_.layer);
+    e_.reader().fork(int(moves.size()), c_.scratch, [&](int i, Scratch& s) {
+      if (stopped_()) return;
+      const OperatorContext context{e_, layers[i], s, c_.random};
+      Polish apart(context, moves_, stopped_);
+      apart.best_ = best_;
+      attempts[i].improves = run(apart, moves[i]);
+      attempts[i].tree = std::move(apart.best_);
+    });
+    for (StatsLayer& layer : layers) c_.layer.absorb(layer);
+    return attempts;
   }
 
+  // Tries moves in the order of the nodes, rising or falling, and takes those that improve the tree. `moves_at` tells
+  // those of a node. After one is taken the search goes on behind it, or at the next node if each node has but one.
+  template <class MovesAt, class Run>
+  bool try_in_order(int step, bool once_a_node, MovesAt moves_at, Run run) {
+    constexpr size_t kFirst = 4, kMost = 32;
+    const bool batched = e_.reader().is_batched();
+    bool improved = false;
+    size_t together = batched ? kFirst : 1;
+    for (Place place{step > 0 ? 0 : int(best_.nodes.size()) - 1, 0};;) {
+      std::vector<Place> places;
+      const std::vector<Move> moves = untried(place, step, together, moves_at, places);
+      if (moves.empty()) return improved;
+      std::vector<Attempt> attempts = attempt(moves, run);
+      size_t i = 0;
+      for (; i < moves.size() && !attempts[i].improves; ++i) {
+        if (stopped_()) return false;
+        remember_failure(move_key(moves[i]));
+      }
+      if (batched) together = i < moves.size() ? kFirst : std::min(2 * together, kMost);
+      if (i == moves.size()) continue;
+      best_ = std::move(attempts[i].tree);
+      improved = true;
+      place = once_a_node ? Place{places[i].v + step, 0} : Place{places[i].v, places[i].option + 1};
+    }
+  }
+
+  // Which of a node's moves.
+  struct Place {
+    int v;
+    size_t option;
+  };
+
+  // The next moves, `most` at most, that have not failed; `place` moves on.
+  template <class MovesAt>
+  std::vector<Move> untried(Place& place, int step, size_t most, MovesAt moves_at, std::vector<Place>& places) {
+    std::vector<Move> moves;
+    place.v = std::min(place.v, int(best_.nodes.size()) - (step < 0));
+    for (; place.v >= 0 && place.v < int(best_.nodes.size()); place = {place.v + step, 0}) {
+      const std::vector<Move> all = moves_at(place.v);
+      for (; place.option < all.size(); ++place.option) {
+        if (moves.size() == most) return moves;
+        if (has_failed(move_key(all[place.option]))) continue;
+        moves.push_back(all[place.option]);
+        places.push_back(place);
+      }
+    }
+    return moves;
+  }
+
+  bool try_variants() {
+    std::vector<Move> moves;
+    for (const int v : nodes_of_kind(best_, false))
+      for (uint64_t kind = 0; kind < 3; ++kind)
+        if (const Move move{v, kVariantMove + kind}; !has_failed(move_key(move))) moves.push_back(move);
+    std::vector<Attempt> attempts = attempt(moves, [](Polish& p, const Move& move) {
+      return p.evaluate_and_accept(p.variant(p.best_, move.v, int(move.kind - kVariantMove)));
+    });
+    int winner = -1;
+    for (int i = 0; i < int(moves.size()) && !stopped_(); ++i) {
+      if (!attempts[i].improves)
+        remember_failure(move_key(moves[i]));
+      else if (winner < 0 || attempts[i].tree.fitness < attempts[winner].tree.fitness)
+        winner = i;
+    }
+    return winner >= 0 && accept(std::move(attempts[winner].tree));
+  }
+
+  // Level by level: the thresholds of one level do not depend on each other.
   bool try_sweeps() {
     const double before = best_.fitness;
-    for (int v = 0; v < int(best_.nodes.size()); ++v) {
-      if (best_[v].is_leaf()) continue;
-      const Key move = move_key(v, kSweepMove);
-      if (has_failed(move)) continue;
-      GrowTree tree = sweep_node(c_, best_, v);
-      const double fitness = best_.fitness;
-      if (!(tree[v].test == best_[v].test)) evaluate_and_accept(std::move(tree));
-      if (!is_notable(fitness)) remember_failure(move);
+    const auto sweep = [](Polish& p, const Move& move) {
+      GrowTree tree = sweep_node(p.c_, p.best_, move.v);
+      return !(tree[move.v].test == p.best_[move.v].test) && p.evaluate_and_accept(std::move(tree));
+    };
+    for (int depth = 0, n_inner = 1; n_inner > 0; ++depth) {
+      std::vector<Move> moves;
+      n_inner = 0;
+      const std::vector<int> depths = node_depths(best_);
+      for (int v = 0; v < int(best_.nodes.size()); ++v) {
+        if (depths[v] != depth || best_[v].is_leaf()) continue;
+        ++n_inner;
+        if (const Move move{v, kSweepMove}; !has_failed(move_key(move))) moves.push_back(move);
+      }
+      // Afterwards all thresholds and sums are known.
+      if (e_.reader().is_batched() && moves.size() > 1) attempt(moves, sweep);
+      for (const Move& move : moves) {
+        if (move.v >= int(best_.nodes.size()) || best_[move.v].is_leaf()) continue;
+        const Key key = move_key(move);
+        const double fitness = best_.fitness;
+        sweep(*this, move);
+        if (!is_notable(fitness)) remember_failure(key);
+      }
     }
     return is_notable(before);
   }
@@ -219,21 +325,18 @@ class Polish {
   }
 
   bool try_splits() {
-    bool improved = false;
-    for (int v = 0; v < int(best_.nodes.size()); ++v) {
-      if (!best_[v].is_leaf() || best_[v].n_rows < 2 * e_.limits().min_samples_leaf) continue;
-      if (best_.n_leaves() >= e_.limits().max_leaves) break;
-      all_boxes(data(), best_, c_.scratch.boxes);
-      const Box box = c_.scratch.boxes[v];
-      const Key move = move_key(v, kSplitMove);
-      if (has_failed(move)) continue;
-      const FoundTest found = best_split(box, best_[v].model);
-      if (found.test.attribute >= 0 && evaluate_and_accept(split_leaf(best_, v, box, found.test)))
-        improved = true;
-      else
-        remember_failure(move);
-    }
-    return improved;
+    const auto moves_at = [this](int v) -> std::vector<Move> {
+      const bool can = best_[v].is_leaf() && best_[v].n_rows >= 2 * e_.limits().min_samples_leaf;
+      return can && best_.n_leaves() < e_.limits().max_leaves ? std::vector{Move{v, kSplitMove}} : std::vector<Move>();
+    };
+    return try_in_order(1, true, moves_at, [](Polish& p, const Move& move) { return p.split(move.v); });
+  }
+
+  bool split(int v) {
+    all_boxes(data(), best_, c_.scratch.boxes);
+    const Box box = c_.scratch.boxes[v];
+    const FoundTest found = best_split(box, best_[v].model);
+    return found.test.attribute >= 0 && evaluate_and_accept(split_leaf(best_, v, box, found.test));
   }
 
   static bool is_empty(const GrowData& data, const Box& box, int attribute) {
@@ -314,9 +417,10 @@ class Polish {
   }
 
   // Names a move on the subtree at v, up to small shifts of thresholds and of the price of a parameter.
-  Key move_key(int v, uint64_t move) {
+  Key move_key(const Move& move) {
+    const int v = move.v;
     all_boxes(data(), best_, boxes_);
-    Key key = coarse_box(boxes_[v]).plus(0x7717, move);
+    Key key = coarse_box(boxes_[v]).plus(0x7717, move.kind);
     for (int u = v; u < subtree_end(best_, v); ++u) {
       const Test& test = best_[u].test;
       if (best_[u].is_leaf()) continue;
@@ -339,22 +443,15 @@ class Polish {
   }
 
   bool try_pull_ups(bool settled) {
-    bool improved = false;
-    for (int v = int(best_.nodes.size()) - 1; v >= 0; --v) {
-      if (v >= int(best_.nodes.size()) || best_[v].is_leaf()) continue;
-      if (settled && subtree_end(best_, v) - v > 2 * kRotatedLeaves - 1) continue;
-      for (const Test& test : tests_below(v)) {
-        if (stopped_()) return false;
-        const Key move = move_key(v, (settled ? kRotateMove : kPullUpMove) + hash_of(test));
-        if (has_failed(move)) continue;
-        if (pull_up(v, test, settled)) {
-          improved = true;
-          break;
-        }
-        remember_failure(move);
-      }
-    }
-    return improved;
+    const auto moves_at = [&](int v) {
+      std::vector<Move> moves;
+      if (best_[v].is_leaf() || (settled && subtree_end(best_, v) - v > 2 * kRotatedLeaves - 1)) return moves;
+      for (const Test& test : tests_below(v))
+        moves.push_back({v, (settled ? kRotateMove : kPullUpMove) + hash_of(test), test});
+      return moves;
+    };
+    return try_in_order(-1, true, moves_at,
+                        [settled](Polish& p, const Move& move) { return p.pull_up(move.v, move.test, settled); });
   }
 
   bool pull_up(int v, const Test& test, bool settled) {
@@ -389,19 +486,13 @@ class Polish {
 
   // A variant that only pays once the tests above it and at it have moved.
   bool try_repairs() {
-    bool improved = false;
-    for (int v = int(best_.nodes.size()) - 1; v >= 0; --v)
-      for (int kind = 0; kind < 3; ++kind) {
-        if (stopped_()) return false;
-        if (v >= int(best_.nodes.size()) || best_[v].is_leaf()) break;
-        const Key move = move_key(v, kRepairMove + uint64_t(kind));
-        if (has_failed(move)) continue;
-        if (repaired(v, kind))
-          improved = true;
-        else
-          remember_failure(move);
-      }
-    return improved;
+    const auto moves_at = [this](int v) {
+      std::vector<Move> moves;
+      for (uint64_t kind = 0; kind < 3 && !best_[v].is_leaf(); ++kind) moves.push_back({v, kRepairMove + kind});
+      return moves;
+    };
+    return try_in_order(-1, false, moves_at,
+                        [](Polish& p, const Move& move) { return p.repaired(move.v, int(move.kind - kRepairMove)); });
   }
 
   bool repaired(int v, int kind) {

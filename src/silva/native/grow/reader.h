@@ -66,6 +66,8 @@ class RowReader {
   virtual void fork(int n_parts, Scratch& s, const std::function<void(int part, Scratch&)>& run_part) const {
     for (int i = 0; i < n_parts; ++i) run_part(i, s);
   }
+  // Whether parts that ask at the same time wait hardly longer than one alone.
+  virtual bool is_batched() const { return false; }
   // Answers in s.sums; returns the first leaf that has fewer rows than it needs, or -1.
   virtual int sum_leaves(const LeafRequest& request, Scratch& s) const = 0;
   // Every stride-th row of a box in an order that the box alone decides, stride = rows of the box / most + 1, which it

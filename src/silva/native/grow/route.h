@@ -65,6 +65,7 @@ struct CountRequest {
 // Cuts of the positions first .. last of a list that has no other parts.
 struct CutsRequest {
   const int32_t* ranks;
+  const int32_t* total;  // where `last` will stand, if it is not known yet
   int64_t first, last;
   int32_t first_answer, padding;
 };
