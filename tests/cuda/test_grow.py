@@ -104,6 +104,23 @@ def test_exact_data_grow_the_same_trees(gpu_engine, n_threads, core_work, storag
         assert found["fitness"] == expected["fitness"]
 
 
+@pytest.mark.parametrize("division", [{"n_threads": 1}, {"n_threads": 3}, {"n_gpus": 2, "n_threads": 2}])
+def test_exact_wide_data_grow_the_same_trees(gpu_engine, division):
+    """The splits of wide models are ranked by scores; a GPU tries moves beside each other, cores in turn."""
+    X, _ = whole_numbers(1024, 26)
+    y = np.where(X[:, 0] < 0, X[:, 1] * X[:, 2], np.where(X[:, 3] < 0, X[:, 4], X[:, 5] * X[:, 6]))
+    y[:: len(y) // 64] *= -1
+    y[np.flatnonzero(y == np.sign(y.sum()))[: int(abs(y.sum())) // 2]] *= -1  # as many of each sign
+    changes = {"polish_interval": 1, "population": 6, "max_leaves": 12}
+    expected_engine, _ = engine_of(X, y, **changes)
+    engine, _kept, _ = gpu_engine(X, y, **division, **changes)
+    for e in (expected_engine, engine):
+        e.initialise([])
+        e.step(2, 100, 0.0, 1e9)
+    assert len(expected_engine.best()["cut"]) > 7
+    assert_same_trees(engine, expected_engine)
+
+
 @pytest.mark.parametrize("storage", STORAGES)
 def test_every_tree_of_a_run_has_the_fitness_of_the_cores(gpu_engine, storage):
     X, y = piecewise(1500, 3)

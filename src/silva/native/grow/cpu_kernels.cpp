@@ -28,11 +28,11 @@ static void residuals_kernel(const double* grams, size_t stride, int width, cons
 }
 
 static void score_kernel(const StoredRows& z, const int32_t* rows, size_t n_rows, const int32_t* columns, int n_columns,
-                         int y, const double* factor, double* scores, double* residuals) {
+                         int y, const double* factor, float* scores, double* residuals) {
   score(z, rows, n_rows, columns, n_columns, y, factor, scores, residuals);
 }
 
-static void add_rows_kernel(const double* lines, int pitch, const int32_t* rows, size_t n_rows, double* sum) {
+static void add_rows_kernel(const float* lines, int pitch, const int32_t* rows, size_t n_rows, double* sum) {
   add_rows(lines, pitch, rows, n_rows, sum);
 }
 

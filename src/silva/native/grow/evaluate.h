@@ -66,7 +66,11 @@ class Evaluator {
     if (const double* known = layer.find_residual(stats, hash)) return *known;
     const double* gram = imputed(stats.gram, s);
     model_columns(model, s.columns);
-    if (is_narrow(gram, s.columns)) gram = recentred(box, gram, s);
+    if (is_narrow(gram, s.columns)) {
+      collect_rows(data_, box, s.rows);
+      drop_constant(gram, s);
+      if (is_narrow(gram, s.columns)) gram = recentred(gram, s);
+    }
     s.work.resize(work_size(int(s.columns.size())));
     const double value = kernels_.residual(gram, data_.width, s.columns.data(), int(s.columns.size()), s.work.data());
     layer.add_residual(stats, hash, value);
@@ -133,22 +137,38 @@ class Evaluator {
 
   // Whether a column varies so little beside its distance from the mean of all rows that centring cancels the digits
   // that the residual needs. Columns that do not vary at all are left out of it.
+  bool is_narrow(const double* gram, int column) const {
+    const double centred = centred_square(gram, column), raw = gram[packed(column, column, data_.width)];
+    return centred < kNarrow * raw && (centred > kConstant * raw || column == data_.width - 1);
+  }
   bool is_narrow(const double* gram, const std::vector<int32_t>& columns) const {
-    const auto cancels = [&](int column) {
-      const double centred = centred_square(gram, column), raw = gram[packed(column, column, data_.width)];
-      return centred < kNarrow * raw && (centred > kConstant * raw || column == data_.width - 1);
-    };
-    return cancels(data_.width - 1) || std::any_of(columns.begin() + 1, columns.end(), cancels);
+    const auto is_one = [&](int column) { return is_narrow(gram, column); };
+    return is_one(data_.width - 1) || std::any_of(columns.begin() + 1, columns.end(), is_one);
   }
 
-  // The sums about the leaf's own means from its rows, without the columns that are constant up to rounding.
-  const double* recentred(const Box& box, const double* gram, Scratch& s) const {
+  // Of the narrow columns of s.columns those that are constant in s.rows go: what sums found by subtraction say of them
+  // is rounding. A look at their ranks costs a hundredth of the sums about the leaf's own means.
+  void drop_constant(const double* gram, Scratch& s) const {
+    for (int a = 0; a < data_.n_attributes; ++a) {
+      const auto at = std::find(s.columns.begin() + 1, s.columns.end(), data_.column[a]);
+      if (data_.column[a] < 0 || at == s.columns.end() || !is_narrow(gram, *at)) continue;
+      const int32_t* ranks = data_.ranks_of(a);
+      int32_t first = -1;
+      const auto differs = [&](int32_t row) {
+        if (first < 0) first = ranks[row];
+        return ranks[row] >= 0 && ranks[row] != first;
+      };
+      if (std::none_of(s.rows.begin(), s.rows.end(), differs)) s.columns.erase(at);
+    }
+  }
+
+  // The sums about the leaf's own means from its rows, s.rows, without the columns that are constant up to rounding.
+  const double* recentred(const double* gram, Scratch& s) const {
     const int width = data_.width;
     std::erase_if(s.columns,
                   [&](int32_t c) { return c > 0 && centred_square(gram, c) <= kConstant * gram[packed(c, c, width)]; });
     std::vector<double> means(width, 0);
     for (int c = 1; c < width; ++c) means[c] = gram[packed(0, c, width)] / gram[0];
-    collect_rows(data_, box, s.rows);
     std::vector<double> z(width * kLanes + kLanes);
     std::vector<int32_t> lanes(kLanes);
     std::iota(lanes.begin(), lanes.end(), 0);

@@ -13,8 +13,9 @@
 
 namespace silva {
 
-constexpr int kLanes = 8;
+constexpr int kLanes = 8, kScoreLanes = 16;
 using Doubles = double __attribute__((vector_size(kLanes * sizeof(double))));
+using Floats = float __attribute__((vector_size(kScoreLanes * sizeof(float))));
 using HalfDoubles = double __attribute__((vector_size(kLanes / 2 * sizeof(double))));
 using Int64s = int64_t __attribute__((vector_size(kLanes * sizeof(int64_t))));
 
@@ -109,11 +110,13 @@ SILVA_GROW_INLINE Lane residual(const Gram& gram, int width, const int32_t* colu
 
 constexpr size_t work_size(int width) { return size_t(width + 1) * (width + 3); }
 
+constexpr size_t score_pitch(int n_columns) { return size_t(n_columns + kScoreLanes - 1) / kScoreLanes * kScoreLanes; }
+
 // Whitened columns of kLanes rows at a time by forward substitution, times the rows' residuals.
 SILVA_GROW_INLINE void score(const StoredRows& z, const int32_t* rows, size_t n_rows, const int32_t* columns,
-                             int n_columns, int y, const double* factor, double* scores, double* residuals) {
+                             int n_columns, int y, const double* factor, float* scores, double* residuals) {
   const int side = n_columns + 1;
-  const size_t pitch = size_t(n_columns + kLanes - 1) / kLanes * kLanes;
+  const size_t pitch = score_pitch(n_columns);
   Doubles* white = static_cast<Doubles*>(__builtin_alloca_with_align(sizeof(Doubles) * side, 8 * sizeof(Doubles)));
   for (size_t first = 0; first < n_rows; first += kLanes) {
     const int count = n_rows - first < kLanes ? int(n_rows - first) : kLanes;
@@ -125,23 +128,27 @@ SILVA_GROW_INLINE void score(const StoredRows& z, const int32_t* rows, size_t n_
       white[j] = j == n_columns ? x : x * (pivot > 0 ? 1 / pivot : 0);
     }
     for (int lane = 0; lane < count; ++lane) {
-      double* line = scores + (first + lane) * pitch;
+      float* line = scores + (first + lane) * pitch;
       const double e = residuals[first + lane] = white[n_columns][lane];
-      for (size_t j = 0; j < pitch; ++j) line[j] = j < size_t(n_columns) ? white[j][lane] * e : 0;
+      for (size_t j = 0; j < pitch; ++j) line[j] = j < size_t(n_columns) ? float(white[j][lane] * e) : 0;
     }
   }
 }
 
-SILVA_GROW_INLINE void add_rows(const double* lines, int pitch, const int32_t* rows, size_t n_rows, double* sum) {
-  for (int c = 0; c < pitch; c += kLanes) {
-    Doubles total;
-    __builtin_memcpy(&total, sum + c, sizeof total);
-    for (size_t i = 0; i < n_rows; ++i) {
-      Doubles line;
-      __builtin_memcpy(&line, lines + size_t(rows[i]) * pitch + c, sizeof line);
-      total += line;
+// In blocks of rows whose float sums keep enough digits to rank attributes by.
+SILVA_GROW_INLINE void add_rows(const float* lines, int pitch, const int32_t* rows, size_t n_rows, double* sum) {
+  constexpr size_t kBlock = 256;
+  for (size_t first = 0; first < n_rows; first += kBlock) {
+    const size_t last = first + kBlock < n_rows ? first + kBlock : n_rows;
+    for (int c = 0; c < pitch; c += kScoreLanes) {
+      Floats total{};
+      for (size_t i = first; i < last; ++i) {
+        Floats line;
+        __builtin_memcpy(&line, lines + size_t(rows[i]) * pitch + c, sizeof line);
+        total += line;
+      }
+      for (int lane = 0; lane < kScoreLanes; ++lane) sum[c + lane] += double(total[lane]);
     }
-    __builtin_memcpy(sum + c, &total, sizeof total);
   }
 }
 
@@ -205,7 +212,7 @@ SILVA_GROW_INLINE void accumulate(const double* z, size_t stride, int width, con
 // The same of floats: each number of a block of rows is converted once, not in every tile that it belongs to.
 SILVA_GROW_INLINE void accumulate(const float* z, size_t stride, int width, const int32_t* rows, size_t n_rows,
                                   double* sums) {
-  using Floats = float __attribute__((vector_size(kLanes * sizeof(float))));
+  using StoredLanes = float __attribute__((vector_size(kLanes * sizeof(float))));
   constexpr size_t kBlock = 64, kLeast = 8, kMostDoubles = 8192;
   const size_t pitch = size_t(width + kLanes - 1) / kLanes * kLanes, fitting = kMostDoubles / pitch;
   const size_t most = fitting > kBlock ? kBlock : fitting < kLeast ? kLeast : fitting;
@@ -218,7 +225,7 @@ SILVA_GROW_INLINE void accumulate(const float* z, size_t stride, int width, cons
       for (int b = 0; b < width; b += 2 * kLanes) __builtin_prefetch(z + size_t(rows[i]) * stride + b);
     for (size_t i = 0; i < count; ++i)
       for (size_t b = 0; b < pitch; b += kLanes) {
-        Floats stored;
+        StoredLanes stored;
         __builtin_memcpy(&stored, z + size_t(rows[first + i]) * stride + b, sizeof stored);
         const Doubles converted = __builtin_convertvector(stored, Doubles);
         __builtin_memcpy(block + i * pitch + b, &converted, sizeof converted);

@@ -35,11 +35,11 @@ struct GrowKernels {
   void (*residuals)(const double* grams, size_t stride, int width, const int32_t* columns, int n_columns, double* work,
                     double* result);
   // Of every row the residual of column `y`, and the residual times the columns, whitened by their Cholesky factor (as
-  // `residual` leaves it in its work space): kLanes-padded lines of scores.
+  // `residual` leaves it in its work space): lines of score_pitch() floats.
   void (*score)(const StoredRows& z, const int32_t* rows, size_t n_rows, const int32_t* columns, int n_columns, int y,
-                const double* factor, double* scores, double* residuals);
-  // sum += the named lines of `pitch` numbers, a multiple of kLanes.
-  void (*add_rows)(const double* lines, int pitch, const int32_t* rows, size_t n_rows, double* sum);
+                const double* factor, float* scores, double* residuals);
+  // sum += the named lines of scores.
+  void (*add_rows)(const float* lines, int pitch, const int32_t* rows, size_t n_rows, double* sum);
   // Rows of 0 .. n_rows - 1 that lie in all intervals, rising; returns how many. `rows` has room for kFilterLanes more.
   int64_t (*filter)(const RankInterval* intervals, int n_intervals, int64_t n_rows, int32_t* rows);
   // Stable partition of rows: those that lie in the interval first; returns how many. `spare` has room for all rows and

@@ -256,21 +256,21 @@ class Polish {
   }
 
   FoundTest best_cut(const Box& box, const AttributeSet& model, int attribute, bool missing_left, const RowList* rows,
-                     Scratch& s) const {
+                     bool coarse, Scratch& s) const {
     GrowTree stump;
     push_leaf(stump, model);
-    const FoundCut found = e_.best_cut({&box, attribute, missing_left, &stump, 0, 0, rows, true}, s);
+    const FoundCut found = e_.best_cut({&box, attribute, missing_left, &stump, 0, 0, rows, coarse, true}, s);
     return {{found.cut < 0 ? -1 : attribute, found.cut, missing_left}, found.error};
   }
 
   // Candidates in the order of their scores on the given rows, or all of the box.
   std::vector<FoundTest> ranked_splits(const Box& box, const AttributeSet& model, const std::vector<Test>& candidates,
-                                       const RowList* rows) {
+                                       const RowList* rows, bool coarse) {
     std::vector<FoundTest> found(candidates.size());
     e_.reader().fork(int(candidates.size()), c_.scratch, [&](int i, Scratch& s) {
       if (stopped_()) return;
       const Test& test = candidates[i];
-      found[i] = best_cut(box, search_model(model, test.attribute), test.attribute, test.missing_left, rows, s);
+      found[i] = best_cut(box, search_model(model, test.attribute), test.attribute, test.missing_left, rows, coarse, s);
     });
     std::erase_if(found, [](const FoundTest& cut) { return cut.test.attribute < 0; });
     std::stable_sort(found.begin(), found.end(), [](const auto& a, const auto& b) { return a.score < b.score; });
@@ -306,11 +306,11 @@ class Polish {
       for (int side = 0; side < (box.interval(data(), a).missing ? 2 : 1); ++side)
         candidates.push_back({a, 0, side == 1});
     if (is_wide()) candidates = promising_splits(model, candidates, sample);
-    std::vector<FoundTest> found = ranked_splits(box, model, candidates, &sample);
+    std::vector<FoundTest> found = ranked_splits(box, model, candidates, &sample, is_wide() && stride > 1);
     if (stride > 1) {
       candidates.clear();
       for (size_t i = 0; i < std::min<size_t>(found.size(), kSplitFinalists); ++i) candidates.push_back(found[i].test);
-      found = ranked_splits(box, model, candidates, nullptr);
+      found = ranked_splits(box, model, candidates, nullptr, false);
     }
     const FoundTest best = found.empty() ? FoundTest{} : found[0];
     if (!stopped_()) c_.layer.add_test(key, best);
@@ -379,7 +379,9 @@ class Polish {
                                   : cost[tree[v].left] + cost[tree[v].right] + price * e_.fitness().test_weight;
       if (tree[v].is_leaf()) continue;
       const LeafStats& stats = *e_.stats_of(boxes[v], c_.layer, c_.scratch);
-      const AttributeSet model = selected_model(boxes[v], models_below(tree, v));
+      const AttributeSet widest = models_below(tree, v);
+      if (e_.residual(boxes[v], stats, widest, c_.layer, c_.scratch) + leaf_price > cost[v]) continue;
+      const AttributeSet model = selected_model(stats, widest, c_.scratch);
       const double as_leaf =
           e_.residual(boxes[v], stats, model, c_.layer, c_.scratch) + price * model.count() + leaf_price;
       if (as_leaf > cost[v]) continue;

@@ -25,6 +25,7 @@ class SplitScores {
     factor_.resize(work_size(k));
     e_.kernels().residual(gram_.data(), data_.width, columns_.data(), k, factor_.data());
     factor_.resize(size_t(side) * side);
+    copy_columns();
     scores_.resize(rows.size() * pitch());
     residuals_.resize(rows.size());
     e_.kernels().score(data_.z, rows.data(), rows.size(), columns_.data(), k, data_.width - 1, factor_.data(),
@@ -80,7 +81,15 @@ class SplitScores {
   };
 
   int n_columns() const { return int(columns_.size()); }
-  int pitch() const { return (n_columns() + kLanes - 1) / kLanes * kLanes; }
+  int pitch() const { return int(score_pitch(n_columns())); }
+
+  // One behind the other: in the order of an attribute they would be read from all over memory.
+  void copy_columns() {
+    const size_t n = rows_.size();
+    values_.resize(size_t(data_.width) * n);
+    for (size_t i = 0; i < n; ++i)
+      for (int c = 0; c < data_.width; ++c) values_[c * n + i] = data_.z.at(rows_[i], c);
+  }
 
   // Positions in rows_ by rank, missing ones first.
   std::vector<int32_t> sorted(int attribute) const {
@@ -95,9 +104,9 @@ class SplitScores {
   Sums sums(int attribute, const int32_t* order, int64_t count) const {
     Sums sum(pitch());
     const int column = data_.column[attribute];
+    const double *ones = values_.data(), *xs = column >= 0 ? ones + column * rows_.size() : nullptr;
     for (int64_t i = 0; i < count; ++i) {
-      const int64_t row = rows_[order[i]];
-      const double one = data_.z.at(row, 0), x = column >= 0 ? data_.z.at(row, column) : 0, e = residuals_[order[i]];
+      const double one = ones[order[i]], x = xs ? xs[order[i]] : 0, e = residuals_[order[i]];
       sum.weight += one * one, sum.x += one * x, sum.xx += x * x, sum.e += one * e, sum.xe += x * e;
     }
     sum.n_rows = count;
@@ -138,7 +147,8 @@ class SplitScores {
   const RowList& rows_;
   AttributeSet model_;
   std::vector<int32_t> columns_;
-  std::vector<double> gram_, factor_, scores_, residuals_;
+  std::vector<double> gram_, factor_, residuals_, values_;  // the latter by column of z
+  std::vector<float> scores_;
 };
 
 }  // namespace silva

@@ -16,6 +16,7 @@ struct SweepRequest {
   const GrowTree* tree;
   int left, right;                // subtrees below the test; may be the same node
   const RowList* rows = nullptr;  // of the node or a sample of them; null: those of the box
+  bool coarse = false;            // one look at the grid tells enough
   bool adjusted = false;          // scale errors by (n + k) / (n - k), for models that have yet to be thinned out
 };
 
@@ -223,7 +224,7 @@ class ThresholdSweep {
             std::vector<Bracket>& next) {
     const std::vector<int> minima = local_minima(totals, branches);
     for (const int j : minima) take({cuts.ranks[j], totals[j]});
-    if (bracket.last - bracket.first - 1 <= kGrid) return;
+    if (bracket.last - bracket.first - 1 <= kGrid || request_.coarse) return;
     for (const int j : minima) {
       Bracket inner = between(b, bracket, cuts.positions, j);
       if (inner.last - inner.first < bracket.last - bracket.first && cuts.more[j]) next.push_back(std::move(inner));
