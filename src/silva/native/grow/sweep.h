@@ -132,57 +132,73 @@ class ThresholdSweep {
   }
 
  private:
-  // Sums of a leaf at the bracket's cuts: from the left over the parts before each, or from the right over those
-  // behind. Calls visit(cut, gram, count) for each, until it returns false; the count tells whether anything has
-  // changed.
-  template <class Visit>
-  void run_along(int b, const Bracket& bracket, int n_cuts, int i, Visit visit) const {
-    std::vector<double> gram = bracket.grams[i];
-    int64_t count = bracket.counts[i];
-    for (int k = 0; k < n_cuts; ++k) {
-      const int cut = leaves_[i].on_left ? k : n_cuts - 1 - k, part = leaves_[i].on_left ? cut : cut + 1;
-      if (const int64_t n_more = part_rows(b, i, part); n_more > 0) {
-        const double* more = part_gram(b, i, part);
-        for (size_t p = 0; p < gram.size(); ++p) gram[p] += more[p];
-        count += n_more;
-      }
-      if (!visit(cut, gram, count)) return;
-    }
+  // The k-th cut from the side of leaf i, and the part before it as seen from there.
+  std::pair<int, int> cut_along(int i, int k, int n_cuts) const {
+    const int cut = leaves_[i].on_left ? k : n_cuts - 1 - k;
+    return {cut, leaves_[i].on_left ? cut : cut + 1};
   }
+
+  // Sums of a leaf at up to kLanes cuts side by side: those before the first, and what each cut adds.
+  struct Lanes {
+    std::vector<double> before;
+    const double* more[kLanes];
+    int cuts[kLanes], n = 0;
+    int64_t counts[kLanes];
+
+    // Moves on behind the last cut.
+    void write(double* lanes) {
+      for (size_t p = 0; p < before.size(); ++p) {
+        double sum = before[p];
+        for (int l = 0; l < n; ++l) lanes[p * kLanes + l] = sum += more[l][p];
+        before[p] = sum;
+      }
+    }
+  };
 
   // Errors of leaf i at every cut, infinite where it has too few rows.
   std::vector<double> errors_of(int b, const Bracket& bracket, int n_cuts, int i, Scratch& s) const {
     const Leaf& leaf = leaves_[i];
     const size_t entries = leaf.columns.n_entries();
-    const double k = double(leaf.columns.solved().size());
-    std::vector<double> errors(n_cuts, std::numeric_limits<double>::infinity());
     s.lanes.resize((entries + 1) * kLanes);
-    double* lanes = s.lanes.data() + (64 - reinterpret_cast<uintptr_t>(s.lanes.data()) % 64) % 64 / sizeof(double);
+    double* buffer = s.lanes.data() + (64 - reinterpret_cast<uintptr_t>(s.lanes.data()) % 64) % 64 / sizeof(double);
+    std::vector<double> errors(n_cuts, std::numeric_limits<double>::infinity());
+    const std::vector<double> nothing(entries, 0);
+    Lanes lanes{bracket.grams[i]};
+    int64_t count = bracket.counts[i], last_count = -1;
+    int last = -1;
     std::vector<int> solved_at(n_cuts, -1);  // the cut with the same rows
-    int cuts[kLanes], n = 0, last = -1;
-    int64_t counts[kLanes], last_count = -1;
-    const auto solve_all = [&] {
-      double solved[kLanes];
-      if (n) solve(leaf, lanes, n, s, solved);
-      for (int l = 0; l < n; ++l) {
-        const double count = double(counts[l]);
-        errors[cuts[l]] = solved[l] * (request_.adjusted ? (count + k) / (count - k) : 1);
+    for (int k = 0; k < n_cuts; ++k) {
+      const auto [cut, part] = cut_along(i, k, n_cuts);
+      const int64_t n_more = part_rows(b, i, part);
+      const double* more = n_more > 0 ? part_gram(b, i, part) : nothing.data();
+      count += n_more;
+      if (count < leaf.least_rows) {
+        for (size_t p = 0; p < entries; ++p) lanes.before[p] += more[p];
+      } else if (count == last_count) {
+        solved_at[cut] = last;
+      } else {
+        last = cut, last_count = count;
+        lanes.more[lanes.n] = more, lanes.cuts[lanes.n] = cut, lanes.counts[lanes.n] = count;
+        if (++lanes.n == kLanes) solve(leaf, lanes, buffer, s, errors);
       }
-      n = 0;
-    };
-    run_along(b, bracket, n_cuts, i, [&](int cut, const std::vector<double>& gram, int64_t count) {
-      if (count < leaf.least_rows) return true;
-      if (count == last_count) return solved_at[cut] = last, true;
-      last = cut, last_count = count;
-      for (size_t p = 0; p < entries; ++p) lanes[p * kLanes + n] = gram[p];
-      cuts[n] = cut, counts[n] = count;
-      if (++n == kLanes) solve_all();
-      return true;
-    });
-    solve_all();
+    }
+    solve(leaf, lanes, buffer, s, errors);
     for (int cut = 0; cut < n_cuts; ++cut)
       if (solved_at[cut] >= 0) errors[cut] = errors[solved_at[cut]];
     return errors;
+  }
+
+  void solve(const Leaf& leaf, Lanes& lanes, double* buffer, Scratch& s, std::vector<double>& errors) const {
+    if (!lanes.n) return;
+    double solved[kLanes];
+    const double k = double(leaf.columns.solved().size());
+    lanes.write(buffer);
+    solve(leaf, buffer, lanes.n, s, solved);
+    for (int l = 0; l < lanes.n; ++l) {
+      const double count = double(lanes.counts[l]);
+      errors[lanes.cuts[l]] = solved[l] * (request_.adjusted ? (count + k) / (count - k) : 1);
+    }
+    lanes.n = 0;
   }
 
   void solve(const Leaf& leaf, const double* lanes, int n, Scratch& s, double* errors) const {
@@ -254,10 +270,13 @@ class ThresholdSweep {
     share(int(leaves_.size()), work, [&](int i, Scratch&) {
       const int from = leaves_[i].on_left ? j - 1 : j + 1;
       if (from < 0 || from >= n) return;
-      run_along(b, outer, n, i, [&](int cut, const std::vector<double>& gram, int64_t count) {
-        if (cut == from) inner.grams[i] = gram, inner.counts[i] = count;
-        return cut != from;
-      });
+      for (int k = 0; k == 0 || cut_along(i, k - 1, n).first != from; ++k) {
+        const int part = cut_along(i, k, n).second;
+        if (part_rows(b, i, part) == 0) continue;
+        const double* more = part_gram(b, i, part);
+        for (size_t p = 0; p < inner.grams[i].size(); ++p) inner.grams[i][p] += more[p];
+        inner.counts[i] += part_rows(b, i, part);
+      }
     });
     return inner;
   }
