@@ -60,6 +60,7 @@ class Polish {
     kRotateMove = 32
   };
   static constexpr int kRotatedLeaves = 20;  // of a subtree; settling larger ones takes longer than it helps
+  static constexpr int kRepaired = 4;        // nodes; those further up hardly move, and have the most rows
   static constexpr size_t kSplitSample = 4096, kSplitFinalists = 2;
   static constexpr int kWideSearch = 24;         // attributes of models from which on splits are ranked by scores first
   static constexpr size_t kScoredFinalists = 8;  // of that ranking
@@ -495,11 +496,20 @@ class Polish {
                         [](Polish& p, const Move& move) { return p.repaired(move.v, int(move.kind - kRepairMove)); });
   }
 
+  // The last splits on the way to v and v itself, top-down.
+  static std::vector<int> nodes_above(const GrowTree& tree, int v) {
+    std::vector<int> path;
+    for (int u = 0; u <= v && u < int(tree.nodes.size()); ++u)
+      if (!tree[u].is_leaf() && subtree_end(tree, u) > v) path.push_back(u);
+    path.erase(path.begin(), path.end() - std::min<std::ptrdiff_t>(kRepaired, std::ssize(path)));
+    return path;
+  }
+
   bool repaired(int v, int kind) {
     GrowTree tree = variant(best_, v, kind);
     evaluate(tree);
-    for (int u = 0; u <= v && u < int(tree.nodes.size()); ++u) {
-      if (tree[u].is_leaf() || subtree_end(tree, u) <= v) continue;
+    for (const int u : nodes_above(tree, v)) {
+      if (u >= int(tree.nodes.size()) || tree[u].is_leaf() || subtree_end(tree, u) <= v) continue;
       tree = sweep_node(c_, tree, u);
       evaluate(tree);
     }
