@@ -123,30 +123,17 @@ class Polish {
     bool improves = false;
   };
 
-  // Every move on the best tree, none of them taken. `run` takes the move on the Polish that it is given; moves draw no
-  // random numbers.
+  // Every move on the best tree, none of them taken. `run` takes the move on the Polish that it is given.
   template <class Run>
   std::vector<Attempt> attempt(const std::vector<Move>& moves, Run run) {
     std::vector<Attempt> attempts(moves.size());
-    if (!e_.reader().is_batched() || moves.size() == 1) {
-      for (size_t i = 0; i < moves.size() && !stopped_(); ++i) {
-        const GrowTree before = best_;
-        attempts[i].improves = run(*this, moves[i]);
-        attempts[i].tree = std::exchange(best_, before);
-      }
-      return attempts;
-    }
-    std::vector<StatsLayer> layers;
-    for (size_t i = 0; i < moves.size(); ++i) layers.emplace_back(&c_.layer);
-    e_.reader().fork(int(moves.size()), c_.scratch, [&](int i, Scratch& s) {
+    run_apart(c_, int(moves.size()), [&](int i, const OperatorContext& context) {
       if (stopped_()) return;
-      const OperatorContext context{e_, layers[i], s, c_.random};
       Polish apart(context, moves_, stopped_);
       apart.best_ = best_;
       attempts[i].improves = run(apart, moves[i]);
       attempts[i].tree = std::move(apart.best_);
     });
-    for (StatsLayer& layer : layers) c_.layer.absorb(layer);
     return attempts;
   }
 
@@ -319,9 +306,12 @@ class Polish {
 
   GrowTree split_leaf(const GrowTree& tree, int v, const Box& box, const Test& test) {
     const AttributeSet all = all_attributes(data());
-    const AttributeSet left = selected_model(box.narrowed(data(), test, true), all);
-    const AttributeSet right = selected_model(box.narrowed(data(), test, false), all);
-    return with_split(tree, v, test, left, right);
+    AttributeSet models[2];
+    run_apart(c_, 2, [&](int i, const OperatorContext& c) {
+      const LeafStats& stats = *e_.stats_of(box.narrowed(data(), test, i == 0), c.layer, c.scratch);
+      models[i] = selected_model(stats, all, c.scratch);
+    });
+    return with_split(tree, v, test, models[0], models[1]);
   }
 
   bool try_splits() {
@@ -470,13 +460,13 @@ class Polish {
     for (bool changed = true; changed;) {
       changed = false;
       if (v >= int(tree.nodes.size()) || tree[v].is_leaf()) return;
-      GrowTree winner = tree;
-      for (int kind = 1; kind < 3; ++kind) {
-        GrowTree candidate = variant(tree, v, kind);
-        evaluate(candidate);
-        if (candidate.fitness < winner.fitness) winner = std::move(candidate), changed = true;
-      }
-      tree = std::move(winner);
+      GrowTree candidates[2];
+      run_apart(c_, 2, [&](int i, const OperatorContext& c) {
+        candidates[i] = variant(tree, v, i + 1);
+        e_.evaluate(candidates[i], c.layer, c.scratch);
+      });
+      for (GrowTree& candidate : candidates)
+        if (candidate.fitness < tree.fitness) tree = std::move(candidate), changed = true;
     }
     settle(tree, tree[v].left);
     if (v < int(tree.nodes.size()) && !tree[v].is_leaf()) settle(tree, tree[v].right);
