@@ -100,6 +100,7 @@ class GpuReader : public RowReader {
     const RowsByPart source = source_of(box, kVisited);
     if (source.count * kListing < settings_.core_work) return cores_.sample(box, most, rows);
     if (source.ordered_by >= 0 && parts().size() > 1) return sample_by_rank(source, box, most, rows);
+    if (parts().size() == 1 && most <= kMostSampled) return sample_at_once(source, box, int32_t(most), rows);
     const List list(*this);
     ListQuestion all = list_question(list, source, box, -1, -1);
     ask({{}, {&all}, {}, {}});
@@ -145,7 +146,8 @@ class GpuReader : public RowReader {
   // Longer than most rounds, so that threads are awake when the answers come.
   static constexpr std::chrono::microseconds kPatience{300};
   static constexpr int64_t kSweepRounds = 4;  // of launches that a threshold takes at least
-  static constexpr int64_t kListing = 4;      // multiplications that a row costs which is only looked at
+  static constexpr int64_t kMostSampled = 1 << 16;
+  static constexpr int64_t kListing = 4;  // multiplications that a row costs which is only looked at
 
   // Room for a list of rows and their ranks, waited for if all is taken.
   class List {
@@ -343,6 +345,15 @@ class GpuReader : public RowReader {
     question.intervals = intervals_of(box, skipped_attribute);
     question.list = list.index(), question.attribute = attribute;
     return question;
+  }
+
+  // Where one part holds all rows.
+  int64_t sample_at_once(const RowsByPart& source, const Box& box, int32_t most, RowList& rows) const {
+    ListQuestion question;
+    question.source = source, question.intervals = intervals_of(box, -1), question.most = most;
+    ask({{}, {&question}, {}, {}});
+    rows = std::move(question.sample);
+    return question.totals[0] / most + 1;
   }
 
   // A sample of rows that several parts hold in the order of an attribute.
