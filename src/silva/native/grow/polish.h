@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "grow/move_keys.h"
 #include "grow/operators.h"
 #include "grow/split_scores.h"
 
@@ -50,7 +51,6 @@ class Polish {
  private:
   static constexpr double kGain = 1e-9;    // smaller differences are rounding
   static constexpr double kNotable = 0.2;  // of a parameter's price: smaller gains are taken, not followed up
-  static constexpr int64_t kSteps = 500;   // of move keys over all rows
   enum MoveKind : uint64_t {
     kVariantMove = 0,
     kSweepMove = 4,
@@ -389,33 +389,9 @@ class Polish {
         [&] { return push_cut(out, tree, tree[v].right, leaf); });
   }
 
-  // Position of a cut among the rows, in steps that are too small to make a failed move worth another try.
-  int64_t coarse(int attribute, int32_t cut) const {
-    return int64_t(data().starts[attribute][std::min(cut, data().n_distinct[attribute])]) * kSteps / data().n_rows;
-  }
-
-  Key coarse_box(const Box& box) const {
-    Key key;
-    for (int i = 0; i < box.size(); ++i) {
-      const int a = box[i].attribute;
-      const uint64_t low = uint64_t(coarse(a, box[i].low)), high = uint64_t(coarse(a, box[i].high));
-      key = key.plus(uint64_t(a), low << 32 ^ high << 1 ^ uint64_t(box[i].missing));
-    }
-    return key.plus(0x9911, uint64_t(std::llround(std::log(price()) / 0.1)));
-  }
-
-  // Names a move on the subtree at v, up to small shifts of thresholds and of the price of a parameter.
   Key move_key(const Move& move) {
-    const int v = move.v;
     all_boxes(data(), best_, boxes_);
-    Key key = coarse_box(boxes_[v]).plus(0x7717, move.kind);
-    for (int u = v; u < subtree_end(best_, v); ++u) {
-      const Test& test = best_[u].test;
-      if (best_[u].is_leaf()) continue;
-      const uint64_t where = uint64_t(coarse(test.attribute, test.cut)) << 1 ^ uint64_t(test.missing_left);
-      key = key.plus(uint64_t(u - v), where << 20 ^ uint64_t(test.attribute));
-    }
-    return key;
+    return silva::move_key(data(), best_, move.v, boxes_[move.v], move.kind, price());
   }
 
   bool has_failed(const Key& move) const { return c_.layer.find_test(move) != nullptr; }
