@@ -182,11 +182,15 @@ class Engine {
         apart.evaluator.evaluate(tree, apart.layer, apart.scratch);
       });
     }
+    std::vector<GrowTree*> changed;
     for (GrowTree* tree : {&a, &b}) {
       if (!c.random.chance(settings_.mutation)) continue;
       *tree = mutated(*tree, c);
-      c.evaluator.evaluate(*tree, c.layer, c.scratch);
+      changed.push_back(tree);
     }
+    run_apart(c, int(changed.size()), [&](int i, const OperatorContext& apart) {
+      apart.evaluator.evaluate(*changed[i], apart.layer, apart.scratch);
+    });
   }
 
   // Offspring beyond the largest size lose their deepest splits.
