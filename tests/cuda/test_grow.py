@@ -182,6 +182,7 @@ def test_the_best_split_is_found_on_the_same_sample_of_divided_rows(gpu_engine, 
 def small_buffers(monkeypatch):
     monkeypatch.setattr(parts, "PART_BYTES", 2**12)
     monkeypatch.setattr(parts, "PACKET_BYTES", 2**14)
+    monkeypatch.setattr(parts, "MOST_LISTS", parts.N_LISTS)
 
 
 @pytest.mark.parametrize("n_resident", [0, 1])
@@ -257,6 +258,14 @@ def test_gpus_of_different_memory_stream_as_much_as_they_must():
     assert 0 < small.n_streamed < small.n_parts
     assert small.on_device <= 3_300_000_000
     assert (large.bounds[-1], small.bounds[-1]) == (small.bounds[0], 50_000_000)
+
+
+def test_more_lists_where_memory_allows():
+    (ample,) = parts.divide_rows(50_000_000, 2, 4, {0: 2**36}, "auto")
+    (scarce,) = parts.divide_rows(50_000_000, 2, 4, {0: ample.on_device - 1}, "auto")
+    assert [share.sizes.n_lists for share in (ample, scarce)] == [parts.MOST_LISTS, parts.N_LISTS]
+    assert ample.sizes.lists == 4 * scarce.sizes.lists
+    assert (scarce.n_parts, scarce.n_streamed) == (1, 0)
 
 
 @pytest.mark.parametrize("whole_number", [int, np.int64, np.uint16])

@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "grow/move_keys.h"
 #include "grow/operators.h"
 #include "grow/split_search.h"
 
@@ -50,7 +51,6 @@ class Polish {
  private:
   static constexpr double kGain = 1e-9;    // smaller differences are rounding
   static constexpr double kNotable = 0.2;  // of a parameter's price: smaller gains are taken, not followed up
-  static constexpr int64_t kSteps = 500;   // of move keys over all rows
   enum MoveKind : uint64_t {
     kVariantMove = 0,
     kSweepMove = 4,
@@ -120,30 +120,17 @@ class Polish {
     bool improves = false;
   };
 
-  // Every move on the best tree, none of them taken. `run` takes the move on the Polish that it is given; moves draw no
-  // random numbers.
+  // Every move on the best tree, none of them taken. `run` takes the move on the Polish that it is given.
   template <class Run>
   std::vector<Attempt> attempt(const std::vector<Move>& moves, Run run) {
     std::vector<Attempt> attempts(moves.size());
-    if (!e_.reader().is_batched() || moves.size() == 1) {
-      for (size_t i = 0; i < moves.size() && !stopped_(); ++i) {
-        const GrowTree before = best_;
-        attempts[i].improves = run(*this, moves[i]);
-        attempts[i].tree = std::exchange(best_, before);
-      }
-      return attempts;
-    }
-    std::vector<StatsLayer> layers;
-    for (size_t i = 0; i < moves.size(); ++i) layers.emplace_back(&c_.layer);
-    e_.reader().fork(int(moves.size()), c_.scratch, [&](int i, Scratch& s) {
+    run_apart(c_, int(moves.size()), [&](int i, const OperatorContext& context) {
       if (stopped_()) return;
-      const OperatorContext context{e_, layers[i], s, c_.random};
       Polish apart(context, moves_, stopped_);
       apart.best_ = best_;
       attempts[i].improves = run(apart, moves[i]);
       attempts[i].tree = std::move(apart.best_);
     });
-    for (StatsLayer& layer : layers) c_.layer.absorb(layer);
     return attempts;
   }
 
@@ -245,9 +232,12 @@ class Polish {
 
   GrowTree split_leaf(const GrowTree& tree, int v, const Box& box, const Test& test) {
     const AttributeSet all = all_attributes(data());
-    const AttributeSet left = selected_model(box.narrowed(data(), test, true), all);
-    const AttributeSet right = selected_model(box.narrowed(data(), test, false), all);
-    return with_split(tree, v, test, left, right);
+    AttributeSet models[2];
+    run_apart(c_, 2, [&](int i, const OperatorContext& c) {
+      const LeafStats& stats = *e_.stats_of(box.narrowed(data(), test, i == 0), c.layer, c.scratch);
+      models[i] = selected_model(stats, all, c.scratch);
+    });
+    return with_split(tree, v, test, models[0], models[1]);
   }
 
   bool try_splits() {
@@ -327,33 +317,9 @@ class Polish {
         [&] { return push_cut(out, tree, tree[v].right, leaf); });
   }
 
-  // Position of a cut among the rows, in steps that are too small to make a failed move worth another try.
-  int64_t coarse(int attribute, int32_t cut) const {
-    return int64_t(data().starts[attribute][std::min(cut, data().n_distinct[attribute])]) * kSteps / data().n_rows;
-  }
-
-  Key coarse_box(const Box& box) const {
-    Key key;
-    for (int i = 0; i < box.size(); ++i) {
-      const int a = box[i].attribute;
-      const uint64_t low = uint64_t(coarse(a, box[i].low)), high = uint64_t(coarse(a, box[i].high));
-      key = key.plus(uint64_t(a), low << 32 ^ high << 1 ^ uint64_t(box[i].missing));
-    }
-    return key.plus(0x9911, uint64_t(std::llround(std::log(price()) / 0.1)));
-  }
-
-  // Names a move on the subtree at v, up to small shifts of thresholds and of the price of a parameter.
   Key move_key(const Move& move) {
-    const int v = move.v;
     all_boxes(data(), best_, boxes_);
-    Key key = coarse_box(boxes_[v]).plus(0x7717, move.kind);
-    for (int u = v; u < subtree_end(best_, v); ++u) {
-      const Test& test = best_[u].test;
-      if (best_[u].is_leaf()) continue;
-      const uint64_t where = uint64_t(coarse(test.attribute, test.cut)) << 1 ^ uint64_t(test.missing_left);
-      key = key.plus(uint64_t(u - v), where << 20 ^ uint64_t(test.attribute));
-    }
-    return key;
+    return silva::move_key(data(), best_, move.v, boxes_[move.v], move.kind, price());
   }
 
   bool has_failed(const Key& move) const { return c_.layer.find_test(move) != nullptr; }
@@ -398,13 +364,13 @@ class Polish {
     for (bool changed = true; changed;) {
       changed = false;
       if (v >= int(tree.nodes.size()) || tree[v].is_leaf()) return;
-      GrowTree winner = tree;
-      for (int kind = 1; kind < 3; ++kind) {
-        GrowTree candidate = variant(tree, v, kind);
-        evaluate(candidate);
-        if (candidate.fitness < winner.fitness) winner = std::move(candidate), changed = true;
-      }
-      tree = std::move(winner);
+      GrowTree candidates[2];
+      run_apart(c_, 2, [&](int i, const OperatorContext& c) {
+        candidates[i] = variant(tree, v, i + 1);
+        e_.evaluate(candidates[i], c.layer, c.scratch);
+      });
+      for (GrowTree& candidate : candidates)
+        if (candidate.fitness < tree.fitness) tree = std::move(candidate), changed = true;
     }
     settle(tree, tree[v].left);
     if (v < int(tree.nodes.size()) && !tree[v].is_leaf()) settle(tree, tree[v].right);
