@@ -286,12 +286,21 @@ class Polish {
   FoundTest best_split(const Box& box, const AttributeSet& model) {
     const Key key = box.key().plus(0x5911, model.hash());
     if (const FoundTest* known = c_.layer.find_test(key)) return *known;
-    RowList sample;
-    const int64_t stride = e_.reader().sample(box, kSplitSample, sample);
     std::vector<Test> candidates;
     for (int a = 0; a < data().n_attributes; ++a)
       for (int side = 0; side < (box.interval(data(), a).missing ? 2 : 1); ++side)
         candidates.push_back({a, 0, side == 1});
+    const FoundTest best = best_split_of(candidates, box, model);
+    if (!stopped_()) c_.layer.add_test(key, best);
+    return best;
+  }
+
+  FoundTest best_split_of(std::vector<Test> candidates, const Box& box, const AttributeSet& model) {
+    const auto first = [](const std::vector<FoundTest>& found) { return found.empty() ? FoundTest{} : found[0]; };
+    // So few all come to the finals.
+    if (candidates.size() <= kSplitFinalists) return first(ranked_splits(box, model, candidates, nullptr));
+    RowList sample;
+    const int64_t stride = e_.reader().sample(box, kSplitSample, sample);
     if (is_wide()) candidates = promising_splits(model, candidates, sample);
     std::vector<FoundTest> found = ranked_splits(box, model, candidates, &sample);
     if (stride > 1) {
@@ -299,9 +308,7 @@ class Polish {
       for (size_t i = 0; i < std::min<size_t>(found.size(), kSplitFinalists); ++i) candidates.push_back(found[i].test);
       found = ranked_splits(box, model, candidates, nullptr);
     }
-    const FoundTest best = found.empty() ? FoundTest{} : found[0];
-    if (!stopped_()) c_.layer.add_test(key, best);
-    return best;
+    return first(found);
   }
 
   GrowTree split_leaf(const GrowTree& tree, int v, const Box& box, const Test& test) {
