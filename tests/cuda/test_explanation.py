@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 
 import silva.cuda.rows
-import silva.explain.cuda
 import silva.explain.cuda_small
+import silva.explain.cuda_walks
 import silva.explain.tapes
 from silva import Explainer
 from silva.device import DeviceError
@@ -88,7 +88,7 @@ def test_one_launch_and_several_give_the_same_bits(monkeypatch):
 def test_rows_of_any_width_most_of_them_zeros(monkeypatch, n_features, is_small):
     if not is_small:
         monkeypatch.setattr(silva.explain.cuda_small, "TINY_SPLITS", 0)
-        monkeypatch.setattr(silva.explain.cuda, "SUM_BLOCKS", 1)
+        monkeypatch.setattr(silva.explain.cuda_walks, "SUM_BLOCKS", 1)
     forest = full_forest(11, n_trees=6, depth=3, n_features=n_features)
     explainer = check(forest, np.random.default_rng(12).normal(size=(37, n_features)), "values")
     assert (explainer._on_cuda._job("values", None)._small is not None) == is_small
