@@ -52,13 +52,11 @@ class CudaExplainer:
         self, X: Any, gpus: tuple[int, ...], places: NDArray[np.int32] | None = None, out: Any = None
     ) -> Any:
         """SHAP interaction values: (n, m, F) or (n, m, F, k); places[f] is feature f's place among the m, or -1."""
-        forest = self.forest
-        chosen = np.arange(forest.n_features)
-        if places is not None:
-            chosen = np.argsort(places, kind="stable")[np.count_nonzero(places < 0) :]
-        is_all = np.array_equal(chosen, np.arange(forest.n_features))
-        job = self._job("pairs" if is_all else tuple(chosen.tolist()), None if is_all else chosen)
-        return self._run(job, X, gpus, (len(chosen), forest.n_features), out)
+        n_features = self.forest.n_features
+        if places is None:
+            return self._run(self._job("pairs", None), X, gpus, (n_features, n_features), out)
+        chosen = np.argsort(places, kind="stable")[np.count_nonzero(places < 0) :]
+        return self._run(self._job(tuple(chosen.tolist()), chosen), X, gpus, (len(chosen), n_features), out)
 
     def _run(self, job: Any, X: Any, gpus: tuple[int, ...], shape: tuple[int, ...], out: Any) -> Any:
         forest = self.forest
