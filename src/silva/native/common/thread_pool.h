@@ -4,6 +4,7 @@
 #include <atomic>
 #include <cstdint>
 #include <exception>
+#include <system_error>
 #include <thread>
 #include <type_traits>
 #include <utility>
@@ -13,8 +14,12 @@ namespace silva {
 
 class ThreadPool {
  public:
-  explicit ThreadPool(int n_threads) {
-    for (int thread = 1; thread < n_threads; ++thread) workers_.emplace_back([this, thread] { work(thread); });
+  // With fewer threads where the system refuses to start more.
+  explicit ThreadPool(int n_threads) : asked_(n_threads) {
+    try {
+      for (int thread = 1; thread < n_threads; ++thread) workers_.emplace_back([this, thread] { work(thread); });
+    } catch (const std::system_error&) {
+    }
   }
   ThreadPool(const ThreadPool&) = delete;
   ThreadPool& operator=(const ThreadPool&) = delete;
@@ -24,6 +29,7 @@ class ThreadPool {
   }
 
   int n_threads() const { return int(workers_.size()) + 1; }
+  int asked() const { return asked_; }
 
   // Calls task(index, thread) for every index below n_tasks; the caller is thread 0. Not reentrant. What a task throws
   // is thrown again when all have ended.
@@ -98,6 +104,7 @@ class ThreadPool {
     value.wait(old, std::memory_order_acquire);
   }
 
+  int asked_;
   std::vector<std::thread> workers_;
   std::atomic<uint64_t> ticket_ = 0;
   std::atomic<int> n_done_ = 0;
