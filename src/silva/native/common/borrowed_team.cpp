@@ -6,6 +6,7 @@
 
 #include <memory>
 #include <mutex>
+#include <vector>
 
 #include "common/thread_pool.h"
 
@@ -53,8 +54,14 @@ std::vector<std::unique_ptr<ThreadPool>> keep(std::unique_ptr<ThreadPool> pool) 
 
 BorrowedTeam::BorrowedTeam(int n_threads) {
   if (n_threads <= 1) return;
+  // Calls that follow each other closely find the threads awake.
+  constexpr std::chrono::microseconds kPatience(50);
   std::unique_ptr<ThreadPool> pool = take_idle(n_threads);
-  pool_ = (pool ? std::move(pool) : std::make_unique<ThreadPool>(n_threads)).release();
+  if (!pool) {
+    pool = std::make_unique<ThreadPool>(n_threads);
+    pool->set_patience(kPatience);
+  }
+  pool_ = pool.release();
 }
 
 BorrowedTeam::~BorrowedTeam() {
