@@ -121,6 +121,17 @@ def test_every_tree_of_a_run_has_the_fitness_of_the_cores(gpu_engine):
     check_every_tree(engine, engine_of(X, y)[0], 6)
 
 
+def test_many_questions_share_a_round(gpu_engine):
+    """Of moves that are tried beside each other, and of a generation's offspring."""
+    X, y = piecewise(2000, 3)
+    for polish_interval, least in ((1, 2), (0, 4)):
+        engine, _kept, _ = gpu_engine(X, y, population=8, polish_interval=polish_interval)
+        engine.initialise([])
+        before = engine.gpu_counters[0], engine.counters[2]
+        engine.step(2, 100, 0.0, 1e9)
+        assert engine.counters[2] - before[1] > least * (engine.gpu_counters[0] - before[0])
+
+
 def test_more_trees_are_polished_than_the_population_has(gpu_engine):
     X, y = whole_numbers(512, 4)
     changes = {"polish_interval": 1, "population": 4, "polish_random": 40}

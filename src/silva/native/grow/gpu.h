@@ -261,7 +261,7 @@ class GpuReader : public RowReader {
   // Every task goes on until it asks again or ends, on as many threads as there was work for in the last such turn.
   static void take_turn(ThreadPool& pool, const std::vector<Task*>& turn, double& seconds_of_task) {
     using Clock = std::chrono::steady_clock;
-    constexpr double kWorthwhile = 20e-6;
+    constexpr double kWorthwhile = 20e-6;  // of work for a further thread
     const double expected = seconds_of_task * double(turn.size()) / kWorthwhile;
     const int n_threads = int(std::clamp(expected, 1.0, double(std::min<size_t>(pool.n_threads(), turn.size()))));
     std::atomic<int64_t> nanoseconds = 0;

@@ -3,6 +3,7 @@
 // as if they had been tried in turn.
 #pragma once
 #include <functional>
+#include <limits>
 #include <optional>
 #include <set>
 #include <utility>
@@ -114,6 +115,7 @@ class Polish {
     int v;
     uint64_t kind;
     Test test{};  // that is pulled up
+    Key key{};
   };
   struct Attempt {
     GrowTree tree;
@@ -150,7 +152,7 @@ class Polish {
       size_t i = 0;
       for (; i < moves.size() && !attempts[i].improves; ++i) {
         if (stopped_()) return false;
-        remember_failure(move_key(moves[i]));
+        remember_failure(moves[i].key);
       }
       if (batched) together = i < moves.size() ? kFirst : std::min(2 * together, kMost);
       if (i == moves.size()) continue;
@@ -171,12 +173,15 @@ class Polish {
   std::vector<Move> untried(Place& place, int step, size_t most, MovesAt moves_at, std::vector<Place>& places) {
     std::vector<Move> moves;
     place.v = std::min(place.v, int(best_.nodes.size()) - (step < 0));
+    all_boxes(data(), best_, boxes_);
     for (; place.v >= 0 && place.v < int(best_.nodes.size()); place = {place.v + step, 0}) {
-      const std::vector<Move> all = moves_at(place.v);
+      std::vector<Move> all = moves_at(place.v);
       for (; place.option < all.size(); ++place.option) {
         if (moves.size() == most) return moves;
-        if (has_failed(move_key(all[place.option]))) continue;
-        moves.push_back(all[place.option]);
+        Move& move = all[place.option];
+        move.key = move_key(move);
+        if (has_failed(move.key)) continue;
+        moves.push_back(move);
         places.push_back(place);
       }
     }
@@ -184,17 +189,21 @@ class Polish {
   }
 
   bool try_variants() {
-    std::vector<Move> moves;
-    for (const int v : nodes_of_kind(best_, false))
-      for (uint64_t kind = 0; kind < 3; ++kind)
-        if (const Move move{v, kVariantMove + kind}; !has_failed(move_key(move))) moves.push_back(move);
+    const auto moves_at = [this](int v) {
+      std::vector<Move> moves;
+      for (uint64_t kind = 0; kind < 3 && !best_[v].is_leaf(); ++kind) moves.push_back({v, kVariantMove + kind});
+      return moves;
+    };
+    std::vector<Place> places;
+    Place place{0, 0};
+    const std::vector<Move> moves = untried(place, 1, std::numeric_limits<size_t>::max(), moves_at, places);
     std::vector<Attempt> attempts = attempt(moves, [](Polish& p, const Move& move) {
       return p.evaluate_and_accept(p.variant(p.best_, move.v, int(move.kind - kVariantMove)));
     });
     int winner = -1;
     for (int i = 0; i < int(moves.size()) && !stopped_(); ++i) {
       if (!attempts[i].improves)
-        remember_failure(move_key(moves[i]));
+        remember_failure(moves[i].key);
       else if (winner < 0 || attempts[i].tree.fitness < attempts[winner].tree.fitness)
         winner = i;
     }
@@ -212,6 +221,7 @@ class Polish {
       std::vector<Move> moves;
       n_inner = 0;
       const std::vector<int> depths = node_depths(best_);
+      all_boxes(data(), best_, boxes_);
       for (int v = 0; v < int(best_.nodes.size()); ++v) {
         if (depths[v] != depth || best_[v].is_leaf()) continue;
         ++n_inner;
@@ -221,6 +231,7 @@ class Polish {
       if (e_.reader().is_batched() && moves.size() > 1) attempt(moves, sweep);
       for (const Move& move : moves) {
         if (move.v >= int(best_.nodes.size()) || best_[move.v].is_leaf()) continue;
+        all_boxes(data(), best_, boxes_);
         const Key key = move_key(move);
         const double fitness = best_.fitness;
         sweep(*this, move);
@@ -317,8 +328,8 @@ class Polish {
         [&] { return push_cut(out, tree, tree[v].right, leaf); });
   }
 
-  Key move_key(const Move& move) {
-    all_boxes(data(), best_, boxes_);
+  // boxes_ must be those of the best tree.
+  Key move_key(const Move& move) const {
     return silva::move_key(data(), best_, move.v, boxes_[move.v], move.kind, price());
   }
 

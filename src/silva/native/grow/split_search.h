@@ -19,20 +19,11 @@ class SplitSearch {
   FoundTest best(const Box& box, const AttributeSet& model) {
     const Key key = box.key().plus(0x5911, model.hash());
     if (const FoundTest* known = c_.layer.find_test(key)) return *known;
-    RowList sample;
-    const int64_t stride = e_.reader().sample(box, kSplitSample, sample);
     std::vector<Test> candidates;
     for (int a = 0; a < data().n_attributes; ++a)
       for (int side = 0; side < (box.interval(data(), a).missing ? 2 : 1); ++side)
         candidates.push_back({a, 0, side == 1});
-    if (is_wide()) candidates = promising_splits(model, candidates, sample);
-    std::vector<FoundTest> found = ranked_splits(box, model, candidates, &sample, is_wide() && stride > 1);
-    if (stride > 1) {
-      candidates.clear();
-      for (size_t i = 0; i < std::min<size_t>(found.size(), kSplitFinalists); ++i) candidates.push_back(found[i].test);
-      found = ranked_splits(box, model, candidates, nullptr, false);
-    }
-    const FoundTest best = found.empty() ? FoundTest{} : found[0];
+    const FoundTest best = best_of(candidates, box, model);
     if (!stopped_()) c_.layer.add_test(key, best);
     return best;
   }
@@ -45,6 +36,22 @@ class SplitSearch {
 
   const GrowData& data() const { return e_.data(); }
   bool is_wide() const { return data().n_linear() > kWideSearch; }
+
+  FoundTest best_of(std::vector<Test> candidates, const Box& box, const AttributeSet& model) {
+    const auto first = [](const std::vector<FoundTest>& found) { return found.empty() ? FoundTest{} : found[0]; };
+    // So few all come to the finals.
+    if (candidates.size() <= kSplitFinalists) return first(ranked_splits(box, model, candidates, nullptr, false));
+    RowList sample;
+    const int64_t stride = e_.reader().sample(box, kSplitSample, sample);
+    if (is_wide()) candidates = promising_splits(model, candidates, sample);
+    std::vector<FoundTest> found = ranked_splits(box, model, candidates, &sample, is_wide() && stride > 1);
+    if (stride > 1) {
+      candidates.clear();
+      for (size_t i = 0; i < std::min<size_t>(found.size(), kSplitFinalists); ++i) candidates.push_back(found[i].test);
+      found = ranked_splits(box, model, candidates, nullptr, false);
+    }
+    return first(found);
+  }
 
   // Attributes tried in the models of a split that is only looked for: all, unless that is too many.
   AttributeSet search_model(const AttributeSet& model, int attribute) const {

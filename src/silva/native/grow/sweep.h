@@ -397,30 +397,38 @@ class CoreSweep : public ThresholdSweep {
 
   void sum_parts(const std::vector<Cuts>& cuts, const std::vector<Bracket>& level) override {
     parts_.assign(level.size() * leaves_.size(), {});
+    size_t n_sums = 0;
+    for (size_t at = 0; at < parts_.size(); ++at) {
+      parts_[at].first = n_sums;
+      if (is_mirrored(int(at % leaves_.size()))) continue;
+      n_sums += leaves_[at % leaves_.size()].columns.n_entries() * (cuts[at / leaves_.size()].positions.size() + 1);
+    }
+    if (s_.part_sums.size() < n_sums) s_.part_sums = std::vector<double>(n_sums);
     for (int b = 0; b < int(level.size()); ++b)
       for (int i = 0; i < int(leaves_.size()); ++i)
-        if (!cuts[b].positions.empty() && !is_mirrored(i)) parts_of(b, i) = sum_parts(leaves_[i], cuts[b], level[b]);
+        if (!cuts[b].positions.empty() && !is_mirrored(i)) sum_parts(leaves_[i], cuts[b], level[b], parts_of(b, i));
   }
   const double* part_gram(int b, int i, int part) const override {
     const int from = is_mirrored(i) ? 0 : i;
-    return parts_of(b, from).grams.data() + size_t(part) * leaves_[from].columns.n_entries();
+    return s_.part_sums.data() + parts_of(b, from).first + size_t(part) * leaves_[from].columns.n_entries();
   }
   int64_t part_rows(int b, int i, int part) const override { return parts_of(b, is_mirrored(i) ? 0 : i).counts[part]; }
 
   // Whether a leaf holds the rows of leaf 0: the two sides of one leaf that is to be split.
   bool is_mirrored(int i) const { return i == 1 && request_.left == request_.right; }
 
+  // Where its sums stand in s_.part_sums; those of a part without rows are never read.
   struct Parts {
-    std::vector<double> grams;
+    size_t first = 0;
     std::vector<int64_t> counts;
   };
   Parts& parts_of(int b, int i) { return parts_[b * leaves_.size() + i]; }
   const Parts& parts_of(int b, int i) const { return parts_[b * leaves_.size() + i]; }
 
-  Parts sum_parts(const Leaf& leaf, const Cuts& cuts, const Bracket& bracket) {
+  void sum_parts(const Leaf& leaf, const Cuts& cuts, const Bracket& bracket, Parts& parts) {
     const int n = int(cuts.positions.size());
     const size_t entries = leaf.columns.n_entries();
-    Parts parts{std::vector<double>(entries * (n + 1), 0), std::vector<int64_t>(n + 1)};
+    parts.counts.assign(n + 1, 0);
     const auto at = [&](int position) {
       return std::lower_bound(leaf.positions.begin(), leaf.positions.end(), position) - leaf.positions.begin();
     };
@@ -429,11 +437,12 @@ class CoreSweep : public ThresholdSweep {
       if (!both && j == (leaf.on_left ? n : 0)) continue;  // asked for by nobody
       const int64_t from = at(j ? cuts.positions[j - 1] : bracket.first);
       const int64_t to = at(j < n ? cuts.positions[j] : bracket.last);
-      double* gram = parts.grams.data() + j * entries;
-      if (to > from) reader_.sum_rows(leaf.rows.data() + from, to - from, leaf.columns, gram, s_);
       parts.counts[j] = to - from;
+      if (to <= from) continue;
+      double* gram = s_.part_sums.data() + parts.first + j * entries;
+      std::fill(gram, gram + entries, 0.0);
+      reader_.sum_rows(leaf.rows.data() + from, to - from, leaf.columns, gram, s_);
     }
-    return parts;
   }
 
   const CoreReader& reader_;
