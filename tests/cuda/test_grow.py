@@ -111,13 +111,13 @@ def test_exact_wide_data_grow_the_same_trees(gpu_engine, division):
     y = np.where(X[:, 0] < 0, X[:, 1] * X[:, 2], np.where(X[:, 3] < 0, X[:, 4], X[:, 5] * X[:, 6]))
     y[:: len(y) // 64] *= -1
     y[np.flatnonzero(y == np.sign(y.sum()))[: int(abs(y.sum())) // 2]] *= -1  # as many of each sign
-    changes = {"polish_interval": 1, "population": 6, "max_leaves": 12}
+    changes = {"polish_interval": 1, "population": 4, "max_leaves": 6}
     expected_engine, _ = engine_of(X, y, **changes)
     engine, _kept, _ = gpu_engine(X, y, **division, **changes)
     for e in (expected_engine, engine):
         e.initialise([])
-        e.step(2, 100, 0.0, 1e9)
-    assert len(expected_engine.best()["cut"]) > 7
+        e.step(1, 100, 0.0, 1e9)
+    assert len(expected_engine.best()["cut"]) > 5
     assert_same_trees(engine, expected_engine)
 
 
@@ -126,6 +126,17 @@ def test_every_tree_of_a_run_has_the_fitness_of_the_cores(gpu_engine, storage):
     X, y = piecewise(1500, 3)
     engine, _kept, _ = gpu_engine(X, y, storage=storage, polish_interval=4, population=10)
     check_every_tree(engine, engine_of(X, y, storage=storage)[0], 6)
+
+
+def test_many_questions_share_a_round(gpu_engine):
+    """Of moves that are tried beside each other, and of a generation's offspring."""
+    X, y = piecewise(2000, 3)
+    for polish_interval, least in ((1, 2), (0, 4)):
+        engine, _kept, _ = gpu_engine(X, y, population=8, polish_interval=polish_interval)
+        engine.initialise([])
+        before = engine.gpu_counters[0], engine.counters[2]
+        engine.step(2, 100, 0.0, 1e9)
+        assert engine.counters[2] - before[1] > least * (engine.gpu_counters[0] - before[0])
 
 
 def test_more_trees_are_polished_than_the_population_has(gpu_engine):

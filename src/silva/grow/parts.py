@@ -42,8 +42,9 @@ MOST_CELLS = 1 << 15
 CHUNK_SHARE = 8
 """A chunk of streamed rows takes at most one part in so many of a GPU's free memory; there are two."""
 
-CORE_WORK = 100_000
-"""Requests of fewer multiplications than this are answered by the cores."""
+CORE_WORK = 30_000
+"""Requests of fewer multiplications than this are answered by the cores: a thousand rows of few columns, which lie
+scattered in memory and take a core about as long as a round of the GPU."""
 
 STREAMED_WORK = 256
 """Where rows come in chunks, the cores also answer what reads less than one row in so many."""

@@ -10,6 +10,7 @@
 #include <deque>
 #include <exception>
 #include <limits>
+#include <system_error>
 #include <thread>
 #include <type_traits>
 #include <utility>
@@ -18,10 +19,17 @@ namespace silva {
 
 class ThreadPool {
  public:
-  explicit ThreadPool(int n_threads) {
-    for (int thread = 1; thread < n_threads; ++thread) workers_.emplace_back();
-    for (int thread = 1; thread < n_threads; ++thread)
-      workers_[thread - 1].thread = std::thread([this, thread] { work(thread, workers_[thread - 1]); });
+  // With fewer threads where the system refuses to start more.
+  explicit ThreadPool(int n_threads) : asked_(n_threads) {
+    for (int thread = 1; thread < n_threads; ++thread) {
+      Worker& worker = workers_.emplace_back();
+      try {
+        worker.thread = std::thread([this, thread, &worker] { work(thread, worker); });
+      } catch (const std::system_error&) {
+        workers_.pop_back();
+        return;
+      }
+    }
   }
   ThreadPool(const ThreadPool&) = delete;
   ThreadPool& operator=(const ThreadPool&) = delete;
@@ -31,6 +39,7 @@ class ThreadPool {
   }
 
   int n_threads() const { return int(workers_.size()) + 1; }
+  int asked() const { return asked_; }
   // How long threads look for the next phase before they sleep.
   void set_patience(std::chrono::nanoseconds patience) { patience_.store(patience.count(), std::memory_order_relaxed); }
 
@@ -134,6 +143,7 @@ class ThreadPool {
     return false;
   }
 
+  int asked_;
   std::deque<Worker> workers_;
   std::atomic<int64_t> patience_ = 0;  // ns
   std::atomic<uint64_t> ticket_ = 0;

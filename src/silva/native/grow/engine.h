@@ -176,26 +176,21 @@ class Engine {
     const bool crossed = c.random.chance(settings_.crossover);
     if (crossed) {
       cross(a, b, c);
-      evaluate_both(a, b, c);
+      run_apart(c, 2, [&](int i, const OperatorContext& apart) {
+        GrowTree& tree = i ? b : a;
+        shrink(tree);
+        apart.evaluator.evaluate(tree, apart.layer, apart.scratch);
+      });
     }
+    std::vector<GrowTree*> changed;
     for (GrowTree* tree : {&a, &b}) {
       if (!c.random.chance(settings_.mutation)) continue;
       *tree = mutated(*tree, c);
-      c.evaluator.evaluate(*tree, c.layer, c.scratch);
+      changed.push_back(tree);
     }
-  }
-
-  // Beside each other where the reader answers many questions at once.
-  void evaluate_both(GrowTree& a, GrowTree& b, const OperatorContext& c) const {
-    shrink(a);
-    shrink(b);
-    if (!reader_->is_batched()) {
-      c.evaluator.evaluate(a, c.layer, c.scratch);
-      return c.evaluator.evaluate(b, c.layer, c.scratch);
-    }
-    StatsLayer layers[2] = {StatsLayer(&c.layer), StatsLayer(&c.layer)};
-    reader_->fork(2, c.scratch, [&](int i, Scratch& s) { c.evaluator.evaluate(i ? b : a, layers[i], s); });
-    for (StatsLayer& layer : layers) c.layer.absorb(layer);
+    run_apart(c, int(changed.size()), [&](int i, const OperatorContext& apart) {
+      apart.evaluator.evaluate(*changed[i], apart.layer, apart.scratch);
+    });
   }
 
   // Offspring beyond the largest size lose their deepest splits.

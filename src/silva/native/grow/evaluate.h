@@ -330,10 +330,25 @@ class Evaluator {
     between.high = std::max(between.low, std::min(between.high, std::max(before.cut, after.cut)));
     between.missing = false;
     const Box moved = s.boxes[top].with(between);
-    const bool grows_left = after.cut > before.cut;
-    move_rows(tree, tree[top].left, moved, grows_left ? 1 : -1, layer, s);
-    move_rows(tree, tree[top].right, moved, grows_left ? -1 : 1, layer, s);
+    const int sign = after.cut > before.cut ? 1 : -1;
+    MovedRows sides[2] = {moved_rows(tree, tree[top].left, sign, layer, s),
+                          moved_rows(tree, tree[top].right, -sign, layer, s)};
+    reader_.fork(2, s, [&](int i, Scratch& own) {
+      MovedRows& side = sides[i];
+      if (!side.wanted[side.top]) return;
+      reader_.sum_leaves({&moved, &tree, side.top, &side.wanted, nullptr, &side.most}, own);
+      side.sums = std::move(own.sums);
+    });
+    for (const MovedRows& side : sides) add_moved(tree, side, layer, s);
   }
+
+  // What the leaves below `top` take over, or, with a negative sign, hand on.
+  struct MovedRows {
+    int top, sign;
+    std::vector<char> wanted;
+    std::vector<int64_t> most;  // by node: with more rows the leaf is summed anew
+    std::vector<LeafSums> sums;
+  };
 
   const LeafStats* before_shift(const GrowTree& tree, int v, const StatsLayer& layer, const Scratch& s) const {
     const LeafStats* old = tree[v].is_leaf() && !s.stats[v] ? layer.find(s.shifted[v].key()) : nullptr;
@@ -341,24 +356,28 @@ class Evaluator {
   }
 
   // Leaves that keep at least half of their rows are exact enough.
-  void move_rows(const GrowTree& tree, int top, const Box& moved, int sign, StatsLayer& layer, Scratch& s) const {
-    const int end = subtree_end(tree, top);
-    s.missing.assign(tree.nodes.size(), 0);
-    s.most.assign(tree.nodes.size(), std::numeric_limits<int64_t>::max());
-    for (int v = end - 1; v >= top; --v) {
+  MovedRows moved_rows(const GrowTree& tree, int top, int sign, const StatsLayer& layer, const Scratch& s) const {
+    MovedRows side{top,
+                   sign,
+                   std::vector<char>(tree.nodes.size(), 0),
+                   std::vector<int64_t>(tree.nodes.size(), std::numeric_limits<int64_t>::max()),
+                   {}};
+    for (int v = subtree_end(tree, top) - 1; v >= top; --v) {
       const LeafStats* old = before_shift(tree, v, layer, s);
-      s.missing[v] = tree[v].is_leaf() ? old != nullptr : s.missing[tree[v].left] || s.missing[tree[v].right];
-      if (old && sign < 0) s.most[v] = old->n_rows / 2;
+      side.wanted[v] = tree[v].is_leaf() ? old != nullptr : side.wanted[tree[v].left] || side.wanted[tree[v].right];
+      if (old && sign < 0) side.most[v] = old->n_rows / 2;
     }
-    if (!s.missing[top]) return;
-    reader_.sum_leaves({&moved, &tree, top, &s.missing, nullptr, &s.most}, s);
-    for (int v = top; v < end; ++v) {
-      if (!tree[v].is_leaf() || !s.missing[v] || s.sums[v].n_rows > s.most[v]) continue;
+    return side;
+  }
+
+  void add_moved(const GrowTree& tree, const MovedRows& side, StatsLayer& layer, Scratch& s) const {
+    for (int v = side.top; v < subtree_end(tree, side.top); ++v) {
+      if (!tree[v].is_leaf() || !side.wanted[v] || side.sums[v].n_rows > side.most[v]) continue;
       const LeafStats& old = *before_shift(tree, v, layer, s);
-      auto stats = blank(s.boxes[v].key(), old.n_rows + sign * s.sums[v].n_rows);
+      auto stats = blank(s.boxes[v].key(), old.n_rows + side.sign * side.sums[v].n_rows);
       add_to(*stats, old, 1);
-      for (size_t i = 0; i < stats->gram.size(); ++i) stats->gram[i] += sign * s.sums[v].gram[i];
-      stats->chain += sign < 0;
+      for (size_t i = 0; i < stats->gram.size(); ++i) stats->gram[i] += side.sign * side.sums[v].gram[i];
+      stats->chain += side.sign < 0;
       s.stats[v] = layer.add(std::move(stats));
     }
   }

@@ -40,19 +40,22 @@ class GpuReader : public RowReader {
   double seconds() const { return seconds_; }  // from a round's questions to their answers
 
   // The order of questions, and with it that of all sums, does not depend on the number of threads: every task goes on
-  // until it asks, and only then are questions answered, lists handed out and parts begun.
+  // until it asks, has parts or wants a list; lists are handed out and parts begun between the turns, and questions are
+  // answered when all that are left wait for an answer.
   void run(ThreadPool& pool, int n_tasks, const std::function<void(int, int)>& run_task) override {
     failure_ = error_ = nullptr;
     queue_.share_with(&pool);
     pool.set_patience(kPatience);
     free_all_lists();  // a phase that failed may not have given all of them back
-    std::vector<Task*> turn;
+    std::vector<Task*> ready, asking;
     for (int i = 0; i < n_tasks; ++i) unbegun_.emplace_back(nullptr, [i, &run_task](Scratch&) { run_task(i, i); });
-    begin_parts(turn);
-    for (bool begins = true; !turn.empty(); begins = false) {
-      take_turn(pool, turn, seconds_of_task_[begins]);
-      turn = next_turn(turn);
-      if (!turn.empty()) answer(turn);
+    begin_parts(ready, asking);
+    for (bool begins = true; !ready.empty(); begins = false) {
+      take_turn(pool, ready, seconds_of_task_[begins]);
+      ready = next_turn(ready, asking);
+      if (!ready.empty()) continue;
+      if (!asking.empty()) answer(asking);
+      ready = std::exchange(asking, {});
     }
     if (failure_ || error_) std::rethrow_exception(failure_ ? failure_ : error_);
   }
@@ -100,6 +103,7 @@ class GpuReader : public RowReader {
     const RowsByPart source = source_of(box, kVisited);
     if (source.count * kListing < settings_.core_work) return cores_.sample(box, most, rows);
     if (source.ordered_by >= 0 && parts().size() > 1) return sample_by_rank(source, box, most, rows);
+    if (parts().size() == 1 && most <= kMostSampled) return sample_at_once(source, box, int32_t(most), rows);
     const List list(*this);
     ListQuestion all = list_question(list, source, box, -1, -1);
     ask({{}, {&all}, {}, {}});
@@ -145,7 +149,8 @@ class GpuReader : public RowReader {
   // Longer than most rounds, so that threads are awake when the answers come.
   static constexpr std::chrono::microseconds kPatience{300};
   static constexpr int64_t kSweepRounds = 4;  // of launches that a threshold takes at least
-  static constexpr int64_t kListing = 4;      // multiplications that a row costs which is only looked at
+  static constexpr int64_t kMostSampled = 1 << 16;
+  static constexpr int64_t kListing = 4;  // multiplications that a row costs which is only looked at
 
   // Room for a list of rows and their ranks, waited for if all is taken.
   class List {
@@ -217,8 +222,8 @@ class GpuReader : public RowReader {
     return task;
   }
 
-  // Who goes on after a turn, in the order of the tasks.
-  std::vector<Task*> next_turn(const std::vector<Task*>& turn) {
+  // Who goes on after a turn without an answer, in the order of the tasks.
+  std::vector<Task*> next_turn(const std::vector<Task*>& turn, std::vector<Task*>& asking) {
     std::vector<Task*> next;
     for (Task* task : turn) {
       if (task->fiber.is_done()) {
@@ -229,7 +234,7 @@ class GpuReader : public RowReader {
         task->n_parts_left = int(task->parts.size());
         for (auto& part : std::exchange(task->parts, {})) unbegun_.emplace_back(task, std::move(part));
       } else {
-        task->wants_list ? wanting_.push_back(task) : next.push_back(task);
+        task->wants_list ? wanting_.push_back(task) : asking.push_back(task);
       }
     }
     while (!wanting_.empty() && (!free_lists_.empty() || failure_ || error_)) {
@@ -239,14 +244,14 @@ class GpuReader : public RowReader {
       if (!failure_ && !error_) task->list = free_lists_.back(), free_lists_.pop_back();
       next.push_back(task);
     }
-    begin_parts(next);
+    begin_parts(next, asking);
     return next;
   }
 
   // No more at a time than the system gives stacks for; one if nobody else goes on.
-  void begin_parts(std::vector<Task*>& next) {
+  void begin_parts(std::vector<Task*>& next, const std::vector<Task*>& asking) {
     constexpr size_t kMostFibers = 512;
-    while (!unbegun_.empty() && (tasks_.size() - idle_.size() < kMostFibers || next.empty())) {
+    while (!unbegun_.empty() && (tasks_.size() - idle_.size() < kMostFibers || (next.empty() && asking.empty()))) {
       auto [parent, part] = std::move(unbegun_.front());
       unbegun_.pop_front();
       next.push_back(begin(parent, std::move(part)));
@@ -256,7 +261,7 @@ class GpuReader : public RowReader {
   // Every task goes on until it asks again or ends, on as many threads as there was work for in the last such turn.
   static void take_turn(ThreadPool& pool, const std::vector<Task*>& turn, double& seconds_of_task) {
     using Clock = std::chrono::steady_clock;
-    constexpr double kWorthwhile = 20e-6;
+    constexpr double kWorthwhile = 20e-6;  // of work for a further thread
     const double expected = seconds_of_task * double(turn.size()) / kWorthwhile;
     const int n_threads = int(std::clamp(expected, 1.0, double(std::min<size_t>(pool.n_threads(), turn.size()))));
     std::atomic<int64_t> nanoseconds = 0;
@@ -343,6 +348,15 @@ class GpuReader : public RowReader {
     question.intervals = intervals_of(box, skipped_attribute);
     question.list = list.index(), question.attribute = attribute;
     return question;
+  }
+
+  // Where one part holds all rows.
+  int64_t sample_at_once(const RowsByPart& source, const Box& box, int32_t most, RowList& rows) const {
+    ListQuestion question;
+    question.source = source, question.intervals = intervals_of(box, -1), question.most = most;
+    ask({{}, {&question}, {}, {}});
+    rows = std::move(question.sample);
+    return question.totals[0] / most + 1;
   }
 
   // A sample of rows that several parts hold in the order of an attribute.

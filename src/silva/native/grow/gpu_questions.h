@@ -30,7 +30,9 @@ struct ListQuestion {
   int32_t low = 0;          // the ranks low .. low + span are counted in so many cells
   int64_t span = 0;
   int32_t n_cells = 0;
-  CutsAnswer* cuts = nullptr;                // of the whole list, which one part holds
+  CutsAnswer* cuts = nullptr;  // of the whole list, which one part holds
+  int32_t most = 0;            // not a list but a sample: every stride-th row, stride = rows / most + 1
+  RowList sample;
   std::vector<int64_t> totals;               // by part
   std::vector<std::vector<int32_t>> counts;  // by part and inner edge of cells: positions of lower ranks
 };

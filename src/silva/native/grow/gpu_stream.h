@@ -151,7 +151,8 @@ class GpuStream {
     const int32_t n_blocks = blocks_of(source.count, kListTile), n_inner = std::max(question.n_cells - 1, 0);
     const size_t packet =
         sizeof(ListRequest) + sizeof(CountRequest) + sizeof(CutsRequest) + records(question.intervals);
-    const size_t results = sizeof(int32_t) * (n_inner + 1) + (question.cuts ? sizeof(CutsAnswer) : 0);
+    const int32_t n_sampled = int32_t(std::min<int64_t>(question.most, source.count));
+    const size_t results = sizeof(int32_t) * (1 + n_inner + n_sampled) + (question.cuts ? sizeof(CutsAnswer) : 0);
     if (!has_room(packet, results, size_t(batch_.list_blocks + n_blocks) <= h_.n_counts)) return false;
     ListRequest r{};
     r.source = source;
@@ -160,7 +161,8 @@ class GpuStream {
     r.ranks = ranks, r.attribute = question.attribute;
     r.first_interval = add_intervals(question.intervals), r.n_intervals = int32_t(question.intervals.size());
     r.first_block = batch_.list_blocks, r.n_blocks = n_blocks;
-    batch_.list_blocks += n_blocks;
+    r.most = question.most, r.first_answer = batch_.n_answers;
+    batch_.list_blocks += n_blocks, batch_.n_answers += n_sampled;
     // The list's total stands there when the kernels that follow read it.
     const int32_t* total = totals() + batch_.lists.size();
     if (n_inner)
@@ -327,7 +329,8 @@ class GpuStream {
   }
 
   void take_answers() {
-    for (size_t i = 0; i < batch_.asked_lists.size(); ++i) batch_.asked_lists[i]->totals[p_] = totals()[i];
+    for (size_t i = 0; i < batch_.asked_lists.size(); ++i)
+      take_list(*batch_.asked_lists[i], batch_.lists[i], totals()[i]);
     for (const auto& [answer, first] : batch_.asked_counts)
       std::copy_n(answers() + first, answer->size(), answer->begin());
     for (const auto& [answer, first] : batch_.asked_cuts)
@@ -336,6 +339,14 @@ class GpuStream {
     const int n = int(batch_.asked_sums.size());
     if (pool_ && batch_.n_results >= kSharedCopy) return pool_->run(n, take);
     for (int i = 0; i < n; ++i) take(i, 0);
+  }
+
+  void take_list(ListQuestion& question, const ListRequest& request, int64_t total) const {
+    question.totals[p_] = total;
+    if (!question.most) return;
+    const int64_t stride = total / question.most + 1;
+    const int32_t* from = answers() + request.first_answer;
+    question.sample.assign(from, from + (total + stride - 1) / stride);
   }
 
   // The first part's sums as they are, those of others added.

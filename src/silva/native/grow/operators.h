@@ -19,6 +19,21 @@ struct OperatorContext {
   const GrowData& data() const { return evaluator.data(); }
 };
 
+// Calls run(i, context) for every i below n: beside each other where the reader answers many questions at once, each
+// with a cache layer of its own then, in turn otherwise. What is run draws no random numbers.
+template <class Run>
+void run_apart(const OperatorContext& c, int n, Run run) {
+  if (!c.evaluator.reader().is_batched() || n == 1) {
+    for (int i = 0; i < n; ++i) run(i, c);
+    return;
+  }
+  std::vector<StatsLayer> layers;
+  for (int i = 0; i < n; ++i) layers.emplace_back(&c.layer);
+  c.evaluator.reader().fork(n, c.scratch,
+                            [&](int i, Scratch& s) { run(i, OperatorContext{c.evaluator, layers[i], s, c.random}); });
+  for (StatsLayer& layer : layers) c.layer.absorb(layer);
+}
+
 // Rows of a box by rejection from its narrowest interval; all of its rows if too few are met.
 inline void sample_rows(const RowReader& reader, const GrowData& data, const Box& box, int wanted, Random& random,
                         RowList& rows) {

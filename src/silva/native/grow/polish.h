@@ -3,13 +3,15 @@
 // as if they had been tried in turn.
 #pragma once
 #include <functional>
+#include <limits>
 #include <optional>
 #include <set>
 #include <utility>
 #include <vector>
 
+#include "grow/move_keys.h"
 #include "grow/operators.h"
-#include "grow/split_scores.h"
+#include "grow/split_search.h"
 
 namespace silva {
 
@@ -50,7 +52,6 @@ class Polish {
  private:
   static constexpr double kGain = 1e-9;    // smaller differences are rounding
   static constexpr double kNotable = 0.2;  // of a parameter's price: smaller gains are taken, not followed up
-  static constexpr int64_t kSteps = 500;   // of move keys over all rows
   enum MoveKind : uint64_t {
     kVariantMove = 0,
     kSweepMove = 4,
@@ -60,10 +61,7 @@ class Polish {
     kRotateMove = 32
   };
   static constexpr int kRotatedLeaves = 20;  // of a subtree; settling larger ones takes longer than it helps
-  static constexpr size_t kSplitSample = 4096, kSplitFinalists = 2;
-  static constexpr int kWideSearch = 24;         // attributes of models from which on splits are ranked by scores first
-  static constexpr size_t kScoredFinalists = 8;  // of that ranking
-  static constexpr int kScoredTogether = 4;      // by one part of a fork
+  static constexpr int kRepaired = 4;        // nodes; those further up hardly move, and have the most rows
 
   const GrowData& data() const { return e_.data(); }
   void evaluate(GrowTree& tree) { e_.evaluate(tree, c_.layer, c_.scratch); }
@@ -117,36 +115,24 @@ class Polish {
     int v;
     uint64_t kind;
     Test test{};  // that is pulled up
+    Key key{};
   };
   struct Attempt {
     GrowTree tree;
     bool improves = false;
   };
 
-  // Every move on the best tree, none of them taken. `run` takes the move on the Polish that it is given; moves draw no
-  // random numbers.
+  // Every move on the best tree, none of them taken. `run` takes the move on the Polish that it is given.
   template <class Run>
   std::vector<Attempt> attempt(const std::vector<Move>& moves, Run run) {
     std::vector<Attempt> attempts(moves.size());
-    if (!e_.reader().is_batched() || moves.size() == 1) {
-      for (size_t i = 0; i < moves.size() && !stopped_(); ++i) {
-        const GrowTree before = best_;
-        attempts[i].improves = run(*this, moves[i]);
-        attempts[i].tree = std::exchange(best_, before);
-      }
-      return attempts;
-    }
-    std::vector<StatsLayer> layers;
-    for (size_t i = 0; i < moves.size(); ++i) layers.emplace_back(&c_.layer);
-    e_.reader().fork(int(moves.size()), c_.scratch, [&](int i, Scratch& s) {
+    run_apart(c_, int(moves.size()), [&](int i, const OperatorContext& context) {
       if (stopped_()) return;
-      const OperatorContext context{e_, layers[i], s, c_.random};
       Polish apart(context, moves_, stopped_);
       apart.best_ = best_;
       attempts[i].improves = run(apart, moves[i]);
       attempts[i].tree = std::move(apart.best_);
     });
-    for (StatsLayer& layer : layers) c_.layer.absorb(layer);
     return attempts;
   }
 
@@ -166,7 +152,7 @@ class Polish {
       size_t i = 0;
       for (; i < moves.size() && !attempts[i].improves; ++i) {
         if (stopped_()) return false;
-        remember_failure(move_key(moves[i]));
+        remember_failure(moves[i].key);
       }
       if (batched) together = i < moves.size() ? kFirst : std::min(2 * together, kMost);
       if (i == moves.size()) continue;
@@ -187,12 +173,15 @@ class Polish {
   std::vector<Move> untried(Place& place, int step, size_t most, MovesAt moves_at, std::vector<Place>& places) {
     std::vector<Move> moves;
     place.v = std::min(place.v, int(best_.nodes.size()) - (step < 0));
+    all_boxes(data(), best_, boxes_);
     for (; place.v >= 0 && place.v < int(best_.nodes.size()); place = {place.v + step, 0}) {
-      const std::vector<Move> all = moves_at(place.v);
+      std::vector<Move> all = moves_at(place.v);
       for (; place.option < all.size(); ++place.option) {
         if (moves.size() == most) return moves;
-        if (has_failed(move_key(all[place.option]))) continue;
-        moves.push_back(all[place.option]);
+        Move& move = all[place.option];
+        move.key = move_key(move);
+        if (has_failed(move.key)) continue;
+        moves.push_back(move);
         places.push_back(place);
       }
     }
@@ -200,17 +189,21 @@ class Polish {
   }
 
   bool try_variants() {
-    std::vector<Move> moves;
-    for (const int v : nodes_of_kind(best_, false))
-      for (uint64_t kind = 0; kind < 3; ++kind)
-        if (const Move move{v, kVariantMove + kind}; !has_failed(move_key(move))) moves.push_back(move);
+    const auto moves_at = [this](int v) {
+      std::vector<Move> moves;
+      for (uint64_t kind = 0; kind < 3 && !best_[v].is_leaf(); ++kind) moves.push_back({v, kVariantMove + kind});
+      return moves;
+    };
+    std::vector<Place> places;
+    Place place{0, 0};
+    const std::vector<Move> moves = untried(place, 1, std::numeric_limits<size_t>::max(), moves_at, places);
     std::vector<Attempt> attempts = attempt(moves, [](Polish& p, const Move& move) {
       return p.evaluate_and_accept(p.variant(p.best_, move.v, int(move.kind - kVariantMove)));
     });
     int winner = -1;
     for (int i = 0; i < int(moves.size()) && !stopped_(); ++i) {
       if (!attempts[i].improves)
-        remember_failure(move_key(moves[i]));
+        remember_failure(moves[i].key);
       else if (winner < 0 || attempts[i].tree.fitness < attempts[winner].tree.fitness)
         winner = i;
     }
@@ -228,6 +221,7 @@ class Polish {
       std::vector<Move> moves;
       n_inner = 0;
       const std::vector<int> depths = node_depths(best_);
+      all_boxes(data(), best_, boxes_);
       for (int v = 0; v < int(best_.nodes.size()); ++v) {
         if (depths[v] != depth || best_[v].is_leaf()) continue;
         ++n_inner;
@@ -237,6 +231,7 @@ class Polish {
       if (e_.reader().is_batched() && moves.size() > 1) attempt(moves, sweep);
       for (const Move& move : moves) {
         if (move.v >= int(best_.nodes.size()) || best_[move.v].is_leaf()) continue;
+        all_boxes(data(), best_, boxes_);
         const Key key = move_key(move);
         const double fitness = best_.fitness;
         sweep(*this, move);
@@ -246,82 +241,14 @@ class Polish {
     return is_notable(before);
   }
 
-  bool is_wide() const { return data().n_linear() > kWideSearch; }
-
-  // Attributes tried in the models of a split that is only looked for: all, unless that is too many.
-  AttributeSet search_model(const AttributeSet& model, int attribute) const {
-    AttributeSet wide = !is_wide() ? all_attributes(data()) : model;
-    if (data().column[attribute] >= 0) wide.set(attribute, true);
-    return wide;
-  }
-
-  FoundTest best_cut(const Box& box, const AttributeSet& model, int attribute, bool missing_left, const RowList* rows,
-                     bool coarse, Scratch& s) const {
-    GrowTree stump;
-    push_leaf(stump, model);
-    const FoundCut found = e_.best_cut({&box, attribute, missing_left, &stump, 0, 0, rows, coarse, true}, s);
-    return {{found.cut < 0 ? -1 : attribute, found.cut, missing_left}, found.error};
-  }
-
-  // Candidates in the order of their scores on the given rows, or all of the box.
-  std::vector<FoundTest> ranked_splits(const Box& box, const AttributeSet& model, const std::vector<Test>& candidates,
-                                       const RowList* rows, bool coarse) {
-    std::vector<FoundTest> found(candidates.size());
-    e_.reader().fork(int(candidates.size()), c_.scratch, [&](int i, Scratch& s) {
-      if (stopped_()) return;
-      const Test& test = candidates[i];
-      found[i] = best_cut(box, search_model(model, test.attribute), test.attribute, test.missing_left, rows, coarse, s);
-    });
-    std::erase_if(found, [](const FoundTest& cut) { return cut.test.attribute < 0; });
-    std::stable_sort(found.begin(), found.end(), [](const auto& a, const auto& b) { return a.score < b.score; });
-    return found;
-  }
-
-  // The candidates that score best by the leaf's own model.
-  std::vector<Test> promising_splits(const AttributeSet& model, const std::vector<Test>& candidates,
-                                     const RowList& rows) {
-    const SplitScores scores(e_, rows, model, c_.scratch);
-    std::vector<std::pair<double, int>> ranking(candidates.size());
-    const int n_parts = (int(candidates.size()) + kScoredTogether - 1) / kScoredTogether;
-    e_.reader().fork(n_parts, c_.scratch, [&](int part, Scratch&) {
-      for (int i = part * kScoredTogether; i < std::min((part + 1) * kScoredTogether, int(candidates.size())); ++i)
-        ranking[i] = {scores.best(candidates[i].attribute, candidates[i].missing_left), i};
-    });
-    std::sort(ranking.begin(), ranking.end());
-    std::vector<Test> promising;
-    for (const auto& [score, i] : ranking)
-      if (promising.size() < kScoredFinalists && !std::isinf(score)) promising.push_back(candidates[i]);
-    return promising;
-  }
-
-  // The best split of a leaf over all attributes. Large leaves are searched on an even sample first, and the winners
-  // of it on all rows.
-  FoundTest best_split(const Box& box, const AttributeSet& model) {
-    const Key key = box.key().plus(0x5911, model.hash());
-    if (const FoundTest* known = c_.layer.find_test(key)) return *known;
-    RowList sample;
-    const int64_t stride = e_.reader().sample(box, kSplitSample, sample);
-    std::vector<Test> candidates;
-    for (int a = 0; a < data().n_attributes; ++a)
-      for (int side = 0; side < (box.interval(data(), a).missing ? 2 : 1); ++side)
-        candidates.push_back({a, 0, side == 1});
-    if (is_wide()) candidates = promising_splits(model, candidates, sample);
-    std::vector<FoundTest> found = ranked_splits(box, model, candidates, &sample, is_wide() && stride > 1);
-    if (stride > 1) {
-      candidates.clear();
-      for (size_t i = 0; i < std::min<size_t>(found.size(), kSplitFinalists); ++i) candidates.push_back(found[i].test);
-      found = ranked_splits(box, model, candidates, nullptr, false);
-    }
-    const FoundTest best = found.empty() ? FoundTest{} : found[0];
-    if (!stopped_()) c_.layer.add_test(key, best);
-    return best;
-  }
-
   GrowTree split_leaf(const GrowTree& tree, int v, const Box& box, const Test& test) {
     const AttributeSet all = all_attributes(data());
-    const AttributeSet left = selected_model(box.narrowed(data(), test, true), all);
-    const AttributeSet right = selected_model(box.narrowed(data(), test, false), all);
-    return with_split(tree, v, test, left, right);
+    AttributeSet models[2];
+    run_apart(c_, 2, [&](int i, const OperatorContext& c) {
+      const LeafStats& stats = *e_.stats_of(box.narrowed(data(), test, i == 0), c.layer, c.scratch);
+      models[i] = selected_model(stats, all, c.scratch);
+    });
+    return with_split(tree, v, test, models[0], models[1]);
   }
 
   bool try_splits() {
@@ -335,7 +262,7 @@ class Polish {
   bool split(int v) {
     all_boxes(data(), best_, c_.scratch.boxes);
     const Box box = c_.scratch.boxes[v];
-    const FoundTest found = best_split(box, best_[v].model);
+    const FoundTest found = SplitSearch(c_, stopped_).best(box, best_[v].model);
     return found.test.attribute >= 0 && evaluate_and_accept(split_leaf(best_, v, box, found.test));
   }
 
@@ -401,33 +328,9 @@ class Polish {
         [&] { return push_cut(out, tree, tree[v].right, leaf); });
   }
 
-  // Position of a cut among the rows, in steps that are too small to make a failed move worth another try.
-  int64_t coarse(int attribute, int32_t cut) const {
-    return int64_t(data().starts[attribute][std::min(cut, data().n_distinct[attribute])]) * kSteps / data().n_rows;
-  }
-
-  Key coarse_box(const Box& box) const {
-    Key key;
-    for (int i = 0; i < box.size(); ++i) {
-      const int a = box[i].attribute;
-      const uint64_t low = uint64_t(coarse(a, box[i].low)), high = uint64_t(coarse(a, box[i].high));
-      key = key.plus(uint64_t(a), low << 32 ^ high << 1 ^ uint64_t(box[i].missing));
-    }
-    return key.plus(0x9911, uint64_t(std::llround(std::log(price()) / 0.1)));
-  }
-
-  // Names a move on the subtree at v, up to small shifts of thresholds and of the price of a parameter.
-  Key move_key(const Move& move) {
-    const int v = move.v;
-    all_boxes(data(), best_, boxes_);
-    Key key = coarse_box(boxes_[v]).plus(0x7717, move.kind);
-    for (int u = v; u < subtree_end(best_, v); ++u) {
-      const Test& test = best_[u].test;
-      if (best_[u].is_leaf()) continue;
-      const uint64_t where = uint64_t(coarse(test.attribute, test.cut)) << 1 ^ uint64_t(test.missing_left);
-      key = key.plus(uint64_t(u - v), where << 20 ^ uint64_t(test.attribute));
-    }
-    return key;
+  // boxes_ must be those of the best tree.
+  Key move_key(const Move& move) const {
+    return silva::move_key(data(), best_, move.v, boxes_[move.v], move.kind, price());
   }
 
   bool has_failed(const Key& move) const { return c_.layer.find_test(move) != nullptr; }
@@ -472,13 +375,13 @@ class Polish {
     for (bool changed = true; changed;) {
       changed = false;
       if (v >= int(tree.nodes.size()) || tree[v].is_leaf()) return;
-      GrowTree winner = tree;
-      for (int kind = 1; kind < 3; ++kind) {
-        GrowTree candidate = variant(tree, v, kind);
-        evaluate(candidate);
-        if (candidate.fitness < winner.fitness) winner = std::move(candidate), changed = true;
-      }
-      tree = std::move(winner);
+      GrowTree candidates[2];
+      run_apart(c_, 2, [&](int i, const OperatorContext& c) {
+        candidates[i] = variant(tree, v, i + 1);
+        e_.evaluate(candidates[i], c.layer, c.scratch);
+      });
+      for (GrowTree& candidate : candidates)
+        if (candidate.fitness < tree.fitness) tree = std::move(candidate), changed = true;
     }
     settle(tree, tree[v].left);
     if (v < int(tree.nodes.size()) && !tree[v].is_leaf()) settle(tree, tree[v].right);
@@ -495,11 +398,20 @@ class Polish {
                         [](Polish& p, const Move& move) { return p.repaired(move.v, int(move.kind - kRepairMove)); });
   }
 
+  // The last splits on the way to v and v itself, top-down.
+  static std::vector<int> nodes_above(const GrowTree& tree, int v) {
+    std::vector<int> path;
+    for (int u = 0; u <= v && u < int(tree.nodes.size()); ++u)
+      if (!tree[u].is_leaf() && subtree_end(tree, u) > v) path.push_back(u);
+    path.erase(path.begin(), path.end() - std::min<std::ptrdiff_t>(kRepaired, std::ssize(path)));
+    return path;
+  }
+
   bool repaired(int v, int kind) {
     GrowTree tree = variant(best_, v, kind);
     evaluate(tree);
-    for (int u = 0; u <= v && u < int(tree.nodes.size()); ++u) {
-      if (tree[u].is_leaf() || subtree_end(tree, u) <= v) continue;
+    for (const int u : nodes_above(tree, v)) {
+      if (u >= int(tree.nodes.size()) || tree[u].is_leaf() || subtree_end(tree, u) <= v) continue;
       tree = sweep_node(c_, tree, u);
       evaluate(tree);
     }

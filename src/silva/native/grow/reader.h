@@ -33,6 +33,7 @@ struct Scratch {
   std::vector<LeafSums> sums;        // by node: the answer to a request
   std::vector<int32_t> columns;
   std::vector<double> work, gram, recentred, block, lanes;
+  std::vector<double> part_sums;  // of a sweep's level: too large to be given back and taken again each time
   std::vector<int32_t> block_rows;
   int64_t rows_read = 0, n_evaluations = 0;
   ProcedureSeconds procedures{};  // of the paper's evaluation

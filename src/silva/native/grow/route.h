@@ -43,11 +43,13 @@ struct SlotResult {
   int32_t first_column, n_columns;
 };
 
+// With `most`, only every stride-th row, stride = rows / most + 1, among the answers.
 struct ListRequest {
   RowPositions source;
   int32_t *rows, *ranks;  // the list; ranks of `attribute`
   int32_t first_interval, n_intervals, attribute;
   int32_t first_block, n_blocks;
+  int32_t most, first_answer;
   int32_t padding;
 };
 

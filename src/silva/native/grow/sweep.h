@@ -132,57 +132,73 @@ class ThresholdSweep {
   }
 
  private:
-  // Sums of a leaf at the bracket's cuts: from the left over the parts before each, or from the right over those
-  // behind. Calls visit(cut, gram, count) for each, until it returns false; the count tells whether anything has
-  // changed.
-  template <class Visit>
-  void run_along(int b, const Bracket& bracket, int n_cuts, int i, Visit visit) const {
-    std::vector<double> gram = bracket.grams[i];
-    int64_t count = bracket.counts[i];
-    for (int k = 0; k < n_cuts; ++k) {
-      const int cut = leaves_[i].on_left ? k : n_cuts - 1 - k, part = leaves_[i].on_left ? cut : cut + 1;
-      if (const int64_t n_more = part_rows(b, i, part); n_more > 0) {
-        const double* more = part_gram(b, i, part);
-        for (size_t p = 0; p < gram.size(); ++p) gram[p] += more[p];
-        count += n_more;
-      }
-      if (!visit(cut, gram, count)) return;
-    }
+  // The k-th cut from the side of leaf i, and the part before it as seen from there.
+  std::pair<int, int> cut_along(int i, int k, int n_cuts) const {
+    const int cut = leaves_[i].on_left ? k : n_cuts - 1 - k;
+    return {cut, leaves_[i].on_left ? cut : cut + 1};
   }
+
+  // Sums of a leaf at up to kLanes cuts side by side: those before the first, and what each cut adds.
+  struct Lanes {
+    std::vector<double> before;
+    const double* more[kLanes];
+    int cuts[kLanes], n = 0;
+    int64_t counts[kLanes];
+
+    // Moves on behind the last cut.
+    void write(double* lanes) {
+      for (size_t p = 0; p < before.size(); ++p) {
+        double sum = before[p];
+        for (int l = 0; l < n; ++l) lanes[p * kLanes + l] = sum += more[l][p];
+        before[p] = sum;
+      }
+    }
+  };
 
   // Errors of leaf i at every cut, infinite where it has too few rows.
   std::vector<double> errors_of(int b, const Bracket& bracket, int n_cuts, int i, Scratch& s) const {
     const Leaf& leaf = leaves_[i];
     const size_t entries = leaf.columns.n_entries();
-    const double k = double(leaf.columns.solved().size());
-    std::vector<double> errors(n_cuts, std::numeric_limits<double>::infinity());
     s.lanes.resize((entries + 1) * kLanes);
-    double* lanes = s.lanes.data() + (64 - reinterpret_cast<uintptr_t>(s.lanes.data()) % 64) % 64 / sizeof(double);
+    double* buffer = s.lanes.data() + (64 - reinterpret_cast<uintptr_t>(s.lanes.data()) % 64) % 64 / sizeof(double);
+    std::vector<double> errors(n_cuts, std::numeric_limits<double>::infinity());
+    const std::vector<double> nothing(entries, 0);
+    Lanes lanes{bracket.grams[i]};
+    int64_t count = bracket.counts[i], last_count = -1;
+    int last = -1;
     std::vector<int> solved_at(n_cuts, -1);  // the cut with the same rows
-    int cuts[kLanes], n = 0, last = -1;
-    int64_t counts[kLanes], last_count = -1;
-    const auto solve_all = [&] {
-      double solved[kLanes];
-      if (n) solve(leaf, lanes, n, s, solved);
-      for (int l = 0; l < n; ++l) {
-        const double count = double(counts[l]);
-        errors[cuts[l]] = solved[l] * (request_.adjusted ? (count + k) / (count - k) : 1);
+    for (int k = 0; k < n_cuts; ++k) {
+      const auto [cut, part] = cut_along(i, k, n_cuts);
+      const int64_t n_more = part_rows(b, i, part);
+      const double* more = n_more > 0 ? part_gram(b, i, part) : nothing.data();
+      count += n_more;
+      if (count < leaf.least_rows) {
+        for (size_t p = 0; p < entries; ++p) lanes.before[p] += more[p];
+      } else if (count == last_count) {
+        solved_at[cut] = last;
+      } else {
+        last = cut, last_count = count;
+        lanes.more[lanes.n] = more, lanes.cuts[lanes.n] = cut, lanes.counts[lanes.n] = count;
+        if (++lanes.n == kLanes) solve(leaf, lanes, buffer, s, errors);
       }
-      n = 0;
-    };
-    run_along(b, bracket, n_cuts, i, [&](int cut, const std::vector<double>& gram, int64_t count) {
-      if (count < leaf.least_rows) return true;
-      if (count == last_count) return solved_at[cut] = last, true;
-      last = cut, last_count = count;
-      for (size_t p = 0; p < entries; ++p) lanes[p * kLanes + n] = gram[p];
-      cuts[n] = cut, counts[n] = count;
-      if (++n == kLanes) solve_all();
-      return true;
-    });
-    solve_all();
+    }
+    solve(leaf, lanes, buffer, s, errors);
     for (int cut = 0; cut < n_cuts; ++cut)
       if (solved_at[cut] >= 0) errors[cut] = errors[solved_at[cut]];
     return errors;
+  }
+
+  void solve(const Leaf& leaf, Lanes& lanes, double* buffer, Scratch& s, std::vector<double>& errors) const {
+    if (!lanes.n) return;
+    double solved[kLanes];
+    const double k = double(leaf.columns.solved().size());
+    lanes.write(buffer);
+    solve(leaf, buffer, lanes.n, s, solved);
+    for (int l = 0; l < lanes.n; ++l) {
+      const double count = double(lanes.counts[l]);
+      errors[lanes.cuts[l]] = solved[l] * (request_.adjusted ? (count + k) / (count - k) : 1);
+    }
+    lanes.n = 0;
   }
 
   void solve(const Leaf& leaf, const double* lanes, int n, Scratch& s, double* errors) const {
@@ -254,10 +270,13 @@ class ThresholdSweep {
     share(int(leaves_.size()), work, [&](int i, Scratch&) {
       const int from = leaves_[i].on_left ? j - 1 : j + 1;
       if (from < 0 || from >= n) return;
-      run_along(b, outer, n, i, [&](int cut, const std::vector<double>& gram, int64_t count) {
-        if (cut == from) inner.grams[i] = gram, inner.counts[i] = count;
-        return cut != from;
-      });
+      for (int k = 0; k == 0 || cut_along(i, k - 1, n).first != from; ++k) {
+        const int part = cut_along(i, k, n).second;
+        if (part_rows(b, i, part) == 0) continue;
+        const double* more = part_gram(b, i, part);
+        for (size_t p = 0; p < inner.grams[i].size(); ++p) inner.grams[i][p] += more[p];
+        inner.counts[i] += part_rows(b, i, part);
+      }
     });
     return inner;
   }
@@ -378,30 +397,38 @@ class CoreSweep : public ThresholdSweep {
 
   void sum_parts(const std::vector<Cuts>& cuts, const std::vector<Bracket>& level) override {
     parts_.assign(level.size() * leaves_.size(), {});
+    size_t n_sums = 0;
+    for (size_t at = 0; at < parts_.size(); ++at) {
+      parts_[at].first = n_sums;
+      if (is_mirrored(int(at % leaves_.size()))) continue;
+      n_sums += leaves_[at % leaves_.size()].columns.n_entries() * (cuts[at / leaves_.size()].positions.size() + 1);
+    }
+    if (s_.part_sums.size() < n_sums) s_.part_sums = std::vector<double>(n_sums);
     for (int b = 0; b < int(level.size()); ++b)
       for (int i = 0; i < int(leaves_.size()); ++i)
-        if (!cuts[b].positions.empty() && !is_mirrored(i)) parts_of(b, i) = sum_parts(leaves_[i], cuts[b], level[b]);
+        if (!cuts[b].positions.empty() && !is_mirrored(i)) sum_parts(leaves_[i], cuts[b], level[b], parts_of(b, i));
   }
   const double* part_gram(int b, int i, int part) const override {
     const int from = is_mirrored(i) ? 0 : i;
-    return parts_of(b, from).grams.data() + size_t(part) * leaves_[from].columns.n_entries();
+    return s_.part_sums.data() + parts_of(b, from).first + size_t(part) * leaves_[from].columns.n_entries();
   }
   int64_t part_rows(int b, int i, int part) const override { return parts_of(b, is_mirrored(i) ? 0 : i).counts[part]; }
 
   // Whether a leaf holds the rows of leaf 0: the two sides of one leaf that is to be split.
   bool is_mirrored(int i) const { return i == 1 && request_.left == request_.right; }
 
+  // Where its sums stand in s_.part_sums; those of a part without rows are never read.
   struct Parts {
-    std::vector<double> grams;
+    size_t first = 0;
     std::vector<int64_t> counts;
   };
   Parts& parts_of(int b, int i) { return parts_[b * leaves_.size() + i]; }
   const Parts& parts_of(int b, int i) const { return parts_[b * leaves_.size() + i]; }
 
-  Parts sum_parts(const Leaf& leaf, const Cuts& cuts, const Bracket& bracket) {
+  void sum_parts(const Leaf& leaf, const Cuts& cuts, const Bracket& bracket, Parts& parts) {
     const int n = int(cuts.positions.size());
     const size_t entries = leaf.columns.n_entries();
-    Parts parts{std::vector<double>(entries * (n + 1), 0), std::vector<int64_t>(n + 1)};
+    parts.counts.assign(n + 1, 0);
     const auto at = [&](int position) {
       return std::lower_bound(leaf.positions.begin(), leaf.positions.end(), position) - leaf.positions.begin();
     };
@@ -410,11 +437,12 @@ class CoreSweep : public ThresholdSweep {
       if (!both && j == (leaf.on_left ? n : 0)) continue;  // asked for by nobody
       const int64_t from = at(j ? cuts.positions[j - 1] : bracket.first);
       const int64_t to = at(j < n ? cuts.positions[j] : bracket.last);
-      double* gram = parts.grams.data() + j * entries;
-      if (to > from) reader_.sum_rows(leaf.rows.data() + from, to - from, leaf.columns, gram, s_);
       parts.counts[j] = to - from;
+      if (to <= from) continue;
+      double* gram = s_.part_sums.data() + parts.first + j * entries;
+      std::fill(gram, gram + entries, 0.0);
+      reader_.sum_rows(leaf.rows.data() + from, to - from, leaf.columns, gram, s_);
     }
-    return parts;
   }
 
   const CoreReader& reader_;
