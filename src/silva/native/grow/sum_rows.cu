@@ -12,9 +12,8 @@ namespace silva {
 
 constexpr int COLUMN_BLOCKS = (STRIDE + 7) / 8, WARPS = kBlockThreads / 32, TILES = n_tiles(COLUMN_BLOCKS);
 constexpr int STEP = STRIDE == 4 ? 8 : 4;  // rows of one operation
-// Operations whose rows are loaded together: as many bytes are under way of either type.
-constexpr int STEPS_OF_DOUBLES = TILES == 1 ? 8 : TILES == 3 ? 4 : COLUMN_BLOCKS <= 12 ? 2 : 1;
-constexpr int STEPS = STEPS_OF_DOUBLES * int(sizeof(double) / sizeof(STORED));
+// Operations whose rows are loaded together.
+constexpr int STEPS = TILES == 1 ? 8 : TILES == 3 ? 4 : COLUMN_BLOCKS <= 12 ? 2 : 1;
 constexpr int ROUTED = 4;                                                     // rows that a thread routes together
 constexpr int GROUPS = TILES <= 1 ? 1 : TILES <= 3 ? 2 : TILES <= 6 ? 4 : 8;  // of warps that share the tiles
 constexpr int SPLITS = WARPS / GROUPS;                                        // warps of a group share the rows
