@@ -63,7 +63,6 @@ class FewRows:
         packed, image, forest = self.packed, self.packed.values, self.packed.forest
         codes, n_trees = packed.codes, forest.n_trees
         cut = self._cut(n_rows)
-        _, *columns = codes.tables()
         row = np.zeros(held, input_type) if held else NOWHERE
         rows = (row, np.int64(strides[0]), np.int64(strides[1]), np.int32(n_rows), np.int32(codes.codes.n_columns))
         trees = (packed.upload("values", lambda: image.data), packed.upload("values chunks", lambda: image.chunks))
@@ -72,7 +71,7 @@ class FewRows:
         unwritten = np.full(n_values * image.leaf_type.itemsize // 4, UNWRITTEN, np.uint32)
         values = import_cupy().asarray(unwritten)
         outputs = (*packed.sums(), np.int32(forest.n_outputs), values, NOWHERE)
-        args = (*rows, *columns, *trees, *map(np.int32, sizes), *outputs)
+        args = (*rows, codes.columns(), *trees, *map(np.int32, sizes), *outputs)
         kernel = few_variant(packed.name, input_type, codes.codes.thresholds.dtype, image.leaf_type, result_type, held)
         grid = -(-n_trees // cut.trees), -(-n_rows // (1 << cut.shift))
         return FewPlan(PreparedLaunch(kernel, grid, cut.threads, args, cut.shared), row)

@@ -11,7 +11,6 @@ import numpy as np
 
 from silva.cuda.compiler import variant
 from silva.cuda.encoder import C_TYPES, row_strides
-from silva.cuda.encoder import THREADS as ENCODE_THREADS
 from silva.cuda.limits import gpu_limits
 from silva.cuda.prepared import NOWHERE, PreparedLaunch
 from silva.device import import_cupy
@@ -132,7 +131,7 @@ class Tiles:
         joins = packed.forest.n_outputs == 1 and image.leaf_type == np.float32 and np.dtype(result_type) == np.float32
         cut = self._cut(image, n_rows, joins=joins)
         stride = self._stride(n_rows, cut)
-        encoding = self._encoding(input_type, strides, n_rows, stride)
+        encoding = packed.codes.prepare(input_type, strides, n_rows, stride)
         fits_memory = stride * image.leaf_type.itemsize * packed.forest.n_trees <= VALUE_BYTES
         if (cut.parts == 1 or joins or not fits_memory) and not packed.has_idle_outputs:
             cut = cut if joins else dataclasses.replace(cut, parts=1)
@@ -154,7 +153,7 @@ class Tiles:
         stride = self._stride(n_rows, cut)
         result = cupy.empty((packed.forest.n_trees, stride), np.int32)
         walks, _ = self._walks(packed.leaves, n_rows, stride, cut, None)
-        encoding = self._encoding(x.dtype, row_strides(x), n_rows, stride)
+        encoding = packed.codes.prepare(x.dtype, row_strides(x), n_rows, stride)
         TilePlan(packed, encoding, stride, walks, (None, None)).run(
             x.data.ptr, result.data.ptr, cupy.cuda.get_current_stream().ptr
         )
@@ -170,13 +169,6 @@ class Tiles:
         """Rows that codes have room for: whole tiles."""
         tile_rows = cut.lanes * 4 // self._packed.codes.code_type.itemsize
         return _round_up(n_rows, math.lcm(CODE_MULTIPLE, tile_rows))
-
-    def _encoding(self, input_type: Any, strides: tuple[int, int], n_rows: int, stride: int) -> PreparedLaunch | None:
-        codes = self._packed.codes
-        if not codes.codes.n_columns:
-            return None
-        kernel, grid, args, shared = codes.launch_of(np.dtype(input_type), strides, n_rows, stride)
-        return PreparedLaunch(kernel, grid, ENCODE_THREADS, args, shared)
 
     def _walks(self, image: Image, n_rows: int, stride: int, cut: Cut, result_type: Any) -> tuple[PreparedLaunch, int]:
         """Launch to margins of `result_type`, or to the values of trees if that is None, and its number of parts."""
