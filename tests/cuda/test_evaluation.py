@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import pickle
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
@@ -15,6 +16,7 @@ import silva.evaluate.cuda_tiles
 import silva.evaluate.packing
 from silva.choice import Choice
 from silva.cuda.codes import encode_forest
+from silva.evaluate.cuda_calls import KEPT
 from silva.evaluate.cuda_cut import Cut
 from silva.evaluate.packing import choose_format
 from tests.conftest import examples
@@ -182,7 +184,7 @@ def test_the_predictor_of_one_row(n_outputs):
     np.testing.assert_array_equal(pickle.loads(pickle.dumps(predict))(X[0]), predict(X[0]))
     with pytest.raises(ValueError, match="the row has 4 values, expected 3"):
         predict(np.zeros(4))
-    with pytest.raises(TypeError, match=r"the row is an array of int64, expected .* float32 or float64"):
+    with pytest.raises(TypeError, match=r"the row holds 'l' .*, expected float32 or float64; cast it"):
         predict(np.zeros(3, np.int64))
 
 
@@ -244,24 +246,59 @@ def test_calls_without_memory(monkeypatch):
     """A result stands where the next one does not fit; a call whose own does not fit goes the long way."""
     import cupy
 
-    forest = random_forest(5, Options(n_trees=7))
+    forest, empty = random_forest(5, Options(n_trees=7)), cupy.empty
     rows = random_rows(0, forest, 5, "float32")
     X, expected = cupy.asarray(rows), forest.predict(rows, output="margin", device="cpu")
+    fits = []
+
+    def allocate(shape, dtype):
+        if not fits.pop(0):
+            raise cupy.cuda.memory.OutOfMemoryError(1, 0)
+        return empty(shape, dtype)
+
     forest.predict(X, output="margin")
-    refused = []
-
-    def refuse(*args):
-        refused.append(args)
-        raise cupy.cuda.memory.OutOfMemoryError(1, 0)
-
-    (call,) = forest.cuda_evaluator._calls._local.thread.calls.values()
-    empty = call._empty
-    monkeypatch.setattr(call, "_empty", refuse)
-    for _ in range(2):
+    forest = dataclasses.replace(forest)  # its kernels and tables are there, a call is not
+    monkeypatch.setattr(cupy, "empty", lambda *args: allocate(*args) if fits else empty(*args))
+    forest.predict(X, output="margin")
+    for answers in ([True, False], [False], [True, True]):
+        fits[:] = answers
         np.testing.assert_array_equal(cupy.asnumpy(forest.predict(X, output="margin")), expected)
-    assert len(refused) == 2
-    monkeypatch.setattr(call, "_empty", empty)
-    np.testing.assert_array_equal(cupy.asnumpy(forest.predict(X, output="margin")), expected)
+        assert not fits
+
+
+def test_which_calls_are_kept():
+    """Rows of another number, layout or type, other arguments and other threads go the long way first."""
+    import cupy
+
+    forest = random_forest(5, Options(n_trees=7, n_features=3))
+    rows = random_rows(0, forest, 6, "float32")
+    X, expected = cupy.asarray(rows), forest.predict(rows, output="margin", device="cpu")
+    again, arguments = forest.cuda_evaluator.again, ("margin", "auto", "auto")
+    assert again(X, *arguments) is None
+    forest.predict(X, output="margin")
+    kept = again(X, *arguments)
+    np.testing.assert_array_equal(cupy.asnumpy(kept), expected)
+    np.testing.assert_array_equal(cupy.asnumpy(again(X[::-1].copy(), *arguments)), expected[::-1])
+    np.testing.assert_array_equal(cupy.asnumpy(kept), expected)
+    for other in (X[:5], X[::2], X.astype(np.float64), cupy.asarray(np.asfortranarray(rows)), rows, None):
+        assert again(other, *arguments) is None
+    for changed in (("leaf", "auto", "auto"), ("margin", "serial", "auto"), ("margin", "auto", "cuda"), (1, 2, 3)):
+        assert again(X, *changed) is None
+    with ThreadPoolExecutor(1) as pool:
+        assert pool.submit(again, X, *arguments).result() is None
+        np.testing.assert_array_equal(cupy.asnumpy(pool.submit(forest.predict, X, "margin").result()), expected)
+        assert pool.submit(again, X, *arguments).result() is not None
+
+
+def test_calls_give_way():
+    import cupy
+
+    forest = random_forest(5, Options(n_trees=7, n_features=3))
+    X = cupy.asarray(random_rows(0, forest, KEPT + 2, "float32"))
+    for n_rows in range(1, KEPT + 3):
+        forest.predict(X[:n_rows], output="margin")
+    kept = [forest.cuda_evaluator.again(X[:n], "margin", "auto", "auto") is not None for n in range(1, KEPT + 3)]
+    assert kept == [False] * 2 + [True] * KEPT
 
 
 @pytest.mark.parametrize("smallest", [0.0, 1e-3, 1e-12, 1e-40])

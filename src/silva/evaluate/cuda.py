@@ -14,8 +14,8 @@ from silva.cuda.encoder import C_TYPES, CodeTables, row_strides
 from silva.cuda.rows import check_gpu_rows, map_rows
 from silva.cuda.runtime import launch
 from silva.device import array_gpu, explaining_memory, import_cupy
-from silva.evaluate.cuda_calls import Call, Calls, Plans, current
-from silva.evaluate.cuda_few import FewRows, RowPredictor
+from silva.evaluate.cuda_calls import Calls, Plans, current
+from silva.evaluate.cuda_few import FewRows, predictor_of
 from silva.evaluate.cuda_nodes import BLOCK, DEFAULT_SETTINGS, NodeWalks
 from silva.evaluate.cuda_tiles import PackedForest, Tiles
 from silva.evaluate.packing import CODE_TYPES, choose_format
@@ -52,7 +52,7 @@ class CudaEvaluator:
 
     def predictor(self, gpu: int, dtype: Any, reduced: tuple[Any, ...]) -> Any:
         """Margins of single host rows with little latency: a callable, or None where no kernel serves the forest."""
-        return RowPredictor(self.few, gpu, dtype, reduced) if self.few and self.few.serves(1) else None
+        return predictor_of(self.few, gpu, dtype, reduced) if self.few and self.few.serves(1) else None
 
     @functools.cached_property
     def packed(self) -> PackedForest | None:
@@ -118,10 +118,7 @@ class CudaEvaluator:
         with explaining_memory(import_cupy(), X.device.id):
             plan = self._plans.of(schedule, X, forest.result_dtype)
             shape = (len(X),) if forest.n_outputs == 1 else (len(X), forest.n_outputs)
-            call = Call(plan, shape, forest.result_dtype)
-            result = call(X.data.ptr)
-        self._calls.keep(X, question, call)
-        return result
+            return self._calls.answer(X, question, plan, shape, forest.result_dtype)
 
     def _name(self, choice: Choice, x: Any, out: Any) -> None:
         ids = self._tables()["ids"]

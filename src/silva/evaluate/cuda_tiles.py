@@ -12,14 +12,12 @@ import numpy as np
 from silva.cuda.compiler import variant
 from silva.cuda.encoder import C_TYPES, row_strides
 from silva.cuda.limits import gpu_limits
-from silva.cuda.prepared import NOWHERE, PreparedLaunch
+from silva.cuda.prepared import NOWHERE, Plan, PreparedLaunch
 from silva.device import import_cupy
 from silva.evaluate.cuda_cut import Cut, Work, choose_cut, fits, trees_of_group
 from silva.evaluate.packing import CHUNK, FORMATS, Image, group_trees, pack_trees
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from numpy.typing import NDArray
 
     from silva.cuda.compiler import Variant
@@ -125,7 +123,7 @@ class Tiles:
             most = min(most, VALUE_BYTES // (packed.forest.n_trees * packed.values.leaf_type.itemsize))
         return max(CODE_MULTIPLE, most // CODE_MULTIPLE * CODE_MULTIPLE)
 
-    def plan(self, input_type: Any, strides: tuple[int, int], n_rows: int, result_type: Any) -> TilePlan:
+    def plan(self, input_type: Any, strides: tuple[int, int], n_rows: int, result_type: Any) -> Plan:
         """Lay the launches to margins out for rows of a type, strides (in elements) and number, on the current GPU."""
         packed, image = self._packed, self._packed.values
         joins = packed.forest.n_outputs == 1 and image.leaf_type == np.float32 and np.dtype(result_type) == np.float32
@@ -137,14 +135,35 @@ class Tiles:
             cut = cut if joins else dataclasses.replace(cut, parts=1)
             walks, n_parts = self._walks(image, n_rows, stride, cut, result_type)
             parts = (n_parts, stride, PART_WORDS) if n_parts > 1 else None
-            return TilePlan(packed, encoding, stride, walks, scratch=(parts, np.float32))
+            return self._plan(encoding, stride, walks, (parts, np.float32))
         walks, _ = self._walks(image, n_rows, stride, cut, None)
         types = {"LEAF": C_TYPES[image.leaf_type.name], "RESULT": C_TYPES[np.dtype(result_type).name]}
         sizes = (np.int64(stride), np.int32(n_rows), np.int32(packed.forest.n_outputs))
         grid = (-(-n_rows // SUM_BLOCK), packed.forest.n_outputs)
         args = (NOWHERE, *sizes, *packed.sums(), NOWHERE)
         sums = PreparedLaunch(variant("evaluate/sum_values", **types), grid, SUM_BLOCK, args)
-        return TilePlan(packed, encoding, stride, walks, ((packed.forest.n_trees, stride), image.leaf_type), sums)
+        return self._plan(encoding, stride, walks, ((packed.forest.n_trees, stride), image.leaf_type), sums)
+
+    def _plan(
+        self,
+        encoding: PreparedLaunch | None,
+        stride: int,
+        walks: PreparedLaunch,
+        scratch: tuple[Any, Any],
+        sums: PreparedLaunch | None = None,
+    ) -> Plan:
+        """Rows to codes, codes to margins or to values of trees, values to margins."""
+        places = [(walks, CODES_ARGUMENT, 0)]
+        if encoding is not None:
+            places.append((encoding, -1, 0))
+        if sums is not None:
+            places += [(walks, -1, 1), (sums, 0, 1)]
+        elif scratch[0] is not None:
+            places.append((walks, PARTS_ARGUMENT, 1))
+        buffers = _Buffers(self._packed, stride, scratch, places)
+        launches = [launch for launch in (encoding, walks, sums) if launch is not None]
+        make = None if buffers.are_kept else buffers.make
+        return Plan(launches, (self._packed, buffers), make, buffers.n_bytes, reads_rows=encoding is not None)
 
     def leaves(self, x: Any) -> Any:
         """Find the leaves of rows: indices, int32 (n_trees, stride)."""
@@ -154,9 +173,8 @@ class Tiles:
         result = cupy.empty((packed.forest.n_trees, stride), np.int32)
         walks, _ = self._walks(packed.leaves, n_rows, stride, cut, None)
         encoding = packed.codes.prepare(x.dtype, row_strides(x), n_rows, stride)
-        TilePlan(packed, encoding, stride, walks, (None, None)).run(
-            x.data.ptr, result.data.ptr, cupy.cuda.get_current_stream().ptr
-        )
+        plan = self._plan(encoding, stride, walks, (None, None))
+        plan.run(x.data.ptr, result.data.ptr, cupy.cuda.get_current_stream().ptr)
         return result
 
     def _cut(self, image: Image, n_rows: int, *, joins: bool) -> Cut:
@@ -193,55 +211,44 @@ class Tiles:
         return PreparedLaunch(kernel, (n_tiles, n_parts), cut.threads, args, shared), n_parts
 
 
-class TilePlan:
-    """Launches for one stream and thread: rows to codes, codes to margins or to values of trees, values to margins."""
+class _Buffers:
+    """Codes and sums between the launches of a plan, by their shapes; small ones are allocated once.
+
+    Parameters
+    ----------
+    packed : PackedForest
+    stride : int
+        Rows that the codes have room for.
+    scratch : (shape or None, dtype)
+    places : list of (PreparedLaunch, int, int)
+        Arguments that name a buffer, and its number: 0 for the codes, 1 for the scratch memory.
+    """
 
     def __init__(
         self,
         packed: PackedForest,
-        encoding: PreparedLaunch | None,
         stride: int,
-        walks: PreparedLaunch,
         scratch: tuple[Any, Any],
-        sums: PreparedLaunch | None = None,
+        places: list[tuple[PreparedLaunch, int, int]],
     ) -> None:
-        self._packed, self._stride, self._scratch = packed, stride, scratch
-        self._encoding, self._walks, self._sums = encoding, walks, sums
-        self._kept: tuple[Any, ...] = ()
+        shape, dtype = scratch
+        size = 0 if shape is None else math.prod(shape) * np.dtype(dtype).itemsize
+        self._packed, self._stride, self._scratch, self._places = packed, stride, scratch, places
+        n_bytes = stride * packed.codes.row_bytes + size
+        self.n_bytes = n_bytes if n_bytes <= KEPT_BYTES else 0
+        self._kept = self.make() if self.n_bytes else None
 
-    def run(self, x: int, out: int, stream: int) -> None:
-        """Queue the work for rows and results at these addresses."""
-        # Buffers that are not kept may be given to others as soon as this returns: the stream orders their use.
-        buffers = self._kept or self._set_buffers()
-        if self._encoding is not None:
-            self._encoding.addresses[0] = x
-            self._encoding(stream)
-        last = self._sums or self._walks
-        last.addresses[-1] = out
-        self._walks(stream)
-        if self._sums is not None:
-            self._sums(stream)
-        del buffers
+    @property
+    def are_kept(self) -> bool:
+        return self._kept is not None
 
-    def bind(self, stream: int) -> Callable[[int, int], None]:
-        """Return what queues the work for rows and results at two addresses."""
-        return functools.partial(self.run, stream=stream)
-
-    def _set_buffers(self) -> tuple[Any, ...]:
-        """Allocate codes and scratch memory and name them to the launches; small ones are kept."""
-        codes = self._packed.codes.room(self._stride)
+    def make(self) -> tuple[Any, Any]:
+        """Allocate codes and scratch memory and name them to the launches."""
         shape, dtype = self._scratch
-        scratch = None if shape is None else import_cupy().empty(shape, dtype)
-        if self._encoding is not None:
-            self._encoding.addresses[-1] = codes.data.ptr
-        self._walks.addresses[CODES_ARGUMENT] = codes.data.ptr
-        if scratch is not None:
-            self._walks.addresses[PARTS_ARGUMENT if self._sums is None else -1] = scratch.data.ptr
-            if self._sums is not None:
-                self._sums.addresses[0] = scratch.data.ptr
-        if codes.nbytes + (0 if scratch is None else scratch.nbytes) <= KEPT_BYTES:
-            self._kept = codes, scratch
-        return codes, scratch
+        buffers = self._packed.codes.room(self._stride), None if shape is None else import_cupy().empty(shape, dtype)
+        for launch, argument, number in self._places:
+            launch.addresses[argument] = buffers[number].data.ptr
+        return buffers
 
 
 def tiles_variant(name: str, leaf_type: Any, result_type: Any, threads: int, mode: int, teams: int = 1) -> Variant:
