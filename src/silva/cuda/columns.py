@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -23,8 +24,8 @@ they take less time than a search tree. Of 255 quantiles of a normal distributio
 LEAST_ENTRIES = 4
 """Room of a column: multiples of 16 bytes."""
 
-WARP, TALLEST, CHUNK = 32, 8, 16
-"""Columns of a group; levels of the columns that groups hold; bytes of a chunk."""
+WARP, SECTOR, TALLEST, CHUNK = 32, 8, 8, 16
+"""Columns of a group at most, and of a sector of memory; levels of the columns that groups hold; bytes of a chunk."""
 
 COLUMN = np.dtype(
     {
@@ -93,27 +94,28 @@ class SearchTables:
             thresholds[: len(sorted_)] = np.where(sorted_ < np.inf, sorted_, np.nan)
 
     def lane_groups(self, forest: Forest) -> tuple[NDArray[Any], NDArray[np.uint8], int]:
-        """Groups of columns for encode_columns.cu, their image, and the bytes of the largest; none if one is too tall.
+        """Divide columns into groups for encode_columns.cu: groups, image, bytes of the largest; none if one is too tall.
 
-        The columns are divided evenly, so that no warp has few of them.
+        The columns are divided evenly, but sectors of memory are not: two groups would read them.
         """
         columns, n_columns = self.columns[:-1], len(self.columns) - 1
         if not n_columns or columns["height"].max() > TALLEST:
             return np.zeros(0, GROUP), np.zeros(0, np.uint8), 0
         is_plain = not forest.zero_threshold > 0 and np.isnan(forest.missing)
         groups = np.zeros(-(-n_columns // WARP), GROUP)
-        firsts = np.arange(len(groups) + 1) * n_columns // len(groups)
-        images = []
-        for group, first, end in zip(groups, firsts[:-1], firsts[1:], strict=True):
+        n_sectors = -(-n_columns // SECTOR)
+        firsts = np.minimum(np.arange(len(groups) + 1) * n_sectors // len(groups) * SECTOR, n_columns)
+        images: list[NDArray[np.uint8]] = []
+        for group, (first, end) in zip(groups, itertools.pairwise(firsts), strict=True):
             members, image = columns[first:end], self._image(first, end)
             are_plain = is_plain and (members["steps"] > 0).all() and not members["zero_is_missing"].any()
             steps = members["steps"].max() if are_plain else 0
             n_entries = max(1 << int(members["height"].max()), LEAST_ENTRIES)
-            place = sum(map(len, images)) // CHUNK
+            place = sum(len(image) for image in images) // CHUNK
             group["first_column"], group["n_columns"], group["steps"] = first, end - first, steps
             group["n_entries"], group["first_chunk"], group["n_chunks"] = n_entries, place, len(image) // CHUNK
             images.append(image)
-        return groups, np.concatenate(images), max(map(len, images))
+        return groups, np.concatenate(images), max(len(image) for image in images)
 
     def _image(self, first: int, end: int) -> NDArray[np.uint8]:
         """Thresholds [entry][lane], then starts [bucket / 4][lane][4]."""
@@ -121,7 +123,7 @@ class SearchTables:
         n_entries = int(np.diff(offsets).max())
         thresholds = np.full((n_entries, WARP), np.nan, self.thresholds.dtype)
         starts = np.zeros((n_entries, WARP, BUCKETS), np.uint8)
-        for lane, (begin, stop) in enumerate(zip(offsets[:-1], offsets[1:], strict=True)):
+        for lane, (begin, stop) in enumerate(itertools.pairwise(offsets)):
             thresholds[: stop - begin, lane] = self.thresholds[begin:stop]
             starts[: stop - begin, lane] = self.starts[BUCKETS * begin : BUCKETS * stop].reshape(-1, BUCKETS)
         return np.concatenate([thresholds.view(np.uint8).ravel(), starts.ravel()])

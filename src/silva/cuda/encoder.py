@@ -111,7 +111,7 @@ class CodeTables:
         return "common/encode_columns", (min(n_tiles, n_blocks), n_groups), (groups, image), self._group_bytes
 
     def _by_rows(self, stride: int) -> tuple[str, tuple[int, int], tuple[Any, ...], int]:
-        """The same where lanes take rows, for columns of many thresholds."""
+        """Answer the same where lanes take rows, for columns of many thresholds."""
         n_tiles, runs = -(-stride // TILE_ROWS), self._tables()["runs"]
         n_runs = len(runs) - 1
         entries = self._search.shared_entries if n_tiles * n_runs >= ENOUGH_BLOCKS else 0

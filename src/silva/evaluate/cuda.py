@@ -36,6 +36,7 @@ class CudaEvaluator:
     def __init__(self, forest: Forest) -> None:
         self._forest = forest
         self._sums: dict[int, dict[str, Any]] = {}
+        self._row_predictors: dict[Any, Any] = {}
         self._plans, self._calls = Plans(), Calls()
         self.again = self._calls.again
 
@@ -44,6 +45,10 @@ class CudaEvaluator:
 
         NumPy for host rows, CuPy for GPU rows.
         """
+        if isinstance(rows, np.ndarray) and len(rows) == 1 and choice.algorithm == "by_sample":
+            predict = self._row_predictor(gpus[0], np.dtype(dtype))
+            if predict is not None:
+                return np.array(predict(np.ascontiguousarray(rows)), dtype).reshape(1, -1)
         return self._run(rows, gpus, (self._forest.n_outputs,), dtype, functools.partial(self._sum, choice))
 
     def leaves(self, rows: Any, gpus: tuple[int, ...], choice: Choice) -> Any:
@@ -53,6 +58,12 @@ class CudaEvaluator:
     def predictor(self, gpu: int, dtype: Any, reduced: tuple[Any, ...]) -> Any:
         """Margins of single host rows with little latency: a callable, or None where no kernel serves the forest."""
         return predictor_of(self.few, gpu, dtype, reduced) if self.few and self.few.serves(1) else None
+
+    def _row_predictor(self, gpu: int, dtype: Any) -> Any:
+        """`predictor`, kept."""
+        if (gpu, dtype) not in self._row_predictors:
+            self._row_predictors[gpu, dtype] = self.predictor(gpu, dtype, ())
+        return self._row_predictors[gpu, dtype]
 
     @functools.cached_property
     def packed(self) -> PackedForest | None:

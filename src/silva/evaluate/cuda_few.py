@@ -55,9 +55,7 @@ class FewRows:
         """Rows taken at a time."""
         return MOST_ROWS
 
-    def plan(
-        self, input_type: Any, strides: tuple[int, int], n_rows: int, result_type: Any, row: Any = None
-    ) -> Plan:
+    def plan(self, input_type: Any, strides: tuple[int, int], n_rows: int, result_type: Any, row: Any = None) -> Plan:
         """Lay the launch out for rows of a type, strides (in elements) and number, on the current GPU.
 
         `row` is an array whose values the launch takes along, None for rows at an address.
@@ -66,7 +64,8 @@ class FewRows:
         codes, n_trees = packed.codes, forest.n_trees
         cut = self._cut(n_rows)
         held = 0 if row is None else len(row)
-        rows = (NOWHERE if row is None else row, np.int64(strides[0]), np.int64(strides[1]), np.int32(n_rows), np.int32(codes.codes.n_columns))
+        given, n_columns = NOWHERE if row is None else row, codes.codes.n_columns
+        rows = (given, *map(np.int64, strides), np.int32(n_rows), np.int32(n_columns))
         trees = (packed.upload("values", lambda: image.data), packed.upload("values chunks", lambda: image.chunks))
         sizes = (n_trees, cut.trees, cut.shift, cut.values_offset)
         n_values = n_rows * n_trees if cut.trees < n_trees else 1

@@ -245,7 +245,10 @@ class _Buffers:
     def make(self) -> tuple[Any, Any]:
         """Allocate codes and scratch memory and name them to the launches."""
         shape, dtype = self._scratch
-        buffers = self._packed.codes.room(self._stride), None if shape is None else import_cupy().empty(shape, dtype)
+        buffers: tuple[Any, Any] = (
+            self._packed.codes.room(self._stride),
+            None if shape is None else import_cupy().empty(shape, dtype),
+        )
         for launch, argument, number in self._places:
             launch.addresses[argument] = buffers[number].data.ptr
         return buffers

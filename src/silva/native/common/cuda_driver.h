@@ -1,5 +1,5 @@
-// The few functions of the CUDA driver that the core calls by itself. They are found at run time: the module links to no
-// CUDA library. Tests put functions of their own in their place.
+// The few functions of the CUDA driver that the core calls by itself. They are found at run time: the module links to
+// no CUDA library. Tests put functions of their own in their place.
 #pragma once
 #include <dlfcn.h>
 

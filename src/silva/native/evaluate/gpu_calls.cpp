@@ -14,7 +14,7 @@ struct Names {
   PyObject *data, *ptr, *device, *shape, *strides, *dtype;
   static const Names& get() {
     const auto name = [](const char* text) { return PyUnicode_InternFromString(text); };
-    static const Names names{name("data"), name("ptr"),     name("device_id"),
+    static const Names names{name("data"),  name("ptr"),     name("device_id"),
                              name("shape"), name("strides"), name("dtype")};
     return names;
   }
@@ -55,8 +55,7 @@ struct Question {
   bool matches(PyObject* X, PyObject* o, PyObject* a, PyObject* d) const {
     const Names& names = Names::get();
     return are_equal(output.ptr(), o) && are_equal(algorithm.ptr(), a) && are_equal(device.ptr(), d) &&
-           attribute(X, names.dtype).ptr() == dtype.ptr() &&
-           are_equal(attribute(X, names.shape).ptr(), shape.ptr()) &&
+           attribute(X, names.dtype).ptr() == dtype.ptr() && are_equal(attribute(X, names.shape).ptr(), shape.ptr()) &&
            are_equal(attribute(X, names.strides).ptr(), strides.ptr());
   }
 };
@@ -65,8 +64,8 @@ struct Question {
 struct Call {
   Question question;
   Place place;
-  uint64_t gpu;     // of the rows
-  nb::object plan;  // owns the arguments
+  uint64_t gpu;        // of the rows
+  nb::object plan;     // owns the arguments
   nb::object buffers;  // makes memory that is not kept and names it to the launches, or None
   std::vector<GpuLaunch> launches;
   uint64_t *rows, *result;  // arguments that hold their addresses
@@ -104,7 +103,8 @@ class GpuCalls {
     const uint64_t gpu = number_of(data.ptr(), Names::get().device);
     for (size_t i = 0; i < calls_.size(); ++i) {
       const std::shared_ptr<Call> call = calls_[i];
-      if (!(call->place == place && call->gpu == gpu && call->question.matches(X.ptr(), output.ptr(), algorithm.ptr(), device.ptr())))
+      if (!(call->place == place && call->gpu == gpu &&
+            call->question.matches(X.ptr(), output.ptr(), algorithm.ptr(), device.ptr())))
         continue;
       std::rotate(calls_.begin(), calls_.begin() + i, calls_.begin() + i + 1);
       return run(*call, number_of(data.ptr(), Names::get().ptr));
@@ -115,8 +115,12 @@ class GpuCalls {
   // Keeps what answers a question on rows of the current GPU, in its current stream; the oldest call gives way.
   void keep(nb::handle X, const nb::tuple& question, const nb::tuple& plan, const nb::tuple& result) {
     const Names& names = Names::get();
-    Question asked{question[0], question[1], question[2], attribute(X.ptr(), names.shape),
-                   attribute(X.ptr(), names.strides), attribute(X.ptr(), names.dtype)};
+    Question asked{question[0],
+                   question[1],
+                   question[2],
+                   attribute(X.ptr(), names.shape),
+                   attribute(X.ptr(), names.strides),
+                   attribute(X.ptr(), names.dtype)};
     const uint64_t gpu = number_of(attribute(X.ptr(), names.data).ptr(), names.device);
     auto call = std::make_shared<Call>(std::move(asked), here(), gpu);
     call->plan = plan[0];

@@ -1,10 +1,10 @@
 // Launches that silva/cuda/prepared.py has laid out, started without Python.
 #pragma once
-#include <tuple>
-#include <vector>
-
 #include <nanobind/stl/map.h>
 #include <nanobind/stl/tuple.h>
+
+#include <tuple>
+#include <vector>
 
 #include "common/bindings.h"
 #include "common/cuda_driver.h"

@@ -97,8 +97,7 @@ class GpuRowPredictor {
   std::unique_ptr<Lane> make(bool is_double) const {
     const nb::tuple made = nb::cast<nb::tuple>(make_lane_(is_double ? "d" : "f"));
     const auto at = [&](int i) { return reinterpret_cast<void*>(nb::cast<uint64_t>(made[i])); };
-    auto lane = std::make_unique<Lane>(
-        Lane{made[0], GpuLaunch(nb::cast<LaunchRecipe>(made[1])), at(2), at(3), at(4)});
+    auto lane = std::make_unique<Lane>(Lane{made[0], GpuLaunch(nb::cast<LaunchRecipe>(made[1])), at(2), at(3), at(4)});
     if (const int code = driver_.stream_context(lane->stream, &lane->context)) raise_device_error(driver_, code, gpu_);
     return lane;
   }
