@@ -94,9 +94,9 @@ class SearchTables:
             thresholds[: len(sorted_)] = np.where(sorted_ < np.inf, sorted_, np.nan)
 
     def lane_groups(self, forest: Forest) -> tuple[NDArray[Any], NDArray[np.uint8], int]:
-        """Divide columns into groups for encode_columns.cu: groups, image, bytes of the largest; none if one is too tall.
+        """Divide columns into groups for encode_columns.cu: groups, image, bytes of the largest.
 
-        The columns are divided evenly, but sectors of memory are not: two groups would read them.
+        There are none if a column is too tall. The columns are divided evenly, but sectors of memory are not: two groups would read them.
         """
         columns, n_columns = self.columns[:-1], len(self.columns) - 1
         if not n_columns or columns["height"].max() > TALLEST:
