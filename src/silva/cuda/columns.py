@@ -96,7 +96,8 @@ class SearchTables:
     def lane_groups(self, forest: Forest) -> tuple[NDArray[Any], NDArray[np.uint8], int]:
         """Divide columns into groups for encode_columns.cu: groups, image, bytes of the largest.
 
-        There are none if a column is too tall. The columns are divided evenly, but sectors of memory are not: two groups would read them.
+        There are none if a column is too tall. The columns are divided evenly, but sectors of memory are not: two
+        groups would read them.
         """
         columns, n_columns = self.columns[:-1], len(self.columns) - 1
         if not n_columns or columns["height"].max() > TALLEST:
