@@ -33,9 +33,18 @@ class GpuCalls:
         capsule: Any,
         out_of_memory: type,
         most: int,
+        most_bytes: int,
     ) -> None: ...
     def again(self, X: Any, output: str, algorithm: str, device: str) -> Any: ...
-    def keep(self, X: Any, question: tuple[str, str, str], plan: tuple[Any, ...], result: tuple[Any, ...]) -> None: ...
+    def keep(
+        self,
+        X: Any,
+        question: tuple[str, str, str],
+        plan: tuple[Any, ...],
+        result: tuple[Any, ...],
+        n_bytes: int,
+        spare_bytes: int,
+    ) -> None: ...
 
 class GpuRowPredictor:
     def __init__(

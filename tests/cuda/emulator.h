@@ -175,8 +175,6 @@ inline unsigned __float_as_uint(float value) {
   return bits;
 }
 
-inline float __saturatef(float value) { return value > 0 ? std::min(value, 1.0f) : 0.0f; }
-
 inline float __uint_as_float(unsigned bits) {
   float value;
   std::memcpy(&value, &bits, sizeof value);

@@ -31,8 +31,8 @@ def walk(points, dtype="float32", code="uint16", pairs=False, shared=True, **sha
     return walk_variant(tape(points, **shape), dtype, np.dtype(code), pairs=pairs, shared=shared)
 
 
-def encode(row, value, code, kernel="rows"):
-    return variant(f"common/encode_{kernel}", INPUT=C_TYPES[row], ROW=C_TYPES[value], CODE=C_TYPES[code])
+def encode(row, value, code):
+    return variant("common/encode_rows", INPUT=C_TYPES[row], ROW=C_TYPES[value], CODE=C_TYPES[code])
 
 
 def small(points, row="float32", value="float32", code="uint16", dtype="float32"):
@@ -52,8 +52,6 @@ SMALL = [
     *(nodes_variant(np.dtype("uint8"), splits, 2)[0] for splits in (1, 15, 255)),
     *(windows_variant(np.dtype("uint16"), levels) for levels in (1, 5)),
     *(encode(row, value, "uint16") for row in ("float32", "float64") for value in ("float32", "float64")),
-    *(encode(row, value, "uint8", "columns") for row in ("float32", "float64") for value in ("float32", "float64")),
-    encode("float32", "float32", "uint16", "columns"),
     encode("float32", "float32", "uint32"),
     encode("float32", "float32", "uint8"),
     small(2),
@@ -143,11 +141,9 @@ def test_the_warp_kernel_needs_no_stack(pairs):
     assert found.stack == found.spilled == 0
 
 
-@pytest.mark.parametrize("value", ["float32", "float64"])
 @pytest.mark.parametrize("code", ["uint8", "uint16"])
-@pytest.mark.parametrize("kernel", ["rows", "columns"])
-def test_two_blocks_of_the_encoder_share_a_multiprocessor(kernel, code, value):
-    found = measure_kernel(encode(value, value, code, kernel), 90)
+def test_two_blocks_of_the_encoder_share_a_multiprocessor(code):
+    found = measure_kernel(encode("float32", "float32", code), 90)
     assert found.registers <= 64
     assert found.stack == found.spilled == 0
 

@@ -29,7 +29,7 @@ COLUMNS = {
 IN_BUCKETS = set(COLUMNS) - {"nothing finite", "over many magnitudes", "too many for a byte"}
 
 
-def tables_of(columns, dtype, code_type=np.uint16, **meaning):
+def tables_of(columns, dtype, **meaning):
     thresholds = [np.unique(values.astype(dtype)) for values in columns]
     sizes = [len(values) for values in thresholds]
     n_columns = len(columns)
@@ -44,7 +44,7 @@ def tables_of(columns, dtype, code_type=np.uint16, **meaning):
     )
     fields = {"zero_missing": EMPTY.astype(bool), "zero_threshold": 0.0, "missing": np.nan, **meaning}
     sets = {"set_offsets": np.zeros(1, np.int64), "set_words": EMPTY.astype(np.uint32), "set_others_left": EMPTY > 0}
-    return CodeTables(types.SimpleNamespace(**fields, **sets), codes, code_type), thresholds
+    return CodeTables(types.SimpleNamespace(**fields, **sets), codes, np.uint16), thresholds
 
 
 def values_around(thresholds, n_rows, dtype):
@@ -58,59 +58,28 @@ def values_around(thresholds, n_rows, dtype):
     return np.stack(columns, axis=1)
 
 
-TALL = "too many for a byte"
-SHORT = [values for name, values in COLUMNS.items() if name != TALL]
-PLAIN = [COLUMNS[name] for name in sorted(IN_BUCKETS)]
-
-
-def check_codes(tables, thresholds, X, stride):
-    """Codes are ranks, and 0 beyond the rows."""
-    import cupy
-
-    n_rows = len(X)
-    with np.errstate(over="ignore"):
-        found = cupy.asnumpy(tables.encode(X if isinstance(X, cupy.ndarray) else cupy.asarray(X), stride))
-    assert (found[:, n_rows:] == 0).all()
-    for column, values in enumerate(thresholds):
-        x = cupy.asnumpy(X[:, column])
-        expected = np.searchsorted(values[values < np.inf], x, side="right")
-        expected = np.where(np.isnan(x), tables.codes.missing[column], expected)
-        np.testing.assert_array_equal(found[column, :n_rows], expected)
-
-
 @pytest.mark.parametrize("is_staged", [False, True])
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 def test_codes_are_ranks(monkeypatch, dtype, is_staged):
     """A column of each kind, and more of one kind than a tile has columns, for whole tiles and a rest."""
-    monkeypatch.setattr(silva.cuda.encoder, "ENOUGH_BLOCKS", 1 if is_staged else 10**6)
-    tables, thresholds = tables_of([*COLUMNS.values(), *[COLUMNS["normal"]] * 35], dtype)
-    check_codes(tables, thresholds, values_around(thresholds, 1100, dtype), 1280)
-
-
-@pytest.mark.parametrize("columns", [SHORT + PLAIN * 4, PLAIN * 9, PLAIN[:1]], ids=["any and plain", "plain", "one"])
-@pytest.mark.parametrize("code_type", [np.uint8, np.uint16, np.uint32])
-@pytest.mark.parametrize("dtype", [np.float32, np.float64])
-def test_lanes_take_columns(dtype, code_type, columns):
-    tables, thresholds = tables_of(columns, dtype, code_type=code_type)
-    assert tables._group_bytes > 0
-    check_codes(tables, thresholds, values_around(thresholds, 1100, dtype), 1280)
-    check_codes(tables, thresholds, values_around(thresholds, 5, dtype), 128)
-
-
-@pytest.mark.parametrize("columns", [PLAIN * 5, list(COLUMNS.values())], ids=["lanes", "tiles"])
-def test_rows_that_do_not_lie_side_by_side(columns):
-    """Float64 rows of float32 thresholds, a column after the other or with gaps, backwards."""
     import cupy
 
-    tables, thresholds = tables_of(columns, np.float32)
-    X = cupy.asarray(np.asfortranarray(values_around(thresholds, 700, np.float32).astype(np.float64)))
-    check_codes(tables, thresholds, X, 768)
-    check_codes(tables, thresholds, X[::-2], 384)
+    monkeypatch.setattr(silva.cuda.encoder, "ENOUGH_BLOCKS", 1 if is_staged else 10**6)
+    tables, thresholds = tables_of([*COLUMNS.values(), *[COLUMNS["normal"]] * 35], dtype)
+    X = values_around(thresholds, 1100, dtype)
+    with np.errstate(over="ignore"):
+        found = cupy.asnumpy(tables.encode(cupy.asarray(X), 1280))
+    assert (found[:, 1100:] == 0).all()
+    for column, values in enumerate(thresholds):
+        x = X[:, column]
+        expected = np.searchsorted(values[values < np.inf], x, side="right")
+        expected = np.where(np.isnan(x), tables.codes.missing[column], expected)
+        np.testing.assert_array_equal(found[column, :1100], expected)
 
 
 def test_which_columns_have_buckets():
     tables, _ = tables_of(COLUMNS.values(), np.float32)
-    steps = tables._search.columns["steps"][:-1]
+    steps = tables._search.buckets[:, 2]
     assert {name for name, n in zip(COLUMNS, steps, strict=True) if n} == IN_BUCKETS
     assert steps[list(COLUMNS).index("normal")] <= 2
 

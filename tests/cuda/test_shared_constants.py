@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 import silva
-from silva.cuda import columns, encoder
+from silva.cuda import encoder
 from silva.evaluate import cuda_few
 from silva.explain import cuda_small
 from silva.grow import cuda_qr, data, parts
@@ -29,10 +29,7 @@ NATIVE = Path(silva.__file__).parent / "native"
         (data, "LANES", "grow/gram.h", "kLanes"),
         (encoder, "TILE_ROWS", "common/encode_rows.cu", "TILE_ROWS"),
         (encoder, "THREADS", "common/encode_rows.cu", "N_THREADS"),
-        (encoder, "THREADS", "common/encode_columns.cu", "N_THREADS"),
-        (encoder, "LANE_ROWS", "common/encode_columns.cu", "LANE_ROWS"),
-        (columns, "WARP", "common/encode_columns.cu", "WARP"),
-        (columns, "MOST_STEPS", "common/columns.h", "MOST_STEPS"),
+        (encoder, "MOST_STEPS", "common/columns.h", "MOST_STEPS"),
         (cuda_few, "SUMMED_TREES", "evaluate/few.cu", "SUMMED_TREES"),
         (cuda_few, "MOST_THREADS", "evaluate/few.cu", "MOST_THREADS"),
         (cuda_small, "WARP", "explain/small.cu", "WARP"),

@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from silva.cuda.columns import WARP, SearchTables
 from silva.cuda.compiler import variant
 from silva.cuda.limits import gpu_limits
 from silva.cuda.prepared import NOWHERE, PreparedLaunch
@@ -28,13 +27,16 @@ C_TYPES = {
     "uint32": "unsigned",
 }
 TILE_ROWS, TILE_PITCH, THREADS = 128, 33, 512
-"""Of native/common/encode_rows.cu; encode_columns.cu has as many threads."""
+SHARED_BYTES = 64 * 1024
+"""Thresholds and starts of buckets of a run of columns in shared memory: 32 columns of 255 float32 thresholds, read as
+whole lines; with a tile of values two blocks fit."""
 
-LANE_ROWS = 16
-"""Rows that a lane of encode_columns.cu takes at a time; `stride` is a multiple of them."""
+BUCKETS, MOST_STEPS, MOST_BUCKETED = 4, 4, 255
+"""Buckets for each threshold; thresholds in a bucket (as in native/common/columns.h), and of a column, up to which
+they take less time than a search tree. Of 255 quantiles of a normal distribution two at most share a bucket."""
 
-BLOCKS_PER_MULTIPROCESSOR = 2
-"""Blocks of encode_columns.cu that share a multiprocessor."""
+LEAST_ENTRIES = 4
+"""Room of a column: multiples of 16 bytes."""
 
 ENOUGH_BLOCKS = 132 * 8
 """Further tiles of rows are taken by the same blocks, which have their thresholds already. Where there are fewer,
@@ -63,17 +65,14 @@ class CodeTables:
         self.codes = codes
         self.code_type = np.dtype(codes.code_type if code_type is None else code_type)
         self.row_bytes = codes.n_columns * self.code_type.itemsize
+        self._kernels = {name: encode_variant(name, codes, self.code_type) for name in ("float32", "float64")}
         self._forest = forest
-        self._search = SearchTables(codes, forest.zero_missing)
-        self._groups, self._image, self._group_bytes = self._search.lane_groups(forest)
+        self._search = _SearchTrees(codes)
         self._tile_bytes = TILE_ROWS * TILE_PITCH * codes.thresholds.itemsize
-        self._on_gpu: dict[int, dict[str, Any]] = {}
+        self._on_gpu: dict[int, tuple[Any, ...]] = {}
 
     def encode(self, x: Any, stride: int) -> Any:
-        """Codes of the rows of a CuPy array: (n_columns, stride), 0 beyond the rows; queued on the current stream.
-
-        `stride` is a multiple of `LANE_ROWS`.
-        """
+        """Codes of the rows of a CuPy array: (n_columns, stride), 0 beyond the rows; queued on the current stream."""
         result = self.room(stride)
         call = self.prepare(x.dtype, row_strides(x), len(x), stride)
         if call is not None:
@@ -83,7 +82,11 @@ class CodeTables:
 
     def room(self, stride: int) -> Any:
         """Memory for codes on the current GPU."""
-        return import_cupy().empty((max(self.codes.n_columns, 1), stride), self.code_type)
+        return import_cupy().empty(self.shape(stride), self.code_type)
+
+    def shape(self, stride: int) -> tuple[int, int]:
+        """Shape of the codes of rows."""
+        return max(self.codes.n_columns, 1), stride
 
     def prepare(self, input_type: Any, strides: tuple[Any, Any], n_rows: int, stride: int) -> PreparedLaunch | None:
         """Launch that encodes rows: their address and that of the codes are the first and the last argument.
@@ -92,67 +95,119 @@ class CodeTables:
         """
         if not self.codes.n_columns:
             return None
-        sizes = (NOWHERE, *map(np.int64, strides), np.int32(n_rows), np.int64(stride))
-        lay_out = self._by_columns if self._serves_lanes() else self._by_rows
-        kernel, grid, more, shared = lay_out(stride)
-        named = encode_variant(kernel, input_type, self.codes, self.code_type)
-        return PreparedLaunch(named, grid, THREADS, (*sizes, *more, self.columns(), NOWHERE), shared)
-
-    def _serves_lanes(self) -> bool:
-        return 0 < self._group_bytes <= gpu_limits().shared_per_block
-
-    def _by_columns(self, stride: int) -> tuple[str, tuple[int, int], tuple[Any, ...], int]:
-        """Kernel, grid, further arguments and shared memory where lanes take columns."""
-        groups, image = self._tables()["groups"], self._tables()["image"]
-        n_groups = len(self._groups)
-        n_tiles = -(-stride // (THREADS // WARP * LANE_ROWS))
-        resident = min(BLOCKS_PER_MULTIPROCESSOR, gpu_limits().shared_per_multiprocessor // (self._group_bytes + 1024))
-        n_blocks = max(1, gpu_limits().n_multiprocessors * max(resident, 1) // n_groups)
-        return "common/encode_columns", (min(n_tiles, n_blocks), n_groups), (groups, image), self._group_bytes
-
-    def _by_rows(self, stride: int) -> tuple[str, tuple[int, int], tuple[Any, ...], int]:
-        """Answer the same where lanes take rows, for columns of many thresholds."""
-        n_tiles, runs = -(-stride // TILE_ROWS), self._tables()["runs"]
+        n_tiles, (runs, *tables) = -(-stride // TILE_ROWS), self.tables()
         n_runs = len(runs) - 1
         entries = self._search.shared_entries if n_tiles * n_runs >= ENOUGH_BLOCKS else 0
         if entries * self._search.entry_bytes + self._tile_bytes > gpu_limits().shared_per_block:
             entries = 0
         grid = (min(n_tiles, max(1, ENOUGH_BLOCKS // n_runs)), n_runs)
-        return "common/encode_rows", grid, (runs, np.int32(entries)), entries * self._search.entry_bytes
+        sizes = (*map(np.int64, strides), np.int32(n_rows), np.int64(stride), runs, np.int32(entries))
+        shared = entries * self._search.entry_bytes
+        args = (NOWHERE, *sizes, *tables, NOWHERE)
+        return PreparedLaunch(self._kernels[input_type.name], grid, THREADS, args, shared)
 
-    def columns(self) -> NDArray[Any]:
-        """Argument of kernels that encode: the members of Columns (native/common/columns.h) on the current GPU.
-
-        The arrays that it names live as long as this object.
-        """
-        found: NDArray[Any] = self._tables()["argument"]
-        return found
-
-    def _tables(self) -> dict[str, Any]:
+    def tables(self) -> tuple[Any, ...]:
+        """Arguments of kernels that encode, on the current GPU: runs of columns, the members of Columns."""
         cupy = import_cupy()
         gpu = cupy.cuda.runtime.getDevice()
         if gpu not in self._on_gpu:
-            search, forest = self._search, self._forest
-            sets = {name: getattr(forest, name) for name in ("set_offsets", "set_words", "set_others_left")}
-            named = {"columns": search.columns.view(np.uint8), "thresholds": search.thresholds, "starts": search.starts}
-            arrays = {name: cupy.asarray(array) for name, array in {**named, **sets}.items()}
-            more = {"runs": search.runs, "groups": self._groups.view(np.uint8), "image": self._image}
-            real = search.thresholds.dtype
-            argument = np.zeros((), [(name, np.uint64) for name in arrays] + [(name, real) for name in NUMBERS])
-            for name, array in arrays.items():
-                argument[name] = array.data.ptr
-            argument["zero_threshold"], argument["missing_value"] = forest.zero_threshold, forest.missing
-            on_gpu = {name: cupy.asarray(array) for name, array in more.items()}
+            codes, forest, search = self.codes, self._forest, self._search
+            arrays = (search.runs, codes.feature, codes.category_set, codes.missing, search.height, search.offsets)
+            found = (search.buckets, search.thresholds, search.starts)
+            sets = (*found, forest.set_offsets, forest.set_words, forest.set_others_left)
+            zeros = cupy.asarray(forest.zero_missing) if len(forest.zero_missing) else np.uint64(0)
+            numbers = (np.float64(forest.zero_threshold), np.float64(forest.missing))
+            self._on_gpu[gpu] = (*(cupy.asarray(array) for array in (*arrays, *sets)), zeros, *numbers)
             cupy.cuda.get_current_stream().synchronize()
-            self._on_gpu[gpu] = {**arrays, **on_gpu, "argument": argument}
         return self._on_gpu[gpu]
 
     def __getstate__(self) -> dict[str, Any]:
         return {**self.__dict__, "_on_gpu": {}}
 
 
-NUMBERS = ("zero_threshold", "missing_value")
-"""Members of Columns in the type of the thresholds."""
+class _SearchTrees:
+    """Thresholds of each column as the kernels look them up: by buckets or search trees (native/common/columns.h).
+
+    Attributes
+    ----------
+    height : int32, (n_columns,)
+    offsets : int64, (n_columns + 1,)
+        Column ``c`` owns the entries ``offsets[c]`` to ``offsets[c + 1] - 1``, a power of two.
+    thresholds : float32 or float64
+    buckets : int32, (n_columns, 4)
+        Words of Buckets.
+    starts : uint8
+        Thresholds below each bucket; the column's entries' number times `BUCKETS` of them.
+    entry_bytes : int
+        Of a threshold and its buckets.
+    runs : int32
+        First columns of the runs that share a block, and the number of columns.
+    shared_entries : int
+        Entries of the largest run that fits into shared memory.
+    """
+
+    def __init__(self, codes: Codes) -> None:
+        counts = np.diff(codes.offsets)
+        self.height = np.array([int(n).bit_length() for n in counts], np.int32)
+        sizes = np.maximum(np.int64(1) << self.height.astype(np.int64), LEAST_ENTRIES)
+        self.offsets = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
+        # A bucket is read as a whole, also behind the last column's thresholds.
+        self.thresholds = np.full(int(self.offsets[-1]) + MOST_STEPS, np.nan, codes.thresholds.dtype)
+        self.starts = np.zeros(BUCKETS * len(self.thresholds), np.uint8)
+        self.buckets = np.zeros((codes.n_columns, 4), np.int32)
+        for column, height in enumerate(self.height):
+            sorted_ = codes.thresholds[codes.offsets[column] : codes.offsets[column + 1]]
+            begin, end = self.offsets[column : column + 2]
+            starts = self.starts[BUCKETS * begin : BUCKETS * end]
+            found = _fill_buckets(starts[: BUCKETS << height], sorted_) if codes.category_set[column] < 0 else None
+            if found is None:
+                _fill_search_tree(self.thresholds[begin:end], int(height), sorted_)
+            else:
+                self.buckets[column] = found
+                self.thresholds[begin:end][: len(sorted_)] = np.where(sorted_ < np.inf, sorted_, np.nan)
+        self.entry_bytes = codes.thresholds.itemsize + BUCKETS
+        self.runs, self.shared_entries = _divide(sizes, SHARED_BYTES // self.entry_bytes)
+
+
+def _fill_buckets(starts: NDArray[np.uint8], thresholds: NDArray[Any]) -> NDArray[np.int32] | None:
+    """Write how many thresholds lie below each bucket, return the words of Buckets; None if they spread badly."""
+    finite = thresholds[thresholds < np.inf]
+    if not 0 < len(finite) <= MOST_BUCKETED:
+        return None
+    last = np.float32(len(starts) - 1)
+    with np.errstate(all="ignore"):
+        single = finite.astype(np.float32)
+        low = single[0]
+        scale = np.float32(len(starts)) / (single[-1] - low)
+        scale = scale if np.isfinite(scale) else np.float32(0)
+        at = np.fmin(np.fmax((single - low) * scale, np.float32(0)), last).astype(np.int64)
+    steps = int(np.bincount(at).max())
+    if steps > MOST_STEPS:
+        return None
+    starts[:] = np.searchsorted(at, np.arange(len(starts)))
+    return np.array([low, scale, 0, 0], np.float32).view(np.int32) + np.array([0, 0, steps, 0], np.int32)
+
+
+def _fill_search_tree(tree: NDArray[Any], height: int, thresholds: NDArray[Any]) -> None:
+    """Write sorted thresholds in breadth-first order; those of +inf, which no number reaches, stay NaN."""
+    padded = np.full((1 << height) - 1, np.nan, tree.dtype)
+    finite = thresholds[thresholds < np.inf]
+    padded[: len(finite)] = finite
+    for level in range(height):
+        tree[1 << level : 2 << level] = padded[(1 << (height - 1 - level)) - 1 :: 1 << (height - level)]
+
+
+def _divide(sizes: NDArray[np.int64], capacity: int) -> tuple[NDArray[np.int32], int]:
+    """Divide columns into runs of at most `capacity` entries; a larger column is a run by itself."""
+    starts, used, largest = [0], 0, 0
+    for column, size in enumerate(sizes.tolist()):
+        if used and used + size > capacity:
+            starts.append(column)
+            used = 0
+        used += size
+        if used <= capacity:
+            largest = max(largest, used)
+    return np.array([*starts, len(sizes)], np.int32), largest
 
 
 def row_strides(x: Any) -> tuple[Any, Any]:
@@ -161,11 +216,11 @@ def row_strides(x: Any) -> tuple[Any, Any]:
     return np.int64(x.strides[0] // item), np.int64(x.strides[1] // item)
 
 
-def encode_variant(kernel: str, input_type: Any, codes: Codes, code_type: Any) -> Variant:
+def encode_variant(input_type: Any, codes: Codes, code_type: Any = None) -> Variant:
     """Name the kernel for rows of a type."""
     return variant(
-        kernel,
+        "common/encode_rows",
         INPUT=C_TYPES[np.dtype(input_type).name],
         ROW=C_TYPES[codes.thresholds.dtype.name],
-        CODE=C_TYPES[np.dtype(code_type).name],
+        CODE=C_TYPES[np.dtype(codes.code_type if code_type is None else code_type).name],
     )

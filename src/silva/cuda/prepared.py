@@ -82,8 +82,8 @@ class Plan:
     ----------
     launches : list of PreparedLaunch
         In their order. The last argument of the last is the address of the results.
-    owner : object
-        Lives as long as the plan: what the arguments point to.
+    buffers : object, optional
+        What the launches have between them, and lives as long as the plan.
     make_buffers : callable, optional
         Allocates buffers that are not kept from call to call, names them to the launches and returns them.
     n_bytes : int
@@ -95,14 +95,14 @@ class Plan:
     def __init__(
         self,
         launches: list[PreparedLaunch],
-        owner: Any,
+        buffers: Any = None,
         make_buffers: Callable[[], Any] | None = None,
         n_bytes: int = 0,
         *,
         reads_rows: bool = True,
     ) -> None:
         self.launches, self.make_buffers, self.n_bytes = launches, make_buffers, n_bytes
-        self._owner, self._reads_rows, self._unread = owner, reads_rows, np.zeros(1, np.uint64)
+        self._buffers, self._reads_rows, self._unread = buffers, reads_rows, np.zeros(1, np.uint64)
 
     def run(self, x: int, out: int, stream: int) -> None:
         """Queue the work for rows and results at these addresses."""

@@ -48,7 +48,8 @@ class CudaEvaluator:
         if isinstance(rows, np.ndarray) and len(rows) == 1 and choice.algorithm == "by_sample":
             predict = self._row_predictor(gpus[0], np.dtype(dtype))
             if predict is not None:
-                return np.array(predict(np.ascontiguousarray(rows)), dtype).reshape(1, -1)
+                row_type = rows.dtype if rows.dtype in (np.float32, np.float64) else self._forest.threshold.dtype
+                return np.array(predict(np.ascontiguousarray(rows, row_type)), dtype).reshape(1, -1)
         return self._run(rows, gpus, (self._forest.n_outputs,), dtype, functools.partial(self._sum, choice))
 
     def leaves(self, rows: Any, gpus: tuple[int, ...], choice: Choice) -> Any:

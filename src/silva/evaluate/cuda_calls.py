@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from silva.evaluate.cuda_tiles import Tiles
 
 KEPT, KEPT_BYTES = 32, 2**25
-"""Plans that a thread keeps, and calls that all of them keep; bytes of the buffers of these plans together."""
+"""Plans that a thread keeps, and calls that all threads keep; bytes of the buffers of either."""
 
 SPARE_BYTES = 2**20
 """Results up to this size are allocated ahead."""
@@ -60,7 +60,8 @@ class Calls:
         plan.run(X.data.ptr, result.data.ptr, current()[1])
         if hasattr(_core, "GpuCalls"):  # nowhere but on Linux
             self._core = self._core or _make_core(type(X))
-            self._core.keep(X, question, plan.recipe(), (cupy.empty, shape, result.dtype, result.nbytes <= SPARE_BYTES))
+            spare = result.nbytes if result.nbytes <= SPARE_BYTES else 0
+            self._core.keep(X, question, plan.recipe(), (cupy.empty, shape, result.dtype), plan.n_bytes, spare)
         return result
 
 
@@ -74,6 +75,7 @@ def _make_core(array_type: type) -> Any:
         capsule=functions.get("get_current_stream_ptr"),
         out_of_memory=cuda.memory.OutOfMemoryError,
         most=KEPT,
+        most_bytes=KEPT_BYTES,
     )
 
 

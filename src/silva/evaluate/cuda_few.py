@@ -14,7 +14,7 @@ from silva.cuda.compiler import variant
 from silva.cuda.encoder import C_TYPES
 from silva.cuda.prepared import NOWHERE, Plan, PreparedLaunch
 from silva.cuda.rows import pinned
-from silva.device import import_cupy
+from silva.device import explaining_memory, import_cupy
 from silva.evaluate.packing import CHUNK, FORMATS
 
 if TYPE_CHECKING:
@@ -62,6 +62,7 @@ class FewRows:
         """
         packed, image, forest = self.packed, self.packed.values, self.packed.forest
         codes, n_trees = packed.codes, forest.n_trees
+        _, *columns = codes.tables()
         cut = self._cut(n_rows)
         held = 0 if row is None else len(row)
         given, n_columns = NOWHERE if row is None else row, codes.codes.n_columns
@@ -72,11 +73,11 @@ class FewRows:
         unwritten = np.full(n_values * image.leaf_type.itemsize // 4, UNWRITTEN, np.uint32)
         values = import_cupy().asarray(unwritten)
         outputs = (*packed.sums(), np.int32(forest.n_outputs), values, NOWHERE)
-        args = (*rows, codes.columns(), *trees, *map(np.int32, sizes), *outputs)
+        args = (*rows, *columns, *trees, *map(np.int32, sizes), *outputs)
         kernel = few_variant(packed.name, input_type, codes.codes.thresholds.dtype, image.leaf_type, result_type, held)
         grid = -(-n_trees // cut.trees), -(-n_rows // (1 << cut.shift))
         launch = PreparedLaunch(kernel, grid, cut.threads, args, cut.shared)
-        return Plan([launch], packed, n_bytes=values.nbytes)
+        return Plan([launch], n_bytes=values.nbytes)
 
     def _cut(self, n_rows: int) -> _Cut:
         """Divide rows and trees into blocks."""
@@ -149,7 +150,7 @@ def _make_lane(few: FewRows, gpu: int, dtype: Any, input_type: str) -> tuple[Any
     """
     cupy, forest, kind = import_cupy(), few.packed.forest, np.dtype(input_type)
     held = _held(forest.n_features, kind.itemsize)
-    with cupy.cuda.Device(gpu):
+    with cupy.cuda.Device(gpu), explaining_memory(cupy, gpu):
         stream = cupy.cuda.Stream(non_blocking=True)
         margins = pinned(cupy, (forest.n_outputs,), dtype)
         row = np.zeros(held, kind) if held else pinned(cupy, (forest.n_features,), kind)

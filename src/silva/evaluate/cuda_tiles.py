@@ -134,8 +134,8 @@ class Tiles:
         if (cut.parts == 1 or joins or not fits_memory) and not packed.has_idle_outputs:
             cut = cut if joins else dataclasses.replace(cut, parts=1)
             walks, n_parts = self._walks(image, n_rows, stride, cut, result_type)
-            parts = (n_parts, stride, PART_WORDS) if n_parts > 1 else None
-            return self._plan(encoding, stride, walks, (parts, np.float32))
+            parts = ((n_parts, stride, PART_WORDS), np.float32) if n_parts > 1 else None
+            return self._plan(encoding, stride, walks, parts)
         walks, _ = self._walks(image, n_rows, stride, cut, None)
         types = {"LEAF": C_TYPES[image.leaf_type.name], "RESULT": C_TYPES[np.dtype(result_type).name]}
         sizes = (np.int64(stride), np.int32(n_rows), np.int32(packed.forest.n_outputs))
@@ -149,7 +149,7 @@ class Tiles:
         encoding: PreparedLaunch | None,
         stride: int,
         walks: PreparedLaunch,
-        scratch: tuple[Any, Any],
+        scratch: tuple[tuple[int, ...], Any] | None,
         sums: PreparedLaunch | None = None,
     ) -> Plan:
         """Rows to codes, codes to margins or to values of trees, values to margins."""
@@ -158,12 +158,14 @@ class Tiles:
             places.append((encoding, -1, 0))
         if sums is not None:
             places += [(walks, -1, 1), (sums, 0, 1)]
-        elif scratch[0] is not None:
+        elif scratch is not None:
             places.append((walks, PARTS_ARGUMENT, 1))
-        buffers = _Buffers(self._packed, stride, scratch, places)
+        codes = self._packed.codes
+        shapes = [(codes.shape(stride), codes.code_type), *([] if scratch is None else [scratch])]
+        buffers = _Buffers(shapes, places)
         launches = [launch for launch in (encoding, walks, sums) if launch is not None]
-        make = None if buffers.are_kept else buffers.make
-        return Plan(launches, (self._packed, buffers), make, buffers.n_bytes, reads_rows=encoding is not None)
+        make = None if buffers.n_bytes else buffers.make
+        return Plan(launches, buffers, make, buffers.n_bytes, reads_rows=encoding is not None)
 
     def leaves(self, x: Any) -> Any:
         """Find the leaves of rows: indices, int32 (n_trees, stride)."""
@@ -173,7 +175,7 @@ class Tiles:
         result = cupy.empty((packed.forest.n_trees, stride), np.int32)
         walks, _ = self._walks(packed.leaves, n_rows, stride, cut, None)
         encoding = packed.codes.prepare(x.dtype, row_strides(x), n_rows, stride)
-        plan = self._plan(encoding, stride, walks, (None, None))
+        plan = self._plan(encoding, stride, walks, None)
         plan.run(x.data.ptr, result.data.ptr, cupy.cuda.get_current_stream().ptr)
         return result
 
@@ -212,43 +214,27 @@ class Tiles:
 
 
 class _Buffers:
-    """Codes and sums between the launches of a plan, by their shapes; small ones are allocated once.
+    """Memory between the launches of a plan; little of it is allocated once.
 
     Parameters
     ----------
-    packed : PackedForest
-    stride : int
-        Rows that the codes have room for.
-    scratch : (shape or None, dtype)
+    shapes : list of (shape, dtype)
+        Of the codes, and of the scratch memory if there is any.
     places : list of (PreparedLaunch, int, int)
-        Arguments that name a buffer, and its number: 0 for the codes, 1 for the scratch memory.
+        Arguments that name a buffer, and its number in `shapes`.
     """
 
     def __init__(
-        self,
-        packed: PackedForest,
-        stride: int,
-        scratch: tuple[Any, Any],
-        places: list[tuple[PreparedLaunch, int, int]],
+        self, shapes: list[tuple[tuple[int, ...], Any]], places: list[tuple[PreparedLaunch, int, int]]
     ) -> None:
-        shape, dtype = scratch
-        size = 0 if shape is None else math.prod(shape) * np.dtype(dtype).itemsize
-        self._packed, self._stride, self._scratch, self._places = packed, stride, scratch, places
-        n_bytes = stride * packed.codes.row_bytes + size
+        self._shapes, self._places = shapes, places
+        n_bytes = sum(math.prod(shape) * np.dtype(dtype).itemsize for shape, dtype in shapes)
         self.n_bytes = n_bytes if n_bytes <= KEPT_BYTES else 0
         self._kept = self.make() if self.n_bytes else None
 
-    @property
-    def are_kept(self) -> bool:
-        return self._kept is not None
-
-    def make(self) -> tuple[Any, Any]:
-        """Allocate codes and scratch memory and name them to the launches."""
-        shape, dtype = self._scratch
-        buffers: tuple[Any, Any] = (
-            self._packed.codes.room(self._stride),
-            None if shape is None else import_cupy().empty(shape, dtype),
-        )
+    def make(self) -> list[Any]:
+        """Allocate the buffers and name them to the launches."""
+        buffers = [import_cupy().empty(shape, dtype) for shape, dtype in self._shapes]
         for launch, argument, number in self._places:
             launch.addresses[argument] = buffers[number].data.ptr
         return buffers

@@ -168,16 +168,32 @@ __device__ __forceinline__ bool sum_exactly(const double*, int, int, const int*,
 // Grid: parts of the trees × groups of 1 << row_shift rows. Shared memory: the codes of the rows, then `top_chunks`
 // chunks of each tree of the block, which make place for the sums; then the trees' values in a block that has all
 // trees. Offsets are in units of 16 bytes.
-extern "C" __global__ void __launch_bounds__(silva::MOST_THREADS, 2)
-    evaluate_few_kernel(const __grid_constant__ silva::Rows X, long long row_stride, long long feature_stride,
-                        int n_rows, int n_columns, const __grid_constant__ silva::Columns<Value> columns,
-                        const uint4* __restrict__ image, const int* __restrict__ tree_chunks, int n_trees,
-                        int trees_per_block, int row_shift, int values_offset, const int* __restrict__ starts,
-                        const double* __restrict__ base_score, int n_outputs, Leaf* values,
-                        Result* __restrict__ result) {
+extern "C" __global__ void __launch_bounds__(silva::MOST_THREADS, 2) evaluate_few_kernel(
+    const __grid_constant__ silva::Rows X, long long row_stride, long long feature_stride, int n_rows, int n_columns,
+    const int* __restrict__ feature, const int* __restrict__ category_set, const int* __restrict__ missing,
+    const int* __restrict__ height, const long long* __restrict__ offsets, const silva::Buckets* __restrict__ buckets,
+    const Value* __restrict__ thresholds, const unsigned char* __restrict__ starts_of_buckets,
+    const long long* set_offsets, const unsigned* set_words, const bool* set_others_left, const bool* zero_missing,
+    double zero_threshold, double missing_value, const uint4* __restrict__ image, const int* __restrict__ tree_chunks,
+    int n_trees, int trees_per_block, int row_shift, int values_offset, const int* __restrict__ starts,
+    const double* __restrict__ base_score, int n_outputs, Leaf* values, Result* __restrict__ result) {
   using namespace silva;
   extern __shared__ uint4 memory[];
   Code* const codes = reinterpret_cast<Code*>(memory);
+  const Columns<Value> columns{feature,
+                               category_set,
+                               missing,
+                               height,
+                               offsets,
+                               buckets,
+                               thresholds,
+                               starts_of_buckets,
+                               set_offsets,
+                               set_words,
+                               set_others_left,
+                               zero_missing,
+                               Value(zero_threshold),
+                               Value(missing_value)};
   const int first_row = blockIdx.y << row_shift, most_rows = 1 << row_shift;
   const int n_mine = min(most_rows, n_rows - first_row);
   const int first_tree = blockIdx.x * trees_per_block, n_mine_trees = min(trees_per_block, n_trees - first_tree);
@@ -185,9 +201,8 @@ extern "C" __global__ void __launch_bounds__(silva::MOST_THREADS, 2)
   Top top = read_top(image, tree_chunks, first_tree + (min(int(threadIdx.x), last_walk) >> row_shift));
   // Rows before columns: lanes that search one column share its lines.
   for (int i = threadIdx.x; i < n_columns << row_shift; i += blockDim.x) {
-    const int row = min(i & (most_rows - 1), n_mine - 1);
-    const Column column = columns.columns[i >> row_shift];
-    Value x[1] = {Value(first_of(X)[(first_row + row) * row_stride + column.feature * feature_stride])};
+    const int row = min(i & (most_rows - 1), n_mine - 1), column = i >> row_shift;
+    Value x[1] = {Value(first_of(X)[(first_row + row) * row_stride + feature[column] * feature_stride])};
     unsigned code[1];
     codes_of(columns, column, thresholds_of(columns, column), x, code);
     codes[i] = Code(code[0]);

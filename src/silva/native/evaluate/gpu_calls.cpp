@@ -55,8 +55,9 @@ struct Question {
   bool matches(PyObject* X, PyObject* o, PyObject* a, PyObject* d) const {
     const Names& names = Names::get();
     return are_equal(output.ptr(), o) && are_equal(algorithm.ptr(), a) && are_equal(device.ptr(), d) &&
-           attribute(X, names.dtype).ptr() == dtype.ptr() && are_equal(attribute(X, names.shape).ptr(), shape.ptr()) &&
-           are_equal(attribute(X, names.strides).ptr(), strides.ptr());
+           are_equal(attribute(X, names.shape).ptr(), shape.ptr()) &&
+           are_equal(attribute(X, names.strides).ptr(), strides.ptr()) &&
+           are_equal(attribute(X, names.dtype).ptr(), dtype.ptr());
   }
 };
 
@@ -65,12 +66,12 @@ struct Call {
   Question question;
   Place place;
   uint64_t gpu;        // of the rows
-  nb::object plan;     // owns the arguments
+  nb::object plan;     // owns the arguments; it must not lead back to the forest, which owns the calls
   nb::object buffers;  // makes memory that is not kept and names it to the launches, or None
   std::vector<GpuLaunch> launches;
   uint64_t *rows, *result;  // arguments that hold their addresses
   nb::object empty, result_shape, result_dtype;
-  bool is_small;
+  size_t n_bytes, spare_bytes;  // of the plan's buffers, and of a result if it is allocated ahead
   nb::object spare;
   uint64_t spare_address = 0;
 
@@ -83,12 +84,13 @@ class GpuCalls {
  public:
   // current_stream names the stream; so does the function of C in the capsule, if it is of that type.
   GpuCalls(const CudaDriver::Addresses& driver, nb::object array_type, nb::object current_stream, nb::handle capsule,
-           nb::object out_of_memory, size_t most)
+           nb::object out_of_memory, size_t most, size_t most_bytes)
       : driver_(CudaDriver::at(driver)),
         array_type_(std::move(array_type)),
         current_stream_(std::move(current_stream)),
         out_of_memory_(std::move(out_of_memory)),
-        most_(most) {
+        most_(most),
+        most_bytes_(most_bytes) {
     constexpr const char* TYPE = "intptr_t (void)";
     if (PyCapsule_IsValid(capsule.ptr(), TYPE))
       stream_function_ = reinterpret_cast<intptr_t (*)()>(PyCapsule_GetPointer(capsule.ptr(), TYPE));
@@ -112,8 +114,10 @@ class GpuCalls {
     return nb::none();
   }
 
-  // Keeps what answers a question on rows of the current GPU, in its current stream; the oldest call gives way.
-  void keep(nb::handle X, const nb::tuple& question, const nb::tuple& plan, const nb::tuple& result) {
+  // Keeps what answers a question on rows of the current GPU, in its current stream; the calls that were used least
+  // recently give way.
+  void keep(nb::handle X, const nb::tuple& question, const nb::tuple& plan, const nb::tuple& result, size_t n_bytes,
+            size_t spare_bytes) {
     const Names& names = Names::get();
     Question asked{question[0],
                    question[1],
@@ -129,17 +133,29 @@ class GpuCalls {
     call->result = reinterpret_cast<uint64_t*>(nb::cast<uint64_t>(plan[3]));
     call->buffers = plan[4];
     call->empty = result[0], call->result_shape = result[1], call->result_dtype = result[2];
-    call->is_small = nb::cast<bool>(result[3]);
+    call->n_bytes = n_bytes, call->spare_bytes = spare_bytes;
     calls_.insert(calls_.begin(), std::move(call));
-    if (calls_.size() > most_) calls_.pop_back();
+    drop_oldest();
   }
 
  private:
   CudaDriver driver_;
   nb::object array_type_, current_stream_, out_of_memory_;
   intptr_t (*stream_function_)() = nullptr;
-  size_t most_;
+  size_t most_, most_bytes_;
   std::vector<std::shared_ptr<Call>> calls_;  // the latest first
+
+  // What gives way is destroyed last: that runs code of Python, which may come back here.
+  void drop_oldest() {
+    size_t n_kept = 0, bytes = 0;
+    while (n_kept < std::min(most_, calls_.size())) {
+      bytes += calls_[n_kept]->n_bytes + calls_[n_kept]->spare_bytes;
+      if (bytes > most_bytes_ && n_kept > 0) break;
+      ++n_kept;
+    }
+    const std::vector<std::shared_ptr<Call>> oldest(calls_.begin() + n_kept, calls_.end());
+    calls_.resize(n_kept);
+  }
 
   Place here() const {
     Place place{PyThread_get_thread_ident(), nullptr, nullptr};
@@ -186,19 +202,20 @@ class GpuCalls {
     }
     if (code != 0) raise_device_error(driver_, code, int(call.gpu));
     // An allocation takes as long as a launch; the GPU is at work meanwhile.
-    if (call.is_small) call.spare = allocate(call);
+    if (call.spare_bytes > 0) call.spare = allocate(call);
     return result;
   }
 };
 
 void bind_gpu_calls(nb::module_& module) {
   nb::class_<GpuCalls>(module, "GpuCalls", "Calls on GPU rows like earlier ones.")
-      .def(nb::init<const CudaDriver::Addresses&, nb::object, nb::object, nb::handle, nb::object, size_t>(),
+      .def(nb::init<const CudaDriver::Addresses&, nb::object, nb::object, nb::handle, nb::object, size_t, size_t>(),
            nb::arg("driver"), nb::arg("array_type"), nb::arg("current_stream"), nb::arg("capsule").none(),
-           nb::arg("out_of_memory"), nb::arg("most"))
+           nb::arg("out_of_memory"), nb::arg("most"), nb::arg("most_bytes"))
       .def("again", &GpuCalls::again, nb::arg("X").none(), nb::arg("output").none(), nb::arg("algorithm").none(),
            nb::arg("device").none())
-      .def("keep", &GpuCalls::keep, nb::arg("X"), nb::arg("question"), nb::arg("plan"), nb::arg("result"));
+      .def("keep", &GpuCalls::keep, nb::arg("X"), nb::arg("question"), nb::arg("plan"), nb::arg("result"),
+           nb::arg("n_bytes"), nb::arg("spare_bytes"));
 }
 
 }  // namespace silva

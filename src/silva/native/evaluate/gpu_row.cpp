@@ -85,6 +85,22 @@ class GpuRowPredictor {
 
   nb::object reduced() const { return reduced_; }
 
+  // For the collector of cycles: a forest keeps predictors, which name the forest.
+  static int traverse(PyObject* self, visitproc visit, void* arg) {
+    Py_VISIT(Py_TYPE(self));
+    if (!nb::inst_ready(self)) return 0;
+    const GpuRowPredictor& predictor = *nb::inst_ptr<GpuRowPredictor>(self);
+    Py_VISIT(predictor.make_lane_.ptr());
+    Py_VISIT(predictor.reduced_.ptr());
+    return 0;
+  }
+  static int clear(PyObject* self) {
+    GpuRowPredictor& predictor = *nb::inst_ptr<GpuRowPredictor>(self);
+    predictor.make_lane_.reset();
+    predictor.reduced_.reset();
+    return 0;
+  }
+
  private:
   CudaDriver driver_;
   int gpu_;
@@ -132,7 +148,11 @@ class GpuRowPredictor {
 };
 
 void bind_gpu_row(nb::module_& module) {
-  nb::class_<GpuRowPredictor>(module, "GpuRowPredictor", "Predicts one row of the host a call, on a GPU.")
+  static PyType_Slot slots[] = {{Py_tp_traverse, reinterpret_cast<void*>(&GpuRowPredictor::traverse)},
+                                {Py_tp_clear, reinterpret_cast<void*>(&GpuRowPredictor::clear)},
+                                {0, nullptr}};
+  nb::class_<GpuRowPredictor>(module, "GpuRowPredictor", nb::type_slots(slots),
+                              "Predicts one row of the host a call, on a GPU.")
       .def(nb::init<const CudaDriver::Addresses&, int, int64_t, int64_t, bool, uint32_t, nb::object, nb::object>(),
            nb::arg("driver"), nb::arg("gpu"), nb::arg("n_features"), nb::arg("n_outputs"), nb::arg("is_single"),
            nb::arg("unwritten"), nb::arg("make_lane"), nb::arg("reduced"))
