@@ -115,7 +115,7 @@ class _Anything:
     def synchronize(self):
         pass
 
-    def record(self):
+    def record(self, stream=None):  # noqa: ARG002
         return self
 
     def wait_event(self, event):
@@ -179,6 +179,7 @@ def make_cupy():
         memory=memory,
         Device=_Anything,
         Stream=_Anything,
+        Event=_Anything,
         get_current_stream=_Anything,
         stream=types.SimpleNamespace(),
         alloc_pinned_memory=bytearray,

@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 
 import silva.cuda.rows
-import silva.explain.cuda
 import silva.explain.cuda_small
+import silva.explain.cuda_walks
 import silva.explain.tapes
 from silva import Explainer
 from silva.device import DeviceError
@@ -67,6 +67,23 @@ def test_trees_in_parts_of_several_buckets(monkeypatch, kind):
     assert sum(len(tape.chunk_starts) for tape in job._tapes) > forest.n_trees
 
 
+@pytest.mark.parametrize(("most", "is_cut"), [(12, True), (2, False)])
+def test_chunks_of_wide_forests_are_cut_until_their_sums_fit_shared_memory(monkeypatch, most, is_cut):
+    monkeypatch.setattr(silva.explain.tapes, "TINY_SPLITS", 0)
+    monkeypatch.setattr(silva.explain.tapes, "NARROW_SLOTS", most)
+    monkeypatch.setattr(silva.explain.tapes, "NARROWEST_SPLITS", 5)
+    monkeypatch.setattr(silva.explain.cuda_small, "TINY_SPLITS", 0)
+    forest = full_forest(5, n_trees=6, depth=6, n_features=40)
+    X = np.random.default_rng(6).normal(size=(40, forest.n_features))
+    explainer = Explainer(forest, device="cuda")
+    assert_close(
+        explainer.shap_values(X), Explainer(forest, dtype="float64").shap_values(X)[..., None], forest, "float32"
+    )
+    (tape,) = explainer._on_cuda._job("values", None)._tapes
+    assert (tape.most_slots <= most) == is_cut
+    assert len(tape.chunk_starts) > forest.n_trees if is_cut else len(tape.chunk_starts) < forest.n_trees
+
+
 def test_many_chunks_are_added_in_eighths(monkeypatch):
     monkeypatch.setattr(silva.explain.tapes, "TINY_SPLITS", 0)
     monkeypatch.setattr(silva.explain.tapes, "FEWEST_CHUNK_SPLITS", 1)
@@ -88,7 +105,7 @@ def test_one_launch_and_several_give_the_same_bits(monkeypatch):
 def test_rows_of_any_width_most_of_them_zeros(monkeypatch, n_features, is_small):
     if not is_small:
         monkeypatch.setattr(silva.explain.cuda_small, "TINY_SPLITS", 0)
-        monkeypatch.setattr(silva.explain.cuda, "SUM_BLOCKS", 1)
+        monkeypatch.setattr(silva.explain.cuda_walks, "SUM_BLOCKS", 1)
     forest = full_forest(11, n_trees=6, depth=3, n_features=n_features)
     explainer = check(forest, np.random.default_rng(12).normal(size=(37, n_features)), "values")
     assert (explainer._on_cuda._job("values", None)._small is not None) == is_small

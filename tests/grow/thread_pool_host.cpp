@@ -1,4 +1,5 @@
 // Phases of which some tasks throw: every task of a phase is done before the error arrives, and the next phase runs.
+// Threads that are patient, that sleep, and of which only some are woken.
 #include <cstdio>
 #include <stdexcept>
 
@@ -8,14 +9,17 @@ int main() {
   for (const int n_threads : {1, 2, 5}) {
     silva::ThreadPool pool(n_threads);
     for (int phase = 0; phase < 400; ++phase) {
+      if (phase % 50 == 0) pool.set_patience(std::chrono::microseconds(phase % 100));
+      if (phase % 40 == 0) std::this_thread::sleep_for(std::chrono::milliseconds(1));
       const int thrower = phase % 3 ? phase % 32 : -1;
       std::atomic<int> n_done = 0;
       bool caught = false;
       try {
-        pool.run(32, [&](int i, int) {
+        const auto task = [&](int i, int) {
           if (i == thrower || (thrower >= 0 && i == 31)) throw std::runtime_error("from a task");
           ++n_done;
-        });
+        };
+        phase % 2 ? pool.run(32, task) : pool.run(32, task, 1 + phase % 4);
       } catch (const std::runtime_error&) {
         caught = true;
       }

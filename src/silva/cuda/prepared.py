@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+import threading
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 import numpy as np
 
@@ -23,6 +24,11 @@ NOWHERE = np.uint64(0)
 DRIVER: dict[str, int] = {}
 """Addresses of functions that the core calls in place of the driver's; none but in tests."""
 
+KEPT = 8
+"""Shapes of rows whose launches a thread keeps."""
+
+Launches = TypeVar("Launches")
+
 
 class PreparedLaunch:
     """A kernel on the current GPU, its grid and its arguments; for one thread at a time.
@@ -31,7 +37,7 @@ class PreparedLaunch:
     ----------
     kernel : Variant
     grid : (int, int)
-    threads : int
+    threads : int or (int, int)
         Of a block.
     args : CuPy arrays, NumPy scalars of the kernel's own types and NumPy arrays, which are passed by value
     shared : int
@@ -46,7 +52,12 @@ class PreparedLaunch:
     """
 
     def __init__(
-        self, kernel: Variant, grid: tuple[int, int], threads: int, args: tuple[Any, ...], shared: int = 0
+        self,
+        kernel: Variant,
+        grid: tuple[int, int],
+        threads: int | tuple[int, int],
+        args: tuple[Any, ...],
+        shared: int = 0,
     ) -> None:
         cupy = import_cupy()
         slots = np.zeros((len(args), SLOT), np.uint8)
@@ -61,10 +72,11 @@ class PreparedLaunch:
         if shared > LARGEST_DEFAULT_SHARED:
             cupy.cuda.driver.funcSetAttribute(function.ptr, MAX_DYNAMIC_SHARED, shared)
         self._kept, self._slots = (args, pointers, function), slots
-        self._launch, self._shape = cupy.cuda.driver.launchKernel, (function.ptr, *grid, 1, threads, 1, 1, shared)
+        block = (threads, 1) if isinstance(threads, int) else threads
+        self._launch, self._shape = cupy.cuda.driver.launchKernel, (function.ptr, *grid, 1, *block, 1, shared)
         self._arguments = int(pointers.ctypes.data)
         self.addresses = memoryview(slots.data).cast("B").cast("Q")
-        self.recipe = (int(function.ptr), *map(int, grid), int(threads), int(shared), self._arguments)
+        self.recipe = (*map(int, self._shape), self._arguments)
 
     def slot(self, place: int) -> int:
         """Address of an argument's address; a negative place counts from the end."""
@@ -120,3 +132,23 @@ class Plan:
         rows = self.launches[0].slot(0) if self._reads_rows else int(self._unread.ctypes.data)
         recipes = [launch.recipe for launch in self.launches]
         return self, recipes, rows, self.launches[-1].slot(-1), self.make_buffers
+
+
+class ByShape(Generic[Launches]):
+    """What is laid out for rows of a type, layout and number, by each thread and GPU: nobody else changes it."""
+
+    def __init__(self) -> None:
+        self._local = threading.local()
+
+    def of(self, x: Any, result: tuple[int, ...], lay_out: Callable[[], Launches]) -> Launches:
+        """Return what the current thread keeps for such rows and results; the oldest gives way to what is new."""
+        kept: dict[Any, Launches] = self._local.__dict__.setdefault("kept", {})
+        key = import_cupy().cuda.runtime.getDevice(), x.dtype.char, x.strides, len(x), result
+        if key not in kept:
+            while len(kept) >= KEPT:
+                del kept[next(iter(kept))]
+            kept[key] = lay_out()
+        return kept[key]
+
+    def __reduce__(self) -> tuple[type, tuple[()]]:
+        return type(self), ()

@@ -50,24 +50,34 @@ def load(kernel: Variant, gpu: int) -> Any:
     return module.get_function(kernel.kernel)
 
 
-@contextlib.contextmanager
-def side_by_side(n: int) -> Iterator[list[Any]]:
-    """Streams for `n` independent kernels: after what is queued on the current stream, which waits for them at the end.
+class SideStreams:
+    """Streams for independent kernels, which fill the GPU only together; for one thread and GPU.
 
-    The first is the current stream itself. Small kernels fill the GPU only together.
+    Parameters
+    ----------
+    n : int
+        Kernels; the current stream takes one of them.
     """
-    cupy = import_cupy()
-    main = cupy.cuda.get_current_stream()
-    sides = _side_streams(cupy.cuda.runtime.getDevice(), n - 1)
-    if sides:
-        begin = main.record()
-        for stream in sides:
-            stream.wait_event(begin)
-    try:
-        yield [main, *sides][:n]
-    finally:
-        for stream in sides:
-            main.wait_event(stream.record())
+
+    def __init__(self, n: int) -> None:
+        cuda = import_cupy().cuda
+        self._sides = _side_streams(cuda.runtime.getDevice(), n - 1) if n > 1 else []
+        self._n = n
+        self._begin, *self._ends = (cuda.Event(disable_timing=True) for _ in range(len(self._sides) + 1))
+
+    @contextlib.contextmanager
+    def beside(self, stream: Any) -> Iterator[list[Any]]:
+        """Give a stream for each kernel: they begin after what `stream` holds, and what it gets next waits for them."""
+        if self._sides:
+            self._begin.record(stream)
+            for side in self._sides:
+                side.wait_event(self._begin)
+        try:
+            yield [stream, *self._sides][: self._n]
+        finally:
+            for side, end in zip(self._sides, self._ends, strict=True):
+                end.record(side)
+                stream.wait_event(end)
 
 
 @functools.cache

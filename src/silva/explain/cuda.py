@@ -1,44 +1,30 @@
-"""SHAP values and interactions on NVIDIA GPUs: buffers and launches of the quadrature walk."""
+"""SHAP values and interactions on NVIDIA GPUs: rows in, results out, by parts that fit."""
 
 from __future__ import annotations
 
 import functools
-import math
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from silva.cuda.codes import encode_forest
-from silva.cuda.compiler import variant
-from silva.cuda.encoder import C_TYPES, CodeTables
+from silva.cuda.encoder import CodeTables
 from silva.cuda.rows import check_gpu_rows, like, map_rows
-from silva.cuda.runtime import launch, side_by_side
 from silva.device import DeviceError, array_gpu, import_cupy
 from silva.explain.cuda_small import make_small
+from silva.explain.cuda_walks import ROW_MULTIPLE, OnGpu, Walks
 from silva.explain.paths import PathsJob
-from silva.explain.tapes import Tape, write_tapes
-from silva.explain.targets import Targets, find_targets
-from silva.explain.walks import choose_block, walk_variant
+from silva.explain.tapes import write_tapes
+from silva.explain.targets import find_targets
 from silva.inputs import as_rows
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from silva.cuda.compiler import Variant
     from silva.forest import Forest
 
-ROW_MULTIPLE = 128
 PARTIAL_BYTES = 2**30
 """Sums of chunks for the rows in flight; more rows are done one part after the other."""
-
-SUM_BLOCKS = 1024
-"""Blocks of the last sum that fill the GPU."""
-
-SUM_ENTRIES, SPARSE_SUM_ENTRIES = 32, 128
-"""Most entries of its tile (native/explain/sum_slots.cu); more where most have no accumulator and cost nothing."""
-
-FETCHED_BEYOND = 2048
-"""Words behind the tape that explain/rows.cu may fetch: a window of 2 KB and 32 lines of 128 bytes."""
 
 
 class CudaExplainer:
@@ -66,13 +52,11 @@ class CudaExplainer:
         self, X: Any, gpus: tuple[int, ...], places: NDArray[np.int32] | None = None, out: Any = None
     ) -> Any:
         """SHAP interaction values: (n, m, F) or (n, m, F, k); places[f] is feature f's place among the m, or -1."""
-        forest = self.forest
-        chosen = np.arange(forest.n_features)
-        if places is not None:
-            chosen = np.argsort(places, kind="stable")[np.count_nonzero(places < 0) :]
-        is_all = np.array_equal(chosen, np.arange(forest.n_features))
-        job = self._job("pairs" if is_all else tuple(chosen.tolist()), None if is_all else chosen)
-        return self._run(job, X, gpus, (len(chosen), forest.n_features), out)
+        n_features = self.forest.n_features
+        if places is None:
+            return self._run(self._job("pairs", None), X, gpus, (n_features, n_features), out)
+        chosen = np.argsort(places, kind="stable")[np.count_nonzero(places < 0) :]
+        return self._run(self._job(tuple(chosen.tolist()), chosen), X, gpus, (len(chosen), n_features), out)
 
     def _run(self, job: Any, X: Any, gpus: tuple[int, ...], shape: tuple[int, ...], out: Any) -> Any:
         forest = self.forest
@@ -118,14 +102,7 @@ class _Job:
         self._forest, self._codes, self._dtype, self._pairs = forest, codes, np.dtype(dtype), pairs
         self._chosen = np.arange(forest.n_features) if features is None else np.asarray(features)
         self._tapes = write_tapes(forest, codes.codes, dtype, pairs=pairs, features=features)
-        self._n_slots = sum(len(tape.slot_keys) for tape in self._tapes)
-        self._kernels = [
-            [walk_variant(tape, dtype, codes.code_type, pairs=pairs, shared=shared) for shared in (False, True)]
-            for tape in self._tapes
-        ]
-        self._real = C_TYPES[self._dtype.name]
-        self._summing = variant("explain/sum_slots", REAL=self._real)
-        self._closing = variant("explain/close_diagonal", REAL=self._real)
+        self._walks = Walks(self._tapes, self._dtype, codes, pairs=pairs)
         self._small = None if pairs else make_small(self._tapes, self._dtype, codes)
         self._on_gpu: dict[int, OnGpu] = {}
 
@@ -137,52 +114,14 @@ class _Job:
         if self._small is not None:
             self._small.values(x, flat, tables)
         else:
-            row_bytes = self._n_slots * self._dtype.itemsize + self._codes.row_bytes
+            row_bytes = self._walks.n_slots * self._dtype.itemsize + self._codes.row_bytes
             budget = min(PARTIAL_BYTES, tables.memory // 8)
             step = max(ROW_MULTIPLE, budget // max(row_bytes, 1) // ROW_MULTIPLE * ROW_MULTIPLE)
             for start in range(0, len(x), step):
-                self._compute_part(cupy, tables, x[start : start + step], flat[start : start + step])
+                part = (x, flat) if len(x) <= step else (x[start : start + step], flat[start : start + step])
+                self._walks.queue(*part, tables)
         if flat is not out:
             out[...] = flat
-
-    def _compute_part(self, cupy: Any, tables: OnGpu, x: Any, flat: Any) -> None:
-        n_rows = len(x)
-        stride = -(-n_rows // ROW_MULTIPLE) * ROW_MULTIPLE
-        encoded = self._codes.encode(x, stride)
-        partial = cupy.empty((self._n_slots, stride), self._dtype)
-        first_slot = 0
-        with side_by_side(len(self._tapes)) as streams:
-            for tape, kernels, arrays, stream in zip(self._tapes, self._kernels, tables.tapes, streams, strict=True):
-                with stream:
-                    self._walk(tape, kernels, (*arrays, encoded), n_rows, stride, partial[first_slot:])
-                first_slot += len(tape.slot_keys)
-        self._sum(tables, partial, n_rows, stride, flat)
-        if self._pairs and flat.size:
-            n_lines = flat.size // flat.shape[2]
-            counts = tuple(np.int32(n) for n in flat.shape[1:])
-            launch(self._closing, (-(-n_lines // 4),), (128,), (flat, np.int64(n_lines), *counts, tables.chosen))
-
-    def _walk(
-        self, tape: Tape, kernels: list[Variant], arrays: tuple[Any, ...], n_rows: int, stride: int, partial: Any
-    ) -> None:
-        n_chunks = len(tape.chunk_starts)
-        block, shared = choose_block(tape.most_slots, self._dtype.itemsize, n_rows, n_chunks, self._pairs)
-        grid = -(-n_rows // block) * n_chunks
-        launch(kernels[shared > 0], (grid,), (block,), (*arrays, np.int32(n_rows), np.uint32(stride), partial), shared)
-
-    def _sum(self, tables: OnGpu, partial: Any, n_rows: int, stride: int, flat: Any) -> None:
-        """Add up the chunks; what no chunk holds is 0."""
-        n_entries, row_size = len(tables.target), math.prod(flat.shape[1:])
-        if n_entries < row_size:
-            flat.fill(0)
-        if not n_entries:
-            return
-        n_tiles = -(-n_rows // 32)
-        most = SPARSE_SUM_ENTRIES if self._n_slots < n_entries else SUM_ENTRIES
-        tile_entries = int(np.clip(n_entries * n_tiles // SUM_BLOCKS, 1, most))
-        args = (tables.slot_starts, tables.slots, tables.target, tables.mirror, np.int64(row_size), flat)
-        sizes = (np.int64(stride), np.int32(n_rows), np.int32(n_entries), np.int32(tile_entries))
-        launch(self._summing, (n_tiles, min(-(-n_entries // tile_entries), 65535)), (32, 8), (partial, *sizes, *args))
 
     def _upload(self, cupy: Any) -> OnGpu:
         gpu = cupy.cuda.runtime.getDevice()
@@ -194,27 +133,3 @@ class _Job:
 
     def __getstate__(self) -> dict[str, Any]:
         return {**self.__dict__, "_on_gpu": {}}
-
-
-class OnGpu:
-    """Tapes and targets in the memory of one GPU."""
-
-    def __init__(self, cupy: Any, tapes: list[Tape], targets: Targets, chosen: NDArray[np.intp]) -> None:
-        self.tapes = [
-            (_padded(cupy, tape.words), cupy.asarray(tape.chunk_starts), cupy.asarray(tape.slot_offsets))
-            for tape in tapes
-        ]
-        self.slot_starts = cupy.asarray(targets.slot_starts)
-        self.slots = cupy.asarray(targets.slots)
-        self.target = cupy.asarray(targets.target)
-        self.mirror = cupy.asarray(targets.mirror)
-        self.chosen = cupy.asarray(chosen.astype(np.int32))
-        self.memory = int(cupy.cuda.runtime.memGetInfo()[1])
-        cupy.cuda.get_current_stream().synchronize()
-
-
-def _padded(cupy: Any, words: NDArray[np.int32]) -> Any:
-    """Upload a tape with room behind it that the walk fetches but does not use."""
-    result = cupy.zeros(len(words) + FETCHED_BEYOND, np.int32)
-    result[: len(words)].set(words)
-    return result

@@ -2,28 +2,24 @@
 
 from __future__ import annotations
 
-import threading
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from silva.cuda.compiler import variant
 from silva.cuda.encoder import C_TYPES, CodeTables, row_strides
-from silva.cuda.prepared import NOWHERE, PreparedLaunch
+from silva.cuda.prepared import NOWHERE, ByShape, PreparedLaunch
 from silva.device import import_cupy
 from silva.explain.tapes import TINY_SPLITS, Tape
 from silva.explain.walks import walk_macros
 
 if TYPE_CHECKING:
     from silva.cuda.compiler import Variant
-    from silva.explain.cuda import OnGpu
+    from silva.explain.cuda_walks import OnGpu
 
 WARP, MOST_WARPS, SUM_STRIDE = 32, 16, 33
 MOST_SHARED = 48 * 1024
 """Shared memory that no GPU refuses to a block."""
-
-KEPT = 8
-"""Shapes of rows whose arguments a thread keeps."""
 
 
 class SmallForest:
@@ -32,23 +28,13 @@ class SmallForest:
     def __init__(self, tape: Tape, dtype: Any, codes: CodeTables) -> None:
         self._tape, self._dtype, self._codes = tape, dtype, codes
         self.shared = SUM_STRIDE * len(tape.slot_keys) * np.dtype(dtype).itemsize + WARP * codes.row_bytes
-        self._local = threading.local()
+        self._launches: ByShape[PreparedLaunch] = ByShape()
 
     def values(self, x: Any, result: Any, tables: OnGpu) -> None:
         """Queue the launch that fills `result`, (n, F, k) and contiguous, for the rows of a CuPy array."""
-        call = self._call(x, tables)
+        call = self._launches.of(x, result.shape[1:], lambda: self._lay_out(x, tables))
         call.addresses[0], call.addresses[-1] = x.data.ptr, result.data.ptr
         call(import_cupy().cuda.get_current_stream().ptr)
-
-    def _call(self, x: Any, tables: OnGpu) -> PreparedLaunch:
-        """Laid out arguments for rows of this shape, the current thread and GPU: nobody else changes them."""
-        calls: dict[Any, PreparedLaunch] = self._local.__dict__.setdefault("calls", {})
-        key = import_cupy().cuda.runtime.getDevice(), x.dtype, x.strides, len(x)
-        if key not in calls:
-            while len(calls) >= KEPT:
-                del calls[next(iter(calls))]
-            calls[key] = self._lay_out(x, tables)
-        return calls[key]
 
     def _lay_out(self, x: Any, tables: OnGpu) -> PreparedLaunch:
         codes, tape = self._codes, self._tape
@@ -60,12 +46,6 @@ class SmallForest:
         args = (*rows, np.int32(codes.codes.n_columns), *columns, *tables.tapes[0], *sizes, *sums, NOWHERE)
         kernel = small_variant(tape, self._dtype, codes.codes.thresholds.dtype, codes.code_type, x.dtype)
         return PreparedLaunch(kernel, (-(-len(x) // WARP), 1), WARP * min(n_chunks, MOST_WARPS), args, self.shared)
-
-    def __getstate__(self) -> dict[str, Any]:
-        return {name: value for name, value in self.__dict__.items() if name != "_local"}
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        self.__dict__.update(state, _local=threading.local())
 
 
 def make_small(tapes: list[Tape], dtype: Any, codes: CodeTables) -> SmallForest | None:

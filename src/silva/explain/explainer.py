@@ -209,7 +209,8 @@ class Explainer:
         _refuse_linear_leaves(self.forest, "interactions", "use shap_values, or grow with leaf_model='constant'")
         places = _places(features, self.forest.n_features, self.forest.feature_names)
         if gpus := self._gpus(X, self.forest.n_features):
-            interactions: NDArray[Any] = self._on_cuda.shap_interaction_values(X, gpus, places, out)
+            asked = None if features is None else places
+            interactions: NDArray[Any] = self._on_cuda.shap_interaction_values(X, gpus, asked, out)
             return interactions
         rows = as_rows(X, self.forest)
         shape = (len(rows), int(places.max(initial=-1)) + 1, self.forest.n_features)

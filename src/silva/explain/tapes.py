@@ -30,6 +30,13 @@ TINY_SPLITS, TINY_CHUNKS, FEWEST_TINY_SPLITS = 1000, 8, 4
 WHOLE_TREE, WHOLE_PAIR_TREE = 3.0, 1.5
 """A tree of more splits than this many chunks is cut into parts, each of which walks down from the root again."""
 
+NARROW_SLOTS = 20 * 1024 // (64 * 4)
+"""Accumulators that a thread of a full block can have in shared memory and leave room for the tape in the first cache.
+Chunks of wide forests that have more are made smaller."""
+
+NARROWEST_SPLITS = 48
+"""Smaller parts of trees walk down from the root too often."""
+
 FEW_SPLITS = 10_000
 """Smaller forests take 2, 4 or 8 points: few kernels serve them all, compiling another costs more than it saves."""
 
@@ -145,8 +152,32 @@ def _write_bucket(
     pairs: bool,
     selected: NDArray[np.uint8],
 ) -> Tape:
+    """Write trees that need as many points, with accumulators that fit into shared memory if they can."""
+    n_bytes, n_splits = np.dtype(dtype).itemsize, chunk_splits(forest, pairs)
+    whole = (WHOLE_PAIR_TREE if pairs else WHOLE_TREE) * n_splits
+    tape = first = _write_chunks(forest, trees, members, points, dtype, pairs, selected, (n_splits, whole))
+    most = NARROW_SLOTS * 4 // n_bytes
+    while not pairs and tape.most_slots > most:
+        # Half as many splits have more than half as many features: this comes from above, in two or three steps.
+        n_splits = int(0.9 * n_splits * most / tape.most_slots)
+        if n_splits < NARROWEST_SPLITS:
+            return first
+        tape = _write_chunks(forest, trees, members, points, dtype, pairs, selected, (n_splits, n_splits))
+    return tape
+
+
+def _write_chunks(
+    forest: Forest,
+    trees: Any,
+    members: NDArray[np.intp],
+    points: int,
+    dtype: Any,
+    pairs: bool,
+    selected: NDArray[np.uint8],
+    sizes: tuple[int, float],
+) -> Tape:
     per_pass, t, w = quadrature(points)
-    walks = find_walks(forest, members, pairs)
+    walks = find_walks(forest, members, *sizes)
     plan = _core.TapePlan(
         tree=walks.tree,
         component=walks.component,
@@ -193,12 +224,20 @@ class Walks:
     chunk_offsets: NDArray[np.int64]
 
 
-def find_walks(forest: Forest, members: NDArray[np.intp], pairs: bool) -> Walks:
-    """Cut trees into parts and group parts into chunks: by the forest alone, so that batches do not change bits."""
+def find_walks(forest: Forest, members: NDArray[np.intp], target: int, whole: float) -> Walks:
+    """Cut trees into parts and group parts into chunks: by the forest alone, so that batches do not change bits.
+
+    Parameters
+    ----------
+    forest : Forest
+    members : array of int
+        Trees.
+    target : int
+        Splits of a chunk.
+    whole : float
+        Splits beyond which a tree is cut.
+    """
     n_leaves = np.diff(forest.leaf_offsets)
-    total = int((n_leaves - 1).sum()) * (forest.n_outputs if forest.leaf_width > 1 else 1)
-    target = _chunk_splits(total, pairs)
-    whole = (WHOLE_PAIR_TREE if pairs else WHOLE_TREE) * target
     n_parts = np.where(n_leaves > whole, -(-n_leaves // target), 1)[members]
     tree = np.repeat(members, n_parts)
     part = np.arange(len(tree)) - np.repeat(np.cumsum(n_parts) - n_parts, n_parts)
@@ -213,8 +252,9 @@ def find_walks(forest: Forest, members: NDArray[np.intp], pairs: bool) -> Walks:
     return Walks(tree, component, output, begin, end, _chunk_offsets(end - begin, output, target))
 
 
-def _chunk_splits(total: int, pairs: bool) -> int:
-    """Choose how many splits fill a chunk of a forest with `total`."""
+def chunk_splits(forest: Forest, pairs: bool) -> int:
+    """Choose how many splits fill a chunk."""
+    total = int((np.diff(forest.leaf_offsets) - 1).sum()) * (forest.n_outputs if forest.leaf_width > 1 else 1)
     if total < TINY_SPLITS:
         return max(-(-total // TINY_CHUNKS), FEWEST_TINY_SPLITS)
     if pairs:

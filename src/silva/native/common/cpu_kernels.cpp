@@ -2,7 +2,6 @@
 // has internal linkage but its table, and it includes no library header with inline functions, so that code for a newer
 // processor never replaces code for an older one at link time.
 #include "common/lanes.h"
-#include "common/thread_number.h"
 
 namespace silva {
 namespace {

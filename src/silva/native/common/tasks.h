@@ -3,6 +3,7 @@
 // library code with the others.
 #pragma once
 #include "common/rows.h"
+#include "common/team.h"
 #include "evaluate/evaluate.h"
 #include "explain/linear.h"
 #include "explain/shap.h"
@@ -13,8 +14,9 @@ struct EvaluateTask {
   EvaluateTables forest;
   RowCoding coding;
   RowSource rows;
-  int32_t n_threads;
-  int32_t serial;  // 1: row by row, scalar, on one thread
+  Team team;
+  int32_t n_threads;  // of the team at most
+  int32_t serial;     // 1: row by row, scalar, on one thread
   int32_t any_categorical;
   int32_t tiles_together;  // of rows, 1 to max_tiles
   char* workspace;         // n_threads * workspace_size bytes, 64-byte aligned
@@ -71,7 +73,8 @@ struct ExplainTask {
   int32_t n_selected;
   RowCoding coding;
   RowSource rows;
-  int32_t n_threads;
+  Team team;
+  int32_t n_threads;  // of the team at most
   char* workspace;
   int64_t workspace_size;  // bytes of one thread
   int32_t double_out;

@@ -4,6 +4,7 @@
 #endif
 
 #include "common/bindings.h"
+#include "common/borrowed_team.h"
 #include "common/workspace.h"
 #include "evaluate/plan_tasks.h"
 
@@ -15,6 +16,8 @@ static void run(EvaluateTask& task) {
   const Workspace workspace(task.workspace_size * task.n_threads);
   task.workspace = workspace.data();
   const nb::gil_scoped_release release;
+  const BorrowedTeam threads(task.serial ? 1 : task.n_threads);
+  task.team = threads.team();
   kernels().evaluate(task);
 }
 

@@ -230,8 +230,8 @@ void evaluate_row(const EvaluateTask& task, char* workspace, int64_t row) {
 
 // One thread's share: whole tiles, then smaller ones, then row by row.
 template <bool Packed>
-void evaluate_share(const EvaluateTask& task, int64_t at, int64_t rest) {
-  char* workspace = task.workspace + thread_number() * task.workspace_size;
+void evaluate_share(const EvaluateTask& task, int32_t thread, int64_t at, int64_t rest) {
+  char* workspace = task.workspace + thread * task.workspace_size;
   if (const int64_t whole = rest / kRowTile * kRowTile; whole > 0) {
     evaluate_rows<kVectors, Packed>(task, workspace, at, int(whole));
     at += whole, rest -= whole;
@@ -250,17 +250,10 @@ void evaluate_packed(const EvaluateTask& task) {
     return;
   }
   const int64_t together = int64_t(kRowTile) * task.tiles_together, n_tasks = (n_rows + together - 1) / together;
-  const auto share = [&](int64_t t) {
+  share_out(task.team, n_tasks, [&](int64_t t, int32_t thread) {
     const int64_t at = t * together, rest = n_rows - at;
-    evaluate_share<Packed>(task, at, rest < together ? rest : together);
-  };
-  // A parallel region of one thread still costs 0.4 µs, more than a row of a small tree.
-  if (task.n_threads == 1 || n_tasks == 1) {
-    for (int64_t t = 0; t < n_tasks; ++t) share(t);
-    return;
-  }
-#pragma omp parallel for schedule(dynamic) num_threads(task.n_threads)
-  for (int64_t t = 0; t < n_tasks; ++t) share(t);
+    evaluate_share<Packed>(task, thread, at, rest < together ? rest : together);
+  });
 }
 
 void evaluate(const EvaluateTask& task) {

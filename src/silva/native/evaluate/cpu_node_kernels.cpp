@@ -1,7 +1,6 @@
 // The kernels with splits in lanes of one instruction set. CMake compiles this file once an instruction set
 // (SILVA_NODE_ISA), as it does common/cpu_kernels.cpp and under the same rule: internal linkage for all but the table.
 #include "common/lanes.h"
-#include "common/thread_number.h"
 #include "evaluate/cpu_nodes.h"
 
 #define SILVA_TEXT_(a) #a

@@ -1,5 +1,6 @@
 // Bindings of the evaluation with splits in lanes: silva.evaluate.cpu calls these.
 #include "common/bindings.h"
+#include "common/borrowed_team.h"
 #include "common/workspace.h"
 #include "evaluate/plan_tasks.h"
 
@@ -19,6 +20,8 @@ static void run(const NodePlan& plan, const Matrix& rows, const Result<T>& out, 
   const Workspace workspace(task.workspace_size * task.n_threads);
   task.workspace = workspace.data();
   const nb::gil_scoped_release release;
+  const BorrowedTeam threads(task.n_threads);
+  task.team = threads.team();
   node_kernels().evaluate(task);
 }
 

@@ -316,8 +316,8 @@ void evaluate_tile(const NodeTask& task, char* workspace, int64_t first_row, int
   if (task.margin) close_margins(task, first_row, n_rows, buffers.margin);
 }
 
-void evaluate_rows(const NodeTask& task, int64_t tile) {
-  char* workspace = task.workspace + thread_number() * task.workspace_size;
+void evaluate_rows(const NodeTask& task, int64_t tile, int32_t thread) {
+  char* workspace = task.workspace + thread * task.workspace_size;
   const int64_t first = tile * task.tile_rows, rest = task.rows.n_rows - first;
   const int n = int(rest < task.tile_rows ? rest : task.tile_rows);
   switch (task.forest.code_type) {
@@ -332,13 +332,7 @@ void evaluate_rows(const NodeTask& task, int64_t tile) {
 
 void evaluate_nodes(const NodeTask& task) {
   const int64_t n_tiles = (task.rows.n_rows + task.tile_rows - 1) / task.tile_rows;
-  // A parallel region of one thread still costs 0.4 µs, more than a row of a small tree.
-  if (task.n_threads == 1 || n_tiles == 1) {
-    for (int64_t tile = 0; tile < n_tiles; ++tile) evaluate_rows(task, tile);
-    return;
-  }
-#pragma omp parallel for schedule(dynamic) num_threads(task.n_threads)
-  for (int64_t tile = 0; tile < n_tiles; ++tile) evaluate_rows(task, tile);
+  share_out(task.team, n_tiles, [&](int64_t tile, int32_t thread) { evaluate_rows(task, tile, thread); });
 }
 
 int32_t in_registers(const NodeTables& forest) {

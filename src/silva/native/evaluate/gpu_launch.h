@@ -14,26 +14,22 @@ namespace silva {
 // Releases the interpreter for the duration of a block. The driver may wait in a launch, for callbacks that need it.
 using Released = nb::gil_scoped_release;
 
-// Function, grid, threads of a block, bytes of shared memory, address of the arguments' addresses.
-using LaunchRecipe = std::tuple<uint64_t, unsigned, unsigned, unsigned, unsigned, uint64_t>;
+// Function, grid and block (x, y, z), bytes of shared memory, address of the arguments' addresses.
+using LaunchRecipe =
+    std::tuple<uint64_t, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, uint64_t>;
 
 class GpuLaunch {
  public:
-  explicit GpuLaunch(const LaunchRecipe& recipe)
-      : function_(reinterpret_cast<void*>(std::get<0>(recipe))),
-        grid_{std::get<1>(recipe), std::get<2>(recipe)},
-        threads_(std::get<3>(recipe)),
-        shared_(std::get<4>(recipe)),
-        arguments_(reinterpret_cast<void**>(std::get<5>(recipe))) {}
+  explicit GpuLaunch(const LaunchRecipe& recipe) : recipe_(recipe) {}
 
   int start(const CudaDriver& driver, void* stream) const {
-    return driver.launch(function_, grid_[0], grid_[1], 1, threads_, 1, 1, shared_, stream, arguments_, nullptr);
+    const auto& [function, grid_x, grid_y, grid_z, block_x, block_y, block_z, shared, arguments] = recipe_;
+    return driver.launch(reinterpret_cast<void*>(function), grid_x, grid_y, grid_z, block_x, block_y, block_z, shared,
+                         stream, reinterpret_cast<void**>(arguments), nullptr);
   }
 
  private:
-  void* function_;
-  unsigned grid_[2], threads_, shared_;
-  void** arguments_;
+  LaunchRecipe recipe_;
 };
 
 inline std::vector<GpuLaunch> launches_of(const std::vector<LaunchRecipe>& recipes) {

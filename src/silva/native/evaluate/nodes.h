@@ -5,6 +5,7 @@
 // columns and one comparison with their thresholds decide as many splits as a register has lanes.
 #pragma once
 #include "common/rows.h"
+#include "common/team.h"
 #include "common/split.h"
 
 namespace silva {
@@ -75,7 +76,8 @@ struct NodeTask {
   NodeTables forest;
   RowCoding coding;
   RowSource rows;
-  int32_t n_threads;
+  Team team;
+  int32_t n_threads;  // of the team at most
   int32_t tile_rows;
   int32_t in_place;  // rows are float32 codes as they lie
   char* workspace;   // n_threads * workspace_size bytes, 64-byte aligned

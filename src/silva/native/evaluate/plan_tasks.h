@@ -2,17 +2,15 @@
 #pragma once
 #include <algorithm>
 
+#include "common/borrowed_team.h"
 #include "common/tasks.h"
 #include "evaluate/node_plan.h"
 #include "evaluate/plan.h"
 
 namespace silva {
 
-// A thread that has less to do than this costs more than it saves.
-inline int useful_threads(double nanoseconds, int n_threads) {
-  constexpr double kWorthwhile = 5e4;
-  return int(std::clamp(nanoseconds / kWorthwhile, 1.0, double(n_threads)));
-}
+// Nanoseconds: a thread that has less to do than this costs more than it saves.
+constexpr double kWorthwhile = 5e4;
 
 // tree_cost, column_cost: nanoseconds of a row.
 template <class Task, class Plan>
@@ -23,7 +21,7 @@ Task begin_task(const Plan& plan, const RowSource& rows, int n_threads, double t
   task.coding = plan.coding.view();
   task.rows = rows;
   const double row_cost = tree_cost * task.forest.n_trees + column_cost * double(n_columns);
-  task.n_threads = useful_threads(double(rows.n_rows) * row_cost, n_threads);
+  task.n_threads = useful_threads(double(rows.n_rows) * row_cost / kWorthwhile, n_threads);
   return task;
 }
 

@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include "common/bindings.h"
+#include "common/borrowed_team.h"
 #include "common/workspace.h"
 #include "explain/plan.h"
 
@@ -94,10 +95,15 @@ static void run(ExplainTask<Real>& task, const Result& out, bool interactions) {
   else
     throw nb::type_error("the result must be float32 or float64");
   task.n_blocks = blocks_together(task, Kernels<Real>::lanes());
+  const int64_t rows_together = (interactions ? 1 : task.n_blocks) * Kernels<Real>::lanes();
+  const int64_t n_tasks = (task.rows.n_rows + rows_together - 1) / rows_together;
+  task.n_threads = useful_threads(double(2 * n_tasks - 1), task.n_threads);
   task.workspace_size = Kernels<Real>::workspace()(task, interactions);
   const Workspace workspace(task.workspace_size * task.n_threads);
   task.workspace = workspace.data();
   const nb::gil_scoped_release release;
+  const BorrowedTeam threads(task.n_threads);
+  task.team = threads.team();
   (interactions ? Kernels<Real>::interactions() : Kernels<Real>::values())(task);
 }
 

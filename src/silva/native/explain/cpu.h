@@ -421,13 +421,12 @@ template <class Real, class Rows>
 void for_each_task(const ExplainTask<Real>& task, bool interactions, const Rows& explain) {
   const int64_t n_rows = task.rows.n_rows, size = (interactions ? 1 : task.n_blocks) * ExplainLanes<Real>::width;
   const int64_t n_tasks = (n_rows + size - 1) / size;
-#pragma omp parallel for schedule(dynamic) num_threads(task.n_threads) if (task.n_threads > 1 && n_tasks > 1)
-  for (int64_t t = 0; t < n_tasks; ++t) {
-    Arena arena{task.workspace + thread_number() * task.workspace_size};
+  share_out(task.team, n_tasks, [&](int64_t t, int32_t thread) {
+    Arena arena{task.workspace + thread * task.workspace_size};
     ExplainWorkspace<Real> space(task, arena, interactions);
     const int64_t rest = n_rows - t * size;
     explain(task, space, t * size, int(rest < size ? rest : size));
-  }
+  });
 }
 
 template <class Real>

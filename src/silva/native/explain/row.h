@@ -110,6 +110,10 @@ struct DeviceRow {
     Real sum;
     load_shared(sum, at);
     store_shared(at, sum + value);
+#elif defined(__CUDACC__)
+    // Added where the accumulator lies: no warp waits for it, and the tape keeps the first cache for itself. No other
+    // thread adds there, so the order of the sum is that of the walk.
+    atomicAdd(sums + slot * stride, value);
 #else
     sums[slot * stride] += value;
 #endif
