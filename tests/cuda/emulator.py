@@ -122,7 +122,13 @@ class _Anything:
         pass
 
 
+refusing: list[int] = []
+"""Codes with which the next launches of the core fail."""
+
+
 def _launch_from_core(function, gx, gy, gz, bx, by, bz, shared, _stream, pointers, _extra):
+    if refusing:
+        return refusing.pop()
     Function.known[function].run((gx, gy, gz), (bx, by, bz), shared, pointers)
     return 0
 
@@ -130,6 +136,11 @@ def _launch_from_core(function, gx, gy, gz, bx, by, bz, shared, _stream, pointer
 def _set_handle(*args):
     """Stream or context 0: the only one."""
     ctypes.c_void_p.from_address(args[-1]).value = 0
+    return 0
+
+
+def _name_error(_code, name):
+    ctypes.c_char_p.from_address(name).value = b"CUDA_ERROR_TEST"
     return 0
 
 
@@ -144,6 +155,7 @@ FUNCTIONS = {
     "stream_context": _declare(1, 0, 1)(_set_handle),
     "set_context": _declare(1, 0, 0)(lambda _context: 0),
     "get_context": _declare(1, 0, 0)(_set_handle),
+    "error_name": _declare(0, 1, 1)(_name_error),
 }
 """Functions of the driver that the core calls (native/common/cuda_driver.h)."""
 

@@ -45,7 +45,8 @@ inline std::vector<GpuLaunch> launches_of(const std::vector<LaunchRecipe>& recip
     what = error.what();
   }
   const nb::object type = nb::module_::import_("silva.device").attr("DeviceError");
-  PyErr_SetString(type.ptr(), ("the driver refuses a launch: " + what).c_str());
+  PyErr_SetString(type.ptr(),
+                  ("the driver refuses a launch: " + what + "; if it does so again, start the process anew").c_str());
   throw nb::python_error();
 }
 
