@@ -108,7 +108,9 @@ class GpuCalls {
       if (!(call->place == place && call->gpu == gpu &&
             call->question.matches(X.ptr(), output.ptr(), algorithm.ptr(), device.ptr())))
         continue;
-      std::rotate(calls_.begin(), calls_.begin() + i, calls_.begin() + i + 1);
+      // Comparing may have run code of Python, and another thread with it.
+      const auto found = std::find(calls_.begin(), calls_.end(), call);
+      if (found != calls_.end()) std::rotate(calls_.begin(), found, found + 1);
       return run(*call, number_of(data.ptr(), Names::get().ptr));
     }
     return nb::none();
