@@ -27,6 +27,7 @@ import numpy as np
 import silva
 from benchmarks.evaluate.forests import sample_rows, write_models
 from benchmarks.evaluate.grid_report import BATCHES, crossover_table, grid_tables, summary_lines
+from silva.cuda.encoder import row_strides
 
 N_TREES, FEATURES = (100, 1000), (50, 30, 200)
 CASES = [
@@ -53,11 +54,14 @@ def nvforest_of(document):
 
 
 def seconds_of(call, n_calls):
+    """Seconds of a call; one whose result is on the GPU is waited for, others have waited themselves."""
     cupy.cuda.Device().synchronize()
+    wait = cupy.cuda.get_current_stream().synchronize if hasattr(call(), "__cuda_array_interface__") else lambda: None
+    wait()
     start = time.perf_counter()
     for _ in range(n_calls):
         call()
-        cupy.cuda.get_current_stream().synchronize()
+        wait()
     return (time.perf_counter() - start) / n_calls
 
 
@@ -95,10 +99,12 @@ def measure_batch(forest, rival, x, host):
 def measure_encoding(forest, x):
     """Milliseconds of the kernel that encodes rows, by events."""
     codes, stride, times = forest.cuda_evaluator.packed.codes, -(-len(x) // 1024) * 1024, []
+    launch, result = codes.prepare(x.dtype, row_strides(x), len(x), stride), codes.room(stride)
+    launch.addresses[0], launch.addresses[-1] = x.data.ptr, result.data.ptr
     for _ in range(6):
         begin, end = cupy.cuda.Event(), cupy.cuda.Event()
         begin.record()
-        codes.encode(x, stride)
+        launch(cupy.cuda.get_current_stream().ptr)
         end.record()
         end.synchronize()
         times.append(cupy.cuda.get_elapsed_time(begin, end))

@@ -1,3 +1,4 @@
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -20,6 +21,42 @@ class NodePlan:
 class RowPredictor:
     def __init__(
         self, plan: EvaluatePlan | NodePlan, result: str, missing: float, serial: bool, reduced: tuple[Any, ...]
+    ) -> None: ...
+    def __call__(self, row: NDArray[Any]) -> Any: ...
+
+class GpuCalls:
+    def __init__(
+        self,
+        driver: dict[str, int],
+        array_type: type,
+        current_stream: Callable[[], int],
+        capsule: Any,
+        out_of_memory: type,
+        most: int,
+        most_bytes: int,
+    ) -> None: ...
+    def again(self, X: Any, output: str, algorithm: str, device: str) -> Any: ...
+    def keep(
+        self,
+        X: Any,
+        question: tuple[str, str, str],
+        plan: tuple[Any, ...],
+        result: tuple[Any, ...],
+        n_bytes: int,
+        spare_bytes: int,
+    ) -> None: ...
+
+class GpuRowPredictor:
+    def __init__(
+        self,
+        driver: dict[str, int],
+        gpu: int,
+        n_features: int,
+        n_outputs: int,
+        is_single: bool,
+        unwritten: int,
+        make_lane: Callable[[str], tuple[Any, ...]],
+        reduced: tuple[Any, ...],
     ) -> None: ...
     def __call__(self, row: NDArray[Any]) -> Any: ...
 

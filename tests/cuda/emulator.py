@@ -122,6 +122,44 @@ class _Anything:
         pass
 
 
+refusing: list[int] = []
+"""Codes with which the next launches of the core fail."""
+
+
+def _launch_from_core(function, gx, gy, gz, bx, by, bz, shared, _stream, pointers, _extra):
+    if refusing:
+        return refusing.pop()
+    Function.known[function].run((gx, gy, gz), (bx, by, bz), shared, pointers)
+    return 0
+
+
+def _set_handle(*args):
+    """Stream or context 0: the only one."""
+    ctypes.c_void_p.from_address(args[-1]).value = 0
+    return 0
+
+
+def _name_error(_code, name):
+    ctypes.c_char_p.from_address(name).value = b"CUDA_ERROR_TEST"
+    return 0
+
+
+def _declare(n_pointers_before, n_numbers, n_pointers):
+    before, after = [ctypes.c_void_p] * n_pointers_before, [ctypes.c_void_p] * n_pointers
+    return ctypes.CFUNCTYPE(ctypes.c_int, *before, *[ctypes.c_uint] * n_numbers, *after)
+
+
+FUNCTIONS = {
+    "launch": _declare(1, 7, 3)(_launch_from_core),
+    "synchronize": _declare(1, 0, 0)(lambda _stream: 0),
+    "stream_context": _declare(1, 0, 1)(_set_handle),
+    "set_context": _declare(1, 0, 0)(lambda _context: 0),
+    "get_context": _declare(1, 0, 0)(_set_handle),
+    "error_name": _declare(0, 1, 1)(_name_error),
+}
+"""Functions of the driver that the core calls (native/common/cuda_driver.h)."""
+
+
 def _launch_kernel(function, gx, gy, gz, bx, by, bz, shared, _stream, pointers, _extra):
     Function.known[function].run((gx, gy, gz), (bx, by, bz), shared, pointers)
 
@@ -155,6 +193,7 @@ def make_cupy():
         Stream=_Anything,
         Event=_Anything,
         get_current_stream=_Anything,
+        stream=types.SimpleNamespace(),
         alloc_pinned_memory=bytearray,
     )
     return cupy
@@ -184,10 +223,13 @@ def emulated_gpu(folder):
     _forget()
     sys.modules["cupy"] = make_cupy()
     silva.cuda.runtime.load = silva.cuda.prepared.load = load
+    addresses = {name: ctypes.cast(function, ctypes.c_void_p).value for name, function in FUNCTIONS.items()}
+    silva.cuda.prepared.DRIVER.update(addresses)
     try:
         yield sys.modules["cupy"]
     finally:
         silva.cuda.runtime.load, silva.cuda.prepared.load = loads
+        silva.cuda.prepared.DRIVER.clear()
         del sys.modules["cupy"]
         if saved is not None:
             sys.modules["cupy"] = saved

@@ -3,21 +3,28 @@
 from __future__ import annotations
 
 import dataclasses
+import gc
 import pickle
+import weakref
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
 from hypothesis import given
 
+import silva.evaluate.cuda_calls
 import silva.evaluate.cuda_cut
 import silva.evaluate.cuda_few
 import silva.evaluate.cuda_tiles
 import silva.evaluate.packing
 from silva.choice import Choice
 from silva.cuda.codes import encode_forest
+from silva.device import DeviceError
+from silva.evaluate.cuda_calls import KEPT
 from silva.evaluate.cuda_cut import Cut
 from silva.evaluate.packing import choose_format
 from tests.conftest import examples
+from tests.cuda import emulator
 from tests.example_forests import empty_forest, with_linear_leaves
 from tests.oracles import evaluate
 from tests.strategies import Options, forests_and_rows, full_forest, random_forest, random_rows
@@ -182,7 +189,7 @@ def test_the_predictor_of_one_row(n_outputs):
     np.testing.assert_array_equal(pickle.loads(pickle.dumps(predict))(X[0]), predict(X[0]))
     with pytest.raises(ValueError, match="the row has 4 values, expected 3"):
         predict(np.zeros(4))
-    with pytest.raises(TypeError, match=r"the row is an array of int64, expected .* float32 or float64"):
+    with pytest.raises(TypeError, match=r"the row holds 'l' .*, expected float32 or float64; cast it"):
         predict(np.zeros(3, np.int64))
 
 
@@ -244,24 +251,143 @@ def test_calls_without_memory(monkeypatch):
     """A result stands where the next one does not fit; a call whose own does not fit goes the long way."""
     import cupy
 
-    forest = random_forest(5, Options(n_trees=7))
+    forest, empty = random_forest(5, Options(n_trees=7)), cupy.empty
     rows = random_rows(0, forest, 5, "float32")
     X, expected = cupy.asarray(rows), forest.predict(rows, output="margin", device="cpu")
+    fits = []
+
+    def allocate(shape, dtype):
+        if not fits.pop(0):
+            raise cupy.cuda.memory.OutOfMemoryError(1, 0)
+        return empty(shape, dtype)
+
     forest.predict(X, output="margin")
-    refused = []
-
-    def refuse(*args):
-        refused.append(args)
-        raise cupy.cuda.memory.OutOfMemoryError(1, 0)
-
-    (call,) = forest.cuda_evaluator._calls._local.thread.calls.values()
-    empty = call._empty
-    monkeypatch.setattr(call, "_empty", refuse)
-    for _ in range(2):
+    forest = dataclasses.replace(forest)  # its kernels and tables are there, a call is not
+    monkeypatch.setattr(cupy, "empty", lambda *args: allocate(*args) if fits else empty(*args))
+    forest.predict(X, output="margin")
+    for answers in ([True, False], [False], [True, True]):
+        fits[:] = answers
         np.testing.assert_array_equal(cupy.asnumpy(forest.predict(X, output="margin")), expected)
-    assert len(refused) == 2
-    monkeypatch.setattr(call, "_empty", empty)
-    np.testing.assert_array_equal(cupy.asnumpy(forest.predict(X, output="margin")), expected)
+        assert not fits
+
+
+def test_which_calls_are_kept():
+    """Rows of another number, layout or type, other arguments and other threads go the long way first."""
+    import cupy
+
+    forest = random_forest(5, Options(n_trees=7, n_features=3))
+    rows = random_rows(0, forest, 6, "float32")
+    X, expected = cupy.asarray(rows), forest.predict(rows, output="margin", device="cpu")
+    again, arguments = forest.cuda_evaluator.again, ("margin", "auto", "auto")
+    assert again(X, *arguments) is None
+    forest.predict(X, output="margin")
+    kept = again(X, *arguments)
+    np.testing.assert_array_equal(cupy.asnumpy(kept), expected)
+    np.testing.assert_array_equal(cupy.asnumpy(again(X[::-1].copy(), *arguments)), expected[::-1])
+    np.testing.assert_array_equal(cupy.asnumpy(kept), expected)
+    for other in (X[:5], X[::2], X.astype(np.float64), cupy.asarray(np.asfortranarray(rows)), rows, None):
+        assert again(other, *arguments) is None
+    for changed in (("leaf", "auto", "auto"), ("margin", "serial", "auto"), ("margin", "auto", "cuda"), (1, 2, 3)):
+        assert again(X, *changed) is None
+    with ThreadPoolExecutor(1) as pool:
+        assert pool.submit(again, X, *arguments).result() is None
+        np.testing.assert_array_equal(cupy.asnumpy(pool.submit(forest.predict, X, "margin").result()), expected)
+        assert pool.submit(again, X, *arguments).result() is not None
+
+
+def test_calls_give_way():
+    import cupy
+
+    forest = random_forest(5, Options(n_trees=7, n_features=3))
+    X = cupy.asarray(random_rows(0, forest, KEPT + 2, "float32"))
+    for n_rows in range(1, KEPT + 3):
+        forest.predict(X[:n_rows], output="margin")
+    kept = [forest.cuda_evaluator.again(X[:n], "margin", "auto", "auto") is not None for n in range(1, KEPT + 3)]
+    assert kept == [False] * 2 + [True] * KEPT
+
+
+def test_calls_give_way_to_large_buffers(monkeypatch):
+    import cupy
+
+    monkeypatch.setattr(silva.evaluate.cuda_calls, "KEPT_BYTES", 2048)
+    forest = random_forest(5, Options(n_trees=7, n_features=3, meaning={"result_dtype": "float32"}))
+    X = cupy.asarray(random_rows(0, forest, 202, "float32"))
+    for n_rows in (200, 201, 202):  # 800 bytes and more of results that are allocated ahead
+        forest.predict(X[:n_rows], output="margin")
+    kept = [forest.cuda_evaluator.again(X[:n], "margin", "auto", "auto") is not None for n in (200, 201, 202)]
+    assert kept == [False, True, True]
+
+
+@pytest.mark.parametrize("n_rows", [5, 600])
+def test_forests_are_freed_and_pickle_after_use(n_rows):
+    """Calls, plans and predictors that a forest keeps do not keep it."""
+    import cupy
+
+    forest = random_forest(5, Options(n_trees=7, n_features=3))
+    X = random_rows(0, forest, n_rows, "float32")
+    for _ in range(3):
+        found = cupy.asnumpy(forest.predict(cupy.asarray(X), output="margin"))
+    forest.predict(X[:1], output="margin", device="cuda")
+    forest.predictor(output="margin", device="cuda")(X[0])
+    copy = pickle.loads(pickle.dumps(forest))
+    np.testing.assert_array_equal(cupy.asnumpy(copy.predict(cupy.asarray(X), output="margin")), found)
+    alive = weakref.ref(forest)
+    del forest
+    gc.collect()
+    assert alive() is None
+
+
+@pytest.mark.parametrize("dtype", ["int64", "bool", "float16", "float32"])
+def test_one_host_row_of_any_type_and_layout(dtype):
+    forest = random_forest(5, Options(n_trees=7, n_features=3))
+    rows = np.random.default_rng(0).normal(scale=3, size=(4, 6)).astype(dtype)
+    for i in range(4):
+        check(forest, rows[i : i + 1, ::2], "by_sample", "margin")
+    with pytest.raises(TypeError, match="expected a C-contiguous float32 or float64 array"):
+        forest.predictor(output="margin", device="cuda")(np.zeros(6)[::2])
+
+
+def test_launches_that_are_refused(request):
+    """The error is named, and the next call is as good as any."""
+    import cupy
+
+    if "real" in request.node.name:
+        pytest.skip("a real driver fails for good")
+    forest = random_forest(5, Options(n_trees=7, n_features=3))
+    rows = random_rows(0, forest, 5, "float32")
+    X, predict = cupy.asarray(rows), forest.predictor(output="margin", device="cuda")
+    expected = cupy.asnumpy(forest.predict(X, output="margin"))
+    for call, result in (
+        (lambda: forest.predict(X, output="margin"), expected),
+        (lambda: predict(rows[0]), expected[0]),
+    ):
+        emulator.refusing.append(1)
+        with pytest.raises(DeviceError, match="the driver refuses a launch: CUDA_ERROR_TEST on cuda:0"):
+            call()
+        np.testing.assert_array_equal(cupy.asnumpy(call()), result)
+
+
+@pytest.mark.gpu
+def test_threads_and_streams_side_by_side(request):
+    """Each has its own plans and lanes, and the interpreter is free while a GPU is asked."""
+    import cupy
+
+    if "emulated" in request.node.name:
+        pytest.skip("the emulator runs one kernel at a time")
+    forest = random_forest(5, Options(n_trees=300, n_features=6))
+    rows = random_rows(0, forest, 600, "float32")
+    expected, predict = forest.predict(rows, output="margin", device="cpu"), forest.predictor("margin", device="cuda")
+
+    def work(number):
+        with cupy.cuda.Stream(non_blocking=number % 2 == 0) as stream:
+            X = cupy.asarray(rows)
+            for n_rows in (5, 600) * 100:
+                found = forest.predict(X[:n_rows], output="margin")
+                np.testing.assert_array_equal(cupy.asnumpy(found, stream=stream), expected[:n_rows])
+        np.testing.assert_array_equal([predict(row) for row in rows], expected)
+
+    with ThreadPoolExecutor(4) as pool:
+        list(pool.map(work, range(4)))
 
 
 @pytest.mark.parametrize("smallest", [0.0, 1e-3, 1e-12, 1e-40])

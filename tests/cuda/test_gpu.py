@@ -165,6 +165,22 @@ def test_rows_on_another_gpu(cupy, forest, X):
         Explainer(forest, device="cuda:0").shap_values(rows)
 
 
+def test_margins_of_rows_on_another_gpu(cupy, forest, X):
+    if cupy.cuda.runtime.getDeviceCount() < 2:
+        pytest.skip("one GPU")
+    expected = forest.predict(X, output="margin", device="cpu")
+    predict = forest.predictor(output="margin", device="cuda:1")
+    with cupy.cuda.Device(1):
+        rows = cupy.asarray(X)
+    for current in (0, 1, 0, 1):
+        with cupy.cuda.Device(current):
+            found = forest.predict(rows, output="margin")
+            assert found.device.id == 1
+            np.testing.assert_array_equal(found.get(), expected)
+            np.testing.assert_array_equal([predict(row) for row in X], expected)
+            assert cupy.cuda.runtime.getDevice() == current
+
+
 def test_gpu_rows_on_the_cpu_are_refused(cupy, forest, X):
     with pytest.raises(DeviceError, match="X lies on cuda:0, device='cpu' was asked for"):
         Explainer(forest, device="cpu").shap_values(cupy.asarray(X))

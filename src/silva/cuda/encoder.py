@@ -8,8 +8,7 @@ import numpy as np
 
 from silva.cuda.compiler import variant
 from silva.cuda.limits import gpu_limits
-from silva.cuda.prepared import NOWHERE
-from silva.cuda.runtime import launch
+from silva.cuda.prepared import NOWHERE, PreparedLaunch
 from silva.device import import_cupy
 
 if TYPE_CHECKING:
@@ -75,19 +74,27 @@ class CodeTables:
     def encode(self, x: Any, stride: int) -> Any:
         """Codes of the rows of a CuPy array: (n_columns, stride), 0 beyond the rows; queued on the current stream."""
         result = self.room(stride)
-        if self.codes.n_columns:
-            kernel, grid, args, shared = self.launch_of(x.dtype, row_strides(x), len(x), stride)
-            launch(kernel, grid, (THREADS,), (x, *args[1:-1], result), shared)
+        call = self.prepare(x.dtype, row_strides(x), len(x), stride)
+        if call is not None:
+            call.addresses[0], call.addresses[-1] = x.data.ptr, result.data.ptr
+            call(import_cupy().cuda.get_current_stream().ptr)
         return result
 
     def room(self, stride: int) -> Any:
         """Memory for codes on the current GPU."""
-        return import_cupy().empty((max(self.codes.n_columns, 1), stride), self.code_type)
+        return import_cupy().empty(self.shape(stride), self.code_type)
 
-    def launch_of(
-        self, input_type: Any, strides: tuple[Any, Any], n_rows: int, stride: int
-    ) -> tuple[Variant, tuple[int, int], tuple[Any, ...], int]:
-        """Kernel, grid, arguments (the addresses of rows and codes are the first and the last) and shared memory."""
+    def shape(self, stride: int) -> tuple[int, int]:
+        """Shape of the codes of rows."""
+        return max(self.codes.n_columns, 1), stride
+
+    def prepare(self, input_type: Any, strides: tuple[Any, Any], n_rows: int, stride: int) -> PreparedLaunch | None:
+        """Launch that encodes rows: their address and that of the codes are the first and the last argument.
+
+        None if there are no columns.
+        """
+        if not self.codes.n_columns:
+            return None
         n_tiles, (runs, *tables) = -(-stride // TILE_ROWS), self.tables()
         n_runs = len(runs) - 1
         entries = self._search.shared_entries if n_tiles * n_runs >= ENOUGH_BLOCKS else 0
@@ -96,7 +103,8 @@ class CodeTables:
         grid = (min(n_tiles, max(1, ENOUGH_BLOCKS // n_runs)), n_runs)
         sizes = (*map(np.int64, strides), np.int32(n_rows), np.int64(stride), runs, np.int32(entries))
         shared = entries * self._search.entry_bytes
-        return self._kernels[input_type.name], grid, (NOWHERE, *sizes, *tables, NOWHERE), shared
+        args = (NOWHERE, *sizes, *tables, NOWHERE)
+        return PreparedLaunch(self._kernels[input_type.name], grid, THREADS, args, shared)
 
     def tables(self) -> tuple[Any, ...]:
         """Arguments of kernels that encode, on the current GPU: runs of columns, the members of Columns."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import threading
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
@@ -22,6 +21,9 @@ SLOT = 8
 NOWHERE = np.uint64(0)
 """Stands for an address that is set before each launch."""
 
+DRIVER: dict[str, int] = {}
+"""Addresses of functions that the core calls in place of the driver's; none but in tests."""
+
 KEPT = 8
 """Shapes of rows whose launches a thread keeps."""
 
@@ -40,6 +42,13 @@ class PreparedLaunch:
     args : CuPy arrays, NumPy scalars of the kernel's own types and NumPy arrays, which are passed by value
     shared : int
         Bytes of dynamic shared memory.
+
+    Attributes
+    ----------
+    addresses : memoryview
+        Arguments as integers: assign addresses before the launch.
+    recipe : tuple
+        The launch as the core takes it (native/evaluate/gpu_launch.h).
     """
 
     def __init__(
@@ -62,20 +71,67 @@ class PreparedLaunch:
         function = load(kernel, cupy.cuda.runtime.getDevice())
         if shared > LARGEST_DEFAULT_SHARED:
             cupy.cuda.driver.funcSetAttribute(function.ptr, MAX_DYNAMIC_SHARED, shared)
-        self._kept = args, slots, pointers, function
+        self._kept, self._slots = (args, pointers, function), slots
         block = (threads, 1) if isinstance(threads, int) else threads
         self._launch, self._shape = cupy.cuda.driver.launchKernel, (function.ptr, *grid, 1, *block, 1, shared)
-        self._arguments = pointers.ctypes.data
+        self._arguments = int(pointers.ctypes.data)
         self.addresses = memoryview(slots.data).cast("B").cast("Q")
-        """Arguments as integers: assign addresses before the launch."""
+        self.recipe = (*map(int, self._shape), self._arguments)
 
-    def bind(self, stream: int) -> Callable[[], None]:
-        """Return what queues the kernel on a stream, given by its address, with nothing else to do."""
-        return functools.partial(self._launch, *self._shape, stream, self._arguments, 0)
+    def slot(self, place: int) -> int:
+        """Address of an argument's address; a negative place counts from the end."""
+        return int(self._slots.ctypes.data) + SLOT * (place % len(self._slots))
 
     def __call__(self, stream: int) -> None:
         """Queue the kernel on a stream, given by its address."""
         self._launch(*self._shape, stream, self._arguments, 0)
+
+
+class Plan:
+    """Launches from rows to results, for one stream and thread: the buffers between them are its own.
+
+    Parameters
+    ----------
+    launches : list of PreparedLaunch
+        In their order. The last argument of the last is the address of the results.
+    buffers : object, optional
+        What the launches have between them, and lives as long as the plan.
+    make_buffers : callable, optional
+        Allocates buffers that are not kept from call to call, names them to the launches and returns them.
+    n_bytes : int
+        Of the buffers that are kept.
+    reads_rows : bool
+        Whether the first argument of the first launch is the address of the rows.
+    """
+
+    def __init__(
+        self,
+        launches: list[PreparedLaunch],
+        buffers: Any = None,
+        make_buffers: Callable[[], Any] | None = None,
+        n_bytes: int = 0,
+        *,
+        reads_rows: bool = True,
+    ) -> None:
+        self.launches, self.make_buffers, self.n_bytes = launches, make_buffers, n_bytes
+        self._buffers, self._reads_rows, self._unread = buffers, reads_rows, np.zeros(1, np.uint64)
+
+    def run(self, x: int, out: int, stream: int) -> None:
+        """Queue the work for rows and results at these addresses."""
+        # Buffers that are not kept may be given to others as soon as this returns: the stream orders their use.
+        buffers = self.make_buffers() if self.make_buffers else None
+        if self._reads_rows:
+            self.launches[0].addresses[0] = x
+        self.launches[-1].addresses[-1] = out
+        for launch in self.launches:
+            launch(stream)
+        del buffers
+
+    def recipe(self) -> tuple[Any, ...]:
+        """Describe the plan to the core (native/evaluate/gpu_calls.cpp)."""
+        rows = self.launches[0].slot(0) if self._reads_rows else int(self._unread.ctypes.data)
+        recipes = [launch.recipe for launch in self.launches]
+        return self, recipes, rows, self.launches[-1].slot(-1), self.make_buffers
 
 
 class ByShape(Generic[Launches]):

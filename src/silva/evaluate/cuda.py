@@ -14,8 +14,8 @@ from silva.cuda.encoder import C_TYPES, CodeTables, row_strides
 from silva.cuda.rows import check_gpu_rows, map_rows
 from silva.cuda.runtime import launch
 from silva.device import array_gpu, explaining_memory, import_cupy
-from silva.evaluate.cuda_calls import Call, Calls, Plans, current
-from silva.evaluate.cuda_few import FewRows, RowPredictor
+from silva.evaluate.cuda_calls import Calls, Plans, current
+from silva.evaluate.cuda_few import FewRows, predictor_of
 from silva.evaluate.cuda_nodes import BLOCK, DEFAULT_SETTINGS, NodeWalks
 from silva.evaluate.cuda_tiles import PackedForest, Tiles
 from silva.evaluate.packing import CODE_TYPES, choose_format
@@ -36,6 +36,7 @@ class CudaEvaluator:
     def __init__(self, forest: Forest) -> None:
         self._forest = forest
         self._sums: dict[int, dict[str, Any]] = {}
+        self._row_predictors: dict[Any, Any] = {}
         self._plans, self._calls = Plans(), Calls()
         self.again = self._calls.again
 
@@ -44,6 +45,11 @@ class CudaEvaluator:
 
         NumPy for host rows, CuPy for GPU rows.
         """
+        if isinstance(rows, np.ndarray) and len(rows) == 1 and choice.algorithm == "by_sample":
+            predict = self._row_predictor(gpus[0], np.dtype(dtype))
+            if predict is not None:
+                row_type = rows.dtype if rows.dtype in (np.float32, np.float64) else self._forest.threshold.dtype
+                return np.array(predict(np.ascontiguousarray(rows, row_type)), dtype).reshape(1, -1)
         return self._run(rows, gpus, (self._forest.n_outputs,), dtype, functools.partial(self._sum, choice))
 
     def leaves(self, rows: Any, gpus: tuple[int, ...], choice: Choice) -> Any:
@@ -52,7 +58,13 @@ class CudaEvaluator:
 
     def predictor(self, gpu: int, dtype: Any, reduced: tuple[Any, ...]) -> Any:
         """Margins of single host rows with little latency: a callable, or None where no kernel serves the forest."""
-        return RowPredictor(self.few, gpu, dtype, reduced) if self.few and self.few.serves(1) else None
+        return predictor_of(self.few, gpu, dtype, reduced) if self.few and self.few.serves(1) else None
+
+    def _row_predictor(self, gpu: int, dtype: Any) -> Any:
+        """`predictor`, kept."""
+        if (gpu, dtype) not in self._row_predictors:
+            self._row_predictors[gpu, dtype] = self.predictor(gpu, dtype, ())
+        return self._row_predictors[gpu, dtype]
 
     @functools.cached_property
     def packed(self) -> PackedForest | None:
@@ -118,10 +130,7 @@ class CudaEvaluator:
         with explaining_memory(import_cupy(), X.device.id):
             plan = self._plans.of(schedule, X, forest.result_dtype)
             shape = (len(X),) if forest.n_outputs == 1 else (len(X), forest.n_outputs)
-            call = Call(plan, shape, forest.result_dtype)
-            result = call(X.data.ptr)
-        self._calls.keep(X, question, call)
-        return result
+            return self._calls.answer(X, question, plan, shape, forest.result_dtype)
 
     def _name(self, choice: Choice, x: Any, out: Any) -> None:
         ids = self._tables()["ids"]

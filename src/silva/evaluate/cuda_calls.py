@@ -7,15 +7,18 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from silva import _core
+from silva.cuda import prepared
 from silva.cuda.encoder import row_strides
 from silva.device import import_cupy
 
 if TYPE_CHECKING:
-    from silva.evaluate.cuda_few import FewPlan, FewRows
-    from silva.evaluate.cuda_tiles import TilePlan, Tiles
+    from silva.cuda.prepared import Plan
+    from silva.evaluate.cuda_few import FewRows
+    from silva.evaluate.cuda_tiles import Tiles
 
-KEPT = 32
-"""Plans, and calls, that a thread keeps."""
+KEPT, KEPT_BYTES = 32, 2**25
+"""Plans that a thread keeps, and calls that all threads keep; bytes of the buffers of either."""
 
 SPARE_BYTES = 2**20
 """Results up to this size are allocated ahead."""
@@ -27,100 +30,53 @@ class Plans:
     def __init__(self) -> None:
         self._local = threading.local()
 
-    def of(self, schedule: FewRows | Tiles, x: Any, result_type: Any) -> FewPlan | TilePlan:
+    def of(self, schedule: FewRows | Tiles, x: Any, result_type: Any) -> Plan:
         """Plan for rows of this type, strides and number on the current GPU and stream."""
         gpu, stream = current()
-        plans: dict[Any, FewPlan | TilePlan] = self._local.__dict__.setdefault("plans", {})
+        plans: dict[Any, Plan] = self._local.__dict__.setdefault("plans", {})
         key = type(schedule), x.dtype.char, x.strides, len(x), np.dtype(result_type).char, gpu, stream
         if key not in plans:
-            make_room(plans)
-            plans[key] = schedule.plan(x.dtype, row_strides(x), len(x), result_type)
+            plan = schedule.plan(x.dtype, row_strides(x), len(x), result_type)
+            while plans and (len(plans) >= KEPT or _bytes_of(plans) + plan.n_bytes > KEPT_BYTES):
+                del plans[next(iter(plans))]
+            plans[key] = plan
         return plans[key]
 
 
 class Calls:
-    """Calls of a thread that return margins of GPU rows, by what was asked; the oldest gives way.
-
-    A launch for one row takes the GPU as long as a few tens of Python's operations take the host: hence few of them.
-    """
+    """Calls that return margins of GPU rows, by what was asked, kept by the core (native/evaluate/gpu_calls.cpp)."""
 
     def __init__(self) -> None:
-        self._local = threading.local()
+        self._core: Any = None
 
     def again(self, X: Any, output: str, algorithm: str, device: str) -> Any:
-        """Margins where the last calls had rows, arguments and a stream like these, otherwise None.
+        """Margins where an earlier call of this thread had rows, arguments and a stream like these, otherwise None."""
+        return None if self._core is None else self._core.again(X, output, algorithm, device)
 
-        None as well where memory is short: the long way says how much was asked and is free.
-        """
-        try:
-            thread: _Thread = self._local.thread
-        except AttributeError:
-            return None
-        if type(X) is not thread.array_type:
-            return None
-        rows = X.data
-        here = thread.get_device(), thread.get_stream().ptr
-        key = output, algorithm, device, X.shape, X.strides, X.dtype.char, rows.device_id, here
-        call = thread.calls.get(key)
-        try:
-            return None if call is None else call(rows.ptr)
-        except thread.out_of_memory:
-            return None
-
-    def keep(self, X: Any, question: tuple[str, str, str], call: Call) -> None:
-        """Keep what answers a question on CuPy rows of the current GPU, in its current stream."""
-        if not hasattr(self._local, "thread"):
-            self._local.thread = _Thread(type(X))
-        calls = self._local.thread.calls
-        make_room(calls)
-        calls[*question, X.shape, X.strides, X.dtype.char, X.data.device_id, current()] = call
+    def answer(self, X: Any, question: tuple[str, str, str], plan: Plan, shape: tuple[int, ...], dtype: Any) -> Any:
+        """Margins of CuPy rows on the current GPU by a plan of the current stream, which is kept for `again`."""
+        cupy = import_cupy()
+        result = cupy.empty(shape, dtype)
+        plan.run(X.data.ptr, result.data.ptr, current()[1])
+        if hasattr(_core, "GpuCalls"):  # nowhere but on Linux
+            self._core = self._core or _make_core(type(X))
+            spare = result.nbytes if result.nbytes <= SPARE_BYTES else 0
+            self._core.keep(X, question, plan.recipe(), (cupy.empty, shape, result.dtype), plan.n_bytes, spare)
+        return result
 
 
-class _Thread:
-    """Calls of a thread, and what each of them asks CuPy."""
-
-    def __init__(self, array_type: type) -> None:
-        cuda = import_cupy().cuda
-        self.array_type: Any = array_type
-        self.get_device, self.get_stream = cuda.runtime.getDevice, cuda.get_current_stream
-        self.out_of_memory = cuda.memory.OutOfMemoryError
-        self.calls: dict[Any, Call] = {}
-
-
-class Call:
-    """A plan and the array that its next result goes to, for the current stream.
-
-    Parameters
-    ----------
-    plan : FewPlan or TilePlan
-    shape, dtype
-        Of the result.
-    """
-
-    def __init__(self, plan: FewPlan | TilePlan, shape: tuple[int, ...], dtype: Any) -> None:
-        self._run, self._empty = plan.bind(current()[1]), import_cupy().empty
-        self._shape, self._dtype = shape, np.dtype(dtype)
-        self._is_small = int(np.prod(shape)) * self._dtype.itemsize <= SPARE_BYTES
-        self._out_of_memory = import_cupy().cuda.memory.OutOfMemoryError
-        self._spare: Any = None
-        self._address = 0
-
-    def __call__(self, address: int) -> Any:
-        """Queue the work for rows at an address and return the result."""
-        out, self._spare = self._spare, None
-        if out is None:
-            out = self._empty(self._shape, self._dtype)
-            self._address = out.data.ptr
-        self._run(address, self._address)
-        if self._is_small:
-            # An allocation takes as long as a launch; the GPU is at work meanwhile.
-            try:
-                spare = self._empty(self._shape, self._dtype)
-            except self._out_of_memory:
-                return out
-            self._address = spare.data.ptr
-            self._spare = spare
-        return out
+def _make_core(array_type: type) -> Any:
+    cuda = import_cupy().cuda
+    functions = getattr(cuda.stream, "__pyx_capi__", {})
+    return _core.GpuCalls(
+        driver=prepared.DRIVER,
+        array_type=array_type,
+        current_stream=lambda: cuda.get_current_stream().ptr,
+        capsule=functions.get("get_current_stream_ptr"),
+        out_of_memory=cuda.memory.OutOfMemoryError,
+        most=KEPT,
+        most_bytes=KEPT_BYTES,
+    )
 
 
 def current() -> tuple[int, int]:
@@ -129,7 +85,5 @@ def current() -> tuple[int, int]:
     return cuda.runtime.getDevice(), cuda.get_current_stream().ptr
 
 
-def make_room(kept: dict[Any, Any]) -> None:
-    """Drop the oldest until there is room for one more."""
-    while len(kept) >= KEPT:
-        del kept[next(iter(kept))]
+def _bytes_of(plans: dict[Any, Plan]) -> int:
+    return sum(plan.n_bytes for plan in plans.values())

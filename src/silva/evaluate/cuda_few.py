@@ -2,22 +2,22 @@
 
 from __future__ import annotations
 
-import threading
+import functools
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from silva import _core
+from silva.cuda import prepared
 from silva.cuda.compiler import variant
 from silva.cuda.encoder import C_TYPES
-from silva.cuda.prepared import NOWHERE, PreparedLaunch
+from silva.cuda.prepared import NOWHERE, Plan, PreparedLaunch
 from silva.cuda.rows import pinned
-from silva.device import import_cupy
+from silva.device import explaining_memory, import_cupy
 from silva.evaluate.packing import CHUNK, FORMATS
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from silva.cuda.compiler import Variant
     from silva.evaluate.cuda_tiles import PackedForest
 
@@ -36,8 +36,8 @@ SHARED_BYTES = 48 * 1024
 LEAST_HELD, MOST_HELD_BYTES = 32, 2048
 """Values of a row that a launch takes along; all arguments have 4,096 bytes."""
 
-UNWRITTEN, LOOKS = 0xFFF5A5A5, 2000
-"""Upper word of a NaN that no sum makes, which stands for a margin to come; looks at it, about 50 ns each."""
+UNWRITTEN = 0xFFF5A5A5
+"""Upper word of a NaN that no sum makes, which stands for a margin to come."""
 
 
 class FewRows:
@@ -55,17 +55,18 @@ class FewRows:
         """Rows taken at a time."""
         return MOST_ROWS
 
-    def plan(self, input_type: Any, strides: tuple[int, int], n_rows: int, result_type: Any, held: int = 0) -> FewPlan:
+    def plan(self, input_type: Any, strides: tuple[int, int], n_rows: int, result_type: Any, row: Any = None) -> Plan:
         """Lay the launch out for rows of a type, strides (in elements) and number, on the current GPU.
 
-        `held` is the number of values of a row that is passed by value, 0 for rows at an address.
+        `row` is an array whose values the launch takes along, None for rows at an address.
         """
         packed, image, forest = self.packed, self.packed.values, self.packed.forest
         codes, n_trees = packed.codes, forest.n_trees
-        cut = self._cut(n_rows)
         _, *columns = codes.tables()
-        row = np.zeros(held, input_type) if held else NOWHERE
-        rows = (row, np.int64(strides[0]), np.int64(strides[1]), np.int32(n_rows), np.int32(codes.codes.n_columns))
+        cut = self._cut(n_rows)
+        held = 0 if row is None else len(row)
+        given, n_columns = NOWHERE if row is None else row, codes.codes.n_columns
+        rows = (given, *map(np.int64, strides), np.int32(n_rows), np.int32(n_columns))
         trees = (packed.upload("values", lambda: image.data), packed.upload("values chunks", lambda: image.chunks))
         sizes = (n_trees, cut.trees, cut.shift, cut.values_offset)
         n_values = n_rows * n_trees if cut.trees < n_trees else 1
@@ -75,7 +76,8 @@ class FewRows:
         args = (*rows, *columns, *trees, *map(np.int32, sizes), *outputs)
         kernel = few_variant(packed.name, input_type, codes.codes.thresholds.dtype, image.leaf_type, result_type, held)
         grid = -(-n_trees // cut.trees), -(-n_rows // (1 << cut.shift))
-        return FewPlan(PreparedLaunch(kernel, grid, cut.threads, args, cut.shared), row)
+        launch = PreparedLaunch(kernel, grid, cut.threads, args, cut.shared)
+        return Plan([launch], n_bytes=values.nbytes)
 
     def _cut(self, n_rows: int) -> _Cut:
         """Divide rows and trees into blocks."""
@@ -113,39 +115,8 @@ def _chunks(n_bytes: int) -> int:
     return -(-n_bytes // CHUNK)
 
 
-class FewPlan:
-    """A launch for one stream and thread: its buffers are its own.
-
-    Attributes
-    ----------
-    row : array
-        Values that the launch takes along, where it has room for them.
-    """
-
-    def __init__(self, launch: PreparedLaunch, row: Any) -> None:
-        self._launch, self._addresses, self.row = launch, launch.addresses, row
-
-    def bind(self, stream: int) -> Callable[[int, int], None]:
-        """Return what queues the work for rows and margins at two addresses."""
-        addresses, launch = self._addresses, self._launch.bind(stream)
-
-        def run(x: int, out: int) -> None:
-            addresses[0] = x
-            addresses[-1] = out
-            launch()
-
-        return run
-
-    def run(self, x: int, out: int, stream: int) -> None:
-        """Queue the work for rows and margins at these addresses."""
-        self.bind(stream)(x, out)
-
-
-class RowPredictor:
-    """Margins of one host row at a time.
-
-    The row is an argument of the launch, or lies in page-locked memory of the host if it is too long; the margins are
-    written to such memory.
+def predictor_of(few: FewRows, gpu: int, dtype: Any, reduced: tuple[Any, ...]) -> Any:
+    """Margins of one host row at a time, by the core (native/evaluate/gpu_row.cpp); None where that is not built.
 
     Parameters
     ----------
@@ -156,76 +127,40 @@ class RowPredictor:
     reduced : tuple
         What it is pickled as.
     """
-
-    def __init__(self, few: FewRows, gpu: int, dtype: Any, reduced: tuple[Any, ...]) -> None:
-        self._few, self._gpu, self._dtype, self._reduced = few, gpu, np.dtype(dtype), reduced
-        self._local = threading.local()
-
-    def __call__(self, row: Any) -> Any:
-        """Margin of a row: a number for one output, otherwise an array (n_outputs,)."""
-        try:
-            lane = self._local.lanes[row.dtype.char]
-        except (AttributeError, KeyError):
-            lane = self._lane(row)
-        return lane(row)
-
-    def _lane(self, row: Any) -> _RowLane:
-        if not isinstance(row, np.ndarray) or row.dtype.char not in "fd":
-            given = f"an array of {row.dtype}" if isinstance(row, np.ndarray) else f"a {type(row).__name__}"
-            raise TypeError(f"the row is {given}, expected a C-contiguous float32 or float64 array")
-        lanes = self._local.__dict__.setdefault("lanes", {})
-        lane: _RowLane = lanes.setdefault(row.dtype.char, _RowLane(self._few, self._gpu, row.dtype, self._dtype))
-        return lane
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return self._reduced
+    if not hasattr(_core, "GpuRowPredictor"):  # nowhere but on Linux
+        return None
+    forest, result = few.packed.forest, np.dtype(dtype)
+    return _core.GpuRowPredictor(
+        driver=prepared.DRIVER,
+        gpu=gpu,
+        n_features=forest.n_features,
+        n_outputs=forest.n_outputs,
+        is_single=result == np.float32,
+        unwritten=UNWRITTEN,
+        make_lane=functools.partial(_make_lane, few, gpu, result),
+        reduced=reduced,
+    )
 
 
-class _RowLane:
-    """Buffers and stream of one thread."""
+def _make_lane(few: FewRows, gpu: int, dtype: Any, input_type: str) -> tuple[Any, ...]:
+    """Buffers, launch and stream of one call at a time: what keeps them, the launch, addresses of row, margins, stream.
 
-    def __init__(self, few: FewRows, gpu: int, input_type: Any, dtype: Any) -> None:
-        cupy = import_cupy()
-        forest = few.packed.forest
-        self._shapes = {(forest.n_features,), (1, forest.n_features)}
-        self._gpu, self._runtime, self._is_number = gpu, cupy.cuda.runtime, forest.n_outputs == 1
-        with cupy.cuda.Device(gpu):
-            self._stream = cupy.cuda.Stream(non_blocking=True)
-            self._out = pinned(cupy, (forest.n_outputs,), dtype)
-            with self._stream:
-                held = _held(forest.n_features, np.dtype(input_type).itemsize)
-                self._plan = few.plan(np.dtype(input_type), (forest.n_features, 1), 1, dtype, held)
-                self._stream.synchronize()
-        self._run = self._plan.bind(self._stream.ptr)
-        own = self._plan.row if held else pinned(cupy, (forest.n_features,), input_type)
-        self._row = own[: forest.n_features]
-        self._args = self._row.ctypes.data, self._out.ctypes.data
-        self._words = memoryview(self._out.data).cast("B").cast("I")
-
-    def __call__(self, row: Any) -> Any:
-        if row.shape not in self._shapes or not row.flags.c_contiguous:
-            n_features = len(self._row)
-            given = f"{row.size} values" if row.size != n_features else f"shape {row.shape}, strides {row.strides}"
-            raise ValueError(f"the row has {given}, expected {n_features} values side by side")
-        self._row[...] = row if row.ndim == 1 else row[0]
-        if self._is_number:
-            self._words[len(self._words) - 1] = UNWRITTEN
-        if self._runtime.getDevice() == self._gpu:
-            self._run(*self._args)
-        else:
-            with import_cupy().cuda.Device(self._gpu):
-                self._run(*self._args)
-        self._wait()
-        return self._out.item() if self._is_number else self._out.copy()
-
-    def _wait(self) -> None:
-        """Wait for the margin: watching its memory takes less time than the driver, which is asked in the end."""
-        if self._is_number:
-            words, last = self._words, len(self._words) - 1
-            for _ in range(LOOKS):
-                if words[last] != UNWRITTEN:
-                    return
-        self._stream.synchronize()
+    The row is an argument of the launch, or lies in page-locked memory of the host if it is too long; the margins are
+    written to such memory.
+    """
+    cupy, forest, kind = import_cupy(), few.packed.forest, np.dtype(input_type)
+    held = _held(forest.n_features, kind.itemsize)
+    with cupy.cuda.Device(gpu), explaining_memory(cupy, gpu):
+        stream = cupy.cuda.Stream(non_blocking=True)
+        margins = pinned(cupy, (forest.n_outputs,), dtype)
+        row = np.zeros(held, kind) if held else pinned(cupy, (forest.n_features,), kind)
+        with stream:
+            plan = few.plan(kind, (forest.n_features, 1), 1, dtype, row if held else None)
+            stream.synchronize()
+    (launch,) = plan.launches
+    launch.addresses[0], launch.addresses[-1] = row.ctypes.data, margins.ctypes.data
+    kept = plan, stream, margins, row
+    return kept, launch.recipe, row.ctypes.data, margins.ctypes.data, stream.ptr
 
 
 def _held(n_values: int, item: int) -> int:

@@ -11,16 +11,13 @@ import numpy as np
 
 from silva.cuda.compiler import variant
 from silva.cuda.encoder import C_TYPES, row_strides
-from silva.cuda.encoder import THREADS as ENCODE_THREADS
 from silva.cuda.limits import gpu_limits
-from silva.cuda.prepared import NOWHERE, PreparedLaunch
+from silva.cuda.prepared import NOWHERE, Plan, PreparedLaunch
 from silva.device import import_cupy
 from silva.evaluate.cuda_cut import Cut, Work, choose_cut, fits, trees_of_group
 from silva.evaluate.packing import CHUNK, FORMATS, Image, group_trees, pack_trees
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from numpy.typing import NDArray
 
     from silva.cuda.compiler import Variant
@@ -126,26 +123,49 @@ class Tiles:
             most = min(most, VALUE_BYTES // (packed.forest.n_trees * packed.values.leaf_type.itemsize))
         return max(CODE_MULTIPLE, most // CODE_MULTIPLE * CODE_MULTIPLE)
 
-    def plan(self, input_type: Any, strides: tuple[int, int], n_rows: int, result_type: Any) -> TilePlan:
+    def plan(self, input_type: Any, strides: tuple[int, int], n_rows: int, result_type: Any) -> Plan:
         """Lay the launches to margins out for rows of a type, strides (in elements) and number, on the current GPU."""
         packed, image = self._packed, self._packed.values
         joins = packed.forest.n_outputs == 1 and image.leaf_type == np.float32 and np.dtype(result_type) == np.float32
         cut = self._cut(image, n_rows, joins=joins)
         stride = self._stride(n_rows, cut)
-        encoding = self._encoding(input_type, strides, n_rows, stride)
+        encoding = packed.codes.prepare(input_type, strides, n_rows, stride)
         fits_memory = stride * image.leaf_type.itemsize * packed.forest.n_trees <= VALUE_BYTES
         if (cut.parts == 1 or joins or not fits_memory) and not packed.has_idle_outputs:
             cut = cut if joins else dataclasses.replace(cut, parts=1)
             walks, n_parts = self._walks(image, n_rows, stride, cut, result_type)
-            parts = (n_parts, stride, PART_WORDS) if n_parts > 1 else None
-            return TilePlan(packed, encoding, stride, walks, scratch=(parts, np.float32))
+            parts = ((n_parts, stride, PART_WORDS), np.float32) if n_parts > 1 else None
+            return self._plan(encoding, stride, walks, parts)
         walks, _ = self._walks(image, n_rows, stride, cut, None)
         types = {"LEAF": C_TYPES[image.leaf_type.name], "RESULT": C_TYPES[np.dtype(result_type).name]}
         sizes = (np.int64(stride), np.int32(n_rows), np.int32(packed.forest.n_outputs))
         grid = (-(-n_rows // SUM_BLOCK), packed.forest.n_outputs)
         args = (NOWHERE, *sizes, *packed.sums(), NOWHERE)
         sums = PreparedLaunch(variant("evaluate/sum_values", **types), grid, SUM_BLOCK, args)
-        return TilePlan(packed, encoding, stride, walks, ((packed.forest.n_trees, stride), image.leaf_type), sums)
+        return self._plan(encoding, stride, walks, ((packed.forest.n_trees, stride), image.leaf_type), sums)
+
+    def _plan(
+        self,
+        encoding: PreparedLaunch | None,
+        stride: int,
+        walks: PreparedLaunch,
+        scratch: tuple[tuple[int, ...], Any] | None,
+        sums: PreparedLaunch | None = None,
+    ) -> Plan:
+        """Rows to codes, codes to margins or to values of trees, values to margins."""
+        places = [(walks, CODES_ARGUMENT, 0)]
+        if encoding is not None:
+            places.append((encoding, -1, 0))
+        if sums is not None:
+            places += [(walks, -1, 1), (sums, 0, 1)]
+        elif scratch is not None:
+            places.append((walks, PARTS_ARGUMENT, 1))
+        codes = self._packed.codes
+        shapes = [(codes.shape(stride), codes.code_type), *([] if scratch is None else [scratch])]
+        buffers = _Buffers(shapes, places)
+        launches = [launch for launch in (encoding, walks, sums) if launch is not None]
+        make = None if buffers.n_bytes else buffers.make
+        return Plan(launches, buffers, make, buffers.n_bytes, reads_rows=encoding is not None)
 
     def leaves(self, x: Any) -> Any:
         """Find the leaves of rows: indices, int32 (n_trees, stride)."""
@@ -154,10 +174,9 @@ class Tiles:
         stride = self._stride(n_rows, cut)
         result = cupy.empty((packed.forest.n_trees, stride), np.int32)
         walks, _ = self._walks(packed.leaves, n_rows, stride, cut, None)
-        encoding = self._encoding(x.dtype, row_strides(x), n_rows, stride)
-        TilePlan(packed, encoding, stride, walks, (None, None)).run(
-            x.data.ptr, result.data.ptr, cupy.cuda.get_current_stream().ptr
-        )
+        encoding = packed.codes.prepare(x.dtype, row_strides(x), n_rows, stride)
+        plan = self._plan(encoding, stride, walks, None)
+        plan.run(x.data.ptr, result.data.ptr, cupy.cuda.get_current_stream().ptr)
         return result
 
     def _cut(self, image: Image, n_rows: int, *, joins: bool) -> Cut:
@@ -170,13 +189,6 @@ class Tiles:
         """Rows that codes have room for: whole tiles."""
         tile_rows = cut.lanes * 4 // self._packed.codes.code_type.itemsize
         return _round_up(n_rows, math.lcm(CODE_MULTIPLE, tile_rows))
-
-    def _encoding(self, input_type: Any, strides: tuple[int, int], n_rows: int, stride: int) -> PreparedLaunch | None:
-        codes = self._packed.codes
-        if not codes.codes.n_columns:
-            return None
-        kernel, grid, args, shared = codes.launch_of(np.dtype(input_type), strides, n_rows, stride)
-        return PreparedLaunch(kernel, grid, ENCODE_THREADS, args, shared)
 
     def _walks(self, image: Image, n_rows: int, stride: int, cut: Cut, result_type: Any) -> tuple[PreparedLaunch, int]:
         """Launch to margins of `result_type`, or to the values of trees if that is None, and its number of parts."""
@@ -201,55 +213,31 @@ class Tiles:
         return PreparedLaunch(kernel, (n_tiles, n_parts), cut.threads, args, shared), n_parts
 
 
-class TilePlan:
-    """Launches for one stream and thread: rows to codes, codes to margins or to values of trees, values to margins."""
+class _Buffers:
+    """Memory between the launches of a plan; little of it is allocated once.
+
+    Parameters
+    ----------
+    shapes : list of (shape, dtype)
+        Of the codes, and of the scratch memory if there is any.
+    places : list of (PreparedLaunch, int, int)
+        Arguments that name a buffer, and its number in `shapes`.
+    """
 
     def __init__(
-        self,
-        packed: PackedForest,
-        encoding: PreparedLaunch | None,
-        stride: int,
-        walks: PreparedLaunch,
-        scratch: tuple[Any, Any],
-        sums: PreparedLaunch | None = None,
+        self, shapes: list[tuple[tuple[int, ...], Any]], places: list[tuple[PreparedLaunch, int, int]]
     ) -> None:
-        self._packed, self._stride, self._scratch = packed, stride, scratch
-        self._encoding, self._walks, self._sums = encoding, walks, sums
-        self._kept: tuple[Any, ...] = ()
+        self._shapes, self._places = shapes, places
+        n_bytes = sum(math.prod(shape) * np.dtype(dtype).itemsize for shape, dtype in shapes)
+        self.n_bytes = n_bytes if n_bytes <= KEPT_BYTES else 0
+        self._kept = self.make() if self.n_bytes else None
 
-    def run(self, x: int, out: int, stream: int) -> None:
-        """Queue the work for rows and results at these addresses."""
-        # Buffers that are not kept may be given to others as soon as this returns: the stream orders their use.
-        buffers = self._kept or self._set_buffers()
-        if self._encoding is not None:
-            self._encoding.addresses[0] = x
-            self._encoding(stream)
-        last = self._sums or self._walks
-        last.addresses[-1] = out
-        self._walks(stream)
-        if self._sums is not None:
-            self._sums(stream)
-        del buffers
-
-    def bind(self, stream: int) -> Callable[[int, int], None]:
-        """Return what queues the work for rows and results at two addresses."""
-        return functools.partial(self.run, stream=stream)
-
-    def _set_buffers(self) -> tuple[Any, ...]:
-        """Allocate codes and scratch memory and name them to the launches; small ones are kept."""
-        codes = self._packed.codes.room(self._stride)
-        shape, dtype = self._scratch
-        scratch = None if shape is None else import_cupy().empty(shape, dtype)
-        if self._encoding is not None:
-            self._encoding.addresses[-1] = codes.data.ptr
-        self._walks.addresses[CODES_ARGUMENT] = codes.data.ptr
-        if scratch is not None:
-            self._walks.addresses[PARTS_ARGUMENT if self._sums is None else -1] = scratch.data.ptr
-            if self._sums is not None:
-                self._sums.addresses[0] = scratch.data.ptr
-        if codes.nbytes + (0 if scratch is None else scratch.nbytes) <= KEPT_BYTES:
-            self._kept = codes, scratch
-        return codes, scratch
+    def make(self) -> list[Any]:
+        """Allocate the buffers and name them to the launches."""
+        buffers = [import_cupy().empty(shape, dtype) for shape, dtype in self._shapes]
+        for launch, argument, number in self._places:
+            launch.addresses[argument] = buffers[number].data.ptr
+        return buffers
 
 
 def tiles_variant(name: str, leaf_type: Any, result_type: Any, threads: int, mode: int, teams: int = 1) -> Variant:

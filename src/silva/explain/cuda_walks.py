@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from silva.cuda.compiler import variant
-from silva.cuda.encoder import C_TYPES, THREADS, row_strides
+from silva.cuda.encoder import C_TYPES, row_strides
 from silva.cuda.prepared import NOWHERE, ByShape, PreparedLaunch
 from silva.cuda.runtime import SideStreams
 from silva.device import import_cupy
@@ -74,7 +74,7 @@ class Launches:
         self._walks, self._row_shape, self._n_rows = walks, row_shape, len(x)
         self._stride = -(-len(x) // ROW_MULTIPLE) * ROW_MULTIPLE
         self._sides = SideStreams(len(walks.tapes))
-        self._encode = self._encoding(x)
+        self._encode = walks.codes.prepare(x.dtype, row_strides(x), len(x), self._stride)
         self._tapes = self._walking(tables)
         self._is_sparse = len(tables.target) < math.prod(row_shape)
         self._sum = self._summing(tables)
@@ -103,13 +103,6 @@ class Launches:
         if self._close is not None:
             self._close.addresses[0] = result.data.ptr
             self._close(stream.ptr)
-
-    def _encoding(self, x: Any) -> PreparedLaunch | None:
-        codes = self._walks.codes
-        if not codes.codes.n_columns:
-            return None
-        kernel, grid, args, shared = codes.launch_of(x.dtype, row_strides(x), len(x), self._stride)
-        return PreparedLaunch(kernel, grid, THREADS, args, shared)
 
     def _walking(self, tables: OnGpu) -> list[tuple[PreparedLaunch, int]]:
         """Launch of each tape, and bytes of its partial sums."""

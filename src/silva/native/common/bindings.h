@@ -41,6 +41,8 @@ void bind_paths(nb::module_& module);
 void bind_evaluate(nb::module_& module);
 void bind_nodes(nb::module_& module);
 void bind_predictor(nb::module_& module);
+void bind_gpu_calls(nb::module_& module);
+void bind_gpu_row(nb::module_& module);
 void bind_explain(nb::module_& module);
 void bind_grow(nb::module_& module);
 

@@ -11,6 +11,10 @@ NB_MODULE(_core, module) {
   silva::bind_evaluate(module);
   silva::bind_nodes(module);
   silva::bind_predictor(module);
+#ifdef __linux__
+  silva::bind_gpu_calls(module);
+  silva::bind_gpu_row(module);
+#endif
   silva::bind_explain(module);
   silva::bind_grow(module);
 }

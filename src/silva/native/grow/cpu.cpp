@@ -169,22 +169,6 @@ static QrHandles qr_handles(const Addresses& a) {
   for (int i = 0; i < kQrEvents; ++i) h.events[i] = a.at("event" + std::to_string(i));
   return h;
 }
-
-// The installed driver, or functions at given addresses.
-static CudaDriver gpu_driver(const Addresses& a) {
-  if (!a.contains("launch")) return CudaDriver::load();
-  CudaDriver driver;
-  driver.launch = reinterpret_cast<decltype(driver.launch)>(a.at("launch"));
-  driver.copy_in = reinterpret_cast<decltype(driver.copy_in)>(a.at("copy_in"));
-  driver.copy_out = reinterpret_cast<decltype(driver.copy_out)>(a.at("copy_out"));
-  driver.synchronize = reinterpret_cast<decltype(driver.synchronize)>(a.at("synchronize"));
-  driver.record_event = reinterpret_cast<decltype(driver.record_event)>(a.at("record_event"));
-  driver.elapsed_time = reinterpret_cast<decltype(driver.elapsed_time)>(a.at("elapsed_time"));
-  driver.stream_context = reinterpret_cast<decltype(driver.stream_context)>(a.at("stream_context"));
-  driver.set_context = reinterpret_cast<decltype(driver.set_context)>(a.at("set_context"));
-  driver.error_name = reinterpret_cast<decltype(driver.error_name)>(a.at("error_name"));
-  return driver;
-}
 #endif
 
 // Numbers and addresses of the GPUs: one record of the search, those of its streams and of the parts of the rows.
@@ -337,7 +321,7 @@ class GrowBinding {
     auto reader =
         std::make_unique<GpuReader>(data_, grow_kernels(), settings, streams, std::move(parts),
                                     gpu->contains("qr") ? qr_handles(gpu->at("qr").at(0)) : QrHandles{},
-                                    gpu_driver(search), [this] { between_rounds_ ? between_rounds_() : void(); });
+                                    CudaDriver::at(search), [this] { between_rounds_ ? between_rounds_() : void(); });
     gpu_ = reader.get();
     return reader;
 #else

@@ -3,7 +3,7 @@
 #include <cstring>
 #include <stdexcept>
 
-#include "grow/gpu_driver.h"
+#include "common/cuda_driver.h"
 #include "grow/qr.h"
 #include "grow/qr_tasks.h"
 

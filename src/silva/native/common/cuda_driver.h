@@ -1,11 +1,13 @@
-// The few functions of the CUDA driver that a search calls between its generations. They are found at run time: the
-// module links to no CUDA library. Tests put functions of their own in their place.
+// The few functions of the CUDA driver that the core calls by itself. They are found at run time: the module links to
+// no CUDA library. Tests put functions of their own in their place.
 #pragma once
 #include <dlfcn.h>
 
 #include <cstdint>
+#include <map>
 #include <stdexcept>
 #include <string>
+#include <type_traits>
 
 namespace silva {
 
@@ -16,6 +18,7 @@ struct CudaError : std::runtime_error {
 
 struct CudaDriver {
   using Pointer = uint64_t;
+  using Addresses = std::map<std::string, uint64_t>;
   int (*launch)(void* function, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned shared,
                 void* stream, void** arguments, void** extra) = nullptr;
   int (*copy_in)(Pointer to, const void* from, size_t bytes, void* stream) = nullptr;
@@ -25,25 +28,29 @@ struct CudaDriver {
   int (*elapsed_time)(float* milliseconds, void* first, void* last) = nullptr;
   int (*stream_context)(void* stream, void** context) = nullptr;
   int (*set_context)(void* context) = nullptr;
+  int (*get_context)(void** context) = nullptr;
   int (*error_name)(int code, const char** name) = nullptr;
 
   static CudaDriver load() {
     void* library = dlopen("libcuda.so.1", RTLD_NOW | RTLD_GLOBAL);
     if (!library) throw std::runtime_error("libcuda.so.1 cannot be loaded; install the NVIDIA driver");
     CudaDriver driver;
-    const auto find = [&](auto& function, const char* name) {
+    driver.each([&](auto& function, const char*, const char* name) {
       function = reinterpret_cast<std::remove_reference_t<decltype(function)>>(dlsym(library, name));
       if (!function) throw std::runtime_error(std::string("libcuda.so.1 has no ") + name + "; update the driver");
-    };
-    find(driver.launch, "cuLaunchKernel");
-    find(driver.copy_in, "cuMemcpyHtoDAsync_v2");
-    find(driver.copy_out, "cuMemcpyDtoHAsync_v2");
-    find(driver.synchronize, "cuStreamSynchronize");
-    find(driver.record_event, "cuEventRecord");
-    find(driver.elapsed_time, "cuEventElapsedTime");
-    find(driver.stream_context, "cuStreamGetCtx");
-    find(driver.set_context, "cuCtxSetCurrent");
-    find(driver.error_name, "cuGetErrorName");
+    });
+    return driver;
+  }
+
+  // The installed driver; with an address of `launch`, the functions at these addresses instead.
+  static CudaDriver at(const Addresses& addresses) {
+    if (!addresses.contains("launch")) return load();
+    CudaDriver driver;
+    driver.each([&](auto& function, const char* name, const char*) {
+      const auto found = addresses.find(name);
+      if (found == addresses.end()) return;
+      function = reinterpret_cast<std::remove_reference_t<decltype(function)>>(found->second);
+    });
     return driver;
   }
 
@@ -59,6 +66,22 @@ struct CudaDriver {
   int launch_blocks(uint64_t kernel, unsigned blocks, unsigned threads, void* stream, Arguments... arguments) const {
     void* pointers[] = {&arguments...};
     return launch(reinterpret_cast<void*>(kernel), blocks, 1, 1, threads, 1, 1, 0, stream, pointers, nullptr);
+  }
+
+ private:
+  // Calls take(function, our name, the driver's name).
+  template <class Take>
+  void each(Take take) {
+    take(launch, "launch", "cuLaunchKernel");
+    take(copy_in, "copy_in", "cuMemcpyHtoDAsync_v2");
+    take(copy_out, "copy_out", "cuMemcpyDtoHAsync_v2");
+    take(synchronize, "synchronize", "cuStreamSynchronize");
+    take(record_event, "record_event", "cuEventRecord");
+    take(elapsed_time, "elapsed_time", "cuEventElapsedTime");
+    take(stream_context, "stream_context", "cuStreamGetCtx");
+    take(set_context, "set_context", "cuCtxSetCurrent");
+    take(get_context, "get_context", "cuCtxGetCurrent");
+    take(error_name, "error_name", "cuGetErrorName");
   }
 };
 

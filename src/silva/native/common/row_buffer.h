@@ -1,0 +1,42 @@
+// One row in the memory of a Python object.
+#pragma once
+#include <string>
+
+#include "common/bindings.h"
+
+namespace silva {
+
+// What a Python buffer says of a row.
+struct RowBuffer {
+  Py_buffer view;
+  bool is_double;
+
+  RowBuffer(nb::handle row, int64_t n_features) {
+    if (PyObject_GetBuffer(row.ptr(), &view, PyBUF_C_CONTIGUOUS | PyBUF_FORMAT) != 0) {
+      PyErr_Clear();
+      const std::string type = nb::cast<std::string>(nb::str(row.type().attr("__name__")));
+      throw nb::type_error(("the row is a " + type +
+                            ", expected a C-contiguous float32 or float64 array; "
+                            "numpy.ascontiguousarray makes one")
+                               .c_str());
+    }
+    const std::string format = view.format ? view.format : "B";
+    is_double = format == "d";
+    const int64_t n = view.len / view.itemsize;
+    if (is_double || format == "f") {
+      if (n == n_features) return;
+      PyBuffer_Release(&view);
+      throw nb::value_error(("the row has " + std::to_string(n) + " values, expected " + std::to_string(n_features) +
+                             "; pass several rows to Forest.predict")
+                                .c_str());
+    }
+    PyBuffer_Release(&view);
+    throw nb::type_error(
+        ("the row holds '" + format + "' (struct's code), expected float32 or float64; cast it").c_str());
+  }
+  ~RowBuffer() { PyBuffer_Release(&view); }
+  RowBuffer(const RowBuffer&) = delete;
+  RowBuffer& operator=(const RowBuffer&) = delete;
+};
+
+}  // namespace silva
