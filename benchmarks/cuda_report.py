@@ -40,7 +40,8 @@ def merge(folder: Path) -> dict[str, Any]:
         found = json.loads(path.read_text())
         if "machine" in found:
             merged["machines"][path.stem] = found["machine"]
-        merged["models"] |= {row["model"]: row for row in found.get("models", [])}
+        commit = found.get("machine", {}).get("commit", MISSING)
+        merged["models"] |= {row["model"]: {"commit": commit} | row for row in found.get("models", [])}
         for name in ("throughput", "wide", "roofline"):
             if name in found:
                 merged[name if name != "throughput" else f"throughput_{found[name]['n_gpus']}"] = found[name]
@@ -78,7 +79,7 @@ def model_rows(models: dict[str, Any], kind: str) -> list[list[str]]:
         ratios = [f"{times[c] / times['silva']:,.1f}" if c in times else MISSING for c in COLUMNS[3:]]
         label = f"{name} ({row['rounds']} rounds)" if name.endswith("large") and row["rounds"] < 1000 else name
         leaves = f"{row['leaves']:,} ({row['paper_leaves']:,})"
-        rows.append([label, leaves, *cells, f"{1e3 * row['paper'][f'{kind}_s']:,.0f}", *ratios])
+        rows.append([label, leaves, *cells, f"{1e3 * row['paper'][f'{kind}_s']:,.0f}", *ratios, row["commit"]])
     return rows
 
 
@@ -206,7 +207,7 @@ def write(merged: dict[str, Any]) -> str:
     """Write the whole page."""
     lines = ["# CUDA on NVIDIA H200", "", *machine_text(merged), "", CAPTION, "", "## Targets", ""]
     lines += table(["target", "asked", "worst", ""], targets(merged))
-    header = ["model", "leaves (paper)", *COLUMNS, "V100", "XGBoost / silva", "GPUTreeShap / silva"]
+    header = ["model", "leaves (paper)", *COLUMNS, "V100", "XGBoost / silva", "GPUTreeShap / silva", "commit"]
     for kind, title in KINDS.items():
         lines += ["", f"## {title}, ms", "", *table(header, model_rows(merged["models"], kind))]
         farthest = {

@@ -11,6 +11,8 @@ import pytest
 import silva.cuda.compiler
 from silva.cuda.compiler import compiler_architecture
 from silva.device import DeviceError, choose_gpus, explaining_memory, find_gpus, is_cuda_usable, parse_device
+from silva.explain import explainer
+from tests.strategies import full_forest
 
 
 class CudaError(Exception):
@@ -103,6 +105,15 @@ def test_choice_of_gpus(install):
         find_gpus("cuda:3", X)
     with pytest.raises(DeviceError, match=r"X lies on cuda:1, device='cuda:0' was asked for; pass device='cuda:1'"):
         find_gpus("cuda:0", on_gpu(1))
+
+
+@pytest.mark.parametrize(("n_rows", "n_jobs", "is_cuda"), [(16, 1, False), (17, 1, True), (64, 4, False), (65, 4, True)])
+def test_auto_explains_on_a_gpu_what_takes_a_thread_longer(install, n_rows, n_jobs, is_cuda, monkeypatch):
+    install(stub())
+    forest = full_forest(0, n_trees=10, depth=5, n_features=3)
+    monkeypatch.setattr(explainer, "WORTHWHILE", forest.n_nodes + 1)
+    X = np.zeros((n_rows, 3), np.float32)
+    assert explainer.Explainer(forest, n_jobs=n_jobs)._gpus(X) == ((0,) if is_cuda else ())
 
 
 def test_auto_follows_rows_and_work(install):

@@ -22,8 +22,9 @@ if TYPE_CHECKING:
 
 ALGORITHMS = ("quadrature", "paths")
 OUTPUTS = ("margin", "probability")
-WORTHWHILE = 1.2e6
-"""Rows times nodes from which a GPU beats the CPU for host rows (benchmarks: crossover)."""
+ROWS_TOGETHER, WORTHWHILE = 16, 4e4
+"""Rows that a thread explains together, and nodes that it visits for its share of the rows from which a GPU is the
+faster: 10 ns a node on a core beside 0.4 ms of a call from host to host (benchmarks/results/cuda_h200.md)."""
 
 
 class Explainer:
@@ -224,7 +225,8 @@ class Explainer:
             if parse_device(self.device)[0] not in {"auto", "cpu"} or array_gpu(X) is not None:
                 _refuse_linear_leaves(self.forest, "explanations on GPUs", "pass host rows and device='cpu'")
             return ()
-        work = count_rows(X) * self.forest.n_nodes * results
+        shares = -(-count_rows(X) // (ROWS_TOGETHER * n_threads(self.n_jobs)))
+        work = shares * self.forest.n_nodes * results
         if self.algorithm == "paths":
             return self._gpus_of_paths(X, work)
         return choose_gpus(self.device, X, work, WORTHWHILE)
