@@ -107,7 +107,9 @@ def test_choice_of_gpus(install):
         find_gpus("cuda:0", on_gpu(1))
 
 
-@pytest.mark.parametrize(("n_rows", "n_jobs", "is_cuda"), [(16, 1, False), (17, 1, True), (64, 4, False), (65, 4, True)])
+@pytest.mark.parametrize(
+    ("n_rows", "n_jobs", "is_cuda"), [(16, 1, False), (17, 1, True), (64, 4, False), (65, 4, True)]
+)
 def test_auto_explains_on_a_gpu_what_takes_a_thread_longer(install, n_rows, n_jobs, is_cuda, monkeypatch):
     install(stub())
     forest = full_forest(0, n_trees=10, depth=5, n_features=3)
