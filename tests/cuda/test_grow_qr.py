@@ -176,6 +176,15 @@ def test_each_procedure_is_timed(qr_engine):
     assert all(engine.procedure_seconds[name] > 0 for name in PROCEDURES - {"transfer"})
 
 
+def test_offspring_that_are_evaluated_beside_each_other_are_timed(qr_engine):
+    X, y = piecewise(1500, 3)
+    engine = qr_engine(X, y, population=12, crossover=1.0, mutation=0.0)
+    engine.initialise([])
+    before = engine.procedure_seconds
+    engine.step(2, 100, 0.0, 1e9)
+    assert all(engine.procedure_seconds[name] > before[name] for name in PROCEDURES - {"transfer"})
+
+
 def test_a_lost_gpu_leaves_the_best_tree(emulator):
     X, y = piecewise(1500, 3)
     engine, _kept, library = emulated(emulator, X, y, qr=1, population=10)

@@ -63,15 +63,15 @@ class GpuReader : public RowReader {
   void fork(int n_parts, Scratch& s, const std::function<void(int, Scratch&)>& run_part) const override {
     Task* task = current();
     if (!task || n_parts < 2) return RowReader::fork(n_parts, s, run_part);
-    std::atomic<int64_t> rows_read = 0, n_evaluations = 0;
+    std::mutex adding;
     for (int i = 0; i < n_parts; ++i)
-      task->parts.push_back([i, &run_part, &rows_read, &n_evaluations](Scratch& own) {
-        own.rows_read = own.n_evaluations = 0;
+      task->parts.push_back([i, &run_part, &s, &adding](Scratch& own) {
+        static_cast<Tally&>(own) = {};
         run_part(i, own);
-        rows_read += own.rows_read, n_evaluations += own.n_evaluations;
+        const std::lock_guard lock(adding);
+        s.add(own);
       });
     task->fiber.yield();
-    s.rows_read += rows_read, s.n_evaluations += n_evaluations;
     if (failure_ || error_) throw Abandoned();
   }
 

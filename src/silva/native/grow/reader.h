@@ -22,8 +22,19 @@ struct LeafSums {
   std::vector<double> gram;  // packed
 };
 
+// What a task did.
+struct Tally {
+  int64_t rows_read = 0, n_evaluations = 0;
+  ProcedureSeconds procedures{};  // of the paper's evaluation
+
+  void add(const Tally& other) {
+    rows_read += other.rows_read, n_evaluations += other.n_evaluations;
+    for (int p = 0; p < kProcedures; ++p) procedures[p] += other.procedures[p];
+  }
+};
+
 // Buffers of one task.
-struct Scratch {
+struct Scratch : Tally {
   std::vector<Box> boxes, shifted;
   std::vector<LeafStats*> stats;
   RowList rows, spare;
@@ -35,8 +46,6 @@ struct Scratch {
   std::vector<double> work, gram, recentred, block, lanes;
   std::vector<double> part_sums;  // of a sweep's level: too large to be given back and taken again each time
   std::vector<int32_t> block_rows;
-  int64_t rows_read = 0, n_evaluations = 0;
-  ProcedureSeconds procedures{};  // of the paper's evaluation
 };
 
 // The rows of a box, shared out by the subtree at `top`. `wanted` marks leaves whose sums are asked for, and the splits
