@@ -76,7 +76,7 @@ def test_rows_that_do_not_fit_stream_and_find_the_tree_of_the_cores(monkeypatch)
     monkeypatch.setattr(cuda, "free_bytes", lambda _: whole.on_device - 1)
     cpu, gpu = (ModelTreeRegressor(generations=10, device=device).fit(X, y) for device in ("cpu", "cuda"))
     assert gpu.fitness_ == cpu.fitness_
-    with pytest.raises(DeviceError, match=r"rows fit: pass fewer rows, chunks='auto'"):
+    with pytest.raises(DeviceError, match=r"rows fit: pass fewer rows, storage='float32', chunks='auto'"):
         ModelTreeRegressor(generations=10, device="cuda", chunks=None).fit(X, y)
 
 
