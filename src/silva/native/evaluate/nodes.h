@@ -5,8 +5,8 @@
 // columns and one comparison with their thresholds decide as many splits as a register has lanes.
 #pragma once
 #include "common/rows.h"
-#include "common/team.h"
 #include "common/split.h"
+#include "common/team.h"
 
 namespace silva {
 

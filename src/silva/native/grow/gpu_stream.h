@@ -7,8 +7,8 @@
 #include <string>
 #include <unordered_map>
 
-#include "common/thread_pool.h"
 #include "common/cuda_driver.h"
+#include "common/thread_pool.h"
 #include "grow/gpu_questions.h"
 
 namespace silva {
