@@ -104,7 +104,7 @@ def test_exact_data_grow_the_same_trees(gpu_engine, n_threads, core_work, storag
         assert found["fitness"] == expected["fitness"]
 
 
-@pytest.mark.parametrize("division", [{"n_threads": 1}, {"n_threads": 3}, {"n_gpus": 2, "n_threads": 2}])
+@pytest.mark.parametrize("division", [{"n_threads": 1}, {"n_gpus": 2, "n_threads": 3}])
 def test_exact_wide_data_grow_the_same_trees(gpu_engine, division):
     """The splits of wide models are ranked by scores; a GPU tries moves beside each other, cores in turn."""
     X, _ = whole_numbers(1024, 26)
@@ -130,7 +130,7 @@ def test_every_tree_of_a_run_has_the_fitness_of_the_cores(gpu_engine, storage):
 
 def test_many_questions_share_a_round(gpu_engine):
     """Of moves that are tried beside each other, and of a generation's offspring."""
-    X, y = piecewise(2000, 3)
+    X, y = piecewise(1000, 3)
     for polish_interval, least in ((1, 2), (0, 4)):
         engine, _kept, _ = gpu_engine(X, y, population=8, polish_interval=polish_interval)
         engine.initialise([])
@@ -188,8 +188,10 @@ def test_thresholds_of_divided_rows(gpu_engine, distinct, core_work, cells):
         assert found["fitness"] == pytest.approx(expected["fitness"], rel=1e-9)
 
 
-@pytest.mark.parametrize("storage", STORAGES)
-@pytest.mark.parametrize("division", [{"n_gpus": 2}, {"n_gpus": 2, "cells": 50}, {"n_gpus": 2, "chunks": 3000}])
+@pytest.mark.parametrize(
+    ("division", "storage"),
+    [({"n_gpus": 2}, "float64"), ({"n_gpus": 2, "cells": 50}, "float32"), ({"n_gpus": 2, "chunks": 3000}, "float64")],
+)
 def test_the_best_split_is_found_on_the_same_sample_of_divided_rows(gpu_engine, division, storage):
     X, y = piecewise(10_000, 2)
     expected_engine, _ = engine_of(X, y, storage=storage)
