@@ -225,10 +225,21 @@ def test_callbacks_stop_the_search(data):
 
 
 def test_interrupt_keeps_the_best_tree(data):
-    timer = threading.Timer(0.5, signal.raise_signal, [signal.SIGINT])
+    ended = threading.Event()
+
+    def interrupt():
+        # Again after a while: a signal that comes during a callback of the garbage collector is lost.
+        pause = 0.5
+        while not ended.wait(pause):
+            signal.raise_signal(signal.SIGINT)
+            pause = 20
+
+    thread = threading.Thread(target=interrupt)
     tree = silva.ModelTreeRegressor(n_iter_no_change=10**6, generations=10**6, n_jobs=1)
-    timer.start()
+    thread.start()
     tree.fit(*data)
+    ended.set()
+    thread.join()
     assert tree.interrupted_
     assert tree.n_leaves_ == 3
 
