@@ -12,7 +12,7 @@ from silva.cuda.encoder import CodeTables
 from silva.cuda.rows import check_gpu_rows, like, map_rows
 from silva.device import DeviceError, array_gpu, import_cupy
 from silva.explain.cuda_small import make_small
-from silva.explain.cuda_walks import ROW_MULTIPLE, OnGpu, Walks
+from silva.explain.cuda_walks import ROW_MULTIPLE, OnGpu, TapeKernels
 from silva.explain.paths import PathsJob
 from silva.explain.tapes import write_tapes
 from silva.explain.targets import find_targets
@@ -102,7 +102,7 @@ class _Job:
         self._forest, self._codes, self._dtype, self._pairs = forest, codes, np.dtype(dtype), pairs
         self._chosen = np.arange(forest.n_features) if features is None else np.asarray(features)
         self._tapes = write_tapes(forest, codes.codes, dtype, pairs=pairs, features=features)
-        self._walks = Walks(self._tapes, self._dtype, codes, pairs=pairs)
+        self._walks = TapeKernels(self._tapes, self._dtype, codes, pairs=pairs)
         self._small = None if pairs else make_small(self._tapes, self._dtype, codes)
         self._on_gpu: dict[int, OnGpu] = {}
 

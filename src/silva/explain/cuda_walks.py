@@ -34,7 +34,7 @@ FETCHED_BEYOND = 2048
 """Words behind the tape that explain/rows.cu may fetch: a window of 2 KB and 32 lines of 128 bytes."""
 
 
-class Walks:
+class TapeKernels:
     """Tapes of a forest and the kernels that walk them.
 
     Parameters
@@ -70,7 +70,7 @@ class Walks:
 class Launches:
     """The launches for rows of one type, layout and number on the current GPU; for one thread at a time."""
 
-    def __init__(self, walks: Walks, x: Any, row_shape: tuple[int, ...], tables: OnGpu) -> None:
+    def __init__(self, walks: TapeKernels, x: Any, row_shape: tuple[int, ...], tables: OnGpu) -> None:
         self._walks, self._row_shape, self._n_rows = walks, row_shape, len(x)
         self._stride = -(-len(x) // ROW_MULTIPLE) * ROW_MULTIPLE
         self._sides = SideStreams(len(walks.tapes))

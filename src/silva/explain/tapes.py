@@ -153,31 +153,23 @@ def _write_bucket(
     selected: NDArray[np.uint8],
 ) -> Tape:
     """Write trees that need as many points, with accumulators that fit into shared memory if they can."""
-    n_bytes, n_splits = np.dtype(dtype).itemsize, chunk_splits(forest, pairs)
-    whole = (WHOLE_PAIR_TREE if pairs else WHOLE_TREE) * n_splits
-    tape = first = _write_chunks(forest, trees, members, points, dtype, pairs, selected, (n_splits, whole))
-    most = NARROW_SLOTS * 4 // n_bytes
+
+    def write(target: int, whole: float) -> Tape:
+        return _write_walks(trees, find_walks(forest, members, target, whole), points, dtype, pairs, selected)
+
+    n_splits, most = chunk_splits(forest, pairs), NARROW_SLOTS * 4 // np.dtype(dtype).itemsize
+    tape = first = write(n_splits, (WHOLE_PAIR_TREE if pairs else WHOLE_TREE) * n_splits)
     while not pairs and tape.most_slots > most:
         # Half as many splits have more than half as many features: this comes from above, in two or three steps.
         n_splits = int(0.9 * n_splits * most / tape.most_slots)
         if n_splits < NARROWEST_SPLITS:
             return first
-        tape = _write_chunks(forest, trees, members, points, dtype, pairs, selected, (n_splits, n_splits))
+        tape = write(n_splits, n_splits)
     return tape
 
 
-def _write_chunks(
-    forest: Forest,
-    trees: Any,
-    members: NDArray[np.intp],
-    points: int,
-    dtype: Any,
-    pairs: bool,
-    selected: NDArray[np.uint8],
-    sizes: tuple[int, float],
-) -> Tape:
+def _write_walks(trees: Any, walks: Walks, points: int, dtype: Any, pairs: bool, selected: NDArray[np.uint8]) -> Tape:
     per_pass, t, w = quadrature(points)
-    walks = find_walks(forest, members, *sizes)
     plan = _core.TapePlan(
         tree=walks.tree,
         component=walks.component,
