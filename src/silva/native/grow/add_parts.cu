@@ -1,54 +1,78 @@
-// The sums of every slot over the blocks that found rows for it, always in the same order: count, then the packed Gram
-// matrix of the slot's columns. A block adds up one slot.
+// The sums of every slot over the parts that blocks have written of it (grow/sum_rows.cu), always in the same order:
+// count, then the packed Gram matrix of the slot's columns. A few blocks add up one slot, each kBlockThreads entries of
+// it; where those are less, threads share the parts.
 //
 // Macro: STRIDE, columns of z.
 #include "grow/route.h"
 
 namespace silva {
 
+struct FoundParts {
+  int parts[kBlockThreads], starts[kBlockThreads / 32 + 1], total;
+};
+
+// Which of the candidates first .. first + kBlockThreads - 1 hold rows of the slot, in their order; returns how many.
+// Candidate c is share c % SPLITS of block c / SPLITS.
+__device__ __forceinline__ int find_parts(FoundParts& found, const SumRequest& request, int slot, const int* counts,
+                                          int first) {
+  constexpr int SPLITS = sum_splits(STRIDE);
+  const int pieces = request.n_slots + SPLITS - 1, candidate = first + int(threadIdx.x);
+  const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
+  const int part = candidate / SPLITS * pieces + slot + candidate % SPLITS;
+  const int count = candidate < request.n_blocks * SPLITS ? count_of_slot(counts[part], slot) : 0;
+  const unsigned holders = __ballot_sync(0xffffffffu, count > 0);
+  if (lane == 0) found.starts[warp + 1] = __popc(holders);
+  if (count) atomicAdd(&found.total, count);
+  __syncthreads();
+  if (threadIdx.x == 0) {
+    found.starts[0] = 0;
+    for (int w = 0; w < kBlockThreads / 32; ++w) found.starts[w + 1] += found.starts[w];
+  }
+  __syncthreads();
+  if (count) found.parts[found.starts[warp] + __popc(holders & ((1u << lane) - 1))] = part;
+  __syncthreads();
+  return found.starts[kBlockThreads / 32];
+}
+
 extern "C" __global__ void __launch_bounds__(kBlockThreads)
     grow_add_parts_kernel(const SumRequest* __restrict__ requests, int n_requests, const int* __restrict__ part_counts,
                           const double* __restrict__ parts, const SlotResult* __restrict__ slots,
                           const int* __restrict__ slot_columns, double* __restrict__ results) {
   constexpr int COLUMN_BLOCKS = (STRIDE + 7) / 8, PART = n_tiles(COLUMN_BLOCKS) * 64;
+  constexpr int SPLITS = sum_splits(STRIDE), ENTRY_BLOCKS = entry_blocks(STRIDE);
+  __shared__ FoundParts found;
   __shared__ double sums[kBlockThreads];
-  __shared__ int total, columns[8 * COLUMN_BLOCKS];
-  const SlotResult to = slots[blockIdx.x];
+  const int at = blockIdx.x / ENTRY_BLOCKS, entries_from = int(blockIdx.x) % ENTRY_BLOCKS * kBlockThreads;
+  const SlotResult to = slots[at];
   const int width = to.n_columns, n_entries = width * (width + 1) / 2;
-  for (int c = threadIdx.x; c < width; c += kBlockThreads) columns[c] = slot_columns[to.first_column + c];
-  const SumRequest request = requests[request_of(requests, n_requests, &SumRequest::first_slot, blockIdx.x)];
-  const int slot = int(blockIdx.x) - request.first_slot;
-  const int* counts = part_counts + request.first_part + slot;
-  if (threadIdx.x == 0) total = 0;
-  __syncthreads();
-  int count = 0;
-  for (int b = threadIdx.x; b < request.n_blocks; b += kBlockThreads) count += counts[int64_t(b) * request.n_slots];
-  if (count) atomicAdd(&total, count);
-  __syncthreads();
-  double* result = results + to.first;
-  if (threadIdx.x == 0) result[0] = total;
+  if (entries_from >= n_entries) return;
+  const SumRequest request = requests[request_of(requests, n_requests, &SumRequest::first_slot, at)];
   const int lanes = n_entries < kBlockThreads ? n_entries : kBlockThreads, ways = kBlockThreads / lanes;
-  const int way = threadIdx.x / lanes;
-  for (int first = 0; first < n_entries; first += lanes) {
-    const int e = first + threadIdx.x % lanes;
-    double sum = 0;
+  const int way = threadIdx.x / lanes, e = entries_from + int(threadIdx.x) % lanes;
+  const double* entry = parts + request.first_part * PART;
+  if (e < n_entries) {
+    int a = 0, left = e;
+    while (left >= width - a) left -= width - a++;
+    entry += tile_entry(slot_columns[to.first_column + a], slot_columns[to.first_column + a + left], COLUMN_BLOCKS);
+  }
+  if (threadIdx.x == 0) found.total = 0;
+  __syncthreads();
+  double sum = 0;
+  for (int first = 0; first < request.n_blocks * SPLITS; first += kBlockThreads) {
+    const int n = find_parts(found, request, at - request.first_slot, part_counts + request.first_part, first);
     if (e < n_entries && way < ways) {
-      int a = 0, left = e;
-      while (left >= width - a) left -= width - a++;
-      const double* part = parts + (request.first_part + slot) * PART;
-      part += tile_entry(columns[a], columns[a + left], COLUMN_BLOCKS);
-#pragma unroll 4
-      for (int b = way; b < request.n_blocks; b += ways)
-        if (counts[int64_t(b) * request.n_slots]) sum += part[int64_t(b) * request.n_slots * PART];
-    }
-    sums[threadIdx.x] = sum;
-    __syncthreads();
-    if (way == 0 && e < n_entries) {
-      for (int other = 1; other < ways; ++other) sum += sums[other * lanes + threadIdx.x];
-      result[1 + e] = sum;
+#pragma unroll 8
+      for (int i = way; i < n; i += ways) sum += entry[int64_t(found.parts[i]) * PART];
     }
     __syncthreads();
   }
+  sums[threadIdx.x] = sum;
+  __syncthreads();
+  if (way == 0 && e < n_entries) {
+    for (int other = 1; other < ways; ++other) sum += sums[other * lanes + threadIdx.x];
+    results[to.first + 1 + e] = sum;
+  }
+  if (threadIdx.x == 0 && entries_from == 0) results[to.first] = found.total;
 }
 
 }  // namespace silva

@@ -25,7 +25,7 @@ struct StreamHandles {
 class GpuStream {
  public:
   GpuStream(const StreamHandles& handles, const CudaDriver& driver, int width)
-      : h_(handles), driver_(driver), width_(width) {
+      : h_(handles), driver_(driver), width_(width), stride_(padded_width(width)) {
     check(driver_.stream_context(stream(), &context_));
   }
 
@@ -209,7 +209,7 @@ class GpuStream {
     SumRequest r{};
     r.source = source;
     r.n_blocks = blocks_of(source.count, rows_per_block), r.n_slots = question.n_slots;
-    const int64_t n_parts = int64_t(r.n_blocks) * r.n_slots;
+    const int64_t n_parts = parts_of(r.n_blocks, r.n_slots);
     size_t packet = sizeof(SumRequest) + records(question.intervals) + records(question.nodes), results = 0;
     for (int slot = 0; slot < r.n_slots; ++slot) {
       packet += sizeof(SlotResult) + question.width(slot, width_) * sizeof(int32_t);
@@ -230,6 +230,9 @@ class GpuStream {
     batch_.asked_sums.push_back({&question, r.first_slot});
     return true;
   }
+
+  // Sums that blocks write of so many slots.
+  int64_t parts_of(int64_t n_blocks, int n_slots) const { return n_blocks * (n_slots + sum_splits(stride_) - 1); }
 
   // Where the columns of a slot stand in the packet.
   int32_t first_column(const SumQuestion& question, int slot) {
@@ -264,12 +267,13 @@ class GpuStream {
     for (size_t i = next_sum_; i < sums.size(); ++i) total += count_of(sums[i]->source);
     const auto fits = [&](int size) {
       for (size_t i = next_sum_; i < sums.size(); ++i)
-        if (size_t(blocks_of(count_of(sums[i]->source), size)) * sums[i]->n_slots > h_.n_parts) return false;
+        if (size_t(parts_of(blocks_of(count_of(sums[i]->source), size), sums[i]->n_slots)) > h_.n_parts) return false;
       return true;
     };
     int size = kMostRows;
     const int least = std::max(kBlockThreads, kRowsPerColumn * width_);
-    while (size > least && total / size < 4 * h_.n_processors && fits(size / 2)) size /= 2;
+    const int64_t wanted = 4 * h_.n_processors * (kBlockThreads / sum_threads(stride_));
+    while (size > least && total / size < wanted && fits(size / 2)) size /= 2;
     return size;
   }
 
@@ -302,8 +306,10 @@ class GpuStream {
     if (n_counts) launch(h_.count_ranks, batch_.count_blocks, counts, n_counts, answers());
     if (cuts) launch(h_.find_cuts, unsigned(batch_.cuts.size()), cuts, answers());
     if (!n_sums) return;
-    launch(h_.sum_rows, batch_.sum_blocks, rows(), sums, n_sums, intervals, nodes, per_block, part_counts, parts);
-    launch(h_.add_parts, unsigned(batch_.slots.size()), sums, n_sums, part_counts, parts, slots, columns, results());
+    check(driver_.launch_blocks(h_.sum_rows, batch_.sum_blocks, sum_threads(stride_), stream(), rows(), sums, n_sums,
+                                intervals, nodes, per_block, part_counts, parts));
+    launch(h_.add_parts, unsigned(batch_.slots.size()) * entry_blocks(stride_), sums, n_sums, part_counts, parts, slots,
+           columns, results());
   }
 
   // Results: totals of lists, counts of ranks and cuts, sums.
@@ -368,7 +374,7 @@ class GpuStream {
 
   StreamHandles h_;
   CudaDriver driver_;
-  int width_;
+  int width_, stride_;
   void* context_ = nullptr;
   const GpuPart* part_ = nullptr;  // what is under way
   int p_ = 0;

@@ -112,37 +112,49 @@ SILVA_INLINE int slot_of(const GpuRows& rows, const RouteNode* nodes, int64_t ro
   return nodes[v].cut;
 }
 
-// Slots of several rows at once, -1 outside of the intervals: their loads wait for each other's answers together.
+// Ranks of several rows, all under way at once.
+template <int N>
+SILVA_INLINE void load_ranks(const GpuRows& rows, const int64_t (&row)[N], int attribute, int32_t (&rank)[N]) {
+  SILVA_UNROLL
+  for (int k = 0; k < N; ++k) rank[k] = rows.rank(row[k], attribute);
+}
+
+// Slots of several rows at once, -1 outside of the intervals. Memory answers late: the ranks of the next interval, and
+// of the root's test behind the last, are under way while those of one are looked at. All rows must exist, `inside` or
+// not.
 template <int N>
 SILVA_INLINE void find_slots(const GpuRows& rows, const RouteInterval* intervals, int n_intervals,
                              const RouteNode* nodes, const int64_t (&row)[N], bool (&inside)[N], int (&slot)[N]) {
+  const int root = nodes[0].attribute;
+  int32_t now[N] = {}, next[N] = {};
+  if (n_intervals || root >= 0) load_ranks(rows, row, n_intervals ? intervals[0].attribute : root, next);
   for (int i = 0; i < n_intervals; ++i) {
-    int32_t rank[N];
     SILVA_UNROLL
-    for (int k = 0; k < N; ++k) rank[k] = inside[k] ? rows.rank(row[k], intervals[i].attribute) : 0;
+    for (int k = 0; k < N; ++k) now[k] = next[k];
+    const int attribute = i + 1 < n_intervals ? intervals[i + 1].attribute : root;
+    if (attribute >= 0) load_ranks(rows, row, attribute, next);
+    const RouteInterval interval = intervals[i];
     SILVA_UNROLL
     for (int k = 0; k < N; ++k)
-      inside[k] = inside[k] && (rank[k] < 0 ? intervals[i].missing != 0
-                                            : rank[k] >= intervals[i].low && rank[k] < intervals[i].high);
+      inside[k] = inside[k] && (now[k] < 0 ? interval.missing != 0 : now[k] >= interval.low && now[k] < interval.high);
   }
   int v[N];
-  bool goes_on = false;
   SILVA_UNROLL
-  for (int k = 0; k < N; ++k) v[k] = 0, goes_on = goes_on || inside[k];
-  for (goes_on = goes_on && nodes[0].attribute >= 0; goes_on;) {
-    int32_t rank[N];
-    SILVA_UNROLL
-    for (int k = 0; k < N; ++k) {
-      const int attribute = nodes[v[k]].attribute;
-      rank[k] = inside[k] && attribute >= 0 ? rows.rank(row[k], attribute) : 0;
-    }
+  for (int k = 0; k < N; ++k) v[k] = 0;
+  for (bool goes_on = root >= 0; goes_on;) {
     goes_on = false;
     SILVA_UNROLL
     for (int k = 0; k < N; ++k) {
       const RouteNode& node = nodes[v[k]];
       if (!inside[k] || node.attribute < 0) continue;
-      v[k] = (rank[k] < 0 ? node.missing_left != 0 : rank[k] < node.cut) ? node.left : node.right;
-      goes_on = goes_on || nodes[v[k]].attribute >= 0;
+      v[k] = (next[k] < 0 ? node.missing_left != 0 : next[k] < node.cut) ? node.left : node.right;
+    }
+    SILVA_UNROLL
+    for (int k = 0; k < N; ++k) {
+      const int attribute = nodes[v[k]].attribute;
+      if (!inside[k] || attribute < 0) continue;
+      next[k] = rows.rank(row[k], attribute);
+      goes_on = true;
     }
   }
   SILVA_UNROLL
@@ -172,6 +184,28 @@ SILVA_INLINE constexpr int tile_column(int tile, int n_blocks) {
   return row + tile;
 }
 SILVA_INLINE constexpr int n_tiles(int n_blocks) { return n_blocks * (n_blocks + 1) / 2; }
+
+// Pairs of a tile and the one below it that cover the tiles above the diagonal.
+SILVA_INLINE constexpr int n_tile_pairs(int n_blocks) { return (n_blocks + 1) / 2 * (n_blocks / 2 + 1); }
+
+// Columns of z on the GPU, threads of a block that sums rows, and the shares of its rows that are summed each by itself
+// (grow/sum_narrow.h, grow/sum_wide.h): a warp has registers for so many pairs of tiles.
+SILVA_INLINE constexpr int padded_width(int width) { return width <= 4 ? 4 : (width + 7) / 8 * 8; }
+SILVA_INLINE constexpr int sum_threads(int stride) { return stride <= 4 ? 256 : 128; }
+SILVA_INLINE constexpr int sum_splits(int stride) {
+  constexpr int kMostPairs = 21;
+  const int n_pairs = n_tile_pairs((stride + 7) / 8);
+  return stride <= 4 ? 1 : n_pairs <= kMostPairs ? 4 : n_pairs <= 2 * kMostPairs ? 2 : 1;
+}
+
+// A part's count of rows, and whose they are: those of one slot and share can stand where another's would.
+SILVA_INLINE int tagged(int slot, int count) { return slot << 16 | count; }
+SILVA_INLINE int count_of_slot(int tag, int slot) { return tag >> 16 == slot ? tag & 0xffff : 0; }
+
+// Blocks that add up the parts of one slot.
+SILVA_INLINE constexpr int entry_blocks(int stride) {
+  return (stride * (stride + 1) / 2 + kBlockThreads - 1) / kBlockThreads;
+}
 
 // Where the entry of two columns, a <= b, stands among the tiles.
 SILVA_INLINE int tile_entry(int a, int b, int n_blocks) {
