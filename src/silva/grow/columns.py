@@ -38,6 +38,10 @@ class Columns:
     categories: tuple[NDArray[Any] | None, ...]
     order: tuple[NDArray[np.int64] | None, ...]
 
+    def taken(self, rows: NDArray[np.int32]) -> Columns:
+        """These rows of all columns."""
+        return Columns(self.X[rows], self.categories, self.order)
+
     @property
     def is_categorical(self) -> NDArray[np.bool_]:
         """Which features are categorical."""

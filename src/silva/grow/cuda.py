@@ -57,6 +57,12 @@ def padded_rows(rows: TrainingRows, first: int = 0, last: int | None = None) -> 
     return z
 
 
+def rank_zones(ranks: NDArray[np.int32]) -> NDArray[np.int32]:
+    """Least and greatest rank of each attribute in every parts.ZONE rows, (n_attributes, n_zones, 2)."""
+    firsts = np.arange(0, ranks.shape[1], parts.ZONE)
+    return np.stack([bound.reduceat(ranks, firsts, axis=1) for bound in (np.minimum, np.maximum)], axis=-1)
+
+
 def split_order(rows: TrainingRows, bounds: Sequence[int]) -> list[NDArray[np.int32]]:
     """Orders of the parts that lie between the bounds, each (n_attributes, rows of the part), rows counted within."""
     if len(bounds) == 2:
@@ -214,6 +220,7 @@ def lay_out(rows: TrainingRows, shares: Sequence[Share], memories: Sequence[Memo
                     "list_bytes": 8 * (share.bounds[-1] - share.bounds[0]),
                     "z_bytes": arrays[0].nbytes,
                     "ranks_host_step": rows.ranks.strides[0],
+                    "zones": memory.place(rank_zones(arrays[1])),
                     **(_streamed(memory, arrays, buffers[p % 2]) if streamed else _placed(memory, arrays)),
                 }
             )
@@ -224,6 +231,7 @@ def lay_out(rows: TrainingRows, shares: Sequence[Share], memories: Sequence[Memo
         "core_work": parts.core_work(len(rows.y), rows.width, is_chunked),
         "n_lists": min(share.sizes.n_lists for share in shares),
         "n_cells": parts.MOST_CELLS,
+        "sectors": parts.SECTORS if rows.source is None else parts.ARRANGED_SECTORS,
     }
     return {"search": [search], "streams": streams, "parts": found}
 

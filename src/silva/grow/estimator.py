@@ -280,6 +280,8 @@ class ModelTreeRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
             plan = SearchPlan(self.generations, self.n_iter_no_change, self.tol, self.time_limit, callbacks)
             result = search(engine, rows, plan, given, started, gpu)
         del engine, gpu  # and the cache and lists of rows, before the leaves are fitted
+        if rows.source is not None:
+            columns, target = columns.taken(rows.source), target[rows.source]
         return self._keep(result, rows, columns, target)
 
     def predict(self, X: Any) -> NDArray[np.float64]:

@@ -30,6 +30,15 @@ LARGEST_BLOCK = 8192
 LIST_TILE = 2048
 """Rows that a block lists (kListTile)."""
 
+ZONE = 2048
+"""Rows whose least and greatest ranks are kept (kZone)."""
+
+SECTORS = 8
+"""A number that is gathered costs as much as so many in a row: memory answers by sectors."""
+
+ARRANGED_SECTORS = 64
+"""The same where most rows outside of a box are passed over."""
+
 MOST_SLOTS = 128
 """Leaves of one request (kMostSlots)."""
 
@@ -61,6 +70,8 @@ class Sizes:
     ----------
     z, ranks, order : int
         Of the rows of one part; see `silva.grow.data.TrainingRows`.
+    zones : int
+        Of the ranks of one part.
     lists : int
         Of the rows of all parts of the GPU.
     packet, results, parts, part_counts : int
@@ -76,6 +87,7 @@ class Sizes:
     z: int
     ranks: int
     order: int
+    zones: int
     lists: int
     packet: int
     results: int
@@ -129,6 +141,7 @@ def buffer_sizes(
         z=n_rows * stride * z_bytes,
         ranks=n_rows * n_attributes * 4,
         order=n_rows * n_attributes * 4,
+        zones=-(-n_rows // ZONE) * n_attributes * 8,
         lists=n_lists * (n_rows if n_listed is None else n_listed) * 8,
         packet=PACKET_BYTES,
         results=max(RESULT_BYTES, (width * (width + 1) // 2 + 1) * 8 * MOST_SLOTS),
@@ -184,6 +197,7 @@ class Share:
         """Bytes of GPU memory."""
         in_memory = self.n_parts - self.n_streamed + min(self.n_streamed, 2)
         buffers = self.sizes.lists + self.n_streams * self.sizes.stream + in_memory * self.sizes.rows
+        buffers += self.n_parts * self.sizes.zones
         return buffers + self.more_bytes
 
 

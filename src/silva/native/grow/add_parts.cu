@@ -1,6 +1,6 @@
 // The sums of every slot over the parts that blocks have written of it (grow/sum_rows.cu), always in the same order:
-// count, then the packed Gram matrix of the slot's columns. A few blocks add up one slot, each kBlockThreads entries of
-// it; where those are less, threads share the parts.
+// count, then the packed Gram matrix of the slot's columns. Blocks share the `entries` of a slot; within a block
+// threads share its parts.
 //
 // Macro: STRIDE, columns of z.
 #include "grow/route.h"
@@ -37,17 +37,18 @@ __device__ __forceinline__ int find_parts(FoundParts& found, const SumRequest& r
 extern "C" __global__ void __launch_bounds__(kBlockThreads)
     grow_add_parts_kernel(const SumRequest* __restrict__ requests, int n_requests, const int* __restrict__ part_counts,
                           const double* __restrict__ parts, const SlotResult* __restrict__ slots,
-                          const int* __restrict__ slot_columns, double* __restrict__ results) {
+                          const int* __restrict__ slot_columns, int entries, double* __restrict__ results) {
   constexpr int COLUMN_BLOCKS = (STRIDE + 7) / 8, PART = n_tiles(COLUMN_BLOCKS) * 64;
-  constexpr int SPLITS = sum_splits(STRIDE), ENTRY_BLOCKS = entry_blocks(STRIDE);
+  constexpr int SPLITS = sum_splits(STRIDE);
   __shared__ FoundParts found;
   __shared__ double sums[kBlockThreads];
-  const int at = blockIdx.x / ENTRY_BLOCKS, entries_from = int(blockIdx.x) % ENTRY_BLOCKS * kBlockThreads;
+  const int blocks = entry_blocks(STRIDE, entries), at = int(blockIdx.x) / blocks;
+  const int entries_from = int(blockIdx.x) % blocks * entries;
   const SlotResult to = slots[at];
   const int width = to.n_columns, n_entries = width * (width + 1) / 2;
   if (entries_from >= n_entries) return;
   const SumRequest request = requests[request_of(requests, n_requests, &SumRequest::first_slot, at)];
-  const int lanes = n_entries < kBlockThreads ? n_entries : kBlockThreads, ways = kBlockThreads / lanes;
+  const int lanes = n_entries < entries ? n_entries : entries, ways = kBlockThreads / lanes;
   const int way = threadIdx.x / lanes, e = entries_from + int(threadIdx.x) % lanes;
   const double* entry = parts + request.first_part * PART;
   if (e < n_entries) {

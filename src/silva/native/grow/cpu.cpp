@@ -128,6 +128,7 @@ static GpuPart gpu_part(const Addresses& a) {
   GpuPart part{};
   part.first = int64_t(a.at("first")), part.n_rows = int64_t(a.at("n_rows")), part.stream = int(a.at("stream"));
   part.z = a.at("z"), part.ranks = a.at("ranks"), part.order = a.at("order");
+  part.zones = a.at("zones");
   part.z_host = a.at("z_host"), part.ranks_host = a.at("ranks_host"), part.order_host = a.at("order_host");
   part.ranks_host_step = int64_t(a.at("ranks_host_step")), part.z_bytes = int64_t(a.at("z_bytes"));
   part.lists = a.at("lists"), part.list_bytes = int64_t(a.at("list_bytes"));
@@ -313,7 +314,8 @@ class GrowBinding {
     if (!gpu) return std::make_unique<CoreReader>(data_, grow_kernels());
 #ifdef SILVA_GROW_GPU
     const Addresses& search = gpu->at("search").at(0);
-    const GpuSettings settings{int64_t(search.at("core_work")), int(search.at("n_lists")), int(search.at("n_cells"))};
+    const GpuSettings settings{int64_t(search.at("core_work")), int(search.at("n_lists")), int(search.at("n_cells")),
+                               int(search.at("sectors"))};
     std::vector<StreamHandles> streams;
     std::vector<GpuPart> parts;
     for (const Addresses& stream : gpu->at("streams")) streams.push_back(stream_handles(stream));

@@ -20,6 +20,7 @@ struct GpuSettings {
   int64_t core_work;  // requests of less than this many multiplications are answered by the cores
   int n_lists;        // that the GPUs have room for
   int n_cells;        // of ranks, at most, that a list's rows are counted in
+  int sectors;        // numbers in a row that cost as much as one that is gathered
 };
 
 class GpuReader : public RowReader {
@@ -307,10 +308,9 @@ class GpuReader : public RowReader {
 
   // All rows, or those of the box's narrowest interval where they are few.
   RowsByPart source_of(const Box& box, SourceUse use) const {
-    constexpr int64_t kSectors = 8;  // a gathered number costs as much as this many in a row
     const int by = narrowest(data_, box);
     const bool few = use == kVisited ? is_visited(data_, box, by)
-                                     : by >= 0 && rows_of_interval(data_, box[by]) * kSectors < data_.n_rows;
+                                     : by >= 0 && rows_of_interval(data_, box[by]) * settings_.sectors < data_.n_rows;
     return few ? source_of(box[by], box[by].missing) : parts().all_rows();
   }
 

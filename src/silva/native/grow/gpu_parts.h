@@ -15,6 +15,7 @@ struct GpuPart {
   int64_t first, n_rows;
   int stream;                               // that reads it
   uint64_t z, ranks, order;                 // on the GPU
+  uint64_t zones;                           // of the ranks, on the GPU
   uint64_t z_host, ranks_host, order_host;  // where they come from every round; 0 if they stay on the GPU
   int64_t ranks_host_step;                  // bytes between the ranks of two attributes there
   int64_t z_bytes;

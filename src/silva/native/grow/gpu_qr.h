@@ -105,7 +105,7 @@ class GpuPaperEvaluation : public PaperEvaluation {
   }
   void check(int code) const { driver_.check(code, h_.gpu); }
   void* stream() const { return at<void>(h_.stream); }
-  GpuRows rows() const { return {at<const void>(h_.z), at<const int32_t>(h_.ranks), data_.n_rows}; }
+  GpuRows rows() const { return {at<const void>(h_.z), at<const int32_t>(h_.ranks), data_.n_rows, nullptr}; }
   int n_tiles() const { return int((data_.n_rows + kKeyTile - 1) / kKeyTile); }
 
   template <class... Arguments>

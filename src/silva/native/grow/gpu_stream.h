@@ -77,7 +77,8 @@ class GpuStream {
   void check(int code) const { driver_.check(code, h_.gpu); }
   void* stream() const { return reinterpret_cast<void*>(h_.stream); }
   GpuRows rows() const {
-    return {reinterpret_cast<const void*>(part_->z), reinterpret_cast<const int32_t*>(part_->ranks), part_->n_rows};
+    return {reinterpret_cast<const void*>(part_->z), reinterpret_cast<const int32_t*>(part_->ranks), part_->n_rows,
+            reinterpret_cast<const RankZone*>(part_->zones)};
   }
   int64_t count_of(const RowsByPart& source) const { return source.parts[p_].count; }
 
@@ -118,6 +119,7 @@ class GpuStream {
     std::vector<SumRequest> sums;
     std::vector<RouteInterval> intervals;
     std::vector<RouteNode> nodes;
+    std::vector<int32_t> request_of_block;  // that sums
     std::vector<SlotResult> slots;
     std::vector<int32_t> columns;  // of slots; those of all columns first
     std::unordered_map<const ModelColumns*, int32_t> first_columns;
@@ -211,6 +213,7 @@ class GpuStream {
     r.n_blocks = blocks_of(source.count, rows_per_block), r.n_slots = question.n_slots;
     const int64_t n_parts = parts_of(r.n_blocks, r.n_slots);
     size_t packet = sizeof(SumRequest) + records(question.intervals) + records(question.nodes), results = 0;
+    packet += r.n_blocks * sizeof(int32_t);
     for (int slot = 0; slot < r.n_slots; ++slot) {
       packet += sizeof(SlotResult) + question.width(slot, width_) * sizeof(int32_t);
       results += (1 + packed_size(question.width(slot, width_))) * sizeof(double);
@@ -226,6 +229,7 @@ class GpuStream {
       batch_.slots.push_back({batch_.n_results, first_column(question, slot), width});
       batch_.n_results += 1 + int64_t(packed_size(width));
     }
+    batch_.request_of_block.resize(batch_.sum_blocks, int32_t(batch_.sums.size()));
     batch_.sums.push_back(r);
     batch_.asked_sums.push_back({&question, r.first_slot});
     return true;
@@ -270,9 +274,9 @@ class GpuStream {
         if (size_t(parts_of(blocks_of(count_of(sums[i]->source), size), sums[i]->n_slots)) > h_.n_parts) return false;
       return true;
     };
-    int size = kMostRows;
+    int size = most_rows(stride_);
     const int least = std::max(kBlockThreads, kRowsPerColumn * width_);
-    const int64_t wanted = 4 * h_.n_processors * (kBlockThreads / sum_threads(stride_));
+    const int64_t wanted = kBlocksOfProcessor * h_.n_processors;
     while (size > least && total / size < wanted && fits(size / 2)) size /= 2;
     return size;
   }
@@ -292,6 +296,7 @@ class GpuStream {
     const SumRequest* sums = pack(batch_.sums);
     const RouteInterval* intervals = pack(batch_.intervals);
     const RouteNode* nodes = pack(batch_.nodes);
+    const int32_t* request_of_block = pack(batch_.request_of_block);
     const SlotResult* slots = pack(batch_.slots);
     const int32_t* columns = pack(batch_.columns);
     if (packed_bytes_) copy_in(h_.packet, h_.packet_host, packed_bytes_);
@@ -306,10 +311,12 @@ class GpuStream {
     if (n_counts) launch(h_.count_ranks, batch_.count_blocks, counts, n_counts, answers());
     if (cuts) launch(h_.find_cuts, unsigned(batch_.cuts.size()), cuts, answers());
     if (!n_sums) return;
-    check(driver_.launch_blocks(h_.sum_rows, batch_.sum_blocks, sum_threads(stride_), stream(), rows(), sums, n_sums,
-                                intervals, nodes, per_block, part_counts, parts));
-    launch(h_.add_parts, unsigned(batch_.slots.size()) * entry_blocks(stride_), sums, n_sums, part_counts, parts, slots,
-           columns, results());
+    const bool few = batch_.n_parts < kFewParts * int64_t(batch_.slots.size());
+    const int entries = few ? kEntriesOfFew : kEntriesOfMany;
+    check(driver_.launch_blocks(h_.sum_rows, batch_.sum_blocks, sum_threads(stride_), stream(), rows(), sums,
+                                request_of_block, intervals, nodes, per_block, part_counts, parts));
+    launch(h_.add_parts, unsigned(batch_.slots.size()) * entry_blocks(stride_, entries), sums, n_sums, part_counts,
+           parts, slots, columns, entries, results());
   }
 
   // Results: totals of lists, counts of ranks and cuts, sums.
@@ -370,6 +377,8 @@ class GpuStream {
     }
   }
 
+  static constexpr int64_t kBlocksOfProcessor = 8;  // and more, so that all end at about the same time
+  static constexpr int64_t kFewParts = 128;  // of a slot, which a thread adds up in turn
   static constexpr int64_t kSharedCopy = 1 << 17;  // numbers that several threads take sooner than one
 
   StreamHandles h_;

@@ -21,11 +21,15 @@ extern "C" __global__ void __launch_bounds__(kBlockThreads)
     others += tile_counts[request.first_block + b];
   if (count) atomicAdd(&before, count);
   if (count + others) atomicAdd(&total, count + others);
+  ZonePlace place{};
+  if (is_scan(request.source))
+    place = place_zone(rows, tile, intervals + request.first_interval, request.n_intervals);
   unsigned inside[STEPS];
   for (int step = 0; step < STEPS; ++step) {
     const int64_t at = int64_t(tile) * kListTile + step * kBlockThreads + threadIdx.x;
-    const bool found = at < request.source.count && is_inside(rows, intervals + request.first_interval,
-                                                              request.n_intervals, row_at(request.source, at));
+    const bool found = at < request.source.count && !place.outside &&
+                       (place.inside || is_inside(rows, intervals + request.first_interval, request.n_intervals,
+                                                  row_at(request.source, at)));
     inside[step] = __ballot_sync(0xffffffffu, found);
     if (lane == 0) starts[1 + step * WARPS + warp] = __popc(inside[step]);
   }

@@ -8,6 +8,7 @@ namespace silva {
 constexpr int kMostSlots = 128;  // leaves of one request
 constexpr int kMostNodes = 2 * kMostSlots + 1;
 constexpr int kListTile = 2048;  // rows that a block lists
+constexpr int kZone = 2048;      // rows of a zone
 constexpr int kMostRows = 8192;  // rows that a block sums at most
 constexpr int kBlockThreads = 256;
 constexpr int kMostIntervals = 24;  // of a box
@@ -81,11 +82,20 @@ SILVA_INLINE int32_t cell_edge(int32_t low, int64_t span, int32_t n_cells, int32
   return int32_t(low + span * edge / n_cells);
 }
 
+// Least and greatest rank of kZone rows one behind the other, the least one -1 if a value is missing.
+struct RankZone {
+  int32_t least, greatest;
+};
+
 struct GpuRows {
   const void* z;         // (n_rows, stride), in the type that the rows are stored in
   const int32_t* ranks;  // (n_attributes, n_rows)
   int64_t n_rows;
+  const RankZone* zones;  // (n_attributes, zones)
 
+  SILVA_INLINE RankZone zone(int64_t zone, int attribute) const {
+    return zones[attribute * ((n_rows + kZone - 1) / kZone) + zone];
+  }
   SILVA_INLINE int32_t rank(int64_t row, int attribute) const { return ranks[attribute * n_rows + row]; }
 };
 
@@ -102,6 +112,42 @@ SILVA_INLINE bool is_inside(const GpuRows& rows, const RouteInterval* intervals,
   return true;
 }
 
+// What the ranks of a zone tell of all its rows: whether none or each of them lies in the intervals, and the last node
+// that all of them reach.
+struct ZonePlace {
+  bool outside, inside;
+  int node;
+};
+
+SILVA_INLINE ZonePlace place_zone(const GpuRows& rows, int64_t zone, const RouteInterval* intervals, int n_intervals) {
+  ZonePlace place{false, true, 0};
+  for (int i = 0; i < n_intervals; ++i) {
+    const RouteInterval interval = intervals[i];
+    const RankZone ranks = rows.zone(zone, interval.attribute);
+    const bool apart = ranks.greatest < interval.low || ranks.least >= interval.high;
+    place.outside = place.outside || (apart && !(ranks.least < 0 && interval.missing));
+    place.inside = place.inside && ranks.least >= interval.low && ranks.greatest < interval.high;
+  }
+  return place;
+}
+
+SILVA_INLINE int node_of_zone(const GpuRows& rows, int64_t zone, const RouteNode* nodes) {
+  int v = 0;
+  while (nodes[v].attribute >= 0) {
+    const RankZone ranks = rows.zone(zone, nodes[v].attribute);
+    if (ranks.least >= 0 && ranks.greatest < nodes[v].cut)
+      v = nodes[v].left;
+    else if (ranks.least >= nodes[v].cut)
+      v = nodes[v].right;
+    else
+      break;
+  }
+  return v;
+}
+
+// Whether positions are rows, so that zones tell of them.
+SILVA_INLINE bool is_scan(const RowPositions& source) { return !source.rows; }
+
 // Slot of the leaf that a row reaches.
 SILVA_INLINE int slot_of(const GpuRows& rows, const RouteNode* nodes, int64_t row) {
   int v = 0;
@@ -112,42 +158,45 @@ SILVA_INLINE int slot_of(const GpuRows& rows, const RouteNode* nodes, int64_t ro
   return nodes[v].cut;
 }
 
-// Ranks of several rows, all under way at once.
+// Ranks of those of several rows that are wanted, all under way at once.
 template <int N>
-SILVA_INLINE void load_ranks(const GpuRows& rows, const int64_t (&row)[N], int attribute, int32_t (&rank)[N]) {
+SILVA_INLINE void load_ranks(const GpuRows& rows, const int32_t (&row)[N], const bool (&wanted)[N], int attribute,
+                             int32_t (&rank)[N]) {
   SILVA_UNROLL
-  for (int k = 0; k < N; ++k) rank[k] = rows.rank(row[k], attribute);
+  for (int k = 0; k < N; ++k) rank[k] = wanted[k] ? rows.rank(row[k], attribute) : 0;
 }
 
-// Slots of several rows at once, -1 outside of the intervals. Memory answers late: the ranks of the next interval, and
-// of the root's test behind the last, are under way while those of one are looked at. All rows must exist, `inside` or
-// not.
+// Slots of several rows at once below a node, -1 outside of the intervals. Memory answers late: where rows lie one
+// behind the other, the ranks of the next interval and of the node's test are under way before those of one interval
+// are known; rows that lie apart are asked for only what is still open.
 template <int N>
 SILVA_INLINE void find_slots(const GpuRows& rows, const RouteInterval* intervals, int n_intervals,
-                             const RouteNode* nodes, const int64_t (&row)[N], bool (&inside)[N], int (&slot)[N]) {
-  const int root = nodes[0].attribute;
+                             const RouteNode* nodes, int node, bool scans, const int32_t (&row)[N], bool (&inside)[N],
+                             int (&slot)[N]) {
+  const int root = nodes[node].attribute;
   int32_t now[N] = {}, next[N] = {};
-  if (n_intervals || root >= 0) load_ranks(rows, row, n_intervals ? intervals[0].attribute : root, next);
+  if (n_intervals || root >= 0) load_ranks(rows, row, inside, n_intervals ? intervals[0].attribute : root, next);
   for (int i = 0; i < n_intervals; ++i) {
     SILVA_UNROLL
     for (int k = 0; k < N; ++k) now[k] = next[k];
     const int attribute = i + 1 < n_intervals ? intervals[i + 1].attribute : root;
-    if (attribute >= 0) load_ranks(rows, row, attribute, next);
+    if (scans && attribute >= 0) load_ranks(rows, row, inside, attribute, next);
     const RouteInterval interval = intervals[i];
     SILVA_UNROLL
     for (int k = 0; k < N; ++k)
       inside[k] = inside[k] && (now[k] < 0 ? interval.missing != 0 : now[k] >= interval.low && now[k] < interval.high);
+    if (!scans && attribute >= 0) load_ranks(rows, row, inside, attribute, next);
   }
   int v[N];
   SILVA_UNROLL
-  for (int k = 0; k < N; ++k) v[k] = 0;
+  for (int k = 0; k < N; ++k) v[k] = node;
   for (bool goes_on = root >= 0; goes_on;) {
     goes_on = false;
     SILVA_UNROLL
     for (int k = 0; k < N; ++k) {
-      const RouteNode& node = nodes[v[k]];
-      if (!inside[k] || node.attribute < 0) continue;
-      v[k] = (next[k] < 0 ? node.missing_left != 0 : next[k] < node.cut) ? node.left : node.right;
+      const RouteNode& at = nodes[v[k]];
+      if (!inside[k] || at.attribute < 0) continue;
+      v[k] = (next[k] < 0 ? at.missing_left != 0 : next[k] < at.cut) ? at.left : at.right;
     }
     SILVA_UNROLL
     for (int k = 0; k < N; ++k) {
@@ -189,22 +238,24 @@ SILVA_INLINE constexpr int n_tiles(int n_blocks) { return n_blocks * (n_blocks +
 SILVA_INLINE constexpr int n_tile_pairs(int n_blocks) { return (n_blocks + 1) / 2 * (n_blocks / 2 + 1); }
 
 // Columns of z on the GPU, threads of a block that sums rows, and the shares of its rows that are summed each by itself
-// (grow/sum_narrow.h, grow/sum_wide.h): a warp has registers for so many pairs of tiles.
+// (grow/sum_narrow.h, grow/sum_wide.h): a warp has registers for so many pairs of tiles, and room for loads beside few.
 SILVA_INLINE constexpr int padded_width(int width) { return width <= 4 ? 4 : (width + 7) / 8 * 8; }
 SILVA_INLINE constexpr int sum_threads(int stride) { return stride <= 4 ? 256 : 128; }
 SILVA_INLINE constexpr int sum_splits(int stride) {
-  constexpr int kMostPairs = 21;
+  constexpr int kFewPairs = 11, kMostPairs = 21;
   const int n_pairs = n_tile_pairs((stride + 7) / 8);
-  return stride <= 4 ? 1 : n_pairs <= kMostPairs ? 4 : n_pairs <= 2 * kMostPairs ? 2 : 1;
+  return stride <= 4 ? 1 : n_pairs <= kFewPairs ? 4 : n_pairs <= 2 * kMostPairs ? 2 : 1;
 }
+SILVA_INLINE constexpr int most_rows(int stride) { return stride <= 4 ? 2 * kMostRows : kMostRows; }
 
 // A part's count of rows, and whose they are: those of one slot and share can stand where another's would.
 SILVA_INLINE int tagged(int slot, int count) { return slot << 16 | count; }
 SILVA_INLINE int count_of_slot(int tag, int slot) { return tag >> 16 == slot ? tag & 0xffff : 0; }
 
-// Blocks that add up the parts of one slot.
-SILVA_INLINE constexpr int entry_blocks(int stride) {
-  return (stride * (stride + 1) / 2 + kBlockThreads - 1) / kBlockThreads;
+// Entries of a slot's sums that a block adds up where there are few or many parts of it, and the blocks of a slot.
+constexpr int kEntriesOfFew = kBlockThreads, kEntriesOfMany = 32;
+SILVA_INLINE constexpr int entry_blocks(int stride, int entries) {
+  return (stride * (stride + 1) / 2 + entries - 1) / entries;
 }
 
 // Where the entry of two columns, a <= b, stands among the tiles.

@@ -13,11 +13,12 @@
 namespace silva {
 
 extern "C" __global__ void __launch_bounds__(THREADS, 2)
-    grow_sum_rows_kernel(GpuRows rows, const SumRequest* __restrict__ requests, int n_requests,
+    grow_sum_rows_kernel(GpuRows rows, const SumRequest* __restrict__ requests,
+                         const int32_t* __restrict__ request_of_block,
                          const RouteInterval* __restrict__ intervals, const RouteNode* __restrict__ nodes,
                          int rows_per_block, int* __restrict__ part_counts, double* __restrict__ parts) {
   __shared__ Shared shared;
-  load_request(shared.block, requests, n_requests, intervals, nodes, rows_per_block);
+  load_request(shared.block, requests, request_of_block, intervals, nodes, rows_per_block);
   const SumRequest& request = shared.block.request;
   const int64_t first_part =
       request.first_part + int64_t(blockIdx.x - request.first_block) * (request.n_slots + SPLITS - 1);

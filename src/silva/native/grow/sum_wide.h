@@ -210,13 +210,29 @@ __device__ __forceinline__ void sum_share(const Shared& shared, const GpuRows& r
   }
 }
 
+// A block without rows of the box is done, one that lies in it needs no test.
+__device__ __forceinline__ void place_block(Shared& shared, const GpuRows& rows) {
+  Block& block = shared.block;
+  if (threadIdx.x == 0 && is_scan(block.request.source) && block.request.n_intervals) {
+    bool outside = true, inside = true;
+    for (int local = 0; local < block.n_positions; local += kZone) {
+      const ZonePlace place = place_zone(rows, zone_at(block, local), block.intervals, block.request.n_intervals);
+      outside = outside && place.outside, inside = inside && place.inside;
+    }
+    if (outside) block.n_positions = 0;
+    if (inside) block.request.n_intervals = 0;
+  }
+  __syncthreads();
+}
+
 __device__ __forceinline__ void sum_block(Shared& shared, const GpuRows& rows, int rows_per_block, int* part_counts,
                                           double* parts) {
   const int per_warp = rows_per_block / WARPS, warp = threadIdx.x / 32;
   for (int slot = threadIdx.x % 32; slot < kMostSlots; slot += 32) shared.counts[warp][slot] = 0;
   for (int piece = threadIdx.x; piece < shared.block.request.n_slots + SPLITS - 1; piece += THREADS)
     part_counts[piece] = 0;
-  __syncwarp();
+  place_block(shared, rows);
+  if (!shared.block.n_positions) return;
   route_rows(shared.block, rows, shared.slots, per_warp, CountSlots{shared.counts[warp]});
   place_slots(shared);
   list_rows(shared, per_warp);
