@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from silva.device import DeviceError
-from silva.grow import cuda, parts
+from silva.grow import cuda, data, parts
 from silva.grow.data import STORAGES
 from tests.cuda.growing import check_every_tree, check_loss, emulated, whole_numbers
 from tests.grow.engines import engine_of, piecewise, single_leaf, stump
@@ -121,6 +121,48 @@ def test_exact_wide_data_grow_the_same_trees(gpu_engine, division):
     assert_same_trees(engine, expected_engine)
 
 
+def check_places(engine, expected_engine, n_features):
+    """A tree of tests on several attributes, moved about: zones lie within, across and outside of its boxes."""
+    random = np.random.default_rng(5)
+    for seed in range(6):
+        tree = stump(int(random.integers(n_features)), int(random.integers(200, 4000)), n_features)
+        for name in ("expand", "shift_threshold", "sweep", "new_test"):
+            expected, found = (e.apply(name, tree, 0, None, 0, seed)[0] for e in (expected_engine, engine))
+            np.testing.assert_array_equal(found["cut"], expected["cut"])
+            np.testing.assert_array_equal(found["n_rows"], expected["n_rows"])
+            np.testing.assert_allclose(found["node_error"], expected["node_error"], rtol=1e-9)
+            tree = expected
+
+
+@pytest.mark.parametrize("n_features", [2, 6])
+@pytest.mark.parametrize("missing", [0, 0.002])
+def test_sums_of_arranged_rows(gpu_engine, monkeypatch, n_features, missing):
+    """Few missing values, so that some zones have none."""
+    monkeypatch.setattr(data, "LEAST_ARRANGED", 0)
+    monkeypatch.setattr(data, "ZONE", 256)  # fewer rows together than a zone of the kernels: more of those are mixed
+    X, y = piecewise(9000, n_features)
+    X[np.random.default_rng(1).random(X.shape) < missing] = np.nan
+    expected_engine, _ = engine_of(X, y)
+    engine, (rows, *_), _ = gpu_engine(X, y)
+    assert rows.source is not None
+    zones = cuda.rank_zones(rows.ranks)
+    assert (np.ptp(zones[..., 1]) > 0).all()
+    check_places(engine, expected_engine, n_features)
+
+
+@pytest.mark.parametrize("division", [{}, {"n_gpus": 2}, {"chunks": 3000}])
+def test_exact_arranged_data_grow_the_same_trees(gpu_engine, monkeypatch, division):
+    monkeypatch.setattr(data, "LEAST_ARRANGED", 0)
+    X, y = whole_numbers(9000, 2)
+    X[:, 0] *= np.arange(1, 9001) % 4 + 1
+    expected_engine, _ = engine_of(X, y, population=8, polish_interval=3)
+    engine, _kept, _ = gpu_engine(X, y, population=8, polish_interval=3, **division)
+    for e in (expected_engine, engine):
+        e.initialise([])
+        e.step(4, 100, 0.0, 1e9)
+    assert_same_trees(engine, expected_engine)
+
+
 @pytest.mark.parametrize("storage", STORAGES)
 def test_every_tree_of_a_run_has_the_fitness_of_the_cores(gpu_engine, storage):
     X, y = piecewise(1500, 3)
@@ -214,7 +256,7 @@ def test_streamed_rows_give_the_bits_of_resident_ones(emulator, monkeypatch, n_r
     X, y = piecewise(400, 3)
     sizes = parts.buffer_sizes(100, 3, 5, 400, z_bytes=np.dtype(storage).itemsize)
     runs = []
-    for limit in (2**40, sizes.lists + 2 * sizes.stream + (n_resident + 2) * sizes.rows):
+    for limit in (2**40, sizes.lists + 2 * sizes.stream + (n_resident + 2) * sizes.rows + 4 * sizes.zones):
         changes = {"storage": storage, "sweep": 1.0, "population": 8, "n_threads": n_threads}
         engine, kept, _ = emulated(emulator, X, y, chunks=100, memory=limit, **changes)
         engine.initialise([])

@@ -55,7 +55,7 @@ def test_streamed_rows_give_the_bits_of_resident_ones(monkeypatch, storage):
     histories = []
     sizes = parts.buffer_sizes(20_000, 5, 7, 100_000, z_bytes=np.dtype(storage).itemsize)
     for n_resident in (5, 2, 0):
-        memory = sizes.lists + 2 * sizes.stream + min(n_resident + 2, 5) * sizes.rows
+        memory = sizes.lists + 2 * sizes.stream + min(n_resident + 2, 5) * sizes.rows + 5 * sizes.zones
         monkeypatch.setattr(cuda, "free_bytes", lambda _, memory=memory: memory)
         engine, (rows, gpu), _ = on_gpu(
             X, y, chunks=20_000, storage=storage, polish_interval=3, population=16, n_threads=4

@@ -39,7 +39,7 @@ class Columns:
     order: tuple[NDArray[np.int64] | None, ...]
 
     def taken(self, rows: NDArray[np.int32]) -> Columns:
-        """These rows of all columns."""
+        """Take these rows of all columns."""
         return Columns(self.X[rows], self.categories, self.order)
 
     @property

@@ -163,9 +163,9 @@ def arranged(
 ) -> NDArray[np.int32] | None:
     """Order of rows in which those of similar ranks lie together, ZONE at a time; None where it would not pay.
 
-    A search asks for the rows of boxes. Zones are boxes too, so that most of them lie in it or apart from it as a whole.
-    Their order is shuffled: any stretch of the rows is spread over all of the space, and machines that share the rows
-    share the work of each box.
+    A search asks for the rows of boxes. Zones are boxes too, so that most lie in one or apart from it as a whole. Their
+    order is shuffled: any stretch of the rows is spread over all of the space, and GPUs that share the rows share the
+    work of each box.
 
     Parameters
     ----------

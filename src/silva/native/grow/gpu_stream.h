@@ -378,8 +378,8 @@ class GpuStream {
   }
 
   static constexpr int64_t kBlocksOfProcessor = 8;  // and more, so that all end at about the same time
-  static constexpr int64_t kFewParts = 128;  // of a slot, which a thread adds up in turn
-  static constexpr int64_t kSharedCopy = 1 << 17;  // numbers that several threads take sooner than one
+  static constexpr int64_t kFewParts = 128;         // of a slot, which a thread adds up in turn
+  static constexpr int64_t kSharedCopy = 1 << 17;   // numbers that several threads take sooner than one
 
   StreamHandles h_;
   CudaDriver driver_;

@@ -22,8 +22,7 @@ extern "C" __global__ void __launch_bounds__(kBlockThreads)
   if (count) atomicAdd(&before, count);
   if (count + others) atomicAdd(&total, count + others);
   ZonePlace place{};
-  if (is_scan(request.source))
-    place = place_zone(rows, tile, intervals + request.first_interval, request.n_intervals);
+  if (is_scan(request.source)) place = place_zone(rows, tile, intervals + request.first_interval, request.n_intervals);
   unsigned inside[STEPS];
   for (int step = 0; step < STEPS; ++step) {
     const int64_t at = int64_t(tile) * kListTile + step * kBlockThreads + threadIdx.x;

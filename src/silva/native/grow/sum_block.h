@@ -39,9 +39,7 @@ __device__ __forceinline__ void load_request(Block& block, const SumRequest* req
 // The zone at a position of a scan: blocks hold whole zones, or a zone whole blocks.
 SILVA_INLINE int64_t zone_at(const Block& block, int local) { return (block.first + local) / kZone; }
 
-SILVA_INLINE int64_t row_of(const Block& block, int local) {
-  return row_at(block.request.source, block.first + local);
-}
+SILVA_INLINE int64_t row_of(const Block& block, int local) { return row_at(block.request.source, block.first + local); }
 
 // Slots of the block's rows. A warp routes `per_warp` rows one behind the other; of each 32 of them it tells
 // `met(slot)`, lane by lane, NO_SLOT for rows that nobody asks for. A thread's loads of several rows are under way

@@ -6,7 +6,7 @@
 namespace silva {
 
 constexpr int ENTRIES = STRIDE * (STRIDE + 1) / 2, PART = n_tiles(1) * 64, SPLITS = sum_splits(STRIDE);
-constexpr int TOGETHER = 3;  // slots of a pass
+constexpr int TOGETHER = 3;                                  // slots of a pass
 constexpr int COUNTS = TOGETHER * ENTRIES, COUNT_BITS = 16;  // counts stand behind the sums, all in one exact number
 static_assert(COUNTS < 32, "a pass leaves one sum to each lane");
 static_assert(TOGETHER * COUNT_BITS <= 48 && most_rows(STRIDE) < 1 << COUNT_BITS, "counts fit a double");

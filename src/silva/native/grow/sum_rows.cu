@@ -14,9 +14,9 @@ namespace silva {
 
 extern "C" __global__ void __launch_bounds__(THREADS, 2)
     grow_sum_rows_kernel(GpuRows rows, const SumRequest* __restrict__ requests,
-                         const int32_t* __restrict__ request_of_block,
-                         const RouteInterval* __restrict__ intervals, const RouteNode* __restrict__ nodes,
-                         int rows_per_block, int* __restrict__ part_counts, double* __restrict__ parts) {
+                         const int32_t* __restrict__ request_of_block, const RouteInterval* __restrict__ intervals,
+                         const RouteNode* __restrict__ nodes, int rows_per_block, int* __restrict__ part_counts,
+                         double* __restrict__ parts) {
   __shared__ Shared shared;
   load_request(shared.block, requests, request_of_block, intervals, nodes, rows_per_block);
   const SumRequest& request = shared.block.request;

@@ -153,9 +153,9 @@ __device__ __forceinline__ void find_rows(const Shared& shared, const GpuRows& r
 #pragma unroll
   for (int step = 0; step < STEPS; ++step) {
     const int mine = at + 4 * step + lane % 4;
-    found[step] = mine < last ? static_cast<const STORED*>(rows.z) +
-                                    row_of(shared.block, shared.list[mine]) * STRIDE + lane / 4
-                              : nullptr;
+    found[step] = mine < last
+                      ? static_cast<const STORED*>(rows.z) + row_of(shared.block, shared.list[mine]) * STRIDE + lane / 4
+                      : nullptr;
   }
 }
 
@@ -198,7 +198,8 @@ __device__ __forceinline__ void sum_group(int group, const Shared& shared, const
 
 // Sums the rows that fall to this warp, slot by slot.
 __device__ __forceinline__ void sum_share(const Shared& shared, const GpuRows& rows, int* part_counts, double* parts) {
-  const int split = threadIdx.x / 32 / GROUPS, n_slots = shared.block.request.n_slots, n_listed = shared.starts[n_slots];
+  const int split = threadIdx.x / 32 / GROUPS, n_slots = shared.block.request.n_slots,
+            n_listed = shared.starts[n_slots];
   const int begin = int(int64_t(n_listed) * split / SPLITS), end = int(int64_t(n_listed) * (split + 1) / SPLITS);
   for (int slot = 0; slot < n_slots && shared.starts[slot] < end; ++slot) {
     const int from = shared.starts[slot], to = shared.starts[slot + 1];
