@@ -64,15 +64,7 @@ class Evaluator {
                   Scratch& s) const {
     const uint64_t hash = model.hash();
     if (const double* known = layer.find_residual(stats, hash)) return *known;
-    const double* gram = imputed(stats.gram, s);
-    model_columns(model, s.columns);
-    if (is_narrow(gram, s.columns)) {
-      collect_rows(data_, box, s.rows);
-      drop_constant(gram, s);
-      if (is_narrow(gram, s.columns)) gram = recentred(gram, s);
-    }
-    s.work.resize(work_size(int(s.columns.size())));
-    const double value = kernels_.residual(gram, data_.width, s.columns.data(), int(s.columns.size()), s.work.data());
+    const double value = solve(box, stats, model, s);
     layer.add_residual(stats, hash, value);
     return value;
   }
@@ -109,6 +101,19 @@ class Evaluator {
   }
 
  private:
+  // The same, nowhere looked up or noted down.
+  double solve(const Box& box, const LeafStats& stats, const AttributeSet& model, Scratch& s) const {
+    const double* gram = imputed(stats.gram, s);
+    model_columns(model, s.columns);
+    if (is_narrow(gram, s.columns)) {
+      collect_rows(data_, box, s.rows);
+      drop_constant(gram, s);
+      if (is_narrow(gram, s.columns)) gram = recentred(gram, s);
+    }
+    Buffers::Room work(reader_.buffers(), work_size(int(s.columns.size())));
+    return kernels_.residual(gram, data_.width, s.columns.data(), int(s.columns.size()), work.data());
+  }
+
   void evaluate_by(PaperEvaluation& paper, GrowTree& tree, Scratch& s) const {
     for (int offending = 0; offending >= 0;) {
       paper.redistribute(tree);
@@ -415,10 +420,24 @@ class Evaluator {
   }
 
   void score(GrowTree& tree, StatsLayer& layer, Scratch& s) const {
+    std::vector<int>& unknown = s.unknown;
+    unknown.clear();
     for (size_t v = 0; v < tree.nodes.size(); ++v) {
       GrowNode& node = tree.nodes[v];
-      node.error = node.is_leaf() ? residual(s.boxes[v], *s.stats[v], node.model, layer, s) : 0;
+      const double* known = node.is_leaf() ? layer.find_residual(*s.stats[v], node.model.hash()) : nullptr;
+      node.error = known ? *known : 0;
+      if (node.is_leaf() && !known) unknown.push_back(int(v));
     }
+    const auto work = [&](int i) {
+      constexpr double kAlone = 3;  // times what it takes of several matrices side by side
+      const double k = tree[unknown[i]].model.count() + 1;
+      return kAlone * (k * k * (k + 20) / 6 + 50);
+    };
+    reader_.share(int(unknown.size()), s, work, [&](int i, Scratch& own) {
+      const int v = unknown[i];
+      tree.nodes[v].error = solve(s.boxes[v], *s.stats[v], tree[v].model, own);
+    });
+    for (const int v : unknown) layer.add_residual(*s.stats[v], tree[v].model.hash(), tree[v].error);
     reduce(tree);
   }
 

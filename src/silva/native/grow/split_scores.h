@@ -16,20 +16,17 @@ class SplitScores {
  public:
   // The model's scores on the rows, which must outlive this.
   SplitScores(const Evaluator& evaluator, const RowList& rows, const AttributeSet& model, Scratch& s)
-      : e_(evaluator), data_(evaluator.data()), rows_(rows), model_(model) {
-    e_.model_columns(model, columns_);
-    const int k = n_columns(), side = k + 1;
-    gram_.assign(packed_size(data_.width), 0);
-    e_.kernels().accumulate(data_.z, data_.width, rows.data(), rows.size(), gram_.data());
-    s.rows_read += int64_t(rows.size());
-    factor_.resize(work_size(k));
-    e_.kernels().residual(gram_.data(), data_.width, columns_.data(), k, factor_.data());
-    factor_.resize(size_t(side) * side);
-    copy_columns();
-    scores_.resize(rows.size() * pitch());
-    residuals_.resize(rows.size());
-    e_.kernels().score(data_.z, rows.data(), rows.size(), columns_.data(), k, data_.width - 1, factor_.data(),
-                       scores_.data(), residuals_.data());
+      : e_(evaluator),
+        data_(evaluator.data()),
+        rows_(rows),
+        model_(model),
+        columns_(columns_of(evaluator, model)),
+        residuals_(rows.size()),
+        values_(evaluator.reader().buffers(), size_t(data_.width) * rows.size()),
+        scores_(evaluator.reader().buffers(), rows.size() * pitch()) {
+    sum(s);
+    factorise();
+    score(s);
   }
 
   // The largest gain of a cut of the attribute, negated so that smaller is better; infinite if no cut leaves enough
@@ -80,15 +77,61 @@ class SplitScores {
     }
   };
 
+  static constexpr int kPartRows = 512;  // the sums are added part by part, by however many threads
+
+  static std::vector<int32_t> columns_of(const Evaluator& evaluator, const AttributeSet& model) {
+    std::vector<int32_t> columns;
+    evaluator.model_columns(model, columns);
+    return columns;
+  }
+
   int n_columns() const { return int(columns_.size()); }
   int pitch() const { return int(score_pitch(n_columns())); }
+  int n_parts() const { return int((rows_.size() + kPartRows - 1) / kPartRows); }
+  size_t part_rows(int part) const { return std::min<size_t>(kPartRows, rows_.size() - size_t(part) * kPartRows); }
+
+  // Gram matrix of the rows, whose values are copied meanwhile.
+  void sum(Scratch& s) {
+    const size_t n_entries = packed_size(data_.width);
+    Buffers::Lease<double> grams(e_.reader().buffers(), n_entries * n_parts());
+    e_.reader().fork(n_parts(), s, [&](int part, Scratch& own) {
+      double* gram = grams.data() + part * n_entries;
+      std::fill(gram, gram + n_entries, 0.0);
+      e_.kernels().accumulate(data_.z, data_.width, rows_.data() + part * kPartRows, part_rows(part), gram);
+      copy_columns(size_t(part) * kPartRows, part_rows(part));
+      own.rows_read += int64_t(part_rows(part));
+    });
+    gram_.assign(n_entries, 0);
+    for (int part = 0; part < n_parts(); ++part)
+      for (size_t i = 0; i < n_entries; ++i) gram_[i] += grams.data()[part * n_entries + i];
+  }
+
+  // Line j of factor_ is column j of the Cholesky factor.
+  void factorise() {
+    const int k = n_columns(), side = k + 1;
+    Buffers::Lease<double> work(e_.reader().buffers(), work_size(k));
+    e_.kernels().residual(gram_.data(), data_.width, columns_.data(), k, work.data());
+    factor_.resize(size_t(side) * side);
+    for (int j = 0; j < side; ++j)
+      for (int i = 0; i <= j; ++i) factor_[j * side + i] = work.data()[i * side + j];
+  }
+
+  void score(Scratch& s) {
+    e_.reader().fork(n_parts(), s, [&](int part, Scratch&) {
+      const size_t first = size_t(part) * kPartRows;
+      e_.kernels().score(data_.z, rows_.data() + first, part_rows(part), columns_.data(), n_columns(), data_.width - 1,
+                         factor_.data(), scores_.data() + first * pitch(), residuals_.data() + first);
+    });
+  }
 
   // One behind the other: in the order of an attribute they would be read from all over memory.
-  void copy_columns() {
+  void copy_columns(size_t first, size_t count) {
+    constexpr size_t kBlock = 16;  // rows whose lines stay in the first cache
     const size_t n = rows_.size();
-    values_.resize(size_t(data_.width) * n);
-    for (size_t i = 0; i < n; ++i)
-      for (int c = 0; c < data_.width; ++c) values_[c * n + i] = data_.z.at(rows_[i], c);
+    for (size_t at = first; at < first + count; at += kBlock)
+      for (int c = 0; c < data_.width; ++c)
+        for (size_t i = at; i < std::min(at + kBlock, first + count); ++i)
+          values_.data()[c * n + i] = data_.z.at(rows_[i], c);
   }
 
   // Positions in rows_ by rank, missing ones first.
@@ -121,7 +164,7 @@ class SplitScores {
     double length = 0;
     for (int j = 0; j < k && column >= 0; ++j) {
       v[j] = gram_[packed(columns_[j], column, data_.width)];
-      for (int i = 0; i < j; ++i) v[j] -= v[i] * factor_[i * side + j];
+      for (int i = 0; i < j; ++i) v[j] -= v[i] * factor_[j * side + i];
       const double pivot = factor_[j * side + j];
       v[j] = pivot > 0 ? v[j] / pivot : 0;
       if (j) length += v[j] * v[j];
@@ -147,8 +190,9 @@ class SplitScores {
   const RowList& rows_;
   AttributeSet model_;
   std::vector<int32_t> columns_;
-  std::vector<double> gram_, factor_, residuals_, values_;  // the latter by column of z
-  std::vector<float> scores_;
+  std::vector<double> gram_, factor_, residuals_;
+  Buffers::Lease<double> values_;  // by column of z
+  Buffers::Lease<float> scores_;
 };
 
 }  // namespace silva
