@@ -196,11 +196,13 @@ class Evaluator {
       if (data_.indicator[a] >= 0 && z.at(row, data_.indicator[a]) != 0) out[data_.column[a]] = 0;
   }
 
-  std::unique_ptr<LeafStats> blank(const Key& key, int64_t n_rows) const {
+  // The same sums, of other rows.
+  static std::unique_ptr<LeafStats> copy_of(const LeafStats& sums, const Key& key, int64_t n_rows) {
     auto stats = std::make_unique<LeafStats>();
     stats->key = key;
     stats->n_rows = n_rows;
-    stats->gram.assign(packed_size(data_.width), 0);
+    stats->gram = sums.gram;
+    stats->chain = sums.chain;
     return stats;
   }
 
@@ -309,11 +311,7 @@ class Evaluator {
 
   static void subtract_others(const GrowTree& tree, int top, int largest, int64_t n_rows, StatsLayer& layer,
                               Scratch& s) {
-    auto stats = std::make_unique<LeafStats>();
-    stats->key = s.boxes[largest].key();
-    stats->n_rows = n_rows;
-    stats->gram = s.stats[top]->gram;
-    stats->chain = s.stats[top]->chain;
+    auto stats = copy_of(*s.stats[top], s.boxes[largest].key(), n_rows);
     for (int v = top; v < subtree_end(tree, top); ++v)
       if (tree[v].is_leaf() && v != largest) add_to(*stats, *s.stats[v], -1);
     ++stats->chain;
@@ -379,8 +377,7 @@ class Evaluator {
     for (int v = side.top; v < subtree_end(tree, side.top); ++v) {
       if (!tree[v].is_leaf() || !side.wanted[v] || side.sums[v].n_rows > side.most[v]) continue;
       const LeafStats& old = *before_shift(tree, v, layer, s);
-      auto stats = blank(s.boxes[v].key(), old.n_rows + side.sign * side.sums[v].n_rows);
-      add_to(*stats, old, 1);
+      auto stats = copy_of(old, s.boxes[v].key(), old.n_rows + side.sign * side.sums[v].n_rows);
       for (size_t i = 0; i < stats->gram.size(); ++i) stats->gram[i] += side.sign * side.sums[v].gram[i];
       stats->chain += side.sign < 0;
       s.stats[v] = layer.add(std::move(stats));
@@ -410,8 +407,7 @@ class Evaluator {
     for (int v = int(tree.nodes.size()) - 1; v >= 0; --v) {
       if (!s.stats[v]) {
         const LeafStats &left = *s.stats[tree[v].left], &right = *s.stats[tree[v].right];
-        auto stats = blank(s.boxes[v].key(), left.n_rows + right.n_rows);
-        add_to(*stats, left, 1);
+        auto stats = copy_of(left, s.boxes[v].key(), left.n_rows + right.n_rows);
         add_to(*stats, right, 1);
         s.stats[v] = layer.add(std::move(stats));
       }

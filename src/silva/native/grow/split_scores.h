@@ -41,40 +41,44 @@ class SplitScores {
     int64_t first = 0;
     while (first < n && rank(first) < 0) ++first;
     const std::vector<double> direction = direction_of(attribute);
-    const Sums missing = sums(attribute, order.data(), first);
-    Sums left = missing_left ? missing : Sums(pitch()), all = sums(attribute, order.data(), n);
+    Line all;
+    add(attribute, order.data(), n, all);
+    Sums left(pitch());
+    if (missing_left) add(attribute, order.data(), first, left);
     double most = -std::numeric_limits<double>::infinity();
     int64_t at = first;
     for (int j = 0; j < n_targets(first, n); ++j) {
       const int64_t target = grid_target(first, n, j), cut = next_change(rank, std::max(target, at + 1), n);
       if (cut >= n) break;
-      left.add(sums(attribute, order.data() + at, cut - at));
+      add(attribute, order.data() + at, cut - at, left);
       at = cut;
-      if (left.n_rows < least || n - left.n_rows < least) continue;
+      if (left.line.n_rows < least || n - left.line.n_rows < least) continue;
       most = std::max(most, gain(left, all, direction));
     }
     return -most;
   }
 
  private:
-  // Over the rows on one side.
-  struct Sums {
-    explicit Sums(int n_scores) : scores(n_scores, 0) {}
+  // What a line in the split attribute is fitted to.
+  struct Line {
     int64_t n_rows = 0;
     double weight = 0, x = 0, xx = 0, e = 0, xe = 0;
-    std::vector<double> scores;
 
-    void add(const Sums& other, double sign = 1) {
-      n_rows += int64_t(sign) * other.n_rows, weight += sign * other.weight;
-      x += sign * other.x, xx += sign * other.xx, e += sign * other.e, xe += sign * other.xe;
-      for (size_t i = 0; i < scores.size(); ++i) scores[i] += sign * other.scores[i];
+    Line without(const Line& other) const {
+      return {n_rows - other.n_rows, weight - other.weight, x - other.x, xx - other.xx, e - other.e, xe - other.xe};
     }
-    // What a line in the split attribute takes off the residuals.
-    double line() const {
+    // What it takes off the residuals.
+    double gain() const {
       if (weight <= 0) return 0;
       const double spread = xx - x * x / weight, slope = xe - x * e / weight;
       return e * e / weight + (spread > kCollinear * xx ? slope * slope / spread : 0);
     }
+  };
+  // Over the rows on the left.
+  struct Sums {
+    explicit Sums(int n_scores) : scores(n_scores, 0) {}
+    Line line;
+    std::vector<double> scores;
   };
 
   static constexpr int kPartRows = 512;  // the sums are added part by part, by however many threads
@@ -144,17 +148,18 @@ class SplitScores {
     return order;
   }
 
-  Sums sums(int attribute, const int32_t* order, int64_t count) const {
-    Sums sum(pitch());
+  void add(int attribute, const int32_t* order, int64_t count, Line& sum) const {
     const int column = data_.column[attribute];
     const double *ones = values_.data(), *xs = column >= 0 ? ones + column * rows_.size() : nullptr;
     for (int64_t i = 0; i < count; ++i) {
       const double one = ones[order[i]], x = xs ? xs[order[i]] : 0, e = residuals_[order[i]];
       sum.weight += one * one, sum.x += one * x, sum.xx += x * x, sum.e += one * e, sum.xe += x * e;
     }
-    sum.n_rows = count;
+    sum.n_rows += count;
+  }
+  void add(int attribute, const int32_t* order, int64_t count, Sums& sum) const {
+    add(attribute, order, count, sum.line);
     e_.kernels().add_rows(scores_.data(), pitch(), order, size_t(count), sum.scores.data());
-    return sum;
   }
 
   // Of the attribute among the whitened columns behind the intercept, of length 1.
@@ -173,16 +178,15 @@ class SplitScores {
     return v;
   }
 
-  double gain(const Sums& left, const Sums& all, const std::vector<double>& direction) const {
-    Sums right = all;
-    right.add(left, -1);
-    const double share = left.weight / all.weight;
+  double gain(const Sums& left, const Line& all, const std::vector<double>& direction) const {
+    const double share = left.line.weight / all.weight;
     double others = 0, along = 0;
     for (size_t j = 1; j < direction.size(); ++j) {
       others += left.scores[j] * left.scores[j];
       along += left.scores[j] * direction[j];
     }
-    return left.line() + right.line() + std::max(others - along * along, 0.0) / (share * (1 - share));
+    return left.line.gain() + all.without(left.line).gain() +
+           std::max(others - along * along, 0.0) / (share * (1 - share));
   }
 
   const Evaluator& e_;
