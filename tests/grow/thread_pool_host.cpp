@@ -15,7 +15,8 @@ int main() {
       std::atomic<int> n_done = 0;
       bool caught = false;
       try {
-        const auto task = [&](int i, int) {
+        const auto task = [&](int i, int thread) {
+          if (thread == 0 && i % 8 == 3) pool.wake(1 + pool.n_left());
           if (i == thrower || (thrower >= 0 && i == 31)) throw std::runtime_error("from a task");
           ++n_done;
         };

@@ -44,7 +44,8 @@ class ThreadPool {
   void set_patience(std::chrono::nanoseconds patience) { patience_.store(patience.count(), std::memory_order_relaxed); }
 
   // Calls task(index, thread) for every index below n_tasks; the caller is thread 0. Not reentrant. What a task throws
-  // is thrown again when all have ended. Sleeping threads are woken until `n_wanted` are awake, the caller among them.
+  // is thrown again when all have ended. Sleeping threads are woken until `n_wanted` are awake, the caller among them;
+  // whoever is awake takes part.
   template <class Task>
   void run(int n_tasks, Task&& task, int n_wanted = std::numeric_limits<int>::max()) {
     call_ = [](void* context, int index, int thread) {
@@ -68,6 +69,18 @@ class ThreadPool {
     if (failed_.test(std::memory_order_relaxed)) std::rethrow_exception(std::exchange(error_, nullptr));
   }
 
+  // Within a phase, by thread 0: how many of its tasks nobody has begun.
+  int n_left() const { return int(uint32_t(ticket_.load(std::memory_order_relaxed))); }
+  // Wakes sleeping threads until `n_wanted` are awake, the caller, who is thread 0, among them.
+  void wake(int n_wanted) {
+    int n_awake = 1;
+    for (const Worker& worker : workers_) n_awake += !worker.asleep.load(std::memory_order_seq_cst);
+    for (Worker& worker : workers_) {
+      if (n_awake >= n_wanted) return;
+      if (worker.asleep.exchange(0, std::memory_order_seq_cst)) worker.asleep.notify_one(), ++n_awake;
+    }
+  }
+
  private:
   static constexpr uint32_t kStop = ~uint32_t(0);
 
@@ -82,12 +95,7 @@ class ThreadPool {
   void publish(uint32_t left, int n_wanted) {
     phase_ += uint64_t(1) << 32;
     ticket_.store(phase_ | left, std::memory_order_seq_cst);
-    int n_awake = 1;
-    for (const Worker& worker : workers_) n_awake += !worker.asleep.load(std::memory_order_seq_cst);
-    for (Worker& worker : workers_) {
-      if (n_awake >= n_wanted) return;
-      if (worker.asleep.exchange(0, std::memory_order_seq_cst)) worker.asleep.notify_one(), ++n_awake;
-    }
+    wake(n_wanted);
   }
 
   bool take_one(int thread) {

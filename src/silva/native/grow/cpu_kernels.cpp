@@ -27,6 +27,11 @@ static void residuals_kernel(const double* grams, size_t stride, int width, cons
   __builtin_memcpy(result, &sums, sizeof sums);
 }
 
+static void sweep_kernel(double* matrix, size_t pitch, int side, const char* live, int k, double direction,
+                         double* row) {
+  sweep(matrix, pitch, side, live, k, direction, row);
+}
+
 static void score_kernel(const StoredRows& z, const int32_t* rows, size_t n_rows, const int32_t* columns, int n_columns,
                          int y, const double* factor, float* scores, double* residuals) {
   score(z, rows, n_rows, columns, n_columns, y, factor, scores, residuals);
@@ -45,7 +50,7 @@ static int64_t partition_kernel(const RankInterval& interval, int32_t* rows, int
 }
 
 extern const GrowKernels kernels;
-const GrowKernels kernels = {accumulate_kernel, residual_kernel, residuals_kernel, score_kernel,
-                             add_rows_kernel,   filter_kernel,   partition_kernel};
+const GrowKernels kernels = {accumulate_kernel, residual_kernel, residuals_kernel, sweep_kernel,
+                             score_kernel,      add_rows_kernel, filter_kernel,    partition_kernel};
 
 }  // namespace silva::SILVA_GROW_ISA

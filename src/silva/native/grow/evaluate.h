@@ -64,15 +64,7 @@ class Evaluator {
                   Scratch& s) const {
     const uint64_t hash = model.hash();
     if (const double* known = layer.find_residual(stats, hash)) return *known;
-    const double* gram = imputed(stats.gram, s);
-    model_columns(model, s.columns);
-    if (is_narrow(gram, s.columns)) {
-      collect_rows(data_, box, s.rows);
-      drop_constant(gram, s);
-      if (is_narrow(gram, s.columns)) gram = recentred(gram, s);
-    }
-    s.work.resize(work_size(int(s.columns.size())));
-    const double value = kernels_.residual(gram, data_.width, s.columns.data(), int(s.columns.size()), s.work.data());
+    const double value = solve(box, stats, model, s);
     layer.add_residual(stats, hash, value);
     return value;
   }
@@ -109,6 +101,19 @@ class Evaluator {
   }
 
  private:
+  // The same, nowhere looked up or noted down.
+  double solve(const Box& box, const LeafStats& stats, const AttributeSet& model, Scratch& s) const {
+    const double* gram = imputed(stats.gram, s);
+    model_columns(model, s.columns);
+    if (is_narrow(gram, s.columns)) {
+      collect_rows(data_, box, s.rows);
+      drop_constant(gram, s);
+      if (is_narrow(gram, s.columns)) gram = recentred(gram, s);
+    }
+    Buffers::Room work(reader_.buffers(), work_size(int(s.columns.size())));
+    return kernels_.residual(gram, data_.width, s.columns.data(), int(s.columns.size()), work.data());
+  }
+
   void evaluate_by(PaperEvaluation& paper, GrowTree& tree, Scratch& s) const {
     for (int offending = 0; offending >= 0;) {
       paper.redistribute(tree);
@@ -191,11 +196,13 @@ class Evaluator {
       if (data_.indicator[a] >= 0 && z.at(row, data_.indicator[a]) != 0) out[data_.column[a]] = 0;
   }
 
-  std::unique_ptr<LeafStats> blank(const Key& key, int64_t n_rows) const {
+  // The same sums, of other rows.
+  static std::unique_ptr<LeafStats> copy_of(const LeafStats& sums, const Key& key, int64_t n_rows) {
     auto stats = std::make_unique<LeafStats>();
     stats->key = key;
     stats->n_rows = n_rows;
-    stats->gram.assign(packed_size(data_.width), 0);
+    stats->gram = sums.gram;
+    stats->chain = sums.chain;
     return stats;
   }
 
@@ -304,11 +311,7 @@ class Evaluator {
 
   static void subtract_others(const GrowTree& tree, int top, int largest, int64_t n_rows, StatsLayer& layer,
                               Scratch& s) {
-    auto stats = std::make_unique<LeafStats>();
-    stats->key = s.boxes[largest].key();
-    stats->n_rows = n_rows;
-    stats->gram = s.stats[top]->gram;
-    stats->chain = s.stats[top]->chain;
+    auto stats = copy_of(*s.stats[top], s.boxes[largest].key(), n_rows);
     for (int v = top; v < subtree_end(tree, top); ++v)
       if (tree[v].is_leaf() && v != largest) add_to(*stats, *s.stats[v], -1);
     ++stats->chain;
@@ -374,8 +377,7 @@ class Evaluator {
     for (int v = side.top; v < subtree_end(tree, side.top); ++v) {
       if (!tree[v].is_leaf() || !side.wanted[v] || side.sums[v].n_rows > side.most[v]) continue;
       const LeafStats& old = *before_shift(tree, v, layer, s);
-      auto stats = blank(s.boxes[v].key(), old.n_rows + side.sign * side.sums[v].n_rows);
-      add_to(*stats, old, 1);
+      auto stats = copy_of(old, s.boxes[v].key(), old.n_rows + side.sign * side.sums[v].n_rows);
       for (size_t i = 0; i < stats->gram.size(); ++i) stats->gram[i] += side.sign * side.sums[v].gram[i];
       stats->chain += side.sign < 0;
       s.stats[v] = layer.add(std::move(stats));
@@ -405,8 +407,7 @@ class Evaluator {
     for (int v = int(tree.nodes.size()) - 1; v >= 0; --v) {
       if (!s.stats[v]) {
         const LeafStats &left = *s.stats[tree[v].left], &right = *s.stats[tree[v].right];
-        auto stats = blank(s.boxes[v].key(), left.n_rows + right.n_rows);
-        add_to(*stats, left, 1);
+        auto stats = copy_of(left, s.boxes[v].key(), left.n_rows + right.n_rows);
         add_to(*stats, right, 1);
         s.stats[v] = layer.add(std::move(stats));
       }
@@ -415,10 +416,24 @@ class Evaluator {
   }
 
   void score(GrowTree& tree, StatsLayer& layer, Scratch& s) const {
+    std::vector<int>& unknown = s.unknown;
+    unknown.clear();
     for (size_t v = 0; v < tree.nodes.size(); ++v) {
       GrowNode& node = tree.nodes[v];
-      node.error = node.is_leaf() ? residual(s.boxes[v], *s.stats[v], node.model, layer, s) : 0;
+      const double* known = node.is_leaf() ? layer.find_residual(*s.stats[v], node.model.hash()) : nullptr;
+      node.error = known ? *known : 0;
+      if (node.is_leaf() && !known) unknown.push_back(int(v));
     }
+    const auto work = [&](int i) {
+      constexpr double kAlone = 3;  // times what it takes of several matrices side by side
+      const double k = tree[unknown[i]].model.count() + 1;
+      return kAlone * (k * k * (k + 20) / 6 + 50);
+    };
+    reader_.share(int(unknown.size()), s, work, [&](int i, Scratch& own) {
+      const int v = unknown[i];
+      tree.nodes[v].error = solve(s.boxes[v], *s.stats[v], tree[v].model, own);
+    });
+    for (const int v : unknown) layer.add_residual(*s.stats[v], tree[v].model.hash(), tree[v].error);
     reduce(tree);
   }
 

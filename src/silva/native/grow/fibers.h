@@ -2,7 +2,6 @@
 // while it waits. A search waits tens of thousands of times a second, which threads would spend in the scheduler.
 #pragma once
 #include <sys/mman.h>
-#include <ucontext.h>
 #include <unistd.h>
 
 #include <exception>
@@ -10,7 +9,84 @@
 #include <new>
 #include <utility>
 
+#if defined(__has_feature)
+#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
+#define SILVA_SANITIZES_STACKS
+#endif
+#endif
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#define SILVA_SANITIZES_STACKS
+#endif
+#if !defined(__x86_64__) || defined(SILVA_SANITIZES_STACKS)
+#include <ucontext.h>
+#endif
+
 namespace silva {
+
+#if defined(__x86_64__) && !defined(SILVA_SANITIZES_STACKS)
+// Where a computation goes on, on a stack of its own. Only what a call preserves is kept (System V ABI): ucontext also
+// keeps the signal mask, by two system calls a switch.
+class StackContext {
+ public:
+  // Will begin with `enter`, which must not return.
+  void prepare(void* stack, size_t n_bytes, void (*enter)()) {
+    constexpr int kRegisters = 6;
+    void** top = reinterpret_cast<void**>(static_cast<char*>(stack) + n_bytes);
+    *--top = nullptr;  // where unwinding ends
+    *--top = reinterpret_cast<void*>(enter);
+    for (int i = 0; i < kRegisters; ++i) *--top = nullptr;
+    --top;
+    asm volatile("stmxcsr %0\n\tfnstcw %1"
+                 : "=m"(reinterpret_cast<int*>(top)[0]), "=m"(reinterpret_cast<int*>(top)[1]));
+    at_ = top;
+  }
+  // Goes on with `to`; returns when somebody goes on with `from`.
+  static void change(StackContext& from, const StackContext& to) { change(&from.at_, to.at_); }
+
+ private:
+  [[gnu::naked, gnu::noinline]] static void change(void**, void*) {
+    asm("pushq %rbp\n\t"
+        "pushq %rbx\n\t"
+        "pushq %r12\n\t"
+        "pushq %r13\n\t"
+        "pushq %r14\n\t"
+        "pushq %r15\n\t"
+        "subq $8, %rsp\n\t"
+        "stmxcsr (%rsp)\n\t"
+        "fnstcw 4(%rsp)\n\t"
+        "movq %rsp, (%rdi)\n\t"
+        "movq %rsi, %rsp\n\t"
+        "ldmxcsr (%rsp)\n\t"
+        "fldcw 4(%rsp)\n\t"
+        "addq $8, %rsp\n\t"
+        "popq %r15\n\t"
+        "popq %r14\n\t"
+        "popq %r13\n\t"
+        "popq %r12\n\t"
+        "popq %rbx\n\t"
+        "popq %rbp\n\t"
+        "ret");
+  }
+
+  void* at_ = nullptr;
+};
+#else
+class StackContext {
+ public:
+  void prepare(void* stack, size_t n_bytes, void (*enter)()) {
+    getcontext(&context_);
+    context_.uc_stack.ss_sp = stack;
+    context_.uc_stack.ss_size = n_bytes;
+    context_.uc_link = nullptr;
+    makecontext(&context_, enter, 0);
+  }
+  static void change(StackContext& from, const StackContext& to) { swapcontext(&from.context_, &to.context_); }
+
+ private:
+  ucontext_t context_{};
+};
+#endif
+#undef SILVA_SANITIZES_STACKS
 
 class Fiber {
  public:
@@ -19,11 +95,7 @@ class Fiber {
     stack_ = mmap(nullptr, kStackBytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (stack_ == MAP_FAILED) throw std::bad_alloc();
     mprotect(stack_, size_t(sysconf(_SC_PAGESIZE)), PROT_NONE);
-    getcontext(&own_);
-    own_.uc_stack.ss_sp = stack_;
-    own_.uc_stack.ss_size = kStackBytes;
-    own_.uc_link = nullptr;
-    makecontext(&own_, &Fiber::enter, 0);
+    own_.prepare(stack_, kStackBytes, &Fiber::enter);
   }
   Fiber(const Fiber&) = delete;
   ~Fiber() { munmap(stack_, kStackBytes); }
@@ -50,10 +122,10 @@ class Fiber {
   // Runs until the fiber yields or ends, on any thread.
   void resume() {
     Fiber* outer = std::exchange(current(), this);
-    swapcontext(&caller_, &own_);
+    StackContext::change(caller_, own_);
     current() = outer;
   }
-  void yield() { swapcontext(&own_, &caller_); }
+  void yield() { StackContext::change(own_, caller_); }
 
  private:
   static constexpr size_t kStackBytes = size_t(1) << 20;
@@ -74,7 +146,7 @@ class Fiber {
   std::function<void()> body_;
   std::exception_ptr error_;
   void* stack_;
-  ucontext_t own_{}, caller_{};
+  StackContext own_, caller_;
   bool done_ = true;
   void* owner_ = nullptr;
 };

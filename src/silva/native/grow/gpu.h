@@ -51,8 +51,8 @@ class GpuReader : public RowReader {
     std::vector<Task*> ready, asking;
     for (int i = 0; i < n_tasks; ++i) unbegun_.emplace_back(nullptr, [i, &run_task](Scratch&) { run_task(i, i); });
     begin_parts(ready, asking);
-    for (bool begins = true; !ready.empty(); begins = false) {
-      take_turn(pool, ready, seconds_of_task_[begins]);
+    while (!ready.empty()) {
+      take_turn(pool, ready);
       ready = next_turn(ready, asking);
       if (!ready.empty()) continue;
       if (!asking.empty()) answer(asking);
@@ -134,9 +134,12 @@ class GpuReader : public RowReader {
 
  private:
   friend class GpuSweep;
+  // Why a task goes on: those of a kind take about as long.
+  enum Reason { kBegun, kPartBegun, kPartsDone, kListed, kAnswered, kReasons };
   // A task of the phase or a part of one.
   struct Task {
     Fiber fiber;
+    Reason reason = kBegun;
     Scratch scratch;  // of a part
     Task* parent = nullptr;
     std::vector<std::function<void(Scratch&)>> parts;  // waits to begin
@@ -148,7 +151,7 @@ class GpuReader : public RowReader {
   };
   enum SourceUse { kGathered, kVisited };
   // Longer than most rounds, so that threads are awake when the answers come.
-  static constexpr std::chrono::microseconds kPatience{300};
+  static constexpr std::chrono::microseconds kPatience{1000};
   static constexpr int64_t kSweepRounds = 4;  // of launches that a threshold takes at least
   static constexpr int64_t kMostSampled = 1 << 16;
   static constexpr int64_t kListing = 4;  // multiplications that a row costs which is only looked at
@@ -219,6 +222,7 @@ class GpuReader : public RowReader {
     Task* task = idle_.back();
     idle_.pop_back();
     task->parent = parent;
+    task->reason = parent ? kPartBegun : kBegun;
     task->fiber.start(task, [task, body = std::move(body)] { body(task->scratch); });
     return task;
   }
@@ -230,11 +234,15 @@ class GpuReader : public RowReader {
       if (task->fiber.is_done()) {
         if (task->fiber.error() && !error_) error_ = task->fiber.error();
         idle_.push_back(task);
-        if (task->parent && --task->parent->n_parts_left == 0) next.push_back(task->parent);
+        if (task->parent && --task->parent->n_parts_left == 0) {
+          task->parent->reason = kPartsDone;
+          next.push_back(task->parent);
+        }
       } else if (!task->parts.empty()) {
         task->n_parts_left = int(task->parts.size());
         for (auto& part : std::exchange(task->parts, {})) unbegun_.emplace_back(task, std::move(part));
       } else {
+        task->reason = task->wants_list ? kListed : kAnswered;
         task->wants_list ? wanting_.push_back(task) : asking.push_back(task);
       }
     }
@@ -259,23 +267,58 @@ class GpuReader : public RowReader {
     }
   }
 
-  // Every task goes on until it asks again or ends, on as many threads as there was work for in the last such turn.
-  static void take_turn(ThreadPool& pool, const std::vector<Task*>& turn, double& seconds_of_task) {
-    using Clock = std::chrono::steady_clock;
-    constexpr double kWorthwhile = 20e-6;  // of work for a further thread
-    const double expected = seconds_of_task * double(turn.size()) / kWorthwhile;
-    const int n_threads = int(std::clamp(expected, 1.0, double(std::min<size_t>(pool.n_threads(), turn.size()))));
-    std::atomic<int64_t> nanoseconds = 0;
-    const auto resume = [&](int i, int) {
-      const Clock::time_point began = Clock::now();
-      turn[i]->fiber.resume();
-      nanoseconds.fetch_add(std::chrono::nanoseconds(Clock::now() - began).count(), std::memory_order_relaxed);
+  // Every task goes on until it asks again or ends. Threads that are awake take part unless there is next to no work; a
+  // sleeping one is woken for what is expected to last, by what tasks have taken that went on for the same reason, and
+  // for what turns out to.
+  void take_turn(ThreadPool& pool, const std::vector<Task*>& turn) {
+    constexpr double kShared = 10e-6, kWorthwhile = 30e-6;  // of work for others at all, and for one who sleeps
+    const int n = int(turn.size());
+    double expected = 0;
+    for (const Task* task : turn) expected += seconds_of_[task->reason];
+    TaskClock clock(seconds_of_);
+    int next = 0;
+    while (next < n && (expected < kShared || n - next < 2 || pool.n_threads() < 2)) {
+      resume(*turn[next++], &clock);
+      expected = std::max(expected, clock.mean() * (n - next));
+    }
+    if (next == n) return;
+    double looked = 0;
+    const auto go_on = [&](int i, int thread) {
+      resume(*turn[next + i], thread == 0 ? &clock : nullptr);
+      if (thread > 0 || clock.seconds() < looked + kWorthwhile) return;
+      looked = 2 * clock.seconds();
+      pool.wake(1 + int(clock.mean() * pool.n_left() / kWorthwhile));
     };
-    if (n_threads == 1)
-      for (int i = 0; i < int(turn.size()); ++i) resume(i, 0);
-    else
-      pool.run(int(turn.size()), resume, n_threads);
-    seconds_of_task = 1e-9 * double(nanoseconds) / double(turn.size());
+    pool.run(n - next, go_on, 1 + int(std::min(expected / kWorthwhile, 1e6)));
+  }
+
+  // Seconds of a turn by the tasks of the thread that takes it, one look at the clock each.
+  class TaskClock {
+   public:
+    using Clock = std::chrono::steady_clock;
+    explicit TaskClock(double* of_reason) : of_reason_(of_reason), began_(Clock::now()), last_(began_) {}
+    void stop(Reason reason) {
+      const Clock::time_point now = Clock::now();
+      const double took = std::chrono::duration<double>(now - last_).count();
+      last_ = now;
+      ++n_tasks_;
+      sums_[reason] += took;
+      of_reason_[reason] = sums_[reason] / ++counts_[reason];
+    }
+    double seconds() const { return std::chrono::duration<double>(last_ - began_).count(); }
+    double mean() const { return seconds() / n_tasks_; }
+
+   private:
+    double* of_reason_;
+    Clock::time_point began_, last_;
+    double sums_[kReasons] = {};
+    int counts_[kReasons] = {}, n_tasks_ = 0;
+  };
+
+  static void resume(Task& task, TaskClock* clock) {
+    const Reason reason = task.reason;
+    task.fiber.resume();
+    if (clock) clock->stop(reason);
   }
 
   void answer(const std::vector<Task*>& waiting) {
@@ -408,7 +451,7 @@ class GpuReader : public RowReader {
   std::exception_ptr failure_, error_;  // of the GPU, and of a task
   int64_t n_rounds_ = 0;
   double seconds_ = 0;
-  double seconds_of_task_[2] = {};  // in the last turn, and in the last that began a phase
+  double seconds_of_[kReasons] = {};  // of the last turn with such tasks
 };
 
 }  // namespace silva

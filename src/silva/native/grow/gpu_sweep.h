@@ -4,9 +4,9 @@
 #include <numeric>
 #include <optional>
 
+#include "grow/core_sweep.h"
 #include "grow/gpu.h"
 #include "grow/rank_counts.h"
-#include "grow/sweep.h"
 
 namespace silva {
 

@@ -39,14 +39,16 @@ SILVA_GROW_INLINE Doubles square_root(Doubles x) {
   return root;
 }
 
-// Row a of the work matrix holds column a of the Cholesky factor: entries a .. n_columns - 1, then y's.
+// Row a of the work matrix holds column a of the Cholesky factor: entries a .. n_columns - 1, then y's. Columns rise.
 template <class Lane, class Gram>
 SILVA_GROW_INLINE void load_columns(const Gram& gram, int width, const int32_t* columns, int n_columns, Lane* work) {
   const int side = n_columns + 1;
-  for (int a = 0; a < side; ++a)
-    for (int b = a; b < side; ++b)
-      work[a * side + b] =
-          gram(packed(a < n_columns ? columns[a] : width - 1, b < n_columns ? columns[b] : width - 1, width));
+  for (int a = 0; a < side; ++a) {
+    const int column = a < n_columns ? columns[a] : width - 1;
+    const size_t line = packed(column, column, width) - column;
+    for (int b = a; b < n_columns; ++b) work[a * side + b] = gram(line + columns[b]);
+    work[a * side + n_columns] = gram(line + width - 1);
+  }
 }
 
 // Rows b .. b + n_rows - 1 of the work matrix lose what `n_pivots` rows of the factor from `first` on explain.
@@ -108,29 +110,61 @@ SILVA_GROW_INLINE Lane residual(const Gram& gram, int width, const int32_t* colu
   return eliminate<Lane>(n_columns, work, work + side * side, work + side * side + side);
 }
 
+// The symmetric sweep operator (Goodnight 1979) on row and column k, direction 1, or its inverse, -1. Of the matrix
+// only the upper triangle of the rows and columns that `live` marks counts; its rows are `pitch` numbers apart, a
+// multiple of kLanes, behind which nothing is read. `row` has room for one.
+SILVA_GROW_INLINE void sweep(double* matrix, size_t pitch, int side, const char* live, int k, double direction,
+                             double* row) {
+  const auto line = [=](int i) { return matrix + size_t(i) * pitch; };
+  for (int j = 0; j < side; ++j) row[j] = !live[j] ? 0 : j < k ? line(j)[k] : line(k)[j];
+  for (size_t j = side; j < pitch; ++j) row[j] = 0;
+  const double pivot = row[k];
+  for (int i = 0; i < side; ++i) {
+    if (i == k || !live[i]) continue;
+    const double factor = row[i] / pivot;
+    for (size_t j = size_t(i) / kLanes * kLanes; j < pitch; j += kLanes) {
+      Doubles to, from;
+      __builtin_memcpy(&to, line(i) + j, sizeof to);
+      __builtin_memcpy(&from, row + j, sizeof from);
+      to -= factor * from;
+      __builtin_memcpy(line(i) + j, &to, sizeof to);
+    }
+  }
+  for (int j = 0; j < side; ++j) (j < k ? line(j)[k] : line(k)[j]) = direction * row[j] / pivot;
+  line(k)[k] = -1 / pivot;
+}
+
 constexpr size_t work_size(int width) { return size_t(width + 1) * (width + 3); }
 
 constexpr size_t score_pitch(int n_columns) { return size_t(n_columns + kScoreLanes - 1) / kScoreLanes * kScoreLanes; }
 
-// Whitened columns of kLanes rows at a time by forward substitution, times the rows' residuals.
+// Whitened columns of some rows at a time, in several chains of operations that do not wait for each other, by forward
+// substitution, times the rows' residuals. Line j of `factor` is column j of the Cholesky factor.
 SILVA_GROW_INLINE void score(const StoredRows& z, const int32_t* rows, size_t n_rows, const int32_t* columns,
                              int n_columns, int y, const double* factor, float* scores, double* residuals) {
+  constexpr int kChains = 4, kTogether = kChains * kLanes;
   const int side = n_columns + 1;
   const size_t pitch = score_pitch(n_columns);
-  Doubles* white = static_cast<Doubles*>(__builtin_alloca_with_align(sizeof(Doubles) * side, 8 * sizeof(Doubles)));
-  for (size_t first = 0; first < n_rows; first += kLanes) {
-    const int count = n_rows - first < kLanes ? int(n_rows - first) : kLanes;
+  Doubles* white =
+      static_cast<Doubles*>(__builtin_alloca_with_align(sizeof(Doubles) * kChains * side, 8 * sizeof(Doubles)));
+  for (size_t first = 0; first < n_rows; first += kTogether) {
+    const int count = n_rows - first < kTogether ? int(n_rows - first) : kTogether;
     for (int j = 0; j < side; ++j) {
-      Doubles x{};
-      for (int lane = 0; lane < count; ++lane) x[lane] = z.at(rows[first + lane], j < n_columns ? columns[j] : y);
-      for (int i = 0; i < j; ++i) x -= white[i] * factor[i * side + j];
-      const double pivot = factor[j * side + j];
-      white[j] = j == n_columns ? x : x * (pivot > 0 ? 1 / pivot : 0);
+      double entries[kTogether] = {};
+      for (int i = 0; i < count; ++i) entries[i] = z.at(rows[first + i], j < n_columns ? columns[j] : y);
+      Doubles x[kChains];
+      __builtin_memcpy(x, entries, sizeof x);
+      const double *line = factor + size_t(j) * side, pivot = line[j];
+      for (int i = 0; i < j; ++i)
+        for (int chain = 0; chain < kChains; ++chain) x[chain] -= white[i * kChains + chain] * line[i];
+      const double scale = j == n_columns ? 1 : pivot > 0 ? 1 / pivot : 0;
+      for (int chain = 0; chain < kChains; ++chain) white[j * kChains + chain] = x[chain] * scale;
     }
-    for (int lane = 0; lane < count; ++lane) {
-      float* line = scores + (first + lane) * pitch;
-      const double e = residuals[first + lane] = white[n_columns][lane];
-      for (size_t j = 0; j < pitch; ++j) line[j] = j < size_t(n_columns) ? float(white[j][lane] * e) : 0;
+    for (int i = 0; i < count; ++i) {
+      const auto entry = [&](size_t j) { return white[j * kChains + i / kLanes][i % kLanes]; };
+      float* line = scores + (first + i) * pitch;
+      const double e = residuals[first + i] = entry(n_columns);
+      for (size_t j = 0; j < pitch; ++j) line[j] = j < size_t(n_columns) ? float(entry(j) * e) : 0;
     }
   }
 }

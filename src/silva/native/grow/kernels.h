@@ -34,8 +34,10 @@ struct GrowKernels {
   // The same of kLanes Gram matrices: entry p of lane l at grams[p * stride + l].
   void (*residuals)(const double* grams, size_t stride, int width, const int32_t* columns, int n_columns, double* work,
                     double* result);
-  // Of every row the residual of column `y`, and the residual times the columns, whitened by their Cholesky factor (as
-  // `residual` leaves it in its work space): lines of score_pitch() floats.
+  // The symmetric sweep operator, or its inverse.
+  void (*sweep)(double* matrix, size_t pitch, int side, const char* live, int k, double direction, double* row);
+  // Of every row the residual of column `y`, and the residual times the columns, whitened by their Cholesky factor, a
+  // column of which is a line of `factor`: lines of score_pitch() floats.
   void (*score)(const StoredRows& z, const int32_t* rows, size_t n_rows, const int32_t* columns, int n_columns, int y,
                 const double* factor, float* scores, double* residuals);
   // sum += the named lines of scores.

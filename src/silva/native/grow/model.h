@@ -10,75 +10,74 @@ namespace silva {
 // C the inverse of their centred sums of squares and beta the coefficients.
 class Elimination {
  public:
-  Elimination(const double* gram, int width, const std::vector<int32_t>& columns) : width_(width) {
-    const int n = int(columns.size()), y = width - 1;
-    std::vector<double> centred(size_t(n + 1) * (n + 1));
-    const auto at = [&](int i) { return i < n ? columns[i] : y; };
-    const auto raw = [&](int i, int j) { return gram[packed(at(i), at(j), width)]; };
-    const auto sum = [&](int i) { return gram[packed(0, at(i), width)]; };
-    for (int i = 0; i <= n; ++i)
-      for (int j = 0; j <= n; ++j) centred[i * (n + 1) + j] = raw(i, j) - sum(i) * sum(j) / gram[0];
-    keep_.assign(n, false);
-    sweep_in(centred, columns, gram);
+  // Columns rise.
+  Elimination(const GrowKernels& kernels, const double* gram, int width, const std::vector<int32_t>& columns,
+              Buffers& buffers)
+      : kernels_(kernels),
+        n_(int(columns.size())),
+        pitch_(size_t(n_ + kLanes) / kLanes * kLanes),
+        work_(buffers, (n_ + 2) * pitch_) {
+    matrix_ = work_.data(), row_ = matrix_ + (n_ + 1) * pitch_;
+    live_.assign(n_ + 1, 1);
+    kept_.assign(n_, 0);
+    start(gram, width, columns);
+    sweep_in(gram, width, columns);
   }
 
-  bool kept(int i) const { return keep_[i]; }
+  bool kept(int i) const { return kept_[i]; }
   double residual() const { return std::max(residual_, 0.0); }
 
   // The attribute whose removal raises the residual least, and by how much.
   std::pair<int, double> cheapest() const {
     int best = -1;
     double least = 0;
-    for (int i = 0; i < int(keep_.size()); ++i) {
-      if (!keep_[i]) continue;
-      const double rise = beta(i) * beta(i) / inverse(i, i);
+    for (int i = 0; i < n_; ++i) {
+      if (!kept_[i]) continue;
+      const double rise = beta(i) * beta(i) / inverse(i);
       if (best < 0 || rise < least) best = i, least = rise;
     }
     return {best, least};
   }
 
   void remove(int k) {
-    residual_ += beta(k) * beta(k) / inverse(k, k);
+    residual_ += beta(k) * beta(k) / inverse(k);
     sweep(k, -1);
-    keep_[k] = false;
+    kept_[k] = live_[k] = 0;
   }
 
  private:
-  int side() const { return int(keep_.size()) + 1; }
-  double inverse(int i, int j) const { return -matrix_[i * side() + j]; }
-  double beta(int i) const { return matrix_[i * side() + side() - 1]; }
+  double* line(int i) const { return matrix_ + i * pitch_; }
+  double inverse(int i) const { return -line(i)[i]; }
+  double beta(int i) const { return line(i)[n_]; }
+  void sweep(int k, double direction) { kernels_.sweep(matrix_, pitch_, n_ + 1, live_.data(), k, direction, row_); }
 
-  void sweep_in(std::vector<double>& centred, const std::vector<int32_t>& columns, const double* gram) {
-    matrix_ = std::move(centred);
-    const int n = side() - 1;
-    std::vector<double> start(n);
-    for (int i = 0; i < n; ++i) start[i] = matrix_[i * side() + i];
-    for (int k = 0; k < n; ++k) {
-      const double raw = gram[packed(columns[k], columns[k], width_)];
-      if (matrix_[k * side() + k] <= std::max(kCollinear * start[k], kConstant * raw)) continue;
-      sweep(k, 1);
-      keep_[k] = true;
+  // The upper triangle about the leaf's means.
+  void start(const double* gram, int width, const std::vector<int32_t>& columns) {
+    const auto at = [&](int i) { return i < n_ ? columns[i] : width - 1; };
+    for (int i = 0; i <= n_; ++i) {
+      const double *raw = gram + packed(at(i), at(i), width) - at(i), sum = gram[at(i)];
+      std::fill(line(i), line(i) + pitch_, 0.0);
+      for (int j = i; j <= n_; ++j) line(i)[j] = raw[at(j)] - sum * gram[at(j)] / gram[0];
     }
-    residual_ = matrix_[n * side() + n];
   }
 
-  // The symmetric sweep operator (Goodnight 1979) and its inverse.
-  void sweep(int k, double direction) {
-    const int m = side();
-    const double pivot = matrix_[k * m + k];
-    row_.assign(matrix_.begin() + k * m, matrix_.begin() + (k + 1) * m);
-    for (int i = 0; i < m; ++i) {
-      if (i == k) continue;
-      const double factor = row_[i] / pivot;
-      for (int j = 0; j < m; ++j) matrix_[i * m + j] -= factor * row_[j];
+  void sweep_in(const double* gram, int width, const std::vector<int32_t>& columns) {
+    std::vector<double> start(n_);
+    for (int i = 0; i < n_; ++i) start[i] = line(i)[i];
+    for (int k = 0; k < n_; ++k) {
+      const double raw = gram[packed(columns[k], columns[k], width)];
+      kept_[k] = live_[k] = line(k)[k] > std::max(kCollinear * start[k], kConstant * raw);
+      if (kept_[k]) sweep(k, 1);
     }
-    for (int j = 0; j < m; ++j) matrix_[k * m + j] = matrix_[j * m + k] = direction * row_[j] / pivot;
-    matrix_[k * m + k] = -1 / pivot;
+    residual_ = line(n_)[n_];
   }
 
-  int width_;
-  std::vector<double> matrix_, row_;
-  std::vector<bool> keep_;
+  const GrowKernels& kernels_;
+  int n_;
+  size_t pitch_;
+  Buffers::Lease<double> work_;
+  double *matrix_, *row_;  // y behind the columns
+  std::vector<char> live_, kept_;
   double residual_ = 0;
 };
 
@@ -98,7 +97,7 @@ inline AttributeSet select_model(const Evaluator& evaluator, const LeafStats& st
   for (int a = 0; a < data.n_attributes; ++a)
     if (data.column[a] >= 0 && start.has(a) && !is_constant(gram, data.column[a], data.width))
       attributes.push_back(a), columns.push_back(data.column[a]);
-  Elimination path(gram, data.width, columns);
+  Elimination path(evaluator.kernels(), gram, data.width, columns, evaluator.reader().buffers());
   AttributeSet model(data.n_attributes);
   for (size_t i = 0; i < columns.size(); ++i) model.set(attributes[i], path.kept(int(i)));
   for (;;) {

@@ -5,8 +5,8 @@
 #include <string_view>
 #include <vector>
 
+#include "grow/core_sweep.h"
 #include "grow/model.h"
-#include "grow/sweep.h"
 
 namespace silva {
 

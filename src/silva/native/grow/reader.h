@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "common/thread_pool.h"
+#include "grow/buffers.h"
 #include "grow/cache.h"
 #include "grow/columns.h"
 #include "grow/qr.h"
@@ -42,9 +43,9 @@ struct Scratch : Tally {
   std::vector<int64_t> least, most;  // by node: bounds of a request
   std::vector<char> missing;         // by node: whether a leaf below lacks its sums
   std::vector<LeafSums> sums;        // by node: the answer to a request
+  std::vector<int> unknown;          // leaves whose errors are
   std::vector<int32_t> columns;
-  std::vector<double> work, gram, recentred, block, lanes;
-  std::vector<double> part_sums;  // of a sweep's level: too large to be given back and taken again each time
+  std::vector<double> gram, recentred, block;
   std::vector<int32_t> block_rows;
 };
 
@@ -76,6 +77,25 @@ class RowReader {
   virtual void fork(int n_parts, Scratch& s, const std::function<void(int part, Scratch&)>& run_part) const {
     for (int i = 0; i < n_parts; ++i) run_part(i, s);
   }
+  // Within a task: task(i, scratch) for every i below n, in parts of about equal `work`, in multiplications.
+  template <class Work, class Task>
+  void share(int n, Scratch& s, Work work, Task task) const {
+    if (!is_batched()) {
+      for (int i = 0; i < n; ++i) task(i, s);
+      return;
+    }
+    std::vector<int> firsts = {0};
+    double sum = 0;
+    for (int i = 0; i < n; ++i) {
+      if (sum >= kPart) firsts.push_back(i), sum = 0;
+      sum += work(i);
+    }
+    firsts.push_back(n);
+    fork(int(firsts.size()) - 1, s, [&](int part, Scratch& own) {
+      for (int i = firsts[part]; i < firsts[part + 1]; ++i) task(i, own);
+    });
+  }
+  static constexpr double kPart = 300'000;  // that are worth a part: some 20 microseconds
   // Whether parts that ask at the same time wait hardly longer than one alone.
   virtual bool is_batched() const { return false; }
   // Answers in s.sums; returns the first leaf that has fewer rows than it needs, or -1.
@@ -87,6 +107,11 @@ class RowReader {
   virtual FoundCut best_cut(const Evaluator& evaluator, const SweepRequest& request, Scratch& s) const = 0;
   // Lends the paper's evaluation of one tree.
   virtual void evaluate_by_qr(const std::function<void(PaperEvaluation&)>& evaluate, Scratch& s) const = 0;
+  // For what is too large to be a task's own.
+  Buffers& buffers() const { return buffers_; }
+
+ private:
+  mutable Buffers buffers_;
 };
 
 class CoreReader : public RowReader {

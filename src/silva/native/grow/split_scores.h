@@ -16,20 +16,17 @@ class SplitScores {
  public:
   // The model's scores on the rows, which must outlive this.
   SplitScores(const Evaluator& evaluator, const RowList& rows, const AttributeSet& model, Scratch& s)
-      : e_(evaluator), data_(evaluator.data()), rows_(rows), model_(model) {
-    e_.model_columns(model, columns_);
-    const int k = n_columns(), side = k + 1;
-    gram_.assign(packed_size(data_.width), 0);
-    e_.kernels().accumulate(data_.z, data_.width, rows.data(), rows.size(), gram_.data());
-    s.rows_read += int64_t(rows.size());
-    factor_.resize(work_size(k));
-    e_.kernels().residual(gram_.data(), data_.width, columns_.data(), k, factor_.data());
-    factor_.resize(size_t(side) * side);
-    copy_columns();
-    scores_.resize(rows.size() * pitch());
-    residuals_.resize(rows.size());
-    e_.kernels().score(data_.z, rows.data(), rows.size(), columns_.data(), k, data_.width - 1, factor_.data(),
-                       scores_.data(), residuals_.data());
+      : e_(evaluator),
+        data_(evaluator.data()),
+        rows_(rows),
+        model_(model),
+        columns_(columns_of(evaluator, model)),
+        residuals_(rows.size()),
+        values_(evaluator.reader().buffers(), size_t(data_.width) * rows.size()),
+        scores_(evaluator.reader().buffers(), rows.size() * pitch()) {
+    sum(s);
+    factorise();
+    score(s);
   }
 
   // The largest gain of a cut of the attribute, negated so that smaller is better; infinite if no cut leaves enough
@@ -44,51 +41,101 @@ class SplitScores {
     int64_t first = 0;
     while (first < n && rank(first) < 0) ++first;
     const std::vector<double> direction = direction_of(attribute);
-    const Sums missing = sums(attribute, order.data(), first);
-    Sums left = missing_left ? missing : Sums(pitch()), all = sums(attribute, order.data(), n);
+    Line all;
+    add(attribute, order.data(), n, all);
+    Sums left(pitch());
+    if (missing_left) add(attribute, order.data(), first, left);
     double most = -std::numeric_limits<double>::infinity();
     int64_t at = first;
     for (int j = 0; j < n_targets(first, n); ++j) {
       const int64_t target = grid_target(first, n, j), cut = next_change(rank, std::max(target, at + 1), n);
       if (cut >= n) break;
-      left.add(sums(attribute, order.data() + at, cut - at));
+      add(attribute, order.data() + at, cut - at, left);
       at = cut;
-      if (left.n_rows < least || n - left.n_rows < least) continue;
+      if (left.line.n_rows < least || n - left.line.n_rows < least) continue;
       most = std::max(most, gain(left, all, direction));
     }
     return -most;
   }
 
  private:
-  // Over the rows on one side.
-  struct Sums {
-    explicit Sums(int n_scores) : scores(n_scores, 0) {}
+  // What a line in the split attribute is fitted to.
+  struct Line {
     int64_t n_rows = 0;
     double weight = 0, x = 0, xx = 0, e = 0, xe = 0;
-    std::vector<double> scores;
 
-    void add(const Sums& other, double sign = 1) {
-      n_rows += int64_t(sign) * other.n_rows, weight += sign * other.weight;
-      x += sign * other.x, xx += sign * other.xx, e += sign * other.e, xe += sign * other.xe;
-      for (size_t i = 0; i < scores.size(); ++i) scores[i] += sign * other.scores[i];
+    Line without(const Line& other) const {
+      return {n_rows - other.n_rows, weight - other.weight, x - other.x, xx - other.xx, e - other.e, xe - other.xe};
     }
-    // What a line in the split attribute takes off the residuals.
-    double line() const {
+    // What it takes off the residuals.
+    double gain() const {
       if (weight <= 0) return 0;
       const double spread = xx - x * x / weight, slope = xe - x * e / weight;
       return e * e / weight + (spread > kCollinear * xx ? slope * slope / spread : 0);
     }
   };
+  // Over the rows on the left.
+  struct Sums {
+    explicit Sums(int n_scores) : scores(n_scores, 0) {}
+    Line line;
+    std::vector<double> scores;
+  };
+
+  static constexpr int kPartRows = 512;  // the sums are added part by part, by however many threads
+
+  static std::vector<int32_t> columns_of(const Evaluator& evaluator, const AttributeSet& model) {
+    std::vector<int32_t> columns;
+    evaluator.model_columns(model, columns);
+    return columns;
+  }
 
   int n_columns() const { return int(columns_.size()); }
   int pitch() const { return int(score_pitch(n_columns())); }
+  int n_parts() const { return int((rows_.size() + kPartRows - 1) / kPartRows); }
+  size_t part_rows(int part) const { return std::min<size_t>(kPartRows, rows_.size() - size_t(part) * kPartRows); }
+
+  // Gram matrix of the rows, whose values are copied meanwhile.
+  void sum(Scratch& s) {
+    const size_t n_entries = packed_size(data_.width);
+    Buffers::Lease<double> grams(e_.reader().buffers(), n_entries * n_parts());
+    e_.reader().fork(n_parts(), s, [&](int part, Scratch& own) {
+      double* gram = grams.data() + part * n_entries;
+      std::fill(gram, gram + n_entries, 0.0);
+      e_.kernels().accumulate(data_.z, data_.width, rows_.data() + part * kPartRows, part_rows(part), gram);
+      copy_columns(size_t(part) * kPartRows, part_rows(part));
+      own.rows_read += int64_t(part_rows(part));
+    });
+    gram_.assign(n_entries, 0);
+    for (int part = 0; part < n_parts(); ++part)
+      for (size_t i = 0; i < n_entries; ++i) gram_[i] += grams.data()[part * n_entries + i];
+  }
+
+  // Line j of factor_ is column j of the Cholesky factor.
+  void factorise() {
+    const int k = n_columns(), side = k + 1;
+    Buffers::Lease<double> work(e_.reader().buffers(), work_size(k));
+    e_.kernels().residual(gram_.data(), data_.width, columns_.data(), k, work.data());
+    factor_.resize(size_t(side) * side);
+    for (int j = 0; j < side; ++j)
+      for (int i = 0; i <= j; ++i) factor_[j * side + i] = work.data()[i * side + j];
+  }
+
+  void score(Scratch& s) {
+    e_.reader().fork(n_parts(), s, [&](int part, Scratch&) {
+      const size_t first = size_t(part) * kPartRows;
+      e_.kernels().score(data_.z, rows_.data() + first, part_rows(part), columns_.data(), n_columns(), data_.width - 1,
+                         factor_.data(), scores_.data() + first * pitch(), residuals_.data() + first);
+    });
+  }
 
   // One behind the other: in the order of an attribute they would be read from all over memory.
-  void copy_columns() {
+  void copy_columns(size_t first, size_t count) {
+    constexpr size_t kBlock = 16;  // rows whose lines stay in the first cache
     const size_t n = rows_.size();
-    values_.resize(size_t(data_.width) * n);
-    for (size_t i = 0; i < n; ++i)
-      for (int c = 0; c < data_.width; ++c) values_[c * n + i] = data_.z.at(rows_[i], c);
+    for (size_t at = first; at < first + count; at += kBlock)
+      for (int c = 0; c < data_.width; ++c)
+        for (size_t i = at; i < std::min(at + kBlock, first + count); ++i)
+          values_.data()[c * n + i] = data_.z.at(rows_[i], c);
   }
 
   // Positions in rows_ by rank, missing ones first.
@@ -101,17 +148,18 @@ class SplitScores {
     return order;
   }
 
-  Sums sums(int attribute, const int32_t* order, int64_t count) const {
-    Sums sum(pitch());
+  void add(int attribute, const int32_t* order, int64_t count, Line& sum) const {
     const int column = data_.column[attribute];
     const double *ones = values_.data(), *xs = column >= 0 ? ones + column * rows_.size() : nullptr;
     for (int64_t i = 0; i < count; ++i) {
       const double one = ones[order[i]], x = xs ? xs[order[i]] : 0, e = residuals_[order[i]];
       sum.weight += one * one, sum.x += one * x, sum.xx += x * x, sum.e += one * e, sum.xe += x * e;
     }
-    sum.n_rows = count;
+    sum.n_rows += count;
+  }
+  void add(int attribute, const int32_t* order, int64_t count, Sums& sum) const {
+    add(attribute, order, count, sum.line);
     e_.kernels().add_rows(scores_.data(), pitch(), order, size_t(count), sum.scores.data());
-    return sum;
   }
 
   // Of the attribute among the whitened columns behind the intercept, of length 1.
@@ -121,7 +169,7 @@ class SplitScores {
     double length = 0;
     for (int j = 0; j < k && column >= 0; ++j) {
       v[j] = gram_[packed(columns_[j], column, data_.width)];
-      for (int i = 0; i < j; ++i) v[j] -= v[i] * factor_[i * side + j];
+      for (int i = 0; i < j; ++i) v[j] -= v[i] * factor_[j * side + i];
       const double pivot = factor_[j * side + j];
       v[j] = pivot > 0 ? v[j] / pivot : 0;
       if (j) length += v[j] * v[j];
@@ -130,16 +178,15 @@ class SplitScores {
     return v;
   }
 
-  double gain(const Sums& left, const Sums& all, const std::vector<double>& direction) const {
-    Sums right = all;
-    right.add(left, -1);
-    const double share = left.weight / all.weight;
+  double gain(const Sums& left, const Line& all, const std::vector<double>& direction) const {
+    const double share = left.line.weight / all.weight;
     double others = 0, along = 0;
     for (size_t j = 1; j < direction.size(); ++j) {
       others += left.scores[j] * left.scores[j];
       along += left.scores[j] * direction[j];
     }
-    return left.line() + right.line() + std::max(others - along * along, 0.0) / (share * (1 - share));
+    return left.line.gain() + all.without(left.line).gain() +
+           std::max(others - along * along, 0.0) / (share * (1 - share));
   }
 
   const Evaluator& e_;
@@ -147,8 +194,9 @@ class SplitScores {
   const RowList& rows_;
   AttributeSet model_;
   std::vector<int32_t> columns_;
-  std::vector<double> gram_, factor_, residuals_, values_;  // the latter by column of z
-  std::vector<float> scores_;
+  std::vector<double> gram_, factor_, residuals_;
+  Buffers::Lease<double> values_;  // by column of z
+  Buffers::Lease<float> scores_;
 };
 
 }  // namespace silva

@@ -32,7 +32,7 @@ class SplitSearch {
   static constexpr size_t kSplitSample = 4096, kSplitFinalists = 2;
   static constexpr int kWideSearch = 24;         // attributes of models from which on splits are ranked by scores first
   static constexpr size_t kScoredFinalists = 8;  // of that ranking
-  static constexpr int kScoredTogether = 4;      // by one part of a fork
+  static constexpr int kScoredTogether = 2;      // by one part of a fork
 
   const GrowData& data() const { return e_.data(); }
   bool is_wide() const { return data().n_linear() > kWideSearch; }
