@@ -143,10 +143,8 @@ def test_sums_of_arranged_rows(gpu_engine, monkeypatch, n_features, missing):
     X, y = piecewise(9000, n_features)
     X[np.random.default_rng(1).random(X.shape) < missing] = np.nan
     expected_engine, _ = engine_of(X, y)
-    engine, (rows, *_), _ = gpu_engine(X, y)
-    assert rows.source is not None
-    zones = cuda.rank_zones(rows.ranks)
-    assert (np.ptp(zones[..., 1]) > 0).all()
+    engine, kept, _ = gpu_engine(X, y)
+    assert kept[0].source is not None
     check_places(engine, expected_engine, n_features)
 
 
