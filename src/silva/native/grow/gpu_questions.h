@@ -14,8 +14,15 @@ struct SumQuestion {
   std::vector<RouteNode> nodes;
   int n_slots = 0;
   std::vector<const ModelColumns*> columns;  // by slot: those of the answer; empty: all
-  std::vector<LeafSums> answer;              // by slot
+  std::vector<LeafSums> answer;              // by slot; without sums where those go to `sums`
+  double* sums = nullptr;                    // where to write those of all slots one behind the other
+  bool has_sums = false;                     // of one part at least
 
+  size_t n_entries(int all) const {
+    size_t n = 0;
+    for (int slot = 0; slot < n_slots; ++slot) n += packed_size(width(slot, all));
+    return n;
+  }
   // Columns in the answer for a slot, of so many.
   int width(int slot, int all) const { return columns.empty() ? all : columns[slot]->width(); }
 };

@@ -25,7 +25,7 @@ class GpuQueue {
   // the division of the rows alone.
   void answer(const GpuQuestions& questions) {
     if (questions.empty()) return;
-    for (SumQuestion* sum : questions.sums) sum->answer.assign(sum->n_slots, {});
+    for (SumQuestion* sum : questions.sums) sum->answer.assign(sum->n_slots, {}), sum->has_sums = false;
     for (ListQuestion* list : questions.lists) {
       list->totals.assign(parts_.size(), 0);
       list->counts.assign(parts_.size(), std::vector<int32_t>(std::max(list->n_cells - 1, 0), 0));
@@ -42,11 +42,17 @@ class GpuQueue {
     }
     if (streams_.size() > 1) streams_[0].enter();
     for (SumQuestion* sum : questions.sums)
-      for (int slot = 0; slot < sum->n_slots; ++slot)  // of rows that no part has
-        if (sum->answer[slot].gram.empty()) sum->answer[slot].gram.resize(packed_size(sum->width(slot, width_)));
+      if (!sum->has_sums) clear(*sum);
   }
 
  private:
+  // Sums of rows that no part has.
+  void clear(SumQuestion& question) const {
+    if (question.sums) std::fill_n(question.sums, question.n_entries(width_), 0.0);
+    for (int slot = 0; slot < question.n_slots && !question.sums; ++slot)
+      question.answer[slot].gram.assign(packed_size(question.width(slot, width_)), 0.0);
+  }
+
   void run(const GpuQuestions& questions) {
     std::fill(next_.begin(), next_.end(), 0);
     for (size_t s = 0; s < streams_.size(); ++s) begin_next(s, questions);

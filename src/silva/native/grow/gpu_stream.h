@@ -1,11 +1,12 @@
 // One stream of a GPU and its buffers: answers a round's questions for one part of the rows at a time.
 #pragma once
+#include <atomic>
 #include <cstring>
 #include <numeric>
 #include <set>
 #include <stdexcept>
 #include <string>
-#include <unordered_map>
+#include <utility>
 
 #include "common/cuda_driver.h"
 #include "common/thread_pool.h"
@@ -122,7 +123,7 @@ class GpuStream {
     std::vector<int32_t> request_of_block;  // that sums
     std::vector<SlotResult> slots;
     std::vector<int32_t> columns;  // of slots; those of all columns first
-    std::unordered_map<const ModelColumns*, int32_t> first_columns;
+    int64_t number = 0;
     std::vector<ListQuestion*> asked_lists;
     std::vector<std::pair<CutsAnswer*, int32_t>> asked_cuts;              // where to, and the first answer
     std::vector<std::pair<std::vector<int32_t>*, int32_t>> asked_counts;  // where to, and the first answer
@@ -246,9 +247,11 @@ class GpuStream {
     }
     const ModelColumns* columns = question.columns.empty() ? nullptr : question.columns[slot];
     if (!columns || columns->is_all()) return 0;
-    const auto [found, is_new] = batch_.first_columns.emplace(columns, int32_t(batch_.columns.size()));
-    if (is_new) batch_.columns.insert(batch_.columns.end(), columns->taken().begin(), columns->taken().end());
-    return found->second;
+    return columns->place_in(batch_.number, [&] {
+      const int32_t first = int32_t(batch_.columns.size());
+      batch_.columns.insert(batch_.columns.end(), columns->taken().begin(), columns->taken().end());
+      return first;
+    });
   }
 
   template <class T>
@@ -282,7 +285,9 @@ class GpuStream {
   }
 
   void launch_batch() {
+    static std::atomic<int64_t> n_batches = 0;
     batch_ = {};
+    batch_.number = ++n_batches;
     const GpuQuestions& q = *questions_;
     const int per_block = rows_per_block();
     while (next_list_ < q.lists.size() && add_list(*q.lists[next_list_])) ++next_list_;
@@ -350,7 +355,7 @@ class GpuStream {
       *answer = *reinterpret_cast<const CutsAnswer*>(answers() + first);
     const auto take = [&](int i, int) { take_sums(*batch_.asked_sums[i].first, batch_.asked_sums[i].second); };
     const int n = int(batch_.asked_sums.size());
-    if (pool_ && batch_.n_results >= kSharedCopy) return pool_->run(n, take);
+    if (pool_ && batch_.n_results >= kSharedCopy) return pool_->run(n, take, int(1 + batch_.n_results / kSharedCopy));
     for (int i = 0; i < n; ++i) take(i, 0);
   }
 
@@ -364,17 +369,24 @@ class GpuStream {
 
   // The first part's sums as they are, those of others added.
   void take_sums(SumQuestion& question, int first_slot) const {
+    double* next = question.sums;
     for (int slot = 0; slot < question.n_slots; ++slot) {
       const SlotResult& at = batch_.slots[first_slot + slot];
       const double *count = results() + at.first, *from = count + 1;
       LeafSums& sums = question.answer[slot];
       const size_t n_entries = packed_size(at.n_columns);
       sums.n_rows += int64_t(*count);
-      if (sums.gram.empty())
+      if (!question.sums && !question.has_sums) {
         sums.gram.assign(from, from + n_entries);
+        continue;
+      }
+      double* to = question.sums ? std::exchange(next, next + n_entries) : sums.gram.data();
+      if (!question.has_sums)
+        std::copy_n(from, n_entries, to);
       else
-        for (size_t e = 0; e < n_entries; ++e) sums.gram[e] += from[e];
+        for (size_t e = 0; e < n_entries; ++e) to[e] += from[e];
     }
+    question.has_sums = true;
   }
 
   static constexpr int64_t kBlocksOfProcessor = 8;  // and more, so that all end at about the same time

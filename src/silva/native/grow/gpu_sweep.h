@@ -14,7 +14,7 @@ namespace silva {
 class GpuSweep : public ThresholdSweep {
  public:
   GpuSweep(const Evaluator& evaluator, const GpuReader& reader, Scratch& scratch)
-      : ThresholdSweep(evaluator, scratch), reader_(reader), list_(reader) {}
+      : ThresholdSweep(evaluator, scratch), reader_(reader), list_(reader), sums_(reader.buffers(), 0) {}
 
  private:
   int open() override {
@@ -173,21 +173,32 @@ class GpuSweep : public ThresholdSweep {
       for (std::vector<SumQuestion>* side : {&left_parts_[b], &right_parts_[b]})
         for (SumQuestion& question : *side) questions.sums.push_back(&question);
     }
+    size_t n_entries = 0;
+    for (const SumQuestion* question : questions.sums) n_entries += question->n_entries(data_.width);
+    sums_.resize(n_entries);
+    double* next = sums_.data();
+    for (SumQuestion* question : questions.sums) question->sums = next, next += question->n_entries(data_.width);
     reader_.ask(questions);
   }
-  const double* part_gram(int b, int i, int part) const override { return part_sums(b, i, part).gram.data(); }
-  int64_t part_rows(int b, int i, int part) const override { return part_sums(b, i, part).n_rows; }
-
-  const LeafSums& part_sums(int b, int i, int part) const {
-    const bool on_left = leaves_[i].on_left;
-    return (on_left || is_same() ? left_parts_ : right_parts_)[b][part].answer[on_left ? i : i - n_left_];
+  const double* part_gram(int b, int i, int part) const override {
+    const SumQuestion& question = part_of(b, i, part);
+    const double* sums = question.sums;
+    for (int slot = 0; slot < slot_of(i); ++slot) sums += question.columns[slot]->n_entries();
+    return sums;
   }
+  int64_t part_rows(int b, int i, int part) const override { return part_of(b, i, part).answer[slot_of(i)].n_rows; }
+
+  const SumQuestion& part_of(int b, int i, int part) const {
+    return (leaves_[i].on_left || is_same() ? left_parts_ : right_parts_)[b][part];
+  }
+  int slot_of(int i) const { return leaves_[i].on_left ? i : i - n_left_; }
   bool is_same() const { return request_.left == request_.right; }
 
   const GpuReader& reader_;
   const GpuReader::List list_;
   std::vector<RouteNode> left_, right_;
   std::vector<std::vector<SumQuestion>> left_parts_, right_parts_;  // by bracket
+  Buffers::Lease<double> sums_;                                     // theirs
   int n_left_ = 0;
   std::optional<CutsAnswer> first_cuts_;
   std::optional<RankCounts> counts_;
