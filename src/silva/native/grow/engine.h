@@ -126,8 +126,9 @@ class Engine {
     cache_.merge(layer);
   }
 
-  GrowTree polished(const GrowTree& tree, const OperatorContext& c, const std::function<bool()>& stopped) const {
-    return Polish(c, settings_.moves, stopped).run(tree);
+  GrowTree polished(const GrowTree& tree, const PolishEffort& effort, const OperatorContext& c,
+                    const std::function<bool()>& stopped) const {
+    return Polish(c, settings_.moves, effort, stopped).run(tree);
   }
 
  private:
@@ -304,7 +305,9 @@ class Engine {
     parallel(
         int(chosen.size()),
         [&](int i, const OperatorContext& c) {
-          results[i] = polished(fresh && i >= first ? new_tree(c) : population_[chosen[i]], c, stopped);
+          const bool random = i >= first;
+          results[i] =
+              polished(random && fresh ? new_tree(c) : population_[chosen[i]], random ? kBrief : kThorough, c, stopped);
         },
         kPolish);
     for (size_t i = 0; i < chosen.size(); ++i) population_[chosen[i]] = std::move(results[i]);

@@ -25,10 +25,21 @@ struct PolishMoves {
   bool repairs = true;    // variants followed by sweeps
 };
 
+// How far the moves go that take most of the time and seldom gain.
+struct PolishEffort {
+  int reach;     // levels from a test that is pulled up to its new place
+  bool repairs;  // whether they are tried
+};
+constexpr PolishEffort kThorough{std::numeric_limits<int>::max(), true};
+// For trees other than the best one. Those that come to beat it are polished thoroughly in their turn; of the others
+// hardly any would by these moves.
+constexpr PolishEffort kBrief{3, false};
+
 class Polish {
  public:
-  Polish(const OperatorContext& context, const PolishMoves& moves, const std::function<bool()>& stopped)
-      : c_(context), e_(context.evaluator), moves_(moves), stopped_(stopped) {}
+  Polish(const OperatorContext& context, const PolishMoves& moves, const PolishEffort& effort,
+         const std::function<bool()>& stopped)
+      : c_(context), e_(context.evaluator), moves_(moves), effort_(effort), stopped_(stopped) {}
 
   // The tree must have been evaluated; the result is, and is no worse.
   GrowTree run(GrowTree tree) {
@@ -44,7 +55,7 @@ class Polish {
       if (improved) continue;
       improved = moves_.rotations && try_pull_ups(true);
       if (improved) continue;
-      improved = moves_.repairs && try_repairs();
+      improved = moves_.repairs && effort_.repairs && try_repairs();
     }
     return std::move(best_);
   }
@@ -128,7 +139,7 @@ class Polish {
     std::vector<Attempt> attempts(moves.size());
     run_apart(c_, int(moves.size()), [&](int i, const OperatorContext& context) {
       if (stopped_()) return;
-      Polish apart(context, moves_, stopped_);
+      Polish apart(context, moves_, effort_, stopped_);
       apart.best_ = best_;
       attempts[i].improves = run(apart, moves[i]);
       attempts[i].tree = std::move(apart.best_);
@@ -336,10 +347,11 @@ class Polish {
   bool has_failed(const Key& move) const { return c_.layer.find_test(move) != nullptr; }
   void remember_failure(const Key& move) { c_.layer.add_test(move, {}); }
 
-  std::vector<Test> tests_below(int v) const {
+  // Within reach.
+  std::vector<Test> tests_below(int v, const std::vector<int>& depths) const {
     std::vector<Test> tests;
     for (int u = v + 1; u < subtree_end(best_, v); ++u)
-      if (!best_[u].is_leaf() && !(best_[u].test == best_[v].test) &&
+      if (!best_[u].is_leaf() && depths[u] - depths[v] <= effort_.reach && !(best_[u].test == best_[v].test) &&
           std::find(tests.begin(), tests.end(), best_[u].test) == tests.end())
         tests.push_back(best_[u].test);
     return tests;
@@ -349,7 +361,7 @@ class Polish {
     const auto moves_at = [&](int v) {
       std::vector<Move> moves;
       if (best_[v].is_leaf() || (settled && subtree_end(best_, v) - v > 2 * kRotatedLeaves - 1)) return moves;
-      for (const Test& test : tests_below(v))
+      for (const Test& test : tests_below(v, node_depths(best_)))
         moves.push_back({v, (settled ? kRotateMove : kPullUpMove) + hash_of(test), test});
       return moves;
     };
@@ -421,6 +433,7 @@ class Polish {
   const OperatorContext& c_;
   const Evaluator& e_;
   PolishMoves moves_;
+  PolishEffort effort_;
   const std::function<bool()>& stopped_;
   GrowTree best_;
   std::vector<Box> boxes_;
