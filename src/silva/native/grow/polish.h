@@ -9,9 +9,9 @@
 #include <utility>
 #include <vector>
 
+#include "grow/leaf_splits.h"
 #include "grow/move_keys.h"
 #include "grow/operators.h"
-#include "grow/split_search.h"
 
 namespace silva {
 
@@ -49,7 +49,7 @@ class Polish {
       if (moves_.variants && try_variants()) continue;
       improved = moves_.sweeps && try_sweeps();
       if (improved) continue;
-      improved = moves_.splits && try_splits();
+      improved = moves_.splits && (try_splits() || try_exchanges());
       if (improved) continue;
       improved = moves_.pull_ups && try_pull_ups(false);
       if (improved) continue;
@@ -61,12 +61,14 @@ class Polish {
   }
 
  private:
-  static constexpr double kGain = 1e-9;    // smaller differences are rounding
-  static constexpr double kNotable = 0.2;  // of a parameter's price: smaller gains are taken, not followed up
+  static constexpr double kGain = 1e-9;     // smaller differences are rounding
+  static constexpr double kNotable = 0.2;   // of a parameter's price: smaller gains are taken, not followed up
+  static constexpr double kTogether = 0.5;  // of the largest gain: splits that are made at once
   enum MoveKind : uint64_t {
     kVariantMove = 0,
     kSweepMove = 4,
     kSplitMove = 5,
+    kExchangeMove = 6,
     kRepairMove = 8,
     kPullUpMove = 16,
     kRotateMove = 32
@@ -76,9 +78,8 @@ class Polish {
 
   const GrowData& data() const { return e_.data(); }
   void evaluate(GrowTree& tree) { e_.evaluate(tree, c_.layer, c_.scratch); }
-  bool better(const GrowTree& tree) const {
-    return tree.fitness < best_.fitness - kGain * (1 + std::abs(best_.fitness));
-  }
+  double least_gain() const { return kGain * (1 + std::abs(best_.fitness)); }
+  bool better(const GrowTree& tree) const { return tree.fitness < best_.fitness - least_gain(); }
 
   bool is_notable(double before) const { return best_.fitness < before - kNotable * e_.fitness().parameter_price(); }
 
@@ -252,29 +253,108 @@ class Polish {
     return is_notable(before);
   }
 
-  GrowTree split_leaf(const GrowTree& tree, int v, const Box& box, const Test& test) {
-    const AttributeSet all = all_attributes(data());
-    AttributeSet models[2];
-    run_apart(c_, 2, [&](int i, const OperatorContext& c) {
-      const LeafStats& stats = *e_.stats_of(box.narrowed(data(), test, i == 0), c.layer, c.scratch);
-      models[i] = selected_model(stats, all, c.scratch);
+  // Leaves that may be split and have not failed. boxes_ become those of the best tree.
+  std::vector<int> splittable(const std::vector<int>& leaves) {
+    all_boxes(data(), best_, boxes_);
+    const std::vector<int> depths = node_depths(best_);
+    std::vector<int> chosen;
+    for (const int v : leaves)
+      if (best_[v].n_rows >= 2 * e_.limits().min_samples_leaf && depths[v] < e_.limits().max_depth &&
+          !has_failed(move_key({v, kSplitMove})))
+        chosen.push_back(v);
+    return chosen;
+  }
+
+  // The best splits of these leaves that gain, the others are remembered.
+  std::vector<LeafSplit> gaining_splits(const std::vector<int>& leaves) {
+    std::vector<LeafSplit> splits = LeafSplits(c_, stopped_).best(best_, leaves, boxes_);
+    if (stopped_()) return {};
+    std::erase_if(splits, [this](const LeafSplit& split) {
+      if (split.gain > least_gain()) return false;
+      remember_failure(move_key({split.v, kSplitMove}));
+      return true;
     });
-    return with_split(tree, v, test, models[0], models[1]);
+    return splits;
   }
 
+  // Splits leaves, those that gain most first, until the tree is full: several at once, as they do not depend on each
+  // other and their sums are known.
   bool try_splits() {
-    const auto moves_at = [this](int v) -> std::vector<Move> {
-      const bool can = best_[v].is_leaf() && best_[v].n_rows >= 2 * e_.limits().min_samples_leaf;
-      return can && best_.n_leaves() < e_.limits().max_leaves ? std::vector{Move{v, kSplitMove}} : std::vector<Move>();
-    };
-    return try_in_order(1, true, moves_at, [](Polish& p, const Move& move) { return p.split(move.v); });
+    bool improved = false;
+    std::vector<LeafSplit> open;
+    for (std::vector<int> leaves = nodes_of_kind(best_, true); !stopped_();) {
+      const int room = e_.limits().max_leaves - best_.n_leaves();
+      if (room <= 0) return improved;
+      for (LeafSplit& split : gaining_splits(splittable(leaves))) open.push_back(std::move(split));
+      if (open.empty()) return improved;
+      std::stable_sort(open.begin(), open.end(), [](const auto& a, const auto& b) { return a.gain > b.gain; });
+      size_t n = 1;
+      while (n < std::min<size_t>(room, open.size()) && open[n].gain >= kTogether * open[0].gain) ++n;
+      const std::vector<LeafSplit> taken(open.begin(), open.begin() + n);
+      const size_t size = best_.nodes.size() + 2 * n;
+      if (!evaluate_and_accept(with_changes(best_, taken))) return improved;
+      improved = true;
+      if (best_.nodes.size() != size) return improved;
+      open.erase(open.begin(), open.begin() + n);
+      leaves = move_behind(taken, open);
+    }
+    return improved;
   }
 
-  bool split(int v) {
-    all_boxes(data(), best_, c_.scratch.boxes);
-    const Box box = c_.scratch.boxes[v];
-    const FoundTest found = SplitSearch(c_, stopped_).best(box, best_[v].model);
-    return found.test.attribute >= 0 && evaluate_and_accept(split_leaf(best_, v, box, found.test));
+  // Renumbers what is left open behind the splits that were made; returns the new leaves.
+  static std::vector<int> move_behind(const std::vector<LeafSplit>& made, std::vector<LeafSplit>& open) {
+    const auto moved = [&](int v) {
+      return v + 2 * int(std::count_if(made.begin(), made.end(), [v](const LeafSplit& split) { return split.v < v; }));
+    };
+    std::vector<int> leaves;
+    for (const LeafSplit& split : made)
+      for (const int side : {1, 2}) leaves.push_back(moved(split.v) + side);
+    for (LeafSplit& split : open) split.v = moved(split.v);
+    std::sort(leaves.begin(), leaves.end());
+    return leaves;
+  }
+
+  // In a full tree: splits leaves in exchange for pairs of leaves that lose less when they are joined.
+  bool try_exchanges() {
+    if (best_.n_leaves() < e_.limits().max_leaves) return false;
+    const std::vector<int> leaves = splittable(nodes_of_kind(best_, true));
+    const Key key = move_key({0, kExchangeMove});
+    if (has_failed(key)) return false;
+    const std::vector<LeafSplit> changes = exchanges(gaining_splits(leaves), joined_pairs());
+    if (stopped_()) return false;
+    if (!changes.empty() && evaluate_and_accept(with_changes(best_, changes))) return true;
+    if (changes.size() > 2 && evaluate_and_accept(with_changes(best_, {changes[0], changes[1]}))) return true;
+    remember_failure(key);
+    return false;
+  }
+
+  std::vector<LeafSplit> joined_pairs() {
+    std::vector<LeafSplit> joined;
+    for (int v = 0; v < int(best_.nodes.size()); ++v)
+      if (!best_[v].is_leaf() && best_[best_[v].left].is_leaf() && best_[best_[v].right].is_leaf())
+        joined.push_back(LeafSplits(c_, stopped_).pruned(best_, v, boxes_[v]));
+    return joined;
+  }
+
+  // The best splits and the pairs that lose least, one for one, while that gains.
+  std::vector<LeafSplit> exchanges(std::vector<LeafSplit> splits, std::vector<LeafSplit> joined) const {
+    for (std::vector<LeafSplit>* list : {&splits, &joined})
+      std::stable_sort(list->begin(), list->end(), [](const auto& a, const auto& b) { return a.gain > b.gain; });
+    std::vector<LeafSplit> changes;
+    for (const LeafSplit& split : splits) {
+      const auto apart = [&](const LeafSplit& pair) {  // from this split and those before
+        const auto below = [&](const LeafSplit& other) { return other.v > pair.v && other.v <= pair.v + 2; };
+        return !below(split) && std::none_of(changes.begin(), changes.end(), below);
+      };
+      const auto above = [&](const LeafSplit& pair) { return split.v > pair.v && split.v <= pair.v + 2; };
+      if (std::any_of(changes.begin(), changes.end(), above)) continue;
+      const auto pair = std::find_if(joined.begin(), joined.end(), apart);
+      if (pair == joined.end() || split.gain + pair->gain <= least_gain()) continue;
+      changes.push_back(split);
+      changes.push_back(*pair);
+      joined.erase(pair);
+    }
+    return changes;
   }
 
   static bool is_empty(const GrowData& data, const Box& box, int attribute) {
