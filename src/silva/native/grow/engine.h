@@ -31,8 +31,9 @@ struct GrowSettings {
   PolishMoves moves;
 };
 
-// Generations without improvement after which new trees are polished, and after which only at every kSeldom-th time.
+// Generations without improvement after which new trees are polished, and after which that is done kSeldom times less.
 constexpr int64_t kStagnant = 20, kSettled = 200, kSeldom = 5;
+constexpr int kTogether = 4;  // polishes whose random trees come together
 
 enum Purpose : uint64_t { kInitialise, kSelect, kVary, kPolish, kTest };
 
@@ -52,7 +53,7 @@ class Engine {
         cache_(cache_bytes),
         pool_(settings.n_threads) {
     // One a thread on the cores, one a task of the largest phase on a GPU.
-    scratch_.resize(std::max({pool_.n_threads(), settings.population, settings.polish_random + 1}));
+    scratch_.resize(std::max({pool_.n_threads(), settings.population, kTogether * settings.polish_random + 1}));
   }
 
   const Evaluator& evaluator() const { return evaluator_; }
@@ -291,16 +292,16 @@ class Engine {
         [&] { return push_random(tree, right, depth - 1, model, c); });
   }
 
-  // The best tree, if it is new, and random ones. A search that has come to rest polishes newly grown trees instead:
-  // the population is then made of relatives of the best tree, and polishing them leads back to it.
+  // The best tree, if it is new, and now and then random ones. A search that has come to rest polishes newly grown
+  // trees instead: the population is then made of relatives of the best tree, and polishing them leads back to it.
   void polish(double tolerance, const std::function<bool()>& stopped) {
     std::vector<int> chosen;
     if (!(best_.fitness == polished_fitness_)) chosen.push_back(0);
     Random random(settings_.seed, uint64_t(generation_), 0, kPolish);
     const int first = int(chosen.size());
-    for (int k = 0; k < settings_.polish_random; ++k)
+    for (int k = 0; k < n_random_polished(); ++k)
       chosen.push_back(int(random.between(1, int64_t(population_.size()) - 1)));
-    const bool fresh = polishes_new_trees();
+    const bool fresh = generation_ - last_improvement_ >= kStagnant;
     std::vector<GrowTree> results(chosen.size());
     parallel(
         int(chosen.size()),
@@ -315,9 +316,13 @@ class Engine {
     take_best(tolerance);
   }
 
-  bool polishes_new_trees() const {
-    const int64_t at_rest = generation_ - last_improvement_;
-    return at_rest >= kStagnant && (at_rest < kSettled || generation_ / settings_.polish_interval % kSeldom == 0);
+  // Those of several polishes come together: beside each other they take little longer than one, on threads and on a
+  // GPU. The first polish, which every search waits for, takes those of one.
+  int n_random_polished() const {
+    const int64_t polish = generation_ / settings_.polish_interval;
+    if (polish == 0) return settings_.polish_random;
+    const bool settled = generation_ - last_improvement_ >= kSettled;
+    return polish % (settled ? kSeldom * kTogether : kTogether) ? 0 : kTogether * settings_.polish_random;
   }
 
   GenerationRecord record() const {
