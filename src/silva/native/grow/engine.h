@@ -319,7 +319,7 @@ class Engine {
   // Those of several polishes come together: beside each other they take little longer than one, on threads and on a
   // GPU. The first polish, which every search waits for, takes those of one.
   int n_random_polished() const {
-    const int64_t polish = generation_ / settings_.polish_interval;
+    const int64_t polish = (generation_ - 1) / settings_.polish_interval;
     if (polish == 0) return settings_.polish_random;
     const bool settled = generation_ - last_improvement_ >= kSettled;
     return polish % (settled ? kSeldom * kTogether : kTogether) ? 0 : kTogether * settings_.polish_random;

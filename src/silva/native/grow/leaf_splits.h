@@ -89,4 +89,41 @@ inline GrowTree with_changes(GrowTree tree, std::vector<LeafSplit> changes) {
   return tree;
 }
 
+// Renumbers what is left open behind the splits that were made; returns the new leaves.
+inline std::vector<int> renumber_behind(const std::vector<LeafSplit>& made, std::vector<LeafSplit>& open) {
+  const auto moved = [&](int v) {
+    return v + 2 * int(std::count_if(made.begin(), made.end(), [v](const LeafSplit& split) { return split.v < v; }));
+  };
+  std::vector<int> leaves;
+  for (const LeafSplit& split : made)
+    for (const int side : {1, 2}) leaves.push_back(moved(split.v) + side);
+  for (LeafSplit& split : open) split.v = moved(split.v);
+  std::sort(leaves.begin(), leaves.end());
+  return leaves;
+}
+
+// The best splits and the pairs that lose least, one for one, while that gains at least this much.
+inline std::vector<LeafSplit> exchanges(std::vector<LeafSplit> splits, std::vector<LeafSplit> joined,
+                                        double least_gain) {
+  for (std::vector<LeafSplit>* list : {&splits, &joined})
+    std::stable_sort(list->begin(), list->end(), [](const auto& a, const auto& b) { return a.gain > b.gain; });
+  std::vector<LeafSplit> changes;
+  for (const LeafSplit& split : splits) {
+    const auto apart = [&](const LeafSplit& pair) {  // from this split and those before
+      const auto below = [&](const LeafSplit& other) { return other.v > pair.v && other.v <= pair.v + 2; };
+      return !below(split) && std::none_of(changes.begin(), changes.end(), below);
+    };
+    const auto above = [&](const LeafSplit& other) {
+      return other.test.attribute < 0 && split.v > other.v && split.v <= other.v + 2;
+    };
+    if (std::any_of(changes.begin(), changes.end(), above)) continue;
+    const auto pair = std::find_if(joined.begin(), joined.end(), apart);
+    if (pair == joined.end() || split.gain + pair->gain <= least_gain) continue;
+    changes.push_back(split);
+    changes.push_back(*pair);
+    joined.erase(pair);
+  }
+  return changes;
+}
+
 }  // namespace silva

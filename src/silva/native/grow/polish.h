@@ -296,22 +296,9 @@ class Polish {
       improved = true;
       if (best_.nodes.size() != size) return improved;
       open.erase(open.begin(), open.begin() + n);
-      leaves = move_behind(taken, open);
+      leaves = renumber_behind(taken, open);
     }
     return improved;
-  }
-
-  // Renumbers what is left open behind the splits that were made; returns the new leaves.
-  static std::vector<int> move_behind(const std::vector<LeafSplit>& made, std::vector<LeafSplit>& open) {
-    const auto moved = [&](int v) {
-      return v + 2 * int(std::count_if(made.begin(), made.end(), [v](const LeafSplit& split) { return split.v < v; }));
-    };
-    std::vector<int> leaves;
-    for (const LeafSplit& split : made)
-      for (const int side : {1, 2}) leaves.push_back(moved(split.v) + side);
-    for (LeafSplit& split : open) split.v = moved(split.v);
-    std::sort(leaves.begin(), leaves.end());
-    return leaves;
   }
 
   // In a full tree: splits leaves in exchange for pairs of leaves that lose less when they are joined.
@@ -320,7 +307,7 @@ class Polish {
     const std::vector<int> leaves = splittable(nodes_of_kind(best_, true));
     const Key key = move_key({0, kExchangeMove});
     if (has_failed(key)) return false;
-    const std::vector<LeafSplit> changes = exchanges(gaining_splits(leaves), joined_pairs());
+    const std::vector<LeafSplit> changes = exchanges(gaining_splits(leaves), joined_pairs(), least_gain());
     if (stopped_()) return false;
     if (!changes.empty() && evaluate_and_accept(with_changes(best_, changes))) return true;
     if (changes.size() > 2 && evaluate_and_accept(with_changes(best_, {changes[0], changes[1]}))) return true;
@@ -334,27 +321,6 @@ class Polish {
       if (!best_[v].is_leaf() && best_[best_[v].left].is_leaf() && best_[best_[v].right].is_leaf())
         joined.push_back(LeafSplits(c_, stopped_).pruned(best_, v, boxes_[v]));
     return joined;
-  }
-
-  // The best splits and the pairs that lose least, one for one, while that gains.
-  std::vector<LeafSplit> exchanges(std::vector<LeafSplit> splits, std::vector<LeafSplit> joined) const {
-    for (std::vector<LeafSplit>* list : {&splits, &joined})
-      std::stable_sort(list->begin(), list->end(), [](const auto& a, const auto& b) { return a.gain > b.gain; });
-    std::vector<LeafSplit> changes;
-    for (const LeafSplit& split : splits) {
-      const auto apart = [&](const LeafSplit& pair) {  // from this split and those before
-        const auto below = [&](const LeafSplit& other) { return other.v > pair.v && other.v <= pair.v + 2; };
-        return !below(split) && std::none_of(changes.begin(), changes.end(), below);
-      };
-      const auto above = [&](const LeafSplit& pair) { return split.v > pair.v && split.v <= pair.v + 2; };
-      if (std::any_of(changes.begin(), changes.end(), above)) continue;
-      const auto pair = std::find_if(joined.begin(), joined.end(), apart);
-      if (pair == joined.end() || split.gain + pair->gain <= least_gain()) continue;
-      changes.push_back(split);
-      changes.push_back(*pair);
-      joined.erase(pair);
-    }
-    return changes;
   }
 
   static bool is_empty(const GrowData& data, const Box& box, int attribute) {
@@ -452,6 +418,7 @@ class Polish {
   bool pull_up(int v, const Test& test, bool settled) {
     GrowTree tree = pulled_up(best_, v, test);
     if (tree.n_leaves() > 2 * e_.limits().max_leaves) return false;
+    e_.sum_nodes(tree, c_.layer, c_.scratch);  // many leaves are too small
     evaluate(tree);
     if (v < int(tree.nodes.size())) cut_back(tree, v);
     if (settled && v < int(tree.nodes.size())) {
