@@ -31,8 +31,10 @@ struct GrowSettings {
   PolishMoves moves;
 };
 
-// Generations without improvement after which new trees are polished, and after which that is done kSeldom times less.
-constexpr int64_t kStagnant = 20, kSettled = 200, kSeldom = 5;
+// Generations without improvement after which every kOften-th random tree that is polished is a new one, and after
+// which every kSeldom-th.
+constexpr int64_t kStagnant = 20, kSettled = 200;
+constexpr int kOften = 2, kSeldom = 4;
 constexpr int kTogether = 4;  // polishes whose random trees come together
 
 enum Purpose : uint64_t { kInitialise, kSelect, kVary, kPolish, kTest };
@@ -293,7 +295,7 @@ class Engine {
   }
 
   // The best tree, if it is new, and now and then random ones. A search that has come to rest polishes newly grown
-  // trees instead: the population is then made of relatives of the best tree, and polishing them leads back to it.
+  // trees among them: the population is then made of relatives of the best tree, and many of them lead back to it.
   void polish(double tolerance, const std::function<bool()>& stopped) {
     std::vector<int> chosen;
     if (!(best_.fitness == polished_fitness_)) chosen.push_back(0);
@@ -301,14 +303,13 @@ class Engine {
     const int first = int(chosen.size());
     for (int k = 0; k < n_random_polished(); ++k)
       chosen.push_back(int(random.between(1, int64_t(population_.size()) - 1)));
-    const bool fresh = generation_ - last_improvement_ >= kStagnant;
     std::vector<GrowTree> results(chosen.size());
     parallel(
         int(chosen.size()),
         [&](int i, const OperatorContext& c) {
           const bool random = i >= first;
-          results[i] =
-              polished(random && fresh ? new_tree(c) : population_[chosen[i]], random ? kBrief : kThorough, c, stopped);
+          results[i] = polished(random && is_new_tree(i - first) ? new_tree(c) : population_[chosen[i]],
+                                random ? kBrief : kThorough, c, stopped);
         },
         kPolish);
     for (size_t i = 0; i < chosen.size(); ++i) population_[chosen[i]] = std::move(results[i]);
@@ -320,9 +321,13 @@ class Engine {
   // GPU. The first polish, which every search waits for, takes those of one.
   int n_random_polished() const {
     const int64_t polish = (generation_ - 1) / settings_.polish_interval;
-    if (polish == 0) return settings_.polish_random;
-    const bool settled = generation_ - last_improvement_ >= kSettled;
-    return polish % (settled ? kSeldom * kTogether : kTogether) ? 0 : kTogether * settings_.polish_random;
+    return polish == 0 ? settings_.polish_random : polish % kTogether == 1 ? kTogether * settings_.polish_random : 0;
+  }
+
+  // Whether the k-th of them is grown for it.
+  bool is_new_tree(int k) const {
+    const int64_t at_rest = generation_ - last_improvement_;
+    return at_rest >= kStagnant && k % (at_rest < kSettled ? kOften : kSeldom) == 0;
   }
 
   GenerationRecord record() const {
