@@ -89,7 +89,8 @@ class ModelTreeRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
     polish_interval : int, default=5
         Generations between two polishings.
     polish_trees : int, default=1
-        Random trees polished beside the best one; new ones take their place after 20 generations without improvement.
+        Random trees polished for every polishing, after the first one those of four together; every second one is newly
+        grown after 20 generations without improvement.
     extrapolate : bool, default=False
         Whether a leaf may predict beyond the range of y among its training rows.
     smoothing : float, default=0

@@ -291,7 +291,7 @@ class GrowBinding {
     else if (name == "change_model")
       a = change_model(c, a, v);
     else if (name == "polish")
-      a = engine_->polished(a, c, never);
+      a = engine_->polished(a, kThorough, c, never);
     else
       throw std::invalid_argument("there is no operator named " + name);
   }

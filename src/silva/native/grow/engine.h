@@ -31,8 +31,11 @@ struct GrowSettings {
   PolishMoves moves;
 };
 
-// Generations without improvement after which new trees are polished, and after which only at every kSeldom-th time.
-constexpr int64_t kStagnant = 20, kSettled = 200, kSeldom = 5;
+// Generations without improvement after which every kOften-th random tree that is polished is a new one, and after
+// which every kSeldom-th.
+constexpr int64_t kStagnant = 20, kSettled = 200;
+constexpr int kOften = 2, kSeldom = 4;
+constexpr int kTogether = 4;  // polishes whose random trees come together
 
 enum Purpose : uint64_t { kInitialise, kSelect, kVary, kPolish, kTest };
 
@@ -52,7 +55,7 @@ class Engine {
         cache_(cache_bytes),
         pool_(settings.n_threads) {
     // One a thread on the cores, one a task of the largest phase on a GPU.
-    scratch_.resize(std::max({pool_.n_threads(), settings.population, settings.polish_random + 1}));
+    scratch_.resize(std::max({pool_.n_threads(), settings.population, kTogether * settings.polish_random + 1}));
   }
 
   const Evaluator& evaluator() const { return evaluator_; }
@@ -126,8 +129,9 @@ class Engine {
     cache_.merge(layer);
   }
 
-  GrowTree polished(const GrowTree& tree, const OperatorContext& c, const std::function<bool()>& stopped) const {
-    return Polish(c, settings_.moves, stopped).run(tree);
+  GrowTree polished(const GrowTree& tree, const PolishEffort& effort, const OperatorContext& c,
+                    const std::function<bool()>& stopped) const {
+    return Polish(c, settings_.moves, effort, stopped).run(tree);
   }
 
  private:
@@ -290,21 +294,22 @@ class Engine {
         [&] { return push_random(tree, right, depth - 1, model, c); });
   }
 
-  // The best tree, if it is new, and random ones. A search that has come to rest polishes newly grown trees instead:
-  // the population is then made of relatives of the best tree, and polishing them leads back to it.
+  // The best tree, if it is new, and now and then random ones. A search that has come to rest polishes newly grown
+  // trees among them: the population is then made of relatives of the best tree, and many of them lead back to it.
   void polish(double tolerance, const std::function<bool()>& stopped) {
     std::vector<int> chosen;
     if (!(best_.fitness == polished_fitness_)) chosen.push_back(0);
     Random random(settings_.seed, uint64_t(generation_), 0, kPolish);
     const int first = int(chosen.size());
-    for (int k = 0; k < settings_.polish_random; ++k)
+    for (int k = 0; k < n_random_polished(); ++k)
       chosen.push_back(int(random.between(1, int64_t(population_.size()) - 1)));
-    const bool fresh = polishes_new_trees();
     std::vector<GrowTree> results(chosen.size());
     parallel(
         int(chosen.size()),
         [&](int i, const OperatorContext& c) {
-          results[i] = polished(fresh && i >= first ? new_tree(c) : population_[chosen[i]], c, stopped);
+          const bool random = i >= first;
+          results[i] = polished(random && is_new_tree(i - first) ? new_tree(c) : population_[chosen[i]],
+                                random ? kBrief : kThorough, c, stopped);
         },
         kPolish);
     for (size_t i = 0; i < chosen.size(); ++i) population_[chosen[i]] = std::move(results[i]);
@@ -312,9 +317,17 @@ class Engine {
     take_best(tolerance);
   }
 
-  bool polishes_new_trees() const {
+  // Those of several polishes come together: beside each other they take little longer than one, on threads and on a
+  // GPU. The first polish, which every search waits for, takes those of one.
+  int n_random_polished() const {
+    const int64_t polish = (generation_ - 1) / settings_.polish_interval;
+    return polish == 0 ? settings_.polish_random : polish % kTogether == 1 ? kTogether * settings_.polish_random : 0;
+  }
+
+  // Whether the k-th of them is grown for it.
+  bool is_new_tree(int k) const {
     const int64_t at_rest = generation_ - last_improvement_;
-    return at_rest >= kStagnant && (at_rest < kSettled || generation_ / settings_.polish_interval % kSeldom == 0);
+    return at_rest >= kStagnant && k % (at_rest < kSettled ? kOften : kSeldom) == 0;
   }
 
   GenerationRecord record() const {

@@ -54,6 +54,16 @@ class Evaluator {
     score(tree, layer, s);
   }
 
+  // Finds the sums of every node in one request, however few rows a leaf has. Evaluation asks again after every leaf
+  // that it cuts off.
+  void sum_nodes(GrowTree& tree, StatsLayer& layer, Scratch& s) const {
+    limit_depth(tree);
+    all_boxes(data_, tree, s.boxes);
+    find_stats(tree, layer, s);
+    if (const int top = lowest_above_missing(tree, s); top >= 0) fill(tree, top, layer, s, false);
+    sum_upwards(tree, layer, s);
+  }
+
   // The same from all rows, as the paper does it.
   void evaluate_by_qr(GrowTree& tree, Scratch& s) const {
     reader_.evaluate_by_qr([&](PaperEvaluation& paper) { evaluate_by(paper, tree, s); }, s);
@@ -263,7 +273,7 @@ class Evaluator {
   }
 
   // Sums the leaves below `top` that the cache lacks; false if one of them has too few rows and was cut off.
-  bool fill(GrowTree& tree, int top, StatsLayer& layer, Scratch& s) const {
+  bool fill(GrowTree& tree, int top, StatsLayer& layer, Scratch& s, bool limited = true) const {
     const bool known = s.stats[top] && s.stats[top]->chain < kLongestChain;
     const int n_missing = mark_missing(tree, top, s);
     int64_t n_rows = known ? s.stats[top]->n_rows : -1;
@@ -271,7 +281,7 @@ class Evaluator {
     for (int v = top; v < subtree_end(tree, top); ++v) {
       if (!tree[v].is_leaf()) continue;
       if (s.stats[v] && known) n_rows -= s.stats[v]->n_rows;
-      if (!s.stats[v] && v > 0) s.least[v] = least_rows(tree[v].model);
+      if (!s.stats[v] && v > 0 && limited) s.least[v] = least_rows(tree[v].model);
     }
     if (n_missing == 1 && known) return fill_last(tree, top, n_rows, layer, s);
     const LeafRequest request{&s.boxes[top], &tree, top, &s.missing, &s.least, nullptr, known, n_rows, &s.boxes};

@@ -9,9 +9,9 @@
 #include <utility>
 #include <vector>
 
+#include "grow/leaf_splits.h"
 #include "grow/move_keys.h"
 #include "grow/operators.h"
-#include "grow/split_search.h"
 
 namespace silva {
 
@@ -25,10 +25,21 @@ struct PolishMoves {
   bool repairs = true;    // variants followed by sweeps
 };
 
+// How far the moves go that take most of the time and seldom gain.
+struct PolishEffort {
+  int reach;     // levels from a test that is pulled up to its new place
+  bool repairs;  // whether they are tried
+};
+constexpr PolishEffort kThorough{std::numeric_limits<int>::max(), true};
+// For trees other than the best one. Those that come to beat it are polished thoroughly in their turn; of the others
+// hardly any would by these moves.
+constexpr PolishEffort kBrief{3, false};
+
 class Polish {
  public:
-  Polish(const OperatorContext& context, const PolishMoves& moves, const std::function<bool()>& stopped)
-      : c_(context), e_(context.evaluator), moves_(moves), stopped_(stopped) {}
+  Polish(const OperatorContext& context, const PolishMoves& moves, const PolishEffort& effort,
+         const std::function<bool()>& stopped)
+      : c_(context), e_(context.evaluator), moves_(moves), effort_(effort), stopped_(stopped) {}
 
   // The tree must have been evaluated; the result is, and is no worse.
   GrowTree run(GrowTree tree) {
@@ -38,24 +49,26 @@ class Polish {
       if (moves_.variants && try_variants()) continue;
       improved = moves_.sweeps && try_sweeps();
       if (improved) continue;
-      improved = moves_.splits && try_splits();
+      improved = moves_.splits && (try_splits() || try_exchanges());
       if (improved) continue;
       improved = moves_.pull_ups && try_pull_ups(false);
       if (improved) continue;
       improved = moves_.rotations && try_pull_ups(true);
       if (improved) continue;
-      improved = moves_.repairs && try_repairs();
+      improved = moves_.repairs && effort_.repairs && try_repairs();
     }
     return std::move(best_);
   }
 
  private:
-  static constexpr double kGain = 1e-9;    // smaller differences are rounding
-  static constexpr double kNotable = 0.2;  // of a parameter's price: smaller gains are taken, not followed up
+  static constexpr double kGain = 1e-9;     // smaller differences are rounding
+  static constexpr double kNotable = 0.2;   // of a parameter's price: smaller gains are taken, not followed up
+  static constexpr double kTogether = 0.5;  // of the largest gain: splits that are made at once
   enum MoveKind : uint64_t {
     kVariantMove = 0,
     kSweepMove = 4,
     kSplitMove = 5,
+    kExchangeMove = 6,
     kRepairMove = 8,
     kPullUpMove = 16,
     kRotateMove = 32
@@ -65,9 +78,8 @@ class Polish {
 
   const GrowData& data() const { return e_.data(); }
   void evaluate(GrowTree& tree) { e_.evaluate(tree, c_.layer, c_.scratch); }
-  bool better(const GrowTree& tree) const {
-    return tree.fitness < best_.fitness - kGain * (1 + std::abs(best_.fitness));
-  }
+  double least_gain() const { return kGain * (1 + std::abs(best_.fitness)); }
+  bool better(const GrowTree& tree) const { return tree.fitness < best_.fitness - least_gain(); }
 
   bool is_notable(double before) const { return best_.fitness < before - kNotable * e_.fitness().parameter_price(); }
 
@@ -128,7 +140,7 @@ class Polish {
     std::vector<Attempt> attempts(moves.size());
     run_apart(c_, int(moves.size()), [&](int i, const OperatorContext& context) {
       if (stopped_()) return;
-      Polish apart(context, moves_, stopped_);
+      Polish apart(context, moves_, effort_, stopped_);
       apart.best_ = best_;
       attempts[i].improves = run(apart, moves[i]);
       attempts[i].tree = std::move(apart.best_);
@@ -241,29 +253,74 @@ class Polish {
     return is_notable(before);
   }
 
-  GrowTree split_leaf(const GrowTree& tree, int v, const Box& box, const Test& test) {
-    const AttributeSet all = all_attributes(data());
-    AttributeSet models[2];
-    run_apart(c_, 2, [&](int i, const OperatorContext& c) {
-      const LeafStats& stats = *e_.stats_of(box.narrowed(data(), test, i == 0), c.layer, c.scratch);
-      models[i] = selected_model(stats, all, c.scratch);
+  // Leaves that may be split and have not failed. boxes_ become those of the best tree.
+  std::vector<int> splittable(const std::vector<int>& leaves) {
+    all_boxes(data(), best_, boxes_);
+    const std::vector<int> depths = node_depths(best_);
+    std::vector<int> chosen;
+    for (const int v : leaves)
+      if (best_[v].n_rows >= 2 * e_.limits().min_samples_leaf && depths[v] < e_.limits().max_depth &&
+          !has_failed(move_key({v, kSplitMove})))
+        chosen.push_back(v);
+    return chosen;
+  }
+
+  // The best splits of these leaves that gain, the others are remembered.
+  std::vector<LeafSplit> gaining_splits(const std::vector<int>& leaves) {
+    std::vector<LeafSplit> splits = LeafSplits(c_, stopped_).best(best_, leaves, boxes_);
+    if (stopped_()) return {};
+    std::erase_if(splits, [this](const LeafSplit& split) {
+      if (split.gain > least_gain()) return false;
+      remember_failure(move_key({split.v, kSplitMove}));
+      return true;
     });
-    return with_split(tree, v, test, models[0], models[1]);
+    return splits;
   }
 
+  // Splits leaves, those that gain most first, until the tree is full: several at once, as they do not depend on each
+  // other and their sums are known.
   bool try_splits() {
-    const auto moves_at = [this](int v) -> std::vector<Move> {
-      const bool can = best_[v].is_leaf() && best_[v].n_rows >= 2 * e_.limits().min_samples_leaf;
-      return can && best_.n_leaves() < e_.limits().max_leaves ? std::vector{Move{v, kSplitMove}} : std::vector<Move>();
-    };
-    return try_in_order(1, true, moves_at, [](Polish& p, const Move& move) { return p.split(move.v); });
+    bool improved = false;
+    std::vector<LeafSplit> open;
+    for (std::vector<int> leaves = nodes_of_kind(best_, true); !stopped_();) {
+      const int room = e_.limits().max_leaves - best_.n_leaves();
+      if (room <= 0) return improved;
+      for (LeafSplit& split : gaining_splits(splittable(leaves))) open.push_back(std::move(split));
+      if (open.empty()) return improved;
+      std::stable_sort(open.begin(), open.end(), [](const auto& a, const auto& b) { return a.gain > b.gain; });
+      size_t n = 1;
+      while (n < std::min<size_t>(room, open.size()) && open[n].gain >= kTogether * open[0].gain) ++n;
+      const std::vector<LeafSplit> taken(open.begin(), open.begin() + n);
+      const size_t size = best_.nodes.size() + 2 * n;
+      if (!evaluate_and_accept(with_changes(best_, taken))) return improved;
+      improved = true;
+      if (best_.nodes.size() != size) return improved;
+      open.erase(open.begin(), open.begin() + n);
+      leaves = renumber_behind(taken, open);
+    }
+    return improved;
   }
 
-  bool split(int v) {
-    all_boxes(data(), best_, c_.scratch.boxes);
-    const Box box = c_.scratch.boxes[v];
-    const FoundTest found = SplitSearch(c_, stopped_).best(box, best_[v].model);
-    return found.test.attribute >= 0 && evaluate_and_accept(split_leaf(best_, v, box, found.test));
+  // In a full tree: splits leaves in exchange for pairs of leaves that lose less when they are joined.
+  bool try_exchanges() {
+    if (best_.n_leaves() < e_.limits().max_leaves) return false;
+    const std::vector<int> leaves = splittable(nodes_of_kind(best_, true));
+    const Key key = move_key({0, kExchangeMove});
+    if (has_failed(key)) return false;
+    const std::vector<LeafSplit> changes = exchanges(gaining_splits(leaves), joined_pairs(), least_gain());
+    if (stopped_()) return false;
+    if (!changes.empty() && evaluate_and_accept(with_changes(best_, changes))) return true;
+    if (changes.size() > 2 && evaluate_and_accept(with_changes(best_, {changes[0], changes[1]}))) return true;
+    remember_failure(key);
+    return false;
+  }
+
+  std::vector<LeafSplit> joined_pairs() {
+    std::vector<LeafSplit> joined;
+    for (int v = 0; v < int(best_.nodes.size()); ++v)
+      if (!best_[v].is_leaf() && best_[best_[v].left].is_leaf() && best_[best_[v].right].is_leaf())
+        joined.push_back(LeafSplits(c_, stopped_).pruned(best_, v, boxes_[v]));
+    return joined;
   }
 
   static bool is_empty(const GrowData& data, const Box& box, int attribute) {
@@ -336,10 +393,11 @@ class Polish {
   bool has_failed(const Key& move) const { return c_.layer.find_test(move) != nullptr; }
   void remember_failure(const Key& move) { c_.layer.add_test(move, {}); }
 
-  std::vector<Test> tests_below(int v) const {
+  // Within reach.
+  std::vector<Test> tests_below(int v, const std::vector<int>& depths) const {
     std::vector<Test> tests;
     for (int u = v + 1; u < subtree_end(best_, v); ++u)
-      if (!best_[u].is_leaf() && !(best_[u].test == best_[v].test) &&
+      if (!best_[u].is_leaf() && depths[u] - depths[v] <= effort_.reach && !(best_[u].test == best_[v].test) &&
           std::find(tests.begin(), tests.end(), best_[u].test) == tests.end())
         tests.push_back(best_[u].test);
     return tests;
@@ -349,7 +407,7 @@ class Polish {
     const auto moves_at = [&](int v) {
       std::vector<Move> moves;
       if (best_[v].is_leaf() || (settled && subtree_end(best_, v) - v > 2 * kRotatedLeaves - 1)) return moves;
-      for (const Test& test : tests_below(v))
+      for (const Test& test : tests_below(v, node_depths(best_)))
         moves.push_back({v, (settled ? kRotateMove : kPullUpMove) + hash_of(test), test});
       return moves;
     };
@@ -360,6 +418,7 @@ class Polish {
   bool pull_up(int v, const Test& test, bool settled) {
     GrowTree tree = pulled_up(best_, v, test);
     if (tree.n_leaves() > 2 * e_.limits().max_leaves) return false;
+    e_.sum_nodes(tree, c_.layer, c_.scratch);  // many leaves are too small
     evaluate(tree);
     if (v < int(tree.nodes.size())) cut_back(tree, v);
     if (settled && v < int(tree.nodes.size())) {
@@ -421,6 +480,7 @@ class Polish {
   const OperatorContext& c_;
   const Evaluator& e_;
   PolishMoves moves_;
+  PolishEffort effort_;
   const std::function<bool()>& stopped_;
   GrowTree best_;
   std::vector<Box> boxes_;
