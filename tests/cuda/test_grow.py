@@ -131,6 +131,8 @@ def check_places(engine, expected_engine, n_features):
             np.testing.assert_array_equal(found["cut"], expected["cut"])
             np.testing.assert_array_equal(found["n_rows"], expected["n_rows"])
             np.testing.assert_allclose(found["node_error"], expected["node_error"], rtol=1e-9)
+            if len(expected["cut"]) == 1:  # cut off: the others need a test
+                break
             tree = expected
 
 
