@@ -94,11 +94,8 @@ def gpu_procedures(results: dict[str, Any]) -> str:
     for name, case in in_order(results, "qr cuda"):
         run = case["runs"]["qr cuda"]
         timed = sum(run["procedures"].values())
-        # At commit ef7bc9f trees that were evaluated beside others were not timed: what is beside the procedures is not
-        # known of such runs.
-        whole = timed if run.get("trees_timed") == "some" else run["seconds"]
-        shares = [run["procedures"].get(procedure, 0) / whole for procedure in PROCEDURES]
-        rest = f"{1 - timed / whole:.1%}" if whole > timed else ""
+        shares = [run["procedures"].get(procedure, 0) / run["seconds"] for procedure in PROCEDURES]
+        rest = f"{1 - timed / run['seconds']:.1%}"
         each = 1e3 * run["seconds"] / run["evaluations"]
         rows.append([name, f"{each:.3g}", *(f"{share:.1%}" for share in shares), rest])
     return lines(["data", "ms a tree", *PROCEDURES, "CPU and gaps"], rows)
