@@ -89,3 +89,20 @@ def test_together_polished_trees_are_the_same_for_any_number_of_threads():
         assert evaluated[6] == evaluated[9] < evaluated[10]  # the best tree alone has long been polished
         runs.append([tree["fitness"] for tree in engine.population()])
     assert runs[0] == runs[1]
+
+
+def test_a_search_long_at_rest_polishes_more_seldom():
+    """From a thousand generations without improvement on."""
+    rng = np.random.default_rng(0)
+    X = rng.uniform(size=(100, 2))
+    engine, _ = engine_of(X, X[:, 0], population=4, polish_interval=1, crossover=0, mutation=0)
+    engine.initialise([])
+    evaluated = []
+    for _generation in range(2600):
+        engine.step(1, 10_000, 1e-6, 1e9)
+        evaluated.append(engine.counters[2])
+    assert engine.counters[1] < 100  # the last improvement
+    polished = np.flatnonzero(np.diff(evaluated) > 0)
+    counts = [np.count_nonzero((polished >= first) & (polished < first + 600)) for first in (300, 1900)]
+    assert counts[0] == 150  # every fourth
+    assert 20 <= counts[1] <= 30

@@ -36,6 +36,9 @@ struct GrowSettings {
 constexpr int64_t kStagnant = 20, kSettled = 200;
 constexpr int kOften = 2, kSeldom = 4;
 constexpr int kTogether = 4;  // polishes whose random trees come together
+// Generations without improvement from which on random trees are polished ever more seldom: a search that still goes on
+// then has been told to by its user.
+constexpr int64_t kAtRest = 1000;
 
 enum Purpose : uint64_t { kInitialise, kSelect, kVary, kPolish, kTest };
 
@@ -321,7 +324,9 @@ class Engine {
   // GPU. The first polish, which every search waits for, takes those of one.
   int n_random_polished() const {
     const int64_t polish = (generation_ - 1) / settings_.polish_interval;
-    return polish == 0 ? settings_.polish_random : polish % kTogether == 1 ? kTogether * settings_.polish_random : 0;
+    if (polish == 0) return settings_.polish_random;
+    const int64_t apart = 1 + std::max<int64_t>(generation_ - last_improvement_ - kAtRest, 0) / kSettled;
+    return polish % kTogether == 1 && polish / kTogether % apart == 0 ? kTogether * settings_.polish_random : 0;
   }
 
   // Whether the k-th of them is grown for it.
