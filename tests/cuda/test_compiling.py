@@ -152,6 +152,8 @@ def test_two_blocks_of_the_encoder_share_a_multiprocessor(code):
 # From capability 8.0 on the sums of 8 x 8 tiles are tensor core operations; below they are emulated by shuffles.
 @pytest.mark.parametrize("kernel", SUMS_OF_ROWS, ids=name)
 def test_sums_of_rows_stay_in_registers(kernel):
+    """Of which two blocks share those of a multiprocessor."""
     found = measure_kernel(kernel, 90)
-    assert found.registers <= 128
+    threads = 256 if dict(kernel.macros)["STRIDE"] == "4" else 128
+    assert 2 * threads * found.registers <= 1 << 16
     assert found.stack == found.spilled == 0

@@ -12,6 +12,7 @@ static_assert(COUNTS < 32, "a pass leaves one sum to each lane");
 static_assert(TOGETHER * COUNT_BITS <= 48 && most_rows(STRIDE) < 1 << COUNT_BITS, "counts fit a double");
 constexpr int LOADED = 4;  // rows of a thread whose columns are under way together
 constexpr int ZONES = most_rows(STRIDE) / kZone;
+static_assert(kZone % (THREADS * ROUTED) == 0 && kZone % (THREADS * LOADED) == 0, "rows under way are of one zone");
 
 struct alignas(16) StoredRow {
   STORED z[STRIDE];
@@ -149,7 +150,7 @@ __device__ __forceinline__ void find_all_slots(Shared& shared, const GpuRows& ro
 
 // Sums and counts of the slots from `from` on.
 __device__ __forceinline__ void sum_pass(Shared& shared, const GpuRows& rows, int from) {
-  constexpr int R = LOADED;
+  constexpr int R = LOADED / 2;  // four would not stay in registers beside the sums
   const auto* z = static_cast<const StoredRow*>(rows.z);
   double sums[TOGETHER][ENTRIES] = {};
   int64_t counts = 0;
