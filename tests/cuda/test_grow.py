@@ -312,7 +312,7 @@ def test_the_gpu_that_is_lost_is_named(emulator):
 
 
 def test_the_gpu_with_too_little_memory_is_named():
-    with pytest.raises(DeviceError, match=r"cuda:5 has 1,000,000,000 bytes free, growing on 25,000,000 rows"):
+    with pytest.raises(DeviceError, match=r"cuda:5 has 1,000,000,000 bytes free, growing on 25,000,064 rows"):
         parts.divide_rows(50_000_000, 2, 4, {2: 2**36, 5: 10**9}, None)
 
 
@@ -343,6 +343,22 @@ def test_gpus_of_different_memory_stream_as_much_as_they_must():
     assert 0 < small.n_streamed < small.n_parts
     assert small.on_device <= 3_300_000_000
     assert (large.bounds[-1], small.bounds[-1]) == (small.bounds[0], 50_000_000)
+
+
+@pytest.mark.parametrize(("n_rows", "n_parts"), [(10_000_000, 2), (9_999_999, 3), (200_000, 4), (40_000, 1), (1000, 7)])
+def test_large_parts_hold_whole_zones(n_rows, n_parts):
+    bounds = parts.even_bounds(0, n_rows, n_parts)
+    sizes = np.diff(bounds)
+    large = n_rows // n_parts >= parts.MANY_ZONES * parts.ZONE
+    assert bounds[0] == 0
+    assert bounds[-1] == n_rows
+    assert len(sizes) == n_parts
+    assert (sizes > 0).all()
+    assert np.ptp(sizes) <= (2 * parts.ZONE if large else 1)
+    assert not large or all(bound % parts.ZONE == 0 for bound in bounds[:-1])
+    (share,) = parts.divide_rows(n_rows, 2, 4, {0: 2**40}, -(-n_rows // n_parts))
+    assert share.n_parts == n_parts
+    assert share.sizes.ranks == max(sizes) * 2 * 4
 
 
 def test_more_lists_where_memory_allows():

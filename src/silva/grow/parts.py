@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -32,6 +33,9 @@ LIST_TILE = 2048
 
 ZONE = 2048
 """Rows whose least and greatest ranks are kept (kZone)."""
+
+MANY_ZONES = 16
+"""Parts of so many zones may differ by one."""
 
 SECTORS = 8
 """A number that is gathered costs as much as so many in a row: memory answers by sectors."""
@@ -239,12 +243,22 @@ def divide_rows(
         If a GPU's memory does not suffice; the message names the GPU and says how many rows fit.
     """
     gpus = list(free)
-    edges = [n_rows * g // len(gpus) for g in range(len(gpus) + 1)]
+    edges = even_bounds(0, n_rows, len(gpus))
     return [
         _share(gpu, edges[g], edges[g + 1], Columns(n_attributes, width, more_bytes, z_bytes), free[gpu], chunks)
         for g, gpu in enumerate(gpus)
         if edges[g] < edges[g + 1]
     ]
+
+
+def even_bounds(first: int, last: int, n_parts: int) -> tuple[int, ...]:
+    """Rows between which as many parts of about equal size lie, and their ends.
+
+    Large parts begin at a zone's first row: one that lay across two zones would tell little of its rows.
+    """
+    step = ZONE if (last - first) // n_parts >= MANY_ZONES * ZONE else 1
+    inner = (first + (last - first) * p // n_parts for p in range(1, n_parts))
+    return (first, *(row // step * step for row in inner), last)
 
 
 def _share(gpu: int, first: int, last: int, columns: Columns, free: int, chunks: str | int | None) -> Share:
@@ -269,10 +283,9 @@ def _cut(
     gpu: int, first: int, last: int, columns: Columns, n_parts: int, n_streamed: int, n_lists: int = N_LISTS
 ) -> Share:
     n_rows = last - first
-    bounds = tuple(first + n_rows * p // n_parts for p in range(n_parts + 1))
-    sizes = buffer_sizes(
-        -(-n_rows // n_parts), columns.n_attributes, columns.width, n_rows, n_lists, z_bytes=columns.z_bytes
-    )
+    bounds = even_bounds(first, last, n_parts)
+    largest = max(end - begin for begin, end in itertools.pairwise(bounds))
+    sizes = buffer_sizes(largest, columns.n_attributes, columns.width, n_rows, n_lists, z_bytes=columns.z_bytes)
     return Share(gpu, bounds, n_streamed, sizes, columns.more_bytes(n_rows) if columns.more_bytes else 0)
 
 
