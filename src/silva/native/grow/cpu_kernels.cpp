@@ -18,13 +18,15 @@ static double residual_kernel(const double* gram, int width, const int32_t* colu
 
 static void residuals_kernel(const double* grams, size_t stride, int width, const int32_t* columns, int n_columns,
                              double* work, double* result) {
-  const auto load = [grams, stride](size_t entry) {
-    Doubles lanes;
-    __builtin_memcpy(&lanes, grams + entry * stride, sizeof lanes);
-    return lanes;
-  };
-  const Doubles sums = residual<Doubles>(load, width, columns, n_columns, reinterpret_cast<Doubles*>(work));
-  __builtin_memcpy(result, &sums, sizeof sums);
+  for (int first = 0; first < kLanes; first += kVectorDoubles) {
+    const auto load = [grams, stride, first](size_t entry) {
+      Doubles lanes;
+      __builtin_memcpy(&lanes, grams + entry * stride + first, sizeof lanes);
+      return lanes;
+    };
+    const Doubles sums = residual<Doubles>(load, width, columns, n_columns, reinterpret_cast<Doubles*>(work));
+    __builtin_memcpy(result + first, &sums, sizeof sums);
+  }
 }
 
 static void sweep_kernel(double* matrix, size_t pitch, int side, const char* live, int k, double direction,

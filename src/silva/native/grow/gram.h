@@ -13,11 +13,27 @@
 
 namespace silva {
 
+// What callers lay out in memory, whatever the instruction set.
 constexpr int kLanes = 8, kScoreLanes = 16;
-using Doubles = double __attribute__((vector_size(kLanes * sizeof(double))));
-using Floats = float __attribute__((vector_size(kScoreLanes * sizeof(float))));
-using HalfDoubles = double __attribute__((vector_size(kLanes / 2 * sizeof(double))));
-using Int64s = int64_t __attribute__((vector_size(kLanes * sizeof(int64_t))));
+
+// The vectors of the instruction set. Of wider ones GCC keeps every value in memory and operates piece by piece: on
+// vectors of 64 bytes AVX2 took 3 (residuals) to 13 (score) times as long.
+#if defined(__AVX512DQ__)
+constexpr int kVectorBytes = 64;
+#elif defined(__AVX2__)
+constexpr int kVectorBytes = 32;
+#else
+constexpr int kVectorBytes = 16;
+#endif
+constexpr int kVectorDoubles = kVectorBytes / sizeof(double), kVectorFloats = kVectorBytes / sizeof(float);
+using Doubles = double __attribute__((vector_size(kVectorBytes)));
+using Floats = float __attribute__((vector_size(kVectorBytes)));
+using Int64s = int64_t __attribute__((vector_size(kVectorBytes)));
+
+// Tiles of sums are four rows high; SSE's sixteen registers of 2 doubles hold half as wide ones.
+constexpr int kTileColumns = kVectorBytes < 32 ? 4 : 8;
+constexpr int kHalfTileDoubles = kVectorDoubles < kTileColumns / 2 ? kVectorDoubles : kTileColumns / 2;
+using HalfTileDoubles = double __attribute__((vector_size(kHalfTileDoubles * sizeof(double))));
 
 constexpr size_t packed_size(int width) { return size_t(width) * (width + 1) / 2; }
 
@@ -35,7 +51,7 @@ SILVA_GROW_INLINE Doubles select(Int64s mask, Doubles yes, Doubles no) { return 
 SILVA_GROW_INLINE Doubles larger(Doubles a, Doubles b) { return a > b ? a : b; }
 SILVA_GROW_INLINE Doubles square_root(Doubles x) {
   Doubles root;
-  for (int lane = 0; lane < kLanes; ++lane) root[lane] = std::sqrt(x[lane]);
+  for (int lane = 0; lane < kVectorDoubles; ++lane) root[lane] = std::sqrt(x[lane]);
   return root;
 }
 
@@ -122,7 +138,7 @@ SILVA_GROW_INLINE void sweep(double* matrix, size_t pitch, int side, const char*
   for (int i = 0; i < side; ++i) {
     if (i == k || !live[i]) continue;
     const double factor = row[i] / pivot;
-    for (size_t j = size_t(i) / kLanes * kLanes; j < pitch; j += kLanes) {
+    for (size_t j = size_t(i) / kVectorDoubles * kVectorDoubles; j < pitch; j += kVectorDoubles) {
       Doubles to, from;
       __builtin_memcpy(&to, line(i) + j, sizeof to);
       __builtin_memcpy(&from, row + j, sizeof from);
@@ -142,7 +158,7 @@ constexpr size_t score_pitch(int n_columns) { return size_t(n_columns + kScoreLa
 // substitution, times the rows' residuals. Line j of `factor` is column j of the Cholesky factor.
 SILVA_GROW_INLINE void score(const StoredRows& z, const int32_t* rows, size_t n_rows, const int32_t* columns,
                              int n_columns, int y, const double* factor, float* scores, double* residuals) {
-  constexpr int kChains = 4, kTogether = kChains * kLanes;
+  constexpr int kChains = kVectorBytes < 64 ? 8 : 4, kTogether = kChains * kVectorDoubles;
   const int side = n_columns + 1;
   const size_t pitch = score_pitch(n_columns);
   Doubles* white =
@@ -161,7 +177,7 @@ SILVA_GROW_INLINE void score(const StoredRows& z, const int32_t* rows, size_t n_
       for (int chain = 0; chain < kChains; ++chain) white[j * kChains + chain] = x[chain] * scale;
     }
     for (int i = 0; i < count; ++i) {
-      const auto entry = [&](size_t j) { return white[j * kChains + i / kLanes][i % kLanes]; };
+      const auto entry = [&](size_t j) { return white[j * kChains + i / kVectorDoubles][i % kVectorDoubles]; };
       float* line = scores + (first + i) * pitch;
       const double e = residuals[first + i] = entry(n_columns);
       for (size_t j = 0; j < pitch; ++j) line[j] = j < size_t(n_columns) ? float(entry(j) * e) : 0;
@@ -172,16 +188,21 @@ SILVA_GROW_INLINE void score(const StoredRows& z, const int32_t* rows, size_t n_
 // In blocks of rows whose float sums keep enough digits to rank attributes by.
 SILVA_GROW_INLINE void add_rows(const float* lines, int pitch, const int32_t* rows, size_t n_rows, double* sum) {
   constexpr size_t kBlock = 256;
+  constexpr int kVectors = kScoreLanes / kVectorFloats;
   for (size_t first = 0; first < n_rows; first += kBlock) {
     const size_t last = first + kBlock < n_rows ? first + kBlock : n_rows;
     for (int c = 0; c < pitch; c += kScoreLanes) {
-      Floats total{};
+      Floats totals[kVectors] = {};
       for (size_t i = first; i < last; ++i) {
-        Floats line;
-        __builtin_memcpy(&line, lines + size_t(rows[i]) * pitch + c, sizeof line);
-        total += line;
+        const float* line = lines + size_t(rows[i]) * pitch + c;
+        for (int v = 0; v < kVectors; ++v) {
+          Floats some;
+          __builtin_memcpy(&some, line + v * kVectorFloats, sizeof some);
+          totals[v] += some;
+        }
       }
-      for (int lane = 0; lane < kScoreLanes; ++lane) sum[c + lane] += double(total[lane]);
+      for (int v = 0; v < kVectors; ++v)
+        for (int lane = 0; lane < kVectorFloats; ++lane) sum[c + v * kVectorFloats + lane] += double(totals[v][lane]);
     }
   }
 }
@@ -195,29 +216,52 @@ SILVA_GROW_INLINE void accumulate_row(const double* z, int width, double* sums) 
   }
 }
 
-// A tile of 4 x lanes sums over at most a block of rows, added to the packed ones. Narrow tiles take two rows at a
-// time, into sums of their own: four additions in flight wait for each other.
-template <class Lanes>
+// Packed sums += what the tile has of their triangle: whole vectors where it lies right of the diagonal.
+template <class Lanes, int n_vectors, int n_sets>
+SILVA_GROW_INLINE void add_tiles(const Lanes (&tiles)[n_sets][4 * n_vectors], int width, int a, int b, double* sums) {
+  constexpr int n_lanes = sizeof(Lanes) / sizeof(double), n_columns = n_vectors * n_lanes;
+  if (a + 4 <= b && b + n_columns <= width) {
+    for (int t = 0; t < 4 * n_vectors; ++t) {
+      double* line = sums + packed(a + t / n_vectors, b + t % n_vectors * n_lanes, width);
+      Lanes some;
+      __builtin_memcpy(&some, line, sizeof some);
+      for (int set = 0; set < n_sets; ++set) some += tiles[set][t];
+      __builtin_memcpy(line, &some, sizeof some);
+    }
+    return;
+  }
+  double entries[n_sets][4][n_columns];
+  __builtin_memcpy(entries, tiles, sizeof entries);
+  for (int k = 0; k < 4 && a + k < width; ++k) {
+    const int first = a + k > b ? a + k : b, last = b + n_columns < width ? b + n_columns : width;
+    double* line = sums + packed(a + k, a + k, width) - (a + k);
+    for (int c = first; c < last; ++c) {
+      double sum = line[c];
+      for (int set = 0; set < n_sets; ++set) sum += entries[set][k][c - b];
+      line[c] = sum;
+    }
+  }
+}
+
+// A tile of 4 x n_vectors vectors of sums over at most a block of rows, added to the packed ones. Narrow tiles take two
+// rows at a time, into sums of their own: four additions in flight wait for each other.
+template <class Lanes, int n_vectors>
 SILVA_GROW_INLINE void accumulate_tile(const double* z, size_t stride, int width, const int32_t* rows, size_t n_rows,
                                        int a, int b, double* sums) {
-  constexpr int n_lanes = sizeof(Lanes) / sizeof(double), n_sets = kLanes / n_lanes;
-  Lanes tiles[n_sets][4] = {};
+  constexpr int n_lanes = sizeof(Lanes) / sizeof(double), n_columns = n_vectors * n_lanes;
+  constexpr int n_sets = kTileColumns / n_columns;
+  Lanes tiles[n_sets][4 * n_vectors] = {};
   const auto add = [&](size_t i, Lanes* tile) __attribute__((always_inline)) {
     const double* row = z + size_t(rows[i]) * stride;
-    Lanes right;
-    __builtin_memcpy(&right, row + b, sizeof right);
-    for (int k = 0; k < 4; ++k) tile[k] += row[a + k] * right;
+    Lanes right[n_vectors];
+    for (int v = 0; v < n_vectors; ++v) __builtin_memcpy(&right[v], row + b + v * n_lanes, sizeof(Lanes));
+    for (int t = 0; t < 4 * n_vectors; ++t) tile[t] += row[a + t / n_vectors] * right[t % n_vectors];
   };
   size_t i = 0;
   for (; i + n_sets <= n_rows; i += n_sets)
     for (int set = 0; set < n_sets; ++set) add(i + set, tiles[set]);
   for (; i < n_rows; ++i) add(i, tiles[0]);
-  for (int k = 0; k < 4 && a + k < width; ++k) {
-    const int first = a + k > b ? a + k : b, last = b + n_lanes < width ? b + n_lanes : width;
-    double* line = sums + packed(a + k, a + k, width) - (a + k);
-    for (int set = 0; set < n_sets; ++set)
-      for (int c = first; c < last; ++c) line[c] += tiles[set][k][c - b];
-  }
+  add_tiles<Lanes, n_vectors, n_sets>(tiles, width, a, b, sums);
 }
 
 // Rows z of `stride` doubles, the first `width` of them used, kLanes more readable behind the last row; packed += sum
@@ -233,12 +277,13 @@ SILVA_GROW_INLINE void accumulate(const double* z, size_t stride, int width, con
       for (size_t i = 0; i < count; ++i) accumulate_row(z + size_t(rows[first + i]) * stride, width, sums);
       continue;
     }
-    for (int b = 0; b < width; b += kLanes)
-      for (int a = 0; a < b + kLanes && a < width; a += 4) {
-        if (width - b <= kLanes / 2)
-          accumulate_tile<HalfDoubles>(z, stride, width, rows + first, count, a, b, sums);
+    for (int b = 0; b < width; b += kTileColumns)
+      for (int a = 0; a < b + kTileColumns && a < width; a += 4) {
+        if (width - b <= kTileColumns / 2)
+          accumulate_tile<HalfTileDoubles, kTileColumns / 2 / kHalfTileDoubles>(z, stride, width, rows + first, count,
+                                                                                a, b, sums);
         else
-          accumulate_tile<Doubles>(z, stride, width, rows + first, count, a, b, sums);
+          accumulate_tile<Doubles, kTileColumns / kVectorDoubles>(z, stride, width, rows + first, count, a, b, sums);
       }
   }
 }
@@ -246,7 +291,7 @@ SILVA_GROW_INLINE void accumulate(const double* z, size_t stride, int width, con
 // The same of floats: each number of a block of rows is converted once, not in every tile that it belongs to.
 SILVA_GROW_INLINE void accumulate(const float* z, size_t stride, int width, const int32_t* rows, size_t n_rows,
                                   double* sums) {
-  using StoredLanes = float __attribute__((vector_size(kLanes * sizeof(float))));
+  using StoredLanes = float __attribute__((vector_size(kVectorDoubles * sizeof(float))));
   constexpr size_t kBlock = 64, kLeast = 8, kMostDoubles = 8192;
   const size_t pitch = size_t(width + kLanes - 1) / kLanes * kLanes, fitting = kMostDoubles / pitch;
   const size_t most = fitting > kBlock ? kBlock : fitting < kLeast ? kLeast : fitting;
@@ -258,7 +303,7 @@ SILVA_GROW_INLINE void accumulate(const float* z, size_t stride, int width, cons
     for (size_t i = first; i < first + count; ++i)
       for (int b = 0; b < width; b += 2 * kLanes) __builtin_prefetch(z + size_t(rows[i]) * stride + b);
     for (size_t i = 0; i < count; ++i)
-      for (size_t b = 0; b < pitch; b += kLanes) {
+      for (size_t b = 0; b < pitch; b += kVectorDoubles) {
         StoredLanes stored;
         __builtin_memcpy(&stored, z + size_t(rows[first + i]) * stride + b, sizeof stored);
         const Doubles converted = __builtin_convertvector(stored, Doubles);
