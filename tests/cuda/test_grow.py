@@ -121,33 +121,35 @@ def test_exact_wide_data_grow_the_same_trees(gpu_engine, division):
     assert_same_trees(engine, expected_engine)
 
 
-def check_places(engine, expected_engine, n_features):
-    """A tree of tests on several attributes, moved about: zones lie within, across and outside of its boxes."""
+def check_places(engine, expected_engine, n_features, n_rows):
+    """Trees of several tests, changed below the first one: zones lie within, across and outside of its left box."""
     random = np.random.default_rng(5)
-    for seed in range(6):
-        tree = stump(int(random.integers(n_features)), int(random.integers(200, 4000)), n_features)
-        for name in ("expand", "shift_threshold", "sweep", "new_test"):
-            expected, found = (e.apply(name, tree, 0, None, 0, seed)[0] for e in (expected_engine, engine))
+    for seed in range(8):
+        cut = int(random.integers(n_rows // 3, 2 * n_rows // 3))
+        tree = stump(seed % min(n_features, 3), cut, n_features)
+        for name in ("expand", "shift_threshold", "new_test", "sweep"):
+            expected, found = (e.apply(name, tree, 1, None, 0, seed)[0] for e in (expected_engine, engine))
             np.testing.assert_array_equal(found["cut"], expected["cut"])
             np.testing.assert_array_equal(found["n_rows"], expected["n_rows"])
             np.testing.assert_allclose(found["node_error"], expected["node_error"], rtol=1e-9)
-            if len(expected["cut"]) == 1:  # cut off: the others need a test
+            if len(expected["cut"]) < 5 or expected["attribute"][1] < 0:  # cut off: the others need a test there
                 break
             tree = expected
 
 
 @pytest.mark.parametrize("n_features", [2, 6])
-@pytest.mark.parametrize("missing", [0, 0.002])
+@pytest.mark.parametrize("missing", [0, 0.0003])
 def test_sums_of_arranged_rows(gpu_engine, monkeypatch, n_features, missing):
     """Few missing values, so that some zones have none."""
     monkeypatch.setattr(data, "LEAST_ARRANGED", 0)
-    monkeypatch.setattr(data, "ZONE", 256)  # fewer rows together than a zone of the kernels: more of those are mixed
-    X, y = piecewise(9000, n_features)
+    X, y = piecewise(20_000, n_features)
     X[np.random.default_rng(1).random(X.shape) < missing] = np.nan
     expected_engine, _ = engine_of(X, y)
     engine, kept, _ = gpu_engine(X, y)
-    assert kept[0].source is not None
-    check_places(engine, expected_engine, n_features)
+    zones = cuda.rank_zones(kept[0].ranks)
+    assert (np.ptp(zones, axis=-1) < 14_000).any(axis=1).sum() == 2  # the attributes that the target depends on
+    assert missing == 0 or 0 < np.mean(zones[..., 0] < 0) < 1
+    check_places(engine, expected_engine, n_features, len(y))
 
 
 @pytest.mark.parametrize("division", [{}, {"n_gpus": 2}, {"chunks": 3000}])
@@ -264,6 +266,43 @@ def test_streamed_rows_give_the_bits_of_resident_ones(emulator, monkeypatch, n_r
         runs.append((engine, kept))
     assert [kept[2][0].n_streamed for _, kept in runs] == [0, 4 - n_resident]
     assert_same_trees(runs[1][0], runs[0][0])
+
+
+def balanced(n_leaves, n_rows, n_features):
+    """Leaves of as many rows each, by tests of the first attribute."""
+    attribute, cut, left, right = [], [], [], []
+
+    def grow(first, last):
+        at = len(attribute)
+        is_leaf = last - first == 1
+        attribute.append(-1 if is_leaf else 0)
+        cut.append(0 if is_leaf else (first + last) // 2 * n_rows // n_leaves)
+        left.append(-1), right.append(-1)
+        if not is_leaf:
+            left[at] = grow(first, (first + last) // 2)
+            right[at] = grow((first + last) // 2, last)
+        return at
+
+    grow(0, n_leaves)
+    arrays = {"attribute": attribute, "cut": cut, "left": left, "right": right}
+    tree = {name: np.array(values, np.int32) for name, values in arrays.items()}
+    model = np.repeat((tree["attribute"] < 0).astype(np.uint8), n_features)
+    return tree | {"missing_left": np.zeros(len(attribute), np.uint8), "model": model}
+
+
+@pytest.mark.parametrize("n_features", [2, 9, 40])
+def test_the_largest_question_fits_the_smallest_buffers(emulator, monkeypatch, n_features):
+    """All slots of a block, and the parts that its shares write beside them."""
+    small_buffers(monkeypatch)
+    monkeypatch.setattr(parts, "PACKET_BYTES", 2**17)
+    X, y = piecewise(8000, n_features)
+    tree = balanced(parts.MOST_SLOTS, 8000, n_features)
+    changes = {"max_leaves": parts.MOST_SLOTS}
+    engine, _kept, _ = emulated(emulator, X, y, **changes)
+    expected, found = (e.apply("evaluate", tree, 0, None, 0, 0)[0] for e in (engine_of(X, y, **changes)[0], engine))
+    assert len(found["cut"]) == 2 * parts.MOST_SLOTS - 1
+    np.testing.assert_array_equal(found["n_rows"], expected["n_rows"])
+    assert found["fitness"] == pytest.approx(expected["fitness"], rel=1e-9)
 
 
 def test_rows_that_do_not_fit_pass_through_in_chunks(emulator, monkeypatch):

@@ -21,7 +21,6 @@ NATIVE = Path(silva.__file__).parent / "native"
     [
         (parts, "LARGEST_BLOCK", "grow/route.h", "kMostRows"),
         (parts, "LIST_TILE", "grow/route.h", "kListTile"),
-        (parts, "ZONE", "grow/route.h", "kZone"),
         (data, "ZONE", "grow/route.h", "kZone"),
         (parts, "MOST_SLOTS", "grow/route.h", "kMostSlots"),
         (cuda_qr, "TILE_DOUBLES", "grow/householder.h", "kTileDoubles"),

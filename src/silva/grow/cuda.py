@@ -13,6 +13,7 @@ from silva import _core
 from silva.cuda.compiler import compile_kernel, compiler_architecture, variant
 from silva.device import DeviceError, capability, import_cupy
 from silva.grow import parts
+from silva.grow.data import ZONE
 from silva.parallel import n_threads
 
 if TYPE_CHECKING:
@@ -58,8 +59,8 @@ def padded_rows(rows: TrainingRows, first: int = 0, last: int | None = None) -> 
 
 
 def rank_zones(ranks: NDArray[np.int32]) -> NDArray[np.int32]:
-    """Least and greatest rank of each attribute in every parts.ZONE rows, (n_attributes, n_zones, 2)."""
-    firsts = np.arange(0, ranks.shape[1], parts.ZONE)
+    """Least and greatest rank of each attribute in every ZONE rows, (n_attributes, n_zones, 2)."""
+    firsts = np.arange(0, ranks.shape[1], ZONE)
     return np.stack([bound.reduceat(ranks, firsts, axis=1) for bound in (np.minimum, np.maximum)], axis=-1)
 
 
@@ -260,6 +261,7 @@ def _stream(share: Share, memory: Memory, functions: dict[str, int]) -> dict[str
     return {
         "gpu": share.gpu,
         "n_processors": memory.n_processors,
+        "stride": sizes.stride,
         "stream": memory.make_stream(),
         **{name: memory.reserve(getattr(sizes, name)) for name in ("packet", "parts", "part_counts")},
         "packet_host": memory.pin(sizes.packet),

@@ -186,10 +186,11 @@ def arranged(
     levels = np.zeros(n_attributes, int)
     for _ in range(n_bits):
         levels[np.argmax(gains / 4.0**levels)] += 1
+    scales = 2.0**levels / (n_distinct + 1)
+    places = {int(a): ((ranks[a] + 1) * scales[a]).astype(np.uint16) for a in np.flatnonzero(levels)}
     key = np.zeros(n_rows, np.uint16)
     for a, level in _interleaved(levels):
-        place = ((ranks[a] + 1) * (2.0 ** (level + 1) / (n_distinct[a] + 1))).astype(np.uint16)
-        key = (key << np.uint16(1)) | (place & np.uint16(1))
+        key = (key << np.uint16(1)) | (places[a] >> np.uint16(levels[a] - 1 - level) & np.uint16(1))
     order = np.argsort(key, kind="stable").astype(np.int32)
     n_whole = n_rows // ZONE
     shuffled = np.argsort(np.arange(n_whole) * GOLDEN % 1.0)

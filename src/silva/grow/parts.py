@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
 from silva.device import DeviceError
+from silva.grow.data import ZONE
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -31,9 +32,6 @@ LARGEST_BLOCK = 8192
 LIST_TILE = 2048
 """Rows that a block lists (kListTile)."""
 
-ZONE = 2048
-"""Rows whose least and greatest ranks are kept (kZone)."""
-
 MANY_ZONES = 16
 """Parts of so many zones may differ by one."""
 
@@ -45,6 +43,9 @@ ARRANGED_SECTORS = 64
 
 MOST_SLOTS = 128
 """Leaves of one request (kMostSlots)."""
+
+MOST_SHARES = 4
+"""Shares of a block's rows that are summed each by itself, a warp each at most (sum_splits of native/grow/route.h)."""
 
 RESULT_BYTES = 64 << 20
 PART_BYTES = 256 << 20
@@ -139,7 +140,7 @@ def buffer_sizes(
         )
     stride = padded_width(width)
     part = blocks * (blocks + 1) // 2 * TILE * TILE * 8
-    n_parts = max(PART_BYTES // part, MOST_SLOTS * -(-n_rows // LARGEST_BLOCK))
+    n_parts = max(PART_BYTES // part, (MOST_SLOTS + MOST_SHARES - 1) * -(-n_rows // LARGEST_BLOCK))
     n_counts = max(n_parts, n_lists * (-(-n_rows // LIST_TILE) + 1))
     return Sizes(
         z=n_rows * stride * z_bytes,

@@ -2,16 +2,10 @@
 // has internal linkage but its table, and it includes no library header with inline functions, so that code for a newer
 // processor never replaces code for an older one at link time.
 #include "common/lanes.h"
+#include "common/vectors.h"
 
 namespace silva {
 namespace {
-#if defined(__AVX512F__)
-constexpr int kVectorBytes = 64;
-#elif defined(__AVX__)
-constexpr int kVectorBytes = 32;
-#else
-constexpr int kVectorBytes = 16;
-#endif
 constexpr int kFloatLanes = kVectorBytes / 4;  // of the evaluation
 
 // One row a lane, as a CUDA thread has it: the tests run the shared maths so.

@@ -120,7 +120,7 @@ static StreamHandles stream_handles(const Addresses& a) {
     *field = a.at(name);
   h.packet_bytes = a.at("packet_bytes"), h.results_bytes = a.at("results_bytes");
   h.n_parts = a.at("n_parts"), h.n_counts = a.at("n_counts");
-  h.gpu = int(a.at("gpu")), h.n_processors = int(a.at("n_processors"));
+  h.gpu = int(a.at("gpu")), h.n_processors = int(a.at("n_processors")), h.stride = int(a.at("stride"));
   return h;
 }
 

@@ -48,8 +48,11 @@ class GpuQueue {
  private:
   // Sums of rows that no part has.
   void clear(SumQuestion& question) const {
-    if (question.sums) std::fill_n(question.sums, question.n_entries(width_), 0.0);
-    for (int slot = 0; slot < question.n_slots && !question.sums; ++slot)
+    if (question.sums) {
+      std::fill_n(question.sums, question.n_entries(width_), 0.0);
+      return;
+    }
+    for (int slot = 0; slot < question.n_slots; ++slot)
       question.answer[slot].gram.assign(packed_size(question.width(slot, width_)), 0.0);
   }
 

@@ -20,13 +20,13 @@ struct StreamHandles {
   uint64_t stream, packet, packet_host, results, parts, part_counts;
   uint64_t sum_rows, add_parts, count_rows, list_rows, count_ranks, find_cuts;
   size_t packet_bytes, results_bytes, n_parts, n_counts;
-  int gpu, n_processors;
+  int gpu, n_processors, stride;  // columns of z on the GPU
 };
 
 class GpuStream {
  public:
   GpuStream(const StreamHandles& handles, const CudaDriver& driver, int width)
-      : h_(handles), driver_(driver), width_(width), stride_(padded_width(width)) {
+      : h_(handles), driver_(driver), width_(width) {
     check(driver_.stream_context(stream(), &context_));
   }
 
@@ -237,7 +237,7 @@ class GpuStream {
   }
 
   // Sums that blocks write of so many slots.
-  int64_t parts_of(int64_t n_blocks, int n_slots) const { return n_blocks * (n_slots + sum_splits(stride_) - 1); }
+  int64_t parts_of(int64_t n_blocks, int n_slots) const { return n_blocks * (n_slots + sum_splits(h_.stride) - 1); }
 
   // Where the columns of a slot stand in the packet.
   int32_t first_column(const SumQuestion& question, int slot) {
@@ -277,7 +277,7 @@ class GpuStream {
         if (size_t(parts_of(blocks_of(count_of(sums[i]->source), size), sums[i]->n_slots)) > h_.n_parts) return false;
       return true;
     };
-    int size = most_rows(stride_);
+    int size = most_rows(h_.stride);
     const int least = std::max(kBlockThreads, kRowsPerColumn * width_);
     const int64_t wanted = kBlocksOfProcessor * h_.n_processors;
     while (size > least && total / size < wanted && fits(size / 2)) size /= 2;
@@ -318,9 +318,9 @@ class GpuStream {
     if (!n_sums) return;
     const bool few = batch_.n_parts < kFewParts * int64_t(batch_.slots.size());
     const int entries = few ? kEntriesOfFew : kEntriesOfMany;
-    check(driver_.launch_blocks(h_.sum_rows, batch_.sum_blocks, sum_threads(stride_), stream(), rows(), sums,
+    check(driver_.launch_blocks(h_.sum_rows, batch_.sum_blocks, sum_threads(h_.stride), stream(), rows(), sums,
                                 request_of_block, intervals, nodes, per_block, part_counts, parts));
-    launch(h_.add_parts, unsigned(batch_.slots.size()) * entry_blocks(stride_, entries), sums, n_sums, part_counts,
+    launch(h_.add_parts, unsigned(batch_.slots.size()) * entry_blocks(h_.stride, entries), sums, n_sums, part_counts,
            parts, slots, columns, entries, results());
   }
 
@@ -395,7 +395,7 @@ class GpuStream {
 
   StreamHandles h_;
   CudaDriver driver_;
-  int width_, stride_;
+  int width_;
   void* context_ = nullptr;
   const GpuPart* part_ = nullptr;  // what is under way
   int p_ = 0;

@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "common/vectors.h"
 #include "grow/householder.h"
 #include "grow/kernels.h"
 
@@ -16,15 +17,7 @@ namespace silva {
 // What callers lay out in memory, whatever the instruction set.
 constexpr int kLanes = 8, kScoreLanes = 16;
 
-// The vectors of the instruction set. Of wider ones GCC keeps every value in memory and operates piece by piece: on
-// vectors of 64 bytes AVX2 took 3 (residuals) to 13 (score) times as long.
-#if defined(__AVX512DQ__)
-constexpr int kVectorBytes = 64;
-#elif defined(__AVX2__)
-constexpr int kVectorBytes = 32;
-#else
-constexpr int kVectorBytes = 16;
-#endif
+// The vectors of the instruction set: on vectors of 64 bytes AVX2 took 3 (residuals) to 17 (score) times as long.
 constexpr int kVectorDoubles = kVectorBytes / sizeof(double), kVectorFloats = kVectorBytes / sizeof(float);
 using Doubles = double __attribute__((vector_size(kVectorBytes)));
 using Floats = float __attribute__((vector_size(kVectorBytes)));

@@ -237,9 +237,9 @@ SILVA_INLINE constexpr int n_tiles(int n_blocks) { return n_blocks * (n_blocks +
 // Pairs of a tile and the one below it that cover the tiles above the diagonal.
 SILVA_INLINE constexpr int n_tile_pairs(int n_blocks) { return (n_blocks + 1) / 2 * (n_blocks / 2 + 1); }
 
-// Columns of z on the GPU, threads of a block that sums rows, and the shares of its rows that are summed each by itself
-// (grow/sum_narrow.h, grow/sum_wide.h): a warp has registers for so many pairs of tiles, and room for loads beside few.
-SILVA_INLINE constexpr int padded_width(int width) { return width <= 4 ? 4 : (width + 7) / 8 * 8; }
+// By columns of z on the GPU: threads of a block that sums rows, and the shares of its rows that are summed each by
+// itself (grow/sum_narrow.h, grow/sum_wide.h): a warp has registers for so many pairs of tiles, and room for loads
+// beside few.
 SILVA_INLINE constexpr int sum_threads(int stride) { return stride <= 4 ? 256 : 128; }
 SILVA_INLINE constexpr int sum_splits(int stride) {
   constexpr int kFewPairs = 11, kMostPairs = 21;

@@ -1,4 +1,4 @@
-// What a block of the kernel that sums rows (grow/sum_rows.cu) knows, and the slots of its rows.
+// What a block of the kernel that sums rows (grow/sum_rows.cu) knows.
 #pragma once
 #include "grow/route.h"
 
@@ -40,35 +40,5 @@ __device__ __forceinline__ void load_request(Block& block, const SumRequest* req
 SILVA_INLINE int64_t zone_at(const Block& block, int local) { return (block.first + local) / kZone; }
 
 SILVA_INLINE int64_t row_of(const Block& block, int local) { return row_at(block.request.source, block.first + local); }
-
-// Slots of the block's rows. A warp routes `per_warp` rows one behind the other; of each 32 of them it tells
-// `met(slot)`, lane by lane, NO_SLOT for rows that nobody asks for. A thread's loads of several rows are under way
-// together.
-template <class Met>
-__device__ __forceinline__ void route_rows(const Block& block, const GpuRows& rows, unsigned char* slots, int per_warp,
-                                           const Met& met) {
-  const int first = int(threadIdx.x) / 32 * per_warp + int(threadIdx.x) % 32;
-  for (int i = 0; i < per_warp; i += 32 * ROUTED) {
-    int32_t row[ROUTED];
-    int slot[ROUTED];
-    bool inside[ROUTED];
-#pragma unroll
-    for (int k = 0; k < ROUTED; ++k) {
-      const int local = first + i + 32 * k;
-      inside[k] = i + 32 * k < per_warp && local < block.n_positions;
-      row[k] = int32_t(row_of(block, inside[k] ? local : 0));
-    }
-    find_slots<ROUTED>(rows, block.intervals, block.request.n_intervals, block.nodes, 0, is_scan(block.request.source),
-                       row, inside, slot);
-#pragma unroll
-    for (int k = 0; k < ROUTED; ++k) {
-      if (i + 32 * k >= per_warp) break;
-      const int found = slot[k] < 0 ? NO_SLOT : slot[k];
-      slots[first + i + 32 * k] = (unsigned char)found;
-      met(found);
-    }
-  }
-  __syncthreads();
-}
 
 }  // namespace silva

@@ -67,16 +67,35 @@ __device__ __forceinline__ void multiply_add(double (&c)[4], double upper, doubl
 #endif
 }
 
-// How many rows of each slot a warp has met.
-struct CountSlots {
-  int (&counts)[kMostSlots];
-
-  __device__ __forceinline__ void operator()(int slot) const {
-    const unsigned same = __match_any_sync(ALL, slot);
-    if (slot != NO_SLOT && int(threadIdx.x % 32) == __ffs(same) - 1) counts[slot] += __popc(same);
-    __syncwarp();
+// Slots of the block's rows, NO_SLOT for those that nobody asks for, and how many rows of each slot a warp has met. A
+// warp routes `per_warp` rows one behind the other; a thread's loads of several rows are under way together.
+__device__ __forceinline__ void route_rows(Shared& shared, const GpuRows& rows, int per_warp) {
+  const Block& block = shared.block;
+  const int warp = threadIdx.x / 32, lane = threadIdx.x % 32, first = warp * per_warp + lane;
+  for (int i = 0; i < per_warp; i += 32 * ROUTED) {
+    int32_t row[ROUTED];
+    int slot[ROUTED];
+    bool inside[ROUTED];
+#pragma unroll
+    for (int k = 0; k < ROUTED; ++k) {
+      const int local = first + i + 32 * k;
+      inside[k] = i + 32 * k < per_warp && local < block.n_positions;
+      row[k] = int32_t(row_of(block, inside[k] ? local : 0));
+    }
+    find_slots<ROUTED>(rows, block.intervals, block.request.n_intervals, block.nodes, 0, is_scan(block.request.source),
+                       row, inside, slot);
+#pragma unroll
+    for (int k = 0; k < ROUTED; ++k) {
+      if (i + 32 * k >= per_warp) break;
+      const int found = slot[k] < 0 ? NO_SLOT : slot[k];
+      shared.slots[first + i + 32 * k] = (unsigned char)found;
+      const unsigned same = __match_any_sync(ALL, found);
+      if (found != NO_SLOT && lane == __ffs(same) - 1) shared.counts[warp][found] += __popc(same);
+      __syncwarp();
+    }
   }
-};
+  __syncthreads();
+}
 
 // Counts become the places where each warp's rows of a slot begin.
 __device__ __forceinline__ void place_slots(Shared& shared) {
@@ -234,7 +253,7 @@ __device__ __forceinline__ void sum_block(Shared& shared, const GpuRows& rows, i
     part_counts[piece] = 0;
   place_block(shared, rows);
   if (!shared.block.n_positions) return;
-  route_rows(shared.block, rows, shared.slots, per_warp, CountSlots{shared.counts[warp]});
+  route_rows(shared, rows, per_warp);
   place_slots(shared);
   list_rows(shared, per_warp);
   sum_share(shared, rows, part_counts, parts);
