@@ -60,7 +60,7 @@ def test_thresholds(gpu_engine, distinct, core_work):
 
 
 @pytest.mark.parametrize("storage", STORAGES)
-@pytest.mark.parametrize("division", [{}, {"n_gpus": 2}])
+@pytest.mark.parametrize("division", [{}, {"n_gpus": 2}, {"n_gpus": 2, "chunks": 1500}])
 def test_thresholds_between_models_of_few_columns(gpu_engine, division, storage):
     """The answers hold the columns of each leaf's model, and the indicators of their missing values."""
     rng = np.random.default_rng(3)
@@ -104,7 +104,7 @@ def test_exact_data_grow_the_same_trees(gpu_engine, n_threads, core_work, storag
         assert found["fitness"] == expected["fitness"]
 
 
-@pytest.mark.parametrize("division", [{"n_threads": 1}, {"n_gpus": 2, "n_threads": 3}])
+@pytest.mark.parametrize("division", [{"n_threads": 1}, {"n_gpus": 2, "chunks": 512, "n_threads": 3}])
 def test_exact_wide_data_grow_the_same_trees(gpu_engine, division):
     """The splits of wide models are ranked by scores; a GPU tries moves beside each other, cores in turn."""
     X, _ = whole_numbers(1024, 26)
@@ -138,21 +138,21 @@ def check_places(engine, expected_engine, n_features, n_rows):
 
 
 @pytest.mark.parametrize("n_features", [2, 6])
-@pytest.mark.parametrize("missing", [0, 0.0003])
-def test_sums_of_arranged_rows(gpu_engine, monkeypatch, n_features, missing):
+@pytest.mark.parametrize(("missing", "n_gpus"), [(0, 1), (0.0003, 1), (0.0003, 2)])
+def test_sums_of_arranged_rows(gpu_engine, monkeypatch, n_features, missing, n_gpus):
     """Few missing values, so that some zones have none."""
     monkeypatch.setattr(data, "LEAST_ARRANGED", 0)
     X, y = piecewise(20_000, n_features)
     X[np.random.default_rng(1).random(X.shape) < missing] = np.nan
     expected_engine, _ = engine_of(X, y)
-    engine, kept, _ = gpu_engine(X, y)
+    engine, kept, _ = gpu_engine(X, y, n_gpus=n_gpus)
     zones = cuda.rank_zones(kept[0].ranks)
     assert (np.ptp(zones, axis=-1) < 14_000).any(axis=1).sum() == 2  # the attributes that the target depends on
     assert missing == 0 or 0 < np.mean(zones[..., 0] < 0) < 1
     check_places(engine, expected_engine, n_features, len(y))
 
 
-@pytest.mark.parametrize("division", [{}, {"n_gpus": 2}, {"chunks": 3000}])
+@pytest.mark.parametrize("division", [{}, {"n_gpus": 2}, {"n_gpus": 2, "chunks": 4500}, {"chunks": 3000}])
 def test_exact_arranged_data_grow_the_same_trees(gpu_engine, monkeypatch, division):
     monkeypatch.setattr(data, "LEAST_ARRANGED", 0)
     X, y = whole_numbers(9000, 2)
@@ -202,7 +202,9 @@ def assert_same_trees(found_engine, expected_engine):
 
 
 @pytest.mark.parametrize("storage", STORAGES)
-@pytest.mark.parametrize("division", [{"n_gpus": 2}, {"n_gpus": 3}, {"chunks": 200}, {"n_gpus": 2, "chunks": 100}])
+@pytest.mark.parametrize(
+    "division", [{"n_gpus": 2}, {"n_gpus": 3, "chunks": 171}, {"chunks": 200}, {"n_gpus": 2, "chunks": 100}]
+)
 @pytest.mark.parametrize("core_work", [0, 20_000])
 def test_exact_data_grow_the_same_trees_on_any_division(gpu_engine, division, core_work, storage):
     X, y = whole_numbers(512, 6)
@@ -223,7 +225,7 @@ def test_thresholds_of_divided_rows(gpu_engine, distinct, core_work, cells):
     X[::3, 0] = 2.5  # half of a list may be one value
     X[1::9, 1] = np.nan
     expected_engine, _ = engine_of(X, y)
-    engine, _kept, _ = gpu_engine(X, y, core_work=core_work, n_gpus=3, cells=cells)
+    engine, _kept, _ = gpu_engine(X, y, core_work=core_work, n_gpus=3, chunks=1000, cells=cells)
     for attribute in (0, 1):
         tree = stump(attribute, min(distinct, 1000) // 2, 3)
         expected, found = (e.apply("sweep", tree, 0, None, 0, 0)[0] for e in (expected_engine, engine))
@@ -234,7 +236,12 @@ def test_thresholds_of_divided_rows(gpu_engine, distinct, core_work, cells):
 
 @pytest.mark.parametrize(
     ("division", "storage"),
-    [({"n_gpus": 2}, "float64"), ({"n_gpus": 2, "cells": 50}, "float32"), ({"n_gpus": 2, "chunks": 3000}, "float64")],
+    [
+        ({"n_gpus": 2}, "float64"),
+        ({"n_gpus": 2, "chunks": 5000}, "float64"),
+        ({"n_gpus": 2, "chunks": 5000, "cells": 50}, "float32"),
+        ({"n_gpus": 2, "chunks": 3000}, "float64"),
+    ],
 )
 def test_the_best_split_is_found_on_the_same_sample_of_divided_rows(gpu_engine, division, storage):
     X, y = piecewise(10_000, 2)
@@ -248,6 +255,7 @@ def test_the_best_split_is_found_on_the_same_sample_of_divided_rows(gpu_engine, 
 def small_buffers(monkeypatch):
     monkeypatch.setattr(parts, "PART_BYTES", 2**12)
     monkeypatch.setattr(parts, "PACKET_BYTES", 2**14)
+    monkeypatch.setattr(parts, "RESULT_BYTES", 2**14)
     monkeypatch.setattr(parts, "MOST_LISTS", parts.N_LISTS)
 
 
@@ -311,10 +319,11 @@ def test_rows_that_do_not_fit_pass_through_in_chunks(emulator, monkeypatch):
     (whole,) = parts.divide_rows(2048, 3, 5, {0: 2**40}, "auto")
     changes = {"polish_interval": 3, "population": 10}
     expected_engine, _ = engine_of(X, y, **changes)
-    engine, kept, _ = emulated(emulator, X, y, memory=whole.on_device - 2**14, **changes)
+    memory = whole.on_device - 2**12
+    engine, kept, _ = emulated(emulator, X, y, memory=memory, **changes)
     (share,) = kept[2]
     assert share.n_streamed > 2
-    assert share.on_device <= whole.on_device - 2**14
+    assert share.on_device <= memory
     for e in (expected_engine, engine):
         e.initialise([])
         e.step(4, 100, 0.0, 1e9)

@@ -81,9 +81,10 @@ def test_rows_that_do_not_fit_stream_and_find_the_tree_of_the_cores(monkeypatch)
 
 
 @several_gpus
-def test_all_gpus_give_the_same_bits_on_every_run():
+@pytest.mark.parametrize("chunks", ["auto", 100_000])
+def test_all_gpus_give_the_same_bits_on_every_run(chunks):
     X, y = piecewise(200_000, 5)
-    runs = [ModelTreeRegressor(generations=15, device="cuda:all").fit(X, y) for _ in range(3)]
+    runs = [ModelTreeRegressor(generations=15, device="cuda:all", chunks=chunks).fit(X, y) for _ in range(3)]
     for run in runs[1:]:
         np.testing.assert_array_equal(run.history_["fitness"], runs[0].history_["fitness"])
     one = ModelTreeRegressor(generations=15, device="cuda").fit(X, y)

@@ -199,8 +199,10 @@ class GpuMemory:
 
 def lay_out(rows: TrainingRows, shares: Sequence[Share], memories: Sequence[Memory]) -> Addresses:
     """Bring the rows to where the shares have them, and take the buffers of a search."""
-    bounds = [0, *(bound for share in shares for bound in share.bounds[1:])]
+    copied = parts.are_copies(shares)
+    bounds = shares[0].bounds if copied else [0, *(bound for share in shares for bound in share.bounds[1:])]
     orders = iter(split_order(rows, bounds))
+    arrays: tuple[NDArray[Any], NDArray[np.int32], NDArray[np.int32]] | None = None
     streams: list[dict[str, int]] = []
     found: list[dict[str, int]] = []
     for share, memory in zip(shares, memories, strict=True):
@@ -210,7 +212,8 @@ def lay_out(rows: TrainingRows, shares: Sequence[Share], memories: Sequence[Memo
             for _ in range(min(share.n_streamed, 2))
         ]
         for p, (first, last) in enumerate(itertools.pairwise(share.bounds)):
-            arrays = (padded_rows(rows, first, last), rows.ranks[:, first:last], next(orders))
+            if arrays is None or not copied:
+                arrays = (padded_rows(rows, first, last), rows.ranks[:, first:last], next(orders))
             streamed = p < share.n_streamed
             found.append(
                 {
@@ -263,9 +266,9 @@ def _stream(share: Share, memory: Memory, functions: dict[str, int]) -> dict[str
         "n_processors": memory.n_processors,
         "stride": sizes.stride,
         "stream": memory.make_stream(),
-        **{name: memory.reserve(getattr(sizes, name)) for name in ("packet", "parts", "part_counts")},
+        **{name: memory.reserve(getattr(sizes, name)) for name in ("packet", "results", "parts", "part_counts")},
         "packet_host": memory.pin(sizes.packet),
-        "results": memory.pin(sizes.results),
+        "results_host": memory.pin(sizes.results),
         "packet_bytes": sizes.packet,
         "results_bytes": sizes.results,
         "n_parts": sizes.n_parts,

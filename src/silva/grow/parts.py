@@ -10,7 +10,7 @@ from silva.device import DeviceError
 from silva.grow.data import ZONE
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
 TILE = 8
 """More than NARROW columns of z are padded to a multiple of this many: a tensor core operation's side."""
@@ -111,7 +111,7 @@ class Sizes:
     @property
     def stream(self) -> int:
         """Bytes of GPU memory that a stream works in."""
-        return self.packet + self.parts + self.part_counts
+        return self.packet + self.results + self.parts + self.part_counts
 
 
 def buffer_sizes(
@@ -149,7 +149,7 @@ def buffer_sizes(
         zones=-(-n_rows // ZONE) * n_attributes * 8,
         lists=n_lists * (n_rows if n_listed is None else n_listed) * 8,
         packet=PACKET_BYTES,
-        results=max(RESULT_BYTES, (width * (width + 1) // 2 + 1) * 8 * MOST_SLOTS),
+        results=max(RESULT_BYTES, ((width * (width + 1) // 2 + 1) * MOST_SLOTS + 1) * 8),
         parts=n_parts * part,
         part_counts=n_counts * 4,
         n_parts=n_parts,
@@ -166,7 +166,7 @@ def padded_width(width: int) -> int:
 
 @dataclass(frozen=True)
 class Share:
-    """The rows that one GPU reads, in contiguous parts.
+    """The rows that one GPU holds, in contiguous parts.
 
     Attributes
     ----------
@@ -226,13 +226,15 @@ def divide_rows(
 ) -> list[Share]:
     """Divide the rows evenly among GPUs, and those of a GPU into parts where they do not fit.
 
+    Where all rows fit on each of several GPUs, every one gets a copy; they share the work then.
+
     Parameters
     ----------
     n_rows, n_attributes, width : int
     free : dict
         Bytes of free memory by GPU.
     chunks : {"auto"}, int or None
-        Rows of a part at most; None keeps all rows on the GPUs.
+        Rows of a part at most, and of a copy; None keeps all rows on the GPUs.
     more_bytes : callable, optional
         What so many rows need on a GPU beside the buffers of the search.
     z_bytes : int
@@ -243,10 +245,13 @@ def divide_rows(
     DeviceError
         If a GPU's memory does not suffice; the message names the GPU and says how many rows fit.
     """
+    columns = Columns(n_attributes, width, more_bytes, z_bytes)
+    if copies := _copies(n_rows, columns, free, chunks):
+        return copies
     gpus = list(free)
     edges = even_bounds(0, n_rows, len(gpus))
     return [
-        _share(gpu, edges[g], edges[g + 1], Columns(n_attributes, width, more_bytes, z_bytes), free[gpu], chunks)
+        _share(gpu, edges[g], edges[g + 1], columns, free[gpu], chunks)
         for g, gpu in enumerate(gpus)
         if edges[g] < edges[g + 1]
     ]
@@ -262,10 +267,31 @@ def even_bounds(first: int, last: int, n_parts: int) -> tuple[int, ...]:
     return (first, *(row // step * step for row in inner), last)
 
 
+def are_copies(shares: Sequence[Share]) -> bool:
+    """Whether each of several GPUs holds all rows."""
+    return len(shares) > 1 and shares[0].bounds == shares[1].bounds
+
+
+def _copies(n_rows: int, columns: Columns, free: dict[int, int], chunks: str | int | None) -> list[Share] | None:
+    """All rows for every GPU, if there are several and that much memory."""
+    if len(free) < 2 or n_rows > _most_rows(n_rows, chunks):
+        return None
+    for n_lists in (MOST_LISTS, N_LISTS):
+        shares = [_cut(gpu, 0, n_rows, columns, 1, 0, n_lists) for gpu in free]
+        if all(share.on_device <= free[share.gpu] for share in shares):
+            return shares
+    return None
+
+
+def _most_rows(n_rows: int, chunks: str | int | None) -> int:
+    """Rows of a part at most, of so many."""
+    return n_rows if chunks is None or chunks == "auto" else int(chunks)
+
+
 def _share(gpu: int, first: int, last: int, columns: Columns, free: int, chunks: str | int | None) -> Share:
     """Take the rows of one GPU, as few parts as its memory or `chunks` allows."""
     n_rows = last - first
-    most = n_rows if chunks is None or chunks == "auto" else int(chunks)
+    most = _most_rows(n_rows, chunks)
     for n_lists in (MOST_LISTS, N_LISTS):
         whole = _cut(gpu, first, last, columns, 1, 0, n_lists)
         if whole.on_device <= free and most >= n_rows:

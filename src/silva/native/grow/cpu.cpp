@@ -109,6 +109,7 @@ static StreamHandles stream_handles(const Addresses& a) {
                              {"packet", &h.packet},
                              {"packet_host", &h.packet_host},
                              {"results", &h.results},
+                             {"results_host", &h.results_host},
                              {"parts", &h.parts},
                              {"part_counts", &h.part_counts},
                              {"sum_rows", &h.sum_rows},

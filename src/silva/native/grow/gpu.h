@@ -103,8 +103,8 @@ class GpuReader : public RowReader {
   int64_t sample(const Box& box, int64_t most, RowList& rows) const override {
     const RowsByPart source = source_of(box, kVisited);
     if (source.count * kListing < settings_.core_work) return cores_.sample(box, most, rows);
-    if (source.ordered_by >= 0 && parts().size() > 1) return sample_by_rank(source, box, most, rows);
-    if (parts().size() == 1 && most <= kMostSampled) return sample_at_once(source, box, int32_t(most), rows);
+    if (source.ordered_by >= 0 && !parts().are_copies()) return sample_by_rank(source, box, most, rows);
+    if (parts().are_copies() && most <= kMostSampled) return sample_at_once(source, box, int32_t(most), rows);
     const List list(*this);
     ListQuestion all = list_question(list, source, box, -1, -1);
     ask({{}, {&all}, {}, {}});
@@ -384,22 +384,23 @@ class GpuReader : public RowReader {
     return n_slots;
   }
 
-  static ListQuestion list_question(const List& list, RowsByPart source, const Box& box, int skipped_attribute,
-                                    int attribute) {
+  ListQuestion list_question(const List& list, RowsByPart source, const Box& box, int skipped_attribute,
+                             int attribute) const {
     ListQuestion question;
     question.source = std::move(source);
+    if (parts().are_copies()) parts().give(question.source, parts().home(list.index()));
     question.intervals = intervals_of(box, skipped_attribute);
     question.list = list.index(), question.attribute = attribute;
     return question;
   }
 
-  // Where one part holds all rows.
+  // Where a part holds all rows.
   int64_t sample_at_once(const RowsByPart& source, const Box& box, int32_t most, RowList& rows) const {
     ListQuestion question;
     question.source = source, question.intervals = intervals_of(box, -1), question.most = most;
     ask({{}, {&question}, {}, {}});
     rows = std::move(question.sample);
-    return question.totals[0] / most + 1;
+    return std::accumulate(question.totals.begin(), question.totals.end(), int64_t(0)) / most + 1;
   }
 
   // A sample of rows that several parts hold in the order of an attribute.

@@ -1,8 +1,10 @@
-// The rows of a search in parts: contiguous rows that one GPU reads. A part either stays in the GPU's memory or passes
+// The rows of a search in parts that one GPU reads each. Either every GPU has a copy of all rows, and the work is shared
+// out (a part is a copy then), or the parts are contiguous rows. Such a part either stays in the GPU's memory or passes
 // through it once a round (grow/gpu_stream.h); the search knows the parts but not which of the two they do.
 #pragma once
 #include <algorithm>
 #include <cstdint>
+#include <utility>
 #include <vector>
 
 #include "grow/data.h"
@@ -27,24 +29,31 @@ struct GpuPart {
   int32_t* list_ranks(int list) const { return list_rows(list) + n_rows; }
 };
 
-// Where the rows of a question stand, by part.
+// Where the rows of a question stand, by part. Of copies any one can tell: `parts` is empty until somebody decides.
 struct RowsByPart {
   std::vector<RowPositions> parts;
   int64_t count = 0;
-  int ordered_by = -1;  // attribute whose order they are taken from
+  int ordered_by = -1;          // attribute whose order they are taken from
+  int64_t head = 0, gap = 0;    // in copies, of all `count` positions
 };
 
 class GpuParts {
  public:
   GpuParts(const GrowData& data, std::vector<GpuPart> parts) : data_(data), parts_(std::move(parts)) {
-    if (parts_.size() > 1) count_blocks();
+    if (!are_copies()) count_blocks();
   }
+
+  // Whether each part holds all rows, as the only one does.
+  bool are_copies() const { return parts_[0].n_rows == data_.n_rows; }
+  // Of copies, the one whose GPU keeps a list.
+  int home(int list) const { return list % size(); }
 
   int size() const { return int(parts_.size()); }
   const GpuPart& operator[](int p) const { return parts_[p]; }
 
   RowsByPart all_rows() const {
     RowsByPart rows{{}, data_.n_rows, -1};
+    if (are_copies()) return rows;
     for (const GpuPart& part : parts_) rows.parts.push_back({nullptr, 0, 0, part.n_rows, 1});
     return rows;
   }
@@ -53,6 +62,12 @@ class GpuParts {
   RowsByPart in_order(int attribute, int32_t low, int32_t high, bool with_missing) const {
     const int32_t* starts = data_.starts[attribute];
     RowsByPart rows{{}, 0, attribute};
+    if (are_copies()) {
+      rows.head = with_missing ? starts[0] : 0;
+      rows.gap = starts[low] - rows.head;
+      rows.count = rows.head + starts[high] - starts[low];
+      return rows;
+    }
     for (int p = 0; p < size(); ++p) {
       const int64_t head = with_missing ? below(p, attribute, starts[0]) : 0;
       const int64_t first = below(p, attribute, starts[low]), last = below(p, attribute, starts[high]);
@@ -64,12 +79,34 @@ class GpuParts {
 
   RowsByPart missing(int attribute) const {
     RowsByPart rows{{}, data_.n_missing(attribute), attribute};
+    if (are_copies()) return rows;
     for (int p = 0; p < size(); ++p)
       rows.parts.push_back({parts_[p].order_of(attribute), 0, 0, below(p, attribute, data_.n_missing(attribute)), 1});
     return rows;
   }
 
+  // Has one copy answer for all of the rows.
+  void give(RowsByPart& rows, int copy) const {
+    rows.parts.assign(size(), {});
+    rows.parts[copy] = positions_in(copy, rows, 0, rows.count);
+  }
+  // Has each copy answer for as many of the rows; of all rows, whole zones.
+  void share_out(RowsByPart& rows) const {
+    const int64_t step = rows.ordered_by < 0 ? kZone : 1;
+    int64_t first = 0;
+    for (int p = 0; p < size(); ++p) {
+      const int64_t last = p + 1 < size() ? rows.count * (p + 1) / size() / step * step : rows.count;
+      rows.parts.push_back(positions_in(p, rows, std::exchange(first, last), last));
+    }
+  }
+
  private:
+  RowPositions positions_in(int copy, const RowsByPart& rows, int64_t first, int64_t last) const {
+    if (rows.ordered_by < 0) return {nullptr, 0, first, last - first, 1};
+    return {parts_[copy].order_of(rows.ordered_by) + first, std::max<int64_t>(rows.head - first, 0), rows.gap,
+            last - first, 1};
+  }
+
   static constexpr int64_t kBlock = 1024;  // of an order, at whose ends the rows of each part are counted
 
   int64_t count_in(int p, const int32_t* rows, int64_t count) const {
@@ -92,7 +129,7 @@ class GpuParts {
 
   // Rows of a part among the first ones of an attribute's order.
   int64_t below(int p, int attribute, int64_t position) const {
-    if (size() == 1 || position == 0) return position;
+    if (position == 0) return 0;
     if (position == data_.n_rows) return parts_[p].n_rows;
     const int64_t block = position / kBlock, n_blocks = data_.n_rows / kBlock + 1;
     const int32_t* rows = data_.order + attribute * data_.n_rows + block * kBlock;

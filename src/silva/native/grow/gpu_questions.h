@@ -54,9 +54,9 @@ struct CountQuestion {
   std::vector<std::vector<int32_t>> counts;
 };
 
-// Cuts of a list whose rows one part holds, all of them.
+// Cuts of a list that one part holds, all of it.
 struct CutsQuestion {
-  int list = 0;
+  int part = 0, list = 0;
   int64_t first = 0, last = 0;
   CutsAnswer answer{};
 };

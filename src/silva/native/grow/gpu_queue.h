@@ -1,6 +1,7 @@
 // Answers what the tasks of a phase ask the GPUs by one round of launches: all GPUs work at the same time, and of parts
 // that stream the next one is copied while the last one is summed.
 #pragma once
+#include <algorithm>
 #include <vector>
 
 #include "grow/gpu_stream.h"
@@ -25,6 +26,7 @@ class GpuQueue {
   // the division of the rows alone.
   void answer(const GpuQuestions& questions) {
     if (questions.empty()) return;
+    if (parts_.are_copies()) share_out(questions);
     for (SumQuestion* sum : questions.sums) sum->answer.assign(sum->n_slots, {}), sum->has_sums = false;
     for (ListQuestion* list : questions.lists) {
       list->totals.assign(parts_.size(), 0);
@@ -46,6 +48,28 @@ class GpuQueue {
   }
 
  private:
+  // Has copies answer what does not belong to a list of one of them: each some of all rows, or who has the fewest rows
+  // of this round to gather so far.
+  void share_out(const GpuQuestions& questions) {
+    std::vector<int64_t> gathered(parts_.size(), 0);
+    const auto count = [&](const RowsByPart& rows) {
+      for (int p = 0; p < int(rows.parts.size()); ++p) gathered[p] += rows.parts[p].count;
+    };
+    const auto give = [&](RowsByPart& rows) {
+      if (!rows.parts.empty()) return;
+      parts_.give(rows, int(std::min_element(gathered.begin(), gathered.end()) - gathered.begin()));
+      count(rows);
+    };
+    for (const ListQuestion* list : questions.lists) count(list->source);
+    for (const SumQuestion* sum : questions.sums) count(sum->source);
+    for (ListQuestion* list : questions.lists) give(list->source);
+    for (SumQuestion* sum : questions.sums)
+      if (sum->source.parts.empty() && sum->source.ordered_by < 0)
+        parts_.share_out(sum->source);
+      else
+        give(sum->source);
+  }
+
   // Sums of rows that no part has.
   void clear(SumQuestion& question) const {
     if (question.sums) {

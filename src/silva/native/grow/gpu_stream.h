@@ -14,10 +14,10 @@
 
 namespace silva {
 
-// Addresses of buffers and kernels: device memory, but for `packet_host` and `results`, which are pinned host memory
-// that the GPU writes to.
+// Addresses of buffers and kernels: device memory, but for `packet_host` and `results_host`, pinned memory of the host
+// that the GPU writes small answers to.
 struct StreamHandles {
-  uint64_t stream, packet, packet_host, results, parts, part_counts;
+  uint64_t stream, packet, packet_host, results, results_host, parts, part_counts;
   uint64_t sum_rows, add_parts, count_rows, list_rows, count_ranks, find_cuts;
   size_t packet_bytes, results_bytes, n_parts, n_counts;
   int gpu, n_processors, stride;  // columns of z on the GPU
@@ -67,7 +67,8 @@ class GpuStream {
 
   static bool concerns(const GpuQuestions& questions, int p) {
     const auto has_rows = [p](const auto* question) { return question->source.parts[p].count > 0; };
-    return !questions.cuts.empty() || std::any_of(questions.sums.begin(), questions.sums.end(), has_rows) ||
+    return std::any_of(questions.cuts.begin(), questions.cuts.end(), [p](const auto* c) { return c->part == p; }) ||
+           std::any_of(questions.sums.begin(), questions.sums.end(), has_rows) ||
            std::any_of(questions.lists.begin(), questions.lists.end(), has_rows) ||
            std::any_of(questions.counts.begin(), questions.counts.end(),
                        [p](const auto* count) { return count->positions[p].first < count->positions[p].second; }) ||
@@ -187,6 +188,7 @@ class GpuStream {
   }
 
   bool add_cuts(CutsQuestion& question) {
+    if (question.part != p_) return true;
     if (!has_room(sizeof(CutsRequest), sizeof(CutsAnswer), true)) return false;
     add_cuts({part_->list_ranks(question.list), nullptr, question.first, question.last, 0, 0}, question.answer);
     return true;
@@ -320,15 +322,18 @@ class GpuStream {
     const int entries = few ? kEntriesOfFew : kEntriesOfMany;
     check(driver_.launch_blocks(h_.sum_rows, batch_.sum_blocks, sum_threads(h_.stride), stream(), rows(), sums,
                                 request_of_block, intervals, nodes, per_block, part_counts, parts));
+    const bool copied = batch_.n_results >= kCopied;
+    double* to = copied ? reinterpret_cast<double*>(h_.results) : results();
     launch(h_.add_parts, unsigned(batch_.slots.size()) * entry_blocks(h_.stride, entries), sums, n_sums, part_counts,
-           parts, slots, columns, entries, results());
+           parts, slots, columns, entries, to);
+    if (copied) check(driver_.copy_out(results(), h_.results, batch_.n_results * sizeof(double), stream()));
   }
 
-  // Results: totals of lists, counts of ranks and cuts, sums.
-  int32_t* totals() const { return reinterpret_cast<int32_t*>(h_.results); }
+  // Results on the host: totals of lists, counts of ranks and cuts, sums.
+  int32_t* totals() const { return reinterpret_cast<int32_t*>(h_.results_host); }
   int32_t* answers() const { return totals() + batch_.lists.size(); }
   double* results() const {
-    return reinterpret_cast<double*>(h_.results) + (batch_.lists.size() + batch_.n_answers + 1) / 2;
+    return reinterpret_cast<double*>(h_.results_host) + (batch_.lists.size() + batch_.n_answers + 1) / 2;
   }
 
   // Part of the packet that goes to the device, returned as its address there.
@@ -391,6 +396,7 @@ class GpuStream {
 
   static constexpr int64_t kBlocksOfProcessor = 8;  // and more, so that all end at about the same time
   static constexpr int64_t kFewParts = 128;         // of a slot, which a thread adds up in turn
+  static constexpr int64_t kCopied = 1 << 13;       // numbers that the GPU copies sooner than its blocks write them
   static constexpr int64_t kSharedCopy = 1 << 17;   // numbers that several threads take sooner than one
 
   StreamHandles h_;

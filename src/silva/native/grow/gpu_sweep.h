@@ -25,7 +25,7 @@ class GpuSweep : public ThresholdSweep {
     add_leaves(request_.right, false);
     for (const auto& [root, nodes] : {std::pair{request_.left, &left_}, {request_.right, &right_}})
       GpuReader::add_nodes(tree, root, nullptr, *nodes);
-    ListQuestion list = GpuReader::list_question(list_, reader_.source_of(interval, false), *request_.box,
+    ListQuestion list = reader_.list_question(list_, reader_.source_of(interval, false), *request_.box,
                                                  request_.attribute, request_.attribute);
     CutsAnswer first_cuts;
     if (is_whole())
@@ -56,7 +56,8 @@ class GpuSweep : public ThresholdSweep {
   }
 
   // A list that one part holds is cut where it lies; of several parts, the ranks are counted and merged in thought.
-  bool is_whole() const { return reader_.parts().size() == 1; }
+  bool is_whole() const { return reader_.parts().are_copies(); }
+  bool has_list(int part) const { return !is_whole() || part == reader_.parts().home(list_.index()); }
 
   SumQuestion question(bool on_left) const {
     SumQuestion question;
@@ -75,7 +76,7 @@ class GpuSweep : public ThresholdSweep {
   std::vector<Cuts> cuts_of_whole(const std::vector<Bracket>& level) {
     if (first_cuts_) return {to_cuts(*std::exchange(first_cuts_, std::nullopt))};
     std::vector<CutsQuestion> asked;
-    for (const Bracket& bracket : level) asked.push_back({list_.index(), bracket.first, bracket.last});
+    for (const Bracket& bracket : level) asked.push_back({reader_.parts().home(list_.index()), list_.index(), bracket.first, bracket.last, {}});
     GpuQuestions questions;
     for (CutsQuestion& question : asked) questions.cuts.push_back(&question);
     reader_.ask(questions);
@@ -104,7 +105,9 @@ class GpuSweep : public ThresholdSweep {
   }
 
   // Where the rows before a cut, or before an end of a bracket, end in a part's list.
-  int64_t position(int part, int edge) const { return is_whole() ? edge : counts_->below(part, ranks_.at(edge)); }
+  int64_t position(int part, int edge) const {
+    return !has_list(part) ? 0 : is_whole() ? edge : counts_->below(part, ranks_.at(edge));
+  }
 
   // Brackets of so few rows that the cores settle them sooner than further rounds return.
   void hand_over(std::vector<Bracket>& level) override {
@@ -132,7 +135,7 @@ class GpuSweep : public ThresholdSweep {
 
   // Rows that the parts have listed one behind the other.
   void merge_by_rank(RowList& rows, const Bracket& bracket) const {
-    if (reader_.parts().size() == 1) return;
+    if (is_whole()) return;
     const int32_t* ranks = data_.ranks_of(request_.attribute);
     std::vector<uint64_t> keys(rows.size());
     for (size_t i = 0; i < rows.size(); ++i) keys[i] = uint64_t(ranks[rows[i]]) << 32 | uint32_t(rows[i]);

@@ -36,9 +36,9 @@ __device__ __forceinline__ void load_request(Block& block, const SumRequest* req
   __syncthreads();
 }
 
-// The zone at a position of a scan: blocks hold whole zones, or a zone whole blocks.
-SILVA_INLINE int64_t zone_at(const Block& block, int local) { return (block.first + local) / kZone; }
-
 SILVA_INLINE int64_t row_of(const Block& block, int local) { return row_at(block.request.source, block.first + local); }
+
+// The zone at a position of a scan: blocks hold whole zones, or a zone whole blocks.
+SILVA_INLINE int64_t zone_at(const Block& block, int local) { return row_of(block, local) / kZone; }
 
 }  // namespace silva
