@@ -3,6 +3,7 @@
 #include <setjmp.h>
 #include <ucontext.h>
 
+#include <cmath>
 #include <cstdint>
 #include <cstdlib>
 #include <cstring>
@@ -171,11 +172,15 @@ inline int __popc(unsigned x) { return __builtin_popcount(x); }
 inline int __ffs(unsigned x) { return __builtin_ffs(int(x)); }
 inline int atomicAdd(int* at, int value) { return *at += value, *at - value; }
 
+using std::fma, std::sqrt;
+
 #include "grow/add_parts.cu"
+#include "grow/advance_sums.cu"
 #include "grow/count_ranks.cu"
 #include "grow/count_rows.cu"
 #include "grow/find_cuts.cu"
 #include "grow/list_rows.cu"
+#include "grow/solve_cuts.cu"
 #include "grow/sum_rows.cu"
 //
 #include "grow/average_columns.cu"
@@ -280,6 +285,12 @@ int launch(void* kernel, unsigned blocks, unsigned, unsigned, unsigned threads, 
       return 0;
     case 6:
       run_kernel(grow_find_cuts_kernel, blocks, threads, arguments);
+      return 0;
+    case 7:
+      run_kernel(grow_advance_sums_kernel, blocks, threads, arguments);
+      return 0;
+    case 8:
+      run_kernel(grow_solve_cuts_kernel, blocks, threads, arguments);
       return 0;
   }
   return launch_qr(reinterpret_cast<uintptr_t>(kernel), blocks, threads, arguments);

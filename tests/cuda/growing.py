@@ -83,7 +83,7 @@ class EmulatedGpu:
 
 def emulated(
     emulator, X, y, weight=None, linear=None, core_work=0, n_gpus=1, chunks="auto", memory=2**40, cells=None,
-    storage="float64", **changes,
+    solve_work=0, storage="float64", **changes,
 ):  # fmt: skip
     """An engine whose rows are read by emulated GPUs; what it borrows; the library."""
     X = np.ascontiguousarray(X, float)
@@ -95,7 +95,7 @@ def emulated(
     addresses = cuda.lay_out(rows, shares, memories)
     library = emulator(shares[0].sizes.stride, cuda.C_TYPES[rows.z.itemsize])
     addresses["search"][0] |= {name: ctypes.cast(getattr(library, name), ctypes.c_void_p).value for name in DRIVER}
-    addresses["search"][0]["core_work"] = core_work
+    addresses["search"][0] |= {"core_work": core_work, "solve_work": solve_work}
     if cells:
         addresses["search"][0]["n_cells"] = cells
     numbers = {name: float(value) for name, value in settings(len(y), **changes).items()}
@@ -111,7 +111,8 @@ def emulated(
 
 
 def on_gpu(
-    X, y, weight=None, linear=None, core_work=0, n_gpus=1, chunks="auto", cells=None, storage="float64", **changes
+    X, y, weight=None, linear=None, core_work=0, n_gpus=1, chunks="auto", cells=None, solve_work=0, storage="float64",
+    **changes,
 ):  # fmt: skip
     """The same by real GPUs, without a library."""
     from silva.device import count_gpus
@@ -126,7 +127,7 @@ def on_gpu(
         gpu = cuda_qr.QrRowsOnGpu(rows, 0, numbers["max_leaves"])
     else:
         gpu = cuda.RowsOnGpus(rows, range(n_gpus), chunks)
-    gpu.addresses["search"][0]["core_work"] = core_work
+    gpu.addresses["search"][0] |= {"core_work": core_work, "solve_work": solve_work}
     if cells:
         gpu.addresses["search"][0]["n_cells"] = cells
     return make_engine(rows, numbers, gpu), (rows, gpu), None

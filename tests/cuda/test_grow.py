@@ -45,13 +45,14 @@ def test_missing_values_and_weights(gpu_engine, storage):
         assert trees[1]["fitness"] == pytest.approx(trees[0]["fitness"], rel=1e-9)
 
 
+@pytest.mark.parametrize("solve_work", [0, 10**9])
 @pytest.mark.parametrize(("distinct", "core_work"), [(2, 0), (40, 0), (100_000, 0), (100_000, 20_000)])
-def test_thresholds(gpu_engine, distinct, core_work):
-    """With some work left to the cores they settle the small brackets of a sweep."""
+def test_thresholds(gpu_engine, distinct, core_work, solve_work):
+    """The GPU finds the errors at the cuts, or the cores; with some work left to them, also those of small brackets."""
     X, y = piecewise(5000, 3)
     X = np.floor(X / 5 * distinct) / distinct * 5
     expected_engine, _ = engine_of(X, y)
-    engine, _kept, _ = gpu_engine(X, y, core_work=core_work)
+    engine, _kept, _ = gpu_engine(X, y, core_work=core_work, solve_work=solve_work)
     for attribute in (0, 1):
         tree = stump(attribute, min(distinct, 5000) // 2, 3)
         expected, found = (e.apply("sweep", tree, 0, None, 0, 0)[0] for e in (expected_engine, engine))
@@ -89,12 +90,12 @@ def test_the_best_split_of_a_leaf_is_found_on_a_sample_first(gpu_engine):
 
 @pytest.mark.parametrize("storage", STORAGES)
 @pytest.mark.parametrize("n_threads", [1, 3])
-@pytest.mark.parametrize("core_work", [0, 20_000])
-def test_exact_data_grow_the_same_trees(gpu_engine, n_threads, core_work, storage):
+@pytest.mark.parametrize(("core_work", "solve_work"), [(0, 0), (0, 10**9), (20_000, 0)])
+def test_exact_data_grow_the_same_trees(gpu_engine, n_threads, core_work, solve_work, storage):
     X, y = whole_numbers(512, 6)
     changes = {"storage": storage, "polish_interval": 3, "population": 12}
     expected_engine, _ = engine_of(X, y, **changes)
-    engine, _kept, _ = gpu_engine(X, y, n_threads=n_threads, core_work=core_work, **changes)
+    engine, _kept, _ = gpu_engine(X, y, n_threads=n_threads, core_work=core_work, solve_work=solve_work, **changes)
     for e in (expected_engine, engine):
         e.initialise([])
         e.step(12, 100, 0.0, 1e9)

@@ -23,6 +23,7 @@ NATIVE = Path(silva.__file__).parent / "native"
         (parts, "LIST_TILE", "grow/route.h", "kListTile"),
         (data, "ZONE", "grow/route.h", "kZone"),
         (parts, "MOST_SLOTS", "grow/route.h", "kMostSlots"),
+        (parts, "MOST_CUTS", "grow/cuts.h", "kGrid"),
         (cuda_qr, "TILE_DOUBLES", "grow/householder.h", "kTileDoubles"),
         (cuda_qr, "CHUNK_ROWS", "grow/householder.h", "kChunkRows"),
         (cuda_qr, "KEY_TILE", "grow/qr_tasks.h", "kKeyTile"),

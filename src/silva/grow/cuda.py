@@ -47,6 +47,8 @@ def kernels(stride: int, z_bytes: int = 8) -> dict[str, Variant]:
         "list_rows": variant("grow/list_rows"),
         "count_ranks": variant("grow/count_ranks"),
         "find_cuts": variant("grow/find_cuts"),
+        "advance_sums": variant("grow/advance_sums"),
+        "solve_cuts": variant("grow/solve_cuts"),
     }
 
 
@@ -206,7 +208,7 @@ def lay_out(rows: TrainingRows, shares: Sequence[Share], memories: Sequence[Memo
     streams: list[dict[str, int]] = []
     found: list[dict[str, int]] = []
     for share, memory in zip(shares, memories, strict=True):
-        lists = memory.reserve(share.sizes.lists)
+        lists, list_sums = memory.reserve(share.sizes.lists), memory.reserve(share.sizes.list_sums)
         buffers = [
             {name: memory.reserve(getattr(share.sizes, name)) for name in ("z", "ranks", "order")}
             for _ in range(min(share.n_streamed, 2))
@@ -222,6 +224,8 @@ def lay_out(rows: TrainingRows, shares: Sequence[Share], memories: Sequence[Memo
                     "stream": len(streams) + p % 2,
                     "lists": lists + 8 * (first - share.bounds[0]),
                     "list_bytes": 8 * (share.bounds[-1] - share.bounds[0]),
+                    "list_sums": list_sums,
+                    "list_sums_bytes": share.sizes.list_sums // share.sizes.n_lists,
                     "z_bytes": arrays[0].nbytes,
                     "ranks_host_step": rows.ranks.strides[0],
                     "zones": memory.place(rank_zones(arrays[1])),
@@ -235,6 +239,7 @@ def lay_out(rows: TrainingRows, shares: Sequence[Share], memories: Sequence[Memo
         "core_work": parts.core_work(len(rows.y), rows.width, is_chunked),
         "n_lists": min(share.sizes.n_lists for share in shares),
         "n_cells": parts.MOST_CELLS,
+        "solve_work": parts.SOLVE_WORK,
         "sectors": parts.SECTORS if rows.source is None else parts.ARRANGED_SECTORS,
     }
     return {"search": [search], "streams": streams, "parts": found}

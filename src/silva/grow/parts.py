@@ -48,6 +48,12 @@ MOST_SHARES = 4
 """Shares of a block's rows that are summed each by itself, a warp each at most (sum_splits of native/grow/route.h)."""
 
 RESULT_BYTES = 64 << 20
+LIST_SUMS_BYTES = 64 << 20
+"""Sums between the cuts of a list that stay on the GPU at most."""
+
+MOST_CUTS = 32
+"""Cuts of one look at a list (kGrid of native/grow/cuts.h)."""
+
 PART_BYTES = 256 << 20
 
 MOST_CELLS = 1 << 15
@@ -62,6 +68,10 @@ scattered in memory and take a core about as long as a round of the GPU."""
 
 STREAMED_WORK = 256
 """Where rows come in chunks, the cores also answer what reads less than one row in so many."""
+
+SOLVE_WORK = 600_000
+"""Errors of a sweep's leaves at one grid of cuts that take fewer multiplications than this are solved by the cores: some
+40 microseconds of one of them."""
 
 SMALL_DATA = 3_000_000
 """With fewer multiplications than this for the sums of all rows the cores answer everything."""
@@ -79,6 +89,8 @@ class Sizes:
         Of the ranks of one part.
     lists : int
         Of the rows of all parts of the GPU.
+    list_sums : int
+        Of sums between the cuts of lists.
     packet, results, parts, part_counts : int
         Of one stream: what goes to the GPU, what comes back and what lies between.
     n_parts, n_counts : int
@@ -94,6 +106,7 @@ class Sizes:
     order: int
     zones: int
     lists: int
+    list_sums: int
     packet: int
     results: int
     parts: int
@@ -141,6 +154,7 @@ def buffer_sizes(
     stride = padded_width(width)
     part = blocks * (blocks + 1) // 2 * TILE * TILE * 8
     n_parts = max(PART_BYTES // part, (MOST_SLOTS + MOST_SHARES - 1) * -(-n_rows // LARGEST_BLOCK))
+    most_sums = 2 * MOST_SLOTS * (width * (width + 1) // 2 + 1) * (MOST_CUTS + 2)
     n_counts = max(n_parts, n_lists * (-(-n_rows // LIST_TILE) + 1))
     return Sizes(
         z=n_rows * stride * z_bytes,
@@ -148,6 +162,7 @@ def buffer_sizes(
         order=n_rows * n_attributes * 4,
         zones=-(-n_rows // ZONE) * n_attributes * 8,
         lists=n_lists * (n_rows if n_listed is None else n_listed) * 8,
+        list_sums=n_lists * min(LIST_SUMS_BYTES, most_sums * 8),
         packet=PACKET_BYTES,
         results=max(RESULT_BYTES, ((width * (width + 1) // 2 + 1) * MOST_SLOTS + 1) * 8),
         parts=n_parts * part,
@@ -201,7 +216,7 @@ class Share:
     def on_device(self) -> int:
         """Bytes of GPU memory."""
         in_memory = self.n_parts - self.n_streamed + min(self.n_streamed, 2)
-        buffers = self.sizes.lists + self.n_streams * self.sizes.stream + in_memory * self.sizes.rows
+        buffers = self.sizes.lists + self.sizes.list_sums + self.n_streams * self.sizes.stream + in_memory * self.sizes.rows
         buffers += self.n_parts * self.sizes.zones
         return buffers + self.more_bytes
 

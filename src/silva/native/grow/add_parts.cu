@@ -37,7 +37,7 @@ __device__ __forceinline__ int find_parts(FoundParts& found, const SumRequest& r
 extern "C" __global__ void __launch_bounds__(kBlockThreads)
     grow_add_parts_kernel(const SumRequest* __restrict__ requests, int n_requests, const int* __restrict__ part_counts,
                           const double* __restrict__ parts, const SlotResult* __restrict__ slots,
-                          const int* __restrict__ slot_columns, int entries, double* __restrict__ results) {
+                          const int* __restrict__ slot_columns, int entries) {
   constexpr int COLUMN_BLOCKS = (STRIDE + 7) / 8, PART = n_tiles(COLUMN_BLOCKS) * 64;
   constexpr int SPLITS = sum_splits(STRIDE);
   __shared__ FoundParts found;
@@ -71,9 +71,9 @@ extern "C" __global__ void __launch_bounds__(kBlockThreads)
   __syncthreads();
   if (way == 0 && e < n_entries) {
     for (int other = 1; other < ways; ++other) sum += sums[other * lanes + threadIdx.x];
-    results[to.first + 1 + e] = sum;
+    to.to[1 + e] = sum;
   }
-  if (threadIdx.x == 0 && entries_from == 0) results[to.first] = found.total;
+  if (threadIdx.x == 0 && entries_from == 0) to.to[0] = found.total;
 }
 
 }  // namespace silva

@@ -117,7 +117,9 @@ static StreamHandles stream_handles(const Addresses& a) {
                              {"count_rows", &h.count_rows},
                              {"list_rows", &h.list_rows},
                              {"count_ranks", &h.count_ranks},
-                             {"find_cuts", &h.find_cuts}})
+                             {"find_cuts", &h.find_cuts},
+                             {"advance_sums", &h.advance_sums},
+                             {"solve_cuts", &h.solve_cuts}})
     *field = a.at(name);
   h.packet_bytes = a.at("packet_bytes"), h.results_bytes = a.at("results_bytes");
   h.n_parts = a.at("n_parts"), h.n_counts = a.at("n_counts");
@@ -133,6 +135,7 @@ static GpuPart gpu_part(const Addresses& a) {
   part.z_host = a.at("z_host"), part.ranks_host = a.at("ranks_host"), part.order_host = a.at("order_host");
   part.ranks_host_step = int64_t(a.at("ranks_host_step")), part.z_bytes = int64_t(a.at("z_bytes"));
   part.lists = a.at("lists"), part.list_bytes = int64_t(a.at("list_bytes"));
+  part.list_sums = a.at("list_sums"), part.list_sums_bytes = int64_t(a.at("list_sums_bytes"));
   return part;
 }
 
@@ -316,7 +319,7 @@ class GrowBinding {
 #ifdef SILVA_GROW_GPU
     const Addresses& search = gpu->at("search").at(0);
     const GpuSettings settings{int64_t(search.at("core_work")), int(search.at("n_lists")), int(search.at("n_cells")),
-                               int(search.at("sectors"))};
+                               int(search.at("sectors")), double(search.at("solve_work"))};
     std::vector<StreamHandles> streams;
     std::vector<GpuPart> parts;
     for (const Addresses& stream : gpu->at("streams")) streams.push_back(stream_handles(stream));

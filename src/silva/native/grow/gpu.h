@@ -21,6 +21,7 @@ struct GpuSettings {
   int n_lists;        // that the GPUs have room for
   int n_cells;        // of ranks, at most, that a list's rows are counted in
   int sectors;        // numbers in a row that cost as much as one that is gathered
+  double solve_work;  // errors at a grid of cuts that take fewer multiplications are the cores'
 };
 
 class GpuReader : public RowReader {

@@ -23,10 +23,13 @@ struct GpuPart {
   int64_t z_bytes;
   uint64_t lists;      // the first list of its rows on the GPU
   int64_t list_bytes;  // from one list to the next: room for 8 bytes a row
+  uint64_t list_sums;  // room for sums between the cuts of the first list
+  int64_t list_sums_bytes;
 
   const int32_t* order_of(int attribute) const { return reinterpret_cast<const int32_t*>(order) + attribute * n_rows; }
   int32_t* list_rows(int list) const { return reinterpret_cast<int32_t*>(lists + list * list_bytes); }
   int32_t* list_ranks(int list) const { return list_rows(list) + n_rows; }
+  double* sums_of_list(int list) const { return reinterpret_cast<double*>(list_sums + list * list_sums_bytes); }
 };
 
 // Where the rows of a question stand, by part. Of copies any one can tell: `parts` is empty until somebody decides.

@@ -16,6 +16,7 @@ struct SumQuestion {
   std::vector<const ModelColumns*> columns;  // by slot: those of the answer; empty: all
   std::vector<LeafSums> answer;              // by slot; without sums where those go to `sums`
   double* sums = nullptr;                    // where to write those of all slots one behind the other
+  double* kept = nullptr;                    // where they stay on the GPU instead, each behind its count
   bool has_sums = false;                     // of one part at least
 
   size_t n_entries(int all) const {
@@ -61,6 +62,21 @@ struct CutsQuestion {
   CutsAnswer answer{};
 };
 
+// Of a list that one part holds, what a leaf's model leaves unexplained at cuts whose sums were kept there, in this round
+// or before.
+struct SolveQuestion {
+  int part = 0;
+  const ModelColumns* columns = nullptr;
+  SolveRequest request{};
+  std::vector<double> answer;  // by cut from the leaf's side: rows, error
+};
+
+// Before anything else is answered.
+struct AdvanceQuestion {
+  int part = 0;
+  AdvanceRequest request{};
+};
+
 struct ReadQuestion {
   int part;
   void* to;
@@ -74,14 +90,21 @@ struct GpuQuestions {
   std::vector<CountQuestion*> counts;
   std::vector<ReadQuestion*> reads;
   std::vector<CutsQuestion*> cuts = {};
+  std::vector<AdvanceQuestion*> advances = {};
+  std::vector<SolveQuestion*> solves = {};
 
-  bool empty() const { return sums.empty() && lists.empty() && counts.empty() && reads.empty() && cuts.empty(); }
+  bool empty() const {
+    return sums.empty() && lists.empty() && counts.empty() && reads.empty() && cuts.empty() && advances.empty() &&
+           solves.empty();
+  }
   void add(const GpuQuestions& other) {
     sums.insert(sums.end(), other.sums.begin(), other.sums.end());
     lists.insert(lists.end(), other.lists.begin(), other.lists.end());
     counts.insert(counts.end(), other.counts.begin(), other.counts.end());
     reads.insert(reads.end(), other.reads.begin(), other.reads.end());
     cuts.insert(cuts.end(), other.cuts.begin(), other.cuts.end());
+    advances.insert(advances.end(), other.advances.begin(), other.advances.end());
+    solves.insert(solves.end(), other.solves.begin(), other.solves.end());
   }
 };
 

@@ -44,7 +44,7 @@ class GpuQueue {
     }
     if (streams_.size() > 1) streams_[0].enter();
     for (SumQuestion* sum : questions.sums)
-      if (!sum->has_sums) clear(*sum);
+      if (!sum->has_sums && !sum->kept) clear(*sum);
   }
 
  private:

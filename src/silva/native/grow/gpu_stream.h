@@ -18,7 +18,7 @@ namespace silva {
 // that the GPU writes small answers to.
 struct StreamHandles {
   uint64_t stream, packet, packet_host, results, results_host, parts, part_counts;
-  uint64_t sum_rows, add_parts, count_rows, list_rows, count_ranks, find_cuts;
+  uint64_t sum_rows, add_parts, count_rows, list_rows, count_ranks, find_cuts, advance_sums, solve_cuts;
   size_t packet_bytes, results_bytes, n_parts, n_counts;
   int gpu, n_processors, stride;  // columns of z on the GPU
 };
@@ -37,7 +37,7 @@ class GpuStream {
   // Launches as many of the questions to part `p` as the buffers hold, behind the copies that the part needs.
   void begin(const GpuPart& part, int p, const GpuQuestions& questions) {
     part_ = &part, p_ = p, questions_ = &questions;
-    next_list_ = next_count_ = next_cuts_ = next_sum_ = 0;
+    next_advance_ = next_list_ = next_count_ = next_cuts_ = next_sum_ = next_solve_ = 0;
     enter();
     if (part.z_host) copy_part_in();
     for (const ReadQuestion* read : questions.reads)
@@ -51,8 +51,9 @@ class GpuStream {
     enter();
     check(driver_.synchronize(stream()));
     take_answers();
-    if (next_list_ < questions_->lists.size() || next_count_ < questions_->counts.size() ||
-        next_cuts_ < questions_->cuts.size() || next_sum_ < questions_->sums.size())
+    if (next_advance_ < questions_->advances.size() || next_list_ < questions_->lists.size() ||
+        next_count_ < questions_->counts.size() || next_cuts_ < questions_->cuts.size() ||
+        next_sum_ < questions_->sums.size() || next_solve_ < questions_->solves.size())
       launch_batch();
     else
       part_ = nullptr;
@@ -67,12 +68,15 @@ class GpuStream {
 
   static bool concerns(const GpuQuestions& questions, int p) {
     const auto has_rows = [p](const auto* question) { return question->source.parts[p].count > 0; };
-    return std::any_of(questions.cuts.begin(), questions.cuts.end(), [p](const auto* c) { return c->part == p; }) ||
+    const auto is_here = [p](const auto* question) { return question->part == p; };
+    return std::any_of(questions.cuts.begin(), questions.cuts.end(), is_here) ||
+           std::any_of(questions.advances.begin(), questions.advances.end(), is_here) ||
+           std::any_of(questions.solves.begin(), questions.solves.end(), is_here) ||
            std::any_of(questions.sums.begin(), questions.sums.end(), has_rows) ||
            std::any_of(questions.lists.begin(), questions.lists.end(), has_rows) ||
            std::any_of(questions.counts.begin(), questions.counts.end(),
                        [p](const auto* count) { return count->positions[p].first < count->positions[p].second; }) ||
-           std::any_of(questions.reads.begin(), questions.reads.end(), [p](const auto* r) { return r->part == p; });
+           std::any_of(questions.reads.begin(), questions.reads.end(), is_here);
   }
 
  private:
@@ -115,6 +119,7 @@ class GpuStream {
   }
 
   struct Batch {
+    std::vector<AdvanceRequest> advances;
     std::vector<ListRequest> lists;
     std::vector<CountRequest> counts;
     std::vector<CutsRequest> cuts;
@@ -122,14 +127,18 @@ class GpuStream {
     std::vector<RouteInterval> intervals;
     std::vector<RouteNode> nodes;
     std::vector<int32_t> request_of_block;  // that sums
+    std::vector<SolveRequest> solves;
     std::vector<SlotResult> slots;
+    std::vector<int64_t> places;  // of slots among the results, -1 of those that stay on the GPU
     std::vector<int32_t> columns;  // of slots; those of all columns first
     int64_t number = 0;
     std::vector<ListQuestion*> asked_lists;
     std::vector<std::pair<CutsAnswer*, int32_t>> asked_cuts;              // where to, and the first answer
     std::vector<std::pair<std::vector<int32_t>*, int32_t>> asked_counts;  // where to, and the first answer
     std::vector<std::pair<SumQuestion*, int32_t>> asked_sums;             // and the first slot
-    int32_t list_blocks = 0, count_blocks = 0, sum_blocks = 0, n_answers = 0;
+    std::vector<SolveQuestion*> asked_solves;
+    int32_t list_blocks = 0, count_blocks = 0, sum_blocks = 0, solve_blocks = 0, n_answers = 0, n_solutions = 0;
+    int32_t most_side = 0;               // of matrices
     int64_t n_parts = 0, n_results = 0;  // partial sums; numbers of all slots
     size_t packet_bytes = 1024;          // of all columns, and what aligning the records may add
     size_t results_bytes = 4;            // an odd number of counts is followed by a gap
@@ -139,7 +148,8 @@ class GpuStream {
   bool has_room(size_t packet, size_t results, bool more) {
     const bool fits =
         batch_.packet_bytes + packet <= h_.packet_bytes && batch_.results_bytes + results <= h_.results_bytes && more;
-    const bool is_empty = batch_.lists.empty() && batch_.counts.empty() && batch_.cuts.empty() && batch_.sums.empty();
+    const bool is_empty = batch_.advances.empty() && batch_.lists.empty() && batch_.counts.empty() &&
+                          batch_.cuts.empty() && batch_.sums.empty() && batch_.solves.empty();
     if (!fits && is_empty) throw std::length_error("a request of the search outgrew the buffers on the GPU");
     if (fits) batch_.packet_bytes += packet, batch_.results_bytes += results;
     return fits;
@@ -147,6 +157,13 @@ class GpuStream {
 
   static int32_t blocks_of(int64_t count, int64_t per_block) {
     return std::max<int32_t>(1, int32_t((count + per_block - 1) / per_block));
+  }
+
+  bool add_advance(const AdvanceQuestion& question) {
+    if (question.part != p_) return true;
+    if (!has_room(sizeof(AdvanceRequest), 0, true)) return false;
+    batch_.advances.push_back(question.request);
+    return true;
   }
 
   bool add_list(ListQuestion& question) {
@@ -219,7 +236,7 @@ class GpuStream {
     packet += r.n_blocks * sizeof(int32_t);
     for (int slot = 0; slot < r.n_slots; ++slot) {
       packet += sizeof(SlotResult) + question.width(slot, width_) * sizeof(int32_t);
-      results += (1 + packed_size(question.width(slot, width_))) * sizeof(double);
+      if (!question.kept) results += (1 + packed_size(question.width(slot, width_))) * sizeof(double);
     }
     if (!has_room(packet, results, size_t(batch_.n_parts + n_parts) <= h_.n_parts)) return false;
     r.first_part = batch_.n_parts, r.first_block = batch_.sum_blocks, r.first_slot = int32_t(batch_.slots.size());
@@ -227,14 +244,36 @@ class GpuStream {
     r.first_node = int32_t(batch_.nodes.size()), r.n_nodes = int32_t(question.nodes.size());
     batch_.nodes.insert(batch_.nodes.end(), question.nodes.begin(), question.nodes.end());
     batch_.n_parts += n_parts, batch_.sum_blocks += r.n_blocks;
+    double* kept = question.kept;
     for (int slot = 0; slot < r.n_slots; ++slot) {
       const int width = question.width(slot, width_);
-      batch_.slots.push_back({batch_.n_results, first_column(question, slot), width});
-      batch_.n_results += 1 + int64_t(packed_size(width));
+      const int64_t n_numbers = 1 + int64_t(packed_size(width));
+      batch_.slots.push_back({kept, first_column(question, slot), width});
+      batch_.places.push_back(kept ? -1 : batch_.n_results);
+      if (kept)
+        kept += n_numbers;
+      else
+        batch_.n_results += n_numbers;
     }
     batch_.request_of_block.resize(batch_.sum_blocks, int32_t(batch_.sums.size()));
     batch_.sums.push_back(r);
     batch_.asked_sums.push_back({&question, r.first_slot});
+    return true;
+  }
+
+  // Behind all sums.
+  bool add_solve(SolveQuestion& question) {
+    if (question.part != p_) return true;
+    SolveRequest r = question.request;
+    const std::vector<int32_t>& columns = question.columns->solved();
+    if (!has_room(sizeof(SolveRequest) + records(columns), 2 * r.n_cuts * sizeof(double), true)) return false;
+    r.n_solved = int32_t(columns.size()), r.first_column = int32_t(batch_.columns.size());
+    batch_.columns.insert(batch_.columns.end(), columns.begin(), columns.end());
+    r.first_answer = batch_.n_solutions, r.first_block = batch_.solve_blocks;
+    batch_.n_solutions += 2 * r.n_cuts, batch_.solve_blocks += r.n_cuts;
+    batch_.most_side = std::max(batch_.most_side, r.n_solved + 1);
+    batch_.solves.push_back(r);
+    batch_.asked_solves.push_back(&question);
     return true;
   }
 
@@ -292,11 +331,19 @@ class GpuStream {
     batch_.number = ++n_batches;
     const GpuQuestions& q = *questions_;
     const int per_block = rows_per_block();
+    while (next_advance_ < q.advances.size() && add_advance(*q.advances[next_advance_])) ++next_advance_;
     while (next_list_ < q.lists.size() && add_list(*q.lists[next_list_])) ++next_list_;
     while (next_count_ < q.counts.size() && add_count(*q.counts[next_count_])) ++next_count_;
     while (next_cuts_ < q.cuts.size() && add_cuts(*q.cuts[next_cuts_])) ++next_cuts_;
     while (next_sum_ < q.sums.size() && add_sum(*q.sums[next_sum_], per_block)) ++next_sum_;
+    while (next_sum_ == q.sums.size() && next_solve_ < q.solves.size() && add_solve(*q.solves[next_solve_]))
+      ++next_solve_;
+    const bool copied = batch_.n_results >= kCopied;
+    for (size_t i = 0; i < batch_.slots.size(); ++i)
+      if (batch_.places[i] >= 0)
+        batch_.slots[i].to = (copied ? reinterpret_cast<double*>(h_.results) : results()) + batch_.places[i];
     packed_bytes_ = 0;
+    const AdvanceRequest* advances = pack(batch_.advances);
     const ListRequest* lists = pack(batch_.lists);
     const CountRequest* counts = pack(batch_.counts);
     const CutsRequest* cuts = pack(batch_.cuts);
@@ -304,37 +351,49 @@ class GpuStream {
     const RouteInterval* intervals = pack(batch_.intervals);
     const RouteNode* nodes = pack(batch_.nodes);
     const int32_t* request_of_block = pack(batch_.request_of_block);
+    const SolveRequest* solves = pack(batch_.solves);
     const SlotResult* slots = pack(batch_.slots);
     const int32_t* columns = pack(batch_.columns);
     if (packed_bytes_) copy_in(h_.packet, h_.packet_host, packed_bytes_);
     auto* part_counts = reinterpret_cast<int32_t*>(h_.part_counts);
-    auto* parts = reinterpret_cast<double*>(h_.parts);
     const int n_lists = int(batch_.lists.size()), n_counts = int(batch_.counts.size()),
               n_sums = int(batch_.sums.size());
+    if (advances) launch(h_.advance_sums, unsigned(batch_.advances.size()) * kAdvanceBlocks, advances);
     if (n_lists) {
       launch(h_.count_rows, batch_.list_blocks, rows(), lists, n_lists, intervals, part_counts);
       launch(h_.list_rows, batch_.list_blocks, rows(), lists, n_lists, intervals, part_counts, totals());
     }
     if (n_counts) launch(h_.count_ranks, batch_.count_blocks, counts, n_counts, answers());
     if (cuts) launch(h_.find_cuts, unsigned(batch_.cuts.size()), cuts, answers());
-    if (!n_sums) return;
+    if (n_sums) launch_sums(sums, request_of_block, intervals, nodes, slots, columns, per_block);
+    if (copied) check(driver_.copy_out(results(), h_.results, batch_.n_results * sizeof(double), stream()));
+    if (!solves) return;
+    const int n_tile_rows = (batch_.most_side + kSolveTile - 1) / kSolveTile;
+    const unsigned threads = unsigned(n_tiles(n_tile_rows) + 31) / 32 * 32;
+    check(driver_.launch_blocks(h_.solve_cuts, batch_.solve_blocks, threads, stream(), solves,
+                                int(batch_.solves.size()), columns, solutions()));
+  }
+
+  void launch_sums(const SumRequest* sums, const int32_t* request_of_block, const RouteInterval* intervals,
+                   const RouteNode* nodes, const SlotResult* slots, const int32_t* columns, int per_block) const {
+    auto* part_counts = reinterpret_cast<int32_t*>(h_.part_counts);
+    auto* parts = reinterpret_cast<double*>(h_.parts);
     const bool few = batch_.n_parts < kFewParts * int64_t(batch_.slots.size());
     const int entries = few ? kEntriesOfFew : kEntriesOfMany;
     check(driver_.launch_blocks(h_.sum_rows, batch_.sum_blocks, sum_threads(h_.stride), stream(), rows(), sums,
                                 request_of_block, intervals, nodes, per_block, part_counts, parts));
-    const bool copied = batch_.n_results >= kCopied;
-    double* to = copied ? reinterpret_cast<double*>(h_.results) : results();
-    launch(h_.add_parts, unsigned(batch_.slots.size()) * entry_blocks(h_.stride, entries), sums, n_sums, part_counts,
-           parts, slots, columns, entries, to);
-    if (copied) check(driver_.copy_out(results(), h_.results, batch_.n_results * sizeof(double), stream()));
+    launch(h_.add_parts, unsigned(batch_.slots.size()) * entry_blocks(h_.stride, entries), sums,
+           int(batch_.sums.size()), part_counts, parts, slots, columns, entries);
   }
 
-  // Results on the host: totals of lists, counts of ranks and cuts, sums.
+  // Results on the host: totals of lists, counts of ranks and cuts, sums, errors.
   int32_t* totals() const { return reinterpret_cast<int32_t*>(h_.results_host); }
   int32_t* answers() const { return totals() + batch_.lists.size(); }
   double* results() const {
     return reinterpret_cast<double*>(h_.results_host) + (batch_.lists.size() + batch_.n_answers + 1) / 2;
   }
+
+  double* solutions() const { return results() + batch_.n_results; }
 
   // Part of the packet that goes to the device, returned as its address there.
   template <class T>
@@ -347,7 +406,7 @@ class GpuStream {
   }
 
   template <class... Arguments>
-  void launch(uint64_t kernel, unsigned blocks, Arguments... arguments) {
+  void launch(uint64_t kernel, unsigned blocks, Arguments... arguments) const {
     check(driver_.launch_blocks(kernel, blocks, kBlockThreads, stream(), arguments...));
   }
 
@@ -359,6 +418,10 @@ class GpuStream {
     for (const auto& [answer, first] : batch_.asked_cuts)
       *answer = *reinterpret_cast<const CutsAnswer*>(answers() + first);
     const auto take = [&](int i, int) { take_sums(*batch_.asked_sums[i].first, batch_.asked_sums[i].second); };
+    for (size_t i = 0; i < batch_.asked_solves.size(); ++i) {
+      const SolveRequest& r = batch_.solves[i];
+      batch_.asked_solves[i]->answer.assign(solutions() + r.first_answer, solutions() + r.first_answer + 2 * r.n_cuts);
+    }
     const int n = int(batch_.asked_sums.size());
     if (pool_ && batch_.n_results >= kSharedCopy) return pool_->run(n, take, int(1 + batch_.n_results / kSharedCopy));
     for (int i = 0; i < n; ++i) take(i, 0);
@@ -374,10 +437,11 @@ class GpuStream {
 
   // The first part's sums as they are, those of others added.
   void take_sums(SumQuestion& question, int first_slot) const {
+    if (question.kept) return;
     double* next = question.sums;
     for (int slot = 0; slot < question.n_slots; ++slot) {
       const SlotResult& at = batch_.slots[first_slot + slot];
-      const double *count = results() + at.first, *from = count + 1;
+      const double *count = results() + batch_.places[first_slot + slot], *from = count + 1;
       LeafSums& sums = question.answer[slot];
       const size_t n_entries = packed_size(at.n_columns);
       sums.n_rows += int64_t(*count);
@@ -406,7 +470,7 @@ class GpuStream {
   const GpuPart* part_ = nullptr;  // what is under way
   int p_ = 0;
   const GpuQuestions* questions_ = nullptr;
-  size_t next_list_ = 0, next_count_ = 0, next_cuts_ = 0, next_sum_ = 0;
+  size_t next_advance_ = 0, next_list_ = 0, next_count_ = 0, next_cuts_ = 0, next_sum_ = 0, next_solve_ = 0;
   Batch batch_;
   size_t packed_bytes_ = 0;
   ThreadPool* pool_ = nullptr;

@@ -10,7 +10,8 @@
 
 namespace silva {
 
-// Cuts of a list of rows that stays on the GPU; the sums between two cuts are one request each.
+// Cuts of a list of rows that stays on the GPU; the sums between two cuts are one request each. Where models are large
+// and one GPU holds the list, these sums stay there too, and errors come back.
 class GpuSweep : public ThresholdSweep {
  public:
   GpuSweep(const Evaluator& evaluator, const GpuReader& reader, Scratch& scratch)
@@ -52,12 +53,16 @@ class GpuSweep : public ThresholdSweep {
       counts_.emplace(list);
     ranks_ = {{0, interval.low}, {int(n_rows), interval.high}};
     s_.rows_read += n_rows;
+    keeps_sums_ = !interval.missing && keeps_sums();
+    for (auto& leaves : has_sums_before_) leaves.assign(leaves_.size(), false);
+    for (Leaf& leaf : leaves_)
+      if (keeps_sums_) leaf.missing.clear();
     return int(n_rows);
   }
 
   // A list that one part holds is cut where it lies; of several parts, the ranks are counted and merged in thought.
   bool is_whole() const { return reader_.parts().are_copies(); }
-  bool has_list(int part) const { return !is_whole() || part == reader_.parts().home(list_.index()); }
+  bool has_list(int part) const { return !is_whole() || part == home(); }
 
   SumQuestion question(bool on_left) const {
     SumQuestion question;
@@ -76,7 +81,7 @@ class GpuSweep : public ThresholdSweep {
   std::vector<Cuts> cuts_of_whole(const std::vector<Bracket>& level) {
     if (first_cuts_) return {to_cuts(*std::exchange(first_cuts_, std::nullopt))};
     std::vector<CutsQuestion> asked;
-    for (const Bracket& bracket : level) asked.push_back({reader_.parts().home(list_.index()), list_.index(), bracket.first, bracket.last, {}});
+    for (const Bracket& bracket : level) asked.push_back({home(), list_.index(), bracket.first, bracket.last, {}});
     GpuQuestions questions;
     for (CutsQuestion& question : asked) questions.cuts.push_back(&question);
     reader_.ask(questions);
@@ -111,6 +116,7 @@ class GpuSweep : public ThresholdSweep {
 
   // Brackets of so few rows that the cores settle them sooner than further rounds return.
   void hand_over(std::vector<Bracket>& level) override {
+    if (keeps_sums_) return;
     std::vector<Bracket> large, small;
     for (Bracket& bracket : level)
       (reader_.is_handed_over(bracket.last - bracket.first) ? small : large).push_back(std::move(bracket));
@@ -163,14 +169,19 @@ class GpuSweep : public ThresholdSweep {
     return questions;
   }
 
+  static std::vector<int> edges_of(const Cuts& cuts, const Bracket& bracket) {
+    std::vector<int> edges = cuts.positions;
+    edges.insert(edges.begin(), bracket.first);
+    edges.push_back(bracket.last);
+    return edges;
+  }
+
   void sum_parts(const std::vector<Cuts>& cuts, const std::vector<Bracket>& level) override {
     left_parts_.assign(level.size(), {}), right_parts_.assign(level.size(), {});
     GpuQuestions questions;
     for (size_t b = 0; b < level.size(); ++b) {
       if (cuts[b].positions.empty()) continue;
-      std::vector<int> edges = cuts[b].positions;
-      edges.insert(edges.begin(), level[b].first);
-      edges.push_back(level[b].last);
+      const std::vector<int> edges = edges_of(cuts[b], level[b]);
       left_parts_[b] = questions_between(edges, true);
       if (!is_same()) right_parts_[b] = questions_between(edges, false);
       for (std::vector<SumQuestion>* side : {&left_parts_[b], &right_parts_[b]})
@@ -197,8 +208,116 @@ class GpuSweep : public ThresholdSweep {
   int slot_of(int i) const { return leaves_[i].on_left ? i : i - n_left_; }
   bool is_same() const { return request_.left == request_.right; }
 
+  // Whether errors are worth a launch, and the sums of all leaves fit what the GPU has for those of the list.
+  bool keeps_sums() const {
+    const GpuPart& part = reader_.parts()[home()];
+    double work = 0;
+    for (int i = 0; i < int(leaves_.size()); ++i) {
+      const ModelColumns& columns = leaves_[i].columns;
+      if (!columns.imputed().empty() || int(columns.solved().size()) >= kMostSolved) return false;
+      work += work_of_cut(i) * kGrid;
+    }
+    return is_whole() && work >= reader_.settings_.solve_work &&
+           (parts_end() + kPlaces * step_of(0, int(leaves_.size()))) * int64_t(sizeof(double)) <= part.list_sums_bytes;
+  }
+  int home() const { return reader_.parts().home(list_.index()); }
+
+  // Where sums stand: for each place the parts of the left side's leaves, one record of all of them behind the other,
+  // those of the right side; behind these for each place what lies before the parts, by leaf. Leaves go by a record of
+  // their count and sums.
+  int64_t step_of(int first_leaf, int last_leaf) const {
+    int64_t n = 0;
+    for (int i = first_leaf; i < last_leaf; ++i) n += 1 + int64_t(leaves_[i].columns.n_entries());
+    return n;
+  }
+  int64_t step_of(bool on_left) const {
+    return on_left ? step_of(0, n_left_) : is_same() ? 0 : step_of(n_left_, int(leaves_.size()));
+  }
+  int64_t parts_end() const { return kPlaces * (kGrid + 1) * (step_of(true) + step_of(false)); }
+  double* kept() const { return reader_.parts()[home()].sums_of_list(list_.index()); }
+  double* kept_parts(int place, bool on_left) const {
+    return kept() + (kGrid + 1) * (place * (step_of(true) + step_of(false)) + (on_left ? 0 : step_of(true)));
+  }
+  double* kept_before(int place, int i) const {
+    return kept() + parts_end() + place * step_of(0, int(leaves_.size())) + step_of(0, i);
+  }
+  // The first part of a leaf as seen from its side, and how far it is to the next.
+  std::pair<double*, int64_t> parts_along(int place, int i, int n_cuts) const {
+    const bool on_left = leaves_[i].on_left, by_left = on_left || is_same();
+    const int64_t step = step_of(by_left);
+    double* first = kept_parts(place, by_left) + step_of(on_left ? 0 : n_left_, i);
+    return on_left ? std::pair{first, step} : std::pair{first + n_cuts * step, -step};
+  }
+
+  std::vector<std::vector<double>> total_errors(const std::vector<Cuts>& cuts,
+                                                const std::vector<Bracket>& level) override {
+    if (!keeps_sums_) return ThresholdSweep::total_errors(cuts, level);
+    std::vector<SumQuestion> sums;
+    std::vector<SolveQuestion> solves;
+    for (size_t b = 0; b < level.size(); ++b) {
+      const int n_cuts = int(cuts[b].positions.size());
+      if (!n_cuts) continue;
+      for (const bool on_left : {true, false}) {
+        if (!on_left && is_same()) break;
+        double* to = kept_parts(level[b].place, on_left);
+        for (SumQuestion& question : questions_between(edges_of(cuts[b], level[b]), on_left)) {
+          question.kept = std::exchange(to, to + step_of(on_left));
+          sums.push_back(std::move(question));
+        }
+      }
+      for (int i = 0; i < int(leaves_.size()); ++i) {
+        const auto [parts, step] = parts_along(level[b].place, i, n_cuts);
+        SolveQuestion& question = solves.emplace_back();
+        question.part = home(), question.columns = &leaves_[i].columns;
+        question.request.base = has_sums_before_[level[b].place][i] ? kept_before(level[b].place, i) : nullptr;
+        question.request.parts = parts, question.request.step = step;
+        question.request.n_cuts = n_cuts, question.request.width = leaves_[i].columns.width();
+        question.request.least_rows = leaves_[i].least_rows;
+      }
+    }
+    GpuQuestions questions;
+    for (AdvanceQuestion& question : advances_) questions.advances.push_back(&question);
+    for (SumQuestion& question : sums) questions.sums.push_back(&question);
+    for (SolveQuestion& question : solves) questions.solves.push_back(&question);
+    reader_.ask(questions);
+    advances_.clear();
+    std::vector<std::vector<double>> totals(level.size());
+    auto solved = solves.begin();
+    for (size_t b = 0; b < level.size(); ++b) {
+      const int n_cuts = int(cuts[b].positions.size());
+      totals[b].assign(n_cuts, 0);
+      for (int i = 0; n_cuts && i < int(leaves_.size()); ++i, ++solved)
+        for (int k = 0; k < n_cuts; ++k)
+          totals[b][leaves_[i].on_left ? k : n_cuts - 1 - k] += error_of(i, solved->answer[2 * k], solved->answer[2 * k + 1]);
+    }
+    return totals;
+  }
+
+  double error_of(int i, double count, double error) const {
+    if (count < leaves_[i].least_rows) return std::numeric_limits<double>::infinity();
+    return adjusted(i, count, error);
+  }
+
+  void pass(int b, const Bracket& outer, int n_cuts, int j, Bracket& inner) override {
+    if (!keeps_sums_) return ThresholdSweep::pass(b, outer, n_cuts, j, inner);
+    for (int i = 0; i < int(leaves_.size()); ++i) {
+      const int n_parts = leaves_[i].on_left ? j : n_cuts - 1 - j;
+      if (!n_parts) continue;
+      const auto [parts, step] = parts_along(outer.place, i, n_cuts);
+      AdvanceQuestion& question = advances_.emplace_back();
+      question.part = home();
+      char& is_known = has_sums_before_[inner.place][i];
+      question.request = {kept_before(inner.place, i), parts, step, int32_t(1 + leaves_[i].columns.n_entries()), n_parts,
+                          !is_known, 0};
+      is_known = true;
+    }
+  }
+
   const GpuReader& reader_;
   const GpuReader::List list_;
+  bool keeps_sums_ = false;
+  std::vector<char> has_sums_before_[kPlaces];
+  std::vector<AdvanceQuestion> advances_;  // of the next round
   std::vector<RouteNode> left_, right_;
   std::vector<std::vector<SumQuestion>> left_parts_, right_parts_;  // by bracket
   Buffers::Lease<double> sums_;                                     // theirs

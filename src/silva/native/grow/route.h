@@ -12,6 +12,10 @@ constexpr int kZone = 2048;      // rows of a zone
 constexpr int kMostRows = 8192;  // rows that a block sums at most
 constexpr int kBlockThreads = 256;
 constexpr int kMostIntervals = 24;  // of a box
+constexpr int kSolveTile = 4;       // of a matrix that is eliminated
+constexpr int kMostSolved = 124;    // its columns
+constexpr int kMostSolvers = 512;   // threads: one a tile above the diagonal
+constexpr int kAdvanceBlocks = 8;   // of a request
 
 // Rows at positions 0 .. count - 1, every step-th of a list, or the rows themselves. The first `head` positions are the
 // list's first, the others stand `gap` further on.
@@ -40,8 +44,26 @@ struct SumRequest {
 
 // Where the sums of a slot are written: the count, then the packed matrix of some columns of z.
 struct SlotResult {
-  int64_t first;
+  double* to;
   int32_t first_column, n_columns;
+};
+
+// A leaf's error at every cut, seen from its side: `base` holds what lies before the first part, or is null, part k what
+// lies between cuts k - 1 and k. Parts are results of a slot, `step` numbers apart. Answers: count of rows and error, of
+// which the latter is left out where there are fewer rows than `least_rows`.
+struct SolveRequest {
+  const double *base, *parts;
+  int64_t step;
+  int32_t n_cuts, n_solved, width, first_column;
+  int32_t least_rows, first_answer, first_block, padding;
+};
+
+// Adds parts to the sums before them.
+struct AdvanceRequest {
+  double* sums;
+  const double* parts;
+  int64_t step;
+  int32_t n_entries, n_parts, is_first, padding;
 };
 
 // With `most`, only every stride-th row, stride = rows / most + 1, among the answers.

@@ -31,7 +31,7 @@ class ThresholdSweep {
     Bracket all;
     all.last = open();
     for (const Leaf& leaf : leaves_) all.grams.push_back(leaf.missing), all.counts.push_back(leaf.n_missing);
-    refine({all}, 2);
+    refine({all}, kPlaces);
     return best_;
   }
 
@@ -50,12 +50,14 @@ class ThresholdSweep {
     int first = 0, last = 0;
     std::vector<std::vector<double>> grams;
     std::vector<int64_t> counts;
+    int place = 0;  // 0 or 1: no other of its level has it
   };
   struct Cuts {
     std::vector<int> positions;
     std::vector<int32_t> ranks;
     std::vector<char> more;  // whether ranks change between a cut's neighbours elsewhere than at the cut
   };
+  static constexpr int kPlaces = 2;  // brackets of a level at most
   // Finds the rows and fills leaves_, those of the left side first; returns the number of rows that have a value.
   virtual int open() = 0;
   // Of every bracket.
@@ -65,6 +67,14 @@ class ThresholdSweep {
   virtual void sum_parts(const std::vector<Cuts>& cuts, const std::vector<Bracket>& level) = 0;
   virtual const double* part_gram(int bracket, int leaf, int part) const = 0;
   virtual int64_t part_rows(int bracket, int leaf, int part) const = 0;
+  // Of every bracket: the sum of its leaves' errors at every cut, infinite where a leaf has too few rows.
+  virtual std::vector<std::vector<double>> total_errors(const std::vector<Cuts>& cuts,
+                                                        const std::vector<Bracket>& level) {
+    sum_parts(cuts, level);
+    return solve_all(cuts, level);
+  }
+  // Adds to the bracket between the neighbours of cut j what lies between them and the ends of the outer one, `b`.
+  virtual void pass(int b, const Bracket&, int n_cuts, int j, Bracket& inner) { add_parts(b, n_cuts, j, inner); }
   // May settle some of the brackets elsewhere and remove them.
   virtual void hand_over(std::vector<Bracket>&) {}
 
@@ -77,13 +87,17 @@ class ThresholdSweep {
   void refine(std::vector<Bracket> level, int branches) {
     for (hand_over(level); !level.empty(); hand_over(level)) {
       const std::vector<Cuts> cuts = cuts_between(level);
-      sum_parts(cuts, level);
       const std::vector<std::vector<double>> totals = total_errors(cuts, level);
       std::vector<Bracket> next;
       for (size_t b = 0; b < level.size(); ++b) look(int(b), level[b], cuts[b], totals[b], branches, next);
       level = std::move(next);
       branches = 1;
     }
+  }
+
+  double adjusted(int leaf, double count, double error) const {
+    const double k = double(leaves_[leaf].columns.solved().size());
+    return error * (request_.adjusted ? (count + k) / (count - k) : 1);
   }
 
   template <class List>
@@ -98,6 +112,11 @@ class ThresholdSweep {
       cuts.more.push_back(has_more_cuts(list, first, last, positions, n, j));
     }
     return cuts;
+  }
+
+  double work_of_cut(int leaf) const {
+    const double k = double(leaves_[leaf].columns.solved().size());
+    return k * k * (k + 20) / 6 + 50;
   }
 
   std::vector<int> add_leaves(int root, bool on_left) {
@@ -189,22 +208,18 @@ class ThresholdSweep {
         for (size_t p = 0; has_rows && p < entries; ++p) lanes.before[p] += more[p];
       } else {
         lanes.more[lanes.n] = more, lanes.cuts[lanes.n] = cut, lanes.counts[lanes.n] = course.counts[at - 1];
-        if (++lanes.n == kLanes) solve(leaf, lanes, buffer.data(), errors);
+        if (++lanes.n == kLanes) solve(i, lanes, buffer.data(), errors);
       }
     }
-    solve(leaf, lanes, buffer.data(), errors);
+    solve(i, lanes, buffer.data(), errors);
   }
 
-  void solve(const Leaf& leaf, Lanes& lanes, double* buffer, std::vector<double>& errors) const {
+  void solve(int i, Lanes& lanes, double* buffer, std::vector<double>& errors) const {
     if (!lanes.n) return;
     double solved[kLanes];
-    const double k = double(leaf.columns.solved().size());
     lanes.write(buffer);
-    solve(leaf, buffer, lanes.n, solved);
-    for (int l = 0; l < lanes.n; ++l) {
-      const double count = double(lanes.counts[l]);
-      errors[lanes.cuts[l]] = solved[l] * (request_.adjusted ? (count + k) / (count - k) : 1);
-    }
+    solve(leaves_[i], buffer, lanes.n, solved);
+    for (int l = 0; l < lanes.n; ++l) errors[lanes.cuts[l]] = adjusted(i, double(lanes.counts[l]), solved[l]);
     lanes.n = 0;
   }
 
@@ -225,8 +240,7 @@ class ThresholdSweep {
     }
   }
 
-  // Of every bracket: the sum of its leaves' errors at every cut, infinite where a leaf has too few rows.
-  std::vector<std::vector<double>> total_errors(const std::vector<Cuts>& cuts, const std::vector<Bracket>& level) {
+  std::vector<std::vector<double>> solve_all(const std::vector<Cuts>& cuts, const std::vector<Bracket>& level) {
     const int n = int(leaves_.size());
     std::vector<std::vector<double>> errors(level.size() * n), totals(level.size());
     std::vector<Course> courses;
@@ -254,11 +268,6 @@ class ThresholdSweep {
     return totals;
   }
 
-  double work_of_cut(int leaf) const {
-    const double k = double(leaves_[leaf].columns.solved().size());
-    return k * k * (k + 20) / 6 + 50;
-  }
-
   // Whole lanes of cuts that are worth a part; all where parts do not run side by side, since each adds up anew what
   // lies before its first cut.
   void add_stretches(int at, int n_solved, std::vector<Stretch>& stretches) const {
@@ -274,8 +283,15 @@ class ThresholdSweep {
     for (const int j : minima) take({cuts.ranks[j], totals[j]});
     if (bracket.last - bracket.first - 1 <= kGrid || request_.coarse) return;
     for (const int j : minima) {
-      Bracket inner = between(b, bracket, cuts.positions, j);
-      if (inner.last - inner.first < bracket.last - bracket.first && cuts.more[j]) next.push_back(std::move(inner));
+      const int n = int(cuts.positions.size());
+      const int first = j > 0 ? cuts.positions[j - 1] : bracket.first;
+      const int last = j + 1 < n ? cuts.positions[j + 1] : bracket.last;
+      if (last - first == bracket.last - bracket.first || !cuts.more[j]) continue;
+      Bracket inner = bracket;
+      inner.first = first, inner.last = last;
+      if (branches > 1) inner.place = int(next.size());
+      pass(b, bracket, n, j, inner);
+      next.push_back(std::move(inner));
     }
   }
 
@@ -292,12 +308,7 @@ class ThresholdSweep {
     return chosen;
   }
 
-  // What lies between the neighbours of cut j.
-  Bracket between(int b, const Bracket& outer, const std::vector<int>& cuts, int j) {
-    const int n = int(cuts.size());
-    Bracket inner = outer;
-    inner.first = j > 0 ? cuts[j - 1] : outer.first;
-    inner.last = j + 1 < n ? cuts[j + 1] : outer.last;
+  void add_parts(int b, int n, int j, Bracket& inner) {
     const auto work = [&](int i) { return double(leaves_[i].columns.n_entries()) * n; };
     e_.reader().share(int(leaves_.size()), s_, work, [&](int i, Scratch&) {
       const int from = leaves_[i].on_left ? j - 1 : j + 1;
@@ -310,7 +321,6 @@ class ThresholdSweep {
         inner.counts[i] += part_rows(b, i, part);
       }
     });
-    return inner;
   }
 
  protected:
