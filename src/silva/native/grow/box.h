@@ -157,19 +157,30 @@ inline int64_t partition_rows(const GrowData& data, const Test& test, int32_t* r
   return grow_kernels().partition(left, rows, count, spare.data());
 }
 
-// Sorts numbers by a key between 0 and `most`, equal keys in their given order: radix sort by 11 bits at a time.
-template <class KeyOf>
-void sort_by_key(KeyOf key, int32_t most, int32_t* items, int32_t* spare, size_t count) {
+// Sorts by a key between 0 and `most`, equal keys in their given order: radix sort by 11 bits at a time.
+template <class KeyOf, class Item>
+void sort_by_digits(KeyOf key, int32_t most, Item* items, Item* spare, size_t count) {
   constexpr int kBits = 11, kBuckets = 1 << kBits;
   for (int shift = 0; shift == 0 || (most >> shift) > 0; shift += kBits) {
     std::array<int32_t, kBuckets> next{};
-    const auto bucket = [&](int32_t item) { return key(item) >> shift & (kBuckets - 1); };
+    const auto bucket = [&](Item item) { return key(item) >> shift & (kBuckets - 1); };
     for (size_t i = 0; i < count; ++i) ++next[bucket(items[i])];
     int32_t start = 0;
     for (int32_t& n : next) start += std::exchange(n, start);
     for (size_t i = 0; i < count; ++i) spare[next[bucket(items[i])]++] = items[i];
     std::copy(spare, spare + count, items);
   }
+}
+
+// The same of numbers; few of them take their keys along, which may lie anywhere in memory.
+template <class KeyOf>
+void sort_by_key(KeyOf key, int32_t most, int32_t* items, int32_t* spare, size_t count) {
+  constexpr size_t kCarried = 1 << 14;
+  if (count > kCarried) return sort_by_digits(key, most, items, spare, count);
+  std::vector<uint64_t> keyed(count), other(count);
+  for (size_t i = 0; i < count; ++i) keyed[i] = uint64_t(key(items[i])) << 32 | uint32_t(items[i]);
+  sort_by_digits([](uint64_t pair) { return int32_t(pair >> 32); }, most, keyed.data(), other.data(), count);
+  for (size_t i = 0; i < count; ++i) items[i] = int32_t(uint32_t(keyed[i]));
 }
 
 // Sorts rows by rank, missing ones first, equal ranks in their given order.
