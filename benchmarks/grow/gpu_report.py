@@ -39,10 +39,11 @@ def milliseconds(value: float | None) -> str:
 
 def gpu_whole(results: dict[str, Any]) -> str:
     """Whole runs beside the paper's times and our targets."""
+    on = {"whole cuda": "GPU", "whole cuda without polish": "GPU, no polish", "whole cpu": "cores"}
     rows = []
-    for name, case in in_order(results, "whole cuda", "whole cpu"):
-        for device in ("cuda", "cpu"):
-            run = case["runs"].get(f"whole {device}")
+    for name, case in in_order(results, *on):
+        for kind, where in on.items():
+            run = case["runs"].get(kind)
             if run is None:
                 continue
             done = run["generations"]
@@ -50,7 +51,7 @@ def gpu_whole(results: dict[str, Any]) -> str:
             rows.append(
                 [
                     name,
-                    {"cuda": "GPU", "cpu": "cores"}[device],
+                    where,
                     seconds(CASES[name].paper),
                     seconds(CASES[name].target),
                     f"{seconds(total)}{'' if done == WHOLE else f' for {done:,} generations'}",
