@@ -11,8 +11,7 @@ void solve_cuts(const double* base, const double* parts, int64_t step, int n_cut
                 int width, int least_rows, int n_requests, double* answers) {
   std::vector<SolveRequest> requests;
   for (int i = 0; i < n_requests; ++i)
-    requests.push_back(
-        {base, parts, step, n_cuts, n_solved, width, 0, least_rows, 2 * n_cuts * i, n_cuts * i, 0});
+    requests.push_back({base, parts, step, n_cuts, n_solved, width, 0, least_rows, 2 * n_cuts * i, n_cuts * i, 0});
   const SolveRequest* first = requests.data();
   const int side = (n_solved + kSolveTile) / kSolveTile;
   void* arguments[] = {&first, &n_requests, &columns, &answers};

@@ -149,6 +149,13 @@ def test_two_blocks_of_the_encoder_share_a_multiprocessor(code):
     assert found.stack == found.spilled == 0
 
 
+def test_solving_stays_in_registers():
+    """Of as many threads as the largest matrix has tiles."""
+    found = measure_kernel(kernels(4)["solve_cuts"], 90)
+    assert 512 * found.registers <= 1 << 16
+    assert found.stack == found.spilled == 0
+
+
 # From capability 8.0 on the sums of 8 x 8 tiles are tensor core operations; below they are emulated by shuffles.
 @pytest.mark.parametrize("kernel", SUMS_OF_ROWS, ids=name)
 def test_sums_of_rows_stay_in_registers(kernel):

@@ -177,7 +177,7 @@ def test_many_questions_share_a_round(gpu_engine):
     """Of moves that are tried beside each other, and of a generation's offspring."""
     X, y = piecewise(2000, 3)
     for polish_interval, least in ((1, 2), (0, 4)):
-        engine, _kept, _ = gpu_engine(X, y, population=8, polish_interval=polish_interval)
+        engine, _kept, _ = gpu_engine(X, y, population=8, polish_interval=polish_interval, solve_work=10**18)
         engine.initialise([])
         before = engine.gpu_counters[0], engine.counters[2]
         engine.step(2, 100, 0.0, 1e9)
@@ -318,9 +318,10 @@ def test_rows_that_do_not_fit_pass_through_in_chunks(emulator, monkeypatch):
     small_buffers(monkeypatch)
     X, y = whole_numbers(2048, 3)
     (whole,) = parts.divide_rows(2048, 3, 5, {0: 2**40}, "auto")
+    less = range(whole.on_device, 0, -(2**12))
+    memory = next(free for free in less if parts.divide_rows(2048, 3, 5, {0: free}, "auto")[0].n_streamed > 2)
     changes = {"polish_interval": 3, "population": 10}
     expected_engine, _ = engine_of(X, y, **changes)
-    memory = whole.on_device - 2**12
     engine, kept, _ = emulated(emulator, X, y, memory=memory, **changes)
     (share,) = kept[2]
     assert share.n_streamed > 2
@@ -460,7 +461,7 @@ def test_more_attributes_than_the_system_gives_stacks_for(emulator):
     X = rng.uniform(size=(40, 700))
     y = (X[:, 650] > 0.5) + 0.1 * rng.standard_normal(40)
     before, best = n_stacks(), []
-    for make in (engine_of, lambda *a, **k: emulated(emulator, *a, **k)):
+    for make in (engine_of, lambda *a, **k: emulated(emulator, *a, **k, solve_work=10**18)):
         engine, _kept, *_ = make(X, y, linear=np.zeros(700, bool), population=2, polish_interval=1)
         engine.initialise([])
         engine.step(1, 100, 0.0, 1e9)

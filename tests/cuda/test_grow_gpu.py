@@ -70,7 +70,8 @@ def test_streamed_rows_give_the_bits_of_resident_ones(monkeypatch, storage):
 
 def test_rows_that_do_not_fit_stream_and_find_the_tree_of_the_cores(monkeypatch):
     X, y = whole_numbers(200_000, 6)
-    monkeypatch.setattr(parts, "PART_BYTES", 2**20)
+    for name in ("PART_BYTES", "RESULT_BYTES", "PACKET_BYTES"):
+        monkeypatch.setattr(parts, name, 2**20)
     monkeypatch.setattr(parts, "MOST_LISTS", parts.N_LISTS)
     (whole,) = parts.divide_rows(len(y), 6, 8, {0: 2**40})
     monkeypatch.setattr(cuda, "free_bytes", lambda _: whole.on_device - 1)

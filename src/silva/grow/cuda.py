@@ -271,11 +271,15 @@ def _stream(share: Share, memory: Memory, functions: dict[str, int]) -> dict[str
         "n_processors": memory.n_processors,
         "stride": sizes.stride,
         "stream": memory.make_stream(),
-        **{name: memory.reserve(getattr(sizes, name)) for name in ("packet", "results", "parts", "part_counts")},
+        **{
+            name: memory.reserve(getattr(sizes, name))
+            for name in ("packet", "results", "parts", "part_counts", "grid_sums")
+        },
         "packet_host": memory.pin(sizes.packet),
         "results_host": memory.pin(sizes.results),
         "packet_bytes": sizes.packet,
         "results_bytes": sizes.results,
+        "grid_sums_bytes": sizes.grid_sums,
         "n_parts": sizes.n_parts,
         "n_counts": sizes.n_counts,
         **functions,

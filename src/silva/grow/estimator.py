@@ -105,12 +105,12 @@ class ModelTreeRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         polish; for comparison; on one GPU at most, whose memory holds all rows).
     device : {"auto", "cpu", "cuda", "cuda:all"} or "cuda:" and an index, default="auto"
         Where rows are summed. ``auto`` takes a GPU for arrays that live on one, and where there is one for host arrays
-        that are large enough (`silva.grow.search.GPU_WORK`). ``cuda:all`` divides the rows among all GPUs of the
-        machine.
+        that are large enough (`silva.grow.search.GPU_WORK`). ``cuda:all`` shares the work out to all GPUs of the
+        machine; each holds all rows where they fit, otherwise its part of them.
     chunks : {"auto"}, int or None, default="auto"
         What happens to rows that the memory of their GPU does not hold: ``auto`` lets as many as needed pass through it
-        in chunks, None raises. A number cuts the rows of each GPU into parts of at most so many; sums over the same
-        parts have the same bits, whichever of them stay on the GPU.
+        in chunks, None raises. A number cuts the rows into parts of at most so many; sums over the same parts have the
+        same bits, whichever of them stay on the GPU.
     storage : {"float64", "float32"}, default="float64"
         Type in which the search keeps the standardised rows. float32 halves them, so that twice as many rows fit in a
         GPU and a sum reads half as much; products and sums stay float64. If all rows weigh the same, attributes of few

@@ -25,7 +25,7 @@ N_LISTS = 4
 MOST_LISTS = 16
 """The same where memory allows."""
 
-PACKET_BYTES = 4 << 20
+PACKET_BYTES = 16 << 20
 LARGEST_BLOCK = 8192
 """Rows of a block of the kernel that sums (kMostRows of native/grow/route.h)."""
 
@@ -51,6 +51,9 @@ RESULT_BYTES = 64 << 20
 LIST_SUMS_BYTES = 64 << 20
 """Sums between the cuts of a list that stay on the GPU at most."""
 
+GRID_SUMS_BYTES = 256 << 20
+"""The same of rows that are sent to the GPU to be cut, in one batch of requests."""
+
 MOST_CUTS = 32
 """Cuts of one look at a list (kGrid of native/grow/cuts.h)."""
 
@@ -70,8 +73,8 @@ STREAMED_WORK = 256
 """Where rows come in chunks, the cores also answer what reads less than one row in so many."""
 
 SOLVE_WORK = 600_000
-"""Errors of a sweep's leaves at one grid of cuts that take fewer multiplications than this are solved by the cores: some
-40 microseconds of one of them."""
+"""Multiplications below which the errors of a sweep's leaves at one grid of cuts are the cores' to find: some 40
+microseconds of one of them."""
 
 SMALL_DATA = 3_000_000
 """With fewer multiplications than this for the sums of all rows the cores answer everything."""
@@ -91,7 +94,7 @@ class Sizes:
         Of the rows of all parts of the GPU.
     list_sums : int
         Of sums between the cuts of lists.
-    packet, results, parts, part_counts : int
+    packet, results, parts, part_counts, grid_sums : int
         Of one stream: what goes to the GPU, what comes back and what lies between.
     n_parts, n_counts : int
         Partial sums and counts that the latter two hold.
@@ -111,6 +114,7 @@ class Sizes:
     results: int
     parts: int
     part_counts: int
+    grid_sums: int
     n_parts: int
     n_counts: int
     stride: int
@@ -124,7 +128,7 @@ class Sizes:
     @property
     def stream(self) -> int:
         """Bytes of GPU memory that a stream works in."""
-        return self.packet + self.results + self.parts + self.part_counts
+        return self.packet + self.results + self.parts + self.part_counts + self.grid_sums
 
 
 def buffer_sizes(
@@ -135,10 +139,11 @@ def buffer_sizes(
     n_lists: int = N_LISTS,
     *,
     z_bytes: int = 8,
+    has_all_rows: bool = False,
 ) -> Sizes:
     """Sizes of all buffers for so many rows a part, attributes and columns of z, and rows of all parts together.
 
-    A number of z takes `z_bytes`.
+    A number of z takes `z_bytes`. Only a GPU that has all rows keeps sums between cuts.
 
     Raises
     ------
@@ -154,7 +159,8 @@ def buffer_sizes(
     stride = padded_width(width)
     part = blocks * (blocks + 1) // 2 * TILE * TILE * 8
     n_parts = max(PART_BYTES // part, (MOST_SLOTS + MOST_SHARES - 1) * -(-n_rows // LARGEST_BLOCK))
-    most_sums = 2 * MOST_SLOTS * (width * (width + 1) // 2 + 1) * (MOST_CUTS + 2)
+    a_leaf = (width * (width + 1) // 2 + 1) * 8  # count and sums
+    a_grid = (MOST_CUTS + 3) * a_leaf
     n_counts = max(n_parts, n_lists * (-(-n_rows // LIST_TILE) + 1))
     return Sizes(
         z=n_rows * stride * z_bytes,
@@ -162,11 +168,12 @@ def buffer_sizes(
         order=n_rows * n_attributes * 4,
         zones=-(-n_rows // ZONE) * n_attributes * 8,
         lists=n_lists * (n_rows if n_listed is None else n_listed) * 8,
-        list_sums=n_lists * min(LIST_SUMS_BYTES, most_sums * 8),
+        list_sums=n_lists * min(LIST_SUMS_BYTES, 2 * MOST_SLOTS * (MOST_CUTS + 2) * a_leaf) if has_all_rows else 0,
         packet=PACKET_BYTES,
-        results=max(RESULT_BYTES, ((width * (width + 1) // 2 + 1) * MOST_SLOTS + 1) * 8),
+        results=max(RESULT_BYTES, MOST_SLOTS * a_leaf + 8),
         parts=n_parts * part,
         part_counts=n_counts * 4,
+        grid_sums=max(min(GRID_SUMS_BYTES, a_grid * MOST_SLOTS), a_grid) if has_all_rows else 0,
         n_parts=n_parts,
         n_counts=n_counts,
         stride=stride,
@@ -216,14 +223,18 @@ class Share:
     def on_device(self) -> int:
         """Bytes of GPU memory."""
         in_memory = self.n_parts - self.n_streamed + min(self.n_streamed, 2)
-        buffers = self.sizes.lists + self.sizes.list_sums + self.n_streams * self.sizes.stream + in_memory * self.sizes.rows
-        buffers += self.n_parts * self.sizes.zones
+        buffers = self.sizes.lists + self.sizes.list_sums + self.n_streams * self.sizes.stream
+        buffers += in_memory * self.sizes.rows + self.n_parts * self.sizes.zones
         return buffers + self.more_bytes
 
 
 class Columns(NamedTuple):
-    """Attributes, columns of z, what so many rows need beside the buffers of the search, and bytes of a number of z."""
+    """Attributes, columns of z, what so many rows need beside the buffers of the search, and bytes of a number of z.
 
+    And how many rows there are.
+    """
+
+    n_rows: int
     n_attributes: int
     width: int
     more_bytes: Callable[[int], int] | None = None
@@ -260,7 +271,7 @@ def divide_rows(
     DeviceError
         If a GPU's memory does not suffice; the message names the GPU and says how many rows fit.
     """
-    columns = Columns(n_attributes, width, more_bytes, z_bytes)
+    columns = Columns(n_rows, n_attributes, width, more_bytes, z_bytes)
     if copies := _copies(n_rows, columns, free, chunks):
         return copies
     gpus = list(free)
@@ -327,7 +338,15 @@ def _cut(
     n_rows = last - first
     bounds = even_bounds(first, last, n_parts)
     largest = max(end - begin for begin, end in itertools.pairwise(bounds))
-    sizes = buffer_sizes(largest, columns.n_attributes, columns.width, n_rows, n_lists, z_bytes=columns.z_bytes)
+    sizes = buffer_sizes(
+        largest,
+        columns.n_attributes,
+        columns.width,
+        n_rows,
+        n_lists,
+        z_bytes=columns.z_bytes,
+        has_all_rows=largest == columns.n_rows,
+    )
     return Share(gpu, bounds, n_streamed, sizes, columns.more_bytes(n_rows) if columns.more_bytes else 0)
 
 
@@ -339,7 +358,7 @@ def _chunk_rows(n_rows: int, columns: Columns, free: int) -> int:
 
 def _too_large(share: Share, n_rows: int, columns: Columns, free: int) -> DeviceError:
     fitting = n_rows
-    while fitting and _cut(share.gpu, 0, fitting, columns, 1, 0).on_device > free:
+    while fitting and _cut(share.gpu, 0, fitting, columns._replace(n_rows=fitting), 1, 0).on_device > free:
         fitting = fitting * 9 // 10
     advice = f"about {fitting:,} rows fit: pass fewer rows," if fitting else "no number of rows fits: free memory,"
     chunks = " chunks='auto'" if share.n_parts == 1 and fitting and not columns.more_bytes else ""

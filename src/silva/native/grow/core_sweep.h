@@ -22,7 +22,7 @@ class CoreSweep : public ThresholdSweep {
     return best_;
   }
 
- private:
+ protected:
   int open() override {
     collect();
     share_out(request_.left, true);
@@ -30,6 +30,12 @@ class CoreSweep : public ThresholdSweep {
     return int(rows_.size());
   }
 
+  // Whether a leaf holds the rows of leaf 0: the two sides of one leaf that is to be split.
+  bool is_mirrored(int i) const { return i == 1 && request_.left == request_.right; }
+
+  RowList rows_, missing_;
+
+ private:
   void collect() {
     rows_.clear();
     missing_.clear();
@@ -139,9 +145,6 @@ class CoreSweep : public ThresholdSweep {
   }
   int64_t part_rows(int b, int i, int part) const override { return parts_of(b, is_mirrored(i) ? 0 : i).counts[part]; }
 
-  // Whether a leaf holds the rows of leaf 0: the two sides of one leaf that is to be split.
-  bool is_mirrored(int i) const { return i == 1 && request_.left == request_.right; }
-
   // Where its sums stand in part_sums_; those of a part without rows are never read.
   struct Parts {
     size_t first = 0;
@@ -178,7 +181,7 @@ class CoreSweep : public ThresholdSweep {
   }
 
   const CoreReader& reader_;
-  RowList rows_, missing_, sorted_;
+  RowList sorted_;
   std::vector<Parts> parts_;  // by bracket and leaf
   Buffers::Lease<double> part_sums_;
 };

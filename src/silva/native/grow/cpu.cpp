@@ -110,6 +110,7 @@ static StreamHandles stream_handles(const Addresses& a) {
                              {"packet_host", &h.packet_host},
                              {"results", &h.results},
                              {"results_host", &h.results_host},
+                             {"grid_sums", &h.grid_sums},
                              {"parts", &h.parts},
                              {"part_counts", &h.part_counts},
                              {"sum_rows", &h.sum_rows},
@@ -122,6 +123,7 @@ static StreamHandles stream_handles(const Addresses& a) {
                              {"solve_cuts", &h.solve_cuts}})
     *field = a.at(name);
   h.packet_bytes = a.at("packet_bytes"), h.results_bytes = a.at("results_bytes");
+  h.grid_sums_bytes = a.at("grid_sums_bytes");
   h.n_parts = a.at("n_parts"), h.n_counts = a.at("n_counts");
   h.gpu = int(a.at("gpu")), h.n_processors = int(a.at("n_processors")), h.stride = int(a.at("stride"));
   return h;

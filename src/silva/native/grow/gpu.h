@@ -135,6 +135,7 @@ class GpuReader : public RowReader {
 
  private:
   friend class GpuSweep;
+  friend class GridSweep;
   // Why a task goes on: those of a kind take about as long.
   enum Reason { kBegun, kPartBegun, kPartsDone, kListed, kAnswered, kReasons };
   // A task of the phase or a part of one.

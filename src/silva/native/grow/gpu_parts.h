@@ -1,6 +1,6 @@
-// The rows of a search in parts that one GPU reads each. Either every GPU has a copy of all rows, and the work is shared
-// out (a part is a copy then), or the parts are contiguous rows. Such a part either stays in the GPU's memory or passes
-// through it once a round (grow/gpu_stream.h); the search knows the parts but not which of the two they do.
+// The rows of a search in parts that one GPU reads each. Either every GPU has a copy of all rows, and the work is
+// shared out (a part is a copy then), or the parts are contiguous rows. Such a part either stays in the GPU's memory or
+// passes through it once a round (grow/gpu_stream.h); the search knows the parts but not which of the two they do.
 #pragma once
 #include <algorithm>
 #include <cstdint>
@@ -36,8 +36,8 @@ struct GpuPart {
 struct RowsByPart {
   std::vector<RowPositions> parts;
   int64_t count = 0;
-  int ordered_by = -1;          // attribute whose order they are taken from
-  int64_t head = 0, gap = 0;    // in copies, of all `count` positions
+  int ordered_by = -1;        // attribute whose order they are taken from
+  int64_t head = 0, gap = 0;  // in copies, of all `count` positions
 };
 
 class GpuParts {

@@ -62,13 +62,25 @@ struct CutsQuestion {
   CutsAnswer answer{};
 };
 
-// Of a list that one part holds, what a leaf's model leaves unexplained at cuts whose sums were kept there, in this round
-// or before.
+// Of a list that one part holds, what a leaf's model leaves unexplained at cuts whose sums were kept there, in this
+// round or before.
 struct SolveQuestion {
   int part = 0;
   const ModelColumns* columns = nullptr;
   SolveRequest request{};
   std::vector<double> answer;  // by cut from the leaf's side: rows, error
+};
+
+// Errors of one model on both sides of cuts of some rows, which are sent to the GPU.
+struct GridQuestion {
+  int part = 0;  // who answers
+  const RowList* rows = nullptr;
+  std::vector<int32_t> cuts;  // positions, rising
+  const ModelColumns* columns = nullptr;
+  int least_rows = 0;
+  std::vector<double> answers[2];  // of the left and the right side: rows, error; by cut from that side
+
+  int n_parts() const { return int(cuts.size()) + 1; }
 };
 
 // Before anything else is answered.
@@ -92,10 +104,11 @@ struct GpuQuestions {
   std::vector<CutsQuestion*> cuts = {};
   std::vector<AdvanceQuestion*> advances = {};
   std::vector<SolveQuestion*> solves = {};
+  std::vector<GridQuestion*> grids = {};
 
   bool empty() const {
     return sums.empty() && lists.empty() && counts.empty() && reads.empty() && cuts.empty() && advances.empty() &&
-           solves.empty();
+           solves.empty() && grids.empty();
   }
   void add(const GpuQuestions& other) {
     sums.insert(sums.end(), other.sums.begin(), other.sums.end());
@@ -105,6 +118,7 @@ struct GpuQuestions {
     cuts.insert(cuts.end(), other.cuts.begin(), other.cuts.end());
     advances.insert(advances.end(), other.advances.begin(), other.advances.end());
     solves.insert(solves.end(), other.solves.begin(), other.solves.end());
+    grids.insert(grids.end(), other.grids.begin(), other.grids.end());
   }
 };
 

@@ -19,6 +19,7 @@ class GpuQueue {
   const GpuParts& parts() const { return parts_; }
   // Threads that may help to add up answers.
   void share_with(ThreadPool* pool) {
+    pool_ = pool;
     for (GpuStream& stream : streams_) stream.share_with(pool);
   }
 
@@ -55,9 +56,10 @@ class GpuQueue {
     const auto count = [&](const RowsByPart& rows) {
       for (int p = 0; p < int(rows.parts.size()); ++p) gathered[p] += rows.parts[p].count;
     };
+    const auto least = [&] { return int(std::min_element(gathered.begin(), gathered.end()) - gathered.begin()); };
     const auto give = [&](RowsByPart& rows) {
       if (!rows.parts.empty()) return;
-      parts_.give(rows, int(std::min_element(gathered.begin(), gathered.end()) - gathered.begin()));
+      parts_.give(rows, least());
       count(rows);
     };
     for (const ListQuestion* list : questions.lists) count(list->source);
@@ -68,6 +70,10 @@ class GpuQueue {
         parts_.share_out(sum->source);
       else
         give(sum->source);
+    for (GridQuestion* grid : questions.grids) {
+      grid->part = least();
+      gathered[grid->part] += int64_t(grid->rows->size());
+    }
   }
 
   // Sums of rows that no part has.
@@ -82,7 +88,13 @@ class GpuQueue {
 
   void run(const GpuQuestions& questions) {
     std::fill(next_.begin(), next_.end(), 0);
-    for (size_t s = 0; s < streams_.size(); ++s) begin_next(s, questions);
+    const auto begin = [&](int s, int) { begin_next(size_t(s), questions); };
+    const int n = int(streams_.size());
+    // Questions to copies share nothing that launching them changes.
+    if (n > 1 && pool_ && parts_.are_copies())
+      pool_->run(n, begin);
+    else
+      for (int s = 0; s < n; ++s) begin(s, 0);
     for (bool is_busy = true; is_busy;) {
       is_busy = false;
       for (size_t s = 0; s < streams_.size(); ++s) {
@@ -103,6 +115,7 @@ class GpuQueue {
   int width_;
   std::vector<GpuStream> streams_;
   std::vector<int> next_;  // part, by stream
+  ThreadPool* pool_ = nullptr;
 };
 
 }  // namespace silva

@@ -17,9 +17,9 @@ namespace silva {
 // Addresses of buffers and kernels: device memory, but for `packet_host` and `results_host`, pinned memory of the host
 // that the GPU writes small answers to.
 struct StreamHandles {
-  uint64_t stream, packet, packet_host, results, results_host, parts, part_counts;
+  uint64_t stream, packet, packet_host, results, results_host, parts, part_counts, grid_sums;
   uint64_t sum_rows, add_parts, count_rows, list_rows, count_ranks, find_cuts, advance_sums, solve_cuts;
-  size_t packet_bytes, results_bytes, n_parts, n_counts;
+  size_t packet_bytes, results_bytes, grid_sums_bytes, n_parts, n_counts;
   int gpu, n_processors, stride;  // columns of z on the GPU
 };
 
@@ -37,7 +37,7 @@ class GpuStream {
   // Launches as many of the questions to part `p` as the buffers hold, behind the copies that the part needs.
   void begin(const GpuPart& part, int p, const GpuQuestions& questions) {
     part_ = &part, p_ = p, questions_ = &questions;
-    next_advance_ = next_list_ = next_count_ = next_cuts_ = next_sum_ = next_solve_ = 0;
+    next_advance_ = next_list_ = next_count_ = next_cuts_ = next_sum_ = next_solve_ = next_grid_ = 0;
     enter();
     if (part.z_host) copy_part_in();
     for (const ReadQuestion* read : questions.reads)
@@ -53,7 +53,8 @@ class GpuStream {
     take_answers();
     if (next_advance_ < questions_->advances.size() || next_list_ < questions_->lists.size() ||
         next_count_ < questions_->counts.size() || next_cuts_ < questions_->cuts.size() ||
-        next_sum_ < questions_->sums.size() || next_solve_ < questions_->solves.size())
+        next_sum_ < questions_->sums.size() || next_solve_ < questions_->solves.size() ||
+        next_grid_ < questions_->grids.size())
       launch_batch();
     else
       part_ = nullptr;
@@ -72,6 +73,7 @@ class GpuStream {
     return std::any_of(questions.cuts.begin(), questions.cuts.end(), is_here) ||
            std::any_of(questions.advances.begin(), questions.advances.end(), is_here) ||
            std::any_of(questions.solves.begin(), questions.solves.end(), is_here) ||
+           std::any_of(questions.grids.begin(), questions.grids.end(), is_here) ||
            std::any_of(questions.sums.begin(), questions.sums.end(), has_rows) ||
            std::any_of(questions.lists.begin(), questions.lists.end(), has_rows) ||
            std::any_of(questions.counts.begin(), questions.counts.end(),
@@ -129,19 +131,24 @@ class GpuStream {
     std::vector<int32_t> request_of_block;  // that sums
     std::vector<SolveRequest> solves;
     std::vector<SlotResult> slots;
-    std::vector<int64_t> places;  // of slots among the results, -1 of those that stay on the GPU
-    std::vector<int32_t> columns;  // of slots; those of all columns first
+    std::vector<int64_t> places;   // of slots among the results, -1 of those that stay on the GPU
+    std::vector<int32_t> columns;  // of slots and matrices
+    bool has_all_columns = false;  // from `first_of_all` on
+    int32_t first_of_all = 0;
     int64_t number = 0;
     std::vector<ListQuestion*> asked_lists;
     std::vector<std::pair<CutsAnswer*, int32_t>> asked_cuts;              // where to, and the first answer
     std::vector<std::pair<std::vector<int32_t>*, int32_t>> asked_counts;  // where to, and the first answer
     std::vector<std::pair<SumQuestion*, int32_t>> asked_sums;             // and the first slot
-    std::vector<SolveQuestion*> asked_solves;
+    std::vector<std::pair<std::vector<double>*, int32_t>> asked_solves;   // where to, and the first answer
+    std::vector<int32_t> sent_rows;                                       // of grids
     int32_t list_blocks = 0, count_blocks = 0, sum_blocks = 0, solve_blocks = 0, n_answers = 0, n_solutions = 0;
     int32_t most_side = 0;               // of matrices
     int64_t n_parts = 0, n_results = 0;  // partial sums; numbers of all slots
-    size_t packet_bytes = 1024;          // of all columns, and what aligning the records may add
-    size_t results_bytes = 4;            // an odd number of counts is followed by a gap
+    int64_t n_grid_sums = 0;
+    size_t first_grid_sum = 0;   // of the requests
+    size_t packet_bytes = 1024;  // of all columns, and what aligning the records may add
+    size_t results_bytes = 4;    // an odd number of counts is followed by a gap
   };
 
   // Whether a question still goes into the batch; an empty batch has to take it.
@@ -264,17 +271,74 @@ class GpuStream {
   // Behind all sums.
   bool add_solve(SolveQuestion& question) {
     if (question.part != p_) return true;
-    SolveRequest r = question.request;
     const std::vector<int32_t>& columns = question.columns->solved();
-    if (!has_room(sizeof(SolveRequest) + records(columns), 2 * r.n_cuts * sizeof(double), true)) return false;
-    r.n_solved = int32_t(columns.size()), r.first_column = int32_t(batch_.columns.size());
+    const size_t results = 2 * question.request.n_cuts * sizeof(double);
+    if (!has_room(sizeof(SolveRequest) + records(columns), results, true)) return false;
+    add_solve(question.request, place_solved(columns), int32_t(columns.size()), question.answer);
+    return true;
+  }
+
+  int32_t place_solved(const std::vector<int32_t>& columns) {
     batch_.columns.insert(batch_.columns.end(), columns.begin(), columns.end());
+    return int32_t(batch_.columns.size() - columns.size());
+  }
+
+  void add_solve(SolveRequest r, int32_t first_column, int32_t n_solved, std::vector<double>& answer) {
+    r.first_column = first_column, r.n_solved = n_solved;
     r.first_answer = batch_.n_solutions, r.first_block = batch_.solve_blocks;
     batch_.n_solutions += 2 * r.n_cuts, batch_.solve_blocks += r.n_cuts;
-    batch_.most_side = std::max(batch_.most_side, r.n_solved + 1);
+    batch_.most_side = std::max(batch_.most_side, n_solved + 1);
     batch_.solves.push_back(r);
-    batch_.asked_solves.push_back(&question);
+    answer.resize(2 * r.n_cuts);
+    batch_.asked_solves.push_back({&answer, r.first_answer});
+  }
+
+  // A request between two cuts each, whose sums stand one behind the other, and one of errors a side.
+  bool add_grid(GridQuestion& question, int rows_per_block) {
+    if (question.part != p_) return true;
+    const ModelColumns& columns = *question.columns;
+    const int n_parts = question.n_parts(), n_cuts = n_parts - 1;
+    const int64_t step = 1 + int64_t(columns.n_entries()), n_sums = n_parts * step;
+    int64_t n_blocks = 0;
+    for (int part = 0; part < n_parts; ++part) n_blocks += blocks_of(part_rows(question, part).second, rows_per_block);
+    const size_t packet = n_parts * (sizeof(SumRequest) + sizeof(SlotResult)) + 2 * sizeof(SolveRequest) +
+                          sizeof(RouteNode) + records(*question.rows) + n_blocks * sizeof(int32_t) +
+                          records(columns.taken()) + records(columns.solved());
+    const bool fits = size_t(batch_.n_grid_sums + n_sums) * sizeof(double) <= h_.grid_sums_bytes &&
+                      size_t(batch_.n_parts + parts_of(n_blocks, 1)) <= h_.n_parts;
+    if (!has_room(packet, 4 * n_cuts * sizeof(double), fits)) return false;
+    double* sums = reinterpret_cast<double*>(h_.grid_sums) + batch_.n_grid_sums;
+    batch_.n_grid_sums += n_sums;
+    const int32_t sent = int32_t(batch_.sent_rows.size()), node = int32_t(batch_.nodes.size());
+    batch_.sent_rows.insert(batch_.sent_rows.end(), question.rows->begin(), question.rows->end());
+    batch_.nodes.push_back({-1, 0, 0, 0, 0});
+    const int32_t column = place_columns(&columns);
+    for (int part = 0; part < n_parts; ++part) {
+      const auto [first, count] = part_rows(question, part);
+      SumRequest r{};
+      r.source = {nullptr, 0, sent + first, count, 1};
+      r.n_blocks = blocks_of(count, rows_per_block), r.n_slots = 1;
+      r.first_part = batch_.n_parts, r.first_block = batch_.sum_blocks, r.first_slot = int32_t(batch_.slots.size());
+      r.first_node = node, r.n_nodes = 1;
+      batch_.n_parts += parts_of(r.n_blocks, 1), batch_.sum_blocks += r.n_blocks;
+      batch_.slots.push_back({sums + part * step, column, columns.width()});
+      batch_.places.push_back(-1);
+      batch_.request_of_block.resize(batch_.sum_blocks, int32_t(batch_.sums.size()));
+      batch_.sums.push_back(r);
+    }
+    SolveRequest solve{nullptr, sums, step, n_cuts, 0, columns.width(), 0, question.least_rows, 0, 0, 0};
+    const int32_t solved = place_solved(columns.solved()), n_solved = int32_t(columns.solved().size());
+    add_solve(solve, solved, n_solved, question.answers[0]);
+    solve.parts = sums + n_cuts * step, solve.step = -step;
+    add_solve(solve, solved, n_solved, question.answers[1]);
     return true;
+  }
+
+  // Of a grid, where the rows between two cuts begin and how many they are.
+  static std::pair<int64_t, int64_t> part_rows(const GridQuestion& question, int part) {
+    const int64_t first = part ? question.cuts[part - 1] : 0;
+    const int64_t last = part < int(question.cuts.size()) ? question.cuts[part] : int64_t(question.rows->size());
+    return {first, last - first};
   }
 
   // Sums that blocks write of so many slots.
@@ -282,12 +346,16 @@ class GpuStream {
 
   // Where the columns of a slot stand in the packet.
   int32_t first_column(const SumQuestion& question, int slot) {
-    if (batch_.columns.empty()) {
-      batch_.columns.resize(width_);
-      std::iota(batch_.columns.begin(), batch_.columns.end(), 0);
+    return place_columns(question.columns.empty() ? nullptr : question.columns[slot]);
+  }
+
+  int32_t place_columns(const ModelColumns* columns) {
+    if (!batch_.has_all_columns) {
+      batch_.first_of_all = int32_t(batch_.columns.size()), batch_.has_all_columns = true;
+      batch_.columns.resize(batch_.columns.size() + width_);
+      std::iota(batch_.columns.end() - width_, batch_.columns.end(), 0);
     }
-    const ModelColumns* columns = question.columns.empty() ? nullptr : question.columns[slot];
-    if (!columns || columns->is_all()) return 0;
+    if (!columns || columns->is_all()) return batch_.first_of_all;
     return columns->place_in(batch_.number, [&] {
       const int32_t first = int32_t(batch_.columns.size());
       batch_.columns.insert(batch_.columns.end(), columns->taken().begin(), columns->taken().end());
@@ -295,9 +363,9 @@ class GpuStream {
     });
   }
 
-  template <class T>
-  static size_t records(const std::vector<T>& of) {
-    return of.size() * sizeof(T);
+  template <class List>
+  static size_t records(const List& of) {
+    return of.size() * sizeof(typename List::value_type);
   }
 
   int32_t add_intervals(const std::vector<RouteInterval>& intervals) {
@@ -338,11 +406,16 @@ class GpuStream {
     while (next_sum_ < q.sums.size() && add_sum(*q.sums[next_sum_], per_block)) ++next_sum_;
     while (next_sum_ == q.sums.size() && next_solve_ < q.solves.size() && add_solve(*q.solves[next_solve_]))
       ++next_solve_;
+    batch_.first_grid_sum = batch_.sums.size();
+    while (next_solve_ == q.solves.size() && next_grid_ < q.grids.size() && add_grid(*q.grids[next_grid_], per_block))
+      ++next_grid_;
     const bool copied = batch_.n_results >= kCopied;
     for (size_t i = 0; i < batch_.slots.size(); ++i)
       if (batch_.places[i] >= 0)
         batch_.slots[i].to = (copied ? reinterpret_cast<double*>(h_.results) : results()) + batch_.places[i];
     packed_bytes_ = 0;
+    const int32_t* sent_rows = pack(batch_.sent_rows);
+    for (size_t i = batch_.first_grid_sum; i < batch_.sums.size(); ++i) batch_.sums[i].source.rows = sent_rows;
     const AdvanceRequest* advances = pack(batch_.advances);
     const ListRequest* lists = pack(batch_.lists);
     const CountRequest* counts = pack(batch_.counts);
@@ -418,10 +491,8 @@ class GpuStream {
     for (const auto& [answer, first] : batch_.asked_cuts)
       *answer = *reinterpret_cast<const CutsAnswer*>(answers() + first);
     const auto take = [&](int i, int) { take_sums(*batch_.asked_sums[i].first, batch_.asked_sums[i].second); };
-    for (size_t i = 0; i < batch_.asked_solves.size(); ++i) {
-      const SolveRequest& r = batch_.solves[i];
-      batch_.asked_solves[i]->answer.assign(solutions() + r.first_answer, solutions() + r.first_answer + 2 * r.n_cuts);
-    }
+    for (const auto& [answer, first] : batch_.asked_solves)
+      std::copy_n(solutions() + first, answer->size(), answer->begin());
     const int n = int(batch_.asked_sums.size());
     if (pool_ && batch_.n_results >= kSharedCopy) return pool_->run(n, take, int(1 + batch_.n_results / kSharedCopy));
     for (int i = 0; i < n; ++i) take(i, 0);
@@ -470,7 +541,8 @@ class GpuStream {
   const GpuPart* part_ = nullptr;  // what is under way
   int p_ = 0;
   const GpuQuestions* questions_ = nullptr;
-  size_t next_advance_ = 0, next_list_ = 0, next_count_ = 0, next_cuts_ = 0, next_sum_ = 0, next_solve_ = 0;
+  size_t next_advance_ = 0, next_list_ = 0, next_count_ = 0, next_cuts_ = 0, next_sum_ = 0, next_solve_ = 0,
+         next_grid_ = 0;
   Batch batch_;
   size_t packed_bytes_ = 0;
   ThreadPool* pool_ = nullptr;

@@ -27,7 +27,7 @@ class GpuSweep : public ThresholdSweep {
     for (const auto& [root, nodes] : {std::pair{request_.left, &left_}, {request_.right, &right_}})
       GpuReader::add_nodes(tree, root, nullptr, *nodes);
     ListQuestion list = reader_.list_question(list_, reader_.source_of(interval, false), *request_.box,
-                                                 request_.attribute, request_.attribute);
+                                              request_.attribute, request_.attribute);
     CutsAnswer first_cuts;
     if (is_whole())
       list.cuts = &first_cuts;
@@ -77,17 +77,31 @@ class GpuSweep : public ThresholdSweep {
     return is_whole() ? cuts_of_whole(level) : cuts_of_parts(level);
   }
 
-  // The first ones came with the list.
-  std::vector<Cuts> cuts_of_whole(const std::vector<Bracket>& level) {
-    if (first_cuts_) return {to_cuts(*std::exchange(first_cuts_, std::nullopt))};
-    std::vector<CutsQuestion> asked;
-    for (const Bracket& bracket : level) asked.push_back({home(), list_.index(), bracket.first, bracket.last, {}});
-    GpuQuestions questions;
-    for (CutsQuestion& question : asked) questions.cuts.push_back(&question);
-    reader_.ask(questions);
+  // The first ones came with the list, the others with the sums of the level before.
+  std::vector<Cuts> cuts_of_whole(const std::vector<Bracket>& level) const {
+    if (first_cuts_) return {to_cuts(*first_cuts_)};
     std::vector<Cuts> cuts;
-    for (const CutsQuestion& question : asked) cuts.push_back(to_cuts(question.answer));
+    for (const Bracket& bracket : level)
+      for (const CutsQuestion& known : next_cuts_)
+        if (known.first == bracket.first && known.last == bracket.last) {
+          cuts.push_back(to_cuts(known.answer));
+          break;
+        }
     return cuts;
+  }
+
+  // Asks, and meanwhile for the cuts wherever the search may go on: a round of its own would take longer.
+  void ask(GpuQuestions questions, const std::vector<Cuts>& cuts, const std::vector<Bracket>& level) {
+    next_cuts_.clear();
+    for (size_t b = 0; is_whole() && b < level.size(); ++b)
+      for (int j = 0; j < int(cuts[b].positions.size()); ++j) {
+        const auto [first, last] = inside(level[b], cuts[b], j);
+        if (first < last && (keeps_sums_ || !reader_.is_handed_over(last - first)))
+          next_cuts_.push_back({home(), list_.index(), first, last, {}});
+      }
+    for (CutsQuestion& question : next_cuts_) questions.cuts.push_back(&question);
+    reader_.ask(questions);
+    first_cuts_.reset();
   }
 
   static Cuts to_cuts(const CutsAnswer& a) {
@@ -192,7 +206,7 @@ class GpuSweep : public ThresholdSweep {
     sums_.resize(n_entries);
     double* next = sums_.data();
     for (SumQuestion* question : questions.sums) question->sums = next, next += question->n_entries(data_.width);
-    reader_.ask(questions);
+    ask(std::move(questions), cuts, level);
   }
   const double* part_gram(int b, int i, int part) const override {
     const SumQuestion& question = part_of(b, i, part);
@@ -279,7 +293,7 @@ class GpuSweep : public ThresholdSweep {
     for (AdvanceQuestion& question : advances_) questions.advances.push_back(&question);
     for (SumQuestion& question : sums) questions.sums.push_back(&question);
     for (SolveQuestion& question : solves) questions.solves.push_back(&question);
-    reader_.ask(questions);
+    ask(std::move(questions), cuts, level);
     advances_.clear();
     std::vector<std::vector<double>> totals(level.size());
     auto solved = solves.begin();
@@ -288,14 +302,10 @@ class GpuSweep : public ThresholdSweep {
       totals[b].assign(n_cuts, 0);
       for (int i = 0; n_cuts && i < int(leaves_.size()); ++i, ++solved)
         for (int k = 0; k < n_cuts; ++k)
-          totals[b][leaves_[i].on_left ? k : n_cuts - 1 - k] += error_of(i, solved->answer[2 * k], solved->answer[2 * k + 1]);
+          totals[b][leaves_[i].on_left ? k : n_cuts - 1 - k] +=
+              error_of(i, solved->answer[2 * k], solved->answer[2 * k + 1]);
     }
     return totals;
-  }
-
-  double error_of(int i, double count, double error) const {
-    if (count < leaves_[i].least_rows) return std::numeric_limits<double>::infinity();
-    return adjusted(i, count, error);
   }
 
   void pass(int b, const Bracket& outer, int n_cuts, int j, Bracket& inner) override {
@@ -307,8 +317,8 @@ class GpuSweep : public ThresholdSweep {
       AdvanceQuestion& question = advances_.emplace_back();
       question.part = home();
       char& is_known = has_sums_before_[inner.place][i];
-      question.request = {kept_before(inner.place, i), parts, step, int32_t(1 + leaves_[i].columns.n_entries()), n_parts,
-                          !is_known, 0};
+      question.request = {
+          kept_before(inner.place, i), parts, step, int32_t(1 + leaves_[i].columns.n_entries()), n_parts, !is_known, 0};
       is_known = true;
     }
   }
@@ -323,8 +333,63 @@ class GpuSweep : public ThresholdSweep {
   Buffers::Lease<double> sums_;                                     // theirs
   int n_left_ = 0;
   std::optional<CutsAnswer> first_cuts_;
+  std::vector<CutsQuestion> next_cuts_;  // of the ranges where the search may go on
   std::optional<RankCounts> counts_;
   std::map<int, int32_t> ranks_;  // of the rows at the cuts that were found
+};
+
+// Cuts of rows that the cores have sorted, mostly a sample; a GPU sums them and finds the errors where that is work.
+class GridSweep : public CoreSweep {
+ public:
+  GridSweep(const Evaluator& evaluator, const GpuReader& reader, Scratch& scratch)
+      : CoreSweep(evaluator, reader.cores_, scratch), reader_(reader) {}
+
+ private:
+  int open() override {
+    const int n_rows = CoreSweep::open();
+    if (!reader_.parts().are_copies() || !missing_.empty() || leaves_.size() != 2 || !is_mirrored(1)) return n_rows;
+    const ModelColumns& columns = leaves_[0].columns;
+    const double work = double(n_rows) * double(columns.n_entries()) + 2 * kGrid * work_of_cut(0);
+    is_asked_ =
+        columns.imputed().empty() && int(columns.solved().size()) < kMostSolved && work >= reader_.settings_.solve_work;
+    return n_rows;
+  }
+
+  // The ends of a bracket are cuts like those between them.
+  std::vector<std::vector<double>> total_errors(const std::vector<Cuts>& cuts,
+                                                const std::vector<Bracket>& level) override {
+    if (!is_asked_) return CoreSweep::total_errors(cuts, level);
+    std::vector<GridQuestion> grids(level.size());
+    GpuQuestions questions;
+    for (size_t b = 0; b < level.size(); ++b) {
+      std::vector<int32_t>& edges = grids[b].cuts;
+      edges.assign(cuts[b].positions.begin(), cuts[b].positions.end());
+      if (edges.empty()) continue;
+      if (level[b].first > 0) edges.insert(edges.begin(), level[b].first);
+      if (level[b].last < int(rows_.size())) edges.push_back(level[b].last);
+      grids[b].rows = &rows_, grids[b].columns = &leaves_[0].columns, grids[b].least_rows = leaves_[0].least_rows;
+      questions.grids.push_back(&grids[b]);
+    }
+    reader_.ask(questions);
+    std::vector<std::vector<double>> totals(level.size());
+    for (size_t b = 0; b < level.size(); ++b) {
+      const int n = int(grids[b].cuts.size()), first = level[b].first > 0;
+      totals[b].assign(cuts[b].positions.size(), 0);
+      for (int j = 0; j < int(totals[b].size()); ++j)
+        for (int i = 0; i < 2; ++i) {
+          const double* found = grids[b].answers[i].data() + 2 * (i ? n - 1 - first - j : first + j);
+          totals[b][j] += error_of(i, found[0], found[1]);
+        }
+      s_.rows_read += n ? int64_t(rows_.size()) : 0;
+    }
+    return totals;
+  }
+  void pass(int b, const Bracket& outer, int n_cuts, int j, Bracket& inner) override {
+    if (!is_asked_) CoreSweep::pass(b, outer, n_cuts, j, inner);
+  }
+
+  const GpuReader& reader_;
+  bool is_asked_ = false;
 };
 
 inline int64_t GpuReader::sample_by_rank(const RowsByPart& source, const Box& box, int64_t most, RowList& rows) const {
@@ -358,8 +423,8 @@ inline FoundCut GpuReader::best_cut(const Evaluator& evaluator, const SweepReque
   const int n_nodes = subtree_end(*request.tree, request.right) - request.left;
   const int64_t n_rows = rows_of_interval(data_, request.box->interval(data_, request.attribute));
   const int64_t by_box = source_of(*request.box, kGathered).count;
-  if (request.rows || is_handed_over(std::min(n_rows, by_box)) || n_nodes > kMostNodes)
-    return cores_.best_cut(evaluator, request, s);
+  if (request.rows) return GridSweep(evaluator, *this, s).run(request);
+  if (is_handed_over(std::min(n_rows, by_box)) || n_nodes > kMostNodes) return cores_.best_cut(evaluator, request, s);
   return GpuSweep(evaluator, *this, s).run(request);
 }
 

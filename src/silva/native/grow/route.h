@@ -48,9 +48,9 @@ struct SlotResult {
   int32_t first_column, n_columns;
 };
 
-// A leaf's error at every cut, seen from its side: `base` holds what lies before the first part, or is null, part k what
-// lies between cuts k - 1 and k. Parts are results of a slot, `step` numbers apart. Answers: count of rows and error, of
-// which the latter is left out where there are fewer rows than `least_rows`.
+// A leaf's error at every cut, seen from its side: `base` holds what lies before the first part, or is null, part k
+// what lies between cuts k - 1 and k. Parts are results of a slot, `step` numbers apart. Answers: count of rows and
+// error, of which the latter is left out where there are fewer rows than `least_rows`.
 struct SolveRequest {
   const double *base, *parts;
   int64_t step;

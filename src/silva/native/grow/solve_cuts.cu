@@ -37,8 +37,7 @@ __device__ __forceinline__ void eliminate_panel(PivotRows& shared, int first, in
     if (a >= last) break;
     const double diagonal = __shfl_sync(ALL, v[a][0], a);
     const int pivot = first + a;
-    const double limit =
-        pivot ? larger_of(kCollinear * shared.centred[pivot], kConstant * shared.scale[pivot]) : 0;
+    const double limit = pivot ? larger_of(kCollinear * shared.centred[pivot], kConstant * shared.scale[pivot]) : 0;
     const double factor = diagonal > limit ? 1 / sqrt(diagonal) : 0;
 #pragma unroll
     for (int chunk = 0; chunk < CHUNKS; ++chunk) v[a][chunk] *= factor;
@@ -87,7 +86,9 @@ extern "C" __global__ void __launch_bounds__(kMostSolvers)
   const int row = has_tile ? tile_row(mine, n_rows) : n_rows, column = has_tile ? tile_column(mine, n_rows) : 0;
   // Entry (r, c) of the tile stands at lines[r] + places[c]; those below the diagonal or behind y are none.
   int lines[kPanel], places[kPanel];
-  const auto counts = [=](int r, int c) { return kPanel * row + r <= kPanel * column + c && kPanel * column + c < side; };
+  const auto counts = [=](int r, int c) {
+    return kPanel * row + r <= kPanel * column + c && kPanel * column + c < side;
+  };
 #pragma unroll
   for (int i = 0; i < kPanel; ++i) {
     const int a = kPanel * row + i, b = kPanel * column + i, low = a < side ? shared.columns[a] : 0;

@@ -95,6 +95,11 @@ class ThresholdSweep {
     }
   }
 
+  // Of a leaf at a cut: infinite if it has too few rows there.
+  double error_of(int leaf, double count, double error) const {
+    return count < leaves_[leaf].least_rows ? std::numeric_limits<double>::infinity() : adjusted(leaf, count, error);
+  }
+
   double adjusted(int leaf, double count, double error) const {
     const double k = double(leaves_[leaf].columns.solved().size());
     return error * (request_.adjusted ? (count + k) / (count - k) : 1);
@@ -117,6 +122,15 @@ class ThresholdSweep {
   double work_of_cut(int leaf) const {
     const double k = double(leaves_[leaf].columns.solved().size());
     return k * k * (k + 20) / 6 + 50;
+  }
+
+  // Where the search goes on if cut j is the best; an empty range if nowhere.
+  std::pair<int, int> inside(const Bracket& bracket, const Cuts& cuts, int j) const {
+    const int first = j > 0 ? cuts.positions[j - 1] : bracket.first;
+    const int last = j + 1 < int(cuts.positions.size()) ? cuts.positions[j + 1] : bracket.last;
+    const int span = bracket.last - bracket.first;
+    return span - 1 > kGrid && !request_.coarse && last - first < span && cuts.more[j] ? std::pair{first, last}
+                                                                                       : std::pair{0, 0};
   }
 
   std::vector<int> add_leaves(int root, bool on_left) {
@@ -279,18 +293,14 @@ class ThresholdSweep {
 
   void look(int b, const Bracket& bracket, const Cuts& cuts, const std::vector<double>& totals, int branches,
             std::vector<Bracket>& next) {
-    const std::vector<int> minima = local_minima(totals, branches);
-    for (const int j : minima) take({cuts.ranks[j], totals[j]});
-    if (bracket.last - bracket.first - 1 <= kGrid || request_.coarse) return;
-    for (const int j : minima) {
-      const int n = int(cuts.positions.size());
-      const int first = j > 0 ? cuts.positions[j - 1] : bracket.first;
-      const int last = j + 1 < n ? cuts.positions[j + 1] : bracket.last;
-      if (last - first == bracket.last - bracket.first || !cuts.more[j]) continue;
+    for (const int j : local_minima(totals, branches)) {
+      take({cuts.ranks[j], totals[j]});
+      const auto [first, last] = inside(bracket, cuts, j);
+      if (first == last) continue;
       Bracket inner = bracket;
       inner.first = first, inner.last = last;
       if (branches > 1) inner.place = int(next.size());
-      pass(b, bracket, n, j, inner);
+      pass(b, bracket, int(cuts.positions.size()), j, inner);
       next.push_back(std::move(inner));
     }
   }
