@@ -95,7 +95,7 @@ def plan() -> Iterator[tuple[str, list[Run]]]:
     for case in LARGE:
         yield case.name, [whole(max(45, 1.05 * (case.target or 0))), *parts(4, "gram cuda", "qr cuda", "gram cpu")]
         if case.name in POLISHED:
-            yield case.name, [whole(1.05 * (case.target or 0), polish=False)]
+            yield case.name, [whole(max(45, 1.05 * (case.target or 0)), polish=False)]
         if case.name == ON_CORES:
             yield case.name, [whole(30, "cpu"), *parts(4, "qr cpu")]
     for case in IN_FLOATS:

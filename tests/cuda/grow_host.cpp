@@ -10,6 +10,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <mutex>
 #include <vector>
 
 namespace emulation {
@@ -202,7 +203,8 @@ int n_launches = 0;
 // Launches on each GPU before it fails, -1 for any number.
 int n_launches_left[4] = {-1, -1, -1, -1};
 // Streams are numbers: the GPU's, and behind it which of its streams. A launch needs the GPU's context to be current.
-uintptr_t current_context = 0;
+thread_local uintptr_t current_context = 0;
+std::mutex launching;  // the emulated threads of one block at a time
 
 uintptr_t gpu_of(void* stream) { return reinterpret_cast<uintptr_t>(stream) >> 8; }
 
@@ -262,6 +264,7 @@ extern "C" {
 // Kernels are known by their numbers.
 int launch(void* kernel, unsigned blocks, unsigned, unsigned, unsigned threads, unsigned, unsigned, unsigned,
            void* stream, void** arguments, void**) {
+  const std::lock_guard lock(launching);
   ++n_launches;
   if (gpu_of(stream) + 1 != current_context) return 400;
   int& left = n_launches_left[gpu_of(stream)];

@@ -105,7 +105,9 @@ def test_exact_data_grow_the_same_trees(gpu_engine, n_threads, core_work, solve_
         assert found["fitness"] == expected["fitness"]
 
 
-@pytest.mark.parametrize("division", [{"n_threads": 1}, {"n_gpus": 2, "chunks": 512, "n_threads": 3}])
+@pytest.mark.parametrize(
+    "division", [{"n_threads": 1}, {"n_gpus": 2, "n_threads": 3}, {"n_gpus": 2, "chunks": 512, "n_threads": 3}]
+)
 def test_exact_wide_data_grow_the_same_trees(gpu_engine, division):
     """The splits of wide models are ranked by scores; a GPU tries moves beside each other, cores in turn."""
     X, _ = whole_numbers(1024, 26)
@@ -204,7 +206,14 @@ def assert_same_trees(found_engine, expected_engine):
 
 @pytest.mark.parametrize("storage", STORAGES)
 @pytest.mark.parametrize(
-    "division", [{"n_gpus": 2}, {"n_gpus": 3, "chunks": 171}, {"chunks": 200}, {"n_gpus": 2, "chunks": 100}]
+    "division",
+    [
+        {"n_gpus": 2},
+        {"n_gpus": 2, "n_threads": 3},
+        {"n_gpus": 3, "chunks": 171},
+        {"chunks": 200},
+        {"n_gpus": 2, "chunks": 100},
+    ],
 )
 @pytest.mark.parametrize("core_work", [0, 20_000])
 def test_exact_data_grow_the_same_trees_on_any_division(gpu_engine, division, core_work, storage):
@@ -257,7 +266,7 @@ def small_buffers(monkeypatch):
     monkeypatch.setattr(parts, "PART_BYTES", 2**12)
     monkeypatch.setattr(parts, "PACKET_BYTES", 2**14)
     monkeypatch.setattr(parts, "RESULT_BYTES", 2**14)
-    monkeypatch.setattr(parts, "MOST_LISTS", parts.N_LISTS)
+    monkeypatch.setattr(parts, "ROOMS", ((parts.N_LISTS, True),))
 
 
 @pytest.mark.parametrize(("n_resident", "storage"), [(0, "float64"), (1, "float64"), (1, "float32")])
@@ -339,6 +348,18 @@ def test_the_same_bits_on_every_run(gpu_engine):
         engine, _kept, _ = gpu_engine(X, y, population=10)
         engine.initialise([])
         runs.append(engine.step(5, 100, 0.0, 1e9))
+    assert runs[0] == runs[1]
+
+
+def test_the_same_bits_of_copies_for_any_number_of_threads(gpu_engine):
+    """Sweeps give back lists, each of which belongs to a GPU, in any order; samples are sent to either."""
+    X, y = piecewise(400, 4, noise=1)
+    changes = {"population": 6, "polish_interval": 1, "max_leaves": 4}
+    runs = []
+    for n_threads in (1, 4):
+        engine, _kept, _ = gpu_engine(X, y, n_gpus=2, n_threads=n_threads, **changes)
+        engine.initialise([])
+        runs.append(engine.step(1, 100, 0.0, 1e9))
     assert runs[0] == runs[1]
 
 

@@ -72,7 +72,7 @@ def test_rows_that_do_not_fit_stream_and_find_the_tree_of_the_cores(monkeypatch)
     X, y = whole_numbers(200_000, 6)
     for name in ("PART_BYTES", "RESULT_BYTES", "PACKET_BYTES"):
         monkeypatch.setattr(parts, name, 2**20)
-    monkeypatch.setattr(parts, "MOST_LISTS", parts.N_LISTS)
+    monkeypatch.setattr(parts, "ROOMS", ((parts.N_LISTS, False),))
     (whole,) = parts.divide_rows(len(y), 6, 8, {0: 2**40})
     monkeypatch.setattr(cuda, "free_bytes", lambda _: whole.on_device - 1)
     cpu, gpu = (ModelTreeRegressor(generations=10, device=device).fit(X, y) for device in ("cpu", "cuda"))
@@ -85,7 +85,10 @@ def test_rows_that_do_not_fit_stream_and_find_the_tree_of_the_cores(monkeypatch)
 @pytest.mark.parametrize("chunks", ["auto", 100_000])
 def test_all_gpus_give_the_same_bits_on_every_run(chunks):
     X, y = piecewise(200_000, 5)
-    runs = [ModelTreeRegressor(generations=15, device="cuda:all", chunks=chunks).fit(X, y) for _ in range(3)]
+    runs = [
+        ModelTreeRegressor(generations=15, device="cuda:all", chunks=chunks, n_jobs=n_jobs).fit(X, y)
+        for n_jobs in (None, 1, 8)
+    ]
     for run in runs[1:]:
         np.testing.assert_array_equal(run.history_["fitness"], runs[0].history_["fitness"])
     one = ModelTreeRegressor(generations=15, device="cuda").fit(X, y)

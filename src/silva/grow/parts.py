@@ -25,6 +25,9 @@ N_LISTS = 4
 MOST_LISTS = 16
 """The same where memory allows."""
 
+ROOMS = ((MOST_LISTS, True), (N_LISTS, True), (N_LISTS, False))
+"""Lists that a GPU with all rows has room for, and whether for sums between their cuts too, from ample to scarce."""
+
 PACKET_BYTES = 16 << 20
 LARGEST_BLOCK = 8192
 """Rows of a block of the kernel that sums (kMostRows of native/grow/route.h)."""
@@ -139,11 +142,11 @@ def buffer_sizes(
     n_lists: int = N_LISTS,
     *,
     z_bytes: int = 8,
-    has_all_rows: bool = False,
+    keeps_sums: bool = False,
 ) -> Sizes:
     """Sizes of all buffers for so many rows a part, attributes and columns of z, and rows of all parts together.
 
-    A number of z takes `z_bytes`. Only a GPU that has all rows keeps sums between cuts.
+    A number of z takes `z_bytes`. A GPU that has all rows may keep sums between cuts.
 
     Raises
     ------
@@ -158,7 +161,8 @@ def buffer_sizes(
         )
     stride = padded_width(width)
     part = blocks * (blocks + 1) // 2 * TILE * TILE * 8
-    n_parts = max(PART_BYTES // part, (MOST_SLOTS + MOST_SHARES - 1) * -(-n_rows // LARGEST_BLOCK))
+    of_blocks = (MOST_SLOTS + MOST_SHARES - 1) * -(-n_rows // LARGEST_BLOCK)
+    n_parts = max(PART_BYTES // part, of_blocks, (MOST_CUTS + 3) * MOST_SHARES)
     a_leaf = (width * (width + 1) // 2 + 1) * 8  # count and sums
     a_grid = (MOST_CUTS + 3) * a_leaf
     n_counts = max(n_parts, n_lists * (-(-n_rows // LIST_TILE) + 1))
@@ -168,12 +172,12 @@ def buffer_sizes(
         order=n_rows * n_attributes * 4,
         zones=-(-n_rows // ZONE) * n_attributes * 8,
         lists=n_lists * (n_rows if n_listed is None else n_listed) * 8,
-        list_sums=n_lists * min(LIST_SUMS_BYTES, 2 * MOST_SLOTS * (MOST_CUTS + 2) * a_leaf) if has_all_rows else 0,
+        list_sums=n_lists * min(LIST_SUMS_BYTES, 2 * MOST_SLOTS * (MOST_CUTS + 2) * a_leaf) if keeps_sums else 0,
         packet=PACKET_BYTES,
         results=max(RESULT_BYTES, MOST_SLOTS * a_leaf + 8),
         parts=n_parts * part,
         part_counts=n_counts * 4,
-        grid_sums=max(min(GRID_SUMS_BYTES, a_grid * MOST_SLOTS), a_grid) if has_all_rows else 0,
+        grid_sums=max(min(GRID_SUMS_BYTES, a_grid * MOST_SLOTS), a_grid) if keeps_sums else 0,
         n_parts=n_parts,
         n_counts=n_counts,
         stride=stride,
@@ -229,10 +233,7 @@ class Share:
 
 
 class Columns(NamedTuple):
-    """Attributes, columns of z, what so many rows need beside the buffers of the search, and bytes of a number of z.
-
-    And how many rows there are.
-    """
+    """Rows, attributes, columns of z, what so many rows need beside the buffers, and bytes of a number of z."""
 
     n_rows: int
     n_attributes: int
@@ -302,8 +303,8 @@ def _copies(n_rows: int, columns: Columns, free: dict[int, int], chunks: str | i
     """All rows for every GPU, if there are several and that much memory."""
     if len(free) < 2 or n_rows > _most_rows(n_rows, chunks):
         return None
-    for n_lists in (MOST_LISTS, N_LISTS):
-        shares = [_cut(gpu, 0, n_rows, columns, 1, 0, n_lists) for gpu in free]
+    for n_lists, keeps_sums in ROOMS:
+        shares = [_cut(gpu, 0, n_rows, columns, 1, 0, n_lists, keeps_sums) for gpu in free]
         if all(share.on_device <= free[share.gpu] for share in shares):
             return shares
     return None
@@ -318,8 +319,8 @@ def _share(gpu: int, first: int, last: int, columns: Columns, free: int, chunks:
     """Take the rows of one GPU, as few parts as its memory or `chunks` allows."""
     n_rows = last - first
     most = _most_rows(n_rows, chunks)
-    for n_lists in (MOST_LISTS, N_LISTS):
-        whole = _cut(gpu, first, last, columns, 1, 0, n_lists)
+    for n_lists, keeps_sums in ROOMS:
+        whole = _cut(gpu, first, last, columns, 1, 0, n_lists, keeps_sums)
         if whole.on_device <= free and most >= n_rows:
             return whole
     if chunks is None:
@@ -333,7 +334,14 @@ def _share(gpu: int, first: int, last: int, columns: Columns, free: int, chunks:
 
 
 def _cut(
-    gpu: int, first: int, last: int, columns: Columns, n_parts: int, n_streamed: int, n_lists: int = N_LISTS
+    gpu: int,
+    first: int,
+    last: int,
+    columns: Columns,
+    n_parts: int,
+    n_streamed: int,
+    n_lists: int = N_LISTS,
+    keeps_sums: bool = False,
 ) -> Share:
     n_rows = last - first
     bounds = even_bounds(first, last, n_parts)
@@ -345,7 +353,7 @@ def _cut(
         n_rows,
         n_lists,
         z_bytes=columns.z_bytes,
-        has_all_rows=largest == columns.n_rows,
+        keeps_sums=keeps_sums and largest == columns.n_rows,
     )
     return Share(gpu, bounds, n_streamed, sizes, columns.more_bytes(n_rows) if columns.more_bytes else 0)
 
@@ -358,7 +366,7 @@ def _chunk_rows(n_rows: int, columns: Columns, free: int) -> int:
 
 def _too_large(share: Share, n_rows: int, columns: Columns, free: int) -> DeviceError:
     fitting = n_rows
-    while fitting and _cut(share.gpu, 0, fitting, columns._replace(n_rows=fitting), 1, 0).on_device > free:
+    while fitting and _cut(share.gpu, 0, fitting, columns, 1, 0).on_device > free:
         fitting = fitting * 9 // 10
     advice = f"about {fitting:,} rows fit: pass fewer rows," if fitting else "no number of rows fits: free memory,"
     chunks = " chunks='auto'" if share.n_parts == 1 and fitting and not columns.more_bytes else ""

@@ -161,7 +161,7 @@ inline int64_t partition_rows(const GrowData& data, const Test& test, int32_t* r
 template <class KeyOf, class Item>
 void sort_by_digits(KeyOf key, int32_t most, Item* items, Item* spare, size_t count) {
   constexpr int kBits = 11, kBuckets = 1 << kBits;
-  for (int shift = 0; shift == 0 || (most >> shift) > 0; shift += kBits) {
+  for (int shift = 0; shift == 0 || (shift < 31 && (most >> shift) > 0); shift += kBits) {
     std::array<int32_t, kBuckets> next{};
     const auto bucket = [&](Item item) { return key(item) >> shift & (kBuckets - 1); };
     for (size_t i = 0; i < count; ++i) ++next[bucket(items[i])];

@@ -2,7 +2,7 @@
 // fibers that hand their thread on while they wait, so that the search itself knows nothing of it. Requests that cores
 // answer sooner than a launch returns stay on the cores.
 #pragma once
-#include <atomic>
+#include <algorithm>
 #include <chrono>
 #include <deque>
 #include <memory>
@@ -248,6 +248,8 @@ class GpuReader : public RowReader {
         task->wants_list ? wanting_.push_back(task) : asking.push_back(task);
       }
     }
+    // Given back in any order: whose list is which must not depend on the threads.
+    std::sort(free_lists_.begin(), free_lists_.end(), std::greater<>());
     while (!wanting_.empty() && (!free_lists_.empty() || failure_ || error_)) {
       Task* task = wanting_.front();
       wanting_.pop_front();

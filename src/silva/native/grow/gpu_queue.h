@@ -90,7 +90,7 @@ class GpuQueue {
     std::fill(next_.begin(), next_.end(), 0);
     const auto begin = [&](int s, int) { begin_next(size_t(s), questions); };
     const int n = int(streams_.size());
-    // Questions to copies share nothing that launching them changes.
+    // Questions to several copies name no columns, whose places in a batch are noted where all streams see them.
     if (n > 1 && pool_ && parts_.are_copies())
       pool_->run(n, begin);
     else

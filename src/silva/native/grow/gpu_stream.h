@@ -133,8 +133,7 @@ class GpuStream {
     std::vector<SlotResult> slots;
     std::vector<int64_t> places;   // of slots among the results, -1 of those that stay on the GPU
     std::vector<int32_t> columns;  // of slots and matrices
-    bool has_all_columns = false;  // from `first_of_all` on
-    int32_t first_of_all = 0;
+    int32_t first_of_all = -1;     // columns of z, once somebody asks for them
     int64_t number = 0;
     std::vector<ListQuestion*> asked_lists;
     std::vector<std::pair<CutsAnswer*, int32_t>> asked_cuts;              // where to, and the first answer
@@ -274,11 +273,11 @@ class GpuStream {
     const std::vector<int32_t>& columns = question.columns->solved();
     const size_t results = 2 * question.request.n_cuts * sizeof(double);
     if (!has_room(sizeof(SolveRequest) + records(columns), results, true)) return false;
-    add_solve(question.request, place_solved(columns), int32_t(columns.size()), question.answer);
+    add_solve(question.request, place(columns), int32_t(columns.size()), question.answer);
     return true;
   }
 
-  int32_t place_solved(const std::vector<int32_t>& columns) {
+  int32_t place(const std::vector<int32_t>& columns) {
     batch_.columns.insert(batch_.columns.end(), columns.begin(), columns.end());
     return int32_t(batch_.columns.size() - columns.size());
   }
@@ -312,7 +311,7 @@ class GpuStream {
     const int32_t sent = int32_t(batch_.sent_rows.size()), node = int32_t(batch_.nodes.size());
     batch_.sent_rows.insert(batch_.sent_rows.end(), question.rows->begin(), question.rows->end());
     batch_.nodes.push_back({-1, 0, 0, 0, 0});
-    const int32_t column = place_columns(&columns);
+    const int32_t column = columns.is_all() ? place_all() : place(columns.taken());
     for (int part = 0; part < n_parts; ++part) {
       const auto [first, count] = part_rows(question, part);
       SumRequest r{};
@@ -327,7 +326,7 @@ class GpuStream {
       batch_.sums.push_back(r);
     }
     SolveRequest solve{nullptr, sums, step, n_cuts, 0, columns.width(), 0, question.least_rows, 0, 0, 0};
-    const int32_t solved = place_solved(columns.solved()), n_solved = int32_t(columns.solved().size());
+    const int32_t solved = place(columns.solved()), n_solved = int32_t(columns.solved().size());
     add_solve(solve, solved, n_solved, question.answers[0]);
     solve.parts = sums + n_cuts * step, solve.step = -step;
     add_solve(solve, solved, n_solved, question.answers[1]);
@@ -346,21 +345,18 @@ class GpuStream {
 
   // Where the columns of a slot stand in the packet.
   int32_t first_column(const SumQuestion& question, int slot) {
-    return place_columns(question.columns.empty() ? nullptr : question.columns[slot]);
+    const ModelColumns* columns = question.columns.empty() ? nullptr : question.columns[slot];
+    if (!columns || columns->is_all()) return place_all();
+    return columns->place_in(batch_.number, [&] { return place(columns->taken()); });
   }
 
-  int32_t place_columns(const ModelColumns* columns) {
-    if (!batch_.has_all_columns) {
-      batch_.first_of_all = int32_t(batch_.columns.size()), batch_.has_all_columns = true;
-      batch_.columns.resize(batch_.columns.size() + width_);
-      std::iota(batch_.columns.end() - width_, batch_.columns.end(), 0);
+  int32_t place_all() {
+    if (batch_.first_of_all < 0) {
+      std::vector<int32_t> all(width_);
+      std::iota(all.begin(), all.end(), 0);
+      batch_.first_of_all = place(all);
     }
-    if (!columns || columns->is_all()) return batch_.first_of_all;
-    return columns->place_in(batch_.number, [&] {
-      const int32_t first = int32_t(batch_.columns.size());
-      batch_.columns.insert(batch_.columns.end(), columns->taken().begin(), columns->taken().end());
-      return first;
-    });
+    return batch_.first_of_all;
   }
 
   template <class List>

@@ -28,7 +28,7 @@ class GpuSweep : public ThresholdSweep {
       GpuReader::add_nodes(tree, root, nullptr, *nodes);
     ListQuestion list = reader_.list_question(list_, reader_.source_of(interval, false), *request_.box,
                                               request_.attribute, request_.attribute);
-    CutsAnswer first_cuts;
+    CutsAnswer first_cuts{};
     if (is_whole())
       list.cuts = &first_cuts;
     else
@@ -54,7 +54,7 @@ class GpuSweep : public ThresholdSweep {
     ranks_ = {{0, interval.low}, {int(n_rows), interval.high}};
     s_.rows_read += n_rows;
     keeps_sums_ = !interval.missing && keeps_sums();
-    for (auto& leaves : has_sums_before_) leaves.assign(leaves_.size(), false);
+    for (auto& of_place : has_sums_before_) of_place.assign(leaves_.size(), false);
     for (Leaf& leaf : leaves_)
       if (keeps_sums_) leaf.missing.clear();
     return int(n_rows);
@@ -237,8 +237,8 @@ class GpuSweep : public ThresholdSweep {
   int home() const { return reader_.parts().home(list_.index()); }
 
   // Where sums stand: for each place the parts of the left side's leaves, one record of all of them behind the other,
-  // those of the right side; behind these for each place what lies before the parts, by leaf. Leaves go by a record of
-  // their count and sums.
+  // then those of the right side; behind these for each place what lies before the parts, by leaf. Of a leaf its count
+  // of rows, then its sums.
   int64_t step_of(int first_leaf, int last_leaf) const {
     int64_t n = 0;
     for (int i = first_leaf; i < last_leaf; ++i) n += 1 + int64_t(leaves_[i].columns.n_entries());
@@ -350,8 +350,10 @@ class GridSweep : public CoreSweep {
     if (!reader_.parts().are_copies() || !missing_.empty() || leaves_.size() != 2 || !is_mirrored(1)) return n_rows;
     const ModelColumns& columns = leaves_[0].columns;
     const double work = double(n_rows) * double(columns.n_entries()) + 2 * kGrid * work_of_cut(0);
-    is_asked_ =
-        columns.imputed().empty() && int(columns.solved().size()) < kMostSolved && work >= reader_.settings_.solve_work;
+    is_asked_ = columns.imputed().empty() && int(columns.solved().size()) < kMostSolved &&
+                reader_.parts()[0].list_sums_bytes > 0 &&
+                n_rows * reader_.multiplications() >= reader_.settings_.core_work &&
+                work >= reader_.settings_.solve_work;
     return n_rows;
   }
 

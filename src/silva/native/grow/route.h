@@ -243,7 +243,7 @@ SILVA_INLINE int request_of(const Request* requests, int n_requests, int32_t Req
   return low;
 }
 
-// Tiles of 8 x 8 entries above the diagonal, by rows.
+// Tiles above the diagonal, by rows: those of sums have 8 x 8 entries, those that are solved 4 x 4.
 SILVA_INLINE constexpr int tile_row(int tile, int n_blocks) {
   int row = 0;
   while (tile >= n_blocks - row) tile -= n_blocks - row++;
