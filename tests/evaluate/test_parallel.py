@@ -44,10 +44,13 @@ def test_forked_process_starts_threads_of_its_own():
 def test_calls_of_several_threads_at_a_time_give_the_results_of_one():
     forest = full_forest(0, 60, 6, 10)
     X = np.random.default_rng(0).normal(size=(5000, 10))
-    expected = forest.predict(X, output="margin", n_jobs=1), Explainer(forest, n_jobs=1).shap_values(X[:200])
 
     def call(n_jobs):
-        return forest.predict(X, output="margin", n_jobs=n_jobs), Explainer(forest, n_jobs=n_jobs).shap_values(X[:200])
+        explainer = Explainer(forest, device="cpu", n_jobs=n_jobs)
+        margins = forest.predict(X, output="margin", device="cpu", n_jobs=n_jobs)
+        return margins, explainer.shap_values(X[:200])
+
+    expected = call(1)
 
     with ThreadPoolExecutor(4) as pool:
         for found in pool.map(call, [2, 3, 2, 17, 3, 1, 2, 9] * 3):
