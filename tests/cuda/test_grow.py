@@ -208,8 +208,8 @@ def assert_same_trees(found_engine, expected_engine):
 @pytest.mark.parametrize(
     "division",
     [
-        {"n_gpus": 2},
         {"n_gpus": 2, "n_threads": 3},
+        {"n_gpus": 4},
         {"n_gpus": 3, "chunks": 171},
         {"chunks": 200},
         {"n_gpus": 2, "chunks": 100},
