@@ -4,43 +4,33 @@ from __future__ import annotations
 
 import ctypes
 import functools
-import shutil
-import subprocess
-from pathlib import Path
 
 import numpy as np
 import pytest
 
-import silva
 from silva import _core
 from silva.device import DeviceError
 from silva.grow import cuda, cuda_qr, parts
 from silva.grow.data import prepare
 from silva.grow.search import make_engine
+from tests.cuda.host import host_library
 from tests.grow.engines import given, settings
 
-NATIVE = Path(silva.__file__).parent / "native"
 DRIVER = (
     "launch", "copy_in", "copy_out", "synchronize", "record_event", "elapsed_time", "stream_context", "set_context",
     "error_name",
 )  # fmt: skip
 
+EMULATION = ("-U_FORTIFY_SOURCE", "-Wno-unknown-pragmas")
+"""Fibers jump between stacks."""
+
 
 def emulators(folder):
     """A function that compiles a library by the columns of z and the type of its numbers, once each."""
-    compiler = shutil.which("g++")
-    if compiler is None:
-        pytest.skip("no g++")
 
     @functools.cache
     def build(stride, stored):
-        path = folder / f"grow_{stride}_{stored}.so"
-        flags = ["-O2", "-std=c++20", "-shared", "-fPIC", "-U_FORTIFY_SOURCE", "-Wno-unknown-pragmas"]
-        flags += [f"-DSTRIDE={stride}", f"-DSTORED={stored}", f"-I{NATIVE}"]
-        source = Path(__file__).with_name("grow_host.cpp")
-        command = [compiler, *flags, str(source), "-o", str(path)]
-        subprocess.run(command, check=True)
-        return ctypes.CDLL(str(path))
+        return host_library(folder, "grow_host.cpp", "-O2", *EMULATION, f"-DSTRIDE={stride}", f"-DSTORED={stored}")
 
     return build
 

@@ -351,18 +351,6 @@ def test_the_same_bits_on_every_run(gpu_engine):
     assert runs[0] == runs[1]
 
 
-def test_the_same_bits_of_copies_for_any_number_of_threads(gpu_engine):
-    """Sweeps give back lists, each of which belongs to a GPU, in any order; samples are sent to either."""
-    X, y = piecewise(400, 4, noise=1)
-    changes = {"population": 6, "polish_interval": 1, "max_leaves": 4}
-    runs = []
-    for n_threads in (1, 4):
-        engine, _kept, _ = gpu_engine(X, y, n_gpus=2, n_threads=n_threads, **changes)
-        engine.initialise([])
-        runs.append(engine.step(1, 100, 0.0, 1e9))
-    assert runs[0] == runs[1]
-
-
 def test_a_lost_gpu_leaves_the_best_tree(emulator):
     X, y = piecewise(1500, 3)
     engine, _kept, library = emulated(emulator, X, y, population=10)

@@ -3,31 +3,20 @@
 from __future__ import annotations
 
 import ctypes
-import shutil
-import subprocess
-from pathlib import Path
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-import silva
+from tests.cuda.host import host_library
 
-NATIVE = Path(silva.__file__).parent / "native"
 GRID = 32
 
 
 @pytest.fixture(scope="module")
 def look(tmp_path_factory):
-    compiler = shutil.which("g++")
-    if compiler is None:
-        pytest.skip("no g++")
-    path = tmp_path_factory.mktemp("counts") / "counts.so"
-    source = Path(__file__).with_name("rank_counts_host.cpp")
-    flags = ["-O1", "-std=c++20", "-shared", "-fPIC", "-Wno-psabi", f"-I{NATIVE}"]
-    subprocess.run([compiler, *flags, str(source), "-o", str(path)], check=True)
-    library = ctypes.CDLL(str(path))
+    library = host_library(tmp_path_factory.mktemp("counts"), "rank_counts_host.cpp", "-O1")
 
     def call(lists, low, high, cells, first, last, stride):
         ranks, sizes = np.concatenate(lists).astype(np.int32), np.array([len(part) for part in lists], np.int64)

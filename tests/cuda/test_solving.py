@@ -1,14 +1,13 @@
 """The kernels of a sweep whose sums stay on the GPU, beside the arithmetic of the cores: the same bits."""
 
 import ctypes
-import shutil
-import subprocess
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-import silva
+from tests.cuda.growing import EMULATION
+from tests.cuda.host import host_library
 
 FUSES = "fma" in (Path("/proc/cpuinfo").read_text() if Path("/proc/cpuinfo").exists() else "")
 N_PARTS = 6
@@ -16,17 +15,10 @@ N_PARTS = 6
 
 @pytest.fixture(scope="module")
 def library(tmp_path_factory):
-    compiler = shutil.which("g++")
-    if compiler is None:
-        pytest.skip("no g++")
-    path = tmp_path_factory.mktemp("solve") / "solve.so"
-    flags = ["-O3", "-std=c++20", "-shared", "-fPIC", "-U_FORTIFY_SOURCE", "-Wno-unknown-pragmas", "-Wno-psabi"]
-    flags += ["-DSTRIDE=8", "-DSTORED=double"]
+    flags = ["-O3", *EMULATION, "-DSTRIDE=8", "-DSTORED=double"]
     if FUSES:  # as CMake has it done: with -O2 GCC 12 takes some products and sums apart
         flags += ["-mavx", "-mfma", "-ffp-contract=fast"]
-    include = f"-I{Path(silva.__file__).parent / 'native'}"
-    subprocess.run([compiler, *flags, include, str(Path(__file__).with_name("solve_host.cpp")), "-o", path], check=True)
-    found = ctypes.CDLL(str(path))
+    found = host_library(tmp_path_factory.mktemp("solve"), "solve_host.cpp", *flags)
     found.residual_of.restype = ctypes.c_double
     return found
 

@@ -90,7 +90,7 @@ class GpuSweep : public ThresholdSweep {
     return cuts;
   }
 
-  // Asks, and meanwhile for the cuts wherever the search may go on: a round of its own would take longer.
+  // Asks, and in the same round for the cuts wherever the search may go on.
   void ask(GpuQuestions questions, const std::vector<Cuts>& cuts, const std::vector<Bracket>& level) {
     next_cuts_.clear();
     for (size_t b = 0; is_whole() && b < level.size(); ++b)
