@@ -10,8 +10,8 @@ VENV := .venv
 BIN := $(VENV)/bin
 WORKERS ?= 2
 PYTEST := $(BIN)/python -m pytest -n $(WORKERS)
-NATIVE := $(wildcard src/silva/native/*/*)
-CXX_SOURCES := $(filter %.h %.cpp %.cu,$(NATIVE))
+NATIVE := $(shell find src/silva/native -type f)
+CXX_SOURCES := $(filter %.h %.cuh %.cpp %.cu,$(NATIVE))
 
 .PHONY: demo test test-slow lint format types bench run-bench clean
 .DELETE_ON_ERROR:

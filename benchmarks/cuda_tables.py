@@ -21,7 +21,7 @@ import cupy
 import numpy as np
 
 import silva
-from silva.explain.paths import HEURISTICS, PathsJob, pack_paths
+from silva.explain.cuda.paths import HEURISTICS, PathsJob, pack_paths
 
 FILES = {"cal_housing": "california_housing", "adult": "adult", "covtype": "covtype", "fashion_mnist": "fashion_mnist"}
 OBJECTIVES = {"cal_housing": "reg:squarederror", "adult": "binary:logistic"}

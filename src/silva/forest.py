@@ -277,7 +277,7 @@ class Forest:
     @cached_property
     def cuda_evaluator(self) -> Any:
         """The nodes laid out for GPUs, built on first use."""
-        from silva.evaluate.cuda import CudaEvaluator
+        from silva.evaluate.cuda.evaluator import CudaEvaluator
 
         return CudaEvaluator(self)
 

@@ -157,7 +157,7 @@ FUNCTIONS = {
     "get_context": _declare(1, 0, 0)(_set_handle),
     "error_name": _declare(0, 1, 1)(_name_error),
 }
-"""Functions of the driver that the core calls (native/common/cuda_driver.h)."""
+"""Functions of the driver that the core calls (native/common/cuda/driver.h)."""
 
 
 def _launch_kernel(function, gx, gy, gz, bx, by, bz, shared, _stream, pointers, _extra):

@@ -175,25 +175,25 @@ inline int atomicAdd(int* at, int value) { return *at += value, *at - value; }
 
 using std::fma, std::sqrt;
 
-#include "grow/add_parts.cu"
-#include "grow/advance_sums.cu"
-#include "grow/count_ranks.cu"
-#include "grow/count_rows.cu"
-#include "grow/find_cuts.cu"
-#include "grow/list_rows.cu"
-#include "grow/solve_cuts.cu"
-#include "grow/sum_rows.cu"
+#include "grow/cuda/kernels/add_parts.cu"
+#include "grow/cuda/kernels/advance_sums.cu"
+#include "grow/cuda/kernels/count_ranks.cu"
+#include "grow/cuda/kernels/count_rows.cu"
+#include "grow/cuda/kernels/find_cuts.cu"
+#include "grow/cuda/kernels/list_rows.cu"
+#include "grow/cuda/kernels/solve_cuts.cu"
+#include "grow/cuda/kernels/sum_rows.cu"
 //
-#include "grow/average_columns.cu"
-#include "grow/calc_models.cu"
-#include "grow/count_keys.cu"
-#include "grow/estimate_errors.cu"
-#include "grow/factorise.cu"
-#include "grow/redistribute.cu"
-#include "grow/reduction.cu"
-#include "grow/reorganise.cu"
-#include "grow/scan_keys.cu"
-#include "grow/separate.cu"
+#include "grow/paper/kernels/average_columns.cu"
+#include "grow/paper/kernels/calc_models.cu"
+#include "grow/paper/kernels/count_keys.cu"
+#include "grow/paper/kernels/estimate_errors.cu"
+#include "grow/paper/kernels/factorise.cu"
+#include "grow/paper/kernels/redistribute.cu"
+#include "grow/paper/kernels/reduction.cu"
+#include "grow/paper/kernels/reorganise.cu"
+#include "grow/paper/kernels/scan_keys.cu"
+#include "grow/paper/kernels/separate.cu"
 
 namespace {
 
@@ -234,41 +234,41 @@ int run_numbered(uintptr_t kernel, unsigned blocks, unsigned threads, void** arg
   const auto run = [&](auto* body) { run_kernel(body, blocks, threads, arguments); };
   switch (kernel) {
     case 1:
-      return run(grow_sum_rows_kernel), 0;
+      return run(sum_rows_kernel), 0;
     case 2:
-      return run(grow_add_parts_kernel), 0;
+      return run(add_parts_kernel), 0;
     case 3:
-      return run(grow_count_rows_kernel), 0;
+      return run(count_rows_kernel), 0;
     case 4:
-      return run(grow_list_rows_kernel), 0;
+      return run(list_rows_kernel), 0;
     case 5:
-      return run(grow_count_ranks_kernel), 0;
+      return run(count_ranks_kernel), 0;
     case 6:
-      return run(grow_find_cuts_kernel), 0;
+      return run(find_cuts_kernel), 0;
     case 7:
-      return run(grow_advance_sums_kernel), 0;
+      return run(advance_sums_kernel), 0;
     case 8:
-      return run(grow_solve_cuts_kernel), 0;
+      return run(solve_cuts_kernel), 0;
     case 101:
-      return run(grow_redistribute_kernel), 0;
+      return run(redistribute_kernel), 0;
     case 102:
-      return run(grow_count_keys_kernel), 0;
+      return run(count_keys_kernel), 0;
     case 103:
-      return run(grow_scan_keys_kernel), 0;
+      return run(scan_keys_kernel), 0;
     case 104:
-      return run(grow_separate_kernel), 0;
+      return run(separate_kernel), 0;
     case 105:
-      return run(grow_average_columns_kernel), 0;
+      return run(average_columns_kernel), 0;
     case 106:
-      return run(grow_reorganise_kernel), 0;
+      return run(reorganise_kernel), 0;
     case 107:
-      return run(grow_factorise_kernel), 0;
+      return run(factorise_kernel), 0;
     case 108:
-      return run(grow_calc_models_kernel), 0;
+      return run(calc_models_kernel), 0;
     case 109:
-      return run(grow_estimate_errors_kernel), 0;
+      return run(estimate_errors_kernel), 0;
     case 110:
-      return run(grow_reduction_kernel), 0;
+      return run(reduction_kernel), 0;
   }
   return 400;
 }

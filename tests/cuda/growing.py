@@ -10,7 +10,9 @@ import pytest
 
 from silva import _core
 from silva.device import DeviceError
-from silva.grow import cuda, cuda_qr, parts
+from silva.grow.cuda import paper as cuda_qr
+from silva.grow.cuda import parts
+from silva.grow.cuda import rows as cuda
 from silva.grow.data import prepare
 from silva.grow.search import make_engine
 from tests.cuda.host import host_library

@@ -1,7 +1,7 @@
 // The emulated kernels of a sweep whose sums stay on the GPU, and the cores' arithmetic beside them.
 #include "grow_host.cpp"
 //
-#include "grow/gram.h"
+#include "grow/sums/gram.h"
 
 using namespace silva;
 
@@ -15,14 +15,14 @@ void solve_cuts(const double* base, const double* parts, int64_t step, int n_cut
   const SolveRequest* first = requests.data();
   const int side = (n_solved + kSolveTile) / kSolveTile;
   void* arguments[] = {&first, &n_requests, &columns, &answers};
-  run_kernel(grow_solve_cuts_kernel, unsigned(n_cuts * n_requests), unsigned(n_tiles(side) + 31) / 32 * 32, arguments);
+  run_kernel(solve_cuts_kernel, unsigned(n_cuts * n_requests), unsigned(n_tiles(side) + 31) / 32 * 32, arguments);
 }
 
 void advance_sums(double* sums, const double* parts, int64_t step, int n_entries, int n_parts, int is_first) {
   const AdvanceRequest requests[] = {{sums, parts, step, n_entries, n_parts, is_first, 0}};
   const AdvanceRequest* first = requests;
   void* arguments[] = {&first};
-  run_kernel(grow_advance_sums_kernel, kAdvanceBlocks, kBlockThreads, arguments);
+  run_kernel(advance_sums_kernel, kAdvanceBlocks, kBlockThreads, arguments);
 }
 
 double residual_of(const double* gram, int width, const int32_t* columns, int n_columns, double* work) {

@@ -7,16 +7,16 @@ import pytest
 
 from silva.cuda.compiler import ARCHITECTURES, compile_kernel, measure_kernel, variant
 from silva.cuda.encoder import C_TYPES
-from silva.evaluate.cuda import linear_variant
-from silva.evaluate.cuda_few import few_variant
-from silva.evaluate.cuda_nodes import evaluate_variant, nodes_variant, windows_variant
-from silva.evaluate.cuda_tiles import PARTS, SUMS, VALUES, tiles_variant
-from silva.explain.cuda_small import small_variant
-from silva.explain.paths import paths_variant
-from silva.explain.tapes import Tape
-from silva.explain.walks import walk_variant
-from silva.grow.cuda import kernels
-from silva.grow.cuda_qr import qr_kernels
+from silva.evaluate.cuda.evaluator import linear_variant
+from silva.evaluate.cuda.few import few_variant
+from silva.evaluate.cuda.nodes import evaluate_variant, nodes_variant, windows_variant
+from silva.evaluate.cuda.tiles import PARTS, SUMS, VALUES, tiles_variant
+from silva.explain.cuda.kernels import walk_variant
+from silva.explain.cuda.paths import paths_variant
+from silva.explain.cuda.small import small_variant
+from silva.explain.cuda.tapes import Tape
+from silva.grow.cuda.paper import qr_kernels
+from silva.grow.cuda.rows import kernels
 
 core = pytest.importorskip("cuda.core", reason="cuda-core is not installed: pip install silva[cuda13]")
 
@@ -32,7 +32,7 @@ def walk(points, dtype="float32", code="uint16", pairs=False, shared=True, **sha
 
 
 def encode(row, value, code):
-    return variant("common/encode_rows", INPUT=C_TYPES[row], ROW=C_TYPES[value], CODE=C_TYPES[code])
+    return variant("common/cuda/encode_rows", INPUT=C_TYPES[row], ROW=C_TYPES[value], CODE=C_TYPES[code])
 
 
 def small(points, row="float32", value="float32", code="uint16", dtype="float32"):
@@ -40,12 +40,12 @@ def small(points, row="float32", value="float32", code="uint16", dtype="float32"
 
 
 SMALL = [
-    *(variant("evaluate/sum_leaves", RESULT=real) for real in ("float", "double")),
-    *(variant("evaluate/sum_values", LEAF=leaf, RESULT="float") for leaf in ("float", "double")),
+    *(variant("evaluate/cuda/sum_leaves", RESULT=real) for real in ("float", "double")),
+    *(variant("evaluate/cuda/sum_values", LEAF=leaf, RESULT="float") for leaf in ("float", "double")),
     *(linear_variant(row, "float64") for row in ("float32", "float64")),
     *(
         variant(source, REAL=real)
-        for source in ("explain/sum_slots", "explain/close_diagonal", "explain/read_sums")
+        for source in ("explain/cuda/sum_slots", "explain/cuda/close_diagonal", "explain/cuda/paths/read_sums")
         for real in ("float", "double")
     ),
     *(evaluate_variant(np.dtype(code)) for code in ("uint8", "uint16", "uint32")),
@@ -124,7 +124,7 @@ def test_hot_walks_keep_to_their_registers(points, registers):
 @pytest.mark.parametrize("kernel", EVALUATE, ids=name)
 def test_evaluation_stays_in_registers(kernel):
     found = measure_kernel(kernel, 90)
-    assert found.registers <= (64 if kernel.source == "evaluate/few" else 80)
+    assert found.registers <= (64 if kernel.source == "evaluate/cuda/walk_few" else 80)
     assert found.stack == found.spilled == 0
 
 

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 
 import silva.cuda.rows
-import silva.explain.cuda
+import silva.explain.cuda.engine
 from silva import Explainer
 from silva.device import DeviceError
 from tests.conftest import _why_no_gpu, examples, repeats
@@ -120,7 +120,7 @@ def test_rows_in_chunks_give_the_same_bits(monkeypatch, forest, X):
     expected = Explainer(forest, device="cuda").shap_values(X)
     pairs = Explainer(forest, device="cuda").shap_interaction_values(X)
     monkeypatch.setattr(silva.cuda.rows, "HOST_CHUNK_BYTES", 64 * 50)
-    monkeypatch.setattr(silva.explain.cuda, "PARTIAL_BYTES", 1)
+    monkeypatch.setattr(silva.explain.cuda.engine, "PARTIAL_BYTES", 1)
     np.testing.assert_array_equal(Explainer(forest, device="cuda").shap_values(X), expected)
     np.testing.assert_array_equal(Explainer(forest, device="cuda").shap_interaction_values(X), pairs)
 

@@ -11,7 +11,9 @@ import numpy as np
 import pytest
 
 from silva.device import DeviceError
-from silva.grow import cuda, data, parts
+from silva.grow import data
+from silva.grow.cuda import parts
+from silva.grow.cuda import rows as cuda
 from silva.grow.data import STORAGES
 from tests.cuda.growing import check_every_tree, check_loss, emulated, whole_numbers
 from tests.grow.engines import engine_of, piecewise, single_leaf, stump

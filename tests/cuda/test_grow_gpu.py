@@ -7,7 +7,8 @@ import pytest
 
 from silva import ModelTreeRegressor
 from silva.device import DeviceError, count_gpus
-from silva.grow import cuda, parts
+from silva.grow.cuda import parts
+from silva.grow.cuda import rows as cuda
 from silva.grow.data import STORAGES
 from tests.conftest import _why_no_gpu
 from tests.cuda.growing import check_every_tree, on_gpu, whole_numbers

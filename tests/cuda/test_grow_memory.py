@@ -12,12 +12,14 @@ import warnings
 import numpy as np
 import pytest
 
-import silva.grow.cuda
-import silva.grow.parts
+import silva.grow.cuda.parts
+import silva.grow.cuda.rows
 import silva.grow.search
 from silva import ModelTreeRegressor
 from silva.device import DeviceError
-from silva.grow import cuda, cuda_qr, parts
+from silva.grow.cuda import paper as cuda_qr
+from silva.grow.cuda import parts
+from silva.grow.cuda import rows as cuda
 from silva.grow.data import prepare
 from tests.cuda.growing import EmulatedGpu
 from tests.grow.engines import piecewise
@@ -101,8 +103,8 @@ def full_gpu(monkeypatch):
     monkeypatch.setattr(silva.grow.search, "is_cuda_usable", lambda: True)
     monkeypatch.setattr(silva.grow.search, "find_gpus", lambda *_: (0,))
     monkeypatch.setattr(silva.grow.search, "GPU_WORK", 0)
-    monkeypatch.setattr(silva.grow.cuda, "RowsOnGpus", refuse)
-    monkeypatch.setattr(silva.grow.cuda_qr, "QrRowsOnGpu", refuse)
+    monkeypatch.setattr(silva.grow.cuda.rows, "RowsOnGpus", refuse)
+    monkeypatch.setattr(silva.grow.cuda.paper, "QrRowsOnGpu", refuse)
 
 
 @pytest.mark.parametrize("algorithm", ["gram", "qr"])
@@ -128,7 +130,7 @@ def test_a_gpu_that_was_asked_for_raises(algorithm):
 def test_rows_of_a_gpu_with_too_many_columns_stay_on_the_cores_and_say_so(monkeypatch):
     X, y = piecewise(200, 2)
     rows = prepare(X, y, np.ones(len(y)), np.ones(2, bool))
-    monkeypatch.setattr(silva.grow.parts, "MOST_COLUMNS", 3)
+    monkeypatch.setattr(silva.grow.cuda.parts, "MOST_COLUMNS", 3)
     with pytest.warns(RuntimeWarning, match="growing on the CPU: leaf models have 4 columns, a GPU takes at most 3"):
         assert silva.grow.search.choose_gpus("auto", "gram", 0, rows) is None
 

@@ -9,9 +9,11 @@ import pytest
 
 import silva
 from silva.cuda import encoder
-from silva.evaluate import cuda_few
-from silva.explain import cuda_small
-from silva.grow import cuda_qr, data, parts
+from silva.evaluate.cuda import few as cuda_few
+from silva.explain.cuda import small as cuda_small
+from silva.grow import data
+from silva.grow.cuda import paper as cuda_qr
+from silva.grow.cuda import parts
 
 NATIVE = Path(silva.__file__).parent / "native"
 
@@ -19,23 +21,23 @@ NATIVE = Path(silva.__file__).parent / "native"
 @pytest.mark.parametrize(
     ("module", "ours", "source", "theirs"),
     [
-        (parts, "LARGEST_BLOCK", "grow/route.h", "kMostRows"),
-        (parts, "LIST_TILE", "grow/route.h", "kListTile"),
-        (data, "ZONE", "grow/route.h", "kZone"),
-        (parts, "MOST_SLOTS", "grow/route.h", "kMostSlots"),
-        (parts, "MOST_CUTS", "grow/cuts.h", "kGrid"),
-        (cuda_qr, "TILE_DOUBLES", "grow/householder.h", "kTileDoubles"),
-        (cuda_qr, "CHUNK_ROWS", "grow/householder.h", "kChunkRows"),
-        (cuda_qr, "KEY_TILE", "grow/qr_tasks.h", "kKeyTile"),
-        (cuda_qr, "N_EVENTS", "grow/gpu_qr.h", "kQrEvents"),
-        (data, "LANES", "grow/gram.h", "kLanes"),
-        (encoder, "TILE_ROWS", "common/encode_rows.cu", "TILE_ROWS"),
-        (encoder, "THREADS", "common/encode_rows.cu", "N_THREADS"),
-        (encoder, "MOST_STEPS", "common/columns.h", "MOST_STEPS"),
-        (cuda_few, "SUMMED_TREES", "evaluate/few.cu", "SUMMED_TREES"),
-        (cuda_few, "MOST_THREADS", "evaluate/few.cu", "MOST_THREADS"),
-        (cuda_small, "WARP", "explain/small.cu", "WARP"),
-        (cuda_small, "MOST_WARPS", "explain/small.cu", "MOST_WARPS"),
+        (parts, "LARGEST_BLOCK", "grow/cuda/shared/records.h", "kMostRows"),
+        (parts, "LIST_TILE", "grow/cuda/shared/records.h", "kListTile"),
+        (data, "ZONE", "grow/cuda/shared/records.h", "kZone"),
+        (parts, "MOST_SLOTS", "grow/cuda/shared/records.h", "kMostSlots"),
+        (parts, "MOST_CUTS", "grow/cuda/shared/cuts.h", "kGrid"),
+        (cuda_qr, "TILE_DOUBLES", "grow/paper/householder.h", "kTileDoubles"),
+        (cuda_qr, "CHUNK_ROWS", "grow/paper/householder.h", "kChunkRows"),
+        (cuda_qr, "KEY_TILE", "grow/paper/records.h", "kKeyTile"),
+        (cuda_qr, "N_EVENTS", "grow/paper/gpu.h", "kQrEvents"),
+        (data, "LANES", "grow/sums/gram.h", "kLanes"),
+        (encoder, "TILE_ROWS", "common/cuda/encode_rows.cu", "TILE_ROWS"),
+        (encoder, "THREADS", "common/cuda/encode_rows.cu", "N_THREADS"),
+        (encoder, "MOST_STEPS", "common/cuda/encode.cuh", "MOST_STEPS"),
+        (cuda_few, "SUMMED_TREES", "evaluate/cuda/walk_few.cu", "SUMMED_TREES"),
+        (cuda_few, "MOST_THREADS", "evaluate/cuda/walk_few.cu", "MOST_THREADS"),
+        (cuda_small, "WARP", "explain/cuda/explain_small.cu", "WARP"),
+        (cuda_small, "MOST_WARPS", "explain/cuda/explain_small.cu", "MOST_WARPS"),
     ],
 )
 def test_the_kernels_have_the_same_number(module, ours, source, theirs):

@@ -1,11 +1,11 @@
-// The walk of native/explain/walk.h as a host program sees it, for test_walk.py.
+// The walk of native/explain/cuda/walk.h as a host program sees it, for test_walk.py.
 #include <vector>
 
 #define SILVA_DEVICE inline
 #define PAIRS 1
 #define HOT_WORDS 8
 using Real = double;
-#include "explain/walk.h"
+#include "explain/cuda/walk.h"
 
 namespace {
 

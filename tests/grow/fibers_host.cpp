@@ -7,7 +7,7 @@
 #include <thread>
 #include <vector>
 
-#include "grow/fibers.h"
+#include "grow/cuda/host/fibers.h"
 
 using silva::Fiber;
 

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 import silva.device
-import silva.grow.cuda
-import silva.grow.cuda_qr
+import silva.grow.cuda.paper
+import silva.grow.cuda.rows
 import silva.grow.search
 from silva import ModelTreeRegressor
 from silva.device import DeviceError
@@ -43,7 +43,7 @@ def asked(monkeypatch):
     cupy = types.SimpleNamespace(asnumpy=lambda array: array.values, from_dlpack=lambda array: array)
     monkeypatch.setattr(silva.device, "import_cupy", lambda: cupy)
     monkeypatch.setattr(silva.grow.search, "find_gpus", lambda device: devices.append(device) or (1,))
-    monkeypatch.setattr(silva.grow.cuda, "RowsOnGpus", refuse)
+    monkeypatch.setattr(silva.grow.cuda.rows, "RowsOnGpus", refuse)
     return devices
 
 

@@ -3,7 +3,7 @@
 #include <cstdio>
 #include <stdexcept>
 
-#include "common/thread_pool.h"
+#include "common/threads/thread_pool.h"
 
 int main() {
   for (const int n_threads : {1, 2, 5}) {

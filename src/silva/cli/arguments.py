@@ -42,8 +42,7 @@ Prints the tree and the features by importance; writes tree.silva, tree.png, bee
 def make_parser() -> argparse.ArgumentParser:
     """Build the parser; a parsed command holds its function as `run`."""
     from silva import __version__
-    from silva.cli import bench, commands, demo
-    from silva.grow import command as grow
+    from silva.cli import bench, commands, demo, grow
 
     parser = argparse.ArgumentParser(prog="silva", description="Grow, evaluate and explain trees.")
     parser.add_argument("--version", action="version", version=f"silva {__version__}")

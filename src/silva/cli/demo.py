@@ -55,7 +55,7 @@ def demo(options: argparse.Namespace) -> None:
 def _grow(options: argparse.Namespace) -> None:
     """Grow a small model tree on two thirds of the districts, print it, draw it and save it."""
     import silva
-    from silva.grow.command import read_table
+    from silva.cli.grow import read_table
 
     X, y = read_table(DATA / "california_housing.parquet", "MedHouseVal")
     print(f"California housing: {len(y):,} districts, {X.num_columns} features, median price in {UNIT}\n")

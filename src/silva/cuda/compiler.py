@@ -30,7 +30,7 @@ class Variant:
     Attributes
     ----------
     source : str
-        Folder and file name without ``.cu``; the kernel of ``grow/sum_rows`` is called ``grow_sum_rows_kernel``.
+        Path within silva.native without ``.cu``; the kernel of ``…/sum_rows`` is called ``sum_rows_kernel``.
     macros : tuple of (name, value)
     """
 
@@ -40,7 +40,7 @@ class Variant:
     @property
     def kernel(self) -> str:
         """Name of the kernel."""
-        return f"{self.source.replace('/', '_')}_kernel"
+        return f"{Path(self.source).name}_kernel"
 
     def __reduce__(self) -> tuple[Any, ...]:
         return _make_variant, (self.source, self.macros)

@@ -32,7 +32,7 @@ SHARED_BYTES = 64 * 1024
 whole lines; with a tile of values two blocks fit."""
 
 BUCKETS, MOST_STEPS, MOST_BUCKETED = 4, 4, 255
-"""Buckets for each threshold; thresholds in a bucket (as in native/common/columns.h), and of a column, up to which
+"""Buckets for each threshold; thresholds in a bucket (as in common/cuda/encode.cuh), and of a column, up to which
 they take less time than a search tree. Of 255 quantiles of a normal distribution two at most share a bucket."""
 
 LEAST_ENTRIES = 4
@@ -126,7 +126,7 @@ class CodeTables:
 
 
 class _SearchTrees:
-    """Thresholds of each column as the kernels look them up: by buckets or search trees (native/common/columns.h).
+    """Thresholds of each column as the kernels look them up: by buckets or search trees (common/cuda/encode.cuh).
 
     Attributes
     ----------
@@ -219,7 +219,7 @@ def row_strides(x: Any) -> tuple[Any, Any]:
 def encode_variant(input_type: Any, codes: Codes, code_type: Any = None) -> Variant:
     """Name the kernel for rows of a type."""
     return variant(
-        "common/encode_rows",
+        "common/cuda/encode_rows",
         INPUT=C_TYPES[np.dtype(input_type).name],
         ROW=C_TYPES[codes.thresholds.dtype.name],
         CODE=C_TYPES[np.dtype(codes.code_type if code_type is None else code_type).name],

@@ -48,7 +48,7 @@ class PreparedLaunch:
     addresses : memoryview
         Arguments as integers: assign addresses before the launch.
     recipe : tuple
-        The launch as the core takes it (native/evaluate/gpu_launch.h).
+        The launch as the core takes it (native/evaluate/cuda/launch.h).
     """
 
     def __init__(
@@ -128,7 +128,7 @@ class Plan:
         del buffers
 
     def recipe(self) -> tuple[Any, ...]:
-        """Describe the plan to the core (native/evaluate/gpu_calls.cpp)."""
+        """Describe the plan to the core (native/evaluate/cuda/calls.cpp)."""
         rows = self.launches[0].slot(0) if self._reads_rows else int(self._unread.ctypes.data)
         recipes = [launch.recipe for launch in self.launches]
         return self, recipes, rows, self.launches[-1].slot(-1), self.make_buffers

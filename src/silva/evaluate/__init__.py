@@ -55,7 +55,7 @@ def choose(forest: Forest, algorithm: str, n_rows: int, kind: str) -> Choice:
         return choice
     if kind == "cpu":
         return cpu.default_choice(forest, n_rows)
-    from silva.evaluate import cuda
+    from silva.evaluate.cuda import evaluator as cuda
 
     return cuda.default_choice(forest, n_rows)
 

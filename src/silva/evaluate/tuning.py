@@ -103,7 +103,7 @@ def _wants_more(n_calls: int, end: float) -> bool:
 def _candidates(forest: Forest, n_rows: int, kind: str) -> tuple[Choice, ...]:
     if kind == "cpu":
         return cpu.candidates(forest, n_rows)
-    from silva.evaluate import cuda
+    from silva.evaluate.cuda import evaluator as cuda
 
     return cuda.candidates(forest, n_rows)
 

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 Result = TypeVar("Result")
 
 LANES = 8
-"""The engine may read this many numbers behind the last row of z (kLanes of grow/gram.h)."""
+"""The engine may read this many numbers behind the last row of z (kLanes of grow/sums/gram.h)."""
 
 STORAGES = ("float64", "float32")
 """Types that z may be stored in."""
@@ -38,7 +38,7 @@ BLOCK_VALUES = 1 << 17
 """Values that are standardised together: what becomes of them stays in a core's cache."""
 
 ZONE = 2048
-"""Rows that are kept together (kZone of grow/route.h)."""
+"""Rows that are kept together (kZone of grow/cuda/shared/records.h)."""
 
 LEAST_ARRANGED = 1 << 17
 """Fewer rows stay in their order."""

@@ -17,7 +17,7 @@ from silva.device import DeviceError, find_gpus, is_cuda_usable, parse_device
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from silva.grow.cuda import RowsOnGpus
+    from silva.grow.cuda.rows import RowsOnGpus
     from silva.grow.data import TrainingRows
 
 SLICE_SECONDS = 0.2
@@ -128,9 +128,9 @@ def choose_gpus(
     work = len(rows.y) * rows.width * rows.width
     if kind == "auto" and home is None and (work < GPU_WORK or not is_cuda_usable()):
         return None
-    from silva.grow.cuda import RowsOnGpus
-    from silva.grow.cuda_qr import QrRowsOnGpu
-    from silva.grow.parts import MOST_COLUMNS
+    from silva.grow.cuda.paper import QrRowsOnGpu
+    from silva.grow.cuda.parts import MOST_COLUMNS
+    from silva.grow.cuda.rows import RowsOnGpus
 
     if kind == "auto" and rows.width > MOST_COLUMNS:
         if home is not None:

@@ -1,12 +1,12 @@
-// What the plans (evaluate/cpu.cpp, explain/cpu.cpp) hand to the kernels, and the table through which they reach those
-// of the machine's instruction set. Plain data: the kernel file is compiled several times and must share no inline
-// library code with the others.
+// What the plans (evaluate/cpu/bindings.cpp, explain/cpu/bindings.cpp) hand to the kernels, and the table through which
+// they reach those of the machine's instruction set. Plain data: the kernel file is compiled several times and must
+// share no inline library code with the others.
 #pragma once
 #include "common/rows.h"
-#include "common/team.h"
-#include "evaluate/evaluate.h"
-#include "explain/linear.h"
-#include "explain/shap.h"
+#include "common/threads/team.h"
+#include "evaluate/cpu/tables.h"
+#include "explain/cpu/linear.h"
+#include "explain/cpu/shap.h"
 
 namespace silva {
 

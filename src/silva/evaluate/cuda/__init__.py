@@ -1,0 +1,1 @@
+"""Predictions on NVIDIA GPUs."""

@@ -1,0 +1,171 @@
+"""How rows and trees are divided among the blocks of a GPU (evaluate/cuda/walk_tiles.cu): a model of the costs."""
+
+from __future__ import annotations
+
+import functools
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from silva.cuda.limits import Limits
+
+THREADS = 768
+"""Threads of a multiprocessor that the kernel's registers allow."""
+
+ENOUGH_THREADS = 512
+"""Threads of a multiprocessor, four rows each, that hide the latency of shared memory well enough."""
+
+TEAMS = {256: (1, 3), 192: (1, 4), 128: (1, 2, 3, 6), 64: (1, 4, 6, 12), 32: (1, 8, 12)}
+"""Teams that share the rows of so many lanes."""
+
+PARTS = (1, 2, 3, 4, 5, 6, 8, 10, 12, 16, 20, 26, 32, 40, 52)
+STAGES = (16384, 8192, 4096)
+"""Bytes of a stage of trees, of which a block has two."""
+
+WIDE_STAGE, SUM_BYTES = 32768, 16
+"""Stage of several teams, if there is room for it; bytes of the sum of a row and team (ExactSum)."""
+
+LEAST_SHARE = 64
+"""Bytes of the stage for each team, at least: a header and the two upper levels."""
+
+RESERVED_BYTES = 1024
+"""Shared memory that the driver takes of each block."""
+
+TILES_PER_MULTIPROCESSOR = 2
+"""Tiles from which blocks do not share the trees of a tile."""
+
+CYCLES, ISSUED = 1850.0, 2.6
+"""Cycles of a microsecond; instructions that a multiprocessor issues in one."""
+
+TOP, LEVEL, JOINED = 14.0, 10.5, 12.0
+"""Instructions of a row and tree: its top and its leaf, a level below, a sum that knows its order."""
+
+TREE_LATENCY, LEVEL_LATENCY = 0.1, 0.1
+"""Microseconds of a walk if nothing else is to do."""
+
+COPIED, EXPOSED = 42_000.0, 0.5
+"""Bytes that a multiprocessor takes from the second-level cache in a microsecond while all do; what the walks leave."""
+
+BLOCK_TIME, JOIN_TIME, JOINED_AT_ONCE, READ_TIME = 2.5, 2.5, 8, 0.4
+"""Microseconds to begin a block, to wait for the other parts, and to read sums of parts, so many at once."""
+
+
+class Work(NamedTuple):
+    """Rows and their columns, codes in a word, trees, their levels and bytes; whether sums may be joined."""
+
+    n_rows: int
+    n_columns: int
+    codes_per_word: int
+    n_trees: int
+    depth: int
+    n_bytes: int
+    joins: bool
+
+
+@dataclass(frozen=True)
+class Cut:
+    """Lanes (each with a word of rows) and teams of a block, bytes of a stage, and parts of the trees."""
+
+    lanes: int
+    teams: int
+    stage: int
+    parts: int
+
+    @property
+    def threads(self) -> int:
+        """Threads of a block."""
+        return self.lanes * self.teams
+
+    def shared_bytes(self, n_columns: int, codes_per_word: int) -> int:
+        """Shared memory of a block."""
+        sums = self.lanes * codes_per_word * self.teams * SUM_BYTES if self.teams > 1 else 0
+        return n_columns * self.lanes * 4 + max(2 * self.stage, sums)
+
+    def resident(self, n_columns: int, codes_per_word: int, limits: Limits) -> int:
+        """Blocks that a multiprocessor has room for; 0 if a block does not fit."""
+        shared = self.shared_bytes(n_columns, codes_per_word)
+        if shared > limits.shared_per_block:
+            return 0
+        return max(1, min(limits.shared_per_multiprocessor // (shared + RESERVED_BYTES), THREADS // self.threads))
+
+
+def fits(n_columns: int, limits: Limits) -> bool:
+    """Whether a tile of so many columns fits into shared memory."""
+    return bool(_plain(n_columns, 4, limits))
+
+
+@functools.lru_cache(maxsize=1024)
+def choose_cut(work: Work, limits: Limits) -> Cut:
+    """Pick the cut with the least expected time; tiles must fit."""
+    plain = _plain(work.n_columns, work.codes_per_word, limits)[0]
+    n_tiles = _ceil(work.n_rows, plain.lanes * work.codes_per_word)
+    resident = plain.resident(work.n_columns, work.codes_per_word, limits)
+    is_many = n_tiles >= limits.n_multiprocessors * TILES_PER_MULTIPROCESSOR
+    if is_many and (resident * plain.threads >= ENOUGH_THREADS or not work.joins):
+        return plain
+    cuts = list(_candidates(work, limits, most_parts=1 if is_many else max(PARTS)))
+    return min(cuts, key=lambda cut: expected_time(work, cut, limits))
+
+
+def expected_time(work: Work, cut: Cut, limits: Limits) -> float:
+    """Microseconds of the walks."""
+    of_group = trees_of_group(work.n_trees, work.n_bytes, cut)
+    n_groups = _ceil(work.n_trees, of_group)
+    of_part = _ceil(n_groups, cut.parts)
+    n_parts = _ceil(n_groups, of_part)
+    n_blocks = _ceil(work.n_rows, cut.lanes * work.codes_per_word) * n_parts
+    resident = cut.resident(work.n_columns, work.codes_per_word, limits)
+    of_one = _ceil(n_blocks, limits.n_multiprocessors)
+    turns = _ceil(of_one, resident)
+    rounds = of_part * _ceil(of_group, cut.teams)
+    joined = JOINED if cut.teams * cut.parts > 1 else 0.0
+    instructions = work.codes_per_word * (TOP + LEVEL * work.depth + joined)
+    issue = of_one * cut.threads // 32 * rounds * instructions / (CYCLES * ISSUED)
+    latency = turns * rounds * (TREE_LATENCY + LEVEL_LATENCY * work.depth)
+    n_bytes = min(work.n_bytes, work.n_trees * cut.stage // cut.teams)
+    copies = of_one * (n_bytes / n_parts + 4 * work.n_columns * cut.lanes) / COPIED
+    time = max(issue, latency) + EXPOSED * copies + BLOCK_TIME * turns
+    if n_parts > 1:
+        rows_of_thread = _ceil(cut.lanes * work.codes_per_word, cut.threads)
+        time += JOIN_TIME + READ_TIME * rows_of_thread * _ceil(n_parts, JOINED_AT_ONCE)
+    return time
+
+
+def trees_of_group(n_trees: int, n_bytes: int, cut: Cut) -> int:
+    """Trees that are staged together: those of a part are divided evenly, in multiples of the teams."""
+    of_part = _ceil(n_trees, cut.parts)
+    n_groups = _ceil(of_part, max(1, cut.stage * n_trees // max(n_bytes, 1)))
+    return _ceil(_ceil(of_part, n_groups), cut.teams) * cut.teams
+
+
+def _candidates(work: Work, limits: Limits, most_parts: int) -> Iterator[Cut]:
+    for lanes, all_teams in TEAMS.items():
+        for teams in all_teams if work.joins else (1,):
+            for stage in (WIDE_STAGE, *STAGES) if teams > 1 else STAGES:
+                is_enough = stage >= LEAST_SHARE * teams
+                if is_enough and Cut(lanes, teams, stage, 1).resident(work.n_columns, work.codes_per_word, limits):
+                    yield from (
+                        Cut(lanes, teams, stage, parts) for parts in PARTS if parts <= min(most_parts, work.n_trees)
+                    )
+                    break
+
+
+@functools.lru_cache(maxsize=256)
+def _plain(n_columns: int, codes_per_word: int, limits: Limits) -> tuple[Cut, ...]:
+    """Cuts of one team, for each number of lanes with the best stage; by rows that are resident, then by size."""
+    cuts: dict[int, Cut] = {}
+    for lanes in (256, 128, 64):
+        for stage in reversed(STAGES):
+            cut = Cut(lanes, 1, stage, 1)
+            resident = cut.resident(n_columns, codes_per_word, limits)
+            if resident and (lanes not in cuts or resident >= cuts[lanes].resident(n_columns, codes_per_word, limits)):
+                cuts[lanes] = cut
+    return tuple(
+        sorted(cuts.values(), key=lambda c: (-c.lanes * c.resident(n_columns, codes_per_word, limits), -c.lanes))
+    )
+
+
+def _ceil(number: int, divisor: int) -> int:
+    return -(-number // divisor)

@@ -1,0 +1,226 @@
+"""Evaluation on NVIDIA GPUs: which kernels run a choice, and from leaves to results."""
+
+from __future__ import annotations
+
+import functools
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from silva.choice import Choice, can_run
+from silva.cuda.codes import encode_forest
+from silva.cuda.compiler import variant
+from silva.cuda.encoder import C_TYPES, CodeTables, row_strides
+from silva.cuda.rows import check_gpu_rows, map_rows
+from silva.cuda.runtime import launch
+from silva.device import array_gpu, explaining_memory, import_cupy
+from silva.evaluate.cuda.calls import Calls, Plans, current
+from silva.evaluate.cuda.few import FewRows, predictor_of
+from silva.evaluate.cuda.nodes import BLOCK, DEFAULT_SETTINGS, NodeWalks
+from silva.evaluate.cuda.packing import CODE_TYPES, choose_format
+from silva.evaluate.cuda.tiles import PackedForest, Tiles
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from silva.cuda.compiler import Variant
+    from silva.forest import Forest
+
+LEAF_BYTES = 2**29
+"""Leaves of the rows in flight."""
+
+
+class CudaEvaluator:
+    """A forest laid out for GPUs; what a kernel needs on a GPU is uploaded at its first call there."""
+
+    def __init__(self, forest: Forest) -> None:
+        self._forest = forest
+        self._sums: dict[int, dict[str, Any]] = {}
+        self._row_predictors: dict[Any, Any] = {}
+        self._plans, self._calls = Plans(), Calls()
+        self.again = self._calls.again
+
+    def margins(self, rows: Any, gpus: tuple[int, ...], choice: Choice, dtype: Any = np.float64) -> Any:
+        """Sum margins (n, n_outputs) in float64 and return them as `dtype`.
+
+        NumPy for host rows, CuPy for GPU rows.
+        """
+        if isinstance(rows, np.ndarray) and len(rows) == 1 and choice.algorithm == "by_sample":
+            predict = self._row_predictor(gpus[0], np.dtype(dtype))
+            if predict is not None:
+                row_type = rows.dtype if rows.dtype in (np.float32, np.float64) else self._forest.threshold.dtype
+                return np.array(predict(np.ascontiguousarray(rows, row_type)), dtype).reshape(1, -1)
+        return self._run(rows, gpus, (self._forest.n_outputs,), dtype, functools.partial(self._sum, choice))
+
+    def leaves(self, rows: Any, gpus: tuple[int, ...], choice: Choice) -> Any:
+        """Find the source's leaf ids (n, n_trees), int32: NumPy for host rows, CuPy for GPU rows."""
+        return self._run(rows, gpus, (self._forest.n_trees,), np.int32, functools.partial(self._name, choice))
+
+    def predictor(self, gpu: int, dtype: Any, reduced: tuple[Any, ...]) -> Any:
+        """Margins of single host rows with little latency: a callable, or None where no kernel serves the forest."""
+        return predictor_of(self.few, gpu, dtype, reduced) if self.few and self.few.serves(1) else None
+
+    def _row_predictor(self, gpu: int, dtype: Any) -> Any:
+        """`predictor`, kept."""
+        if (gpu, dtype) not in self._row_predictors:
+            self._row_predictors[gpu, dtype] = self.predictor(gpu, dtype, ())
+        return self._row_predictors[gpu, dtype]
+
+    @functools.cached_property
+    def packed(self) -> PackedForest | None:
+        """The trees in few bytes; None if no format holds them."""
+        codes = encode_forest(self._forest)
+        name = choose_format(self._forest, codes)
+        if name is None:
+            return None
+        return PackedForest(self._forest, CodeTables(self._forest, codes, CODE_TYPES[name]), name)
+
+    @functools.cached_property
+    def tiles(self) -> Tiles | None:
+        """Schedule for many rows."""
+        return Tiles(self.packed) if self.packed else None
+
+    @functools.cached_property
+    def few(self) -> FewRows | None:
+        """Schedule for few rows; constant scalar leaves only."""
+        return FewRows(self.packed) if self.packed and _is_plain(self._forest) else None
+
+    @functools.cached_property
+    def nodes(self) -> NodeWalks:
+        """The algorithms that read nodes one by one."""
+        if self.packed:
+            return NodeWalks(self._forest, self.packed.codes)
+        return NodeWalks(self._forest, CodeTables(self._forest, encode_forest(self._forest)))
+
+    def _run(self, rows: Any, gpus: tuple[int, ...], shape: tuple[int, ...], dtype: Any, compute: Any) -> Any:
+        forest = self._forest
+        rows = rows if array_gpu(rows) is None else check_gpu_rows(rows, forest, gpus[0])
+        return map_rows(rows, gpus, shape, dtype, compute, input_type=forest.threshold.dtype)
+
+    def _sum(self, choice: Choice, x: Any, out: Any) -> None:
+        schedule = self._schedule(choice, len(x))
+        if schedule is not None:
+            step = max(1, min(len(x), schedule.most_rows()))
+            stream = import_cupy().cuda.get_current_stream().ptr
+            for begin in range(0, len(x), step):
+                part, target = x[begin : begin + step], out[begin : begin + step]
+                plan = self._plans.of(schedule, part, out.dtype)
+                plan.run(part.data.ptr, target.data.ptr, stream)
+            return
+        for begin, end, leaves in self._reach(choice, x):
+            self._add_up(x[begin:end], leaves, out[begin:end])
+
+    def _schedule(self, choice: Choice, n_rows: int) -> FewRows | Tiles | None:
+        """Schedule that takes rows to margins, None if leaves must be found first."""
+        if choice.algorithm != "by_sample" or not _is_plain(self._forest):
+            return None
+        if self.few and self.few.serves(n_rows):
+            return self.few
+        return self.tiles if self.tiles and self.tiles.serves() else None
+
+    def first(self, X: Any, question: tuple[str, str, str], choice: Choice) -> Any:
+        """Margins of GPU rows in their dtype, (n,) or (n, n_outputs), kept for `again`; None if no one plan does it."""
+        forest = self._forest
+        if not len(X) or type(X).__module__ != "cupy" or X.dtype.char not in "fd" or not forest.nan_allowed:
+            return None
+        schedule = self._schedule(choice, len(X)) if X.device.id == current()[0] else None
+        if schedule is None or len(X) > schedule.most_rows():
+            return None
+        check_gpu_rows(X, forest, X.device.id)
+        with explaining_memory(import_cupy(), X.device.id):
+            plan = self._plans.of(schedule, X, forest.result_dtype)
+            shape = (len(X),) if forest.n_outputs == 1 else (len(X), forest.n_outputs)
+            return self._calls.answer(X, question, plan, shape, forest.result_dtype)
+
+    def _name(self, choice: Choice, x: Any, out: Any) -> None:
+        ids = self._tables()["ids"]
+        for begin, end, leaves in self._reach(choice, x):
+            out[begin:end] = ids[leaves[:, : end - begin]].T
+
+    def _reach(self, choice: Choice, x: Any) -> Any:
+        """Yield begin, end and the leaves that these rows reach: (n_trees, stride), at least `end - begin` wide."""
+        step = max(BLOCK, LEAF_BYTES // max(4 * self._forest.n_trees, 1) // BLOCK * BLOCK)
+        tiles = self.tiles if choice.algorithm == "by_sample" and self.tiles and self.tiles.serves() else None
+        for begin in range(0, len(x), step):
+            part = x[begin : begin + step]
+            leaves = tiles.leaves(part) if tiles else self.nodes.leaves(part, choice)
+            yield begin, begin + len(part), leaves
+
+    def _add_up(self, x: Any, leaves: Any, out: Any) -> None:
+        forest, tables = self._forest, self._tables()
+        n_rows, stride = len(x), leaves.shape[1] if len(leaves) else len(x)
+        grid, head = (-(-n_rows // BLOCK), forest.n_outputs), (leaves, np.int64(stride), np.int32(n_rows))
+        orders = (tables["starts"], tables["trees"], tables["base"])
+        outputs = np.int32(forest.n_outputs)
+        if forest.has_linear_leaves:
+            models = (tables[name] for name in _LINEAR)
+            args = (*head, *models, tables["weight"], outputs, *orders, x, *row_strides(x), out)
+            launch(linear_variant(x.dtype, out.dtype), grid, (BLOCK,), args)
+            return
+        args = (*head, tables["values"], np.int32(forest.leaf_width), outputs, *orders, out)
+        launch(variant("evaluate/cuda/sum_leaves", RESULT=C_TYPES[out.dtype.name]), grid, (BLOCK,), args)
+
+    def _tables(self) -> dict[str, Any]:
+        cupy = import_cupy()
+        gpu = cupy.cuda.runtime.getDevice()
+        if gpu not in self._sums:
+            self._sums[gpu] = {name: cupy.asarray(array) for name, array in self._arrays().items()}
+            cupy.cuda.get_current_stream().synchronize()
+        return self._sums[gpu]
+
+    def _arrays(self) -> dict[str, NDArray[Any]]:
+        forest = self._forest
+        weight = np.repeat(forest.tree_weight, np.diff(forest.leaf_offsets))[:, None]
+        trees, starts = order_by_output(forest)
+        arrays: dict[str, NDArray[Any]] = {
+            "ids": forest.leaf_id,
+            "trees": trees,
+            "starts": starts,
+            "base": forest.base_score,
+        }
+        if not forest.has_linear_leaves:
+            return {**arrays, "values": forest.leaf_value * weight}
+        return {**arrays, "weight": forest.tree_weight, **{name: getattr(forest, name) for name in _LINEAR}}
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {"_forest": self._forest}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__init__(state["_forest"])  # type: ignore[misc]
+
+
+_LINEAR = ("leaf_value", "linear_offsets", "linear_feature", "linear_coefficient", "linear_mean", "leaf_range")
+
+
+def order_by_output(forest: Forest) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
+    """List the trees that add to each output, in their order, and where each output's begin."""
+    n_trees = forest.n_trees
+    if forest.leaf_width > 1:
+        starts = np.arange(forest.n_outputs + 1, dtype=np.int32) * n_trees
+        return np.tile(np.arange(n_trees, dtype=np.int32), forest.n_outputs), starts
+    order = np.argsort(forest.tree_output, kind="stable").astype(np.int32)
+    return order, np.searchsorted(forest.tree_output[order], np.arange(forest.n_outputs + 1)).astype(np.int32)
+
+
+def default_choice(_forest: Forest, n_rows: int) -> Choice:
+    """Pick what the model of costs prefers for `n_rows` rows."""
+    return Choice(n_rows, "cuda", "by_sample")
+
+
+def candidates(forest: Forest, n_rows: int) -> tuple[Choice, ...]:
+    """List what is worth measuring for batches of `n_rows` rows."""
+    names = [name for name in ("by_sample", "by_node", "windowed") if can_run(forest, name)]
+    return tuple(
+        Choice(n_rows, "cuda", name, setting) for name in names for setting in DEFAULT_SETTINGS.get(name, (0,))
+    )
+
+
+def linear_variant(input_type: Any, result_type: Any) -> Variant:
+    """Name the kernel that adds linear leaves up."""
+    types = {"INPUT": C_TYPES[np.dtype(input_type).name], "RESULT": C_TYPES[np.dtype(result_type).name]}
+    return variant("evaluate/cuda/sum_linear", **types)
+
+
+def _is_plain(forest: Forest) -> bool:
+    """Whether each leaf is one number."""
+    return forest.leaf_width == 1 and not forest.has_linear_leaves

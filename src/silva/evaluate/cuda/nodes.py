@@ -1,0 +1,164 @@
+"""The paper's algorithms on GPUs as they are written: serial, by_sample, by_node and windowed, to leaves."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from silva.cuda.compiler import variant
+from silva.cuda.encoder import C_TYPES
+from silva.cuda.runtime import launch
+from silva.device import import_cupy
+from silva.evaluate.cuda.windows import cut_windows
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from silva.choice import Choice
+    from silva.cuda.compiler import Variant
+    from silva.cuda.encoder import CodeTables
+    from silva.forest import Forest
+
+BLOCK = 128
+WANTED_BLOCKS = 2048
+"""Trees are split over blocks until there are so many: small batches fill the GPU too."""
+
+SERIAL_STEPS = 2**22
+"""Rows times trees of one launch of the serial algorithm, which has one thread: about a second."""
+
+NODE_BLOCK, ROWS_PER_GROUP, WARP = 256, 8, 32
+"""Rows that a record group takes one after the other: the tree is read once for them (the paper's m)."""
+
+DEFAULT_SETTINGS = {"by_node": (2, 1, 3), "windowed": (4, 3, 5)}
+"""Reductions per pass and levels of a window; the first is the default."""
+
+MOST_SETTINGS = {"by_node": 4, "windowed": 5}
+
+
+class NodeWalks:
+    """Leaves that rows reach, by algorithms that read a node at a time.
+
+    Parameters
+    ----------
+    forest : Forest
+    codes : CodeTables
+    """
+
+    def __init__(self, forest: Forest, codes: CodeTables) -> None:
+        self._forest, self._codes = forest, codes
+        self._on_gpu: dict[Any, dict[str, Any]] = {}
+
+    def leaves(self, x: Any, choice: Choice) -> Any:
+        """Find the leaves of rows: see `walk`."""
+        return self.walk(self.encode(x), len(x), choice)
+
+    def encode(self, x: Any) -> Any:
+        """Encode rows for `walk`."""
+        return self._codes.encode(x, -(-len(x) // BLOCK) * BLOCK)
+
+    def walk(self, codes: Any, n_rows: int, choice: Choice) -> Any:
+        """Find the leaves of encoded rows: indices, int32 (n_trees, stride), queued on the current stream."""
+        result = import_cupy().empty((self._forest.n_trees, codes.shape[1]), np.int32)
+        if self._forest.n_trees and n_rows:
+            run = {"serial": self._serial, "by_node": self._by_node, "windowed": self._windowed}
+            run.get(choice.algorithm, self._by_sample)(codes, n_rows, result, _setting(choice))
+        return result
+
+    def _serial(self, codes: Any, n_rows: int, result: Any, _: int) -> None:
+        tables, n_trees, stride = self._nodes(), self._forest.n_trees, result.shape[1]
+        step = max(1, SERIAL_STEPS // n_trees)
+        kernel = evaluate_variant(self._codes.code_type)
+        for begin in range(0, n_rows, step):
+            sizes = (np.int32(n_trees), np.int32(n_trees), codes[:, begin:], np.int32(min(step, n_rows - begin)))
+            launch(kernel, (1,), (1,), (tables["nodes"], tables["roots"], *sizes, np.int64(stride), result[:, begin:]))
+
+    def _by_sample(self, codes: Any, n_rows: int, result: Any, _: int) -> None:
+        tables, n_trees = self._nodes(), self._forest.n_trees
+        n_tiles = -(-n_rows // BLOCK)
+        per_block = _trees_per_block(n_trees, n_tiles)
+        sizes = (np.int32(n_trees), np.int32(per_block), codes, np.int32(n_rows), np.int64(result.shape[1]))
+        grid = (n_tiles, -(-n_trees // per_block))
+        args = (tables["nodes"], tables["roots"], *sizes, result)
+        launch(evaluate_variant(self._codes.code_type), grid, (BLOCK,), args)
+
+    def _by_node(self, codes: Any, n_rows: int, result: Any, reductions: int) -> None:
+        tables, n_trees, most = self._nodes(), self._forest.n_trees, self._forest.most_splits
+        kernel, lanes = nodes_variant(self._codes.code_type, most, reductions)
+        rows_per_block = NODE_BLOCK // lanes * ROWS_PER_GROUP
+        n_tiles = -(-n_rows // rows_per_block)
+        per_block = _trees_per_block(n_trees, n_tiles)
+        sizes = (np.int32(n_trees), np.int32(per_block), np.int32(rows_per_block), codes, np.int32(n_rows))
+        arrays = (tables["nodes"], tables["roots"], tables["map"], tables["map_starts"])
+        grid = (n_tiles, -(-n_trees // per_block))
+        launch(kernel, grid, (NODE_BLOCK,), (*arrays, *sizes, np.int64(result.shape[1]), result))
+
+    def _windowed(self, codes: Any, n_rows: int, result: Any, levels: int) -> None:
+        tables, n_trees = self._windows(levels), self._forest.n_trees
+        n_tiles = -(-n_rows // (BLOCK >> levels))
+        per_block = _trees_per_block(n_trees, n_tiles)
+        sizes = (np.int32(n_trees), np.int32(per_block), codes, np.int32(n_rows), np.int64(result.shape[1]))
+        grid = (n_tiles, -(-n_trees // per_block))
+        args = (tables["tests"], tables["exits"], tables["entries"], *sizes, result)
+        launch(windows_variant(self._codes.code_type, levels), grid, (BLOCK,), args)
+
+    def _nodes(self) -> dict[str, Any]:
+        return self._uploaded("nodes", self._node_arrays)
+
+    def _windows(self, levels: int) -> dict[str, Any]:
+        return self._uploaded(levels, lambda: vars(cut_windows(self._forest, self._codes.codes, levels)))
+
+    def _uploaded(self, key: Any, build: Any) -> dict[str, Any]:
+        cupy = import_cupy()
+        at = cupy.cuda.runtime.getDevice(), key
+        if at not in self._on_gpu:
+            self._on_gpu[at] = {name: cupy.asarray(array) for name, array in build().items()}
+            cupy.cuda.get_current_stream().synchronize()
+        return self._on_gpu[at]
+
+    def _node_arrays(self) -> dict[str, NDArray[Any]]:
+        forest, codes = self._forest, self._codes.codes
+        sizes = np.diff(forest.tree_offsets)
+        first = np.repeat(forest.tree_offsets[:-1], sizes)
+        is_leaf = forest.feature < 0
+        leaf = np.where(is_leaf, np.cumsum(is_leaf) - 1, 0)
+        nodes = np.stack([codes.node_column, codes.node_rank, np.where(is_leaf, 0, first + forest.left), leaf], axis=1)
+        splits = np.flatnonzero(~is_leaf)
+        return {
+            "nodes": nodes.astype(np.int32),
+            "roots": forest.tree_offsets.astype(np.int32),
+            "map": (splits - first[splits]).astype(np.int32),
+            "map_starts": np.searchsorted(splits, forest.tree_offsets).astype(np.int32),
+        }
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "_on_gpu": {}}
+
+
+def _trees_per_block(n_trees: int, n_tiles: int) -> int:
+    return max(1, n_trees * n_tiles // WANTED_BLOCKS, -(-n_trees // 65535))
+
+
+def _setting(choice: Choice) -> int:
+    """Read the algorithm's parameter; as near as there are kernels for."""
+    if choice.algorithm not in MOST_SETTINGS:
+        return 0
+    return min(choice.setting or DEFAULT_SETTINGS[choice.algorithm][0], MOST_SETTINGS[choice.algorithm])
+
+
+def evaluate_variant(code_type: Any) -> Variant:
+    """Name the kernel of serial and by_sample."""
+    return variant("evaluate/cuda/walk_rows", CODE=C_TYPES[np.dtype(code_type).name])
+
+
+def nodes_variant(code_type: Any, most_splits: int, reductions: int) -> tuple[Variant, int]:
+    """Name the kernel of by_node, and the lanes of its record groups."""
+    processors = 1 << max(most_splits - 1, 0).bit_length()
+    lanes = min(processors, WARP)
+    macros = {"LANES": lanes, "SPLITS_PER_LANE": processors // lanes, "REDUCTIONS": reductions}
+    return variant("evaluate/cuda/test_nodes", CODE=C_TYPES[np.dtype(code_type).name], **macros), lanes
+
+
+def windows_variant(code_type: Any, levels: int) -> Variant:
+    """Name the kernel of windowed."""
+    return variant("evaluate/cuda/test_windows", CODE=C_TYPES[np.dtype(code_type).name], LEVELS=levels)

@@ -1,0 +1,258 @@
+"""Many rows on GPUs: tiles of rows and stages of packed trees in shared memory."""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import math
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from silva.cuda.compiler import variant
+from silva.cuda.encoder import C_TYPES, row_strides
+from silva.cuda.limits import gpu_limits
+from silva.cuda.prepared import NOWHERE, Plan, PreparedLaunch
+from silva.device import import_cupy
+from silva.evaluate.cuda.cut import Cut, Work, choose_cut, fits, trees_of_group
+from silva.evaluate.cuda.packing import CHUNK, FORMATS, Image, group_trees, pack_trees
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from silva.cuda.compiler import Variant
+    from silva.cuda.encoder import CodeTables
+    from silva.forest import Forest
+
+SUM_BLOCK, CODE_MULTIPLE = 128, 1024
+VALUE_BYTES, CODE_BYTES = 2**29, 2**31
+"""Values of trees before they are summed, and codes of rows."""
+
+KEPT_BYTES = 2**23
+"""Codes and sums that a plan keeps from call to call."""
+
+MOST_ROWS = 2**30
+"""Rows at a time that the kernels' 32-bit integers count, whole tiles included."""
+
+CODES_ARGUMENT, PARTS_ARGUMENT = 6, -3
+"""Places of the codes and of the parts' sums among the arguments of evaluate_tiles."""
+
+PART_WORDS = 4
+"""Words of the sum of a part (ExactSum in native/evaluate/cuda/exact_sum.cuh)."""
+
+VALUES, SUMS, PARTS = 0, 1, 2
+"""Modes of native/evaluate/cuda/walk_tiles.cu."""
+
+
+class PackedForest:
+    """Images of a forest, and what goes with them, uploaded to each GPU that uses them.
+
+    Parameters
+    ----------
+    forest : Forest
+    codes : CodeTables
+    name : str
+        Format of the nodes.
+    """
+
+    def __init__(self, forest: Forest, codes: CodeTables, name: str) -> None:
+        self.forest, self.codes, self.name = forest, codes, name
+        self._uploads: dict[Any, Any] = {}
+
+    @functools.cached_property
+    def values(self) -> Image:
+        """Trees with the values of their leaves, those of one output after those of another; scalar leaves only."""
+        forest = self.forest
+        values: NDArray[Any] = forest.leaf_value[:, 0] * np.repeat(forest.tree_weight, np.diff(forest.leaf_offsets))
+        single = values.astype(np.float32)
+        values = single if np.array_equal(single.astype(np.float64), values) else values
+        order = np.argsort(forest.tree_output, kind="stable")
+        return pack_trees(forest, self.codes.codes, self.name, values, order, forest.tree_output[order])
+
+    @functools.cached_property
+    def leaves(self) -> Image:
+        """Trees in their order with the indices of their leaves."""
+        forest = self.forest
+        numbers = np.arange(forest.n_leaves, dtype=np.int32)
+        order, output = np.arange(forest.n_trees), np.zeros(forest.n_trees, np.int32)
+        return pack_trees(forest, self.codes.codes, self.name, numbers, order, output)
+
+    @functools.cached_property
+    def starts(self) -> NDArray[np.int32]:
+        """First tree of each output in the image of values, and the number of trees."""
+        output = np.sort(self.forest.tree_output)
+        return np.searchsorted(output, np.arange(self.forest.n_outputs + 1)).astype(np.int32)
+
+    @functools.cached_property
+    def has_idle_outputs(self) -> bool:
+        """Whether no tree adds to some output, so that passing the trees does not come by it."""
+        return bool((np.diff(self.starts) == 0).any())
+
+    def sums(self) -> tuple[Any, Any]:
+        """First trees of the outputs, and base scores, on the current GPU."""
+        return self.upload("starts", lambda: self.starts), self.upload("base", lambda: self.forest.base_score)
+
+    def upload(self, key: Any, build: Any) -> Any:
+        """Array on the current GPU, made of `build()` at the first call."""
+        cupy = import_cupy()
+        at = cupy.cuda.runtime.getDevice(), key
+        if at not in self._uploads:
+            self._uploads[at] = cupy.asarray(build())
+            cupy.cuda.get_current_stream().synchronize()
+        return self._uploads[at]
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {"forest": self.forest, "codes": self.codes, "name": self.name, "_uploads": {}}
+
+
+class Tiles:
+    """Margins and leaves of many rows."""
+
+    def __init__(self, packed: PackedForest) -> None:
+        self._packed = packed
+
+    def serves(self) -> bool:
+        """Whether a tile of the forest's columns fits into the shared memory of the current GPU."""
+        return fits(self._packed.codes.codes.n_columns, gpu_limits())
+
+    def most_rows(self) -> int:
+        """Rows whose codes are kept at a time."""
+        packed = self._packed
+        most = min(int(CODE_BYTES // max(packed.codes.row_bytes, 1)), MOST_ROWS)
+        if packed.has_idle_outputs:
+            most = min(most, VALUE_BYTES // (packed.forest.n_trees * packed.values.leaf_type.itemsize))
+        return max(CODE_MULTIPLE, most // CODE_MULTIPLE * CODE_MULTIPLE)
+
+    def plan(self, input_type: Any, strides: tuple[int, int], n_rows: int, result_type: Any) -> Plan:
+        """Lay the launches to margins out for rows of a type, strides (in elements) and number, on the current GPU."""
+        packed, image = self._packed, self._packed.values
+        joins = packed.forest.n_outputs == 1 and image.leaf_type == np.float32 and np.dtype(result_type) == np.float32
+        cut = self._cut(image, n_rows, joins=joins)
+        stride = self._stride(n_rows, cut)
+        encoding = packed.codes.prepare(input_type, strides, n_rows, stride)
+        fits_memory = stride * image.leaf_type.itemsize * packed.forest.n_trees <= VALUE_BYTES
+        if (cut.parts == 1 or joins or not fits_memory) and not packed.has_idle_outputs:
+            cut = cut if joins else dataclasses.replace(cut, parts=1)
+            walks, n_parts = self._walks(image, n_rows, stride, cut, result_type)
+            parts = ((n_parts, stride, PART_WORDS), np.float32) if n_parts > 1 else None
+            return self._plan(encoding, stride, walks, parts)
+        walks, _ = self._walks(image, n_rows, stride, cut, None)
+        types = {"LEAF": C_TYPES[image.leaf_type.name], "RESULT": C_TYPES[np.dtype(result_type).name]}
+        sizes = (np.int64(stride), np.int32(n_rows), np.int32(packed.forest.n_outputs))
+        grid = (-(-n_rows // SUM_BLOCK), packed.forest.n_outputs)
+        args = (NOWHERE, *sizes, *packed.sums(), NOWHERE)
+        sums = PreparedLaunch(variant("evaluate/cuda/sum_values", **types), grid, SUM_BLOCK, args)
+        return self._plan(encoding, stride, walks, ((packed.forest.n_trees, stride), image.leaf_type), sums)
+
+    def _plan(
+        self,
+        encoding: PreparedLaunch | None,
+        stride: int,
+        walks: PreparedLaunch,
+        scratch: tuple[tuple[int, ...], Any] | None,
+        sums: PreparedLaunch | None = None,
+    ) -> Plan:
+        """Rows to codes, codes to margins or to values of trees, values to margins."""
+        places = [(walks, CODES_ARGUMENT, 0)]
+        if encoding is not None:
+            places.append((encoding, -1, 0))
+        if sums is not None:
+            places += [(walks, -1, 1), (sums, 0, 1)]
+        elif scratch is not None:
+            places.append((walks, PARTS_ARGUMENT, 1))
+        codes = self._packed.codes
+        shapes = [(codes.shape(stride), codes.code_type), *([] if scratch is None else [scratch])]
+        buffers = _Buffers(shapes, places)
+        launches = [launch for launch in (encoding, walks, sums) if launch is not None]
+        make = None if buffers.n_bytes else buffers.make
+        return Plan(launches, buffers, make, buffers.n_bytes, reads_rows=encoding is not None)
+
+    def leaves(self, x: Any) -> Any:
+        """Find the leaves of rows: indices, int32 (n_trees, stride)."""
+        cupy, packed, n_rows = import_cupy(), self._packed, len(x)
+        cut = self._cut(packed.leaves, n_rows, joins=False)
+        stride = self._stride(n_rows, cut)
+        result = cupy.empty((packed.forest.n_trees, stride), np.int32)
+        walks, _ = self._walks(packed.leaves, n_rows, stride, cut, None)
+        encoding = packed.codes.prepare(x.dtype, row_strides(x), n_rows, stride)
+        plan = self._plan(encoding, stride, walks, None)
+        plan.run(x.data.ptr, result.data.ptr, cupy.cuda.get_current_stream().ptr)
+        return result
+
+    def _cut(self, image: Image, n_rows: int, *, joins: bool) -> Cut:
+        """Choose the tiles, and the parts of the trees where there are too few tiles to occupy the GPU."""
+        codes, forest = self._packed.codes, self._packed.forest
+        sizes = (codes.codes.n_columns, 4 // codes.code_type.itemsize, forest.n_trees, forest.depth, image.data.nbytes)
+        return choose_cut(Work(n_rows, *sizes, joins), gpu_limits())
+
+    def _stride(self, n_rows: int, cut: Cut) -> int:
+        """Rows that codes have room for: whole tiles."""
+        tile_rows = cut.lanes * 4 // self._packed.codes.code_type.itemsize
+        return _round_up(n_rows, math.lcm(CODE_MULTIPLE, tile_rows))
+
+    def _walks(self, image: Image, n_rows: int, stride: int, cut: Cut, result_type: Any) -> tuple[PreparedLaunch, int]:
+        """Launch to margins of `result_type`, or to the values of trees if that is None, and its number of parts."""
+        packed, n_columns, cupy = self._packed, self._packed.codes.codes.n_columns, import_cupy()
+        n_trees, codes_per_word = packed.forest.n_trees, 4 // packed.codes.code_type.itemsize
+        key = "leaves" if image.leaf_type.kind == "i" else "values"
+        most_trees = trees_of_group(n_trees, image.data.nbytes, cut)
+        groups = packed.upload(
+            (key, cut.stage, most_trees, cut.teams), lambda: group_trees(image, cut.stage, most_trees, cut.teams)
+        )
+        per_part = -(-len(groups) // cut.parts)
+        n_tiles, n_parts = -(-n_rows // (cut.lanes * codes_per_word)), -(-len(groups) // per_part)
+        trees = (packed.upload(key, lambda: image.data), packed.upload(f"{key} chunks", lambda: image.chunks), groups)
+        sizes = (np.int32(len(groups)), np.int32(per_part), np.int32(cut.stage // CHUNK))
+        rows = (NOWHERE, np.int64(stride), np.int32(n_rows), np.int32(n_columns))
+        outputs = (packed.sums()[1], np.int32(packed.forest.n_outputs), np.int32(n_trees))
+        mode = VALUES if result_type is None else PARTS if n_parts * cut.teams > 1 else SUMS
+        arrivals = cupy.zeros(n_tiles if mode == PARTS else 1, np.uint32)
+        args = (*trees, *sizes, *rows, *outputs, NOWHERE, arrivals, NOWHERE)
+        kernel = tiles_variant(packed.name, image.leaf_type, result_type, cut.threads, mode, cut.teams)
+        shared = cut.shared_bytes(n_columns, codes_per_word)
+        return PreparedLaunch(kernel, (n_tiles, n_parts), cut.threads, args, shared), n_parts
+
+
+class _Buffers:
+    """Memory between the launches of a plan; little of it is allocated once.
+
+    Parameters
+    ----------
+    shapes : list of (shape, dtype)
+        Of the codes, and of the scratch memory if there is any.
+    places : list of (PreparedLaunch, int, int)
+        Arguments that name a buffer, and its number in `shapes`.
+    """
+
+    def __init__(
+        self, shapes: list[tuple[tuple[int, ...], Any]], places: list[tuple[PreparedLaunch, int, int]]
+    ) -> None:
+        self._shapes, self._places = shapes, places
+        n_bytes = sum(math.prod(shape) * np.dtype(dtype).itemsize for shape, dtype in shapes)
+        self.n_bytes = n_bytes if n_bytes <= KEPT_BYTES else 0
+        self._kept = self.make() if self.n_bytes else None
+
+    def make(self) -> list[Any]:
+        """Allocate the buffers and name them to the launches."""
+        buffers = [import_cupy().empty(shape, dtype) for shape, dtype in self._shapes]
+        for launch, argument, number in self._places:
+            launch.addresses[argument] = buffers[number].data.ptr
+        return buffers
+
+
+def tiles_variant(name: str, leaf_type: Any, result_type: Any, threads: int, mode: int, teams: int = 1) -> Variant:
+    """Name the kernel for a format of nodes, a mode, and the threads and teams of a block."""
+    leaf = C_TYPES[np.dtype(leaf_type).name]
+    return variant(
+        "evaluate/cuda/walk_tiles",
+        FORMAT=FORMATS[name],
+        LEAF=leaf,
+        RESULT=leaf if result_type is None else C_TYPES[np.dtype(result_type).name],
+        THREADS=threads,
+        TEAMS=teams,
+        MODE=mode,
+    )
+
+
+def _round_up(number: int, multiple: int) -> int:
+    return -(-number // multiple) * multiple

@@ -1,0 +1,226 @@
+"""GPUTreeShap's own method: single paths, packed into warps.
+
+R. Mitchell, E. Frank, G. Holmes, "GPUTreeShap: massively parallel exact calculation of SHAP scores for tree ensembles",
+PeerJ Computer Science 8:e880 (2022), https://doi.org/10.7717/peerj-cs.880, section 3. It shares no arithmetic with the
+quadrature and checks it.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from silva import _core
+from silva.cuda.compiler import variant
+from silva.cuda.encoder import C_TYPES
+from silva.cuda.runtime import launch
+from silva.device import import_cupy
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from silva.cuda.compiler import Variant
+    from silva.cuda.encoder import CodeTables
+    from silva.forest import Forest
+
+HEURISTICS = ("none", "nf", "ffd", "bfd")
+"""Bin packing (section 3.3): one path a warp, next fit, first fit decreasing, best fit decreasing."""
+
+WARP, BLOCK = 32, 256
+ROW_MULTIPLE = 128
+SUM_BYTES = 2**29
+"""Integer sums of the rows in flight."""
+
+HEADROOM = 61
+"""Bits of the sum of all leaves' magnitudes."""
+
+
+@dataclass(frozen=True, eq=False)
+class Packing:
+    """Paths in warps.
+
+    Attributes
+    ----------
+    bins : int32, (n_paths,)
+        Warp of each path.
+    n_bins : int
+    utilisation : float
+        Part of the lanes that hold a path element.
+    """
+
+    bins: NDArray[np.int32]
+    n_bins: int
+    utilisation: float
+
+
+def pack_paths(lengths: NDArray[np.int32], heuristic: str = "bfd") -> Packing:
+    """Pack paths of up to 32 elements into warps.
+
+    Parameters
+    ----------
+    lengths : int32, (n_paths,)
+    heuristic : {"none", "nf", "ffd", "bfd"}
+
+    Raises
+    ------
+    ValueError
+        If a length is not between 1 and 32, or the heuristic unknown.
+    """
+    if heuristic not in HEURISTICS:
+        raise ValueError(f"heuristic is {heuristic!r}, expected one of {', '.join(HEURISTICS)}")
+    bins = _core.pack_paths(np.ascontiguousarray(lengths, np.int32), HEURISTICS.index(heuristic))
+    n_bins = int(bins.max(initial=-1)) + 1
+    return Packing(bins, n_bins, float(lengths.sum() / (WARP * n_bins)) if n_bins else 1.0)
+
+
+class PathsJob:
+    """Values or interactions of a forest by its paths.
+
+    Raises
+    ------
+    ValueError
+        If a path tests more than 31 distinct features.
+    """
+
+    heuristic = "bfd"
+
+    def __init__(
+        self, forest: Forest, codes: CodeTables, dtype: Any, pairs: bool, features: NDArray[np.intp] | None
+    ) -> None:
+        self._forest, self._codes, self._dtype, self._pairs = forest, codes, np.dtype(dtype), pairs
+        self._position = np.full(max(forest.n_features, 1), -1, np.int32)
+        chosen = np.arange(forest.n_features) if features is None else features
+        self._position[chosen] = np.arange(len(chosen))
+        self._chosen = np.asarray(chosen, np.int32)
+        self._paths = extract_paths(forest, codes)
+        self._on_gpu: dict[int, tuple[Any, ...]] = {}
+
+    @functools.cached_property
+    def packing(self) -> Packing:
+        """Paths in warps."""
+        return pack_paths(np.diff(self._paths["offsets"]).astype(np.int32), self.heuristic)
+
+    @functools.cached_property
+    def exponent(self) -> int:
+        """Sums are multiples of two to this power: no sum of leaves overflows."""
+        starts = self._paths["offsets"][:-1]
+        total = float(np.abs(self._paths["value"][starts]).sum())
+        return math.frexp(total)[1] - HEADROOM if total else 0
+
+    def compute(self, x: Any, out: Any) -> None:
+        """Queue the work for rows `x`, as many at a time as the sums leave room for."""
+        cupy = import_cupy()
+        tables = self._upload(cupy)
+        row_size = math.prod(out.shape[1:])
+        step = max(ROW_MULTIPLE, SUM_BYTES // max(8 * row_size, 1) // ROW_MULTIPLE * ROW_MULTIPLE)
+        for start in range(0, len(x), step):
+            self._compute_part(cupy, tables, x[start : start + step], out[start : start + step], row_size)
+
+    def _compute_part(self, cupy: Any, tables: tuple[Any, ...], x: Any, out: Any, row_size: int) -> None:
+        n_rows, forest = len(x), self._forest
+        stride = -(-n_rows // ROW_MULTIPLE) * ROW_MULTIPLE
+        encoded = self._codes.encode(x, stride)
+        sums = cupy.zeros((n_rows, row_size), np.int64)
+        *arrays, position, chosen = tables
+        n_bins = self.packing.n_bins
+        if n_bins:
+            per_warp = rows_per_warp(n_rows, n_bins)
+            grid = -(-n_bins * -(-n_rows // per_warp) // (BLOCK // WARP))
+            numbers = (np.int64(stride), np.int32(n_rows), np.int32(per_warp), position)
+            sizes = (np.int32(forest.n_features), np.int32(forest.n_outputs), np.int64(row_size))
+            scale = np.float64(2.0**-self.exponent)
+            kernel = paths_variant(self._dtype, self._codes.codes.code_type, pairs=self._pairs)
+            launch(kernel, (grid,), (BLOCK,), (*arrays, np.int32(n_bins), encoded, *numbers, *sizes, scale, sums))
+        self._finish(cupy, sums, chosen, out)
+
+    def _finish(self, cupy: Any, sums: Any, chosen: Any, out: Any) -> None:
+        flat = out if out.flags.c_contiguous else cupy.empty_like(out, order="C")
+        real = C_TYPES[self._dtype.name]
+        args = (sums, np.int64(sums.size), np.float64(2.0**self.exponent), flat)
+        if sums.size:
+            launch(variant("explain/cuda/paths/read_sums", REAL=real), (-(-sums.size // 256),), (256,), args)
+        if self._pairs and flat.size:
+            n_lines = flat.size // flat.shape[2]
+            sizes = tuple(np.int32(n) for n in flat.shape[1:])
+            args = (flat, np.int64(n_lines), *sizes, chosen)
+            launch(variant("explain/cuda/close_diagonal", REAL=real), (-(-n_lines // 4),), (128,), args)
+        if flat is not out:
+            out[...] = flat
+
+    def _upload(self, cupy: Any) -> tuple[Any, ...]:
+        gpu = cupy.cuda.runtime.getDevice()
+        if gpu not in self._on_gpu:
+            arrays = arrange(self._paths, self.packing, self._dtype, self._forest.n_outputs)
+            self._on_gpu[gpu] = tuple(cupy.asarray(array) for array in (*arrays, self._position, self._chosen))
+            cupy.cuda.get_current_stream().synchronize()
+        return self._on_gpu[gpu]
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "_on_gpu": {}}
+
+
+def extract_paths(forest: Forest, codes: CodeTables) -> dict[str, NDArray[Any]]:
+    """Extract the paths of a forest, one element a distinct feature, the root element first (sections 3.1 and 3.2)."""
+    trees = _core.TapeForest(
+        offsets=forest.tree_offsets,
+        leaf_offsets=forest.leaf_offsets,
+        feature=forest.feature,
+        left=forest.left,
+        column=codes.codes.node_column,
+        rank=codes.codes.node_rank,
+        cover=forest.cover,
+        leaf_value=np.ascontiguousarray(forest.leaf_value).ravel(),
+        tree_weight=forest.tree_weight,
+        n_features=forest.n_features,
+    )
+    paths: dict[str, NDArray[Any]] = _core.extract_paths(trees, forest.tree_output)
+    return paths
+
+
+def arrange(paths: dict[str, NDArray[Any]], packing: Packing, dtype: Any, n_outputs: int) -> tuple[NDArray[Any], ...]:
+    """Elements in the order of their warps, as the arguments of explain/cuda/paths/explain_paths.cu."""
+    offsets = paths["offsets"]
+    lengths = np.diff(offsets)
+    order = np.argsort(packing.bins, kind="stable")
+    moved = lengths[order]
+    starts = np.concatenate([[0], np.cumsum(moved)])
+    place = np.arange(starts[-1]) - np.repeat(starts[:-1], moved)
+    element = np.repeat(offsets[:-1][order], moved) + place
+    per_bin = np.bincount(packing.bins, weights=lengths, minlength=packing.n_bins).astype(np.int64)
+    bin_starts = np.concatenate([[0], np.cumsum(per_bin)]).astype(np.int64)
+    feature = paths["feature"][element]
+    entry = np.where(feature < 0, -1, feature * n_outputs + paths["output"][element]).astype(np.int32)
+    packed = (place | np.repeat(moved, moved) << 8).astype(np.int32)
+    extra = paths["extra"] if len(paths["extra"]) else np.zeros(3, np.int32)
+    return (
+        paths["z"][element].astype(dtype),
+        paths["value"][element].astype(dtype),
+        paths["test"].reshape(-1, 3)[element],
+        entry,
+        packed,
+        paths["extra_begin"][element],
+        paths["extra_count"][element],
+        extra,
+        bin_starts,
+    )
+
+
+def rows_per_warp(n_rows: int, n_bins: int) -> int:
+    """Rows that a warp takes: many share the loading of its elements, few leave enough warps for the GPU."""
+    wanted = n_rows * n_bins // 2**17
+    return int(np.clip(-(-wanted // 8) * 8, 8, 512))
+
+
+def paths_variant(dtype: Any, code_type: Any, *, pairs: bool) -> Variant:
+    """Name the kernel of the warps."""
+    return variant(
+        "explain/cuda/paths/explain_paths",
+        REAL=C_TYPES[np.dtype(dtype).name],
+        CODE=C_TYPES[np.dtype(code_type).name],
+        ROWS=4 if np.dtype(dtype) == np.float32 else 2,
+        PAIRS=int(pairs),
+    )

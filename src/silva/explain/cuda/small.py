@@ -1,0 +1,64 @@
+"""Values of small forests on GPUs: one launch with its arguments laid out once (explain/cuda/explain_small.cu)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from silva.cuda.compiler import variant
+from silva.cuda.encoder import C_TYPES, CodeTables, row_strides
+from silva.cuda.prepared import NOWHERE, ByShape, PreparedLaunch
+from silva.device import import_cupy
+from silva.explain.cuda.kernels import walk_macros
+from silva.explain.cuda.tapes import TINY_SPLITS, Tape
+
+if TYPE_CHECKING:
+    from silva.cuda.compiler import Variant
+    from silva.explain.cuda.launches import OnGpu
+
+WARP, MOST_WARPS, SUM_STRIDE = 32, 16, 33
+MOST_SHARED = 48 * 1024
+"""Shared memory that no GPU refuses to a block."""
+
+
+class SmallForest:
+    """A forest whose chunks are the warps of one block, with codes and sums in its shared memory."""
+
+    def __init__(self, tape: Tape, dtype: Any, codes: CodeTables) -> None:
+        self._tape, self._dtype, self._codes = tape, dtype, codes
+        self.shared = SUM_STRIDE * len(tape.slot_keys) * np.dtype(dtype).itemsize + WARP * codes.row_bytes
+        self._launches: ByShape[PreparedLaunch] = ByShape()
+
+    def values(self, x: Any, result: Any, tables: OnGpu) -> None:
+        """Queue the launch that fills `result`, (n, F, k) and contiguous, for the rows of a CuPy array."""
+        call = self._launches.of(x, result.shape[1:], lambda: self._lay_out(x, tables))
+        call.addresses[0], call.addresses[-1] = x.data.ptr, result.data.ptr
+        call(import_cupy().cuda.get_current_stream().ptr)
+
+    def _lay_out(self, x: Any, tables: OnGpu) -> PreparedLaunch:
+        codes, tape = self._codes, self._tape
+        _, *columns = codes.tables()
+        n_chunks, n_entries = len(tape.chunk_starts), len(tables.target)
+        rows = (NOWHERE, *row_strides(x), np.int32(len(x)))
+        sizes = tuple(np.int32(n) for n in (n_chunks, len(tape.slot_keys), n_entries))
+        sums = (tables.slot_starts, tables.slots)
+        args = (*rows, np.int32(codes.codes.n_columns), *columns, *tables.tapes[0], *sizes, *sums, NOWHERE)
+        kernel = small_variant(tape, self._dtype, codes.codes.thresholds.dtype, codes.code_type, x.dtype)
+        return PreparedLaunch(kernel, (-(-len(x) // WARP), 1), WARP * min(n_chunks, MOST_WARPS), args, self.shared)
+
+
+def make_small(tapes: list[Tape], dtype: Any, codes: CodeTables) -> SmallForest | None:
+    """Values of the tapes of a forest in one launch; None if it is too large for that."""
+    if len(tapes) != 1 or tapes[0].n_splits >= TINY_SPLITS:
+        return None
+    small = SmallForest(tapes[0], dtype, codes)
+    return small if small.shared <= MOST_SHARED else None
+
+
+def small_variant(tape: Tape, dtype: Any, row_type: Any, code_type: Any, input_type: Any) -> Variant:
+    """Name the kernel for the tape of a small forest and rows of a type."""
+    types = {"INPUT": C_TYPES[np.dtype(input_type).name], "ROW": C_TYPES[np.dtype(row_type).name]}
+    return variant(
+        "explain/cuda/explain_small", **types, **walk_macros(tape, dtype, code_type, False), SHARED=1, STAGED=1
+    )

@@ -1,0 +1,265 @@
+"""Trees as tapes for the CUDA walk: which trees share a kernel, a chunk and an accumulator. No GPU is needed here."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from silva import _core
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from silva.cuda.codes import Codes
+    from silva.forest import Forest
+
+MOST_POINTS = 8
+"""Quadrature points of one walk; trees that need more are walked again with the next points."""
+
+FEWEST_CHUNK_SPLITS, MOST_CHUNK_SPLITS, CHUNKS = 100, 2000, 1000
+"""Splits of a chunk: few enough for many blocks at small batches, enough to pay for writing its sums."""
+
+FEWEST_PAIR_SPLITS, PAIR_CHUNKS = 32, 500
+"""The same for interactions, which come in batches of a few hundred rows: many small chunks fill the GPU."""
+
+TINY_SPLITS, TINY_CHUNKS, FEWEST_TINY_SPLITS = 1000, 8, 4
+"""A forest this small is one bucket, and its chunks are the warps of one block (explain/cuda/explain_small.cu)."""
+
+WHOLE_TREE, WHOLE_PAIR_TREE = 3.0, 1.5
+"""A tree of more splits than this many chunks is cut into parts, each of which walks down from the root again."""
+
+NARROW_SLOTS = 20 * 1024 // (64 * 4)
+"""Accumulators that a thread of a full block can have in shared memory and leave room for the tape in the first cache.
+Chunks of wide forests that have more are made smaller."""
+
+NARROWEST_SPLITS = 48
+"""Smaller parts of trees walk down from the root too often."""
+
+FEW_SPLITS = 10_000
+"""Smaller forests take 2, 4 or 8 points: few kernels serve them all, compiling another costs more than it saves."""
+
+SMALL_BUCKET = 0.1
+"""A bucket with a smaller part of the splits joins the next: its launch would not fill the GPU."""
+
+
+@dataclass(frozen=True, eq=False)
+class Tape:
+    """Trees that are walked with the same number of points.
+
+    Attributes
+    ----------
+    points : int
+        Quadrature points of a walk.
+    words : int32
+        Records of native/explain/cuda/tape_format.h.
+    chunk_starts : int64, (n_chunks,)
+        In units of 16 bytes.
+    slot_offsets : int64, (n_chunks + 1,)
+        Accumulators of each chunk.
+    slot_keys : int64, (n_slots,)
+        ``(output * n_features + i) * n_features + j`` of each accumulator; i = j for values.
+    levels, tracks, most_slots : int
+        Largest numbers of splits on a path, of repeated ones among them, and of accumulators of a chunk.
+    n_splits : int
+        Of all walks.
+    """
+
+    points: int
+    words: NDArray[np.int32]
+    chunk_starts: NDArray[np.int64]
+    slot_offsets: NDArray[np.int64]
+    slot_keys: NDArray[np.int64]
+    levels: int
+    tracks: int
+    most_slots: int
+    n_splits: int
+
+
+def write_tapes(
+    forest: Forest, codes: Codes, dtype: Any, *, pairs: bool = False, features: NDArray[np.intp] | None = None
+) -> list[Tape]:
+    """Write the tapes of a forest.
+
+    Parameters
+    ----------
+    forest : Forest
+    codes : Codes
+    dtype : float32 or float64
+    pairs : bool
+        Interactions instead of values.
+    features : array of int, optional
+        Interactions of these features only.
+    """
+    trees = _core.TapeForest(
+        offsets=forest.tree_offsets,
+        leaf_offsets=forest.leaf_offsets,
+        feature=forest.feature,
+        left=forest.left,
+        column=codes.node_column,
+        rank=codes.node_rank,
+        cover=forest.cover,
+        leaf_value=np.ascontiguousarray(forest.leaf_value).ravel(),
+        tree_weight=forest.tree_weight,
+        n_features=forest.n_features,
+    )
+    distinct, height = trees.shapes()
+    selected = np.zeros(0, np.uint8)
+    if features is not None:
+        selected = np.zeros(forest.n_features, np.uint8)
+        selected[features] = 1
+    n_splits = (np.diff(forest.tree_offsets) - 1) // 2
+    return [
+        _write_bucket(forest, trees, np.flatnonzero(bucket == points), int(points), dtype, pairs, selected)
+        for bucket in [_buckets(distinct, n_splits)]
+        for points in np.unique(bucket[height > 0])
+    ]
+
+
+def _buckets(distinct: NDArray[np.int32], n_splits: NDArray[np.int64]) -> NDArray[np.int32]:
+    """Quadrature points of each tree; 0 for trees without splits."""
+    points = -(-distinct // 2)
+    if n_splits.sum() < FEW_SPLITS:
+        points = np.where(
+            (points > 0) & (points <= MOST_POINTS), np.maximum(2, 2 ** np.ceil(np.log2(points.clip(1)))), points
+        )
+        points = points.astype(np.int32)
+    if n_splits.sum() < TINY_SPLITS:
+        points = np.where(points > 0, points.max(initial=0), 0).astype(np.int32)
+    for value in np.unique(points[points > 0])[:-1]:
+        if n_splits[points == value].sum() < SMALL_BUCKET * n_splits.sum():
+            points[points == value] = points[points > value].min()
+    return points
+
+
+def quadrature(points: int) -> tuple[int, NDArray[np.float64], NDArray[np.float64]]:
+    """Points and weights on [0, 1] (Gauss-Legendre), in equal passes of at most `MOST_POINTS`; weights of 0 fill up."""
+    passes = -(-points // MOST_POINTS)
+    per_pass = -(-points // passes)
+    nodes, weights = np.polynomial.legendre.leggauss(points)
+    t, w = np.full(passes * per_pass, 0.5), np.zeros(passes * per_pass)
+    t[:points], w[:points] = (nodes + 1) / 2, weights / 2
+    return per_pass, t, w
+
+
+def _write_bucket(
+    forest: Forest,
+    trees: Any,
+    members: NDArray[np.intp],
+    points: int,
+    dtype: Any,
+    pairs: bool,
+    selected: NDArray[np.uint8],
+) -> Tape:
+    """Write trees that need as many points, with accumulators that fit into shared memory if they can."""
+
+    def write(target: int, whole: float) -> Tape:
+        return _write_walks(trees, find_walks(forest, members, target, whole), points, dtype, pairs, selected)
+
+    n_splits, most = chunk_splits(forest, pairs), NARROW_SLOTS * 4 // np.dtype(dtype).itemsize
+    tape = first = write(n_splits, (WHOLE_PAIR_TREE if pairs else WHOLE_TREE) * n_splits)
+    while not pairs and tape.most_slots > most:
+        # Half as many splits have more than half as many features: this comes from above, in two or three steps.
+        n_splits = int(0.9 * n_splits * most / tape.most_slots)
+        if n_splits < NARROWEST_SPLITS:
+            return first
+        tape = write(n_splits, n_splits)
+    return tape
+
+
+def _write_walks(trees: Any, walks: Walks, points: int, dtype: Any, pairs: bool, selected: NDArray[np.uint8]) -> Tape:
+    per_pass, t, w = quadrature(points)
+    plan = _core.TapePlan(
+        tree=walks.tree,
+        component=walks.component,
+        output=walks.output,
+        begin=walks.begin,
+        end=walks.end,
+        chunk_offsets=walks.chunk_offsets,
+        t=t,
+        w=w,
+        n_points=per_pass,
+        pairs=pairs,
+        selected=selected,
+    )
+    tape = _core.write_tape(trees, plan, np.dtype(dtype) == np.float64)
+    return Tape(
+        points=per_pass,
+        words=tape["words"],
+        chunk_starts=tape["chunk_starts"],
+        slot_offsets=tape["slot_offsets"],
+        slot_keys=tape["slot_keys"],
+        levels=tape["n_levels"],
+        tracks=tape["n_tracks"],
+        most_slots=tape["n_slots"],
+        n_splits=int((walks.end - walks.begin).sum()) - len(walks.tree),
+    )
+
+
+@dataclass(frozen=True, eq=False)
+class Walks:
+    """What is walked in which order: leaves `begin` to `end` - 1 of trees, in depth-first order, by output.
+
+    Attributes
+    ----------
+    tree, component, output, begin, end : int32, (n_walks,)
+        A tree of vector leaves is walked for each output.
+    chunk_offsets : int64, (n_chunks + 1,)
+    """
+
+    tree: NDArray[np.int32]
+    component: NDArray[np.int32]
+    output: NDArray[np.int32]
+    begin: NDArray[np.int32]
+    end: NDArray[np.int32]
+    chunk_offsets: NDArray[np.int64]
+
+
+def find_walks(forest: Forest, members: NDArray[np.intp], target: int, whole: float) -> Walks:
+    """Cut trees into parts and group parts into chunks: by the forest alone, so that batches do not change bits.
+
+    Parameters
+    ----------
+    forest : Forest
+    members : array of int
+        Trees.
+    target : int
+        Splits of a chunk.
+    whole : float
+        Splits beyond which a tree is cut.
+    """
+    n_leaves = np.diff(forest.leaf_offsets)
+    n_parts = np.where(n_leaves > whole, -(-n_leaves // target), 1)[members]
+    tree = np.repeat(members, n_parts)
+    part = np.arange(len(tree)) - np.repeat(np.cumsum(n_parts) - n_parts, n_parts)
+    bounds = [n_leaves[tree] * (part + end) // np.repeat(n_parts, n_parts) for end in (0, 1)]
+    if forest.leaf_width == 1:
+        order = np.argsort(forest.tree_output[tree], kind="stable")
+        output, component = forest.tree_output[tree][order], np.zeros(len(tree), np.int32)
+    else:
+        order = np.tile(np.arange(len(tree)), forest.n_outputs)
+        output = component = np.repeat(np.arange(forest.n_outputs, dtype=np.int32), len(tree))
+    tree, begin, end = (values[order].astype(np.int32) for values in (tree, *bounds))
+    return Walks(tree, component, output, begin, end, _chunk_offsets(end - begin, output, target))
+
+
+def chunk_splits(forest: Forest, pairs: bool) -> int:
+    """Choose how many splits fill a chunk."""
+    total = int((np.diff(forest.leaf_offsets) - 1).sum()) * (forest.n_outputs if forest.leaf_width > 1 else 1)
+    if total < TINY_SPLITS:
+        return max(-(-total // TINY_CHUNKS), FEWEST_TINY_SPLITS)
+    if pairs:
+        return int(np.clip(total // PAIR_CHUNKS, FEWEST_PAIR_SPLITS, MOST_CHUNK_SPLITS))
+    return int(np.clip(total // CHUNKS, FEWEST_CHUNK_SPLITS, MOST_CHUNK_SPLITS))
+
+
+def _chunk_offsets(sizes: NDArray[np.int32], output: NDArray[np.int32], target: int) -> NDArray[np.int64]:
+    """Consecutive walks of one output, together of about as many splits as fill a chunk."""
+    offsets, filled = [0], 0
+    for index in range(len(sizes)):
+        if index and (filled + sizes[index] / 2 > target or output[index] != output[index - 1]):
+            offsets.append(index)
+            filled = 0
+        filled += int(sizes[index])
+    return np.array([*offsets, len(sizes)], np.int64)

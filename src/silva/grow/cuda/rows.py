@@ -1,0 +1,342 @@
+"""The training rows on GPUs: buffers and kernels of the search; the engine launches them itself."""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import re
+from typing import TYPE_CHECKING, Any, Protocol
+
+import numpy as np
+
+from silva import _core
+from silva.cuda.compiler import compile_kernel, compiler_architecture, variant
+from silva.device import DeviceError, capability, import_cupy
+from silva.grow.cuda import parts
+from silva.grow.data import ZONE
+from silva.parallel import n_threads
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+
+    from numpy.typing import NDArray
+
+    from silva.cuda.compiler import Variant
+    from silva.grow.cuda.parts import Share
+    from silva.grow.data import TrainingRows
+
+PORTABLE = 1
+"""cudaHostRegisterPortable: pinned for all GPUs."""
+
+C_TYPES = {8: "double", 4: "float"}
+"""What kernels call the numbers of z, by their bytes."""
+
+SLACK_BYTES = 64 << 20
+"""Left free: the driver rounds allocations up, and kernels and streams take memory of their own."""
+
+Addresses = dict[str, list[dict[str, int]]]
+"""What the engine is told: a record of the search, one of each stream and one of each part of the rows."""
+
+
+def kernels(stride: int, z_bytes: int = 8) -> dict[str, Variant]:
+    """Kernels of a search over so many columns of z of so many bytes each, by the names that the engine gives them."""
+    return {
+        "sum_rows": variant("grow/cuda/kernels/sum_rows", STRIDE=stride, STORED=C_TYPES[z_bytes]),
+        "add_parts": variant("grow/cuda/kernels/add_parts", STRIDE=stride),
+        "count_rows": variant("grow/cuda/kernels/count_rows"),
+        "list_rows": variant("grow/cuda/kernels/list_rows"),
+        "count_ranks": variant("grow/cuda/kernels/count_ranks"),
+        "find_cuts": variant("grow/cuda/kernels/find_cuts"),
+        "advance_sums": variant("grow/cuda/kernels/advance_sums"),
+        "solve_cuts": variant("grow/cuda/kernels/solve_cuts"),
+    }
+
+
+def padded_rows(rows: TrainingRows, first: int = 0, last: int | None = None) -> NDArray[Any]:
+    """Rows of z with zeros behind them up to the width that the kernels take."""
+    chosen = rows.z[first:last, : rows.width]
+    z = np.zeros((len(chosen), parts.padded_width(rows.width)), rows.z.dtype)
+    z[:, : rows.width] = chosen
+    return z
+
+
+def rank_zones(ranks: NDArray[np.int32]) -> NDArray[np.int32]:
+    """Least and greatest rank of each attribute in every ZONE rows, (n_attributes, n_zones, 2)."""
+    firsts = np.arange(0, ranks.shape[1], ZONE)
+    return np.stack([bound.reduceat(ranks, firsts, axis=1) for bound in (np.minimum, np.maximum)], axis=-1)
+
+
+def split_order(rows: TrainingRows, bounds: Sequence[int]) -> list[NDArray[np.int32]]:
+    """Orders of the parts that lie between the bounds, each (n_attributes, rows of the part), rows counted within."""
+    if len(bounds) == 2:
+        return [rows.order]
+    flat = np.empty(rows.order.size, np.int32)
+    _core.split_order(rows.order, np.asarray(bounds, np.int64), flat, n_threads(None))
+    n_attributes = len(rows.order)
+    return [
+        flat[n_attributes * first : n_attributes * last].reshape(n_attributes, last - first)
+        for first, last in itertools.pairwise(bounds)
+    ]
+
+
+def free_bytes(cupy: Any) -> int:
+    """Memory of the current GPU that a search may take."""
+    cupy.get_default_memory_pool().free_all_blocks()
+    return max(0, int(cupy.cuda.runtime.memGetInfo()[0]) - SLACK_BYTES)
+
+
+class Memory(Protocol):
+    """One GPU, as the layout of the rows needs it. What it hands out lives as long as it does."""
+
+    n_processors: int
+
+    def place(self, array: NDArray[Any]) -> int:
+        """Copy an array to the GPU."""
+
+    def reserve(self, n_bytes: int) -> int:
+        """Take uninitialised memory of the GPU."""
+
+    def pin(self, n_bytes: int) -> int:
+        """Take memory of the host that the GPU reads and writes."""
+
+    def register(self, array: NDArray[Any]) -> int:
+        """Keep an array of the host where the GPU copies from it at full speed."""
+
+    def make_stream(self) -> int:
+        """Make a stream that waits for no other."""
+
+    def make_event(self) -> int:
+        """Make an event that takes the time."""
+
+    def load(self, wanted: dict[str, Variant]) -> dict[str, int]:
+        """Load kernels, by the names that the engine gives them."""
+
+
+class GpuMemory:
+    """`Memory` of a real GPU, by CuPy."""
+
+    def __init__(self, gpu: int) -> None:
+        self._cupy = import_cupy()
+        self._gpu = gpu
+        self._kept: list[Any] = []
+        self._registered: list[int] = []
+        with self._cupy.cuda.Device(gpu) as device:
+            self.n_processors = int(device.attributes["MultiProcessorCount"])
+            self.free = free_bytes(self._cupy)
+
+    @contextlib.contextmanager
+    def _on_gpu(self) -> Iterator[None]:
+        """Make the GPU current, and a lack of memory a DeviceError: it was free when the rows were divided."""
+        cuda = self._cupy.cuda
+        try:
+            with cuda.Device(self._gpu):
+                yield
+        except (cuda.memory.OutOfMemoryError, cuda.runtime.CUDARuntimeError) as error:
+            # Not any mention of memory: an illegal access to it is another matter.
+            if not re.search("out of memory|MemoryAllocation", str(error), re.IGNORECASE):
+                raise
+            raise DeviceError(
+                f"cuda:{self._gpu} or the host ran out of memory that was free when the search began ({error}); end "
+                "what took it, pass fewer rows or device='cpu'"
+            ) from error
+
+    def place(self, array: NDArray[Any]) -> int:
+        """Copy an array to the GPU."""
+        with self._on_gpu():
+            self._kept.append(self._cupy.asarray(array, order="C"))
+            self._cupy.cuda.runtime.deviceSynchronize()
+        return int(self._kept[-1].data.ptr)
+
+    def reserve(self, n_bytes: int) -> int:
+        """Take uninitialised memory of the GPU."""
+        with self._on_gpu():
+            self._kept.append(self._cupy.cuda.alloc(n_bytes))
+        return int(self._kept[-1].ptr)
+
+    def pin(self, n_bytes: int) -> int:
+        """Take memory of the host that the GPU reads and writes."""
+        with self._on_gpu():
+            self._kept.append(self._cupy.cuda.alloc_pinned_memory(n_bytes))
+        return int(self._kept[-1].ptr)
+
+    def register(self, array: NDArray[Any]) -> int:
+        """Pin an array where it lies; where the system refuses, copies from it are slower but right."""
+        pointer = int(array.ctypes.data)
+        if pointer not in self._registered:
+            self._kept.append(array)
+            with contextlib.suppress(self._cupy.cuda.runtime.CUDARuntimeError):
+                self._cupy.cuda.runtime.hostRegister(pointer, array.nbytes, PORTABLE)
+                self._registered.append(pointer)
+        return pointer
+
+    def make_stream(self) -> int:
+        """Make a stream."""
+        with self._on_gpu():
+            self._kept.append(self._cupy.cuda.Stream(non_blocking=True))
+        return int(self._kept[-1].ptr)
+
+    def make_event(self) -> int:
+        """Make an event that takes the time."""
+        with self._on_gpu():
+            self._kept.append(self._cupy.cuda.Event())
+        return int(self._kept[-1].ptr)
+
+    def load(self, wanted: dict[str, Variant]) -> dict[str, int]:
+        """Compile and load kernels, by the names that the engine gives them."""
+        architecture = compiler_architecture(capability(self._gpu))
+        functions = {}
+        with self._on_gpu():
+            for name, kernel in wanted.items():
+                module = self._cupy.cuda.function.Module()
+                module.load(compile_kernel(kernel, architecture))
+                self._kept.append(module.get_function(kernel.kernel))
+                functions[name] = int(self._kept[-1].ptr)
+        return functions
+
+    def __del__(self) -> None:
+        for pointer in getattr(self, "_registered", ()):
+            with contextlib.suppress(Exception):
+                self._cupy.cuda.runtime.hostUnregister(pointer)
+
+
+def lay_out(rows: TrainingRows, shares: Sequence[Share], memories: Sequence[Memory]) -> Addresses:
+    """Bring the rows to where the shares have them, and take the buffers of a search."""
+    copied = parts.are_copies(shares)
+    bounds = shares[0].bounds if copied else [0, *(bound for share in shares for bound in share.bounds[1:])]
+    orders = iter(split_order(rows, bounds))
+    arrays: tuple[NDArray[Any], NDArray[np.int32], NDArray[np.int32]] | None = None
+    streams: list[dict[str, int]] = []
+    found: list[dict[str, int]] = []
+    for share, memory in zip(shares, memories, strict=True):
+        lists, list_sums = memory.reserve(share.sizes.lists), memory.reserve(share.sizes.list_sums)
+        buffers = [
+            {name: memory.reserve(getattr(share.sizes, name)) for name in ("z", "ranks", "order")}
+            for _ in range(min(share.n_streamed, 2))
+        ]
+        for p, (first, last) in enumerate(itertools.pairwise(share.bounds)):
+            if arrays is None or not copied:
+                arrays = (padded_rows(rows, first, last), rows.ranks[:, first:last], next(orders))
+            streamed = p < share.n_streamed
+            found.append(
+                {
+                    "first": first,
+                    "n_rows": last - first,
+                    "stream": len(streams) + p % 2,
+                    "lists": lists + 8 * (first - share.bounds[0]),
+                    "list_bytes": 8 * (share.bounds[-1] - share.bounds[0]),
+                    "list_sums": list_sums,
+                    "list_sums_bytes": share.sizes.list_sums // share.sizes.n_lists,
+                    "z_bytes": arrays[0].nbytes,
+                    "ranks_host_step": rows.ranks.strides[0],
+                    "zones": memory.place(rank_zones(arrays[1])),
+                    **(_streamed(memory, arrays, buffers[p % 2]) if streamed else _placed(memory, arrays)),
+                }
+            )
+        functions = memory.load(kernels(share.sizes.stride, rows.z.itemsize))
+        streams += [_stream(share, memory, functions) for _ in range(share.n_streams)]
+    is_chunked = any(share.n_parts > 1 for share in shares)
+    search = {
+        "core_work": parts.core_work(len(rows.y), rows.width, is_chunked),
+        "n_lists": min(share.sizes.n_lists for share in shares),
+        "n_cells": parts.MOST_CELLS,
+        "solve_work": parts.SOLVE_WORK,
+        "sectors": parts.SECTORS if rows.source is None else parts.ARRANGED_SECTORS,
+    }
+    return {"search": [search], "streams": streams, "parts": found}
+
+
+def _placed(memory: Memory, arrays: Sequence[NDArray[Any]]) -> dict[str, int]:
+    """Addresses of a part that stays on the GPU."""
+    names = ("z", "ranks", "order")
+    placed = {name: memory.place(array) for name, array in zip(names, arrays, strict=True)}
+    return {**placed, **{f"{name}_host": 0 for name in names}}
+
+
+def _streamed(memory: Memory, arrays: Sequence[NDArray[Any]], buffers: dict[str, int]) -> dict[str, int]:
+    """Addresses of a part that comes from the host every round."""
+    names = ("z_host", "ranks_host", "order_host")
+    return {**buffers, **{name: _registered(memory, array) for name, array in zip(names, arrays, strict=True)}}
+
+
+def _registered(memory: Memory, array: NDArray[Any]) -> int:
+    """Address of an array whose memory is registered whole: parts of one array share pages."""
+    owner = array.base if isinstance(array.base, np.ndarray) else array
+    return memory.register(owner) + array.ctypes.data - owner.ctypes.data
+
+
+def _stream(share: Share, memory: Memory, functions: dict[str, int]) -> dict[str, int]:
+    sizes = share.sizes
+    return {
+        "gpu": share.gpu,
+        "n_processors": memory.n_processors,
+        "stride": sizes.stride,
+        "stream": memory.make_stream(),
+        **{
+            name: memory.reserve(getattr(sizes, name))
+            for name in ("packet", "results", "parts", "part_counts", "grid_sums")
+        },
+        "packet_host": memory.pin(sizes.packet),
+        "results_host": memory.pin(sizes.results),
+        "packet_bytes": sizes.packet,
+        "results_bytes": sizes.results,
+        "grid_sums_bytes": sizes.grid_sums,
+        "n_parts": sizes.n_parts,
+        "n_counts": sizes.n_counts,
+        **functions,
+    }
+
+
+class RowsOnGpus:
+    """Owns the rows and buffers of a search on GPUs; `addresses` is what the engine is told of them.
+
+    Parameters
+    ----------
+    rows : TrainingRows
+    gpus : sequence of int
+    chunks, more_bytes
+        See `silva.grow.cuda.parts.divide_rows`.
+
+    Raises
+    ------
+    DeviceError
+        If the rows do not fit; the message says how many would.
+    ValueError
+        If there are too many columns.
+    """
+
+    def __init__(
+        self,
+        rows: TrainingRows,
+        gpus: Sequence[int],
+        chunks: str | int | None = "auto",
+        more_bytes: Callable[[int], int] | None = None,
+    ) -> None:
+        memories = {gpu: GpuMemory(gpu) for gpu in gpus}
+        n_attributes, n_rows = rows.ranks.shape
+        free = {gpu: memory.free for gpu, memory in memories.items()}
+        self.shares = parts.divide_rows(n_rows, n_attributes, rows.width, free, chunks, more_bytes, rows.z.itemsize)
+        self._memories = [memories[share.gpu] for share in self.shares]
+        self.addresses = lay_out(rows, self.shares, self._memories)
+
+    @contextlib.contextmanager
+    def searching(self, engine: Any) -> Iterator[None]:
+        """Leave the caller's current GPU as it is, and turn errors of the driver into DeviceErrors."""
+        with import_cupy().cuda.Device(self.shares[0].gpu), explaining_loss(engine):
+            yield
+
+
+@contextlib.contextmanager
+def explaining_loss(engine: Any) -> Iterator[None]:
+    """Turn an error of the driver during the search into a DeviceError that carries the best tree so far as `best`."""
+    try:
+        yield
+    except RuntimeError as error:
+        found = re.match(r"(CUDA_ERROR\w*) on (cuda:\d+)", str(error))
+        if not found:
+            raise
+        lost = DeviceError(
+            f"{found[2]} failed during the search ({found[1]}); the best tree of the generations before is the "
+            "attribute `best` of this error"
+        )
+        lost.best = engine.best()  # type: ignore[attr-defined]
+        raise lost from error

@@ -1,0 +1,122 @@
+// The columns of codes that a forest's rows turn into (evaluate/cpu/nodes/tables.h), and the searches for their ranks.
+#pragma once
+#include <map>
+#include <utility>
+
+#include "common/forest_view.h"
+#include "evaluate/cpu/nodes/tables.h"
+
+namespace silva {
+
+// Entries as wide as a code.
+class CodeArray {
+ public:
+  explicit CodeArray(CodeType type = CodeType::kByte)
+      : size_(type == CodeType::kByte    ? 1
+              : type == CodeType::kShort ? 2
+                                         : 4) {}
+  void resize(int64_t n) { bytes_.resize(n * size_, 0); }
+  void put(int64_t at, int32_t number) { std::memcpy(&bytes_[at * size_], &number, size_); }
+  void put(int64_t at, float number) { std::memcpy(&bytes_[at * size_], &number, size_); }
+  const void* data() const { return bytes_.data(); }
+
+ private:
+  int64_t size_;
+  std::vector<char> bytes_;
+};
+
+// Which codes a row has, and the forest's thresholds in them.
+struct NodeColumns {
+  static constexpr size_t kMostRanks = 65535;
+
+  std::vector<NodeColumn> columns;
+  std::vector<std::vector<double>> thresholds;  // [column] rising
+  std::vector<int32_t> of_node;
+  std::vector<CategorySet> sets;
+  std::vector<float> search32;
+  std::vector<double> search64;
+  bool as_they_lie = false;  // codes are the row itself
+
+  NodeColumns(const ForestView& forest, bool ranks) : of_node(forest.feature.size(), 0) {
+    as_they_lie = !ranks && !forest.row_is_double && forest.zero_threshold == 0 && forest.zero_missing.empty() &&
+                  forest.category_set.empty() && forest.n_features <= kMostInPlace;
+    if (as_they_lie)
+      for (int32_t feature = 0; feature < forest.n_features; ++feature) column_of(feature, -1, forest, 0);
+    for (size_t node = 0; node < of_node.size(); ++node)
+      if (forest.is_split(node)) add(forest, node);
+    for (size_t c = 0; c < columns.size(); ++c) {
+      auto& values = thresholds[c];
+      std::sort(values.begin(), values.end());
+      values.erase(std::unique(values.begin(), values.end()), values.end());
+      if (!ranks || values.size() >= kMostRanks) continue;
+      if (forest.row_is_double)
+        add_search(c, search64);
+      else
+        add_search(c, search32);
+    }
+  }
+
+  // The narrowest codes that hold every rank and every column's number. A threshold may need one code beyond the ranks
+  // of its column, where every number goes left.
+  CodeType code_type(bool ranks, bool has_bytes) const {
+    size_t n_codes = 2;
+    for (const auto& values : thresholds) n_codes = std::max(n_codes, values.size() + (has_infinite_ ? 2 : 1));
+    if (!ranks || std::max(n_codes, columns.size()) > kMostRanks) return CodeType::kFloat;
+    return has_bytes && std::max(n_codes, columns.size()) <= 256 ? CodeType::kByte : CodeType::kShort;
+  }
+
+  int32_t rank_code(const ForestView& forest, int64_t node) const {
+    if (forest.is_categorical(node)) return 1;
+    const auto& values = thresholds[of_node[node]];
+    const double t = forest.threshold[node];
+    if (t == -std::numeric_limits<double>::infinity()) return 0;
+    return int32_t(std::lower_bound(values.begin(), values.end(), t) - values.begin()) + 1;
+  }
+
+ private:
+  static constexpr int32_t kMostInPlace = 64;  // features that registers hold as floats
+  bool has_infinite_ = false;
+  std::map<std::pair<int32_t, std::pair<int32_t, double>>, int32_t> index_;
+
+  int32_t column_of(int32_t feature, int32_t set, const ForestView& forest, int64_t node) {
+    const auto key = std::make_pair(feature, std::make_pair(set, set < 0 ? 0.0 : forest.threshold[node]));
+    const auto [found, is_new] = index_.try_emplace(key, int32_t(columns.size()));
+    if (is_new) {
+      columns.push_back({feature, set < 0 ? -1 : int32_t(sets.size()), 0, {}});
+      thresholds.emplace_back();
+      if (set >= 0) sets.push_back(category_set_of(forest, node));
+    }
+    return found->second;
+  }
+
+  void add(const ForestView& forest, int64_t node) {
+    const bool categorical = forest.is_categorical(node);
+    const int32_t column = column_of(forest.feature[node], categorical ? forest.category_set[node] : -1, forest, node);
+    of_node[node] = column;
+    if (categorical) return;
+    if (std::isfinite(forest.threshold[node]))
+      thresholds[column].push_back(forest.threshold[node]);
+    else
+      has_infinite_ = true;
+  }
+
+  template <class Real>
+  void add_search(size_t c, std::vector<Real>& nodes) {
+    const auto& values = thresholds[c];
+    const int64_t n = int64_t(values.size());
+    int32_t& n_levels = columns[c].n_levels;
+    for (int64_t reach = 1; reach <= n; reach *= kSearchWidth) ++n_levels;
+    for (int level = 0; level < n_levels; ++level) {
+      const int64_t step = int64_t(1) << 4 * (n_levels - 1 - level);
+      columns[c].search[level] = int32_t(nodes.size() / kSearchWidth);
+      for (int64_t node = 0; node <= n / (step * kSearchWidth); ++node)
+        for (int64_t lane = 0; lane < kSearchWidth; ++lane) {
+          const int64_t at = (kSearchWidth * node + lane + 1) * step - 1;
+          const bool is_pivot = lane + 1 < kSearchWidth && at < n;
+          nodes.push_back(is_pivot ? Real(values[at]) : std::numeric_limits<Real>::quiet_NaN());
+        }
+    }
+  }
+};
+
+}  // namespace silva

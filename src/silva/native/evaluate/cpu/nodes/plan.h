@@ -1,0 +1,209 @@
+// Builds the tables of evaluate/cpu/nodes/tables.h from a forest.
+#pragma once
+#include "common/forest.h"
+#include "evaluate/cpu/nodes/columns.h"
+
+namespace silva {
+
+struct NodePlan {
+  Coding coding;
+  NodeColumns columns;
+  CodeType code_type;
+  CodeArray column, threshold;
+  std::vector<uint64_t> default_right;
+  std::vector<NodeTree> trees;
+  std::vector<uint8_t> children;
+  std::vector<int32_t> exits, leaf_id, tree_output;
+  std::vector<uint16_t> links;
+  std::vector<double> value, base_score;
+  std::vector<uint32_t> words;
+  int32_t width, window_levels, reductions;
+
+  // window_levels 0 lays the trees out for by_node. Without ranks, rows are compared as the floats of common/rows.h.
+  NodePlan(const ForestView& forest, int32_t window_levels, int32_t reductions, bool ranks, bool has_bytes)
+      : coding(forest),
+        columns(forest, ranks),
+        code_type(columns.code_type(ranks, has_bytes)),
+        column(code_type),
+        threshold(code_type),
+        tree_output(forest.tree_output.begin(), forest.tree_output.end()),
+        base_score(forest.base_score.begin(), forest.base_score.end()),
+        words(forest.set_words.begin(), forest.set_words.end()),
+        width(forest.width),
+        window_levels(window_levels),
+        reductions(reductions),
+        forest_(forest) {
+    const std::vector<int32_t> depth = node_depth(forest.tree_offsets, forest.left);
+    for (tree_ = 0; tree_ < forest.n_trees(); ++tree_) {
+      number_nodes();
+      const int32_t n_splits = int32_t(number_.size()) / 2, levels = depth[forest.tree_offsets[tree_ + 1] - 1];
+      trees.push_back(
+          {0, 0, int32_t(default_right.size()), int32_t(leaf_id.size()), kind_of(n_splits, levels), 0, levels, kBlock});
+      if (window_levels > 0)
+        add_windows(trees.back());
+      else if (trees.back().kind == PathKind::kHeap)
+        add_heap(trees.back());
+      else
+        add_splits(trees.back(), n_splits);
+    }
+    // Registers are loaded whole, also the last ones, and rows without a window look at the first.
+    add_slots(kBlock);
+    default_right.push_back(0);
+    exits.resize(exits.size() + kBlock, 0);
+    forest_ = {};
+  }
+
+  NodeTables view() const {
+    return {code_type,
+            int32_t(columns.columns.size()),
+            column.data(),
+            threshold.data(),
+            default_right.data(),
+            trees.data(),
+            children.data(),
+            exits.data(),
+            links.data(),
+            value.data(),
+            leaf_id.data(),
+            tree_output.data(),
+            base_score.data(),
+            columns.columns.data(),
+            columns.search32.data(),
+            columns.search64.data(),
+            columns.sets.data(),
+            words.data(),
+            int32_t(trees.size()),
+            int32_t(base_score.size()),
+            width,
+            window_levels,
+            reductions};
+  }
+
+ private:
+  ForestView forest_;            // while the plan is built
+  int32_t tree_ = 0;             // at work
+  int64_t root_ = 0, leaf_ = 0;  // its first node and first leaf
+  std::vector<int32_t> number_;  // of its splits, and of its leaves
+  int64_t n_slots_ = 0;
+
+  static PathKind kind_of(int32_t n_splits, int32_t levels) {
+    if (levels <= (n_splits <= kBlock ? kBlockLevels : kMostLevels)) return PathKind::kHeap;
+    return n_splits <= kBlock ? PathKind::kReduced : PathKind::kLinked;
+  }
+
+  bool is_split(int32_t node) const { return forest_.is_split(root_ + node); }
+  int32_t child(int32_t node, int side) const { return forest_.left[root_ + node] + side; }
+
+  void number_nodes() {
+    leaf_ += (int64_t(number_.size()) + 1) / 2;
+    root_ = forest_.tree_offsets[tree_];
+    number_.assign(forest_.tree_offsets[tree_ + 1] - root_, 0);
+    for (int32_t node = 0, split = 0, leaf = 0; node < int32_t(number_.size()); ++node)
+      number_[node] = is_split(node) ? split++ : leaf++;
+  }
+
+  void add_leaf(int32_t number) {
+    const int64_t leaf = leaf_ + number;
+    leaf_id.push_back(forest_.leaf_id[leaf]);
+    for (int32_t i = 0; i < width; ++i)
+      value.push_back(forest_.leaf_value[leaf * width + i] * forest_.tree_weight[tree_]);
+  }
+  void add_leaves() {
+    for (int32_t leaf = 0; leaf <= int32_t(number_.size()) / 2; ++leaf) add_leaf(leaf);
+  }
+
+  int64_t add_slots(int64_t n) {
+    n_slots_ += n;
+    column.resize(n_slots_);
+    threshold.resize(n_slots_);
+    return n_slots_ - n;
+  }
+
+  // Writes a split to a slot, whose bit for missing values is `bit` of the word `block`.
+  void put(int64_t slot, int32_t block, int32_t bit, int32_t node) {
+    const int64_t at = root_ + node;
+    column.put(slot, columns.of_node[at]);
+    if (code_type != CodeType::kFloat)
+      threshold.put(slot, columns.rank_code(forest_, at));
+    else
+      threshold.put(slot, forest_.is_categorical(at) ? 1.0f : coding.encoded[at]);
+    if (!forest_.default_left[at]) default_right[block] |= uint64_t(1) << bit;
+  }
+
+  void add_blocks(NodeTree& tree, int32_t n_slots) {
+    tree.n_blocks = std::max((n_slots + kBlock - 1) / kBlock, 1);
+    tree.first_slot = add_slots(int64_t(tree.n_blocks) * kBlock);
+    default_right.resize(default_right.size() + tree.n_blocks, 0);
+  }
+
+  // A leaf above the last level stands at all exits below it.
+  void add_heap(NodeTree& tree) {
+    add_blocks(tree, 1 << tree.levels);
+    fill_heap(0, tree.levels, tree.first_slot, tree.first_block,
+              [&](int32_t, int32_t leaf) { add_leaf(number_[leaf]); });
+  }
+
+  void add_splits(NodeTree& tree, int32_t n_splits) {
+    add_blocks(tree, n_splits);
+    add_leaves();
+    for (int32_t node = 0; node < int32_t(number_.size()); ++node)
+      if (is_split(node)) {
+        const int32_t split = number_[node];
+        put(tree.first_slot + split, tree.first_block + split / kBlock, split % kBlock, node);
+      }
+    if (tree.kind == PathKind::kReduced)
+      add_children(tree, n_splits);
+    else
+      add_links(tree);
+  }
+
+  void add_children(NodeTree& tree, int32_t n_splits) {
+    tree.n_slots = n_splits <= 16 ? 16 : n_splits <= 32 ? 32 : 64;
+    tree.first_link = int64_t(children.size());
+    children.resize(children.size() + 2 * kBlock, kLeafCode);
+    for (int32_t node = 0; node < int32_t(number_.size()); ++node)
+      for (int side = 0; side < 2 && is_split(node); ++side)
+        children[tree.first_link + side * kBlock + number_[node]] = uint8_t(below(child(node, side), kLeafCode));
+  }
+
+  void add_links(NodeTree& tree) {
+    tree.first_link = int64_t(links.size());
+    for (int32_t node = 0; node < int32_t(number_.size()); ++node)
+      for (int side = 0; side < 2 && is_split(node); ++side)
+        links.push_back(uint16_t(below(child(node, side), kBlock * kMostBlocks)));
+  }
+
+  // Splits by their number, leaves from `first_leaf_code` on.
+  int32_t below(int32_t node, int32_t first_leaf_code) const {
+    return number_[node] + (is_split(node) ? 0 : first_leaf_code);
+  }
+
+  // The next `levels` levels below a node as a heap. What would stand below a leaf decides nothing: all of its exits
+  // are that leaf. exit(i, node) takes what stands below the last level, from left to right.
+  template <class Exit>
+  void fill_heap(int32_t node, int32_t levels, int64_t first_slot, int32_t block, const Exit& exit, int32_t at = 1) {
+    if (at >> levels) return exit(at - (1 << levels), node);
+    if (is_split(node)) put(first_slot + at, block + at / kBlock, at % kBlock, node);
+    for (int side = 0; side < 2; ++side)
+      fill_heap(is_split(node) ? child(node, side) : node, levels, first_slot, block, exit, 2 * at + side);
+  }
+
+  void add_windows(const NodeTree& tree) {
+    add_leaves();
+    if (!is_split(0)) return;
+    const int32_t n_exits = 1 << window_levels;
+    std::vector<int32_t> waiting{0};
+    for (size_t next = 0; next < waiting.size(); ++next) {
+      const int64_t slot = add_slots(std::max(n_exits, kSmallestWindow)), first_exit = int64_t(exits.size());
+      default_right.push_back(0);
+      exits.resize(exits.size() + n_exits);
+      fill_heap(waiting[next], window_levels, slot, int32_t(default_right.size()) - 1, [&](int32_t i, int32_t node) {
+        exits[first_exit + i] =
+            is_split(node) ? tree.first_block + int32_t(waiting.size()) : -1 - tree.first_leaf - number_[node];
+        if (is_split(node)) waiting.push_back(node);
+      });
+    }
+  }
+};
+
+}  // namespace silva

@@ -1,0 +1,101 @@
+// From a caller's rows to rows of codes, [row][column]. Included by evaluate/cpu/nodes/kernels.cpp only.
+#pragma once
+#include "evaluate/cpu/nodes/tables.h"
+#if defined(__AVX512BW__)
+#include <immintrin.h>
+#endif
+
+namespace silva {
+namespace {
+
+// Pivots of a node of the search that are not above x.
+SILVA_INLINE int count_not_above(const float* pivots, float x) {
+#if defined(__AVX512BW__)
+  return __builtin_popcount(_mm512_cmp_ps_mask(_mm512_set1_ps(x), _mm512_loadu_ps(pivots), _CMP_GE_OQ));
+#else
+  int count = 0;
+  for (int i = 0; i < kSearchWidth; ++i) count += x >= pivots[i];
+  return count;
+#endif
+}
+SILVA_INLINE int count_not_above(const double* pivots, double x) {
+#if defined(__AVX512BW__)
+  const __m512d all = _mm512_set1_pd(x);
+  const unsigned low = _mm512_cmp_pd_mask(all, _mm512_loadu_pd(pivots), _CMP_GE_OQ);
+  return __builtin_popcount(low | unsigned(_mm512_cmp_pd_mask(all, _mm512_loadu_pd(pivots + 8), _CMP_GE_OQ)) << 8);
+#else
+  int count = 0;
+  for (int i = 0; i < kSearchWidth; ++i) count += x >= pivots[i];
+  return count;
+#endif
+}
+
+// How many of the column's thresholds are not above x: 15 of them rule out all but a sixteenth of the rest.
+template <class Real>
+SILVA_INLINE int rank_in(const NodeColumn& column, const Real* nodes, Real x) {
+  int rank = 0;
+  for (int level = 0; level < column.n_levels; ++level)
+    rank = kSearchWidth * rank + count_not_above(nodes + int64_t(column.search[level] + rank) * kSearchWidth, x);
+  return rank;
+}
+
+// The number that common/rows.h compares, for floats and categories.
+template <class Input>
+SILVA_INLINE float float_code(const NodeTask& task, const NodeColumn& column, Input x) {
+  const float code = task.coding.ranked ? encode_ranked(task.coding, column.feature, double(x))
+                                        : encode_cast(task.coding, column.feature, float(x));
+  if (column.set < 0 || code != code) return code;
+  return !category_goes_left(task.forest.sets[column.set], task.forest.words, code);
+}
+
+// The code of one value; a missing one has no code, and says so.
+template <class Code, class Input>
+SILVA_INLINE Code code_of(const NodeTask& task, const NodeColumn& column, Input x, bool& missing) {
+  if constexpr (sizeof(Code) == 4) {
+    const float code = float_code(task, column, x);
+    missing = code != code;
+    return code;
+  } else {
+    if (column.set >= 0) {
+      const float code = float_code(task, column, x);
+      missing = code != code;
+      return Code(code == 1);
+    }
+    if (task.coding.ranked) {
+      const double settled = settle(task.coding, column.feature, double(x));
+      missing = settled != settled;
+      return Code(rank_in(column, task.forest.search64, settled));
+    }
+    const float settled = encode_cast(task.coding, column.feature, float(x));
+    missing = settled != settled;
+    return Code(rank_in(column, task.forest.search32, settled));
+  }
+}
+
+// Returns whether any value is missing; writes flags (all bits set) beside ranks.
+template <class Code, class Input>
+bool encode_codes(const NodeTask& task, int64_t first_row, int n_rows, int64_t stride, Code* codes, Code* flags) {
+  const NodeTables& forest = task.forest;
+  bool any_missing = false;
+  for (int row = 0; row < n_rows; ++row) {
+    const Input* values = static_cast<const Input*>(task.rows.data) + (first_row + row) * task.rows.row_stride;
+    for (int c = 0; c < forest.n_columns; ++c) {
+      const NodeColumn& column = forest.columns[c];
+      bool missing;
+      const Code code = code_of<Code>(task, column, values[column.feature * task.rows.column_stride], missing);
+      codes[row * stride + c] = code;
+      if constexpr (sizeof(Code) < 4) flags[row * stride + c] = missing ? Code(~0) : Code(0);
+      any_missing |= missing;
+    }
+  }
+  return any_missing;
+}
+
+template <class Code>
+bool encode_codes(const NodeTask& task, int64_t first_row, int n_rows, int64_t stride, Code* codes, Code* flags) {
+  return task.rows.is_double ? encode_codes<Code, double>(task, first_row, n_rows, stride, codes, flags)
+                             : encode_codes<Code, float>(task, first_row, n_rows, stride, codes, flags);
+}
+
+}  // namespace
+}  // namespace silva

@@ -1,0 +1,353 @@
+// Evaluation with splits in lanes: the schedule over rows and trees. Included by evaluate/cpu/nodes/kernels.cpp only.
+#pragma once
+#include "common/arena.h"
+#include "evaluate/cpu/nodes/decisions.h"
+#include "evaluate/cpu/nodes/rows.h"
+
+namespace silva {
+namespace {
+
+// The codes of a tile's rows.
+template <class Code>
+struct CodeRows {
+  const Code *codes, *flags;
+  int64_t stride;
+  int n_columns, n_rows;
+
+  template <int Registers, bool Missing>
+  SILVA_INLINE RowCodes<Code, Registers, Missing> row(int row) const {
+    return {codes + row * stride, flags + row * stride, n_columns};
+  }
+};
+
+template <class Code, int Registers, bool Missing>
+struct NodeWalk {
+  using Row = RowCodes<Code, Registers, Missing>;
+  template <int Slots>
+  using Splits = typename Row::template Splits<Slots>;
+  const NodeTables& forest;
+  const CodeRows<Code>& rows;
+
+  SILVA_INLINE const Code* columns(int64_t slot) const { return static_cast<const Code*>(forest.column) + slot; }
+  SILVA_INLINE const Code* thresholds(int64_t slot) const { return static_cast<const Code*>(forest.threshold) + slot; }
+  SILVA_INLINE Row row(int at) const { return rows.template row<Registers, Missing>(at); }
+
+  // The leaves that the rows reach in one tree.
+  void reach(const NodeTree& tree, int32_t* leaf) const {
+    if (forest.window_levels > 0) return reach_by_windows(tree, leaf);
+    switch (tree.kind) {
+      case PathKind::kReduced:
+        if (tree.n_slots <= 16) return reduce<16>(tree, leaf);
+        if (tree.n_slots <= 32) return reduce<32>(tree, leaf);
+        return reduce<64>(tree, leaf);
+      case PathKind::kHeap:
+        return descend(tree, leaf);
+      case PathKind::kLinked:
+        return follow(tree, leaf);
+    }
+  }
+
+  template <int Slots>
+  void reduce(const NodeTree& tree, int32_t* leaf) const {
+    const Splits<Slots> splits(columns(tree.first_slot), thresholds(tree.first_slot));
+    const uint64_t default_right = forest.default_right[tree.first_block];
+    const uint8_t* children = forest.children + tree.first_link;
+    const int levels = tree.levels, reductions = forest.reductions, first = tree.first_leaf - kLeafCode;
+    for (int i = 0; i < rows.n_rows; ++i) {
+      const uint64_t right = row(i).template right<Slots>(splits, default_right);
+      leaf[i] = first + reduce_path(children, right, levels, reductions);
+    }
+  }
+
+  void descend(const NodeTree& tree, int32_t* leaf) const {
+    switch (tree.levels) {
+      case 0:
+        return descend_levels<0, 16>(tree, leaf);
+      case 1:
+        return descend_levels<1, 16>(tree, leaf);
+      case 2:
+        return descend_levels<2, 16>(tree, leaf);
+      case 3:
+        return descend_levels<3, 16>(tree, leaf);
+      case 4:
+        return descend_levels<4, 16>(tree, leaf);
+      case 5:
+        return descend_levels<5, 32>(tree, leaf);
+      case 6:
+        return descend_levels<6, 64>(tree, leaf);
+      case 7:
+        return descend_blocks<2>(tree, leaf);
+      default:
+        return rows.n_rows == 1 ? descend_alone(tree, leaf) : descend_blocks<4>(tree, leaf);
+    }
+  }
+
+  // The position on a level of the heap selects the bit on it.
+  template <int Levels, int Slots>
+  void descend_levels(const NodeTree& tree, int32_t* leaf) const {
+    const Splits<Slots> splits(columns(tree.first_slot), thresholds(tree.first_slot));
+    const int first = tree.first_leaf - (1 << Levels);
+    const uint64_t default_right = forest.default_right[tree.first_block];
+    for (int i = 0; i < rows.n_rows; ++i) {
+      const uint64_t word = row(i).template right<Slots>(splits, default_right);
+      uint64_t at = 1;
+      SILVA_UNROLL
+      for (int level = 0; level < Levels; ++level) at = heap_step(word, at);
+      leaf[i] = first + int(at);
+    }
+  }
+
+  // 7 or 8 levels: those below the sixth have words of their own.
+  template <int Blocks>
+  void descend_blocks(const NodeTree& tree, int32_t* leaf) const {
+    const Code *column = columns(tree.first_slot), *threshold = thresholds(tree.first_slot);
+    const Splits<64> low[2] = {{column, threshold}, {column + kBlock, threshold + kBlock}};
+    const int more = Blocks == 4 ? 2 * kBlock : 0;
+    const Splits<64> high[2] = {{column + more, threshold + more},
+                                {column + more + more / 2, threshold + more + more / 2}};
+    const int first = tree.first_leaf - (1 << tree.levels);
+    const uint64_t* default_right = forest.default_right + tree.first_block;
+    for (int i = 0; i < rows.n_rows; ++i) {
+      const Row codes = row(i);
+      uint64_t word[Blocks];
+      SILVA_UNROLL
+      for (int block = 0; block < Blocks; ++block)
+        word[block] = codes.template right<64>(block < 2 ? low[block] : high[block - 2], default_right[block]);
+      uint64_t at = 1;
+      SILVA_UNROLL
+      for (int level = 0; level < 6; ++level) at = heap_step(word[0], at);
+      at = heap_step(word[1], at);
+      if constexpr (Blocks == 4) at = heap_step(word[2], word[3], at);
+      leaf[i] = first + int(at);
+    }
+  }
+
+  // 8 levels for a row alone: a tree is read once, from the second-level cache at best, and the half of the last level
+  // that the row does not need is left there.
+  void descend_alone(const NodeTree& tree, int32_t* leaf) const {
+    const Row codes = row(0);
+    const auto decide = [&](int64_t block) {
+      const int64_t slot = tree.first_slot + block * kBlock;
+      return codes.template right<64>({columns(slot), thresholds(slot)},
+                                      forest.default_right[tree.first_block + block]);
+    };
+    const uint64_t word = decide(0), below = decide(1);
+    uint64_t at = 1;
+    SILVA_UNROLL
+    for (int level = 0; level < 6; ++level) at = heap_step(word, at);
+    at = heap_step(below, at);
+    at = heap_step(decide(int64_t(at) / kBlock), at);
+    *leaf = tree.first_leaf - (1 << kMostLevels) + int(at);
+  }
+
+  void follow(const NodeTree& tree, int32_t* leaf) const {
+    constexpr int kFirstLeaf = kBlock * kMostBlocks;
+    const uint16_t* links = forest.links + tree.first_link;
+    for (int i = 0; i < rows.n_rows; ++i) {
+      const Row codes = row(i);
+      uint64_t word[kMostBlocks];
+      for (int block = 0; block < tree.n_blocks; ++block) {
+        const int64_t slot = tree.first_slot + block * kBlock;
+        word[block] =
+            codes.template right<64>({columns(slot), thresholds(slot)}, forest.default_right[tree.first_block + block]);
+      }
+      int at = 0;
+      while (at < kFirstLeaf) at = links[2 * at + int(word[at / kBlock] >> (at % kBlock) & 1)];
+      leaf[i] = tree.first_leaf + at - kFirstLeaf;
+    }
+  }
+
+  // Section 6: the levels of a window at once, then the window that hangs below the exit.
+  void reach_by_windows(const NodeTree& tree, int32_t* leaf) const {
+    switch (forest.window_levels) {
+      case 1:
+        return jump<1>(tree, leaf);
+      case 2:
+        return jump<2>(tree, leaf);
+      case 3:
+        return jump<3>(tree, leaf);
+      case 4:
+        return jump<4>(tree, leaf);
+      case 5:
+        return jump<5>(tree, leaf);
+      default:
+        return jump<6>(tree, leaf);
+    }
+  }
+
+  // Rows that have their leaf before the deepest one look at window 0 and stay.
+  template <int Levels>
+  void jump(const NodeTree& tree, int32_t* next) const {
+    constexpr int kSlots = 1 << Levels > kSmallestWindow ? 1 << Levels : kSmallestWindow;
+    const int32_t root = tree.levels > 0 ? tree.first_block : -1 - tree.first_leaf;
+    const Splits<kSlots> first = window<kSlots>(tree.levels > 0 ? root : 0);
+    for (int i = 0; i < rows.n_rows; ++i) next[i] = tree.levels > 0 ? leave<Levels, kSlots>(root, first, row(i)) : root;
+    for (int done = Levels; done < tree.levels; done += Levels)
+      for (int i = 0; i < rows.n_rows; ++i) {
+        const int32_t here = next[i], looked_at = here < 0 ? 0 : here;
+        const int32_t below = leave<Levels, kSlots>(looked_at, window<kSlots>(looked_at), row(i));
+        next[i] = here < 0 ? here : below;
+      }
+    for (int i = 0; i < rows.n_rows; ++i) next[i] = -1 - next[i];
+  }
+
+  template <int Slots>
+  SILVA_INLINE Splits<Slots> window(int32_t at) const {
+    return {columns(int64_t(at) * Slots), thresholds(int64_t(at) * Slots)};
+  }
+
+  // What lies below the exit that a row takes.
+  template <int Levels, int Slots>
+  SILVA_INLINE int32_t leave(int32_t at, const Splits<Slots>& splits, const Row& codes) const {
+    const uint64_t word = codes.template right<Slots>(splits, forest.default_right[at]);
+    uint64_t exit = 1;
+    SILVA_UNROLL
+    for (int level = 0; level < Levels; ++level) exit = heap_step(word, exit);
+    return forest.exits[int64_t(at) * (1 << Levels) + int64_t(exit) - (1 << Levels)];
+  }
+};
+
+// Adds a tree to the margins of rows, [output][stride], or notes the leaves' ids.
+SILVA_INLINE void take_leaves(const NodeTask& task, int tree, int64_t first_row, int n_rows, const int32_t* leaf,
+                              double* margin) {
+  const NodeTables& forest = task.forest;
+  if (task.leaf)
+    for (int i = 0; i < n_rows; ++i) task.leaf[(first_row + i) * forest.n_trees + tree] = forest.leaf_id[leaf[i]];
+  if (!task.margin) return;
+  if (forest.width == 1) {
+    double* sum = margin + int64_t(forest.tree_output[tree]) * task.tile_rows;
+    for (int i = 0; i < n_rows; ++i) sum[i] += forest.value[leaf[i]];
+    return;
+  }
+  for (int output = 0; output < forest.width; ++output)
+    for (int i = 0; i < n_rows; ++i)
+      margin[int64_t(output) * task.tile_rows + i] += forest.value[int64_t(leaf[i]) * forest.width + output];
+}
+
+void close_margins(const NodeTask& task, int64_t first_row, int n_rows, const double* margin) {
+  const int n_outputs = task.forest.n_outputs;
+  for (int i = 0; i < n_rows; ++i)
+    for (int output = 0; output < n_outputs; ++output)
+      task.margin[(first_row + i) * n_outputs + output] = margin[int64_t(output) * task.tile_rows + i];
+}
+
+// Codes of a row take whole registers.
+template <class Code>
+int64_t row_stride(const NodeTables& forest) {
+  constexpr int kCodes = 64 / sizeof(Code);
+  return (int64_t(forest.n_columns) + kCodes - 1) / kCodes * kCodes;
+}
+
+template <class Code>
+struct Buffers {
+  Code *codes, *flags;
+  int32_t* leaf;
+  double* margin;
+  Buffers(const NodeTask& task, Arena& arena) {
+    const int64_t n_codes = task.tile_rows * row_stride<Code>(task.forest);
+    codes = arena.take<Code>(n_codes);
+    flags = arena.take<Code>(n_codes);
+    leaf = arena.take<int32_t>(task.tile_rows > task.forest.n_trees ? task.tile_rows : task.forest.n_trees);
+    margin = arena.take<double>(int64_t(task.forest.n_outputs) * task.tile_rows);
+  }
+};
+
+// All trees for a tile's rows. For a row alone, the leaves come first and their values after: the walks of several
+// trees overlap then, each of which waits for its memory.
+template <class Code, int Registers, bool Missing>
+void evaluate_trees(const NodeTask& task, const CodeRows<Code>& rows, int64_t first_row, const Buffers<Code>& buffers) {
+  const NodeTables& forest = task.forest;
+  const NodeWalk<Code, Registers, Missing> walk{forest, rows};
+  if (rows.n_rows == 1) {
+    for (int tree = 0; tree < forest.n_trees; ++tree) walk.reach(forest.trees[tree], buffers.leaf + tree);
+    for (int tree = 0; tree < forest.n_trees; ++tree)
+      take_leaves(task, tree, first_row, 1, buffers.leaf + tree, buffers.margin);
+    return;
+  }
+  for (int tree = 0; tree < forest.n_trees; ++tree) {
+    walk.reach(forest.trees[tree], buffers.leaf);
+    take_leaves(task, tree, first_row, rows.n_rows, buffers.leaf, buffers.margin);
+  }
+}
+
+#if defined(__AVX512VBMI__)
+template <class Code>
+constexpr bool kRegisters = true;
+#elif defined(__AVX512BW__)
+template <class Code>
+constexpr bool kRegisters = sizeof(Code) > 1;
+#else
+template <class Code>
+constexpr bool kRegisters = false;
+#endif
+
+// As many registers as hold a row, where there is an instruction that permutes them.
+template <class Code, bool Missing>
+void choose_registers(const NodeTask& task, const CodeRows<Code>& rows, int64_t first_row,
+                      const Buffers<Code>& buffers) {
+  if constexpr (kRegisters<Code>) {
+    constexpr int kLanes = 64 / int(sizeof(Code));
+    if (rows.n_columns <= kLanes) return evaluate_trees<Code, 1, Missing>(task, rows, first_row, buffers);
+    if (rows.n_columns <= 2 * kLanes) return evaluate_trees<Code, 2, Missing>(task, rows, first_row, buffers);
+    if (rows.n_columns <= 4 * kLanes) return evaluate_trees<Code, 4, Missing>(task, rows, first_row, buffers);
+  }
+  evaluate_trees<Code, 0, Missing>(task, rows, first_row, buffers);
+}
+
+template <class Code>
+void evaluate_tile(const NodeTask& task, char* workspace, int64_t first_row, int n_rows) {
+  const NodeTables& forest = task.forest;
+  Arena arena{workspace};
+  const Buffers<Code> buffers(task, arena);
+  CodeRows<Code> rows{buffers.codes, buffers.flags, row_stride<Code>(forest), forest.n_columns, n_rows};
+  bool missing = true;
+  if (task.in_place) {
+    rows.codes = static_cast<const Code*>(task.rows.data) + first_row * task.rows.row_stride;
+    rows.stride = task.rows.row_stride;
+  } else {
+    missing = encode_codes<Code>(task, first_row, n_rows, rows.stride, buffers.codes, buffers.flags);
+  }
+  for (int output = 0; output < forest.n_outputs; ++output)
+    for (int i = 0; i < n_rows; ++i) buffers.margin[int64_t(output) * task.tile_rows + i] = forest.base_score[output];
+  if (missing)
+    choose_registers<Code, true>(task, rows, first_row, buffers);
+  else
+    choose_registers<Code, false>(task, rows, first_row, buffers);
+  if (task.margin) close_margins(task, first_row, n_rows, buffers.margin);
+}
+
+void evaluate_rows(const NodeTask& task, int64_t tile, int32_t thread) {
+  char* workspace = task.workspace + thread * task.workspace_size;
+  const int64_t first = tile * task.tile_rows, rest = task.rows.n_rows - first;
+  const int n = int(rest < task.tile_rows ? rest : task.tile_rows);
+  switch (task.forest.code_type) {
+    case CodeType::kByte:
+      return evaluate_tile<uint8_t>(task, workspace, first, n);
+    case CodeType::kShort:
+      return evaluate_tile<uint16_t>(task, workspace, first, n);
+    case CodeType::kFloat:
+      return evaluate_tile<float>(task, workspace, first, n);
+  }
+}
+
+void evaluate_nodes(const NodeTask& task) {
+  const int64_t n_tiles = (task.rows.n_rows + task.tile_rows - 1) / task.tile_rows;
+  share_out(task.team, n_tiles, [&](int64_t tile, int32_t thread) { evaluate_rows(task, tile, thread); });
+}
+
+int32_t in_registers(const NodeTables& forest) {
+  constexpr int kMostRegisters = 4, kBytes = 64;
+  const bool is_byte = forest.code_type == CodeType::kByte;
+  const int size = is_byte ? 1 : forest.code_type == CodeType::kShort ? 2 : 4;
+  const bool can_permute = size == 1 ? kRegisters<uint8_t> : kRegisters<float>;
+  return can_permute && forest.n_columns * size <= kMostRegisters * kBytes;
+}
+
+int64_t nodes_workspace(const NodeTask& task) {
+  Arena arena{nullptr};
+  const Buffers<float> largest(task, arena);
+  return arena.used();
+}
+
+}  // namespace
+}  // namespace silva

@@ -1,0 +1,99 @@
+// Trees whose splits stand beside each other in vector registers: the layouts of by_node and windowed (Spencer 2011,
+// procedures 4 and 5, section 6). Plain data, shared by the plan and the kernels.
+//
+// A row is a short table of codes, one a column, that fits a few registers; one permutation of it by the splits'
+// columns and one comparison with their thresholds decide as many splits as a register has lanes.
+#pragma once
+#include "common/rows.h"
+#include "common/split.h"
+#include "common/threads/team.h"
+
+namespace silva {
+
+// What a code is: an exact rank among the thresholds of its column in 8 or 16 bits, or the float of common/rows.h.
+enum class CodeType : int32_t { kByte, kShort, kFloat };
+
+constexpr int kBlock = 64;           // splits whose decisions fill a word
+constexpr int kMostBlocks = 4;       // of a tree under by_node
+constexpr int kBlockLevels = 6;      // of a complete tree of one block
+constexpr int kMostLevels = 8;       // of a complete tree of so many blocks
+constexpr int kLeafCode = kBlock;    // in paths of bytes, leaves are numbered from here
+constexpr int kSmallestWindow = 16;  // slots
+constexpr int kSearchWidth = 16;     // 15 pivots and a NaN
+constexpr int kSearchLevels = 4;     // enough for 65,535 thresholds
+
+// Where a column's codes come from.
+struct NodeColumn {
+  int32_t feature;
+  int32_t set;  // categorical: the code is 1 where the category goes right; -1: numerical
+  int32_t n_levels;
+  int32_t search[kSearchLevels];  // first node of each level of the search for the rank
+};
+
+// How the leaf follows from the decisions.
+enum class PathKind : int32_t {
+  kHeap,     // at most 8 levels: split i has the children 2 i and 2 i + 1
+  kReduced,  // at most 64 splits: a path of bytes in a register, reduced by permuting it by itself
+  kLinked,   // any other shape of at most 255 splits: the path is followed link by link
+};
+
+struct NodeTree {
+  int64_t first_slot;  // into column and threshold
+  int64_t first_link;  // kReduced: into children; kLinked: into links
+  int32_t first_block;
+  int32_t first_leaf;  // kHeap: of 2^levels exits, a leaf above the last level stands at several
+  PathKind kind;
+  int32_t n_blocks;  // of 64 slots
+  int32_t levels;    // depth of the tree
+  int32_t n_slots;
+};
+
+struct NodeTables {
+  CodeType code_type;
+  int32_t n_columns;
+  const void* column;             // [slot], as wide as a code: which of the row's codes the split compares
+  const void* threshold;          // [slot] in codes: the row goes right if its code is not below
+  const uint64_t* default_right;  // [block or window], a bit a slot
+  const NodeTree* trees;
+  const uint8_t* children;  // kReduced: left children of 64 slots, then right children
+  const int32_t* exits;     // of windows: what stands below the last level: a window, or -1 - leaf
+  const uint16_t* links;    // kLinked: [slot][side]: a slot, or 256 + leaf of the tree
+  const double* value;      // [leaf][width], times the tree's weight
+  const int32_t* leaf_id;
+  const int32_t* tree_output;
+  const double* base_score;
+  const NodeColumn* columns;
+  const float* search32;   // nodes of kSearchWidth
+  const double* search64;  // of float64 forests
+  const CategorySet* sets;
+  const uint32_t* words;
+  int32_t n_trees, n_outputs, width;
+  int32_t window_levels;  // 0: by_node
+  int32_t reductions;     // per pass of by_node; 0: all that the tree's depth can need
+};
+
+struct NodeTask {
+  NodeTables forest;
+  RowCoding coding;
+  RowSource rows;
+  Team team;
+  int32_t n_threads;  // of the team at most
+  int32_t tile_rows;
+  int32_t in_place;  // rows are float32 codes as they lie
+  char* workspace;   // n_threads * workspace_size bytes, 64-byte aligned
+  int64_t workspace_size;
+  double* margin;  // [row][output], or null
+  int32_t* leaf;   // [row][tree], or null
+};
+
+struct NodeKernels {
+  const char* name;
+  int32_t has_bytes;                           // permutes 64 bytes by one instruction
+  int32_t (*in_registers)(const NodeTables&);  // whether splits look a row up in registers
+  int64_t (*workspace)(const NodeTask&);
+  void (*evaluate)(const NodeTask&);
+};
+
+const NodeKernels& node_kernels();
+
+}  // namespace silva

@@ -1,0 +1,51 @@
+// From a plan and rows to the task that the kernels take, all but its result and its workspace.
+#pragma once
+#include <algorithm>
+
+#include "common/tasks.h"
+#include "common/threads/borrowed_team.h"
+#include "evaluate/cpu/nodes/plan.h"
+#include "evaluate/cpu/plan.h"
+
+namespace silva {
+
+// Nanoseconds: a thread that has less to do than this costs more than it saves.
+constexpr double kWorthwhile = 5e4;
+
+// tree_cost, column_cost: nanoseconds of a row.
+template <class Task, class Plan>
+Task begin_task(const Plan& plan, const RowSource& rows, int n_threads, double tree_cost, double column_cost,
+                int64_t n_columns) {
+  Task task{};
+  task.forest = plan.view();
+  task.coding = plan.coding.view();
+  task.rows = rows;
+  const double row_cost = tree_cost * task.forest.n_trees + column_cost * double(n_columns);
+  task.n_threads = useful_threads(double(rows.n_rows) * row_cost / kWorthwhile, n_threads);
+  return task;
+}
+
+inline EvaluateTask task_of(const EvaluatePlan& plan, const RowSource& rows, int n_threads) {
+  constexpr int64_t kCache = 1 << 18;
+  EvaluateTask task = begin_task<EvaluateTask>(plan, rows, n_threads, 7, 2, plan.coding.view().n_used);
+  task.any_categorical = !plan.sets.empty();
+  // As many tiles as keep all threads busy and their rows in the cache.
+  const int64_t n_tiles = rows.n_rows / kernels().row_tile / (4 * task.n_threads);
+  const int64_t bytes = int64_t(kernels().row_tile) * (task.coding.n_features + 1) * int64_t(sizeof(float));
+  task.tiles_together =
+      int32_t(std::clamp(std::min(n_tiles, kCache / bytes), int64_t(1), int64_t(kernels().max_tiles)));
+  task.workspace_size = kernels().evaluate_workspace(task);
+  return task;
+}
+
+inline NodeTask task_of(const NodePlan& plan, const RowSource& rows, int n_threads) {
+  constexpr int64_t kFewestRows = 8, kMostRows = 256;
+  NodeTask task = begin_task<NodeTask>(plan, rows, n_threads, 4, 2, plan.view().n_columns);
+  task.in_place = plan.columns.as_they_lie && !rows.is_double && rows.column_stride == 1;
+  task.tile_rows = int32_t(
+      std::clamp(rows.n_rows / (4 * task.n_threads), std::clamp(rows.n_rows, int64_t(1), kFewestRows), kMostRows));
+  task.workspace_size = node_kernels().workspace(task);
+  return task;
+}
+
+}  // namespace silva

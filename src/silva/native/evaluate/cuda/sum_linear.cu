@@ -1,0 +1,48 @@
+// Margins from leaves that hold linear models (silva/evaluate/linear.py): base score, then the trees in their order.
+// A missing value counts as the leaf's mean.
+//
+// Macros: INPUT (type of X), RESULT.
+using Input = INPUT;
+using Result = RESULT;
+
+namespace silva {
+
+struct LinearLeaves {
+  const double* value;
+  const long long* offsets;
+  const int* feature;
+  const double *coefficient, *mean, *range;
+};
+
+__device__ __forceinline__ double value_of(const LinearLeaves& leaves, int leaf, const Input* row,
+                                           long long feature_stride) {
+  double sum = 0;
+  for (long long term = leaves.offsets[leaf]; term < leaves.offsets[leaf + 1]; ++term) {
+    const double deviation = double(row[leaves.feature[term] * feature_stride]) - leaves.mean[term];
+    if (deviation == deviation) sum += leaves.coefficient[term] * deviation;
+  }
+  const double value = leaves.value[leaf] + sum, low = leaves.range[2 * leaf], high = leaves.range[2 * leaf + 1];
+  return value < low ? low : value > high ? high : value;
+}
+
+}  // namespace silva
+
+extern "C" __global__ void __launch_bounds__(128)
+    sum_linear_kernel(const int* __restrict__ leaves, long long stride, int n_rows, const double* __restrict__ value,
+                      const long long* __restrict__ offsets, const int* __restrict__ feature,
+                      const double* __restrict__ coefficient, const double* __restrict__ mean,
+                      const double* __restrict__ range, const double* __restrict__ weight, int n_outputs,
+                      const int* __restrict__ starts, const int* __restrict__ trees,
+                      const double* __restrict__ base_score, const Input* __restrict__ X, long long row_stride,
+                      long long feature_stride, Result* __restrict__ result) {
+  using namespace silva;
+  const int row = blockIdx.x * 128 + threadIdx.x, output = blockIdx.y;
+  if (row >= n_rows) return;
+  const LinearLeaves models{value, offsets, feature, coefficient, mean, range};
+  double sum = base_score[output];
+  for (int at = starts[output]; at < starts[output + 1]; ++at) {
+    const int tree = trees[at];
+    sum += weight[tree] * value_of(models, leaves[tree * stride + row], X + row * row_stride, feature_stride);
+  }
+  result[row * static_cast<long long>(n_outputs) + output] = Result(sum);
+}

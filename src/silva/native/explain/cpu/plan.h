@@ -1,0 +1,274 @@
+// Builds the tables of explain/cpu/shap.h and explain/cpu/interactions.h from a forest.
+#pragma once
+#include <cmath>
+#include <map>
+
+#include "common/forest.h"
+#include "common/forest_view.h"
+#include "common/tasks.h"
+#include "explain/cpu/quadrature.h"
+
+namespace silva {
+
+template <class Real>
+struct ExplainPlan {
+  Coding coding;
+  std::vector<ShapNode<Real>> nodes;
+  std::vector<ShapTree> trees;
+  std::vector<int32_t> slot_feature;
+  std::vector<Real> inverse, deltas, points, leaf_value;
+  std::vector<CategorySet> sets;
+  std::vector<uint32_t> words;
+  std::vector<double> expected_value;
+  std::vector<LinearTerm<Real>> terms;
+  std::vector<LinearLeaf> models;  // [leaf]; empty: constant leaves
+  std::vector<LoneLeaf> lone_leaves;
+  int32_t width, n_outputs, max_slots = 0, max_depth = 0, max_terms = 0;
+  bool interactions;  // whether deltas was built: two rows of K a split
+
+  ExplainPlan(const ForestView& forest, bool interactions)
+      : coding(forest),
+        words(forest.set_words.begin(), forest.set_words.end()),
+        expected_value(forest.base_score.begin(), forest.base_score.end()),
+        width(forest.width),
+        n_outputs(forest.n_outputs()),
+        interactions(interactions) {}
+};
+
+template <class Real>
+class ExplainPlanBuilder {
+ public:
+  ExplainPlanBuilder(const ForestView& forest, ExplainPlan<Real>& plan)
+      : forest_(forest), plan_(plan), leaf_of_(forest.feature.size(), -1), path_(forest.n_features) {
+    int64_t leaf = 0;
+    for (size_t node = 0; node < forest.feature.size(); ++node)
+      if (!forest.is_split(node)) leaf_of_[node] = leaf++;
+    center_leaves();
+    if (forest.is_linear()) plan.models.resize(forest.leaf_value.size());
+    for (int32_t tree = 0; tree < forest.n_trees(); ++tree) add_tree(tree);
+    std::stable_sort(plan_.trees.begin(), plan_.trees.end(), [](const ShapTree& a, const ShapTree& b) {
+      return a.output != b.output ? a.output < b.output : a.n_points < b.n_points;
+    });
+  }
+
+ private:
+  // A feature on the current path: its edges' product of cover ratios, and the depth of the latest edge.
+  struct OnPath {
+    double z = 1;
+    int32_t depth = 0;
+    int32_t slot = -1;
+  };
+  // What a split's record takes from the walk before its children are known.
+  struct Pending {
+    int64_t node;
+    int32_t record;
+    int32_t depth;
+    OnPath before;
+    int side = 0;
+    double reach;  // product of all cover ratios above
+    int32_t n_distinct;
+  };
+
+  const ForestView& forest_;
+  ExplainPlan<Real>& plan_;
+  std::vector<int64_t> leaf_of_;
+  std::vector<OnPath> path_;
+  std::vector<double> centered_;  // [leaf][width]: weighted value minus the tree's middle
+  std::vector<int32_t> height_;   // [record]
+  std::map<int32_t, int64_t> first_point_;
+
+  // SHAP values do not change when a constant is added to a tree whose covers add up. Values around 0 keep the rounding
+  // of float32 relative to the tree's range, not to its level (a random forest of large means).
+  void center_leaves() {
+    centered_.resize(forest_.leaf_value.size());
+    int64_t first = 0;
+    for (int32_t tree = 0; tree < forest_.n_trees(); ++tree) {
+      const int64_t n_leaves = (forest_.tree_offsets[tree + 1] - forest_.tree_offsets[tree] + 1) / 2;
+      const bool centers = sizeof(Real) == sizeof(float) && covers_add_up(tree);
+      for (int32_t o = 0; o < plan_.width; ++o) {
+        double low = std::numeric_limits<double>::infinity(), high = -low;
+        for (int64_t leaf = first; leaf < first + n_leaves; ++leaf) {
+          const double v = centered_[leaf * plan_.width + o] =
+              forest_.leaf_value[leaf * plan_.width + o] * forest_.tree_weight[tree];
+          low = std::min(low, v), high = std::max(high, v);
+        }
+        const double middle = centers ? low + (high - low) / 2 : 0;
+        plan_.expected_value[forest_.tree_output[tree] + o] += middle;
+        for (int64_t leaf = first; leaf < first + n_leaves; ++leaf) centered_[leaf * plan_.width + o] -= middle;
+      }
+      first += n_leaves;
+    }
+    if (plan_.width > 1) plan_.leaf_value.assign(centered_.begin(), centered_.end());
+  }
+
+  bool covers_add_up(int32_t tree) const {
+    constexpr double kFloatSums = 1e-6;  // XGBoost sums covers in float32
+    for (int64_t node = forest_.tree_offsets[tree]; node < forest_.tree_offsets[tree + 1]; ++node) {
+      if (!forest_.is_split(node)) continue;
+      const double sum = ratio_of(node, child_of(node, tree, 0)) + ratio_of(node, child_of(node, tree, 1));
+      if (std::abs(sum - 1) > kFloatSums) return false;
+    }
+    return true;
+  }
+
+  double ratio_of(int64_t node, int64_t child) const {
+    return forest_.cover[node] > 0 ? forest_.cover[child] / forest_.cover[node] : 0.5;
+  }
+  int64_t child_of(int64_t node, int32_t tree, int side) const {
+    return forest_.tree_offsets[tree] + forest_.left[node] + side;
+  }
+
+  void expect(int32_t tree, int64_t node, double reach) {
+    for (int32_t o = 0; o < plan_.width; ++o)
+      plan_.expected_value[forest_.tree_output[tree] + o] += reach * centered_[leaf_of_[node] * plan_.width + o];
+  }
+
+  int32_t slot_of(int32_t feature, ShapTree& out) {
+    OnPath& state = path_[feature];
+    if (state.slot < 0) {
+      state.slot = out.n_slots++;
+      plan_.slot_feature.push_back(feature);
+    }
+    return state.slot;
+  }
+
+  // The model of a leaf below the path's edges.
+  void add_model(int32_t tree, int64_t leaf, ShapTree& out) {
+    const int64_t first = forest_.linear_offsets[leaf], end = forest_.linear_offsets[leaf + 1];
+    plan_.models[leaf] = {int64_t(plan_.terms.size()),  int64_t(plan_.terms.size()) + end - first,
+                          forest_.leaf_value[leaf],     forest_.tree_weight[tree],
+                          forest_.leaf_range[2 * leaf], forest_.leaf_range[2 * leaf + 1]};
+    for (int64_t at = first; at < end; ++at) {
+      const int32_t f = forest_.linear_feature[at], slot = slot_of(f, out);
+      plan_.terms.push_back(
+          {f, slot, path_[f].depth, Real(path_[f].z), forest_.linear_coefficient[at], forest_.linear_mean[at]});
+    }
+    plan_.max_terms = std::max(plan_.max_terms, int32_t(end - first));
+  }
+
+  Pending open(int32_t tree, int64_t node, int32_t depth, double reach, int32_t n_distinct, ShapTree& out) {
+    const int32_t f = forest_.feature[node], record = int32_t(plan_.nodes.size());
+    ShapNode<Real> entry{};
+    entry.feature = f;
+    entry.slot = slot_of(f, out);
+    const OnPath state = path_[f];
+    entry.flags = split_flags(forest_, node);
+    entry.previous = state.depth;
+    entry.z_above = Real(state.z);
+    entry.threshold = Real(plan_.coding.encoded[node]);
+    if (forest_.is_categorical(node)) {
+      entry.set = int32_t(plan_.sets.size());
+      plan_.sets.push_back(category_set_of(forest_, node));
+    }
+    for (int side = 0; side < 2; ++side) {
+      const int64_t child = child_of(node, tree, side);
+      const double ratio = ratio_of(node, child);
+      entry.ratio[side] = Real(ratio);
+      entry.z[side] = Real(state.z * ratio);
+      if (forest_.is_split(child)) continue;
+      entry.flags |= kLeftIsLeaf << side;
+      entry.child[side] = int32_t(leaf_of_[child]);
+      if (plan_.width == 1) entry.value[side] = Real(centered_[leaf_of_[child]]);
+      expect(tree, child, reach * ratio);
+      if (!forest_.is_linear()) continue;
+      path_[f].z = state.z * ratio, path_[f].depth = depth + 1;
+      add_model(tree, leaf_of_[child], out);
+      path_[f] = state;
+    }
+    plan_.nodes.push_back(entry);
+    height_.push_back(1);
+    plan_.max_depth = std::max(plan_.max_depth, depth + 1);
+    return {node, record, depth, state, 0, reach, n_distinct + (state.depth == 0)};
+  }
+
+  // Depth first with a stack of our own: a chain may be millions of splits deep.
+  void add_tree(int32_t tree) {
+    const int64_t root = forest_.tree_offsets[tree];
+    ShapTree out{
+        int32_t(plan_.nodes.size()), forest_.tree_output[tree], 0, int32_t(plan_.slot_feature.size()), 0, 0, 0, 0, 0};
+    if (!forest_.is_split(root)) return add_lone_leaf(tree, root, out);
+    int32_t most_distinct = 0;
+    std::vector<Pending> stack{open(tree, root, 0, 1.0, 0, out)};
+    while (!stack.empty()) {
+      Pending& top = stack.back();
+      most_distinct = std::max(most_distinct, top.n_distinct);
+      OnPath& state = path_[forest_.feature[top.node]];
+      if (top.side == 2) {
+        state = top.before;
+        if (stack.size() > 1) link(stack[stack.size() - 2], top.record);
+        stack.pop_back();
+        continue;
+      }
+      const int side = top.side++;
+      const int64_t child = child_of(top.node, tree, side);
+      if (!forest_.is_split(child)) continue;
+      const double ratio = ratio_of(top.node, child);
+      state.z = top.before.z * ratio;
+      state.depth = top.depth + 1;
+      stack.push_back(open(tree, child, top.depth + 1, top.reach * ratio, top.n_distinct, out));
+    }
+    finish(out, forest_.is_linear() ? most_distinct / 2 + 1 : (most_distinct + 1) / 2);
+  }
+
+  // A tree without splits: its model's terms are its SHAP values.
+  void add_lone_leaf(int32_t tree, int64_t root, ShapTree& out) {
+    expect(tree, root, 1.0);
+    if (!forest_.is_linear()) return;
+    add_model(tree, leaf_of_[root], out);
+    plan_.lone_leaves.push_back({int32_t(leaf_of_[root]), out.output});
+    forget_slots(out);
+  }
+
+  void forget_slots(const ShapTree& tree) {
+    for (int32_t slot = 0; slot < tree.n_slots; ++slot) path_[plan_.slot_feature[tree.first_slot + slot]] = OnPath{};
+  }
+
+  void link(const Pending& parent, int32_t child) {
+    const int side = parent.side - 1;
+    plan_.nodes[parent.record].child[side] = child;
+    height_[parent.record] = std::max(height_[parent.record], height_[child] + 1);
+    if (height_[child] <= kLowHeight) plan_.nodes[parent.record].flags |= kLeftIsLow << side;
+  }
+
+  int64_t first_point_of(int32_t n_points) {
+    const auto [found, is_new] = first_point_.try_emplace(n_points, int64_t(plan_.points.size()));
+    if (is_new)
+      for (const double value : gauss_legendre(n_points)) plan_.points.push_back(Real(value));
+    return found->second;
+  }
+
+  void finish(ShapTree& out, int32_t n_points) {
+    out.n_points = n_points;
+    out.first_point = first_point_of(n_points);
+    out.first_inverse = int64_t(plan_.inverse.size());
+    out.first_delta = int64_t(plan_.deltas.size());
+    const std::vector<Real> t(plan_.points.begin() + out.first_point,
+                              plan_.points.begin() + out.first_point + n_points);
+    int32_t rows = 0;
+    for (size_t record = out.root; record < plan_.nodes.size(); ++record) {
+      ShapNode<Real>& node = plan_.nodes[record];
+      const double z_above = node.z_above;
+      if (node.previous > 0) {
+        node.inverse = rows++;
+        for (int32_t k = 0; k < n_points; ++k) plan_.inverse.push_back(Real(1 / (z_above + (1 - z_above) * t[k])));
+      }
+      for (int side = 0; plan_.interactions && side < 2; ++side)
+        for (int32_t k = 0; k < n_points; ++k) {
+          const double z = node.z[side];
+          plan_.deltas.push_back(Real((z_above - z) / ((z + (1 - z) * t[k]) * (z_above + (1 - z_above) * t[k]))));
+        }
+    }
+    forget_slots(out);
+    plan_.max_slots = std::max(plan_.max_slots, out.n_slots);
+    plan_.trees.push_back(out);
+  }
+};
+
+template <class Real>
+ExplainPlan<Real> plan_explanation(const ForestView& forest, bool interactions) {
+  ExplainPlan<Real> plan(forest, interactions);
+  ExplainPlanBuilder<Real>(forest, plan);
+  return plan;
+}
+
+}  // namespace silva

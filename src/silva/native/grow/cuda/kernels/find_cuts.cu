@@ -1,0 +1,34 @@
+// The cuts of a stretch of a list, all of whose ranks stand here: a block a request, a lane a target.
+#include "grow/cuda/shared/records.h"
+
+namespace silva {
+
+struct ListRanks {
+  const int32_t* ranks;
+  __device__ __forceinline__ int32_t operator()(int64_t position) const { return ranks[position]; }
+  __device__ __forceinline__ int64_t next_change(int64_t at, int64_t last) const {
+    return silva::next_change(*this, at, last);
+  }
+};
+
+extern "C" __global__ void __launch_bounds__(kBlockThreads)
+    find_cuts_kernel(const CutsRequest* __restrict__ requests, int* __restrict__ answers) {
+  __shared__ int32_t cuts[kGrid];
+  __shared__ int n;
+  const CutsRequest request = requests[blockIdx.x];
+  const int64_t first = request.first, last = request.total ? *request.total : request.last;
+  const ListRanks list{request.ranks};
+  const int lane = threadIdx.x;
+  if (lane < n_targets(first, last)) cuts[lane] = int32_t(list.next_change(grid_target(first, last, lane), last));
+  __syncthreads();
+  if (lane == 0) n = find_cuts(list, first, last, [&](int j) { return int64_t(cuts[j]); }, cuts);
+  __syncthreads();
+  auto& answer = *reinterpret_cast<CutsAnswer*>(answers + request.first_answer);
+  if (lane == 0) answer.n = n;
+  if (lane >= n) return;
+  answer.cuts[lane] = cuts[lane];
+  answer.ranks[lane] = list(cuts[lane]);
+  answer.more[lane] = has_more_cuts(list, first, last, cuts, n, lane);
+}
+
+}  // namespace silva

@@ -1,0 +1,489 @@
+// Local search on one tree: every move is tried until none improves the fitness. Where the rows' reader answers many
+// questions at once, several moves are tried on the same tree beside each other; the first that improves it is taken,
+// as if they had been tried in turn.
+#pragma once
+#include <functional>
+#include <limits>
+#include <optional>
+#include <set>
+#include <utility>
+#include <vector>
+
+#include "grow/search/leaf_splits.h"
+#include "grow/search/move_keys.h"
+#include "grow/search/operators.h"
+
+namespace silva {
+
+struct PolishMoves {
+  bool models = true;     // backward elimination in every leaf
+  bool variants = true;   // prune every node, promote its children
+  bool sweeps = true;     // best threshold of every test
+  bool splits = true;     // best split of every leaf
+  bool pull_ups = true;   // a test from below takes the node's place
+  bool rotations = true;  // the same, children promoted below it
+  bool repairs = true;    // variants followed by sweeps
+};
+
+// How far the moves go that take most of the time and seldom gain.
+struct PolishEffort {
+  int reach;     // levels from a test that is pulled up to its new place
+  bool repairs;  // whether they are tried
+};
+constexpr PolishEffort kThorough{std::numeric_limits<int>::max(), true};
+// For trees other than the best one. Those that come to beat it are polished thoroughly in their turn; of the others
+// hardly any would by these moves.
+constexpr PolishEffort kBrief{3, false};
+
+class Polish {
+ public:
+  Polish(const OperatorContext& context, const PolishMoves& moves, const PolishEffort& effort,
+         const std::function<bool()>& stopped)
+      : c_(context), e_(context.evaluator), moves_(moves), effort_(effort), stopped_(stopped) {}
+
+  // The tree must have been evaluated; the result is, and is no worse.
+  GrowTree run(GrowTree tree) {
+    best_ = std::move(tree);
+    for (bool improved = true; improved && !stopped_();) {
+      if (moves_.models) thin_models();
+      if (moves_.variants && try_variants()) continue;
+      improved = moves_.sweeps && try_sweeps();
+      if (improved) continue;
+      improved = moves_.splits && (try_splits() || try_exchanges());
+      if (improved) continue;
+      improved = moves_.pull_ups && try_pull_ups(false);
+      if (improved) continue;
+      improved = moves_.rotations && try_pull_ups(true);
+      if (improved) continue;
+      improved = moves_.repairs && effort_.repairs && try_repairs();
+    }
+    return std::move(best_);
+  }
+
+ private:
+  static constexpr double kGain = 1e-9;     // smaller differences are rounding
+  static constexpr double kNotable = 0.2;   // of a parameter's price: smaller gains are taken, not followed up
+  static constexpr double kTogether = 0.5;  // of the largest gain: splits that are made at once
+  enum MoveKind : uint64_t {
+    kVariantMove = 0,
+    kSweepMove = 4,
+    kSplitMove = 5,
+    kExchangeMove = 6,
+    kRepairMove = 8,
+    kPullUpMove = 16,
+    kRotateMove = 32
+  };
+  static constexpr int kRotatedLeaves = 20;  // of a subtree; settling larger ones takes longer than it helps
+  static constexpr int kRepaired = 4;        // nodes; those further up hardly move, and have the most rows
+
+  const GrowData& data() const { return e_.data(); }
+  void evaluate(GrowTree& tree) { e_.evaluate(tree, c_.layer, c_.scratch); }
+  double least_gain() const { return kGain * (1 + std::abs(best_.fitness)); }
+  bool better(const GrowTree& tree) const { return tree.fitness < best_.fitness - least_gain(); }
+
+  bool is_notable(double before) const { return best_.fitness < before - kNotable * e_.fitness().parameter_price(); }
+
+  bool accept(GrowTree&& tree) {
+    if (!better(tree)) return false;
+    best_ = std::move(tree);
+    return true;
+  }
+
+  bool evaluate_and_accept(GrowTree&& tree) {
+    evaluate(tree);
+    return accept(std::move(tree));
+  }
+
+  double price() const { return e_.fitness().price(best_.error); }
+
+  AttributeSet selected_model(const LeafStats& stats, const AttributeSet& start, Scratch& s) const {
+    return select_model(e_, stats, start, price(), std::max(e_.most_attributes(stats.n_rows), 0), s);
+  }
+  AttributeSet selected_model(const Box& box, const AttributeSet& start) {
+    return selected_model(*e_.stats_of(box, c_.layer, c_.scratch), start, c_.scratch);
+  }
+
+  bool thin_models() {
+    GrowTree tree = best_;
+    all_boxes(data(), tree, c_.scratch.boxes);
+    const std::vector<Box> boxes = c_.scratch.boxes;
+    const std::vector<int> leaves = nodes_of_kind(tree, true);
+    std::vector<const LeafStats*> stats;
+    for (const int v : leaves) stats.push_back(e_.stats_of(boxes[v], c_.layer, c_.scratch));
+    e_.reader().fork(int(leaves.size()), c_.scratch, [&](int i, Scratch& s) {
+      tree.nodes[leaves[i]].model = selected_model(*stats[i], all_attributes(data()), s);
+    });
+    return evaluate_and_accept(std::move(tree));
+  }
+
+  // Prune or promote: the subtree at v gives way to a leaf or to one of its children.
+  GrowTree variant(const GrowTree& tree, int v, int kind) {
+    if (kind == 0) return with_leaf(tree, v, models_below(tree, v));
+    return with_subtree(tree, v, tree, kind == 1 ? tree[v].left : tree[v].right);
+  }
+
+  // A move on the best tree.
+  struct Move {
+    int v;
+    uint64_t kind;
+    Test test{};  // that is pulled up
+    Key key{};
+  };
+  struct Attempt {
+    GrowTree tree;
+    bool improves = false;
+  };
+
+  // Every move on the best tree, none of them taken. `run` takes the move on the Polish that it is given.
+  template <class Run>
+  std::vector<Attempt> attempt(const std::vector<Move>& moves, Run run) {
+    std::vector<Attempt> attempts(moves.size());
+    run_apart(c_, int(moves.size()), [&](int i, const OperatorContext& context) {
+      if (stopped_()) return;
+      Polish apart(context, moves_, effort_, stopped_);
+      apart.best_ = best_;
+      attempts[i].improves = run(apart, moves[i]);
+      attempts[i].tree = std::move(apart.best_);
+    });
+    return attempts;
+  }
+
+  // Tries moves in the order of the nodes, rising or falling, and takes those that improve the tree. `moves_at` tells
+  // those of a node. After one is taken the search goes on behind it, or at the next node if each node has but one.
+  template <class MovesAt, class Run>
+  bool try_in_order(int step, bool once_a_node, MovesAt moves_at, Run run) {
+    constexpr size_t kFirst = 4, kMost = 32;
+    const bool batched = e_.reader().is_batched();
+    bool improved = false;
+    size_t together = batched ? kFirst : 1;
+    for (Place place{step > 0 ? 0 : int(best_.nodes.size()) - 1, 0};;) {
+      std::vector<Place> places;
+      const std::vector<Move> moves = untried(place, step, together, moves_at, places);
+      if (moves.empty()) return improved;
+      std::vector<Attempt> attempts = attempt(moves, run);
+      size_t i = 0;
+      for (; i < moves.size() && !attempts[i].improves; ++i) {
+        if (stopped_()) return false;
+        remember_failure(moves[i].key);
+      }
+      if (batched) together = i < moves.size() ? kFirst : std::min(2 * together, kMost);
+      if (i == moves.size()) continue;
+      best_ = std::move(attempts[i].tree);
+      improved = true;
+      place = once_a_node ? Place{places[i].v + step, 0} : Place{places[i].v, places[i].option + 1};
+    }
+  }
+
+  // Which of a node's moves.
+  struct Place {
+    int v;
+    size_t option;
+  };
+
+  // The next moves, `most` at most, that have not failed; `place` moves on.
+  template <class MovesAt>
+  std::vector<Move> untried(Place& place, int step, size_t most, MovesAt moves_at, std::vector<Place>& places) {
+    std::vector<Move> moves;
+    place.v = std::min(place.v, int(best_.nodes.size()) - (step < 0));
+    all_boxes(data(), best_, boxes_);
+    for (; place.v >= 0 && place.v < int(best_.nodes.size()); place = {place.v + step, 0}) {
+      std::vector<Move> all = moves_at(place.v);
+      for (; place.option < all.size(); ++place.option) {
+        if (moves.size() == most) return moves;
+        Move& move = all[place.option];
+        move.key = move_key(move);
+        if (has_failed(move.key)) continue;
+        moves.push_back(move);
+        places.push_back(place);
+      }
+    }
+    return moves;
+  }
+
+  bool try_variants() {
+    const auto moves_at = [this](int v) {
+      std::vector<Move> moves;
+      for (uint64_t kind = 0; kind < 3 && !best_[v].is_leaf(); ++kind) moves.push_back({v, kVariantMove + kind});
+      return moves;
+    };
+    std::vector<Place> places;
+    Place place{0, 0};
+    const std::vector<Move> moves = untried(place, 1, std::numeric_limits<size_t>::max(), moves_at, places);
+    std::vector<Attempt> attempts = attempt(moves, [](Polish& p, const Move& move) {
+      return p.evaluate_and_accept(p.variant(p.best_, move.v, int(move.kind - kVariantMove)));
+    });
+    int winner = -1;
+    for (int i = 0; i < int(moves.size()) && !stopped_(); ++i) {
+      if (!attempts[i].improves)
+        remember_failure(moves[i].key);
+      else if (winner < 0 || attempts[i].tree.fitness < attempts[winner].tree.fitness)
+        winner = i;
+    }
+    return winner >= 0 && accept(std::move(attempts[winner].tree));
+  }
+
+  // Level by level: the thresholds of one level do not depend on each other.
+  bool try_sweeps() {
+    const double before = best_.fitness;
+    const auto sweep = [](Polish& p, const Move& move) {
+      GrowTree tree = sweep_node(p.c_, p.best_, move.v);
+      return !(tree[move.v].test == p.best_[move.v].test) && p.evaluate_and_accept(std::move(tree));
+    };
+    for (int depth = 0, n_inner = 1; n_inner > 0; ++depth) {
+      std::vector<Move> moves;
+      n_inner = 0;
+      const std::vector<int> depths = node_depths(best_);
+      all_boxes(data(), best_, boxes_);
+      for (int v = 0; v < int(best_.nodes.size()); ++v) {
+        if (depths[v] != depth || best_[v].is_leaf()) continue;
+        ++n_inner;
+        if (const Move move{v, kSweepMove}; !has_failed(move_key(move))) moves.push_back(move);
+      }
+      // Afterwards all thresholds and sums are known.
+      if (e_.reader().is_batched() && moves.size() > 1) attempt(moves, sweep);
+      for (const Move& move : moves) {
+        if (move.v >= int(best_.nodes.size()) || best_[move.v].is_leaf()) continue;
+        all_boxes(data(), best_, boxes_);
+        const Key key = move_key(move);
+        const double fitness = best_.fitness;
+        sweep(*this, move);
+        if (!is_notable(fitness)) remember_failure(key);
+      }
+    }
+    return is_notable(before);
+  }
+
+  // Leaves that may be split and have not failed. boxes_ become those of the best tree.
+  std::vector<int> splittable(const std::vector<int>& leaves) {
+    all_boxes(data(), best_, boxes_);
+    const std::vector<int> depths = node_depths(best_);
+    std::vector<int> chosen;
+    for (const int v : leaves)
+      if (best_[v].n_rows >= 2 * e_.limits().min_samples_leaf && depths[v] < e_.limits().max_depth &&
+          !has_failed(move_key({v, kSplitMove})))
+        chosen.push_back(v);
+    return chosen;
+  }
+
+  // The best splits of these leaves that gain, the others are remembered.
+  std::vector<LeafSplit> gaining_splits(const std::vector<int>& leaves) {
+    std::vector<LeafSplit> splits = LeafSplits(c_, stopped_).best(best_, leaves, boxes_);
+    if (stopped_()) return {};
+    std::erase_if(splits, [this](const LeafSplit& split) {
+      if (split.gain > least_gain()) return false;
+      remember_failure(move_key({split.v, kSplitMove}));
+      return true;
+    });
+    return splits;
+  }
+
+  // Splits leaves, those that gain most first, until the tree is full: several at once, as they do not depend on each
+  // other and their sums are known.
+  bool try_splits() {
+    bool improved = false;
+    std::vector<LeafSplit> open;
+    for (std::vector<int> leaves = nodes_of_kind(best_, true); !stopped_();) {
+      const int room = e_.limits().max_leaves - best_.n_leaves();
+      if (room <= 0) return improved;
+      for (LeafSplit& split : gaining_splits(splittable(leaves))) open.push_back(std::move(split));
+      if (open.empty()) return improved;
+      std::stable_sort(open.begin(), open.end(), [](const auto& a, const auto& b) { return a.gain > b.gain; });
+      size_t n = 1;
+      while (n < std::min<size_t>(room, open.size()) && open[n].gain >= kTogether * open[0].gain) ++n;
+      const std::vector<LeafSplit> taken(open.begin(), open.begin() + n);
+      const size_t size = best_.nodes.size() + 2 * n;
+      if (!evaluate_and_accept(with_changes(best_, taken))) return improved;
+      improved = true;
+      if (best_.nodes.size() != size) return improved;
+      open.erase(open.begin(), open.begin() + n);
+      leaves = renumber_behind(taken, open);
+    }
+    return improved;
+  }
+
+  // In a full tree: splits leaves in exchange for pairs of leaves that lose less when they are joined.
+  bool try_exchanges() {
+    if (best_.n_leaves() < e_.limits().max_leaves) return false;
+    const std::vector<int> leaves = splittable(nodes_of_kind(best_, true));
+    const Key key = move_key({0, kExchangeMove});
+    if (has_failed(key)) return false;
+    const std::vector<LeafSplit> changes = exchanges(gaining_splits(leaves), joined_pairs(), least_gain());
+    if (stopped_()) return false;
+    if (!changes.empty() && evaluate_and_accept(with_changes(best_, changes))) return true;
+    if (changes.size() > 2 && evaluate_and_accept(with_changes(best_, {changes[0], changes[1]}))) return true;
+    remember_failure(key);
+    return false;
+  }
+
+  std::vector<LeafSplit> joined_pairs() {
+    std::vector<LeafSplit> joined;
+    for (int v = 0; v < int(best_.nodes.size()); ++v)
+      if (!best_[v].is_leaf() && best_[best_[v].left].is_leaf() && best_[best_[v].right].is_leaf())
+        joined.push_back(LeafSplits(c_, stopped_).pruned(best_, v, boxes_[v]));
+    return joined;
+  }
+
+  static bool is_empty(const GrowData& data, const Box& box, int attribute) {
+    const Interval interval = box.interval(data, attribute);
+    return interval.low >= interval.high && !interval.missing;
+  }
+
+  // The subtree cut back to what rows of the box can reach.
+  int push_reachable(GrowTree& out, const GrowTree& tree, int v, const Box& box) const {
+    if (tree[v].is_leaf()) return push_leaf(out, tree[v].model);
+    const Test& test = tree[v].test;
+    const Box left = box.narrowed(data(), test, true), right = box.narrowed(data(), test, false);
+    if (is_empty(data(), left, test.attribute)) return push_reachable(out, tree, tree[v].right, box);
+    if (is_empty(data(), right, test.attribute)) return push_reachable(out, tree, tree[v].left, box);
+    return push_split(
+        out, test, [&] { return push_reachable(out, tree, tree[v].left, left); },
+        [&] { return push_reachable(out, tree, tree[v].right, right); });
+  }
+
+  GrowTree pulled_up(const GrowTree& tree, int v, const Test& test) {
+    all_boxes(data(), tree, c_.scratch.boxes);
+    const Box box = c_.scratch.boxes[v];
+    const Box left = box.narrowed(data(), test, true), right = box.narrowed(data(), test, false);
+    return replaced(tree, v, [&](GrowTree& out) {
+      return push_split(
+          out, test, [&] { return push_reachable(out, tree, v, left); },
+          [&] { return push_reachable(out, tree, v, right); });
+    });
+  }
+
+  // Prunes below `top` wherever a leaf costs less than the subtree, the fitness made linear at the best tree's error.
+  void cut_back(GrowTree& tree, int top) {
+    all_boxes(data(), tree, c_.scratch.boxes);
+    const std::vector<Box> boxes = c_.scratch.boxes;
+    const double price = this->price(), leaf_price = e_.fitness().bic ? price : 0;
+    std::vector<double> cost(tree.nodes.size());
+    std::vector<std::optional<AttributeSet>> leaf(tree.nodes.size());
+    for (int v = subtree_end(tree, top) - 1; v >= top; --v) {
+      cost[v] = tree[v].is_leaf() ? tree[v].error + price * tree[v].model.count() + leaf_price
+                                  : cost[tree[v].left] + cost[tree[v].right] + price * e_.fitness().test_weight;
+      if (tree[v].is_leaf()) continue;
+      const LeafStats& stats = *e_.stats_of(boxes[v], c_.layer, c_.scratch);
+      const AttributeSet widest = models_below(tree, v);
+      if (e_.residual(boxes[v], stats, widest, c_.layer, c_.scratch) + leaf_price > cost[v]) continue;
+      const AttributeSet model = selected_model(stats, widest, c_.scratch);
+      const double as_leaf =
+          e_.residual(boxes[v], stats, model, c_.layer, c_.scratch) + price * model.count() + leaf_price;
+      if (as_leaf > cost[v]) continue;
+      cost[v] = as_leaf;
+      leaf[v] = model;
+    }
+    tree = replaced(tree, top, [&](GrowTree& out) { return push_cut(out, tree, top, leaf); });
+    evaluate(tree);
+  }
+
+  static int push_cut(GrowTree& out, const GrowTree& tree, int v,
+                      const std::vector<std::optional<AttributeSet>>& leaf) {
+    if (leaf[v]) return push_leaf(out, *leaf[v]);
+    if (tree[v].is_leaf()) return push_leaf(out, tree[v].model);
+    return push_split(
+        out, tree[v].test, [&] { return push_cut(out, tree, tree[v].left, leaf); },
+        [&] { return push_cut(out, tree, tree[v].right, leaf); });
+  }
+
+  // boxes_ must be those of the best tree.
+  Key move_key(const Move& move) const {
+    return silva::move_key(data(), best_, move.v, boxes_[move.v], move.kind, price());
+  }
+
+  bool has_failed(const Key& move) const { return c_.layer.find_test(move) != nullptr; }
+  void remember_failure(const Key& move) { c_.layer.add_test(move, {}); }
+
+  // Within reach.
+  std::vector<Test> tests_below(int v, const std::vector<int>& depths) const {
+    std::vector<Test> tests;
+    for (int u = v + 1; u < subtree_end(best_, v); ++u)
+      if (!best_[u].is_leaf() && depths[u] - depths[v] <= effort_.reach && !(best_[u].test == best_[v].test) &&
+          std::find(tests.begin(), tests.end(), best_[u].test) == tests.end())
+        tests.push_back(best_[u].test);
+    return tests;
+  }
+
+  bool try_pull_ups(bool settled) {
+    const auto moves_at = [&](int v) {
+      std::vector<Move> moves;
+      if (best_[v].is_leaf() || (settled && subtree_end(best_, v) - v > 2 * kRotatedLeaves - 1)) return moves;
+      for (const Test& test : tests_below(v, node_depths(best_)))
+        moves.push_back({v, (settled ? kRotateMove : kPullUpMove) + hash_of(test), test});
+      return moves;
+    };
+    return try_in_order(-1, true, moves_at,
+                        [settled](Polish& p, const Move& move) { return p.pull_up(move.v, move.test, settled); });
+  }
+
+  bool pull_up(int v, const Test& test, bool settled) {
+    GrowTree tree = pulled_up(best_, v, test);
+    if (tree.n_leaves() > 2 * e_.limits().max_leaves) return false;
+    e_.sum_nodes(tree, c_.layer, c_.scratch);  // many leaves are too small
+    evaluate(tree);
+    if (v < int(tree.nodes.size())) cut_back(tree, v);
+    if (settled && v < int(tree.nodes.size())) {
+      settle(tree, v);
+      cut_back(tree, v);
+    }
+    return tree.n_leaves() <= e_.limits().max_leaves && accept(std::move(tree));
+  }
+
+  // Top-down, lets a child take the place of its parent where that is better: below a test that was pulled up, the old
+  // one is often needed on one side only.
+  void settle(GrowTree& tree, int v) {
+    for (bool changed = true; changed;) {
+      changed = false;
+      if (v >= int(tree.nodes.size()) || tree[v].is_leaf()) return;
+      GrowTree candidates[2];
+      run_apart(c_, 2, [&](int i, const OperatorContext& c) {
+        candidates[i] = variant(tree, v, i + 1);
+        e_.evaluate(candidates[i], c.layer, c.scratch);
+      });
+      for (GrowTree& candidate : candidates)
+        if (candidate.fitness < tree.fitness) tree = std::move(candidate), changed = true;
+    }
+    settle(tree, tree[v].left);
+    if (v < int(tree.nodes.size()) && !tree[v].is_leaf()) settle(tree, tree[v].right);
+  }
+
+  // A variant that only pays once the tests above it and at it have moved.
+  bool try_repairs() {
+    const auto moves_at = [this](int v) {
+      std::vector<Move> moves;
+      for (uint64_t kind = 0; kind < 3 && !best_[v].is_leaf(); ++kind) moves.push_back({v, kRepairMove + kind});
+      return moves;
+    };
+    return try_in_order(-1, false, moves_at,
+                        [](Polish& p, const Move& move) { return p.repaired(move.v, int(move.kind - kRepairMove)); });
+  }
+
+  // The last splits on the way to v and v itself, top-down.
+  static std::vector<int> nodes_above(const GrowTree& tree, int v) {
+    std::vector<int> path;
+    for (int u = 0; u <= v && u < int(tree.nodes.size()); ++u)
+      if (!tree[u].is_leaf() && subtree_end(tree, u) > v) path.push_back(u);
+    path.erase(path.begin(), path.end() - std::min<std::ptrdiff_t>(kRepaired, std::ssize(path)));
+    return path;
+  }
+
+  bool repaired(int v, int kind) {
+    GrowTree tree = variant(best_, v, kind);
+    evaluate(tree);
+    for (const int u : nodes_above(tree, v)) {
+      if (u >= int(tree.nodes.size()) || tree[u].is_leaf() || subtree_end(tree, u) <= v) continue;
+      tree = sweep_node(c_, tree, u);
+      evaluate(tree);
+    }
+    return accept(std::move(tree));
+  }
+
+  const OperatorContext& c_;
+  const Evaluator& e_;
+  PolishMoves moves_;
+  PolishEffort effort_;
+  const std::function<bool()>& stopped_;
+  GrowTree best_;
+  std::vector<Box> boxes_;
+};
+
+}  // namespace silva

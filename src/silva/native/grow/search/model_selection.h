@@ -1,0 +1,111 @@
+// Attributes of a leaf model: backward elimination on the inverse of the centred Gram matrix.
+#pragma once
+#include <vector>
+
+#include "grow/search/evaluator.h"
+
+namespace silva {
+
+// Normal equations of the attributes that are neither constant nor collinear in the leaf, in the form (C, beta) with
+// C the inverse of their centred sums of squares and beta the coefficients.
+class Elimination {
+ public:
+  // Columns rise.
+  Elimination(const GrowKernels& kernels, const double* gram, int width, const std::vector<int32_t>& columns,
+              Buffers& buffers)
+      : kernels_(kernels),
+        n_(int(columns.size())),
+        pitch_(size_t(n_ + kLanes) / kLanes * kLanes),
+        work_(buffers, (n_ + 2) * pitch_) {
+    matrix_ = work_.data(), row_ = matrix_ + (n_ + 1) * pitch_;
+    live_.assign(n_ + 1, 1);
+    kept_.assign(n_, 0);
+    start(gram, width, columns);
+    sweep_in(gram, width, columns);
+  }
+
+  bool kept(int i) const { return kept_[i]; }
+  double residual() const { return std::max(residual_, 0.0); }
+
+  // The attribute whose removal raises the residual least, and by how much.
+  std::pair<int, double> cheapest() const {
+    int best = -1;
+    double least = 0;
+    for (int i = 0; i < n_; ++i) {
+      if (!kept_[i]) continue;
+      const double rise = beta(i) * beta(i) / inverse(i);
+      if (best < 0 || rise < least) best = i, least = rise;
+    }
+    return {best, least};
+  }
+
+  void remove(int k) {
+    residual_ += beta(k) * beta(k) / inverse(k);
+    sweep(k, -1);
+    kept_[k] = live_[k] = 0;
+  }
+
+ private:
+  double* line(int i) const { return matrix_ + i * pitch_; }
+  double inverse(int i) const { return -line(i)[i]; }
+  double beta(int i) const { return line(i)[n_]; }
+  void sweep(int k, double direction) { kernels_.sweep(matrix_, pitch_, n_ + 1, live_.data(), k, direction, row_); }
+
+  // The upper triangle about the leaf's means.
+  void start(const double* gram, int width, const std::vector<int32_t>& columns) {
+    const auto at = [&](int i) { return i < n_ ? columns[i] : width - 1; };
+    for (int i = 0; i <= n_; ++i) {
+      const double *raw = gram + packed(at(i), at(i), width) - at(i), sum = gram[at(i)];
+      std::fill(line(i), line(i) + pitch_, 0.0);
+      for (int j = i; j <= n_; ++j) line(i)[j] = raw[at(j)] - sum * gram[at(j)] / gram[0];
+    }
+  }
+
+  void sweep_in(const double* gram, int width, const std::vector<int32_t>& columns) {
+    std::vector<double> start(n_);
+    for (int i = 0; i < n_; ++i) start[i] = line(i)[i];
+    for (int k = 0; k < n_; ++k) {
+      const double raw = gram[packed(columns[k], columns[k], width)];
+      kept_[k] = live_[k] = line(k)[k] > std::max(kCollinear * start[k], kConstant * raw);
+      if (kept_[k]) sweep(k, 1);
+    }
+    residual_ = line(n_)[n_];
+  }
+
+  const GrowKernels& kernels_;
+  int n_;
+  size_t pitch_;
+  Buffers::Lease<double> work_;
+  double *matrix_, *row_;  // y behind the columns
+  std::vector<char> live_, kept_;
+  double residual_ = 0;
+};
+
+// Whether a column does not vary in the leaf, up to rounding: the elimination would leave it out, at full cost.
+inline bool is_constant(const double* gram, int column, int width) {
+  const double sum = gram[packed(0, column, width)], raw = gram[packed(column, column, width)];
+  return raw - sum * sum / gram[0] <= kConstant * raw;
+}
+
+// The best model on the path of backward elimination from `start`: least error plus `price` per attribute, with at
+// most `most` attributes.
+inline AttributeSet select_model(const Evaluator& evaluator, const LeafStats& stats, const AttributeSet& start,
+                                 double price, int most, Scratch& s) {
+  const GrowData& data = evaluator.data();
+  const double* gram = evaluator.imputed(stats.gram, s);
+  std::vector<int32_t> attributes, columns;
+  for (int a = 0; a < data.n_attributes; ++a)
+    if (data.column[a] >= 0 && start.has(a) && !is_constant(gram, data.column[a], data.width))
+      attributes.push_back(a), columns.push_back(data.column[a]);
+  Elimination path(evaluator.kernels(), gram, data.width, columns, evaluator.reader().buffers());
+  AttributeSet model(data.n_attributes);
+  for (size_t i = 0; i < columns.size(); ++i) model.set(attributes[i], path.kept(int(i)));
+  for (;;) {
+    const auto [worst, rise] = path.cheapest();
+    if (worst < 0 || (rise >= price && model.count() <= most)) return model;
+    path.remove(worst);
+    model.set(attributes[worst], false);
+  }
+}
+
+}  // namespace silva
