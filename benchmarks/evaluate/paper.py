@@ -3,8 +3,8 @@
 Table 1's three functions, and windowed, on the Image Segmentation tree; then the geometries that the paper's section 6
 asks for. Outer times are calls of Forest.predict with rows on the host. Inner times are those of the runner alone: on
 the CPU with checked rows, on a GPU those of the kernel on encoded rows, a share of a graph of launches. The results are
-kept as JSON and rewrite their tables in docs/evaluate.md. One thread of a GPU takes a fraction of a second for the
-records, so measurements end early when they have taken their time.
+kept as JSON and rewrite their tables in docs/benchmarks/evaluate.md. One thread of a GPU takes a fraction of a second
+for the records, so measurements end early when they have taken their time.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The picture of docs/evaluate.md: python -m benchmarks.evaluate.pictures."""
+"""The picture of docs/internals/evaluate.md: python -m benchmarks.evaluate.pictures."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The tables of docs/evaluate.md."""
+"""The tables of docs/benchmarks/evaluate.md."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from benchmarks.tables import between
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-DOCUMENT = ROOT / "docs" / "evaluate.md"
+DOCUMENT = ROOT / "docs" / "benchmarks" / "evaluate.md"
 PAPER_RATIO = 404.466 / 538.235
 """Inner time of by_node over that of by_sample, Table 1 of the paper."""
 

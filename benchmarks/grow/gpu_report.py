@@ -1,4 +1,4 @@
-"""GPU tables of docs/grow.md: `python -m benchmarks.grow.gpu_report RESULT DOCS [ROOFLINE]`."""
+"""GPU tables of docs/benchmarks/grow.md: `python -m benchmarks.grow.gpu_report RESULT DOCS [ROOFLINE]`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tables and the picture of docs/grow.md from a result file: `python -m benchmarks.grow.report RESULT DOCS`."""
+"""Tables and picture of docs/benchmarks/grow.md from a result file: `python -m benchmarks.grow.report RESULT DOCS`."""
 
 from __future__ import annotations
 
@@ -107,7 +107,7 @@ def main() -> None:
     results = json.loads(Path(sys.argv[1]).read_text())
     page = Path(sys.argv[2])
     put_tables(page, {table.__name__: table(results) for table in (known_trees, accuracy, speed)})
-    picture(results, page.parent / "images" / "grow-curve.png")
+    picture(results, page.parents[1] / "images" / "grow-curve.png")
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""A model of what evaluation costs on the CPU, from measurements (docs/evaluate.md)."""
+"""A model of what evaluation costs on the CPU, from measurements (docs/internals/evaluate.md)."""
 
 from __future__ import annotations
 
