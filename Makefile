@@ -28,6 +28,7 @@ test-slow: $(VENV)/test.stamp
 lint: $(VENV)/lint.stamp
 	$(BIN)/ruff check
 	$(BIN)/ruff format --check
+	$(BIN)/lint-imports --no-logo --no-cache
 	$(BIN)/clang-format --dry-run -Werror $(CXX_SOURCES)
 
 format: $(VENV)/lint.stamp

@@ -7,7 +7,7 @@ import dataclasses
 import numpy as np
 
 from silva import Forest
-from silva.choice import Choice
+from silva.typing import Choice
 from tests.strategies import Node, Options, flatten, random_forest
 
 EVERYTHING = {

@@ -7,7 +7,8 @@ import stat
 
 import pytest
 
-from silva.files import replacing
+from silva.files import MODEL_SUFFIXES, replacing
+from silva.readers import FILES
 
 
 def test_the_file_appears_at_the_end(tmp_path):
@@ -75,3 +76,7 @@ def test_a_folder_that_does_not_exist_is_named(tmp_path):
 
     with pytest.raises(FileNotFoundError, match=r"the folder .*none does not exist; create it first"):
         fail()
+
+
+def test_suffixes_of_other_libraries_are_those_that_are_read():
+    assert set(MODEL_SUFFIXES) == set(FILES)

@@ -104,7 +104,7 @@ def test_arrays_are_mapped_not_read(file):
 
 def test_mapped_forest_survives_being_saved_over_itself(file):
     forest = load_forest(file)
-    forest.save(file)
+    save_forest(forest, file)
     assert_same(load_forest(file), whole_forest())
     assert_same(forest, whole_forest())
 

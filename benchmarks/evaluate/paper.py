@@ -20,8 +20,8 @@ import numpy as np
 from benchmarks.data import ROOT
 from benchmarks.evaluate import report, trees
 from benchmarks.machine import conditions, machine_name
-from silva.choice import ALGORITHMS, Choice, can_run
-from silva.evaluate import cpu
+from silva.evaluate.choice import most_splits, runnable
+from silva.typing import ALGORITHMS, Choice
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -76,7 +76,7 @@ def grid(kind: str) -> Iterator[dict[str, Any]]:
         for depth in DEPTHS:
             forest = shape(depth)
             for order, rows in (("random", random), ("ordered", trees.ordered(forest, random))):
-                names = [name for name in ALGORITHMS[1:] if can_run(forest, name)]
+                names = runnable(forest)
                 choices = {name: Choice(len(rows), kind, name) for name in names}
                 found = {
                     name: _inner_times(forest, rows, choice, N_GRID_CALLS, GRID_SECONDS)
@@ -85,7 +85,7 @@ def grid(kind: str) -> Iterator[dict[str, Any]]:
                 line = {
                     "shape": shape.__name__,
                     "depth": depth,
-                    "splits": forest.most_splits,
+                    "splits": most_splits(forest),
                     "mean_depth": trees.mean_depth(forest, rows),
                     "rows": order,
                     "times": {name: median(times) for name, times in found.items()},
@@ -98,10 +98,10 @@ def grid(kind: str) -> Iterator[dict[str, Any]]:
 def _inner_times(forest: Forest, rows: Any, choice: Choice, n_calls: int, seconds: float) -> list[float]:
     """Seconds of the runner alone; on a GPU of its kernel, on encoded rows, as launches of one graph."""
     if choice.device == "cpu":
-        return _times(lambda: cpu.leaves(forest, rows, choice, 1), n_calls, seconds)
+        return _times(lambda: forest._evaluator.cpu.leaves(rows, choice, 1), n_calls, seconds)
     import cupy
 
-    walks, n_launches = forest.cuda_evaluator.nodes, 1 if choice.algorithm == "serial" else N_LAUNCHES
+    walks, n_launches = forest._evaluator.cuda.nodes, 1 if choice.algorithm == "serial" else N_LAUNCHES
     stream = cupy.cuda.Stream(non_blocking=True)
     with stream:
         codes = walks.encode(cupy.asarray(rows))

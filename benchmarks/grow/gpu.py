@@ -22,7 +22,7 @@ from benchmarks.grow.gpu_cases import CASES, IN_FLOATS, LARGE, MORE_ATTRIBUTES, 
 from benchmarks.machine import conditions
 from silva import ModelTreeRegressor
 from silva.grow.data import STORAGES, prepare
-from silva.grow.search import SearchPlan, choose_gpus, make_engine, search
+from silva.grow.search import SearchPlan, make_engine, place_rows, search
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -130,7 +130,7 @@ def measure(rows: TrainingRows, run: Run, seconds: float) -> dict[str, Any]:
         generations=run.generations, n_iter_no_change=run.generations, algorithm=run.algorithm, polish=run.polish
     )
     began = time.perf_counter()
-    gpu = choose_gpus(run.device, run.algorithm, None, rows)
+    gpu = place_rows(run.device, run.algorithm, None, rows)
     engine = make_engine(rows, model._settings(rows), gpu)
     ready = time.perf_counter()
     limit = SearchPlan(run.generations, run.generations, 1e-6, min(run.seconds, seconds))

@@ -61,11 +61,11 @@ def search_once(folder: Path, case: str, algorithm: str, generations: int) -> No
     import cupy
 
     from silva import ModelTreeRegressor
-    from silva.grow.search import choose_gpus, make_engine
+    from silva.grow.search import make_engine, place_rows
 
     rows, _ = prepared(CASES[case].make, folder)
     model = ModelTreeRegressor(algorithm=algorithm)
-    gpu = choose_gpus("cuda", algorithm, None, rows)
+    gpu = place_rows("cuda", algorithm, None, rows)
     engine = make_engine(rows, model._settings(rows), gpu)
     assert gpu is not None
     with gpu.searching(engine):

@@ -107,7 +107,7 @@ def find_gpus(device: str, X: Any = None) -> tuple[int, ...]:
     return chosen
 
 
-def choose_gpus(device: str, X: Any, work: float, worthwhile: float) -> tuple[int, ...]:
+def gpus_worthwhile(device: str, X: Any, work: float, worthwhile: float) -> tuple[int, ...]:
     """GPUs to use for rows `X`: none means the CPU.
 
     Parameters

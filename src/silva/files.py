@@ -12,6 +12,9 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+MODEL_SUFFIXES = (".json", ".ubj", ".cbm", ".txt")
+"""Of other libraries' model files, by which `silva.load` tells how to read them."""
+
 
 @contextlib.contextmanager
 def replacing(path: str | os.PathLike[str]) -> Iterator[Path]:

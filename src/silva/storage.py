@@ -1,8 +1,9 @@
 """The `.silva` file format: versioned, checksummed, little-endian, memory-mapped.
 
 Layout: 8 bytes magic, uint32 format version, uint32 length and uint32 CRC-32 of the header, the header (JSON, UTF-8),
-zeros up to a multiple of 64, then the arrays, each at a multiple of 64. The header holds the scalar fields of Forest,
-for each array its name, dtype, shape and offset from the first array, and the size and CRC-32 of the arrays together.
+zeros up to a multiple of 64, then the arrays, each at a multiple of 64. The header holds the scalar fields of
+TreeEnsemble, for each array its name, dtype, shape and offset from the first array, and the size and CRC-32 of the
+arrays together.
 A reader of version v refuses files of a later version; a file holds every field of its version and no other.
 """
 
@@ -20,10 +21,9 @@ from typing import Any, BinaryIO
 
 import numpy as np
 
-from silva.choice import Choice
-from silva.files import replacing
-from silva.forest import Forest
-from silva.readers import FILES
+from silva.ensemble import TreeEnsemble
+from silva.files import MODEL_SUFFIXES, replacing
+from silva.typing import Array, Choice
 
 MAGIC = b"\x93SILVA\r\n"
 VERSION = 1
@@ -34,10 +34,8 @@ LABELS = ("classes", "categories")
 LABEL_DTYPE = re.compile(r"object|\|[biu]1|<[iuf][248]|<U\d{1,9}")
 MAX_LABEL_BYTES = 2**28
 
-Array = np.ndarray[Any, Any]
 
-
-def save_forest(forest: Forest, path: str | os.PathLike[str]) -> None:
+def save_forest(forest: TreeEnsemble, path: str | os.PathLike[str]) -> None:
     """Write a forest to `path`, complete or not at all.
 
     Raises
@@ -49,7 +47,7 @@ def save_forest(forest: Forest, path: str | os.PathLike[str]) -> None:
     OSError
         If the file cannot be written.
     """
-    if (suffix := Path(path).suffix.lower()) in FILES:
+    if (suffix := Path(path).suffix.lower()) in MODEL_SUFFIXES:
         raise ValueError(f"{path} has the suffix {suffix!r} of another library's models, expected .silva")
     scalars, arrays = _split_fields(forest)
     entries, size, checksum = [], 0, 0
@@ -65,7 +63,7 @@ def save_forest(forest: Forest, path: str | os.PathLike[str]) -> None:
             _write_padded(file, _raw(array))
 
 
-def load_forest(path: str | os.PathLike[str]) -> Forest:
+def load_forest(path: str | os.PathLike[str]) -> TreeEnsemble:
     """Map the arrays of a `.silva` file: they share memory with the file, and processes share it with each other.
 
     Raises
@@ -83,7 +81,7 @@ def load_forest(path: str | os.PathLike[str]) -> Forest:
         if zlib.crc32(buffer.data) != header["crc32"]:
             raise ValueError("the arrays do not match their checksum")
         arrays = {entry["name"]: _array(buffer, entry) for entry in header["arrays"]}
-        return Forest(**_join_fields(header["fields"], arrays))
+        return TreeEnsemble(**_join_fields(header["fields"], arrays))
     except (KeyError, TypeError, ValueError, AttributeError, OverflowError, RecursionError) as error:
         raise _corrupt(path, error) from error
 
@@ -110,7 +108,7 @@ def _write_padded(file: BinaryIO, content: bytes | memoryview) -> None:
     file.write(bytes(_padding(file.tell())))
 
 
-def _split_fields(forest: Forest) -> tuple[dict[str, Any], dict[str, Array]]:
+def _split_fields(forest: TreeEnsemble) -> tuple[dict[str, Any], dict[str, Array]]:
     """Fields for the header, and arrays by name."""
     scalars: dict[str, Any] = {}
     arrays: dict[str, Array] = {}
@@ -137,7 +135,7 @@ def _scalar_to_json(kind: Any, value: Any) -> Any:
 
 
 def _join_fields(scalars: dict[str, Any], arrays: dict[str, Array]) -> dict[str, Any]:
-    fields = {field.name: field.type for field in dataclasses.fields(Forest)}
+    fields = {field.name: field.type for field in dataclasses.fields(TreeEnsemble)}
     if strange := fields.keys() ^ (scalars.keys() | arrays.keys()):
         raise ValueError(f"its fields differ from those of format {VERSION} in {', '.join(sorted(strange))}")
     values: dict[str, Any] = dict(arrays)

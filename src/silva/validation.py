@@ -1,19 +1,21 @@
-"""Checks that every Forest passes before a kernel sees it."""
+"""Checks that every ensemble passes before a kernel sees it."""
 
 from __future__ import annotations
 
 import math
 from numbers import Integral, Real
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
 
-from silva.choice import check_choices
+from silva.typing import ALGORITHMS, DEVICES, FLOAT_TYPES, LINKS, PREDICTIONS, Choice
 
 if TYPE_CHECKING:
+    from types import SimpleNamespace
+
     from numpy.typing import NDArray
 
-    from silva.forest import Forest
+    from silva.typing import Array
 
 LARGEST_FOREST = 2**31 - 1
 """Most nodes of a forest: kernels index them by int32."""
@@ -61,7 +63,7 @@ SCALARS: dict[str, tuple[type | tuple[type, ...], str]] = {
 }
 
 
-def validate(forest: Forest) -> None:
+def validate(forest: SimpleNamespace) -> None:
     """Check kinds, shapes, dtypes, ranges and tree structure.
 
     Raises
@@ -85,18 +87,18 @@ def validate(forest: Forest) -> None:
     _check_labels(forest)
 
 
-def _refuse(what: str) -> None:
+def _refuse(what: str) -> NoReturn:
     raise ValueError(f"corrupt forest: {what}")
 
 
-def _refuse_any(wrong: NDArray[np.bool_], what: str, values: NDArray[Any] | None = None) -> None:
+def _refuse_any(wrong: NDArray[np.bool_], what: str, values: Array | None = None) -> None:
     """Refuse the first wrong entry; `what` has room for its index and its value."""
     if wrong.any():
         at = int(np.argmax(wrong))
         _refuse(what.format(at=at, value=None if values is None else values[at]))
 
 
-def _check_scalars(forest: Forest) -> None:
+def _check_scalars(forest: SimpleNamespace) -> None:
     for name, (kind, expected) in SCALARS.items():
         value = getattr(forest, name)
         if not isinstance(value, kind) or (isinstance(value, bool) and kind in {Integral, Real}):
@@ -110,7 +112,7 @@ def _check_scalars(forest: Forest) -> None:
         _refuse(f"n_features is {forest.n_features}, expected 0 to {MOST_FEATURES}")
 
 
-def _check_dtypes(forest: Forest) -> None:
+def _check_dtypes(forest: SimpleNamespace) -> None:
     """Nothing is indexed before this has passed."""
     for name, dtype in VECTORS.items():
         array = getattr(forest, name)
@@ -130,7 +132,7 @@ def _check_dtypes(forest: Forest) -> None:
         )
 
 
-def _check_lengths(forest: Forest) -> None:
+def _check_lengths(forest: SimpleNamespace) -> None:
     n_nodes, n_trees = len(forest.feature), len(forest.tree_offsets) - 1
     if n_nodes > LARGEST_FOREST:
         _refuse(f"{n_nodes} nodes, at most {LARGEST_FOREST} are supported")
@@ -154,16 +156,16 @@ def _check_lengths(forest: Forest) -> None:
             _refuse(f"{name} has {len(getattr(forest, name))} entries, expected {length}")
 
 
-def _check_trees(forest: Forest) -> None:
+def _check_trees(forest: SimpleNamespace) -> None:
     """Breadth-first numbering, which excludes cycles and shared children."""
-    offsets = forest.tree_offsets
-    if len(offsets) == 0 or offsets[0] != 0 or offsets[-1] != forest.n_nodes:
-        _refuse(f"tree_offsets must run from 0 to {forest.n_nodes}")
+    offsets, n_trees = forest.tree_offsets, len(forest.tree_offsets) - 1
+    if len(offsets) == 0 or offsets[0] != 0 or offsets[-1] != len(forest.feature):
+        _refuse(f"tree_offsets must run from 0 to {len(forest.feature)}")
     _refuse_any(offsets[1:] <= offsets[:-1], "tree {at} has no nodes")
     sizes = np.diff(offsets)
     is_split = forest.feature >= 0
     splits = np.concatenate([[0], np.cumsum(is_split)])
-    tree = np.repeat(np.arange(forest.n_trees), sizes)
+    tree = np.repeat(np.arange(n_trees), sizes)
     expected = np.where(is_split, 2 * (splits[:-1] - splits[offsets[:-1]][tree]) + 1, 0)
     _refuse_any(
         forest.left != expected,
@@ -177,11 +179,11 @@ def _check_trees(forest: Forest) -> None:
         np.column_stack([sizes, n_splits]),
     )
     # A node's position must lie below its last possible parent: node i > 0 is a child of split (i - 1) // 2.
-    position = np.arange(forest.n_nodes) - offsets[:-1][tree]
+    position = np.arange(len(forest.feature)) - offsets[:-1][tree]
     _refuse_any(is_split & (forest.left <= position), "node {at} is its own descendant")
 
 
-def _check_splits(forest: Forest) -> None:
+def _check_splits(forest: SimpleNamespace) -> None:
     feature, cover = forest.feature, forest.cover
     _refuse_any(
         (feature < -1) | (feature >= forest.n_features),
@@ -196,26 +198,26 @@ def _check_splits(forest: Forest) -> None:
     )
 
 
-def _check_leaves(forest: Forest) -> None:
+def _check_leaves(forest: SimpleNamespace) -> None:
     n_leaves = int((forest.feature < 0).sum())
     width = forest.leaf_value.shape[1]
     if len(forest.leaf_value) != n_leaves:
         _refuse(f"leaf_value has {len(forest.leaf_value)} rows, the trees have {n_leaves} leaves")
-    if forest.n_outputs < 1:
+    if len(forest.base_score) < 1:
         _refuse("base_score is empty, expected one entry an output")
-    if width not in {1, forest.n_outputs}:
-        _refuse(f"leaves hold {width} values, expected 1 or {forest.n_outputs}, the number of outputs")
+    if width not in {1, len(forest.base_score)}:
+        _refuse(f"leaves hold {width} values, expected 1 or {len(forest.base_score)}, the number of outputs")
     for name in ("leaf_value", "tree_weight", "base_score"):
         if not np.isfinite(getattr(forest, name)).all():
             _refuse(f"{name} holds NaN or infinity")
     output = forest.tree_output
-    limit = forest.n_outputs if width == 1 else 1
+    limit = len(forest.base_score) if width == 1 else 1
     _refuse_any(
         (output < 0) | (output >= limit), f"tree {{at}} adds to output {{value}}, expected 0 to {limit - 1}", output
     )
 
 
-def _check_linear_leaves(forest: Forest) -> None:
+def _check_linear_leaves(forest: SimpleNamespace) -> None:
     offsets, n_terms = forest.linear_offsets, len(forest.linear_feature)
     _check_leaf_range(forest)
     if not len(offsets):
@@ -224,8 +226,8 @@ def _check_linear_leaves(forest: Forest) -> None:
         return
     if offsets[0] != 0 or offsets[-1] != n_terms or (offsets[1:] < offsets[:-1]).any():
         _refuse(f"linear_offsets must rise from 0 to {n_terms}")
-    if forest.leaf_width != 1:
-        _refuse(f"linear leaves hold {forest.leaf_width} values, expected 1")
+    if forest.leaf_value.shape[1] != 1:
+        _refuse(f"linear leaves hold {forest.leaf_value.shape[1]} values, expected 1")
     _refuse_any(
         (forest.linear_feature < 0) | (forest.linear_feature >= forest.n_features),
         f"term {{at}} of the linear models uses feature {{value}}, the forest has {forest.n_features}",
@@ -236,7 +238,7 @@ def _check_linear_leaves(forest: Forest) -> None:
             _refuse(f"{name} holds NaN or infinity")
 
 
-def _check_leaf_range(forest: Forest) -> None:
+def _check_leaf_range(forest: SimpleNamespace) -> None:
     ranges = forest.leaf_range
     if not isinstance(ranges, np.ndarray) or ranges.ndim != 2 or ranges.dtype != np.float64:
         _refuse("leaf_range is no 2-dimensional float64 array")
@@ -246,7 +248,7 @@ def _check_leaf_range(forest: Forest) -> None:
     _refuse_any(~(ranges[:, 0] <= ranges[:, 1]), "the range of leaf {at} is {value}", ranges)
 
 
-def _check_sets(forest: Forest) -> None:
+def _check_sets(forest: SimpleNamespace) -> None:
     offsets, sets = forest.set_offsets, forest.category_set
     if offsets[0] != 0 or offsets[-1] != len(forest.set_words) or (offsets[1:] < offsets[:-1]).any():
         _refuse(f"set_offsets must rise from 0 to {len(forest.set_words)}")
@@ -271,30 +273,27 @@ def _check_sets(forest: Forest) -> None:
         _refuse(f"feature {both[0]} is split both as a number and as a category")
 
 
-def _check_meaning(forest: Forest) -> None:
-    from silva.forest import LINKS, PREDICTIONS
-
+def _check_meaning(forest: SimpleNamespace) -> None:
     allowed = {
         "link": LINKS,
         "prediction": PREDICTIONS,
-        "result_dtype": ("float32", "float64"),
+        "result_dtype": FLOAT_TYPES,
         "category_hash": ("", "city64"),
     }
     for name, choices in allowed.items():
         if getattr(forest, name) not in choices:
             _refuse(f"{name} is {getattr(forest, name)!r}, expected one of {', '.join(choices)}")
-    if forest.link == "mean_and_variance" and forest.n_outputs != 2:
-        _refuse(f"link is {forest.link!r}, which takes 2 outputs, and there are {forest.n_outputs}")
-    shape = forest.leaf_shape
-    if wrong := check_choices(forest.choices):
-        _refuse(wrong)
-    if not isinstance(shape, tuple) or not all(isinstance(n, Integral) and n >= 0 for n in shape):
+    if forest.link == "mean_and_variance" and len(forest.base_score) != 2:
+        _refuse(f"link is {forest.link!r}, which takes 2 outputs, and there are {len(forest.base_score)}")
+    _check_choices(forest.choices)
+    shape, n_trees = forest.leaf_shape, len(forest.tree_offsets) - 1
+    if not isinstance(shape, tuple) or not all(isinstance(n, int | np.integer) and n >= 0 for n in shape):
         _refuse(f"leaf_shape is {shape!r}, expected a tuple of integers")
-    if shape and math.prod(shape) != forest.n_trees:
-        _refuse(f"leaf_shape {shape} has room for {math.prod(shape)} trees, the forest has {forest.n_trees}")
+    if shape and math.prod(shape) != n_trees:
+        _refuse(f"leaf_shape {shape} has room for {math.prod(shape)} trees, the forest has {n_trees}")
 
 
-def _check_labels(forest: Forest) -> None:
+def _check_labels(forest: SimpleNamespace) -> None:
     for name in ("feature_names", "categories"):
         values = getattr(forest, name)
         if values is not None and not isinstance(values, tuple):
@@ -309,3 +308,22 @@ def _check_labels(forest: Forest) -> None:
         for labels in arrays:
             if (name == "classes" or labels is not None) and (not isinstance(labels, np.ndarray) or labels.ndim != 1):
                 _refuse(f"{name} holds a {type(labels).__name__}, expected 1-dimensional NumPy arrays")
+
+
+def _check_choices(choices: object) -> None:
+    if not isinstance(choices, tuple) or not all(isinstance(choice, Choice) for choice in choices):
+        _refuse(f"choices is {choices!r}, expected a tuple of silva.typing.Choice")
+    for choice in choices:
+        if (
+            not _is_count(choice.n_rows, 1)
+            or choice.device not in DEVICES
+            or choice.algorithm not in ALGORITHMS[1:]
+            or not _is_count(choice.setting, 0)
+            or not (isinstance(choice.seconds, float) and choice.seconds > 0 and math.isfinite(choice.seconds))
+        ):
+            _refuse(f"choices holds {choice!r}, which no tuning writes")
+
+
+def _is_count(value: int | np.integer[Any], least: int) -> bool:
+    is_whole = isinstance(value, int | np.integer) and not isinstance(value, bool)
+    return is_whole and least <= int(value) < 2**63

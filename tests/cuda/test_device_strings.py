@@ -10,7 +10,7 @@ import pytest
 
 import silva.cuda.compiler
 from silva.cuda.compiler import compiler_architecture
-from silva.device import DeviceError, choose_gpus, explaining_memory, find_gpus, is_cuda_usable, parse_device
+from silva.device import DeviceError, explaining_memory, find_gpus, gpus_worthwhile, is_cuda_usable, parse_device
 from silva.explain import explainer
 from tests.strategies import full_forest
 
@@ -121,14 +121,14 @@ def test_auto_explains_on_a_gpu_what_takes_a_thread_longer(install, n_rows, n_jo
 def test_auto_follows_rows_and_work(install):
     install(stub())
     X = np.zeros((2, 2))
-    assert choose_gpus("auto", X, work=10, worthwhile=100) == ()
-    assert choose_gpus("auto", X, work=100, worthwhile=100) == (0,)
-    assert choose_gpus("auto", on_gpu(0), work=0, worthwhile=100) == (0,)
-    assert choose_gpus("cpu", X, work=1000, worthwhile=100) == ()
+    assert gpus_worthwhile("auto", X, work=10, worthwhile=100) == ()
+    assert gpus_worthwhile("auto", X, work=100, worthwhile=100) == (0,)
+    assert gpus_worthwhile("auto", on_gpu(0), work=0, worthwhile=100) == (0,)
+    assert gpus_worthwhile("cpu", X, work=1000, worthwhile=100) == ()
     with pytest.raises(DeviceError, match="X lies on cuda:0, device='cpu' was asked for"):
-        choose_gpus("cpu", on_gpu(0), work=0, worthwhile=100)
+        gpus_worthwhile("cpu", on_gpu(0), work=0, worthwhile=100)
     install(None)
-    assert choose_gpus("auto", X, work=1000, worthwhile=100) == ()
+    assert gpus_worthwhile("auto", X, work=1000, worthwhile=100) == ()
 
 
 def test_memory_that_is_not_there():

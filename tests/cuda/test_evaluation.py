@@ -17,12 +17,12 @@ import silva.evaluate.cuda.cut
 import silva.evaluate.cuda.few
 import silva.evaluate.cuda.packing
 import silva.evaluate.cuda.tiles
-from silva.choice import Choice
 from silva.cuda.codes import encode_forest
 from silva.device import DeviceError
 from silva.evaluate.cuda.calls import KEPT
 from silva.evaluate.cuda.cut import Cut
 from silva.evaluate.cuda.packing import choose_format
+from silva.typing import Choice
 from tests.conftest import examples
 from tests.cuda import emulator
 from tests.example_forests import empty_forest, with_linear_leaves
@@ -167,7 +167,7 @@ def test_settings(algorithm, setting):
     for options in (Options(shape="deep chain"), Options(n_trees=3), Options(shape="mixed", n_trees=4)):
         forest = random_forest(1, options)
         X = random_rows(2, forest, 33)
-        found = forest.cuda_evaluator.leaves(X, (0,), Choice(33, "cuda", algorithm, setting))
+        found = forest._evaluator.cuda.leaves(X, (0,), Choice(33, "cuda", algorithm, setting))
         np.testing.assert_array_equal(found, evaluate.leaf_ids(forest, X))
 
 
@@ -280,7 +280,7 @@ def test_which_calls_are_kept():
     forest = random_forest(5, Options(n_trees=7, n_features=3))
     rows = random_rows(0, forest, 6, "float32")
     X, expected = cupy.asarray(rows), forest.predict(rows, output="margin", device="cpu")
-    again, arguments = forest.cuda_evaluator.again, ("margin", "auto", "auto")
+    again, arguments = forest._evaluator.cuda.again, ("margin", "auto", "auto")
     assert again(X, *arguments) is None
     forest.predict(X, output="margin")
     kept = again(X, *arguments)
@@ -304,7 +304,7 @@ def test_calls_give_way():
     X = cupy.asarray(random_rows(0, forest, KEPT + 2, "float32"))
     for n_rows in range(1, KEPT + 3):
         forest.predict(X[:n_rows], output="margin")
-    kept = [forest.cuda_evaluator.again(X[:n], "margin", "auto", "auto") is not None for n in range(1, KEPT + 3)]
+    kept = [forest._evaluator.cuda.again(X[:n], "margin", "auto", "auto") is not None for n in range(1, KEPT + 3)]
     assert kept == [False] * 2 + [True] * KEPT
 
 
@@ -316,7 +316,7 @@ def test_calls_give_way_to_large_buffers(monkeypatch):
     X = cupy.asarray(random_rows(0, forest, 202, "float32"))
     for n_rows in (200, 201, 202):  # 800 bytes and more of results that are allocated ahead
         forest.predict(X[:n_rows], output="margin")
-    kept = [forest.cuda_evaluator.again(X[:n], "margin", "auto", "auto") is not None for n in (200, 201, 202)]
+    kept = [forest._evaluator.cuda.again(X[:n], "margin", "auto", "auto") is not None for n in (200, 201, 202)]
     assert kept == [False, True, True]
 
 

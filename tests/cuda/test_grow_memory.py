@@ -132,7 +132,7 @@ def test_rows_of_a_gpu_with_too_many_columns_stay_on_the_cores_and_say_so(monkey
     rows = prepare(X, y, np.ones(len(y)), np.ones(2, bool))
     monkeypatch.setattr(silva.grow.cuda.parts, "MOST_COLUMNS", 3)
     with pytest.warns(RuntimeWarning, match="growing on the CPU: leaf models have 4 columns, a GPU takes at most 3"):
-        assert silva.grow.search.choose_gpus("auto", "gram", 0, rows) is None
+        assert silva.grow.search.place_rows("auto", "gram", 0, rows) is None
 
 
 def test_streamed_parts_lie_in_memory_that_is_registered_whole():

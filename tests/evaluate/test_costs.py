@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from silva import _core
-from silva.choice import Choice
-from silva.evaluate import cpu
+from silva.evaluate.cpu import CpuEvaluator
+from silva.typing import Choice
 from tests.strategies import chain_forest, full_forest
 
 
@@ -19,7 +19,7 @@ def coarse(forest):
 
 
 def permutes_bytes():
-    plan = cpu.node_plan(coarse(full_forest(0, 20, 4, 5)), Choice(1, "cpu", "by_node"))
+    plan = CpuEvaluator(coarse(full_forest(0, 20, 4, 5))).node_plan(Choice(1, "cpu", "by_node"))
     return plan.in_registers and plan.code_bits == 8
 
 
@@ -37,10 +37,10 @@ def permutes_bytes():
 def test_the_fastest_of_clear_cases(forest, n_rows, expected):
     if not permutes_bytes():
         pytest.skip("measured on a processor that permutes bytes")
-    assert cpu.default_choice(forest, n_rows).algorithm == expected
+    assert CpuEvaluator(forest).default_choice(n_rows).algorithm == expected
 
 
 def test_by_sample_without_registers():
     if _core.instruction_set() == "v4":
         pytest.skip("this processor has them")
-    assert cpu.default_choice(full_forest(0, 100, 6, 30), 10_000).algorithm == "by_sample"
+    assert CpuEvaluator(full_forest(0, 100, 6, 30)).default_choice(10_000).algorithm == "by_sample"

@@ -10,9 +10,11 @@ import numpy as np
 import pytest
 
 import silva
-from silva.choice import Choice, tuned
-from silva.evaluate import choose, cpu
+from silva.evaluate.choice import tuned
+from silva.evaluate.cpu import CpuEvaluator
+from silva.evaluate.evaluator import Evaluator
 from silva.evaluate.tuning import choose_fastest, measure
+from silva.typing import Choice
 from tests.example_forests import empty_forest, with_linear_leaves
 from tests.strategies import Options, chain_forest, full_forest, random_forest, random_rows
 
@@ -38,7 +40,7 @@ def test_every_algorithm_that_can_run_is_measured():
         (small, {"serial", "by_sample", "by_node", "windowed"}),
         (large, {"serial", "by_sample", "windowed"}),
     ):
-        measured = measure(forest, rows_for(forest, 3), seconds=SECONDS, device="cpu", n_jobs=1)
+        measured = measure(Evaluator(forest), rows_for(forest, 3), seconds=SECONDS, device="cpu", n_jobs=1)
         assert {choice.algorithm for choice in measured} == names
 
 
@@ -56,9 +58,10 @@ def test_choices_are_followed_saved_and_pickled(tmp_path):
     forest.save(tmp_path / "tuned.silva")
     for other in (forest, silva.load(tmp_path / "tuned.silva"), pickle.loads(pickle.dumps(forest))):
         assert other.choices == choices
-        assert choose(other, "auto", 2, "cpu") == choices[0]
-        assert choose(other, "auto", 10**6, "cpu") == choices[1]
-        assert choose(other, "by_sample", 2, "cpu").algorithm == "by_sample"
+        choose = Evaluator(other).choose
+        assert choose("auto", 2, "cpu") == choices[0]
+        assert choose("auto", 10**6, "cpu") == choices[1]
+        assert choose("by_sample", 2, "cpu").algorithm == "by_sample"
 
 
 def test_the_fastest_of_each_batch_and_device_is_kept():
@@ -67,7 +70,7 @@ def test_the_fastest_of_each_batch_and_device_is_kept():
         Choice(1, "cpu", "by_node", 0, 1.0),
         Choice(1, "cuda", "by_node", 0, 2.0),
     ]
-    found = choose_fastest(full_forest(0, 4, 4, 5), measured).choices
+    found = choose_fastest(measured)
     assert found == (measured[1], measured[2])
     assert tuned(found, 1) == measured[1]
     assert tuned(found, 1, ("cuda",)) == measured[2]
@@ -121,7 +124,7 @@ def test_choices_that_no_tuning_writes_are_refused(choices):
 
 def test_reductions_are_measured_where_paths_are_reduced():
     settings = [
-        {choice.setting for choice in cpu.candidates(forest, 10) if choice.algorithm == "by_node"}
+        {choice.setting for choice in CpuEvaluator(forest).candidates(10) if choice.algorithm == "by_node"}
         for forest in (chain_forest(20, 0.5), full_forest(0, 4, 4, 5), chain_forest(100, 0.5))
     ]
     assert settings == [{0, 1, 2, 3}, {0}, {0}]

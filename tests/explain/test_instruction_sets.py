@@ -19,8 +19,7 @@ SCRIPT = """
 import sys
 import numpy as np
 import silva
-from silva.storage import load_forest
-forest, X = load_forest(sys.argv[1]), np.load(sys.argv[2])
+forest, X = silva.load(sys.argv[1]), np.load(sys.argv[2])
 result = {"leaf": forest.predict(X, output="leaf")}
 for dtype in ("float32", "float64"):
     explainer = silva.Explainer(forest, dtype=dtype)

@@ -62,8 +62,8 @@ def test_arrays_of_a_gpu_grow_the_tree_of_host_arrays(asked, device, dtype):
         found = grown(device, *(Array(array) for array in arrays))
     assert asked == (["cuda:1"] if device == "auto" else [])
     expected = grown("cpu", *arrays)
-    np.testing.assert_array_equal(found.predict(Array(X)), expected.predict(X))
-    np.testing.assert_array_equal(found.apply(Array(X)), expected.apply(X))
+    np.testing.assert_array_equal(found.predict(X), expected.predict(X))
+    np.testing.assert_array_equal(found.apply(X), expected.apply(X))
 
 
 @pytest.mark.parametrize(("device", "expected"), [("cuda", "cuda:1"), ("cuda:0", "cuda:0"), ("cuda:all", "cuda:all")])
@@ -76,3 +76,41 @@ def test_rows_of_a_gpu_are_summed_there_unless_another_one_is_named(asked, devic
 def test_the_rows_decide_and_not_the_target(asked):
     grown("auto", X, Array(Y))
     assert asked == []
+
+
+@pytest.fixture
+def predicted(monkeypatch):
+    """Rows and devices that forests were asked to predict."""
+    calls = []
+
+    def predict(_, rows, output="prediction", device="auto", **__):
+        calls.append((type(rows), output, device))
+        return np.zeros((3, 1))
+
+    monkeypatch.setattr(silva.Forest, "predict", predict)
+    return calls
+
+
+@pytest.mark.parametrize(
+    ("device", "rows", "given"),
+    [
+        ("auto", Array(X), Array),
+        ("cuda:1", Array(X), Array),
+        ("cpu", Array(X), np.ndarray),
+        ("cuda:all", X, np.ndarray),
+    ],
+)
+@pytest.mark.usefixtures("asked")
+def test_predictions_follow_the_device(predicted, device, rows, given):
+    tree = grown("cpu", X, Y).set_params(device=device)
+    tree.predict(rows)
+    tree.apply(rows)
+    assert predicted == [(given, "prediction", device), (given, "leaf", device)]
+
+
+@pytest.mark.usefixtures("asked")
+def test_values_of_categories_are_looked_up_on_the_host(predicted):
+    categories = np.column_stack([X, np.arange(len(X)) % 3])
+    tree = ModelTreeRegressor(generations=3, device="cpu", categorical_features=[X.shape[1]]).fit(categories, Y)
+    tree.set_params(device="auto").predict(Array(categories))
+    assert predicted == [(np.ndarray, "prediction", "auto")]

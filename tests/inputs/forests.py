@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from silva.forest import Forest
+from silva import Forest
 
 NAN = float("nan")
 NAMES = ("a", "b", "c")

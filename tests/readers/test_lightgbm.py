@@ -15,6 +15,7 @@ from tests.readers.adversarial import adversarial_rows
 from tests.readers.agreement import assert_agrees
 from tests.readers.lightgbm_models import BOOSTERS, COMMON, N_ROWS, adversarial, make_data, train
 
+import silva
 from silva.readers import lightgbm as reader
 
 
@@ -30,7 +31,7 @@ def test_booster_agrees(name, data):
 
 
 def check_booster(booster, data):
-    forest = reader.read(booster)
+    forest = silva.load(booster)
     rows = adversarial(forest, data)
     assert_agrees(
         forest,
@@ -57,7 +58,7 @@ def test_trees_of_one_leaf(data):
 
 
 def test_covers_are_the_rows_of_the_nodes(data):
-    forest = reader.read(train(data, {"num_leaves": 31}))
+    forest = silva.load(train(data, {"num_leaves": 31}))
     counts = np.zeros(forest.n_nodes)
     for _, node, rows in evaluate.visits(forest, data[0]):
         counts[node] = len(rows)
@@ -87,7 +88,7 @@ def test_continued_training(data):
 
 
 def test_zeros_are_missing_where_it_matters(data):
-    forest = reader.read(train(data, {"zero_as_missing": True}))
+    forest = silva.load(train(data, {"zero_as_missing": True}))
     assert forest.zero_missing.tolist() == [True, True, False, False, False]
     assert len(reader.read(train(data, {})).zero_missing) == 0
 
@@ -170,7 +171,7 @@ def test_estimator_agrees(name, data):
         "single": np.full(N_ROWS, "same"),
     }
     model = kind(n_estimators=8, **COMMON | params).fit(X, labels[target])
-    forest = reader.read(model)
+    forest = silva.load(model)
     rows = adversarial(forest, data)
     is_classifier = hasattr(model, "predict_proba")
     assert_agrees(
@@ -189,7 +190,7 @@ def test_estimator_agrees(name, data):
 def test_ranker_agrees(data):
     X, y = data
     model = lgb.LGBMRanker(n_estimators=5, **COMMON).fit(X, np.digitize(y, [0, 1, 2]), group=[N_ROWS // 2] * 2)
-    rows = adversarial(forest := reader.read(model), data)
+    rows = adversarial(forest := silva.load(model), data)
     assert_agrees(
         forest, rows, model.predict(rows, pred_leaf=True), model.predict(rows, raw_score=True), model.predict(rows)
     )
@@ -203,7 +204,7 @@ def test_classifier_with_an_objective_of_its_own_predicts_margins(data):
         return p - labels, p * (1 - p)
 
     model = lgb.LGBMClassifier(n_estimators=5, objective=logistic, **COMMON).fit(X, y > 0.5)
-    forest = reader.read(model)
+    forest = silva.load(model)
     assert (forest.classes, forest.prediction, forest.link) == ((), "response", "identity")
     rows = adversarial(forest, data)
     assert_agrees(
@@ -218,7 +219,7 @@ def test_early_stopped_estimator_predicts_to_its_best_iteration(data):
     model = lgb.LGBMRegressor(n_estimators=90, learning_rate=0.5, **COMMON)
     model.fit(X, y, eval_set=[(X, noisy(y))], callbacks=[stop])
     assert 0 < model.best_iteration_ < 90
-    rows = adversarial(forest := reader.read(model), data)
+    rows = adversarial(forest := silva.load(model), data)
     assert_agrees(forest, rows, model.predict(rows, pred_leaf=True), predictions=model.predict(rows), sums="float64")
 
 
@@ -226,7 +227,7 @@ def test_labels_of_undecided_rows(data):
     """A margin of 0 is a probability of one half: the first label."""
     X, _ = data
     model = lgb.LGBMClassifier(n_estimators=2, **COMMON).fit(np.ones((N_ROWS, 2)), np.resize(["no", "yes"], N_ROWS))
-    forest, rows = reader.read(model), X[:5, :2]
+    forest, rows = silva.load(model), X[:5, :2]
     assert (evaluate.margins(forest, rows) == 0).all()
     assert model.predict(rows).tolist() == ["no"] * 5
     if hasattr(forest, "predict"):
@@ -257,7 +258,7 @@ def frame_model(frame, data):
 
 
 def test_category_tables_of_frames(frame, frame_model):
-    forest = reader.read(frame_model)
+    forest = silva.load(frame_model)
     tables = [None if table is None else table.tolist() for table in forest.categories]
     assert tables == [None, ["z", "y", "x", "w"], None, [10, 20, 30], [False, True], ["only"]]
     assert forest.feature_names == ("a", "letter", "two_words", "rank", "flag", "constant")
@@ -274,7 +275,7 @@ def test_category_tables_of_frames(frame, frame_model):
 
 def test_frames_with_other_categories(frame, frame_model):
     """Reordered, unused, unseen and missing categories go where LightGBM sends them."""
-    forest = reader.read(frame_model)
+    forest = silva.load(frame_model)
     if not hasattr(forest, "predict"):
         pytest.skip("predict is not built yet")
     other = frame.copy()
@@ -293,7 +294,7 @@ def test_odd_column_names(data):
 def test_file_predicts_as_its_booster(frame_model, tmp_path):
     path = tmp_path / "model.txt"
     frame_model.save_model(path)
-    forest, live = reader.read_file(path), reader.read(frame_model)
+    forest, live = silva.load(path), silva.load(frame_model)
     for name in ("feature", "threshold", "left", "leaf_value", "cover", "set_words"):
         np.testing.assert_array_equal(getattr(forest, name), getattr(live, name))
     assert forest.categories[1].tolist() == ["z", "y", "x", "w"]

@@ -32,7 +32,7 @@ def stump():
         value=np.array([0, -1.0, 1]),
         leaf_id=np.arange(3),
     )
-    return assemble(nodes, n_features=2, base_score=np.zeros(1), tree_weight=np.ones(1))
+    return silva.load(assemble(nodes, n_features=2, base_score=np.zeros(1), tree_weight=np.ones(1)))
 
 
 def instance(module: str, *bases: type):

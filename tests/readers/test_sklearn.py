@@ -27,6 +27,7 @@ from tests.readers.sklearn_models import (
     with_holes,
 )
 
+import silva
 from silva.readers import sklearn as reader
 
 pytestmark = pytest.mark.filterwarnings("ignore:.*SAMME:FutureWarning")
@@ -121,7 +122,7 @@ def test_several_outputs(kind, X, y):
 @pytest.mark.parametrize("kind", [tree.DecisionTreeClassifier, ensemble.RandomForestClassifier])
 def test_several_classifications(kind, X, y):
     model = kind(max_depth=4, random_state=0).fit(X, np.column_stack([y > 1, three(y), X[:, 2] > 0.3]).astype(int))
-    forest = reader.read(model)
+    forest = silva.load(model)
     assert [len(classes) for classes in forest.classes] == [2, 3, 2]
     rows = adversarial_rows(forest, X, allow_inf=False, max_rows=1000)
     assert_agrees(forest, rows, leaves=model.apply(rows), margins=joined_probabilities(model)(rows), sums="float64")
@@ -158,7 +159,7 @@ def test_sparse_training(X, y):
 
 def test_covers_are_the_weights_of_the_nodes(X, y):
     weights = np.random.default_rng(0).random(N_ROWS)
-    forest = reader.read(tree.DecisionTreeRegressor(max_depth=4).fit(X, y, sample_weight=weights))
+    forest = silva.load(tree.DecisionTreeRegressor(max_depth=4).fit(X, y, sample_weight=weights))
     for _, node, rows in evaluate.visits(forest, X):
         assert forest.cover[node] == pytest.approx(weights[rows].sum(), rel=1e-12)
 

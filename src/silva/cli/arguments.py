@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import argparse
-import csv
 from pathlib import Path
 
-from silva.cli.tables import table_format
-from silva.device import parse_device
+from silva import __version__
+from silva.cli import bench, commands, demo, grow
+from silva.cli.values import device_string, names, positive, table
 
-MOST_DIGITS = 9
 MODEL = "model file: XGBoost .json or .ubj, LightGBM .txt, CatBoost .cbm or .json, or .silva"
 DATA = "CSV (.csv, .csv.gz; with a header) or Parquet (.parquet, .pq); its columns are matched by name"
 
@@ -41,9 +40,6 @@ Prints the tree and the features by importance; writes tree.silva, tree.png, bee
 
 def make_parser() -> argparse.ArgumentParser:
     """Build the parser; a parsed command holds its function as `run`."""
-    from silva import __version__
-    from silva.cli import bench, commands, demo, grow
-
     parser = argparse.ArgumentParser(prog="silva", description="Grow, evaluate and explain trees.")
     parser.add_argument("--version", action="version", version=f"silva {__version__}")
     parser.add_argument("--traceback", action="store_true", help="print where an error comes from")
@@ -77,7 +73,7 @@ def make_parser() -> argparse.ArgumentParser:
 
     show = _command(subparsers, "demo", "grow a tree on California housing, predict and explain a forest", DEMO)
     show.add_argument("--out", type=Path, default=Path("silva-demo"), metavar="DIR", help="default: ./silva-demo")
-    show.add_argument("--n-jobs", type=_positive, metavar="N", help="threads (default: all cores)")
+    show.add_argument("--n-jobs", type=positive, metavar="N", help="threads (default: all cores)")
     show.set_defaults(run=demo.demo)
     return parser
 
@@ -93,7 +89,7 @@ def _command(
 def _add_measurement(command: argparse.ArgumentParser) -> None:
     """Arguments of `silva bench`."""
     command.add_argument("model", type=Path, metavar="MODEL", help=MODEL)
-    command.add_argument("data", type=_table, metavar="DATA", help=DATA)
+    command.add_argument("data", type=table, metavar="DATA", help=DATA)
     command.add_argument("-o", dest="out", type=Path, metavar="OUT", help=".silva file: the model with what was chosen")
     command.add_argument("--seconds", type=float, default=5.0, metavar="S", help="time to spend (default: 5)")
     command.add_argument(
@@ -103,26 +99,26 @@ def _add_measurement(command: argparse.ArgumentParser) -> None:
         metavar="DEVICE",
         help="auto (default), cpu, cuda, cuda:1 or cuda:all",
     )
-    command.add_argument("--rows", type=_positive, default=100_000, metavar="N", help="rows to read (default: 100000)")
+    command.add_argument("--rows", type=positive, default=100_000, metavar="N", help="rows to read (default: 100000)")
     command.add_argument("--inputs", type=names, metavar="A,B,...", help=INPUTS)
-    command.add_argument("--n-jobs", type=_positive, metavar="N", help="threads (default: all cores)")
+    command.add_argument("--n-jobs", type=positive, metavar="N", help="threads (default: all cores)")
 
 
 def _add_files(command: argparse.ArgumentParser) -> None:
     """Arguments of the commands that read one table and write another."""
     command.add_argument("model", type=Path, metavar="MODEL", help=MODEL)
-    command.add_argument("data", type=_table, metavar="DATA", help=DATA)
+    command.add_argument("data", type=table, metavar="DATA", help=DATA)
     command.add_argument(
-        "-o", dest="out", type=_table, required=True, metavar="OUT", help="CSV or Parquet file to write, by its suffix"
+        "-o", dest="out", type=table, required=True, metavar="OUT", help="CSV or Parquet file to write, by its suffix"
     )
     command.add_argument(
         "--columns", type=names, default=[], metavar="A,B,...", help="columns of DATA to keep in the output"
     )
     command.add_argument("--inputs", type=names, metavar="A,B,...", help=INPUTS)
     command.add_argument(
-        "--batch-rows", type=_positive, metavar="N", help="rows in memory at a time (default: by the size of a row)"
+        "--batch-rows", type=positive, metavar="N", help="rows in memory at a time (default: by the size of a row)"
     )
-    command.add_argument("--n-jobs", type=_positive, metavar="N", help="threads (default: all cores)")
+    command.add_argument("--n-jobs", type=positive, metavar="N", help="threads (default: all cores)")
     command.add_argument(
         "--device",
         type=device_string,
@@ -130,34 +126,3 @@ def _add_files(command: argparse.ArgumentParser) -> None:
         metavar="DEVICE",
         help="auto (default: the faster for each batch of rows), cpu, cuda, cuda:1 or cuda:all",
     )
-
-
-def names(text: str) -> list[str]:
-    """Split names as a CSV header does: "a,b" in quotes is one name."""
-    found = next(csv.reader([text]), [])
-    if not found or not all(found):
-        raise argparse.ArgumentTypeError(f"{text!r} holds an empty name; expected names separated by commas")
-    return found
-
-
-def _positive(text: str) -> int:
-    if not text.isdecimal() or len(text) > MOST_DIGITS or int(text) < 1:
-        raise argparse.ArgumentTypeError(f"{text!r} is no whole number of at least 1 and at most {MOST_DIGITS} digits")
-    return int(text)
-
-
-def device_string(text: str) -> str:
-    """Check a device string."""
-    try:
-        parse_device(text)
-    except ValueError as error:
-        raise argparse.ArgumentTypeError(str(error)) from error
-    return text
-
-
-def _table(text: str) -> Path:
-    try:
-        table_format(Path(text))
-    except ValueError as error:
-        raise argparse.ArgumentTypeError(str(error)) from error
-    return Path(text)

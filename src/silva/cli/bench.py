@@ -2,26 +2,27 @@
 
 from __future__ import annotations
 
+import dataclasses
 from typing import TYPE_CHECKING
 
 from silva.cli.commands import read_features
+from silva.evaluate.evaluator import Evaluator
+from silva.evaluate.tuning import choose_fastest, measure
+from silva.loading import load
 
 if TYPE_CHECKING:
     import argparse
     from collections.abc import Iterator
 
-    from silva.choice import Choice
+    from silva.typing import Choice
 
 
 def bench(options: argparse.Namespace) -> None:
     """Run `silva bench`."""
-    import silva
-    from silva.evaluate.tuning import choose_fastest, measure
-
-    forest = silva.load(options.model)
+    forest = load(options.model)
     rows = read_features(options, forest, options.rows)
-    measured = measure(forest, rows, seconds=options.seconds, device=options.device, n_jobs=options.n_jobs)
-    best = choose_fastest(forest, measured)
+    measured = measure(Evaluator(forest), rows, options.seconds, options.device, options.n_jobs)
+    best = dataclasses.replace(forest, choices=choose_fastest(measured))
     print(f"{options.model.name}: {forest}")
     for line in table(measured, best.choices):
         print(line)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from silva.cli.arguments import device_string, names
+from silva.cli.values import device_string, names
 from silva.grow.data import STORAGES
 
 if TYPE_CHECKING:

@@ -16,7 +16,7 @@ import numpy as np
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from silva.forest import Forest
+    from silva.ensemble import TreeEnsemble
 
 LARGEST_SHORT_CODE = 2**16 - 1
 
@@ -59,7 +59,7 @@ class Codes:
         return np.uint16 if int(np.diff(self.offsets).max(initial=1)) < LARGEST_SHORT_CODE else np.uint32
 
 
-def encode_forest(forest: Forest) -> Codes:
+def encode_forest(forest: TreeEnsemble) -> Codes:
     """Find the columns of a forest and the rank of each split: O(n log n) in the nodes."""
     splits = np.flatnonzero(forest.feature >= 0)
     sets = forest.category_set[splits] if forest.is_categorical else np.full(len(splits), -1, np.int32)

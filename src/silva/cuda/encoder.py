@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from silva.cuda.codes import Codes
     from silva.cuda.compiler import Variant
-    from silva.forest import Forest
+    from silva.ensemble import TreeEnsemble
 
 C_TYPES = {
     "float32": "float",
@@ -48,7 +48,7 @@ class CodeTables:
 
     Parameters
     ----------
-    forest : Forest
+    forest : TreeEnsemble
     codes : Codes
     code_type : dtype, optional
         Unsigned type of the codes; that of `codes` by default.
@@ -61,7 +61,7 @@ class CodeTables:
         Bytes of the codes of one row.
     """
 
-    def __init__(self, forest: Forest, codes: Codes, code_type: Any = None) -> None:
+    def __init__(self, forest: TreeEnsemble, codes: Codes, code_type: Any = None) -> None:
         self.codes = codes
         self.code_type = np.dtype(codes.code_type if code_type is None else code_type)
         self.row_bytes = codes.n_columns * self.code_type.itemsize

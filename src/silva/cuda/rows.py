@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from silva.forest import Forest
+    from silva.ensemble import TreeEnsemble
 
 HOST_CHUNK_BYTES, MOST_CHUNK_BYTES = 2**25, 2**29
 """Rows and results of a chunk between host and GPU: enough to hide launches; more where few long rows fit."""
@@ -78,7 +78,7 @@ def map_rows(
     return result
 
 
-def check_gpu_rows(X: Any, forest: Forest, gpu: int) -> Any:
+def check_gpu_rows(X: Any, forest: TreeEnsemble, gpu: int) -> Any:
     """Rows of any GPU library as a CuPy array that fits the forest.
 
     Raises

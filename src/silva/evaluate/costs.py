@@ -7,9 +7,12 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from silva.evaluate.choice import most_splits
+
 if TYPE_CHECKING:
-    from silva.choice import Choice
-    from silva.forest import Forest
+    from silva import _core
+    from silva.ensemble import TreeEnsemble
+    from silva.typing import Choice
 
 FEW_ROWS = 8
 """Up to so many rows, a tree costs the latency of its walk; beyond, its instructions."""
@@ -32,23 +35,42 @@ FROM_MEMORY = 12.0
 FEWEST_SLOTS, BLOCK, REGISTER_BITS = 16, 64, 512
 
 
-def nanoseconds(forest: Forest, choice: Choice, n_rows: int) -> float:
-    """Estimate the time of a row on one thread."""
-    few = int(n_rows <= FEW_ROWS)
-    if choice.algorithm == "by_sample":
-        value = RANK_BY_HALVES if forest.threshold.dtype == np.float64 else CAST
-        return forest.n_trees * forest.depth * LEVEL[few] + forest.n_used * value
-    from silva.evaluate import cpu
+SMALL_FOREST = 8
+"""Trees up to which the ranks of a row cost more than they save."""
 
-    plan = cpu.node_plan(forest, choice)
-    rows = forest.n_used * RANK if cpu.needs_ranks(forest) else 0.0
+MOST_WINDOW_LEVELS = 6
+"""A window's splits are the bits of a word."""
+
+
+def nanoseconds(forest: TreeEnsemble, choice: Choice, n_rows: int, plan: _core.NodePlan | None) -> float:
+    """Estimate the time of a row on one thread; `plan` is the layout of by_node or windowed."""
+    few, depth = int(n_rows <= FEW_ROWS), forest.depth
+    n_used = int((np.bincount(forest.feature[forest.feature >= 0], minlength=1) > 0).sum())
+    if plan is None:
+        value = RANK_BY_HALVES if forest.threshold.dtype == np.float64 else CAST
+        return forest.n_trees * depth * LEVEL[few] + n_used * value
+    rows = n_used * RANK if needs_ranks(forest) else 0.0
     if choice.algorithm == "by_node":
-        in_heap = forest.depth <= (6 if forest.most_splits <= BLOCK else 8)
-        n_slots, n_windows, fixed = 1 << forest.depth if in_heap else forest.most_splits, 1, TREE[few]
+        largest = most_splits(forest)
+        in_heap = depth <= (6 if largest <= BLOCK else 8)
+        n_slots, n_windows, fixed = 1 << depth if in_heap else largest, 1, TREE[few]
     else:
-        levels = cpu.window_levels(forest, choice)
-        n_slots, n_windows, fixed = 1 << levels, math.ceil(forest.depth / levels), WINDOW[few]
+        levels = window_levels(forest, choice)
+        n_slots, n_windows, fixed = 1 << levels, math.ceil(depth / levels), WINDOW[few]
     registers = math.ceil(max(n_slots, FEWEST_SLOTS) * plan.code_bits / REGISTER_BITS)
     each = (REGISTER_OF_FEW if few else REGISTER[plan.code_bits]) * (1.0 if plan.in_registers else FROM_MEMORY)
     lanes = fixed + registers * each
     return rows + forest.n_trees * n_windows * lanes
+
+
+def needs_ranks(forest: TreeEnsemble) -> bool:
+    """Whether rows become ranks: float64 comparisons do everywhere, floats where there are trees to pay for it."""
+    return forest.n_trees > SMALL_FOREST or forest.threshold.dtype == np.float64
+
+
+def window_levels(forest: TreeEnsemble, choice: Choice) -> int:
+    """Levels of a window: the setting, or the depth divided into as few windows of one height as hold it."""
+    if choice.setting:
+        return min(choice.setting, MOST_WINDOW_LEVELS)
+    n_windows = max(1, -(-forest.depth // MOST_WINDOW_LEVELS))
+    return max(1, -(-forest.depth // n_windows))

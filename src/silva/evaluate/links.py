@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from numpy.typing import NDArray
-
-    from silva.forest import Forest
-
-    Array = NDArray[Any]
+    from silva.ensemble import TreeEnsemble
+    from silva.typing import Array
 
 PROBABILITY_LINKS = {"logistic", "softmax", "one_vs_all", "exponential"}
 """Links whose responses are probabilities of classes."""
@@ -72,21 +69,32 @@ LINKS: dict[str, Callable[[Array, float], Array]] = {
     "exp2": lambda x, scale: np.exp2(scale * x),
     "mean_and_variance": lambda x, _: mean_and_variance(x),
 }
-"""Response of margins (n, n_outputs) in float64, by `Forest.link`."""
+"""Response of margins (n, n_outputs) in float64, by `TreeEnsemble.link`."""
 
 
-def responses(margin: Array, forest: Forest) -> Array:
+def responses(margin: Array, forest: TreeEnsemble) -> Array:
     """Margins through the forest's link, in the source library's dtype: (n, n_outputs)."""
     with np.errstate(over="ignore"):
         return LINKS[forest.link](margin, forest.link_scale).astype(forest.result_dtype)
 
 
-def predicts_margins(forest: Forest) -> bool:
-    """Whether predictions are the margins themselves."""
-    return forest.prediction == "response" and forest.link == "identity"
+def is_margin(forest: TreeEnsemble, output: str) -> bool:
+    """Whether the output is the margin itself."""
+    return output == "margin" or (
+        output == "prediction" and forest.prediction == "response" and forest.link == "identity"
+    )
 
 
-def predictions(margin: Array, forest: Forest) -> Array:
+def respond(forest: TreeEnsemble, margin: Array, output: str) -> Array | list[Array]:
+    """Margins (n, n_outputs) as `output`."""
+    if output == "margin":
+        return squeeze(margin.astype(forest.result_dtype, copy=False))
+    if output == "probability":
+        return probabilities(margin, forest)
+    return predictions(margin, forest)
+
+
+def predictions(margin: Array, forest: TreeEnsemble) -> Array:
     """Make what the source library's predict returns by default: responses, margins or labels."""
     if forest.prediction == "response":
         return squeeze(responses(margin, forest))
@@ -96,7 +104,7 @@ def predictions(margin: Array, forest: Forest) -> Array:
     return named if forest.prediction == "argmax_column" else squeeze(named)
 
 
-def probabilities(margin: Array, forest: Forest) -> Array | list[Array]:
+def probabilities(margin: Array, forest: TreeEnsemble) -> Array | list[Array]:
     """Class probabilities in the source library's shape.
 
     Raises
@@ -119,13 +127,13 @@ def probabilities(margin: Array, forest: Forest) -> Array | list[Array]:
     return squeeze(response)
 
 
-def labels(margin: Array, forest: Forest) -> Array:
+def labels(margin: Array, forest: TreeEnsemble) -> Array:
     """Class labels by the forest's rule, (n, number of classification outputs)."""
     if forest.prediction == "sign":
         return np.where(_is_second(margin, forest), 1, -1)
     if forest.prediction in {"argmax", "argmax_column"} and (margin.shape[1] > 1 or _has_one_class(forest)):
-        parts = _split(responses(margin, forest), forest)
-        return np.stack([_named(part.argmax(axis=1), forest, i) for i, part in enumerate(parts)], axis=1)
+        each = _split(responses(margin, forest), forest)
+        return np.stack([_named(one.argmax(axis=1), forest, i) for i, one in enumerate(each)], axis=1)
     return _named(_is_second(margin, forest).astype(np.int64), forest, 0)
 
 
@@ -134,7 +142,7 @@ def squeeze(values: Array) -> Array:
     return values[:, 0] if values.shape[1] == 1 else values
 
 
-def _is_second(margin: Array, forest: Forest) -> Array:
+def _is_second(margin: Array, forest: TreeEnsemble) -> Array:
     """Whether the second of two classes wins, by the rule of the source library."""
     if forest.prediction == "positive":
         return margin > forest.prediction_offset
@@ -148,12 +156,12 @@ def _is_second(margin: Array, forest: Forest) -> Array:
     return response > 0.5
 
 
-def _has_one_class(forest: Forest) -> bool:
+def _has_one_class(forest: TreeEnsemble) -> bool:
     """Say whether training saw a single class, of which scikit-learn's trees then have one probability."""
     return forest.prediction == "argmax" and [len(names) for names in forest.classes] == [1]
 
 
-def _split(response: Array, forest: Forest) -> list[Array]:
+def _split(response: Array, forest: TreeEnsemble) -> list[Array]:
     """Responses of each classification output."""
     if len(forest.classes) < 2:
         return [response]
@@ -161,7 +169,7 @@ def _split(response: Array, forest: Forest) -> list[Array]:
     return list(np.split(response, ends[:-1], axis=1))
 
 
-def _named(index: Array, forest: Forest, output: int) -> Array:
+def _named(index: Array, forest: TreeEnsemble, output: int) -> Array:
     """Class labels by position; a Booster's labels are the positions, in its own dtype."""
     if not forest.classes:
         return index.astype(forest.result_dtype)

@@ -8,61 +8,55 @@ import numpy as np
 
 from silva import _core
 from silva.device import find_gpus, parse_device
-from silva.evaluate import check_arguments, choose, cpu, linear, respond
-from silva.evaluate.links import predicts_margins
+from silva.evaluate.links import is_margin, respond
 from silva.inputs import as_rows
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from numpy.typing import NDArray
+    from silva.evaluate.evaluator import Evaluator
+    from silva.typing import Array, Choice, Floats
 
-    from silva.choice import Choice
-    from silva.forest import Forest
+    Arguments = tuple[Evaluator, str, str, str]
 
 
-def make_predictor(forest: Forest, output: str, algorithm: str, device: str) -> Callable[[NDArray[Any]], Any]:
+def make_predictor(evaluator: Evaluator, output: str, algorithm: str, device: str) -> Callable[[Floats], Any]:
     """`Forest.predictor`."""
-    check_arguments(forest, output, algorithm, device)
-    arguments = (forest, output, algorithm, device)
+    evaluator.check(output, algorithm, device)
+    forest, arguments = evaluator.forest, (evaluator, output, algorithm, device)
     if parse_device(device)[0] not in {"cpu", "auto"}:
-        return _make_on_gpu(arguments, find_gpus(device), choose(forest, algorithm, 1, "cuda"))
-    choice = choose(forest, algorithm, 1, "cpu")
+        return _make_on_gpu(arguments, find_gpus(device), evaluator.choose(algorithm, 1, "cuda"))
+    choice = evaluator.choose(algorithm, 1, "cpu")
     if forest.has_linear_leaves or forest.categories is not None:
-        return OutputPredictor(arguments, _PlainRow(forest, output, choice))
-    is_final = _is_margin(forest, output) or (output == "leaf" and not forest.leaf_shape)
+        return OutputPredictor(arguments, _PlainRow(evaluator, output, choice))
+    is_final = is_margin(forest, output) or (output == "leaf" and not forest.leaf_shape)
     result = "leaf" if output == "leaf" else forest.result_dtype if is_final else "float64"
-    plan = cpu.plan_of(forest, choice)
+    plan = evaluator.cpu.plan_of(choice)
     reduced = (make_predictor, arguments)
     core = _core.RowPredictor(plan, result, forest.missing, choice.algorithm == "serial", reduced)
     return core if is_final else OutputPredictor(arguments, core)
 
 
-def _make_on_gpu(arguments: tuple[Any, ...], gpus: tuple[int, ...], choice: Choice) -> Callable[[NDArray[Any]], Any]:
-    forest, output = arguments[:2]
-    is_final = _is_margin(forest, output)
+def _make_on_gpu(arguments: Arguments, gpus: tuple[int, ...], choice: Choice) -> Callable[[Floats], Any]:
+    evaluator, output = arguments[:2]
+    forest, is_final = evaluator.forest, is_margin(evaluator.forest, output)
     if choice.algorithm == "by_sample" and output != "leaf" and forest.categories is None:
         reduced = (make_predictor, arguments)
-        row = forest.cuda_evaluator.predictor(gpus[0], forest.result_dtype if is_final else "float64", reduced)
+        row = evaluator.cuda.predictor(gpus[0], forest.result_dtype if is_final else "float64", reduced)
         if row is not None:
             return row if is_final else OutputPredictor(arguments, row)
-    return OutputPredictor(arguments, _GpuRow(forest, output, gpus, choice))
-
-
-def _is_margin(forest: Forest, output: str) -> bool:
-    """Whether the output is the margin itself."""
-    return output == "margin" or (output == "prediction" and predicts_margins(forest))
+    return OutputPredictor(arguments, _GpuRow(evaluator, output, gpus, choice))
 
 
 class OutputPredictor:
     """A row's margins or leaves, and the output made of them."""
 
-    def __init__(self, arguments: tuple[Any, ...], raw: Callable[[NDArray[Any]], Any]) -> None:
+    def __init__(self, arguments: Arguments, raw: Callable[[Floats], Any]) -> None:
         self._arguments = arguments
-        self._forest, self._output = arguments[:2]
+        self._forest, self._output = arguments[0].forest, arguments[1]
         self._raw = raw
 
-    def __call__(self, row: NDArray[Any]) -> Any:
+    def __call__(self, row: Floats) -> Any:
         """Predict a row."""
         forest, raw = self._forest, np.atleast_1d(self._raw(row))
         if self._output == "leaf":
@@ -79,26 +73,23 @@ class OutputPredictor:
 class _PlainRow:
     """Rows that need more than the compiled walk: tables of categories, linear leaves."""
 
-    def __init__(self, forest: Forest, output: str, choice: Choice) -> None:
-        self._forest, self._output, self._choice = forest, output, choice
+    def __init__(self, evaluator: Evaluator, output: str, choice: Choice) -> None:
+        self._evaluator, self._output, self._choice = evaluator, output, choice
 
-    def __call__(self, row: NDArray[Any]) -> NDArray[Any]:
-        forest = self._forest
-        rows = as_rows(np.reshape(row, (1, -1)), forest)
-        if self._output == "leaf":
-            return cpu.leaves(forest, rows, self._choice, 1).reshape(-1)
-        margins: NDArray[Any] = (linear if forest.has_linear_leaves else cpu).margins(forest, rows, self._choice, 1)
-        return margins.reshape(-1)
+    def __call__(self, row: Floats) -> Array:
+        cpu = self._evaluator.cpu
+        rows = as_rows(np.reshape(row, (1, -1)), self._evaluator.forest)
+        return (cpu.leaves if self._output == "leaf" else cpu.margins)(rows, self._choice, 1).reshape(-1)
 
 
 class _GpuRow:
     """A row on its way to a GPU and back."""
 
-    def __init__(self, forest: Forest, output: str, gpus: tuple[int, ...], choice: Choice) -> None:
-        self._forest, self._output, self._gpus, self._choice = forest, output, gpus, choice
+    def __init__(self, evaluator: Evaluator, output: str, gpus: tuple[int, ...], choice: Choice) -> None:
+        self._evaluator, self._output, self._gpus, self._choice = evaluator, output, gpus, choice
 
-    def __call__(self, row: NDArray[Any]) -> NDArray[Any]:
-        evaluator = self._forest.cuda_evaluator
-        run = evaluator.leaves if self._output == "leaf" else evaluator.margins
-        result: NDArray[Any] = run(np.reshape(row, (1, -1)), self._gpus, self._choice)[0]
+    def __call__(self, row: Floats) -> Array:
+        cuda = self._evaluator.cuda
+        run = cuda.leaves if self._output == "leaf" else cuda.margins
+        result: Array = run(np.reshape(row, (1, -1)), self._gpus, self._choice)[0]
         return result

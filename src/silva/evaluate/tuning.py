@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import math
 import time
 from numbers import Real
@@ -10,15 +9,14 @@ from statistics import median
 from typing import TYPE_CHECKING, Any
 
 from silva.device import array_gpu, find_gpus, import_cupy, is_cuda_usable, parse_device
-from silva.evaluate import cpu, linear
 from silva.inputs import as_rows
 from silva.parallel import n_threads
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from silva.choice import Choice
-    from silva.forest import Forest
+    from silva.evaluate.evaluator import Evaluator
+    from silva.typing import Choice
 
 SIZES = (1, 100, 10_000, 1_000_000)
 """Rows of the batches that are measured, as far as there are so many."""
@@ -29,22 +27,22 @@ HOPELESS = 3.0
 LEAST_CALLS, MOST_CALLS = 3, 1000
 
 
-def tune(forest: Forest, X: Any, *, seconds: float, device: str, n_jobs: int | None) -> Forest:
-    """`Forest.tune`."""
-    return choose_fastest(forest, measure(forest, X, seconds=seconds, device=device, n_jobs=n_jobs))
+def tune(evaluator: Evaluator, X: Any, seconds: float, device: str, n_jobs: int | None) -> tuple[Choice, ...]:
+    """`Forest.tune`: the fastest choice of each device and batch size."""
+    return choose_fastest(measure(evaluator, X, seconds, device, n_jobs))
 
 
-def choose_fastest(forest: Forest, measured: Sequence[Choice]) -> Forest:
-    """Give the forest the fastest choice of each device and batch size."""
+def choose_fastest(measured: Sequence[Choice]) -> tuple[Choice, ...]:
+    """Keep the fastest choice of each device and batch size."""
     best: dict[tuple[int, str], Choice] = {}
     for choice in measured:
         key = (choice.n_rows, choice.device)
         if key not in best or choice.seconds < best[key].seconds:
             best[key] = choice
-    return dataclasses.replace(forest, choices=tuple(best.values()))
+    return tuple(best.values())
 
 
-def measure(forest: Forest, X: Any, *, seconds: float, device: str, n_jobs: int | None) -> list[Choice]:
+def measure(evaluator: Evaluator, X: Any, seconds: float, device: str, n_jobs: int | None) -> list[Choice]:
     """Measure the candidates of each device and batch size, each as the median of its calls.
 
     Raises
@@ -56,15 +54,15 @@ def measure(forest: Forest, X: Any, *, seconds: float, device: str, n_jobs: int 
         raise ValueError(f"seconds is {seconds!r}, expected a positive number: the time to spend")
     n_threads(n_jobs)
     kinds = _kinds(X, device)
-    rows = X if array_gpu(X) is not None else as_rows(X, forest)
+    rows = X if array_gpu(X) is not None else as_rows(X, evaluator.forest)
     if len(rows) == 0:
         raise ValueError("X has no rows to measure on; pass at least one row like those to predict")
     sizes = sorted({*(size for size in SIZES if size < len(rows)), len(rows)})
-    share = float(seconds) / (len(sizes) * len(kinds))
+    of_batch = float(seconds) / (len(sizes) * len(kinds))
     measured: list[Choice] = []
     for size in sizes:
         for kind in kinds:
-            measured += _measure_batch(forest, rows[:size], kind, device, n_jobs, share)
+            measured += _measure_batch(evaluator, rows[:size], kind, device, n_jobs, of_batch)
     return measured
 
 
@@ -78,14 +76,14 @@ def _kinds(X: Any, device: str) -> tuple[str, ...]:
 
 
 def _measure_batch(
-    forest: Forest, rows: Any, kind: str, device: str, n_jobs: int | None, seconds: float
+    evaluator: Evaluator, rows: Any, kind: str, device: str, n_jobs: int | None, seconds: float
 ) -> list[Choice]:
     """Measure the candidates of one device on one batch within `seconds`, about."""
-    candidates = _candidates(forest, len(rows), kind)
+    candidates = (evaluator.cpu if kind == "cpu" else evaluator.cuda).candidates(len(rows))
     measured: list[Choice] = []
     for candidate in candidates:
         best = min((choice.seconds for choice in measured), default=math.inf)
-        call = _call(forest, rows, candidate, device, n_jobs)
+        call = _call(evaluator, rows, candidate, device, n_jobs)
         call()  # builds the plan
         first = _time(call)
         times = [first]
@@ -100,26 +98,17 @@ def _wants_more(n_calls: int, end: float) -> bool:
     return n_calls < LEAST_CALLS or (n_calls < MOST_CALLS and time.perf_counter() < end)
 
 
-def _candidates(forest: Forest, n_rows: int, kind: str) -> tuple[Choice, ...]:
-    if kind == "cpu":
-        return cpu.candidates(forest, n_rows)
-    from silva.evaluate.cuda import evaluator as cuda
-
-    return cuda.candidates(forest, n_rows)
-
-
-def _call(forest: Forest, rows: Any, choice: Choice, device: str, n_jobs: int | None) -> Callable[[], Any]:
+def _call(evaluator: Evaluator, rows: Any, choice: Choice, device: str, n_jobs: int | None) -> Callable[[], Any]:
     """Margins of the rows, complete when the call returns."""
     if choice.device == "cpu":
-        runner = linear if forest.has_linear_leaves else cpu
-        return lambda: runner.margins(forest, rows, choice, n_jobs)
+        return lambda: evaluator.cpu.margins(rows, choice, n_jobs)
     gpus = find_gpus("cuda" if parse_device(device)[0] in {"auto", "cpu"} else device, rows)
     if array_gpu(rows) is None:
-        return lambda: forest.cuda_evaluator.margins(rows, gpus, choice)
+        return lambda: evaluator.cuda.margins(rows, gpus, choice)
     stream = import_cupy().cuda.get_current_stream()
 
     def run() -> None:
-        forest.cuda_evaluator.margins(rows, gpus, choice)
+        evaluator.cuda.margins(rows, gpus, choice)
         stream.synchronize()
 
     return run

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from silva.forest import Forest
+    from silva.ensemble import TreeEnsemble
 
 PLANS = {"float32": _core.ExplainPlan32, "float64": _core.ExplainPlan64}
 
@@ -19,7 +19,7 @@ PLANS = {"float32": _core.ExplainPlan32, "float64": _core.ExplainPlan64}
 class Runner:
     """A forest laid out for the compiled explanations; the tables of interactions are built when first needed."""
 
-    def __init__(self, forest: Forest, dtype: str) -> None:
+    def __init__(self, forest: TreeEnsemble, dtype: str) -> None:
         self._forest = forest
         self._plan_type = PLANS[dtype]
         self._values = self._plan_type(forest, False)

@@ -7,10 +7,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from silva.device import DeviceError, array_gpu, choose_gpus, count_rows, import_cupy, parse_device
+from silva.device import DeviceError, array_gpu, count_rows, gpus_worthwhile, import_cupy, parse_device
 from silva.explain.cpu import PLANS, Runner
 from silva.explain.explanation import make_explanation
 from silva.inputs import as_rows
+from silva.loading import load
 from silva.parallel import n_threads
 
 if TYPE_CHECKING:
@@ -98,8 +99,6 @@ class Explainer:
         dtype: str = "float32",
         n_jobs: int | None = None,
     ) -> None:
-        from silva.readers import load
-
         _check_choices(background, algorithm, output, dtype)
         parse_device(device)
         n_threads(n_jobs)
@@ -229,12 +228,12 @@ class Explainer:
         work = shares * self.forest.n_nodes * results
         if self.algorithm == "paths":
             return self._gpus_of_paths(X, work)
-        return choose_gpus(self.device, X, work, WORTHWHILE)
+        return gpus_worthwhile(self.device, X, work, WORTHWHILE)
 
     def _gpus_of_paths(self, X: Any, work: int) -> tuple[int, ...]:
         only = "algorithm='paths' runs on NVIDIA GPUs only"
         try:
-            gpus = choose_gpus("cuda" if self.device == "auto" else self.device, X, work, WORTHWHILE)
+            gpus = gpus_worthwhile("cuda" if self.device == "auto" else self.device, X, work, WORTHWHILE)
         except DeviceError as error:
             if self.device != "auto":
                 raise

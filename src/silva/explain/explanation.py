@@ -11,7 +11,7 @@ import numpy as np
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from silva.forest import Forest
+    from silva.ensemble import TreeEnsemble
 
 
 @dataclass(frozen=True, eq=False)
@@ -34,7 +34,7 @@ class Explanation:
 
 
 def make_explanation(
-    values: NDArray[Any], expected: NDArray[np.float64], rows: NDArray[Any], X: Any, forest: Forest
+    values: NDArray[Any], expected: NDArray[np.float64], rows: NDArray[Any], X: Any, forest: TreeEnsemble
 ) -> Any:
     """Wrap values into shap.Explanation, or into the dataclass above where shap is not installed."""
     base = np.tile(expected, (len(rows), 1)) if len(expected) > 1 else np.full(len(rows), expected[0])
@@ -46,7 +46,7 @@ def make_explanation(
     return shap.Explanation(values=values, base_values=base, data=rows, feature_names=names)
 
 
-def feature_names(X: Any, forest: Forest) -> list[str]:
+def feature_names(X: Any, forest: TreeEnsemble) -> list[str]:
     """Take the forest's names, else those of the frame, else what shap's plots call columns."""
     if forest.feature_names is not None:
         return list(forest.feature_names)

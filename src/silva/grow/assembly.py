@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from silva.forest import as_forest
 from silva.grow.refit import LeafModel, default_left, fit_leaf, rows_by_node
 from silva.grow.smoothing import smooth
 from silva.grow.thresholds import split_thresholds
@@ -56,7 +57,7 @@ def grown_tree(
         models = smooth(tree, models, rows, columns, y, reached, smoothing)
     nodes, sets = _node_arrays(tree, rows, columns, reached, models)
     order = _leaf_order(tree)
-    forest = assemble(
+    trees = assemble(
         nodes,
         n_features=columns.X.shape[1],
         **_sets(sets),
@@ -66,7 +67,7 @@ def grown_tree(
         base_score=np.zeros(1),
         **meaning,
     )
-    return GrownTree(forest, tuple(models[v] for v in order))
+    return GrownTree(as_forest(trees), tuple(models[v] for v in order))
 
 
 def _unit(rows: TrainingRows) -> float:

@@ -21,7 +21,8 @@ from silva.grow import columns as grow_columns
 from silva.grow.assembly import grown_tree
 from silva.grow.checks import check_labels, check_parameters, check_target
 from silva.grow.data import prepare
-from silva.grow.search import OPERATORS, POLISH, SearchPlan, choose_gpus, make_engine, search
+from silva.grow.progress import watching
+from silva.grow.search import OPERATORS, POLISH, SearchPlan, make_engine, place_rows, search
 from silva.grow.table import history_table, leaf_table
 from silva.grow.warm import to_ranks, to_values
 from silva.parallel import n_threads
@@ -35,6 +36,7 @@ if TYPE_CHECKING:
     from silva.grow.columns import Columns
     from silva.grow.data import TrainingRows
     from silva.grow.search import SearchResult
+    from silva.typing import Output
 
 BIC_ROWS = 1_000_000
 """fitness="auto" takes BIC below this many rows, as the paper does."""
@@ -104,9 +106,9 @@ class ModelTreeRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         Sums of squares and products, or the paper's evaluation of every tree on all rows by QR decompositions (without
         polish; for comparison; on one GPU at most, whose memory holds all rows).
     device : {"auto", "cpu", "cuda", "cuda:all"} or "cuda:" and an index, default="auto"
-        Where rows are summed. ``auto`` takes a GPU for arrays that live on one, and where there is one for host arrays
-        that are large enough (`silva.grow.search.GPU_WORK`). ``cuda:all`` shares the work out to all GPUs of the
-        machine; each holds all rows where they fit, otherwise its part of them.
+        Where rows are summed, and predicted. ``auto`` takes a GPU for arrays that live on one, and where there is one
+        for host arrays that are large enough (`silva.grow.search.GPU_WORK`). ``cuda:all`` divides the work among all
+        GPUs of the machine; each holds all rows where they fit, otherwise some of them.
     chunks : {"auto"}, int or None, default="auto"
         What happens to rows that the memory of their GPU does not hold: ``auto`` lets as many as needed pass through it
         in chunks, None raises. A number cuts the rows into parts of at most so many; sums over the same parts have the
@@ -205,38 +207,19 @@ class ModelTreeRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         callbacks: Sequence[Callable[..., Any]] | None = None,
         verbose: bool = False,
     ) -> None:
-        self.generations = generations
-        self.population_size = population_size
-        self.crossover_probability = crossover_probability
-        self.mutation_probability = mutation_probability
-        self.n_iter_no_change = n_iter_no_change
-        self.tol = tol
-        self.time_limit = time_limit
-        self.fitness = fitness
-        self.penalty = penalty
-        self.test_weight = test_weight
-        self.alpha = alpha
-        self.leaf_model = leaf_model
-        self.max_leaves = max_leaves
-        self.max_depth = max_depth
-        self.min_samples_leaf = min_samples_leaf
-        self.rows_per_parameter = rows_per_parameter
+        self.generations, self.population_size = generations, population_size
+        self.crossover_probability, self.mutation_probability = crossover_probability, mutation_probability
+        self.n_iter_no_change, self.tol, self.time_limit = n_iter_no_change, tol, time_limit
+        self.fitness, self.penalty, self.test_weight, self.alpha = fitness, penalty, test_weight, alpha
+        self.leaf_model, self.max_leaves, self.max_depth = leaf_model, max_leaves, max_depth
+        self.min_samples_leaf, self.rows_per_parameter = min_samples_leaf, rows_per_parameter
         self.operator_rates = operator_rates
-        self.polish = polish
-        self.polish_interval = polish_interval
-        self.polish_trees = polish_trees
-        self.extrapolate = extrapolate
-        self.smoothing = smoothing
+        self.polish, self.polish_interval, self.polish_trees = polish, polish_interval, polish_trees
+        self.extrapolate, self.smoothing = extrapolate, smoothing
         self.categorical_features = categorical_features
-        self.algorithm = algorithm
-        self.device = device
-        self.chunks = chunks
-        self.storage = storage
-        self.n_jobs = n_jobs
-        self.random_state = random_state
-        self.warm_start = warm_start
-        self.callbacks = callbacks
-        self.verbose = verbose
+        self.algorithm, self.device, self.chunks, self.storage = algorithm, device, chunks, storage
+        self.n_jobs, self.random_state = n_jobs, random_state
+        self.warm_start, self.callbacks, self.verbose = warm_start, callbacks, verbose
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -249,7 +232,8 @@ class ModelTreeRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         Parameters
         ----------
         X : array-like or frame of shape (n_rows, n_features)
-            NaN marks missing values.
+            NaN marks missing values. Rows of a GPU are standardised and ranked on the host, with the same bits as rows
+            of the host, and summed on their GPU.
         y : array-like of shape (n_rows,)
         sample_weight : array-like of shape (n_rows,), optional
             At least 0; rows of weight 0 are left out.
@@ -274,10 +258,10 @@ class ModelTreeRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         columns, target, weight = self._training_data(X, y, sample_weight)
         linear = ~columns.is_categorical & (self.leaf_model == "linear")
         rows = prepare(columns.X, target, weight, linear, n_threads(self.n_jobs), self.storage)
-        gpu = choose_gpus(self.device, self.algorithm, home, rows, self.chunks, self.max_leaves)
+        gpu = place_rows(self.device, self.algorithm, home, rows, self.chunks, self.max_leaves)
         engine = make_engine(rows, self._settings(rows), gpu)
         given = to_ranks(self._population, rows) if self.warm_start and hasattr(self, "_population") else []
-        with self._watched() as callbacks:
+        with watching(self.callbacks or (), self.generations, bool(self.verbose)) as callbacks:
             plan = SearchPlan(self.generations, self.n_iter_no_change, self.tol, self.time_limit, callbacks)
             result = search(engine, rows, plan, given, started, gpu)
         del engine, gpu  # and the cache and lists of rows, before the leaves are fitted
@@ -297,7 +281,8 @@ class ModelTreeRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         Returns
         -------
         float64, (n_rows,)
-            In units of y.
+            In units of y. Rows of a GPU are predicted there, into an array of their library, unless ``device="cpu"`` or
+            the tree has categories; rows of the host where `device` says.
 
         Raises
         ------
@@ -305,26 +290,31 @@ class ModelTreeRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
             If the columns are not those of `fit`.
         TypeError
             If a column holds text where `fit` saw numbers, or numbers where it saw text.
+        DeviceError
+            If `device` names a GPU that cannot be used, or another one than that of X.
         """
-        check_is_fitted(self)
-        X = on_host(X)
-        if self.forest_.categories is None:
-            X = validate_data(self, X, reset=False, dtype=np.float64, ensure_all_finite="allow-nan")
-        elif hasattr(X, "columns"):
-            _check_feature_names(self, X, reset=False)
-        else:
-            X = grow_columns.rows_of_values(X, self.forest_)
-        predictions: NDArray[np.float64] = self.forest_.predict(X, n_jobs=self.n_jobs)
+        predictions: NDArray[np.float64] = self._routed(X, "prediction")
         return predictions
 
     def apply(self, X: Any) -> NDArray[np.int32]:
         """Index of the leaf that each row reaches, in the order of `leaves_`: int32, (n_rows,)."""
-        check_is_fitted(self)
-        X = on_host(X)
-        if self.forest_.categories is None:
-            X = validate_data(self, X, reset=False, dtype=np.float64, ensure_all_finite="allow-nan")
-        leaves: NDArray[np.int32] = self.forest_.predict(X, output="leaf", n_jobs=self.n_jobs)[:, 0]
+        leaves: NDArray[np.int32] = self._routed(X, "leaf")[:, 0]
         return leaves
+
+    def _routed(self, X: Any, output: Output) -> Any:
+        """Predictions or leaf ids of rows, checked as scikit-learn checks them; those of a GPU by the forest."""
+        check_is_fitted(self)
+        forest = self.forest_
+        if array_gpu(X) is not None and (self.device == "cpu" or forest.categories is not None):
+            X = on_host(X)
+        if array_gpu(X) is None:
+            if forest.categories is None:
+                X = validate_data(self, X, reset=False, dtype=np.float64, ensure_all_finite="allow-nan")
+            elif hasattr(X, "columns"):
+                _check_feature_names(self, X, reset=False)
+            else:
+                X = grow_columns.rows_of_values(X, forest)
+        return forest.predict(X, output, device=self.device, n_jobs=self.n_jobs)
 
     def _training_data(
         self, X: Any, y: ArrayLike, sample_weight: ArrayLike | None
@@ -375,12 +365,6 @@ class ModelTreeRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
             "cache_bytes": CACHE_BYTES,
             "qr": self.algorithm == "qr",
         }
-
-    def _watched(self) -> Any:
-        """Context with the callbacks, the progress bar among them."""
-        from silva.grow.progress import watching
-
-        return watching(self.callbacks or (), self.generations, bool(self.verbose))
 
     def _keep(
         self, result: SearchResult, rows: TrainingRows, columns: Columns, target: NDArray[np.float64]

@@ -96,7 +96,7 @@ class SearchResult:
     procedure_seconds: dict[str, float] = field(default_factory=dict)
 
 
-def choose_gpus(
+def place_rows(
     device: str,
     algorithm: str,
     home: int | None,

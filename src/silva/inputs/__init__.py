@@ -14,12 +14,12 @@ from silva.inputs.matching import check_width, column_order
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from silva.forest import Forest
+    from silva.ensemble import TreeEnsemble
 
 __all__ = ["as_rows"]
 
 
-def as_rows(X: Any, forest: Forest) -> NDArray[Any]:
+def as_rows(X: Any, forest: TreeEnsemble) -> NDArray[Any]:
     """Turn `X` into the rows that `forest` routes.
 
     Parameters
@@ -29,7 +29,7 @@ def as_rows(X: Any, forest: Forest) -> NDArray[Any]:
         Columns of a frame are matched by name where any name agrees with the forest's, by position otherwise. A frame's
         column holds values: categories are translated by value with the forest's tables. An array holds what the source
         library expects in arrays: codes of categories (XGBoost, LightGBM) or their values (scikit-learn, CatBoost).
-    forest : Forest
+    forest : TreeEnsemble
 
     Returns
     -------
@@ -65,7 +65,7 @@ def as_rows(X: Any, forest: Forest) -> NDArray[Any]:
     return rows
 
 
-def _convert(X: Any, forest: Forest) -> NDArray[Any]:
+def _convert(X: Any, forest: TreeEnsemble) -> NDArray[Any]:
     frame = to_frame(X)
     if frame is not None:
         order = column_order(frame.names, forest)
@@ -77,7 +77,7 @@ def _convert(X: Any, forest: Forest) -> NDArray[Any]:
     return array_to_rows(array, forest)
 
 
-def _mark_missing(rows: NDArray[Any], forest: Forest) -> NDArray[Any]:
+def _mark_missing(rows: NDArray[Any], forest: TreeEnsemble) -> NDArray[Any]:
     """NaN in place of the forest's marker, compared in the type of the thresholds as the source library does."""
     row_type = forest.threshold.dtype
     with np.errstate(over="ignore"):
@@ -85,7 +85,7 @@ def _mark_missing(rows: NDArray[Any], forest: Forest) -> NDArray[Any]:
     return np.where(marked, rows.dtype.type(np.nan), rows) if marked.any() else rows
 
 
-def _refuse_nan(rows: NDArray[Any], forest: Forest) -> None:
+def _refuse_nan(rows: NDArray[Any], forest: TreeEnsemble) -> None:
     smallest = rows.min(initial=np.inf)  # NaN if any value is
     if smallest == smallest:
         return

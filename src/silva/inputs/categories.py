@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import DTypeLike, NDArray
 
-    from silva.forest import Forest
+    from silva.ensemble import TreeEnsemble
 
 
 @dataclass(frozen=True, eq=False)
@@ -49,7 +49,7 @@ class Numbers:
 Column = Coded | Numbers
 
 
-def array_to_rows(array: NDArray[Any], forest: Forest) -> NDArray[Any]:
+def array_to_rows(array: NDArray[Any], forest: TreeEnsemble) -> NDArray[Any]:
     """Make rows of an array of numbers or objects with the right number of columns."""
     kind = array.dtype.kind
     if kind in "OUSaT":
@@ -61,12 +61,12 @@ def array_to_rows(array: NDArray[Any], forest: Forest) -> NDArray[Any]:
     return to_floats(array, np.float32 if is_lightgbm else forest.threshold.dtype)
 
 
-def arrays_hold_values(forest: Forest) -> bool:
+def arrays_hold_values(forest: TreeEnsemble) -> bool:
     """Whether the source library expects the values of categories in arrays of numbers, not their codes."""
     return forest.categories is not None and forest.source.lower().startswith(("scikit-learn", "catboost"))
 
 
-def columns_to_rows(columns: Sequence[Column], n_rows: int, forest: Forest) -> NDArray[Any]:
+def columns_to_rows(columns: Sequence[Column], n_rows: int, forest: TreeEnsemble) -> NDArray[Any]:
     """Make rows of the forest's row type from the columns of its features."""
     rows = np.empty((n_rows, len(columns)), forest.threshold.dtype, order="F")
     with np.errstate(over="ignore"):
@@ -84,7 +84,7 @@ def object_column(values: NDArray[np.object_]) -> Column:
     return Coded(np.array(codes, np.int64), list(table), is_categorical=False)
 
 
-def _floats(column: Column, feature: int, forest: Forest) -> NDArray[Any]:
+def _floats(column: Column, feature: int, forest: TreeEnsemble) -> NDArray[Any]:
     table = None if forest.categories is None else forest.categories[feature]
     where = f"column {_name(feature, forest)} of X"
     if table is not None and forest.category_hash:
@@ -184,7 +184,7 @@ def _check_kinds(values: Sequence[Any], table: NDArray[Any], where: str) -> None
     )
 
 
-def _takes_codes(forest: Forest) -> bool:
+def _takes_codes(forest: TreeEnsemble) -> bool:
     """Whether the source library reads the codes of a categorical column that the forest has no table for.
 
     XGBoost and LightGBM do if the model knows no table at all, and refuse the column if it knows those of others.
@@ -207,5 +207,5 @@ def _category_numbers(column: Coded, where: str) -> NDArray[Any]:
     return values.take(column.codes, mode="wrap")
 
 
-def _name(feature: int, forest: Forest) -> str:
+def _name(feature: int, forest: TreeEnsemble) -> str:
     return repr(forest.feature_names[feature]) if forest.feature_names else str(feature)

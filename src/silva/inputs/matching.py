@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from silva.forest import Forest
+    from silva.ensemble import TreeEnsemble
 
 SHOWN = 8
 """Names listed in a message before it says how many more there are."""
 
 
-def check_width(n_columns: int, forest: Forest) -> None:
+def check_width(n_columns: int, forest: TreeEnsemble) -> None:
     """Raise ValueError unless X has as many columns as the forest has features."""
     if n_columns == forest.n_features:
         return
@@ -24,7 +24,7 @@ def check_width(n_columns: int, forest: Forest) -> None:
     )
 
 
-def column_order(names: Sequence[str], forest: Forest) -> list[int] | None:
+def column_order(names: Sequence[str], forest: TreeEnsemble) -> list[int] | None:
     """Find the position in `names` of each feature; None where X has the forest's order already.
 
     Raises

@@ -1,14 +1,14 @@
-"""From a trained model of another library to a Forest."""
+"""From a trained model of another library to the arrays of its trees."""
 
 from __future__ import annotations
 
 import importlib
-import os
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from silva.forest import Forest
+    from pathlib import Path
+
+    from silva.ensemble import TreeEnsemble
 
 READERS = {
     "xgboost": "silva.readers.xgboost",
@@ -34,58 +34,19 @@ EXPECTED = (
 )
 
 
-def load(model: Any, check: Any = None) -> Forest:
-    """Read a trained model of any supported library.
-
-    Parameters
-    ----------
-    model : object or path
-        An ``xgboost.Booster`` or ``lightgbm.Booster``, a fitted estimator of XGBoost, LightGBM, CatBoost or
-        scikit-learn, a ``treelite.Model``, a `ModelTreeRegressor`, a `Forest`, or the path of a model file: ``.json``
-        (XGBoost, CatBoost), ``.ubj`` (XGBoost), ``.txt`` (LightGBM), ``.cbm`` (CatBoost), ``.silva``. No file needs
-        its library.
-        A Booster or a file predicts as the Booster does, with all its rounds; an estimator as itself: labels of a
-        classifier, up to its best iteration. CatBoost's Booster is ``catboost.CatBoost``, which predicts margins.
-    check : array-like of shape (n_rows, n_features), optional
-        Rows on which the forest must predict what the live model predicts.
-
-    Returns
-    -------
-    Forest
+def read_model(model: Any) -> TreeEnsemble:
+    """Read a live model.
 
     Raises
     ------
     TypeError
-        If `model` is nothing that is read.
-    ValueError
-        If the model is not trained, or a file is truncated or corrupt, or predictions differ on `check`.
-    NotImplementedError
-        If the library or a feature of the model is not supported yet; the message names it.
-
-    Examples
-    --------
-    >>> forest = silva.load("model.json")  # doctest: +SKIP
+        If no reader takes it.
     """
-    forest = _read(model)
-    if check is not None:
-        from silva.readers.check import check_predictions
-
-        check_predictions(forest, model, check)
-    return forest
-
-
-def _read(model: Any) -> Forest:
-    from silva.forest import Forest
-
-    if isinstance(model, Forest):
-        return model
-    if isinstance(model, str | os.PathLike):
-        return _read_file(Path(model))
     library = library_of(model)
     if library is None:
         raise TypeError(f"cannot load a {type(model).__module__}.{type(model).__qualname__}; {EXPECTED}")
-    forest: Forest = importlib.import_module(READERS[library]).read(model)
-    return forest
+    trees: TreeEnsemble = importlib.import_module(READERS[library]).read(model)
+    return trees
 
 
 def library_of(model: Any) -> str | None:
@@ -97,13 +58,16 @@ def library_of(model: Any) -> str | None:
     return None
 
 
-def _read_file(path: Path) -> Forest:
-    suffix = path.suffix.lower()
-    if suffix == ".silva":
-        from silva.storage import load_forest
+def read_file(path: Path) -> TreeEnsemble:
+    """Read another library's file.
 
-        return load_forest(path)
+    Raises
+    ------
+    ValueError
+        If the suffix tells no library, or the file is truncated or corrupt.
+    """
+    suffix = path.suffix.lower()
     if suffix not in FILES:
         raise ValueError(f"cannot tell from the suffix {path.suffix!r} what {path} holds; {EXPECTED}")
-    forest: Forest = importlib.import_module(FILES[suffix]).read_file(path)
-    return forest
+    trees: TreeEnsemble = importlib.import_module(FILES[suffix]).read_file(path)
+    return trees

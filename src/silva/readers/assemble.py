@@ -1,4 +1,4 @@
-"""From a source library's node arrays to a Forest: what all readers share."""
+"""From a source library's node arrays to a TreeEnsemble: what all readers share."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from silva import _core
-from silva.forest import Forest
+from silva.ensemble import TreeEnsemble
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -29,7 +29,7 @@ class NodeArrays:
     left, right : (n_nodes,)
         Children, counted from the tree's first node; left is negative at a leaf.
     feature, threshold, default_left, cover : (n_nodes,)
-        As in Forest; whatever stands at a leaf is ignored. The dtype of `threshold` is the row type.
+        As in TreeEnsemble; whatever stands at a leaf is ignored. The dtype of `threshold` is the row type.
     value : (n_nodes,) or (n_nodes, leaf_width)
         Leaf values; whatever stands at a split is ignored.
     leaf_id : (n_nodes,)
@@ -50,8 +50,10 @@ class NodeArrays:
     category_set: NDArray[Any] | None = None
 
 
-def assemble(nodes: NodeArrays, *, n_features: int, tree_output: ArrayLike | None = None, **meaning: Any) -> Forest:
-    """Build a validated Forest from nodes in any order; unreachable nodes are dropped.
+def assemble(
+    nodes: NodeArrays, *, n_features: int, tree_output: ArrayLike | None = None, **meaning: Any
+) -> TreeEnsemble:
+    """Build a validated TreeEnsemble from nodes in any order; unreachable nodes are dropped.
 
     Parameters
     ----------
@@ -65,7 +67,7 @@ def assemble(nodes: NodeArrays, *, n_features: int, tree_output: ArrayLike | Non
     Raises
     ------
     ValueError
-        If the children do not form trees, or Forest refuses the arrays.
+        If the children do not form trees, or TreeEnsemble refuses the arrays.
     """
     counts = np.asarray(nodes.counts, np.int64)
     offsets = np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
@@ -78,7 +80,7 @@ def assemble(nodes: NodeArrays, *, n_features: int, tree_output: ArrayLike | Non
     leaves = order[is_leaf]
     value = np.asarray(nodes.value, np.float64)
     sets = nodes.category_set
-    return Forest(
+    return TreeEnsemble(
         tree_offsets=new_offsets,
         feature=np.where(is_leaf, -1, np.asarray(nodes.feature)[order]).astype(np.int32),
         threshold=np.where(is_leaf, 0, nodes.threshold[order]).astype(nodes.threshold.dtype),
@@ -99,7 +101,7 @@ def assemble(nodes: NodeArrays, *, n_features: int, tree_output: ArrayLike | Non
 def less_than(threshold: NDArray[Any], row_type: Any) -> NDArray[Any]:
     """Turn ``x <= threshold`` into ``x < u``: the smallest values of the row type that are greater than the thresholds.
 
-    +inf stays +inf, Forest's threshold that every number passes.
+    +inf stays +inf, TreeEnsemble's threshold that every number passes.
     """
     threshold = np.asarray(threshold, np.float64)
     with np.errstate(over="ignore"):
@@ -111,7 +113,7 @@ def less_than(threshold: NDArray[Any], row_type: Any) -> NDArray[Any]:
 def pack_sets(
     lefts: Sequence[NDArray[np.bool_]], others_left: ArrayLike | None = None
 ) -> tuple[NDArray[np.int64], NDArray[np.uint32]]:
-    """Pack one boolean array a set (category ``c`` goes left) into `Forest.set_offsets` and `Forest.set_words`.
+    """Pack one boolean array a set (category ``c`` goes left) into the fields `set_offsets` and `set_words`.
 
     The last word of a set has bits beyond its array: they follow `others_left`, by default false.
     """

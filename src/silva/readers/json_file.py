@@ -10,10 +10,10 @@ from silva.readers.documents import load_document
 if TYPE_CHECKING:
     import os
 
-    from silva.forest import Forest
+    from silva.ensemble import TreeEnsemble
 
 
-def read_file(path: str | os.PathLike[str]) -> Forest:
+def read_file(path: str | os.PathLike[str]) -> TreeEnsemble:
     """Read a file of CatBoost or XGBoost.
 
     Raises

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from silva.forest import Forest
-    from silva.grow import ModelTreeRegressor
+    from silva.ensemble import TreeEnsemble
 
 
-def read(model: ModelTreeRegressor) -> Forest:
+def read(model: Any) -> TreeEnsemble:
     """Take the forest of a fitted ModelTreeRegressor.
 
     Raises
@@ -20,4 +19,5 @@ def read(model: ModelTreeRegressor) -> Forest:
     from sklearn.utils.validation import check_is_fitted
 
     check_is_fitted(model)
-    return model.forest_
+    trees: TreeEnsemble = model.forest_
+    return trees

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from silva.forest import Forest
+    from silva.ensemble import TreeEnsemble
 
     Fields = Callable[[str], NDArray[Any]]
 
@@ -41,7 +41,7 @@ LINKS = {
 """By postprocessor."""
 
 
-def read(model: Any) -> Forest:
+def read(model: Any) -> TreeEnsemble:
     """Read a live model.
 
     Parameters
@@ -94,7 +94,7 @@ class _Reader:
             raise ValueError("it holds no trees")
         self.counts = np.array([int(tree("num_nodes")[0]) for tree in self.trees])
 
-    def forest(self) -> Forest:
+    def forest(self) -> TreeEnsemble:
         values, tree_output = self._values()
         counts = self._tree_counts()
         category_set, sets = self._sets()
@@ -145,7 +145,7 @@ class _Reader:
     def _thresholds(self, kind: NDArray[Any]) -> tuple[NDArray[Any], NDArray[np.bool_]]:
         """Thresholds for ``x < threshold``, and where that is the right child's test.
 
-        A threshold of +inf is Forest's test that every number passes; here it would have to send +inf itself right.
+        A threshold of +inf is the test that every number passes; here it would have to send +inf itself right.
         """
         given, operator = self._column("threshold"), self._column("cmp")
         is_number = (kind != LEAF) & (kind != CATEGORICAL)
@@ -168,7 +168,7 @@ class _Reader:
         return np.zeros(int(self.counts.sum()))
 
     def _sets(self) -> tuple[NDArray[np.int64] | None, dict[str, Any]]:
-        """Read the category set of each node, None if there are none, and the fields of Forest about the sets."""
+        """Read the category set of each node, None if there are none, and the fields of TreeEnsemble about the sets."""
         is_set = self._column("node_type") == CATEGORICAL
         if not is_set.any():
             return None, {}

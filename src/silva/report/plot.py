@@ -5,7 +5,8 @@ from __future__ import annotations
 import textwrap
 from typing import TYPE_CHECKING, Any
 
-from silva.report.text import check_tree, errors_of, forest_of, leaf_of_node, leaf_text, test_text
+from silva.loading import load
+from silva.report.text import check_tree, errors_of, leaf_of_node, leaf_text, test_text
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -42,7 +43,7 @@ def plot_tree(model: Any, tree: int = 0, digits: int = 4, ax: Axes | None = None
     ValueError
         If the forest has no such tree.
     """
-    forest = forest_of(model)
+    forest = load(model)
     check_tree(forest, tree)
     first, last = int(forest.tree_offsets[tree]), int(forest.tree_offsets[tree + 1])
     places = _places(forest, first)

@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from silva.loading import load
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
@@ -36,7 +38,7 @@ def export_text(model: Any, tree: int = 0, digits: int = 4) -> str:
     ValueError
         If the forest has no such tree.
     """
-    forest = forest_of(model)
+    forest = load(model)
     check_tree(forest, tree)
     return "\n".join(_lines(forest, tree, 0, "", digits, errors_of(model)))
 
@@ -45,16 +47,6 @@ def check_tree(forest: Forest, tree: int) -> None:
     """Raise ValueError unless the forest has a tree of this number."""
     if not 0 <= tree < forest.n_trees:
         raise ValueError(f"tree is {tree}, the forest has {forest.n_trees} trees: expected 0 to {forest.n_trees - 1}")
-
-
-def forest_of(model: Any) -> Forest:
-    """Find the forest of a fitted estimator of silva, or whatever `silva.load` reads."""
-    if hasattr(model, "forest_"):
-        forest: Forest = model.forest_
-        return forest
-    from silva.readers import load
-
-    return load(model)
 
 
 def errors_of(model: Any) -> Any:

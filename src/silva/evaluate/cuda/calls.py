@@ -53,7 +53,7 @@ class Calls:
         """Margins where an earlier call of this thread had rows, arguments and a stream like these, otherwise None."""
         return None if self._core is None else self._core.again(X, output, algorithm, device)
 
-    def answer(self, X: Any, question: tuple[str, str, str], plan: Plan, shape: tuple[int, ...], dtype: Any) -> Any:
+    def answer(self, X: Any, request: tuple[str, str, str], plan: Plan, shape: tuple[int, ...], dtype: Any) -> Any:
         """Margins of CuPy rows on the current GPU by a plan of the current stream, which is kept for `again`."""
         cupy = import_cupy()
         result = cupy.empty(shape, dtype)
@@ -61,7 +61,7 @@ class Calls:
         if hasattr(_core, "GpuCalls"):  # nowhere but on Linux
             self._core = self._core or _make_core(type(X))
             spare = result.nbytes if result.nbytes <= SPARE_BYTES else 0
-            self._core.keep(X, question, plan.recipe(), (cupy.empty, shape, result.dtype), plan.n_bytes, spare)
+            self._core.keep(X, request, plan.recipe(), (cupy.empty, shape, result.dtype), plan.n_bytes, spare)
         return result
 
 

@@ -7,24 +7,25 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from silva.choice import Choice, can_run
 from silva.cuda.codes import encode_forest
 from silva.cuda.compiler import variant
 from silva.cuda.encoder import C_TYPES, CodeTables, row_strides
 from silva.cuda.rows import check_gpu_rows, map_rows
 from silva.cuda.runtime import launch
 from silva.device import array_gpu, explaining_memory, import_cupy
+from silva.evaluate.choice import runnable
 from silva.evaluate.cuda.calls import Calls, Plans, current
 from silva.evaluate.cuda.few import FewRows, predictor_of
 from silva.evaluate.cuda.nodes import BLOCK, DEFAULT_SETTINGS, NodeWalks
 from silva.evaluate.cuda.packing import CODE_TYPES, choose_format
 from silva.evaluate.cuda.tiles import PackedForest, Tiles
+from silva.typing import Choice
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from silva.cuda.compiler import Variant
-    from silva.forest import Forest
+    from silva.ensemble import TreeEnsemble
 
 LEAF_BYTES = 2**29
 """Leaves of the rows in flight."""
@@ -33,7 +34,7 @@ LEAF_BYTES = 2**29
 class CudaEvaluator:
     """A forest laid out for GPUs; what a kernel needs on a GPU is uploaded at its first call there."""
 
-    def __init__(self, forest: Forest) -> None:
+    def __init__(self, forest: TreeEnsemble) -> None:
         self._forest = forest
         self._sums: dict[int, dict[str, Any]] = {}
         self._row_predictors: dict[Any, Any] = {}
@@ -65,6 +66,17 @@ class CudaEvaluator:
         if (gpu, dtype) not in self._row_predictors:
             self._row_predictors[gpu, dtype] = self.predictor(gpu, dtype, ())
         return self._row_predictors[gpu, dtype]
+
+    def default_choice(self, n_rows: int) -> Choice:
+        """Pick what the model of costs prefers for `n_rows` rows."""
+        return Choice(n_rows, "cuda", "by_sample")
+
+    def candidates(self, n_rows: int) -> tuple[Choice, ...]:
+        """List what is worth measuring for batches of `n_rows` rows."""
+        names = [name for name in runnable(self._forest) if name != "serial"]
+        return tuple(
+            Choice(n_rows, "cuda", name, setting) for name in names for setting in DEFAULT_SETTINGS.get(name, (0,))
+        )
 
     @functools.cached_property
     def packed(self) -> PackedForest | None:
@@ -118,7 +130,7 @@ class CudaEvaluator:
             return self.few
         return self.tiles if self.tiles and self.tiles.serves() else None
 
-    def first(self, X: Any, question: tuple[str, str, str], choice: Choice) -> Any:
+    def first(self, X: Any, request: tuple[str, str, str], choice: Choice) -> Any:
         """Margins of GPU rows in their dtype, (n,) or (n, n_outputs), kept for `again`; None if no one plan does it."""
         forest = self._forest
         if not len(X) or type(X).__module__ != "cupy" or X.dtype.char not in "fd" or not forest.nan_allowed:
@@ -130,7 +142,7 @@ class CudaEvaluator:
         with explaining_memory(import_cupy(), X.device.id):
             plan = self._plans.of(schedule, X, forest.result_dtype)
             shape = (len(X),) if forest.n_outputs == 1 else (len(X), forest.n_outputs)
-            return self._calls.answer(X, question, plan, shape, forest.result_dtype)
+            return self._calls.answer(X, request, plan, shape, forest.result_dtype)
 
     def _name(self, choice: Choice, x: Any, out: Any) -> None:
         ids = self._tables()["ids"]
@@ -192,7 +204,7 @@ class CudaEvaluator:
 _LINEAR = ("leaf_value", "linear_offsets", "linear_feature", "linear_coefficient", "linear_mean", "leaf_range")
 
 
-def order_by_output(forest: Forest) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
+def order_by_output(forest: TreeEnsemble) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
     """List the trees that add to each output, in their order, and where each output's begin."""
     n_trees = forest.n_trees
     if forest.leaf_width > 1:
@@ -202,25 +214,12 @@ def order_by_output(forest: Forest) -> tuple[NDArray[np.int32], NDArray[np.int32
     return order, np.searchsorted(forest.tree_output[order], np.arange(forest.n_outputs + 1)).astype(np.int32)
 
 
-def default_choice(_forest: Forest, n_rows: int) -> Choice:
-    """Pick what the model of costs prefers for `n_rows` rows."""
-    return Choice(n_rows, "cuda", "by_sample")
-
-
-def candidates(forest: Forest, n_rows: int) -> tuple[Choice, ...]:
-    """List what is worth measuring for batches of `n_rows` rows."""
-    names = [name for name in ("by_sample", "by_node", "windowed") if can_run(forest, name)]
-    return tuple(
-        Choice(n_rows, "cuda", name, setting) for name in names for setting in DEFAULT_SETTINGS.get(name, (0,))
-    )
-
-
 def linear_variant(input_type: Any, result_type: Any) -> Variant:
     """Name the kernel that adds linear leaves up."""
     types = {"INPUT": C_TYPES[np.dtype(input_type).name], "RESULT": C_TYPES[np.dtype(result_type).name]}
     return variant("evaluate/cuda/sum_linear", **types)
 
 
-def _is_plain(forest: Forest) -> bool:
+def _is_plain(forest: TreeEnsemble) -> bool:
     """Whether each leaf is one number."""
     return forest.leaf_width == 1 and not forest.has_linear_leaves

@@ -10,15 +10,16 @@ from silva.cuda.compiler import variant
 from silva.cuda.encoder import C_TYPES
 from silva.cuda.runtime import launch
 from silva.device import import_cupy
+from silva.evaluate.choice import most_splits
 from silva.evaluate.cuda.windows import cut_windows
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from silva.choice import Choice
     from silva.cuda.compiler import Variant
     from silva.cuda.encoder import CodeTables
-    from silva.forest import Forest
+    from silva.ensemble import TreeEnsemble
+    from silva.typing import Choice
 
 BLOCK = 128
 WANTED_BLOCKS = 2048
@@ -41,11 +42,11 @@ class NodeWalks:
 
     Parameters
     ----------
-    forest : Forest
+    forest : TreeEnsemble
     codes : CodeTables
     """
 
-    def __init__(self, forest: Forest, codes: CodeTables) -> None:
+    def __init__(self, forest: TreeEnsemble, codes: CodeTables) -> None:
         self._forest, self._codes = forest, codes
         self._on_gpu: dict[Any, dict[str, Any]] = {}
 
@@ -83,7 +84,7 @@ class NodeWalks:
         launch(evaluate_variant(self._codes.code_type), grid, (BLOCK,), args)
 
     def _by_node(self, codes: Any, n_rows: int, result: Any, reductions: int) -> None:
-        tables, n_trees, most = self._nodes(), self._forest.n_trees, self._forest.most_splits
+        tables, n_trees, most = self._nodes(), self._forest.n_trees, most_splits(self._forest)
         kernel, lanes = nodes_variant(self._codes.code_type, most, reductions)
         rows_per_block = NODE_BLOCK // lanes * ROWS_PER_GROUP
         n_tiles = -(-n_rows // rows_per_block)

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from silva.cuda.codes import Codes
-    from silva.forest import Forest
+    from silva.ensemble import TreeEnsemble
 
 FORMATS = {"narrow": 1, "heap": 2, "wide": 3}
 """Numbers of the formats in native/evaluate/cuda/packed.cuh."""
@@ -70,7 +70,7 @@ class _Shape:
     end_leaf: NDArray[np.int64]
 
 
-def choose_format(forest: Forest, codes: Codes) -> str | None:
+def choose_format(forest: TreeEnsemble, codes: Codes) -> str | None:
     """Name the smallest format that holds the forest, None if none does."""
     n_codes = int(np.diff(codes.offsets).max(initial=1)) + 1
     sizes = np.diff(forest.tree_offsets)
@@ -88,13 +88,18 @@ def choose_format(forest: Forest, codes: Codes) -> str | None:
 
 
 def pack_trees(
-    forest: Forest, codes: Codes, name: str, values: NDArray[Any], order: NDArray[np.intp], output: NDArray[np.int32]
+    forest: TreeEnsemble,
+    codes: Codes,
+    name: str,
+    values: NDArray[Any],
+    order: NDArray[np.intp],
+    output: NDArray[np.int32],
 ) -> Image:
     """Write trees in a given order.
 
     Parameters
     ----------
-    forest : Forest
+    forest : TreeEnsemble
     codes : Codes
         Of the forest.
     name : {"narrow", "heap", "wide"}
@@ -123,7 +128,7 @@ def pack_trees(
     return Image(data, chunks.astype(np.int32), output, prefix[order], shape.depth[order], values.dtype)
 
 
-def _linked_shape(forest: Forest) -> _Shape:
+def _linked_shape(forest: TreeEnsemble) -> _Shape:
     """Nodes in their own order; those of the last level are no words. A tree of one leaf gets a split above it."""
     sizes = np.diff(forest.tree_offsets)
     level = forest.node_depth.astype(np.int64)
@@ -140,7 +145,7 @@ def _linked_shape(forest: Forest) -> _Shape:
     return _Shape(at, level + single[tree], depth, n_words, first_leaf, np.where(single, 2, sizes))
 
 
-def _heap_shape(forest: Forest) -> _Shape:
+def _heap_shape(forest: TreeEnsemble) -> _Shape:
     """Nodes at their places in complete trees; leaves at the end of the way that always goes left from them."""
     depth = np.maximum(_tree_depths(forest), 2)
     tree = np.repeat(np.arange(forest.n_trees), np.diff(forest.tree_offsets))
@@ -158,7 +163,7 @@ def _heap_shape(forest: Forest) -> _Shape:
 
 
 def _write_nodes(
-    data: NDArray[np.uint8], forest: Forest, codes: Codes, name: str, shape: _Shape, starts: NDArray[np.int64]
+    data: NDArray[np.uint8], forest: TreeEnsemble, codes: Codes, name: str, shape: _Shape, starts: NDArray[np.int64]
 ) -> None:
     tree = np.repeat(np.arange(forest.n_trees), np.diff(forest.tree_offsets))
     of_trees = (starts + CHUNK) // NODE_BYTES[name]
@@ -188,7 +193,7 @@ def _write_nodes(
 
 
 def _write_values(
-    data: NDArray[np.uint8], forest: Forest, values: NDArray[Any], shape: _Shape, first: NDArray[np.int64]
+    data: NDArray[np.uint8], forest: TreeEnsemble, values: NDArray[Any], shape: _Shape, first: NDArray[np.int64]
 ) -> None:
     tree = np.repeat(np.arange(forest.n_trees), np.diff(forest.tree_offsets))
     is_leaf = forest.feature < 0
@@ -196,7 +201,7 @@ def _write_values(
     data.view(values.dtype)[place] = values
 
 
-def _prefix_bytes(forest: Forest, shape: _Shape, node_bytes: int, *, is_heap: bool) -> NDArray[np.int64]:
+def _prefix_bytes(forest: TreeEnsemble, shape: _Shape, node_bytes: int, *, is_heap: bool) -> NDArray[np.int64]:
     """Bytes that hold the header and all nodes above a level: (n_trees, deepest + 1)."""
     n_levels = int(shape.depth.max(initial=2)) + 1
     if is_heap:
@@ -250,7 +255,7 @@ def _staged_part(image: Image, begin: int, end: int, share: int) -> tuple[int, i
     return max(int(prefix[levels]) for prefix in prefixes) // CHUNK, levels
 
 
-def _tree_depths(forest: Forest) -> NDArray[np.int64]:
+def _tree_depths(forest: TreeEnsemble) -> NDArray[np.int64]:
     if not forest.n_trees:
         return np.zeros(0, np.int64)
     return np.maximum.reduceat(forest.node_depth, forest.tree_offsets[:-1]).astype(np.int64)

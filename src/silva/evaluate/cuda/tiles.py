@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from silva.cuda.compiler import Variant
     from silva.cuda.encoder import CodeTables
-    from silva.forest import Forest
+    from silva.ensemble import TreeEnsemble
 
 SUM_BLOCK, CODE_MULTIPLE = 128, 1024
 VALUE_BYTES, CODE_BYTES = 2**29, 2**31
@@ -49,13 +49,13 @@ class PackedForest:
 
     Parameters
     ----------
-    forest : Forest
+    forest : TreeEnsemble
     codes : CodeTables
     name : str
         Format of the nodes.
     """
 
-    def __init__(self, forest: Forest, codes: CodeTables, name: str) -> None:
+    def __init__(self, forest: TreeEnsemble, codes: CodeTables, name: str) -> None:
         self.forest, self.codes, self.name = forest, codes, name
         self._uploads: dict[Any, Any] = {}
 

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from silva.cuda.codes import Codes
-    from silva.forest import Forest
+    from silva.ensemble import TreeEnsemble
 
 
 @dataclass(frozen=True, eq=False)
@@ -33,7 +33,7 @@ class Windows:
     entries: NDArray[np.int32]
 
 
-def cut_windows(forest: Forest, codes: Codes, levels: int) -> Windows:
+def cut_windows(forest: TreeEnsemble, codes: Codes, levels: int) -> Windows:
     """Cut all trees at every `levels`-th level: O(nodes × 2**levels)."""
     is_split = forest.feature >= 0
     root = np.repeat(forest.tree_offsets[:-1], np.diff(forest.tree_offsets))

@@ -21,7 +21,7 @@ from silva.inputs import as_rows
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from silva.forest import Forest
+    from silva.ensemble import TreeEnsemble
 
 PARTIAL_BYTES = 2**30
 """Sums of chunks for the rows in flight; more rows are done one part after the other."""
@@ -32,13 +32,13 @@ class CudaExplainer:
 
     Parameters
     ----------
-    forest : Forest
+    forest : TreeEnsemble
     dtype : {"float32", "float64"}
         Type of the arithmetic and of the results.
     algorithm : {"quadrature", "paths"}
     """
 
-    def __init__(self, forest: Forest, dtype: str = "float32", algorithm: str = "quadrature") -> None:
+    def __init__(self, forest: TreeEnsemble, dtype: str = "float32", algorithm: str = "quadrature") -> None:
         self.forest = forest
         self.dtype = np.dtype(dtype)
         self.algorithm = algorithm
@@ -97,7 +97,7 @@ class _Job:
     """One kind of result of one forest."""
 
     def __init__(
-        self, forest: Forest, codes: CodeTables, dtype: Any, pairs: bool, features: NDArray[np.intp] | None
+        self, forest: TreeEnsemble, codes: CodeTables, dtype: Any, pairs: bool, features: NDArray[np.intp] | None
     ) -> None:
         self._forest, self._codes, self._dtype, self._pairs = forest, codes, np.dtype(dtype), pairs
         self._chosen = np.arange(forest.n_features) if features is None else np.asarray(features)

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from silva.cuda.compiler import Variant
     from silva.cuda.encoder import CodeTables
-    from silva.forest import Forest
+    from silva.ensemble import TreeEnsemble
 
 HEURISTICS = ("none", "nf", "ffd", "bfd")
 """Bin packing (section 3.3): one path a warp, next fit, first fit decreasing, best fit decreasing."""
@@ -89,7 +89,7 @@ class PathsJob:
     heuristic = "bfd"
 
     def __init__(
-        self, forest: Forest, codes: CodeTables, dtype: Any, pairs: bool, features: NDArray[np.intp] | None
+        self, forest: TreeEnsemble, codes: CodeTables, dtype: Any, pairs: bool, features: NDArray[np.intp] | None
     ) -> None:
         self._forest, self._codes, self._dtype, self._pairs = forest, codes, np.dtype(dtype), pairs
         self._position = np.full(max(forest.n_features, 1), -1, np.int32)
@@ -163,7 +163,7 @@ class PathsJob:
         return {**self.__dict__, "_on_gpu": {}}
 
 
-def extract_paths(forest: Forest, codes: CodeTables) -> dict[str, NDArray[Any]]:
+def extract_paths(forest: TreeEnsemble, codes: CodeTables) -> dict[str, NDArray[Any]]:
     """Extract the paths of a forest, one element a distinct feature, the root element first (sections 3.1 and 3.2)."""
     trees = _core.TapeForest(
         offsets=forest.tree_offsets,

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from silva.cuda.codes import Codes
-    from silva.forest import Forest
+    from silva.ensemble import TreeEnsemble
 
 MOST_POINTS = 8
 """Quadrature points of one walk; trees that need more are walked again with the next points."""
@@ -78,13 +78,13 @@ class Tape:
 
 
 def write_tapes(
-    forest: Forest, codes: Codes, dtype: Any, *, pairs: bool = False, features: NDArray[np.intp] | None = None
+    forest: TreeEnsemble, codes: Codes, dtype: Any, *, pairs: bool = False, features: NDArray[np.intp] | None = None
 ) -> list[Tape]:
     """Write the tapes of a forest.
 
     Parameters
     ----------
-    forest : Forest
+    forest : TreeEnsemble
     codes : Codes
     dtype : float32 or float64
     pairs : bool
@@ -144,7 +144,7 @@ def quadrature(points: int) -> tuple[int, NDArray[np.float64], NDArray[np.float6
 
 
 def _write_bucket(
-    forest: Forest,
+    forest: TreeEnsemble,
     trees: Any,
     members: NDArray[np.intp],
     points: int,
@@ -216,12 +216,12 @@ class Walks:
     chunk_offsets: NDArray[np.int64]
 
 
-def find_walks(forest: Forest, members: NDArray[np.intp], target: int, whole: float) -> Walks:
+def find_walks(forest: TreeEnsemble, members: NDArray[np.intp], target: int, whole: float) -> Walks:
     """Cut trees into parts and group parts into chunks: by the forest alone, so that batches do not change bits.
 
     Parameters
     ----------
-    forest : Forest
+    forest : TreeEnsemble
     members : array of int
         Trees.
     target : int
@@ -244,7 +244,7 @@ def find_walks(forest: Forest, members: NDArray[np.intp], target: int, whole: fl
     return Walks(tree, component, output, begin, end, _chunk_offsets(end - begin, output, target))
 
 
-def chunk_splits(forest: Forest, pairs: bool) -> int:
+def chunk_splits(forest: TreeEnsemble, pairs: bool) -> int:
     """Choose how many splits fill a chunk."""
     total = int((np.diff(forest.leaf_offsets) - 1).sum()) * (forest.n_outputs if forest.leaf_width > 1 else 1)
     if total < TINY_SPLITS:

@@ -20,11 +20,11 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from silva.forest import Forest
+    from silva.ensemble import TreeEnsemble
     from silva.readers.catboost.model import Model
 
 
-def read(model: Any) -> Forest:
+def read(model: Any) -> TreeEnsemble:
     """Read a live model.
 
     Parameters
@@ -65,7 +65,7 @@ def read(model: Any) -> Forest:
     return _read(parse_cbm, data, f"the {type(model).__name__}", estimator)
 
 
-def read_file(path: str | os.PathLike[str]) -> Forest:
+def read_file(path: str | os.PathLike[str]) -> TreeEnsemble:
     """Read a file written by ``save_model``; it predicts as ``catboost.CatBoost().load_model(path)``: margins.
 
     Parameters
@@ -83,7 +83,7 @@ def read_file(path: str | os.PathLike[str]) -> Forest:
     return _read(parse_cbm, Path(path).read_bytes(), str(path))
 
 
-def read_document(document: Any, where: str) -> Forest:
+def read_document(document: Any, where: str) -> TreeEnsemble:
     """Read a parsed JSON document, as `read_file`."""
     return _read(parse_document, document, where)
 
@@ -98,7 +98,7 @@ def predict(model: Any, X: Any) -> Any:
     return model.predict(X.copy() if hasattr(X, "copy") else X)
 
 
-def _read(parse: Any, document: Any, where: str, estimator: str = "") -> Forest:
+def _read(parse: Any, document: Any, where: str, estimator: str = "") -> TreeEnsemble:
     """Build a forest, with the source of the document in every message."""
     try:
         return _forest(parse(document), estimator)
@@ -108,7 +108,7 @@ def _read(parse: Any, document: Any, where: str, estimator: str = "") -> Forest:
         raise ValueError(f"{where} holds no valid CatBoost model: {error}; save it again") from error
 
 
-def _forest(model: Model, estimator: str) -> Forest:
+def _forest(model: Model, estimator: str) -> TreeEnsemble:
     check_features(model)
     tests = read_tests(model)
     nodes = oblivious_nodes(model, tests) if model.steps is None else step_nodes(model, model.steps, tests)

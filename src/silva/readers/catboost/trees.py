@@ -78,7 +78,7 @@ def _sets(n_categories: NDArray[np.int64]) -> dict[str, Any]:
 def _thresholds(borders: NDArray[np.float32]) -> NDArray[Any]:
     """Turn ``float32(x) <= border`` into ``x < threshold``.
 
-    Above the largest float32 comes infinity, Forest's threshold that every number passes; there +inf must go right, as
+    Above the largest float32 comes infinity, the threshold that every number passes; there +inf must go right, as
     CatBoost's stand-in for missing values does. Thresholds are float64 then: the smallest numbers that round to a
     float32 above the border.
     """

@@ -16,10 +16,10 @@ from silva.readers.lightgbm.text import Document, parse
 if TYPE_CHECKING:
     import os
 
-    from silva.forest import Forest
+    from silva.ensemble import TreeEnsemble
 
 
-def read(model: Any) -> Forest:
+def read(model: Any) -> TreeEnsemble:
     """Read a live Booster or scikit-learn estimator of LightGBM.
 
     Parameters
@@ -45,7 +45,7 @@ def read(model: Any) -> Forest:
     raise TypeError(f"got {type(model).__name__}, expected lightgbm.Booster or an estimator of lightgbm")
 
 
-def read_file(path: str | os.PathLike[str]) -> Forest:
+def read_file(path: str | os.PathLike[str]) -> TreeEnsemble:
     """Read a model file as `Booster.save_model` writes it; predicts as `lightgbm.Booster(model_file=path)`.
 
     Raises
@@ -69,7 +69,7 @@ def _classes(model: Any) -> tuple[Any, ...]:
     return (np.asarray(model.classes_),) if has_labels else ()
 
 
-def _read_text(text: str, **estimator: Any) -> Forest:
+def _read_text(text: str, **estimator: Any) -> TreeEnsemble:
     document = parse(text)
     n_features, n_outputs = _sizes(document)
     layout = Layout(document)
@@ -85,7 +85,7 @@ def _read_text(text: str, **estimator: Any) -> Forest:
         tree_weight=np.full(n_trees, n_outputs / n_trees if is_average else 1.0),
         base_score=np.zeros(n_outputs),
         zero_threshold=ZERO_THRESHOLD,
-        zero_missing=zero_missing(layout, sets, n_features),
+        zero_missing=zero_missing(layout, sets.zero_left, n_features),
         feature_names=_feature_names(document),
         categories=category_tables(document, n_features),
         source=f"LightGBM (format {document.header['version']})",

@@ -29,7 +29,7 @@ class CategorySets:
     zero_left : (n_splits,)
         Whether category 0 goes left.
     fields : dict
-        The sets as fields of Forest; the text's bits are the same.
+        The sets as fields of TreeEnsemble; the text's bits are the same.
     """
 
     of_split: NDArray[np.int64] | None

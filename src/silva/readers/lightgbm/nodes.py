@@ -11,7 +11,6 @@ from silva.readers.assemble import NodeArrays, less_than
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from silva.readers.lightgbm.categories import CategorySets
     from silva.readers.lightgbm.text import Document
 
 ZERO_THRESHOLD = float(np.float32(1e-35))
@@ -19,7 +18,7 @@ SMALLEST_CATEGORY = float(np.nextafter(-1.0, 0.0))
 """Categories are truncated to integers, so everything above -1 is one."""
 
 LARGEST_THRESHOLD = 1e308
-"""LightGBM stays within 1e300; above the largest number no threshold is left for Forest's ``x < threshold``."""
+"""LightGBM stays within 1e300; above the largest number no threshold is left for TreeEnsemble's ``x < threshold``."""
 
 IS_CATEGORICAL, DEFAULT_LEFT = 1, 2
 MISSING_NONE, MISSING_ZERO, MISSING_NAN = 0, 1, 2
@@ -145,13 +144,14 @@ def node_arrays(layout: Layout, category_set: NDArray[np.int64] | None) -> NodeA
     )
 
 
-def zero_missing(layout: Layout, sets: CategorySets, n_features: int) -> NDArray[np.bool_]:
+def zero_missing(layout: Layout, categories_zero_left: NDArray[np.bool_], n_features: int) -> NDArray[np.bool_]:
     """Find the features whose zeros are missing: (n_features,), or (0,) if there are none.
 
+    `categories_zero_left` tells of each split whether category 0 goes left.
     The question only arises where a missing value goes to the other side than 0 does. At a split of missing type
     Zero both go to the missing side, at all others each to its own, so such splits of one feature must agree.
     """
-    zero_left = np.where(layout.is_categorical, sets.zero_left, layout.zero_left)
+    zero_left = np.where(layout.is_categorical, categories_zero_left, layout.zero_left)
     differ = layout.default_left != zero_left
     as_missing = differ & (layout.missing == MISSING_ZERO) & ~layout.is_categorical
     result = np.zeros(n_features if as_missing.any() else 0, np.bool_)

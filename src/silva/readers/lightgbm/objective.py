@@ -30,7 +30,7 @@ WITH_SQUARE_ROOT = ("regression", "regression_l1", "fair", "quantile", "mape")
 
 
 def link_of(text: str, n_outputs: int) -> dict[str, Any]:
-    """Return the fields of Forest that follow from an objective such as ``binary sigmoid:0.7``.
+    """Return the fields of TreeEnsemble that follow from an objective such as ``binary sigmoid:0.7``.
 
     Raises
     ------

@@ -12,9 +12,9 @@ from silva.readers.sklearn.trees import read_average
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from silva.forest import Forest
+    from silva.ensemble import TreeEnsemble
 
-READERS: dict[str, Callable[[Any], Forest]] = {
+READERS: dict[str, Callable[[Any], TreeEnsemble]] = {
     "DecisionTreeClassifier": read_average,
     "DecisionTreeRegressor": read_average,
     "RandomForestClassifier": read_average,
@@ -42,7 +42,7 @@ WRAPPED = {
 """Where meta-estimators keep what they have fitted."""
 
 
-def read(model: Any) -> Forest:
+def read(model: Any) -> TreeEnsemble:
     """Read a fitted tree or tree ensemble of scikit-learn.
 
     Parameters
@@ -66,7 +66,7 @@ def read(model: Any) -> Forest:
     return reader(model)
 
 
-def _reader_of(model: Any) -> Callable[[Any], Forest]:
+def _reader_of(model: Any) -> Callable[[Any], TreeEnsemble]:
     names = [kind.__name__ for kind in type(model).__mro__ if kind.__module__.startswith("sklearn.")]
     if "AdaBoostRegressor" in names:
         raise NotImplementedError(

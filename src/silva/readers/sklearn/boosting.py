@@ -11,7 +11,7 @@ from silva.readers.sklearn.trees import Member, class_fields, forest_of
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from silva.forest import Forest
+    from silva.ensemble import TreeEnsemble
 
 LINKS = {
     "IdentityLink": "identity",
@@ -40,7 +40,7 @@ def link_of(model: Any) -> str:
     return LINKS[name]
 
 
-def read_gradient_boosting(model: Any) -> Forest:
+def read_gradient_boosting(model: Any) -> TreeEnsemble:
     """Read a GradientBoostingClassifier or -Regressor."""
     n_stages, n_outputs = model.estimators_.shape
     rate = float(model.learning_rate)
@@ -79,7 +79,7 @@ def _initial_margins(model: Any, n_outputs: int) -> NDArray[np.float64]:
     return np.array(model._raw_predict_init(row)[0], np.float64)
 
 
-def read_ada_boost(model: Any) -> Forest:
+def read_ada_boost(model: Any) -> TreeEnsemble:
     """Read an AdaBoostClassifier of trees: weighted votes."""
     n_classes = len(model.classes_)
     vote = _log_votes if getattr(model, "algorithm", "SAMME") == "SAMME.R" else _votes

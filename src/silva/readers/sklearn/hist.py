@@ -13,13 +13,13 @@ from silva.readers.sklearn.trees import class_fields, common_fields
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from silva.forest import Forest
+    from silva.ensemble import TreeEnsemble
 
 WORDS = 8
 """A set has 256 bits."""
 
 
-def read_hist_gradient_boosting(model: Any) -> Forest:
+def read_hist_gradient_boosting(model: Any) -> TreeEnsemble:
     """Read a HistGradientBoostingClassifier or -Regressor; leaf ids are indices of its nodes."""
     predictors = [predictor for iteration in model._predictors for predictor in iteration]
     nodes = np.concatenate([predictor.nodes for predictor in predictors])

@@ -11,10 +11,10 @@ from silva.readers.sklearn.trees import Member, forest_of
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from silva.forest import Forest
+    from silva.ensemble import TreeEnsemble
 
 
-def read_isolation_forest(model: Any) -> Forest:
+def read_isolation_forest(model: Any) -> TreeEnsemble:
     """Read an IsolationForest.
 
     The margin is the mean path length in units of that expected of an unsuccessful search, so that ``score_samples`` is

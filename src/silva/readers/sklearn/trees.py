@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from silva.forest import Forest
+    from silva.ensemble import TreeEnsemble
 
 
 @dataclass(frozen=True, eq=False)
@@ -37,7 +37,7 @@ class Member:
     features: NDArray[Any] | None = None
 
 
-def forest_of(model: Any, members: Sequence[Member], **meaning: Any) -> Forest:
+def forest_of(model: Any, members: Sequence[Member], **meaning: Any) -> TreeEnsemble:
     """Assemble members to the forest of a fitted estimator; `meaning` adds and overrides fields of Forest."""
     fields = common_fields(model) | meaning
     return assemble(
@@ -69,7 +69,7 @@ def class_fields(model: Any) -> dict[str, Any]:
     return {"classes": tuple(np.asarray(labels) for labels in classes), "prediction": "argmax"}
 
 
-def read_average(model: Any) -> Forest:
+def read_average(model: Any) -> TreeEnsemble:
     """Read a tree, a forest or trees bagged: the mean of the values or class probabilities of all trees."""
     members = members_of(model)
     return forest_of(

@@ -1,153 +1,28 @@
-"""XGBoost models, from the documents that XGBoost 1.7 to 3.4 writes (JSON or UBJSON)."""
+"""One document of XGBoost: its trees as arrays."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from silva.readers.assemble import NodeArrays, assemble
-from silva.readers.documents import as_array, concatenate, get, get_int, load_document, to_float32, to_int32
-from silva.readers.ubjson import decode
-from silva.readers.xgboost_categories import read_sets, read_tables
+from silva.readers.documents import as_array, concatenate, get, get_int, to_float32, to_int32
+from silva.readers.xgboost.categories import read_sets, read_tables
+from silva.readers.xgboost.objective import estimator_meaning, meaning_of, to_margin
 from silva.validation import LARGEST_FOREST
 
 if TYPE_CHECKING:
-    import os
-
     from numpy.typing import NDArray
 
-    from silva.forest import Forest
+    from silva.ensemble import TreeEnsemble
+    from silva.readers.xgboost.objective import Version
 
 NEWEST_MAJOR = 3
 MAX_OUTPUTS = 2**20
-EPSILON = np.float32(1e-6)
-CLIPPED_LOGITS = (3, 2)
-"""Since then XGBoost keeps the base score of logistic objectives 1e-6 away from 0 and 1."""
-SORTED_QUANTILES = (3, 4)
-"""Since then XGBoost sorts the quantiles of a row."""
-
-Version = tuple[int, ...]
 
 
-class Objective(NamedTuple):
-    """What an objective does to margins, and how its base score becomes a margin."""
-
-    link: str = "identity"
-    prediction: str = "response"
-    intercept: str = "identity"
-
-
-OBJECTIVES = {
-    "reg:squarederror": Objective(),
-    "reg:linear": Objective(),
-    "reg:squaredlogerror": Objective(),
-    "reg:pseudohubererror": Objective(),
-    "reg:absoluteerror": Objective(),
-    "reg:quantileerror": Objective(),
-    "reg:expectileerror": Objective(intercept="softplus"),
-    "reg:logistic": Objective("logistic", intercept="logit"),
-    "binary:logistic": Objective("logistic", intercept="logit"),
-    "binary:logitraw": Objective(),
-    "binary:hinge": Objective(prediction="positive"),
-    "multi:softmax": Objective("softmax", "argmax"),
-    "multi:softprob": Objective("softmax"),
-    "count:poisson": Objective("exp", intercept="log"),
-    "reg:gamma": Objective("exp", intercept="log"),
-    "reg:tweedie": Objective("exp", intercept="log"),
-    "survival:cox": Objective("exp", intercept="log"),
-    "survival:aft": Objective("exp", intercept="log"),
-    "rank:pairwise": Objective(),
-    "rank:ndcg": Objective(),
-    "rank:map": Objective(),
-}
-
-
-def read(model: Any) -> Forest:
-    """Read a live model.
-
-    Parameters
-    ----------
-    model : xgboost.Booster or xgboost.XGBModel
-        A Booster predicts with all its rounds; an estimator as itself: up to ``best_iteration``, with its ``missing``,
-        labels for classifiers.
-
-    Raises
-    ------
-    TypeError
-        If it is another object of XGBoost.
-    ValueError
-        If the Booster is not trained.
-    NotImplementedError
-        If the model is no tree ensemble (gblinear), or its objective is unknown.
-    """
-    import xgboost
-
-    if isinstance(model, xgboost.Booster):
-        return read_document(_document(model), "the Booster")
-    if not isinstance(model, xgboost.XGBModel):
-        raise TypeError(f"cannot read a {type(model).__name__} of XGBoost, expected a Booster or an estimator")
-    booster = model.get_booster()
-    best = booster.attr("best_iteration")
-    n_rounds = None if best is None else int(best) + 1
-    return read_document(_document(booster), f"the {type(model).__name__}", n_rounds, estimator=model)
-
-
-def read_file(path: str | os.PathLike[str]) -> Forest:
-    """Read a file written by ``save_model``; it predicts as the Booster does, with all rounds.
-
-    Parameters
-    ----------
-    path : path
-        With suffix ``.json`` or ``.ubj``.
-
-    Raises
-    ------
-    ValueError
-        If the file is truncated, corrupt or no model of XGBoost.
-    NotImplementedError
-        As in `read`.
-    """
-    return read_document(load_document(path), str(path))
-
-
-def predict(model: Any, X: Any) -> Any:
-    """Predict with the live model itself, arrays with the names and types of its features.
-
-    Parameters
-    ----------
-    model : xgboost.Booster or xgboost.XGBModel
-    X : array-like of shape (n_rows, n_features)
-    """
-    import xgboost
-
-    if not isinstance(model, xgboost.Booster):
-        return model.predict(X)
-    names = (
-        {} if hasattr(X, "columns") else {"feature_names": model.feature_names, "feature_types": model.feature_types}
-    )
-    return model.predict(xgboost.DMatrix(X, enable_categorical=True, **names))
-
-
-def _document(booster: Any) -> Any:
-    """Let the Booster describe itself."""
-    try:
-        return decode(bytes(booster.save_raw("ubj")))
-    except ValueError as error:
-        raise ValueError(f"the Booster cannot be saved ({error}); train it first") from error
-
-
-def read_document(document: Any, where: str, n_rounds: int | None = None, estimator: Any = None) -> Forest:
-    """Build a forest, with the source of the document in every message."""
-    try:
-        return _Reader(document, n_rounds).forest(estimator)
-    except ValueError as error:
-        raise ValueError(f"{where} holds no valid XGBoost model: {error}; save it again") from error
-    except NotImplementedError as error:
-        raise NotImplementedError(f"{where}: {error}") from error
-
-
-class _Reader:
+class DocumentReader:
     """One document; the columns of all its trees are read as one array each."""
 
     def __init__(self, document: Any, n_rounds: int | None) -> None:
@@ -196,11 +71,11 @@ class _Reader:
             result[: len(dropped)] = dropped
         return result
 
-    def forest(self, estimator: Any) -> Forest:
+    def forest(self, estimator: Any) -> TreeEnsemble:
         """Build the forest of the Booster, or of the estimator that holds it."""
-        meaning = _meaning(self.objective, self.n_outputs, self.version)
+        meaning = meaning_of(self.objective, self.n_outputs, self.version)
         if estimator is not None:
-            meaning |= _estimator_meaning(estimator, self.objective, self.n_outputs, meaning)
+            meaning |= estimator_meaning(estimator, self.objective, self.n_outputs, meaning)
         nodes, sets = self._nodes()
         forest = assemble(
             nodes,
@@ -238,7 +113,7 @@ class _Reader:
         if len(base) not in {1, self.n_outputs}:
             raise ValueError(f"'base_score' has {len(base)} entries for {self.n_outputs} outputs")
         base = np.broadcast_to(base, self.n_outputs)
-        return _to_margin(base, OBJECTIVES[self.objective].intercept, self.version).astype(np.float64)
+        return to_margin(base, self.objective, self.version).astype(np.float64)
 
     def _column(self, name: str, counts: NDArray[np.int64] | None) -> NDArray[Any]:
         """Read a column of all trees; each tree must have `counts` entries."""
@@ -320,7 +195,7 @@ class _Reader:
         return to_float32(weights).reshape(-1, width)[rows]
 
     def _check_nodes(self, counts: NDArray[np.int64], left: Any, feature: Any, threshold: Any, cover: Any) -> None:
-        """Refuse with the number of the tree what Forest would refuse without."""
+        """Refuse with the number of the tree what TreeEnsemble would refuse without."""
         is_split = left >= 0
         faults = {
             "a left child below -1": left < -1,
@@ -334,7 +209,7 @@ class _Reader:
                 tree = np.searchsorted(np.cumsum(counts), np.argmax(wrong), side="right")
                 raise ValueError(f"tree {tree} has {what}")
 
-    def _check_sizes(self, forest: Forest) -> None:
+    def _check_sizes(self, forest: TreeEnsemble) -> None:
         """Every node that was not pruned must hang on its tree."""
         expected = self._declared("num_nodes") - self._declared("num_deleted", 0)
         found = np.diff(forest.tree_offsets)
@@ -359,56 +234,3 @@ def _tree_model(booster: dict[str, Any]) -> tuple[dict[str, Any], Any]:
     inner = get(booster, "gbtree", dict) if name == "dart" else booster
     model = get(inner, "model", dict)
     return model, booster.get("weight_drop", model.get("weight_drop"))
-
-
-def _meaning(name: str, n_outputs: int, version: Version) -> dict[str, Any]:
-    """Link and default prediction of a Booster."""
-    if name not in OBJECTIVES:
-        raise NotImplementedError(f"the objective {name!r} is not supported, known are {', '.join(OBJECTIVES)}")
-    link, prediction, _ = OBJECTIVES[name]
-    if n_outputs > 1 and name == "reg:expectileerror":
-        link = "cumulative_softplus"
-    if n_outputs > 1 and name == "reg:quantileerror" and version >= SORTED_QUANTILES:
-        link = "sorted"
-    return {"link": link, "prediction": prediction}
-
-
-def _estimator_meaning(estimator: Any, name: str, n_outputs: int, meaning: dict[str, Any]) -> dict[str, Any]:
-    """Describe what an estimator adds to its Booster: its missing value, and labels if it is a classifier."""
-    missing = estimator.missing
-    changes = {"is_estimator": True, "missing": float("nan") if missing is None else float(missing)}
-    n_classes = getattr(estimator, "n_classes_", None)
-    if n_classes is None:
-        return changes
-    return changes | {
-        "prediction": _label_rule(name, n_outputs, int(n_classes)) or meaning["prediction"],
-        "classes": (np.arange(int(n_classes)),),
-    }
-
-
-def _label_rule(name: str, n_outputs: int, n_classes: int) -> str:
-    """How XGBClassifier.predict makes labels; it compares any response with a half."""
-    if name == "multi:softmax" or (n_outputs > 1 and n_classes != 2):
-        return "argmax"
-    return "positive" if name == "binary:hinge" else "half"
-
-
-def _to_margin(base: NDArray[np.float32], intercept: str, version: Version) -> NDArray[np.float32]:
-    """Send base scores through the inverse of the link, in float32 as XGBoost does."""
-    with np.errstate(all="ignore"):
-        if intercept == "log":
-            return np.log(base)
-        if intercept == "softplus":
-            return _gaps_to_margin(base)
-        if intercept != "logit":
-            return base
-        if version >= CLIPPED_LOGITS:
-            base = np.clip(base, EPSILON, np.float32(1) - EPSILON)
-        odds: NDArray[np.float32] = np.float32(1) / base - np.float32(1)
-        return -np.log(odds)
-
-
-def _gaps_to_margin(base: NDArray[np.float32]) -> NDArray[np.float32]:
-    """Expectiles: the first as it is, then the inverse softplus of each step."""
-    gaps = np.maximum(np.diff(base) - EPSILON, EPSILON)
-    return np.concatenate([base[:1], gaps + np.log(-np.expm1(-gaps))])

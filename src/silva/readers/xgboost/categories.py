@@ -28,7 +28,7 @@ FIRST_WHOLE_TEXT = (3, 4)
 def read_sets(
     trees: Sequence[dict[str, Any]], counts: NDArray[np.int64]
 ) -> tuple[NDArray[np.int32] | None, dict[str, Any]]:
-    """Read the category set of each node (None if no split is categorical) and the fields of Forest about the sets.
+    """Read the category set of each node (None if no split is categorical) and the fields about the sets.
 
     XGBoost lists the categories that go right; every other number goes left. Documents before 1.3 list none.
     """

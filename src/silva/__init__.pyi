@@ -1,0 +1,19 @@
+from silva.explain import Explainer
+from silva.forest import Forest
+from silva.grow import ModelTreeRegressor
+from silva.loading import load
+from silva.report.plot import plot_history, plot_tree
+from silva.report.text import export_text
+
+__all__ = [
+    "Explainer",
+    "Forest",
+    "ModelTreeRegressor",
+    "__version__",
+    "export_text",
+    "load",
+    "plot_history",
+    "plot_tree",
+]
+
+__version__: str

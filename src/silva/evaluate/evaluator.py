@@ -1,0 +1,105 @@
+"""Predictions of a forest: check, choose device and algorithm, run, return."""
+
+from __future__ import annotations
+
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+from silva.device import array_gpu, count_rows, find_gpus, gpus_worthwhile, import_cupy, is_cuda_usable, parse_device
+from silva.evaluate.choice import refuse_algorithm, runnable, tuned
+from silva.evaluate.cpu import CpuEvaluator
+from silva.evaluate.links import is_margin, respond, squeeze
+from silva.inputs import as_rows
+from silva.typing import OUTPUTS, Choice
+
+if TYPE_CHECKING:
+    from silva.ensemble import TreeEnsemble
+    from silva.evaluate.cuda.evaluator import CudaEvaluator
+
+WORTHWHILE = 3e6
+"""Rows times trees from which host rows go to a GPU: the crossover beside 16 CPU cores (benchmarks/results/)."""
+
+
+class Evaluator:
+    """A forest and all that its predictions need more than once: layouts, choices and, on GPUs, whole calls."""
+
+    def __init__(self, forest: TreeEnsemble) -> None:
+        self.forest = forest
+        self.cpu = CpuEvaluator(forest)
+        self._algorithms = {"auto", *runnable(forest)}
+        self._again: Any = None
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Evaluator, (self.forest,)
+
+    @cached_property
+    def cuda(self) -> CudaEvaluator:
+        """The same on GPUs."""
+        from silva.evaluate.cuda.evaluator import CudaEvaluator
+
+        evaluator = CudaEvaluator(self.forest)
+        self._again = evaluator.again
+        return evaluator
+
+    def predict(self, X: Any, output: str, algorithm: str, device: str, n_jobs: int | None) -> Any:
+        """`Forest.predict`."""
+        # Calls like the last ones go by all checks, which take as long as a GPU needs for a row.
+        if self._again is not None and (result := self._again(X, output, algorithm, device)) is not None:
+            return result
+        self.check(output, algorithm, device)
+        forest, gpus = self.forest, self._gpus(X, device)
+        if gpus and array_gpu(X) is not None:
+            choice = self.choose(algorithm, len(X), "cuda")
+            return self._predict_on_gpu(X, (output, algorithm, device), gpus, choice)
+        rows = as_rows(X, forest)
+        choice = self.choose(algorithm, len(rows), "cuda" if gpus else "cpu")
+        if output == "leaf":
+            return self._shaped(self.cuda.leaves(rows, gpus, choice) if gpus else self.cpu.leaves(rows, choice, n_jobs))
+        if gpus:
+            dtype = forest.result_dtype if is_margin(forest, output) else "float64"
+            return respond(forest, self.cuda.margins(rows, gpus, choice, dtype), output)
+        return respond(forest, self.cpu.margins(rows, choice, n_jobs), output)
+
+    def check(self, output: str, algorithm: str, device: str) -> None:
+        """Raise ValueError unless the arguments are known and the algorithm can run the forest."""
+        if output not in OUTPUTS:
+            raise ValueError(f"output is {output!r}, expected one of {', '.join(OUTPUTS)}")
+        if algorithm not in self._algorithms:
+            refuse_algorithm(self.forest, algorithm)
+        parse_device(device)
+
+    def choose(self, algorithm: str, n_rows: int, kind: str) -> Choice:
+        """Pick what runs on the device: the algorithm asked for, the tuned one, or that of the model of costs."""
+        if algorithm != "auto":
+            return Choice(n_rows, kind, algorithm)
+        choice = tuned(self.forest.choices, n_rows, (kind,))
+        return choice or (self.cpu if kind == "cpu" else self.cuda).default_choice(n_rows)
+
+    def _gpus(self, X: Any, device: str) -> tuple[int, ...]:
+        """GPUs that take these rows; none if the CPU does."""
+        kind, home = parse_device(device)[0], array_gpu(X)
+        n_rows = count_rows(X)
+        if kind == "auto" and home is None and (choice := tuned(self.forest.choices, n_rows)):
+            return find_gpus("cuda") if choice.device == "cuda" and is_cuda_usable() else ()
+        return gpus_worthwhile(device, X, n_rows * self.forest.n_trees, WORTHWHILE)
+
+    def _predict_on_gpu(self, X: Any, request: tuple[str, str, str], gpus: tuple[int, ...], choice: Choice) -> Any:
+        """GPU rows to a GPU result of the same library; labels that are no numbers come to the host."""
+        from silva.cuda.rows import like
+
+        cupy, output = import_cupy(), request[0]
+        if output == "leaf":
+            return like(X, self._shaped(self.cuda.leaves(X, gpus, choice)))
+        if is_margin(self.forest, output):
+            if (margin := self.cuda.first(X, request, choice)) is not None:
+                return margin
+            return like(X, squeeze(self.cuda.margins(X, gpus, choice, self.forest.result_dtype)))
+        result = respond(self.forest, cupy.asnumpy(self.cuda.margins(X, gpus, choice)), output)
+        if isinstance(result, list) or result.dtype.kind not in "fiub":
+            return result
+        with cupy.cuda.Device(gpus[0]):
+            return like(X, cupy.asarray(result))
+
+    def _shaped(self, ids: Any) -> Any:
+        """Leaf ids in the shape of the source library."""
+        return ids.reshape(len(ids), *self.forest.leaf_shape) if self.forest.leaf_shape else ids

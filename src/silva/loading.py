@@ -1,0 +1,108 @@
+"""`silva.load`: from whatever holds a model to a Forest."""
+
+from __future__ import annotations
+
+import importlib
+import os
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from silva.ensemble import TreeEnsemble
+from silva.forest import Forest, as_forest
+from silva.readers import READERS, library_of, read_file, read_model
+from silva.storage import load_forest
+
+TOLERANCE = 1e-5
+"""Of numbers, relative to the largest; libraries add hundreds of trees in float32."""
+
+
+def load(model: Any, check: Any = None) -> Forest:
+    """Read a trained model of any supported library.
+
+    Parameters
+    ----------
+    model : object or path
+        An ``xgboost.Booster`` or ``lightgbm.Booster``, a fitted estimator of XGBoost, LightGBM, CatBoost or
+        scikit-learn, a ``treelite.Model``, a `ModelTreeRegressor`, a `Forest`, or the path of a model file: ``.json``
+        (XGBoost, CatBoost), ``.ubj`` (XGBoost), ``.txt`` (LightGBM), ``.cbm`` (CatBoost), ``.silva``. No file needs
+        its library.
+        A Booster or a file predicts as the Booster does, with all its rounds; an estimator as itself: labels of a
+        classifier, up to its best iteration. CatBoost's Booster is ``catboost.CatBoost``, which predicts margins.
+    check : array-like of shape (n_rows, n_features), optional
+        Rows on which the forest must predict what the live model predicts.
+
+    Returns
+    -------
+    Forest
+
+    Raises
+    ------
+    TypeError
+        If `model` is nothing that is read.
+    ValueError
+        If the model is not trained, or a file is truncated or corrupt, or predictions differ on `check`.
+    NotImplementedError
+        If the library or a feature of the model is not supported yet; the message names it.
+
+    Examples
+    --------
+    >>> forest = silva.load("model.json")  # doctest: +SKIP
+    """
+    forest = as_forest(_read(model))
+    if check is not None:
+        check_predictions(forest, model, check)
+    return forest
+
+
+def _read(model: Any) -> TreeEnsemble:
+    if isinstance(model, TreeEnsemble):
+        return model
+    if isinstance(model, str | os.PathLike):
+        path = Path(model)
+        return load_forest(path) if path.suffix.lower() == ".silva" else read_file(path)
+    return read_model(model)
+
+
+def check_predictions(forest: Forest, model: Any, X: Any) -> None:
+    """Compare default predictions.
+
+    Parameters
+    ----------
+    forest : Forest
+    model : object
+        What the forest was read from.
+    X : array-like of shape (n_rows, n_features)
+
+    Raises
+    ------
+    ValueError
+        If predictions differ, or `model` cannot predict.
+    """
+    expected, found = np.asarray(_source_predictions(model, X)), np.asarray(forest.predict(X))
+    if expected.shape != found.shape:
+        raise ValueError(f"the model predicts shape {expected.shape} for the rows of check, silva {found.shape}")
+    differs = _differs(expected, found).reshape(len(expected), -1).any(axis=1)
+    if differs.any():
+        row = int(np.argmax(differs))
+        raise ValueError(
+            f"silva and the model disagree on {differs.sum()} of {len(differs)} rows of check; first on row {row}: "
+            f"{found[row]} instead of {expected[row]}; do not use this forest, and report the model"
+        )
+
+
+def _source_predictions(model: Any, X: Any) -> Any:
+    library = library_of(model)
+    if library not in READERS:
+        raise ValueError(f"check needs a live model that can predict, a {type(model).__name__} cannot; load that")
+    reader = importlib.import_module(READERS[library])
+    predict = getattr(reader, "predict", None) or type(model).predict
+    return predict(model, X)
+
+
+def _differs(expected: Any, found: Any) -> Any:
+    if expected.dtype.kind != "f":
+        return expected != found
+    scale = np.abs(expected[np.isfinite(expected)]).max(initial=1.0)
+    return ~np.isclose(found, expected, rtol=0, atol=TOLERANCE * scale, equal_nan=True)

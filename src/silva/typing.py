@@ -1,0 +1,74 @@
+"""What annotations name: the choices that arguments have, arrays by what they hold, and records that many share."""
+
+from __future__ import annotations
+
+from typing import Any, Literal, NamedTuple, TypeAlias, get_args
+
+import numpy as np
+from numpy.typing import NDArray
+
+Algorithm = Literal["auto", "serial", "by_sample", "by_node", "windowed"]
+"""How trees are evaluated, with one meaning on every device."""
+
+Output = Literal["prediction", "margin", "probability", "leaf"]
+"""What `Forest.predict` returns."""
+
+FloatType = Literal["float32", "float64"]
+
+Link = Literal[
+    "identity",
+    "logistic",
+    "softmax",
+    "exp",
+    "sign_square",
+    "log1p_exp",
+    "one_vs_all",
+    "path_length",
+    "exponential",
+    "sorted",
+    "cumulative_softplus",
+    "mean_and_variance",
+    "exp2",
+]
+"""Functions that turn margins into responses (silva.evaluate.links)."""
+
+Prediction = Literal["response", "margin", "argmax", "argmax_column", "positive", "nonnegative", "half", "sign"]
+"""What `predict` returns by default: the response, the margin, or a label by one of these rules (silva.evaluate.links).
+"""
+
+ALGORITHMS: tuple[str, ...] = get_args(Algorithm)
+OUTPUTS: tuple[str, ...] = get_args(Output)
+FLOAT_TYPES: tuple[str, ...] = get_args(FloatType)
+LINKS: tuple[str, ...] = get_args(Link)
+PREDICTIONS: tuple[str, ...] = get_args(Prediction)
+DEVICES = ("cpu", "cuda")
+
+Array: TypeAlias = NDArray[Any]
+"""Of any dtype."""
+
+Floats: TypeAlias = NDArray[np.floating[Any]]
+"""float32 or float64."""
+
+Doubles: TypeAlias = NDArray[np.float64]
+
+
+class Choice(NamedTuple):
+    """How to evaluate batches of about `n_rows` rows.
+
+    Attributes
+    ----------
+    n_rows : int
+        Size of the batches that it was measured on; 0 where nothing was measured.
+    device : {"cpu", "cuda"}
+    algorithm : {"serial", "by_sample", "by_node", "windowed"}
+    setting : int
+        The algorithm's one parameter: reductions per pass (by_node), levels of a window (windowed). 0 is its default.
+    seconds : float
+        Measured median of a batch; NaN where nothing was measured.
+    """
+
+    n_rows: int
+    device: str
+    algorithm: str
+    setting: int = 0
+    seconds: float = float("nan")

@@ -1,0 +1,88 @@
+"""What users see of the package, and that it is what type checkers and readers of the stubs see."""
+
+from __future__ import annotations
+
+import ast
+import dataclasses
+import re
+import sys
+from pathlib import Path
+
+import silva
+from silva import _core
+from silva.ensemble import TreeEnsemble
+
+STUB = Path(silva.__file__).with_suffix(".pyi")
+
+
+def test_the_package_lists_public_names_only():
+    assert dir(silva) == sorted(silva.__all__)
+    assert all(getattr(silva, name) is not None for name in silva.__all__)
+    listed = [ast.literal_eval(node.value) for node in ast.parse(STUB.read_text()).body if isinstance(node, ast.Assign)]
+    assert [sorted(names) for names in listed] == [sorted(silva.__all__)]
+
+
+def test_what_a_forest_offers_besides_its_arrays():
+    arrays = {field.name for field in dataclasses.fields(TreeEnsemble)}
+    offered = {name for name in dir(silva.Forest) if not name.startswith("_")} - arrays
+    sizes = {"depth", "leaf_offsets", "leaf_width", "n_leaves", "n_nodes", "n_outputs", "n_trees", "node_depth"}
+    assert offered == sizes | {"has_linear_leaves", "is_categorical", "predict", "predictor", "save", "tune"}
+
+
+def stub_of_core() -> tuple[dict, dict]:
+    """Functions of _core.pyi, and classes as functions and properties by name, those of base classes included."""
+    body = ast.parse((STUB.parent / "_core.pyi").read_text()).body
+    functions = {node.name: node for node in body if isinstance(node, ast.FunctionDef)}
+    classes: dict = {}
+    for node in body:
+        if isinstance(node, ast.ClassDef):
+            own = {item.name: item for item in node.body if isinstance(item, ast.FunctionDef)}
+            inherited = [classes[base.id] for base in node.bases]
+            classes[node.name] = {name: item for members in (*inherited, own) for name, item in members.items()}
+    return functions, {name: members for name, members in classes.items() if not name.startswith("_")}
+
+
+def parameters(compiled) -> list[str]:
+    """Parameters of a function of nanobind as its docstring has them, ``name: type = default``."""
+    ((signature, *_),) = compiled.__nb_signature__
+    inside, depth, found = signature[signature.index("(") + 1 : signature.rindex(") ->")], 0, [""]
+    for letter in inside:
+        depth += (letter in "[(") - (letter in "])")
+        if letter == "," and depth == 0:
+            found.append("")
+        else:
+            found[-1] += letter
+    return [parameter.strip() for parameter in found if parameter.strip() not in {"", "self"}]
+
+
+def check_parameters(compiled, stub: ast.FunctionDef) -> None:
+    """Names, order and defaults agree; so do types as far as nanobind tells plain ones and dtypes."""
+    given = [argument for argument in stub.args.args if argument.arg != "self"]
+    expected = parameters(compiled)
+    assert [argument.arg for argument in given] == [parameter.partition(":")[0] for parameter in expected], stub.name
+    assert len(stub.args.defaults) == sum(" = " in parameter for parameter in expected), stub.name
+    for argument, parameter in zip(given, expected, strict=True):
+        annotation, kind = ast.unparse(argument.annotation), parameter.partition(": ")[2]
+        if kind in {"int", "float", "bool", "str"}:
+            assert annotation == kind, parameter
+        for dtype in re.findall(r"dtype=(\w+)", kind):
+            assert f"np.{dtype}" in annotation.replace("np.bool_", "np.bool"), parameter
+
+
+def test_the_stub_of_the_core_is_the_core():
+    functions, classes = stub_of_core()
+    compiled = {name: value for name, value in vars(_core).items() if not name.startswith("_")}
+    only_on_linux = {"GpuCalls", "GpuRowPredictor"}
+    expected = {*functions, *classes} - (only_on_linux if sys.platform != "linux" else set())
+    assert expected == {*compiled}
+    for name, value in compiled.items():
+        if name in functions:
+            check_parameters(value, functions[name])
+            continue
+        members = {key: item for key, item in vars(value).items() if key in {"__init__", "__call__"} or key[0] != "_"}
+        assert classes[name].keys() == members.keys(), name
+        for key, item in members.items():
+            is_property = any(ast.unparse(mark) == "property" for mark in classes[name][key].decorator_list)
+            assert is_property == isinstance(item, property), (name, key)
+            if not is_property:
+                check_parameters(item, classes[name][key])
