@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
 
@@ -13,6 +13,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from numpy.typing import NDArray
+
+    from silva.typing import Doubles, Floats
 
 Result = TypeVar("Result")
 
@@ -92,27 +94,27 @@ class TrainingRows:
         Which row of the given data each row is; None: the same.
     """
 
-    z: NDArray[np.float64] | NDArray[np.float32]
-    y: NDArray[np.float64]
+    z: Floats
+    y: Doubles
     ranks: NDArray[np.int32]
     order: NDArray[np.int32]
-    values: NDArray[np.float64]
+    values: Doubles
     starts: NDArray[np.int32]
     offsets: NDArray[np.int64]
     column: NDArray[np.int32]
     indicator: NDArray[np.int32]
     width: int
-    weight: NDArray[np.float64]
+    weight: Doubles
     attributes: list[Standard]
     target: Standard
     source: NDArray[np.int32] | None = None
 
-    def distinct(self, attribute: int) -> NDArray[np.float64]:
+    def distinct(self, attribute: int) -> Doubles:
         """Distinct values of an attribute, rising."""
         return self.values[self.offsets[attribute] : self.offsets[attribute + 1]]
 
 
-def standard(values: NDArray[np.float64], weight: NDArray[np.float64]) -> Standard:
+def standard(values: Doubles, weight: Doubles) -> Standard:
     """Weighted mean and standard deviation of the present values, without overflow at 1e±150."""
     present = ~np.isnan(values)
     if not present.any():
@@ -141,14 +143,14 @@ def on_grid(by: Standard) -> Standard:
     return Standard(float(np.rint(by.centre / step)) * step, scale)
 
 
-def standardised(values: NDArray[np.float64], by: Standard) -> NDArray[np.float64]:
+def standardised(values: Doubles, by: Standard) -> Doubles:
     """Values in units of the column's spread about its centre; NaN stays, constant columns become 0."""
     if by.scale == 0:
         return np.where(np.isnan(values), np.nan, 0.0)
     return (values - by.centre) / by.scale
 
 
-def ranked(values: NDArray[np.float64]) -> tuple[NDArray[np.int32], NDArray[np.int32], NDArray[Any], NDArray[np.int32]]:
+def ranked(values: Doubles) -> tuple[NDArray[np.int32], NDArray[np.int32], Doubles, NDArray[np.int32]]:
     """Ranks, rows by rank (missing first), distinct values and the first position of each rank and the end."""
     n_missing = int(np.isnan(values).sum())
     order = np.roll(np.argsort(values, kind="stable").astype(np.int32), n_missing)
@@ -161,9 +163,7 @@ def ranked(values: NDArray[np.float64]) -> tuple[NDArray[np.int32], NDArray[np.i
     return ranks, order, present[is_new], starts.astype(np.int32)
 
 
-def arranged(
-    ranks: NDArray[np.int32], n_distinct: NDArray[np.int64], y: NDArray[np.float64]
-) -> NDArray[np.int32] | None:
+def arranged(ranks: NDArray[np.int32], n_distinct: NDArray[np.int64], y: Doubles) -> NDArray[np.int32] | None:
     """Order of rows in which those of similar ranks lie together, ZONE at a time; None where it would not pay.
 
     A search asks for the rows of boxes. Zones are boxes too, so that most lie in one or apart from it as a whole. Their
@@ -201,7 +201,7 @@ def arranged(
     return np.concatenate([whole, order[n_whole * ZONE :]])
 
 
-def _explained(rank: NDArray[np.int32], n_distinct: int, y: NDArray[np.float64]) -> float:
+def _explained(rank: NDArray[np.int32], n_distinct: int, y: Doubles) -> float:
     """Share of y's variance between EXPLAINED_BINS quantiles of an attribute, by an even sample of the rows."""
     step = -(-len(y) // FEW_VALUES)
     rank, y = rank[::step], y[::step]
@@ -220,17 +220,17 @@ def _interleaved(levels: NDArray[np.int64]) -> Iterator[tuple[int, int]]:
 
 
 def _packed(
-    X: NDArray[np.float64],
+    X: Doubles,
     source: NDArray[np.int32] | None,
-    y: NDArray[np.float64],
-    weight: NDArray[np.float64],
+    y: Doubles,
+    weight: Doubles,
     attributes: list[Standard],
     column: NDArray[np.int32],
     indicator: NDArray[np.int32],
     width: int,
     storage: str,
     n_threads: int,
-) -> NDArray[Any]:
+) -> Floats:
     """Rows of z, a block of them at a time."""
     z = np.zeros(len(y) * width + LANES, storage)[:-LANES].reshape(len(y), width)
     linear, marked = np.flatnonzero(column >= 0), np.flatnonzero(indicator >= 0)
@@ -261,9 +261,9 @@ def _side_by_side(task: Callable[[int], Result], n_tasks: int, n_threads: int) -
 
 
 def prepare(
-    X: NDArray[np.float64],
-    y: NDArray[np.float64],
-    weight: NDArray[np.float64],
+    X: Doubles,
+    y: Doubles,
+    weight: Doubles,
     linear: NDArray[np.bool_],
     n_threads: int = 1,
     storage: str = "float64",
@@ -290,17 +290,44 @@ def prepare(
     O(n_rows log n_rows) an attribute; up to 16 (2 + 2 n_attributes) bytes a row, all of them kept, of which float32
     saves up to 4 (2 + 2 n_attributes).
     """
-    n_rows, n_attributes = X.shape
     n_threads = n_threads if X.size > FEW_VALUES else 1
     weight = weight / weight.mean()
     target = standard(y, weight)
+    attributes, ranks, order, values, starts, offsets = _ranked_columns(X, weight, n_threads)
+    usable = linear & np.array([s.scale > 0 for s in attributes], bool)
+    missing = (ranks.min(axis=1, initial=0) < 0) & usable
+    column = np.where(usable, np.cumsum(usable), -1).astype(np.int32)
+    indicator = np.where(missing, usable.sum() + np.cumsum(missing), -1).astype(np.int32)
+    width = 2 + int(usable.sum()) + int(missing.sum())
+    y = standardised(y, target)
+    source = arranged(ranks, np.diff(offsets), y)
+    if source is not None:
+        y, weight = y[source], weight[source]
+        _rearrange(ranks, order, source, n_threads)
+    z = _packed(X, source, y, weight, attributes, column, indicator, width, storage, n_threads)
+    by_rank = (ranks, order, values, starts, offsets)
+    return TrainingRows(z, y, *by_rank, column, indicator, width, weight, attributes, target, source)
+
+
+def _ranked_columns(
+    X: Doubles, weight: Doubles, n_threads: int
+) -> tuple[
+    list[Standard],
+    NDArray[np.int32],
+    NDArray[np.int32],
+    Doubles,
+    NDArray[np.int32],
+    NDArray[np.int64],
+]:
+    """Units, ranks, order, values, starts and offsets of all attributes, as TrainingRows has them."""
+    n_rows, n_attributes = X.shape
     attributes = [Standard(0.0, 0.0)] * n_attributes
     ranks = np.empty((n_attributes, n_rows), np.int32)
     order = np.empty((n_attributes, n_rows), np.int32)
     values, starts = np.empty(n_rows * n_attributes), np.empty((n_rows + 1) * n_attributes, np.int32)
     offsets = np.zeros(n_attributes + 1, np.int64)
 
-    def rank(a: int) -> tuple[NDArray[Any], NDArray[np.int32]]:
+    def rank(a: int) -> tuple[Doubles, NDArray[np.int32]]:
         values = np.ascontiguousarray(X[:, a])
         attributes[a] = standard(values, weight)
         ranks[a], order[a], distinct, start = ranked(values)
@@ -311,36 +338,16 @@ def prepare(
         offsets[a + 1] = at + len(distinct)
         values[at : at + len(distinct)] = distinct
         starts[at + a : at + a + len(start)] = start
-    usable = linear & np.array([s.scale > 0 for s in attributes], bool)
-    missing = (ranks.min(axis=1, initial=0) < 0) & usable
-    column = np.where(usable, np.cumsum(usable), -1).astype(np.int32)
-    indicator = np.where(missing, usable.sum() + np.cumsum(missing), -1).astype(np.int32)
-    width = 2 + int(usable.sum()) + int(missing.sum())
-    y = standardised(y, target)
-    source = arranged(ranks, np.diff(offsets), y)
-    if source is not None:
-        y, weight = y[source], weight[source]
-        place = np.empty_like(source)
-        place[source] = np.arange(n_rows, dtype=np.int32)
+    return attributes, ranks, order, values[: offsets[-1]], starts[: offsets[-1] + n_attributes], offsets
 
-        def rearrange(a: int) -> None:
-            ranks[a] = ranks[a][source]
-            order[a] = place[order[a]]
 
-        list(_side_by_side(rearrange, n_attributes, n_threads))
-    return TrainingRows(
-        _packed(X, source, y, weight, attributes, column, indicator, width, storage, n_threads),
-        y,
-        ranks,
-        order,
-        values[: offsets[-1]],
-        starts[: offsets[-1] + n_attributes],
-        offsets,
-        column,
-        indicator,
-        width,
-        weight,
-        attributes,
-        target,
-        source,
-    )
+def _rearrange(ranks: NDArray[np.int32], order: NDArray[np.int32], source: NDArray[np.int32], n_threads: int) -> None:
+    """Let ranks and order speak of the rows in their new order."""
+    place = np.empty_like(source)
+    place[source] = np.arange(len(source), dtype=np.int32)
+
+    def rearrange(a: int) -> None:
+        ranks[a] = ranks[a][source]
+        order[a] = place[order[a]]
+
+    list(_side_by_side(rearrange, len(ranks), n_threads))
