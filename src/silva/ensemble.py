@@ -16,7 +16,7 @@ from silva.validation import validate
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from silva.typing import Choice
+    from silva.typing import Array, Choice
 
 
 @dataclass(frozen=True, eq=False)
@@ -112,7 +112,7 @@ class TreeEnsemble:
 
     tree_offsets: NDArray[np.int64]
     feature: NDArray[np.int32]
-    threshold: NDArray[Any]
+    threshold: Array
     left: NDArray[np.int32]
     default_left: NDArray[np.bool_]
     cover: NDArray[np.float64]
@@ -132,7 +132,7 @@ class TreeEnsemble:
     linear_mean: NDArray[np.float64] = field(default_factory=lambda: np.zeros(0))
     leaf_range: NDArray[np.float64] = field(default_factory=lambda: np.zeros((0, 2)))
     feature_names: tuple[str, ...] | None = None
-    categories: tuple[NDArray[Any] | None, ...] | None = None
+    categories: tuple[Array | None, ...] | None = None
     category_hash: str = ""
     zero_missing: NDArray[np.bool_] = field(default_factory=lambda: np.zeros(0, np.bool_))
     zero_threshold: float = 0.0
@@ -142,7 +142,7 @@ class TreeEnsemble:
     link_scale: float = 1.0
     prediction: str = "response"
     prediction_offset: float = 0.0
-    classes: tuple[NDArray[Any], ...] = ()
+    classes: tuple[Array, ...] = ()
     is_estimator: bool = False
     result_dtype: str = "float64"
     leaf_shape: tuple[int, ...] = ()

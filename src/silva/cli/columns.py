@@ -13,9 +13,10 @@ from silva.inputs.matching import listed
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from numpy.typing import ArrayLike, NDArray
+    from numpy.typing import ArrayLike
 
     from silva.forest import Forest
+    from silva.typing import Array
 
 
 def feature_names(forest: Forest) -> tuple[str, ...]:
@@ -31,7 +32,7 @@ def output_names(forest: Forest, n_outputs: int) -> list[str]:
     return labels if len(labels) == n_outputs else [str(i) for i in range(n_outputs)]
 
 
-def spread(name: str, values: NDArray[Any], forest: Forest) -> dict[str, NDArray[Any]]:
+def spread(name: str, values: Array, forest: Forest) -> dict[str, Array]:
     """Name the outputs of (n_rows,) or (n_rows, n_outputs) values."""
     if values.ndim == 1:
         return {name: values}
@@ -39,7 +40,7 @@ def spread(name: str, values: NDArray[Any], forest: Forest) -> dict[str, NDArray
     return {f"{name}_{label}": values[:, i] for i, label in enumerate(labels)}
 
 
-def prediction_columns(values: NDArray[Any], output: str, forest: Forest) -> dict[str, NDArray[Any]]:
+def prediction_columns(values: Array, output: str, forest: Forest) -> dict[str, Array]:
     """Name the columns of what `Forest.predict` returned."""
     if output == "leaf":
         leaves = values.reshape(len(values), -1)
@@ -47,25 +48,25 @@ def prediction_columns(values: NDArray[Any], output: str, forest: Forest) -> dic
     return spread(output, values[:, 0] if values.shape[1:] == (1,) and output == "prediction" else values, forest)
 
 
-def value_columns(values: NDArray[Any], features: Sequence[str], forest: Forest) -> dict[str, NDArray[Any]]:
+def value_columns(values: Array, features: Sequence[str], forest: Forest) -> dict[str, Array]:
     """Name SHAP values (n_rows, n_features[, n_outputs]) of all features; keep those of `features`."""
-    columns: dict[str, NDArray[Any]] = {}
+    columns: dict[str, Array] = {}
     for i, name in enumerate(feature_names(forest)):
         if name in features:
             columns |= spread(f"phi_{name}", values[:, i], forest)
     return columns
 
 
-def interaction_columns(values: NDArray[Any], features: Sequence[str], forest: Forest) -> dict[str, NDArray[Any]]:
+def interaction_columns(values: Array, features: Sequence[str], forest: Forest) -> dict[str, Array]:
     """Name SHAP interaction values (n_rows, len(features), n_features[, n_outputs])."""
-    columns: dict[str, NDArray[Any]] = {}
+    columns: dict[str, Array] = {}
     for i, first in enumerate(features):
         for j, second in enumerate(feature_names(forest)):
             columns |= spread(f"phi_{first}__{second}", values[:, i, j], forest)
     return columns
 
 
-def margin_columns(margin: NDArray[Any], expected_value: ArrayLike, forest: Forest) -> dict[str, NDArray[Any]]:
+def margin_columns(margin: Array, expected_value: ArrayLike, forest: Forest) -> dict[str, Array]:
     """Name the columns that end an explanation: the expected value, the same in every row, and the margin."""
     expected = np.broadcast_to(np.asarray(expected_value, np.float64), margin.shape)
     return spread("expected_value", expected, forest) | spread("margin", margin, forest)
@@ -92,7 +93,7 @@ def check_unique(names: Sequence[str]) -> None:
         raise ValueError(f"the output would have several columns {listed(repeated)}; rename the features or columns")
 
 
-def to_batch(kept: Mapping[str, Any], columns: Mapping[str, NDArray[Any]]) -> Any:
+def to_batch(kept: Mapping[str, Any], columns: Mapping[str, Array]) -> Any:
     """Make a record batch of columns kept from the data (Arrow) and computed ones (NumPy)."""
     pyarrow = import_pyarrow()
     check_unique([*kept, *columns])
@@ -100,6 +101,6 @@ def to_batch(kept: Mapping[str, Any], columns: Mapping[str, NDArray[Any]]) -> An
     return pyarrow.RecordBatch.from_arrays([*kept.values(), *arrays], names=[*kept, *columns])
 
 
-def _plain(values: NDArray[Any]) -> Any:
+def _plain(values: Array) -> Any:
     """Labels of text as Python strings, everything else contiguous."""
     return values.astype(str).tolist() if values.dtype.kind in "OU" else np.ascontiguousarray(values)

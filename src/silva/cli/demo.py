@@ -17,9 +17,10 @@ if TYPE_CHECKING:
     import argparse
     from collections.abc import Callable
 
-    from numpy.typing import ArrayLike, NDArray
+    from numpy.typing import ArrayLike
 
     from silva.forest import Forest
+    from silva.typing import Array
 
 DATA = Path(__file__).parent.parent / "data"
 UNIT = "$100,000"
@@ -93,12 +94,12 @@ def _housing(forest: Forest) -> Any:
     return batch
 
 
-def _error(explanation: Any, prediction: NDArray[Any]) -> float:
+def _error(explanation: Any, prediction: Array) -> float:
     total = explanation.values.sum(axis=1, dtype=np.float64) + explanation.base_values
     return float(np.abs(total - prediction).max())
 
 
-def _write(explanation: Any, path: Path, forest: Forest, expected_value: ArrayLike, margin: NDArray[Any]) -> None:
+def _write(explanation: Any, path: Path, forest: Forest, expected_value: ArrayLike, margin: Array) -> None:
     columns = value_columns(explanation.values, forest.feature_names or (), forest)
     with writing(path, explanation_metadata(forest, expected_value)) as write:
         write(to_batch({}, columns | margin_columns(margin, expected_value, forest)))

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from silva.ensemble import TreeEnsemble
+    from silva.typing import Array
 
 LARGEST_SHORT_CODE = 2**16 - 1
 
@@ -46,7 +47,7 @@ class Codes:
     category_set: NDArray[np.int32]
     missing: NDArray[np.int32]
     offsets: NDArray[np.int64]
-    thresholds: NDArray[Any]
+    thresholds: Array
 
     @property
     def n_columns(self) -> int:
@@ -91,7 +92,7 @@ def encode_forest(forest: TreeEnsemble) -> Codes:
     )
 
 
-def _is_new(order: NDArray[np.intp], keys: list[NDArray[Any]]) -> NDArray[np.bool_]:
+def _is_new(order: NDArray[np.intp], keys: list[Array]) -> NDArray[np.bool_]:
     """Whether any key of an entry, in this order, differs from the entry before."""
     new = np.zeros(len(order), np.bool_)
     new[:1] = True

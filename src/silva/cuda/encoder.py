@@ -12,11 +12,12 @@ from silva.cuda.prepared import NOWHERE, PreparedLaunch
 from silva.device import import_cupy
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
+    from numpy.typing import DTypeLike, NDArray
 
     from silva.cuda.codes import Codes
     from silva.cuda.compiler import Variant
     from silva.ensemble import TreeEnsemble
+    from silva.typing import Array
 
 C_TYPES = {
     "float32": "float",
@@ -61,7 +62,7 @@ class CodeTables:
         Bytes of the codes of one row.
     """
 
-    def __init__(self, forest: TreeEnsemble, codes: Codes, code_type: Any = None) -> None:
+    def __init__(self, forest: TreeEnsemble, codes: Codes, code_type: DTypeLike | None = None) -> None:
         self.codes = codes
         self.code_type = np.dtype(codes.code_type if code_type is None else code_type)
         self.row_bytes = codes.n_columns * self.code_type.itemsize
@@ -88,7 +89,9 @@ class CodeTables:
         """Shape of the codes of rows."""
         return max(self.codes.n_columns, 1), stride
 
-    def prepare(self, input_type: Any, strides: tuple[Any, Any], n_rows: int, stride: int) -> PreparedLaunch | None:
+    def prepare(
+        self, input_type: DTypeLike, strides: tuple[Any, Any], n_rows: int, stride: int
+    ) -> PreparedLaunch | None:
         """Launch that encodes rows: their address and that of the codes are the first and the last argument.
 
         None if there are no columns.
@@ -104,7 +107,7 @@ class CodeTables:
         sizes = (*map(np.int64, strides), np.int32(n_rows), np.int64(stride), runs, np.int32(entries))
         shared = entries * self._search.entry_bytes
         args = (NOWHERE, *sizes, *tables, NOWHERE)
-        return PreparedLaunch(self._kernels[input_type.name], grid, THREADS, args, shared)
+        return PreparedLaunch(self._kernels[np.dtype(input_type).name], grid, THREADS, args, shared)
 
     def tables(self) -> tuple[Any, ...]:
         """Arguments of kernels that encode, on the current GPU: runs of columns, the members of Columns."""
@@ -169,7 +172,7 @@ class _SearchTrees:
         self.runs, self.shared_entries = _divide(sizes, SHARED_BYTES // self.entry_bytes)
 
 
-def _fill_buckets(starts: NDArray[np.uint8], thresholds: NDArray[Any]) -> NDArray[np.int32] | None:
+def _fill_buckets(starts: NDArray[np.uint8], thresholds: Array) -> NDArray[np.int32] | None:
     """Write how many thresholds lie below each bucket, return the words of Buckets; None if they spread badly."""
     finite = thresholds[thresholds < np.inf]
     if not 0 < len(finite) <= MOST_BUCKETED:
@@ -188,7 +191,7 @@ def _fill_buckets(starts: NDArray[np.uint8], thresholds: NDArray[Any]) -> NDArra
     return np.array([low, scale, 0, 0], np.float32).view(np.int32) + np.array([0, 0, steps, 0], np.int32)
 
 
-def _fill_search_tree(tree: NDArray[Any], height: int, thresholds: NDArray[Any]) -> None:
+def _fill_search_tree(tree: Array, height: int, thresholds: Array) -> None:
     """Write sorted thresholds in breadth-first order; those of +inf, which no number reaches, stay NaN."""
     padded = np.full((1 << height) - 1, np.nan, tree.dtype)
     finite = thresholds[thresholds < np.inf]
@@ -216,7 +219,7 @@ def row_strides(x: Any) -> tuple[Any, Any]:
     return np.int64(x.strides[0] // item), np.int64(x.strides[1] // item)
 
 
-def encode_variant(input_type: Any, codes: Codes, code_type: Any = None) -> Variant:
+def encode_variant(input_type: DTypeLike, codes: Codes, code_type: DTypeLike | None = None) -> Variant:
     """Name the kernel for rows of a type."""
     return variant(
         "common/cuda/encode_rows",

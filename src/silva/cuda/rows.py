@@ -16,9 +16,10 @@ from silva.inputs.categories import arrays_hold_values
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from numpy.typing import NDArray
+    from numpy.typing import DTypeLike
 
     from silva.ensemble import TreeEnsemble
+    from silva.typing import Array
 
 HOST_CHUNK_BYTES, MOST_CHUNK_BYTES = 2**25, 2**29
 """Rows and results of a chunk between host and GPU: enough to hide launches; more where few long rows fit."""
@@ -36,10 +37,10 @@ def map_rows(
     X: Any,
     gpus: tuple[int, ...],
     row_shape: tuple[int, ...],
-    dtype: Any,
+    dtype: DTypeLike,
     compute: Callable[[Any, Any], None],
     *,
-    input_type: Any,
+    input_type: DTypeLike,
     out: Any = None,
 ) -> Any:
     """Fill one result of shape `row_shape` for each row.
@@ -105,7 +106,13 @@ def check_gpu_rows(X: Any, forest: TreeEnsemble, gpu: int) -> Any:
 
 
 def _map_on_gpu(
-    X: Any, gpu: int, row_shape: tuple[int, ...], dtype: Any, compute: Callable[..., None], input_type: Any, out: Any
+    X: Any,
+    gpu: int,
+    row_shape: tuple[int, ...],
+    dtype: DTypeLike,
+    compute: Callable[..., None],
+    input_type: DTypeLike,
+    out: Any,
 ) -> Any:
     cupy = import_cupy()
     with cupy.cuda.Device(gpu), explaining_memory(cupy, gpu):
@@ -116,9 +123,7 @@ def _map_on_gpu(
     return out if out is not None else target
 
 
-def _stream_part(
-    gpu: int, X: NDArray[Any], result: NDArray[Any], compute: Callable[..., None], input_type: Any
-) -> None:
+def _stream_part(gpu: int, X: Array, result: Array, compute: Callable[..., None], input_type: DTypeLike) -> None:
     """Copy a chunk in while the one before is computed and the one before that is copied out."""
     cupy = import_cupy()
     row_type = X.dtype if X.dtype in (np.float32, np.float64) else np.dtype(input_type)
@@ -182,9 +187,11 @@ class _Lane:
     def __init__(self, cupy: Any) -> None:
         self.stream = cupy.cuda.Stream(non_blocking=True)
         self._buffers = _Buffer(cupy), _Buffer(cupy)
-        self._target: NDArray[Any] | None = None
+        self._target: Array | None = None
 
-    def fit(self, in_shape: tuple[int, ...], in_type: Any, out_shape: tuple[int, ...], out_type: Any) -> None:
+    def fit(
+        self, in_shape: tuple[int, ...], in_type: DTypeLike, out_shape: tuple[int, ...], out_type: DTypeLike
+    ) -> None:
         """Make room for chunks of these shapes."""
         with self.stream:
             self._host_in, self._gpu_in = self._buffers[0].fit(in_shape, in_type)
@@ -198,7 +205,7 @@ class _Lane:
             for buffer in self._buffers:
                 buffer.clear()
 
-    def send(self, X: NDArray[Any], target: NDArray[Any], compute: Callable[..., None], computing: Any) -> None:
+    def send(self, X: Array, target: Array, compute: Callable[..., None], computing: Any) -> None:
         n = len(X)
         np.copyto(self._host_in[:n], X, casting="unsafe")
         self._target = target
@@ -237,7 +244,7 @@ class _Buffer:
         self._gpu: Any = None
         self.n_bytes = 0
 
-    def fit(self, shape: tuple[int, ...], dtype: Any) -> tuple[Any, Any]:
+    def fit(self, shape: tuple[int, ...], dtype: DTypeLike) -> tuple[Any, Any]:
         """Return arrays of this shape on the host and on the GPU."""
         n_bytes = int(np.prod(shape, dtype=np.int64)) * np.dtype(dtype).itemsize
         if n_bytes > self.n_bytes:
@@ -249,7 +256,7 @@ class _Buffer:
         return host, on_gpu
 
 
-def pinned(cupy: Any, shape: tuple[int, ...], dtype: Any) -> NDArray[Any]:
+def pinned(cupy: Any, shape: tuple[int, ...], dtype: DTypeLike) -> Array:
     """Array in page-locked memory of the host, which GPUs can address."""
     n_bytes = int(np.prod(shape, dtype=np.int64)) * np.dtype(dtype).itemsize
     memory = cupy.cuda.alloc_pinned_memory(max(n_bytes, 1))
@@ -262,7 +269,7 @@ def _as_cupy(cupy: Any, X: Any) -> Any:
     return cupy.asarray(X) if hasattr(X, "__cuda_array_interface__") else cupy.from_dlpack(X)
 
 
-def _as_floats(x: Any, input_type: Any) -> Any:
+def _as_floats(x: Any, input_type: DTypeLike) -> Any:
     return x if x.dtype in (np.float32, np.float64) else x.astype(input_type)
 
 

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from silva.ensemble import TreeEnsemble
+    from silva.typing import Array
 
 PLANS = {"float32": _core.ExplainPlan32, "float64": _core.ExplainPlan64}
 
@@ -31,13 +32,11 @@ class Runner:
         expected: NDArray[np.float64] = self._values.expected_value
         return expected
 
-    def values(self, rows: NDArray[Any], out: NDArray[Any], n_jobs: int | None) -> None:
+    def values(self, rows: Array, out: Array, n_jobs: int | None) -> None:
         """Fill out, (n, F) or (n, F, k)."""
         self._values.values(rows, out, n_threads(n_jobs))
 
-    def interactions(
-        self, rows: NDArray[Any], places: NDArray[np.int32], out: NDArray[Any], n_jobs: int | None
-    ) -> None:
+    def interactions(self, rows: Array, places: NDArray[np.int32], out: Array, n_jobs: int | None) -> None:
         """Fill out, (n, m, F) or (n, m, F, k); places[f] is feature f's place among the m, or -1."""
         if self._interactions is None:
             self._interactions = self._plan_type(self._forest, True)

@@ -17,9 +17,10 @@ from silva.parallel import n_threads
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from numpy.typing import NDArray
+    from numpy.typing import DTypeLike, NDArray
 
     from silva.forest import Forest
+    from silva.typing import Array
 
 ALGORITHMS = ("quadrature", "paths")
 OUTPUTS = ("margin", "probability")
@@ -146,7 +147,7 @@ class Explainer:
         rows = as_rows(X, self.forest)
         return make_explanation(self._values(rows, None), self._runner.expected_value, rows, X, self.forest)
 
-    def shap_values(self, X: Any, out: NDArray[Any] | None = None) -> NDArray[Any]:
+    def shap_values(self, X: Any, out: Array | None = None) -> Array:
         """Compute SHAP values.
 
         Parameters
@@ -170,13 +171,13 @@ class Explainer:
             If a GPU is asked for and cannot be used.
         """
         if gpus := self._gpus(X):
-            values: NDArray[Any] = self._on_cuda.shap_values(X, gpus, out)
+            values: Array = self._on_cuda.shap_values(X, gpus, out)
             return values
         return self._values(as_rows(X, self.forest), out)
 
     def shap_interaction_values(
-        self, X: Any, features: Sequence[int | str] | None = None, out: NDArray[Any] | None = None
-    ) -> NDArray[Any]:
+        self, X: Any, features: Sequence[int | str] | None = None, out: Array | None = None
+    ) -> Array:
         """Compute SHAP interaction values.
 
         Parameters
@@ -210,7 +211,7 @@ class Explainer:
         places = _places(features, self.forest.n_features, self.forest.feature_names)
         if gpus := self._gpus(X, self.forest.n_features):
             asked = None if features is None else places
-            interactions: NDArray[Any] = self._on_cuda.shap_interaction_values(X, gpus, asked, out)
+            interactions: Array = self._on_cuda.shap_interaction_values(X, gpus, asked, out)
             return interactions
         rows = as_rows(X, self.forest)
         shape = (len(rows), int(places.max(initial=-1)) + 1, self.forest.n_features)
@@ -248,12 +249,12 @@ class Explainer:
 
         return CudaExplainer(self.forest, self.dtype, self.algorithm)
 
-    def _values(self, rows: NDArray[Any], out: NDArray[Any] | None) -> NDArray[Any]:
+    def _values(self, rows: Array, out: Array | None) -> Array:
         result = self._result((len(rows), self.forest.n_features), rows, out)
         self._runner.values(rows, result, self.n_jobs)
         return result
 
-    def _result(self, shape: tuple[int, ...], rows: NDArray[Any], out: NDArray[Any] | None) -> NDArray[Any]:
+    def _result(self, shape: tuple[int, ...], rows: Array, out: Array | None) -> Array:
         """Check the caller's array, or make one."""
         if self.forest.n_outputs > 1:
             shape = (*shape, self.forest.n_outputs)
@@ -277,7 +278,7 @@ class Explainer:
         return out
 
 
-def _overlaps_itself(array: NDArray[Any]) -> bool:
+def _overlaps_itself(array: Array) -> bool:
     """Whether a step along some axis lands within what the axes of smaller strides span, as views made by hand may."""
     span = array.itemsize
     for stride, length in sorted((abs(s), n) for s, n in zip(array.strides, array.shape, strict=True) if n != 1):
@@ -297,7 +298,7 @@ def _refuse_linear_leaves(forest: Forest, what: str, instead: str) -> None:
         raise NotImplementedError(f"linear leaves are not supported yet in {what}; {instead}")
 
 
-def _check_choices(background: Any, algorithm: str, output: str, dtype: Any) -> None:
+def _check_choices(background: Any, algorithm: str, output: str, dtype: DTypeLike) -> None:
     if algorithm not in ALGORITHMS:
         raise ValueError(f"algorithm is {algorithm!r}, expected 'quadrature' or 'paths'")
     if output not in OUTPUTS:

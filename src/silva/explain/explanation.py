@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from silva.ensemble import TreeEnsemble
+    from silva.typing import Array
 
 
 @dataclass(frozen=True, eq=False)
@@ -27,15 +28,13 @@ class Explanation:
     feature_names : list of str
     """
 
-    values: NDArray[Any]
+    values: Array
     base_values: NDArray[np.float64]
-    data: NDArray[Any]
+    data: Array
     feature_names: list[str]
 
 
-def make_explanation(
-    values: NDArray[Any], expected: NDArray[np.float64], rows: NDArray[Any], X: Any, forest: TreeEnsemble
-) -> Any:
+def make_explanation(values: Array, expected: NDArray[np.float64], rows: Array, X: Any, forest: TreeEnsemble) -> Any:
     """Wrap values into shap.Explanation, or into the dataclass above where shap is not installed."""
     base = np.tile(expected, (len(rows), 1)) if len(expected) > 1 else np.full(len(rows), expected[0])
     names = feature_names(X, forest)

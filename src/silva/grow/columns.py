@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
     from silva.forest import Forest
     from silva.inputs.frames import Frame
+    from silva.typing import Array
 
 
 @dataclass(frozen=True, eq=False)
@@ -35,7 +36,7 @@ class Columns:
     """
 
     X: NDArray[np.float64]
-    categories: tuple[NDArray[Any] | None, ...]
+    categories: tuple[Array | None, ...]
     order: tuple[NDArray[np.int64] | None, ...]
 
     def taken(self, rows: NDArray[np.int32]) -> Columns:
@@ -89,7 +90,7 @@ def _columns(frame: Frame) -> list[Coded | Numbers]:
     return [frame.column(i) for i in range(len(frame.names))]
 
 
-def _values(X: Any) -> NDArray[Any]:
+def _values(X: Any) -> Array:
     """Rows of a list stay what they are: NumPy would turn the numbers beside a text into text."""
     values = np.asarray(X, object if isinstance(X, list | tuple) else None)
     if values.ndim != 2:
@@ -97,7 +98,7 @@ def _values(X: Any) -> NDArray[Any]:
     return values
 
 
-def _array_columns(values: NDArray[Any]) -> list[Coded | Numbers]:
+def _array_columns(values: Array) -> list[Coded | Numbers]:
     if values.dtype.kind in "OUS":
         return [object_column(column) for column in values.astype(object).T]
     return [Numbers(column) for column in values.T]
@@ -121,8 +122,8 @@ def _named(categorical_features: Sequence[int | str] | None, frame: Frame | None
 
 
 def _read(
-    column: Coded | Numbers, name: object, categorical: bool | None, y: NDArray[Any], weight: NDArray[np.float64]
-) -> tuple[NDArray[np.float64], NDArray[Any] | None, NDArray[np.int64] | None]:
+    column: Coded | Numbers, name: object, categorical: bool | None, y: Array, weight: NDArray[np.float64]
+) -> tuple[NDArray[np.float64], Array | None, NDArray[np.int64] | None]:
     """Read a column's values, categories and their order; `categorical` None asks the column itself."""
     if isinstance(column, Numbers) and not categorical:
         return _numbers(column), None, None
@@ -141,7 +142,7 @@ def _numbers(column: Numbers) -> NDArray[np.float64]:
     return floats if column.absent is None else np.where(column.absent, np.nan, floats)
 
 
-def _codes(column: Coded | Numbers) -> tuple[NDArray[np.int64], NDArray[Any]]:
+def _codes(column: Coded | Numbers) -> tuple[NDArray[np.int64], Array]:
     """Codes of the categories that occur, -1 where missing, and the categories."""
     if isinstance(column, Coded):
         used, codes = np.unique(column.codes, return_inverse=True)

@@ -7,12 +7,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
     from silva.grow.assembly import GrownTree
     from silva.grow.search import Progress
+    from silva.typing import Array
 
-Table = dict[str, "NDArray[Any]"]
+Table = dict[str, "Array"]
 
 
 def leaf_table(grown: GrownTree) -> tuple[Table, Table]:

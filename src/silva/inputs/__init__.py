@@ -12,14 +12,13 @@ from silva.inputs.frames import to_frame
 from silva.inputs.matching import check_width, column_order
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
     from silva.ensemble import TreeEnsemble
+    from silva.typing import Array
 
 __all__ = ["as_rows"]
 
 
-def as_rows(X: Any, forest: TreeEnsemble) -> NDArray[Any]:
+def as_rows(X: Any, forest: TreeEnsemble) -> Array:
     """Turn `X` into the rows that `forest` routes.
 
     Parameters
@@ -65,7 +64,7 @@ def as_rows(X: Any, forest: TreeEnsemble) -> NDArray[Any]:
     return rows
 
 
-def _convert(X: Any, forest: TreeEnsemble) -> NDArray[Any]:
+def _convert(X: Any, forest: TreeEnsemble) -> Array:
     frame = to_frame(X)
     if frame is not None:
         order = column_order(frame.names, forest)
@@ -77,7 +76,7 @@ def _convert(X: Any, forest: TreeEnsemble) -> NDArray[Any]:
     return array_to_rows(array, forest)
 
 
-def _mark_missing(rows: NDArray[Any], forest: TreeEnsemble) -> NDArray[Any]:
+def _mark_missing(rows: Array, forest: TreeEnsemble) -> Array:
     """NaN in place of the forest's marker, compared in the type of the thresholds as the source library does."""
     row_type = forest.threshold.dtype
     with np.errstate(over="ignore"):
@@ -85,7 +84,7 @@ def _mark_missing(rows: NDArray[Any], forest: TreeEnsemble) -> NDArray[Any]:
     return np.where(marked, rows.dtype.type(np.nan), rows) if marked.any() else rows
 
 
-def _refuse_nan(rows: NDArray[Any], forest: TreeEnsemble) -> None:
+def _refuse_nan(rows: Array, forest: TreeEnsemble) -> None:
     smallest = rows.min(initial=np.inf)  # NaN if any value is
     if smallest == smallest:
         return

@@ -13,6 +13,8 @@ import numpy as np
 if TYPE_CHECKING:
     from numpy.typing import DTypeLike, NDArray
 
+    from silva.typing import Array
+
 CPU = 1
 """DLPack's number of the device that is host memory."""
 
@@ -34,7 +36,7 @@ def type_name(X: Any) -> str:
     return kind.__name__ if root == "builtins" else f"{root}.{kind.__name__}"
 
 
-def to_array(X: Any) -> NDArray[Any]:
+def to_array(X: Any) -> Array:
     """Make a NumPy array of an array-like object, without a copy where possible.
 
     Raises
@@ -60,7 +62,7 @@ def to_array(X: Any) -> NDArray[Any]:
         raise TypeError(f"X is a {type_name(X)}, which does not become a NumPy array: {error}") from error
 
 
-def checked_array(array: NDArray[Any]) -> NDArray[Any]:
+def checked_array(array: Array) -> Array:
     """Raise unless the array is two-dimensional and of numbers or objects."""
     kind = array.dtype.kind
     if kind == "V":
@@ -72,7 +74,7 @@ def checked_array(array: NDArray[Any]) -> NDArray[Any]:
     return array
 
 
-def to_floats(array: NDArray[Any], row_type: DTypeLike) -> NDArray[Any]:
+def to_floats(array: Array, row_type: DTypeLike) -> Array:
     """Return the array itself if it is native float32 or float64, a copy of the row type otherwise."""
     if array.dtype.char in "fd":
         is_native = array.dtype.isnative and array.flags.aligned
@@ -81,7 +83,7 @@ def to_floats(array: NDArray[Any], row_type: DTypeLike) -> NDArray[Any]:
         return array.astype(row_type)
 
 
-def objects_to_floats(values: NDArray[np.object_], row_type: DTypeLike, where: str) -> NDArray[Any]:
+def objects_to_floats(values: NDArray[np.object_], row_type: DTypeLike, where: str) -> Array:
     """Convert one column of Python numbers; None becomes NaN.
 
     Raises
@@ -118,7 +120,7 @@ def _finite_float(value: Decimal) -> float:
     return result
 
 
-def _fill_masked(X: Any) -> NDArray[Any]:
+def _fill_masked(X: Any) -> Array:
     """Masked entries are missing; integers go to long double on the way, which holds all of them exactly."""
     if X.dtype.kind == "O" or not np.ma.is_masked(X):
         return np.ma.filled(X, None) if X.dtype.kind == "O" else np.asarray(X)
@@ -126,7 +128,7 @@ def _fill_masked(X: Any) -> NDArray[Any]:
     return np.asarray(floats.filled(np.nan))
 
 
-def _list_to_array(X: Any) -> NDArray[Any]:
+def _list_to_array(X: Any) -> Array:
     lengths = {_length(row) for row in X}
     if len(lengths) > 1:
         raise ValueError(
@@ -148,7 +150,7 @@ def _length(row: Any) -> int:
         return 1
 
 
-def _shape_message(array: NDArray[Any]) -> str:
+def _shape_message(array: Array) -> str:
     expected = "expected a two-dimensional array (rows, features)"
     if array.ndim == 0:
         if array.dtype.kind == "O":

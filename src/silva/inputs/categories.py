@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from numpy.typing import DTypeLike, NDArray
 
     from silva.ensemble import TreeEnsemble
+    from silva.typing import Array
 
 
 @dataclass(frozen=True, eq=False)
@@ -33,7 +34,7 @@ class Coded:
         Whether the codes are the frame's own; False for text that was only coded to be read once.
     """
 
-    codes: NDArray[Any]
+    codes: Array
     values: list[Any]
     is_categorical: bool
 
@@ -42,14 +43,14 @@ class Coded:
 class Numbers:
     """A column of real numbers or Python objects; `absent` marks rows without a value."""
 
-    values: NDArray[Any]
+    values: Array
     absent: NDArray[np.bool_] | None = None
 
 
 Column = Coded | Numbers
 
 
-def array_to_rows(array: NDArray[Any], forest: TreeEnsemble) -> NDArray[Any]:
+def array_to_rows(array: Array, forest: TreeEnsemble) -> Array:
     """Make rows of an array of numbers or objects with the right number of columns."""
     kind = array.dtype.kind
     if kind in "OUSaT":
@@ -66,7 +67,7 @@ def arrays_hold_values(forest: TreeEnsemble) -> bool:
     return forest.categories is not None and forest.source.lower().startswith(("scikit-learn", "catboost"))
 
 
-def columns_to_rows(columns: Sequence[Column], n_rows: int, forest: TreeEnsemble) -> NDArray[Any]:
+def columns_to_rows(columns: Sequence[Column], n_rows: int, forest: TreeEnsemble) -> Array:
     """Make rows of the forest's row type from the columns of its features."""
     rows = np.empty((n_rows, len(columns)), forest.threshold.dtype, order="F")
     with np.errstate(over="ignore"):
@@ -84,7 +85,7 @@ def object_column(values: NDArray[np.object_]) -> Column:
     return Coded(np.array(codes, np.int64), list(table), is_categorical=False)
 
 
-def _floats(column: Column, feature: int, forest: TreeEnsemble) -> NDArray[Any]:
+def _floats(column: Column, feature: int, forest: TreeEnsemble) -> Array:
     table = None if forest.categories is None else forest.categories[feature]
     where = f"column {_name(feature, forest)} of X"
     if table is not None and forest.category_hash:
@@ -100,14 +101,14 @@ def _floats(column: Column, feature: int, forest: TreeEnsemble) -> NDArray[Any]:
     return _category_numbers(column, where)
 
 
-def _number_floats(column: Numbers, row_type: DTypeLike, where: str) -> NDArray[Any]:
+def _number_floats(column: Numbers, row_type: DTypeLike, where: str) -> Array:
     if column.values.dtype.kind == "O":
         return objects_to_floats(column.values, row_type, where)
     floats = to_floats(column.values, row_type)
     return floats if column.absent is None else np.where(column.absent, floats.dtype.type(np.nan), floats)
 
 
-def _positions(column: Coded, table: NDArray[Any], where: str) -> NDArray[Any]:
+def _positions(column: Coded, table: Array, where: str) -> Array:
     """Position of each value in the table, NaN if it is not there."""
     position = {value: float(i) for i, value in enumerate(table.tolist())}
     _check_kinds(column.values, table, where)
@@ -115,7 +116,7 @@ def _positions(column: Coded, table: NDArray[Any], where: str) -> NDArray[Any]:
     return translated.take(column.codes, mode="wrap")
 
 
-def _positions_of_numbers(floats: NDArray[Any], table: NDArray[Any], where: str) -> NDArray[Any]:
+def _positions_of_numbers(floats: Array, table: Array, where: str) -> Array:
     """Position of each number in a table of numbers, NaN if it is not there."""
     values, codes = np.unique(floats, return_inverse=True)
     if table.dtype.kind not in "biuf" and np.isnan(values).all():
@@ -123,7 +124,7 @@ def _positions_of_numbers(floats: NDArray[Any], table: NDArray[Any], where: str)
     return _positions(Coded(codes, values.tolist(), is_categorical=False), table, where)
 
 
-def _hashed_positions(column: Column, table: NDArray[Any], where: str) -> NDArray[Any]:
+def _hashed_positions(column: Column, table: Array, where: str) -> Array:
     """Position of each value's hash in the table, the table's length if it is not there.
 
     Raises
@@ -173,7 +174,7 @@ def _category_text(value: Any, where: str) -> str:
     )
 
 
-def _check_kinds(values: Sequence[Any], table: NDArray[Any], where: str) -> None:
+def _check_kinds(values: Sequence[Any], table: Array, where: str) -> None:
     """Numbers never equal text: every row would silently be missing."""
     known = table.tolist()
     if not known or not values or isinstance(values[0], str) == isinstance(known[0], str):
@@ -192,7 +193,7 @@ def _takes_codes(forest: TreeEnsemble) -> bool:
     return forest.categories is None and forest.source.lower().startswith(("xgboost", "lightgbm"))
 
 
-def _category_numbers(column: Coded, where: str) -> NDArray[Any]:
+def _category_numbers(column: Coded, where: str) -> Array:
     """Decode a categorical column of numbers."""
     text = next((value for value in column.values if isinstance(value, str)), None)
     if text is not None:

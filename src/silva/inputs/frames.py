@@ -14,7 +14,7 @@ from silva.inputs.categories import Coded, Column, Numbers
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from numpy.typing import NDArray
+    from silva.typing import Array
 
 
 @dataclass(frozen=True, eq=False)
@@ -24,7 +24,7 @@ class Frame:
     names: tuple[str, ...]
     n_rows: int
     column: Callable[[int], Column]
-    block: NDArray[Any] | None = None
+    block: Array | None = None
 
 
 def to_frame(X: Any) -> Frame | None:
@@ -191,7 +191,7 @@ def _arrow_coded(column: Any, pyarrow: Any) -> Column:
     return Coded(_arrow_numpy(codes, pyarrow), column.dictionary.to_pylist(), is_categorical)
 
 
-def _arrow_numpy(column: Any, pyarrow: Any) -> NDArray[Any]:
+def _arrow_numpy(column: Any, pyarrow: Any) -> Array:
     if isinstance(column, pyarrow.ChunkedArray):
         return np.asarray(column.to_numpy())
     return np.asarray(column.to_numpy(zero_copy_only=False))

@@ -13,7 +13,9 @@ from silva.ensemble import TreeEnsemble
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from numpy.typing import ArrayLike, NDArray
+    from numpy.typing import ArrayLike, DTypeLike, NDArray
+
+    from silva.typing import Array
 
 WORD_BITS = 32
 
@@ -38,16 +40,16 @@ class NodeArrays:
         Index into the forest's sets, -1 where the split is numerical.
     """
 
-    counts: NDArray[Any]
-    left: NDArray[Any]
-    right: NDArray[Any]
-    feature: NDArray[Any]
-    threshold: NDArray[Any]
-    default_left: NDArray[Any]
-    cover: NDArray[Any]
-    value: NDArray[Any]
-    leaf_id: NDArray[Any]
-    category_set: NDArray[Any] | None = None
+    counts: Array
+    left: Array
+    right: Array
+    feature: Array
+    threshold: Array
+    default_left: Array
+    cover: Array
+    value: Array
+    leaf_id: Array
+    category_set: Array | None = None
 
 
 def assemble(
@@ -98,7 +100,7 @@ def assemble(
     )
 
 
-def less_than(threshold: NDArray[Any], row_type: Any) -> NDArray[Any]:
+def less_than(threshold: Array, row_type: DTypeLike) -> Array:
     """Turn ``x <= threshold`` into ``x < u``: the smallest values of the row type that are greater than the thresholds.
 
     +inf stays +inf, TreeEnsemble's threshold that every number passes.

@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from silva.typing import Array
+
 T = TypeVar("T")
 INT32 = np.iinfo(np.int32)
 
@@ -70,7 +72,7 @@ def get_int(parent: dict[str, Any], key: str, default: int | None = None) -> int
     return int(value)
 
 
-def as_array(values: Any, name: str) -> NDArray[Any]:
+def as_array(values: Any, name: str) -> Array:
     """Turn a list of numbers or a typed array into a one-dimensional array of booleans, integers or floats."""
     if not isinstance(values, list | np.ndarray):
         raise ValueError(f"{name!r} is of type {type(values).__name__}, expected an array of numbers")
@@ -82,7 +84,7 @@ def as_array(values: Any, name: str) -> NDArray[Any]:
     return array
 
 
-def concatenate(parts: Sequence[Any], name: str) -> tuple[NDArray[Any], NDArray[np.int64]]:
+def concatenate(parts: Sequence[Any], name: str) -> tuple[Array, NDArray[np.int64]]:
     """Join all parts, and return the length of each beside them."""
     for part in parts:
         if not isinstance(part, list | np.ndarray):
@@ -95,7 +97,7 @@ def concatenate(parts: Sequence[Any], name: str) -> tuple[NDArray[Any], NDArray[
     return as_array(list(chain.from_iterable(arrays)), name), lengths
 
 
-def to_int32(array: NDArray[Any], name: str) -> NDArray[np.int32]:
+def to_int32(array: Array, name: str) -> NDArray[np.int32]:
     """Convert to integers of 32 bits; booleans count as 0 and 1."""
     if array.dtype.kind not in "biu":
         raise ValueError(f"{name!r} holds {array.dtype}, expected integers")
@@ -105,7 +107,7 @@ def to_int32(array: NDArray[Any], name: str) -> NDArray[np.int32]:
     return wide.astype(np.int32)
 
 
-def to_float32(array: NDArray[Any]) -> NDArray[np.float32]:
+def to_float32(array: Array) -> NDArray[np.float32]:
     """Round to the float32 nearest to each number as it was written.
 
     Doubles read from decimal text have been rounded once. A second rounding goes wrong only where the double lies

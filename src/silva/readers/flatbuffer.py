@@ -9,7 +9,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 if TYPE_CHECKING:
-    from numpy.typing import DTypeLike, NDArray
+    from numpy.typing import DTypeLike
+
+    from silva.typing import Array
 
 UINT16, INT32, UINT32 = struct.Struct("<H"), struct.Struct("<i"), struct.Struct("<I")
 
@@ -44,7 +46,7 @@ class Table:
         at = self._place(field)
         return default if at is None else float(_unpack(struct.Struct("<d"), self.data, at))
 
-    def array(self, field: int, dtype: DTypeLike) -> NDArray[Any]:
+    def array(self, field: int, dtype: DTypeLike) -> Array:
         """Read a vector of numbers, empty if the field is absent; a view of the buffer."""
         first, length = self._vector(field, np.dtype(dtype).itemsize)
         return np.frombuffer(self.data, dtype, length, first)

@@ -15,8 +15,9 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from silva.ensemble import TreeEnsemble
+    from silva.typing import Array
 
-    Fields = Callable[[str], NDArray[Any]]
+    Fields = Callable[[str], Array]
 
 NEWEST_MAJOR = 4
 LEAF, CATEGORICAL = 0, 2
@@ -69,7 +70,7 @@ def read(model: Any) -> TreeEnsemble:
         raise ValueError(f"the treelite.Model is not valid: {error}") from error
 
 
-def predict(model: Any, X: Any) -> NDArray[Any]:
+def predict(model: Any, X: Any) -> Array:
     """Predict with the live model itself, in the shape of the forest's predictions."""
     import treelite
 
@@ -118,14 +119,14 @@ class _Reader:
             **self._meaning(),
         )
 
-    def _column(self, name: str) -> NDArray[Any]:
+    def _column(self, name: str) -> Array:
         """Join a field of all trees that has an entry a node."""
         parts = [tree(name) for tree in self.trees]
         if [len(part) for part in parts] != self.counts.tolist():
             raise ValueError(f"{name!r} has not one entry a node")
         return np.concatenate(parts)
 
-    def _nodes(self, values: NDArray[Any], category_set: NDArray[np.int64] | None) -> NodeArrays:
+    def _nodes(self, values: Array, category_set: NDArray[np.int64] | None) -> NodeArrays:
         left, right = self._column("cleft").astype(np.int64), self._column("cright").astype(np.int64)
         threshold, is_swapped = self._thresholds(self._column("node_type"))
         default_left = self._column("default_left") != 0
@@ -142,7 +143,7 @@ class _Reader:
             category_set=category_set,
         )
 
-    def _thresholds(self, kind: NDArray[Any]) -> tuple[NDArray[Any], NDArray[np.bool_]]:
+    def _thresholds(self, kind: Array) -> tuple[Array, NDArray[np.bool_]]:
         """Thresholds for ``x < threshold``, and where that is the right child's test.
 
         A threshold of +inf is the test that every number passes; here it would have to send +inf itself right.
@@ -194,7 +195,7 @@ class _Reader:
         targets = list(range(len(self.n_classes))) if target < 0 else [target]
         return targets, list(range(self.width)) if label < 0 else [label]
 
-    def _of_outputs(self, table: NDArray[Any]) -> NDArray[np.float64]:
+    def _of_outputs(self, table: Array) -> NDArray[np.float64]:
         """Pick what exists from a table of all targets and the largest number of classes."""
         wide = np.asarray(table, np.float64).reshape(*table.shape[:-1], len(self.n_classes), self.width)
         return np.concatenate([wide[..., target, :n] for target, n in enumerate(self.n_classes)], axis=-1)
@@ -206,7 +207,7 @@ class _Reader:
             table[np.ix_(*self._outputs(tree))] += 1
         return np.asarray(np.maximum(self._of_outputs(table.reshape(1, -1))[0], 1), np.float64)
 
-    def _values(self) -> tuple[NDArray[Any], NDArray[np.int64] | None]:
+    def _values(self) -> tuple[Array, NDArray[np.int64] | None]:
         """Leaf values: numbers, with the output of each tree, or vectors over all outputs and None."""
         sizes = [len(tree("leaf_vector")) for tree in self.trees]
         n_nodes = int(self.counts.sum())

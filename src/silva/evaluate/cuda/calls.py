@@ -13,6 +13,8 @@ from silva.cuda.encoder import row_strides
 from silva.device import import_cupy
 
 if TYPE_CHECKING:
+    from numpy.typing import DTypeLike
+
     from silva.cuda.prepared import Plan
     from silva.evaluate.cuda.few import FewRows
     from silva.evaluate.cuda.tiles import Tiles
@@ -30,7 +32,7 @@ class Plans:
     def __init__(self) -> None:
         self._local = threading.local()
 
-    def of(self, schedule: FewRows | Tiles, x: Any, result_type: Any) -> Plan:
+    def of(self, schedule: FewRows | Tiles, x: Any, result_type: DTypeLike) -> Plan:
         """Plan for rows of this type, strides and number on the current GPU and stream."""
         gpu, stream = current()
         plans: dict[Any, Plan] = self._local.__dict__.setdefault("plans", {})
@@ -53,7 +55,9 @@ class Calls:
         """Margins where an earlier call of this thread had rows, arguments and a stream like these, otherwise None."""
         return None if self._core is None else self._core.again(X, output, algorithm, device)
 
-    def answer(self, X: Any, request: tuple[str, str, str], plan: Plan, shape: tuple[int, ...], dtype: Any) -> Any:
+    def answer(
+        self, X: Any, request: tuple[str, str, str], plan: Plan, shape: tuple[int, ...], dtype: DTypeLike
+    ) -> Any:
         """Margins of CuPy rows on the current GPU by a plan of the current stream, which is kept for `again`."""
         cupy = import_cupy()
         result = cupy.empty(shape, dtype)

@@ -19,10 +19,10 @@ from silva.evaluate.cuda.few import FewRows, predictor_of
 from silva.evaluate.cuda.nodes import BLOCK, DEFAULT_SETTINGS, NodeWalks
 from silva.evaluate.cuda.packing import CODE_TYPES, choose_format
 from silva.evaluate.cuda.tiles import PackedForest, Tiles
-from silva.typing import Choice
+from silva.typing import Array, Choice
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
+    from numpy.typing import DTypeLike, NDArray
 
     from silva.cuda.compiler import Variant
     from silva.ensemble import TreeEnsemble
@@ -41,7 +41,7 @@ class CudaEvaluator:
         self._plans, self._calls = Plans(), Calls()
         self.again = self._calls.again
 
-    def margins(self, rows: Any, gpus: tuple[int, ...], choice: Choice, dtype: Any = np.float64) -> Any:
+    def margins(self, rows: Any, gpus: tuple[int, ...], choice: Choice, dtype: DTypeLike = np.float64) -> Any:
         """Sum margins (n, n_outputs) in float64 and return them as `dtype`.
 
         NumPy for host rows, CuPy for GPU rows.
@@ -57,11 +57,11 @@ class CudaEvaluator:
         """Find the source's leaf ids (n, n_trees), int32: NumPy for host rows, CuPy for GPU rows."""
         return self._run(rows, gpus, (self._forest.n_trees,), np.int32, functools.partial(self._name, choice))
 
-    def predictor(self, gpu: int, dtype: Any, reduced: tuple[Any, ...]) -> Any:
+    def predictor(self, gpu: int, dtype: DTypeLike, reduced: tuple[Any, ...]) -> Any:
         """Margins of single host rows with little latency: a callable, or None where no kernel serves the forest."""
         return predictor_of(self.few, gpu, dtype, reduced) if self.few and self.few.serves(1) else None
 
-    def _row_predictor(self, gpu: int, dtype: Any) -> Any:
+    def _row_predictor(self, gpu: int, dtype: DTypeLike) -> Any:
         """`predictor`, kept."""
         if (gpu, dtype) not in self._row_predictors:
             self._row_predictors[gpu, dtype] = self.predictor(gpu, dtype, ())
@@ -104,7 +104,7 @@ class CudaEvaluator:
             return NodeWalks(self._forest, self.packed.codes)
         return NodeWalks(self._forest, CodeTables(self._forest, encode_forest(self._forest)))
 
-    def _run(self, rows: Any, gpus: tuple[int, ...], shape: tuple[int, ...], dtype: Any, compute: Any) -> Any:
+    def _run(self, rows: Any, gpus: tuple[int, ...], shape: tuple[int, ...], dtype: DTypeLike, compute: Any) -> Any:
         forest = self._forest
         rows = rows if array_gpu(rows) is None else check_gpu_rows(rows, forest, gpus[0])
         return map_rows(rows, gpus, shape, dtype, compute, input_type=forest.threshold.dtype)
@@ -180,11 +180,11 @@ class CudaEvaluator:
             cupy.cuda.get_current_stream().synchronize()
         return self._sums[gpu]
 
-    def _arrays(self) -> dict[str, NDArray[Any]]:
+    def _arrays(self) -> dict[str, Array]:
         forest = self._forest
         weight = np.repeat(forest.tree_weight, np.diff(forest.leaf_offsets))[:, None]
         trees, starts = order_by_output(forest)
-        arrays: dict[str, NDArray[Any]] = {
+        arrays: dict[str, Array] = {
             "ids": forest.leaf_id,
             "trees": trees,
             "starts": starts,
@@ -214,7 +214,7 @@ def order_by_output(forest: TreeEnsemble) -> tuple[NDArray[np.int32], NDArray[np
     return order, np.searchsorted(forest.tree_output[order], np.arange(forest.n_outputs + 1)).astype(np.int32)
 
 
-def linear_variant(input_type: Any, result_type: Any) -> Variant:
+def linear_variant(input_type: DTypeLike, result_type: DTypeLike) -> Variant:
     """Name the kernel that adds linear leaves up."""
     types = {"INPUT": C_TYPES[np.dtype(input_type).name], "RESULT": C_TYPES[np.dtype(result_type).name]}
     return variant("evaluate/cuda/sum_linear", **types)

@@ -18,6 +18,8 @@ from silva.device import explaining_memory, import_cupy
 from silva.evaluate.cuda.packing import CHUNK, FORMATS
 
 if TYPE_CHECKING:
+    from numpy.typing import DTypeLike
+
     from silva.cuda.compiler import Variant
     from silva.evaluate.cuda.tiles import PackedForest
 
@@ -55,7 +57,9 @@ class FewRows:
         """Rows taken at a time."""
         return MOST_ROWS
 
-    def plan(self, input_type: Any, strides: tuple[int, int], n_rows: int, result_type: Any, row: Any = None) -> Plan:
+    def plan(
+        self, input_type: DTypeLike, strides: tuple[int, int], n_rows: int, result_type: DTypeLike, row: Any = None
+    ) -> Plan:
         """Lay the launch out for rows of a type, strides (in elements) and number, on the current GPU.
 
         `row` is an array whose values the launch takes along, None for rows at an address.
@@ -115,7 +119,7 @@ def _chunks(n_bytes: int) -> int:
     return -(-n_bytes // CHUNK)
 
 
-def predictor_of(few: FewRows, gpu: int, dtype: Any, reduced: tuple[Any, ...]) -> Any:
+def predictor_of(few: FewRows, gpu: int, dtype: DTypeLike, reduced: tuple[Any, ...]) -> Any:
     """Margins of one host row at a time, by the core (evaluate/cuda/row_predictor.cpp); None where that is not built.
 
     Parameters
@@ -142,7 +146,7 @@ def predictor_of(few: FewRows, gpu: int, dtype: Any, reduced: tuple[Any, ...]) -
     )
 
 
-def _make_lane(few: FewRows, gpu: int, dtype: Any, input_type: str) -> tuple[Any, ...]:
+def _make_lane(few: FewRows, gpu: int, dtype: DTypeLike, input_type: str) -> tuple[Any, ...]:
     """Buffers, launch and stream of one call at a time: what keeps them, the launch, addresses of row, margins, stream.
 
     The row is an argument of the launch, or lies in page-locked memory of the host if it is too long; the margins are
@@ -169,7 +173,9 @@ def _held(n_values: int, item: int) -> int:
     return held if held * item <= MOST_HELD_BYTES else 0
 
 
-def few_variant(name: str, input_type: Any, row_type: Any, leaf_type: Any, result_type: Any, held: int = 0) -> Variant:
+def few_variant(
+    name: str, input_type: DTypeLike, row_type: DTypeLike, leaf_type: DTypeLike, result_type: DTypeLike, held: int = 0
+) -> Variant:
     """Name the kernel for a format of nodes, and rows at an address or one row of `held` values in the arguments."""
     types = {"INPUT": input_type, "ROW": row_type, "LEAF": leaf_type, "RESULT": result_type}
     named = {macro: C_TYPES[np.dtype(kind).name] for macro, kind in types.items()}

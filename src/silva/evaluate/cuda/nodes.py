@@ -14,12 +14,12 @@ from silva.evaluate.choice import most_splits
 from silva.evaluate.cuda.windows import cut_windows
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
+    from numpy.typing import DTypeLike
 
     from silva.cuda.compiler import Variant
     from silva.cuda.encoder import CodeTables
     from silva.ensemble import TreeEnsemble
-    from silva.typing import Choice
+    from silva.typing import Array, Choice
 
 BLOCK = 128
 WANTED_BLOCKS = 2048
@@ -117,7 +117,7 @@ class NodeWalks:
             cupy.cuda.get_current_stream().synchronize()
         return self._on_gpu[at]
 
-    def _node_arrays(self) -> dict[str, NDArray[Any]]:
+    def _node_arrays(self) -> dict[str, Array]:
         forest, codes = self._forest, self._codes.codes
         sizes = np.diff(forest.tree_offsets)
         first = np.repeat(forest.tree_offsets[:-1], sizes)
@@ -147,12 +147,12 @@ def _setting(choice: Choice) -> int:
     return min(choice.setting or DEFAULT_SETTINGS[choice.algorithm][0], MOST_SETTINGS[choice.algorithm])
 
 
-def evaluate_variant(code_type: Any) -> Variant:
+def evaluate_variant(code_type: DTypeLike) -> Variant:
     """Name the kernel of serial and by_sample."""
     return variant("evaluate/cuda/walk_rows", CODE=C_TYPES[np.dtype(code_type).name])
 
 
-def nodes_variant(code_type: Any, most_splits: int, reductions: int) -> tuple[Variant, int]:
+def nodes_variant(code_type: DTypeLike, most_splits: int, reductions: int) -> tuple[Variant, int]:
     """Name the kernel of by_node, and the lanes of its record groups."""
     processors = 1 << max(most_splits - 1, 0).bit_length()
     lanes = min(processors, WARP)
@@ -160,6 +160,6 @@ def nodes_variant(code_type: Any, most_splits: int, reductions: int) -> tuple[Va
     return variant("evaluate/cuda/test_nodes", CODE=C_TYPES[np.dtype(code_type).name], **macros), lanes
 
 
-def windows_variant(code_type: Any, levels: int) -> Variant:
+def windows_variant(code_type: DTypeLike, levels: int) -> Variant:
     """Name the kernel of windowed."""
     return variant("evaluate/cuda/test_windows", CODE=C_TYPES[np.dtype(code_type).name], LEVELS=levels)

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
 
     from silva.cuda.codes import Codes
     from silva.ensemble import TreeEnsemble
+    from silva.typing import Array
 
 FORMATS = {"narrow": 1, "heap": 2, "wide": 3}
 """Numbers of the formats in native/evaluate/cuda/packed.cuh."""
@@ -91,7 +92,7 @@ def pack_trees(
     forest: TreeEnsemble,
     codes: Codes,
     name: str,
-    values: NDArray[Any],
+    values: Array,
     order: NDArray[np.intp],
     output: NDArray[np.int32],
 ) -> Image:
@@ -193,7 +194,7 @@ def _write_nodes(
 
 
 def _write_values(
-    data: NDArray[np.uint8], forest: TreeEnsemble, values: NDArray[Any], shape: _Shape, first: NDArray[np.int64]
+    data: NDArray[np.uint8], forest: TreeEnsemble, values: Array, shape: _Shape, first: NDArray[np.int64]
 ) -> None:
     tree = np.repeat(np.arange(forest.n_trees), np.diff(forest.tree_offsets))
     is_leaf = forest.feature < 0

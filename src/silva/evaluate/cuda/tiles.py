@@ -18,11 +18,12 @@ from silva.evaluate.cuda.cut import Cut, Work, choose_cut, fits, trees_of_group
 from silva.evaluate.cuda.packing import CHUNK, FORMATS, Image, group_trees, pack_trees
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
+    from numpy.typing import DTypeLike, NDArray
 
     from silva.cuda.compiler import Variant
     from silva.cuda.encoder import CodeTables
     from silva.ensemble import TreeEnsemble
+    from silva.typing import Array
 
 SUM_BLOCK, CODE_MULTIPLE = 128, 1024
 VALUE_BYTES, CODE_BYTES = 2**29, 2**31
@@ -63,7 +64,7 @@ class PackedForest:
     def values(self) -> Image:
         """Trees with the values of their leaves, those of one output after those of another; scalar leaves only."""
         forest = self.forest
-        values: NDArray[Any] = forest.leaf_value[:, 0] * np.repeat(forest.tree_weight, np.diff(forest.leaf_offsets))
+        values: Array = forest.leaf_value[:, 0] * np.repeat(forest.tree_weight, np.diff(forest.leaf_offsets))
         single = values.astype(np.float32)
         values = single if np.array_equal(single.astype(np.float64), values) else values
         order = np.argsort(forest.tree_output, kind="stable")
@@ -123,7 +124,7 @@ class Tiles:
             most = min(most, VALUE_BYTES // (packed.forest.n_trees * packed.values.leaf_type.itemsize))
         return max(CODE_MULTIPLE, most // CODE_MULTIPLE * CODE_MULTIPLE)
 
-    def plan(self, input_type: Any, strides: tuple[int, int], n_rows: int, result_type: Any) -> Plan:
+    def plan(self, input_type: DTypeLike, strides: tuple[int, int], n_rows: int, result_type: DTypeLike) -> Plan:
         """Lay the launches to margins out for rows of a type, strides (in elements) and number, on the current GPU."""
         packed, image = self._packed, self._packed.values
         joins = packed.forest.n_outputs == 1 and image.leaf_type == np.float32 and np.dtype(result_type) == np.float32
@@ -190,7 +191,9 @@ class Tiles:
         tile_rows = cut.lanes * 4 // self._packed.codes.code_type.itemsize
         return _round_up(n_rows, math.lcm(CODE_MULTIPLE, tile_rows))
 
-    def _walks(self, image: Image, n_rows: int, stride: int, cut: Cut, result_type: Any) -> tuple[PreparedLaunch, int]:
+    def _walks(
+        self, image: Image, n_rows: int, stride: int, cut: Cut, result_type: DTypeLike | None
+    ) -> tuple[PreparedLaunch, int]:
         """Launch to margins of `result_type`, or to the values of trees if that is None, and its number of parts."""
         packed, n_columns, cupy = self._packed, self._packed.codes.codes.n_columns, import_cupy()
         n_trees, codes_per_word = packed.forest.n_trees, 4 // packed.codes.code_type.itemsize
@@ -240,7 +243,9 @@ class _Buffers:
         return buffers
 
 
-def tiles_variant(name: str, leaf_type: Any, result_type: Any, threads: int, mode: int, teams: int = 1) -> Variant:
+def tiles_variant(
+    name: str, leaf_type: DTypeLike, result_type: DTypeLike | None, threads: int, mode: int, teams: int = 1
+) -> Variant:
     """Name the kernel for a format of nodes, a mode, and the threads and teams of a block."""
     leaf = C_TYPES[np.dtype(leaf_type).name]
     return variant(

@@ -19,7 +19,7 @@ from silva.explain.cuda.tapes import write_tapes
 from silva.inputs import as_rows
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
+    from numpy.typing import DTypeLike, NDArray
 
     from silva.ensemble import TreeEnsemble
 
@@ -80,7 +80,7 @@ class CudaExplainer:
         return CodeTables(self.forest, encode_forest(self.forest))
 
 
-def _check_out(out: Any, rows: Any, shape: tuple[int, ...], full: tuple[int, ...], dtype: Any) -> Any:
+def _check_out(out: Any, rows: Any, shape: tuple[int, ...], full: tuple[int, ...], dtype: DTypeLike) -> Any:
     """Return the caller's array as (n, ..., k), checked."""
     expected = shape if full[-1] == 1 else (len(rows), *full)
     if (array_gpu(out) is None) != (array_gpu(rows) is None):
@@ -97,7 +97,7 @@ class _Job:
     """One kind of result of one forest."""
 
     def __init__(
-        self, forest: TreeEnsemble, codes: CodeTables, dtype: Any, pairs: bool, features: NDArray[np.intp] | None
+        self, forest: TreeEnsemble, codes: CodeTables, dtype: DTypeLike, pairs: bool, features: NDArray[np.intp] | None
     ) -> None:
         self._forest, self._codes, self._dtype, self._pairs = forest, codes, np.dtype(dtype), pairs
         self._chosen = np.arange(forest.n_features) if features is None else np.asarray(features)

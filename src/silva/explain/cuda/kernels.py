@@ -10,6 +10,8 @@ from silva.cuda.compiler import variant
 from silva.cuda.encoder import C_TYPES
 
 if TYPE_CHECKING:
+    from numpy.typing import DTypeLike
+
     from silva.cuda.compiler import Variant
     from silva.explain.cuda.tapes import Tape
 
@@ -31,12 +33,12 @@ def choose_block(most_slots: int, itemsize: int, n_rows: int, n_chunks: int, pai
     return block, shared if shared <= (PAIR_SHARED_BYTES if pairs else SHARED_BYTES) else 0
 
 
-def walk_variant(tape: Tape, dtype: Any, code_type: Any, *, pairs: bool, shared: bool) -> Variant:
+def walk_variant(tape: Tape, dtype: DTypeLike, code_type: DTypeLike, *, pairs: bool, shared: bool) -> Variant:
     """Name the kernel for a tape."""
     return variant("explain/cuda/explain_rows", **walk_macros(tape, dtype, code_type, pairs), SHARED=int(shared))
 
 
-def walk_macros(tape: Tape, dtype: Any, code_type: Any, pairs: bool) -> dict[str, Any]:
+def walk_macros(tape: Tape, dtype: DTypeLike, code_type: DTypeLike, pairs: bool) -> dict[str, Any]:
     """Macros of native/explain/cuda/row.cuh."""
     words = tape.points * np.dtype(dtype).itemsize // 4
     height = 4 if words <= 3 or tape.levels <= 4 else 3

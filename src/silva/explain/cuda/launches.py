@@ -15,7 +15,7 @@ from silva.device import import_cupy
 from silva.explain.cuda.kernels import choose_block, walk_variant
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
+    from numpy.typing import DTypeLike, NDArray
 
     from silva.cuda.compiler import Variant
     from silva.cuda.encoder import CodeTables
@@ -52,7 +52,7 @@ class TapeKernels:
         Partial sums of a row.
     """
 
-    def __init__(self, tapes: list[Tape], dtype: Any, codes: CodeTables, *, pairs: bool) -> None:
+    def __init__(self, tapes: list[Tape], dtype: DTypeLike, codes: CodeTables, *, pairs: bool) -> None:
         self.tapes, self.dtype, self.codes, self.pairs = tapes, np.dtype(dtype), codes, pairs
         self.n_slots = sum(len(tape.slot_keys) for tape in tapes)
         self.kernels = [

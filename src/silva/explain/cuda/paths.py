@@ -21,11 +21,12 @@ from silva.cuda.runtime import launch
 from silva.device import import_cupy
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
+    from numpy.typing import DTypeLike, NDArray
 
     from silva.cuda.compiler import Variant
     from silva.cuda.encoder import CodeTables
     from silva.ensemble import TreeEnsemble
+    from silva.typing import Array
 
 HEURISTICS = ("none", "nf", "ffd", "bfd")
 """Bin packing (section 3.3): one path a warp, next fit, first fit decreasing, best fit decreasing."""
@@ -89,7 +90,7 @@ class PathsJob:
     heuristic = "bfd"
 
     def __init__(
-        self, forest: TreeEnsemble, codes: CodeTables, dtype: Any, pairs: bool, features: NDArray[np.intp] | None
+        self, forest: TreeEnsemble, codes: CodeTables, dtype: DTypeLike, pairs: bool, features: NDArray[np.intp] | None
     ) -> None:
         self._forest, self._codes, self._dtype, self._pairs = forest, codes, np.dtype(dtype), pairs
         self._position = np.full(max(forest.n_features, 1), -1, np.int32)
@@ -163,7 +164,7 @@ class PathsJob:
         return {**self.__dict__, "_on_gpu": {}}
 
 
-def extract_paths(forest: TreeEnsemble, codes: CodeTables) -> dict[str, NDArray[Any]]:
+def extract_paths(forest: TreeEnsemble, codes: CodeTables) -> dict[str, Array]:
     """Extract the paths of a forest, one element a distinct feature, the root element first (sections 3.1 and 3.2)."""
     trees = _core.TapeForest(
         offsets=forest.tree_offsets,
@@ -177,11 +178,11 @@ def extract_paths(forest: TreeEnsemble, codes: CodeTables) -> dict[str, NDArray[
         tree_weight=forest.tree_weight,
         n_features=forest.n_features,
     )
-    paths: dict[str, NDArray[Any]] = _core.extract_paths(trees, forest.tree_output)
+    paths: dict[str, Array] = _core.extract_paths(trees, forest.tree_output)
     return paths
 
 
-def arrange(paths: dict[str, NDArray[Any]], packing: Packing, dtype: Any, n_outputs: int) -> tuple[NDArray[Any], ...]:
+def arrange(paths: dict[str, Array], packing: Packing, dtype: DTypeLike, n_outputs: int) -> tuple[Array, ...]:
     """Elements in the order of their warps, as the arguments of explain/cuda/paths/explain_paths.cu."""
     offsets = paths["offsets"]
     lengths = np.diff(offsets)
@@ -215,7 +216,7 @@ def rows_per_warp(n_rows: int, n_bins: int) -> int:
     return int(np.clip(-(-wanted // 8) * 8, 8, 512))
 
 
-def paths_variant(dtype: Any, code_type: Any, *, pairs: bool) -> Variant:
+def paths_variant(dtype: DTypeLike, code_type: DTypeLike, *, pairs: bool) -> Variant:
     """Name the kernel of the warps."""
     return variant(
         "explain/cuda/paths/explain_paths",

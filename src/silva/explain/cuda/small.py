@@ -14,6 +14,8 @@ from silva.explain.cuda.kernels import walk_macros
 from silva.explain.cuda.tapes import TINY_SPLITS, Tape
 
 if TYPE_CHECKING:
+    from numpy.typing import DTypeLike
+
     from silva.cuda.compiler import Variant
     from silva.explain.cuda.launches import OnGpu
 
@@ -25,7 +27,7 @@ MOST_SHARED = 48 * 1024
 class SmallForest:
     """A forest whose chunks are the warps of one block, with codes and sums in its shared memory."""
 
-    def __init__(self, tape: Tape, dtype: Any, codes: CodeTables) -> None:
+    def __init__(self, tape: Tape, dtype: DTypeLike, codes: CodeTables) -> None:
         self._tape, self._dtype, self._codes = tape, dtype, codes
         self.shared = SUM_STRIDE * len(tape.slot_keys) * np.dtype(dtype).itemsize + WARP * codes.row_bytes
         self._launches: ByShape[PreparedLaunch] = ByShape()
@@ -48,7 +50,7 @@ class SmallForest:
         return PreparedLaunch(kernel, (-(-len(x) // WARP), 1), WARP * min(n_chunks, MOST_WARPS), args, self.shared)
 
 
-def make_small(tapes: list[Tape], dtype: Any, codes: CodeTables) -> SmallForest | None:
+def make_small(tapes: list[Tape], dtype: DTypeLike, codes: CodeTables) -> SmallForest | None:
     """Values of the tapes of a forest in one launch; None if it is too large for that."""
     if len(tapes) != 1 or tapes[0].n_splits >= TINY_SPLITS:
         return None
@@ -56,7 +58,9 @@ def make_small(tapes: list[Tape], dtype: Any, codes: CodeTables) -> SmallForest 
     return small if small.shared <= MOST_SHARED else None
 
 
-def small_variant(tape: Tape, dtype: Any, row_type: Any, code_type: Any, input_type: Any) -> Variant:
+def small_variant(
+    tape: Tape, dtype: DTypeLike, row_type: DTypeLike, code_type: DTypeLike, input_type: DTypeLike
+) -> Variant:
     """Name the kernel for the tape of a small forest and rows of a type."""
     types = {"INPUT": C_TYPES[np.dtype(input_type).name], "ROW": C_TYPES[np.dtype(row_type).name]}
     return variant(

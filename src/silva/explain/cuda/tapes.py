@@ -10,7 +10,7 @@ import numpy as np
 from silva import _core
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
+    from numpy.typing import DTypeLike, NDArray
 
     from silva.cuda.codes import Codes
     from silva.ensemble import TreeEnsemble
@@ -78,7 +78,12 @@ class Tape:
 
 
 def write_tapes(
-    forest: TreeEnsemble, codes: Codes, dtype: Any, *, pairs: bool = False, features: NDArray[np.intp] | None = None
+    forest: TreeEnsemble,
+    codes: Codes,
+    dtype: DTypeLike,
+    *,
+    pairs: bool = False,
+    features: NDArray[np.intp] | None = None,
 ) -> list[Tape]:
     """Write the tapes of a forest.
 
@@ -148,7 +153,7 @@ def _write_bucket(
     trees: Any,
     members: NDArray[np.intp],
     points: int,
-    dtype: Any,
+    dtype: DTypeLike,
     pairs: bool,
     selected: NDArray[np.uint8],
 ) -> Tape:
@@ -168,7 +173,9 @@ def _write_bucket(
     return tape
 
 
-def _write_walks(trees: Any, walks: Walks, points: int, dtype: Any, pairs: bool, selected: NDArray[np.uint8]) -> Tape:
+def _write_walks(
+    trees: Any, walks: Walks, points: int, dtype: DTypeLike, pairs: bool, selected: NDArray[np.uint8]
+) -> Tape:
     per_pass, t, w = quadrature(points)
     plan = _core.TapePlan(
         tree=walks.tree,

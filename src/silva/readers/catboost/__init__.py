@@ -18,10 +18,9 @@ from silva.readers.catboost.trees import oblivious_nodes, read_tests, step_nodes
 if TYPE_CHECKING:
     import os
 
-    from numpy.typing import NDArray
-
     from silva.ensemble import TreeEnsemble
     from silva.readers.catboost.model import Model
+    from silva.typing import Array
 
 
 def read(model: Any) -> TreeEnsemble:
@@ -128,11 +127,11 @@ def _forest(model: Model, estimator: str) -> TreeEnsemble:
     )
 
 
-def _category_tables(model: Model) -> tuple[NDArray[Any] | None, ...] | None:
+def _category_tables(model: Model) -> tuple[Array | None, ...] | None:
     """Hashes of the categories that are tested, for each categorical feature."""
     if not model.categories:
         return None
-    tables: list[NDArray[Any] | None] = [None] * model.n_features
+    tables: list[Array | None] = [None] * model.n_features
     for feature in model.categories:
         tables[feature.column] = feature.hashes.astype(np.int64) % 2**32
     return tuple(tables)

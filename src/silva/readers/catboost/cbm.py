@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from numpy.typing import NDArray
+
+    from silva.typing import Array
 
 MAGIC = b"CBM1"
 FORMAT = "FlabuffersModel_v1"
@@ -141,7 +143,7 @@ def _categories(trees: Table, n_bytes: int) -> list[CategoryFeature]:
     ]
 
 
-def check_shared(arrays: Sequence[NDArray[Any]], n_bytes: int) -> None:
+def check_shared(arrays: Sequence[Array], n_bytes: int) -> None:
     """Refuse tables that all point to the same long vector: together they would take more memory than the file."""
     if sum(array.nbytes for array in arrays) > n_bytes:
         raise ValueError("its features share their borders or categories")

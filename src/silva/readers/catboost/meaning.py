@@ -9,9 +9,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
     from silva.readers.catboost.model import Model
+    from silva.typing import Array
 
 LINKS = {
     "Logloss": "logistic",
@@ -99,7 +98,7 @@ def _object(model: Model, key: str) -> dict[str, Any]:
     return value if isinstance(value, dict) else {}
 
 
-def _classes(model: Model) -> NDArray[Any]:
+def _classes(model: Model) -> Array:
     """Labels in the order of the outputs; numbers from 0 where the document has none.
 
     With several labels the outputs are 0 or 1 each, and the document's names are those of the labels.

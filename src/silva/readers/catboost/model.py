@@ -12,6 +12,8 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from silva.typing import Array
+
 MAX_OUTPUTS = 2**20
 NO_LEAF = 2**32 - 1
 """In `StepTrees.leaf`: the node holds no value."""
@@ -49,8 +51,8 @@ class StepTrees:
         The leaf at the node, times the number of outputs; `NO_LEAF` if there is none.
     """
 
-    step: NDArray[Any]
-    leaf: NDArray[Any]
+    step: Array
+    leaf: Array
 
 
 @dataclass(frozen=True, eq=False)

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from silva.readers.catboost.model import Model, StepTrees
+    from silva.typing import Array
 
 DEEPEST = 30
 """CatBoost itself stops at depth 16."""
@@ -30,7 +31,7 @@ class Tests:
     """
 
     feature: NDArray[np.int64]
-    threshold: NDArray[Any]
+    threshold: Array
     default_left: NDArray[np.bool_]
     category_set: NDArray[np.int64]
     sets: dict[str, Any]
@@ -75,7 +76,7 @@ def _sets(n_categories: NDArray[np.int64]) -> dict[str, Any]:
     return {"set_offsets": offsets, "set_words": words, "set_others_left": np.ones(len(n_words), np.bool_)}
 
 
-def _thresholds(borders: NDArray[np.float32]) -> NDArray[Any]:
+def _thresholds(borders: NDArray[np.float32]) -> Array:
     """Turn ``float32(x) <= border`` into ``x < threshold``.
 
     Above the largest float32 comes infinity, the threshold that every number passes; there +inf must go right, as

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 
     from silva.readers.lightgbm.nodes import Layout
     from silva.readers.lightgbm.text import Document
+    from silva.typing import Array
 
 WORD = 2**32
 
@@ -34,7 +35,7 @@ class CategorySets:
 
     of_split: NDArray[np.int64] | None
     zero_left: NDArray[np.bool_]
-    fields: dict[str, NDArray[Any]] = field(default_factory=dict)
+    fields: dict[str, Array] = field(default_factory=dict)
 
 
 def category_sets(document: Document, layout: Layout) -> CategorySets:
@@ -59,7 +60,7 @@ def category_sets(document: Document, layout: Layout) -> CategorySets:
     word_tree = np.repeat(np.arange(len(n_sets)), n_words)
     layout.refuse((words < 0) | (words >= WORD), "has a cat_threshold that is no 32-bit word", word_tree)
     offsets = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
-    fields: dict[str, NDArray[Any]] = {
+    fields: dict[str, Array] = {
         "set_offsets": offsets,
         "set_words": words.astype(np.uint32),
         "set_others_left": np.zeros(len(sizes), np.bool_),
@@ -102,7 +103,7 @@ def _set_sizes(
     return steps[~is_first], n_words
 
 
-def category_tables(document: Document, n_features: int) -> tuple[NDArray[Any] | None, ...] | None:
+def category_tables(document: Document, n_features: int) -> tuple[Array | None, ...] | None:
     """Return the category values of each feature, None where it has no table.
 
     The text lists the tables in the order of the DataFrame's categorical columns but does not say which columns those
@@ -123,7 +124,7 @@ def category_tables(document: Document, n_features: int) -> tuple[NDArray[Any] |
         raise ValueError(f"there are {len(infos)} feature_infos for {n_features} features")
     lengths = [len(table) for table in tables]
     fits = np.array([[_fit(info, length) for info in infos] for length in lengths])
-    result: list[NDArray[Any] | None] = [None] * n_features
+    result: list[Array | None] = [None] * n_features
     for feature, table in zip(_best_places(fits), tables, strict=True):
         result[feature] = _values(table)
     return tuple(result)
@@ -176,7 +177,7 @@ def _places(best: NDArray[np.float64]) -> list[int]:
     return places[::-1]
 
 
-def _values(table: list[Any]) -> NDArray[Any]:
+def _values(table: list[Any]) -> Array:
     kinds = {type(value) for value in table}
     if kinds <= {str} or kinds <= {bool} or kinds <= {int, float}:
         return np.array(table)

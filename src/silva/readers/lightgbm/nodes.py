@@ -9,9 +9,10 @@ import numpy as np
 from silva.readers.assemble import NodeArrays, less_than
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
+    from numpy.typing import DTypeLike, NDArray
 
     from silva.readers.lightgbm.text import Document
+    from silva.typing import Array
 
 ZERO_THRESHOLD = float(np.float32(1e-35))
 SMALLEST_CATEGORY = float(np.nextafter(-1.0, 0.0))
@@ -95,7 +96,7 @@ class Layout:
         """Side of 0 at numerical splits."""
         return self.threshold >= 0
 
-    def splits(self, key: str, dtype: Any) -> NDArray[Any]:
+    def splits(self, key: str, dtype: DTypeLike) -> Array:
         """Return an array of the text with one entry a split."""
         return self.document.tree_arrays(key, self.n_splits, dtype)
 
@@ -114,7 +115,7 @@ class Layout:
         self.refuse(~np.isfinite(leaves) | (leaves < 0), "has a leaf_count that counts nothing", self.leaf_tree)
         return self.join(splits, leaves)
 
-    def join(self, splits: NDArray[Any], leaves: Any) -> NDArray[Any]:
+    def join(self, splits: Array, leaves: Any) -> Array:
         """Put splits and leaves in the order of NodeArrays."""
         result = np.empty(len(self._split_at) + len(self._leaf_at), splits.dtype)
         result[self._split_at], result[self._leaf_at] = splits, leaves

@@ -9,7 +9,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
+
+    from numpy.typing import DTypeLike, NDArray
+
+    from silva.typing import Array
 
 VERSIONS = ("v2", "v3", "v4")
 LARGEST_INTEGER = 2**31 - 1
@@ -53,7 +56,7 @@ class Document:
         values = [_integer(tree.get(key, ""), f"tree {i} gives {key!r}") for i, tree in enumerate(self.trees)]
         return np.array(values, np.int64)
 
-    def tree_arrays(self, key: str, counts: NDArray[np.int64], dtype: Any) -> NDArray[Any]:
+    def tree_arrays(self, key: str, counts: NDArray[np.int64], dtype: DTypeLike) -> Array:
         """Return an array of each tree, one after the other: (counts.sum(),).
 
         Raises
@@ -144,7 +147,7 @@ def _integer(value: str, where: str) -> int:
     return number
 
 
-def _numbers(key: str, lines: list[str], dtype: Any) -> NDArray[Any]:
+def _numbers(key: str, lines: list[str], dtype: DTypeLike) -> Array:
     """Read all numbers of the lines; numpy's reader rounds to nearest, as LightGBM's own does."""
     expected = sum(line.count(" ") + 1 for line in lines if line)
     try:

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from silva.ensemble import TreeEnsemble
+    from silva.typing import Array
 
 WORDS = 8
 """A set has 256 bits."""
@@ -66,11 +67,11 @@ def _original_columns(model: Any) -> NDArray[np.intp]:
     return np.concatenate([np.flatnonzero(is_categorical), np.flatnonzero(~is_categorical)])
 
 
-def _category_tables(model: Any) -> tuple[NDArray[Any] | None, ...] | None:
+def _category_tables(model: Any) -> tuple[Array | None, ...] | None:
     """Return the values that the encoder turns into 0, 1, ...; the missing one comes last there and is left out."""
     if model.is_categorical_ is None:
         return None
-    tables: list[NDArray[Any] | None] = [None] * model.n_features_in_
+    tables: list[Array | None] = [None] * model.n_features_in_
     encoder = model._preprocessor.named_transformers_["encoder"]
     for feature, values in zip(np.flatnonzero(model.is_categorical_), encoder.categories_, strict=True):
         known = values[:-1] if len(values) and _is_nan(values[-1]) else values
@@ -87,7 +88,7 @@ def _is_nan(value: Any) -> bool:
 
 
 def _category_sets(
-    model: Any, predictors: list[Any], nodes: NDArray[Any], is_set: NDArray[np.bool_]
+    model: Any, predictors: list[Any], nodes: Array, is_set: NDArray[np.bool_]
 ) -> tuple[NDArray[np.int64] | None, dict[str, Any]]:
     """Return each node's set, and all sets: the categories that go left; unknown ones go where missing ones go."""
     if not is_set.any():

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from silva.ensemble import TreeEnsemble
+    from silva.typing import Array
 
 
 def read_isolation_forest(model: Any) -> TreeEnsemble:
@@ -42,7 +43,7 @@ def read_isolation_forest(model: Any) -> TreeEnsemble:
     )
 
 
-def _columns(model: Any) -> list[NDArray[Any] | None]:
+def _columns(model: Any) -> list[Array | None]:
     """Return the columns of each tree; all of them are given in their own order, whatever the list says."""
     if model._max_features == model.n_features_in_:
         return [None] * len(model.estimators_)

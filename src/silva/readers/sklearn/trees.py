@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from silva.ensemble import TreeEnsemble
+    from silva.typing import Array
 
 
 @dataclass(frozen=True, eq=False)
@@ -34,7 +35,7 @@ class Member:
     tree: Any
     value: NDArray[np.float64]
     weight: float = 1.0
-    features: NDArray[Any] | None = None
+    features: Array | None = None
 
 
 def forest_of(model: Any, members: Sequence[Member], **meaning: Any) -> TreeEnsemble:
@@ -98,7 +99,7 @@ def members_of(model: Any) -> list[Member]:
     return [replace(member, weight=member.weight / len(groups)) for group in groups for member in group]
 
 
-def _bagged(model: Any, estimator: Any, features: NDArray[Any]) -> list[Member]:
+def _bagged(model: Any, estimator: Any, features: Array) -> list[Member]:
     """Members of one estimator, in terms of the columns and classes of the whole."""
     if not hasattr(estimator, "tree_") and not _is_average(estimator):
         raise NotImplementedError(
@@ -165,7 +166,7 @@ def _node_arrays(members: Sequence[Member], n_features: int) -> NodeArrays:
     )
 
 
-def _features(member: Member, n_features: int) -> NDArray[Any]:
+def _features(member: Member, n_features: int) -> Array:
     """Return the features of a tree's splits as columns of the ensemble."""
     columns = np.arange(n_features) if member.features is None else member.features
     feature = np.where(member.tree.children_left < 0, 0, member.tree.feature)

@@ -15,6 +15,8 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from silva.typing import Array
+
 CATEGORICAL = 1
 MAX_CATEGORIES = 2**24
 """XGBoost itself takes no codes from here on."""
@@ -99,7 +101,7 @@ def _pack(categories: NDArray[np.int64], sizes: NDArray[np.int64]) -> tuple[NDAr
     return offsets, words
 
 
-def read_tables(cats: Any, n_features: int, version: tuple[int, ...]) -> tuple[NDArray[Any] | None, ...] | None:
+def read_tables(cats: Any, n_features: int, version: tuple[int, ...]) -> tuple[Array | None, ...] | None:
     """Category values of each feature, by which XGBoost has recoded DataFrames since 3.1; None if there are none."""
     if not isinstance(cats, dict):
         return None
@@ -112,7 +114,7 @@ def read_tables(cats: Any, n_features: int, version: tuple[int, ...]) -> tuple[N
     return tables if any(table is not None for table in tables) else None
 
 
-def _table(encoding: Any, feature: int, version: tuple[int, ...]) -> NDArray[Any] | None:
+def _table(encoding: Any, feature: int, version: tuple[int, ...]) -> Array | None:
     """Texts or integers; None for a numerical feature."""
     if not isinstance(encoding, dict):
         raise ValueError(f"the categories of feature {feature} are a {type(encoding).__name__}, expected an object")

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
     from silva.ensemble import TreeEnsemble
     from silva.readers.xgboost.objective import Version
+    from silva.typing import Array
 
 NEWEST_MAJOR = 3
 MAX_OUTPUTS = 2**20
@@ -115,7 +116,7 @@ class DocumentReader:
         base = np.broadcast_to(base, self.n_outputs)
         return to_margin(base, self.objective, self.version).astype(np.float64)
 
-    def _column(self, name: str, counts: NDArray[np.int64] | None) -> NDArray[Any]:
+    def _column(self, name: str, counts: NDArray[np.int64] | None) -> Array:
         """Read a column of all trees; each tree must have `counts` entries."""
         column, lengths = concatenate([tree.get(name) for tree in self.trees], name)
         if counts is not None and (wrong := lengths != counts).any():
@@ -159,7 +160,7 @@ class DocumentReader:
             raise ValueError(f"{name!r} is {min(values)} to {max(values)}, expected 0 to {LARGEST_FOREST}")
         return np.array(values, np.int64)
 
-    def _cover(self, counts: NDArray[np.int64]) -> NDArray[Any]:
+    def _cover(self, counts: NDArray[np.int64]) -> Array:
         """Read the sums of hessians; trees with vector leaves have had them since 3.2."""
         if self.trees and all("sum_hessian" not in tree for tree in self.trees) and self._leaf_width() > 1:
             return np.zeros(int(counts.sum()))
@@ -173,7 +174,7 @@ class DocumentReader:
         return int(widths.pop())
 
     def _leaf_values(
-        self, counts: NDArray[np.int64], left: NDArray[np.int32], right: NDArray[np.int32], condition: NDArray[Any]
+        self, counts: NDArray[np.int64], left: NDArray[np.int32], right: NDArray[np.int32], condition: Array
     ) -> NDArray[np.float32]:
         """Read what leaves hold.
 
