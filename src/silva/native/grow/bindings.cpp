@@ -157,8 +157,6 @@ static QrHandles qr_handles(const Addresses& a) {
                              {"means", &h.means},
                              {"coefficients", &h.coefficients},
                              {"chunks", &h.chunks},
-                             {"packet", &h.packet},
-                             {"packet_host", &h.packet_host},
                              {"results", &h.results},
                              {"redistribute", &h.redistribute},
                              {"count_keys", &h.count_keys},
@@ -171,7 +169,7 @@ static QrHandles qr_handles(const Addresses& a) {
                              {"estimate_errors", &h.estimate_errors},
                              {"reduction", &h.reduction}})
     *field = a.at(name);
-  h.packet_bytes = a.at("packet_bytes"), h.results_bytes = a.at("results_bytes");
+  h.packet = {a.at("packet"), a.at("packet_host"), a.at("packet_bytes")}, h.results_bytes = a.at("results_bytes");
   h.n_triangle_doubles = a.at("n_triangle_doubles"), h.n_coefficients = a.at("n_coefficients");
   h.stride = int(a.at("stride")), h.gpu = int(a.at("gpu"));
   for (int i = 0; i < kQrEvents; ++i) h.events[i] = a.at("event" + std::to_string(i));
@@ -327,9 +325,10 @@ class GrowBinding {
     std::vector<GpuPart> parts;
     for (const Addresses& stream : gpu->at("streams")) streams.push_back(stream_handles(stream));
     for (const Addresses& part : gpu->at("parts")) parts.push_back(gpu_part(part));
+    std::optional<QrHandles> qr;
+    if (gpu->contains("qr")) qr = qr_handles(gpu->at("qr").at(0));
     auto reader =
-        std::make_unique<GpuReader>(data_, grow_kernels(), settings, streams, std::move(parts),
-                                    gpu->contains("qr") ? qr_handles(gpu->at("qr").at(0)) : QrHandles{},
+        std::make_unique<GpuReader>(data_, grow_kernels(), settings, streams, std::move(parts), qr ? &*qr : nullptr,
                                     CudaDriver::at(search), [this] { between_rounds_ ? between_rounds_() : void(); });
     gpu_ = reader.get();
     return reader;

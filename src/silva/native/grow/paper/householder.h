@@ -4,15 +4,13 @@
 // matrix once a column.
 #pragma once
 #include "common/lanes.h"
+#include "grow/sums/tolerances.h"
 
 #if !defined(__CUDACC__)
 #include <cmath>
 #endif
 
 namespace silva {
-
-constexpr double kConstant = 1e-13;  // a centred sum of squares below this part of the raw one is rounding
-constexpr double kCollinear = 1e-10;
 
 constexpr int kSumLanes = 32;         // partial sums of every sum over rows
 constexpr int kTileDoubles = 5888;    // of a tile in shared memory

@@ -6,8 +6,8 @@
 #include <cstdint>
 
 #include "common/vectors.h"
-#include "grow/paper/householder.h"
 #include "grow/sums/kernels.h"
+#include "grow/sums/tolerances.h"
 
 // Inlined always: the kernels are compiled once an instruction set, and the linker would keep one copy for all of them.
 #define SILVA_GROW_INLINE [[gnu::always_inline]] inline

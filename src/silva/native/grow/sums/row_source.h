@@ -147,8 +147,9 @@ class CoreReader : public RowReader {
   FoundCut best_cut(const Evaluator& evaluator, const SweepRequest& request, Scratch& s) const override;
 
   void evaluate_by_qr(const std::function<void(PaperEvaluation&)>& evaluate, Scratch& s) const override {
-    CorePaperEvaluation paper(data_, s.procedures);
-    evaluate(paper);
+    const std::unique_ptr<PaperEvaluation> paper = make_cpu_evaluation(data_);
+    paper->add_seconds_to(s.procedures);
+    evaluate(*paper);
   }
 
   void sum_rows(const int32_t* rows, int64_t count, double* gram, Scratch& s) const {

@@ -27,14 +27,14 @@ struct GpuSettings {
 class GpuReader : public RowReader {
  public:
   GpuReader(const GrowData& data, const GrowKernels& kernels, const GpuSettings& settings,
-            const std::vector<StreamHandles>& streams, std::vector<GpuPart> parts, const QrHandles& qr,
+            const std::vector<StreamHandles>& streams, std::vector<GpuPart> parts, const QrHandles* qr,
             const CudaDriver& driver, std::function<void()> between_rounds)
       : data_(data),
         cores_(data, kernels),
         settings_(settings),
         queue_(streams, driver, data, std::move(parts)),
-        paper_(data, qr, driver),
         between_rounds_(std::move(between_rounds)) {
+    if (qr) paper_ = make_gpu_evaluation(data, *qr, driver);
     free_all_lists();
   }
 
@@ -122,10 +122,10 @@ class GpuReader : public RowReader {
 
   // One tree after the other, in the order of the tasks.
   void evaluate_by_qr(const std::function<void(PaperEvaluation&)>& evaluate, Scratch& s) const override {
-    if (!paper_.exists()) return cores_.evaluate_by_qr(evaluate, s);
+    if (!paper_) return cores_.evaluate_by_qr(evaluate, s);
     const std::function<void()> work = [&] {
-      paper_.add_seconds_to(s.procedures);
-      evaluate(paper_);
+      paper_->add_seconds_to(s.procedures);
+      evaluate(*paper_);
     };
     Task* task = current();
     if (!task) return work();
@@ -445,7 +445,7 @@ class GpuReader : public RowReader {
   CoreReader cores_;
   const GpuSettings settings_;
   mutable GpuQueue queue_;
-  mutable GpuPaperEvaluation paper_;
+  std::unique_ptr<PaperEvaluation> paper_;
   std::function<void()> between_rounds_;
   std::vector<std::unique_ptr<Task>> tasks_;
   std::vector<Task*> idle_;

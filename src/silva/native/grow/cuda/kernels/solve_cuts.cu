@@ -5,7 +5,7 @@
 // A thread keeps a tile of 4 x 4 entries in registers. The rows of four pivots lie in shared memory, where the first
 // warp scales them and takes them out of one another; all threads take them out of their tiles.
 #include "grow/cuda/shared/records.h"
-#include "grow/paper/householder.h"
+#include "grow/sums/tolerances.h"
 
 namespace silva {
 
