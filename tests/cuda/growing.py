@@ -14,7 +14,7 @@ from silva.grow.cuda import paper as cuda_qr
 from silva.grow.cuda import parts
 from silva.grow.cuda import rows as cuda
 from silva.grow.data import prepare
-from silva.grow.search import make_engine
+from silva.grow.search import engine_settings, make_engine
 from tests.cuda.host import host_library
 from tests.grow.engines import given, settings
 
@@ -79,7 +79,7 @@ class EmulatedGpu:
 
 
 def emulated(
-    emulator, X, y, weight=None, linear=None, core_work=0, n_gpus=1, chunks="auto", memory=2**40, cells=None,
+    emulator, X, y, weight=None, linear=None, cpu_work=0, n_gpus=1, chunks="auto", memory=2**40, cells=None,
     solve_work=0, storage="float64", **changes,
 ):  # fmt: skip
     """An engine whose rows are read by emulated GPUs; what it borrows; the library."""
@@ -89,26 +89,24 @@ def emulated(
     free = dict.fromkeys(range(n_gpus), memory)
     shares = parts.divide_rows(len(y), X.shape[1], rows.width, free, chunks, None, rows.z.itemsize)
     memories = [EmulatedGpu(share.gpu) for share in shares]
-    addresses = cuda.lay_out(rows, shares, memories)
+    search = cuda.lay_out(rows, shares, memories)
     library = emulator(shares[0].sizes.stride, cuda.C_TYPES[rows.z.itemsize])
-    addresses["search"][0] |= {name: ctypes.cast(getattr(library, name), ctypes.c_void_p).value for name in DRIVER}
-    addresses["search"][0] |= {"core_work": core_work, "solve_work": solve_work}
-    if cells:
-        addresses["search"][0]["n_cells"] = cells
-    numbers = {name: float(value) for name, value in settings(len(y), **changes).items()}
+    search.driver = {name: ctypes.cast(getattr(library, name), ctypes.c_void_p).value for name in DRIVER}
+    search.cpu_work, search.solve_work = cpu_work, solve_work
+    search.n_cells = cells or search.n_cells
+    numbers = settings(len(y), **changes)
     if numbers["qr"]:
-        sizes = cuda_qr.qr_sizes(len(y), rows.width, int(numbers["max_leaves"]))
-        (part,), (stream,) = addresses["parts"], addresses["streams"]
-        addresses["qr"] = [cuda_qr.lay_out_qr(sizes, rows, memories[0], part, stream)]
+        sizes = cuda_qr.qr_sizes(len(y), rows.width, numbers["max_leaves"])
+        cuda_qr.lay_out_qr(sizes, rows, memories[0], search)
     engine = _core.GrowEngine(
         rows.z, rows.y, rows.ranks, rows.order, rows.values, rows.starts, rows.offsets, rows.column, rows.indicator,
-        rows.width, numbers, addresses,
+        rows.width, engine_settings(numbers), search,
     )  # fmt: skip
     return engine, (rows, memories, shares), library
 
 
 def on_gpu(
-    X, y, weight=None, linear=None, core_work=0, n_gpus=1, chunks="auto", cells=None, solve_work=0, storage="float64",
+    X, y, weight=None, linear=None, cpu_work=0, n_gpus=1, chunks="auto", cells=None, solve_work=0, storage="float64",
     **changes,
 ):  # fmt: skip
     """The same by real GPUs, without a library."""
@@ -124,9 +122,8 @@ def on_gpu(
         gpu = cuda_qr.QrRowsOnGpu(rows, 0, numbers["max_leaves"])
     else:
         gpu = cuda.RowsOnGpus(rows, range(n_gpus), chunks)
-    gpu.addresses["search"][0] |= {"core_work": core_work, "solve_work": solve_work}
-    if cells:
-        gpu.addresses["search"][0]["n_cells"] = cells
+    gpu.search.cpu_work, gpu.search.solve_work = cpu_work, solve_work
+    gpu.search.n_cells = cells or gpu.search.n_cells
     return make_engine(rows, numbers, gpu), (rows, gpu), None
 
 

@@ -1,4 +1,4 @@
-// Positions in a list that lies in parts, for test_rank_counts.py: the questions are answered by plain counting.
+// Positions in a list that lies in parts, for test_rank_counts.py: the requests are answered by plain counting.
 #include "grow/cuda/shared/cuts.h"
 #include "grow/cuda/host/rank_counts.h"
 
@@ -16,12 +16,12 @@ struct Lists {
     for (int p = 0; p < part; ++p) first += sizes[p];
     return int32_t(std::lower_bound(first, first + sizes[part], rank) - first);
   }
-  template <class Question>
-  void count(Question& question) const {
-    question.counts.resize(n_parts);
+  template <class Request>
+  void count(Request& request) const {
+    request.counts.resize(n_parts);
     for (int p = 0; p < n_parts; ++p)
-      for (int edge = 1; edge < question.n_cells; ++edge)
-        question.counts[p].push_back(below(p, cell_edge(question.low, question.span, question.n_cells, edge)));
+      for (int edge = 1; edge < request.n_cells; ++edge)
+        request.counts[p].push_back(below(p, cell_edge(request.low, request.span, request.n_cells, edge)));
   }
 };
 
@@ -30,18 +30,18 @@ struct Lists {
 extern "C" {
 
 // Cuts between two positions with their ranks and whether there are more, and the part and position of every stride-th
-// row; returns the number of cuts. `n_asked` counts the rounds of questions.
+// row; returns the number of cuts. `n_asked` counts the rounds of requests.
 int look(const int32_t* ranks, const int64_t* sizes, int n_parts, int32_t low, int32_t high, int cells, int64_t first,
          int64_t last, int64_t stride, int32_t* cuts, int32_t* cut_ranks, int32_t* more, int32_t* places,
          int32_t* n_asked) {
   const Lists lists{ranks, sizes, n_parts};
-  ListQuestion list;
+  ListRequest list;
   list.totals.assign(sizes, sizes + n_parts);
   RankCounts::count(list, low, high, cells);
   lists.count(list);
   RankCounts counts(list);
-  const auto answer = [&](const GpuQuestions& questions) {
-    for (CountQuestion* question : questions.counts) lists.count(*question);
+  const auto answer = [&](const GpuRequests& requests) {
+    for (CountRequest* request : requests.counts) lists.count(*request);
     ++*n_asked;
   };
   const auto moved_on = [&](int j) { return counts.next_change(grid_target(first, last, j), last); };

@@ -10,6 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from silva import _core
 from silva.device import DeviceError
 from silva.grow import data
 from silva.grow.cuda import parts
@@ -48,13 +49,13 @@ def test_missing_values_and_weights(gpu_engine, storage):
 
 
 @pytest.mark.parametrize("solve_work", [0, 10**9])
-@pytest.mark.parametrize(("distinct", "core_work"), [(2, 0), (40, 0), (100_000, 0), (100_000, 20_000)])
-def test_thresholds(gpu_engine, distinct, core_work, solve_work):
+@pytest.mark.parametrize(("distinct", "cpu_work"), [(2, 0), (40, 0), (100_000, 0), (100_000, 20_000)])
+def test_thresholds(gpu_engine, distinct, cpu_work, solve_work):
     """The GPU finds the errors at the cuts, or the cores; with some work left to them, also those of small brackets."""
     X, y = piecewise(5000, 3)
     X = np.floor(X / 5 * distinct) / distinct * 5
     expected_engine, _ = engine_of(X, y)
-    engine, _kept, _ = gpu_engine(X, y, core_work=core_work, solve_work=solve_work)
+    engine, _kept, _ = gpu_engine(X, y, cpu_work=cpu_work, solve_work=solve_work)
     for attribute in (0, 1):
         tree = stump(attribute, min(distinct, 5000) // 2, 3)
         expected, found = (e.apply("sweep", tree, 0, None, 0, 0)[0] for e in (expected_engine, engine))
@@ -92,12 +93,12 @@ def test_the_best_split_of_a_leaf_is_found_on_a_sample_first(gpu_engine):
 
 @pytest.mark.parametrize("storage", STORAGES)
 @pytest.mark.parametrize("n_threads", [1, 3])
-@pytest.mark.parametrize(("core_work", "solve_work"), [(0, 0), (0, 10**9), (20_000, 0)])
-def test_exact_data_grow_the_same_trees(gpu_engine, n_threads, core_work, solve_work, storage):
+@pytest.mark.parametrize(("cpu_work", "solve_work"), [(0, 0), (0, 10**9), (20_000, 0)])
+def test_exact_data_grow_the_same_trees(gpu_engine, n_threads, cpu_work, solve_work, storage):
     X, y = whole_numbers(512, 6)
     changes = {"storage": storage, "polish_interval": 3, "population": 12}
     expected_engine, _ = engine_of(X, y, **changes)
-    engine, _kept, _ = gpu_engine(X, y, n_threads=n_threads, core_work=core_work, solve_work=solve_work, **changes)
+    engine, _kept, _ = gpu_engine(X, y, n_threads=n_threads, cpu_work=cpu_work, solve_work=solve_work, **changes)
     for e in (expected_engine, engine):
         e.initialise([])
         e.step(12, 100, 0.0, 1e9)
@@ -217,12 +218,12 @@ def assert_same_trees(found_engine, expected_engine):
         {"n_gpus": 2, "chunks": 100},
     ],
 )
-@pytest.mark.parametrize("core_work", [0, 20_000])
-def test_exact_data_grow_the_same_trees_on_any_division(gpu_engine, division, core_work, storage):
+@pytest.mark.parametrize("cpu_work", [0, 20_000])
+def test_exact_data_grow_the_same_trees_on_any_division(gpu_engine, division, cpu_work, storage):
     X, y = whole_numbers(512, 6)
     changes = {"storage": storage, "polish_interval": 3, "population": 12}
     expected_engine, _ = engine_of(X, y, **changes)
-    engine, _kept, _ = gpu_engine(X, y, core_work=core_work, **division, **changes)
+    engine, _kept, _ = gpu_engine(X, y, cpu_work=cpu_work, **division, **changes)
     for e in (expected_engine, engine):
         e.initialise([])
         e.step(8, 100, 0.0, 1e9)
@@ -230,14 +231,14 @@ def test_exact_data_grow_the_same_trees_on_any_division(gpu_engine, division, co
 
 
 @pytest.mark.parametrize("cells", [1, 7, 64, None])
-@pytest.mark.parametrize(("distinct", "core_work"), [(2, 0), (40, 0), (100_000, 0), (100_000, 20_000)])
-def test_thresholds_of_divided_rows(gpu_engine, distinct, core_work, cells):
+@pytest.mark.parametrize(("distinct", "cpu_work"), [(2, 0), (40, 0), (100_000, 0), (100_000, 20_000)])
+def test_thresholds_of_divided_rows(gpu_engine, distinct, cpu_work, cells):
     X, y = piecewise(3000, 3)
     X = np.floor(X / 5 * distinct) / distinct * 5
     X[::3, 0] = 2.5  # half of a list may be one value
     X[1::9, 1] = np.nan
     expected_engine, _ = engine_of(X, y)
-    engine, _kept, _ = gpu_engine(X, y, core_work=core_work, n_gpus=3, chunks=1000, cells=cells)
+    engine, _kept, _ = gpu_engine(X, y, cpu_work=cpu_work, n_gpus=3, chunks=1000, cells=cells)
     for attribute in (0, 1):
         tree = stump(attribute, min(distinct, 1000) // 2, 3)
         expected, found = (e.apply("sweep", tree, 0, None, 0, 0)[0] for e in (expected_engine, engine))
@@ -265,7 +266,7 @@ def test_the_best_split_is_found_on_the_same_sample_of_divided_rows(gpu_engine, 
 
 
 def small_buffers(monkeypatch):
-    monkeypatch.setattr(parts, "PART_BYTES", 2**12)
+    monkeypatch.setattr(parts, "PARTIAL_BYTES", 2**12)
     monkeypatch.setattr(parts, "PACKET_BYTES", 2**14)
     monkeypatch.setattr(parts, "RESULT_BYTES", 2**14)
     monkeypatch.setattr(parts, "ROOMS", ((parts.N_LISTS, True),))
@@ -316,11 +317,11 @@ def test_the_largest_question_fits_the_smallest_buffers(emulator, monkeypatch, n
     small_buffers(monkeypatch)
     monkeypatch.setattr(parts, "PACKET_BYTES", 2**17)
     X, y = piecewise(8000, n_features)
-    tree = balanced(parts.MOST_SLOTS, 8000, n_features)
-    changes = {"max_leaves": parts.MOST_SLOTS}
+    tree = balanced(_core.GROW_SLOTS, 8000, n_features)
+    changes = {"max_leaves": _core.GROW_SLOTS}
     engine, _kept, _ = emulated(emulator, X, y, **changes)
     expected, found = (e.apply("evaluate", tree, 0, None, 0, 0)[0] for e in (engine_of(X, y, **changes)[0], engine))
-    assert len(found["cut"]) == 2 * parts.MOST_SLOTS - 1
+    assert len(found["cut"]) == 2 * _core.GROW_SLOTS - 1
     np.testing.assert_array_equal(found["n_rows"], expected["n_rows"])
     assert found["fitness"] == pytest.approx(expected["fitness"], rel=1e-9)
 

@@ -21,7 +21,7 @@ several_gpus = pytest.mark.skipif(reason is not None or count_gpus() < 2, reason
 
 @pytest.fixture(autouse=True)
 def everything_on_the_gpu(monkeypatch):
-    monkeypatch.setattr(parts, "CORE_WORK", 0)
+    monkeypatch.setattr(parts, "CPU_WORK", 0)
 
 
 @pytest.mark.parametrize("storage", STORAGES)
@@ -71,7 +71,7 @@ def test_streamed_rows_give_the_bits_of_resident_ones(monkeypatch, storage):
 
 def test_rows_that_do_not_fit_stream_and_find_the_tree_of_the_cores(monkeypatch):
     X, y = whole_numbers(200_000, 6)
-    for name in ("PART_BYTES", "RESULT_BYTES", "PACKET_BYTES"):
+    for name in ("PARTIAL_BYTES", "RESULT_BYTES", "PACKET_BYTES"):
         monkeypatch.setattr(parts, name, 2**20)
     monkeypatch.setattr(parts, "ROOMS", ((parts.N_LISTS, False),))
     (whole,) = parts.divide_rows(len(y), 6, 8, {0: 2**40})
@@ -136,7 +136,7 @@ def test_arrays_on_the_gpu(monkeypatch):
 
 
 def test_rows_that_do_not_fit(monkeypatch):
-    monkeypatch.setattr(parts, "PART_BYTES", 2**40)
+    monkeypatch.setattr(parts, "PARTIAL_BYTES", 2**40)
     X, y = piecewise(20_000, 3)
     with pytest.raises(
         DeviceError, match=r"cuda:0 has [0-9,]+ bytes free, growing on 20,000 rows of 3 attributes takes"

@@ -142,23 +142,23 @@ def test_streamed_parts_lie_in_memory_that_is_registered_whole():
     shares = parts.divide_rows(len(y), 3, rows.width, {0: 2**40}, 1000)
     (share,) = (dataclasses.replace(share, n_streamed=share.n_parts) for share in shares)
     memory = EmulatedGpu(0)
-    found = cuda.lay_out(rows, [share], [memory])["parts"]
-    assert [part["first"] for part in found] == [0, 1000, 2000, 3000]
+    found = cuda.lay_out(rows, [share], [memory]).parts
+    assert [part.first for part in found] == [0, 1000, 2000, 3000]
     for attribute in range(3):
         listed = []
         for part in found:
-            address = part["order_host"] + 4 * attribute * part["n_rows"]
-            order = np.ctypeslib.as_array((ctypes.c_int32 * part["n_rows"]).from_address(address))
-            listed.append(np.sort(order) + part["first"])
-            ranks = part["ranks_host"] + attribute * part["ranks_host_step"]
-            ranks = np.ctypeslib.as_array((ctypes.c_int32 * part["n_rows"]).from_address(ranks))
-            np.testing.assert_array_equal(ranks, rows.ranks[attribute, part["first"] :][: part["n_rows"]])
+            address = part.order_host + 4 * attribute * part.n_rows
+            order = np.ctypeslib.as_array((ctypes.c_int32 * part.n_rows).from_address(address))
+            listed.append(np.sort(order) + part.first)
+            ranks = part.ranks_host + attribute * part.ranks_host_step
+            ranks = np.ctypeslib.as_array((ctypes.c_int32 * part.n_rows).from_address(ranks))
+            np.testing.assert_array_equal(ranks, rows.ranks[attribute, part.first :][: part.n_rows])
         np.testing.assert_array_equal(np.concatenate(listed), np.arange(4000))
     for name in ("ranks_host", "order_host"):
         owners = {
             start
             for start, array in memory.registered.items()
             for part in found
-            if start <= part[name] < start + array.nbytes
+            if start <= getattr(part, name) < start + array.nbytes
         }
         assert len(owners) == 1

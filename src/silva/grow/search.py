@@ -151,11 +151,19 @@ def place_rows(
         return None
 
 
+def engine_settings(values: dict[str, float]) -> _core.GrowSettings:
+    """Set what the engine knows by these names, each in its type."""
+    settings = _core.GrowSettings()
+    for name, value in values.items():
+        setattr(settings, name, type(getattr(settings, name))(value))
+    return settings
+
+
 def make_engine(rows: TrainingRows, settings: dict[str, float], gpu: RowsOnGpus | None = None) -> _core.GrowEngine:
     """Build an engine over the training rows."""
     return _core.GrowEngine(
         rows.z, rows.y, rows.ranks, rows.order, rows.values, rows.starts, rows.offsets, rows.column, rows.indicator,
-        rows.width, {name: float(value) for name, value in settings.items()}, None if gpu is None else gpu.addresses,
+        rows.width, engine_settings(settings), None if gpu is None else gpu.search,
     )  # fmt: skip
 
 

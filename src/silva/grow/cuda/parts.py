@@ -6,8 +6,8 @@ import itertools
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
+from silva import _core
 from silva.device import DeviceError
-from silva.grow.data import ZONE
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -29,12 +29,6 @@ ROOMS = ((MOST_LISTS, True), (N_LISTS, True), (N_LISTS, False))
 """Lists that a GPU with all rows has room for, and whether for sums between their cuts too, from ample to scarce."""
 
 PACKET_BYTES = 16 << 20
-LARGEST_BLOCK = 8192
-"""Rows of a block of the kernel that sums (kMostRows of native/grow/cuda/shared/records.h)."""
-
-LIST_TILE = 2048
-"""Rows that a block lists (kListTile)."""
-
 MANY_ZONES = 16
 """Parts of so many zones may differ by one."""
 
@@ -43,9 +37,6 @@ SECTORS = 8
 
 ARRANGED_SECTORS = 64
 """The same where most rows outside of a box are passed over."""
-
-MOST_SLOTS = 128
-"""Leaves of one request (kMostSlots)."""
 
 MOST_SHARES = 4
 """Shares of a block's rows that are summed each by itself, a warp each at most (sum_splits of cuda/shared/records.h)."""
@@ -57,10 +48,7 @@ LIST_SUMS_BYTES = 64 << 20
 GRID_SUMS_BYTES = 256 << 20
 """The same of rows that are sent to the GPU to be cut, in one batch of requests."""
 
-MOST_CUTS = 32
-"""Cuts of one look at a list (kGrid of native/grow/cuda/shared/cuts.h)."""
-
-PART_BYTES = 256 << 20
+PARTIAL_BYTES = 256 << 20
 
 MOST_CELLS = 1 << 15
 """Cells of ranks that the rows of a sweep are counted in at once."""
@@ -68,7 +56,7 @@ MOST_CELLS = 1 << 15
 CHUNK_SHARE = 8
 """A chunk of streamed rows takes at most one part in so many of a GPU's free memory; there are two."""
 
-CORE_WORK = 30_000
+CPU_WORK = 30_000
 """Requests of fewer multiplications than this are answered by the cores: a thousand rows of few columns, which lie
 scattered in memory and take a core about as long as a round of the GPU."""
 
@@ -97,9 +85,9 @@ class Sizes:
         Of the rows of all parts of the GPU.
     list_sums : int
         Of sums between the cuts of lists.
-    packet, results, parts, part_counts, grid_sums : int
+    packet, results, partials, partial_counts, grid_sums : int
         Of one stream: what goes to the GPU, what comes back and what lies between.
-    n_parts, n_counts : int
+    n_partials, n_counts : int
         Partial sums and counts that the latter two hold.
     stride : int
         Columns of z on the GPU.
@@ -115,10 +103,10 @@ class Sizes:
     list_sums: int
     packet: int
     results: int
-    parts: int
-    part_counts: int
+    partials: int
+    partial_counts: int
     grid_sums: int
-    n_parts: int
+    n_partials: int
     n_counts: int
     stride: int
     n_lists: int
@@ -131,7 +119,7 @@ class Sizes:
     @property
     def stream(self) -> int:
         """Bytes of GPU memory that a stream works in."""
-        return self.packet + self.results + self.parts + self.part_counts + self.grid_sums
+        return self.packet + self.results + self.partials + self.partial_counts + self.grid_sums
 
 
 def buffer_sizes(
@@ -160,25 +148,26 @@ def buffer_sizes(
             f"at most {MOST_COLUMNS}; use device='cpu' or fewer attributes"
         )
     stride = padded_width(width)
-    part = blocks * (blocks + 1) // 2 * TILE * TILE * 8
-    of_blocks = (MOST_SLOTS + MOST_SHARES - 1) * -(-n_rows // LARGEST_BLOCK)
-    n_parts = max(PART_BYTES // part, of_blocks, (MOST_CUTS + 3) * MOST_SHARES)
+    partial = blocks * (blocks + 1) // 2 * TILE * TILE * 8
+    blocks_of_all = (_core.GROW_SLOTS + MOST_SHARES - 1) * -(-n_rows // _core.GROW_BLOCK_ROWS)
+    n_partials = max(PARTIAL_BYTES // partial, blocks_of_all, (_core.GROW_GRID + 3) * MOST_SHARES)
     a_leaf = (width * (width + 1) // 2 + 1) * 8  # count and sums
-    a_grid = (MOST_CUTS + 3) * a_leaf
-    n_counts = max(n_parts, n_lists * (-(-n_rows // LIST_TILE) + 1))
+    a_grid = (_core.GROW_GRID + 3) * a_leaf
+    a_list = min(LIST_SUMS_BYTES, 2 * _core.GROW_SLOTS * (_core.GROW_GRID + 2) * a_leaf)
+    n_counts = max(n_partials, n_lists * (-(-n_rows // _core.GROW_LIST_TILE) + 1))
     return Sizes(
         z=n_rows * stride * z_bytes,
         ranks=n_rows * n_attributes * 4,
         order=n_rows * n_attributes * 4,
-        zones=-(-n_rows // ZONE) * n_attributes * 8,
+        zones=-(-n_rows // _core.GROW_ZONE) * n_attributes * 8,
         lists=n_lists * (n_rows if n_listed is None else n_listed) * 8,
-        list_sums=n_lists * min(LIST_SUMS_BYTES, 2 * MOST_SLOTS * (MOST_CUTS + 2) * a_leaf) if keeps_sums else 0,
+        list_sums=n_lists * a_list if keeps_sums else 0,
         packet=PACKET_BYTES,
-        results=max(RESULT_BYTES, MOST_SLOTS * a_leaf + 8),
-        parts=n_parts * part,
-        part_counts=n_counts * 4,
-        grid_sums=max(min(GRID_SUMS_BYTES, a_grid * MOST_SLOTS), a_grid) if keeps_sums else 0,
-        n_parts=n_parts,
+        results=max(RESULT_BYTES, _core.GROW_SLOTS * a_leaf + 8),
+        partials=n_partials * partial,
+        partial_counts=n_counts * 4,
+        grid_sums=max(min(GRID_SUMS_BYTES, a_grid * _core.GROW_SLOTS), a_grid) if keeps_sums else 0,
+        n_partials=n_partials,
         n_counts=n_counts,
         stride=stride,
         n_lists=n_lists,
@@ -289,7 +278,7 @@ def even_bounds(first: int, last: int, n_parts: int) -> tuple[int, ...]:
 
     Large parts begin at a zone's first row: one that lay across two zones would tell little of its rows.
     """
-    step = ZONE if (last - first) // n_parts >= MANY_ZONES * ZONE else 1
+    step = _core.GROW_ZONE if (last - first) // n_parts >= MANY_ZONES * _core.GROW_ZONE else 1
     inner = (first + (last - first) * p // n_parts for p in range(1, n_parts))
     return (first, *(row // step * step for row in inner), last)
 
@@ -378,9 +367,9 @@ def _too_large(share: Share, n_rows: int, columns: Columns, free: int) -> Device
     )
 
 
-def core_work(n_rows: int, width: int, is_chunked: bool) -> int:
+def cpu_work(n_rows: int, width: int, is_chunked: bool) -> int:
     """Multiplications below which a request stays on the cores."""
     all_rows = n_rows * (width * (width + 1) // 2 + 20)
-    if CORE_WORK and all_rows < SMALL_DATA:
+    if CPU_WORK and all_rows < SMALL_DATA:
         return 2 * all_rows
-    return max(CORE_WORK, all_rows // STREAMED_WORK if is_chunked and CORE_WORK else 0)
+    return max(CPU_WORK, all_rows // STREAMED_WORK if is_chunked and CPU_WORK else 0)

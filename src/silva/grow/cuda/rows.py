@@ -34,8 +34,12 @@ C_TYPES = {8: "double", 4: "float"}
 SLACK_BYTES = 64 << 20
 """Left free: the driver rounds allocations up, and kernels and streams take memory of their own."""
 
-Addresses = dict[str, list[dict[str, int]]]
-"""What the engine is told: a record of the search, one of each stream and one of each part of the rows."""
+
+def filled(record: Any, **values: Any) -> Any:
+    """Set fields of a record of the core, which refuses names that it does not have."""
+    for name, value in values.items():
+        setattr(record, name, value)
+    return record
 
 
 def kernels(stride: int, z_bytes: int = 8) -> dict[str, Variant]:
@@ -199,14 +203,14 @@ class GpuMemory:
                 self._cupy.cuda.runtime.hostUnregister(pointer)
 
 
-def lay_out(rows: TrainingRows, shares: Sequence[Share], memories: Sequence[Memory]) -> Addresses:
+def lay_out(rows: TrainingRows, shares: Sequence[Share], memories: Sequence[Memory]) -> _core.GrowGpu:
     """Bring the rows to where the shares have them, and take the buffers of a search."""
     copied = parts.are_copies(shares)
     bounds = shares[0].bounds if copied else [0, *(bound for share in shares for bound in share.bounds[1:])]
     orders = iter(split_order(rows, bounds))
     arrays: tuple[NDArray[Any], NDArray[np.int32], NDArray[np.int32]] | None = None
-    streams: list[dict[str, int]] = []
-    found: list[dict[str, int]] = []
+    streams: list[_core.GrowStream] = []
+    found: list[_core.GrowPart] = []
     for share, memory in zip(shares, memories, strict=True):
         lists, list_sums = memory.reserve(share.sizes.lists), memory.reserve(share.sizes.list_sums)
         buffers = [
@@ -218,31 +222,35 @@ def lay_out(rows: TrainingRows, shares: Sequence[Share], memories: Sequence[Memo
                 arrays = (padded_rows(rows, first, last), rows.ranks[:, first:last], next(orders))
             streamed = p < share.n_streamed
             found.append(
-                {
-                    "first": first,
-                    "n_rows": last - first,
-                    "stream": len(streams) + p % 2,
-                    "lists": lists + 8 * (first - share.bounds[0]),
-                    "list_bytes": 8 * (share.bounds[-1] - share.bounds[0]),
-                    "list_sums": list_sums,
-                    "list_sums_bytes": share.sizes.list_sums // share.sizes.n_lists,
-                    "z_bytes": arrays[0].nbytes,
-                    "ranks_host_step": rows.ranks.strides[0],
-                    "zones": memory.place(rank_zones(arrays[1])),
+                filled(
+                    _core.GrowPart(),
+                    first=first,
+                    n_rows=last - first,
+                    stream=len(streams) + p % 2,
+                    lists=lists + 8 * (first - share.bounds[0]),
+                    list_bytes=8 * (share.bounds[-1] - share.bounds[0]),
+                    list_sums=list_sums,
+                    list_sums_bytes=share.sizes.list_sums // share.sizes.n_lists,
+                    z_bytes=arrays[0].nbytes,
+                    ranks_host_step=rows.ranks.strides[0],
+                    zones=memory.place(rank_zones(arrays[1])),
                     **(_streamed(memory, arrays, buffers[p % 2]) if streamed else _placed(memory, arrays)),
-                }
+                )
             )
         functions = memory.load(kernels(share.sizes.stride, rows.z.itemsize))
         streams += [_stream(share, memory, functions) for _ in range(share.n_streams)]
     is_chunked = any(share.n_parts > 1 for share in shares)
-    search = {
-        "core_work": parts.core_work(len(rows.y), rows.width, is_chunked),
-        "n_lists": min(share.sizes.n_lists for share in shares),
-        "n_cells": parts.MOST_CELLS,
-        "solve_work": parts.SOLVE_WORK,
-        "sectors": parts.SECTORS if rows.source is None else parts.ARRANGED_SECTORS,
-    }
-    return {"search": [search], "streams": streams, "parts": found}
+    search: _core.GrowGpu = filled(
+        _core.GrowGpu(),
+        streams=streams,
+        parts=found,
+        cpu_work=parts.cpu_work(len(rows.y), rows.width, is_chunked),
+        n_lists=min(share.sizes.n_lists for share in shares),
+        n_cells=parts.MOST_CELLS,
+        solve_work=parts.SOLVE_WORK,
+        sectors=parts.SECTORS if rows.source is None else parts.ARRANGED_SECTORS,
+    )
+    return search
 
 
 def _placed(memory: Memory, arrays: Sequence[NDArray[Any]]) -> dict[str, int]:
@@ -264,30 +272,30 @@ def _registered(memory: Memory, array: NDArray[Any]) -> int:
     return memory.register(owner) + array.ctypes.data - owner.ctypes.data
 
 
-def _stream(share: Share, memory: Memory, functions: dict[str, int]) -> dict[str, int]:
+def _stream(share: Share, memory: Memory, functions: dict[str, int]) -> _core.GrowStream:
     sizes = share.sizes
-    return {
-        "gpu": share.gpu,
-        "n_processors": memory.n_processors,
-        "stride": sizes.stride,
-        "stream": memory.make_stream(),
-        **{
-            name: memory.reserve(getattr(sizes, name))
-            for name in ("packet", "results", "parts", "part_counts", "grid_sums")
-        },
-        "packet_host": memory.pin(sizes.packet),
-        "results_host": memory.pin(sizes.results),
-        "packet_bytes": sizes.packet,
-        "results_bytes": sizes.results,
-        "grid_sums_bytes": sizes.grid_sums,
-        "n_parts": sizes.n_parts,
-        "n_counts": sizes.n_counts,
+    buffers = ("packet", "results", "partials", "partial_counts", "grid_sums")
+    stream: _core.GrowStream = filled(
+        _core.GrowStream(),
+        gpu=share.gpu,
+        n_processors=memory.n_processors,
+        stride=sizes.stride,
+        stream=memory.make_stream(),
+        **{name: memory.reserve(getattr(sizes, name)) for name in buffers},
+        packet_host=memory.pin(sizes.packet),
+        results_host=memory.pin(sizes.results),
+        packet_bytes=sizes.packet,
+        results_bytes=sizes.results,
+        grid_sums_bytes=sizes.grid_sums,
+        n_partials=sizes.n_partials,
+        n_counts=sizes.n_counts,
         **functions,
-    }
+    )
+    return stream
 
 
 class RowsOnGpus:
-    """Owns the rows and buffers of a search on GPUs; `addresses` is what the engine is told of them.
+    """Owns the rows and buffers of a search on GPUs; `search` is what the engine is told of them.
 
     Parameters
     ----------
@@ -316,7 +324,7 @@ class RowsOnGpus:
         free = {gpu: memory.free for gpu, memory in memories.items()}
         self.shares = parts.divide_rows(n_rows, n_attributes, rows.width, free, chunks, more_bytes, rows.z.itemsize)
         self._memories = [memories[share.gpu] for share in self.shares]
-        self.addresses = lay_out(rows, self.shares, self._memories)
+        self.search = lay_out(rows, self.shares, self._memories)
 
     @contextlib.contextmanager
     def searching(self, engine: Any) -> Iterator[None]:

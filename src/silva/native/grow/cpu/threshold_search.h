@@ -1,18 +1,21 @@
-// Thresholds on rows that cores read.
+// Thresholds on rows that the CPU reads.
 #pragma once
 #include <vector>
 
+#include "grow/cpu/row_reader.h"
 #include "grow/search/threshold_search.h"
 
 namespace silva {
 
-class CoreSweep : public ThresholdSweep {
+class CpuThresholdSearch : public ThresholdSearch {
  public:
-  CoreSweep(const Evaluator& evaluator, const CoreReader& reader, Scratch& scratch)
-      : ThresholdSweep(evaluator, scratch), reader_(reader), part_sums_(evaluator.reader().buffers(), 0) {}
+  CpuThresholdSearch(const CpuRowReader& source, Scratch& scratch)
+      : ThresholdSearch(source.data(), source.limits(), source.tasks(), scratch),
+        source_(source),
+        part_sums_(source.tasks().buffers(), 0) {}
 
   // The best cut of a bracket whose rows are given in order.
-  FoundCut finish(const SweepRequest& request, RowList rows, Bracket bracket) {
+  FoundCut finish(const ThresholdRequest& request, RowList rows, Bracket bracket) {
     request_ = request;
     rows_ = std::move(rows);
     bracket.last -= bracket.first, bracket.first = 0;
@@ -70,7 +73,7 @@ class CoreSweep : public ThresholdSweep {
     if (request_.missing_left != on_left) return;
     for (const int32_t row : missing_) {
       Leaf& leaf = leaves_[index[route(data_, *request_.tree, root, row) - root]];
-      reader_.sum_rows(&row, 1, leaf.columns, leaf.missing.data(), s_);
+      source_.sum_rows(&row, 1, leaf.columns, leaf.missing.data(), s_);
       ++leaf.n_missing;
     }
   }
@@ -104,7 +107,7 @@ class CoreSweep : public ThresholdSweep {
 
   // The rows as grow/cuda/shared/cuts.h reads them.
   struct RankedRows {
-    const CoreSweep& sweep;
+    const CpuThresholdSearch& sweep;
     int32_t rank(int64_t position) const { return sweep.data_.rank(sweep.rows_[position], sweep.request_.attribute); }
     int64_t next_change(int64_t at, int64_t last) const {
       return silva::next_change([&](int64_t position) { return rank(position); }, at, last);
@@ -133,10 +136,10 @@ class CoreSweep : public ThresholdSweep {
           find_parts(leaves_[i], cuts[b], level[b], parts_of(b, i), sums);
     constexpr int kOfRow = 20;  // multiplications that getting at a row costs
     const auto work = [&](int j) { return double(sums[j].count) * double(sums[j].columns->n_entries() + kOfRow); };
-    e_.reader().share(int(sums.size()), s_, work, [&](int j, Scratch& s) {
+    tasks_.fork_by_work(int(sums.size()), s_, work, [&](int j, Scratch& s) {
       const auto [rows, count, columns, gram] = sums[j];
       std::fill(gram, gram + columns->n_entries(), 0.0);
-      reader_.sum_rows(rows, count, *columns, gram, s);
+      source_.sum_rows(rows, count, *columns, gram, s);
     });
   }
   const double* part_gram(int b, int i, int part) const override {
@@ -180,14 +183,10 @@ class CoreSweep : public ThresholdSweep {
     }
   }
 
-  const CoreReader& reader_;
+  const CpuRowReader& source_;
   RowList sorted_;
   std::vector<Parts> parts_;  // by bracket and leaf
   Buffers::Lease<double> part_sums_;
 };
-
-inline FoundCut CoreReader::best_cut(const Evaluator& evaluator, const SweepRequest& request, Scratch& s) const {
-  return CoreSweep(evaluator, *this, s).run(request);
-}
 
 }  // namespace silva

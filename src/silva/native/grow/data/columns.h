@@ -16,6 +16,13 @@ inline AttributeSet all_attributes(const GrowData& data) {
   return all;
 }
 
+// Columns of z of the intercept and the model.
+inline void model_columns(const GrowData& data, const AttributeSet& model, std::vector<int32_t>& columns) {
+  columns.assign(1, 0);
+  for (int a = 0; a < data.n_attributes; ++a)
+    if (data.column[a] >= 0 && model.has(a)) columns.push_back(data.column[a]);
+}
+
 // Positions of a column and of the indicator of its missing values.
 using Imputed = std::vector<std::pair<int32_t, int32_t>>;
 
@@ -67,21 +74,12 @@ class ModelColumns {
   const std::vector<int32_t>& solved() const { return solved_; }  // positions of the intercept and the model
   const Imputed& imputed() const { return imputed_; }
 
-  // Where the columns stand in a batch of requests to a GPU: `write` puts them there the first time.
-  template <class Write>
-  int32_t place_in(int64_t batch, Write write) const {
-    if (batch_ != batch) batch_ = batch, place_ = write();
-    return place_;
-  }
-
  private:
   static int padded(int n) { return (n + kLanes - 1) / kLanes; }
 
   bool is_all_ = true;
   std::vector<int32_t> taken_, solved_;
   Imputed imputed_;
-  mutable int64_t batch_ = 0;
-  mutable int32_t place_ = 0;
 };
 
 }  // namespace silva

@@ -5,10 +5,9 @@
 #include "common/cuda/driver.h"
 #include "grow/cuda/host/cuda_stream.h"
 #include "grow/paper/evaluation.h"
+#include "grow/paper/records.h"
 
 namespace silva {
-
-constexpr int kQrEvents = 7;
 
 // Addresses of buffers and kernels on the GPU; `results` is pinned memory of the host.
 struct QrHandles {

@@ -46,8 +46,7 @@ class LeafSplits {
  private:
   AttributeSet thinned(const GrowTree& tree, const LeafStats& stats, const AttributeSet& start,
                        const OperatorContext& c) const {
-    const int most = std::max(e_.most_attributes(stats.n_rows), 0);
-    return select_model(e_, stats, start, e_.fitness().price(tree.error), most, c.scratch);
+    return select_model(e_, stats, start, e_.fitness().price(tree.error), c.scratch);
   }
 
   void find(const GrowTree& tree, const Box& box, LeafSplit& split) {

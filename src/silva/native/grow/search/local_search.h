@@ -4,7 +4,6 @@
 #pragma once
 #include <functional>
 #include <limits>
-#include <optional>
 #include <set>
 #include <utility>
 #include <vector>
@@ -12,18 +11,10 @@
 #include "grow/search/leaf_splits.h"
 #include "grow/search/move_keys.h"
 #include "grow/search/operators.h"
+#include "grow/search/rebuilding.h"
+#include "grow/search/settings.h"
 
 namespace silva {
-
-struct PolishMoves {
-  bool models = true;     // backward elimination in every leaf
-  bool variants = true;   // prune every node, promote its children
-  bool sweeps = true;     // best threshold of every test
-  bool splits = true;     // best split of every leaf
-  bool pull_ups = true;   // a test from below takes the node's place
-  bool rotations = true;  // the same, children promoted below it
-  bool repairs = true;    // variants followed by sweeps
-};
 
 // How far the moves go that take most of the time and seldom gain.
 struct PolishEffort {
@@ -96,13 +87,6 @@ class Polish {
 
   double price() const { return e_.fitness().price(best_.error); }
 
-  AttributeSet selected_model(const LeafStats& stats, const AttributeSet& start, Scratch& s) const {
-    return select_model(e_, stats, start, price(), std::max(e_.most_attributes(stats.n_rows), 0), s);
-  }
-  AttributeSet selected_model(const Box& box, const AttributeSet& start) {
-    return selected_model(*e_.stats_of(box, c_.layer, c_.scratch), start, c_.scratch);
-  }
-
   bool thin_models() {
     GrowTree tree = best_;
     all_boxes(data(), tree, c_.scratch.boxes);
@@ -110,16 +94,10 @@ class Polish {
     const std::vector<int> leaves = nodes_of_kind(tree, true);
     std::vector<const LeafStats*> stats;
     for (const int v : leaves) stats.push_back(e_.stats_of(boxes[v], c_.layer, c_.scratch));
-    e_.reader().fork(int(leaves.size()), c_.scratch, [&](int i, Scratch& s) {
-      tree.nodes[leaves[i]].model = selected_model(*stats[i], all_attributes(data()), s);
+    e_.tasks().fork(int(leaves.size()), c_.scratch, [&](int i, Scratch& s) {
+      tree.nodes[leaves[i]].model = select_model(e_, *stats[i], all_attributes(data()), price(), s);
     });
     return evaluate_and_accept(std::move(tree));
-  }
-
-  // Prune or promote: the subtree at v gives way to a leaf or to one of its children.
-  GrowTree variant(const GrowTree& tree, int v, int kind) {
-    if (kind == 0) return with_leaf(tree, v, models_below(tree, v));
-    return with_subtree(tree, v, tree, kind == 1 ? tree[v].left : tree[v].right);
   }
 
   // A move on the best tree.
@@ -152,10 +130,9 @@ class Polish {
   // those of a node. After one is taken the search goes on behind it, or at the next node if each node has but one.
   template <class MovesAt, class Run>
   bool try_in_order(int step, bool once_a_node, MovesAt moves_at, Run run) {
-    constexpr size_t kFirst = 4, kMost = 32;
-    const bool batched = e_.reader().is_batched();
+    const size_t most = std::min<size_t>(32, e_.tasks().n_together()), first = std::min<size_t>(4, most);
     bool improved = false;
-    size_t together = batched ? kFirst : 1;
+    size_t together = first;
     for (Place place{step > 0 ? 0 : int(best_.nodes.size()) - 1, 0};;) {
       std::vector<Place> places;
       const std::vector<Move> moves = untried(place, step, together, moves_at, places);
@@ -166,7 +143,7 @@ class Polish {
         if (stopped_()) return false;
         remember_failure(moves[i].key);
       }
-      if (batched) together = i < moves.size() ? kFirst : std::min(2 * together, kMost);
+      together = i < moves.size() ? first : std::min(2 * together, most);
       if (i == moves.size()) continue;
       best_ = std::move(attempts[i].tree);
       improved = true;
@@ -210,7 +187,7 @@ class Polish {
     Place place{0, 0};
     const std::vector<Move> moves = untried(place, 1, std::numeric_limits<size_t>::max(), moves_at, places);
     std::vector<Attempt> attempts = attempt(moves, [](Polish& p, const Move& move) {
-      return p.evaluate_and_accept(p.variant(p.best_, move.v, int(move.kind - kVariantMove)));
+      return p.evaluate_and_accept(variant(p.best_, move.v, int(move.kind - kVariantMove)));
     });
     int winner = -1;
     for (int i = 0; i < int(moves.size()) && !stopped_(); ++i) {
@@ -240,7 +217,7 @@ class Polish {
         if (const Move move{v, kSweepMove}; !has_failed(move_key(move))) moves.push_back(move);
       }
       // Afterwards all thresholds and sums are known.
-      if (e_.reader().is_batched() && moves.size() > 1) attempt(moves, sweep);
+      if (e_.tasks().n_together() > 1 && moves.size() > 1) attempt(moves, sweep);
       for (const Move& move : moves) {
         if (move.v >= int(best_.nodes.size()) || best_[move.v].is_leaf()) continue;
         all_boxes(data(), best_, boxes_);
@@ -323,68 +300,6 @@ class Polish {
     return joined;
   }
 
-  static bool is_empty(const GrowData& data, const Box& box, int attribute) {
-    const Interval interval = box.interval(data, attribute);
-    return interval.low >= interval.high && !interval.missing;
-  }
-
-  // The subtree cut back to what rows of the box can reach.
-  int push_reachable(GrowTree& out, const GrowTree& tree, int v, const Box& box) const {
-    if (tree[v].is_leaf()) return push_leaf(out, tree[v].model);
-    const Test& test = tree[v].test;
-    const Box left = box.narrowed(data(), test, true), right = box.narrowed(data(), test, false);
-    if (is_empty(data(), left, test.attribute)) return push_reachable(out, tree, tree[v].right, box);
-    if (is_empty(data(), right, test.attribute)) return push_reachable(out, tree, tree[v].left, box);
-    return push_split(
-        out, test, [&] { return push_reachable(out, tree, tree[v].left, left); },
-        [&] { return push_reachable(out, tree, tree[v].right, right); });
-  }
-
-  GrowTree pulled_up(const GrowTree& tree, int v, const Test& test) {
-    all_boxes(data(), tree, c_.scratch.boxes);
-    const Box box = c_.scratch.boxes[v];
-    const Box left = box.narrowed(data(), test, true), right = box.narrowed(data(), test, false);
-    return replaced(tree, v, [&](GrowTree& out) {
-      return push_split(
-          out, test, [&] { return push_reachable(out, tree, v, left); },
-          [&] { return push_reachable(out, tree, v, right); });
-    });
-  }
-
-  // Prunes below `top` wherever a leaf costs less than the subtree, the fitness made linear at the best tree's error.
-  void cut_back(GrowTree& tree, int top) {
-    all_boxes(data(), tree, c_.scratch.boxes);
-    const std::vector<Box> boxes = c_.scratch.boxes;
-    const double price = this->price(), leaf_price = e_.fitness().bic ? price : 0;
-    std::vector<double> cost(tree.nodes.size());
-    std::vector<std::optional<AttributeSet>> leaf(tree.nodes.size());
-    for (int v = subtree_end(tree, top) - 1; v >= top; --v) {
-      cost[v] = tree[v].is_leaf() ? tree[v].error + price * tree[v].model.count() + leaf_price
-                                  : cost[tree[v].left] + cost[tree[v].right] + price * e_.fitness().test_weight;
-      if (tree[v].is_leaf()) continue;
-      const LeafStats& stats = *e_.stats_of(boxes[v], c_.layer, c_.scratch);
-      const AttributeSet widest = models_below(tree, v);
-      if (e_.residual(boxes[v], stats, widest, c_.layer, c_.scratch) + leaf_price > cost[v]) continue;
-      const AttributeSet model = selected_model(stats, widest, c_.scratch);
-      const double as_leaf =
-          e_.residual(boxes[v], stats, model, c_.layer, c_.scratch) + price * model.count() + leaf_price;
-      if (as_leaf > cost[v]) continue;
-      cost[v] = as_leaf;
-      leaf[v] = model;
-    }
-    tree = replaced(tree, top, [&](GrowTree& out) { return push_cut(out, tree, top, leaf); });
-    evaluate(tree);
-  }
-
-  static int push_cut(GrowTree& out, const GrowTree& tree, int v,
-                      const std::vector<std::optional<AttributeSet>>& leaf) {
-    if (leaf[v]) return push_leaf(out, *leaf[v]);
-    if (tree[v].is_leaf()) return push_leaf(out, tree[v].model);
-    return push_split(
-        out, tree[v].test, [&] { return push_cut(out, tree, tree[v].left, leaf); },
-        [&] { return push_cut(out, tree, tree[v].right, leaf); });
-  }
-
   // boxes_ must be those of the best tree.
   Key move_key(const Move& move) const {
     return silva::move_key(data(), best_, move.v, boxes_[move.v], move.kind, price());
@@ -416,34 +331,17 @@ class Polish {
   }
 
   bool pull_up(int v, const Test& test, bool settled) {
-    GrowTree tree = pulled_up(best_, v, test);
+    all_boxes(data(), best_, c_.scratch.boxes);
+    GrowTree tree = pulled_up(data(), best_, v, c_.scratch.boxes[v], test);
     if (tree.n_leaves() > 2 * e_.limits().max_leaves) return false;
     e_.sum_nodes(tree, c_.layer, c_.scratch);  // many leaves are too small
     evaluate(tree);
-    if (v < int(tree.nodes.size())) cut_back(tree, v);
+    if (v < int(tree.nodes.size())) cut_back(c_, tree, v, price());
     if (settled && v < int(tree.nodes.size())) {
-      settle(tree, v);
-      cut_back(tree, v);
+      settle(c_, tree, v);
+      cut_back(c_, tree, v, price());
     }
     return tree.n_leaves() <= e_.limits().max_leaves && accept(std::move(tree));
-  }
-
-  // Top-down, lets a child take the place of its parent where that is better: below a test that was pulled up, the old
-  // one is often needed on one side only.
-  void settle(GrowTree& tree, int v) {
-    for (bool changed = true; changed;) {
-      changed = false;
-      if (v >= int(tree.nodes.size()) || tree[v].is_leaf()) return;
-      GrowTree candidates[2];
-      run_apart(c_, 2, [&](int i, const OperatorContext& c) {
-        candidates[i] = variant(tree, v, i + 1);
-        e_.evaluate(candidates[i], c.layer, c.scratch);
-      });
-      for (GrowTree& candidate : candidates)
-        if (candidate.fitness < tree.fitness) tree = std::move(candidate), changed = true;
-    }
-    settle(tree, tree[v].left);
-    if (v < int(tree.nodes.size()) && !tree[v].is_leaf()) settle(tree, tree[v].right);
   }
 
   // A variant that only pays once the tests above it and at it have moved.

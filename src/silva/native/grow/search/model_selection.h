@@ -87,17 +87,18 @@ inline bool is_constant(const double* gram, int column, int width) {
   return raw - sum * sum / gram[0] <= kConstant * raw;
 }
 
-// The best model on the path of backward elimination from `start`: least error plus `price` per attribute, with at
-// most `most` attributes.
+// The best model on the path of backward elimination from `start`: least error plus `price` per attribute, with no more
+// attributes than the leaf's rows allow.
 inline AttributeSet select_model(const Evaluator& evaluator, const LeafStats& stats, const AttributeSet& start,
-                                 double price, int most, Scratch& s) {
+                                 double price, Scratch& s) {
   const GrowData& data = evaluator.data();
-  const double* gram = evaluator.imputed(stats.gram, s);
+  const int most = evaluator.limits().most_attributes(stats.n_rows);
+  const double* gram = evaluator.solver().imputed(stats.gram, s);
   std::vector<int32_t> attributes, columns;
   for (int a = 0; a < data.n_attributes; ++a)
     if (data.column[a] >= 0 && start.has(a) && !is_constant(gram, data.column[a], data.width))
       attributes.push_back(a), columns.push_back(data.column[a]);
-  Elimination path(evaluator.kernels(), gram, data.width, columns, evaluator.reader().buffers());
+  Elimination path(grow_kernels(), gram, data.width, columns, evaluator.tasks().buffers());
   AttributeSet model(data.n_attributes);
   for (size_t i = 0; i < columns.size(); ++i) model.set(attributes[i], path.kept(int(i)));
   for (;;) {

@@ -5,7 +5,6 @@
 #include <string_view>
 #include <vector>
 
-#include "grow/cpu/threshold_search.h"
 #include "grow/search/model_selection.h"
 
 namespace silva {
@@ -23,19 +22,19 @@ struct OperatorContext {
 // with a cache layer of its own then, in turn otherwise. What is run draws no random numbers.
 template <class Run>
 void run_apart(const OperatorContext& c, int n, Run run) {
-  if (!c.evaluator.reader().is_batched() || n == 1) {
+  if (n == 1 || c.evaluator.tasks().n_together() == 1) {
     for (int i = 0; i < n; ++i) run(i, c);
     return;
   }
   std::vector<StatsLayer> layers;
   for (int i = 0; i < n; ++i) layers.emplace_back(&c.layer);
-  c.evaluator.reader().fork(n, c.scratch,
-                            [&](int i, Scratch& s) { run(i, OperatorContext{c.evaluator, layers[i], s, c.random}); });
+  c.evaluator.tasks().fork(n, c.scratch,
+                           [&](int i, Scratch& s) { run(i, OperatorContext{c.evaluator, layers[i], s, c.random}); });
   for (StatsLayer& layer : layers) c.layer.absorb(layer);
 }
 
 // Rows of a box by rejection from its narrowest interval; all of its rows if too few are met.
-inline void sample_rows(const RowReader& reader, const GrowData& data, const Box& box, int wanted, Random& random,
+inline void sample_rows(const RowReader& source, const GrowData& data, const Box& box, int wanted, Random& random,
                         RowList& rows) {
   rows.clear();
   const int by = narrowest(data, box);
@@ -52,7 +51,7 @@ inline void sample_rows(const RowReader& reader, const GrowData& data, const Box
     if (holds(data, box, by, row)) rows.push_back(row);
   }
   if (int(rows.size()) >= std::min<int64_t>(wanted, 8)) return;
-  reader.sample(box, data.n_rows + 1, rows);
+  source.sample(box, data.n_rows + 1, rows);
 }
 
 inline int32_t middle_cut(const GrowData& data, int attribute, int32_t low, int32_t high) {
@@ -91,7 +90,7 @@ constexpr int kDipoleRows = 64;
 
 inline bool dipole_at(const OperatorContext& c, const GrowTree& tree, int v, Test& test) {
   all_boxes(c.data(), tree, c.scratch.boxes);
-  sample_rows(c.evaluator.reader(), c.data(), c.scratch.boxes[v], kDipoleRows, c.random, c.scratch.rows);
+  sample_rows(c.evaluator.rows(), c.data(), c.scratch.boxes[v], kDipoleRows, c.random, c.scratch.rows);
   return dipole_test(c.data(), c.scratch.rows, c.random, test);
 }
 
@@ -167,7 +166,7 @@ inline GrowTree sweep_node(const OperatorContext& c, const GrowTree& tree, int v
     child.nodes[v].test = known->test;
     return child;
   }
-  const FoundCut found = c.evaluator.best_cut(
+  const FoundCut found = c.evaluator.rows().best_threshold(
       {&box, test.attribute, test.missing_left, &tree, tree[v].left, tree[v].right, nullptr}, c.scratch);
   if (found.cut >= 0) test.cut = found.cut;
   c.layer.add_test(key, {test, found.error});
@@ -209,8 +208,7 @@ inline GrowTree change_model(const OperatorContext& c, const GrowTree& tree, int
       const Box box = c.scratch.boxes[v];
       const LeafStats& stats = *c.evaluator.stats_of(box, c.layer, c.scratch);
       const double price = c.evaluator.fitness().price(tree.error);
-      model = select_model(c.evaluator, stats, allowed, price, std::max(c.evaluator.most_attributes(stats.n_rows), 0),
-                           c.scratch);
+      model = select_model(c.evaluator, stats, allowed, price, c.scratch);
     }
   }
   return child;

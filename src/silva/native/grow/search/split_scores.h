@@ -22,8 +22,8 @@ class SplitScores {
         model_(model),
         columns_(columns_of(evaluator, model)),
         residuals_(rows.size()),
-        values_(evaluator.reader().buffers(), size_t(data_.width) * rows.size()),
-        scores_(evaluator.reader().buffers(), rows.size() * pitch()) {
+        values_(evaluator.tasks().buffers(), size_t(data_.width) * rows.size()),
+        scores_(evaluator.tasks().buffers(), rows.size() * pitch()) {
     sum(s);
     factorise();
     score(s);
@@ -34,7 +34,7 @@ class SplitScores {
   double best(int attribute, bool missing_left) const {
     AttributeSet wide = model_;
     if (data_.column[attribute] >= 0) wide.set(attribute, true);
-    const int64_t least = e_.least_rows(wide);
+    const int64_t least = e_.limits().least_rows(wide);
     const std::vector<int32_t> order = sorted(attribute);
     const auto rank = [&](int64_t at) { return data_.rank(rows_[order[at]], attribute); };
     const int64_t n = int64_t(order.size());
@@ -85,7 +85,7 @@ class SplitScores {
 
   static std::vector<int32_t> columns_of(const Evaluator& evaluator, const AttributeSet& model) {
     std::vector<int32_t> columns;
-    evaluator.model_columns(model, columns);
+    model_columns(evaluator.data(), model, columns);
     return columns;
   }
 
@@ -97,11 +97,11 @@ class SplitScores {
   // Gram matrix of the rows, whose values are copied meanwhile.
   void sum(Scratch& s) {
     const size_t n_entries = packed_size(data_.width);
-    Buffers::Lease<double> grams(e_.reader().buffers(), n_entries * n_parts());
-    e_.reader().fork(n_parts(), s, [&](int part, Scratch& own) {
+    Buffers::Lease<double> grams(e_.tasks().buffers(), n_entries * n_parts());
+    e_.tasks().fork(n_parts(), s, [&](int part, Scratch& own) {
       double* gram = grams.data() + part * n_entries;
       std::fill(gram, gram + n_entries, 0.0);
-      e_.kernels().accumulate(data_.z, data_.width, rows_.data() + part * kPartRows, part_rows(part), gram);
+      kernels_.accumulate(data_.z, data_.width, rows_.data() + part * kPartRows, part_rows(part), gram);
       copy_columns(size_t(part) * kPartRows, part_rows(part));
       own.rows_read += int64_t(part_rows(part));
     });
@@ -113,18 +113,18 @@ class SplitScores {
   // Line j of factor_ is column j of the Cholesky factor.
   void factorise() {
     const int k = n_columns(), side = k + 1;
-    Buffers::Lease<double> work(e_.reader().buffers(), work_size(k));
-    e_.kernels().residual(gram_.data(), data_.width, columns_.data(), k, work.data());
+    Buffers::Lease<double> work(e_.tasks().buffers(), work_size(k));
+    kernels_.residual(gram_.data(), data_.width, columns_.data(), k, work.data());
     factor_.resize(size_t(side) * side);
     for (int j = 0; j < side; ++j)
       for (int i = 0; i <= j; ++i) factor_[j * side + i] = work.data()[i * side + j];
   }
 
   void score(Scratch& s) {
-    e_.reader().fork(n_parts(), s, [&](int part, Scratch&) {
+    e_.tasks().fork(n_parts(), s, [&](int part, Scratch&) {
       const size_t first = size_t(part) * kPartRows;
-      e_.kernels().score(data_.z, rows_.data() + first, part_rows(part), columns_.data(), n_columns(), data_.width - 1,
-                         factor_.data(), scores_.data() + first * pitch(), residuals_.data() + first);
+      kernels_.score(data_.z, rows_.data() + first, part_rows(part), columns_.data(), n_columns(), data_.width - 1,
+                     factor_.data(), scores_.data() + first * pitch(), residuals_.data() + first);
     });
   }
 
@@ -159,7 +159,7 @@ class SplitScores {
   }
   void add(int attribute, const int32_t* order, int64_t count, Sums& sum) const {
     add(attribute, order, count, sum.line);
-    e_.kernels().add_rows(scores_.data(), pitch(), order, size_t(count), sum.scores.data());
+    kernels_.add_rows(scores_.data(), pitch(), order, size_t(count), sum.scores.data());
   }
 
   // Of the attribute among the whitened columns behind the intercept, of length 1.
@@ -190,6 +190,7 @@ class SplitScores {
   }
 
   const Evaluator& e_;
+  const GrowKernels& kernels_ = grow_kernels();
   const GrowData& data_;
   const RowList& rows_;
   AttributeSet model_;

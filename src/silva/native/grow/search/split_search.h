@@ -42,7 +42,7 @@ class SplitSearch {
     // So few all come to the finals.
     if (candidates.size() <= kSplitFinalists) return first(ranked_splits(box, model, candidates, nullptr, false));
     RowList sample;
-    const int64_t stride = e_.reader().sample(box, kSplitSample, sample);
+    const int64_t stride = e_.rows().sample(box, kSplitSample, sample);
     if (is_wide()) candidates = promising_splits(model, candidates, sample);
     std::vector<FoundTest> found = ranked_splits(box, model, candidates, &sample, is_wide() && stride > 1);
     if (stride > 1) {
@@ -64,7 +64,8 @@ class SplitSearch {
                      bool coarse, Scratch& s) const {
     GrowTree stump;
     push_leaf(stump, model);
-    const FoundCut found = e_.best_cut({&box, attribute, missing_left, &stump, 0, 0, rows, coarse, true}, s);
+    const FoundCut found =
+        e_.rows().best_threshold({&box, attribute, missing_left, &stump, 0, 0, rows, coarse, true}, s);
     return {{found.cut < 0 ? -1 : attribute, found.cut, missing_left}, found.error};
   }
 
@@ -72,7 +73,7 @@ class SplitSearch {
   std::vector<FoundTest> ranked_splits(const Box& box, const AttributeSet& model, const std::vector<Test>& candidates,
                                        const RowList* rows, bool coarse) {
     std::vector<FoundTest> found(candidates.size());
-    e_.reader().fork(int(candidates.size()), c_.scratch, [&](int i, Scratch& s) {
+    e_.tasks().fork(int(candidates.size()), c_.scratch, [&](int i, Scratch& s) {
       if (stopped_()) return;
       const Test& test = candidates[i];
       found[i] = best_cut(box, search_model(model, test.attribute), test.attribute, test.missing_left, rows, coarse, s);
@@ -88,7 +89,7 @@ class SplitSearch {
     const SplitScores scores(e_, rows, model, c_.scratch);
     std::vector<std::pair<double, int>> ranking(candidates.size());
     const int n_parts = (int(candidates.size()) + kScoredTogether - 1) / kScoredTogether;
-    e_.reader().fork(n_parts, c_.scratch, [&](int part, Scratch&) {
+    e_.tasks().fork(n_parts, c_.scratch, [&](int part, Scratch&) {
       for (int i = part * kScoredTogether; i < std::min((part + 1) * kScoredTogether, int(candidates.size())); ++i)
         ranking[i] = {scores.best(candidates[i].attribute, candidates[i].missing_left), i};
     });

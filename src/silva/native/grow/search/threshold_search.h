@@ -5,28 +5,19 @@
 #include <vector>
 
 #include "grow/cuda/shared/cuts.h"
-#include "grow/search/evaluator.h"
+#include "grow/data/limits.h"
+#include "grow/sums/row_reader.h"
 
 namespace silva {
 
-struct SweepRequest {
-  const Box* box;  // of the node
-  int attribute;
-  bool missing_left;
-  const GrowTree* tree;
-  int left, right;                // subtrees below the test; may be the same node
-  const RowList* rows = nullptr;  // of the node or a sample of them; null: those of the box
-  bool coarse = false;            // one look at the grid tells enough
-  bool adjusted = false;          // scale errors by (n + k) / (n - k), for models that have yet to be thinned out
-};
-
-// The search for the best cut; where rows and sums come from is left to CoreSweep and GpuSweep.
-class ThresholdSweep {
+// The search for the best cut; where rows and sums come from is left to CpuThresholdSearch and GpuThresholdSearch.
+class ThresholdSearch {
  public:
-  ThresholdSweep(const Evaluator& evaluator, Scratch& scratch) : e_(evaluator), data_(evaluator.data()), s_(scratch) {}
-  virtual ~ThresholdSweep() = default;
+  ThresholdSearch(const GrowData& data, const GrowLimits& limits, TaskRunner& tasks, Scratch& scratch)
+      : data_(data), limits_(limits), tasks_(tasks), s_(scratch) {}
+  virtual ~ThresholdSearch() = default;
 
-  FoundCut run(const SweepRequest& request) {
+  FoundCut run(const ThresholdRequest& request) {
     request_ = request;
     Bracket all;
     all.last = open();
@@ -141,7 +132,7 @@ class ThresholdSweep {
       index[v - root] = int(leaves_.size());
       Leaf& leaf = leaves_.emplace_back();
       leaf.on_left = on_left;
-      leaf.least_rows = e_.least_rows(tree[v].model);
+      leaf.least_rows = limits_.least_rows(tree[v].model);
       leaf.columns = ModelColumns(data_, tree[v].model);
       leaf.missing.assign(leaf.columns.n_entries(), 0);
       nothing_.resize(std::max(nothing_.size(), leaf.missing.size()), 0);
@@ -210,7 +201,7 @@ class ThresholdSweep {
     const Leaf& leaf = leaves_[i];
     const size_t entries = leaf.columns.n_entries();
     const size_t work = work_size(int(leaf.columns.solved().size()));
-    Buffers::Room buffer(e_.reader().buffers(), (entries + work) * kLanes);
+    Buffers::Room buffer(tasks_.buffers(), (entries + work) * kLanes);
     Lanes lanes{bracket.grams[i]};
     for (int k = 0, at = 0; at < last; ++k) {
       const auto [cut, part] = cut_along(i, k, int(errors.size()));
@@ -243,14 +234,14 @@ class ThresholdSweep {
     const int k = int(columns.solved().size()), width = columns.width();
     double* work = lanes + columns.n_entries() * kLanes;
     if (columns.imputed().empty()) {
-      e_.kernels().residuals(lanes, kLanes, width, columns.solved().data(), k, work, errors);
+      kernels_.residuals(lanes, kLanes, width, columns.solved().data(), k, work, errors);
       return;
     }
     std::vector<double> gram(columns.n_entries());
     for (int l = 0; l < n; ++l) {
       for (size_t p = 0; p < gram.size(); ++p) gram[p] = lanes[p * kLanes + l];
       impute(columns.imputed(), width, gram.data());
-      errors[l] = e_.kernels().residual(gram.data(), width, columns.solved().data(), k, work);
+      errors[l] = kernels_.residual(gram.data(), width, columns.solved().data(), k, work);
     }
   }
 
@@ -269,7 +260,7 @@ class ThresholdSweep {
     const auto work = [&](int j) {
       return work_of_cut(stretches[j].at % n) * (stretches[j].last - stretches[j].first);
     };
-    e_.reader().share(int(stretches.size()), s_, work, [&](int j, Scratch&) {
+    tasks_.fork_by_work(int(stretches.size()), s_, work, [&](int j, Scratch&) {
       const auto [at, first, last] = stretches[j];
       solve(at / n, level[at / n], at % n, courses[at], first, last, errors[at]);
     });
@@ -282,11 +273,11 @@ class ThresholdSweep {
     return totals;
   }
 
-  // Whole lanes of cuts that are worth a part; all where parts do not run side by side, since each adds up anew what
+  // Whole lanes of cuts that are worth a subtask; all where subtasks run in turn, since each adds up anew what
   // lies before its first cut.
   void add_stretches(int at, int n_solved, std::vector<Stretch>& stretches) const {
     const double work = work_of_cut(at % int(leaves_.size())) * kLanes;
-    const int together = e_.reader().is_batched() ? kLanes * int(1 + RowReader::kPart / work) : n_solved;
+    const int together = kLanes * tasks_.items_of_subtask(n_solved, work);
     for (int first = 0; first < n_solved; first += together)
       stretches.push_back({at, first, std::min(first + together, n_solved)});
   }
@@ -320,7 +311,7 @@ class ThresholdSweep {
 
   void add_parts(int b, int n, int j, Bracket& inner) {
     const auto work = [&](int i) { return double(leaves_[i].columns.n_entries()) * n; };
-    e_.reader().share(int(leaves_.size()), s_, work, [&](int i, Scratch&) {
+    tasks_.fork_by_work(int(leaves_.size()), s_, work, [&](int i, Scratch&) {
       const int from = leaves_[i].on_left ? j - 1 : j + 1;
       if (from < 0 || from >= n) return;
       for (int k = 0; k == 0 || cut_along(i, k - 1, n).first != from; ++k) {
@@ -334,10 +325,12 @@ class ThresholdSweep {
   }
 
  protected:
-  const Evaluator& e_;
   const GrowData& data_;
+  const GrowLimits& limits_;
+  TaskRunner& tasks_;
+  const GrowKernels& kernels_ = grow_kernels();
   Scratch& s_;
-  SweepRequest request_{};
+  ThresholdRequest request_{};
   std::vector<Leaf> leaves_;
   FoundCut best_;
 

@@ -33,7 +33,7 @@ struct GpuPart {
   double* sums_of_list(int list) const { return reinterpret_cast<double*>(list_sums + list * list_sums_bytes); }
 };
 
-// Where the rows of a question stand, by part. Of copies any one can tell: `parts` is empty until somebody decides.
+// Where the rows of a request stand, by part. Of copies any one can tell: `parts` is empty until somebody decides.
 struct RowsByPart {
   std::vector<RowPositions> parts;
   int64_t count = 0;

@@ -14,12 +14,12 @@ namespace silva {
 class RankCounts {
  public:
   // Has the rows of a list, which have the ranks low .. high - 1, counted while they are listed.
-  static void count(ListQuestion& list, int32_t low, int32_t high, int most_cells) {
+  static void count(ListRequest& list, int32_t low, int32_t high, int most_cells) {
     list.low = low, list.span = int64_t(high) - low;
     list.n_cells = int32_t(std::min<int64_t>(list.span, most_cells));
   }
 
-  explicit RankCounts(const ListQuestion& list)
+  explicit RankCounts(const ListRequest& list)
       : low_(list.low), span_(list.span), n_cells_(list.n_cells), list_(list.list), n_parts_(int(list.totals.size())) {
     for (int p = 0; p < n_parts_; ++p) {
       std::vector<int32_t>& edges = edges_.emplace_back(1, 0);
@@ -64,20 +64,20 @@ class RankCounts {
   // Counts the cells that were wanted.
   template <class Ask>
   void resolve(const Ask& ask) {
-    std::vector<CountQuestion> asked;
+    std::vector<CountRequest> asked;
     for (const int cell : wanted_) {
-      CountQuestion& question = asked.emplace_back();
-      question.list = list_;
-      question.low = edge(cell), question.n_cells = edge(cell + 1) - edge(cell), question.span = question.n_cells;
-      for (int p = 0; p < n_parts_; ++p) question.positions.push_back({edges_[p][cell], edges_[p][cell + 1]});
+      CountRequest& request = asked.emplace_back();
+      request.list = list_;
+      request.low = edge(cell), request.n_cells = edge(cell + 1) - edge(cell), request.span = request.n_cells;
+      for (int p = 0; p < n_parts_; ++p) request.positions.push_back({edges_[p][cell], edges_[p][cell + 1]});
     }
-    GpuQuestions questions;
-    for (CountQuestion& question : asked) questions.counts.push_back(&question);
-    ask(questions);
+    GpuRequests requests;
+    for (CountRequest& request : asked) requests.counts.push_back(&request);
+    ask(requests);
     auto cell = wanted_.begin();
-    for (CountQuestion& question : asked) {
-      question.counts.push_back(sum_of(question.counts));
-      inner_[*cell++] = std::move(question.counts);
+    for (CountRequest& request : asked) {
+      request.counts.push_back(sum_of(request.counts));
+      inner_[*cell++] = std::move(request.counts);
     }
     wanted_.clear();
   }

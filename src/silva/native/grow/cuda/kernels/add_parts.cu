@@ -13,13 +13,13 @@ struct FoundParts {
 
 // Which of the candidates first .. first + kBlockThreads - 1 hold rows of the slot, in their order; returns how many.
 // Candidate c is share c % SPLITS of block c / SPLITS.
-__device__ __forceinline__ int find_parts(FoundParts& found, const SumRequest& request, int slot, const int* counts,
+__device__ __forceinline__ int find_parts(FoundParts& found, const SumRecord& record, int slot, const int* counts,
                                           int first) {
   constexpr int SPLITS = sum_splits(STRIDE);
-  const int pieces = request.n_slots + SPLITS - 1, candidate = first + int(threadIdx.x);
+  const int pieces = record.n_slots + SPLITS - 1, candidate = first + int(threadIdx.x);
   const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
   const int part = candidate / SPLITS * pieces + slot + candidate % SPLITS;
-  const int count = candidate < request.n_blocks * SPLITS ? count_of_slot(counts[part], slot) : 0;
+  const int count = candidate < record.n_blocks * SPLITS ? count_of_slot(counts[part], slot) : 0;
   const unsigned holders = __ballot_sync(0xffffffffu, count > 0);
   if (lane == 0) found.starts[warp + 1] = __popc(holders);
   if (count) atomicAdd(&found.total, count);
@@ -35,7 +35,7 @@ __device__ __forceinline__ int find_parts(FoundParts& found, const SumRequest& r
 }
 
 extern "C" __global__ void __launch_bounds__(kBlockThreads)
-    add_parts_kernel(const SumRequest* __restrict__ requests, int n_requests, const int* __restrict__ part_counts,
+    add_parts_kernel(const SumRecord* __restrict__ records, int n_records, const int* __restrict__ part_counts,
                      const double* __restrict__ parts, const SlotResult* __restrict__ slots,
                      const int* __restrict__ slot_columns, int entries) {
   constexpr int COLUMN_BLOCKS = (STRIDE + 7) / 8, PART = n_tiles(COLUMN_BLOCKS) * 64;
@@ -47,10 +47,10 @@ extern "C" __global__ void __launch_bounds__(kBlockThreads)
   const SlotResult to = slots[at];
   const int width = to.n_columns, n_entries = width * (width + 1) / 2;
   if (entries_from >= n_entries) return;
-  const SumRequest request = requests[request_of(requests, n_requests, &SumRequest::first_slot, at)];
+  const SumRecord record = records[record_of(records, n_records, &SumRecord::first_slot, at)];
   const int lanes = n_entries < entries ? n_entries : entries, ways = kBlockThreads / lanes;
   const int way = threadIdx.x / lanes, e = entries_from + int(threadIdx.x) % lanes;
-  const double* entry = parts + request.first_part * PART;
+  const double* entry = parts + record.first_part * PART;
   if (e < n_entries) {
     int a = 0, left = e;
     while (left >= width - a) left -= width - a++;
@@ -59,8 +59,8 @@ extern "C" __global__ void __launch_bounds__(kBlockThreads)
   if (threadIdx.x == 0) found.total = 0;
   __syncthreads();
   double sum = 0;
-  for (int first = 0; first < request.n_blocks * SPLITS; first += kBlockThreads) {
-    const int n = find_parts(found, request, at - request.first_slot, part_counts + request.first_part, first);
+  for (int first = 0; first < record.n_blocks * SPLITS; first += kBlockThreads) {
+    const int n = find_parts(found, record, at - record.first_slot, part_counts + record.first_part, first);
     if (e < n_entries && way < ways) {
 #pragma unroll 8
       for (int i = way; i < n; i += ways) sum += entry[int64_t(found.parts[i]) * PART];

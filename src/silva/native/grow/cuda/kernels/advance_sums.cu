@@ -5,14 +5,14 @@
 namespace silva {
 
 extern "C" __global__ void __launch_bounds__(kBlockThreads)
-    advance_sums_kernel(const AdvanceRequest* __restrict__ requests) {
-  const AdvanceRequest request = requests[blockIdx.x / kAdvanceBlocks];
+    advance_sums_kernel(const AdvanceRecord* __restrict__ records) {
+  const AdvanceRecord record = records[blockIdx.x / kAdvanceBlocks];
   const int first = int(blockIdx.x) % kAdvanceBlocks * kBlockThreads + int(threadIdx.x);
-  for (int e = first; e < request.n_entries; e += kAdvanceBlocks * kBlockThreads) {
-    double sum = request.is_first ? 0 : request.sums[e];
+  for (int e = first; e < record.n_entries; e += kAdvanceBlocks * kBlockThreads) {
+    double sum = record.is_first ? 0 : record.sums[e];
 #pragma unroll 8
-    for (int part = 0; part < request.n_parts; ++part) sum += request.parts[part * request.step + e];
-    request.sums[e] = sum;
+    for (int part = 0; part < record.n_parts; ++part) sum += record.parts[part * record.step + e];
+    record.sums[e] = sum;
   }
 }
 

@@ -1,4 +1,4 @@
-// The cuts of a stretch of a list, all of whose ranks stand here: a block a request, a lane a target.
+// The cuts of a stretch of a list, all of whose ranks stand here: a block a record, a lane a target.
 #include "grow/cuda/shared/records.h"
 
 namespace silva {
@@ -12,18 +12,18 @@ struct ListRanks {
 };
 
 extern "C" __global__ void __launch_bounds__(kBlockThreads)
-    find_cuts_kernel(const CutsRequest* __restrict__ requests, int* __restrict__ answers) {
+    find_cuts_kernel(const CutsRecord* __restrict__ records, int* __restrict__ answers) {
   __shared__ int32_t cuts[kGrid];
   __shared__ int n;
-  const CutsRequest request = requests[blockIdx.x];
-  const int64_t first = request.first, last = request.total ? *request.total : request.last;
-  const ListRanks list{request.ranks};
+  const CutsRecord record = records[blockIdx.x];
+  const int64_t first = record.first, last = record.total ? *record.total : record.last;
+  const ListRanks list{record.ranks};
   const int lane = threadIdx.x;
   if (lane < n_targets(first, last)) cuts[lane] = int32_t(list.next_change(grid_target(first, last, lane), last));
   __syncthreads();
   if (lane == 0) n = find_cuts(list, first, last, [&](int j) { return int64_t(cuts[j]); }, cuts);
   __syncthreads();
-  auto& answer = *reinterpret_cast<CutsAnswer*>(answers + request.first_answer);
+  auto& answer = *reinterpret_cast<CutsAnswer*>(answers + record.first_answer);
   if (lane == 0) answer.n = n;
   if (lane >= n) return;
   answer.cuts[lane] = cuts[lane];

@@ -78,12 +78,12 @@ __device__ __forceinline__ void keep_sums(Shared& shared, const double (&sums)[N
 __device__ __forceinline__ void place_zones(Shared& shared, const GpuRows& rows) {
   const Block& block = shared.block;
   const int zone = threadIdx.x, local = zone * kZone;
-  if (zone == 0) shared.has_rows = !is_scan(block.request.source);
+  if (zone == 0) shared.has_rows = !is_scan(block.record.source);
   __syncthreads();
   if (zone < ZONES) {
-    ZonePlace place{local >= block.n_positions, block.request.n_intervals == 0, 0};
-    if (!place.outside && is_scan(block.request.source)) {
-      place = place_zone(rows, zone_at(block, local), block.intervals, block.request.n_intervals);
+    ZonePlace place{local >= block.n_positions, block.record.n_intervals == 0, 0};
+    if (!place.outside && is_scan(block.record.source)) {
+      place = place_zone(rows, zone_at(block, local), block.intervals, block.record.n_intervals);
       if (!place.outside) place.node = node_of_zone(rows, zone_at(block, local), block.nodes);
       if (!place.outside) shared.has_rows = true;
     }
@@ -106,8 +106,8 @@ __device__ __forceinline__ void route_zone(const Shared& shared, const GpuRows& 
     slot[k] = inside[k] ? node.cut : -1;
   }
   if (place.inside && node.attribute < 0) return;
-  find_slots<R>(rows, block.intervals, place.inside ? 0 : block.request.n_intervals, block.nodes, place.node,
-                is_scan(block.request.source), row, inside, slot);
+  find_slots<R>(rows, block.intervals, place.inside ? 0 : block.record.n_intervals, block.nodes, place.node,
+                is_scan(block.record.source), row, inside, slot);
 }
 
 // Routes and sums the rows of at most N slots in one go.
@@ -175,7 +175,7 @@ __device__ __forceinline__ void sum_pass(Shared& shared, const GpuRows& rows, in
 // Adds up the warps' sums, in their order.
 __device__ __forceinline__ void write_pass(const Shared& shared, int from, int* part_counts, double* parts) {
   const int t = threadIdx.x, s = t / ENTRIES, slot = from + s;
-  if (t >= COUNTS || slot >= shared.block.request.n_slots) return;
+  if (t >= COUNTS || slot >= shared.block.record.n_slots) return;
   double sum = 0;
   int64_t counts = 0;
   for (int warp = 0; warp < WARPS; ++warp) sum += shared.sums[warp][t], counts += int64_t(shared.sums[warp][COUNTS]);
@@ -186,7 +186,7 @@ __device__ __forceinline__ void write_pass(const Shared& shared, int from, int* 
 }
 
 __device__ __forceinline__ void sum_block(Shared& shared, const GpuRows& rows, int, int* part_counts, double* parts) {
-  const int n_slots = shared.block.request.n_slots;
+  const int n_slots = shared.block.record.n_slots;
   place_zones(shared, rows);
   if (!shared.has_rows) {
     for (int slot = threadIdx.x; slot < n_slots; slot += THREADS) part_counts[slot] = 0;

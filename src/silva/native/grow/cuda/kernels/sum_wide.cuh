@@ -82,7 +82,7 @@ __device__ __forceinline__ void route_rows(Shared& shared, const GpuRows& rows, 
       inside[k] = i + 32 * k < per_warp && local < block.n_positions;
       row[k] = int32_t(row_of(block, inside[k] ? local : 0));
     }
-    find_slots<ROUTED>(rows, block.intervals, block.request.n_intervals, block.nodes, 0, is_scan(block.request.source),
+    find_slots<ROUTED>(rows, block.intervals, block.record.n_intervals, block.nodes, 0, is_scan(block.record.source),
                        row, inside, slot);
 #pragma unroll
     for (int k = 0; k < ROUTED; ++k) {
@@ -99,7 +99,7 @@ __device__ __forceinline__ void route_rows(Shared& shared, const GpuRows& rows, 
 
 // Counts become the places where each warp's rows of a slot begin.
 __device__ __forceinline__ void place_slots(Shared& shared) {
-  const int n_slots = shared.block.request.n_slots;
+  const int n_slots = shared.block.record.n_slots;
   for (int slot = threadIdx.x; slot < n_slots; slot += THREADS) {
     int total = 0;
     for (int warp = 0; warp < WARPS; ++warp) {
@@ -217,7 +217,7 @@ __device__ __forceinline__ void sum_group(int group, const Shared& shared, const
 
 // Sums the rows that fall to this warp, slot by slot.
 __device__ __forceinline__ void sum_share(const Shared& shared, const GpuRows& rows, int* part_counts, double* parts) {
-  const int split = threadIdx.x / 32 / GROUPS, n_slots = shared.block.request.n_slots,
+  const int split = threadIdx.x / 32 / GROUPS, n_slots = shared.block.record.n_slots,
             n_listed = shared.starts[n_slots];
   const int begin = int(int64_t(n_listed) * split / SPLITS), end = int(int64_t(n_listed) * (split + 1) / SPLITS);
   for (int slot = 0; slot < n_slots && shared.starts[slot] < end; ++slot) {
@@ -233,14 +233,14 @@ __device__ __forceinline__ void sum_share(const Shared& shared, const GpuRows& r
 // A block without rows of the box is done, one that lies in it needs no test.
 __device__ __forceinline__ void place_block(Shared& shared, const GpuRows& rows) {
   Block& block = shared.block;
-  if (threadIdx.x == 0 && is_scan(block.request.source) && block.request.n_intervals) {
+  if (threadIdx.x == 0 && is_scan(block.record.source) && block.record.n_intervals) {
     bool outside = true, inside = true;
     for (int local = 0; local < block.n_positions; local += kZone) {
-      const ZonePlace place = place_zone(rows, zone_at(block, local), block.intervals, block.request.n_intervals);
+      const ZonePlace place = place_zone(rows, zone_at(block, local), block.intervals, block.record.n_intervals);
       outside = outside && place.outside, inside = inside && place.inside;
     }
     if (outside) block.n_positions = 0;
-    if (inside) block.request.n_intervals = 0;
+    if (inside) block.record.n_intervals = 0;
   }
   __syncthreads();
 }
@@ -249,7 +249,7 @@ __device__ __forceinline__ void sum_block(Shared& shared, const GpuRows& rows, i
                                           double* parts) {
   const int per_warp = rows_per_block / WARPS, warp = threadIdx.x / 32;
   for (int slot = threadIdx.x % 32; slot < kMostSlots; slot += 32) shared.counts[warp][slot] = 0;
-  for (int piece = threadIdx.x; piece < shared.block.request.n_slots + SPLITS - 1; piece += THREADS)
+  for (int piece = threadIdx.x; piece < shared.block.record.n_slots + SPLITS - 1; piece += THREADS)
     part_counts[piece] = 0;
   place_block(shared, rows);
   if (!shared.block.n_positions) return;

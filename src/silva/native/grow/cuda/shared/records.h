@@ -34,7 +34,7 @@ struct RouteNode {
   int32_t attribute, cut, missing_left, left, right;
 };
 
-struct SumRequest {
+struct SumRecord {
   RowPositions source;
   int64_t first_part;  // of n_blocks * n_slots partial sums
   int32_t first_interval, n_intervals, first_node, n_nodes;
@@ -51,7 +51,7 @@ struct SlotResult {
 // A leaf's error at every cut, seen from its side: `base` holds what lies before the first part, or is null, part k
 // what lies between cuts k - 1 and k. Parts are results of a slot, `step` numbers apart. Answers: count of rows and
 // error, of which the latter is left out where there are fewer rows than `least_rows`.
-struct SolveRequest {
+struct SolveRecord {
   const double *base, *parts;
   int64_t step;
   int32_t n_cuts, n_solved, width, first_column;
@@ -59,7 +59,7 @@ struct SolveRequest {
 };
 
 // Adds parts to the sums before them.
-struct AdvanceRequest {
+struct AdvanceRecord {
   double* sums;
   const double* parts;
   int64_t step;
@@ -67,7 +67,7 @@ struct AdvanceRequest {
 };
 
 // With `most`, only every stride-th row, stride = rows / most + 1, among the answers.
-struct ListRequest {
+struct ListRecord {
   RowPositions source;
   int32_t *rows, *ranks;  // the list; ranks of `attribute`
   int32_t first_interval, n_intervals, attribute;
@@ -78,7 +78,7 @@ struct ListRequest {
 
 // How many of a list's positions below `last` hold ranks below each inner edge of `n_cells` cells; they are known to be
 // at least `first`.
-struct CountRequest {
+struct CountRecord {
   const int32_t* ranks;
   const int32_t* total;  // where `last` will stand, if it is not known yet
   int64_t first, last;
@@ -88,7 +88,7 @@ struct CountRequest {
 };
 
 // Cuts of the positions first .. last of a list that has no other parts.
-struct CutsRequest {
+struct CutsRecord {
   const int32_t* ranks;
   const int32_t* total;  // where `last` will stand, if it is not known yet
   int64_t first, last;
@@ -232,13 +232,13 @@ SILVA_INLINE void find_slots(const GpuRows& rows, const RouteInterval* intervals
   for (int k = 0; k < N; ++k) slot[k] = inside[k] ? nodes[v[k]].cut : -1;
 }
 
-// The request that a block, or a slot, belongs to: firsts rise.
-template <class Request>
-SILVA_INLINE int request_of(const Request* requests, int n_requests, int32_t Request::* first, int32_t at) {
-  int low = 0, high = n_requests;
+// The record that a block, or a slot, belongs to: firsts rise.
+template <class Record>
+SILVA_INLINE int record_of(const Record* records, int n_records, int32_t Record::* first, int32_t at) {
+  int low = 0, high = n_records;
   while (high - low > 1) {
     const int middle = (low + high) / 2;
-    (requests[middle].*first <= at ? low : high) = middle;
+    (records[middle].*first <= at ? low : high) = middle;
   }
   return low;
 }

@@ -83,7 +83,7 @@ extern "C" __global__ void __launch_bounds__(kBlockThreads)
     factorise_kernel(const QrLevel* __restrict__ levels, int n_levels) {
   __shared__ double tile[kTileDoubles];
   __shared__ double diagonals[2][kMostSide];
-  const QrLevel level = levels[request_of(levels, n_levels, &QrLevel::first_block, blockIdx.x)];
+  const QrLevel level = levels[record_of(levels, n_levels, &QrLevel::first_block, blockIdx.x)];
   const int side = level.n_columns + 1, height = tile_rows(side);
   const int64_t part = int(blockIdx.x) - level.first_block;
   const int64_t begin = part * part_rows(side), last = begin + part_rows(side);
