@@ -137,7 +137,7 @@ class GrowSettings:
     n: float
     alpha: float
     penalty: float
-    test_weight: float
+    split_weight: float
     rows_per_parameter: float
     crossover: float
     mutation: float
@@ -151,18 +151,18 @@ class GrowSettings:
     n_threads: int
     cache_bytes: int
     swap_subtrees: float
-    swap_tests: float
+    swap_splits: float
     swap_branches: float
     copy_better: float
-    new_test: float
+    new_split: float
     shift_threshold: float
     prune: float
-    sweep: float
+    search_threshold: float
     expand: float
     change_model: float
     polish_models: bool
     polish_variants: bool
-    polish_sweeps: bool
+    polish_thresholds: bool
     polish_splits: bool
     polish_pull_ups: bool
     polish_rotations: bool
@@ -186,13 +186,13 @@ class GrowStream:
     grid_sums: int
     grid_sums_bytes: int
     sum_rows: int
-    add_parts: int
+    add_partials: int
     count_rows: int
     list_rows: int
     count_ranks: int
-    find_cuts: int
+    find_candidates: int
     advance_sums: int
-    solve_cuts: int
+    solve_candidates: int
 
 class GrowPart:
     first: int

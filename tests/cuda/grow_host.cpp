@@ -175,13 +175,13 @@ inline int atomicAdd(int* at, int value) { return *at += value, *at - value; }
 
 using std::fma, std::sqrt;
 
-#include "grow/cuda/kernels/add_parts.cu"
+#include "grow/cuda/kernels/add_partials.cu"
 #include "grow/cuda/kernels/advance_sums.cu"
 #include "grow/cuda/kernels/count_ranks.cu"
 #include "grow/cuda/kernels/count_rows.cu"
-#include "grow/cuda/kernels/find_cuts.cu"
+#include "grow/cuda/kernels/find_candidates.cu"
 #include "grow/cuda/kernels/list_rows.cu"
-#include "grow/cuda/kernels/solve_cuts.cu"
+#include "grow/cuda/kernels/solve_candidates.cu"
 #include "grow/cuda/kernels/sum_rows.cu"
 //
 #include "grow/paper/kernels/average_columns.cu"
@@ -236,7 +236,7 @@ int run_numbered(uintptr_t kernel, unsigned blocks, unsigned threads, void** arg
     case 1:
       return run(sum_rows_kernel), 0;
     case 2:
-      return run(add_parts_kernel), 0;
+      return run(add_partials_kernel), 0;
     case 3:
       return run(count_rows_kernel), 0;
     case 4:
@@ -244,11 +244,11 @@ int run_numbered(uintptr_t kernel, unsigned blocks, unsigned threads, void** arg
     case 5:
       return run(count_ranks_kernel), 0;
     case 6:
-      return run(find_cuts_kernel), 0;
+      return run(find_candidates_kernel), 0;
     case 7:
       return run(advance_sums_kernel), 0;
     case 8:
-      return run(solve_cuts_kernel), 0;
+      return run(solve_candidates_kernel), 0;
     case 101:
       return run(redistribute_kernel), 0;
     case 102:

@@ -87,10 +87,10 @@ def emulated(
     weight = np.ones(len(y)) if weight is None else weight
     rows = prepare(X, y, weight, np.ones(X.shape[1], bool) if linear is None else linear, 1, storage)
     free = dict.fromkeys(range(n_gpus), memory)
-    shares = parts.divide_rows(len(y), X.shape[1], rows.width, free, chunks, None, rows.z.itemsize)
-    memories = [EmulatedGpu(share.gpu) for share in shares]
-    search = cuda.lay_out(rows, shares, memories)
-    library = emulator(shares[0].sizes.stride, cuda.C_TYPES[rows.z.itemsize])
+    layouts = parts.divide_rows(len(y), X.shape[1], rows.width, free, chunks, None, rows.z.itemsize)
+    memories = [EmulatedGpu(layout.gpu) for layout in layouts]
+    search = cuda.lay_out(rows, layouts, memories)
+    library = emulator(layouts[0].sizes.stride, cuda.C_TYPES[rows.z.itemsize])
     search.driver = {name: ctypes.cast(getattr(library, name), ctypes.c_void_p).value for name in DRIVER}
     search.cpu_work, search.solve_work = cpu_work, solve_work
     search.n_cells = cells or search.n_cells
@@ -102,7 +102,7 @@ def emulated(
         rows.z, rows.y, rows.ranks, rows.order, rows.values, rows.starts, rows.offsets, rows.column, rows.indicator,
         rows.width, engine_settings(numbers), search,
     )  # fmt: skip
-    return engine, (rows, memories, shares), library
+    return engine, (rows, memories, layouts), library
 
 
 def on_gpu(

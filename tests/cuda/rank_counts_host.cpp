@@ -1,5 +1,5 @@
 // Positions in a list that lies in parts, for test_rank_counts.py: the requests are answered by plain counting.
-#include "grow/cuda/shared/cuts.h"
+#include "grow/cuda/shared/candidates.h"
 #include "grow/cuda/host/rank_counts.h"
 
 using namespace silva;
@@ -47,10 +47,10 @@ int look(const int32_t* ranks, const int64_t* sizes, int n_parts, int32_t low, i
   const auto moved_on = [&](int j) { return counts.next_change(grid_target(first, last, j), last); };
   int n_cuts;
   for (;;) {
-    n_cuts = find_cuts(counts, first, last, moved_on, cuts);
+    n_cuts = find_candidates(counts, first, last, moved_on, cuts);
     for (int j = 0; j < n_cuts; ++j) {
       cut_ranks[j] = counts.rank(cuts[j]);
-      more[j] = has_more_cuts(counts, first, last, cuts, n_cuts, j);
+      more[j] = has_more_candidates(counts, first, last, cuts, n_cuts, j);
     }
     if (!counts.wants()) break;
     counts.resolve(answer);

@@ -42,9 +42,9 @@ def test_missing_values_and_weights(gpu_engine, storage):
     weight = rng.uniform(0.5, 2, len(y))
     expected_engine, _ = engine_of(X, y, weight, storage=storage)
     engine, _kept, _ = gpu_engine(X, y, weight, storage=storage)
-    for name in ("sweep", "evaluate", "shift_threshold", "expand"):
+    for name in ("search_threshold", "evaluate", "shift_threshold", "expand"):
         trees = [e.apply(name, stump(0, 300, 3), 0, None, 0, 5)[0] for e in (expected_engine, engine)]
-        np.testing.assert_array_equal(trees[1]["cut"], trees[0]["cut"])
+        np.testing.assert_array_equal(trees[1]["threshold"], trees[0]["threshold"])
         assert trees[1]["fitness"] == pytest.approx(trees[0]["fitness"], rel=1e-9)
 
 
@@ -58,9 +58,9 @@ def test_thresholds(gpu_engine, distinct, cpu_work, solve_work):
     engine, _kept, _ = gpu_engine(X, y, cpu_work=cpu_work, solve_work=solve_work)
     for attribute in (0, 1):
         tree = stump(attribute, min(distinct, 5000) // 2, 3)
-        expected, found = (e.apply("sweep", tree, 0, None, 0, 0)[0] for e in (expected_engine, engine))
-        assert len(expected["cut"]) == 3
-        np.testing.assert_array_equal(found["cut"], expected["cut"])
+        expected, found = (e.apply("search_threshold", tree, 0, None, 0, 0)[0] for e in (expected_engine, engine))
+        assert len(expected["threshold"]) == 3
+        np.testing.assert_array_equal(found["threshold"], expected["threshold"])
 
 
 @pytest.mark.parametrize("storage", STORAGES)
@@ -75,9 +75,11 @@ def test_thresholds_between_models_of_few_columns(gpu_engine, division, storage)
     models[0, [1, 12]] = models[1, 1] = 1
     engine, _kept, _ = gpu_engine(X, y, storage=storage, **division)
     tree = stump(0, 1000, 20, models)
-    expected, found = (e.apply("sweep", tree, 0, None, 0, 0)[0] for e in (engine_of(X, y, storage=storage)[0], engine))
-    np.testing.assert_array_equal(found["cut"], expected["cut"])
-    assert abs(int(found["cut"][0]) - int((X[:, 0] < 0.3).sum())) < 20
+    expected, found = (
+        e.apply("search_threshold", tree, 0, None, 0, 0)[0] for e in (engine_of(X, y, storage=storage)[0], engine)
+    )
+    np.testing.assert_array_equal(found["threshold"], expected["threshold"])
+    assert abs(int(found["threshold"][0]) - int((X[:, 0] < 0.3).sum())) < 20
     assert found["fitness"] == pytest.approx(expected["fitness"], rel=1e-9)
 
 
@@ -86,8 +88,8 @@ def test_the_best_split_of_a_leaf_is_found_on_a_sample_first(gpu_engine):
     expected_engine, _ = engine_of(X, y)
     engine, _kept, _ = gpu_engine(X, y)
     expected, found = (e.apply("polish", single_leaf(2), 0, None, 0, 0)[0] for e in (expected_engine, engine))
-    assert len(found["cut"]) > 3
-    for name in ("attribute", "cut", "n_rows", "model"):
+    assert len(found["threshold"]) > 3
+    for name in ("feature", "threshold", "n_rows", "model"):
         np.testing.assert_array_equal(found[name], expected[name])
 
 
@@ -103,7 +105,7 @@ def test_exact_data_grow_the_same_trees(gpu_engine, n_threads, cpu_work, solve_w
         e.initialise([])
         e.step(12, 100, 0.0, 1e9)
     for expected, found in zip(expected_engine.population(), engine.population(), strict=True):
-        for name in ("attribute", "cut", "n_rows", "model"):
+        for name in ("feature", "threshold", "n_rows", "model"):
             np.testing.assert_array_equal(found[name], expected[name])
         assert found["fitness"] == expected["fitness"]
 
@@ -123,7 +125,7 @@ def test_exact_wide_data_grow_the_same_trees(gpu_engine, division):
     for e in (expected_engine, engine):
         e.initialise([])
         e.step(1, 100, 0.0, 1e9)
-    assert len(expected_engine.best()["cut"]) > 5
+    assert len(expected_engine.best()["threshold"]) > 5
     assert_same_trees(engine, expected_engine)
 
 
@@ -133,12 +135,12 @@ def check_places(engine, expected_engine, n_features, n_rows):
     for seed in range(8):
         cut = int(random.integers(n_rows // 3, 2 * n_rows // 3))
         tree = stump(seed % min(n_features, 3), cut, n_features)
-        for name in ("expand", "shift_threshold", "new_test", "sweep"):
+        for name in ("expand", "shift_threshold", "new_split", "search_threshold"):
             expected, found = (e.apply(name, tree, 1, None, 0, seed)[0] for e in (expected_engine, engine))
-            np.testing.assert_array_equal(found["cut"], expected["cut"])
+            np.testing.assert_array_equal(found["threshold"], expected["threshold"])
             np.testing.assert_array_equal(found["n_rows"], expected["n_rows"])
             np.testing.assert_allclose(found["node_error"], expected["node_error"], rtol=1e-9)
-            if len(expected["cut"]) < 5 or expected["attribute"][1] < 0:  # cut off: the others need a test there
+            if len(expected["threshold"]) < 5 or expected["feature"][1] < 0:  # cut off: the others need a test there
                 break
             tree = expected
 
@@ -202,7 +204,7 @@ def test_more_trees_are_polished_than_the_population_has(gpu_engine):
 
 def assert_same_trees(found_engine, expected_engine):
     for expected, found in zip(expected_engine.population(), found_engine.population(), strict=True):
-        for name in ("attribute", "cut", "n_rows", "model", "node_error"):
+        for name in ("feature", "threshold", "n_rows", "model", "node_error"):
             np.testing.assert_array_equal(found[name], expected[name])
         assert found["fitness"] == expected["fitness"]
 
@@ -241,9 +243,9 @@ def test_thresholds_of_divided_rows(gpu_engine, distinct, cpu_work, cells):
     engine, _kept, _ = gpu_engine(X, y, cpu_work=cpu_work, n_gpus=3, chunks=1000, cells=cells)
     for attribute in (0, 1):
         tree = stump(attribute, min(distinct, 1000) // 2, 3)
-        expected, found = (e.apply("sweep", tree, 0, None, 0, 0)[0] for e in (expected_engine, engine))
-        assert len(expected["cut"]) == 3
-        np.testing.assert_array_equal(found["cut"], expected["cut"])
+        expected, found = (e.apply("search_threshold", tree, 0, None, 0, 0)[0] for e in (expected_engine, engine))
+        assert len(expected["threshold"]) == 3
+        np.testing.assert_array_equal(found["threshold"], expected["threshold"])
         assert found["fitness"] == pytest.approx(expected["fitness"], rel=1e-9)
 
 
@@ -261,7 +263,7 @@ def test_the_best_split_is_found_on_the_same_sample_of_divided_rows(gpu_engine, 
     expected_engine, _ = engine_of(X, y, storage=storage)
     engine, _kept, _ = gpu_engine(X, y, storage=storage, **division)
     expected, found = (e.apply("polish", single_leaf(2), 0, None, 0, 0)[0] for e in (expected_engine, engine))
-    for name in ("attribute", "cut", "n_rows", "model"):
+    for name in ("feature", "threshold", "n_rows", "model"):
         np.testing.assert_array_equal(found[name], expected[name])
 
 
@@ -269,7 +271,7 @@ def small_buffers(monkeypatch):
     monkeypatch.setattr(parts, "PARTIAL_BYTES", 2**12)
     monkeypatch.setattr(parts, "PACKET_BYTES", 2**14)
     monkeypatch.setattr(parts, "RESULT_BYTES", 2**14)
-    monkeypatch.setattr(parts, "ROOMS", ((parts.N_LISTS, True),))
+    monkeypatch.setattr(parts, "LIST_CHOICES", ((parts.N_LISTS, True),))
 
 
 @pytest.mark.parametrize(("n_resident", "storage"), [(0, "float64"), (1, "float64"), (1, "float32")])
@@ -280,7 +282,7 @@ def test_streamed_rows_give_the_bits_of_resident_ones(emulator, monkeypatch, n_r
     sizes = parts.buffer_sizes(100, 3, 5, 400, z_bytes=np.dtype(storage).itemsize)
     runs = []
     for limit in (2**40, sizes.lists + 2 * sizes.stream + (n_resident + 2) * sizes.rows + 4 * sizes.zones):
-        changes = {"storage": storage, "sweep": 1.0, "population": 8, "n_threads": n_threads}
+        changes = {"storage": storage, "search_threshold": 1.0, "population": 8, "n_threads": n_threads}
         engine, kept, _ = emulated(emulator, X, y, chunks=100, memory=limit, **changes)
         engine.initialise([])
         engine.step(4, 100, 0.0, 1e9)
@@ -305,15 +307,15 @@ def balanced(n_leaves, n_rows, n_features):
         return at
 
     grow(0, n_leaves)
-    arrays = {"attribute": attribute, "cut": cut, "left": left, "right": right}
+    arrays = {"feature": attribute, "threshold": cut, "left": left, "right": right}
     tree = {name: np.array(values, np.int32) for name, values in arrays.items()}
-    model = np.repeat((tree["attribute"] < 0).astype(np.uint8), n_features)
+    model = np.repeat((tree["feature"] < 0).astype(np.uint8), n_features)
     return tree | {"missing_left": np.zeros(len(attribute), np.uint8), "model": model}
 
 
 @pytest.mark.parametrize("n_features", [2, 9, 40])
 def test_the_largest_question_fits_the_smallest_buffers(emulator, monkeypatch, n_features):
-    """All slots of a block, and the parts that its shares write beside them."""
+    """All slots of a block, and the parts that its layouts write beside them."""
     small_buffers(monkeypatch)
     monkeypatch.setattr(parts, "PACKET_BYTES", 2**17)
     X, y = piecewise(8000, n_features)
@@ -321,7 +323,7 @@ def test_the_largest_question_fits_the_smallest_buffers(emulator, monkeypatch, n
     changes = {"max_leaves": _core.GROW_SLOTS}
     engine, _kept, _ = emulated(emulator, X, y, **changes)
     expected, found = (e.apply("evaluate", tree, 0, None, 0, 0)[0] for e in (engine_of(X, y, **changes)[0], engine))
-    assert len(found["cut"]) == 2 * _core.GROW_SLOTS - 1
+    assert len(found["threshold"]) == 2 * _core.GROW_SLOTS - 1
     np.testing.assert_array_equal(found["n_rows"], expected["n_rows"])
     assert found["fitness"] == pytest.approx(expected["fitness"], rel=1e-9)
 
@@ -335,9 +337,9 @@ def test_rows_that_do_not_fit_pass_through_in_chunks(emulator, monkeypatch):
     changes = {"polish_interval": 3, "population": 10}
     expected_engine, _ = engine_of(X, y, **changes)
     engine, kept, _ = emulated(emulator, X, y, memory=memory, **changes)
-    (share,) = kept[2]
-    assert share.n_streamed > 2
-    assert share.on_device <= memory
+    (layout,) = kept[2]
+    assert layout.n_streamed > 2
+    assert layout.on_device <= memory
     for e in (expected_engine, engine):
         e.initialise([])
         e.step(4, 100, 0.0, 1e9)
@@ -418,15 +420,15 @@ def test_large_parts_hold_whole_zones(n_rows, n_parts):
     assert (sizes > 0).all()
     assert np.ptp(sizes) <= (2 * parts.ZONE if large else 1)
     assert not large or all(bound % parts.ZONE == 0 for bound in bounds[:-1])
-    (share,) = parts.divide_rows(n_rows, 2, 4, {0: 2**40}, -(-n_rows // n_parts))
-    assert share.n_parts == n_parts
-    assert share.sizes.ranks == max(sizes) * 2 * 4
+    (layout,) = parts.divide_rows(n_rows, 2, 4, {0: 2**40}, -(-n_rows // n_parts))
+    assert layout.n_parts == n_parts
+    assert layout.sizes.ranks == max(sizes) * 2 * 4
 
 
 def test_more_lists_where_memory_allows():
     (ample,) = parts.divide_rows(50_000_000, 2, 4, {0: 2**36}, "auto")
     (scarce,) = parts.divide_rows(50_000_000, 2, 4, {0: ample.on_device - 1}, "auto")
-    assert [share.sizes.n_lists for share in (ample, scarce)] == [parts.MOST_LISTS, parts.N_LISTS]
+    assert [layout.sizes.n_lists for layout in (ample, scarce)] == [parts.MOST_LISTS, parts.N_LISTS]
     assert ample.sizes.lists == 4 * scarce.sizes.lists
     assert (scarce.n_parts, scarce.n_streamed) == (1, 0)
 
@@ -434,8 +436,8 @@ def test_more_lists_where_memory_allows():
 @pytest.mark.parametrize("whole_number", [int, np.int64, np.uint16])
 def test_chunks_of_any_whole_number_type(whole_number):
     """Also where all rows fit."""
-    (share,) = parts.divide_rows(1000, 2, 4, {0: 2**40}, whole_number(300))
-    assert share.bounds == (0, 250, 500, 750, 1000)
+    (layout,) = parts.divide_rows(1000, 2, 4, {0: 2**40}, whole_number(300))
+    assert layout.bounds == (0, 250, 500, 750, 1000)
 
 
 def test_even_chunks_need_memory():
@@ -454,8 +456,8 @@ def test_the_message_counts_the_rows_that_fit():
     ) as caught:
         parts.divide_rows(50_000_000, 2, 4, {3: 2**30}, None)
     fitting = int(re.search(r"about ([0-9,]+) rows", str(caught.value))[1].replace(",", ""))
-    (share,) = parts.divide_rows(fitting, 2, 4, {3: 2**30}, None)
-    assert 0.8 * 2**30 < share.on_device <= 2**30
+    (layout,) = parts.divide_rows(fitting, 2, 4, {3: 2**30}, None)
+    assert 0.8 * 2**30 < layout.on_device <= 2**30
 
 
 def n_stacks():
@@ -479,5 +481,5 @@ def test_more_attributes_than_the_system_gives_stacks_for(emulator):
         engine.step(1, 100, 0.0, 1e9)
         best.append(engine.best())
     assert 400 < n_stacks() - before <= 512
-    np.testing.assert_array_equal(best[1]["attribute"], best[0]["attribute"])
-    assert 650 in best[0]["attribute"]
+    np.testing.assert_array_equal(best[1]["feature"], best[0]["feature"])
+    assert 650 in best[0]["feature"]

@@ -61,7 +61,7 @@ def test_streamed_rows_give_the_bits_of_resident_ones(monkeypatch, storage):
         engine, (rows, gpu), _ = on_gpu(
             X, y, chunks=20_000, storage=storage, polish_interval=3, population=16, n_threads=4
         )
-        assert gpu.shares[0].n_streamed == 5 - n_resident
+        assert gpu.layouts[0].n_streamed == 5 - n_resident
         with gpu.searching(engine):
             engine.initialise([])
             histories.append(engine.step(8, 100, 0.0, 1e9))
@@ -73,7 +73,7 @@ def test_rows_that_do_not_fit_stream_and_find_the_tree_of_the_cores(monkeypatch)
     X, y = whole_numbers(200_000, 6)
     for name in ("PARTIAL_BYTES", "RESULT_BYTES", "PACKET_BYTES"):
         monkeypatch.setattr(parts, name, 2**20)
-    monkeypatch.setattr(parts, "ROOMS", ((parts.N_LISTS, False),))
+    monkeypatch.setattr(parts, "LIST_CHOICES", ((parts.N_LISTS, False),))
     (whole,) = parts.divide_rows(len(y), 6, 8, {0: 2**40})
     monkeypatch.setattr(cuda, "free_bytes", lambda _: whole.on_device - 1)
     cpu, gpu = (ModelTreeRegressor(generations=10, device=device).fit(X, y) for device in ("cpu", "cuda"))
@@ -126,7 +126,9 @@ def test_arrays_on_the_gpu(monkeypatch):
     X, y = piecewise(5000, 3)
     homes, lay_out = [], cuda.lay_out
     monkeypatch.setattr(
-        cuda, "lay_out", lambda rows, shares, memories: homes.append(shares[0].gpu) or lay_out(rows, shares, memories)
+        cuda,
+        "lay_out",
+        lambda rows, layouts, memories: homes.append(layouts[0].gpu) or lay_out(rows, layouts, memories),
     )
     model = ModelTreeRegressor(generations=5).fit(cupy.asarray(X), cupy.asarray(y))
     assert homes == [0]

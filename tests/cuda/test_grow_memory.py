@@ -88,9 +88,9 @@ def test_the_rows_that_fit_count_what_the_paper_evaluation_needs():
     with pytest.raises(DeviceError, match=message) as caught:
         parts.divide_rows(50_000_000, 2, 4, {0: 2**30}, None, more_bytes)
     fitting = int(re.search(r"about ([0-9,]+) rows", str(caught.value))[1].replace(",", ""))
-    (share,) = parts.divide_rows(fitting, 2, 4, {0: 2**30}, None, more_bytes)
-    assert 0.7 * 2**30 < share.on_device <= 2**30
-    assert share.more_bytes == more_bytes(fitting)
+    (layout,) = parts.divide_rows(fitting, 2, 4, {0: 2**30}, None, more_bytes)
+    assert 0.7 * 2**30 < layout.on_device <= 2**30
+    assert layout.more_bytes == more_bytes(fitting)
 
 
 @pytest.fixture
@@ -136,13 +136,13 @@ def test_rows_of_a_gpu_with_too_many_columns_stay_on_the_cores_and_say_so(monkey
 
 
 def test_streamed_parts_lie_in_memory_that_is_registered_whole():
-    """A page that two registered ranges share can be registered once only."""
+    """A page that two registered ranges layout can be registered once only."""
     X, y = piecewise(4000, 3)
     rows = prepare(X, y, np.ones(len(y)), np.ones(3, bool))
-    shares = parts.divide_rows(len(y), 3, rows.width, {0: 2**40}, 1000)
-    (share,) = (dataclasses.replace(share, n_streamed=share.n_parts) for share in shares)
+    layouts = parts.divide_rows(len(y), 3, rows.width, {0: 2**40}, 1000)
+    (layout,) = (dataclasses.replace(layout, n_streamed=layout.n_parts) for layout in layouts)
     memory = EmulatedGpu(0)
-    found = cuda.lay_out(rows, [share], [memory]).parts
+    found = cuda.lay_out(rows, [layout], [memory]).parts
     assert [part.first for part in found] == [0, 1000, 2000, 3000]
     for attribute in range(3):
         listed = []

@@ -49,7 +49,7 @@ def test_every_instruction_set_scores_alike(instructions, n_features, storage, t
     )
     assert (run.stdout, run.stderr) == (instructions + "\n", "")
     trees = np.load(tmp_path / "trees.npy", allow_pickle=True)
-    assert max(len(tree["attribute"]) for tree in trees) > 5
+    assert max(len(tree["feature"]) for tree in trees) > 5
     rows = prepare(X, y, weight, np.ones(n_features, bool), 1, storage)
     for tree in trees:
         assert tree["error"] == pytest.approx(oracle.stored_error(tree, X, rows), rel=1e-9)

@@ -29,19 +29,19 @@ that, but a first search pays 0.6 s for the GPU's set-up."""
 
 OPERATORS: dict[str, float] = {
     "swap_subtrees": 1.0,
-    "swap_tests": 1.0,
+    "swap_splits": 1.0,
     "swap_branches": 1.0,
     "copy_better": 1.0,
-    "new_test": 1.0,
+    "new_split": 1.0,
     "shift_threshold": 1.0,
     "prune": 0.5,
-    "sweep": 0.1,
+    "search_threshold": 0.1,
     "expand": 1.0,
     "change_model": 1.0,
 }
 """Relative rates: four crossovers, four mutations of a test, two of a leaf."""
 
-POLISH = ("models", "variants", "sweeps", "splits", "pull_ups", "rotations", "repairs")
+POLISH = ("models", "variants", "thresholds", "splits", "pull_ups", "rotations", "repairs")
 """Moves of the local search."""
 
 

@@ -36,21 +36,21 @@ struct EngineSettings {
   GrowSettings search;
 };
 
-static nb::dict tree_to_python(const GrowTree& tree, int n_attributes) {
+static nb::dict tree_to_python(const GrowTree& tree, int n_features) {
   const size_t n = tree.nodes.size();
-  std::vector<int32_t> attribute(n), cut(n), left(n), right(n);
-  std::vector<uint8_t> missing_left(n), model(n * n_attributes);
+  std::vector<int32_t> feature(n), threshold(n), left(n), right(n);
+  std::vector<uint8_t> missing_left(n), model(n * n_features);
   std::vector<int64_t> n_rows(n);
   std::vector<double> error(n);
   for (size_t v = 0; v < n; ++v) {
     const GrowNode& node = tree.nodes[v];
-    attribute[v] = node.test.attribute, cut[v] = node.test.cut, missing_left[v] = node.test.missing_left;
+    feature[v] = node.split.feature, threshold[v] = node.split.threshold, missing_left[v] = node.split.missing_left;
     left[v] = node.left, right[v] = node.right, n_rows[v] = node.n_rows, error[v] = node.error;
-    for (int a = 0; a < n_attributes && node.is_leaf(); ++a) model[v * n_attributes + a] = node.model.has(a);
+    for (int a = 0; a < n_features && node.is_leaf(); ++a) model[v * n_features + a] = node.model.has(a);
   }
   nb::dict result;
-  result["attribute"] = to_numpy(std::move(attribute));
-  result["cut"] = to_numpy(std::move(cut));
+  result["feature"] = to_numpy(std::move(feature));
+  result["threshold"] = to_numpy(std::move(threshold));
   result["missing_left"] = to_numpy(std::move(missing_left));
   result["left"] = to_numpy(std::move(left));
   result["right"] = to_numpy(std::move(right));
@@ -63,23 +63,23 @@ static nb::dict tree_to_python(const GrowTree& tree, int n_attributes) {
 }
 
 static GrowTree tree_from_python(const nb::dict& arrays, const GrowData& data) {
-  const auto attribute = nb::cast<Vector<int32_t>>(arrays["attribute"]);
-  const auto cut = nb::cast<Vector<int32_t>>(arrays["cut"]);
+  const auto feature = nb::cast<Vector<int32_t>>(arrays["feature"]);
+  const auto threshold = nb::cast<Vector<int32_t>>(arrays["threshold"]);
   const auto missing_left = nb::cast<Vector<uint8_t>>(arrays["missing_left"]);
   const auto left = nb::cast<Vector<int32_t>>(arrays["left"]);
   const auto right = nb::cast<Vector<int32_t>>(arrays["right"]);
   const auto model = nb::cast<Vector<uint8_t>>(arrays["model"]);
   GrowTree tree;
-  for (size_t v = 0; v < attribute.size(); ++v) {
+  for (size_t v = 0; v < feature.size(); ++v) {
     GrowNode node;
-    if (attribute(v) >= data.n_attributes) throw std::invalid_argument("the tree tests an attribute that is not there");
-    node.test = {attribute(v), cut(v), missing_left(v) != 0};
+    if (feature(v) >= data.n_features) throw std::invalid_argument("the tree splits a feature that is not there");
+    node.split = {feature(v), threshold(v), missing_left(v) != 0};
     node.left = left(v), node.right = right(v);
-    if (!node.is_leaf() && (node.left != int(v) + 1 || node.right <= node.left || node.right >= int(attribute.size())))
+    if (!node.is_leaf() && (node.left != int(v) + 1 || node.right <= node.left || node.right >= int(feature.size())))
       throw std::invalid_argument("the tree is not in preorder");
-    node.model = AttributeSet(data.n_attributes);
-    for (int a = 0; a < data.n_attributes; ++a)
-      if (data.column[a] >= 0) node.model.set(a, model(v * data.n_attributes + a) != 0);
+    node.model = FeatureSet(data.n_features);
+    for (int a = 0; a < data.n_features; ++a)
+      if (data.column[a] >= 0) node.model.set(a, model(v * data.n_features + a) != 0);
     tree.nodes.push_back(std::move(node));
   }
   return tree;
@@ -93,13 +93,13 @@ class GrowBinding {
               int width, const EngineSettings& settings, const GpuSearch* gpu)
       : z_(z), y_(y), ranks_(ranks), order_(order), values_(values), starts_(starts), limits_(settings.limits) {
     data_.n_rows = int64_t(ranks.shape(1));
-    data_.n_attributes = int(ranks.shape(0));
+    data_.n_features = int(ranks.shape(0));
     data_.width = width;
     data_.z = stored_rows(z);
     data_.y = y.data(), data_.ranks = ranks.data(), data_.order = order.data();
     data_.column.assign(column.data(), column.data() + column.size());
     data_.indicator.assign(indicator.data(), indicator.data() + indicator.size());
-    for (int a = 0; a < data_.n_attributes; ++a) {
+    for (int a = 0; a < data_.n_features; ++a) {
       data_.values.push_back(values.data() + offsets(a));
       data_.starts.push_back(starts.data() + offsets(a) + a);
       data_.n_distinct.push_back(int32_t(offsets(a + 1) - offsets(a)));
@@ -139,10 +139,10 @@ class GrowBinding {
   }
 
   bool interrupted() const { return interrupted_; }
-  nb::dict best() const { return tree_to_python(engine_->best(), data_.n_attributes); }
+  nb::dict best() const { return tree_to_python(engine_->best(), data_.n_features); }
   nb::list population() const {
     nb::list trees;
-    for (const GrowTree& tree : engine_->population()) trees.append(tree_to_python(tree, data_.n_attributes));
+    for (const GrowTree& tree : engine_->population()) trees.append(tree_to_python(tree, data_.n_features));
     return trees;
   }
   nb::tuple gpu_counters() const {
@@ -168,7 +168,7 @@ class GrowBinding {
              b = other.is_none() ? a : tree_from_python(nb::cast<nb::dict>(other), data_);
     engine_->apply(name, a, node, b, other_node, seed);
     nb::list results;
-    for (const GrowTree* t : {&a, &b}) results.append(tree_to_python(*t, data_.n_attributes));
+    for (const GrowTree* t : {&a, &b}) results.append(tree_to_python(*t, data_.n_features));
     return results;
   }
 
@@ -176,7 +176,7 @@ class GrowBinding {
   SearchMachine machine(const GpuSearch* gpu) {
     if (gpu) return make_machine(*gpu, data_, limits_, [this] { between_rounds_ ? between_rounds_() : void(); });
     auto tasks = std::make_unique<ThreadRunner>();
-    auto reader = std::make_unique<CpuRowReader>(data_, limits_, *tasks);
+    auto reader = std::make_unique<CpuRowSource>(data_, limits_, *tasks);
     return {std::move(tasks), std::move(reader)};
   }
 
@@ -209,18 +209,18 @@ class GrowBinding {
   std::function<void()> between_rounds_;
 };
 
-// Every attribute's order cut into the orders of parts, rows numbered within each: `bounds` are the rows between which
-// the parts lie, part p's orders stand behind those of the parts before.
+// Every feature's order divided into the orders of parts, rows numbered within each: `bounds` are the rows between
+// which the parts lie, part p's orders stand behind those of the parts before.
 static void split_order(Matrix<int32_t> order, Vector<int64_t> bounds, nb::ndarray<int32_t, nb::ndim<1>> parts,
                         int n_threads) {
-  const int64_t n_attributes = int64_t(order.shape(0)), n_rows = int64_t(order.shape(1));
+  const int64_t n_features = int64_t(order.shape(0)), n_rows = int64_t(order.shape(1));
   const int n_parts = int(bounds.size()) - 1;
   nb::gil_scoped_release release;
   ThreadPool pool(n_threads);
-  pool.run(int(n_attributes), [&](int a, int) {
+  pool.run(int(n_features), [&](int a, int) {
     std::vector<int32_t*> next;
     for (int p = 0; p < n_parts; ++p)
-      next.push_back(parts.data() + n_attributes * bounds(p) + a * (bounds(p + 1) - bounds(p)));
+      next.push_back(parts.data() + n_features * bounds(p) + a * (bounds(p + 1) - bounds(p)));
     const int32_t* rows = order.data() + a * n_rows;
     for (int64_t i = 0; i < n_rows; ++i) {
       const int p = int(std::upper_bound(bounds.data() + 1, bounds.data() + n_parts, rows[i]) - bounds.data()) - 1;
@@ -236,7 +236,7 @@ static void bind_settings(nb::module_& module) {
   bound.def(nb::init<>());
   field<&S::fitness, &Fitness::bic>(bound, "bic"), field<&S::fitness, &Fitness::n>(bound, "n");
   field<&S::fitness, &Fitness::alpha>(bound, "alpha"), field<&S::fitness, &Fitness::penalty>(bound, "penalty");
-  field<&S::fitness, &Fitness::test_weight>(bound, "test_weight");
+  field<&S::fitness, &Fitness::split_weight>(bound, "split_weight");
   field<&S::limits, &GrowLimits::min_samples_leaf>(bound, "min_samples_leaf");
   field<&S::limits, &GrowLimits::max_leaves>(bound, "max_leaves");
   field<&S::limits, &GrowLimits::max_depth>(bound, "max_depth");
@@ -249,18 +249,19 @@ static void bind_settings(nb::module_& module) {
   field<&S::search, &G::by_qr>(bound, "qr");
   using R = OperatorRates;
   field<&S::search, &G::rates, &R::swap_subtrees>(bound, "swap_subtrees");
-  field<&S::search, &G::rates, &R::swap_tests>(bound, "swap_tests");
+  field<&S::search, &G::rates, &R::swap_splits>(bound, "swap_splits");
   field<&S::search, &G::rates, &R::swap_branches>(bound, "swap_branches");
   field<&S::search, &G::rates, &R::copy_better>(bound, "copy_better");
-  field<&S::search, &G::rates, &R::new_test>(bound, "new_test");
+  field<&S::search, &G::rates, &R::new_split>(bound, "new_split");
   field<&S::search, &G::rates, &R::shift_threshold>(bound, "shift_threshold");
-  field<&S::search, &G::rates, &R::prune>(bound, "prune"), field<&S::search, &G::rates, &R::sweep>(bound, "sweep");
+  field<&S::search, &G::rates, &R::prune>(bound, "prune"),
+      field<&S::search, &G::rates, &R::search_threshold>(bound, "search_threshold");
   field<&S::search, &G::rates, &R::expand>(bound, "expand");
   field<&S::search, &G::rates, &R::change_model>(bound, "change_model");
   using M = PolishMoves;
   field<&S::search, &G::moves, &M::models>(bound, "polish_models");
   field<&S::search, &G::moves, &M::variants>(bound, "polish_variants");
-  field<&S::search, &G::moves, &M::sweeps>(bound, "polish_sweeps");
+  field<&S::search, &G::moves, &M::thresholds>(bound, "polish_thresholds");
   field<&S::search, &G::moves, &M::splits>(bound, "polish_splits");
   field<&S::search, &G::moves, &M::pull_ups>(bound, "polish_pull_ups");
   field<&S::search, &G::moves, &M::rotations>(bound, "polish_rotations");
@@ -280,7 +281,7 @@ static void bind_sizes(nb::module_& module) {
                                    {"QR_KEYS", kKeys},
                                    {"QR_EVENTS", kQrEvents}})
     module.attr(name) = size;
-  module.def("qr_block_rows", &part_rows, nb::arg("side"), "Rows of so many columns that a block factorises.");
+  module.def("qr_block_rows", &block_rows, nb::arg("side"), "Rows of so many columns that a block factorises.");
 }
 
 void bind_grow(nb::module_& module) {
@@ -288,7 +289,7 @@ void bind_grow(nb::module_& module) {
   bind_settings(module);
   bind_grow_gpu(module);
   module.def("split_order", &split_order, nb::arg("order"), nb::arg("bounds"), nb::arg("parts"), nb::arg("n_threads"),
-             "Write every attribute's order of rows as the orders of contiguous parts.");
+             "Write every feature's order of rows as the orders of contiguous parts.");
   nb::class_<GrowBinding>(module, "GrowEngine", "Evolutionary search for a model tree.")
       .def(nb::init<StoredMatrix, Vector<double>, Matrix<int32_t>, Matrix<int32_t>, Vector<double>, Vector<int32_t>,
                     Vector<int64_t>, Vector<int32_t>, Vector<int32_t>, int, const EngineSettings&, const GpuSearch*>(),

@@ -19,7 +19,7 @@ SearchMachine make_machine(const GpuSearch& gpu, const GrowData& data, const Gro
     queue->answer(all, pool);
   };
   auto scheduler = std::make_unique<FiberScheduler>(gpu.settings.n_lists, answer, std::move(between_rounds));
-  auto reader = std::make_unique<GpuRowReader>(data, limits, gpu.settings, std::move(queue), *scheduler,
+  auto reader = std::make_unique<GpuRowSource>(data, limits, gpu.settings, std::move(queue), *scheduler,
                                                gpu.qr ? make_gpu_evaluation(data, *gpu.qr, driver) : nullptr);
   return {std::move(scheduler), std::move(reader)};
 }
@@ -38,10 +38,10 @@ static void bind_streams(nb::module_& module) {
   field<&S::partials>(stream, "partials"), field<&S::n_partials>(stream, "n_partials");
   field<&S::partial_counts>(stream, "partial_counts"), field<&S::n_counts>(stream, "n_counts");
   field<&S::grid_sums>(stream, "grid_sums"), field<&S::grid_sums_bytes>(stream, "grid_sums_bytes");
-  field<&S::sum_rows>(stream, "sum_rows"), field<&S::add_parts>(stream, "add_parts");
+  field<&S::sum_rows>(stream, "sum_rows"), field<&S::add_partials>(stream, "add_partials");
   field<&S::count_rows>(stream, "count_rows"), field<&S::list_rows>(stream, "list_rows");
-  field<&S::count_ranks>(stream, "count_ranks"), field<&S::find_cuts>(stream, "find_cuts");
-  field<&S::advance_sums>(stream, "advance_sums"), field<&S::solve_cuts>(stream, "solve_cuts");
+  field<&S::count_ranks>(stream, "count_ranks"), field<&S::find_candidates>(stream, "find_candidates");
+  field<&S::advance_sums>(stream, "advance_sums"), field<&S::solve_candidates>(stream, "solve_candidates");
 }
 
 static void bind_parts(nb::module_& module) {

@@ -7,7 +7,7 @@
 
 #if defined(__linux__) && __has_include(<ucontext.h>)
 #define SILVA_GROW_GPU
-#include "grow/cuda/host/row_reader.h"
+#include "grow/cuda/host/row_source.h"
 #endif
 
 namespace silva {

@@ -10,16 +10,16 @@
 
 namespace silva {
 
-inline AttributeSet all_attributes(const GrowData& data) {
-  AttributeSet all(data.n_attributes);
-  for (int a = 0; a < data.n_attributes; ++a) all.set(a, data.column[a] >= 0);
+inline FeatureSet all_features(const GrowData& data) {
+  FeatureSet all(data.n_features);
+  for (int a = 0; a < data.n_features; ++a) all.set(a, data.column[a] >= 0);
   return all;
 }
 
 // Columns of z of the intercept and the model.
-inline void model_columns(const GrowData& data, const AttributeSet& model, std::vector<int32_t>& columns) {
+inline void model_columns(const GrowData& data, const FeatureSet& model, std::vector<int32_t>& columns) {
   columns.assign(1, 0);
-  for (int a = 0; a < data.n_attributes; ++a)
+  for (int a = 0; a < data.n_features; ++a)
     if (data.column[a] >= 0 && model.has(a)) columns.push_back(data.column[a]);
 }
 
@@ -43,10 +43,10 @@ inline void impute(const Imputed& imputed, int width, double* gram) {
 class ModelColumns {
  public:
   ModelColumns() = default;
-  ModelColumns(const GrowData& data, const AttributeSet& model) : is_all_(false) {
+  ModelColumns(const GrowData& data, const FeatureSet& model) : is_all_(false) {
     std::vector<char> needed(data.width, 0);
     needed[0] = needed[data.width - 1] = 1;
-    for (int a = 0; a < data.n_attributes; ++a) {
+    for (int a = 0; a < data.n_features; ++a) {
       if (data.column[a] < 0 || !model.has(a)) continue;
       needed[data.column[a]] = 1;
       if (data.indicator[a] >= 0) needed[data.indicator[a]] = 1;
@@ -60,7 +60,7 @@ class ModelColumns {
       taken_.push_back(c);
     }
     solved_.assign(1, 0);
-    for (int a = 0; a < data.n_attributes; ++a) {
+    for (int a = 0; a < data.n_features; ++a) {
       if (data.column[a] < 0 || position[data.column[a]] < 0) continue;
       if (model.has(a)) solved_.push_back(position[data.column[a]]);
       if (data.indicator[a] >= 0) imputed_.emplace_back(position[data.column[a]], position[data.indicator[a]]);

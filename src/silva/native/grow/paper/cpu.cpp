@@ -175,9 +175,9 @@ class CpuPaperEvaluation : public PaperEvaluation {
       parts = n_parts(matrix.rows, side);
       std::vector<double> next(parts * n_columns * side, 0);
       for (int64_t part = 0; part < parts; ++part) {
-        const int64_t end = std::min(matrix.rows, (part + 1) * part_rows(side));
+        const int64_t end = std::min(matrix.rows, (part + 1) * block_rows(side));
         const TallMatrix rows = {matrix.entries, matrix.row_step, matrix.column_step, end};
-        for (int64_t first = part * part_rows(side); first < end; first += tile_rows(side))
+        for (int64_t first = part * block_rows(side); first < end; first += tile_rows(side))
           reflect_tile(rows, first, side, tile_.data(), next.data() + part * n_columns * side);
       }
       triangles = std::move(next);

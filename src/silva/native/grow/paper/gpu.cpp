@@ -108,7 +108,7 @@ class GpuPaperEvaluation : public PaperEvaluation {
       if (node.is_leaf())
         nodes_.push_back({-1, int32_t(leaf_of_slot_.size()), 0, 0, 0}), leaf_of_slot_.push_back(int(v));
       else
-        nodes_.push_back({node.test.attribute, node.test.cut, node.test.missing_left, node.left, node.right});
+        nodes_.push_back({node.split.feature, node.split.threshold, node.split.missing_left, node.left, node.right});
     }
     n_leaves_ = int(leaf_of_slot_.size());
   }

@@ -17,7 +17,7 @@ constexpr int kTogether = 4;  // polishes whose random trees come together
 // then has been told to by its user.
 constexpr int64_t kAtRest = 1000;
 
-enum Purpose { kInitialise, kSelect, kVary, kPolish, kTest };
+enum Purpose { kInitialise, kSelect, kVary, kPolish, kApply };
 
 Engine::Engine(const GrowData& data, const Fitness& fitness, const GrowLimits& limits, const GrowSettings& settings,
                SearchMachine machine)
@@ -91,18 +91,18 @@ static void apply_named(const std::string& name, GrowTree& a, int v, GrowTree& b
   if (name == "evaluate") return;
   if (name == "evaluate_by_qr") return c.evaluator.evaluate_by_qr(a, c.scratch);
   if (name == "swap_subtrees") return swap_subtrees(a, v, b, w);
-  if (name == "swap_tests") return swap_tests(a, v, b, w);
+  if (name == "swap_splits") return swap_splits(a, v, b, w);
   if (name == "swap_branches") return swap_branches(a, v, b, w, c.random);
   if (name == "copy_better") return copy_better(a, v, b, w);
   const std::function<bool()> never = [] { return false; };
-  if (name == "new_test")
-    a = new_test(c, a, v);
+  if (name == "new_split")
+    a = new_split(c, a, v);
   else if (name == "shift_threshold")
     a = shift_threshold(c, a, v);
   else if (name == "prune")
     a = prune(c, a, v);
-  else if (name == "sweep")
-    a = sweep_node(c, a, v);
+  else if (name == "search_threshold")
+    a = search_threshold(c, a, v);
   else if (name == "expand")
     a = expand(c, a, v);
   else if (name == "change_model")
@@ -115,7 +115,7 @@ static void apply_named(const std::string& name, GrowTree& a, int v, GrowTree& b
 
 void Engine::apply(const std::string& name, GrowTree& a, int v, GrowTree& b, int w, uint64_t seed) {
   StatsLayer layer(cache_);
-  Random random(seed, 0, 0, kTest);
+  Random random(seed, 0, 0, kApply);
   const OperatorContext c{evaluator_, layer, scratch_[0], random};
   for (GrowTree* tree : {&a, &b}) evaluator_.evaluate(*tree, layer, c.scratch);
   apply_named(name, a, v, b, w, settings_.moves, c);

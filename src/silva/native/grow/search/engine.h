@@ -20,7 +20,7 @@ struct GenerationRecord {
 // Who reads the rows, and who runs the tasks that ask for them.
 struct SearchMachine {
   std::unique_ptr<TaskRunner> tasks;
-  std::unique_ptr<RowReader> rows;
+  std::unique_ptr<TrainingRowSource> rows;
 };
 
 class Engine {

@@ -8,13 +8,13 @@
 #include "grow/search/fitness.h"
 #include "grow/search/gram_cache.h"
 #include "grow/search/leaf_solver.h"
-#include "grow/sums/row_reader.h"
+#include "grow/sums/row_source.h"
 
 namespace silva {
 
 class Evaluator {
  public:
-  Evaluator(const GrowData& data, const Fitness& fitness, const GrowLimits& limits, const RowReader& rows,
+  Evaluator(const GrowData& data, const Fitness& fitness, const GrowLimits& limits, const TrainingRowSource& rows,
             TaskRunner& tasks, bool by_qr)
       : data_(data),
         fitness_(fitness),
@@ -28,10 +28,10 @@ class Evaluator {
   const Fitness& fitness() const { return fitness_; }
   const GrowLimits& limits() const { return limits_; }
   const LeafSolver& solver() const { return solver_; }
-  const RowReader& rows() const { return rows_; }
+  const TrainingRowSource& rows() const { return rows_; }
   TaskRunner& tasks() const { return tasks_; }
 
-  // Sets row counts, errors and fitness. A leaf with too few rows is cut off first.
+  // Sets row counts, errors and fitness. A leaf with too few rows is dropped first.
   void evaluate(GrowTree& tree, StatsLayer& layer, Scratch& s) const {
     ++s.n_evaluations;
     limit_depth(tree);
@@ -44,7 +44,7 @@ class Evaluator {
       if (top >= 0 && !fill(tree, top, layer, s)) continue;
       const int offending = offending_leaf(tree, s);
       if (offending < 0) break;
-      cut_off(tree, offending);
+      drop_leaf(tree, offending);
     }
     limit_root(tree);
     sum_upwards(tree, layer, s);
@@ -52,7 +52,7 @@ class Evaluator {
   }
 
   // Finds the sums of every node in one request, however few rows a leaf has. Evaluation asks again after every leaf
-  // that it cuts off.
+  // that it drops.
   void sum_nodes(GrowTree& tree, StatsLayer& layer, Scratch& s) const {
     limit_depth(tree);
     all_boxes(data_, tree, s.boxes);
@@ -67,7 +67,7 @@ class Evaluator {
   }
 
   // Residual sum of squares of the model of the leaf with this box.
-  double residual(const Box& box, const LeafStats& stats, const AttributeSet& model, StatsLayer& layer,
+  double residual(const Box& box, const LeafStats& stats, const FeatureSet& model, StatsLayer& layer,
                   Scratch& s) const {
     const uint64_t hash = model.hash();
     if (const double* known = layer.find_residual(stats, hash)) return *known;
@@ -91,7 +91,7 @@ class Evaluator {
       offending = -1;
       for (int v = 1; v < int(tree.nodes.size()) && offending < 0; ++v)
         if (tree[v].is_leaf() && paper.count(v) < limits_.least_rows(tree[v].model)) offending = v;
-      if (offending >= 0) cut_off(tree, offending);
+      if (offending >= 0) drop_leaf(tree, offending);
     }
     limit_root(tree);
     s.rows_read += data_.n_rows;
@@ -140,10 +140,10 @@ class Evaluator {
     }
   }
 
-  // A tree of one leaf cannot be cut off: with too few rows for its model it becomes a constant.
+  // A tree of one leaf cannot be dropped: with too few rows for its model it becomes a constant.
   void limit_root(GrowTree& tree) const {
     GrowNode& root = tree.nodes[0];
-    if (root.is_leaf() && root.model.count() + 2 > data_.n_rows) root.model = AttributeSet(data_.n_attributes);
+    if (root.is_leaf() && root.model.count() + 2 > data_.n_rows) root.model = FeatureSet(data_.n_features);
   }
 
   void find_stats(const GrowTree& tree, StatsLayer& layer, Scratch& s) const {
@@ -172,7 +172,7 @@ class Evaluator {
     return v;
   }
 
-  // Sums the leaves below `top` that the cache lacks; false if one of them has too few rows and was cut off.
+  // Sums the leaves below `top` that the cache lacks; false if one of them has too few rows and was dropped.
   bool fill(GrowTree& tree, int top, StatsLayer& layer, Scratch& s, bool limited = true) const {
     const bool known = s.stats[top] && s.stats[top]->chain < kLongestChain;
     const int n_missing = mark_missing(tree, top, s);
@@ -186,7 +186,7 @@ class Evaluator {
     if (n_missing == 1 && known) return fill_last(tree, top, n_rows, layer, s);
     const LeafRequest request{&s.boxes[top], &tree, top, &s.missing, &s.least, nullptr, known, n_rows, &s.boxes};
     const int offending = rows_.sum_leaves(request, s);
-    if (offending >= 0) return cut_off(tree, offending), false;
+    if (offending >= 0) return drop_leaf(tree, offending), false;
     int left_out = -1;
     for (int v = top; v < subtree_end(tree, top); ++v) {
       if (!tree[v].is_leaf() || s.stats[v]) continue;
@@ -203,7 +203,7 @@ class Evaluator {
   static bool fill_last(GrowTree& tree, int top, int64_t n_rows, StatsLayer& layer, Scratch& s) {
     int v = top;
     while (!tree[v].is_leaf()) v = s.missing[tree[v].left] ? tree[v].left : tree[v].right;
-    if (n_rows < s.least[v]) return cut_off(tree, v), false;
+    if (n_rows < s.least[v]) return drop_leaf(tree, v), false;
     subtract_others(tree, top, v, n_rows, layer, s);
     return true;
   }
@@ -231,19 +231,19 @@ class Evaluator {
   // The threshold of one node has moved: its leaves take over or hand on the rows between the old and the new one.
   void shift_rows(GrowTree& tree, StatsLayer& layer, Scratch& s) const {
     const int top = tree.hint.node;
-    const Test before = tree.hint.before, after = tree[top].test;
+    const GrowSplit before = tree.hint.before, after = tree[top].split;
     tree.hint.node = -1;
-    if (before.attribute != after.attribute || before.missing_left != after.missing_left) return;
+    if (before.feature != after.feature || before.missing_left != after.missing_left) return;
     GrowTree old = tree;
-    old.nodes[top].test = before;
+    old.nodes[top].split = before;
     s.shifted = s.boxes;
     narrow_below(data_, old, top, s.shifted);
-    Interval between = s.boxes[top].interval(data_, after.attribute);
-    between.low = std::max(between.low, std::min(before.cut, after.cut));
-    between.high = std::max(between.low, std::min(between.high, std::max(before.cut, after.cut)));
+    Interval between = s.boxes[top].interval(data_, after.feature);
+    between.low = std::max(between.low, std::min(before.threshold, after.threshold));
+    between.high = std::max(between.low, std::min(between.high, std::max(before.threshold, after.threshold)));
     between.missing = false;
     const Box moved = s.boxes[top].with(between);
-    const int sign = after.cut > before.cut ? 1 : -1;
+    const int sign = after.threshold > before.threshold ? 1 : -1;
     MovedRows sides[2] = {moved_rows(tree, tree[top].left, sign, layer, s),
                           moved_rows(tree, tree[top].right, -sign, layer, s)};
     tasks_.fork(2, s, [&](int i, Scratch& own) {
@@ -302,7 +302,7 @@ class Evaluator {
   }
 
   // The parent of a leaf with too few rows becomes its other child, or a leaf if that is one too.
-  static void cut_off(GrowTree& tree, int leaf) {
+  static void drop_leaf(GrowTree& tree, int leaf) {
     int parent = 0;
     while (tree[parent].left != leaf && tree[parent].right != leaf) ++parent;
     const int sibling = tree[parent].left == leaf ? tree[parent].right : tree[parent].left;
@@ -363,7 +363,7 @@ class Evaluator {
   const GrowData& data_;
   Fitness fitness_;
   const GrowLimits& limits_;
-  const RowReader& rows_;
+  const TrainingRowSource& rows_;
   TaskRunner& tasks_;
   bool by_qr_;
   LeafSolver solver_;

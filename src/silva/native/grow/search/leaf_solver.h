@@ -13,10 +13,10 @@ namespace silva {
 class LeafSolver {
  public:
   LeafSolver(const GrowData& data, TaskRunner& tasks)
-      : data_(data), tasks_(tasks), kernels_(grow_kernels()), all_columns_(data, all_attributes(data)) {}
+      : data_(data), tasks_(tasks), kernels_(grow_kernels()), all_columns_(data, all_features(data)) {}
 
   // Residual sum of squares of the model of the leaf with this box.
-  double residual(const Box& box, const LeafStats& stats, const AttributeSet& model, Scratch& s) const {
+  double residual(const Box& box, const LeafStats& stats, const FeatureSet& model, Scratch& s) const {
     const double* gram = imputed(stats.gram, s);
     model_columns(data_, model, s.columns);
     if (is_narrow(gram, s.columns)) {
@@ -24,7 +24,7 @@ class LeafSolver {
       drop_constant(gram, s);
       if (is_narrow(gram, s.columns)) gram = recentred(gram, s);
     }
-    Buffers::Room work(tasks_.buffers(), work_size(int(s.columns.size())));
+    Buffers::SmallArray work(tasks_.buffers(), work_size(int(s.columns.size())));
     return kernels_.residual(gram, data_.width, s.columns.data(), int(s.columns.size()), work.data());
   }
 
@@ -58,7 +58,7 @@ class LeafSolver {
   // Of the narrow columns of s.columns those that are constant in s.rows go: what sums found by subtraction say of them
   // is rounding. A look at their ranks costs a hundredth of the sums about the leaf's own means.
   void drop_constant(const double* gram, Scratch& s) const {
-    for (int a = 0; a < data_.n_attributes; ++a) {
+    for (int a = 0; a < data_.n_features; ++a) {
       const auto at = std::find(s.columns.begin() + 1, s.columns.end(), data_.column[a]);
       if (data_.column[a] < 0 || at == s.columns.end() || !is_narrow(gram, *at)) continue;
       const int32_t* ranks = data_.ranks_of(a);
@@ -96,7 +96,7 @@ class LeafSolver {
     const StoredRows& z = data_.z;
     out[0] = z.at(row, 0);
     for (int c = 1; c < data_.width; ++c) out[c] = z.at(row, c) - means[c] * out[0];
-    for (int a = 0; a < data_.n_attributes; ++a)
+    for (int a = 0; a < data_.n_features; ++a)
       if (data_.indicator[a] >= 0 && z.at(row, data_.indicator[a]) != 0) out[data_.column[a]] = 0;
   }
 

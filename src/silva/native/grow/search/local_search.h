@@ -8,7 +8,7 @@
 #include <utility>
 #include <vector>
 
-#include "grow/search/leaf_splits.h"
+#include "grow/search/leaf_changes.h"
 #include "grow/search/move_keys.h"
 #include "grow/search/operators.h"
 #include "grow/search/rebuilding.h"
@@ -18,7 +18,7 @@ namespace silva {
 
 // How far the moves go that take most of the time and seldom gain.
 struct PolishEffort {
-  int reach;     // levels from a test that is pulled up to its new place
+  int reach;     // levels from a split that is pulled up to its new place
   bool repairs;  // whether they are tried
 };
 constexpr PolishEffort kThorough{std::numeric_limits<int>::max(), true};
@@ -38,7 +38,7 @@ class Polish {
     for (bool improved = true; improved && !stopped_();) {
       if (moves_.models) thin_models();
       if (moves_.variants && try_variants()) continue;
-      improved = moves_.sweeps && try_sweeps();
+      improved = moves_.thresholds && try_thresholds();
       if (improved) continue;
       improved = moves_.splits && (try_splits() || try_exchanges());
       if (improved) continue;
@@ -57,7 +57,7 @@ class Polish {
   static constexpr double kTogether = 0.5;  // of the largest gain: splits that are made at once
   enum MoveKind : uint64_t {
     kVariantMove = 0,
-    kSweepMove = 4,
+    kThresholdMove = 4,
     kSplitMove = 5,
     kExchangeMove = 6,
     kRepairMove = 8,
@@ -95,7 +95,7 @@ class Polish {
     std::vector<const LeafStats*> stats;
     for (const int v : leaves) stats.push_back(e_.stats_of(boxes[v], c_.layer, c_.scratch));
     e_.tasks().fork(int(leaves.size()), c_.scratch, [&](int i, Scratch& s) {
-      tree.nodes[leaves[i]].model = select_model(e_, *stats[i], all_attributes(data()), price(), s);
+      tree.nodes[leaves[i]].model = select_model(e_, *stats[i], all_features(data()), price(), s);
     });
     return evaluate_and_accept(std::move(tree));
   }
@@ -104,7 +104,7 @@ class Polish {
   struct Move {
     int v;
     uint64_t kind;
-    Test test{};  // that is pulled up
+    GrowSplit split{};  // that is pulled up
     Key key{};
   };
   struct Attempt {
@@ -200,11 +200,11 @@ class Polish {
   }
 
   // Level by level: the thresholds of one level do not depend on each other.
-  bool try_sweeps() {
+  bool try_thresholds() {
     const double before = best_.fitness;
-    const auto sweep = [](Polish& p, const Move& move) {
-      GrowTree tree = sweep_node(p.c_, p.best_, move.v);
-      return !(tree[move.v].test == p.best_[move.v].test) && p.evaluate_and_accept(std::move(tree));
+    const auto attempt_threshold = [](Polish& p, const Move& move) {
+      GrowTree tree = search_threshold(p.c_, p.best_, move.v);
+      return !(tree[move.v].split == p.best_[move.v].split) && p.evaluate_and_accept(std::move(tree));
     };
     for (int depth = 0, n_inner = 1; n_inner > 0; ++depth) {
       std::vector<Move> moves;
@@ -214,16 +214,16 @@ class Polish {
       for (int v = 0; v < int(best_.nodes.size()); ++v) {
         if (depths[v] != depth || best_[v].is_leaf()) continue;
         ++n_inner;
-        if (const Move move{v, kSweepMove}; !has_failed(move_key(move))) moves.push_back(move);
+        if (const Move move{v, kThresholdMove}; !has_failed(move_key(move))) moves.push_back(move);
       }
       // Afterwards all thresholds and sums are known.
-      if (e_.tasks().n_together() > 1 && moves.size() > 1) attempt(moves, sweep);
+      if (e_.tasks().n_together() > 1 && moves.size() > 1) attempt(moves, attempt_threshold);
       for (const Move& move : moves) {
         if (move.v >= int(best_.nodes.size()) || best_[move.v].is_leaf()) continue;
         all_boxes(data(), best_, boxes_);
         const Key key = move_key(move);
         const double fitness = best_.fitness;
-        sweep(*this, move);
+        attempt_threshold(*this, move);
         if (!is_notable(fitness)) remember_failure(key);
       }
     }
@@ -243,10 +243,10 @@ class Polish {
   }
 
   // The best splits of these leaves that gain, the others are remembered.
-  std::vector<LeafSplit> gaining_splits(const std::vector<int>& leaves) {
-    std::vector<LeafSplit> splits = LeafSplits(c_, stopped_).best(best_, leaves, boxes_);
+  std::vector<LeafChange> gaining_splits(const std::vector<int>& leaves) {
+    std::vector<LeafChange> splits = LeafChanges(c_, stopped_).best(best_, leaves, boxes_);
     if (stopped_()) return {};
-    std::erase_if(splits, [this](const LeafSplit& split) {
+    std::erase_if(splits, [this](const LeafChange& split) {
       if (split.gain > least_gain()) return false;
       remember_failure(move_key({split.v, kSplitMove}));
       return true;
@@ -258,16 +258,16 @@ class Polish {
   // other and their sums are known.
   bool try_splits() {
     bool improved = false;
-    std::vector<LeafSplit> open;
+    std::vector<LeafChange> open;
     for (std::vector<int> leaves = nodes_of_kind(best_, true); !stopped_();) {
       const int room = e_.limits().max_leaves - best_.n_leaves();
       if (room <= 0) return improved;
-      for (LeafSplit& split : gaining_splits(splittable(leaves))) open.push_back(std::move(split));
+      for (LeafChange& split : gaining_splits(splittable(leaves))) open.push_back(std::move(split));
       if (open.empty()) return improved;
       std::stable_sort(open.begin(), open.end(), [](const auto& a, const auto& b) { return a.gain > b.gain; });
       size_t n = 1;
       while (n < std::min<size_t>(room, open.size()) && open[n].gain >= kTogether * open[0].gain) ++n;
-      const std::vector<LeafSplit> taken(open.begin(), open.begin() + n);
+      const std::vector<LeafChange> taken(open.begin(), open.begin() + n);
       const size_t size = best_.nodes.size() + 2 * n;
       if (!evaluate_and_accept(with_changes(best_, taken))) return improved;
       improved = true;
@@ -284,7 +284,7 @@ class Polish {
     const std::vector<int> leaves = splittable(nodes_of_kind(best_, true));
     const Key key = move_key({0, kExchangeMove});
     if (has_failed(key)) return false;
-    const std::vector<LeafSplit> changes = exchanges(gaining_splits(leaves), joined_pairs(), least_gain());
+    const std::vector<LeafChange> changes = exchanges(gaining_splits(leaves), joined_pairs(), least_gain());
     if (stopped_()) return false;
     if (!changes.empty() && evaluate_and_accept(with_changes(best_, changes))) return true;
     if (changes.size() > 2 && evaluate_and_accept(with_changes(best_, {changes[0], changes[1]}))) return true;
@@ -292,11 +292,11 @@ class Polish {
     return false;
   }
 
-  std::vector<LeafSplit> joined_pairs() {
-    std::vector<LeafSplit> joined;
+  std::vector<LeafChange> joined_pairs() {
+    std::vector<LeafChange> joined;
     for (int v = 0; v < int(best_.nodes.size()); ++v)
       if (!best_[v].is_leaf() && best_[best_[v].left].is_leaf() && best_[best_[v].right].is_leaf())
-        joined.push_back(LeafSplits(c_, stopped_).pruned(best_, v, boxes_[v]));
+        joined.push_back(LeafChanges(c_, stopped_).pruned(best_, v, boxes_[v]));
     return joined;
   }
 
@@ -305,46 +305,46 @@ class Polish {
     return silva::move_key(data(), best_, move.v, boxes_[move.v], move.kind, price());
   }
 
-  bool has_failed(const Key& move) const { return c_.layer.find_test(move) != nullptr; }
-  void remember_failure(const Key& move) { c_.layer.add_test(move, {}); }
+  bool has_failed(const Key& move) const { return c_.layer.find_split(move) != nullptr; }
+  void remember_failure(const Key& move) { c_.layer.add_split(move, {}); }
 
   // Within reach.
-  std::vector<Test> tests_below(int v, const std::vector<int>& depths) const {
-    std::vector<Test> tests;
+  std::vector<GrowSplit> splits_below(int v, const std::vector<int>& depths) const {
+    std::vector<GrowSplit> splits;
     for (int u = v + 1; u < subtree_end(best_, v); ++u)
-      if (!best_[u].is_leaf() && depths[u] - depths[v] <= effort_.reach && !(best_[u].test == best_[v].test) &&
-          std::find(tests.begin(), tests.end(), best_[u].test) == tests.end())
-        tests.push_back(best_[u].test);
-    return tests;
+      if (!best_[u].is_leaf() && depths[u] - depths[v] <= effort_.reach && !(best_[u].split == best_[v].split) &&
+          std::find(splits.begin(), splits.end(), best_[u].split) == splits.end())
+        splits.push_back(best_[u].split);
+    return splits;
   }
 
   bool try_pull_ups(bool settled) {
     const auto moves_at = [&](int v) {
       std::vector<Move> moves;
       if (best_[v].is_leaf() || (settled && subtree_end(best_, v) - v > 2 * kRotatedLeaves - 1)) return moves;
-      for (const Test& test : tests_below(v, node_depths(best_)))
-        moves.push_back({v, (settled ? kRotateMove : kPullUpMove) + hash_of(test), test});
+      for (const GrowSplit& split : splits_below(v, node_depths(best_)))
+        moves.push_back({v, (settled ? kRotateMove : kPullUpMove) + hash_of(split), split});
       return moves;
     };
     return try_in_order(-1, true, moves_at,
-                        [settled](Polish& p, const Move& move) { return p.pull_up(move.v, move.test, settled); });
+                        [settled](Polish& p, const Move& move) { return p.pull_up(move.v, move.split, settled); });
   }
 
-  bool pull_up(int v, const Test& test, bool settled) {
+  bool pull_up(int v, const GrowSplit& split, bool settled) {
     all_boxes(data(), best_, c_.scratch.boxes);
-    GrowTree tree = pulled_up(data(), best_, v, c_.scratch.boxes[v], test);
+    GrowTree tree = pulled_up(data(), best_, v, c_.scratch.boxes[v], split);
     if (tree.n_leaves() > 2 * e_.limits().max_leaves) return false;
     e_.sum_nodes(tree, c_.layer, c_.scratch);  // many leaves are too small
     evaluate(tree);
-    if (v < int(tree.nodes.size())) cut_back(c_, tree, v, price());
+    if (v < int(tree.nodes.size())) prune_back(c_, tree, v, price());
     if (settled && v < int(tree.nodes.size())) {
       settle(c_, tree, v);
-      cut_back(c_, tree, v, price());
+      prune_back(c_, tree, v, price());
     }
     return tree.n_leaves() <= e_.limits().max_leaves && accept(std::move(tree));
   }
 
-  // A variant that only pays once the tests above it and at it have moved.
+  // A variant that only pays once the splits above it and at it have moved.
   bool try_repairs() {
     const auto moves_at = [this](int v) {
       std::vector<Move> moves;
@@ -369,7 +369,7 @@ class Polish {
     evaluate(tree);
     for (const int u : nodes_above(tree, v)) {
       if (u >= int(tree.nodes.size()) || tree[u].is_leaf() || subtree_end(tree, u) <= v) continue;
-      tree = sweep_node(c_, tree, u);
+      tree = search_threshold(c_, tree, u);
       evaluate(tree);
     }
     return accept(std::move(tree));

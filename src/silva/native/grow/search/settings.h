@@ -5,21 +5,21 @@
 
 namespace silva {
 
-// Rates of the operators within their group: crossovers; mutations of a test; mutations of a leaf.
+// Rates of the operators within their group: crossovers; mutations of a split; mutations of a leaf.
 struct OperatorRates {
-  double swap_subtrees = 1, swap_tests = 1, swap_branches = 1, copy_better = 1;
-  double new_test = 1, shift_threshold = 1, prune = 0.5, sweep = 0.1;
+  double swap_subtrees = 1, swap_splits = 1, swap_branches = 1, copy_better = 1;
+  double new_split = 1, shift_threshold = 1, prune = 0.5, search_threshold = 0.1;
   double expand = 1, change_model = 1;
 };
 
 struct PolishMoves {
-  bool models = true;     // backward elimination in every leaf
-  bool variants = true;   // prune every node, promote its children
-  bool sweeps = true;     // best threshold of every test
-  bool splits = true;     // best split of every leaf
-  bool pull_ups = true;   // a test from below takes the node's place
-  bool rotations = true;  // the same, children promoted below it
-  bool repairs = true;    // variants followed by sweeps
+  bool models = true;      // backward elimination in every leaf
+  bool variants = true;    // prune every node, promote its children
+  bool thresholds = true;  // best threshold of every split
+  bool splits = true;      // best split of every leaf
+  bool pull_ups = true;    // a split from below takes the node's place
+  bool rotations = true;   // the same, children promoted below it
+  bool repairs = true;     // variants followed by threshold searches
 };
 
 struct GrowSettings {

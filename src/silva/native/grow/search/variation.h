@@ -30,7 +30,7 @@ inline int drawn(const std::array<double, n>& rates, Random& random) {
 
 inline void cross(GrowTree& a, GrowTree& b, const OperatorRates& r, const OperatorContext& c) {
   const bool splits = a.nodes.size() > 1 && b.nodes.size() > 1;
-  const std::array<double, 4> rates = {r.swap_subtrees, splits ? r.swap_tests : 0, splits ? r.swap_branches : 0,
+  const std::array<double, 4> rates = {r.swap_subtrees, splits ? r.swap_splits : 0, splits ? r.swap_branches : 0,
                                        r.copy_better};
   const int kind = drawn(rates, c.random);
   const auto pick = [&](const GrowTree& tree) {
@@ -41,7 +41,7 @@ inline void cross(GrowTree& a, GrowTree& b, const OperatorRates& r, const Operat
   if (kind < 0) return;
   const int v = pick(a), w = pick(b);
   if (kind == 0) swap_subtrees(a, v, b, w);
-  if (kind == 1) swap_tests(a, v, b, w);
+  if (kind == 1) swap_splits(a, v, b, w);
   if (kind == 2) swap_branches(a, v, b, w, c.random);
   if (kind == 3) copy_better(a, v, b, w);
 }
@@ -54,15 +54,15 @@ inline GrowTree mutated(const GrowTree& tree, const OperatorRates& r, const Oper
     const int kind = drawn(std::array<double, 2>{r.expand, models}, c.random);
     return kind < 0 ? tree : kind == 0 ? expand(c, tree, v) : change_model(c, tree, v);
   }
-  switch (drawn(std::array<double, 4>{r.new_test, r.shift_threshold, r.prune, r.sweep}, c.random)) {
+  switch (drawn(std::array<double, 4>{r.new_split, r.shift_threshold, r.prune, r.search_threshold}, c.random)) {
     case 0:
-      return new_test(c, tree, v);
+      return new_split(c, tree, v);
     case 1:
       return shift_threshold(c, tree, v);
     case 2:
       return prune(c, tree, v);
     case 3:
-      return sweep_node(c, tree, v);
+      return search_threshold(c, tree, v);
     default:
       return tree;
   }
@@ -89,20 +89,20 @@ inline void vary(GrowTree& a, GrowTree& b, const GrowSettings& settings, const O
   });
 }
 
-inline int push_random(GrowTree& tree, const RowList& rows, int depth, const AttributeSet& model,
+inline int push_random(GrowTree& tree, const RowList& rows, int depth, const FeatureSet& model,
                        const OperatorContext& c) {
-  Test test;
+  GrowSplit split;
   const bool small = int64_t(rows.size()) < 2 * c.evaluator.limits().min_samples_leaf;
-  if (depth == 0 || small || !dipole_test(c.evaluator.data(), rows, c.random, test)) return push_leaf(tree, model);
+  if (depth == 0 || small || !dipole_split(c.evaluator.data(), rows, c.random, split)) return push_leaf(tree, model);
   RowList left, right;
   for (const int32_t row : rows)
-    (test.left(c.evaluator.data().rank(row, test.attribute)) ? left : right).push_back(row);
+    (split.left(c.evaluator.data().rank(row, split.feature)) ? left : right).push_back(row);
   return push_split(
-      tree, test, [&] { return push_random(tree, left, depth - 1, model, c); },
+      tree, split, [&] { return push_random(tree, left, depth - 1, model, c); },
       [&] { return push_random(tree, right, depth - 1, model, c); });
 }
 
-// Top-down on a sub-sample, tests by dipoles, to a random depth (paper, section 3.2).
+// Top-down on a sub-sample, splits by dipoles, to a random depth (paper, section 3.2).
 inline GrowTree random_tree(const OperatorContext& c) {
   const GrowData& data = c.evaluator.data();
   const int64_t wanted = std::min<int64_t>(500, std::max<int64_t>(data.n_rows / 10, 20));
@@ -110,8 +110,8 @@ inline GrowTree random_tree(const OperatorContext& c) {
   for (int64_t i = 0; i < wanted; ++i) rows.push_back(int32_t(c.random.below(data.n_rows)));
   GrowTree tree;
   const int depth = int(c.random.between(1, 5));
-  AttributeSet all = all_attributes(data);
-  if (data.n_rows < all.count() + 2) all = AttributeSet(data.n_attributes);
+  FeatureSet all = all_features(data);
+  if (data.n_rows < all.count() + 2) all = FeatureSet(data.n_features);
   push_random(tree, rows, depth, all, c);
   return tree;
 }

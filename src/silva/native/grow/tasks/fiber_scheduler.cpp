@@ -167,7 +167,8 @@ void FiberScheduler::end_turn(Task* task, std::vector<Task*>& next, std::vector<
 
 // No more at a time than the system gives stacks for; one if nobody else goes on.
 void FiberScheduler::begin_subtasks(std::vector<Task*>& next, const std::vector<Task*>& asking) {
-  while (!unbegun_.empty() && (tasks_.size() - idle_.size() < size_t(kMostFibers) || (next.empty() && asking.empty()))) {
+  while (!unbegun_.empty() &&
+         (tasks_.size() - idle_.size() < size_t(kMostFibers) || (next.empty() && asking.empty()))) {
     auto [parent, subtask] = std::move(unbegun_.front());
     unbegun_.pop_front();
     next.push_back(begin(parent, std::move(subtask)));

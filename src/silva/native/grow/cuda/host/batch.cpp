@@ -18,7 +18,7 @@ static size_t bytes_of(const List& list) {
 bool Batch::has_room(size_t packet, size_t results, bool more) {
   const bool fits = packet_bytes_ + packet <= h_.packet.n_bytes && results_bytes_ + results <= h_.results_bytes && more;
   const bool is_empty =
-      advances_.empty() && lists_.empty() && counts_.empty() && cuts_.empty() && sums_.empty() && solves_.empty();
+      advances_.empty() && lists_.empty() && counts_.empty() && candidates_.empty() && sums_.empty() && solves_.empty();
   if (!fits && is_empty) throw std::length_error("a request of the search outgrew the buffers on the GPU");
   if (fits) packet_bytes_ += packet, results_bytes_ += results;
   return fits;
@@ -33,15 +33,17 @@ bool Batch::add(const AdvanceRequest& request) {
 bool Batch::add(ListRequest& request) {
   const RowPositions& source = request.source.parts[p_];
   const int32_t n_blocks = blocks_of(source.count, kListTile), n_inner = std::max(request.n_cells - 1, 0);
-  const size_t packet = sizeof(ListRecord) + sizeof(CountRecord) + sizeof(CutsRecord) + bytes_of(request.intervals);
+  const size_t packet =
+      sizeof(ListRecord) + sizeof(CountRecord) + sizeof(CandidatesRecord) + bytes_of(request.intervals);
   const int32_t n_sampled = int32_t(std::min<int64_t>(request.most, source.count));
-  const size_t results = sizeof(int32_t) * (1 + n_inner + n_sampled) + (request.cuts ? sizeof(CutsAnswer) : 0);
+  const size_t results =
+      sizeof(int32_t) * (1 + n_inner + n_sampled) + (request.candidates ? sizeof(CandidatesAnswer) : 0);
   if (!has_room(packet, results, size_t(list_blocks_ + n_blocks) <= h_.n_counts)) return false;
   ListRecord r{};
   r.source = source;
   int32_t* ranks = part_.list_ranks(request.list);
   r.rows = request.over_ranks ? ranks : part_.list_rows(request.list);
-  r.ranks = ranks, r.attribute = request.attribute;
+  r.ranks = ranks, r.feature = request.feature;
   r.first_interval = add_intervals(request.intervals), r.n_intervals = int32_t(request.intervals.size());
   r.first_block = list_blocks_, r.n_blocks = n_blocks;
   r.most = request.most, r.first_answer = n_answers_;
@@ -49,7 +51,7 @@ bool Batch::add(ListRequest& request) {
   // The list's total stands there when the kernels that follow read it.
   const int32_t* total = totals() + lists_.size();
   if (n_inner) add({ranks, total, 0, 0, request.span, request.low, request.n_cells, 0, 0}, request.counts[p_]);
-  if (request.cuts) add({ranks, total, 0, 0, 0, 0}, *request.cuts);
+  if (request.candidates) add({ranks, total, 0, 0, 0, 0}, *request.candidates);
   lists_.push_back(r);
   asked_lists_.push_back(&request);
   return true;
@@ -63,17 +65,17 @@ bool Batch::add(CountRequest& request) {
   return true;
 }
 
-bool Batch::add(CutsRequest& request) {
-  if (!has_room(sizeof(CutsRecord), sizeof(CutsAnswer), true)) return false;
+bool Batch::add(CandidatesRequest& request) {
+  if (!has_room(sizeof(CandidatesRecord), sizeof(CandidatesAnswer), true)) return false;
   add({part_.list_ranks(request.list), nullptr, request.first, request.last, 0, 0}, request.answer);
   return true;
 }
 
-void Batch::add(CutsRecord record, CutsAnswer& answer) {
+void Batch::add(CandidatesRecord record, CandidatesAnswer& answer) {
   record.first_answer = n_answers_;
-  n_answers_ += int32_t(sizeof(CutsAnswer) / sizeof(int32_t));
-  cuts_.push_back(record);
-  asked_cuts_.push_back({&answer, record.first_answer});
+  n_answers_ += int32_t(sizeof(CandidatesAnswer) / sizeof(int32_t));
+  candidates_.push_back(record);
+  asked_candidates_.push_back({&answer, record.first_answer});
 }
 
 void Batch::add(CountRecord record, std::vector<int32_t>& answer) {
@@ -87,7 +89,7 @@ void Batch::add(CountRecord record, std::vector<int32_t>& answer) {
 SumRecord Batch::begin_sum(int64_t count, int n_slots) {
   SumRecord r{};
   r.n_blocks = blocks_of(count, rows_per_block_), r.n_slots = n_slots;
-  r.first_part = n_partials_, r.first_block = sum_blocks_, r.first_slot = int32_t(slots_.size());
+  r.first_partial = n_partials_, r.first_block = sum_blocks_, r.first_slot = int32_t(slots_.size());
   return r;
 }
 
@@ -131,7 +133,7 @@ bool Batch::add(SumRequest& request) {
 
 bool Batch::add(SolveRequest& request) {
   const std::vector<int32_t>& columns = request.columns->solved();
-  const size_t results = 2 * request.record.n_cuts * sizeof(double);
+  const size_t results = 2 * request.record.n_candidates * sizeof(double);
   if (!has_room(sizeof(SolveRecord) + bytes_of(columns), results, true)) return false;
   add(request.record, place(columns), int32_t(columns.size()), request.answer);
   return true;
@@ -140,36 +142,36 @@ bool Batch::add(SolveRequest& request) {
 void Batch::add(SolveRecord record, int32_t first_column, int32_t n_solved, std::vector<double>& answer) {
   record.first_column = first_column, record.n_solved = n_solved;
   record.first_answer = n_solutions_, record.first_block = solve_blocks_;
-  n_solutions_ += 2 * record.n_cuts, solve_blocks_ += record.n_cuts;
+  n_solutions_ += 2 * record.n_candidates, solve_blocks_ += record.n_candidates;
   most_side_ = std::max(most_side_, n_solved + 1);
   solves_.push_back(record);
-  answer.resize(2 * record.n_cuts);
+  answer.resize(2 * record.n_candidates);
   asked_solves_.push_back({&answer, record.first_answer});
 }
 
-// A record of the sums between two cuts each, which stand one behind the other, and one of errors a side.
+// A record of the sums between two candidates each, which stand one behind the other, and one of errors a side.
 bool Batch::add(GridRequest& request) {
   const ModelColumns& columns = *request.columns;
-  const int n_stretches = int(request.cuts.size()) + 1, n_cuts = n_stretches - 1;
-  const int64_t step = 1 + int64_t(columns.n_entries()), n_sums = n_stretches * step;
+  const int n_segments = int(request.candidates.size()) + 1, n_candidates = n_segments - 1;
+  const int64_t step = 1 + int64_t(columns.n_entries()), n_sums = n_segments * step;
   std::vector<int32_t> edges = {0};
-  edges.insert(edges.end(), request.cuts.begin(), request.cuts.end());
+  edges.insert(edges.end(), request.candidates.begin(), request.candidates.end());
   edges.push_back(int32_t(request.rows->size()));
   int64_t n_blocks = 0;
-  for (int k = 0; k < n_stretches; ++k) n_blocks += blocks_of(edges[k + 1] - edges[k], rows_per_block_);
-  const size_t packet = n_stretches * (sizeof(SumRecord) + sizeof(SlotResult)) + 2 * sizeof(SolveRecord) +
+  for (int k = 0; k < n_segments; ++k) n_blocks += blocks_of(edges[k + 1] - edges[k], rows_per_block_);
+  const size_t packet = n_segments * (sizeof(SumRecord) + sizeof(SlotResult)) + 2 * sizeof(SolveRecord) +
                         sizeof(RouteNode) + bytes_of(*request.rows) + n_blocks * sizeof(int32_t) +
                         bytes_of(columns.taken()) + bytes_of(columns.solved());
   const bool fits = size_t(n_grid_sums_ + n_sums) * sizeof(double) <= h_.grid_sums_bytes &&
                     size_t(n_partials_ + partials_of(n_blocks, 1, h_.stride)) <= h_.n_partials;
-  if (!has_room(packet, 4 * n_cuts * sizeof(double), fits)) return false;
+  if (!has_room(packet, 4 * n_candidates * sizeof(double), fits)) return false;
   double* sums = address<double>(h_.grid_sums) + n_grid_sums_;
   n_grid_sums_ += n_sums;
   const int32_t sent = int32_t(sent_rows_.size()), node = int32_t(nodes_.size());
   sent_rows_.insert(sent_rows_.end(), request.rows->begin(), request.rows->end());
   nodes_.push_back({-1, 0, 0, 0, 0});
   const int32_t column = columns.is_all() ? place_all() : place(columns.taken());
-  for (int k = 0; k < n_stretches; ++k) {
+  for (int k = 0; k < n_segments; ++k) {
     const int64_t count = edges[k + 1] - edges[k];
     SumRecord r = begin_sum(count, 1);
     r.source = {nullptr, 0, sent + edges[k], count, 1};
@@ -178,10 +180,10 @@ bool Batch::add(GridRequest& request) {
     grid_sums_.push_back(sums_.size());
     end_sum(r);
   }
-  SolveRecord solve{nullptr, sums, step, n_cuts, 0, columns.width(), 0, request.least_rows, 0, 0, 0};
+  SolveRecord solve{nullptr, sums, step, n_candidates, 0, columns.width(), 0, request.least_rows, 0, 0, 0};
   const int32_t solved = place(columns.solved()), n_solved = int32_t(columns.solved().size());
   add(solve, solved, n_solved, request.answers[0]);
-  solve.parts = sums + n_cuts * step, solve.step = -step;
+  solve.segments = sums + n_candidates * step, solve.step = -step;
   add(solve, solved, n_solved, request.answers[1]);
   return true;
 }
@@ -231,7 +233,7 @@ void Batch::launch(const CudaStream& stream, Packet& packet) {
   const AdvanceRecord* advances = packet.add(advances_);
   const ListRecord* lists = packet.add(lists_);
   const CountRecord* counts = packet.add(counts_);
-  const CutsRecord* cuts = packet.add(cuts_);
+  const CandidatesRecord* candidates = packet.add(candidates_);
   const SumRecord* sums = packet.add(sums_);
   const RouteInterval* intervals = packet.add(intervals_);
   const RouteNode* nodes = packet.add(nodes_);
@@ -248,14 +250,14 @@ void Batch::launch(const CudaStream& stream, Packet& packet) {
     stream.launch(h_.list_rows, list_blocks_, kBlockThreads, rows(), lists, n_lists, intervals, tile_counts, totals());
   }
   if (counts) stream.launch(h_.count_ranks, count_blocks_, kBlockThreads, counts, int(counts_.size()), answers());
-  if (cuts) stream.launch(h_.find_cuts, unsigned(cuts_.size()), kBlockThreads, cuts, answers());
+  if (candidates) stream.launch(h_.find_candidates, unsigned(candidates_.size()), kBlockThreads, candidates, answers());
   if (sums) launch_sums(stream, sums, record_of_block, intervals, nodes, slots, columns);
   if (is_copied) stream.copy_out(results(), address<void>(h_.results), n_results_ * sizeof(double));
   for (const ReadRequest* read : reads_) stream.copy_out(read->to, read->from, read->bytes);
   if (!solves) return;
   const int n_tile_rows = (most_side_ + kSolveTile - 1) / kSolveTile;
   const unsigned threads = unsigned(n_tiles(n_tile_rows) + 31) / 32 * 32;
-  stream.launch(h_.solve_cuts, solve_blocks_, threads, solves, int(solves_.size()), columns, solutions());
+  stream.launch(h_.solve_candidates, solve_blocks_, threads, solves, int(solves_.size()), columns, solutions());
 }
 
 void Batch::launch_sums(const CudaStream& stream, const SumRecord* sums, const int32_t* record_of_block,
@@ -267,14 +269,15 @@ void Batch::launch_sums(const CudaStream& stream, const SumRecord* sums, const i
   const int entries = few ? kEntriesOfFew : kEntriesOfMany;
   stream.launch(h_.sum_rows, sum_blocks_, sum_threads(h_.stride), rows(), sums, record_of_block, intervals, nodes,
                 rows_per_block_, counts, partials);
-  stream.launch(h_.add_parts, unsigned(slots_.size()) * entry_blocks(h_.stride, entries), kBlockThreads, sums,
+  stream.launch(h_.add_partials, unsigned(slots_.size()) * entry_blocks(h_.stride, entries), kBlockThreads, sums,
                 int(sums_.size()), counts, partials, slots, columns, entries);
 }
 
 void Batch::take_answers(ThreadPool* pool) const {
   for (size_t i = 0; i < asked_lists_.size(); ++i) take(*asked_lists_[i], lists_[i], totals()[i]);
   for (const auto& [answer, first] : asked_counts_) std::copy_n(answers() + first, answer->size(), answer->begin());
-  for (const auto& [answer, first] : asked_cuts_) *answer = *reinterpret_cast<const CutsAnswer*>(answers() + first);
+  for (const auto& [answer, first] : asked_candidates_)
+    *answer = *reinterpret_cast<const CandidatesAnswer*>(answers() + first);
   for (const auto& [answer, first] : asked_solves_) std::copy_n(solutions() + first, answer->size(), answer->begin());
   const auto take_sums = [&](int i, int) { take(*asked_sums_[i].first, asked_sums_[i].second); };
   const int n = int(asked_sums_.size());

@@ -10,7 +10,7 @@ namespace silva {
 // writes small answers to.
 struct StreamHandles {
   uint64_t stream, results, results_host, partials, partial_counts, grid_sums;
-  uint64_t sum_rows, add_parts, count_rows, list_rows, count_ranks, find_cuts, advance_sums, solve_cuts;
+  uint64_t sum_rows, add_partials, count_rows, list_rows, count_ranks, find_candidates, advance_sums, solve_candidates;
   PacketHandles packet;
   size_t results_bytes, grid_sums_bytes, n_partials, n_counts;
   int gpu, n_processors, stride;  // columns of z on the GPU
@@ -25,7 +25,7 @@ class Batch {
   bool add(const AdvanceRequest& request);
   bool add(ListRequest& request);
   bool add(CountRequest& request);
-  bool add(CutsRequest& request);
+  bool add(CandidatesRequest& request);
   bool add(SumRequest& request);
   bool add(SolveRequest& request);
   bool add(GridRequest& request);
@@ -40,12 +40,12 @@ class Batch {
   }
   // Partial sums that blocks write of so many slots.
   static int64_t partials_of(int64_t n_blocks, int n_slots, int stride) {
-    return n_blocks * (n_slots + sum_splits(stride) - 1);
+    return n_blocks * (n_slots + sum_strands(stride) - 1);
   }
 
  private:
   bool has_room(size_t packet, size_t results, bool more);
-  void add(CutsRecord record, CutsAnswer& answer);
+  void add(CandidatesRecord record, CandidatesAnswer& answer);
   void add(CountRecord record, std::vector<int32_t>& answer);
   void add(SolveRecord record, int32_t first_column, int32_t n_solved, std::vector<double>& answer);
   SumRecord begin_sum(int64_t count, int n_slots);
@@ -65,7 +65,7 @@ class Batch {
     return {address<const void>(part_.z), address<const int32_t>(part_.ranks), part_.n_rows,
             address<const RankZone>(part_.zones)};
   }
-  // Results on the host: totals of lists, counts of ranks and cuts, sums, errors.
+  // Results on the host: totals of lists, counts of ranks and candidates, sums, errors.
   int32_t* totals() const { return address<int32_t>(h_.results_host); }
   int32_t* answers() const { return totals() + lists_.size(); }
   double* results() const { return address<double>(h_.results_host) + (lists_.size() + n_answers_ + 1) / 2; }
@@ -77,7 +77,7 @@ class Batch {
   std::vector<AdvanceRecord> advances_;
   std::vector<ListRecord> lists_;
   std::vector<CountRecord> counts_;
-  std::vector<CutsRecord> cuts_;
+  std::vector<CandidatesRecord> candidates_;
   std::vector<SumRecord> sums_;
   std::vector<RouteInterval> intervals_;
   std::vector<RouteNode> nodes_;
@@ -90,7 +90,7 @@ class Batch {
   const SlotColumns* placed_ = nullptr;  // whose columns stand at first_columns_: requests of a level share them
   std::vector<int32_t> first_columns_;
   std::vector<ListRequest*> asked_lists_;
-  std::vector<std::pair<CutsAnswer*, int32_t>> asked_cuts_;              // where to, and the first answer
+  std::vector<std::pair<CandidatesAnswer*, int32_t>> asked_candidates_;  // where to, and the first answer
   std::vector<std::pair<std::vector<int32_t>*, int32_t>> asked_counts_;  // where to, and the first answer
   std::vector<std::pair<SumRequest*, int32_t>> asked_sums_;              // and the first slot
   std::vector<std::pair<std::vector<double>*, int32_t>> asked_solves_;   // where to, and the first answer

@@ -21,7 +21,7 @@ class GpuQueue {
   // the division of the rows alone. Threads of the pool, which may be null, help to begin and to add up answers.
   void answer(const GpuRequests& requests, ThreadPool* pool) {
     if (requests.empty()) return;
-    if (parts_.are_copies()) share_out(requests);
+    if (parts_.are_copies()) assign(requests);
     for (SumRequest* sum : requests.sums) sum->answer.assign(sum->n_slots, {}), sum->has_sums = false;
     for (ListRequest* list : requests.lists) {
       list->totals.assign(parts_.size(), 0);
@@ -45,7 +45,7 @@ class GpuQueue {
  private:
   // Has copies answer what does not belong to a list of one of them: each some of all rows, or who has the fewest rows
   // of this round to gather so far.
-  void share_out(const GpuRequests& requests) {
+  void assign(const GpuRequests& requests) {
     std::vector<int64_t> gathered(parts_.size(), 0);
     const auto count = [&](const RowsByPart& rows) {
       for (int p = 0; p < int(rows.parts.size()); ++p) gathered[p] += rows.parts[p].count;
@@ -53,7 +53,7 @@ class GpuQueue {
     const auto least = [&] { return int(std::min_element(gathered.begin(), gathered.end()) - gathered.begin()); };
     const auto give = [&](RowsByPart& rows) {
       if (!rows.parts.empty()) return;
-      parts_.give(rows, least());
+      parts_.assign(rows, least());
       count(rows);
     };
     for (const ListRequest* list : requests.lists) count(list->source);
@@ -61,7 +61,7 @@ class GpuQueue {
     for (ListRequest* list : requests.lists) give(list->source);
     for (SumRequest* sum : requests.sums)
       if (sum->source.parts.empty() && sum->source.ordered_by < 0)
-        parts_.share_out(sum->source);
+        parts_.divide(sum->source);
       else
         give(sum->source);
     for (GridRequest* grid : requests.grids) {

@@ -1,6 +1,6 @@
-// Positions in a list of rows that lies in parts, each in the order of an attribute's ranks. The list that a sweep cuts
-// is what merging them would give: a cut is known by its rank, and how many rows of each part have lower ranks says
-// where it stands. Ranks are counted in cells first, inside a cell only where somebody looks.
+// Positions in a list of rows that lies in parts, each in the order of a feature's ranks. The list that a
+// search looks at is what merging them would give: a candidate is known by its rank, and how many rows of each part
+// have lower ranks says where it stands. Ranks are counted in cells first, inside a cell only where somebody looks.
 #pragma once
 #include <algorithm>
 #include <map>
@@ -39,8 +39,8 @@ class RankCounts {
   }
   int32_t below(int32_t rank) const { return below(n_parts_, rank); }
 
-  // As grow/cuda/shared/cuts.h asks. While a cell is not counted its end stands for what it holds, and the cell is
-  // noted as wanted.
+  // As grow/cuda/shared/candidates.h asks. While a cell is not counted its end stands for what it holds, and the cell
+  // is noted as wanted.
   int32_t rank(int64_t position) const { return rank_above(position + 1) - 1; }
   int64_t next_change(int64_t at, int64_t last) const {
     return at >= last ? last : std::min<int64_t>(below(rank_above(at)), last);

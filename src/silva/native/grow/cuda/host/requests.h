@@ -4,7 +4,7 @@
 #include <vector>
 
 #include "grow/cuda/host/parts.h"
-#include "grow/sums/row_reader.h"
+#include "grow/sums/row_source.h"
 
 namespace silva {
 
@@ -37,13 +37,13 @@ struct ListRequest {
   RowsByPart source;
   std::vector<RouteInterval> intervals;
   int list = 0;
-  int attribute = -1;       // whose ranks are listed beside the rows
+  int feature = -1;         // whose ranks are listed beside the rows
   bool over_ranks = false;  // the rows go to where the list's ranks stand
   int32_t low = 0;          // the ranks low .. low + span are counted in so many cells
   int64_t span = 0;
   int32_t n_cells = 0;
-  CutsAnswer* cuts = nullptr;  // of the whole list, which one part holds
-  int32_t most = 0;            // not a list but a sample: every stride-th row, stride = rows / most + 1
+  CandidatesAnswer* candidates = nullptr;  // of the whole list, which one part holds
+  int32_t most = 0;                        // not a list but a sample: every stride-th row, stride = rows / most + 1
   RowList sample;
   std::vector<int64_t> totals;               // by part
   std::vector<std::vector<int32_t>> counts;  // by part and inner edge of cells: positions of lower ranks
@@ -59,30 +59,30 @@ struct CountRequest {
   std::vector<std::vector<int32_t>> counts;
 };
 
-// Cuts of a list that one part holds, all of it.
-struct CutsRequest {
+// Candidates of a list that one part holds, all of it.
+struct CandidatesRequest {
   int part = 0, list = 0;
   int64_t first = 0, last = 0;
-  CutsAnswer answer{};
+  CandidatesAnswer answer{};
 };
 
-// Of a list that one part holds, what a leaf's model leaves unexplained at cuts whose sums were kept there, in this
-// round or before.
+// Of a list that one part holds, what a leaf's model leaves unexplained at candidates whose sums were kept there, in
+// this round or before.
 struct SolveRequest {
   int part = 0;
   const ModelColumns* columns = nullptr;
   SolveRecord record{};
-  std::vector<double> answer;  // by cut from the leaf's side: rows, error
+  std::vector<double> answer;  // by candidate from the leaf's side: rows, error
 };
 
-// Errors of one model on both sides of cuts of some rows, which are sent to the GPU.
+// Errors of one model on both sides of candidates of some rows, which are sent to the GPU.
 struct GridRequest {
   int part = 0;  // who answers
   const RowList* rows = nullptr;
-  std::vector<int32_t> cuts;  // positions, rising
+  std::vector<int32_t> candidates;  // positions, rising
   const ModelColumns* columns = nullptr;
   int least_rows = 0;
-  std::vector<double> answers[2];  // of the left and the right side: rows, error; by cut from that side
+  std::vector<double> answers[2];  // of the left and the right side: rows, error; by candidate from that side
 };
 
 // Before anything else is answered.
@@ -103,15 +103,15 @@ struct GpuRequests {
   std::vector<AdvanceRequest*> advances = {};
   std::vector<ListRequest*> lists = {};
   std::vector<CountRequest*> counts = {};
-  std::vector<CutsRequest*> cuts = {};
+  std::vector<CandidatesRequest*> candidates = {};
   std::vector<SumRequest*> sums = {};
   std::vector<SolveRequest*> solves = {};
   std::vector<GridRequest*> grids = {};
   std::vector<ReadRequest*> reads = {};
 
   static constexpr size_t kKinds = 8, kSums = 4;  // place of the sums among the kinds
-  auto kinds() const { return std::tie(advances, lists, counts, cuts, sums, solves, grids, reads); }
-  auto kinds() { return std::tie(advances, lists, counts, cuts, sums, solves, grids, reads); }
+  auto kinds() const { return std::tie(advances, lists, counts, candidates, sums, solves, grids, reads); }
+  auto kinds() { return std::tie(advances, lists, counts, candidates, sums, solves, grids, reads); }
 
   bool empty() const {
     return std::apply([](const auto&... kind) { return (kind.empty() && ...); }, kinds());

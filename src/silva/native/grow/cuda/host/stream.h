@@ -98,18 +98,18 @@ class GpuStream {
     bool sums = false;
     const auto add = [&](const RowsByPart& source, const std::vector<RouteInterval>& intervals) {
       if (source.ordered_by >= 0) orders.insert(source.ordered_by);
-      for (const RouteInterval& interval : intervals) ranks.insert(interval.attribute);
+      for (const RouteInterval& interval : intervals) ranks.insert(interval.feature);
     };
     for (const ListRequest* list : requests_->lists) {
       if (!count_of(list->source)) continue;
       add(list->source, list->intervals);
-      if (list->attribute >= 0) ranks.insert(list->attribute);
+      if (list->feature >= 0) ranks.insert(list->feature);
     }
     for (const SumRequest* sum : requests_->sums) {
       if (!count_of(sum->source)) continue;
       add(sum->source, sum->intervals);
       for (const RouteNode& node : sum->nodes)
-        if (node.attribute >= 0) ranks.insert(node.attribute);
+        if (node.feature >= 0) ranks.insert(node.feature);
       sums = true;
     }
     const int64_t bytes = part_->n_rows * sizeof(int32_t);

@@ -6,15 +6,15 @@
 
 #include "grow/cpu/threshold_search.h"
 #include "grow/cuda/host/rank_counts.h"
-#include "grow/cuda/host/row_reader.h"
+#include "grow/cuda/host/row_source.h"
 
 namespace silva {
 
-// Cuts of a list of rows that stays on the GPU; the sums between two cuts are one request each. Where models are large
-// and one GPU holds the list, these sums stay there too, and errors come back.
+// Candidates of a list of rows that stays on the GPU; the sums between two candidates are one request each. Where
+// models are large and one GPU holds the list, these sums stay there too, and errors come back.
 class GpuThresholdSearch : public ThresholdSearch {
  public:
-  GpuThresholdSearch(const GpuRowReader& source, Scratch& scratch)
+  GpuThresholdSearch(const GpuRowSource& source, Scratch& scratch)
       : ThresholdSearch(source.cpu().data(), source.cpu().limits(), source.scheduler(), scratch),
         source_(source),
         list_(source.scheduler()),
@@ -23,7 +23,7 @@ class GpuThresholdSearch : public ThresholdSearch {
  private:
   int open() override {
     const GrowTree& tree = *request_.tree;
-    const Interval interval = request_.box->interval(data_, request_.attribute);
+    const Interval interval = request_.box->interval(data_, request_.feature);
     add_leaves(request_.left, true);
     n_left_ = int(leaves_.size());
     add_leaves(request_.right, false);
@@ -31,17 +31,17 @@ class GpuThresholdSearch : public ThresholdSearch {
       (i < n_left_ ? left_columns_ : right_columns_).push_back(&leaves_[i].columns);
     for (const auto& [root, nodes] : {std::pair{request_.left, &left_}, {request_.right, &right_}})
       add_nodes(tree, root, nullptr, *nodes);
-    ListRequest list = source_.list_request(list_, source_.rows_of(interval, false), *request_.box, request_.attribute,
-                                            request_.attribute);
-    CutsAnswer first_cuts{};
+    ListRequest list = source_.list_request(list_, source_.rows_of(interval, false), *request_.box, request_.feature,
+                                            request_.feature);
+    CandidatesAnswer first_candidates{};
     if (is_whole())
-      list.cuts = &first_cuts;
+      list.candidates = &first_candidates;
     else
       RankCounts::count(list, interval.low, interval.high, source_.settings().n_cells);
     SumRequest missing = request(request_.missing_left);
     GpuRequests requests{.lists = {&list}};
     if (interval.missing) {
-      missing.source = source_.parts().missing(request_.attribute);
+      missing.source = source_.parts().missing(request_.feature);
       missing.intervals = list.intervals;
       requests.sums.push_back(&missing);
     }
@@ -53,7 +53,7 @@ class GpuThresholdSearch : public ThresholdSearch {
     }
     const int64_t n_rows = std::accumulate(list.totals.begin(), list.totals.end(), int64_t(0));
     if (is_whole())
-      first_cuts_ = first_cuts;
+      first_candidates_ = first_candidates;
     else
       counts_.emplace(list);
     ranks_ = {{0, interval.low}, {int(n_rows), interval.high}};
@@ -65,7 +65,8 @@ class GpuThresholdSearch : public ThresholdSearch {
     return int(n_rows);
   }
 
-  // A list that one part holds is cut where it lies; of several parts, the ranks are counted and merged in thought.
+  // A list that one part holds is searched where it lies; of several parts, the ranks are counted and merged in
+  // thought.
   bool is_whole() const { return source_.parts().are_copies(); }
   bool has_list(int part) const { return !is_whole() || part == home(); }
 
@@ -77,102 +78,102 @@ class GpuThresholdSearch : public ThresholdSearch {
     return request;
   }
 
-  std::vector<Cuts> cuts_between(const std::vector<Bracket>& level) override {
-    return is_whole() ? cuts_of_whole(level) : cuts_of_parts(level);
+  std::vector<Candidates> candidates_between(const std::vector<Range>& level) override {
+    return is_whole() ? candidates_of_whole(level) : candidates_of_parts(level);
   }
 
   // The first ones came with the list, the others with the sums of the level before.
-  std::vector<Cuts> cuts_of_whole(const std::vector<Bracket>& level) const {
-    if (first_cuts_) return {to_cuts(*first_cuts_)};
-    std::vector<Cuts> cuts;
-    for (const Bracket& bracket : level)
-      for (const CutsRequest& known : next_cuts_)
-        if (known.first == bracket.first && known.last == bracket.last) {
-          cuts.push_back(to_cuts(known.answer));
+  std::vector<Candidates> candidates_of_whole(const std::vector<Range>& level) const {
+    if (first_candidates_) return {to_candidates(*first_candidates_)};
+    std::vector<Candidates> candidates;
+    for (const Range& range : level)
+      for (const CandidatesRequest& known : next_candidates_)
+        if (known.first == range.first && known.last == range.last) {
+          candidates.push_back(to_candidates(known.answer));
           break;
         }
-    return cuts;
+    return candidates;
   }
 
-  // Asks, and in the same round for the cuts wherever the search may go on.
-  void ask(GpuRequests requests, const std::vector<Cuts>& cuts, const std::vector<Bracket>& level) {
-    next_cuts_.clear();
+  // Asks, and in the same round for the candidates wherever the search may go on.
+  void ask(GpuRequests requests, const std::vector<Candidates>& candidates, const std::vector<Range>& level) {
+    next_candidates_.clear();
     for (size_t b = 0; is_whole() && b < level.size(); ++b)
-      for (int j = 0; j < int(cuts[b].positions.size()); ++j) {
-        const auto [first, last] = inside(level[b], cuts[b], j);
+      for (int j = 0; j < int(candidates[b].positions.size()); ++j) {
+        const auto [first, last] = inside(level[b], candidates[b], j);
         if (first < last && (keeps_sums_ || !source_.is_handed_over(last - first)))
-          next_cuts_.push_back({home(), list_.index(), first, last, {}});
+          next_candidates_.push_back({home(), list_.index(), first, last, {}});
       }
-    for (CutsRequest& request : next_cuts_) requests.cuts.push_back(&request);
+    for (CandidatesRequest& request : next_candidates_) requests.candidates.push_back(&request);
     source_.scheduler().ask(requests);
-    first_cuts_.reset();
+    first_candidates_.reset();
   }
 
-  static Cuts to_cuts(const CutsAnswer& a) {
-    return {{a.cuts, a.cuts + a.n}, {a.ranks, a.ranks + a.n}, {a.more, a.more + a.n}};
+  static Candidates to_candidates(const CandidatesAnswer& a) {
+    return {{a.candidates, a.candidates + a.n}, {a.ranks, a.ranks + a.n}, {a.more, a.more + a.n}};
   }
 
   // Looked for again after the cells that they lie in have been counted, mostly once.
-  std::vector<Cuts> cuts_of_parts(const std::vector<Bracket>& level) {
+  std::vector<Candidates> candidates_of_parts(const std::vector<Range>& level) {
     for (;;) {
-      std::vector<Cuts> cuts;
-      for (const Bracket& bracket : level) cuts.push_back(cuts_of(*counts_, bracket));
+      std::vector<Candidates> candidates;
+      for (const Range& range : level) candidates.push_back(candidates_of(*counts_, range));
       if (counts_->wants()) {
         counts_->resolve([this](const GpuRequests& requests) { source_.scheduler().ask(requests); });
         continue;
       }
-      for (const Cuts& c : cuts)
+      for (const Candidates& c : candidates)
         for (size_t j = 0; j < c.positions.size(); ++j) ranks_[c.positions[j]] = c.ranks[j];
-      return cuts;
+      return candidates;
     }
   }
 
-  // Where the rows before a cut, or before an end of a bracket, end in a part's list.
+  // Where the rows before a candidate, or before an end of a range, end in a part's list.
   int64_t position(int part, int edge) const {
     return !has_list(part) ? 0 : is_whole() ? edge : counts_->below(part, ranks_.at(edge));
   }
 
-  // Brackets of so few rows that the cores settle them sooner than further rounds return.
-  void hand_over(std::vector<Bracket>& level) override {
+  // Ranges of so few rows that the CPU settles them sooner than further rounds return.
+  void hand_over(std::vector<Range>& level) override {
     if (keeps_sums_) return;
-    std::vector<Bracket> large, small;
-    for (Bracket& bracket : level)
-      (source_.is_handed_over(bracket.last - bracket.first) ? small : large).push_back(std::move(bracket));
+    std::vector<Range> large, small;
+    for (Range& range : level)
+      (source_.is_handed_over(range.last - range.first) ? small : large).push_back(std::move(range));
     level = std::move(large);
-    std::vector<GpuRowReader::RowRange> ranges;
+    std::vector<GpuRowSource::RowRange> ranges;
     int64_t n_rows = 0;
-    for (const Bracket& bracket : small) {
-      n_rows += bracket.last - bracket.first;
+    for (const Range& range : small) {
+      n_rows += range.last - range.first;
       for (int p = 0; p < source_.parts().size(); ++p)
-        ranges.push_back({p, position(p, bracket.first), position(p, bracket.last)});
+        ranges.push_back({p, position(p, range.first), position(p, range.last)});
     }
     RowList all(n_rows);
     source_.read_rows(ranges, list_.index(), false, all.data());
     const int32_t* rows = all.data();
-    for (Bracket& bracket : small) {
-      RowList own(rows, rows + (bracket.last - bracket.first));
+    for (Range& range : small) {
+      RowList own(rows, rows + (range.last - range.first));
       rows += own.size();
-      merge_by_rank(own, bracket);
-      take(CpuThresholdSearch(source_.cpu(), s_).finish(request_, std::move(own), std::move(bracket)));
+      merge_by_rank(own, range);
+      take(CpuThresholdSearch(source_.cpu(), s_).finish(request_, std::move(own), std::move(range)));
     }
   }
 
   // Rows that the parts have listed one behind the other.
-  void merge_by_rank(RowList& rows, const Bracket& bracket) const {
+  void merge_by_rank(RowList& rows, const Range& range) const {
     if (is_whole()) return;
-    const int32_t* ranks = data_.ranks_of(request_.attribute);
+    const int32_t* ranks = data_.ranks_of(request_.feature);
     std::vector<uint64_t> keys(rows.size());
     for (size_t i = 0; i < rows.size(); ++i) keys[i] = uint64_t(ranks[rows[i]]) << 32 | uint32_t(rows[i]);
     auto end = keys.begin();
     for (int p = 0; p < source_.parts().size(); ++p) {
       const auto middle = end;
-      end += position(p, bracket.last) - position(p, bracket.first);
+      end += position(p, range.last) - position(p, range.first);
       std::inplace_merge(keys.begin(), middle, end);
     }
     for (size_t i = 0; i < rows.size(); ++i) rows[i] = int32_t(uint32_t(keys[i]));
   }
 
-  // Sums between neighbouring cuts, from the first of `edges` on.
+  // Sums between neighbouring candidates, from the first of `edges` on.
   std::vector<SumRequest> requests_between(const std::vector<int>& edges, bool on_left) const {
     std::vector<SumRequest> requests;
     for (size_t j = 0; j + 1 < edges.size(); ++j) {
@@ -187,22 +188,22 @@ class GpuThresholdSearch : public ThresholdSearch {
     return requests;
   }
 
-  static std::vector<int> edges_of(const Cuts& cuts, const Bracket& bracket) {
-    std::vector<int> edges = cuts.positions;
-    edges.insert(edges.begin(), bracket.first);
-    edges.push_back(bracket.last);
+  static std::vector<int> edges_of(const Candidates& candidates, const Range& range) {
+    std::vector<int> edges = candidates.positions;
+    edges.insert(edges.begin(), range.first);
+    edges.push_back(range.last);
     return edges;
   }
 
-  void sum_parts(const std::vector<Cuts>& cuts, const std::vector<Bracket>& level) override {
-    left_parts_.assign(level.size(), {}), right_parts_.assign(level.size(), {});
+  void sum_segments(const std::vector<Candidates>& candidates, const std::vector<Range>& level) override {
+    left_segments_.assign(level.size(), {}), right_segments_.assign(level.size(), {});
     GpuRequests requests;
     for (size_t b = 0; b < level.size(); ++b) {
-      if (cuts[b].positions.empty()) continue;
-      const std::vector<int> edges = edges_of(cuts[b], level[b]);
-      left_parts_[b] = requests_between(edges, true);
-      if (!is_same()) right_parts_[b] = requests_between(edges, false);
-      for (std::vector<SumRequest>* side : {&left_parts_[b], &right_parts_[b]})
+      if (candidates[b].positions.empty()) continue;
+      const std::vector<int> edges = edges_of(candidates[b], level[b]);
+      left_segments_[b] = requests_between(edges, true);
+      if (!is_same()) right_segments_[b] = requests_between(edges, false);
+      for (std::vector<SumRequest>* side : {&left_segments_[b], &right_segments_[b]})
         for (SumRequest& request : *side) requests.sums.push_back(&request);
     }
     size_t n_entries = 0;
@@ -210,18 +211,20 @@ class GpuThresholdSearch : public ThresholdSearch {
     sums_.resize(n_entries);
     double* next = sums_.data();
     for (SumRequest* request : requests.sums) request->sums = next, next += request->n_entries(data_.width);
-    ask(std::move(requests), cuts, level);
+    ask(std::move(requests), candidates, level);
   }
-  const double* part_gram(int b, int i, int part) const override {
-    const SumRequest& request = part_of(b, i, part);
+  const double* segment_gram(int b, int i, int part) const override {
+    const SumRequest& request = segment_of(b, i, part);
     const double* sums = request.sums;
     for (int slot = 0; slot < slot_of(i); ++slot) sums += (*request.columns)[slot]->n_entries();
     return sums;
   }
-  int64_t part_rows(int b, int i, int part) const override { return part_of(b, i, part).answer[slot_of(i)].n_rows; }
+  int64_t segment_rows(int b, int i, int part) const override {
+    return segment_of(b, i, part).answer[slot_of(i)].n_rows;
+  }
 
-  const SumRequest& part_of(int b, int i, int part) const {
-    return (leaves_[i].on_left || is_same() ? left_parts_ : right_parts_)[b][part];
+  const SumRequest& segment_of(int b, int i, int part) const {
+    return (leaves_[i].on_left || is_same() ? left_segments_ : right_segments_)[b][part];
   }
   int slot_of(int i) const { return leaves_[i].on_left ? i : i - n_left_; }
   bool is_same() const { return request_.left == request_.right; }
@@ -233,10 +236,11 @@ class GpuThresholdSearch : public ThresholdSearch {
     for (int i = 0; i < int(leaves_.size()); ++i) {
       const ModelColumns& columns = leaves_[i].columns;
       if (!columns.imputed().empty() || int(columns.solved().size()) >= kMostSolved) return false;
-      work += work_of_cut(i) * kGrid;
+      work += work_of_candidate(i) * kGrid;
     }
     return is_whole() && work >= source_.settings().solve_work &&
-           (parts_end() + kPlaces * step_of(0, int(leaves_.size()))) * int64_t(sizeof(double)) <= part.list_sums_bytes;
+           (segments_end() + kPlaces * step_of(0, int(leaves_.size()))) * int64_t(sizeof(double)) <=
+               part.list_sums_bytes;
   }
   int home() const { return source_.parts().home(list_.index()); }
 
@@ -251,45 +255,45 @@ class GpuThresholdSearch : public ThresholdSearch {
   int64_t step_of(bool on_left) const {
     return on_left ? step_of(0, n_left_) : is_same() ? 0 : step_of(n_left_, int(leaves_.size()));
   }
-  int64_t parts_end() const { return kPlaces * (kGrid + 1) * (step_of(true) + step_of(false)); }
+  int64_t segments_end() const { return kPlaces * (kGrid + 1) * (step_of(true) + step_of(false)); }
   double* kept() const { return source_.parts()[home()].sums_of_list(list_.index()); }
-  double* kept_parts(int place, bool on_left) const {
+  double* kept_segments(int place, bool on_left) const {
     return kept() + (kGrid + 1) * (place * (step_of(true) + step_of(false)) + (on_left ? 0 : step_of(true)));
   }
   double* kept_before(int place, int i) const {
-    return kept() + parts_end() + place * step_of(0, int(leaves_.size())) + step_of(0, i);
+    return kept() + segments_end() + place * step_of(0, int(leaves_.size())) + step_of(0, i);
   }
   // The first part of a leaf as seen from its side, and how far it is to the next.
-  std::pair<double*, int64_t> parts_along(int place, int i, int n_cuts) const {
+  std::pair<double*, int64_t> segments_along(int place, int i, int n_candidates) const {
     const bool on_left = leaves_[i].on_left, by_left = on_left || is_same();
     const int64_t step = step_of(by_left);
-    double* first = kept_parts(place, by_left) + step_of(on_left ? 0 : n_left_, i);
-    return on_left ? std::pair{first, step} : std::pair{first + n_cuts * step, -step};
+    double* first = kept_segments(place, by_left) + step_of(on_left ? 0 : n_left_, i);
+    return on_left ? std::pair{first, step} : std::pair{first + n_candidates * step, -step};
   }
 
-  std::vector<std::vector<double>> total_errors(const std::vector<Cuts>& cuts,
-                                                const std::vector<Bracket>& level) override {
-    if (!keeps_sums_) return ThresholdSearch::total_errors(cuts, level);
+  std::vector<std::vector<double>> total_errors(const std::vector<Candidates>& candidates,
+                                                const std::vector<Range>& level) override {
+    if (!keeps_sums_) return ThresholdSearch::total_errors(candidates, level);
     std::vector<SumRequest> sums;
     std::vector<SolveRequest> solves;
     for (size_t b = 0; b < level.size(); ++b) {
-      const int n_cuts = int(cuts[b].positions.size());
-      if (!n_cuts) continue;
+      const int n_candidates = int(candidates[b].positions.size());
+      if (!n_candidates) continue;
       for (const bool on_left : {true, false}) {
         if (!on_left && is_same()) break;
-        double* to = kept_parts(level[b].place, on_left);
-        for (SumRequest& request : requests_between(edges_of(cuts[b], level[b]), on_left)) {
+        double* to = kept_segments(level[b].place, on_left);
+        for (SumRequest& request : requests_between(edges_of(candidates[b], level[b]), on_left)) {
           request.kept = std::exchange(to, to + step_of(on_left));
           sums.push_back(std::move(request));
         }
       }
       for (int i = 0; i < int(leaves_.size()); ++i) {
-        const auto [parts, step] = parts_along(level[b].place, i, n_cuts);
+        const auto [segments, step] = segments_along(level[b].place, i, n_candidates);
         SolveRequest& request = solves.emplace_back();
         request.part = home(), request.columns = &leaves_[i].columns;
         request.record.base = has_sums_before_[level[b].place][i] ? kept_before(level[b].place, i) : nullptr;
-        request.record.parts = parts, request.record.step = step;
-        request.record.n_cuts = n_cuts, request.record.width = leaves_[i].columns.width();
+        request.record.segments = segments, request.record.step = step;
+        request.record.n_candidates = n_candidates, request.record.width = leaves_[i].columns.width();
         request.record.least_rows = leaves_[i].least_rows;
       }
     }
@@ -297,50 +301,55 @@ class GpuThresholdSearch : public ThresholdSearch {
     for (AdvanceRequest& request : advances_) requests.advances.push_back(&request);
     for (SumRequest& request : sums) requests.sums.push_back(&request);
     for (SolveRequest& request : solves) requests.solves.push_back(&request);
-    ask(std::move(requests), cuts, level);
+    ask(std::move(requests), candidates, level);
     advances_.clear();
     std::vector<std::vector<double>> totals(level.size());
     auto solved = solves.begin();
     for (size_t b = 0; b < level.size(); ++b) {
-      const int n_cuts = int(cuts[b].positions.size());
-      totals[b].assign(n_cuts, 0);
-      for (int i = 0; n_cuts && i < int(leaves_.size()); ++i, ++solved)
-        for (int k = 0; k < n_cuts; ++k)
-          totals[b][leaves_[i].on_left ? k : n_cuts - 1 - k] +=
+      const int n_candidates = int(candidates[b].positions.size());
+      totals[b].assign(n_candidates, 0);
+      for (int i = 0; n_candidates && i < int(leaves_.size()); ++i, ++solved)
+        for (int k = 0; k < n_candidates; ++k)
+          totals[b][leaves_[i].on_left ? k : n_candidates - 1 - k] +=
               error_of(i, solved->answer[2 * k], solved->answer[2 * k + 1]);
     }
     return totals;
   }
 
-  void pass(int b, const Bracket& outer, int n_cuts, int j, Bracket& inner) override {
-    if (!keeps_sums_) return ThresholdSearch::pass(b, outer, n_cuts, j, inner);
+  void pass(int b, const Range& outer, int n_candidates, int j, Range& inner) override {
+    if (!keeps_sums_) return ThresholdSearch::pass(b, outer, n_candidates, j, inner);
     for (int i = 0; i < int(leaves_.size()); ++i) {
-      const int n_parts = leaves_[i].on_left ? j : n_cuts - 1 - j;
-      if (!n_parts) continue;
-      const auto [parts, step] = parts_along(outer.place, i, n_cuts);
+      const int n_segments = leaves_[i].on_left ? j : n_candidates - 1 - j;
+      if (!n_segments) continue;
+      const auto [segments, step] = segments_along(outer.place, i, n_candidates);
       AdvanceRequest& request = advances_.emplace_back();
       request.part = home();
       char& is_known = has_sums_before_[inner.place][i];
-      request.record = {
-          kept_before(inner.place, i), parts, step, int32_t(1 + leaves_[i].columns.n_entries()), n_parts, !is_known, 0};
+      request.record = {kept_before(inner.place, i),
+                        segments,
+                        step,
+                        int32_t(1 + leaves_[i].columns.n_entries()),
+                        n_segments,
+                        !is_known,
+                        0};
       is_known = true;
     }
   }
 
-  const GpuRowReader& source_;
+  const GpuRowSource& source_;
   const FiberScheduler::List list_;
   bool keeps_sums_ = false;
   std::vector<char> has_sums_before_[kPlaces];
   std::vector<AdvanceRequest> advances_;  // of the next round
   std::vector<RouteNode> left_, right_;
   SlotColumns left_columns_, right_columns_;
-  std::vector<std::vector<SumRequest>> left_parts_, right_parts_;  // by bracket
-  Buffers::Lease<double> sums_;                                    // theirs
+  std::vector<std::vector<SumRequest>> left_segments_, right_segments_;  // by range
+  Buffers::Array<double> sums_;                                          // theirs
   int n_left_ = 0;
-  std::optional<CutsAnswer> first_cuts_;
-  std::vector<CutsRequest> next_cuts_;  // of the ranges where the search may go on
+  std::optional<CandidatesAnswer> first_candidates_;
+  std::vector<CandidatesRequest> next_candidates_;  // of the ranges where the search may go on
   std::optional<RankCounts> counts_;
-  std::map<int, int32_t> ranks_;  // of the rows at the cuts that were found
+  std::map<int, int32_t> ranks_;  // of the rows at the candidates that were found
 };
 
 }  // namespace silva

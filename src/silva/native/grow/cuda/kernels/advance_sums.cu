@@ -1,5 +1,5 @@
-// What lies before a stretch of cuts: the parts that a sweep leaves behind are added to the sums that stand there, in
-// their order. A sweep goes on between two cuts.
+// What lies before candidates: the segments that a threshold search leaves behind are added to the sums that
+// stand there, in their order. A threshold search goes on between two candidates.
 #include "grow/cuda/shared/records.h"
 
 namespace silva {
@@ -11,7 +11,7 @@ extern "C" __global__ void __launch_bounds__(kBlockThreads)
   for (int e = first; e < record.n_entries; e += kAdvanceBlocks * kBlockThreads) {
     double sum = record.is_first ? 0 : record.sums[e];
 #pragma unroll 8
-    for (int part = 0; part < record.n_parts; ++part) sum += record.parts[part * record.step + e];
+    for (int segment = 0; segment < record.n_segments; ++segment) sum += record.segments[segment * record.step + e];
     record.sums[e] = sum;
   }
 }

@@ -17,8 +17,8 @@ extern "C" __global__ void __launch_bounds__(kBlockThreads)
     place = place_zone(rows, first / kZone, intervals + record.first_interval, record.n_intervals);
   int count = 0;
   for (int i = threadIdx.x; !place.outside && i < kListTile && first + i < record.source.count; i += kBlockThreads)
-    count += place.inside || is_inside(rows, intervals + record.first_interval, record.n_intervals,
-                                       row_at(record.source, first + i));
+    count += place.inside ||
+             is_inside(rows, intervals + record.first_interval, record.n_intervals, row_at(record.source, first + i));
   if (count) atomicAdd(&total, count);
   __syncthreads();
   if (threadIdx.x == 0) tile_counts[blockIdx.x] = total;

@@ -1,4 +1,4 @@
-// The rows of a source that lie in a box, in the source's order, with their ranks in one attribute, or an even sample
+// The rows of a source that lie in a box, in the source's order, with their ranks in one feature, or an even sample
 // of them; and how many.
 #include "grow/cuda/shared/records.h"
 
@@ -44,7 +44,7 @@ extern "C" __global__ void __launch_bounds__(kBlockThreads)
     const int64_t to = before + starts[step * WARPS + warp] + __popc(inside[step] & ((1u << lane) - 1));
     if (to % stride) continue;
     listed[to / stride] = int32_t(row);
-    if (record.attribute >= 0) record.ranks[to] = rows.rank(row, record.attribute);
+    if (record.feature >= 0) record.ranks[to] = rows.rank(row, record.feature);
   }
   if (tile == record.n_blocks - 1 && threadIdx.x == 0) totals[index] = before + starts[STEPS * WARPS];
 }

@@ -5,7 +5,7 @@
 
 namespace silva {
 
-constexpr int ENTRIES = STRIDE * (STRIDE + 1) / 2, PART = n_tiles(1) * 64, SPLITS = sum_splits(STRIDE);
+constexpr int ENTRIES = STRIDE * (STRIDE + 1) / 2, PARTIAL = n_tiles(1) * 64, STRANDS = sum_strands(STRIDE);
 constexpr int TOGETHER = 3;                                  // slots of a pass
 constexpr int COUNTS = TOGETHER * ENTRIES, COUNT_BITS = 16;  // counts stand behind the sums, all in one exact number
 static_assert(COUNTS < 32, "a pass leaves one sum to each lane");
@@ -103,9 +103,9 @@ __device__ __forceinline__ void route_zone(const Shared& shared, const GpuRows& 
   for (int k = 0; k < R; ++k) {
     inside[k] = local + k * THREADS < block.n_positions;
     row[k] = int32_t(row_of(block, inside[k] ? local + k * THREADS : 0));
-    slot[k] = inside[k] ? node.cut : -1;
+    slot[k] = inside[k] ? node.threshold : -1;
   }
-  if (place.inside && node.attribute < 0) return;
+  if (place.inside && node.feature < 0) return;
   find_slots<R>(rows, block.intervals, place.inside ? 0 : block.record.n_intervals, block.nodes, place.node,
                 is_scan(block.record.source), row, inside, slot);
 }
@@ -157,7 +157,7 @@ __device__ __forceinline__ void sum_pass(Shared& shared, const GpuRows& rows, in
   for (int first = 0; first < shared.block.n_positions; first += THREADS * R) {
     const ZonePlace place = shared.places[first / kZone];
     const RouteNode& node = shared.block.nodes[place.node];
-    if (place.outside || (node.attribute < 0 && (node.cut < from || node.cut >= from + TOGETHER))) continue;
+    if (place.outside || (node.feature < 0 && (node.threshold < from || node.threshold >= from + TOGETHER))) continue;
     StoredRow loaded[R];
     int which[R];
 #pragma unroll
@@ -173,7 +173,7 @@ __device__ __forceinline__ void sum_pass(Shared& shared, const GpuRows& rows, in
 }
 
 // Adds up the warps' sums, in their order.
-__device__ __forceinline__ void write_pass(const Shared& shared, int from, int* part_counts, double* parts) {
+__device__ __forceinline__ void write_pass(const Shared& shared, int from, int* partial_counts, double* partials) {
   const int t = threadIdx.x, s = t / ENTRIES, slot = from + s;
   if (t >= COUNTS || slot >= shared.block.record.n_slots) return;
   double sum = 0;
@@ -181,27 +181,28 @@ __device__ __forceinline__ void write_pass(const Shared& shared, int from, int* 
   for (int warp = 0; warp < WARPS; ++warp) sum += shared.sums[warp][t], counts += int64_t(shared.sums[warp][COUNTS]);
   int a = 0, left = t % ENTRIES;
   while (left >= STRIDE - a) left -= STRIDE - a++;
-  parts[slot * PART + tile_entry(a, a + left, 1)] = sum;
-  if (t % ENTRIES == 0) part_counts[slot] = tagged(slot, int(counts >> (s * COUNT_BITS)) & ((1 << COUNT_BITS) - 1));
+  partials[slot * PARTIAL + tile_entry(a, a + left, 1)] = sum;
+  if (t % ENTRIES == 0) partial_counts[slot] = tagged(slot, int(counts >> (s * COUNT_BITS)) & ((1 << COUNT_BITS) - 1));
 }
 
-__device__ __forceinline__ void sum_block(Shared& shared, const GpuRows& rows, int, int* part_counts, double* parts) {
+__device__ __forceinline__ void sum_block(Shared& shared, const GpuRows& rows, int, int* partial_counts,
+                                          double* partials) {
   const int n_slots = shared.block.record.n_slots;
   place_zones(shared, rows);
   if (!shared.has_rows) {
-    for (int slot = threadIdx.x; slot < n_slots; slot += THREADS) part_counts[slot] = 0;
+    for (int slot = threadIdx.x; slot < n_slots; slot += THREADS) partial_counts[slot] = 0;
     return;
   }
   if (n_slots <= TOGETHER) {
     n_slots == 1 ? sum_directly<1>(shared, rows) : sum_directly<TOGETHER>(shared, rows);
     __syncthreads();
-    return write_pass(shared, 0, part_counts, parts);
+    return write_pass(shared, 0, partial_counts, partials);
   }
   find_all_slots(shared, rows);
   for (int from = 0; from < n_slots; from += TOGETHER) {
     sum_pass(shared, rows, from);
     __syncthreads();
-    write_pass(shared, from, part_counts, parts);
+    write_pass(shared, from, partial_counts, partials);
     __syncthreads();
   }
 }

@@ -1,4 +1,4 @@
-#include "grow/cuda/host/row_reader.h"
+#include "grow/cuda/host/row_source.h"
 
 #include <numeric>
 
@@ -17,11 +17,11 @@ static int64_t sum_of(const std::vector<int64_t>& totals) {
   return std::accumulate(totals.begin(), totals.end(), int64_t(0));
 }
 
-std::vector<RouteInterval> intervals_of(const Box& box, int skipped_attribute) {
+std::vector<RouteInterval> intervals_of(const Box& box, int skipped_feature) {
   std::vector<RouteInterval> intervals;
   for (int i = 0; i < box.size(); ++i)
-    if (box[i].attribute != skipped_attribute)
-      intervals.push_back({box[i].attribute, box[i].low, box[i].high, box[i].missing});
+    if (box[i].feature != skipped_feature)
+      intervals.push_back({box[i].feature, box[i].low, box[i].high, box[i].missing});
   return intervals;
 }
 
@@ -32,14 +32,14 @@ int add_nodes(const GrowTree& tree, int top, const std::vector<char>* wanted, st
     const bool ends = node.is_leaf() || (wanted && !(*wanted)[v]);
     const bool counts = node.is_leaf() && (!wanted || (*wanted)[v]);
     nodes.push_back(ends ? RouteNode{-1, counts ? n_slots : -1, 0, 0, 0}
-                         : RouteNode{node.test.attribute, node.test.cut, node.test.missing_left, node.left - top,
+                         : RouteNode{node.split.feature, node.split.threshold, node.split.missing_left, node.left - top,
                                      node.right - top});
     n_slots += counts;
   }
   return n_slots;
 }
 
-int GpuRowReader::sum_leaves(const LeafRequest& leaves, Scratch& s) const {
+int GpuRowSource::sum_leaves(const LeafRequest& leaves, Scratch& s) const {
   const GrowTree& tree = *leaves.tree;
   SumRequest request;
   request.source = source_of(*leaves.box, kGathered);
@@ -53,15 +53,15 @@ int GpuRowReader::sum_leaves(const LeafRequest& leaves, Scratch& s) const {
   for (size_t i = 0; i < request.nodes.size(); ++i) {
     const RouteNode& node = request.nodes[i];
     const int v = leaves.top + int(i);
-    if (node.attribute >= 0 || node.cut < 0) continue;
-    s.sums[v] = std::move(request.answer[node.cut]);
+    if (node.feature >= 0 || node.threshold < 0) continue;
+    s.sums[v] = std::move(request.answer[node.threshold]);
     s.rows_read += s.sums[v].n_rows;
     if (leaves.least && s.sums[v].n_rows < (*leaves.least)[v]) return v;
   }
   return -1;
 }
 
-int64_t GpuRowReader::sample(const Box& box, int64_t most, RowList& rows) const {
+int64_t GpuRowSource::sample(const Box& box, int64_t most, RowList& rows) const {
   const RowsByPart source = source_of(box, kVisited);
   if (source.count * kListing < settings_.cpu_work) return cpu_.sample(box, most, rows);
   if (source.ordered_by >= 0 && !parts().are_copies()) return sample_by_rank(source, box, most, rows);
@@ -78,16 +78,16 @@ int64_t GpuRowReader::sample(const Box& box, int64_t most, RowList& rows) const 
   return stride;
 }
 
-FoundCut GpuRowReader::best_threshold(const ThresholdRequest& request, Scratch& s) const {
+FoundThreshold GpuRowSource::best_threshold(const ThresholdRequest& request, Scratch& s) const {
   if (request.rows) return GridThresholdSearch(*this, s).run(request);
   const int n_nodes = subtree_end(*request.tree, request.right) - request.left;
-  const int64_t n_rows = rows_of_interval(data_, request.box->interval(data_, request.attribute));
+  const int64_t n_rows = rows_of_interval(data_, request.box->interval(data_, request.feature));
   const int64_t by_box = source_of(*request.box, kGathered).count;
   if (is_handed_over(std::min(n_rows, by_box)) || n_nodes > kMostNodes) return cpu_.best_threshold(request, s);
   return GpuThresholdSearch(*this, s).run(request);
 }
 
-void GpuRowReader::evaluate_by_qr(const std::function<void(PaperEvaluation&)>& evaluate, Scratch& s) const {
+void GpuRowSource::evaluate_by_qr(const std::function<void(PaperEvaluation&)>& evaluate, Scratch& s) const {
   if (!paper_) return cpu_.evaluate_by_qr(evaluate, s);
   scheduler_.run_alone([&] {
     paper_->add_seconds_to(s.procedures);
@@ -96,25 +96,25 @@ void GpuRowReader::evaluate_by_qr(const std::function<void(PaperEvaluation&)>& e
 }
 
 // All rows, or those of the box's narrowest interval where they are few.
-RowsByPart GpuRowReader::source_of(const Box& box, SourceUse use) const {
+RowsByPart GpuRowSource::source_of(const Box& box, SourceUse use) const {
   const int by = narrowest(data_, box);
   const bool few = use == kVisited ? is_visited(data_, box, by)
                                    : by >= 0 && rows_of_interval(data_, box[by]) * settings_.sectors < data_.n_rows;
   return few ? rows_of(box[by], box[by].missing) : parts().all_rows();
 }
 
-ListRequest GpuRowReader::list_request(const FiberScheduler::List& list, RowsByPart source, const Box& box,
-                                       int skipped_attribute, int attribute) const {
+ListRequest GpuRowSource::list_request(const FiberScheduler::List& list, RowsByPart source, const Box& box,
+                                       int skipped_feature, int feature) const {
   ListRequest request;
   request.source = std::move(source);
-  if (parts().are_copies()) parts().give(request.source, parts().home(list.index()));
-  request.intervals = intervals_of(box, skipped_attribute);
-  request.list = list.index(), request.attribute = attribute;
+  if (parts().are_copies()) parts().assign(request.source, parts().home(list.index()));
+  request.intervals = intervals_of(box, skipped_feature);
+  request.list = list.index(), request.feature = feature;
   return request;
 }
 
 // Where a part holds all rows.
-int64_t GpuRowReader::sample_at_once(const RowsByPart& source, const Box& box, int32_t most, RowList& rows) const {
+int64_t GpuRowSource::sample_at_once(const RowsByPart& source, const Box& box, int32_t most, RowList& rows) const {
   ListRequest request;
   request.source = source, request.intervals = intervals_of(box, -1), request.most = most;
   scheduler_.ask({.lists = {&request}});
@@ -123,7 +123,7 @@ int64_t GpuRowReader::sample_at_once(const RowsByPart& source, const Box& box, i
 }
 
 // Every stride-th row of a list over all parts, written over the list's ranks.
-ListRequest GpuRowReader::every(int64_t stride, const FiberScheduler::List& list, const ListRequest& all) const {
+ListRequest GpuRowSource::every(int64_t stride, const FiberScheduler::List& list, const ListRequest& all) const {
   ListRequest some;
   some.list = list.index(), some.over_ranks = true;
   int64_t before = 0;
@@ -137,7 +137,7 @@ ListRequest GpuRowReader::every(int64_t stride, const FiberScheduler::List& list
   return some;
 }
 
-void GpuRowReader::read_rows(const std::vector<RowRange>& ranges, int list, bool over_ranks, int32_t* rows) const {
+void GpuRowSource::read_rows(const std::vector<RowRange>& ranges, int list, bool over_ranks, int32_t* rows) const {
   std::vector<ReadRequest> reads;
   int32_t* to = rows;
   for (const auto& [p, first, last] : ranges) {
@@ -152,8 +152,8 @@ void GpuRowReader::read_rows(const std::vector<RowRange>& ranges, int list, bool
     for (int64_t i = first; i < last; ++i) *rows++ += int32_t(parts()[p].first);
 }
 
-// A sample of rows that several parts hold in the order of an attribute.
-int64_t GpuRowReader::sample_by_rank(const RowsByPart& source, const Box& box, int64_t most, RowList& rows) const {
+// A sample of rows that several parts hold in the order of a feature.
+int64_t GpuRowSource::sample_by_rank(const RowsByPart& source, const Box& box, int64_t most, RowList& rows) const {
   const FiberScheduler::List list(scheduler_);
   const Interval interval = box.interval(data_, source.ordered_by);
   ListRequest all = list_request(list, source, box, -1, source.ordered_by);

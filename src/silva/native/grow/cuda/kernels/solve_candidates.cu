@@ -1,6 +1,7 @@
-// Errors of a leaf's model at the cuts of a sweep, whose sums stand on the GPU: a block a cut. It adds up what lies on
-// the leaf's side of the cut, part after part, and eliminates the model's columns as `eliminate` of grow/sums/gram.h
-// does, every entry by the same operations in the same order: both find the same error, to the last bit.
+// Errors of a leaf's model at the candidates of a threshold search, whose sums stand on the GPU: a block a candidate.
+// It adds up what lies on the leaf's side of the candidate, segment after segment, and eliminates the model's columns
+// as `eliminate` of grow/sums/gram.h does, every entry by the same operations in the same order: both find the same
+// error, to the last bit.
 //
 // A thread keeps a tile of 4 x 4 entries in registers. The rows of four pivots lie in shared memory, where the first
 // warp scales them and takes them out of one another; all threads take them out of their tiles.
@@ -66,15 +67,14 @@ __device__ __forceinline__ void eliminate_panel(PivotRows& shared, int first, in
 }
 
 extern "C" __global__ void __launch_bounds__(kMostSolvers)
-    solve_cuts_kernel(const SolveRecord* __restrict__ records, int n_records, const int32_t* __restrict__ columns,
-                      double* __restrict__ answers) {
+    solve_candidates_kernel(const SolveRecord* __restrict__ records, int n_records, const int32_t* __restrict__ columns,
+                            double* __restrict__ answers) {
   __shared__ PivotRows shared;
-  const SolveRecord record =
-      records[record_of(records, n_records, &SolveRecord::first_block, int32_t(blockIdx.x))];
+  const SolveRecord record = records[record_of(records, n_records, &SolveRecord::first_block, int32_t(blockIdx.x))];
   const int k = int(blockIdx.x) - record.first_block, n_pivots = record.n_solved, side = n_pivots + 1;
   double* answer = answers + record.first_answer + 2 * k;
   double count = record.base ? record.base[0] : 0;
-  for (int part = 0; part <= k; ++part) count += record.parts[part * record.step];
+  for (int segment = 0; segment <= k; ++segment) count += record.segments[segment * record.step];
   if (threadIdx.x == 0) answer[0] = count;
   if (count < record.least_rows) return;
   const int mine = threadIdx.x;
@@ -101,9 +101,9 @@ extern "C" __global__ void __launch_bounds__(kMostSolvers)
 #pragma unroll
     for (int c = 0; c < kPanel; ++c)
       entries[r][c] = record.base && counts(r, c) ? record.base[lines[r] + places[c]] : 0;
-  const double* from = record.parts;
+  const double* from = record.segments;
 #pragma unroll 2
-  for (int part = 0; part <= k; ++part, from += record.step)
+  for (int segment = 0; segment <= k; ++segment, from += record.step)
 #pragma unroll
     for (int r = 0; r < kPanel; ++r)
 #pragma unroll

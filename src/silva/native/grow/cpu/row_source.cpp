@@ -1,4 +1,4 @@
-#include "grow/cpu/row_reader.h"
+#include "grow/cpu/row_source.h"
 
 #include <numeric>
 
@@ -21,7 +21,7 @@ static std::pair<int, int> two_wanted(const LeafRequest& request) {
   return found;
 }
 
-int CpuRowReader::sum_leaves(const LeafRequest& request, Scratch& s) const {
+int CpuRowSource::sum_leaves(const LeafRequest& request, Scratch& s) const {
   const size_t n_nodes = request.tree->nodes.size();
   s.sums.assign(n_nodes, {});
   s.offsets.assign(n_nodes, 0);
@@ -33,7 +33,7 @@ int CpuRowReader::sum_leaves(const LeafRequest& request, Scratch& s) const {
   return offending;
 }
 
-int64_t CpuRowReader::sample(const Box& box, int64_t most, RowList& rows) const {
+int64_t CpuRowSource::sample(const Box& box, int64_t most, RowList& rows) const {
   collect_rows(data_, box, rows);
   const int64_t stride = int64_t(rows.size()) / most + 1;
   if (stride == 1) return 1;
@@ -43,22 +43,22 @@ int64_t CpuRowReader::sample(const Box& box, int64_t most, RowList& rows) const 
   return stride;
 }
 
-FoundCut CpuRowReader::best_threshold(const ThresholdRequest& request, Scratch& s) const {
+FoundThreshold CpuRowSource::best_threshold(const ThresholdRequest& request, Scratch& s) const {
   return CpuThresholdSearch(*this, s).run(request);
 }
 
-void CpuRowReader::evaluate_by_qr(const std::function<void(PaperEvaluation&)>& evaluate, Scratch& s) const {
+void CpuRowSource::evaluate_by_qr(const std::function<void(PaperEvaluation&)>& evaluate, Scratch& s) const {
   const std::unique_ptr<PaperEvaluation> paper = make_cpu_evaluation(data_);
   paper->add_seconds_to(s.procedures);
   evaluate(*paper);
 }
 
-void CpuRowReader::sum_rows(const int32_t* rows, int64_t count, double* gram, Scratch& s) const {
+void CpuRowSource::sum_rows(const int32_t* rows, int64_t count, double* gram, Scratch& s) const {
   kernels_.accumulate(data_.z, data_.width, rows, count, gram);
   s.rows_read += count;
 }
 
-void CpuRowReader::sum_rows(const int32_t* rows, int64_t count, const ModelColumns& columns, double* gram,
+void CpuRowSource::sum_rows(const int32_t* rows, int64_t count, const ModelColumns& columns, double* gram,
                             Scratch& s) const {
   if (columns.is_all()) return sum_rows(rows, count, gram, s);
   constexpr int64_t kBlock = 64, kAhead = 8;
@@ -84,7 +84,7 @@ void CpuRowReader::sum_rows(const int32_t* rows, int64_t count, const ModelColum
 }
 
 // Reads the rows of one leaf, and of the other only if they are fewer.
-int CpuRowReader::sum_smaller(const LeafRequest& request, int first, int second, Scratch& s) const {
+int CpuRowSource::sum_smaller(const LeafRequest& request, int first, int second, Scratch& s) const {
   const std::vector<Box>& boxes = *request.boxes;
   collect_rows(data_, boxes[first], s.rows);
   s.sums[first].n_rows = int64_t(s.rows.size());
@@ -100,18 +100,18 @@ int CpuRowReader::sum_smaller(const LeafRequest& request, int first, int second,
 }
 
 // Brings the rows of wanted leaves together.
-int CpuRowReader::sort_by_leaf(const LeafRequest& request, int v, int64_t first, int64_t count, Scratch& s) const {
+int CpuRowSource::sort_by_leaf(const LeafRequest& request, int v, int64_t first, int64_t count, Scratch& s) const {
   if (!(*request.wanted)[v]) return -1;
   const GrowNode& node = (*request.tree)[v];
   s.offsets[v] = first;
   s.sums[v].n_rows = count;
   if (node.is_leaf()) return request.least && count < (*request.least)[v] ? v : -1;
-  const int64_t n_left = partition_rows(data_, node.test, s.rows.data() + first, count, s.spare);
+  const int64_t n_left = partition_rows(data_, node.split, s.rows.data() + first, count, s.spare);
   const int offending = sort_by_leaf(request, node.left, first, n_left, s);
   return offending >= 0 ? offending : sort_by_leaf(request, node.right, first + n_left, count - n_left, s);
 }
 
-void CpuRowReader::sum_wanted(const LeafRequest& request, Scratch& s) const {
+void CpuRowSource::sum_wanted(const LeafRequest& request, Scratch& s) const {
   const int end = subtree_end(*request.tree, request.top);
   int largest = -1;
   for (int v = request.top; v < end && request.spares_largest; ++v)

@@ -1,5 +1,5 @@
-// What reads the training rows for the search: sums, samples and thresholds. The CPU does it in grow/cpu/row_reader.h,
-// GPUs in grow/cuda/host/row_reader.h.
+// What reads the training rows for the search: sums, samples and thresholds. The CPU does it in grow/cpu/row_source.h,
+// GPUs in grow/cuda/host/row_source.h.
 #pragma once
 #include <functional>
 #include <limits>
@@ -27,7 +27,7 @@ struct LeafRequest {
 // The best threshold of a split whose subtrees stay as they are.
 struct ThresholdRequest {
   const Box* box;  // of the node
-  int attribute;
+  int feature;
   bool missing_left;
   const GrowTree* tree;
   int left, right;                // subtrees below the split; may be the same node
@@ -36,20 +36,20 @@ struct ThresholdRequest {
   bool adjusted = false;          // scale errors by (n + k) / (n - k), for models that have yet to be thinned out
 };
 
-struct FoundCut {
-  int32_t cut = -1;  // -1: no threshold leaves enough rows everywhere
+struct FoundThreshold {
+  int32_t threshold = -1;  // -1: no threshold leaves enough rows everywhere
   double error = std::numeric_limits<double>::infinity();
 };
 
-class RowReader {
+class TrainingRowSource {
  public:
-  virtual ~RowReader() = default;
+  virtual ~TrainingRowSource() = default;
   // Answers in s.sums; returns the first leaf that has fewer rows than it needs, or -1.
   virtual int sum_leaves(const LeafRequest& request, Scratch& s) const = 0;
   // Every stride-th row of a box in an order that the box alone decides, stride = rows of the box / most + 1, which it
   // returns.
   virtual int64_t sample(const Box& box, int64_t most, RowList& rows) const = 0;
-  virtual FoundCut best_threshold(const ThresholdRequest& request, Scratch& s) const = 0;
+  virtual FoundThreshold best_threshold(const ThresholdRequest& request, Scratch& s) const = 0;
   // Lends the paper's evaluation of one tree.
   virtual void evaluate_by_qr(const std::function<void(PaperEvaluation&)>& evaluate, Scratch& s) const = 0;
 };

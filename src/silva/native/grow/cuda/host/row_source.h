@@ -2,7 +2,7 @@
 #pragma once
 #include <memory>
 
-#include "grow/cpu/row_reader.h"
+#include "grow/cpu/row_source.h"
 #include "grow/cuda/host/queue.h"
 #include "grow/paper/gpu.h"
 #include "grow/tasks/fiber_scheduler.h"
@@ -14,12 +14,12 @@ struct GpuSettings {
   int n_lists = 1;        // that the GPUs have room for
   int n_cells = 1;        // of ranks, at most, that a list's rows are counted in
   int sectors = 1;        // numbers in a row that cost as much as one that is gathered
-  double solve_work = 0;  // errors at a grid of cuts that take fewer multiplications are the CPU's
+  double solve_work = 0;  // errors at a grid of candidates that take fewer multiplications are the CPU's
 };
 
-class GpuRowReader : public RowReader {
+class GpuRowSource : public TrainingRowSource {
  public:
-  GpuRowReader(const GrowData& data, const GrowLimits& limits, const GpuSettings& settings,
+  GpuRowSource(const GrowData& data, const GrowLimits& limits, const GpuSettings& settings,
                std::unique_ptr<GpuQueue> queue, FiberScheduler& scheduler, std::unique_ptr<PaperEvaluation> paper)
       : data_(data),
         settings_(settings),
@@ -28,14 +28,14 @@ class GpuRowReader : public RowReader {
         paper_(std::move(paper)),
         cpu_(data, limits, scheduler) {}
 
-  const CpuRowReader& cpu() const { return cpu_; }
+  const CpuRowSource& cpu() const { return cpu_; }
   const GpuParts& parts() const { return queue_->parts(); }
   const GpuSettings& settings() const { return settings_; }
   FiberScheduler& scheduler() const { return scheduler_; }
 
   int sum_leaves(const LeafRequest& request, Scratch& s) const override;
   int64_t sample(const Box& box, int64_t most, RowList& rows) const override;
-  FoundCut best_threshold(const ThresholdRequest& request, Scratch& s) const override;
+  FoundThreshold best_threshold(const ThresholdRequest& request, Scratch& s) const override;
   // One tree after the other, in the order of the tasks.
   void evaluate_by_qr(const std::function<void(PaperEvaluation&)>& evaluate, Scratch& s) const override;
 
@@ -47,10 +47,10 @@ class GpuRowReader : public RowReader {
     return 2 * n_rows * work_of_row() < kRounds * settings_.cpu_work;
   }
 
-  ListRequest list_request(const FiberScheduler::List& list, RowsByPart source, const Box& box, int skipped_attribute,
-                           int attribute) const;
+  ListRequest list_request(const FiberScheduler::List& list, RowsByPart source, const Box& box, int skipped_feature,
+                           int feature) const;
   RowsByPart rows_of(const Interval& interval, bool with_missing) const {
-    return parts().in_order(interval.attribute, interval.low, interval.high, with_missing);
+    return parts().in_order(interval.feature, interval.low, interval.high, with_missing);
   }
   // Positions of a part's list.
   struct RowRange {
@@ -73,10 +73,10 @@ class GpuRowReader : public RowReader {
   std::unique_ptr<GpuQueue> queue_;
   FiberScheduler& scheduler_;
   std::unique_ptr<PaperEvaluation> paper_;
-  CpuRowReader cpu_;
+  CpuRowSource cpu_;
 };
 
-std::vector<RouteInterval> intervals_of(const Box& box, int skipped_attribute);
+std::vector<RouteInterval> intervals_of(const Box& box, int skipped_feature);
 // The subtree at `top`; returns the number of slots.
 int add_nodes(const GrowTree& tree, int top, const std::vector<char>* wanted, std::vector<RouteNode>& nodes);
 

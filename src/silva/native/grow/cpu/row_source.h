@@ -1,13 +1,13 @@
 // Rows that the CPU reads.
 #pragma once
 #include "grow/data/limits.h"
-#include "grow/sums/row_reader.h"
+#include "grow/sums/row_source.h"
 
 namespace silva {
 
-class CpuRowReader : public RowReader {
+class CpuRowSource : public TrainingRowSource {
  public:
-  CpuRowReader(const GrowData& data, const GrowLimits& limits, TaskRunner& tasks)
+  CpuRowSource(const GrowData& data, const GrowLimits& limits, TaskRunner& tasks)
       : data_(data), limits_(limits), tasks_(tasks), kernels_(grow_kernels()) {}
 
   const GrowData& data() const { return data_; }
@@ -16,7 +16,7 @@ class CpuRowReader : public RowReader {
 
   int sum_leaves(const LeafRequest& request, Scratch& s) const override;
   int64_t sample(const Box& box, int64_t most, RowList& rows) const override;
-  FoundCut best_threshold(const ThresholdRequest& request, Scratch& s) const override;
+  FoundThreshold best_threshold(const ThresholdRequest& request, Scratch& s) const override;
   void evaluate_by_qr(const std::function<void(PaperEvaluation&)>& evaluate, Scratch& s) const override;
 
   void sum_rows(const int32_t* rows, int64_t count, double* gram, Scratch& s) const;
