@@ -141,7 +141,7 @@ def test_rows_that_do_not_fit(monkeypatch):
     monkeypatch.setattr(parts, "PARTIAL_BYTES", 2**40)
     X, y = piecewise(20_000, 3)
     with pytest.raises(
-        DeviceError, match=r"cuda:0 has [0-9,]+ bytes free, growing on 20,000 rows of 3 attributes takes"
+        DeviceError, match=r"cuda:0 has [0-9,]+ bytes free, growing on 20,000 rows of 3 features takes"
     ):
         ModelTreeRegressor(device="cuda").fit(X, y)
 

@@ -125,7 +125,7 @@ class GpuMemory:
         self._kept: list[Any] = []
         self._registered: list[int] = []
         with self._cupy.cuda.Device(gpu) as device:
-            self.n_processors = int(device.features["MultiProcessorCount"])
+            self.n_processors = int(device.attributes["MultiProcessorCount"])
             self.free = free_bytes(self._cupy)
 
     @contextlib.contextmanager
