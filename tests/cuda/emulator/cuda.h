@@ -38,7 +38,9 @@ inline int __syncthreads_or(int value) { return emulator::meet_block(value != 0)
 inline int __syncthreads_and(int value) { return emulator::meet_block(value == 0) == 0; }
 inline void __syncwarp() { emulator::meet_warp(); }
 inline void __threadfence() {}
-inline unsigned __ballot_sync(unsigned, int value) { return emulator::meet_warp(unsigned(value != 0) << emulator::lane()); }
+inline unsigned __ballot_sync(unsigned, int value) {
+  return emulator::meet_warp(unsigned(value != 0) << emulator::lane());
+}
 inline int __any_sync(unsigned, int value) { return emulator::meet_warp(value != 0) != 0; }
 inline int __all_sync(unsigned, int value) { return emulator::meet_warp(value == 0) == 0; }
 

@@ -1,13 +1,12 @@
-// Threads as fibers that switch where they wait for others. Contexts, which need system calls, begin them; jumps go on.
+// Threads as fibers that switch where they wait for others. Contexts, which need system calls, begin them; the
+// compiler's own jumps, which take a few instructions, go on with them.
 #include "machine.h"
 
-#include <setjmp.h>
 #include <ucontext.h>
 
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
-#include <deque>
 #include <memory>
 #include <mutex>
 #include <vector>
@@ -43,36 +42,57 @@ struct Barrier {
   }
 };
 
-struct Fiber {
-  std::unique_ptr<char[]> stack = std::make_unique_for_overwrite<char[]>(kStackBytes);
-  ucontext_t first;
-  jmp_buf next;
-  bool has_begun = false, is_done = true;
-  unsigned number = 0;
-  Index index;
-  const Barrier* awaited = nullptr;
-  long times = 0;  // of the awaited barrier, before it is released
-
-  bool is_ready() const { return !is_done && (!awaited || awaited->times != times); }
-};
-
 struct Warp {
   Barrier barrier;
   uint64_t shown[2][kWarp];  // a lane may show its next bits while others look at those before
 };
 
-std::deque<Fiber> fibers;  // stay where they are
+struct Place {
+  void* words[5];
+};
+
+struct Stack {
+  ucontext_t context;
+  char bytes[kStackBytes];
+};
+
+struct Fiber {
+  Place next;
+  Index index;
+  unsigned number = 0;
+  Warp* warp = nullptr;
+  const Barrier* awaited = nullptr;
+  long times = 0;  // of the awaited barrier, before it is released
+  bool is_done = true;
+  std::unique_ptr<Stack> stack;
+
+  bool is_ready() const { return !is_done && (!awaited || awaited->times != times); }
+};
+
+std::vector<Fiber> fibers(kMostThreads);
 std::vector<Warp> warps;
 Barrier block;
 Fiber* current;
-jmp_buf scheduler;
+Place scheduler;
 Kernel kernel;
 void** arguments;
+unsigned n_threads;
 
-Warp& warp() { return warps[current->number / kWarp]; }
+void make_current(Fiber& fiber) {
+  current = &fiber;
+  thread_index = fiber.index;
+}
 
-void leave_fiber() {
-  if (!_setjmp(current->next)) _longjmp(scheduler, 1);
+// A function of its own, as the compiler asks for.
+[[noreturn, gnu::noipa]] void jump(Place& to) { __builtin_longjmp(to.words, 1); }
+
+// The next thread goes on at once if it can.
+[[gnu::noipa]] void leave_fiber() {
+  if (__builtin_setjmp(current->next.words)) return;
+  const unsigned next = current->number + 1;
+  if (next == n_threads || !fibers[next].stack || !fibers[next].is_ready()) jump(scheduler);
+  make_current(fibers[next]);
+  jump(current->next);
 }
 
 // A fiber takes one thread after the other, of this grid and of later ones.
@@ -81,22 +101,27 @@ void run_threads() {
     kernel(arguments);
     current->is_done = true;
     block.leave();
-    warp().barrier.leave();
+    current->warp->barrier.leave();
     leave_fiber();
   }
 }
 
-void resume(Fiber& fiber) {
-  current = &fiber;
-  thread_index = fiber.index;
-  if (_setjmp(scheduler)) return;
-  if (fiber.has_begun) _longjmp(fiber.next, 1);
-  fiber.has_begun = true;
-  getcontext(&fiber.first);
-  fiber.first.uc_stack.ss_sp = fiber.stack.get();
-  fiber.first.uc_stack.ss_size = kStackBytes;
-  makecontext(&fiber.first, run_threads, 0);
-  setcontext(&fiber.first);
+[[noreturn, gnu::noipa]] void begin(Fiber& fiber) {
+  fiber.stack = std::make_unique_for_overwrite<Stack>();
+  ucontext_t& context = fiber.stack->context;
+  getcontext(&context);
+  context.uc_stack.ss_sp = fiber.stack->bytes;
+  context.uc_stack.ss_size = kStackBytes;
+  makecontext(&context, run_threads, 0);
+  setcontext(&context);
+  fail("a thread cannot begin");
+}
+
+[[gnu::noipa]] void resume(Fiber& fiber) {
+  make_current(fiber);
+  if (__builtin_setjmp(scheduler.words)) return;
+  if (!current->stack) begin(*current);
+  jump(current->next);
 }
 
 unsigned meet(Barrier& barrier, unsigned given) {
@@ -114,26 +139,26 @@ unsigned meet(Barrier& barrier, unsigned given) {
 
 unsigned char garbage(unsigned i) { return static_cast<unsigned char>(i * 37 + block_index.x * 11 + 5); }
 
-void begin_block(unsigned n_threads, unsigned shared_bytes) {
+void begin_block(unsigned shared_bytes) {
   for (unsigned i = 0; i < shared_bytes + kGuardBytes; ++i) shared[i] = garbage(i);
   block = {n_threads};
   warps.assign((n_threads + kWarp - 1) / kWarp, Warp{});
-  while (fibers.size() < n_threads) fibers.emplace_back();
   for (unsigned i = 0; i < n_threads; ++i) {
     Fiber& fiber = fibers[i];
-    fiber.number = i, fiber.is_done = false, fiber.awaited = nullptr;
+    fiber.number = i, fiber.is_done = false, fiber.awaited = nullptr, fiber.warp = &warps[i / kWarp];
     fiber.index = {i % block_size.x, i / block_size.x % block_size.y, i / (block_size.x * block_size.y)};
-    ++warps[i / kWarp].barrier.n_running;
+    ++fiber.warp->barrier.n_running;
   }
 }
 
-void run_block(unsigned n_threads, unsigned shared_bytes) {
-  begin_block(n_threads, shared_bytes);
+void run_block(unsigned shared_bytes) {
+  begin_block(shared_bytes);
   for (bool goes_on = true; goes_on;) {
     goes_on = false;
     for (unsigned i = 0; i < n_threads; ++i) {
       if (!fibers[i].is_ready()) continue;
       resume(fibers[i]);
+      i = current->number;  // which others may have gone on to
       goes_on = true;
     }
   }
@@ -148,22 +173,24 @@ void run(Index grid, Index block_of, unsigned shared_bytes, Kernel body, void** 
   static std::mutex running;
   const std::lock_guard lock(running);
   grid_size = grid, block_size = block_of, kernel = body, arguments = values;
+  n_threads = block_of.x * block_of.y * block_of.z;
   for (unsigned z = 0; z < grid.z; ++z)
     for (unsigned y = 0; y < grid.y; ++y)
       for (unsigned x = 0; x < grid.x; ++x) {
         block_index = {x, y, z};
-        run_block(block_of.x * block_of.y * block_of.z, shared_bytes);
+        run_block(shared_bytes);
       }
 }
 
 unsigned meet_block(unsigned given) { return meet(block, given); }
-unsigned meet_warp(unsigned given) { return meet(warp().barrier, given); }
+unsigned meet_warp(unsigned given) { return meet(current->warp->barrier, given); }
 unsigned lane() { return current->number % kWarp; }
 
 const uint64_t* show(uint64_t bits) {
-  uint64_t* shown = warp().shown[warp().barrier.times % 2];
+  Warp& warp = *current->warp;
+  uint64_t* shown = warp.shown[warp.barrier.times % 2];
   shown[lane()] = bits;
-  meet_warp();
+  meet(warp.barrier, 0);
   return shown;
 }
 

@@ -1,5 +1,5 @@
-// An emulated GPU as its kernels see it (cuda.h) and as a driver starts it (driver.cpp): a thread of a block is a fiber,
-// blocks run one after the other.
+// An emulated GPU as its kernels see it (cuda.h) and as a driver starts it (driver.cpp): a thread of a block is a
+// fiber, blocks run one after the other.
 #pragma once
 #include <cstdint>
 
