@@ -11,7 +11,7 @@ BIN := $(VENV)/bin
 WORKERS ?= 2
 PYTEST := $(BIN)/python -m pytest -n $(WORKERS)
 NATIVE := $(shell find src/silva/native -type f)
-CXX_SOURCES := $(filter %.h %.cuh %.cpp %.cu,$(NATIVE))
+CXX_SOURCES := $(filter %.h %.cuh %.cpp %.cu,$(NATIVE) $(shell find tests -type f))
 
 .PHONY: demo test test-slow lint format types bench run-bench clean
 .DELETE_ON_ERROR:

@@ -1,9 +1,16 @@
 // The emulated kernels of a sweep whose sums stay on the GPU, and the cores' arithmetic beside them.
-#include "grow_host.cpp"
+#include <vector>
+
+#include "cuda.h"
 //
+#include "grow/cuda/kernels/advance_sums.cu"
+#include "grow/cuda/kernels/solve_cuts.cu"
 #include "grow/sums/gram.h"
 
 using namespace silva;
+
+EMULATE(solve_cuts_kernel)
+EMULATE(advance_sums_kernel)
 
 extern "C" {
 
@@ -15,14 +22,15 @@ void solve_cuts(const double* base, const double* parts, int64_t step, int n_cut
   const SolveRequest* first = requests.data();
   const int side = (n_solved + kSolveTile) / kSolveTile;
   void* arguments[] = {&first, &n_requests, &columns, &answers};
-  run_kernel(solve_cuts_kernel, unsigned(n_cuts * n_requests), unsigned(n_tiles(side) + 31) / 32 * 32, arguments);
+  const unsigned n_threads = unsigned(n_tiles(side) + 31) / 32 * 32;
+  emulator::run({unsigned(n_cuts * n_requests), 1, 1}, {n_threads, 1, 1}, 0, emulate_solve_cuts_kernel, arguments);
 }
 
 void advance_sums(double* sums, const double* parts, int64_t step, int n_entries, int n_parts, int is_first) {
   const AdvanceRequest requests[] = {{sums, parts, step, n_entries, n_parts, is_first, 0}};
   const AdvanceRequest* first = requests;
   void* arguments[] = {&first};
-  run_kernel(advance_sums_kernel, kAdvanceBlocks, kBlockThreads, arguments);
+  emulator::run({kAdvanceBlocks, 1, 1}, {kBlockThreads, 1, 1}, 0, emulate_advance_sums_kernel, arguments);
 }
 
 double residual_of(const double* gram, int width, const int32_t* columns, int n_columns, double* work) {

@@ -48,7 +48,7 @@ MOST_SLOTS = 128
 """Leaves of one request (kMostSlots)."""
 
 MOST_SHARES = 4
-"""Shares of a block's rows that are summed each by itself, a warp each at most (sum_splits of cuda/shared/records.h)."""
+"""Parts of a block's rows that are summed each by itself, a warp each at most (sum_splits, cuda/shared/records.h)."""
 
 RESULT_BYTES = 64 << 20
 LIST_SUMS_BYTES = 64 << 20

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 if TYPE_CHECKING:
-
     from numpy.typing import DTypeLike, NDArray
 
     from silva.typing import Array
