@@ -74,14 +74,14 @@ class CodeTables:
 
     def encode(self, x: Any, stride: int) -> Any:
         """Codes of the rows of a CuPy array: (n_columns, stride), 0 beyond the rows; queued on the current stream."""
-        result = self.room(stride)
+        result = self.empty(stride)
         call = self.prepare(x.dtype, row_strides(x), len(x), stride)
         if call is not None:
             call.addresses[0], call.addresses[-1] = x.data.ptr, result.data.ptr
             call(import_cupy().cuda.get_current_stream().ptr)
         return result
 
-    def room(self, stride: int) -> Any:
+    def empty(self, stride: int) -> Any:
         """Memory for codes on the current GPU."""
         return import_cupy().empty(self.shape(stride), self.code_type)
 

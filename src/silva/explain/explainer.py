@@ -225,8 +225,8 @@ class Explainer:
             if parse_device(self.device)[0] not in {"auto", "cpu"} or array_gpu(X) is not None:
                 _refuse_linear_leaves(self.forest, "explanations on GPUs", "pass host rows and device='cpu'")
             return ()
-        shares = -(-count_rows(X) // (ROWS_TOGETHER * n_threads(self.n_jobs)))
-        work = shares * self.forest.n_nodes * results
+        n_blocks = -(-count_rows(X) // (ROWS_TOGETHER * n_threads(self.n_jobs)))
+        work = n_blocks * self.forest.n_nodes * results
         if self.algorithm == "paths":
             return self._gpus_of_paths(X, work)
         return gpus_worthwhile(self.device, X, work, WORTHWHILE)

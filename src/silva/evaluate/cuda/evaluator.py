@@ -115,9 +115,9 @@ class CudaEvaluator:
             step = max(1, min(len(x), schedule.most_rows()))
             stream = import_cupy().cuda.get_current_stream().ptr
             for begin in range(0, len(x), step):
-                part, target = x[begin : begin + step], out[begin : begin + step]
-                plan = self._plans.of(schedule, part, out.dtype)
-                plan.run(part.data.ptr, target.data.ptr, stream)
+                rows, target = x[begin : begin + step], out[begin : begin + step]
+                plan = self._plans.of(schedule, rows, out.dtype)
+                plan.run(rows.data.ptr, target.data.ptr, stream)
             return
         for begin, end, leaves in self._reach(choice, x):
             self._add_up(x[begin:end], leaves, out[begin:end])
@@ -154,9 +154,9 @@ class CudaEvaluator:
         step = max(BLOCK, LEAF_BYTES // max(4 * self._forest.n_trees, 1) // BLOCK * BLOCK)
         tiles = self.tiles if choice.algorithm == "by_sample" and self.tiles and self.tiles.serves() else None
         for begin in range(0, len(x), step):
-            part = x[begin : begin + step]
-            leaves = tiles.leaves(part) if tiles else self.nodes.leaves(part, choice)
-            yield begin, begin + len(part), leaves
+            rows = x[begin : begin + step]
+            leaves = tiles.leaves(rows) if tiles else self.nodes.leaves(rows, choice)
+            yield begin, begin + len(rows), leaves
 
     def _add_up(self, x: Any, leaves: Any, out: Any) -> None:
         forest, tables = self._forest, self._tables()

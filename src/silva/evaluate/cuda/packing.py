@@ -218,7 +218,7 @@ def group_trees(image: Image, capacity: int, most_trees: int, teams: int = 1) ->
     """Divide an image into groups of trees that fit a stage of `capacity` bytes (Group in evaluate/cuda/walk_tiles.cu).
 
     Several teams take the trees of a group side by side: groups are multiples of them where they can be, and of trees
-    that are too large for a team's share of the stage only the upper levels are staged.
+    that are too large for what a team has of the stage only the upper levels are staged.
 
     Returns
     -------
@@ -226,8 +226,8 @@ def group_trees(image: Image, capacity: int, most_trees: int, teams: int = 1) ->
     """
     groups: list[list[int]] = []
     chunks, output = image.chunks.tolist(), image.output.tolist()
-    most, share = capacity // CHUNK, capacity // CHUNK // teams
-    is_large = (np.diff(image.chunks) > share).tolist()
+    most, of_team = capacity // CHUNK, capacity // CHUNK // teams
+    is_large = (np.diff(image.chunks) > of_team).tolist()
     begin, n_trees = 0, len(output)
     while begin < n_trees:
         kind = output[begin], is_large[begin]
@@ -240,7 +240,7 @@ def group_trees(image: Image, capacity: int, most_trees: int, teams: int = 1) ->
             end += 1
         if end < n_trees and (output[end], is_large[end]) == kind and end - begin > teams:
             end -= (end - begin) % teams
-        n_chunks, levels = _staged_part(image, begin, end, share) if kind[1] else (chunks[end] - chunks[begin], 0)
+        n_chunks, levels = _staged_part(image, begin, end, of_team) if kind[1] else (chunks[end] - chunks[begin], 0)
         groups.append([chunks[begin], n_chunks, end - begin, begin, kind[0], 0, levels, 0])
         begin = end
     result = np.array(groups, np.int32).reshape(-1, 8)
@@ -249,10 +249,10 @@ def group_trees(image: Image, capacity: int, most_trees: int, teams: int = 1) ->
     return result
 
 
-def _staged_part(image: Image, begin: int, end: int, share: int) -> tuple[int, int]:
+def _staged_part(image: Image, begin: int, end: int, of_team: int) -> tuple[int, int]:
     """Chunks and levels that are staged of each of some large trees."""
     prefixes = [image.prefix_bytes[tree, : int(image.depth[tree]) + 1] for tree in range(begin, end)]
-    levels = min(int(np.searchsorted(prefix, share * CHUNK, side="right")) - 1 for prefix in prefixes)
+    levels = min(int(np.searchsorted(prefix, of_team * CHUNK, side="right")) - 1 for prefix in prefixes)
     return max(int(prefix[levels]) for prefix in prefixes) // CHUNK, levels
 
 

@@ -83,7 +83,7 @@ class Launches:
     def __call__(self, x: Any, result: Any) -> None:
         """Queue the work on the current stream."""
         cupy = import_cupy()
-        encoded = self._walks.codes.room(self._stride)
+        encoded = self._walks.codes.empty(self._stride)
         partial = cupy.empty((self._walks.n_slots, self._stride), self._walks.dtype)
         stream = cupy.cuda.get_current_stream()
         if self._encode is not None:
