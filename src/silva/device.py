@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from types import ModuleType
 
 GPU_KINDS = {2, 13}
 """DLPack's numbers of CUDA memory and of CUDA managed memory."""
@@ -143,13 +144,14 @@ def is_cuda_usable() -> bool:
         return False
 
 
-def import_cupy() -> Any:
+def import_cupy() -> ModuleType:
     """CuPy, or a DeviceError that names the extra to install."""
     try:
         import cupy
     except ImportError as error:
         raise DeviceError(f"CUDA needs CuPy, which cannot be imported ({error}); {INSTALL}") from error
-    return cupy
+    module: ModuleType = cupy
+    return module
 
 
 @functools.cache
@@ -181,7 +183,7 @@ def count_gpus() -> int:
 
 
 @contextlib.contextmanager
-def explaining_memory(cupy: Any, gpu: int) -> Iterator[None]:
+def explaining_memory(cupy: ModuleType, gpu: int) -> Iterator[None]:
     """Turn an allocation failure into a DeviceError with the bytes asked for and free, and free CuPy's pool."""
     try:
         yield

@@ -154,7 +154,7 @@ class TreeEnsemble:
         validate(SimpleNamespace(**self.__getstate__()))
         self._settle_arrays()
 
-    def __getstate__(self) -> dict[str, Any]:
+    def __getstate__(self) -> dict[str, object]:
         return {f.name: getattr(self, f.name) for f in dataclasses.fields(self)}
 
     def __setstate__(self, state: dict[str, Any]) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal, NamedTuple, TypeAlias, get_args
+from typing import Any, Literal, NamedTuple, Protocol, TypeAlias, get_args
 
 import numpy as np
 from numpy.typing import NDArray
@@ -50,6 +50,43 @@ Floats: TypeAlias = NDArray[np.floating[Any]]
 """float32 or float64."""
 
 Doubles: TypeAlias = NDArray[np.float64]
+
+
+class GpuArray(Protocol):
+    """What silva uses of CuPy's arrays."""
+
+    dtype: np.dtype[Any]
+    shape: tuple[int, ...]
+    strides: tuple[int, ...]
+    ndim: int
+    nbytes: int
+    flags: Any
+    data: GpuPointer
+    device: GpuDevice
+
+    size: int
+
+    def __len__(self) -> int: ...
+    def __getitem__(self, key: Any) -> GpuArray: ...
+    def __setitem__(self, key: Any, value: object) -> None: ...
+    def fill(self, value: float) -> None:
+        """Set all entries."""
+
+    @property
+    def T(self) -> GpuArray:  # noqa: N802
+        """The transposed array."""
+
+
+class GpuPointer(Protocol):
+    """Where a GPU array begins."""
+
+    ptr: int
+
+
+class GpuDevice(Protocol):
+    """The GPU that an array lies on."""
+
+    id: int
 
 
 class Choice(NamedTuple):

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from silva.cuda.codes import Codes
     from silva.cuda.compiler import Variant
     from silva.ensemble import TreeEnsemble
-    from silva.typing import Array
+    from silva.typing import Array, GpuArray
 
 C_TYPES = {
     "float32": "float",
@@ -72,7 +72,7 @@ class CodeTables:
         self._tile_bytes = TILE_ROWS * TILE_PITCH * codes.thresholds.itemsize
         self._on_gpu: dict[int, tuple[Any, ...]] = {}
 
-    def encode(self, x: Any, stride: int) -> Any:
+    def encode(self, x: GpuArray, stride: int) -> Any:
         """Codes of the rows of a CuPy array: (n_columns, stride), 0 beyond the rows; queued on the current stream."""
         result = self.empty(stride)
         call = self.prepare(x.dtype, row_strides(x), len(x), stride)
@@ -124,7 +124,7 @@ class CodeTables:
             cupy.cuda.get_current_stream().synchronize()
         return self._on_gpu[gpu]
 
-    def __getstate__(self) -> dict[str, Any]:
+    def __getstate__(self) -> dict[str, object]:
         return {**self.__dict__, "_on_gpu": {}}
 
 
@@ -213,7 +213,7 @@ def _divide(sizes: NDArray[np.int64], capacity: int) -> tuple[NDArray[np.int32],
     return np.array([*starts, len(sizes)], np.int32), largest
 
 
-def row_strides(x: Any) -> tuple[Any, Any]:
+def row_strides(x: GpuArray) -> tuple[Any, Any]:
     """Strides of rows and features, in elements."""
     item = x.dtype.itemsize
     return np.int64(x.strides[0] // item), np.int64(x.strides[1] // item)

@@ -29,7 +29,7 @@ class Evaluator:
         self._algorithms = {"auto", *runnable(forest)}
         self._again: Any = None
 
-    def __reduce__(self) -> tuple[Any, ...]:
+    def __reduce__(self) -> tuple[object, ...]:
         return Evaluator, (self.forest,)
 
     @cached_property

@@ -66,7 +66,7 @@ class OutputPredictor:
             return [one[0] for one in result]
         return result[0] if result.ndim > 1 else result[0].item()
 
-    def __reduce__(self) -> tuple[Any, ...]:
+    def __reduce__(self) -> tuple[object, ...]:
         return make_predictor, self._arguments
 
 

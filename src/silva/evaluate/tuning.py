@@ -98,7 +98,7 @@ def _wants_more(n_calls: int, end: float) -> bool:
     return n_calls < LEAST_CALLS or (n_calls < MOST_CALLS and time.perf_counter() < end)
 
 
-def _call(evaluator: Evaluator, rows: Any, choice: Choice, device: str, n_jobs: int | None) -> Callable[[], Any]:
+def _call(evaluator: Evaluator, rows: Any, choice: Choice, device: str, n_jobs: int | None) -> Callable[[], object]:
     """Margins of the rows, complete when the call returns."""
     if choice.device == "cpu":
         return lambda: evaluator.cpu.margins(rows, choice, n_jobs)
@@ -114,7 +114,7 @@ def _call(evaluator: Evaluator, rows: Any, choice: Choice, device: str, n_jobs: 
     return run
 
 
-def _time(call: Callable[[], Any]) -> float:
+def _time(call: Callable[[], object]) -> float:
     start = time.perf_counter()
     call()
     return max(time.perf_counter() - start, 1e-9)

@@ -114,7 +114,7 @@ class Explainer:
         self.n_jobs = n_jobs
         self._runner = Runner(self.forest, self.dtype)
 
-    def __getstate__(self) -> dict[str, Any]:
+    def __getstate__(self) -> dict[str, object]:
         return {name: value for name, value in self.__dict__.items() if name not in {"_runner", "_on_cuda"}}
 
     def __setstate__(self, state: dict[str, Any]) -> None:

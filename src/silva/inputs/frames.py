@@ -13,6 +13,7 @@ from silva.inputs.categories import Coded, Column, Numbers
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from types import ModuleType
 
     from silva.typing import Array
 
@@ -60,7 +61,7 @@ def _refuse_column(name: object, dtype: object) -> NoReturn:
 # --- pandas ---
 
 
-def _pandas_frame(X: Any, pandas: Any) -> Frame | None:
+def _pandas_frame(X: Any, pandas: ModuleType) -> Frame | None:
     if isinstance(X, pandas.Series):
         _refuse_series(X)
     if not isinstance(X, pandas.DataFrame):
@@ -75,7 +76,7 @@ def _pandas_frame(X: Any, pandas: Any) -> Frame | None:
     )
 
 
-def _pandas_column(series: Any, pandas: Any) -> Column:
+def _pandas_column(series: Any, pandas: ModuleType) -> Column:
     dtype = series.dtype
     if isinstance(dtype, pandas.CategoricalDtype):
         return Coded(series.cat.codes.to_numpy(), series.cat.categories.tolist(), is_categorical=True)
@@ -107,7 +108,7 @@ def _has_text(series: Any) -> bool:
 # --- polars ---
 
 
-def _polars_frame(X: Any, polars: Any) -> Frame | None:
+def _polars_frame(X: Any, polars: ModuleType) -> Frame | None:
     if isinstance(X, polars.Series):
         _refuse_series(X)
     if isinstance(X, polars.LazyFrame):
@@ -117,7 +118,7 @@ def _polars_frame(X: Any, polars: Any) -> Frame | None:
     return Frame(tuple(X.columns), X.height, lambda i: _polars_column(X.to_series(i), polars))
 
 
-def _polars_column(series: Any, polars: Any) -> Column:
+def _polars_column(series: Any, polars: ModuleType) -> Column:
     dtype = series.dtype
     if dtype in (polars.Categorical, polars.Enum, polars.String):
         return _polars_coded(series, polars)
@@ -133,7 +134,7 @@ def _polars_column(series: Any, polars: Any) -> Column:
     return Numbers(series.fill_null(False if dtype == polars.Boolean else 0).to_numpy(), absent)
 
 
-def _polars_coded(series: Any, polars: Any) -> Column:
+def _polars_coded(series: Any, polars: ModuleType) -> Column:
     """Values and their positions. An Enum has codes of its own; those of a Categorical depend on the whole process."""
     if series.dtype == polars.Enum:
         codes, values = series.to_physical(), series.dtype.categories
@@ -149,7 +150,7 @@ def _polars_coded(series: Any, polars: Any) -> Column:
 # --- pyarrow ---
 
 
-def _arrow_frame(X: Any, pyarrow: Any) -> Frame | None:
+def _arrow_frame(X: Any, pyarrow: ModuleType) -> Frame | None:
     if isinstance(X, pyarrow.Array | pyarrow.ChunkedArray):
         _refuse_series(X)
     if not isinstance(X, pyarrow.Table | pyarrow.RecordBatch):
@@ -158,7 +159,7 @@ def _arrow_frame(X: Any, pyarrow: Any) -> Frame | None:
     return Frame(tuple(names), X.num_rows, lambda i: _arrow_column(X.column(i), pyarrow, names[i]))
 
 
-def _arrow_column(column: Any, pyarrow: Any, name: object) -> Column:
+def _arrow_column(column: Any, pyarrow: ModuleType, name: object) -> Column:
     import pyarrow.compute as compute
 
     types, kind = pyarrow.types, column.type
@@ -181,7 +182,7 @@ def _arrow_column(column: Any, pyarrow: Any, name: object) -> Column:
     return Numbers(_arrow_numpy(filled, pyarrow), _arrow_numpy(absent, pyarrow))
 
 
-def _arrow_coded(column: Any, pyarrow: Any) -> Column:
+def _arrow_coded(column: Any, pyarrow: ModuleType) -> Column:
     is_categorical = pyarrow.types.is_dictionary(column.type)
     if not is_categorical:
         column = column.dictionary_encode()
@@ -191,7 +192,7 @@ def _arrow_coded(column: Any, pyarrow: Any) -> Column:
     return Coded(_arrow_numpy(codes, pyarrow), column.dictionary.to_pylist(), is_categorical)
 
 
-def _arrow_numpy(column: Any, pyarrow: Any) -> Array:
+def _arrow_numpy(column: Any, pyarrow: ModuleType) -> Array:
     if isinstance(column, pyarrow.ChunkedArray):
         return np.asarray(column.to_numpy())
     return np.asarray(column.to_numpy(zero_copy_only=False))

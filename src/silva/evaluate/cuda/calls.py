@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from silva.cuda.prepared import Plan
     from silva.evaluate.cuda.few import FewRows
     from silva.evaluate.cuda.tiles import Tiles
+    from silva.typing import GpuArray
 
 KEPT, KEPT_BYTES = 32, 2**25
 """Plans that a thread keeps, and calls that all threads keep; bytes of the buffers of either."""
@@ -32,10 +33,10 @@ class Plans:
     def __init__(self) -> None:
         self._local = threading.local()
 
-    def of(self, schedule: FewRows | Tiles, x: Any, result_type: DTypeLike) -> Plan:
+    def of(self, schedule: FewRows | Tiles, x: GpuArray, result_type: DTypeLike) -> Plan:
         """Plan for rows of this type, strides and number on the current GPU and stream."""
         gpu, stream = current()
-        plans: dict[Any, Plan] = self._local.__dict__.setdefault("plans", {})
+        plans: dict[object, Plan] = self._local.__dict__.setdefault("plans", {})
         key = type(schedule), x.dtype.char, x.strides, len(x), np.dtype(result_type).char, gpu, stream
         if key not in plans:
             plan = schedule.plan(x.dtype, row_strides(x), len(x), result_type)
@@ -89,5 +90,5 @@ def current() -> tuple[int, int]:
     return cuda.runtime.getDevice(), cuda.get_current_stream().ptr
 
 
-def _bytes_of(plans: dict[Any, Plan]) -> int:
+def _bytes_of(plans: dict[object, Plan]) -> int:
     return sum(plan.n_bytes for plan in plans.values())

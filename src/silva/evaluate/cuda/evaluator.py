@@ -19,7 +19,7 @@ from silva.evaluate.cuda.few import FewRows, predictor_of
 from silva.evaluate.cuda.nodes import BLOCK, DEFAULT_SETTINGS, NodeWalks
 from silva.evaluate.cuda.packing import CODE_TYPES, choose_format
 from silva.evaluate.cuda.tiles import PackedForest, Tiles
-from silva.typing import Array, Choice
+from silva.typing import Array, Choice, GpuArray
 
 if TYPE_CHECKING:
     from numpy.typing import DTypeLike, NDArray
@@ -37,7 +37,7 @@ class CudaEvaluator:
     def __init__(self, forest: TreeEnsemble) -> None:
         self._forest = forest
         self._sums: dict[int, dict[str, Any]] = {}
-        self._row_predictors: dict[Any, Any] = {}
+        self._row_predictors: dict[object, Any] = {}
         self._plans, self._calls = Plans(), Calls()
         self.again = self._calls.again
 
@@ -57,7 +57,7 @@ class CudaEvaluator:
         """Find the source's leaf ids (n, n_trees), int32: NumPy for host rows, CuPy for GPU rows."""
         return self._run(rows, gpus, (self._forest.n_trees,), np.int32, functools.partial(self._name, choice))
 
-    def predictor(self, gpu: int, dtype: DTypeLike, reduced: tuple[Any, ...]) -> Any:
+    def predictor(self, gpu: int, dtype: DTypeLike, reduced: tuple[object, ...]) -> Any:
         """Margins of single host rows with little latency: a callable, or None where no kernel serves the forest."""
         return predictor_of(self.few, gpu, dtype, reduced) if self.few and self.few.serves(1) else None
 
@@ -109,7 +109,7 @@ class CudaEvaluator:
         rows = rows if array_gpu(rows) is None else check_gpu_rows(rows, forest, gpus[0])
         return map_rows(rows, gpus, shape, dtype, compute, input_type=forest.threshold.dtype)
 
-    def _sum(self, choice: Choice, x: Any, out: Any) -> None:
+    def _sum(self, choice: Choice, x: GpuArray, out: GpuArray) -> None:
         schedule = self._schedule(choice, len(x))
         if schedule is not None:
             step = max(1, min(len(x), schedule.most_rows()))
@@ -144,12 +144,12 @@ class CudaEvaluator:
             shape = (len(X),) if forest.n_outputs == 1 else (len(X), forest.n_outputs)
             return self._calls.answer(X, request, plan, shape, forest.result_dtype)
 
-    def _name(self, choice: Choice, x: Any, out: Any) -> None:
+    def _name(self, choice: Choice, x: GpuArray, out: GpuArray) -> None:
         ids = self._tables()["ids"]
         for begin, end, leaves in self._reach(choice, x):
             out[begin:end] = ids[leaves[:, : end - begin]].T
 
-    def _reach(self, choice: Choice, x: Any) -> Any:
+    def _reach(self, choice: Choice, x: GpuArray) -> Any:
         """Yield begin, end and the leaves that these rows reach: (n_trees, stride), at least `end - begin` wide."""
         step = max(BLOCK, LEAF_BYTES // max(4 * self._forest.n_trees, 1) // BLOCK * BLOCK)
         tiles = self.tiles if choice.algorithm == "by_sample" and self.tiles and self.tiles.serves() else None
@@ -158,7 +158,7 @@ class CudaEvaluator:
             leaves = tiles.leaves(rows) if tiles else self.nodes.leaves(rows, choice)
             yield begin, begin + len(rows), leaves
 
-    def _add_up(self, x: Any, leaves: Any, out: Any) -> None:
+    def _add_up(self, x: GpuArray, leaves: GpuArray, out: GpuArray) -> None:
         forest, tables = self._forest, self._tables()
         n_rows, stride = len(x), leaves.shape[1] if len(leaves) else len(x)
         grid, head = (-(-n_rows // BLOCK), forest.n_outputs), (leaves, np.int64(stride), np.int32(n_rows))
@@ -194,7 +194,7 @@ class CudaEvaluator:
             return {**arrays, "values": forest.leaf_value * weight}
         return {**arrays, "weight": forest.tree_weight, **{name: getattr(forest, name) for name in _LINEAR}}
 
-    def __getstate__(self) -> dict[str, Any]:
+    def __getstate__(self) -> dict[str, object]:
         return {"_forest": self._forest}
 
     def __setstate__(self, state: dict[str, Any]) -> None:

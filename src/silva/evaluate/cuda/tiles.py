@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from silva.cuda.compiler import Variant
     from silva.cuda.encoder import CodeTables
     from silva.ensemble import TreeEnsemble
-    from silva.typing import Array
+    from silva.typing import Array, GpuArray
 
 SUM_BLOCK, CODE_MULTIPLE = 128, 1024
 VALUE_BYTES, CODE_BYTES = 2**29, 2**31
@@ -58,7 +58,7 @@ class PackedForest:
 
     def __init__(self, forest: TreeEnsemble, codes: CodeTables, name: str) -> None:
         self.forest, self.codes, self.name = forest, codes, name
-        self._uploads: dict[Any, Any] = {}
+        self._uploads: dict[object, Any] = {}
 
     @functools.cached_property
     def values(self) -> Image:
@@ -102,7 +102,7 @@ class PackedForest:
             cupy.cuda.get_current_stream().synchronize()
         return self._uploads[at]
 
-    def __getstate__(self) -> dict[str, Any]:
+    def __getstate__(self) -> dict[str, object]:
         return {"forest": self.forest, "codes": self.codes, "name": self.name, "_uploads": {}}
 
 
@@ -168,7 +168,7 @@ class Tiles:
         make = None if buffers.n_bytes else buffers.make
         return Plan(launches, buffers, make, buffers.n_bytes, reads_rows=encoding is not None)
 
-    def leaves(self, x: Any) -> Any:
+    def leaves(self, x: GpuArray) -> Any:
         """Find the leaves of rows: indices, int32 (n_trees, stride)."""
         cupy, packed, n_rows = import_cupy(), self._packed, len(x)
         cut = self._cut(packed.leaves, n_rows, joins=False)

@@ -61,7 +61,7 @@ def read_file(path: str | os.PathLike[str]) -> TreeEnsemble:
         raise ValueError(f"cannot read {path} as a LightGBM model: {error}") from error
 
 
-def _classes(model: Any) -> tuple[Any, ...]:
+def _classes(model: Any) -> tuple[object, ...]:
     """Return a classifier's labels; with an objective of the user's own it predicts margins instead."""
     import lightgbm
 
