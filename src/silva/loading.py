@@ -18,7 +18,7 @@ TOLERANCE = 1e-5
 """Of numbers, relative to the largest; libraries add hundreds of trees in float32."""
 
 
-def load(model: Any, check: Any = None) -> Forest:
+def load(model: object, check: Any = None) -> Forest:
     """Read a trained model of any supported library.
 
     Parameters
@@ -56,7 +56,7 @@ def load(model: Any, check: Any = None) -> Forest:
     return forest
 
 
-def _read(model: Any) -> TreeEnsemble:
+def _read(model: object) -> TreeEnsemble:
     if isinstance(model, TreeEnsemble):
         return model
     if isinstance(model, str | os.PathLike):
@@ -65,7 +65,7 @@ def _read(model: Any) -> TreeEnsemble:
     return read_model(model)
 
 
-def check_predictions(forest: Forest, model: Any, X: Any) -> None:
+def check_predictions(forest: Forest, model: object, X: object) -> None:
     """Compare default predictions.
 
     Parameters

@@ -41,7 +41,7 @@ def predict(options: argparse.Namespace) -> None:
     forest = silva.load(options.model)
     width = forest.n_trees if options.output == "leaf" else forest.n_outputs
 
-    def compute(rows: Any) -> dict[str, Array]:
+    def compute(rows: object) -> dict[str, Array]:
         values = forest.predict(rows, output=options.output, device=options.device, n_jobs=options.n_jobs)
         return prediction_columns(values, options.output, forest)
 
@@ -58,7 +58,7 @@ def explain(options: argparse.Namespace) -> None:
     width = len(features) * forest.n_outputs * (forest.n_features if options.interactions else 1)
     positions = [feature_names(forest).index(name) for name in features]
 
-    def compute(rows: Any) -> dict[str, Array]:
+    def compute(rows: object) -> dict[str, Array]:
         if options.interactions:
             values = explainer.shap_interaction_values(rows, features=positions)
             columns = interaction_columns(values, features, forest)

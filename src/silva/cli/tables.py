@@ -179,7 +179,7 @@ class _CsvWriter:
         self._writer = pyarrow.csv.CSVWriter(self._file, schema)
         self.schema = schema
 
-    def write_batch(self, batch: Any) -> None:
+    def write_batch(self, batch: object) -> None:
         self._writer.write_batch(batch)
 
     def __enter__(self) -> _CsvWriter:

@@ -35,7 +35,7 @@ KEPT_BYTES = 2**23
 
 
 def map_rows(
-    X: Any,
+    X: object,
     gpus: tuple[int, ...],
     row_shape: tuple[int, ...],
     dtype: DTypeLike,
@@ -80,7 +80,7 @@ def map_rows(
     return result
 
 
-def check_gpu_rows(X: Any, forest: TreeEnsemble, gpu: int) -> Any:
+def check_gpu_rows(X: object, forest: TreeEnsemble, gpu: int) -> Any:
     """Rows of any GPU library as a CuPy array that fits the forest.
 
     Raises
@@ -107,7 +107,7 @@ def check_gpu_rows(X: Any, forest: TreeEnsemble, gpu: int) -> Any:
 
 
 def _map_on_gpu(
-    X: Any,
+    X: object,
     gpu: int,
     row_shape: tuple[int, ...],
     dtype: DTypeLike,
@@ -264,7 +264,7 @@ def pinned(cupy: ModuleType, shape: tuple[int, ...], dtype: DTypeLike) -> Array:
     return np.frombuffer(memory, dtype, int(np.prod(shape, dtype=np.int64))).reshape(shape)
 
 
-def _as_cupy(cupy: ModuleType, X: Any) -> Any:
+def _as_cupy(cupy: ModuleType, X: object) -> Any:
     if isinstance(X, cupy.ndarray):
         return X
     return cupy.asarray(X) if hasattr(X, "__cuda_array_interface__") else cupy.from_dlpack(X)
@@ -274,7 +274,7 @@ def _as_floats(x: Any, input_type: DTypeLike) -> Any:
     return x if x.dtype in (np.float32, np.float64) else x.astype(input_type)
 
 
-def like(X: Any, result: GpuArray | Array) -> Any:
+def like(X: object, result: GpuArray | Array) -> Any:
     """Return the result in the library of `X`, without a copy."""
     library = sys.modules.get(type(X).__module__.split(".")[0])
     if library is None or library.__name__ == "cupy":

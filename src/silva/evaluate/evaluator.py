@@ -75,7 +75,7 @@ class Evaluator:
         choice = tuned(self.forest.choices, n_rows, (kind,))
         return choice or (self.cpu if kind == "cpu" else self.cuda).default_choice(n_rows)
 
-    def _gpus(self, X: Any, device: str) -> tuple[int, ...]:
+    def _gpus(self, X: object, device: str) -> tuple[int, ...]:
         """GPUs that take these rows; none if the CPU does."""
         kind, home = parse_device(device)[0], array_gpu(X)
         n_rows = count_rows(X)
@@ -83,7 +83,7 @@ class Evaluator:
             return find_gpus("cuda") if choice.device == "cuda" and is_cuda_usable() else ()
         return gpus_worthwhile(device, X, n_rows * self.forest.n_trees, WORTHWHILE)
 
-    def _predict_on_gpu(self, X: Any, request: tuple[str, str, str], gpus: tuple[int, ...], choice: Choice) -> Any:
+    def _predict_on_gpu(self, X: object, request: tuple[str, str, str], gpus: tuple[int, ...], choice: Choice) -> Any:
         """GPU rows to a GPU result of the same library; labels that are no numbers come to the host."""
         from silva.cuda.rows import like
 

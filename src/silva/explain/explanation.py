@@ -34,7 +34,7 @@ class Explanation:
     feature_names: list[str]
 
 
-def make_explanation(values: Array, expected: NDArray[np.float64], rows: Array, X: Any, forest: TreeEnsemble) -> Any:
+def make_explanation(values: Array, expected: NDArray[np.float64], rows: Array, X: object, forest: TreeEnsemble) -> Any:
     """Wrap values into shap.Explanation, or into the dataclass above where shap is not installed."""
     base = np.tile(expected, (len(rows), 1)) if len(expected) > 1 else np.full(len(rows), expected[0])
     names = feature_names(X, forest)
@@ -45,7 +45,7 @@ def make_explanation(values: Array, expected: NDArray[np.float64], rows: Array, 
     return shap.Explanation(values=values, base_values=base, data=rows, feature_names=names)
 
 
-def feature_names(X: Any, forest: TreeEnsemble) -> list[str]:
+def feature_names(X: object, forest: TreeEnsemble) -> list[str]:
     """Take the forest's names, else those of the frame, else what shap's plots call columns."""
     if forest.feature_names is not None:
         return list(forest.feature_names)

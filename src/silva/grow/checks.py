@@ -86,7 +86,7 @@ def _check_names(given: Any, known: Any, parameter: str) -> None:
         raise ValueError(f"{parameter} are {given}, expected numbers of at least 0")
 
 
-def check_labels(y: Any) -> None:
+def check_labels(y: object) -> None:
     """Raise ValueError if the target is absent or holds text that is no number."""
     if y is None:
         raise ValueError("This ModelTreeRegressor estimator requires y to be passed, but the target y is None")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -49,7 +49,7 @@ class Columns:
         return np.array([table is not None for table in self.categories], bool)
 
 
-def has_categories(X: Any, categorical_features: Sequence[int | str] | None) -> bool:
+def has_categories(X: object, categorical_features: Sequence[int | str] | None) -> bool:
     """Whether any column is to be read as categories."""
     frame = to_frame(X)
     if frame is not None:
@@ -65,7 +65,7 @@ def numeric_columns(X: NDArray[np.float64]) -> Columns:
 
 
 def categorical_columns(
-    X: Any, y: NDArray[np.float64], weight: NDArray[np.float64], categorical_features: Sequence[int | str] | None
+    X: object, y: NDArray[np.float64], weight: NDArray[np.float64], categorical_features: Sequence[int | str] | None
 ) -> Columns:
     """Columns some of which are categories: those named, or those that a frame holds as text or categories.
 
@@ -90,7 +90,7 @@ def _columns(frame: Frame) -> list[Coded | Numbers]:
     return [frame.column(i) for i in range(len(frame.names))]
 
 
-def _values(X: Any) -> Array:
+def _values(X: object) -> Array:
     """Rows of a list stay what they are: NumPy would turn the numbers beside a text into text."""
     values = np.asarray(X, object if isinstance(X, list | tuple) else None)
     if values.ndim != 2:
@@ -189,7 +189,7 @@ def weighted_rows(
     return Columns(columns.X[used], columns.categories, columns.order), y[used], weight[used]
 
 
-def rows_of_values(X: Any, forest: Forest) -> NDArray[np.float64]:
+def rows_of_values(X: object, forest: Forest) -> NDArray[np.float64]:
     """Rows for a forest from an array that holds the values of categories, not their codes."""
     values = _values(X)
     check_width(values.shape[1], forest)

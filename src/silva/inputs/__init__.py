@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 __all__ = ["as_rows"]
 
 
-def as_rows(X: Any, forest: TreeEnsemble) -> Array:
+def as_rows(X: object, forest: TreeEnsemble) -> Array:
     """Turn `X` into the rows that `forest` routes.
 
     Parameters
@@ -64,7 +64,7 @@ def as_rows(X: Any, forest: TreeEnsemble) -> Array:
     return rows
 
 
-def _convert(X: Any, forest: TreeEnsemble) -> Array:
+def _convert(X: object, forest: TreeEnsemble) -> Array:
     frame = to_frame(X)
     if frame is not None:
         order = column_order(frame.names, forest)

@@ -162,7 +162,7 @@ def _coded_numbers(column: Numbers, where: str) -> Coded:
     return Coded(np.array(places, np.int64), list(table), is_categorical=False)
 
 
-def _category_text(value: Any, where: str) -> str:
+def _category_text(value: object, where: str) -> str:
     """Text that CatBoost makes of a category; True is "1"."""
     if isinstance(value, str):
         return value

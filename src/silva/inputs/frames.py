@@ -28,7 +28,7 @@ class Frame:
     block: Array | None = None
 
 
-def to_frame(X: Any) -> Frame | None:
+def to_frame(X: object) -> Frame | None:
     """Read names and columns of a frame; None if `X` is no frame.
 
     Raises
@@ -61,7 +61,7 @@ def _refuse_column(name: object, dtype: object) -> NoReturn:
 # --- pandas ---
 
 
-def _pandas_frame(X: Any, pandas: ModuleType) -> Frame | None:
+def _pandas_frame(X: object, pandas: ModuleType) -> Frame | None:
     if isinstance(X, pandas.Series):
         _refuse_series(X)
     if not isinstance(X, pandas.DataFrame):
@@ -108,7 +108,7 @@ def _has_text(series: Any) -> bool:
 # --- polars ---
 
 
-def _polars_frame(X: Any, polars: ModuleType) -> Frame | None:
+def _polars_frame(X: object, polars: ModuleType) -> Frame | None:
     if isinstance(X, polars.Series):
         _refuse_series(X)
     if isinstance(X, polars.LazyFrame):
@@ -150,7 +150,7 @@ def _polars_coded(series: Any, polars: ModuleType) -> Column:
 # --- pyarrow ---
 
 
-def _arrow_frame(X: Any, pyarrow: ModuleType) -> Frame | None:
+def _arrow_frame(X: object, pyarrow: ModuleType) -> Frame | None:
     if isinstance(X, pyarrow.Array | pyarrow.ChunkedArray):
         _refuse_series(X)
     if not isinstance(X, pyarrow.Table | pyarrow.RecordBatch):
@@ -205,7 +205,7 @@ _LIBRARIES: dict[str, Callable[[Any, Any], Frame | None]] = {
 }
 
 
-def _foreign_frame(X: Any) -> Frame | None:
+def _foreign_frame(X: object) -> Frame | None:
     """Frames of other libraries by the Arrow or the dataframe protocol."""
     protocol = next((name for name in ("__arrow_c_stream__", "__dataframe__") if hasattr(X, name)), None)
     if protocol is None or type(X).__module__.partition(".")[0] == "cudf":

@@ -42,7 +42,7 @@ LINKS = {
 """By postprocessor."""
 
 
-def read(model: Any) -> TreeEnsemble:
+def read(model: object) -> TreeEnsemble:
     """Read a live model.
 
     Parameters
@@ -70,7 +70,7 @@ def read(model: Any) -> TreeEnsemble:
         raise ValueError(f"the treelite.Model is not valid: {error}") from error
 
 
-def predict(model: Any, X: Any) -> Array:
+def predict(model: object, X: object) -> Array:
     """Predict with the live model itself, in the shape of the forest's predictions."""
     import treelite
 

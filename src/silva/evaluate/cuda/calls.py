@@ -52,7 +52,7 @@ class Calls:
     def __init__(self) -> None:
         self._core: Any = None
 
-    def again(self, X: Any, output: str, algorithm: str, device: str) -> Any:
+    def again(self, X: object, output: str, algorithm: str, device: str) -> Any:
         """Margins where an earlier call of this thread had rows, arguments and a stream like these, otherwise None."""
         return None if self._core is None else self._core.again(X, output, algorithm, device)
 

@@ -41,7 +41,7 @@ class CudaEvaluator:
         self._plans, self._calls = Plans(), Calls()
         self.again = self._calls.again
 
-    def margins(self, rows: Any, gpus: tuple[int, ...], choice: Choice, dtype: DTypeLike = np.float64) -> Any:
+    def margins(self, rows: object, gpus: tuple[int, ...], choice: Choice, dtype: DTypeLike = np.float64) -> Any:
         """Sum margins (n, n_outputs) in float64 and return them as `dtype`.
 
         NumPy for host rows, CuPy for GPU rows.
@@ -53,7 +53,7 @@ class CudaEvaluator:
                 return np.array(predict(np.ascontiguousarray(rows, row_type)), dtype).reshape(1, -1)
         return self._run(rows, gpus, (self._forest.n_outputs,), dtype, functools.partial(self._sum, choice))
 
-    def leaves(self, rows: Any, gpus: tuple[int, ...], choice: Choice) -> Any:
+    def leaves(self, rows: object, gpus: tuple[int, ...], choice: Choice) -> Any:
         """Find the source's leaf ids (n, n_trees), int32: NumPy for host rows, CuPy for GPU rows."""
         return self._run(rows, gpus, (self._forest.n_trees,), np.int32, functools.partial(self._name, choice))
 
@@ -104,7 +104,7 @@ class CudaEvaluator:
             return NodeWalks(self._forest, self.packed.codes)
         return NodeWalks(self._forest, CodeTables(self._forest, encode_forest(self._forest)))
 
-    def _run(self, rows: Any, gpus: tuple[int, ...], shape: tuple[int, ...], dtype: DTypeLike, compute: Any) -> Any:
+    def _run(self, rows: object, gpus: tuple[int, ...], shape: tuple[int, ...], dtype: DTypeLike, compute: Any) -> Any:
         forest = self._forest
         rows = rows if array_gpu(rows) is None else check_gpu_rows(rows, forest, gpus[0])
         return map_rows(rows, gpus, shape, dtype, compute, input_type=forest.threshold.dtype)

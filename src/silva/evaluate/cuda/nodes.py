@@ -109,7 +109,7 @@ class NodeWalks:
     def _windows(self, levels: int) -> dict[str, Any]:
         return self._uploaded(levels, lambda: vars(cut_windows(self._forest, self._codes.codes, levels)))
 
-    def _uploaded(self, key: Any, build: Any) -> dict[str, Any]:
+    def _uploaded(self, key: object, build: Any) -> dict[str, Any]:
         cupy = import_cupy()
         at = cupy.cuda.runtime.getDevice(), key
         if at not in self._on_gpu:

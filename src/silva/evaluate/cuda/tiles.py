@@ -93,7 +93,7 @@ class PackedForest:
         """First trees of the outputs, and base scores, on the current GPU."""
         return self.upload("starts", lambda: self.starts), self.upload("base", lambda: self.forest.base_score)
 
-    def upload(self, key: Any, build: Any) -> Any:
+    def upload(self, key: object, build: Any) -> Any:
         """Array on the current GPU, made of `build()` at the first call."""
         cupy = import_cupy()
         at = cupy.cuda.runtime.getDevice(), key

@@ -47,13 +47,13 @@ class CudaExplainer:
         self.algorithm = algorithm
         self._jobs: dict[object, Any] = {}
 
-    def shap_values(self, X: Any, gpus: tuple[int, ...], out: GpuArray | Array | None = None) -> Any:
+    def shap_values(self, X: object, gpus: tuple[int, ...], out: GpuArray | Array | None = None) -> Any:
         """SHAP values of the rows: (n, F), or (n, F, k) for k > 1 outputs, in the library of `X`."""
         return self._run(self._job("values", None), X, gpus, (self.forest.n_features,), out)
 
     def shap_interaction_values(
         self,
-        X: Any,
+        X: object,
         gpus: tuple[int, ...],
         places: NDArray[np.int32] | None = None,
         out: GpuArray | Array | None = None,
@@ -66,7 +66,7 @@ class CudaExplainer:
         return self._run(self._job(tuple(chosen.tolist()), chosen), X, gpus, (len(chosen), n_features), out)
 
     def _run(
-        self, job: Any, X: Any, gpus: tuple[int, ...], shape: tuple[int, ...], out: GpuArray | Array | None
+        self, job: Any, X: object, gpus: tuple[int, ...], shape: tuple[int, ...], out: GpuArray | Array | None
     ) -> Any:
         forest = self.forest
         full = (*shape, forest.n_outputs)
@@ -78,7 +78,7 @@ class CudaExplainer:
         result = result[..., 0] if forest.n_outputs == 1 else result
         return result if isinstance(result, np.ndarray) else like(X, result)
 
-    def _job(self, key: Any, features: NDArray[np.intp] | None) -> Any:
+    def _job(self, key: object, features: NDArray[np.intp] | None) -> Any:
         if key not in self._jobs:
             kind = PathsJob if self.algorithm == "paths" else _Job
             self._jobs[key] = kind(self.forest, self._codes, self.dtype, key != "values", features)
@@ -89,7 +89,9 @@ class CudaExplainer:
         return CodeTables(self.forest, encode_forest(self.forest))
 
 
-def _check_out(out: GpuArray | Array, rows: Any, shape: tuple[int, ...], full: tuple[int, ...], dtype: DTypeLike) -> Any:
+def _check_out(
+    out: GpuArray | Array, rows: Any, shape: tuple[int, ...], full: tuple[int, ...], dtype: DTypeLike
+) -> Any:
     """Return the caller's array as (n, ..., k), checked."""
     expected = shape if full[-1] == 1 else (len(rows), *full)
     if (array_gpu(out) is None) != (array_gpu(rows) is None):

@@ -150,7 +150,7 @@ def quadrature(points: int) -> tuple[int, NDArray[np.float64], NDArray[np.float6
 
 def _write_bucket(
     forest: TreeEnsemble,
-    trees: Any,
+    trees: object,
     members: NDArray[np.intp],
     points: int,
     dtype: DTypeLike,

@@ -27,7 +27,7 @@ TESTS = ("FloatFeature", "OneHotFeature")
 """Kinds of splits that test a feature as it is."""
 
 
-def parse_document(document: Any) -> Model:
+def parse_document(document: object) -> Model:
     """Read what ``save_model(format="json")`` writes; it means what CatBoost reads from it.
 
     Raises
@@ -163,7 +163,7 @@ def _integers(values: list[int], name: str) -> NDArray[np.int64]:
     return to_int32(as_array(values, name), name).astype(np.int64)
 
 
-def _width(value: Any) -> int:
+def _width(value: object) -> int:
     return len(value) if isinstance(value, list) else 1
 
 

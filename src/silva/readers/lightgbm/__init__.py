@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from silva.ensemble import TreeEnsemble
 
 
-def read(model: Any) -> TreeEnsemble:
+def read(model: object) -> TreeEnsemble:
     """Read a live Booster or scikit-learn estimator of LightGBM.
 
     Parameters
@@ -69,7 +69,7 @@ def _classes(model: Any) -> tuple[object, ...]:
     return (np.asarray(model.classes_),) if has_labels else ()
 
 
-def _read_text(text: str, **estimator: Any) -> TreeEnsemble:
+def _read_text(text: str, **estimator: object) -> TreeEnsemble:
     document = parse(text)
     n_features, n_outputs = _sizes(document)
     layout = Layout(document)

@@ -83,7 +83,7 @@ def _category_tables(model: Any) -> tuple[Array | None, ...] | None:
     return tuple(tables)
 
 
-def _is_nan(value: Any) -> bool:
+def _is_nan(value: object) -> bool:
     return isinstance(value, float | np.floating) and bool(np.isnan(value))
 
 

@@ -38,7 +38,7 @@ class Member:
     features: Array | None = None
 
 
-def forest_of(model: Any, members: Sequence[Member], **meaning: Any) -> TreeEnsemble:
+def forest_of(model: object, members: Sequence[Member], **meaning: Any) -> TreeEnsemble:
     """Assemble members to the forest of a fitted estimator; `meaning` adds and overrides fields of Forest."""
     fields = common_fields(model) | meaning
     return assemble(
@@ -62,7 +62,7 @@ def common_fields(model: Any) -> dict[str, Any]:
     }
 
 
-def class_fields(model: Any) -> dict[str, Any]:
+def class_fields(model: object) -> dict[str, Any]:
     """Return the labels of a classifier, one array an output, if it is one."""
     if not hasattr(model, "classes_"):
         return {}
@@ -70,7 +70,7 @@ def class_fields(model: Any) -> dict[str, Any]:
     return {"classes": tuple(np.asarray(labels) for labels in classes), "prediction": "argmax"}
 
 
-def read_average(model: Any) -> TreeEnsemble:
+def read_average(model: object) -> TreeEnsemble:
     """Read a tree, a forest or trees bagged: the mean of the values or class probabilities of all trees."""
     members = members_of(model)
     return forest_of(
@@ -99,7 +99,7 @@ def members_of(model: Any) -> list[Member]:
     return [replace(member, weight=member.weight / len(groups)) for group in groups for member in group]
 
 
-def _bagged(model: Any, estimator: Any, features: Array) -> list[Member]:
+def _bagged(model: object, estimator: object, features: Array) -> list[Member]:
     """Members of one estimator, in terms of the columns and classes of the whole."""
     if not hasattr(estimator, "tree_") and not _is_average(estimator):
         raise NotImplementedError(
@@ -116,7 +116,7 @@ def _bagged(model: Any, estimator: Any, features: Array) -> list[Member]:
     ]
 
 
-def _is_average(estimator: Any) -> bool:
+def _is_average(estimator: object) -> bool:
     from sklearn import ensemble
 
     forests = (ensemble.RandomForestClassifier, ensemble.RandomForestRegressor)

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from silva.ensemble import TreeEnsemble
 
 
-def read(model: Any) -> TreeEnsemble:
+def read(model: object) -> TreeEnsemble:
     """Read a live model.
 
     Parameters
@@ -88,7 +88,7 @@ def _document(booster: Any) -> Any:
         raise ValueError(f"the Booster cannot be saved ({error}); train it first") from error
 
 
-def read_document(document: Any, where: str, n_rounds: int | None = None, estimator: Any = None) -> TreeEnsemble:
+def read_document(document: object, where: str, n_rounds: int | None = None, estimator: object = None) -> TreeEnsemble:
     """Build a forest, with the source of the document in every message."""
     try:
         return DocumentReader(document, n_rounds).forest(estimator)

@@ -26,7 +26,7 @@ MAX_OUTPUTS = 2**20
 class DocumentReader:
     """One document; the columns of all its trees are read as one array each."""
 
-    def __init__(self, document: Any, n_rounds: int | None) -> None:
+    def __init__(self, document: object, n_rounds: int | None) -> None:
         if not isinstance(document, dict):
             raise ValueError(f"it is a {type(document).__name__}, expected an object with the member 'learner'")
         self.learner = get(document, "learner", dict)
@@ -72,7 +72,7 @@ class DocumentReader:
             result[: len(dropped)] = dropped
         return result
 
-    def forest(self, estimator: Any) -> TreeEnsemble:
+    def forest(self, estimator: object) -> TreeEnsemble:
         """Build the forest of the Booster, or of the estimator that holds it."""
         meaning = meaning_of(self.objective, self.n_outputs, self.version)
         if estimator is not None:
