@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, Literal, NamedTuple, Protocol, TypeAlias, get_args
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 Algorithm = Literal["auto", "serial", "by_sample", "by_node", "windowed"]
 """How trees are evaluated, with one meaning on every device."""
@@ -50,6 +50,22 @@ Floats: TypeAlias = NDArray[np.floating[Any]]
 """float32 or float64."""
 
 Doubles: TypeAlias = NDArray[np.float64]
+
+
+class _ArrowStream(Protocol):
+    def __arrow_c_stream__(self, requested_schema: object | None = None) -> object: ...
+
+
+class _Interchange(Protocol):
+    def __dataframe__(self, nan_as_null: bool = False, allow_copy: bool = True) -> object: ...
+
+
+class _OnDevice(Protocol):
+    def __dlpack_device__(self) -> tuple[int, int]: ...
+
+
+Rows: TypeAlias = ArrayLike | _ArrowStream | _Interchange | _OnDevice
+"""Whatever holds rows: arrays and lists, frames and tables, arrays of a GPU."""
 
 
 class GpuArray(Protocol):

@@ -16,6 +16,8 @@ if TYPE_CHECKING:
     from pathlib import Path
     from types import ModuleType
 
+    from pyarrow import RecordBatch, Schema
+
 SUFFIXES = {".csv": "csv", ".csv.gz": "csv", ".parquet": "parquet", ".pq": "parquet"}
 READ_BUFFER = 2**20
 """Bytes of a Parquet column read at a time; without it a row group of any size would be read at once."""
@@ -159,7 +161,7 @@ def writing(path: Path, metadata: Mapping[str, Any] | None = None) -> Iterator[C
     with replacing(path) as temporary, contextlib.ExitStack() as stack:
         writer: Any = None
 
-        def write(batch: Any) -> None:
+        def write(batch: RecordBatch) -> None:
             nonlocal writer
             if writer is None:
                 schema = batch.schema.with_metadata({"silva": json.dumps(metadata)} if metadata else None)
@@ -172,7 +174,7 @@ def writing(path: Path, metadata: Mapping[str, Any] | None = None) -> Iterator[C
 class _CsvWriter:
     """pyarrow's CSV writer behind the interface of its Parquet writer."""
 
-    def __init__(self, pyarrow: ModuleType, path: Path, temporary: Path, schema: Any) -> None:
+    def __init__(self, pyarrow: ModuleType, path: Path, temporary: Path, schema: Schema) -> None:
         self._stack = contextlib.ExitStack()
         compression = "gzip" if path.suffix.lower() == ".gz" else None
         self._file = pyarrow.output_stream(str(temporary), compression=compression)
@@ -190,7 +192,7 @@ class _CsvWriter:
         self._file.close()
 
 
-def _open_writer(pyarrow: ModuleType, path: Path, temporary: Path, schema: Any) -> Any:
+def _open_writer(pyarrow: ModuleType, path: Path, temporary: Path, schema: Schema) -> Any:
     if table_format(path) == "csv":
         return _CsvWriter(pyarrow, path, temporary, schema)
     return pyarrow.parquet.ParquetWriter(temporary, schema, compression="zstd")

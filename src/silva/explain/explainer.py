@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from numpy.typing import DTypeLike, NDArray
 
     from silva.forest import Forest
-    from silva.typing import Array
+    from silva.typing import Array, Rows
 
 ALGORITHMS = ("quadrature", "paths")
 OUTPUTS = ("margin", "probability")
@@ -127,7 +127,7 @@ class Explainer:
         expected = self._runner.expected_value
         return float(expected[0]) if len(expected) == 1 else expected
 
-    def __call__(self, X: Any) -> Any:
+    def __call__(self, X: Rows) -> Any:
         """Explain rows for shap's plots.
 
         Parameters
@@ -147,7 +147,7 @@ class Explainer:
         rows = as_rows(X, self.forest)
         return make_explanation(self._values(rows, None), self._runner.expected_value, rows, X, self.forest)
 
-    def shap_values(self, X: Any, out: Array | None = None) -> Array:
+    def shap_values(self, X: Rows, out: Array | None = None) -> Array:
         """Compute SHAP values.
 
         Parameters
@@ -176,7 +176,7 @@ class Explainer:
         return self._values(as_rows(X, self.forest), out)
 
     def shap_interaction_values(
-        self, X: Any, features: Sequence[int | str] | None = None, out: Array | None = None
+        self, X: Rows, features: Sequence[int | str] | None = None, out: Array | None = None
     ) -> Array:
         """Compute SHAP interaction values.
 
@@ -219,7 +219,7 @@ class Explainer:
         self._runner.interactions(rows, places, result, self.n_jobs)
         return result
 
-    def _gpus(self, X: Any, results: int = 1) -> tuple[int, ...]:
+    def _gpus(self, X: Rows, results: int = 1) -> tuple[int, ...]:
         """GPUs that take these rows; none if the CPU does."""
         if self.forest.has_linear_leaves:
             if parse_device(self.device)[0] not in {"auto", "cpu"} or array_gpu(X) is not None:
@@ -231,7 +231,7 @@ class Explainer:
             return self._gpus_of_paths(X, work)
         return gpus_worthwhile(self.device, X, work, WORTHWHILE)
 
-    def _gpus_of_paths(self, X: Any, work: int) -> tuple[int, ...]:
+    def _gpus_of_paths(self, X: Rows, work: int) -> tuple[int, ...]:
         only = "algorithm='paths' runs on NVIDIA GPUs only"
         try:
             gpus = gpus_worthwhile("cuda" if self.device == "auto" else self.device, X, work, WORTHWHILE)
@@ -288,7 +288,7 @@ def _overlaps_itself(array: Array) -> bool:
     return False
 
 
-def as_host(X: Any) -> Any:
+def as_host(X: Rows) -> Any:
     """Copy GPU arrays to the host; anything else is returned as it is."""
     return X if array_gpu(X) is None else import_cupy().asnumpy(import_cupy().asarray(X))
 

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from silva.grow.columns import Columns
     from silva.grow.data import TrainingRows
     from silva.grow.search import SearchResult
-    from silva.typing import Output
+    from silva.typing import Output, Rows
 
 BIC_ROWS = 1_000_000
 """fitness="auto" takes BIC below this many rows, as the paper does."""
@@ -226,7 +226,7 @@ class ModelTreeRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         tags.input_tags.allow_nan = True
         return tags
 
-    def fit(self, X: Any, y: ArrayLike, sample_weight: ArrayLike | None = None) -> ModelTreeRegressor:
+    def fit(self, X: Rows, y: ArrayLike, sample_weight: ArrayLike | None = None) -> ModelTreeRegressor:
         """Grow a tree.
 
         Parameters
@@ -269,7 +269,7 @@ class ModelTreeRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
             columns, target = columns.taken(rows.source), target[rows.source]
         return self._keep(result, rows, columns, target)
 
-    def predict(self, X: Any) -> NDArray[np.float64]:
+    def predict(self, X: Rows) -> NDArray[np.float64]:
         """Predict rows.
 
         Parameters
@@ -296,12 +296,12 @@ class ModelTreeRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         predictions: NDArray[np.float64] = self._routed(X, "prediction")
         return predictions
 
-    def apply(self, X: Any) -> NDArray[np.int32]:
+    def apply(self, X: Rows) -> NDArray[np.int32]:
         """Index of the leaf that each row reaches, in the order of `leaves_`: int32, (n_rows,)."""
         leaves: NDArray[np.int32] = self._routed(X, "leaf")[:, 0]
         return leaves
 
-    def _routed(self, X: Any, output: Output) -> Any:
+    def _routed(self, X: Rows, output: Output) -> Any:
         """Predictions or leaf ids of rows, checked as scikit-learn checks them; those of a GPU by the forest."""
         check_is_fitted(self)
         forest = self.forest_
@@ -317,7 +317,7 @@ class ModelTreeRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         return forest.predict(X, output, device=self.device, n_jobs=self.n_jobs)
 
     def _training_data(
-        self, X: Any, y: ArrayLike, sample_weight: ArrayLike | None
+        self, X: Rows, y: ArrayLike, sample_weight: ArrayLike | None
     ) -> tuple[Columns, NDArray[np.float64], NDArray[np.float64]]:
         """Columns, target and weights of the rows that count."""
         check_labels(y)

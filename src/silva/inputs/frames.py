@@ -15,6 +15,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from types import ModuleType
 
+    from polars import Series as PolarsSeries
+    from pyarrow import ChunkedArray
+
     from silva.typing import Array
 
 
@@ -118,7 +121,7 @@ def _polars_frame(X: object, polars: ModuleType) -> Frame | None:
     return Frame(tuple(X.columns), X.height, lambda i: _polars_column(X.to_series(i), polars))
 
 
-def _polars_column(series: Any, polars: ModuleType) -> Column:
+def _polars_column(series: PolarsSeries, polars: ModuleType) -> Column:
     dtype = series.dtype
     if dtype in (polars.Categorical, polars.Enum, polars.String):
         return _polars_coded(series, polars)
@@ -134,7 +137,7 @@ def _polars_column(series: Any, polars: ModuleType) -> Column:
     return Numbers(series.fill_null(False if dtype == polars.Boolean else 0).to_numpy(), absent)
 
 
-def _polars_coded(series: Any, polars: ModuleType) -> Column:
+def _polars_coded(series: PolarsSeries, polars: ModuleType) -> Column:
     """Values and their positions. An Enum has codes of its own; those of a Categorical depend on the whole process."""
     if series.dtype == polars.Enum:
         codes, values = series.to_physical(), series.dtype.categories
@@ -159,7 +162,7 @@ def _arrow_frame(X: object, pyarrow: ModuleType) -> Frame | None:
     return Frame(tuple(names), X.num_rows, lambda i: _arrow_column(X.column(i), pyarrow, names[i]))
 
 
-def _arrow_column(column: Any, pyarrow: ModuleType, name: object) -> Column:
+def _arrow_column(column: ChunkedArray, pyarrow: ModuleType, name: object) -> Column:
     import pyarrow.compute as compute
 
     types, kind = pyarrow.types, column.type
@@ -182,7 +185,7 @@ def _arrow_column(column: Any, pyarrow: ModuleType, name: object) -> Column:
     return Numbers(_arrow_numpy(filled, pyarrow), _arrow_numpy(absent, pyarrow))
 
 
-def _arrow_coded(column: Any, pyarrow: ModuleType) -> Column:
+def _arrow_coded(column: ChunkedArray, pyarrow: ModuleType) -> Column:
     is_categorical = pyarrow.types.is_dictionary(column.type)
     if not is_categorical:
         column = column.dictionary_encode()
@@ -192,7 +195,7 @@ def _arrow_coded(column: Any, pyarrow: ModuleType) -> Column:
     return Coded(_arrow_numpy(codes, pyarrow), column.dictionary.to_pylist(), is_categorical)
 
 
-def _arrow_numpy(column: Any, pyarrow: ModuleType) -> Array:
+def _arrow_numpy(column: ChunkedArray, pyarrow: ModuleType) -> Array:
     if isinstance(column, pyarrow.ChunkedArray):
         return np.asarray(column.to_numpy())
     return np.asarray(column.to_numpy(zero_copy_only=False))

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from numpy.typing import NDArray
+    from treelite import Model
 
     from silva.ensemble import TreeEnsemble
     from silva.typing import Array
@@ -42,7 +43,7 @@ LINKS = {
 """By postprocessor."""
 
 
-def read(model: object) -> TreeEnsemble:
+def read(model: Model) -> TreeEnsemble:
     """Read a live model.
 
     Parameters
@@ -70,7 +71,7 @@ def read(model: object) -> TreeEnsemble:
         raise ValueError(f"the treelite.Model is not valid: {error}") from error
 
 
-def predict(model: object, X: object) -> Array:
+def predict(model: Model, X: object) -> Array:
     """Predict with the live model itself, in the shape of the forest's predictions."""
     import treelite
 
@@ -82,7 +83,7 @@ def predict(model: object, X: object) -> Array:
 class _Reader:
     """One model; each field of all its trees is read as one array."""
 
-    def __init__(self, model: Any) -> None:
+    def __init__(self, model: Model) -> None:
         self.model = model
         self.header = model.get_header_accessor().get_field
         if (major := int(self.header("major_ver")[0])) != NEWEST_MAJOR:

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from numpy.typing import DTypeLike, NDArray
 
     from silva.ensemble import TreeEnsemble
-    from silva.typing import Array, GpuArray
+    from silva.typing import Array, GpuArray, Rows
 
 PARTIAL_BYTES = 2**30
 """Sums of chunks for the rows in flight; more rows are done one part after the other."""
@@ -47,13 +47,13 @@ class CudaExplainer:
         self.algorithm = algorithm
         self._jobs: dict[object, Any] = {}
 
-    def shap_values(self, X: object, gpus: tuple[int, ...], out: GpuArray | Array | None = None) -> Any:
+    def shap_values(self, X: Rows, gpus: tuple[int, ...], out: GpuArray | Array | None = None) -> Any:
         """SHAP values of the rows: (n, F), or (n, F, k) for k > 1 outputs, in the library of `X`."""
         return self._run(self._job("values", None), X, gpus, (self.forest.n_features,), out)
 
     def shap_interaction_values(
         self,
-        X: object,
+        X: Rows,
         gpus: tuple[int, ...],
         places: NDArray[np.int32] | None = None,
         out: GpuArray | Array | None = None,
@@ -66,7 +66,7 @@ class CudaExplainer:
         return self._run(self._job(tuple(chosen.tolist()), chosen), X, gpus, (len(chosen), n_features), out)
 
     def _run(
-        self, job: Any, X: object, gpus: tuple[int, ...], shape: tuple[int, ...], out: GpuArray | Array | None
+        self, job: Any, X: Rows, gpus: tuple[int, ...], shape: tuple[int, ...], out: GpuArray | Array | None
     ) -> Any:
         forest = self.forest
         full = (*shape, forest.n_outputs)

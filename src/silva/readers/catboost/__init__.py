@@ -18,12 +18,14 @@ from silva.readers.catboost.trees import oblivious_nodes, read_tests, step_nodes
 if TYPE_CHECKING:
     import os
 
+    from catboost import CatBoost
+
     from silva.ensemble import TreeEnsemble
     from silva.readers.catboost.model import Model
     from silva.typing import Array
 
 
-def read(model: object) -> TreeEnsemble:
+def read(model: CatBoost) -> TreeEnsemble:
     """Read a live model.
 
     Parameters
@@ -92,7 +94,7 @@ def is_document(document: object) -> bool:
     return isinstance(document, dict) and ("oblivious_trees" in document or "features_info" in document)
 
 
-def predict(model: Any, X: Any) -> Any:
+def predict(model: CatBoost, X: Any) -> Any:
     """Predict with the live model itself, on a copy: CatBoost makes arrays and columns of frames read-only."""
     return model.predict(X.copy() if hasattr(X, "copy") else X)
 

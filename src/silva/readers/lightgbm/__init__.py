@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -16,10 +16,12 @@ from silva.readers.lightgbm.text import Document, parse
 if TYPE_CHECKING:
     import os
 
+    from lightgbm import Booster, LGBMModel
+
     from silva.ensemble import TreeEnsemble
 
 
-def read(model: object) -> TreeEnsemble:
+def read(model: Booster | LGBMModel) -> TreeEnsemble:
     """Read a live Booster or scikit-learn estimator of LightGBM.
 
     Parameters
@@ -61,7 +63,7 @@ def read_file(path: str | os.PathLike[str]) -> TreeEnsemble:
         raise ValueError(f"cannot read {path} as a LightGBM model: {error}") from error
 
 
-def _classes(model: Any) -> tuple[object, ...]:
+def _classes(model: Booster | LGBMModel) -> tuple[object, ...]:
     """Return a classifier's labels; with an objective of the user's own it predicts margins instead."""
     import lightgbm
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -10,6 +10,7 @@ from silva.readers.sklearn.trees import Member, class_fields, forest_of
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
+    from sklearn.base import BaseEstimator
 
     from silva.ensemble import TreeEnsemble
 
@@ -26,7 +27,7 @@ CONSTANT_PRIORS = ("prior", "most_frequent", "constant", "uniform")
 """Strategies of DummyClassifier that give all rows the same probabilities."""
 
 
-def link_of(model: Any) -> str:
+def link_of(model: BaseEstimator) -> str:
     """Return the name of the link of a fitted estimator's loss.
 
     Raises
@@ -40,7 +41,7 @@ def link_of(model: Any) -> str:
     return LINKS[name]
 
 
-def read_gradient_boosting(model: Any) -> TreeEnsemble:
+def read_gradient_boosting(model: BaseEstimator) -> TreeEnsemble:
     """Read a GradientBoostingClassifier or -Regressor."""
     n_stages, n_outputs = model.estimators_.shape
     rate = float(model.learning_rate)
@@ -60,7 +61,7 @@ def read_gradient_boosting(model: Any) -> TreeEnsemble:
     )
 
 
-def _initial_margins(model: Any, n_outputs: int) -> NDArray[np.float64]:
+def _initial_margins(model: BaseEstimator, n_outputs: int) -> NDArray[np.float64]:
     """Return what `init` predicts for every row."""
     from sklearn.dummy import DummyClassifier, DummyRegressor
 
@@ -79,7 +80,7 @@ def _initial_margins(model: Any, n_outputs: int) -> NDArray[np.float64]:
     return np.array(model._raw_predict_init(row)[0], np.float64)
 
 
-def read_ada_boost(model: Any) -> TreeEnsemble:
+def read_ada_boost(model: BaseEstimator) -> TreeEnsemble:
     """Read an AdaBoostClassifier of trees: weighted votes."""
     n_classes = len(model.classes_)
     vote = _log_votes if getattr(model, "algorithm", "SAMME") == "SAMME.R" else _votes

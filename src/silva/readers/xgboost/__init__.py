@@ -11,10 +11,12 @@ from silva.readers.xgboost.document import DocumentReader
 if TYPE_CHECKING:
     import os
 
+    from xgboost import Booster, XGBModel
+
     from silva.ensemble import TreeEnsemble
 
 
-def read(model: object) -> TreeEnsemble:
+def read(model: Booster | XGBModel) -> TreeEnsemble:
     """Read a live model.
 
     Parameters
@@ -62,7 +64,7 @@ def read_file(path: str | os.PathLike[str]) -> TreeEnsemble:
     return read_document(load_document(path), str(path))
 
 
-def predict(model: Any, X: Any) -> Any:
+def predict(model: Booster | XGBModel, X: Any) -> Any:
     """Predict with the live model itself, arrays with the names and types of its features.
 
     Parameters
@@ -80,7 +82,7 @@ def predict(model: Any, X: Any) -> Any:
     return model.predict(xgboost.DMatrix(X, enable_categorical=True, **names))
 
 
-def _document(booster: Any) -> Any:
+def _document(booster: Booster) -> Any:
     """Let the Booster describe itself."""
     try:
         return decode(bytes(booster.save_raw("ubj")))

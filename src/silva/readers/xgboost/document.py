@@ -14,6 +14,7 @@ from silva.validation import LARGEST_FOREST
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
+    from xgboost import XGBModel
 
     from silva.ensemble import TreeEnsemble
     from silva.readers.xgboost.objective import Version
@@ -72,7 +73,7 @@ class DocumentReader:
             result[: len(dropped)] = dropped
         return result
 
-    def forest(self, estimator: object) -> TreeEnsemble:
+    def forest(self, estimator: XGBModel) -> TreeEnsemble:
         """Build the forest of the Booster, or of the estimator that holds it."""
         meaning = meaning_of(self.objective, self.n_outputs, self.version)
         if estimator is not None:
