@@ -15,6 +15,12 @@ Output = Literal["prediction", "margin", "probability", "leaf"]
 
 FloatType = Literal["float32", "float64"]
 
+ExplainAlgorithm = Literal["quadrature", "paths"]
+ExplainOutput = Literal["margin", "probability"]
+Fitness = Literal["auto", "bic", "weighted"]
+LeafModel = Literal["linear", "constant"]
+GrowAlgorithm = Literal["gram", "qr"]
+
 Link = Literal[
     "identity",
     "logistic",
@@ -50,6 +56,9 @@ Floats: TypeAlias = NDArray[np.floating[Any]]
 """float32 or float64."""
 
 Doubles: TypeAlias = NDArray[np.float64]
+Int32s: TypeAlias = NDArray[np.int32]
+Int64s: TypeAlias = NDArray[np.int64]
+Bools: TypeAlias = NDArray[np.bool_]
 
 
 class _ArrowStream(Protocol):

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from silva.cuda.codes import Codes
     from silva.cuda.compiler import Variant
     from silva.ensemble import TreeEnsemble
-    from silva.typing import Array, GpuArray
+    from silva.typing import Array, GpuArray, Int32s, Int64s
 
 C_TYPES = {
     "float32": "float",
@@ -172,7 +172,7 @@ class _SearchTrees:
         self.runs, self.shared_entries = _divide(sizes, SHARED_BYTES // self.entry_bytes)
 
 
-def _fill_buckets(starts: NDArray[np.uint8], thresholds: Array) -> NDArray[np.int32] | None:
+def _fill_buckets(starts: NDArray[np.uint8], thresholds: Array) -> Int32s | None:
     """Write how many thresholds lie below each bucket, return the words of Buckets; None if they spread badly."""
     finite = thresholds[thresholds < np.inf]
     if not 0 < len(finite) <= MOST_BUCKETED:
@@ -200,7 +200,7 @@ def _fill_search_tree(tree: Array, height: int, thresholds: Array) -> None:
         tree[1 << level : 2 << level] = padded[(1 << (height - 1 - level)) - 1 :: 1 << (height - level)]
 
 
-def _divide(sizes: NDArray[np.int64], capacity: int) -> tuple[NDArray[np.int32], int]:
+def _divide(sizes: Int64s, capacity: int) -> tuple[Int32s, int]:
     """Divide columns into runs of at most `capacity` entries; a larger column is a run by itself."""
     starts, used, largest = [0], 0, 0
     for column, size in enumerate(sizes.tolist()):

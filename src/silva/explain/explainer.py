@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, get_args
 
 import numpy as np
 
@@ -13,17 +13,18 @@ from silva.explain.explanation import make_explanation
 from silva.inputs import as_rows
 from silva.loading import load
 from silva.parallel import n_threads
+from silva.typing import ExplainAlgorithm, ExplainOutput
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from numpy.typing import DTypeLike, NDArray
+    from numpy.typing import DTypeLike
 
     from silva.forest import Forest
-    from silva.typing import Array, Rows
+    from silva.typing import Array, Doubles, FloatType, Int32s, Rows
 
-ALGORITHMS = ("quadrature", "paths")
-OUTPUTS = ("margin", "probability")
+ALGORITHMS: tuple[str, ...] = get_args(ExplainAlgorithm)
+OUTPUTS: tuple[str, ...] = get_args(ExplainOutput)
 ROWS_TOGETHER, WORTHWHILE = 16, 4e4
 """Rows that a thread explains together, and nodes that it visits for its share of the rows from which a GPU is the
 faster: 10 ns a node on a core beside 0.4 ms of a call from host to host (benchmarks/results/cuda_h200.md)."""
@@ -94,10 +95,10 @@ class Explainer:
         self,
         model: Any,
         background: Any = None,
-        algorithm: str = "quadrature",
-        output: str = "margin",
+        algorithm: ExplainAlgorithm = "quadrature",
+        output: ExplainOutput = "margin",
         device: str = "auto",
-        dtype: str = "float32",
+        dtype: FloatType = "float32",
         n_jobs: int | None = None,
     ) -> None:
         _check_choices(background, algorithm, output, dtype)
@@ -122,7 +123,7 @@ class Explainer:
         self._runner = Runner(self.forest, self.dtype)
 
     @property
-    def expected_value(self) -> float | NDArray[np.float64]:
+    def expected_value(self) -> float | Doubles:
         """Margin without any feature known: a float, or (k,) for k > 1 outputs."""
         expected = self._runner.expected_value
         return float(expected[0]) if len(expected) == 1 else expected
@@ -318,7 +319,7 @@ def _check_range(forest: Forest, dtype: str) -> None:
         raise ValueError(f"leaf values reach {largest:.1e}, beyond what float32 holds; pass dtype='float64'")
 
 
-def _places(features: Sequence[int | str] | None, n_features: int, names: tuple[str, ...] | None) -> NDArray[np.int32]:
+def _places(features: Sequence[int | str] | None, n_features: int, names: tuple[str, ...] | None) -> Int32s:
     """Each feature's place among those asked for, or -1."""
     if features is None:
         return np.arange(n_features, dtype=np.int32)

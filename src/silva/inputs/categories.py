@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from numpy.typing import DTypeLike, NDArray
 
     from silva.ensemble import TreeEnsemble
-    from silva.typing import Array
+    from silva.typing import Array, Bools
 
 
 @dataclass(frozen=True, eq=False)
@@ -44,7 +44,7 @@ class Numbers:
     """A column of real numbers or Python objects; `absent` marks rows without a value."""
 
     values: Array
-    absent: NDArray[np.bool_] | None = None
+    absent: Bools | None = None
 
 
 Column = Coded | Numbers

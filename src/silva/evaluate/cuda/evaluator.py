@@ -19,10 +19,10 @@ from silva.evaluate.cuda.few import FewRows, predictor_of
 from silva.evaluate.cuda.nodes import BLOCK, DEFAULT_SETTINGS, NodeWalks
 from silva.evaluate.cuda.packing import CODE_TYPES, choose_format
 from silva.evaluate.cuda.tiles import PackedForest, Tiles
-from silva.typing import Array, Choice, GpuArray
+from silva.typing import Array, Choice, GpuArray, Int32s
 
 if TYPE_CHECKING:
-    from numpy.typing import DTypeLike, NDArray
+    from numpy.typing import DTypeLike
 
     from silva.cuda.compiler import Variant
     from silva.ensemble import TreeEnsemble
@@ -204,7 +204,7 @@ class CudaEvaluator:
 _LINEAR = ("leaf_value", "linear_offsets", "linear_feature", "linear_coefficient", "linear_mean", "leaf_range")
 
 
-def order_by_output(forest: TreeEnsemble) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
+def order_by_output(forest: TreeEnsemble) -> tuple[Int32s, Int32s]:
     """List the trees that add to each output, in their order, and where each output's begin."""
     n_trees = forest.n_trees
     if forest.leaf_width > 1:

@@ -18,12 +18,12 @@ from silva.evaluate.cuda.cut import Cut, Work, choose_cut, fits, trees_of_group
 from silva.evaluate.cuda.packing import CHUNK, FORMATS, Image, group_trees, pack_trees
 
 if TYPE_CHECKING:
-    from numpy.typing import DTypeLike, NDArray
+    from numpy.typing import DTypeLike
 
     from silva.cuda.compiler import Variant
     from silva.cuda.encoder import CodeTables
     from silva.ensemble import TreeEnsemble
-    from silva.typing import Array, GpuArray
+    from silva.typing import Array, GpuArray, Int32s
 
 SUM_BLOCK, CODE_MULTIPLE = 128, 1024
 VALUE_BYTES, CODE_BYTES = 2**29, 2**31
@@ -79,7 +79,7 @@ class PackedForest:
         return pack_trees(forest, self.codes.codes, self.name, numbers, order, output)
 
     @functools.cached_property
-    def starts(self) -> NDArray[np.int32]:
+    def starts(self) -> Int32s:
         """First tree of each output in the image of values, and the number of trees."""
         output = np.sort(self.forest.tree_output)
         return np.searchsorted(output, np.arange(self.forest.n_outputs + 1)).astype(np.int32)

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from numpy.typing import DTypeLike, NDArray
 
     from silva.ensemble import TreeEnsemble
-    from silva.typing import Array, GpuArray, Rows
+    from silva.typing import Array, GpuArray, Int32s, Rows
 
 PARTIAL_BYTES = 2**30
 """Sums of chunks for the rows in flight; more rows are done one part after the other."""
@@ -55,7 +55,7 @@ class CudaExplainer:
         self,
         X: Rows,
         gpus: tuple[int, ...],
-        places: NDArray[np.int32] | None = None,
+        places: Int32s | None = None,
         out: GpuArray | Array | None = None,
     ) -> Any:
         """SHAP interaction values: (n, m, F) or (n, m, F, k); places[f] is feature f's place among the m, or -1."""

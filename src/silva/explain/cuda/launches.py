@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from silva.cuda.encoder import CodeTables
     from silva.explain.cuda.results import Targets
     from silva.explain.cuda.tapes import Tape
-    from silva.typing import GpuArray
+    from silva.typing import GpuArray, Int32s
 
 ROW_MULTIPLE = 128
 
@@ -161,7 +161,7 @@ class OnGpu:
         cupy.cuda.get_current_stream().synchronize()
 
 
-def _padded(cupy: ModuleType, words: NDArray[np.int32]) -> Any:
+def _padded(cupy: ModuleType, words: Int32s) -> Any:
     """Upload a tape with room behind it that the walk fetches but does not use."""
     result = cupy.zeros(len(words) + FETCHED_BEYOND, np.int32)
     result[: len(words)].set(words)

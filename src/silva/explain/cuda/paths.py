@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from silva.cuda.compiler import Variant
     from silva.cuda.encoder import CodeTables
     from silva.ensemble import TreeEnsemble
-    from silva.typing import Array, GpuArray
+    from silva.typing import Array, GpuArray, Int32s
 
 HEURISTICS = ("none", "nf", "ffd", "bfd")
 """Bin packing (section 3.3): one path a warp, next fit, first fit decreasing, best fit decreasing."""
@@ -55,12 +55,12 @@ class Packing:
         Part of the lanes that hold a path element.
     """
 
-    bins: NDArray[np.int32]
+    bins: Int32s
     n_bins: int
     utilisation: float
 
 
-def pack_paths(lengths: NDArray[np.int32], heuristic: str = "bfd") -> Packing:
+def pack_paths(lengths: Int32s, heuristic: str = "bfd") -> Packing:
     """Pack paths of up to 32 elements into warps.
 
     Parameters

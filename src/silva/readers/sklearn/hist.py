@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from sklearn.base import BaseEstimator
 
     from silva.ensemble import TreeEnsemble
-    from silva.typing import Array
+    from silva.typing import Array, Bools, Int64s
 
 WORDS = 8
 """A set has 256 bits."""
@@ -89,8 +89,8 @@ def _is_nan(value: object) -> bool:
 
 
 def _category_sets(
-    model: BaseEstimator, predictors: list[Any], nodes: Array, is_set: NDArray[np.bool_]
-) -> tuple[NDArray[np.int64] | None, dict[str, Any]]:
+    model: BaseEstimator, predictors: list[Any], nodes: Array, is_set: Bools
+) -> tuple[Int64s | None, dict[str, Any]]:
     """Return each node's set, and all sets: the categories that go left; unknown ones go where missing ones go."""
     if not is_set.any():
         return None, {}

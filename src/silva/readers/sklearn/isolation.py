@@ -9,11 +9,10 @@ import numpy as np
 from silva.readers.sklearn.trees import Member, forest_of
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
     from sklearn.base import BaseEstimator
 
     from silva.ensemble import TreeEnsemble
-    from silva.typing import Array
+    from silva.typing import Array, Doubles
 
 
 def read_isolation_forest(model: BaseEstimator) -> TreeEnsemble:
@@ -51,7 +50,7 @@ def _columns(model: BaseEstimator) -> list[Array | None]:
     return [np.asarray(features) for features in model.estimators_features_]
 
 
-def _path_lengths(tree: Any) -> NDArray[np.float64]:
+def _path_lengths(tree: Any) -> Doubles:
     """Add to the splits above each node what isolating its samples would take further."""
     from sklearn.ensemble._iforest import _average_path_length
 

@@ -12,11 +12,10 @@ from silva.readers.assemble import NodeArrays, assemble, less_than
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from numpy.typing import NDArray
     from sklearn.base import BaseEstimator
 
     from silva.ensemble import TreeEnsemble
-    from silva.typing import Array
+    from silva.typing import Array, Doubles
 
 
 @dataclass(frozen=True, eq=False)
@@ -34,7 +33,7 @@ class Member:
     """
 
     tree: Any
-    value: NDArray[np.float64]
+    value: Doubles
     weight: float = 1.0
     features: Array | None = None
 
@@ -125,7 +124,7 @@ def _is_average(estimator: BaseEstimator) -> bool:
     return isinstance(estimator, (*forests, *extra, ensemble.BaggingClassifier, ensemble.BaggingRegressor))
 
 
-def _spread(value: NDArray[np.float64], estimator: BaseEstimator, model: BaseEstimator) -> NDArray[np.float64]:
+def _spread(value: Doubles, estimator: BaseEstimator, model: BaseEstimator) -> Doubles:
     """Give classes that a bag of rows did not hold the probability 0."""
     n_classes = len(getattr(model, "classes_", ()))
     if n_classes in {0, value.shape[1]}:
@@ -135,7 +134,7 @@ def _spread(value: NDArray[np.float64], estimator: BaseEstimator, model: BaseEst
     return result
 
 
-def _leaf_vectors(estimator: BaseEstimator) -> NDArray[np.float64]:
+def _leaf_vectors(estimator: BaseEstimator) -> Doubles:
     """Return the outputs of a node, those of a classifier being the probabilities of all classes of all outputs."""
     value = np.asarray(estimator.tree_.value, np.float64)
     if not hasattr(estimator, "classes_"):
