@@ -33,8 +33,8 @@ def make_predictor(evaluator: Evaluator, output: str, algorithm: str, device: st
     result = "leaf" if output == "leaf" else forest.result_dtype if is_final else "float64"
     plan = evaluator.cpu.plan_of(choice)
     reduced = (make_predictor, arguments)
-    core = _core.RowPredictor(plan, result, forest.missing, choice.algorithm == "serial", reduced)
-    return core if is_final else OutputPredictor(arguments, core)
+    row = _core.RowPredictor(plan, result, forest.missing, choice.algorithm == "serial", reduced)
+    return row if is_final else OutputPredictor(arguments, row)
 
 
 def _make_on_gpu(arguments: Arguments, gpus: tuple[int, ...], choice: Choice) -> Callable[[Floats], Any]:

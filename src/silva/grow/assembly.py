@@ -15,7 +15,7 @@ from silva.readers.assemble import NodeArrays, assemble, pack_sets
 
 if TYPE_CHECKING:
     from silva.forest import Forest
-    from silva.grow.columns import Columns
+    from silva.grow.columns import TrainingColumns
     from silva.grow.data import TrainingRows
     from silva.typing import Bools, Doubles, Int32s, Int64s
 
@@ -28,7 +28,9 @@ class GrownTree:
     models: tuple[LeafModel, ...]
 
 
-def grown_tree(tree: dict[str, Any], rows: TrainingRows, columns: Columns, y: Doubles, **meaning: Any) -> GrownTree:
+def grown_tree(
+    tree: dict[str, Any], rows: TrainingRows, columns: TrainingColumns, y: Doubles, **meaning: Any
+) -> GrownTree:
     """Refit every leaf on its rows and assemble the Forest.
 
     Parameters
@@ -74,7 +76,7 @@ def _unit(rows: TrainingRows) -> float:
 def _node_arrays(
     tree: dict[str, Any],
     rows: TrainingRows,
-    columns: Columns,
+    columns: TrainingColumns,
     reached: list[Int32s],
     models: dict[int, LeafModel],
 ) -> tuple[NodeArrays, list[tuple[Bools, bool]]]:

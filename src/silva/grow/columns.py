@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, eq=False)
-class Columns:
+class TrainingColumns:
     """Training columns.
 
     Attributes
@@ -37,9 +37,9 @@ class Columns:
     categories: tuple[Array | None, ...]
     order: tuple[Int64s | None, ...]
 
-    def taken(self, rows: Int32s) -> Columns:
+    def taken(self, rows: Int32s) -> TrainingColumns:
         """Take these rows of all columns."""
-        return Columns(self.X[rows], self.categories, self.order)
+        return TrainingColumns(self.X[rows], self.categories, self.order)
 
     @property
     def is_categorical(self) -> Bools:
@@ -57,14 +57,14 @@ def has_categories(X: object, categorical_features: Sequence[int | str] | None) 
     return frame is not None and any(isinstance(column, Coded) for column in _columns(frame))
 
 
-def numeric_columns(X: Doubles) -> Columns:
+def numeric_columns(X: Doubles) -> TrainingColumns:
     """Columns of numbers alone."""
-    return Columns(X, (None,) * X.shape[1], (None,) * X.shape[1])
+    return TrainingColumns(X, (None,) * X.shape[1], (None,) * X.shape[1])
 
 
 def categorical_columns(
     X: object, y: Doubles, weight: Doubles, categorical_features: Sequence[int | str] | None
-) -> Columns:
+) -> TrainingColumns:
     """Columns some of which are categories: those named, or those that a frame holds as text or categories.
 
     Raises
@@ -81,7 +81,7 @@ def categorical_columns(
         for i, (column, name) in enumerate(zip(columns, names, strict=True))
     ]
     values = np.column_stack([values for values, _, _ in read])
-    return Columns(values, tuple(table for _, table, _ in read), tuple(order for _, _, order in read))
+    return TrainingColumns(values, tuple(table for _, table, _ in read), tuple(order for _, _, order in read))
 
 
 def _columns(frame: Frame) -> list[Coded | Numbers]:
@@ -164,7 +164,7 @@ def _order_by_target(codes: Int64s, n_categories: int, y: Doubles, weight: Doubl
     return np.argsort(np.argsort(total / np.maximum(count, 1e-300), kind="stable"), kind="stable").astype(np.int64)
 
 
-def weighted_rows(columns: Columns, y: Doubles, weight: Doubles) -> tuple[Columns, Doubles, Doubles]:
+def weighted_rows(columns: TrainingColumns, y: Doubles, weight: Doubles) -> tuple[TrainingColumns, Doubles, Doubles]:
     """Keep the rows of positive weight.
 
     Raises
@@ -180,7 +180,7 @@ def weighted_rows(columns: Columns, y: Doubles, weight: Doubles) -> tuple[Column
         raise ValueError("sample_weight is 0 everywhere, expected a positive weight for at least one row")
     if used.all():
         return columns, y, weight
-    return Columns(columns.X[used], columns.categories, columns.order), y[used], weight[used]
+    return TrainingColumns(columns.X[used], columns.categories, columns.order), y[used], weight[used]
 
 
 def rows_of_values(X: object, forest: Forest) -> Doubles:

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from numpy.typing import ArrayLike
 
     from silva.forest import Forest
-    from silva.grow.columns import Columns
+    from silva.grow.columns import TrainingColumns
     from silva.grow.data import TrainingRows
     from silva.grow.search import SearchResult
     from silva.typing import Doubles, Fitness, FloatType, GrowAlgorithm, Int32s, LeafModel, Output, Rows
@@ -318,7 +318,7 @@ class ModelTreeRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
 
     def _training_data(
         self, X: Rows, y: ArrayLike, sample_weight: ArrayLike | None
-    ) -> tuple[Columns, Doubles, Doubles]:
+    ) -> tuple[TrainingColumns, Doubles, Doubles]:
         """Columns, target and weights of the rows that count."""
         check_labels(y)
         if grow_columns.has_categories(X, self.categorical_features):
@@ -366,7 +366,9 @@ class ModelTreeRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
             "qr": self.algorithm == "qr",
         }
 
-    def _keep(self, result: SearchResult, rows: TrainingRows, columns: Columns, target: Doubles) -> ModelTreeRegressor:
+    def _keep(
+        self, result: SearchResult, rows: TrainingRows, columns: TrainingColumns, target: Doubles
+    ) -> ModelTreeRegressor:
         """Set the fitted attributes."""
         names = getattr(self, "feature_names_in_", None)
         grown = grown_tree(

@@ -10,7 +10,7 @@ import numpy as np
 from silva.grow.refit import fit_leaf
 
 if TYPE_CHECKING:
-    from silva.grow.columns import Columns
+    from silva.grow.columns import TrainingColumns
     from silva.grow.data import TrainingRows
     from silva.grow.refit import LeafModel
     from silva.typing import Bools, Doubles, Int32s
@@ -20,7 +20,7 @@ def smooth(
     tree: dict[str, Any],
     models: dict[int, LeafModel],
     rows: TrainingRows,
-    columns: Columns,
+    columns: TrainingColumns,
     y: Doubles,
     reached: list[Int32s],
     strength: float,
@@ -49,7 +49,7 @@ def smooth(
     return smoothed
 
 
-def _attributes_below(tree: dict[str, Any], columns: Columns) -> Bools:
+def _attributes_below(tree: dict[str, Any], columns: TrainingColumns) -> Bools:
     """Attributes that a node's subtree has in its models or, where models have any, in its tests on numbers."""
     used: Bools = tree["model"].reshape(len(tree["attribute"]), -1).astype(bool)
     used &= (tree["attribute"] < 0)[:, None]

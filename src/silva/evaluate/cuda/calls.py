@@ -50,11 +50,11 @@ class Calls:
     """Calls that return margins of GPU rows, by what was asked, kept by the core (native/evaluate/cuda/calls.cpp)."""
 
     def __init__(self) -> None:
-        self._core: Any = None
+        self._native: Any = None
 
     def again(self, X: object, output: str, algorithm: str, device: str) -> Any:
         """Margins where an earlier call of this thread had rows, arguments and a stream like these, otherwise None."""
-        return None if self._core is None else self._core.again(X, output, algorithm, device)
+        return None if self._native is None else self._native.again(X, output, algorithm, device)
 
     def answer(
         self, X: Any, request: tuple[str, str, str], plan: Plan, shape: tuple[int, ...], dtype: DTypeLike
@@ -64,13 +64,13 @@ class Calls:
         result = cupy.empty(shape, dtype)
         plan.run(X.data.ptr, result.data.ptr, current()[1])
         if hasattr(_core, "GpuCalls"):  # nowhere but on Linux
-            self._core = self._core or _make_core(type(X))
+            self._native = self._native or _make_native(type(X))
             spare = result.nbytes if result.nbytes <= SPARE_BYTES else 0
-            self._core.keep(X, request, plan.recipe(), (cupy.empty, shape, result.dtype), plan.n_bytes, spare)
+            self._native.keep(X, request, plan.recipe(), (cupy.empty, shape, result.dtype), plan.n_bytes, spare)
         return result
 
 
-def _make_core(array_type: type) -> Any:
+def _make_native(array_type: type) -> Any:
     cuda = import_cupy().cuda
     functions = getattr(cuda.stream, "__pyx_capi__", {})
     return _core.GpuCalls(
