@@ -63,7 +63,7 @@ def build(text: str, name: str, flags: tuple[str, ...], folder: Path = EMULATOR)
 
 def compile_text(text: str, flags: tuple[str, ...], built: Path) -> None:
     """Compile beside the cache's entry first: whoever sees the entry sees all of it."""
-    source, partial = built.with_suffix(".cpp"), built.with_suffix(".partial")
+    source, partial = (built.with_suffix(f".{os.getpid()}.{kind}") for kind in ("cpp", "partial"))
     source.write_text(text)
     subprocess.run([COMPILER, str(source), *flags, "-o", str(partial)], check=True)
     source.unlink()

@@ -14,8 +14,8 @@ EMULATED_OR_REAL = ["emulated", pytest.param("real", marks=pytest.mark.gpu)]
 
 @pytest.fixture(scope="module", params=EMULATED_OR_REAL)
 def gpu(request):
-    """device="cuda" is a real GPU, or the CPU that runs the same kernels."""
-    yield from gpus_of(request.param, 1)
+    """device="cuda" is a real GPU (None is given), or the first of two emulated ones."""
+    yield from gpus_of(request.param, 2)
 
 
 @pytest.fixture(params=EMULATED_OR_REAL)
