@@ -9,9 +9,9 @@ PYTHON ?= $(call find_python,11)
 VENV := .venv
 BIN := $(VENV)/bin
 WORKERS ?= 2
-PYTEST := $(BIN)/python -m pytest -n $(WORKERS)
+PYTEST := $(BIN)/python -m pytest -n $(WORKERS) $(PYTEST_OPTIONS)
 NATIVE := $(shell find src/silva/native -type f)
-CXX_SOURCES := $(filter %.h %.cuh %.cpp %.cu,$(NATIVE))
+CXX_SOURCES := $(filter %.h %.cuh %.cpp %.cu,$(NATIVE) $(shell find tests -type f))
 
 .PHONY: demo test test-slow lint format types bench run-bench clean
 .DELETE_ON_ERROR:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from types import ModuleType
 
 GPU_KINDS = {2, 13}
 """DLPack's numbers of CUDA memory and of CUDA managed memory."""
@@ -65,21 +66,21 @@ def array_gpu(X: Any) -> int | None:
     return None
 
 
-def on_host(X: Any) -> Any:
+def on_host(X: object) -> Any:
     """Copy a GPU array to a NumPy array; anything else is returned as it is."""
     if array_gpu(X) is None:
         return X
     return import_cupy().asnumpy(import_cupy().from_dlpack(X) if hasattr(X, "__dlpack__") else X)
 
 
-def count_rows(X: Any) -> int:
+def count_rows(X: object) -> int:
     """Rows of whatever a user passes; 0 where it does not tell, which the checks of rows say later."""
     if shape := getattr(X, "shape", ()):  # sparse matrices have no length
         return int(shape[0])
     return len(X) if hasattr(X, "__len__") and not hasattr(X, "shape") else 0
 
 
-def find_gpus(device: str, X: Any = None) -> tuple[int, ...]:
+def find_gpus(device: str, X: object = None) -> tuple[int, ...]:
     """Find the GPUs that a device string starting with "cuda" means for the rows `X`.
 
     Raises
@@ -107,7 +108,7 @@ def find_gpus(device: str, X: Any = None) -> tuple[int, ...]:
     return chosen
 
 
-def gpus_worthwhile(device: str, X: Any, work: float, worthwhile: float) -> tuple[int, ...]:
+def gpus_worthwhile(device: str, X: object, work: float, worthwhile: float) -> tuple[int, ...]:
     """GPUs to use for rows `X`: none means the CPU.
 
     Parameters
@@ -143,13 +144,14 @@ def is_cuda_usable() -> bool:
         return False
 
 
-def import_cupy() -> Any:
+def import_cupy() -> ModuleType:
     """CuPy, or a DeviceError that names the extra to install."""
     try:
         import cupy
     except ImportError as error:
         raise DeviceError(f"CUDA needs CuPy, which cannot be imported ({error}); {INSTALL}") from error
-    return cupy
+    module: ModuleType = cupy
+    return module
 
 
 @functools.cache
@@ -181,7 +183,7 @@ def count_gpus() -> int:
 
 
 @contextlib.contextmanager
-def explaining_memory(cupy: Any, gpu: int) -> Iterator[None]:
+def explaining_memory(cupy: ModuleType, gpu: int) -> Iterator[None]:
     """Turn an allocation failure into a DeviceError with the bytes asked for and free, and free CuPy's pool."""
     try:
         yield

@@ -16,7 +16,7 @@ from silva.validation import validate
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from silva.typing import Array, Choice
+    from silva.typing import Array, Bools, Choice, Doubles, Int32s, Int64s
 
 
 @dataclass(frozen=True, eq=False)
@@ -110,31 +110,31 @@ class TreeEnsemble:
         What `Forest.tune` has measured: the algorithm per device and batch size; empty if it was not called.
     """
 
-    tree_offsets: NDArray[np.int64]
-    feature: NDArray[np.int32]
+    tree_offsets: Int64s
+    feature: Int32s
     threshold: Array
-    left: NDArray[np.int32]
-    default_left: NDArray[np.bool_]
-    cover: NDArray[np.float64]
-    leaf_value: NDArray[np.float64]
-    leaf_id: NDArray[np.int32]
-    tree_output: NDArray[np.int32]
-    tree_weight: NDArray[np.float64]
-    base_score: NDArray[np.float64]
+    left: Int32s
+    default_left: Bools
+    cover: Doubles
+    leaf_value: Doubles
+    leaf_id: Int32s
+    tree_output: Int32s
+    tree_weight: Doubles
+    base_score: Doubles
     n_features: int
-    category_set: NDArray[np.int32] = field(default_factory=lambda: np.zeros(0, np.int32))
-    set_offsets: NDArray[np.int64] = field(default_factory=lambda: np.zeros(1, np.int64))
+    category_set: Int32s = field(default_factory=lambda: np.zeros(0, np.int32))
+    set_offsets: Int64s = field(default_factory=lambda: np.zeros(1, np.int64))
     set_words: NDArray[np.uint32] = field(default_factory=lambda: np.zeros(0, np.uint32))
-    set_others_left: NDArray[np.bool_] = field(default_factory=lambda: np.zeros(0, np.bool_))
-    linear_offsets: NDArray[np.int64] = field(default_factory=lambda: np.zeros(0, np.int64))
-    linear_feature: NDArray[np.int32] = field(default_factory=lambda: np.zeros(0, np.int32))
-    linear_coefficient: NDArray[np.float64] = field(default_factory=lambda: np.zeros(0))
-    linear_mean: NDArray[np.float64] = field(default_factory=lambda: np.zeros(0))
-    leaf_range: NDArray[np.float64] = field(default_factory=lambda: np.zeros((0, 2)))
+    set_others_left: Bools = field(default_factory=lambda: np.zeros(0, np.bool_))
+    linear_offsets: Int64s = field(default_factory=lambda: np.zeros(0, np.int64))
+    linear_feature: Int32s = field(default_factory=lambda: np.zeros(0, np.int32))
+    linear_coefficient: Doubles = field(default_factory=lambda: np.zeros(0))
+    linear_mean: Doubles = field(default_factory=lambda: np.zeros(0))
+    leaf_range: Doubles = field(default_factory=lambda: np.zeros((0, 2)))
     feature_names: tuple[str, ...] | None = None
     categories: tuple[Array | None, ...] | None = None
     category_hash: str = ""
-    zero_missing: NDArray[np.bool_] = field(default_factory=lambda: np.zeros(0, np.bool_))
+    zero_missing: Bools = field(default_factory=lambda: np.zeros(0, np.bool_))
     zero_threshold: float = 0.0
     missing: float = float("nan")
     nan_allowed: bool = True
@@ -154,7 +154,7 @@ class TreeEnsemble:
         validate(SimpleNamespace(**self.__getstate__()))
         self._settle_arrays()
 
-    def __getstate__(self) -> dict[str, Any]:
+    def __getstate__(self) -> dict[str, object]:
         return {f.name: getattr(self, f.name) for f in dataclasses.fields(self)}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
@@ -212,12 +212,12 @@ class TreeEnsemble:
         return len(self.linear_offsets) > 0
 
     @cached_property
-    def leaf_offsets(self) -> NDArray[np.int64]:
+    def leaf_offsets(self) -> Int64s:
         """Tree ``t`` owns the leaves ``leaf_offsets[t]`` to ``leaf_offsets[t + 1] - 1``: int64, (n_trees + 1,)."""
         return np.concatenate([[0], np.cumsum(self.feature < 0)])[self.tree_offsets]
 
     @cached_property
-    def node_depth(self) -> NDArray[np.int32]:
+    def node_depth(self) -> Int32s:
         """Number of splits above each node: int32, (n_nodes,)."""
         return _core.node_depth(self.tree_offsets, self.left)
 

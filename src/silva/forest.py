@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     import os
     from collections.abc import Callable
 
-    from silva.typing import Algorithm, Array, Output
+    from silva.typing import Algorithm, Array, Output, Rows
 
 
 class Forest(TreeEnsemble):
@@ -45,7 +45,7 @@ class Forest(TreeEnsemble):
 
     def predict(
         self,
-        X: Any,
+        X: Rows,
         output: Output = "prediction",
         algorithm: Algorithm = "auto",
         device: str = "auto",
@@ -132,7 +132,7 @@ class Forest(TreeEnsemble):
         """
         return make_predictor(self._evaluator, output, algorithm, device)
 
-    def tune(self, X: Any, seconds: float = 1.0, device: str = "auto", n_jobs: int | None = None) -> Forest:
+    def tune(self, X: Rows, seconds: float = 1.0, device: str = "auto", n_jobs: int | None = None) -> Forest:
         """Measure which algorithm is the fastest on rows like these.
 
         Parameters

@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib
 import os
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -14,11 +14,15 @@ from silva.forest import Forest, as_forest
 from silva.readers import READERS, library_of, read_file, read_model
 from silva.storage import load_forest
 
+if TYPE_CHECKING:
+    from silva.typing import Rows
+
+
 TOLERANCE = 1e-5
 """Of numbers, relative to the largest; libraries add hundreds of trees in float32."""
 
 
-def load(model: Any, check: Any = None) -> Forest:
+def load(model: object, check: Rows | None = None) -> Forest:
     """Read a trained model of any supported library.
 
     Parameters
@@ -56,7 +60,7 @@ def load(model: Any, check: Any = None) -> Forest:
     return forest
 
 
-def _read(model: Any) -> TreeEnsemble:
+def _read(model: object) -> TreeEnsemble:
     if isinstance(model, TreeEnsemble):
         return model
     if isinstance(model, str | os.PathLike):
@@ -65,7 +69,7 @@ def _read(model: Any) -> TreeEnsemble:
     return read_model(model)
 
 
-def check_predictions(forest: Forest, model: Any, X: Any) -> None:
+def check_predictions(forest: Forest, model: object, X: Rows) -> None:
     """Compare default predictions.
 
     Parameters
@@ -92,7 +96,7 @@ def check_predictions(forest: Forest, model: Any, X: Any) -> None:
         )
 
 
-def _source_predictions(model: Any, X: Any) -> Any:
+def _source_predictions(model: Any, X: Rows) -> Any:
     library = library_of(model)
     if library not in READERS:
         raise ValueError(f"check needs a live model that can predict, a {type(model).__name__} cannot; load that")

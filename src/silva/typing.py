@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal, NamedTuple, TypeAlias, get_args
+from typing import Any, Literal, NamedTuple, Protocol, TypeAlias, get_args
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 Algorithm = Literal["auto", "serial", "by_sample", "by_node", "windowed"]
 """How trees are evaluated, with one meaning on every device."""
@@ -14,6 +14,12 @@ Output = Literal["prediction", "margin", "probability", "leaf"]
 """What `Forest.predict` returns."""
 
 FloatType = Literal["float32", "float64"]
+
+ExplainAlgorithm = Literal["quadrature", "paths"]
+ExplainOutput = Literal["margin", "probability"]
+Fitness = Literal["auto", "bic", "weighted"]
+LeafModel = Literal["linear", "constant"]
+GrowAlgorithm = Literal["gram", "qr"]
 
 Link = Literal[
     "identity",
@@ -50,6 +56,62 @@ Floats: TypeAlias = NDArray[np.floating[Any]]
 """float32 or float64."""
 
 Doubles: TypeAlias = NDArray[np.float64]
+Int32s: TypeAlias = NDArray[np.int32]
+Int64s: TypeAlias = NDArray[np.int64]
+Bools: TypeAlias = NDArray[np.bool_]
+
+
+class _ArrowStream(Protocol):
+    def __arrow_c_stream__(self, requested_schema: object | None = None) -> object: ...
+
+
+class _Interchange(Protocol):
+    def __dataframe__(self, nan_as_null: bool = False, allow_copy: bool = True) -> object: ...
+
+
+class _OnDevice(Protocol):
+    def __dlpack_device__(self) -> tuple[int, int]: ...
+
+
+Rows: TypeAlias = ArrayLike | _ArrowStream | _Interchange | _OnDevice
+"""Whatever holds rows: arrays and lists, frames and tables, arrays of a GPU."""
+
+
+class GpuArray(Protocol):
+    """What silva uses of CuPy's arrays."""
+
+    dtype: np.dtype[Any]
+    shape: tuple[int, ...]
+    strides: tuple[int, ...]
+    ndim: int
+    nbytes: int
+    flags: Any
+    data: GpuPointer
+    device: GpuDevice
+
+    size: int
+
+    def __len__(self) -> int: ...
+    def __getitem__(self, key: Any) -> GpuArray: ...
+    def __setitem__(self, key: Any, value: object) -> None: ...
+    def fill(self, value: float) -> None:
+        """Set all entries."""
+
+    @property
+    def T(self) -> GpuArray:  # noqa: N802
+        """The transposed array."""
+
+
+class GpuPointer(Protocol):
+    """Where a GPU array begins."""
+
+    ptr: int
+
+
+class GpuDevice(Protocol):
+    """The GPU that an array lies on."""
+
+    id: int
 
 
 class Choice(NamedTuple):

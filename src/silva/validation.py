@@ -8,12 +8,10 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
 
-from silva.typing import ALGORITHMS, DEVICES, FLOAT_TYPES, LINKS, PREDICTIONS, Choice
+from silva.typing import ALGORITHMS, DEVICES, FLOAT_TYPES, LINKS, PREDICTIONS, Bools, Choice
 
 if TYPE_CHECKING:
     from types import SimpleNamespace
-
-    from numpy.typing import NDArray
 
     from silva.typing import Array
 
@@ -91,7 +89,7 @@ def _refuse(what: str) -> NoReturn:
     raise ValueError(f"corrupt forest: {what}")
 
 
-def _refuse_any(wrong: NDArray[np.bool_], what: str, values: Array | None = None) -> None:
+def _refuse_any(wrong: Bools, what: str, values: Array | None = None) -> None:
     """Refuse the first wrong entry; `what` has room for its index and its value."""
     if wrong.any():
         at = int(np.argmax(wrong))

@@ -1,41 +1,43 @@
-"""The GPU of tests that run on an emulated one too."""
+"""The GPUs of tests that run on emulated ones too."""
 
 from __future__ import annotations
-
-import functools
 
 import pytest
 
 from tests.conftest import _why_no_gpu
-from tests.cuda.emulator import COMPILER, emulated_gpu
-from tests.cuda.growing import emulated, emulators, on_gpu
+from tests.cuda.emulator import emulated_gpus
+from tests.cuda.growing import on_gpu
+from tests.native import COMPILER
+
+EMULATED_OR_REAL = ["emulated", pytest.param("real", marks=pytest.mark.gpu)]
 
 
-@pytest.fixture(scope="module", params=["emulated", pytest.param("real", marks=pytest.mark.gpu)])
-def gpu(request, tmp_path_factory):
-    """device="cuda" is a real GPU, or the CPU that runs the same kernels."""
-    if request.param == "real":
-        if reason := _why_no_gpu():
-            pytest.skip(reason)
-        yield
-    elif COMPILER is None:
-        pytest.skip("no C++ compiler")
-    else:
-        with emulated_gpu(tmp_path_factory.mktemp("kernels")):
-            yield
+@pytest.fixture(scope="module", params=EMULATED_OR_REAL)
+def gpu(request):
+    """device="cuda" is a real GPU (None is given), or the first of two emulated ones."""
+    yield from gpus_of(request.param, 2)
 
 
-@pytest.fixture(scope="session")
-def emulator(tmp_path_factory):
-    """Libraries of the kernels of growing, by the columns of z."""
-    return emulators(tmp_path_factory.mktemp("grow"))
-
-
-@pytest.fixture(params=["emulated", pytest.param("real", marks=pytest.mark.gpu)])
+@pytest.fixture(params=EMULATED_OR_REAL)
 def gpu_engine(request):
-    """Make engines whose rows a GPU reads: the engine, what it borrows, and the emulator's library."""
-    if request.param == "emulated":
-        return functools.partial(emulated, request.getfixturevalue("emulator"))
-    if reason := _why_no_gpu():
+    """Make engines whose rows real GPUs read, or up to four emulated ones."""
+    for _ in gpus_of(request.param, 4):
+        yield on_gpu
+
+
+@pytest.fixture
+def four_gpus():
+    """Emulated GPUs, whose memory and failures the test decides on."""
+    yield from gpus_of("emulated", 4)
+
+
+def gpus_of(kind, count):
+    if kind == "emulated" and COMPILER is None:
+        pytest.skip("no g++")
+    if kind == "real" and (reason := _why_no_gpu()):
         pytest.skip(reason)
-    return on_gpu
+    if kind == "real":
+        yield
+        return
+    with emulated_gpus(count) as gpus:
+        yield gpus

@@ -24,7 +24,6 @@ from silva.evaluate.cuda.cut import Cut
 from silva.evaluate.cuda.packing import choose_format
 from silva.typing import Choice
 from tests.conftest import examples
-from tests.cuda import emulator
 from tests.example_forests import empty_forest, with_linear_leaves
 from tests.oracles import evaluate
 from tests.strategies import Options, forests_and_rows, full_forest, random_forest, random_rows
@@ -206,9 +205,9 @@ def test_columns_beyond_shared_memory():
 
 
 @pytest.mark.parametrize("result_dtype", ["float32", "float64"])
-def test_many_calls_of_the_predictor(request, result_dtype):
+def test_many_calls_of_the_predictor(gpu, result_dtype):
     """Blocks that wait for each other, sums that need the order of the trees, and a host that looks on."""
-    n_calls = 20 if "emulated" in request.node.name else 3000
+    n_calls = 3000 if gpu is None else 20
     forest = random_forest(5, Options(n_trees=300, meaning={"result_dtype": result_dtype}))
     forest = dataclasses.replace(forest, base_score=np.array([0.1]))
     X = random_rows(1, forest, n_calls, "float32")
@@ -349,11 +348,11 @@ def test_one_host_row_of_any_type_and_layout(dtype):
         forest.predictor(output="margin", device="cuda")(np.zeros(6)[::2])
 
 
-def test_launches_that_are_refused(request):
+def test_launches_that_are_refused(gpu):
     """The error is named, and the next call is as good as any."""
     import cupy
 
-    if "real" in request.node.name:
+    if gpu is None:
         pytest.skip("a real driver fails for good")
     forest = random_forest(5, Options(n_trees=7, n_features=3))
     rows = random_rows(0, forest, 5, "float32")
@@ -363,18 +362,18 @@ def test_launches_that_are_refused(request):
         (lambda: forest.predict(X, output="margin"), expected),
         (lambda: predict(rows[0]), expected[0]),
     ):
-        emulator.refusing.append(1)
-        with pytest.raises(DeviceError, match="the driver refuses a launch: CUDA_ERROR_TEST on cuda:0"):
+        message = "the driver refuses a launch: CUDA_ERROR_OF_THE_TEST on cuda:0"
+        with gpu.failing(), pytest.raises(DeviceError, match=message):
             call()
         np.testing.assert_array_equal(cupy.asnumpy(call()), result)
 
 
 @pytest.mark.gpu
-def test_threads_and_streams_side_by_side(request):
+def test_threads_and_streams_side_by_side(gpu):
     """Each has its own plans and lanes, and the interpreter is free while a GPU is asked."""
     import cupy
 
-    if "emulated" in request.node.name:
+    if gpu is not None:
         pytest.skip("the emulator runs one kernel at a time")
     forest = random_forest(5, Options(n_trees=300, n_features=6))
     rows = random_rows(0, forest, 600, "float32")

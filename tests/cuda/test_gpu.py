@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import pickle
-
 import numpy as np
 import pytest
 from hypothesis import given
@@ -45,16 +43,6 @@ def test_paths_match_the_oracle(dtype, example):
     found = Explainer(forest, algorithm="paths", device="cuda", dtype=dtype).shap_values(X).reshape(expected.shape)
     allowed = (1e-10 if dtype == "float64" else 2e-4) * shapley.leaf_spread(forest)
     assert (np.abs(found - expected).max(axis=(0, 1), initial=0) <= allowed).all()
-
-
-@given(example=forests_and_rows(max_rows=4))
-@examples(15)
-def test_interactions_of_paths_match_the_oracle(example):
-    forest, X = example
-    expected = shapley.interactions(forest, shapley.sides(forest, X))
-    explainer = Explainer(forest, algorithm="paths", device="cuda", dtype="float64")
-    found = explainer.shap_interaction_values(X).reshape(expected.shape)
-    assert (np.abs(found - expected).max(axis=(0, 1, 2), initial=0) <= 1e-10 * shapley.leaf_spread(forest)).all()
 
 
 @pytest.mark.parametrize("method", ["shap_values", "shap_interaction_values"])
@@ -123,17 +111,6 @@ def test_rows_in_chunks_give_the_same_bits(monkeypatch, forest, X):
     monkeypatch.setattr(silva.explain.cuda.engine, "PARTIAL_BYTES", 1)
     np.testing.assert_array_equal(Explainer(forest, device="cuda").shap_values(X), expected)
     np.testing.assert_array_equal(Explainer(forest, device="cuda").shap_interaction_values(X), pairs)
-
-
-def test_all_gpus_give_the_same_bits(forest, X):
-    expected = Explainer(forest, device="cuda").shap_values(X)
-    np.testing.assert_array_equal(Explainer(forest, device="cuda:all").shap_values(X), expected)
-
-
-def test_explainer_pickles_after_use(forest, X):
-    explainer = Explainer(forest, device="cuda")
-    expected = explainer.shap_values(X)
-    np.testing.assert_array_equal(pickle.loads(pickle.dumps(explainer)).shap_values(X), expected)
 
 
 def test_out_of_memory_names_bytes_and_leaves_the_gpu_usable(cupy, forest, X):

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
-import re
 import resource
 from pathlib import Path
 
@@ -16,7 +14,7 @@ from silva.grow import data
 from silva.grow.cuda import parts
 from silva.grow.cuda import rows as cuda
 from silva.grow.data import STORAGES
-from tests.cuda.growing import check_every_tree, check_loss, emulated, whole_numbers
+from tests.cuda.growing import check_every_tree, check_loss, on_gpu, whole_numbers
 from tests.grow.engines import engine_of, piecewise, single_leaf, stump
 
 
@@ -25,7 +23,7 @@ from tests.grow.engines import engine_of, piecewise, single_leaf, stump
 def test_sums_of_leaves(gpu_engine, n_features, storage):
     X, y = piecewise(1000, n_features)
     expected_engine, _ = engine_of(X, y, storage=storage)
-    engine, _kept, _ = gpu_engine(X, y, storage=storage)
+    engine, _kept = gpu_engine(X, y, storage=storage)
     for cut in (1, 300, 999):
         tree = stump(1, cut, n_features)
         expected, found = (e.apply("evaluate", tree, 0, None, 0, 0)[0] for e in (expected_engine, engine))
@@ -41,7 +39,7 @@ def test_missing_values_and_weights(gpu_engine, storage):
     X[rng.random(X.shape) < 0.2] = np.nan
     weight = rng.uniform(0.5, 2, len(y))
     expected_engine, _ = engine_of(X, y, weight, storage=storage)
-    engine, _kept, _ = gpu_engine(X, y, weight, storage=storage)
+    engine, _kept = gpu_engine(X, y, weight, storage=storage)
     for name in ("search_threshold", "evaluate", "shift_threshold", "expand"):
         trees = [e.apply(name, stump(0, 300, 3), 0, None, 0, 5)[0] for e in (expected_engine, engine)]
         np.testing.assert_array_equal(trees[1]["threshold"], trees[0]["threshold"])
@@ -55,7 +53,7 @@ def test_thresholds(gpu_engine, distinct, cpu_work, solve_work):
     X, y = piecewise(5000, 3)
     X = np.floor(X / 5 * distinct) / distinct * 5
     expected_engine, _ = engine_of(X, y)
-    engine, _kept, _ = gpu_engine(X, y, cpu_work=cpu_work, solve_work=solve_work)
+    engine, _kept = gpu_engine(X, y, cpu_work=cpu_work, solve_work=solve_work)
     for attribute in (0, 1):
         tree = stump(attribute, min(distinct, 5000) // 2, 3)
         expected, found = (e.apply("search_threshold", tree, 0, None, 0, 0)[0] for e in (expected_engine, engine))
@@ -73,7 +71,7 @@ def test_thresholds_between_models_of_few_columns(gpu_engine, division, storage)
     X[::7, 12] = np.nan
     models = np.zeros((2, 20), np.uint8)
     models[0, [1, 12]] = models[1, 1] = 1
-    engine, _kept, _ = gpu_engine(X, y, storage=storage, **division)
+    engine, _kept = gpu_engine(X, y, storage=storage, **division)
     tree = stump(0, 1000, 20, models)
     expected, found = (
         e.apply("search_threshold", tree, 0, None, 0, 0)[0] for e in (engine_of(X, y, storage=storage)[0], engine)
@@ -86,7 +84,7 @@ def test_thresholds_between_models_of_few_columns(gpu_engine, division, storage)
 def test_the_best_split_of_a_leaf_is_found_on_a_sample_first(gpu_engine):
     X, y = piecewise(10_000, 2)
     expected_engine, _ = engine_of(X, y)
-    engine, _kept, _ = gpu_engine(X, y)
+    engine, _kept = gpu_engine(X, y)
     expected, found = (e.apply("polish", single_leaf(2), 0, None, 0, 0)[0] for e in (expected_engine, engine))
     assert len(found["threshold"]) > 3
     for name in ("feature", "threshold", "n_rows", "model"):
@@ -100,7 +98,7 @@ def test_exact_data_grow_the_same_trees(gpu_engine, n_threads, cpu_work, solve_w
     X, y = whole_numbers(512, 6)
     changes = {"storage": storage, "polish_interval": 3, "population": 12}
     expected_engine, _ = engine_of(X, y, **changes)
-    engine, _kept, _ = gpu_engine(X, y, n_threads=n_threads, cpu_work=cpu_work, solve_work=solve_work, **changes)
+    engine, _kept = gpu_engine(X, y, n_threads=n_threads, cpu_work=cpu_work, solve_work=solve_work, **changes)
     for e in (expected_engine, engine):
         e.initialise([])
         e.step(12, 100, 0.0, 1e9)
@@ -121,7 +119,7 @@ def test_exact_wide_data_grow_the_same_trees(gpu_engine, division):
     y[np.flatnonzero(y == np.sign(y.sum()))[: int(abs(y.sum())) // 2]] *= -1  # as many of each sign
     changes = {"polish_interval": 1, "population": 4, "max_leaves": 6}
     expected_engine, _ = engine_of(X, y, **changes)
-    engine, _kept, _ = gpu_engine(X, y, **division, **changes)
+    engine, _kept = gpu_engine(X, y, **division, **changes)
     for e in (expected_engine, engine):
         e.initialise([])
         e.step(1, 100, 0.0, 1e9)
@@ -150,12 +148,12 @@ def check_places(engine, expected_engine, n_features, n_rows):
 def test_sums_of_arranged_rows(gpu_engine, monkeypatch, n_features, missing, n_gpus):
     """Few missing values, so that some zones have none."""
     monkeypatch.setattr(data, "LEAST_ARRANGED", 0)
-    X, y = piecewise(20_000, n_features)
+    X, y = piecewise(10_000, n_features)
     X[np.random.default_rng(1).random(X.shape) < missing] = np.nan
     expected_engine, _ = engine_of(X, y)
-    engine, kept, _ = gpu_engine(X, y, n_gpus=n_gpus)
+    engine, kept = gpu_engine(X, y, n_gpus=n_gpus)
     zones = cuda.rank_zones(kept[0].ranks)
-    assert (np.ptp(zones, axis=-1) < 14_000).any(axis=1).sum() == 2  # the attributes that the target depends on
+    assert (np.ptp(zones, axis=-1) < 7000).any(axis=1).sum() == 2  # the attributes that the target depends on
     assert missing == 0 or 0 < np.mean(zones[..., 0] < 0) < 1
     check_places(engine, expected_engine, n_features, len(y))
 
@@ -166,7 +164,7 @@ def test_exact_arranged_data_grow_the_same_trees(gpu_engine, monkeypatch, divisi
     X, y = whole_numbers(9000, 2)
     X[:, 0] *= np.arange(1, 9001) % 4 + 1
     expected_engine, _ = engine_of(X, y, population=8, polish_interval=3)
-    engine, _kept, _ = gpu_engine(X, y, population=8, polish_interval=3, **division)
+    engine, _kept = gpu_engine(X, y, population=8, polish_interval=3, **division)
     for e in (expected_engine, engine):
         e.initialise([])
         e.step(4, 100, 0.0, 1e9)
@@ -176,7 +174,7 @@ def test_exact_arranged_data_grow_the_same_trees(gpu_engine, monkeypatch, divisi
 @pytest.mark.parametrize("storage", STORAGES)
 def test_every_tree_of_a_run_has_the_fitness_of_the_cores(gpu_engine, storage):
     X, y = piecewise(1500, 3)
-    engine, _kept, _ = gpu_engine(X, y, storage=storage, polish_interval=4, population=10)
+    engine, _kept = gpu_engine(X, y, storage=storage, polish_interval=4, population=10)
     check_every_tree(engine, engine_of(X, y, storage=storage)[0], 6)
 
 
@@ -184,7 +182,7 @@ def test_many_questions_share_a_round(gpu_engine):
     """Of moves that are tried beside each other, and of a generation's offspring."""
     X, y = piecewise(2000, 3)
     for polish_interval, least in ((1, 2), (0, 4)):
-        engine, _kept, _ = gpu_engine(X, y, population=8, polish_interval=polish_interval, solve_work=10**18)
+        engine, _kept = gpu_engine(X, y, population=8, polish_interval=polish_interval, solve_work=10**18)
         engine.initialise([])
         before = engine.gpu_counters[0], engine.counters[2]
         engine.step(2, 100, 0.0, 1e9)
@@ -195,7 +193,7 @@ def test_more_trees_are_polished_than_the_population_has(gpu_engine):
     X, y = whole_numbers(512, 4)
     changes = {"polish_interval": 1, "population": 4, "polish_random": 40}
     expected_engine, _ = engine_of(X, y, **changes)
-    engine, _kept, _ = gpu_engine(X, y, **changes)
+    engine, _kept = gpu_engine(X, y, **changes)
     for e in (expected_engine, engine):
         e.initialise([])
         e.step(2, 100, 0.0, 1e9)
@@ -225,7 +223,7 @@ def test_exact_data_grow_the_same_trees_on_any_division(gpu_engine, division, cp
     X, y = whole_numbers(512, 6)
     changes = {"storage": storage, "polish_interval": 3, "population": 12}
     expected_engine, _ = engine_of(X, y, **changes)
-    engine, _kept, _ = gpu_engine(X, y, cpu_work=cpu_work, **division, **changes)
+    engine, _kept = gpu_engine(X, y, cpu_work=cpu_work, **division, **changes)
     for e in (expected_engine, engine):
         e.initialise([])
         e.step(8, 100, 0.0, 1e9)
@@ -240,7 +238,7 @@ def test_thresholds_of_divided_rows(gpu_engine, distinct, cpu_work, cells):
     X[::3, 0] = 2.5  # half of a list may be one value
     X[1::9, 1] = np.nan
     expected_engine, _ = engine_of(X, y)
-    engine, _kept, _ = gpu_engine(X, y, cpu_work=cpu_work, n_gpus=3, chunks=1000, cells=cells)
+    engine, _kept = gpu_engine(X, y, cpu_work=cpu_work, n_gpus=3, chunks=1000, cells=cells)
     for attribute in (0, 1):
         tree = stump(attribute, min(distinct, 1000) // 2, 3)
         expected, found = (e.apply("search_threshold", tree, 0, None, 0, 0)[0] for e in (expected_engine, engine))
@@ -261,7 +259,7 @@ def test_thresholds_of_divided_rows(gpu_engine, distinct, cpu_work, cells):
 def test_the_best_split_is_found_on_the_same_sample_of_divided_rows(gpu_engine, division, storage):
     X, y = piecewise(10_000, 2)
     expected_engine, _ = engine_of(X, y, storage=storage)
-    engine, _kept, _ = gpu_engine(X, y, storage=storage, **division)
+    engine, _kept = gpu_engine(X, y, storage=storage, **division)
     expected, found = (e.apply("polish", single_leaf(2), 0, None, 0, 0)[0] for e in (expected_engine, engine))
     for name in ("feature", "threshold", "n_rows", "model"):
         np.testing.assert_array_equal(found[name], expected[name])
@@ -276,18 +274,19 @@ def small_buffers(monkeypatch):
 
 @pytest.mark.parametrize(("n_resident", "storage"), [(0, "float64"), (1, "float64"), (1, "float32")])
 @pytest.mark.parametrize("n_threads", [1, 3])
-def test_streamed_rows_give_the_bits_of_resident_ones(emulator, monkeypatch, n_resident, n_threads, storage):
+def test_streamed_rows_give_the_bits_of_resident_ones(four_gpus, monkeypatch, n_resident, n_threads, storage):
     small_buffers(monkeypatch)
     X, y = piecewise(400, 3)
     sizes = parts.buffer_sizes(100, 3, 5, 400, z_bytes=np.dtype(storage).itemsize)
     runs = []
     for limit in (2**40, sizes.lists + 2 * sizes.stream + (n_resident + 2) * sizes.rows + 4 * sizes.zones):
         changes = {"storage": storage, "search_threshold": 1.0, "population": 8, "n_threads": n_threads}
-        engine, kept, _ = emulated(emulator, X, y, chunks=100, memory=limit, **changes)
+        four_gpus.free[0] = limit + cuda.SLACK_BYTES
+        engine, kept = on_gpu(X, y, chunks=100, **changes)
         engine.initialise([])
         engine.step(4, 100, 0.0, 1e9)
         runs.append((engine, kept))
-    assert [kept[2][0].n_streamed for _, kept in runs] == [0, 4 - n_resident]
+    assert [gpu.layouts[0].n_streamed for _, (_, gpu) in runs] == [0, 4 - n_resident]
     assert_same_trees(runs[1][0], runs[0][0])
 
 
@@ -313,22 +312,23 @@ def balanced(n_leaves, n_rows, n_features):
     return tree | {"missing_left": np.zeros(len(attribute), np.uint8), "model": model}
 
 
+@pytest.mark.usefixtures("four_gpus")
 @pytest.mark.parametrize("n_features", [2, 9, 40])
-def test_the_largest_question_fits_the_smallest_buffers(emulator, monkeypatch, n_features):
+def test_the_largest_question_fits_the_smallest_buffers(monkeypatch, n_features):
     """All slots of a block, and the parts that its layouts write beside them."""
     small_buffers(monkeypatch)
     monkeypatch.setattr(parts, "PACKET_BYTES", 2**17)
     X, y = piecewise(8000, n_features)
     tree = balanced(_core.GROW_SLOTS, 8000, n_features)
     changes = {"max_leaves": _core.GROW_SLOTS}
-    engine, _kept, _ = emulated(emulator, X, y, **changes)
+    engine, _kept = on_gpu(X, y, **changes)
     expected, found = (e.apply("evaluate", tree, 0, None, 0, 0)[0] for e in (engine_of(X, y, **changes)[0], engine))
     assert len(found["threshold"]) == 2 * _core.GROW_SLOTS - 1
     np.testing.assert_array_equal(found["n_rows"], expected["n_rows"])
     assert found["fitness"] == pytest.approx(expected["fitness"], rel=1e-9)
 
 
-def test_rows_that_do_not_fit_pass_through_in_chunks(emulator, monkeypatch):
+def test_rows_that_do_not_fit_pass_through_in_chunks(four_gpus, monkeypatch):
     small_buffers(monkeypatch)
     X, y = whole_numbers(2048, 3)
     (whole,) = parts.divide_rows(2048, 3, 5, {0: 2**40}, "auto")
@@ -336,8 +336,9 @@ def test_rows_that_do_not_fit_pass_through_in_chunks(emulator, monkeypatch):
     memory = next(free for free in less if parts.divide_rows(2048, 3, 5, {0: free}, "auto")[0].n_streamed > 2)
     changes = {"polish_interval": 3, "population": 10}
     expected_engine, _ = engine_of(X, y, **changes)
-    engine, kept, _ = emulated(emulator, X, y, memory=memory, **changes)
-    (layout,) = kept[2]
+    four_gpus.free[0] = memory + cuda.SLACK_BYTES
+    engine, (_rows, gpu) = on_gpu(X, y, **changes)
+    (layout,) = gpu.layouts
     assert layout.n_streamed > 2
     assert layout.on_device <= memory
     for e in (expected_engine, engine):
@@ -350,114 +351,29 @@ def test_the_same_bits_on_every_run(gpu_engine):
     X, y = piecewise(1500, 3)
     runs = []
     for _ in range(2):
-        engine, _kept, _ = gpu_engine(X, y, population=10)
+        engine, _kept = gpu_engine(X, y, population=10)
         engine.initialise([])
         runs.append(engine.step(5, 100, 0.0, 1e9))
     assert runs[0] == runs[1]
 
 
-def test_a_lost_gpu_leaves_the_best_tree(emulator):
+def test_a_lost_gpu_leaves_the_best_tree(four_gpus):
     X, y = piecewise(1500, 3)
-    engine, _kept, library = emulated(emulator, X, y, population=10)
-    check_loss(engine, library, 3)
+    engine, _kept = on_gpu(X, y, population=10)
+    check_loss(engine, four_gpus, 3)
 
 
-def test_the_gpu_that_is_lost_is_named(emulator):
+def test_the_gpu_that_is_lost_is_named(four_gpus):
     X, y = piecewise(1500, 3)
-    engine, _kept, library = emulated(emulator, X, y, population=10, n_gpus=2)
+    engine, _kept = on_gpu(X, y, population=10, n_gpus=2)
     engine.initialise([])
-    library.fail_after(1, 3)
-    try:
-        with pytest.raises(DeviceError, match="cuda:1 failed during the search"), cuda.explaining_loss(engine):
-            engine.step(50, 100, 0.0, 1e9)
-    finally:
-        library.fail_after(1, -1)
+    with (
+        four_gpus.failing(3, gpu=1),
+        pytest.raises(DeviceError, match="cuda:1 failed during the search"),
+        cuda.explaining_loss(engine),
+    ):
+        engine.step(50, 100, 0.0, 1e9)
     engine.step(2, 100, 0.0, 1e9)
-
-
-def test_the_gpu_with_too_little_memory_is_named():
-    with pytest.raises(DeviceError, match=r"cuda:5 has 1,000,000,000 bytes free, growing on 25,000,064 rows"):
-        parts.divide_rows(50_000_000, 2, 4, {2: 2**36, 5: 10**9}, None)
-
-
-def test_rows_in_float32_take_half_of_the_memory():
-    doubles, floats = (parts.buffer_sizes(1000, 10, 12, 1000, z_bytes=size) for size in (8, 4))
-    assert (doubles.z, floats.z) == (1000 * 16 * 8, 1000 * 16 * 4)
-    assert dataclasses.replace(floats, z=doubles.z) == doubles
-    free = {0: 5_000_000_000}
-    (streamed,), (resident,) = (parts.divide_rows(20_000_000, 10, 12, free, "auto", None, size) for size in (8, 4))
-    assert streamed.n_streamed > resident.n_streamed
-    assert resident.on_device <= 5_000_000_000
-
-
-def test_the_message_names_float32_where_it_makes_the_rows_fit():
-    sizes = [parts.buffer_sizes(20_000_000, 10, 12, z_bytes=size) for size in (8, 4)]
-    doubles, floats = (size.lists + size.stream + size.rows for size in sizes)
-    message = r"rows fit: pass fewer rows, storage='float32', chunks='auto' or device='cpu'"
-    with pytest.raises(DeviceError, match=message):
-        parts.divide_rows(20_000_000, 10, 12, {0: doubles - 1}, None)
-    assert parts.divide_rows(20_000_000, 10, 12, {0: doubles - 1}, None, None, 4)[0].n_streamed == 0
-    with pytest.raises(DeviceError, match=r"rows fit: pass fewer rows, chunks='auto' or device='cpu'"):
-        parts.divide_rows(20_000_000, 10, 12, {0: floats - 1}, None)
-
-
-def test_gpus_of_different_memory_stream_as_much_as_they_must():
-    large, small = parts.divide_rows(50_000_000, 5, 7, {2: 2**36, 5: 3_300_000_000}, "auto")
-    assert (large.n_parts, large.n_streamed) == (1, 0)
-    assert 0 < small.n_streamed < small.n_parts
-    assert small.on_device <= 3_300_000_000
-    assert (large.bounds[-1], small.bounds[-1]) == (small.bounds[0], 50_000_000)
-
-
-@pytest.mark.parametrize(("n_rows", "n_parts"), [(10_000_000, 2), (9_999_999, 3), (200_000, 4), (40_000, 1), (1000, 7)])
-def test_large_parts_hold_whole_zones(n_rows, n_parts):
-    bounds = parts.even_bounds(0, n_rows, n_parts)
-    sizes = np.diff(bounds)
-    large = n_rows // n_parts >= parts.MANY_ZONES * parts.ZONE
-    assert bounds[0] == 0
-    assert bounds[-1] == n_rows
-    assert len(sizes) == n_parts
-    assert (sizes > 0).all()
-    assert np.ptp(sizes) <= (2 * parts.ZONE if large else 1)
-    assert not large or all(bound % parts.ZONE == 0 for bound in bounds[:-1])
-    (layout,) = parts.divide_rows(n_rows, 2, 4, {0: 2**40}, -(-n_rows // n_parts))
-    assert layout.n_parts == n_parts
-    assert layout.sizes.ranks == max(sizes) * 2 * 4
-
-
-def test_more_lists_where_memory_allows():
-    (ample,) = parts.divide_rows(50_000_000, 2, 4, {0: 2**36}, "auto")
-    (scarce,) = parts.divide_rows(50_000_000, 2, 4, {0: ample.on_device - 1}, "auto")
-    assert [layout.sizes.n_lists for layout in (ample, scarce)] == [parts.MOST_LISTS, parts.N_LISTS]
-    assert ample.sizes.lists == 4 * scarce.sizes.lists
-    assert (scarce.n_parts, scarce.n_streamed) == (1, 0)
-
-
-@pytest.mark.parametrize("whole_number", [int, np.int64, np.uint16])
-def test_chunks_of_any_whole_number_type(whole_number):
-    """Also where all rows fit."""
-    (layout,) = parts.divide_rows(1000, 2, 4, {0: 2**40}, whole_number(300))
-    assert layout.bounds == (0, 250, 500, 750, 1000)
-
-
-def test_even_chunks_need_memory():
-    with pytest.raises(DeviceError, match=r"cuda:0 has 1,000,000 bytes free.*no number of rows fits"):
-        parts.divide_rows(1000, 2, 4, {0: 10**6}, "auto")
-
-
-def test_too_many_columns_are_refused():
-    with pytest.raises(ValueError, match=r"130 columns .* at most 128; use device='cpu'"):
-        parts.buffer_sizes(1000, 128, 130)
-
-
-def test_the_message_counts_the_rows_that_fit():
-    with pytest.raises(
-        DeviceError, match=r"cuda:3 has .* about ([0-9,]+) rows fit: pass fewer rows, chunks='auto' or device='cpu'"
-    ) as caught:
-        parts.divide_rows(50_000_000, 2, 4, {3: 2**30}, None)
-    fitting = int(re.search(r"about ([0-9,]+) rows", str(caught.value))[1].replace(",", ""))
-    (layout,) = parts.divide_rows(fitting, 2, 4, {3: 2**30}, None)
-    assert 0.8 * 2**30 < layout.on_device <= 2**30
 
 
 def n_stacks():
@@ -469,14 +385,15 @@ def n_stacks():
     return sizes.count((1 << 20) - resource.getpagesize())
 
 
-def test_more_attributes_than_the_system_gives_stacks_for(emulator):
+@pytest.mark.usefixtures("four_gpus")
+def test_more_attributes_than_the_system_gives_stacks_for():
     """Each attribute's best split is a part of the polishing task, and each part a fiber."""
     rng = np.random.default_rng(0)
     X = rng.uniform(size=(40, 700))
     y = (X[:, 650] > 0.5) + 0.1 * rng.standard_normal(40)
     before, best = n_stacks(), []
-    for make in (engine_of, lambda *a, **k: emulated(emulator, *a, **k, solve_work=10**18)):
-        engine, _kept, *_ = make(X, y, linear=np.zeros(700, bool), population=2, polish_interval=1)
+    for make in (engine_of, lambda *a, **k: on_gpu(*a, **k, solve_work=10**18)):
+        engine, _kept = make(X, y, linear=np.zeros(700, bool), population=2, polish_interval=1)
         engine.initialise([])
         engine.step(1, 100, 0.0, 1e9)
         best.append(engine.best())

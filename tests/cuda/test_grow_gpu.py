@@ -28,7 +28,7 @@ def everything_on_the_gpu(monkeypatch):
 @pytest.mark.parametrize("n_features", [2, 9, 20, 53, 90, 120])
 def test_every_tree_of_a_run_has_the_fitness_of_the_cores(n_features, storage):
     X, y = piecewise(20_000, n_features)
-    engine, _kept, _ = on_gpu(X, y, storage=storage, polish_interval=4, population=16, n_threads=4)
+    engine, _kept = on_gpu(X, y, storage=storage, polish_interval=4, population=16, n_threads=4)
     check_every_tree(engine, engine_of(X, y, storage=storage)[0], 4)
 
 
@@ -58,7 +58,7 @@ def test_streamed_rows_give_the_bits_of_resident_ones(monkeypatch, storage):
     for n_resident in (5, 2, 0):
         memory = sizes.lists + 2 * sizes.stream + min(n_resident + 2, 5) * sizes.rows + 5 * sizes.zones
         monkeypatch.setattr(cuda, "free_bytes", lambda _, memory=memory: memory)
-        engine, (rows, gpu), _ = on_gpu(
+        engine, (rows, gpu) = on_gpu(
             X, y, chunks=20_000, storage=storage, polish_interval=3, population=16, n_threads=4
         )
         assert gpu.layouts[0].n_streamed == 5 - n_resident
@@ -140,9 +140,7 @@ def test_arrays_on_the_gpu(monkeypatch):
 def test_rows_that_do_not_fit(monkeypatch):
     monkeypatch.setattr(parts, "PARTIAL_BYTES", 2**40)
     X, y = piecewise(20_000, 3)
-    with pytest.raises(
-        DeviceError, match=r"cuda:0 has [0-9,]+ bytes free, growing on 20,000 rows of 3 features takes"
-    ):
+    with pytest.raises(DeviceError, match=r"cuda:0 has [0-9,]+ bytes free, growing on 20,000 rows of 3 features takes"):
         ModelTreeRegressor(device="cuda").fit(X, y)
 
 

@@ -21,7 +21,6 @@ from silva.grow.cuda import paper as cuda_qr
 from silva.grow.cuda import parts
 from silva.grow.cuda import rows as cuda
 from silva.grow.data import prepare
-from tests.cuda.growing import EmulatedGpu
 from tests.grow.engines import piecewise
 
 
@@ -135,13 +134,13 @@ def test_rows_of_a_gpu_with_too_many_columns_stay_on_the_cores_and_say_so(monkey
         assert silva.grow.search.place_rows("auto", "gram", 0, rows) is None
 
 
-def test_streamed_parts_lie_in_memory_that_is_registered_whole():
-    """A page that two registered ranges layout can be registered once only."""
+def test_streamed_parts_lie_in_memory_that_is_registered_whole(four_gpus):
+    """A page that two registered ranges share can be registered once only."""
     X, y = piecewise(4000, 3)
     rows = prepare(X, y, np.ones(len(y)), np.ones(3, bool))
     layouts = parts.divide_rows(len(y), 3, rows.width, {0: 2**40}, 1000)
     (layout,) = (dataclasses.replace(layout, n_streamed=layout.n_parts) for layout in layouts)
-    memory = EmulatedGpu(0)
+    memory = cuda.GpuMemory(0)
     found = cuda.lay_out(rows, [layout], [memory]).parts
     assert [part.first for part in found] == [0, 1000, 2000, 3000]
     for attribute in range(3):
@@ -157,8 +156,8 @@ def test_streamed_parts_lie_in_memory_that_is_registered_whole():
     for name in ("ranks_host", "order_host"):
         owners = {
             start
-            for start, array in memory.registered.items()
+            for start, n_bytes in four_gpus.registered.items()
             for part in found
-            if start <= getattr(part, name) < start + array.nbytes
+            if start <= getattr(part, name) < start + n_bytes
         }
         assert len(owners) == 1

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from silva.grow.data import STORAGES
-from tests.cuda.growing import check_loss, emulated
+from tests.cuda.growing import check_loss, on_gpu
 from tests.grow import oracle
 from tests.grow.engines import engine_of, given, piecewise, single_leaf, stump
 
@@ -22,7 +22,7 @@ def qr_engine(gpu_engine):
     kept = []
 
     def make(X, y, weight=None, **changes):
-        engine, *borrowed = gpu_engine(X, y, weight, qr=1, **changes)
+        engine, borrowed = gpu_engine(X, y, weight, qr=1, **changes)
         kept.append(borrowed)
         return engine
 
@@ -62,12 +62,12 @@ def random_tree(X, n_leaves, seed=0):
         if n == 1:
             return at
         attribute = int(rng.integers(n_features))
-        layout = int(rng.integers(1, n))
-        cut = int(np.sort(ranks[attribute][rows])[len(rows) * layout // n])
+        share = int(rng.integers(1, n))
+        cut = int(np.sort(ranks[attribute][rows])[len(rows) * share // n])
         left = ranks[attribute][rows] < cut
         nodes[at][:2] = attribute, cut
-        nodes[at][2] = grow(rows[left], layout)
-        nodes[at][3] = grow(rows[~left], n - layout)
+        nodes[at][2] = grow(rows[left], share)
+        nodes[at][3] = grow(rows[~left], n - share)
         return at
 
     grow(np.arange(len(X)), n_leaves)
@@ -185,14 +185,15 @@ def test_offspring_that_are_evaluated_beside_each_other_are_timed(qr_engine):
     assert all(engine.procedure_seconds[name] > before[name] for name in PROCEDURES - {"transfer"})
 
 
-def test_a_lost_gpu_leaves_the_best_tree(emulator):
+def test_a_lost_gpu_leaves_the_best_tree(four_gpus):
     X, y = piecewise(1500, 3)
-    engine, _kept, library = emulated(emulator, X, y, qr=1, population=10)
-    check_loss(engine, library, 20)
+    engine, _kept = on_gpu(X, y, qr=1, population=10)
+    check_loss(engine, four_gpus, 20)
 
 
-def test_more_leaves_than_the_buffers_hold_are_refused(emulator):
+@pytest.mark.usefixtures("four_gpus")
+def test_more_leaves_than_the_buffers_hold_are_refused():
     X, y = piecewise(1500, 3)
-    engine, _kept, _ = emulated(emulator, X, y, qr=1, max_leaves=2)
+    engine, _kept = on_gpu(X, y, qr=1, max_leaves=2)
     with pytest.raises(ValueError, match="more leaves than the buffers on the GPU hold"):
         engine.apply("evaluate_by_qr", random_tree(X, 200), 0, None, 0, 0)

@@ -3,20 +3,21 @@
 from __future__ import annotations
 
 import ctypes
+from pathlib import Path
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.cuda.host import host_library
+from tests.native import load_library
 
 GRID = 32
 
 
 @pytest.fixture(scope="module")
-def look(tmp_path_factory):
-    library = host_library(tmp_path_factory.mktemp("counts"), "rank_counts_host.cpp", "-O1")
+def look():
+    library = load_library(Path(__file__).with_name("rank_counts_host.cpp"))
 
     def call(lists, low, high, cells, first, last, stride):
         ranks, sizes = np.concatenate(lists).astype(np.int32), np.array([len(part) for part in lists], np.int64)

@@ -6,19 +6,20 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from tests.cuda.growing import EMULATION
-from tests.cuda.host import host_library
+from tests.cuda.emulator import load_driver
+from tests.native import load_library
 
 FUSES = "fma" in (Path("/proc/cpuinfo").read_text() if Path("/proc/cpuinfo").exists() else "")
 N_PARTS = 6
 
 
 @pytest.fixture(scope="module")
-def library(tmp_path_factory):
-    flags = ["-O3", *EMULATION, "-DSTRIDE=8", "-DSTORED=double"]
+def library():
+    flags = ["-O3"]
     if FUSES:  # as CMake has it done: with -O2 GCC 12 takes some products and sums apart
         flags += ["-mavx", "-mfma", "-ffp-contract=fast"]
-    found = host_library(tmp_path_factory.mktemp("solve"), "solve_host.cpp", *flags)
+    load_driver()
+    found = load_library(Path(__file__).with_name("solve_host.cpp"), *flags)
     found.residual_of.restype = ctypes.c_double
     return found
 

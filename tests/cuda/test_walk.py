@@ -3,34 +3,23 @@
 from __future__ import annotations
 
 import ctypes
-import shutil
-import subprocess
 from pathlib import Path
 
 import numpy as np
 import pytest
 from hypothesis import given
 
-import silva
 import silva.explain.cuda.tapes
 from silva.cuda.codes import encode_forest
 from silva.explain.cuda.results import find_targets
+from tests.native import load_library
 from tests.oracles import evaluate, shapley
 from tests.strategies import forests_and_rows
 
-NATIVE = Path(silva.__file__).parent / "native"
-
 
 @pytest.fixture(scope="module")
-def walk(tmp_path_factory):
-    compiler = shutil.which("g++") or shutil.which("clang++")
-    if compiler is None:
-        pytest.skip("no C++ compiler")
-    library = tmp_path_factory.mktemp("walk") / "walk.so"
-    source = Path(__file__).with_name("walk_host.cpp")
-    command = [compiler, "-O1", "-std=c++17", "-shared", "-fPIC", "-Wno-unknown-pragmas", f"-I{NATIVE}"]
-    subprocess.run([*command, str(source), "-o", str(library)], check=True)
-    return ctypes.CDLL(str(library)).walk
+def walk():
+    return load_library(Path(__file__).with_name("walk_host.cpp")).walk
 
 
 @pytest.fixture(autouse=True, scope="module")

@@ -1,6 +1,7 @@
 """The kernels of every instruction set that this processor runs score trees alike."""
 
 import os
+import pickle
 import subprocess
 import sys
 
@@ -13,42 +14,54 @@ from tests.grow import oracle
 from tests.grow.engines import piecewise
 
 SETS = ("v4", "v3", "v2", "scalar")
+CASES = [(n_features, storage) for n_features in (2, 5, 9, 27) for storage in STORAGES]
 SCRIPT = """
-import sys
-import numpy as np
+import pickle, sys
 from silva import _core
 from tests.grow.engines import engine_of
-data = np.load(sys.argv[1])
-engine, _ = engine_of(data["X"], data["y"], data["weight"], storage=sys.argv[3], polish_interval=3)
-engine.initialise([])
-engine.step(6, 1000, 1e-6, 1e9)
-np.save(sys.argv[2], np.array(engine.population(), object), allow_pickle=True)
+from tests.grow.test_instruction_sets import CASES, make_data
+populations = {}
+for n_features, storage in CASES:
+    engine, _ = engine_of(*make_data(n_features), storage=storage, polish_interval=3)
+    engine.initialise([])
+    engine.step(6, 1000, 1e-6, 1e9)
+    populations[n_features, storage] = engine.population()
+with open(sys.argv[1], "wb") as file:
+    pickle.dump(populations, file)
 print(_core.instruction_set())
 """
 
 
-@pytest.mark.parametrize("instructions", SETS)
-@pytest.mark.parametrize("storage", STORAGES)
-@pytest.mark.parametrize("n_features", [2, 5, 9, 27])
-def test_every_instruction_set_scores_alike(instructions, n_features, storage, tmp_path):
-    if instructions != "scalar" and _core.instruction_set() not in SETS[: SETS.index(instructions) + 1]:
-        pytest.skip(f"this processor does not run x86-64-{instructions}")
+def make_data(n_features):
     X, y = piecewise(403, n_features)
     rng = np.random.default_rng(3)
     missing = rng.random(X.shape) < 0.05
     missing[:, 0] &= n_features % 4 != 1  # an attribute without an indicator column makes sums of odd width
     X[missing] = np.nan
-    weight = rng.uniform(0.1, 3, len(y))
-    np.savez(tmp_path / "data.npz", X=X, y=y, weight=weight)
+    return X, y, rng.uniform(0.1, 3, len(y))
+
+
+@pytest.fixture(scope="module", params=SETS)
+def populations(request, tmp_path_factory):
+    """Trees of each case, grown by a process that was told the instruction set."""
+    if request.param != "scalar" and _core.instruction_set() not in SETS[: SETS.index(request.param) + 1]:
+        pytest.skip(f"this processor does not run x86-64-{request.param}")
+    path = tmp_path_factory.mktemp("trees") / "populations"
     run = subprocess.run(
-        [sys.executable, "-W", "error", "-c", SCRIPT, str(tmp_path / "data.npz"), str(tmp_path / "trees.npy"), storage],
-        env={**os.environ, "SILVA_ISA": instructions},
+        [sys.executable, "-W", "error", "-c", SCRIPT, str(path)],
+        env={**os.environ, "SILVA_ISA": request.param},
         capture_output=True,
         text=True,
         check=False,
     )
-    assert (run.stdout, run.stderr) == (instructions + "\n", "")
-    trees = np.load(tmp_path / "trees.npy", allow_pickle=True)
+    assert (run.stdout, run.stderr) == (request.param + "\n", "")
+    return pickle.loads(path.read_bytes())
+
+
+@pytest.mark.parametrize(("n_features", "storage"), CASES)
+def test_every_instruction_set_scores_alike(populations, n_features, storage):
+    X, y, weight = make_data(n_features)
+    trees = populations[n_features, storage]
     assert max(len(tree["feature"]) for tree in trees) > 5
     rows = prepare(X, y, weight, np.ones(n_features, bool), 1, storage)
     for tree in trees:

@@ -8,6 +8,7 @@ from pathlib import Path
 from silva import __version__
 from silva.cli import bench, commands, demo, grow
 from silva.cli.values import device_string, names, positive, table
+from silva.typing import FLOAT_TYPES, OUTPUTS
 
 MODEL = "model file: XGBoost .json or .ubj, LightGBM .txt, CatBoost .cbm or .json, or .silva"
 DATA = "CSV (.csv, .csv.gz; with a header) or Parquet (.parquet, .pq); its columns are matched by name"
@@ -50,7 +51,7 @@ def make_parser() -> argparse.ArgumentParser:
     _add_files(predict)
     predict.add_argument(
         "--output",
-        choices=("prediction", "margin", "probability", "leaf"),
+        choices=OUTPUTS,
         default="prediction",
         help="what to predict (default: what the source library's predict returns)",
     )
@@ -60,7 +61,7 @@ def make_parser() -> argparse.ArgumentParser:
     _add_files(explain)
     explain.add_argument("--interactions", action="store_true", help="SHAP interaction values instead of values")
     explain.add_argument("--features", type=names, metavar="A,B,...", help="explain only these features")
-    explain.add_argument("--dtype", choices=("float32", "float64"), default="float32", help="default: float32")
+    explain.add_argument("--dtype", choices=FLOAT_TYPES, default="float32", help="default: float32")
     explain.set_defaults(run=commands.explain)
 
     measure = _command(subparsers, "bench", "measure the algorithms on a model and its data", BENCH)

@@ -24,10 +24,12 @@ if TYPE_CHECKING:
     import argparse
     from collections.abc import Callable, Iterator, Sequence
 
+    from pyarrow import RecordBatch
+
     from silva.forest import Forest
     from silva.typing import Array
 
-    Compute = Callable[[Any], dict[str, Array]]
+    Compute = Callable[[RecordBatch], dict[str, Array]]
 
 BATCH_BYTES = 2**25
 """Input and output of a batch take about this much memory."""
@@ -41,7 +43,7 @@ def predict(options: argparse.Namespace) -> None:
     forest = silva.load(options.model)
     width = forest.n_trees if options.output == "leaf" else forest.n_outputs
 
-    def compute(rows: Any) -> dict[str, Array]:
+    def compute(rows: RecordBatch) -> dict[str, Array]:
         values = forest.predict(rows, output=options.output, device=options.device, n_jobs=options.n_jobs)
         return prediction_columns(values, options.output, forest)
 
@@ -58,7 +60,7 @@ def explain(options: argparse.Namespace) -> None:
     width = len(features) * forest.n_outputs * (forest.n_features if options.interactions else 1)
     positions = [feature_names(forest).index(name) for name in features]
 
-    def compute(rows: Any) -> dict[str, Array]:
+    def compute(rows: RecordBatch) -> dict[str, Array]:
         if options.interactions:
             values = explainer.shap_interaction_values(rows, features=positions)
             columns = interaction_columns(values, features, forest)
@@ -179,7 +181,7 @@ def _read(
     return reader.batches(list(dict.fromkeys([*inputs, *kept])), text, numbers, batch_rows)
 
 
-def _features(batch: Any, inputs: Sequence[str], forest: Forest) -> Any:
+def _features(batch: RecordBatch, inputs: Sequence[str], forest: Forest) -> RecordBatch:
     """Select the model's columns under the model's names."""
     columns = [batch.column(name) for name in inputs]
     return import_pyarrow().RecordBatch.from_arrays(columns, names=feature_names(forest))

@@ -76,7 +76,7 @@ def _use_files() -> None:
     import_plotting()[1].switch_backend("Agg")
 
 
-def _timed(run: Callable[[], Any]) -> tuple[Any, float]:
+def _timed(run: Callable[[], object]) -> tuple[Any, float]:
     start = time.perf_counter()
     result = run()
     return result, time.perf_counter() - start

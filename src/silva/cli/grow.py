@@ -12,6 +12,8 @@ from silva.cli.values import device_string, names
 from silva.grow.data import STORAGES
 
 if TYPE_CHECKING:
+    from types import ModuleType
+
     from silva.grow import ModelTreeRegressor
 
 DESCRIPTION = """Grow a model tree that predicts one column of DATA from the others, print it and save it.
@@ -101,7 +103,7 @@ def read_table(path: Path, target: str, columns: list[str] | None = None) -> tup
     return table.select(features).filter(present), values[present].astype(np.float64)
 
 
-def _whole_table(pyarrow: Any, path: Path) -> Any:
+def _whole_table(pyarrow: ModuleType, path: Path) -> Any:
     from silva.cli.tables import table_format
 
     if table_format(path) == "parquet":

@@ -14,6 +14,9 @@ from silva.inputs.matching import listed
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
     from pathlib import Path
+    from types import ModuleType
+
+    from pyarrow import RecordBatch, Schema
 
 SUFFIXES = {".csv": "csv", ".csv.gz": "csv", ".parquet": "parquet", ".pq": "parquet"}
 READ_BUFFER = 2**20
@@ -36,7 +39,7 @@ def table_format(path: Path) -> str:
     raise ValueError(f"{path} has an unknown suffix, expected one of {', '.join(SUFFIXES)}")
 
 
-def import_pyarrow() -> Any:
+def import_pyarrow() -> ModuleType:
     """Import pyarrow with its readers.
 
     Raises
@@ -50,7 +53,8 @@ def import_pyarrow() -> Any:
         import pyarrow.parquet
     except ImportError as error:
         raise ImportError("CSV and Parquet files need pyarrow: pip install 'silva[files]'") from error
-    return pyarrow
+    module: ModuleType = pyarrow
+    return module
 
 
 class TableReader:
@@ -157,7 +161,7 @@ def writing(path: Path, metadata: Mapping[str, Any] | None = None) -> Iterator[C
     with replacing(path) as temporary, contextlib.ExitStack() as stack:
         writer: Any = None
 
-        def write(batch: Any) -> None:
+        def write(batch: RecordBatch) -> None:
             nonlocal writer
             if writer is None:
                 schema = batch.schema.with_metadata({"silva": json.dumps(metadata)} if metadata else None)
@@ -170,14 +174,14 @@ def writing(path: Path, metadata: Mapping[str, Any] | None = None) -> Iterator[C
 class _CsvWriter:
     """pyarrow's CSV writer behind the interface of its Parquet writer."""
 
-    def __init__(self, pyarrow: Any, path: Path, temporary: Path, schema: Any) -> None:
+    def __init__(self, pyarrow: ModuleType, path: Path, temporary: Path, schema: Schema) -> None:
         self._stack = contextlib.ExitStack()
         compression = "gzip" if path.suffix.lower() == ".gz" else None
         self._file = pyarrow.output_stream(str(temporary), compression=compression)
         self._writer = pyarrow.csv.CSVWriter(self._file, schema)
         self.schema = schema
 
-    def write_batch(self, batch: Any) -> None:
+    def write_batch(self, batch: object) -> None:
         self._writer.write_batch(batch)
 
     def __enter__(self) -> _CsvWriter:
@@ -188,7 +192,7 @@ class _CsvWriter:
         self._file.close()
 
 
-def _open_writer(pyarrow: Any, path: Path, temporary: Path, schema: Any) -> Any:
+def _open_writer(pyarrow: ModuleType, path: Path, temporary: Path, schema: Schema) -> Any:
     if table_format(path) == "csv":
         return _CsvWriter(pyarrow, path, temporary, schema)
     return pyarrow.parquet.ParquetWriter(temporary, schema, compression="zstd")

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from silva.ensemble import TreeEnsemble
-    from silva.typing import Array
+    from silva.typing import Array, Bools, Int32s, Int64s
 
 LARGEST_SHORT_CODE = 2**16 - 1
 
@@ -41,12 +41,12 @@ class Codes:
     thresholds : float32 or float64
     """
 
-    node_column: NDArray[np.int32]
-    node_rank: NDArray[np.int32]
-    feature: NDArray[np.int32]
-    category_set: NDArray[np.int32]
-    missing: NDArray[np.int32]
-    offsets: NDArray[np.int64]
+    node_column: Int32s
+    node_rank: Int32s
+    feature: Int32s
+    category_set: Int32s
+    missing: Int32s
+    offsets: Int64s
     thresholds: Array
 
     @property
@@ -92,7 +92,7 @@ def encode_forest(forest: TreeEnsemble) -> Codes:
     )
 
 
-def _is_new(order: NDArray[np.intp], keys: list[Array]) -> NDArray[np.bool_]:
+def _is_new(order: NDArray[np.intp], keys: list[Array]) -> Bools:
     """Whether any key of an entry, in this order, differs from the entry before."""
     new = np.zeros(len(order), np.bool_)
     new[:1] = True

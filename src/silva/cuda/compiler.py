@@ -42,7 +42,7 @@ class Variant:
         """Name of the kernel."""
         return f"{Path(self.source).name}_kernel"
 
-    def __reduce__(self) -> tuple[Any, ...]:
+    def __reduce__(self) -> tuple[object, ...]:
         return _make_variant, (self.source, self.macros)
 
 

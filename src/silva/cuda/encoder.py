@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from silva.cuda.codes import Codes
     from silva.cuda.compiler import Variant
     from silva.ensemble import TreeEnsemble
-    from silva.typing import Array
+    from silva.typing import Array, GpuArray, Int32s, Int64s
 
 C_TYPES = {
     "float32": "float",
@@ -72,16 +72,16 @@ class CodeTables:
         self._tile_bytes = TILE_ROWS * TILE_PITCH * codes.thresholds.itemsize
         self._on_gpu: dict[int, tuple[Any, ...]] = {}
 
-    def encode(self, x: Any, stride: int) -> Any:
+    def encode(self, x: GpuArray, stride: int) -> Any:
         """Codes of the rows of a CuPy array: (n_columns, stride), 0 beyond the rows; queued on the current stream."""
-        result = self.room(stride)
+        result = self.empty(stride)
         call = self.prepare(x.dtype, row_strides(x), len(x), stride)
         if call is not None:
             call.addresses[0], call.addresses[-1] = x.data.ptr, result.data.ptr
             call(import_cupy().cuda.get_current_stream().ptr)
         return result
 
-    def room(self, stride: int) -> Any:
+    def empty(self, stride: int) -> Any:
         """Memory for codes on the current GPU."""
         return import_cupy().empty(self.shape(stride), self.code_type)
 
@@ -124,7 +124,7 @@ class CodeTables:
             cupy.cuda.get_current_stream().synchronize()
         return self._on_gpu[gpu]
 
-    def __getstate__(self) -> dict[str, Any]:
+    def __getstate__(self) -> dict[str, object]:
         return {**self.__dict__, "_on_gpu": {}}
 
 
@@ -172,7 +172,7 @@ class _SearchTrees:
         self.runs, self.shared_entries = _divide(sizes, SHARED_BYTES // self.entry_bytes)
 
 
-def _fill_buckets(starts: NDArray[np.uint8], thresholds: Array) -> NDArray[np.int32] | None:
+def _fill_buckets(starts: NDArray[np.uint8], thresholds: Array) -> Int32s | None:
     """Write how many thresholds lie below each bucket, return the words of Buckets; None if they spread badly."""
     finite = thresholds[thresholds < np.inf]
     if not 0 < len(finite) <= MOST_BUCKETED:
@@ -200,7 +200,7 @@ def _fill_search_tree(tree: Array, height: int, thresholds: Array) -> None:
         tree[1 << level : 2 << level] = padded[(1 << (height - 1 - level)) - 1 :: 1 << (height - level)]
 
 
-def _divide(sizes: NDArray[np.int64], capacity: int) -> tuple[NDArray[np.int32], int]:
+def _divide(sizes: Int64s, capacity: int) -> tuple[Int32s, int]:
     """Divide columns into runs of at most `capacity` entries; a larger column is a run by itself."""
     starts, used, largest = [0], 0, 0
     for column, size in enumerate(sizes.tolist()):
@@ -213,7 +213,7 @@ def _divide(sizes: NDArray[np.int64], capacity: int) -> tuple[NDArray[np.int32],
     return np.array([*starts, len(sizes)], np.int32), largest
 
 
-def row_strides(x: Any) -> tuple[Any, Any]:
+def row_strides(x: GpuArray) -> tuple[Any, Any]:
     """Strides of rows and features, in elements."""
     item = x.dtype.itemsize
     return np.int64(x.strides[0] // item), np.int64(x.strides[1] // item)

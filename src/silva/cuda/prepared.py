@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from silva.cuda.compiler import Variant
+    from silva.typing import GpuArray
 
 SLOT = 8
 """Bytes of an argument."""
@@ -108,7 +109,7 @@ class Plan:
         self,
         launches: list[PreparedLaunch],
         buffers: Any = None,
-        make_buffers: Callable[[], Any] | None = None,
+        make_buffers: Callable[[], object] | None = None,
         n_bytes: int = 0,
         *,
         reads_rows: bool = True,
@@ -127,7 +128,7 @@ class Plan:
             launch(stream)
         del buffers
 
-    def recipe(self) -> tuple[Any, ...]:
+    def recipe(self) -> tuple[object, ...]:
         """Describe the plan to the core (native/evaluate/cuda/calls.cpp)."""
         rows = self.launches[0].slot(0) if self._reads_rows else int(self._unread.ctypes.data)
         recipes = [launch.recipe for launch in self.launches]
@@ -140,9 +141,9 @@ class ByShape(Generic[Launches]):
     def __init__(self) -> None:
         self._local = threading.local()
 
-    def of(self, x: Any, result: tuple[int, ...], lay_out: Callable[[], Launches]) -> Launches:
+    def of(self, x: GpuArray, result: tuple[int, ...], lay_out: Callable[[], Launches]) -> Launches:
         """Return what the current thread keeps for such rows and results; the oldest gives way to what is new."""
-        kept: dict[Any, Launches] = self._local.__dict__.setdefault("kept", {})
+        kept: dict[object, Launches] = self._local.__dict__.setdefault("kept", {})
         key = import_cupy().cuda.runtime.getDevice(), x.dtype.char, x.strides, len(x), result
         if key not in kept:
             while len(kept) >= KEPT:

@@ -15,11 +15,12 @@ from silva.inputs.categories import arrays_hold_values
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
+    from types import ModuleType
 
     from numpy.typing import DTypeLike
 
     from silva.ensemble import TreeEnsemble
-    from silva.typing import Array
+    from silva.typing import Array, GpuArray
 
 HOST_CHUNK_BYTES, MOST_CHUNK_BYTES = 2**25, 2**29
 """Rows and results of a chunk between host and GPU: enough to hide launches; more where few long rows fit."""
@@ -34,14 +35,14 @@ KEPT_BYTES = 2**23
 
 
 def map_rows(
-    X: Any,
+    X: object,
     gpus: tuple[int, ...],
     row_shape: tuple[int, ...],
     dtype: DTypeLike,
-    compute: Callable[[Any, Any], None],
+    compute: Callable[[GpuArray, GpuArray], None],
     *,
     input_type: DTypeLike,
-    out: Any = None,
+    out: GpuArray | Array | None = None,
 ) -> Any:
     """Fill one result of shape `row_shape` for each row.
 
@@ -67,19 +68,19 @@ def map_rows(
     if array_gpu(X) is not None:
         return _map_on_gpu(X, gpus[0], row_shape, dtype, compute, input_type, out)
     X = np.asarray(X)
-    result = np.empty((len(X), *row_shape), dtype) if out is None else out
+    result: Any = np.empty((len(X), *row_shape), dtype) if out is None else out
     bounds = np.linspace(0, len(X), len(gpus) + 1).astype(int)
-    parts = [(gpu, X[a:b], result[a:b]) for gpu, a, b in zip(gpus, bounds, bounds[1:], strict=False) if b > a]
-    if len(parts) == 1:
-        gpu, rows, target = parts[0]
-        _stream_part(gpu, rows, target, compute, input_type)
-    elif parts:
-        with ThreadPoolExecutor(len(parts)) as pool:
-            list(pool.map(lambda part: _stream_part(part[0], part[1], part[2], compute, input_type), parts))
+    tasks = [(gpu, X[a:b], result[a:b]) for gpu, a, b in zip(gpus, bounds, bounds[1:], strict=False) if b > a]
+    if len(tasks) == 1:
+        gpu, rows, target = tasks[0]
+        _stream_rows(gpu, rows, target, compute, input_type)
+    elif tasks:
+        with ThreadPoolExecutor(len(tasks)) as pool:
+            list(pool.map(lambda task: _stream_rows(task[0], task[1], task[2], compute, input_type), tasks))
     return result
 
 
-def check_gpu_rows(X: Any, forest: TreeEnsemble, gpu: int) -> Any:
+def check_gpu_rows(X: object, forest: TreeEnsemble, gpu: int) -> Any:
     """Rows of any GPU library as a CuPy array that fits the forest.
 
     Raises
@@ -106,13 +107,13 @@ def check_gpu_rows(X: Any, forest: TreeEnsemble, gpu: int) -> Any:
 
 
 def _map_on_gpu(
-    X: Any,
+    X: object,
     gpu: int,
     row_shape: tuple[int, ...],
     dtype: DTypeLike,
     compute: Callable[..., None],
     input_type: DTypeLike,
-    out: Any,
+    out: GpuArray | Array | None,
 ) -> Any:
     cupy = import_cupy()
     with cupy.cuda.Device(gpu), explaining_memory(cupy, gpu):
@@ -123,7 +124,7 @@ def _map_on_gpu(
     return out if out is not None else target
 
 
-def _stream_part(gpu: int, X: Array, result: Array, compute: Callable[..., None], input_type: DTypeLike) -> None:
+def _stream_rows(gpu: int, X: Array, result: Array, compute: Callable[..., None], input_type: DTypeLike) -> None:
     """Copy a chunk in while the one before is computed and the one before that is copied out."""
     cupy = import_cupy()
     row_type = X.dtype if X.dtype in (np.float32, np.float64) else np.dtype(input_type)
@@ -144,7 +145,7 @@ def _stream_part(gpu: int, X: Array, result: Array, compute: Callable[..., None]
 
 
 @contextlib.contextmanager
-def _borrowed_lanes(cupy: Any, gpu: int, n: int) -> Iterator[list[_Lane]]:
+def _borrowed_lanes(cupy: ModuleType, gpu: int, n: int) -> Iterator[list[_Lane]]:
     """Lanes of the current GPU, kept afterwards.
 
     Making a stream and page-locked memory takes as long as thousands of rows, and CuPy keeps freed memory by stream: a
@@ -184,7 +185,7 @@ class _Lane:
     would wait behind all blocks of the next, and both would end at once and leave the GPU without work.
     """
 
-    def __init__(self, cupy: Any) -> None:
+    def __init__(self, cupy: ModuleType) -> None:
         self.stream = cupy.cuda.Stream(non_blocking=True)
         self._buffers = _Buffer(cupy), _Buffer(cupy)
         self._target: Array | None = None
@@ -234,7 +235,7 @@ def _queue_after(earlier: Any, stream: Any) -> None:
 class _Buffer:
     """Page-locked memory and as much on the GPU, which grow."""
 
-    def __init__(self, cupy: Any) -> None:
+    def __init__(self, cupy: ModuleType) -> None:
         self._cupy = cupy
         self.clear()
 
@@ -256,14 +257,14 @@ class _Buffer:
         return host, on_gpu
 
 
-def pinned(cupy: Any, shape: tuple[int, ...], dtype: DTypeLike) -> Array:
+def pinned(cupy: ModuleType, shape: tuple[int, ...], dtype: DTypeLike) -> Array:
     """Array in page-locked memory of the host, which GPUs can address."""
     n_bytes = int(np.prod(shape, dtype=np.int64)) * np.dtype(dtype).itemsize
     memory = cupy.cuda.alloc_pinned_memory(max(n_bytes, 1))
     return np.frombuffer(memory, dtype, int(np.prod(shape, dtype=np.int64))).reshape(shape)
 
 
-def _as_cupy(cupy: Any, X: Any) -> Any:
+def _as_cupy(cupy: ModuleType, X: object) -> Any:
     if isinstance(X, cupy.ndarray):
         return X
     return cupy.asarray(X) if hasattr(X, "__cuda_array_interface__") else cupy.from_dlpack(X)
@@ -273,7 +274,7 @@ def _as_floats(x: Any, input_type: DTypeLike) -> Any:
     return x if x.dtype in (np.float32, np.float64) else x.astype(input_type)
 
 
-def like(X: Any, result: Any) -> Any:
+def like(X: object, result: GpuArray | Array) -> Any:
     """Return the result in the library of `X`, without a copy."""
     library = sys.modules.get(type(X).__module__.split(".")[0])
     if library is None or library.__name__ == "cupy":

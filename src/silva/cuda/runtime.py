@@ -22,7 +22,7 @@ MAX_DYNAMIC_SHARED = 8
 
 
 def launch(
-    kernel: Variant, grid: tuple[int, ...], block: tuple[int, ...], args: tuple[Any, ...], shared: int = 0
+    kernel: Variant, grid: tuple[int, ...], block: tuple[int, ...], args: tuple[object, ...], shared: int = 0
 ) -> None:
     """Queue a kernel on CuPy's current stream.
 

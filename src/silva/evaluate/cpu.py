@@ -13,11 +13,9 @@ from silva.evaluate import costs, linear
 from silva.evaluate.choice import most_splits, runnable
 from silva.evaluate.costs import MOST_WINDOW_LEVELS, needs_ranks, window_levels
 from silva.parallel import n_threads
-from silva.typing import Choice
+from silva.typing import Choice, Int32s
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
     from silva.ensemble import TreeEnsemble
     from silva.typing import Doubles, Floats
 
@@ -50,7 +48,7 @@ class CpuEvaluator:
             self._plan.margins(rows, out, n_threads(n_jobs), choice.algorithm == "serial")
         return out
 
-    def leaves(self, rows: Floats, choice: Choice, n_jobs: int | None) -> NDArray[np.int32]:
+    def leaves(self, rows: Floats, choice: Choice, n_jobs: int | None) -> Int32s:
         """Leaf ids (n, n_trees)."""
         out = np.empty((len(rows), self._forest.n_trees), np.int32)
         if choice.algorithm in {"by_node", "windowed"}:

@@ -10,7 +10,7 @@ from silva.evaluate.choice import refuse_algorithm, runnable, tuned
 from silva.evaluate.cpu import CpuEvaluator
 from silva.evaluate.links import is_margin, respond, squeeze
 from silva.inputs import as_rows
-from silva.typing import OUTPUTS, Choice
+from silva.typing import OUTPUTS, Choice, Rows
 
 if TYPE_CHECKING:
     from silva.ensemble import TreeEnsemble
@@ -29,7 +29,7 @@ class Evaluator:
         self._algorithms = {"auto", *runnable(forest)}
         self._again: Any = None
 
-    def __reduce__(self) -> tuple[Any, ...]:
+    def __reduce__(self) -> tuple[object, ...]:
         return Evaluator, (self.forest,)
 
     @cached_property
@@ -41,7 +41,7 @@ class Evaluator:
         self._again = evaluator.again
         return evaluator
 
-    def predict(self, X: Any, output: str, algorithm: str, device: str, n_jobs: int | None) -> Any:
+    def predict(self, X: Rows, output: str, algorithm: str, device: str, n_jobs: int | None) -> Any:
         """`Forest.predict`."""
         # Calls like the last ones go by all checks, which take as long as a GPU needs for a row.
         if self._again is not None and (result := self._again(X, output, algorithm, device)) is not None:
@@ -49,7 +49,7 @@ class Evaluator:
         self.check(output, algorithm, device)
         forest, gpus = self.forest, self._gpus(X, device)
         if gpus and array_gpu(X) is not None:
-            choice = self.choose(algorithm, len(X), "cuda")
+            choice = self.choose(algorithm, count_rows(X), "cuda")
             return self._predict_on_gpu(X, (output, algorithm, device), gpus, choice)
         rows = as_rows(X, forest)
         choice = self.choose(algorithm, len(rows), "cuda" if gpus else "cpu")
@@ -75,7 +75,7 @@ class Evaluator:
         choice = tuned(self.forest.choices, n_rows, (kind,))
         return choice or (self.cpu if kind == "cpu" else self.cuda).default_choice(n_rows)
 
-    def _gpus(self, X: Any, device: str) -> tuple[int, ...]:
+    def _gpus(self, X: Rows, device: str) -> tuple[int, ...]:
         """GPUs that take these rows; none if the CPU does."""
         kind, home = parse_device(device)[0], array_gpu(X)
         n_rows = count_rows(X)
@@ -83,7 +83,7 @@ class Evaluator:
             return find_gpus("cuda") if choice.device == "cuda" and is_cuda_usable() else ()
         return gpus_worthwhile(device, X, n_rows * self.forest.n_trees, WORTHWHILE)
 
-    def _predict_on_gpu(self, X: Any, request: tuple[str, str, str], gpus: tuple[int, ...], choice: Choice) -> Any:
+    def _predict_on_gpu(self, X: Rows, request: tuple[str, str, str], gpus: tuple[int, ...], choice: Choice) -> Any:
         """GPU rows to a GPU result of the same library; labels that are no numbers come to the host."""
         from silva.cuda.rows import like
 

@@ -10,10 +10,10 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from silva.ensemble import TreeEnsemble
-    from silva.typing import Doubles, Floats
+    from silva.typing import Doubles, Floats, Int32s
 
 
-def margins(forest: TreeEnsemble, rows: Floats, positions: NDArray[np.int32]) -> Doubles:
+def margins(forest: TreeEnsemble, rows: Floats, positions: Int32s) -> Doubles:
     """Margins (n, n_outputs) of a forest with linear leaves; the sum over trees has their order.
 
     `positions` (n, n_trees) are indices into `leaf_value` of the leaves that rows reach. The linear models are one
@@ -25,7 +25,7 @@ def margins(forest: TreeEnsemble, rows: Floats, positions: NDArray[np.int32]) ->
     return out
 
 
-def tree_values(forest: TreeEnsemble, rows: Floats, leaves: NDArray[np.int32]) -> Doubles:
+def tree_values(forest: TreeEnsemble, rows: Floats, leaves: Int32s) -> Doubles:
     """Values of the leaves that the rows reach in one tree, (n,)."""
     out = np.empty(len(rows))
     order = np.argsort(leaves, kind="stable")

@@ -33,8 +33,8 @@ def make_predictor(evaluator: Evaluator, output: str, algorithm: str, device: st
     result = "leaf" if output == "leaf" else forest.result_dtype if is_final else "float64"
     plan = evaluator.cpu.plan_of(choice)
     reduced = (make_predictor, arguments)
-    core = _core.RowPredictor(plan, result, forest.missing, choice.algorithm == "serial", reduced)
-    return core if is_final else OutputPredictor(arguments, core)
+    row = _core.RowPredictor(plan, result, forest.missing, choice.algorithm == "serial", reduced)
+    return row if is_final else OutputPredictor(arguments, row)
 
 
 def _make_on_gpu(arguments: Arguments, gpus: tuple[int, ...], choice: Choice) -> Callable[[Floats], Any]:
@@ -66,7 +66,7 @@ class OutputPredictor:
             return [one[0] for one in result]
         return result[0] if result.ndim > 1 else result[0].item()
 
-    def __reduce__(self) -> tuple[Any, ...]:
+    def __reduce__(self) -> tuple[object, ...]:
         return make_predictor, self._arguments
 
 

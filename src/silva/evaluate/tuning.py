@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from silva.evaluate.evaluator import Evaluator
-    from silva.typing import Choice
+    from silva.typing import Choice, Rows
 
 SIZES = (1, 100, 10_000, 1_000_000)
 """Rows of the batches that are measured, as far as there are so many."""
@@ -27,7 +27,7 @@ HOPELESS = 3.0
 LEAST_CALLS, MOST_CALLS = 3, 1000
 
 
-def tune(evaluator: Evaluator, X: Any, seconds: float, device: str, n_jobs: int | None) -> tuple[Choice, ...]:
+def tune(evaluator: Evaluator, X: Rows, seconds: float, device: str, n_jobs: int | None) -> tuple[Choice, ...]:
     """`Forest.tune`: the fastest choice of each device and batch size."""
     return choose_fastest(measure(evaluator, X, seconds, device, n_jobs))
 
@@ -42,7 +42,7 @@ def choose_fastest(measured: Sequence[Choice]) -> tuple[Choice, ...]:
     return tuple(best.values())
 
 
-def measure(evaluator: Evaluator, X: Any, seconds: float, device: str, n_jobs: int | None) -> list[Choice]:
+def measure(evaluator: Evaluator, X: Rows, seconds: float, device: str, n_jobs: int | None) -> list[Choice]:
     """Measure the candidates of each device and batch size, each as the median of its calls.
 
     Raises
@@ -66,7 +66,7 @@ def measure(evaluator: Evaluator, X: Any, seconds: float, device: str, n_jobs: i
     return measured
 
 
-def _kinds(X: Any, device: str) -> tuple[str, ...]:
+def _kinds(X: Rows, device: str) -> tuple[str, ...]:
     """Devices to measure."""
     kind, home = parse_device(device)[0], array_gpu(X)
     if home is not None or kind not in {"auto", "cpu"}:
@@ -98,7 +98,7 @@ def _wants_more(n_calls: int, end: float) -> bool:
     return n_calls < LEAST_CALLS or (n_calls < MOST_CALLS and time.perf_counter() < end)
 
 
-def _call(evaluator: Evaluator, rows: Any, choice: Choice, device: str, n_jobs: int | None) -> Callable[[], Any]:
+def _call(evaluator: Evaluator, rows: Any, choice: Choice, device: str, n_jobs: int | None) -> Callable[[], object]:
     """Margins of the rows, complete when the call returns."""
     if choice.device == "cpu":
         return lambda: evaluator.cpu.margins(rows, choice, n_jobs)
@@ -114,7 +114,7 @@ def _call(evaluator: Evaluator, rows: Any, choice: Choice, device: str, n_jobs: 
     return run
 
 
-def _time(call: Callable[[], Any]) -> float:
+def _time(call: Callable[[], object]) -> float:
     start = time.perf_counter()
     call()
     return max(time.perf_counter() - start, 1e-9)

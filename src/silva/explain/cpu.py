@@ -8,11 +8,8 @@ from silva import _core
 from silva.parallel import n_threads
 
 if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
-
     from silva.ensemble import TreeEnsemble
-    from silva.typing import Array
+    from silva.typing import Array, Doubles, Int32s
 
 PLANS = {"float32": _core.ExplainPlan32, "float64": _core.ExplainPlan64}
 
@@ -27,16 +24,16 @@ class Runner:
         self._interactions: Any = None
 
     @property
-    def expected_value(self) -> NDArray[np.float64]:
+    def expected_value(self) -> Doubles:
         """Margin that each output has on average over the training covers: (n_outputs,)."""
-        expected: NDArray[np.float64] = self._values.expected_value
+        expected: Doubles = self._values.expected_value
         return expected
 
     def values(self, rows: Array, out: Array, n_jobs: int | None) -> None:
         """Fill out, (n, F) or (n, F, k)."""
         self._values.values(rows, out, n_threads(n_jobs))
 
-    def interactions(self, rows: Array, places: NDArray[np.int32], out: Array, n_jobs: int | None) -> None:
+    def interactions(self, rows: Array, places: Int32s, out: Array, n_jobs: int | None) -> None:
         """Fill out, (n, m, F) or (n, m, F, k); places[f] is feature f's place among the m, or -1."""
         if self._interactions is None:
             self._interactions = self._plan_type(self._forest, True)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, get_args
 
 import numpy as np
 
@@ -13,17 +13,18 @@ from silva.explain.explanation import make_explanation
 from silva.inputs import as_rows
 from silva.loading import load
 from silva.parallel import n_threads
+from silva.typing import ExplainAlgorithm, ExplainOutput
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from numpy.typing import DTypeLike, NDArray
+    from numpy.typing import DTypeLike
 
     from silva.forest import Forest
-    from silva.typing import Array
+    from silva.typing import Array, Doubles, FloatType, Int32s, Rows
 
-ALGORITHMS = ("quadrature", "paths")
-OUTPUTS = ("margin", "probability")
+ALGORITHMS: tuple[str, ...] = get_args(ExplainAlgorithm)
+OUTPUTS: tuple[str, ...] = get_args(ExplainOutput)
 ROWS_TOGETHER, WORTHWHILE = 16, 4e4
 """Rows that a thread explains together, and nodes that it visits for its share of the rows from which a GPU is the
 faster: 10 ns a node on a core beside 0.4 ms of a call from host to host (benchmarks/results/cuda_h200.md)."""
@@ -94,10 +95,10 @@ class Explainer:
         self,
         model: Any,
         background: Any = None,
-        algorithm: str = "quadrature",
-        output: str = "margin",
+        algorithm: ExplainAlgorithm = "quadrature",
+        output: ExplainOutput = "margin",
         device: str = "auto",
-        dtype: str = "float32",
+        dtype: FloatType = "float32",
         n_jobs: int | None = None,
     ) -> None:
         _check_choices(background, algorithm, output, dtype)
@@ -114,7 +115,7 @@ class Explainer:
         self.n_jobs = n_jobs
         self._runner = Runner(self.forest, self.dtype)
 
-    def __getstate__(self) -> dict[str, Any]:
+    def __getstate__(self) -> dict[str, object]:
         return {name: value for name, value in self.__dict__.items() if name not in {"_runner", "_on_cuda"}}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
@@ -122,12 +123,12 @@ class Explainer:
         self._runner = Runner(self.forest, self.dtype)
 
     @property
-    def expected_value(self) -> float | NDArray[np.float64]:
+    def expected_value(self) -> float | Doubles:
         """Margin without any feature known: a float, or (k,) for k > 1 outputs."""
         expected = self._runner.expected_value
         return float(expected[0]) if len(expected) == 1 else expected
 
-    def __call__(self, X: Any) -> Any:
+    def __call__(self, X: Rows) -> Any:
         """Explain rows for shap's plots.
 
         Parameters
@@ -147,7 +148,7 @@ class Explainer:
         rows = as_rows(X, self.forest)
         return make_explanation(self._values(rows, None), self._runner.expected_value, rows, X, self.forest)
 
-    def shap_values(self, X: Any, out: Array | None = None) -> Array:
+    def shap_values(self, X: Rows, out: Array | None = None) -> Array:
         """Compute SHAP values.
 
         Parameters
@@ -176,7 +177,7 @@ class Explainer:
         return self._values(as_rows(X, self.forest), out)
 
     def shap_interaction_values(
-        self, X: Any, features: Sequence[int | str] | None = None, out: Array | None = None
+        self, X: Rows, features: Sequence[int | str] | None = None, out: Array | None = None
     ) -> Array:
         """Compute SHAP interaction values.
 
@@ -219,19 +220,19 @@ class Explainer:
         self._runner.interactions(rows, places, result, self.n_jobs)
         return result
 
-    def _gpus(self, X: Any, results: int = 1) -> tuple[int, ...]:
+    def _gpus(self, X: Rows, results: int = 1) -> tuple[int, ...]:
         """GPUs that take these rows; none if the CPU does."""
         if self.forest.has_linear_leaves:
             if parse_device(self.device)[0] not in {"auto", "cpu"} or array_gpu(X) is not None:
                 _refuse_linear_leaves(self.forest, "explanations on GPUs", "pass host rows and device='cpu'")
             return ()
-        shares = -(-count_rows(X) // (ROWS_TOGETHER * n_threads(self.n_jobs)))
-        work = shares * self.forest.n_nodes * results
+        n_blocks = -(-count_rows(X) // (ROWS_TOGETHER * n_threads(self.n_jobs)))
+        work = n_blocks * self.forest.n_nodes * results
         if self.algorithm == "paths":
             return self._gpus_of_paths(X, work)
         return gpus_worthwhile(self.device, X, work, WORTHWHILE)
 
-    def _gpus_of_paths(self, X: Any, work: int) -> tuple[int, ...]:
+    def _gpus_of_paths(self, X: Rows, work: int) -> tuple[int, ...]:
         only = "algorithm='paths' runs on NVIDIA GPUs only"
         try:
             gpus = gpus_worthwhile("cuda" if self.device == "auto" else self.device, X, work, WORTHWHILE)
@@ -288,7 +289,7 @@ def _overlaps_itself(array: Array) -> bool:
     return False
 
 
-def as_host(X: Any) -> Any:
+def as_host(X: Rows) -> Any:
     """Copy GPU arrays to the host; anything else is returned as it is."""
     return X if array_gpu(X) is None else import_cupy().asnumpy(import_cupy().asarray(X))
 
@@ -318,7 +319,7 @@ def _check_range(forest: Forest, dtype: str) -> None:
         raise ValueError(f"leaf values reach {largest:.1e}, beyond what float32 holds; pass dtype='float64'")
 
 
-def _places(features: Sequence[int | str] | None, n_features: int, names: tuple[str, ...] | None) -> NDArray[np.int32]:
+def _places(features: Sequence[int | str] | None, n_features: int, names: tuple[str, ...] | None) -> Int32s:
     """Each feature's place among those asked for, or -1."""
     if features is None:
         return np.arange(n_features, dtype=np.int32)

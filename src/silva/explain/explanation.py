@@ -9,10 +9,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
     from silva.ensemble import TreeEnsemble
-    from silva.typing import Array
+    from silva.typing import Array, Doubles
 
 
 @dataclass(frozen=True, eq=False)
@@ -29,12 +27,12 @@ class Explanation:
     """
 
     values: Array
-    base_values: NDArray[np.float64]
+    base_values: Doubles
     data: Array
     feature_names: list[str]
 
 
-def make_explanation(values: Array, expected: NDArray[np.float64], rows: Array, X: Any, forest: TreeEnsemble) -> Any:
+def make_explanation(values: Array, expected: Doubles, rows: Array, X: object, forest: TreeEnsemble) -> Any:
     """Wrap values into shap.Explanation, or into the dataclass above where shap is not installed."""
     base = np.tile(expected, (len(rows), 1)) if len(expected) > 1 else np.full(len(rows), expected[0])
     names = feature_names(X, forest)
@@ -45,7 +43,7 @@ def make_explanation(values: Array, expected: NDArray[np.float64], rows: Array, 
     return shap.Explanation(values=values, base_values=base, data=rows, feature_names=names)
 
 
-def feature_names(X: Any, forest: TreeEnsemble) -> list[str]:
+def feature_names(X: object, forest: TreeEnsemble) -> list[str]:
     """Take the forest's names, else those of the frame, else what shap's plots call columns."""
     if forest.feature_names is not None:
         return list(forest.feature_names)

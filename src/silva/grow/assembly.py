@@ -14,11 +14,10 @@ from silva.grow.thresholds import split_thresholds
 from silva.readers.assemble import NodeArrays, assemble, pack_sets
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
     from silva.forest import Forest
-    from silva.grow.columns import Columns
+    from silva.grow.columns import TrainingColumns
     from silva.grow.data import TrainingRows
+    from silva.typing import Bools, Doubles, Int32s, Int64s
 
 
 @dataclass(frozen=True, eq=False)
@@ -30,7 +29,7 @@ class GrownTree:
 
 
 def grown_tree(
-    tree: dict[str, Any], rows: TrainingRows, columns: Columns, y: NDArray[np.float64], **meaning: Any
+    tree: dict[str, Any], rows: TrainingRows, columns: TrainingColumns, y: Doubles, **meaning: Any
 ) -> GrownTree:
     """Refit every leaf on its rows and assemble the Forest.
 
@@ -77,15 +76,15 @@ def _unit(rows: TrainingRows) -> float:
 def _node_arrays(
     tree: dict[str, Any],
     rows: TrainingRows,
-    columns: Columns,
-    reached: list[NDArray[np.int32]],
+    columns: TrainingColumns,
+    reached: list[Int32s],
     models: dict[int, LeafModel],
-) -> tuple[NodeArrays, list[tuple[NDArray[np.bool_], bool]]]:
+) -> tuple[NodeArrays, list[tuple[Bools, bool]]]:
     """Nodes for `assemble`, and of each categorical split the categories that go left and whether others do."""
     n_nodes = len(tree["feature"])
     thresholds, sides = split_thresholds(tree, rows, reached), np.zeros(n_nodes, bool)
     category_set = np.full(n_nodes, -1, np.int32)
-    sets: list[tuple[NDArray[np.bool_], bool]] = []
+    sets: list[tuple[Bools, bool]] = []
     for v in np.flatnonzero(tree["feature"] >= 0):
         attribute = tree["feature"][v]
         sides[v] = default_left(tree, rows, int(v), reached)
@@ -110,13 +109,13 @@ def _node_arrays(
     return nodes, sets
 
 
-def _goes_left(order: NDArray[np.int64], values: NDArray[np.float64], cut: int) -> NDArray[np.bool_]:
+def _goes_left(order: Int64s, values: Doubles, cut: int) -> Bools:
     """Categories whose place in the order of mean targets is below the cut."""
     limit = values[cut] if cut < len(values) else np.inf
     return order < limit
 
 
-def _sets(sets: list[tuple[NDArray[np.bool_], bool]]) -> dict[str, Any]:
+def _sets(sets: list[tuple[Bools, bool]]) -> dict[str, Any]:
     if not sets:
         return {}
     offsets, words = pack_sets([left for left, _ in sets])
@@ -137,7 +136,7 @@ def _leaf_order(tree: dict[str, Any]) -> list[int]:
     return leaves
 
 
-def _leaf_numbers(tree: dict[str, Any]) -> NDArray[np.int32]:
+def _leaf_numbers(tree: dict[str, Any]) -> Int32s:
     """Place of each leaf in that order, by node."""
     numbers = np.zeros(len(tree["feature"]), np.int32)
     order = _leaf_order(tree)

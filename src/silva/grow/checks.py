@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from numbers import Integral, Real
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, get_args
 
 import numpy as np
 
 from silva.device import parse_device
 from silva.grow.data import STORAGES
 from silva.grow.search import OPERATORS, POLISH
+from silva.typing import Fitness, GrowAlgorithm, LeafModel
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
+    from silva.typing import Doubles
 
 MOST = np.finfo(float).max
 
@@ -35,9 +36,9 @@ RANGES: dict[str, tuple[Any, float, float]] = {
     "smoothing": (Real, 0, MOST),
 }
 CHOICES = {
-    "fitness": ("auto", "bic", "weighted"),
-    "leaf_model": ("linear", "constant"),
-    "algorithm": ("gram", "qr"),
+    "fitness": get_args(Fitness),
+    "leaf_model": get_args(LeafModel),
+    "algorithm": get_args(GrowAlgorithm),
     "storage": STORAGES,
 }
 
@@ -86,7 +87,7 @@ def _check_names(given: Any, known: Any, parameter: str) -> None:
         raise ValueError(f"{parameter} are {given}, expected numbers of at least 0")
 
 
-def check_labels(y: Any) -> None:
+def check_labels(y: object) -> None:
     """Raise ValueError if the target is absent or holds text that is no number."""
     if y is None:
         raise ValueError("This ModelTreeRegressor estimator requires y to be passed, but the target y is None")
@@ -101,7 +102,7 @@ def check_labels(y: Any) -> None:
         ) from None
 
 
-def check_target(y: Any, X: Any) -> NDArray[np.float64]:
+def check_target(y: Any, X: Any) -> Doubles:
     """Return the target as finite float64, one value a row.
 
     Raises

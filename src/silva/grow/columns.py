@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -14,15 +14,13 @@ from silva.inputs.matching import check_width, refuse_repeated
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from numpy.typing import NDArray
-
     from silva.forest import Forest
     from silva.inputs.frames import Frame
-    from silva.typing import Array
+    from silva.typing import Array, Bools, Doubles, Int32s, Int64s
 
 
 @dataclass(frozen=True, eq=False)
-class Columns:
+class TrainingColumns:
     """Training columns.
 
     Attributes
@@ -35,21 +33,21 @@ class Columns:
         Per feature None or, per category, its place in the order of mean targets.
     """
 
-    X: NDArray[np.float64]
+    X: Doubles
     categories: tuple[Array | None, ...]
-    order: tuple[NDArray[np.int64] | None, ...]
+    order: tuple[Int64s | None, ...]
 
-    def taken(self, rows: NDArray[np.int32]) -> Columns:
+    def taken(self, rows: Int32s) -> TrainingColumns:
         """Take these rows of all columns."""
-        return Columns(self.X[rows], self.categories, self.order)
+        return TrainingColumns(self.X[rows], self.categories, self.order)
 
     @property
-    def is_categorical(self) -> NDArray[np.bool_]:
+    def is_categorical(self) -> Bools:
         """Which features are categorical."""
         return np.array([table is not None for table in self.categories], bool)
 
 
-def has_categories(X: Any, categorical_features: Sequence[int | str] | None) -> bool:
+def has_categories(X: object, categorical_features: Sequence[int | str] | None) -> bool:
     """Whether any column is to be read as categories."""
     frame = to_frame(X)
     if frame is not None:
@@ -59,14 +57,14 @@ def has_categories(X: Any, categorical_features: Sequence[int | str] | None) -> 
     return frame is not None and any(isinstance(column, Coded) for column in _columns(frame))
 
 
-def numeric_columns(X: NDArray[np.float64]) -> Columns:
+def numeric_columns(X: Doubles) -> TrainingColumns:
     """Columns of numbers alone."""
-    return Columns(X, (None,) * X.shape[1], (None,) * X.shape[1])
+    return TrainingColumns(X, (None,) * X.shape[1], (None,) * X.shape[1])
 
 
 def categorical_columns(
-    X: Any, y: NDArray[np.float64], weight: NDArray[np.float64], categorical_features: Sequence[int | str] | None
-) -> Columns:
+    X: object, y: Doubles, weight: Doubles, categorical_features: Sequence[int | str] | None
+) -> TrainingColumns:
     """Columns some of which are categories: those named, or those that a frame holds as text or categories.
 
     Raises
@@ -83,14 +81,14 @@ def categorical_columns(
         for i, (column, name) in enumerate(zip(columns, names, strict=True))
     ]
     values = np.column_stack([values for values, _, _ in read])
-    return Columns(values, tuple(table for _, table, _ in read), tuple(order for _, _, order in read))
+    return TrainingColumns(values, tuple(table for _, table, _ in read), tuple(order for _, _, order in read))
 
 
 def _columns(frame: Frame) -> list[Coded | Numbers]:
     return [frame.column(i) for i in range(len(frame.names))]
 
 
-def _values(X: Any) -> Array:
+def _values(X: object) -> Array:
     """Rows of a list stay what they are: NumPy would turn the numbers beside a text into text."""
     values = np.asarray(X, object if isinstance(X, list | tuple) else None)
     if values.ndim != 2:
@@ -122,8 +120,8 @@ def _named(categorical_features: Sequence[int | str] | None, frame: Frame | None
 
 
 def _read(
-    column: Coded | Numbers, name: object, categorical: bool | None, y: Array, weight: NDArray[np.float64]
-) -> tuple[NDArray[np.float64], Array | None, NDArray[np.int64] | None]:
+    column: Coded | Numbers, name: object, categorical: bool | None, y: Array, weight: Doubles
+) -> tuple[Doubles, Array | None, Int64s | None]:
     """Read a column's values, categories and their order; `categorical` None asks the column itself."""
     if isinstance(column, Numbers) and not categorical:
         return _numbers(column), None, None
@@ -134,7 +132,7 @@ def _read(
     return np.where(codes < 0, np.nan, order[codes] if len(order) else np.nan), table, order
 
 
-def _numbers(column: Numbers) -> NDArray[np.float64]:
+def _numbers(column: Numbers) -> Doubles:
     values = column.values
     if values.dtype.kind == "O":
         values = np.array([np.nan if value is None else value for value in values])
@@ -142,7 +140,7 @@ def _numbers(column: Numbers) -> NDArray[np.float64]:
     return floats if column.absent is None else np.where(column.absent, np.nan, floats)
 
 
-def _codes(column: Coded | Numbers) -> tuple[NDArray[np.int64], Array]:
+def _codes(column: Coded | Numbers) -> tuple[Int64s, Array]:
     """Codes of the categories that occur, -1 where missing, and the categories."""
     if isinstance(column, Coded):
         used, codes = np.unique(column.codes, return_inverse=True)
@@ -157,9 +155,7 @@ def _codes(column: Coded | Numbers) -> tuple[NDArray[np.int64], Array]:
     return result, table
 
 
-def _order_by_target(
-    codes: NDArray[np.int64], n_categories: int, y: NDArray[np.float64], weight: NDArray[np.float64]
-) -> NDArray[np.int64]:
+def _order_by_target(codes: Int64s, n_categories: int, y: Doubles, weight: Doubles) -> Int64s:
     """Place of each category by its mean target: the best split of a regression lies along it (Fisher 1958)."""
     present = codes >= 0
     scale = float(np.abs(y).max(initial=0)) or 1.0
@@ -168,9 +164,7 @@ def _order_by_target(
     return np.argsort(np.argsort(total / np.maximum(count, 1e-300), kind="stable"), kind="stable").astype(np.int64)
 
 
-def weighted_rows(
-    columns: Columns, y: NDArray[np.float64], weight: NDArray[np.float64]
-) -> tuple[Columns, NDArray[np.float64], NDArray[np.float64]]:
+def weighted_rows(columns: TrainingColumns, y: Doubles, weight: Doubles) -> tuple[TrainingColumns, Doubles, Doubles]:
     """Keep the rows of positive weight.
 
     Raises
@@ -186,10 +180,10 @@ def weighted_rows(
         raise ValueError("sample_weight is 0 everywhere, expected a positive weight for at least one row")
     if used.all():
         return columns, y, weight
-    return Columns(columns.X[used], columns.categories, columns.order), y[used], weight[used]
+    return TrainingColumns(columns.X[used], columns.categories, columns.order), y[used], weight[used]
 
 
-def rows_of_values(X: Any, forest: Forest) -> NDArray[np.float64]:
+def rows_of_values(X: object, forest: Forest) -> Doubles:
     """Rows for a forest from an array that holds the values of categories, not their codes."""
     values = _values(X)
     check_width(values.shape[1], forest)

@@ -14,9 +14,7 @@ from silva import _core
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from numpy.typing import NDArray
-
-    from silva.typing import Doubles, Floats
+    from silva.typing import Bools, Doubles, Floats, Int32s, Int64s
 
 Result = TypeVar("Result")
 
@@ -95,18 +93,18 @@ class TrainingRows:
 
     z: Floats
     y: Doubles
-    ranks: NDArray[np.int32]
-    order: NDArray[np.int32]
+    ranks: Int32s
+    order: Int32s
     values: Doubles
-    starts: NDArray[np.int32]
-    offsets: NDArray[np.int64]
-    column: NDArray[np.int32]
-    indicator: NDArray[np.int32]
+    starts: Int32s
+    offsets: Int64s
+    column: Int32s
+    indicator: Int32s
     width: int
     weight: Doubles
     attributes: list[Standard]
     target: Standard
-    source: NDArray[np.int32] | None = None
+    source: Int32s | None = None
 
     def distinct(self, attribute: int) -> Doubles:
         """Distinct values of an attribute, rising."""
@@ -149,7 +147,7 @@ def standardised(values: Doubles, by: Standard) -> Doubles:
     return (values - by.centre) / by.scale
 
 
-def ranked(values: Doubles) -> tuple[NDArray[np.int32], NDArray[np.int32], Doubles, NDArray[np.int32]]:
+def ranked(values: Doubles) -> tuple[Int32s, Int32s, Doubles, Int32s]:
     """Ranks, rows by rank (missing first), distinct values and the first position of each rank and the end."""
     n_missing = int(np.isnan(values).sum())
     order = np.roll(np.argsort(values, kind="stable").astype(np.int32), n_missing)
@@ -162,7 +160,7 @@ def ranked(values: Doubles) -> tuple[NDArray[np.int32], NDArray[np.int32], Doubl
     return ranks, order, present[is_new], starts.astype(np.int32)
 
 
-def arranged(ranks: NDArray[np.int32], n_distinct: NDArray[np.int64], y: Doubles) -> NDArray[np.int32] | None:
+def arranged(ranks: Int32s, n_distinct: Int64s, y: Doubles) -> Int32s | None:
     """Order of rows in which those of similar ranks lie together, ZONE at a time; None where it would not pay.
 
     A search asks for the rows of boxes. Zones are boxes too, so that most lie in one or apart from it as a whole. Their
@@ -200,7 +198,7 @@ def arranged(ranks: NDArray[np.int32], n_distinct: NDArray[np.int64], y: Doubles
     return np.concatenate([whole, order[n_whole * ZONE :]])
 
 
-def _explained(rank: NDArray[np.int32], n_distinct: int, y: Doubles) -> float:
+def _explained(rank: Int32s, n_distinct: int, y: Doubles) -> float:
     """Share of y's variance between EXPLAINED_BINS quantiles of an attribute, by an even sample of the rows."""
     step = -(-len(y) // FEW_VALUES)
     rank, y = rank[::step], y[::step]
@@ -211,7 +209,7 @@ def _explained(rank: NDArray[np.int32], n_distinct: int, y: Doubles) -> float:
     return between / max(float(((y - y.mean()) ** 2).sum()), np.finfo(float).tiny)
 
 
-def _interleaved(levels: NDArray[np.int64]) -> Iterator[tuple[int, int]]:
+def _interleaved(levels: Int64s) -> Iterator[tuple[int, int]]:
     """Attributes and levels of their bits, the highest first, those of all attributes in turn."""
     for level in range(int(levels.max(initial=0))):
         for a in np.flatnonzero(levels > level):
@@ -220,12 +218,12 @@ def _interleaved(levels: NDArray[np.int64]) -> Iterator[tuple[int, int]]:
 
 def _packed(
     X: Doubles,
-    source: NDArray[np.int32] | None,
+    source: Int32s | None,
     y: Doubles,
     weight: Doubles,
     attributes: list[Standard],
-    column: NDArray[np.int32],
-    indicator: NDArray[np.int32],
+    column: Int32s,
+    indicator: Int32s,
     width: int,
     storage: str,
     n_threads: int,
@@ -263,7 +261,7 @@ def prepare(
     X: Doubles,
     y: Doubles,
     weight: Doubles,
-    linear: NDArray[np.bool_],
+    linear: Bools,
     n_threads: int = 1,
     storage: str = "float64",
 ) -> TrainingRows:
@@ -312,11 +310,11 @@ def _ranked_columns(
     X: Doubles, weight: Doubles, n_threads: int
 ) -> tuple[
     list[Standard],
-    NDArray[np.int32],
-    NDArray[np.int32],
+    Int32s,
+    Int32s,
     Doubles,
-    NDArray[np.int32],
-    NDArray[np.int64],
+    Int32s,
+    Int64s,
 ]:
     """Units, ranks, order, values, starts and offsets of all attributes, as TrainingRows has them."""
     n_rows, n_attributes = X.shape
@@ -326,7 +324,7 @@ def _ranked_columns(
     values, starts = np.empty(n_rows * n_attributes), np.empty((n_rows + 1) * n_attributes, np.int32)
     offsets = np.zeros(n_attributes + 1, np.int64)
 
-    def rank(a: int) -> tuple[Doubles, NDArray[np.int32]]:
+    def rank(a: int) -> tuple[Doubles, Int32s]:
         values = np.ascontiguousarray(X[:, a])
         attributes[a] = standard(values, weight)
         ranks[a], order[a], distinct, start = ranked(values)
@@ -340,7 +338,7 @@ def _ranked_columns(
     return attributes, ranks, order, values[: offsets[-1]], starts[: offsets[-1] + n_attributes], offsets
 
 
-def _rearrange(ranks: NDArray[np.int32], order: NDArray[np.int32], source: NDArray[np.int32], n_threads: int) -> None:
+def _rearrange(ranks: Int32s, order: Int32s, source: Int32s, n_threads: int) -> None:
     """Let ranks and order speak of the rows in their new order."""
     place = np.empty_like(source)
     place[source] = np.arange(len(source), dtype=np.int32)

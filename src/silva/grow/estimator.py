@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 from sklearn.base import BaseEstimator, RegressorMixin
@@ -30,13 +30,13 @@ from silva.parallel import n_threads
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from numpy.typing import ArrayLike, NDArray
+    from numpy.typing import ArrayLike
 
     from silva.forest import Forest
-    from silva.grow.columns import Columns
+    from silva.grow.columns import TrainingColumns
     from silva.grow.data import TrainingRows
     from silva.grow.search import SearchResult
-    from silva.typing import Output
+    from silva.typing import Doubles, Fitness, FloatType, GrowAlgorithm, Int32s, LeafModel, Output, Rows
 
 BIC_ROWS = 1_000_000
 """fitness="auto" takes BIC below this many rows, as the paper does."""
@@ -181,11 +181,11 @@ class ModelTreeRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         n_iter_no_change: int = 100,
         tol: float = 1e-6,
         time_limit: float | None = None,
-        fitness: str = "auto",
+        fitness: Fitness = "auto",
         penalty: float = 1.0,
         test_weight: float = 2.0,
         alpha: float = 0.001,
-        leaf_model: str = "linear",
+        leaf_model: LeafModel = "linear",
         max_leaves: int = 64,
         max_depth: int = 18,
         min_samples_leaf: int = 5,
@@ -197,10 +197,10 @@ class ModelTreeRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         extrapolate: bool = False,
         smoothing: float = 0,
         categorical_features: Sequence[int | str] | None = None,
-        algorithm: str = "gram",
+        algorithm: GrowAlgorithm = "gram",
         device: str = "auto",
-        chunks: str | int | None = "auto",
-        storage: str = "float64",
+        chunks: Literal["auto"] | int | None = "auto",
+        storage: FloatType = "float64",
         n_jobs: int | None = None,
         random_state: Any = 0,
         warm_start: bool = False,
@@ -226,7 +226,7 @@ class ModelTreeRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         tags.input_tags.allow_nan = True
         return tags
 
-    def fit(self, X: Any, y: ArrayLike, sample_weight: ArrayLike | None = None) -> ModelTreeRegressor:
+    def fit(self, X: Rows, y: ArrayLike, sample_weight: ArrayLike | None = None) -> ModelTreeRegressor:
         """Grow a tree.
 
         Parameters
@@ -269,7 +269,7 @@ class ModelTreeRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
             columns, target = columns.taken(rows.source), target[rows.source]
         return self._keep(result, rows, columns, target)
 
-    def predict(self, X: Any) -> NDArray[np.float64]:
+    def predict(self, X: Rows) -> Doubles:
         """Predict rows.
 
         Parameters
@@ -293,15 +293,15 @@ class ModelTreeRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         DeviceError
             If `device` names a GPU that cannot be used, or another one than that of X.
         """
-        predictions: NDArray[np.float64] = self._routed(X, "prediction")
+        predictions: Doubles = self._routed(X, "prediction")
         return predictions
 
-    def apply(self, X: Any) -> NDArray[np.int32]:
+    def apply(self, X: Rows) -> Int32s:
         """Index of the leaf that each row reaches, in the order of `leaves_`: int32, (n_rows,)."""
-        leaves: NDArray[np.int32] = self._routed(X, "leaf")[:, 0]
+        leaves: Int32s = self._routed(X, "leaf")[:, 0]
         return leaves
 
-    def _routed(self, X: Any, output: Output) -> Any:
+    def _routed(self, X: Rows, output: Output) -> Any:
         """Predictions or leaf ids of rows, checked as scikit-learn checks them; those of a GPU by the forest."""
         check_is_fitted(self)
         forest = self.forest_
@@ -317,8 +317,8 @@ class ModelTreeRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         return forest.predict(X, output, device=self.device, n_jobs=self.n_jobs)
 
     def _training_data(
-        self, X: Any, y: ArrayLike, sample_weight: ArrayLike | None
-    ) -> tuple[Columns, NDArray[np.float64], NDArray[np.float64]]:
+        self, X: Rows, y: ArrayLike, sample_weight: ArrayLike | None
+    ) -> tuple[TrainingColumns, Doubles, Doubles]:
         """Columns, target and weights of the rows that count."""
         check_labels(y)
         if grow_columns.has_categories(X, self.categorical_features):
@@ -367,7 +367,7 @@ class ModelTreeRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         }
 
     def _keep(
-        self, result: SearchResult, rows: TrainingRows, columns: Columns, target: NDArray[np.float64]
+        self, result: SearchResult, rows: TrainingRows, columns: TrainingColumns, target: Doubles
     ) -> ModelTreeRegressor:
         """Set the fitted attributes."""
         names = getattr(self, "feature_names_in_", None)

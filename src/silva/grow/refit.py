@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from silva.grow.data import TrainingRows
+    from silva.typing import Doubles, Int32s
 
 BLOCK = 100_000
 """Rows that are decomposed together."""
@@ -45,10 +46,10 @@ class LeafModel:
     n_rows : int
     """
 
-    features: NDArray[np.int32]
-    coefficients: NDArray[np.float64]
-    errors: NDArray[np.float64]
-    means: NDArray[np.float64]
+    features: Int32s
+    coefficients: Doubles
+    errors: Doubles
+    means: Doubles
     value: float
     intercept: float
     intercept_error: float
@@ -59,9 +60,9 @@ class LeafModel:
     n_rows: int
 
 
-def rows_by_node(tree: dict[str, Any], rows: TrainingRows) -> list[NDArray[np.int32]]:
+def rows_by_node(tree: dict[str, Any], rows: TrainingRows) -> list[Int32s]:
     """Rows that reach each node."""
-    reached: list[NDArray[np.int32]] = [np.arange(0, dtype=np.int32)] * len(tree["feature"])
+    reached: list[Int32s] = [np.arange(0, dtype=np.int32)] * len(tree["feature"])
     reached[0] = np.arange(len(rows.y), dtype=np.int32)
     for node, attribute in enumerate(tree["feature"]):
         if attribute < 0:
@@ -73,7 +74,7 @@ def rows_by_node(tree: dict[str, Any], rows: TrainingRows) -> list[NDArray[np.in
     return reached
 
 
-def default_left(tree: dict[str, Any], rows: TrainingRows, node: int, reached: list[NDArray[np.int32]]) -> bool:
+def default_left(tree: dict[str, Any], rows: TrainingRows, node: int, reached: list[Int32s]) -> bool:
     """Find the learned side of missing values; the larger child where the node has seen none."""
     if (rows.ranks[tree["feature"][node], reached[node]] < 0).any():
         return bool(tree["missing_left"][node])
@@ -81,9 +82,9 @@ def default_left(tree: dict[str, Any], rows: TrainingRows, node: int, reached: l
 
 
 def fit_leaf(
-    X: NDArray[np.float64],
-    y: NDArray[np.float64],
-    weight: NDArray[np.float64],
+    X: Doubles,
+    y: Doubles,
+    weight: Doubles,
     features: NDArray[np.intp],
     scale: float,
 ) -> LeafModel:
@@ -102,7 +103,7 @@ def fit_leaf(
     means, spreads = _moments(X, weight / total, features)
     centre = float(y[0] + scale * np.sum(weight / total * ((y - y[0]) / scale)))
 
-    def blocks() -> Iterator[tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]]:
+    def blocks() -> Iterator[tuple[Doubles, Doubles, Doubles]]:
         for start in range(0, len(y), BLOCK):
             rows = slice(start, start + BLOCK)
             yield _scaled(X[rows], features, means, spreads), (y[rows] - centre) / scale, weight[rows]
@@ -133,9 +134,7 @@ def fit_leaf(
     )
 
 
-def _moments(
-    X: NDArray[np.float64], share: NDArray[np.float64], features: NDArray[np.intp]
-) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+def _moments(X: Doubles, share: Doubles, features: NDArray[np.intp]) -> tuple[Doubles, Doubles]:
     """Means over present values, and largest distances from them (0: constant)."""
     means, spreads = np.zeros(len(features)), np.zeros(len(features))
     for k, feature in enumerate(features):
@@ -149,17 +148,13 @@ def _moments(
     return means, spreads
 
 
-def _scaled(
-    X: NDArray[np.float64], features: NDArray[np.intp], means: NDArray[np.float64], spreads: NDArray[np.float64]
-) -> NDArray[np.float64]:
+def _scaled(X: Doubles, features: NDArray[np.intp], means: Doubles, spreads: Doubles) -> Doubles:
     """Columns centred and in units of their spread; 0 where they are missing or constant."""
     deviation = np.nan_to_num(X[:, features] - means)
     return np.divide(deviation, spreads, out=np.zeros_like(deviation), where=spreads > 0)
 
 
-def _triangle(
-    blocks: Iterable[tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]], n_columns: int
-) -> NDArray[np.float64]:
+def _triangle(blocks: Iterable[tuple[Doubles, Doubles, Doubles]], n_columns: int) -> Doubles:
     """R of the QR decomposition of the weighted columns and the target behind them, block by block of rows."""
     triangle = np.zeros((0, n_columns + 1))
     for columns, target, weight in blocks:
@@ -168,10 +163,10 @@ def _triangle(
     return triangle
 
 
-def _independent(columns: NDArray[np.float64], n_rows: int) -> NDArray[np.intp]:
+def _independent(columns: Doubles, n_rows: int) -> NDArray[np.intp]:
     """Columns with a part of their own, in their order (modified Gram-Schmidt), fewer than rows."""
     kept: list[int] = []
-    basis: list[NDArray[np.float64]] = []
+    basis: list[Doubles] = []
     for k in range(columns.shape[1]):
         rest = columns[:, k].copy()
         norm = float(np.linalg.norm(rest))

@@ -10,20 +10,19 @@ import numpy as np
 from silva.grow.refit import fit_leaf
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from silva.grow.columns import Columns
+    from silva.grow.columns import TrainingColumns
     from silva.grow.data import TrainingRows
     from silva.grow.refit import LeafModel
+    from silva.typing import Bools, Doubles, Int32s
 
 
 def smooth(
     tree: dict[str, Any],
     models: dict[int, LeafModel],
     rows: TrainingRows,
-    columns: Columns,
-    y: NDArray[np.float64],
-    reached: list[NDArray[np.int32]],
+    columns: TrainingColumns,
+    y: Doubles,
+    reached: list[Int32s],
     strength: float,
 ) -> dict[int, LeafModel]:
     """Mix each leaf's model with those of the splits above it.
@@ -50,9 +49,9 @@ def smooth(
     return smoothed
 
 
-def _attributes_below(tree: dict[str, Any], columns: Columns) -> NDArray[np.bool_]:
+def _attributes_below(tree: dict[str, Any], columns: TrainingColumns) -> Bools:
     """Attributes that a node's subtree has in its models or, where models have any, in its tests on numbers."""
-    used: NDArray[np.bool_] = tree["model"].reshape(len(tree["feature"]), -1).astype(bool)
+    used: Bools = tree["model"].reshape(len(tree["feature"]), -1).astype(bool)
     used &= (tree["feature"] < 0)[:, None]
     has_terms = bool(used.any())
     for v in range(len(used) - 1, -1, -1):  # children stand behind their parents
@@ -64,9 +63,7 @@ def _attributes_below(tree: dict[str, Any], columns: Columns) -> NDArray[np.bool
     return used
 
 
-def _shares(
-    leaf: int, parent: dict[int, int], reached: list[NDArray[np.int32]], strength: float
-) -> list[tuple[int, float]]:
+def _shares(leaf: int, parent: dict[int, int], reached: list[Int32s], strength: float) -> list[tuple[int, float]]:
     """Nodes from a leaf to the root and the weight of each one's model; the weights add up to 1."""
     shares, node = [(leaf, 1.0)], leaf
     while node in parent:
@@ -108,9 +105,7 @@ def _mix(leaf: LeafModel, mixed: list[tuple[float, LeafModel]]) -> LeafModel:
     )
 
 
-def _with_errors(
-    model: LeafModel, X: NDArray[np.float64], y: NDArray[np.float64], weight: NDArray[np.float64], scale: float
-) -> LeafModel:
+def _with_errors(model: LeafModel, X: Doubles, y: Doubles, weight: Doubles, scale: float) -> LeafModel:
     """Measure the residuals of the mixture on the leaf's rows."""
     deviation = np.nan_to_num(X[:, model.features] - model.means)
     residual = (y - model.value - deviation @ model.coefficients) / scale

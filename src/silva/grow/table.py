@@ -20,7 +20,7 @@ def leaf_table(grown: GrownTree) -> tuple[Table, Table]:
     names = forest.feature_names or tuple(f"x{i}" for i in range(forest.n_features))
     terms: dict[str, list[Any]] = {"leaf": [], "feature": [], "coefficient": [], "standard_error": [], "mean": []}
     for leaf, model in enumerate(models):
-        rows: list[tuple[Any, ...]] = [("(intercept)", model.intercept, model.intercept_error, np.nan)]
+        rows: list[tuple[object, ...]] = [("(intercept)", model.intercept, model.intercept_error, np.nan)]
         rows += [
             (names[feature], *numbers)
             for feature, *numbers in zip(model.features, model.coefficients, model.errors, model.means, strict=True)

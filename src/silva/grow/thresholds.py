@@ -7,15 +7,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
     from silva.grow.data import TrainingRows
+    from silva.typing import Doubles, Int32s
 
 Gap = tuple[int, int]
 """The largest rank on the left and the smallest on the right; any threshold between them parts the rows alike."""
 
 
-def split_thresholds(tree: dict[str, Any], rows: TrainingRows, reached: list[NDArray[np.int32]]) -> NDArray[np.float64]:
+def split_thresholds(tree: dict[str, Any], rows: TrainingRows, reached: list[Int32s]) -> Doubles:
     """Threshold of every split, by node: midway in the gap; +inf where all values go left.
 
     Tests of one attribute whose gaps overlap are one test to the data: they share what is common to their gaps, which
@@ -47,7 +46,7 @@ def shared(gaps: dict[int, Gap]) -> dict[int, Gap]:
     return result
 
 
-def _gap(ranks: NDArray[np.int32], left: NDArray[np.int32], right: NDArray[np.int32]) -> Gap | None:
+def _gap(ranks: Int32s, left: Int32s, right: Int32s) -> Gap | None:
     """None if no value goes right; a left side without values ends just below the right one."""
     above = ranks[right][ranks[right] >= 0]
     if not len(above):
@@ -56,7 +55,7 @@ def _gap(ranks: NDArray[np.int32], left: NDArray[np.int32], right: NDArray[np.in
     return (low if low >= 0 else high - 1), high
 
 
-def _middle(values: NDArray[np.float64], gap: Gap) -> float:
+def _middle(values: Doubles, gap: Gap) -> float:
     high = float(values[gap[1]])
     low = float(values[gap[0]]) if gap[0] >= 0 else high
     middle = low + (high - low) / 2

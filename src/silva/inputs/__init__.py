@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -13,12 +13,12 @@ from silva.inputs.matching import check_width, column_order
 
 if TYPE_CHECKING:
     from silva.ensemble import TreeEnsemble
-    from silva.typing import Array
+    from silva.typing import Array, Rows
 
 __all__ = ["as_rows"]
 
 
-def as_rows(X: Any, forest: TreeEnsemble) -> Array:
+def as_rows(X: Rows, forest: TreeEnsemble) -> Array:
     """Turn `X` into the rows that `forest` routes.
 
     Parameters
@@ -64,7 +64,7 @@ def as_rows(X: Any, forest: TreeEnsemble) -> Array:
     return rows
 
 
-def _convert(X: Any, forest: TreeEnsemble) -> Array:
+def _convert(X: Rows, forest: TreeEnsemble) -> Array:
     frame = to_frame(X)
     if frame is not None:
         order = column_order(frame.names, forest)

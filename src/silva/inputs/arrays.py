@@ -29,14 +29,14 @@ KINDS = {
 }
 
 
-def type_name(X: Any) -> str:
+def type_name(X: object) -> str:
     """Name the type of `X` as its users do: pandas.DataFrame."""
     kind = type(X)
     root = kind.__module__.partition(".")[0]
     return kind.__name__ if root == "builtins" else f"{root}.{kind.__name__}"
 
 
-def to_array(X: Any) -> Array:
+def to_array(X: object) -> Array:
     """Make a NumPy array of an array-like object, without a copy where possible.
 
     Raises
@@ -164,13 +164,13 @@ def _shape_message(array: Array) -> str:
     return f"X is {array.ndim}-dimensional (shape {array.shape}), {expected}; reshape it to X.reshape(len(X), -1)"
 
 
-def _refuse_sparse(X: Any) -> None:
+def _refuse_sparse(X: object) -> None:
     sparse = sys.modules.get("scipy.sparse")
     if sparse is not None and sparse.issparse(X):
         raise NotImplementedError(f"X is a sparse matrix ({type_name(X)}): not supported yet; pass X.toarray()")
 
 
-def _refuse_device(X: Any) -> None:
+def _refuse_device(X: object) -> None:
     """GPU arrays announce themselves by one of two protocols; asking must not copy."""
     on_gpu = type(X).__module__.partition(".")[0] == "cudf" or hasattr(X, "__cuda_array_interface__")
     if not on_gpu and not hasattr(X, "__array__") and hasattr(X, "__dlpack_device__"):

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from numpy.typing import DTypeLike, NDArray
 
     from silva.ensemble import TreeEnsemble
-    from silva.typing import Array
+    from silva.typing import Array, Bools
 
 
 @dataclass(frozen=True, eq=False)
@@ -44,7 +44,7 @@ class Numbers:
     """A column of real numbers or Python objects; `absent` marks rows without a value."""
 
     values: Array
-    absent: NDArray[np.bool_] | None = None
+    absent: Bools | None = None
 
 
 Column = Coded | Numbers
@@ -80,7 +80,7 @@ def object_column(values: NDArray[np.object_]) -> Column:
     """Text is coded; everything else is read number by number."""
     if not any(isinstance(value, str) for value in values):
         return Numbers(values)
-    table: dict[Any, int] = {}
+    table: dict[object, int] = {}
     codes = [-1 if value is None or value != value else table.setdefault(value, len(table)) for value in values]
     return Coded(np.array(codes, np.int64), list(table), is_categorical=False)
 
@@ -154,7 +154,7 @@ def _coded_numbers(column: Numbers, where: str) -> Coded:
         distinct, codes = np.unique(values, return_inverse=True)
         codes = codes if column.absent is None else np.where(column.absent, -1, codes)
         return Coded(codes, distinct.tolist(), is_categorical=False)
-    table: dict[Any, int] = {}
+    table: dict[object, int] = {}
     missing = [value is None or value != value for value in values]
     places = [
         -1 if lacks else table.setdefault(value, len(table)) for value, lacks in zip(values, missing, strict=True)
@@ -162,7 +162,7 @@ def _coded_numbers(column: Numbers, where: str) -> Coded:
     return Coded(np.array(places, np.int64), list(table), is_categorical=False)
 
 
-def _category_text(value: Any, where: str) -> str:
+def _category_text(value: object, where: str) -> str:
     """Text that CatBoost makes of a category; True is "1"."""
     if isinstance(value, str):
         return value

@@ -13,6 +13,10 @@ from silva.inputs.categories import Coded, Column, Numbers
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from types import ModuleType
+
+    from polars import Series as PolarsSeries
+    from pyarrow import ChunkedArray
 
     from silva.typing import Array
 
@@ -27,7 +31,7 @@ class Frame:
     block: Array | None = None
 
 
-def to_frame(X: Any) -> Frame | None:
+def to_frame(X: object) -> Frame | None:
     """Read names and columns of a frame; None if `X` is no frame.
 
     Raises
@@ -60,7 +64,7 @@ def _refuse_column(name: object, dtype: object) -> NoReturn:
 # --- pandas ---
 
 
-def _pandas_frame(X: Any, pandas: Any) -> Frame | None:
+def _pandas_frame(X: object, pandas: ModuleType) -> Frame | None:
     if isinstance(X, pandas.Series):
         _refuse_series(X)
     if not isinstance(X, pandas.DataFrame):
@@ -75,7 +79,7 @@ def _pandas_frame(X: Any, pandas: Any) -> Frame | None:
     )
 
 
-def _pandas_column(series: Any, pandas: Any) -> Column:
+def _pandas_column(series: Any, pandas: ModuleType) -> Column:
     dtype = series.dtype
     if isinstance(dtype, pandas.CategoricalDtype):
         return Coded(series.cat.codes.to_numpy(), series.cat.categories.tolist(), is_categorical=True)
@@ -107,7 +111,7 @@ def _has_text(series: Any) -> bool:
 # --- polars ---
 
 
-def _polars_frame(X: Any, polars: Any) -> Frame | None:
+def _polars_frame(X: object, polars: ModuleType) -> Frame | None:
     if isinstance(X, polars.Series):
         _refuse_series(X)
     if isinstance(X, polars.LazyFrame):
@@ -117,7 +121,7 @@ def _polars_frame(X: Any, polars: Any) -> Frame | None:
     return Frame(tuple(X.columns), X.height, lambda i: _polars_column(X.to_series(i), polars))
 
 
-def _polars_column(series: Any, polars: Any) -> Column:
+def _polars_column(series: PolarsSeries, polars: ModuleType) -> Column:
     dtype = series.dtype
     if dtype in (polars.Categorical, polars.Enum, polars.String):
         return _polars_coded(series, polars)
@@ -133,7 +137,7 @@ def _polars_column(series: Any, polars: Any) -> Column:
     return Numbers(series.fill_null(False if dtype == polars.Boolean else 0).to_numpy(), absent)
 
 
-def _polars_coded(series: Any, polars: Any) -> Column:
+def _polars_coded(series: PolarsSeries, polars: ModuleType) -> Column:
     """Values and their positions. An Enum has codes of its own; those of a Categorical depend on the whole process."""
     if series.dtype == polars.Enum:
         codes, values = series.to_physical(), series.dtype.categories
@@ -149,7 +153,7 @@ def _polars_coded(series: Any, polars: Any) -> Column:
 # --- pyarrow ---
 
 
-def _arrow_frame(X: Any, pyarrow: Any) -> Frame | None:
+def _arrow_frame(X: object, pyarrow: ModuleType) -> Frame | None:
     if isinstance(X, pyarrow.Array | pyarrow.ChunkedArray):
         _refuse_series(X)
     if not isinstance(X, pyarrow.Table | pyarrow.RecordBatch):
@@ -158,7 +162,7 @@ def _arrow_frame(X: Any, pyarrow: Any) -> Frame | None:
     return Frame(tuple(names), X.num_rows, lambda i: _arrow_column(X.column(i), pyarrow, names[i]))
 
 
-def _arrow_column(column: Any, pyarrow: Any, name: object) -> Column:
+def _arrow_column(column: ChunkedArray, pyarrow: ModuleType, name: object) -> Column:
     import pyarrow.compute as compute
 
     types, kind = pyarrow.types, column.type
@@ -181,7 +185,7 @@ def _arrow_column(column: Any, pyarrow: Any, name: object) -> Column:
     return Numbers(_arrow_numpy(filled, pyarrow), _arrow_numpy(absent, pyarrow))
 
 
-def _arrow_coded(column: Any, pyarrow: Any) -> Column:
+def _arrow_coded(column: ChunkedArray, pyarrow: ModuleType) -> Column:
     is_categorical = pyarrow.types.is_dictionary(column.type)
     if not is_categorical:
         column = column.dictionary_encode()
@@ -191,7 +195,7 @@ def _arrow_coded(column: Any, pyarrow: Any) -> Column:
     return Coded(_arrow_numpy(codes, pyarrow), column.dictionary.to_pylist(), is_categorical)
 
 
-def _arrow_numpy(column: Any, pyarrow: Any) -> Array:
+def _arrow_numpy(column: ChunkedArray, pyarrow: ModuleType) -> Array:
     if isinstance(column, pyarrow.ChunkedArray):
         return np.asarray(column.to_numpy())
     return np.asarray(column.to_numpy(zero_copy_only=False))
@@ -204,7 +208,7 @@ _LIBRARIES: dict[str, Callable[[Any, Any], Frame | None]] = {
 }
 
 
-def _foreign_frame(X: Any) -> Frame | None:
+def _foreign_frame(X: object) -> Frame | None:
     """Frames of other libraries by the Arrow or the dataframe protocol."""
     protocol = next((name for name in ("__arrow_c_stream__", "__dataframe__") if hasattr(X, name)), None)
     if protocol is None or type(X).__module__.partition(".")[0] == "cudf":

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import importlib
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -34,7 +34,7 @@ EXPECTED = (
 )
 
 
-def read_model(model: Any) -> TreeEnsemble:
+def read_model(model: object) -> TreeEnsemble:
     """Read a live model.
 
     Raises
@@ -49,7 +49,7 @@ def read_model(model: Any) -> TreeEnsemble:
     return trees
 
 
-def library_of(model: Any) -> str | None:
+def library_of(model: object) -> str | None:
     """Name the library that a live model comes from, by the modules of its class and base classes."""
     for base in type(model).__mro__:
         library = base.__module__.partition(".")[0]

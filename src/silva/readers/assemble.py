@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import ArrayLike, DTypeLike, NDArray
 
-    from silva.typing import Array
+    from silva.typing import Array, Bools, Int64s
 
 WORD_BITS = 32
 
@@ -112,9 +112,7 @@ def less_than(threshold: Array, row_type: DTypeLike) -> Array:
     return np.where(rounded.astype(np.float64) > threshold, rounded, above)
 
 
-def pack_sets(
-    lefts: Sequence[NDArray[np.bool_]], others_left: ArrayLike | None = None
-) -> tuple[NDArray[np.int64], NDArray[np.uint32]]:
+def pack_sets(lefts: Sequence[Bools], others_left: ArrayLike | None = None) -> tuple[Int64s, NDArray[np.uint32]]:
     """Pack one boolean array a set (category ``c`` goes left) into the fields `set_offsets` and `set_words`.
 
     The last word of a set has bits beyond its array: they follow `others_left`, by default false.

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from silva.typing import Array
+    from silva.typing import Array, Int32s, Int64s
 
 T = TypeVar("T")
 INT32 = np.iinfo(np.int32)
@@ -84,7 +84,7 @@ def as_array(values: Any, name: str) -> Array:
     return array
 
 
-def concatenate(parts: Sequence[Any], name: str) -> tuple[Array, NDArray[np.int64]]:
+def concatenate(parts: Sequence[Any], name: str) -> tuple[Array, Int64s]:
     """Join all parts, and return the length of each beside them."""
     for part in parts:
         if not isinstance(part, list | np.ndarray):
@@ -97,7 +97,7 @@ def concatenate(parts: Sequence[Any], name: str) -> tuple[Array, NDArray[np.int6
     return as_array(list(chain.from_iterable(arrays)), name), lengths
 
 
-def to_int32(array: Array, name: str) -> NDArray[np.int32]:
+def to_int32(array: Array, name: str) -> Int32s:
     """Convert to integers of 32 bits; booleans count as 0 and 1."""
     if array.dtype.kind not in "biu":
         raise ValueError(f"{name!r} holds {array.dtype}, expected integers")

@@ -12,10 +12,10 @@ from silva.readers.assemble import NodeArrays, assemble, less_than, pack_sets
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from numpy.typing import NDArray
+    from treelite import Model
 
     from silva.ensemble import TreeEnsemble
-    from silva.typing import Array
+    from silva.typing import Array, Bools, Doubles, Int64s
 
     Fields = Callable[[str], Array]
 
@@ -42,7 +42,7 @@ LINKS = {
 """By postprocessor."""
 
 
-def read(model: Any) -> TreeEnsemble:
+def read(model: Model) -> TreeEnsemble:
     """Read a live model.
 
     Parameters
@@ -70,7 +70,7 @@ def read(model: Any) -> TreeEnsemble:
         raise ValueError(f"the treelite.Model is not valid: {error}") from error
 
 
-def predict(model: Any, X: Any) -> Array:
+def predict(model: Model, X: object) -> Array:
     """Predict with the live model itself, in the shape of the forest's predictions."""
     import treelite
 
@@ -82,7 +82,7 @@ def predict(model: Any, X: Any) -> Array:
 class _Reader:
     """One model; each field of all its trees is read as one array."""
 
-    def __init__(self, model: Any) -> None:
+    def __init__(self, model: Model) -> None:
         self.model = model
         self.header = model.get_header_accessor().get_field
         if (major := int(self.header("major_ver")[0])) != NEWEST_MAJOR:
@@ -126,7 +126,7 @@ class _Reader:
             raise ValueError(f"{name!r} has not one entry a node")
         return np.concatenate(parts)
 
-    def _nodes(self, values: Array, category_set: NDArray[np.int64] | None) -> NodeArrays:
+    def _nodes(self, values: Array, category_set: Int64s | None) -> NodeArrays:
         left, right = self._column("cleft").astype(np.int64), self._column("cright").astype(np.int64)
         threshold, is_swapped = self._thresholds(self._column("node_type"))
         default_left = self._column("default_left") != 0
@@ -143,7 +143,7 @@ class _Reader:
             category_set=category_set,
         )
 
-    def _thresholds(self, kind: Array) -> tuple[Array, NDArray[np.bool_]]:
+    def _thresholds(self, kind: Array) -> tuple[Array, Bools]:
         """Thresholds for ``x < threshold``, and where that is the right child's test.
 
         A threshold of +inf is the test that every number passes; here it would have to send +inf itself right.
@@ -161,14 +161,14 @@ class _Reader:
         is_swapped = is_number & np.isin(operator, (MORE, AT_LEAST))
         return np.where(is_number, threshold, given.dtype.type(0)), is_swapped
 
-    def _covers(self) -> NDArray[np.float64]:
+    def _covers(self) -> Doubles:
         """Read sums of hessians, or numbers of rows, whichever is there for all nodes."""
         for name in ("sum_hess", "data_count"):
             if all(len(tree(name)) and tree(f"{name}_present").all() for tree in self.trees):
                 return self._column(name).astype(np.float64)
         return np.zeros(int(self.counts.sum()))
 
-    def _sets(self) -> tuple[NDArray[np.int64] | None, dict[str, Any]]:
+    def _sets(self) -> tuple[Int64s | None, dict[str, Any]]:
         """Read the category set of each node, None if there are none, and the fields of TreeEnsemble about the sets."""
         is_set = self._column("node_type") == CATEGORICAL
         if not is_set.any():
@@ -195,19 +195,19 @@ class _Reader:
         targets = list(range(len(self.n_classes))) if target < 0 else [target]
         return targets, list(range(self.width)) if label < 0 else [label]
 
-    def _of_outputs(self, table: Array) -> NDArray[np.float64]:
+    def _of_outputs(self, table: Array) -> Doubles:
         """Pick what exists from a table of all targets and the largest number of classes."""
         wide = np.asarray(table, np.float64).reshape(*table.shape[:-1], len(self.n_classes), self.width)
         return np.concatenate([wide[..., target, :n] for target, n in enumerate(self.n_classes)], axis=-1)
 
-    def _tree_counts(self) -> NDArray[np.float64]:
+    def _tree_counts(self) -> Doubles:
         """Count the trees that add to each output, at least 1."""
         table = np.zeros((len(self.n_classes), self.width))
         for tree in range(len(self.trees)):
             table[np.ix_(*self._outputs(tree))] += 1
         return np.asarray(np.maximum(self._of_outputs(table.reshape(1, -1))[0], 1), np.float64)
 
-    def _values(self) -> tuple[Array, NDArray[np.int64] | None]:
+    def _values(self) -> tuple[Array, Int64s | None]:
         """Leaf values: numbers, with the output of each tree, or vectors over all outputs and None."""
         sizes = [len(tree("leaf_vector")) for tree in self.trees]
         n_nodes = int(self.counts.sum())
@@ -252,7 +252,7 @@ class _Reader:
         }
 
 
-def _category_lists(tree: Fields) -> list[NDArray[np.int64]]:
+def _category_lists(tree: Fields) -> list[Int64s]:
     """List the categories of each categorical split of a tree."""
     categories = tree("category_list").astype(np.int64)
     begin, end = tree("category_list_begin").astype(np.int64), tree("category_list_end").astype(np.int64)
@@ -261,7 +261,7 @@ def _category_lists(tree: Fields) -> list[NDArray[np.int64]]:
     return [categories[begin[node] : end[node]] for node in np.flatnonzero(tree("node_type") == CATEGORICAL)]
 
 
-def _leaf_vectors(tree: Fields, width: int) -> NDArray[np.float64]:
+def _leaf_vectors(tree: Fields, width: int) -> Doubles:
     """Vector of each leaf of a tree; zeros at splits."""
     values = tree("leaf_vector").astype(np.float64)
     begin, end = tree("leaf_vector_begin").astype(np.int64), tree("leaf_vector_end").astype(np.int64)

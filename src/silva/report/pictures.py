@@ -26,7 +26,7 @@ def import_plotting() -> tuple[Any, Any]:
     return shap, pyplot
 
 
-def save_beeswarm(explanation: Any, path: str | os.PathLike[str], title: str = "", max_display: int = 20) -> None:
+def save_beeswarm(explanation: object, path: str | os.PathLike[str], title: str = "", max_display: int = 20) -> None:
     """Write shap's beeswarm of an explanation as a PNG file.
 
     Parameters

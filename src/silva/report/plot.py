@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import textwrap
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from silva.loading import load
 from silva.report.text import check_tree, errors_of, leaf_of_node, leaf_text, test_text
@@ -20,7 +20,7 @@ LEAF_TEXT, TEST_TEXT = 28, 20
 """Characters in a line of a leaf, and of a test: the tests of two leaves side by side are half a leaf apart."""
 
 
-def plot_tree(model: Any, tree: int = 0, digits: int = 4, ax: Axes | None = None) -> Axes:
+def plot_tree(model: object, tree: int = 0, digits: int = 4, ax: Axes | None = None) -> Axes:
     """Draw a tree: tests on the branches; equation, rows and error in the leaves.
 
     Parameters
@@ -63,7 +63,7 @@ def plot_tree(model: Any, tree: int = 0, digits: int = 4, ax: Axes | None = None
     return ax
 
 
-def plot_history(model: Any, ax: Axes | None = None) -> Axes:
+def plot_history(model: object, ax: Axes | None = None) -> Axes:
     """Draw how error and size of the best tree went over the generations.
 
     Parameters

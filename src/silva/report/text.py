@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 SHOWN_CATEGORIES = 6
 
 
-def export_text(model: Any, tree: int = 0, digits: int = 4) -> str:
+def export_text(model: object, tree: int = 0, digits: int = 4) -> str:
     """Write a tree as indented rules, one line a test or leaf.
 
     Parameters
@@ -49,7 +49,7 @@ def check_tree(forest: Forest, tree: int) -> None:
         raise ValueError(f"tree is {tree}, the forest has {forest.n_trees} trees: expected 0 to {forest.n_trees - 1}")
 
 
-def errors_of(model: Any) -> Any:
+def errors_of(model: object) -> Any:
     """Root mean squared errors of the leaves, None if the model does not know them."""
     summary = getattr(model, "leaf_summary_", None)
     return None if summary is None else summary["rmse"]

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from silva.cuda.prepared import Plan
     from silva.evaluate.cuda.few import FewRows
     from silva.evaluate.cuda.tiles import Tiles
+    from silva.typing import GpuArray
 
 KEPT, KEPT_BYTES = 32, 2**25
 """Plans that a thread keeps, and calls that all threads keep; bytes of the buffers of either."""
@@ -32,10 +33,10 @@ class Plans:
     def __init__(self) -> None:
         self._local = threading.local()
 
-    def of(self, schedule: FewRows | Tiles, x: Any, result_type: DTypeLike) -> Plan:
+    def of(self, schedule: FewRows | Tiles, x: GpuArray, result_type: DTypeLike) -> Plan:
         """Plan for rows of this type, strides and number on the current GPU and stream."""
         gpu, stream = current()
-        plans: dict[Any, Plan] = self._local.__dict__.setdefault("plans", {})
+        plans: dict[object, Plan] = self._local.__dict__.setdefault("plans", {})
         key = type(schedule), x.dtype.char, x.strides, len(x), np.dtype(result_type).char, gpu, stream
         if key not in plans:
             plan = schedule.plan(x.dtype, row_strides(x), len(x), result_type)
@@ -49,11 +50,11 @@ class Calls:
     """Calls that return margins of GPU rows, by what was asked, kept by the core (native/evaluate/cuda/calls.cpp)."""
 
     def __init__(self) -> None:
-        self._core: Any = None
+        self._native: Any = None
 
-    def again(self, X: Any, output: str, algorithm: str, device: str) -> Any:
+    def again(self, X: object, output: str, algorithm: str, device: str) -> Any:
         """Margins where an earlier call of this thread had rows, arguments and a stream like these, otherwise None."""
-        return None if self._core is None else self._core.again(X, output, algorithm, device)
+        return None if self._native is None else self._native.again(X, output, algorithm, device)
 
     def answer(
         self, X: Any, request: tuple[str, str, str], plan: Plan, shape: tuple[int, ...], dtype: DTypeLike
@@ -63,13 +64,13 @@ class Calls:
         result = cupy.empty(shape, dtype)
         plan.run(X.data.ptr, result.data.ptr, current()[1])
         if hasattr(_core, "GpuCalls"):  # nowhere but on Linux
-            self._core = self._core or _make_core(type(X))
+            self._native = self._native or _make_native(type(X))
             spare = result.nbytes if result.nbytes <= SPARE_BYTES else 0
-            self._core.keep(X, request, plan.recipe(), (cupy.empty, shape, result.dtype), plan.n_bytes, spare)
+            self._native.keep(X, request, plan.recipe(), (cupy.empty, shape, result.dtype), plan.n_bytes, spare)
         return result
 
 
-def _make_core(array_type: type) -> Any:
+def _make_native(array_type: type) -> Any:
     cuda = import_cupy().cuda
     functions = getattr(cuda.stream, "__pyx_capi__", {})
     return _core.GpuCalls(
@@ -89,5 +90,5 @@ def current() -> tuple[int, int]:
     return cuda.runtime.getDevice(), cuda.get_current_stream().ptr
 
 
-def _bytes_of(plans: dict[Any, Plan]) -> int:
+def _bytes_of(plans: dict[object, Plan]) -> int:
     return sum(plan.n_bytes for plan in plans.values())

@@ -19,10 +19,10 @@ from silva.evaluate.cuda.few import FewRows, predictor_of
 from silva.evaluate.cuda.nodes import BLOCK, DEFAULT_SETTINGS, NodeWalks
 from silva.evaluate.cuda.packing import CODE_TYPES, choose_format
 from silva.evaluate.cuda.tiles import PackedForest, Tiles
-from silva.typing import Array, Choice
+from silva.typing import Array, Choice, GpuArray, Int32s
 
 if TYPE_CHECKING:
-    from numpy.typing import DTypeLike, NDArray
+    from numpy.typing import DTypeLike
 
     from silva.cuda.compiler import Variant
     from silva.ensemble import TreeEnsemble
@@ -37,11 +37,11 @@ class CudaEvaluator:
     def __init__(self, forest: TreeEnsemble) -> None:
         self._forest = forest
         self._sums: dict[int, dict[str, Any]] = {}
-        self._row_predictors: dict[Any, Any] = {}
+        self._row_predictors: dict[object, Any] = {}
         self._plans, self._calls = Plans(), Calls()
         self.again = self._calls.again
 
-    def margins(self, rows: Any, gpus: tuple[int, ...], choice: Choice, dtype: DTypeLike = np.float64) -> Any:
+    def margins(self, rows: object, gpus: tuple[int, ...], choice: Choice, dtype: DTypeLike = np.float64) -> Any:
         """Sum margins (n, n_outputs) in float64 and return them as `dtype`.
 
         NumPy for host rows, CuPy for GPU rows.
@@ -53,11 +53,11 @@ class CudaEvaluator:
                 return np.array(predict(np.ascontiguousarray(rows, row_type)), dtype).reshape(1, -1)
         return self._run(rows, gpus, (self._forest.n_outputs,), dtype, functools.partial(self._sum, choice))
 
-    def leaves(self, rows: Any, gpus: tuple[int, ...], choice: Choice) -> Any:
+    def leaves(self, rows: object, gpus: tuple[int, ...], choice: Choice) -> Any:
         """Find the source's leaf ids (n, n_trees), int32: NumPy for host rows, CuPy for GPU rows."""
         return self._run(rows, gpus, (self._forest.n_trees,), np.int32, functools.partial(self._name, choice))
 
-    def predictor(self, gpu: int, dtype: DTypeLike, reduced: tuple[Any, ...]) -> Any:
+    def predictor(self, gpu: int, dtype: DTypeLike, reduced: tuple[object, ...]) -> Any:
         """Margins of single host rows with little latency: a callable, or None where no kernel serves the forest."""
         return predictor_of(self.few, gpu, dtype, reduced) if self.few and self.few.serves(1) else None
 
@@ -104,20 +104,20 @@ class CudaEvaluator:
             return NodeWalks(self._forest, self.packed.codes)
         return NodeWalks(self._forest, CodeTables(self._forest, encode_forest(self._forest)))
 
-    def _run(self, rows: Any, gpus: tuple[int, ...], shape: tuple[int, ...], dtype: DTypeLike, compute: Any) -> Any:
+    def _run(self, rows: object, gpus: tuple[int, ...], shape: tuple[int, ...], dtype: DTypeLike, compute: Any) -> Any:
         forest = self._forest
         rows = rows if array_gpu(rows) is None else check_gpu_rows(rows, forest, gpus[0])
         return map_rows(rows, gpus, shape, dtype, compute, input_type=forest.threshold.dtype)
 
-    def _sum(self, choice: Choice, x: Any, out: Any) -> None:
+    def _sum(self, choice: Choice, x: GpuArray, out: GpuArray) -> None:
         schedule = self._schedule(choice, len(x))
         if schedule is not None:
             step = max(1, min(len(x), schedule.most_rows()))
             stream = import_cupy().cuda.get_current_stream().ptr
             for begin in range(0, len(x), step):
-                part, target = x[begin : begin + step], out[begin : begin + step]
-                plan = self._plans.of(schedule, part, out.dtype)
-                plan.run(part.data.ptr, target.data.ptr, stream)
+                rows, target = x[begin : begin + step], out[begin : begin + step]
+                plan = self._plans.of(schedule, rows, out.dtype)
+                plan.run(rows.data.ptr, target.data.ptr, stream)
             return
         for begin, end, leaves in self._reach(choice, x):
             self._add_up(x[begin:end], leaves, out[begin:end])
@@ -144,21 +144,21 @@ class CudaEvaluator:
             shape = (len(X),) if forest.n_outputs == 1 else (len(X), forest.n_outputs)
             return self._calls.answer(X, request, plan, shape, forest.result_dtype)
 
-    def _name(self, choice: Choice, x: Any, out: Any) -> None:
+    def _name(self, choice: Choice, x: GpuArray, out: GpuArray) -> None:
         ids = self._tables()["ids"]
         for begin, end, leaves in self._reach(choice, x):
             out[begin:end] = ids[leaves[:, : end - begin]].T
 
-    def _reach(self, choice: Choice, x: Any) -> Any:
+    def _reach(self, choice: Choice, x: GpuArray) -> Any:
         """Yield begin, end and the leaves that these rows reach: (n_trees, stride), at least `end - begin` wide."""
         step = max(BLOCK, LEAF_BYTES // max(4 * self._forest.n_trees, 1) // BLOCK * BLOCK)
         tiles = self.tiles if choice.algorithm == "by_sample" and self.tiles and self.tiles.serves() else None
         for begin in range(0, len(x), step):
-            part = x[begin : begin + step]
-            leaves = tiles.leaves(part) if tiles else self.nodes.leaves(part, choice)
-            yield begin, begin + len(part), leaves
+            rows = x[begin : begin + step]
+            leaves = tiles.leaves(rows) if tiles else self.nodes.leaves(rows, choice)
+            yield begin, begin + len(rows), leaves
 
-    def _add_up(self, x: Any, leaves: Any, out: Any) -> None:
+    def _add_up(self, x: GpuArray, leaves: GpuArray, out: GpuArray) -> None:
         forest, tables = self._forest, self._tables()
         n_rows, stride = len(x), leaves.shape[1] if len(leaves) else len(x)
         grid, head = (-(-n_rows // BLOCK), forest.n_outputs), (leaves, np.int64(stride), np.int32(n_rows))
@@ -194,7 +194,7 @@ class CudaEvaluator:
             return {**arrays, "values": forest.leaf_value * weight}
         return {**arrays, "weight": forest.tree_weight, **{name: getattr(forest, name) for name in _LINEAR}}
 
-    def __getstate__(self) -> dict[str, Any]:
+    def __getstate__(self) -> dict[str, object]:
         return {"_forest": self._forest}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
@@ -204,7 +204,7 @@ class CudaEvaluator:
 _LINEAR = ("leaf_value", "linear_offsets", "linear_feature", "linear_coefficient", "linear_mean", "leaf_range")
 
 
-def order_by_output(forest: TreeEnsemble) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
+def order_by_output(forest: TreeEnsemble) -> tuple[Int32s, Int32s]:
     """List the trees that add to each output, in their order, and where each output's begin."""
     n_trees = forest.n_trees
     if forest.leaf_width > 1:

@@ -119,7 +119,7 @@ def _chunks(n_bytes: int) -> int:
     return -(-n_bytes // CHUNK)
 
 
-def predictor_of(few: FewRows, gpu: int, dtype: DTypeLike, reduced: tuple[Any, ...]) -> Any:
+def predictor_of(few: FewRows, gpu: int, dtype: DTypeLike, reduced: tuple[object, ...]) -> Any:
     """Margins of one host row at a time, by the core (evaluate/cuda/row_predictor.cpp); None where that is not built.
 
     Parameters
@@ -146,7 +146,7 @@ def predictor_of(few: FewRows, gpu: int, dtype: DTypeLike, reduced: tuple[Any, .
     )
 
 
-def _make_lane(few: FewRows, gpu: int, dtype: DTypeLike, input_type: str) -> tuple[Any, ...]:
+def _make_lane(few: FewRows, gpu: int, dtype: DTypeLike, input_type: str) -> tuple[object, ...]:
     """Buffers, launch and stream of one call at a time: what keeps them, the launch, addresses of row, margins, stream.
 
     The row is an argument of the launch, or lies in page-locked memory of the host if it is too long; the margins are

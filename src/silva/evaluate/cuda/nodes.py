@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from silva.cuda.compiler import Variant
     from silva.cuda.encoder import CodeTables
     from silva.ensemble import TreeEnsemble
-    from silva.typing import Array, Choice
+    from silva.typing import Array, Choice, GpuArray
 
 BLOCK = 128
 WANTED_BLOCKS = 2048
@@ -48,17 +48,17 @@ class NodeWalks:
 
     def __init__(self, forest: TreeEnsemble, codes: CodeTables) -> None:
         self._forest, self._codes = forest, codes
-        self._on_gpu: dict[Any, dict[str, Any]] = {}
+        self._on_gpu: dict[object, dict[str, Any]] = {}
 
-    def leaves(self, x: Any, choice: Choice) -> Any:
+    def leaves(self, x: GpuArray, choice: Choice) -> Any:
         """Find the leaves of rows: see `walk`."""
         return self.walk(self.encode(x), len(x), choice)
 
-    def encode(self, x: Any) -> Any:
+    def encode(self, x: GpuArray) -> Any:
         """Encode rows for `walk`."""
         return self._codes.encode(x, -(-len(x) // BLOCK) * BLOCK)
 
-    def walk(self, codes: Any, n_rows: int, choice: Choice) -> Any:
+    def walk(self, codes: GpuArray, n_rows: int, choice: Choice) -> Any:
         """Find the leaves of encoded rows: indices, int32 (n_trees, stride), queued on the current stream."""
         result = import_cupy().empty((self._forest.n_trees, codes.shape[1]), np.int32)
         if self._forest.n_trees and n_rows:
@@ -66,7 +66,7 @@ class NodeWalks:
             run.get(choice.algorithm, self._by_sample)(codes, n_rows, result, _setting(choice))
         return result
 
-    def _serial(self, codes: Any, n_rows: int, result: Any, _: int) -> None:
+    def _serial(self, codes: GpuArray, n_rows: int, result: GpuArray, _: int) -> None:
         tables, n_trees, stride = self._nodes(), self._forest.n_trees, result.shape[1]
         step = max(1, SERIAL_STEPS // n_trees)
         kernel = evaluate_variant(self._codes.code_type)
@@ -74,7 +74,7 @@ class NodeWalks:
             sizes = (np.int32(n_trees), np.int32(n_trees), codes[:, begin:], np.int32(min(step, n_rows - begin)))
             launch(kernel, (1,), (1,), (tables["nodes"], tables["roots"], *sizes, np.int64(stride), result[:, begin:]))
 
-    def _by_sample(self, codes: Any, n_rows: int, result: Any, _: int) -> None:
+    def _by_sample(self, codes: GpuArray, n_rows: int, result: GpuArray, _: int) -> None:
         tables, n_trees = self._nodes(), self._forest.n_trees
         n_tiles = -(-n_rows // BLOCK)
         per_block = _trees_per_block(n_trees, n_tiles)
@@ -83,7 +83,7 @@ class NodeWalks:
         args = (tables["nodes"], tables["roots"], *sizes, result)
         launch(evaluate_variant(self._codes.code_type), grid, (BLOCK,), args)
 
-    def _by_node(self, codes: Any, n_rows: int, result: Any, reductions: int) -> None:
+    def _by_node(self, codes: GpuArray, n_rows: int, result: GpuArray, reductions: int) -> None:
         tables, n_trees, most = self._nodes(), self._forest.n_trees, most_splits(self._forest)
         kernel, lanes = nodes_variant(self._codes.code_type, most, reductions)
         rows_per_block = NODE_BLOCK // lanes * ROWS_PER_GROUP
@@ -94,7 +94,7 @@ class NodeWalks:
         grid = (n_tiles, -(-n_trees // per_block))
         launch(kernel, grid, (NODE_BLOCK,), (*arrays, *sizes, np.int64(result.shape[1]), result))
 
-    def _windowed(self, codes: Any, n_rows: int, result: Any, levels: int) -> None:
+    def _windowed(self, codes: GpuArray, n_rows: int, result: GpuArray, levels: int) -> None:
         tables, n_trees = self._windows(levels), self._forest.n_trees
         n_tiles = -(-n_rows // (BLOCK >> levels))
         per_block = _trees_per_block(n_trees, n_tiles)
@@ -109,7 +109,7 @@ class NodeWalks:
     def _windows(self, levels: int) -> dict[str, Any]:
         return self._uploaded(levels, lambda: vars(cut_windows(self._forest, self._codes.codes, levels)))
 
-    def _uploaded(self, key: Any, build: Any) -> dict[str, Any]:
+    def _uploaded(self, key: object, build: Any) -> dict[str, Any]:
         cupy = import_cupy()
         at = cupy.cuda.runtime.getDevice(), key
         if at not in self._on_gpu:
@@ -132,7 +132,7 @@ class NodeWalks:
             "map_starts": np.searchsorted(splits, forest.tree_offsets).astype(np.int32),
         }
 
-    def __getstate__(self) -> dict[str, Any]:
+    def __getstate__(self) -> dict[str, object]:
         return {**self.__dict__, "_on_gpu": {}}
 
 

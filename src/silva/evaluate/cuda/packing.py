@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
     from silva.cuda.codes import Codes
     from silva.ensemble import TreeEnsemble
-    from silva.typing import Array
+    from silva.typing import Array, Int32s, Int64s
 
 FORMATS = {"narrow": 1, "heap": 2, "wide": 3}
 """Numbers of the formats in native/evaluate/cuda/packed.cuh."""
@@ -48,10 +48,10 @@ class Image:
     """
 
     data: NDArray[np.uint8]
-    chunks: NDArray[np.int32]
-    output: NDArray[np.int32]
-    prefix_bytes: NDArray[np.int64]
-    depth: NDArray[np.int64]
+    chunks: Int32s
+    output: Int32s
+    prefix_bytes: Int64s
+    depth: Int64s
     leaf_type: np.dtype[Any]
 
 
@@ -63,12 +63,12 @@ class _Shape:
     are stored) and `first_leaf`, `end_leaf` (places that have values) belong to trees.
     """
 
-    at: NDArray[np.int64]
-    level: NDArray[np.int64]
-    depth: NDArray[np.int64]
-    n_words: NDArray[np.int64]
-    first_leaf: NDArray[np.int64]
-    end_leaf: NDArray[np.int64]
+    at: Int64s
+    level: Int64s
+    depth: Int64s
+    n_words: Int64s
+    first_leaf: Int64s
+    end_leaf: Int64s
 
 
 def choose_format(forest: TreeEnsemble, codes: Codes) -> str | None:
@@ -94,7 +94,7 @@ def pack_trees(
     name: str,
     values: Array,
     order: NDArray[np.intp],
-    output: NDArray[np.int32],
+    output: Int32s,
 ) -> Image:
     """Write trees in a given order.
 
@@ -164,7 +164,7 @@ def _heap_shape(forest: TreeEnsemble) -> _Shape:
 
 
 def _write_nodes(
-    data: NDArray[np.uint8], forest: TreeEnsemble, codes: Codes, name: str, shape: _Shape, starts: NDArray[np.int64]
+    data: NDArray[np.uint8], forest: TreeEnsemble, codes: Codes, name: str, shape: _Shape, starts: Int64s
 ) -> None:
     tree = np.repeat(np.arange(forest.n_trees), np.diff(forest.tree_offsets))
     of_trees = (starts + CHUNK) // NODE_BYTES[name]
@@ -193,16 +193,14 @@ def _write_nodes(
             words[of_trees[singles] + place] = words[of_trees[singles] + 1]
 
 
-def _write_values(
-    data: NDArray[np.uint8], forest: TreeEnsemble, values: Array, shape: _Shape, first: NDArray[np.int64]
-) -> None:
+def _write_values(data: NDArray[np.uint8], forest: TreeEnsemble, values: Array, shape: _Shape, first: Int64s) -> None:
     tree = np.repeat(np.arange(forest.n_trees), np.diff(forest.tree_offsets))
     is_leaf = forest.feature < 0
     place = first[tree[is_leaf]] // values.dtype.itemsize + shape.at[is_leaf]
     data.view(values.dtype)[place] = values
 
 
-def _prefix_bytes(forest: TreeEnsemble, shape: _Shape, node_bytes: int, *, is_heap: bool) -> NDArray[np.int64]:
+def _prefix_bytes(forest: TreeEnsemble, shape: _Shape, node_bytes: int, *, is_heap: bool) -> Int64s:
     """Bytes that hold the header and all nodes above a level: (n_trees, deepest + 1)."""
     n_levels = int(shape.depth.max(initial=2)) + 1
     if is_heap:
@@ -214,11 +212,11 @@ def _prefix_bytes(forest: TreeEnsemble, shape: _Shape, node_bytes: int, *, is_he
     return _round_up(CHUNK + above * node_bytes)
 
 
-def group_trees(image: Image, capacity: int, most_trees: int, teams: int = 1) -> NDArray[np.int32]:
+def group_trees(image: Image, capacity: int, most_trees: int, teams: int = 1) -> Int32s:
     """Divide an image into groups of trees that fit a stage of `capacity` bytes (Group in evaluate/cuda/walk_tiles.cu).
 
     Several teams take the trees of a group side by side: groups are multiples of them where they can be, and of trees
-    that are too large for a team's share of the stage only the upper levels are staged.
+    that are too large for what a team has of the stage only the upper levels are staged.
 
     Returns
     -------
@@ -226,8 +224,8 @@ def group_trees(image: Image, capacity: int, most_trees: int, teams: int = 1) ->
     """
     groups: list[list[int]] = []
     chunks, output = image.chunks.tolist(), image.output.tolist()
-    most, share = capacity // CHUNK, capacity // CHUNK // teams
-    is_large = (np.diff(image.chunks) > share).tolist()
+    most, of_team = capacity // CHUNK, capacity // CHUNK // teams
+    is_large = (np.diff(image.chunks) > of_team).tolist()
     begin, n_trees = 0, len(output)
     while begin < n_trees:
         kind = output[begin], is_large[begin]
@@ -240,7 +238,7 @@ def group_trees(image: Image, capacity: int, most_trees: int, teams: int = 1) ->
             end += 1
         if end < n_trees and (output[end], is_large[end]) == kind and end - begin > teams:
             end -= (end - begin) % teams
-        n_chunks, levels = _staged_part(image, begin, end, share) if kind[1] else (chunks[end] - chunks[begin], 0)
+        n_chunks, levels = _staged_part(image, begin, end, of_team) if kind[1] else (chunks[end] - chunks[begin], 0)
         groups.append([chunks[begin], n_chunks, end - begin, begin, kind[0], 0, levels, 0])
         begin = end
     result = np.array(groups, np.int32).reshape(-1, 8)
@@ -249,18 +247,18 @@ def group_trees(image: Image, capacity: int, most_trees: int, teams: int = 1) ->
     return result
 
 
-def _staged_part(image: Image, begin: int, end: int, share: int) -> tuple[int, int]:
+def _staged_part(image: Image, begin: int, end: int, of_team: int) -> tuple[int, int]:
     """Chunks and levels that are staged of each of some large trees."""
     prefixes = [image.prefix_bytes[tree, : int(image.depth[tree]) + 1] for tree in range(begin, end)]
-    levels = min(int(np.searchsorted(prefix, share * CHUNK, side="right")) - 1 for prefix in prefixes)
+    levels = min(int(np.searchsorted(prefix, of_team * CHUNK, side="right")) - 1 for prefix in prefixes)
     return max(int(prefix[levels]) for prefix in prefixes) // CHUNK, levels
 
 
-def _tree_depths(forest: TreeEnsemble) -> NDArray[np.int64]:
+def _tree_depths(forest: TreeEnsemble) -> Int64s:
     if not forest.n_trees:
         return np.zeros(0, np.int64)
     return np.maximum.reduceat(forest.node_depth, forest.tree_offsets[:-1]).astype(np.int64)
 
 
-def _round_up(n_bytes: NDArray[np.int64]) -> NDArray[np.int64]:
+def _round_up(n_bytes: Int64s) -> Int64s:
     return -(-n_bytes // CHUNK) * CHUNK

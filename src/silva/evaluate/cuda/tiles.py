@@ -18,12 +18,12 @@ from silva.evaluate.cuda.cut import Cut, Work, choose_cut, fits, trees_of_group
 from silva.evaluate.cuda.packing import CHUNK, FORMATS, Image, group_trees, pack_trees
 
 if TYPE_CHECKING:
-    from numpy.typing import DTypeLike, NDArray
+    from numpy.typing import DTypeLike
 
     from silva.cuda.compiler import Variant
     from silva.cuda.encoder import CodeTables
     from silva.ensemble import TreeEnsemble
-    from silva.typing import Array
+    from silva.typing import Array, GpuArray, Int32s
 
 SUM_BLOCK, CODE_MULTIPLE = 128, 1024
 VALUE_BYTES, CODE_BYTES = 2**29, 2**31
@@ -58,7 +58,7 @@ class PackedForest:
 
     def __init__(self, forest: TreeEnsemble, codes: CodeTables, name: str) -> None:
         self.forest, self.codes, self.name = forest, codes, name
-        self._uploads: dict[Any, Any] = {}
+        self._uploads: dict[object, Any] = {}
 
     @functools.cached_property
     def values(self) -> Image:
@@ -79,7 +79,7 @@ class PackedForest:
         return pack_trees(forest, self.codes.codes, self.name, numbers, order, output)
 
     @functools.cached_property
-    def starts(self) -> NDArray[np.int32]:
+    def starts(self) -> Int32s:
         """First tree of each output in the image of values, and the number of trees."""
         output = np.sort(self.forest.tree_output)
         return np.searchsorted(output, np.arange(self.forest.n_outputs + 1)).astype(np.int32)
@@ -93,7 +93,7 @@ class PackedForest:
         """First trees of the outputs, and base scores, on the current GPU."""
         return self.upload("starts", lambda: self.starts), self.upload("base", lambda: self.forest.base_score)
 
-    def upload(self, key: Any, build: Any) -> Any:
+    def upload(self, key: object, build: Any) -> Any:
         """Array on the current GPU, made of `build()` at the first call."""
         cupy = import_cupy()
         at = cupy.cuda.runtime.getDevice(), key
@@ -102,7 +102,7 @@ class PackedForest:
             cupy.cuda.get_current_stream().synchronize()
         return self._uploads[at]
 
-    def __getstate__(self) -> dict[str, Any]:
+    def __getstate__(self) -> dict[str, object]:
         return {"forest": self.forest, "codes": self.codes, "name": self.name, "_uploads": {}}
 
 
@@ -168,7 +168,7 @@ class Tiles:
         make = None if buffers.n_bytes else buffers.make
         return Plan(launches, buffers, make, buffers.n_bytes, reads_rows=encoding is not None)
 
-    def leaves(self, x: Any) -> Any:
+    def leaves(self, x: GpuArray) -> Any:
         """Find the leaves of rows: indices, int32 (n_trees, stride)."""
         cupy, packed, n_rows = import_cupy(), self._packed, len(x)
         cut = self._cut(packed.leaves, n_rows, joins=False)

@@ -8,10 +8,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
     from silva.cuda.codes import Codes
     from silva.ensemble import TreeEnsemble
+    from silva.typing import Int32s, Int64s
 
 
 @dataclass(frozen=True, eq=False)
@@ -28,9 +27,9 @@ class Windows:
         The same for the trees' roots.
     """
 
-    tests: NDArray[np.int32]
-    exits: NDArray[np.int32]
-    entries: NDArray[np.int32]
+    tests: Int32s
+    exits: Int32s
+    entries: Int32s
 
 
 def cut_windows(forest: TreeEnsemble, codes: Codes, levels: int) -> Windows:
@@ -62,10 +61,10 @@ def cut_windows(forest: TreeEnsemble, codes: Codes, levels: int) -> Windows:
 
 
 def _write_exits(
-    exits: NDArray[np.int32],
-    window: NDArray[np.int64],
-    place: NDArray[np.int64],
-    follows: NDArray[np.int64],
+    exits: Int32s,
+    window: Int64s,
+    place: Int64s,
+    follows: Int64s,
     levels_below: int,
 ) -> None:
     """All ends below a slot lead to the same place: leaves above the last level of a window are reached early."""

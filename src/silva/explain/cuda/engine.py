@@ -19,9 +19,12 @@ from silva.explain.cuda.tapes import write_tapes
 from silva.inputs import as_rows
 
 if TYPE_CHECKING:
+    from types import ModuleType
+
     from numpy.typing import DTypeLike, NDArray
 
     from silva.ensemble import TreeEnsemble
+    from silva.typing import Array, GpuArray, Int32s, Rows
 
 PARTIAL_BYTES = 2**30
 """Sums of chunks for the rows in flight; more rows are done one part after the other."""
@@ -42,14 +45,18 @@ class CudaExplainer:
         self.forest = forest
         self.dtype = np.dtype(dtype)
         self.algorithm = algorithm
-        self._jobs: dict[Any, Any] = {}
+        self._jobs: dict[object, Any] = {}
 
-    def shap_values(self, X: Any, gpus: tuple[int, ...], out: Any = None) -> Any:
+    def shap_values(self, X: Rows, gpus: tuple[int, ...], out: GpuArray | Array | None = None) -> Any:
         """SHAP values of the rows: (n, F), or (n, F, k) for k > 1 outputs, in the library of `X`."""
         return self._run(self._job("values", None), X, gpus, (self.forest.n_features,), out)
 
     def shap_interaction_values(
-        self, X: Any, gpus: tuple[int, ...], places: NDArray[np.int32] | None = None, out: Any = None
+        self,
+        X: Rows,
+        gpus: tuple[int, ...],
+        places: Int32s | None = None,
+        out: GpuArray | Array | None = None,
     ) -> Any:
         """SHAP interaction values: (n, m, F) or (n, m, F, k); places[f] is feature f's place among the m, or -1."""
         n_features = self.forest.n_features
@@ -58,7 +65,9 @@ class CudaExplainer:
         chosen = np.argsort(places, kind="stable")[np.count_nonzero(places < 0) :]
         return self._run(self._job(tuple(chosen.tolist()), chosen), X, gpus, (len(chosen), n_features), out)
 
-    def _run(self, job: Any, X: Any, gpus: tuple[int, ...], shape: tuple[int, ...], out: Any) -> Any:
+    def _run(
+        self, job: Any, X: Rows, gpus: tuple[int, ...], shape: tuple[int, ...], out: GpuArray | Array | None
+    ) -> Any:
         forest = self.forest
         full = (*shape, forest.n_outputs)
         rows = as_rows(X, forest) if array_gpu(X) is None else check_gpu_rows(X, forest, gpus[0])
@@ -69,7 +78,7 @@ class CudaExplainer:
         result = result[..., 0] if forest.n_outputs == 1 else result
         return result if isinstance(result, np.ndarray) else like(X, result)
 
-    def _job(self, key: Any, features: NDArray[np.intp] | None) -> Any:
+    def _job(self, key: object, features: NDArray[np.intp] | None) -> Any:
         if key not in self._jobs:
             kind = PathsJob if self.algorithm == "paths" else _Job
             self._jobs[key] = kind(self.forest, self._codes, self.dtype, key != "values", features)
@@ -80,7 +89,9 @@ class CudaExplainer:
         return CodeTables(self.forest, encode_forest(self.forest))
 
 
-def _check_out(out: Any, rows: Any, shape: tuple[int, ...], full: tuple[int, ...], dtype: DTypeLike) -> Any:
+def _check_out(
+    out: GpuArray | Array, rows: Any, shape: tuple[int, ...], full: tuple[int, ...], dtype: DTypeLike
+) -> Any:
     """Return the caller's array as (n, ..., k), checked."""
     expected = shape if full[-1] == 1 else (len(rows), *full)
     if (array_gpu(out) is None) != (array_gpu(rows) is None):
@@ -106,7 +117,7 @@ class _Job:
         self._small = None if pairs else make_small(self._tapes, self._dtype, codes)
         self._on_gpu: dict[int, OnGpu] = {}
 
-    def compute(self, x: Any, out: Any) -> None:
+    def compute(self, x: GpuArray, out: GpuArray) -> None:
         """Queue the work for rows `x`, as many at a time as the partial sums leave room for."""
         cupy = import_cupy()
         tables = self._upload(cupy)
@@ -123,7 +134,7 @@ class _Job:
         if flat is not out:
             out[...] = flat
 
-    def _upload(self, cupy: Any) -> OnGpu:
+    def _upload(self, cupy: ModuleType) -> OnGpu:
         gpu = cupy.cuda.runtime.getDevice()
         if gpu not in self._on_gpu:
             keys = np.concatenate([tape.slot_keys for tape in self._tapes] or [np.zeros(0, np.int64)])
@@ -131,5 +142,5 @@ class _Job:
             self._on_gpu[gpu] = OnGpu(cupy, self._tapes, targets, self._chosen)
         return self._on_gpu[gpu]
 
-    def __getstate__(self) -> dict[str, Any]:
+    def __getstate__(self) -> dict[str, object]:
         return {**self.__dict__, "_on_gpu": {}}

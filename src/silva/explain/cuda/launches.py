@@ -15,12 +15,15 @@ from silva.device import import_cupy
 from silva.explain.cuda.kernels import choose_block, walk_variant
 
 if TYPE_CHECKING:
+    from types import ModuleType
+
     from numpy.typing import DTypeLike, NDArray
 
     from silva.cuda.compiler import Variant
     from silva.cuda.encoder import CodeTables
     from silva.explain.cuda.results import Targets
     from silva.explain.cuda.tapes import Tape
+    from silva.typing import GpuArray, Int32s
 
 ROW_MULTIPLE = 128
 
@@ -61,7 +64,7 @@ class TapeKernels:
         ]
         self._launches: ByShape[Launches] = ByShape()
 
-    def queue(self, x: Any, result: Any, tables: OnGpu) -> None:
+    def queue(self, x: GpuArray, result: GpuArray, tables: OnGpu) -> None:
         """Queue what fills `result`, contiguous and of the rows' first dimension, for rows of a CuPy array."""
         shape = result.shape[1:]
         self._launches.of(x, shape, lambda: Launches(self, x, shape, tables))(x, result)
@@ -70,7 +73,7 @@ class TapeKernels:
 class Launches:
     """The launches for rows of one type, layout and number on the current GPU; for one thread at a time."""
 
-    def __init__(self, walks: TapeKernels, x: Any, row_shape: tuple[int, ...], tables: OnGpu) -> None:
+    def __init__(self, walks: TapeKernels, x: GpuArray, row_shape: tuple[int, ...], tables: OnGpu) -> None:
         self._walks, self._row_shape, self._n_rows = walks, row_shape, len(x)
         self._stride = -(-len(x) // ROW_MULTIPLE) * ROW_MULTIPLE
         self._sides = SideStreams(len(walks.tapes))
@@ -80,10 +83,10 @@ class Launches:
         self._sum = self._summing(tables)
         self._close = self._closing(tables)
 
-    def __call__(self, x: Any, result: Any) -> None:
+    def __call__(self, x: GpuArray, result: GpuArray) -> None:
         """Queue the work on the current stream."""
         cupy = import_cupy()
-        encoded = self._walks.codes.room(self._stride)
+        encoded = self._walks.codes.empty(self._stride)
         partial = cupy.empty((self._walks.n_slots, self._stride), self._walks.dtype)
         stream = cupy.cuda.get_current_stream()
         if self._encode is not None:
@@ -144,7 +147,7 @@ class Launches:
 class OnGpu:
     """Tapes and targets in the memory of one GPU."""
 
-    def __init__(self, cupy: Any, tapes: list[Tape], targets: Targets, chosen: NDArray[np.intp]) -> None:
+    def __init__(self, cupy: ModuleType, tapes: list[Tape], targets: Targets, chosen: NDArray[np.intp]) -> None:
         self.tapes = [
             (_padded(cupy, tape.words), cupy.asarray(tape.chunk_starts), cupy.asarray(tape.slot_offsets))
             for tape in tapes
@@ -158,7 +161,7 @@ class OnGpu:
         cupy.cuda.get_current_stream().synchronize()
 
 
-def _padded(cupy: Any, words: NDArray[np.int32]) -> Any:
+def _padded(cupy: ModuleType, words: Int32s) -> Any:
     """Upload a tape with room behind it that the walk fetches but does not use."""
     result = cupy.zeros(len(words) + FETCHED_BEYOND, np.int32)
     result[: len(words)].set(words)

@@ -21,12 +21,14 @@ from silva.cuda.runtime import launch
 from silva.device import import_cupy
 
 if TYPE_CHECKING:
+    from types import ModuleType
+
     from numpy.typing import DTypeLike, NDArray
 
     from silva.cuda.compiler import Variant
     from silva.cuda.encoder import CodeTables
     from silva.ensemble import TreeEnsemble
-    from silva.typing import Array
+    from silva.typing import Array, GpuArray, Int32s
 
 HEURISTICS = ("none", "nf", "ffd", "bfd")
 """Bin packing (section 3.3): one path a warp, next fit, first fit decreasing, best fit decreasing."""
@@ -53,12 +55,12 @@ class Packing:
         Part of the lanes that hold a path element.
     """
 
-    bins: NDArray[np.int32]
+    bins: Int32s
     n_bins: int
     utilisation: float
 
 
-def pack_paths(lengths: NDArray[np.int32], heuristic: str = "bfd") -> Packing:
+def pack_paths(lengths: Int32s, heuristic: str = "bfd") -> Packing:
     """Pack paths of up to 32 elements into warps.
 
     Parameters
@@ -98,7 +100,7 @@ class PathsJob:
         self._position[chosen] = np.arange(len(chosen))
         self._chosen = np.asarray(chosen, np.int32)
         self._paths = extract_paths(forest, codes)
-        self._on_gpu: dict[int, tuple[Any, ...]] = {}
+        self._on_gpu: dict[int, tuple[object, ...]] = {}
 
     @functools.cached_property
     def packing(self) -> Packing:
@@ -112,7 +114,7 @@ class PathsJob:
         total = float(np.abs(self._paths["value"][starts]).sum())
         return math.frexp(total)[1] - HEADROOM if total else 0
 
-    def compute(self, x: Any, out: Any) -> None:
+    def compute(self, x: GpuArray, out: GpuArray) -> None:
         """Queue the work for rows `x`, as many at a time as the sums leave room for."""
         cupy = import_cupy()
         tables = self._upload(cupy)
@@ -121,7 +123,9 @@ class PathsJob:
         for start in range(0, len(x), step):
             self._compute_part(cupy, tables, x[start : start + step], out[start : start + step], row_size)
 
-    def _compute_part(self, cupy: Any, tables: tuple[Any, ...], x: Any, out: Any, row_size: int) -> None:
+    def _compute_part(
+        self, cupy: ModuleType, tables: tuple[object, ...], x: GpuArray, out: GpuArray, row_size: int
+    ) -> None:
         n_rows, forest = len(x), self._forest
         stride = -(-n_rows // ROW_MULTIPLE) * ROW_MULTIPLE
         encoded = self._codes.encode(x, stride)
@@ -138,7 +142,7 @@ class PathsJob:
             launch(kernel, (grid,), (BLOCK,), (*arrays, np.int32(n_bins), encoded, *numbers, *sizes, scale, sums))
         self._finish(cupy, sums, chosen, out)
 
-    def _finish(self, cupy: Any, sums: Any, chosen: Any, out: Any) -> None:
+    def _finish(self, cupy: ModuleType, sums: Any, chosen: Any, out: GpuArray) -> None:
         flat = out if out.flags.c_contiguous else cupy.empty_like(out, order="C")
         real = C_TYPES[self._dtype.name]
         args = (sums, np.int64(sums.size), np.float64(2.0**self.exponent), flat)
@@ -152,7 +156,7 @@ class PathsJob:
         if flat is not out:
             out[...] = flat
 
-    def _upload(self, cupy: Any) -> tuple[Any, ...]:
+    def _upload(self, cupy: ModuleType) -> tuple[object, ...]:
         gpu = cupy.cuda.runtime.getDevice()
         if gpu not in self._on_gpu:
             arrays = arrange(self._paths, self.packing, self._dtype, self._forest.n_outputs)
@@ -160,7 +164,7 @@ class PathsJob:
             cupy.cuda.get_current_stream().synchronize()
         return self._on_gpu[gpu]
 
-    def __getstate__(self) -> dict[str, Any]:
+    def __getstate__(self) -> dict[str, object]:
         return {**self.__dict__, "_on_gpu": {}}
 
 

@@ -10,6 +10,8 @@ import numpy as np
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from silva.typing import Int64s
+
 
 @dataclass(frozen=True, eq=False)
 class Targets:
@@ -24,15 +26,13 @@ class Targets:
         Position in the row's result, and a second one or -1.
     """
 
-    slot_starts: NDArray[np.int64]
-    slots: NDArray[np.int64]
-    target: NDArray[np.int64]
-    mirror: NDArray[np.int64]
+    slot_starts: Int64s
+    slots: Int64s
+    target: Int64s
+    mirror: Int64s
 
 
-def find_targets(
-    keys: NDArray[np.int64], n_features: int, n_outputs: int, pairs: bool, chosen: NDArray[np.intp]
-) -> Targets:
+def find_targets(keys: Int64s, n_features: int, n_outputs: int, pairs: bool, chosen: NDArray[np.intp]) -> Targets:
     """Group the accumulators by the number that they add to, in their own order."""
     j, rest = keys % n_features, keys // n_features
     i, output = rest % n_features, rest // n_features
@@ -52,7 +52,7 @@ def find_targets(
     return Targets(starts, entries, known, mirror[entries[starts[:-1]]])
 
 
-def _group(target: NDArray[np.int64], known: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+def _group(target: Int64s, known: Int64s) -> tuple[Int64s, Int64s]:
     order = np.argsort(target, kind="stable")
     ordered = target[order]
     first = int(np.searchsorted(ordered, 0))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
     from silva.cuda.compiler import Variant
     from silva.explain.cuda.launches import OnGpu
+    from silva.typing import GpuArray
 
 WARP, MOST_WARPS, SUM_STRIDE = 32, 16, 33
 MOST_SHARED = 48 * 1024
@@ -32,13 +33,13 @@ class SmallForest:
         self.shared = SUM_STRIDE * len(tape.slot_keys) * np.dtype(dtype).itemsize + WARP * codes.row_bytes
         self._launches: ByShape[PreparedLaunch] = ByShape()
 
-    def values(self, x: Any, result: Any, tables: OnGpu) -> None:
+    def values(self, x: GpuArray, result: GpuArray, tables: OnGpu) -> None:
         """Queue the launch that fills `result`, (n, F, k) and contiguous, for the rows of a CuPy array."""
         call = self._launches.of(x, result.shape[1:], lambda: self._lay_out(x, tables))
         call.addresses[0], call.addresses[-1] = x.data.ptr, result.data.ptr
         call(import_cupy().cuda.get_current_stream().ptr)
 
-    def _lay_out(self, x: Any, tables: OnGpu) -> PreparedLaunch:
+    def _lay_out(self, x: GpuArray, tables: OnGpu) -> PreparedLaunch:
         codes, tape = self._codes, self._tape
         _, *columns = codes.tables()
         n_chunks, n_entries = len(tape.chunk_starts), len(tables.target)

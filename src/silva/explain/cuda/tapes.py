@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 
     from silva.cuda.codes import Codes
     from silva.ensemble import TreeEnsemble
+    from silva.typing import Doubles, Int32s, Int64s
 
 MOST_POINTS = 8
 """Quadrature points of one walk; trees that need more are walked again with the next points."""
@@ -67,10 +68,10 @@ class Tape:
     """
 
     points: int
-    words: NDArray[np.int32]
-    chunk_starts: NDArray[np.int64]
-    slot_offsets: NDArray[np.int64]
-    slot_keys: NDArray[np.int64]
+    words: Int32s
+    chunk_starts: Int64s
+    slot_offsets: Int64s
+    slot_keys: Int64s
     levels: int
     tracks: int
     most_slots: int
@@ -122,7 +123,7 @@ def write_tapes(
     ]
 
 
-def _buckets(distinct: NDArray[np.int32], n_splits: NDArray[np.int64]) -> NDArray[np.int32]:
+def _buckets(distinct: Int32s, n_splits: Int64s) -> Int32s:
     """Quadrature points of each tree; 0 for trees without splits."""
     points = -(-distinct // 2)
     if n_splits.sum() < FEW_SPLITS:
@@ -138,7 +139,7 @@ def _buckets(distinct: NDArray[np.int32], n_splits: NDArray[np.int64]) -> NDArra
     return points
 
 
-def quadrature(points: int) -> tuple[int, NDArray[np.float64], NDArray[np.float64]]:
+def quadrature(points: int) -> tuple[int, Doubles, Doubles]:
     """Points and weights on [0, 1] (Gauss-Legendre), in equal passes of at most `MOST_POINTS`; weights of 0 fill up."""
     passes = -(-points // MOST_POINTS)
     per_pass = -(-points // passes)
@@ -150,7 +151,7 @@ def quadrature(points: int) -> tuple[int, NDArray[np.float64], NDArray[np.float6
 
 def _write_bucket(
     forest: TreeEnsemble,
-    trees: Any,
+    trees: object,
     members: NDArray[np.intp],
     points: int,
     dtype: DTypeLike,
@@ -215,12 +216,12 @@ class Walks:
     chunk_offsets : int64, (n_chunks + 1,)
     """
 
-    tree: NDArray[np.int32]
-    component: NDArray[np.int32]
-    output: NDArray[np.int32]
-    begin: NDArray[np.int32]
-    end: NDArray[np.int32]
-    chunk_offsets: NDArray[np.int64]
+    tree: Int32s
+    component: Int32s
+    output: Int32s
+    begin: Int32s
+    end: Int32s
+    chunk_offsets: Int64s
 
 
 def find_walks(forest: TreeEnsemble, members: NDArray[np.intp], target: int, whole: float) -> Walks:
@@ -261,7 +262,7 @@ def chunk_splits(forest: TreeEnsemble, pairs: bool) -> int:
     return int(np.clip(total // CHUNKS, FEWEST_CHUNK_SPLITS, MOST_CHUNK_SPLITS))
 
 
-def _chunk_offsets(sizes: NDArray[np.int32], output: NDArray[np.int32], target: int) -> NDArray[np.int64]:
+def _chunk_offsets(sizes: Int32s, output: Int32s, target: int) -> Int64s:
     """Consecutive walks of one output, together of about as many splits as fill a chunk."""
     offsets, filled = [0], 0
     for index in range(len(sizes)):

@@ -18,12 +18,14 @@ from silva.readers.catboost.trees import oblivious_nodes, read_tests, step_nodes
 if TYPE_CHECKING:
     import os
 
+    from catboost import CatBoost
+
     from silva.ensemble import TreeEnsemble
     from silva.readers.catboost.model import Model
     from silva.typing import Array
 
 
-def read(model: Any) -> TreeEnsemble:
+def read(model: CatBoost) -> TreeEnsemble:
     """Read a live model.
 
     Parameters
@@ -82,22 +84,22 @@ def read_file(path: str | os.PathLike[str]) -> TreeEnsemble:
     return _read(parse_cbm, Path(path).read_bytes(), str(path))
 
 
-def read_document(document: Any, where: str) -> TreeEnsemble:
+def read_document(document: object, where: str) -> TreeEnsemble:
     """Read a parsed JSON document, as `read_file`."""
     return _read(parse_document, document, where)
 
 
-def is_document(document: Any) -> bool:
+def is_document(document: object) -> bool:
     """Say whether a JSON document is one of CatBoost."""
     return isinstance(document, dict) and ("oblivious_trees" in document or "features_info" in document)
 
 
-def predict(model: Any, X: Any) -> Any:
+def predict(model: CatBoost, X: Any) -> Any:
     """Predict with the live model itself, on a copy: CatBoost makes arrays and columns of frames read-only."""
     return model.predict(X.copy() if hasattr(X, "copy") else X)
 
 
-def _read(parse: Any, document: Any, where: str, estimator: str = "") -> TreeEnsemble:
+def _read(parse: Any, document: object, where: str, estimator: str = "") -> TreeEnsemble:
     """Build a forest, with the source of the document in every message."""
     try:
         return _forest(parse(document), estimator)

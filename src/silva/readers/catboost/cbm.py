@@ -19,9 +19,7 @@ from silva.readers.flatbuffer import UINT32, Table
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from numpy.typing import NDArray
-
-    from silva.typing import Array
+    from silva.typing import Array, Doubles
 
 MAGIC = b"CBM1"
 FORMAT = "FlabuffersModel_v1"
@@ -156,7 +154,7 @@ def _steps(trees: Table) -> StepTrees | None:
     return StepTrees(step.reshape(-1, 2).astype(np.int64), trees.array(Trees.LEAF, "<u4").astype(np.int64))
 
 
-def _bias(trees: Table, n_outputs: int) -> NDArray[np.float64]:
+def _bias(trees: Table, n_outputs: int) -> Doubles:
     """Read the bias of each output; documents before 0.25 have one number."""
     biases = trees.array(Trees.BIASES, "<f8")
     if not len(biases):

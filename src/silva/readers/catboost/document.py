@@ -21,13 +21,13 @@ from silva.readers.documents import as_array, concatenate, get, get_int, to_floa
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from numpy.typing import NDArray
+    from silva.typing import Doubles, Int64s
 
 TESTS = ("FloatFeature", "OneHotFeature")
 """Kinds of splits that test a feature as it is."""
 
 
-def parse_document(document: Any) -> Model:
+def parse_document(document: object) -> Model:
     """Read what ``save_model(format="json")`` writes; it means what CatBoost reads from it.
 
     Raises
@@ -83,7 +83,7 @@ def _category(feature: dict[str, Any]) -> CategoryFeature:
     )
 
 
-def _scale_and_bias(document: dict[str, Any]) -> tuple[float, NDArray[np.float64]]:
+def _scale_and_bias(document: dict[str, Any]) -> tuple[float, Doubles]:
     pair = get(document, "scale_and_bias", list)
     if len(pair) != 2 or isinstance(pair[0], bool) or not isinstance(pair[0], int | float):
         raise ValueError("'scale_and_bias' is no pair of a number and a list")
@@ -159,11 +159,11 @@ def _steps(trees: list[dict[str, Any]]) -> dict[str, Any]:
     }
 
 
-def _integers(values: list[int], name: str) -> NDArray[np.int64]:
+def _integers(values: list[int], name: str) -> Int64s:
     return to_int32(as_array(values, name), name).astype(np.int64)
 
 
-def _width(value: Any) -> int:
+def _width(value: object) -> int:
     return len(value) if isinstance(value, list) else 1
 
 

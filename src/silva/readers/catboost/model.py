@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from silva.typing import Array
+    from silva.typing import Array, Doubles, Int32s, Int64s
 
 MAX_OUTPUTS = 2**20
 NO_LEAF = 2**32 - 1
@@ -35,7 +35,7 @@ class CategoryFeature:
 
     column: int
     name: str
-    hashes: NDArray[np.int32]
+    hashes: Int32s
 
 
 @dataclass(frozen=True, eq=False)
@@ -82,13 +82,13 @@ class Model:
     numbers: Sequence[NumberFeature]
     categories: Sequence[CategoryFeature]
     n_outputs: int
-    sizes: NDArray[np.int64]
-    splits: NDArray[np.int64]
-    leaf_value: NDArray[np.float64]
-    leaf_weight: NDArray[np.float64]
+    sizes: Int64s
+    splits: Int64s
+    leaf_value: Doubles
+    leaf_weight: Doubles
     steps: StepTrees | None
     scale: float
-    bias: NDArray[np.float64]
+    bias: Doubles
     info: dict[str, Any]
 
     @property

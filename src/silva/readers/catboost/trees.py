@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from silva.readers.catboost.model import Model, StepTrees
-    from silva.typing import Array
+    from silva.typing import Array, Bools, Doubles, Int64s
 
 DEEPEST = 30
 """CatBoost itself stops at depth 16."""
@@ -30,13 +30,13 @@ class Tests:
     Behind them comes one more that no split uses, for leaves to name.
     """
 
-    feature: NDArray[np.int64]
+    feature: Int64s
     threshold: Array
-    default_left: NDArray[np.bool_]
-    category_set: NDArray[np.int64]
+    default_left: Bools
+    category_set: Int64s
     sets: dict[str, Any]
 
-    def check(self, splits: NDArray[np.int64]) -> None:
+    def check(self, splits: Int64s) -> None:
         """Raise ValueError unless all splits name tests."""
         n_tests = len(self.feature) - 1
         if len(splits) and not 0 <= splits.min() <= splits.max() < n_tests:
@@ -64,7 +64,7 @@ def read_tests(model: Model) -> Tests:
     )
 
 
-def _sets(n_categories: NDArray[np.int64]) -> dict[str, Any]:
+def _sets(n_categories: Int64s) -> dict[str, Any]:
     """Fields of Forest for one set a category, which sends all others of its feature left."""
     if n_categories.max() > MOST_TESTED:
         raise ValueError(f"a feature tests {n_categories.max()} categories, expected at most {MOST_TESTED}")
@@ -136,7 +136,7 @@ def oblivious_nodes(model: Model, tests: Tests) -> NodeArrays:
     )
 
 
-def _level(starts: NDArray[np.int64], level: int) -> NDArray[np.int64]:
+def _level(starts: Int64s, level: int) -> Int64s:
     """Nodes of a level of complete trees that start at the given nodes: (n_trees, 2^level)."""
     return np.asarray(starts[:, None] + (1 << level) - 1 + np.arange(1 << level))
 
@@ -176,9 +176,7 @@ def step_nodes(model: Model, steps: StepTrees, tests: Tests) -> NodeArrays:
     )
 
 
-def _nodes(
-    tests: Tests, counts: NDArray[np.int64], left: Any, right: Any, *, test: NDArray[np.int64], **columns: Any
-) -> NodeArrays:
+def _nodes(tests: Tests, counts: Int64s, left: Any, right: Any, *, test: Int64s, **columns: Any) -> NodeArrays:
     return NodeArrays(
         counts=counts,
         left=left,
@@ -191,7 +189,7 @@ def _nodes(
     )
 
 
-def _leaves(model: Model, n_leaves: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+def _leaves(model: Model, n_leaves: int) -> tuple[Doubles, Doubles]:
     """Values (n_leaves, n_outputs) and weights of the leaves; weights are 0 where the document has none."""
     found, expected = len(model.leaf_value), n_leaves * model.n_outputs
     if found != expected:
@@ -204,7 +202,7 @@ def _leaves(model: Model, n_leaves: int) -> tuple[NDArray[np.float64], NDArray[n
     return model.leaf_value.reshape(n_leaves, model.n_outputs), weight
 
 
-def _leaf_numbers(model: Model, steps: StepTrees, holds: NDArray[np.bool_]) -> NDArray[np.int64]:
+def _leaf_numbers(model: Model, steps: StepTrees, holds: Bools) -> Int64s:
     """Leaf of each node that holds one, -1 elsewhere."""
     wrong = holds & ((steps.leaf % model.n_outputs != 0) | (steps.leaf >= len(model.leaf_value)))
     if wrong.any():
@@ -228,9 +226,7 @@ def _check_steps(model: Model, steps: StepTrees) -> None:
         raise ValueError(f"node {np.argmax(n_parents)} has several parents")
 
 
-def _covers(
-    children: NDArray[np.int64], of_node: NDArray[np.int64], weight: NDArray[np.float64]
-) -> NDArray[np.float64]:
+def _covers(children: Int64s, of_node: Int64s, weight: Doubles) -> Doubles:
     """Add the leaves' weights up, level by level from the deepest."""
     cover = np.where(of_node >= 0, weight[np.maximum(of_node, 0)], 0.0)
     is_split = of_node < 0

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -16,10 +16,12 @@ from silva.readers.lightgbm.text import Document, parse
 if TYPE_CHECKING:
     import os
 
+    from lightgbm import Booster, LGBMModel
+
     from silva.ensemble import TreeEnsemble
 
 
-def read(model: Any) -> TreeEnsemble:
+def read(model: Booster | LGBMModel) -> TreeEnsemble:
     """Read a live Booster or scikit-learn estimator of LightGBM.
 
     Parameters
@@ -61,7 +63,7 @@ def read_file(path: str | os.PathLike[str]) -> TreeEnsemble:
         raise ValueError(f"cannot read {path} as a LightGBM model: {error}") from error
 
 
-def _classes(model: Any) -> tuple[Any, ...]:
+def _classes(model: Booster | LGBMModel) -> tuple[object, ...]:
     """Return a classifier's labels; with an objective of the user's own it predicts margins instead."""
     import lightgbm
 
@@ -69,7 +71,7 @@ def _classes(model: Any) -> tuple[Any, ...]:
     return (np.asarray(model.classes_),) if has_labels else ()
 
 
-def _read_text(text: str, **estimator: Any) -> TreeEnsemble:
+def _read_text(text: str, **estimator: object) -> TreeEnsemble:
     document = parse(text)
     n_features, n_outputs = _sizes(document)
     layout = Layout(document)

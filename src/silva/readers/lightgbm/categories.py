@@ -10,11 +10,9 @@ import numpy as np
 from silva.readers.lightgbm.nodes import count_up
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
     from silva.readers.lightgbm.nodes import Layout
     from silva.readers.lightgbm.text import Document
-    from silva.typing import Array
+    from silva.typing import Array, Bools, Doubles, Int64s
 
 WORD = 2**32
 
@@ -33,8 +31,8 @@ class CategorySets:
         The sets as fields of TreeEnsemble; the text's bits are the same.
     """
 
-    of_split: NDArray[np.int64] | None
-    zero_left: NDArray[np.bool_]
+    of_split: Int64s | None
+    zero_left: Bools
     fields: dict[str, Array] = field(default_factory=dict)
 
 
@@ -79,7 +77,7 @@ def _refuse_mixed_features(document: Document, layout: Layout) -> None:
         )
 
 
-def _set_of_split(layout: Layout, n_sets: NDArray[np.int64]) -> NDArray[np.int64]:
+def _set_of_split(layout: Layout, n_sets: Int64s) -> Int64s:
     """Find each split's set among those of all trees; its threshold is the set's number in its own tree."""
     number, is_set = layout.threshold, layout.is_categorical
     wrong = (number < 0) | (number >= n_sets[layout.split_tree]) | (number != np.floor(number))
@@ -88,9 +86,7 @@ def _set_of_split(layout: Layout, n_sets: NDArray[np.int64]) -> NDArray[np.int64
     return np.where(is_set, before[layout.split_tree] + np.where(is_set, number, 0).astype(np.int64), -1)
 
 
-def _set_sizes(
-    document: Document, layout: Layout, n_sets: NDArray[np.int64]
-) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+def _set_sizes(document: Document, layout: Layout, n_sets: Int64s) -> tuple[Int64s, Int64s]:
     """Count the words of each set, and of each tree."""
     n_bounds = np.where(n_sets > 0, n_sets + 1, 0)
     bounds = document.tree_arrays("cat_boundaries", n_bounds, np.int64)
@@ -142,7 +138,7 @@ def _fit(info: str, n_categories: int) -> float:
     return 0.0 if is_range or not bounds else 1.0
 
 
-def _best_places(fits: NDArray[np.float64]) -> list[int]:
+def _best_places(fits: Doubles) -> list[int]:
     """Choose a feature for each table, in their order, so that all suit best: dynamic programming over both."""
     n_tables, n_features = fits.shape
     best = np.full((n_tables + 1, n_features + 1), -np.inf)
@@ -166,7 +162,7 @@ def _best_places(fits: NDArray[np.float64]) -> list[int]:
     return _places(best)
 
 
-def _places(best: NDArray[np.float64]) -> list[int]:
+def _places(best: Doubles) -> list[int]:
     """Walk back through the table of the best choices."""
     places, feature = [], best.shape[1] - 1
     for table in range(best.shape[0] - 1, 0, -1):

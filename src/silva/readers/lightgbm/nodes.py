@@ -9,10 +9,10 @@ import numpy as np
 from silva.readers.assemble import NodeArrays, less_than
 
 if TYPE_CHECKING:
-    from numpy.typing import DTypeLike, NDArray
+    from numpy.typing import DTypeLike
 
     from silva.readers.lightgbm.text import Document
-    from silva.typing import Array
+    from silva.typing import Array, Bools, Doubles, Int64s
 
 ZERO_THRESHOLD = float(np.float32(1e-35))
 SMALLEST_CATEGORY = float(np.nextafter(-1.0, 0.0))
@@ -76,23 +76,23 @@ class Layout:
         self.refuse(~np.isfinite(self.leaf_value), "has a leaf_value that is not finite", self.leaf_tree)
 
     @property
-    def is_categorical(self) -> NDArray[np.bool_]:
+    def is_categorical(self) -> Bools:
         """Splits that test a set of categories."""
         return (self.kind & IS_CATEGORICAL) > 0
 
     @property
-    def missing(self) -> NDArray[np.int64]:
+    def missing(self) -> Int64s:
         """What each split takes as missing: `MISSING_NONE`, `MISSING_ZERO` or `MISSING_NAN`."""
         return self.kind >> 2
 
     @property
-    def default_left(self) -> NDArray[np.bool_]:
+    def default_left(self) -> Bools:
         """Side of NaN: 0's where it counts as 0, right where categories are tested."""
         declared = (self.kind & DEFAULT_LEFT) > 0
         return ~self.is_categorical & np.where(self.missing == MISSING_NONE, self.zero_left, declared)
 
     @property
-    def zero_left(self) -> NDArray[np.bool_]:
+    def zero_left(self) -> Bools:
         """Side of 0 at numerical splits."""
         return self.threshold >= 0
 
@@ -100,14 +100,14 @@ class Layout:
         """Return an array of the text with one entry a split."""
         return self.document.tree_arrays(key, self.n_splits, dtype)
 
-    def children(self, key: str) -> NDArray[np.int64]:
+    def children(self, key: str) -> Int64s:
         """Return children in the numbering of NodeArrays; the text numbers leaves -1, -2, ..."""
         child = self.splits(key, np.int64)
         n_splits, n_leaves = self.n_splits[self.split_tree], self.n_leaves[self.split_tree]
         self.refuse((child >= n_splits) | (child < -n_leaves), f"has a {key} that does not exist")
         return self.join(np.where(child < 0, n_splits + ~child, child), -1)
 
-    def covers(self) -> NDArray[np.float64]:
+    def covers(self) -> Doubles:
         """Return the number of training rows of each node."""
         splits = self.splits("internal_count", np.float64)
         leaves = self.document.tree_arrays("leaf_count", self.n_leaves, np.float64)
@@ -121,13 +121,13 @@ class Layout:
         result[self._split_at], result[self._leaf_at] = splits, leaves
         return result
 
-    def refuse(self, wrong: NDArray[np.bool_], what: str, tree: NDArray[np.int64] | None = None) -> None:
+    def refuse(self, wrong: Bools, what: str, tree: Int64s | None = None) -> None:
         """Raise ValueError with the number of the first tree that has a wrong entry (default: one a split)."""
         if wrong.any():
             raise ValueError(f"tree {(self.split_tree if tree is None else tree)[np.argmax(wrong)]} {what}")
 
 
-def node_arrays(layout: Layout, category_set: NDArray[np.int64] | None) -> NodeArrays:
+def node_arrays(layout: Layout, category_set: Int64s | None) -> NodeArrays:
     """Return all nodes; `category_set` is the set of each split or -1."""
     n_splits = len(layout.kind)
     upper = less_than(layout.threshold, np.float64)
@@ -145,7 +145,7 @@ def node_arrays(layout: Layout, category_set: NDArray[np.int64] | None) -> NodeA
     )
 
 
-def zero_missing(layout: Layout, categories_zero_left: NDArray[np.bool_], n_features: int) -> NDArray[np.bool_]:
+def zero_missing(layout: Layout, categories_zero_left: Bools, n_features: int) -> Bools:
     """Find the features whose zeros are missing: (n_features,), or (0,) if there are none.
 
     `categories_zero_left` tells of each split whether category 0 goes left.
@@ -168,12 +168,12 @@ def zero_missing(layout: Layout, categories_zero_left: NDArray[np.bool_], n_feat
     return result
 
 
-def count_up(counts: NDArray[np.int64]) -> NDArray[np.int64]:
+def count_up(counts: Int64s) -> Int64s:
     """Return 0, 1, ..., count - 1 for each of the counts, one after the other."""
     return np.arange(counts.sum()) - np.repeat(np.cumsum(counts) - counts, counts)
 
 
-def _n_leaves(document: Document) -> NDArray[np.int64]:
+def _n_leaves(document: Document) -> Int64s:
     n_leaves = document.tree_integers("num_leaves")
     if (n_leaves < 1).any():
         at = int(np.argmin(n_leaves))

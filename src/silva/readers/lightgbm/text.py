@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 if TYPE_CHECKING:
-    from numpy.typing import DTypeLike, NDArray
+    from numpy.typing import DTypeLike
 
-    from silva.typing import Array
+    from silva.typing import Array, Int64s
 
 VERSIONS = ("v2", "v3", "v4")
 LARGEST_INTEGER = 2**31 - 1
@@ -50,12 +50,12 @@ class Document:
         """
         return _integer(self.header.get(key, ""), f"the header gives {key!r}")
 
-    def tree_integers(self, key: str) -> NDArray[np.int64]:
+    def tree_integers(self, key: str) -> Int64s:
         """Return one number of each tree: (n_trees,)."""
         values = [_integer(tree.get(key, ""), f"tree {i} gives {key!r}") for i, tree in enumerate(self.trees)]
         return np.array(values, np.int64)
 
-    def tree_arrays(self, key: str, counts: NDArray[np.int64], dtype: DTypeLike) -> Array:
+    def tree_arrays(self, key: str, counts: Int64s, dtype: DTypeLike) -> Array:
         """Return an array of each tree, one after the other: (counts.sum(),).
 
         Raises

@@ -12,6 +12,8 @@ from silva.readers.sklearn.trees import read_average
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from sklearn.base import BaseEstimator
+
     from silva.ensemble import TreeEnsemble
 
 READERS: dict[str, Callable[[Any], TreeEnsemble]] = {
@@ -42,7 +44,7 @@ WRAPPED = {
 """Where meta-estimators keep what they have fitted."""
 
 
-def read(model: Any) -> TreeEnsemble:
+def read(model: BaseEstimator) -> TreeEnsemble:
     """Read a fitted tree or tree ensemble of scikit-learn.
 
     Parameters
@@ -66,7 +68,7 @@ def read(model: Any) -> TreeEnsemble:
     return reader(model)
 
 
-def _reader_of(model: Any) -> Callable[[Any], TreeEnsemble]:
+def _reader_of(model: BaseEstimator) -> Callable[[Any], TreeEnsemble]:
     names = [kind.__name__ for kind in type(model).__mro__ if kind.__module__.startswith("sklearn.")]
     if "AdaBoostRegressor" in names:
         raise NotImplementedError(
@@ -78,7 +80,7 @@ def _reader_of(model: Any) -> Callable[[Any], TreeEnsemble]:
     raise TypeError(f"got {type(model).__name__}, which is no tree ensemble of scikit-learn; {_advice(model)}")
 
 
-def _advice(model: Any) -> str:
+def _advice(model: BaseEstimator) -> str:
     if hasattr(model, "steps"):
         name, last = model.steps[-1]
         return f"pass its last step, model[-1] ({name!r}: {type(last).__name__}), and rows transformed by model[:-1]"

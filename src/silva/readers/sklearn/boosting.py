@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from silva.readers.sklearn.trees import Member, class_fields, forest_of
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
+    from sklearn.base import BaseEstimator
 
     from silva.ensemble import TreeEnsemble
+    from silva.typing import Doubles
 
 LINKS = {
     "IdentityLink": "identity",
@@ -26,7 +27,7 @@ CONSTANT_PRIORS = ("prior", "most_frequent", "constant", "uniform")
 """Strategies of DummyClassifier that give all rows the same probabilities."""
 
 
-def link_of(model: Any) -> str:
+def link_of(model: BaseEstimator) -> str:
     """Return the name of the link of a fitted estimator's loss.
 
     Raises
@@ -40,7 +41,7 @@ def link_of(model: Any) -> str:
     return LINKS[name]
 
 
-def read_gradient_boosting(model: Any) -> TreeEnsemble:
+def read_gradient_boosting(model: BaseEstimator) -> TreeEnsemble:
     """Read a GradientBoostingClassifier or -Regressor."""
     n_stages, n_outputs = model.estimators_.shape
     rate = float(model.learning_rate)
@@ -60,7 +61,7 @@ def read_gradient_boosting(model: Any) -> TreeEnsemble:
     )
 
 
-def _initial_margins(model: Any, n_outputs: int) -> NDArray[np.float64]:
+def _initial_margins(model: BaseEstimator, n_outputs: int) -> Doubles:
     """Return what `init` predicts for every row."""
     from sklearn.dummy import DummyClassifier, DummyRegressor
 
@@ -79,7 +80,7 @@ def _initial_margins(model: Any, n_outputs: int) -> NDArray[np.float64]:
     return np.array(model._raw_predict_init(row)[0], np.float64)
 
 
-def read_ada_boost(model: Any) -> TreeEnsemble:
+def read_ada_boost(model: BaseEstimator) -> TreeEnsemble:
     """Read an AdaBoostClassifier of trees: weighted votes."""
     n_classes = len(model.classes_)
     vote = _log_votes if getattr(model, "algorithm", "SAMME") == "SAMME.R" else _votes
@@ -102,7 +103,7 @@ def read_ada_boost(model: Any) -> TreeEnsemble:
     )
 
 
-def _votes(probabilities: NDArray[np.float64]) -> NDArray[np.float64]:
+def _votes(probabilities: Doubles) -> Doubles:
     """1 for the most probable class; the others share -1."""
     n_classes = probabilities.shape[1]
     result = np.full(probabilities.shape, -1 / max(n_classes - 1, 1))
@@ -110,12 +111,12 @@ def _votes(probabilities: NDArray[np.float64]) -> NDArray[np.float64]:
     return result if n_classes > 1 else np.zeros_like(result)
 
 
-def _log_votes(probabilities: NDArray[np.float64]) -> NDArray[np.float64]:
+def _log_votes(probabilities: Doubles) -> Doubles:
     """Centred logarithms of the probabilities: SAMME.R of scikit-learn before 1.6."""
     logs = np.log(np.maximum(probabilities, np.finfo(np.float64).eps))
     return np.asarray((probabilities.shape[1] - 1) * (logs - logs.mean(axis=1, keepdims=True)))
 
 
-def _decision(votes: NDArray[np.float64]) -> NDArray[np.float64]:
+def _decision(votes: Doubles) -> Doubles:
     """Two classes make one margin, the difference."""
     return votes[:, 1:] - votes[:, :1] if votes.shape[1] == 2 else votes

@@ -12,15 +12,16 @@ from silva.readers.sklearn.trees import class_fields, common_fields
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
+    from sklearn.base import BaseEstimator
 
     from silva.ensemble import TreeEnsemble
-    from silva.typing import Array
+    from silva.typing import Array, Bools, Int64s
 
 WORDS = 8
 """A set has 256 bits."""
 
 
-def read_hist_gradient_boosting(model: Any) -> TreeEnsemble:
+def read_hist_gradient_boosting(model: BaseEstimator) -> TreeEnsemble:
     """Read a HistGradientBoostingClassifier or -Regressor; leaf ids are indices of its nodes."""
     predictors = [predictor for iteration in model._predictors for predictor in iteration]
     nodes = np.concatenate([predictor.nodes for predictor in predictors])
@@ -59,7 +60,7 @@ def read_hist_gradient_boosting(model: Any) -> TreeEnsemble:
     )
 
 
-def _original_columns(model: Any) -> NDArray[np.intp]:
+def _original_columns(model: BaseEstimator) -> NDArray[np.intp]:
     """Return the column of X of each feature of the trees: the encoder puts categorical columns first."""
     is_categorical = model.is_categorical_
     if is_categorical is None:
@@ -67,7 +68,7 @@ def _original_columns(model: Any) -> NDArray[np.intp]:
     return np.concatenate([np.flatnonzero(is_categorical), np.flatnonzero(~is_categorical)])
 
 
-def _category_tables(model: Any) -> tuple[Array | None, ...] | None:
+def _category_tables(model: BaseEstimator) -> tuple[Array | None, ...] | None:
     """Return the values that the encoder turns into 0, 1, ...; the missing one comes last there and is left out."""
     if model.is_categorical_ is None:
         return None
@@ -83,13 +84,13 @@ def _category_tables(model: Any) -> tuple[Array | None, ...] | None:
     return tuple(tables)
 
 
-def _is_nan(value: Any) -> bool:
+def _is_nan(value: object) -> bool:
     return isinstance(value, float | np.floating) and bool(np.isnan(value))
 
 
 def _category_sets(
-    model: Any, predictors: list[Any], nodes: Array, is_set: NDArray[np.bool_]
-) -> tuple[NDArray[np.int64] | None, dict[str, Any]]:
+    model: BaseEstimator, predictors: list[Any], nodes: Array, is_set: Bools
+) -> tuple[Int64s | None, dict[str, Any]]:
     """Return each node's set, and all sets: the categories that go left; unknown ones go where missing ones go."""
     if not is_set.any():
         return None, {}

@@ -9,13 +9,13 @@ import numpy as np
 from silva.readers.sklearn.trees import Member, forest_of
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
+    from sklearn.base import BaseEstimator
 
     from silva.ensemble import TreeEnsemble
-    from silva.typing import Array
+    from silva.typing import Array, Doubles
 
 
-def read_isolation_forest(model: Any) -> TreeEnsemble:
+def read_isolation_forest(model: BaseEstimator) -> TreeEnsemble:
     """Read an IsolationForest.
 
     The margin is the mean path length in units of that expected of an unsuccessful search, so that ``score_samples`` is
@@ -43,14 +43,14 @@ def read_isolation_forest(model: Any) -> TreeEnsemble:
     )
 
 
-def _columns(model: Any) -> list[Array | None]:
+def _columns(model: BaseEstimator) -> list[Array | None]:
     """Return the columns of each tree; all of them are given in their own order, whatever the list says."""
     if model._max_features == model.n_features_in_:
         return [None] * len(model.estimators_)
     return [np.asarray(features) for features in model.estimators_features_]
 
 
-def _path_lengths(tree: Any) -> NDArray[np.float64]:
+def _path_lengths(tree: Any) -> Doubles:
     """Add to the splits above each node what isolating its samples would take further."""
     from sklearn.ensemble._iforest import _average_path_length
 
@@ -59,6 +59,6 @@ def _path_lengths(tree: Any) -> NDArray[np.float64]:
     return np.asarray(lengths, np.float64)[:, None]
 
 
-def _accepts_nan(model: Any) -> bool:
+def _accepts_nan(model: BaseEstimator) -> bool:
     tags = model.__sklearn_tags__() if hasattr(model, "__sklearn_tags__") else None
     return bool(tags.input_tags.allow_nan) if tags else bool(model._get_tags()["allow_nan"])

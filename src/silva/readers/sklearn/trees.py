@@ -12,10 +12,10 @@ from silva.readers.assemble import NodeArrays, assemble, less_than
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from numpy.typing import NDArray
+    from sklearn.base import BaseEstimator
 
     from silva.ensemble import TreeEnsemble
-    from silva.typing import Array
+    from silva.typing import Array, Doubles
 
 
 @dataclass(frozen=True, eq=False)
@@ -33,12 +33,12 @@ class Member:
     """
 
     tree: Any
-    value: NDArray[np.float64]
+    value: Doubles
     weight: float = 1.0
     features: Array | None = None
 
 
-def forest_of(model: Any, members: Sequence[Member], **meaning: Any) -> TreeEnsemble:
+def forest_of(model: BaseEstimator, members: Sequence[Member], **meaning: Any) -> TreeEnsemble:
     """Assemble members to the forest of a fitted estimator; `meaning` adds and overrides fields of Forest."""
     fields = common_fields(model) | meaning
     return assemble(
@@ -48,7 +48,7 @@ def forest_of(model: Any, members: Sequence[Member], **meaning: Any) -> TreeEnse
     )
 
 
-def common_fields(model: Any) -> dict[str, Any]:
+def common_fields(model: BaseEstimator) -> dict[str, Any]:
     """Return what holds for every estimator of scikit-learn."""
     import sklearn
 
@@ -62,7 +62,7 @@ def common_fields(model: Any) -> dict[str, Any]:
     }
 
 
-def class_fields(model: Any) -> dict[str, Any]:
+def class_fields(model: BaseEstimator) -> dict[str, Any]:
     """Return the labels of a classifier, one array an output, if it is one."""
     if not hasattr(model, "classes_"):
         return {}
@@ -70,7 +70,7 @@ def class_fields(model: Any) -> dict[str, Any]:
     return {"classes": tuple(np.asarray(labels) for labels in classes), "prediction": "argmax"}
 
 
-def read_average(model: Any) -> TreeEnsemble:
+def read_average(model: BaseEstimator) -> TreeEnsemble:
     """Read a tree, a forest or trees bagged: the mean of the values or class probabilities of all trees."""
     members = members_of(model)
     return forest_of(
@@ -82,7 +82,7 @@ def read_average(model: Any) -> TreeEnsemble:
     )
 
 
-def members_of(model: Any) -> list[Member]:
+def members_of(model: BaseEstimator) -> list[Member]:
     """Return the trees of an averaging estimator, weighted; bagging may hold forests or bagging again.
 
     Raises
@@ -99,7 +99,7 @@ def members_of(model: Any) -> list[Member]:
     return [replace(member, weight=member.weight / len(groups)) for group in groups for member in group]
 
 
-def _bagged(model: Any, estimator: Any, features: Array) -> list[Member]:
+def _bagged(model: BaseEstimator, estimator: BaseEstimator, features: Array) -> list[Member]:
     """Members of one estimator, in terms of the columns and classes of the whole."""
     if not hasattr(estimator, "tree_") and not _is_average(estimator):
         raise NotImplementedError(
@@ -116,7 +116,7 @@ def _bagged(model: Any, estimator: Any, features: Array) -> list[Member]:
     ]
 
 
-def _is_average(estimator: Any) -> bool:
+def _is_average(estimator: BaseEstimator) -> bool:
     from sklearn import ensemble
 
     forests = (ensemble.RandomForestClassifier, ensemble.RandomForestRegressor)
@@ -124,7 +124,7 @@ def _is_average(estimator: Any) -> bool:
     return isinstance(estimator, (*forests, *extra, ensemble.BaggingClassifier, ensemble.BaggingRegressor))
 
 
-def _spread(value: NDArray[np.float64], estimator: Any, model: Any) -> NDArray[np.float64]:
+def _spread(value: Doubles, estimator: BaseEstimator, model: BaseEstimator) -> Doubles:
     """Give classes that a bag of rows did not hold the probability 0."""
     n_classes = len(getattr(model, "classes_", ()))
     if n_classes in {0, value.shape[1]}:
@@ -134,7 +134,7 @@ def _spread(value: NDArray[np.float64], estimator: Any, model: Any) -> NDArray[n
     return result
 
 
-def _leaf_vectors(estimator: Any) -> NDArray[np.float64]:
+def _leaf_vectors(estimator: BaseEstimator) -> Doubles:
     """Return the outputs of a node, those of a classifier being the probabilities of all classes of all outputs."""
     value = np.asarray(estimator.tree_.value, np.float64)
     if not hasattr(estimator, "classes_"):
@@ -142,7 +142,7 @@ def _leaf_vectors(estimator: Any) -> NDArray[np.float64]:
     return np.concatenate([value[:, output, :n] for output, n in enumerate(np.ravel(estimator.n_classes_))], axis=1)
 
 
-def accepts_nan(model: Any) -> bool:
+def accepts_nan(model: BaseEstimator) -> bool:
     """Say whether the estimator takes rows with NaN, which depends on its splitter, criterion and constraints."""
     while not hasattr(model, "tree_"):
         model = model.estimators_[0]

@@ -11,10 +11,12 @@ from silva.readers.xgboost.document import DocumentReader
 if TYPE_CHECKING:
     import os
 
+    from xgboost import Booster, XGBModel
+
     from silva.ensemble import TreeEnsemble
 
 
-def read(model: Any) -> TreeEnsemble:
+def read(model: Booster | XGBModel) -> TreeEnsemble:
     """Read a live model.
 
     Parameters
@@ -62,7 +64,7 @@ def read_file(path: str | os.PathLike[str]) -> TreeEnsemble:
     return read_document(load_document(path), str(path))
 
 
-def predict(model: Any, X: Any) -> Any:
+def predict(model: Booster | XGBModel, X: Any) -> Any:
     """Predict with the live model itself, arrays with the names and types of its features.
 
     Parameters
@@ -80,7 +82,7 @@ def predict(model: Any, X: Any) -> Any:
     return model.predict(xgboost.DMatrix(X, enable_categorical=True, **names))
 
 
-def _document(booster: Any) -> Any:
+def _document(booster: Booster) -> Any:
     """Let the Booster describe itself."""
     try:
         return decode(bytes(booster.save_raw("ubj")))
@@ -88,7 +90,7 @@ def _document(booster: Any) -> Any:
         raise ValueError(f"the Booster cannot be saved ({error}); train it first") from error
 
 
-def read_document(document: Any, where: str, n_rounds: int | None = None, estimator: Any = None) -> TreeEnsemble:
+def read_document(document: object, where: str, n_rounds: int | None = None, estimator: object = None) -> TreeEnsemble:
     """Build a forest, with the source of the document in every message."""
     try:
         return DocumentReader(document, n_rounds).forest(estimator)

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from silva.typing import Array
+    from silva.typing import Array, Bools, Int32s, Int64s
 
 CATEGORICAL = 1
 MAX_CATEGORIES = 2**24
@@ -27,9 +27,7 @@ FIRST_WHOLE_TEXT = (3, 4)
 """Earlier versions cut category tables of pandas off where their texts are not ASCII."""
 
 
-def read_sets(
-    trees: Sequence[dict[str, Any]], counts: NDArray[np.int64]
-) -> tuple[NDArray[np.int32] | None, dict[str, Any]]:
+def read_sets(trees: Sequence[dict[str, Any]], counts: Int64s) -> tuple[Int32s | None, dict[str, Any]]:
     """Read the category set of each node (None if no split is categorical) and the fields about the sets.
 
     XGBoost lists the categories that go right; every other number goes left. Documents before 1.3 list none.
@@ -53,7 +51,7 @@ def read_sets(
     }
 
 
-def _is_categorical(trees: Sequence[dict[str, Any]], counts: NDArray[np.int64]) -> NDArray[np.bool_]:
+def _is_categorical(trees: Sequence[dict[str, Any]], counts: Int64s) -> Bools:
     """Tell which splits are categorical."""
     types, lengths = _ints(trees, "split_type")
     if (wrong := lengths != counts).any():
@@ -62,14 +60,12 @@ def _is_categorical(trees: Sequence[dict[str, Any]], counts: NDArray[np.int64]) 
     return np.equal(types, CATEGORICAL)
 
 
-def _ints(trees: Sequence[dict[str, Any]], name: str) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+def _ints(trees: Sequence[dict[str, Any]], name: str) -> tuple[Int64s, Int64s]:
     values, lengths = concatenate([tree.get(name) for tree in trees], name)
     return to_int32(values, name).astype(np.int64), lengths
 
 
-def _members(
-    trees: Sequence[dict[str, Any]], n_nodes: NDArray[np.int64]
-) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+def _members(trees: Sequence[dict[str, Any]], n_nodes: Int64s) -> tuple[Int64s, Int64s]:
     """Categories of all sets one after the other, and the number in each set."""
     categories, n_categories = _ints(trees, "categories")
     segments, n_segments = _ints(trees, "categories_segments")
@@ -87,7 +83,7 @@ def _members(
     return categories[np.repeat(first, sizes) + within], sizes
 
 
-def _pack(categories: NDArray[np.int64], sizes: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.uint32]]:
+def _pack(categories: Int64s, sizes: Int64s) -> tuple[Int64s, NDArray[np.uint32]]:
     """Bit sets of all categories up to the largest listed one, less those listed."""
     if categories.min() < 0 or categories.max() >= MAX_CATEGORIES:
         raise ValueError(f"'categories' holds {categories.min()} to {categories.max()}, expected 0 to 2^24 - 1")
@@ -133,9 +129,7 @@ def _table(encoding: Any, feature: int, version: tuple[int, ...]) -> Array | Non
     return native.view(dtype) if dtype.itemsize == native.itemsize else native.astype(dtype)
 
 
-def _texts(
-    offsets: NDArray[np.int32], values: NDArray[np.int32], feature: int, version: tuple[int, ...]
-) -> NDArray[np.object_]:
+def _texts(offsets: Int32s, values: Int32s, feature: int, version: tuple[int, ...]) -> NDArray[np.object_]:
     """Texts from the bytes between offsets."""
     if len(offsets) < 1 or offsets[0] != 0 or offsets[-1] != len(values) or (np.diff(offsets) < 0).any():
         raise ValueError(f"the category texts of feature {feature} do not lie within their bytes")

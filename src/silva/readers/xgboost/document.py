@@ -14,10 +14,11 @@ from silva.validation import LARGEST_FOREST
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
+    from xgboost import XGBModel
 
     from silva.ensemble import TreeEnsemble
     from silva.readers.xgboost.objective import Version
-    from silva.typing import Array
+    from silva.typing import Array, Doubles, Int32s, Int64s
 
 NEWEST_MAJOR = 3
 MAX_OUTPUTS = 2**20
@@ -26,7 +27,7 @@ MAX_OUTPUTS = 2**20
 class DocumentReader:
     """One document; the columns of all its trees are read as one array each."""
 
-    def __init__(self, document: Any, n_rounds: int | None) -> None:
+    def __init__(self, document: object, n_rounds: int | None) -> None:
         if not isinstance(document, dict):
             raise ValueError(f"it is a {type(document).__name__}, expected an object with the member 'learner'")
         self.learner = get(document, "learner", dict)
@@ -64,7 +65,7 @@ class DocumentReader:
         parallel = get_int(get(self.model, "gbtree_model_param", dict), "num_parallel_tree", 1)
         return n_rounds * parallel * self.n_outputs
 
-    def _weights(self, weights: Any) -> NDArray[np.float64]:
+    def _weights(self, weights: Any) -> Doubles:
         """DART weights; trees beyond their end count fully."""
         result = np.ones(len(self.trees))
         if weights is not None:
@@ -72,7 +73,7 @@ class DocumentReader:
             result[: len(dropped)] = dropped
         return result
 
-    def forest(self, estimator: Any) -> TreeEnsemble:
+    def forest(self, estimator: XGBModel) -> TreeEnsemble:
         """Build the forest of the Booster, or of the estimator that holds it."""
         meaning = meaning_of(self.objective, self.n_outputs, self.version)
         if estimator is not None:
@@ -101,13 +102,13 @@ class DocumentReader:
             raise ValueError("'feature_names' holds something else than names")
         return None if names is None else tuple(names)
 
-    def _tree_output(self) -> NDArray[np.int32]:
+    def _tree_output(self) -> Int32s:
         outputs = to_int32(as_array(self.model.get("tree_info"), "tree_info"), "tree_info")
         if len(outputs) < len(self.trees):
             raise ValueError(f"'tree_info' has {len(outputs)} entries for {len(self.trees)} trees")
         return outputs[: len(self.trees)]
 
-    def _base_score(self) -> NDArray[np.float64]:
+    def _base_score(self) -> Doubles:
         """Read the base score of each output into margin space, rounded as XGBoost does."""
         text = get(self.parameters, "base_score", str).strip("[] ")
         base = to_float32(np.array([float(number) for number in text.split(",")]))
@@ -116,7 +117,7 @@ class DocumentReader:
         base = np.broadcast_to(base, self.n_outputs)
         return to_margin(base, self.objective, self.version).astype(np.float64)
 
-    def _column(self, name: str, counts: NDArray[np.int64] | None) -> Array:
+    def _column(self, name: str, counts: Int64s | None) -> Array:
         """Read a column of all trees; each tree must have `counts` entries."""
         column, lengths = concatenate([tree.get(name) for tree in self.trees], name)
         if counts is not None and (wrong := lengths != counts).any():
@@ -124,7 +125,7 @@ class DocumentReader:
             raise ValueError(f"{name!r} of tree {at} has {lengths[at]} entries, expected {counts[at]}")
         return column
 
-    def _ints(self, name: str, counts: NDArray[np.int64]) -> NDArray[np.int32]:
+    def _ints(self, name: str, counts: Int64s) -> Int32s:
         return to_int32(self._column(name, counts), name)
 
     def _nodes(self) -> tuple[NodeArrays, dict[str, Any]]:
@@ -153,14 +154,14 @@ class DocumentReader:
         )
         return nodes, sets
 
-    def _declared(self, name: str, default: int | None = None) -> NDArray[np.int64]:
+    def _declared(self, name: str, default: int | None = None) -> Int64s:
         """Read a number from each tree's parameters."""
         values = [get_int(get(tree, "tree_param", dict), name, default) for tree in self.trees]
         if values and not 0 <= min(values) <= max(values) <= LARGEST_FOREST:
             raise ValueError(f"{name!r} is {min(values)} to {max(values)}, expected 0 to {LARGEST_FOREST}")
         return np.array(values, np.int64)
 
-    def _cover(self, counts: NDArray[np.int64]) -> Array:
+    def _cover(self, counts: Int64s) -> Array:
         """Read the sums of hessians; trees with vector leaves have had them since 3.2."""
         if self.trees and all("sum_hessian" not in tree for tree in self.trees) and self._leaf_width() > 1:
             return np.zeros(int(counts.sum()))
@@ -173,9 +174,7 @@ class DocumentReader:
             raise ValueError(f"leaves hold {sorted(widths)} values, expected 1 or {self.n_outputs} in all trees")
         return int(widths.pop())
 
-    def _leaf_values(
-        self, counts: NDArray[np.int64], left: NDArray[np.int32], right: NDArray[np.int32], condition: Array
-    ) -> NDArray[np.float32]:
+    def _leaf_values(self, counts: Int64s, left: Int32s, right: Int32s, condition: Array) -> NDArray[np.float32]:
         """Read what leaves hold.
 
         A number stands in the place of the split condition. A vector is a row of the tree's leaf weights that the right
@@ -195,7 +194,7 @@ class DocumentReader:
         rows = np.where(is_leaf, starts + right, 0)
         return to_float32(weights).reshape(-1, width)[rows]
 
-    def _check_nodes(self, counts: NDArray[np.int64], left: Any, feature: Any, threshold: Any, cover: Any) -> None:
+    def _check_nodes(self, counts: Int64s, left: Any, feature: Any, threshold: Any, cover: Any) -> None:
         """Refuse with the number of the tree what TreeEnsemble would refuse without."""
         is_split = left >= 0
         faults = {

@@ -8,6 +8,7 @@ import numpy as np
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
+    from xgboost import XGBModel
 
 EPSILON = np.float32(1e-6)
 CLIPPED_LOGITS = (3, 2)
@@ -63,7 +64,7 @@ def meaning_of(name: str, n_outputs: int, version: Version) -> dict[str, Any]:
     return {"link": link, "prediction": prediction}
 
 
-def estimator_meaning(estimator: Any, name: str, n_outputs: int, meaning: dict[str, Any]) -> dict[str, Any]:
+def estimator_meaning(estimator: XGBModel, name: str, n_outputs: int, meaning: dict[str, Any]) -> dict[str, Any]:
     """Describe what an estimator adds to its Booster: its missing value, and labels if it is a classifier."""
     missing = estimator.missing
     changes = {"is_estimator": True, "missing": float("nan") if missing is None else float(missing)}

@@ -1,0 +1,75 @@
+"""GPUs on the CPU: the project's own kernels, compiled by the host's compiler, behind the names of CuPy and NVRTC.
+
+Launches, buffers and kernels run as they stand where there is no GPU. What is not emulated: time, streams that overlap,
+memory whose writes others see late. `machine.cpp` runs blocks, `cuda.h` has what kernels call, `driver.cpp` what the
+compiled core calls, `cupy.py` and `nvrtc.py` what Python calls.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import functools
+import sys
+
+import silva.cuda.limits
+import silva.cuda.prepared
+import silva.cuda.rows
+import silva.cuda.runtime
+import silva.device
+from tests.cuda.emulator.cupy import Gpus, make_cupy
+from tests.cuda.emulator.nvrtc import make_cuda
+from tests.native import EMULATOR, HOST, LIBRARY, build
+
+DRIVER = (
+    "launch", "copy_in", "copy_out", "synchronize", "record_event", "elapsed_time", "stream_context", "set_context",
+    "get_context", "error_name",
+)  # fmt: skip
+
+CACHES = (
+    silva.device.count_gpus,
+    silva.device.is_cuda_usable,
+    silva.device._check_capability,
+    silva.cuda.limits._limits,
+    silva.cuda.runtime.load,
+    silva.cuda.runtime._side_streams,
+    silva.cuda.rows._idle_lanes,
+)
+"""What silva finds out about GPUs and keeps."""
+
+
+@functools.cache
+def load_driver() -> ctypes.CDLL:
+    """The emulated driver; kernels find the machine that it brings along."""
+    text = "".join(f'#include "{name}.cpp"\n' for name in ("machine", "driver"))
+    return ctypes.CDLL(str(build(text, "driver", (*HOST, *LIBRARY, "-O2"), EMULATOR)), ctypes.RTLD_GLOBAL)
+
+
+def driver_functions() -> dict[str, int]:
+    """Addresses of the driver's functions, by the names that the core gives them."""
+    library = load_driver()
+    return {name: ctypes.cast(getattr(library, f"emulated_{name}"), ctypes.c_void_p).value for name in DRIVER}
+
+
+@contextlib.contextmanager
+def emulated_gpus(count=1):
+    """Pretend that this machine has so many GPUs; what they are and have been told."""
+    gpus = Gpus(load_driver(), count)
+    modules = {"cupy": make_cupy(gpus), **make_cuda()}
+    saved = {name: sys.modules.get(name) for name in modules}
+    forget_gpus()
+    sys.modules.update(modules)
+    silva.cuda.prepared.DRIVER.update(driver_functions())
+    try:
+        yield gpus
+    finally:
+        silva.cuda.prepared.DRIVER.clear()
+        for name, module in saved.items():
+            sys.modules.pop(name) if module is None else sys.modules.update({name: module})
+        forget_gpus()
+
+
+def forget_gpus():
+    """Drop what is kept of GPUs, real or emulated."""
+    for cache in CACHES:
+        cache.cache_clear()
