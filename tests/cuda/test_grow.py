@@ -178,7 +178,7 @@ def test_every_tree_of_a_run_has_the_fitness_of_the_cores(gpu_engine, storage):
     check_every_tree(engine, engine_of(X, y, storage=storage)[0], 6)
 
 
-def test_many_questions_share_a_round(gpu_engine):
+def test_many_requests_share_a_round(gpu_engine):
     """Of moves that are tried beside each other, and of a generation's offspring."""
     X, y = piecewise(2000, 3)
     for polish_interval, least in ((1, 2), (0, 4)):
@@ -314,7 +314,7 @@ def balanced(n_leaves, n_rows, n_features):
 
 @pytest.mark.usefixtures("four_gpus")
 @pytest.mark.parametrize("n_features", [2, 9, 40])
-def test_the_largest_question_fits_the_smallest_buffers(monkeypatch, n_features):
+def test_the_largest_request_fits_the_smallest_buffers(monkeypatch, n_features):
     """All slots of a block, and the parts that its layouts write beside them."""
     small_buffers(monkeypatch)
     monkeypatch.setattr(parts, "PACKET_BYTES", 2**17)

@@ -274,7 +274,8 @@ SILVA_INLINE constexpr int most_rows(int stride) { return stride <= 4 ? 2 * kMos
 SILVA_INLINE int tagged(int slot, int count) { return slot << 16 | count; }
 SILVA_INLINE int count_of_slot(int tag, int slot) { return tag >> 16 == slot ? tag & 0xffff : 0; }
 
-// Entries of a slot's sums that a block adds up where there are few or many partial sums of it, and the blocks of a slot.
+// Entries of a slot's sums that a block adds up where there are few or many partial sums of it, and the blocks of a
+// slot.
 constexpr int kEntriesOfFew = kBlockThreads, kEntriesOfMany = 32;
 SILVA_INLINE constexpr int entry_blocks(int stride, int entries) {
   return (stride * (stride + 1) / 2 + entries - 1) / entries;
