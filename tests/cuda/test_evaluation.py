@@ -41,18 +41,12 @@ def check(forest, X, algorithm, output="leaf"):
     np.testing.assert_array_equal(found, expected)
 
 
+@pytest.mark.parametrize("output", ["leaf", "margin"])
 @pytest.mark.parametrize("algorithm", ALGORITHMS)
 @given(example=forests_and_rows(max_rows=20))
 @few
-def test_leaves_match_the_oracle(algorithm, example):
-    check(*example, algorithm)
-
-
-@pytest.mark.parametrize("algorithm", ALGORITHMS)
-@given(example=forests_and_rows(max_rows=20))
-@few
-def test_margins_match_the_cpu(algorithm, example):
-    check(*example, algorithm, "margin")
+def test_leaves_match_the_oracle_and_margins_the_cpu(algorithm, output, example):
+    check(*example, algorithm, output)
 
 
 @given(example=forests_and_rows(max_rows=20))
@@ -63,21 +57,21 @@ def test_margins_of_many_rows_match_the_cpu(example):
         check(*example, "by_sample", "margin")
 
 
-FORMS = {"narrow": (7, 200), "heap": (5, 2000), "wide": (12, 2000)}
-"""Depth and number of thresholds of forests that get each format."""
+FORMS = ("narrow", "heap", "wide")
 
 
-def forest_of(form, n_trees=9, **fields):
-    depth, n_values = FORMS[form]
-    options = Options(shape="mixed", n_trees=n_trees, n_features=4, weights="dart", **fields)
-    forest = random_forest(3, options) if form == "wide" else full_forest(3, n_trees, depth, 4)
+def forest_of(form, n_trees=9):
+    """A forest that gets this format: of few thresholds, of complete trees or of trees of any shape."""
+    if form == "wide":
+        forest = random_forest(3, Options(shape="mixed", n_trees=n_trees, n_features=4, weights="dart"))
+    else:
+        forest = full_forest(3, n_trees, 7 if form == "narrow" else 5, 4)
     rng = np.random.default_rng(0)
-    pool = np.sort(rng.normal(size=n_values)).astype(forest.threshold.dtype)
-    threshold = np.where(forest.feature >= 0, rng.choice(pool, forest.n_nodes), 0)
-    if form != "narrow":
-        # One feature with more thresholds than 8 bits number.
-        threshold = np.where(forest.feature >= 0, rng.normal(size=forest.n_nodes), 0).astype(pool.dtype)
-    return dataclasses.replace(forest, threshold=threshold.astype(pool.dtype))
+    values = rng.normal(size=forest.n_nodes)  # more of a feature than 8 bits number
+    if form == "narrow":
+        values = rng.choice(values[:200], forest.n_nodes)
+    threshold = np.where(forest.feature >= 0, values, 0).astype(forest.threshold.dtype)
+    return dataclasses.replace(forest, threshold=threshold)
 
 
 def in_single(forest):
@@ -97,11 +91,8 @@ def forget_cuts():
 def test_formats(monkeypatch, form, n_rows, stage):
     """Trees that fit a stage and trees that do not; tiles that take all trees and tiles that take a part."""
     forest = forest_of(form)
-    monkeypatch.setattr(
-        silva.evaluate.cuda.packing,
-        "MOST_CODES",
-        {"narrow": 256 if form == "narrow" else 0, "heap": 2**16, "wide": 2**16},
-    )
+    most = {"narrow": 256 if form == "narrow" else 0, "heap": 2**16, "wide": 2**16}
+    monkeypatch.setattr(silva.evaluate.cuda.packing, "MOST_CODES", most)
     monkeypatch.setattr(silva.evaluate.cuda.packing, "DEEPEST_HEAP", 10 if form == "heap" else 0)
     monkeypatch.setattr(silva.evaluate.cuda.cut, "STAGES", (stage,))
     monkeypatch.setattr(silva.evaluate.cuda.cut, "WIDE_STAGE", stage)
@@ -358,11 +349,11 @@ def test_launches_that_are_refused(gpu):
     rows = random_rows(0, forest, 5, "float32")
     X, predict = cupy.asarray(rows), forest.predictor(output="margin", device="cuda")
     expected = cupy.asnumpy(forest.predict(X, output="margin"))
+    message = "the driver refuses a launch: CUDA_ERROR_OF_THE_TEST on cuda:0"
     for call, result in (
         (lambda: forest.predict(X, output="margin"), expected),
         (lambda: predict(rows[0]), expected[0]),
     ):
-        message = "the driver refuses a launch: CUDA_ERROR_OF_THE_TEST on cuda:0"
         with gpu.failing(), pytest.raises(DeviceError, match=message):
             call()
         np.testing.assert_array_equal(cupy.asnumpy(call()), result)
@@ -400,11 +391,9 @@ def test_sums_that_round_keep_the_order_of_the_trees(monkeypatch, smallest, larg
     forest = full_forest(3, n_trees=700, depth=2, n_features=4)
     rng = np.random.default_rng(0)
     pool = [smallest, -smallest, 1 / 3, largest, -largest]
-    value = rng.choice(pool, forest.leaf_value.shape, p=[0.2, 0.2, 0.596, 0.002, 0.002])
+    value = rng.choice(pool, forest.leaf_value.shape, p=[0.2, 0.2, 0.596, 0.002, 0.002]).astype(np.float32)
     for base in (0.5, 0.1):
-        changed = dataclasses.replace(
-            forest, leaf_value=value.astype(np.float32).astype(float), base_score=np.array([base])
-        )
+        changed = dataclasses.replace(forest, leaf_value=value.astype(float), base_score=np.array([base]))
         with np.errstate(over="ignore"):
             check(changed, random_rows(1, forest, 9), "by_sample", "margin")
             check(in_single(changed), random_rows(1, forest, 300), "by_sample", "margin")
