@@ -53,7 +53,7 @@ ForestView view_of(nb::handle forest) {
   };
 }
 
-RowSource rows_of(const nb::ndarray<nb::ro, nb::ndim<2>, nb::device::cpu>& matrix, int32_t n_features) {
+RowSource rows_of(const RowMatrix& matrix, int32_t n_features) {
   const bool is_double = matrix.dtype() == nb::dtype<double>();
   if (!is_double && matrix.dtype() != nb::dtype<float>()) throw nb::type_error("X must be float32 or float64");
   if (int64_t(matrix.shape(1)) != n_features) throw nb::value_error("X has the wrong number of columns");

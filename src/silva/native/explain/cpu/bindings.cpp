@@ -3,34 +3,37 @@
 
 #include <algorithm>
 
+#include "common/instruction_set.h"
 #include "common/threads/borrowed_team.h"
 #include "common/workspace.h"
 #include "explain/cpu/plan.h"
 
 namespace silva {
 
-using Matrix = nb::ndarray<nb::ro, nb::ndim<2>, nb::device::cpu>;
 using Result = nb::ndarray<nb::device::cpu>;
 
+SILVA_KERNEL_TABLES(ExplainKernels, explain)
+
+static const ExplainKernels& kernels() { return *explain_tables[int(instruction_set())]; }
+
+// The kernels of one type of arithmetic.
 template <class Real>
-struct Kernels;
-template <>
-struct Kernels<float> {
-  static int lanes() { return kernels().float_lanes; }
-  static auto workspace() { return kernels().explain_workspace_f32; }
-  static auto values() { return kernels().explain_f32; }
-  static auto interactions() { return kernels().interact_f32; }
-};
-template <>
-struct Kernels<double> {
-  static int lanes() { return kernels().double_lanes; }
-  static auto workspace() { return kernels().explain_workspace_f64; }
-  static auto values() { return kernels().explain_f64; }
-  static auto interactions() { return kernels().interact_f64; }
+struct Kernels {
+  static constexpr bool kSingle = sizeof(Real) == sizeof(float);
+  static int lanes() { return kSingle ? kernels().float_lanes : kernels().double_lanes; }
+  static auto pick(auto single, auto twice) {
+    if constexpr (kSingle)
+      return single;
+    else
+      return twice;
+  }
+  static auto workspace() { return pick(kernels().workspace_f32, kernels().workspace_f64); }
+  static auto values() { return pick(kernels().values_f32, kernels().values_f64); }
+  static auto interactions() { return pick(kernels().interactions_f32, kernels().interactions_f64); }
 };
 
 template <class Real>
-static ExplainTask<Real> task_of(const ExplainPlan<Real>& plan, const Matrix& rows, int n_threads) {
+static ExplainTask<Real> task_of(const ExplainPlan<Real>& plan, const RowMatrix& rows, int n_threads) {
   ExplainTask<Real> task{};
   task.nodes = plan.nodes.data();
   task.inverse = plan.inverse.data();
@@ -123,14 +126,14 @@ static void bind_plan(nb::module_& module, const char* name) {
           nb::rv_policy::move)
       .def(
           "values",
-          [](const Plan& plan, const Matrix& rows, const Result& out, int n_threads) {
+          [](const Plan& plan, const RowMatrix& rows, const Result& out, int n_threads) {
             ExplainTask<Real> task = task_of(plan, rows, n_threads);
             run(task, out, false);
           },
           nb::arg("rows"), nb::arg("out"), nb::arg("n_threads"), "SHAP values, (n, F) or (n, F, n_outputs).")
       .def(
           "interactions",
-          [](const Plan& plan, const Matrix& rows, Vector<int32_t> selected, const Result& out, int n_threads) {
+          [](const Plan& plan, const RowMatrix& rows, Vector<int32_t> selected, const Result& out, int n_threads) {
             if (!plan.interactions) throw nb::value_error("the plan was built without interactions");
             ExplainTask<Real> task = task_of(plan, rows, n_threads);
             if (int64_t(selected.size()) != task.n_features) throw nb::value_error("selected has the wrong length");

@@ -4,9 +4,8 @@
 // A row is a short table of codes, one a column, that fits a few registers; one permutation of it by the splits'
 // columns and one comparison with their thresholds decide as many splits as a register has lanes.
 #pragma once
-#include "common/rows.h"
 #include "common/split.h"
-#include "common/threads/team.h"
+#include "evaluate/cpu/task.h"
 
 namespace silva {
 
@@ -72,22 +71,13 @@ struct NodeTables {
   int32_t reductions;     // per pass of by_node; 0: all that the tree's depth can need
 };
 
-struct NodeTask {
+struct NodeTask : RowsTask {
   NodeTables forest;
-  RowCoding coding;
-  RowSource rows;
-  Team team;
-  int32_t n_threads;  // of the team at most
   int32_t tile_rows;
   int32_t in_place;  // rows are float32 codes as they lie
-  char* workspace;   // n_threads * workspace_size bytes, 64-byte aligned
-  int64_t workspace_size;
-  double* margin;  // [row][output], or null
-  int32_t* leaf;   // [row][tree], or null
 };
 
 struct NodeKernels {
-  const char* name;
   int32_t has_bytes;                           // permutes 64 bytes by one instruction
   int32_t (*in_registers)(const NodeTables&);  // whether splits look a row up in registers
   int64_t (*workspace)(const NodeTask&);
