@@ -21,6 +21,12 @@ std::span<const T> view(const Vector<T>& array) {
   return {array.data(), array.size()};
 }
 
+// An array in an attribute of an object, which outlives the view. Without conversion: a converted copy would die first.
+template <class T>
+std::span<const T> field(nb::handle object, const char* name) {
+  return view(nb::cast<Vector<T>>(object.attr(name), false));
+}
+
 // A NumPy array that owns the vector's memory.
 template <class T>
 nb::ndarray<nb::numpy, T, nb::ndim<1>> to_numpy(std::vector<T>&& values) {

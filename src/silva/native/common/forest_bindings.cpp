@@ -4,12 +4,6 @@
 
 namespace silva {
 
-// Without conversion: a converted copy would die before the view of it.
-template <class T>
-static std::span<const T> field(nb::handle forest, const char* name) {
-  return view(nb::cast<Vector<T>>(forest.attr(name), false));
-}
-
 static std::vector<double> thresholds_of(nb::handle forest, bool row_is_double) {
   if (row_is_double) {
     const auto values = field<double>(forest, "threshold");

@@ -43,7 +43,7 @@ inline EvaluateTask task_of(const EvaluatePlan& plan, const RowSource& rows, int
 inline NodeTask task_of(const NodePlan& plan, const RowSource& rows, int n_threads) {
   constexpr int64_t kFewestRows = 8, kMostRows = 256;
   NodeTask task = begin_task<NodeTask>(plan, rows, n_threads, 4, 2, plan.view().n_columns);
-  task.in_place = plan.columns.as_they_lie && !rows.is_double && rows.column_stride == 1;
+  task.in_place = plan.columns.as_they_lie && !rows.is_double && rows.feature_stride == 1;
   task.tile_rows = int32_t(
       std::clamp(rows.n_rows / (4 * task.n_threads), std::clamp(rows.n_rows, int64_t(1), kFewestRows), kMostRows));
   task.workspace_size = node_kernels().workspace(task);

@@ -7,7 +7,7 @@ namespace silva {
 namespace {
 
 constexpr int kFloatLanes = kVectorBytes / 4;
-constexpr int kChains = 8;   // walks that a core keeps going at once; each waits for its loads
+constexpr int kChains = 8;   // walks that a CPU core keeps going at once; each waits for its loads
 constexpr int kVectors = 4;  // of rows in a tile
 constexpr int kRowTile = kVectors * kFloatLanes;
 constexpr int kSmallVectors =

@@ -14,23 +14,14 @@ using Result = nb::ndarray<nb::device::cpu>;
 
 SILVA_KERNEL_TABLES(ExplainKernels, explain)
 
-static const ExplainKernels& kernels() { return *explain_tables[int(instruction_set())]; }
-
-// The kernels of one type of arithmetic.
 template <class Real>
-struct Kernels {
-  static constexpr bool kSingle = sizeof(Real) == sizeof(float);
-  static int lanes() { return kSingle ? kernels().float_lanes : kernels().double_lanes; }
-  static auto pick(auto single, auto twice) {
-    if constexpr (kSingle)
-      return single;
-    else
-      return twice;
-  }
-  static auto workspace() { return pick(kernels().workspace_f32, kernels().workspace_f64); }
-  static auto values() { return pick(kernels().values_f32, kernels().values_f64); }
-  static auto interactions() { return pick(kernels().interactions_f32, kernels().interactions_f64); }
-};
+static const TypedExplainKernels<Real>& kernels() {
+  const ExplainKernels& table = *explain_tables[int(instruction_set())];
+  if constexpr (sizeof(Real) == sizeof(float))
+    return table.single;
+  else
+    return table.twice;
+}
 
 template <class Real>
 static ExplainTask<Real> task_of(const ExplainPlan<Real>& plan, const RowMatrix& rows, int n_threads) {
@@ -98,17 +89,17 @@ static void run(ExplainTask<Real>& task, const Result& out, bool interactions) {
     task.out32 = target_of<float>(out, interactions);
   else
     throw nb::type_error("the result must be float32 or float64");
-  task.n_blocks = blocks_together(task, Kernels<Real>::lanes());
-  const int64_t rows_together = (interactions ? 1 : task.n_blocks) * Kernels<Real>::lanes();
+  task.n_blocks = blocks_together(task, kernels<Real>().lanes);
+  const int64_t rows_together = (interactions ? 1 : task.n_blocks) * kernels<Real>().lanes;
   const int64_t n_tasks = (task.rows.n_rows + rows_together - 1) / rows_together;
   task.n_threads = useful_threads(double(2 * n_tasks - 1), task.n_threads);
-  task.workspace_size = Kernels<Real>::workspace()(task, interactions);
+  task.workspace_size = kernels<Real>().workspace(task, interactions);
   const Workspace workspace(task.workspace_size * task.n_threads);
   task.workspace = workspace.data();
   const nb::gil_scoped_release release;
   const BorrowedTeam threads(task.n_threads);
   task.team = threads.team();
-  (interactions ? Kernels<Real>::interactions() : Kernels<Real>::values())(task);
+  (interactions ? kernels<Real>().interactions : kernels<Real>().values)(task);
 }
 
 template <class Real>

@@ -5,7 +5,7 @@
 namespace silva {
 extern const ExplainKernels SILVA_KERNELS;
 const ExplainKernels SILVA_KERNELS = {
-    ExplainLanes<float>::width, ExplainLanes<double>::width, explain_workspace<float>,    explain_workspace<double>,
-    explain_values<float>,      explain_values<double>,      explain_interactions<float>, explain_interactions<double>,
+    {ExplainLanes<float>::width, explain_workspace<float>, explain_values<float>, explain_interactions<float>},
+    {ExplainLanes<double>::width, explain_workspace<double>, explain_values<double>, explain_interactions<double>},
 };
 }  // namespace silva

@@ -65,14 +65,17 @@ struct ExplainTask {
   ExplanationTarget<double> out64;
 };
 
+template <class Real>
+struct TypedExplainKernels {
+  int32_t lanes;
+  int64_t (*workspace)(const ExplainTask<Real>&, bool interactions);
+  void (*values)(const ExplainTask<Real>&);
+  void (*interactions)(const ExplainTask<Real>&);
+};
+
 struct ExplainKernels {
-  int32_t float_lanes, double_lanes;
-  int64_t (*workspace_f32)(const ExplainTask<float>&, bool interactions);
-  int64_t (*workspace_f64)(const ExplainTask<double>&, bool interactions);
-  void (*values_f32)(const ExplainTask<float>&);
-  void (*values_f64)(const ExplainTask<double>&);
-  void (*interactions_f32)(const ExplainTask<float>&);
-  void (*interactions_f64)(const ExplainTask<double>&);
+  TypedExplainKernels<float> single;
+  TypedExplainKernels<double> twice;
 };
 
 }  // namespace silva

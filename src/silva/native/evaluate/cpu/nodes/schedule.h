@@ -22,13 +22,17 @@ struct CodeRows {
 template <class Code, int Registers, bool Missing>
 struct NodeWalk {
   using Row = RowCodes<Code, Registers, Missing>;
-  template <int Slots>
-  using Splits = typename Row::template Splits<Slots>;
+  template <int Positions>
+  using Splits = typename Row::template Splits<Positions>;
   const NodeTables& forest;
   const CodeRows<Code>& rows;
 
-  SILVA_INLINE const Code* columns(int64_t slot) const { return static_cast<const Code*>(forest.column) + slot; }
-  SILVA_INLINE const Code* thresholds(int64_t slot) const { return static_cast<const Code*>(forest.threshold) + slot; }
+  SILVA_INLINE const Code* columns(int64_t position) const {
+    return static_cast<const Code*>(forest.column) + position;
+  }
+  SILVA_INLINE const Code* thresholds(int64_t position) const {
+    return static_cast<const Code*>(forest.threshold) + position;
+  }
   SILVA_INLINE Row row(int at) const { return rows.template row<Registers, Missing>(at); }
 
   // The leaves that the rows reach in one tree.
@@ -36,8 +40,8 @@ struct NodeWalk {
     if (forest.window_levels > 0) return reach_by_windows(tree, leaf);
     switch (tree.kind) {
       case PathKind::kReduced:
-        if (tree.n_slots <= 16) return reduce<16>(tree, leaf);
-        if (tree.n_slots <= 32) return reduce<32>(tree, leaf);
+        if (tree.n_positions <= 16) return reduce<16>(tree, leaf);
+        if (tree.n_positions <= 32) return reduce<32>(tree, leaf);
         return reduce<64>(tree, leaf);
       case PathKind::kHeap:
         return descend(tree, leaf);
@@ -46,14 +50,14 @@ struct NodeWalk {
     }
   }
 
-  template <int Slots>
+  template <int Positions>
   void reduce(const NodeTree& tree, int32_t* leaf) const {
-    const Splits<Slots> splits(columns(tree.first_slot), thresholds(tree.first_slot));
+    const Splits<Positions> splits(columns(tree.first_position), thresholds(tree.first_position));
     const uint64_t default_right = forest.default_right[tree.first_block];
     const uint8_t* children = forest.children + tree.first_link;
     const int levels = tree.levels, reductions = forest.reductions, first = tree.first_leaf - kLeafCode;
     for (int i = 0; i < rows.n_rows; ++i) {
-      const uint64_t right = row(i).template right<Slots>(splits, default_right);
+      const uint64_t right = row(i).template right<Positions>(splits, default_right);
       leaf[i] = first + reduce_path(children, right, levels, reductions);
     }
   }
@@ -72,13 +76,13 @@ struct NodeWalk {
   }
 
   // The position on a level of the heap selects the bit on it.
-  template <int Levels, int Slots>
+  template <int Levels, int Positions>
   void descend_levels(const NodeTree& tree, int32_t* leaf) const {
-    const Splits<Slots> splits(columns(tree.first_slot), thresholds(tree.first_slot));
+    const Splits<Positions> splits(columns(tree.first_position), thresholds(tree.first_position));
     const int first = tree.first_leaf - (1 << Levels);
     const uint64_t default_right = forest.default_right[tree.first_block];
     for (int i = 0; i < rows.n_rows; ++i) {
-      const uint64_t word = row(i).template right<Slots>(splits, default_right);
+      const uint64_t word = row(i).template right<Positions>(splits, default_right);
       uint64_t at = 1;
       SILVA_UNROLL
       for (int level = 0; level < Levels; ++level) at = heap_step(word, at);
@@ -89,7 +93,7 @@ struct NodeWalk {
   // 7 or 8 levels: those below the sixth have words of their own.
   template <int Blocks>
   void descend_blocks(const NodeTree& tree, int32_t* leaf) const {
-    const Code *column = columns(tree.first_slot), *threshold = thresholds(tree.first_slot);
+    const Code *column = columns(tree.first_position), *threshold = thresholds(tree.first_position);
     const Splits<64> low[2] = {{column, threshold}, {column + kBlock, threshold + kBlock}};
     const int more = Blocks == 4 ? 2 * kBlock : 0;
     const Splits<64> high[2] = {{column + more, threshold + more},
@@ -116,8 +120,8 @@ struct NodeWalk {
   void descend_alone(const NodeTree& tree, int32_t* leaf) const {
     const Row codes = row(0);
     const auto decide = [&](int64_t block) {
-      const int64_t slot = tree.first_slot + block * kBlock;
-      return codes.template right<64>({columns(slot), thresholds(slot)},
+      const int64_t position = tree.first_position + block * kBlock;
+      return codes.template right<64>({columns(position), thresholds(position)},
                                       forest.default_right[tree.first_block + block]);
     };
     const uint64_t word = decide(0), below = decide(1);
@@ -136,9 +140,9 @@ struct NodeWalk {
       const Row codes = row(i);
       uint64_t word[kMostBlocks];
       for (int block = 0; block < tree.n_blocks; ++block) {
-        const int64_t slot = tree.first_slot + block * kBlock;
-        word[block] =
-            codes.template right<64>({columns(slot), thresholds(slot)}, forest.default_right[tree.first_block + block]);
+        const int64_t position = tree.first_position + block * kBlock;
+        word[block] = codes.template right<64>({columns(position), thresholds(position)},
+                                               forest.default_right[tree.first_block + block]);
       }
       int at = 0;
       while (at < kFirstLeaf) at = links[2 * at + int(word[at / kBlock] >> (at % kBlock) & 1)];
@@ -157,28 +161,29 @@ struct NodeWalk {
   // Rows that have their leaf before the deepest one look at window 0 and stay.
   template <int Levels>
   void jump(const NodeTree& tree, int32_t* next) const {
-    constexpr int kSlots = 1 << Levels > kSmallestWindow ? 1 << Levels : kSmallestWindow;
+    constexpr int kPositions = 1 << Levels > kSmallestWindow ? 1 << Levels : kSmallestWindow;
     const int32_t root = tree.levels > 0 ? tree.first_block : -1 - tree.first_leaf;
-    const Splits<kSlots> first = window<kSlots>(tree.levels > 0 ? root : 0);
-    for (int i = 0; i < rows.n_rows; ++i) next[i] = tree.levels > 0 ? leave<Levels, kSlots>(root, first, row(i)) : root;
+    const Splits<kPositions> first = window<kPositions>(tree.levels > 0 ? root : 0);
+    for (int i = 0; i < rows.n_rows; ++i)
+      next[i] = tree.levels > 0 ? leave<Levels, kPositions>(root, first, row(i)) : root;
     for (int done = Levels; done < tree.levels; done += Levels)
       for (int i = 0; i < rows.n_rows; ++i) {
         const int32_t here = next[i], looked_at = here < 0 ? 0 : here;
-        const int32_t below = leave<Levels, kSlots>(looked_at, window<kSlots>(looked_at), row(i));
+        const int32_t below = leave<Levels, kPositions>(looked_at, window<kPositions>(looked_at), row(i));
         next[i] = here < 0 ? here : below;
       }
     for (int i = 0; i < rows.n_rows; ++i) next[i] = -1 - next[i];
   }
 
-  template <int Slots>
-  SILVA_INLINE Splits<Slots> window(int32_t at) const {
-    return {columns(int64_t(at) * Slots), thresholds(int64_t(at) * Slots)};
+  template <int Positions>
+  SILVA_INLINE Splits<Positions> window(int32_t at) const {
+    return {columns(int64_t(at) * Positions), thresholds(int64_t(at) * Positions)};
   }
 
   // What lies below the exit that a row takes.
-  template <int Levels, int Slots>
-  SILVA_INLINE int32_t leave(int32_t at, const Splits<Slots>& splits, const Row& codes) const {
-    const uint64_t word = codes.template right<Slots>(splits, forest.default_right[at]);
+  template <int Levels, int Positions>
+  SILVA_INLINE int32_t leave(int32_t at, const Splits<Positions>& splits, const Row& codes) const {
+    const uint64_t word = codes.template right<Positions>(splits, forest.default_right[at]);
     uint64_t exit = 1;
     SILVA_UNROLL
     for (int level = 0; level < Levels; ++level) exit = heap_step(word, exit);

@@ -17,7 +17,7 @@ constexpr int kMostBlocks = 4;       // of a tree under by_node
 constexpr int kBlockLevels = 6;      // of a complete tree of one block
 constexpr int kMostLevels = 8;       // of a complete tree of so many blocks
 constexpr int kLeafCode = kBlock;    // in paths of bytes, leaves are numbered from here
-constexpr int kSmallestWindow = 16;  // slots
+constexpr int kSmallestWindow = 16;  // positions
 constexpr int kSearchWidth = 16;     // 15 pivots and a NaN
 constexpr int kSearchLevels = 4;     // enough for 65,535 thresholds
 
@@ -37,26 +37,26 @@ enum class PathKind : int32_t {
 };
 
 struct NodeTree {
-  int64_t first_slot;  // into column and threshold
-  int64_t first_link;  // kReduced: into children; kLinked: into links
+  int64_t first_position;  // into column and threshold
+  int64_t first_link;      // kReduced: into children; kLinked: into links
   int32_t first_block;
   int32_t first_leaf;  // kHeap: of 2^levels exits, a leaf above the last level stands at several
   PathKind kind;
-  int32_t n_blocks;  // of 64 slots
+  int32_t n_blocks;  // of 64 positions
   int32_t levels;    // depth of the tree
-  int32_t n_slots;
+  int32_t n_positions;
 };
 
 struct NodeTables {
   CodeType code_type;
   int32_t n_columns;
-  const void* column;             // [slot], as wide as a code: which of the row's codes the split compares
-  const void* threshold;          // [slot] in codes: the row goes right if its code is not below
-  const uint64_t* default_right;  // [block or window], a bit a slot
+  const void* column;             // [position], as wide as a code: which of the row's codes the split compares
+  const void* threshold;          // [position] in codes: the row goes right if its code is not below
+  const uint64_t* default_right;  // [block or window], a bit a position
   const NodeTree* trees;
-  const uint8_t* children;  // kReduced: left children of 64 slots, then right children
+  const uint8_t* children;  // kReduced: left children of 64 positions, then right children
   const int32_t* exits;     // of windows: what stands below the last level: a window, or -1 - leaf
-  const uint16_t* links;    // kLinked: [slot][side]: a slot, or 256 + leaf of the tree
+  const uint16_t* links;    // kLinked: [position][side]: a position, or 256 + leaf of the tree
   const double* value;      // [leaf][width], times the tree's weight
   const int32_t* leaf_id;
   const int32_t* tree_output;

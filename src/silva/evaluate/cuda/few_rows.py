@@ -9,13 +9,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from silva import _core
-from silva.cuda import prepared
+from silva.cuda import launches
 from silva.cuda.compiler import variant
-from silva.cuda.encoder import C_TYPES
-from silva.cuda.prepared import NOWHERE, Plan, PreparedLaunch
+from silva.cuda.launches import NOWHERE, Plan, PreparedLaunch
 from silva.cuda.rows import pinned
 from silva.device import explaining_memory, import_cupy
-from silva.evaluate.cuda.packing import CHUNK, FORMATS
+from silva.evaluate.cuda.packing import CHUNK
 
 if TYPE_CHECKING:
     from numpy.typing import DTypeLike
@@ -135,19 +134,19 @@ def predictor_of(few: FewRows, gpu: int, dtype: DTypeLike, reduced: tuple[object
         return None
     forest, result = few.packed.forest, np.dtype(dtype)
     return _core.GpuRowPredictor(
-        driver=prepared.DRIVER,
+        driver=launches.DRIVER,
         gpu=gpu,
         n_features=forest.n_features,
         n_outputs=forest.n_outputs,
         is_single=result == np.float32,
         unwritten=UNWRITTEN,
-        make_lane=functools.partial(_make_lane, few, gpu, result),
+        make_buffers=functools.partial(_make_buffers, few, gpu, result),
         reduced=reduced,
     )
 
 
-def _make_lane(few: FewRows, gpu: int, dtype: DTypeLike, input_type: str) -> tuple[object, ...]:
-    """Buffers, launch and stream of one call at a time: what keeps them, the launch, addresses of row, margins, stream.
+def _make_buffers(few: FewRows, gpu: int, dtype: DTypeLike, input_type: str) -> _core.GpuRowBuffers:
+    """Make buffers, launch and stream for one call at a time.
 
     The row is an argument of the launch, or lies in page-locked memory of the host if it is too long; the margins are
     written to such memory.
@@ -163,8 +162,8 @@ def _make_lane(few: FewRows, gpu: int, dtype: DTypeLike, input_type: str) -> tup
             stream.synchronize()
     (launch,) = plan.launches
     launch.addresses[0], launch.addresses[-1] = row.ctypes.data, margins.ctypes.data
-    kept = plan, stream, margins, row
-    return kept, launch.recipe, row.ctypes.data, margins.ctypes.data, stream.ptr
+    owner, addresses = (plan, stream, margins, row), (row.ctypes.data, margins.ctypes.data)
+    return _core.GpuRowBuffers(owner, launch.bound(), *addresses, stream.ptr)
 
 
 def _held(n_values: int, item: int) -> int:
@@ -178,5 +177,5 @@ def few_variant(
 ) -> Variant:
     """Name the kernel for a format of nodes, and rows at an address or one row of `held` values in the arguments."""
     types = {"INPUT": input_type, "ROW": row_type, "LEAF": leaf_type, "RESULT": result_type}
-    named = {macro: C_TYPES[np.dtype(kind).name] for macro, kind in types.items()}
-    return variant("evaluate/cuda/walk_few", FORMAT=FORMATS[name], HELD=held, **named)
+    named = {macro: np.dtype(kind) for macro, kind in types.items()}
+    return variant("evaluate/cuda/walk_few", FORMAT=name.upper(), HELD=held, **named)
