@@ -112,11 +112,11 @@ __device__ __forceinline__ void add_exact(unsigned long long* sum, Real value, R
 struct Sums {
   unsigned long long* first;
   long long row_size;
-  int row, end_row;
+  int n_rows;
   Real scale;
 
   __device__ __forceinline__ void add(int r, long long target, Real value) const {
-    if (row + r < end_row) add_exact(first + (row + r) * row_size + target, value, scale);
+    if (r < n_rows) add_exact(first + r * row_size + target, value, scale);
   }
 };
 
@@ -198,7 +198,7 @@ extern "C" __global__ void __launch_bounds__(silva::BLOCK)
   const bool wanted = entry >= 0;
 #endif
   for (int row = first_row; row < end_row; row += ROWS) {
-    const Sums target{sums, row_size, row, end_row, Real(scale)};
+    const Sums target{sums + row * row_size, row_size, end_row - row, Real(scale)};
     mine.ask(codes, stride, row, extra, e.one);
     add_values(e, longest, inverses, wanted, line + entry, target);
 #if PAIRS
