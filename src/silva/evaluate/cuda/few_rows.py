@@ -66,23 +66,23 @@ class FewRows:
         packed, image, forest = self.packed, self.packed.values, self.packed.forest
         codes, n_trees = packed.codes, forest.n_trees
         _, *columns = codes.tables()
-        cut = self._cut(n_rows)
+        blocks = self._blocks(n_rows)
         held = 0 if row is None else len(row)
         given, n_columns = NOWHERE if row is None else row, codes.codes.n_columns
         rows = (given, *map(np.int64, strides), np.int32(n_rows), np.int32(n_columns))
         trees = (packed.upload("values", lambda: image.data), packed.upload("values chunks", lambda: image.chunks))
-        sizes = (n_trees, cut.trees, cut.shift, cut.values_offset)
-        n_values = n_rows * n_trees if cut.trees < n_trees else 1
+        sizes = (n_trees, blocks.trees, blocks.shift, blocks.values_offset)
+        n_values = n_rows * n_trees if blocks.trees < n_trees else 1
         unwritten = np.full(n_values * image.leaf_type.itemsize // 4, UNWRITTEN, np.uint32)
         values = import_cupy().asarray(unwritten)
         outputs = (*packed.sums(), np.int32(forest.n_outputs), values, NOWHERE)
         args = (*rows, *columns, *trees, *map(np.int32, sizes), *outputs)
         kernel = few_variant(packed.name, input_type, codes.codes.thresholds.dtype, image.leaf_type, result_type, held)
-        grid = -(-n_trees // cut.trees), -(-n_rows // (1 << cut.shift))
-        launch = PreparedLaunch(kernel, grid, cut.threads, args, cut.shared)
+        grid = -(-n_trees // blocks.trees), -(-n_rows // (1 << blocks.shift))
+        launch = PreparedLaunch(kernel, grid, blocks.threads, args, blocks.shared)
         return Plan([launch], n_bytes=values.nbytes)
 
-    def _cut(self, n_rows: int) -> _Cut:
+    def _blocks(self, n_rows: int) -> _Blocks:
         """Divide rows and trees into blocks."""
         n_trees, leaf_bytes = self.packed.forest.n_trees, self.packed.values.leaf_type.itemsize
         shift = self._row_shift(n_rows)
@@ -92,7 +92,7 @@ class FewRows:
         values_offset = _chunks(max(codes, sums))
         work = max(trees, self.packed.codes.codes.n_columns) << shift
         threads = next((n for n in (128, 256) if n >= work), MOST_THREADS)
-        return _Cut(shift, trees, threads, values_offset, CHUNK * (values_offset + values))
+        return _Blocks(shift, trees, threads, values_offset, CHUNK * (values_offset + values))
 
     def _row_shift(self, n_rows: int) -> int:
         """Log2 of the rows of a block; -1 if the codes of one row are too many for shared memory."""
@@ -104,7 +104,7 @@ class FewRows:
 
 
 @dataclass(frozen=True)
-class _Cut:
+class _Blocks:
     """Log2 of the rows of a block, its trees and threads, and where values lie in its shared memory, in chunks."""
 
     shift: int

@@ -191,9 +191,9 @@ void evaluate_row(const EvaluateTask& task, char* workspace, int64_t row) {
   sink.close();
 }
 
-// One thread's share: whole tiles, then smaller ones, then row by row.
+// The rows of a task: whole tiles, then smaller ones, then row by row.
 template <bool Packed>
-void evaluate_share(const EvaluateTask& task, int32_t thread, int64_t at, int64_t rest) {
+void evaluate_chunk(const EvaluateTask& task, int32_t thread, int64_t at, int64_t rest) {
   char* workspace = task.workspace + thread * task.workspace_size;
   if (const int64_t whole = rest / kRowTile * kRowTile; whole > 0) {
     evaluate_rows<kVectors, Packed>(task, workspace, at, int(whole));
@@ -215,7 +215,7 @@ void evaluate_packed(const EvaluateTask& task) {
   const int64_t together = int64_t(kRowTile) * task.tiles_together, n_tasks = (n_rows + together - 1) / together;
   share_out(task.team, n_tasks, [&](int64_t t, int32_t thread) {
     const int64_t at = t * together, rest = n_rows - at;
-    evaluate_share<Packed>(task, thread, at, rest < together ? rest : together);
+    evaluate_chunk<Packed>(task, thread, at, rest < together ? rest : together);
   });
 }
 

@@ -212,8 +212,7 @@ __device__ __forceinline__ void join_sums(const ExactSum* sums, int n, long long
 }
 
 // Sums of the team's trees for the rows of a thread.
-__device__ __forceinline__ void sum_team(const Block& block, Walk& walk, int begin, int end,
-                                          ExactSum (&sums)[N_ROWS]) {
+__device__ __forceinline__ void sum_team(const Block& block, Walk& walk, int begin, int end, ExactSum (&sums)[N_ROWS]) {
 #pragma unroll
   for (int i = 0; i < N_ROWS; ++i) sums[i] = {0, 0, 255, 0};
   pass_trees(
@@ -228,8 +227,8 @@ __device__ __forceinline__ void sum_team(const Block& block, Walk& walk, int beg
 // Writes the margins of the tile's rows by all teams of all blocks that share it, `tile` being their sums
 // [sum][stride]. Returns whether the order of the trees matters to some row, in the last of these blocks.
 __device__ __forceinline__ bool join_partial(const ExactSum (&sums)[N_ROWS], ExactSum* shared, ExactSum* tile,
-                                           long long stride, unsigned* arrivals, double base_score, int n_trees,
-                                           long long n_rows, Result* margins) {
+                                             long long stride, unsigned* arrivals, double base_score, int n_trees,
+                                             long long n_rows, Result* margins) {
   bool alike = true;
   const auto finish = [&](int row, const ExactSum& sum) {
     alike = alike && sum.rounds_alike(base_score, n_trees, Result());
@@ -282,8 +281,8 @@ extern "C" __global__ void __launch_bounds__(THREADS, 768 / THREADS)
 #else
   ExactSum sums[N_ROWS];
   sum_team(block, walk, begin, end, sums);
-  if (join_partial(sums, reinterpret_cast<ExactSum*>(block.stages), partial + first_row, stride, arrivals, base_score[0],
-                 n_trees, n_mine, result + first_row))
+  if (join_partial(sums, reinterpret_cast<ExactSum*>(block.stages), partial + first_row, stride, arrivals,
+                   base_score[0], n_trees, n_mine, result + first_row))
     sum_trees(block, walk, 0, n_groups, base_score, 1, n_mine, result + first_row);
 #endif
 }
