@@ -12,7 +12,7 @@
 #include <stdexcept>
 #include <string_view>
 
-#include "common/tasks.h"
+#include "common/instruction_set.h"
 #include "grow/search/engine.h"
 
 #if defined(__linux__) && __has_include(<ucontext.h>)
@@ -24,8 +24,10 @@ namespace silva {
 
 const GrowKernels& grow_kernels() {
 #ifdef SILVA_X86
-  static const std::string_view set = kernels().name;
-  static const GrowKernels& chosen = set == "v4" ? grow_v4::kernels : set == "v3" ? grow_v3::kernels : grow_v2::kernels;
+  static const InstructionSet set = instruction_set();
+  static const GrowKernels& chosen = set == InstructionSet::kV4   ? grow_v4::kernels
+                                     : set == InstructionSet::kV3 ? grow_v3::kernels
+                                                                  : grow_v2::kernels;
   return chosen;
 #else
   return grow_baseline::kernels;
