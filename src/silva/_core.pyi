@@ -24,6 +24,27 @@ class RowPredictor:
     ) -> None: ...
     def __call__(self, row: NDArray[Any]) -> Any: ...
 
+class GpuLaunch:
+    def __init__(
+        self,
+        function: int,
+        grid: tuple[int, int, int],
+        block: tuple[int, int, int],
+        shared: int,
+        arguments: int,
+    ) -> None: ...
+
+class GpuPlan:
+    def __init__(
+        self,
+        owner: object,
+        launches: list[GpuLaunch],
+        rows: int,
+        result: int,
+        make_buffers: Callable[[], Any] | None,
+        n_bytes: int,
+    ) -> None: ...
+
 class GpuCalls:
     def __init__(
         self,
@@ -31,6 +52,7 @@ class GpuCalls:
         array_type: type,
         current_stream: Callable[[], int],
         capsule: Any,
+        empty: Callable[..., Any],
         out_of_memory: type,
         most: int,
         most_bytes: int,
@@ -39,12 +61,17 @@ class GpuCalls:
     def keep(
         self,
         X: Any,
-        question: tuple[str, str, str],
-        plan: tuple[Any, ...],
-        result: tuple[Any, ...],
-        n_bytes: int,
+        output: str,
+        algorithm: str,
+        device: str,
+        plan: GpuPlan,
+        shape: tuple[int, ...],
+        dtype: Any,
         spare_bytes: int,
     ) -> None: ...
+
+class GpuRowBuffers:
+    def __init__(self, owner: object, launch: GpuLaunch, row: int, result: int, stream: int) -> None: ...
 
 class GpuRowPredictor:
     def __init__(
@@ -55,7 +82,7 @@ class GpuRowPredictor:
         n_outputs: int,
         is_single: bool,
         unwritten: int,
-        make_lane: Callable[[str], tuple[Any, ...]],
+        make_buffers: Callable[[str], GpuRowBuffers],
         reduced: tuple[Any, ...],
     ) -> None: ...
     def __call__(self, row: NDArray[Any]) -> Any: ...
@@ -78,41 +105,19 @@ def breadth_first(
 def node_depth(offsets: NDArray[np.int64], left: NDArray[np.int32]) -> NDArray[np.int32]: ...
 def max_threads() -> int: ...
 def instruction_set() -> str: ...
-
-class TapeForest:
-    def __init__(
-        self,
-        offsets: NDArray[np.int64],
-        leaf_offsets: NDArray[np.int64],
-        feature: NDArray[np.int32],
-        left: NDArray[np.int32],
-        column: NDArray[np.int32],
-        rank: NDArray[np.int32],
-        cover: NDArray[np.float64],
-        leaf_value: NDArray[np.float64],
-        tree_weight: NDArray[np.float64],
-        n_features: int,
-    ) -> None: ...
-    def shapes(self) -> tuple[NDArray[np.int32], NDArray[np.int32]]: ...
-
-class TapePlan:
-    def __init__(
-        self,
-        tree: NDArray[np.int32],
-        component: NDArray[np.int32],
-        output: NDArray[np.int32],
-        begin: NDArray[np.int32],
-        end: NDArray[np.int32],
-        chunk_offsets: NDArray[np.int64],
-        t: NDArray[np.float64],
-        w: NDArray[np.float64],
-        n_points: int,
-        pairs: bool,
-        selected: NDArray[np.uint8],
-    ) -> None: ...
-
-def write_tape(forest: TapeForest, plan: TapePlan, in_double: bool) -> dict[str, Any]: ...
-def extract_paths(forest: TapeForest, tree_output: NDArray[np.int32]) -> dict[str, NDArray[Any]]: ...
+def tree_shapes(forest: Any, codes: Any) -> tuple[NDArray[np.int32], NDArray[np.int32]]: ...
+def write_tape(
+    forest: Any,
+    codes: Any,
+    walks: Any,
+    t: NDArray[np.float64],
+    w: NDArray[np.float64],
+    n_points: int,
+    pairs: bool,
+    selected: NDArray[np.uint8],
+    in_double: bool,
+) -> dict[str, Any]: ...
+def extract_paths(forest: Any, codes: Any) -> dict[str, NDArray[Any]]: ...
 def pack_paths(sizes: NDArray[np.int32], heuristic: int) -> NDArray[np.int32]: ...
 def split_order(
     order: NDArray[np.int32], bounds: NDArray[np.int64], parts: NDArray[np.int32], n_threads: int

@@ -6,14 +6,13 @@ import numpy as np
 import pytest
 
 from silva.cuda.compiler import ARCHITECTURES, compile_kernel, measure_kernel, variant
-from silva.cuda.encoder import C_TYPES
 from silva.evaluate.cuda.evaluator import linear_variant
-from silva.evaluate.cuda.few import few_variant
-from silva.evaluate.cuda.nodes import evaluate_variant, nodes_variant, windows_variant
-from silva.evaluate.cuda.tiles import PARTS, SUMS, VALUES, tiles_variant
+from silva.evaluate.cuda.few_rows import few_variant
+from silva.evaluate.cuda.paper import evaluate_variant, nodes_variant, windows_variant
+from silva.evaluate.cuda.tiles import tiles_variant
 from silva.explain.cuda.kernels import walk_variant
 from silva.explain.cuda.paths import paths_variant
-from silva.explain.cuda.small import small_variant
+from silva.explain.cuda.small_forests import small_variant
 from silva.explain.cuda.tapes import Tape
 from silva.grow.cuda.paper import qr_kernels
 from silva.grow.cuda.rows import kernels
@@ -32,7 +31,7 @@ def walk(points, dtype="float32", code="uint16", pairs=False, shared=True, **sha
 
 
 def encode(row, value, code):
-    return variant("common/cuda/encode_rows", INPUT=C_TYPES[row], ROW=C_TYPES[value], CODE=C_TYPES[code])
+    return variant("common/cuda/encode_rows", INPUT=np.dtype(row), ROW=np.dtype(value), CODE=np.dtype(code))
 
 
 def small(points, row="float32", value="float32", code="uint16", dtype="float32"):
@@ -58,14 +57,14 @@ SMALL = [
     small(8, "float64", "float64", "uint32", "float64"),
 ]
 EVALUATE = [
-    tiles_variant("narrow", "float32", "float32", 256, SUMS),
-    tiles_variant("narrow", "float32", "float32", 256, PARTS),
-    tiles_variant("narrow", "float32", "float32", 384, PARTS, 12),
-    tiles_variant("narrow", "float32", "float32", 768, PARTS, 4),
-    tiles_variant("wide", "float32", "float32", 768, PARTS, 6),
-    tiles_variant("narrow", "float32", None, 64, VALUES),
-    tiles_variant("heap", "int32", None, 256, VALUES),
-    tiles_variant("wide", "float64", "float64", 128, SUMS),
+    tiles_variant("narrow", "float32", "float32", 256, "SUMS"),
+    tiles_variant("narrow", "float32", "float32", 256, "PARTIAL"),
+    tiles_variant("narrow", "float32", "float32", 384, "PARTIAL", 12),
+    tiles_variant("narrow", "float32", "float32", 768, "PARTIAL", 4),
+    tiles_variant("wide", "float32", "float32", 768, "PARTIAL", 6),
+    tiles_variant("narrow", "float32", None, 64, "VALUES"),
+    tiles_variant("heap", "int32", None, 256, "VALUES"),
+    tiles_variant("wide", "float64", "float64", 128, "SUMS"),
     few_variant("narrow", "float32", "float32", "float32", "float32"),
     few_variant("narrow", "float32", "float32", "float32", "float32", 256),
     few_variant("heap", "float64", "float64", "float64", "float64"),

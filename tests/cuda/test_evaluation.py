@@ -12,16 +12,16 @@ import numpy as np
 import pytest
 from hypothesis import given
 
-import silva.evaluate.cuda.calls
-import silva.evaluate.cuda.cut
-import silva.evaluate.cuda.few
+import silva.evaluate.cuda.few_rows
+import silva.evaluate.cuda.kept_calls
 import silva.evaluate.cuda.packing
 import silva.evaluate.cuda.tiles
+import silva.evaluate.cuda.tiling
 from silva.cuda.codes import encode_forest
 from silva.device import DeviceError
-from silva.evaluate.cuda.calls import KEPT
-from silva.evaluate.cuda.cut import Cut
+from silva.evaluate.cuda.kept_calls import KEPT
 from silva.evaluate.cuda.packing import choose_format
+from silva.evaluate.cuda.tiling import Tiling
 from silva.typing import Choice
 from tests.conftest import examples
 from tests.example_forests import empty_forest, with_linear_leaves
@@ -41,43 +41,37 @@ def check(forest, X, algorithm, output="leaf"):
     np.testing.assert_array_equal(found, expected)
 
 
+@pytest.mark.parametrize("output", ["leaf", "margin"])
 @pytest.mark.parametrize("algorithm", ALGORITHMS)
 @given(example=forests_and_rows(max_rows=20))
 @few
-def test_leaves_match_the_oracle(algorithm, example):
-    check(*example, algorithm)
-
-
-@pytest.mark.parametrize("algorithm", ALGORITHMS)
-@given(example=forests_and_rows(max_rows=20))
-@few
-def test_margins_match_the_cpu(algorithm, example):
-    check(*example, algorithm, "margin")
+def test_leaves_match_the_oracle_and_margins_the_cpu(algorithm, output, example):
+    check(*example, algorithm, output)
 
 
 @given(example=forests_and_rows(max_rows=20))
 @few
 def test_margins_of_many_rows_match_the_cpu(example):
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(silva.evaluate.cuda.few, "MOST_ROWS", 0)
+        patch.setattr(silva.evaluate.cuda.few_rows, "MOST_ROWS", 0)
         check(*example, "by_sample", "margin")
 
 
-FORMS = {"narrow": (7, 200), "heap": (5, 2000), "wide": (12, 2000)}
-"""Depth and number of thresholds of forests that get each format."""
+FORMS = ("narrow", "heap", "wide")
 
 
-def forest_of(form, n_trees=9, **fields):
-    depth, n_values = FORMS[form]
-    options = Options(shape="mixed", n_trees=n_trees, n_features=4, weights="dart", **fields)
-    forest = random_forest(3, options) if form == "wide" else full_forest(3, n_trees, depth, 4)
+def forest_of(form, n_trees=9):
+    """A forest that gets this format: of few thresholds, of complete trees or of trees of any shape."""
+    if form == "wide":
+        forest = random_forest(3, Options(shape="mixed", n_trees=n_trees, n_features=4, weights="dart"))
+    else:
+        forest = full_forest(3, n_trees, 7 if form == "narrow" else 5, 4)
     rng = np.random.default_rng(0)
-    pool = np.sort(rng.normal(size=n_values)).astype(forest.threshold.dtype)
-    threshold = np.where(forest.feature >= 0, rng.choice(pool, forest.n_nodes), 0)
-    if form != "narrow":
-        # One feature with more thresholds than 8 bits number.
-        threshold = np.where(forest.feature >= 0, rng.normal(size=forest.n_nodes), 0).astype(pool.dtype)
-    return dataclasses.replace(forest, threshold=threshold.astype(pool.dtype))
+    values = rng.normal(size=forest.n_nodes)  # more of a feature than 8 bits number
+    if form == "narrow":
+        values = rng.choice(values[:200], forest.n_nodes)
+    threshold = np.where(forest.feature >= 0, values, 0).astype(forest.threshold.dtype)
+    return dataclasses.replace(forest, threshold=threshold)
 
 
 def in_single(forest):
@@ -87,8 +81,8 @@ def in_single(forest):
 
 
 def forget_cuts():
-    silva.evaluate.cuda.cut.choose_cut.cache_clear()
-    silva.evaluate.cuda.cut._plain.cache_clear()
+    silva.evaluate.cuda.tiling.choose_tiling.cache_clear()
+    silva.evaluate.cuda.tiling._plain.cache_clear()
 
 
 @pytest.mark.parametrize("stage", [256, 4096])
@@ -97,15 +91,12 @@ def forget_cuts():
 def test_formats(monkeypatch, form, n_rows, stage):
     """Trees that fit a stage and trees that do not; tiles that take all trees and tiles that take a part."""
     forest = forest_of(form)
-    monkeypatch.setattr(
-        silva.evaluate.cuda.packing,
-        "MOST_CODES",
-        {"narrow": 256 if form == "narrow" else 0, "heap": 2**16, "wide": 2**16},
-    )
+    most = {"narrow": 256 if form == "narrow" else 0, "heap": 2**16, "wide": 2**16}
+    monkeypatch.setattr(silva.evaluate.cuda.packing, "MOST_CODES", most)
     monkeypatch.setattr(silva.evaluate.cuda.packing, "DEEPEST_HEAP", 10 if form == "heap" else 0)
-    monkeypatch.setattr(silva.evaluate.cuda.cut, "STAGES", (stage,))
-    monkeypatch.setattr(silva.evaluate.cuda.cut, "WIDE_STAGE", stage)
-    monkeypatch.setattr(silva.evaluate.cuda.few, "MOST_ROWS", 0)
+    monkeypatch.setattr(silva.evaluate.cuda.tiling, "STAGES", (stage,))
+    monkeypatch.setattr(silva.evaluate.cuda.tiling, "WIDE_STAGE", stage)
+    monkeypatch.setattr(silva.evaluate.cuda.few_rows, "MOST_ROWS", 0)
     forget_cuts()
     assert choose_format(forest, encode_forest(forest)) == form
     X = random_rows(5, forest, n_rows, "float32")
@@ -123,10 +114,10 @@ CUTS = [(32, 8, 1), (32, 12, 2), (64, 4, 3), (128, 6, 2), (192, 4, 1), (256, 3, 
 @pytest.mark.parametrize("form", FORMS)
 def test_teams(monkeypatch, form, lanes, teams, parts, stage):
     """Teams that share rows, trees that fit their share of a stage and trees that do not, sums that need the order."""
-    cut = Cut(lanes, teams, stage, parts)
-    monkeypatch.setattr(silva.evaluate.cuda.tiles, "choose_cut", lambda work, _: cut if work.joins else plain)
-    plain = Cut(64, 1, 4096, 2)
-    monkeypatch.setattr(silva.evaluate.cuda.few, "MOST_ROWS", 0)
+    tiling = Tiling(lanes, teams, stage, parts)
+    monkeypatch.setattr(silva.evaluate.cuda.tiles, "choose_tiling", lambda work, _: tiling if work.joins else plain)
+    plain = Tiling(64, 1, 4096, 2)
+    monkeypatch.setattr(silva.evaluate.cuda.few_rows, "MOST_ROWS", 0)
     forest = in_single(forest_of(form, n_trees=29))
     X = random_rows(5, forest, 800 if lanes > 64 else 300, "float32")
     for base in (0.5, 0.1):
@@ -310,7 +301,7 @@ def test_calls_give_way():
 def test_calls_give_way_to_large_buffers(monkeypatch):
     import cupy
 
-    monkeypatch.setattr(silva.evaluate.cuda.calls, "KEPT_BYTES", 2048)
+    monkeypatch.setattr(silva.evaluate.cuda.kept_calls, "KEPT_BYTES", 2048)
     forest = random_forest(5, Options(n_trees=7, n_features=3, meaning={"result_dtype": "float32"}))
     X = cupy.asarray(random_rows(0, forest, 202, "float32"))
     for n_rows in (200, 201, 202):  # 800 bytes and more of results that are allocated ahead
@@ -358,11 +349,11 @@ def test_launches_that_are_refused(gpu):
     rows = random_rows(0, forest, 5, "float32")
     X, predict = cupy.asarray(rows), forest.predictor(output="margin", device="cuda")
     expected = cupy.asnumpy(forest.predict(X, output="margin"))
+    message = "the driver refuses a launch: CUDA_ERROR_OF_THE_TEST on cuda:0"
     for call, result in (
         (lambda: forest.predict(X, output="margin"), expected),
         (lambda: predict(rows[0]), expected[0]),
     ):
-        message = "the driver refuses a launch: CUDA_ERROR_OF_THE_TEST on cuda:0"
         with gpu.failing(), pytest.raises(DeviceError, match=message):
             call()
         np.testing.assert_array_equal(cupy.asnumpy(call()), result)
@@ -396,15 +387,13 @@ def test_threads_and_streams_side_by_side(gpu):
 @pytest.mark.parametrize("most_rows", [0, 512])
 def test_sums_that_round_keep_the_order_of_the_trees(monkeypatch, smallest, largest, most_rows):
     """Values of many magnitudes: whether the parallel sum may be used is decided row by row."""
-    monkeypatch.setattr(silva.evaluate.cuda.few, "MOST_ROWS", most_rows)
+    monkeypatch.setattr(silva.evaluate.cuda.few_rows, "MOST_ROWS", most_rows)
     forest = full_forest(3, n_trees=700, depth=2, n_features=4)
     rng = np.random.default_rng(0)
     pool = [smallest, -smallest, 1 / 3, largest, -largest]
-    value = rng.choice(pool, forest.leaf_value.shape, p=[0.2, 0.2, 0.596, 0.002, 0.002])
+    value = rng.choice(pool, forest.leaf_value.shape, p=[0.2, 0.2, 0.596, 0.002, 0.002]).astype(np.float32)
     for base in (0.5, 0.1):
-        changed = dataclasses.replace(
-            forest, leaf_value=value.astype(np.float32).astype(float), base_score=np.array([base])
-        )
+        changed = dataclasses.replace(forest, leaf_value=value.astype(float), base_score=np.array([base]))
         with np.errstate(over="ignore"):
             check(changed, random_rows(1, forest, 9), "by_sample", "margin")
             check(in_single(changed), random_rows(1, forest, 300), "by_sample", "margin")

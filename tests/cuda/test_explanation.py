@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 
 import silva.cuda.rows
-import silva.explain.cuda.launches
-import silva.explain.cuda.small
+import silva.explain.cuda.quadrature
+import silva.explain.cuda.small_forests
 import silva.explain.cuda.tapes
 from silva import Explainer
 from silva.device import DeviceError
@@ -59,12 +59,12 @@ def test_trees_in_parts_of_several_buckets(monkeypatch, kind):
     monkeypatch.setattr(silva.explain.cuda.tapes, "FEWEST_CHUNK_SPLITS", 3)
     monkeypatch.setattr(silva.explain.cuda.tapes, "FEWEST_PAIR_SPLITS", 3)
     monkeypatch.setattr(silva.explain.cuda.tapes, "SMALL_BUCKET", 0)
-    monkeypatch.setattr(silva.explain.cuda.small, "TINY_SPLITS", 0)
+    monkeypatch.setattr(silva.explain.cuda.small_forests, "TINY_SPLITS", 0)
     forest = random_forest(5, OPTIONS)
     explainer = check(forest, random_rows(6, forest, 40), kind)
     job = explainer._on_cuda._job("values" if kind == "values" else "pairs", None)
-    assert len(job._tapes) > 1
-    assert sum(len(tape.chunk_starts) for tape in job._tapes) > forest.n_trees
+    assert len(job.tapes) > 1
+    assert sum(len(tape.chunk_starts) for tape in job.tapes) > forest.n_trees
 
 
 @pytest.mark.parametrize(("most", "is_cut"), [(12, True), (2, False)])
@@ -72,14 +72,14 @@ def test_chunks_of_wide_forests_are_cut_until_their_sums_fit_shared_memory(monke
     monkeypatch.setattr(silva.explain.cuda.tapes, "TINY_SPLITS", 0)
     monkeypatch.setattr(silva.explain.cuda.tapes, "NARROW_SLOTS", most)
     monkeypatch.setattr(silva.explain.cuda.tapes, "NARROWEST_SPLITS", 5)
-    monkeypatch.setattr(silva.explain.cuda.small, "TINY_SPLITS", 0)
+    monkeypatch.setattr(silva.explain.cuda.small_forests, "TINY_SPLITS", 0)
     forest = full_forest(5, n_trees=6, depth=6, n_features=40)
     X = np.random.default_rng(6).normal(size=(40, forest.n_features))
     explainer = Explainer(forest, device="cuda")
     assert_close(
         explainer.shap_values(X), Explainer(forest, dtype="float64").shap_values(X)[..., None], forest, "float32"
     )
-    (tape,) = explainer._on_cuda._job("values", None)._tapes
+    (tape,) = explainer._on_cuda._job("values", None).tapes
     assert (tape.most_slots <= most) == is_cut
     assert len(tape.chunk_starts) > forest.n_trees if is_cut else len(tape.chunk_starts) < forest.n_trees
 
@@ -87,7 +87,7 @@ def test_chunks_of_wide_forests_are_cut_until_their_sums_fit_shared_memory(monke
 def test_many_chunks_are_added_in_eighths(monkeypatch):
     monkeypatch.setattr(silva.explain.cuda.tapes, "TINY_SPLITS", 0)
     monkeypatch.setattr(silva.explain.cuda.tapes, "FEWEST_CHUNK_SPLITS", 1)
-    monkeypatch.setattr(silva.explain.cuda.small, "TINY_SPLITS", 0)
+    monkeypatch.setattr(silva.explain.cuda.small_forests, "TINY_SPLITS", 0)
     forest = full_forest(1, n_trees=80, depth=3, n_features=3)
     check(forest, np.random.default_rng(2).normal(size=(33, 3)), "values")
 
@@ -96,7 +96,7 @@ def test_one_launch_and_several_give_the_same_bits(monkeypatch):
     forest = random_forest(7, OPTIONS)
     X = random_rows(8, forest, 70)
     found = Explainer(forest, device="cuda").shap_values(X)
-    monkeypatch.setattr(silva.explain.cuda.small, "TINY_SPLITS", 0)
+    monkeypatch.setattr(silva.explain.cuda.small_forests, "TINY_SPLITS", 0)
     np.testing.assert_array_equal(Explainer(forest, device="cuda").shap_values(X), found)
 
 
@@ -104,8 +104,8 @@ def test_one_launch_and_several_give_the_same_bits(monkeypatch):
 @pytest.mark.parametrize("n_features", [3, 12, 200])
 def test_rows_of_any_width_most_of_them_zeros(monkeypatch, n_features, is_small):
     if not is_small:
-        monkeypatch.setattr(silva.explain.cuda.small, "TINY_SPLITS", 0)
-        monkeypatch.setattr(silva.explain.cuda.launches, "SUM_BLOCKS", 1)
+        monkeypatch.setattr(silva.explain.cuda.small_forests, "TINY_SPLITS", 0)
+        monkeypatch.setattr(silva.explain.cuda.quadrature, "SUM_BLOCKS", 1)
     forest = full_forest(11, n_trees=6, depth=3, n_features=n_features)
     explainer = check(forest, np.random.default_rng(12).normal(size=(37, n_features)), "values")
     assert (explainer._on_cuda._job("values", None)._small is not None) == is_small

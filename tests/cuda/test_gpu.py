@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 
 import silva.cuda.rows
-import silva.explain.cuda.engine
+import silva.explain.cuda.quadrature
 from silva import Explainer
 from silva.device import DeviceError
 from tests.conftest import _why_no_gpu, examples, repeats
@@ -108,7 +108,7 @@ def test_rows_in_chunks_give_the_same_bits(monkeypatch, forest, X):
     expected = Explainer(forest, device="cuda").shap_values(X)
     pairs = Explainer(forest, device="cuda").shap_interaction_values(X)
     monkeypatch.setattr(silva.cuda.rows, "HOST_CHUNK_BYTES", 64 * 50)
-    monkeypatch.setattr(silva.explain.cuda.engine, "PARTIAL_BYTES", 1)
+    monkeypatch.setattr(silva.explain.cuda.quadrature, "PARTIAL_BYTES", 1)
     np.testing.assert_array_equal(Explainer(forest, device="cuda").shap_values(X), expected)
     np.testing.assert_array_equal(Explainer(forest, device="cuda").shap_interaction_values(X), pairs)
 

@@ -9,8 +9,8 @@ import pytest
 
 import silva
 from silva.cuda import encoder
-from silva.evaluate.cuda import few as cuda_few
-from silva.explain.cuda import small as cuda_small
+from silva.evaluate.cuda import few_rows
+from silva.explain.cuda import small_forests
 
 NATIVE = Path(silva.__file__).parent / "native"
 
@@ -21,10 +21,10 @@ NATIVE = Path(silva.__file__).parent / "native"
         (encoder, "TILE_ROWS", "common/cuda/encode_rows.cu", "TILE_ROWS"),
         (encoder, "THREADS", "common/cuda/encode_rows.cu", "N_THREADS"),
         (encoder, "MOST_STEPS", "common/cuda/encode.cuh", "MOST_STEPS"),
-        (cuda_few, "SUMMED_TREES", "evaluate/cuda/walk_few.cu", "SUMMED_TREES"),
-        (cuda_few, "MOST_THREADS", "evaluate/cuda/walk_few.cu", "MOST_THREADS"),
-        (cuda_small, "WARP", "explain/cuda/explain_small.cu", "WARP"),
-        (cuda_small, "MOST_WARPS", "explain/cuda/explain_small.cu", "MOST_WARPS"),
+        (few_rows, "SUMMED_TREES", "evaluate/cuda/walk_few.cu", "SUMMED_TREES"),
+        (few_rows, "MOST_THREADS", "evaluate/cuda/walk_few.cu", "MOST_THREADS"),
+        (small_forests, "WARP", "explain/cuda/explain_small.cu", "WARP"),
+        (small_forests, "MOST_WARPS", "explain/cuda/explain_small.cu", "MOST_WARPS"),
     ],
 )
 def test_the_kernels_have_the_same_number(module, ours, source, theirs):

@@ -11,6 +11,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from silva.device import INSTALL, DeviceError
 
 if TYPE_CHECKING:
@@ -19,6 +21,15 @@ if TYPE_CHECKING:
 SOURCES = Path(__file__).parent.parent / "native"
 ARCHITECTURES = (75, 80, 86, 89, 90, 100, 120)
 """Compute capabilities, times ten, that every kernel must compile for."""
+
+C_TYPES = {
+    "float32": "float",
+    "float64": "double",
+    "int32": "int",
+    "uint8": "unsigned char",
+    "uint16": "unsigned short",
+    "uint32": "unsigned",
+}
 
 logger = logging.getLogger("silva")
 
@@ -55,9 +66,12 @@ class Resources:
     spilled: int
 
 
-def variant(source: str, **macros: object) -> Variant:
-    """Make a `Variant`; the macros' order does not matter."""
-    return _make_variant(source, tuple(sorted((name, str(value)) for name, value in macros.items())))
+def variant(source: str, **macros: Any) -> Variant:
+    """Make a `Variant`; the macros' order does not matter, and types of NumPy become those of C."""
+    named = (
+        (name, C_TYPES[value.name] if isinstance(value, np.dtype) else str(value)) for name, value in macros.items()
+    )
+    return _make_variant(source, tuple(sorted(named)))
 
 
 @functools.cache
@@ -80,26 +94,26 @@ def compile_kernel(kernel: Variant, architecture: int) -> bytes:
     DeviceError
         If the compiler is not installed or does not know the architecture.
     """
-    core = _import_core()
+    cuda_core = _import_cuda_core()
     from cuda.core.utils import FileStreamProgramCache, make_program_cache_key
 
-    options, source = _options(core, kernel, architecture), read_source(kernel.source)
+    options, source = _options(cuda_core, kernel, architecture), read_source(kernel.source)
     with FileStreamProgramCache() as cache:
         key = make_program_cache_key(code=source, code_type="c++", options=options, target_type="cubin")
         code = cache.get(key)
         if code is None:
             with _Announcing(architecture):
-                code = bytes(core.Program(source, "c++", options=options).compile("cubin").code)
+                code = bytes(cuda_core.Program(source, "c++", options=options).compile("cubin").code)
             cache[key] = code
     return bytes(code)
 
 
 def measure_kernel(kernel: Variant, architecture: int) -> Resources:
     """Compile a kernel, past the cache, and read the assembler's report."""
-    core = _import_core()
+    cuda_core = _import_cuda_core()
     log = io.StringIO()
-    options = _options(core, kernel, architecture, ptxas_options=["-v"])
-    core.Program(read_source(kernel.source), "c++", options=options).compile("cubin", logs=log)
+    options = _options(cuda_core, kernel, architecture, ptxas_options=["-v"])
+    cuda_core.Program(read_source(kernel.source), "c++", options=options).compile("cubin", logs=log)
     report = log.getvalue()
     registers = re.search(r"Used (\d+) registers", report)
     stack = re.search(r"(\d+) bytes stack frame, (\d+) bytes spill stores, (\d+) bytes spill loads", report)
@@ -134,7 +148,7 @@ def compiler_architecture(capability: tuple[int, int]) -> int:
 
 
 def _known_architectures() -> list[int]:
-    _import_core()
+    _import_cuda_core()
     from cuda.bindings import nvrtc
 
     return [int(number) for number in nvrtc.nvrtcGetSupportedArchs()[1]]
@@ -152,13 +166,13 @@ def _inline(path: Path, seen: set[Path]) -> Iterator[str]:
             yield line
 
 
-def _options(core: Any, kernel: Variant, architecture: int, **more: Any) -> Any:
-    return core.ProgramOptions(
+def _options(cuda_core: Any, kernel: Variant, architecture: int, **more: Any) -> Any:
+    return cuda_core.ProgramOptions(
         name=kernel.kernel, arch=f"sm_{architecture}", std="c++17", define_macro=list(kernel.macros) or None, **more
     )
 
 
-def _import_core() -> Any:
+def _import_cuda_core() -> Any:
     try:
         import cuda.core
         import cuda.core.utils

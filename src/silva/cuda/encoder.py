@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from silva.cuda.compiler import variant
+from silva.cuda.launches import NOWHERE, Plan, PreparedLaunch
 from silva.cuda.limits import gpu_limits
-from silva.cuda.prepared import NOWHERE, PreparedLaunch
+from silva.cuda.uploads import PerGpu
 from silva.device import import_cupy
 
 if TYPE_CHECKING:
@@ -19,14 +20,6 @@ if TYPE_CHECKING:
     from silva.ensemble import TreeEnsemble
     from silva.typing import Array, GpuArray, Int32s, Int64s
 
-C_TYPES = {
-    "float32": "float",
-    "float64": "double",
-    "int32": "int",
-    "uint8": "unsigned char",
-    "uint16": "unsigned short",
-    "uint32": "unsigned",
-}
 TILE_ROWS, TILE_PITCH, THREADS = 128, 33, 512
 SHARED_BYTES = 64 * 1024
 """Thresholds and starts of buckets of a run of columns in shared memory: 32 columns of 255 float32 thresholds, read as
@@ -70,19 +63,18 @@ class CodeTables:
         self._forest = forest
         self._search = _SearchTrees(codes)
         self._tile_bytes = TILE_ROWS * TILE_PITCH * codes.thresholds.itemsize
-        self._on_gpu: dict[int, tuple[Any, ...]] = {}
+        self._uploads = PerGpu()
 
     def encode(self, x: GpuArray, stride: int) -> Any:
         """Codes of the rows of a CuPy array: (n_columns, stride), 0 beyond the rows; queued on the current stream."""
         result = self.empty(stride)
-        call = self.prepare(x.dtype, row_strides(x), len(x), stride)
-        if call is not None:
-            call.addresses[0], call.addresses[-1] = x.data.ptr, result.data.ptr
-            call(import_cupy().cuda.get_current_stream().ptr)
+        encoding = self.prepare(x.dtype, row_strides(x), len(x), stride)
+        if encoding is not None:
+            Plan([encoding]).run(x, result)
         return result
 
     def empty(self, stride: int) -> Any:
-        """Memory for codes on the current GPU."""
+        """Memory for the codes of rows on the current GPU."""
         return import_cupy().empty(self.shape(stride), self.code_type)
 
     def shape(self, stride: int) -> tuple[int, int]:
@@ -110,22 +102,17 @@ class CodeTables:
         return PreparedLaunch(self._kernels[np.dtype(input_type).name], grid, THREADS, args, shared)
 
     def tables(self) -> tuple[Any, ...]:
-        """Arguments of kernels that encode, on the current GPU: runs of columns, the members of Columns."""
-        cupy = import_cupy()
-        gpu = cupy.cuda.runtime.getDevice()
-        if gpu not in self._on_gpu:
-            codes, forest, search = self.codes, self._forest, self._search
-            arrays = (search.runs, codes.feature, codes.category_set, codes.missing, search.height, search.offsets)
-            found = (search.buckets, search.thresholds, search.starts)
-            sets = (*found, forest.set_offsets, forest.set_words, forest.set_others_left)
-            zeros = cupy.asarray(forest.zero_missing) if len(forest.zero_missing) else np.uint64(0)
-            numbers = (np.float64(forest.zero_threshold), np.float64(forest.missing))
-            self._on_gpu[gpu] = (*(cupy.asarray(array) for array in (*arrays, *sets)), zeros, *numbers)
-            cupy.cuda.get_current_stream().synchronize()
-        return self._on_gpu[gpu]
+        """Arguments of kernels that encode, on the current GPU: runs of columns, the code tables of encode.cuh."""
+        return tuple(self._uploads.get(self._upload))
 
-    def __getstate__(self) -> dict[str, object]:
-        return {**self.__dict__, "_on_gpu": {}}
+    def _upload(self) -> tuple[Any, ...]:
+        cupy, codes, forest, search = import_cupy(), self.codes, self._forest, self._search
+        arrays = (search.runs, codes.feature, codes.category_set, codes.missing, search.height, search.offsets)
+        found = (search.buckets, search.thresholds, search.starts)
+        sets = (*found, forest.set_offsets, forest.set_words, forest.set_others_left)
+        zeros = cupy.asarray(forest.zero_missing) if len(forest.zero_missing) else np.uint64(0)
+        numbers = (np.float64(forest.zero_threshold), np.float64(forest.missing))
+        return (*(cupy.asarray(array) for array in (*arrays, *sets)), zeros, *numbers)
 
 
 class _SearchTrees:
@@ -223,7 +210,7 @@ def encode_variant(input_type: DTypeLike, codes: Codes, code_type: DTypeLike | N
     """Name the kernel for rows of a type."""
     return variant(
         "common/cuda/encode_rows",
-        INPUT=C_TYPES[np.dtype(input_type).name],
-        ROW=C_TYPES[codes.thresholds.dtype.name],
-        CODE=C_TYPES[np.dtype(codes.code_type if code_type is None else code_type).name],
+        INPUT=np.dtype(input_type),
+        ROW=codes.thresholds.dtype,
+        CODE=np.dtype(codes.code_type if code_type is None else code_type),
     )

@@ -6,7 +6,7 @@ import contextlib
 import functools
 import sys
 from concurrent.futures import ThreadPoolExecutor
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -32,6 +32,14 @@ overlap transfers and computation well."""
 
 KEPT_BYTES = 2**23
 """Buffers up to this size are kept for the next call."""
+
+
+class _Shard(NamedTuple):
+    """Rows of one GPU, and where their results go."""
+
+    gpu: int
+    X: Array
+    result: Array
 
 
 def map_rows(
@@ -70,13 +78,13 @@ def map_rows(
     X = np.asarray(X)
     result: Any = np.empty((len(X), *row_shape), dtype) if out is None else out
     bounds = np.linspace(0, len(X), len(gpus) + 1).astype(int)
-    tasks = [(gpu, X[a:b], result[a:b]) for gpu, a, b in zip(gpus, bounds, bounds[1:], strict=False) if b > a]
-    if len(tasks) == 1:
-        gpu, rows, target = tasks[0]
-        _stream_rows(gpu, rows, target, compute, input_type)
-    elif tasks:
-        with ThreadPoolExecutor(len(tasks)) as pool:
-            list(pool.map(lambda task: _stream_rows(task[0], task[1], task[2], compute, input_type), tasks))
+    shards = [_Shard(gpu, X[a:b], result[a:b]) for gpu, a, b in zip(gpus, bounds, bounds[1:], strict=False) if b > a]
+    stream = functools.partial(_stream_shard, compute=compute, input_type=input_type)
+    if len(shards) == 1:
+        stream(shards[0])
+    elif shards:
+        with ThreadPoolExecutor(len(shards)) as pool:
+            list(pool.map(stream, shards))
     return result
 
 
@@ -124,50 +132,50 @@ def _map_on_gpu(
     return out if out is not None else target
 
 
-def _stream_rows(gpu: int, X: Array, result: Array, compute: Callable[..., None], input_type: DTypeLike) -> None:
+def _stream_shard(shard: _Shard, compute: Callable[..., None], input_type: DTypeLike) -> None:
     """Copy a chunk in while the one before is computed and the one before that is copied out."""
-    cupy = import_cupy()
+    cupy, (gpu, X, result) = import_cupy(), shard
     row_type = X.dtype if X.dtype in (np.float32, np.float64) else np.dtype(input_type)
     row_bytes = X.shape[1] * row_type.itemsize + result[:1].nbytes
     n_chunk = chunk_rows(len(X), row_bytes)
-    n_lanes = min(2, -(-len(X) // n_chunk))
-    n_streams = n_lanes + (n_lanes > 1)
-    with cupy.cuda.Device(gpu), explaining_memory(cupy, gpu), _borrowed_lanes(cupy, gpu, n_streams) as lanes:
-        computing = lanes[-1].stream
-        for lane in lanes[:n_lanes]:
-            lane.fit((n_chunk, X.shape[1]), row_type, (n_chunk, *result.shape[1:]), result.dtype)
+    n_staged = min(2, -(-len(X) // n_chunk))
+    n_streams = n_staged + (n_staged > 1)
+    with cupy.cuda.Device(gpu), explaining_memory(cupy, gpu), _borrowed_buffers(cupy, gpu, n_streams) as staging:
+        computing = staging[-1].stream
+        for buffers in staging[:n_staged]:
+            buffers.fit((n_chunk, X.shape[1]), row_type, (n_chunk, *result.shape[1:]), result.dtype)
         for index, start in enumerate(range(0, len(X), n_chunk)):
-            lane = lanes[index % n_lanes]
-            lane.collect()
-            lane.send(X[start : start + n_chunk], result[start : start + n_chunk], compute, computing)
-        for lane in lanes[:n_lanes]:
-            lane.collect()
+            buffers = staging[index % n_staged]
+            buffers.collect()
+            buffers.send(X[start : start + n_chunk], result[start : start + n_chunk], compute, computing)
+        for buffers in staging[:n_staged]:
+            buffers.collect()
 
 
 @contextlib.contextmanager
-def _borrowed_lanes(cupy: ModuleType, gpu: int, n: int) -> Iterator[list[_Lane]]:
-    """Lanes of the current GPU, kept afterwards.
+def _borrowed_buffers(cupy: ModuleType, gpu: int, n: int) -> Iterator[list[_StagingBuffers]]:
+    """Staging buffers of the current GPU, kept afterwards.
 
     Making a stream and page-locked memory takes as long as thousands of rows, and CuPy keeps freed memory by stream: a
     new stream would allocate anew what earlier ones have given back.
     """
-    idle, lanes = _idle_lanes(gpu), []
+    idle, staging = _idle_buffers(gpu), []
     for _ in range(n):
         try:
-            lanes.append(idle.pop())
+            staging.append(idle.pop())
         except IndexError:
-            lanes.append(_Lane(cupy))
+            staging.append(_StagingBuffers(cupy))
     try:
-        yield lanes
+        yield staging
     finally:
-        for lane in lanes:
-            lane.release()
-        idle.extend(reversed(lanes))
+        for buffers in staging:
+            buffers.release()
+        idle.extend(reversed(staging))
 
 
 @functools.cache
-def _idle_lanes(gpu: int) -> list[_Lane]:  # noqa: ARG001
-    """Lanes of a GPU that no call uses."""
+def _idle_buffers(gpu: int) -> list[_StagingBuffers]:  # noqa: ARG001
+    """Staging buffers of a GPU that no call uses."""
     return []
 
 
@@ -178,16 +186,16 @@ def chunk_rows(n_rows: int, row_bytes: int) -> int:
     return min(n_rows, fitting, max(-(-n_rows // OVERLAPPING), FEWEST_CHUNK_ROWS))
 
 
-class _Lane:
+class _StagingBuffers:
     """Pinned and device buffers for one chunk at a time, and a stream for its copies.
 
-    Chunks are computed one after the other on a stream that lanes share: side by side, the last small kernels of one
-    would wait behind all blocks of the next, and both would end at once and leave the GPU without work.
+    Chunks are computed one after the other on a stream that all buffers share: side by side, the last small kernels of
+    one would wait behind all blocks of the next, and both would end at once and leave the GPU without work.
     """
 
     def __init__(self, cupy: ModuleType) -> None:
         self.stream = cupy.cuda.Stream(non_blocking=True)
-        self._buffers = _Buffer(cupy), _Buffer(cupy)
+        self._memory = _Memory(cupy), _Memory(cupy)
         self._target: Array | None = None
 
     def fit(
@@ -195,16 +203,16 @@ class _Lane:
     ) -> None:
         """Make room for chunks of these shapes."""
         with self.stream:
-            self._host_in, self._gpu_in = self._buffers[0].fit(in_shape, in_type)
-            self._host_out, self._gpu_out = self._buffers[1].fit(out_shape, out_type)
+            self._host_in, self._gpu_in = self._memory[0].fit(in_shape, in_type)
+            self._host_out, self._gpu_out = self._memory[1].fit(out_shape, out_type)
 
     def release(self) -> None:
         """Wait for what is queued, and give large buffers up."""
         self.stream.synchronize()
         self._target = self._host_in = self._gpu_in = self._host_out = self._gpu_out = None
-        if sum(buffer.n_bytes for buffer in self._buffers) > KEPT_BYTES:
-            for buffer in self._buffers:
-                buffer.clear()
+        if sum(memory.n_bytes for memory in self._memory) > KEPT_BYTES:
+            for memory in self._memory:
+                memory.clear()
 
     def send(self, X: Array, target: Array, compute: Callable[..., None], computing: Any) -> None:
         n = len(X)
@@ -232,7 +240,7 @@ def _queue_after(earlier: Any, stream: Any) -> None:
         stream.wait_event(earlier.record())
 
 
-class _Buffer:
+class _Memory:
     """Page-locked memory and as much on the GPU, which grow."""
 
     def __init__(self, cupy: ModuleType) -> None:

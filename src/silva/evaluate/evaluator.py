@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from silva.device import array_gpu, count_rows, find_gpus, gpus_worthwhile, import_cupy, is_cuda_usable, parse_device
@@ -27,24 +26,24 @@ class Evaluator:
         self.forest = forest
         self.cpu = CpuEvaluator(forest)
         self._algorithms = {"auto", *runnable(forest)}
-        self._again: Any = None
+        self._cuda: CudaEvaluator | None = None
 
     def __reduce__(self) -> tuple[object, ...]:
         return Evaluator, (self.forest,)
 
-    @cached_property
+    @property
     def cuda(self) -> CudaEvaluator:
-        """The same on GPUs."""
-        from silva.evaluate.cuda.evaluator import CudaEvaluator
+        """The same on GPUs, made on first use."""
+        if self._cuda is None:
+            from silva.evaluate.cuda.evaluator import CudaEvaluator
 
-        evaluator = CudaEvaluator(self.forest)
-        self._again = evaluator.again
-        return evaluator
+            self._cuda = CudaEvaluator(self.forest)
+        return self._cuda
 
     def predict(self, X: Rows, output: str, algorithm: str, device: str, n_jobs: int | None) -> Any:
         """`Forest.predict`."""
         # Calls like the last ones go by all checks, which take as long as a GPU needs for a row.
-        if self._again is not None and (result := self._again(X, output, algorithm, device)) is not None:
+        if self._cuda is not None and (result := self._cuda.again(X, output, algorithm, device)) is not None:
             return result
         self.check(output, algorithm, device)
         forest, gpus = self.forest, self._gpus(X, device)

@@ -246,7 +246,7 @@ class Explainer:
 
     @functools.cached_property
     def _on_cuda(self) -> Any:
-        from silva.explain.cuda.engine import CudaExplainer
+        from silva.explain.cuda.explainer import CudaExplainer
 
         return CudaExplainer(self.forest, self.dtype, self.algorithm)
 

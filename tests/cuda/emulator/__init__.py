@@ -12,10 +12,10 @@ import ctypes
 import functools
 import sys
 
+import silva.cuda.launches
 import silva.cuda.limits
-import silva.cuda.prepared
 import silva.cuda.rows
-import silva.cuda.runtime
+import silva.cuda.streams
 import silva.device
 from tests.cuda.emulator.cupy import Gpus, make_cupy
 from tests.cuda.emulator.nvrtc import make_cuda
@@ -31,9 +31,9 @@ CACHES = (
     silva.device.is_cuda_usable,
     silva.device._check_capability,
     silva.cuda.limits._limits,
-    silva.cuda.runtime.load,
-    silva.cuda.runtime._side_streams,
-    silva.cuda.rows._idle_lanes,
+    silva.cuda.launches.load,
+    silva.cuda.streams._side_streams,
+    silva.cuda.rows._idle_buffers,
 )
 """What silva finds out about GPUs and keeps."""
 
@@ -59,11 +59,11 @@ def emulated_gpus(count=1):
     saved = {name: sys.modules.get(name) for name in modules}
     forget_gpus()
     sys.modules.update(modules)
-    silva.cuda.prepared.DRIVER.update(driver_functions())
+    silva.cuda.launches.DRIVER.update(driver_functions())
     try:
         yield gpus
     finally:
-        silva.cuda.prepared.DRIVER.clear()
+        silva.cuda.launches.DRIVER.clear()
         for name, module in saved.items():
             sys.modules.pop(name) if module is None else sys.modules.update({name: module})
         forget_gpus()

@@ -4,7 +4,6 @@
 
 #include <ucontext.h>
 
-#include <algorithm>
 #include <cstdio>
 #include <cstdlib>
 #include <memory>

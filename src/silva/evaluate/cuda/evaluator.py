@@ -9,23 +9,25 @@ import numpy as np
 
 from silva.cuda.codes import encode_forest
 from silva.cuda.compiler import variant
-from silva.cuda.encoder import C_TYPES, CodeTables, row_strides
+from silva.cuda.encoder import CodeTables, row_strides
+from silva.cuda.launches import KeptByRows, Plan, launch
 from silva.cuda.rows import check_gpu_rows, map_rows
-from silva.cuda.runtime import launch
+from silva.cuda.uploads import PerGpu
 from silva.device import array_gpu, explaining_memory, import_cupy
 from silva.evaluate.choice import runnable
-from silva.evaluate.cuda.calls import Calls, Plans, current
-from silva.evaluate.cuda.few import FewRows, predictor_of
-from silva.evaluate.cuda.nodes import BLOCK, DEFAULT_SETTINGS, NodeWalks
-from silva.evaluate.cuda.packing import CODE_TYPES, choose_format
+from silva.evaluate.cuda import kept_calls
+from silva.evaluate.cuda.few_rows import FewRows, predictor_of
+from silva.evaluate.cuda.packing import CODE_TYPES, choose_format, order_by_output
+from silva.evaluate.cuda.paper import BLOCK, DEFAULT_SETTINGS, NodeWalks
 from silva.evaluate.cuda.tiles import PackedForest, Tiles
-from silva.typing import Array, Choice, GpuArray, Int32s
+from silva.typing import Choice
 
 if TYPE_CHECKING:
     from numpy.typing import DTypeLike
 
     from silva.cuda.compiler import Variant
     from silva.ensemble import TreeEnsemble
+    from silva.typing import Array, GpuArray
 
 LEAF_BYTES = 2**29
 """Leaves of the rows in flight."""
@@ -36,12 +38,13 @@ class CudaEvaluator:
 
     def __init__(self, forest: TreeEnsemble) -> None:
         self._forest = forest
-        self._sums: dict[int, dict[str, Any]] = {}
-        self._row_predictors: dict[object, Any] = {}
-        self._plans, self._calls = Plans(), Calls()
+        self._uploads = PerGpu()
+        self._row_predictors: dict[Any, Any] = {}
+        self._plans: KeptByRows[Plan] = KeptByRows(kept_calls.KEPT, kept_calls.KEPT_BYTES)
+        self._calls = kept_calls.Calls()
         self.again = self._calls.again
 
-    def margins(self, rows: object, gpus: tuple[int, ...], choice: Choice, dtype: DTypeLike = np.float64) -> Any:
+    def margins(self, rows: Any, gpus: tuple[int, ...], choice: Choice, dtype: DTypeLike = np.float64) -> Any:
         """Sum margins (n, n_outputs) in float64 and return them as `dtype`.
 
         NumPy for host rows, CuPy for GPU rows.
@@ -53,7 +56,7 @@ class CudaEvaluator:
                 return np.array(predict(np.ascontiguousarray(rows, row_type)), dtype).reshape(1, -1)
         return self._run(rows, gpus, (self._forest.n_outputs,), dtype, functools.partial(self._sum, choice))
 
-    def leaves(self, rows: object, gpus: tuple[int, ...], choice: Choice) -> Any:
+    def leaves(self, rows: Any, gpus: tuple[int, ...], choice: Choice) -> Any:
         """Find the source's leaf ids (n, n_trees), int32: NumPy for host rows, CuPy for GPU rows."""
         return self._run(rows, gpus, (self._forest.n_trees,), np.int32, functools.partial(self._name, choice))
 
@@ -104,7 +107,7 @@ class CudaEvaluator:
             return NodeWalks(self._forest, self.packed.codes)
         return NodeWalks(self._forest, CodeTables(self._forest, encode_forest(self._forest)))
 
-    def _run(self, rows: object, gpus: tuple[int, ...], shape: tuple[int, ...], dtype: DTypeLike, compute: Any) -> Any:
+    def _run(self, rows: Any, gpus: tuple[int, ...], shape: tuple[int, ...], dtype: DTypeLike, compute: Any) -> Any:
         forest = self._forest
         rows = rows if array_gpu(rows) is None else check_gpu_rows(rows, forest, gpus[0])
         return map_rows(rows, gpus, shape, dtype, compute, input_type=forest.threshold.dtype)
@@ -113,11 +116,9 @@ class CudaEvaluator:
         schedule = self._schedule(choice, len(x))
         if schedule is not None:
             step = max(1, min(len(x), schedule.most_rows()))
-            stream = import_cupy().cuda.get_current_stream().ptr
             for begin in range(0, len(x), step):
-                rows, target = x[begin : begin + step], out[begin : begin + step]
-                plan = self._plans.of(schedule, rows, out.dtype)
-                plan.run(rows.data.ptr, target.data.ptr, stream)
+                batch, target = x[begin : begin + step], out[begin : begin + step]
+                self._plan(schedule, batch, out.dtype).run(batch, target)
             return
         for begin, end, leaves in self._reach(choice, x):
             self._add_up(x[begin:end], leaves, out[begin:end])
@@ -130,17 +131,23 @@ class CudaEvaluator:
             return self.few
         return self.tiles if self.tiles and self.tiles.serves() else None
 
+    def _plan(self, schedule: FewRows | Tiles, x: GpuArray, result_type: DTypeLike) -> Plan:
+        """Plan for rows of this type, strides and number on the current GPU and stream."""
+        kind, stream = np.dtype(result_type), import_cupy().cuda.get_current_stream().ptr
+        key = type(schedule), kind.char, stream
+        return self._plans.of(x, key, lambda: schedule.plan(x.dtype, row_strides(x), len(x), kind))
+
     def first(self, X: Any, request: tuple[str, str, str], choice: Choice) -> Any:
         """Margins of GPU rows in their dtype, (n,) or (n, n_outputs), kept for `again`; None if no one plan does it."""
         forest = self._forest
         if not len(X) or type(X).__module__ != "cupy" or X.dtype.char not in "fd" or not forest.nan_allowed:
             return None
-        schedule = self._schedule(choice, len(X)) if X.device.id == current()[0] else None
+        schedule = self._schedule(choice, len(X)) if X.device.id == import_cupy().cuda.runtime.getDevice() else None
         if schedule is None or len(X) > schedule.most_rows():
             return None
         check_gpu_rows(X, forest, X.device.id)
         with explaining_memory(import_cupy(), X.device.id):
-            plan = self._plans.of(schedule, X, forest.result_dtype)
+            plan = self._plan(schedule, X, forest.result_dtype)
             shape = (len(X),) if forest.n_outputs == 1 else (len(X), forest.n_outputs)
             return self._calls.answer(X, request, plan, shape, forest.result_dtype)
 
@@ -154,9 +161,9 @@ class CudaEvaluator:
         step = max(BLOCK, LEAF_BYTES // max(4 * self._forest.n_trees, 1) // BLOCK * BLOCK)
         tiles = self.tiles if choice.algorithm == "by_sample" and self.tiles and self.tiles.serves() else None
         for begin in range(0, len(x), step):
-            rows = x[begin : begin + step]
-            leaves = tiles.leaves(rows) if tiles else self.nodes.leaves(rows, choice)
-            yield begin, begin + len(rows), leaves
+            batch = x[begin : begin + step]
+            leaves = tiles.leaves(batch) if tiles else self.nodes.leaves(batch, choice)
+            yield begin, begin + len(batch), leaves
 
     def _add_up(self, x: GpuArray, leaves: GpuArray, out: GpuArray) -> None:
         forest, tables = self._forest, self._tables()
@@ -170,15 +177,11 @@ class CudaEvaluator:
             launch(linear_variant(x.dtype, out.dtype), grid, (BLOCK,), args)
             return
         args = (*head, tables["values"], np.int32(forest.leaf_width), outputs, *orders, out)
-        launch(variant("evaluate/cuda/sum_leaves", RESULT=C_TYPES[out.dtype.name]), grid, (BLOCK,), args)
+        launch(variant("evaluate/cuda/sum_leaves", RESULT=out.dtype), grid, (BLOCK,), args)
 
-    def _tables(self) -> dict[str, Any]:
-        cupy = import_cupy()
-        gpu = cupy.cuda.runtime.getDevice()
-        if gpu not in self._sums:
-            self._sums[gpu] = {name: cupy.asarray(array) for name, array in self._arrays().items()}
-            cupy.cuda.get_current_stream().synchronize()
-        return self._sums[gpu]
+    def _tables(self) -> Any:
+        upload = import_cupy().asarray
+        return self._uploads.get(lambda: {name: upload(array) for name, array in self._arrays().items()})
 
     def _arrays(self) -> dict[str, Array]:
         forest = self._forest
@@ -204,20 +207,9 @@ class CudaEvaluator:
 _LINEAR = ("leaf_value", "linear_offsets", "linear_feature", "linear_coefficient", "linear_mean", "leaf_range")
 
 
-def order_by_output(forest: TreeEnsemble) -> tuple[Int32s, Int32s]:
-    """List the trees that add to each output, in their order, and where each output's begin."""
-    n_trees = forest.n_trees
-    if forest.leaf_width > 1:
-        starts = np.arange(forest.n_outputs + 1, dtype=np.int32) * n_trees
-        return np.tile(np.arange(n_trees, dtype=np.int32), forest.n_outputs), starts
-    order = np.argsort(forest.tree_output, kind="stable").astype(np.int32)
-    return order, np.searchsorted(forest.tree_output[order], np.arange(forest.n_outputs + 1)).astype(np.int32)
-
-
 def linear_variant(input_type: DTypeLike, result_type: DTypeLike) -> Variant:
     """Name the kernel that adds linear leaves up."""
-    types = {"INPUT": C_TYPES[np.dtype(input_type).name], "RESULT": C_TYPES[np.dtype(result_type).name]}
-    return variant("evaluate/cuda/sum_linear", **types)
+    return variant("evaluate/cuda/sum_linear", INPUT=np.dtype(input_type), RESULT=np.dtype(result_type))
 
 
 def _is_plain(forest: TreeEnsemble) -> bool:

@@ -14,9 +14,6 @@ if TYPE_CHECKING:
     from silva.ensemble import TreeEnsemble
     from silva.typing import Array, Int32s, Int64s
 
-FORMATS = {"narrow": 1, "heap": 2, "wide": 3}
-"""Numbers of the formats in native/evaluate/cuda/packed.cuh."""
-
 CODE_TYPES = {"narrow": np.uint8, "heap": np.uint16, "wide": np.uint16}
 NODE_BYTES = {"narrow": 4, "heap": 4, "wide": 8}
 MOST_CODES = {"narrow": 2**8, "heap": 2**16, "wide": 2**16}
@@ -77,7 +74,7 @@ def choose_format(forest: TreeEnsemble, codes: Codes) -> str | None:
     sizes = np.diff(forest.tree_offsets)
     if not len(sizes):
         return None
-    fits = {name: n_codes <= MOST_CODES[name] and codes.n_columns <= MOST_COLUMNS[name] for name in FORMATS}
+    fits = {name: n_codes <= MOST_CODES[name] and codes.n_columns <= MOST_COLUMNS[name] for name in CODE_TYPES}
     if fits["narrow"] and sizes.max() <= MOST_NARROW_NODES:
         return "narrow"
     if not fits["wide"]:
@@ -88,14 +85,7 @@ def choose_format(forest: TreeEnsemble, codes: Codes) -> str | None:
     return "wide"
 
 
-def pack_trees(
-    forest: TreeEnsemble,
-    codes: Codes,
-    name: str,
-    values: Array,
-    order: NDArray[np.intp],
-    output: Int32s,
-) -> Image:
+def pack_trees(forest: TreeEnsemble, codes: Codes, name: str, values: Array, order: Array, output: Int32s) -> Image:
     """Write trees in a given order.
 
     Parameters
@@ -212,11 +202,21 @@ def _prefix_bytes(forest: TreeEnsemble, shape: _Shape, node_bytes: int, *, is_he
     return _round_up(CHUNK + above * node_bytes)
 
 
+def order_by_output(forest: TreeEnsemble) -> tuple[Int32s, Int32s]:
+    """List the trees that add to each output, in their order, and where each output's begin."""
+    n_trees = forest.n_trees
+    if forest.leaf_width > 1:
+        starts = np.arange(forest.n_outputs + 1, dtype=np.int32) * n_trees
+        return np.tile(np.arange(n_trees, dtype=np.int32), forest.n_outputs), starts
+    order = np.argsort(forest.tree_output, kind="stable").astype(np.int32)
+    return order, np.searchsorted(forest.tree_output[order], np.arange(forest.n_outputs + 1)).astype(np.int32)
+
+
 def group_trees(image: Image, capacity: int, most_trees: int, teams: int = 1) -> Int32s:
     """Divide an image into groups of trees that fit a stage of `capacity` bytes (Group in evaluate/cuda/walk_tiles.cu).
 
     Several teams take the trees of a group side by side: groups are multiples of them where they can be, and of trees
-    that are too large for what a team has of the stage only the upper levels are staged.
+    that are too large for a team's room in the stage only the upper levels are staged.
 
     Returns
     -------
@@ -224,8 +224,8 @@ def group_trees(image: Image, capacity: int, most_trees: int, teams: int = 1) ->
     """
     groups: list[list[int]] = []
     chunks, output = image.chunks.tolist(), image.output.tolist()
-    most, of_team = capacity // CHUNK, capacity // CHUNK // teams
-    is_large = (np.diff(image.chunks) > of_team).tolist()
+    most, per_team = capacity // CHUNK, capacity // CHUNK // teams
+    is_large = (np.diff(image.chunks) > per_team).tolist()
     begin, n_trees = 0, len(output)
     while begin < n_trees:
         kind = output[begin], is_large[begin]
@@ -238,7 +238,7 @@ def group_trees(image: Image, capacity: int, most_trees: int, teams: int = 1) ->
             end += 1
         if end < n_trees and (output[end], is_large[end]) == kind and end - begin > teams:
             end -= (end - begin) % teams
-        n_chunks, levels = _staged_part(image, begin, end, of_team) if kind[1] else (chunks[end] - chunks[begin], 0)
+        n_chunks, levels = _staged_levels(image, begin, end, per_team) if kind[1] else (chunks[end] - chunks[begin], 0)
         groups.append([chunks[begin], n_chunks, end - begin, begin, kind[0], 0, levels, 0])
         begin = end
     result = np.array(groups, np.int32).reshape(-1, 8)
@@ -247,10 +247,10 @@ def group_trees(image: Image, capacity: int, most_trees: int, teams: int = 1) ->
     return result
 
 
-def _staged_part(image: Image, begin: int, end: int, of_team: int) -> tuple[int, int]:
+def _staged_levels(image: Image, begin: int, end: int, per_team: int) -> tuple[int, int]:
     """Chunks and levels that are staged of each of some large trees."""
     prefixes = [image.prefix_bytes[tree, : int(image.depth[tree]) + 1] for tree in range(begin, end)]
-    levels = min(int(np.searchsorted(prefix, of_team * CHUNK, side="right")) - 1 for prefix in prefixes)
+    levels = min(int(np.searchsorted(prefix, per_team * CHUNK, side="right")) - 1 for prefix in prefixes)
     return max(int(prefix[levels]) for prefix in prefixes) // CHUNK, levels
 
 

@@ -10,12 +10,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from silva.cuda.compiler import variant
-from silva.cuda.encoder import C_TYPES, row_strides
+from silva.cuda.encoder import row_strides
+from silva.cuda.launches import NOWHERE, Plan, PreparedLaunch
 from silva.cuda.limits import gpu_limits
-from silva.cuda.prepared import NOWHERE, Plan, PreparedLaunch
+from silva.cuda.uploads import PerGpu
 from silva.device import import_cupy
-from silva.evaluate.cuda.cut import Cut, Work, choose_cut, fits, trees_of_group
-from silva.evaluate.cuda.packing import CHUNK, FORMATS, Image, group_trees, pack_trees
+from silva.evaluate.cuda.packing import CHUNK, Image, group_trees, order_by_output, pack_trees
+from silva.evaluate.cuda.tiling import Tiling, Work, choose_tiling, fits, trees_of_group
 
 if TYPE_CHECKING:
     from numpy.typing import DTypeLike
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
     from silva.cuda.compiler import Variant
     from silva.cuda.encoder import CodeTables
     from silva.ensemble import TreeEnsemble
-    from silva.typing import Array, GpuArray, Int32s
+    from silva.typing import Array, GpuArray
 
 SUM_BLOCK, CODE_MULTIPLE = 128, 1024
 VALUE_BYTES, CODE_BYTES = 2**29, 2**31
@@ -35,14 +36,11 @@ KEPT_BYTES = 2**23
 MOST_ROWS = 2**30
 """Rows at a time that the kernels' 32-bit integers count, whole tiles included."""
 
-CODES_ARGUMENT, PARTS_ARGUMENT = 6, -3
-"""Places of the codes and of the parts' sums among the arguments of evaluate_tiles."""
+CODES_ARGUMENT, PARTIAL_ARGUMENT = 6, -3
+"""Places of the codes and of the partial sums among the arguments of walk_tiles_kernel."""
 
-PART_WORDS = 4
-"""Words of the sum of a part (ExactSum in native/evaluate/cuda/exact_sum.cuh)."""
-
-VALUES, SUMS, PARTS = 0, 1, 2
-"""Modes of native/evaluate/cuda/walk_tiles.cu."""
+SUM_WORDS = 4
+"""Words of a partial sum (ExactSum in native/evaluate/cuda/exact_sum.cuh)."""
 
 
 class PackedForest:
@@ -58,7 +56,8 @@ class PackedForest:
 
     def __init__(self, forest: TreeEnsemble, codes: CodeTables, name: str) -> None:
         self.forest, self.codes, self.name = forest, codes, name
-        self._uploads: dict[object, Any] = {}
+        self._order, self._starts = order_by_output(forest)
+        self._uploads = PerGpu()
 
     @functools.cached_property
     def values(self) -> Image:
@@ -67,8 +66,7 @@ class PackedForest:
         values: Array = forest.leaf_value[:, 0] * np.repeat(forest.tree_weight, np.diff(forest.leaf_offsets))
         single = values.astype(np.float32)
         values = single if np.array_equal(single.astype(np.float64), values) else values
-        order = np.argsort(forest.tree_output, kind="stable")
-        return pack_trees(forest, self.codes.codes, self.name, values, order, forest.tree_output[order])
+        return pack_trees(forest, self.codes.codes, self.name, values, self._order, forest.tree_output[self._order])
 
     @functools.cached_property
     def leaves(self) -> Image:
@@ -79,31 +77,20 @@ class PackedForest:
         return pack_trees(forest, self.codes.codes, self.name, numbers, order, output)
 
     @functools.cached_property
-    def starts(self) -> Int32s:
-        """First tree of each output in the image of values, and the number of trees."""
-        output = np.sort(self.forest.tree_output)
-        return np.searchsorted(output, np.arange(self.forest.n_outputs + 1)).astype(np.int32)
-
-    @functools.cached_property
     def has_idle_outputs(self) -> bool:
         """Whether no tree adds to some output, so that passing the trees does not come by it."""
-        return bool((np.diff(self.starts) == 0).any())
+        return bool((np.diff(self._starts) == 0).any())
 
     def sums(self) -> tuple[Any, Any]:
         """First trees of the outputs, and base scores, on the current GPU."""
-        return self.upload("starts", lambda: self.starts), self.upload("base", lambda: self.forest.base_score)
+        return self.upload("starts", lambda: self._starts), self.upload("base", lambda: self.forest.base_score)
 
     def upload(self, key: object, build: Any) -> Any:
         """Array on the current GPU, made of `build()` at the first call."""
-        cupy = import_cupy()
-        at = cupy.cuda.runtime.getDevice(), key
-        if at not in self._uploads:
-            self._uploads[at] = cupy.asarray(build())
-            cupy.cuda.get_current_stream().synchronize()
-        return self._uploads[at]
+        return self._uploads.get(lambda: import_cupy().asarray(build()), key)
 
-    def __getstate__(self) -> dict[str, object]:
-        return {"forest": self.forest, "codes": self.codes, "name": self.name, "_uploads": {}}
+    def __reduce__(self) -> tuple[type, tuple[Any, ...]]:
+        return type(self), (self.forest, self.codes, self.name)
 
 
 class Tiles:
@@ -128,17 +115,17 @@ class Tiles:
         """Lay the launches to margins out for rows of a type, strides (in elements) and number, on the current GPU."""
         packed, image = self._packed, self._packed.values
         joins = packed.forest.n_outputs == 1 and image.leaf_type == np.float32 and np.dtype(result_type) == np.float32
-        cut = self._cut(image, n_rows, joins=joins)
-        stride = self._stride(n_rows, cut)
+        tiling = self._tiling(image, n_rows, joins=joins)
+        stride = self._stride(n_rows, tiling)
         encoding = packed.codes.prepare(input_type, strides, n_rows, stride)
         fits_memory = stride * image.leaf_type.itemsize * packed.forest.n_trees <= VALUE_BYTES
-        if (cut.parts == 1 or joins or not fits_memory) and not packed.has_idle_outputs:
-            cut = cut if joins else dataclasses.replace(cut, parts=1)
-            walks, n_parts = self._walks(image, n_rows, stride, cut, result_type)
-            parts = ((n_parts, stride, PART_WORDS), np.float32) if n_parts > 1 else None
-            return self._plan(encoding, stride, walks, parts)
-        walks, _ = self._walks(image, n_rows, stride, cut, None)
-        types = {"LEAF": C_TYPES[image.leaf_type.name], "RESULT": C_TYPES[np.dtype(result_type).name]}
+        if (tiling.sharing == 1 or joins or not fits_memory) and not packed.has_idle_outputs:
+            tiling = tiling if joins else dataclasses.replace(tiling, sharing=1)
+            walks, n_sharing = self._walks(image, n_rows, stride, tiling, result_type)
+            partial = ((n_sharing, stride, SUM_WORDS), np.float32) if n_sharing > 1 else None
+            return self._plan(encoding, stride, walks, partial)
+        walks, _ = self._walks(image, n_rows, stride, tiling, None)
+        types = {"LEAF": image.leaf_type, "RESULT": np.dtype(result_type)}
         sizes = (np.int64(stride), np.int32(n_rows), np.int32(packed.forest.n_outputs))
         grid = (-(-n_rows // SUM_BLOCK), packed.forest.n_outputs)
         args = (NOWHERE, *sizes, *packed.sums(), NOWHERE)
@@ -160,7 +147,7 @@ class Tiles:
         if sums is not None:
             places += [(walks, -1, 1), (sums, 0, 1)]
         elif scratch is not None:
-            places.append((walks, PARTS_ARGUMENT, 1))
+            places.append((walks, PARTIAL_ARGUMENT, 1))
         codes = self._packed.codes
         shapes = [(codes.shape(stride), codes.code_type), *([] if scratch is None else [scratch])]
         buffers = _Buffers(shapes, places)
@@ -170,50 +157,50 @@ class Tiles:
 
     def leaves(self, x: GpuArray) -> Any:
         """Find the leaves of rows: indices, int32 (n_trees, stride)."""
-        cupy, packed, n_rows = import_cupy(), self._packed, len(x)
-        cut = self._cut(packed.leaves, n_rows, joins=False)
-        stride = self._stride(n_rows, cut)
-        result = cupy.empty((packed.forest.n_trees, stride), np.int32)
-        walks, _ = self._walks(packed.leaves, n_rows, stride, cut, None)
+        packed, n_rows = self._packed, len(x)
+        tiling = self._tiling(packed.leaves, n_rows, joins=False)
+        stride = self._stride(n_rows, tiling)
+        result = import_cupy().empty((packed.forest.n_trees, stride), np.int32)
+        walks, _ = self._walks(packed.leaves, n_rows, stride, tiling, None)
         encoding = packed.codes.prepare(x.dtype, row_strides(x), n_rows, stride)
-        plan = self._plan(encoding, stride, walks, None)
-        plan.run(x.data.ptr, result.data.ptr, cupy.cuda.get_current_stream().ptr)
+        self._plan(encoding, stride, walks, None).run(x, result)
         return result
 
-    def _cut(self, image: Image, n_rows: int, *, joins: bool) -> Cut:
-        """Choose the tiles, and the parts of the trees where there are too few tiles to occupy the GPU."""
+    def _tiling(self, image: Image, n_rows: int, *, joins: bool) -> Tiling:
+        """Choose the tiles, and blocks that share the trees of one where too few tiles would occupy the GPU."""
         codes, forest = self._packed.codes, self._packed.forest
         sizes = (codes.codes.n_columns, 4 // codes.code_type.itemsize, forest.n_trees, forest.depth, image.data.nbytes)
-        return choose_cut(Work(n_rows, *sizes, joins), gpu_limits())
+        return choose_tiling(Work(n_rows, *sizes, joins), gpu_limits())
 
-    def _stride(self, n_rows: int, cut: Cut) -> int:
+    def _stride(self, n_rows: int, tiling: Tiling) -> int:
         """Rows that codes have room for: whole tiles."""
-        tile_rows = cut.lanes * 4 // self._packed.codes.code_type.itemsize
+        tile_rows = tiling.lanes * 4 // self._packed.codes.code_type.itemsize
         return _round_up(n_rows, math.lcm(CODE_MULTIPLE, tile_rows))
 
     def _walks(
-        self, image: Image, n_rows: int, stride: int, cut: Cut, result_type: DTypeLike | None
+        self, image: Image, n_rows: int, stride: int, tiling: Tiling, result_type: DTypeLike | None
     ) -> tuple[PreparedLaunch, int]:
-        """Launch to margins of `result_type`, or to the values of trees if that is None, and its number of parts."""
+        """Launch to margins of `result_type`, or to the values of trees if that is None, and the blocks of a tile."""
         packed, n_columns, cupy = self._packed, self._packed.codes.codes.n_columns, import_cupy()
         n_trees, codes_per_word = packed.forest.n_trees, 4 // packed.codes.code_type.itemsize
         key = "leaves" if image.leaf_type.kind == "i" else "values"
-        most_trees = trees_of_group(n_trees, image.data.nbytes, cut)
+        most_trees = trees_of_group(n_trees, image.data.nbytes, tiling)
         groups = packed.upload(
-            (key, cut.stage, most_trees, cut.teams), lambda: group_trees(image, cut.stage, most_trees, cut.teams)
+            (key, tiling.stage, most_trees, tiling.teams),
+            lambda: group_trees(image, tiling.stage, most_trees, tiling.teams),
         )
-        per_part = -(-len(groups) // cut.parts)
-        n_tiles, n_parts = -(-n_rows // (cut.lanes * codes_per_word)), -(-len(groups) // per_part)
+        per_block = -(-len(groups) // tiling.sharing)
+        n_tiles, n_sharing = -(-n_rows // (tiling.lanes * codes_per_word)), -(-len(groups) // per_block)
         trees = (packed.upload(key, lambda: image.data), packed.upload(f"{key} chunks", lambda: image.chunks), groups)
-        sizes = (np.int32(len(groups)), np.int32(per_part), np.int32(cut.stage // CHUNK))
+        sizes = (np.int32(len(groups)), np.int32(per_block), np.int32(tiling.stage // CHUNK))
         rows = (NOWHERE, np.int64(stride), np.int32(n_rows), np.int32(n_columns))
         outputs = (packed.sums()[1], np.int32(packed.forest.n_outputs), np.int32(n_trees))
-        mode = VALUES if result_type is None else PARTS if n_parts * cut.teams > 1 else SUMS
-        arrivals = cupy.zeros(n_tiles if mode == PARTS else 1, np.uint32)
+        mode = "VALUES" if result_type is None else "PARTIAL" if n_sharing * tiling.teams > 1 else "SUMS"
+        arrivals = cupy.zeros(n_tiles if mode == "PARTIAL" else 1, np.uint32)
         args = (*trees, *sizes, *rows, *outputs, NOWHERE, arrivals, NOWHERE)
-        kernel = tiles_variant(packed.name, image.leaf_type, result_type, cut.threads, mode, cut.teams)
-        shared = cut.shared_bytes(n_columns, codes_per_word)
-        return PreparedLaunch(kernel, (n_tiles, n_parts), cut.threads, args, shared), n_parts
+        kernel = tiles_variant(packed.name, image.leaf_type, result_type, tiling.threads, mode, tiling.teams)
+        shared = tiling.shared_bytes(n_columns, codes_per_word)
+        return PreparedLaunch(kernel, (n_tiles, n_sharing), tiling.threads, args, shared), n_sharing
 
 
 class _Buffers:
@@ -244,15 +231,15 @@ class _Buffers:
 
 
 def tiles_variant(
-    name: str, leaf_type: DTypeLike, result_type: DTypeLike | None, threads: int, mode: int, teams: int = 1
+    name: str, leaf_type: DTypeLike, result_type: DTypeLike | None, threads: int, mode: str, teams: int = 1
 ) -> Variant:
     """Name the kernel for a format of nodes, a mode, and the threads and teams of a block."""
-    leaf = C_TYPES[np.dtype(leaf_type).name]
+    leaf = np.dtype(leaf_type)
     return variant(
         "evaluate/cuda/walk_tiles",
-        FORMAT=FORMATS[name],
+        FORMAT=name.upper(),
         LEAF=leaf,
-        RESULT=leaf if result_type is None else C_TYPES[np.dtype(result_type).name],
+        RESULT=leaf if result_type is None else np.dtype(result_type),
         THREADS=threads,
         TEAMS=teams,
         MODE=mode,

@@ -15,12 +15,12 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, eq=False)
 class Windows:
-    """Splits by window and slot; the children of slot s are 2s and 2s + 1, slot 1 is the top.
+    """Splits by window and position; the children of position s are 2s and 2s + 1, position 1 is the top.
 
     Attributes
     ----------
     tests : int32, (n_windows, 2**levels, 2)
-        Column and rank of the split in each slot; zeros where there is none.
+        Column and rank of the split in each position; zeros where there is none.
     exits : int32, (n_windows, 2**levels)
         What follows each end: a window, or a leaf, inverted (below zero).
     entries : int32, (n_trees,)
@@ -40,21 +40,21 @@ def cut_windows(forest: TreeEnsemble, codes: Codes, levels: int) -> Windows:
     depth = forest.node_depth.astype(np.int64)
     is_top = is_split & (depth % levels == 0)
     window = np.where(is_top, np.cumsum(is_top) - 1, -1)
-    slot = np.ones(forest.n_nodes, np.int64)
+    position = np.ones(forest.n_nodes, np.int64)
     n_windows = int(is_top.sum())
     tests = np.zeros((n_windows, 1 << levels, 2), np.int32)
     exits = np.zeros((n_windows, 1 << levels), np.int32)
     leaf = ~(np.cumsum(~is_split) - 1)
     for level in range(int(depth.max(initial=0)) + 1):
         splits = np.flatnonzero(is_split & (depth == level))
-        tests[window[splits], slot[splits]] = np.stack([codes.node_column[splits], codes.node_rank[splits]], axis=1)
+        tests[window[splits], position[splits]] = np.stack([codes.node_column[splits], codes.node_rank[splits]], axis=1)
         for side in (0, 1):
-            child, place = left[splits] + side, 2 * slot[splits] + side
+            child, place = left[splits] + side, 2 * position[splits] + side
             outside = ~is_split[child] | (level % levels == levels - 1)
             follows = np.where(is_split[child], window[child], leaf[child])
             _write_exits(exits, window[splits][outside], place[outside], follows[outside], levels - level % levels - 1)
             inside = child[~outside]
-            window[inside], slot[inside] = window[splits][~outside], place[~outside]
+            window[inside], position[inside] = window[splits][~outside], place[~outside]
     roots = forest.tree_offsets[:-1]
     entries = np.where(is_split[roots], window[roots], leaf[roots])
     return Windows(tests, exits, entries.astype(np.int32))
@@ -67,7 +67,7 @@ def _write_exits(
     follows: Int64s,
     levels_below: int,
 ) -> None:
-    """All ends below a slot lead to the same place: leaves above the last level of a window are reached early."""
+    """All ends below a position lead to the same place: leaves above the last level of a window are reached early."""
     span = 1 << levels_below
     first = place * span - exits.shape[1]
     for offset in range(span):

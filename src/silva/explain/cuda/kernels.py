@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from silva.cuda.compiler import variant
-from silva.cuda.encoder import C_TYPES
 
 if TYPE_CHECKING:
     from numpy.typing import DTypeLike
@@ -47,13 +46,13 @@ def walk_macros(tape: Tape, dtype: DTypeLike, code_type: DTypeLike, pairs: bool)
     blocks = (8 if words <= 3 else 5 if words <= 4 else 4) if pairs else 8 if words <= 4 else 5
     blocks = blocks if words <= 8 else 3
     return {
-        "REAL": C_TYPES[np.dtype(dtype).name],
+        "REAL": np.dtype(dtype),
         "POINTS": tape.points,
         "HEIGHT": height,
         "LEVELS": levels,
         "PAIRS": int(pairs),
         "HOT_WORDS": _power_of_two(-(-max(tape.tracks, 1) // 32)),
-        "CODE": C_TYPES[np.dtype(code_type).name],
+        "CODE": np.dtype(code_type),
         "DELTAS": _round_levels(tape.levels) if pairs else 0,
         "MIN_BLOCKS": blocks,
     }

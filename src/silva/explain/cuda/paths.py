@@ -16,13 +16,11 @@ import numpy as np
 
 from silva import _core
 from silva.cuda.compiler import variant
-from silva.cuda.encoder import C_TYPES
-from silva.cuda.runtime import launch
+from silva.cuda.launches import launch
 from silva.device import import_cupy
+from silva.explain.cuda.job import Job, diagonal_launch, fitting_rows, padded_rows
 
 if TYPE_CHECKING:
-    from types import ModuleType
-
     from numpy.typing import DTypeLike, NDArray
 
     from silva.cuda.compiler import Variant
@@ -34,7 +32,6 @@ HEURISTICS = ("none", "nf", "ffd", "bfd")
 """Bin packing (section 3.3): one path a warp, next fit, first fit decreasing, best fit decreasing."""
 
 WARP, BLOCK = 32, 256
-ROW_MULTIPLE = 128
 SUM_BYTES = 2**29
 """Integer sums of the rows in flight."""
 
@@ -80,7 +77,7 @@ def pack_paths(lengths: Int32s, heuristic: str = "bfd") -> Packing:
     return Packing(bins, n_bins, float(lengths.sum() / (WARP * n_bins)) if n_bins else 1.0)
 
 
-class PathsJob:
+class PathsJob(Job):
     """Values or interactions of a forest by its paths.
 
     Raises
@@ -94,13 +91,11 @@ class PathsJob:
     def __init__(
         self, forest: TreeEnsemble, codes: CodeTables, dtype: DTypeLike, pairs: bool, features: NDArray[np.intp] | None
     ) -> None:
-        self._forest, self._codes, self._dtype, self._pairs = forest, codes, np.dtype(dtype), pairs
+        super().__init__(forest, codes, dtype, pairs, features)
         self._position = np.full(max(forest.n_features, 1), -1, np.int32)
-        chosen = np.arange(forest.n_features) if features is None else features
-        self._position[chosen] = np.arange(len(chosen))
-        self._chosen = np.asarray(chosen, np.int32)
-        self._paths = extract_paths(forest, codes)
-        self._on_gpu: dict[int, tuple[object, ...]] = {}
+        self._position[self.chosen] = np.arange(len(self.chosen))
+        # One element a distinct feature, the root element first (sections 3.1 and 3.2).
+        self._paths: dict[str, Array] = _core.extract_paths(forest, codes.codes)
 
     @functools.cached_property
     def packing(self) -> Packing:
@@ -114,23 +109,15 @@ class PathsJob:
         total = float(np.abs(self._paths["value"][starts]).sum())
         return math.frexp(total)[1] - HEADROOM if total else 0
 
-    def compute(self, x: GpuArray, out: GpuArray) -> None:
-        """Queue the work for rows `x`, as many at a time as the sums leave room for."""
-        cupy = import_cupy()
-        tables = self._upload(cupy)
-        row_size = math.prod(out.shape[1:])
-        step = max(ROW_MULTIPLE, SUM_BYTES // max(8 * row_size, 1) // ROW_MULTIPLE * ROW_MULTIPLE)
-        for start in range(0, len(x), step):
-            self._compute_part(cupy, tables, x[start : start + step], out[start : start + step], row_size)
+    def _batch_rows(self, n_rows: int, row_shape: tuple[int, ...]) -> int:  # noqa: ARG002
+        return fitting_rows(SUM_BYTES, 8 * math.prod(row_shape))
 
-    def _compute_part(
-        self, cupy: ModuleType, tables: tuple[object, ...], x: GpuArray, out: GpuArray, row_size: int
-    ) -> None:
-        n_rows, forest = len(x), self._forest
-        stride = -(-n_rows // ROW_MULTIPLE) * ROW_MULTIPLE
-        encoded = self._codes.encode(x, stride)
-        sums = cupy.zeros((n_rows, row_size), np.int64)
-        *arrays, position, chosen = tables
+    def _queue(self, x: GpuArray, result: GpuArray) -> None:
+        n_rows, row_size, forest = len(x), math.prod(result.shape[1:]), self.forest
+        stride = padded_rows(n_rows)
+        encoded = self.codes.encode(x, stride)
+        sums = import_cupy().zeros((n_rows, row_size), np.int64)
+        *arrays, position, chosen = self._uploads.get(self._upload)
         n_bins = self.packing.n_bins
         if n_bins:
             per_warp = rows_per_warp(n_rows, n_bins)
@@ -138,52 +125,18 @@ class PathsJob:
             numbers = (np.int64(stride), np.int32(n_rows), np.int32(per_warp), position)
             sizes = (np.int32(forest.n_features), np.int32(forest.n_outputs), np.int64(row_size))
             scale = np.float64(2.0**-self.exponent)
-            kernel = paths_variant(self._dtype, self._codes.codes.code_type, pairs=self._pairs)
+            kernel = paths_variant(self.dtype, self.codes.codes.code_type, pairs=self.pairs)
             launch(kernel, (grid,), (BLOCK,), (*arrays, np.int32(n_bins), encoded, *numbers, *sizes, scale, sums))
-        self._finish(cupy, sums, chosen, out)
-
-    def _finish(self, cupy: ModuleType, sums: Any, chosen: Any, out: GpuArray) -> None:
-        flat = out if out.flags.c_contiguous else cupy.empty_like(out, order="C")
-        real = C_TYPES[self._dtype.name]
-        args = (sums, np.int64(sums.size), np.float64(2.0**self.exponent), flat)
         if sums.size:
-            launch(variant("explain/cuda/paths/read_sums", REAL=real), (-(-sums.size // 256),), (256,), args)
-        if self._pairs and flat.size:
-            n_lines = flat.size // flat.shape[2]
-            sizes = tuple(np.int32(n) for n in flat.shape[1:])
-            args = (flat, np.int64(n_lines), *sizes, chosen)
-            launch(variant("explain/cuda/close_diagonal", REAL=real), (-(-n_lines // 4),), (128,), args)
-        if flat is not out:
-            out[...] = flat
+            args = (sums, np.int64(sums.size), np.float64(2.0**self.exponent), result)
+            launch(variant("explain/cuda/paths/read_sums", REAL=self.dtype), (-(-sums.size // 256),), (256,), args)
+        if self.pairs and (closing := diagonal_launch(self.dtype, n_rows, result.shape[1:], chosen)):
+            closing.addresses[0] = result.data.ptr
+            closing(import_cupy().cuda.get_current_stream().ptr)
 
-    def _upload(self, cupy: ModuleType) -> tuple[object, ...]:
-        gpu = cupy.cuda.runtime.getDevice()
-        if gpu not in self._on_gpu:
-            arrays = arrange(self._paths, self.packing, self._dtype, self._forest.n_outputs)
-            self._on_gpu[gpu] = tuple(cupy.asarray(array) for array in (*arrays, self._position, self._chosen))
-            cupy.cuda.get_current_stream().synchronize()
-        return self._on_gpu[gpu]
-
-    def __getstate__(self) -> dict[str, object]:
-        return {**self.__dict__, "_on_gpu": {}}
-
-
-def extract_paths(forest: TreeEnsemble, codes: CodeTables) -> dict[str, Array]:
-    """Extract the paths of a forest, one element a distinct feature, the root element first (sections 3.1 and 3.2)."""
-    trees = _core.TapeForest(
-        offsets=forest.tree_offsets,
-        leaf_offsets=forest.leaf_offsets,
-        feature=forest.feature,
-        left=forest.left,
-        column=codes.codes.node_column,
-        rank=codes.codes.node_rank,
-        cover=forest.cover,
-        leaf_value=np.ascontiguousarray(forest.leaf_value).ravel(),
-        tree_weight=forest.tree_weight,
-        n_features=forest.n_features,
-    )
-    paths: dict[str, Array] = _core.extract_paths(trees, forest.tree_output)
-    return paths
+    def _upload(self) -> tuple[Any, ...]:
+        arrays = arrange(self._paths, self.packing, self.dtype, self.forest.n_outputs)
+        return tuple(map(import_cupy().asarray, (*arrays, self._position, self.chosen.astype(np.int32))))
 
 
 def arrange(paths: dict[str, Array], packing: Packing, dtype: DTypeLike, n_outputs: int) -> tuple[Array, ...]:
@@ -224,8 +177,8 @@ def paths_variant(dtype: DTypeLike, code_type: DTypeLike, *, pairs: bool) -> Var
     """Name the kernel of the warps."""
     return variant(
         "explain/cuda/paths/explain_paths",
-        REAL=C_TYPES[np.dtype(dtype).name],
-        CODE=C_TYPES[np.dtype(code_type).name],
+        REAL=np.dtype(dtype),
+        CODE=np.dtype(code_type),
         ROWS=4 if np.dtype(dtype) == np.float32 else 2,
         PAIRS=int(pairs),
     )

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import functools
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from silva import _core
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from numpy.typing import DTypeLike, NDArray
 
     from silva.cuda.codes import Codes
@@ -29,20 +32,20 @@ TINY_SPLITS, TINY_CHUNKS, FEWEST_TINY_SPLITS = 1000, 8, 4
 """A forest this small is one bucket, and its chunks are the warps of one block (explain/cuda/explain_small.cu)."""
 
 WHOLE_TREE, WHOLE_PAIR_TREE = 3.0, 1.5
-"""A tree of more splits than this many chunks is cut into parts, each of which walks down from the root again."""
+"""A tree of more splits than this many chunks is cut into segments, each of which walks down from the root again."""
 
 NARROW_SLOTS = 20 * 1024 // (64 * 4)
 """Accumulators that a thread of a full block can have in shared memory and leave room for the tape in the first cache.
 Chunks of wide forests that have more are made smaller."""
 
 NARROWEST_SPLITS = 48
-"""Smaller parts of trees walk down from the root too often."""
+"""Smaller segments of trees walk down from the root too often."""
 
 FEW_SPLITS = 10_000
 """Smaller forests take 2, 4 or 8 points: few kernels serve them all, compiling another costs more than it saves."""
 
 SMALL_BUCKET = 0.1
-"""A bucket with a smaller part of the splits joins the next: its launch would not fill the GPU."""
+"""A bucket with a smaller fraction of the splits joins the next: its launch would not fill the GPU."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -98,27 +101,15 @@ def write_tapes(
     features : array of int, optional
         Interactions of these features only.
     """
-    trees = _core.TapeForest(
-        offsets=forest.tree_offsets,
-        leaf_offsets=forest.leaf_offsets,
-        feature=forest.feature,
-        left=forest.left,
-        column=codes.node_column,
-        rank=codes.node_rank,
-        cover=forest.cover,
-        leaf_value=np.ascontiguousarray(forest.leaf_value).ravel(),
-        tree_weight=forest.tree_weight,
-        n_features=forest.n_features,
-    )
-    distinct, height = trees.shapes()
+    distinct, height = _core.tree_shapes(forest, codes)
     selected = np.zeros(0, np.uint8)
     if features is not None:
         selected = np.zeros(forest.n_features, np.uint8)
         selected[features] = 1
-    n_splits = (np.diff(forest.tree_offsets) - 1) // 2
+    write = functools.partial(_write_walks, forest, codes, dtype=dtype, pairs=pairs, selected=selected)
+    bucket = _buckets(distinct, (np.diff(forest.tree_offsets) - 1) // 2)
     return [
-        _write_bucket(forest, trees, np.flatnonzero(bucket == points), int(points), dtype, pairs, selected)
-        for bucket in [_buckets(distinct, n_splits)]
+        _write_bucket(forest, np.flatnonzero(bucket == points), dtype, pairs, functools.partial(write, int(points)))
         for points in np.unique(bucket[height > 0])
     ]
 
@@ -150,59 +141,34 @@ def quadrature(points: int) -> tuple[int, Doubles, Doubles]:
 
 
 def _write_bucket(
-    forest: TreeEnsemble,
-    trees: object,
-    members: NDArray[np.intp],
-    points: int,
-    dtype: DTypeLike,
-    pairs: bool,
-    selected: NDArray[np.uint8],
+    forest: TreeEnsemble, members: NDArray[np.intp], dtype: DTypeLike, pairs: bool, write: Callable[[Walks], Tape]
 ) -> Tape:
     """Write trees that need as many points, with accumulators that fit into shared memory if they can."""
-
-    def write(target: int, whole: float) -> Tape:
-        return _write_walks(trees, find_walks(forest, members, target, whole), points, dtype, pairs, selected)
-
     n_splits, most = chunk_splits(forest, pairs), NARROW_SLOTS * 4 // np.dtype(dtype).itemsize
-    tape = first = write(n_splits, (WHOLE_PAIR_TREE if pairs else WHOLE_TREE) * n_splits)
+    tape = first = write(find_walks(forest, members, n_splits, (WHOLE_PAIR_TREE if pairs else WHOLE_TREE) * n_splits))
     while not pairs and tape.most_slots > most:
         # Half as many splits have more than half as many features: this comes from above, in two or three steps.
         n_splits = int(0.9 * n_splits * most / tape.most_slots)
         if n_splits < NARROWEST_SPLITS:
             return first
-        tape = write(n_splits, n_splits)
+        tape = write(find_walks(forest, members, n_splits, n_splits))
     return tape
 
 
 def _write_walks(
-    trees: Any, walks: Walks, points: int, dtype: DTypeLike, pairs: bool, selected: NDArray[np.uint8]
+    forest: TreeEnsemble,
+    codes: Codes,
+    points: int,
+    walks: Walks,
+    *,
+    dtype: DTypeLike,
+    pairs: bool,
+    selected: NDArray[np.uint8],
 ) -> Tape:
     per_pass, t, w = quadrature(points)
-    plan = _core.TapePlan(
-        tree=walks.tree,
-        component=walks.component,
-        output=walks.output,
-        begin=walks.begin,
-        end=walks.end,
-        chunk_offsets=walks.chunk_offsets,
-        t=t,
-        w=w,
-        n_points=per_pass,
-        pairs=pairs,
-        selected=selected,
-    )
-    tape = _core.write_tape(trees, plan, np.dtype(dtype) == np.float64)
-    return Tape(
-        points=per_pass,
-        words=tape["words"],
-        chunk_starts=tape["chunk_starts"],
-        slot_offsets=tape["slot_offsets"],
-        slot_keys=tape["slot_keys"],
-        levels=tape["n_levels"],
-        tracks=tape["n_tracks"],
-        most_slots=tape["n_slots"],
-        n_splits=int((walks.end - walks.begin).sum()) - len(walks.tree),
-    )
+    in_double = np.dtype(dtype) == np.float64
+    tape = _core.write_tape(forest, codes, walks, t, w, per_pass, pairs, selected, in_double)
+    return Tape(points=per_pass, n_splits=int((walks.end - walks.begin).sum()) - len(walks.tree), **tape)
 
 
 @dataclass(frozen=True, eq=False)
@@ -225,7 +191,7 @@ class Walks:
 
 
 def find_walks(forest: TreeEnsemble, members: NDArray[np.intp], target: int, whole: float) -> Walks:
-    """Cut trees into parts and group parts into chunks: by the forest alone, so that batches do not change bits.
+    """Cut trees into segments and group these into chunks: by the forest alone, so that batches do not change bits.
 
     Parameters
     ----------
@@ -238,10 +204,10 @@ def find_walks(forest: TreeEnsemble, members: NDArray[np.intp], target: int, who
         Splits beyond which a tree is cut.
     """
     n_leaves = np.diff(forest.leaf_offsets)
-    n_parts = np.where(n_leaves > whole, -(-n_leaves // target), 1)[members]
-    tree = np.repeat(members, n_parts)
-    part = np.arange(len(tree)) - np.repeat(np.cumsum(n_parts) - n_parts, n_parts)
-    bounds = [n_leaves[tree] * (part + end) // np.repeat(n_parts, n_parts) for end in (0, 1)]
+    n_segments = np.where(n_leaves > whole, -(-n_leaves // target), 1)[members]
+    tree = np.repeat(members, n_segments)
+    segment = np.arange(len(tree)) - np.repeat(np.cumsum(n_segments) - n_segments, n_segments)
+    bounds = [n_leaves[tree] * (segment + end) // np.repeat(n_segments, n_segments) for end in (0, 1)]
     if forest.leaf_width == 1:
         order = np.argsort(forest.tree_output[tree], kind="stable")
         output, component = forest.tree_output[tree][order], np.zeros(len(tree), np.int32)

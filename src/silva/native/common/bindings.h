@@ -21,6 +21,12 @@ std::span<const T> view(const Vector<T>& array) {
   return {array.data(), array.size()};
 }
 
+// An array in an attribute of an object, which outlives the view. Without conversion: a converted copy would die first.
+template <class T>
+std::span<const T> field(nb::handle object, const char* name) {
+  return view(nb::cast<Vector<T>>(object.attr(name), false));
+}
+
 // A NumPy array that owns the vector's memory.
 template <class T>
 nb::ndarray<nb::numpy, T, nb::ndim<1>> to_numpy(std::vector<T>&& values) {
@@ -32,18 +38,8 @@ nb::ndarray<nb::numpy, T, nb::ndim<1>> to_numpy(std::vector<T>&& values) {
 // The arrays stay owned by the Forest, which outlives the view.
 ForestView view_of(nb::handle forest);
 
-// A 2-D float32 or float64 matrix with any strides.
-RowSource rows_of(const nb::ndarray<nb::ro, nb::ndim<2>, nb::device::cpu>& matrix, int32_t n_features);
-
-void bind_forest(nb::module_& module);
-void bind_tape(nb::module_& module);
-void bind_paths(nb::module_& module);
-void bind_evaluate(nb::module_& module);
-void bind_nodes(nb::module_& module);
-void bind_predictor(nb::module_& module);
-void bind_gpu_calls(nb::module_& module);
-void bind_gpu_row(nb::module_& module);
-void bind_explain(nb::module_& module);
-void bind_grow(nb::module_& module);
+// Rows with any strides; rows_of takes float32 and float64.
+using RowMatrix = nb::ndarray<nb::ro, nb::ndim<2>, nb::device::cpu>;
+RowSource rows_of(const RowMatrix& rows, int32_t n_features);
 
 }  // namespace silva

@@ -4,12 +4,6 @@
 
 namespace silva {
 
-// Without conversion: a converted copy would die before the view of it.
-template <class T>
-static std::span<const T> field(nb::handle forest, const char* name) {
-  return view(nb::cast<Vector<T>>(forest.attr(name), false));
-}
-
 static std::vector<double> thresholds_of(nb::handle forest, bool row_is_double) {
   if (row_is_double) {
     const auto values = field<double>(forest, "threshold");
@@ -53,7 +47,7 @@ ForestView view_of(nb::handle forest) {
   };
 }
 
-RowSource rows_of(const nb::ndarray<nb::ro, nb::ndim<2>, nb::device::cpu>& matrix, int32_t n_features) {
+RowSource rows_of(const RowMatrix& matrix, int32_t n_features) {
   const bool is_double = matrix.dtype() == nb::dtype<double>();
   if (!is_double && matrix.dtype() != nb::dtype<float>()) throw nb::type_error("X must be float32 or float64");
   if (int64_t(matrix.shape(1)) != n_features) throw nb::value_error("X has the wrong number of columns");

@@ -27,7 +27,7 @@ struct RowCoding {
 struct RowSource {
   const void* data;
   int64_t n_rows;
-  int64_t row_stride, column_stride;  // in elements
+  int64_t row_stride, feature_stride;  // in elements
   int32_t is_double;
 };
 
@@ -80,7 +80,7 @@ static bool encode_rows(const RowCoding& coding, const RowSource& source, int64_
     const Input* values = data + row * source.row_stride;
     for (int i = 0; i < coding.n_used; ++i) {
       const int feature = coding.used[i];
-      const Input x = values[feature * source.column_stride];
+      const Input x = values[feature * source.feature_stride];
       const float code =
           coding.ranked ? encode_ranked(coding, feature, double(x)) : encode_cast(coding, feature, float(x));
       any_missing |= code != code;
@@ -103,7 +103,7 @@ static bool encode_rows(const RowCoding& coding, const RowSource& source, int64_
   for (int lane = 0; lane < n_lanes; ++lane) {
     const int64_t start = (first_row + (lane < n_rows ? lane : n_rows - 1)) * source.row_stride;
     for (int64_t feature = 0; feature < n_features; ++feature) {
-      const int64_t at = start + feature * source.column_stride;
+      const int64_t at = start + feature * source.feature_stride;
       tile[feature * n_lanes + lane] = source.is_double ? static_cast<const double*>(source.data)[at]
                                                         : double(static_cast<const float*>(source.data)[at]);
     }

@@ -1,7 +1,7 @@
 // Bindings of the engine that grows trees.
 #include <string_view>
 
-#include "common/tasks.h"
+#include "common/instruction_set.h"
 #include "grow/cuda/shared/records.h"
 #include "grow/gpu_bindings.h"
 #include "grow/paper/records.h"
@@ -10,8 +10,10 @@ namespace silva {
 
 const GrowKernels& grow_kernels() {
 #ifdef SILVA_X86
-  static const std::string_view set = kernels().name;
-  static const GrowKernels& chosen = set == "v4" ? grow_v4::kernels : set == "v3" ? grow_v3::kernels : grow_v2::kernels;
+  static const InstructionSet set = instruction_set();
+  static const GrowKernels& chosen = set == InstructionSet::kV4   ? grow_v4::kernels
+                                     : set == InstructionSet::kV3 ? grow_v3::kernels
+                                                                  : grow_v2::kernels;
   return chosen;
 #else
   return grow_baseline::kernels;
@@ -235,7 +237,8 @@ static void bind_settings(nb::module_& module) {
   nb::class_<S> bound(module, "GrowSettings", "What a user may set of the search.");
   bound.def(nb::init<>());
   bind_field<&S::fitness, &Fitness::bic>(bound, "bic"), bind_field<&S::fitness, &Fitness::n>(bound, "n");
-  bind_field<&S::fitness, &Fitness::alpha>(bound, "alpha"), bind_field<&S::fitness, &Fitness::penalty>(bound, "penalty");
+  bind_field<&S::fitness, &Fitness::alpha>(bound, "alpha"),
+      bind_field<&S::fitness, &Fitness::penalty>(bound, "penalty");
   bind_field<&S::fitness, &Fitness::split_weight>(bound, "split_weight");
   bind_field<&S::limits, &GrowLimits::min_samples_leaf>(bound, "min_samples_leaf");
   bind_field<&S::limits, &GrowLimits::max_leaves>(bound, "max_leaves");
@@ -245,7 +248,8 @@ static void bind_settings(nb::module_& module) {
   bind_field<&S::search, &G::crossover>(bound, "crossover"), bind_field<&S::search, &G::mutation>(bound, "mutation");
   bind_field<&S::search, &G::polish_interval>(bound, "polish_interval");
   bind_field<&S::search, &G::polish_random>(bound, "polish_random");
-  bind_field<&S::search, &G::n_threads>(bound, "n_threads"), bind_field<&S::search, &G::cache_bytes>(bound, "cache_bytes");
+  bind_field<&S::search, &G::n_threads>(bound, "n_threads"),
+      bind_field<&S::search, &G::cache_bytes>(bound, "cache_bytes");
   bind_field<&S::search, &G::by_qr>(bound, "qr");
   using R = OperatorRates;
   bind_field<&S::search, &G::rates, &R::swap_subtrees>(bound, "swap_subtrees");

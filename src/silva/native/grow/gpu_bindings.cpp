@@ -61,9 +61,11 @@ static void bind_qr(nb::module_& module) {
   using Q = QrHandles;
   nb::class_<Q> qr(module, "GrowQr", "Buffers and kernels of the paper's evaluation.");
   qr.def(nb::init<>());
-  bind_field<&Q::z>(qr, "z"), bind_field<&Q::ranks>(qr, "ranks"), bind_field<&Q::stream>(qr, "stream"), bind_field<&Q::gpu>(qr, "gpu");
+  bind_field<&Q::z>(qr, "z"), bind_field<&Q::ranks>(qr, "ranks"), bind_field<&Q::stream>(qr, "stream"),
+      bind_field<&Q::gpu>(qr, "gpu");
   bind_field<&Q::stride>(qr, "stride"), bind_field<&Q::events>(qr, "events");
-  bind_field<&Q::packet, &PacketHandles::device>(qr, "packet"), bind_field<&Q::packet, &PacketHandles::host>(qr, "packet_host");
+  bind_field<&Q::packet, &PacketHandles::device>(qr, "packet"),
+      bind_field<&Q::packet, &PacketHandles::host>(qr, "packet_host");
   bind_field<&Q::packet, &PacketHandles::n_bytes>(qr, "packet_bytes");
   bind_field<&Q::results>(qr, "results"), bind_field<&Q::results_bytes>(qr, "results_bytes");
   bind_field<&Q::leaves>(qr, "leaves"), bind_field<&Q::sorted_leaves>(qr, "sorted_leaves");

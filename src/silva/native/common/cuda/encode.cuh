@@ -14,13 +14,13 @@ struct alignas(16) Buckets {
   int reserved;
 };
 
-// A numerical column has room for 1 << height thresholds, at least 4. They are sorted where they spread well over the
-// buckets: `starts` says for each bucket how many lie below. Otherwise they are a complete search tree of `height`
-// levels in breadth-first order, entry 1 its root and entry 0 unused: the upper levels lie in few banks and lines. NaN
-// fills up, which no value reaches, as none reaches the threshold +inf. A column of categories holds the smallest value
-// that counts as a category in entry 1.
+// The columns of codes of a forest. A numerical column has room for 1 << height thresholds, at least 4. They are sorted
+// where they spread well over the buckets: `starts` says for each bucket how many lie below. Otherwise they are a
+// complete search tree of `height` levels in breadth-first order, entry 1 its root and entry 0 unused: the upper levels
+// lie in few banks and lines. NaN fills up, which no value reaches, as none reaches the threshold +inf. A column of
+// categories holds the smallest value that counts as a category in entry 1.
 template <class Value>
-struct Columns {
+struct CodeTables {
   const int *feature, *category_set, *missing, *height;
   const long long* offsets;
   const Buckets* buckets;
@@ -33,13 +33,26 @@ struct Columns {
 };
 
 template <class Value>
-__device__ __forceinline__ bool in_set(const Columns<Value>& columns, int set, Value smallest, Value x) {
+__device__ __forceinline__ bool in_set(const CodeTables<Value>& columns, int set, Value smallest, Value x) {
   const long long first = columns.set_offsets[set], n_bits = (columns.set_offsets[set + 1] - first) * 32;
   // Truncated: -0.5 may count as category 0, which an empty set does not hold. NaN is no category either.
   if (!(x >= smallest && trunc(x) < Value(n_bits))) return columns.set_others_left[set];
   const int category = int(x);
   return columns.set_words[first + category / 32] >> (category % 32) & 1;
 }
+
+// The tables as parameters of a kernel, in the order of CodeTables.tables (silva/cuda/encoder.py), and in one piece.
+// clang-format off
+#define CODE_TABLE_PARAMETERS                                                                                     \
+  const int *__restrict__ feature, const int *__restrict__ category_set, const int *__restrict__ missing,         \
+  const int *__restrict__ height, const long long *__restrict__ offsets, const silva::Buckets *__restrict__ buckets, \
+  const Value *__restrict__ thresholds, const unsigned char *__restrict__ bucket_starts,                          \
+  const long long *set_offsets, const unsigned *set_words, const bool *set_others_left, const bool *zero_missing, \
+  double zero_threshold, double missing_value
+#define CODE_TABLES                                                                                          \
+  {feature, category_set, missing, height, offsets, buckets, thresholds, bucket_starts, set_offsets, set_words, \
+   set_others_left, zero_missing, Value(zero_threshold), Value(missing_value)}
+// clang-format on
 
 // Thresholds of one column, wherever they were copied to.
 template <class Value>
@@ -91,15 +104,15 @@ __device__ __forceinline__ void search_tree(const Value* tree, int height, const
 }
 
 template <class Value>
-__device__ __forceinline__ Thresholds<Value> thresholds_of(const Columns<Value>& columns, int column) {
+__device__ __forceinline__ Thresholds<Value> thresholds_of(const CodeTables<Value>& columns, int column) {
   const long long at = columns.offsets[column];
   return {columns.thresholds + at, columns.starts + 4 * at};
 }
 
 // Codes of the values x.
 template <int n, class Value>
-__device__ __forceinline__ void codes_of(const Columns<Value>& columns, int column, const Thresholds<Value>& thresholds,
-                                         Value (&x)[n], unsigned (&code)[n]) {
+__device__ __forceinline__ void codes_of(const CodeTables<Value>& columns, int column,
+                                         const Thresholds<Value>& thresholds, Value (&x)[n], unsigned (&code)[n]) {
   const Buckets buckets = columns.buckets[column];
   const int height = columns.height[column];
   if (columns.zero_threshold > 0)

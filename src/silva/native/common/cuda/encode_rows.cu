@@ -42,7 +42,7 @@ __device__ __forceinline__ void read_tile(const Rows& rows, const int* feature, 
 }
 
 // Finds four rows at a time in one column and writes their codes; 0 beyond the rows.
-__device__ __forceinline__ void write_codes(const Columns<Value>& columns, const Value (*values)[TILE_COLUMNS + 1],
+__device__ __forceinline__ void write_codes(const CodeTables<Value>& columns, const Value (*values)[TILE_COLUMNS + 1],
                                             const Tile& tile, int place, const Thresholds<Value>& thresholds,
                                             int n_rows, long long stride, Code* codes) {
   const int lane = threadIdx.x % WARP, column = tile.first_column + place;
@@ -78,39 +78,20 @@ __device__ __forceinline__ void copy_chunks(const Type* source, long long n, Typ
 // codes of one are found.
 extern "C" __global__ void __launch_bounds__(silva::N_THREADS, 2)
     encode_rows_kernel(const Input* __restrict__ X, long long row_stride, long long feature_stride, int n_rows,
-                       long long stride, const int* __restrict__ runs, int shared_entries,
-                       const int* __restrict__ feature, const int* __restrict__ category_set,
-                       const int* __restrict__ missing, const int* __restrict__ height,
-                       const long long* __restrict__ offsets, const silva::Buckets* __restrict__ buckets,
-                       const Value* __restrict__ thresholds, const unsigned char* __restrict__ starts,
-                       const long long* set_offsets, const unsigned* set_words, const bool* set_others_left,
-                       const bool* zero_missing, double zero_threshold, double missing_value,
+                       long long stride, const int* __restrict__ runs, int shared_entries, CODE_TABLE_PARAMETERS,
                        Code* __restrict__ codes) {
   using namespace silva;
   extern __shared__ uint4 memory[];
   __shared__ Value values[TILE_ROWS][TILE_COLUMNS + 1];
   Value* const staged = reinterpret_cast<Value*>(memory);
-  const Columns<Value> columns{feature,
-                               category_set,
-                               missing,
-                               height,
-                               offsets,
-                               buckets,
-                               thresholds,
-                               starts,
-                               set_offsets,
-                               set_words,
-                               set_others_left,
-                               zero_missing,
-                               Value(zero_threshold),
-                               Value(missing_value)};
+  const CodeTables<Value> columns = CODE_TABLES;
   const int begin = runs[blockIdx.y], end = runs[blockIdx.y + 1];
   const long long origin = offsets[begin], n_entries = offsets[end] - origin;
   const bool fits = n_entries <= shared_entries;
   unsigned char* const staged_starts = reinterpret_cast<unsigned char*>(staged + shared_entries);
   if (fits) {
     copy_chunks(thresholds + origin, n_entries, staged);
-    copy_chunks(starts + 4 * origin, 4 * n_entries, staged_starts);
+    copy_chunks(bucket_starts + 4 * origin, 4 * n_entries, staged_starts);
   }
   const Rows rows{X, row_stride, feature_stride, n_rows};
   const auto tile_at = [&](long long first_row, int column) {

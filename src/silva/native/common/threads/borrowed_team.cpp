@@ -1,3 +1,4 @@
+// Pools of sleeping threads that calls borrow.
 #include "common/threads/borrowed_team.h"
 
 #ifndef _WIN32

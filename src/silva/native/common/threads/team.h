@@ -1,5 +1,5 @@
 // The threads of a call as the kernels see them. Plain data: kernel files share no inline code with the others
-// (common/kernels.cpp says why).
+// (common/instruction_set.h says why).
 #pragma once
 #include <cstdint>
 

@@ -1,41 +1,17 @@
 // Bindings of the evaluation: silva.evaluate.cpu calls these.
-#ifdef _OPENMP
-#include <omp.h>
-#endif
-
-#include "common/bindings.h"
-#include "common/threads/borrowed_team.h"
-#include "common/workspace.h"
 #include "evaluate/cpu/plan_tasks.h"
 
 namespace silva {
 
-using Matrix = nb::ndarray<nb::ro, nb::ndim<2>, nb::device::cpu>;
+SILVA_KERNEL_TABLES(EvaluateKernels, evaluate)
 
-static void run(EvaluateTask& task) {
-  const Workspace workspace(task.workspace_size * task.n_threads);
-  task.workspace = workspace.data();
-  const nb::gil_scoped_release release;
-  const BorrowedTeam threads(task.serial ? 1 : task.n_threads);
-  task.team = threads.team();
-  kernels().evaluate(task);
-}
+const EvaluateKernels& evaluate_kernels() { return *evaluate_tables[int(instruction_set())]; }
 
-static int max_threads() {
-#ifdef _OPENMP
-  return omp_get_max_threads();
-#else
-  return 1;
-#endif
-}
-
-using Margins = nb::ndarray<double, nb::ndim<2>, nb::c_contig, nb::device::cpu>;
-using Leaves = nb::ndarray<int32_t, nb::ndim<2>, nb::c_contig, nb::device::cpu>;
-
-template <class Result>
-static void check_result(const Result& result, const EvaluateTask& task, int64_t columns) {
-  if (int64_t(result.shape(0)) != task.rows.n_rows || int64_t(result.shape(1)) != columns)
-    throw nb::value_error("the result has the wrong shape");
+static EvaluateTask begin(const EvaluatePlan& plan, const RowMatrix& rows, int n_threads, bool serial) {
+  EvaluateTask task = task_of(plan, rows_of(rows, int32_t(plan.coding.flags.size())), n_threads);
+  task.serial = serial;
+  if (serial) task.n_threads = 1;
+  return task;
 }
 
 void bind_evaluate(nb::module_& module) {
@@ -45,26 +21,18 @@ void bind_evaluate(nb::module_& module) {
           nb::arg("forest"))
       .def(
           "margins",
-          [](const EvaluatePlan& plan, const Matrix& rows, const Margins& out, int n_threads, bool serial) {
-            EvaluateTask task = task_of(plan, rows_of(rows, int32_t(plan.coding.flags.size())), n_threads);
-            check_result(out, task, task.forest.n_outputs);
-            task.margin = out.data();
-            task.serial = serial;
-            run(task);
+          [](const EvaluatePlan& plan, const RowMatrix& rows, const ResultMatrix<double>& out, int n_threads,
+             bool serial) {
+            run(begin(plan, rows, n_threads, serial), out, &RowsTask::margin, int64_t(plan.base_score.size()));
           },
           nb::arg("rows"), nb::arg("out"), nb::arg("n_threads"), nb::arg("serial"), "Margins, (n, n_outputs).")
       .def(
           "leaves",
-          [](const EvaluatePlan& plan, const Matrix& rows, const Leaves& out, int n_threads, bool serial) {
-            EvaluateTask task = task_of(plan, rows_of(rows, int32_t(plan.coding.flags.size())), n_threads);
-            check_result(out, task, task.forest.n_trees);
-            task.leaf = out.data();
-            task.serial = serial;
-            run(task);
+          [](const EvaluatePlan& plan, const RowMatrix& rows, const ResultMatrix<int32_t>& out, int n_threads,
+             bool serial) {
+            run(begin(plan, rows, n_threads, serial), out, &RowsTask::leaf, int64_t(plan.tree_depth.size()));
           },
           nb::arg("rows"), nb::arg("out"), nb::arg("n_threads"), nb::arg("serial"), "Leaf ids, (n, n_trees).");
-  module.def("max_threads", &max_threads, "Threads that OpenMP would take.");
-  module.def("instruction_set", [] { return kernels().name; }, "Name of the instruction set whose kernels run.");
 }
 
 }  // namespace silva

@@ -1,9 +1,11 @@
-// From a plan and rows to the task that the kernels take, all but its result and its workspace.
+// From a plan and rows to the task that the kernels take, all but its result, and its run on threads.
 #pragma once
 #include <algorithm>
 
-#include "common/tasks.h"
+#include "common/bindings.h"
+#include "common/instruction_set.h"
 #include "common/threads/borrowed_team.h"
+#include "common/workspace.h"
 #include "evaluate/cpu/nodes/plan.h"
 #include "evaluate/cpu/plan.h"
 
@@ -30,22 +32,42 @@ inline EvaluateTask task_of(const EvaluatePlan& plan, const RowSource& rows, int
   EvaluateTask task = begin_task<EvaluateTask>(plan, rows, n_threads, 7, 2, plan.coding.view().n_used);
   task.any_categorical = !plan.sets.empty();
   // As many tiles as keep all threads busy and their rows in the cache.
-  const int64_t n_tiles = rows.n_rows / kernels().row_tile / (4 * task.n_threads);
-  const int64_t bytes = int64_t(kernels().row_tile) * (task.coding.n_features + 1) * int64_t(sizeof(float));
+  const int64_t n_tiles = rows.n_rows / evaluate_kernels().row_tile / (4 * task.n_threads);
+  const int64_t bytes = int64_t(evaluate_kernels().row_tile) * (task.coding.n_features + 1) * int64_t(sizeof(float));
   task.tiles_together =
-      int32_t(std::clamp(std::min(n_tiles, kCache / bytes), int64_t(1), int64_t(kernels().max_tiles)));
-  task.workspace_size = kernels().evaluate_workspace(task);
+      int32_t(std::clamp(std::min(n_tiles, kCache / bytes), int64_t(1), int64_t(evaluate_kernels().max_tiles)));
+  task.workspace_size = evaluate_kernels().workspace(task);
   return task;
 }
 
 inline NodeTask task_of(const NodePlan& plan, const RowSource& rows, int n_threads) {
   constexpr int64_t kFewestRows = 8, kMostRows = 256;
   NodeTask task = begin_task<NodeTask>(plan, rows, n_threads, 4, 2, plan.view().n_columns);
-  task.in_place = plan.columns.as_they_lie && !rows.is_double && rows.column_stride == 1;
+  task.in_place = plan.columns.as_they_lie && !rows.is_double && rows.feature_stride == 1;
   task.tile_rows = int32_t(
       std::clamp(rows.n_rows / (4 * task.n_threads), std::clamp(rows.n_rows, int64_t(1), kFewestRows), kMostRows));
   task.workspace_size = node_kernels().workspace(task);
   return task;
+}
+
+inline void evaluate(const EvaluateTask& task) { evaluate_kernels().evaluate(task); }
+inline void evaluate(const NodeTask& task) { node_kernels().evaluate(task); }
+
+template <class T>
+using ResultMatrix = nb::ndarray<T, nb::ndim<2>, nb::c_contig, nb::device::cpu>;
+
+// Fills `out`, the member `result` of the task, which has so many columns.
+template <class Task, class T>
+void run(Task&& task, const ResultMatrix<T>& out, T* RowsTask::* result, int64_t n_columns) {
+  if (int64_t(out.shape(0)) != task.rows.n_rows || int64_t(out.shape(1)) != n_columns)
+    throw nb::value_error("the result has the wrong shape");
+  task.*result = out.data();
+  const Workspace workspace(task.workspace_size * task.n_threads);
+  task.workspace = workspace.data();
+  const nb::gil_scoped_release release;
+  const BorrowedTeam threads(task.n_threads);
+  task.team = threads.team();
+  evaluate(task);
 }
 
 }  // namespace silva

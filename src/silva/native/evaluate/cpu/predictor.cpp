@@ -2,9 +2,7 @@
 #include <memory>
 #include <variant>
 
-#include "common/bindings.h"
 #include "common/row_buffer.h"
-#include "common/workspace.h"
 #include "evaluate/cpu/plan_tasks.h"
 
 namespace silva {
@@ -33,7 +31,7 @@ class RowPredictor {
       values =
           buffer.is_double ? settle(static_cast<const double*>(values)) : settle(static_cast<const float*>(values));
     const RowSource source{values, 1, n_features_, 1, buffer.is_double};
-    std::visit([&](auto& task) { evaluate(task, source); }, task_);
+    std::visit([&](auto& task) { predict(task, source); }, task_);
     if (!leaves_.empty() || margins_.empty()) return to_array<int32_t>(leaves_);
     if (margins_.size() == 1) return nb::float_(is_single_ ? double(float(margins_[0])) : margins_[0]);
     if (is_single_) return to_array<float>(margins_);
@@ -69,14 +67,11 @@ class RowPredictor {
     task_ = task;
   }
 
-  void evaluate(NodeTask& task, const RowSource& source) {
+  template <class Task>
+  void predict(Task& task, const RowSource& source) {
     task.rows = source;
-    task.in_place = as_they_lie_ && !source.is_double;
-    node_kernels().evaluate(task);
-  }
-  void evaluate(EvaluateTask& task, const RowSource& source) {
-    task.rows = source;
-    kernels().evaluate(task);
+    if constexpr (std::is_same_v<Task, NodeTask>) task.in_place = as_they_lie_ && !source.is_double;
+    evaluate(task);
   }
 
   // The forest's marker becomes NaN, compared in the type of the thresholds.

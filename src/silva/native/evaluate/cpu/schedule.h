@@ -1,12 +1,13 @@
-// Evaluation on the CPU: the schedule over rows, trees and lanes. Included by common/kernels.cpp only.
+// Evaluation on the CPU: the schedule over rows, trees and lanes. Included by evaluate/cpu/kernels.cpp only.
 #pragma once
-#include "common/arena.h"
-#include "common/tasks.h"
+#include "common/vectors.h"
+#include "evaluate/cpu/tables.h"
 
 namespace silva {
 namespace {
 
-constexpr int kChains = 8;   // walks that a core keeps going at once; each waits for its loads
+constexpr int kFloatLanes = kVectorBytes / 4;
+constexpr int kChains = 8;   // walks that a CPU core keeps going at once; each waits for its loads
 constexpr int kVectors = 4;  // of rows in a tile
 constexpr int kRowTile = kVectors * kFloatLanes;
 constexpr int kSmallVectors =
@@ -78,54 +79,17 @@ void walk_rows(const EvaluateTables& forest, int tree_index, const float* tile, 
   }
 }
 
-// Adds a tree to the margins of rows, or notes the leaves' ids. nodes: one an lane.
-struct RowSink {
-  const EvaluateTask& task;
-  int64_t first_row;
-  int n_rows;
-  double* margin;  // [output][stride]
-  int stride;
-
-  SILVA_INLINE void take(int tree, const int32_t* nodes) const {
-    const EvaluateTables& forest = task.forest;
-    const int32_t first = forest.tree_first[tree];
-    if (task.leaf)
-      for (int row = 0; row < n_rows; ++row)
-        task.leaf[(first_row + row) * forest.n_trees + tree] = forest.leaf_id[first + nodes[row]];
-    if (!task.margin) return;
-    const double* value = forest.value + int64_t(first) * forest.width;
-    if (forest.width == 1) {
-      double* sum = margin + int64_t(forest.tree_output[tree]) * stride;
-      SILVA_UNROLL
-      for (int row = 0; row < n_rows; ++row) sum[row] += value[nodes[row]];
-      return;
-    }
-    for (int output = 0; output < forest.width; ++output)
-      for (int row = 0; row < n_rows; ++row)
-        margin[int64_t(output) * stride + row] += value[int64_t(nodes[row]) * forest.width + output];
-  }
-  void open() const {
-    for (int output = 0; output < task.forest.n_outputs; ++output)
-      for (int row = 0; row < stride; ++row) margin[int64_t(output) * stride + row] = task.forest.base_score[output];
-  }
-  void close() const {
-    if (!task.margin) return;
-    const int n_outputs = task.forest.n_outputs;
-    for (int row = 0; row < n_rows; ++row)
-      for (int output = 0; output < n_outputs; ++output)
-        task.margin[(first_row + row) * n_outputs + output] = margin[int64_t(output) * stride + row];
-  }
-};
+using Sink = RowSink<EvaluateTask>;
 
 template <int V, bool Packed, bool Missing>
-void evaluate_tile(const EvaluateTask& task, const float* tile, const RowSink& sink, int first_tree, int last_tree) {
+void evaluate_tile(const EvaluateTask& task, const float* tile, const Sink& sink, int first_tree, int last_tree) {
   int32_t node[V * kFloatLanes];
   for (int tree = first_tree; tree < last_tree; ++tree) {
     if (task.forest.tree_is_categorical[tree])
       walk_rows<V, Packed, Missing, true>(task.forest, tree, tile, node);
     else
       walk_rows<V, Packed, Missing, false>(task.forest, tree, tile, node);
-    sink.take(tree, node);
+    sink.take(tree, task.forest.tree_first[tree], node);
   }
 }
 
@@ -154,11 +118,10 @@ void evaluate_rows(const EvaluateTask& task, char* workspace, int64_t first_row,
   bool missing[kTiles];
   const auto sink_of = [&](int tile) {
     const int rest = n_rows - tile * kLanes;
-    return RowSink{task, first_row + tile * kLanes, rest < kLanes ? rest : kLanes, margins + tile * margin_size,
-                   kLanes};
+    return Sink{task, first_row + tile * kLanes, rest < kLanes ? rest : kLanes, margins + tile * margin_size, kLanes};
   };
   for (int tile = 0; tile < n_tiles; ++tile) {
-    const RowSink sink = sink_of(tile);
+    const Sink sink = sink_of(tile);
     missing[tile] = encode_rows<float>(task.coding, task.rows, sink.first_row, sink.n_rows, kLanes, kLanes,
                                        tiles + tile * tile_size);
     sink.open();
@@ -213,7 +176,7 @@ void evaluate_row(const EvaluateTask& task, char* workspace, int64_t row) {
   float* values = arena.take<float>(task.coding.n_features + 1);
   double* margin = arena.take<double>(forest.n_outputs);
   const bool missing = encode_rows<float>(task.coding, task.rows, row, 1, 1, 1, values);
-  const RowSink sink{task, row, 1, margin, 1};
+  const Sink sink{task, row, 1, margin, 1};
   sink.open();
   if (task.serial)
     for (int tree = 0; tree < forest.n_trees; ++tree)
@@ -224,13 +187,13 @@ void evaluate_row(const EvaluateTask& task, char* workspace, int64_t row) {
     walk_trees<Packed, true, false>(forest, values, reached);
   else
     walk_trees<Packed, false, false>(forest, values, reached);
-  for (int tree = 0; tree < forest.n_trees; ++tree) sink.take(tree, reached + tree);
+  for (int tree = 0; tree < forest.n_trees; ++tree) sink.take(tree, forest.tree_first[tree], reached + tree);
   sink.close();
 }
 
-// One thread's share: whole tiles, then smaller ones, then row by row.
+// The rows of a task: whole tiles, then smaller ones, then row by row.
 template <bool Packed>
-void evaluate_share(const EvaluateTask& task, int32_t thread, int64_t at, int64_t rest) {
+void evaluate_chunk(const EvaluateTask& task, int32_t thread, int64_t at, int64_t rest) {
   char* workspace = task.workspace + thread * task.workspace_size;
   if (const int64_t whole = rest / kRowTile * kRowTile; whole > 0) {
     evaluate_rows<kVectors, Packed>(task, workspace, at, int(whole));
@@ -252,7 +215,7 @@ void evaluate_packed(const EvaluateTask& task) {
   const int64_t together = int64_t(kRowTile) * task.tiles_together, n_tasks = (n_rows + together - 1) / together;
   share_out(task.team, n_tasks, [&](int64_t t, int32_t thread) {
     const int64_t at = t * together, rest = n_rows - at;
-    evaluate_share<Packed>(task, thread, at, rest < together ? rest : together);
+    evaluate_chunk<Packed>(task, thread, at, rest < together ? rest : together);
   });
 }
 

@@ -1,6 +1,7 @@
 // Which leaf a row reaches: the forest's nodes as tables, and one step of the walk over lanes.
 #pragma once
 #include "common/split.h"
+#include "evaluate/cpu/task.h"
 
 namespace silva {
 
@@ -111,5 +112,21 @@ SILVA_INLINE typename L::Mask top_exit(const EvaluateTables& forest, int tree, c
   }
   return exit;
 }
+
+struct EvaluateTask : RowsTask {
+  EvaluateTables forest;
+  int32_t serial;  // 1: row by row, scalar, on one thread
+  int32_t any_categorical;
+  int32_t tiles_together;  // of rows, 1 to max_tiles
+};
+
+struct EvaluateKernels {
+  int32_t row_tile;   // rows that a thread walks through a tree at once
+  int32_t max_tiles;  // row tiles that a thread may evaluate together
+  int64_t (*workspace)(const EvaluateTask&);
+  void (*evaluate)(const EvaluateTask&);
+};
+
+const EvaluateKernels& evaluate_kernels();
 
 }  // namespace silva

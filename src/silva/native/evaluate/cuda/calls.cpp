@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <memory>
 
-#include "evaluate/cuda/launch.h"
+#include "common/cuda/launch.h"
 
 namespace silva {
 
@@ -48,8 +48,8 @@ struct Place {
   bool operator==(const Place&) const = default;
 };
 
-// What a call was asked, and rows like which it had.
-struct Question {
+// The arguments of a call, and rows like which it had.
+struct Arguments {
   nb::object output, algorithm, device, shape, strides, dtype;
 
   bool matches(PyObject* X, PyObject* o, PyObject* a, PyObject* d) const {
@@ -63,19 +63,14 @@ struct Question {
 
 // Launches on kept buffers and the array that the next result goes to.
 struct Call {
-  Question question;
+  Arguments arguments;
   Place place;
-  uint64_t gpu;        // of the rows
-  nb::object plan;     // owns the arguments; it must not lead back to the forest, which owns the calls
-  nb::object buffers;  // makes memory that is not kept and names it to the launches, or None
-  std::vector<GpuLaunch> launches;
-  uint64_t *rows, *result;  // arguments that hold their addresses
-  nb::object empty, result_shape, result_dtype;
-  size_t n_bytes, spare_bytes;  // of the plan's buffers, and of a result if it is allocated ahead
-  nb::object spare;
+  uint64_t gpu;  // of the rows
+  GpuPlan plan;  // its owner must not lead back to the forest, which owns the calls
+  nb::object result_shape, result_dtype;
+  size_t spare_bytes;  // of a result if it is allocated ahead
+  nb::object spare{};
   uint64_t spare_address = 0;
-
-  Call(Question question, Place place, uint64_t gpu) : question(std::move(question)), place(place), gpu(gpu) {}
 };
 
 }  // namespace
@@ -84,10 +79,11 @@ class GpuCalls {
  public:
   // current_stream names the stream; so does the function of C in the capsule, if it is of that type.
   GpuCalls(const CudaDriver::Addresses& driver, nb::object array_type, nb::object current_stream, nb::handle capsule,
-           nb::object out_of_memory, size_t most, size_t most_bytes)
+           nb::object empty, nb::object out_of_memory, size_t most, size_t most_bytes)
       : driver_(CudaDriver::at(driver)),
         array_type_(std::move(array_type)),
         current_stream_(std::move(current_stream)),
+        empty_(std::move(empty)),
         out_of_memory_(std::move(out_of_memory)),
         most_(most),
         most_bytes_(most_bytes) {
@@ -106,7 +102,7 @@ class GpuCalls {
     for (size_t i = 0; i < calls_.size(); ++i) {
       const std::shared_ptr<Call> call = calls_[i];
       if (!(call->place == place && call->gpu == gpu &&
-            call->question.matches(X.ptr(), output.ptr(), algorithm.ptr(), device.ptr())))
+            call->arguments.matches(X.ptr(), output.ptr(), algorithm.ptr(), device.ptr())))
         continue;
       // Comparing may have run code of Python, and another thread with it.
       const auto found = std::find(calls_.begin(), calls_.end(), call);
@@ -116,33 +112,26 @@ class GpuCalls {
     return nb::none();
   }
 
-  // Keeps what answers a question on rows of the current GPU, in its current stream; the calls that were used least
+  // Keeps what answers such arguments on rows of the current GPU, in its current stream; the calls that were used least
   // recently give way.
-  void keep(nb::handle X, const nb::tuple& question, const nb::tuple& plan, const nb::tuple& result, size_t n_bytes,
-            size_t spare_bytes) {
+  void keep(nb::handle X, nb::object output, nb::object algorithm, nb::object device, const GpuPlan& plan,
+            nb::object shape, nb::object dtype, size_t spare_bytes) {
     const Names& names = Names::get();
-    Question asked{question[0],
-                   question[1],
-                   question[2],
-                   attribute(X.ptr(), names.shape),
-                   attribute(X.ptr(), names.strides),
-                   attribute(X.ptr(), names.dtype)};
+    Arguments arguments{std::move(output),
+                        std::move(algorithm),
+                        std::move(device),
+                        attribute(X.ptr(), names.shape),
+                        attribute(X.ptr(), names.strides),
+                        attribute(X.ptr(), names.dtype)};
     const uint64_t gpu = number_of(attribute(X.ptr(), names.data).ptr(), names.device);
-    auto call = std::make_shared<Call>(std::move(asked), here(), gpu);
-    call->plan = plan[0];
-    call->launches = launches_of(nb::cast<std::vector<LaunchRecipe>>(plan[1]));
-    call->rows = reinterpret_cast<uint64_t*>(nb::cast<uint64_t>(plan[2]));
-    call->result = reinterpret_cast<uint64_t*>(nb::cast<uint64_t>(plan[3]));
-    call->buffers = plan[4];
-    call->empty = result[0], call->result_shape = result[1], call->result_dtype = result[2];
-    call->n_bytes = n_bytes, call->spare_bytes = spare_bytes;
-    calls_.insert(calls_.begin(), std::move(call));
+    calls_.insert(calls_.begin(), std::make_shared<Call>(Call{std::move(arguments), here(), gpu, plan, std::move(shape),
+                                                              std::move(dtype), spare_bytes}));
     drop_oldest();
   }
 
  private:
   CudaDriver driver_;
-  nb::object array_type_, current_stream_, out_of_memory_;
+  nb::object array_type_, current_stream_, empty_, out_of_memory_;
   intptr_t (*stream_function_)() = nullptr;
   size_t most_, most_bytes_;
   std::vector<std::shared_ptr<Call>> calls_;  // the latest first
@@ -151,7 +140,7 @@ class GpuCalls {
   void drop_oldest() {
     size_t n_kept = 0, bytes = 0;
     while (n_kept < std::min(most_, calls_.size())) {
-      bytes += calls_[n_kept]->n_bytes + calls_[n_kept]->spare_bytes;
+      bytes += calls_[n_kept]->plan.n_bytes + calls_[n_kept]->spare_bytes;
       if (bytes > most_bytes_ && n_kept > 0) break;
       ++n_kept;
     }
@@ -183,7 +172,7 @@ class GpuCalls {
   // A new array for a result; nothing where memory is short.
   nb::object allocate(Call& call) const {
     PyObject* arguments[] = {call.result_shape.ptr(), call.result_dtype.ptr()};
-    nb::object array = make(call.empty.ptr(), arguments, 2);
+    nb::object array = make(empty_.ptr(), arguments, 2);
     if (!array.is_valid()) return array;
     call.spare_address = number_of(attribute(array.ptr(), Names::get().data).ptr(), Names::get().ptr);
     return array;
@@ -193,13 +182,15 @@ class GpuCalls {
     nb::object result = std::move(call.spare), buffers;
     call.spare = nb::object();
     if (!result.is_valid() && !(result = allocate(call)).is_valid()) return nb::none();
-    if (!call.buffers.is_none() && !(buffers = make(call.buffers.ptr(), nullptr, 0)).is_valid()) return nb::none();
-    *call.rows = rows;
-    *call.result = call.spare_address;
+    const GpuPlan& plan = call.plan;
+    if (!plan.make_buffers.is_none() && !(buffers = make(plan.make_buffers.ptr(), nullptr, 0)).is_valid())
+      return nb::none();
+    *reinterpret_cast<uint64_t*>(plan.rows) = rows;
+    *reinterpret_cast<uint64_t*>(plan.result) = call.spare_address;
     int code = 0;
     {
       Released released;
-      for (const GpuLaunch& launch : call.launches)
+      for (const GpuLaunch& launch : plan.launches)
         if (code == 0) code = launch.start(driver_, call.place.stream);
     }
     if (code != 0) raise_device_error(driver_, code, int(call.gpu));
@@ -210,14 +201,22 @@ class GpuCalls {
 };
 
 void bind_gpu_calls(nb::module_& module) {
+  using Shape = std::array<unsigned, 3>;
+  nb::class_<GpuLaunch>(module, "GpuLaunch", "A kernel with its arguments.")
+      .def(nb::init<uint64_t, Shape, Shape, unsigned, uint64_t>(), nb::arg("function"), nb::arg("grid"),
+           nb::arg("block"), nb::arg("shared"), nb::arg("arguments"));
+  nb::class_<GpuPlan>(module, "GpuPlan", "Launches from rows to results.")
+      .def(nb::init<nb::object, std::vector<GpuLaunch>, uint64_t, uint64_t, nb::object, size_t>(), nb::arg("owner"),
+           nb::arg("launches"), nb::arg("rows"), nb::arg("result"), nb::arg("make_buffers").none(), nb::arg("n_bytes"));
   nb::class_<GpuCalls>(module, "GpuCalls", "Calls on GPU rows like earlier ones.")
-      .def(nb::init<const CudaDriver::Addresses&, nb::object, nb::object, nb::handle, nb::object, size_t, size_t>(),
+      .def(nb::init<const CudaDriver::Addresses&, nb::object, nb::object, nb::handle, nb::object, nb::object, size_t,
+                    size_t>(),
            nb::arg("driver"), nb::arg("array_type"), nb::arg("current_stream"), nb::arg("capsule").none(),
-           nb::arg("out_of_memory"), nb::arg("most"), nb::arg("most_bytes"))
+           nb::arg("empty"), nb::arg("out_of_memory"), nb::arg("most"), nb::arg("most_bytes"))
       .def("again", &GpuCalls::again, nb::arg("X").none(), nb::arg("output").none(), nb::arg("algorithm").none(),
            nb::arg("device").none())
-      .def("keep", &GpuCalls::keep, nb::arg("X"), nb::arg("question"), nb::arg("plan"), nb::arg("result"),
-           nb::arg("n_bytes"), nb::arg("spare_bytes"));
+      .def("keep", &GpuCalls::keep, nb::arg("X"), nb::arg("output"), nb::arg("algorithm"), nb::arg("device"),
+           nb::arg("plan"), nb::arg("shape"), nb::arg("dtype"), nb::arg("spare_bytes"));
 }
 
 }  // namespace silva

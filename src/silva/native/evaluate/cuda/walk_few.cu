@@ -165,37 +165,19 @@ __device__ __forceinline__ bool sum_exactly(const double*, int, int, const int*,
 
 }  // namespace silva
 
-// Grid: parts of the trees × groups of 1 << row_shift rows. Shared memory: the codes of the rows, then `top_chunks`
+// Grid: portions of the trees × groups of 1 << row_shift rows. Shared memory: the codes of the rows, then `top_chunks`
 // chunks of each tree of the block, which make place for the sums; then the trees' values in a block that has all
 // trees. Offsets are in units of 16 bytes.
 extern "C" __global__ void __launch_bounds__(silva::MOST_THREADS, 2)
     walk_few_kernel(const __grid_constant__ silva::Rows X, long long row_stride, long long feature_stride, int n_rows,
-                    int n_columns, const int* __restrict__ feature, const int* __restrict__ category_set,
-                    const int* __restrict__ missing, const int* __restrict__ height,
-                    const long long* __restrict__ offsets, const silva::Buckets* __restrict__ buckets,
-                    const Value* __restrict__ thresholds, const unsigned char* __restrict__ starts_of_buckets,
-                    const long long* set_offsets, const unsigned* set_words, const bool* set_others_left,
-                    const bool* zero_missing, double zero_threshold, double missing_value,
-                    const uint4* __restrict__ image, const int* __restrict__ tree_chunks, int n_trees,
-                    int trees_per_block, int row_shift, int values_offset, const int* __restrict__ starts,
-                    const double* __restrict__ base_score, int n_outputs, Leaf* values, Result* __restrict__ result) {
+                    int n_columns, CODE_TABLE_PARAMETERS, const uint4* __restrict__ image,
+                    const int* __restrict__ tree_chunks, int n_trees, int trees_per_block, int row_shift,
+                    int values_offset, const int* __restrict__ starts, const double* __restrict__ base_score,
+                    int n_outputs, Leaf* values, Result* __restrict__ result) {
   using namespace silva;
   extern __shared__ uint4 memory[];
   Code* const codes = reinterpret_cast<Code*>(memory);
-  const Columns<Value> columns{feature,
-                               category_set,
-                               missing,
-                               height,
-                               offsets,
-                               buckets,
-                               thresholds,
-                               starts_of_buckets,
-                               set_offsets,
-                               set_words,
-                               set_others_left,
-                               zero_missing,
-                               Value(zero_threshold),
-                               Value(missing_value)};
+  const CodeTables<Value> columns = CODE_TABLES;
   const int first_row = blockIdx.y << row_shift, most_rows = 1 << row_shift;
   const int n_mine = min(most_rows, n_rows - first_row);
   const int first_tree = blockIdx.x * trees_per_block, n_mine_trees = min(trees_per_block, n_trees - first_tree);

@@ -8,7 +8,7 @@
 // Macros: FORMAT (evaluate/cuda/packed.cuh), LEAF (type of the leaves' values), THREADS (of a block), TEAMS,
 //         MODE: VALUES writes each tree's value, [tree][stride];
 //               SUMS adds all trees to float64 margins in their order and writes them as RESULT, by one team;
-//               PARTS does so for forests of one output by teams, and blocks that share a tile: each adds some trees,
+//               PARTIAL does so for forests of one output by teams, and blocks that share a tile: each adds some trees,
 //               and the last one to finish joins the sums, or adds all trees once more where their order matters.
 #include "common/cuda/async_copy.cuh"
 #include "evaluate/cuda/exact_sum.cuh"
@@ -17,7 +17,7 @@
 
 #define VALUES 0
 #define SUMS 1
-#define PARTS 2
+#define PARTIAL 2
 
 using Leaf = LEAF;
 using Result = RESULT;
@@ -196,15 +196,15 @@ __device__ __forceinline__ void sum_trees(const Block& block, Walk& walk, int be
       });
 }
 
-#if MODE == PARTS
-// Joins n sums a row, [part][stride], for the rows of the tile. Calls take(row, sum).
+#if MODE == PARTIAL
+// Joins n sums a row, [sum][stride], for the rows of the tile. Calls take(row, sum).
 template <class Take>
 __device__ __forceinline__ void join_sums(const ExactSum* sums, int n, long long stride, long long n_rows, Take take) {
   for (int row = threadIdx.x; row < n_rows && row < TILE_ROWS; row += THREADS) {
     ExactSum sum{0, 0, 255, 0};
 #pragma unroll 8
-    for (int part = 0; part < n; ++part) {
-      const uint4 words = *reinterpret_cast<const uint4*>(sums + part * stride + row);
+    for (int i = 0; i < n; ++i) {
+      const uint4 words = *reinterpret_cast<const uint4*>(sums + i * stride + row);
       sum.join(*reinterpret_cast<const ExactSum*>(&words));
     }
     take(row, sum);
@@ -212,8 +212,7 @@ __device__ __forceinline__ void join_sums(const ExactSum* sums, int n, long long
 }
 
 // Sums of the team's trees for the rows of a thread.
-__device__ __forceinline__ void sum_parts(const Block& block, Walk& walk, int begin, int end,
-                                          ExactSum (&sums)[N_ROWS]) {
+__device__ __forceinline__ void sum_team(const Block& block, Walk& walk, int begin, int end, ExactSum (&sums)[N_ROWS]) {
 #pragma unroll
   for (int i = 0; i < N_ROWS; ++i) sums[i] = {0, 0, 255, 0};
   pass_trees(
@@ -226,10 +225,10 @@ __device__ __forceinline__ void sum_parts(const Block& block, Walk& walk, int be
 }
 
 // Writes the margins of the tile's rows by all teams of all blocks that share it, `tile` being their sums
-// [part][stride]. Returns whether the order of the trees matters to some row, in the last of these blocks.
-__device__ __forceinline__ bool join_parts(const ExactSum (&sums)[N_ROWS], ExactSum* shared, ExactSum* tile,
-                                           long long stride, unsigned* arrivals, double base_score, int n_trees,
-                                           long long n_rows, Result* margins) {
+// [sum][stride]. Returns whether the order of the trees matters to some row, in the last of these blocks.
+__device__ __forceinline__ bool join_partial(const ExactSum (&sums)[N_ROWS], ExactSum* shared, ExactSum* tile,
+                                             long long stride, unsigned* arrivals, double base_score, int n_trees,
+                                             long long n_rows, Result* margins) {
   bool alike = true;
   const auto finish = [&](int row, const ExactSum& sum) {
     alike = alike && sum.rounds_alike(base_score, n_trees, Result());
@@ -259,14 +258,14 @@ __device__ __forceinline__ bool join_parts(const ExactSum (&sums)[N_ROWS], Exact
 
 extern "C" __global__ void __launch_bounds__(THREADS, 768 / THREADS)
     walk_tiles_kernel(const uint4* __restrict__ image, const int* __restrict__ tree_chunks,
-                      const silva::Group* __restrict__ groups, int n_groups, int groups_per_part, int stage_chunks,
+                      const silva::Group* __restrict__ groups, int n_groups, int groups_per_block, int stage_chunks,
                       const silva::Code* __restrict__ codes, long long stride, int n_rows, int n_columns,
-                      const double* __restrict__ base_score, int n_outputs, int n_trees, silva::ExactSum* parts,
+                      const double* __restrict__ base_score, int n_outputs, int n_trees, silva::ExactSum* partial,
                       unsigned* arrivals, Result* __restrict__ result) {
   using namespace silva;
   extern __shared__ uint4 memory[];
   const Block block{image, tree_chunks, groups, memory + n_columns * (LANES / 4), stage_chunks};
-  const int begin = blockIdx.y * groups_per_part, end = min(n_groups, begin + groups_per_part);
+  const int begin = blockIdx.y * groups_per_block, end = min(n_groups, begin + groups_per_block);
   const long long first_row = static_cast<long long>(blockIdx.x) * TILE_ROWS, n_mine = n_rows - first_row;
   Walk walk;
   walk.mine = reinterpret_cast<const unsigned*>(memory) + int(threadIdx.x) % LANES - FIRST_COLUMN * LANES;
@@ -281,9 +280,9 @@ extern "C" __global__ void __launch_bounds__(THREADS, 768 / THREADS)
   sum_trees(block, walk, begin, end, base_score, n_outputs, n_mine, result + first_row * n_outputs);
 #else
   ExactSum sums[N_ROWS];
-  sum_parts(block, walk, begin, end, sums);
-  if (join_parts(sums, reinterpret_cast<ExactSum*>(block.stages), parts + first_row, stride, arrivals, base_score[0],
-                 n_trees, n_mine, result + first_row))
+  sum_team(block, walk, begin, end, sums);
+  if (join_partial(sums, reinterpret_cast<ExactSum*>(block.stages), partial + first_row, stride, arrivals,
+                   base_score[0], n_trees, n_mine, result + first_row))
     sum_trees(block, walk, 0, n_groups, base_score, 1, n_mine, result + first_row);
 #endif
 }

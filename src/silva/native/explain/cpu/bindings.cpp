@@ -3,34 +3,28 @@
 
 #include <algorithm>
 
+#include "common/instruction_set.h"
 #include "common/threads/borrowed_team.h"
 #include "common/workspace.h"
 #include "explain/cpu/plan.h"
 
 namespace silva {
 
-using Matrix = nb::ndarray<nb::ro, nb::ndim<2>, nb::device::cpu>;
 using Result = nb::ndarray<nb::device::cpu>;
 
-template <class Real>
-struct Kernels;
-template <>
-struct Kernels<float> {
-  static int lanes() { return kernels().float_lanes; }
-  static auto workspace() { return kernels().explain_workspace_f32; }
-  static auto values() { return kernels().explain_f32; }
-  static auto interactions() { return kernels().interact_f32; }
-};
-template <>
-struct Kernels<double> {
-  static int lanes() { return kernels().double_lanes; }
-  static auto workspace() { return kernels().explain_workspace_f64; }
-  static auto values() { return kernels().explain_f64; }
-  static auto interactions() { return kernels().interact_f64; }
-};
+SILVA_KERNEL_TABLES(ExplainKernels, explain)
 
 template <class Real>
-static ExplainTask<Real> task_of(const ExplainPlan<Real>& plan, const Matrix& rows, int n_threads) {
+static const TypedExplainKernels<Real>& kernels() {
+  const ExplainKernels& table = *explain_tables[int(instruction_set())];
+  if constexpr (sizeof(Real) == sizeof(float))
+    return table.single;
+  else
+    return table.twice;
+}
+
+template <class Real>
+static ExplainTask<Real> task_of(const ExplainPlan<Real>& plan, const RowMatrix& rows, int n_threads) {
   ExplainTask<Real> task{};
   task.nodes = plan.nodes.data();
   task.inverse = plan.inverse.data();
@@ -95,17 +89,17 @@ static void run(ExplainTask<Real>& task, const Result& out, bool interactions) {
     task.out32 = target_of<float>(out, interactions);
   else
     throw nb::type_error("the result must be float32 or float64");
-  task.n_blocks = blocks_together(task, Kernels<Real>::lanes());
-  const int64_t rows_together = (interactions ? 1 : task.n_blocks) * Kernels<Real>::lanes();
+  task.n_blocks = blocks_together(task, kernels<Real>().lanes);
+  const int64_t rows_together = (interactions ? 1 : task.n_blocks) * kernels<Real>().lanes;
   const int64_t n_tasks = (task.rows.n_rows + rows_together - 1) / rows_together;
   task.n_threads = useful_threads(double(2 * n_tasks - 1), task.n_threads);
-  task.workspace_size = Kernels<Real>::workspace()(task, interactions);
+  task.workspace_size = kernels<Real>().workspace(task, interactions);
   const Workspace workspace(task.workspace_size * task.n_threads);
   task.workspace = workspace.data();
   const nb::gil_scoped_release release;
   const BorrowedTeam threads(task.n_threads);
   task.team = threads.team();
-  (interactions ? Kernels<Real>::interactions() : Kernels<Real>::values())(task);
+  (interactions ? kernels<Real>().interactions : kernels<Real>().values)(task);
 }
 
 template <class Real>
@@ -123,14 +117,14 @@ static void bind_plan(nb::module_& module, const char* name) {
           nb::rv_policy::move)
       .def(
           "values",
-          [](const Plan& plan, const Matrix& rows, const Result& out, int n_threads) {
+          [](const Plan& plan, const RowMatrix& rows, const Result& out, int n_threads) {
             ExplainTask<Real> task = task_of(plan, rows, n_threads);
             run(task, out, false);
           },
           nb::arg("rows"), nb::arg("out"), nb::arg("n_threads"), "SHAP values, (n, F) or (n, F, n_outputs).")
       .def(
           "interactions",
-          [](const Plan& plan, const Matrix& rows, Vector<int32_t> selected, const Result& out, int n_threads) {
+          [](const Plan& plan, const RowMatrix& rows, Vector<int32_t> selected, const Result& out, int n_threads) {
             if (!plan.interactions) throw nb::value_error("the plan was built without interactions");
             ExplainTask<Real> task = task_of(plan, rows, n_threads);
             if (int64_t(selected.size()) != task.n_features) throw nb::value_error("selected has the wrong length");

@@ -5,8 +5,8 @@
 
 #include "common/forest.h"
 #include "common/forest_view.h"
-#include "common/tasks.h"
 #include "explain/cpu/quadrature.h"
+#include "explain/cpu/task.h"
 
 namespace silva {
 

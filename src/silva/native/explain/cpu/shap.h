@@ -192,16 +192,25 @@ struct Visit {
   }
 };
 
+// A split on the way down.
+template <class L, int K, class Rows, class Stack>
+SILVA_INLINE Visit<L, K> arrive(const ShapNode<typename L::Real>& node, const ShapTables<typename L::Real>& tables,
+                                const Points<typename L::Real, K>& points, const Rows& rows, const Stack& stack,
+                                const typename L::Value (&product)[K]) {
+  Visit<L, K> visit;
+  visit.routing = {goes_left<L>(node, tables, rows), stack.hot(node.previous)};
+  visit.open(node, tables, points);
+  visit.enter(product);
+  return visit;
+}
+
 // A subtree of at most Height splits on a path: recursion that the compiler unfolds.
 template <class L, int K, int Height, class Rows, class Stack, class Phi>
 SILVA_INLINE void walk_low(const ShapTables<typename L::Real>& tables, const Points<typename L::Real, K>& points,
                            const Rows& rows, Stack& stack, const Phi& phi, int node_index, int depth,
                            const typename L::Value (&product)[K], typename L::Value (&sum)[K]) {
   const ShapNode<typename L::Real> node = tables.nodes[node_index];
-  Visit<L, K> visit;
-  visit.routing = {goes_left<L>(node, tables, rows), stack.hot(node.previous)};
-  visit.open(node, tables, points);
-  visit.enter(product);
+  Visit<L, K> visit = arrive<L, K>(node, tables, points, rows, stack, product);
   const Edge<L> left = edge_to<L>(node, visit.routing, 0), right = edge_to<L>(node, visit.routing, 1);
   visit.absorb_leaves(node, left, right, points);
   if constexpr (Height > 1) {
@@ -230,18 +239,6 @@ SILVA_INLINE void begin_walk(const Points<typename L::Real, K>& points, Stack& s
   SILVA_UNROLL
   for (int k = 0; k < K; ++k) product[k] = L::splat(points.weight[k]);
   stack.set_hot(0, L::uniform(true));
-}
-
-// A split on the way down.
-template <class L, int K, class Rows, class Stack>
-SILVA_INLINE Visit<L, K> arrive(const ShapNode<typename L::Real>& node, const ShapTables<typename L::Real>& tables,
-                                const Points<typename L::Real, K>& points, const Rows& rows, const Stack& stack,
-                                const typename L::Value (&product)[K]) {
-  Visit<L, K> visit;
-  visit.routing = {goes_left<L>(node, tables, rows), stack.hot(node.previous)};
-  visit.open(node, tables, points);
-  visit.enter(product);
-  return visit;
 }
 
 // The values of one tree with scalar leaves at K points: phi.add(slot, value) once or more a split.

@@ -47,32 +47,13 @@ SILVA_DEVICE void write_rows(const Real* sums, const long long* __restrict__ slo
 // At least one block: without the number the compiler guesses how many would be good and spills for them.
 extern "C" __global__ void __launch_bounds__(silva::WARP* silva::MOST_WARPS, 1)
     explain_small_kernel(const Input* __restrict__ X, long long row_stride, long long feature_stride, int n_rows,
-                         int n_columns, const int* __restrict__ feature, const int* __restrict__ category_set,
-                         const int* __restrict__ missing, const int* __restrict__ height,
-                         const long long* __restrict__ offsets, const silva::Buckets* __restrict__ buckets,
-                         const Value* __restrict__ thresholds, const unsigned char* __restrict__ starts_of_buckets,
-                         const long long* set_offsets, const unsigned* set_words, const bool* set_others_left,
-                         const bool* zero_missing, double zero_threshold, double missing_value,
-                         const silva::Quad* __restrict__ tape, const long long* __restrict__ chunk_starts,
-                         const long long* __restrict__ slot_offsets, int n_chunks, int n_slots, int n_entries,
-                         const long long* __restrict__ slot_starts, const long long* __restrict__ slots,
-                         Real* __restrict__ result) {
+                         int n_columns, CODE_TABLE_PARAMETERS, const silva::Quad* __restrict__ tape,
+                         const long long* __restrict__ chunk_starts, const long long* __restrict__ slot_offsets,
+                         int n_chunks, int n_slots, int n_entries, const long long* __restrict__ slot_starts,
+                         const long long* __restrict__ slots, Real* __restrict__ result) {
   using namespace silva;
   extern __shared__ double memory[];
-  const Columns<Value> columns{feature,
-                               category_set,
-                               missing,
-                               height,
-                               offsets,
-                               buckets,
-                               thresholds,
-                               starts_of_buckets,
-                               set_offsets,
-                               set_words,
-                               set_others_left,
-                               zero_missing,
-                               Value(zero_threshold),
-                               Value(missing_value)};
+  const CodeTables<Value> columns = CODE_TABLES;
   const int lane = threadIdx.x % WARP, warp = threadIdx.x / WARP, n_warps = blockDim.x / WARP;
   const int first_row = blockIdx.x * WARP, row = min(first_row + lane, n_rows - 1);
   Real* const sums = reinterpret_cast<Real*>(memory);

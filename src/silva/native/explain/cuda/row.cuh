@@ -16,7 +16,7 @@ using Real = REAL;
 
 namespace silva {
 
-// Whole records, at once and where they are asked for: the compiler would split them and sink the parts behind
+// Whole records, at once and where they are asked for: the compiler would split them and sink their words behind
 // branches.
 template <class Record>
 SILVA_DEVICE Record load(const Quad* at) {
@@ -27,7 +27,7 @@ SILVA_DEVICE Record load(const Quad* at) {
 #pragma unroll
   for (int i = 0; i < int(sizeof(Record) / sizeof(Quad)); ++i)
     asm volatile("ld.global.nc.v4.s32 {%0, %1, %2, %3}, [%4];"
-                 : "=r"(quads[i].part[0]), "=r"(quads[i].part[1]), "=r"(quads[i].part[2]), "=r"(quads[i].part[3])
+                 : "=r"(quads[i].word[0]), "=r"(quads[i].word[1]), "=r"(quads[i].word[2]), "=r"(quads[i].word[3])
                  : "l"(at + i));
   return record;
 }

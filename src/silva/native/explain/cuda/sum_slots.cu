@@ -50,7 +50,7 @@ extern "C" __global__ void __launch_bounds__(TILE* TILE_ROWS)
       __syncthreads();
       if (y == 0) {
         double sum = 0;
-        for (int part = 0; part < TILE_ROWS; ++part) sum += eighths[part][x];
+        for (int i = 0; i < TILE_ROWS; ++i) sum += eighths[i][x];
         tile[e][x] = REAL(sum);
       }
       __syncthreads();

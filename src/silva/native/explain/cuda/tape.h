@@ -10,20 +10,16 @@
 #include <unordered_map>
 #include <vector>
 
+#include "common/forest_view.h"
 #include "explain/cuda/tape_format.h"
 
 namespace silva {
 
-struct TapeForest {
-  std::span<const int64_t> offsets;
-  std::span<const int32_t> feature, left;
-  std::span<const double> cover;
+struct TapeForest : ForestView {
   std::span<const int32_t> column, rank;  // the test: code(column) < rank goes left
-  std::span<const double> leaf_value;     // leaves in node order, `width` numbers each
-  int64_t width;
-  std::span<const int64_t> leaf_offsets;
-  std::span<const double> tree_weight;
-  int64_t n_features;
+
+  // Leaves are numbered in node order; each tree has one more of them than splits.
+  int64_t first_leaf(int64_t tree) const { return (tree_offsets[tree] + tree) / 2; }
 };
 
 // Walks: a tree's leaves `begin` to `end` - 1 in depth-first order, the leaf component and the output that they add to;
@@ -69,8 +65,8 @@ struct TreeMarks {
 
   TreeMarks(const TapeForest& forest, int64_t tree, std::vector<int32_t>& last, int32_t begin = 0,
             int32_t end = std::numeric_limits<int32_t>::max())
-      : first_(forest.offsets[tree]), forest_(forest), last_(last) {
-    const int64_t n_nodes = forest.offsets[tree + 1] - first_;
+      : first_(forest.tree_offsets[tree]), forest_(forest), last_(last) {
+    const int64_t n_nodes = forest.tree_offsets[tree + 1] - first_;
     height.assign(n_nodes, 0);
     tracked.assign(n_nodes, 0);
     find_alive(n_nodes, begin, end);
@@ -119,7 +115,7 @@ struct TreeMarks {
 inline TreeShape tree_shapes(const TapeForest& forest) {
   TreeShape shape;
   std::vector<int32_t> last(forest.n_features, -1);
-  for (int64_t tree = 0; tree + 1 < int64_t(forest.offsets.size()); ++tree) {
+  for (int64_t tree = 0; tree < forest.n_trees(); ++tree) {
     const detail::TreeMarks marks(forest, tree, last);
     shape.distinct.push_back(marks.distinct);
     shape.height.push_back(marks.height[0]);
@@ -167,7 +163,7 @@ class TapeWriter {
 
   void write_tree(int64_t item) {
     const int64_t tree = plan_.tree[item];
-    first_ = forest_.offsets[tree];
+    first_ = forest_.tree_offsets[tree];
     output_ = plan_.output[item];
     const detail::TreeMarks marks(forest_, tree, last_, plan_.begin[item], plan_.end[item]);
     marks_ = &marks;
@@ -178,10 +174,10 @@ class TapeWriter {
   }
 
   // A constant added to all leaves changes no explanation: without it float32 keeps the digits of the differences.
-  // Leaves of other parts are 0: the game of a tree is the sum of its leaves' games.
+  // Leaves of other segments are 0: the game of a tree is the sum of its leaves' games.
   void gather_values(int64_t tree, int64_t component) {
     value_.assign(marks_->height.size(), 0);
-    int64_t leaf = forest_.leaf_offsets[tree];
+    int64_t leaf = forest_.first_leaf(tree);
     double smallest = INFINITY, largest = -INFINITY;
     for (size_t node = 0; node < value_.size(); ++node) {
       if (forest_.left[first_ + node]) continue;
@@ -195,7 +191,7 @@ class TapeWriter {
       if (!marks_->alive[node]) value_[node] = 0;
   }
   bool covers_add_up(int64_t tree) const {
-    for (int64_t node = first_; node < forest_.offsets[tree + 1]; ++node) {
+    for (int64_t node = first_; node < forest_.tree_offsets[tree + 1]; ++node) {
       if (!forest_.left[node]) continue;
       const int64_t left = first_ + forest_.left[node];
       const double parent = forest_.cover[node], missing = parent - forest_.cover[left] - forest_.cover[left + 1];
@@ -354,7 +350,7 @@ class TapeWriter {
   }
   void put_reals(double a, double b, double c, double d) {
     struct {
-      Real part[4];
+      Real values[4];
     } four{{Real(a), Real(b), Real(c), Real(d)}};
     put(four);
   }

@@ -36,7 +36,7 @@ enum Flags {
 constexpr int HEIGHT_SHIFT = 13, TALLEST = 7, PAIRS_SHIFT = 16, MOST_PAIRS = 65535, WINDOW = 2048, SECOND_SHIFT = 11;
 
 struct alignas(16) Quad {
-  int part[4];
+  int word[4];
 };
 
 struct alignas(16) Head {

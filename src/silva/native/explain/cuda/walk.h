@@ -16,7 +16,7 @@
 namespace silva {
 
 struct alignas(16) Real4 {
-  Real part[4];
+  Real value[4];
 };
 constexpr int REAL_QUADS = sizeof(Real4) / sizeof(Quad);
 
@@ -33,7 +33,7 @@ SILVA_DEVICE void fetch_ahead(const Quad*) {}
 template <int K, class Row>
 struct Walk {
   static constexpr int SUMS = PAIRS ? K : 1, POINT_QUADS = (K + 3) / 4 * REAL_QUADS;
-  // Where the parts of a record begin (explain/cuda/tape_format.h).
+  // Where the fields of a record begin (explain/cuda/tape_format.h).
   static constexpr int DATA = 1, LINKS = DATA + REAL_QUADS, EDGE = LINKS + 1;
   static constexpr int REPEAT = EDGE + (PAIRS ? 2 * POINT_QUADS : 0), INVERSE = REPEAT + REAL_QUADS;
   static constexpr int LEAF_REPEAT = LINKS + 1, LEAF_INVERSE = LEAF_REPEAT + REAL_QUADS;
@@ -65,16 +65,16 @@ struct Walk {
     return head;
   }
   template <class Record>
-  SILVA_DEVICE Record part(int offset) const {
+  SILVA_DEVICE Record read(int offset) const {
     return load<Record>(here + offset);
   }
   SILVA_DEVICE void read_points(int offset, Real (&values)[K]) const {
 #pragma unroll
     for (int k = 0; k < K; k += 4) {
-      const Real4 four = part<Real4>(offset + k / 4 * REAL_QUADS);
+      const Real4 four = read<Real4>(offset + k / 4 * REAL_QUADS);
 #pragma unroll
       for (int j = 0; j < 4; ++j)
-        if (k + j < K) values[k + j] = four.part[j];
+        if (k + j < K) values[k + j] = four.value[j];
     }
   }
   SILVA_DEVICE bool is_inside(const Links& links) const {
@@ -92,16 +92,16 @@ struct Walk {
 
   // Both children are leaves: x turns from P of the node into its S.
   SILVA_DEVICE void leaves(const Head& node, bool left, Real (&x)[K]) {
-    const Real4 data = part<Real4>(DATA);
-    Real mean = data.part[0], step = left ? data.part[1] : data.part[2], sums[SUMS];
+    const Real4 data = read<Real4>(DATA);
+    Real mean = data.value[0], step = left ? data.value[1] : data.value[2], sums[SUMS];
     clear(sums);
     if (node.has(REPEATED)) {
-      const bool inside = is_inside(part<Links>(LINKS));
-      const Real4 jumps = part<Real4>(LEAF_REPEAT);
-      const Real jump = inside ? (left ? jumps.part[0] : jumps.part[1]) : Real(0);
+      const bool inside = is_inside(read<Links>(LINKS));
+      const Real4 jumps = read<Real4>(LEAF_REPEAT);
+      const Real jump = inside ? (left ? jumps.value[0] : jumps.value[1]) : Real(0);
       Real inverse[K];
       read_points(LEAF_INVERSE, inverse);
-      mean = inside ? mean : data.part[3];
+      mean = inside ? mean : data.value[3];
       step = inside ? step : Real(0);
 #pragma unroll
       for (int k = 0; k < K; ++k) {
@@ -123,20 +123,20 @@ struct Walk {
   SILVA_DEVICE void enter(const Head& node, bool left, Real (&x)[K], Frame& frame) {
     next_code = row.code(node.next_column);
     const bool first = left != node.has(SWAPPED);
-    const Real4 data = part<Real4>(DATA);
-    const Links links = PAIRS || node.has(REPEATED | TRACKED) ? part<Links>(LINKS) : Links{};
-    Real z1 = data.part[0], z2 = data.part[1], above = 1, unit[K];
+    const Real4 data = read<Real4>(DATA);
+    const Links links = PAIRS || node.has(REPEATED | TRACKED) ? read<Links>(LINKS) : Links{};
+    Real z1 = data.value[0], z2 = data.value[1], above = 1, unit[K];
     bool inside = true;
 #pragma unroll
     for (int k = 0; k < K; ++k) frame.save[k] = unit[k] = x[k];
     if (node.has(REPEATED)) {
       inside = is_inside(links);
-      const Real4 more = part<Real4>(REPEAT);
+      const Real4 more = read<Real4>(REPEAT);
       Real inverse[K];
       read_points(INVERSE, inverse);
-      z1 = inside ? z1 : more.part[0];
-      z2 = inside ? z2 : more.part[1];
-      above = inside ? more.part[2] : Real(0);
+      z1 = inside ? z1 : more.value[0];
+      z2 = inside ? z2 : more.value[1];
+      above = inside ? more.value[2] : Real(0);
 #pragma unroll
       for (int k = 0; k < K; ++k) {
         const Real h = inside ? inverse[k] : Real(1);
@@ -150,7 +150,7 @@ struct Walk {
 #pragma unroll
     for (int k = 0; k < K; ++k) x[k] = frame.save[k] * (z1 + step * t[k]);
     clear(frame.sums);
-    if (node.has(ONE_LEAF)) leaf(inside, first, z2, above, data.part[2], unit, frame);
+    if (node.has(ONE_LEAF)) leaf(inside, first, z2, above, data.value[2], unit, frame);
     if (PAIRS) descend(EDGE, node, links, first, inside);
   }
   // The edge to a leaf of value v, with unit = P / H^2.
@@ -188,16 +188,16 @@ struct Walk {
   }
   SILVA_DEVICE void second_child(const Head& node, Real (&x)[K], Frame& frame) {
     next_code = row.code(node.next_column);
-    const Real4 data = part<Real4>(NEXT);
+    const Real4 data = read<Real4>(NEXT);
     const bool inside = frame.state & 2, taken = !(frame.state & 1);
-    const Real z = inside ? data.part[0] : data.part[1], step = inside ? (taken ? Real(1) : Real(0)) - z : Real(0);
+    const Real z = inside ? data.value[0] : data.value[1], step = inside ? (taken ? Real(1) : Real(0)) - z : Real(0);
 #pragma unroll
     for (int k = 0; k < K; ++k) {
       const Real p = frame.save[k];
       frame.save[k] = x[k];
       x[k] = p * (z + step * t[k]);
     }
-    const Links links = PAIRS || node.has(TRACKED) ? part<Links>(NEXT_LINKS) : Links{};
+    const Links links = PAIRS || node.has(TRACKED) ? read<Links>(NEXT_LINKS) : Links{};
     if (node.has(TRACKED)) set_hot(links, taken && inside);
     if (PAIRS) descend(NEXT_EDGE, node, links, taken, inside);
   }
@@ -289,7 +289,7 @@ struct Walk {
   template <int H, int Outer>
   SILVA_DEVICE void chunk(const Quad* tape) {
     here = tape;
-    const Chunk head = part<Chunk>(0);
+    const Chunk head = read<Chunk>(0);
     Real weights[K];
     read_points(1, t);
     read_points(1 + POINT_QUADS, weights);

@@ -1,29 +1,30 @@
 // Bindings of the evaluation with splits in lanes: silva.evaluate.cpu calls these.
-#include "common/bindings.h"
-
-#include "common/threads/borrowed_team.h"
-#include "common/workspace.h"
 #include "evaluate/cpu/plan_tasks.h"
 
 namespace silva {
 
-using Matrix = nb::ndarray<nb::ro, nb::ndim<2>, nb::device::cpu>;
-template <class T>
-using Result = nb::ndarray<T, nb::ndim<2>, nb::c_contig, nb::device::cpu>;
+#ifdef SILVA_X86
+extern const NodeKernels nodes_v2, nodes_v3, nodes_v4, nodes_vbmi;
 
-template <class T>
-static void run(const NodePlan& plan, const Matrix& rows, const Result<T>& out, int n_threads, T* NodeTask::* target,
-                int64_t columns) {
-  NodeTask task = task_of(plan, rows_of(rows, int32_t(plan.coding.flags.size())), n_threads);
-  if (int64_t(out.shape(0)) != task.rows.n_rows || int64_t(out.shape(1)) != columns)
-    throw nb::value_error("the result has the wrong shape");
-  task.*target = out.data();
-  const Workspace workspace(task.workspace_size * task.n_threads);
-  task.workspace = workspace.data();
-  const nb::gil_scoped_release release;
-  const BorrowedTeam threads(task.n_threads);
-  task.team = threads.team();
-  node_kernels().evaluate(task);
+// The permutation of bytes is no part of x86-64-v4: the first processors of that level lack it.
+static const NodeKernels& choose() {
+  const InstructionSet set = instruction_set();
+  if (set != InstructionSet::kV4) return set == InstructionSet::kV3 ? nodes_v3 : nodes_v2;
+  return !is_instruction_set_asked() && __builtin_cpu_supports("avx512vbmi") ? nodes_vbmi : nodes_v4;
+}
+#else
+extern const NodeKernels nodes_baseline;
+
+static const NodeKernels& choose() { return nodes_baseline; }
+#endif
+
+const NodeKernels& node_kernels() {
+  static const NodeKernels& chosen = choose();
+  return chosen;
+}
+
+static NodeTask begin(const NodePlan& plan, const RowMatrix& rows, int n_threads) {
+  return task_of(plan, rows_of(rows, int32_t(plan.coding.flags.size())), n_threads);
 }
 
 void bind_nodes(nb::module_& module) {
@@ -41,14 +42,14 @@ void bind_nodes(nb::module_& module) {
       .def_prop_ro("in_registers", [](const NodePlan& plan) { return node_kernels().in_registers(plan.view()) != 0; })
       .def(
           "margins",
-          [](const NodePlan& plan, const Matrix& rows, const Result<double>& out, int n_threads) {
-            run(plan, rows, out, n_threads, &NodeTask::margin, int64_t(plan.base_score.size()));
+          [](const NodePlan& plan, const RowMatrix& rows, const ResultMatrix<double>& out, int n_threads) {
+            run(begin(plan, rows, n_threads), out, &RowsTask::margin, int64_t(plan.base_score.size()));
           },
           nb::arg("rows"), nb::arg("out"), nb::arg("n_threads"), "Margins, (n, n_outputs).")
       .def(
           "leaves",
-          [](const NodePlan& plan, const Matrix& rows, const Result<int32_t>& out, int n_threads) {
-            run(plan, rows, out, n_threads, &NodeTask::leaf, int64_t(plan.trees.size()));
+          [](const NodePlan& plan, const RowMatrix& rows, const ResultMatrix<int32_t>& out, int n_threads) {
+            run(begin(plan, rows, n_threads), out, &RowsTask::leaf, int64_t(plan.trees.size()));
           },
           nb::arg("rows"), nb::arg("out"), nb::arg("n_threads"), "Leaf ids, (n, n_trees).");
 }

@@ -16,25 +16,25 @@ struct RowTable {
   const Code* row;
   RowTable(const Code* codes, int) : row(codes) {}
 
-  template <int Slots>
+  template <int Positions>
   struct Splits {
     const Code *column, *threshold;
     Splits(const Code* columns, const Code* thresholds) : column(columns), threshold(thresholds) {}
   };
-  template <int Slots>
-  SILVA_INLINE uint64_t right(const Splits<Slots>& splits) const {
+  template <int Positions>
+  SILVA_INLINE uint64_t right(const Splits<Positions>& splits) const {
     uint64_t word = 0;
-    for (int slot = 0; slot < Slots; ++slot)
-      word |= uint64_t(row[index(splits.column[slot])] >= splits.threshold[slot]) << slot;
+    for (int position = 0; position < Positions; ++position)
+      word |= uint64_t(row[index(splits.column[position])] >= splits.threshold[position]) << position;
     return word;
   }
-  // Slots whose code is marked: not 0 in a row of flags, NaN in a row of floats.
-  template <int Slots>
-  SILVA_INLINE uint64_t marked(const Splits<Slots>& splits) const {
+  // Positions whose code is marked: not 0 in a row of flags, NaN in a row of floats.
+  template <int Positions>
+  SILVA_INLINE uint64_t marked(const Splits<Positions>& splits) const {
     uint64_t word = 0;
-    for (int slot = 0; slot < Slots; ++slot) {
-      const Code code = row[index(splits.column[slot])];
-      word |= uint64_t(sizeof(Code) == 4 ? code != code : code != 0) << slot;
+    for (int position = 0; position < Positions; ++position) {
+      const Code code = row[index(splits.column[position])];
+      word |= uint64_t(sizeof(Code) == 4 ? code != code : code != 0) << position;
     }
     return word;
   }
@@ -119,9 +119,9 @@ struct RowTable<Code, Registers> {
         part[i] = R::load(row + i * R::kLanes);
   }
 
-  template <int Slots>
+  template <int Positions>
   struct Splits {
-    static constexpr int kParts = Slots > R::kLanes ? Slots / R::kLanes : 1;
+    static constexpr int kParts = Positions > R::kLanes ? Positions / R::kLanes : 1;
     Type column[kParts], threshold[kParts];
     SILVA_INLINE Splits(const Code* columns, const Code* thresholds) {
       SILVA_UNROLL
@@ -136,19 +136,20 @@ struct RowTable<Code, Registers> {
     if constexpr (Registers == 2) return R::pick(part[0], part[1], at);
     if constexpr (Registers == 4) return R::choose(at, R::pick(part[0], part[1], at), R::pick(part[2], part[3], at));
   }
-  template <int Slots>
-  SILVA_INLINE uint64_t right(const Splits<Slots>& splits) const {
+  template <int Positions>
+  SILVA_INLINE uint64_t right(const Splits<Positions>& splits) const {
     uint64_t word = 0;
     SILVA_UNROLL
-    for (int i = 0; i < Splits<Slots>::kParts; ++i)
+    for (int i = 0; i < Splits<Positions>::kParts; ++i)
       word |= R::at_least(pick(splits.column[i]), splits.threshold[i]) << (i * R::kLanes % 64);
     return word;
   }
-  template <int Slots>
-  SILVA_INLINE uint64_t marked(const Splits<Slots>& splits) const {
+  template <int Positions>
+  SILVA_INLINE uint64_t marked(const Splits<Positions>& splits) const {
     uint64_t word = 0;
     SILVA_UNROLL
-    for (int i = 0; i < Splits<Slots>::kParts; ++i) word |= R::marked(pick(splits.column[i])) << (i * R::kLanes % 64);
+    for (int i = 0; i < Splits<Positions>::kParts; ++i)
+      word |= R::marked(pick(splits.column[i])) << (i * R::kLanes % 64);
     return word;
   }
 };
@@ -159,18 +160,18 @@ template <class Code, int Registers, bool Missing>
 struct RowCodes {
   static constexpr bool kFloat = sizeof(Code) == 4;
   using Table = RowTable<Code, Registers>;
-  template <int Slots>
-  using Splits = typename Table::template Splits<Slots>;
+  template <int Positions>
+  using Splits = typename Table::template Splits<Positions>;
   Table codes, missing;
 
   SILVA_INLINE RowCodes(const Code* row, const Code* flags, int n_columns)
       : codes(row, n_columns), missing(!kFloat && Missing ? flags : row, n_columns) {}
 
-  template <int Slots>
-  SILVA_INLINE uint64_t right(const Splits<Slots>& splits, uint64_t default_right) const {
-    const uint64_t right = codes.template right<Slots>(splits);
+  template <int Positions>
+  SILVA_INLINE uint64_t right(const Splits<Positions>& splits, uint64_t default_right) const {
+    const uint64_t right = codes.template right<Positions>(splits);
     if constexpr (!Missing) return right;
-    const uint64_t unknown = missing.template marked<Slots>(splits);
+    const uint64_t unknown = missing.template marked<Positions>(splits);
     return (right & ~unknown) | (default_right & unknown);
   }
 };

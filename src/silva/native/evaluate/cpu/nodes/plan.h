@@ -47,7 +47,7 @@ struct NodePlan {
         add_splits(trees.back(), n_splits);
     }
     // Registers are loaded whole, also the last ones, and rows without a window look at the first.
-    add_slots(kBlock);
+    add_positions(kBlock);
     default_right.push_back(0);
     exits.resize(exits.size() + kBlock, 0);
     forest_ = {};
@@ -84,7 +84,7 @@ struct NodePlan {
   int32_t tree_ = 0;             // at work
   int64_t root_ = 0, leaf_ = 0;  // its first node and first leaf
   std::vector<int32_t> number_;  // of its splits, and of its leaves
-  int64_t n_slots_ = 0;
+  int64_t n_positions_ = 0;
 
   static PathKind kind_of(int32_t n_splits, int32_t levels) {
     if (levels <= (n_splits <= kBlock ? kBlockLevels : kMostLevels)) return PathKind::kHeap;
@@ -112,34 +112,34 @@ struct NodePlan {
     for (int32_t leaf = 0; leaf <= int32_t(number_.size()) / 2; ++leaf) add_leaf(leaf);
   }
 
-  int64_t add_slots(int64_t n) {
-    n_slots_ += n;
-    column.resize(n_slots_);
-    threshold.resize(n_slots_);
-    return n_slots_ - n;
+  int64_t add_positions(int64_t n) {
+    n_positions_ += n;
+    column.resize(n_positions_);
+    threshold.resize(n_positions_);
+    return n_positions_ - n;
   }
 
-  // Writes a split to a slot, whose bit for missing values is `bit` of the word `block`.
-  void put(int64_t slot, int32_t block, int32_t bit, int32_t node) {
+  // Writes a split to a position, whose bit for missing values is `bit` of the word `block`.
+  void put(int64_t position, int32_t block, int32_t bit, int32_t node) {
     const int64_t at = root_ + node;
-    column.put(slot, columns.of_node[at]);
+    column.put(position, columns.of_node[at]);
     if (code_type != CodeType::kFloat)
-      threshold.put(slot, columns.rank_code(forest_, at));
+      threshold.put(position, columns.rank_code(forest_, at));
     else
-      threshold.put(slot, forest_.is_categorical(at) ? 1.0f : coding.encoded[at]);
+      threshold.put(position, forest_.is_categorical(at) ? 1.0f : coding.encoded[at]);
     if (!forest_.default_left[at]) default_right[block] |= uint64_t(1) << bit;
   }
 
-  void add_blocks(NodeTree& tree, int32_t n_slots) {
-    tree.n_blocks = std::max((n_slots + kBlock - 1) / kBlock, 1);
-    tree.first_slot = add_slots(int64_t(tree.n_blocks) * kBlock);
+  void add_blocks(NodeTree& tree, int32_t n_positions) {
+    tree.n_blocks = std::max((n_positions + kBlock - 1) / kBlock, 1);
+    tree.first_position = add_positions(int64_t(tree.n_blocks) * kBlock);
     default_right.resize(default_right.size() + tree.n_blocks, 0);
   }
 
   // A leaf above the last level stands at all exits below it.
   void add_heap(NodeTree& tree) {
     add_blocks(tree, 1 << tree.levels);
-    fill_heap(0, tree.levels, tree.first_slot, tree.first_block,
+    fill_heap(0, tree.levels, tree.first_position, tree.first_block,
               [&](int32_t, int32_t leaf) { add_leaf(number_[leaf]); });
   }
 
@@ -149,7 +149,7 @@ struct NodePlan {
     for (int32_t node = 0; node < int32_t(number_.size()); ++node)
       if (is_split(node)) {
         const int32_t split = number_[node];
-        put(tree.first_slot + split, tree.first_block + split / kBlock, split % kBlock, node);
+        put(tree.first_position + split, tree.first_block + split / kBlock, split % kBlock, node);
       }
     if (tree.kind == PathKind::kReduced)
       add_children(tree, n_splits);
@@ -158,7 +158,7 @@ struct NodePlan {
   }
 
   void add_children(NodeTree& tree, int32_t n_splits) {
-    tree.n_slots = n_splits <= 16 ? 16 : n_splits <= 32 ? 32 : 64;
+    tree.n_positions = n_splits <= 16 ? 16 : n_splits <= 32 ? 32 : 64;
     tree.first_link = int64_t(children.size());
     children.resize(children.size() + 2 * kBlock, kLeafCode);
     for (int32_t node = 0; node < int32_t(number_.size()); ++node)
@@ -181,11 +181,12 @@ struct NodePlan {
   // The next `levels` levels below a node as a heap. What would stand below a leaf decides nothing: all of its exits
   // are that leaf. exit(i, node) takes what stands below the last level, from left to right.
   template <class Exit>
-  void fill_heap(int32_t node, int32_t levels, int64_t first_slot, int32_t block, const Exit& exit, int32_t at = 1) {
+  void fill_heap(int32_t node, int32_t levels, int64_t first_position, int32_t block, const Exit& exit,
+                 int32_t at = 1) {
     if (at >> levels) return exit(at - (1 << levels), node);
-    if (is_split(node)) put(first_slot + at, block + at / kBlock, at % kBlock, node);
+    if (is_split(node)) put(first_position + at, block + at / kBlock, at % kBlock, node);
     for (int side = 0; side < 2; ++side)
-      fill_heap(is_split(node) ? child(node, side) : node, levels, first_slot, block, exit, 2 * at + side);
+      fill_heap(is_split(node) ? child(node, side) : node, levels, first_position, block, exit, 2 * at + side);
   }
 
   void add_windows(const NodeTree& tree) {
@@ -194,14 +195,15 @@ struct NodePlan {
     const int32_t n_exits = 1 << window_levels;
     std::vector<int32_t> waiting{0};
     for (size_t next = 0; next < waiting.size(); ++next) {
-      const int64_t slot = add_slots(std::max(n_exits, kSmallestWindow)), first_exit = int64_t(exits.size());
+      const int64_t position = add_positions(std::max(n_exits, kSmallestWindow)), first_exit = int64_t(exits.size());
       default_right.push_back(0);
       exits.resize(exits.size() + n_exits);
-      fill_heap(waiting[next], window_levels, slot, int32_t(default_right.size()) - 1, [&](int32_t i, int32_t node) {
-        exits[first_exit + i] =
-            is_split(node) ? tree.first_block + int32_t(waiting.size()) : -1 - tree.first_leaf - number_[node];
-        if (is_split(node)) waiting.push_back(node);
-      });
+      fill_heap(
+          waiting[next], window_levels, position, int32_t(default_right.size()) - 1, [&](int32_t i, int32_t node) {
+            exits[first_exit + i] =
+                is_split(node) ? tree.first_block + int32_t(waiting.size()) : -1 - tree.first_leaf - number_[node];
+            if (is_split(node)) waiting.push_back(node);
+          });
     }
   }
 };

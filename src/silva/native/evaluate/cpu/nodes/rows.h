@@ -82,7 +82,7 @@ bool encode_codes(const NodeTask& task, int64_t first_row, int n_rows, int64_t s
     for (int c = 0; c < forest.n_columns; ++c) {
       const NodeColumn& column = forest.columns[c];
       bool missing;
-      const Code code = code_of<Code>(task, column, values[column.feature * task.rows.column_stride], missing);
+      const Code code = code_of<Code>(task, column, values[column.feature * task.rows.feature_stride], missing);
       codes[row * stride + c] = code;
       if constexpr (sizeof(Code) < 4) flags[row * stride + c] = missing ? Code(~0) : Code(0);
       any_missing |= missing;

@@ -1,6 +1,5 @@
 // Evaluation with splits in lanes: the schedule over rows and trees. Included by evaluate/cpu/nodes/kernels.cpp only.
 #pragma once
-#include "common/arena.h"
 #include "evaluate/cpu/nodes/decisions.h"
 #include "evaluate/cpu/nodes/rows.h"
 
@@ -23,13 +22,17 @@ struct CodeRows {
 template <class Code, int Registers, bool Missing>
 struct NodeWalk {
   using Row = RowCodes<Code, Registers, Missing>;
-  template <int Slots>
-  using Splits = typename Row::template Splits<Slots>;
+  template <int Positions>
+  using Splits = typename Row::template Splits<Positions>;
   const NodeTables& forest;
   const CodeRows<Code>& rows;
 
-  SILVA_INLINE const Code* columns(int64_t slot) const { return static_cast<const Code*>(forest.column) + slot; }
-  SILVA_INLINE const Code* thresholds(int64_t slot) const { return static_cast<const Code*>(forest.threshold) + slot; }
+  SILVA_INLINE const Code* columns(int64_t position) const {
+    return static_cast<const Code*>(forest.column) + position;
+  }
+  SILVA_INLINE const Code* thresholds(int64_t position) const {
+    return static_cast<const Code*>(forest.threshold) + position;
+  }
   SILVA_INLINE Row row(int at) const { return rows.template row<Registers, Missing>(at); }
 
   // The leaves that the rows reach in one tree.
@@ -37,8 +40,8 @@ struct NodeWalk {
     if (forest.window_levels > 0) return reach_by_windows(tree, leaf);
     switch (tree.kind) {
       case PathKind::kReduced:
-        if (tree.n_slots <= 16) return reduce<16>(tree, leaf);
-        if (tree.n_slots <= 32) return reduce<32>(tree, leaf);
+        if (tree.n_positions <= 16) return reduce<16>(tree, leaf);
+        if (tree.n_positions <= 32) return reduce<32>(tree, leaf);
         return reduce<64>(tree, leaf);
       case PathKind::kHeap:
         return descend(tree, leaf);
@@ -47,49 +50,39 @@ struct NodeWalk {
     }
   }
 
-  template <int Slots>
+  template <int Positions>
   void reduce(const NodeTree& tree, int32_t* leaf) const {
-    const Splits<Slots> splits(columns(tree.first_slot), thresholds(tree.first_slot));
+    const Splits<Positions> splits(columns(tree.first_position), thresholds(tree.first_position));
     const uint64_t default_right = forest.default_right[tree.first_block];
     const uint8_t* children = forest.children + tree.first_link;
     const int levels = tree.levels, reductions = forest.reductions, first = tree.first_leaf - kLeafCode;
     for (int i = 0; i < rows.n_rows; ++i) {
-      const uint64_t right = row(i).template right<Slots>(splits, default_right);
+      const uint64_t right = row(i).template right<Positions>(splits, default_right);
       leaf[i] = first + reduce_path(children, right, levels, reductions);
     }
   }
 
   void descend(const NodeTree& tree, int32_t* leaf) const {
-    switch (tree.levels) {
-      case 0:
-        return descend_levels<0, 16>(tree, leaf);
-      case 1:
-        return descend_levels<1, 16>(tree, leaf);
-      case 2:
-        return descend_levels<2, 16>(tree, leaf);
-      case 3:
-        return descend_levels<3, 16>(tree, leaf);
-      case 4:
-        return descend_levels<4, 16>(tree, leaf);
-      case 5:
-        return descend_levels<5, 32>(tree, leaf);
-      case 6:
-        return descend_levels<6, 64>(tree, leaf);
-      case 7:
-        return descend_blocks<2>(tree, leaf);
-      default:
-        return rows.n_rows == 1 ? descend_alone(tree, leaf) : descend_blocks<4>(tree, leaf);
-    }
+    if (tree.levels <= kBlockLevels) return descend_few<0>(tree, leaf);
+    if (tree.levels == 7) return descend_blocks<2>(tree, leaf);
+    return rows.n_rows == 1 ? descend_alone(tree, leaf) : descend_blocks<4>(tree, leaf);
+  }
+
+  template <int Levels>
+  void descend_few(const NodeTree& tree, int32_t* leaf) const {
+    if constexpr (Levels < kBlockLevels)
+      if (tree.levels != Levels) return descend_few<Levels + 1>(tree, leaf);
+    descend_levels<Levels, (Levels < 4 ? 16 : 1 << Levels)>(tree, leaf);
   }
 
   // The position on a level of the heap selects the bit on it.
-  template <int Levels, int Slots>
+  template <int Levels, int Positions>
   void descend_levels(const NodeTree& tree, int32_t* leaf) const {
-    const Splits<Slots> splits(columns(tree.first_slot), thresholds(tree.first_slot));
+    const Splits<Positions> splits(columns(tree.first_position), thresholds(tree.first_position));
     const int first = tree.first_leaf - (1 << Levels);
     const uint64_t default_right = forest.default_right[tree.first_block];
     for (int i = 0; i < rows.n_rows; ++i) {
-      const uint64_t word = row(i).template right<Slots>(splits, default_right);
+      const uint64_t word = row(i).template right<Positions>(splits, default_right);
       uint64_t at = 1;
       SILVA_UNROLL
       for (int level = 0; level < Levels; ++level) at = heap_step(word, at);
@@ -100,7 +93,7 @@ struct NodeWalk {
   // 7 or 8 levels: those below the sixth have words of their own.
   template <int Blocks>
   void descend_blocks(const NodeTree& tree, int32_t* leaf) const {
-    const Code *column = columns(tree.first_slot), *threshold = thresholds(tree.first_slot);
+    const Code *column = columns(tree.first_position), *threshold = thresholds(tree.first_position);
     const Splits<64> low[2] = {{column, threshold}, {column + kBlock, threshold + kBlock}};
     const int more = Blocks == 4 ? 2 * kBlock : 0;
     const Splits<64> high[2] = {{column + more, threshold + more},
@@ -127,8 +120,8 @@ struct NodeWalk {
   void descend_alone(const NodeTree& tree, int32_t* leaf) const {
     const Row codes = row(0);
     const auto decide = [&](int64_t block) {
-      const int64_t slot = tree.first_slot + block * kBlock;
-      return codes.template right<64>({columns(slot), thresholds(slot)},
+      const int64_t position = tree.first_position + block * kBlock;
+      return codes.template right<64>({columns(position), thresholds(position)},
                                       forest.default_right[tree.first_block + block]);
     };
     const uint64_t word = decide(0), below = decide(1);
@@ -147,9 +140,9 @@ struct NodeWalk {
       const Row codes = row(i);
       uint64_t word[kMostBlocks];
       for (int block = 0; block < tree.n_blocks; ++block) {
-        const int64_t slot = tree.first_slot + block * kBlock;
-        word[block] =
-            codes.template right<64>({columns(slot), thresholds(slot)}, forest.default_right[tree.first_block + block]);
+        const int64_t position = tree.first_position + block * kBlock;
+        word[block] = codes.template right<64>({columns(position), thresholds(position)},
+                                               forest.default_right[tree.first_block + block]);
       }
       int at = 0;
       while (at < kFirstLeaf) at = links[2 * at + int(word[at / kBlock] >> (at % kBlock) & 1)];
@@ -158,48 +151,39 @@ struct NodeWalk {
   }
 
   // Section 6: the levels of a window at once, then the window that hangs below the exit.
+  template <int Levels = 1>
   void reach_by_windows(const NodeTree& tree, int32_t* leaf) const {
-    switch (forest.window_levels) {
-      case 1:
-        return jump<1>(tree, leaf);
-      case 2:
-        return jump<2>(tree, leaf);
-      case 3:
-        return jump<3>(tree, leaf);
-      case 4:
-        return jump<4>(tree, leaf);
-      case 5:
-        return jump<5>(tree, leaf);
-      default:
-        return jump<6>(tree, leaf);
-    }
+    if constexpr (Levels < kBlockLevels)
+      if (forest.window_levels != Levels) return reach_by_windows<Levels + 1>(tree, leaf);
+    jump<Levels>(tree, leaf);
   }
 
   // Rows that have their leaf before the deepest one look at window 0 and stay.
   template <int Levels>
   void jump(const NodeTree& tree, int32_t* next) const {
-    constexpr int kSlots = 1 << Levels > kSmallestWindow ? 1 << Levels : kSmallestWindow;
+    constexpr int kPositions = 1 << Levels > kSmallestWindow ? 1 << Levels : kSmallestWindow;
     const int32_t root = tree.levels > 0 ? tree.first_block : -1 - tree.first_leaf;
-    const Splits<kSlots> first = window<kSlots>(tree.levels > 0 ? root : 0);
-    for (int i = 0; i < rows.n_rows; ++i) next[i] = tree.levels > 0 ? leave<Levels, kSlots>(root, first, row(i)) : root;
+    const Splits<kPositions> first = window<kPositions>(tree.levels > 0 ? root : 0);
+    for (int i = 0; i < rows.n_rows; ++i)
+      next[i] = tree.levels > 0 ? leave<Levels, kPositions>(root, first, row(i)) : root;
     for (int done = Levels; done < tree.levels; done += Levels)
       for (int i = 0; i < rows.n_rows; ++i) {
         const int32_t here = next[i], looked_at = here < 0 ? 0 : here;
-        const int32_t below = leave<Levels, kSlots>(looked_at, window<kSlots>(looked_at), row(i));
+        const int32_t below = leave<Levels, kPositions>(looked_at, window<kPositions>(looked_at), row(i));
         next[i] = here < 0 ? here : below;
       }
     for (int i = 0; i < rows.n_rows; ++i) next[i] = -1 - next[i];
   }
 
-  template <int Slots>
-  SILVA_INLINE Splits<Slots> window(int32_t at) const {
-    return {columns(int64_t(at) * Slots), thresholds(int64_t(at) * Slots)};
+  template <int Positions>
+  SILVA_INLINE Splits<Positions> window(int32_t at) const {
+    return {columns(int64_t(at) * Positions), thresholds(int64_t(at) * Positions)};
   }
 
   // What lies below the exit that a row takes.
-  template <int Levels, int Slots>
-  SILVA_INLINE int32_t leave(int32_t at, const Splits<Slots>& splits, const Row& codes) const {
-    const uint64_t word = codes.template right<Slots>(splits, forest.default_right[at]);
+  template <int Levels, int Positions>
+  SILVA_INLINE int32_t leave(int32_t at, const Splits<Positions>& splits, const Row& codes) const {
+    const uint64_t word = codes.template right<Positions>(splits, forest.default_right[at]);
     uint64_t exit = 1;
     SILVA_UNROLL
     for (int level = 0; level < Levels; ++level) exit = heap_step(word, exit);
@@ -207,29 +191,7 @@ struct NodeWalk {
   }
 };
 
-// Adds a tree to the margins of rows, [output][stride], or notes the leaves' ids.
-SILVA_INLINE void take_leaves(const NodeTask& task, int tree, int64_t first_row, int n_rows, const int32_t* leaf,
-                              double* margin) {
-  const NodeTables& forest = task.forest;
-  if (task.leaf)
-    for (int i = 0; i < n_rows; ++i) task.leaf[(first_row + i) * forest.n_trees + tree] = forest.leaf_id[leaf[i]];
-  if (!task.margin) return;
-  if (forest.width == 1) {
-    double* sum = margin + int64_t(forest.tree_output[tree]) * task.tile_rows;
-    for (int i = 0; i < n_rows; ++i) sum[i] += forest.value[leaf[i]];
-    return;
-  }
-  for (int output = 0; output < forest.width; ++output)
-    for (int i = 0; i < n_rows; ++i)
-      margin[int64_t(output) * task.tile_rows + i] += forest.value[int64_t(leaf[i]) * forest.width + output];
-}
-
-void close_margins(const NodeTask& task, int64_t first_row, int n_rows, const double* margin) {
-  const int n_outputs = task.forest.n_outputs;
-  for (int i = 0; i < n_rows; ++i)
-    for (int output = 0; output < n_outputs; ++output)
-      task.margin[(first_row + i) * n_outputs + output] = margin[int64_t(output) * task.tile_rows + i];
-}
+using Sink = RowSink<NodeTask>;
 
 // Codes of a row take whole registers.
 template <class Code>
@@ -255,18 +217,17 @@ struct Buffers {
 // All trees for a tile's rows. For a row alone, the leaves come first and their values after: the walks of several
 // trees overlap then, each of which waits for its memory.
 template <class Code, int Registers, bool Missing>
-void evaluate_trees(const NodeTask& task, const CodeRows<Code>& rows, int64_t first_row, const Buffers<Code>& buffers) {
+void evaluate_trees(const NodeTask& task, const CodeRows<Code>& rows, const Sink& sink, int32_t* leaf) {
   const NodeTables& forest = task.forest;
   const NodeWalk<Code, Registers, Missing> walk{forest, rows};
   if (rows.n_rows == 1) {
-    for (int tree = 0; tree < forest.n_trees; ++tree) walk.reach(forest.trees[tree], buffers.leaf + tree);
-    for (int tree = 0; tree < forest.n_trees; ++tree)
-      take_leaves(task, tree, first_row, 1, buffers.leaf + tree, buffers.margin);
+    for (int tree = 0; tree < forest.n_trees; ++tree) walk.reach(forest.trees[tree], leaf + tree);
+    for (int tree = 0; tree < forest.n_trees; ++tree) sink.take(tree, 0, leaf + tree);
     return;
   }
   for (int tree = 0; tree < forest.n_trees; ++tree) {
-    walk.reach(forest.trees[tree], buffers.leaf);
-    take_leaves(task, tree, first_row, rows.n_rows, buffers.leaf, buffers.margin);
+    walk.reach(forest.trees[tree], leaf);
+    sink.take(tree, 0, leaf);
   }
 }
 
@@ -283,15 +244,14 @@ constexpr bool kRegisters = false;
 
 // As many registers as hold a row, where there is an instruction that permutes them.
 template <class Code, bool Missing>
-void choose_registers(const NodeTask& task, const CodeRows<Code>& rows, int64_t first_row,
-                      const Buffers<Code>& buffers) {
+void choose_registers(const NodeTask& task, const CodeRows<Code>& rows, const Sink& sink, int32_t* leaf) {
   if constexpr (kRegisters<Code>) {
     constexpr int kLanes = 64 / int(sizeof(Code));
-    if (rows.n_columns <= kLanes) return evaluate_trees<Code, 1, Missing>(task, rows, first_row, buffers);
-    if (rows.n_columns <= 2 * kLanes) return evaluate_trees<Code, 2, Missing>(task, rows, first_row, buffers);
-    if (rows.n_columns <= 4 * kLanes) return evaluate_trees<Code, 4, Missing>(task, rows, first_row, buffers);
+    if (rows.n_columns <= kLanes) return evaluate_trees<Code, 1, Missing>(task, rows, sink, leaf);
+    if (rows.n_columns <= 2 * kLanes) return evaluate_trees<Code, 2, Missing>(task, rows, sink, leaf);
+    if (rows.n_columns <= 4 * kLanes) return evaluate_trees<Code, 4, Missing>(task, rows, sink, leaf);
   }
-  evaluate_trees<Code, 0, Missing>(task, rows, first_row, buffers);
+  evaluate_trees<Code, 0, Missing>(task, rows, sink, leaf);
 }
 
 template <class Code>
@@ -299,6 +259,7 @@ void evaluate_tile(const NodeTask& task, char* workspace, int64_t first_row, int
   const NodeTables& forest = task.forest;
   Arena arena{workspace};
   const Buffers<Code> buffers(task, arena);
+  const Sink sink{task, first_row, n_rows, buffers.margin, task.tile_rows};
   CodeRows<Code> rows{buffers.codes, buffers.flags, row_stride<Code>(forest), forest.n_columns, n_rows};
   bool missing = true;
   if (task.in_place) {
@@ -307,13 +268,12 @@ void evaluate_tile(const NodeTask& task, char* workspace, int64_t first_row, int
   } else {
     missing = encode_codes<Code>(task, first_row, n_rows, rows.stride, buffers.codes, buffers.flags);
   }
-  for (int output = 0; output < forest.n_outputs; ++output)
-    for (int i = 0; i < n_rows; ++i) buffers.margin[int64_t(output) * task.tile_rows + i] = forest.base_score[output];
+  sink.open();
   if (missing)
-    choose_registers<Code, true>(task, rows, first_row, buffers);
+    choose_registers<Code, true>(task, rows, sink, buffers.leaf);
   else
-    choose_registers<Code, false>(task, rows, first_row, buffers);
-  if (task.margin) close_margins(task, first_row, n_rows, buffers.margin);
+    choose_registers<Code, false>(task, rows, sink, buffers.leaf);
+  sink.close();
 }
 
 void evaluate_rows(const NodeTask& task, int64_t tile, int32_t thread) {

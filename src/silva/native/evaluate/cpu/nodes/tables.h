@@ -4,9 +4,8 @@
 // A row is a short table of codes, one a column, that fits a few registers; one permutation of it by the splits'
 // columns and one comparison with their thresholds decide as many splits as a register has lanes.
 #pragma once
-#include "common/rows.h"
 #include "common/split.h"
-#include "common/threads/team.h"
+#include "evaluate/cpu/task.h"
 
 namespace silva {
 
@@ -18,7 +17,7 @@ constexpr int kMostBlocks = 4;       // of a tree under by_node
 constexpr int kBlockLevels = 6;      // of a complete tree of one block
 constexpr int kMostLevels = 8;       // of a complete tree of so many blocks
 constexpr int kLeafCode = kBlock;    // in paths of bytes, leaves are numbered from here
-constexpr int kSmallestWindow = 16;  // slots
+constexpr int kSmallestWindow = 16;  // positions
 constexpr int kSearchWidth = 16;     // 15 pivots and a NaN
 constexpr int kSearchLevels = 4;     // enough for 65,535 thresholds
 
@@ -38,26 +37,26 @@ enum class PathKind : int32_t {
 };
 
 struct NodeTree {
-  int64_t first_slot;  // into column and threshold
-  int64_t first_link;  // kReduced: into children; kLinked: into links
+  int64_t first_position;  // into column and threshold
+  int64_t first_link;      // kReduced: into children; kLinked: into links
   int32_t first_block;
   int32_t first_leaf;  // kHeap: of 2^levels exits, a leaf above the last level stands at several
   PathKind kind;
-  int32_t n_blocks;  // of 64 slots
+  int32_t n_blocks;  // of 64 positions
   int32_t levels;    // depth of the tree
-  int32_t n_slots;
+  int32_t n_positions;
 };
 
 struct NodeTables {
   CodeType code_type;
   int32_t n_columns;
-  const void* column;             // [slot], as wide as a code: which of the row's codes the split compares
-  const void* threshold;          // [slot] in codes: the row goes right if its code is not below
-  const uint64_t* default_right;  // [block or window], a bit a slot
+  const void* column;             // [position], as wide as a code: which of the row's codes the split compares
+  const void* threshold;          // [position] in codes: the row goes right if its code is not below
+  const uint64_t* default_right;  // [block or window], a bit a position
   const NodeTree* trees;
-  const uint8_t* children;  // kReduced: left children of 64 slots, then right children
+  const uint8_t* children;  // kReduced: left children of 64 positions, then right children
   const int32_t* exits;     // of windows: what stands below the last level: a window, or -1 - leaf
-  const uint16_t* links;    // kLinked: [slot][side]: a slot, or 256 + leaf of the tree
+  const uint16_t* links;    // kLinked: [position][side]: a position, or 256 + leaf of the tree
   const double* value;      // [leaf][width], times the tree's weight
   const int32_t* leaf_id;
   const int32_t* tree_output;
@@ -72,22 +71,13 @@ struct NodeTables {
   int32_t reductions;     // per pass of by_node; 0: all that the tree's depth can need
 };
 
-struct NodeTask {
+struct NodeTask : RowsTask {
   NodeTables forest;
-  RowCoding coding;
-  RowSource rows;
-  Team team;
-  int32_t n_threads;  // of the team at most
   int32_t tile_rows;
   int32_t in_place;  // rows are float32 codes as they lie
-  char* workspace;   // n_threads * workspace_size bytes, 64-byte aligned
-  int64_t workspace_size;
-  double* margin;  // [row][output], or null
-  int32_t* leaf;   // [row][tree], or null
 };
 
 struct NodeKernels {
-  const char* name;
   int32_t has_bytes;                           // permutes 64 bytes by one instruction
   int32_t (*in_registers)(const NodeTables&);  // whether splits look a row up in registers
   int64_t (*workspace)(const NodeTask&);

@@ -1,6 +1,4 @@
 // Bindings of explain/cuda/paths/paths.h.
-#include "common/bindings.h"
-
 #include "explain/cuda/paths/paths.h"
 #include "explain/cuda/tape_arrays.h"
 
@@ -14,12 +12,12 @@ std::vector<int32_t> flatten(const std::vector<PathTest>& tests) {
   return words;
 }
 
-nb::dict extract_paths(const ForestArrays& forest, Vector<int32_t> tree_output) {
+nb::dict extract_paths(nb::handle forest, nb::handle codes) {
   Paths paths;
-  const TapeForest trees = forest.tape_forest();
+  const TapeForest trees = tape_forest(forest, codes);
   {
     nb::gil_scoped_release release;
-    paths = PathExtractor(trees).extract(view(tree_output));
+    paths = PathExtractor(trees).extract();
   }
   nb::dict result;
   result["offsets"] = to_numpy(std::move(paths.offsets));
@@ -37,7 +35,7 @@ nb::dict extract_paths(const ForestArrays& forest, Vector<int32_t> tree_output) 
 }  // namespace
 
 void bind_paths(nb::module_& module) {
-  module.def("extract_paths", &extract_paths, nb::arg("forest"), nb::arg("tree_output"),
+  module.def("extract_paths", &extract_paths, nb::arg("forest"), nb::arg("codes"),
              "Paths of a forest with duplicate features merged, element after element.");
   module.def(
       "pack_paths",

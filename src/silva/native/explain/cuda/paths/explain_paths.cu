@@ -19,6 +19,30 @@ struct Test {
   unsigned width;
 };
 
+// The tests of an element: one, and those on other columns of its feature.
+struct Tests {
+  Test first;
+  int more, n_more;  // into `extra`
+
+  // Does each row from `row` on satisfy them: 1 or 0.
+  __device__ __forceinline__ void ask(const Code* codes, long long stride, int row, const Test* extra,
+                                      Real (&one)[ROWS]) const {
+#pragma unroll
+    for (int r = 0; r < ROWS; ++r) {
+      const unsigned code = codes[first.column * stride + row + r];
+      one[r] = code - unsigned(first.lower) < first.width;
+    }
+    for (int k = 0; k < n_more; ++k) {
+      const Test other = extra[more + k];
+#pragma unroll
+      for (int r = 0; r < ROWS; ++r) {
+        const unsigned code = codes[other.column * stride + row + r];
+        one[r] *= code - unsigned(other.lower) < other.width;
+      }
+    }
+  }
+};
+
 struct Element {
   Real z, inverse_z, value;
   Real one[ROWS];         // does the row satisfy the element's tests: 1 or 0
@@ -84,6 +108,49 @@ __device__ __forceinline__ void add_exact(unsigned long long* sum, Real value, R
   atomicAdd(sum, static_cast<unsigned long long>(__double2ll_rn(double(value) * double(scale))));
 }
 
+// Where the rows of a warp are summed.
+struct Sums {
+  unsigned long long* first;
+  long long row_size;
+  int n_rows;
+  Real scale;
+
+  __device__ __forceinline__ void add(int r, long long target, Real value) const {
+    if (r < n_rows) add_exact(first + r * row_size + target, value, scale);
+  }
+};
+
+__device__ __forceinline__ void add_values(const Element& e, int longest, const Real* inverses, bool wanted,
+                                           long long target, const Sums& sums) {
+  Real found[ROWS];
+  unwound_sums(e, NONE, longest, inverses, found);
+#pragma unroll
+  for (int r = 0; r < ROWS; ++r)
+    if (wanted) sums.add(r, target, found[r] * (e.one[r] - e.z) * e.value);
+}
+
+#if PAIRS
+// Conditioning on an element: present and absent differ by the factor one - z. `line` is where the interactions of the
+// lane's feature are summed.
+__device__ __forceinline__ void add_pairs(const Element& e, int longest, const Real* inverses, int entry, bool wanted,
+                                          long long line, const Sums& sums) {
+  for (int removed = 1; removed < longest; ++removed) {
+    const int lane_removed = (e.first + removed) & (WARP - 1);
+    const int other = __shfl_sync(ALL, entry, lane_removed);
+    const Real z = __shfl_sync(ALL, e.z, lane_removed);
+    const bool in_path = removed < e.size;
+    Real found[ROWS];
+    unwound_sums(e, in_path ? removed : NONE, longest, inverses, found);
+#pragma unroll
+    for (int r = 0; r < ROWS; ++r) {
+      const Real one = __shfl_sync(ALL, e.one[r], lane_removed);
+      const Real phi = Real(0.5) * found[r] * (e.one[r] - e.z) * (one - z) * e.value;
+      if (in_path && wanted && e.rank != removed) sums.add(r, line + other, phi);
+    }
+  }
+}
+#endif
+
 }  // namespace silva
 
 extern "C" __global__ void __launch_bounds__(silva::BLOCK)
@@ -108,8 +175,8 @@ extern "C" __global__ void __launch_bounds__(silva::BLOCK)
   const long long at = bin_starts[bin] + lane;
   const bool is_active = at < bin_starts[bin + 1];
   Element e{Real(1), Real(0), Real(0), {}, lane, 0, 1};
-  Test test{0, 0, 0};
-  int entry = -1, n_extra = 0, more = 0;
+  Tests mine{{0, 0, 0}, 0, 0};
+  int entry = -1;
   if (is_active) {
     e.z = zs[at];
     e.inverse_z = e.z > 0 ? Real(1) / e.z : Real(0);
@@ -118,60 +185,24 @@ extern "C" __global__ void __launch_bounds__(silva::BLOCK)
     e.size = places[at] >> 8;
     e.first = lane - e.rank;
     entry = entries[at];
-    test = tests[at];
-    n_extra = extra_count[at];
-    more = extra_begin[at];
+    mine = {tests[at], extra_begin[at], extra_count[at]};
   }
   int longest = e.size;
   for (int step = WARP / 2; step > 0; step /= 2) longest = max(longest, __shfl_xor_sync(ALL, longest, step));
 #if PAIRS
   const int feature = entry < 0 ? -1 : entry / n_outputs, chosen = feature < 0 ? -1 : position[feature];
   const long long line = static_cast<long long>(chosen) * n_features * n_outputs;
+  const bool wanted = chosen >= 0;
+#else
+  const long long line = 0;
+  const bool wanted = entry >= 0;
 #endif
   for (int row = first_row; row < end_row; row += ROWS) {
-#pragma unroll
-    for (int r = 0; r < ROWS; ++r) {
-      const unsigned code = codes[test.column * stride + row + r];
-      e.one[r] = code - unsigned(test.lower) < test.width;
-    }
-    for (int k = 0; k < n_extra; ++k) {
-      const Test other = extra[more + k];
-#pragma unroll
-      for (int r = 0; r < ROWS; ++r) {
-        const unsigned code = codes[other.column * stride + row + r];
-        e.one[r] *= code - unsigned(other.lower) < other.width;
-      }
-    }
-    Real found[ROWS];
-    unwound_sums(e, NONE, longest, inverses, found);
-#pragma unroll
-    for (int r = 0; r < ROWS; ++r) {
-      const Real phi = found[r] * (e.one[r] - e.z) * e.value;
+    const Sums target{sums + row * row_size, row_size, end_row - row, Real(scale)};
+    mine.ask(codes, stride, row, extra, e.one);
+    add_values(e, longest, inverses, wanted, line + entry, target);
 #if PAIRS
-      const bool wanted = chosen >= 0;
-      const long long target = line + entry;
-#else
-      const bool wanted = entry >= 0;
-      const long long target = entry;
-#endif
-      if (wanted && row + r < end_row) add_exact(sums + (row + r) * row_size + target, phi, Real(scale));
-    }
-#if PAIRS
-    // Conditioning on an element: present and absent differ by the factor one - z.
-    for (int removed = 1; removed < longest; ++removed) {
-      const int lane_removed = (e.first + removed) & (WARP - 1);
-      const int other = __shfl_sync(ALL, entry, lane_removed);
-      const Real z = __shfl_sync(ALL, e.z, lane_removed);
-      const bool in_path = removed < e.size;
-      unwound_sums(e, in_path ? removed : NONE, longest, inverses, found);
-#pragma unroll
-      for (int r = 0; r < ROWS; ++r) {
-        const Real one = __shfl_sync(ALL, e.one[r], lane_removed);
-        const Real phi = Real(0.5) * found[r] * (e.one[r] - e.z) * (one - z) * e.value;
-        if (in_path && chosen >= 0 && e.rank != removed && row + r < end_row)
-          add_exact(sums + (row + r) * row_size + line + other, phi, Real(scale));
-      }
-    }
+    add_pairs(e, longest, inverses, entry, wanted, line, target);
 #endif
   }
 }

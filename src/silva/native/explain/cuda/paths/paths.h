@@ -57,18 +57,18 @@ class PathExtractor {
  public:
   explicit PathExtractor(const TapeForest& forest) : forest_(forest), place_(forest.n_features, -1) {}
 
-  Paths extract(std::span<const int32_t> tree_output) {
-    for (int64_t tree = 0; tree + 1 < int64_t(forest_.offsets.size()); ++tree) {
-      first_ = forest_.offsets[tree];
+  Paths extract() {
+    for (int64_t tree = 0; tree < forest_.n_trees(); ++tree) {
+      first_ = forest_.tree_offsets[tree];
       leaf_ = {};
-      leaf_.resize(forest_.offsets[tree + 1] - first_);
-      int64_t leaf = forest_.leaf_offsets[tree];
+      leaf_.resize(forest_.tree_offsets[tree + 1] - first_);
+      int64_t leaf = forest_.first_leaf(tree);
       for (size_t node = 0; node < leaf_.size(); ++node)
         if (!forest_.left[first_ + node]) leaf_[node] = leaf++;
       for (int64_t component = 0; component < forest_.width; ++component) {
         component_ = component;
         weight_ = forest_.tree_weight[tree];
-        output_ = forest_.width == 1 ? tree_output[tree] : int32_t(component);
+        output_ = forest_.width == 1 ? forest_.tree_output[tree] : int32_t(component);
         if (leaf_.size() > 1) walk(0);
       }
     }

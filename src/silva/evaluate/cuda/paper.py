@@ -7,13 +7,15 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from silva.cuda.compiler import variant
-from silva.cuda.encoder import C_TYPES
-from silva.cuda.runtime import launch
+from silva.cuda.launches import launch
+from silva.cuda.uploads import PerGpu
 from silva.device import import_cupy
 from silva.evaluate.choice import most_splits
 from silva.evaluate.cuda.windows import cut_windows
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from numpy.typing import DTypeLike
 
     from silva.cuda.compiler import Variant
@@ -48,7 +50,7 @@ class NodeWalks:
 
     def __init__(self, forest: TreeEnsemble, codes: CodeTables) -> None:
         self._forest, self._codes = forest, codes
-        self._on_gpu: dict[object, dict[str, Any]] = {}
+        self._uploads = PerGpu()
 
     def leaves(self, x: GpuArray, choice: Choice) -> Any:
         """Find the leaves of rows: see `walk`."""
@@ -58,7 +60,7 @@ class NodeWalks:
         """Encode rows for `walk`."""
         return self._codes.encode(x, -(-len(x) // BLOCK) * BLOCK)
 
-    def walk(self, codes: GpuArray, n_rows: int, choice: Choice) -> Any:
+    def walk(self, codes: Any, n_rows: int, choice: Choice) -> Any:
         """Find the leaves of encoded rows: indices, int32 (n_trees, stride), queued on the current stream."""
         result = import_cupy().empty((self._forest.n_trees, codes.shape[1]), np.int32)
         if self._forest.n_trees and n_rows:
@@ -66,7 +68,7 @@ class NodeWalks:
             run.get(choice.algorithm, self._by_sample)(codes, n_rows, result, _setting(choice))
         return result
 
-    def _serial(self, codes: GpuArray, n_rows: int, result: GpuArray, _: int) -> None:
+    def _serial(self, codes: Any, n_rows: int, result: GpuArray, _: int) -> None:
         tables, n_trees, stride = self._nodes(), self._forest.n_trees, result.shape[1]
         step = max(1, SERIAL_STEPS // n_trees)
         kernel = evaluate_variant(self._codes.code_type)
@@ -74,7 +76,7 @@ class NodeWalks:
             sizes = (np.int32(n_trees), np.int32(n_trees), codes[:, begin:], np.int32(min(step, n_rows - begin)))
             launch(kernel, (1,), (1,), (tables["nodes"], tables["roots"], *sizes, np.int64(stride), result[:, begin:]))
 
-    def _by_sample(self, codes: GpuArray, n_rows: int, result: GpuArray, _: int) -> None:
+    def _by_sample(self, codes: Any, n_rows: int, result: GpuArray, _: int) -> None:
         tables, n_trees = self._nodes(), self._forest.n_trees
         n_tiles = -(-n_rows // BLOCK)
         per_block = _trees_per_block(n_trees, n_tiles)
@@ -83,7 +85,7 @@ class NodeWalks:
         args = (tables["nodes"], tables["roots"], *sizes, result)
         launch(evaluate_variant(self._codes.code_type), grid, (BLOCK,), args)
 
-    def _by_node(self, codes: GpuArray, n_rows: int, result: GpuArray, reductions: int) -> None:
+    def _by_node(self, codes: Any, n_rows: int, result: GpuArray, reductions: int) -> None:
         tables, n_trees, most = self._nodes(), self._forest.n_trees, most_splits(self._forest)
         kernel, lanes = nodes_variant(self._codes.code_type, most, reductions)
         rows_per_block = NODE_BLOCK // lanes * ROWS_PER_GROUP
@@ -94,7 +96,7 @@ class NodeWalks:
         grid = (n_tiles, -(-n_trees // per_block))
         launch(kernel, grid, (NODE_BLOCK,), (*arrays, *sizes, np.int64(result.shape[1]), result))
 
-    def _windowed(self, codes: GpuArray, n_rows: int, result: GpuArray, levels: int) -> None:
+    def _windowed(self, codes: Any, n_rows: int, result: GpuArray, levels: int) -> None:
         tables, n_trees = self._windows(levels), self._forest.n_trees
         n_tiles = -(-n_rows // (BLOCK >> levels))
         per_block = _trees_per_block(n_trees, n_tiles)
@@ -103,19 +105,15 @@ class NodeWalks:
         args = (tables["tests"], tables["exits"], tables["entries"], *sizes, result)
         launch(windows_variant(self._codes.code_type, levels), grid, (BLOCK,), args)
 
-    def _nodes(self) -> dict[str, Any]:
+    def _nodes(self) -> Any:
         return self._uploaded("nodes", self._node_arrays)
 
-    def _windows(self, levels: int) -> dict[str, Any]:
+    def _windows(self, levels: int) -> Any:
         return self._uploaded(levels, lambda: vars(cut_windows(self._forest, self._codes.codes, levels)))
 
-    def _uploaded(self, key: object, build: Any) -> dict[str, Any]:
-        cupy = import_cupy()
-        at = cupy.cuda.runtime.getDevice(), key
-        if at not in self._on_gpu:
-            self._on_gpu[at] = {name: cupy.asarray(array) for name, array in build().items()}
-            cupy.cuda.get_current_stream().synchronize()
-        return self._on_gpu[at]
+    def _uploaded(self, key: object, build: Callable[[], dict[str, Any]]) -> Any:
+        upload = import_cupy().asarray
+        return self._uploads.get(lambda: {name: upload(array) for name, array in build().items()}, key)
 
     def _node_arrays(self) -> dict[str, Array]:
         forest, codes = self._forest, self._codes.codes
@@ -132,9 +130,6 @@ class NodeWalks:
             "map_starts": np.searchsorted(splits, forest.tree_offsets).astype(np.int32),
         }
 
-    def __getstate__(self) -> dict[str, object]:
-        return {**self.__dict__, "_on_gpu": {}}
-
 
 def _trees_per_block(n_trees: int, n_tiles: int) -> int:
     return max(1, n_trees * n_tiles // WANTED_BLOCKS, -(-n_trees // 65535))
@@ -149,7 +144,7 @@ def _setting(choice: Choice) -> int:
 
 def evaluate_variant(code_type: DTypeLike) -> Variant:
     """Name the kernel of serial and by_sample."""
-    return variant("evaluate/cuda/walk_rows", CODE=C_TYPES[np.dtype(code_type).name])
+    return variant("evaluate/cuda/walk_rows", CODE=np.dtype(code_type))
 
 
 def nodes_variant(code_type: DTypeLike, most_splits: int, reductions: int) -> tuple[Variant, int]:
@@ -157,9 +152,9 @@ def nodes_variant(code_type: DTypeLike, most_splits: int, reductions: int) -> tu
     processors = 1 << max(most_splits - 1, 0).bit_length()
     lanes = min(processors, WARP)
     macros = {"LANES": lanes, "SPLITS_PER_LANE": processors // lanes, "REDUCTIONS": reductions}
-    return variant("evaluate/cuda/test_nodes", CODE=C_TYPES[np.dtype(code_type).name], **macros), lanes
+    return variant("evaluate/cuda/test_nodes", CODE=np.dtype(code_type), **macros), lanes
 
 
 def windows_variant(code_type: DTypeLike, levels: int) -> Variant:
     """Name the kernel of windowed."""
-    return variant("evaluate/cuda/test_windows", CODE=C_TYPES[np.dtype(code_type).name], LEVELS=levels)
+    return variant("evaluate/cuda/test_windows", CODE=np.dtype(code_type), LEVELS=levels)

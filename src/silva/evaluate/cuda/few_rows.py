@@ -9,13 +9,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from silva import _core
-from silva.cuda import prepared
+from silva.cuda import launches
 from silva.cuda.compiler import variant
-from silva.cuda.encoder import C_TYPES
-from silva.cuda.prepared import NOWHERE, Plan, PreparedLaunch
+from silva.cuda.launches import NOWHERE, Plan, PreparedLaunch
 from silva.cuda.rows import pinned
 from silva.device import explaining_memory, import_cupy
-from silva.evaluate.cuda.packing import CHUNK, FORMATS
+from silva.evaluate.cuda.packing import CHUNK
 
 if TYPE_CHECKING:
     from numpy.typing import DTypeLike
@@ -67,23 +66,23 @@ class FewRows:
         packed, image, forest = self.packed, self.packed.values, self.packed.forest
         codes, n_trees = packed.codes, forest.n_trees
         _, *columns = codes.tables()
-        cut = self._cut(n_rows)
+        blocks = self._blocks(n_rows)
         held = 0 if row is None else len(row)
         given, n_columns = NOWHERE if row is None else row, codes.codes.n_columns
         rows = (given, *map(np.int64, strides), np.int32(n_rows), np.int32(n_columns))
         trees = (packed.upload("values", lambda: image.data), packed.upload("values chunks", lambda: image.chunks))
-        sizes = (n_trees, cut.trees, cut.shift, cut.values_offset)
-        n_values = n_rows * n_trees if cut.trees < n_trees else 1
+        sizes = (n_trees, blocks.trees, blocks.shift, blocks.values_offset)
+        n_values = n_rows * n_trees if blocks.trees < n_trees else 1
         unwritten = np.full(n_values * image.leaf_type.itemsize // 4, UNWRITTEN, np.uint32)
         values = import_cupy().asarray(unwritten)
         outputs = (*packed.sums(), np.int32(forest.n_outputs), values, NOWHERE)
         args = (*rows, *columns, *trees, *map(np.int32, sizes), *outputs)
         kernel = few_variant(packed.name, input_type, codes.codes.thresholds.dtype, image.leaf_type, result_type, held)
-        grid = -(-n_trees // cut.trees), -(-n_rows // (1 << cut.shift))
-        launch = PreparedLaunch(kernel, grid, cut.threads, args, cut.shared)
+        grid = -(-n_trees // blocks.trees), -(-n_rows // (1 << blocks.shift))
+        launch = PreparedLaunch(kernel, grid, blocks.threads, args, blocks.shared)
         return Plan([launch], n_bytes=values.nbytes)
 
-    def _cut(self, n_rows: int) -> _Cut:
+    def _blocks(self, n_rows: int) -> _Blocks:
         """Divide rows and trees into blocks."""
         n_trees, leaf_bytes = self.packed.forest.n_trees, self.packed.values.leaf_type.itemsize
         shift = self._row_shift(n_rows)
@@ -93,7 +92,7 @@ class FewRows:
         values_offset = _chunks(max(codes, sums))
         work = max(trees, self.packed.codes.codes.n_columns) << shift
         threads = next((n for n in (128, 256) if n >= work), MOST_THREADS)
-        return _Cut(shift, trees, threads, values_offset, CHUNK * (values_offset + values))
+        return _Blocks(shift, trees, threads, values_offset, CHUNK * (values_offset + values))
 
     def _row_shift(self, n_rows: int) -> int:
         """Log2 of the rows of a block; -1 if the codes of one row are too many for shared memory."""
@@ -105,7 +104,7 @@ class FewRows:
 
 
 @dataclass(frozen=True)
-class _Cut:
+class _Blocks:
     """Log2 of the rows of a block, its trees and threads, and where values lie in its shared memory, in chunks."""
 
     shift: int
@@ -135,19 +134,19 @@ def predictor_of(few: FewRows, gpu: int, dtype: DTypeLike, reduced: tuple[object
         return None
     forest, result = few.packed.forest, np.dtype(dtype)
     return _core.GpuRowPredictor(
-        driver=prepared.DRIVER,
+        driver=launches.DRIVER,
         gpu=gpu,
         n_features=forest.n_features,
         n_outputs=forest.n_outputs,
         is_single=result == np.float32,
         unwritten=UNWRITTEN,
-        make_lane=functools.partial(_make_lane, few, gpu, result),
+        make_buffers=functools.partial(_make_buffers, few, gpu, result),
         reduced=reduced,
     )
 
 
-def _make_lane(few: FewRows, gpu: int, dtype: DTypeLike, input_type: str) -> tuple[object, ...]:
-    """Buffers, launch and stream of one call at a time: what keeps them, the launch, addresses of row, margins, stream.
+def _make_buffers(few: FewRows, gpu: int, dtype: DTypeLike, input_type: str) -> _core.GpuRowBuffers:
+    """Make buffers, launch and stream for one call at a time.
 
     The row is an argument of the launch, or lies in page-locked memory of the host if it is too long; the margins are
     written to such memory.
@@ -163,8 +162,8 @@ def _make_lane(few: FewRows, gpu: int, dtype: DTypeLike, input_type: str) -> tup
             stream.synchronize()
     (launch,) = plan.launches
     launch.addresses[0], launch.addresses[-1] = row.ctypes.data, margins.ctypes.data
-    kept = plan, stream, margins, row
-    return kept, launch.recipe, row.ctypes.data, margins.ctypes.data, stream.ptr
+    owner, addresses = (plan, stream, margins, row), (row.ctypes.data, margins.ctypes.data)
+    return _core.GpuRowBuffers(owner, launch.bound(), *addresses, stream.ptr)
 
 
 def _held(n_values: int, item: int) -> int:
@@ -178,5 +177,5 @@ def few_variant(
 ) -> Variant:
     """Name the kernel for a format of nodes, and rows at an address or one row of `held` values in the arguments."""
     types = {"INPUT": input_type, "ROW": row_type, "LEAF": leaf_type, "RESULT": result_type}
-    named = {macro: C_TYPES[np.dtype(kind).name] for macro, kind in types.items()}
-    return variant("evaluate/cuda/walk_few", FORMAT=FORMATS[name], HELD=held, **named)
+    named = {macro: np.dtype(kind) for macro, kind in types.items()}
+    return variant("evaluate/cuda/walk_few", FORMAT=name.upper(), HELD=held, **named)

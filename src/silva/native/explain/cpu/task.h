@@ -1,29 +1,12 @@
-// What the plans (evaluate/cpu/bindings.cpp, explain/cpu/bindings.cpp) hand to the kernels, and the table through which
-// they reach those of the machine's instruction set. Plain data: the kernel file is compiled several times and must
-// share no inline library code with the others.
+// What explain/cpu/bindings.cpp hands to the kernels of the explanations, and the table through which it reaches those
+// of the machine's instruction set. Plain data (common/instruction_set.h says why).
 #pragma once
 #include "common/rows.h"
 #include "common/threads/team.h"
-#include "evaluate/cpu/tables.h"
 #include "explain/cpu/linear.h"
 #include "explain/cpu/shap.h"
 
 namespace silva {
-
-struct EvaluateTask {
-  EvaluateTables forest;
-  RowCoding coding;
-  RowSource rows;
-  Team team;
-  int32_t n_threads;  // of the team at most
-  int32_t serial;     // 1: row by row, scalar, on one thread
-  int32_t any_categorical;
-  int32_t tiles_together;  // of rows, 1 to max_tiles
-  char* workspace;         // n_threads * workspace_size bytes, 64-byte aligned
-  int64_t workspace_size;
-  double* margin;  // [row][output], or null
-  int32_t* leaf;   // [row][tree], or null
-};
 
 // Where explanations go: out[row * row_stride + feature * feature_stride (+ second * second_stride) + output], strides
 // in elements.
@@ -82,23 +65,17 @@ struct ExplainTask {
   ExplanationTarget<double> out64;
 };
 
-struct KernelTable {
-  const char* name;
-  int32_t float_lanes, double_lanes;
-  int32_t row_tile;   // rows that the evaluation walks through a tree at once
-  int32_t max_tiles;  // row tiles that a thread may evaluate together
-  int64_t (*evaluate_workspace)(const EvaluateTask&);
-  void (*evaluate)(const EvaluateTask&);
-  int64_t (*explain_workspace_f32)(const ExplainTask<float>&, bool interactions);
-  int64_t (*explain_workspace_f64)(const ExplainTask<double>&, bool interactions);
-  void (*explain_f32)(const ExplainTask<float>&);
-  void (*explain_f64)(const ExplainTask<double>&);
-  void (*interact_f32)(const ExplainTask<float>&);
-  void (*interact_f64)(const ExplainTask<double>&);
+template <class Real>
+struct TypedExplainKernels {
+  int32_t lanes;
+  int64_t (*workspace)(const ExplainTask<Real>&, bool interactions);
+  void (*values)(const ExplainTask<Real>&);
+  void (*interactions)(const ExplainTask<Real>&);
 };
 
-// The best table that this processor runs; SILVA_ISA=v2|v3|v4 in the environment asks for a lower one,
-// SILVA_ISA=scalar for one row a lane.
-const KernelTable& kernels();
+struct ExplainKernels {
+  TypedExplainKernels<float> single;
+  TypedExplainKernels<double> twice;
+};
 
 }  // namespace silva

@@ -20,14 +20,14 @@ ENOUGH_THREADS = 512
 TEAMS = {256: (1, 3), 192: (1, 4), 128: (1, 2, 3, 6), 64: (1, 4, 6, 12), 32: (1, 8, 12)}
 """Teams that share the rows of so many lanes."""
 
-PARTS = (1, 2, 3, 4, 5, 6, 8, 10, 12, 16, 20, 26, 32, 40, 52)
+SHARING = (1, 2, 3, 4, 5, 6, 8, 10, 12, 16, 20, 26, 32, 40, 52)
 STAGES = (16384, 8192, 4096)
 """Bytes of a stage of trees, of which a block has two."""
 
 WIDE_STAGE, SUM_BYTES = 32768, 16
 """Stage of several teams, if there is room for it; bytes of the sum of a row and team (ExactSum)."""
 
-LEAST_SHARE = 64
+LEAST_TEAM_BYTES = 64
 """Bytes of the stage for each team, at least: a header and the two upper levels."""
 
 RESERVED_BYTES = 1024
@@ -49,7 +49,7 @@ COPIED, EXPOSED = 42_000.0, 0.5
 """Bytes that a multiprocessor takes from the second-level cache in a microsecond while all do; what the walks leave."""
 
 BLOCK_TIME, JOIN_TIME, JOINED_AT_ONCE, READ_TIME = 2.5, 2.5, 8, 0.4
-"""Microseconds to begin a block, to wait for the other parts, and to read sums of parts, so many at once."""
+"""Microseconds to begin a block, to wait for the others of its tile, and to read their sums, so many at once."""
 
 
 class Work(NamedTuple):
@@ -65,13 +65,13 @@ class Work(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Cut:
-    """Lanes (each with a word of rows) and teams of a block, bytes of a stage, and parts of the trees."""
+class Tiling:
+    """Lanes (a word of rows each) and teams of a block, bytes of a stage, blocks that share the trees of a tile."""
 
     lanes: int
     teams: int
     stage: int
-    parts: int
+    sharing: int
 
     @property
     def threads(self) -> int:
@@ -97,73 +97,77 @@ def fits(n_columns: int, limits: Limits) -> bool:
 
 
 @functools.lru_cache(maxsize=1024)
-def choose_cut(work: Work, limits: Limits) -> Cut:
-    """Pick the cut with the least expected time; tiles must fit."""
+def choose_tiling(work: Work, limits: Limits) -> Tiling:
+    """Pick the tiling with the least expected time; tiles must fit."""
     plain = _plain(work.n_columns, work.codes_per_word, limits)[0]
     n_tiles = _ceil(work.n_rows, plain.lanes * work.codes_per_word)
     resident = plain.resident(work.n_columns, work.codes_per_word, limits)
     is_many = n_tiles >= limits.n_multiprocessors * TILES_PER_MULTIPROCESSOR
     if is_many and (resident * plain.threads >= ENOUGH_THREADS or not work.joins):
         return plain
-    cuts = list(_candidates(work, limits, most_parts=1 if is_many else max(PARTS)))
-    return min(cuts, key=lambda cut: expected_time(work, cut, limits))
+    tilings = list(_candidates(work, limits, most_sharing=1 if is_many else max(SHARING)))
+    return min(tilings, key=lambda tiling: expected_time(work, tiling, limits))
 
 
-def expected_time(work: Work, cut: Cut, limits: Limits) -> float:
+def expected_time(work: Work, tiling: Tiling, limits: Limits) -> float:
     """Microseconds of the walks."""
-    of_group = trees_of_group(work.n_trees, work.n_bytes, cut)
+    of_group = trees_of_group(work.n_trees, work.n_bytes, tiling)
     n_groups = _ceil(work.n_trees, of_group)
-    of_part = _ceil(n_groups, cut.parts)
-    n_parts = _ceil(n_groups, of_part)
-    n_blocks = _ceil(work.n_rows, cut.lanes * work.codes_per_word) * n_parts
-    resident = cut.resident(work.n_columns, work.codes_per_word, limits)
+    of_block = _ceil(n_groups, tiling.sharing)
+    n_sharing = _ceil(n_groups, of_block)
+    n_blocks = _ceil(work.n_rows, tiling.lanes * work.codes_per_word) * n_sharing
+    resident = tiling.resident(work.n_columns, work.codes_per_word, limits)
     of_one = _ceil(n_blocks, limits.n_multiprocessors)
     turns = _ceil(of_one, resident)
-    rounds = of_part * _ceil(of_group, cut.teams)
-    joined = JOINED if cut.teams * cut.parts > 1 else 0.0
+    rounds = of_block * _ceil(of_group, tiling.teams)
+    joined = JOINED if tiling.teams * tiling.sharing > 1 else 0.0
     instructions = work.codes_per_word * (TOP + LEVEL * work.depth + joined)
-    issue = of_one * cut.threads // 32 * rounds * instructions / (CYCLES * ISSUED)
+    issue = of_one * tiling.threads // 32 * rounds * instructions / (CYCLES * ISSUED)
     latency = turns * rounds * (TREE_LATENCY + LEVEL_LATENCY * work.depth)
-    n_bytes = min(work.n_bytes, work.n_trees * cut.stage // cut.teams)
-    copies = of_one * (n_bytes / n_parts + 4 * work.n_columns * cut.lanes) / COPIED
+    n_bytes = min(work.n_bytes, work.n_trees * tiling.stage // tiling.teams)
+    copies = of_one * (n_bytes / n_sharing + 4 * work.n_columns * tiling.lanes) / COPIED
     time = max(issue, latency) + EXPOSED * copies + BLOCK_TIME * turns
-    if n_parts > 1:
-        rows_of_thread = _ceil(cut.lanes * work.codes_per_word, cut.threads)
-        time += JOIN_TIME + READ_TIME * rows_of_thread * _ceil(n_parts, JOINED_AT_ONCE)
+    if n_sharing > 1:
+        rows_of_thread = _ceil(tiling.lanes * work.codes_per_word, tiling.threads)
+        time += JOIN_TIME + READ_TIME * rows_of_thread * _ceil(n_sharing, JOINED_AT_ONCE)
     return time
 
 
-def trees_of_group(n_trees: int, n_bytes: int, cut: Cut) -> int:
-    """Trees that are staged together: those of a part are divided evenly, in multiples of the teams."""
-    of_part = _ceil(n_trees, cut.parts)
-    n_groups = _ceil(of_part, max(1, cut.stage * n_trees // max(n_bytes, 1)))
-    return _ceil(_ceil(of_part, n_groups), cut.teams) * cut.teams
+def trees_of_group(n_trees: int, n_bytes: int, tiling: Tiling) -> int:
+    """Trees that are staged together: those of a block are divided evenly, in multiples of the teams."""
+    of_block = _ceil(n_trees, tiling.sharing)
+    n_groups = _ceil(of_block, max(1, tiling.stage * n_trees // max(n_bytes, 1)))
+    return _ceil(_ceil(of_block, n_groups), tiling.teams) * tiling.teams
 
 
-def _candidates(work: Work, limits: Limits, most_parts: int) -> Iterator[Cut]:
+def _candidates(work: Work, limits: Limits, most_sharing: int) -> Iterator[Tiling]:
     for lanes, all_teams in TEAMS.items():
         for teams in all_teams if work.joins else (1,):
             for stage in (WIDE_STAGE, *STAGES) if teams > 1 else STAGES:
-                is_enough = stage >= LEAST_SHARE * teams
-                if is_enough and Cut(lanes, teams, stage, 1).resident(work.n_columns, work.codes_per_word, limits):
+                is_enough = stage >= LEAST_TEAM_BYTES * teams
+                if is_enough and Tiling(lanes, teams, stage, 1).resident(work.n_columns, work.codes_per_word, limits):
                     yield from (
-                        Cut(lanes, teams, stage, parts) for parts in PARTS if parts <= min(most_parts, work.n_trees)
+                        Tiling(lanes, teams, stage, sharing)
+                        for sharing in SHARING
+                        if sharing <= min(most_sharing, work.n_trees)
                     )
                     break
 
 
 @functools.lru_cache(maxsize=256)
-def _plain(n_columns: int, codes_per_word: int, limits: Limits) -> tuple[Cut, ...]:
-    """Cuts of one team, for each number of lanes with the best stage; by rows that are resident, then by size."""
-    cuts: dict[int, Cut] = {}
+def _plain(n_columns: int, codes_per_word: int, limits: Limits) -> tuple[Tiling, ...]:
+    """Tilings of one team, for each number of lanes with the best stage; by rows that are resident, then by size."""
+    tilings: dict[int, Tiling] = {}
     for lanes in (256, 128, 64):
         for stage in reversed(STAGES):
-            cut = Cut(lanes, 1, stage, 1)
-            resident = cut.resident(n_columns, codes_per_word, limits)
-            if resident and (lanes not in cuts or resident >= cuts[lanes].resident(n_columns, codes_per_word, limits)):
-                cuts[lanes] = cut
+            tiling = Tiling(lanes, 1, stage, 1)
+            resident = tiling.resident(n_columns, codes_per_word, limits)
+            if resident and (
+                lanes not in tilings or resident >= tilings[lanes].resident(n_columns, codes_per_word, limits)
+            ):
+                tilings[lanes] = tiling
     return tuple(
-        sorted(cuts.values(), key=lambda c: (-c.lanes * c.resident(n_columns, codes_per_word, limits), -c.lanes))
+        sorted(tilings.values(), key=lambda c: (-c.lanes * c.resident(n_columns, codes_per_word, limits), -c.lanes))
     )
 
 

@@ -1,4 +1,4 @@
-"""Launching compiled kernels through CuPy on the current device and stream."""
+"""Streams for kernels that run beside each other."""
 
 from __future__ import annotations
 
@@ -6,48 +6,10 @@ import contextlib
 import functools
 from typing import TYPE_CHECKING, Any
 
-from silva.cuda.compiler import compile_kernel, compiler_architecture
-from silva.device import capability, import_cupy
+from silva.device import import_cupy
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-
-    from silva.cuda.compiler import Variant
-
-LARGEST_DEFAULT_SHARED = 12 * 1024
-"""Dynamic shared memory that needs no leave: 48 KB less the static memory of any kernel."""
-
-MAX_DYNAMIC_SHARED = 8
-"""CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES."""
-
-
-def launch(
-    kernel: Variant, grid: tuple[int, ...], block: tuple[int, ...], args: tuple[object, ...], shared: int = 0
-) -> None:
-    """Queue a kernel on CuPy's current stream.
-
-    Parameters
-    ----------
-    kernel : Variant
-    grid, block : tuples of up to three ints
-    args : CuPy arrays and NumPy scalars of the kernel's own types
-    shared : int
-        Bytes of dynamic shared memory.
-    """
-    cupy = import_cupy()
-    function = load(kernel, cupy.cuda.runtime.getDevice())
-    if shared > LARGEST_DEFAULT_SHARED:
-        cupy.cuda.driver.funcSetAttribute(function.ptr, MAX_DYNAMIC_SHARED, shared)
-    function(grid, block, args, shared_mem=shared)
-
-
-@functools.cache
-def load(kernel: Variant, gpu: int) -> Any:
-    """Kernel as a function of the GPU, which must be the current one."""
-    cupy = import_cupy()
-    module = cupy.cuda.function.Module()
-    module.load(compile_kernel(kernel, compiler_architecture(capability(gpu))))
-    return module.get_function(kernel.kernel)
 
 
 class SideStreams:

@@ -7,9 +7,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from silva.cuda.compiler import variant
-from silva.cuda.encoder import C_TYPES, CodeTables, row_strides
-from silva.cuda.prepared import NOWHERE, ByShape, PreparedLaunch
-from silva.device import import_cupy
+from silva.cuda.encoder import row_strides
+from silva.cuda.launches import NOWHERE, KeptByRows, Plan, PreparedLaunch
 from silva.explain.cuda.kernels import walk_macros
 from silva.explain.cuda.tapes import TINY_SPLITS, Tape
 
@@ -17,7 +16,8 @@ if TYPE_CHECKING:
     from numpy.typing import DTypeLike
 
     from silva.cuda.compiler import Variant
-    from silva.explain.cuda.launches import OnGpu
+    from silva.cuda.encoder import CodeTables
+    from silva.explain.cuda.on_gpu import OnGpu
     from silva.typing import GpuArray
 
 WARP, MOST_WARPS, SUM_STRIDE = 32, 16, 33
@@ -31,15 +31,13 @@ class SmallForest:
     def __init__(self, tape: Tape, dtype: DTypeLike, codes: CodeTables) -> None:
         self._tape, self._dtype, self._codes = tape, dtype, codes
         self.shared = SUM_STRIDE * len(tape.slot_keys) * np.dtype(dtype).itemsize + WARP * codes.row_bytes
-        self._launches: ByShape[PreparedLaunch] = ByShape()
+        self._plans: KeptByRows[Plan] = KeptByRows()
 
     def values(self, x: GpuArray, result: GpuArray, tables: OnGpu) -> None:
         """Queue the launch that fills `result`, (n, F, k) and contiguous, for the rows of a CuPy array."""
-        call = self._launches.of(x, result.shape[1:], lambda: self._lay_out(x, tables))
-        call.addresses[0], call.addresses[-1] = x.data.ptr, result.data.ptr
-        call(import_cupy().cuda.get_current_stream().ptr)
+        self._plans.of(x, result.shape[1:], lambda: self._plan(x, tables)).run(x, result)
 
-    def _lay_out(self, x: GpuArray, tables: OnGpu) -> PreparedLaunch:
+    def _plan(self, x: GpuArray, tables: OnGpu) -> Plan:
         codes, tape = self._codes, self._tape
         _, *columns = codes.tables()
         n_chunks, n_entries = len(tape.chunk_starts), len(tables.target)
@@ -48,7 +46,8 @@ class SmallForest:
         sums = (tables.slot_starts, tables.slots)
         args = (*rows, np.int32(codes.codes.n_columns), *columns, *tables.tapes[0], *sizes, *sums, NOWHERE)
         kernel = small_variant(tape, self._dtype, codes.codes.thresholds.dtype, codes.code_type, x.dtype)
-        return PreparedLaunch(kernel, (-(-len(x) // WARP), 1), WARP * min(n_chunks, MOST_WARPS), args, self.shared)
+        grid, threads = (-(-len(x) // WARP), 1), WARP * min(n_chunks, MOST_WARPS)
+        return Plan([PreparedLaunch(kernel, grid, threads, args, self.shared)])
 
 
 def make_small(tapes: list[Tape], dtype: DTypeLike, codes: CodeTables) -> SmallForest | None:
@@ -63,7 +62,6 @@ def small_variant(
     tape: Tape, dtype: DTypeLike, row_type: DTypeLike, code_type: DTypeLike, input_type: DTypeLike
 ) -> Variant:
     """Name the kernel for the tape of a small forest and rows of a type."""
-    types = {"INPUT": C_TYPES[np.dtype(input_type).name], "ROW": C_TYPES[np.dtype(row_type).name]}
-    return variant(
-        "explain/cuda/explain_small", **types, **walk_macros(tape, dtype, code_type, False), SHARED=1, STAGED=1
-    )
+    macros = walk_macros(tape, dtype, code_type, False)
+    types = {"INPUT": np.dtype(input_type), "ROW": np.dtype(row_type)}
+    return variant("explain/cuda/explain_small", **macros, **types, SHARED=1, STAGED=1)

@@ -1,0 +1,212 @@
+"""Kernels on a GPU: loaded, launched at once, or laid out beforehand for calls that take microseconds."""
+
+from __future__ import annotations
+
+import functools
+import threading
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
+
+import numpy as np
+
+from silva import _core
+from silva.cuda.compiler import compile_kernel, compiler_architecture
+from silva.device import capability, import_cupy
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from silva.cuda.compiler import Variant
+    from silva.typing import GpuArray
+
+ARGUMENT_BYTES = 8
+
+NOWHERE = np.uint64(0)
+"""Stands for an address that is set before each launch."""
+
+DRIVER: dict[str, int] = {}
+"""Addresses of functions that the core calls in place of the driver's; none but in tests."""
+
+LARGEST_DEFAULT_SHARED = 12 * 1024
+"""Dynamic shared memory that needs no leave: 48 KB less the static memory of any kernel."""
+
+MAX_DYNAMIC_SHARED = 8
+"""CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES."""
+
+Laid = TypeVar("Laid")
+
+
+def launch(
+    kernel: Variant, grid: tuple[int, ...], block: tuple[int, ...], args: tuple[Any, ...], shared: int = 0
+) -> None:
+    """Queue a kernel on CuPy's current stream.
+
+    Parameters
+    ----------
+    kernel : Variant
+    grid, block : tuples of up to three ints
+    args : CuPy arrays and NumPy scalars of the kernel's own types
+    shared : int
+        Bytes of dynamic shared memory.
+    """
+    _function(kernel, shared)(grid, block, args, shared_mem=shared)
+
+
+def _function(kernel: Variant, shared: int) -> Any:
+    """Kernel on the current GPU, allowed so much shared memory."""
+    cuda = import_cupy().cuda
+    function = load(kernel, cuda.runtime.getDevice())
+    if shared > LARGEST_DEFAULT_SHARED:
+        cuda.driver.funcSetAttribute(function.ptr, MAX_DYNAMIC_SHARED, shared)
+    return function
+
+
+@functools.cache
+def load(kernel: Variant, gpu: int) -> Any:
+    """Kernel as a function of the GPU, which must be the current one."""
+    cupy = import_cupy()
+    module = cupy.cuda.function.Module()
+    module.load(compile_kernel(kernel, compiler_architecture(capability(gpu))))
+    return module.get_function(kernel.kernel)
+
+
+class PreparedLaunch:
+    """A kernel on the current GPU, its grid and its arguments; for one thread at a time.
+
+    Parameters
+    ----------
+    kernel : Variant
+    grid : (int, int)
+    threads : int or (int, int)
+        Of a block.
+    args : CuPy arrays, NumPy scalars of the kernel's own types and NumPy arrays, which are passed by value
+    shared : int
+        Bytes of dynamic shared memory.
+
+    Attributes
+    ----------
+    addresses : memoryview
+        Arguments as integers: assign addresses before the launch.
+    """
+
+    def __init__(
+        self,
+        kernel: Variant,
+        grid: tuple[int, int],
+        threads: int | tuple[int, int],
+        args: tuple[Any, ...],
+        shared: int = 0,
+    ) -> None:
+        arguments = np.zeros((len(args), ARGUMENT_BYTES), np.uint8)
+        pointers = arguments.ctypes.data + ARGUMENT_BYTES * np.arange(len(args), dtype=np.uint64)
+        for place, arg in enumerate(args):
+            if isinstance(arg, np.ndarray) and not hasattr(arg, "__cuda_array_interface__"):
+                pointers[place] = arg.ctypes.data
+                continue
+            value = np.uint64(arg.data.ptr) if hasattr(arg, "__cuda_array_interface__") else arg
+            arguments[place, : value.nbytes] = np.frombuffer(value.tobytes(), np.uint8)
+        function = _function(kernel, shared)
+        self._kept, self._arguments = (args, pointers, function), arguments
+        block = (threads, 1) if isinstance(threads, int) else threads
+        self._launch, self._shape = import_cupy().cuda.driver.launchKernel, (function.ptr, *grid, 1, *block, 1, shared)
+        self._pointers = int(pointers.ctypes.data)
+        self.addresses = memoryview(arguments.data).cast("B").cast("Q")
+
+    def bound(self) -> _core.GpuLaunch:
+        """Return the launch as the core takes it."""
+        function, *numbers, shared = map(int, self._shape)
+        grid, block = (numbers[0], numbers[1], numbers[2]), (numbers[3], numbers[4], numbers[5])
+        return _core.GpuLaunch(function=function, grid=grid, block=block, shared=shared, arguments=self._pointers)
+
+    def argument(self, place: int) -> int:
+        """Address of an argument; a negative place counts from the end."""
+        return int(self._arguments.ctypes.data) + ARGUMENT_BYTES * (place % len(self._arguments))
+
+    def __call__(self, stream: int) -> None:
+        """Queue the kernel on a stream, given by its address."""
+        self._launch(*self._shape, stream, self._pointers, 0)
+
+
+class Plan:
+    """Launches from rows to results, for one stream and thread: the buffers between them are its own.
+
+    Parameters
+    ----------
+    launches : list of PreparedLaunch
+        In their order. The last argument of the last is the address of the results.
+    buffers : object, optional
+        What the launches have between them, and lives as long as the plan.
+    make_buffers : callable, optional
+        Allocates buffers that are not kept from call to call, names them to the launches and returns them.
+    n_bytes : int
+        Of the buffers that are kept.
+    reads_rows : bool
+        Whether the first argument of the first launch is the address of the rows.
+    """
+
+    def __init__(
+        self,
+        launches: list[PreparedLaunch],
+        buffers: Any = None,
+        make_buffers: Callable[[], Any] | None = None,
+        n_bytes: int = 0,
+        *,
+        reads_rows: bool = True,
+    ) -> None:
+        self.launches, self.make_buffers, self.n_bytes = launches, make_buffers, n_bytes
+        self._buffers, self._reads_rows, self._unread = buffers, reads_rows, np.zeros(1, np.uint64)
+
+    def run(self, x: GpuArray, out: GpuArray) -> None:
+        """Queue the work for CuPy arrays of rows and results on the current stream."""
+        stream = import_cupy().cuda.get_current_stream().ptr
+        # Buffers that are not kept may be given to others as soon as this returns: the stream orders their use.
+        buffers = self.make_buffers() if self.make_buffers else None
+        if self._reads_rows:
+            self.launches[0].addresses[0] = x.data.ptr
+        self.launches[-1].addresses[-1] = out.data.ptr
+        for launch in self.launches:
+            launch(stream)
+        del buffers
+
+    def bound(self) -> _core.GpuPlan:
+        """Return the plan as the core takes it."""
+        return _core.GpuPlan(
+            owner=self,
+            launches=[launch.bound() for launch in self.launches],
+            rows=self.launches[0].argument(0) if self._reads_rows else int(self._unread.ctypes.data),
+            result=self.launches[-1].argument(-1),
+            make_buffers=self.make_buffers,
+            n_bytes=self.n_bytes,
+        )
+
+
+class KeptByRows(Generic[Laid]):
+    """What is laid out for rows of a type, layout and number, by each thread and GPU: nobody else changes it.
+
+    Parameters
+    ----------
+    most : int
+        Kept by a thread; the oldest gives way.
+    most_bytes : int
+        Of their `n_bytes`.
+    """
+
+    def __init__(self, most: int = 8, most_bytes: int = 2**25) -> None:
+        self._most, self._most_bytes, self._local = most, most_bytes, threading.local()
+
+    def of(self, x: GpuArray, more: tuple[Any, ...], lay_out: Callable[[], Laid]) -> Laid:
+        """Return what the current thread keeps for such rows, and `more` of the same."""
+        kept: dict[Any, Laid] = self._local.__dict__.setdefault("kept", {})
+        key = import_cupy().cuda.runtime.getDevice(), x.dtype.char, x.strides, len(x), *more
+        if key not in kept:
+            laid = lay_out()
+            while kept and (len(kept) >= self._most or _bytes_of(laid, *kept.values()) > self._most_bytes):
+                del kept[next(iter(kept))]
+            kept[key] = laid
+        return kept[key]
+
+    def __reduce__(self) -> tuple[type, tuple[int, int]]:
+        return type(self), (self._most, self._most_bytes)
+
+
+def _bytes_of(*laid: Any) -> int:
+    return sum(getattr(one, "n_bytes", 0) for one in laid)

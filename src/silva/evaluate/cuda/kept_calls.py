@@ -1,0 +1,59 @@
+"""Calls on GPUs like earlier ones: their launches and buffers are kept, so that one takes microseconds."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from silva import _core
+from silva.cuda import launches
+from silva.device import import_cupy
+
+if TYPE_CHECKING:
+    from numpy.typing import DTypeLike
+
+    from silva.cuda.launches import Plan
+
+KEPT, KEPT_BYTES = 32, 2**25
+"""Plans that a thread keeps, and calls that all threads keep; bytes of the buffers of either."""
+
+SPARE_BYTES = 2**20
+"""Results up to this size are allocated ahead."""
+
+
+class Calls:
+    """Calls that return margins of GPU rows, by what was asked for; native/evaluate/cuda/calls.cpp keeps them."""
+
+    def __init__(self) -> None:
+        self._kept: Any = None
+
+    def again(self, X: Any, output: str, algorithm: str, device: str) -> Any:
+        """Margins where an earlier call of this thread had rows, arguments and a stream like these, otherwise None."""
+        return None if self._kept is None else self._kept.again(X, output, algorithm, device)
+
+    def answer(
+        self, X: Any, request: tuple[str, str, str], plan: Plan, shape: tuple[int, ...], dtype: DTypeLike
+    ) -> Any:
+        """Margins of CuPy rows on the current GPU by a plan of the current stream, which is kept for `again`."""
+        result = import_cupy().empty(shape, dtype)
+        plan.run(X, result)
+        if hasattr(_core, "GpuCalls"):  # nowhere but on Linux
+            self._kept = self._kept or _make_calls(type(X))
+            spare = result.nbytes if result.nbytes <= SPARE_BYTES else 0
+            self._kept.keep(X, *request, plan.bound(), shape, result.dtype, spare)
+        return result
+
+
+def _make_calls(array_type: type) -> _core.GpuCalls:
+    cupy = import_cupy()
+    cuda = cupy.cuda
+    functions = getattr(cuda.stream, "__pyx_capi__", {})
+    return _core.GpuCalls(
+        driver=launches.DRIVER,
+        array_type=array_type,
+        current_stream=lambda: cuda.get_current_stream().ptr,
+        capsule=functions.get("get_current_stream_ptr"),
+        empty=cupy.empty,
+        out_of_memory=cuda.memory.OutOfMemoryError,
+        most=KEPT,
+        most_bytes=KEPT_BYTES,
+    )

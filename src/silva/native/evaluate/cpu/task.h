@@ -1,0 +1,64 @@
+// What every kernel of the evaluation is handed: rows, threads, memory and where the results go. Plain data
+// (common/instruction_set.h says why).
+#pragma once
+#include "common/arena.h"
+#include "common/rows.h"
+#include "common/threads/team.h"
+
+namespace silva {
+
+struct RowsTask {
+  RowCoding coding;
+  RowSource rows;
+  Team team;
+  int32_t n_threads;  // of the team at most
+  char* workspace;    // n_threads * workspace_size bytes, 64-byte aligned
+  int64_t workspace_size;
+  double* margin;  // [row][output], or null
+  int32_t* leaf;   // [row][tree], or null
+};
+
+namespace {
+
+// Adds a tree to the margins of some rows, or notes the leaves' ids. Task is a RowsTask with the tables `forest`.
+template <class Task>
+struct RowSink {
+  const Task& task;
+  int64_t first_row;
+  int n_rows;
+  double* margin;  // [output][stride]
+  int stride;
+
+  // The rows' places, one each, among the values from `first` on.
+  SILVA_INLINE void take(int tree, int64_t first, const int32_t* places) const {
+    const auto& forest = task.forest;
+    if (task.leaf)
+      for (int row = 0; row < n_rows; ++row)
+        task.leaf[(first_row + row) * forest.n_trees + tree] = forest.leaf_id[first + places[row]];
+    if (!task.margin) return;
+    const double* value = forest.value + first * forest.width;
+    if (forest.width == 1) {
+      double* sum = margin + int64_t(forest.tree_output[tree]) * stride;
+      SILVA_UNROLL
+      for (int row = 0; row < n_rows; ++row) sum[row] += value[places[row]];
+      return;
+    }
+    for (int output = 0; output < forest.width; ++output)
+      for (int row = 0; row < n_rows; ++row)
+        margin[int64_t(output) * stride + row] += value[int64_t(places[row]) * forest.width + output];
+  }
+  void open() const {
+    for (int output = 0; output < task.forest.n_outputs; ++output)
+      for (int row = 0; row < stride; ++row) margin[int64_t(output) * stride + row] = task.forest.base_score[output];
+  }
+  void close() const {
+    if (!task.margin) return;
+    const int n_outputs = task.forest.n_outputs;
+    for (int row = 0; row < n_rows; ++row)
+      for (int output = 0; output < n_outputs; ++output)
+        task.margin[(first_row + row) * n_outputs + output] = margin[int64_t(output) * stride + row];
+  }
+};
+
+}  // namespace
+}  // namespace silva
