@@ -189,7 +189,6 @@ class GrowStream:
     add_partials: int
     count_rows: int
     list_rows: int
-    count_ranks: int
     find_candidates: int
     advance_sums: int
     solve_candidates: int
@@ -255,7 +254,6 @@ class GrowGpu:
     cpu_work: int
     solve_work: float
     n_lists: int
-    n_cells: int
     sectors: int
 
 class GrowEngine:

@@ -54,7 +54,7 @@ def test_missing_values_and_weights_find_the_tree_of_the_cores():
 def test_streamed_rows_give_the_bits_of_resident_ones(monkeypatch, storage):
     X, y = piecewise(100_000, 5)
     histories = []
-    sizes = parts.buffer_sizes(20_000, 5, 7, 100_000, z_bytes=np.dtype(storage).itemsize)
+    sizes = parts.buffer_sizes(20_000, 5, 7, 100_000, 0, z_bytes=np.dtype(storage).itemsize)
     for n_resident in (5, 2, 0):
         memory = sizes.lists + 2 * sizes.stream + min(n_resident + 2, 5) * sizes.rows + 5 * sizes.zones
         monkeypatch.setattr(cuda, "free_bytes", lambda _, memory=memory: memory)

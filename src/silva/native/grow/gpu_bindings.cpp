@@ -40,7 +40,7 @@ static void bind_streams(nb::module_& module) {
   field<&S::grid_sums>(stream, "grid_sums"), field<&S::grid_sums_bytes>(stream, "grid_sums_bytes");
   field<&S::sum_rows>(stream, "sum_rows"), field<&S::add_partials>(stream, "add_partials");
   field<&S::count_rows>(stream, "count_rows"), field<&S::list_rows>(stream, "list_rows");
-  field<&S::count_ranks>(stream, "count_ranks"), field<&S::find_candidates>(stream, "find_candidates");
+  field<&S::find_candidates>(stream, "find_candidates");
   field<&S::advance_sums>(stream, "advance_sums"), field<&S::solve_candidates>(stream, "solve_candidates");
 }
 
@@ -91,7 +91,6 @@ void bind_grow_gpu(nb::module_& module) {
   field<&S::settings, &GpuSettings::cpu_work>(search, "cpu_work");
   field<&S::settings, &GpuSettings::solve_work>(search, "solve_work");
   field<&S::settings, &GpuSettings::n_lists>(search, "n_lists");
-  field<&S::settings, &GpuSettings::n_cells>(search, "n_cells");
   field<&S::settings, &GpuSettings::sectors>(search, "sectors");
 }
 #else
