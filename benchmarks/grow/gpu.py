@@ -146,7 +146,7 @@ def measure(rows: TrainingRows, run: Run, seconds: float) -> dict[str, Any]:
         "waiting": round(engine.gpu_counters[1], 3),
         "evaluations": result.n_evaluations,
         "rows_read": result.n_rows_read,
-        "gpu_bytes": 0 if gpu is None else sum(share.on_device for share in gpu.shares),
+        "gpu_bytes": 0 if gpu is None else sum(layout.on_device for layout in gpu.layouts),
         "procedures": {name: round(value, 6) for name, value in result.procedure_seconds.items() if value},
     }
     if len(history) > 1:

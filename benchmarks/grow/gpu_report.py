@@ -95,10 +95,10 @@ def gpu_procedures(results: dict[str, Any]) -> str:
     for name, case in in_order(results, "qr cuda"):
         run = case["runs"]["qr cuda"]
         timed = sum(run["procedures"].values())
-        shares = [run["procedures"].get(procedure, 0) / run["seconds"] for procedure in PROCEDURES]
+        layouts = [run["procedures"].get(procedure, 0) / run["seconds"] for procedure in PROCEDURES]
         rest = f"{1 - timed / run['seconds']:.1%}"
         each = 1e3 * run["seconds"] / run["evaluations"]
-        rows.append([name, f"{each:.3g}", *(f"{share:.1%}" for share in shares), rest])
+        rows.append([name, f"{each:.3g}", *(f"{layout:.1%}" for layout in layouts), rest])
     return lines(["data", "ms a tree", *PROCEDURES, "CPU and gaps"], rows)
 
 

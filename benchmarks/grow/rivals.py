@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from benchmarks.grow.cases import Case
 
-WEKA = "/usr/share/java/weka.jar"
+WEKA = "/usr/layout/java/weka.jar"
 """Where Debian puts it; WEKA_JAR in the environment names another place."""
 
 PACKAGES = {

@@ -123,6 +123,144 @@ def split_order(
     order: NDArray[np.int32], bounds: NDArray[np.int64], parts: NDArray[np.int32], n_threads: int
 ) -> None: ...
 
+GROW_LANES: int
+GROW_ZONE: int
+GROW_LIST_TILE: int
+GROW_BLOCK_ROWS: int
+GROW_SLOTS: int
+GROW_GRID: int
+QR_CHUNK_ROWS: int
+QR_KEY_TILE: int
+QR_KEYS: int
+QR_EVENTS: int
+
+def qr_block_rows(side: int) -> int: ...
+
+class GrowSettings:
+    bic: bool
+    qr: bool
+    n: float
+    alpha: float
+    penalty: float
+    split_weight: float
+    rows_per_parameter: float
+    crossover: float
+    mutation: float
+    min_samples_leaf: int
+    max_leaves: int
+    max_depth: int
+    seed: int
+    population: int
+    polish_interval: int
+    polish_random: int
+    n_threads: int
+    cache_bytes: int
+    swap_subtrees: float
+    swap_splits: float
+    swap_branches: float
+    copy_better: float
+    new_split: float
+    shift_threshold: float
+    prune: float
+    search_threshold: float
+    expand: float
+    change_model: float
+    polish_models: bool
+    polish_variants: bool
+    polish_thresholds: bool
+    polish_splits: bool
+    polish_pull_ups: bool
+    polish_rotations: bool
+    polish_repairs: bool
+
+class GrowStream:
+    stream: int
+    gpu: int
+    n_processors: int
+    stride: int
+    packet: int
+    packet_host: int
+    packet_bytes: int
+    results: int
+    results_host: int
+    results_bytes: int
+    partials: int
+    n_partials: int
+    partial_counts: int
+    n_counts: int
+    grid_sums: int
+    grid_sums_bytes: int
+    sum_rows: int
+    add_partials: int
+    count_rows: int
+    list_rows: int
+    find_candidates: int
+    advance_sums: int
+    solve_candidates: int
+
+class GrowPart:
+    first: int
+    n_rows: int
+    stream: int
+    z: int
+    ranks: int
+    order: int
+    zones: int
+    z_bytes: int
+    z_host: int
+    ranks_host: int
+    order_host: int
+    ranks_host_step: int
+    lists: int
+    list_bytes: int
+    list_sums: int
+    list_sums_bytes: int
+
+class GrowQr:
+    events: list[int]
+    z: int
+    ranks: int
+    stream: int
+    gpu: int
+    stride: int
+    packet: int
+    packet_host: int
+    packet_bytes: int
+    results: int
+    results_bytes: int
+    leaves: int
+    sorted_leaves: int
+    sorted_rows: int
+    spare_rows: int
+    tile_counts: int
+    matrices: int
+    triangles: int
+    n_triangle_doubles: int
+    means: int
+    chunks: int
+    coefficients: int
+    n_coefficients: int
+    redistribute: int
+    count_keys: int
+    scan_keys: int
+    separate: int
+    average_columns: int
+    reorganise: int
+    factorise: int
+    calc_models: int
+    estimate_errors: int
+    reduction: int
+
+class GrowGpu:
+    streams: list[GrowStream]
+    parts: list[GrowPart]
+    qr: GrowQr | None
+    driver: dict[str, int]
+    cpu_work: int
+    solve_work: float
+    n_lists: int
+    sectors: int
+
 class GrowEngine:
     def __init__(
         self,
@@ -136,8 +274,8 @@ class GrowEngine:
         column: NDArray[np.int32],
         indicator: NDArray[np.int32],
         width: int,
-        settings: dict[str, float],
-        gpu: dict[str, list[dict[str, int]]] | None = None,
+        settings: GrowSettings,
+        gpu: GrowGpu | None,
     ) -> None: ...
     def initialise(self, trees: list[dict[str, Any]]) -> None: ...
     def step(

@@ -17,7 +17,7 @@ from tests.grow.engines import given, settings
 
 
 def on_gpu(
-    X, y, weight=None, linear=None, core_work=0, n_gpus=1, chunks="auto", cells=None, solve_work=0, storage="float64",
+    X, y, weight=None, linear=None, cpu_work=0, n_gpus=1, chunks="auto", solve_work=0, storage="float64",
     **changes,
 ):  # fmt: skip
     """An engine whose rows are read by GPUs, and what it borrows: the training rows and their place on the GPUs."""
@@ -31,12 +31,10 @@ def on_gpu(
         gpu = cuda_qr.QrRowsOnGpu(rows, 0, numbers["max_leaves"])
     else:
         gpu = cuda.RowsOnGpus(rows, range(n_gpus), chunks)
-    search = gpu.addresses["search"][0]
-    search |= {"core_work": core_work, "solve_work": solve_work}
-    if cells:
-        search["n_cells"] = cells
+    search = gpu.search
+    search.cpu_work, search.solve_work = cpu_work, solve_work
     if is_emulated():
-        search |= driver_functions()
+        search.driver = driver_functions()
     return make_engine(rows, numbers, gpu), (rows, gpu)
 
 

@@ -4,31 +4,33 @@
 #include "cuda.h"
 //
 #include "grow/cuda/kernels/advance_sums.cu"
-#include "grow/cuda/kernels/solve_cuts.cu"
+#include "grow/cuda/kernels/solve_candidates.cu"
 #include "grow/sums/gram.h"
 
 using namespace silva;
 
-EMULATE(solve_cuts_kernel)
+EMULATE(solve_candidates_kernel)
 EMULATE(advance_sums_kernel)
 
 extern "C" {
 
-void solve_cuts(const double* base, const double* parts, int64_t step, int n_cuts, const int32_t* columns, int n_solved,
-                int width, int least_rows, int n_requests, double* answers) {
-  std::vector<SolveRequest> requests;
-  for (int i = 0; i < n_requests; ++i)
-    requests.push_back({base, parts, step, n_cuts, n_solved, width, 0, least_rows, 2 * n_cuts * i, n_cuts * i, 0});
-  const SolveRequest* first = requests.data();
+void solve_candidates(const double* base, const double* segments, int64_t step, int n_candidates,
+                      const int32_t* columns, int n_solved, int width, int least_rows, int n_records, double* answers) {
+  std::vector<SolveRecord> requests;
+  for (int i = 0; i < n_records; ++i)
+    requests.push_back({base, segments, step, n_candidates, n_solved, width, 0, least_rows, 2 * n_candidates * i,
+                        n_candidates * i, 0});
+  const SolveRecord* first = requests.data();
   const int side = (n_solved + kSolveTile) / kSolveTile;
-  void* arguments[] = {&first, &n_requests, &columns, &answers};
+  void* arguments[] = {&first, &n_records, &columns, &answers};
   const unsigned n_threads = unsigned(n_tiles(side) + 31) / 32 * 32;
-  emulator::run({unsigned(n_cuts * n_requests), 1, 1}, {n_threads, 1, 1}, 0, emulate_solve_cuts_kernel, arguments);
+  emulator::run({unsigned(n_candidates * n_records), 1, 1}, {n_threads, 1, 1}, 0, emulate_solve_candidates_kernel,
+                arguments);
 }
 
-void advance_sums(double* sums, const double* parts, int64_t step, int n_entries, int n_parts, int is_first) {
-  const AdvanceRequest requests[] = {{sums, parts, step, n_entries, n_parts, is_first, 0}};
-  const AdvanceRequest* first = requests;
+void advance_sums(double* sums, const double* segments, int64_t step, int n_entries, int n_segments, int is_first) {
+  const AdvanceRecord requests[] = {{sums, segments, step, n_entries, n_segments, is_first, 0}};
+  const AdvanceRecord* first = requests;
   void* arguments[] = {&first};
   emulator::run({kAdvanceBlocks, 1, 1}, {kBlockThreads, 1, 1}, 0, emulate_advance_sums_kernel, arguments);
 }

@@ -150,7 +150,7 @@ def test_two_blocks_of_the_encoder_share_a_multiprocessor(code):
 
 def test_solving_stays_in_registers():
     """Of as many threads as the largest matrix has tiles."""
-    found = measure_kernel(kernels(4)["solve_cuts"], 90)
+    found = measure_kernel(kernels(4)["solve_candidates"], 90)
     assert 512 * found.registers <= 1 << 16
     assert found.stack == found.spilled == 0
 

@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from silva import _core
 from silva.device import DeviceError
 from silva.grow import data
 from silva.grow.cuda import parts
@@ -39,25 +40,25 @@ def test_missing_values_and_weights(gpu_engine, storage):
     weight = rng.uniform(0.5, 2, len(y))
     expected_engine, _ = engine_of(X, y, weight, storage=storage)
     engine, _kept = gpu_engine(X, y, weight, storage=storage)
-    for name in ("sweep", "evaluate", "shift_threshold", "expand"):
+    for name in ("search_threshold", "evaluate", "shift_threshold", "expand"):
         trees = [e.apply(name, stump(0, 300, 3), 0, None, 0, 5)[0] for e in (expected_engine, engine)]
-        np.testing.assert_array_equal(trees[1]["cut"], trees[0]["cut"])
+        np.testing.assert_array_equal(trees[1]["threshold"], trees[0]["threshold"])
         assert trees[1]["fitness"] == pytest.approx(trees[0]["fitness"], rel=1e-9)
 
 
 @pytest.mark.parametrize("solve_work", [0, 10**9])
-@pytest.mark.parametrize(("distinct", "core_work"), [(2, 0), (40, 0), (100_000, 0), (100_000, 20_000)])
-def test_thresholds(gpu_engine, distinct, core_work, solve_work):
+@pytest.mark.parametrize(("distinct", "cpu_work"), [(2, 0), (40, 0), (100_000, 0), (100_000, 20_000)])
+def test_thresholds(gpu_engine, distinct, cpu_work, solve_work):
     """The GPU finds the errors at the cuts, or the cores; with some work left to them, also those of small brackets."""
     X, y = piecewise(5000, 3)
     X = np.floor(X / 5 * distinct) / distinct * 5
     expected_engine, _ = engine_of(X, y)
-    engine, _kept = gpu_engine(X, y, core_work=core_work, solve_work=solve_work)
+    engine, _kept = gpu_engine(X, y, cpu_work=cpu_work, solve_work=solve_work)
     for attribute in (0, 1):
         tree = stump(attribute, min(distinct, 5000) // 2, 3)
-        expected, found = (e.apply("sweep", tree, 0, None, 0, 0)[0] for e in (expected_engine, engine))
-        assert len(expected["cut"]) == 3
-        np.testing.assert_array_equal(found["cut"], expected["cut"])
+        expected, found = (e.apply("search_threshold", tree, 0, None, 0, 0)[0] for e in (expected_engine, engine))
+        assert len(expected["threshold"]) == 3
+        np.testing.assert_array_equal(found["threshold"], expected["threshold"])
 
 
 @pytest.mark.parametrize("storage", STORAGES)
@@ -72,9 +73,11 @@ def test_thresholds_between_models_of_few_columns(gpu_engine, division, storage)
     models[0, [1, 12]] = models[1, 1] = 1
     engine, _kept = gpu_engine(X, y, storage=storage, **division)
     tree = stump(0, 1000, 20, models)
-    expected, found = (e.apply("sweep", tree, 0, None, 0, 0)[0] for e in (engine_of(X, y, storage=storage)[0], engine))
-    np.testing.assert_array_equal(found["cut"], expected["cut"])
-    assert abs(int(found["cut"][0]) - int((X[:, 0] < 0.3).sum())) < 20
+    expected, found = (
+        e.apply("search_threshold", tree, 0, None, 0, 0)[0] for e in (engine_of(X, y, storage=storage)[0], engine)
+    )
+    np.testing.assert_array_equal(found["threshold"], expected["threshold"])
+    assert abs(int(found["threshold"][0]) - int((X[:, 0] < 0.3).sum())) < 20
     assert found["fitness"] == pytest.approx(expected["fitness"], rel=1e-9)
 
 
@@ -83,24 +86,24 @@ def test_the_best_split_of_a_leaf_is_found_on_a_sample_first(gpu_engine):
     expected_engine, _ = engine_of(X, y)
     engine, _kept = gpu_engine(X, y)
     expected, found = (e.apply("polish", single_leaf(2), 0, None, 0, 0)[0] for e in (expected_engine, engine))
-    assert len(found["cut"]) > 3
-    for name in ("attribute", "cut", "n_rows", "model"):
+    assert len(found["threshold"]) > 3
+    for name in ("feature", "threshold", "n_rows", "model"):
         np.testing.assert_array_equal(found[name], expected[name])
 
 
 @pytest.mark.parametrize("storage", STORAGES)
 @pytest.mark.parametrize("n_threads", [1, 3])
-@pytest.mark.parametrize(("core_work", "solve_work"), [(0, 0), (0, 10**9), (20_000, 0)])
-def test_exact_data_grow_the_same_trees(gpu_engine, n_threads, core_work, solve_work, storage):
+@pytest.mark.parametrize(("cpu_work", "solve_work"), [(0, 0), (0, 10**9), (20_000, 0)])
+def test_exact_data_grow_the_same_trees(gpu_engine, n_threads, cpu_work, solve_work, storage):
     X, y = whole_numbers(512, 6)
     changes = {"storage": storage, "polish_interval": 3, "population": 12}
     expected_engine, _ = engine_of(X, y, **changes)
-    engine, _kept = gpu_engine(X, y, n_threads=n_threads, core_work=core_work, solve_work=solve_work, **changes)
+    engine, _kept = gpu_engine(X, y, n_threads=n_threads, cpu_work=cpu_work, solve_work=solve_work, **changes)
     for e in (expected_engine, engine):
         e.initialise([])
         e.step(12, 100, 0.0, 1e9)
     for expected, found in zip(expected_engine.population(), engine.population(), strict=True):
-        for name in ("attribute", "cut", "n_rows", "model"):
+        for name in ("feature", "threshold", "n_rows", "model"):
             np.testing.assert_array_equal(found[name], expected[name])
         assert found["fitness"] == expected["fitness"]
 
@@ -120,7 +123,7 @@ def test_exact_wide_data_grow_the_same_trees(gpu_engine, division):
     for e in (expected_engine, engine):
         e.initialise([])
         e.step(1, 100, 0.0, 1e9)
-    assert len(expected_engine.best()["cut"]) > 5
+    assert len(expected_engine.best()["threshold"]) > 5
     assert_same_trees(engine, expected_engine)
 
 
@@ -130,12 +133,12 @@ def check_places(engine, expected_engine, n_features, n_rows):
     for seed in range(8):
         cut = int(random.integers(n_rows // 3, 2 * n_rows // 3))
         tree = stump(seed % min(n_features, 3), cut, n_features)
-        for name in ("expand", "shift_threshold", "new_test", "sweep"):
+        for name in ("expand", "shift_threshold", "new_split", "search_threshold"):
             expected, found = (e.apply(name, tree, 1, None, 0, seed)[0] for e in (expected_engine, engine))
-            np.testing.assert_array_equal(found["cut"], expected["cut"])
+            np.testing.assert_array_equal(found["threshold"], expected["threshold"])
             np.testing.assert_array_equal(found["n_rows"], expected["n_rows"])
             np.testing.assert_allclose(found["node_error"], expected["node_error"], rtol=1e-9)
-            if len(expected["cut"]) < 5 or expected["attribute"][1] < 0:  # cut off: the others need a test there
+            if len(expected["threshold"]) < 5 or expected["feature"][1] < 0:  # cut off: the others need a test there
                 break
             tree = expected
 
@@ -175,7 +178,7 @@ def test_every_tree_of_a_run_has_the_fitness_of_the_cores(gpu_engine, storage):
     check_every_tree(engine, engine_of(X, y, storage=storage)[0], 6)
 
 
-def test_many_questions_share_a_round(gpu_engine):
+def test_many_requests_share_a_round(gpu_engine):
     """Of moves that are tried beside each other, and of a generation's offspring."""
     X, y = piecewise(2000, 3)
     for polish_interval, least in ((1, 2), (0, 4)):
@@ -199,7 +202,7 @@ def test_more_trees_are_polished_than_the_population_has(gpu_engine):
 
 def assert_same_trees(found_engine, expected_engine):
     for expected, found in zip(expected_engine.population(), found_engine.population(), strict=True):
-        for name in ("attribute", "cut", "n_rows", "model", "node_error"):
+        for name in ("feature", "threshold", "n_rows", "model", "node_error"):
             np.testing.assert_array_equal(found[name], expected[name])
         assert found["fitness"] == expected["fitness"]
 
@@ -215,32 +218,31 @@ def assert_same_trees(found_engine, expected_engine):
         {"n_gpus": 2, "chunks": 100},
     ],
 )
-@pytest.mark.parametrize("core_work", [0, 20_000])
-def test_exact_data_grow_the_same_trees_on_any_division(gpu_engine, division, core_work, storage):
+@pytest.mark.parametrize("cpu_work", [0, 20_000])
+def test_exact_data_grow_the_same_trees_on_any_division(gpu_engine, division, cpu_work, storage):
     X, y = whole_numbers(512, 6)
     changes = {"storage": storage, "polish_interval": 3, "population": 12}
     expected_engine, _ = engine_of(X, y, **changes)
-    engine, _kept = gpu_engine(X, y, core_work=core_work, **division, **changes)
+    engine, _kept = gpu_engine(X, y, cpu_work=cpu_work, **division, **changes)
     for e in (expected_engine, engine):
         e.initialise([])
         e.step(8, 100, 0.0, 1e9)
     assert_same_trees(engine, expected_engine)
 
 
-@pytest.mark.parametrize("cells", [1, 7, 64, None])
-@pytest.mark.parametrize(("distinct", "core_work"), [(2, 0), (40, 0), (100_000, 0), (100_000, 20_000)])
-def test_thresholds_of_divided_rows(gpu_engine, distinct, core_work, cells):
+@pytest.mark.parametrize(("distinct", "cpu_work"), [(2, 0), (40, 0), (100_000, 0), (100_000, 20_000)])
+def test_thresholds_of_divided_rows(gpu_engine, distinct, cpu_work):
     X, y = piecewise(3000, 3)
     X = np.floor(X / 5 * distinct) / distinct * 5
     X[::3, 0] = 2.5  # half of a list may be one value
     X[1::9, 1] = np.nan
     expected_engine, _ = engine_of(X, y)
-    engine, _kept = gpu_engine(X, y, core_work=core_work, n_gpus=3, chunks=1000, cells=cells)
+    engine, _kept = gpu_engine(X, y, cpu_work=cpu_work, n_gpus=3, chunks=1000)
     for attribute in (0, 1):
         tree = stump(attribute, min(distinct, 1000) // 2, 3)
-        expected, found = (e.apply("sweep", tree, 0, None, 0, 0)[0] for e in (expected_engine, engine))
-        assert len(expected["cut"]) == 3
-        np.testing.assert_array_equal(found["cut"], expected["cut"])
+        expected, found = (e.apply("search_threshold", tree, 0, None, 0, 0)[0] for e in (expected_engine, engine))
+        assert len(expected["threshold"]) == 3
+        np.testing.assert_array_equal(found["threshold"], expected["threshold"])
         assert found["fitness"] == pytest.approx(expected["fitness"], rel=1e-9)
 
 
@@ -249,7 +251,7 @@ def test_thresholds_of_divided_rows(gpu_engine, distinct, core_work, cells):
     [
         ({"n_gpus": 2}, "float64"),
         ({"n_gpus": 2, "chunks": 5000}, "float64"),
-        ({"n_gpus": 2, "chunks": 5000, "cells": 50}, "float32"),
+        ({"n_gpus": 2, "chunks": 5000}, "float32"),
         ({"n_gpus": 2, "chunks": 3000}, "float64"),
     ],
 )
@@ -258,15 +260,15 @@ def test_the_best_split_is_found_on_the_same_sample_of_divided_rows(gpu_engine, 
     expected_engine, _ = engine_of(X, y, storage=storage)
     engine, _kept = gpu_engine(X, y, storage=storage, **division)
     expected, found = (e.apply("polish", single_leaf(2), 0, None, 0, 0)[0] for e in (expected_engine, engine))
-    for name in ("attribute", "cut", "n_rows", "model"):
+    for name in ("feature", "threshold", "n_rows", "model"):
         np.testing.assert_array_equal(found[name], expected[name])
 
 
 def small_buffers(monkeypatch):
-    monkeypatch.setattr(parts, "PART_BYTES", 2**12)
+    monkeypatch.setattr(parts, "PARTIAL_BYTES", 2**12)
     monkeypatch.setattr(parts, "PACKET_BYTES", 2**14)
     monkeypatch.setattr(parts, "RESULT_BYTES", 2**14)
-    monkeypatch.setattr(parts, "ROOMS", ((parts.N_LISTS, True),))
+    monkeypatch.setattr(parts, "LIST_CHOICES", ((parts.N_LISTS, True),))
 
 
 @pytest.mark.parametrize(("n_resident", "storage"), [(0, "float64"), (1, "float64"), (1, "float32")])
@@ -274,16 +276,16 @@ def small_buffers(monkeypatch):
 def test_streamed_rows_give_the_bits_of_resident_ones(four_gpus, monkeypatch, n_resident, n_threads, storage):
     small_buffers(monkeypatch)
     X, y = piecewise(400, 3)
-    sizes = parts.buffer_sizes(100, 3, 5, 400, z_bytes=np.dtype(storage).itemsize)
+    sizes = parts.buffer_sizes(100, 3, 5, 400, 0, z_bytes=np.dtype(storage).itemsize)
     runs = []
     for limit in (2**40, sizes.lists + 2 * sizes.stream + (n_resident + 2) * sizes.rows + 4 * sizes.zones):
-        changes = {"storage": storage, "sweep": 1.0, "population": 8, "n_threads": n_threads}
+        changes = {"storage": storage, "search_threshold": 1.0, "population": 8, "n_threads": n_threads}
         four_gpus.free[0] = limit + cuda.SLACK_BYTES
         engine, kept = on_gpu(X, y, chunks=100, **changes)
         engine.initialise([])
         engine.step(4, 100, 0.0, 1e9)
         runs.append((engine, kept))
-    assert [gpu.shares[0].n_streamed for _, (_, gpu) in runs] == [0, 4 - n_resident]
+    assert [gpu.layouts[0].n_streamed for _, (_, gpu) in runs] == [0, 4 - n_resident]
     assert_same_trees(runs[1][0], runs[0][0])
 
 
@@ -303,24 +305,24 @@ def balanced(n_leaves, n_rows, n_features):
         return at
 
     grow(0, n_leaves)
-    arrays = {"attribute": attribute, "cut": cut, "left": left, "right": right}
+    arrays = {"feature": attribute, "threshold": cut, "left": left, "right": right}
     tree = {name: np.array(values, np.int32) for name, values in arrays.items()}
-    model = np.repeat((tree["attribute"] < 0).astype(np.uint8), n_features)
+    model = np.repeat((tree["feature"] < 0).astype(np.uint8), n_features)
     return tree | {"missing_left": np.zeros(len(attribute), np.uint8), "model": model}
 
 
 @pytest.mark.usefixtures("four_gpus")
 @pytest.mark.parametrize("n_features", [2, 9, 40])
-def test_the_largest_question_fits_the_smallest_buffers(monkeypatch, n_features):
-    """All slots of a block, and the parts that its shares write beside them."""
+def test_the_largest_request_fits_the_smallest_buffers(monkeypatch, n_features):
+    """All slots of a block, and the parts that its layouts write beside them."""
     small_buffers(monkeypatch)
     monkeypatch.setattr(parts, "PACKET_BYTES", 2**17)
     X, y = piecewise(8000, n_features)
-    tree = balanced(parts.MOST_SLOTS, 8000, n_features)
-    changes = {"max_leaves": parts.MOST_SLOTS}
+    tree = balanced(_core.GROW_SLOTS, 8000, n_features)
+    changes = {"max_leaves": _core.GROW_SLOTS}
     engine, _kept = on_gpu(X, y, **changes)
     expected, found = (e.apply("evaluate", tree, 0, None, 0, 0)[0] for e in (engine_of(X, y, **changes)[0], engine))
-    assert len(found["cut"]) == 2 * parts.MOST_SLOTS - 1
+    assert len(found["threshold"]) == 2 * _core.GROW_SLOTS - 1
     np.testing.assert_array_equal(found["n_rows"], expected["n_rows"])
     assert found["fitness"] == pytest.approx(expected["fitness"], rel=1e-9)
 
@@ -335,9 +337,9 @@ def test_rows_that_do_not_fit_pass_through_in_chunks(four_gpus, monkeypatch):
     expected_engine, _ = engine_of(X, y, **changes)
     four_gpus.free[0] = memory + cuda.SLACK_BYTES
     engine, (_rows, gpu) = on_gpu(X, y, **changes)
-    (share,) = gpu.shares
-    assert share.n_streamed > 2
-    assert share.on_device <= memory
+    (layout,) = gpu.layouts
+    assert layout.n_streamed > 2
+    assert layout.on_device <= memory
     for e in (expected_engine, engine):
         e.initialise([])
         e.step(4, 100, 0.0, 1e9)
@@ -395,5 +397,5 @@ def test_more_attributes_than_the_system_gives_stacks_for():
         engine.step(1, 100, 0.0, 1e9)
         best.append(engine.best())
     assert 400 < n_stacks() - before <= 512
-    np.testing.assert_array_equal(best[1]["attribute"], best[0]["attribute"])
-    assert 650 in best[0]["attribute"]
+    np.testing.assert_array_equal(best[1]["feature"], best[0]["feature"])
+    assert 650 in best[0]["feature"]

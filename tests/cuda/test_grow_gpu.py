@@ -21,7 +21,7 @@ several_gpus = pytest.mark.skipif(reason is not None or count_gpus() < 2, reason
 
 @pytest.fixture(autouse=True)
 def everything_on_the_gpu(monkeypatch):
-    monkeypatch.setattr(parts, "CORE_WORK", 0)
+    monkeypatch.setattr(parts, "CPU_WORK", 0)
 
 
 @pytest.mark.parametrize("storage", STORAGES)
@@ -54,14 +54,14 @@ def test_missing_values_and_weights_find_the_tree_of_the_cores():
 def test_streamed_rows_give_the_bits_of_resident_ones(monkeypatch, storage):
     X, y = piecewise(100_000, 5)
     histories = []
-    sizes = parts.buffer_sizes(20_000, 5, 7, 100_000, z_bytes=np.dtype(storage).itemsize)
+    sizes = parts.buffer_sizes(20_000, 5, 7, 100_000, 0, z_bytes=np.dtype(storage).itemsize)
     for n_resident in (5, 2, 0):
         memory = sizes.lists + 2 * sizes.stream + min(n_resident + 2, 5) * sizes.rows + 5 * sizes.zones
         monkeypatch.setattr(cuda, "free_bytes", lambda _, memory=memory: memory)
         engine, (rows, gpu) = on_gpu(
             X, y, chunks=20_000, storage=storage, polish_interval=3, population=16, n_threads=4
         )
-        assert gpu.shares[0].n_streamed == 5 - n_resident
+        assert gpu.layouts[0].n_streamed == 5 - n_resident
         with gpu.searching(engine):
             engine.initialise([])
             histories.append(engine.step(8, 100, 0.0, 1e9))
@@ -71,9 +71,9 @@ def test_streamed_rows_give_the_bits_of_resident_ones(monkeypatch, storage):
 
 def test_rows_that_do_not_fit_stream_and_find_the_tree_of_the_cores(monkeypatch):
     X, y = whole_numbers(200_000, 6)
-    for name in ("PART_BYTES", "RESULT_BYTES", "PACKET_BYTES"):
+    for name in ("PARTIAL_BYTES", "RESULT_BYTES", "PACKET_BYTES"):
         monkeypatch.setattr(parts, name, 2**20)
-    monkeypatch.setattr(parts, "ROOMS", ((parts.N_LISTS, False),))
+    monkeypatch.setattr(parts, "LIST_CHOICES", ((parts.N_LISTS, False),))
     (whole,) = parts.divide_rows(len(y), 6, 8, {0: 2**40})
     monkeypatch.setattr(cuda, "free_bytes", lambda _: whole.on_device - 1)
     cpu, gpu = (ModelTreeRegressor(generations=10, device=device).fit(X, y) for device in ("cpu", "cuda"))
@@ -126,7 +126,9 @@ def test_arrays_on_the_gpu(monkeypatch):
     X, y = piecewise(5000, 3)
     homes, lay_out = [], cuda.lay_out
     monkeypatch.setattr(
-        cuda, "lay_out", lambda rows, shares, memories: homes.append(shares[0].gpu) or lay_out(rows, shares, memories)
+        cuda,
+        "lay_out",
+        lambda rows, layouts, memories: homes.append(layouts[0].gpu) or lay_out(rows, layouts, memories),
     )
     model = ModelTreeRegressor(generations=5).fit(cupy.asarray(X), cupy.asarray(y))
     assert homes == [0]
@@ -136,11 +138,9 @@ def test_arrays_on_the_gpu(monkeypatch):
 
 
 def test_rows_that_do_not_fit(monkeypatch):
-    monkeypatch.setattr(parts, "PART_BYTES", 2**40)
+    monkeypatch.setattr(parts, "PARTIAL_BYTES", 2**40)
     X, y = piecewise(20_000, 3)
-    with pytest.raises(
-        DeviceError, match=r"cuda:0 has [0-9,]+ bytes free, growing on 20,000 rows of 3 attributes takes"
-    ):
+    with pytest.raises(DeviceError, match=r"cuda:0 has [0-9,]+ bytes free, growing on 20,000 rows of 3 features takes"):
         ModelTreeRegressor(device="cuda").fit(X, y)
 
 

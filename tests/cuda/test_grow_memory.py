@@ -87,9 +87,9 @@ def test_the_rows_that_fit_count_what_the_paper_evaluation_needs():
     with pytest.raises(DeviceError, match=message) as caught:
         parts.divide_rows(50_000_000, 2, 4, {0: 2**30}, None, more_bytes)
     fitting = int(re.search(r"about ([0-9,]+) rows", str(caught.value))[1].replace(",", ""))
-    (share,) = parts.divide_rows(fitting, 2, 4, {0: 2**30}, None, more_bytes)
-    assert 0.7 * 2**30 < share.on_device <= 2**30
-    assert share.more_bytes == more_bytes(fitting)
+    (layout,) = parts.divide_rows(fitting, 2, 4, {0: 2**30}, None, more_bytes)
+    assert 0.7 * 2**30 < layout.on_device <= 2**30
+    assert layout.more_bytes == more_bytes(fitting)
 
 
 @pytest.fixture
@@ -138,26 +138,26 @@ def test_streamed_parts_lie_in_memory_that_is_registered_whole(four_gpus):
     """A page that two registered ranges share can be registered once only."""
     X, y = piecewise(4000, 3)
     rows = prepare(X, y, np.ones(len(y)), np.ones(3, bool))
-    shares = parts.divide_rows(len(y), 3, rows.width, {0: 2**40}, 1000)
-    (share,) = (dataclasses.replace(share, n_streamed=share.n_parts) for share in shares)
+    layouts = parts.divide_rows(len(y), 3, rows.width, {0: 2**40}, 1000)
+    (layout,) = (dataclasses.replace(layout, n_streamed=layout.n_parts) for layout in layouts)
     memory = cuda.GpuMemory(0)
-    found = cuda.lay_out(rows, [share], [memory])["parts"]
-    assert [part["first"] for part in found] == [0, 1000, 2000, 3000]
+    found = cuda.lay_out(rows, [layout], [memory]).parts
+    assert [part.first for part in found] == [0, 1000, 2000, 3000]
     for attribute in range(3):
         listed = []
         for part in found:
-            address = part["order_host"] + 4 * attribute * part["n_rows"]
-            order = np.ctypeslib.as_array((ctypes.c_int32 * part["n_rows"]).from_address(address))
-            listed.append(np.sort(order) + part["first"])
-            ranks = part["ranks_host"] + attribute * part["ranks_host_step"]
-            ranks = np.ctypeslib.as_array((ctypes.c_int32 * part["n_rows"]).from_address(ranks))
-            np.testing.assert_array_equal(ranks, rows.ranks[attribute, part["first"] :][: part["n_rows"]])
+            address = part.order_host + 4 * attribute * part.n_rows
+            order = np.ctypeslib.as_array((ctypes.c_int32 * part.n_rows).from_address(address))
+            listed.append(np.sort(order) + part.first)
+            ranks = part.ranks_host + attribute * part.ranks_host_step
+            ranks = np.ctypeslib.as_array((ctypes.c_int32 * part.n_rows).from_address(ranks))
+            np.testing.assert_array_equal(ranks, rows.ranks[attribute, part.first :][: part.n_rows])
         np.testing.assert_array_equal(np.concatenate(listed), np.arange(4000))
     for name in ("ranks_host", "order_host"):
         owners = {
             start
             for start, n_bytes in four_gpus.registered.items()
             for part in found
-            if start <= part[name] < start + n_bytes
+            if start <= getattr(part, name) < start + n_bytes
         }
         assert len(owners) == 1

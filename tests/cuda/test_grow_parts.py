@@ -57,15 +57,15 @@ def test_large_parts_hold_whole_zones(n_rows, n_parts):
     assert (sizes > 0).all()
     assert np.ptp(sizes) <= (2 * parts.ZONE if large else 1)
     assert not large or all(bound % parts.ZONE == 0 for bound in bounds[:-1])
-    (share,) = parts.divide_rows(n_rows, 2, 4, {0: 2**40}, -(-n_rows // n_parts))
-    assert share.n_parts == n_parts
-    assert share.sizes.ranks == max(sizes) * 2 * 4
+    (layout,) = parts.divide_rows(n_rows, 2, 4, {0: 2**40}, -(-n_rows // n_parts))
+    assert layout.n_parts == n_parts
+    assert layout.sizes.ranks == max(sizes) * 2 * 4
 
 
 def test_more_lists_where_memory_allows():
     (ample,) = parts.divide_rows(50_000_000, 2, 4, {0: 2**36}, "auto")
     (scarce,) = parts.divide_rows(50_000_000, 2, 4, {0: ample.on_device - 1}, "auto")
-    assert [share.sizes.n_lists for share in (ample, scarce)] == [parts.MOST_LISTS, parts.N_LISTS]
+    assert [layout.sizes.n_lists for layout in (ample, scarce)] == [parts.MOST_LISTS, parts.N_LISTS]
     assert ample.sizes.lists == 4 * scarce.sizes.lists
     assert (scarce.n_parts, scarce.n_streamed) == (1, 0)
 
@@ -73,8 +73,8 @@ def test_more_lists_where_memory_allows():
 @pytest.mark.parametrize("whole_number", [int, np.int64, np.uint16])
 def test_chunks_of_any_whole_number_type(whole_number):
     """Also where all rows fit."""
-    (share,) = parts.divide_rows(1000, 2, 4, {0: 2**40}, whole_number(300))
-    assert share.bounds == (0, 250, 500, 750, 1000)
+    (layout,) = parts.divide_rows(1000, 2, 4, {0: 2**40}, whole_number(300))
+    assert layout.bounds == (0, 250, 500, 750, 1000)
 
 
 def test_even_chunks_need_memory():
@@ -93,5 +93,5 @@ def test_the_message_counts_the_rows_that_fit():
     ) as caught:
         parts.divide_rows(50_000_000, 2, 4, {3: 2**30}, None)
     fitting = int(re.search(r"about ([0-9,]+) rows", str(caught.value))[1].replace(",", ""))
-    (share,) = parts.divide_rows(fitting, 2, 4, {3: 2**30}, None)
-    assert 0.8 * 2**30 < share.on_device <= 2**30
+    (layout,) = parts.divide_rows(fitting, 2, 4, {3: 2**30}, None)
+    assert 0.8 * 2**30 < layout.on_device <= 2**30

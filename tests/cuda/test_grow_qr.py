@@ -10,7 +10,7 @@ from tests.cuda.growing import check_loss, on_gpu
 from tests.grow import oracle
 from tests.grow.engines import engine_of, given, piecewise, single_leaf, stump
 
-STRUCTURE = ("attribute", "cut", "missing_left", "n_rows", "model", "node_error")
+STRUCTURE = ("feature", "threshold", "missing_left", "n_rows", "model", "node_error")
 PROCEDURES = {
     "transfer", "redistribute", "separate", "reorganise", "calc_models", "estimate_errors", "reduction"
 }  # fmt: skip
@@ -73,8 +73,8 @@ def random_tree(X, n_leaves, seed=0):
     grow(np.arange(len(X)), n_leaves)
     columns = list(zip(*nodes, strict=True))
     return {
-        "attribute": np.array(columns[0], np.int32),
-        "cut": np.array(columns[1], np.int32),
+        "feature": np.array(columns[0], np.int32),
+        "threshold": np.array(columns[1], np.int32),
         "missing_left": np.ones(len(nodes), np.uint8),
         "left": np.array(columns[2], np.int32),
         "right": np.array(columns[3], np.int32),
@@ -126,7 +126,7 @@ def test_constant_models(qr_engine):
 def test_small_leaves_are_cut_off(qr_engine):
     X, y = piecewise(1500, 2)
     found = qr_engine(X, y).apply("evaluate_by_qr", stump(0, 3, 2), 0, None, 0, 0)[0]
-    assert len(found["attribute"]) == 1
+    assert len(found["feature"]) == 1
     check_tree(qr_engine, X, y, stump(0, 3, 2))
 
 
@@ -134,7 +134,7 @@ def test_small_leaves_are_cut_off(qr_engine):
 def test_a_run_grows_the_trees_of_the_cores(qr_engine, n_threads, storage):
     """On any data; sweeps and choices of models, whose sums depend on the machine, rest."""
     X, y = piecewise(1500, 3)
-    changes = {"storage": storage, "population": 12, "sweep": 0, "change_model": 0}
+    changes = {"storage": storage, "population": 12, "search_threshold": 0, "change_model": 0}
     cores, _ = engine_of(X, y, qr=1, **changes)
     engine = qr_engine(X, y, n_threads=n_threads, **changes)
     for e in (cores, engine):

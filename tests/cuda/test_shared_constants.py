@@ -11,9 +11,6 @@ import silva
 from silva.cuda import encoder
 from silva.evaluate.cuda import few_rows
 from silva.explain.cuda import small_forests
-from silva.grow import data
-from silva.grow.cuda import paper as cuda_qr
-from silva.grow.cuda import parts
 
 NATIVE = Path(silva.__file__).parent / "native"
 
@@ -21,16 +18,6 @@ NATIVE = Path(silva.__file__).parent / "native"
 @pytest.mark.parametrize(
     ("module", "ours", "source", "theirs"),
     [
-        (parts, "LARGEST_BLOCK", "grow/cuda/shared/records.h", "kMostRows"),
-        (parts, "LIST_TILE", "grow/cuda/shared/records.h", "kListTile"),
-        (data, "ZONE", "grow/cuda/shared/records.h", "kZone"),
-        (parts, "MOST_SLOTS", "grow/cuda/shared/records.h", "kMostSlots"),
-        (parts, "MOST_CUTS", "grow/cuda/shared/cuts.h", "kGrid"),
-        (cuda_qr, "TILE_DOUBLES", "grow/paper/householder.h", "kTileDoubles"),
-        (cuda_qr, "CHUNK_ROWS", "grow/paper/householder.h", "kChunkRows"),
-        (cuda_qr, "KEY_TILE", "grow/paper/records.h", "kKeyTile"),
-        (cuda_qr, "N_EVENTS", "grow/paper/gpu.h", "kQrEvents"),
-        (data, "LANES", "grow/sums/gram.h", "kLanes"),
         (encoder, "TILE_ROWS", "common/cuda/encode_rows.cu", "TILE_ROWS"),
         (encoder, "THREADS", "common/cuda/encode_rows.cu", "N_THREADS"),
         (encoder, "MOST_STEPS", "common/cuda/encode.cuh", "MOST_STEPS"),

@@ -69,7 +69,7 @@ def test_errors_at_cuts(library, width, from_the_right):
         answers = np.full((2, n_cuts, 2), np.nan)
         sums = running_sums(order, base)[:n_cuts]
         least = int(sums[1][0])
-        library.solve_cuts(
+        library.solve_candidates(
             None if base is None else address(base), address(first), ctypes.c_int64(step), n_cuts, address(columns),
             len(columns), width, least, 2, address(answers),
         )  # fmt: skip

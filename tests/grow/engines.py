@@ -10,7 +10,7 @@ def settings(n_rows, **changes):
     defaults = {
         **OPERATORS,
         **{f"polish_{move}": 1 for move in POLISH},
-        "bic": 1, "n": n_rows, "alpha": 0.001, "penalty": 1, "test_weight": 2, "min_samples_leaf": 5, "max_leaves": 64,
+        "bic": 1, "n": n_rows, "alpha": 0.001, "penalty": 1, "split_weight": 2, "min_samples_leaf": 5, "max_leaves": 64,
         "max_depth": 18, "seed": 0, "population": 32, "crossover": 0.2, "mutation": 0.8, "polish_interval": 0,
         "polish_random": 1, "n_threads": 1, "cache_bytes": 2**26, "qr": 0, "rows_per_parameter": 1,
     }  # fmt: skip
@@ -37,8 +37,8 @@ def stump(attribute, cut, n_features, models=None):
     model = np.zeros((3, n_features), np.uint8)
     model[1:] = 1 if models is None else models
     return {
-        "attribute": np.array([attribute, -1, -1], np.int32),
-        "cut": np.array([cut, 0, 0], np.int32),
+        "feature": np.array([attribute, -1, -1], np.int32),
+        "threshold": np.array([cut, 0, 0], np.int32),
         "missing_left": np.array([1, 0, 0], np.uint8),
         "left": np.array([1, -1, -1], np.int32),
         "right": np.array([2, -1, -1], np.int32),
@@ -48,11 +48,11 @@ def stump(attribute, cut, n_features, models=None):
 
 def single_leaf(n_features):
     return {
-        "attribute": np.array([-1], np.int32), "cut": np.zeros(1, np.int32), "missing_left": np.zeros(1, np.uint8),
+        "feature": np.array([-1], np.int32), "threshold": np.zeros(1, np.int32), "missing_left": np.zeros(1, np.uint8),
         "left": np.array([-1], np.int32), "right": np.array([-1], np.int32), "model": np.ones(n_features, np.uint8),
     }  # fmt: skip
 
 
 def given(tree):
     """A tree as the engine takes it, without what it found out."""
-    return {name: tree[name] for name in ("attribute", "cut", "missing_left", "left", "right", "model")}
+    return {name: tree[name] for name in ("feature", "threshold", "missing_left", "left", "right", "model")}

@@ -7,7 +7,7 @@
 #include <thread>
 #include <vector>
 
-#include "grow/cuda/host/fibers.h"
+#include "grow/tasks/fibers.h"
 
 using silva::Fiber;
 

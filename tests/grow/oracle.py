@@ -6,20 +6,20 @@ import numpy as np
 def leaf_rows(tree, X):
     """Rows of every node by the values of its tests; cuts given as values, missing to the named side."""
     rows = {0: np.arange(len(X))}
-    for node, attribute in enumerate(tree["attribute"]):
+    for node, attribute in enumerate(tree["feature"]):
         if attribute < 0:
             continue
         x = X[rows[node], attribute]
         left = np.where(np.isnan(x), bool(tree["missing_left"][node]), x < cut_value(tree, node, X))
         rows[int(tree["left"][node])] = rows[node][left]
         rows[int(tree["right"][node])] = rows[node][~left]
-    return {node: at for node, at in rows.items() if tree["attribute"][node] < 0}
+    return {node: at for node, at in rows.items() if tree["feature"][node] < 0}
 
 
 def cut_value(tree, node, X):
-    column = X[:, tree["attribute"][node]]
+    column = X[:, tree["feature"][node]]
     distinct = np.unique(column[~np.isnan(column)])
-    return distinct[tree["cut"][node]] if tree["cut"][node] < len(distinct) else np.inf
+    return distinct[tree["threshold"][node]] if tree["threshold"][node] < len(distinct) else np.inf
 
 
 def residual(X, y, weight, columns):
@@ -54,7 +54,7 @@ def independent(A):
 
 def tree_error(tree, X, y, weight):
     """Sum over leaves of the residual sums, in units of the weighted variance of y."""
-    model = np.asarray(tree["model"]).reshape(len(tree["attribute"]), -1)
+    model = np.asarray(tree["model"]).reshape(len(tree["feature"]), -1)
     variance = np.average((y - np.average(y, weights=weight)) ** 2, weights=weight)
     weight = weight / weight.mean()
     total = 0.0
@@ -69,7 +69,7 @@ def stored_error(tree, X, rows):
     values = z[:, rows.column] / z[:, :1]
     missing = np.where(rows.indicator >= 0, z[:, rows.indicator] != 0, False)
     values[missing] = np.nan
-    model = np.asarray(tree["model"]).reshape(len(tree["attribute"]), -1)
+    model = np.asarray(tree["model"]).reshape(len(tree["feature"]), -1)
     return sum(
         residual(values[at], z[at, -1] / z[at, 0], z[at, 0] ** 2, np.flatnonzero(model[node]))
         for node, at in leaf_rows(tree, X).items()
@@ -77,7 +77,7 @@ def stored_error(tree, X, rows):
 
 
 def bic(error, tree, n_rows, penalty=1.0, test_weight=2.0):
-    n_tests = int((tree["attribute"] >= 0).sum())
+    n_tests = int((tree["feature"] >= 0).sum())
     n_attributes = int(np.asarray(tree["model"]).sum())
     parameters = test_weight * n_tests + n_attributes + n_tests + 1
     return n_rows * np.log(max(error, 1e-12 * n_rows) / n_rows) + penalty * np.log(n_rows) * parameters

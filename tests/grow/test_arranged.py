@@ -47,8 +47,8 @@ def test_any_stretch_of_rows_is_spread_over_all_ranks(many_rows):
     X, y = many_rows
     rows = prepared(X, y)
     for part in np.array_split(rows.ranks, 4, axis=1):
-        shares = [np.histogram(rank, 4, (0, len(y)))[0] / part.shape[1] for rank in part]
-        np.testing.assert_allclose(shares, 0.25, atol=0.05)
+        layouts = [np.histogram(rank, 4, (0, len(y)))[0] / part.shape[1] for rank in part]
+        np.testing.assert_allclose(layouts, 0.25, atol=0.05)
 
 
 @pytest.mark.parametrize("shape", [(1000, 2), (200_000, 0), (140_000, 13)])

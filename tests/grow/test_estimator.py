@@ -225,7 +225,7 @@ def test_fitness_formulas(data, fitness):
 
 
 def test_operators_can_be_switched_off(data):
-    off = dict.fromkeys(["new_test", "shift_threshold", "prune", "sweep", "expand"], 0.0)
+    off = dict.fromkeys(["new_split", "shift_threshold", "prune", "search_threshold", "expand"], 0.0)
     tree = silva.ModelTreeRegressor(generations=5, operator_rates=off, polish=False, n_jobs=1)
     assert tree.fit(*data).n_iter_ == 5
 

@@ -90,7 +90,7 @@ def test_both_algorithms_take_the_same_path():
     X, y = piecewise(500)
     histories = []
     for qr in (0, 1):
-        engine, _ = engine_of(X, y, qr=qr, sweep=0, change_model=0)
+        engine, _ = engine_of(X, y, qr=qr, search_threshold=0, change_model=0)
         engine.initialise([])
         histories.append(np.array(engine.step(20, 1000, 1e-6, 1e9)))
     np.testing.assert_allclose(histories[0], histories[1], rtol=RELATIVE)
@@ -102,7 +102,7 @@ def test_small_leaves_are_cut_off():
     engine.initialise([stump(0, 5, 3)])
     engine.step(10, 1000, 1e-6, 1e9)
     for tree in engine.population():
-        leaves = tree["attribute"] < 0
+        leaves = tree["feature"] < 0
         assert tree["n_rows"][leaves].min() >= 20
         assert tree["n_rows"][leaves].sum() == 200
 
@@ -113,12 +113,12 @@ def test_limits_of_size_and_depth():
     engine.initialise([])
     engine.step(30, 1000, 1e-6, 1e9)
     for tree in engine.population():
-        assert (tree["attribute"] < 0).sum() <= 7
+        assert (tree["feature"] < 0).sum() <= 7
         assert depth(tree) <= 4
 
 
 def depth(tree, node=0):
-    if tree["attribute"][node] < 0:
+    if tree["feature"][node] < 0:
         return 0
     return 1 + max(depth(tree, tree["left"][node]), depth(tree, tree["right"][node]))
 
@@ -127,7 +127,7 @@ def test_cache_limit_does_not_change_the_run():
     X, y = piecewise(600)
     runs = []
     for cache_bytes in (0, 2**26):
-        engine, _ = engine_of(X, y, cache_bytes=cache_bytes, sweep=0)
+        engine, _ = engine_of(X, y, cache_bytes=cache_bytes, search_threshold=0)
         engine.initialise([])
         runs.append(np.array(engine.step(20, 1000, 1e-6, 1e9)))
     np.testing.assert_allclose(runs[0], runs[1], rtol=RELATIVE)

@@ -62,7 +62,7 @@ def populations(request, tmp_path_factory):
 def test_every_instruction_set_scores_alike(populations, n_features, storage):
     X, y, weight = make_data(n_features)
     trees = populations[n_features, storage]
-    assert max(len(tree["attribute"]) for tree in trees) > 5
+    assert max(len(tree["feature"]) for tree in trees) > 5
     rows = prepare(X, y, weight, np.ones(n_features, bool), 1, storage)
     for tree in trees:
         assert tree["error"] == pytest.approx(oracle.stored_error(tree, X, rows), rel=1e-9)

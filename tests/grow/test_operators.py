@@ -26,8 +26,8 @@ def four_leaves(engine):
     model = np.zeros((7, 3), np.uint8)
     model[[2, 3, 5, 6]] = 1
     tree = {
-        "attribute": np.array([0, 1, -1, -1, 1, -1, -1], np.int32),
-        "cut": np.array([250, 300, 0, 0, 350, 0, 0], np.int32),
+        "feature": np.array([0, 1, -1, -1, 1, -1, -1], np.int32),
+        "threshold": np.array([250, 300, 0, 0, 350, 0, 0], np.int32),
         "missing_left": np.zeros(7, np.uint8),
         "left": np.array([1, 2, -1, -1, 5, -1, -1], np.int32),
         "right": np.array([4, 3, -1, -1, 6, -1, -1], np.int32),
@@ -38,7 +38,7 @@ def four_leaves(engine):
 
 def test_new_test_replaces_one_test(engine):
     tree = four_leaves(engine)
-    changed = {tuple(applied(engine, "new_test", tree, 0, seed=s)[0]["cut"]) for s in range(10)}
+    changed = {tuple(applied(engine, "new_split", tree, 0, seed=s)[0]["threshold"]) for s in range(10)}
     assert len(changed) > 5
 
 
@@ -47,9 +47,9 @@ def test_dipole_tests_part_two_rows(engine):
     tree = applied(engine, "evaluate", stump(0, 300, 3))[0]
     attributes = set()
     for seed in range(30):
-        new = applied(engine, "new_test", tree, 0, seed=seed)[0]
-        assert (new["n_rows"][new["attribute"] < 0] >= 5).all()
-        attributes.add(int(new["attribute"][0]))
+        new = applied(engine, "new_split", tree, 0, seed=seed)[0]
+        assert (new["n_rows"][new["feature"] < 0] >= 5).all()
+        attributes.add(int(new["feature"][0]))
     assert attributes == {0, 1, 2}
 
 
@@ -57,10 +57,10 @@ def test_shift_threshold_keeps_the_attribute_and_the_rest(engine, data):
     tree = four_leaves(engine)
     for seed in range(20):
         new = applied(engine, "shift_threshold", tree, 4, seed=seed)[0]
-        if len(new["cut"]) == 7:
-            np.testing.assert_array_equal(new["attribute"], tree["attribute"])
-            np.testing.assert_array_equal(new["cut"][:4], tree["cut"][:4])
-            assert new["cut"][4] != tree["cut"][4]
+        if len(new["threshold"]) == 7:
+            np.testing.assert_array_equal(new["feature"], tree["feature"])
+            np.testing.assert_array_equal(new["threshold"][:4], tree["threshold"][:4])
+            assert new["threshold"][4] != tree["threshold"][4]
             assert new["error"] == pytest.approx(oracle.tree_error(new, *data, np.ones(600)), rel=1e-9)
 
 
@@ -68,7 +68,7 @@ def test_shift_reads_only_the_rows_between(engine):
     tree = four_leaves(engine)
     before = engine.counters[3]
     new = applied(engine, "shift_threshold", tree, 0, seed=3)[0]
-    assert engine.counters[3] - before <= 2 * abs(int(new["cut"][0]) - 250)
+    assert engine.counters[3] - before <= 2 * abs(int(new["threshold"][0]) - 250)
 
 
 def test_prune_makes_a_leaf_without_reading_rows(engine):
@@ -76,14 +76,14 @@ def test_prune_makes_a_leaf_without_reading_rows(engine):
     before = engine.counters[3]
     new = applied(engine, "prune", tree, 4)[0]
     assert engine.counters[3] == before
-    assert list(new["attribute"]) == [0, 1, -1, -1, -1]
+    assert list(new["feature"]) == [0, 1, -1, -1, -1]
     assert new["n_rows"][4] == tree["n_rows"][4]
 
 
 def test_expand_splits_the_leaf(engine):
     new = [applied(engine, "expand", four_leaves(engine), 2, seed=s)[0] for s in range(10)]
-    assert {len(tree["attribute"]) for tree in new} <= {7, 9}
-    assert any(len(tree["attribute"]) == 9 for tree in new)
+    assert {len(tree["feature"]) for tree in new} <= {7, 9}
+    assert any(len(tree["feature"]) == 9 for tree in new)
 
 
 def test_change_model_reads_no_rows_and_makes_all_changes(engine):
@@ -98,7 +98,7 @@ def test_sweep_finds_the_best_threshold_of_all(engine, data):
     """Brute force over every cut that leaves enough rows."""
     X, y = data
     tree = applied(engine, "evaluate", stump(0, 400, 3))[0]
-    swept = applied(engine, "sweep", tree)[0]
+    swept = applied(engine, "search_threshold", tree)[0]
     errors = [oracle.tree_error(stump(0, cut, 3), X, y, np.ones(600)) for cut in range(5, 596)]
     assert swept["error"] == pytest.approx(min(errors), rel=1e-9)
 
@@ -106,10 +106,10 @@ def test_sweep_finds_the_best_threshold_of_all(engine, data):
 def test_sweep_moves_leaves_on_both_sides(engine, data):
     X, y = data
     tree = four_leaves(engine)
-    swept = applied(engine, "sweep", tree)[0]
+    swept = applied(engine, "search_threshold", tree)[0]
     errors = []
     for cut in range(20, 581):
-        candidate = {**given(tree), "cut": np.array([cut, *tree["cut"][1:]], np.int32)}
+        candidate = {**given(tree), "threshold": np.array([cut, *tree["threshold"][1:]], np.int32)}
         rows = oracle.leaf_rows(candidate, X)
         if min(len(at) for at in rows.values()) >= 5:
             errors.append(oracle.tree_error(candidate, X, y, np.ones(600)))
@@ -119,42 +119,44 @@ def test_sweep_moves_leaves_on_both_sides(engine, data):
 def test_swap_subtrees(engine):
     one, two = four_leaves(engine), applied(engine, "evaluate", stump(2, 300, 3))[0]
     a, b = applied(engine, "swap_subtrees", one, 4, two, 1)
-    assert list(a["attribute"]) == [0, 1, -1, -1, -1]
-    assert list(b["attribute"])[:2] == [2, 1]
+    assert list(a["feature"]) == [0, 1, -1, -1, -1]
+    assert list(b["feature"])[:2] == [2, 1]
 
 
 def test_swap_tests(engine):
     one, two = four_leaves(engine), applied(engine, "evaluate", stump(2, 300, 3))[0]
-    a, b = applied(engine, "swap_tests", one, 0, two, 0)
-    assert (a["attribute"][0], a["cut"][0]) == (2, 300)
-    assert (b["attribute"][0], b["cut"][0]) == (0, 250)
+    a, b = applied(engine, "swap_splits", one, 0, two, 0)
+    assert (a["feature"][0], a["threshold"][0]) == (2, 300)
+    assert (b["feature"][0], b["threshold"][0]) == (0, 250)
 
 
 def test_swap_branches(engine):
     one, two = four_leaves(engine), applied(engine, "evaluate", stump(2, 300, 3))[0]
     for seed in range(4):
         a, b = applied(engine, "swap_branches", one, 0, two, 0, seed=seed)
-        assert len(a["attribute"]) + len(b["attribute"]) == 10
-        assert a["attribute"][0] == 0
-        assert b["attribute"][0] == 2
+        assert len(a["feature"]) + len(b["feature"]) == 10
+        assert a["feature"][0] == 0
+        assert b["feature"][0] == 2
 
 
 def test_copy_better_keeps_the_better_subtree(engine):
     good, bad = four_leaves(engine), applied(engine, "evaluate", single_leaf(3))[0]
     a, b = applied(engine, "copy_better", good, 0, bad, 0)
-    np.testing.assert_array_equal(a["attribute"], good["attribute"])
-    np.testing.assert_array_equal(b["attribute"], good["attribute"])
+    np.testing.assert_array_equal(a["feature"], good["feature"])
+    np.testing.assert_array_equal(b["feature"], good["feature"])
 
 
 def test_polish_never_worsens_and_finds_the_planes(engine):
     polished = applied(engine, "polish", four_leaves(engine))[0]
-    assert (polished["attribute"] < 0).sum() == 3
-    assert sorted(polished["attribute"][polished["attribute"] >= 0]) == [0, 1]
+    assert (polished["feature"] < 0).sum() == 3
+    assert sorted(polished["feature"][polished["feature"] >= 0]) == [0, 1]
     again = applied(engine, "polish", polished)[0]
     assert again["fitness"] == polished["fitness"]
 
 
-@pytest.mark.parametrize("name", ["new_test", "shift_threshold", "prune", "expand", "change_model", "sweep", "polish"])
+@pytest.mark.parametrize(
+    "name", ["new_split", "shift_threshold", "prune", "expand", "change_model", "search_threshold", "polish"]
+)
 def test_offspring_are_scored_right(engine, data, name):
     X, y = data
     tree = four_leaves(engine)
@@ -166,5 +168,5 @@ def test_offspring_are_scored_right(engine, data, name):
 
 def test_same_seed_same_offspring(engine):
     tree = four_leaves(engine)
-    one, two = (applied(engine, "new_test", tree, 0, seed=5)[0] for _ in range(2))
+    one, two = (applied(engine, "new_split", tree, 0, seed=5)[0] for _ in range(2))
     assert one["fitness"] == two["fitness"]

@@ -14,7 +14,7 @@ def steps(heights, n_rows=4000, noise=0.3):
 
 
 def splits_of(tree):
-    return sorted((a, cut) for a, cut in zip(tree["attribute"], tree["cut"], strict=True) if a >= 0)
+    return sorted((a, cut) for a, cut in zip(tree["feature"], tree["threshold"], strict=True) if a >= 0)
 
 
 def constant(tree):
@@ -31,7 +31,7 @@ def chain(cuts, n_features=2):
     cut = np.zeros(2 * n + 1, np.int32)
     cut[:n] = cuts
     return {
-        "attribute": attribute, "cut": cut, "missing_left": np.zeros(2 * n + 1, np.uint8), "left": left,
+        "feature": attribute, "threshold": cut, "missing_left": np.zeros(2 * n + 1, np.uint8), "left": left,
         "right": right, "model": np.zeros((2 * n + 1) * n_features, np.uint8),
     }  # fmt: skip
 
@@ -67,7 +67,7 @@ def test_polish_ends_where_it_finds_nothing():
     y = 10 * np.sin(np.pi * X[:, 0] * X[:, 1]) + 20 * (X[:, 2] - 0.5) ** 2 + 5 * X[:, 3] + rng.standard_normal(len(X))
     engine, _ = engine_of(X, y, max_leaves=6)
     once = engine.apply("polish", single_leaf(6), 0, None, 0, 0)[0]
-    assert (once["attribute"] < 0).sum() == 6
+    assert (once["feature"] < 0).sum() == 6
     again = engine.apply("polish", given(once), 0, None, 0, 0)[0]
     assert again["fitness"] == once["fitness"]
 

@@ -28,8 +28,8 @@ def test_the_planted_split_is_found(seed, missing):
         X[::9, attribute] = np.nan
     engine, rows = engine_of(X, y, rows_per_parameter=5)
     tree = engine.apply("polish", single_leaf(N_FEATURES), 0, None, 0, 0)[0]
-    assert tree["attribute"][0] == attribute
-    assert rows.distinct(attribute)[tree["cut"][0]] == pytest.approx(0.4, abs=0.02)
+    assert tree["feature"][0] == attribute
+    assert rows.distinct(attribute)[tree["threshold"][0]] == pytest.approx(0.4, abs=0.02)
 
 
 @pytest.mark.parametrize("n_used", [1, 3, 4, 11, 30])
@@ -39,7 +39,7 @@ def test_sweeps_solve_models_of_any_size(n_used):
     models = np.zeros((2, N_FEATURES), np.uint8)
     models[0, 30 - n_used :] = models[1, :n_used] = 1
     engine, _ = engine_of(X, y)
-    swept = engine.apply("sweep", stump(6, 400, N_FEATURES, models), 0, None, 0, 0)[0]
+    swept = engine.apply("search_threshold", stump(6, 400, N_FEATURES, models), 0, None, 0, 0)[0]
     assert swept["error"] == pytest.approx(oracle.tree_error(given(swept), X, y, np.ones(900)), rel=1e-9)
     start = oracle.tree_error(stump(6, 400, N_FEATURES, models), X, y, np.ones(900))
     assert swept["error"] < start * (1 - 1e-6)

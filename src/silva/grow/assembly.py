@@ -44,7 +44,7 @@ def grown_tree(
     """
     reached = rows_by_node(tree, rows)
     extrapolate, smoothing = meaning.pop("extrapolate"), meaning.pop("smoothing")
-    is_leaf = tree["attribute"] < 0
+    is_leaf = tree["feature"] < 0
     used = tree["model"].reshape(len(is_leaf), -1).astype(bool)
     models = {
         int(v): fit_leaf(
@@ -81,24 +81,24 @@ def _node_arrays(
     models: dict[int, LeafModel],
 ) -> tuple[NodeArrays, list[tuple[Bools, bool]]]:
     """Nodes for `assemble`, and of each categorical split the categories that go left and whether others do."""
-    n_nodes = len(tree["attribute"])
+    n_nodes = len(tree["feature"])
     thresholds, sides = split_thresholds(tree, rows, reached), np.zeros(n_nodes, bool)
     category_set = np.full(n_nodes, -1, np.int32)
     sets: list[tuple[Bools, bool]] = []
-    for v in np.flatnonzero(tree["attribute"] >= 0):
-        attribute = tree["attribute"][v]
+    for v in np.flatnonzero(tree["feature"] >= 0):
+        attribute = tree["feature"][v]
         sides[v] = default_left(tree, rows, int(v), reached)
         order = columns.order[attribute]
         if order is None:
             continue
         thresholds[v] = 0
         category_set[v] = len(sets)
-        sets.append((_goes_left(order, rows.distinct(attribute), tree["cut"][v]), bool(sides[v])))
+        sets.append((_goes_left(order, rows.distinct(attribute), tree["threshold"][v]), bool(sides[v])))
     nodes = NodeArrays(
         counts=np.array([n_nodes]),
-        left=np.where(tree["attribute"] < 0, -1, tree["left"]),
-        right=np.where(tree["attribute"] < 0, -1, tree["right"]),
-        feature=tree["attribute"],
+        left=np.where(tree["feature"] < 0, -1, tree["left"]),
+        right=np.where(tree["feature"] < 0, -1, tree["right"]),
+        feature=tree["feature"],
         threshold=thresholds,
         default_left=sides,
         cover=np.array([rows.weight[at].sum() for at in reached]),
@@ -130,15 +130,15 @@ def _leaf_order(tree: dict[str, Any]) -> list[int]:
     """Leaves breadth-first, as Forest stores them."""
     level, leaves = [0], []
     while level:
-        leaves += [v for v in level if tree["attribute"][v] < 0]
-        splits = [v for v in level if tree["attribute"][v] >= 0]
+        leaves += [v for v in level if tree["feature"][v] < 0]
+        splits = [v for v in level if tree["feature"][v] >= 0]
         level = [int(child) for v in splits for child in (tree["left"][v], tree["right"][v])]
     return leaves
 
 
 def _leaf_numbers(tree: dict[str, Any]) -> Int32s:
     """Place of each leaf in that order, by node."""
-    numbers = np.zeros(len(tree["attribute"]), np.int32)
+    numbers = np.zeros(len(tree["feature"]), np.int32)
     order = _leaf_order(tree)
     numbers[order] = np.arange(len(order))
     return numbers

@@ -9,15 +9,14 @@ from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
 
+from silva import _core
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from silva.typing import Bools, Doubles, Floats, Int32s, Int64s
 
 Result = TypeVar("Result")
-
-LANES = 8
-"""The engine may read this many numbers behind the last row of z (kLanes of grow/sums/gram.h)."""
 
 STORAGES = ("float64", "float32")
 """Types that z may be stored in."""
@@ -37,8 +36,8 @@ FEW_VALUES = 200_000
 BLOCK_VALUES = 1 << 17
 """Values that are standardised together: what becomes of them stays in a core's cache."""
 
-ZONE = 2048
-"""Rows that are kept together (kZone of grow/cuda/shared/records.h)."""
+ZONE = _core.GROW_ZONE
+"""Rows that are kept together."""
 
 LEAST_ARRANGED = 1 << 17
 """Fewer rows stay in their order."""
@@ -230,7 +229,7 @@ def _packed(
     n_threads: int,
 ) -> Floats:
     """Rows of z, a block of them at a time."""
-    z = np.zeros(len(y) * width + LANES, storage)[:-LANES].reshape(len(y), width)
+    z = np.zeros(len(y) * width + _core.GROW_LANES, storage)[: -_core.GROW_LANES].reshape(len(y), width)
     linear, marked = np.flatnonzero(column >= 0), np.flatnonzero(indicator >= 0)
     units = [on_grid(attributes[a]) if storage == "float32" else attributes[a] for a in linear]
     centres, scales = (np.array([getattr(unit, name) for unit in units]) for name in ("centre", "scale"))

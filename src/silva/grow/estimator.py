@@ -86,7 +86,7 @@ class ModelTreeRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
     operator_rates : dict, optional
         Rates of operators that differ from `silva.grow.search.OPERATORS`; 0 switches one off.
     polish : bool or sequence of str, default=True
-        Moves of the local search, of "models", "variants", "sweeps", "splits", "pull_ups", "rotations",
+        Moves of the local search, of "models", "variants", "thresholds", "splits", "pull_ups", "rotations",
         "repairs".
     polish_interval : int, default=5
         Generations between two polishings.
@@ -350,7 +350,7 @@ class ModelTreeRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
             "n": n_rows,
             "alpha": self.alpha,
             "penalty": self.penalty,
-            "test_weight": self.test_weight if bic else 1,
+            "split_weight": self.test_weight if bic else 1,
             "min_samples_leaf": self.min_samples_leaf,
             "rows_per_parameter": self.rows_per_parameter,
             "max_leaves": self.max_leaves,

@@ -62,13 +62,13 @@ class LeafModel:
 
 def rows_by_node(tree: dict[str, Any], rows: TrainingRows) -> list[Int32s]:
     """Rows that reach each node."""
-    reached: list[Int32s] = [np.arange(0, dtype=np.int32)] * len(tree["attribute"])
+    reached: list[Int32s] = [np.arange(0, dtype=np.int32)] * len(tree["feature"])
     reached[0] = np.arange(len(rows.y), dtype=np.int32)
-    for node, attribute in enumerate(tree["attribute"]):
+    for node, attribute in enumerate(tree["feature"]):
         if attribute < 0:
             continue
         ranks = rows.ranks[attribute, reached[node]]
-        left = np.where(ranks < 0, bool(tree["missing_left"][node]), ranks < tree["cut"][node])
+        left = np.where(ranks < 0, bool(tree["missing_left"][node]), ranks < tree["threshold"][node])
         reached[tree["left"][node]] = reached[node][left]
         reached[tree["right"][node]] = reached[node][~left]
     return reached
@@ -76,7 +76,7 @@ def rows_by_node(tree: dict[str, Any], rows: TrainingRows) -> list[Int32s]:
 
 def default_left(tree: dict[str, Any], rows: TrainingRows, node: int, reached: list[Int32s]) -> bool:
     """Find the learned side of missing values; the larger child where the node has seen none."""
-    if (rows.ranks[tree["attribute"][node], reached[node]] < 0).any():
+    if (rows.ranks[tree["feature"][node], reached[node]] < 0).any():
         return bool(tree["missing_left"][node])
     return len(reached[tree["left"][node]]) >= len(reached[tree["right"][node]])
 

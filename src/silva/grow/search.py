@@ -29,19 +29,19 @@ that, but a first search pays 0.6 s for the GPU's set-up."""
 
 OPERATORS: dict[str, float] = {
     "swap_subtrees": 1.0,
-    "swap_tests": 1.0,
+    "swap_splits": 1.0,
     "swap_branches": 1.0,
     "copy_better": 1.0,
-    "new_test": 1.0,
+    "new_split": 1.0,
     "shift_threshold": 1.0,
     "prune": 0.5,
-    "sweep": 0.1,
+    "search_threshold": 0.1,
     "expand": 1.0,
     "change_model": 1.0,
 }
 """Relative rates: four crossovers, four mutations of a test, two of a leaf."""
 
-POLISH = ("models", "variants", "sweeps", "splits", "pull_ups", "rotations", "repairs")
+POLISH = ("models", "variants", "thresholds", "splits", "pull_ups", "rotations", "repairs")
 """Moves of the local search."""
 
 
@@ -151,11 +151,19 @@ def place_rows(
         return None
 
 
+def engine_settings(values: dict[str, float]) -> _core.GrowSettings:
+    """Set what the engine knows by these names, each in its type."""
+    settings = _core.GrowSettings()
+    for name, value in values.items():
+        setattr(settings, name, type(getattr(settings, name))(value))
+    return settings
+
+
 def make_engine(rows: TrainingRows, settings: dict[str, float], gpu: RowsOnGpus | None = None) -> _core.GrowEngine:
     """Build an engine over the training rows."""
     return _core.GrowEngine(
         rows.z, rows.y, rows.ranks, rows.order, rows.values, rows.starts, rows.offsets, rows.column, rows.indicator,
-        rows.width, {name: float(value) for name, value in settings.items()}, None if gpu is None else gpu.addresses,
+        rows.width, engine_settings(settings), None if gpu is None else gpu.search,
     )  # fmt: skip
 
 

@@ -37,7 +37,7 @@ def smooth(
         int(v): fit_leaf(
             columns.X[reached[v]], y[reached[v]], rows.weight[reached[v]], np.flatnonzero(attributes[v]), scale
         )
-        for v in np.flatnonzero(tree["attribute"] >= 0)
+        for v in np.flatnonzero(tree["feature"] >= 0)
     }
     parent = {int(child): int(v) for v in inner for child in (tree["left"][v], tree["right"][v])}
     smoothed = {}
@@ -51,11 +51,11 @@ def smooth(
 
 def _attributes_below(tree: dict[str, Any], columns: TrainingColumns) -> Bools:
     """Attributes that a node's subtree has in its models or, where models have any, in its tests on numbers."""
-    used: Bools = tree["model"].reshape(len(tree["attribute"]), -1).astype(bool)
-    used &= (tree["attribute"] < 0)[:, None]
+    used: Bools = tree["model"].reshape(len(tree["feature"]), -1).astype(bool)
+    used &= (tree["feature"] < 0)[:, None]
     has_terms = bool(used.any())
     for v in range(len(used) - 1, -1, -1):  # children stand behind their parents
-        attribute = tree["attribute"][v]
+        attribute = tree["feature"][v]
         if attribute < 0:
             continue
         used[v] = used[tree["left"][v]] | used[tree["right"][v]]

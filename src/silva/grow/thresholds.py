@@ -20,10 +20,10 @@ def split_thresholds(tree: dict[str, Any], rows: TrainingRows, reached: list[Int
     Tests of one attribute whose gaps overlap are one test to the data: they share what is common to their gaps, which
     is narrower and so nearer to the truth, and reads as one number.
     """
-    thresholds = np.zeros(len(tree["attribute"]))
-    for attribute in np.unique(tree["attribute"][tree["attribute"] >= 0]):
+    thresholds = np.zeros(len(tree["feature"]))
+    for attribute in np.unique(tree["feature"][tree["feature"] >= 0]):
         gaps: dict[int, Gap] = {}
-        for node in np.flatnonzero(tree["attribute"] == attribute).tolist():
+        for node in np.flatnonzero(tree["feature"] == attribute).tolist():
             gap = _gap(rows.ranks[attribute], reached[tree["left"][node]], reached[tree["right"][node]])
             thresholds[node] = np.inf
             if gap is not None:

@@ -5,26 +5,16 @@ from __future__ import annotations
 from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING
 
+from silva import _core
 from silva.cuda.compiler import variant
 from silva.grow.cuda.parts import padded_width
-from silva.grow.cuda.rows import C_TYPES, RowsOnGpus
+from silva.grow.cuda.rows import C_TYPES, RowsOnGpus, filled
 
 if TYPE_CHECKING:
     from silva.cuda.compiler import Variant
     from silva.grow.cuda.rows import Memory
     from silva.grow.data import TrainingRows
 
-TILE_DOUBLES = 5888
-"""Entries of a tile of rows in shared memory (kTileDoubles of native/grow/paper/householder.h)."""
-
-CHUNK_ROWS = 1024
-"""Rows whose squared residuals make one partial sum (kChunkRows)."""
-
-KEY_TILE = 2048
-"""Rows that a block sorts (kKeyTile of native/grow/paper/records.h)."""
-
-KEYS = 256
-N_EVENTS = 7
 KERNELS = (
     "redistribute",
     "count_keys",
@@ -74,34 +64,28 @@ class QrSizes:
         return int(sum(getattr(self, field.name) for field in fields(self))) - self.results
 
 
-def part_rows(side: int) -> int:
-    """Rows of `side` columns that a block factorises (part_rows of native/grow/paper/householder.h)."""
-    rows = TILE_DOUBLES // side // 32 * 32
-    return max(8 * min(max(rows, 32), 1024), 2 * side)
-
-
 def qr_sizes(n_rows: int, width: int, max_leaves: int) -> QrSizes:
     """Sizes for trees of so many leaves at most, whose models use all columns of z at most."""
     n_leaves = min(max_leaves, n_rows)
     levels, rows = 1, n_rows
-    while rows > part_rows(width):
-        rows, levels = -(-rows // part_rows(width)) * (width - 1), levels + 1
+    while rows > _core.qr_block_rows(width):
+        rows, levels = -(-rows // _core.qr_block_rows(width)) * (width - 1), levels + 1
     # A leaf has as many rows as columns at least; the levels of its triangles shrink by half or more.
-    by_rows = max(2 * n_rows * side * (side - 1) / part_rows(side) for side in range(2, width + 1))
+    by_rows = max(2 * n_rows * side * (side - 1) / _core.qr_block_rows(side) for side in range(2, width + 1))
     by_leaf = min(n_leaves * width * width, n_rows * width) * (levels + 1)
     n_columns = n_leaves * width
-    n_keys = min(n_leaves, KEYS)
+    n_keys = min(n_leaves, _core.QR_KEYS)
     return QrSizes(
         leaves=2 * n_rows,
         sorted_leaves=2 * n_rows,
         sorted_rows=4 * n_rows,
-        spare_rows=4 * n_rows if n_leaves > KEYS else 8,
-        tile_counts=4 * n_keys * -(-n_rows // KEY_TILE),
+        spare_rows=4 * n_rows if n_leaves > _core.QR_KEYS else 8,
+        tile_counts=4 * n_keys * -(-n_rows // _core.QR_KEY_TILE),
         matrices=8 * n_rows * width,
         triangles=8 * (int(by_rows) + by_leaf),
         means=8 * n_columns,
         coefficients=8 * n_columns,
-        chunks=8 * (n_rows // CHUNK_ROWS + n_leaves),
+        chunks=8 * (n_rows // _core.QR_CHUNK_ROWS + n_leaves),
         packet=2**14 + n_leaves * (128 + 8 * width + 48 * levels),
         results=8 * n_leaves,
     )
@@ -113,25 +97,27 @@ def qr_kernels(z_bytes: int = 8) -> dict[str, Variant]:
     return {name: variant(f"grow/paper/kernels/{name}", **(stored if name in READ_ROWS else {})) for name in KERNELS}
 
 
-def lay_out_qr(
-    sizes: QrSizes, rows: TrainingRows, memory: Memory, part: dict[str, int], stream: dict[str, int]
-) -> dict[str, int]:
-    """Take the buffers; what the engine is told of them beside the rows of `part` and their stream."""
+def lay_out_qr(sizes: QrSizes, rows: TrainingRows, memory: Memory, search: _core.GrowGpu) -> None:
+    """Take the buffers and tell the engine of them, beside the only part of the rows and its stream."""
     buffers = [field.name for field in fields(sizes) if field.name != "results"]
-    return {
-        **{name: part[name] for name in ("z", "ranks")},
-        **{name: stream[name] for name in ("stream", "gpu")},
+    (part,), (stream,) = search.parts, search.streams
+    search.qr = filled(
+        _core.GrowQr(),
+        z=part.z,
+        ranks=part.ranks,
+        stream=stream.stream,
+        gpu=stream.gpu,
         **{name: memory.reserve(getattr(sizes, name)) for name in buffers},
-        "packet_host": memory.pin(sizes.packet),
-        "results": memory.pin(sizes.results),
-        **{f"event{i}": memory.make_event() for i in range(N_EVENTS)},
+        packet_host=memory.pin(sizes.packet),
+        results=memory.pin(sizes.results),
+        events=[memory.make_event() for _ in range(_core.QR_EVENTS)],
         **memory.load(qr_kernels(rows.z.itemsize)),
-        "packet_bytes": sizes.packet,
-        "results_bytes": sizes.results,
-        "n_triangle_doubles": sizes.triangles // 8,
-        "n_coefficients": sizes.coefficients // 8,
-        "stride": padded_width(rows.width),
-    }
+        packet_bytes=sizes.packet,
+        results_bytes=sizes.results,
+        n_triangle_doubles=sizes.triangles // 8,
+        n_coefficients=sizes.coefficients // 8,
+        stride=padded_width(rows.width),
+    )
 
 
 class QrRowsOnGpu(RowsOnGpus):
@@ -153,5 +139,4 @@ class QrRowsOnGpu(RowsOnGpus):
         width = rows.width
         super().__init__(rows, (gpu,), None, lambda n_rows: qr_sizes(n_rows, width, max_leaves).on_device)
         sizes, (memory,) = qr_sizes(len(rows.y), width, max_leaves), self._memories
-        (part,), (stream,) = self.addresses["parts"], self.addresses["streams"]
-        self.addresses["qr"] = [lay_out_qr(sizes, rows, memory, part, stream)]
+        lay_out_qr(sizes, rows, memory, self.search)

@@ -6,8 +6,8 @@ import itertools
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
+from silva import _core
 from silva.device import DeviceError
-from silva.grow.data import ZONE
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -20,21 +20,15 @@ NARROW = TILE // 2
 
 MOST_COLUMNS = 16 * TILE
 N_LISTS = 4
-"""Lists of rows that sweeps may hold at a time; further ones wait."""
+"""Lists of rows that threshold searches may hold at a time where a GPU has all rows; further ones wait."""
 
 MOST_LISTS = 16
 """The same where memory allows."""
 
-ROOMS = ((MOST_LISTS, True), (N_LISTS, True), (N_LISTS, False))
-"""Lists that a GPU with all rows has room for, and whether for sums between their cuts too, from ample to scarce."""
+LIST_CHOICES = ((MOST_LISTS, True), (N_LISTS, True), (N_LISTS, False))
+"""Lists of a GPU with all rows, and whether sums between their candidates have room too, from ample to scarce."""
 
 PACKET_BYTES = 16 << 20
-LARGEST_BLOCK = 8192
-"""Rows of a block of the kernel that sums (kMostRows of native/grow/cuda/shared/records.h)."""
-
-LIST_TILE = 2048
-"""Rows that a block lists (kListTile)."""
-
 MANY_ZONES = 16
 """Parts of so many zones may differ by one."""
 
@@ -44,43 +38,34 @@ SECTORS = 8
 ARRANGED_SECTORS = 64
 """The same where most rows outside of a box are passed over."""
 
-MOST_SLOTS = 128
-"""Leaves of one request (kMostSlots)."""
-
-MOST_SHARES = 4
-"""Parts of a block's rows that are summed each by itself, a warp each at most (sum_splits, cuda/shared/records.h)."""
+MOST_STRANDS = 4
+"""Strands of a block's rows, each summed by itself, at most (sum_strands of cuda/shared/records.h)."""
 
 RESULT_BYTES = 64 << 20
 LIST_SUMS_BYTES = 64 << 20
-"""Sums between the cuts of a list that stay on the GPU at most."""
+"""Sums between the candidates of a list that stay on the GPU at most."""
 
 GRID_SUMS_BYTES = 256 << 20
 """The same of rows that are sent to the GPU to be cut, in one batch of requests."""
 
-MOST_CUTS = 32
-"""Cuts of one look at a list (kGrid of native/grow/cuda/shared/cuts.h)."""
-
-PART_BYTES = 256 << 20
-
-MOST_CELLS = 1 << 15
-"""Cells of ranks that the rows of a sweep are counted in at once."""
+PARTIAL_BYTES = 256 << 20
 
 CHUNK_SHARE = 8
 """A chunk of streamed rows takes at most one part in so many of a GPU's free memory; there are two."""
 
-CORE_WORK = 30_000
-"""Requests of fewer multiplications than this are answered by the cores: a thousand rows of few columns, which lie
+CPU_WORK = 30_000
+"""Requests of fewer multiplications than this are answered by the CPU: a thousand rows of few columns, which lie
 scattered in memory and take a core about as long as a round of the GPU."""
 
 STREAMED_WORK = 256
-"""Where rows come in chunks, the cores also answer what reads less than one row in so many."""
+"""Where rows come in chunks, the CPU also answers what reads less than one row in so many."""
 
 SOLVE_WORK = 600_000
-"""Multiplications below which the errors of a sweep's leaves at one grid of cuts are the cores' to find: some 40
-microseconds of one of them."""
+"""Multiplications below which the errors of all leaves at one grid of candidates are the CPU's to find: some 40
+microseconds of one core."""
 
 SMALL_DATA = 3_000_000
-"""With fewer multiplications than this for the sums of all rows the cores answer everything."""
+"""With fewer multiplications than this for the sums of all rows the CPU answers everything."""
 
 
 @dataclass(frozen=True)
@@ -96,10 +81,10 @@ class Sizes:
     lists : int
         Of the rows of all parts of the GPU.
     list_sums : int
-        Of sums between the cuts of lists.
-    packet, results, parts, part_counts, grid_sums : int
+        Of sums between the candidates of lists.
+    packet, results, partials, partial_counts, grid_sums : int
         Of one stream: what goes to the GPU, what comes back and what lies between.
-    n_parts, n_counts : int
+    n_partials, n_counts : int
         Partial sums and counts that the latter two hold.
     stride : int
         Columns of z on the GPU.
@@ -115,10 +100,10 @@ class Sizes:
     list_sums: int
     packet: int
     results: int
-    parts: int
-    part_counts: int
+    partials: int
+    partial_counts: int
     grid_sums: int
-    n_parts: int
+    n_partials: int
     n_counts: int
     stride: int
     n_lists: int
@@ -131,12 +116,12 @@ class Sizes:
     @property
     def stream(self) -> int:
         """Bytes of GPU memory that a stream works in."""
-        return self.packet + self.results + self.parts + self.part_counts + self.grid_sums
+        return self.packet + self.results + self.partials + self.partial_counts + self.grid_sums
 
 
 def buffer_sizes(
     n_rows: int,
-    n_attributes: int,
+    n_features: int,
     width: int,
     n_listed: int | None = None,
     n_lists: int = N_LISTS,
@@ -144,9 +129,9 @@ def buffer_sizes(
     z_bytes: int = 8,
     keeps_sums: bool = False,
 ) -> Sizes:
-    """Sizes of all buffers for so many rows a part, attributes and columns of z, and rows of all parts together.
+    """Sizes of all buffers for so many rows a part, features and columns of z, and rows of all parts together.
 
-    A number of z takes `z_bytes`. A GPU that has all rows may keep sums between cuts.
+    A number of z takes `z_bytes`. A GPU that has all rows may keep sums between candidates.
 
     Raises
     ------
@@ -156,29 +141,30 @@ def buffer_sizes(
     blocks = -(-width // TILE)
     if width > MOST_COLUMNS:
         raise ValueError(
-            f"leaf models have {width} columns (intercept, attributes, missing indicators, y), growing on a GPU takes "
-            f"at most {MOST_COLUMNS}; use device='cpu' or fewer attributes"
+            f"leaf models have {width} columns (intercept, features, missing indicators, y), growing on a GPU takes "
+            f"at most {MOST_COLUMNS}; use device='cpu' or fewer features"
         )
     stride = padded_width(width)
-    part = blocks * (blocks + 1) // 2 * TILE * TILE * 8
-    of_blocks = (MOST_SLOTS + MOST_SHARES - 1) * -(-n_rows // LARGEST_BLOCK)
-    n_parts = max(PART_BYTES // part, of_blocks, (MOST_CUTS + 3) * MOST_SHARES)
+    partial = blocks * (blocks + 1) // 2 * TILE * TILE * 8
+    blocks_of_all = (_core.GROW_SLOTS + MOST_STRANDS - 1) * -(-n_rows // _core.GROW_BLOCK_ROWS)
+    n_partials = max(PARTIAL_BYTES // partial, blocks_of_all, (_core.GROW_GRID + 3) * MOST_STRANDS)
     a_leaf = (width * (width + 1) // 2 + 1) * 8  # count and sums
-    a_grid = (MOST_CUTS + 3) * a_leaf
-    n_counts = max(n_parts, n_lists * (-(-n_rows // LIST_TILE) + 1))
+    a_grid = (_core.GROW_GRID + 3) * a_leaf
+    a_list = min(LIST_SUMS_BYTES, 2 * _core.GROW_SLOTS * (_core.GROW_GRID + 2) * a_leaf)
+    n_counts = max(n_partials, n_lists * (-(-n_rows // _core.GROW_LIST_TILE) + 1))
     return Sizes(
         z=n_rows * stride * z_bytes,
-        ranks=n_rows * n_attributes * 4,
-        order=n_rows * n_attributes * 4,
-        zones=-(-n_rows // ZONE) * n_attributes * 8,
+        ranks=n_rows * n_features * 4,
+        order=n_rows * n_features * 4,
+        zones=-(-n_rows // _core.GROW_ZONE) * n_features * 8,
         lists=n_lists * (n_rows if n_listed is None else n_listed) * 8,
-        list_sums=n_lists * min(LIST_SUMS_BYTES, 2 * MOST_SLOTS * (MOST_CUTS + 2) * a_leaf) if keeps_sums else 0,
+        list_sums=n_lists * a_list if keeps_sums else 0,
         packet=PACKET_BYTES,
-        results=max(RESULT_BYTES, MOST_SLOTS * a_leaf + 8),
-        parts=n_parts * part,
-        part_counts=n_counts * 4,
-        grid_sums=max(min(GRID_SUMS_BYTES, a_grid * MOST_SLOTS), a_grid) if keeps_sums else 0,
-        n_parts=n_parts,
+        results=max(RESULT_BYTES, _core.GROW_SLOTS * a_leaf + 8),
+        partials=n_partials * partial,
+        partial_counts=n_counts * 4,
+        grid_sums=max(min(GRID_SUMS_BYTES, a_grid * _core.GROW_SLOTS), a_grid) if keeps_sums else 0,
+        n_partials=n_partials,
         n_counts=n_counts,
         stride=stride,
         n_lists=n_lists,
@@ -191,7 +177,7 @@ def padded_width(width: int) -> int:
 
 
 @dataclass(frozen=True)
-class Share:
+class GpuLayout:
     """The rows that one GPU holds, in contiguous parts.
 
     Attributes
@@ -232,11 +218,11 @@ class Share:
         return buffers + self.more_bytes
 
 
-class Columns(NamedTuple):
-    """Rows, attributes, columns of z, what so many rows need beside the buffers, and bytes of a number of z."""
+class DataShape(NamedTuple):
+    """Rows, features, columns of z, what so many rows need beside the buffers, and bytes of a number of z."""
 
     n_rows: int
-    n_attributes: int
+    n_features: int
     width: int
     more_bytes: Callable[[int], int] | None = None
     z_bytes: int = 8
@@ -244,20 +230,20 @@ class Columns(NamedTuple):
 
 def divide_rows(
     n_rows: int,
-    n_attributes: int,
+    n_features: int,
     width: int,
     free: dict[int, int],
     chunks: str | int | None = "auto",
     more_bytes: Callable[[int], int] | None = None,
     z_bytes: int = 8,
-) -> list[Share]:
+) -> list[GpuLayout]:
     """Divide the rows evenly among GPUs, and those of a GPU into parts where they do not fit.
 
     Where all rows fit on each of several GPUs, every one gets a copy; they share the work then.
 
     Parameters
     ----------
-    n_rows, n_attributes, width : int
+    n_rows, n_features, width : int
     free : dict
         Bytes of free memory by GPU.
     chunks : {"auto"}, int or None
@@ -272,13 +258,13 @@ def divide_rows(
     DeviceError
         If a GPU's memory does not suffice; the message names the GPU and says how many rows fit.
     """
-    columns = Columns(n_rows, n_attributes, width, more_bytes, z_bytes)
-    if copies := _copies(n_rows, columns, free, chunks):
+    shape = DataShape(n_rows, n_features, width, more_bytes, z_bytes)
+    if copies := _copies(n_rows, shape, free, chunks):
         return copies
     gpus = list(free)
     edges = even_bounds(0, n_rows, len(gpus))
     return [
-        _share(gpu, edges[g], edges[g + 1], columns, free[gpu], chunks)
+        _layout(gpu, edges[g], edges[g + 1], shape, free[gpu], chunks)
         for g, gpu in enumerate(gpus)
         if edges[g] < edges[g + 1]
     ]
@@ -289,24 +275,24 @@ def even_bounds(first: int, last: int, n_parts: int) -> tuple[int, ...]:
 
     Large parts begin at a zone's first row: one that lay across two zones would tell little of its rows.
     """
-    step = ZONE if (last - first) // n_parts >= MANY_ZONES * ZONE else 1
+    step = _core.GROW_ZONE if (last - first) // n_parts >= MANY_ZONES * _core.GROW_ZONE else 1
     inner = (first + (last - first) * p // n_parts for p in range(1, n_parts))
     return (first, *(row // step * step for row in inner), last)
 
 
-def are_copies(shares: Sequence[Share]) -> bool:
+def are_copies(layouts: Sequence[GpuLayout]) -> bool:
     """Whether each of several GPUs holds all rows."""
-    return len(shares) > 1 and shares[0].bounds == shares[1].bounds
+    return len(layouts) > 1 and layouts[0].bounds == layouts[1].bounds
 
 
-def _copies(n_rows: int, columns: Columns, free: dict[int, int], chunks: str | int | None) -> list[Share] | None:
+def _copies(n_rows: int, shape: DataShape, free: dict[int, int], chunks: str | int | None) -> list[GpuLayout] | None:
     """All rows for every GPU, if there are several and that much memory."""
     if len(free) < 2 or n_rows > _most_rows(n_rows, chunks):
         return None
-    for n_lists, keeps_sums in ROOMS:
-        shares = [_cut(gpu, 0, n_rows, columns, 1, 0, n_lists, keeps_sums) for gpu in free]
-        if all(share.on_device <= free[share.gpu] for share in shares):
-            return shares
+    for n_lists, keeps_sums in LIST_CHOICES:
+        layouts = [_laid_out(gpu, 0, n_rows, shape, 1, 0, n_lists, keeps_sums) for gpu in free]
+        if all(layout.on_device <= free[layout.gpu] for layout in layouts):
+            return layouts
     return None
 
 
@@ -315,72 +301,72 @@ def _most_rows(n_rows: int, chunks: str | int | None) -> int:
     return n_rows if chunks is None or chunks == "auto" else int(chunks)
 
 
-def _share(gpu: int, first: int, last: int, columns: Columns, free: int, chunks: str | int | None) -> Share:
+def _layout(gpu: int, first: int, last: int, shape: DataShape, free: int, chunks: str | int | None) -> GpuLayout:
     """Take the rows of one GPU, as few parts as its memory or `chunks` allows."""
     n_rows = last - first
     most = _most_rows(n_rows, chunks)
-    for n_lists, keeps_sums in ROOMS:
-        whole = _cut(gpu, first, last, columns, 1, 0, n_lists, keeps_sums)
+    for n_lists, keeps_sums in LIST_CHOICES:
+        whole = _laid_out(gpu, first, last, shape, 1, 0, n_lists, keeps_sums)
         if whole.on_device <= free and most >= n_rows:
             return whole
     if chunks is None:
-        raise _too_large(whole, n_rows, columns, free)
-    n_parts = -(-n_rows // (_chunk_rows(n_rows, columns, free) if chunks == "auto" else most))
+        raise _too_large(whole, n_rows, shape, free)
+    n_parts = -(-n_rows // (_chunk_rows(n_rows, shape, free) if chunks == "auto" else most))
     for n_streamed in range(n_parts + 1):
-        share = _cut(gpu, first, last, columns, n_parts, n_streamed)
-        if share.on_device <= free:
-            return share
-    raise _too_large(_cut(gpu, first, last, columns, n_parts, n_parts), n_rows, columns, free)
+        layout = _laid_out(gpu, first, last, shape, n_parts, n_streamed)
+        if layout.on_device <= free:
+            return layout
+    raise _too_large(_laid_out(gpu, first, last, shape, n_parts, n_parts), n_rows, shape, free)
 
 
-def _cut(
+def _laid_out(
     gpu: int,
     first: int,
     last: int,
-    columns: Columns,
+    shape: DataShape,
     n_parts: int,
     n_streamed: int,
     n_lists: int = N_LISTS,
     keeps_sums: bool = False,
-) -> Share:
+) -> GpuLayout:
     n_rows = last - first
     bounds = even_bounds(first, last, n_parts)
     largest = max(end - begin for begin, end in itertools.pairwise(bounds))
     sizes = buffer_sizes(
         largest,
-        columns.n_attributes,
-        columns.width,
+        shape.n_features,
+        shape.width,
         n_rows,
-        n_lists,
-        z_bytes=columns.z_bytes,
-        keeps_sums=keeps_sums and largest == columns.n_rows,
+        n_lists if largest == shape.n_rows else 0,
+        z_bytes=shape.z_bytes,
+        keeps_sums=keeps_sums and largest == shape.n_rows,
     )
-    return Share(gpu, bounds, n_streamed, sizes, columns.more_bytes(n_rows) if columns.more_bytes else 0)
+    return GpuLayout(gpu, bounds, n_streamed, sizes, shape.more_bytes(n_rows) if shape.more_bytes else 0)
 
 
-def _chunk_rows(n_rows: int, columns: Columns, free: int) -> int:
+def _chunk_rows(n_rows: int, shape: DataShape, free: int) -> int:
     """Rows of a chunk, at least two of which make up the data."""
-    a_row = buffer_sizes(1, columns.n_attributes, columns.width, z_bytes=columns.z_bytes).rows
+    a_row = buffer_sizes(1, shape.n_features, shape.width, z_bytes=shape.z_bytes).rows
     return max(1, min(-(-n_rows // 2), free // CHUNK_SHARE // a_row))
 
 
-def _too_large(share: Share, n_rows: int, columns: Columns, free: int) -> DeviceError:
+def _too_large(layout: GpuLayout, n_rows: int, shape: DataShape, free: int) -> DeviceError:
     fitting = n_rows
-    while fitting and _cut(share.gpu, 0, fitting, columns, 1, 0).on_device > free:
+    while fitting and _laid_out(layout.gpu, 0, fitting, shape._replace(n_rows=fitting), 1, 0).on_device > free:
         fitting = fitting * 9 // 10
     advice = f"about {fitting:,} rows fit: pass fewer rows," if fitting else "no number of rows fits: free memory,"
-    chunks = " chunks='auto'" if share.n_parts == 1 and fitting and not columns.more_bytes else ""
-    halved = _cut(share.gpu, 0, n_rows, columns._replace(z_bytes=4), 1, 0).on_device
-    storage = " storage='float32'," if columns.z_bytes > 4 and halved <= free else ""
+    chunks = " chunks='auto'" if layout.n_parts == 1 and fitting and not shape.more_bytes else ""
+    halved = _laid_out(layout.gpu, 0, n_rows, shape._replace(z_bytes=4), 1, 0).on_device
+    storage = " storage='float32'," if shape.z_bytes > 4 and halved <= free else ""
     return DeviceError(
-        f"cuda:{share.gpu} has {free:,} bytes free, growing on {n_rows:,} rows of {columns.n_attributes} attributes "
-        f"takes {share.on_device:,}; {advice}{storage}{chunks} or device='cpu'"
+        f"cuda:{layout.gpu} has {free:,} bytes free, growing on {n_rows:,} rows of {shape.n_features} features "
+        f"takes {layout.on_device:,}; {advice}{storage}{chunks} or device='cpu'"
     )
 
 
-def core_work(n_rows: int, width: int, is_chunked: bool) -> int:
-    """Multiplications below which a request stays on the cores."""
+def cpu_work(n_rows: int, width: int, is_chunked: bool) -> int:
+    """Multiplications below which a request stays on the CPU."""
     all_rows = n_rows * (width * (width + 1) // 2 + 20)
-    if CORE_WORK and all_rows < SMALL_DATA:
+    if CPU_WORK and all_rows < SMALL_DATA:
         return 2 * all_rows
-    return max(CORE_WORK, all_rows // STREAMED_WORK if is_chunked and CORE_WORK else 0)
+    return max(CPU_WORK, all_rows // STREAMED_WORK if is_chunked and CPU_WORK else 0)

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from silva.cuda.compiler import Variant
-    from silva.grow.cuda.parts import Share
+    from silva.grow.cuda.parts import GpuLayout
     from silva.grow.data import TrainingRows
 
 PORTABLE = 1
@@ -34,21 +34,24 @@ C_TYPES = {8: "double", 4: "float"}
 SLACK_BYTES = 64 << 20
 """Left free: the driver rounds allocations up, and kernels and streams take memory of their own."""
 
-Addresses = dict[str, list[dict[str, int]]]
-"""What the engine is told: a record of the search, one of each stream and one of each part of the rows."""
+
+def filled(record: Any, **values: Any) -> Any:
+    """Set fields of a record of the core, which refuses names that it does not have."""
+    for name, value in values.items():
+        setattr(record, name, value)
+    return record
 
 
 def kernels(stride: int, z_bytes: int = 8) -> dict[str, Variant]:
     """Kernels of a search over so many columns of z of so many bytes each, by the names that the engine gives them."""
     return {
         "sum_rows": variant("grow/cuda/kernels/sum_rows", STRIDE=stride, STORED=C_TYPES[z_bytes]),
-        "add_parts": variant("grow/cuda/kernels/add_parts", STRIDE=stride),
+        "add_partials": variant("grow/cuda/kernels/add_partials", STRIDE=stride),
         "count_rows": variant("grow/cuda/kernels/count_rows"),
         "list_rows": variant("grow/cuda/kernels/list_rows"),
-        "count_ranks": variant("grow/cuda/kernels/count_ranks"),
-        "find_cuts": variant("grow/cuda/kernels/find_cuts"),
+        "find_candidates": variant("grow/cuda/kernels/find_candidates"),
         "advance_sums": variant("grow/cuda/kernels/advance_sums"),
-        "solve_cuts": variant("grow/cuda/kernels/solve_cuts"),
+        "solve_candidates": variant("grow/cuda/kernels/solve_candidates"),
     }
 
 
@@ -61,20 +64,20 @@ def padded_rows(rows: TrainingRows, first: int = 0, last: int | None = None) -> 
 
 
 def rank_zones(ranks: NDArray[np.int32]) -> NDArray[np.int32]:
-    """Least and greatest rank of each attribute in every ZONE rows, (n_attributes, n_zones, 2)."""
+    """Least and greatest rank of each feature in every ZONE rows, (n_features, n_zones, 2)."""
     firsts = np.arange(0, ranks.shape[1], ZONE)
     return np.stack([bound.reduceat(ranks, firsts, axis=1) for bound in (np.minimum, np.maximum)], axis=-1)
 
 
 def split_order(rows: TrainingRows, bounds: Sequence[int]) -> list[NDArray[np.int32]]:
-    """Orders of the parts that lie between the bounds, each (n_attributes, rows of the part), rows counted within."""
+    """Orders of the parts that lie between the bounds, each (n_features, rows of the part), rows counted within."""
     if len(bounds) == 2:
         return [rows.order]
     flat = np.empty(rows.order.size, np.int32)
     _core.split_order(rows.order, np.asarray(bounds, np.int64), flat, n_threads(None))
-    n_attributes = len(rows.order)
+    n_features = len(rows.order)
     return [
-        flat[n_attributes * first : n_attributes * last].reshape(n_attributes, last - first)
+        flat[n_features * first : n_features * last].reshape(n_features, last - first)
         for first, last in itertools.pairwise(bounds)
     ]
 
@@ -199,50 +202,53 @@ class GpuMemory:
                 self._cupy.cuda.runtime.hostUnregister(pointer)
 
 
-def lay_out(rows: TrainingRows, shares: Sequence[Share], memories: Sequence[Memory]) -> Addresses:
-    """Bring the rows to where the shares have them, and take the buffers of a search."""
-    copied = parts.are_copies(shares)
-    bounds = shares[0].bounds if copied else [0, *(bound for share in shares for bound in share.bounds[1:])]
+def lay_out(rows: TrainingRows, layouts: Sequence[GpuLayout], memories: Sequence[Memory]) -> _core.GrowGpu:
+    """Bring the rows to where the layouts have them, and take the buffers of a search."""
+    copied = parts.are_copies(layouts)
+    bounds = layouts[0].bounds if copied else [0, *(bound for layout in layouts for bound in layout.bounds[1:])]
     orders = iter(split_order(rows, bounds))
     arrays: tuple[NDArray[Any], NDArray[np.int32], NDArray[np.int32]] | None = None
-    streams: list[dict[str, int]] = []
-    found: list[dict[str, int]] = []
-    for share, memory in zip(shares, memories, strict=True):
-        lists, list_sums = memory.reserve(share.sizes.lists), memory.reserve(share.sizes.list_sums)
+    streams: list[_core.GrowStream] = []
+    found: list[_core.GrowPart] = []
+    for layout, memory in zip(layouts, memories, strict=True):
+        lists, list_sums = memory.reserve(layout.sizes.lists), memory.reserve(layout.sizes.list_sums)
         buffers = [
-            {name: memory.reserve(getattr(share.sizes, name)) for name in ("z", "ranks", "order")}
-            for _ in range(min(share.n_streamed, 2))
+            {name: memory.reserve(getattr(layout.sizes, name)) for name in ("z", "ranks", "order")}
+            for _ in range(min(layout.n_streamed, 2))
         ]
-        for p, (first, last) in enumerate(itertools.pairwise(share.bounds)):
+        for p, (first, last) in enumerate(itertools.pairwise(layout.bounds)):
             if arrays is None or not copied:
                 arrays = (padded_rows(rows, first, last), rows.ranks[:, first:last], next(orders))
-            streamed = p < share.n_streamed
+            streamed = p < layout.n_streamed
             found.append(
-                {
-                    "first": first,
-                    "n_rows": last - first,
-                    "stream": len(streams) + p % 2,
-                    "lists": lists + 8 * (first - share.bounds[0]),
-                    "list_bytes": 8 * (share.bounds[-1] - share.bounds[0]),
-                    "list_sums": list_sums,
-                    "list_sums_bytes": share.sizes.list_sums // share.sizes.n_lists,
-                    "z_bytes": arrays[0].nbytes,
-                    "ranks_host_step": rows.ranks.strides[0],
-                    "zones": memory.place(rank_zones(arrays[1])),
+                filled(
+                    _core.GrowPart(),
+                    first=first,
+                    n_rows=last - first,
+                    stream=len(streams) + p % 2,
+                    lists=lists + 8 * (first - layout.bounds[0]),
+                    list_bytes=8 * (layout.bounds[-1] - layout.bounds[0]),
+                    list_sums=list_sums,
+                    list_sums_bytes=layout.sizes.list_sums // max(layout.sizes.n_lists, 1),
+                    z_bytes=arrays[0].nbytes,
+                    ranks_host_step=rows.ranks.strides[0],
+                    zones=memory.place(rank_zones(arrays[1])),
                     **(_streamed(memory, arrays, buffers[p % 2]) if streamed else _placed(memory, arrays)),
-                }
+                )
             )
-        functions = memory.load(kernels(share.sizes.stride, rows.z.itemsize))
-        streams += [_stream(share, memory, functions) for _ in range(share.n_streams)]
-    is_chunked = any(share.n_parts > 1 for share in shares)
-    search = {
-        "core_work": parts.core_work(len(rows.y), rows.width, is_chunked),
-        "n_lists": min(share.sizes.n_lists for share in shares),
-        "n_cells": parts.MOST_CELLS,
-        "solve_work": parts.SOLVE_WORK,
-        "sectors": parts.SECTORS if rows.source is None else parts.ARRANGED_SECTORS,
-    }
-    return {"search": [search], "streams": streams, "parts": found}
+        functions = memory.load(kernels(layout.sizes.stride, rows.z.itemsize))
+        streams += [_stream(layout, memory, functions) for _ in range(layout.n_streams)]
+    is_chunked = any(layout.n_parts > 1 for layout in layouts)
+    search: _core.GrowGpu = filled(
+        _core.GrowGpu(),
+        streams=streams,
+        parts=found,
+        cpu_work=parts.cpu_work(len(rows.y), rows.width, is_chunked),
+        n_lists=min(layout.sizes.n_lists for layout in layouts),
+        solve_work=parts.SOLVE_WORK,
+        sectors=parts.SECTORS if rows.source is None else parts.ARRANGED_SECTORS,
+    )
+    return search
 
 
 def _placed(memory: Memory, arrays: Sequence[NDArray[Any]]) -> dict[str, int]:
@@ -259,35 +265,35 @@ def _streamed(memory: Memory, arrays: Sequence[NDArray[Any]], buffers: dict[str,
 
 
 def _registered(memory: Memory, array: NDArray[Any]) -> int:
-    """Address of an array whose memory is registered whole: parts of one array share pages."""
+    """Address of an array whose memory is registered whole: parts of one array layout pages."""
     owner = array.base if isinstance(array.base, np.ndarray) else array
     return memory.register(owner) + array.ctypes.data - owner.ctypes.data
 
 
-def _stream(share: Share, memory: Memory, functions: dict[str, int]) -> dict[str, int]:
-    sizes = share.sizes
-    return {
-        "gpu": share.gpu,
-        "n_processors": memory.n_processors,
-        "stride": sizes.stride,
-        "stream": memory.make_stream(),
-        **{
-            name: memory.reserve(getattr(sizes, name))
-            for name in ("packet", "results", "parts", "part_counts", "grid_sums")
-        },
-        "packet_host": memory.pin(sizes.packet),
-        "results_host": memory.pin(sizes.results),
-        "packet_bytes": sizes.packet,
-        "results_bytes": sizes.results,
-        "grid_sums_bytes": sizes.grid_sums,
-        "n_parts": sizes.n_parts,
-        "n_counts": sizes.n_counts,
+def _stream(layout: GpuLayout, memory: Memory, functions: dict[str, int]) -> _core.GrowStream:
+    sizes = layout.sizes
+    buffers = ("packet", "results", "partials", "partial_counts", "grid_sums")
+    stream: _core.GrowStream = filled(
+        _core.GrowStream(),
+        gpu=layout.gpu,
+        n_processors=memory.n_processors,
+        stride=sizes.stride,
+        stream=memory.make_stream(),
+        **{name: memory.reserve(getattr(sizes, name)) for name in buffers},
+        packet_host=memory.pin(sizes.packet),
+        results_host=memory.pin(sizes.results),
+        packet_bytes=sizes.packet,
+        results_bytes=sizes.results,
+        grid_sums_bytes=sizes.grid_sums,
+        n_partials=sizes.n_partials,
+        n_counts=sizes.n_counts,
         **functions,
-    }
+    )
+    return stream
 
 
 class RowsOnGpus:
-    """Owns the rows and buffers of a search on GPUs; `addresses` is what the engine is told of them.
+    """Owns the rows and buffers of a search on GPUs; `search` is what the engine is told of them.
 
     Parameters
     ----------
@@ -312,16 +318,16 @@ class RowsOnGpus:
         more_bytes: Callable[[int], int] | None = None,
     ) -> None:
         memories = {gpu: GpuMemory(gpu) for gpu in gpus}
-        n_attributes, n_rows = rows.ranks.shape
+        n_features, n_rows = rows.ranks.shape
         free = {gpu: memory.free for gpu, memory in memories.items()}
-        self.shares = parts.divide_rows(n_rows, n_attributes, rows.width, free, chunks, more_bytes, rows.z.itemsize)
-        self._memories = [memories[share.gpu] for share in self.shares]
-        self.addresses = lay_out(rows, self.shares, self._memories)
+        self.layouts = parts.divide_rows(n_rows, n_features, rows.width, free, chunks, more_bytes, rows.z.itemsize)
+        self._memories = [memories[layout.gpu] for layout in self.layouts]
+        self.search = lay_out(rows, self.layouts, self._memories)
 
     @contextlib.contextmanager
     def searching(self, engine: Any) -> Iterator[None]:
         """Leave the caller's current GPU as it is, and turn errors of the driver into DeviceErrors."""
-        with import_cupy().cuda.Device(self.shares[0].gpu), explaining_loss(engine):
+        with import_cupy().cuda.Device(self.layouts[0].gpu), explaining_loss(engine):
             yield
 
 

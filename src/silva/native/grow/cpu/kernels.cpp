@@ -30,9 +30,9 @@ static void residuals_kernel(const double* grams, size_t stride, int width, cons
   }
 }
 
-static void sweep_kernel(double* matrix, size_t pitch, int side, const char* live, int k, double direction,
+static void pivot_kernel(double* matrix, size_t pitch, int side, const char* live, int k, double direction,
                          double* row) {
-  sweep(matrix, pitch, side, live, k, direction, row);
+  pivot(matrix, pitch, side, live, k, direction, row);
 }
 
 static void score_kernel(const StoredRows& z, const int32_t* rows, size_t n_rows, const int32_t* columns, int n_columns,
@@ -53,7 +53,7 @@ static int64_t partition_kernel(const RankInterval& interval, int32_t* rows, int
 }
 
 extern const GrowKernels kernels;
-const GrowKernels kernels = {accumulate_kernel, residual_kernel, residuals_kernel, sweep_kernel,
+const GrowKernels kernels = {accumulate_kernel, residual_kernel, residuals_kernel, pivot_kernel,
                              score_kernel,      add_rows_kernel, filter_kernel,    partition_kernel};
 
 }  // namespace silva::SILVA_GROW_ISA

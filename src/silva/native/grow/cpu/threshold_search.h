@@ -1,32 +1,35 @@
-// Thresholds on rows that cores read.
+// Thresholds on rows that the CPU reads.
 #pragma once
 #include <vector>
 
+#include "grow/cpu/row_source.h"
 #include "grow/search/threshold_search.h"
 
 namespace silva {
 
-class CoreSweep : public ThresholdSweep {
+class CpuThresholdSearch : public ThresholdSearch {
  public:
-  CoreSweep(const Evaluator& evaluator, const CoreReader& reader, Scratch& scratch)
-      : ThresholdSweep(evaluator, scratch), reader_(reader), part_sums_(evaluator.reader().buffers(), 0) {}
+  CpuThresholdSearch(const CpuRowSource& source, Scratch& scratch)
+      : ThresholdSearch(source.data(), source.limits(), source.tasks(), scratch),
+        source_(source),
+        segment_sums_(source.tasks().buffers(), 0) {}
 
-  // The best cut of a bracket whose rows are given in order.
-  FoundCut finish(const SweepRequest& request, RowList rows, Bracket bracket) {
+  // The best candidate of a range whose rows are given in order.
+  FoundThreshold finish(const ThresholdRequest& request, RowList rows, Range range) {
     request_ = request;
     rows_ = std::move(rows);
-    bracket.last -= bracket.first, bracket.first = 0;
-    share_out(request_.left, true);
-    share_out(request_.right, false);
-    refine({std::move(bracket)}, 1);
+    range.last -= range.first, range.first = 0;
+    add_side(request_.left, true);
+    add_side(request_.right, false);
+    refine({std::move(range)}, 1);
     return best_;
   }
 
  protected:
   int open() override {
     collect();
-    share_out(request_.left, true);
-    share_out(request_.right, false);
+    add_side(request_.left, true);
+    add_side(request_.right, false);
     return int(rows_.size());
   }
 
@@ -40,8 +43,8 @@ class CoreSweep : public ThresholdSweep {
     rows_.clear();
     missing_.clear();
     const Box& box = *request_.box;
-    const int attribute = request_.attribute;
-    const Interval interval = box.interval(data_, attribute);
+    const int feature = request_.feature;
+    const Interval interval = box.interval(data_, feature);
     const int by = narrowest(data_, box);
     const int64_t span = rows_of_interval(data_, interval);
     if (request_.rows ? 4 * int64_t(request_.rows->size()) < span
@@ -50,33 +53,33 @@ class CoreSweep : public ThresholdSweep {
         sorted_ = *request_.rows;
       else
         collect_rows(data_, box, sorted_);
-      sort_by_rank(data_, attribute, sorted_, s_.spare);
-      for (const int32_t row : sorted_) (data_.rank(row, attribute) < 0 ? missing_ : rows_).push_back(row);
+      sort_by_rank(data_, feature, sorted_, s_.spare);
+      for (const int32_t row : sorted_) (data_.rank(row, feature) < 0 ? missing_ : rows_).push_back(row);
       return;
     }
     int skip = -1;
     for (int i = 0; i < box.size(); ++i)
-      if (box[i].attribute == attribute) skip = i;
+      if (box[i].feature == feature) skip = i;
     visit_by_interval(data_, box, interval, skip,
-                      [&](int32_t row) { (data_.rank(row, attribute) < 0 ? missing_ : rows_).push_back(row); });
+                      [&](int32_t row) { (data_.rank(row, feature) < 0 ? missing_ : rows_).push_back(row); });
   }
 
-  void share_out(int root, bool on_left) {
+  void add_side(int root, bool on_left) {
     const std::vector<int> index = add_leaves(root, on_left);
     std::vector<int32_t> positions(rows_.size());
     std::iota(positions.begin(), positions.end(), 0);
     s_.spare.resize(rows_.size());
-    share_out(root, root, index, positions.data(), int64_t(positions.size()));
+    add_side(root, root, index, positions.data(), int64_t(positions.size()));
     if (request_.missing_left != on_left) return;
     for (const int32_t row : missing_) {
       Leaf& leaf = leaves_[index[route(data_, *request_.tree, root, row) - root]];
-      reader_.sum_rows(&row, 1, leaf.columns, leaf.missing.data(), s_);
+      source_.sum_rows(&row, 1, leaf.columns, leaf.missing.data(), s_);
       ++leaf.n_missing;
     }
   }
 
   // Stable partition of positions down to the leaves.
-  void share_out(int root, int v, const std::vector<int>& index, int32_t* positions, int64_t count) {
+  void add_side(int root, int v, const std::vector<int>& index, int32_t* positions, int64_t count) {
     const GrowTree& tree = *request_.tree;
     if (tree[v].is_leaf()) {
       Leaf& leaf = leaves_[index[v - root]];
@@ -85,109 +88,108 @@ class CoreSweep : public ThresholdSweep {
       for (int64_t i = 0; i < count; ++i) leaf.rows[i] = rows_[positions[i]];
       return;
     }
-    const Test& test = tree[v].test;
-    const int32_t* ranks = data_.ranks_of(test.attribute);
+    const GrowSplit& split = tree[v].split;
+    const int32_t* ranks = data_.ranks_of(split.feature);
     int64_t n_left = 0, n_right = 0;
     for (int64_t i = 0; i < count; ++i) {
       const int32_t position = positions[i];
       __builtin_prefetch(ranks + rows_[positions[std::min(i + kAhead, count - 1)]]);
-      const bool left = test.left(ranks[rows_[position]]);
+      const bool left = split.left(ranks[rows_[position]]);
       positions[n_left] = position;
       s_.spare[n_right] = position;
       n_left += left;
       n_right += !left;
     }
     std::copy(s_.spare.begin(), s_.spare.begin() + n_right, positions + n_left);
-    share_out(root, tree[v].left, index, positions, n_left);
-    share_out(root, tree[v].right, index, positions + n_left, n_right);
+    add_side(root, tree[v].left, index, positions, n_left);
+    add_side(root, tree[v].right, index, positions + n_left, n_right);
   }
 
-  // The rows as grow/cuda/shared/cuts.h reads them.
+  // The rows as grow/cuda/shared/candidates.h reads them.
   struct RankedRows {
-    const CoreSweep& sweep;
-    int32_t rank(int64_t position) const { return sweep.data_.rank(sweep.rows_[position], sweep.request_.attribute); }
+    const CpuThresholdSearch& search;
+    int32_t rank(int64_t position) const { return search.data_.rank(search.rows_[position], search.request_.feature); }
     int64_t next_change(int64_t at, int64_t last) const {
       return silva::next_change([&](int64_t position) { return rank(position); }, at, last);
     }
   };
 
-  std::vector<Cuts> cuts_between(const std::vector<Bracket>& level) override {
-    std::vector<Cuts> cuts;
-    for (const Bracket& bracket : level) cuts.push_back(cuts_of(RankedRows{*this}, bracket));
-    return cuts;
+  std::vector<Candidates> candidates_between(const std::vector<Range>& level) override {
+    std::vector<Candidates> candidates;
+    for (const Range& range : level) candidates.push_back(candidates_of(RankedRows{*this}, range));
+    return candidates;
   }
 
-  void sum_parts(const std::vector<Cuts>& cuts, const std::vector<Bracket>& level) override {
-    parts_.assign(level.size() * leaves_.size(), {});
+  void sum_segments(const std::vector<Candidates>& candidates, const std::vector<Range>& level) override {
+    segments_.assign(level.size() * leaves_.size(), {});
     size_t n_sums = 0;
-    for (size_t at = 0; at < parts_.size(); ++at) {
-      parts_[at].first = n_sums;
+    for (size_t at = 0; at < segments_.size(); ++at) {
+      segments_[at].first = n_sums;
       if (is_mirrored(int(at % leaves_.size()))) continue;
-      n_sums += leaves_[at % leaves_.size()].columns.n_entries() * (cuts[at / leaves_.size()].positions.size() + 1);
+      n_sums +=
+          leaves_[at % leaves_.size()].columns.n_entries() * (candidates[at / leaves_.size()].positions.size() + 1);
     }
-    part_sums_.resize(n_sums);
-    std::vector<PartSum> sums;
+    segment_sums_.resize(n_sums);
+    std::vector<SegmentSum> sums;
     for (int b = 0; b < int(level.size()); ++b)
       for (int i = 0; i < int(leaves_.size()); ++i)
-        if (!cuts[b].positions.empty() && !is_mirrored(i))
-          find_parts(leaves_[i], cuts[b], level[b], parts_of(b, i), sums);
+        if (!candidates[b].positions.empty() && !is_mirrored(i))
+          find_segments(leaves_[i], candidates[b], level[b], segments_of(b, i), sums);
     constexpr int kOfRow = 20;  // multiplications that getting at a row costs
     const auto work = [&](int j) { return double(sums[j].count) * double(sums[j].columns->n_entries() + kOfRow); };
-    e_.reader().share(int(sums.size()), s_, work, [&](int j, Scratch& s) {
+    tasks_.fork_by_work(int(sums.size()), s_, work, [&](int j, Scratch& s) {
       const auto [rows, count, columns, gram] = sums[j];
       std::fill(gram, gram + columns->n_entries(), 0.0);
-      reader_.sum_rows(rows, count, *columns, gram, s);
+      source_.sum_rows(rows, count, *columns, gram, s);
     });
   }
-  const double* part_gram(int b, int i, int part) const override {
+  const double* segment_gram(int b, int i, int segment) const override {
     const int from = is_mirrored(i) ? 0 : i;
-    return part_sums_.data() + parts_of(b, from).first + size_t(part) * leaves_[from].columns.n_entries();
+    return segment_sums_.data() + segments_of(b, from).first + size_t(segment) * leaves_[from].columns.n_entries();
   }
-  int64_t part_rows(int b, int i, int part) const override { return parts_of(b, is_mirrored(i) ? 0 : i).counts[part]; }
+  int64_t segment_rows(int b, int i, int segment) const override {
+    return segments_of(b, is_mirrored(i) ? 0 : i).counts[segment];
+  }
 
-  // Where its sums stand in part_sums_; those of a part without rows are never read.
-  struct Parts {
+  // Where its sums stand in segment_sums_; those of a segment without rows are never read.
+  struct Segments {
     size_t first = 0;
     std::vector<int64_t> counts;
   };
-  Parts& parts_of(int b, int i) { return parts_[b * leaves_.size() + i]; }
-  const Parts& parts_of(int b, int i) const { return parts_[b * leaves_.size() + i]; }
+  Segments& segments_of(int b, int i) { return segments_[b * leaves_.size() + i]; }
+  const Segments& segments_of(int b, int i) const { return segments_[b * leaves_.size() + i]; }
 
-  struct PartSum {
+  struct SegmentSum {
     const int32_t* rows;
     int64_t count;
     const ModelColumns* columns;
     double* gram;
   };
 
-  void find_parts(const Leaf& leaf, const Cuts& cuts, const Bracket& bracket, Parts& parts,
-                  std::vector<PartSum>& sums) {
-    const int n = int(cuts.positions.size());
+  void find_segments(const Leaf& leaf, const Candidates& candidates, const Range& range, Segments& segments,
+                     std::vector<SegmentSum>& sums) {
+    const int n = int(candidates.positions.size());
     const size_t entries = leaf.columns.n_entries();
-    parts.counts.assign(n + 1, 0);
+    segments.counts.assign(n + 1, 0);
     const auto at = [&](int position) {
       return std::lower_bound(leaf.positions.begin(), leaf.positions.end(), position) - leaf.positions.begin();
     };
     const bool both = request_.left == request_.right;
     for (int j = 0; j <= n; ++j) {
       if (!both && j == (leaf.on_left ? n : 0)) continue;  // asked for by nobody
-      const int64_t from = at(j ? cuts.positions[j - 1] : bracket.first);
-      const int64_t to = at(j < n ? cuts.positions[j] : bracket.last);
-      parts.counts[j] = to - from;
+      const int64_t from = at(j ? candidates.positions[j - 1] : range.first);
+      const int64_t to = at(j < n ? candidates.positions[j] : range.last);
+      segments.counts[j] = to - from;
       if (to > from)
         sums.push_back(
-            {leaf.rows.data() + from, to - from, &leaf.columns, part_sums_.data() + parts.first + j * entries});
+            {leaf.rows.data() + from, to - from, &leaf.columns, segment_sums_.data() + segments.first + j * entries});
     }
   }
 
-  const CoreReader& reader_;
+  const CpuRowSource& source_;
   RowList sorted_;
-  std::vector<Parts> parts_;  // by bracket and leaf
-  Buffers::Lease<double> part_sums_;
+  std::vector<Segments> segments_;  // by range and leaf
+  Buffers::Array<double> segment_sums_;
 };
-
-inline FoundCut CoreReader::best_cut(const Evaluator& evaluator, const SweepRequest& request, Scratch& s) const {
-  return CoreSweep(evaluator, *this, s).run(request);
-}
 
 }  // namespace silva

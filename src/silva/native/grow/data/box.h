@@ -27,43 +27,45 @@ struct KeyHash {
 };
 
 struct Interval {
-  int32_t attribute, low, high;  // ranks low <= rank < high
-  bool missing;                  // whether missing values belong to it
+  int32_t feature, low, high;  // ranks low <= rank < high
+  bool missing;                // whether missing values belong to it
 
   uint64_t hash() const { return uint64_t(uint32_t(low)) << 33 ^ uint64_t(uint32_t(high)) << 1 ^ uint64_t(missing); }
   bool holds(int32_t rank) const { return rank < 0 ? missing : low <= rank && rank < high; }
 };
 
-// A conjunction of intervals. Its key is a sum of hashes, so that equal boxes have equal keys however they were cut.
+// A conjunction of intervals. Its key is a sum of hashes, so that equal boxes have equal keys however they came
+// about.
 class Box {
  public:
   const Key& key() const { return key_; }
   int size() const { return size_; }
   const Interval& operator[](int i) const { return intervals_[i]; }
 
-  Interval interval(const GrowData& data, int attribute) const {
+  Interval interval(const GrowData& data, int feature) const {
     for (int i = 0; i < size_; ++i)
-      if (intervals_[i].attribute == attribute) return intervals_[i];
-    return {attribute, 0, data.n_distinct[attribute], data.n_missing(attribute) > 0};
+      if (intervals_[i].feature == feature) return intervals_[i];
+    return {feature, 0, data.n_distinct[feature], data.n_missing(feature) > 0};
   }
 
-  Box narrowed(const GrowData& data, const Test& test, bool left) const {
-    Interval interval = this->interval(data, test.attribute);
-    (left ? interval.high : interval.low) = left ? std::min(interval.high, test.cut) : std::max(interval.low, test.cut);
+  Box narrowed(const GrowData& data, const GrowSplit& split, bool left) const {
+    Interval interval = this->interval(data, split.feature);
+    (left ? interval.high : interval.low) =
+        left ? std::min(interval.high, split.threshold) : std::max(interval.low, split.threshold);
     if (interval.high < interval.low) interval.high = interval.low;
-    interval.missing = interval.missing && test.missing_left == left;
+    interval.missing = interval.missing && split.missing_left == left;
     return with(interval);
   }
 
   Box with(const Interval& interval) const {
     Box result = *this;
     for (int i = 0; i < size_; ++i) {
-      if (intervals_[i].attribute != interval.attribute) continue;
-      result.key_ = key_.minus(interval.attribute, intervals_[i].hash()).plus(interval.attribute, interval.hash());
+      if (intervals_[i].feature != interval.feature) continue;
+      result.key_ = key_.minus(interval.feature, intervals_[i].hash()).plus(interval.feature, interval.hash());
       result.intervals_[i] = interval;
       return result;
     }
-    result.key_ = key_.plus(interval.attribute, interval.hash());
+    result.key_ = key_.plus(interval.feature, interval.hash());
     result.intervals_[result.size_++] = interval;
     return result;
   }
@@ -81,8 +83,8 @@ inline void narrow_below(const GrowData& data, const GrowTree& tree, int top, st
   for (int v = top; v < end; ++v) {
     const GrowNode& node = tree[v];
     if (node.is_leaf()) continue;
-    boxes[node.left] = boxes[v].narrowed(data, node.test, true);
-    boxes[node.right] = boxes[v].narrowed(data, node.test, false);
+    boxes[node.left] = boxes[v].narrowed(data, node.split, true);
+    boxes[node.right] = boxes[v].narrowed(data, node.split, false);
   }
 }
 
@@ -93,25 +95,25 @@ inline void all_boxes(const GrowData& data, const GrowTree& tree, std::vector<Bo
 }
 
 inline int64_t rows_of_interval(const GrowData& data, const Interval& interval) {
-  return data.n_between(interval.attribute, interval.low, interval.high) +
-         (interval.missing ? data.n_missing(interval.attribute) : 0);
+  return data.n_between(interval.feature, interval.low, interval.high) +
+         (interval.missing ? data.n_missing(interval.feature) : 0);
 }
 
 inline bool holds(const GrowData& data, const Box& box, int skip, int32_t row) {
   for (int i = 0; i < box.size(); ++i)
-    if (i != skip && !box[i].holds(data.rank(row, box[i].attribute))) return false;
+    if (i != skip && !box[i].holds(data.rank(row, box[i].feature))) return false;
   return true;
 }
 
-// Calls visit(row) for the rows of the box in the order of attribute ranks of its interval `by`, missing ones first.
+// Calls visit(row) for the rows of the box in the order of feature ranks of its interval `by`, missing ones first.
 template <class Visit>
 void visit_by_interval(const GrowData& data, const Box& box, const Interval& by, int skip, Visit visit) {
-  const int32_t* order = data.order + by.attribute * data.n_rows;
-  const int32_t* starts = data.starts[by.attribute];
+  const int32_t* order = data.order + by.feature * data.n_rows;
+  const int32_t* starts = data.starts[by.feature];
   const auto scan = [&](int64_t first, int64_t last) {
     for (int64_t i = first; i < last; ++i) {
       for (int k = 0; k < box.size(); ++k)
-        __builtin_prefetch(data.ranks_of(box[k].attribute) + order[std::min(i + kAhead, last - 1)]);
+        __builtin_prefetch(data.ranks_of(box[k].feature) + order[std::min(i + kAhead, last - 1)]);
       if (holds(data, box, skip, order[i])) visit(order[i]);
     }
   };
@@ -145,15 +147,16 @@ inline void collect_rows(const GrowData& data, const Box& box, RowList& rows) {
   }
   std::array<RankInterval, kMaxDepth + 1> intervals;
   for (int i = 0; i < box.size(); ++i)
-    intervals[i] = {data.ranks_of(box[i].attribute), box[i].low, uint32_t(box[i].high - box[i].low), box[i].missing};
+    intervals[i] = {data.ranks_of(box[i].feature), box[i].low, uint32_t(box[i].high - box[i].low), box[i].missing};
   rows.resize(data.n_rows + kFilterLanes);
   rows.resize(grow_kernels().filter(intervals.data(), box.size(), data.n_rows, rows.data()));
 }
 
-// Stable partition of rows by a test; returns how many go left.
-inline int64_t partition_rows(const GrowData& data, const Test& test, int32_t* rows, int64_t count, RowList& spare) {
+// Stable partition of rows by a split; returns how many go left.
+inline int64_t partition_rows(const GrowData& data, const GrowSplit& split, int32_t* rows, int64_t count,
+                              RowList& spare) {
   spare.resize(std::max(spare.size(), size_t(count) + kFilterLanes));
-  const RankInterval left = {data.ranks_of(test.attribute), 0, uint32_t(test.cut), test.missing_left};
+  const RankInterval left = {data.ranks_of(split.feature), 0, uint32_t(split.threshold), split.missing_left};
   return grow_kernels().partition(left, rows, count, spare.data());
 }
 
@@ -184,16 +187,16 @@ void sort_by_key(KeyOf key, int32_t most, int32_t* items, int32_t* spare, size_t
 }
 
 // Sorts rows by rank, missing ones first, equal ranks in their given order.
-inline void sort_by_rank(const GrowData& data, int attribute, RowList& rows, RowList& spare) {
-  const int32_t* ranks = data.ranks_of(attribute);
+inline void sort_by_rank(const GrowData& data, int feature, RowList& rows, RowList& spare) {
+  const int32_t* ranks = data.ranks_of(feature);
   spare.resize(std::max(spare.size(), rows.size()));
-  sort_by_key([ranks](int32_t row) { return ranks[row] + 1; }, data.n_distinct[attribute], rows.data(), spare.data(),
+  sort_by_key([ranks](int32_t row) { return ranks[row] + 1; }, data.n_distinct[feature], rows.data(), spare.data(),
               rows.size());
 }
 
 inline int route(const GrowData& data, const GrowTree& tree, int v, int32_t row) {
   while (!tree[v].is_leaf())
-    v = tree[v].test.left(data.rank(row, tree[v].test.attribute)) ? tree[v].left : tree[v].right;
+    v = tree[v].split.left(data.rank(row, tree[v].split.feature)) ? tree[v].left : tree[v].right;
   return v;
 }
 

@@ -16,13 +16,13 @@ class Buffers {
   };
 
  public:
-  // Room for numbers that are not set, aligned to a line of the cache.
+  // Memory for numbers that are not set, aligned to a line of the cache.
   template <class T>
-  class Lease {
+  class Array {
    public:
-    Lease(Buffers& from, size_t n) : from_(from), block_(from.take(n * sizeof(T))) {}
-    Lease(const Lease&) = delete;
-    ~Lease() { from_.give_back(block_); }
+    Array(Buffers& from, size_t n) : from_(from), block_(from.take(n * sizeof(T))) {}
+    Array(const Array&) = delete;
+    ~Array() { from_.give_back(block_); }
     T* data() { return static_cast<T*>(block_.data); }
     const T* data() const { return static_cast<const T*>(block_.data); }
     // What stood in it is lost.
@@ -38,32 +38,32 @@ class Buffers {
   };
 
   // The same of numbers that fit the stack where they are few.
-  class Room {
+  class SmallArray {
    public:
-    Room(Buffers& from, size_t n) : lease_(from, n > kFew ? n : 0), data_(n > kFew ? lease_.data() : few_) {}
+    SmallArray(Buffers& from, size_t n) : array_(from, n > kFew ? n : 0), data_(n > kFew ? array_.data() : few_) {}
     double* data() { return data_; }
 
    private:
     static constexpr size_t kFew = 1024;
     alignas(64) double few_[kFew];
-    Lease<double> lease_;
+    Array<double> array_;
     double* data_;
   };
 
   Buffers() = default;
   Buffers(const Buffers&) = delete;
   ~Buffers() {
-    for (const Shelf& shelf : shelves_)
-      for (const Block& block : shelf.spare) release(block);
+    for (const Pool& pool : pools_)
+      for (const Block& block : pool.spare) release(block);
   }
 
  private:
   static constexpr std::align_val_t kLine{64};
   static constexpr size_t kLeast = size_t(1) << 12;
-  static constexpr unsigned kShelves = 16;
+  static constexpr unsigned kPools = 16;
 
   // What a thread gives back it takes again, without waiting for others and while its cache may still hold it.
-  struct alignas(64) Shelf {
+  struct alignas(64) Pool {
     std::mutex mutex;
     std::vector<Block> spare;
 
@@ -86,9 +86,9 @@ class Buffers {
   };
 
   // A fiber may go on on another thread: the compiler must not keep the number.
-  [[gnu::noinline]] static unsigned own_shelf() {
+  [[gnu::noinline]] static unsigned own_pool() {
     static std::atomic<unsigned> n_threads = 0;
-    static thread_local const unsigned number = n_threads++ % kShelves;
+    static thread_local const unsigned number = n_threads++ % kPools;
     asm volatile("");
     return number;
   }
@@ -97,22 +97,22 @@ class Buffers {
 
   Block take(size_t n_bytes) {
     if (n_bytes == 0) return {};
-    const unsigned own = own_shelf();
-    for (unsigned i = 0; i < kShelves; ++i)
-      if (const Block block = shelves_[(own + i) % kShelves].take(n_bytes, false); block.data) return block;
-    release(shelves_[own].take(n_bytes, true));
+    const unsigned own = own_pool();
+    for (unsigned i = 0; i < kPools; ++i)
+      if (const Block block = pools_[(own + i) % kPools].take(n_bytes, false); block.data) return block;
+    release(pools_[own].take(n_bytes, true));
     size_t room = kLeast;
     while (room < n_bytes) room *= 2;
     return {operator new(room, kLine), room};
   }
   void give_back(const Block& block) {
     if (!block.data) return;
-    Shelf& shelf = shelves_[own_shelf()];
-    const std::lock_guard lock(shelf.mutex);
-    shelf.spare.push_back(block);
+    Pool& pool = pools_[own_pool()];
+    const std::lock_guard lock(pool.mutex);
+    pool.spare.push_back(block);
   }
 
-  Shelf shelves_[kShelves];
+  Pool pools_[kPools];
 };
 
 }  // namespace silva

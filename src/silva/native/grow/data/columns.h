@@ -10,10 +10,17 @@
 
 namespace silva {
 
-inline AttributeSet all_attributes(const GrowData& data) {
-  AttributeSet all(data.n_attributes);
-  for (int a = 0; a < data.n_attributes; ++a) all.set(a, data.column[a] >= 0);
+inline FeatureSet all_features(const GrowData& data) {
+  FeatureSet all(data.n_features);
+  for (int a = 0; a < data.n_features; ++a) all.set(a, data.column[a] >= 0);
   return all;
+}
+
+// Columns of z of the intercept and the model.
+inline void model_columns(const GrowData& data, const FeatureSet& model, std::vector<int32_t>& columns) {
+  columns.assign(1, 0);
+  for (int a = 0; a < data.n_features; ++a)
+    if (data.column[a] >= 0 && model.has(a)) columns.push_back(data.column[a]);
 }
 
 // Positions of a column and of the indicator of its missing values.
@@ -36,10 +43,10 @@ inline void impute(const Imputed& imputed, int width, double* gram) {
 class ModelColumns {
  public:
   ModelColumns() = default;
-  ModelColumns(const GrowData& data, const AttributeSet& model) : is_all_(false) {
+  ModelColumns(const GrowData& data, const FeatureSet& model) : is_all_(false) {
     std::vector<char> needed(data.width, 0);
     needed[0] = needed[data.width - 1] = 1;
-    for (int a = 0; a < data.n_attributes; ++a) {
+    for (int a = 0; a < data.n_features; ++a) {
       if (data.column[a] < 0 || !model.has(a)) continue;
       needed[data.column[a]] = 1;
       if (data.indicator[a] >= 0) needed[data.indicator[a]] = 1;
@@ -53,7 +60,7 @@ class ModelColumns {
       taken_.push_back(c);
     }
     solved_.assign(1, 0);
-    for (int a = 0; a < data.n_attributes; ++a) {
+    for (int a = 0; a < data.n_features; ++a) {
       if (data.column[a] < 0 || position[data.column[a]] < 0) continue;
       if (model.has(a)) solved_.push_back(position[data.column[a]]);
       if (data.indicator[a] >= 0) imputed_.emplace_back(position[data.column[a]], position[data.indicator[a]]);
@@ -67,21 +74,12 @@ class ModelColumns {
   const std::vector<int32_t>& solved() const { return solved_; }  // positions of the intercept and the model
   const Imputed& imputed() const { return imputed_; }
 
-  // Where the columns stand in a batch of requests to a GPU: `write` puts them there the first time.
-  template <class Write>
-  int32_t place_in(int64_t batch, Write write) const {
-    if (batch_ != batch) batch_ = batch, place_ = write();
-    return place_;
-  }
-
  private:
   static int padded(int n) { return (n + kLanes - 1) / kLanes; }
 
   bool is_all_ = true;
   std::vector<int32_t> taken_, solved_;
   Imputed imputed_;
-  mutable int64_t batch_ = 0;
-  mutable int32_t place_ = 0;
 };
 
 }  // namespace silva

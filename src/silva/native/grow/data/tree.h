@@ -1,4 +1,4 @@
-// One individual: a binary tree in preorder with a set of linear attributes in every leaf.
+// One individual: a binary tree in preorder with a set of linear features in every leaf.
 #pragma once
 #include <algorithm>
 #include <cstdint>
@@ -10,21 +10,21 @@
 
 namespace silva {
 
-// A row goes left if its rank is below the cut, or to the named side if its value is missing.
-struct Test {
-  int32_t attribute = -1;
-  int32_t cut = 0;
+// A row goes left if its rank is below the threshold, or to the named side if its value is missing.
+struct GrowSplit {
+  int32_t feature = -1;
+  int32_t threshold = 0;
   bool missing_left = false;
 
-  bool left(int32_t rank) const { return rank < 0 ? missing_left : rank < cut; }
-  bool operator==(const Test&) const = default;
+  bool left(int32_t rank) const { return rank < 0 ? missing_left : rank < threshold; }
+  bool operator==(const GrowSplit&) const = default;
 };
 
-// Linear attributes of a leaf, one bit each; the first 64 without a heap block.
-class AttributeSet {
+// Linear features of a leaf, one bit each; the first 64 without a heap block.
+class FeatureSet {
  public:
-  AttributeSet() = default;
-  explicit AttributeSet(int n_attributes) : more_(n_attributes > 64 ? (n_attributes - 1) / 64 : 0, 0) {}
+  FeatureSet() = default;
+  explicit FeatureSet(int n_features) : more_(n_features > 64 ? (n_features - 1) / 64 : 0, 0) {}
 
   bool has(int a) const { return word(a / 64) >> (a % 64) & 1; }
   void set(int a, bool present) {
@@ -38,7 +38,7 @@ class AttributeSet {
     for (size_t i = 0; i <= more_.size(); ++i) total += __builtin_popcountll(word(i));
     return total;
   }
-  void add(const AttributeSet& other) {
+  void add(const FeatureSet& other) {
     first_ |= other.first_;
     if (more_.size() < other.more_.size()) more_.resize(other.more_.size(), 0);
     for (size_t i = 0; i < other.more_.size(); ++i) more_[i] |= other.more_[i];
@@ -48,7 +48,7 @@ class AttributeSet {
     for (size_t i = 0; i <= more_.size(); ++i) h = mix64(h ^ word(i)) + 0x9e3779b97f4a7c15ull;
     return h;
   }
-  bool operator==(const AttributeSet&) const = default;
+  bool operator==(const FeatureSet&) const = default;
 
  private:
   uint64_t word(size_t i) const { return i == 0 ? first_ : more_[i - 1]; }
@@ -58,19 +58,19 @@ class AttributeSet {
 };
 
 struct GrowNode {
-  Test test;  // attribute -1: a leaf
+  GrowSplit split;  // feature -1: a leaf
   int32_t left = -1, right = -1;
-  AttributeSet model;  // of a leaf
+  FeatureSet model;    // of a leaf
   int64_t n_rows = 0;  // set by evaluation, as is the error of a leaf
   double error = 0;
 
-  bool is_leaf() const { return test.attribute < 0; }
+  bool is_leaf() const { return split.feature < 0; }
 };
 
 // The node whose threshold alone differs from an evaluated tree's: evaluation then reads the rows between.
 struct ShiftHint {
   int32_t node = -1;
-  Test before;
+  GrowSplit before;
 };
 
 struct GrowTree {
@@ -88,8 +88,8 @@ inline int subtree_end(const GrowTree& tree, int v) {
   return v + 1;
 }
 
-inline AttributeSet models_below(const GrowTree& tree, int v) {
-  AttributeSet all;
+inline FeatureSet models_below(const GrowTree& tree, int v) {
+  FeatureSet all;
   const int end = subtree_end(tree, v);
   for (int u = v; u < end; ++u) {
     if (tree[u].is_leaf()) all.add(tree[u].model);
@@ -97,7 +97,7 @@ inline AttributeSet models_below(const GrowTree& tree, int v) {
   return all;
 }
 
-inline int push_leaf(GrowTree& out, const AttributeSet& model) {
+inline int push_leaf(GrowTree& out, const FeatureSet& model) {
   GrowNode leaf;
   leaf.model = model;
   out.nodes.push_back(std::move(leaf));
@@ -106,10 +106,10 @@ inline int push_leaf(GrowTree& out, const AttributeSet& model) {
 
 // Appends a split; the caller appends its left and right subtree by the two functions, which return their roots.
 template <class Left, class Right>
-int push_split(GrowTree& out, const Test& test, Left left, Right right) {
+int push_split(GrowTree& out, const GrowSplit& split, Left left, Right right) {
   const int v = int(out.nodes.size());
   out.nodes.emplace_back();
-  out.nodes[v].test = test;
+  out.nodes[v].split = split;
   const int l = left();
   const int r = right();
   out.nodes[v].left = l;
@@ -137,13 +137,13 @@ GrowTree replaced(const GrowTree& tree, int at, Push push) {
     if (v == at) return push(out);
     if (at < v || at >= subtree_end(tree, v)) return push_subtree(out, tree, v);
     return push_split(
-        out, tree[v].test, [&] { return self(self, tree[v].left); }, [&] { return self(self, tree[v].right); });
+        out, tree[v].split, [&] { return self(self, tree[v].left); }, [&] { return self(self, tree[v].right); });
   };
   copy(copy, 0);
   return out;
 }
 
-inline GrowTree with_leaf(const GrowTree& tree, int at, const AttributeSet& model) {
+inline GrowTree with_leaf(const GrowTree& tree, int at, const FeatureSet& model) {
   return replaced(tree, at, [&](GrowTree& out) { return push_leaf(out, model); });
 }
 
@@ -151,10 +151,10 @@ inline GrowTree with_subtree(const GrowTree& tree, int at, const GrowTree& from,
   return replaced(tree, at, [&](GrowTree& out) { return push_subtree(out, from, v); });
 }
 
-inline GrowTree with_split(const GrowTree& tree, int at, const Test& test, const AttributeSet& left,
-                           const AttributeSet& right) {
+inline GrowTree with_split(const GrowTree& tree, int at, const GrowSplit& split, const FeatureSet& left,
+                           const FeatureSet& right) {
   return replaced(tree, at, [&](GrowTree& out) {
-    return push_split(out, test, [&] { return push_leaf(out, left); }, [&] { return push_leaf(out, right); });
+    return push_split(out, split, [&] { return push_leaf(out, left); }, [&] { return push_leaf(out, right); });
   });
 }
 
@@ -177,9 +177,9 @@ inline std::vector<int> nodes_of_kind(const GrowTree& tree, bool leaves) {
   return found;
 }
 
-// Number of parameters that the fitness counts: tests and, in leaves, attributes (and intercepts, if asked for).
+// Number of parameters that the fitness counts: splits and, in leaves, features (and intercepts, if asked for).
 struct Size {
-  int tests = 0, attributes = 0, leaves = 0;
+  int splits = 0, features = 0, leaves = 0;
 };
 
 inline Size size_of(const GrowTree& tree) {
@@ -187,9 +187,9 @@ inline Size size_of(const GrowTree& tree) {
   for (const GrowNode& node : tree.nodes) {
     if (node.is_leaf()) {
       ++size.leaves;
-      size.attributes += node.model.count();
+      size.features += node.model.count();
     } else {
-      ++size.tests;
+      ++size.splits;
     }
   }
   return size;

@@ -1,9 +1,10 @@
-// QR of tall matrices by tiles: the text that cores and GPUs share, so that both give the same bits. A tile of rows is
+// QR of tall matrices by tiles: the text that CPU and GPUs share, so that both give the same bits. A tile of rows is
 // reflected onto the triangle of the rows before it; triangles of parts are stacked and factorised again (TSQR: Demmel,
 // Grigori, Hoemmen, Langou 2012, doi:10.1137/080731992). Each entry is read once, where column-wise methods read the
 // matrix once a column.
 #pragma once
 #include "common/lanes.h"
+#include "grow/sums/tolerances.h"
 
 #if !defined(__CUDACC__)
 #include <cmath>
@@ -11,15 +12,12 @@
 
 namespace silva {
 
-constexpr double kConstant = 1e-13;  // a centred sum of squares below this part of the raw one is rounding
-constexpr double kCollinear = 1e-10;
-
 constexpr int kSumLanes = 32;         // partial sums of every sum over rows
 constexpr int kTileDoubles = 5888;    // of a tile in shared memory
 constexpr int kChunkRows = 1024;      // rows whose squared residuals make one partial sum
 constexpr int kAverageThreads = 256;  // partial sums of a leaf's mean
 
-// A product that no compiler fuses with a sum: cores without such an instruction must give the same bits.
+// A product that no compiler fuses with a sum: a CPU without such an instruction must give the same bits.
 SILVA_INLINE double product(double a, double b) {
 #if defined(__CUDA_ARCH__)
   return __dmul_rn(a, b);
@@ -41,12 +39,12 @@ SILVA_INLINE constexpr int tile_rows(int side) {
   return rows > 1024 ? 1024 : rows < kSumLanes ? kSumLanes : rows;
 }
 // Rows that one block factorises, tile after tile.
-SILVA_INLINE constexpr int64_t part_rows(int side) {
+SILVA_INLINE constexpr int64_t block_rows(int side) {
   const int rows = 8 * tile_rows(side);
   return rows > 2 * side ? rows : 2 * side;
 }
 SILVA_INLINE constexpr int64_t n_parts(int64_t rows, int side) {
-  return (rows + part_rows(side) - 1) / part_rows(side);
+  return (rows + block_rows(side) - 1) / block_rows(side);
 }
 
 // The reflection that turns a column (alpha above, entries of squared length sigma > 0 below) into (diagonal, 0). In

@@ -9,6 +9,7 @@ constexpr int kKeyTile = 2048;  // rows that a block sorts
 constexpr int kKeyBits = 8;     // of a leaf's number that one pass sorts by
 constexpr int kKeys = 1 << kKeyBits;
 constexpr int kCountedLeaves = 1024;  // leaves that a block counts in shared memory
+constexpr int kQrEvents = 7;          // between the procedures, and at their ends
 
 // A leaf's rows stand at positions first .. first + count - 1; its matrix holds them by columns, y last.
 struct QrLeaf {

@@ -11,12 +11,12 @@ namespace silva {
 struct Fitness {
   bool bic = true;
   double n = 1;
-  double alpha = 0.001;    // weighted: price of a parameter
-  double penalty = 1;      // BIC: factor of ln n
-  double test_weight = 1;  // parameters that a test counts for
+  double alpha = 0.001;     // weighted: price of a parameter
+  double penalty = 1;       // BIC: factor of ln n
+  double split_weight = 1;  // parameters that a split counts for
 
   double parameters(const Size& size) const {
-    return test_weight * size.tests + size.attributes + (bic ? size.leaves : 0);
+    return split_weight * size.splits + size.features + (bic ? size.leaves : 0);
   }
   double parameter_price() const { return bic ? penalty * std::log(n) : alpha; }
   double floored(double error) const { return std::max(error, 1e-12 * n); }

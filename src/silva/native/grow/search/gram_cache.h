@@ -18,7 +18,7 @@ struct LeafStats {
   int64_t n_rows = 0;
   int chain = 0;                                       // subtractions since the rows were last summed
   std::vector<double> gram;                            // packed
-  std::vector<std::pair<uint64_t, double>> residuals;  // by hash of the attribute set
+  std::vector<std::pair<uint64_t, double>> residuals;  // by hash of the feature set
   std::atomic<uint32_t> stamp = 0;
 
   const double* find_residual(uint64_t model) const {
@@ -28,8 +28,8 @@ struct LeafStats {
   }
 };
 
-struct FoundTest {
-  Test test;
+struct FoundSplit {
+  GrowSplit split;
   double score = 0;
 };
 
@@ -45,9 +45,9 @@ class StatsCache {
     found->second->stamp.store(now_, std::memory_order_relaxed);
     return found->second.get();
   }
-  const FoundTest* find_test(const Key& key) const {
-    const auto found = tests_.find(key);
-    return found == tests_.end() ? nullptr : &found->second;
+  const FoundSplit* find_split(const Key& key) const {
+    const auto found = splits_.find(key);
+    return found == splits_.end() ? nullptr : &found->second;
   }
   void merge(StatsLayer& layer);
   void trim();
@@ -60,7 +60,7 @@ class StatsCache {
   }
 
   std::unordered_map<Key, std::unique_ptr<LeafStats>, KeyHash> stats_;
-  std::unordered_map<Key, FoundTest, KeyHash> tests_;
+  std::unordered_map<Key, FoundSplit, KeyHash> splits_;
   size_t limit_, bytes_ = 0;
   uint32_t now_ = 0;
 };
@@ -90,18 +90,18 @@ class StatsLayer {
   void add_residual(const LeafStats& stats, uint64_t model, double value) {
     residuals_[stats.key.plus(model, 1)] = {stats.key, model, value};
   }
-  const FoundTest* find_test(const Key& key) const {
-    if (const FoundTest* known = outer_ ? outer_->find_test(key) : below_->find_test(key)) return known;
-    const auto found = tests_.find(key);
-    return found == tests_.end() ? nullptr : &found->second;
+  const FoundSplit* find_split(const Key& key) const {
+    if (const FoundSplit* known = outer_ ? outer_->find_split(key) : below_->find_split(key)) return known;
+    const auto found = splits_.find(key);
+    return found == splits_.end() ? nullptr : &found->second;
   }
-  void add_test(const Key& key, const FoundTest& test) { tests_[key] = test; }
+  void add_split(const Key& key, const FoundSplit& split) { splits_[key] = split; }
   // Takes over what a layer over this one has found. What is known stays.
   void absorb(StatsLayer& inner) {
     for (const Key& key : inner.order_)
       if (auto& fresh = inner.fresh_[key]; fresh && !find(key)) add(std::move(fresh));
     residuals_.insert(inner.residuals_.begin(), inner.residuals_.end());
-    tests_.insert(inner.tests_.begin(), inner.tests_.end());
+    splits_.insert(inner.splits_.begin(), inner.splits_.end());
   }
 
  private:
@@ -116,7 +116,7 @@ class StatsLayer {
   std::unordered_map<Key, std::unique_ptr<LeafStats>, KeyHash> fresh_;
   std::vector<Key> order_;
   std::unordered_map<Key, Residual, KeyHash> residuals_;
-  std::unordered_map<Key, FoundTest, KeyHash> tests_;
+  std::unordered_map<Key, FoundSplit, KeyHash> splits_;
 };
 
 // What an earlier task of the phase has added stays; the later copy may differ in its last bits only.
@@ -133,13 +133,13 @@ inline void StatsCache::merge(StatsLayer& layer) {
     if (found == stats_.end() || found->second->find_residual(residual.model)) continue;
     found->second->residuals.emplace_back(residual.model, residual.value);
   }
-  for (auto& [key, test] : layer.tests_) tests_.emplace(key, test);
+  for (auto& [key, split] : layer.splits_) splits_.emplace(key, split);
 }
 
 // Called between phases: forgets what no tree has asked for in a while once the limit is passed.
 inline void StatsCache::trim() {
   ++now_;
-  if (tests_.size() > 200000) tests_.clear();
+  if (splits_.size() > 200000) splits_.clear();
   for (uint32_t keep = 32; bytes_ > limit_; keep /= 4) {
     std::erase_if(stats_, [&](const auto& entry) { return keep == 0 || entry.second->stamp + keep < now_; });
     recount();

@@ -4,30 +4,21 @@
 #pragma once
 #include <functional>
 #include <limits>
-#include <optional>
 #include <set>
 #include <utility>
 #include <vector>
 
-#include "grow/search/leaf_splits.h"
+#include "grow/search/leaf_changes.h"
 #include "grow/search/move_keys.h"
 #include "grow/search/operators.h"
+#include "grow/search/rebuilding.h"
+#include "grow/search/settings.h"
 
 namespace silva {
 
-struct PolishMoves {
-  bool models = true;     // backward elimination in every leaf
-  bool variants = true;   // prune every node, promote its children
-  bool sweeps = true;     // best threshold of every test
-  bool splits = true;     // best split of every leaf
-  bool pull_ups = true;   // a test from below takes the node's place
-  bool rotations = true;  // the same, children promoted below it
-  bool repairs = true;    // variants followed by sweeps
-};
-
 // How far the moves go that take most of the time and seldom gain.
 struct PolishEffort {
-  int reach;     // levels from a test that is pulled up to its new place
+  int reach;     // levels from a split that is pulled up to its new place
   bool repairs;  // whether they are tried
 };
 constexpr PolishEffort kThorough{std::numeric_limits<int>::max(), true};
@@ -47,7 +38,7 @@ class Polish {
     for (bool improved = true; improved && !stopped_();) {
       if (moves_.models) thin_models();
       if (moves_.variants && try_variants()) continue;
-      improved = moves_.sweeps && try_sweeps();
+      improved = moves_.thresholds && try_thresholds();
       if (improved) continue;
       improved = moves_.splits && (try_splits() || try_exchanges());
       if (improved) continue;
@@ -66,7 +57,7 @@ class Polish {
   static constexpr double kTogether = 0.5;  // of the largest gain: splits that are made at once
   enum MoveKind : uint64_t {
     kVariantMove = 0,
-    kSweepMove = 4,
+    kThresholdMove = 4,
     kSplitMove = 5,
     kExchangeMove = 6,
     kRepairMove = 8,
@@ -96,13 +87,6 @@ class Polish {
 
   double price() const { return e_.fitness().price(best_.error); }
 
-  AttributeSet selected_model(const LeafStats& stats, const AttributeSet& start, Scratch& s) const {
-    return select_model(e_, stats, start, price(), std::max(e_.most_attributes(stats.n_rows), 0), s);
-  }
-  AttributeSet selected_model(const Box& box, const AttributeSet& start) {
-    return selected_model(*e_.stats_of(box, c_.layer, c_.scratch), start, c_.scratch);
-  }
-
   bool thin_models() {
     GrowTree tree = best_;
     all_boxes(data(), tree, c_.scratch.boxes);
@@ -110,23 +94,17 @@ class Polish {
     const std::vector<int> leaves = nodes_of_kind(tree, true);
     std::vector<const LeafStats*> stats;
     for (const int v : leaves) stats.push_back(e_.stats_of(boxes[v], c_.layer, c_.scratch));
-    e_.reader().fork(int(leaves.size()), c_.scratch, [&](int i, Scratch& s) {
-      tree.nodes[leaves[i]].model = selected_model(*stats[i], all_attributes(data()), s);
+    e_.tasks().fork(int(leaves.size()), c_.scratch, [&](int i, Scratch& s) {
+      tree.nodes[leaves[i]].model = select_model(e_, *stats[i], all_features(data()), price(), s);
     });
     return evaluate_and_accept(std::move(tree));
-  }
-
-  // Prune or promote: the subtree at v gives way to a leaf or to one of its children.
-  GrowTree variant(const GrowTree& tree, int v, int kind) {
-    if (kind == 0) return with_leaf(tree, v, models_below(tree, v));
-    return with_subtree(tree, v, tree, kind == 1 ? tree[v].left : tree[v].right);
   }
 
   // A move on the best tree.
   struct Move {
     int v;
     uint64_t kind;
-    Test test{};  // that is pulled up
+    GrowSplit split{};  // that is pulled up
     Key key{};
   };
   struct Attempt {
@@ -152,10 +130,9 @@ class Polish {
   // those of a node. After one is taken the search goes on behind it, or at the next node if each node has but one.
   template <class MovesAt, class Run>
   bool try_in_order(int step, bool once_a_node, MovesAt moves_at, Run run) {
-    constexpr size_t kFirst = 4, kMost = 32;
-    const bool batched = e_.reader().is_batched();
+    const size_t most = std::min<size_t>(32, e_.tasks().n_together()), first = std::min<size_t>(4, most);
     bool improved = false;
-    size_t together = batched ? kFirst : 1;
+    size_t together = first;
     for (Place place{step > 0 ? 0 : int(best_.nodes.size()) - 1, 0};;) {
       std::vector<Place> places;
       const std::vector<Move> moves = untried(place, step, together, moves_at, places);
@@ -166,7 +143,7 @@ class Polish {
         if (stopped_()) return false;
         remember_failure(moves[i].key);
       }
-      if (batched) together = i < moves.size() ? kFirst : std::min(2 * together, kMost);
+      together = i < moves.size() ? first : std::min(2 * together, most);
       if (i == moves.size()) continue;
       best_ = std::move(attempts[i].tree);
       improved = true;
@@ -210,7 +187,7 @@ class Polish {
     Place place{0, 0};
     const std::vector<Move> moves = untried(place, 1, std::numeric_limits<size_t>::max(), moves_at, places);
     std::vector<Attempt> attempts = attempt(moves, [](Polish& p, const Move& move) {
-      return p.evaluate_and_accept(p.variant(p.best_, move.v, int(move.kind - kVariantMove)));
+      return p.evaluate_and_accept(variant(p.best_, move.v, int(move.kind - kVariantMove)));
     });
     int winner = -1;
     for (int i = 0; i < int(moves.size()) && !stopped_(); ++i) {
@@ -223,11 +200,11 @@ class Polish {
   }
 
   // Level by level: the thresholds of one level do not depend on each other.
-  bool try_sweeps() {
+  bool try_thresholds() {
     const double before = best_.fitness;
-    const auto sweep = [](Polish& p, const Move& move) {
-      GrowTree tree = sweep_node(p.c_, p.best_, move.v);
-      return !(tree[move.v].test == p.best_[move.v].test) && p.evaluate_and_accept(std::move(tree));
+    const auto attempt_threshold = [](Polish& p, const Move& move) {
+      GrowTree tree = search_threshold(p.c_, p.best_, move.v);
+      return !(tree[move.v].split == p.best_[move.v].split) && p.evaluate_and_accept(std::move(tree));
     };
     for (int depth = 0, n_inner = 1; n_inner > 0; ++depth) {
       std::vector<Move> moves;
@@ -237,16 +214,16 @@ class Polish {
       for (int v = 0; v < int(best_.nodes.size()); ++v) {
         if (depths[v] != depth || best_[v].is_leaf()) continue;
         ++n_inner;
-        if (const Move move{v, kSweepMove}; !has_failed(move_key(move))) moves.push_back(move);
+        if (const Move move{v, kThresholdMove}; !has_failed(move_key(move))) moves.push_back(move);
       }
       // Afterwards all thresholds and sums are known.
-      if (e_.reader().is_batched() && moves.size() > 1) attempt(moves, sweep);
+      if (e_.tasks().n_together() > 1 && moves.size() > 1) attempt(moves, attempt_threshold);
       for (const Move& move : moves) {
         if (move.v >= int(best_.nodes.size()) || best_[move.v].is_leaf()) continue;
         all_boxes(data(), best_, boxes_);
         const Key key = move_key(move);
         const double fitness = best_.fitness;
-        sweep(*this, move);
+        attempt_threshold(*this, move);
         if (!is_notable(fitness)) remember_failure(key);
       }
     }
@@ -266,10 +243,10 @@ class Polish {
   }
 
   // The best splits of these leaves that gain, the others are remembered.
-  std::vector<LeafSplit> gaining_splits(const std::vector<int>& leaves) {
-    std::vector<LeafSplit> splits = LeafSplits(c_, stopped_).best(best_, leaves, boxes_);
+  std::vector<LeafChange> gaining_splits(const std::vector<int>& leaves) {
+    std::vector<LeafChange> splits = LeafChanges(c_, stopped_).best(best_, leaves, boxes_);
     if (stopped_()) return {};
-    std::erase_if(splits, [this](const LeafSplit& split) {
+    std::erase_if(splits, [this](const LeafChange& split) {
       if (split.gain > least_gain()) return false;
       remember_failure(move_key({split.v, kSplitMove}));
       return true;
@@ -281,16 +258,16 @@ class Polish {
   // other and their sums are known.
   bool try_splits() {
     bool improved = false;
-    std::vector<LeafSplit> open;
+    std::vector<LeafChange> open;
     for (std::vector<int> leaves = nodes_of_kind(best_, true); !stopped_();) {
       const int room = e_.limits().max_leaves - best_.n_leaves();
       if (room <= 0) return improved;
-      for (LeafSplit& split : gaining_splits(splittable(leaves))) open.push_back(std::move(split));
+      for (LeafChange& split : gaining_splits(splittable(leaves))) open.push_back(std::move(split));
       if (open.empty()) return improved;
       std::stable_sort(open.begin(), open.end(), [](const auto& a, const auto& b) { return a.gain > b.gain; });
       size_t n = 1;
       while (n < std::min<size_t>(room, open.size()) && open[n].gain >= kTogether * open[0].gain) ++n;
-      const std::vector<LeafSplit> taken(open.begin(), open.begin() + n);
+      const std::vector<LeafChange> taken(open.begin(), open.begin() + n);
       const size_t size = best_.nodes.size() + 2 * n;
       if (!evaluate_and_accept(with_changes(best_, taken))) return improved;
       improved = true;
@@ -307,7 +284,7 @@ class Polish {
     const std::vector<int> leaves = splittable(nodes_of_kind(best_, true));
     const Key key = move_key({0, kExchangeMove});
     if (has_failed(key)) return false;
-    const std::vector<LeafSplit> changes = exchanges(gaining_splits(leaves), joined_pairs(), least_gain());
+    const std::vector<LeafChange> changes = exchanges(gaining_splits(leaves), joined_pairs(), least_gain());
     if (stopped_()) return false;
     if (!changes.empty() && evaluate_and_accept(with_changes(best_, changes))) return true;
     if (changes.size() > 2 && evaluate_and_accept(with_changes(best_, {changes[0], changes[1]}))) return true;
@@ -315,74 +292,12 @@ class Polish {
     return false;
   }
 
-  std::vector<LeafSplit> joined_pairs() {
-    std::vector<LeafSplit> joined;
+  std::vector<LeafChange> joined_pairs() {
+    std::vector<LeafChange> joined;
     for (int v = 0; v < int(best_.nodes.size()); ++v)
       if (!best_[v].is_leaf() && best_[best_[v].left].is_leaf() && best_[best_[v].right].is_leaf())
-        joined.push_back(LeafSplits(c_, stopped_).pruned(best_, v, boxes_[v]));
+        joined.push_back(LeafChanges(c_, stopped_).pruned(best_, v, boxes_[v]));
     return joined;
-  }
-
-  static bool is_empty(const GrowData& data, const Box& box, int attribute) {
-    const Interval interval = box.interval(data, attribute);
-    return interval.low >= interval.high && !interval.missing;
-  }
-
-  // The subtree cut back to what rows of the box can reach.
-  int push_reachable(GrowTree& out, const GrowTree& tree, int v, const Box& box) const {
-    if (tree[v].is_leaf()) return push_leaf(out, tree[v].model);
-    const Test& test = tree[v].test;
-    const Box left = box.narrowed(data(), test, true), right = box.narrowed(data(), test, false);
-    if (is_empty(data(), left, test.attribute)) return push_reachable(out, tree, tree[v].right, box);
-    if (is_empty(data(), right, test.attribute)) return push_reachable(out, tree, tree[v].left, box);
-    return push_split(
-        out, test, [&] { return push_reachable(out, tree, tree[v].left, left); },
-        [&] { return push_reachable(out, tree, tree[v].right, right); });
-  }
-
-  GrowTree pulled_up(const GrowTree& tree, int v, const Test& test) {
-    all_boxes(data(), tree, c_.scratch.boxes);
-    const Box box = c_.scratch.boxes[v];
-    const Box left = box.narrowed(data(), test, true), right = box.narrowed(data(), test, false);
-    return replaced(tree, v, [&](GrowTree& out) {
-      return push_split(
-          out, test, [&] { return push_reachable(out, tree, v, left); },
-          [&] { return push_reachable(out, tree, v, right); });
-    });
-  }
-
-  // Prunes below `top` wherever a leaf costs less than the subtree, the fitness made linear at the best tree's error.
-  void cut_back(GrowTree& tree, int top) {
-    all_boxes(data(), tree, c_.scratch.boxes);
-    const std::vector<Box> boxes = c_.scratch.boxes;
-    const double price = this->price(), leaf_price = e_.fitness().bic ? price : 0;
-    std::vector<double> cost(tree.nodes.size());
-    std::vector<std::optional<AttributeSet>> leaf(tree.nodes.size());
-    for (int v = subtree_end(tree, top) - 1; v >= top; --v) {
-      cost[v] = tree[v].is_leaf() ? tree[v].error + price * tree[v].model.count() + leaf_price
-                                  : cost[tree[v].left] + cost[tree[v].right] + price * e_.fitness().test_weight;
-      if (tree[v].is_leaf()) continue;
-      const LeafStats& stats = *e_.stats_of(boxes[v], c_.layer, c_.scratch);
-      const AttributeSet widest = models_below(tree, v);
-      if (e_.residual(boxes[v], stats, widest, c_.layer, c_.scratch) + leaf_price > cost[v]) continue;
-      const AttributeSet model = selected_model(stats, widest, c_.scratch);
-      const double as_leaf =
-          e_.residual(boxes[v], stats, model, c_.layer, c_.scratch) + price * model.count() + leaf_price;
-      if (as_leaf > cost[v]) continue;
-      cost[v] = as_leaf;
-      leaf[v] = model;
-    }
-    tree = replaced(tree, top, [&](GrowTree& out) { return push_cut(out, tree, top, leaf); });
-    evaluate(tree);
-  }
-
-  static int push_cut(GrowTree& out, const GrowTree& tree, int v,
-                      const std::vector<std::optional<AttributeSet>>& leaf) {
-    if (leaf[v]) return push_leaf(out, *leaf[v]);
-    if (tree[v].is_leaf()) return push_leaf(out, tree[v].model);
-    return push_split(
-        out, tree[v].test, [&] { return push_cut(out, tree, tree[v].left, leaf); },
-        [&] { return push_cut(out, tree, tree[v].right, leaf); });
   }
 
   // boxes_ must be those of the best tree.
@@ -390,63 +305,46 @@ class Polish {
     return silva::move_key(data(), best_, move.v, boxes_[move.v], move.kind, price());
   }
 
-  bool has_failed(const Key& move) const { return c_.layer.find_test(move) != nullptr; }
-  void remember_failure(const Key& move) { c_.layer.add_test(move, {}); }
+  bool has_failed(const Key& move) const { return c_.layer.find_split(move) != nullptr; }
+  void remember_failure(const Key& move) { c_.layer.add_split(move, {}); }
 
   // Within reach.
-  std::vector<Test> tests_below(int v, const std::vector<int>& depths) const {
-    std::vector<Test> tests;
+  std::vector<GrowSplit> splits_below(int v, const std::vector<int>& depths) const {
+    std::vector<GrowSplit> splits;
     for (int u = v + 1; u < subtree_end(best_, v); ++u)
-      if (!best_[u].is_leaf() && depths[u] - depths[v] <= effort_.reach && !(best_[u].test == best_[v].test) &&
-          std::find(tests.begin(), tests.end(), best_[u].test) == tests.end())
-        tests.push_back(best_[u].test);
-    return tests;
+      if (!best_[u].is_leaf() && depths[u] - depths[v] <= effort_.reach && !(best_[u].split == best_[v].split) &&
+          std::find(splits.begin(), splits.end(), best_[u].split) == splits.end())
+        splits.push_back(best_[u].split);
+    return splits;
   }
 
   bool try_pull_ups(bool settled) {
     const auto moves_at = [&](int v) {
       std::vector<Move> moves;
       if (best_[v].is_leaf() || (settled && subtree_end(best_, v) - v > 2 * kRotatedLeaves - 1)) return moves;
-      for (const Test& test : tests_below(v, node_depths(best_)))
-        moves.push_back({v, (settled ? kRotateMove : kPullUpMove) + hash_of(test), test});
+      for (const GrowSplit& split : splits_below(v, node_depths(best_)))
+        moves.push_back({v, (settled ? kRotateMove : kPullUpMove) + hash_of(split), split});
       return moves;
     };
     return try_in_order(-1, true, moves_at,
-                        [settled](Polish& p, const Move& move) { return p.pull_up(move.v, move.test, settled); });
+                        [settled](Polish& p, const Move& move) { return p.pull_up(move.v, move.split, settled); });
   }
 
-  bool pull_up(int v, const Test& test, bool settled) {
-    GrowTree tree = pulled_up(best_, v, test);
+  bool pull_up(int v, const GrowSplit& split, bool settled) {
+    all_boxes(data(), best_, c_.scratch.boxes);
+    GrowTree tree = pulled_up(data(), best_, v, c_.scratch.boxes[v], split);
     if (tree.n_leaves() > 2 * e_.limits().max_leaves) return false;
     e_.sum_nodes(tree, c_.layer, c_.scratch);  // many leaves are too small
     evaluate(tree);
-    if (v < int(tree.nodes.size())) cut_back(tree, v);
+    if (v < int(tree.nodes.size())) prune_back(c_, tree, v, price());
     if (settled && v < int(tree.nodes.size())) {
-      settle(tree, v);
-      cut_back(tree, v);
+      settle(c_, tree, v);
+      prune_back(c_, tree, v, price());
     }
     return tree.n_leaves() <= e_.limits().max_leaves && accept(std::move(tree));
   }
 
-  // Top-down, lets a child take the place of its parent where that is better: below a test that was pulled up, the old
-  // one is often needed on one side only.
-  void settle(GrowTree& tree, int v) {
-    for (bool changed = true; changed;) {
-      changed = false;
-      if (v >= int(tree.nodes.size()) || tree[v].is_leaf()) return;
-      GrowTree candidates[2];
-      run_apart(c_, 2, [&](int i, const OperatorContext& c) {
-        candidates[i] = variant(tree, v, i + 1);
-        e_.evaluate(candidates[i], c.layer, c.scratch);
-      });
-      for (GrowTree& candidate : candidates)
-        if (candidate.fitness < tree.fitness) tree = std::move(candidate), changed = true;
-    }
-    settle(tree, tree[v].left);
-    if (v < int(tree.nodes.size()) && !tree[v].is_leaf()) settle(tree, tree[v].right);
-  }
-
-  // A variant that only pays once the tests above it and at it have moved.
+  // A variant that only pays once the splits above it and at it have moved.
   bool try_repairs() {
     const auto moves_at = [this](int v) {
       std::vector<Move> moves;
@@ -471,7 +369,7 @@ class Polish {
     evaluate(tree);
     for (const int u : nodes_above(tree, v)) {
       if (u >= int(tree.nodes.size()) || tree[u].is_leaf() || subtree_end(tree, u) <= v) continue;
-      tree = sweep_node(c_, tree, u);
+      tree = search_threshold(c_, tree, u);
       evaluate(tree);
     }
     return accept(std::move(tree));

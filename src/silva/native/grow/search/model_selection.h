@@ -1,4 +1,4 @@
-// Attributes of a leaf model: backward elimination on the inverse of the centred Gram matrix.
+// Features of a leaf model: backward elimination on the inverse of the centred Gram matrix.
 #pragma once
 #include <vector>
 
@@ -6,7 +6,7 @@
 
 namespace silva {
 
-// Normal equations of the attributes that are neither constant nor collinear in the leaf, in the form (C, beta) with
+// Normal equations of the features that are neither constant nor collinear in the leaf, in the form (C, beta) with
 // C the inverse of their centred sums of squares and beta the coefficients.
 class Elimination {
  public:
@@ -21,13 +21,13 @@ class Elimination {
     live_.assign(n_ + 1, 1);
     kept_.assign(n_, 0);
     start(gram, width, columns);
-    sweep_in(gram, width, columns);
+    pivot_in(gram, width, columns);
   }
 
   bool kept(int i) const { return kept_[i]; }
   double residual() const { return std::max(residual_, 0.0); }
 
-  // The attribute whose removal raises the residual least, and by how much.
+  // The feature whose removal raises the residual least, and by how much.
   std::pair<int, double> cheapest() const {
     int best = -1;
     double least = 0;
@@ -41,7 +41,7 @@ class Elimination {
 
   void remove(int k) {
     residual_ += beta(k) * beta(k) / inverse(k);
-    sweep(k, -1);
+    pivot(k, -1);
     kept_[k] = live_[k] = 0;
   }
 
@@ -49,7 +49,7 @@ class Elimination {
   double* line(int i) const { return matrix_ + i * pitch_; }
   double inverse(int i) const { return -line(i)[i]; }
   double beta(int i) const { return line(i)[n_]; }
-  void sweep(int k, double direction) { kernels_.sweep(matrix_, pitch_, n_ + 1, live_.data(), k, direction, row_); }
+  void pivot(int k, double direction) { kernels_.pivot(matrix_, pitch_, n_ + 1, live_.data(), k, direction, row_); }
 
   // The upper triangle about the leaf's means.
   void start(const double* gram, int width, const std::vector<int32_t>& columns) {
@@ -61,13 +61,13 @@ class Elimination {
     }
   }
 
-  void sweep_in(const double* gram, int width, const std::vector<int32_t>& columns) {
+  void pivot_in(const double* gram, int width, const std::vector<int32_t>& columns) {
     std::vector<double> start(n_);
     for (int i = 0; i < n_; ++i) start[i] = line(i)[i];
     for (int k = 0; k < n_; ++k) {
       const double raw = gram[packed(columns[k], columns[k], width)];
       kept_[k] = live_[k] = line(k)[k] > std::max(kCollinear * start[k], kConstant * raw);
-      if (kept_[k]) sweep(k, 1);
+      if (kept_[k]) pivot(k, 1);
     }
     residual_ = line(n_)[n_];
   }
@@ -75,7 +75,7 @@ class Elimination {
   const GrowKernels& kernels_;
   int n_;
   size_t pitch_;
-  Buffers::Lease<double> work_;
+  Buffers::Array<double> work_;
   double *matrix_, *row_;  // y behind the columns
   std::vector<char> live_, kept_;
   double residual_ = 0;
@@ -87,24 +87,25 @@ inline bool is_constant(const double* gram, int column, int width) {
   return raw - sum * sum / gram[0] <= kConstant * raw;
 }
 
-// The best model on the path of backward elimination from `start`: least error plus `price` per attribute, with at
-// most `most` attributes.
-inline AttributeSet select_model(const Evaluator& evaluator, const LeafStats& stats, const AttributeSet& start,
-                                 double price, int most, Scratch& s) {
+// The best model on the path of backward elimination from `start`: least error plus `price` per feature, with no more
+// features than the leaf's rows allow.
+inline FeatureSet select_model(const Evaluator& evaluator, const LeafStats& stats, const FeatureSet& start,
+                               double price, Scratch& s) {
   const GrowData& data = evaluator.data();
-  const double* gram = evaluator.imputed(stats.gram, s);
-  std::vector<int32_t> attributes, columns;
-  for (int a = 0; a < data.n_attributes; ++a)
+  const int most = evaluator.limits().most_features(stats.n_rows);
+  const double* gram = evaluator.solver().imputed(stats.gram, s);
+  std::vector<int32_t> features, columns;
+  for (int a = 0; a < data.n_features; ++a)
     if (data.column[a] >= 0 && start.has(a) && !is_constant(gram, data.column[a], data.width))
-      attributes.push_back(a), columns.push_back(data.column[a]);
-  Elimination path(evaluator.kernels(), gram, data.width, columns, evaluator.reader().buffers());
-  AttributeSet model(data.n_attributes);
-  for (size_t i = 0; i < columns.size(); ++i) model.set(attributes[i], path.kept(int(i)));
+      features.push_back(a), columns.push_back(data.column[a]);
+  Elimination path(grow_kernels(), gram, data.width, columns, evaluator.tasks().buffers());
+  FeatureSet model(data.n_features);
+  for (size_t i = 0; i < columns.size(); ++i) model.set(features[i], path.kept(int(i)));
   for (;;) {
     const auto [worst, rise] = path.cheapest();
     if (worst < 0 || (rise >= price && model.count() <= most)) return model;
     path.remove(worst);
-    model.set(attributes[worst], false);
+    model.set(features[worst], false);
   }
 }
 

@@ -1,4 +1,4 @@
-// Least squares from sufficient statistics: G = sum z z', z = (1, attributes, y). The maths once, over a lane type: a
+// Least squares from sufficient statistics: G = sum z z', z = (1, features, y). The maths once, over a lane type: a
 // double, or a vector of doubles that solves as many problems side by side.
 #pragma once
 #include <cmath>
@@ -6,8 +6,8 @@
 #include <cstdint>
 
 #include "common/vectors.h"
-#include "grow/paper/householder.h"
 #include "grow/sums/kernels.h"
+#include "grow/sums/tolerances.h"
 
 // Inlined always: the kernels are compiled once an instruction set, and the linker would keep one copy for all of them.
 #define SILVA_GROW_INLINE [[gnu::always_inline]] inline
@@ -122,7 +122,7 @@ SILVA_GROW_INLINE Lane residual(const Gram& gram, int width, const int32_t* colu
 // The symmetric sweep operator (Goodnight 1979) on row and column k, direction 1, or its inverse, -1. Of the matrix
 // only the upper triangle of the rows and columns that `live` marks counts; its rows are `pitch` numbers apart, a
 // multiple of kLanes, behind which nothing is read. `row` has room for one.
-SILVA_GROW_INLINE void sweep(double* matrix, size_t pitch, int side, const char* live, int k, double direction,
+SILVA_GROW_INLINE void pivot(double* matrix, size_t pitch, int side, const char* live, int k, double direction,
                              double* row) {
   const auto line = [=](int i) { return matrix + size_t(i) * pitch; };
   for (int j = 0; j < side; ++j) row[j] = !live[j] ? 0 : j < k ? line(j)[k] : line(k)[j];
@@ -178,7 +178,7 @@ SILVA_GROW_INLINE void score(const StoredRows& z, const int32_t* rows, size_t n_
   }
 }
 
-// In blocks of rows whose float sums keep enough digits to rank attributes by.
+// In blocks of rows whose float sums keep enough digits to rank features by.
 SILVA_GROW_INLINE void add_rows(const float* lines, int pitch, const int32_t* rows, size_t n_rows, double* sum) {
   constexpr size_t kBlock = 256;
   constexpr int kVectors = kScoreLanes / kVectorFloats;

@@ -20,24 +20,24 @@ struct GpuPart {
   uint64_t z, ranks, order;                 // on the GPU
   uint64_t zones;                           // of the ranks, on the GPU
   uint64_t z_host, ranks_host, order_host;  // where they come from every round; 0 if they stay on the GPU
-  int64_t ranks_host_step;                  // bytes between the ranks of two attributes there
+  int64_t ranks_host_step;                  // bytes between the ranks of two features there
   int64_t z_bytes;
   uint64_t lists;      // the first list of its rows on the GPU
   int64_t list_bytes;  // from one list to the next: room for 8 bytes a row
-  uint64_t list_sums;  // room for sums between the cuts of the first list
+  uint64_t list_sums;  // room for sums between the candidates of the first list
   int64_t list_sums_bytes;
 
-  const int32_t* order_of(int attribute) const { return reinterpret_cast<const int32_t*>(order) + attribute * n_rows; }
+  const int32_t* order_of(int feature) const { return reinterpret_cast<const int32_t*>(order) + feature * n_rows; }
   int32_t* list_rows(int list) const { return reinterpret_cast<int32_t*>(lists + list * list_bytes); }
   int32_t* list_ranks(int list) const { return list_rows(list) + n_rows; }
   double* sums_of_list(int list) const { return reinterpret_cast<double*>(list_sums + list * list_sums_bytes); }
 };
 
-// Where the rows of a question stand, by part. Of copies any one can tell: `parts` is empty until somebody decides.
+// Where the rows of a request stand, by part. Of copies any one can tell: `parts` is empty until somebody decides.
 struct RowsByPart {
   std::vector<RowPositions> parts;
   int64_t count = 0;
-  int ordered_by = -1;        // attribute whose order they are taken from
+  int ordered_by = -1;        // feature whose order they are taken from
   int64_t head = 0, gap = 0;  // in copies, of all `count` positions
 };
 
@@ -63,9 +63,9 @@ class GpuParts {
   }
 
   // Those with ranks low .. high - 1 by rank, behind those without a value if they are asked for.
-  RowsByPart in_order(int attribute, int32_t low, int32_t high, bool with_missing) const {
-    const int32_t* starts = data_.starts[attribute];
-    RowsByPart rows{{}, 0, attribute};
+  RowsByPart in_order(int feature, int32_t low, int32_t high, bool with_missing) const {
+    const int32_t* starts = data_.starts[feature];
+    RowsByPart rows{{}, 0, feature};
     if (are_copies()) {
       rows.head = with_missing ? starts[0] : 0;
       rows.gap = starts[low] - rows.head;
@@ -73,29 +73,29 @@ class GpuParts {
       return rows;
     }
     for (int p = 0; p < size(); ++p) {
-      const int64_t head = with_missing ? below(p, attribute, starts[0]) : 0;
-      const int64_t first = below(p, attribute, starts[low]), last = below(p, attribute, starts[high]);
-      rows.parts.push_back({parts_[p].order_of(attribute), head, first - head, head + last - first, 1});
+      const int64_t head = with_missing ? below(p, feature, starts[0]) : 0;
+      const int64_t first = below(p, feature, starts[low]), last = below(p, feature, starts[high]);
+      rows.parts.push_back({parts_[p].order_of(feature), head, first - head, head + last - first, 1});
       rows.count += head + last - first;
     }
     return rows;
   }
 
-  RowsByPart missing(int attribute) const {
-    RowsByPart rows{{}, data_.n_missing(attribute), attribute};
+  RowsByPart missing(int feature) const {
+    RowsByPart rows{{}, data_.n_missing(feature), feature};
     if (are_copies()) return rows;
     for (int p = 0; p < size(); ++p)
-      rows.parts.push_back({parts_[p].order_of(attribute), 0, 0, below(p, attribute, data_.n_missing(attribute)), 1});
+      rows.parts.push_back({parts_[p].order_of(feature), 0, 0, below(p, feature, data_.n_missing(feature)), 1});
     return rows;
   }
 
   // Has one copy answer for all of the rows.
-  void give(RowsByPart& rows, int copy) const {
+  void assign(RowsByPart& rows, int copy) const {
     rows.parts.assign(size(), {});
     rows.parts[copy] = positions_in(copy, rows, 0, rows.count);
   }
   // Has each copy answer for as many of the rows; of all rows, whole zones.
-  void share_out(RowsByPart& rows) const {
+  void divide(RowsByPart& rows) const {
     const int64_t step = rows.ordered_by < 0 ? kZone : 1;
     int64_t first = 0;
     for (int p = 0; p < size(); ++p) {
@@ -122,27 +122,27 @@ class GpuParts {
 
   void count_blocks() {
     const int64_t n_blocks = data_.n_rows / kBlock + 1;
-    blocks_.resize(size_t(data_.n_attributes) * n_blocks * size());
+    blocks_.resize(size_t(data_.n_features) * n_blocks * size());
     int32_t* counts = blocks_.data();
-    for (int a = 0; a < data_.n_attributes; ++a)
+    for (int a = 0; a < data_.n_features; ++a)
       for (int64_t b = 0; b < n_blocks; ++b, counts += size())
         for (int p = 0; p < size() && b; ++p)
           counts[p] =
               counts[p - size()] + int32_t(count_in(p, data_.order + a * data_.n_rows + (b - 1) * kBlock, kBlock));
   }
 
-  // Rows of a part among the first ones of an attribute's order.
-  int64_t below(int p, int attribute, int64_t position) const {
+  // Rows of a part among the first ones of a feature's order.
+  int64_t below(int p, int feature, int64_t position) const {
     if (position == 0) return 0;
     if (position == data_.n_rows) return parts_[p].n_rows;
     const int64_t block = position / kBlock, n_blocks = data_.n_rows / kBlock + 1;
-    const int32_t* rows = data_.order + attribute * data_.n_rows + block * kBlock;
-    return blocks_[(attribute * n_blocks + block) * size() + p] + count_in(p, rows, position - block * kBlock);
+    const int32_t* rows = data_.order + feature * data_.n_rows + block * kBlock;
+    return blocks_[(feature * n_blocks + block) * size() + p] + count_in(p, rows, position - block * kBlock);
   }
 
   const GrowData& data_;
   std::vector<GpuPart> parts_;
-  std::vector<int32_t> blocks_;  // by attribute, block of its order and part: rows of the part before the block
+  std::vector<int32_t> blocks_;  // by feature, block of its order and part: rows of the part before the block
 };
 
 }  // namespace silva

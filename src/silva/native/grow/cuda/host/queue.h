@@ -17,41 +17,28 @@ class GpuQueue {
   }
 
   const GpuParts& parts() const { return parts_; }
-  // Threads that may help to add up answers.
-  void share_with(ThreadPool* pool) {
-    pool_ = pool;
-    for (GpuStream& stream : streams_) stream.share_with(pool);
-  }
-
   // Streams are waited for in turn, never for whichever is ready: partial sums are added in an order that depends on
-  // the division of the rows alone.
-  void answer(const GpuQuestions& questions) {
-    if (questions.empty()) return;
-    if (parts_.are_copies()) share_out(questions);
-    for (SumQuestion* sum : questions.sums) sum->answer.assign(sum->n_slots, {}), sum->has_sums = false;
-    for (ListQuestion* list : questions.lists) {
-      list->totals.assign(parts_.size(), 0);
-      list->counts.assign(parts_.size(), std::vector<int32_t>(std::max(list->n_cells - 1, 0), 0));
-    }
-    for (CountQuestion* count : questions.counts)
-      for (const auto& [first, last] : count->positions)
-        count->counts.emplace_back(count->n_cells - 1, first);  // true where there are no rows between them
+  // the division of the rows alone. Threads of the pool, which may be null, help to begin and to add up answers.
+  void answer(const GpuRequests& requests, ThreadPool* pool) {
+    if (requests.empty()) return;
+    if (parts_.are_copies()) assign(requests);
+    for (SumRequest* sum : requests.sums) sum->answer.assign(sum->n_slots, {}), sum->has_sums = false;
     try {
-      run(questions);
+      run(requests, pool);
     } catch (...) {
       for (GpuStream& stream : streams_) stream.abandon();
       streams_[0].enter();
       throw;
     }
     if (streams_.size() > 1) streams_[0].enter();
-    for (SumQuestion* sum : questions.sums)
+    for (SumRequest* sum : requests.sums)
       if (!sum->has_sums && !sum->kept) clear(*sum);
   }
 
  private:
   // Has copies answer what does not belong to a list of one of them: each some of all rows, or who has the fewest rows
   // of this round to gather so far.
-  void share_out(const GpuQuestions& questions) {
+  void assign(const GpuRequests& requests) {
     std::vector<int64_t> gathered(parts_.size(), 0);
     const auto count = [&](const RowsByPart& rows) {
       for (int p = 0; p < int(rows.parts.size()); ++p) gathered[p] += rows.parts[p].count;
@@ -59,63 +46,61 @@ class GpuQueue {
     const auto least = [&] { return int(std::min_element(gathered.begin(), gathered.end()) - gathered.begin()); };
     const auto give = [&](RowsByPart& rows) {
       if (!rows.parts.empty()) return;
-      parts_.give(rows, least());
+      parts_.assign(rows, least());
       count(rows);
     };
-    for (const ListQuestion* list : questions.lists) count(list->source);
-    for (const SumQuestion* sum : questions.sums) count(sum->source);
-    for (ListQuestion* list : questions.lists) give(list->source);
-    for (SumQuestion* sum : questions.sums)
+    for (const ListRequest* list : requests.lists) count(list->source);
+    for (const SumRequest* sum : requests.sums) count(sum->source);
+    for (ListRequest* list : requests.lists) give(list->source);
+    for (SumRequest* sum : requests.sums)
       if (sum->source.parts.empty() && sum->source.ordered_by < 0)
-        parts_.share_out(sum->source);
+        parts_.divide(sum->source);
       else
         give(sum->source);
-    for (GridQuestion* grid : questions.grids) {
+    for (GridRequest* grid : requests.grids) {
       grid->part = least();
       gathered[grid->part] += int64_t(grid->rows->size());
     }
   }
 
   // Sums of rows that no part has.
-  void clear(SumQuestion& question) const {
-    if (question.sums) {
-      std::fill_n(question.sums, question.n_entries(width_), 0.0);
+  void clear(SumRequest& request) const {
+    if (request.sums) {
+      std::fill_n(request.sums, request.n_entries(width_), 0.0);
       return;
     }
-    for (int slot = 0; slot < question.n_slots; ++slot)
-      question.answer[slot].gram.assign(packed_size(question.width(slot, width_)), 0.0);
+    for (int slot = 0; slot < request.n_slots; ++slot)
+      request.answer[slot].gram.assign(packed_size(request.width(slot, width_)), 0.0);
   }
 
-  void run(const GpuQuestions& questions) {
+  void run(const GpuRequests& requests, ThreadPool* pool) {
     std::fill(next_.begin(), next_.end(), 0);
-    const auto begin = [&](int s, int) { begin_next(size_t(s), questions); };
+    const auto begin = [&](int s, int) { begin_next(size_t(s), requests); };
     const int n = int(streams_.size());
-    // Questions to several copies name no columns, whose places in a batch are noted where all streams see them.
-    if (n > 1 && pool_ && parts_.are_copies())
-      pool_->run(n, begin);
+    if (n > 1 && pool)
+      pool->run(n, begin);
     else
       for (int s = 0; s < n; ++s) begin(s, 0);
     for (bool is_busy = true; is_busy;) {
       is_busy = false;
       for (size_t s = 0; s < streams_.size(); ++s) {
         if (!streams_[s].is_busy()) continue;
-        streams_[s].go_on();
-        if (!streams_[s].is_busy()) begin_next(s, questions);
+        streams_[s].go_on(pool);
+        if (!streams_[s].is_busy()) begin_next(s, requests);
         is_busy = true;
       }
     }
   }
 
-  void begin_next(size_t s, const GpuQuestions& questions) {
+  void begin_next(size_t s, const GpuRequests& requests) {
     for (int& p = next_[s]; p < parts_.size() && !streams_[s].is_busy(); ++p)
-      if (parts_[p].stream == int(s) && GpuStream::concerns(questions, p)) streams_[s].begin(parts_[p], p, questions);
+      if (parts_[p].stream == int(s) && concerns(requests, p)) streams_[s].begin(parts_[p], p, requests);
   }
 
   GpuParts parts_;
   int width_;
   std::vector<GpuStream> streams_;
   std::vector<int> next_;  // part, by stream
-  ThreadPool* pool_ = nullptr;
 };
 
 }  // namespace silva

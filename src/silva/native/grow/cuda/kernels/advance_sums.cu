@@ -1,18 +1,18 @@
-// What lies before a stretch of cuts: the parts that a sweep leaves behind are added to the sums that stand there, in
-// their order. A sweep goes on between two cuts.
+// What lies before candidates: the segments that a threshold search leaves behind are added to the sums that
+// stand there, in their order. A threshold search goes on between two candidates.
 #include "grow/cuda/shared/records.h"
 
 namespace silva {
 
 extern "C" __global__ void __launch_bounds__(kBlockThreads)
-    advance_sums_kernel(const AdvanceRequest* __restrict__ requests) {
-  const AdvanceRequest request = requests[blockIdx.x / kAdvanceBlocks];
+    advance_sums_kernel(const AdvanceRecord* __restrict__ records) {
+  const AdvanceRecord record = records[blockIdx.x / kAdvanceBlocks];
   const int first = int(blockIdx.x) % kAdvanceBlocks * kBlockThreads + int(threadIdx.x);
-  for (int e = first; e < request.n_entries; e += kAdvanceBlocks * kBlockThreads) {
-    double sum = request.is_first ? 0 : request.sums[e];
+  for (int e = first; e < record.n_entries; e += kAdvanceBlocks * kBlockThreads) {
+    double sum = record.is_first ? 0 : record.sums[e];
 #pragma unroll 8
-    for (int part = 0; part < request.n_parts; ++part) sum += request.parts[part * request.step + e];
-    request.sums[e] = sum;
+    for (int segment = 0; segment < record.n_segments; ++segment) sum += record.segments[segment * record.step + e];
+    record.sums[e] = sum;
   }
 }
 

@@ -4,21 +4,21 @@
 namespace silva {
 
 extern "C" __global__ void __launch_bounds__(kBlockThreads)
-    count_rows_kernel(GpuRows rows, const ListRequest* __restrict__ requests, int n_requests,
+    count_rows_kernel(GpuRows rows, const ListRecord* __restrict__ records, int n_records,
                       const RouteInterval* __restrict__ intervals, int* __restrict__ tile_counts) {
   __shared__ int total;
   if (threadIdx.x == 0) total = 0;
   __syncthreads();
-  const ListRequest request = requests[request_of(requests, n_requests, &ListRequest::first_block, blockIdx.x)];
-  const int64_t first = int64_t(blockIdx.x - request.first_block) * kListTile;
+  const ListRecord record = records[record_of(records, n_records, &ListRecord::first_block, blockIdx.x)];
+  const int64_t first = int64_t(blockIdx.x - record.first_block) * kListTile;
   static_assert(kListTile == kZone, "a block lists the rows of one zone");
   ZonePlace place{};
-  if (is_scan(request.source))
-    place = place_zone(rows, first / kZone, intervals + request.first_interval, request.n_intervals);
+  if (is_scan(record.source))
+    place = place_zone(rows, first / kZone, intervals + record.first_interval, record.n_intervals);
   int count = 0;
-  for (int i = threadIdx.x; !place.outside && i < kListTile && first + i < request.source.count; i += kBlockThreads)
-    count += place.inside || is_inside(rows, intervals + request.first_interval, request.n_intervals,
-                                       row_at(request.source, first + i));
+  for (int i = threadIdx.x; !place.outside && i < kListTile && first + i < record.source.count; i += kBlockThreads)
+    count += place.inside ||
+             is_inside(rows, intervals + record.first_interval, record.n_intervals, row_at(record.source, first + i));
   if (count) atomicAdd(&total, count);
   __syncthreads();
   if (threadIdx.x == 0) tile_counts[blockIdx.x] = total;

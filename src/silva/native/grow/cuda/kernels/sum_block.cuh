@@ -10,33 +10,33 @@ constexpr int NO_SLOT = 255;
 constexpr unsigned ALL = 0xffffffffu;
 
 struct Block {
-  SumRequest request;
+  SumRecord record;
   int64_t first;  // position
   int n_positions;
   RouteInterval intervals[kMostIntervals];
   RouteNode nodes[kMostNodes];
 };
 
-__device__ __forceinline__ void load_request(Block& block, const SumRequest* requests, const int* request_of_block,
+__device__ __forceinline__ void load_request(Block& block, const SumRecord* records, const int* record_of_block,
                                              const RouteInterval* intervals, const RouteNode* nodes,
                                              int rows_per_block) {
-  constexpr int WORDS = sizeof(SumRequest) / sizeof(int);
-  const int* words = reinterpret_cast<const int*>(requests + request_of_block[blockIdx.x]);
-  if (threadIdx.x < WORDS) reinterpret_cast<int*>(&block.request)[threadIdx.x] = words[threadIdx.x];
+  constexpr int WORDS = sizeof(SumRecord) / sizeof(int);
+  const int* words = reinterpret_cast<const int*>(records + record_of_block[blockIdx.x]);
+  if (threadIdx.x < WORDS) reinterpret_cast<int*>(&block.record)[threadIdx.x] = words[threadIdx.x];
   __syncthreads();
-  const SumRequest& request = block.request;
-  for (int i = threadIdx.x; i < request.n_intervals; i += THREADS)
-    block.intervals[i] = intervals[request.first_interval + i];
-  for (int i = threadIdx.x; i < request.n_nodes; i += THREADS) block.nodes[i] = nodes[request.first_node + i];
+  const SumRecord& record = block.record;
+  for (int i = threadIdx.x; i < record.n_intervals; i += THREADS)
+    block.intervals[i] = intervals[record.first_interval + i];
+  for (int i = threadIdx.x; i < record.n_nodes; i += THREADS) block.nodes[i] = nodes[record.first_node + i];
   if (threadIdx.x == 0) {
-    block.first = int64_t(blockIdx.x - request.first_block) * rows_per_block;
-    const int64_t left = request.source.count - block.first;
+    block.first = int64_t(blockIdx.x - record.first_block) * rows_per_block;
+    const int64_t left = record.source.count - block.first;
     block.n_positions = int(left < rows_per_block ? left : rows_per_block);
   }
   __syncthreads();
 }
 
-SILVA_INLINE int64_t row_of(const Block& block, int local) { return row_at(block.request.source, block.first + local); }
+SILVA_INLINE int64_t row_of(const Block& block, int local) { return row_at(block.record.source, block.first + local); }
 
 // The zone at a position of a scan: blocks hold whole zones, or a zone whole blocks.
 SILVA_INLINE int64_t zone_at(const Block& block, int local) { return row_of(block, local) / kZone; }

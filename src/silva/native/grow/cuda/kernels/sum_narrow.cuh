@@ -5,7 +5,7 @@
 
 namespace silva {
 
-constexpr int ENTRIES = STRIDE * (STRIDE + 1) / 2, PART = n_tiles(1) * 64, SPLITS = sum_splits(STRIDE);
+constexpr int ENTRIES = STRIDE * (STRIDE + 1) / 2, PARTIAL = n_tiles(1) * 64, STRANDS = sum_strands(STRIDE);
 constexpr int TOGETHER = 3;                                  // slots of a pass
 constexpr int COUNTS = TOGETHER * ENTRIES, COUNT_BITS = 16;  // counts stand behind the sums, all in one exact number
 static_assert(COUNTS < 32, "a pass leaves one sum to each lane");
@@ -78,12 +78,12 @@ __device__ __forceinline__ void keep_sums(Shared& shared, const double (&sums)[N
 __device__ __forceinline__ void place_zones(Shared& shared, const GpuRows& rows) {
   const Block& block = shared.block;
   const int zone = threadIdx.x, local = zone * kZone;
-  if (zone == 0) shared.has_rows = !is_scan(block.request.source);
+  if (zone == 0) shared.has_rows = !is_scan(block.record.source);
   __syncthreads();
   if (zone < ZONES) {
-    ZonePlace place{local >= block.n_positions, block.request.n_intervals == 0, 0};
-    if (!place.outside && is_scan(block.request.source)) {
-      place = place_zone(rows, zone_at(block, local), block.intervals, block.request.n_intervals);
+    ZonePlace place{local >= block.n_positions, block.record.n_intervals == 0, 0};
+    if (!place.outside && is_scan(block.record.source)) {
+      place = place_zone(rows, zone_at(block, local), block.intervals, block.record.n_intervals);
       if (!place.outside) place.node = node_of_zone(rows, zone_at(block, local), block.nodes);
       if (!place.outside) shared.has_rows = true;
     }
@@ -103,11 +103,11 @@ __device__ __forceinline__ void route_zone(const Shared& shared, const GpuRows& 
   for (int k = 0; k < R; ++k) {
     inside[k] = local + k * THREADS < block.n_positions;
     row[k] = int32_t(row_of(block, inside[k] ? local + k * THREADS : 0));
-    slot[k] = inside[k] ? node.cut : -1;
+    slot[k] = inside[k] ? node.threshold : -1;
   }
-  if (place.inside && node.attribute < 0) return;
-  find_slots<R>(rows, block.intervals, place.inside ? 0 : block.request.n_intervals, block.nodes, place.node,
-                is_scan(block.request.source), row, inside, slot);
+  if (place.inside && node.feature < 0) return;
+  find_slots<R>(rows, block.intervals, place.inside ? 0 : block.record.n_intervals, block.nodes, place.node,
+                is_scan(block.record.source), row, inside, slot);
 }
 
 // Routes and sums the rows of at most N slots in one go.
@@ -157,7 +157,7 @@ __device__ __forceinline__ void sum_pass(Shared& shared, const GpuRows& rows, in
   for (int first = 0; first < shared.block.n_positions; first += THREADS * R) {
     const ZonePlace place = shared.places[first / kZone];
     const RouteNode& node = shared.block.nodes[place.node];
-    if (place.outside || (node.attribute < 0 && (node.cut < from || node.cut >= from + TOGETHER))) continue;
+    if (place.outside || (node.feature < 0 && (node.threshold < from || node.threshold >= from + TOGETHER))) continue;
     StoredRow loaded[R];
     int which[R];
 #pragma unroll
@@ -173,35 +173,36 @@ __device__ __forceinline__ void sum_pass(Shared& shared, const GpuRows& rows, in
 }
 
 // Adds up the warps' sums, in their order.
-__device__ __forceinline__ void write_pass(const Shared& shared, int from, int* part_counts, double* parts) {
+__device__ __forceinline__ void write_pass(const Shared& shared, int from, int* partial_counts, double* partials) {
   const int t = threadIdx.x, s = t / ENTRIES, slot = from + s;
-  if (t >= COUNTS || slot >= shared.block.request.n_slots) return;
+  if (t >= COUNTS || slot >= shared.block.record.n_slots) return;
   double sum = 0;
   int64_t counts = 0;
   for (int warp = 0; warp < WARPS; ++warp) sum += shared.sums[warp][t], counts += int64_t(shared.sums[warp][COUNTS]);
   int a = 0, left = t % ENTRIES;
   while (left >= STRIDE - a) left -= STRIDE - a++;
-  parts[slot * PART + tile_entry(a, a + left, 1)] = sum;
-  if (t % ENTRIES == 0) part_counts[slot] = tagged(slot, int(counts >> (s * COUNT_BITS)) & ((1 << COUNT_BITS) - 1));
+  partials[slot * PARTIAL + tile_entry(a, a + left, 1)] = sum;
+  if (t % ENTRIES == 0) partial_counts[slot] = tagged(slot, int(counts >> (s * COUNT_BITS)) & ((1 << COUNT_BITS) - 1));
 }
 
-__device__ __forceinline__ void sum_block(Shared& shared, const GpuRows& rows, int, int* part_counts, double* parts) {
-  const int n_slots = shared.block.request.n_slots;
+__device__ __forceinline__ void sum_block(Shared& shared, const GpuRows& rows, int, int* partial_counts,
+                                          double* partials) {
+  const int n_slots = shared.block.record.n_slots;
   place_zones(shared, rows);
   if (!shared.has_rows) {
-    for (int slot = threadIdx.x; slot < n_slots; slot += THREADS) part_counts[slot] = 0;
+    for (int slot = threadIdx.x; slot < n_slots; slot += THREADS) partial_counts[slot] = 0;
     return;
   }
   if (n_slots <= TOGETHER) {
     n_slots == 1 ? sum_directly<1>(shared, rows) : sum_directly<TOGETHER>(shared, rows);
     __syncthreads();
-    return write_pass(shared, 0, part_counts, parts);
+    return write_pass(shared, 0, partial_counts, partials);
   }
   find_all_slots(shared, rows);
   for (int from = 0; from < n_slots; from += TOGETHER) {
     sum_pass(shared, rows, from);
     __syncthreads();
-    write_pass(shared, from, part_counts, parts);
+    write_pass(shared, from, partial_counts, partials);
     __syncthreads();
   }
 }

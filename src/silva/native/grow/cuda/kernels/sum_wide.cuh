@@ -1,17 +1,17 @@
 // Sums of rows in tiles of 8 x 8 entries: a block brings its rows of each slot together in a stable order; a warp takes
-// an even share of them, slot by slot, and adds four rows at a time to two tiles by one tensor core operation. In it a
-// lane's parts of both factors are the same numbers: z[row lane % 4][column lane / 4 of each block of eight]. Where all
-// tiles do not fit a warp's registers, two or four warps share the tiles of the same rows.
+// an even strand of them, slot by slot, and adds four rows at a time to two tiles by one tensor core operation. In it a
+// lane's parts of both factors are the same numbers: z[row lane % 4][column lane / 4 of each block of eight]. Where
+// all tiles do not fit a warp's registers, two or four warps share the tiles of the same rows.
 //
-// A share writes the sums of every slot that it meets as a piece of its own. Shares follow one another in the order of
-// the slots, so the piece of slot s in share k can stand at s + k.
+// A strand writes the sums of every slot that it meets as a piece of its own. Strands follow one another in the order
+// of the slots, so the piece of slot s in strand k can stand at s + k.
 #pragma once
 #include "grow/cuda/kernels/sum_block.cuh"
 
 namespace silva {
 
-constexpr int COLUMN_BLOCKS = STRIDE / 8, PART = n_tiles(COLUMN_BLOCKS) * 64;
-constexpr int SPLITS = sum_splits(STRIDE), GROUPS = WARPS / SPLITS;  // shares; warps that share the tiles of one
+constexpr int COLUMN_BLOCKS = STRIDE / 8, PARTIAL = n_tiles(COLUMN_BLOCKS) * 64;
+constexpr int STRANDS = sum_strands(STRIDE), GROUPS = WARPS / STRANDS;  // strands; warps that share the tiles of one
 constexpr int PAIRS = n_tile_pairs(COLUMN_BLOCKS), MOST_PAIRS = (PAIRS + GROUPS - 1) / GROUPS;
 // Operations whose rows are loaded together.
 constexpr int STEPS = COLUMN_BLOCKS <= 1 ? 8 : COLUMN_BLOCKS <= 2 ? 4 : COLUMN_BLOCKS <= 4 ? 2 : 1;
@@ -82,7 +82,7 @@ __device__ __forceinline__ void route_rows(Shared& shared, const GpuRows& rows, 
       inside[k] = i + 32 * k < per_warp && local < block.n_positions;
       row[k] = int32_t(row_of(block, inside[k] ? local : 0));
     }
-    find_slots<ROUTED>(rows, block.intervals, block.request.n_intervals, block.nodes, 0, is_scan(block.request.source),
+    find_slots<ROUTED>(rows, block.intervals, block.record.n_intervals, block.nodes, 0, is_scan(block.record.source),
                        row, inside, slot);
 #pragma unroll
     for (int k = 0; k < ROUTED; ++k) {
@@ -99,7 +99,7 @@ __device__ __forceinline__ void route_rows(Shared& shared, const GpuRows& rows, 
 
 // Counts become the places where each warp's rows of a slot begin.
 __device__ __forceinline__ void place_slots(Shared& shared) {
-  const int n_slots = shared.block.request.n_slots;
+  const int n_slots = shared.block.record.n_slots;
   for (int slot = threadIdx.x; slot < n_slots; slot += THREADS) {
     int total = 0;
     for (int warp = 0; warp < WARPS; ++warp) {
@@ -152,17 +152,17 @@ __device__ __forceinline__ void add_tiles(const STORED (&v)[COLUMN_BLOCKS + 1], 
 }
 
 template <int GROUP, int PAIR = first_pair(GROUP)>
-__device__ __forceinline__ void write_tiles(const double (&sums)[MOST_PAIRS][4], double* part) {
+__device__ __forceinline__ void write_tiles(const double (&sums)[MOST_PAIRS][4], double* partial) {
   constexpr int row = upper_row(PAIR), column = pair_column(PAIR);
   const int lane = threadIdx.x % 32;
   const auto& c = sums[PAIR - first_pair(GROUP)];
-  double* upper = part + tile_entry(8 * row, 8 * column, COLUMN_BLOCKS) + 2 * lane;
+  double* upper = partial + tile_entry(8 * row, 8 * column, COLUMN_BLOCKS) + 2 * lane;
   upper[0] = c[0], upper[1] = c[1];
   if constexpr (row + 1 <= column) {
-    double* lower = part + tile_entry(8 * row + 8, 8 * column, COLUMN_BLOCKS) + 2 * lane;
+    double* lower = partial + tile_entry(8 * row + 8, 8 * column, COLUMN_BLOCKS) + 2 * lane;
     lower[0] = c[2], lower[1] = c[3];
   }
-  if constexpr (PAIR + 1 < first_pair(GROUP + 1)) write_tiles<GROUP, PAIR + 1>(sums, part);
+  if constexpr (PAIR + 1 < first_pair(GROUP + 1)) write_tiles<GROUP, PAIR + 1>(sums, partial);
 }
 
 // This lane's columns of its rows, of those listed from `at` on.
@@ -182,7 +182,7 @@ __device__ __forceinline__ void find_rows(const Shared& shared, const GpuRows& r
 // under way, and the numbers of those behind them.
 template <int GROUP>
 __device__ __forceinline__ void sum_tiles(const Shared& shared, const GpuRows& rows, int first, int last,
-                                          double* part) {
+                                          double* partial) {
   constexpr int STRIP = 4 * STEPS;
   double sums[MOST_PAIRS][4] = {};
   STORED now[STEPS][COLUMN_BLOCKS + 1] = {}, next[STEPS][COLUMN_BLOCKS + 1] = {};
@@ -203,60 +203,61 @@ __device__ __forceinline__ void sum_tiles(const Shared& shared, const GpuRows& r
       for (int c = 0; c < COLUMN_BLOCKS; ++c) now[step][c] = next[step][c];
     }
   }
-  write_tiles<GROUP>(sums, part);
+  write_tiles<GROUP>(sums, partial);
 }
 
 template <int GROUP = 0>
 __device__ __forceinline__ void sum_group(int group, const Shared& shared, const GpuRows& rows, int first, int last,
-                                          double* part) {
+                                          double* partial) {
   if (group == GROUP)
-    sum_tiles<GROUP>(shared, rows, first, last, part);
+    sum_tiles<GROUP>(shared, rows, first, last, partial);
   else if constexpr (GROUP + 1 < GROUPS)
-    sum_group<GROUP + 1>(group, shared, rows, first, last, part);
+    sum_group<GROUP + 1>(group, shared, rows, first, last, partial);
 }
 
 // Sums the rows that fall to this warp, slot by slot.
-__device__ __forceinline__ void sum_share(const Shared& shared, const GpuRows& rows, int* part_counts, double* parts) {
-  const int split = threadIdx.x / 32 / GROUPS, n_slots = shared.block.request.n_slots,
+__device__ __forceinline__ void sum_strand(const Shared& shared, const GpuRows& rows, int* partial_counts,
+                                           double* partials) {
+  const int strand = threadIdx.x / 32 / GROUPS, n_slots = shared.block.record.n_slots,
             n_listed = shared.starts[n_slots];
-  const int begin = int(int64_t(n_listed) * split / SPLITS), end = int(int64_t(n_listed) * (split + 1) / SPLITS);
+  const int begin = int(int64_t(n_listed) * strand / STRANDS), end = int(int64_t(n_listed) * (strand + 1) / STRANDS);
   for (int slot = 0; slot < n_slots && shared.starts[slot] < end; ++slot) {
     const int from = shared.starts[slot], to = shared.starts[slot + 1];
     const int first = from < begin ? begin : from, last = to < end ? to : end;
     if (first >= last) continue;
-    const int piece = slot + split, group = threadIdx.x / 32 % GROUPS;
-    if (threadIdx.x % (32 * GROUPS) == 0) part_counts[piece] = tagged(slot, last - first);
-    sum_group(group, shared, rows, first, last, parts + piece * PART);
+    const int piece = slot + strand, group = threadIdx.x / 32 % GROUPS;
+    if (threadIdx.x % (32 * GROUPS) == 0) partial_counts[piece] = tagged(slot, last - first);
+    sum_group(group, shared, rows, first, last, partials + piece * PARTIAL);
   }
 }
 
 // A block without rows of the box is done, one that lies in it needs no test.
 __device__ __forceinline__ void place_block(Shared& shared, const GpuRows& rows) {
   Block& block = shared.block;
-  if (threadIdx.x == 0 && is_scan(block.request.source) && block.request.n_intervals) {
+  if (threadIdx.x == 0 && is_scan(block.record.source) && block.record.n_intervals) {
     bool outside = true, inside = true;
     for (int local = 0; local < block.n_positions; local += kZone) {
-      const ZonePlace place = place_zone(rows, zone_at(block, local), block.intervals, block.request.n_intervals);
+      const ZonePlace place = place_zone(rows, zone_at(block, local), block.intervals, block.record.n_intervals);
       outside = outside && place.outside, inside = inside && place.inside;
     }
     if (outside) block.n_positions = 0;
-    if (inside) block.request.n_intervals = 0;
+    if (inside) block.record.n_intervals = 0;
   }
   __syncthreads();
 }
 
-__device__ __forceinline__ void sum_block(Shared& shared, const GpuRows& rows, int rows_per_block, int* part_counts,
-                                          double* parts) {
+__device__ __forceinline__ void sum_block(Shared& shared, const GpuRows& rows, int rows_per_block, int* partial_counts,
+                                          double* partials) {
   const int per_warp = rows_per_block / WARPS, warp = threadIdx.x / 32;
   for (int slot = threadIdx.x % 32; slot < kMostSlots; slot += 32) shared.counts[warp][slot] = 0;
-  for (int piece = threadIdx.x; piece < shared.block.request.n_slots + SPLITS - 1; piece += THREADS)
-    part_counts[piece] = 0;
+  for (int piece = threadIdx.x; piece < shared.block.record.n_slots + STRANDS - 1; piece += THREADS)
+    partial_counts[piece] = 0;
   place_block(shared, rows);
   if (!shared.block.n_positions) return;
   route_rows(shared, rows, per_warp);
   place_slots(shared);
   list_rows(shared, per_warp);
-  sum_share(shared, rows, part_counts, parts);
+  sum_strand(shared, rows, partial_counts, partials);
 }
 
 }  // namespace silva

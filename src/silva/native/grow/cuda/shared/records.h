@@ -1,7 +1,7 @@
-// What a GPU is asked: sums of rows by leaf, lists of rows, cuts and counts of a list's ranks. Plain records, and the
-// routing of a row by them, shared by the kernels and the code that launches them.
+// What a GPU is asked: sums of rows by leaf, lists of rows, candidates and counts of a list's ranks. Plain records, and
+// the routing of a row by them, shared by the kernels and the code that launches them.
 #pragma once
-#include "grow/cuda/shared/cuts.h"
+#include "grow/cuda/shared/candidates.h"
 
 namespace silva {
 
@@ -25,18 +25,18 @@ struct RowPositions {
 };
 
 struct RouteInterval {
-  int32_t attribute, low, high, missing;
+  int32_t feature, low, high, missing;
 };
 
-// A split, or, with a negative attribute, a leaf whose slot is `cut`, -1 if nobody asks for it. Children count from the
-// root of the request.
+// A split, or, with a negative feature, a leaf whose slot is `threshold`, -1 if nobody asks for it. Children count from
+// the root of the request.
 struct RouteNode {
-  int32_t attribute, cut, missing_left, left, right;
+  int32_t feature, threshold, missing_left, left, right;
 };
 
-struct SumRequest {
+struct SumRecord {
   RowPositions source;
-  int64_t first_part;  // of n_blocks * n_slots partial sums
+  int64_t first_partial;  // of n_blocks * n_slots partial sums
   int32_t first_interval, n_intervals, first_node, n_nodes;
   int32_t first_slot, n_slots;
   int32_t first_block, n_blocks;
@@ -48,61 +48,45 @@ struct SlotResult {
   int32_t first_column, n_columns;
 };
 
-// A leaf's error at every cut, seen from its side: `base` holds what lies before the first part, or is null, part k
-// what lies between cuts k - 1 and k. Parts are results of a slot, `step` numbers apart. Answers: count of rows and
-// error, of which the latter is left out where there are fewer rows than `least_rows`.
-struct SolveRequest {
-  const double *base, *parts;
+// A leaf's error at every candidate, seen from its side: `base` holds what lies before the first segment, or is null,
+// segment k what lies between candidates k - 1 and k. Segments are results of a slot, `step` numbers apart. Answers:
+// count of rows and error, of which the latter is left out where there are fewer rows than `least_rows`.
+struct SolveRecord {
+  const double *base, *segments;
   int64_t step;
-  int32_t n_cuts, n_solved, width, first_column;
+  int32_t n_candidates, n_solved, width, first_column;
   int32_t least_rows, first_answer, first_block, padding;
 };
 
-// Adds parts to the sums before them.
-struct AdvanceRequest {
+// Adds segments to the sums before them.
+struct AdvanceRecord {
   double* sums;
-  const double* parts;
+  const double* segments;
   int64_t step;
-  int32_t n_entries, n_parts, is_first, padding;
+  int32_t n_entries, n_segments, is_first, padding;
 };
 
 // With `most`, only every stride-th row, stride = rows / most + 1, among the answers.
-struct ListRequest {
+struct ListRecord {
   RowPositions source;
-  int32_t *rows, *ranks;  // the list; ranks of `attribute`
-  int32_t first_interval, n_intervals, attribute;
+  int32_t *rows, *ranks;  // the list; ranks of `feature`
+  int32_t first_interval, n_intervals, feature;
   int32_t first_block, n_blocks;
   int32_t most, first_answer;
   int32_t padding;
 };
 
-// How many of a list's positions below `last` hold ranks below each inner edge of `n_cells` cells; they are known to be
-// at least `first`.
-struct CountRequest {
-  const int32_t* ranks;
-  const int32_t* total;  // where `last` will stand, if it is not known yet
-  int64_t first, last;
-  int64_t span;
-  int32_t low, n_cells;
-  int32_t first_answer, first_block;
-};
-
-// Cuts of the positions first .. last of a list that has no other parts.
-struct CutsRequest {
+// Candidates of the positions first .. last of a list.
+struct CandidatesRecord {
   const int32_t* ranks;
   const int32_t* total;  // where `last` will stand, if it is not known yet
   int64_t first, last;
   int32_t first_answer, padding;
 };
 
-struct CutsAnswer {
-  int32_t n, cuts[kGrid], ranks[kGrid], more[kGrid];
+struct CandidatesAnswer {
+  int32_t n, candidates[kGrid], ranks[kGrid], more[kGrid];
 };
-
-// The ranks low .. low + span in cells as even as whole numbers can be.
-SILVA_INLINE int32_t cell_edge(int32_t low, int64_t span, int32_t n_cells, int32_t edge) {
-  return int32_t(low + span * edge / n_cells);
-}
 
 // Least and greatest rank of kZone rows one behind the other, the least one -1 if a value is missing.
 struct RankZone {
@@ -111,14 +95,14 @@ struct RankZone {
 
 struct GpuRows {
   const void* z;         // (n_rows, stride), in the type that the rows are stored in
-  const int32_t* ranks;  // (n_attributes, n_rows)
+  const int32_t* ranks;  // (n_features, n_rows)
   int64_t n_rows;
-  const RankZone* zones;  // (n_attributes, zones)
+  const RankZone* zones;  // (n_features, zones)
 
-  SILVA_INLINE RankZone zone(int64_t zone, int attribute) const {
-    return zones[attribute * ((n_rows + kZone - 1) / kZone) + zone];
+  SILVA_INLINE RankZone zone(int64_t zone, int feature) const {
+    return zones[feature * ((n_rows + kZone - 1) / kZone) + zone];
   }
-  SILVA_INLINE int32_t rank(int64_t row, int attribute) const { return ranks[attribute * n_rows + row]; }
+  SILVA_INLINE int32_t rank(int64_t row, int feature) const { return ranks[feature * n_rows + row]; }
 };
 
 SILVA_INLINE int64_t row_at(const RowPositions& source, int64_t position) {
@@ -128,7 +112,7 @@ SILVA_INLINE int64_t row_at(const RowPositions& source, int64_t position) {
 
 SILVA_INLINE bool is_inside(const GpuRows& rows, const RouteInterval* intervals, int n_intervals, int64_t row) {
   for (int i = 0; i < n_intervals; ++i) {
-    const int32_t rank = rows.rank(row, intervals[i].attribute);
+    const int32_t rank = rows.rank(row, intervals[i].feature);
     if (rank < 0 ? !intervals[i].missing : rank < intervals[i].low || rank >= intervals[i].high) return false;
   }
   return true;
@@ -145,7 +129,7 @@ SILVA_INLINE ZonePlace place_zone(const GpuRows& rows, int64_t zone, const Route
   ZonePlace place{false, true, 0};
   for (int i = 0; i < n_intervals; ++i) {
     const RouteInterval interval = intervals[i];
-    const RankZone ranks = rows.zone(zone, interval.attribute);
+    const RankZone ranks = rows.zone(zone, interval.feature);
     const bool apart = ranks.greatest < interval.low || ranks.least >= interval.high;
     place.outside = place.outside || (apart && !(ranks.least < 0 && interval.missing));
     place.inside = place.inside && ranks.least >= interval.low && ranks.greatest < interval.high;
@@ -155,11 +139,11 @@ SILVA_INLINE ZonePlace place_zone(const GpuRows& rows, int64_t zone, const Route
 
 SILVA_INLINE int node_of_zone(const GpuRows& rows, int64_t zone, const RouteNode* nodes) {
   int v = 0;
-  while (nodes[v].attribute >= 0) {
-    const RankZone ranks = rows.zone(zone, nodes[v].attribute);
-    if (ranks.least >= 0 && ranks.greatest < nodes[v].cut)
+  while (nodes[v].feature >= 0) {
+    const RankZone ranks = rows.zone(zone, nodes[v].feature);
+    if (ranks.least >= 0 && ranks.greatest < nodes[v].threshold)
       v = nodes[v].left;
-    else if (ranks.least >= nodes[v].cut)
+    else if (ranks.least >= nodes[v].threshold)
       v = nodes[v].right;
     else
       break;
@@ -173,19 +157,19 @@ SILVA_INLINE bool is_scan(const RowPositions& source) { return !source.rows; }
 // Slot of the leaf that a row reaches.
 SILVA_INLINE int slot_of(const GpuRows& rows, const RouteNode* nodes, int64_t row) {
   int v = 0;
-  while (nodes[v].attribute >= 0) {
-    const int32_t rank = rows.rank(row, nodes[v].attribute);
-    v = (rank < 0 ? nodes[v].missing_left != 0 : rank < nodes[v].cut) ? nodes[v].left : nodes[v].right;
+  while (nodes[v].feature >= 0) {
+    const int32_t rank = rows.rank(row, nodes[v].feature);
+    v = (rank < 0 ? nodes[v].missing_left != 0 : rank < nodes[v].threshold) ? nodes[v].left : nodes[v].right;
   }
-  return nodes[v].cut;
+  return nodes[v].threshold;
 }
 
 // Ranks of those of several rows that are wanted, all under way at once.
 template <int N>
-SILVA_INLINE void load_ranks(const GpuRows& rows, const int32_t (&row)[N], const bool (&wanted)[N], int attribute,
+SILVA_INLINE void load_ranks(const GpuRows& rows, const int32_t (&row)[N], const bool (&wanted)[N], int feature,
                              int32_t (&rank)[N]) {
   SILVA_UNROLL
-  for (int k = 0; k < N; ++k) rank[k] = wanted[k] ? rows.rank(row[k], attribute) : 0;
+  for (int k = 0; k < N; ++k) rank[k] = wanted[k] ? rows.rank(row[k], feature) : 0;
 }
 
 // Slots of several rows at once below a node, -1 outside of the intervals. Memory answers late: where rows lie one
@@ -195,19 +179,19 @@ template <int N>
 SILVA_INLINE void find_slots(const GpuRows& rows, const RouteInterval* intervals, int n_intervals,
                              const RouteNode* nodes, int node, bool scans, const int32_t (&row)[N], bool (&inside)[N],
                              int (&slot)[N]) {
-  const int root = nodes[node].attribute;
+  const int root = nodes[node].feature;
   int32_t now[N] = {}, next[N] = {};
-  if (n_intervals || root >= 0) load_ranks(rows, row, inside, n_intervals ? intervals[0].attribute : root, next);
+  if (n_intervals || root >= 0) load_ranks(rows, row, inside, n_intervals ? intervals[0].feature : root, next);
   for (int i = 0; i < n_intervals; ++i) {
     SILVA_UNROLL
     for (int k = 0; k < N; ++k) now[k] = next[k];
-    const int attribute = i + 1 < n_intervals ? intervals[i + 1].attribute : root;
-    if (scans && attribute >= 0) load_ranks(rows, row, inside, attribute, next);
+    const int feature = i + 1 < n_intervals ? intervals[i + 1].feature : root;
+    if (scans && feature >= 0) load_ranks(rows, row, inside, feature, next);
     const RouteInterval interval = intervals[i];
     SILVA_UNROLL
     for (int k = 0; k < N; ++k)
       inside[k] = inside[k] && (now[k] < 0 ? interval.missing != 0 : now[k] >= interval.low && now[k] < interval.high);
-    if (!scans && attribute >= 0) load_ranks(rows, row, inside, attribute, next);
+    if (!scans && feature >= 0) load_ranks(rows, row, inside, feature, next);
   }
   int v[N];
   SILVA_UNROLL
@@ -217,28 +201,28 @@ SILVA_INLINE void find_slots(const GpuRows& rows, const RouteInterval* intervals
     SILVA_UNROLL
     for (int k = 0; k < N; ++k) {
       const RouteNode& at = nodes[v[k]];
-      if (!inside[k] || at.attribute < 0) continue;
-      v[k] = (next[k] < 0 ? at.missing_left != 0 : next[k] < at.cut) ? at.left : at.right;
+      if (!inside[k] || at.feature < 0) continue;
+      v[k] = (next[k] < 0 ? at.missing_left != 0 : next[k] < at.threshold) ? at.left : at.right;
     }
     SILVA_UNROLL
     for (int k = 0; k < N; ++k) {
-      const int attribute = nodes[v[k]].attribute;
-      if (!inside[k] || attribute < 0) continue;
-      next[k] = rows.rank(row[k], attribute);
+      const int feature = nodes[v[k]].feature;
+      if (!inside[k] || feature < 0) continue;
+      next[k] = rows.rank(row[k], feature);
       goes_on = true;
     }
   }
   SILVA_UNROLL
-  for (int k = 0; k < N; ++k) slot[k] = inside[k] ? nodes[v[k]].cut : -1;
+  for (int k = 0; k < N; ++k) slot[k] = inside[k] ? nodes[v[k]].threshold : -1;
 }
 
-// The request that a block, or a slot, belongs to: firsts rise.
-template <class Request>
-SILVA_INLINE int request_of(const Request* requests, int n_requests, int32_t Request::* first, int32_t at) {
-  int low = 0, high = n_requests;
+// The record that a block, or a slot, belongs to: firsts rise.
+template <class Record>
+SILVA_INLINE int record_of(const Record* records, int n_records, int32_t Record::* first, int32_t at) {
+  int low = 0, high = n_records;
   while (high - low > 1) {
     const int middle = (low + high) / 2;
-    (requests[middle].*first <= at ? low : high) = middle;
+    (records[middle].*first <= at ? low : high) = middle;
   }
   return low;
 }
@@ -259,22 +243,23 @@ SILVA_INLINE constexpr int n_tiles(int n_blocks) { return n_blocks * (n_blocks +
 // Pairs of a tile and the one below it that cover the tiles above the diagonal.
 SILVA_INLINE constexpr int n_tile_pairs(int n_blocks) { return (n_blocks + 1) / 2 * (n_blocks / 2 + 1); }
 
-// By columns of z on the GPU: threads of a block that sums rows, and the shares of its rows that are summed each by
+// By columns of z on the GPU: threads of a block that sums rows, and the strands of its rows that are summed each by
 // itself (grow/cuda/kernels/sum_narrow.cuh, grow/cuda/kernels/sum_wide.cuh): a warp has registers for so many pairs of
 // tiles, and room for loads beside few.
 SILVA_INLINE constexpr int sum_threads(int stride) { return stride <= 4 ? 256 : 128; }
-SILVA_INLINE constexpr int sum_splits(int stride) {
+SILVA_INLINE constexpr int sum_strands(int stride) {
   constexpr int kFewPairs = 11, kMostPairs = 21;
   const int n_pairs = n_tile_pairs((stride + 7) / 8);
   return stride <= 4 ? 1 : n_pairs <= kFewPairs ? 4 : n_pairs <= 2 * kMostPairs ? 2 : 1;
 }
 SILVA_INLINE constexpr int most_rows(int stride) { return stride <= 4 ? 2 * kMostRows : kMostRows; }
 
-// A part's count of rows, and whose they are: those of one slot and share can stand where another's would.
+// A partial sum's count of rows, and whose they are: those of one slot and strand can stand where another's would.
 SILVA_INLINE int tagged(int slot, int count) { return slot << 16 | count; }
 SILVA_INLINE int count_of_slot(int tag, int slot) { return tag >> 16 == slot ? tag & 0xffff : 0; }
 
-// Entries of a slot's sums that a block adds up where there are few or many parts of it, and the blocks of a slot.
+// Entries of a slot's sums that a block adds up where there are few or many partial sums of it, and the blocks of a
+// slot.
 constexpr int kEntriesOfFew = kBlockThreads, kEntriesOfMany = 32;
 SILVA_INLINE constexpr int entry_blocks(int stride, int entries) {
   return (stride * (stride + 1) / 2 + entries - 1) / entries;

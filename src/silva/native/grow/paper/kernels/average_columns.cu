@@ -13,7 +13,7 @@ extern "C" __global__ void __launch_bounds__(kAverageThreads)
                            double* __restrict__ means) {
   constexpr int WARPS = kAverageThreads / kSumLanes;
   __shared__ double sums[WARPS], presents[WARPS];
-  const QrLeaf leaf = leaves[request_of(leaves, n_leaves, &QrLeaf::first_column, blockIdx.x)];
+  const QrLeaf leaf = leaves[record_of(leaves, n_leaves, &QrLeaf::first_column, blockIdx.x)];
   const QrColumn column = columns[blockIdx.x];
   if (column.indicator < 0) return;
   const int warp = threadIdx.x / kSumLanes;

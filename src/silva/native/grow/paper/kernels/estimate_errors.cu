@@ -9,7 +9,7 @@ extern "C" __global__ void __launch_bounds__(kBlockThreads)
                            int n_chunks, const double* __restrict__ coefficients, double* __restrict__ errors) {
   const int chunk = int(blockIdx.x * (kBlockThreads / 32) + threadIdx.x / 32);
   if (chunk >= n_chunks) return;
-  const QrLeaf leaf = leaves[request_of(leaves, n_leaves, &QrLeaf::first_chunk, chunk)];
+  const QrLeaf leaf = leaves[record_of(leaves, n_leaves, &QrLeaf::first_chunk, chunk)];
   const int64_t first = int64_t(chunk - leaf.first_chunk) * kChunkRows, left = leaf.count - first;
   const double* rows = matrices + leaf.matrix + first;
   const double* model = coefficients + leaf.first_column;

@@ -83,10 +83,10 @@ extern "C" __global__ void __launch_bounds__(kBlockThreads)
     factorise_kernel(const QrLevel* __restrict__ levels, int n_levels) {
   __shared__ double tile[kTileDoubles];
   __shared__ double diagonals[2][kMostSide];
-  const QrLevel level = levels[request_of(levels, n_levels, &QrLevel::first_block, blockIdx.x)];
+  const QrLevel level = levels[record_of(levels, n_levels, &QrLevel::first_block, blockIdx.x)];
   const int side = level.n_columns + 1, height = tile_rows(side);
   const int64_t part = int(blockIdx.x) - level.first_block;
-  const int64_t begin = part * part_rows(side), last = begin + part_rows(side);
+  const int64_t begin = part * block_rows(side), last = begin + block_rows(side);
   const int64_t end = last < level.rows ? last : level.rows;
   double* triangle = level.triangles + part * level.n_columns * side;
   for (int e = threadIdx.x; e < level.n_columns * side; e += kBlockThreads) triangle[e] = 0;

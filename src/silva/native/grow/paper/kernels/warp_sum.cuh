@@ -1,4 +1,4 @@
-// Sums in the order of lane_sum (grow/paper/evaluation.h), by a warp.
+// Sums in the order of lane_sum (grow/paper/cpu.cpp), by a warp.
 #pragma once
 #include "grow/paper/householder.h"
 

@@ -1,11 +1,12 @@
-// Errors of a leaf's model at the cuts of a sweep, whose sums stand on the GPU: a block a cut. It adds up what lies on
-// the leaf's side of the cut, part after part, and eliminates the model's columns as `eliminate` of grow/sums/gram.h
-// does, every entry by the same operations in the same order: both find the same error, to the last bit.
+// Errors of a leaf's model at the candidates of a threshold search, whose sums stand on the GPU: a block a candidate.
+// It adds up what lies on the leaf's side of the candidate, segment after segment, and eliminates the model's columns
+// as `eliminate` of grow/sums/gram.h does, every entry by the same operations in the same order: both find the same
+// error, to the last bit.
 //
 // A thread keeps a tile of 4 x 4 entries in registers. The rows of four pivots lie in shared memory, where the first
 // warp scales them and takes them out of one another; all threads take them out of their tiles.
 #include "grow/cuda/shared/records.h"
-#include "grow/paper/householder.h"
+#include "grow/sums/tolerances.h"
 
 namespace silva {
 
@@ -66,19 +67,18 @@ __device__ __forceinline__ void eliminate_panel(PivotRows& shared, int first, in
 }
 
 extern "C" __global__ void __launch_bounds__(kMostSolvers)
-    solve_cuts_kernel(const SolveRequest* __restrict__ requests, int n_requests, const int32_t* __restrict__ columns,
-                      double* __restrict__ answers) {
+    solve_candidates_kernel(const SolveRecord* __restrict__ records, int n_records, const int32_t* __restrict__ columns,
+                            double* __restrict__ answers) {
   __shared__ PivotRows shared;
-  const SolveRequest request =
-      requests[request_of(requests, n_requests, &SolveRequest::first_block, int32_t(blockIdx.x))];
-  const int k = int(blockIdx.x) - request.first_block, n_pivots = request.n_solved, side = n_pivots + 1;
-  double* answer = answers + request.first_answer + 2 * k;
-  double count = request.base ? request.base[0] : 0;
-  for (int part = 0; part <= k; ++part) count += request.parts[part * request.step];
+  const SolveRecord record = records[record_of(records, n_records, &SolveRecord::first_block, int32_t(blockIdx.x))];
+  const int k = int(blockIdx.x) - record.first_block, n_pivots = record.n_solved, side = n_pivots + 1;
+  double* answer = answers + record.first_answer + 2 * k;
+  double count = record.base ? record.base[0] : 0;
+  for (int segment = 0; segment <= k; ++segment) count += record.segments[segment * record.step];
   if (threadIdx.x == 0) answer[0] = count;
-  if (count < request.least_rows) return;
+  if (count < record.least_rows) return;
   const int mine = threadIdx.x;
-  if (mine < side) shared.columns[mine] = mine < n_pivots ? columns[request.first_column + mine] : request.width - 1;
+  if (mine < side) shared.columns[mine] = mine < n_pivots ? columns[record.first_column + mine] : record.width - 1;
   __syncthreads();
 
   const int n_rows = (side + kPanel - 1) / kPanel;
@@ -92,7 +92,7 @@ extern "C" __global__ void __launch_bounds__(kMostSolvers)
 #pragma unroll
   for (int i = 0; i < kPanel; ++i) {
     const int a = kPanel * row + i, b = kPanel * column + i, low = a < side ? shared.columns[a] : 0;
-    lines[i] = 1 + low * request.width - low * (low - 1) / 2 - low;
+    lines[i] = 1 + low * record.width - low * (low - 1) / 2 - low;
     places[i] = b < side ? shared.columns[b] : 0;
   }
   double entries[kPanel][kPanel];
@@ -100,10 +100,10 @@ extern "C" __global__ void __launch_bounds__(kMostSolvers)
   for (int r = 0; r < kPanel; ++r)
 #pragma unroll
     for (int c = 0; c < kPanel; ++c)
-      entries[r][c] = request.base && counts(r, c) ? request.base[lines[r] + places[c]] : 0;
-  const double* from = request.parts;
+      entries[r][c] = record.base && counts(r, c) ? record.base[lines[r] + places[c]] : 0;
+  const double* from = record.segments;
 #pragma unroll 2
-  for (int part = 0; part <= k; ++part, from += request.step)
+  for (int segment = 0; segment <= k; ++segment, from += record.step)
 #pragma unroll
     for (int r = 0; r < kPanel; ++r)
 #pragma unroll

@@ -9,32 +9,32 @@
 
 namespace silva {
 
-// The best split of a leaf, or with both models the same and no test: the leaf that a subtree would become.
-struct LeafSplit {
+// The best split of a leaf, or with both models the same and no split: the leaf that a subtree would become.
+struct LeafChange {
   int v = -1;
-  Test test;
-  std::array<AttributeSet, 2> models;
+  GrowSplit split;
+  std::array<FeatureSet, 2> models;
   double gain = -std::numeric_limits<double>::infinity();  // of fitness
 };
 
-class LeafSplits {
+class LeafChanges {
  public:
-  LeafSplits(const OperatorContext& context, const std::function<bool()>& stopped)
+  LeafChanges(const OperatorContext& context, const std::function<bool()>& stopped)
       : c_(context), e_(context.evaluator), stopped_(stopped) {}
 
   // Of every named leaf of an evaluated tree, in their order. A leaf without a split gains minus infinity.
-  std::vector<LeafSplit> best(const GrowTree& tree, const std::vector<int>& leaves, const std::vector<Box>& boxes) {
-    std::vector<LeafSplit> splits(leaves.size());
+  std::vector<LeafChange> best(const GrowTree& tree, const std::vector<int>& leaves, const std::vector<Box>& boxes) {
+    std::vector<LeafChange> splits(leaves.size());
     run_apart(c_, int(leaves.size()), [&](int i, const OperatorContext& c) {
       splits[i].v = leaves[i];
-      if (!stopped_()) LeafSplits(c, stopped_).find(tree, boxes[leaves[i]], splits[i]);
+      if (!stopped_()) LeafChanges(c, stopped_).find(tree, boxes[leaves[i]], splits[i]);
     });
     return splits;
   }
 
   // The leaf that takes the place of the subtree at v; its gain is usually negative. Reads no rows.
-  LeafSplit pruned(const GrowTree& tree, int v, const Box& box) {
-    LeafSplit leaf;
+  LeafChange pruned(const GrowTree& tree, int v, const Box& box) {
+    LeafChange leaf;
     leaf.v = v;
     const LeafStats& stats = *e_.stats_of(box, c_.layer, c_.scratch);
     leaf.models[0] = leaf.models[1] = thinned(tree, stats, models_below(tree, v), c_);
@@ -44,34 +44,33 @@ class LeafSplits {
   }
 
  private:
-  AttributeSet thinned(const GrowTree& tree, const LeafStats& stats, const AttributeSet& start,
-                       const OperatorContext& c) const {
-    const int most = std::max(e_.most_attributes(stats.n_rows), 0);
-    return select_model(e_, stats, start, e_.fitness().price(tree.error), most, c.scratch);
+  FeatureSet thinned(const GrowTree& tree, const LeafStats& stats, const FeatureSet& start,
+                     const OperatorContext& c) const {
+    return select_model(e_, stats, start, e_.fitness().price(tree.error), c.scratch);
   }
 
-  void find(const GrowTree& tree, const Box& box, LeafSplit& split) {
-    split.test = SplitSearch(c_, stopped_).best(box, tree[split.v].model).test;
-    if (split.test.attribute < 0) return;
+  void find(const GrowTree& tree, const Box& box, LeafChange& split) {
+    split.split = SplitSearch(c_, stopped_).best(box, tree[split.v].model).split;
+    if (split.split.feature < 0) return;
     std::array<double, 2> errors{};
     run_apart(c_, 2, [&](int i, const OperatorContext& c) {
-      const Box side = box.narrowed(c.data(), split.test, i == 0);
+      const Box side = box.narrowed(c.data(), split.split, i == 0);
       const LeafStats& stats = *e_.stats_of(side, c.layer, c.scratch);
-      split.models[i] = thinned(tree, stats, all_attributes(c.data()), c);
+      split.models[i] = thinned(tree, stats, all_features(c.data()), c);
       errors[i] = e_.residual(side, stats, split.models[i], c.layer, c.scratch);
     });
-    const int attributes = split.models[0].count() + split.models[1].count();
-    split.gain = gain(tree, split.v, errors[0] + errors[1], {1, attributes, 2});
+    const int features = split.models[0].count() + split.models[1].count();
+    split.gain = gain(tree, split.v, errors[0] + errors[1], {1, features, 2});
   }
 
   // Of fitness, if what stands at v had this error and size.
   double gain(const GrowTree& tree, int v, double error, const Size& part) const {
     Size size = size_of(tree);
     for (int u = v; u < subtree_end(tree, v); ++u) {
-      size.tests -= !tree[u].is_leaf(), size.leaves -= tree[u].is_leaf();
-      if (tree[u].is_leaf()) size.attributes -= tree[u].model.count();
+      size.splits -= !tree[u].is_leaf(), size.leaves -= tree[u].is_leaf();
+      if (tree[u].is_leaf()) size.features -= tree[u].model.count();
     }
-    size.tests += part.tests, size.attributes += part.attributes, size.leaves += part.leaves;
+    size.splits += part.splits, size.features += part.features, size.leaves += part.leaves;
     return tree.fitness - e_.fitness()(tree.error - tree[v].error + error, size);
   }
 
@@ -81,40 +80,40 @@ class LeafSplits {
 };
 
 // A copy of the tree with these changes, whose places do not overlap.
-inline GrowTree with_changes(GrowTree tree, std::vector<LeafSplit> changes) {
+inline GrowTree with_changes(GrowTree tree, std::vector<LeafChange> changes) {
   std::sort(changes.begin(), changes.end(), [](const auto& a, const auto& b) { return a.v > b.v; });
-  for (const LeafSplit& change : changes)
-    tree = change.test.attribute < 0 ? with_leaf(tree, change.v, change.models[0])
-                                     : with_split(tree, change.v, change.test, change.models[0], change.models[1]);
+  for (const LeafChange& change : changes)
+    tree = change.split.feature < 0 ? with_leaf(tree, change.v, change.models[0])
+                                    : with_split(tree, change.v, change.split, change.models[0], change.models[1]);
   return tree;
 }
 
 // Renumbers what is left open behind the splits that were made; returns the new leaves.
-inline std::vector<int> renumber_behind(const std::vector<LeafSplit>& made, std::vector<LeafSplit>& open) {
+inline std::vector<int> renumber_behind(const std::vector<LeafChange>& made, std::vector<LeafChange>& open) {
   const auto moved = [&](int v) {
-    return v + 2 * int(std::count_if(made.begin(), made.end(), [v](const LeafSplit& split) { return split.v < v; }));
+    return v + 2 * int(std::count_if(made.begin(), made.end(), [v](const LeafChange& split) { return split.v < v; }));
   };
   std::vector<int> leaves;
-  for (const LeafSplit& split : made)
+  for (const LeafChange& split : made)
     for (const int side : {1, 2}) leaves.push_back(moved(split.v) + side);
-  for (LeafSplit& split : open) split.v = moved(split.v);
+  for (LeafChange& split : open) split.v = moved(split.v);
   std::sort(leaves.begin(), leaves.end());
   return leaves;
 }
 
 // The best splits and the pairs that lose least, one for one, while that gains at least this much.
-inline std::vector<LeafSplit> exchanges(std::vector<LeafSplit> splits, std::vector<LeafSplit> joined,
-                                        double least_gain) {
-  for (std::vector<LeafSplit>* list : {&splits, &joined})
+inline std::vector<LeafChange> exchanges(std::vector<LeafChange> splits, std::vector<LeafChange> joined,
+                                         double least_gain) {
+  for (std::vector<LeafChange>* list : {&splits, &joined})
     std::stable_sort(list->begin(), list->end(), [](const auto& a, const auto& b) { return a.gain > b.gain; });
-  std::vector<LeafSplit> changes;
-  for (const LeafSplit& split : splits) {
-    const auto apart = [&](const LeafSplit& pair) {  // from this split and those before
-      const auto below = [&](const LeafSplit& other) { return other.v > pair.v && other.v <= pair.v + 2; };
+  std::vector<LeafChange> changes;
+  for (const LeafChange& split : splits) {
+    const auto apart = [&](const LeafChange& pair) {  // from this split and those before
+      const auto below = [&](const LeafChange& other) { return other.v > pair.v && other.v <= pair.v + 2; };
       return !below(split) && std::none_of(changes.begin(), changes.end(), below);
     };
-    const auto above = [&](const LeafSplit& other) {
-      return other.test.attribute < 0 && split.v > other.v && split.v <= other.v + 2;
+    const auto above = [&](const LeafChange& other) {
+      return other.split.feature < 0 && split.v > other.v && split.v <= other.v + 2;
     };
     if (std::any_of(changes.begin(), changes.end(), above)) continue;
     const auto pair = std::find_if(joined.begin(), joined.end(), apart);
