@@ -29,12 +29,12 @@ lint: $(VENV)/lint.stamp
 	$(BIN)/ruff check
 	$(BIN)/ruff format --check
 	$(BIN)/lint-imports --no-logo --no-cache
-	$(BIN)/clang-format --dry-run -Werror $(CXX_SOURCES)
+	@$(BIN)/clang-format --dry-run -Werror $(CXX_SOURCES)
 
 format: $(VENV)/lint.stamp
 	$(BIN)/ruff check --fix
 	$(BIN)/ruff format
-	$(BIN)/clang-format -i $(CXX_SOURCES)
+	@$(BIN)/clang-format -i $(CXX_SOURCES)
 
 types: $(VENV)/lint.stamp $(VENV)/test.stamp
 	$(BIN)/mypy
