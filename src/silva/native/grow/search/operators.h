@@ -18,8 +18,8 @@ struct OperatorContext {
   const GrowData& data() const { return evaluator.data(); }
 };
 
-// Calls run(i, context) for every i below n: beside each other where the task runner can, each
-// with a cache layer of its own then, in turn otherwise. What is run draws no random numbers.
+// Calls run(i, context) for every i below n: beside each other where subtasks are, each with a cache layer of its own
+// then, in turn otherwise. What is run draws no random numbers.
 template <class Run>
 void run_apart(const OperatorContext& c, int n, Run run) {
   if (n == 1 || c.evaluator.tasks().n_together() == 1) {
