@@ -14,12 +14,12 @@ EMULATE(advance_sums_kernel)
 
 extern "C" {
 
-void solve_candidates(const double* base, const double* segments, int64_t step, int n_candidates,
-                      const int32_t* columns, int n_solved, int width, int least_rows, int n_records, double* answers) {
+void solve_candidates(const double* base, const double* bins, int64_t step, int n_candidates, const int32_t* columns,
+                      int n_solved, int width, int least_rows, int n_records, double* answers) {
   std::vector<SolveRecord> requests;
   for (int i = 0; i < n_records; ++i)
-    requests.push_back({base, segments, step, n_candidates, n_solved, width, 0, least_rows, 2 * n_candidates * i,
-                        n_candidates * i, 0});
+    requests.push_back(
+        {base, bins, step, n_candidates, n_solved, width, 0, least_rows, 2 * n_candidates * i, n_candidates * i, 0});
   const SolveRecord* first = requests.data();
   const int side = (n_solved + kSolveTile) / kSolveTile;
   void* arguments[] = {&first, &n_records, &columns, &answers};
@@ -28,8 +28,8 @@ void solve_candidates(const double* base, const double* segments, int64_t step, 
                 arguments);
 }
 
-void advance_sums(double* sums, const double* segments, int64_t step, int n_entries, int n_segments, int is_first) {
-  const AdvanceRecord requests[] = {{sums, segments, step, n_entries, n_segments, is_first, 0}};
+void advance_sums(double* sums, const double* bins, int64_t step, int n_entries, int n_bins, int is_first) {
+  const AdvanceRecord requests[] = {{sums, bins, step, n_entries, n_bins, is_first, 0}};
   const AdvanceRecord* first = requests;
   void* arguments[] = {&first};
   emulator::run({kAdvanceBlocks, 1, 1}, {kBlockThreads, 1, 1}, 0, emulate_advance_sums_kernel, arguments);

@@ -8,6 +8,7 @@ import re
 import numpy as np
 import pytest
 
+from silva import _core
 from silva.device import DeviceError
 from silva.grow.cuda import parts
 
@@ -50,13 +51,13 @@ def test_gpus_of_different_memory_stream_as_much_as_they_must():
 def test_large_parts_hold_whole_zones(n_rows, n_parts):
     bounds = parts.even_bounds(0, n_rows, n_parts)
     sizes = np.diff(bounds)
-    large = n_rows // n_parts >= parts.MANY_ZONES * parts.ZONE
+    large = n_rows // n_parts >= parts.MANY_ZONES * _core.GROW_ZONE
     assert bounds[0] == 0
     assert bounds[-1] == n_rows
     assert len(sizes) == n_parts
     assert (sizes > 0).all()
-    assert np.ptp(sizes) <= (2 * parts.ZONE if large else 1)
-    assert not large or all(bound % parts.ZONE == 0 for bound in bounds[:-1])
+    assert np.ptp(sizes) <= (2 * _core.GROW_ZONE if large else 1)
+    assert not large or all(bound % _core.GROW_ZONE == 0 for bound in bounds[:-1])
     (layout,) = parts.divide_rows(n_rows, 2, 4, {0: 2**40}, -(-n_rows // n_parts))
     assert layout.n_parts == n_parts
     assert layout.sizes.ranks == max(sizes) * 2 * 4

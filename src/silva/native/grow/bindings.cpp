@@ -236,38 +236,40 @@ static void bind_settings(nb::module_& module) {
   using G = GrowSettings;
   nb::class_<S> bound(module, "GrowSettings", "What a user may set of the search.");
   bound.def(nb::init<>());
-  field<&S::fitness, &Fitness::bic>(bound, "bic"), field<&S::fitness, &Fitness::n>(bound, "n");
-  field<&S::fitness, &Fitness::alpha>(bound, "alpha"), field<&S::fitness, &Fitness::penalty>(bound, "penalty");
-  field<&S::fitness, &Fitness::split_weight>(bound, "split_weight");
-  field<&S::limits, &GrowLimits::min_samples_leaf>(bound, "min_samples_leaf");
-  field<&S::limits, &GrowLimits::max_leaves>(bound, "max_leaves");
-  field<&S::limits, &GrowLimits::max_depth>(bound, "max_depth");
-  field<&S::limits, &GrowLimits::rows_per_parameter>(bound, "rows_per_parameter");
-  field<&S::search, &G::seed>(bound, "seed"), field<&S::search, &G::population>(bound, "population");
-  field<&S::search, &G::crossover>(bound, "crossover"), field<&S::search, &G::mutation>(bound, "mutation");
-  field<&S::search, &G::polish_interval>(bound, "polish_interval");
-  field<&S::search, &G::polish_random>(bound, "polish_random");
-  field<&S::search, &G::n_threads>(bound, "n_threads"), field<&S::search, &G::cache_bytes>(bound, "cache_bytes");
-  field<&S::search, &G::by_qr>(bound, "qr");
+  bind_field<&S::fitness, &Fitness::bic>(bound, "bic"), bind_field<&S::fitness, &Fitness::n>(bound, "n");
+  bind_field<&S::fitness, &Fitness::alpha>(bound, "alpha"),
+      bind_field<&S::fitness, &Fitness::penalty>(bound, "penalty");
+  bind_field<&S::fitness, &Fitness::split_weight>(bound, "split_weight");
+  bind_field<&S::limits, &GrowLimits::min_samples_leaf>(bound, "min_samples_leaf");
+  bind_field<&S::limits, &GrowLimits::max_leaves>(bound, "max_leaves");
+  bind_field<&S::limits, &GrowLimits::max_depth>(bound, "max_depth");
+  bind_field<&S::limits, &GrowLimits::rows_per_parameter>(bound, "rows_per_parameter");
+  bind_field<&S::search, &G::seed>(bound, "seed"), bind_field<&S::search, &G::population>(bound, "population");
+  bind_field<&S::search, &G::crossover>(bound, "crossover"), bind_field<&S::search, &G::mutation>(bound, "mutation");
+  bind_field<&S::search, &G::polish_interval>(bound, "polish_interval");
+  bind_field<&S::search, &G::polish_random>(bound, "polish_random");
+  bind_field<&S::search, &G::n_threads>(bound, "n_threads"),
+      bind_field<&S::search, &G::cache_bytes>(bound, "cache_bytes");
+  bind_field<&S::search, &G::by_qr>(bound, "qr");
   using R = OperatorRates;
-  field<&S::search, &G::rates, &R::swap_subtrees>(bound, "swap_subtrees");
-  field<&S::search, &G::rates, &R::swap_splits>(bound, "swap_splits");
-  field<&S::search, &G::rates, &R::swap_branches>(bound, "swap_branches");
-  field<&S::search, &G::rates, &R::copy_better>(bound, "copy_better");
-  field<&S::search, &G::rates, &R::new_split>(bound, "new_split");
-  field<&S::search, &G::rates, &R::shift_threshold>(bound, "shift_threshold");
-  field<&S::search, &G::rates, &R::prune>(bound, "prune"),
-      field<&S::search, &G::rates, &R::search_threshold>(bound, "search_threshold");
-  field<&S::search, &G::rates, &R::expand>(bound, "expand");
-  field<&S::search, &G::rates, &R::change_model>(bound, "change_model");
+  bind_field<&S::search, &G::rates, &R::swap_subtrees>(bound, "swap_subtrees");
+  bind_field<&S::search, &G::rates, &R::swap_splits>(bound, "swap_splits");
+  bind_field<&S::search, &G::rates, &R::swap_branches>(bound, "swap_branches");
+  bind_field<&S::search, &G::rates, &R::copy_better>(bound, "copy_better");
+  bind_field<&S::search, &G::rates, &R::new_split>(bound, "new_split");
+  bind_field<&S::search, &G::rates, &R::shift_threshold>(bound, "shift_threshold");
+  bind_field<&S::search, &G::rates, &R::prune>(bound, "prune"),
+      bind_field<&S::search, &G::rates, &R::search_threshold>(bound, "search_threshold");
+  bind_field<&S::search, &G::rates, &R::expand>(bound, "expand");
+  bind_field<&S::search, &G::rates, &R::change_model>(bound, "change_model");
   using M = PolishMoves;
-  field<&S::search, &G::moves, &M::models>(bound, "polish_models");
-  field<&S::search, &G::moves, &M::variants>(bound, "polish_variants");
-  field<&S::search, &G::moves, &M::thresholds>(bound, "polish_thresholds");
-  field<&S::search, &G::moves, &M::splits>(bound, "polish_splits");
-  field<&S::search, &G::moves, &M::pull_ups>(bound, "polish_pull_ups");
-  field<&S::search, &G::moves, &M::rotations>(bound, "polish_rotations");
-  field<&S::search, &G::moves, &M::repairs>(bound, "polish_repairs");
+  bind_field<&S::search, &G::moves, &M::models>(bound, "polish_models");
+  bind_field<&S::search, &G::moves, &M::variants>(bound, "polish_variants");
+  bind_field<&S::search, &G::moves, &M::thresholds>(bound, "polish_thresholds");
+  bind_field<&S::search, &G::moves, &M::splits>(bound, "polish_splits");
+  bind_field<&S::search, &G::moves, &M::pull_ups>(bound, "polish_pull_ups");
+  bind_field<&S::search, &G::moves, &M::rotations>(bound, "polish_rotations");
+  bind_field<&S::search, &G::moves, &M::repairs>(bound, "polish_repairs");
 }
 
 // What Python needs to size arrays and buffers by.

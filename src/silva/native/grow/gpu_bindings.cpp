@@ -28,55 +28,57 @@ static void bind_streams(nb::module_& module) {
   using S = StreamHandles;
   nb::class_<S> stream(module, "GrowStream", "A stream of a GPU: its buffers and kernels.");
   stream.def(nb::init<>());
-  field<&S::stream>(stream, "stream"), field<&S::gpu>(stream, "gpu");
-  field<&S::n_processors>(stream, "n_processors"), field<&S::stride>(stream, "stride");
-  field<&S::packet, &PacketHandles::device>(stream, "packet");
-  field<&S::packet, &PacketHandles::host>(stream, "packet_host");
-  field<&S::packet, &PacketHandles::n_bytes>(stream, "packet_bytes");
-  field<&S::results>(stream, "results"), field<&S::results_host>(stream, "results_host");
-  field<&S::results_bytes>(stream, "results_bytes");
-  field<&S::partials>(stream, "partials"), field<&S::n_partials>(stream, "n_partials");
-  field<&S::partial_counts>(stream, "partial_counts"), field<&S::n_counts>(stream, "n_counts");
-  field<&S::grid_sums>(stream, "grid_sums"), field<&S::grid_sums_bytes>(stream, "grid_sums_bytes");
-  field<&S::sum_rows>(stream, "sum_rows"), field<&S::add_partials>(stream, "add_partials");
-  field<&S::count_rows>(stream, "count_rows"), field<&S::list_rows>(stream, "list_rows");
-  field<&S::find_candidates>(stream, "find_candidates");
-  field<&S::advance_sums>(stream, "advance_sums"), field<&S::solve_candidates>(stream, "solve_candidates");
+  bind_field<&S::stream>(stream, "stream"), bind_field<&S::gpu>(stream, "gpu");
+  bind_field<&S::n_processors>(stream, "n_processors"), bind_field<&S::stride>(stream, "stride");
+  bind_field<&S::packet, &PacketHandles::device>(stream, "packet");
+  bind_field<&S::packet, &PacketHandles::host>(stream, "packet_host");
+  bind_field<&S::packet, &PacketHandles::n_bytes>(stream, "packet_bytes");
+  bind_field<&S::results>(stream, "results"), bind_field<&S::results_host>(stream, "results_host");
+  bind_field<&S::results_bytes>(stream, "results_bytes");
+  bind_field<&S::partials>(stream, "partials"), bind_field<&S::n_partials>(stream, "n_partials");
+  bind_field<&S::partial_counts>(stream, "partial_counts"), bind_field<&S::n_counts>(stream, "n_counts");
+  bind_field<&S::grid_sums>(stream, "grid_sums"), bind_field<&S::grid_sums_bytes>(stream, "grid_sums_bytes");
+  bind_field<&S::sum_rows>(stream, "sum_rows"), bind_field<&S::add_partials>(stream, "add_partials");
+  bind_field<&S::count_rows>(stream, "count_rows"), bind_field<&S::list_rows>(stream, "list_rows");
+  bind_field<&S::find_candidates>(stream, "find_candidates");
+  bind_field<&S::advance_sums>(stream, "advance_sums"), bind_field<&S::solve_candidates>(stream, "solve_candidates");
 }
 
 static void bind_parts(nb::module_& module) {
   using P = GpuPart;
   nb::class_<P> part(module, "GrowPart", "Rows that one GPU reads.");
   part.def(nb::init<>());
-  field<&P::first>(part, "first"), field<&P::n_rows>(part, "n_rows"), field<&P::stream>(part, "stream");
-  field<&P::z>(part, "z"), field<&P::ranks>(part, "ranks"), field<&P::order>(part, "order");
-  field<&P::zones>(part, "zones"), field<&P::z_bytes>(part, "z_bytes");
-  field<&P::z_host>(part, "z_host"), field<&P::ranks_host>(part, "ranks_host");
-  field<&P::order_host>(part, "order_host"), field<&P::ranks_host_step>(part, "ranks_host_step");
-  field<&P::lists>(part, "lists"), field<&P::list_bytes>(part, "list_bytes");
-  field<&P::list_sums>(part, "list_sums"), field<&P::list_sums_bytes>(part, "list_sums_bytes");
+  bind_field<&P::first>(part, "first"), bind_field<&P::n_rows>(part, "n_rows"), bind_field<&P::stream>(part, "stream");
+  bind_field<&P::z>(part, "z"), bind_field<&P::ranks>(part, "ranks"), bind_field<&P::order>(part, "order");
+  bind_field<&P::zones>(part, "zones"), bind_field<&P::z_bytes>(part, "z_bytes");
+  bind_field<&P::z_host>(part, "z_host"), bind_field<&P::ranks_host>(part, "ranks_host");
+  bind_field<&P::order_host>(part, "order_host"), bind_field<&P::ranks_host_step>(part, "ranks_host_step");
+  bind_field<&P::lists>(part, "lists"), bind_field<&P::list_bytes>(part, "list_bytes");
+  bind_field<&P::list_sums>(part, "list_sums"), bind_field<&P::list_sums_bytes>(part, "list_sums_bytes");
 }
 
 static void bind_qr(nb::module_& module) {
   using Q = QrHandles;
   nb::class_<Q> qr(module, "GrowQr", "Buffers and kernels of the paper's evaluation.");
   qr.def(nb::init<>());
-  field<&Q::z>(qr, "z"), field<&Q::ranks>(qr, "ranks"), field<&Q::stream>(qr, "stream"), field<&Q::gpu>(qr, "gpu");
-  field<&Q::stride>(qr, "stride"), field<&Q::events>(qr, "events");
-  field<&Q::packet, &PacketHandles::device>(qr, "packet"), field<&Q::packet, &PacketHandles::host>(qr, "packet_host");
-  field<&Q::packet, &PacketHandles::n_bytes>(qr, "packet_bytes");
-  field<&Q::results>(qr, "results"), field<&Q::results_bytes>(qr, "results_bytes");
-  field<&Q::leaves>(qr, "leaves"), field<&Q::sorted_leaves>(qr, "sorted_leaves");
-  field<&Q::sorted_rows>(qr, "sorted_rows"), field<&Q::spare_rows>(qr, "spare_rows");
-  field<&Q::tile_counts>(qr, "tile_counts"), field<&Q::matrices>(qr, "matrices");
-  field<&Q::triangles>(qr, "triangles"), field<&Q::n_triangle_doubles>(qr, "n_triangle_doubles");
-  field<&Q::means>(qr, "means"), field<&Q::chunks>(qr, "chunks");
-  field<&Q::coefficients>(qr, "coefficients"), field<&Q::n_coefficients>(qr, "n_coefficients");
-  field<&Q::redistribute>(qr, "redistribute"), field<&Q::count_keys>(qr, "count_keys");
-  field<&Q::scan_keys>(qr, "scan_keys"), field<&Q::separate>(qr, "separate");
-  field<&Q::average_columns>(qr, "average_columns"), field<&Q::reorganise>(qr, "reorganise");
-  field<&Q::factorise>(qr, "factorise"), field<&Q::calc_models>(qr, "calc_models");
-  field<&Q::estimate_errors>(qr, "estimate_errors"), field<&Q::reduction>(qr, "reduction");
+  bind_field<&Q::z>(qr, "z"), bind_field<&Q::ranks>(qr, "ranks"), bind_field<&Q::stream>(qr, "stream"),
+      bind_field<&Q::gpu>(qr, "gpu");
+  bind_field<&Q::stride>(qr, "stride"), bind_field<&Q::events>(qr, "events");
+  bind_field<&Q::packet, &PacketHandles::device>(qr, "packet"),
+      bind_field<&Q::packet, &PacketHandles::host>(qr, "packet_host");
+  bind_field<&Q::packet, &PacketHandles::n_bytes>(qr, "packet_bytes");
+  bind_field<&Q::results>(qr, "results"), bind_field<&Q::results_bytes>(qr, "results_bytes");
+  bind_field<&Q::leaves>(qr, "leaves"), bind_field<&Q::sorted_leaves>(qr, "sorted_leaves");
+  bind_field<&Q::sorted_rows>(qr, "sorted_rows"), bind_field<&Q::spare_rows>(qr, "spare_rows");
+  bind_field<&Q::tile_counts>(qr, "tile_counts"), bind_field<&Q::matrices>(qr, "matrices");
+  bind_field<&Q::triangles>(qr, "triangles"), bind_field<&Q::n_triangle_doubles>(qr, "n_triangle_doubles");
+  bind_field<&Q::means>(qr, "means"), bind_field<&Q::chunks>(qr, "chunks");
+  bind_field<&Q::coefficients>(qr, "coefficients"), bind_field<&Q::n_coefficients>(qr, "n_coefficients");
+  bind_field<&Q::redistribute>(qr, "redistribute"), bind_field<&Q::count_keys>(qr, "count_keys");
+  bind_field<&Q::scan_keys>(qr, "scan_keys"), bind_field<&Q::separate>(qr, "separate");
+  bind_field<&Q::average_columns>(qr, "average_columns"), bind_field<&Q::reorganise>(qr, "reorganise");
+  bind_field<&Q::factorise>(qr, "factorise"), bind_field<&Q::calc_models>(qr, "calc_models");
+  bind_field<&Q::estimate_errors>(qr, "estimate_errors"), bind_field<&Q::reduction>(qr, "reduction");
 }
 
 void bind_grow_gpu(nb::module_& module) {
@@ -88,10 +90,10 @@ void bind_grow_gpu(nb::module_& module) {
   search.def(nb::init<>());
   search.def_rw("streams", &S::streams).def_rw("parts", &S::parts).def_rw("driver", &S::driver);
   search.def_rw("qr", &S::qr, nb::arg().none());
-  field<&S::settings, &GpuSettings::cpu_work>(search, "cpu_work");
-  field<&S::settings, &GpuSettings::solve_work>(search, "solve_work");
-  field<&S::settings, &GpuSettings::n_lists>(search, "n_lists");
-  field<&S::settings, &GpuSettings::sectors>(search, "sectors");
+  bind_field<&S::settings, &GpuSettings::cpu_work>(search, "cpu_work");
+  bind_field<&S::settings, &GpuSettings::solve_work>(search, "solve_work");
+  bind_field<&S::settings, &GpuSettings::n_lists>(search, "n_lists");
+  bind_field<&S::settings, &GpuSettings::sectors>(search, "sectors");
 }
 #else
 SearchMachine make_machine(const GpuSearch&, const GrowData&, const GrowLimits&, std::function<void()>) {

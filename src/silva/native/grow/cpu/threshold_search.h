@@ -12,7 +12,7 @@ class CpuThresholdSearch : public ThresholdSearch {
   CpuThresholdSearch(const CpuRowSource& source, Scratch& scratch)
       : ThresholdSearch(source.data(), source.limits(), source.tasks(), scratch),
         source_(source),
-        segment_sums_(source.tasks().buffers(), 0) {}
+        bin_sums_(source.tasks().buffers(), 0) {}
 
   // The best candidate of a range whose rows are given in order.
   FoundThreshold finish(const ThresholdRequest& request, RowList rows, Range range) {
@@ -120,21 +120,21 @@ class CpuThresholdSearch : public ThresholdSearch {
     return candidates;
   }
 
-  void sum_segments(const std::vector<Candidates>& candidates, const std::vector<Range>& level) override {
-    segments_.assign(level.size() * leaves_.size(), {});
+  void sum_bins(const std::vector<Candidates>& candidates, const std::vector<Range>& level) override {
+    bins_.assign(level.size() * leaves_.size(), {});
     size_t n_sums = 0;
-    for (size_t at = 0; at < segments_.size(); ++at) {
-      segments_[at].first = n_sums;
+    for (size_t at = 0; at < bins_.size(); ++at) {
+      bins_[at].first = n_sums;
       if (is_mirrored(int(at % leaves_.size()))) continue;
       n_sums +=
           leaves_[at % leaves_.size()].columns.n_entries() * (candidates[at / leaves_.size()].positions.size() + 1);
     }
-    segment_sums_.resize(n_sums);
-    std::vector<SegmentSum> sums;
+    bin_sums_.resize(n_sums);
+    std::vector<BinSum> sums;
     for (int b = 0; b < int(level.size()); ++b)
       for (int i = 0; i < int(leaves_.size()); ++i)
         if (!candidates[b].positions.empty() && !is_mirrored(i))
-          find_segments(leaves_[i], candidates[b], level[b], segments_of(b, i), sums);
+          find_bins(leaves_[i], candidates[b], level[b], bins_of(b, i), sums);
     constexpr int kOfRow = 20;  // multiplications that getting at a row costs
     const auto work = [&](int j) { return double(sums[j].count) * double(sums[j].columns->n_entries() + kOfRow); };
     tasks_.fork_by_work(int(sums.size()), s_, work, [&](int j, Scratch& s) {
@@ -143,34 +143,32 @@ class CpuThresholdSearch : public ThresholdSearch {
       source_.sum_rows(rows, count, *columns, gram, s);
     });
   }
-  const double* segment_gram(int b, int i, int segment) const override {
+  const double* bin_gram(int b, int i, int bin) const override {
     const int from = is_mirrored(i) ? 0 : i;
-    return segment_sums_.data() + segments_of(b, from).first + size_t(segment) * leaves_[from].columns.n_entries();
+    return bin_sums_.data() + bins_of(b, from).first + size_t(bin) * leaves_[from].columns.n_entries();
   }
-  int64_t segment_rows(int b, int i, int segment) const override {
-    return segments_of(b, is_mirrored(i) ? 0 : i).counts[segment];
-  }
+  int64_t bin_rows(int b, int i, int bin) const override { return bins_of(b, is_mirrored(i) ? 0 : i).counts[bin]; }
 
-  // Where its sums stand in segment_sums_; those of a segment without rows are never read.
-  struct Segments {
+  // Where its sums stand in bin_sums_; those of a bin without rows are never read.
+  struct Bins {
     size_t first = 0;
     std::vector<int64_t> counts;
   };
-  Segments& segments_of(int b, int i) { return segments_[b * leaves_.size() + i]; }
-  const Segments& segments_of(int b, int i) const { return segments_[b * leaves_.size() + i]; }
+  Bins& bins_of(int b, int i) { return bins_[b * leaves_.size() + i]; }
+  const Bins& bins_of(int b, int i) const { return bins_[b * leaves_.size() + i]; }
 
-  struct SegmentSum {
+  struct BinSum {
     const int32_t* rows;
     int64_t count;
     const ModelColumns* columns;
     double* gram;
   };
 
-  void find_segments(const Leaf& leaf, const Candidates& candidates, const Range& range, Segments& segments,
-                     std::vector<SegmentSum>& sums) {
+  void find_bins(const Leaf& leaf, const Candidates& candidates, const Range& range, Bins& bins,
+                 std::vector<BinSum>& sums) {
     const int n = int(candidates.positions.size());
     const size_t entries = leaf.columns.n_entries();
-    segments.counts.assign(n + 1, 0);
+    bins.counts.assign(n + 1, 0);
     const auto at = [&](int position) {
       return std::lower_bound(leaf.positions.begin(), leaf.positions.end(), position) - leaf.positions.begin();
     };
@@ -179,17 +177,17 @@ class CpuThresholdSearch : public ThresholdSearch {
       if (!both && j == (leaf.on_left ? n : 0)) continue;  // asked for by nobody
       const int64_t from = at(j ? candidates.positions[j - 1] : range.first);
       const int64_t to = at(j < n ? candidates.positions[j] : range.last);
-      segments.counts[j] = to - from;
+      bins.counts[j] = to - from;
       if (to > from)
         sums.push_back(
-            {leaf.rows.data() + from, to - from, &leaf.columns, segment_sums_.data() + segments.first + j * entries});
+            {leaf.rows.data() + from, to - from, &leaf.columns, bin_sums_.data() + bins.first + j * entries});
     }
   }
 
   const CpuRowSource& source_;
   RowList sorted_;
-  std::vector<Segments> segments_;  // by range and leaf
-  Buffers::Array<double> segment_sums_;
+  std::vector<Bins> bins_;  // by range and leaf
+  Buffers::Array<double> bin_sums_;
 };
 
 }  // namespace silva

@@ -1,5 +1,5 @@
-// Local search on one tree: every move is tried until none improves the fitness. Where the rows' reader answers many
-// questions at once, several moves are tried on the same tree beside each other; the first that improves it is taken,
+// Local search on one tree: every move is tried until none improves the fitness. Where subtasks run
+// beside each other, several moves are tried on the same tree beside each other; the first that improves it is taken,
 // as if they had been tried in turn.
 #pragma once
 #include <functional>

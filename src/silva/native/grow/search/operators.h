@@ -18,7 +18,7 @@ struct OperatorContext {
   const GrowData& data() const { return evaluator.data(); }
 };
 
-// Calls run(i, context) for every i below n: beside each other where the reader answers many questions at once, each
+// Calls run(i, context) for every i below n: beside each other where the task runner can, each
 // with a cache layer of its own then, in turn otherwise. What is run draws no random numbers.
 template <class Run>
 void run_apart(const OperatorContext& c, int n, Run run) {

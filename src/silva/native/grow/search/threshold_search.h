@@ -55,21 +55,19 @@ class ThresholdSearch {
   virtual int open() = 0;
   // Of every range.
   virtual std::vector<Candidates> candidates_between(const std::vector<Range>& level) = 0;
-  // Sums, for every range and leaf, of its rows between neighbouring candidates and the range's ends: segment j lies
+  // Sums, for every range and leaf, of its rows between neighbouring candidates and the range's ends: bin j lies
   // before candidate j, the last one behind all candidates.
-  virtual void sum_segments(const std::vector<Candidates>& candidates, const std::vector<Range>& level) = 0;
-  virtual const double* segment_gram(int range, int leaf, int segment) const = 0;
-  virtual int64_t segment_rows(int range, int leaf, int segment) const = 0;
+  virtual void sum_bins(const std::vector<Candidates>& candidates, const std::vector<Range>& level) = 0;
+  virtual const double* bin_gram(int range, int leaf, int bin) const = 0;
+  virtual int64_t bin_rows(int range, int leaf, int bin) const = 0;
   // Of every range: the sum of its leaves' errors at every candidate, infinite where a leaf has too few rows.
   virtual std::vector<std::vector<double>> total_errors(const std::vector<Candidates>& candidates,
                                                         const std::vector<Range>& level) {
-    sum_segments(candidates, level);
+    sum_bins(candidates, level);
     return solve_all(candidates, level);
   }
   // Adds to the range between the neighbours of candidate j what lies between them and the ends of the outer one, `b`.
-  virtual void pass(int b, const Range&, int n_candidates, int j, Range& inner) {
-    add_segments(b, n_candidates, j, inner);
-  }
+  virtual void pass(int b, const Range&, int n_candidates, int j, Range& inner) { add_bins(b, n_candidates, j, inner); }
   // May settle some of the ranges elsewhere and remove them.
   virtual void hand_over(std::vector<Range>&) {}
 
@@ -145,7 +143,7 @@ class ThresholdSearch {
   }
 
  private:
-  // The k-th candidate from the side of leaf i, and the segment before it as seen from there.
+  // The k-th candidate from the side of leaf i, and the bin before it as seen from there.
   std::pair<int, int> candidate_along(int i, int k, int n_candidates) const {
     const int candidate = leaves_[i].on_left ? k : n_candidates - 1 - k;
     return {candidate, leaves_[i].on_left ? candidate : candidate + 1};
@@ -186,8 +184,8 @@ class ThresholdSearch {
     int64_t count = range.counts[i], last_count = -1;
     int last = -1;
     for (int k = 0; k < n_candidates; ++k) {
-      const auto [candidate, segment] = candidate_along(i, k, n_candidates);
-      count += segment_rows(b, i, segment);
+      const auto [candidate, bin] = candidate_along(i, k, n_candidates);
+      count += bin_rows(b, i, bin);
       if (count < leaves_[i].least_rows) continue;
       if (count == last_count) {
         solvable.same[candidate] = last;
@@ -208,11 +206,11 @@ class ThresholdSearch {
     Buffers::SmallArray buffer(tasks_.buffers(), (entries + work) * kLanes);
     Lanes lanes{range.grams[i]};
     for (int k = 0, at = 0; at < last; ++k) {
-      const auto [candidate, segment] = candidate_along(i, k, int(errors.size()));
+      const auto [candidate, bin] = candidate_along(i, k, int(errors.size()));
       const bool is_solved = solvable.solved[at] == k;
       at += is_solved;
-      const bool has_rows = segment_rows(b, i, segment) > 0;
-      const double* more = has_rows ? segment_gram(b, i, segment) : nothing_.data();
+      const bool has_rows = bin_rows(b, i, bin) > 0;
+      const double* more = has_rows ? bin_gram(b, i, bin) : nothing_.data();
       if (!is_solved || at <= first) {
         for (size_t p = 0; has_rows && p < entries; ++p) lanes.before[p] += more[p];
       } else {
@@ -313,17 +311,17 @@ class ThresholdSearch {
     return chosen;
   }
 
-  void add_segments(int b, int n, int j, Range& inner) {
+  void add_bins(int b, int n, int j, Range& inner) {
     const auto work = [&](int i) { return double(leaves_[i].columns.n_entries()) * n; };
     tasks_.fork_by_work(int(leaves_.size()), s_, work, [&](int i, Scratch&) {
       const int from = leaves_[i].on_left ? j - 1 : j + 1;
       if (from < 0 || from >= n) return;
       for (int k = 0; k == 0 || candidate_along(i, k - 1, n).first != from; ++k) {
-        const int segment = candidate_along(i, k, n).second;
-        if (segment_rows(b, i, segment) == 0) continue;
-        const double* more = segment_gram(b, i, segment);
+        const int bin = candidate_along(i, k, n).second;
+        if (bin_rows(b, i, bin) == 0) continue;
+        const double* more = bin_gram(b, i, bin);
         for (size_t p = 0; p < inner.grams[i].size(); ++p) inner.grams[i][p] += more[p];
-        inner.counts[i] += segment_rows(b, i, segment);
+        inner.counts[i] += bin_rows(b, i, bin);
       }
     });
   }

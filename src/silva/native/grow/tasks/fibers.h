@@ -1,4 +1,4 @@
-// Tasks that wait for one another's questions to be collected: each runs on a stack of its own and hands the thread on
+// Tasks that wait for one another's requests to be collected: each runs on a stack of its own and hands the thread on
 // while it waits. A search waits tens of thousands of times a second, which threads would spend in the scheduler.
 #pragma once
 #include <sys/mman.h>

@@ -133,14 +133,14 @@ void Batch::add(SolveRecord record, int32_t first_column, int32_t n_solved, std:
 // A record of the sums between two candidates each, which stand one behind the other, and one of errors a side.
 bool Batch::add(GridRequest& request) {
   const ModelColumns& columns = *request.columns;
-  const int n_segments = int(request.candidates.size()) + 1, n_candidates = n_segments - 1;
-  const int64_t step = 1 + int64_t(columns.n_entries()), n_sums = n_segments * step;
+  const int n_bins = int(request.candidates.size()) + 1, n_candidates = n_bins - 1;
+  const int64_t step = 1 + int64_t(columns.n_entries()), n_sums = n_bins * step;
   std::vector<int32_t> edges = {0};
   edges.insert(edges.end(), request.candidates.begin(), request.candidates.end());
   edges.push_back(int32_t(request.rows->size()));
   int64_t n_blocks = 0;
-  for (int k = 0; k < n_segments; ++k) n_blocks += blocks_of(edges[k + 1] - edges[k], rows_per_block_);
-  const size_t packet = n_segments * (sizeof(SumRecord) + sizeof(SlotResult)) + 2 * sizeof(SolveRecord) +
+  for (int k = 0; k < n_bins; ++k) n_blocks += blocks_of(edges[k + 1] - edges[k], rows_per_block_);
+  const size_t packet = n_bins * (sizeof(SumRecord) + sizeof(SlotResult)) + 2 * sizeof(SolveRecord) +
                         sizeof(RouteNode) + bytes_of(*request.rows) + n_blocks * sizeof(int32_t) +
                         bytes_of(columns.taken()) + bytes_of(columns.solved());
   const bool fits = size_t(n_grid_sums_ + n_sums) * sizeof(double) <= h_.grid_sums_bytes &&
@@ -152,7 +152,7 @@ bool Batch::add(GridRequest& request) {
   sent_rows_.insert(sent_rows_.end(), request.rows->begin(), request.rows->end());
   nodes_.push_back({-1, 0, 0, 0, 0});
   const int32_t column = columns.is_all() ? place_all() : place(columns.taken());
-  for (int k = 0; k < n_segments; ++k) {
+  for (int k = 0; k < n_bins; ++k) {
     const int64_t count = edges[k + 1] - edges[k];
     SumRecord r = begin_sum(count, 1);
     r.source = {nullptr, 0, sent + edges[k], count, 1};
@@ -164,7 +164,7 @@ bool Batch::add(GridRequest& request) {
   SolveRecord solve{nullptr, sums, step, n_candidates, 0, columns.width(), 0, request.least_rows, 0, 0, 0};
   const int32_t solved = place(columns.solved()), n_solved = int32_t(columns.solved().size());
   add(solve, solved, n_solved, request.answers[0]);
-  solve.segments = sums + n_candidates * step, solve.step = -step;
+  solve.bins = sums + n_candidates * step, solve.step = -step;
   add(solve, solved, n_solved, request.answers[1]);
   return true;
 }

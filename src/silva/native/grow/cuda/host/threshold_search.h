@@ -132,15 +132,15 @@ class GpuThresholdSearch : public ThresholdSearch {
     return edges;
   }
 
-  void sum_segments(const std::vector<Candidates>& candidates, const std::vector<Range>& level) override {
-    left_segments_.assign(level.size(), {}), right_segments_.assign(level.size(), {});
+  void sum_bins(const std::vector<Candidates>& candidates, const std::vector<Range>& level) override {
+    left_bins_.assign(level.size(), {}), right_bins_.assign(level.size(), {});
     GpuRequests requests;
     for (size_t b = 0; b < level.size(); ++b) {
       if (candidates[b].positions.empty()) continue;
       const std::vector<int> edges = edges_of(candidates[b], level[b]);
-      left_segments_[b] = requests_between(edges, true);
-      if (!is_same()) right_segments_[b] = requests_between(edges, false);
-      for (std::vector<SumRequest>* side : {&left_segments_[b], &right_segments_[b]})
+      left_bins_[b] = requests_between(edges, true);
+      if (!is_same()) right_bins_[b] = requests_between(edges, false);
+      for (std::vector<SumRequest>* side : {&left_bins_[b], &right_bins_[b]})
         for (SumRequest& request : *side) requests.sums.push_back(&request);
     }
     size_t n_entries = 0;
@@ -150,18 +150,16 @@ class GpuThresholdSearch : public ThresholdSearch {
     for (SumRequest* request : requests.sums) request->sums = next, next += request->n_entries(data_.width);
     ask(std::move(requests), candidates, level);
   }
-  const double* segment_gram(int b, int i, int part) const override {
-    const SumRequest& request = segment_of(b, i, part);
+  const double* bin_gram(int b, int i, int part) const override {
+    const SumRequest& request = bin_of(b, i, part);
     const double* sums = request.sums;
     for (int slot = 0; slot < slot_of(i); ++slot) sums += (*request.columns)[slot]->n_entries();
     return sums;
   }
-  int64_t segment_rows(int b, int i, int part) const override {
-    return segment_of(b, i, part).answer[slot_of(i)].n_rows;
-  }
+  int64_t bin_rows(int b, int i, int part) const override { return bin_of(b, i, part).answer[slot_of(i)].n_rows; }
 
-  const SumRequest& segment_of(int b, int i, int part) const {
-    return (leaves_[i].on_left || is_same() ? left_segments_ : right_segments_)[b][part];
+  const SumRequest& bin_of(int b, int i, int part) const {
+    return (leaves_[i].on_left || is_same() ? left_bins_ : right_bins_)[b][part];
   }
   int slot_of(int i) const { return leaves_[i].on_left ? i : i - n_left_; }
   bool is_same() const { return request_.left == request_.right; }
@@ -176,8 +174,7 @@ class GpuThresholdSearch : public ThresholdSearch {
       work += work_of_candidate(i) * kGrid;
     }
     return work >= source_.settings().solve_work &&
-           (segments_end() + kPlaces * step_of(0, int(leaves_.size()))) * int64_t(sizeof(double)) <=
-               part.list_sums_bytes;
+           (bins_end() + kPlaces * step_of(0, int(leaves_.size()))) * int64_t(sizeof(double)) <= part.list_sums_bytes;
   }
   int home() const { return source_.parts().home(list_.index()); }
   const int32_t* listed_rows() const { return source_.parts()[home()].list_rows(list_.index()); }
@@ -193,19 +190,19 @@ class GpuThresholdSearch : public ThresholdSearch {
   int64_t step_of(bool on_left) const {
     return on_left ? step_of(0, n_left_) : is_same() ? 0 : step_of(n_left_, int(leaves_.size()));
   }
-  int64_t segments_end() const { return kPlaces * (kGrid + 1) * (step_of(true) + step_of(false)); }
+  int64_t bins_end() const { return kPlaces * (kGrid + 1) * (step_of(true) + step_of(false)); }
   double* kept() const { return source_.parts()[home()].sums_of_list(list_.index()); }
-  double* kept_segments(int place, bool on_left) const {
+  double* kept_bins(int place, bool on_left) const {
     return kept() + (kGrid + 1) * (place * (step_of(true) + step_of(false)) + (on_left ? 0 : step_of(true)));
   }
   double* kept_before(int place, int i) const {
-    return kept() + segments_end() + place * step_of(0, int(leaves_.size())) + step_of(0, i);
+    return kept() + bins_end() + place * step_of(0, int(leaves_.size())) + step_of(0, i);
   }
   // The first part of a leaf as seen from its side, and how far it is to the next.
-  std::pair<double*, int64_t> segments_along(int place, int i, int n_candidates) const {
+  std::pair<double*, int64_t> bins_along(int place, int i, int n_candidates) const {
     const bool on_left = leaves_[i].on_left, by_left = on_left || is_same();
     const int64_t step = step_of(by_left);
-    double* first = kept_segments(place, by_left) + step_of(on_left ? 0 : n_left_, i);
+    double* first = kept_bins(place, by_left) + step_of(on_left ? 0 : n_left_, i);
     return on_left ? std::pair{first, step} : std::pair{first + n_candidates * step, -step};
   }
 
@@ -219,18 +216,18 @@ class GpuThresholdSearch : public ThresholdSearch {
       if (!n_candidates) continue;
       for (const bool on_left : {true, false}) {
         if (!on_left && is_same()) break;
-        double* to = kept_segments(level[b].place, on_left);
+        double* to = kept_bins(level[b].place, on_left);
         for (SumRequest& request : requests_between(edges_of(candidates[b], level[b]), on_left)) {
           request.kept = std::exchange(to, to + step_of(on_left));
           sums.push_back(std::move(request));
         }
       }
       for (int i = 0; i < int(leaves_.size()); ++i) {
-        const auto [segments, step] = segments_along(level[b].place, i, n_candidates);
+        const auto [bins, step] = bins_along(level[b].place, i, n_candidates);
         SolveRequest& request = solves.emplace_back();
         request.part = home(), request.columns = &leaves_[i].columns;
         request.record.base = has_sums_before_[level[b].place][i] ? kept_before(level[b].place, i) : nullptr;
-        request.record.segments = segments, request.record.step = step;
+        request.record.bins = bins, request.record.step = step;
         request.record.n_candidates = n_candidates, request.record.width = leaves_[i].columns.width();
         request.record.least_rows = leaves_[i].least_rows;
       }
@@ -257,19 +254,14 @@ class GpuThresholdSearch : public ThresholdSearch {
   void pass(int b, const Range& outer, int n_candidates, int j, Range& inner) override {
     if (!keeps_sums_) return ThresholdSearch::pass(b, outer, n_candidates, j, inner);
     for (int i = 0; i < int(leaves_.size()); ++i) {
-      const int n_segments = leaves_[i].on_left ? j : n_candidates - 1 - j;
-      if (!n_segments) continue;
-      const auto [segments, step] = segments_along(outer.place, i, n_candidates);
+      const int n_bins = leaves_[i].on_left ? j : n_candidates - 1 - j;
+      if (!n_bins) continue;
+      const auto [bins, step] = bins_along(outer.place, i, n_candidates);
       AdvanceRequest& request = advances_.emplace_back();
       request.part = home();
       char& is_known = has_sums_before_[inner.place][i];
-      request.record = {kept_before(inner.place, i),
-                        segments,
-                        step,
-                        int32_t(1 + leaves_[i].columns.n_entries()),
-                        n_segments,
-                        !is_known,
-                        0};
+      request.record = {
+          kept_before(inner.place, i), bins, step, int32_t(1 + leaves_[i].columns.n_entries()), n_bins, !is_known, 0};
       is_known = true;
     }
   }
@@ -281,8 +273,8 @@ class GpuThresholdSearch : public ThresholdSearch {
   std::vector<AdvanceRequest> advances_;  // of the next round
   std::vector<RouteNode> left_, right_;
   SlotColumns left_columns_, right_columns_;
-  std::vector<std::vector<SumRequest>> left_segments_, right_segments_;  // by range
-  Buffers::Array<double> sums_;                                          // theirs
+  std::vector<std::vector<SumRequest>> left_bins_, right_bins_;  // by range
+  Buffers::Array<double> sums_;                                  // theirs
   int n_left_ = 0;
   std::optional<CandidatesAnswer> first_candidates_;
   std::vector<CandidatesRequest> next_candidates_;  // of the ranges where the search may go on

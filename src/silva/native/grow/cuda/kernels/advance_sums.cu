@@ -1,4 +1,4 @@
-// What lies before candidates: the segments that a threshold search leaves behind are added to the sums that
+// What lies before candidates: the bins that a threshold search leaves behind are added to the sums that
 // stand there, in their order. A threshold search goes on between two candidates.
 #include "grow/cuda/shared/records.h"
 
@@ -11,7 +11,7 @@ extern "C" __global__ void __launch_bounds__(kBlockThreads)
   for (int e = first; e < record.n_entries; e += kAdvanceBlocks * kBlockThreads) {
     double sum = record.is_first ? 0 : record.sums[e];
 #pragma unroll 8
-    for (int segment = 0; segment < record.n_segments; ++segment) sum += record.segments[segment * record.step + e];
+    for (int bin = 0; bin < record.n_bins; ++bin) sum += record.bins[bin * record.step + e];
     record.sums[e] = sum;
   }
 }

@@ -1,5 +1,5 @@
 // Errors of a leaf's model at the candidates of a threshold search, whose sums stand on the GPU: a block a candidate.
-// It adds up what lies on the leaf's side of the candidate, segment after segment, and eliminates the model's columns
+// It adds up what lies on the leaf's side of the candidate, bin after bin, and eliminates the model's columns
 // as `eliminate` of grow/sums/gram.h does, every entry by the same operations in the same order: both find the same
 // error, to the last bit.
 //
@@ -74,7 +74,7 @@ extern "C" __global__ void __launch_bounds__(kMostSolvers)
   const int k = int(blockIdx.x) - record.first_block, n_pivots = record.n_solved, side = n_pivots + 1;
   double* answer = answers + record.first_answer + 2 * k;
   double count = record.base ? record.base[0] : 0;
-  for (int segment = 0; segment <= k; ++segment) count += record.segments[segment * record.step];
+  for (int bin = 0; bin <= k; ++bin) count += record.bins[bin * record.step];
   if (threadIdx.x == 0) answer[0] = count;
   if (count < record.least_rows) return;
   const int mine = threadIdx.x;
@@ -101,9 +101,9 @@ extern "C" __global__ void __launch_bounds__(kMostSolvers)
 #pragma unroll
     for (int c = 0; c < kPanel; ++c)
       entries[r][c] = record.base && counts(r, c) ? record.base[lines[r] + places[c]] : 0;
-  const double* from = record.segments;
+  const double* from = record.bins;
 #pragma unroll 2
-  for (int segment = 0; segment <= k; ++segment, from += record.step)
+  for (int bin = 0; bin <= k; ++bin, from += record.step)
 #pragma unroll
     for (int r = 0; r < kPanel; ++r)
 #pragma unroll

@@ -48,22 +48,22 @@ struct SlotResult {
   int32_t first_column, n_columns;
 };
 
-// A leaf's error at every candidate, seen from its side: `base` holds what lies before the first segment, or is null,
-// segment k what lies between candidates k - 1 and k. Segments are results of a slot, `step` numbers apart. Answers:
+// A leaf's error at every candidate, seen from its side: `base` holds what lies before the first bin, or is null,
+// bin k what lies between candidates k - 1 and k. Bins are results of a slot, `step` numbers apart. Answers:
 // count of rows and error, of which the latter is left out where there are fewer rows than `least_rows`.
 struct SolveRecord {
-  const double *base, *segments;
+  const double *base, *bins;
   int64_t step;
   int32_t n_candidates, n_solved, width, first_column;
   int32_t least_rows, first_answer, first_block, padding;
 };
 
-// Adds segments to the sums before them.
+// Adds bins to the sums before them.
 struct AdvanceRecord {
   double* sums;
-  const double* segments;
+  const double* bins;
   int64_t step;
-  int32_t n_entries, n_segments, is_first, padding;
+  int32_t n_entries, n_bins, is_first, padding;
 };
 
 // With `most`, only every stride-th row, stride = rows / most + 1, among the answers.
