@@ -137,6 +137,7 @@ QR_EVENTS: int
 def qr_block_rows(side: int) -> int: ...
 
 class GrowSettings:
+    def __init__(self) -> None: ...
     bic: bool
     qr: bool
     n: float
@@ -174,6 +175,7 @@ class GrowSettings:
     polish_repairs: bool
 
 class GrowStream:
+    def __init__(self) -> None: ...
     stream: int
     gpu: int
     n_processors: int
@@ -199,6 +201,7 @@ class GrowStream:
     solve_candidates: int
 
 class GrowPart:
+    def __init__(self) -> None: ...
     first: int
     n_rows: int
     stream: int
@@ -217,6 +220,7 @@ class GrowPart:
     list_sums_bytes: int
 
 class GrowQr:
+    def __init__(self) -> None: ...
     events: list[int]
     z: int
     ranks: int
@@ -252,6 +256,7 @@ class GrowQr:
     reduction: int
 
 class GrowGpu:
+    def __init__(self) -> None: ...
     streams: list[GrowStream]
     parts: list[GrowPart]
     qr: GrowQr | None
