@@ -196,6 +196,7 @@ class GrowStream:
     add_partials: int
     count_rows: int
     list_rows: int
+    count_ranks: int
     find_candidates: int
     advance_sums: int
     solve_candidates: int
@@ -264,6 +265,7 @@ class GrowGpu:
     cpu_work: int
     solve_work: float
     n_lists: int
+    n_cells: int
     sectors: int
 
 class GrowEngine:

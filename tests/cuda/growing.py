@@ -17,7 +17,7 @@ from tests.grow.engines import given, settings
 
 
 def on_gpu(
-    X, y, weight=None, linear=None, cpu_work=0, n_gpus=1, chunks="auto", solve_work=0, storage="float64",
+    X, y, weight=None, linear=None, cpu_work=0, n_gpus=1, chunks="auto", cells=None, solve_work=0, storage="float64",
     **changes,
 ):  # fmt: skip
     """An engine whose rows are read by GPUs, and what it borrows: the training rows and their place on the GPUs."""
@@ -32,7 +32,7 @@ def on_gpu(
     else:
         gpu = cuda.RowsOnGpus(rows, range(n_gpus), chunks)
     search = gpu.search
-    search.cpu_work, search.solve_work = cpu_work, solve_work
+    search.cpu_work, search.solve_work, search.n_cells = cpu_work, solve_work, cells or search.n_cells
     if is_emulated():
         search.driver = driver_functions()
     return make_engine(rows, numbers, gpu), (rows, gpu)

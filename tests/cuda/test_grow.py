@@ -230,14 +230,15 @@ def test_exact_data_grow_the_same_trees_on_any_division(gpu_engine, division, cp
     assert_same_trees(engine, expected_engine)
 
 
+@pytest.mark.parametrize("cells", [1, 7, 64, None])
 @pytest.mark.parametrize(("distinct", "cpu_work"), [(2, 0), (40, 0), (100_000, 0), (100_000, 20_000)])
-def test_thresholds_of_divided_rows(gpu_engine, distinct, cpu_work):
+def test_thresholds_of_divided_rows(gpu_engine, distinct, cpu_work, cells):
     X, y = piecewise(3000, 3)
     X = np.floor(X / 5 * distinct) / distinct * 5
     X[::3, 0] = 2.5  # half of a list may be one value
     X[1::9, 1] = np.nan
     expected_engine, _ = engine_of(X, y)
-    engine, _kept = gpu_engine(X, y, cpu_work=cpu_work, n_gpus=3, chunks=1000)
+    engine, _kept = gpu_engine(X, y, cpu_work=cpu_work, n_gpus=3, chunks=1000, cells=cells)
     for attribute in (0, 1):
         tree = stump(attribute, min(distinct, 1000) // 2, 3)
         expected, found = (e.apply("search_threshold", tree, 0, None, 0, 0)[0] for e in (expected_engine, engine))
@@ -251,7 +252,7 @@ def test_thresholds_of_divided_rows(gpu_engine, distinct, cpu_work):
     [
         ({"n_gpus": 2}, "float64"),
         ({"n_gpus": 2, "chunks": 5000}, "float64"),
-        ({"n_gpus": 2, "chunks": 5000}, "float32"),
+        ({"n_gpus": 2, "chunks": 5000, "cells": 50}, "float32"),
         ({"n_gpus": 2, "chunks": 3000}, "float64"),
     ],
 )
@@ -276,7 +277,7 @@ def small_buffers(monkeypatch):
 def test_streamed_rows_give_the_bits_of_resident_ones(four_gpus, monkeypatch, n_resident, n_threads, storage):
     small_buffers(monkeypatch)
     X, y = piecewise(400, 3)
-    sizes = parts.buffer_sizes(100, 3, 5, 400, 0, z_bytes=np.dtype(storage).itemsize)
+    sizes = parts.buffer_sizes(100, 3, 5, 400, z_bytes=np.dtype(storage).itemsize)
     runs = []
     for limit in (2**40, sizes.lists + 2 * sizes.stream + (n_resident + 2) * sizes.rows + 4 * sizes.zones):
         changes = {"storage": storage, "search_threshold": 1.0, "population": 8, "n_threads": n_threads}

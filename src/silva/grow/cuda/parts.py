@@ -20,7 +20,7 @@ NARROW = TILE // 2
 
 MOST_COLUMNS = 16 * TILE
 N_LISTS = 4
-"""Lists of rows that threshold searches may hold at a time where a GPU has all rows; further ones wait."""
+"""Lists of rows that threshold searches may hold at a time; further ones wait."""
 
 MOST_LISTS = 16
 """The same where memory allows."""
@@ -49,6 +49,9 @@ GRID_SUMS_BYTES = 256 << 20
 """The same of rows that are sent to the GPU to be cut, in one batch of requests."""
 
 PARTIAL_BYTES = 256 << 20
+
+MOST_CELLS = 1 << 15
+"""Cells of ranks that the rows of a threshold search are counted in at once."""
 
 CHUNK_SHARE = 8
 """A chunk of streamed rows takes at most one part in so many of a GPU's free memory; there are two."""
@@ -337,7 +340,7 @@ def _laid_out(
         shape.n_features,
         shape.width,
         n_rows,
-        n_lists if largest == shape.n_rows else 0,
+        n_lists,
         z_bytes=shape.z_bytes,
         keeps_sums=keeps_sums and largest == shape.n_rows,
     )
@@ -352,7 +355,7 @@ def _chunk_rows(n_rows: int, shape: DataShape, free: int) -> int:
 
 def _too_large(layout: GpuLayout, n_rows: int, shape: DataShape, free: int) -> DeviceError:
     fitting = n_rows
-    while fitting and _laid_out(layout.gpu, 0, fitting, shape._replace(n_rows=fitting), 1, 0).on_device > free:
+    while fitting and _laid_out(layout.gpu, 0, fitting, shape, 1, 0).on_device > free:
         fitting = fitting * 9 // 10
     advice = f"about {fitting:,} rows fit: pass fewer rows," if fitting else "no number of rows fits: free memory,"
     chunks = " chunks='auto'" if layout.n_parts == 1 and fitting and not shape.more_bytes else ""

@@ -40,7 +40,7 @@ static void bind_streams(nb::module_& module) {
   bind_field<&S::grid_sums>(stream, "grid_sums"), bind_field<&S::grid_sums_bytes>(stream, "grid_sums_bytes");
   bind_field<&S::sum_rows>(stream, "sum_rows"), bind_field<&S::add_partials>(stream, "add_partials");
   bind_field<&S::count_rows>(stream, "count_rows"), bind_field<&S::list_rows>(stream, "list_rows");
-  bind_field<&S::find_candidates>(stream, "find_candidates");
+  bind_field<&S::count_ranks>(stream, "count_ranks"), bind_field<&S::find_candidates>(stream, "find_candidates");
   bind_field<&S::advance_sums>(stream, "advance_sums"), bind_field<&S::solve_candidates>(stream, "solve_candidates");
 }
 
@@ -93,6 +93,7 @@ void bind_grow_gpu(nb::module_& module) {
   bind_field<&S::settings, &GpuSettings::cpu_work>(search, "cpu_work");
   bind_field<&S::settings, &GpuSettings::solve_work>(search, "solve_work");
   bind_field<&S::settings, &GpuSettings::n_lists>(search, "n_lists");
+  bind_field<&S::settings, &GpuSettings::n_cells>(search, "n_cells");
   bind_field<&S::settings, &GpuSettings::sectors>(search, "sectors");
 }
 #else

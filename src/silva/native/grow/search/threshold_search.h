@@ -2,7 +2,6 @@
 // rows, first on a coarse grid of candidates, then between the neighbours of the best one, down to single rows.
 #pragma once
 #include <limits>
-#include <numeric>
 #include <vector>
 
 #include "grow/cuda/shared/candidates.h"

@@ -17,7 +17,8 @@ static size_t bytes_of(const List& list) {
 
 bool Batch::has_room(size_t packet, size_t results, bool more) {
   const bool fits = packet_bytes_ + packet <= h_.packet.n_bytes && results_bytes_ + results <= h_.results_bytes && more;
-  const bool is_empty = advances_.empty() && lists_.empty() && candidates_.empty() && sums_.empty() && solves_.empty();
+  const bool is_empty =
+      advances_.empty() && lists_.empty() && counts_.empty() && candidates_.empty() && sums_.empty() && solves_.empty();
   if (!fits && is_empty) throw std::length_error("a request of the search outgrew the buffers on the GPU");
   if (fits) packet_bytes_ += packet, results_bytes_ += results;
   return fits;
@@ -31,25 +32,36 @@ bool Batch::add(const AdvanceRequest& request) {
 
 bool Batch::add(ListRequest& request) {
   const RowPositions& source = request.source.parts[p_];
-  const int32_t n_blocks = blocks_of(source.count, kListTile);
-  const size_t packet = sizeof(ListRecord) + sizeof(CandidatesRecord) + bytes_of(request.intervals);
+  const int32_t n_blocks = blocks_of(source.count, kListTile), n_inner = std::max(request.n_cells - 1, 0);
+  const size_t packet =
+      sizeof(ListRecord) + sizeof(CountRecord) + sizeof(CandidatesRecord) + bytes_of(request.intervals);
   const int32_t n_sampled = int32_t(std::min<int64_t>(request.most, source.count));
-  const size_t results = sizeof(int32_t) * (1 + n_sampled) + (request.candidates ? sizeof(CandidatesAnswer) : 0);
+  const size_t results =
+      sizeof(int32_t) * (1 + n_inner + n_sampled) + (request.candidates ? sizeof(CandidatesAnswer) : 0);
   if (!has_room(packet, results, size_t(list_blocks_ + n_blocks) <= h_.n_counts)) return false;
   ListRecord r{};
   r.source = source;
   int32_t* ranks = part_.list_ranks(request.list);
-  r.rows = part_.list_rows(request.list);
+  r.rows = request.over_ranks ? ranks : part_.list_rows(request.list);
   r.ranks = ranks, r.feature = request.feature;
   r.first_interval = add_intervals(request.intervals), r.n_intervals = int32_t(request.intervals.size());
   r.first_block = list_blocks_, r.n_blocks = n_blocks;
   r.most = request.most, r.first_answer = n_answers_;
   list_blocks_ += n_blocks, n_answers_ += n_sampled;
-  // The list's total stands there when the kernel that follows reads it.
+  // The list's total stands there when the kernels that follow read it.
   const int32_t* total = totals() + lists_.size();
+  if (n_inner) add({ranks, total, 0, 0, request.span, request.low, request.n_cells, 0, 0}, request.counts[p_]);
   if (request.candidates) add({ranks, total, 0, 0, 0, 0}, *request.candidates);
   lists_.push_back(r);
   asked_lists_.push_back(&request);
+  return true;
+}
+
+bool Batch::add(CountRequest& request) {
+  const auto [first, last] = request.positions[p_];
+  if (!has_room(sizeof(CountRecord), sizeof(int32_t) * request.n_cells, true)) return false;
+  add({part_.list_ranks(request.list), nullptr, first, last, request.span, request.low, request.n_cells, 0, 0},
+      request.counts[p_]);
   return true;
 }
 
@@ -64,6 +76,13 @@ void Batch::add(CandidatesRecord record, CandidatesAnswer& answer) {
   n_answers_ += int32_t(sizeof(CandidatesAnswer) / sizeof(int32_t));
   candidates_.push_back(record);
   asked_candidates_.push_back({&answer, record.first_answer});
+}
+
+void Batch::add(CountRecord record, std::vector<int32_t>& answer) {
+  record.first_answer = n_answers_, record.first_block = count_blocks_;
+  n_answers_ += record.n_cells - 1, count_blocks_ += blocks_of(record.n_cells - 1, kBlockThreads);
+  counts_.push_back(record);
+  asked_counts_.push_back({&answer, record.first_answer});
 }
 
 // What the buffers hold next of the sums of so many rows.
@@ -213,6 +232,7 @@ void Batch::launch(const CudaStream& stream, Packet& packet) {
   for (const size_t i : grid_sums_) sums_[i].source.rows = sent_rows;
   const AdvanceRecord* advances = packet.add(advances_);
   const ListRecord* lists = packet.add(lists_);
+  const CountRecord* counts = packet.add(counts_);
   const CandidatesRecord* candidates = packet.add(candidates_);
   const SumRecord* sums = packet.add(sums_);
   const RouteInterval* intervals = packet.add(intervals_);
@@ -229,6 +249,7 @@ void Batch::launch(const CudaStream& stream, Packet& packet) {
     stream.launch(h_.count_rows, list_blocks_, kBlockThreads, rows(), lists, n_lists, intervals, tile_counts);
     stream.launch(h_.list_rows, list_blocks_, kBlockThreads, rows(), lists, n_lists, intervals, tile_counts, totals());
   }
+  if (counts) stream.launch(h_.count_ranks, count_blocks_, kBlockThreads, counts, int(counts_.size()), answers());
   if (candidates) stream.launch(h_.find_candidates, unsigned(candidates_.size()), kBlockThreads, candidates, answers());
   if (sums) launch_sums(stream, sums, record_of_block, intervals, nodes, slots, columns);
   if (is_copied) stream.copy_out(results(), address<void>(h_.results), n_results_ * sizeof(double));
@@ -254,6 +275,7 @@ void Batch::launch_sums(const CudaStream& stream, const SumRecord* sums, const i
 
 void Batch::take_answers(ThreadPool* pool) const {
   for (size_t i = 0; i < asked_lists_.size(); ++i) take(*asked_lists_[i], lists_[i], totals()[i]);
+  for (const auto& [answer, first] : asked_counts_) std::copy_n(answers() + first, answer->size(), answer->begin());
   for (const auto& [answer, first] : asked_candidates_)
     *answer = *reinterpret_cast<const CandidatesAnswer*>(answers() + first);
   for (const auto& [answer, first] : asked_solves_) std::copy_n(solutions() + first, answer->size(), answer->begin());
@@ -264,7 +286,7 @@ void Batch::take_answers(ThreadPool* pool) const {
 }
 
 void Batch::take(ListRequest& request, const ListRecord& record, int64_t total) const {
-  request.total = total;
+  request.totals[p_] = total;
   if (!request.most) return;
   const int64_t stride = total / request.most + 1;
   const int32_t* from = answers() + record.first_answer;

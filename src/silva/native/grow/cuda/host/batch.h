@@ -10,7 +10,7 @@ namespace silva {
 // writes small answers to.
 struct StreamHandles {
   uint64_t stream, results, results_host, partials, partial_counts, grid_sums;
-  uint64_t sum_rows, add_partials, count_rows, list_rows, find_candidates, advance_sums, solve_candidates;
+  uint64_t sum_rows, add_partials, count_rows, list_rows, count_ranks, find_candidates, advance_sums, solve_candidates;
   PacketHandles packet;
   size_t results_bytes, grid_sums_bytes, n_partials, n_counts;
   int gpu, n_processors, stride;  // columns of z on the GPU
@@ -24,6 +24,7 @@ class Batch {
   // Whether the request still goes in; an empty batch has to take it.
   bool add(const AdvanceRequest& request);
   bool add(ListRequest& request);
+  bool add(CountRequest& request);
   bool add(CandidatesRequest& request);
   bool add(SumRequest& request);
   bool add(SolveRequest& request);
@@ -45,6 +46,7 @@ class Batch {
  private:
   bool has_room(size_t packet, size_t results, bool more);
   void add(CandidatesRecord record, CandidatesAnswer& answer);
+  void add(CountRecord record, std::vector<int32_t>& answer);
   void add(SolveRecord record, int32_t first_column, int32_t n_solved, std::vector<double>& answer);
   SumRecord begin_sum(int64_t count, int n_slots);
   void end_sum(const SumRecord& record);
@@ -63,7 +65,7 @@ class Batch {
     return {address<const void>(part_.z), address<const int32_t>(part_.ranks), part_.n_rows,
             address<const RankZone>(part_.zones)};
   }
-  // Results on the host: totals of lists, samples and candidates, sums, errors.
+  // Results on the host: totals of lists, counts of ranks and candidates, sums, errors.
   int32_t* totals() const { return address<int32_t>(h_.results_host); }
   int32_t* answers() const { return totals() + lists_.size(); }
   double* results() const { return address<double>(h_.results_host) + (lists_.size() + n_answers_ + 1) / 2; }
@@ -74,6 +76,7 @@ class Batch {
   int p_, width_, rows_per_block_;
   std::vector<AdvanceRecord> advances_;
   std::vector<ListRecord> lists_;
+  std::vector<CountRecord> counts_;
   std::vector<CandidatesRecord> candidates_;
   std::vector<SumRecord> sums_;
   std::vector<RouteInterval> intervals_;
@@ -88,12 +91,13 @@ class Batch {
   std::vector<int32_t> first_columns_;
   std::vector<ListRequest*> asked_lists_;
   std::vector<std::pair<CandidatesAnswer*, int32_t>> asked_candidates_;  // where to, and the first answer
+  std::vector<std::pair<std::vector<int32_t>*, int32_t>> asked_counts_;  // where to, and the first answer
   std::vector<std::pair<SumRequest*, int32_t>> asked_sums_;              // and the first slot
   std::vector<std::pair<std::vector<double>*, int32_t>> asked_solves_;   // where to, and the first answer
   std::vector<const ReadRequest*> reads_;
   std::vector<int32_t> sent_rows_;  // of grids
   std::vector<size_t> grid_sums_;   // records whose rows are sent
-  int32_t list_blocks_ = 0, sum_blocks_ = 0, solve_blocks_ = 0, n_answers_ = 0, n_solutions_ = 0;
+  int32_t list_blocks_ = 0, count_blocks_ = 0, sum_blocks_ = 0, solve_blocks_ = 0, n_answers_ = 0, n_solutions_ = 0;
   int32_t most_side_ = 0;                   // of matrices
   int64_t n_partials_ = 0, n_results_ = 0;  // partial sums; numbers of all slots
   int64_t n_grid_sums_ = 0;

@@ -23,6 +23,13 @@ class GpuQueue {
     if (requests.empty()) return;
     if (parts_.are_copies()) assign(requests);
     for (SumRequest* sum : requests.sums) sum->answer.assign(sum->n_slots, {}), sum->has_sums = false;
+    for (ListRequest* list : requests.lists) {
+      list->totals.assign(parts_.size(), 0);
+      list->counts.assign(parts_.size(), std::vector<int32_t>(std::max(list->n_cells - 1, 0), 0));
+    }
+    for (CountRequest* count : requests.counts)
+      for (const auto& [first, last] : count->positions)
+        count->counts.emplace_back(count->n_cells - 1, first);  // true where there are no rows between them
     try {
       run(requests, pool);
     } catch (...) {

@@ -32,16 +32,31 @@ struct SumRequest {
   int width(int slot, int all) const { return columns ? (*columns)[slot]->width() : all; }
 };
 
-// Rows of a source that lie in a box, in the source's order, in list `list` of the part that answers.
+// Rows of a source that lie in a box, in the source's order, in list `list` of each part.
 struct ListRequest {
   RowsByPart source;
   std::vector<RouteInterval> intervals;
   int list = 0;
-  int feature = -1;                        // whose ranks are listed beside the rows
-  CandidatesAnswer* candidates = nullptr;  // of the whole list
+  int feature = -1;         // whose ranks are listed beside the rows
+  bool over_ranks = false;  // the rows go to where the list's ranks stand
+  int32_t low = 0;          // the ranks low .. low + span are counted in so many cells
+  int64_t span = 0;
+  int32_t n_cells = 0;
+  CandidatesAnswer* candidates = nullptr;  // of the whole list, which one part holds
   int32_t most = 0;                        // not a list but a sample: every stride-th row, stride = rows / most + 1
   RowList sample;
-  int64_t total = 0;
+  std::vector<int64_t> totals;               // by part
+  std::vector<std::vector<int32_t>> counts;  // by part and inner edge of cells: positions of lower ranks
+};
+
+// The same counts of a list that stands, between two known positions of each part.
+struct CountRequest {
+  int list = 0;
+  std::vector<std::pair<int32_t, int32_t>> positions;  // by part: known bounds of the answers
+  int32_t low = 0;
+  int64_t span = 0;
+  int32_t n_cells = 0;
+  std::vector<std::vector<int32_t>> counts;
 };
 
 // Candidates of a list that one part holds, all of it.
@@ -87,15 +102,16 @@ struct ReadRequest {
 struct GpuRequests {
   std::vector<AdvanceRequest*> advances = {};
   std::vector<ListRequest*> lists = {};
+  std::vector<CountRequest*> counts = {};
   std::vector<CandidatesRequest*> candidates = {};
   std::vector<SumRequest*> sums = {};
   std::vector<SolveRequest*> solves = {};
   std::vector<GridRequest*> grids = {};
   std::vector<ReadRequest*> reads = {};
 
-  static constexpr size_t kKinds = 7, kSums = 3;  // place of the sums among the kinds
-  auto kinds() const { return std::tie(advances, lists, candidates, sums, solves, grids, reads); }
-  auto kinds() { return std::tie(advances, lists, candidates, sums, solves, grids, reads); }
+  static constexpr size_t kKinds = 8, kSums = 4;  // place of the sums among the kinds
+  auto kinds() const { return std::tie(advances, lists, counts, candidates, sums, solves, grids, reads); }
+  auto kinds() { return std::tie(advances, lists, counts, candidates, sums, solves, grids, reads); }
 
   bool empty() const {
     return std::apply([](const auto&... kind) { return (kind.empty() && ...); }, kinds());
@@ -111,6 +127,9 @@ struct GpuRequests {
 // Whether a part has rows that a request asks for.
 inline bool concerns(const SumRequest& request, int part) { return request.source.parts[part].count > 0; }
 inline bool concerns(const ListRequest& request, int part) { return request.source.parts[part].count > 0; }
+inline bool concerns(const CountRequest& request, int part) {
+  return request.positions[part].first < request.positions[part].second;
+}
 template <class OfOnePart>
 bool concerns(const OfOnePart& request, int part) {
   return request.part == part;

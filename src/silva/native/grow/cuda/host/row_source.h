@@ -12,6 +12,7 @@ namespace silva {
 struct GpuSettings {
   int64_t cpu_work = 0;   // requests of less than this many multiplications are answered by the CPU
   int n_lists = 1;        // that the GPUs have room for
+  int n_cells = 1;        // of ranks, at most, that a list's rows are counted in
   int sectors = 1;        // numbers in a row that cost as much as one that is gathered
   double solve_work = 0;  // errors at a grid of candidates that take fewer multiplications are the CPU's
 };
@@ -51,11 +52,21 @@ class GpuRowSource : public TrainingRowSource {
   RowsByPart rows_of(const Interval& interval, bool with_missing) const {
     return parts().in_order(interval.feature, interval.low, interval.high, with_missing);
   }
+  // Positions of a part's list.
+  struct RowRange {
+    int part;
+    int64_t first, last;
+  };
+  // Rows as the search numbers them.
+  void read_rows(const std::vector<RowRange>& ranges, int list, bool over_ranks, int32_t* rows) const;
 
  private:
   enum SourceUse { kGathered, kVisited };
 
   RowsByPart source_of(const Box& box, SourceUse use) const;
+  int64_t sample_at_once(const RowsByPart& source, const Box& box, int32_t most, RowList& rows) const;
+  int64_t sample_by_rank(const RowsByPart& source, const Box& box, int64_t most, RowList& rows) const;
+  ListRequest every(int64_t stride, const FiberScheduler::List& list, const ListRequest& all) const;
 
   const GrowData& data_;
   const GpuSettings settings_;

@@ -1,15 +1,17 @@
 // Thresholds on rows that GPUs read.
 #pragma once
+#include <map>
 #include <numeric>
 #include <optional>
 
 #include "grow/cpu/threshold_search.h"
+#include "grow/cuda/host/rank_counts.h"
 #include "grow/cuda/host/row_source.h"
 
 namespace silva {
 
-// Candidates of a list of rows that stays on one GPU; the sums between two candidates are one request each. Where
-// models are large these sums stay there too, and errors come back.
+// Candidates of a list of rows that stays on the GPU; the sums between two candidates are one request each. Where
+// models are large and one GPU holds the list, these sums stay there too, and errors come back.
 class GpuThresholdSearch : public ThresholdSearch {
  public:
   GpuThresholdSearch(const GpuRowSource& source, Scratch& scratch)
@@ -31,7 +33,11 @@ class GpuThresholdSearch : public ThresholdSearch {
       add_nodes(tree, root, nullptr, *nodes);
     ListRequest list = source_.list_request(list_, source_.rows_of(interval, false), *request_.box, request_.feature,
                                             request_.feature);
-    list.candidates = &first_candidates_.emplace();
+    CandidatesAnswer first_candidates{};
+    if (is_whole())
+      list.candidates = &first_candidates;
+    else
+      RankCounts::count(list, interval.low, interval.high, source_.settings().n_cells);
     SumRequest missing = request(request_.missing_left);
     GpuRequests requests{.lists = {&list}};
     if (interval.missing) {
@@ -45,13 +51,24 @@ class GpuThresholdSearch : public ThresholdSearch {
       leaves_[first + k].n_missing = missing.answer[k].n_rows;
       leaves_[first + k].missing = std::move(missing.answer[k].gram);
     }
-    s_.rows_read += list.total;
+    const int64_t n_rows = std::accumulate(list.totals.begin(), list.totals.end(), int64_t(0));
+    if (is_whole())
+      first_candidates_ = first_candidates;
+    else
+      counts_.emplace(list);
+    ranks_ = {{0, interval.low}, {int(n_rows), interval.high}};
+    s_.rows_read += n_rows;
     keeps_sums_ = !interval.missing && keeps_sums();
     for (auto& of_place : has_sums_before_) of_place.assign(leaves_.size(), false);
     for (Leaf& leaf : leaves_)
       if (keeps_sums_) leaf.missing.clear();
-    return int(list.total);
+    return int(n_rows);
   }
+
+  // A list that one part holds is searched where it lies; of several parts, the ranks are counted and merged in
+  // thought.
+  bool is_whole() const { return source_.parts().are_copies(); }
+  bool has_list(int part) const { return !is_whole() || part == home(); }
 
   SumRequest request(bool on_left) const {
     SumRequest request;
@@ -61,8 +78,12 @@ class GpuThresholdSearch : public ThresholdSearch {
     return request;
   }
 
-  // The first ones came with the list, the others with the sums of the level before.
   std::vector<Candidates> candidates_between(const std::vector<Range>& level) override {
+    return is_whole() ? candidates_of_whole(level) : candidates_of_parts(level);
+  }
+
+  // The first ones came with the list, the others with the sums of the level before.
+  std::vector<Candidates> candidates_of_whole(const std::vector<Range>& level) const {
     if (first_candidates_) return {to_candidates(*first_candidates_)};
     std::vector<Candidates> candidates;
     for (const Range& range : level)
@@ -77,7 +98,7 @@ class GpuThresholdSearch : public ThresholdSearch {
   // Asks, and in the same round for the candidates wherever the search may go on.
   void ask(GpuRequests requests, const std::vector<Candidates>& candidates, const std::vector<Range>& level) {
     next_candidates_.clear();
-    for (size_t b = 0; b < level.size(); ++b)
+    for (size_t b = 0; is_whole() && b < level.size(); ++b)
       for (int j = 0; j < int(candidates[b].positions.size()); ++j) {
         const auto [first, last] = inside(level[b], candidates[b], j);
         if (first < last && (keeps_sums_ || !source_.is_handed_over(last - first)))
@@ -92,6 +113,26 @@ class GpuThresholdSearch : public ThresholdSearch {
     return {{a.candidates, a.candidates + a.n}, {a.ranks, a.ranks + a.n}, {a.more, a.more + a.n}};
   }
 
+  // Looked for again after the cells that they lie in have been counted, mostly once.
+  std::vector<Candidates> candidates_of_parts(const std::vector<Range>& level) {
+    for (;;) {
+      std::vector<Candidates> candidates;
+      for (const Range& range : level) candidates.push_back(candidates_of(*counts_, range));
+      if (counts_->wants()) {
+        counts_->resolve([this](const GpuRequests& requests) { source_.scheduler().ask(requests); });
+        continue;
+      }
+      for (const Candidates& c : candidates)
+        for (size_t j = 0; j < c.positions.size(); ++j) ranks_[c.positions[j]] = c.ranks[j];
+      return candidates;
+    }
+  }
+
+  // Where the rows before a candidate, or before an end of a range, end in a part's list.
+  int64_t position(int part, int edge) const {
+    return !has_list(part) ? 0 : is_whole() ? edge : counts_->below(part, ranks_.at(edge));
+  }
+
   // Ranges of so few rows that the CPU settles them sooner than further rounds return.
   void hand_over(std::vector<Range>& level) override {
     if (keeps_sums_) return;
@@ -99,17 +140,37 @@ class GpuThresholdSearch : public ThresholdSearch {
     for (Range& range : level)
       (source_.is_handed_over(range.last - range.first) ? small : large).push_back(std::move(range));
     level = std::move(large);
-    std::vector<RowList> rows;
-    std::vector<ReadRequest> reads;
-    GpuRequests requests;
-    for (const Range& range : small) rows.emplace_back(range.last - range.first);
-    for (size_t i = 0; i < small.size(); ++i)
-      reads.push_back({home(), rows[i].data(), listed_rows() + small[i].first, rows[i].size() * sizeof(int32_t)});
-    for (ReadRequest& read : reads) requests.reads.push_back(&read);
-    if (!reads.empty()) source_.scheduler().ask(requests);
-    for (size_t i = 0; i < small.size(); ++i) {
-      take(CpuThresholdSearch(source_.cpu(), s_).finish(request_, std::move(rows[i]), std::move(small[i])));
+    std::vector<GpuRowSource::RowRange> ranges;
+    int64_t n_rows = 0;
+    for (const Range& range : small) {
+      n_rows += range.last - range.first;
+      for (int p = 0; p < source_.parts().size(); ++p)
+        ranges.push_back({p, position(p, range.first), position(p, range.last)});
     }
+    RowList all(n_rows);
+    source_.read_rows(ranges, list_.index(), false, all.data());
+    const int32_t* rows = all.data();
+    for (Range& range : small) {
+      RowList own(rows, rows + (range.last - range.first));
+      rows += own.size();
+      merge_by_rank(own, range);
+      take(CpuThresholdSearch(source_.cpu(), s_).finish(request_, std::move(own), std::move(range)));
+    }
+  }
+
+  // Rows that the parts have listed one behind the other.
+  void merge_by_rank(RowList& rows, const Range& range) const {
+    if (is_whole()) return;
+    const int32_t* ranks = data_.ranks_of(request_.feature);
+    std::vector<uint64_t> keys(rows.size());
+    for (size_t i = 0; i < rows.size(); ++i) keys[i] = uint64_t(ranks[rows[i]]) << 32 | uint32_t(rows[i]);
+    auto end = keys.begin();
+    for (int p = 0; p < source_.parts().size(); ++p) {
+      const auto middle = end;
+      end += position(p, range.last) - position(p, range.first);
+      std::inplace_merge(keys.begin(), middle, end);
+    }
+    for (size_t i = 0; i < rows.size(); ++i) rows[i] = int32_t(uint32_t(keys[i]));
   }
 
   // Sums between neighbouring candidates, from the first of `edges` on.
@@ -117,10 +178,12 @@ class GpuThresholdSearch : public ThresholdSearch {
     std::vector<SumRequest> requests;
     for (size_t j = 0; j + 1 < edges.size(); ++j) {
       requests.push_back(request(on_left));
-      RowsByPart& source = requests.back().source;
-      source.parts.assign(source_.parts().size(), {});
-      source.count = edges[j + 1] - edges[j];
-      source.parts[home()] = {listed_rows(), 0, edges[j], source.count, 1};
+      requests.back().source.count = edges[j + 1] - edges[j];
+      for (int p = 0; p < source_.parts().size(); ++p) {
+        const int64_t first = position(p, edges[j]), last = position(p, edges[j + 1]);
+        requests.back().source.parts.push_back(
+            {source_.parts()[p].list_rows(list_.index()), 0, first, last - first, 1});
+      }
     }
     return requests;
   }
@@ -173,11 +236,10 @@ class GpuThresholdSearch : public ThresholdSearch {
       if (!columns.imputed().empty() || int(columns.solved().size()) >= kMostSolved) return false;
       work += work_of_candidate(i) * kGrid;
     }
-    return work >= source_.settings().solve_work &&
+    return is_whole() && work >= source_.settings().solve_work &&
            (bins_end() + kPlaces * step_of(0, int(leaves_.size()))) * int64_t(sizeof(double)) <= part.list_sums_bytes;
   }
   int home() const { return source_.parts().home(list_.index()); }
-  const int32_t* listed_rows() const { return source_.parts()[home()].list_rows(list_.index()); }
 
   // Where sums stand: for each place the parts of the left side's leaves, one record of all of them behind the other,
   // then those of the right side; behind these for each place what lies before the parts, by leaf. Of a leaf its count
@@ -278,6 +340,8 @@ class GpuThresholdSearch : public ThresholdSearch {
   int n_left_ = 0;
   std::optional<CandidatesAnswer> first_candidates_;
   std::vector<CandidatesRequest> next_candidates_;  // of the ranges where the search may go on
+  std::optional<RankCounts> counts_;
+  std::map<int, int32_t> ranks_;  // of the rows at the candidates that were found
 };
 
 }  // namespace silva

@@ -76,6 +76,17 @@ struct ListRecord {
   int32_t padding;
 };
 
+// How many of a list's positions below `last` hold ranks below each inner edge of `n_cells` cells; they are known to be
+// at least `first`.
+struct CountRecord {
+  const int32_t* ranks;
+  const int32_t* total;  // where `last` will stand, if it is not known yet
+  int64_t first, last;
+  int64_t span;
+  int32_t low, n_cells;
+  int32_t first_answer, first_block;
+};
+
 // Candidates of the positions first .. last of a list.
 struct CandidatesRecord {
   const int32_t* ranks;
@@ -87,6 +98,11 @@ struct CandidatesRecord {
 struct CandidatesAnswer {
   int32_t n, candidates[kGrid], ranks[kGrid], more[kGrid];
 };
+
+// The ranks low .. low + span in cells as even as whole numbers can be.
+SILVA_INLINE int32_t cell_edge(int32_t low, int64_t span, int32_t n_cells, int32_t edge) {
+  return int32_t(low + span * edge / n_cells);
+}
 
 // Least and greatest rank of kZone rows one behind the other, the least one -1 if a value is missing.
 struct RankZone {
