@@ -30,7 +30,7 @@ def test_what_a_forest_offers_besides_its_arrays():
 
 
 def stub_of_core() -> tuple[dict, dict]:
-    """Functions of _core.pyi, and classes as functions, fields and properties by name, those of base classes included."""
+    """Functions of _core.pyi; and its classes as members by name, those of base classes included."""
     body = ast.parse((STUB.parent / "_core.pyi").read_text()).body
     functions = {node.name: node for node in body if isinstance(node, ast.FunctionDef)}
     classes: dict = {}
