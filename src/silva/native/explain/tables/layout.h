@@ -39,7 +39,7 @@ class TreeLayout {
     subtree.n_cells = stride_;
     for (const PathFeature& one : path_) {
       if (states_.find_below(root, one.feature)) continue;
-      add_key(one.feature, 2, [&](int32_t c) { return int32_t(!one.outside[c]); });
+      add_key(one.feature, 2, [&](int32_t c) { return int32_t(!outside_[one.outside + c]); });
       ++subtree.n_above;
     }
     subtree.n_states = stride_;
@@ -61,7 +61,7 @@ class TreeLayout {
   struct PathFeature {
     int32_t feature;
     double z;
-    std::vector<char> outside;  // [class]
+    int64_t outside;  // [class] of outside_
   };
 
   const ForestCodes& codes_;
@@ -70,18 +70,23 @@ class TreeLayout {
   TablePlan& plan_;
   std::vector<int32_t> leaf_of_, parent_, lane_of_;
   std::vector<PathFeature> path_;  // by feature
+  std::vector<char> outside_;
   int32_t stride_ = 1, n_x_ = 0;
   uint16_t base_ = 0;
 
   void collect_path(int32_t root) {
     path_.clear();
+    outside_.clear();
     for (int32_t child = root, node = parent_[root]; node >= 0; child = node, node = parent_[node]) {
       const int32_t f = states_.feature_of(node), n = states_.features[f].n_classes();
       const int side = child - states_.child(node, 0);
       auto found = std::find_if(path_.begin(), path_.end(), [&](const PathFeature& one) { return one.feature == f; });
-      if (found == path_.end()) found = path_.insert(found, {f, 1.0, std::vector<char>(n, 0)});
+      if (found == path_.end()) {
+        found = path_.insert(found, {f, 1.0, int64_t(outside_.size())});
+        outside_.resize(outside_.size() + n, 0);
+      }
       found->z *= states_.ratio(node, side);
-      for (int32_t c = 0; c < n; ++c) found->outside[c] |= states_.goes_left(node, c) == (side == 1);
+      for (int32_t c = 0; c < n; ++c) outside_[found->outside + c] |= states_.goes_left(node, c) == (side == 1);
     }
     std::sort(path_.begin(), path_.end(),
               [](const PathFeature& a, const PathFeature& b) { return a.feature < b.feature; });
@@ -178,31 +183,37 @@ class TreeLayout {
   }
 
   void add_cells(int32_t node) {
-    std::vector<Cell> cells{{{0, 0}, 0}}, next;
-    int32_t stride[2] = {1, 1};
+    const int64_t first = int64_t(plan_.cells.size());
+    plan_.cells.resize(first + int64_t(states_.nodes[node].cells));
+    Cell* cells = plan_.cells.data() + first;
+    int32_t stride[2] = {1, 1}, n_cells = 1;
     for (const FeatureStates& one : states_.below_of(node)) {
-      const bool is_own = one.feature == states_.feature_of(node);
       const FeatureStates* of_child[2] = {states_.find_below(states_.child(node, 0), one.feature),
                                           states_.find_below(states_.child(node, 1), one.feature)};
-      next.clear();
-      for (int32_t s = 0; s < one.n_states(); ++s) {
-        const int32_t c = class_in(one, s);
-        const bool is_inside = s + !one.on_path > 0;
-        const uint16_t side = is_own && is_inside ? (states_.goes_left(node, c) ? 1 : 2) : 0;
-        uint16_t to[2];
-        for (int i = 0; i < 2; ++i)
-          to[i] = !of_child[i] || c < 0
-                      ? uint16_t(0)
-                      : uint16_t(stride[i] * of_child[i]->index(states_.states[of_child[i]->first + c]));
-        for (const Cell& other : cells)
-          next.push_back(
-              {{uint16_t(other.child[0] + to[0]), uint16_t(other.child[1] + to[1])}, uint16_t(other.side | side)});
+      for (int32_t s = one.n_states() - 1; s >= 0; --s) {
+        const Cell more = cell_of(node, one, s, of_child, stride);
+        for (int32_t i = 0; i < n_cells; ++i) cells[s * n_cells + i] = sum(cells[i], more);
       }
       for (int i = 0; i < 2; ++i)
         if (of_child[i]) stride[i] *= of_child[i]->n_states();
-      cells.swap(next);
+      n_cells *= one.n_states();
     }
-    plan_.cells.insert(plan_.cells.end(), cells.begin(), cells.end());
+  }
+
+  // What a state of one feature adds to the places of a cell.
+  Cell cell_of(int32_t node, const FeatureStates& one, int32_t state, const FeatureStates* const (&of_child)[2],
+               const int32_t (&stride)[2]) const {
+    const int32_t c = class_in(one, state);
+    const bool is_own = one.feature == states_.feature_of(node), is_inside = state + !one.on_path > 0;
+    Cell result{{0, 0}, uint16_t(is_own && is_inside ? (states_.goes_left(node, c) ? 1 : 2) : 0), 0};
+    for (int i = 0; i < 2; ++i)
+      if (of_child[i] && c >= 0)
+        result.child[i] = uint16_t(stride[i] * of_child[i]->index(states_.states[of_child[i]->first + c]));
+    return result;
+  }
+
+  static Cell sum(const Cell& a, const Cell& b) {
+    return {{uint16_t(a.child[0] + b.child[0]), uint16_t(a.child[1] + b.child[1])}, uint16_t(a.side + b.side), 0};
   }
 
   // A class of codes in the state; -1: no code is outside of the path.

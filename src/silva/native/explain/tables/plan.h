@@ -37,6 +37,7 @@ struct PathFactor {
 struct Cell {
   uint16_t child[2];
   uint16_t side;
+  uint16_t padding;
 };
 
 // A split of a subtree. A *cell* is a state of all features below it.

@@ -109,6 +109,7 @@ class TablePlanner {
   void merge() {
     for (int32_t tree = 0; tree < forest_.n_trees(); ++tree)
       if (!trees_[tree].is_chosen) plan_.walked_trees.push_back(tree);
+    reserve();
     for (int32_t output = 0; output < forest_.n_outputs(); ++output) {
       const size_t first = plan_.subtrees.size();
       for (int32_t tree = 0; tree < forest_.n_trees(); ++tree)
@@ -118,6 +119,20 @@ class TablePlanner {
       for (const SlotSet& set : slot_sets(added)) add_chunks(set, added);
     }
     trees_.clear();
+  }
+
+  void reserve() {
+    size_t n_subtrees = 0, n_splits = 0, n_cells = 0, n_bits = 0, n_factors = 0, n_steps = 0, n_lanes = 0;
+    for (const PlannedTree& tree : trees_) {
+      if (!tree.is_chosen) continue;
+      n_subtrees += tree.plan.subtrees.size(), n_splits += tree.plan.splits.size();
+      n_cells += tree.plan.cells.size(), n_bits += tree.plan.bits.size();
+      n_factors += tree.plan.factors.size(), n_steps += tree.plan.steps.size();
+      n_lanes += tree.plan.lane_column.size();
+    }
+    plan_.subtrees.reserve(n_subtrees), plan_.splits.reserve(n_splits), plan_.cells.reserve(n_cells);
+    plan_.bits.reserve(n_bits), plan_.factors.reserve(n_factors), plan_.steps.reserve(n_steps);
+    plan_.lane_column.reserve(n_lanes);
   }
 
   template <class T>

@@ -54,7 +54,7 @@ class TreeStates {
     const int64_t n_nodes = forest_.tree_offsets[tree + 1] - root_;
     nodes.resize(n_nodes);
     feature_of_.assign(n_nodes, -1);
-    boundary_.assign(n_nodes, 0);
+    n_left_.assign(n_nodes, 0);
     if (!collect_features()) return;
     path_.resize(features.size());
     for (size_t f = 0; f < features.size(); ++f) path_[f].outside.assign(features[f].n_classes(), 0);
@@ -75,7 +75,7 @@ class TreeStates {
   bool goes_left(int32_t node, int32_t c) const {
     const TreeFeature& feature = features[feature_of_[node]];
     if (c + 1 == feature.n_classes()) return forest_.default_left[root_ + node];
-    if (feature.class_of.empty()) return feature.first_code[c] < boundary_[node];
+    if (feature.class_of.empty()) return c < n_left_[node];
     return codes_.goes_left(root_ + node, feature.first_code[c]);
   }
   std::span<const FeatureStates> below_of(int32_t node) const {
@@ -98,7 +98,7 @@ class TreeStates {
   const ForestView& forest_;
   int64_t root_;
   double most_cells_;
-  std::vector<int32_t> feature_of_, boundary_;
+  std::vector<int32_t> feature_of_, n_left_;  // [node]; intervals that go left
   std::vector<OnPath> path_;
   int32_t n_path_ = 0;
   std::vector<uint8_t> sides_;
@@ -116,15 +116,20 @@ class TreeStates {
       }
       feature_of_[node] = of_column[column];
       if (forest_.is_categorical(root_ + node)) continue;
-      boundary_[node] = codes_.boundary(root_ + node);
-      if (boundary_[node] > 0 && boundary_[node] < codes_.columns[column].n_codes)
-        features[feature_of_[node]].first_code.push_back(boundary_[node]);
+      n_left_[node] = codes_.boundary(root_ + node);
+      if (n_left_[node] > 0 && n_left_[node] < codes_.columns[column].n_codes)
+        features[feature_of_[node]].first_code.push_back(n_left_[node]);
     }
     for (size_t f = 0; f < features.size(); ++f) {
       auto& starts = features[f].first_code;
       std::sort(starts.begin(), starts.end());
       starts.erase(std::unique(starts.begin(), starts.end()), starts.end());
       if (codes_.columns[features[f].column].categories) tell_apart(int32_t(f));
+    }
+    for (int32_t node = 0; node < int32_t(nodes.size()); ++node) {
+      if (!is_split(node) || forest_.is_categorical(root_ + node)) continue;
+      const auto& starts = features[feature_of_[node]].first_code;
+      n_left_[node] = int32_t(std::lower_bound(starts.begin(), starts.end(), n_left_[node]) - starts.begin());
     }
     return true;
   }
@@ -177,9 +182,7 @@ class TreeStates {
     std::vector<uint16_t>& outside = path_[feature_of_[node]].outside;
     const TreeFeature& feature = features[feature_of_[node]];
     if (feature.class_of.empty()) {
-      const auto& starts = feature.first_code;
-      const int32_t left = int32_t(std::lower_bound(starts.begin(), starts.end(), boundary_[node]) - starts.begin());
-      const int32_t n = int32_t(starts.size());
+      const int32_t left = n_left_[node], n = int32_t(feature.first_code.size());
       for (int32_t c = side ? 0 : left; c < (side ? left : n); ++c) outside[c] = uint16_t(outside[c] + change);
       if (goes_left(node, n) == (side == 1)) outside[n] = uint16_t(outside[n] + change);
       return;
@@ -236,12 +239,13 @@ class TreeStates {
     const int32_t f = feature_of_[node], n = features[f].n_classes();
     const int64_t first[2] = {of_left ? of_left->first : -1, of_right ? of_right->first : -1};
     const std::vector<uint16_t>& outside = path_[f].outside;
+    const bool in_order = features[f].class_of.empty();
     renumbered_.assign(2 * 256, 0);
     return number(
         f, path_[f].n_edges > 0,
         [&](int32_t c) -> uint8_t* {
           if (outside[c]) return nullptr;
-          const int side = !goes_left(node, c);
+          const int side = in_order && c + 1 < n ? c >= n_left_[node] : !goes_left(node, c);
           return &renumbered_[side * 256 + (first[side] < 0 ? 0 : states[first[side] + c])];
         },
         n);
