@@ -17,7 +17,7 @@ from silva.parallel import n_threads
 from silva.typing import ExplainAlgorithm, ExplainOutput
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from numpy.typing import DTypeLike
 
@@ -161,6 +161,11 @@ class Explainer:
         return self
 
     @property
+    def whole_tables(self) -> Any:
+        """The compiled tables if they are built and no tree is walked, else None."""
+        return self._on_tables.whole_tables if self._on_tables else None
+
+    @property
     def expected_value(self) -> float | Doubles:
         """Margin without any feature known: a float, or (k,) for k > 1 outputs."""
         expected = self._runner.expected_value
@@ -184,7 +189,7 @@ class Explainer:
             rows, values = as_rows(as_host(X), self.forest), as_host(values)
             return make_explanation(values, self._runner.expected_value, rows, X, self.forest)
         rows = as_rows(X, self.forest)
-        return make_explanation(self._values(rows, None), self._runner.expected_value, rows, X, self.forest)
+        return make_explanation(self.values_on_cpu(rows, None), self._runner.expected_value, rows, X, self.forest)
 
     def shap_values(self, X: Rows, out: Array | None = None) -> Array:
         """Compute SHAP values.
@@ -212,7 +217,42 @@ class Explainer:
         if gpus := self._gpus(X):
             values: Array = self._on_cuda.shap_values(X, gpus, out)
             return values
-        return self._values(as_rows(X, self.forest), out)
+        return self.values_on_cpu(as_rows(X, self.forest), out)
+
+    def row(self, top: int | None = None) -> Callable[[Array], Any]:
+        """Prepare explanations of single rows with little latency, for reason codes in serving.
+
+        Everything that `shap_values` checks and looks up for a call is done here, once.
+
+        Parameters
+        ----------
+        top : int, optional
+            Number of features wanted, those of the largest magnitudes; None for the values of all features.
+
+        Returns
+        -------
+        callable
+            Takes one row, a C-contiguous float32 or float64 array of shape (F,) or (1, F) in the order of the forest's
+            features, categories as in an array for `shap_values`, missing values as NaN. Returns what ``shap_values``
+            returns for it, to the bit and without the axis of rows: an ndarray (F,), or (F, k) for k > 1 outputs; with
+            `top` a pair of int32 features (top,) and their values (top,), by falling magnitude, or (top, k) both. It
+            may be called by several threads at once, and pickles.
+
+        Raises
+        ------
+        ValueError
+            If `top` is below 1; from the callable, if the row has another length.
+        TypeError
+            From the callable, if the row is no contiguous float32 or float64 array.
+
+        Notes
+        -----
+        Runs on the CPU. Microseconds where every tree has tables and no categories are matched by value; other
+        forests go through `shap_values`.
+        """
+        from silva.explain.row import make_row
+
+        return make_row(self, top)
 
     def shap_interaction_values(
         self, X: Rows, features: Sequence[int | str] | None = None, out: Array | None = None
@@ -304,7 +344,8 @@ class Explainer:
             return None
         return TableRunner(self.forest, self.dtype, self.table_bytes, self.algorithm == "tables", self._runner)
 
-    def _values(self, rows: Array, out: Array | None) -> Array:
+    def values_on_cpu(self, rows: Array, out: Array | None = None) -> Array:
+        """Values of rows that `as_rows` made."""
         result = self._result((len(rows), self.forest.n_features), rows, out)
         (self._on_tables or self._runner).values(rows, result, self.n_jobs)
         return result

@@ -50,6 +50,11 @@ class TableRunner:
         """Bytes of the tables that are built."""
         return int(self._tables.n_bytes) if self._is_built and self._tables else 0
 
+    @property
+    def whole_tables(self) -> Any:
+        """The compiled tables if they are built and no tree is walked, else None."""
+        return self._tables if self._is_built and self._walk is None else None
+
     def has_tables(self, n_jobs: int | None) -> bool:
         """Whether any tree has tables."""
         self._plan(n_jobs)

@@ -2,11 +2,12 @@
 // names the table.
 #include "explain/tables/build.h"
 #include "explain/tables/pass.h"
+#include "explain/tables/row.h"
 
 namespace silva {
 extern const TableKernels SILVA_KERNELS;
 const TableKernels SILVA_KERNELS = {
-    {build_workspace<float>, build_tables<float>, pass_workspace<float>, pass_all<float>},
-    {build_workspace<double>, build_tables<double>, pass_workspace<double>, pass_all<double>},
+    {build_workspace<float>, build_tables<float>, pass_workspace<float>, pass_all<float>, explain_row<float>},
+    {build_workspace<double>, build_tables<double>, pass_workspace<double>, pass_all<double>, explain_row<double>},
 };
 }  // namespace silva

@@ -13,6 +13,7 @@ struct SubtreeSplit;
 struct Cell;
 struct PathFactor;
 struct KeyStep;
+struct RowStep;
 struct TableChunk;
 
 // The arrays of a TablePlan.
@@ -65,12 +66,34 @@ struct PassTask {
   ExplanationTarget<double> out64;
 };
 
+// One row at a time.
+template <class Real>
+struct RowTask {
+  TableArrays plan;
+  const CodeColumn* columns;
+  const float* thresholds;
+  int32_t n_columns, n_outputs;
+  RowCoding coding;
+  const RowStep* steps;
+  const int32_t* first_step;  // [block of kRowLanes subtrees + 1] into steps
+  const uint16_t* base;       // [subtree], padded to whole blocks, as below
+  const int64_t* vector;      // [subtree]: first of its table
+  int32_t n_blocks;
+  const Real* table;
+  float* encoded;  // [feature]
+  int16_t* codes;  // [column], padded to kRowLanes
+  uint16_t* keys;  // [subtree]
+  double* total;   // [column], padded to lanes
+  Real* values;    // [feature][output]
+};
+
 template <class Real>
 struct TypedTableKernels {
   int64_t (*build_workspace)(const BuildTask<Real>&);
   void (*build)(const BuildTask<Real>&);
   int64_t (*pass_workspace)(const PassTask<Real>&);
   void (*pass)(const PassTask<Real>&);
+  void (*row)(const RowTask<Real>&, const RowSource&);
 };
 
 struct TableKernels {

@@ -4,6 +4,7 @@
 // find the keys of the chunk's subtrees, then add up the vectors of each block of slots in registers.
 #pragma once
 #include "common/arena.h"
+#include "explain/tables/encode.h"
 #include "explain/tables/kernels.h"
 #include "explain/tables/pack.h"
 #include "explain/tables/plan.h"
@@ -39,25 +40,6 @@ struct PassSpace {
   }
 };
 
-// The codes of kEncoded values of a column.
-inline void encode_column(const CodeColumn& column, const float* thresholds, const float* x, int16_t* codes) {
-  int32_t rank[kEncoded];
-  if (column.categories) {
-    for (int i = 0; i < kEncoded; ++i) {
-      const bool known = x[i] >= 0 && x[i] < float(column.categories);
-      rank[i] = known ? int32_t(x[i]) : column.categories + (x[i] > -1 && x[i] < 0);
-    }
-  } else if (column.top == 0) {
-    for (int i = 0; i < kEncoded; ++i) rank[i] = x[i] == x[i] ? int32_t(x[i]) : 0;
-  } else {
-    const float* t = thresholds + column.first - 1;
-    for (int i = 0; i < kEncoded; ++i) rank[i] = 0;
-    for (int32_t step = column.top; step; step >>= 1)
-      for (int i = 0; i < kEncoded; ++i) rank[i] += t[rank[i] + step] <= x[i] ? step : 0;
-  }
-  for (int i = 0; i < kEncoded; ++i) codes[i] = int16_t((x[i] == x[i] ? rank[i] : kMissingCode) - kCodeBias);
-}
-
 // Rows beyond the block's repeat its last.
 template <class Real>
 void encode_block(const PassTask<Real>& task, PassSpace<Real>& space, int64_t first_row, int n_rows) {
@@ -65,8 +47,9 @@ void encode_block(const PassTask<Real>& task, PassSpace<Real>& space, int64_t fi
     const int n = n_rows - row < kEncoded ? n_rows - row : kEncoded;
     encode_rows<float>(task.coding, task.rows, first_row + row, n, kEncoded, kEncoded, space.encoded);
     for (int c = 0; c < task.n_columns; ++c)
-      encode_column(task.columns[c], task.thresholds, space.encoded + int64_t(task.columns[c].feature) * kEncoded,
-                    space.codes + c * space.stride + row);
+      encode_column<kEncoded>(task.columns[c], task.thresholds,
+                              space.encoded + int64_t(task.columns[c].feature) * kEncoded,
+                              space.codes + c * space.stride + row);
   }
 }
 
@@ -115,6 +98,8 @@ void find_tile_keys(const PassTask<Real>& task, const PassSpace<Real>& space, co
     int at = 0;
     for (; at + 4 * kKeyLanes < n_rows; at += 8 * kKeyLanes)
       find_keys<8>(subtree, steps, codes + at, space.stride, keys + at);
+    for (; at + kKeyLanes < n_rows; at += 2 * kKeyLanes)
+      find_keys<2>(subtree, steps, codes + at, space.stride, keys + at);
     for (; at < n_rows; at += kKeyLanes) find_keys<1>(subtree, steps, codes + at, space.stride, keys + at);
   }
 }

@@ -21,6 +21,14 @@ struct KeyStep {
   uint16_t padding;
 };
 
+// The same step of kRowLanes subtrees, for one row; subtrees of fewer steps have weights of 0.
+constexpr int kRowLanes = 32;
+struct alignas(64) RowStep {
+  int16_t bound[kRowLanes];
+  uint16_t weight[kRowLanes];
+  uint16_t column[kRowLanes];
+};
+
 constexpr int kKeyScale = 4;  // keys are 4 times the state's number, which reaches 32 bytes by one address mode
 constexpr int32_t kMostStates = 1 << 14;  // of a subtree, so that keys are 16 bits
 constexpr int kMostLanes = 16;            // features of a subtree; more have more states than that
