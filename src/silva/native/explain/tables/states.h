@@ -3,6 +3,7 @@
 #pragma once
 #include <span>
 
+#include "explain/leaves.h"
 #include "explain/tables/codes.h"
 
 namespace silva {
@@ -68,10 +69,7 @@ class TreeStates {
   bool is_split(int32_t node) const { return forest_.is_split(root_ + node); }
   int32_t child(int32_t node, int side) const { return forest_.left[root_ + node] + side; }
   int32_t feature_of(int32_t node) const { return feature_of_[node]; }
-  double ratio(int32_t node, int side) const {
-    const double cover = forest_.cover[root_ + node];
-    return cover > 0 ? forest_.cover[root_ + child(node, side)] / cover : 0.5;
-  }
+  double ratio(int32_t node, int side) const { return cover_ratio(forest_, root_ + node, root_ + child(node, side)); }
   bool goes_left(int32_t node, int32_t c) const {
     const TreeFeature& feature = features[feature_of_[node]];
     if (c + 1 == feature.n_classes()) return forest_.default_left[root_ + node];

@@ -10,8 +10,8 @@
 #include "common/threads/borrowed_team.h"
 #include "common/workspace.h"
 #include "explain/cpu/quadrature.h"
+#include "explain/leaves.h"
 #include "explain/tables/kernels.h"
-#include "explain/tables/leaves.h"
 #include "explain/tables/planner.h"
 
 namespace silva {
@@ -61,7 +61,7 @@ template <class Real>
 class SubtreeTables {
  public:
   SubtreeTables(const ForestView& forest, int64_t table_bytes, bool forced, int n_threads)
-      : n_outputs_(forest.n_outputs()), leaf_value_(weighted_leaves(forest, sizeof(Real) == sizeof(float))) {
+      : n_outputs_(forest.n_outputs()), leaf_value_(WeightedLeaves(forest, sizeof(Real) == sizeof(float)).values) {
     ForestCodes codes(forest);
     const BorrowedTeam threads(n_threads);
     plan_ = TablePlanner(codes, {table_bytes, int32_t(sizeof(Real)), forced, {}}, threads.team()).take();
