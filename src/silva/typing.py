@@ -15,7 +15,7 @@ Output = Literal["prediction", "margin", "probability", "leaf"]
 
 FloatType = Literal["float32", "float64"]
 
-ExplainAlgorithm = Literal["quadrature", "paths"]
+ExplainAlgorithm = Literal["auto", "tables", "quadrature", "paths"]
 ExplainOutput = Literal["margin", "probability"]
 Fitness = Literal["auto", "bic", "weighted"]
 LeafModel = Literal["linear", "constant"]

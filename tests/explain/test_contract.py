@@ -34,9 +34,9 @@ def example_rows(forest, n_rows=7):
 @pytest.mark.parametrize(("method", "n_outputs"), SHAPES)
 @pytest.mark.parametrize("vector_leaves", [False, True])
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
-def test_shape_and_dtype(method, n_outputs, vector_leaves, dtype):
+def test_shape_and_dtype(algorithm, method, n_outputs, vector_leaves, dtype):
     forest = example_forest(n_outputs, vector_leaves and n_outputs > 1)
-    found = getattr(Explainer(forest, dtype=dtype), method)(example_rows(forest))
+    found = getattr(Explainer(forest, dtype=dtype, algorithm=algorithm), method)(example_rows(forest))
     assert type(found) is np.ndarray
     assert found.shape == SHAPES[method, n_outputs]
     assert found.dtype == dtype
@@ -45,9 +45,9 @@ def test_shape_and_dtype(method, n_outputs, vector_leaves, dtype):
 
 
 @pytest.mark.parametrize(("method", "n_outputs"), SHAPES)
-def test_no_rows_give_no_rows(method, n_outputs):
+def test_no_rows_give_no_rows(algorithm, method, n_outputs):
     forest = example_forest(n_outputs)
-    found = getattr(Explainer(forest), method)(np.zeros((0, 4)))
+    found = getattr(Explainer(forest, algorithm=algorithm), method)(np.zeros((0, 4)))
     assert found.shape == (0, *SHAPES[method, n_outputs][1:])
 
 
@@ -59,9 +59,9 @@ def test_paths_without_a_gpu(device):
         Explainer(forest, algorithm="paths", device=device).shap_values(example_rows(forest))
 
 
-def test_forest_of_no_features_explains_nothing():
+def test_forest_of_no_features_explains_nothing(algorithm):
     forest = flatten([Node(1, 2.0)], n_features=0)
-    explainer = Explainer(forest)
+    explainer = Explainer(forest, algorithm=algorithm)
     assert explainer.shap_values(np.ones((20, 0))).shape == (20, 0)
     assert explainer.shap_interaction_values(np.ones((20, 0))).shape == (20, 0, 0)
     assert explainer.expected_value == 2
@@ -74,8 +74,8 @@ def test_leaf_values_beyond_float32_need_float64():
     assert Explainer(forest, dtype="float64").shap_values(np.ones((1, 1))) == pytest.approx(2e300)
 
 
-def test_forest_of_no_trees_explains_nothing():
-    explainer = Explainer(empty_forest())
+def test_forest_of_no_trees_explains_nothing(algorithm):
+    explainer = Explainer(empty_forest(), algorithm=algorithm)
     np.testing.assert_array_equal(explainer.shap_values(np.ones((20, 3))), np.zeros((20, 3)))
     np.testing.assert_array_equal(explainer.shap_interaction_values(np.ones((20, 3))), np.zeros((20, 3, 3)))
     assert explainer.expected_value == 0.5
@@ -91,9 +91,9 @@ def test_expected_value_is_a_float_or_a_vector():
 @pytest.mark.parametrize(("method", "n_outputs"), SHAPES)
 @pytest.mark.parametrize("order", ["C", "F", "strided"])
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
-def test_out_receives_the_result(method, n_outputs, order, dtype):
+def test_out_receives_the_result(algorithm, method, n_outputs, order, dtype):
     forest = example_forest(n_outputs)
-    explain = getattr(Explainer(forest, dtype=dtype), method)
+    explain = getattr(Explainer(forest, dtype=dtype, algorithm=algorithm), method)
     X, shape = example_rows(forest), SHAPES[method, n_outputs]
     if order == "strided":
         out = np.full([2 * size for size in shape], np.nan, dtype)[tuple(slice(None, None, 2) for _ in shape)]
@@ -112,9 +112,9 @@ def test_out_of_restricted_interactions():
 
 
 @pytest.mark.parametrize("method", METHODS)
-def test_wrong_out_is_refused(method):
+def test_wrong_out_is_refused(algorithm, method):
     forest = example_forest()
-    explain, shape = getattr(Explainer(forest), method), SHAPES[method, 1]
+    explain, shape = getattr(Explainer(forest, algorithm=algorithm), method), SHAPES[method, 1]
     X = example_rows(forest)
     read_only = np.zeros(shape, np.float32)
     read_only.flags.writeable = False
@@ -133,9 +133,9 @@ def test_wrong_out_is_refused(method):
 
 @pytest.mark.parametrize("method", METHODS)
 @pytest.mark.parametrize("axis", [0, 1, -1])
-def test_out_whose_entries_share_memory_is_refused(method, axis):
+def test_out_whose_entries_share_memory_is_refused(algorithm, method, axis):
     forest = example_forest()
-    explain, shape = getattr(Explainer(forest), method), SHAPES[method, 1]
+    explain, shape = getattr(Explainer(forest, algorithm=algorithm), method), SHAPES[method, 1]
     strides = list(np.zeros(shape, np.float32).strides)
     for stride in (0, strides[axis] - 4):
         strides[axis] = stride
@@ -144,36 +144,36 @@ def test_out_whose_entries_share_memory_is_refused(method, axis):
             explain(example_rows(forest), out=out)
 
 
-def test_out_that_overlaps_the_rows_is_refused():
+def test_out_that_overlaps_the_rows_is_refused(algorithm):
     forest = example_forest()
     memory = np.ones((8, 4), np.float32)
     with pytest.raises(ValueError, match="out shares memory with X"):
-        Explainer(forest).shap_values(memory[:7], out=memory[1:])
+        Explainer(forest, algorithm=algorithm).shap_values(memory[:7], out=memory[1:])
 
 
 @pytest.mark.parametrize("method", METHODS)
 @pytest.mark.parametrize("n_outputs", [1, 3])
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
-def test_same_bits_for_every_number_of_jobs_and_every_split(method, n_outputs, dtype):
+def test_same_bits_for_every_number_of_jobs_and_every_split(algorithm, method, n_outputs, dtype):
     forest = example_forest(n_outputs)
     X = example_rows(forest, 100)
-    expected = getattr(Explainer(forest, dtype=dtype, n_jobs=1), method)(X)
+    expected = getattr(Explainer(forest, dtype=dtype, n_jobs=1, algorithm=algorithm), method)(X)
     for n_jobs in (1, 2, 3, 7, -1, None):
-        found = getattr(Explainer(forest, dtype=dtype, n_jobs=n_jobs), method)(X)
+        found = getattr(Explainer(forest, dtype=dtype, n_jobs=n_jobs, algorithm=algorithm), method)(X)
         np.testing.assert_array_equal(found, expected, err_msg=f"n_jobs={n_jobs}")
-    explain = getattr(Explainer(forest, dtype=dtype, n_jobs=2), method)
+    explain = getattr(Explainer(forest, dtype=dtype, n_jobs=2, algorithm=algorithm), method)
     for size in (1, 7, 16, 17, 99):
         parts = [explain(X[start : start + size]) for start in range(0, 100, size)]
         np.testing.assert_array_equal(np.concatenate(parts), expected, err_msg=f"batches of {size}")
 
 
 @pytest.mark.parametrize("method", METHODS)
-def test_same_bits_on_repeated_calls_of_a_large_forest(method):
+def test_same_bits_on_repeated_calls_of_a_large_forest(algorithm, method):
     """Many trees, so that threads could divide them; shallow and deep ones, so that buckets differ."""
     forest = full_forest(0, n_trees=300, depth=4, n_features=12)
     X = np.random.default_rng(1).normal(size=(33, 12))
-    expected = getattr(Explainer(forest, n_jobs=1), method)(X)
-    explain = getattr(Explainer(forest, n_jobs=2), method)
+    expected = getattr(Explainer(forest, n_jobs=1, algorithm=algorithm), method)(X)
+    explain = getattr(Explainer(forest, n_jobs=2, algorithm=algorithm), method)
     for _ in range(20):
         np.testing.assert_array_equal(explain(X), expected)
     np.testing.assert_array_equal(explain(X[:1]), expected[:1])
@@ -181,9 +181,9 @@ def test_same_bits_on_repeated_calls_of_a_large_forest(method):
 
 @pytest.mark.parametrize("method", METHODS)
 @given(example=forests_and_rows(max_rows=33, categorical=True))
-def test_same_bits_of_every_forest(method, example):
+def test_same_bits_of_every_forest(algorithm, method, example):
     forest, X = example
-    explain = getattr(Explainer(forest, n_jobs=2), method)
+    explain = getattr(Explainer(forest, n_jobs=2, algorithm=algorithm), method)
     expected = explain(X)
     if len(X):
         np.testing.assert_array_equal(np.concatenate([explain(X[:1]), explain(X[1:])]), expected)
@@ -191,19 +191,19 @@ def test_same_bits_of_every_forest(method, example):
 
 
 @pytest.mark.parametrize("method", METHODS)
-def test_rows_are_not_changed(method):
+def test_rows_are_not_changed(algorithm, method):
     forest = example_forest()
     X = example_rows(forest)
     before = X.copy()
-    getattr(Explainer(forest), method)(X)
+    getattr(Explainer(forest, algorithm=algorithm), method)(X)
     np.testing.assert_array_equal(X, before)
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
-def test_pickled_explainer_gives_the_same_bits(dtype):
+def test_pickled_explainer_gives_the_same_bits(algorithm, dtype):
     forest = example_forest(3)
     X = example_rows(forest)
-    explainer = Explainer(forest, dtype=dtype, n_jobs=2)
+    explainer = Explainer(forest, dtype=dtype, n_jobs=2, algorithm=algorithm)
     expected = explainer.shap_values(X)
     twin = pickle.loads(pickle.dumps(explainer))
     np.testing.assert_array_equal(twin.shap_values(X), expected)

@@ -23,7 +23,8 @@ forest, X = silva.load(sys.argv[1]), np.load(sys.argv[2])
 result = {"leaf": forest.predict(X, output="leaf")}
 for dtype in ("float32", "float64"):
     explainer = silva.Explainer(forest, dtype=dtype)
-    result["values_" + dtype] = explainer.shap_values(X)
+    for algorithm in ("tables", "quadrature"):
+        result[f"{algorithm}_{dtype}"] = silva.Explainer(forest, algorithm=algorithm, dtype=dtype).shap_values(X)
     result["interactions_" + dtype] = explainer.shap_interaction_values(X)
 np.savez(sys.argv[3], **result)
 print(silva._core.instruction_set())
@@ -55,5 +56,6 @@ def test_every_instruction_set_explains_alike(instructions, forest, tmp_path):
     found, sides = np.load(files[2]), shapley.sides(forest, X)
     np.testing.assert_array_equal(found["leaf"], evaluate.leaf_ids(forest, X))
     for dtype in ("float32", "float64"):
-        assert_close(found[f"values_{dtype}"], shapley.values(forest, sides), forest, dtype)
+        for algorithm in ("tables", "quadrature"):
+            assert_close(found[f"{algorithm}_{dtype}"], shapley.values(forest, sides), forest, dtype)
         assert_close(found[f"interactions_{dtype}"], shapley.interactions(forest, sides), forest, dtype)

@@ -20,19 +20,19 @@ DTYPES = ("float32", "float64")
 
 @pytest.mark.parametrize("dtype", DTYPES)
 @given(example=forests_and_rows())
-def test_values_match_the_sum_over_coalitions(dtype, example):
+def test_values_match_the_sum_over_coalitions(algorithm, dtype, example):
     forest, X = example
     expected = shapley.values(forest, shapley.sides(forest, X))
-    assert_close(Explainer(forest, dtype=dtype).shap_values(X), expected, forest, dtype)
+    assert_close(Explainer(forest, dtype=dtype, algorithm=algorithm).shap_values(X), expected, forest, dtype)
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
 @given(example=forests_and_rows(n_features=40, max_rows=5))
 @settings(max_examples=10)
-def test_values_match_the_oracle_where_paths_hold_many_features(dtype, example):
+def test_values_match_the_oracle_where_paths_hold_many_features(algorithm, dtype, example):
     forest, X = example
     expected = shapley.values_by_leaf(forest, shapley.sides(forest, X))
-    assert_close(Explainer(forest, dtype=dtype).shap_values(X), expected, forest, dtype)
+    assert_close(Explainer(forest, dtype=dtype, algorithm=algorithm).shap_values(X), expected, forest, dtype)
 
 
 @pytest.mark.parametrize(("dtype", "relative"), [("float32", 1e-6), ("float64", 1e-13)])
@@ -49,19 +49,19 @@ def test_expected_value_is_the_empty_coalition(dtype, relative, example):
 @pytest.mark.parametrize("P", [1e-3, 1e-9])
 @pytest.mark.parametrize("d", [1, 2, 8, 16, 17, 33, 50, 100, 200])
 @pytest.mark.parametrize("go_left", [False, True])
-def test_chain_of_distinct_features(d, P, dtype, go_left):
+def test_chain_of_distinct_features(algorithm, d, P, dtype, go_left):
     row = np.full((1, d), 0.0 if go_left else 1.0)
-    phi = Explainer(chain_forest(d, P, go_left=go_left), dtype=dtype).shap_values(row)
+    phi = Explainer(chain_forest(d, P, go_left=go_left), dtype=dtype, algorithm=algorithm).shap_values(row)
     expected = np.full((1, d), shapley.chain_values(d, P))
     np.testing.assert_allclose(phi, expected, rtol=1e-12 if dtype == "float64" else 1e-5)
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize(("n_trees", "depth"), [(10, 3), (1000, 3), (100, 8), (1000, 8), (3, 16)])
-def test_values_add_up_to_the_margin(n_trees, depth, dtype):
+def test_values_add_up_to_the_margin(algorithm, n_trees, depth, dtype):
     forest = full_forest(0, n_trees, depth, n_features=20)
     X = np.random.default_rng(1).normal(size=(37, 20))
-    explainer = Explainer(forest, dtype=dtype)
+    explainer = Explainer(forest, dtype=dtype, algorithm=algorithm)
     total = explainer.shap_values(X).sum(axis=1, dtype=np.float64) + explainer.expected_value
     assert np.abs(total - _margins(forest, X)).max() <= tolerance(forest, dtype)[0]
 
@@ -83,7 +83,7 @@ def _margins(forest, X):
 @pytest.mark.timeout(1200)
 @pytest.mark.parametrize("depth", [3, 8, 16])
 @pytest.mark.parametrize("n_trees", [10, 100, 1000])
-def test_values_of_boosted_housing_models_add_up(n_trees, depth):
+def test_values_of_boosted_housing_models_add_up(algorithm, n_trees, depth):
     """The models of the GPUTreeShap paper, section 4: learning rate 0.01. A third of the rows trains in minutes."""
     xgboost = pytest.importorskip("xgboost")
     parquet = pytest.importorskip("pyarrow.parquet")
@@ -95,15 +95,15 @@ def test_values_of_boosted_housing_models_add_up(n_trees, depth):
     X = table[::100, :-1]
     margins = _margins(forest, X)
     for dtype in DTYPES:
-        explainer = Explainer(forest, dtype=dtype)
+        explainer = Explainer(forest, dtype=dtype, algorithm=algorithm)
         total = explainer.shap_values(X).sum(axis=1, dtype=np.float64) + explainer.expected_value
         assert np.abs(total - margins).max() <= tolerance(forest, dtype)[0]
 
 
 @given(example=forests_and_rows(max_rows=40))
-def test_values_of_every_forest_add_up(example):
+def test_values_of_every_forest_add_up(algorithm, example):
     forest, X = example
-    explainer = Explainer(forest, dtype="float64")
+    explainer = Explainer(forest, dtype="float64", algorithm=algorithm)
     phi = explainer.shap_values(X).reshape(len(X), forest.n_features, forest.n_outputs)
     total = phi.sum(axis=1) + explainer.expected_value
     # Both the margin and the expected value are sums over the trees themselves.
@@ -113,29 +113,29 @@ def test_values_of_every_forest_add_up(example):
 
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("offset", [10.0, 1000.0])
-def test_values_ignore_a_common_offset_of_the_leaves(dtype, offset):
+def test_values_ignore_a_common_offset_of_the_leaves(algorithm, dtype, offset):
     """A forest that averages years or prices: leaf values are large, their differences small."""
     forest = full_forest(0, n_trees=10, depth=6, n_features=5)
     shifted = dataclasses.replace(forest, leaf_value=forest.leaf_value + offset * 0.01)
     X = np.random.default_rng(1).normal(size=(20, 5))
     expected = shapley.values(forest, shapley.sides(forest, X))
-    assert_close(Explainer(shifted, dtype=dtype).shap_values(X), expected, forest, dtype)
+    assert_close(Explainer(shifted, dtype=dtype, algorithm=algorithm).shap_values(X), expected, forest, dtype)
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
-def test_game_without_cover(dtype):
+def test_game_without_cover(algorithm, dtype):
     """A node without cover shares evenly, even above children with cover; a child without cover gets nothing."""
     halves = Node(0, feature=1, threshold=0.5, children=(Node(3, 2.0), Node(0, 4.0)))
     lost = Node(5, feature=2, threshold=0.5, children=(Node(0, 1.0), Node(0, -1.0)))
     forest = flatten([Node(8, feature=0, threshold=0.5, children=(halves, lost))], n_features=3)
     X = np.stack(np.meshgrid([0, 1], [0, 1], [0, 1], indexing="ij"), axis=-1).reshape(8, 3).astype(np.float32)
-    explainer = Explainer(forest, dtype=dtype)
+    explainer = Explainer(forest, dtype=dtype, algorithm=algorithm)
     assert_close(explainer.shap_values(X), shapley.values(forest, shapley.sides(forest, X)), forest, dtype)
     assert explainer.expected_value == shapley.expected_value(forest) == 0
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
-def test_trees_of_one_leaf_explain_nothing(dtype):
-    explainer = Explainer(flatten([Node(1, 2.5), Node(0, -7.0)], n_features=3), dtype=dtype)
+def test_trees_of_one_leaf_explain_nothing(algorithm, dtype):
+    explainer = Explainer(flatten([Node(1, 2.5), Node(0, -7.0)], n_features=3), dtype=dtype, algorithm=algorithm)
     np.testing.assert_array_equal(explainer.shap_values(np.ones((2, 3))), np.zeros((2, 3)))
     assert explainer.expected_value == -4.5

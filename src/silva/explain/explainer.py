@@ -10,13 +10,14 @@ import numpy as np
 from silva.device import DeviceError, array_gpu, count_rows, gpus_worthwhile, import_cupy, parse_device
 from silva.explain.cpu import PLANS, Runner
 from silva.explain.explanation import make_explanation
+from silva.explain.tables import TABLE_BYTES, TableRunner
 from silva.inputs import as_rows
 from silva.loading import load
 from silva.parallel import n_threads
 from silva.typing import ExplainAlgorithm, ExplainOutput
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from numpy.typing import DTypeLike
 
@@ -40,9 +41,13 @@ class Explainer:
     background : None
         Background rows (interventional values) are not supported yet. None: the path-dependent values, which weight
         the two sides of a split by the training rows that took them.
-    algorithm : {"quadrature", "paths"}
-        Gauss-Legendre quadrature of the game's multilinear extension with as many points as make it exact, or
-        GPUTreeShap's dynamic programme over single paths (GPU only, at most 31 distinct features on a path).
+    algorithm : {"auto", "tables", "quadrature", "paths"}
+        "quadrature" walks every tree for every row, with as many Gauss-Legendre points of the game's multilinear
+        extension as make it exact. "tables" keeps the finished values of every state that a row can be in at small
+        subtrees, so that a row costs about as much as its prediction (values on the CPU; interactions and trees whose
+        tables exceed `table_bytes` are walked). "paths" is GPUTreeShap's dynamic programme over single paths (GPU
+        only, at most 31 distinct features on a path). "auto": tables for the trees where they pay, else the walk;
+        decided by the forest, never by the rows.
     output : {"margin"}
         What is explained: the margin, before any link.
     device : {"auto", "cpu", "cuda", "cuda:1", "cuda:all"}
@@ -52,10 +57,14 @@ class Explainer:
         Type of the arithmetic within a tree and of the results; sums over trees are float64 in both.
     n_jobs : int, optional
         Threads; None or -1 for all.
+    table_bytes : int
+        Most memory for tables; 0 for none. They are built at first use, or by `prepare`.
 
     Attributes
     ----------
     forest : Forest
+    algorithm_ : str
+        What "auto" takes for values on the CPU: "tables" if any tree has them, else "quadrature".
     expected_value : float, or ndarray of shape (k,)
         Margin without any feature known; k for k > 1 outputs.
 
@@ -95,32 +104,66 @@ class Explainer:
         self,
         model: Any,
         background: Any = None,
-        algorithm: ExplainAlgorithm = "quadrature",
+        algorithm: ExplainAlgorithm = "auto",
         output: ExplainOutput = "margin",
         device: str = "auto",
         dtype: FloatType = "float32",
         n_jobs: int | None = None,
+        table_bytes: int = TABLE_BYTES,
     ) -> None:
         _check_choices(background, algorithm, output, dtype)
         parse_device(device)
         n_threads(n_jobs)
+        _check_table_bytes(table_bytes, algorithm)
         self.forest = load(model)
-        if algorithm == "paths":
-            _refuse_linear_leaves(self.forest, "algorithm='paths'", "use algorithm='quadrature'")
+        if algorithm in {"paths", "tables"}:
+            _refuse_linear_leaves(self.forest, f"algorithm={algorithm!r}", "use algorithm='quadrature'")
         self.algorithm = algorithm
         self.output = output
         self.device = device
         self.dtype = str(np.dtype(dtype))
         _check_range(self.forest, self.dtype)
         self.n_jobs = n_jobs
+        self.table_bytes = int(table_bytes)
         self._runner = Runner(self.forest, self.dtype)
 
     def __getstate__(self) -> dict[str, object]:
-        return {name: value for name, value in self.__dict__.items() if name not in {"_runner", "_on_cuda"}}
+        made = {"_runner", "_on_cuda", "_on_tables"}
+        return {name: value for name, value in self.__dict__.items() if name not in made}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state)
         self._runner = Runner(self.forest, self.dtype)
+
+    def __repr__(self) -> str:
+        runner = self.__dict__.get("_on_tables")
+        tables = f", {runner.n_bytes / 1e6:.1f} MB of tables" if runner and runner.n_bytes else ""
+        return f"Explainer({self.forest!r}, algorithm={self.algorithm!r}, dtype={self.dtype!r}{tables})"
+
+    @property
+    def algorithm_(self) -> str:
+        """What "auto" takes for values on the CPU: "tables" if any tree has them, else "quadrature"."""
+        if self.algorithm == "paths":
+            return "paths"
+        runner = self._on_tables
+        return "tables" if runner and runner.has_tables(self.n_jobs) else "quadrature"
+
+    def prepare(self) -> Explainer:
+        """Build the tables now instead of at the first use.
+
+        Returns
+        -------
+        Explainer
+            Itself.
+        """
+        if self._on_tables:
+            self._on_tables.prepare(self.n_jobs)
+        return self
+
+    @property
+    def whole_tables(self) -> Any:
+        """The compiled tables if they are built and no tree is walked, else None."""
+        return self._on_tables.whole_tables if self._on_tables else None
 
     @property
     def expected_value(self) -> float | Doubles:
@@ -146,7 +189,7 @@ class Explainer:
             rows, values = as_rows(as_host(X), self.forest), as_host(values)
             return make_explanation(values, self._runner.expected_value, rows, X, self.forest)
         rows = as_rows(X, self.forest)
-        return make_explanation(self._values(rows, None), self._runner.expected_value, rows, X, self.forest)
+        return make_explanation(self.values_on_cpu(rows, None), self._runner.expected_value, rows, X, self.forest)
 
     def shap_values(self, X: Rows, out: Array | None = None) -> Array:
         """Compute SHAP values.
@@ -174,7 +217,42 @@ class Explainer:
         if gpus := self._gpus(X):
             values: Array = self._on_cuda.shap_values(X, gpus, out)
             return values
-        return self._values(as_rows(X, self.forest), out)
+        return self.values_on_cpu(as_rows(X, self.forest), out)
+
+    def row(self, top: int | None = None) -> Callable[[Array], Any]:
+        """Prepare explanations of single rows with little latency, for reason codes in serving.
+
+        Everything that `shap_values` checks and looks up for a call is done here, once.
+
+        Parameters
+        ----------
+        top : int, optional
+            Number of features wanted, those of the largest magnitudes; None for the values of all features.
+
+        Returns
+        -------
+        callable
+            Takes one row, a C-contiguous float32 or float64 array of shape (F,) or (1, F) in the order of the forest's
+            features, categories as in an array for `shap_values`, missing values as NaN. Returns what ``shap_values``
+            returns for it, to the bit and without the axis of rows: an ndarray (F,), or (F, k) for k > 1 outputs; with
+            `top` a pair of int32 features (top,) and their values (top,), by falling magnitude, or (top, k) both. It
+            may be called by several threads at once, and pickles.
+
+        Raises
+        ------
+        ValueError
+            If `top` is below 1; from the callable, if the row has another length.
+        TypeError
+            From the callable, if the row is no contiguous float32 or float64 array.
+
+        Notes
+        -----
+        Runs on the CPU. Microseconds where every tree has tables and no categories are matched by value; other
+        forests go through `shap_values`.
+        """
+        from silva.explain.row import make_row
+
+        return make_row(self, top)
 
     def shap_interaction_values(
         self, X: Rows, features: Sequence[int | str] | None = None, out: Array | None = None
@@ -228,9 +306,18 @@ class Explainer:
             return ()
         n_blocks = -(-count_rows(X) // (ROWS_TOGETHER * n_threads(self.n_jobs)))
         work = n_blocks * self.forest.n_nodes * results
+        if self.algorithm == "tables":
+            return self._no_gpu_of_tables(X)
         if self.algorithm == "paths":
             return self._gpus_of_paths(X, work)
         return gpus_worthwhile(self.device, X, work, WORTHWHILE)
+
+    def _no_gpu_of_tables(self, X: Rows) -> tuple[int, ...]:
+        if parse_device(self.device)[0] not in {"auto", "cpu"} or array_gpu(X) is not None:
+            raise NotImplementedError(
+                "algorithm='tables' is not supported yet on GPUs; pass host rows and device='cpu', or algorithm='auto'"
+            )
+        return ()
 
     def _gpus_of_paths(self, X: Rows, work: int) -> tuple[int, ...]:
         only = "algorithm='paths' runs on NVIDIA GPUs only"
@@ -248,11 +335,19 @@ class Explainer:
     def _on_cuda(self) -> Any:
         from silva.explain.cuda.explainer import CudaExplainer
 
-        return CudaExplainer(self.forest, self.dtype, self.algorithm)
+        return CudaExplainer(self.forest, self.dtype, "paths" if self.algorithm == "paths" else "quadrature")
 
-    def _values(self, rows: Array, out: Array | None) -> Array:
+    @functools.cached_property
+    def _on_tables(self) -> TableRunner | None:
+        """Runner of tables, None where nothing can have them."""
+        if self.algorithm not in {"auto", "tables"} or self.table_bytes == 0 or self.forest.has_linear_leaves:
+            return None
+        return TableRunner(self.forest, self.dtype, self.table_bytes, self.algorithm == "tables", self._runner)
+
+    def values_on_cpu(self, rows: Array, out: Array | None = None) -> Array:
+        """Values of rows that `as_rows` made."""
         result = self._result((len(rows), self.forest.n_features), rows, out)
-        self._runner.values(rows, result, self.n_jobs)
+        (self._on_tables or self._runner).values(rows, result, self.n_jobs)
         return result
 
     def _result(self, shape: tuple[int, ...], rows: Array, out: Array | None) -> Array:
@@ -301,7 +396,7 @@ def _refuse_linear_leaves(forest: Forest, what: str, instead: str) -> None:
 
 def _check_choices(background: Any, algorithm: str, output: str, dtype: DTypeLike) -> None:
     if algorithm not in ALGORITHMS:
-        raise ValueError(f"algorithm is {algorithm!r}, expected 'quadrature' or 'paths'")
+        raise ValueError(f"algorithm is {algorithm!r}, expected 'auto', 'tables', 'quadrature' or 'paths'")
     if output not in OUTPUTS:
         raise ValueError(f"output is {output!r}, expected 'margin' or 'probability'")
     if str(dtype) not in PLANS and dtype not in (np.float32, np.float64):
@@ -310,6 +405,15 @@ def _check_choices(background: Any, algorithm: str, output: str, dtype: DTypeLik
         raise NotImplementedError("background rows are not supported yet; leave background=None")
     if output == "probability":
         raise NotImplementedError("output='probability' needs background rows and is not supported yet; use 'margin'")
+
+
+def _check_table_bytes(table_bytes: Any, algorithm: str) -> None:
+    if isinstance(table_bytes, bool) or not hasattr(table_bytes, "__index__"):
+        raise TypeError(f"table_bytes is {table_bytes!r}, expected a number of bytes")
+    if table_bytes < 0 or table_bytes >= 2**63:
+        raise ValueError(f"table_bytes is {table_bytes}, expected a number of bytes, 0 for no tables")
+    if table_bytes == 0 and algorithm == "tables":
+        raise ValueError("table_bytes is 0, algorithm='tables' needs memory; pass algorithm='quadrature' for no tables")
 
 
 def _check_range(forest: Forest, dtype: str) -> None:

@@ -11,7 +11,8 @@ struct RowBuffer {
   Py_buffer view;
   bool is_double;
 
-  RowBuffer(nb::handle row, int64_t n_features) {
+  // `batches`: what takes several rows.
+  RowBuffer(nb::handle row, int64_t n_features, const char* batches = "Forest.predict") {
     if (PyObject_GetBuffer(row.ptr(), &view, PyBUF_C_CONTIGUOUS | PyBUF_FORMAT) != 0) {
       PyErr_Clear();
       const std::string type = nb::cast<std::string>(nb::str(row.type().attr("__name__")));
@@ -27,7 +28,7 @@ struct RowBuffer {
       if (n == n_features) return;
       PyBuffer_Release(&view);
       throw nb::value_error(("the row has " + std::to_string(n) + " values, expected " + std::to_string(n_features) +
-                             "; pass several rows to Forest.predict")
+                             "; pass several rows to " + batches)
                                 .c_str());
     }
     PyBuffer_Release(&view);

@@ -7,6 +7,7 @@
 #include "common/forest_view.h"
 #include "explain/cpu/quadrature.h"
 #include "explain/cpu/task.h"
+#include "explain/leaves.h"
 
 namespace silva {
 
@@ -77,43 +78,16 @@ class ExplainPlanBuilder {
   std::vector<int32_t> height_;   // [record]
   std::map<int32_t, int64_t> first_point_;
 
-  // SHAP values do not change when a constant is added to a tree whose covers add up. Values around 0 keep the rounding
-  // of float32 relative to the tree's range, not to its level (a random forest of large means).
   void center_leaves() {
-    centered_.resize(forest_.leaf_value.size());
-    int64_t first = 0;
-    for (int32_t tree = 0; tree < forest_.n_trees(); ++tree) {
-      const int64_t n_leaves = (forest_.tree_offsets[tree + 1] - forest_.tree_offsets[tree] + 1) / 2;
-      const bool centers = sizeof(Real) == sizeof(float) && covers_add_up(tree);
-      for (int32_t o = 0; o < plan_.width; ++o) {
-        double low = std::numeric_limits<double>::infinity(), high = -low;
-        for (int64_t leaf = first; leaf < first + n_leaves; ++leaf) {
-          const double v = centered_[leaf * plan_.width + o] =
-              forest_.leaf_value[leaf * plan_.width + o] * forest_.tree_weight[tree];
-          low = std::min(low, v), high = std::max(high, v);
-        }
-        const double middle = centers ? low + (high - low) / 2 : 0;
-        plan_.expected_value[forest_.tree_output[tree] + o] += middle;
-        for (int64_t leaf = first; leaf < first + n_leaves; ++leaf) centered_[leaf * plan_.width + o] -= middle;
-      }
-      first += n_leaves;
-    }
+    WeightedLeaves leaves(forest_, sizeof(Real) == sizeof(float));
+    for (int32_t tree = 0; tree < forest_.n_trees(); ++tree)
+      for (int32_t o = 0; o < plan_.width; ++o)
+        plan_.expected_value[forest_.tree_output[tree] + o] += leaves.middle[int64_t(tree) * plan_.width + o];
+    centered_ = std::move(leaves.values);
     if (plan_.width > 1) plan_.leaf_value.assign(centered_.begin(), centered_.end());
   }
 
-  bool covers_add_up(int32_t tree) const {
-    constexpr double kFloatSums = 1e-6;  // XGBoost sums covers in float32
-    for (int64_t node = forest_.tree_offsets[tree]; node < forest_.tree_offsets[tree + 1]; ++node) {
-      if (!forest_.is_split(node)) continue;
-      const double sum = ratio_of(node, child_of(node, tree, 0)) + ratio_of(node, child_of(node, tree, 1));
-      if (std::abs(sum - 1) > kFloatSums) return false;
-    }
-    return true;
-  }
-
-  double ratio_of(int64_t node, int64_t child) const {
-    return forest_.cover[node] > 0 ? forest_.cover[child] / forest_.cover[node] : 0.5;
-  }
+  double ratio_of(int64_t node, int64_t child) const { return cover_ratio(forest_, node, child); }
   int64_t child_of(int64_t node, int32_t tree, int side) const {
     return forest_.tree_offsets[tree] + forest_.left[node] + side;
   }

@@ -1,0 +1,104 @@
+// What the bindings of subtree tables hand to the kernels, and the table through which they reach those of the
+// machine's instruction set. Plain data (common/tasks.h says why).
+#pragma once
+#include "common/rows.h"
+#include "common/threads/team.h"
+#include "explain/cpu/task.h"
+#include "explain/tables/columns.h"
+
+namespace silva {
+
+struct Subtree;
+struct SubtreeSplit;
+struct Cell;
+struct PathFactor;
+struct KeyStep;
+struct RowStep;
+struct TableChunk;
+
+// The arrays of a TablePlan.
+struct TableArrays {
+  const Subtree* subtrees;
+  const SubtreeSplit* splits;
+  const Cell* cells;
+  const uint16_t* bits;
+  const PathFactor* factors;
+  const KeyStep* steps;
+  const TableChunk* chunks;
+  const int32_t* slot_column;
+  int64_t n_vectors;
+  int32_t n_chunks, lanes, is_wide, width, most_subtrees, most_x, most_shared, most_above;
+};
+
+template <class Real>
+struct BuildTask {
+  TableArrays plan;
+  const double* leaf_value;  // [leaf][width]
+  const double* points;      // [K - 1][2 kMostPoints]: abscissae, weights
+  int32_t first_chunk, n_chunks;
+  Real* table;  // [output of a leaf][vector - first_vector][lanes]
+  int64_t first_vector, n_vectors;
+  Team team;
+  char* workspace;
+  int64_t workspace_size;  // bytes of one thread
+};
+
+constexpr int kMostPoints = 8;  // quadrature points of a subtree: half of its features
+
+template <class Real>
+struct PassTask {
+  TableArrays plan;
+  const CodeColumn* columns;
+  const float* thresholds;
+  int32_t n_columns, n_outputs;
+  RowCoding coding;
+  RowSource rows;
+  const Real* table;
+  int64_t first_vector, n_vectors;  // of the table
+  int32_t first_chunk, n_chunks;
+  int32_t rows_together;  // of a task
+  int32_t adds;           // to what the result holds
+  Team team;
+  char* workspace;
+  int64_t workspace_size;
+  int32_t double_out;
+  ExplanationTarget<float> out32;
+  ExplanationTarget<double> out64;
+};
+
+// One row at a time.
+template <class Real>
+struct RowTask {
+  TableArrays plan;
+  const CodeColumn* columns;
+  const float* thresholds;
+  int32_t n_columns, n_outputs;
+  RowCoding coding;
+  const RowStep* steps;
+  const int32_t* first_step;  // [block of kRowLanes subtrees + 1] into steps
+  const uint16_t* base;       // [subtree], padded to whole blocks, as below
+  const int64_t* vector;      // [subtree]: first of its table
+  int32_t n_blocks;
+  const Real* table;
+  float* encoded;  // [feature]
+  int16_t* codes;  // [column], padded to kRowLanes
+  uint16_t* keys;  // [subtree]
+  double* total;   // [column], padded to lanes
+  Real* values;    // [feature][output]
+};
+
+template <class Real>
+struct TypedTableKernels {
+  int64_t (*build_workspace)(const BuildTask<Real>&);
+  void (*build)(const BuildTask<Real>&);
+  int64_t (*pass_workspace)(const PassTask<Real>&);
+  void (*pass)(const PassTask<Real>&);
+  void (*row)(const RowTask<Real>&, const RowSource&);
+};
+
+struct TableKernels {
+  TypedTableKernels<float> single;
+  TypedTableKernels<double> twice;
+};
+
+}  // namespace silva

@@ -1,0 +1,111 @@
+// The plan of subtree tables as plain arrays, for cores and GPUs alike (docs/internals-tables.md has the terms and the
+// maths).
+//
+// A *subtree* is the set of leaves below one node of a tree, its root. What these leaves add to a row's values depends
+// on one *state* a feature of the paths through the root: outside of what the path to the root lets pass, or which of
+// the classes that the splits below tell apart. The product of the states numbers the row's *key*; the subtree's table
+// holds a finished vector of values a key.
+#pragma once
+#include <cstdint>
+#include <vector>
+
+#include "explain/tables/columns.h"
+
+namespace silva {
+
+// key += weight where the row's code in the column is above `bound`; weights wrap around at 2^16.
+struct KeyStep {
+  uint16_t column;
+  int16_t bound;
+  uint16_t weight;
+  uint16_t padding;
+};
+
+// The same step of kRowLanes subtrees, for one row; subtrees of fewer steps have weights of 0.
+constexpr int kRowLanes = 32;
+struct alignas(64) RowStep {
+  int16_t bound[kRowLanes];
+  uint16_t weight[kRowLanes];
+  uint16_t column[kRowLanes];
+};
+
+constexpr int kKeyScale = 4;  // keys are 4 times the state's number, which reaches 32 bytes by one address mode
+constexpr int32_t kMostStates = 1 << 14;  // of a subtree, so that keys are 16 bits
+constexpr int kMostLanes = 16;            // features of a subtree; more have more states than that
+
+// A feature of the path to a subtree's root: its lane and the product of its edges' cover ratios.
+struct PathFactor {
+  int32_t lane;
+  int32_t padding;
+  double z;
+};
+
+// Where a cell of a split finds its children's cells, and the side that its state takes: 0 neither (the feature is
+// outside of the path already), 1 left, 2 right.
+struct Cell {
+  uint16_t child[2];
+  uint16_t side;
+  uint16_t padding;
+};
+
+// A split of a subtree. A *cell* is a state of all features below it.
+struct SubtreeSplit {
+  int32_t child[2];    // the child's split, counted from the subtree's first; -1: a leaf
+  int32_t leaf[2];     // of children that are leaves
+  int32_t lane;        // of its feature
+  uint32_t again;      // bit s: child s splits the feature again
+  uint32_t absent[2];  // lanes of features below this split that child s does not split
+  int32_t n_cells;
+  int32_t first_x;  // cells of the subtree's splits before it
+  int64_t first_cell;
+  double z_above, ratio[2];
+};
+
+struct Subtree {
+  int32_t tree, output;
+  int32_t n_states;          // n_cells << n_above
+  int32_t n_cells, n_above;  // n_above: features on the path to the root alone
+  int32_t n_points;          // quadrature points that make its leaves exact
+  int32_t n_splits;          // children first, the root last; 0: the leaf `leaf`
+  int32_t leaf;
+  int32_t n_x;       // cells of all its splits
+  int32_t n_shared;  // features on the path to the root and below it
+  int32_t n_lanes;
+  uint32_t lanes;  // bits of its features' lanes
+  int32_t n_steps;
+  uint16_t base;                      // key before the steps
+  int64_t first_split, first_factor;  // factors: shared ones, then those above
+  int64_t first_bits;                 // [cell]: bit i: inside of shared feature i's path
+  int64_t first_step, first_lane;
+  int64_t first_vector;  // of its table
+};
+
+// Subtrees whose tables stay in the second-level cache while rows pass; their features share the chunk's slots, a
+// subtree's lanes. Their sum is taken in the type of the tables, sums over chunks in float64.
+struct TableChunk {
+  int32_t first_subtree, n_subtrees;
+  int32_t first_slot, n_slots;  // into slot_column
+  int32_t output;
+  int32_t padding;
+  int64_t first_vector, n_vectors;
+};
+
+struct TablePlan {
+  int32_t lanes = 8;      // of a vector: 8 or 16
+  bool is_wide = false;   // chunks have slots of their own; else slots are columns
+  int32_t width = 1;      // outputs of a leaf: as many tables, one behind the other
+  int64_t n_vectors = 0;  // of one output
+  int32_t most_subtrees = 0, most_x = 0, most_shared = 0, most_above = 0;
+  std::vector<Subtree> subtrees;  // by output and chunk, then by tree
+  std::vector<SubtreeSplit> splits;
+  std::vector<Cell> cells;
+  std::vector<uint16_t> bits;
+  std::vector<PathFactor> factors;
+  std::vector<KeyStep> steps;
+  std::vector<int32_t> lane_column;
+  std::vector<TableChunk> chunks;
+  std::vector<int32_t> slot_column;
+  std::vector<int32_t> walked_trees;  // left to the walk, rising
+};
+
+}  // namespace silva

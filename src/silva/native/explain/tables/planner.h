@@ -1,0 +1,251 @@
+// From a forest to the plan of its subtree tables.
+#pragma once
+#include "common/threads/team.h"
+#include "explain/tables/layout.h"
+
+namespace silva {
+
+struct PlanOptions {
+  int64_t table_bytes;  // most for all tables
+  int32_t real_bytes;   // of a value
+  bool forced;          // tables wherever they can be, whatever the costs and the budget
+  CutCosts costs;
+};
+
+class TablePlanner {
+ public:
+  TablePlanner(const ForestCodes& codes, const PlanOptions& options, const Team& team)
+      : codes_(codes), forest_(codes.forest), options_(options) {
+    const size_t n_columns = codes.columns.size();
+    plan_.width = forest_.width;
+    plan_.is_wide = n_columns > size_t(kMostLanes);
+    plan_.lanes = n_columns > 8 ? 16 : 8;
+    trees_.resize(forest_.n_trees());
+    first_leaf_.assign(1, 0);
+    for (int32_t tree = 0; tree < forest_.n_trees(); ++tree)
+      first_leaf_.push_back(first_leaf_.back() + (n_nodes(tree) + 1) / 2);
+    share_out(team, forest_.n_trees(), [&](int32_t tree, int32_t) { plan_tree(tree); });
+    choose_trees();
+    merge();
+  }
+
+  TablePlan take() { return std::move(plan_); }
+
+ private:
+  struct PlannedTree {
+    TablePlan plan;
+    TreeCut cut;
+    double bytes = 0;
+    bool is_planned = false, is_chosen = false;
+  };
+  // A chunk is to stay in the second-level cache beside a block of rows; few trees keep float32 sums exact enough.
+  static constexpr int64_t kChunkBytes = 512 << 10;
+  static constexpr int32_t kChunkSubtrees = 64, kChunkTrees = 32;
+  static constexpr size_t kOpenSets = 64;
+
+  const ForestCodes& codes_;
+  const ForestView& forest_;
+  PlanOptions options_;
+  TablePlan plan_;
+  std::vector<PlannedTree> trees_;
+  std::vector<int64_t> first_leaf_;
+
+  int64_t n_nodes(int32_t tree) const { return forest_.tree_offsets[tree + 1] - forest_.tree_offsets[tree]; }
+  int64_t vector_bytes() const { return int64_t(plan_.lanes) * options_.real_bytes; }
+
+  void plan_tree(int32_t tree) {
+    PlannedTree& out = trees_[tree];
+    if (forest_.is_linear() || n_nodes(tree) > kMostNodes || !is_shallow(tree)) return;
+    const TreeStates states(codes_, tree, kMostStates);
+    if (!states.is_planned) return;
+    out.cut = TreeCutter(states, options_.costs, plan_.width).cut();
+    out.is_planned = out.cut.cost < 1e300;
+    if (!out.is_planned) return;
+    TreeLayout layout(codes_, states, tree, first_leaf_[tree], out.plan);
+    for (const int32_t root : out.cut.roots) layout.add(root);
+    out.bytes = out.cut.n_states * double(vector_bytes()) * plan_.width;
+  }
+
+  static constexpr int64_t kMostNodes = 1 << 17;
+
+  bool is_shallow(int32_t tree) const {
+    const int64_t first = forest_.tree_offsets[tree];
+    std::vector<int32_t> depth(n_nodes(tree), 0);
+    for (int64_t node = 0; node < n_nodes(tree); ++node) {
+      if (!forest_.is_split(first + node)) continue;
+      if (depth[node] >= kDeepest) return false;
+      depth[forest_.left[first + node]] = depth[forest_.left[first + node] + 1] = depth[node] + 1;
+    }
+    return true;
+  }
+
+  // Those that gain most a byte, until the budget is full.
+  void choose_trees() {
+    std::vector<int32_t> order;
+    for (int32_t tree = 0; tree < forest_.n_trees(); ++tree) {
+      PlannedTree& one = trees_[tree];
+      if (!one.is_planned) continue;
+      if (options_.forced || one.cut.cost < one.cut.walk) order.push_back(tree);
+    }
+    const auto gain = [&](int32_t t) {
+      return (trees_[t].cut.walk - trees_[t].cut.cost) / std::max(trees_[t].bytes, 1.0);
+    };
+    std::stable_sort(order.begin(), order.end(), [&](int32_t a, int32_t b) { return gain(a) > gain(b); });
+    double bytes = 0;
+    for (const int32_t tree : order) {
+      if (bytes + trees_[tree].bytes > double(options_.table_bytes)) continue;
+      bytes += trees_[tree].bytes;
+      trees_[tree].is_chosen = true;
+    }
+  }
+
+  // Features of chunks that can share slots.
+  struct SlotSet {
+    std::vector<int32_t> columns;
+    std::vector<int8_t> slot_of;  // [column]; -1: none
+    std::vector<int32_t> subtrees;
+  };
+
+  void merge() {
+    for (int32_t tree = 0; tree < forest_.n_trees(); ++tree)
+      if (!trees_[tree].is_chosen) plan_.walked_trees.push_back(tree);
+    reserve();
+    for (int32_t output = 0; output < forest_.n_outputs(); ++output) {
+      const size_t first = plan_.subtrees.size();
+      for (int32_t tree = 0; tree < forest_.n_trees(); ++tree)
+        if (trees_[tree].is_chosen && forest_.tree_output[tree] == output) append(trees_[tree].plan);
+      std::vector<Subtree> added(plan_.subtrees.begin() + first, plan_.subtrees.end());
+      plan_.subtrees.resize(first);
+      for (const SlotSet& set : slot_sets(added)) add_chunks(set, added);
+    }
+    trees_.clear();
+  }
+
+  void reserve() {
+    size_t n_subtrees = 0, n_splits = 0, n_cells = 0, n_bits = 0, n_factors = 0, n_steps = 0, n_lanes = 0;
+    for (const PlannedTree& tree : trees_) {
+      if (!tree.is_chosen) continue;
+      n_subtrees += tree.plan.subtrees.size(), n_splits += tree.plan.splits.size();
+      n_cells += tree.plan.cells.size(), n_bits += tree.plan.bits.size();
+      n_factors += tree.plan.factors.size(), n_steps += tree.plan.steps.size();
+      n_lanes += tree.plan.lane_column.size();
+    }
+    plan_.subtrees.reserve(n_subtrees), plan_.splits.reserve(n_splits), plan_.cells.reserve(n_cells);
+    plan_.bits.reserve(n_bits), plan_.factors.reserve(n_factors), plan_.steps.reserve(n_steps);
+    plan_.lane_column.reserve(n_lanes);
+  }
+
+  template <class T>
+  static void append(std::vector<T>& to, const std::vector<T>& from) {
+    to.insert(to.end(), from.begin(), from.end());
+  }
+
+  void append(TablePlan& tree) {
+    for (SubtreeSplit& split : tree.splits) split.first_cell += int64_t(plan_.cells.size());
+    for (Subtree& subtree : tree.subtrees) {
+      subtree.first_split += int64_t(plan_.splits.size());
+      subtree.first_factor += int64_t(plan_.factors.size());
+      subtree.first_bits += int64_t(plan_.bits.size());
+      subtree.first_step += int64_t(plan_.steps.size());
+      subtree.first_lane += int64_t(plan_.lane_column.size());
+    }
+    append(plan_.subtrees, tree.subtrees);
+    append(plan_.splits, tree.splits);
+    append(plan_.cells, tree.cells);
+    append(plan_.bits, tree.bits);
+    append(plan_.factors, tree.factors);
+    append(plan_.steps, tree.steps);
+    append(plan_.lane_column, tree.lane_column);
+    plan_.most_x = std::max(plan_.most_x, tree.most_x);
+    plan_.most_shared = std::max(plan_.most_shared, tree.most_shared);
+    plan_.most_above = std::max(plan_.most_above, tree.most_above);
+  }
+
+  // Shares the subtrees out to sets of at most as many features as a vector has lanes, each to the one that gains
+  // fewest.
+  std::vector<SlotSet> slot_sets(const std::vector<Subtree>& subtrees) const {
+    const int32_t n_columns = int32_t(codes_.columns.size());
+    std::vector<SlotSet> sets;
+    if (!plan_.is_wide) {
+      sets.push_back(empty_set());
+      for (int32_t column = 0; column < n_columns; ++column) take_in(sets[0], column);
+    }
+    for (int32_t s = 0; s < int32_t(subtrees.size()); ++s) {
+      const std::span<const int32_t> columns{plan_.lane_column.data() + subtrees[s].first_lane,
+                                             size_t(subtrees[s].n_lanes)};
+      SlotSet* best = nullptr;
+      int64_t fewest = plan_.lanes + 1;
+      for (size_t i = sets.size() > kOpenSets ? sets.size() - kOpenSets : 0; i < sets.size(); ++i) {
+        const int64_t gained =
+            std::count_if(columns.begin(), columns.end(), [&](int32_t column) { return sets[i].slot_of[column] < 0; });
+        if (gained >= fewest || int64_t(sets[i].columns.size()) + gained > plan_.lanes) continue;
+        best = &sets[i], fewest = gained;
+      }
+      if (!best) best = &sets.emplace_back(empty_set());
+      for (const int32_t column : columns) take_in(*best, column);
+      best->subtrees.push_back(s);
+    }
+    return sets;
+  }
+
+  SlotSet empty_set() const { return {{}, std::vector<int8_t>(codes_.columns.size(), -1), {}}; }
+
+  static void take_in(SlotSet& set, int32_t column) {
+    if (set.slot_of[column] >= 0) return;
+    set.slot_of[column] = int8_t(set.columns.size());
+    set.columns.push_back(column);
+  }
+
+  void add_chunks(const SlotSet& set, std::vector<Subtree>& subtrees) {
+    const int32_t first_slot = int32_t(plan_.slot_column.size()), n_slots = int32_t(set.columns.size());
+    append(plan_.slot_column, set.columns);
+    int32_t last_tree = -1, n_trees = 0;
+    bool is_open = false;
+    for (const int32_t s : set.subtrees) {
+      Subtree& subtree = subtrees[s];
+      n_trees += subtree.tree != last_tree;
+      last_tree = subtree.tree;
+      if (!is_open || !fits(plan_.chunks.back(), subtree, n_trees)) {
+        plan_.chunks.push_back(
+            {int32_t(plan_.subtrees.size()), 0, first_slot, n_slots, subtree.output, 0, plan_.n_vectors, 0});
+        n_trees = 1, is_open = true;
+      }
+      move_lanes(subtree, set);
+      subtree.first_vector = plan_.n_vectors;
+      plan_.n_vectors += subtree.n_states;
+      plan_.chunks.back().n_vectors += subtree.n_states;
+      plan_.most_subtrees = std::max(plan_.most_subtrees, ++plan_.chunks.back().n_subtrees);
+      plan_.subtrees.push_back(subtree);
+    }
+  }
+
+  bool fits(const TableChunk& chunk, const Subtree& subtree, int32_t n_trees) const {
+    return (chunk.n_vectors + subtree.n_states) * vector_bytes() <= kChunkBytes && n_trees <= kChunkTrees &&
+           chunk.n_subtrees < kChunkSubtrees;
+  }
+
+  // From the subtree's own lanes to the chunk's slots.
+  void move_lanes(Subtree& subtree, const SlotSet& set) {
+    const auto slot_of = [&](int32_t lane) {
+      return int32_t(set.slot_of[plan_.lane_column[subtree.first_lane + lane]]);
+    };
+    const auto moved = [&](uint32_t lanes) {
+      uint32_t result = 0;
+      for (int32_t lane = 0; lane < subtree.n_lanes; ++lane)
+        if (lanes >> lane & 1) result |= 1u << slot_of(lane);
+      return result;
+    };
+    subtree.lanes = moved(subtree.lanes);
+    for (int32_t i = 0; i < subtree.n_shared + subtree.n_above; ++i) {
+      PathFactor& factor = plan_.factors[subtree.first_factor + i];
+      factor.lane = slot_of(factor.lane);
+    }
+    for (int32_t i = 0; i < subtree.n_splits; ++i) {
+      SubtreeSplit& split = plan_.splits[subtree.first_split + i];
+      split.lane = slot_of(split.lane);
+      for (uint32_t& absent : split.absent) absent = moved(absent);
+    }
+  }
+};
+
+}  // namespace silva

@@ -1,0 +1,113 @@
+// One row: the keys of 32 subtrees at a time, then the same sums as rows of a batch take.
+#pragma once
+#include "explain/tables/encode.h"
+#include "explain/tables/kernels.h"
+#include "explain/tables/pack.h"
+#include "explain/tables/plan.h"
+#if defined(__AVX512BW__)
+#include <immintrin.h>
+#endif
+
+namespace silva {
+namespace {
+
+inline void find_block_keys(const RowStep* step, const RowStep* end, const int16_t* codes, uint16_t* keys) {
+  for (; step < end; ++step)
+    for (int i = 0; i < kRowLanes; ++i) keys[i] += codes[step->column[i]] > step->bound[i] ? step->weight[i] : 0;
+}
+
+#if defined(__AVX512BW__)
+// The codes of at most kRowLanes columns lie in one register.
+inline void find_block_keys(const RowStep* step, const RowStep* end, __m512i codes, uint16_t* keys) {
+  __m512i key = _mm512_loadu_si512(keys);
+  for (; step < end; ++step) {
+    const __m512i code = _mm512_permutexvar_epi16(_mm512_load_si512(step->column), codes);
+    const __mmask32 above = _mm512_cmpgt_epi16_mask(code, _mm512_load_si512(step->bound));
+    key = _mm512_mask_add_epi16(key, above, key, _mm512_load_si512(step->weight));
+  }
+  _mm512_storeu_si512(keys, key);
+}
+#endif
+
+template <class Real, int L>
+SILVA_INLINE const char* vector_of(const RowTask<Real>& task, int64_t subtree, int64_t from) {
+  return reinterpret_cast<const char*>(task.table + (task.vector[subtree] + from) * L) +
+         uint64_t(task.keys[subtree]) * (L * sizeof(Real) / kKeyScale);
+}
+
+// Finds keys block by block and asks memory for their vectors: each look-up would wait for its own.
+template <class Real, int L>
+class RowKeys {
+ public:
+  explicit RowKeys(const RowTask<Real>& task) : task_(task) {
+    __builtin_memcpy(task.keys, task.base, sizeof(uint16_t) * task.n_blocks * kRowLanes);
+  }
+
+  // The keys of at least the subtrees before `end`.
+  void reach(int64_t end) {
+    for (; n_found_ < task_.n_blocks && int64_t(n_found_) * kRowLanes < end; ++n_found_) find(n_found_);
+  }
+
+ private:
+  const RowTask<Real>& task_;
+  int32_t n_found_ = 0;  // blocks
+
+  SILVA_INLINE void find(int32_t block) const {
+    const RowStep *first = task_.steps + task_.first_step[block], *end = task_.steps + task_.first_step[block + 1];
+    uint16_t* keys = task_.keys + block * kRowLanes;
+#if defined(__AVX512BW__)
+    if (task_.n_columns <= kRowLanes)
+      find_block_keys(first, end, _mm512_loadu_si512(task_.codes), keys);
+    else
+#endif
+      find_block_keys(first, end, task_.codes, keys);
+    for (int i = 0; i < kRowLanes; ++i)
+      __builtin_prefetch(vector_of<Real, L>(task_, int64_t(block) * kRowLanes + i, 0), 0, 3);
+  }
+};
+
+template <class Real, int L>
+void add_chunk_of_row(const RowTask<Real>& task, const TableChunk& chunk, int64_t from) {
+  using V = Pack<Real, L>;
+  V sum = V::splat(Real(0));
+  for (int s = chunk.first_subtree; s < chunk.first_subtree + chunk.n_subtrees; ++s)
+    sum += *reinterpret_cast<const V*>(vector_of<Real, L>(task, s, from));
+  alignas(64) Real sums[L];
+  *reinterpret_cast<V*>(sums) = sum;
+  const int32_t* columns = task.plan.slot_column + chunk.first_slot;
+  for (int i = 0; i < chunk.n_slots; ++i) task.total[columns[i]] += double(sums[i]);
+}
+
+// Keys are found a chunk ahead: translations of addresses are forgotten sooner than what is fetched by them.
+template <class Real, int L>
+void explain_row_of(const RowTask<Real>& task) {
+  const bool has_width = task.plan.width > 1;
+  const TableChunk *chunk = task.plan.chunks, *end = chunk + task.plan.n_chunks;
+  RowKeys<Real, L> keys(task);
+  __builtin_memset(task.values, 0, sizeof(Real) * task.coding.n_features * task.n_outputs);
+  for (int output = 0; output < task.n_outputs; ++output) {
+    __builtin_memset(task.total, 0, sizeof(double) * task.n_columns);
+    if (has_width) chunk = task.plan.chunks;
+    for (; chunk < end && (has_width || chunk->output == output); ++chunk) {
+      const TableChunk& ahead = chunk + 1 < end ? chunk[1] : *chunk;
+      keys.reach(ahead.first_subtree + ahead.n_subtrees);
+      add_chunk_of_row<Real, L>(task, *chunk, has_width ? output * task.plan.n_vectors : 0);
+    }
+    for (int c = 0; c < task.n_columns; ++c)
+      task.values[int64_t(task.columns[c].feature) * task.n_outputs + output] = Real(task.total[c]);
+  }
+}
+
+template <class Real>
+void explain_row(const RowTask<Real>& task, const RowSource& row) {
+  encode_rows<float>(task.coding, row, 0, 1, 1, 1, task.encoded);
+  for (int c = 0; c < task.n_columns; ++c)
+    encode_column<1>(task.columns[c], task.thresholds, task.encoded + task.columns[c].feature, task.codes + c);
+  if (task.plan.lanes == 8)
+    explain_row_of<Real, 8>(task);
+  else
+    explain_row_of<Real, 16>(task);
+}
+
+}  // namespace
+}  // namespace silva

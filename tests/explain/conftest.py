@@ -1,0 +1,11 @@
+"""A test of explanations runs under each algorithm of the CPU."""
+
+from __future__ import annotations
+
+import pytest
+
+
+@pytest.fixture(scope="session", params=["tables", "quadrature"])
+def algorithm(request: pytest.FixtureRequest) -> str:
+    """How values are computed; interactions are walked under both."""
+    return str(request.param)

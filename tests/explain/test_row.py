@@ -1,0 +1,98 @@
+"""`Explainer.row`: single rows give the bits of `shap_values`."""
+
+from __future__ import annotations
+
+import dataclasses
+import pickle
+from concurrent.futures import ThreadPoolExecutor
+
+import numpy as np
+import pytest
+from hypothesis import given
+
+from silva import Explainer
+from tests.strategies import chain_forest, forests_and_rows, full_forest
+
+DTYPES = ("float32", "float64")
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@given(example=forests_and_rows())
+def test_rows_give_the_bits_of_batches(dtype, example):
+    forest, X = example
+    explainer = Explainer(forest, algorithm="tables", dtype=dtype)
+    row, expected = explainer.row(), explainer.shap_values(X)
+    for x, phi in zip(X, expected, strict=True):
+        found = row(np.ascontiguousarray(x))
+        assert found.dtype == dtype
+        np.testing.assert_array_equal(found, phi)
+
+
+@pytest.mark.parametrize("n_features", [4, 12, 30, 70])
+@pytest.mark.parametrize("row_type", DTYPES)
+def test_rows_of_large_forests(n_features, row_type):
+    """Blocks of 32 subtrees, columns that fill one register and more."""
+    forest = full_forest(0, n_trees=40, depth=6, n_features=n_features, row_type=row_type)
+    X = np.random.default_rng(1).normal(size=(20, n_features)).astype(row_type)
+    explainer = Explainer(forest)
+    assert explainer.algorithm_ == "tables"
+    row = explainer.row()
+    assert not isinstance(row, type(Explainer(forest, algorithm="quadrature").row()))
+    np.testing.assert_array_equal([row(x) for x in X], explainer.shap_values(X))
+    np.testing.assert_array_equal([row(x[None]) for x in X], explainer.shap_values(X))
+
+
+@pytest.mark.parametrize("forest", [chain_forest(60, 1e-3), full_forest(0, 20, 6, 5)], ids=["walked", "tables"])
+@pytest.mark.parametrize("n_outputs", [1, 3])
+@pytest.mark.parametrize("top", [1, 3, 1000])
+def test_the_strongest_features(forest, n_outputs, top):
+    outputs = (np.arange(forest.n_trees) % n_outputs).astype(np.int32)
+    forest = dataclasses.replace(forest, base_score=np.zeros(n_outputs), tree_output=outputs)
+    x = np.random.default_rng(1).normal(size=forest.n_features)
+    explainer = Explainer(forest)
+    phi = explainer.row()(x)
+    features, values = explainer.row(top=top)(x)
+    n = min(top, forest.n_features)
+    assert features.shape == values.shape == ((n,) if n_outputs == 1 else (n, n_outputs))
+    assert features.dtype == np.int32
+    np.testing.assert_array_equal(values, np.take_along_axis(phi, features.astype(np.int64), axis=0))
+    assert (np.diff(np.abs(values), axis=0) <= 0).all()
+    np.testing.assert_array_equal(np.sort(-np.abs(phi), axis=0)[:n], -np.abs(values))
+    ties = np.flatnonzero(np.diff(np.abs(values.reshape(n, -1)[:, 0])) == 0)
+    assert (np.diff(features.reshape(n, -1)[:, 0])[ties] > 0).all()
+
+
+def test_rows_with_the_forests_own_mark_of_missing_values():
+    forest = dataclasses.replace(full_forest(0, 20, 5, 4), missing=-1.0)
+    explainer = Explainer(forest)
+    x = np.array([-1.0, 0.3, -1.0, 2.0])
+    for kind in DTYPES:
+        np.testing.assert_array_equal(explainer.row()(x.astype(kind)), explainer.shap_values(x[None].astype(kind))[0])
+
+
+def test_rows_of_several_threads_and_of_a_pickle():
+    forest = full_forest(0, 30, 6, 5)
+    X = np.random.default_rng(1).normal(size=(200, 5))
+    explainer = Explainer(forest)
+    row = pickle.loads(pickle.dumps(explainer.row()))
+    with ThreadPoolExecutor(4) as pool:
+        np.testing.assert_array_equal(list(pool.map(row, X)), explainer.shap_values(X))
+    top = pickle.loads(pickle.dumps(explainer.row(top=2)))
+    assert len(top(X[0])[0]) == 2
+
+
+@pytest.mark.parametrize("algorithm", ["tables", "quadrature"])
+def test_wrong_rows_are_refused(algorithm):
+    row = Explainer(full_forest(0, 3, 3, 5), algorithm=algorithm).row()
+    with pytest.raises(
+        (ValueError, TypeError), match=r"the row has 4 values, expected 5|expected an array of 5 values"
+    ):
+        row(np.zeros(4))
+    with pytest.raises((ValueError, TypeError), match="the row"):
+        row("five")
+
+
+@pytest.mark.parametrize(("top", "error"), [(0, ValueError), (-2, ValueError), (1.5, TypeError), (True, TypeError)])
+def test_wrong_numbers_of_features_are_refused(top, error):
+    with pytest.raises(error, match=f"top is {top}"):
+        Explainer(full_forest(0, 3, 3, 5)).row(top=top)

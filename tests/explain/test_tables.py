@@ -1,0 +1,180 @@
+"""Subtree tables: budget, choice, memory; that values are right is tested with the walk's (test_values)."""
+
+from __future__ import annotations
+
+import pickle
+
+import numpy as np
+import pytest
+
+from silva import Explainer
+from silva.explain import explainer as explainer_module
+from tests.example_forests import with_linear_leaves
+from tests.explain.tolerance import assert_close
+from tests.oracles import shapley
+from tests.strategies import Node, Options, chain_forest, flatten, full_forest, random_forest, random_rows
+
+DTYPES = ("float32", "float64")
+
+
+def wide_forest(n_outputs=1, vector_leaves=False):
+    """More features than a vector has lanes, categories and missing values among them."""
+    options = Options(
+        n_trees=25, n_features=60, n_outputs=n_outputs, vector_leaves=vector_leaves, categorical=True, missing="zeros"
+    )
+    return random_forest(3, options)
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("vector_leaves", [False, True])
+def test_values_of_a_wide_forest_of_several_outputs(dtype, vector_leaves):
+    forest = wide_forest(3, vector_leaves)
+    X = random_rows(4, forest, 700)
+    expected = shapley.values_by_leaf(forest, shapley.sides(forest, X))
+    explainer = Explainer(forest, algorithm="tables", dtype=dtype)
+    assert_close(explainer.shap_values(X), expected, forest, dtype)
+    assert explainer.algorithm_ == "tables"
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("n_features", [4, 12, 30])
+def test_same_bits_for_any_share_of_the_rows(dtype, n_features):
+    """Tiles of 512 rows, blocks of thousands, chunks that are fetched ahead: sums keep one order."""
+    forest = full_forest(0, n_trees=40, depth=5, n_features=n_features)
+    X = np.random.default_rng(1).normal(size=(3000, n_features))
+    expected = Explainer(forest, algorithm="tables", dtype=dtype, n_jobs=1).shap_values(X)
+    for n_jobs in (1, 2, 3):
+        explain = Explainer(forest, algorithm="tables", dtype=dtype, n_jobs=n_jobs).shap_values
+        for size in (1, 40, 511, 1024, 3000):
+            found = np.concatenate(
+                [explain(X[start : start + size]) for start in range(0, min(len(X), 4 * size), size)]
+            )
+            np.testing.assert_array_equal(found, expected[: len(found)], err_msg=f"{n_jobs} threads, batches of {size}")
+
+
+def test_tables_and_walk_agree_on_trained_sizes():
+    forest = full_forest(2, n_trees=30, depth=8, n_features=9)
+    X = np.random.default_rng(1).normal(size=(200, 9))
+    exact = Explainer(forest, algorithm="quadrature", dtype="float64").shap_values(X)
+    for dtype in DTYPES:
+        assert_close(
+            Explainer(forest, algorithm="tables", dtype=dtype).shap_values(X), exact[:, :, None], forest, dtype
+        )
+
+
+def test_a_small_budget_leaves_trees_to_the_walk():
+    forest = full_forest(0, n_trees=30, depth=6, n_features=8)
+    X = np.random.default_rng(1).normal(size=(50, 8))
+    expected = shapley.values(forest, shapley.sides(forest, X))
+    whole = Explainer(forest, algorithm="tables").prepare()._on_tables.n_bytes
+    for table_bytes in (whole // 3, whole // 30, 100):
+        explainer = Explainer(forest, table_bytes=table_bytes, algorithm="tables").prepare()
+        assert explainer._on_tables.n_bytes <= table_bytes
+        assert_close(explainer.shap_values(X), expected, forest, "float32")
+    assert explainer.algorithm_ == "quadrature"
+    assert "tables" not in repr(Explainer(forest, table_bytes=100).prepare())
+
+
+def test_no_budget_is_the_walk():
+    forest = full_forest(0, n_trees=10, depth=5, n_features=4)
+    X = np.random.default_rng(1).normal(size=(50, 4))
+    explainer = Explainer(forest, table_bytes=0)
+    assert explainer.algorithm_ == "quadrature"
+    np.testing.assert_array_equal(explainer.shap_values(X), Explainer(forest, algorithm="quadrature").shap_values(X))
+
+
+def test_auto_takes_tables_where_they_pay():
+    """A tree of few features has few states; 200 features on one path have too many."""
+    assert Explainer(full_forest(0, n_trees=20, depth=8, n_features=6)).algorithm_ == "tables"
+    assert Explainer(chain_forest(200, 1e-3)).algorithm_ == "quadrature"
+
+
+def test_prepare_builds_once_and_repr_says_the_size():
+    explainer = Explainer(full_forest(0, n_trees=20, depth=8, n_features=6))
+    assert "MB of tables" not in repr(explainer)
+    assert explainer.prepare() is explainer
+    tables = explainer._on_tables._tables
+    assert f"{tables.n_bytes / 1e6:.1f} MB of tables" in repr(explainer)
+    explainer.prepare()
+    assert explainer._on_tables._tables is tables
+
+
+def test_pickles_carry_the_forest_only():
+    forest = full_forest(0, n_trees=20, depth=8, n_features=6)
+    explainer = Explainer(forest)
+    before = len(pickle.dumps(explainer))
+    X = np.random.default_rng(1).normal(size=(50, 6))
+    expected = explainer.shap_values(X)
+    assert len(pickle.dumps(explainer)) == before
+    np.testing.assert_array_equal(pickle.loads(pickle.dumps(explainer)).shap_values(X), expected)
+
+
+def test_without_memory_the_walk_stays(monkeypatch):
+    class Starved:
+        n_bytes, n_subtrees, walked_trees = 10**12, 5, np.zeros(0, np.int32)
+
+        def __init__(self, *_):
+            pass
+
+        def build(self, _):
+            raise MemoryError
+
+    forest = full_forest(0, n_trees=10, depth=5, n_features=4)
+    X = np.random.default_rng(1).normal(size=(50, 4))
+    expected = Explainer(forest, algorithm="quadrature").shap_values(X)
+    monkeypatch.setattr("silva.explain.tables.TABLES", {"float32": Starved})
+    explainer = Explainer(forest)
+    with pytest.warns(RuntimeWarning, match=r"no memory for 1,000,000,000,000 bytes of tables"):
+        found = explainer.shap_values(X)
+    np.testing.assert_array_equal(found, expected)
+    np.testing.assert_array_equal(explainer.shap_values(X), expected)
+    assert explainer.algorithm_ == "quadrature"
+
+
+@pytest.mark.parametrize(
+    ("table_bytes", "error", "message"),
+    [
+        (-1, ValueError, "table_bytes is -1, expected a number of bytes"),
+        (2**64, ValueError, "expected a number of bytes"),
+        (1e9, TypeError, "table_bytes is 1000000000.0"),
+        (True, TypeError, "table_bytes is True"),
+        (0, ValueError, "algorithm='tables' needs memory"),
+    ],
+)
+def test_wrong_budgets_are_refused(table_bytes, error, message):
+    with pytest.raises(error, match=message):
+        Explainer(full_forest(0, 2, 2, 2), algorithm="tables", table_bytes=table_bytes)
+
+
+def test_what_tables_cannot_do_is_refused_by_name():
+    forest = full_forest(0, n_trees=2, depth=3, n_features=4)
+    with pytest.raises(NotImplementedError, match="linear leaves are not supported yet in algorithm='tables'"):
+        Explainer(with_linear_leaves(forest), algorithm="tables")
+    with pytest.raises(NotImplementedError, match="algorithm='tables' is not supported yet on GPUs"):
+        Explainer(forest, algorithm="tables", device="cuda").shap_values(np.zeros((2, 4)))
+    assert "tables" in explainer_module.ALGORITHMS
+
+
+def test_half_precision_rows_are_explained_as_single():
+    forest = full_forest(0, n_trees=5, depth=4, n_features=4)
+    X = np.random.default_rng(1).normal(size=(20, 4)).astype(np.float16)
+    explain = Explainer(forest, algorithm="tables").shap_values
+    np.testing.assert_array_equal(explain(X), explain(X.astype(np.float32)))
+
+
+def test_one_feature_with_a_thousand_thresholds():
+    """A column of more intervals than a state's byte holds is cut into several subtrees."""
+
+    def balanced(low, high):
+        if high - low == 1:
+            return Node(1.0, value=np.sin(low))
+        middle = (low + high) // 2
+        children = (balanced(low, middle), balanced(middle, high))
+        return Node(float(high - low), feature=0, threshold=float(middle), children=children)
+
+    forest = flatten([balanced(0, 1000)], n_features=1)
+    X = np.arange(-1, 1001)[:, None] + 0.5
+    explainer = Explainer(forest, algorithm="tables", dtype="float64")
+    assert explainer.algorithm_ == "tables"
+    assert explainer._on_tables._tables.n_subtrees >= 4
+    assert_close(explainer.shap_values(X), shapley.values(forest, shapley.sides(forest, X)), forest, "float64")
