@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, get_args
 import numpy as np
 
 from silva.device import DeviceError, array_gpu, count_rows, gpus_worthwhile, import_cupy, parse_device
+from silva.explain.covers import refuse_negative_covers
 from silva.explain.cpu import PLANS, Runner
 from silva.explain.explanation import make_explanation
 from silva.inputs import as_rows
@@ -62,7 +63,8 @@ class Explainer:
     Raises
     ------
     ValueError
-        If an argument has no such choice, or the leaf values exceed what dtype="float32" holds.
+        If an argument has no such choice, the leaf values exceed what dtype="float32" holds, or the cover of a split
+        or of its children is negative or not finite.
     NotImplementedError
         For choices that are not supported yet.
 
@@ -105,6 +107,7 @@ class Explainer:
         parse_device(device)
         n_threads(n_jobs)
         self.forest = load(model)
+        refuse_negative_covers(self.forest)
         if algorithm == "paths":
             _refuse_linear_leaves(self.forest, "algorithm='paths'", "use algorithm='quadrature'")
         self.algorithm = algorithm
