@@ -63,6 +63,18 @@ def test_negative_sums_of_hessians_in_single_leaves():
     np.testing.assert_allclose(silva.Explainer(forest).shap_values(X), expected, atol=1e-5)
 
 
+def test_texts_and_binaries_hold_the_same_forest(tmp_path):
+    booster = BOOSTERS["softprob"]().model
+    for suffix in ("json", "ubj"):
+        booster.save_model(tmp_path / f"model.{suffix}")
+    text, binary = (silva.load(tmp_path / f"model.{suffix}") for suffix in ("json", "ubj"))
+    for field in dataclasses.fields(text):
+        np.testing.assert_array_equal(getattr(text, field.name), getattr(binary, field.name), err_msg=field.name)
+    X = make_rows()
+    values = [silva.Explainer(forest, dtype="float64").shap_values(X) for forest in (text, binary)]
+    np.testing.assert_array_equal(*values)
+
+
 @pytest.mark.parametrize("name", ESTIMATORS)
 def test_estimator(name):
     case = ESTIMATORS[name]()

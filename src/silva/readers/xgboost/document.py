@@ -165,7 +165,7 @@ class DocumentReader:
         """Read the sums of hessians; trees with vector leaves have had them since 3.2."""
         if self.trees and all("sum_hessian" not in tree for tree in self.trees) and self._leaf_width() > 1:
             return np.zeros(int(counts.sum()))
-        return self._column("sum_hessian", counts)
+        return to_float32(self._column("sum_hessian", counts))  # as UBJSON holds them
 
     def _leaf_width(self) -> int:
         """Values in a leaf: 0 and 1 both mean a number."""
