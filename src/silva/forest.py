@@ -163,7 +163,7 @@ class Forest(TreeEnsemble):
         return dataclasses.replace(self, choices=tune(self._evaluator, X, seconds, device, n_jobs))
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the forest as a memory-mappable `.silva` file, complete or not at all.
+        """Write the forest as a `.silva` file, complete or not at all.
 
         Parameters
         ----------
