@@ -16,7 +16,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from silva import Forest, storage
+from silva import Forest, load, storage
 from silva.files import replacing
 from silva.storage import load_forest, save_forest
 from tests.example_forests import assert_same, small_forest, whole_forest
@@ -90,8 +90,25 @@ def test_numpy_scalars_in_object_labels_become_plain(tmp_path):
     assert load_forest(tmp_path / "a").classes[0].tolist() == [3, "a"]
 
 
-def test_arrays_are_mapped_not_read(file):
-    forest = load_forest(file)
+def test_a_loaded_forest_does_not_follow_its_file(file):
+    forest, size = load(file), file.stat().st_size
+    file.write_bytes(b"\0" * size)
+    assert_same(forest, whole_forest())
+    os.truncate(file, 0)
+    assert_same(forest, whole_forest())
+
+
+@pytest.mark.parametrize("model", [small_forest(), "model.json"])
+def test_only_silva_files_are_mapped(model):
+    with pytest.raises(
+        ValueError, match=r"mmap=True maps \.silva files, not (Forest|model\.json); pass the path of one"
+    ):
+        load(model, mmap=True)
+
+
+def test_arrays_are_mapped_on_request(file):
+    forest = load(file, mmap=True)
+    assert_same(forest, whole_forest())
     for field in dataclasses.fields(Forest):
         array = getattr(forest, field.name)
         if isinstance(array, np.ndarray):
@@ -103,7 +120,7 @@ def test_arrays_are_mapped_not_read(file):
 
 
 def test_mapped_forest_survives_being_saved_over_itself(file):
-    forest = load_forest(file)
+    forest = load_forest(file, mmap=True)
     save_forest(forest, file)
     assert_same(load_forest(file), whole_forest())
     assert_same(forest, whole_forest())
@@ -291,7 +308,7 @@ def test_forged_arrays_are_refused_or_valid(tmp_path_factory, seed):
 
 
 def test_mapped_forest_outlives_its_file_in_a_pickle(file):
-    content = pickle.dumps(load_forest(file))
+    content = pickle.dumps(load_forest(file, mmap=True))
     file.unlink()
     forest = pickle.loads(content)
     assert_same(forest, whole_forest())

@@ -44,7 +44,8 @@ class TreeEnsemble:
     default_left : bool, (n_nodes,)
         Side of rows whose value is missing.
     cover : float64, (n_nodes,)
-        Training weight that reached the node (the source's own definition).
+        Training weight that reached the node (the source's own definition). A sum of Hessians may be negative; such
+        forests predict, and `Explainer` refuses those whose splits have such covers.
     leaf_value : float64, (n_leaves, leaf_width)
         Values of the leaves in the order of their nodes. Width 1: the tree adds to output ``tree_output``; otherwise
         the width is ``n_outputs`` and the tree adds to all of them.

@@ -10,6 +10,7 @@ from silva.ensemble import TreeEnsemble
 from silva.evaluate.evaluator import Evaluator
 from silva.evaluate.predictor import make_predictor
 from silva.evaluate.tuning import tune
+from silva.inputs import name_by_position
 from silva.storage import save_forest
 
 if TYPE_CHECKING:
@@ -50,13 +51,15 @@ class Forest(TreeEnsemble):
         algorithm: Algorithm = "auto",
         device: str = "auto",
         n_jobs: int | None = None,
+        by_position: bool = False,
     ) -> Any:
         """Predict rows as the source library does.
 
         Parameters
         ----------
         X : array-like or frame of shape (n, n_features)
-            Columns are matched by name where both sides have names, by position otherwise.
+            Columns are matched by name where both sides have names, by position otherwise (arrays, columns that are
+            numbered 0, 1, ...).
         output : {"prediction", "margin", "probability", "leaf"}
             What the source's predict returns (labels for a classifier estimator, responses otherwise); the margin
             before the link; class probabilities; the source's leaf ids.
@@ -72,6 +75,8 @@ class Forest(TreeEnsemble):
             rows over the GPUs of this machine.
         n_jobs : int, optional
             Threads; None or -1 for all.
+        by_position : bool
+            Take the columns of a frame in their order, whatever their names.
 
         Returns
         -------
@@ -95,6 +100,8 @@ class Forest(TreeEnsemble):
         Routing is exact: every row reaches the leaf that it reaches in the source library. Margins are float64 sums in
         the order of the trees, whatever the schedule. O(n × n_trees × depth).
         """
+        if by_position:
+            X = name_by_position(X, self)
         return self._evaluator.predict(X, output, algorithm, device, n_jobs)
 
     def predictor(
@@ -163,7 +170,7 @@ class Forest(TreeEnsemble):
         return dataclasses.replace(self, choices=tune(self._evaluator, X, seconds, device, n_jobs))
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the forest as a memory-mappable `.silva` file, complete or not at all.
+        """Write the forest as a `.silva` file, complete or not at all.
 
         Parameters
         ----------

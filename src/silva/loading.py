@@ -22,7 +22,7 @@ TOLERANCE = 1e-5
 """Of numbers, relative to the largest; libraries add hundreds of trees in float32."""
 
 
-def load(model: object, check: Rows | None = None) -> Forest:
+def load(model: object, check: Rows | None = None, mmap: bool = False) -> Forest:
     """Read a trained model of any supported library.
 
     Parameters
@@ -36,6 +36,10 @@ def load(model: object, check: Rows | None = None) -> Forest:
         classifier, up to its best iteration. CatBoost's Booster is ``catboost.CatBoost``, which predicts margins.
     check : array-like of shape (n_rows, n_features), optional
         Rows on which the forest must predict what the live model predicts.
+    mmap : bool
+        Map a ``.silva`` file instead of reading it: processes then share its memory. Whoever writes into the file or
+        truncates it meanwhile changes the forest or ends the process; a file that is replaced (`Forest.save`) or
+        deleted does no harm.
 
     Returns
     -------
@@ -46,7 +50,8 @@ def load(model: object, check: Rows | None = None) -> Forest:
     TypeError
         If `model` is nothing that is read.
     ValueError
-        If the model is not trained, or a file is truncated or corrupt, or predictions differ on `check`.
+        If the model is not trained, or a file is truncated or corrupt, or predictions differ on `check`, or `mmap` is
+        asked for anything but a ``.silva`` file.
     NotImplementedError
         If the library or a feature of the model is not supported yet; the message names it.
 
@@ -54,19 +59,21 @@ def load(model: object, check: Rows | None = None) -> Forest:
     --------
     >>> forest = silva.load("model.json")  # doctest: +SKIP
     """
-    forest = as_forest(_read(model))
+    forest = as_forest(_read(model, mmap))
     if check is not None:
         check_predictions(forest, model, check)
     return forest
 
 
-def _read(model: object) -> TreeEnsemble:
+def _read(model: object, mmap: bool) -> TreeEnsemble:
+    path = Path(model) if isinstance(model, str | os.PathLike) else None
+    if path is not None and path.suffix.lower() == ".silva":
+        return load_forest(path, mmap)
+    if mmap:
+        raise ValueError(f"mmap=True maps .silva files, not {path or type(model).__name__}; pass the path of one")
     if isinstance(model, TreeEnsemble):
         return model
-    if isinstance(model, str | os.PathLike):
-        path = Path(model)
-        return load_forest(path) if path.suffix.lower() == ".silva" else read_file(path)
-    return read_model(model)
+    return read_model(model) if path is None else read_file(path)
 
 
 def check_predictions(forest: Forest, model: object, X: Rows) -> None:

@@ -1,4 +1,4 @@
-"""The `.silva` file format: versioned, checksummed, little-endian, memory-mapped.
+"""The `.silva` file format: versioned, checksummed, little-endian; it can be mapped into memory.
 
 Layout: 8 bytes magic, uint32 format version, uint32 length and uint32 CRC-32 of the header, the header (JSON, UTF-8),
 zeros up to a multiple of 64, then the arrays, each at a multiple of 64. The header holds the scalar fields of
@@ -17,13 +17,16 @@ import re
 import struct
 import zlib
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import TYPE_CHECKING, Any, BinaryIO
 
 import numpy as np
 
 from silva.ensemble import TreeEnsemble
 from silva.files import MODEL_SUFFIXES, replacing
 from silva.typing import Array, Choice
+
+if TYPE_CHECKING:
+    from io import BufferedReader
 
 MAGIC = b"\x93SILVA\r\n"
 VERSION = 1
@@ -63,8 +66,8 @@ def save_forest(forest: TreeEnsemble, path: str | os.PathLike[str]) -> None:
             _write_padded(file, _raw(array))
 
 
-def load_forest(path: str | os.PathLike[str]) -> TreeEnsemble:
-    """Map the arrays of a `.silva` file: they share memory with the file, and processes share it with each other.
+def load_forest(path: str | os.PathLike[str], mmap: bool = False) -> TreeEnsemble:
+    """Read a `.silva` file, or map its arrays: they then share memory with the file, and with other processes.
 
     Raises
     ------
@@ -72,10 +75,11 @@ def load_forest(path: str | os.PathLike[str]) -> TreeEnsemble:
         If the file is no `.silva` file, of a later version, truncated or corrupt.
     """
     path = Path(path)
-    text, start = _read_header(path)
+    with open(path, "rb") as file:
+        text, start = _read_header(path, file)
+        buffer = _map(file)[start:] if mmap else _read(file, start)
     try:
         header = json.loads(text)
-        buffer = np.memmap(path, np.uint8, "r").view(np.ndarray)[start:]
         if len(buffer) != header["size"]:
             raise ValueError(f"{len(buffer)} of {header['size']} bytes of arrays")
         if zlib.crc32(buffer.data) != header["crc32"]:
@@ -177,20 +181,30 @@ def _are_plain(values: list[Any]) -> bool:
     return all(value is None or isinstance(value, str | int | float) for value in values)
 
 
-def _read_header(path: Path) -> tuple[bytes, int]:
+def _map(file: BufferedReader) -> Array:
+    return np.memmap(file, np.uint8, "r").view(np.ndarray)
+
+
+def _read(file: BufferedReader, start: int) -> Array:
+    """Read what follows `start`: no byte that another process writes later gets past the checksum."""
+    buffer = np.empty(max(os.fstat(file.fileno()).st_size - start, 0), np.uint8)
+    file.seek(start)
+    return buffer[: file.readinto(buffer.data)]
+
+
+def _read_header(path: Path, file: BufferedReader) -> tuple[bytes, int]:
     """Text of the header, and where the arrays start."""
-    with open(path, "rb") as file:
-        prefix = file.read(PREFIX.size)
-        if not prefix.startswith(MAGIC):
-            raise ValueError(f"{path} is no .silva file: it starts with {prefix[:8]!r}, expected {MAGIC!r}")
-        if len(prefix) < PREFIX.size:
-            raise _corrupt(path, f"it ends after {len(prefix)} bytes")
-        _, version, length, checksum = PREFIX.unpack(prefix)
-        if version > VERSION:
-            raise ValueError(f"{path} has format version {version}, this silva reads up to {VERSION}; upgrade silva")
-        if length > os.fstat(file.fileno()).st_size:
-            raise _corrupt(path, f"its header of {length} bytes is incomplete")
-        text = file.read(length)
+    prefix = file.read(PREFIX.size)
+    if not prefix.startswith(MAGIC):
+        raise ValueError(f"{path} is no .silva file: it starts with {prefix[:8]!r}, expected {MAGIC!r}")
+    if len(prefix) < PREFIX.size:
+        raise _corrupt(path, f"it ends after {len(prefix)} bytes")
+    _, version, length, checksum = PREFIX.unpack(prefix)
+    if version > VERSION:
+        raise ValueError(f"{path} has format version {version}, this silva reads up to {VERSION}; upgrade silva")
+    if length > os.fstat(file.fileno()).st_size:
+        raise _corrupt(path, f"its header of {length} bytes is incomplete")
+    text = file.read(length)
     if version < 1 or len(text) < length or zlib.crc32(text) != checksum:
         raise _corrupt(path, "its header does not match its checksum")
     return text, _padded(PREFIX.size + length)

@@ -182,18 +182,13 @@ def _check_trees(forest: SimpleNamespace) -> None:
 
 
 def _check_splits(forest: SimpleNamespace) -> None:
-    feature, cover = forest.feature, forest.cover
+    feature = forest.feature
     _refuse_any(
         (feature < -1) | (feature >= forest.n_features),
         f"node {{at}} splits on feature {{value}}, the forest has {forest.n_features}",
         feature,
     )
     _refuse_any(np.isnan(forest.threshold), "the threshold of node {at} is NaN")
-    _refuse_any(
-        ~(np.isfinite(cover) & (cover >= 0)),
-        "the cover of node {at} is {value}, expected a finite number of at least 0",
-        cover,
-    )
 
 
 def _check_leaves(forest: SimpleNamespace) -> None:

@@ -59,9 +59,13 @@ class TestErrors:
         assert "--features names 'x'; the model's features are 'a', 'b', 'c', 'd'" in line
         line = self.fails(capsys, tmp_path, "predict", model, files / "data.csv", "--inputs", "a,b")
         assert "--inputs names 2 columns, the model has 4 features" in line
-        table.rename(columns=str.upper).to_csv(tmp_path / "data.csv", index=False)
+        for columns in (["d", "b", "a", "c", "id", "count"], ["d", "b", "a", "c"]):
+            table[columns].rename(columns=str.upper).to_csv(tmp_path / "data.csv", index=False)
+            line = self.fails(capsys, tmp_path, "predict", model, tmp_path / "data.csv")
+            assert "none named like one of the model's 4 features ('a', 'b', 'c', 'd'); name the columns to use" in line
+        table[["a", "b", "c", "d"]].to_csv(tmp_path / "data.csv", index=False, header=False)
         line = self.fails(capsys, tmp_path, "predict", model, tmp_path / "data.csv")
-        assert "name the columns to use by --inputs" in line
+        assert "the first line of a CSV file holds its names" in line
 
     def test_columns_that_are_there_twice(self, files, tmp_path, capsys, table):
         (tmp_path / "data.csv").write_text("a,b,c,d,d\n1,2,3,4,5\n")

@@ -79,17 +79,19 @@ class TestPredict:
         assert result.num_rows == 0
 
     @pytest.mark.parametrize("suffix", ["csv", "parquet"])
-    def test_columns_by_position_or_as_told(self, files, tmp_path, regressor, data, suffix):
+    def test_columns_as_told_or_by_position(self, files, tmp_path, regressor, data, target, suffix):
         other = data.set_axis(["p", "q", "r", "s"], axis=1)[["s", "p", "q", "r"]]
         ordered = data.set_axis(["p", "q", "r", "s"], axis=1)
         other.assign(y=0).to_csv(tmp_path / "other.csv", index=False)
         other.assign(y=0).to_parquet(tmp_path / "other.parquet")
         ordered.to_csv(tmp_path / "ordered.csv", index=False)
         ordered.to_parquet(tmp_path / "ordered.parquet")
-        model = files / "regressor.json"
         told = ["--inputs", "p,q,r,s"]
+        model = files / "regressor.json"
         assert run("predict", model, tmp_path / f"other.{suffix}", "-o", tmp_path / "a.parquet", *told) == 0
-        assert run("predict", model, tmp_path / f"ordered.{suffix}", "-o", tmp_path / "b.parquet") == 0
+        unnamed = tmp_path / "unnamed.json"
+        train(data.to_numpy(), target).save_model(unnamed)
+        assert run("predict", unnamed, tmp_path / f"ordered.{suffix}", "-o", tmp_path / "b.parquet") == 0
         expected = regressor.predict(xgboost.DMatrix(data))
         for name in ("a.parquet", "b.parquet"):
             np.testing.assert_allclose(column(read(tmp_path / name), "prediction"), expected, rtol=1e-5, atol=1e-6)

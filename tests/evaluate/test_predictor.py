@@ -94,6 +94,7 @@ def test_threads_share_a_predictor():
     [
         (np.zeros(3), ValueError, "the row has 3 values, expected 4"),
         (np.zeros((2, 4)), ValueError, "the row has 8 values, expected 4"),
+        (np.zeros(4, np.int64), TypeError, "expected float32 or float64"),
         (np.zeros(4, np.int32), TypeError, "expected float32 or float64"),
         (np.zeros(4, ">f8"), TypeError, "expected float32 or float64"),
         (np.zeros(4, object), TypeError, "expected float32 or float64"),
@@ -102,9 +103,11 @@ def test_threads_share_a_predictor():
         (None, TypeError, "the row is a NoneType"),
     ],
 )
-def test_rows_that_do_not_fit_are_refused(row, error, message):
+@pytest.mark.parametrize("categories", [None, (np.array([5, 7]), None, None, None)])
+def test_rows_that_do_not_fit_are_refused(row, error, message, categories):
+    forest = dataclasses.replace(full_forest(0, 9, 3, 4), categories=categories, source="scikit-learn 1.9")
     with pytest.raises(error, match=message):
-        full_forest(0, 9, 3, 4).predictor()(row)
+        forest.predictor()(row)
 
 
 def test_arguments_are_checked_beforehand():

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import dataclasses
 import pickle
 
 import numpy as np
 import pytest
 from hypothesis import given
 
-from silva import Explainer
+from silva import Explainer, load
 from silva.device import DeviceError, is_cuda_usable
 from tests.example_forests import empty_forest
 from tests.strategies import Node, Options, flatten, forests_and_rows, full_forest, random_forest, random_rows
@@ -49,6 +50,20 @@ def test_no_rows_give_no_rows(algorithm, method, n_outputs):
     forest = example_forest(n_outputs)
     found = getattr(Explainer(forest, algorithm=algorithm), method)(np.zeros((0, 4)))
     assert found.shape == (0, *SHAPES[method, n_outputs][1:])
+
+
+@pytest.mark.parametrize(("node", "cover"), [(0, -1.0), (2, -1.0), (0, np.nan), (1, np.inf)])
+def test_covers_that_weight_no_paths(tmp_path, node, cover):
+    covers = full_forest(0, 2, 1, 4).cover.copy()
+    covers[3 + node] = cover
+    forest = dataclasses.replace(full_forest(0, 2, 1, 4), cover=covers)
+    forest.save(tmp_path / "forest.silva")
+    expected = full_forest(0, 2, 1, 4).predict(np.zeros((1, 4)))
+    np.testing.assert_array_equal(load(tmp_path / "forest.silva").predict(np.zeros((1, 4))), expected)
+    with pytest.raises(
+        ValueError, match=rf"the cover of node {node} of tree 1 is {cover}: .* this forest only predicts"
+    ):
+        Explainer(forest)
 
 
 @pytest.mark.skipif(is_cuda_usable(), reason="says what to do where there is no GPU")

@@ -53,6 +53,13 @@ def test_explanation_of_a_frame(forest, X):
     assert list(explanation.feature_names) == list(forest.feature_names)
 
 
+def test_explanation_of_columns_by_position(forest, X):
+    pandas = pytest.importorskip("pandas")
+    explanation = Explainer(forest)(pandas.DataFrame(X, columns=list("pqrs")), by_position=True)
+    np.testing.assert_array_equal(explanation.values, Explainer(forest)(X).values)
+    assert list(explanation.feature_names) == list(forest.feature_names)
+
+
 def test_explanation_of_several_outputs(X):
     forest = full_forest(0, 20, 3, n_features=4)
     outputs = (np.arange(20) % 2).astype(np.int32)

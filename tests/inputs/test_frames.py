@@ -10,6 +10,7 @@ import polars as pl
 import pyarrow as pa
 import pytest
 
+import silva
 from silva.inputs import as_rows
 from tests.inputs.forests import HUGE, NAN, named, stump
 
@@ -26,10 +27,29 @@ class TestFrames:
         X = frame({"c": [3.0, 30.0], "a": [1.0, 10.0], "b": [2.0, 20.0]})
         assert as_rows(X, named()).tolist() == [[1, 2, 3], [10, 20, 30]]
 
-    def test_other_names_are_matched_by_position(self, frame):
+    def test_other_names_are_taken_by_position_on_request(self, frame):
+        X = frame({"p": [3.0, 0.0], "q": [0.0, 10.0], "r": [2.0, 20.0]})
+        forest = named()
+        message = r"X has the columns 'p', 'q', 'r', none named .* features 'a', 'b', 'c'; .* pass by_position=True"
+        explainer = silva.Explainer(forest)
+        for call in (forest.predict, explainer, explainer.shap_values, explainer.shap_interaction_values):
+            with pytest.raises(ValueError, match=message):
+                call(X)
+        array = np.array([[3.0, 0, 2], [0, 10, 20]])
+        assert forest.predict(X, by_position=True).tolist() == [2, 1]
+        for method in (explainer.shap_values, explainer.shap_interaction_values):
+            np.testing.assert_array_equal(method(X, by_position=True), method(array))
+
+    def test_names_do_not_matter_to_a_forest_without(self, frame):
         X = frame({"p": [3.0, 30.0], "q": [1.0, 10.0], "r": [2.0, 20.0]})
-        assert as_rows(X, named()).tolist() == [[3, 1, 2], [30, 10, 20]]
         assert as_rows(X, stump()).tolist() == [[3, 1, 2], [30, 10, 20]]
+
+    def test_by_position_overrules_names(self, frame):
+        X = frame({"c": [3.0], "b": [1.0], "a": [0.0]})
+        assert named().predict(X).tolist() == [1]
+        assert named().predict(X, by_position=True).tolist() == [2]
+        with pytest.raises(ValueError, match="X has 2 columns, the forest was trained on 3"):
+            named().predict(frame({"c": [3.0], "b": [1.0]}), by_position=True)
 
     def test_numbered_columns(self):
         X = pd.DataFrame([[1.0, 2.0, 3.0]])

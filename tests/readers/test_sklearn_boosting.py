@@ -104,6 +104,22 @@ def test_initial_estimators_that_see_the_row_are_refused(kind, init, X, y):
         reader.read(model)
 
 
+@pytest.mark.parametrize(
+    ("kind", "settings"),
+    [
+        (ensemble.GradientBoostingClassifier, {"init": "zero", "n_estimators": 5}),
+        (ensemble.HistGradientBoostingClassifier, {"max_iter": 5}),
+    ],
+)
+def test_labels_where_probabilities_tie(kind, settings, X, y):
+    model = kind(learning_rate=1e-17, random_state=0, **settings).fit(X, np.argsort(np.argsort(y)) % 3)
+    probabilities = model.predict_proba(X)
+    assert (probabilities == probabilities[:, :1]).all()
+    expected = model.predict(X)
+    assert len(np.unique(expected)) == 3
+    np.testing.assert_array_equal(silva.load(model).predict(X), expected)
+
+
 HIST = {
     "regressor": (ensemble.HistGradientBoostingRegressor, {}),
     "absolute error": (ensemble.HistGradientBoostingRegressor, {"loss": "absolute_error"}),

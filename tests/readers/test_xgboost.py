@@ -51,6 +51,30 @@ def test_expectiles(alpha):
     assert_booster_agrees(case, silva.load(case.model))
 
 
+def test_negative_sums_of_hessians_in_single_leaves():
+    rng = np.random.default_rng(100)
+    X, times = rng.normal(size=(100, 4)), rng.exponential(size=100) * rng.choice([-1, 1], 100)
+    matrix = xgboost.DMatrix(X, times)
+    model = xgboost.train({"objective": "survival:cox", "nthread": 1}, matrix, 100)
+    forest = silva.load(model)
+    assert (forest.cover < 0).any()
+    np.testing.assert_allclose(forest.predict(X), model.predict(matrix), rtol=1e-5)
+    expected = model.predict(matrix, pred_contribs=True)[:, :-1]
+    np.testing.assert_allclose(silva.Explainer(forest).shap_values(X), expected, atol=1e-5)
+
+
+def test_texts_and_binaries_hold_the_same_forest(tmp_path):
+    booster = BOOSTERS["softprob"]().model
+    for suffix in ("json", "ubj"):
+        booster.save_model(tmp_path / f"model.{suffix}")
+    text, binary = (silva.load(tmp_path / f"model.{suffix}") for suffix in ("json", "ubj"))
+    for field in dataclasses.fields(text):
+        np.testing.assert_array_equal(getattr(text, field.name), getattr(binary, field.name), err_msg=field.name)
+    X = make_rows()
+    values = [silva.Explainer(forest, dtype="float64").shap_values(X) for forest in (text, binary)]
+    np.testing.assert_array_equal(*values)
+
+
 @pytest.mark.parametrize("name", ESTIMATORS)
 def test_estimator(name):
     case = ESTIMATORS[name]()

@@ -63,8 +63,6 @@ HOSTILE = {
     "feature beyond int64": (change_tree("split_indices", 0, 2**70), "'split_indices' holds"),
     "fractional child": (change_tree("left_children", 0, 1.5), "'left_children' holds float64, expected integers"),
     "NaN threshold": (lambda document: split_on_nan(document), "tree 1 has a threshold that is NaN"),
-    "negative cover": (change_tree("sum_hessian", 2, -1.0), "tree 1 has a cover that is negative or not finite"),
-    "infinite cover": (change_tree("sum_hessian", 2, np.inf), "tree 1 has a cover that is negative or not finite"),
     "NaN leaf": (lambda document: nan_leaf(document), "leaf_value holds NaN or infinity"),
     "column missing": (lambda document: tree_of(document).pop("default_left"), "'default_left' is missing"),
     "column a text": (set_tree("split_conditions", "123456789"), "'split_conditions' is of type str"),

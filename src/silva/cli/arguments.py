@@ -25,7 +25,7 @@ phi_<a>__<b>, whose sum over b is phi_<a>; then expected_value and margin (each 
 In every row the phi add up to margin - expected_value. A Parquet file also holds features, outputs and expected values
 as JSON under the key "silva" of its schema metadata. Features without names are f0, f1, ..."""
 
-INPUTS = "columns of DATA that are the model's features, in the model's order (default: by name)"
+INPUTS = "columns of DATA that are the model's features, in the model's order, whatever their names (default: by name)"
 
 BENCH = """Measure the algorithms on the rows of DATA.
 

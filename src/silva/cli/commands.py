@@ -159,11 +159,13 @@ def _input_columns(wanted: Sequence[str] | None, reader: TableReader, forest: Fo
         return list(wanted)
     if names is not None and not set(names).isdisjoint(reader.names):
         return list(names)
-    if len(reader.names) == n_features:
+    if names is None and len(reader.names) == n_features:
         return reader.names
+    wanted = "" if names is None else f" ({listed(names)})"
     raise ValueError(
-        f"{reader.path} has {len(reader.names)} columns, none named like one of the model's {n_features} features; "
-        "name the columns to use by --inputs"
+        f"{reader.path} has the {len(reader.names)} columns {listed(reader.names)}, none named like one of the model's "
+        f"{n_features} features{wanted}; name the columns to use by --inputs, in the model's order (the first line of "
+        "a CSV file holds its names)"
     )
 
 

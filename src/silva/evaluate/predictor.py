@@ -70,6 +70,20 @@ class OutputPredictor:
         return make_predictor, self._arguments
 
 
+def _checked(row: object, n_features: int) -> Floats:
+    """Make a row of what the compiled predictor takes, (1, n_features); refuse what it refuses."""
+    if not isinstance(row, np.ndarray) or not row.flags.c_contiguous:
+        raise TypeError(
+            f"the row is a {type(row).__name__}, expected a C-contiguous float32 or float64 array; "
+            "numpy.ascontiguousarray makes one"
+        )
+    if row.dtype.char not in "fd" or not row.dtype.isnative:
+        raise TypeError(f"the row holds {row.dtype}, expected float32 or float64; cast it")
+    if row.size != n_features:
+        raise ValueError(f"the row has {row.size} values, expected {n_features}; pass several rows to Forest.predict")
+    return row.reshape(1, -1)
+
+
 class _PlainRow:
     """Rows that need more than the compiled walk: tables of categories, linear leaves."""
 
@@ -77,8 +91,8 @@ class _PlainRow:
         self._evaluator, self._output, self._choice = evaluator, output, choice
 
     def __call__(self, row: Floats) -> Array:
-        cpu = self._evaluator.cpu
-        rows = as_rows(np.reshape(row, (1, -1)), self._evaluator.forest)
+        cpu, forest = self._evaluator.cpu, self._evaluator.forest
+        rows = as_rows(_checked(row, forest.n_features), forest)
         return (cpu.leaves if self._output == "leaf" else cpu.margins)(rows, self._choice, 1).reshape(-1)
 
 
@@ -89,7 +103,7 @@ class _GpuRow:
         self._evaluator, self._output, self._gpus, self._choice = evaluator, output, gpus, choice
 
     def __call__(self, row: Floats) -> Array:
-        cuda = self._evaluator.cuda
+        cuda, rows = self._evaluator.cuda, _checked(row, self._evaluator.forest.n_features)
         run = cuda.leaves if self._output == "leaf" else cuda.margins
-        result: Array = run(np.reshape(row, (1, -1)), self._gpus, self._choice)[0]
+        result: Array = run(rows, self._gpus, self._choice)[0]
         return result

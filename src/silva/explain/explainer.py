@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING, Any, get_args
 import numpy as np
 
 from silva.device import DeviceError, array_gpu, count_rows, gpus_worthwhile, import_cupy, parse_device
+from silva.explain.covers import refuse_negative_covers
 from silva.explain.cpu import PLANS, Runner
 from silva.explain.explanation import make_explanation
 from silva.explain.tables import TABLE_BYTES, TableRunner
-from silva.inputs import as_rows
+from silva.inputs import as_rows, name_by_position
 from silva.loading import load
 from silva.parallel import n_threads
 from silva.typing import ExplainAlgorithm, ExplainOutput
@@ -71,7 +72,8 @@ class Explainer:
     Raises
     ------
     ValueError
-        If an argument has no such choice, or the leaf values exceed what dtype="float32" holds.
+        If an argument has no such choice, the leaf values exceed what dtype="float32" holds, or the cover of a split
+        or of its children is negative or not finite.
     NotImplementedError
         For choices that are not supported yet.
 
@@ -116,6 +118,7 @@ class Explainer:
         n_threads(n_jobs)
         _check_table_bytes(table_bytes, algorithm)
         self.forest = load(model)
+        refuse_negative_covers(self.forest)
         if algorithm in {"paths", "tables"}:
             _refuse_linear_leaves(self.forest, f"algorithm={algorithm!r}", "use algorithm='quadrature'")
         self.algorithm = algorithm
@@ -171,12 +174,14 @@ class Explainer:
         expected = self._runner.expected_value
         return float(expected[0]) if len(expected) == 1 else expected
 
-    def __call__(self, X: Rows) -> Any:
+    def __call__(self, X: Rows, by_position: bool = False) -> Any:
         """Explain rows for shap's plots.
 
         Parameters
         ----------
         X : array-like or frame of shape (n, F)
+        by_position : bool
+            As in `shap_values`.
 
         Returns
         -------
@@ -184,6 +189,8 @@ class Explainer:
             With values (n, F) or (n, F, k), base_values (n,) or (n, k), the rows and the names of the features; a
             dataclass of the same fields where shap is not installed.
         """
+        if by_position:
+            X = name_by_position(X, self.forest)
         if self._gpus(X):
             values = self.shap_values(X)
             rows, values = as_rows(as_host(X), self.forest), as_host(values)
@@ -191,7 +198,7 @@ class Explainer:
         rows = as_rows(X, self.forest)
         return make_explanation(self.values_on_cpu(rows, None), self._runner.expected_value, rows, X, self.forest)
 
-    def shap_values(self, X: Rows, out: Array | None = None) -> Array:
+    def shap_values(self, X: Rows, out: Array | None = None, by_position: bool = False) -> Array:
         """Compute SHAP values.
 
         Parameters
@@ -199,6 +206,8 @@ class Explainer:
         X : array-like or frame of shape (n, F)
         out : ndarray, optional
             Where to write, a memory map for results larger than memory; of the result's shape and dtype, any strides.
+        by_position : bool
+            Take the columns of a frame in their order, whatever their names.
 
         Returns
         -------
@@ -214,6 +223,8 @@ class Explainer:
         DeviceError
             If a GPU is asked for and cannot be used.
         """
+        if by_position:
+            X = name_by_position(X, self.forest)
         if gpus := self._gpus(X):
             values: Array = self._on_cuda.shap_values(X, gpus, out)
             return values
@@ -255,7 +266,11 @@ class Explainer:
         return make_row(self, top)
 
     def shap_interaction_values(
-        self, X: Rows, features: Sequence[int | str] | None = None, out: Array | None = None
+        self,
+        X: Rows,
+        features: Sequence[int | str] | None = None,
+        out: Array | None = None,
+        by_position: bool = False,
     ) -> Array:
         """Compute SHAP interaction values.
 
@@ -266,6 +281,8 @@ class Explainer:
             Indices or names of the m features whose interactions with all others are wanted; default all of them.
         out : ndarray, optional
             Where to write, as in `shap_values`.
+        by_position : bool
+            As in `shap_values`.
 
         Returns
         -------
@@ -288,6 +305,8 @@ class Explainer:
         """
         _refuse_linear_leaves(self.forest, "interactions", "use shap_values, or grow with leaf_model='constant'")
         places = _places(features, self.forest.n_features, self.forest.feature_names)
+        if by_position:
+            X = name_by_position(X, self.forest)
         if gpus := self._gpus(X, self.forest.n_features):
             asked = None if features is None else places
             interactions: Array = self._on_cuda.shap_interaction_values(X, gpus, asked, out)

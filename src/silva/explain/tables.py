@@ -1,4 +1,4 @@
-"""Values by subtree tables: which trees have them, and the walk for the others (docs/internals-tables.md)."""
+"""Values by subtree tables: which trees have them, and the walk for the others (docs/internals/tables.md)."""
 
 from __future__ import annotations
 

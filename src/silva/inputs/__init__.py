@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import dataclasses
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -15,7 +16,7 @@ if TYPE_CHECKING:
     from silva.ensemble import TreeEnsemble
     from silva.typing import Array, Rows
 
-__all__ = ["as_rows"]
+__all__ = ["as_rows", "name_by_position"]
 
 
 def as_rows(X: Rows, forest: TreeEnsemble) -> Array:
@@ -25,7 +26,7 @@ def as_rows(X: Rows, forest: TreeEnsemble) -> Array:
     ----------
     X : NumPy array, pandas or polars frame, pyarrow Table or RecordBatch, list of rows, or any object with
         ``__array__``, ``__arrow_c_stream__``, ``__dataframe__`` or DLPack on the CPU; (n_rows, n_features)
-        Columns of a frame are matched by name where any name agrees with the forest's, by position otherwise. A frame's
+        Columns of a frame are matched by name where both sides have names, by position otherwise. A frame's
         column holds values: categories are translated by value with the forest's tables. An array holds what the source
         library expects in arrays: codes of categories (XGBoost, LightGBM) or their values (scikit-learn, CatBoost).
     forest : TreeEnsemble
@@ -62,6 +63,20 @@ def as_rows(X: Rows, forest: TreeEnsemble) -> Array:
     if not forest.nan_allowed:
         _refuse_nan(rows, forest)
     return rows
+
+
+def name_by_position(X: Rows, forest: TreeEnsemble) -> Any:
+    """Give the columns of a frame the names of the forest's features, in their order.
+
+    Raises
+    ------
+    ValueError
+        If there are more or fewer columns than features.
+    """
+    if forest.feature_names is None or (frame := to_frame(X)) is None:
+        return X
+    check_width(len(frame.names), forest)
+    return dataclasses.replace(frame, names=forest.feature_names)
 
 
 def _convert(X: Rows, forest: TreeEnsemble) -> Array:

@@ -30,6 +30,9 @@ class Frame:
     column: Callable[[int], Column]
     block: Array | None = None
 
+    def __len__(self) -> int:
+        return self.n_rows
+
 
 def to_frame(X: object) -> Frame | None:
     """Read names and columns of a frame; None if `X` is no frame.
@@ -43,6 +46,8 @@ def to_frame(X: object) -> Frame | None:
     """
     if isinstance(X, np.ndarray | list | tuple):
         return None
+    if isinstance(X, Frame):
+        return X
     for library, convert in _LIBRARIES.items():
         module = sys.modules.get(library)
         if module is not None and (frame := convert(X, module)) is not None:

@@ -30,13 +30,18 @@ def column_order(names: Sequence[str], forest: TreeEnsemble) -> list[int] | None
     Raises
     ------
     ValueError
-        If only some names agree, names repeat, or without common names the number of columns differs.
+        If only some names agree or none does, names repeat, or without names the number of columns differs. Columns
+        that are numbered 0, 1, ... have no names.
     """
     wanted = forest.feature_names
     if forest.source.startswith("LightGBM"):
         names = [name.replace(" ", "_") for name in names]  # as it does in training
-    if wanted is None or tuple(names) == wanted or set(wanted).isdisjoint(names):
+    if wanted is None or tuple(names) == wanted:
         check_width(len(names), forest)
+        return None
+    if set(wanted).isdisjoint(names):
+        check_width(len(names), forest)
+        _refuse_names(names, wanted)
         return None
     position = {name: i for i, name in enumerate(names)}
     refuse_repeated(names)
@@ -45,6 +50,15 @@ def column_order(names: Sequence[str], forest: TreeEnsemble) -> list[int] | None
     if lacking or extra:
         raise ValueError(_mismatch(lacking, extra))
     return [position[name] for name in wanted]
+
+
+def _refuse_names(names: Sequence[str], wanted: Sequence[str]) -> None:
+    """Raise ValueError unless columns are numbered, as pandas.DataFrame(array) does."""
+    if list(names) != [str(i) for i in range(len(names))]:
+        raise ValueError(
+            f"X has the columns {listed(names)}, none named like one of the forest's features {listed(wanted)}; rename "
+            "them, or pass by_position=True if they come in the order of forest.feature_names"
+        )
 
 
 def refuse_repeated(names: Sequence[str]) -> None:

@@ -28,7 +28,7 @@ def read_hist_gradient_boosting(model: BaseEstimator) -> TreeEnsemble:
     base_score = np.array(model._baseline_prediction, np.float64).ravel()
     fields = common_fields(model) | class_fields(model)
     if fields.get("classes"):
-        fields["prediction"] = "argmax" if len(base_score) > 1 else "positive"
+        fields["prediction"] = "argmax_margin" if len(base_score) > 1 else "positive"
     is_split = nodes["is_leaf"] == 0
     columns = _original_columns(model)
     feature = np.where(is_split, nodes["feature_idx"], 0)

@@ -138,7 +138,7 @@ class DocumentReader:
         category_set, sets = read_sets(self.trees, counts)
         if category_set is not None:
             condition = np.where(category_set >= 0, np.float32(0), condition)
-        self._check_nodes(counts, left, feature, condition, cover)
+        self._check_nodes(counts, left, feature, condition)
         starts = np.cumsum(counts) - counts
         nodes = NodeArrays(
             counts=counts,
@@ -165,7 +165,7 @@ class DocumentReader:
         """Read the sums of hessians; trees with vector leaves have had them since 3.2."""
         if self.trees and all("sum_hessian" not in tree for tree in self.trees) and self._leaf_width() > 1:
             return np.zeros(int(counts.sum()))
-        return self._column("sum_hessian", counts)
+        return to_float32(self._column("sum_hessian", counts))  # as UBJSON holds them
 
     def _leaf_width(self) -> int:
         """Values in a leaf: 0 and 1 both mean a number."""
@@ -194,7 +194,7 @@ class DocumentReader:
         rows = np.where(is_leaf, starts + right, 0)
         return to_float32(weights).reshape(-1, width)[rows]
 
-    def _check_nodes(self, counts: Int64s, left: Any, feature: Any, threshold: Any, cover: Any) -> None:
+    def _check_nodes(self, counts: Int64s, left: Any, feature: Any, threshold: Any) -> None:
         """Refuse with the number of the tree what TreeEnsemble would refuse without."""
         is_split = left >= 0
         faults = {
@@ -202,7 +202,6 @@ class DocumentReader:
             f"a split on a feature beyond the {self.n_features} declared": is_split
             & ((feature < 0) | (feature >= self.n_features)),
             "a threshold that is NaN": is_split & np.isnan(threshold),
-            "a cover that is negative or not finite": ~(np.isfinite(cover) & (cover >= 0)),
         }
         for what, wrong in faults.items():
             if wrong.any():

@@ -1,4 +1,4 @@
-// The plan of subtree tables as plain arrays, for cores and GPUs alike (docs/internals-tables.md has the terms and the
+// The plan of subtree tables as plain arrays, for cores and GPUs alike (docs/internals/tables.md has the terms and the
 // maths).
 //
 // A *subtree* is the set of leaves below one node of a tree, its root. What these leaves add to a row's values depends
