@@ -116,6 +116,13 @@ def test_tables_beyond_the_budget_are_built_for_each_call(options):
     np.testing.assert_allclose(explainer.shap_values(X), expected, atol=1e-5 * np.abs(expected).max())
 
 
+def test_trees_beyond_many_budgets_are_walked():
+    forest = full_forest(7, n_trees=12, depth=7, n_features=6)
+    whole = TablePlan(forest, "float32", 2**28, True)
+    plan = job_of(check_with_cpu(forest, rows(30, 6), table_bytes=whole.n_bytes // 300)).plan
+    assert 0 < len(plan.walked_trees) < forest.n_trees
+
+
 def test_trees_of_too_many_states_are_walked():
     forest = full_forest(15, n_trees=10, depth=10, n_features=10)
     plan = job_of(check_with_cpu(forest, rows(30, 10))).plan

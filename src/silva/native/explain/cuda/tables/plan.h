@@ -62,7 +62,8 @@ class GpuTableWriter {
  public:
   GpuTableWriter(const ForestView& forest, int64_t table_bytes, int32_t real_bytes, bool forced, const Team& team)
       : forest_(forest), codes_(forest), per_quad_(16 / real_bytes) {
-    plan_ = TablePlanner(codes_, {INT64_MAX, real_bytes, forced, gpu_costs(real_bytes), true}, team).take();
+    const int64_t most_bytes = std::min(table_bytes, INT64_MAX / kBudgets) * kBudgets;
+    plan_ = TablePlanner(codes_, {most_bytes, real_bytes, forced, gpu_costs(real_bytes), true}, team).take();
     out_.is_narrow = codes_.columns.size() <= kNarrow;
     out_.is_packed = can_pack();
     out_.missing_code = out_.is_packed ? kInfiniteHalf : kMissingCode;
@@ -81,6 +82,8 @@ class GpuTableWriter {
  private:
   static constexpr size_t kNarrow = 8;  // columns whose sums are registers (explain/cuda/tables/add_tables.cu)
   static constexpr int32_t kInfiniteHalf = 0x7c00, kPackedStates = 1024;
+  // Tables that are built anew take up to so many budgets: batches are to be worth their launches.
+  static constexpr int64_t kBudgets = 128;
   static constexpr int32_t kBatchSubtrees = 1 << 16;
   // Chunks fill a GPU with few rows; more subtrees of one chunk would lose digits of float32 sums.
   static constexpr double kChunks = 128, kFewestSubtrees = 8;
