@@ -13,6 +13,8 @@ from silva.evaluate.cuda.tiles import tiles_variant
 from silva.explain.cuda.kernels import walk_variant
 from silva.explain.cuda.paths import paths_variant
 from silva.explain.cuda.small_forests import small_variant
+from silva.explain.cuda.table_launches import NARROW_THREADS, WIDE_THREADS
+from silva.explain.cuda.tables import add_variant, build_variant, keys_variant
 from silva.explain.cuda.tapes import Tape
 from silva.grow.cuda.paper import qr_kernels
 from silva.grow.cuda.rows import kernels
@@ -73,6 +75,16 @@ EVALUATE = [
 IN_FLOATS = [kernels(4, 4)["sum_rows"], *(qr_kernels(4)[name] for name in ("average_columns", "reorganise"))]
 GROW = [*kernels(4).values(), *qr_kernels().values(), *IN_FLOATS]
 SUMS_OF_ROWS = [kernels(stride, size)["sum_rows"] for stride in (4, 8, 16, 24, 56, 96, 128) for size in (8, 4)]
+ADD = [
+    add_variant(dtype, is_narrow, True, threads)
+    for dtype in ("float32", "float64")
+    for is_narrow, threads in ((True, NARROW_THREADS[0]), *((False, threads) for threads in WIDE_THREADS[:3]))
+]
+TABLES = [
+    *(keys_variant(is_packed) for is_packed in (False, True)),
+    *(build_variant(dtype, points) for dtype in ("float32", "float64") for points in (2, 4, 8)),
+    *(add_variant(dtype, is_narrow, False, 64) for dtype in ("float32", "float64") for is_narrow in (False, True)),
+]
 HOT = [walk(points) for points in (2, 3, 4, 8)]
 WALKS = [
     *(walk(points) for points in (5, 6, 7)),
@@ -89,7 +101,7 @@ def name(kernel):
     return "-".join([kernel.source, *(value.replace(" ", "_") for _, value in kernel.macros)])
 
 
-@pytest.mark.parametrize("kernel", [*SMALL, *GROW, *EVALUATE[:1], *HOT[:1]], ids=name)
+@pytest.mark.parametrize("kernel", [*SMALL, *GROW, *EVALUATE[:1], *HOT[:1], *ADD[:2], *TABLES[:3]], ids=name)
 def test_compiles_for_the_newest_and_the_oldest(kernel):
     for architecture in (ARCHITECTURES[0], ARCHITECTURES[-1]):
         assert measure_kernel(kernel, architecture).registers > 0
@@ -106,7 +118,7 @@ def test_what_users_run_compiles_once_and_keeps_the_result(monkeypatch, tmp_path
 
 @pytest.mark.slow
 @pytest.mark.parametrize("architecture", ARCHITECTURES)
-@pytest.mark.parametrize("kernel", [*SMALL, *GROW, *EVALUATE, *HOT, *WALKS], ids=name)
+@pytest.mark.parametrize("kernel", [*SMALL, *GROW, *EVALUATE, *HOT, *WALKS, *ADD, *TABLES], ids=name)
 def test_compiles_for_every_architecture(kernel, architecture):
     assert measure_kernel(kernel, architecture).spilled < 512
 
@@ -131,6 +143,14 @@ def test_evaluation_stays_in_registers(kernel):
 def test_small_forests_stay_in_registers(kernel):
     found = measure_kernel(kernel, 90)
     assert found.registers <= 80
+    assert found.stack == found.spilled == 0
+
+
+@pytest.mark.parametrize("kernel", ADD, ids=name)
+def test_sums_of_tables_stay_in_registers(kernel):
+    found = measure_kernel(kernel, 90)
+    threads = int(dict(kernel.macros)["THREADS"])
+    assert found.registers * threads * (2 if threads <= 256 else 1) <= 1 << 16
     assert found.stack == found.spilled == 0
 
 

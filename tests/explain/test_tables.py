@@ -150,8 +150,6 @@ def test_what_tables_cannot_do_is_refused_by_name():
     forest = full_forest(0, n_trees=2, depth=3, n_features=4)
     with pytest.raises(NotImplementedError, match="linear leaves are not supported yet in algorithm='tables'"):
         Explainer(with_linear_leaves(forest), algorithm="tables")
-    with pytest.raises(NotImplementedError, match="algorithm='tables' is not supported yet on GPUs"):
-        Explainer(forest, algorithm="tables", device="cuda").shap_values(np.zeros((2, 4)))
     assert "tables" in explainer_module.ALGORITHMS
 
 

@@ -32,6 +32,11 @@ LARGEST_DEFAULT_SHARED = 12 * 1024
 MAX_DYNAMIC_SHARED = 8
 """CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES."""
 
+_allowed: dict[int, int] = {}
+"""Dynamic shared memory by function."""
+
+_allowing = threading.Lock()
+
 Laid = TypeVar("Laid")
 
 
@@ -55,8 +60,11 @@ def _function(kernel: Variant, shared: int) -> Any:
     """Kernel on the current GPU, allowed so much shared memory."""
     cuda = import_cupy().cuda
     function = load(kernel, cuda.runtime.getDevice())
-    if shared > LARGEST_DEFAULT_SHARED:
-        cuda.driver.funcSetAttribute(function.ptr, MAX_DYNAMIC_SHARED, shared)
+    with _allowing:
+        # Launches that are laid out keep what they were allowed.
+        if shared > _allowed.get(function.ptr, LARGEST_DEFAULT_SHARED):
+            cuda.driver.funcSetAttribute(function.ptr, MAX_DYNAMIC_SHARED, shared)
+            _allowed[function.ptr] = shared
     return function
 
 

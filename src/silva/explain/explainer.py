@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, get_args
 
 import numpy as np
 
-from silva.device import DeviceError, array_gpu, count_rows, gpus_worthwhile, import_cupy, parse_device
+from silva.device import DeviceError, array_gpu, count_rows, find_gpus, gpus_worthwhile, import_cupy, parse_device
 from silva.explain.covers import refuse_negative_covers
 from silva.explain.cpu import PLANS, Runner
 from silva.explain.explanation import make_explanation
@@ -45,10 +45,10 @@ class Explainer:
     algorithm : {"auto", "tables", "quadrature", "paths"}
         "quadrature" walks every tree for every row, with as many Gauss-Legendre points of the game's multilinear
         extension as make it exact. "tables" keeps the finished values of every state that a row can be in at small
-        subtrees, so that a row costs about as much as its prediction (values on the CPU; interactions and trees whose
-        tables exceed `table_bytes` are walked). "paths" is GPUTreeShap's dynamic programme over single paths (GPU
-        only, at most 31 distinct features on a path). "auto": tables for the trees where they pay, else the walk;
-        decided by the forest, never by the rows.
+        subtrees, so that a row costs about as much as its prediction (interactions are walked, and on the CPU trees
+        whose tables exceed `table_bytes`; a GPU builds those tables anew for each call). "paths" is GPUTreeShap's
+        dynamic programme over single paths (GPU only, at most 31 distinct features on a path). "auto": tables for the
+        trees where they pay, else the walk; decided by the forest, never by the rows.
     output : {"margin"}
         What is explained: the margin, before any link.
     device : {"auto", "cpu", "cuda", "cuda:1", "cuda:all"}
@@ -65,7 +65,7 @@ class Explainer:
     ----------
     forest : Forest
     algorithm_ : str
-        What "auto" takes for values on the CPU: "tables" if any tree has them, else "quadrature".
+        What values take where `device` says, "auto" on the CPU: "tables" if any tree has them, else "quadrature".
     expected_value : float, or ndarray of shape (k,)
         Margin without any feature known; k for k > 1 outputs.
 
@@ -145,23 +145,30 @@ class Explainer:
 
     @property
     def algorithm_(self) -> str:
-        """What "auto" takes for values on the CPU: "tables" if any tree has them, else "quadrature"."""
+        """What values take where `device` says, "auto" on the CPU: "tables" if any tree has them, else "quadrature"."""
         if self.algorithm == "paths":
             return "paths"
+        if self._is_for_gpus():
+            return "tables" if self._on_cuda.has_tables else "quadrature"
         runner = self._on_tables
         return "tables" if runner and runner.has_tables(self.n_jobs) else "quadrature"
 
     def prepare(self) -> Explainer:
-        """Build the tables now instead of at the first use.
+        """Build the tables where `device` says, "auto" on the CPU, now instead of at the first use.
 
         Returns
         -------
         Explainer
             Itself.
         """
-        if self._on_tables:
+        if self._is_for_gpus():
+            self._on_cuda.prepare(find_gpus(self.device))
+        elif self._on_tables:
             self._on_tables.prepare(self.n_jobs)
         return self
+
+    def _is_for_gpus(self) -> bool:
+        return parse_device(self.device)[0] in {"cuda", "all"}
 
     @property
     def whole_tables(self) -> Any:
@@ -325,18 +332,9 @@ class Explainer:
             return ()
         n_blocks = -(-count_rows(X) // (ROWS_TOGETHER * n_threads(self.n_jobs)))
         work = n_blocks * self.forest.n_nodes * results
-        if self.algorithm == "tables":
-            return self._no_gpu_of_tables(X)
         if self.algorithm == "paths":
             return self._gpus_of_paths(X, work)
         return gpus_worthwhile(self.device, X, work, WORTHWHILE)
-
-    def _no_gpu_of_tables(self, X: Rows) -> tuple[int, ...]:
-        if parse_device(self.device)[0] not in {"auto", "cpu"} or array_gpu(X) is not None:
-            raise NotImplementedError(
-                "algorithm='tables' is not supported yet on GPUs; pass host rows and device='cpu', or algorithm='auto'"
-            )
-        return ()
 
     def _gpus_of_paths(self, X: Rows, work: int) -> tuple[int, ...]:
         only = "algorithm='paths' runs on NVIDIA GPUs only"
@@ -354,7 +352,7 @@ class Explainer:
     def _on_cuda(self) -> Any:
         from silva.explain.cuda.explainer import CudaExplainer
 
-        return CudaExplainer(self.forest, self.dtype, "paths" if self.algorithm == "paths" else "quadrature")
+        return CudaExplainer(self.forest, self.dtype, self.algorithm, self.table_bytes)
 
     @functools.cached_property
     def _on_tables(self) -> TableRunner | None:

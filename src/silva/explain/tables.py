@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import threading
 import warnings
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
@@ -14,11 +14,14 @@ from silva.explain.cpu import Runner
 from silva.parallel import n_threads
 
 if TYPE_CHECKING:
+    from silva.ensemble import TreeEnsemble
     from silva.forest import Forest
     from silva.typing import Array, Int32s
 
 TABLES = {"float32": _core.SubtreeTables32, "float64": _core.SubtreeTables64}
 TABLE_BYTES = 2**28
+
+Ensemble = TypeVar("Ensemble", bound="TreeEnsemble")
 
 
 class TableRunner:
@@ -87,7 +90,7 @@ class TableRunner:
             tables = TABLES[self._dtype](self._forest, self._table_bytes, self._forced, n_threads(n_jobs))
             if tables.n_subtrees > 0:
                 self._tables, walked = tables, tables.walked_trees
-                self._walk = Runner(_select(self._forest, walked), self._dtype) if len(walked) else None
+                self._walk = Runner(select_trees(self._forest, walked), self._dtype) if len(walked) else None
             self._is_planned = True
 
     def _give_up(self) -> None:
@@ -101,7 +104,7 @@ class TableRunner:
         self._tables, self._walk = None, self._whole_walk
 
 
-def _select(forest: Forest, trees: Int32s) -> Forest:
+def select_trees(forest: Ensemble, trees: Int32s) -> Ensemble:
     """Return the forest of some of the trees."""
     sizes = np.diff(forest.tree_offsets)
     has_tree = np.zeros(forest.n_trees, np.bool_)

@@ -13,6 +13,10 @@ from silva.cuda.rows import check_gpu_rows, like, map_rows
 from silva.device import DeviceError, array_gpu, import_cupy
 from silva.explain.cuda.paths import PathsJob
 from silva.explain.cuda.quadrature import QuadratureJob
+from silva.explain.cuda.table_launches import TableJob
+from silva.explain.cuda.tables import TablePlan
+from silva.explain.cuda.tapes import TINY_SPLITS
+from silva.explain.tables import TABLE_BYTES
 from silva.inputs import as_rows
 
 if TYPE_CHECKING:
@@ -31,11 +35,15 @@ class CudaExplainer:
     forest : TreeEnsemble
     dtype : {"float32", "float64"}
         Type of the arithmetic and of the results.
-    algorithm : {"quadrature", "paths"}
+    algorithm : {"auto", "tables", "quadrature", "paths"}
+    table_bytes : int
+        Most memory for tables.
     """
 
-    def __init__(self, forest: TreeEnsemble, dtype: str = "float32", algorithm: str = "quadrature") -> None:
-        self.forest = forest
+    def __init__(
+        self, forest: TreeEnsemble, dtype: str = "float32", algorithm: str = "auto", table_bytes: int = TABLE_BYTES
+    ) -> None:
+        self.forest, self.table_bytes = forest, table_bytes
         self.dtype = np.dtype(dtype)
         self.algorithm = algorithm
         self._jobs: dict[object, Job] = {}
@@ -54,6 +62,19 @@ class CudaExplainer:
         chosen = np.argsort(places, kind="stable")[np.count_nonzero(places < 0) :]
         return self._run(self._job(tuple(chosen.tolist()), chosen), X, gpus, (len(chosen), n_features), out)
 
+    def prepare(self, gpus: tuple[int, ...]) -> None:
+        """Build the tables of values on these GPUs, if there are any."""
+        job = self._job("values", None)
+        if isinstance(job, TableJob):
+            for gpu in gpus:
+                with import_cupy().cuda.Device(gpu):
+                    job.prepare()
+
+    @property
+    def has_tables(self) -> bool:
+        """Whether values come from tables."""
+        return isinstance(self._job("values", None), TableJob)
+
     def _run(
         self, job: Job, X: Rows, gpus: tuple[int, ...], shape: tuple[int, ...], out: GpuArray | Array | None
     ) -> Any:
@@ -69,9 +90,20 @@ class CudaExplainer:
 
     def _job(self, key: object, features: NDArray[np.intp] | None) -> Job:
         if key not in self._jobs:
+            job = self._table_job() if key == "values" else None
             kind = PathsJob if self.algorithm == "paths" else QuadratureJob
-            self._jobs[key] = kind(self.forest, self._codes, self.dtype, key != "values", features)
+            self._jobs[key] = job or kind(self.forest, self._codes, self.dtype, key != "values", features)
         return self._jobs[key]
+
+    def _table_job(self) -> TableJob | None:
+        """Values by tables, if the algorithm says so and any tree has them."""
+        forest, forced = self.forest, self.algorithm == "tables"
+        if self.algorithm not in {"auto", "tables"} or self.table_bytes == 0 or forest.has_linear_leaves:
+            return None
+        if not forced and forest.n_nodes // 2 < TINY_SPLITS:
+            return None  # one launch walks it in less time than four take
+        plan = TablePlan(forest, self.dtype, self.table_bytes, forced)
+        return TableJob(forest, self._codes, plan) if plan.n_subtrees else None
 
     @functools.cached_property
     def _codes(self) -> CodeTables:

@@ -93,25 +93,16 @@ class Launches:
         self._encode = job.codes.prepare(x.dtype, row_strides(x), len(x), self._stride)
         self._tapes = self._walking(tables)
         self._is_sparse = len(tables.target) < math.prod(row_shape)
-        self._sum = self._summing(tables)
+        self._sum = lay_out_sum(tables, job.dtype, self._n_rows, row_shape, job.n_slots)
         diagonal = (job.dtype, self._n_rows, row_shape, tables.chosen)
         self._close = diagonal_launch(*diagonal) if job.pairs else None
 
     def __call__(self, x: GpuArray, result: GpuArray) -> None:
         """Queue the work on the current stream."""
         cupy = import_cupy()
-        encoded = self._job.codes.empty(self._stride)
         partial = cupy.empty((self._job.n_slots, self._stride), self._job.dtype)
         stream = cupy.cuda.get_current_stream()
-        if self._encode is not None:
-            self._encode.addresses[0], self._encode.addresses[-1] = x.data.ptr, encoded.data.ptr
-            self._encode(stream.ptr)
-        address = partial.data.ptr
-        with self._sides.beside(stream) as streams:
-            for (walk, n_bytes), on in zip(self._tapes, streams, strict=True):
-                walk.addresses[3], walk.addresses[-1] = encoded.data.ptr, address
-                walk(on.ptr)
-                address += n_bytes
+        self.walk(x, partial.data.ptr)
         if self._is_sparse:
             result.fill(0)
         if self._sum is not None:
@@ -120,6 +111,18 @@ class Launches:
         if self._close is not None:
             self._close.addresses[0] = result.data.ptr
             self._close(stream.ptr)
+
+    def walk(self, x: GpuArray, address: int) -> None:
+        """Queue what writes the partial sums, (n_slots, padded rows), to an address."""
+        encoded, stream = self._job.codes.empty(self._stride), import_cupy().cuda.get_current_stream()
+        if self._encode is not None:
+            self._encode.addresses[0], self._encode.addresses[-1] = x.data.ptr, encoded.data.ptr
+            self._encode(stream.ptr)
+        with self._sides.beside(stream) as streams:
+            for (walk, n_bytes), on in zip(self._tapes, streams, strict=True):
+                walk.addresses[3], walk.addresses[-1] = encoded.data.ptr, address
+                walk(on.ptr)
+                address += n_bytes
 
     def _walking(self, tables: OnGpu) -> list[tuple[PreparedLaunch, int]]:
         """Launch of each tape, and bytes of its partial sums."""
@@ -133,17 +136,19 @@ class Launches:
             result.append((launch, len(tape.slot_keys) * self._stride * item))
         return result
 
-    def _summing(self, tables: OnGpu) -> PreparedLaunch | None:
-        """Add up the chunks."""
-        n_entries = len(tables.target)
-        if not n_entries:
-            return None
-        n_tiles = -(-self._n_rows // 32)
-        most = SPARSE_SUM_ENTRIES if self._job.n_slots < n_entries else SUM_ENTRIES
-        tile_entries = int(np.clip(n_entries * n_tiles // SUM_BLOCKS, 1, most))
-        sizes = (np.int64(self._stride), np.int32(self._n_rows), np.int32(n_entries), np.int32(tile_entries))
-        sums = (tables.slot_starts, tables.slots, tables.target, tables.mirror)
-        args = (NOWHERE, *sizes, *sums, np.int64(math.prod(self._row_shape)), NOWHERE)
-        kernel = variant("explain/cuda/sum_slots", REAL=self._job.dtype)
-        grid = n_tiles, min(-(-n_entries // tile_entries), 65535)
-        return PreparedLaunch(kernel, grid, (32, 8), args)
+
+def lay_out_sum(
+    tables: OnGpu, dtype: DTypeLike, n_rows: int, row_shape: tuple[int, ...], n_slots: int
+) -> PreparedLaunch | None:
+    """Lay out the launch that adds up the chunks: their sums and the results are its first and last argument."""
+    n_entries = len(tables.target)
+    if not n_entries:
+        return None
+    n_tiles = -(-n_rows // 32)
+    most = SPARSE_SUM_ENTRIES if n_slots < n_entries else SUM_ENTRIES
+    tile_entries = int(np.clip(n_entries * n_tiles // SUM_BLOCKS, 1, most))
+    sizes = (np.int64(padded_rows(n_rows)), np.int32(n_rows), np.int32(n_entries), np.int32(tile_entries))
+    sums = (tables.slot_starts, tables.slots, tables.target, tables.mirror)
+    args = (NOWHERE, *sizes, *sums, np.int64(math.prod(row_shape)), NOWHERE)
+    grid = n_tiles, min(-(-n_entries // tile_entries), 65535)
+    return PreparedLaunch(variant("explain/cuda/sum_slots", REAL=np.dtype(dtype)), grid, (32, 8), args)

@@ -16,6 +16,8 @@ struct CutCosts {
   double step = 0.1;  // a row's share of one step of a key
   double state = 6, cell = 28;
   double walk = 1.0;  // a row, split and quadrature point of the walk
+  // Of a subtree: states, numbers of its table, cells of all its splits together.
+  double most_states = kMostStates, most_numbers = 1e18, most_cells = 1e18;
 };
 
 struct TreeCut {
@@ -88,7 +90,8 @@ class TreeCutter {
     const NodeStates& at = states_.nodes[node];
     const double n_states = at.fits ? states_of(node) : kInfinite;
     const int32_t n_lanes = at.n_path + at.n_below - n_shared(node);
-    if (n_states > kMostStates || n_lanes > kMostLanes) return kInfinite;
+    if (n_states > costs_.most_states || n_states * n_lanes > costs_.most_numbers) return kInfinite;
+    if (n_lanes > kMostLanes || at.work > costs_.most_cells) return kInfinite;
     double n_steps = 2.0 * (at.n_path - n_shared(node));
     for (const FeatureStates& one : states_.below_of(node)) n_steps += one.n_states();
     const double row = costs_.add * width_ + costs_.step * n_steps;

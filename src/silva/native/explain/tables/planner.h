@@ -10,6 +10,7 @@ struct PlanOptions {
   int32_t real_bytes;   // of a value
   bool forced;          // tables wherever they can be, whatever the costs and the budget
   CutCosts costs;
+  bool by_subtree = false;  // lanes stay the subtree's own, and there are no chunks
 };
 
 class TablePlanner {
@@ -63,7 +64,14 @@ class TablePlanner {
     if (!out.is_planned) return;
     TreeLayout layout(codes_, states, tree, first_leaf_[tree], out.plan);
     for (const int32_t root : out.cut.roots) layout.add(root);
-    out.bytes = out.cut.n_states * double(vector_bytes()) * plan_.width;
+    out.bytes = bytes_of(out);
+  }
+
+  double bytes_of(const PlannedTree& tree) const {
+    if (!options_.by_subtree) return tree.cut.n_states * double(vector_bytes()) * plan_.width;
+    double numbers = 0;
+    for (const Subtree& one : tree.plan.subtrees) numbers += double(one.n_states) * one.n_lanes;
+    return numbers * options_.real_bytes * plan_.width;
   }
 
   static constexpr int64_t kMostNodes = 1 << 17;
@@ -114,6 +122,7 @@ class TablePlanner {
       const size_t first = plan_.subtrees.size();
       for (int32_t tree = 0; tree < forest_.n_trees(); ++tree)
         if (trees_[tree].is_chosen && forest_.tree_output[tree] == output) append(trees_[tree].plan);
+      if (options_.by_subtree) continue;
       std::vector<Subtree> added(plan_.subtrees.begin() + first, plan_.subtrees.end());
       plan_.subtrees.resize(first);
       for (const SlotSet& set : slot_sets(added)) add_chunks(set, added);

@@ -1,0 +1,211 @@
+"""Values by subtree tables on a GPU: the plan, and the tables in the memory of a GPU (explain/cuda/tables/*.cu)."""
+
+from __future__ import annotations
+
+import threading
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from silva import _core
+from silva.cuda.codes import Codes
+from silva.cuda.compiler import variant
+from silva.cuda.encoder import CodeTables
+from silva.cuda.launches import NOWHERE, PreparedLaunch
+from silva.cuda.limits import gpu_limits
+from silva.device import import_cupy
+from silva.explain.cuda.tapes import quadrature
+from silva.parallel import n_threads
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from numpy.typing import DTypeLike
+
+    from silva.cuda.compiler import Variant
+    from silva.ensemble import TreeEnsemble
+    from silva.typing import Int32s
+
+BUILD_THREADS = 128
+"""As in native/explain/cuda/tables/build_tables.cu."""
+
+POINTS = (2, 4, 8)
+"""Quadrature points of the kernels that build: few kernels serve all subtrees."""
+
+WORKSPACES = (6_000, 12_000, 24_000, 48_000, 96_000)
+"""Bytes of shared memory of launches that build: more blocks fit beside each other where subtrees need less."""
+
+BUILD_ARRAYS = ("subtrees", "splits", "cells", "bits", "factors", "leaves")
+ROW_ARRAYS = ("heads", "entries", "records", "stages", "chunks")
+
+SCRATCH_BYTES = 2**26
+"""Workspaces of subtrees that need more than a block's shared memory, in a launch."""
+
+
+class Batch(NamedTuple):
+    """Subtrees whose keys are found together; whether their tables are kept (native/explain/cuda/tables/plan.h)."""
+
+    first_subtree: int
+    n_subtrees: int
+    first_chunk: int
+    n_chunks: int
+    is_kept: int
+
+
+class TablePlan:
+    """How a forest's subtrees, their tables and the keys of rows lie in memory; no GPU is needed.
+
+    Parameters
+    ----------
+    forest : TreeEnsemble
+        Of constant leaves.
+    dtype : dtype
+        Of tables and results.
+    table_bytes : int
+        Most that tables take: those that exceed it are built anew for each call.
+    forced : bool
+        Tables wherever they can be had, not only where they are the faster.
+
+    Attributes
+    ----------
+    arrays : dict
+        What `_core.plan_gpu_tables` returns.
+    codes : CodeTables
+        A column for each feature.
+    walked_trees : int32
+        Trees without tables.
+    batches : list of Batch
+    head_bytes, record_bytes, chunk_bytes : int
+        Of a KeyHead, a TableRecord and a StageChunk (native/explain/cuda/tables/format.h).
+    n_bytes : int
+        Of tables that are kept and of the largest batch of others.
+    """
+
+    def __init__(self, forest: TreeEnsemble, dtype: DTypeLike, table_bytes: int, forced: bool) -> None:
+        self.dtype = np.dtype(dtype)
+        self.arrays = _core.plan_gpu_tables(forest, table_bytes, self.dtype.itemsize, forced, n_threads(None))
+        self.codes = CodeTables(forest, _columns(forest, self.arrays), np.uint16)
+        self.walked_trees: Int32s = self.arrays["walked_trees"]
+        self.n_components: int = forest.leaf_width
+        self.n_subtrees: int = self.arrays["n_subtrees"]
+        self.batches = [Batch(*row) for row in self.arrays["batches"].view(np.int64).reshape(-1, 5).tolist()]
+        self.head_bytes: int = len(self.arrays["heads"]) // max(self.n_subtrees, 1)
+        self.record_bytes: int = len(self.arrays["records"]) // max(self.n_subtrees, 1)
+        self.chunk_bytes: int = len(self.arrays["chunks"]) // max(sum(batch.n_chunks for batch in self.batches), 1)
+        numbers = (self.arrays["kept_size"] + self.arrays["built_size"]) * self.n_components
+        self.n_bytes: int = numbers * self.dtype.itemsize
+
+
+def _columns(forest: TreeEnsemble, arrays: dict[str, Any]) -> Codes:
+    """Columns of the encoder: ranks of all of a feature's thresholds, categories among them."""
+    feature = arrays["column_feature"]
+    none = np.zeros(0, np.int32)
+    return Codes(
+        node_column=none,
+        node_rank=none,
+        feature=feature,
+        category_set=np.full(len(feature), -1, np.int32),
+        missing=np.full(len(feature), arrays["missing_code"], np.int32),
+        offsets=arrays["column_offsets"],
+        thresholds=arrays["column_thresholds"].astype(forest.threshold.dtype),
+    )
+
+
+class Tables:
+    """Tables in the memory of the current GPU, built as this is made, and what the kernels of rows read beside them.
+
+    Attributes
+    ----------
+    numbers : (n_components, kept_size)
+        Tables that are kept.
+    arrays : dict
+        Arrays of the plan, on the GPU.
+
+    Raises
+    ------
+    cupy.cuda.memory.OutOfMemoryError
+        If they do not fit.
+    """
+
+    def __init__(self, plan: TablePlan) -> None:
+        cupy = import_cupy()
+        self.numbers = cupy.empty((plan.n_components, plan.arrays["kept_size"]), plan.dtype)
+        self.arrays = {name: cupy.asarray(plan.arrays[name]) for name in (*ROW_ARRAYS, *BUILD_ARRAYS)}
+        stream = cupy.cuda.get_current_stream()
+        for batch in plan.batches:
+            for launch in lay_out_builds(plan, self, batch) if batch.is_kept else ():
+                launch.addresses[-1] = self.numbers.data.ptr
+                launch(stream.ptr)
+        stream.synchronize()
+        if all(batch.is_kept for batch in plan.batches):
+            for name in BUILD_ARRAYS:
+                del self.arrays[name]
+        self._plan, self._local = plan, threading.local()
+
+    def builds(self, batch: Batch) -> list[PreparedLaunch]:
+        """Return the launches that fill the tables of a batch that is not kept, laid out once by each thread."""
+        made: dict[Batch, list[PreparedLaunch]] = self._local.__dict__.setdefault("made", {})
+        if batch not in made:
+            made[batch] = lay_out_builds(self._plan, self, batch)
+        return made[batch]
+
+
+def lay_out_builds(plan: TablePlan, tables: Tables, batch: Batch) -> list[PreparedLaunch]:
+    """Lay out the launches that fill the tables of a batch; their last argument is where."""
+    cupy, result = import_cupy(), []
+    subtrees, *rest = (tables.arrays[name] for name in BUILD_ARRAYS)
+    size = np.int64(plan.arrays["kept_size" if batch.is_kept else "built_size"])
+    for points, chosen, workspace, scratch in build_launches(plan, batch):
+        _, t, weight = quadrature(points)
+        members, numbers = cupy.asarray(chosen), np.concatenate([t, weight])
+        room = cupy.empty(len(chosen) * plan.n_components * workspace, np.uint8) if scratch else np.uint64(0)
+        args = (
+            subtrees,
+            members,
+            *rest,
+            np.int32(plan.n_components),
+            numbers,
+            size,
+            room,
+            np.int64(workspace),
+            NOWHERE,
+        )
+        grid, shared = (len(chosen), plan.n_components), 0 if scratch else workspace
+        result.append(PreparedLaunch(build_variant(plan.dtype, points), grid, BUILD_THREADS, args, shared))
+    return result
+
+
+def build_launches(plan: TablePlan, batch: Batch) -> Iterator[tuple[int, Int32s, int, bool]]:
+    """Points, subtrees and bytes of a workspace of each launch; whether workspaces lie in global memory."""
+    of_batch = slice(batch.first_subtree, batch.first_subtree + batch.n_subtrees)
+    needed, units = plan.arrays["n_points"][of_batch], plan.arrays["build_units"][of_batch]
+    rounded = np.array(POINTS)[np.searchsorted(POINTS, needed)]
+    n_bytes = -(-units * rounded * plan.dtype.itemsize // 16) * 16
+    most = gpu_limits().shared_per_block - 1024
+    sizes = [size for size in WORKSPACES if size < most] + [most]
+    place = np.searchsorted(sizes, n_bytes)
+    for points in POINTS:
+        for number in range(len(sizes) + 1):
+            chosen = np.flatnonzero((rounded == points) & (place == number)).astype(np.int32)
+            if not len(chosen):
+                continue
+            workspace, scratch = int(n_bytes[chosen].max()), number == len(sizes)
+            step = max(1, SCRATCH_BYTES // (workspace * plan.n_components)) if scratch else len(chosen)
+            for start in range(0, len(chosen), step):
+                yield points, chosen[start : start + step] + np.int32(batch.first_subtree), workspace, scratch
+
+
+def build_variant(dtype: DTypeLike, points: int) -> Variant:
+    """Name the kernel that builds tables."""
+    return variant("explain/cuda/tables/build_tables", REAL=np.dtype(dtype), POINTS=points)
+
+
+def keys_variant(is_packed: bool) -> Variant:
+    """Name the kernel that finds the keys of rows."""
+    return variant("explain/cuda/tables/find_keys", PACKED=int(is_packed))
+
+
+def add_variant(dtype: DTypeLike, is_narrow: bool, is_staged: bool, threads: int) -> Variant:
+    """Name the kernel that adds up vectors of tables."""
+    macros = {"WIDE": int(not is_narrow), "STAGED": int(is_staged), "THREADS": threads}
+    return variant("explain/cuda/tables/add_tables", REAL=np.dtype(dtype), **macros)

@@ -1,0 +1,72 @@
+// Bindings of explain/cuda/tables/plan.h.
+#include "common/bindings.h"
+
+#include <cstring>
+
+#include "common/threads/borrowed_team.h"
+#include "explain/cuda/tables/plan.h"
+
+namespace silva {
+namespace {
+
+// Records as their bytes.
+template <class Record>
+nb::ndarray<nb::numpy, uint8_t, nb::ndim<1>> to_bytes(const std::vector<Record>& records) {
+  std::vector<uint8_t> bytes(records.size() * sizeof(Record));
+  if (!bytes.empty()) std::memcpy(bytes.data(), records.data(), bytes.size());
+  return to_numpy(std::move(bytes));
+}
+
+nb::dict to_dict(GpuTableArrays&& arrays) {
+  nb::dict result;
+  result["column_feature"] = to_numpy(std::move(arrays.column_feature));
+  result["column_offsets"] = to_numpy(std::move(arrays.column_offsets));
+  result["column_thresholds"] = to_numpy(std::move(arrays.column_thresholds));
+  result["missing_code"] = arrays.missing_code;
+  result["is_packed"] = arrays.is_packed;
+  result["is_narrow"] = arrays.is_narrow;
+  result["n_subtrees"] = arrays.subtrees.size();
+  result["subtrees"] = to_bytes(arrays.subtrees);
+  result["splits"] = to_bytes(arrays.splits);
+  result["cells"] = to_bytes(arrays.cells);
+  result["factors"] = to_bytes(arrays.factors);
+  result["bits"] = to_numpy(std::move(arrays.bits));
+  result["leaves"] = to_numpy(std::move(arrays.leaves));
+  result["n_points"] = to_numpy(std::move(arrays.n_points));
+  result["build_units"] = to_numpy(std::move(arrays.build_units));
+  result["batches"] = to_bytes(arrays.batches);
+  result["kept_size"] = arrays.kept_size;
+  result["built_size"] = arrays.built_size;
+  result["heads"] = to_bytes(arrays.heads);
+  result["entries"] = to_bytes(arrays.entries);
+  result["records"] = to_bytes(arrays.records);
+  result["stages"] = to_bytes(arrays.stages);
+  result["chunks"] = to_bytes(arrays.chunks);
+  result["slot_keys"] = to_numpy(std::move(arrays.slot_keys));
+  result["most_stage_numbers"] = arrays.most_stage_numbers;
+  result["most_stage_subtrees"] = arrays.most_stage_subtrees;
+  result["most_slots"] = arrays.most_slots;
+  result["walked_trees"] = to_numpy(std::move(arrays.walked_trees));
+  return result;
+}
+
+nb::dict plan_gpu_tables(nb::handle forest, int64_t table_bytes, int32_t real_bytes, bool forced, int n_threads) {
+  const ForestView view = view_of(forest);
+  GpuTableArrays arrays;
+  {
+    const nb::gil_scoped_release release;
+    const BorrowedTeam threads(n_threads);
+    arrays = GpuTableWriter(view, table_bytes, real_bytes, forced, threads.team()).take();
+  }
+  return to_dict(std::move(arrays));
+}
+
+}  // namespace
+
+void bind_gpu_tables(nb::module_& module) {
+  module.def("plan_gpu_tables", &plan_gpu_tables, nb::arg("forest"), nb::arg("table_bytes"), nb::arg("real_bytes"),
+             nb::arg("forced"), nb::arg("n_threads"),
+             "Subtree tables of a forest as the kernels of explain/cuda/tables read them.");
+}
+
+}  // namespace silva

@@ -1,0 +1,96 @@
+// Which subtrees make a chunk: those of one output whose features share slots, so that sums of chunks are few.
+#pragma once
+#include <algorithm>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "explain/tables/plan.h"
+
+namespace silva {
+
+struct ChunkLimits {
+  int32_t slots, subtrees;
+  double cost;
+  int32_t open;  // chunks that a subtree may join: the last ones
+};
+
+// The subtrees of a plan by chunk. Each joins the chunk that gains fewest features, of several the last: by the forest
+// alone.
+class ChunkOrder {
+ public:
+  std::vector<int32_t> order;  // of subtrees
+  std::vector<int32_t> ends;   // of chunks, in the order
+
+  ChunkOrder(const TablePlan& plan, int32_t n_columns, const ChunkLimits& limits)
+      : plan_(plan), n_columns_(n_columns), limits_(limits) {
+    const int32_t n = int32_t(plan.subtrees.size());
+    for (int32_t s = 0; s < n; ++s) {
+      if (s > 0 && plan.subtrees[s].output != plan.subtrees[s - 1].output) close_all();
+      Chunk* chunk = find(s);
+      add(chunk ? *chunk : open(), s);
+    }
+    close_all();
+  }
+
+  // Of a row's share in a chunk: its key and its lanes.
+  static double cost_of(const Subtree& subtree) { return 4 + subtree.n_lanes; }
+
+ private:
+  struct Chunk {
+    std::vector<char> has;  // [column]
+    std::vector<int32_t> subtrees;
+    int32_t n_slots = 0;
+    double cost = 0;
+  };
+
+  const TablePlan& plan_;
+  int32_t n_columns_;
+  ChunkLimits limits_;
+  std::vector<Chunk> chunks_;  // of one output
+
+  std::span<const int32_t> columns_of(int32_t s) const {
+    return {plan_.lane_column.data() + plan_.subtrees[s].first_lane, size_t(plan_.subtrees[s].n_lanes)};
+  }
+
+  Chunk& open() {
+    if (int32_t(chunks_.size()) >= limits_.open) chunks_[chunks_.size() - limits_.open].has = {};
+    return chunks_.emplace_back(Chunk{std::vector<char>(n_columns_, 0), {}, 0, 0});
+  }
+
+  Chunk* find(int32_t s) {
+    const auto columns = columns_of(s);
+    const double cost = cost_of(plan_.subtrees[s]);
+    Chunk* best = nullptr;
+    int64_t fewest = limits_.slots + 1;
+    const size_t window = std::min(size_t(limits_.open), chunks_.size());
+    for (auto chunk = chunks_.end(); chunk != chunks_.end() - window;) {
+      --chunk;
+      if (int32_t(chunk->subtrees.size()) == limits_.subtrees || chunk->cost + cost / 2 > limits_.cost) continue;
+      const int64_t gained =
+          std::count_if(columns.begin(), columns.end(), [&](int32_t column) { return !chunk->has[column]; });
+      if (gained >= fewest || chunk->n_slots + gained > limits_.slots) continue;
+      best = &*chunk, fewest = gained;
+    }
+    return best;
+  }
+
+  void add(Chunk& chunk, int32_t s) {
+    for (const int32_t column : columns_of(s)) {
+      chunk.n_slots += !chunk.has[column];
+      chunk.has[column] = 1;
+    }
+    chunk.cost += cost_of(plan_.subtrees[s]);
+    chunk.subtrees.push_back(s);
+  }
+
+  void close_all() {
+    for (const Chunk& chunk : chunks_) {
+      order.insert(order.end(), chunk.subtrees.begin(), chunk.subtrees.end());
+      ends.push_back(int32_t(order.size()));
+    }
+    chunks_.clear();
+  }
+};
+
+}  // namespace silva

@@ -1,0 +1,72 @@
+// What the kernels of subtree tables read (the plan of explain/tables/plan.h as GPUs like it);
+// explain/cuda/tables/plan.h writes it.
+#pragma once
+
+namespace silva {
+
+constexpr int MOST_TABLE_LANES = 16;  // features of a subtree
+
+// A subtree as its table is built. The table is [state][width], width a multiple of 4.
+struct alignas(8) TableSubtree {
+  long long table;  // in numbers
+  long long first_split, first_factor, first_bits;
+  int n_cells, n_above, n_shared, n_splits;
+  int leaf;  // of subtrees without splits
+  int n_lanes, width;
+  signed char lane_of[MOST_TABLE_LANES];  // [position in the table's row]: lane, or -1
+};
+
+struct alignas(8) TableSplit {
+  int child[2], leaf[2];  // splits counted from the subtree's first; -1: a leaf
+  int lane;
+  unsigned again, absent[2];
+  int n_cells, first_x;
+  long long first_cell;
+  double z_above, ratio[2];
+};
+
+struct alignas(8) TableCell {
+  unsigned short child[2], side, unused;
+};
+
+struct alignas(8) TableFactor {
+  double z;
+  int lane, unused;
+};
+
+// The key of a row: base, plus `weight` for each step whose `bound` its code in the column has reached.
+struct alignas(16) KeyHead {
+  int first, n;  // entries
+  unsigned base;
+  int unused;
+};
+
+// Two steps in one column: the first in the low half of a word, the second in the high one.
+struct alignas(16) KeyEntry {
+  int column;
+  unsigned bounds, weights;
+  int unused;
+};
+
+// A subtree as rows pass.
+struct alignas(16) TableRecord {
+  long long table;
+  int width, n_lanes;
+  int slot[MOST_TABLE_LANES];  // [lane]: of the chunk; behind its last where there is no lane
+};
+
+// Subtrees whose tables lie in shared memory together.
+struct alignas(16) TableStage {
+  long long table;  // first number
+  int n_numbers, first_subtree, n_subtrees, unused[3];
+};
+
+// Subtrees that are added up by one block, one after the other.
+struct alignas(16) StageChunk {
+  int first_stage, n_stages;
+  int component;  // of a vector leaf
+  int n_slots;
+  long long first_slot, unused;
+};
+
+}  // namespace silva

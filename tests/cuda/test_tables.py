@@ -1,0 +1,204 @@
+"""Values by subtree tables: every kernel and launch against the oracle, on an emulated GPU and on a GPU."""
+
+from __future__ import annotations
+
+import pickle
+
+import numpy as np
+import pytest
+from hypothesis import given
+
+import silva.cuda.rows
+import silva.explain.cuda.table_launches
+import silva.explain.cuda.tables
+from silva import Explainer
+from silva.explain.cuda.table_launches import TableJob, choose_block
+from silva.explain.cuda.tables import TablePlan, build_launches
+from tests.conftest import examples
+from tests.explain.tolerance import assert_close
+from tests.oracles import shapley
+from tests.strategies import Options, forests_and_rows, full_forest, random_forest, random_rows
+
+pytestmark = pytest.mark.usefixtures("gpu")
+few = examples(20)
+
+
+def check(forest, X, dtype="float32", **options):
+    explainer = Explainer(forest, algorithm="tables", device="cuda", dtype=dtype, **options)
+    assert_close(explainer.shap_values(X), shapley.values(forest, shapley.sides(forest, X)), forest, dtype)
+    return explainer
+
+
+def check_with_cpu(forest, X, dtype="float32", **options):
+    explainer = Explainer(forest, algorithm="tables", device="cuda", dtype=dtype, **options)
+    walk = Explainer(forest, algorithm="quadrature", device="cpu", dtype="float64").shap_values(X)
+    assert_close(explainer.shap_values(X), walk[..., None] if forest.n_outputs == 1 else walk, forest, dtype)
+    return explainer
+
+
+def job_of(explainer):
+    return explainer._on_cuda._job("values", None)
+
+
+def rows(n, n_features, seed=1):
+    return np.random.default_rng(seed).normal(size=(n, n_features)).astype(np.float32)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@given(example=forests_and_rows(max_rows=9))
+@few
+def test_values_match_the_oracle(dtype, example):
+    check(*example, dtype)
+
+
+@pytest.mark.parametrize("categorical", [False, True])
+@pytest.mark.parametrize("vector_leaves", [False, True])
+@pytest.mark.parametrize("n_features", [5, 30])
+def test_outputs_and_categories(n_features, vector_leaves, categorical):
+    options = Options(
+        n_trees=7, n_features=n_features, n_outputs=3, vector_leaves=vector_leaves, categorical=categorical
+    )
+    forest = random_forest(3, options)
+    compare = check if n_features == 5 else check_with_cpu
+    job = job_of(compare(forest, random_rows(4, forest, 40)))
+    assert job.plan.arrays["is_narrow"] == (n_features == 5)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize(("n_features", "is_narrow"), [(3, True), (8, True), (9, False), (60, False)])
+def test_forests_of_several_chunks(n_features, is_narrow, dtype):
+    forest = full_forest(2, n_trees=20, depth=6, n_features=n_features)
+    job = job_of(check_with_cpu(forest, rows(150, n_features), dtype))
+    arrays = job.plan.arrays
+    assert arrays["is_narrow"] == is_narrow
+    (batch,) = job.plan.batches
+    assert batch.n_chunks > 1
+    assert len(arrays["stages"]) // 32 > batch.n_chunks or n_features == 3
+    assert len(arrays["walked_trees"]) == 0
+
+
+@pytest.mark.parametrize("n_features", [4, 40])
+@pytest.mark.parametrize(("shared", "is_staged"), [(160 * 1024, True), (50 * 1024, False)])
+def test_small_shared_memory(monkeypatch, shared, is_staged, n_features):
+    limits = silva.cuda.limits.Limits(4, shared, shared)
+    for module in (silva.explain.cuda.tables, silva.explain.cuda.table_launches):
+        monkeypatch.setattr(module, "gpu_limits", lambda: limits)
+    forest = full_forest(5, n_trees=9, depth=7, n_features=n_features)
+    explainer = check_with_cpu(forest, rows(70, n_features))
+    block = choose_block(job_of(explainer).plan, limits)
+    assert block.is_staged == is_staged
+    assert block.shared <= shared
+
+
+def test_tables_too_large_for_shared_memory_are_built_in_global_memory(monkeypatch):
+    limits = silva.cuda.limits.Limits(4, 8 * 1024, 8 * 1024)
+    monkeypatch.setattr(silva.explain.cuda.tables, "gpu_limits", lambda: limits)
+    monkeypatch.setattr(silva.explain.cuda.tables, "SCRATCH_BYTES", 100_000)
+    forest = full_forest(6, n_trees=5, depth=8, n_features=6)
+    job = job_of(check_with_cpu(forest, rows(33, 6)))
+    assert sum(scratch for *_, scratch in build_launches(job.plan, job.plan.batches[0])) > 1
+
+
+@pytest.mark.parametrize("options", [{}, {"n_outputs": 2, "vector_leaves": True}])
+def test_tables_beyond_the_budget_are_built_for_each_call(options):
+    forest = full_forest(7, n_trees=12, depth=7, n_features=6)
+    if options:
+        forest = random_forest(7, Options(n_trees=12, n_features=6, **options))
+    X = random_rows(8, forest, 40)
+    whole = TablePlan(forest, "float32", 2**28, True)
+    expected = check_with_cpu(forest, X).shap_values(X)
+    explainer = check_with_cpu(forest, X, table_bytes=whole.n_bytes // 2)
+    plan = job_of(explainer).plan
+    assert plan.batches[0].is_kept
+    assert len(plan.batches) > 2
+    assert len(plan.walked_trees) == 0
+    assert plan.n_bytes <= whole.n_bytes // 2
+    np.testing.assert_allclose(explainer.shap_values(X), expected, atol=1e-5 * np.abs(expected).max())
+
+
+def test_trees_beyond_many_budgets_are_walked():
+    forest = full_forest(7, n_trees=12, depth=7, n_features=6)
+    whole = TablePlan(forest, "float32", 2**28, True)
+    plan = job_of(check_with_cpu(forest, rows(30, 6), table_bytes=whole.n_bytes // 300)).plan
+    assert 0 < len(plan.walked_trees) < forest.n_trees
+
+
+def test_trees_of_too_many_states_are_walked():
+    forest = full_forest(15, n_trees=10, depth=10, n_features=10)
+    plan = job_of(check_with_cpu(forest, rows(30, 10))).plan
+    assert 0 < len(plan.walked_trees) < forest.n_trees
+
+
+def test_out_of_memory_falls_back_to_the_walk_and_says_so_once(monkeypatch):
+    import cupy
+
+    def refuse(_plan):
+        raise cupy.cuda.memory.OutOfMemoryError(1, 2)
+
+    forest, X = full_forest(8, n_trees=12, depth=7, n_features=6), rows(40, 6)
+    monkeypatch.setattr(silva.explain.cuda.table_launches, "Tables", refuse)
+    explainer = Explainer(forest, algorithm="tables", device="cuda")
+    with pytest.warns(RuntimeWarning, match="no GPU memory for [0-9,]+ bytes of tables"):
+        found = explainer.shap_values(X)
+    walked = Explainer(forest, algorithm="quadrature", device="cuda").shap_values(X)
+    np.testing.assert_array_equal(found, walked)
+    np.testing.assert_array_equal(explainer.shap_values(X), walked)
+
+
+def test_more_thresholds_than_halves_have_numbers():
+    forest = full_forest(9, n_trees=70, depth=10, n_features=2)
+    job = job_of(check_with_cpu(forest, rows(20, 2)))
+    assert not job.plan.arrays["is_packed"]
+
+
+@pytest.mark.parametrize("n_features", [5, 30])
+def test_batches_repeats_and_parts_give_the_same_bits(monkeypatch, n_features):
+    forest = full_forest(10, n_trees=15, depth=6, n_features=n_features)
+    X = rows(300, n_features)
+    explainer = Explainer(forest, algorithm="tables", device="cuda")
+    expected = explainer.shap_values(X)
+    np.testing.assert_array_equal(explainer.shap_values(X), expected)
+    for first, end in [(0, 1), (1, 130), (130, 300)]:
+        np.testing.assert_array_equal(explainer.shap_values(X[first:end]), expected[first:end])
+    monkeypatch.setattr(silva.explain.cuda.table_launches, "PARTIAL_BYTES", 1)
+    np.testing.assert_array_equal(explainer.shap_values(X), expected)
+    monkeypatch.setattr(silva.cuda.rows, "FEWEST_CHUNK_ROWS", 32)
+    everywhere = Explainer(forest, algorithm="tables", device="cuda:all")
+    np.testing.assert_array_equal(everywhere.shap_values(X), expected)
+
+
+def test_auto_walks_small_forests_and_has_tables_for_others():
+    small = Explainer(full_forest(11, n_trees=3, depth=4, n_features=5), device="cuda")
+    assert not isinstance(job_of(small), TableJob)
+    large = Explainer(full_forest(11, n_trees=40, depth=6, n_features=5), device="cuda")
+    assert isinstance(job_of(large), TableJob)
+    none = Explainer(full_forest(11, n_trees=40, depth=6, n_features=5), device="cuda", table_bytes=0)
+    assert not isinstance(job_of(none), TableJob)
+
+
+def test_prepare_builds_tables_on_the_gpu():
+    forest = full_forest(11, n_trees=40, depth=6, n_features=5)
+    explainer = Explainer(forest, device="cuda").prepare()
+    assert explainer.algorithm_ == "tables"
+    assert job_of(explainer)._uploads._made
+    assert Explainer(forest, device="cuda", table_bytes=0).prepare().algorithm_ == "quadrature"
+
+
+def test_pickles_after_use():
+    forest, X = full_forest(12, n_trees=15, depth=6, n_features=5), rows(50, 5)
+    explainer = Explainer(forest, algorithm="tables", device="cuda")
+    values = explainer.shap_values(X)
+    np.testing.assert_array_equal(pickle.loads(pickle.dumps(explainer)).shap_values(X), values)
+    assert pickle.loads(pickle.dumps(job_of(explainer))).plan.n_bytes == job_of(explainer).plan.n_bytes
+
+
+def test_gpu_rows_and_out_of_any_layout():
+    import cupy
+
+    forest, X = full_forest(13, n_trees=15, depth=6, n_features=5), rows(200, 5)
+    explainer = Explainer(forest, algorithm="tables", device="cuda")
+    expected = explainer.shap_values(X)
+    np.testing.assert_array_equal(cupy.asnumpy(explainer.shap_values(cupy.asarray(X))), expected)
+    out = np.zeros((5, 200), np.float32).T
+    explainer.shap_values(X, out=out)
+    np.testing.assert_array_equal(out, expected)
