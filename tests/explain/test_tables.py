@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from silva import Explainer
-from silva.explain import explainer as explainer_module
+from silva.explain import checks
 from tests.example_forests import with_linear_leaves
 from tests.explain.tolerance import assert_close
 from tests.oracles import shapley
@@ -66,10 +66,10 @@ def test_a_small_budget_leaves_trees_to_the_walk():
     forest = full_forest(0, n_trees=30, depth=6, n_features=8)
     X = np.random.default_rng(1).normal(size=(50, 8))
     expected = shapley.values(forest, shapley.sides(forest, X))
-    whole = Explainer(forest, algorithm="tables").prepare()._on_tables.n_bytes
+    whole = Explainer(forest, algorithm="tables").prepare()._on_cpu.table_bytes
     for table_bytes in (whole // 3, whole // 30, 100):
         explainer = Explainer(forest, table_bytes=table_bytes, algorithm="tables").prepare()
-        assert explainer._on_tables.n_bytes <= table_bytes
+        assert explainer._on_cpu.table_bytes <= table_bytes
         assert_close(explainer.shap_values(X), expected, forest, "float32")
     assert explainer.algorithm_ == "quadrature"
     assert "tables" not in repr(Explainer(forest, table_bytes=100).prepare())
@@ -93,10 +93,10 @@ def test_prepare_builds_once_and_repr_says_the_size():
     explainer = Explainer(full_forest(0, n_trees=20, depth=8, n_features=6))
     assert "MB of tables" not in repr(explainer)
     assert explainer.prepare() is explainer
-    tables = explainer._on_tables._tables
+    tables = explainer._on_cpu._tables._tables
     assert f"{tables.n_bytes / 1e6:.1f} MB of tables" in repr(explainer)
     explainer.prepare()
-    assert explainer._on_tables._tables is tables
+    assert explainer._on_cpu._tables._tables is tables
 
 
 def test_pickles_carry_the_forest_only():
@@ -150,7 +150,7 @@ def test_what_tables_cannot_do_is_refused_by_name():
     forest = full_forest(0, n_trees=2, depth=3, n_features=4)
     with pytest.raises(NotImplementedError, match="linear leaves are not supported yet in algorithm='tables'"):
         Explainer(with_linear_leaves(forest), algorithm="tables")
-    assert "tables" in explainer_module.ALGORITHMS
+    assert "tables" in checks.ALGORITHMS
 
 
 def test_half_precision_rows_are_explained_as_single():
@@ -174,5 +174,5 @@ def test_one_feature_with_a_thousand_thresholds():
     X = np.arange(-1, 1001)[:, None] + 0.5
     explainer = Explainer(forest, algorithm="tables", dtype="float64")
     assert explainer.algorithm_ == "tables"
-    assert explainer._on_tables._tables.n_subtrees >= 4
+    assert explainer._on_cpu._tables._tables.n_subtrees >= 4
     assert_close(explainer.shap_values(X), shapley.values(forest, shapley.sides(forest, X)), forest, "float64")

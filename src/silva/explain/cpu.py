@@ -1,40 +1,117 @@
-"""Explanations on the CPU: calls the compiled core."""
+"""Explanations on the CPU: by subtree tables, by the quadrature walk, or each for some of the trees."""
 
 from __future__ import annotations
 
+import functools
 from typing import TYPE_CHECKING, Any
 
-from silva import _core
-from silva.parallel import n_threads
+import numpy as np
+
+from silva.explain.quadrature import QuadratureRunner
+from silva.explain.tables import TableRunner
 
 if TYPE_CHECKING:
-    from silva.ensemble import TreeEnsemble
+    from silva.forest import Forest
     from silva.typing import Array, Doubles, Int32s
 
-PLANS = {"float32": _core.ExplainPlan32, "float64": _core.ExplainPlan64}
 
+class CpuExplainer:
+    """A forest with what its explanations on the CPU need; tables are built at the first use.
 
-class Runner:
-    """A forest laid out for the compiled explanations; the tables of interactions are built when first needed."""
+    Parameters
+    ----------
+    forest : Forest
+    dtype : {"float32", "float64"}
+    algorithm : {"auto", "tables", "quadrature", "paths"}
+        "paths" runs on GPUs; here it means the walk.
+    table_bytes : int
+        Most memory for tables.
+    n_jobs : int or None
+    """
 
-    def __init__(self, forest: TreeEnsemble, dtype: str) -> None:
-        self._forest = forest
-        self._plan_type = PLANS[dtype]
-        self._values = self._plan_type(forest, False)
-        self._interactions: Any = None
+    def __init__(self, forest: Forest, dtype: str, algorithm: str, table_bytes: int, n_jobs: int | None) -> None:
+        self.forest, self.dtype, self.n_jobs = forest, dtype, n_jobs
+        self._algorithm, self._table_bytes = algorithm, table_bytes
+        self._walk = QuadratureRunner(forest, dtype)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return CpuExplainer, (self.forest, self.dtype, self._algorithm, self._table_bytes, self.n_jobs)
 
     @property
     def expected_value(self) -> Doubles:
         """Margin that each output has on average over the training covers: (n_outputs,)."""
-        expected: Doubles = self._values.expected_value
-        return expected
+        return self._walk.expected_value
 
-    def values(self, rows: Array, out: Array, n_jobs: int | None) -> None:
-        """Fill out, (n, F) or (n, F, k)."""
-        self._values.values(rows, out, n_threads(n_jobs))
+    @property
+    def has_tables(self) -> bool:
+        """Whether any tree has tables."""
+        return self._tables is not None and self._tables.has_tables(self.n_jobs)
 
-    def interactions(self, rows: Array, places: Int32s, out: Array, n_jobs: int | None) -> None:
-        """Fill out, (n, m, F) or (n, m, F, k); places[f] is feature f's place among the m, or -1."""
-        if self._interactions is None:
-            self._interactions = self._plan_type(self._forest, True)
-        self._interactions.interactions(rows, places, out, n_threads(n_jobs))
+    @property
+    def table_bytes(self) -> int:
+        """Bytes of the tables that are built."""
+        made = self.__dict__.get("_tables")
+        return made.n_bytes if made else 0
+
+    @property
+    def whole_tables(self) -> Any:
+        """The compiled tables if they are built and no tree is walked, else None."""
+        return self._tables.whole_tables if self._tables else None
+
+    def prepare(self) -> None:
+        """Build the tables, if there are any."""
+        if self._tables:
+            self._tables.prepare(self.n_jobs)
+
+    def values(self, rows: Array, out: Array | None = None) -> Array:
+        """SHAP values of rows that `as_rows` made: (n, F) or (n, F, k)."""
+        result = self._result((len(rows), self.forest.n_features), rows, out)
+        (self._tables or self._walk).values(rows, result, self.n_jobs)
+        return result
+
+    def interactions(self, rows: Array, places: Int32s, out: Array | None = None) -> Array:
+        """Interaction values, (n, m, F) or (n, m, F, k); places[f] is feature f's place among the m, or -1."""
+        shape = (len(rows), int(places.max(initial=-1)) + 1, self.forest.n_features)
+        result = self._result(shape, rows, out)
+        self._walk.interactions(rows, places, result, self.n_jobs)
+        return result
+
+    @functools.cached_property
+    def _tables(self) -> TableRunner | None:
+        """Runner of tables, None where nothing can have them."""
+        if self._algorithm not in {"auto", "tables"} or self._table_bytes == 0 or self.forest.has_linear_leaves:
+            return None
+        return TableRunner(self.forest, self.dtype, self._table_bytes, self._algorithm == "tables", self._walk)
+
+    def _result(self, shape: tuple[int, ...], rows: Array, out: Array | None) -> Array:
+        """Check the caller's array, or make one."""
+        if self.forest.n_outputs > 1:
+            shape = (*shape, self.forest.n_outputs)
+        if out is None:
+            return np.empty(shape, self.dtype)
+        if not isinstance(out, np.ndarray):
+            raise TypeError(f"out is a {type(out).__name__}, expected a NumPy array")
+        if out.shape != shape or out.dtype != self.dtype:
+            raise ValueError(f"out is {out.dtype} of shape {out.shape}, expected {self.dtype} of shape {shape}")
+        if not (out.flags.writeable and out.flags.aligned and out.dtype.isnative):
+            raise ValueError("out must be writable, aligned and of native byte order")
+        if _overlaps_itself(out):
+            raise ValueError(
+                f"out has strides {out.strides} over the shape {out.shape}: several entries share memory; pass an "
+                "array with room for each"
+            )
+        if np.may_share_memory(out, rows):
+            raise ValueError(
+                "out shares memory with X, whose rows are read while results are written; use another array"
+            )
+        return out
+
+
+def _overlaps_itself(array: Array) -> bool:
+    """Whether a step along some axis lands within what the axes of smaller strides span, as views made by hand may."""
+    span = array.itemsize
+    for stride, length in sorted((abs(s), n) for s, n in zip(array.strides, array.shape, strict=True) if n != 1):
+        if stride < span and array.size:
+            return True
+        span += stride * (length - 1)
+    return False

@@ -12,20 +12,21 @@ from silva.inputs import as_rows
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from silva.explain.explainer import Explainer
+    from silva.explain.cpu import CpuExplainer
     from silva.typing import Array
 
 ROWS = {"float32": _core.RowExplainer32, "float64": _core.RowExplainer64}
 
 
-def make_row(explainer: Explainer, top: int | None) -> Callable[[Array], Any]:
+def make_row(explainer: CpuExplainer, top: int | None) -> Callable[[Array], Any]:
     """`Explainer.row`."""
     if top is not None and (isinstance(top, bool) or not hasattr(top, "__index__")):
         raise TypeError(f"top is {top!r}, expected a number of features")
     if top is not None and top < 1:
         raise ValueError(f"top is {top}, expected at least 1 feature, or None for all of them")
     n_top = 0 if top is None else min(int(top), explainer.forest.n_features)
-    tables = explainer.prepare().whole_tables
+    explainer.prepare()
+    tables = explainer.whole_tables
     if tables is None or explainer.forest.categories is not None:
         return PlainRow(explainer, n_top)
     row: Callable[[Array], Any] = ROWS[explainer.dtype](
@@ -37,7 +38,7 @@ def make_row(explainer: Explainer, top: int | None) -> Callable[[Array], Any]:
 class PlainRow:
     """Rows that need more than tables: walked trees, categories that are matched by value."""
 
-    def __init__(self, explainer: Explainer, top: int) -> None:
+    def __init__(self, explainer: CpuExplainer, top: int) -> None:
         self._explainer, self._top = explainer, top
 
     def __call__(self, row: Array) -> Any:
@@ -45,7 +46,7 @@ class PlainRow:
         forest = self._explainer.forest
         if not isinstance(row, np.ndarray) or row.size != forest.n_features:
             raise ValueError(f"the row is {row!r}, expected an array of {forest.n_features} values")
-        phi: Array = self._explainer.values_on_cpu(as_rows(row.reshape(1, -1), forest))[0]
+        phi: Array = self._explainer.values(as_rows(row.reshape(1, -1), forest))[0]
         return strongest(phi, self._top) if self._top else phi
 
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import numpy as np
 
 from silva import _core
-from silva.explain.cpu import Runner
+from silva.explain.quadrature import QuadratureRunner
 from silva.parallel import n_threads
 
 if TYPE_CHECKING:
@@ -36,14 +36,14 @@ class TableRunner:
         Most that all tables take, above 0.
     forced : bool
         Tables wherever they can be had, not only where they are the faster.
-    walk : Runner
+    walk : QuadratureRunner
         Of the whole forest, for forests without any table.
     """
 
-    def __init__(self, forest: Forest, dtype: str, table_bytes: int, forced: bool, walk: Runner) -> None:
+    def __init__(self, forest: Forest, dtype: str, table_bytes: int, forced: bool, walk: QuadratureRunner) -> None:
         self._forest, self._dtype, self._table_bytes, self._forced = forest, dtype, table_bytes, forced
         self._whole_walk = walk
-        self._walk: Runner | None = walk
+        self._walk: QuadratureRunner | None = walk
         self._tables: Any = None
         self._is_planned = self._is_built = False
         self._lock = threading.RLock()
@@ -90,7 +90,7 @@ class TableRunner:
             tables = TABLES[self._dtype](self._forest, self._table_bytes, self._forced, n_threads(n_jobs))
             if tables.n_subtrees > 0:
                 self._tables, walked = tables, tables.walked_trees
-                self._walk = Runner(select_trees(self._forest, walked), self._dtype) if len(walked) else None
+                self._walk = QuadratureRunner(select_trees(self._forest, walked), self._dtype) if len(walked) else None
             self._is_planned = True
 
     def _give_up(self) -> None:

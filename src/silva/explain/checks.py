@@ -1,0 +1,106 @@
+"""What an Explainer is asked for, checked before anything is laid out."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, get_args
+
+import numpy as np
+
+from silva.typing import ExplainAlgorithm, ExplainOutput, FloatType
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from numpy.typing import DTypeLike
+
+    from silva.ensemble import TreeEnsemble
+    from silva.forest import Forest
+    from silva.typing import Int32s
+
+ALGORITHMS: tuple[str, ...] = get_args(ExplainAlgorithm)
+OUTPUTS: tuple[str, ...] = get_args(ExplainOutput)
+
+
+def refuse_negative_covers(forest: TreeEnsemble) -> None:
+    """Raise ValueError where a split or a child of one has a cover that is negative or not finite.
+
+    Sums of Hessians may be negative (survival:cox). The cover of a tree that is a single leaf weights nothing.
+    """
+    wrong = ~(np.isfinite(forest.cover) & (forest.cover >= 0))
+    if not wrong.any():
+        return
+    sizes = np.diff(forest.tree_offsets)
+    wrong &= np.repeat(sizes > 1, sizes)
+    if wrong.any():
+        node = int(np.argmax(wrong))
+        tree = int(np.searchsorted(forest.tree_offsets, node, side="right")) - 1
+        raise ValueError(
+            f"the cover of node {node - forest.tree_offsets[tree]} of tree {tree} is {forest.cover[node]}: SHAP values "
+            "weight the sides of a split by covers, which must be finite and at least 0; this forest only predicts "
+            "(train with a larger min_child_weight to explain it)"
+        )
+
+
+def refuse_linear_leaves(forest: Forest, what: str, instead: str) -> None:
+    """Raise NotImplementedError for a forest with linear leaves."""
+    if forest.has_linear_leaves:
+        raise NotImplementedError(f"linear leaves are not supported yet in {what}; {instead}")
+
+
+def check_choices(background: Any, algorithm: str, output: str, dtype: DTypeLike) -> None:
+    """Raise for values that no argument has, and for those that nothing computes yet."""
+    if algorithm not in ALGORITHMS:
+        raise ValueError(f"algorithm is {algorithm!r}, expected 'auto', 'tables', 'quadrature' or 'paths'")
+    if output not in OUTPUTS:
+        raise ValueError(f"output is {output!r}, expected 'margin' or 'probability'")
+    if str(dtype) not in get_args(FloatType) and dtype not in (np.float32, np.float64):
+        raise ValueError(f"dtype is {dtype!r}, expected 'float32' or 'float64'")
+    if background is not None:
+        raise NotImplementedError("background rows are not supported yet; leave background=None")
+    if output == "probability":
+        raise NotImplementedError("output='probability' needs background rows and is not supported yet; use 'margin'")
+
+
+def check_table_bytes(table_bytes: Any, algorithm: str) -> None:
+    """Raise where this is no budget of bytes."""
+    if isinstance(table_bytes, bool) or not hasattr(table_bytes, "__index__"):
+        raise TypeError(f"table_bytes is {table_bytes!r}, expected a number of bytes")
+    if table_bytes < 0 or table_bytes >= 2**63:
+        raise ValueError(f"table_bytes is {table_bytes}, expected a number of bytes, 0 for no tables")
+    if table_bytes == 0 and algorithm == "tables":
+        raise ValueError("table_bytes is 0, algorithm='tables' needs memory; pass algorithm='quadrature' for no tables")
+
+
+def check_range(forest: Forest, dtype: str) -> None:
+    """Refuse leaf values whose difference is infinite in float32."""
+    largest = np.abs(forest.leaf_value).max(initial=0.0) * np.abs(forest.tree_weight).max(initial=0.0)
+    if dtype == "float32" and largest > np.finfo(np.float32).max / 2:
+        raise ValueError(f"leaf values reach {largest:.1e}, beyond what float32 holds; pass dtype='float64'")
+
+
+def places_of(features: Sequence[int | str] | None, n_features: int, names: tuple[str, ...] | None) -> Int32s:
+    """Each feature's place among those asked for, or -1."""
+    if features is None:
+        return np.arange(n_features, dtype=np.int32)
+    if isinstance(features, str) or not hasattr(features, "__iter__"):
+        raise TypeError(f"features is {features!r}, expected a list of indices or names")
+    places = np.full(n_features, -1, np.int32)
+    for place, feature in enumerate(features):
+        at = _index(feature, n_features, names)
+        if places[at] >= 0:
+            raise ValueError(f"feature {feature!r} is named twice in features; name it once")
+        places[at] = place
+    return places
+
+
+def _index(feature: int | str, n_features: int, names: tuple[str, ...] | None) -> int:
+    if isinstance(feature, str):
+        if names is None or feature not in names:
+            known = "the forest has no feature names" if names is None else f"expected one of {', '.join(names)}"
+            raise ValueError(f"no feature is called {feature!r}; {known}")
+        return names.index(feature)
+    if not hasattr(feature, "__index__") or isinstance(feature, bool):
+        raise TypeError(f"features holds {feature!r}, expected indices or names")
+    if not 0 <= feature < n_features:
+        raise ValueError(f"features holds {feature}, expected 0 to {n_features - 1}")
+    return int(feature)
