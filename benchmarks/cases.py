@@ -67,15 +67,8 @@ TREE, TREE_SCIKIT_LEARN = (
 )
 
 BOTH_TYPES = ("silva", "silva float64", "XGBoost")
-DEPTH_8, DEPTH_16 = Target("speed-up", 30), Target("speed-up", 25)
-EXPLAINED = (
-    (CALIFORNIA_8, 1000, 100, DEPTH_8),
-    (CALIFORNIA_16, 100, 100, DEPTH_16),
-    (ADULT_8, 1000, 100, DEPTH_8),
-    (COVTYPE_8, 1000, 100, DEPTH_8),
-    (FASHION_8, 1000, 100, DEPTH_8),
-)
-"""Model, rows for values, rows for interactions, target of both."""
+EXPLAINED = ((CALIFORNIA_8, 300), (CALIFORNIA_16, 200), (ADULT_8, 200), (COVTYPE_8, 80), (FASHION_8, 40))
+"""Model, and how many times as fast as XGBoost its values should be."""
 
 
 def _prediction(model: Model, rivals: tuple[str, ...], n_rows: int, n_threads: int, target: Target | None) -> Case:
@@ -86,9 +79,17 @@ def _prediction(model: Model, rivals: tuple[str, ...], n_rows: int, n_threads: i
 GROUPS = {
     "values": Group(
         tuple(
-            Case(str(model), "values", BOTH_TYPES, model, n_rows, n_threads, target)
-            for n_threads in (2, 1)
-            for model, n_rows, _, target in EXPLAINED
+            Case(str(model), "values", BOTH_TYPES, model, n_rows, 2, Target("speed-up", bound))
+            for n_rows in (2000, 20_000)
+            for model, bound in EXPLAINED
+        )
+    ),
+    "few rows": Group(
+        (
+            Case(str(CALIFORNIA_8), "explain row", ("silva", "XGBoost"), CALIFORNIA_8, 1, 1, Target("µs", 15)),
+            Case(str(CALIFORNIA_8), "values", ("silva", "XGBoost"), CALIFORNIA_8, 100, 2, Target("µs", 500)),
+            Case(f"tables of {CALIFORNIA_8}", "prepare", ("silva",), CALIFORNIA_8, 0, 2, Target("s", 0.05)),
+            Case(f"predictions of {CALIFORNIA_8}", "margin", ("silva", "XGBoost"), CALIFORNIA_8, 20_000, 2),
         )
     ),
     "exact": Group(
@@ -104,8 +105,8 @@ GROUPS = {
     ),
     "interactions": Group(
         tuple(
-            Case(str(model), "interactions", BOTH_TYPES, model, n_rows, 2, Target("speed-up", 30))
-            for model, _, n_rows, _ in EXPLAINED[:4]
+            Case(str(model), "interactions", BOTH_TYPES, model, 100, 2, Target("speed-up", 30))
+            for model, _ in EXPLAINED[:4]
         )
     ),
     "prediction": Group(

@@ -100,6 +100,20 @@ def _silva_values(dtype: str, work: Work) -> Call:
     return partial(silva.Explainer(work.model, dtype=dtype, n_jobs=work.n_threads).shap_values, work.rows)
 
 
+def _silva_prepare(work: Work) -> Call:
+    """Plan and build the tables of a forest that is loaded; the count of outputs is what can be compared."""
+    import silva
+
+    forest = silva.load(work.model)
+    return lambda: np.size(silva.Explainer(forest, n_jobs=work.n_threads).prepare().expected_value)
+
+
+def _silva_explain_row(work: Work) -> Call:
+    import silva
+
+    return partial(silva.Explainer(work.model).row(), work.rows[0])
+
+
 def _silva_interactions(dtype: str, work: Work) -> Call:
     import silva
 
@@ -220,6 +234,8 @@ RIVALS = {
             "interactions": partial(_silva_interactions, "float32"),
             "margin": _silva_margin,
             "row": _silva_row,
+            "explain row": _silva_explain_row,
+            "prepare": _silva_prepare,
             "load Booster": partial(_silva_load, ""),
             **{f"load {suffix}": partial(_silva_load, suffix) for suffix in (".ubj", ".json", ".silva")},
             "explain file": _silva_explain_file,
@@ -237,6 +253,7 @@ RIVALS = {
         "xgboost-cpu",
         {
             "values": _xgboost_values,
+            "explain row": _xgboost_values,
             "interactions": _xgboost_interactions,
             "margin": _xgboost_margin,
             "row": _xgboost_margin,
