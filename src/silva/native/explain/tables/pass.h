@@ -155,7 +155,7 @@ SILVA_INLINE void fetch_share(const TableChunk& next, const Real* table, int sha
 template <class Real, int L>
 void add_chunk(const PassTask<Real>& task, const PassSpace<Real>& space, const TableChunk& chunk, int output,
                int n_rows) {
-  constexpr int kWorthwhile = 1024;  // rows that look up most of a chunk's lines
+  constexpr int kWorthwhile = 512;  // rows that look up most of a chunk's lines
   const Real* table = task.table + (output * task.n_vectors - task.first_vector) * L;
   const bool fetches = n_rows >= kWorthwhile && &chunk + 1 < task.plan.chunks + task.first_chunk + task.n_chunks;
   const int n_tiles = (n_rows + kTile - 1) / kTile;
