@@ -22,6 +22,13 @@ struct CutCosts {
   double most_states = kMostStates, most_numbers = 1e18, most_cells = 1e18;
 };
 
+// Vectors of 16 lanes take twice the caches: their states cost rows, too.
+inline CutCosts cpu_costs(bool has_long_vectors) {
+  CutCosts costs;
+  if (has_long_vectors) costs.add = 2.5, costs.state = 40;
+  return costs;
+}
+
 struct TreeCut {
   std::vector<int32_t> roots;  // nodes, from the left; empty: nothing to add
   double cost = 0;             // of the tables, n_rows rows

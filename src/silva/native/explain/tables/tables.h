@@ -64,7 +64,9 @@ class SubtreeTables {
       : n_outputs_(forest.n_outputs()), leaf_value_(WeightedLeaves(forest, sizeof(Real) == sizeof(float)).values) {
     ForestCodes codes(forest);
     const BorrowedTeam threads(n_threads);
-    plan_ = TablePlanner(codes, {table_bytes, int32_t(sizeof(Real)), forced, {}}, threads.team()).take();
+    plan_ = TablePlanner(codes, {table_bytes, int32_t(sizeof(Real)), forced, cpu_costs(codes.columns.size() > 8)},
+                         threads.team())
+                .take();
     columns_ = std::move(codes.columns);
     thresholds_ = std::move(codes.thresholds);
     coding_ = std::make_unique<Coding>(std::move(codes.coding));
