@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import stat
+from pathlib import Path
 
 import pytest
 
@@ -80,3 +82,27 @@ def test_a_folder_that_does_not_exist_is_named(tmp_path):
 
 def test_suffixes_of_other_libraries_are_those_that_are_read():
     assert set(MODEL_SUFFIXES) == set(FILES)
+
+
+def full(path):
+    with replacing(path) as temporary, open(temporary, "wb"):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+
+def test_errors_name_the_file_that_was_asked_for(tmp_path, monkeypatch):
+    with pytest.raises(OSError, match="No space left on device") as error:
+        full(tmp_path / "a.txt")
+    assert error.value.filename == str(tmp_path / "a.txt")
+
+    def refuse(path, _mode):
+        raise PermissionError(errno.EACCES, "Permission denied", str(path))
+
+    monkeypatch.setattr(Path, "open", refuse)
+    with pytest.raises(PermissionError, match="Permission denied") as error:
+        full(tmp_path / "b.txt")
+    assert error.value.filename == str(tmp_path / "b.txt")
+
+
+def test_errors_of_other_files_stay(tmp_path):
+    with pytest.raises(FileNotFoundError, match="other"), replacing(tmp_path / "a.txt"):
+        (tmp_path / "other").read_text()

@@ -5,6 +5,8 @@ from __future__ import annotations
 import contextlib
 import functools
 import re
+from collections.abc import Sized
+from numbers import Integral
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -75,9 +77,10 @@ def on_host(X: object) -> Any:
 
 def count_rows(X: object) -> int:
     """Rows of whatever a user passes; 0 where it does not tell, which the checks of rows say later."""
-    if shape := getattr(X, "shape", ()):  # sparse matrices have no length
-        return int(shape[0])
-    return len(X) if hasattr(X, "__len__") and not hasattr(X, "shape") else 0
+    shape = getattr(X, "shape", None)
+    if isinstance(shape, tuple) and shape:  # sparse matrices have no length, lazy frames no number
+        return int(shape[0]) if isinstance(shape[0], Integral) else 0
+    return len(X) if isinstance(X, Sized) and shape is None else 0
 
 
 def find_gpus(device: str, X: object = None) -> tuple[int, ...]:

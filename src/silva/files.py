@@ -28,6 +28,8 @@ def replacing(path: str | os.PathLike[str]) -> Iterator[Path]:
         If the folder does not exist.
     ValueError
         If `path` is a folder or a device, before anything is computed.
+    OSError
+        Naming `path` if the temporary file cannot be made or written.
     """
     target = Path(path).resolve()
     if not target.parent.is_dir():
@@ -41,6 +43,9 @@ def replacing(path: str | os.PathLike[str]) -> Iterator[Path]:
         if target.exists():
             shutil.copymode(target, temporary)
         os.replace(temporary, target)
-    except BaseException:
-        temporary.unlink(missing_ok=True)
+    except BaseException as error:
+        with contextlib.suppress(OSError):
+            temporary.unlink()
+        if isinstance(error, OSError) and error.errno and error.filename in {None, str(temporary)}:
+            raise OSError(error.errno, os.strerror(error.errno), str(path)) from error
         raise

@@ -83,6 +83,11 @@ class TestErrors:
         line = self.fails(capsys, tmp_path, "predict", files / "regressor.json", tmp_path / "data.parquet")
         assert "column 'a' of X holds text ('x')" in line
 
+    def test_text_among_the_numbers_of_a_csv_file(self, files, tmp_path, capsys):
+        (tmp_path / "data.csv").write_text("id,b,c,d,a\n" + "r,1,2,3,4\n" * 3 + "r,1,x,3,4\n")
+        line = self.fails(capsys, tmp_path, "predict", files / "regressor.json", tmp_path / "data.csv")
+        assert "In CSV column 'c': " in line
+
     def test_an_existing_output_survives(self, files, tmp_path):
         out = tmp_path / "out.csv"
         out.write_text("precious")

@@ -41,6 +41,7 @@ class TestEndsEarly:
         [
             (signal.SIGINT, 130, "silva: interrupted; no unfinished file is left\n"),
             (signal.SIGTERM, 143, ""),
+            (signal.SIGHUP, 129, ""),
         ],
     )
     def test_signals_leave_nothing_behind(self, files, tmp_path, number, code, message):
@@ -60,7 +61,7 @@ class TestEndsEarly:
         result = subprocess.run(command(*arguments), preexec_fn=limit, capture_output=True, text=True, check=False)
         assert result.returncode == 1
         assert len(result.stderr.splitlines()) == 1
-        assert "File too large" in result.stderr
+        assert result.stderr == f"silva: {tmp_path / f'out.{suffix}'}: File too large\n"
         assert os.listdir(tmp_path) == []
 
 

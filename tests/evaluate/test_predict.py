@@ -170,3 +170,30 @@ def test_sparse_rows_are_refused_by_name(device):
         forest.predict(X, device=device)
     with pytest.raises(NotImplementedError, match="sparse"):
         Explainer(forest, device=device).shap_values(X)
+
+
+@pytest.mark.parametrize("prediction", ["response", "margin"])
+def test_margins_beyond_the_dtype_are_infinite(prediction):
+    forest = full_forest(0, 2, 1, 4)
+    forest = dataclasses.replace(
+        forest, base_score=np.array([1e300]), result_dtype="float32", link="exp", prediction=prediction
+    )
+    for output in ("margin", "prediction"):
+        assert forest.predict(np.zeros((1, 4)), output=output).tolist() == [np.inf]
+
+
+@pytest.mark.parametrize("names", [[], ["a"]])
+def test_fewer_labels_than_classes(names):
+    forest = dataclasses.replace(
+        full_forest(0, 2, 1, 4), base_score=np.array([9.0]), prediction="positive", classes=(np.array(names, object),)
+    )
+    with pytest.raises(ValueError, match=rf"predicts class 1 and has {len(names)} class labels \("):
+        forest.predict(np.zeros((1, 4)))
+
+
+@pytest.mark.parametrize("sizes", [(2, 0), (2, 2)])
+def test_labels_of_other_outputs(sizes):
+    classes = tuple(np.arange(size) for size in sizes)
+    forest = dataclasses.replace(random_forest(0, Options(n_outputs=3)), prediction="argmax", classes=classes)
+    with pytest.raises(ValueError, match=r"class labels for 3 outputs"):
+        forest.predict(random_rows(0, forest, 2))

@@ -46,9 +46,12 @@ def test_grows_prints_and_saves(table, name, capsys):
         (["--target", "z"], "no columns 'z'"),
         (["--target", "kind"], "expected numbers"),
         (["--target", "y", "--columns", "x,y"], "also one of the features"),
+        (["--target", "empty"], "column 'empty' of "),
     ],
 )
 def test_mistakes(table, arguments, message, capsys):
+    frame = pd.read_csv(table / "data.csv")
+    frame.assign(empty=np.nan).to_csv(table / "data.csv", index=False)
     assert main(["grow", str(table / "data.csv"), "-o", str(table / "t.silva"), *arguments]) == 1
     assert message in capsys.readouterr().err
 
@@ -99,6 +102,22 @@ def test_parquet_of_many_types(tmp_path):
     assert main(["grow", str(tmp_path / "data.parquet"), "--target", "y", "-o", str(out), "--generations", "60"]) == 0
     features = pa.table({name: column for name, column in columns.items() if name != "y"})
     np.testing.assert_allclose(silva.load(out).predict(features)[~unknown], y[~unknown], atol=1e-9)
+
+
+def test_no_value_to_predict(table, capsys):
+    pq.write_table(pa.table({"x": [1.0, 2.0], "y": pa.array([None, None], pa.float64())}), table / "none.parquet")
+    assert main(["grow", str(table / "none.parquet"), "--target", "y", "-o", str(table / "t.silva")]) == 1
+    assert "has no value in any of 2 rows; name another target" in capsys.readouterr().err
+
+
+def test_no_generations(table, capsys):
+    arguments = ["grow", str(table / "data.parquet"), "--target", "y", "-o", str(table / "t.silva")]
+    assert main([*arguments, "--generations", "0"]) == 0
+    y = pd.read_csv(table / "data.csv")["y"].dropna()
+    shown = capsys.readouterr().out
+    assert "nan" not in shown
+    error = float(shown.partition("(RMSE) ")[2].partition(",")[0])
+    assert 0 < error <= 1.001 * np.std(y)
 
 
 def test_a_device_that_is_none(table, capsys):

@@ -15,6 +15,7 @@ import pyarrow as pa
 import pytest
 import scipy.sparse
 
+import silva
 from silva.inputs import as_rows
 from tests.inputs.forests import BIG, HUGE, NAN, named, stump
 
@@ -220,3 +221,32 @@ def test_nothing_is_imported_for_arrays_and_lists():
     )
     result = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
     assert result.stdout.strip() == "[]"
+
+
+@pytest.mark.parametrize("kind", [np.ndarray, pd.DataFrame, pl.DataFrame, pa.Table, list])
+def test_classes_are_no_rows(kind):
+    forest = stump()
+    for call in (forest.predict, silva.Explainer(forest).shap_values, lambda X: as_rows(X, forest)):
+        with pytest.raises(TypeError, match=rf"X is the class .*{kind.__name__}, expected rows; pass an object of it"):
+            call(kind)
+
+
+class Lazy:
+    """A frame as Dask's: its number of rows is still to be computed."""
+
+    columns = ("a", "b", "c")
+    shape = (object(), 3)
+
+    def compute(self):
+        return np.zeros((2, 3))
+
+    def __array__(self, dtype=None, copy=None):
+        return self.compute()
+
+
+def test_frames_that_are_not_computed_yet():
+    forest = stump()
+    for call in (forest.predict, silva.Explainer(forest).shap_values, lambda X: as_rows(X, forest)):
+        with pytest.raises(TypeError, match=r"X is a .*Lazy, which is not computed yet; pass X\.compute\(\)"):
+            call(Lazy())
+    assert forest.predict(Lazy().compute()).tolist() == [1, 1]

@@ -107,6 +107,7 @@ CORRUPTIONS = {
     "labels beyond 64 bits": (change("model_info", labels([1, 2**80])), "'class_params' holds labels beyond 64 bits"),
     "labels are objects": (change("model_info", labels([{}, {}])), "'class_params' holds no labels"),
     "labels of no type": (change("model_info", labels([1, 2], "Complex")), "'class_params' holds no labels"),
+    "labels of a type that is a list": (change("model_info", labels([1, 2], [])), "'class_params' holds no labels"),
     "threshold beyond 1": (change("model_info", "binclass_probability_threshold", "7"), None),
 }
 

@@ -44,6 +44,11 @@ CORRUPTIONS = {
     "negative cover": (r"leaf_count=\S+", "leaf_count=-3", "tree 0 has a leaf_count"),
     "negative cover of a split": (r"internal_count=\S+", "internal_count=-3", "tree 0 has an internal_count"),
     "decision beyond its bits": (r"decision_type=\S+", "decision_type=13", "tree 0 has an unknown decision_type"),
+    "decision beyond 64 bits": (
+        r"decision_type=\S+",
+        f"decision_type={10**30}",
+        "tree 0 has an (entry of 'decision_type' that is no number|unknown decision_type)",
+    ),
     "category without sets": (r"decision_type=\S+(.*)", r"decision_type=1\1", "categorical split without its set"),
     "negative sets": (r"num_cat=\d+", "num_cat=-1", "declares -1 categorical splits"),
     "boundaries fall": (r"cat_boundaries=0 \d+", "cat_boundaries=0 -1", "cat_boundaries that do not rise"),

@@ -15,7 +15,8 @@ from silva.device import DeviceError
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-FAILED, INTERRUPTED, TERMINATED = 1, 128 + signal.SIGINT, 128 + signal.SIGTERM
+FAILED, INTERRUPTED = 1, 128 + signal.SIGINT
+TERMINATING = ("SIGTERM", "SIGHUP")
 KNOWN_ERRORS = (OSError, ValueError, TypeError, NotImplementedError, ImportError, MemoryError, DeviceError)
 
 
@@ -53,16 +54,21 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 @contextlib.contextmanager
 def _cleaning_up_when_terminated() -> Iterator[None]:
-    """SIGTERM leaves through the blocks that remove unfinished files."""
+    """SIGTERM, and SIGHUP where it is not ignored, leave through the blocks that remove unfinished files."""
 
-    def leave(_number: int, _frame: object) -> NoReturn:
-        raise SystemExit(TERMINATED)
+    def leave(number: int, _frame: object) -> NoReturn:
+        raise SystemExit(128 + number)
 
-    previous = signal.signal(signal.SIGTERM, leave)
+    numbers = [getattr(signal, name) for name in TERMINATING if hasattr(signal, name)]
+    previous = {number: signal.getsignal(number) for number in numbers}
     try:
+        for number in numbers:
+            if previous[number] != signal.SIG_IGN:
+                signal.signal(number, leave)
         yield
     finally:
-        signal.signal(signal.SIGTERM, previous)
+        for number, handler in previous.items():
+            signal.signal(number, handler)
 
 
 def _complain(message: str) -> None:

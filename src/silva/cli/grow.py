@@ -75,7 +75,7 @@ def run(options: argparse.Namespace) -> None:
     ).fit(X, y)
     tree.forest_.save(options.out)
     print(silva.export_text(tree))
-    print(_summary(tree, y))
+    print(_summary(tree, X, y))
 
 
 def read_table(path: Path, target: str, columns: list[str] | None = None) -> tuple[Any, Any]:
@@ -86,7 +86,7 @@ def read_table(path: Path, target: str, columns: list[str] | None = None) -> tup
     ValueError
         If a column is missing or the target holds no numbers.
     """
-    from silva.cli.tables import TableReader, import_pyarrow
+    from silva.cli.tables import TableReader, import_pyarrow, naming
 
     reader = TableReader(path)
     features = [name for name in reader.names if name != target] if columns is None else columns
@@ -94,12 +94,15 @@ def read_table(path: Path, target: str, columns: list[str] | None = None) -> tup
     if target in features:
         raise ValueError(f"the target {target!r} is also one of the features; leave it out of --columns")
     pyarrow = import_pyarrow()
-    table = _whole_table(pyarrow, path).select([*features, target])
+    with naming(path, reader.names):
+        table = _whole_table(pyarrow, path).select([*features, target])
     column = table[target].cast(pyarrow.float64()) if pyarrow.types.is_decimal(table[target].type) else table[target]
     values = column.to_numpy(zero_copy_only=False)
     if values.dtype.kind not in "biuf":
         raise ValueError(f"column {target!r} of {path} holds {table[target].type}, expected numbers")
     present = ~np.isnan(values.astype(np.float64))
+    if not present.any():
+        raise ValueError(f"column {target!r} of {path} has no value in any of {len(values)} rows; name another target")
     return table.select(features).filter(present), values[present].astype(np.float64)
 
 
@@ -111,8 +114,9 @@ def _whole_table(pyarrow: ModuleType, path: Path) -> Any:
     return pyarrow.csv.read_csv(path)
 
 
-def _summary(tree: ModelTreeRegressor, y: Any) -> str:
-    error = tree.history_["rmse"][-1] if len(tree.history_["rmse"]) else float("nan")
+def _summary(tree: ModelTreeRegressor, X: Any, y: Any) -> str:
+    errors = tree.history_["rmse"]
+    error = errors[-1] if len(errors) else np.sqrt(np.mean((tree.predict(X) - y) ** 2))
     return (
         f"\n{len(y):,} rows, {tree.n_leaves_} leaves, training error (RMSE) {error:.4g}, "
         f"{tree.n_iter_} generations{', interrupted' if tree.interrupted_ else ''}"

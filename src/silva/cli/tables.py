@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import re
 import sys
 from typing import TYPE_CHECKING, Any
 
@@ -74,7 +75,7 @@ class TableReader:
         self._pa = import_pyarrow()
         self._parquet = None
         self.n_rows: int | None = None
-        with _naming(path):
+        with naming(path):
             if table_format(path) == "parquet":
                 self._parquet = self._pa.parquet.ParquetFile(path, pre_buffer=False, buffer_size=READ_BUFFER)
                 self.names: list[str] = self._parquet.schema_arrow.names
@@ -102,7 +103,7 @@ class TableReader:
         text, numbers : those of them that a CSV file holds text or numbers in, whatever its first lines look like
         n_rows : int
         """
-        with _naming(self.path):
+        with naming(self.path, self.names):
             yield from self._batches(columns, text, numbers, n_rows)
 
     def _batches(
@@ -138,12 +139,15 @@ class TableReader:
 
 
 @contextlib.contextmanager
-def _naming(path: Path) -> Iterator[None]:
-    """Add the file to what pyarrow says of its content."""
+def naming(path: Path, names: Sequence[str] = ()) -> Iterator[None]:
+    """Add the file to what pyarrow says of its content, and the names of the columns that it numbers."""
     try:
         yield
     except (ValueError, OSError) as error:
-        raise ValueError(f"cannot read {path}: {error}") from error
+        found = re.search(r"column #(\d+)", text := str(error))
+        if found and int(found[1]) < len(names):
+            text = text.replace(found[0], f"column {names[int(found[1])]!r}")
+        raise ValueError(f"cannot read {path}: {text}") from error
 
 
 @contextlib.contextmanager

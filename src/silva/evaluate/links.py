@@ -88,7 +88,7 @@ def is_margin(forest: TreeEnsemble, output: str) -> bool:
 def respond(forest: TreeEnsemble, margin: Array, output: str) -> Array | list[Array]:
     """Margins (n, n_outputs) as `output`."""
     if output == "margin":
-        return squeeze(margin.astype(forest.result_dtype, copy=False))
+        return squeeze(_margins(margin, forest))
     if output == "probability":
         return probabilities(margin, forest)
     return predictions(margin, forest)
@@ -99,7 +99,7 @@ def predictions(margin: Array, forest: TreeEnsemble) -> Array:
     if forest.prediction == "response":
         return squeeze(responses(margin, forest))
     if forest.prediction == "margin":
-        return squeeze(margin.astype(forest.result_dtype))
+        return squeeze(_margins(margin, forest))
     named = labels(margin, forest)
     return named if forest.prediction == "argmax_column" else squeeze(named)
 
@@ -139,6 +139,12 @@ def labels(margin: Array, forest: TreeEnsemble) -> Array:
     return _named(_is_second(margin, forest).astype(np.int64), forest, 0)
 
 
+def _margins(margin: Array, forest: TreeEnsemble) -> Array:
+    """Margins in the source library's dtype, infinite beyond its range."""
+    with np.errstate(over="ignore"):
+        return margin.astype(forest.result_dtype, copy=False)
+
+
 def squeeze(values: Array) -> Array:
     """(n, 1) as (n,)."""
     return values[:, 0] if values.shape[1] == 1 else values
@@ -164,10 +170,16 @@ def _has_one_class(forest: TreeEnsemble) -> bool:
 
 
 def _split(response: Array, forest: TreeEnsemble) -> list[Array]:
-    """Responses of each classification output."""
+    """Responses of each classification output; ValueError if their numbers do not fit the labels."""
     if len(forest.classes) < 2:
         return [response]
-    ends = np.cumsum([len(names) for names in forest.classes])
+    sizes = [len(names) for names in forest.classes]
+    if not all(sizes) or sum(sizes) != response.shape[1]:
+        raise ValueError(
+            f"the forest has {sizes} class labels for {response.shape[1]} outputs; "
+            "load it again from the model that it was saved from"
+        )
+    ends = np.cumsum(sizes)
     return list(np.split(response, ends[:-1], axis=1))
 
 
@@ -175,4 +187,10 @@ def _named(index: Array, forest: TreeEnsemble, output: int) -> Array:
     """Class labels by position; a Booster's labels are the positions, in its own dtype."""
     if not forest.classes:
         return index.astype(forest.result_dtype)
-    return forest.classes[output][index]
+    names = forest.classes[output]
+    if len(index) and index.max() >= len(names):
+        raise ValueError(
+            f"the forest predicts class {index.max()} and has {len(names)} class labels ({names.tolist()}); "
+            "load it again from the model that it was saved from"
+        )
+    return names[index]

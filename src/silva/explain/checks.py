@@ -73,7 +73,8 @@ def check_table_bytes(table_bytes: Any, algorithm: str) -> None:
 
 def check_range(forest: Forest, dtype: str) -> None:
     """Refuse leaf values whose difference is infinite in float32."""
-    largest = np.abs(forest.leaf_value).max(initial=0.0) * np.abs(forest.tree_weight).max(initial=0.0)
+    with np.errstate(over="ignore"):
+        largest = np.abs(forest.leaf_value).max(initial=0.0) * np.abs(forest.tree_weight).max(initial=0.0)
     if dtype == "float32" and largest > np.finfo(np.float32).max / 2:
         raise ValueError(f"leaf values reach {largest:.1e}, beyond what float32 holds; pass dtype='float64'")
 

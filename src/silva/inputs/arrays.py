@@ -62,6 +62,14 @@ def to_array(X: object) -> Array:
         raise TypeError(f"X is a {type_name(X)}, which does not become a NumPy array: {error}") from error
 
 
+def refuse_no_rows(X: object) -> None:
+    """Raise TypeError for what looks like rows but holds none: classes, frames that are still to be computed."""
+    if isinstance(X, type):
+        raise TypeError(f"X is the class {X.__module__}.{X.__qualname__}, expected rows; pass an object of it")
+    if hasattr(X, "columns") and hasattr(X, "compute"):
+        raise TypeError(f"X is a {type_name(X)}, which is not computed yet; pass X.compute(), or its parts one by one")
+
+
 def checked_array(array: Array) -> Array:
     """Raise unless the array is two-dimensional and of numbers or objects."""
     kind = array.dtype.kind

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
 
-from silva.inputs.arrays import type_name
+from silva.inputs.arrays import refuse_no_rows, type_name
 from silva.inputs.categories import Coded, Column, Numbers
 
 if TYPE_CHECKING:
@@ -41,6 +41,8 @@ def to_frame(X: object) -> Frame | None:
     ------
     ValueError
         If `X` is a single column.
+    TypeError
+        If `X` is a class, or a frame that is still to be computed.
     ImportError
         If a frame of another library needs pyarrow and it is not installed.
     """
@@ -215,6 +217,7 @@ _LIBRARIES: dict[str, Callable[[Any, Any], Frame | None]] = {
 
 def _foreign_frame(X: object) -> Frame | None:
     """Frames of other libraries by the Arrow or the dataframe protocol."""
+    refuse_no_rows(X)
     protocol = next((name for name in ("__arrow_c_stream__", "__dataframe__") if hasattr(X, name)), None)
     if protocol is None or type(X).__module__.partition(".")[0] == "cudf":
         return None

@@ -107,7 +107,7 @@ def _classes(model: Model) -> Array:
         return np.arange(2)
     found = _object(model, "class_params")
     labels = found.get("class_names") or found.get("class_to_label") or []
-    dtype = LABEL_TYPES.get(found.get("class_label_type", "Integer"))
+    dtype = LABEL_TYPES.get(str(found.get("class_label_type", "Integer")))
     if not isinstance(labels, list) or dtype is None or not all(isinstance(x, str | int | float) for x in labels):
         raise ValueError("'class_params' holds no labels")
     n_classes = max(model.n_outputs, 2)

@@ -151,7 +151,7 @@ def _numbers(key: str, lines: list[str], dtype: DTypeLike) -> Array:
     expected = sum(line.count(" ") + 1 for line in lines if line)
     try:
         values = np.fromstring(" ".join(line for line in lines if line), dtype=dtype, sep=" ")
-    except (ValueError, DeprecationWarning):
+    except (ValueError, OverflowError, DeprecationWarning):
         values = np.zeros(0, dtype)
     if len(values) != expected:
         raise ValueError(f"tree {_first_unreadable(lines, dtype)} has an entry of {key!r} that is no number")
@@ -162,7 +162,7 @@ def _first_unreadable(lines: list[str], dtype: Any) -> int:
     for tree, line in enumerate(lines):
         for entry in line.split(" ") if line else ():
             try:
-                dtype(entry)
-            except ValueError:
+                np.array(dtype(entry))
+            except (ValueError, OverflowError):
                 return tree
     return 0
