@@ -10,10 +10,35 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
 MODEL_SUFFIXES = (".json", ".ubj", ".cbm", ".txt")
 """Of other libraries' model files, by which `silva.load` tells how to read them."""
+
+
+def check_output(path: str | os.PathLike[str], inputs: Iterable[Path] = ()) -> Path:
+    """Say which file will be written, before any work: symbolic links are followed.
+
+    Raises
+    ------
+    FileNotFoundError
+        If the folder does not exist.
+    PermissionError
+        If it cannot be written to.
+    ValueError
+        If `path` is a folder or a device, or one of the inputs.
+    """
+    target = Path(path).resolve()
+    if not target.parent.is_dir():
+        raise FileNotFoundError(f"cannot write {path}: the folder {target.parent} does not exist; create it first")
+    if not os.access(target.parent, os.W_OK | os.X_OK):
+        raise PermissionError(f"cannot write {path}: the folder {target.parent} is not writable; choose another one")
+    if target.exists() and not target.is_file():
+        raise ValueError(f"cannot write {path}: it is no regular file; give the path of a file")
+    for source in inputs:
+        if target.exists() and source.exists() and target.samefile(source):
+            raise ValueError(f"cannot write {path}: it is the input {source}; give the path of another file")
+    return target
 
 
 @contextlib.contextmanager
@@ -24,18 +49,12 @@ def replacing(path: str | os.PathLike[str]) -> Iterator[Path]:
 
     Raises
     ------
-    FileNotFoundError
-        If the folder does not exist.
-    ValueError
-        If `path` is a folder or a device, before anything is computed.
+    FileNotFoundError, PermissionError, ValueError
+        As `check_output`, before anything is computed.
     OSError
         Naming `path` if the temporary file cannot be made or written.
     """
-    target = Path(path).resolve()
-    if not target.parent.is_dir():
-        raise FileNotFoundError(f"cannot write {path}: the folder {target.parent} does not exist; create it first")
-    if target.exists() and not target.is_file():
-        raise ValueError(f"cannot write {path}: it is no regular file; give the path of a file")
+    target = check_output(path)
     temporary = target.with_name(f".silva-{secrets.token_hex(8)}.part")
     try:
         temporary.open("xb").close()

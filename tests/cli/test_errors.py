@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -88,6 +89,29 @@ class TestErrors:
         line = self.fails(capsys, tmp_path, "predict", files / "regressor.json", tmp_path / "data.csv")
         assert "In CSV column 'c': " in line
 
+    @pytest.mark.parametrize("name", ["predict", "explain", "grow", "bench"])
+    def test_outputs_are_checked_first(self, files, tmp_path, capsys, monkeypatch, name):
+        """Neither a model nor data are read for an output that cannot be written."""
+        suffix = "csv" if name in {"predict", "explain"} else "silva"
+        link, folder = tmp_path / f"link.{suffix}", tmp_path / "closed"
+        data = tmp_path / f"data.{suffix}" if name == "grow" else files / "data.csv"
+        model = tmp_path / "model.silva"
+        silva.load(files / "regressor.json").save(model)
+        (tmp_path / "data.silva").write_text("a,y\n1,2\n")
+        link.symlink_to({"grow": data, "bench": model}.get(name, data))
+        monkeypatch.setattr(silva, "load", None)
+        monkeypatch.setattr("silva.cli.bench.load", None)
+        monkeypatch.setattr("silva.cli.grow.read_table", None)
+        arguments = [name, data, "--target", "y"] if name == "grow" else [name, model, data]
+        assert run(*arguments, "-o", tmp_path / "none" / f"x.{suffix}") == 1
+        assert "does not exist; create it first" in capsys.readouterr().err
+        assert run(*arguments, "-o", link) == 1
+        assert f"cannot write {link}: it is the input" in capsys.readouterr().err
+        folder.mkdir()
+        monkeypatch.setattr("os.access", lambda path, _mode: Path(path) != folder)
+        assert run(*arguments, "-o", folder / f"x.{suffix}") == 1
+        assert f"the folder {folder} is not writable" in capsys.readouterr().err
+
     def test_an_existing_output_survives(self, files, tmp_path):
         out = tmp_path / "out.csv"
         out.write_text("precious")
@@ -120,6 +144,8 @@ class TestErrors:
             (["predict", "m.json", "d.csv", "-o", "o.csv", "--n-jobs", "0"], "'0' is no whole number of at least 1"),
             (["explain", "m.json", "d.csv", "-o", "o.csv", "--batch-rows", "x"], "'x' is no whole number"),
             (["predict", "m.json", "d.csv", "-o", "o.csv", "--batch-rows", "9" * 20], "at most 9 digits"),
+            (["bench", "m.json", "d.csv", "-o", "x.json"], "x.json has the suffix '.json', expected .silva"),
+            (["grow", "d.csv", "--target", "y", "-o", "x.json"], "x.json has the suffix '.json', expected .silva"),
             (["explain", "m.json", "d.csv", "-o", "o.csv", "--dtype", "int8"], "invalid choice: 'int8'"),
             (
                 ["explain", "m.json", "d.csv", "-o", "o.csv", "--device", "gpu"],

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from silva import __version__
 from silva.cli import bench, commands, demo, grow
-from silva.cli.values import device_string, names, positive, table
+from silva.cli.values import REPLACED, device_string, forest_file, names, positive, table
 from silva.typing import FLOAT_TYPES, OUTPUTS
 
 MODEL = "model file: XGBoost .json or .ubj, LightGBM .txt, CatBoost .cbm or .json, or .silva"
@@ -91,7 +91,9 @@ def _add_measurement(command: argparse.ArgumentParser) -> None:
     """Arguments of `silva bench`."""
     command.add_argument("model", type=Path, metavar="MODEL", help=MODEL)
     command.add_argument("data", type=table, metavar="DATA", help=DATA)
-    command.add_argument("-o", dest="out", type=Path, metavar="OUT", help=".silva file: the model with what was chosen")
+    command.add_argument(
+        "-o", dest="out", type=forest_file, metavar="OUT", help=f".silva file: the model with what was chosen{REPLACED}"
+    )
     command.add_argument("--seconds", type=float, default=5.0, metavar="S", help="time to spend (default: 5)")
     command.add_argument(
         "--device",
@@ -110,7 +112,12 @@ def _add_files(command: argparse.ArgumentParser) -> None:
     command.add_argument("model", type=Path, metavar="MODEL", help=MODEL)
     command.add_argument("data", type=table, metavar="DATA", help=DATA)
     command.add_argument(
-        "-o", dest="out", type=table, required=True, metavar="OUT", help="CSV or Parquet file to write, by its suffix"
+        "-o",
+        dest="out",
+        type=table,
+        required=True,
+        metavar="OUT",
+        help=f"CSV or Parquet file to write, by its suffix{REPLACED}",
     )
     command.add_argument(
         "--columns", type=names, default=[], metavar="A,B,...", help="columns of DATA to keep in the output"

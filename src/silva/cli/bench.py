@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from silva.cli.commands import read_features
 from silva.evaluate.evaluator import Evaluator
 from silva.evaluate.tuning import choose_fastest, measure
+from silva.files import check_output
 from silva.loading import load
 
 if TYPE_CHECKING:
@@ -19,6 +20,8 @@ if TYPE_CHECKING:
 
 def bench(options: argparse.Namespace) -> None:
     """Run `silva bench`."""
+    if options.out is not None:
+        check_output(options.out, (options.model, options.data))
     forest = load(options.model)
     rows = read_features(options, forest, options.rows)
     measured = measure(Evaluator(forest), rows, options.seconds, options.device, options.n_jobs)

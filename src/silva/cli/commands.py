@@ -18,6 +18,7 @@ from silva.cli.columns import (
     value_columns,
 )
 from silva.cli.tables import TableReader, import_pyarrow, progress, writing
+from silva.files import check_output
 from silva.inputs.matching import listed
 
 if TYPE_CHECKING:
@@ -40,6 +41,7 @@ def predict(options: argparse.Namespace) -> None:
     """Run `silva predict`."""
     import silva
 
+    check_output(options.out, (options.model, options.data))
     forest = silva.load(options.model)
     width = forest.n_trees if options.output == "leaf" else forest.n_outputs
 
@@ -54,6 +56,7 @@ def explain(options: argparse.Namespace) -> None:
     """Run `silva explain`."""
     import silva
 
+    check_output(options.out, (options.model, options.data))
     forest = silva.load(options.model)
     explainer = silva.Explainer(forest, device=options.device, dtype=options.dtype, n_jobs=options.n_jobs)
     features = _explained_features(options.features, forest)

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from silva.cli.values import device_string, names
+from silva.cli.values import REPLACED, device_string, forest_file, names
+from silva.files import check_output
 from silva.grow.data import STORAGES
 
 if TYPE_CHECKING:
@@ -31,7 +32,9 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
     )
     parser.add_argument("data", type=Path, metavar="DATA", help="CSV (.csv, .csv.gz; with a header) or Parquet")
     parser.add_argument("--target", required=True, metavar="COLUMN", help="column to predict")
-    parser.add_argument("-o", dest="out", type=Path, required=True, metavar="OUT", help=".silva file to write")
+    parser.add_argument(
+        "-o", dest="out", type=forest_file, required=True, metavar="OUT", help=f".silva file to write{REPLACED}"
+    )
     parser.add_argument("--columns", type=names, metavar="A,B,...", help="features (default: all other columns)")
     parser.add_argument("--max-leaves", type=int, default=64, metavar="N", help="default: 64")
     parser.add_argument("--generations", type=int, default=10_000, metavar="N", help="default: 10000")
@@ -60,8 +63,7 @@ def run(options: argparse.Namespace) -> None:
 
     import silva
 
-    if options.out.suffix.lower() != ".silva":
-        raise ValueError(f"{options.out} has the suffix {options.out.suffix!r}, expected .silva")
+    check_output(options.out, (options.data,))
     X, y = read_table(options.data, options.target, options.columns)
     tree = silva.ModelTreeRegressor(
         generations=options.generations,

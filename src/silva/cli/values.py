@@ -10,6 +10,7 @@ from silva.cli.tables import table_format
 from silva.device import parse_device
 
 MOST_DIGITS = 9
+REPLACED = "; a file that is there already is replaced once the new one is complete, but never an input"
 
 
 def names(text: str) -> list[str]:
@@ -43,3 +44,11 @@ def table(text: str) -> Path:
     except ValueError as error:
         raise argparse.ArgumentTypeError(str(error)) from error
     return Path(text)
+
+
+def forest_file(text: str) -> Path:
+    """Check the suffix of a forest to write."""
+    path = Path(text)
+    if path.suffix.lower() != ".silva":
+        raise argparse.ArgumentTypeError(f"{text} has the suffix {path.suffix!r}, expected .silva")
+    return path
