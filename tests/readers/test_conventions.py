@@ -60,7 +60,9 @@ def test_the_margin_of_ada_boost_is_its_decision(data, bounds):
 def test_shap_values_of_catboost_add_up_for_oblivious_trees(data, policy):
     catboost = pytest.importorskip("catboost")
     X, y = data
-    model = catboost.CatBoostRegressor(iterations=10, grow_policy=policy, verbose=0, thread_count=1).fit(X, y)
+    model = catboost.CatBoostRegressor(
+        iterations=10, grow_policy=policy, verbose=0, thread_count=1, allow_writing_files=False
+    ).fit(X, y)
     phi, expected = values(model, X)
     np.testing.assert_allclose(phi.sum(axis=1) + expected, model.predict(X), atol=1e-12)
     theirs = model.get_feature_importance(catboost.Pool(X, y), type="ShapValues")

@@ -21,6 +21,7 @@ from silva.grow import columns as grow_columns
 from silva.grow.assembly import grown_tree
 from silva.grow.checks import check_labels, check_parameters, check_target
 from silva.grow.data import prepare
+from silva.grow.interrupts import keeping_interrupts
 from silva.grow.progress import watching
 from silva.grow.search import OPERATORS, POLISH, SearchPlan, make_engine, place_rows, search
 from silva.grow.table import history_table, leaf_table
@@ -261,13 +262,16 @@ class ModelTreeRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         gpu = place_rows(self.device, self.algorithm, home, rows, self.chunks, self.max_leaves)
         engine = make_engine(rows, self._settings(rows), gpu)
         given = to_ranks(self._population, rows) if self.warm_start and hasattr(self, "_population") else []
-        with watching(self.callbacks or (), self.generations, bool(self.verbose)) as callbacks:
-            plan = SearchPlan(self.generations, self.n_iter_no_change, self.tol, self.time_limit, callbacks)
-            result = search(engine, rows, plan, given, started, gpu)
-        del engine, gpu  # and the cache and lists of rows, before the leaves are fitted
-        if rows.source is not None:
-            columns, target = columns.taken(rows.source), target[rows.source]
-        return self._keep(result, rows, columns, target)
+        with keeping_interrupts() as interrupts:
+            with watching(self.callbacks or (), self.generations, bool(self.verbose)) as callbacks:
+                limits = (self.generations, self.n_iter_no_change, self.tol, self.time_limit)
+                result = search(engine, rows, SearchPlan(*limits, callbacks, interrupts), given, started, gpu)
+            del engine, gpu  # and the cache and lists of rows, before the leaves are fitted
+            if rows.source is not None:
+                columns, target = columns.taken(rows.source), target[rows.source]
+            self._keep(result, rows, columns, target)
+            self.interrupted_ |= interrupts.have_come
+        return self
 
     def predict(self, X: Rows) -> Doubles:
         """Predict rows.

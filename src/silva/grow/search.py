@@ -13,6 +13,7 @@ import numpy as np
 
 from silva import _core
 from silva.device import DeviceError, find_gpus, is_cuda_usable, parse_device
+from silva.grow.interrupts import Interrupts
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -81,6 +82,7 @@ class SearchPlan:
     tol: float
     time_limit: float | None = None
     callbacks: Sequence[Callable[[Progress], Any]] = ()
+    interrupts: Interrupts = field(default_factory=Interrupts)
 
 
 @dataclass
@@ -178,18 +180,21 @@ def search(
     """Run generations until the plan ends them; an interrupt keeps the best tree."""
     history: list[Progress] = []
     interrupted = False
+    interrupts = plan.interrupts
     try:
         with contextlib.nullcontext() if gpu is None else gpu.searching(engine):
             engine.initialise(given)
             n_steps = 1
+            interrupts.raises, interrupted = True, interrupts.have_come
             while _goes_on(engine, plan, started) and not interrupted:
                 began = time.perf_counter()
                 left = math.inf if plan.time_limit is None else plan.time_limit - (began - started)
                 wanted = min(n_steps, plan.generations - engine.counters[0])
                 records = engine.step(wanted, plan.n_iter_no_change, plan.tol, left)
                 history += [_progress(record, rows, started) for record in records]
-                interrupted = engine.interrupted or _tell(plan, history)
+                interrupted = engine.interrupted or interrupts.have_come or _tell(plan, history)
                 n_steps = _next_slice(n_steps, time.perf_counter() - began)
+            interrupts.raises = False
     except KeyboardInterrupt:
         interrupted = True
     _, _, n_evaluations, n_rows_read = engine.counters

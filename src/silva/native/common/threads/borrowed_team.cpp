@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "common/threads/thread_pool.h"
+#include "common/threads/watch.h"
 
 namespace silva {
 namespace {
@@ -70,9 +71,11 @@ BorrowedTeam::~BorrowedTeam() {
 }
 
 Team BorrowedTeam::team() const {
-  return {pool_, [](void* pool, int32_t n_tasks, void* context, void (*task)(void*, int32_t, int32_t)) {
+  return {pool_,
+          [](void* pool, int32_t n_tasks, void* context, void (*task)(void*, int32_t, int32_t)) {
             static_cast<ThreadPool*>(pool)->run(n_tasks, [&](int index, int thread) { task(context, index, thread); });
-          }};
+          },
+          Watch::current(), [](void* watch, int32_t thread) { return static_cast<Watch*>(watch)->ended(thread); }};
 }
 
 }  // namespace silva

@@ -4,6 +4,7 @@
 
 #include "common/bindings.h"
 #include "common/instruction_set.h"
+#include "common/interrupts.h"
 #include "common/threads/borrowed_team.h"
 #include "common/workspace.h"
 #include "evaluate/cpu/nodes/plan.h"
@@ -64,10 +65,11 @@ void run(Task&& task, const ResultMatrix<T>& out, T* RowsTask::* result, int64_t
   task.*result = out.data();
   const Workspace workspace(task.workspace_size * task.n_threads);
   task.workspace = workspace.data();
-  const nb::gil_scoped_release release;
-  const BorrowedTeam threads(task.n_threads);
-  task.team = threads.team();
-  evaluate(task);
+  run_interruptibly([&] {
+    const BorrowedTeam threads(task.n_threads);
+    task.team = threads.team();
+    evaluate(task);
+  });
 }
 
 }  // namespace silva

@@ -209,7 +209,10 @@ template <bool Packed>
 void evaluate_packed(const EvaluateTask& task) {
   const int64_t n_rows = task.rows.n_rows;
   if (task.serial) {
-    for (int64_t row = 0; row < n_rows; ++row) evaluate_row<Packed>(task, task.workspace, row);
+    share_out(task.team, (n_rows + kRowTile - 1) / kRowTile, [&](int64_t t, int32_t) {
+      const int64_t end = n_rows < (t + 1) * kRowTile ? n_rows : (t + 1) * kRowTile;
+      for (int64_t row = t * kRowTile; row < end; ++row) evaluate_row<Packed>(task, task.workspace, row);
+    });
     return;
   }
   const int64_t together = int64_t(kRowTile) * task.tiles_together, n_tasks = (n_rows + together - 1) / together;

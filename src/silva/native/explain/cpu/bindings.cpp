@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "common/instruction_set.h"
+#include "common/interrupts.h"
 #include "common/threads/borrowed_team.h"
 #include "common/workspace.h"
 #include "explain/cpu/plan.h"
@@ -96,10 +97,11 @@ static void run(ExplainTask<Real>& task, const Result& out, bool interactions) {
   task.workspace_size = kernels<Real>().workspace(task, interactions);
   const Workspace workspace(task.workspace_size * task.n_threads);
   task.workspace = workspace.data();
-  const nb::gil_scoped_release release;
-  const BorrowedTeam threads(task.n_threads);
-  task.team = threads.team();
-  (interactions ? kernels<Real>().interactions : kernels<Real>().values)(task);
+  run_interruptibly([&] {
+    const BorrowedTeam threads(task.n_threads);
+    task.team = threads.team();
+    (interactions ? kernels<Real>().interactions : kernels<Real>().values)(task);
+  });
 }
 
 template <class Real>

@@ -1,6 +1,7 @@
 // Bindings of subtree tables: silva.explain.tables calls these.
 #include "common/bindings.h"
 
+#include "common/interrupts.h"
 #include "explain/tables/tables.h"
 
 namespace silva {
@@ -29,8 +30,7 @@ static void pass_rows(const SubtreeTables<Real>& tables, const RowMatrix& rows, 
     task.out32 = target_of<float>(out);
   else
     throw nb::type_error("the result must be float32 or float64");
-  const nb::gil_scoped_release release;
-  tables.pass(task, n_threads);
+  run_interruptibly([&] { tables.pass(task, n_threads); });
 }
 
 template <class Real>
@@ -50,11 +50,7 @@ static void bind_type(nb::module_& module, const char* name) {
           [](const Tables& tables) { return to_numpy(std::vector<int32_t>(tables.plan().walked_trees)); },
           nb::rv_policy::move)
       .def(
-          "build",
-          [](Tables& tables, int n_threads) {
-            const nb::gil_scoped_release release;
-            tables.build(n_threads);
-          },
+          "build", [](Tables& tables, int n_threads) { run_interruptibly([&] { tables.build(n_threads); }); },
           nb::arg("n_threads"))
       .def("values", &pass_rows<Real>, nb::arg("rows"), nb::arg("out"), nb::arg("adds"), nb::arg("n_threads"),
            "SHAP values, (n, F) or (n, F, n_outputs), written or added to what the result holds.");

@@ -1,0 +1,46 @@
+"""Ctrl-C while a tree grows: it ends the search, and what was found is kept."""
+
+from __future__ import annotations
+
+import contextlib
+import signal
+import threading
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+
+class Interrupts:
+    """Handler of SIGINT.
+
+    Attributes
+    ----------
+    have_come : bool
+    raises : bool
+        Whether the next one raises KeyboardInterrupt, once; else it is noted only.
+    """
+
+    def __init__(self) -> None:
+        self.have_come = self.raises = False
+
+    def __call__(self, _number: int, _frame: object) -> None:
+        """Note the signal."""
+        raises, self.raises, self.have_come = self.raises, False, True
+        if raises:
+            raise KeyboardInterrupt
+
+
+@contextlib.contextmanager
+def keeping_interrupts() -> Iterator[Interrupts]:
+    """Note interrupts instead of raising them where Python's own handler would raise: in the main thread."""
+    interrupts = Interrupts()
+    is_main = threading.current_thread() is threading.main_thread()
+    if not is_main or signal.getsignal(signal.SIGINT) is not signal.default_int_handler:
+        yield interrupts
+        return
+    signal.signal(signal.SIGINT, interrupts)
+    try:
+        yield interrupts
+    finally:
+        signal.signal(signal.SIGINT, signal.default_int_handler)

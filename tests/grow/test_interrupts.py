@@ -1,0 +1,64 @@
+"""Ctrl-C keeps the tree, whenever it comes after the search has begun."""
+
+from __future__ import annotations
+
+import contextlib
+import signal
+
+import numpy as np
+import pytest
+
+import silva
+from silva.grow import estimator
+
+
+@pytest.fixture
+def data():
+    X = np.random.default_rng(0).uniform(size=(300, 2))
+    return X, np.where(X[:, 0] < 0.5, X[:, 1], 3 - X[:, 1])
+
+
+def interrupted_by(function):
+    def interrupt(*arguments, **options):
+        signal.raise_signal(signal.SIGINT)
+        return function(*arguments, **options)
+
+    return interrupt
+
+
+@pytest.mark.parametrize("name", ["watching", "search", "grown_tree", "leaf_table"])
+def test_an_interrupt_beside_the_search_keeps_the_tree(data, monkeypatch, name):
+    monkeypatch.setattr(estimator, name, interrupted_by(getattr(estimator, name)))
+    tree = silva.ModelTreeRegressor(generations=2, n_jobs=1).fit(*data)
+    assert tree.interrupted_
+    assert np.isfinite(tree.predict(data[0])).all()
+    assert tree.n_iter_ == (0 if name in {"watching", "search"} else 2)
+    with pytest.raises(KeyboardInterrupt):
+        signal.raise_signal(signal.SIGINT)
+
+
+def test_interrupts_that_follow_keep_the_tree_too(data, monkeypatch):
+    @contextlib.contextmanager
+    def watching(*_):
+        yield (lambda _: signal.raise_signal(signal.SIGINT),)
+        signal.raise_signal(signal.SIGINT)
+
+    monkeypatch.setattr(estimator, "watching", watching)
+    monkeypatch.setattr(estimator, "grown_tree", interrupted_by(estimator.grown_tree))
+    tree = silva.ModelTreeRegressor(n_jobs=1).fit(*data)
+    assert tree.interrupted_
+    assert tree.n_iter_ == 1
+
+
+def test_handlers_of_others_stay(data):
+    def handler(_number, _frame):
+        raise NotImplementedError
+
+    previous = signal.signal(signal.SIGINT, handler)
+    try:
+        silva.ModelTreeRegressor(
+            generations=1, n_jobs=1, callbacks=[lambda _: signal.getsignal(signal.SIGINT) is not handler]
+        ).fit(*data)
+        assert signal.getsignal(signal.SIGINT) is handler
+    finally:
+        signal.signal(signal.SIGINT, previous)
