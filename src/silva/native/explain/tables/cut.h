@@ -12,11 +12,9 @@ namespace silva {
 // Cuts made for 2,000 to 4,000 rows are within 15 % of the best for 500 to 20,000.
 struct CutCosts {
   double n_rows = 6000;
-  // A row's look-up and add, a state's share of the build and of the caches: of 8 lanes, and of 16.
-  static constexpr double kAdd = 1.3, kAddLong = 2.5, kState = 6, kStateLong = 40;
-  double add = kAdd;
+  double add = 1.3;   // a row's look-up and add
   double step = 0.1;  // a row's share of one step of a key
-  double state = kState, cell = 28;
+  double state = 6, cell = 28;
   double walk = 1.0;  // a row, split and quadrature point of the walk
   // Of a subtree: states, numbers of its table, cells of all its splits together.
   double most_states = kMostStates, most_numbers = 1e18, most_cells = 1e18;

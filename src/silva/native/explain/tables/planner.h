@@ -21,7 +21,6 @@ class TablePlanner {
     plan_.width = forest_.width;
     plan_.is_wide = n_columns > size_t(kMostLanes);
     plan_.lanes = n_columns > 8 ? 16 : 8;
-    if (plan_.lanes == 16) options_.costs.add = CutCosts::kAddLong, options_.costs.state = CutCosts::kStateLong;
     trees_.resize(forest_.n_trees());
     first_leaf_.assign(1, 0);
     for (int32_t tree = 0; tree < forest_.n_trees(); ++tree)
