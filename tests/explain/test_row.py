@@ -34,8 +34,7 @@ def test_rows_of_large_forests(n_features, row_type):
     """Blocks of 32 subtrees, columns that fill one register and more."""
     forest = full_forest(0, n_trees=40, depth=6, n_features=n_features, row_type=row_type)
     X = np.random.default_rng(1).normal(size=(20, n_features)).astype(row_type)
-    explainer = Explainer(forest)
-    assert explainer.algorithm_ == "tables"
+    explainer = Explainer(forest, algorithm="tables")
     row = explainer.row()
     assert not isinstance(row, type(Explainer(forest, algorithm="quadrature").row()))
     np.testing.assert_array_equal([row(x) for x in X], explainer.shap_values(X))

@@ -176,3 +176,10 @@ def test_one_feature_with_a_thousand_thresholds():
     assert explainer.algorithm_ == "tables"
     assert explainer._on_cpu._tables._tables.n_subtrees >= 4
     assert_close(explainer.shap_values(X), shapley.values(forest, shapley.sides(forest, X)), forest, "float64")
+
+
+def test_forests_whose_sums_cost_more_than_the_tables_gain_are_walked():
+    """Splits on features at random: each subtree's sums go to totals of their own."""
+    wide, narrow = (full_forest(0, n_trees=40, depth=6, n_features=n_features) for n_features in (200, 6))
+    assert (Explainer(wide).algorithm_, Explainer(narrow).algorithm_) == ("quadrature", "tables")
+    assert Explainer(wide, algorithm="tables").algorithm_ == "tables"

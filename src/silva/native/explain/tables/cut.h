@@ -16,6 +16,7 @@ struct CutCosts {
   double step = 0.1;  // a row's share of one step of a key
   double state = 6, cell = 28;
   double walk = 1.0;  // a row, split and quadrature point of the walk
+  double total = 8;   // a row and slot of a chunk: its sum goes to the feature's total
   // Of a subtree: states, numbers of its table, cells of all its splits together.
   double most_states = kMostStates, most_numbers = 1e18, most_cells = 1e18;
 };

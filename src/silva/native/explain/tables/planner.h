@@ -28,6 +28,8 @@ class TablePlanner {
     share_out(team, forest_.n_trees(), [&](int32_t tree, int32_t) { plan_tree(tree); });
     choose_trees();
     merge();
+    if (!options.forced && !pays()) walk_all();
+    trees_.clear();
   }
 
   TablePlan take() { return std::move(plan_); }
@@ -127,7 +129,23 @@ class TablePlanner {
       plan_.subtrees.resize(first);
       for (const SlotSet& set : slot_sets(added)) add_chunks(set, added);
     }
-    trees_.clear();
+  }
+
+  // A chunk's sums are added to the totals of its features. Where these are thousands a row (Fashion-MNIST: 784
+  // features, 10 classes), that costs more than the tables gain, which no tree's own costs know.
+  bool pays() const {
+    double gain = 0;
+    for (const PlannedTree& tree : trees_)
+      if (tree.is_chosen) gain += tree.cut.walk - tree.cut.cost;
+    return gain > options_.costs.n_rows * options_.costs.total * double(plan_.slot_column.size()) * plan_.width;
+  }
+
+  void walk_all() {
+    TablePlan empty;
+    empty.width = plan_.width, empty.is_wide = plan_.is_wide, empty.lanes = plan_.lanes;
+    plan_ = std::move(empty);
+    for (PlannedTree& tree : trees_) tree.is_chosen = false;
+    merge();
   }
 
   void reserve() {
