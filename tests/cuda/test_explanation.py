@@ -11,6 +11,7 @@ from hypothesis import given
 
 import silva.cuda.rows
 import silva.explain.cuda.quadrature
+import silva.explain.cuda.explainer
 import silva.explain.cuda.small_forests
 import silva.explain.cuda.tapes
 from silva import Explainer
@@ -75,7 +76,7 @@ def test_chunks_of_wide_forests_are_cut_until_their_sums_fit_shared_memory(monke
     monkeypatch.setattr(silva.explain.cuda.small_forests, "TINY_SPLITS", 0)
     forest = full_forest(5, n_trees=6, depth=6, n_features=40)
     X = np.random.default_rng(6).normal(size=(40, forest.n_features))
-    explainer = Explainer(forest, device="cuda")
+    explainer = Explainer(forest, device="cuda", algorithm="quadrature")
     assert_close(
         explainer.shap_values(X), Explainer(forest, dtype="float64").shap_values(X)[..., None], forest, "float32"
     )
