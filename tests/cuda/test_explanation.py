@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 
 import silva.cuda.rows
-import silva.explain.cuda.quadrature
 import silva.explain.cuda.explainer
+import silva.explain.cuda.quadrature
 import silva.explain.cuda.small_forests
 import silva.explain.cuda.tapes
 from silva import Explainer
