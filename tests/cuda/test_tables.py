@@ -202,3 +202,12 @@ def test_gpu_rows_and_out_of_any_layout():
     out = np.zeros((5, 200), np.float32).T
     explainer.shap_values(X, out=out)
     np.testing.assert_array_equal(out, expected)
+
+
+@pytest.mark.parametrize("n_features", [6, 14, 30])
+def test_forests_of_depth_7_have_tables_by_the_costs_of_gpus(n_features):
+    """Of 14 features and more a CPU's states cost more; a GPU's do not."""
+    forest = full_forest(0, n_trees=20, depth=7, n_features=n_features)
+    plan = TablePlan(forest, np.dtype("float32"), 2**28, False)
+    assert plan.n_subtrees > forest.n_trees
+    assert len(plan.walked_trees) == 0
