@@ -239,6 +239,16 @@ def lay_out(rows: TrainingRows, layouts: Sequence[GpuLayout], memories: Sequence
             )
         functions = memory.load(kernels(layout.sizes.stride, rows.z.itemsize))
         streams += [_stream(layout, memory, functions) for _ in range(layout.n_streams)]
+    return _search(rows, layouts, streams, found)
+
+
+def _search(
+    rows: TrainingRows,
+    layouts: Sequence[GpuLayout],
+    streams: list[_core.GrowStream],
+    found: list[_core.GrowPart],
+) -> _core.GrowGpu:
+    """Hand streams and parts to the engine, with what decides between CPU and GPU."""
     is_chunked = any(layout.n_parts > 1 for layout in layouts)
     search: _core.GrowGpu = filled(
         _core.GrowGpu(),
