@@ -95,3 +95,11 @@ def test_wrong_rows_are_refused(algorithm):
 def test_wrong_numbers_of_features_are_refused(top, error):
     with pytest.raises(error, match=f"top is {top}"):
         Explainer(full_forest(0, 3, 3, 5)).row(top=top)
+
+
+@pytest.mark.parametrize("algorithm", ["tables", "quadrature"])
+@pytest.mark.parametrize("bad", [np.zeros(5, np.int64), np.zeros(5, object), np.zeros(10)[::2], [0.0] * 5])
+def test_rows_of_other_types_are_refused(algorithm, bad):
+    """By rows that are looked up, and by those that are walked."""
+    with pytest.raises(TypeError, match=r"float32 or float64|contiguous"):
+        Explainer(full_forest(0, 20, 6, 5), algorithm=algorithm).row()(bad)

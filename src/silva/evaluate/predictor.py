@@ -10,6 +10,7 @@ from silva import _core
 from silva.device import find_gpus, parse_device
 from silva.evaluate.links import is_margin, respond
 from silva.inputs import as_rows
+from silva.inputs.arrays import checked_row
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -70,20 +71,6 @@ class OutputPredictor:
         return make_predictor, self._arguments
 
 
-def _checked(row: object, n_features: int) -> Floats:
-    """Make a row of what the compiled predictor takes, (1, n_features); refuse what it refuses."""
-    if not isinstance(row, np.ndarray) or not row.flags.c_contiguous:
-        raise TypeError(
-            f"the row is a {type(row).__name__}, expected a C-contiguous float32 or float64 array; "
-            "numpy.ascontiguousarray makes one"
-        )
-    if row.dtype.char not in "fd" or not row.dtype.isnative:
-        raise TypeError(f"the row holds {row.dtype}, expected float32 or float64; cast it")
-    if row.size != n_features:
-        raise ValueError(f"the row has {row.size} values, expected {n_features}; pass several rows to Forest.predict")
-    return row.reshape(1, -1)
-
-
 class _PlainRow:
     """Rows that need more than the compiled walk: tables of categories, linear leaves."""
 
@@ -92,7 +79,7 @@ class _PlainRow:
 
     def __call__(self, row: Floats) -> Array:
         cpu, forest = self._evaluator.cpu, self._evaluator.forest
-        rows = as_rows(_checked(row, forest.n_features), forest)
+        rows = as_rows(checked_row(row, forest.n_features), forest)
         return (cpu.leaves if self._output == "leaf" else cpu.margins)(rows, self._choice, 1).reshape(-1)
 
 
@@ -103,7 +90,7 @@ class _GpuRow:
         self._evaluator, self._output, self._gpus, self._choice = evaluator, output, gpus, choice
 
     def __call__(self, row: Floats) -> Array:
-        cuda, rows = self._evaluator.cuda, _checked(row, self._evaluator.forest.n_features)
+        cuda, rows = self._evaluator.cuda, checked_row(row, self._evaluator.forest.n_features)
         run = cuda.leaves if self._output == "leaf" else cuda.margins
         result: Array = run(rows, self._gpus, self._choice)[0]
         return result

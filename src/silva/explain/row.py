@@ -8,6 +8,7 @@ import numpy as np
 
 from silva import _core
 from silva.inputs import as_rows
+from silva.inputs.arrays import checked_row
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -44,9 +45,7 @@ class PlainRow:
     def __call__(self, row: Array) -> Any:
         """Explain a row."""
         forest = self._explainer.forest
-        if not isinstance(row, np.ndarray) or row.size != forest.n_features:
-            raise ValueError(f"the row is {row!r}, expected an array of {forest.n_features} values")
-        phi: Array = self._explainer.values(as_rows(row.reshape(1, -1), forest))[0]
+        phi: Array = self._explainer.values(as_rows(checked_row(row, forest.n_features), forest))[0]
         return strongest(phi, self._top) if self._top else phi
 
 
