@@ -43,6 +43,9 @@ class GpuPlan:
         result: int,
         make_buffers: Callable[[], Any] | None,
         n_bytes: int,
+        first_beside: int,
+        begin: int,
+        sides: list[tuple[int, int]],
     ) -> None: ...
 
 class GpuCalls:

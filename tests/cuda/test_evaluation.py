@@ -12,14 +12,14 @@ import numpy as np
 import pytest
 from hypothesis import given
 
+import silva.cuda.kept_calls
 import silva.evaluate.cuda.few_rows
-import silva.evaluate.cuda.kept_calls
 import silva.evaluate.cuda.packing
 import silva.evaluate.cuda.tiles
 import silva.evaluate.cuda.tiling
 from silva.cuda.codes import encode_forest
+from silva.cuda.kept_calls import KEPT
 from silva.device import DeviceError
-from silva.evaluate.cuda.kept_calls import KEPT
 from silva.evaluate.cuda.packing import choose_format
 from silva.evaluate.cuda.tiling import Tiling
 from silva.typing import Choice
@@ -301,7 +301,7 @@ def test_calls_give_way():
 def test_calls_give_way_to_large_buffers(monkeypatch):
     import cupy
 
-    monkeypatch.setattr(silva.evaluate.cuda.kept_calls, "KEPT_BYTES", 2048)
+    monkeypatch.setattr(silva.cuda.kept_calls, "KEPT_BYTES", 2048)
     forest = random_forest(5, Options(n_trees=7, n_features=3, meaning={"result_dtype": "float32"}))
     X = cupy.asarray(random_rows(0, forest, 202, "float32"))
     for n_rows in (200, 201, 202):  # 800 bytes and more of results that are allocated ahead

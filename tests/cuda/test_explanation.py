@@ -68,6 +68,36 @@ def test_trees_in_parts_of_several_buckets(monkeypatch, kind):
     assert sum(len(tape.chunk_starts) for tape in job.tapes) > forest.n_trees
 
 
+@pytest.mark.parametrize("output", ["values", "interactions"])
+@pytest.mark.parametrize("algorithm", ["tables", "quadrature"])
+@pytest.mark.parametrize("n_small", [0, 10**6], ids=["several tapes", "one launch"])
+def test_calls_like_earlier_ones(monkeypatch, output, algorithm, n_small):
+    """The launches of one call answer rows like its own, whose results stay; no others."""
+    import cupy
+
+    for module in (silva.explain.cuda.tapes, silva.explain.cuda.small_forests):
+        monkeypatch.setattr(module, "TINY_SPLITS", n_small)
+    monkeypatch.setattr(silva.explain.cuda.tapes, "SMALL_BUCKET", 0)
+    forest = random_forest(5, OPTIONS)
+    explainer = Explainer(forest, device="cuda", algorithm=algorithm)
+    explain = explainer.shap_values if output == "values" else explainer.shap_interaction_values
+    rows = random_rows(6, forest, 40, "float32")
+    X, others, expected = cupy.asarray(rows), cupy.asarray(rows[::-1].copy()), explain(rows)
+    again = explainer._on_cuda.again
+    assert again(X, output, "cuda") is None
+    np.testing.assert_array_equal(cupy.asnumpy(explain(X)), expected)
+    kept = again(X, output, "cuda")
+    np.testing.assert_array_equal(cupy.asnumpy(again(others, output, "cuda")), expected[::-1])
+    np.testing.assert_array_equal(cupy.asnumpy(kept), expected)
+    for other in (X[:5], X[::2], X.astype(np.float64), rows, None):
+        assert again(other, output, "cuda") is None
+    for changed in (("margin", "cuda"), (output, "cuda:0"), (1, 2)):
+        assert again(X, *changed) is None
+    explain(X, out=cupy.empty(expected.shape, np.float32))
+    if output == "interactions":
+        np.testing.assert_array_equal(cupy.asnumpy(explain(X, features=[2])), expected[:, [2]])
+
+
 @pytest.mark.parametrize(("most", "is_cut"), [(12, True), (2, False)])
 def test_chunks_of_wide_forests_are_cut_until_their_sums_fit_shared_memory(monkeypatch, most, is_cut):
     monkeypatch.setattr(silva.explain.cuda.tapes, "TINY_SPLITS", 0)

@@ -82,11 +82,11 @@ class CodeTables:
         return max(self.codes.n_columns, 1), stride
 
     def prepare(
-        self, input_type: DTypeLike, strides: tuple[Any, Any], n_rows: int, stride: int
+        self, input_type: DTypeLike, strides: tuple[Any, Any], n_rows: int, stride: int, rows: Any = NOWHERE
     ) -> PreparedLaunch | None:
         """Launch that encodes rows: their address and that of the codes are the first and the last argument.
 
-        None if there are no columns.
+        None if there are no columns. `rows` is the cell of another launch whose rows they are.
         """
         if not self.codes.n_columns:
             return None
@@ -98,7 +98,7 @@ class CodeTables:
         grid = (min(n_tiles, max(1, ENOUGH_BLOCKS // n_runs)), n_runs)
         sizes = (*map(np.int64, strides), np.int32(n_rows), np.int64(stride), runs, np.int32(entries))
         shared = entries * self._search.entry_bytes
-        args = (NOWHERE, *sizes, *tables, NOWHERE)
+        args = (rows, *sizes, *tables, NOWHERE)
         return PreparedLaunch(self._kernels[np.dtype(input_type).name], grid, THREADS, args, shared)
 
     def tables(self) -> tuple[Any, ...]:

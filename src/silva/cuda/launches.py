@@ -16,7 +16,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from silva.cuda.compiler import Variant
-    from silva.typing import GpuArray
+    from silva.cuda.streams import Beside
+    from silva.typing import Array, GpuArray
 
 ARGUMENT_BYTES = 8
 
@@ -125,9 +126,13 @@ class PreparedLaunch:
         grid, block = (numbers[0], numbers[1], numbers[2]), (numbers[3], numbers[4], numbers[5])
         return _core.GpuLaunch(function=function, grid=grid, block=block, shared=shared, arguments=self._pointers)
 
-    def argument(self, place: int) -> int:
-        """Address of an argument; a negative place counts from the end."""
-        return int(self._arguments.ctypes.data) + ARGUMENT_BYTES * (place % len(self._arguments))
+    def cell(self, place: int) -> Array:
+        """Argument as an array of one uint64: what is written there is what the next launch takes.
+
+        As an argument of another launch, that one takes it too.
+        """
+        cell: Array = self._arguments[place].view(np.uint64)
+        return cell
 
     def __call__(self, stream: int) -> None:
         """Queue the kernel on a stream, given by its address."""
@@ -135,20 +140,23 @@ class PreparedLaunch:
 
 
 class Plan:
-    """Launches from rows to results, for one stream and thread: the buffers between them are its own.
+    """Launches from rows to results, for one thread: the buffers between them are its own.
 
     Parameters
     ----------
     launches : list of PreparedLaunch
-        In their order. The last argument of the last is the address of the results.
+        In their order. The first argument of the first is the address of the rows, the last argument of the last that
+        of the results, unless `rows` and `result` say where they are.
     buffers : object, optional
         What the launches have between them, and lives as long as the plan.
     make_buffers : callable, optional
         Allocates buffers that are not kept from call to call, names them to the launches and returns them.
     n_bytes : int
         Of the buffers that are kept.
-    reads_rows : bool
-        Whether the first argument of the first launch is the address of the rows.
+    rows, result : uint64 array of one number, optional
+        The argument, as `PreparedLaunch.cell` gives it, that holds the address of the rows, or of the results.
+    beside : Beside, optional
+        The launches that run beside each other.
     """
 
     def __init__(
@@ -158,21 +166,30 @@ class Plan:
         make_buffers: Callable[[], Any] | None = None,
         n_bytes: int = 0,
         *,
-        reads_rows: bool = True,
+        rows: Array | None = None,
+        result: Array | None = None,
+        beside: Beside | None = None,
     ) -> None:
-        self.launches, self.make_buffers, self.n_bytes = launches, make_buffers, n_bytes
-        self._buffers, self._reads_rows, self._unread = buffers, reads_rows, np.zeros(1, np.uint64)
+        self.launches, self.make_buffers, self.n_bytes, self._buffers = launches, make_buffers, n_bytes, buffers
+        self._rows = launches[0].cell(0) if rows is None else rows
+        self._result = launches[-1].cell(-1) if result is None else result
+        self._beside = beside
 
     def run(self, x: GpuArray, out: GpuArray) -> None:
         """Queue the work for CuPy arrays of rows and results on the current stream."""
-        stream = import_cupy().cuda.get_current_stream().ptr
+        stream = import_cupy().cuda.get_current_stream()
         # Buffers that are not kept may be given to others as soon as this returns: the stream orders their use.
         buffers = self.make_buffers() if self.make_buffers else None
-        if self._reads_rows:
-            self.launches[0].addresses[0] = x.data.ptr
-        self.launches[-1].addresses[-1] = out.data.ptr
-        for launch in self.launches:
-            launch(stream)
+        self._rows[0], self._result[0] = x.data.ptr, out.data.ptr
+        begin, end = (self._beside.first, self._beside.first + self._beside.n) if self._beside else (0, 0)
+        for launch in self.launches[:begin]:
+            launch(stream.ptr)
+        if self._beside:
+            with self._beside.streams(stream) as streams:
+                for launch, on in zip(self.launches[begin:end], streams, strict=True):
+                    launch(on.ptr)
+        for launch in self.launches[end:]:
+            launch(stream.ptr)
         del buffers
 
     def bound(self) -> _core.GpuPlan:
@@ -180,10 +197,13 @@ class Plan:
         return _core.GpuPlan(
             owner=self,
             launches=[launch.bound() for launch in self.launches],
-            rows=self.launches[0].argument(0) if self._reads_rows else int(self._unread.ctypes.data),
-            result=self.launches[-1].argument(-1),
+            rows=int(self._rows.ctypes.data),
+            result=int(self._result.ctypes.data),
             make_buffers=self.make_buffers,
             n_bytes=self.n_bytes,
+            first_beside=self._beside.first if self._beside else 0,
+            begin=self._beside.begin if self._beside else 0,
+            sides=self._beside.sides if self._beside else [],
         )
 
 

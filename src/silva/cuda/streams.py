@@ -12,30 +12,39 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 
-class SideStreams:
-    """Streams for independent kernels, which fill the GPU only together; for one thread and GPU.
+class Beside:
+    """Some launches of a plan that run beside each other, as they fill the GPU only together; for one thread and GPU.
 
     Parameters
     ----------
-    n : int
-        Kernels; the current stream takes one of them.
+    first, n : int
+        Which of the plan's launches; the stream of the plan takes the first of them.
+
+    Attributes
+    ----------
+    begin : int
+        Address of the event that what comes before is done; 0 if there is but one stream.
+    sides : list of (int, int)
+        Addresses of the further streams, and of the events that their launches are done.
     """
 
-    def __init__(self, n: int) -> None:
+    def __init__(self, first: int, n: int) -> None:
+        self.first, self.n = first, n
         cuda = import_cupy().cuda
         self._sides = _side_streams(cuda.runtime.getDevice(), n - 1) if n > 1 else []
-        self._n = n
         self._begin, *self._ends = (cuda.Event(disable_timing=True) for _ in range(len(self._sides) + 1))
+        self.begin: int = self._begin.ptr
+        self.sides = [(side.ptr, end.ptr) for side, end in zip(self._sides, self._ends, strict=True)]
 
     @contextlib.contextmanager
-    def beside(self, stream: Any) -> Iterator[list[Any]]:
-        """Give a stream for each kernel: they begin after what `stream` holds, and what it gets next waits for them."""
+    def streams(self, stream: Any) -> Iterator[list[Any]]:
+        """Give a stream for each launch: they begin after what `stream` holds, and what it gets next waits for them."""
         if self._sides:
             self._begin.record(stream)
             for side in self._sides:
                 side.wait_event(self._begin)
         try:
-            yield [stream, *self._sides][: self._n]
+            yield [stream, *self._sides][: self.n]
         finally:
             for side, end in zip(self._sides, self._ends, strict=True):
                 end.record(side)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
@@ -228,11 +228,12 @@ class Explainer:
         DeviceError
             If a GPU is asked for and cannot be used.
         """
+        if out is None and (values := self._again(X, "values")) is not None:
+            return values
         if by_position:
             X = name_by_position(X, self.forest)
         if gpus := self._gpus(X):
-            values: Array = self._on_cuda.shap_values(X, gpus, out)
-            return values
+            return cast("Array", self._on_cuda.shap_values(X, gpus, out, self.device))
         return self._on_cpu.values(as_rows(X, self.forest), out)
 
     def row(self, top: int | None = None) -> Callable[[Array], Any]:
@@ -306,15 +307,21 @@ class Explainer:
         -----
         Costs O(nodes × features on a path × K) a row; memory beyond the result m × F float64 a lane and thread.
         """
+        if features is None and out is None and (interactions := self._again(X, "interactions")) is not None:
+            return interactions
         refuse_linear_leaves(self.forest, "interactions", "use shap_values, or grow with leaf_model='constant'")
         places = places_of(features, self.forest.n_features, self.forest.feature_names)
         if by_position:
             X = name_by_position(X, self.forest)
         if gpus := self._gpus(X, self.forest.n_features):
             asked = None if features is None else places
-            interactions: Array = self._on_cuda.shap_interaction_values(X, gpus, asked, out)
-            return interactions
+            return cast("Array", self._on_cuda.shap_interaction_values(X, gpus, asked, out, self.device))
         return self._on_cpu.interactions(as_rows(X, self.forest), places, out)
+
+    def _again(self, X: Rows, output: str) -> Array | None:
+        """Answer a call like an earlier one on GPU rows: checks take as long as a GPU needs for many rows."""
+        on_cuda = self.__dict__.get("_on_cuda")
+        return None if on_cuda is None else cast("Array | None", on_cuda.again(X, output, self.device))
 
     def _gpus(self, X: Rows, results: int = 1) -> tuple[int, ...]:
         """GPUs that take these rows; none if the CPU does."""

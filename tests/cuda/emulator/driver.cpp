@@ -67,6 +67,8 @@ int emulated_record_event(void* event, void*) {
   return 0;
 }
 
+int emulated_await_event(void*, void*, unsigned) { return 0; }
+
 int emulated_elapsed_time(float* milliseconds, void* first, void* last) {
   *milliseconds = float(1e-3 * (*static_cast<double*>(last) - *static_cast<double*>(first)));
   return 0;

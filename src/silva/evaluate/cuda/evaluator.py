@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from silva.cuda import kept_calls
 from silva.cuda.codes import encode_forest
 from silva.cuda.compiler import variant
 from silva.cuda.encoder import CodeTables, row_strides
@@ -15,7 +16,6 @@ from silva.cuda.rows import check_gpu_rows, map_rows
 from silva.cuda.uploads import PerGpu
 from silva.device import array_gpu, explaining_memory, import_cupy
 from silva.evaluate.choice import runnable
-from silva.evaluate.cuda import kept_calls
 from silva.evaluate.cuda.few_rows import FewRows, predictor_of
 from silva.evaluate.cuda.packing import CODE_TYPES, choose_format, order_by_output
 from silva.evaluate.cuda.paper import BLOCK, DEFAULT_SETTINGS, NodeWalks
@@ -140,9 +140,7 @@ class CudaEvaluator:
     def first(self, X: Any, request: tuple[str, str, str], choice: Choice) -> Any:
         """Margins of GPU rows in their dtype, (n,) or (n, n_outputs), kept for `again`; None if no one plan does it."""
         forest = self._forest
-        if not len(X) or type(X).__module__ != "cupy" or X.dtype.char not in "fd" or not forest.nan_allowed:
-            return None
-        schedule = self._schedule(choice, len(X)) if X.device.id == import_cupy().cuda.runtime.getDevice() else None
+        schedule = self._schedule(choice, len(X)) if kept_calls.may_be_kept(X, forest) else None
         if schedule is None or len(X) > schedule.most_rows():
             return None
         check_gpu_rows(X, forest, X.device.id)

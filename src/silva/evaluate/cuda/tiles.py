@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from silva.cuda.buffers import Buffers, Place
 from silva.cuda.compiler import variant
 from silva.cuda.encoder import row_strides
 from silva.cuda.launches import NOWHERE, Plan, PreparedLaunch
@@ -29,9 +30,6 @@ if TYPE_CHECKING:
 SUM_BLOCK, CODE_MULTIPLE = 128, 1024
 VALUE_BYTES, CODE_BYTES = 2**29, 2**31
 """Values of trees before they are summed, and codes of rows."""
-
-KEPT_BYTES = 2**23
-"""Codes and sums that a plan keeps from call to call."""
 
 MOST_ROWS = 2**30
 """Rows at a time that the kernels' 32-bit integers count, whole tiles included."""
@@ -122,7 +120,7 @@ class Tiles:
         if (tiling.sharing == 1 or joins or not fits_memory) and not packed.has_idle_outputs:
             tiling = tiling if joins else dataclasses.replace(tiling, sharing=1)
             walks, n_sharing = self._walks(image, n_rows, stride, tiling, result_type)
-            partial = ((n_sharing, stride, SUM_WORDS), np.float32) if n_sharing > 1 else None
+            partial = 4 * n_sharing * stride * SUM_WORDS if n_sharing > 1 else 0
             return self._plan(encoding, stride, walks, partial)
         walks, _ = self._walks(image, n_rows, stride, tiling, None)
         types = {"LEAF": image.leaf_type, "RESULT": np.dtype(result_type)}
@@ -130,30 +128,33 @@ class Tiles:
         grid = (-(-n_rows // SUM_BLOCK), packed.forest.n_outputs)
         args = (NOWHERE, *sizes, *packed.sums(), NOWHERE)
         sums = PreparedLaunch(variant("evaluate/cuda/sum_values", **types), grid, SUM_BLOCK, args)
-        return self._plan(encoding, stride, walks, ((packed.forest.n_trees, stride), image.leaf_type), sums)
+        n_values = packed.forest.n_trees * stride
+        return self._plan(encoding, stride, walks, n_values * image.leaf_type.itemsize, sums)
 
     def _plan(
         self,
         encoding: PreparedLaunch | None,
         stride: int,
         walks: PreparedLaunch,
-        scratch: tuple[tuple[int, ...], Any] | None,
+        scratch: int,
         sums: PreparedLaunch | None = None,
     ) -> Plan:
-        """Rows to codes, codes to margins or to values of trees, values to margins."""
-        places = [(walks, CODES_ARGUMENT, 0)]
-        if encoding is not None:
-            places.append((encoding, -1, 0))
-        if sums is not None:
-            places += [(walks, -1, 1), (sums, 0, 1)]
-        elif scratch is not None:
-            places.append((walks, PARTIAL_ARGUMENT, 1))
+        """Rows to codes, codes to margins or to values of trees, values to margins, by bytes of scratch memory."""
         codes = self._packed.codes
-        shapes = [(codes.shape(stride), codes.code_type), *([] if scratch is None else [scratch])]
-        buffers = _Buffers(shapes, places)
+        sizes = [math.prod(codes.shape(stride)) * codes.code_type.itemsize]
+        places = [Place(walks.cell(CODES_ARGUMENT), 0)]
+        if encoding is not None:
+            places.append(Place(encoding.cell(-1), 0))
+        if scratch:
+            sizes.append(scratch)
+            places.append(Place(walks.cell(PARTIAL_ARGUMENT if sums is None else -1), 1))
+        if sums is not None:
+            places.append(Place(sums.cell(0), 1))
+        buffers = Buffers(sizes, places)
         launches = [launch for launch in (encoding, walks, sums) if launch is not None]
         make = None if buffers.n_bytes else buffers.make
-        return Plan(launches, buffers, make, buffers.n_bytes, reads_rows=encoding is not None)
+        rows = None if encoding is not None else np.zeros(1, np.uint64)
+        return Plan(launches, buffers, make, buffers.n_bytes, rows=rows)
 
     def leaves(self, x: GpuArray) -> Any:
         """Find the leaves of rows: indices, int32 (n_trees, stride)."""
@@ -163,7 +164,7 @@ class Tiles:
         result = import_cupy().empty((packed.forest.n_trees, stride), np.int32)
         walks, _ = self._walks(packed.leaves, n_rows, stride, tiling, None)
         encoding = packed.codes.prepare(x.dtype, row_strides(x), n_rows, stride)
-        self._plan(encoding, stride, walks, None).run(x, result)
+        self._plan(encoding, stride, walks, 0).run(x, result)
         return result
 
     def _tiling(self, image: Image, n_rows: int, *, joins: bool) -> Tiling:
@@ -201,33 +202,6 @@ class Tiles:
         kernel = tiles_variant(packed.name, image.leaf_type, result_type, tiling.threads, mode, tiling.teams)
         shared = tiling.shared_bytes(n_columns, codes_per_word)
         return PreparedLaunch(kernel, (n_tiles, n_sharing), tiling.threads, args, shared), n_sharing
-
-
-class _Buffers:
-    """Memory between the launches of a plan; little of it is allocated once.
-
-    Parameters
-    ----------
-    shapes : list of (shape, dtype)
-        Of the codes, and of the scratch memory if there is any.
-    places : list of (PreparedLaunch, int, int)
-        Arguments that name a buffer, and its number in `shapes`.
-    """
-
-    def __init__(
-        self, shapes: list[tuple[tuple[int, ...], Any]], places: list[tuple[PreparedLaunch, int, int]]
-    ) -> None:
-        self._shapes, self._places = shapes, places
-        n_bytes = sum(math.prod(shape) * np.dtype(dtype).itemsize for shape, dtype in shapes)
-        self.n_bytes = n_bytes if n_bytes <= KEPT_BYTES else 0
-        self._kept = self.make() if self.n_bytes else None
-
-    def make(self) -> list[Any]:
-        """Allocate the buffers and name them to the launches."""
-        buffers = [import_cupy().empty(shape, dtype) for shape, dtype in self._shapes]
-        for launch, argument, number in self._places:
-            launch.addresses[argument] = buffers[number].data.ptr
-        return buffers
 
 
 def tiles_variant(

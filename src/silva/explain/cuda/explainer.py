@@ -9,6 +9,7 @@ import numpy as np
 
 from silva.cuda.codes import encode_forest
 from silva.cuda.encoder import CodeTables
+from silva.cuda.kept_calls import Calls, may_be_kept
 from silva.cuda.rows import check_gpu_rows, like, map_rows
 from silva.device import DeviceError, array_gpu, import_cupy
 from silva.explain.cuda.paths import PathsJob
@@ -47,20 +48,34 @@ class CudaExplainer:
         self.dtype = np.dtype(dtype)
         self.algorithm = algorithm
         self._jobs: dict[object, Job] = {}
+        self._calls = Calls()
 
-    def shap_values(self, X: Rows, gpus: tuple[int, ...], out: GpuArray | Array | None = None) -> Any:
+    def again(self, X: Rows, output: str, device: str) -> Any:
+        """Answer where an earlier call of this thread had rows like these, else return None."""
+        return self._calls.again(X, output, self.algorithm, device)
+
+    def shap_values(
+        self, X: Rows, gpus: tuple[int, ...], out: GpuArray | Array | None = None, device: str = "auto"
+    ) -> Any:
         """SHAP values of the rows: (n, F), or (n, F, k) for k > 1 outputs, in the library of `X`."""
-        return self._run(self._job("values", None), X, gpus, (self.forest.n_features,), out)
+        request = None if out is not None else ("values", self.algorithm, device)
+        return self._run(self._job("values", None), X, gpus, (self.forest.n_features,), out, request)
 
     def shap_interaction_values(
-        self, X: Rows, gpus: tuple[int, ...], places: Int32s | None = None, out: GpuArray | Array | None = None
+        self,
+        X: Rows,
+        gpus: tuple[int, ...],
+        places: Int32s | None = None,
+        out: GpuArray | Array | None = None,
+        device: str = "auto",
     ) -> Any:
         """SHAP interaction values: (n, m, F) or (n, m, F, k); places[f] is feature f's place among the m, or -1."""
         n_features = self.forest.n_features
         if places is None:
-            return self._run(self._job("pairs", None), X, gpus, (n_features, n_features), out)
+            request = None if out is not None else ("interactions", self.algorithm, device)
+            return self._run(self._job("pairs", None), X, gpus, (n_features, n_features), out, request)
         chosen = np.argsort(places, kind="stable")[np.count_nonzero(places < 0) :]
-        return self._run(self._job(tuple(chosen.tolist()), chosen), X, gpus, (len(chosen), n_features), out)
+        return self._run(self._job(tuple(chosen.tolist()), chosen), X, gpus, (len(chosen), n_features), out, None)
 
     def prepare(self, gpus: tuple[int, ...]) -> None:
         """Build the tables of values on these GPUs, if there are any."""
@@ -76,17 +91,37 @@ class CudaExplainer:
         return isinstance(self._job("values", None), TableJob)
 
     def _run(
-        self, job: Job, X: Rows, gpus: tuple[int, ...], shape: tuple[int, ...], out: GpuArray | Array | None
+        self,
+        job: Job,
+        X: Rows,
+        gpus: tuple[int, ...],
+        shape: tuple[int, ...],
+        out: GpuArray | Array | None,
+        request: tuple[str, str, str] | None,
     ) -> Any:
+        """Compute what a job does; a `request` is kept for `again` if it can be."""
         forest = self.forest
         full = (*shape, forest.n_outputs)
         rows = as_rows(X, forest) if array_gpu(X) is None else check_gpu_rows(X, forest, gpus[0])
+        if request is not None and (result := self._first(job, X, full, request)) is not None:
+            return result
         target = None if out is None else _check_out(out, rows, (len(rows), *shape), full, self.dtype)
         result = map_rows(rows, gpus, full, self.dtype, job.compute, input_type=forest.threshold.dtype, out=target)
         if out is not None:
             return out
         result = result[..., 0] if forest.n_outputs == 1 else result
         return result if isinstance(result, np.ndarray) else like(X, result)
+
+    def _first(self, job: Job, X: Any, full: tuple[int, ...], request: tuple[str, str, str]) -> Any:
+        """Answer a request by one plan, which is kept for `again`; None if no one plan does it."""
+        if not may_be_kept(X, self.forest):
+            return None
+        try:
+            plan = job.whole(X, full)
+            shape = (len(X), *(full[:-1] if full[-1] == 1 else full))
+            return None if plan is None else self._calls.answer(X, request, plan, shape, self.dtype)
+        except import_cupy().cuda.memory.OutOfMemoryError:
+            return None  # the long way makes room, or says what is missing
 
     def _job(self, key: object, features: NDArray[np.intp] | None) -> Job:
         if key not in self._jobs:

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from silva.cuda.compiler import variant
-from silva.cuda.launches import NOWHERE, PreparedLaunch
+from silva.cuda.kept_calls import KEPT, KEPT_BYTES
+from silva.cuda.launches import KeptByRows, Plan, PreparedLaunch
 from silva.cuda.uploads import PerGpu
 from silva.device import import_cupy
 
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
 
     from silva.cuda.encoder import CodeTables
     from silva.ensemble import TreeEnsemble
-    from silva.typing import GpuArray
+    from silva.typing import Array, GpuArray
 
 ROW_MULTIPLE = 128
 
@@ -59,6 +60,10 @@ class Job:
         if flat is not out:
             out[...] = flat
 
+    def whole(self, x: GpuArray, row_shape: tuple[int, ...]) -> Plan | None:  # noqa: ARG002
+        """All that `compute` does for such rows on the current stream, as one plan; None if that is more."""
+        return None
+
     def _batch_rows(self, n_rows: int, row_shape: tuple[int, ...]) -> int:
         """Rows at a time."""
         raise NotImplementedError
@@ -66,6 +71,40 @@ class Job:
     def _queue(self, x: GpuArray, result: GpuArray) -> None:
         """Queue the work for a batch and its results, which are contiguous."""
         raise NotImplementedError
+
+
+class PlannedJob(Job):
+    """A job whose batches are launches that are laid out once for rows of a type, layout and number."""
+
+    def __init__(
+        self, forest: TreeEnsemble, codes: CodeTables, dtype: DTypeLike, pairs: bool, features: NDArray[np.intp] | None
+    ) -> None:
+        super().__init__(forest, codes, dtype, pairs, features)
+        self._plans: KeptByRows[Plan | None] = KeptByRows(KEPT, KEPT_BYTES)
+
+    def whole(self, x: GpuArray, row_shape: tuple[int, ...]) -> Plan | None:
+        """All that `compute` does for such rows on the current stream, as one plan; None if that is more."""
+        is_whole = not self._is_sparse(row_shape) and len(x) <= self._batch_rows(len(x), row_shape)
+        return self._plan_for(x, row_shape) if is_whole else None
+
+    def _queue(self, x: GpuArray, result: GpuArray) -> None:
+        if self._is_sparse(result.shape[1:]):
+            result.fill(0)
+        if (plan := self._plan_for(x, result.shape[1:])) is not None:
+            plan.run(x, result)
+
+    def _plan_for(self, x: GpuArray, row_shape: tuple[int, ...]) -> Plan | None:
+        # Buffers that are kept serve one stream.
+        stream = import_cupy().cuda.get_current_stream().ptr
+        return self._plans.of(x, (stream, *row_shape), lambda: self._lay_out(x, row_shape))
+
+    def _lay_out(self, x: GpuArray, row_shape: tuple[int, ...]) -> Plan | None:
+        """Lay out the launches for a batch of such rows; None if there is nothing to do."""
+        raise NotImplementedError
+
+    def _is_sparse(self, row_shape: tuple[int, ...]) -> bool:  # noqa: ARG002
+        """Whether the launches leave out numbers of the results that are 0."""
+        return False
 
 
 def fitting_rows(n_bytes: int, row_bytes: int) -> int:
@@ -78,10 +117,10 @@ def padded_rows(n_rows: int) -> int:
     return -(-n_rows // ROW_MULTIPLE) * ROW_MULTIPLE
 
 
-def diagonal_launch(dtype: DTypeLike, n_rows: int, row_shape: tuple[int, ...], chosen: Any) -> PreparedLaunch | None:
-    """Launch that writes the interactions of features with themselves; the results' address is the first argument."""
+def diagonal_launch(
+    dtype: DTypeLike, n_rows: int, row_shape: tuple[int, ...], chosen: Any, result: Array
+) -> PreparedLaunch:
+    """Launch that writes the interactions of features with themselves; `result` is the cell of the results' address."""
     n_lines = n_rows * row_shape[0] * math.prod(row_shape[2:])
-    if not n_lines * row_shape[1]:
-        return None
-    args = (NOWHERE, np.int64(n_lines), *(np.int32(n) for n in row_shape), chosen)
+    args = (result, np.int64(n_lines), *(np.int32(n) for n in row_shape), chosen)
     return PreparedLaunch(variant("explain/cuda/close_diagonal", REAL=dtype), (-(-n_lines // 4), 1), 128, args)

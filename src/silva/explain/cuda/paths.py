@@ -130,8 +130,9 @@ class PathsJob(Job):
         if sums.size:
             args = (sums, np.int64(sums.size), np.float64(2.0**self.exponent), result)
             launch(variant("explain/cuda/paths/read_sums", REAL=self.dtype), (-(-sums.size // 256),), (256,), args)
-        if self.pairs and (closing := diagonal_launch(self.dtype, n_rows, result.shape[1:], chosen)):
-            closing.addresses[0] = result.data.ptr
+        if self.pairs and result.size:
+            address = np.array([result.data.ptr], np.uint64)
+            closing = diagonal_launch(self.dtype, n_rows, result.shape[1:], chosen, address)
             closing(import_cupy().cuda.get_current_stream().ptr)
 
     def _upload(self) -> tuple[Any, ...]:

@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from silva.cuda.buffers import Buffers, Place
 from silva.cuda.compiler import variant
 from silva.cuda.encoder import row_strides
-from silva.cuda.launches import NOWHERE, KeptByRows, PreparedLaunch
-from silva.cuda.streams import SideStreams
+from silva.cuda.launches import NOWHERE, Plan, PreparedLaunch
+from silva.cuda.streams import Beside
 from silva.device import import_cupy
-from silva.explain.cuda.job import Job, diagonal_launch, fitting_rows, padded_rows
+from silva.explain.cuda.job import PlannedJob, diagonal_launch, fitting_rows, padded_rows
 from silva.explain.cuda.kernels import choose_block, walk_variant
 from silva.explain.cuda.on_gpu import OnGpu
-from silva.explain.cuda.results import find_targets
+from silva.explain.cuda.results import MOST_COMPLETE, find_targets
 from silva.explain.cuda.small_forests import make_small
 from silva.explain.cuda.tapes import write_tapes
 
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
 
     from silva.cuda.encoder import CodeTables
     from silva.ensemble import TreeEnsemble
-    from silva.typing import GpuArray
+    from silva.typing import Array, GpuArray
 
 SUM_BLOCKS = 1024
 """Blocks of the last sum that fill the GPU."""
@@ -32,11 +33,14 @@ SUM_BLOCKS = 1024
 SUM_ENTRIES, SPARSE_SUM_ENTRIES = 32, 128
 """Most entries of its tile (native/explain/cuda/sum_slots.cu); more where most have no accumulator and cost nothing."""
 
+CODES_ARGUMENT = 3
+"""Place of the codes among the arguments of native/explain/cuda/explain_rows.cu."""
+
 PARTIAL_BYTES = 2**30
 """Sums of chunks for the rows in flight; more rows are done one batch after the other."""
 
 
-class QuadratureJob(Job):
+class QuadratureJob(PlannedJob):
     """Values or interactions by the walk of tapes; what it needs on a GPU is written at the first call there.
 
     Attributes
@@ -58,7 +62,6 @@ class QuadratureJob(Job):
             for tape in self.tapes
         ]
         self._small = None if pairs else make_small(self.tapes, self.dtype, codes)
-        self._launches: KeptByRows[Launches] = KeptByRows()
 
     def _batch_rows(self, n_rows: int, row_shape: tuple[int, ...]) -> int:  # noqa: ARG002
         if self._small is not None:
@@ -66,12 +69,14 @@ class QuadratureJob(Job):
         row_bytes = self.n_slots * self.dtype.itemsize + self.codes.row_bytes
         return fitting_rows(min(PARTIAL_BYTES, self._on_gpu().memory // 8), row_bytes)
 
-    def _queue(self, x: GpuArray, result: GpuArray) -> None:
-        tables, shape = self._on_gpu(), result.shape[1:]
-        if self._small is not None:
-            self._small.values(x, result, tables)
-        else:
-            self._launches.of(x, shape, lambda: Launches(self, x, shape, tables))(x, result)
+    def _is_sparse(self, row_shape: tuple[int, ...]) -> bool:
+        return self.pairs and math.prod(row_shape) > MOST_COMPLETE
+
+    def _lay_out(self, x: GpuArray, row_shape: tuple[int, ...]) -> Plan | None:
+        tables = self._on_gpu()
+        if not len(tables.target):
+            return None
+        return self._small.plan(x, tables) if self._small else lay_out_values(self, x, row_shape, tables)
 
     def _on_gpu(self) -> OnGpu:
         tables: OnGpu = self._uploads.get(self._upload)
@@ -83,67 +88,84 @@ class QuadratureJob(Job):
         return OnGpu(import_cupy(), self.tapes, targets, self.chosen)
 
 
-class Launches:
-    """The launches for rows of one type, layout and number on the current GPU; for one thread at a time."""
+class Walk:
+    """Launches that write the partial sums of rows of one type, layout and number, (n_slots, padded rows).
 
-    def __init__(self, job: QuadratureJob, x: GpuArray, row_shape: tuple[int, ...], tables: OnGpu) -> None:
-        self._job, self._row_shape, self._n_rows = job, row_shape, len(x)
-        self._stride = padded_rows(len(x))
-        self._sides = SideStreams(len(job.tapes))
-        self._encode = job.codes.prepare(x.dtype, row_strides(x), len(x), self._stride)
-        self._tapes = self._walking(tables)
-        self._is_sparse = len(tables.target) < math.prod(row_shape)
-        self._sum = lay_out_sum(tables, job.dtype, self._n_rows, row_shape, job.n_slots)
-        diagonal = (job.dtype, self._n_rows, row_shape, tables.chosen)
-        self._close = diagonal_launch(*diagonal) if job.pairs else None
+    Parameters
+    ----------
+    job : QuadratureJob
+    x : CuPy array
+        Such rows.
+    tables : OnGpu
+    rows : uint64 array, optional
+        Cell of the rows' address, of another launch that takes them.
 
-    def __call__(self, x: GpuArray, result: GpuArray) -> None:
-        """Queue the work on the current stream."""
-        cupy = import_cupy()
-        partial = cupy.empty((self._job.n_slots, self._stride), self._job.dtype)
-        stream = cupy.cuda.get_current_stream()
-        self.walk(x, partial.data.ptr)
-        if self._is_sparse:
-            result.fill(0)
-        if self._sum is not None:
-            self._sum.addresses[0], self._sum.addresses[-1] = partial.data.ptr, result.data.ptr
-            self._sum(stream.ptr)
-        if self._close is not None:
-            self._close.addresses[0] = result.data.ptr
-            self._close(stream.ptr)
+    Attributes
+    ----------
+    launches : list of PreparedLaunch
+        The rows' codes, unless nothing is asked of the rows, then the walk of each tape.
+    code_bytes, sum_bytes : int
+        Of the buffers that they need.
+    """
 
-    def walk(self, x: GpuArray, address: int) -> None:
-        """Queue what writes the partial sums, (n_slots, padded rows), to an address."""
-        encoded, stream = self._job.codes.empty(self._stride), import_cupy().cuda.get_current_stream()
-        if self._encode is not None:
-            self._encode.addresses[0], self._encode.addresses[-1] = x.data.ptr, encoded.data.ptr
-            self._encode(stream.ptr)
-        with self._sides.beside(stream) as streams:
-            for (walk, n_bytes), on in zip(self._tapes, streams, strict=True):
-                walk.addresses[3], walk.addresses[-1] = encoded.data.ptr, address
-                walk(on.ptr)
-                address += n_bytes
+    def __init__(self, job: QuadratureJob, x: GpuArray, tables: OnGpu, rows: Any = NOWHERE) -> None:
+        self._job, self._n_rows, self._stride = job, len(x), padded_rows(len(x))
+        self.encode = job.codes.prepare(x.dtype, row_strides(x), len(x), self._stride, rows)
+        self._walks = self._walking(tables)
+        self.launches = [*([] if self.encode is None else [self.encode]), *self._walks]
+        self.code_bytes = math.prod(job.codes.shape(self._stride)) * job.codes.code_type.itemsize
+        self._tape_bytes = [len(tape.slot_keys) * self._stride * job.dtype.itemsize for tape in job.tapes]
+        self.sum_bytes = sum(self._tape_bytes)
 
-    def _walking(self, tables: OnGpu) -> list[tuple[PreparedLaunch, int]]:
-        """Launch of each tape, and bytes of its partial sums."""
+    def places(self, codes: int, sums: int) -> list[Place]:
+        """Where the launches take the addresses of the codes and of the sums, given the numbers of their buffers."""
+        result = [] if self.encode is None else [Place(self.encode.cell(-1), codes)]
+        offset = 0
+        for walk, n_bytes in zip(self._walks, self._tape_bytes, strict=True):
+            result += [Place(walk.cell(CODES_ARGUMENT), codes), Place(walk.cell(-1), sums, offset)]
+            offset += n_bytes
+        return result
+
+    def beside(self, n_before: int = 0) -> Beside | None:
+        """Which launches run beside each other, after so many that come before: the walks of several tapes."""
+        first = n_before + len(self.launches) - len(self._walks)
+        return Beside(first, len(self._walks)) if len(self._walks) > 1 else None
+
+    def _walking(self, tables: OnGpu) -> list[PreparedLaunch]:
         job, result = self._job, []
         sizes = NOWHERE, np.int32(self._n_rows), np.uint32(self._stride), NOWHERE
         for tape, kernels, arrays in zip(job.tapes, job.kernels, tables.tapes, strict=True):
             n_chunks, item = len(tape.chunk_starts), job.dtype.itemsize
             block, shared = choose_block(tape.most_slots, item, self._n_rows, n_chunks, job.pairs)
             grid = -(-self._n_rows // block) * n_chunks, 1
-            launch = PreparedLaunch(kernels[shared > 0], grid, block, (*arrays, *sizes), shared)
-            result.append((launch, len(tape.slot_keys) * self._stride * item))
+            result.append(PreparedLaunch(kernels[shared > 0], grid, block, (*arrays, *sizes), shared))
         return result
+
+
+def unread_rows() -> Array:
+    """Cell for the address of rows of which nothing is asked."""
+    return np.zeros(1, np.uint64)
+
+
+def lay_out_values(job: QuadratureJob, x: GpuArray, row_shape: tuple[int, ...], tables: OnGpu) -> Plan:
+    """Lay out the launches from rows to values or interactions: codes, partial sums, sums, the diagonal."""
+    walk = Walk(job, x, tables)
+    add_up = lay_out_sum(tables, job.dtype, len(x), row_shape, job.n_slots)
+    buffers = Buffers([walk.code_bytes, walk.sum_bytes], [*walk.places(0, 1), Place(add_up.cell(0), 1)])
+    launches = [*walk.launches, add_up]
+    if job.pairs:
+        launches.append(diagonal_launch(job.dtype, len(x), row_shape, tables.chosen, add_up.cell(-1)))
+    make = None if buffers.n_bytes else buffers.make
+    rows = None if walk.encode else unread_rows()
+    beside = walk.beside()
+    return Plan(launches, buffers, make, buffers.n_bytes, rows=rows, result=add_up.cell(-1), beside=beside)
 
 
 def lay_out_sum(
     tables: OnGpu, dtype: DTypeLike, n_rows: int, row_shape: tuple[int, ...], n_slots: int
-) -> PreparedLaunch | None:
+) -> PreparedLaunch:
     """Lay out the launch that adds up the chunks: their sums and the results are its first and last argument."""
     n_entries = len(tables.target)
-    if not n_entries:
-        return None
     n_tiles = -(-n_rows // 32)
     most = SPARSE_SUM_ENTRIES if n_slots < n_entries else SUM_ENTRIES
     tile_entries = int(np.clip(n_entries * n_tiles // SUM_BLOCKS, 1, most))

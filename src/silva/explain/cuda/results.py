@@ -13,6 +13,11 @@ if TYPE_CHECKING:
     from silva.typing import Int64s
 
 
+MOST_COMPLETE = 2**16
+"""Interactions of a row up to which numbers without an accumulator are entries too. More would take memory: their
+results are filled with zeros first."""
+
+
 @dataclass(frozen=True, eq=False)
 class Targets:
     """Which accumulators make which numbers of a row's result.
@@ -48,8 +53,14 @@ def find_targets(keys: Int64s, n_features: int, n_outputs: int, pairs: bool, cho
     second = np.where((position[j] >= 0) & (i != j), (position[j] * n_features + i) * n_outputs + output, -1)
     target, mirror = np.where(first >= 0, first, second), np.where(first >= 0, second, -1)
     known = np.unique(target[target >= 0])
+    row_size = len(chosen) * n_features * n_outputs
+    if row_size <= MOST_COMPLETE:
+        known = np.setdiff1d(np.arange(row_size), second[first >= 0])
     entries, starts = _group(target, known)
-    return Targets(starts, entries, known, mirror[entries[starts[:-1]]])
+    mirrors = np.full(len(known), -1, np.int64)
+    has_slots = np.diff(starts) > 0
+    mirrors[has_slots] = mirror[entries[starts[:-1][has_slots]]]
+    return Targets(starts, entries, known, mirrors)
 
 
 def _group(target: Int64s, known: Int64s) -> tuple[Int64s, Int64s]:

@@ -8,7 +8,7 @@ import numpy as np
 
 from silva.cuda.compiler import variant
 from silva.cuda.encoder import row_strides
-from silva.cuda.launches import NOWHERE, KeptByRows, Plan, PreparedLaunch
+from silva.cuda.launches import NOWHERE, Plan, PreparedLaunch
 from silva.explain.cuda.kernels import walk_macros
 from silva.explain.cuda.tapes import TINY_SPLITS, Tape
 
@@ -31,13 +31,9 @@ class SmallForest:
     def __init__(self, tape: Tape, dtype: DTypeLike, codes: CodeTables) -> None:
         self._tape, self._dtype, self._codes = tape, dtype, codes
         self.shared = SUM_STRIDE * len(tape.slot_keys) * np.dtype(dtype).itemsize + WARP * codes.row_bytes
-        self._plans: KeptByRows[Plan] = KeptByRows()
 
-    def values(self, x: GpuArray, result: GpuArray, tables: OnGpu) -> None:
-        """Queue the launch that fills `result`, (n, F, k) and contiguous, for the rows of a CuPy array."""
-        self._plans.of(x, result.shape[1:], lambda: self._plan(x, tables)).run(x, result)
-
-    def _plan(self, x: GpuArray, tables: OnGpu) -> Plan:
+    def plan(self, x: GpuArray, tables: OnGpu) -> Plan:
+        """Lay out the launch that fills results, (n, F, k) and contiguous, for such rows."""
         codes, tape = self._codes, self._tape
         _, *columns = codes.tables()
         n_chunks, n_entries = len(tape.chunk_starts), len(tables.target)

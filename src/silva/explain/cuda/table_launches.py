@@ -2,21 +2,23 @@
 
 from __future__ import annotations
 
+import math
 import warnings
 from typing import TYPE_CHECKING, NamedTuple, cast
 
 import numpy as np
 
+from silva.cuda.buffers import Buffers, Place
 from silva.cuda.codes import encode_forest
 from silva.cuda.encoder import CodeTables, row_strides
-from silva.cuda.launches import NOWHERE, KeptByRows, PreparedLaunch
+from silva.cuda.launches import NOWHERE, Plan, PreparedLaunch
 from silva.cuda.limits import gpu_limits
 from silva.device import import_cupy
-from silva.explain.cuda.job import Job, fitting_rows, padded_rows
+from silva.explain.cuda.job import PlannedJob, fitting_rows, padded_rows
 from silva.explain.cuda.on_gpu import OnGpu
-from silva.explain.cuda.quadrature import Launches, QuadratureJob, lay_out_sum
+from silva.explain.cuda.quadrature import QuadratureJob, Walk, lay_out_sum
 from silva.explain.cuda.results import find_targets
-from silva.explain.cuda.tables import Batch, TablePlan, Tables, add_variant, keys_variant
+from silva.explain.cuda.tables import ROOM, Batch, TablePlan, Tables, add_variant, keys_variant, lay_out_builds
 from silva.explain.tables import select_trees
 
 if TYPE_CHECKING:
@@ -39,11 +41,16 @@ RESIDENT_THREADS = 512
 RESERVED_SHARED = 1024
 """Bytes of shared memory that the driver takes for each block."""
 
+CODES, KEYS, SUMS, WALK_CODES, BUILT, ROOMS = range(N_BUFFERS := 6)
+"""Buffers between the launches."""
+
+KEY_BYTES = 2
+
 TABLES = 5
 """Place of the tables among the arguments of native/explain/cuda/tables/add_tables.cu."""
 
 
-class TableJob(Job):
+class TableJob(PlannedJob):
     """Values of a forest by tables, and by the walk where trees have none.
 
     Parameters
@@ -61,7 +68,6 @@ class TableJob(Job):
         self._walks = _walks_of(forest, plan)
         self.n_slots = len(plan.arrays["slot_keys"]) + (self._walks.n_slots if self._walks else 0)
         self._fallback: QuadratureJob | None = None
-        self._launches: KeptByRows[TableLaunches] = KeptByRows()
 
     def prepare(self) -> None:
         """Build the tables on the current GPU."""
@@ -83,13 +89,15 @@ class TableJob(Job):
 
     def _batch_rows(self, n_rows: int, row_shape: tuple[int, ...]) -> int:  # noqa: ARG002
         n_keys = max(batch.n_subtrees for batch in self.plan.batches)
-        row_bytes = self.n_slots * self.dtype.itemsize + 2 * n_keys + self.plan.codes.row_bytes
+        row_bytes = self.n_slots * self.dtype.itemsize + KEY_BYTES * n_keys + self.plan.codes.row_bytes
         return fitting_rows(min(PARTIAL_BYTES, self._on_gpu()[1].memory // 8), row_bytes)
 
-    def _queue(self, x: GpuArray, result: GpuArray) -> None:
-        tables, sums = self._on_gpu()
-        shape = result.shape[1:]
-        self._launches.of(x, shape, lambda: TableLaunches(self.plan, self._walks, x, shape, tables, sums))(x, result)
+    def whole(self, x: GpuArray, row_shape: tuple[int, ...]) -> Plan | None:
+        """All that `compute` does for such rows on the current stream, as one plan; None if that is more."""
+        return super().whole(x, row_shape) if self._fallback is None else self._fallback.whole(x, row_shape)
+
+    def _lay_out(self, x: GpuArray, row_shape: tuple[int, ...]) -> Plan:
+        return TableLaunches(self.plan, self._walks, x, row_shape, *self._on_gpu()).plan()
 
     def _on_gpu(self) -> tuple[Tables, OnGpu]:
         made: tuple[Tables, OnGpu] = self._uploads.get(self._upload)
@@ -121,98 +129,92 @@ def _walks_of(forest: TreeEnsemble, plan: TablePlan) -> QuadratureJob | None:
 
 
 class TableLaunches:
-    """The launches for rows of one type, layout and number on the current GPU; for one thread at a time."""
+    """The launches for rows of one type, layout and number on the current GPU."""
 
     def __init__(
         self,
         plan: TablePlan,
         walks: QuadratureJob | None,
         x: GpuArray,
-        shape: tuple[int, ...],
+        row_shape: tuple[int, ...],
         tables: Tables,
         sums: OnGpu,
     ) -> None:
-        self._plan = plan
-        self._stride = padded_rows(len(x))
-        self._walk = Launches(walks, x, shape, sums) if walks else None
-        self._walk_slots = walks.n_slots if walks else 0
-        self._n_slots = self._walk_slots + len(plan.arrays["slot_keys"])
-        encode = plan.codes.prepare(x.dtype, row_strides(x), len(x), self._stride)
-        add_up = lay_out_sum(sums, plan.dtype, len(x), shape, self._n_slots)
+        self._plan, self._tables, self._stride = plan, tables, padded_rows(len(x))
         # A subtree has a column and a slot.
-        self._encode, self._add_up = cast("PreparedLaunch", encode), cast("PreparedLaunch", add_up)
-        self._n_keys = max(batch.n_subtrees for batch in plan.batches)
-        self._batches = [self._lay_out(batch, tables) for batch in plan.batches]
+        encode = plan.codes.prepare(x.dtype, row_strides(x), len(x), self._stride)
+        self._encode = cast("PreparedLaunch", encode)
+        self._walk = Walk(walks, x, sums, self._encode.cell(0)) if walks else None
+        n_slots = len(plan.arrays["slot_keys"]) + (walks.n_slots if walks else 0)
+        self._add_up = lay_out_sum(sums, plan.dtype, len(x), row_shape, n_slots)
+        self._launches = [self._encode]
+        self._places = [Place(self._encode.cell(-1), CODES), Place(self._add_up.cell(0), SUMS)]
+        self._room = 0
 
-    def __call__(self, x: GpuArray, result: GpuArray) -> None:
-        """Queue the work on the current stream."""
-        cupy, plan = import_cupy(), self._plan
-        stream = cupy.cuda.get_current_stream().ptr
-        # The GPU begins while the rest is prepared.
-        codes = plan.codes.empty(self._stride)
-        self._encode.addresses[0], self._encode.addresses[-1] = x.data.ptr, codes.data.ptr
-        self._encode(stream)
-        keys = cupy.empty((self._n_keys, self._stride), np.uint16)
-        partial = cupy.empty((self._n_slots, self._stride), plan.dtype)
-        shape = plan.n_components, plan.arrays["built_size"]
-        built = cupy.empty(shape, plan.dtype) if shape[1] else None
-        if self._walk is not None:
-            self._walk.walk(x, partial.data.ptr)
-        sums = partial.data.ptr + self._walk_slots * self._stride * plan.dtype.itemsize
-        for batch in self._batches:
-            batch(stream, codes.data.ptr, keys.data.ptr, 0 if built is None else built.data.ptr, sums)
-        self._add_up.addresses[0], self._add_up.addresses[-1] = partial.data.ptr, result.data.ptr
-        self._add_up(stream)
+    def plan(self) -> Plan:
+        """Codes of rows, sums of the trees that are walked, then of the tables, batch after batch, then of all."""
+        walk = self._walk
+        beside = walk.beside(len(self._launches)) if walk else None
+        if walk:
+            self._launches += walk.launches
+            self._places += walk.places(WALK_CODES, SUMS)
+        for batch in self._plan.batches:
+            self._add_batch(batch)
+        buffers = Buffers(self._sizes(), self._places)
+        make = None if buffers.n_bytes else buffers.make
+        return Plan([*self._launches, self._add_up], buffers, make, buffers.n_bytes, beside=beside)
 
-    def _lay_out(self, batch: Batch, tables: Tables) -> BatchLaunches:
-        builds = [] if batch.is_kept else tables.builds(batch)
-        keys_before = 2 * batch.first_subtree * self._stride
-        return BatchLaunches(self._finding(batch, tables), builds, self._adding(batch, tables), keys_before)
+    def _sizes(self) -> list[int]:
+        """Bytes of the buffers."""
+        plan, stride, walk = self._plan, self._stride, self._walk
+        item = plan.dtype.itemsize
+        sizes = [0] * N_BUFFERS
+        sizes[CODES] = math.prod(plan.codes.shape(stride)) * plan.codes.code_type.itemsize
+        sizes[KEYS] = KEY_BYTES * stride * max(batch.n_subtrees for batch in plan.batches)
+        sizes[SUMS] = item * stride * len(plan.arrays["slot_keys"]) + (walk.sum_bytes if walk else 0)
+        sizes[WALK_CODES] = walk.code_bytes if walk else 0
+        sizes[BUILT] = item * plan.n_components * plan.arrays["built_size"]
+        sizes[ROOMS] = self._room
+        return sizes
 
-    def _finding(self, batch: Batch, tables: Tables) -> PreparedLaunch:
+    def _add_batch(self, batch: Batch) -> None:
+        """Keys of a batch, its tables if they are not kept, and its sums."""
+        find, add = self._finding(batch), self._adding(batch)
+        # The kernel counts subtrees from the forest's first.
+        keys = Place(add.cell(0), KEYS, -KEY_BYTES * batch.first_subtree * self._stride)
+        self._places += [Place(find.cell(0), CODES), Place(find.cell(-1), KEYS), keys]
+        self._places.append(Place(add.cell(-1), SUMS, self._walk.sum_bytes if self._walk else 0))
+        self._launches.append(find)
+        if not batch.is_kept:
+            self._places.append(Place(add.cell(TABLES), BUILT))
+            for build, room in lay_out_builds(self._plan, self._tables, batch):
+                self._places += [Place(build.cell(ROOM), ROOMS)] if room else []
+                self._places.append(Place(build.cell(-1), BUILT))
+                self._launches.append(build)
+                self._room = max(self._room, room)
+        self._launches.append(add)
+
+    def _finding(self, batch: Batch) -> PreparedLaunch:
         n_tiles = -(-self._stride // (KEY_THREADS * KEY_ROWS))
         run = int(np.clip(batch.n_subtrees * n_tiles // KEY_BLOCKS, 4, 64))
-        heads = np.uint64(tables.arrays["heads"].data.ptr + self._plan.head_bytes * batch.first_subtree)
+        heads = np.uint64(self._tables.arrays["heads"].data.ptr + self._plan.head_bytes * batch.first_subtree)
         sizes = np.int32(batch.n_subtrees), np.int32(run)
-        args = (NOWHERE, np.int64(self._stride), heads, tables.arrays["entries"], *sizes, NOWHERE)
+        args = (NOWHERE, np.int64(self._stride), heads, self._tables.arrays["entries"], *sizes, NOWHERE)
         grid = n_tiles, -(-batch.n_subtrees // run)
         return PreparedLaunch(keys_variant(self._plan.arrays["is_packed"]), grid, KEY_THREADS, args)
 
-    def _adding(self, batch: Batch, tables: Tables) -> PreparedLaunch:
-        block, arrays = choose_block(self._plan, gpu_limits()), self._plan.arrays
-        chunks = np.uint64(tables.arrays["chunks"].data.ptr + self._plan.chunk_bytes * batch.first_chunk)
-        numbers, size = (tables.numbers, "kept_size") if batch.is_kept else (NOWHERE, "built_size")
+    def _adding(self, batch: Batch) -> PreparedLaunch:
+        block, arrays, tables = choose_block(self._plan, gpu_limits()), self._plan.arrays, self._tables.arrays
+        chunks = np.uint64(tables["chunks"].data.ptr + self._plan.chunk_bytes * batch.first_chunk)
+        numbers, size = (self._tables.numbers, "kept_size") if batch.is_kept else (NOWHERE, "built_size")
         args = (
-            *(NOWHERE, np.int64(self._stride), chunks, tables.arrays["stages"], tables.arrays["records"], numbers),
+            *(NOWHERE, np.int64(self._stride), chunks, tables["stages"], tables["records"], numbers),
             *(np.int64(arrays[size]), np.int32(block.sum_bytes), np.uint32(block.table_bytes)),
             *(np.uint32(block.key_bytes), np.uint32(block.buffer_bytes), NOWHERE),
         )
         kernel = add_variant(self._plan.dtype, arrays["is_narrow"], block.is_staged, block.threads)
         grid = -(-self._stride // block.rows) * batch.n_chunks, 1
         return PreparedLaunch(kernel, grid, block.threads, args, block.shared)
-
-
-class BatchLaunches(NamedTuple):
-    """Keys, tables if they are not kept, and sums of a batch."""
-
-    keys: PreparedLaunch
-    builds: list[PreparedLaunch]
-    add: PreparedLaunch
-    keys_before: int
-    """Bytes of the keys of the subtrees before the batch."""
-
-    def __call__(self, stream: int, codes: int, keys: int, built: int, sums: int) -> None:
-        """Queue them."""
-        self.keys.addresses[0], self.keys.addresses[-1] = codes, keys
-        self.keys(stream)
-        for build in self.builds:
-            build.addresses[-1] = built
-            build(stream)
-        if self.builds:
-            self.add.addresses[TABLES] = built
-        # The kernel counts subtrees from the forest's first.
-        self.add.addresses[0], self.add.addresses[-1] = (keys - self.keys_before) % 2**64, sums
-        self.add(stream)
 
 
 class AddBlock(NamedTuple):

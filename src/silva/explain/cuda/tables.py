@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -37,6 +36,9 @@ WORKSPACES = (6_000, 12_000, 24_000, 48_000, 96_000)
 
 BUILD_ARRAYS = ("subtrees", "splits", "cells", "bits", "factors", "leaves")
 ROW_ARRAYS = ("heads", "entries", "records", "stages", "chunks")
+
+ROOM = -3
+"""Place among the arguments of build_tables_kernel of the global memory that it works in."""
 
 SCRATCH_BYTES = 2**26
 """Workspaces of subtrees that need more than a block's shared memory, in a launch."""
@@ -133,45 +135,37 @@ class Tables:
         self.arrays = {name: cupy.asarray(plan.arrays[name]) for name in (*ROW_ARRAYS, *BUILD_ARRAYS)}
         stream = cupy.cuda.get_current_stream()
         for batch in plan.batches:
-            for launch in lay_out_builds(plan, self, batch) if batch.is_kept else ():
+            for launch, room in lay_out_builds(plan, self, batch) if batch.is_kept else ():
+                memory = cupy.empty(room, np.uint8)
+                launch.addresses[ROOM] = memory.data.ptr if room else 0
                 launch.addresses[-1] = self.numbers.data.ptr
                 launch(stream.ptr)
         stream.synchronize()
         if all(batch.is_kept for batch in plan.batches):
             for name in BUILD_ARRAYS:
                 del self.arrays[name]
-        self._plan, self._local = plan, threading.local()
-
-    def builds(self, batch: Batch) -> list[PreparedLaunch]:
-        """Return the launches that fill the tables of a batch that is not kept, laid out once by each thread."""
-        made: dict[Batch, list[PreparedLaunch]] = self._local.__dict__.setdefault("made", {})
-        if batch not in made:
-            made[batch] = lay_out_builds(self._plan, self, batch)
-        return made[batch]
 
 
-def lay_out_builds(plan: TablePlan, tables: Tables, batch: Batch) -> list[PreparedLaunch]:
-    """Lay out the launches that fill the tables of a batch; their last argument is where."""
-    cupy, result = import_cupy(), []
+class Build(NamedTuple):
+    """A launch that fills tables, its last argument where, and the bytes that it works in, 0 for shared memory."""
+
+    launch: PreparedLaunch
+    room: int
+
+
+def lay_out_builds(plan: TablePlan, tables: Tables, batch: Batch) -> list[Build]:
+    """Lay out the launches that fill the tables of a batch."""
+    result = []
     subtrees, *rest = (tables.arrays[name] for name in BUILD_ARRAYS)
     size = np.int64(plan.arrays["kept_size" if batch.is_kept else "built_size"])
     for points, chosen, workspace, scratch in build_launches(plan, batch):
         _, t, weight = quadrature(points)
-        members, numbers = cupy.asarray(chosen), np.concatenate([t, weight])
-        room = cupy.empty(len(chosen) * plan.n_components * workspace, np.uint8) if scratch else np.uint64(0)
-        args = (
-            subtrees,
-            members,
-            *rest,
-            np.int32(plan.n_components),
-            numbers,
-            size,
-            room,
-            np.int64(workspace),
-            NOWHERE,
-        )
+        members, numbers = import_cupy().asarray(chosen), np.concatenate([t, weight])
+        sizes = (np.int32(plan.n_components), numbers, size, NOWHERE, np.int64(workspace))
+        args = (subtrees, members, *rest, *sizes, NOWHERE)
         grid, shared = (len(chosen), plan.n_components), 0 if scratch else workspace
-        result.append(PreparedLaunch(build_variant(plan.dtype, points), grid, BUILD_THREADS, args, shared))
+        launch = PreparedLaunch(build_variant(plan.dtype, points), grid, BUILD_THREADS, args, shared)
+        result.append(Build(launch, len(chosen) * plan.n_components * workspace if scratch else 0))
     return result
 
 

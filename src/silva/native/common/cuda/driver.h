@@ -25,6 +25,7 @@ struct CudaDriver {
   int (*copy_out)(void* to, Pointer from, size_t bytes, void* stream) = nullptr;
   int (*synchronize)(void* stream) = nullptr;
   int (*record_event)(void* event, void* stream) = nullptr;
+  int (*await_event)(void* stream, void* event, unsigned flags) = nullptr;
   int (*elapsed_time)(float* milliseconds, void* first, void* last) = nullptr;
   int (*stream_context)(void* stream, void** context) = nullptr;
   int (*set_context)(void* context) = nullptr;
@@ -77,6 +78,7 @@ struct CudaDriver {
     take(copy_out, "copy_out", "cuMemcpyDtoHAsync_v2");
     take(synchronize, "synchronize", "cuStreamSynchronize");
     take(record_event, "record_event", "cuEventRecord");
+    take(await_event, "await_event", "cuStreamWaitEvent");
     take(elapsed_time, "elapsed_time", "cuEventElapsedTime");
     take(stream_context, "stream_context", "cuStreamGetCtx");
     take(set_context, "set_context", "cuCtxSetCurrent");

@@ -27,13 +27,50 @@ struct GpuLaunch {
   }
 };
 
-// Launches from rows to results.
+// Launches from rows to results. Those from first_beside on, one more than there are sides, run beside each other: the
+// first of them in the plan's own stream.
 struct GpuPlan {
-  nb::object owner;  // of the arguments
+  using Side = std::array<uint64_t, 2>;  // a stream, and the event that its launch is done
+  nb::object owner;                      // of the arguments
   std::vector<GpuLaunch> launches;
   uint64_t rows, result;    // addresses of the arguments that hold theirs
   nb::object make_buffers;  // makes memory that is not kept and names it to the launches, or None
   size_t n_bytes;           // of the buffers that are kept
+  size_t first_beside;
+  uint64_t begin;  // event that what comes before the launches beside each other is done
+  std::vector<Side> sides;
+
+  int start(const CudaDriver& driver, void* stream) const {
+    int code = 0;
+    for (size_t i = 0; i < launches.size() && code == 0; ++i) {
+      if (i == first_beside && code == 0) code = fork(driver, stream);
+      const size_t side = i - first_beside - 1;
+      const bool is_aside = i > first_beside && side < sides.size();
+      if (code == 0) code = launches[i].start(driver, is_aside ? stream_of(sides[side]) : stream);
+      if (is_aside && side + 1 == sides.size() && code == 0) code = join(driver, stream);
+    }
+    return code;
+  }
+
+ private:
+  static void* stream_of(const Side& side) { return reinterpret_cast<void*>(side[0]); }
+
+  int fork(const CudaDriver& driver, void* stream) const {
+    int code = sides.empty() ? 0 : driver.record_event(reinterpret_cast<void*>(begin), stream);
+    for (const Side& side : sides)
+      if (code == 0) code = driver.await_event(stream_of(side), reinterpret_cast<void*>(begin), 0);
+    return code;
+  }
+
+  int join(const CudaDriver& driver, void* stream) const {
+    int code = 0;
+    for (const Side& side : sides) {
+      void* end = reinterpret_cast<void*>(side[1]);
+      if (code == 0) code = driver.record_event(end, stream_of(side));
+      if (code == 0) code = driver.await_event(stream, end, 0);
+    }
+    return code;
+  }
 };
 
 // Raises silva.DeviceError for a failure of the driver.

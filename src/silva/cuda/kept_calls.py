@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from numpy.typing import DTypeLike
 
     from silva.cuda.launches import Plan
+    from silva.ensemble import TreeEnsemble
 
 KEPT, KEPT_BYTES = 32, 2**25
 """Plans that a thread keeps, and calls that all threads keep; bytes of the buffers of either."""
@@ -21,19 +22,19 @@ SPARE_BYTES = 2**20
 
 
 class Calls:
-    """Calls that return margins of GPU rows, by what was asked for; native/evaluate/cuda/calls.cpp keeps them."""
+    """Calls on GPU rows, by what was asked for; native/common/cuda/calls.cpp keeps them."""
 
     def __init__(self) -> None:
         self._kept: Any = None
 
     def again(self, X: Any, output: str, algorithm: str, device: str) -> Any:
-        """Margins where an earlier call of this thread had rows, arguments and a stream like these, otherwise None."""
+        """Answer where an earlier call of this thread had rows, arguments and a stream like these, else return None."""
         return None if self._kept is None else self._kept.again(X, output, algorithm, device)
 
     def answer(
         self, X: Any, request: tuple[str, str, str], plan: Plan, shape: tuple[int, ...], dtype: DTypeLike
     ) -> Any:
-        """Margins of CuPy rows on the current GPU by a plan of the current stream, which is kept for `again`."""
+        """Answer for CuPy rows on the current GPU by a plan of the current stream, which is kept for `again`."""
         result = import_cupy().empty(shape, dtype)
         plan.run(X, result)
         if hasattr(_core, "GpuCalls"):  # nowhere but on Linux
@@ -41,6 +42,12 @@ class Calls:
             spare = result.nbytes if result.nbytes <= SPARE_BYTES else 0
             self._kept.keep(X, *request, plan.bound(), shape, result.dtype, spare)
         return result
+
+
+def may_be_kept(X: Any, forest: TreeEnsemble) -> bool:
+    """Whether calls on such rows need no more than launches: CuPy rows on the current GPU that nothing is asked of."""
+    is_plain = type(X).__module__ == "cupy" and X.dtype.char in "fd" and len(X) > 0 and forest.nan_allowed
+    return is_plain and X.device.id == import_cupy().cuda.runtime.getDevice()
 
 
 def _make_calls(array_type: type) -> _core.GpuCalls:

@@ -1,5 +1,5 @@
-// Calls of Forest.predict on GPU rows like earlier ones. A launch for one row takes the GPU as long as a few tens of
-// Python's operations take the host, so what is the same from call to call is compared and done here.
+// Calls on GPU rows like earlier ones. A launch for one row takes the GPU as long as a few tens of Python's operations
+// take the host, so what is the same from call to call is compared and done here.
 #include <algorithm>
 #include <memory>
 
@@ -66,7 +66,7 @@ struct Call {
   Arguments arguments;
   Place place;
   uint64_t gpu;  // of the rows
-  GpuPlan plan;  // its owner must not lead back to the forest, which owns the calls
+  GpuPlan plan;  // its owner must not lead back to who owns the calls
   nb::object result_shape, result_dtype;
   size_t spare_bytes;  // of a result if it is allocated ahead
   nb::object spare{};
@@ -92,8 +92,8 @@ class GpuCalls {
       stream_function_ = reinterpret_cast<intptr_t (*)()>(PyCapsule_GetPointer(capsule.ptr(), TYPE));
   }
 
-  // Margins where an earlier call of this thread had rows, arguments and a stream like these, otherwise None; None as
-  // well where memory is short: the long way says how much was asked and is free.
+  // The result where an earlier call of this thread had rows, arguments and a stream like these, otherwise None; None
+  // as well where memory is short: the long way says how much was asked and is free.
   nb::object again(nb::handle X, nb::handle output, nb::handle algorithm, nb::handle device) {
     if (reinterpret_cast<PyObject*>(Py_TYPE(X.ptr())) != array_type_.ptr() || calls_.empty()) return nb::none();
     const Place place = here();
@@ -190,8 +190,7 @@ class GpuCalls {
     int code = 0;
     {
       Released released;
-      for (const GpuLaunch& launch : plan.launches)
-        if (code == 0) code = launch.start(driver_, call.place.stream);
+      code = plan.start(driver_, call.place.stream);
     }
     if (code != 0) raise_device_error(driver_, code, int(call.gpu));
     // An allocation takes as long as a launch; the GPU is at work meanwhile.
@@ -206,8 +205,10 @@ void bind_gpu_calls(nb::module_& module) {
       .def(nb::init<uint64_t, Shape, Shape, unsigned, uint64_t>(), nb::arg("function"), nb::arg("grid"),
            nb::arg("block"), nb::arg("shared"), nb::arg("arguments"));
   nb::class_<GpuPlan>(module, "GpuPlan", "Launches from rows to results.")
-      .def(nb::init<nb::object, std::vector<GpuLaunch>, uint64_t, uint64_t, nb::object, size_t>(), nb::arg("owner"),
-           nb::arg("launches"), nb::arg("rows"), nb::arg("result"), nb::arg("make_buffers").none(), nb::arg("n_bytes"));
+      .def(nb::init<nb::object, std::vector<GpuLaunch>, uint64_t, uint64_t, nb::object, size_t, size_t, uint64_t,
+                    std::vector<GpuPlan::Side>>(),
+           nb::arg("owner"), nb::arg("launches"), nb::arg("rows"), nb::arg("result"), nb::arg("make_buffers").none(),
+           nb::arg("n_bytes"), nb::arg("first_beside"), nb::arg("begin"), nb::arg("sides"));
   nb::class_<GpuCalls>(module, "GpuCalls", "Calls on GPU rows like earlier ones.")
       .def(nb::init<const CudaDriver::Addresses&, nb::object, nb::object, nb::handle, nb::object, nb::object, size_t,
                     size_t>(),
