@@ -12,13 +12,13 @@ import numpy as np
 import pytest
 from hypothesis import given
 
-import silva.cuda.kept_calls
+import silva.cuda.launches
 import silva.evaluate.cuda.few_rows
 import silva.evaluate.cuda.packing
 import silva.evaluate.cuda.tiles
 import silva.evaluate.cuda.tiling
 from silva.cuda.codes import encode_forest
-from silva.cuda.kept_calls import KEPT
+from silva.cuda.launches import KEPT
 from silva.device import DeviceError
 from silva.evaluate.cuda.packing import choose_format
 from silva.evaluate.cuda.tiling import Tiling
@@ -270,9 +270,10 @@ def test_which_calls_are_kept():
     forest = random_forest(5, Options(n_trees=7, n_features=3))
     rows = random_rows(0, forest, 6, "float32")
     X, expected = cupy.asarray(rows), forest.predict(rows, output="margin", device="cpu")
-    again, arguments = forest._evaluator.cuda.again, ("margin", "auto", "auto")
-    assert again(X, *arguments) is None
+    arguments = "margin", "auto", "auto"
+    assert forest._evaluator.cuda.again(X, *arguments) is None
     forest.predict(X, output="margin")
+    again = forest._evaluator.cuda.again
     kept = again(X, *arguments)
     np.testing.assert_array_equal(cupy.asnumpy(kept), expected)
     np.testing.assert_array_equal(cupy.asnumpy(again(X[::-1].copy(), *arguments)), expected[::-1])
@@ -301,7 +302,7 @@ def test_calls_give_way():
 def test_calls_give_way_to_large_buffers(monkeypatch):
     import cupy
 
-    monkeypatch.setattr(silva.cuda.kept_calls, "KEPT_BYTES", 2048)
+    monkeypatch.setattr(silva.cuda.launches, "kept_bytes", lambda: 2048)
     forest = random_forest(5, Options(n_trees=7, n_features=3, meaning={"result_dtype": "float32"}))
     X = cupy.asarray(random_rows(0, forest, 202, "float32"))
     for n_rows in (200, 201, 202):  # 800 bytes and more of results that are allocated ahead

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 
+import silva.cuda.buffers
 import silva.cuda.rows
 import silva.explain.cuda.explainer
 import silva.explain.cuda.quadrature
@@ -71,27 +72,30 @@ def test_trees_in_parts_of_several_buckets(monkeypatch, kind):
 @pytest.mark.parametrize("output", ["values", "interactions"])
 @pytest.mark.parametrize("algorithm", ["tables", "quadrature"])
 @pytest.mark.parametrize("n_small", [0, 10**6], ids=["several tapes", "one launch"])
-def test_calls_like_earlier_ones(monkeypatch, output, algorithm, n_small):
+@pytest.mark.parametrize("kept_share", [1, 2**50], ids=["kept buffers", "new buffers"])
+def test_calls_like_earlier_ones(monkeypatch, output, algorithm, n_small, kept_share):
     """The launches of one call answer rows like its own, whose results stay; no others."""
     import cupy
 
     for module in (silva.explain.cuda.tapes, silva.explain.cuda.small_forests):
         monkeypatch.setattr(module, "TINY_SPLITS", n_small)
     monkeypatch.setattr(silva.explain.cuda.tapes, "SMALL_BUCKET", 0)
+    monkeypatch.setattr(silva.cuda.buffers, "KEPT_SHARE", kept_share)
     forest = random_forest(5, OPTIONS)
     explainer = Explainer(forest, device="cuda", algorithm=algorithm)
     explain = explainer.shap_values if output == "values" else explainer.shap_interaction_values
     rows = random_rows(6, forest, 40, "float32")
     X, others, expected = cupy.asarray(rows), cupy.asarray(rows[::-1].copy()), explain(rows)
-    again = explainer._on_cuda.again
-    assert again(X, output, "cuda") is None
+    request = output, algorithm, "cuda"
+    assert explainer._on_cuda.again(X, *request) is None
     np.testing.assert_array_equal(cupy.asnumpy(explain(X)), expected)
-    kept = again(X, output, "cuda")
-    np.testing.assert_array_equal(cupy.asnumpy(again(others, output, "cuda")), expected[::-1])
+    again = explainer._on_cuda.again
+    kept = again(X, *request)
+    np.testing.assert_array_equal(cupy.asnumpy(again(others, *request)), expected[::-1])
     np.testing.assert_array_equal(cupy.asnumpy(kept), expected)
     for other in (X[:5], X[::2], X.astype(np.float64), rows, None):
-        assert again(other, output, "cuda") is None
-    for changed in (("margin", "cuda"), (output, "cuda:0"), (1, 2)):
+        assert again(other, *request) is None
+    for changed in (("margin", algorithm, "cuda"), (output, algorithm, "cuda:0"), (1, 2, 3)):
         assert again(X, *changed) is None
     explain(X, out=cupy.empty(expected.shape, np.float32))
     if output == "interactions":

@@ -80,7 +80,7 @@ def test_forests_of_several_chunks(n_features, is_narrow, dtype):
 @pytest.mark.parametrize("n_features", [4, 40])
 @pytest.mark.parametrize(("shared", "is_staged"), [(160 * 1024, True), (50 * 1024, False)])
 def test_small_shared_memory(monkeypatch, shared, is_staged, n_features):
-    limits = silva.cuda.limits.Limits(4, shared, shared)
+    limits = silva.cuda.limits.Limits(4, shared, shared, 2**34)
     for module in (silva.explain.cuda.tables, silva.explain.cuda.table_launches):
         monkeypatch.setattr(module, "gpu_limits", lambda: limits)
     forest = full_forest(5, n_trees=9, depth=7, n_features=n_features)
@@ -91,7 +91,7 @@ def test_small_shared_memory(monkeypatch, shared, is_staged, n_features):
 
 
 def test_tables_too_large_for_shared_memory_are_built_in_global_memory(monkeypatch):
-    limits = silva.cuda.limits.Limits(4, 8 * 1024, 8 * 1024)
+    limits = silva.cuda.limits.Limits(4, 8 * 1024, 8 * 1024, 2**34)
     monkeypatch.setattr(silva.explain.cuda.tables, "gpu_limits", lambda: limits)
     monkeypatch.setattr(silva.explain.cuda.tables, "SCRATCH_BYTES", 100_000)
     forest = full_forest(6, n_trees=5, depth=8, n_features=6)

@@ -6,13 +6,15 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from silva.cuda.limits import gpu_limits
 from silva.device import import_cupy
 
 if TYPE_CHECKING:
     from silva.typing import Array
 
-KEPT_BYTES = 2**23
-"""Buffers up to this size are allocated once."""
+KEPT_SHARE = 1024
+"""Buffers up to this part of a GPU's memory are allocated once: while memory is allocated the GPU waits, for longest
+where other work has emptied the caches."""
 
 ALIGNMENT = 256
 """Bytes: what CuPy's own allocations begin at multiples of."""
@@ -48,7 +50,7 @@ class Buffers:
         starts = np.cumsum([0, *(-(-size // ALIGNMENT) * ALIGNMENT for size in sizes)]).tolist()
         self._total = max(starts[-1], 1)
         self._places = [(place.cell, starts[place.buffer] + place.offset) for place in places]
-        self.n_bytes: int = self._total if self._total <= KEPT_BYTES else 0
+        self.n_bytes: int = self._total if self._total <= gpu_limits().memory // KEPT_SHARE else 0
         self._kept = self.make() if self.n_bytes else None
 
     def make(self) -> Any:

@@ -9,27 +9,30 @@ from silva.cuda import launches
 from silva.device import import_cupy
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from numpy.typing import DTypeLike
 
     from silva.cuda.launches import Plan
     from silva.ensemble import TreeEnsemble
-
-KEPT, KEPT_BYTES = 32, 2**25
-"""Plans that a thread keeps, and calls that all threads keep; bytes of the buffers of either."""
 
 SPARE_BYTES = 2**20
 """Results up to this size are allocated ahead."""
 
 
 class Calls:
-    """Calls on GPU rows, by what was asked for; native/common/cuda/calls.cpp keeps them."""
+    """Calls on GPU rows, by what was asked for; native/common/cuda/calls.cpp keeps them.
+
+    Attributes
+    ----------
+    again : callable
+        Takes rows, output, algorithm and device; answers where an earlier call of this thread had rows, arguments and a
+        stream like these, else returns None.
+    """
 
     def __init__(self) -> None:
         self._kept: Any = None
-
-    def again(self, X: Any, output: str, algorithm: str, device: str) -> Any:
-        """Answer where an earlier call of this thread had rows, arguments and a stream like these, else return None."""
-        return None if self._kept is None else self._kept.again(X, output, algorithm, device)
+        self.again: Callable[[Any, str, str, str], Any] = _no_answer
 
     def answer(
         self, X: Any, request: tuple[str, str, str], plan: Plan, shape: tuple[int, ...], dtype: DTypeLike
@@ -38,10 +41,16 @@ class Calls:
         result = import_cupy().empty(shape, dtype)
         plan.run(X, result)
         if hasattr(_core, "GpuCalls"):  # nowhere but on Linux
-            self._kept = self._kept or _make_calls(type(X))
+            if self._kept is None:
+                self._kept = _make_calls(type(X))
+                self.again = self._kept.again
             spare = result.nbytes if result.nbytes <= SPARE_BYTES else 0
             self._kept.keep(X, *request, plan.bound(), shape, result.dtype, spare)
         return result
+
+
+def _no_answer(X: Any, output: str, algorithm: str, device: str) -> None:
+    """Answer none: there is no earlier call."""
 
 
 def may_be_kept(X: Any, forest: TreeEnsemble) -> bool:
@@ -61,6 +70,6 @@ def _make_calls(array_type: type) -> _core.GpuCalls:
         capsule=functions.get("get_current_stream_ptr"),
         empty=cupy.empty,
         out_of_memory=cuda.memory.OutOfMemoryError,
-        most=KEPT,
-        most_bytes=KEPT_BYTES,
+        most=launches.KEPT,
+        most_bytes=launches.kept_bytes(),
     )

@@ -10,6 +10,7 @@ import numpy as np
 
 from silva import _core
 from silva.cuda.compiler import compile_kernel, compiler_architecture
+from silva.cuda.limits import gpu_limits
 from silva.device import capability, import_cupy
 
 if TYPE_CHECKING:
@@ -32,6 +33,9 @@ LARGEST_DEFAULT_SHARED = 12 * 1024
 
 MAX_DYNAMIC_SHARED = 8
 """CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES."""
+
+KEPT, KEPT_SHARE = 32, 512
+"""Plans that a thread keeps, and calls that all threads keep; part of a GPU's memory for the buffers of either."""
 
 _allowed: dict[int, int] = {}
 """Dynamic shared memory by function."""
@@ -207,19 +211,19 @@ class Plan:
         )
 
 
+def kept_bytes() -> int:
+    """Bytes of the buffers of what is kept, on the current GPU."""
+    return gpu_limits().memory // KEPT_SHARE
+
+
 class KeptByRows(Generic[Laid]):
     """What is laid out for rows of a type, layout and number, by each thread and GPU: nobody else changes it.
 
-    Parameters
-    ----------
-    most : int
-        Kept by a thread; the oldest gives way.
-    most_bytes : int
-        Of their `n_bytes`.
+    The oldest give way to the latest.
     """
 
-    def __init__(self, most: int = 8, most_bytes: int = 2**25) -> None:
-        self._most, self._most_bytes, self._local = most, most_bytes, threading.local()
+    def __init__(self) -> None:
+        self._local = threading.local()
 
     def of(self, x: GpuArray, more: tuple[Any, ...], lay_out: Callable[[], Laid]) -> Laid:
         """Return what the current thread keeps for such rows, and `more` of the same."""
@@ -227,13 +231,13 @@ class KeptByRows(Generic[Laid]):
         key = import_cupy().cuda.runtime.getDevice(), x.dtype.char, x.strides, len(x), *more
         if key not in kept:
             laid = lay_out()
-            while kept and (len(kept) >= self._most or _bytes_of(laid, *kept.values()) > self._most_bytes):
+            while kept and (len(kept) >= KEPT or _bytes_of(laid, *kept.values()) > kept_bytes()):
                 del kept[next(iter(kept))]
             kept[key] = laid
         return kept[key]
 
-    def __reduce__(self) -> tuple[type, tuple[int, int]]:
-        return type(self), (self._most, self._most_bytes)
+    def __reduce__(self) -> tuple[type, tuple[()]]:
+        return type(self), ()
 
 
 def _bytes_of(*laid: Any) -> int:

@@ -12,11 +12,12 @@ MULTIPROCESSORS, SHARED_OPT_IN, SHARED_PER_MULTIPROCESSOR = 16, 97, 81
 
 
 class Limits(NamedTuple):
-    """Multiprocessors of a GPU, and bytes of shared memory that a block and that a multiprocessor may have."""
+    """Multiprocessors of a GPU, bytes of shared memory of a block and of a multiprocessor at most, bytes of memory."""
 
     n_multiprocessors: int
     shared_per_block: int
     shared_per_multiprocessor: int
+    memory: int
 
 
 def gpu_limits() -> Limits:
@@ -26,6 +27,9 @@ def gpu_limits() -> Limits:
 
 @functools.cache
 def _limits(gpu: int) -> Limits:
-    read = import_cupy().cuda.runtime.deviceGetAttribute
-    numbers = (MULTIPROCESSORS, SHARED_OPT_IN, SHARED_PER_MULTIPROCESSOR)
-    return Limits(*(int(read(number, gpu)) for number in numbers))
+    runtime = import_cupy().cuda.runtime
+    multiprocessors, block, multiprocessor = (
+        int(runtime.deviceGetAttribute(number, gpu))
+        for number in (MULTIPROCESSORS, SHARED_OPT_IN, SHARED_PER_MULTIPROCESSOR)
+    )
+    return Limits(multiprocessors, block, multiprocessor, int(runtime.memGetInfo()[1]))

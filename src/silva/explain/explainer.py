@@ -321,7 +321,7 @@ class Explainer:
     def _again(self, X: Rows, output: str) -> Array | None:
         """Answer a call like an earlier one on GPU rows: checks take as long as a GPU needs for many rows."""
         on_cuda = self.__dict__.get("_on_cuda")
-        return None if on_cuda is None else cast("Array | None", on_cuda.again(X, output, self.device))
+        return None if on_cuda is None else cast("Array | None", on_cuda.again(X, output, self.algorithm, self.device))
 
     def _gpus(self, X: Rows, results: int = 1) -> tuple[int, ...]:
         """GPUs that take these rows; none if the CPU does."""

@@ -23,6 +23,8 @@ from silva.evaluate.cuda.tiles import PackedForest, Tiles
 from silva.typing import Choice
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from numpy.typing import DTypeLike
 
     from silva.cuda.compiler import Variant
@@ -40,9 +42,13 @@ class CudaEvaluator:
         self._forest = forest
         self._uploads = PerGpu()
         self._row_predictors: dict[Any, Any] = {}
-        self._plans: KeptByRows[Plan] = KeptByRows(kept_calls.KEPT, kept_calls.KEPT_BYTES)
+        self._plans: KeptByRows[Plan] = KeptByRows()
         self._calls = kept_calls.Calls()
-        self.again = self._calls.again
+
+    @property
+    def again(self) -> Callable[[Any, str, str, str], Any]:
+        """Answers calls of margins like earlier ones, else returns None."""
+        return self._calls.again
 
     def margins(self, rows: Any, gpus: tuple[int, ...], choice: Choice, dtype: DTypeLike = np.float64) -> Any:
         """Sum margins (n, n_outputs) in float64 and return them as `dtype`.

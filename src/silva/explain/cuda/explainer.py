@@ -21,6 +21,8 @@ from silva.explain.tables import TABLE_BYTES
 from silva.inputs import as_rows
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from numpy.typing import DTypeLike, NDArray
 
     from silva.ensemble import TreeEnsemble
@@ -50,9 +52,10 @@ class CudaExplainer:
         self._jobs: dict[object, Job] = {}
         self._calls = Calls()
 
-    def again(self, X: Rows, output: str, device: str) -> Any:
-        """Answer where an earlier call of this thread had rows like these, else return None."""
-        return self._calls.again(X, output, self.algorithm, device)
+    @property
+    def again(self) -> Callable[[Any, str, str, str], Any]:
+        """Answers calls of "values" or "interactions" like earlier ones, else returns None."""
+        return self._calls.again
 
     def shap_values(
         self, X: Rows, gpus: tuple[int, ...], out: GpuArray | Array | None = None, device: str = "auto"

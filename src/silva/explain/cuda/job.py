@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from silva.cuda.compiler import variant
-from silva.cuda.kept_calls import KEPT, KEPT_BYTES
 from silva.cuda.launches import KeptByRows, Plan, PreparedLaunch
 from silva.cuda.uploads import PerGpu
 from silva.device import import_cupy
@@ -80,7 +79,7 @@ class PlannedJob(Job):
         self, forest: TreeEnsemble, codes: CodeTables, dtype: DTypeLike, pairs: bool, features: NDArray[np.intp] | None
     ) -> None:
         super().__init__(forest, codes, dtype, pairs, features)
-        self._plans: KeptByRows[Plan | None] = KeptByRows(KEPT, KEPT_BYTES)
+        self._plans: KeptByRows[Plan | None] = KeptByRows()
 
     def whole(self, x: GpuArray, row_shape: tuple[int, ...]) -> Plan | None:
         """All that `compute` does for such rows on the current stream, as one plan; None if that is more."""
