@@ -111,7 +111,7 @@ def test_pickles_carry_the_forest_only():
 
 def test_without_memory_the_walk_stays(monkeypatch):
     class Starved:
-        n_bytes, n_subtrees, walked_trees = 10**12, 5, np.zeros(0, np.int32)
+        n_bytes, n_subtrees, walked_trees, cut_nodes = 10**12, 5, np.zeros(0, np.int32), np.zeros(0, np.int64)
 
         def __init__(self, *_):
             pass

@@ -2,26 +2,21 @@
 
 from __future__ import annotations
 
-import dataclasses
 import threading
 import warnings
-from typing import TYPE_CHECKING, Any, TypeVar
-
-import numpy as np
+from typing import TYPE_CHECKING, Any
 
 from silva import _core
 from silva.explain.quadrature import QuadratureRunner
+from silva.explain.walked import walked_part
 from silva.parallel import n_threads
 
 if TYPE_CHECKING:
-    from silva.ensemble import TreeEnsemble
     from silva.forest import Forest
-    from silva.typing import Array, Int32s
+    from silva.typing import Array
 
 TABLES = {"float32": _core.SubtreeTables32, "float64": _core.SubtreeTables64}
 TABLE_BYTES = 2**28
-
-Ensemble = TypeVar("Ensemble", bound="TreeEnsemble")
 
 
 class TableRunner:
@@ -89,8 +84,9 @@ class TableRunner:
                 return
             tables = TABLES[self._dtype](self._forest, self._table_bytes, self._forced, n_threads(n_jobs))
             if tables.n_subtrees > 0:
-                self._tables, walked = tables, tables.walked_trees
-                self._walk = QuadratureRunner(select_trees(self._forest, walked), self._dtype) if len(walked) else None
+                self._tables = tables
+                walked = walked_part(self._forest, tables.walked_trees, tables.cut_nodes, self._dtype)
+                self._walk = QuadratureRunner(walked, self._dtype) if walked is not None else None
             self._is_planned = True
 
     def _give_up(self) -> None:
@@ -102,28 +98,3 @@ class TableRunner:
             stacklevel=2,
         )
         self._tables, self._walk = None, self._whole_walk
-
-
-def select_trees(forest: Ensemble, trees: Int32s) -> Ensemble:
-    """Return the forest of some of the trees."""
-    sizes = np.diff(forest.tree_offsets)
-    has_tree = np.zeros(forest.n_trees, np.bool_)
-    has_tree[trees] = True
-    has_node = np.repeat(has_tree, sizes)
-    has_leaf = has_node[forest.feature < 0]
-    by_node = {
-        name: getattr(forest, name)[has_node] for name in ("feature", "threshold", "left", "default_left", "cover")
-    }
-    if forest.is_categorical:
-        by_node["category_set"] = forest.category_set[has_node]
-    by_tree = {name: getattr(forest, name)[has_tree] for name in ("tree_output", "tree_weight")}
-    return dataclasses.replace(
-        forest,
-        tree_offsets=np.concatenate([[0], np.cumsum(sizes[has_tree])]).astype(np.int64),
-        leaf_value=forest.leaf_value[has_leaf],
-        leaf_id=forest.leaf_id[has_leaf],
-        leaf_shape=(),
-        choices=(),
-        **by_node,
-        **by_tree,
-    )

@@ -19,7 +19,7 @@ from silva.explain.cuda.on_gpu import OnGpu
 from silva.explain.cuda.quadrature import QuadratureJob, Walk, lay_out_sum
 from silva.explain.cuda.results import find_targets
 from silva.explain.cuda.tables import ROOM, Batch, TablePlan, Tables, add_variant, keys_variant, lay_out_builds
-from silva.explain.tables import select_trees
+from silva.explain.walked import walked_part
 
 if TYPE_CHECKING:
     from silva.cuda.limits import Limits
@@ -120,10 +120,10 @@ class TableJob(PlannedJob):
 
 
 def _walks_of(forest: TreeEnsemble, plan: TablePlan) -> QuadratureJob | None:
-    """Lay out the walk of trees without tables."""
-    if not len(plan.walked_trees):
+    """Lay out the walk of what has no tables."""
+    walked = walked_part(forest, plan.walked_trees, plan.arrays["cut_nodes"], plan.dtype)
+    if walked is None:
         return None
-    walked = select_trees(forest, plan.walked_trees)
     job = QuadratureJob(walked, CodeTables(walked, encode_forest(walked)), plan.dtype, False, None)
     return job if job.tapes else None
 

@@ -75,7 +75,7 @@ class TablePlan:
     codes : CodeTables
         A column for each feature.
     walked_trees : int32
-        Trees without tables.
+        Trees without tables, or with tables in part.
     batches : list of Batch
     head_bytes, record_bytes, chunk_bytes : int
         Of a KeyHead, a TableRecord and a StageChunk (native/explain/cuda/tables/format.h).

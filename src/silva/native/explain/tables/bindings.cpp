@@ -49,6 +49,9 @@ static void bind_type(nb::module_& module, const char* name) {
           "walked_trees",
           [](const Tables& tables) { return to_numpy(std::vector<int32_t>(tables.plan().walked_trees)); },
           nb::rv_policy::move)
+      .def_prop_ro(
+          "cut_nodes", [](const Tables& tables) { return to_numpy(std::vector<int64_t>(tables.plan().cut_nodes)); },
+          nb::rv_policy::move)
       .def(
           "build", [](Tables& tables, int n_threads) { run_interruptibly([&] { tables.build(n_threads); }); },
           nb::arg("n_threads"))
@@ -59,6 +62,10 @@ static void bind_type(nb::module_& module, const char* name) {
 void bind_tables(nb::module_& module) {
   bind_type<float>(module, "SubtreeTables32");
   bind_type<double>(module, "SubtreeTables64");
+  module.def(
+      "middle_of_trees",
+      [](nb::handle forest) { return to_numpy(std::move(WeightedLeaves(view_of(forest), true).middle)); },
+      nb::arg("forest"), "What tables and walk of float32 subtract from the weighted leaves: [tree][leaf_width].");
 }
 
 }  // namespace silva

@@ -1,4 +1,5 @@
-// Where a tree is cut into subtrees: a dynamic programme over its nodes, each either a root or left to its children.
+// Where a tree is cut into subtrees: a dynamic programme over its nodes, each either a root or left to its children. A
+// tree has tables as a whole, or in part: the walk then takes the tree with its subtrees' roots for leaves.
 #pragma once
 #include <cmath>
 
@@ -30,8 +31,9 @@ inline CutCosts cpu_costs(bool has_long_vectors) {
 
 struct TreeCut {
   std::vector<int32_t> roots;  // nodes, from the left; empty: nothing to add
-  double cost = 0;             // of the tables, n_rows rows
-  double walk = 0;             // of the walk
+  bool is_partial = false;     // leaves that are below none are walked
+  double cost = 0;             // of the tables, and of the walk of what is left, n_rows rows
+  double walk = 0;             // of the walk of the whole tree
   double n_states = 0;
 };
 
@@ -39,36 +41,31 @@ class TreeCutter {
  public:
   TreeCutter(const TreeStates& states, const CutCosts& costs, int32_t width)
       : states_(states), costs_(costs), width_(width) {
-    const int32_t n_nodes = int32_t(states.nodes.size());
-    best_.assign(n_nodes, kInfinite);
-    is_root_.assign(n_nodes, false);
-    for (int32_t node = n_nodes - 1; node >= 0; --node) {
-      const double own = cost_of(node);
-      if (!states.is_split(node)) {
-        best_[node] = own;
-        is_root_[node] = true;
-        continue;
-      }
-      const double halves = best_[states.child(node, 0)] + best_[states.child(node, 1)];
-      is_root_[node] = own <= halves;
-      best_[node] = std::min(own, halves);
-    }
+    const int32_t n_points = std::max(1, (states.nodes[0].most + 1) / 2);
+    walk_ = costs.walk * costs.n_rows * n_points * width;
+    whole_.resize(states.nodes.size());
+    partial_.resize(states.nodes.size());
+    for (int32_t node = int32_t(states.nodes.size()) - 1; node >= 0; --node) decide(node);
   }
 
-  TreeCut cut() const {
+  // With `forced`, in part only where the whole tree cannot have tables.
+  TreeCut cut(bool forced) const {
     TreeCut result;
-    result.cost = best_[0];
-    const int32_t n_splits = int32_t(best_.size() / 2);
-    result.walk = costs_.walk * costs_.n_rows * n_splits * std::max(1, (states_.nodes[0].most + 1) / 2) * width_;
+    const double whole = whole_[0].cost, partial = partial_[0].cost - walk_;
+    result.is_partial = forced ? whole >= kInfinite : partial < whole;
+    result.cost = result.is_partial ? partial : whole;
+    result.walk = walk_ * double(whole_.size() / 2);
+    const std::vector<Choice>& choices = result.is_partial ? partial_ : whole_;
     std::vector<int32_t> waiting{0};
     while (!waiting.empty() && states_.is_split(0)) {
       const int32_t node = waiting.back();
       waiting.pop_back();
-      if (is_root_[node]) {
+      if (choices[node].is_root) {
         result.roots.push_back(node);
         result.n_states += states_of(node);
         continue;
       }
+      if (!states_.is_split(node)) continue;
       waiting.push_back(states_.child(node, 1));
       waiting.push_back(states_.child(node, 0));
     }
@@ -77,11 +74,32 @@ class TreeCutter {
 
  private:
   static constexpr double kInfinite = 1e300;
+  // What all below a node costs at least, and whether the node is a root then.
+  struct Choice {
+    double cost = kInfinite;
+    bool is_root = false;
+  };
   const TreeStates& states_;
   CutCosts costs_;
   int32_t width_;
-  std::vector<double> best_;
-  std::vector<char> is_root_;
+  double walk_;                          // of a leaf, or of a root that is one
+  std::vector<Choice> whole_, partial_;  // [node]
+
+  void decide(int32_t node) {
+    const double own = cost_of(node);
+    if (!states_.is_split(node)) {
+      whole_[node] = {own, own < kInfinite};
+      partial_[node] = {walk_, false};
+      return;
+    }
+    const int32_t left = states_.child(node, 0);
+    const auto better = [&](const std::vector<Choice>& of, double as_root) {
+      const double halves = of[left].cost + of[left + 1].cost;
+      return as_root <= halves ? Choice{as_root, as_root < kInfinite} : Choice{halves, false};
+    };
+    whole_[node] = better(whole_, own);
+    partial_[node] = better(partial_, own + walk_);
+  }
 
   int32_t n_shared(int32_t node) const {
     int32_t n = 0;

@@ -105,7 +105,8 @@ struct TablePlan {
   std::vector<int32_t> lane_column;
   std::vector<TableChunk> chunks;
   std::vector<int32_t> slot_column;
-  std::vector<int32_t> walked_trees;  // left to the walk, rising
+  std::vector<int32_t> walked_trees;  // left to the walk in whole or in part, rising
+  std::vector<int64_t> cut_nodes;     // roots of the subtrees of walked trees, which the walk takes for leaves of 0
 };
 
 }  // namespace silva

@@ -61,9 +61,8 @@ class TablePlanner {
     if (forest_.is_linear() || n_nodes(tree) > kMostNodes || !is_shallow(tree)) return;
     const TreeStates states(codes_, tree, kMostStates);
     if (!states.is_planned) return;
-    out.cut = TreeCutter(states, options_.costs, plan_.width).cut();
-    out.is_planned = out.cut.cost < 1e300;
-    if (!out.is_planned) return;
+    out.cut = TreeCutter(states, options_.costs, plan_.width).cut(options_.forced);
+    out.is_planned = !states.is_split(0) || !out.cut.roots.empty();
     TreeLayout layout(codes_, states, tree, first_leaf_[tree], out.plan);
     for (const int32_t root : out.cut.roots) layout.add(root);
     out.bytes = bytes_of(out);
@@ -117,8 +116,7 @@ class TablePlanner {
   };
 
   void merge() {
-    for (int32_t tree = 0; tree < forest_.n_trees(); ++tree)
-      if (!trees_[tree].is_chosen) plan_.walked_trees.push_back(tree);
+    for (int32_t tree = 0; tree < forest_.n_trees(); ++tree) add_walked(tree);
     reserve();
     for (int32_t output = 0; output < forest_.n_outputs(); ++output) {
       const size_t first = plan_.subtrees.size();
@@ -129,6 +127,14 @@ class TablePlanner {
       plan_.subtrees.resize(first);
       for (const SlotSet& set : slot_sets(added)) add_chunks(set, added);
     }
+  }
+
+  void add_walked(int32_t tree) {
+    const PlannedTree& one = trees_[tree];
+    if (one.is_chosen && !one.cut.is_partial) return;
+    plan_.walked_trees.push_back(tree);
+    if (!one.is_chosen) return;
+    for (const int32_t root : one.cut.roots) plan_.cut_nodes.push_back(forest_.tree_offsets[tree] + root);
   }
 
   // A chunk's sums are added to the totals of its features. Where these are thousands a row (Fashion-MNIST: 784

@@ -47,6 +47,7 @@ nb::dict to_dict(GpuTableArrays&& arrays) {
   result["most_stage_subtrees"] = arrays.most_stage_subtrees;
   result["most_slots"] = arrays.most_slots;
   result["walked_trees"] = to_numpy(std::move(arrays.walked_trees));
+  result["cut_nodes"] = to_numpy(std::move(arrays.cut_nodes));
   return result;
 }
 

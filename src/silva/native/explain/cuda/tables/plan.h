@@ -55,7 +55,8 @@ struct GpuTableArrays {
   std::vector<StageChunk> chunks;
   std::vector<int64_t> slot_keys;  // (output * n_features + f) * n_features + f
   int32_t most_stage_numbers = 0, most_stage_subtrees = 0, most_slots = 0;
-  std::vector<int32_t> walked_trees;
+  std::vector<int32_t> walked_trees;  // as in explain/tables/plan.h
+  std::vector<int64_t> cut_nodes;
 };
 
 class GpuTableWriter {
@@ -68,7 +69,7 @@ class GpuTableWriter {
     out_.is_packed = can_pack();
     out_.missing_code = out_.is_packed ? kInfiniteHalf : kMissingCode;
     out_.leaves = WeightedLeaves(forest, real_bytes == 4).values;
-    out_.walked_trees = plan_.walked_trees;
+    out_.walked_trees = plan_.walked_trees, out_.cut_nodes = plan_.cut_nodes;
     write_columns();
     const std::vector<int32_t> ends = order_subtrees();
     for (const Subtree& subtree : plan_.subtrees) write_subtree(subtree);
