@@ -8,23 +8,9 @@ import numpy as np
 import pytest
 
 from silva import Explainer, ModelTreeRegressor
+from tests.example_forests import with_models
 from tests.oracles import linear_shapley, shapley
 from tests.strategies import Options, chain_forest, full_forest, random_forest
-
-
-def with_models(forest, seed, low=-np.inf, high=np.inf):
-    """Random models of none to all features in the leaves, clipped to their value at the means plus low to high."""
-    rng = np.random.default_rng(seed)
-    terms = [np.flatnonzero(rng.random(forest.n_features) < rng.random()) for _ in range(forest.n_leaves)]
-    n_terms = sum(map(len, terms))
-    return dataclasses.replace(
-        forest,
-        linear_offsets=np.cumsum([0, *map(len, terms)]),
-        linear_feature=np.concatenate(terms).astype(np.int32),
-        linear_coefficient=rng.normal(size=n_terms),
-        linear_mean=rng.normal(size=n_terms),
-        leaf_range=forest.leaf_value + np.array([low, high]),
-    )
 
 
 def rows_of(forest, seed, n):
