@@ -74,7 +74,7 @@ LINKS: dict[str, Callable[[Array, float], Array]] = {
 
 def responses(margin: Array, forest: TreeEnsemble) -> Array:
     """Margins through the forest's link, in the source library's dtype: (n, n_outputs)."""
-    with np.errstate(over="ignore"):
+    with np.errstate(over="ignore", invalid="ignore"):
         return LINKS[forest.link](margin, forest.link_scale).astype(forest.result_dtype)
 
 

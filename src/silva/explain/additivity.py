@@ -22,6 +22,7 @@ ROUNDING = 2.0**-52
 """Of a float64 sum, for each of its terms, in units of the largest it can be."""
 
 
+@np.errstate(over="ignore", invalid="ignore")
 def check_sums(forest: Forest, dtype: str, expected: Doubles, rows: Any, gpus: tuple[int, ...], values: Any) -> None:
     """Raise ArithmeticError if a row's values and `expected` do not add up to its margin, in float64.
 
@@ -65,13 +66,16 @@ def tolerance(forest: Forest, dtype: str) -> Doubles:
     """Largest difference between a row's sum and its margin: (n_outputs,).
 
     Each value of a tree is within `ERRORS` times what the tree's leaves span (`Explainer`, Notes), and it has one for
-    every feature that it tests. The sums over trees, the expected value and the margin are float64 sums.
+    every feature that it tests; less than the smallest normal number counts as nothing. The sums over trees, the
+    expected value (a term for each leaf) and the margin are float64 sums.
     """
     weight, n_features = np.abs(forest.tree_weight)[:, None], _features_of_trees(forest)[:, None]
     lowest, highest = _leaf_extremes(forest)
     spans = _by_output(forest, weight * (highest - lowest) * n_features)
     largest = np.abs(forest.base_score) + _by_output(forest, weight * np.maximum(np.abs(lowest), np.abs(highest)))
-    return _error(forest, dtype) * spans + ROUNDING * (forest.n_trees + forest.n_features + 1) * largest
+    n_terms = forest.n_leaves + forest.n_trees + forest.n_features
+    smallest = np.finfo(dtype).tiny * n_features.sum()
+    return _error(forest, dtype) * spans + ROUNDING * n_terms * largest + smallest
 
 
 def _error(forest: Forest, dtype: str) -> float:
