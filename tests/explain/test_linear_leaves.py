@@ -42,6 +42,17 @@ def test_clipped_leaves_share_what_they_return(seed):
     check(forest, rows_of(forest, seed, 40))
 
 
+@pytest.mark.parametrize("seed", range(4))
+def test_leaves_whose_value_lies_beyond_their_range(seed):
+    """Smoothing makes such leaves. At the means, so where all is missing, they return the end of the range."""
+    forest = with_models(random_forest(seed, Options(n_trees=2, n_features=4)), seed, 0.1, 0.6)
+    X = rows_of(forest, seed, 40)
+    check(forest, X)
+    X[::2] = np.nan
+    check(forest, X)
+    Explainer(forest, dtype="float64").shap_values(X, check_additivity=True)
+
+
 def test_deep_paths_and_many_points():
     forest = with_models(chain_forest(9, 1e-3), 0)
     check(forest, rows_of(forest, 1, 20))
