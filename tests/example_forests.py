@@ -1,4 +1,4 @@
-"""Two forests written out, and what it means for forests to be the same."""
+"""Forests written out, models for leaves, and what it means for forests to be the same."""
 
 from __future__ import annotations
 
@@ -91,3 +91,18 @@ def _assert_same_value(found, expected, name) -> None:
             assert list(map(type, found)) == list(map(type, expected)), name
     else:
         np.testing.assert_equal(found, expected, err_msg=name)
+
+
+def with_models(forest, seed, low=-np.inf, high=np.inf):
+    """Random models of none to all features in the leaves, clipped to their value at the means plus low to high."""
+    rng = np.random.default_rng(seed)
+    terms = [np.flatnonzero(rng.random(forest.n_features) < rng.random()) for _ in range(forest.n_leaves)]
+    n_terms = sum(map(len, terms))
+    return dataclasses.replace(
+        forest,
+        linear_offsets=np.cumsum([0, *map(len, terms)]),
+        linear_feature=np.concatenate(terms).astype(np.int32),
+        linear_coefficient=rng.normal(size=n_terms),
+        linear_mean=rng.normal(size=n_terms),
+        leaf_range=forest.leaf_value + np.array([low, high]),
+    )

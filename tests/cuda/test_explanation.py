@@ -16,7 +16,7 @@ import silva.explain.cuda.quadrature
 import silva.explain.cuda.small_forests
 import silva.explain.cuda.tapes
 from silva import Explainer
-from silva.device import DeviceError
+from silva.device import DeviceError, import_cupy
 from tests.conftest import examples, repeats
 from tests.explain.tolerance import assert_close
 from tests.oracles import shapley
@@ -199,3 +199,25 @@ def test_out_on_another_gpu_is_refused():
         out.device = SimpleNamespace(id=1)
     with pytest.raises(DeviceError, match="out lies on cuda:1, X on cuda:0; use an array beside X"):
         Explainer(forest).shap_values(rows, out=out)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_sums_are_checked_where_the_rows_are(monkeypatch, dtype):
+    forest = random_forest(3, OPTIONS)
+    X = random_rows(4, forest, 30)
+    explainer = Explainer(forest, dtype=dtype, device="cuda")
+    explainer.shap_values(X, check_additivity=True)
+    for rows in (X, import_cupy().asarray(X)):
+        found = explainer.shap_values(rows, check_additivity=True)
+        assert type(found) is type(rows)
+    compute = type(explainer._on_cuda)._run
+
+    def run(*arguments):
+        values = compute(*arguments)
+        values[[7, 9], 0, 1] += 1
+        return values
+
+    monkeypatch.setattr(type(explainer._on_cuda), "_run", run)
+    for rows in (X, import_cupy().asarray(X)):
+        with pytest.raises(ArithmeticError, match=r"the values of row 7 and .* for output 1, .*2 of 30 rows"):
+            explainer.shap_values(rows, check_additivity=True)

@@ -8,23 +8,9 @@ import numpy as np
 import pytest
 
 from silva import Explainer, ModelTreeRegressor
+from tests.example_forests import with_models
 from tests.oracles import linear_shapley, shapley
 from tests.strategies import Options, chain_forest, full_forest, random_forest
-
-
-def with_models(forest, seed, low=-np.inf, high=np.inf):
-    """Random models of none to all features in the leaves, clipped to their value at the means plus low to high."""
-    rng = np.random.default_rng(seed)
-    terms = [np.flatnonzero(rng.random(forest.n_features) < rng.random()) for _ in range(forest.n_leaves)]
-    n_terms = sum(map(len, terms))
-    return dataclasses.replace(
-        forest,
-        linear_offsets=np.cumsum([0, *map(len, terms)]),
-        linear_feature=np.concatenate(terms).astype(np.int32),
-        linear_coefficient=rng.normal(size=n_terms),
-        linear_mean=rng.normal(size=n_terms),
-        leaf_range=forest.leaf_value + np.array([low, high]),
-    )
 
 
 def rows_of(forest, seed, n):
@@ -54,6 +40,17 @@ def test_values_match_the_oracle(seed, row_type, dtype):
 def test_clipped_leaves_share_what_they_return(seed):
     forest = with_models(random_forest(seed, Options(n_trees=2, n_features=4)), seed, -0.5, 0.3)
     check(forest, rows_of(forest, seed, 40))
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_leaves_whose_value_lies_beyond_their_range(seed):
+    """Smoothing makes such leaves. At the means, so where all is missing, they return the end of the range."""
+    forest = with_models(random_forest(seed, Options(n_trees=2, n_features=4)), seed, 0.1, 0.6)
+    X = rows_of(forest, seed, 40)
+    check(forest, X)
+    X[::2] = np.nan
+    check(forest, X)
+    Explainer(forest, dtype="float64").shap_values(X, check_additivity=True)
 
 
 def test_deep_paths_and_many_points():

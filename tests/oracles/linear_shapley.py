@@ -51,8 +51,8 @@ def _leaf_game(forest: Forest, leaf: int, rows: NDArray[Any], member: NDArray[np
         feature = forest.linear_feature[term]
         part = forest.linear_coefficient[term] * (rows[:, feature] - forest.linear_mean[term])
         parts[:, feature] = np.where(np.isnan(part), 0, part)
-    at_means, total = forest.leaf_value[leaf, 0], parts.sum(axis=1)
-    returned = np.clip(at_means + total, *forest.leaf_range[leaf])
-    clipped = returned != at_means + total
+    value, total = forest.leaf_value[leaf, 0], parts.sum(axis=1)
+    at_means, returned = (np.clip(value + deviation, *forest.leaf_range[leaf]) for deviation in (0, total))
+    clipped = (total != 0) & ((returned != value + total) | (at_means != value))
     parts[clipped] *= ((returned - at_means)[clipped] / total[clipped])[:, None]
     return at_means + parts @ member.T

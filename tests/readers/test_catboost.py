@@ -109,6 +109,17 @@ def test_infinity_is_no_missing_value_where_it_comes_last():
     assert forest.predict(X)[0] != forest.predict(X)[1]
 
 
+@pytest.mark.parametrize("loss", ["MultiClass", "MultiClassOneVsAll"])
+def test_labels_are_those_of_the_largest_margin(loss):
+    """Margins that all but vanish have equal probabilities."""
+    model, rows = train("CatBoostClassifier", "colors", loss)()
+    expected = model.predict(rows.copy())
+    model.set_scale_and_bias(1e-17, model.get_scale_and_bias()[1])
+    assert (model.predict_proba(rows.copy()).argmax(axis=1) == 0).all()
+    np.testing.assert_array_equal(model.predict(rows.copy()), expected)
+    np.testing.assert_array_equal(silva.load(model).predict(rows), expected)
+
+
 def test_covers_are_the_weights_of_the_leaves():
     weights = np.random.default_rng(0).integers(1, 5, N_ROWS).astype(float)
     for policy in ("SymmetricTree", "Depthwise", "Lossguide"):

@@ -63,6 +63,19 @@ def test_negative_sums_of_hessians_in_single_leaves():
     np.testing.assert_allclose(silva.Explainer(forest).shap_values(X), expected, atol=1e-5)
 
 
+def test_labels_of_softmax_are_those_of_the_largest_margin():
+    """Margins that differ by some float32 have probabilities that round to the same one."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(5000, 4))
+    matrix = xgboost.DMatrix(X, np.digitize(X[:, 0] + rng.normal(size=5000), [-0.5, 0.5]))
+    given = {"objective": "multi:softmax", "num_class": 3, "eta": 1e-7, "max_depth": 3, "base_score": 0.5, "nthread": 1}
+    model = xgboost.train(given, matrix, 1)  # more trees are added up in float32 there
+    forest, margins = silva.load(model), model.predict(matrix, output_margin=True)
+    np.testing.assert_array_equal(forest.predict(X, output="margin"), margins)
+    assert (forest.predict(X, output="probability").argmax(axis=1) != margins.argmax(axis=1)).any()
+    np.testing.assert_array_equal(forest.predict(X), model.predict(matrix))
+
+
 def test_texts_and_binaries_hold_the_same_forest(tmp_path):
     booster = BOOSTERS["softprob"]().model
     for suffix in ("json", "ubj"):

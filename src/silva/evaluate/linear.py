@@ -20,8 +20,9 @@ def margins(forest: TreeEnsemble, rows: Floats, positions: Int32s) -> Doubles:
     matrix product a leaf: O(n terms) a tree.
     """
     out = np.tile(forest.base_score, (len(rows), 1))
-    for tree in range(forest.n_trees):
-        out[:, forest.tree_output[tree]] += forest.tree_weight[tree] * tree_values(forest, rows, positions[:, tree])
+    with np.errstate(over="ignore", invalid="ignore"):  # of what models make of huge rows
+        for tree in range(forest.n_trees):
+            out[:, forest.tree_output[tree]] += forest.tree_weight[tree] * tree_values(forest, rows, positions[:, tree])
     return out
 
 

@@ -74,7 +74,7 @@ LINKS: dict[str, Callable[[Array, float], Array]] = {
 
 def responses(margin: Array, forest: TreeEnsemble) -> Array:
     """Margins through the forest's link, in the source library's dtype: (n, n_outputs)."""
-    with np.errstate(over="ignore"):
+    with np.errstate(over="ignore", invalid="ignore"):
         return LINKS[forest.link](margin, forest.link_scale).astype(forest.result_dtype)
 
 
@@ -131,9 +131,9 @@ def labels(margin: Array, forest: TreeEnsemble) -> Array:
     """Class labels by the forest's rule, (n, number of classification outputs)."""
     if forest.prediction == "sign":
         return np.where(_is_second(margin, forest), 1, -1)
-    if forest.prediction == "argmax_margin":  # rounding to probabilities makes ties
-        return _named(margin.argmax(axis=1), forest, 0)[:, None]
-    if forest.prediction in {"argmax", "argmax_column"} and (margin.shape[1] > 1 or _has_one_class(forest)):
+    if forest.prediction in {"argmax_margin", "argmax_column"}:  # rounding to probabilities makes ties
+        return _named(_margins(margin, forest).argmax(axis=1), forest, 0)[:, None]
+    if forest.prediction == "argmax" and (margin.shape[1] > 1 or _has_one_class(forest)):
         each = _split(responses(margin, forest), forest)
         return np.stack([_named(one.argmax(axis=1), forest, i) for i, one in enumerate(each)], axis=1)
     return _named(_is_second(margin, forest).astype(np.int64), forest, 0)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, cast
 import numpy as np
 
 from silva.device import DeviceError, array_gpu, count_rows, find_gpus, gpus_worthwhile, import_cupy, parse_device
+from silva.explain.additivity import check_sums
 from silva.explain.checks import (
     check_choices,
     check_range,
@@ -179,13 +180,13 @@ class Explainer:
         expected = self._on_cpu.expected_value
         return float(expected[0]) if len(expected) == 1 else expected
 
-    def __call__(self, X: Rows, by_position: bool = False) -> Any:
+    def __call__(self, X: Rows, by_position: bool = False, check_additivity: bool = False) -> Any:
         """Explain rows for shap's plots.
 
         Parameters
         ----------
         X : array-like or frame of shape (n, F)
-        by_position : bool
+        by_position, check_additivity : bool
             As in `shap_values`.
 
         Returns
@@ -196,14 +197,16 @@ class Explainer:
         """
         if by_position:
             X = name_by_position(X, self.forest)
-        if self._gpus(X):
-            values = self.shap_values(X)
+        gpus = self._gpus(X)
+        rows: Any = X if gpus else as_rows(X, self.forest)
+        values = self._values(rows, gpus, None, check_additivity)
+        if gpus:
             rows, values = as_rows(as_host(X), self.forest), as_host(values)
-            return make_explanation(values, self._on_cpu.expected_value, rows, X, self.forest)
-        rows = as_rows(X, self.forest)
-        return make_explanation(self._on_cpu.values(rows), self._on_cpu.expected_value, rows, X, self.forest)
+        return make_explanation(values, self._on_cpu.expected_value, rows, X, self.forest)
 
-    def shap_values(self, X: Rows, out: Array | None = None, by_position: bool = False) -> Array:
+    def shap_values(
+        self, X: Rows, out: Array | None = None, by_position: bool = False, check_additivity: bool = False
+    ) -> Array:
         """Compute SHAP values.
 
         Parameters
@@ -213,6 +216,9 @@ class Explainer:
             Where to write, a memory map for results larger than memory; of the result's shape and dtype, any strides.
         by_position : bool
             Take the columns of a frame in their order, whatever their names.
+        check_additivity : bool
+            Predict the rows too, and check that each row's values and `expected_value` add up to its margin: within
+            the error of a value (Notes of `Explainer`) for each feature of each tree.
 
         Returns
         -------
@@ -223,18 +229,29 @@ class Explainer:
         ------
         ValueError
             If X does not fit the forest, or out not the result.
+        ArithmeticError
+            If `check_additivity` finds a row whose values do not add up; `out` then holds them.
         NotImplementedError
             For linear leaves on a GPU.
         DeviceError
             If a GPU is asked for and cannot be used.
         """
-        if out is None and (values := self._again(X, "values")) is not None:
+        if out is None and not check_additivity and (values := self._again(X, "values")) is not None:
             return values
         if by_position:
             X = name_by_position(X, self.forest)
-        if gpus := self._gpus(X):
-            return cast("Array", self._on_cuda.shap_values(X, gpus, out, self.device))
-        return self._on_cpu.values(as_rows(X, self.forest), out)
+        gpus = self._gpus(X)
+        return self._values(X if gpus else as_rows(X, self.forest), gpus, out, check_additivity)
+
+    def _values(self, rows: Any, gpus: tuple[int, ...], out: Array | None, check: bool) -> Array:
+        """Values on these GPUs, or of rows that `as_rows` made on the CPU."""
+        on_cuda = self._on_cuda if gpus else None
+        values: Array = (
+            on_cuda.shap_values(rows, gpus, out, self.device) if on_cuda else self._on_cpu.values(rows, out)
+        )
+        if check:
+            check_sums(self.forest, self.dtype, self._on_cpu.expected_value, rows, gpus, values)
+        return values
 
     def row(self, top: int | None = None) -> Callable[[Array], Any]:
         """Prepare explanations of single rows with little latency, for reason codes in serving.

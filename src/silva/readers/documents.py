@@ -114,9 +114,9 @@ def to_float32(array: Array) -> NDArray[np.float32]:
     exactly between two float32; there the shortest text of the double, which is what was written if that had at most
     15 digits, decides.
     """
-    if array.dtype != np.float64:
-        return array.astype(np.float32)
     with np.errstate(all="ignore"):
+        if array.dtype != np.float64:
+            return array.astype(np.float32)
         single = array.astype(np.float32)
         side = np.where(array > single, np.inf, -np.inf).astype(np.float32)
         other = np.nextafter(single, side)

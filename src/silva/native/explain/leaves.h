@@ -1,5 +1,7 @@
 // What leaves count in the game of a forest, for the walk and the tables alike.
 #pragma once
+#include <algorithm>
+
 #include "common/forest_view.h"
 
 namespace silva {
@@ -24,6 +26,11 @@ inline bool covers_add_up(const ForestView& forest, int32_t tree) {
 // Leaf values about the middle of their tree where that does not change the game: SHAP values ignore a constant added
 // to a tree whose covers add up. Values around 0 keep the rounding of float32 relative to the tree's range, not to its
 // level (a random forest of large means).
+// What a leaf with a linear model returns at the means of its features: smoothing may leave the range.
+inline double value_at_means(const ForestView& forest, int64_t leaf) {
+  return std::clamp(forest.leaf_value[leaf], forest.leaf_range[2 * leaf], forest.leaf_range[2 * leaf + 1]);
+}
+
 struct WeightedLeaves {
   std::vector<double> values;  // [leaf][width]: value times weight, less the middle
   std::vector<double> middle;  // [tree][width]; 0 where leaves keep their level
@@ -32,6 +39,7 @@ struct WeightedLeaves {
       : values(forest.leaf_value.begin(), forest.leaf_value.end()),
         middle(int64_t(forest.n_trees()) * forest.width, 0.0) {
     const int64_t width = forest.width;
+    for (size_t leaf = 0; 2 * leaf < forest.leaf_range.size(); ++leaf) values[leaf] = value_at_means(forest, leaf);
     int64_t first = 0;
     for (int32_t tree = 0; tree < forest.n_trees(); ++tree) {
       const int64_t end = first + (forest.tree_offsets[tree + 1] - forest.tree_offsets[tree] + 1) / 2;

@@ -61,6 +61,8 @@ def read_file(path: str | os.PathLike[str]) -> TreeEnsemble:
         return _read_text(Path(path).read_text(encoding="utf-8"))
     except ValueError as error:
         raise ValueError(f"cannot read {path} as a LightGBM model: {error}") from error
+    except NotImplementedError as error:
+        raise NotImplementedError(f"{path}: {error}") from error
 
 
 def _classes(model: Booster | LGBMModel) -> tuple[object, ...]:

@@ -39,7 +39,7 @@ OBJECTIVES = {
     "binary:logistic": Objective("logistic", intercept="logit"),
     "binary:logitraw": Objective(),
     "binary:hinge": Objective(prediction="positive"),
-    "multi:softmax": Objective("softmax", "argmax"),
+    "multi:softmax": Objective("softmax", "argmax_margin"),
     "multi:softprob": Objective("softmax"),
     "count:poisson": Objective("exp", intercept="log"),
     "reg:gamma": Objective("exp", intercept="log"),
@@ -79,7 +79,9 @@ def estimator_meaning(estimator: XGBModel, name: str, n_outputs: int, meaning: d
 
 def _label_rule(name: str, n_outputs: int, n_classes: int) -> str:
     """How XGBClassifier.predict makes labels; it compares any response with a half."""
-    if name == "multi:softmax" or (n_outputs > 1 and n_classes != 2):
+    if name == "multi:softmax":
+        return "argmax_margin"
+    if n_outputs > 1 and n_classes != 2:
         return "argmax"
     return "positive" if name == "binary:hinge" else "half"
 

@@ -24,8 +24,8 @@ struct LinearTerm {
 };
 
 struct LinearLeaf {
-  int64_t first, end;  // terms
-  double value, weight, low, high;
+  int64_t first, end;                         // terms
+  double value, at_means, weight, low, high;  // at_means: the value within the range
 };
 
 template <class Real>
@@ -34,8 +34,8 @@ SILVA_INLINE double deviation(const LinearTerm<Real>& term, const double* raw, i
   return x != x ? 0 : term.coefficient * (x - term.mean);
 }
 
-// a_q of the leaf's terms, for each lane. Where the model leaves the range that the leaf returns, the a_q shrink in
-// proportion, so that they add up to what it does return. raw: [feature][lane].
+// a_q of the leaf's terms, for each lane. Where the model leaves the range that the leaf returns, here or at the means,
+// the a_q change in proportion, so that they add up to what it does return. raw: [feature][lane].
 template <class L>
 SILVA_INLINE void attribute_terms(const LinearLeaf& leaf, const LinearTerm<typename L::Real>* terms, const double* raw,
                                   typename L::Value* attributed) {
@@ -43,7 +43,8 @@ SILVA_INLINE void attribute_terms(const LinearLeaf& leaf, const LinearTerm<typen
     double sum = 0;
     for (int64_t at = leaf.first; at < leaf.end; ++at) sum += deviation(terms[at], raw, lane, L::width);
     const double x = leaf.value + sum, returned = x < leaf.low ? leaf.low : x > leaf.high ? leaf.high : x;
-    const double factor = leaf.weight * (returned == x || sum == 0 ? 1 : (returned - leaf.value) / sum);
+    const bool is_within = returned == x && leaf.at_means == leaf.value;
+    const double factor = leaf.weight * (is_within || sum == 0 ? 1 : (returned - leaf.at_means) / sum);
     for (int64_t at = leaf.first; at < leaf.end; ++at)
       L::put(attributed[at - leaf.first], lane, typename L::Real(factor * deviation(terms[at], raw, lane, L::width)));
   }

@@ -1,0 +1,143 @@
+"""Whether a row's values and the expected value add up to its margin, checked where a call asks for it."""
+
+from __future__ import annotations
+
+import itertools
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from silva.device import array_gpu, count_rows, import_cupy
+from silva.inputs import as_rows
+
+if TYPE_CHECKING:
+    from silva.forest import Forest
+    from silva.typing import Array, Doubles
+
+ERRORS, DEEP_ERROR, DEEP = {"float32": 1e-6, "float64": 1e-12}, 1e-5, 32
+"""Largest error of a value in units of what the leaves span, by the type of the arithmetic; of float32 beyond the depth
+DEEP."""
+
+ROUNDING = 2.0**-52
+"""Of a float64 sum, for each of its terms, in units of the largest it can be."""
+
+
+@np.errstate(over="ignore", invalid="ignore")
+def check_sums(forest: Forest, dtype: str, expected: Doubles, rows: Any, gpus: tuple[int, ...], values: Any) -> None:
+    """Raise ArithmeticError if a row's values and `expected` do not add up to its margin, in float64.
+
+    Parameters
+    ----------
+    forest : Forest
+    dtype : {"float32", "float64"}
+        Type of the arithmetic within a tree.
+    expected : (n_outputs,)
+    rows : what `as_rows` made if there are no GPUs, otherwise anything that `predict` takes
+    gpus : tuple of int
+        Where to compute the margins; the CPU if there are none.
+    values : (n, F) or (n, F, n_outputs)
+        Of one library; those of a GPU stay there.
+    """
+    sums, margins = _sums(values, len(expected)), _margins(forest, rows, gpus)
+    allowed: Any = tolerance(forest, dtype)
+    if forest.has_linear_leaves:
+        allowed = allowed + _error(forest, dtype) * _linear_span(forest, rows)
+    if array_gpu(values) is not None:
+        cupy = import_cupy()
+        expected, allowed, margins = (cupy.asarray(array) for array in (expected, allowed, margins))
+    # What is no number is not within anything.
+    wrong = ~(abs(sums + expected - margins) <= allowed)
+    if not bool(wrong.any()):
+        return
+    rows_wrong = wrong.any(axis=1)
+    row = int(rows_wrong.argmax())
+    output = int(wrong[row].argmax())
+    total, margin = float(sums[row, output] + expected[output]), float(margins[row, output])
+    largest = float((allowed if allowed.ndim == 1 else allowed[row])[output])
+    raise ArithmeticError(
+        f"the values of row {row} and expected_value add up to {total:.17g}"
+        f"{f' for output {output}' * (len(expected) > 1)}, its margin is {margin:.17g}: they differ by "
+        f"{abs(total - margin):.3g}, expected at most {largest:.3g} ({int(rows_wrong.sum())} of {len(sums)} rows are "
+        "wrong); do not use these values, and report the model"
+    )
+
+
+def tolerance(forest: Forest, dtype: str) -> Doubles:
+    """Largest difference between a row's sum and its margin: (n_outputs,).
+
+    Each value of a tree is within `ERRORS` times what the tree's leaves span (`Explainer`, Notes), and it has one for
+    every feature that it tests; less than the smallest normal number counts as nothing. The sums over trees, the
+    expected value (a term for each leaf) and the margin are float64 sums.
+    """
+    weight, n_features = np.abs(forest.tree_weight)[:, None], _features_of_trees(forest)[:, None]
+    lowest, highest = _leaf_extremes(forest)
+    spans = _by_output(forest, weight * (highest - lowest) * n_features)
+    largest = np.abs(forest.base_score) + _by_output(forest, weight * np.maximum(np.abs(lowest), np.abs(highest)))
+    n_terms = forest.n_leaves + forest.n_trees + forest.n_features
+    smallest = np.finfo(dtype).tiny * n_features.sum()
+    return _error(forest, dtype) * spans + ROUNDING * n_terms * largest + smallest
+
+
+def _error(forest: Forest, dtype: str) -> float:
+    return DEEP_ERROR if dtype == "float32" and forest.depth > DEEP else ERRORS[dtype]
+
+
+def _features_of_trees(forest: Forest) -> Doubles:
+    """Count the features that each tree splits on or has in its leaves' models: (n_trees,)."""
+    tree_of_node = np.repeat(np.arange(forest.n_trees), np.diff(forest.tree_offsets))
+    splits = forest.feature >= 0
+    used = [np.column_stack([tree_of_node[splits], forest.feature[splits]])]
+    if forest.has_linear_leaves:
+        used.append(np.column_stack([_tree_of_terms(forest), forest.linear_feature]))
+    trees = np.unique(np.concatenate(used), axis=0)[:, 0]
+    return np.bincount(trees, minlength=forest.n_trees).astype(np.float64)
+
+
+def _leaf_extremes(forest: Forest) -> tuple[Doubles, Doubles]:
+    """Smallest and largest leaf value of each tree: (n_trees, leaf_width) both."""
+    leaves = [forest.leaf_value[first:end] for first, end in itertools.pairwise(forest.leaf_offsets)]
+    shape = (forest.n_trees, forest.leaf_width)
+    lowest = np.reshape([values.min(axis=0) for values in leaves], shape)
+    return lowest, np.reshape([values.max(axis=0) for values in leaves], shape)
+
+
+def _by_output(forest: Forest, by_tree: Doubles) -> Doubles:
+    """Add up the trees of each output: (n_outputs,)."""
+    result = np.zeros(forest.n_outputs)
+    if forest.leaf_width > 1:
+        result += by_tree.sum(axis=0)
+        return result
+    np.add.at(result, forest.tree_output, by_tree[:, 0])
+    return result
+
+
+def _tree_of_terms(forest: Forest) -> Array:
+    leaves = np.repeat(np.arange(forest.n_trees), np.diff(forest.leaf_offsets))
+    return np.repeat(leaves, np.diff(forest.linear_offsets))
+
+
+def _linear_span(forest: Forest, rows: Array) -> Doubles:
+    """Bound what the terms of each tree's leaf models reach on each row: (n, n_outputs)."""
+    slopes = np.zeros((forest.n_trees, forest.n_features))
+    means = np.zeros(forest.n_features)
+    np.maximum.at(slopes, (_tree_of_terms(forest), forest.linear_feature), np.abs(forest.linear_coefficient))
+    np.maximum.at(means, forest.linear_feature, np.abs(forest.linear_mean))
+    by_output = np.zeros((forest.n_outputs, forest.n_features))
+    np.add.at(by_output, forest.tree_output, np.abs(forest.tree_weight)[:, None] * slopes)
+    reached: Doubles = (np.nan_to_num(np.abs(rows), nan=0.0, posinf=0.0) + means) @ by_output.T
+    return reached
+
+
+def _sums(values: Any, n_outputs: int) -> Any:
+    """Add up the features in float64: (n, n_outputs)."""
+    values = values if array_gpu(values) is None else import_cupy().asarray(values)
+    return values.sum(axis=1, dtype="float64").reshape(len(values), n_outputs)
+
+
+def _margins(forest: Forest, rows: Any, gpus: tuple[int, ...]) -> Any:
+    """Margins in float64, where the values were computed: (n, n_outputs)."""
+    evaluator = forest._evaluator
+    choice = evaluator.choose("auto", count_rows(rows), "cuda" if gpus else "cpu")
+    if not gpus:
+        return evaluator.cpu.margins(rows, choice, None)
+    return evaluator.cuda.margins(rows if array_gpu(rows) is not None else as_rows(rows, forest), gpus, choice)

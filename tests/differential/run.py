@@ -1,0 +1,86 @@
+"""Random models of every installed library against adversarial rows: leaf ids, margins, predictions.
+
+python -m tests.differential --rows 1000000 --seed 1; `--model 123` makes one again.
+"""
+
+from __future__ import annotations
+
+import argparse
+import collections
+import importlib.util
+import time
+import traceback
+
+import numpy as np
+
+from tests.differential.libraries import LIBRARIES, ignore_their_warnings
+from tests.readers.adversarial import adversarial_rows
+from tests.readers.agreement import assert_agrees
+
+MODULES = {"isolation": "sklearn"}
+MOST_ROWS = 4000
+
+
+def installed():
+    """Names of the libraries whose models can be trained here."""
+    return [name for name in LIBRARIES if importlib.util.find_spec(MODULES.get(name, name))]
+
+
+def compare(name, seed, number):
+    """Rows compared, and what the model was; AssertionError where something differs."""
+    rng = np.random.default_rng([seed, number])
+    case = LIBRARIES[name](rng)
+    nan = case.forest.nan_allowed
+    rows = adversarial_rows(case.forest, case.rows, number, allow_nan=nan, allow_inf=case.allow_inf, max_rows=MOST_ROWS)
+    try:
+        assert_agrees(case.forest, rows, **case.expect(rows), sums=case.sums)
+    except Exception as error:
+        raise AssertionError(case.what) from error
+    return len(rows)
+
+
+class Comparison:
+    """Models by turns of the libraries, and the rows that agreed."""
+
+    def __init__(self, seed):
+        self.seed, self.names = seed, installed()
+        self.models, self.rows, self.wrong = collections.Counter(), collections.Counter(), []
+
+    def run(self, n_rows, first=0):
+        """Compare until so many rows have been."""
+        number = first
+        while self.rows.total() < n_rows:
+            self.one(number)
+            number += 1
+
+    def one(self, number):
+        """One model; what differs is told and counted."""
+        name = self.names[number % len(self.names)]
+        self.models[name] += 1
+        try:
+            self.rows[name] += compare(name, self.seed, number)
+        except Exception:
+            self.wrong.append(number)
+            self.rows[name] += 1  # the end comes all the same
+            print(f"MODEL {number} of {name}:\n{traceback.format_exc()[-3000:]}", flush=True)
+
+
+def main(arguments=None):
+    """Return the exit code: 1 if anything differs."""
+    parser = argparse.ArgumentParser(prog="tests.differential", description=__doc__)
+    parser.add_argument("--rows", type=int, default=10**6)
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--model", type=int, help="compare this one alone")
+    given = parser.parse_args(arguments)
+    ignore_their_warnings()
+    comparison, begin = Comparison(given.seed), time.monotonic()
+    if given.model is None:
+        comparison.run(given.rows)
+    else:
+        comparison.one(given.model)
+    print(f"seed {given.seed}, {time.monotonic() - begin:.0f} s")
+    for name in comparison.names:
+        print(f"{name:12}{comparison.models[name]:6} models{comparison.rows[name]:10} rows")
+    models, rows = comparison.models.total(), comparison.rows.total()
+    print(f"{'all':12}{models:6} models{rows:10} rows, {len(comparison.wrong)} models wrong")
+    return int(bool(comparison.wrong))

@@ -1,0 +1,40 @@
+"""A few models of `make differential`, and that it would find something."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import numpy as np
+import pytest
+
+from tests.differential import run
+from tests.differential.libraries import LIBRARIES, ignore_their_warnings
+
+
+@pytest.fixture(autouse=True)
+def _quiet():
+    ignore_their_warnings()
+
+
+@pytest.mark.parametrize("name", LIBRARIES)
+def test_a_random_model_of_each_library_agrees(name, monkeypatch):
+    if name not in run.installed():
+        pytest.skip(f"{name} is not installed")
+    monkeypatch.setattr(run, "MOST_ROWS", 500)
+    assert run.compare(name, 0, 1) > 100
+
+
+def test_a_threshold_that_is_off_by_one_number_is_found(monkeypatch, capsys):
+    make = LIBRARIES["sklearn"]
+
+    def spoilt(rng):
+        case = make(rng)
+        threshold = case.forest.threshold.copy()
+        split = np.flatnonzero(case.forest.feature >= 0)[0]
+        threshold[split] = np.nextafter(threshold[split], threshold.dtype.type(np.inf))
+        return case._replace(forest=dataclasses.replace(case.forest, threshold=threshold))
+
+    monkeypatch.setitem(LIBRARIES, "sklearn", spoilt)
+    monkeypatch.setattr(run, "installed", lambda: ["sklearn"])
+    assert run.main(["--seed=0", "--model=3"]) == 1
+    assert "MODEL 3 of sklearn" in capsys.readouterr().out

@@ -1,0 +1,149 @@
+"""Model files to begin with, and mutators of each format that repair what only says that a file is whole."""
+
+from __future__ import annotations
+
+import json
+import struct
+import tempfile
+import zlib
+from pathlib import Path
+
+import numpy as np
+
+from silva.readers.ubjson import decode
+from silva.storage import MAGIC, PREFIX, VERSION, _padding
+from tests.example_forests import empty_forest, whole_forest, with_models
+from tests.fuzz import ubjson
+from tests.fuzz.mutators import FLOATS, INTEGERS, mutate_bytes, mutate_document, mutate_text, pick
+from tests.strategies import Options, full_forest, random_forest
+
+FOLDERS = (Path(__file__).parent / "seeds", Path(__file__).parent.parent / "readers" / "data")
+SUFFIXES = (".json", ".ubj", ".txt", ".cbm", ".silva")
+
+
+def find_seeds():
+    """Models by format: {suffix: [bytes, ...]}, in one order on every machine."""
+    found = {suffix: [] for suffix in SUFFIXES}
+    for folder in FOLDERS:
+        for path in sorted(folder.iterdir()):
+            if path.suffix in found:
+                found[path.suffix].append(path.read_bytes())
+    found[".silva"] += [saved(forest) for forest in silva_forests()]
+    return found
+
+
+def silva_forests():
+    """Forests that between them have every field of a `.silva` file, and every kind of leaf and split."""
+    several = Options(n_trees=4, n_features=5, n_outputs=3, categorical=True, row_type="float64", missing="zeros")
+    vectors = Options(n_trees=4, n_features=4, n_outputs=3, vector_leaves=True, covers="zeros", missing="marker")
+    models = Options(n_trees=3, n_features=5, shape="mixed")
+    yield from (whole_forest(), empty_forest(), with_models(random_forest(4, models), 5, -1, 2))
+    yield from (random_forest(1, several), random_forest(2, vectors), full_forest(3, 5, 7, 6))
+
+
+def saved(forest):
+    """Bytes of its `.silva` file."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "forest.silva"
+        forest.save(path)
+        return path.read_bytes()
+
+
+def mutate(rng, suffix, seeds):
+    """One of the seeds of a format, changed."""
+    data, other = pick(rng, seeds), pick(rng, seeds)
+    if rng.random() < 0.25:
+        return mutate_bytes(rng, data, other)
+    return MUTATORS[suffix](rng, data, other)
+
+
+def mutate_json(rng, data, _):
+    """A document with other values; NaN and infinity as Python writes them."""
+    return json.dumps(mutate_document(rng, json.loads(data))).encode()
+
+
+def mutate_ubj(rng, data, _):
+    """XGBoost's document, as JSON holds it, in typed arrays."""
+    return ubjson.encode(mutate_document(rng, to_lists(decode(data))))
+
+
+def to_lists(value):
+    """Typed arrays as lists."""
+    if isinstance(value, dict):
+        return {key: to_lists(entry) for key, entry in value.items()}
+    if isinstance(value, list):
+        return [to_lists(entry) for entry in value]
+    return value.tolist() if isinstance(value, np.ndarray) else value
+
+
+def mutate_txt(rng, data, _):
+    """LightGBM's text with other words; its sizes of trees are those of the seed or of the result."""
+    text = mutate_text(rng, data.decode())
+    return (text if rng.random() < 0.3 else repair_sizes(text)).encode(errors="replace")
+
+
+def repair_sizes(text):
+    """Let `tree_sizes` say how many bytes each tree takes."""
+    head, *trees = text.partition("\nend of trees")[0].split("\nTree=")
+    sizes = " ".join(str(len("Tree=" + tree) + 1) for tree in trees)
+    lines = [f"tree_sizes={sizes}" if line.startswith("tree_sizes=") else line for line in head.split("\n")]
+    return "\n".join(lines) + text[len(head) :]
+
+
+def mutate_cbm(rng, data, other):
+    """CatBoost's flat buffer with other bytes, whose number the file announces."""
+    core = mutate_bytes(rng, data[8:], other[8:])
+    return data[:4] + struct.pack("<I", len(core)) + core
+
+
+def mutate_silva(rng, data, other):
+    """Header or arrays with other values, and checksums that fit; or what one of them misses."""
+    header, arrays = split_silva(data)
+    if rng.random() < 0.5:
+        header = mutate_document(rng, header)
+    else:
+        arrays = _mutate_array(rng, header, arrays) if rng.random() < 0.8 else mutate_bytes(rng, arrays, other)
+    if isinstance(header, dict) and rng.random() < 0.95:
+        header |= {"size": len(arrays), "crc32": zlib.crc32(arrays)}
+    return join_silva(header, arrays)
+
+
+def split_silva(data):
+    """Header and bytes of the arrays of a sound `.silva` file."""
+    length = PREFIX.unpack_from(data)[2]
+    end = PREFIX.size + length
+    return json.loads(data[PREFIX.size : end]), data[end + _padding(end) :]
+
+
+def join_silva(header, arrays):
+    """A `.silva` file whose header's checksum is right."""
+    text = json.dumps(header).encode()
+    prefix = PREFIX.pack(MAGIC, VERSION, len(text), zlib.crc32(text))
+    return prefix + text + bytes(_padding(len(prefix) + len(text))) + arrays
+
+
+def _mutate_array(rng, header, arrays):
+    """Change entries of one array to values that are special in its type, or to those of other entries."""
+    arrays = bytearray(arrays)
+    entry = pick(rng, [entry for entry in header["arrays"] if np.prod(entry["shape"])])
+    dtype = np.dtype(entry["dtype"])
+    view = np.frombuffer(arrays, dtype, int(np.prod(entry["shape"])), entry["offset"])
+    for _ in range(int(rng.integers(1, 4))):
+        value = pick(rng, view) if rng.random() < 0.3 else pick(rng, (*INTEGERS, *FLOATS))
+        with np.errstate(all="ignore"):
+            if dtype.kind in "iu" and isinstance(value, int):
+                value = value % 2 ** (8 * dtype.itemsize)
+                value -= 2 ** (8 * dtype.itemsize) * (dtype.kind == "i" and value >= 2 ** (8 * dtype.itemsize - 1))
+            elif dtype.kind in "iu" and isinstance(value, float):
+                value = int(rng.integers(100))
+            view[int(rng.integers(len(view)))] = value
+    return bytes(arrays)
+
+
+MUTATORS = {
+    ".json": mutate_json,
+    ".ubj": mutate_ubj,
+    ".txt": mutate_txt,
+    ".cbm": mutate_cbm,
+    ".silva": mutate_silva,
+}

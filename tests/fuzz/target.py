@@ -1,0 +1,116 @@
+"""What is done with a mutated file: load it, and hold what loads to its promises."""
+
+from __future__ import annotations
+
+import numpy as np
+
+import silva
+from tests.oracles import evaluate
+from tests.strategies import random_rows
+
+REFUSALS = (ValueError, NotImplementedError)
+MOST_FEATURES, MOST_NODES = 10_000, 100_000
+"""Beyond these a forest is loaded only: rows or the oracle would take the time."""
+
+
+HUGE = 1e100
+"""Leaves and weights of this size have infinite sums."""
+
+
+class WrongAnswerError(Exception):
+    """What loaded does not do what it says."""
+
+
+def attack(path, original):
+    """Return "refused" or "loaded"; anything wrong is raised.
+
+    Parameters
+    ----------
+    path : Path
+        The mutated file.
+    original : list of bytes
+        Files of its format that are whole.
+    """
+    try:
+        forest = silva.load(path)
+    except REFUSALS as error:
+        check_refusal(error, str(path))
+        return "refused"
+    refuse_pieces(path.read_bytes(), original)
+    if forest.n_features > MOST_FEATURES or forest.n_nodes > MOST_NODES:
+        return "loaded"
+    X = random_rows(forest.n_nodes, forest, 9)
+    if not forest.nan_allowed:
+        X[np.isnan(X)] = 0
+    evaluate_all(forest, X)
+    explain_all(forest, X)
+    return "loaded"
+
+
+def check_refusal(error, path):
+    """Errors are silva's own: a sentence that names the file."""
+    if type(error) not in REFUSALS or path not in str(error) or len(str(error)) < len(path) + 10:
+        raise WrongAnswerError(f"no sentence of silva's: {type(error).__name__}: {error}") from error
+
+
+def refuse_pieces(data, original):
+    """Nothing loads that is a whole file less its end, spaces and line ends aside."""
+    for whole in original:
+        if len(data) < len(whole.rstrip()) and whole.startswith(data):
+            raise WrongAnswerError(f"{len(data)} of {len(whole)} bytes load")
+
+
+def evaluate_all(forest, X):
+    """Every algorithm reaches the oracle's leaves, margins are the same bits, other outputs exist."""
+    expected = evaluate.leaf_ids(forest, X)
+    margins = []
+    for algorithm in ("serial", "by_sample", "by_node", "windowed"):
+        try:
+            found = forest.predict(X, "leaf", algorithm)
+        except ValueError:
+            if algorithm != "by_node":
+                raise
+            continue
+        if not np.array_equal(found.reshape(expected.shape), expected):
+            raise WrongAnswerError(f"{algorithm} reaches other leaves")
+        margins.append(forest.predict(X, "margin", algorithm))
+        if not np.array_equal(margins[0], margins[-1], equal_nan=True):
+            raise WrongAnswerError(f"{algorithm} has other margins than serial")
+    for output in ("prediction", "probability"):
+        unless_refused(lambda output=output: forest.predict(X, output))
+    row = np.ascontiguousarray(X[0])
+    if not np.array_equal(forest.predictor("margin")(row), margins[0][0], equal_nan=True):
+        raise WrongAnswerError("the predictor has another margin")
+
+
+def explain_all(forest, X):
+    """Values add up, where covers do, in both types and by both algorithms; interactions exist or are refused."""
+    largest = max(np.abs(part).max(initial=0) for part in (forest.leaf_value, forest.tree_weight, forest.linear_mean))
+    check = covers_add_up(forest) and max(largest, np.abs(forest.linear_coefficient).max(initial=0)) < HUGE
+    for dtype in ("float64", "float32"):
+        for algorithm in ("quadrature", "tables"):
+            explainer = unless_refused(lambda d=dtype, a=algorithm: silva.Explainer(forest, algorithm=a, dtype=d))
+            if explainer is not None:
+                finite = X if not forest.has_linear_leaves else np.where(np.isfinite(X), X, 0).clip(-1e6, 1e6)
+                explainer.shap_values(finite, check_additivity=check)
+    if explainer is not None and forest.n_features <= 50:
+        unless_refused(lambda: explainer.shap_interaction_values(X[:2]))
+
+
+def covers_add_up(forest):
+    """Whether sides have shares between 0 and 1: only then is a value within what its tree's leaves span."""
+    splits = np.flatnonzero(forest.feature >= 0)
+    left = (forest.left + np.repeat(forest.tree_offsets[:-1], np.diff(forest.tree_offsets)))[splits]
+    cover = forest.cover[splits]
+    with np.errstate(over="ignore", invalid="ignore"):
+        return bool((np.abs(forest.cover[left] + forest.cover[left + 1] - cover) <= 1e-3 * np.abs(cover)).all())
+
+
+def unless_refused(call):
+    """Result of a call, None where silva refuses it in a sentence."""
+    try:
+        return call()
+    except (*REFUSALS, TypeError) as error:
+        if type(error) not in (*REFUSALS, TypeError) or len(str(error)) < 20:
+            raise
+        return None

@@ -1,0 +1,79 @@
+"""A few seconds of `make fuzz`, and that it would find something."""
+
+from __future__ import annotations
+
+import re
+import sys
+
+import numpy as np
+import pytest
+
+from silva.readers.ubjson import decode
+from tests.fuzz import ubjson
+from tests.fuzz.child import make_case
+from tests.fuzz.formats import SUFFIXES, find_seeds, join_silva, repair_sizes, split_silva, to_lists
+from tests.fuzz.run import Fuzzer, main, parse
+from tests.fuzz.target import attack
+
+pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="limits of POSIX")
+
+
+def fuzz(tmp_path, *options):
+    fuzzer = Fuzzer(parse(["--workers=1", f"--keep={tmp_path / 'kept'}", *options]))
+    fuzzer.run()
+    return fuzzer
+
+
+def test_nothing_is_found_in_the_first_cases(tmp_path, capsys):
+    code = main(["--workers=1", "--cases=500", "--seed=0", f"--keep={tmp_path / 'kept'}"])
+    report = capsys.readouterr().out
+    assert code == 0, report
+    counts = [list(map(int, row)) for row in re.findall(r"^\.\w+ +(\d+) +(\d+) +(\d+) +0$", report, re.MULTILINE)]
+    assert len(counts) == len(SUFFIXES)
+    for cases, loaded, refused in counts:
+        assert cases == loaded + refused == 100
+        assert 1 < loaded < 99
+
+
+@pytest.mark.parametrize(
+    ("fault", "place"),
+    [("crash", "crash (exit code -6)"), ("hang", "hang"), ("gorge", "MemoryError"), ("raw_error", "KeyError")],
+)
+def test_faults_are_found_and_kept(tmp_path, fault, place):
+    options = (f"--target=tests.fuzz.planted:{fault}", "--cases=3", "--seed=1", "--case-seconds=1")
+    fuzzer = fuzz(tmp_path, *options)
+    assert fuzzer.findings
+    assert all(place in finding for finding in fuzzer.findings)
+    for path in (tmp_path / "kept").glob("1-*[!g]"):
+        suffix, data = make_case(1, int(path.stem.partition("-")[2]), fuzzer.seeds)
+        assert path.suffix == suffix
+        assert path.read_bytes() == data
+
+
+@pytest.mark.parametrize("suffix", SUFFIXES)
+def test_seeds_are_whole_and_load(tmp_path, suffix):
+    seeds = find_seeds()[suffix]
+    assert len(seeds) > 4
+    for data in seeds:
+        path = tmp_path / f"model{suffix}"
+        path.write_bytes(data)
+        assert attack(path, seeds) == "loaded"
+
+
+def test_what_mutators_write_is_what_they_read():
+    seeds = find_seeds()
+    for data in seeds[".ubj"]:
+        document = to_lists(decode(data))
+        assert repr(to_lists(decode(ubjson.encode(document)))) == repr(document)  # NaN among the thresholds
+    for data in seeds[".silva"]:
+        assert join_silva(*split_silva(data)) == data
+    for data in seeds[".txt"]:
+        assert repair_sizes(data.decode()) == data.decode()
+
+
+def test_cases_depend_on_seed_and_number():
+    seeds = find_seeds()
+    for number in range(10):
+        assert make_case(3, number, seeds) == make_case(3, number, seeds)
+    assert len({make_case(seed, 4, seeds)[1] for seed in range(20)}) > 10
+    assert np.array_equal([make_case(0, n, seeds)[0] for n in range(5)], SUFFIXES)
