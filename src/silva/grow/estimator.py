@@ -253,7 +253,7 @@ class ModelTreeRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
                 seed = check_random_state(self.random_state).randint(2**31 - 1)
                 given = Circumstances(seed, started, home, population, callbacks, interrupts)
                 growth = grow(self, columns, target, weight, given)
-            self._keep(growth)
+            self._keep(growth, self)
             self.interrupted_ |= interrupts.have_come
         return self
 
@@ -300,8 +300,11 @@ class ModelTreeRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         check_is_fitted(self)
         return self._importances
 
-    def _keep(self, growth: Growth) -> None:
-        """Set the fitted attributes."""
+    def _keep(self, growth: Growth, reader: Any) -> None:
+        """Set the fitted attributes; `reader` is the estimator that read the rows."""
+        for name in ("n_features_in_", "feature_names_in_"):
+            if hasattr(reader, name):
+                setattr(self, name, getattr(reader, name))
         names = getattr(self, "feature_names_in_", None)
         grown = growth.tree(
             self,
