@@ -174,7 +174,7 @@ class ModelTreeEnsembleRegressor(RegressorMixin, BaseEstimator):  # type: ignore
         return "auto" if self.estimator is None else self.estimator.device
 
     def _member(self) -> ModelTreeRegressor:
-        """What a tree is grown with; parameters are checked."""
+        """Check the parameters, and return what a tree is grown with."""
         if self.estimator is not None and not isinstance(self.estimator, ModelTreeRegressor):
             raise TypeError(f"estimator is a {type(self.estimator).__name__}, expected a ModelTreeRegressor or None")
         if not isinstance(self.n_estimators, Integral) or isinstance(self.n_estimators, bool):
@@ -213,7 +213,7 @@ class ModelTreeEnsembleRegressor(RegressorMixin, BaseEstimator):  # type: ignore
 
         def fitted(number: int) -> ModelTreeRegressor:
             seed, rows = draws[number]
-            tree = clone(member).set_params(
+            tree: ModelTreeRegressor = clone(member).set_params(
                 n_jobs=self.n_jobs if n_together == 1 else 1,
                 random_state=seed,
                 time_limit=self._share(time.perf_counter() - began, len(draws) - number, n_together),

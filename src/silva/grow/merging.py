@@ -13,8 +13,10 @@ if TYPE_CHECKING:
 
     from silva.typing import Array, Doubles
 
-JOINED = ("feature", "threshold", "left", "default_left", "cover", "leaf_value", "leaf_id", "set_words")
-JOINED += ("set_others_left", "linear_feature", "linear_coefficient", "linear_mean")
+JOINED = (
+    "feature", "threshold", "left", "default_left", "cover", "leaf_value", "leaf_id", "set_words", "set_others_left",
+    "linear_feature", "linear_coefficient", "linear_mean",
+)  # fmt: skip
 """Arrays of the forests, one behind the other."""
 
 
@@ -51,7 +53,7 @@ def _offsets(lengths: Sequence[Array]) -> Array:
 
 
 def _sets(forests: Sequence[Forest]) -> dict[str, Array]:
-    """Sets of categories, and which of them a node tests; no array where no forest has any."""
+    """Join sets of categories, and which of them a node tests; no array where no forest has any."""
     if not any(forest.is_categorical for forest in forests):
         return {}
     n_before, parts = 0, []
