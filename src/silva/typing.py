@@ -17,8 +17,9 @@ FloatType = Literal["float32", "float64"]
 
 ExplainAlgorithm = Literal["auto", "tables", "quadrature", "paths"]
 ExplainOutput = Literal["margin", "probability"]
-Fitness = Literal["auto", "bic", "weighted"]
+Fitness = Literal["bic", "weighted"]
 LeafModel = Literal["linear", "constant"]
+Clip = Literal["target", "leaf", "none"]
 GrowAlgorithm = Literal["gram", "qr"]
 
 Link = Literal[

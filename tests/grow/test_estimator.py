@@ -18,6 +18,8 @@ from sklearn.preprocessing import StandardScaler
 
 import silva
 from silva.grow.data import prepare
+from silva.grow.progress import watching
+from silva.grow.search import Progress
 from silva.grow.thresholds import shared
 from tests.grow.engines import piecewise
 
@@ -104,7 +106,7 @@ def test_prediction_is_the_leaf_equation(fitted, data):
         rows = leaf == number
         expected[rows] += coefficient * (1 if name == "(intercept)" else X[rows, int(name[1:])])
     summary = fitted.leaf_summary_
-    expected = np.clip(expected, summary["low"][leaf], summary["high"][leaf])
+    expected = np.clip(expected, summary["lowest"][leaf], summary["highest"][leaf])
     np.testing.assert_allclose(fitted.predict(X), expected, rtol=1e-10)
 
 
@@ -118,10 +120,26 @@ def test_same_tree_for_any_number_of_threads(data):
 def test_clipping_and_extrapolation(data):
     X, y = data
     far = np.full((1, 3), 100.0)
-    clipped = silva.ModelTreeRegressor(**FAST).fit(X, y)
-    free = silva.ModelTreeRegressor(**FAST, extrapolate=True).fit(X, y)
-    assert y.min() <= clipped.predict(far)[0] <= y.max()
+    leaf, target, free = (silva.ModelTreeRegressor(**FAST, clip=clip).fit(X, y) for clip in ("leaf", "target", "none"))
+    reached = leaf.apply(far)[0]
+    assert leaf.predict(far)[0] in {leaf.leaf_summary_[name][reached] for name in ("low", "high")}
+    margin = 0.05 * np.ptp(y)
+    assert target.predict(far)[0] in {y.min() - margin, y.max() + margin}
     assert abs(free.predict(far)[0]) > 50
+    for tree in (leaf, target):
+        summary = tree.leaf_summary_
+        np.testing.assert_array_equal(tree.forest_.leaf_range.T, [summary["lowest"], summary["highest"]])
+    assert np.isinf(free.leaf_summary_["highest"]).all()
+
+
+def test_rows_that_are_clipped_are_counted():
+    X = np.linspace(0, 4, 100)[:, None]
+    y = np.minimum(X[:, 0], 1)
+    free, leaf = (silva.ModelTreeRegressor(**FAST, max_leaves=1, clip=clip).fit(X, y) for clip in ("none", "leaf"))
+    n_changed = (free.predict(X) != leaf.predict(X)).sum()
+    assert n_changed > 20
+    assert leaf.leaf_summary_["n_clipped"] == n_changed
+    assert not free.leaf_summary_["n_clipped"].any()
 
 
 def test_save_load_pickle_clone(fitted, data, tmp_path):
@@ -201,18 +219,65 @@ def test_time_limit(data):
     assert tree.n_leaves_ == 3
 
 
+def test_small_data_are_searched_for_a_counted_time(data):
+    """The same generations for any number of threads, and after a hundred without gain only what is missing of it."""
+    trees = [silva.ModelTreeRegressor(n_jobs=n).fit(*data) for n in (1, 2)]
+    np.testing.assert_array_equal(trees[0].history_["fitness"], trees[1].history_["fitness"])
+    idle = trees[0].n_iter_ - np.argmin(trees[0].history_["fitness"])
+    assert idle > 300
+    assert silva.ModelTreeRegressor(n_iter_no_change=100, n_jobs=1).fit(*data).n_iter_ < trees[0].n_iter_ / 2
+
+
 def test_progress_bar(data, capsys):
     silva.ModelTreeRegressor(generations=3, verbose=True, n_jobs=1).fit(*data)
     shown = capsys.readouterr().err
-    for word in ("fitness", "leaves", "rmse"):
+    for word in ("fitness", "leaves", "rmse", "ends in"):
         assert word in shown
+    for verbose in (False, "auto"):
+        silva.ModelTreeRegressor(generations=3, verbose=verbose, n_jobs=1).fit(*data)
+        assert not capsys.readouterr().err
+
+
+def test_a_long_search_says_when_it_ends(capsys):
+    """At the latest after ten seconds, sooner where it is expected to take as long, and then every half minute."""
+
+    def progress(generation, seconds, least):
+        return Progress(generation, 1.0, 1.0, 3, 3.0, seconds, least, 50.0)
+
+    with watching((), "auto") as (bar,):
+        bar(progress(2, 1.0, 30.0))
+        bar(progress(6, 2.0, 3.0))
+        assert not capsys.readouterr().err
+        bar(progress(9, 3.0, 30.0))
+        assert "ends in 30 s to 50 s" in capsys.readouterr().err
+        bar(progress(12, 11.0, 20.0))
+        assert not capsys.readouterr().err
+        bar(progress(40, 33.0, 17.0))
+        assert "grow 33 s: 3 leaves" in capsys.readouterr().err
+
+
+def test_estimates_follow_the_rules_that_end_a_search(data):
+    seen = []
+    silva.ModelTreeRegressor(n_jobs=1, n_iter_no_change=300, time_limit=1000, callbacks=[seen.append]).fit(*data)
+    assert all(0 <= p.least_seconds_left <= p.most_seconds_left <= 1000 for p in seen)
+    assert seen[-1].least_seconds_left == 0
+    assert max(p.least_seconds_left for p in seen) > 0
+
+
+def test_importances_are_shares_of_the_explained_variance():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(2000, 4))
+    y = np.where(X[:, 0] > 0, 4, 0) + 2 * X[:, 1] + X[:, 2]
+    importances = silva.ModelTreeRegressor(**FAST).fit(X, y).feature_importances_
+    np.testing.assert_allclose(importances, np.array([4, 4, 1, 0]) / 9, atol=0.02)
+    assert not silva.ModelTreeRegressor(**FAST).fit(X, np.ones(2000)).feature_importances_.any()
 
 
 @pytest.mark.parametrize("fitness", ["bic", "weighted"])
 def test_fitness_formulas(data, fitness):
     X, y = data
     tree = silva.ModelTreeRegressor(**FAST, fitness=fitness).fit(X, y)
-    free = silva.ModelTreeRegressor(**FAST, fitness=fitness, extrapolate=True).fit(X, y)
+    free = silva.ModelTreeRegressor(**FAST, fitness=fitness, clip="none").fit(X, y)
     error = np.sum((free.predict(X) - y) ** 2) / np.var(y)
     n, tests = len(y), tree.n_leaves_ - 1
     attributes = len(tree.forest_.linear_feature)
@@ -233,7 +298,7 @@ def test_operators_can_be_switched_off(data):
 @pytest.mark.parametrize(
     ("parameters", "message"),
     [
-        ({"fitness": "aic"}, "fitness is 'aic', expected one of auto, bic, weighted"),
+        ({"fitness": "aic"}, "fitness is 'aic', expected one of bic, weighted"),
         ({"chunks": 0}, "chunks is 0, expected at least 1 row, 'auto' or None"),
         ({"max_depth": 19}, "max_depth is 19, expected 0 to 18"),
         ({"min_samples_leaf": 0}, "min_samples_leaf is 0, expected at least 1$"),

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import silva
-from silva.grow import estimator
+from silva.grow import estimator, growing
 
 
 @pytest.fixture
@@ -26,9 +26,12 @@ def interrupted_by(function):
     return interrupt
 
 
-@pytest.mark.parametrize("name", ["watching", "search", "grown_tree", "leaf_table"])
-def test_an_interrupt_beside_the_search_keeps_the_tree(data, monkeypatch, name):
-    monkeypatch.setattr(estimator, name, interrupted_by(getattr(estimator, name)))
+@pytest.mark.parametrize(
+    ("module", "name"),
+    [(estimator, "watching"), (growing, "search"), (growing, "grown_tree"), (estimator, "leaf_table")],
+)
+def test_an_interrupt_beside_the_search_keeps_the_tree(data, monkeypatch, module, name):
+    monkeypatch.setattr(module, name, interrupted_by(getattr(module, name)))
     tree = silva.ModelTreeRegressor(generations=2, n_jobs=1).fit(*data)
     assert tree.interrupted_
     assert np.isfinite(tree.predict(data[0])).all()
@@ -44,7 +47,7 @@ def test_interrupts_that_follow_keep_the_tree_too(data, monkeypatch):
         signal.raise_signal(signal.SIGINT)
 
     monkeypatch.setattr(estimator, "watching", watching)
-    monkeypatch.setattr(estimator, "grown_tree", interrupted_by(estimator.grown_tree))
+    monkeypatch.setattr(growing, "grown_tree", interrupted_by(growing.grown_tree))
     tree = silva.ModelTreeRegressor(n_jobs=1).fit(*data)
     assert tree.interrupted_
     assert tree.n_iter_ == 1

@@ -17,9 +17,23 @@ def tree():
 
 def test_text_has_a_line_for_every_branch_and_leaf(tree):
     lines = silva.export_text(tree).splitlines()
-    assert len(lines) == 2 * (tree.n_leaves_ - 1) + tree.n_leaves_
+    assert len(lines) == 2 * (tree.n_leaves_ - 1) + tree.n_leaves_ + 1
     assert lines[0].startswith("x0 < ")
     assert sum("rmse" in line for line in lines) == tree.n_leaves_
+
+
+def test_text_says_what_is_clipped(tree):
+    low, high = tree.forest_.leaf_range[0]
+    assert silva.export_text(tree).endswith(f"\nPredictions are clipped to {low:.4g} ... {high:.4g}.")
+    X = np.linspace(0, 4, 100)[:, None]
+    y = np.where(X[:, 0] < 2, np.minimum(X[:, 0], 1), 10 * X[:, 0])
+    confined, free = (
+        silva.export_text(silva.ModelTreeRegressor(n_iter_no_change=10, n_jobs=1, max_leaves=2, clip=clip).fit(X, y))
+        for clip in ("leaf", "none")
+    )
+    assert confined.count(", clipped to ") == confined.count("rmse")
+    assert " clipped, clipped to " in confined
+    assert "clipped" not in free
 
 
 def test_text_equations_are_the_leaves(tree):

@@ -6,13 +6,18 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from silva.grow.ensemble import ModelTreeEnsembleRegressor
     from silva.grow.estimator import ModelTreeRegressor
     from silva.grow.search import Progress
 
-__all__ = ["ModelTreeRegressor", "Progress"]
+__all__ = ["ModelTreeEnsembleRegressor", "ModelTreeRegressor", "Progress"]
 
-LAZY = {"ModelTreeRegressor": "silva.grow.estimator", "Progress": "silva.grow.search"}
-"""Public names by the module that defines them: the estimator needs scikit-learn."""
+LAZY = {
+    "ModelTreeEnsembleRegressor": "silva.grow.ensemble",
+    "ModelTreeRegressor": "silva.grow.estimator",
+    "Progress": "silva.grow.search",
+}
+"""Public names by the module that defines them: the estimators need scikit-learn."""
 
 
 def __getattr__(name: str) -> Any:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -19,13 +20,17 @@ if TYPE_CHECKING:
     from silva.grow.data import TrainingRows
     from silva.typing import Bools, Doubles, Int32s, Int64s
 
+MARGIN = 0.05
+"""What clip="target" adds to the range of y on either side, in parts of it."""
+
 
 @dataclass(frozen=True, eq=False)
 class GrownTree:
-    """A Forest of one tree and, in the order of its leaves, their regressions."""
+    """A Forest of one tree and, in the order of its leaves, their regressions and the limits of what they predict."""
 
     forest: Forest
     models: tuple[LeafModel, ...]
+    limits: Doubles
 
 
 def grown_tree(
@@ -40,10 +45,10 @@ def grown_tree(
     rows, columns, y
         What the tree was grown on.
     **meaning
-        ``extrapolate``, ``smoothing``, and further fields of Forest.
+        ``clip``, ``smoothing``, and further fields of Forest.
     """
     reached = rows_by_node(tree, rows)
-    extrapolate, smoothing = meaning.pop("extrapolate"), meaning.pop("smoothing")
+    clip, smoothing = meaning.pop("clip"), meaning.pop("smoothing")
     is_leaf = tree["feature"] < 0
     used = tree["model"].reshape(len(is_leaf), -1).astype(bool)
     models = {
@@ -54,19 +59,39 @@ def grown_tree(
     }
     if smoothing > 0:
         models = smooth(tree, models, rows, columns, y, reached, smoothing)
+    limits = {v: _limits(model, clip, y) for v, model in models.items()}
+    models = {v: _confined(model, limits[v], columns.X[reached[v]]) for v, model in models.items()}
     nodes, sets = _node_arrays(tree, rows, columns, reached, models)
     order = _leaf_order(tree)
     trees = assemble(
         nodes,
         n_features=columns.X.shape[1],
         **_sets(sets),
-        **_linear([models[v] for v in order], extrapolate),
+        **_linear([models[v] for v in order], [limits[v] for v in order]),
         categories=columns.categories if columns.is_categorical.any() else None,
         tree_weight=np.ones(1),
         base_score=np.zeros(1),
         **meaning,
     )
-    return GrownTree(as_forest(trees), tuple(models[v] for v in order))
+    return GrownTree(as_forest(trees), tuple(models[v] for v in order), np.array([limits[v] for v in order]))
+
+
+def _limits(model: LeafModel, clip: str, y: Doubles) -> tuple[float, float]:
+    """Smallest and largest value that a leaf predicts."""
+    if clip == "leaf":
+        return model.low, model.high
+    if clip == "none":
+        return -np.inf, np.inf
+    low, high = float(y.min()), float(y.max())
+    margin = high * MARGIN - low * MARGIN
+    return low - margin, high + margin
+
+
+def _confined(model: LeafModel, limits: tuple[float, float], X: Doubles) -> LeafModel:
+    """Count the leaf's rows whose prediction its limits change."""
+    predictions = model.predict(X)
+    beyond = (predictions < limits[0]) | (predictions > limits[1])
+    return dataclasses.replace(model, n_clipped=int(beyond.sum()))
 
 
 def _unit(rows: TrainingRows) -> float:
@@ -144,17 +169,16 @@ def _leaf_numbers(tree: dict[str, Any]) -> Int32s:
     return numbers
 
 
-def _linear(models: list[LeafModel], extrapolate: bool) -> dict[str, Any]:
+def _linear(models: list[LeafModel], limits: list[tuple[float, float]]) -> dict[str, Any]:
     """Fill the fields of Forest that hold linear models; a leaf without terms is a constant with a range."""
     counts = [len(model.features) for model in models]
-    ranges = [(-np.inf, np.inf) if extrapolate else (model.low, model.high) for model in models]
     return (
         {
             "linear_offsets": np.concatenate([[0], np.cumsum(counts)]).astype(np.int64),
             "linear_feature": np.concatenate([model.features for model in models]).astype(np.int32),
             "linear_coefficient": np.concatenate([model.coefficients for model in models]).astype(np.float64),
             "linear_mean": np.concatenate([model.means for model in models]).astype(np.float64),
-            "leaf_range": np.array(ranges, np.float64),
+            "leaf_range": np.array(limits, np.float64),
         }
         if any(counts)
         else {}

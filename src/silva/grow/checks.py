@@ -10,7 +10,7 @@ import numpy as np
 from silva.device import parse_device
 from silva.grow.data import STORAGES
 from silva.grow.search import OPERATORS, POLISH
-from silva.typing import Fitness, GrowAlgorithm, LeafModel
+from silva.typing import Clip, Fitness, GrowAlgorithm, LeafModel
 
 if TYPE_CHECKING:
     from silva.typing import Doubles
@@ -35,7 +35,11 @@ RANGES: dict[str, tuple[Any, float, float]] = {
     "polish_trees": (Integral, 0, np.inf),
     "smoothing": (Real, 0, MOST),
 }
+AUTOMATIC = ("n_iter_no_change",)
+"""Of these, the numbers that may be "auto" instead."""
+
 CHOICES = {
+    "clip": get_args(Clip),
     "fitness": get_args(Fitness),
     "leaf_model": get_args(LeafModel),
     "algorithm": get_args(GrowAlgorithm),
@@ -47,6 +51,8 @@ def check_parameters(estimator: Any) -> None:
     """Raise TypeError or ValueError for the first parameter that is out of range."""
     for name, (kind, low, high) in RANGES.items():
         value = getattr(estimator, name)
+        if value == "auto" and name in AUTOMATIC:
+            continue
         if not isinstance(value, kind) or isinstance(value, bool):
             raise TypeError(f"{name} is {value!r}, expected {'an integer' if kind is Integral else 'a number'}")
         if not low <= value <= high:
@@ -60,6 +66,8 @@ def check_parameters(estimator: Any) -> None:
     _check_names(estimator.operator_rates or {}, OPERATORS, "operator_rates")
     if not isinstance(estimator.polish, bool):
         _check_names(estimator.polish or (), POLISH, "polish")
+    if estimator.verbose not in (True, False, "auto"):
+        raise ValueError(f"verbose is {estimator.verbose!r}, expected True, False or 'auto'")
     _check_device(estimator.device, estimator.algorithm)
     _check_chunks(estimator.chunks)
 

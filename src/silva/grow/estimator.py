@@ -5,28 +5,18 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING, Any, Literal
 
-import numpy as np
 from sklearn.base import BaseEstimator, RegressorMixin
 from sklearn.utils import check_random_state
-from sklearn.utils.validation import (
-    _check_feature_names,
-    _check_sample_weight,
-    check_is_fitted,
-    column_or_1d,
-    validate_data,
-)
+from sklearn.utils.validation import check_is_fitted
 
 from silva.device import array_gpu, on_host
-from silva.grow import columns as grow_columns
-from silva.grow.assembly import grown_tree
-from silva.grow.checks import check_labels, check_parameters, check_target
-from silva.grow.data import prepare
+from silva.grow.checks import check_parameters
+from silva.grow.growing import Circumstances, grow
+from silva.grow.importances import feature_importances
 from silva.grow.interrupts import keeping_interrupts
 from silva.grow.progress import watching
-from silva.grow.search import OPERATORS, POLISH, SearchPlan, make_engine, place_rows, search
+from silva.grow.reading import routed, training_data
 from silva.grow.table import history_table, leaf_table
-from silva.grow.warm import to_ranks, to_values
-from silva.parallel import n_threads
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -34,15 +24,8 @@ if TYPE_CHECKING:
     from numpy.typing import ArrayLike
 
     from silva.forest import Forest
-    from silva.grow.columns import TrainingColumns
-    from silva.grow.data import TrainingRows
-    from silva.grow.search import SearchResult
-    from silva.typing import Doubles, Fitness, FloatType, GrowAlgorithm, Int32s, LeafModel, Output, Rows
-
-BIC_ROWS = 1_000_000
-"""fitness="auto" takes BIC below this many rows, as the paper does."""
-
-CACHE_BYTES = 2**28
+    from silva.grow.growing import Growth
+    from silva.typing import Clip, Doubles, Fitness, FloatType, GrowAlgorithm, Int32s, LeafModel, Rows
 
 
 class ModelTreeRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
@@ -59,16 +42,17 @@ class ModelTreeRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
     population_size : int, default=64
     crossover_probability, mutation_probability : float, default=0.2 and 0.8
         Of each pair, and of each tree.
-    n_iter_no_change : int, default=100
-        Generations without improvement after which the search ends.
+    n_iter_no_change : int or "auto", default="auto"
+        Generations without improvement after which the search ends. ``auto``: 100, but not before two seconds of work,
+        which are counted from trees and rows, not measured, so that the result depends on no clock.
     tol : float, default=1e-6
         Least relative gain of fitness that counts as an improvement.
-    time_limit : float, optional
-        Seconds after which the best tree so far is returned; results then depend on the machine.
-    fitness : {"auto", "bic", "weighted"}, default="auto"
+    time_limit : float or None, default=60
+        Seconds after which the best tree so far is returned; the result then depends on the machine. None: no limit.
+    fitness : {"bic", "weighted"}, default="bic"
         ``bic``: n ln(SSE / n) + penalty · k · ln n, with k = test_weight · tests + sum over leaves (attributes + 1).
         ``weighted``: 1 - 1 / (1 + SSE / (n Var y)) + alpha · k, with k = tests + attributes in the leaves (formula (2)
-        of the paper in units of y's variance). ``auto``: BIC below a million rows, weighted from there.
+        of the paper in units of y's variance).
     penalty : float, default=1.0
         Factor of BIC's price of a parameter.
     test_weight : float, default=2.0
@@ -94,8 +78,9 @@ class ModelTreeRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
     polish_trees : int, default=1
         Random trees polished for every polishing, after the first one those of four together; every second one is newly
         grown after 20 generations without improvement.
-    extrapolate : bool, default=False
-        Whether a leaf may predict beyond the range of y among its training rows.
+    clip : {"target", "leaf", "none"}, default="target"
+        What a leaf's prediction is confined to: the range of y among all training rows, widened by a twentieth of it on
+        either side; that among the leaf's own rows; or nothing.
     smoothing : float, default=0
         Rows that the model of the split above counts for when it is mixed into a node's, as M5 does (Quinlan 1992: 15);
         0 leaves each leaf its own regression. Leaves then have no standard errors.
@@ -127,8 +112,9 @@ class ModelTreeRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         Whether `fit` starts from the population of the previous call.
     callbacks : sequence of callables, optional
         Each is called with a `silva.grow.Progress` a few times a second; a true result ends the search.
-    verbose : bool, default=False
-        Show a progress bar.
+    verbose : bool or "auto", default="auto"
+        Show a progress bar on standard error, with the seconds that are left. ``auto``: once the search has taken ten
+        seconds, or is expected to.
 
     Attributes
     ----------
@@ -140,10 +126,12 @@ class ModelTreeRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         mean is NaN.
     leaf_summary_ : dict of arrays
         One entry a leaf, by the keys n_rows, rmse, mean (prediction at the means of the features: without smoothing
-        the mean of y), low and high (smallest and largest y); of the training rows, in units of y.
+        the mean of y), low and high (smallest and largest y), lowest and highest (that the leaf predicts, infinite
+        where nothing confines it), n_clipped (rows that its equation puts beyond); of the training rows, in units of y.
     history_ : dict of arrays
         One entry a generation, by the keys generation, fitness, rmse, n_leaves, mean_leaves (of the population) and
         seconds (since the call of `fit`).
+    feature_importances_ : float64, (n_features,)
     fitness_, n_iter_, n_leaves_, n_evaluations_ : float and int
     interrupted_ : bool
         Whether Ctrl-C or a callback ended the search.
@@ -155,9 +143,10 @@ class ModelTreeRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
 
     Notes
     -----
-    Missing values take a learned side of each test, and the leaf's mean in its equation. Random numbers are drawn by
-    (seed, generation, individual): the same tree results for any `n_jobs`. A generation costs O(rows under the changed
-    nodes times attributes²), less what the cache of Gram matrices knows.
+    The tree depends neither on the order of the rows, up to 131,072 of them, nor on whether all are repeated: BIC
+    counts rows without their copies. Missing values take a learned side of each test, and the leaf's mean in its
+    equation. Random numbers are drawn by (seed, generation, individual): the same tree results for any `n_jobs`. A
+    generation costs O(rows under the changed nodes times attributes²), less what the cache of Gram matrices knows.
 
     References
     ----------
@@ -179,10 +168,10 @@ class ModelTreeRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         population_size: int = 64,
         crossover_probability: float = 0.2,
         mutation_probability: float = 0.8,
-        n_iter_no_change: int = 100,
+        n_iter_no_change: int | Literal["auto"] = "auto",
         tol: float = 1e-6,
-        time_limit: float | None = None,
-        fitness: Fitness = "auto",
+        time_limit: float | None = 60,
+        fitness: Fitness = "bic",
         penalty: float = 1.0,
         test_weight: float = 2.0,
         alpha: float = 0.001,
@@ -195,7 +184,7 @@ class ModelTreeRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         polish: bool | Sequence[str] = True,
         polish_interval: int = 5,
         polish_trees: int = 1,
-        extrapolate: bool = False,
+        clip: Clip = "target",
         smoothing: float = 0,
         categorical_features: Sequence[int | str] | None = None,
         algorithm: GrowAlgorithm = "gram",
@@ -206,7 +195,7 @@ class ModelTreeRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         random_state: Any = 0,
         warm_start: bool = False,
         callbacks: Sequence[Callable[..., Any]] | None = None,
-        verbose: bool = False,
+        verbose: bool | Literal["auto"] = "auto",
     ) -> None:
         self.generations, self.population_size = generations, population_size
         self.crossover_probability, self.mutation_probability = crossover_probability, mutation_probability
@@ -216,7 +205,7 @@ class ModelTreeRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         self.min_samples_leaf, self.rows_per_parameter = min_samples_leaf, rows_per_parameter
         self.operator_rates = operator_rates
         self.polish, self.polish_interval, self.polish_trees = polish, polish_interval, polish_trees
-        self.extrapolate, self.smoothing = extrapolate, smoothing
+        self.clip, self.smoothing = clip, smoothing
         self.categorical_features = categorical_features
         self.algorithm, self.device, self.chunks, self.storage = algorithm, device, chunks, storage
         self.n_jobs, self.random_state = n_jobs, random_state
@@ -237,7 +226,8 @@ class ModelTreeRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
             of the host, and summed on their GPU.
         y : array-like of shape (n_rows,)
         sample_weight : array-like of shape (n_rows,), optional
-            At least 0; rows of weight 0 are left out.
+            At least 0; rows of weight 0 are left out. Whole numbers count repetitions, up to 131,072 rows in all: a row
+            of weight two is two rows. Other weights are relative.
 
         Returns
         -------
@@ -256,20 +246,14 @@ class ModelTreeRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         check_parameters(self)
         home = array_gpu(X)
         X, y, sample_weight = (on_host(array) for array in (X, y, sample_weight))
-        columns, target, weight = self._training_data(X, y, sample_weight)
-        linear = ~columns.is_categorical & (self.leaf_model == "linear")
-        rows = prepare(columns.X, target, weight, linear, n_threads(self.n_jobs), self.storage)
-        gpu = place_rows(self.device, self.algorithm, home, rows, self.chunks, self.max_leaves)
-        engine = make_engine(rows, self._settings(rows), gpu)
-        given = to_ranks(self._population, rows) if self.warm_start and hasattr(self, "_population") else []
+        columns, target, weight = training_data(self, X, y, sample_weight)
+        population = self._population if self.warm_start and hasattr(self, "_population") else []
         with keeping_interrupts() as interrupts:
-            with watching(self.callbacks or (), self.generations, bool(self.verbose)) as callbacks:
-                limits = (self.generations, self.n_iter_no_change, self.tol, self.time_limit)
-                result = search(engine, rows, SearchPlan(*limits, callbacks, interrupts), given, started, gpu)
-            del engine, gpu  # and the cache and lists of rows, before the leaves are fitted
-            if rows.source is not None:
-                columns, target = columns.taken(rows.source), target[rows.source]
-            self._keep(result, rows, columns, target)
+            with watching(self.callbacks or (), self.verbose) as callbacks:
+                seed = check_random_state(self.random_state).randint(2**31 - 1)
+                given = Circumstances(seed, started, home, population, callbacks, interrupts)
+                growth = grow(self, columns, target, weight, given)
+            self._keep(growth, self)
             self.interrupted_ |= interrupts.have_come
         return self
 
@@ -297,95 +281,38 @@ class ModelTreeRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         DeviceError
             If `device` names a GPU that cannot be used, or another one than that of X.
         """
-        predictions: Doubles = self._routed(X, "prediction")
+        predictions: Doubles = routed(self, X, "prediction")
         return predictions
 
     def apply(self, X: Rows) -> Int32s:
         """Index of the leaf that each row reaches, in the order of `leaves_`: int32, (n_rows,)."""
-        leaves: Int32s = self._routed(X, "leaf")[:, 0]
+        leaves: Int32s = routed(self, X, "leaf")[:, 0]
         return leaves
 
-    def _routed(self, X: Rows, output: Output) -> Any:
-        """Predictions or leaf ids of rows, checked as scikit-learn checks them; those of a GPU by the forest."""
+    @property
+    def feature_importances_(self) -> Doubles:
+        """Shares of the explained variance of y, by feature: float64, (n_features,), of sum 1 or all zeros.
+
+        A split explains the variance between the means of its two sides, a leaf's equation what its residuals lack of
+        the leaf's variance, divided among the terms by the variance of each. Of the training rows; smoothed leaves are
+        taken as they are. O(nodes + terms), once after `fit`.
+        """
         check_is_fitted(self)
-        forest = self.forest_
-        if array_gpu(X) is not None and (self.device == "cpu" or forest.categories is not None):
-            X = on_host(X)
-        if array_gpu(X) is None:
-            if forest.categories is None:
-                X = validate_data(self, X, reset=False, dtype=np.float64, ensure_all_finite="allow-nan")
-            elif hasattr(X, "columns"):
-                _check_feature_names(self, X, reset=False)
-            else:
-                X = grow_columns.rows_of_values(X, forest)
-        return forest.predict(X, output, device=self.device, n_jobs=self.n_jobs)
+        return self._importances
 
-    def _training_data(
-        self, X: Rows, y: ArrayLike, sample_weight: ArrayLike | None
-    ) -> tuple[TrainingColumns, Doubles, Doubles]:
-        """Columns, target and weights of the rows that count."""
-        check_labels(y)
-        if grow_columns.has_categories(X, self.categorical_features):
-            _check_feature_names(self, X, reset=True)
-            target = check_target(column_or_1d(y, warn=True), X)
-            weight = _check_sample_weight(sample_weight, target, dtype=np.float64, ensure_non_negative=True)
-            columns = grow_columns.categorical_columns(X, target, weight, self.categorical_features)
-            self.n_features_in_ = columns.X.shape[1]
-        else:
-            data, target = validate_data(
-                self, X, y, dtype=np.float64, ensure_all_finite="allow-nan", y_numeric=True, order="C"
-            )
-            target = check_target(target, data)
-            weight = _check_sample_weight(sample_weight, data, dtype=np.float64, ensure_non_negative=True)
-            columns = grow_columns.numeric_columns(data)
-        return grow_columns.weighted_rows(columns, target, weight)
-
-    def _settings(self, rows: TrainingRows) -> dict[str, float]:
-        """Numbers that the engine needs, by name."""
-        n_rows = len(rows.y)
-        bic = self.fitness == "bic" or (self.fitness == "auto" and n_rows < BIC_ROWS)
-        moves = POLISH if self.polish is True else tuple(self.polish or ())
-        polishes = bool(moves) and self.algorithm == "gram"
-        return {
-            **OPERATORS,
-            **(self.operator_rates or {}),
-            **{f"polish_{move}": move in moves for move in POLISH},
-            "bic": bic,
-            "n": n_rows,
-            "alpha": self.alpha,
-            "penalty": self.penalty,
-            "split_weight": self.test_weight if bic else 1,
-            "min_samples_leaf": self.min_samples_leaf,
-            "rows_per_parameter": self.rows_per_parameter,
-            "max_leaves": self.max_leaves,
-            "max_depth": self.max_depth,
-            "seed": check_random_state(self.random_state).randint(2**31 - 1),
-            "population": self.population_size,
-            "crossover": self.crossover_probability,
-            "mutation": self.mutation_probability,
-            "polish_interval": self.polish_interval if polishes else 0,
-            "polish_random": self.polish_trees,
-            "n_threads": n_threads(self.n_jobs),
-            "cache_bytes": CACHE_BYTES,
-            "qr": self.algorithm == "qr",
-        }
-
-    def _keep(
-        self, result: SearchResult, rows: TrainingRows, columns: TrainingColumns, target: Doubles
-    ) -> ModelTreeRegressor:
-        """Set the fitted attributes."""
+    def _keep(self, growth: Growth, reader: Any) -> None:
+        """Set the fitted attributes; `reader` is the estimator that read the rows."""
+        for name in ("n_features_in_", "feature_names_in_"):
+            if hasattr(reader, name):
+                setattr(self, name, getattr(reader, name))
         names = getattr(self, "feature_names_in_", None)
-        grown = grown_tree(
-            result.best,
-            rows,
-            columns,
-            target,
-            extrapolate=self.extrapolate,
-            smoothing=self.smoothing,
+        grown = growth.tree(
+            self,
             feature_names=None if names is None else tuple(str(name) for name in names),
             source="silva",
             objective="squared error",
         )
+        result = growth.result
         self.forest_: Forest = grown.forest
         self.leaves_, self.leaf_summary_ = leaf_table(grown)
         self.history_ = history_table(result.history)
@@ -396,5 +323,5 @@ class ModelTreeRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         self.interrupted_ = result.interrupted
         if self.algorithm == "qr":
             self.procedure_seconds_ = result.procedure_seconds
-        self._population = to_values(result.population, rows)
-        return self
+        self._importances = feature_importances(grown, growth.rows.target.scale or 1.0)
+        self._population = growth.population()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import math
 import sys
 from typing import TYPE_CHECKING, Any
 
@@ -12,15 +13,25 @@ if TYPE_CHECKING:
     from silva.grow.search import Progress
 
 
+PATIENCE_SECONDS = 10
+"""A search that takes longer is not left in silence."""
+
+FIRST_GENERATIONS = 5
+"""From which on the estimate of what is left counts."""
+
+LINE_SECONDS = 30
+"""Between two lines where there is no bar."""
+
+
 @contextlib.contextmanager
 def watching(
-    callbacks: Sequence[Callable[[Progress], Any]], generations: int, verbose: bool
+    callbacks: Sequence[Callable[[Progress], Any]], verbose: bool | str
 ) -> Iterator[tuple[Callable[[Progress], Any], ...]]:
-    """Yield the callbacks, with a bar on standard error behind them if asked for."""
-    if not verbose:
+    """Yield the callbacks, with a bar on standard error behind them: from the start, or only for long searches."""
+    if verbose is False:
         yield tuple(callbacks)
         return
-    bar = _Bar(generations)
+    bar = _Bar(0 if verbose is True else PATIENCE_SECONDS)
     try:
         yield (*callbacks, bar)
     finally:
@@ -28,28 +39,49 @@ def watching(
 
 
 def describe(progress: Progress) -> str:
-    """One line about the best tree so far."""
-    return f"fitness {progress.fitness:.6g}, {progress.n_leaves} leaves, rmse {progress.rmse:.4g}"
+    """One line about the best tree so far, and when the search may end."""
+    least, most = (f"{seconds:.0f} s" for seconds in (progress.least_seconds_left, progress.most_seconds_left))
+    ends = least if least == most or math.isinf(progress.most_seconds_left) else f"{least} to {most}"
+    return (
+        f"{progress.n_leaves} leaves, rmse {progress.rmse:.4g}, fitness {progress.fitness:.6g}, "
+        f"generation {progress.generation}, ends in {ends}"
+    )
 
 
 class _Bar:
-    """Generation, best fitness, leaves and error; by tqdm where it is installed, else as plain lines."""
+    """What of the time until the search ends has passed; by tqdm on a terminal where it is installed, else as lines."""
 
-    def __init__(self, generations: int) -> None:
-        try:
-            from tqdm import tqdm
-        except ImportError:
-            self._bar = None
-        else:
-            self._bar = tqdm(total=generations, desc="grow", unit="gen")
+    def __init__(self, patience: float) -> None:
+        self._patience, self._bar, self._said = patience, None, -math.inf
 
     def __call__(self, progress: Progress) -> None:
-        if self._bar is None:
-            print(f"generation {progress.generation}: {describe(progress)}", file=sys.stderr)
+        if not self._said > -math.inf and not self._is_long(progress):
             return
-        self._bar.set_postfix_str(describe(progress), refresh=False)
-        self._bar.update(progress.generation - self._bar.n)
+        if self._bar is None and self._said == -math.inf and sys.stderr.isatty():
+            self._bar = _new_bar()
+        if self._bar is not None:
+            share = progress.seconds / max(progress.seconds + progress.least_seconds_left, 1e-9)
+            self._bar.set_postfix_str(describe(progress), refresh=False)
+            self._bar.update(round(100 * share) - self._bar.n)
+        elif progress.seconds - self._said >= LINE_SECONDS or not self._patience:
+            print(f"grow {progress.seconds:.0f} s: {describe(progress)}", file=sys.stderr)
+        else:
+            return
+        self._said = progress.seconds
+
+    def _is_long(self, progress: Progress) -> bool:
+        known = progress.generation >= FIRST_GENERATIONS
+        left = progress.least_seconds_left if known else 0.0
+        return progress.seconds + left >= self._patience
 
     def close(self) -> None:
         if self._bar is not None:
             self._bar.close()
+
+
+def _new_bar() -> Any:
+    try:
+        from tqdm import tqdm
+    except ImportError:
+        return None
+    return tqdm(total=100, desc="grow", bar_format="{desc} {percentage:3.0f}%|{bar:20}| {elapsed}, {postfix}")

@@ -33,12 +33,17 @@ class LeafModel:
         And their standard errors; NaN where there are no degrees of freedom.
     means : float64, (n_terms,)
         Of the features over the leaf's rows, which also stand in for missing values.
+    explained : float64, (n_terms,)
+        What the leaf's sum of squares about its mean exceeds `sse` by, divided among the terms (`shared_out`), in
+        units of `sse`.
     value : float
         Prediction at the means: the mean of y.
     intercept, intercept_error : float
         Prediction where all features of the model are 0, and its standard error.
     low, high : float
         Range of y in the leaf.
+    n_clipped : int
+        Rows whose prediction is confined.
     sse : float
         Weighted residual sum of squares in units of the target's variance, by a pass over the rows.
     rmse : float
@@ -50,6 +55,7 @@ class LeafModel:
     coefficients: Doubles
     errors: Doubles
     means: Doubles
+    explained: Doubles
     value: float
     intercept: float
     intercept_error: float
@@ -58,6 +64,16 @@ class LeafModel:
     sse: float
     rmse: float
     n_rows: int
+    n_clipped: int = 0
+
+    def deviations(self, X: Doubles) -> Doubles:
+        """Values of the terms about their means; 0 where they are missing."""
+        return np.nan_to_num(X[:, self.features] - self.means)
+
+    def predict(self, X: Doubles) -> Doubles:
+        """Values of the equation, not confined."""
+        predictions: Doubles = self.value + self.deviations(X) @ self.coefficients
+        return predictions
 
 
 def rows_by_node(tree: dict[str, Any], rows: TrainingRows) -> list[Int32s]:
@@ -114,6 +130,7 @@ def fit_leaf(
     inverse = np.linalg.inv(r)
     solution = inverse @ (q.T @ triangle[:, -1])
     sse = float(sum(np.sum(w * (target - columns[:, kept] @ solution) ** 2) for columns, target, w in blocks()))
+    total_square = float(np.sum(triangle[:, -1] ** 2))
     freedom = len(y) - len(kept) - 1
     variance = sse / freedom if freedom > 0 else np.nan
     unit = scale / spreads[kept]
@@ -123,6 +140,7 @@ def fit_leaf(
         coefficients=coefficients,
         errors=np.sqrt(variance * np.sum(inverse**2, axis=1)) * unit,
         means=means[kept],
+        explained=shared_out(total_square - sse, solution, np.sum(triangle[:, kept] ** 2, axis=0)),
         value=centre,
         intercept=float(centre - np.sum(coefficients * means[kept])),
         intercept_error=float(np.sqrt(variance * (1 / total + origin @ origin)) * scale),
@@ -132,6 +150,12 @@ def fit_leaf(
         rmse=float(np.sqrt(sse / total) * scale),
         n_rows=len(y),
     )
+
+
+def shared_out(explained: float, coefficients: Doubles, squares: Doubles) -> Doubles:
+    """Divide what the terms explain together by the sum of squares of each alone."""
+    alone = coefficients**2 * squares
+    return alone * (max(explained, 0.0) / (alone.sum() or 1.0))
 
 
 def _moments(X: Doubles, share: Doubles, features: NDArray[np.intp]) -> tuple[Doubles, Doubles]:

@@ -6,7 +6,7 @@ import contextlib
 import math
 import time
 import warnings
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -62,7 +62,9 @@ class Progress:
     mean_leaves : float
         Over the population.
     seconds : float
-        Since the search began.
+        Since the call of `fit`.
+    least_seconds_left, most_seconds_left : float
+        Until the search ends if nothing improves any more, and by the other limits at the latest; from the pace so far.
     """
 
     generation: int
@@ -71,6 +73,8 @@ class Progress:
     n_leaves: int
     mean_leaves: float
     seconds: float
+    least_seconds_left: float = math.inf
+    most_seconds_left: float = math.inf
 
 
 @dataclass(frozen=True)
@@ -78,7 +82,8 @@ class SearchPlan:
     """When to stop and whom to tell."""
 
     generations: int
-    n_iter_no_change: int
+    patience: int
+    least_work: float
     tol: float
     time_limit: float | None = None
     callbacks: Sequence[Callable[[Progress], Any]] = ()
@@ -190,9 +195,9 @@ def search(
                 began = time.perf_counter()
                 left = math.inf if plan.time_limit is None else plan.time_limit - (began - started)
                 wanted = min(n_steps, plan.generations - engine.counters[0])
-                records = engine.step(wanted, plan.n_iter_no_change, plan.tol, left)
+                records = engine.step(wanted, plan.patience, plan.tol, left, plan.least_work)
                 history += [_progress(record, rows, started) for record in records]
-                interrupted = engine.interrupted or interrupts.have_come or _tell(plan, history)
+                interrupted = engine.interrupted or interrupts.have_come or _tell(engine, plan, history)
                 n_steps = _next_slice(n_steps, time.perf_counter() - began)
             interrupts.raises = False
     except KeyboardInterrupt:
@@ -204,9 +209,8 @@ def search(
 
 
 def _goes_on(engine: _core.GrowEngine, plan: SearchPlan, started: float) -> bool:
-    generation, improved, _, _ = engine.counters
     in_time = plan.time_limit is None or time.perf_counter() - started < plan.time_limit
-    return generation < plan.generations and generation - improved < plan.n_iter_no_change and in_time
+    return engine.counters[0] < plan.generations and in_time and not engine.is_at_rest(plan.patience, plan.least_work)
 
 
 def _next_slice(n_steps: int, seconds: float) -> int:
@@ -219,6 +223,24 @@ def _progress(record: tuple[int, float, float, int, float], rows: TrainingRows, 
     return Progress(generation, fitness, rmse, leaves, mean_leaves, time.perf_counter() - started)
 
 
-def _tell(plan: SearchPlan, history: list[Progress]) -> bool:
+def _tell(engine: _core.GrowEngine, plan: SearchPlan, history: list[Progress]) -> bool:
     """Whether any callback asks to stop."""
-    return bool(history) and any(callback(history[-1]) for callback in plan.callbacks)
+    if not history or not plan.callbacks:
+        return False
+    least, most = _seconds_left(engine, plan, history[-1])
+    progress = replace(history[-1], least_seconds_left=least, most_seconds_left=most)
+    return any(callback(progress) for callback in plan.callbacks)
+
+
+def _seconds_left(engine: _core.GrowEngine, plan: SearchPlan, now: Progress) -> tuple[float, float]:
+    """Least and most."""
+    generation, improved, _, _ = engine.counters
+    pace = now.seconds / max(generation, 1)
+    limits = [pace * (plan.generations - generation)]
+    if plan.time_limit is not None:
+        limits.append(plan.time_limit - now.seconds)
+    most = max(min(limits), 0.0)
+    rest = pace * max(plan.patience - (generation - improved), 0)
+    if (work := engine.work) > 0:
+        rest = max(rest, now.seconds * (plan.least_work / work - 1))
+    return min(rest, most), most

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from silva.grow.refit import fit_leaf
+from silva.grow.refit import fit_leaf, shared_out
 
 if TYPE_CHECKING:
     from silva.grow.columns import TrainingColumns
@@ -98,6 +98,7 @@ def _mix(leaf: LeafModel, mixed: list[tuple[float, LeafModel]]) -> LeafModel:
         features=np.array(features, np.int32),
         coefficients=np.array([slopes[f] for f in features], np.float64),
         errors=np.full(len(features), np.nan),
+        explained=np.zeros(len(features)),
         means=np.array([means[f] for f in features], np.float64),
         value=float(value),
         intercept=float(value - sum(slopes[f] * means[f] for f in features)),
@@ -107,7 +108,12 @@ def _mix(leaf: LeafModel, mixed: list[tuple[float, LeafModel]]) -> LeafModel:
 
 def _with_errors(model: LeafModel, X: Doubles, y: Doubles, weight: Doubles, scale: float) -> LeafModel:
     """Measure the residuals of the mixture on the leaf's rows."""
-    deviation = np.nan_to_num(X[:, model.features] - model.means)
-    residual = (y - model.value - deviation @ model.coefficients) / scale
+    residual, mean = (y - model.predict(X)) / scale, np.average(y / scale, weights=weight)
     sse = float(np.sum(weight * residual**2))
-    return dataclasses.replace(model, sse=sse, rmse=float(np.sqrt(sse / weight.sum()) * scale))
+    explained = float(np.sum(weight * (y / scale - mean) ** 2)) - sse
+    return dataclasses.replace(
+        model,
+        explained=shared_out(explained, model.coefficients / scale, weight @ model.deviations(X) ** 2),
+        sse=sse,
+        rmse=float(np.sqrt(sse / weight.sum()) * scale),
+    )

@@ -34,6 +34,9 @@ def leaf_table(grown: GrownTree) -> tuple[Table, Table]:
         "mean": np.array([model.value for model in models]),
         "low": np.array([model.low for model in models]),
         "high": np.array([model.high for model in models]),
+        "lowest": grown.limits[:, 0],
+        "highest": grown.limits[:, 1],
+        "n_clipped": np.array([model.n_clipped for model in models]),
     }
     return {name: np.array(values) for name, values in terms.items()}, summary
 

@@ -6,7 +6,7 @@ import textwrap
 from typing import TYPE_CHECKING
 
 from silva.loading import load
-from silva.report.text import check_tree, errors_of, leaf_of_node, leaf_text, test_text
+from silva.report.text import check_tree, common_range, facts_of, leaf_text, test_text
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -52,11 +52,13 @@ def plot_tree(model: object, tree: int = 0, digits: int = 4, ax: Axes | None = N
         ax = _new_axes((LEAF_WIDTH * n_leaves, LEVEL_HEIGHT * (depth + 1)))
     for node, (x, y) in places.items():
         if forest.feature[node] < 0:
-            text = leaf_text(forest, node, leaf_of_node(forest, node), digits, errors_of(model))
+            text = leaf_text(forest, tree, node, digits, facts_of(model))
             _box(ax, x, y, textwrap.fill(text, LEAF_TEXT))
             continue
         for side, test in enumerate(test_text(forest, node, digits)):
             _branch(ax, (x, y), places[first + int(forest.left[node]) + side], textwrap.fill(test, TEST_TEXT))
+    if common := common_range(forest, tree, digits):
+        ax.set_title(f"predictions are clipped to {common}", fontsize=8)
     ax.set_xlim(-0.6, n_leaves - 0.4)
     ax.set_ylim(-depth - 0.5, 0.4)
     ax.axis("off")

@@ -17,12 +17,12 @@ SHOWN_CATEGORIES = 6
 
 
 def export_text(model: object, tree: int = 0, digits: int = 4) -> str:
-    """Write a tree as indented rules, one line a test or leaf.
+    """Write a tree as indented rules, one line a test or leaf, and what confines the predictions of all leaves.
 
     Parameters
     ----------
     model : ModelTreeRegressor, Forest, or anything `silva.load` reads
-        A fitted `ModelTreeRegressor` also shows the error of each leaf.
+        A fitted `ModelTreeRegressor` also shows the error of each leaf, and how many of its rows are clipped.
     tree : int, default=0
         Which tree.
     digits : int, default=4
@@ -40,7 +40,9 @@ def export_text(model: object, tree: int = 0, digits: int = 4) -> str:
     """
     forest = load(model)
     check_tree(forest, tree)
-    return "\n".join(_lines(forest, tree, 0, "", digits, errors_of(model)))
+    common = common_range(forest, tree, digits)
+    lines = _lines(forest, tree, 0, "", digits, facts_of(model))
+    return "\n".join([*lines, *([f"Predictions are clipped to {common}."] if common else [])])
 
 
 def check_tree(forest: Forest, tree: int) -> None:
@@ -49,10 +51,24 @@ def check_tree(forest: Forest, tree: int) -> None:
         raise ValueError(f"tree is {tree}, the forest has {forest.n_trees} trees: expected 0 to {forest.n_trees - 1}")
 
 
-def errors_of(model: object) -> Any:
-    """Root mean squared errors of the leaves, None if the model does not know them."""
-    summary = getattr(model, "leaf_summary_", None)
-    return None if summary is None else summary["rmse"]
+def facts_of(model: object) -> Any:
+    """Table of the leaves, None if the model does not know it."""
+    return getattr(model, "leaf_summary_", None)
+
+
+def common_range(forest: Forest, tree: int, digits: int) -> str:
+    """Range that all leaves of a tree are clipped to; empty where there is none, or each leaf has its own."""
+    if not forest.has_linear_leaves:
+        return ""
+    nodes = slice(*forest.tree_offsets[tree : tree + 2])
+    first = leaf_of_node(forest, nodes.start)
+    ranges = forest.leaf_range[first : first + int((forest.feature[nodes] < 0).sum())]
+    is_common = (ranges == ranges[0]).all() and np.isfinite(ranges[0]).all()
+    return _range(ranges[0], digits) if is_common else ""
+
+
+def _range(limits: Any, digits: int) -> str:
+    return " ... ".join(_number(limit, digits) for limit in limits)
 
 
 def feature_name(forest: Forest, feature: int) -> str:
@@ -91,22 +107,27 @@ def equation(forest: Forest, leaf: int, digits: int) -> str:
     return text
 
 
-def leaf_text(forest: Forest, node: int, leaf: int, digits: int, errors: Any) -> str:
-    """Write the equation, the rows and, where known, the error of a leaf."""
-    facts = f"{_number(forest.cover[node], 10)} rows"
-    if errors is not None:
-        facts += f", rmse {_number(errors[leaf], digits)}"
-    return f"{equation(forest, leaf, digits)}   ({facts})"
+def leaf_text(forest: Forest, tree: int, node: int, digits: int, summary: Any) -> str:
+    """Write the equation, the rows and, where known, the error of a leaf, and what it is clipped to by itself."""
+    leaf = leaf_of_node(forest, node)
+    facts = [f"{_number(forest.cover[node], 10)} rows"]
+    if summary is not None:
+        facts.append(f"rmse {_number(summary['rmse'][leaf], digits)}")
+        if summary["n_clipped"][leaf]:
+            facts.append(f"{summary['n_clipped'][leaf]} clipped")
+    if forest.has_linear_leaves and np.isfinite(forest.leaf_range[leaf]).all() and not common_range(forest, tree, 4):
+        facts.append(f"clipped to {_range(forest.leaf_range[leaf], digits)}")
+    return f"{equation(forest, leaf, digits)}   ({', '.join(facts)})"
 
 
-def _lines(forest: Forest, tree: int, node: int, indent: str, digits: int, errors: Any) -> Iterator[str]:
+def _lines(forest: Forest, tree: int, node: int, indent: str, digits: int, summary: Any) -> Iterator[str]:
     at = int(forest.tree_offsets[tree]) + node
     if forest.feature[at] < 0:
-        yield indent + leaf_text(forest, at, leaf_of_node(forest, at), digits, errors)
+        yield indent + leaf_text(forest, tree, at, digits, summary)
         return
     for test, child in zip(test_text(forest, at, digits), (0, 1), strict=True):
         yield f"{indent}{test}"
-        yield from _lines(forest, tree, int(forest.left[at]) + child, indent + "|   ", digits, errors)
+        yield from _lines(forest, tree, int(forest.left[at]) + child, indent + "|   ", digits, summary)
 
 
 def leaf_of_node(forest: Forest, node: int) -> int:

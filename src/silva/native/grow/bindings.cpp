@@ -117,9 +117,9 @@ class GrowBinding {
     engine_->initialise(std::move(given));
   }
 
-  // Up to `generations` steps; stops early after `patience` generations without improvement, at the deadline and
-  // when Python has a pending signal (Ctrl-C).
-  nb::list step(int64_t generations, int64_t patience, double tolerance, double seconds) {
+  // Up to `generations` steps; stops early when the search is at rest, at the deadline and when Python has a pending
+  // signal (Ctrl-C).
+  nb::list step(int64_t generations, int64_t patience, double tolerance, double seconds, double least_work) {
     nb::list records;
     const auto deadline =
         std::chrono::steady_clock::now() + std::chrono::milliseconds(int64_t(std::min(seconds, 1e9) * 1e3));
@@ -128,7 +128,7 @@ class GrowBinding {
     const std::function<bool()> stopped = [&] { return poll(deadline); };
     between_rounds_ = [this, deadline] { poll(deadline); };  // may outlive this call, if an error ends it
     for (int64_t g = 0; g < generations && !stopped(); ++g) {
-      if (engine_->generation() - engine_->last_improvement() >= patience) break;
+      if (is_at_rest(patience, least_work)) break;
       GenerationRecord r;
       {
         nb::gil_scoped_release release;
@@ -140,6 +140,11 @@ class GrowBinding {
     return records;
   }
 
+  // After so many generations without improvement, and not before so much work.
+  bool is_at_rest(int64_t patience, double least_work) const {
+    return engine_->generation() - engine_->last_improvement() >= patience && engine_->work() >= least_work;
+  }
+  double work() const { return engine_->work(); }
   bool interrupted() const { return interrupted_; }
   nb::dict best() const { return tree_to_python(engine_->best(), data_.n_features); }
   nb::list population() const {
@@ -302,11 +307,15 @@ void bind_grow(nb::module_& module) {
            nb::arg("gpu").none())
       .def("initialise", &GrowBinding::initialise, nb::arg("trees"), "Evaluate given trees and random ones.")
       .def("step", &GrowBinding::step, nb::arg("generations"), nb::arg("patience"), nb::arg("tolerance"),
-           nb::arg("seconds"), "Records (generation, fitness, error, leaves, mean leaves) of the generations run.")
+           nb::arg("seconds"), nb::arg("least_work") = 0.0,
+           "Records (generation, fitness, error, leaves, mean leaves) of the generations run.")
       .def("best", &GrowBinding::best, "The best tree so far, as arrays by node.")
       .def("population", &GrowBinding::population, "All trees of the current generation.")
       .def("apply", &GrowBinding::apply, nb::arg("name"), nb::arg("tree"), nb::arg("node"), nb::arg("other").none(),
            nb::arg("other_node"), nb::arg("seed"), "Apply one operator to one or two trees.")
+      .def("is_at_rest", &GrowBinding::is_at_rest, nb::arg("patience"), nb::arg("least_work") = 0.0,
+           "Whether the search has come to rest.")
+      .def_prop_ro("work", &GrowBinding::work, "Trees evaluated and rows read, in seconds of one CPU core.")
       .def_prop_ro("interrupted", &GrowBinding::interrupted, "Whether Ctrl-C ended the last step.")
       .def_prop_ro("gpu_counters", &GrowBinding::gpu_counters,
                    "Rounds of launches, and seconds from their requests to the answers.")

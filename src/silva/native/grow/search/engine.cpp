@@ -37,6 +37,12 @@ Tally Engine::tally() const {
   return total;
 }
 
+double Engine::work() const {
+  constexpr double kPerTree = 8e-6, kPerValue = 5e-9;
+  const Tally total = tally();
+  return kPerTree * double(total.n_evaluations) + kPerValue * double(total.rows_read) * double(evaluator_.data().width);
+}
+
 // Tasks see the cache as it was before the phase, whatever the number of threads.
 template <class Task>
 void Engine::parallel(int n_tasks, Task task, int purpose) {

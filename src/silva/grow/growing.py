@@ -1,0 +1,95 @@
+"""One tree from rows that are ready: the search, and the best tree with its equations."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from silva.grow.assembly import grown_tree
+from silva.grow.data import prepare
+from silva.grow.interrupts import Interrupts
+from silva.grow.repeats import in_order
+from silva.grow.search import SearchPlan, make_engine, place_rows, search
+from silva.grow.settings import at_rest, engine_numbers
+from silva.grow.warm import to_ranks, to_values
+from silva.parallel import n_threads
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from silva.grow.assembly import GrownTree
+    from silva.grow.columns import TrainingColumns
+    from silva.grow.data import TrainingRows
+    from silva.grow.search import SearchResult
+    from silva.typing import Doubles
+
+
+@dataclass(frozen=True, eq=False)
+class Circumstances:
+    """What a search depends on beside its data and the parameters of the estimator.
+
+    Attributes
+    ----------
+    seed : int
+    started : float
+        `time.perf_counter` when the call began.
+    home : int or None
+        GPU on which the caller's rows live.
+    population : list of dict
+        Trees to start from, by value.
+    callbacks : sequence of callables
+    interrupts : Interrupts
+    """
+
+    seed: int
+    started: float = field(default_factory=time.perf_counter)
+    home: int | None = None
+    population: Sequence[dict[str, Any]] = ()
+    callbacks: Sequence[Callable[..., Any]] = ()
+    interrupts: Interrupts = field(default_factory=Interrupts)
+
+
+@dataclass(frozen=True, eq=False)
+class Growth:
+    """What a search found, and the rows that it saw, in its order."""
+
+    result: SearchResult
+    rows: TrainingRows
+    columns: TrainingColumns
+    target: Doubles
+
+    def tree(self, model: Any, **meaning: Any) -> GrownTree:
+        """Refit the leaves of the best tree as `model` has it; `meaning` are further fields of the Forest."""
+        limits = {"clip": model.clip, "smoothing": model.smoothing}
+        return grown_tree(self.result.best, self.rows, self.columns, self.target, **limits, **meaning)
+
+    def population(self) -> list[dict[str, Any]]:
+        """Return the last population, by value."""
+        return to_values(self.result.population, self.rows)
+
+
+def grow(model: Any, columns: TrainingColumns, target: Doubles, weight: Doubles, given: Circumstances) -> Growth:
+    """Search for the best tree.
+
+    Parameters
+    ----------
+    model : ModelTreeRegressor
+        Its parameters, checked.
+    columns, target, weight
+        Rows of positive weight.
+    given : Circumstances
+    """
+    order, weight, copies = in_order(columns.X, target, weight)
+    columns, target = columns.taken(order), target[order]
+    linear = ~columns.is_categorical & (model.leaf_model == "linear")
+    rows = prepare(columns.X, target, weight, linear, n_threads(model.n_jobs), model.storage)
+    gpu = place_rows(model.device, model.algorithm, given.home, rows, model.chunks, model.max_leaves)
+    engine = make_engine(rows, engine_numbers(model, rows, copies, given.seed), gpu)
+    plan = SearchPlan(
+        model.generations, *at_rest(model), model.tol, model.time_limit, given.callbacks, given.interrupts
+    )
+    result = search(engine, rows, plan, to_ranks(list(given.population), rows), given.started, gpu)
+    if rows.source is not None:
+        columns, target = columns.taken(rows.source), target[rows.source]
+    return Growth(result, rows, columns, target)

@@ -1,0 +1,61 @@
+"""What users pass to an estimator, as scikit-learn checks it: rows to grow on, and rows to predict."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from sklearn.utils.validation import (
+    _check_feature_names,
+    _check_sample_weight,
+    check_is_fitted,
+    column_or_1d,
+    validate_data,
+)
+
+from silva.device import array_gpu, on_host
+from silva.grow import columns as grow_columns
+from silva.grow.checks import check_labels, check_target
+
+if TYPE_CHECKING:
+    from numpy.typing import ArrayLike
+
+    from silva.grow.columns import TrainingColumns
+    from silva.typing import Doubles, Output, Rows
+
+
+def training_data(
+    estimator: Any, X: Rows, y: ArrayLike, sample_weight: ArrayLike | None
+) -> tuple[TrainingColumns, Doubles, Doubles]:
+    """Columns, target and weights of the rows that count."""
+    check_labels(y)
+    if grow_columns.has_categories(X, estimator.categorical_features):
+        _check_feature_names(estimator, X, reset=True)
+        target = check_target(column_or_1d(y, warn=True), X)
+        weight = _check_sample_weight(sample_weight, target, dtype=np.float64, ensure_non_negative=True)
+        columns = grow_columns.categorical_columns(X, target, weight, estimator.categorical_features)
+        estimator.n_features_in_ = columns.X.shape[1]
+    else:
+        data, target = validate_data(
+            estimator, X, y, dtype=np.float64, ensure_all_finite="allow-nan", y_numeric=True, order="C"
+        )
+        target = check_target(target, data)
+        weight = _check_sample_weight(sample_weight, data, dtype=np.float64, ensure_non_negative=True)
+        columns = grow_columns.numeric_columns(data)
+    return grow_columns.weighted_rows(columns, target, weight)
+
+
+def routed(estimator: Any, X: Rows, output: Output) -> Any:
+    """Predictions or leaf ids of rows, checked as scikit-learn checks them; those of a GPU by the forest."""
+    check_is_fitted(estimator)
+    forest = estimator.forest_
+    if array_gpu(X) is not None and (estimator.device == "cpu" or forest.categories is not None):
+        X = on_host(X)
+    if array_gpu(X) is None:
+        if forest.categories is None:
+            X = validate_data(estimator, X, reset=False, dtype=np.float64, ensure_all_finite="allow-nan")
+        elif hasattr(X, "columns"):
+            _check_feature_names(estimator, X, reset=False)
+        else:
+            X = grow_columns.rows_of_values(X, forest)
+    return forest.predict(X, output, device=estimator.device, n_jobs=estimator.n_jobs)

@@ -1,0 +1,64 @@
+"""What the engine is told of an estimator's parameters."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from silva.grow.search import OPERATORS, POLISH
+from silva.parallel import n_threads
+
+if TYPE_CHECKING:
+    from silva.grow.data import TrainingRows
+
+CACHE_BYTES = 2**28
+
+PATIENCE = 100
+"""Generations without improvement after which n_iter_no_change="auto" ends a search."""
+
+LEAST_WORK = 2.0
+"""Seconds of counted work before which it does not: small data take a hundred generations in a tenth of a second."""
+
+
+def engine_numbers(model: Any, rows: TrainingRows, copies: float, seed: int) -> dict[str, float]:
+    """Numbers that the engine needs, by name.
+
+    Parameters
+    ----------
+    model : ModelTreeRegressor
+    rows : TrainingRows
+    copies : float
+        Of each row, on average: BIC counts rows without them, and a leaf needs as many times as many rows.
+    seed : int
+    """
+    moves = POLISH if model.polish is True else tuple(model.polish or ())
+    bic = model.fitness == "bic"
+    return {
+        **OPERATORS,
+        **(model.operator_rates or {}),
+        **{f"polish_{move}": move in moves for move in POLISH},
+        "bic": bic,
+        "n": len(rows.y) / copies if bic else len(rows.y),
+        "alpha": model.alpha,
+        "penalty": model.penalty,
+        "split_weight": model.test_weight if bic else 1,
+        "min_samples_leaf": -(-model.min_samples_leaf * copies // 1),
+        "rows_per_parameter": model.rows_per_parameter * copies,
+        "max_leaves": model.max_leaves,
+        "max_depth": model.max_depth,
+        "seed": seed,
+        "population": model.population_size,
+        "crossover": model.crossover_probability,
+        "mutation": model.mutation_probability,
+        "polish_interval": model.polish_interval if moves and model.algorithm == "gram" else 0,
+        "polish_random": model.polish_trees,
+        "n_threads": n_threads(model.n_jobs),
+        "cache_bytes": CACHE_BYTES,
+        "qr": model.algorithm == "qr",
+    }
+
+
+def at_rest(model: Any) -> tuple[int, float]:
+    """Say after how many generations without improvement the search ends, and not before how much counted work."""
+    if model.n_iter_no_change == "auto":
+        return PATIENCE, LEAST_WORK
+    return model.n_iter_no_change, 0.0

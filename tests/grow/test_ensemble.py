@@ -1,0 +1,125 @@
+"""ModelTreeEnsembleRegressor: several trees, one forest."""
+
+import numpy as np
+import pandas as pd
+import pytest
+
+pytest.importorskip("sklearn")
+
+import silva
+from silva.grow import ensemble
+from tests.grow.engines import piecewise
+
+TREE = silva.ModelTreeRegressor(n_iter_no_change=10)
+
+
+def grown(X, y, **parameters):
+    return silva.ModelTreeEnsembleRegressor(TREE, **{"n_estimators": 3, "n_jobs": 1, **parameters}).fit(X, y)
+
+
+@pytest.fixture(scope="module")
+def data():
+    return piecewise(600)
+
+
+@pytest.fixture(scope="module")
+def fitted(data):
+    return grown(*data)
+
+
+def test_predicts_the_mean_of_its_trees(fitted, data):
+    X, _ = data
+    expected = np.mean([tree.predict(X) for tree in fitted.estimators_], axis=0)
+    np.testing.assert_allclose(fitted.predict(X), expected, rtol=1e-13)
+    leaves = np.column_stack([tree.apply(X) for tree in fitted.estimators_])
+    np.testing.assert_array_equal(fitted.apply(X), leaves)
+    assert fitted.n_leaves_ == sum(tree.n_leaves_ for tree in fitted.estimators_)
+
+
+def test_each_tree_is_that_of_its_rows(fitted, data):
+    X, y = data
+    for tree, rows in zip(fitted.estimators_, fitted.samples_, strict=True):
+        assert len(np.unique(rows)) == len(rows) == 480
+        np.testing.assert_array_equal(tree.leaf_summary_["n_rows"].sum(), 480)
+        assert tree.leaf_summary_["high"].max() == y[rows].max()
+    thresholds = {float(tree.forest_.threshold[0]) for tree in fitted.estimators_}
+    assert len(thresholds) > 1
+    assert fitted.forest_.leaf_range.max() <= y.max() + 0.05 * np.ptp(y)
+    assert np.isfinite(X).all()
+
+
+def test_the_same_trees_for_any_number_of_threads(fitted, data):
+    np.testing.assert_array_equal(grown(*data, n_jobs=2).forest_.threshold, fitted.forest_.threshold)
+
+
+def test_explanations_add_up(fitted, data):
+    X, _ = data
+    explainer = silva.Explainer(fitted, dtype="float64")
+    total = explainer.expected_value + explainer.shap_values(X[:50]).sum(axis=1)
+    np.testing.assert_allclose(total, fitted.predict(X[:50]), rtol=1e-9, atol=1e-9)
+    assert fitted.feature_importances_.sum() == pytest.approx(1)
+
+
+def test_categories_of_all_rows_are_known_to_every_tree(data, tmp_path):
+    X, y = data
+    rare = np.where(np.arange(600) == 7, "rare", np.where(X[:, 0] < 2, "low", "high"))
+    frame = pd.DataFrame({"x0": X[:, 0], "kind": rare, "x1": X[:, 1]})
+    model = grown(frame, y)
+    assert sorted(model.forest_.categories[1]) == ["high", "low", "rare"]
+    model.forest_.save(tmp_path / "forest.silva")
+    np.testing.assert_array_equal(silva.load(tmp_path / "forest.silva").predict(frame), model.predict(frame))
+    assert silva.export_text(model, tree=2).count("rows") == model.estimators_[2].n_leaves_
+
+
+def test_constant_leaves_beside_linear_ones():
+    """A tree whose leaves have no terms is constant; the others are not."""
+    X = np.linspace(0, 1, 60)[:, None]
+    noise = np.random.default_rng(0).standard_normal(60)
+    model = grown(X, 0.9 * X[:, 0] + 0.3 * noise, n_estimators=12, max_samples=0.4)
+    is_linear = [tree.forest_.has_linear_leaves for tree in model.estimators_]
+    assert 0 < sum(is_linear) < 12
+    expected = np.mean([tree.predict(X) for tree in model.estimators_], axis=0)
+    np.testing.assert_allclose(model.predict(X), expected, rtol=1e-12)
+
+
+def test_the_time_is_shared(data):
+    forever = silva.ModelTreeRegressor(n_iter_no_change=10**6, generations=10**6)
+    model = silva.ModelTreeEnsembleRegressor(forever, n_estimators=4, time_limit=0.8, n_jobs=1).fit(*data)
+    longest = max(tree.history_["seconds"][-1] for tree in model.estimators_)
+    assert longest < 30
+    assert model.n_leaves_ >= 4
+
+
+def test_an_interrupt_ends_all_trees(data, monkeypatch):
+    import signal
+
+    original, begun = ensemble.grow, []
+
+    def grow(*arguments):
+        begun.append(0)
+        if len(begun) == 2:
+            signal.raise_signal(signal.SIGINT)
+        return original(*arguments)
+
+    monkeypatch.setattr(ensemble, "grow", grow)
+    forever = silva.ModelTreeRegressor(n_iter_no_change=100, generations=10**6)
+    model = silva.ModelTreeEnsembleRegressor(forever, n_estimators=4, n_jobs=1).fit(*data)
+    assert model.interrupted_
+    assert [tree.n_iter_ > 50 for tree in model.estimators_] == [True, False, False, False]
+
+
+@pytest.mark.parametrize(
+    ("parameters", "error", "message"),
+    [
+        ({"n_estimators": 0}, ValueError, "n_estimators is 0, expected at least 1"),
+        ({"n_estimators": 2.5}, TypeError, "n_estimators is 2.5, expected an integer"),
+        ({"max_samples": 0}, ValueError, "max_samples is 0, expected a part of the rows"),
+        ({"max_samples": 80}, ValueError, "max_samples is 80, expected a part of the rows"),
+        ({"time_limit": -1}, ValueError, "time_limit is -1, expected seconds above 0 or None"),
+        ({"estimator": 3}, TypeError, "estimator is a int, expected a ModelTreeRegressor or None"),
+        ({"estimator": silva.ModelTreeRegressor(max_depth=99)}, ValueError, "max_depth is 99, expected 0 to 18"),
+    ],
+)
+def test_wrong_parameters(data, parameters, error, message):
+    with pytest.raises(error, match=message):
+        silva.ModelTreeEnsembleRegressor(**parameters).fit(*data)
