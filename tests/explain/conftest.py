@@ -7,5 +7,5 @@ import pytest
 
 @pytest.fixture(scope="session", params=["tables", "quadrature"])
 def algorithm(request: pytest.FixtureRequest) -> str:
-    """How values are computed; interactions are walked under both."""
+    """How values and interactions are computed."""
     return str(request.param)

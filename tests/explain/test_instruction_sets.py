@@ -22,10 +22,10 @@ import silva
 forest, X = silva.load(sys.argv[1]), np.load(sys.argv[2])
 result = {"leaf": forest.predict(X, output="leaf")}
 for dtype in ("float32", "float64"):
-    explainer = silva.Explainer(forest, dtype=dtype)
     for algorithm in ("tables", "quadrature"):
-        result[f"{algorithm}_{dtype}"] = silva.Explainer(forest, algorithm=algorithm, dtype=dtype).shap_values(X)
-    result["interactions_" + dtype] = explainer.shap_interaction_values(X)
+        explainer = silva.Explainer(forest, algorithm=algorithm, dtype=dtype)
+        result[f"{algorithm}_{dtype}"] = explainer.shap_values(X)
+        result[f"interactions_{algorithm}_{dtype}"] = explainer.shap_interaction_values(X)
 np.savez(sys.argv[3], **result)
 print(silva._core.instruction_set())
 """
@@ -58,4 +58,5 @@ def test_every_instruction_set_explains_alike(instructions, forest, tmp_path):
     for dtype in ("float32", "float64"):
         for algorithm in ("tables", "quadrature"):
             assert_close(found[f"{algorithm}_{dtype}"], shapley.values(forest, sides), forest, dtype)
-        assert_close(found[f"interactions_{dtype}"], shapley.interactions(forest, sides), forest, dtype)
+            pairs = found[f"interactions_{algorithm}_{dtype}"]
+            assert_close(pairs, shapley.interactions(forest, sides), forest, dtype)

@@ -19,28 +19,32 @@ DTYPES = ("float32", "float64")
 
 @pytest.mark.parametrize("dtype", DTYPES)
 @given(example=forests_and_rows())
-def test_interactions_match_the_sum_over_coalitions(dtype, example):
+def test_interactions_match_the_sum_over_coalitions(algorithm, dtype, example):
     forest, X = example
     expected = shapley.interactions(forest, shapley.sides(forest, X))
-    assert_close(Explainer(forest, dtype=dtype).shap_interaction_values(X), expected, forest, dtype)
+    assert_close(
+        Explainer(forest, algorithm=algorithm, dtype=dtype).shap_interaction_values(X), expected, forest, dtype
+    )
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("shape", ["bushy", "chain"])
 @given(data=st.data())
 @settings(max_examples=5)
-def test_interactions_match_the_oracle_where_paths_hold_many_features(dtype, shape, data):
+def test_interactions_match_the_oracle_where_paths_hold_many_features(algorithm, dtype, shape, data):
     forest, X = data.draw(forests_and_rows(shape=shape, n_features=25, n_trees=1, max_rows=3))
     expected = shapley.interactions_by_leaf(forest, shapley.sides(forest, X))
-    assert_close(Explainer(forest, dtype=dtype).shap_interaction_values(X), expected, forest, dtype)
+    assert_close(
+        Explainer(forest, algorithm=algorithm, dtype=dtype).shap_interaction_values(X), expected, forest, dtype
+    )
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("d", [2, 17, 40])
-def test_interactions_of_a_chain_are_all_the_same(d, dtype):
+def test_interactions_of_a_chain_are_all_the_same(algorithm, d, dtype):
     """Half of (1 - z)^2 times the integral of (z + (1 - z) t)^(d - 2), where z^d is the share of the last leaf."""
     forest, z = chain_forest(d, 1e-3), 1e-3 ** (1 / d)
-    found = Explainer(forest, dtype=dtype).shap_interaction_values(np.ones((1, d)))[0]
+    found = Explainer(forest, algorithm=algorithm, dtype=dtype).shap_interaction_values(np.ones((1, d)))[0]
     pair = (1 - z) * (1 - z ** (d - 1)) / (2 * (d - 1))
     off_diagonal = found[~np.eye(d, dtype=bool)]
     assert np.abs(off_diagonal - pair).max() <= tolerance(forest, dtype)[0]
@@ -48,9 +52,9 @@ def test_interactions_of_a_chain_are_all_the_same(d, dtype):
 
 @pytest.mark.parametrize("dtype", DTYPES)
 @given(example=forests_and_rows())
-def test_interactions_are_symmetric_and_add_up_to_the_values(dtype, example):
+def test_interactions_are_symmetric_and_add_up_to_the_values(algorithm, dtype, example):
     forest, X = example
-    explainer = Explainer(forest, dtype=dtype)
+    explainer = Explainer(forest, algorithm=algorithm, dtype=dtype)
     shape = (len(X), forest.n_features, forest.n_features, forest.n_outputs)
     pairs = explainer.shap_interaction_values(X).reshape(shape).astype(np.float64)
     phi = explainer.shap_values(X).reshape(shape[0], shape[1], shape[3])
@@ -60,10 +64,10 @@ def test_interactions_are_symmetric_and_add_up_to_the_values(dtype, example):
 
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("features", [[0], [3, 1], [4, 0, 2], list(range(5)), np.array([2, 3], np.int32), []])
-def test_features_restrict_the_full_result(dtype, features):
+def test_features_restrict_the_full_result(algorithm, dtype, features):
     forest = full_forest(0, n_trees=20, depth=5, n_features=5)
     X = np.random.default_rng(1).normal(size=(19, 5))
-    explainer = Explainer(forest, dtype=dtype)
+    explainer = Explainer(forest, algorithm=algorithm, dtype=dtype)
     part = explainer.shap_interaction_values(X, features=features)
     whole = explainer.shap_interaction_values(X)
     assert part.shape == (19, len(features), 5)
@@ -78,9 +82,9 @@ def test_features_may_be_names():
 
 
 @given(example=forests_and_rows(n_features=5))
-def test_features_restrict_every_forest(example):
+def test_features_restrict_every_forest(algorithm, example):
     forest, X = example
-    explainer = Explainer(forest, dtype="float64")
+    explainer = Explainer(forest, algorithm=algorithm, dtype="float64")
     shape = (len(X), -1, 5, forest.n_outputs)
     part = explainer.shap_interaction_values(X, features=[4, 1]).reshape(len(X), 2, 5, forest.n_outputs)
     whole = explainer.shap_interaction_values(X).reshape(len(X), 5, 5, forest.n_outputs)

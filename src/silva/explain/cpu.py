@@ -25,7 +25,7 @@ class CpuExplainer:
     algorithm : {"auto", "tables", "quadrature", "paths"}
         "paths" runs on GPUs; here it means the walk.
     table_bytes : int
-        Most memory for tables.
+        Most memory for tables of values, and as much again for those of interactions.
     n_jobs : int or None
     """
 
@@ -50,8 +50,8 @@ class CpuExplainer:
     @property
     def table_bytes(self) -> int:
         """Bytes of the tables that are built."""
-        made = self.__dict__.get("_tables")
-        return made.n_bytes if made else 0
+        made = (self.__dict__.get(name) for name in ("_tables", "_pair_tables"))
+        return sum(tables.n_bytes for tables in made if tables)
 
     @property
     def whole_tables(self) -> Any:
@@ -73,15 +73,23 @@ class CpuExplainer:
         """Interaction values, (n, m, F) or (n, m, F, k); places[f] is feature f's place among the m, or -1."""
         shape = (len(rows), int(places.max(initial=-1)) + 1, self.forest.n_features)
         result = self._result(shape, rows, out)
-        self._walk.interactions(rows, places, result, self.n_jobs)
+        (self._pair_tables or self._walk).interactions(rows, places, result, self.n_jobs)
         return result
 
     @functools.cached_property
     def _tables(self) -> TableRunner | None:
         """Runner of tables, None where nothing can have them."""
+        return self._make_tables(of_pairs=False)
+
+    @functools.cached_property
+    def _pair_tables(self) -> TableRunner | None:
+        return self._make_tables(of_pairs=True)
+
+    def _make_tables(self, of_pairs: bool) -> TableRunner | None:
         if self._algorithm not in {"auto", "tables"} or self._table_bytes == 0 or self.forest.has_linear_leaves:
             return None
-        return TableRunner(self.forest, self.dtype, self._table_bytes, self._algorithm == "tables", self._walk)
+        forced = self._algorithm == "tables"
+        return TableRunner(self.forest, self.dtype, self._table_bytes, forced, self._walk, of_pairs)
 
     def _result(self, shape: tuple[int, ...], rows: Array, out: Array | None) -> Array:
         """Check the caller's array, or make one."""

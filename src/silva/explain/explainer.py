@@ -48,8 +48,8 @@ class Explainer:
     algorithm : {"auto", "tables", "quadrature", "paths"}
         "quadrature" walks every tree for every row, with as many Gauss-Legendre points of the game's multilinear
         extension as make it exact. "tables" keeps the finished values of every state that a row can be in at small
-        subtrees, so that a row costs about as much as its prediction (interactions are walked, and on the CPU trees
-        whose tables exceed `table_bytes`; a GPU builds those tables anew for each call). "paths" is GPUTreeShap's
+        subtrees, so that a row costs about as much as its prediction (on the CPU, trees whose tables exceed
+        `table_bytes` are walked; a GPU builds those tables anew for each call, and walks interactions). "paths" is GPUTreeShap's
         dynamic programme over single paths (GPU only, at most 31 distinct features on a path). "auto": tables for the
         trees where they pay, else the walk; decided by the forest, never by the rows.
     output : {"margin"}
@@ -62,7 +62,8 @@ class Explainer:
     n_jobs : int, optional
         Threads; None or -1 for all.
     table_bytes : int
-        Most memory for tables; 0 for none. They are built at first use, or by `prepare`.
+        Most memory for tables of values, and on the CPU as much again for those of interactions; 0 for none. They are
+        built at first use, those of values also by `prepare`.
 
     Attributes
     ----------
@@ -322,7 +323,8 @@ class Explainer:
 
         Notes
         -----
-        Costs O(nodes × features on a path × K) a row; memory beyond the result m × F float64 a lane and thread.
+        By tables where they pay and fit into `table_bytes`, else O(nodes × features on a path × K) a row. Memory beyond
+        the result: the tables, and a float64 a pair of features, row of a block and thread.
         """
         if features is None and out is None and (interactions := self._again(X, "interactions")) is not None:
             return interactions

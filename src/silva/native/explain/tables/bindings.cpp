@@ -9,28 +9,56 @@ namespace silva {
 using Result = nb::ndarray<nb::device::cpu>;
 
 template <class Real>
-static ExplanationTarget<Real> target_of(const Result& out) {
-  return {static_cast<Real*>(out.data()), out.stride(0), out.stride(1), 0, out.ndim() > 2 ? out.stride(2) : 0};
+static ExplanationTarget<Real> target_of(const Result& out, bool of_pairs) {
+  const size_t output_axis = of_pairs ? 3 : 2;
+  return {static_cast<Real*>(out.data()), out.stride(0), out.stride(1), of_pairs ? out.stride(2) : 0,
+          out.ndim() > output_axis ? out.stride(output_axis) : 0};
 }
 
 template <class Real>
-static void pass_rows(const SubtreeTables<Real>& tables, const RowMatrix& rows, const Result& out, bool adds,
-                      int n_threads) {
-  const bool has_outputs = tables.n_outputs() > 1;
-  PassTask<Real> task{};
-  task.rows = rows_of(rows, tables.n_features());
-  if (out.ndim() != 2u + has_outputs || int64_t(out.shape(0)) != task.rows.n_rows ||
-      int64_t(out.shape(1)) != tables.n_features() || (has_outputs && int64_t(out.shape(2)) != tables.n_outputs()))
-    throw nb::value_error("the result has the wrong shape");
-  task.adds = adds;
+static void check_result(const SubtreeTables<Real>& tables, const PassTask<Real>& task, const Result& out) {
+  std::vector<int64_t> expected{task.rows.n_rows, task.n_places, tables.n_features(), tables.n_outputs()};
+  if (!tables.of_pairs()) expected.erase(expected.begin() + 1);
+  if (tables.n_outputs() == 1) expected.pop_back();
+  bool fits = out.ndim() == expected.size();
+  for (size_t axis = 0; fits && axis < expected.size(); ++axis) fits = int64_t(out.shape(axis)) == expected[axis];
+  if (!fits) throw nb::value_error("the result has the wrong shape");
+}
+
+template <class Real>
+static void pass_rows(const SubtreeTables<Real>& tables, PassTask<Real>& task, const Result& out, int n_threads) {
+  check_result(tables, task, out);
   task.double_out = out.dtype() == nb::dtype<double>();
   if (task.double_out)
-    task.out64 = target_of<double>(out);
+    task.out64 = target_of<double>(out, tables.of_pairs());
   else if (out.dtype() == nb::dtype<float>())
-    task.out32 = target_of<float>(out);
+    task.out32 = target_of<float>(out, tables.of_pairs());
   else
     throw nb::type_error("the result must be float32 or float64");
   run_interruptibly([&] { tables.pass(task, n_threads); });
+}
+
+template <class Real>
+static void explain_values(const SubtreeTables<Real>& tables, const RowMatrix& rows, const Result& out, bool adds,
+                           int n_threads) {
+  if (tables.of_pairs()) throw nb::value_error("the tables are those of interactions");
+  PassTask<Real> task{};
+  task.rows = rows_of(rows, tables.n_features());
+  task.adds = adds;
+  pass_rows(tables, task, out, n_threads);
+}
+
+template <class Real>
+static void explain_interactions(const SubtreeTables<Real>& tables, const RowMatrix& rows, Vector<int32_t> places,
+                                 const Result& out, bool adds, int n_threads) {
+  if (!tables.of_pairs()) throw nb::value_error("the tables are those of values");
+  if (int64_t(places.size()) != tables.n_features()) throw nb::value_error("places has the wrong length");
+  PassTask<Real> task{};
+  task.rows = rows_of(rows, tables.n_features());
+  task.adds = adds;
+  task.places = places.data();
+  for (const int32_t place : view(places)) task.n_places = std::max<int64_t>(task.n_places, place + 1);
+  pass_rows(tables, task, out, n_threads);
 }
 
 template <class Real>
@@ -39,10 +67,10 @@ static void bind_type(nb::module_& module, const char* name) {
   nb::class_<Tables>(module, name, "A forest's subtree tables.")
       .def(
           "__init__",
-          [](Tables* self, nb::handle forest, int64_t table_bytes, bool forced, int n_threads) {
-            new (self) Tables(view_of(forest), table_bytes, forced, n_threads);
+          [](Tables* self, nb::handle forest, int64_t table_bytes, bool forced, bool of_pairs, int n_threads) {
+            new (self) Tables(view_of(forest), table_bytes, forced, of_pairs, n_threads);
           },
-          nb::arg("forest"), nb::arg("table_bytes"), nb::arg("forced"), nb::arg("n_threads"))
+          nb::arg("forest"), nb::arg("table_bytes"), nb::arg("forced"), nb::arg("of_pairs"), nb::arg("n_threads"))
       .def_prop_ro("n_bytes", &Tables::n_bytes)
       .def_prop_ro("n_subtrees", [](const Tables& tables) { return tables.plan().subtrees.size(); })
       .def_prop_ro(
@@ -55,8 +83,12 @@ static void bind_type(nb::module_& module, const char* name) {
       .def(
           "build", [](Tables& tables, int n_threads) { run_interruptibly([&] { tables.build(n_threads); }); },
           nb::arg("n_threads"))
-      .def("values", &pass_rows<Real>, nb::arg("rows"), nb::arg("out"), nb::arg("adds"), nb::arg("n_threads"),
-           "SHAP values, (n, F) or (n, F, n_outputs), written or added to what the result holds.");
+      .def("values", &explain_values<Real>, nb::arg("rows"), nb::arg("out"), nb::arg("adds"), nb::arg("n_threads"),
+           "SHAP values, (n, F) or (n, F, n_outputs), written or added to what the result holds.")
+      .def("interactions", &explain_interactions<Real>, nb::arg("rows"), nb::arg("places"), nb::arg("out"),
+           nb::arg("adds"), nb::arg("n_threads"),
+           "Interactions, (n, m, F) or (n, m, F, n_outputs), likewise; places[f] is feature f's place among the m, or "
+           "-1.");
 }
 
 void bind_tables(nb::module_& module) {

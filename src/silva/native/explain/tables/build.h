@@ -8,6 +8,7 @@
 // All factors but o - z are positive and 1 / H stands in step 1 alone: nothing cancels.
 #pragma once
 #include "common/arena.h"
+#include "explain/tables/build_pairs.h"
 #include "explain/tables/kernels.h"
 #include "explain/tables/pack.h"
 #include "explain/tables/plan.h"
@@ -228,7 +229,10 @@ void build_chunk(const BuildTask<Real>& task, const BuildSpace<Real>& space, con
 template <class Real>
 int64_t build_workspace(const BuildTask<Real>& task) {
   Arena arena{nullptr};
-  BuildSpace<Real>(task, arena, task.plan.lanes);
+  if (task.plan.content == TableContent::kPairs)
+    PairSpace<Real>(task, arena, pair_vectors(kMostPairSlots));
+  else
+    BuildSpace<Real>(task, arena, task.plan.lanes);
   return arena.used();
 }
 
@@ -236,8 +240,11 @@ template <class Real>
 void build_tables(const BuildTask<Real>& task) {
   share_out(task.team, task.n_chunks, [&](int64_t i, int32_t thread) {
     Arena arena{task.workspace + thread * task.workspace_size};
-    const BuildSpace<Real> space(task, arena, task.plan.lanes);
-    build_chunk(task, space, task.plan.chunks[task.first_chunk + i]);
+    const TableChunk& chunk = task.plan.chunks[task.first_chunk + i];
+    if (task.plan.content == TableContent::kPairs)
+      build_pair_chunk(task, PairSpace<Real>(task, arena, chunk.state_vectors), chunk);
+    else
+      build_chunk(task, BuildSpace<Real>(task, arena, task.plan.lanes), chunk);
   });
 }
 

@@ -3,6 +3,7 @@
 #pragma once
 #include <cmath>
 
+#include "explain/tables/pairs.h"
 #include "explain/tables/plan.h"
 #include "explain/tables/states.h"
 
@@ -13,19 +14,33 @@ namespace silva {
 // Cuts made for 2,000 to 4,000 rows are within 15 % of the best for 500 to 20,000.
 struct CutCosts {
   double n_rows = 6000;
-  double add = 1.3;   // a row's look-up and add
-  double step = 0.1;  // a row's share of one step of a key
-  double state = 6, cell = 28;
-  double walk = 1.0;  // a row, split and quadrature point of the walk
-  double total = 8;   // a row and slot of a chunk: its sum goes to the feature's total
-  // Of a subtree: states, numbers of its table, cells of all its splits together.
+  double add = 1.3;             // a row's look-up and add
+  double vector = 0;            // a row's share of each vector of a state
+  double step = 0.1;            // a row's share of one step of a key
+  double state = 6, cell = 28;  // of one vector
+  double walk = 1.0;            // a row, split and quadrature point of the walk
+  double total = 8;             // a row and slot of a chunk: its sum goes to the feature's total
+  // Of a subtree: states, numbers of its table, cells of all its splits together, features.
   double most_states = kMostStates, most_numbers = 1e18, most_cells = 1e18;
+  int32_t most_lanes = kMostLanes;
+  bool of_pairs = false;
 };
 
 // Vectors of 16 lanes take twice the caches: their states cost rows, too.
 inline CutCosts cpu_costs(bool has_long_vectors) {
   CutCosts costs;
   if (has_long_vectors) costs.add = 2.5, costs.state = 40;
+  return costs;
+}
+
+// Interactions are asked for fewer rows, of longer states.
+inline CutCosts pair_costs() {
+  CutCosts costs;
+  costs.n_rows = 2000;
+  costs.add = 2, costs.vector = 1.5, costs.state = 12, costs.cell = 60;
+  costs.walk = 4, costs.total = 2.5;
+  costs.most_lanes = kMostPairSlots;
+  costs.of_pairs = true;
   return costs;
 }
 
@@ -117,11 +132,12 @@ class TreeCutter {
     const double n_states = at.fits ? states_of(node) : kInfinite;
     const int32_t n_lanes = at.n_path + at.n_below - n_shared(node);
     if (n_states > costs_.most_states || n_states * n_lanes > costs_.most_numbers) return kInfinite;
-    if (n_lanes > kMostLanes || at.work > costs_.most_cells) return kInfinite;
+    if (n_lanes > costs_.most_lanes || at.work > costs_.most_cells) return kInfinite;
     double n_steps = 2.0 * (at.n_path - n_shared(node));
     for (const FeatureStates& one : states_.below_of(node)) n_steps += one.n_states();
-    const double row = costs_.add * width_ + costs_.step * n_steps;
-    return costs_.n_rows * row + width_ * (costs_.state * n_states + costs_.cell * at.work);
+    const double n_vectors = costs_.of_pairs ? pair_vectors(n_lanes) : 1;
+    const double row = (costs_.add + costs_.vector * n_vectors) * width_ + costs_.step * n_steps;
+    return costs_.n_rows * row + width_ * n_vectors * (costs_.state * n_states + costs_.cell * at.work);
   }
 };
 

@@ -15,6 +15,8 @@ struct PathFactor;
 struct KeyStep;
 struct RowStep;
 struct TableChunk;
+struct ColumnPair;
+enum class TableContent : int32_t;
 
 // The arrays of a TablePlan.
 struct TableArrays {
@@ -26,7 +28,11 @@ struct TableArrays {
   const KeyStep* steps;
   const TableChunk* chunks;
   const int32_t* slot_column;
+  const int32_t* slot_pair;
+  const ColumnPair* pairs;
+  const int64_t* first_pair;
   int64_t n_vectors;
+  TableContent content;
   int32_t n_chunks, lanes, is_wide, width, most_subtrees, most_x, most_shared, most_above;
 };
 
@@ -57,7 +63,11 @@ struct PassTask {
   int64_t first_vector, n_vectors;  // of the table
   int32_t first_chunk, n_chunks;
   int32_t rows_together;  // of a task
+  int32_t tile;           // rows that pass a group of chunks together
   int32_t adds;           // to what the result holds
+  const int32_t* places;  // of pairs: rank of each feature among those asked for, or -1
+  int64_t n_places;
+  int64_t n_totals;  // of pairs: of a row, all outputs
   Team team;
   char* workspace;
   int64_t workspace_size;

@@ -33,6 +33,9 @@ constexpr int kKeyScale = 4;  // keys are 4 times the state's number, which reac
 constexpr int32_t kMostStates = 1 << 14;  // of a subtree, so that keys are 16 bits
 constexpr int kMostLanes = 16;            // features of a subtree; more have more states than that
 
+// What a state's entry in a table holds: a value a feature, or a small matrix of interactions (pairs.h).
+enum class TableContent : int32_t { kValues, kPairs };
+
 // A feature of the path to a subtree's root: its lane and the product of its edges' cover ratios.
 struct PathFactor {
   int32_t lane;
@@ -77,7 +80,7 @@ struct Subtree {
   int64_t first_split, first_factor;  // factors: shared ones, then those above
   int64_t first_bits;                 // [cell]: bit i: inside of shared feature i's path
   int64_t first_step, first_lane;
-  int64_t first_vector;  // of its table
+  int64_t first_vector;  // of its table, in vectors of the plan's lanes
 };
 
 // Subtrees whose tables stay in the second-level cache while rows pass; their features share the chunk's slots, a
@@ -86,11 +89,18 @@ struct TableChunk {
   int32_t first_subtree, n_subtrees;
   int32_t first_slot, n_slots;  // into slot_column
   int32_t output;
-  int32_t padding;
+  int32_t state_vectors;  // of the plan's lanes that a state has: 1, more of pairs
   int64_t first_vector, n_vectors;
+  int64_t first_pair;  // of its slots, into slot_pair
+};
+
+// Two columns, the first not above the second; equal ones are the column's value.
+struct ColumnPair {
+  int32_t first, second;
 };
 
 struct TablePlan {
+  TableContent content = TableContent::kValues;
   int32_t lanes = 8;      // of a vector: 8 or 16
   bool is_wide = false;   // chunks have slots of their own; else slots are columns
   int32_t width = 1;      // outputs of a leaf: as many tables, one behind the other
@@ -105,8 +115,12 @@ struct TablePlan {
   std::vector<int32_t> lane_column;
   std::vector<TableChunk> chunks;
   std::vector<int32_t> slot_column;
-  std::vector<int32_t> walked_trees;  // left to the walk in whole or in part, rising
-  std::vector<int64_t> cut_nodes;     // roots of the subtrees of walked trees, which the walk takes for leaves of 0
+  // Of pairs: where a chunk's sums go, [pair of slots], and the columns of an output's totals.
+  std::vector<int32_t> slot_pair;
+  std::vector<ColumnPair> pairs;
+  std::vector<int64_t> first_pair{0};  // [output of a leaf's trees + 1] into pairs
+  std::vector<int32_t> walked_trees;   // left to the walk in whole or in part, rising
+  std::vector<int64_t> cut_nodes;      // roots of the subtrees of walked trees, which the walk takes for leaves of 0
 };
 
 }  // namespace silva

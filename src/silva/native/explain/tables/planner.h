@@ -2,6 +2,7 @@
 #pragma once
 #include "common/threads/team.h"
 #include "explain/tables/layout.h"
+#include "explain/tables/pair_totals.h"
 
 namespace silva {
 
@@ -19,8 +20,9 @@ class TablePlanner {
       : codes_(codes), forest_(codes.forest), options_(options) {
     const size_t n_columns = codes.columns.size();
     plan_.width = forest_.width;
-    plan_.is_wide = n_columns > size_t(kMostLanes);
-    plan_.lanes = n_columns > 8 ? 16 : 8;
+    plan_.is_wide = of_pairs() || n_columns > size_t(kMostLanes);
+    plan_.lanes = of_pairs() ? kPairLanes : n_columns > 8 ? 16 : 8;
+    if (of_pairs()) plan_.content = TableContent::kPairs;
     trees_.resize(forest_.n_trees());
     first_leaf_.assign(1, 0);
     for (int32_t tree = 0; tree < forest_.n_trees(); ++tree)
@@ -54,6 +56,7 @@ class TablePlanner {
   std::vector<int64_t> first_leaf_;
 
   int64_t n_nodes(int32_t tree) const { return forest_.tree_offsets[tree + 1] - forest_.tree_offsets[tree]; }
+  bool of_pairs() const { return options_.costs.of_pairs; }
   int64_t vector_bytes() const { return int64_t(plan_.lanes) * options_.real_bytes; }
 
   void plan_tree(int32_t tree) {
@@ -69,6 +72,11 @@ class TablePlanner {
   }
 
   double bytes_of(const PlannedTree& tree) const {
+    if (of_pairs()) {
+      double vectors = 0;
+      for (const Subtree& one : tree.plan.subtrees) vectors += double(one.n_states) * pair_vectors(one.n_lanes);
+      return vectors * double(vector_bytes()) * plan_.width;
+    }
     if (!options_.by_subtree) return tree.cut.n_states * double(vector_bytes()) * plan_.width;
     double numbers = 0;
     for (const Subtree& one : tree.plan.subtrees) numbers += double(one.n_states) * one.n_lanes;
@@ -110,6 +118,7 @@ class TablePlanner {
 
   // Features of chunks that can share slots.
   struct SlotSet {
+    size_t capacity;
     std::vector<int32_t> columns;
     std::vector<int8_t> slot_of;  // [column]; -1: none
     std::vector<int32_t> subtrees;
@@ -125,7 +134,12 @@ class TablePlanner {
       if (options_.by_subtree) continue;
       std::vector<Subtree> added(plan_.subtrees.begin() + first, plan_.subtrees.end());
       plan_.subtrees.resize(first);
-      for (const SlotSet& set : slot_sets(added)) add_chunks(set, added);
+      PairTotals totals(plan_);
+      for (const SlotSet& set : slot_sets(added)) {
+        const int64_t first_pair = of_pairs() ? totals.add(set.columns) : 0;
+        add_chunks(set, added, first_pair);
+      }
+      plan_.first_pair.push_back(int64_t(plan_.pairs.size()));
     }
   }
 
@@ -143,12 +157,19 @@ class TablePlanner {
     double gain = 0;
     for (const PlannedTree& tree : trees_)
       if (tree.is_chosen) gain += tree.cut.walk - tree.cut.cost;
-    return gain > options_.costs.n_rows * options_.costs.total * double(plan_.slot_column.size()) * plan_.width;
+    return gain > options_.costs.n_rows * options_.costs.total * n_sums() * plan_.width;
+  }
+
+  // Of all chunks, of a row.
+  double n_sums() const {
+    double result = 0;
+    for (const TableChunk& chunk : plan_.chunks) result += of_pairs() ? n_pairs(chunk.n_slots) : chunk.n_slots;
+    return result;
   }
 
   void walk_all() {
     TablePlan empty;
-    empty.width = plan_.width, empty.is_wide = plan_.is_wide, empty.lanes = plan_.lanes;
+    empty.content = plan_.content, empty.width = plan_.width, empty.is_wide = plan_.is_wide, empty.lanes = plan_.lanes;
     plan_ = std::move(empty);
     for (PlannedTree& tree : trees_) tree.is_chosen = false;
     merge();
@@ -194,34 +215,38 @@ class TablePlanner {
     plan_.most_above = std::max(plan_.most_above, tree.most_above);
   }
 
-  // Shares the subtrees out to sets of at most as many features as a vector has lanes, each to the one that gains
+  // Shares the subtrees out to sets of at most as many features as a state has room for, each to the one that gains
   // fewest.
   std::vector<SlotSet> slot_sets(const std::vector<Subtree>& subtrees) const {
     const int32_t n_columns = int32_t(codes_.columns.size());
     std::vector<SlotSet> sets;
     if (!plan_.is_wide) {
-      sets.push_back(empty_set());
+      sets.push_back(empty_set(plan_.lanes));
       for (int32_t column = 0; column < n_columns; ++column) take_in(sets[0], column);
     }
     for (int32_t s = 0; s < int32_t(subtrees.size()); ++s) {
       const std::span<const int32_t> columns{plan_.lane_column.data() + subtrees[s].first_lane,
                                              size_t(subtrees[s].n_lanes)};
+      const size_t capacity = size_t(of_pairs() ? pair_capacity(subtrees[s].n_lanes) : plan_.lanes);
       SlotSet* best = nullptr;
       int64_t fewest = plan_.lanes + 1;
       for (size_t i = sets.size() > kOpenSets ? sets.size() - kOpenSets : 0; i < sets.size(); ++i) {
+        if (sets[i].capacity != capacity) continue;
         const int64_t gained =
             std::count_if(columns.begin(), columns.end(), [&](int32_t column) { return sets[i].slot_of[column] < 0; });
-        if (gained >= fewest || int64_t(sets[i].columns.size()) + gained > plan_.lanes) continue;
+        if (gained >= fewest || sets[i].columns.size() + size_t(gained) > capacity) continue;
         best = &sets[i], fewest = gained;
       }
-      if (!best) best = &sets.emplace_back(empty_set());
+      if (!best) best = &sets.emplace_back(empty_set(capacity));
       for (const int32_t column : columns) take_in(*best, column);
       best->subtrees.push_back(s);
     }
     return sets;
   }
 
-  SlotSet empty_set() const { return {{}, std::vector<int8_t>(codes_.columns.size(), -1), {}}; }
+  SlotSet empty_set(size_t capacity) const {
+    return {capacity, {}, std::vector<int8_t>(codes_.columns.size(), -1), {}};
+  }
 
   static void take_in(SlotSet& set, int32_t column) {
     if (set.slot_of[column] >= 0) return;
@@ -229,8 +254,9 @@ class TablePlanner {
     set.columns.push_back(column);
   }
 
-  void add_chunks(const SlotSet& set, std::vector<Subtree>& subtrees) {
+  void add_chunks(const SlotSet& set, std::vector<Subtree>& subtrees, int64_t first_pair) {
     const int32_t first_slot = int32_t(plan_.slot_column.size()), n_slots = int32_t(set.columns.size());
+    const int32_t state_vectors = of_pairs() ? pair_vectors(n_slots) : 1;
     append(plan_.slot_column, set.columns);
     int32_t last_tree = -1, n_trees = 0;
     bool is_open = false;
@@ -239,22 +265,22 @@ class TablePlanner {
       n_trees += subtree.tree != last_tree;
       last_tree = subtree.tree;
       if (!is_open || !fits(plan_.chunks.back(), subtree, n_trees)) {
-        plan_.chunks.push_back(
-            {int32_t(plan_.subtrees.size()), 0, first_slot, n_slots, subtree.output, 0, plan_.n_vectors, 0});
+        plan_.chunks.push_back({int32_t(plan_.subtrees.size()), 0, first_slot, n_slots, subtree.output, state_vectors,
+                                plan_.n_vectors, 0, first_pair});
         n_trees = 1, is_open = true;
       }
       move_lanes(subtree, set);
       subtree.first_vector = plan_.n_vectors;
-      plan_.n_vectors += subtree.n_states;
-      plan_.chunks.back().n_vectors += subtree.n_states;
+      plan_.n_vectors += int64_t(subtree.n_states) * state_vectors;
+      plan_.chunks.back().n_vectors += int64_t(subtree.n_states) * state_vectors;
       plan_.most_subtrees = std::max(plan_.most_subtrees, ++plan_.chunks.back().n_subtrees);
       plan_.subtrees.push_back(subtree);
     }
   }
 
   bool fits(const TableChunk& chunk, const Subtree& subtree, int32_t n_trees) const {
-    return (chunk.n_vectors + subtree.n_states) * vector_bytes() <= kChunkBytes && n_trees <= kChunkTrees &&
-           chunk.n_subtrees < kChunkSubtrees;
+    return (chunk.n_vectors + int64_t(subtree.n_states) * chunk.state_vectors) * vector_bytes() <= kChunkBytes &&
+           n_trees <= kChunkTrees && chunk.n_subtrees < kChunkSubtrees;
   }
 
   // From the subtree's own lanes to the chunk's slots.

@@ -60,13 +60,12 @@ class TableMemory {
 template <class Real>
 class SubtreeTables {
  public:
-  SubtreeTables(const ForestView& forest, int64_t table_bytes, bool forced, int n_threads)
+  SubtreeTables(const ForestView& forest, int64_t table_bytes, bool forced, bool of_pairs, int n_threads)
       : n_outputs_(forest.n_outputs()), leaf_value_(WeightedLeaves(forest, sizeof(Real) == sizeof(float)).values) {
     ForestCodes codes(forest);
     const BorrowedTeam threads(n_threads);
-    plan_ = TablePlanner(codes, {table_bytes, int32_t(sizeof(Real)), forced, cpu_costs(codes.columns.size() > 8)},
-                         threads.team())
-                .take();
+    const CutCosts costs = of_pairs ? pair_costs() : cpu_costs(codes.columns.size() > 8);
+    plan_ = TablePlanner(codes, {table_bytes, int32_t(sizeof(Real)), forced, costs}, threads.team()).take();
     columns_ = std::move(codes.columns);
     thresholds_ = std::move(codes.thresholds);
     coding_ = std::make_unique<Coding>(std::move(codes.coding));
@@ -104,6 +103,8 @@ class SubtreeTables {
     task.table = reinterpret_cast<const Real*>(table_->data());
     task.n_vectors = plan_.n_vectors;
     task.n_chunks = task.plan.n_chunks;
+    task.n_totals = int64_t(plan_.pairs.size()) * plan_.width;
+    task.tile = tile_of(task);
     task.rows_together = rows_together(task, n_threads);
     const int64_t n_tasks = (task.rows.n_rows + task.rows_together - 1) / task.rows_together;
     n_threads = useful_threads(double(2 * n_tasks - 1), n_threads);
@@ -118,6 +119,7 @@ class SubtreeTables {
   int32_t n_features() const { return int32_t(coding_->flags.size()); }
   int32_t n_outputs() const { return n_outputs_; }
   bool row_is_double() const { return coding_->ranked; }
+  bool of_pairs() const { return plan_.content == TableContent::kPairs; }
 
  private:
   template <class>
@@ -131,22 +133,53 @@ class SubtreeTables {
   std::unique_ptr<Coding> coding_;
   std::unique_ptr<TableMemory> table_;
 
-  // Sums of a block of rows stay in the second-level cache beside a chunk's tables; every thread gets its share.
+  static constexpr int64_t kMostTile = 512, kLeastTile = 32;
+
+  // Of a row, of one output.
+  int64_t n_totals(const PassTask<Real>& task) const {
+    if (of_pairs()) return task.n_totals / n_outputs_ + 1;
+    return plan_.is_wide ? task.n_columns : plan_.lanes;
+  }
+
+  // Totals of a tile stay in the first-level cache.
+  int32_t tile_of(const PassTask<Real>& task) const {
+    constexpr int64_t kBytes = 64 << 10;
+    const int64_t rows = kBytes / (n_totals(task) * int64_t(sizeof(double))) / kLeastTile * kLeastTile;
+    return int32_t(std::clamp(rows, kLeastTile, kMostTile));
+  }
+
+  // Sums of a block of rows stay in the second-level cache beside a group's tables; every thread gets its share.
   int32_t rows_together(const PassTask<Real>& task, int n_threads) const {
-    constexpr int64_t kBytes = 5 << 18, kTile = 512, kLeast = 32;
-    const int64_t n_slots = plan_.is_wide ? task.n_columns : plan_.lanes;
-    const int64_t most = std::max(kTile, kBytes / int64_t(n_slots * sizeof(double)) / kTile * kTile);
+    constexpr int64_t kBytes = 5 << 18;
+    const int64_t least = of_pairs() ? kMostTile / 2 : kMostTile;
+    const int64_t most = std::max(least, kBytes / int64_t(n_totals(task) * sizeof(double)) / kMostTile * kMostTile);
     const int64_t share = (task.rows.n_rows + n_threads - 1) / n_threads;
     const int64_t n_blocks = (share + most - 1) / most;
-    const int64_t even = n_blocks ? (share + n_blocks - 1) / n_blocks : kLeast;
-    return int32_t(std::max(kLeast, (even + kLeast - 1) / kLeast * kLeast));
+    const int64_t even = n_blocks ? (share + n_blocks - 1) / n_blocks : kLeastTile;
+    return int32_t(std::max(kLeastTile, (even + kLeastTile - 1) / kLeastTile * kLeastTile));
   }
 
   TableArrays arrays() const {
-    return {plan_.subtrees.data(), plan_.splits.data(),          plan_.cells.data(),  plan_.bits.data(),
-            plan_.factors.data(),  plan_.steps.data(),           plan_.chunks.data(), plan_.slot_column.data(),
-            plan_.n_vectors,       int32_t(plan_.chunks.size()), plan_.lanes,         plan_.is_wide,
-            plan_.width,           plan_.most_subtrees,          plan_.most_x,        plan_.most_shared,
+    return {plan_.subtrees.data(),
+            plan_.splits.data(),
+            plan_.cells.data(),
+            plan_.bits.data(),
+            plan_.factors.data(),
+            plan_.steps.data(),
+            plan_.chunks.data(),
+            plan_.slot_column.data(),
+            plan_.slot_pair.data(),
+            plan_.pairs.data(),
+            plan_.first_pair.data(),
+            plan_.n_vectors,
+            plan_.content,
+            int32_t(plan_.chunks.size()),
+            plan_.lanes,
+            plan_.is_wide,
+            plan_.width,
+            plan_.most_subtrees,
+            plan_.most_x,
+            plan_.most_shared,
             plan_.most_above};
   }
 };

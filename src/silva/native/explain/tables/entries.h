@@ -1,0 +1,241 @@
+// Rows pass: a key and the addition of a table's entry a subtree, whatever the entries are.
+//
+// A block of rows becomes codes once. Chunk by chunk, whose tables stay in the second-level cache, tiles of the block
+// find the keys of the chunk's subtrees, then add up their entries.
+#pragma once
+#include "common/arena.h"
+#include "explain/tables/encode.h"
+#include "explain/tables/kernels.h"
+#include "explain/tables/pack.h"
+#include "explain/tables/pairs.h"
+#include "explain/tables/plan.h"
+#if defined(__AVX512BW__)
+#include <immintrin.h>
+#endif
+
+namespace silva {
+namespace {
+
+constexpr int kEncoded = 32;  // rows that are encoded together
+constexpr int kKeyLanes = kVectorBytes / 2;
+typedef int16_t KeyVector __attribute__((vector_size(kVectorBytes)));
+
+template <class Real>
+struct PassSpace {
+  float* encoded;  // [feature][kEncoded]
+  int16_t* codes;  // [column][stride]
+  uint16_t* keys;  // [subtree of a chunk][tile]
+  Real* sums;      // [row of a tile][lane of an entry]
+  double* total;   // [row][slots]; of pairs [output][row][pair]
+  double* main;    // [column]: main effects of a row
+  int64_t stride, n_slots;
+  int32_t tile;       // rows whose keys are kept
+  bool has_few_rows;  // of the block
+
+  PassSpace(const PassTask<Real>& task, Arena& arena) {
+    tile = task.tile;
+    stride = (task.rows_together + tile - 1) / tile * tile;
+    const bool of_pairs = task.plan.content == TableContent::kPairs;
+    n_slots = of_pairs ? task.n_totals : task.plan.is_wide ? task.n_columns : task.plan.lanes;
+    encoded = arena.take<float>(int64_t(task.coding.n_features) * kEncoded);
+    codes = arena.take<int16_t>(task.n_columns * stride);
+    keys = arena.take<uint16_t>(int64_t(task.plan.most_subtrees) * tile);
+    sums = arena.take<Real>(int64_t(tile) * task.plan.lanes * (of_pairs ? pair_vectors(kMostPairSlots) : 1));
+    total = arena.take<double>(stride * n_slots);
+    main = arena.take<double>(of_pairs ? task.n_columns : 0);
+  }
+};
+
+// Rows beyond the block's repeat its last.
+template <class Real>
+void encode_block(const PassTask<Real>& task, PassSpace<Real>& space, int64_t first_row, int n_rows) {
+  for (int row = 0; row < n_rows; row += kEncoded) {
+    const int n = n_rows - row < kEncoded ? n_rows - row : kEncoded;
+    encode_rows<float>(task.coding, task.rows, first_row + row, n, kEncoded, kEncoded, space.encoded);
+    for (int c = 0; c < task.n_columns; ++c)
+      encode_column<kEncoded>(task.columns[c], task.thresholds,
+                              space.encoded + int64_t(task.columns[c].feature) * kEncoded,
+                              space.codes + c * space.stride + row);
+  }
+}
+
+// Keys of N vectors of rows.
+template <int N>
+SILVA_INLINE void find_keys(const Subtree& subtree, const KeyStep* steps, const int16_t* codes, int64_t stride,
+                            uint16_t* keys) {
+#if defined(__AVX512BW__)
+  __m512i key[N];
+  for (int i = 0; i < N; ++i) key[i] = _mm512_set1_epi16(int16_t(subtree.base));
+  for (int s = 0; s < subtree.n_steps; ++s) {
+    const __m512i bound = _mm512_set1_epi16(steps[s].bound), weight = _mm512_set1_epi16(int16_t(steps[s].weight));
+    const int16_t* x = codes + steps[s].column * stride;
+    SILVA_UNROLL
+    for (int i = 0; i < N; ++i) {
+      const __mmask32 above = _mm512_cmpgt_epi16_mask(_mm512_loadu_si512(x + i * kKeyLanes), bound);
+      key[i] = _mm512_mask_add_epi16(key[i], above, key[i], weight);
+    }
+  }
+  for (int i = 0; i < N; ++i) _mm512_storeu_si512(keys + i * kKeyLanes, key[i]);
+#else
+  KeyVector key[N];
+  for (int i = 0; i < N; ++i) key[i] = KeyVector{} + int16_t(subtree.base);
+  for (int s = 0; s < subtree.n_steps; ++s) {
+    const KeyVector bound = KeyVector{} + steps[s].bound, weight = KeyVector{} + int16_t(steps[s].weight);
+    const int16_t* x = codes + steps[s].column * stride;
+    SILVA_UNROLL
+    for (int i = 0; i < N; ++i) {
+      KeyVector code;
+      __builtin_memcpy(&code, x + i * kKeyLanes, sizeof(code));
+      key[i] += (code > bound) & weight;
+    }
+  }
+  for (int i = 0; i < N; ++i) __builtin_memcpy(keys + i * kKeyLanes, &key[i], sizeof(key[i]));
+#endif
+}
+
+template <class Real>
+void find_tile_keys(const PassTask<Real>& task, const PassSpace<Real>& space, const TableChunk& chunk, int row,
+                    int n_rows) {
+  for (int i = 0; i < chunk.n_subtrees; ++i) {
+    const Subtree& subtree = task.plan.subtrees[chunk.first_subtree + i];
+    const KeyStep* steps = task.plan.steps + subtree.first_step;
+    const int16_t* codes = space.codes + row;
+    uint16_t* keys = space.keys + i * space.tile;
+    int at = 0;
+    for (; at + 4 * kKeyLanes < n_rows; at += 8 * kKeyLanes)
+      find_keys<8>(subtree, steps, codes + at, space.stride, keys + at);
+    for (; at + kKeyLanes < n_rows; at += 2 * kKeyLanes)
+      find_keys<2>(subtree, steps, codes + at, space.stride, keys + at);
+    for (; at < n_rows; at += kKeyLanes) find_keys<1>(subtree, steps, codes + at, space.stride, keys + at);
+  }
+}
+
+// Adds vectors of the entries of G subtrees to the sums of rows: N of the `stride` that a state has, whose first is
+// `table`'s and `sums`'. The tables of four subtrees stay in the first-level cache.
+template <class Real, int L, int N, int G>
+SILVA_INLINE void add_subtrees(const Subtree* subtrees, const Real* table, const uint16_t* keys, int tile, int n_rows,
+                               int stride, Real* sums) {
+  using V = Pack<Real, L>;
+  const char* first[G];
+  SILVA_UNROLL
+  for (int g = 0; g < G; ++g) first[g] = reinterpret_cast<const char*>(table + subtrees[g].first_vector * L);
+  const uint64_t step = uint64_t(stride) * (L * sizeof(Real) / kKeyScale);
+  for (int r = 0; r < n_rows; ++r) {
+    V* to = reinterpret_cast<V*>(sums) + int64_t(r) * stride;
+    V sum[N];
+    SILVA_UNROLL
+    for (int i = 0; i < N; ++i) sum[i] = to[i];
+    SILVA_UNROLL
+    for (int g = 0; g < G; ++g) {
+      const V* from = reinterpret_cast<const V*>(first[g] + keys[g * tile + r] * step);
+      SILVA_UNROLL
+      for (int i = 0; i < N; ++i) sum[i] += from[i];
+    }
+    SILVA_UNROLL
+    for (int i = 0; i < N; ++i) to[i] = sum[i];
+  }
+}
+
+// Few rows wait for each line of a table: those of subtrees to come are asked for ahead.
+template <class Real, int L>
+SILVA_INLINE void fetch_entries(const Subtree* subtrees, int n_subtrees, const Real* table, const uint16_t* keys,
+                                int tile, int n_rows, int stride) {
+  constexpr int kLine = 64;
+  const int size = stride * L * int(sizeof(Real));
+  for (int s = 0; s < n_subtrees; ++s) {
+    const char* first = reinterpret_cast<const char*>(table + subtrees[s].first_vector * L);
+    for (int r = 0; r < n_rows; ++r) {
+      const char* entry = first + keys[s * tile + r] * uint64_t(size / kKeyScale);
+      for (int at = 0; at < size; at += kLine) __builtin_prefetch(entry + at, 0, 2);
+    }
+  }
+}
+
+// The sums of a chunk's entries for a tile of rows, [row][state_vectors of the chunk][lane].
+template <class Real, int L, int N>
+void sum_entries(const PassTask<Real>& task, const PassSpace<Real>& space, const TableChunk& chunk, const Real* table,
+                 int n_rows, int first, int stride) {
+  constexpr int kTogether = 4;
+  const Subtree* subtrees = task.plan.subtrees + chunk.first_subtree;
+  const Real* from = table + first * L;
+  Real* sums = space.sums + first * L;
+  const int n = chunk.n_subtrees;
+  int s = 0;
+  for (; s + kTogether <= n; s += kTogether) {
+    const int ahead = n - s - kTogether < kTogether ? n - s - kTogether : kTogether;
+    if (space.has_few_rows && first == 0)
+      fetch_entries<Real, L>(subtrees + s + kTogether, ahead, table, space.keys + (s + kTogether) * space.tile,
+                             space.tile, n_rows, stride);
+    add_subtrees<Real, L, N, kTogether>(subtrees + s, from, space.keys + s * space.tile, space.tile, n_rows, stride,
+                                        sums);
+  }
+  for (; s < n; ++s)
+    add_subtrees<Real, L, N, 1>(subtrees + s, from, space.keys + s * space.tile, space.tile, n_rows, stride, sums);
+}
+
+template <class Real, int L>
+void sum_tile(const PassTask<Real>& task, const PassSpace<Real>& space, const TableChunk& chunk, const Real* table,
+              int n_rows) {
+  const int n = chunk.state_vectors;
+  __builtin_memset(space.sums, 0, sizeof(Real) * L * n_rows * n);
+  if (n == 1) return sum_entries<Real, L, 1>(task, space, chunk, table, n_rows, 0, 1);
+  if constexpr (L == kPairLanes) {
+    int first = 0;
+    for (; first + 2 <= n; first += 2) sum_entries<Real, L, 2>(task, space, chunk, table, n_rows, first, n);
+    if (first < n) sum_entries<Real, L, 1>(task, space, chunk, table, n_rows, first, n);
+  }
+}
+
+// The next group's tables come closer while rows pass this one's: random look-ups would wait for each line.
+template <class Real, int L>
+SILVA_INLINE void fetch_share(const TableChunk* first, const TableChunk* end, const Real* table, int share,
+                              int n_shares) {
+  constexpr int64_t kLine = 64, kVector = L * sizeof(Real);
+  const char* start = reinterpret_cast<const char*>(table + first->first_vector * L);
+  int64_t n_vectors = 0;
+  for (const TableChunk* chunk = first; chunk < end; ++chunk) n_vectors += chunk->n_vectors;
+  const int64_t n_lines = (n_vectors * kVector + kLine - 1) / kLine;
+  for (int64_t line = n_lines * share / n_shares; line < n_lines * (share + 1) / n_shares; ++line)
+    __builtin_prefetch(start + line * kLine, 0, 2);
+}
+
+// Chunks of one output that together stay in the second-level cache, while the totals of a tile of rows stay in the
+// first-level one.
+template <class Real, int L>
+const TableChunk* end_of_group(const TableChunk* chunk, const TableChunk* end) {
+  constexpr int64_t kGroupVectors = (512 << 10) / (L * sizeof(Real));
+  int64_t n_vectors = chunk->n_vectors;
+  const int32_t output = chunk->output;
+  for (++chunk; chunk < end && chunk->output == output; ++chunk)
+    if ((n_vectors += chunk->n_vectors) > kGroupVectors) break;
+  return chunk;
+}
+
+// A block of rows' entries of the chunks that are an output's; `add(chunk, row, n)` takes the sums of each tile.
+template <class Real, int L, class Add>
+void pass_chunks(const PassTask<Real>& task, const PassSpace<Real>& space, int output, int n_rows, const Add& add) {
+  constexpr int kWorthwhile = 512;  // rows that look up most of a group's lines
+  const bool has_width = task.plan.width > 1;
+  const Real* table = task.table + ((has_width ? output * task.n_vectors : 0) - task.first_vector) * L;
+  const TableChunk *chunk = task.plan.chunks + task.first_chunk, *end = chunk + task.n_chunks;
+  while (!has_width && chunk < end && chunk->output < output) ++chunk;
+  const int tile = space.tile, n_tiles = (n_rows + tile - 1) / tile;
+  while (chunk < end && (has_width || chunk->output == output)) {
+    const TableChunk *next = end_of_group<Real, L>(chunk, end), *after = next;
+    const bool fetches = n_rows >= kWorthwhile && next < end;
+    if (fetches) after = end_of_group<Real, L>(next, end);
+    for (int i = 0; i < n_tiles; ++i) {
+      const int row = i * tile, n = n_rows - row < tile ? n_rows - row : tile;
+      if (fetches) fetch_share<Real, L>(next, after, table, i, n_tiles);
+      for (const TableChunk* one = chunk; one < next; ++one) {
+        find_tile_keys(task, space, *one, row, n);
+        sum_tile<Real, L>(task, space, *one, table, n);
+        add(*one, row, n);
+      }
+    }
+    chunk = next;
+  }
+}
+
+}  // namespace
+}  // namespace silva
