@@ -104,34 +104,44 @@ void find_tile_keys(const PassTask<Real>& task, const PassSpace<Real>& space, co
   }
 }
 
-// Adds the vectors of G subtrees to the sums of rows: their tables stay in the first-level cache.
-template <class Real, int L, int G>
+// Adds the vectors of G subtrees to the sums of rows: their tables stay in the first-level cache. Meanwhile the vectors
+// of the next G come closer if Fetches, as the first rows want it: each look-up would wait for its own.
+template <class Real, int L, int G, bool Fetches>
 SILVA_INLINE void add_subtrees(const Subtree* subtrees, const Real* table, const uint16_t* keys, int n_rows,
                                Real* sums) {
   using V = Pack<Real, L>;
-  const char* first[G];
+  constexpr int kTables = Fetches ? 2 * G : G;
+  const char* first[kTables];
   SILVA_UNROLL
-  for (int g = 0; g < G; ++g) first[g] = reinterpret_cast<const char*>(table + subtrees[g].first_vector * L);
+  for (int g = 0; g < kTables; ++g) first[g] = reinterpret_cast<const char*>(table + subtrees[g].first_vector * L);
+  const auto vector = [&](int g, int row) {
+    return first[g] + uint64_t(keys[g * kTile + row]) * (L * sizeof(Real) / kKeyScale);
+  };
   for (int r = 0; r < n_rows; ++r) {
     V sum = reinterpret_cast<V*>(sums)[r];
     SILVA_UNROLL
-    for (int g = 0; g < G; ++g)
-      sum += *reinterpret_cast<const V*>(first[g] + uint64_t(keys[g * kTile + r]) * (L * sizeof(Real) / kKeyScale));
+    for (int g = 0; g < G; ++g) sum += *reinterpret_cast<const V*>(vector(g, r));
     reinterpret_cast<V*>(sums)[r] = sum;
+    SILVA_UNROLL
+    for (int g = G; g < kTables; ++g) __builtin_prefetch(vector(g, r), 0, 3);
   }
 }
 
 template <class Real, int L>
 void add_tile(const PassTask<Real>& task, const PassSpace<Real>& space, const TableChunk& chunk, const Real* table,
               int row, int n_rows) {
-  constexpr int kTogether = 4;
+  constexpr int kTogether = 4, kFirstRows = 4 * kTile;
   const Subtree* subtrees = task.plan.subtrees + chunk.first_subtree;
   Real* sums = space.sums;
   __builtin_memset(sums, 0, sizeof(Real) * L * n_rows);
   int s = 0;
+  if (row < kFirstRows)
+    for (; s + 2 * kTogether <= chunk.n_subtrees; s += kTogether)
+      add_subtrees<Real, L, kTogether, true>(subtrees + s, table, space.keys + s * kTile, n_rows, sums);
   for (; s + kTogether <= chunk.n_subtrees; s += kTogether)
-    add_subtrees<Real, L, kTogether>(subtrees + s, table, space.keys + s * kTile, n_rows, sums);
-  for (; s < chunk.n_subtrees; ++s) add_subtrees<Real, L, 1>(subtrees + s, table, space.keys + s * kTile, n_rows, sums);
+    add_subtrees<Real, L, kTogether, false>(subtrees + s, table, space.keys + s * kTile, n_rows, sums);
+  for (; s < chunk.n_subtrees; ++s)
+    add_subtrees<Real, L, 1, false>(subtrees + s, table, space.keys + s * kTile, n_rows, sums);
   double* total = space.total + row * space.n_slots;
   if (!task.plan.is_wide) {
     for (int i = 0; i < n_rows * L; ++i) total[i] += double(sums[i]);
@@ -142,26 +152,12 @@ void add_tile(const PassTask<Real>& task, const PassSpace<Real>& space, const Ta
     for (int i = 0; i < chunk.n_slots; ++i) total[r * space.n_slots + columns[i]] += double(sums[r * L + i]);
 }
 
-// The next chunk's tables come closer while rows pass this one's: random look-ups would wait for each line.
-template <class Real, int L>
-SILVA_INLINE void fetch_share(const TableChunk& next, const Real* table, int share, int n_shares) {
-  constexpr int64_t kLine = 64, kVector = L * sizeof(Real);
-  const char* first = reinterpret_cast<const char*>(table + next.first_vector * L);
-  const int64_t n_lines = (next.n_vectors * kVector + kLine - 1) / kLine;
-  for (int64_t line = n_lines * share / n_shares; line < n_lines * (share + 1) / n_shares; ++line)
-    __builtin_prefetch(first + line * kLine, 0, 2);
-}
-
 template <class Real, int L>
 void add_chunk(const PassTask<Real>& task, const PassSpace<Real>& space, const TableChunk& chunk, int output,
                int n_rows) {
-  constexpr int kWorthwhile = 512;  // rows that look up most of a chunk's lines
   const Real* table = task.table + (output * task.n_vectors - task.first_vector) * L;
-  const bool fetches = n_rows >= kWorthwhile && &chunk + 1 < task.plan.chunks + task.first_chunk + task.n_chunks;
-  const int n_tiles = (n_rows + kTile - 1) / kTile;
-  for (int tile = 0; tile < n_tiles; ++tile) {
-    const int row = tile * kTile, n = n_rows - row < kTile ? n_rows - row : kTile;
-    if (fetches) fetch_share<Real, L>(*(&chunk + 1), table, tile, n_tiles);
+  for (int row = 0; row < n_rows; row += kTile) {
+    const int n = n_rows - row < kTile ? n_rows - row : kTile;
     find_tile_keys(task, space, chunk, row, n);
     add_tile<Real, L>(task, space, chunk, table, row, n);
   }
