@@ -13,6 +13,7 @@ import pytest
 
 from silva import Explainer
 from tests.example_forests import assert_same, empty_forest, small_forest, whole_forest
+from tests.strategies import Options, random_forest, random_rows
 
 
 def at(field: str, index, value) -> dict:
@@ -185,6 +186,15 @@ def test_sizes_are_counted():
     assert forest.node_depth.tolist() == [0, 1, 1, 2, 2, 0]
     assert repr(forest) == "Forest(2 trees, 4 leaves, 2 features, 1 output)"
     assert repr(whole_forest()).endswith(" 5 features, 3 outputs, some library 1.2)")
+
+
+def test_no_margin_exceeds_the_largest():
+    forest = random_forest(0, Options(n_outputs=3))
+    margins = np.abs(forest.predict(random_rows(0, forest, 200), output="margin"))
+    assert margins.max() <= forest.largest_margin
+    assert dataclasses.replace(forest, base_score=np.full(3, 1e300)).largest_margin >= 1e300
+    huge = dataclasses.replace(forest, leaf_value=forest.leaf_value * 1e300, tree_weight=forest.tree_weight * 1e300)
+    assert huge.largest_margin == np.inf
 
 
 def test_forest_is_frozen():

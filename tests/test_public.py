@@ -26,7 +26,15 @@ def test_what_a_forest_offers_besides_its_arrays():
     arrays = {field.name for field in dataclasses.fields(TreeEnsemble)}
     offered = {name for name in dir(silva.Forest) if not name.startswith("_")} - arrays
     sizes = {"depth", "leaf_offsets", "leaf_width", "n_leaves", "n_nodes", "n_outputs", "n_trees", "node_depth"}
-    assert offered == sizes | {"has_linear_leaves", "is_categorical", "predict", "predictor", "save", "tune"}
+    assert offered == sizes | {
+        "has_linear_leaves",
+        "is_categorical",
+        "largest_margin",
+        "predict",
+        "predictor",
+        "save",
+        "tune",
+    }
 
 
 def stub_of_core() -> tuple[dict, dict]:

@@ -79,7 +79,7 @@ def count_rows(X: object) -> int:
     """Rows of whatever a user passes; 0 where it does not tell, which the checks of rows say later."""
     shape = getattr(X, "shape", None)
     if isinstance(shape, tuple) and shape:  # sparse matrices have no length, lazy frames no number
-        return int(shape[0]) if isinstance(shape[0], Integral) else 0
+        return int(shape[0]) if isinstance(shape[0], (int, Integral)) else 0
     return len(X) if isinstance(X, Sized) and shape is None else 0
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 from dataclasses import dataclass, field
 from functools import cached_property
 from types import SimpleNamespace
@@ -211,6 +212,15 @@ class TreeEnsemble:
     def has_linear_leaves(self) -> bool:
         """Whether leaves hold linear models."""
         return len(self.linear_offsets) > 0
+
+    @cached_property
+    def largest_margin(self) -> float:
+        """Bound of the magnitude of margins; NaN or infinite where there is none."""
+        if self.has_linear_leaves:
+            return math.inf
+        with np.errstate(over="ignore", invalid="ignore"):
+            trees = np.abs(self.tree_weight).sum() * np.abs(self.leaf_value).max(initial=0.0)
+            return float(np.abs(self.base_score).max(initial=0.0) + trees)
 
     @cached_property
     def leaf_offsets(self) -> Int64s:

@@ -81,7 +81,7 @@ def test_some_memory_is_left_free(gpu_memory):
 
 def test_the_rows_that_fit_count_what_the_paper_evaluation_needs():
     def more_bytes(n_rows):
-        return cuda_qr.qr_sizes(n_rows, 4, 64).on_device
+        return sum(cuda_qr.qr_sizes(n_rows, 4, 64).values())
 
     message = r"cuda:0 has .* about ([0-9,]+) rows fit: pass fewer rows, or device='cpu'"
     with pytest.raises(DeviceError, match=message) as caught:

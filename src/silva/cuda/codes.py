@@ -55,7 +55,7 @@ class Codes:
         return len(self.feature)
 
     @property
-    def code_type(self) -> Any:
+    def code_type(self) -> type[np.unsignedinteger[Any]]:
         """Smallest unsigned type that holds every code."""
         return np.uint16 if int(np.diff(self.offsets).max(initial=1)) < LARGEST_SHORT_CODE else np.uint32
 

@@ -65,7 +65,7 @@ class CodeTables:
         self._tile_bytes = TILE_ROWS * TILE_PITCH * codes.thresholds.itemsize
         self._uploads = PerGpu()
 
-    def encode(self, x: GpuArray, stride: int) -> Any:
+    def encode(self, x: GpuArray, stride: int) -> GpuArray:
         """Codes of the rows of a CuPy array: (n_columns, stride), 0 beyond the rows; queued on the current stream."""
         result = self.empty(stride)
         encoding = self.prepare(x.dtype, row_strides(x), len(x), stride)
@@ -73,16 +73,22 @@ class CodeTables:
             Plan([encoding]).run(x, result)
         return result
 
-    def empty(self, stride: int) -> Any:
+    def empty(self, stride: int) -> GpuArray:
         """Memory for the codes of rows on the current GPU."""
-        return import_cupy().empty(self.shape(stride), self.code_type)
+        codes: GpuArray = import_cupy().empty(self.shape(stride), self.code_type)
+        return codes
 
     def shape(self, stride: int) -> tuple[int, int]:
         """Shape of the codes of rows."""
         return max(self.codes.n_columns, 1), stride
 
     def prepare(
-        self, input_type: DTypeLike, strides: tuple[Any, Any], n_rows: int, stride: int, rows: Any = NOWHERE
+        self,
+        input_type: DTypeLike,
+        strides: tuple[Any, Any],
+        n_rows: int,
+        stride: int,
+        rows: Array | np.uint64 = NOWHERE,
     ) -> PreparedLaunch | None:
         """Launch that encodes rows: their address and that of the codes are the first and the last argument.
 

@@ -10,7 +10,7 @@ import numpy as np
 from silva.typing import ALGORITHMS, DEVICES
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable
+    from collections.abc import Collection, Sequence
 
     from silva.ensemble import TreeEnsemble
     from silva.typing import Choice
@@ -40,8 +40,10 @@ def refuse_algorithm(forest: TreeEnsemble, algorithm: str) -> None:
     )
 
 
-def tuned(choices: Iterable[Choice], n_rows: int, devices: Collection[str] = DEVICES) -> Choice | None:
+def tuned(choices: Sequence[Choice], n_rows: int, devices: Collection[str] = DEVICES) -> Choice | None:
     """Pick the fastest choice on one of the devices among those measured nearest to `n_rows`, None without any."""
+    if not choices:
+        return None
     usable = [choice for choice in choices if choice.device in devices]
     if not usable:
         return None

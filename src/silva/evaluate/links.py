@@ -15,6 +15,9 @@ if TYPE_CHECKING:
 PROBABILITY_LINKS = {"logistic", "softmax", "one_vs_all", "exponential"}
 """Links whose responses are probabilities of classes."""
 
+SURELY_FLOAT32 = 3e38
+"""Magnitude up to which no sum is rounded to infinity: asking NumPy for silence takes as long as a row."""
+
 SMALLEST_STEP = float(np.float32(1e-6))
 """XGBoost adds it to each step between expectiles."""
 
@@ -74,6 +77,8 @@ LINKS: dict[str, Callable[[Array, float], Array]] = {
 
 def responses(margin: Array, forest: TreeEnsemble) -> Array:
     """Margins through the forest's link, in the source library's dtype: (n, n_outputs)."""
+    if forest.link == "identity":
+        return _margins(margin, forest)
     with np.errstate(over="ignore", invalid="ignore"):
         return LINKS[forest.link](margin, forest.link_scale).astype(forest.result_dtype)
 
@@ -141,6 +146,8 @@ def labels(margin: Array, forest: TreeEnsemble) -> Array:
 
 def _margins(margin: Array, forest: TreeEnsemble) -> Array:
     """Margins in the source library's dtype, infinite beyond its range."""
+    if forest.largest_margin < SURELY_FLOAT32:
+        return margin.astype(forest.result_dtype, copy=False)
     with np.errstate(over="ignore"):
         return margin.astype(forest.result_dtype, copy=False)
 

@@ -168,10 +168,7 @@ def engine_settings(values: dict[str, float]) -> _core.GrowSettings:
 
 def make_engine(rows: TrainingRows, settings: dict[str, float], gpu: RowsOnGpus | None = None) -> _core.GrowEngine:
     """Build an engine over the training rows."""
-    return _core.GrowEngine(
-        rows.z, rows.y, rows.ranks, rows.order, rows.values, rows.starts, rows.offsets, rows.column, rows.indicator,
-        rows.width, engine_settings(settings), None if gpu is None else gpu.search,
-    )  # fmt: skip
+    return _core.GrowEngine(rows, engine_settings(settings), None if gpu is None else gpu.search)
 
 
 def search(

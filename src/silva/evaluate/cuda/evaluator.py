@@ -23,7 +23,7 @@ from silva.evaluate.cuda.tiles import PackedForest, Tiles
 from silva.typing import Choice
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
     from numpy.typing import DTypeLike
 
@@ -160,7 +160,7 @@ class CudaEvaluator:
         for begin, end, leaves in self._reach(choice, x):
             out[begin:end] = ids[leaves[:, : end - begin]].T
 
-    def _reach(self, choice: Choice, x: GpuArray) -> Any:
+    def _reach(self, choice: Choice, x: GpuArray) -> Iterator[tuple[int, int, GpuArray]]:
         """Yield begin, end and the leaves that these rows reach: (n_trees, stride), at least `end - begin` wide."""
         step = max(BLOCK, LEAF_BYTES // max(4 * self._forest.n_trees, 1) // BLOCK * BLOCK)
         tiles = self.tiles if choice.algorithm == "by_sample" and self.tiles and self.tiles.serves() else None
@@ -183,7 +183,7 @@ class CudaEvaluator:
         args = (*head, tables["values"], np.int32(forest.leaf_width), outputs, *orders, out)
         launch(variant("evaluate/cuda/sum_leaves", RESULT=out.dtype), grid, (BLOCK,), args)
 
-    def _tables(self) -> Any:
+    def _tables(self) -> dict[str, GpuArray]:
         upload = import_cupy().asarray
         return self._uploads.get(lambda: {name: upload(array) for name, array in self._arrays().items()})
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -52,23 +52,23 @@ class NodeWalks:
         self._forest, self._codes = forest, codes
         self._uploads = PerGpu()
 
-    def leaves(self, x: GpuArray, choice: Choice) -> Any:
+    def leaves(self, x: GpuArray, choice: Choice) -> GpuArray:
         """Find the leaves of rows: see `walk`."""
         return self.walk(self.encode(x), len(x), choice)
 
-    def encode(self, x: GpuArray) -> Any:
+    def encode(self, x: GpuArray) -> GpuArray:
         """Encode rows for `walk`."""
         return self._codes.encode(x, -(-len(x) // BLOCK) * BLOCK)
 
-    def walk(self, codes: Any, n_rows: int, choice: Choice) -> Any:
+    def walk(self, codes: GpuArray, n_rows: int, choice: Choice) -> GpuArray:
         """Find the leaves of encoded rows: indices, int32 (n_trees, stride), queued on the current stream."""
-        result = import_cupy().empty((self._forest.n_trees, codes.shape[1]), np.int32)
+        result: GpuArray = import_cupy().empty((self._forest.n_trees, codes.shape[1]), np.int32)
         if self._forest.n_trees and n_rows:
             run = {"serial": self._serial, "by_node": self._by_node, "windowed": self._windowed}
             run.get(choice.algorithm, self._by_sample)(codes, n_rows, result, _setting(choice))
         return result
 
-    def _serial(self, codes: Any, n_rows: int, result: GpuArray, _: int) -> None:
+    def _serial(self, codes: GpuArray, n_rows: int, result: GpuArray, _: int) -> None:
         tables, n_trees, stride = self._nodes(), self._forest.n_trees, result.shape[1]
         step = max(1, SERIAL_STEPS // n_trees)
         kernel = evaluate_variant(self._codes.code_type)
@@ -76,7 +76,7 @@ class NodeWalks:
             sizes = (np.int32(n_trees), np.int32(n_trees), codes[:, begin:], np.int32(min(step, n_rows - begin)))
             launch(kernel, (1,), (1,), (tables["nodes"], tables["roots"], *sizes, np.int64(stride), result[:, begin:]))
 
-    def _by_sample(self, codes: Any, n_rows: int, result: GpuArray, _: int) -> None:
+    def _by_sample(self, codes: GpuArray, n_rows: int, result: GpuArray, _: int) -> None:
         tables, n_trees = self._nodes(), self._forest.n_trees
         n_tiles = -(-n_rows // BLOCK)
         per_block = _trees_per_block(n_trees, n_tiles)
@@ -85,7 +85,7 @@ class NodeWalks:
         args = (tables["nodes"], tables["roots"], *sizes, result)
         launch(evaluate_variant(self._codes.code_type), grid, (BLOCK,), args)
 
-    def _by_node(self, codes: Any, n_rows: int, result: GpuArray, reductions: int) -> None:
+    def _by_node(self, codes: GpuArray, n_rows: int, result: GpuArray, reductions: int) -> None:
         tables, n_trees, most = self._nodes(), self._forest.n_trees, most_splits(self._forest)
         kernel, lanes = nodes_variant(self._codes.code_type, most, reductions)
         rows_per_block = NODE_BLOCK // lanes * ROWS_PER_GROUP
@@ -96,7 +96,7 @@ class NodeWalks:
         grid = (n_tiles, -(-n_trees // per_block))
         launch(kernel, grid, (NODE_BLOCK,), (*arrays, *sizes, np.int64(result.shape[1]), result))
 
-    def _windowed(self, codes: Any, n_rows: int, result: GpuArray, levels: int) -> None:
+    def _windowed(self, codes: GpuArray, n_rows: int, result: GpuArray, levels: int) -> None:
         tables, n_trees = self._windows(levels), self._forest.n_trees
         n_tiles = -(-n_rows // (BLOCK >> levels))
         per_block = _trees_per_block(n_trees, n_tiles)
@@ -105,13 +105,13 @@ class NodeWalks:
         args = (tables["tests"], tables["exits"], tables["entries"], *sizes, result)
         launch(windows_variant(self._codes.code_type, levels), grid, (BLOCK,), args)
 
-    def _nodes(self) -> Any:
+    def _nodes(self) -> dict[str, GpuArray]:
         return self._uploaded("nodes", self._node_arrays)
 
-    def _windows(self, levels: int) -> Any:
+    def _windows(self, levels: int) -> dict[str, GpuArray]:
         return self._uploaded(levels, lambda: vars(cut_windows(self._forest, self._codes.codes, levels)))
 
-    def _uploaded(self, key: object, build: Callable[[], dict[str, Any]]) -> Any:
+    def _uploaded(self, key: object, build: Callable[[], dict[str, Array]]) -> dict[str, GpuArray]:
         upload = import_cupy().asarray
         return self._uploads.get(lambda: {name: upload(array) for name, array in build().items()}, key)
 

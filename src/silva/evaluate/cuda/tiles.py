@@ -20,6 +20,8 @@ from silva.evaluate.cuda.packing import CHUNK, Image, group_trees, order_by_outp
 from silva.evaluate.cuda.tiling import Tiling, Work, choose_tiling, fits, trees_of_group
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from numpy.typing import DTypeLike
 
     from silva.cuda.compiler import Variant
@@ -79,13 +81,14 @@ class PackedForest:
         """Whether no tree adds to some output, so that passing the trees does not come by it."""
         return bool((np.diff(self._starts) == 0).any())
 
-    def sums(self) -> tuple[Any, Any]:
+    def sums(self) -> tuple[GpuArray, GpuArray]:
         """First trees of the outputs, and base scores, on the current GPU."""
         return self.upload("starts", lambda: self._starts), self.upload("base", lambda: self.forest.base_score)
 
-    def upload(self, key: object, build: Any) -> Any:
+    def upload(self, key: object, build: Callable[[], Array]) -> GpuArray:
         """Array on the current GPU, made of `build()` at the first call."""
-        return self._uploads.get(lambda: import_cupy().asarray(build()), key)
+        array: GpuArray = self._uploads.get(lambda: import_cupy().asarray(build()), key)
+        return array
 
     def __reduce__(self) -> tuple[type, tuple[Any, ...]]:
         return type(self), (self.forest, self.codes, self.name)
@@ -156,12 +159,12 @@ class Tiles:
         rows = None if encoding is not None else np.zeros(1, np.uint64)
         return Plan(launches, buffers, make, buffers.n_bytes, rows=rows)
 
-    def leaves(self, x: GpuArray) -> Any:
+    def leaves(self, x: GpuArray) -> GpuArray:
         """Find the leaves of rows: indices, int32 (n_trees, stride)."""
         packed, n_rows = self._packed, len(x)
         tiling = self._tiling(packed.leaves, n_rows, joins=False)
         stride = self._stride(n_rows, tiling)
-        result = import_cupy().empty((packed.forest.n_trees, stride), np.int32)
+        result: GpuArray = import_cupy().empty((packed.forest.n_trees, stride), np.int32)
         walks, _ = self._walks(packed.leaves, n_rows, stride, tiling, None)
         encoding = packed.codes.prepare(x.dtype, row_strides(x), n_rows, stride)
         self._plan(encoding, stride, walks, 0).run(x, result)

@@ -23,13 +23,32 @@ const GrowKernels& grow_kernels() {
 template <class T>
 using Matrix = nb::ndarray<const T, nb::ndim<2>, nb::c_contig, nb::device::cpu>;
 
-// float64 or float32.
-using StoredMatrix = nb::ndarray<nb::ro, nb::ndim<2>, nb::c_contig, nb::device::cpu>;
-
-static StoredRows stored_rows(const StoredMatrix& z) {
+static StoredRows stored_rows(nb::handle rows) {
+  const auto z = nb::cast<nb::ndarray<nb::ro, nb::ndim<2>, nb::c_contig, nb::device::cpu>>(rows.attr("z"), false);
   if (z.dtype() == nb::dtype<double>()) return {static_cast<const double*>(z.data()), nullptr, z.shape(1)};
   if (z.dtype() == nb::dtype<float>()) return {nullptr, static_cast<const float*>(z.data()), z.shape(1)};
   throw std::invalid_argument("z holds neither float64 nor float32");
+}
+
+// The arrays of silva.grow.data.TrainingRows, which outlives the engine.
+static GrowData data_of(nb::handle rows) {
+  const auto ranks = nb::cast<Matrix<int32_t>>(rows.attr("ranks"), false);
+  const auto column = field<int32_t>(rows, "column"), indicator = field<int32_t>(rows, "indicator");
+  const auto offsets = field<int64_t>(rows, "offsets");
+  GrowData data;
+  data.n_rows = int64_t(ranks.shape(1)), data.n_features = int(ranks.shape(0));
+  data.width = nb::cast<int>(rows.attr("width"));
+  data.z = stored_rows(rows);
+  data.y = field<double>(rows, "y").data(), data.ranks = ranks.data();
+  data.order = nb::cast<Matrix<int32_t>>(rows.attr("order"), false).data();
+  data.column.assign(column.begin(), column.end());
+  data.indicator.assign(indicator.begin(), indicator.end());
+  for (int a = 0; a < data.n_features; ++a) {
+    data.values.push_back(field<double>(rows, "values").data() + offsets[a]);
+    data.starts.push_back(field<int32_t>(rows, "starts").data() + offsets[a] + a);
+    data.n_distinct.push_back(int32_t(offsets[a + 1] - offsets[a]));
+  }
+  return data;
 }
 
 struct EngineSettings {
@@ -87,25 +106,10 @@ static GrowTree tree_from_python(const nb::dict& arrays, const GrowData& data) {
   return tree;
 }
 
-// Owns references to the arrays that the engine borrows.
 class GrowBinding {
  public:
-  GrowBinding(StoredMatrix z, Vector<double> y, Matrix<int32_t> ranks, Matrix<int32_t> order, Vector<double> values,
-              Vector<int32_t> starts, Vector<int64_t> offsets, Vector<int32_t> column, Vector<int32_t> indicator,
-              int width, const EngineSettings& settings, const GpuSearch* gpu)
-      : z_(z), y_(y), ranks_(ranks), order_(order), values_(values), starts_(starts), limits_(settings.limits) {
-    data_.n_rows = int64_t(ranks.shape(1));
-    data_.n_features = int(ranks.shape(0));
-    data_.width = width;
-    data_.z = stored_rows(z);
-    data_.y = y.data(), data_.ranks = ranks.data(), data_.order = order.data();
-    data_.column.assign(column.data(), column.data() + column.size());
-    data_.indicator.assign(indicator.data(), indicator.data() + indicator.size());
-    for (int a = 0; a < data_.n_features; ++a) {
-      data_.values.push_back(values.data() + offsets(a));
-      data_.starts.push_back(starts.data() + offsets(a) + a);
-      data_.n_distinct.push_back(int32_t(offsets(a + 1) - offsets(a)));
-    }
+  GrowBinding(nb::object rows, const EngineSettings& settings, const GpuSearch* gpu)
+      : rows_(std::move(rows)), data_(data_of(rows_)), limits_(settings.limits) {
     limits_.max_depth = std::min(limits_.max_depth, kMaxDepth);
     engine_ = std::make_unique<Engine>(data_, settings.fitness, limits_, settings.search, machine(gpu));
   }
@@ -202,11 +206,7 @@ class GrowBinding {
     return true;
   }
 
-  StoredMatrix z_;
-  Vector<double> y_;
-  Matrix<int32_t> ranks_, order_;
-  Vector<double> values_;
-  Vector<int32_t> starts_;
+  nb::object rows_;  // whose arrays the engine borrows
   GrowData data_;
   GrowLimits limits_;
   std::unique_ptr<Engine> engine_;
@@ -300,10 +300,7 @@ void bind_grow(nb::module_& module) {
   module.def("split_order", &split_order, nb::arg("order"), nb::arg("bounds"), nb::arg("parts"), nb::arg("n_threads"),
              "Write every feature's order of rows as the orders of contiguous parts.");
   nb::class_<GrowBinding>(module, "GrowEngine", "Evolutionary search for a model tree.")
-      .def(nb::init<StoredMatrix, Vector<double>, Matrix<int32_t>, Matrix<int32_t>, Vector<double>, Vector<int32_t>,
-                    Vector<int64_t>, Vector<int32_t>, Vector<int32_t>, int, const EngineSettings&, const GpuSearch*>(),
-           nb::arg("z"), nb::arg("y"), nb::arg("ranks"), nb::arg("order"), nb::arg("values"), nb::arg("starts"),
-           nb::arg("offsets"), nb::arg("column"), nb::arg("indicator"), nb::arg("width"), nb::arg("settings"),
+      .def(nb::init<nb::object, const EngineSettings&, const GpuSearch*>(), nb::arg("rows"), nb::arg("settings"),
            nb::arg("gpu").none())
       .def("initialise", &GrowBinding::initialise, nb::arg("trees"), "Evaluate given trees and random ones.")
       .def("step", &GrowBinding::step, nb::arg("generations"), nb::arg("patience"), nb::arg("tolerance"),

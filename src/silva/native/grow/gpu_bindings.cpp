@@ -19,8 +19,9 @@ SearchMachine make_machine(const GpuSearch& gpu, const GrowData& data, const Gro
     queue->answer(all, pool);
   };
   auto scheduler = std::make_unique<FiberScheduler>(gpu.settings.n_lists, answer, std::move(between_rounds));
-  auto reader = std::make_unique<GpuRowSource>(data, limits, gpu.settings, std::move(queue), *scheduler,
-                                               gpu.qr ? make_gpu_evaluation(data, *gpu.qr, driver) : nullptr);
+  auto reader = std::make_unique<GpuRowSource>(
+      data, limits, gpu.settings, std::move(queue), *scheduler,
+      gpu.qr ? make_gpu_evaluation(data, gpu.parts[0], gpu.streams[0], *gpu.qr, driver) : nullptr);
   return {std::move(scheduler), std::move(reader)};
 }
 
@@ -61,9 +62,7 @@ static void bind_qr(nb::module_& module) {
   using Q = QrHandles;
   nb::class_<Q> qr(module, "GrowQr", "Buffers and kernels of the paper's evaluation.");
   qr.def(nb::init<>());
-  bind_field<&Q::z>(qr, "z"), bind_field<&Q::ranks>(qr, "ranks"), bind_field<&Q::stream>(qr, "stream"),
-      bind_field<&Q::gpu>(qr, "gpu");
-  bind_field<&Q::stride>(qr, "stride"), bind_field<&Q::events>(qr, "events");
+  bind_field<&Q::events>(qr, "events");
   bind_field<&Q::packet, &PacketHandles::device>(qr, "packet"),
       bind_field<&Q::packet, &PacketHandles::host>(qr, "packet_host");
   bind_field<&Q::packet, &PacketHandles::n_bytes>(qr, "packet_bytes");

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "explain/tables/columns.h"
+#include "explain/tables/splits.h"
 
 namespace silva {
 
@@ -35,34 +36,6 @@ constexpr int kMostLanes = 16;            // features of a subtree; more have mo
 
 // What a state's entry in a table holds: a value a feature, or a small matrix of interactions (pairs.h).
 enum class TableContent : int32_t { kValues, kPairs };
-
-// A feature of the path to a subtree's root: its lane and the product of its edges' cover ratios.
-struct PathFactor {
-  int32_t lane;
-  int32_t padding;
-  double z;
-};
-
-// Where a cell of a split finds its children's cells, and the side that its state takes: 0 neither (the feature is
-// outside of the path already), 1 left, 2 right.
-struct Cell {
-  uint16_t child[2];
-  uint16_t side;
-  uint16_t padding;
-};
-
-// A split of a subtree. A *cell* is a state of all features below it.
-struct SubtreeSplit {
-  int32_t child[2];    // the child's split, counted from the subtree's first; -1: a leaf
-  int32_t leaf[2];     // of children that are leaves
-  int32_t lane;        // of its feature
-  uint32_t again;      // bit s: child s splits the feature again
-  uint32_t absent[2];  // lanes of features below this split that child s does not split
-  int32_t n_cells;
-  int32_t first_x;  // cells of the subtree's splits before it
-  int64_t first_cell;
-  double z_above, ratio[2];
-};
 
 struct Subtree {
   int32_t tree, output;

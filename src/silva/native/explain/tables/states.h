@@ -65,7 +65,6 @@ class TreeStates {
 
   bool is_planned = false;
 
-  int64_t node_of(int32_t node) const { return root_ + node; }
   bool is_split(int32_t node) const { return forest_.is_split(root_ + node); }
   int32_t child(int32_t node, int side) const { return forest_.left[root_ + node] + side; }
   int32_t feature_of(int32_t node) const { return feature_of_[node]; }
@@ -99,7 +98,6 @@ class TreeStates {
   std::vector<int32_t> feature_of_, n_left_;  // [node]; intervals that go left
   std::vector<OnPath> path_;
   int32_t n_path_ = 0;
-  std::vector<uint8_t> sides_;
   std::vector<uint8_t> renumbered_;
 
   bool collect_features() {

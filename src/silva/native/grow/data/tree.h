@@ -165,11 +165,6 @@ inline std::vector<int> node_depths(const GrowTree& tree) {
   return depths;
 }
 
-inline int depth_of(const GrowTree& tree) {
-  const std::vector<int> depths = node_depths(tree);
-  return *std::max_element(depths.begin(), depths.end());
-}
-
 inline std::vector<int> nodes_of_kind(const GrowTree& tree, bool leaves) {
   std::vector<int> found;
   for (int v = 0; v < int(tree.nodes.size()); ++v)

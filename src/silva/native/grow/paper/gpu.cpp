@@ -10,8 +10,14 @@ namespace {
 
 class GpuPaperEvaluation : public PaperEvaluation {
  public:
-  GpuPaperEvaluation(const GrowData& data, const QrHandles& handles, const CudaDriver& driver)
-      : data_(data), h_(handles), stream_(driver, handles.stream, handles.gpu), packet_(handles.packet) {}
+  GpuPaperEvaluation(const GrowData& data, const GpuPart& part, const StreamHandles& stream, const QrHandles& handles,
+                     const CudaDriver& driver)
+      : data_(data),
+        rows_{address<const void>(part.z), address<const int32_t>(part.ranks), data.n_rows, nullptr},
+        stride_(stream.stride),
+        h_(handles),
+        stream_(driver, stream.stream, stream.gpu),
+        packet_(handles.packet) {}
 
   void redistribute(const GrowTree& tree) override {
     add_nodes(tree);
@@ -21,7 +27,7 @@ class GpuPaperEvaluation : public PaperEvaluation {
     const RouteNode* nodes = packet_.add(nodes_);
     auto* counts = const_cast<int32_t*>(packet_.add(std::vector<int32_t>(n_leaves_, 0)));
     begin();
-    stream_.launch(h_.redistribute, n_tiles(), kBlockThreads, rows(), nodes, n_leaves_,
+    stream_.launch(h_.redistribute, n_tiles(), kBlockThreads, rows_, nodes, n_leaves_,
                    address<unsigned short>(h_.leaves), counts);
     mark(kRedistribute);
     const size_t bytes = n_leaves_ * sizeof(int32_t);
@@ -79,7 +85,6 @@ class GpuPaperEvaluation : public PaperEvaluation {
     bool has_missing = false;
   };
 
-  GpuRows rows() const { return {address<const void>(h_.z), address<const int32_t>(h_.ranks), data_.n_rows, nullptr}; }
   int n_tiles() const { return int((data_.n_rows + kKeyTile - 1) / kKeyTile); }
 
   // Sends the packet. Events stand between the procedures: none waits for another's end on the host.
@@ -211,14 +216,13 @@ class GpuPaperEvaluation : public PaperEvaluation {
   }
 
   void reorganise(const Plan& plan) {
-    const auto* z = address<const void>(h_.z);
     const auto* means = address<const double>(h_.means);
     const auto* sorted_rows = address<const int32_t>(sorted_.rows);
     if (plan.has_missing)
-      stream_.launch(h_.average_columns, plan.n_columns, kAverageThreads, z, h_.stride, sorted_rows, plan.leaves,
+      stream_.launch(h_.average_columns, plan.n_columns, kAverageThreads, rows_.z, stride_, sorted_rows, plan.leaves,
                      n_leaves_, plan.columns, address<double>(h_.means));
-    stream_.launch(h_.reorganise, unsigned((data_.n_rows + kBlockThreads - 1) / kBlockThreads), kBlockThreads, z,
-                   h_.stride, data_.width, data_.n_rows, address<const unsigned short>(sorted_.leaves), sorted_rows,
+    stream_.launch(h_.reorganise, unsigned((data_.n_rows + kBlockThreads - 1) / kBlockThreads), kBlockThreads, rows_.z,
+                   stride_, data_.width, data_.n_rows, address<const unsigned short>(sorted_.leaves), sorted_rows,
                    plan.leaves, plan.columns, means, address<double>(h_.matrices));
   }
 
@@ -233,6 +237,8 @@ class GpuPaperEvaluation : public PaperEvaluation {
   };
 
   const GrowData& data_;
+  const GpuRows rows_;
+  const int stride_;
   QrHandles h_;
   CudaStream stream_;
   Packet packet_;
@@ -247,9 +253,10 @@ class GpuPaperEvaluation : public PaperEvaluation {
 
 }  // namespace
 
-std::unique_ptr<PaperEvaluation> make_gpu_evaluation(const GrowData& data, const QrHandles& handles,
+std::unique_ptr<PaperEvaluation> make_gpu_evaluation(const GrowData& data, const GpuPart& part,
+                                                     const StreamHandles& stream, const QrHandles& handles,
                                                      const CudaDriver& driver) {
-  return std::make_unique<GpuPaperEvaluation>(data, handles, driver);
+  return std::make_unique<GpuPaperEvaluation>(data, part, stream, handles, driver);
 }
 
 }  // namespace silva

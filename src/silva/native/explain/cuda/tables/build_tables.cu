@@ -29,7 +29,7 @@ struct Workspace {
   Points* x;    // [cell][lanes + 1]
 };
 
-__device__ __forceinline__ void set_edge(const TableSplit& split, const Quadrature& points, int side, int taken,
+__device__ __forceinline__ void set_edge(const SubtreeSplit& split, const Quadrature& points, int side, int taken,
                                          Edge& edge) {
   const double above = split.z_above, z = above * split.ratio[side], o = taken == side + 1;
 #pragma unroll
@@ -65,10 +65,10 @@ __device__ __forceinline__ Points factor_of(double z, bool inside, const Quadrat
   return result;
 }
 
-__device__ __forceinline__ void add_split(const TableSplit* __restrict__ splits, int index,
-                                          const TableCell* __restrict__ cells, const double* __restrict__ leaves,
+__device__ __forceinline__ void add_split(const SubtreeSplit* __restrict__ splits, int index,
+                                          const Cell* __restrict__ cells, const double* __restrict__ leaves,
                                           int n_components, int n_lanes, const Workspace& space) {
-  const TableSplit& split = splits[index];
+  const SubtreeSplit& split = splits[index];
   const int row = n_lanes + 1;
   const Edge* edges = space.edges + index * 6;
   const Points* x[2];
@@ -82,7 +82,7 @@ __device__ __forceinline__ void add_split(const TableSplit* __restrict__ splits,
   Points* to = space.x + split.first_x * row;
   for (int i = threadIdx.x; i < split.n_cells * row; i += THREADS) {
     const int c = i / row, lane = i - c * row;
-    const TableCell cell = cells[split.first_cell + c];
+    const Cell cell = cells[split.first_cell + c];
     Points sum = splat(0);
 #pragma unroll
     for (int side = 0; side < 2; ++side) {
@@ -99,7 +99,7 @@ __device__ __forceinline__ void add_split(const TableSplit* __restrict__ splits,
 }
 
 // Features that are above the root and below it.
-__device__ __forceinline__ void close_shared(const TableSubtree& subtree, const TableFactor* __restrict__ factors,
+__device__ __forceinline__ void close_shared(const TableSubtree& subtree, const PathFactor* __restrict__ factors,
                                              const unsigned short* __restrict__ bits, const Quadrature& points,
                                              Points* x) {
   const int row = subtree.n_lanes + 1;
@@ -108,7 +108,7 @@ __device__ __forceinline__ void close_shared(const TableSubtree& subtree, const 
     Points all = splat(1), derived = splat(1);
     bool is_shared = false;
     for (int f = 0; f < subtree.n_shared; ++f) {
-      const TableFactor factor = factors[f];
+      const PathFactor factor = factors[f];
       const bool inside = bits[c] >> f & 1, own = factor.lane == lane;
       const Points g = factor_of(factor.z, inside, points);
       multiply(all, g);
@@ -122,7 +122,7 @@ __device__ __forceinline__ void close_shared(const TableSubtree& subtree, const 
 }
 
 // The vectors of all states: a thread has a state of the features above alone and a position, and goes over the cells.
-__device__ __forceinline__ void write_table(const TableSubtree& subtree, const TableFactor* __restrict__ factors,
+__device__ __forceinline__ void write_table(const TableSubtree& subtree, const PathFactor* __restrict__ factors,
                                             const Quadrature& points, const Points* x, Real* __restrict__ table) {
   const int row = subtree.n_lanes + 1, n_items = subtree.width << subtree.n_above;
   const int together = max(1, THREADS / n_items);
@@ -133,7 +133,7 @@ __device__ __forceinline__ void write_table(const TableSubtree& subtree, const T
 #pragma unroll
     for (int k = 0; k < POINTS; ++k) q.k[k] = Real(points.weight[k]);
     for (int f = 0; f < subtree.n_above; ++f) {
-      const TableFactor factor = factors[subtree.n_shared + f];
+      const PathFactor factor = factors[subtree.n_shared + f];
       const bool inside = above >> f & 1;
       multiply(q, factor.lane == lane ? splat(Real((inside ? 1 : 0) - factor.z)) : factor_of(factor.z, inside, points));
     }
@@ -153,8 +153,8 @@ __device__ __forceinline__ void write_table(const TableSubtree& subtree, const T
 
 extern "C" __global__ void __launch_bounds__(silva::THREADS)
     build_tables_kernel(const silva::TableSubtree* __restrict__ subtrees, const int* __restrict__ chosen,
-                        const silva::TableSplit* __restrict__ splits, const silva::TableCell* __restrict__ cells,
-                        const unsigned short* __restrict__ bits, const silva::TableFactor* __restrict__ factors,
+                        const silva::SubtreeSplit* __restrict__ splits, const silva::Cell* __restrict__ cells,
+                        const unsigned short* __restrict__ bits, const silva::PathFactor* __restrict__ factors,
                         const double* __restrict__ leaves, int n_components,
                         const __grid_constant__ silva::Quadrature points, long long component_size,
                         char* __restrict__ scratch, long long scratch_size, REAL* __restrict__ tables) {
@@ -166,7 +166,7 @@ extern "C" __global__ void __launch_bounds__(silva::THREADS)
                                : reinterpret_cast<char*>(shared);
   const Workspace space{reinterpret_cast<Edge*>(memory),
                         reinterpret_cast<Points*>(memory + subtree.n_splits * 6 * sizeof(Edge))};
-  const TableSplit* own = splits + subtree.first_split;
+  const SubtreeSplit* own = splits + subtree.first_split;
   for (int i = threadIdx.x; i < subtree.n_splits * 6; i += THREADS)
     set_edge(own[i / 6], points, i / 3 % 2, i % 3, space.edges[i]);
   if (subtree.n_splits == 0)
@@ -178,7 +178,7 @@ extern "C" __global__ void __launch_bounds__(silva::THREADS)
     __syncthreads();
   }
   Points* x = space.x + (subtree.n_splits ? own[subtree.n_splits - 1].first_x * (subtree.n_lanes + 1) : 0);
-  const TableFactor* around = factors + subtree.first_factor;
+  const PathFactor* around = factors + subtree.first_factor;
   if (subtree.n_shared) {
     close_shared(subtree, around, bits + subtree.first_bits, points, x);
     __syncthreads();

@@ -1,6 +1,7 @@
 // What the kernels of subtree tables read (the plan of explain/tables/plan.h as GPUs like it);
 // explain/cuda/tables/plan.h writes it.
 #pragma once
+#include "explain/tables/splits.h"
 
 namespace silva {
 
@@ -14,24 +15,6 @@ struct alignas(8) TableSubtree {
   int leaf;  // of subtrees without splits
   int n_lanes, width;
   signed char lane_of[MOST_TABLE_LANES];  // [position in the table's row]: lane, or -1
-};
-
-struct alignas(8) TableSplit {
-  int child[2], leaf[2];  // splits counted from the subtree's first; -1: a leaf
-  int lane;
-  unsigned again, absent[2];
-  int n_cells, first_x;
-  long long first_cell;
-  double z_above, ratio[2];
-};
-
-struct alignas(8) TableCell {
-  unsigned short child[2], side, unused;
-};
-
-struct alignas(8) TableFactor {
-  double z;
-  int lane, unused;
 };
 
 // The key of a row: base, plus `weight` for each step whose `bound` its code in the column has reached.

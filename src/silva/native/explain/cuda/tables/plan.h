@@ -37,9 +37,9 @@ struct GpuTableArrays {
   bool is_packed = false, is_narrow = false;
   // The build.
   std::vector<TableSubtree> subtrees;
-  std::vector<TableSplit> splits;
-  std::vector<TableCell> cells;
-  std::vector<TableFactor> factors;
+  std::vector<SubtreeSplit> splits;
+  std::vector<Cell> cells;
+  std::vector<PathFactor> factors;
   std::vector<uint16_t> bits;
   std::vector<double> leaves;
   std::vector<int32_t> n_points;
@@ -73,7 +73,8 @@ class GpuTableWriter {
     write_columns();
     const std::vector<int32_t> ends = order_subtrees();
     for (const Subtree& subtree : plan_.subtrees) write_subtree(subtree);
-    write_parts();
+    out_.splits = std::move(plan_.splits), out_.cells = std::move(plan_.cells);
+    out_.factors = std::move(plan_.factors), out_.bits = std::move(plan_.bits);
     fill_batches(table_bytes / (real_bytes * plan_.width));
     for (TableBatch& batch : out_.batches) add_chunks(batch, ends);
   }
@@ -219,28 +220,6 @@ class GpuTableWriter {
     if (magnitude == 0) return 0;
     const uint32_t exponent = uint32_t(std::bit_width(magnitude)) - 1;
     return (number < 0 ? 0x8000u : 0u) | (exponent + 15) << 10 | (magnitude << (10 - exponent) & 0x3ff);
-  }
-
-  void write_parts() {
-    for (const SubtreeSplit& split : plan_.splits) {
-      TableSplit to{};
-      for (int side = 0; side < 2; ++side) {
-        to.child[side] = split.child[side];
-        to.leaf[side] = split.leaf[side];
-        to.absent[side] = split.absent[side];
-        to.ratio[side] = split.ratio[side];
-      }
-      to.lane = split.lane;
-      to.again = split.again;
-      to.n_cells = split.n_cells;
-      to.first_x = split.first_x;
-      to.first_cell = split.first_cell;
-      to.z_above = split.z_above;
-      out_.splits.push_back(to);
-    }
-    for (const Cell& cell : plan_.cells) out_.cells.push_back({{cell.child[0], cell.child[1]}, cell.side, 0});
-    for (const PathFactor& factor : plan_.factors) out_.factors.push_back({factor.z, factor.lane, 0});
-    out_.bits = std::move(plan_.bits);
   }
 
   // Puts the subtrees of a chunk side by side; returns where chunks end.
