@@ -49,9 +49,10 @@ class Explainer:
         "quadrature" walks every tree for every row, with as many Gauss-Legendre points of the game's multilinear
         extension as make it exact. "tables" keeps the finished values of every state that a row can be in at small
         subtrees, so that a row costs about as much as its prediction (on the CPU, trees whose tables exceed
-        `table_bytes` are walked; a GPU builds those tables anew for each call, and walks interactions). "paths" is GPUTreeShap's
-        dynamic programme over single paths (GPU only, at most 31 distinct features on a path). "auto": tables for the
-        trees where they pay, else the walk; decided by the forest, never by the rows.
+        `table_bytes` are walked; a GPU builds those tables anew for each call, and walks interactions). "paths" is
+        GPUTreeShap's dynamic programme over single paths (GPU only, at most 31 distinct features on a path). "auto":
+        tables for the trees, or parts of trees, where they pay, else the walk; decided by the forest, never by the
+        rows.
     output : {"margin"}
         What is explained: the margin, before any link.
     device : {"auto", "cpu", "cuda", "cuda:1", "cuda:all"}
@@ -246,10 +247,10 @@ class Explainer:
 
     def _values(self, rows: Any, gpus: tuple[int, ...], out: Array | None, check: bool) -> Array:
         """Values on these GPUs, or of rows that `as_rows` made on the CPU."""
-        on_cuda = self._on_cuda if gpus else None
-        values: Array = (
-            on_cuda.shap_values(rows, gpus, out, self.device) if on_cuda else self._on_cpu.values(rows, out)
-        )
+        if gpus:
+            values: Array = self._on_cuda.shap_values(rows, gpus, out, self.device)
+        else:
+            values = self._on_cpu.values(rows, out)
         if check:
             check_sums(self.forest, self.dtype, self._on_cpu.expected_value, rows, gpus, values)
         return values
