@@ -148,10 +148,12 @@ def forests(draw: st.DrawFn, **fixed: Any) -> Forest:
 
 
 @st.composite
-def forests_and_rows(draw: st.DrawFn, max_rows: int = 17, **fixed: Any) -> tuple[Forest, NDArray[Any]]:
-    """A forest and rows for it: float32 or float64, contiguous or not, 0 to `max_rows` of them."""
+def forests_and_rows(
+    draw: st.DrawFn, max_rows: int = 17, min_rows: int = 0, **fixed: Any
+) -> tuple[Forest, NDArray[Any]]:
+    """A forest and rows for it: float32 or float64, contiguous or not, `min_rows` to `max_rows` of them."""
     forest = draw(forests(**fixed))
-    n_rows = draw(st.integers(0, max_rows))
+    n_rows = draw(st.integers(min_rows, max_rows))
     dtype = draw(st.sampled_from(["float64", "float32"]))
     layout = draw(st.sampled_from(["C", "F", "strided", "read-only"]))
     return forest, random_rows(draw(st.integers(0, 2**32 - 1)), forest, n_rows, dtype, layout)
