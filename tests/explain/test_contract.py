@@ -239,7 +239,7 @@ def test_wrong_shapes_are_refused(X):
         ({"algorithm": "magic"}, ValueError),
         ({"output": "leaf"}, ValueError),
         ({"output": "probability"}, NotImplementedError),
-        ({"background": np.zeros((3, 4))}, NotImplementedError),
+        ({"background": np.zeros((3, 3))}, ValueError),
         ({"n_jobs": 0}, ValueError),
         ({"device": "tpu"}, ValueError),
     ],

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any, get_args
 
 import numpy as np
 
+from silva.device import parse_device
 from silva.typing import ExplainAlgorithm, ExplainOutput, FloatType
 
 if TYPE_CHECKING:
@@ -47,7 +48,7 @@ def refuse_linear_leaves(forest: Forest, what: str, instead: str) -> None:
         raise NotImplementedError(f"linear leaves are not supported yet in {what}; {instead}")
 
 
-def check_choices(background: Any, algorithm: str, output: str, dtype: DTypeLike) -> None:
+def check_choices(algorithm: str, output: str, dtype: DTypeLike) -> None:
     """Raise for values that no argument has, and for those that nothing computes yet."""
     if algorithm not in ALGORITHMS:
         raise ValueError(f"algorithm is {algorithm!r}, expected 'auto', 'tables', 'quadrature' or 'paths'")
@@ -55,10 +56,24 @@ def check_choices(background: Any, algorithm: str, output: str, dtype: DTypeLike
         raise ValueError(f"output is {output!r}, expected 'margin' or 'probability'")
     if str(dtype) not in get_args(FloatType) and dtype not in (np.float32, np.float64):
         raise ValueError(f"dtype is {dtype!r}, expected 'float32' or 'float64'")
-    if background is not None:
-        raise NotImplementedError("background rows are not supported yet; leave background=None")
     if output == "probability":
         raise NotImplementedError("output='probability' needs background rows and is not supported yet; use 'margin'")
+
+
+def check_background(forest: Forest, weight: Any, has_background: bool, algorithm: str, device: str) -> None:
+    """Raise for arguments that do not go with background rows, or not without them."""
+    if not has_background:
+        if weight is not None:
+            raise ValueError("background_weight weights background rows; pass background too")
+        return
+    if algorithm in {"quadrature", "paths"}:
+        raise ValueError(
+            f"algorithm={algorithm!r} weights by covers; with a background pass 'auto' or 'tables' "
+            "(table_bytes=0 for no tables)"
+        )
+    if parse_device(device)[0] not in {"auto", "cpu"}:
+        raise NotImplementedError(f"background rows run on the CPU yet; pass device='cpu' instead of {device!r}")
+    refuse_linear_leaves(forest, "explanations against a background", "leave background=None")
 
 
 def check_table_bytes(table_bytes: Any, algorithm: str) -> None:

@@ -1,4 +1,4 @@
-"""Explanations on the CPU: by subtree tables, by the quadrature walk, or each for some of the trees."""
+"""Explanations on the CPU: by subtree tables, by a walk, or each for some of the trees."""
 
 from __future__ import annotations
 
@@ -7,12 +7,50 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from silva.explain.background import PatternRunner
 from silva.explain.quadrature import QuadratureRunner
 from silva.explain.tables import TableRunner
 
 if TYPE_CHECKING:
+    from silva.explain.background import Background
+    from silva.explain.tables import Walk
     from silva.forest import Forest
     from silva.typing import Array, Doubles, Int32s
+
+
+class CoverGame:
+    """The path-dependent game, which weights the sides of a split by the training rows that took them."""
+
+    background = None
+
+    def __init__(self, forest: Forest, dtype: str) -> None:
+        self._forest, self._dtype = forest, dtype
+        self.whole = QuadratureRunner(forest, dtype)
+
+    @property
+    def expected_value(self) -> Doubles:
+        """Value of the empty coalition: (n_outputs,)."""
+        return self.whole.expected_value
+
+    def walk(self, forest: Forest, n_jobs: int | None) -> QuadratureRunner:  # noqa: ARG002
+        """Walk of some of the trees."""
+        return self.whole if forest is self._forest else QuadratureRunner(forest, self._dtype)
+
+
+class BackgroundGame:
+    """The interventional game: features that a coalition does not know have the values of background rows."""
+
+    def __init__(self, background: Background) -> None:
+        self.background = background
+
+    @property
+    def expected_value(self) -> Doubles:
+        """Value of the empty coalition: (n_outputs,)."""
+        return self.background.expected_value
+
+    def walk(self, forest: Forest, n_jobs: int | None) -> PatternRunner:
+        """Walk of some of the trees."""
+        return PatternRunner(forest, self.background, n_jobs)
 
 
 class CpuExplainer:
@@ -27,20 +65,31 @@ class CpuExplainer:
     table_bytes : int
         Most memory for tables of values, and as much again for those of interactions.
     n_jobs : int or None
+    background : Background, optional
     """
 
-    def __init__(self, forest: Forest, dtype: str, algorithm: str, table_bytes: int, n_jobs: int | None) -> None:
+    def __init__(
+        self,
+        forest: Forest,
+        dtype: str,
+        algorithm: str,
+        table_bytes: int,
+        n_jobs: int | None,
+        background: Background | None = None,
+    ) -> None:
         self.forest, self.dtype, self.n_jobs = forest, dtype, n_jobs
         self._algorithm, self._table_bytes = algorithm, table_bytes
-        self._walk = QuadratureRunner(forest, dtype)
+        self._game: Any = CoverGame(forest, dtype) if background is None else BackgroundGame(background)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return CpuExplainer, (self.forest, self.dtype, self._algorithm, self._table_bytes, self.n_jobs)
+        background = self._game.background
+        return CpuExplainer, (self.forest, self.dtype, self._algorithm, self._table_bytes, self.n_jobs, background)
 
     @property
     def expected_value(self) -> Doubles:
-        """Margin that each output has on average over the training covers: (n_outputs,)."""
-        return self._walk.expected_value
+        """Margin that each output has without any feature known: (n_outputs,)."""
+        expected: Doubles = self._game.expected_value
+        return expected
 
     @property
     def has_tables(self) -> bool:
@@ -59,21 +108,23 @@ class CpuExplainer:
         return self._tables.whole_tables if self._tables else None
 
     def prepare(self) -> None:
-        """Build the tables, if there are any."""
+        """Build the tables, if there are any, or what the walk needs."""
         if self._tables:
             self._tables.prepare(self.n_jobs)
+        else:
+            _ = self._whole_walk
 
     def values(self, rows: Array, out: Array | None = None) -> Array:
         """SHAP values of rows that `as_rows` made: (n, F) or (n, F, k)."""
         result = self._result((len(rows), self.forest.n_features), rows, out)
-        (self._tables or self._walk).values(rows, result, self.n_jobs)
+        (self._tables or self._whole_walk).values(rows, result, self.n_jobs)
         return result
 
     def interactions(self, rows: Array, places: Int32s, out: Array | None = None) -> Array:
         """Interaction values, (n, m, F) or (n, m, F, k); places[f] is feature f's place among the m, or -1."""
         shape = (len(rows), int(places.max(initial=-1)) + 1, self.forest.n_features)
         result = self._result(shape, rows, out)
-        (self._pair_tables or self._walk).interactions(rows, places, result, self.n_jobs)
+        (self._pair_tables or self._whole_walk).interactions(rows, places, result, self.n_jobs)
         return result
 
     @functools.cached_property
@@ -88,8 +139,14 @@ class CpuExplainer:
     def _make_tables(self, of_pairs: bool) -> TableRunner | None:
         if self._algorithm not in {"auto", "tables"} or self._table_bytes == 0 or self.forest.has_linear_leaves:
             return None
-        forced = self._algorithm == "tables"
-        return TableRunner(self.forest, self.dtype, self._table_bytes, forced, self._walk, of_pairs)
+        forced = self._algorithm == "tables" or self._game.background is not None
+        return TableRunner(self.forest, self.dtype, self._table_bytes, forced, self._game, of_pairs)
+
+    @functools.cached_property
+    def _whole_walk(self) -> Walk:
+        """The walk of all trees, where there are no tables."""
+        walk: Walk = self._game.walk(self.forest, self.n_jobs)
+        return walk
 
     def _result(self, shape: tuple[int, ...], rows: Array, out: Array | None) -> Array:
         """Check the caller's array, or make one."""

@@ -9,7 +9,9 @@ import numpy as np
 
 from silva.device import DeviceError, array_gpu, count_rows, find_gpus, gpus_worthwhile, import_cupy, parse_device
 from silva.explain.additivity import check_sums
+from silva.explain.background import make_background
 from silva.explain.checks import (
+    check_background,
     check_choices,
     check_range,
     check_table_bytes,
@@ -28,6 +30,8 @@ from silva.parallel import n_threads
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+    from numpy.typing import ArrayLike
+
     from silva.typing import Array, Doubles, ExplainAlgorithm, ExplainOutput, FloatType, Rows
 
 ROWS_TOGETHER, WORTHWHILE = 16, 4e4
@@ -42,9 +46,10 @@ class Explainer:
     ----------
     model : object or path
         Anything that `silva.load` takes, or a Forest.
-    background : None
-        Background rows (interventional values) are not supported yet. None: the path-dependent values, which weight
-        the two sides of a split by the training rows that took them.
+    background : array-like or frame of shape (m, F), optional
+        Rows whose values stand for the features that a coalition does not know (interventional values: the mean over
+        these rows), any number of them: a row's cost does not depend on it. None: the path-dependent values, which
+        weight the two sides of a split by the training rows that took them. CPU only, constant leaves only.
     algorithm : {"auto", "tables", "quadrature", "paths"}
         "quadrature" walks every tree for every row, with as many Gauss-Legendre points of the game's multilinear
         extension as make it exact. "tables" keeps the finished values of every state that a row can be in at small
@@ -52,7 +57,8 @@ class Explainer:
         `table_bytes` are walked; a GPU builds those tables anew for each call, and walks interactions). "paths" is
         GPUTreeShap's dynamic programme over single paths (GPU only, at most 31 distinct features on a path). "auto":
         tables for the trees, or parts of trees, where they pay, else the walk; decided by the forest, never by the
-        rows.
+        rows. With a background both "auto" and "tables" take tables wherever there can be any, build those that exceed
+        `table_bytes` anew for each call, and walk other trees over the background's distinct patterns at each leaf.
     output : {"margin"}
         What is explained: the margin, before any link.
     device : {"auto", "cpu", "cuda", "cuda:1", "cuda:all"}
@@ -65,20 +71,24 @@ class Explainer:
     table_bytes : int
         Most memory for tables of values, and on the CPU as much again for those of interactions; 0 for none. They are
         built at first use, those of values also by `prepare`.
+    background_weight : array-like of shape (m,), optional
+        Weights of the background rows, at least 0; default 1 each.
 
     Attributes
     ----------
     forest : Forest
     algorithm_ : str
-        What values take where `device` says, "auto" on the CPU: "tables" if any tree has them, else "quadrature".
+        What values take where `device` says, "auto" on the CPU: "tables" if any tree has them, else "quadrature", or
+        "patterns" with a background.
     expected_value : float, or ndarray of shape (k,)
-        Margin without any feature known; k for k > 1 outputs.
+        Margin without any feature known, with a background its mean margin; k for k > 1 outputs.
 
     Raises
     ------
     ValueError
-        If an argument has no such choice, the leaf values exceed what dtype="float32" holds, or the cover of a split
-        or of its children is negative or not finite.
+        If an argument has no such choice, the leaf values exceed what dtype="float32" holds, the cover of a split
+        or of its children is negative or not finite (without a background), or background rows do not fit the forest,
+        are none, or have weights that are negative, not finite or all 0.
     NotImplementedError
         For choices that are not supported yet.
 
@@ -117,13 +127,16 @@ class Explainer:
         dtype: FloatType = "float32",
         n_jobs: int | None = None,
         table_bytes: int = TABLE_BYTES,
+        background_weight: ArrayLike | None = None,
     ) -> None:
-        check_choices(background, algorithm, output, dtype)
+        check_choices(algorithm, output, dtype)
         parse_device(device)
         n_threads(n_jobs)
         check_table_bytes(table_bytes, algorithm)
         self.forest = load(model)
-        refuse_negative_covers(self.forest)
+        check_background(self.forest, background_weight, background is not None, algorithm, device)
+        if background is None:
+            refuse_negative_covers(self.forest)
         if algorithm in {"paths", "tables"}:
             refuse_linear_leaves(self.forest, f"algorithm={algorithm!r}", "use algorithm='quadrature'")
         self.algorithm = algorithm
@@ -133,6 +146,9 @@ class Explainer:
         check_range(self.forest, self.dtype)
         self.n_jobs = n_jobs
         self.table_bytes = int(table_bytes)
+        self._background = (
+            None if background is None else make_background(background, background_weight, self.forest, n_jobs)
+        )
         self._on_cpu = self._lay_out()
 
     def __getstate__(self) -> dict[str, object]:
@@ -144,20 +160,23 @@ class Explainer:
         self._on_cpu = self._lay_out()
 
     def _lay_out(self) -> CpuExplainer:
-        return CpuExplainer(self.forest, self.dtype, self.algorithm, self.table_bytes, self.n_jobs)
+        return CpuExplainer(self.forest, self.dtype, self.algorithm, self.table_bytes, self.n_jobs, self._background)
 
     def __repr__(self) -> str:
         n_bytes = self._on_cpu.table_bytes
         tables = f", {n_bytes / 1e6:.1f} MB of tables" if n_bytes else ""
-        return f"Explainer({self.forest!r}, algorithm={self.algorithm!r}, dtype={self.dtype!r}{tables})"
+        against = f", background={self._background!r}" if self._background else ""
+        return f"Explainer({self.forest!r}{against}, algorithm={self.algorithm!r}, dtype={self.dtype!r}{tables})"
 
     @property
     def algorithm_(self) -> str:
-        """What values take where `device` says, "auto" on the CPU: "tables" if any tree has them, else "quadrature"."""
+        """What values take where `device` says, "auto" on the CPU: "tables", "quadrature", "patterns" or "paths"."""
         if self.algorithm == "paths":
             return "paths"
         on_device = self._on_cuda if self._is_for_gpus() else self._on_cpu
-        return "tables" if on_device.has_tables else "quadrature"
+        if on_device.has_tables:
+            return "tables"
+        return "patterns" if self._background else "quadrature"
 
     def prepare(self) -> Explainer:
         """Build the tables where `device` says, "auto" on the CPU, now instead of at the first use.
@@ -348,6 +367,10 @@ class Explainer:
         if self.forest.has_linear_leaves:
             if parse_device(self.device)[0] not in {"auto", "cpu"} or array_gpu(X) is not None:
                 refuse_linear_leaves(self.forest, "explanations on GPUs", "pass host rows and device='cpu'")
+            return ()
+        if self._background:
+            if array_gpu(X) is not None:
+                raise NotImplementedError("a background runs on the CPU yet; copy the rows to the host")
             return ()
         n_blocks = -(-count_rows(X) // (ROWS_TOGETHER * n_threads(self.n_jobs)))
         work = n_blocks * self.forest.n_nodes * results

@@ -1,17 +1,17 @@
-"""Explanations by subtree tables: which trees have them, and the walk for the others (docs/internals/tables.md)."""
+"""Explanations by subtree tables: which trees have them, and a walk for the others (docs/internals/tables.md)."""
 
 from __future__ import annotations
 
 import threading
 import warnings
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from silva import _core
-from silva.explain.quadrature import QuadratureRunner
 from silva.explain.walked import walked_part
 from silva.parallel import n_threads
 
 if TYPE_CHECKING:
+    from silva.explain.background import Background
     from silva.forest import Forest
     from silva.typing import Array, Int32s
 
@@ -19,8 +19,29 @@ TABLES = {"float32": _core.SubtreeTables32, "float64": _core.SubtreeTables64}
 TABLE_BYTES = 2**28
 
 
+class Walk(Protocol):
+    """Explanations of a forest without tables."""
+
+    def values(self, rows: Array, out: Array, n_jobs: int | None) -> None:
+        """Fill out, (n, F) or (n, F, k)."""
+
+    def interactions(self, rows: Array, places: Int32s, out: Array, n_jobs: int | None) -> None:
+        """Fill out, (n, m, F) or (n, m, F, k); places[f] is feature f's place among the m, or -1."""
+
+
+class Game(Protocol):
+    """What is explained: the contents of tables, and the walk of trees without them."""
+
+    @property
+    def background(self) -> Background | None:
+        """Rows that fill the tables; None: the covers."""
+
+    def walk(self, forest: Forest, n_jobs: int | None) -> Walk:
+        """Explanations of some of the trees without tables."""
+
+
 class TableRunner:
-    """Tables of values or of interactions where the forest says that they pay and fit, the walk elsewhere.
+    """Tables of values or of interactions where the forest says that they pay and fit, a walk elsewhere.
 
     Laid out at the first use.
 
@@ -33,19 +54,17 @@ class TableRunner:
         Most that all tables take, above 0.
     forced : bool
         Tables wherever they can be had, not only where they are the faster.
-    walk : QuadratureRunner
-        Of the whole forest, for forests without any table.
+    game : Game
     of_pairs : bool
         Tables of interactions, not of values.
     """
 
     def __init__(
-        self, forest: Forest, dtype: str, table_bytes: int, forced: bool, walk: QuadratureRunner, of_pairs: bool = False
+        self, forest: Forest, dtype: str, table_bytes: int, forced: bool, game: Game, of_pairs: bool = False
     ) -> None:
         self._forest, self._dtype, self._table_bytes, self._forced = forest, dtype, table_bytes, forced
-        self._of_pairs = of_pairs
-        self._whole_walk = walk
-        self._walk: QuadratureRunner | None = walk
+        self._game, self._of_pairs = game, of_pairs
+        self._walk: Walk | None = None
         self._tables: Any = None
         self._is_planned = self._is_built = False
         self._lock = threading.RLock()
@@ -57,8 +76,9 @@ class TableRunner:
 
     @property
     def whole_tables(self) -> Any:
-        """The compiled tables if they are built and no tree is walked, else None."""
-        return self._tables if self._is_built and self._walk is None else None
+        """The compiled tables if they are built and kept, and no tree is walked, else None."""
+        is_whole = self._is_built and self._walk is None and self._tables.is_whole
+        return self._tables if is_whole else None
 
     def has_tables(self, n_jobs: int | None) -> bool:
         """Whether any tree has tables."""
@@ -69,12 +89,29 @@ class TableRunner:
         """Build the tables, once."""
         with self._lock:
             self._plan(n_jobs)
-            if self._tables is not None and not self._is_built:
-                try:
-                    self._tables.build(n_threads(n_jobs))
-                except MemoryError:
-                    self._give_up()
+            if self._is_built:
+                return
+            try:
+                walked = self._fill(n_jobs)
+            except MemoryError:
+                self._give_up()
+                walked = self._forest
+            if walked is not None:
+                self._walk = self._game.walk(walked, n_jobs)
             self._is_built = True
+
+    def _fill(self, n_jobs: int | None) -> Forest | None:
+        """Fill the tables; return the trees that have none."""
+        if self._tables is None:
+            return self._forest
+        background = self._game.background
+        if background is None:
+            self._tables.build(n_threads(n_jobs))
+        else:
+            self._tables.build_background(background.rows, background.weight, n_threads(n_jobs))
+        tables = self._tables
+        has_background = background is not None
+        return walked_part(self._forest, tables.walked_trees, tables.cut_nodes, self._dtype, has_background)
 
     def values(self, rows: Array, out: Array, n_jobs: int | None) -> None:
         """Fill out, (n, F) or (n, F, k)."""
@@ -98,22 +135,20 @@ class TableRunner:
         with self._lock:
             if self._is_planned:
                 return
+            has_background = self._game.background is not None
             tables = TABLES[self._dtype](
-                self._forest, self._table_bytes, self._forced, self._of_pairs, n_threads(n_jobs)
+                self._forest, self._table_bytes, self._forced, self._of_pairs, has_background, n_threads(n_jobs)
             )
             if tables.n_subtrees > 0:
                 self._tables = tables
-                walked = walked_part(self._forest, tables.walked_trees, tables.cut_nodes, self._dtype)
-                self._walk = QuadratureRunner(walked, self._dtype) if walked is not None else None
             self._is_planned = True
 
     def _give_up(self) -> None:
         size = self._tables.n_bytes
         warnings.warn(
-            f"no memory for {size:,} bytes of tables; {'interactions' if self._of_pairs else 'values'} come from the "
-            "quadrature walk. "
-            "Pass a smaller table_bytes to have some tables",
+            f"no memory for {size:,} bytes of tables; {'interactions' if self._of_pairs else 'values'} come from a "
+            "walk. Pass a smaller table_bytes to have some tables",
             RuntimeWarning,
             stacklevel=2,
         )
-        self._tables, self._walk = None, self._whole_walk
+        self._tables = None

@@ -18,7 +18,9 @@ if TYPE_CHECKING:
 Ensemble = TypeVar("Ensemble", bound="TreeEnsemble")
 
 
-def walked_part(forest: Ensemble, trees: Int32s, cut_nodes: Int64s, dtype: DTypeLike) -> Ensemble | None:
+def walked_part(
+    forest: Ensemble, trees: Int32s, cut_nodes: Int64s, dtype: DTypeLike, has_background: bool = False
+) -> Ensemble | None:
     """Return the forest of what is walked: some of the trees, of which some nodes have become leaves of value 0.
 
     Parameters
@@ -31,6 +33,8 @@ def walked_part(forest: Ensemble, trees: Int32s, cut_nodes: Int64s, dtype: DType
         Nodes of the forest, roots of subtrees that have tables, none below another.
     dtype : dtype
         Of the tables: those of float32 subtract a tree's middle from its leaves, and so must the rest.
+    has_background : bool
+        Whether the tables are filled by background rows.
 
     Returns
     -------
@@ -45,7 +49,7 @@ def walked_part(forest: Ensemble, trees: Int32s, cut_nodes: Int64s, dtype: DType
     is_cut[cut_nodes] = True
     has_node = _without_descendants(forest, is_cut) & has_tree[_tree_of_nodes(forest)]
     is_split = (forest.feature >= 0) & ~is_cut
-    values, weight = _values_of_rest(forest, is_cut, dtype)
+    values, weight = _values_of_rest(forest, is_cut, dtype, has_background)
     none = np.zeros(0, np.int32)
     node_leaf = np.cumsum(forest.feature < 0) - 1
     # A node that has become a leaf takes the values behind the last leaf's, which are 0.
@@ -89,14 +93,16 @@ def _without_descendants(forest: TreeEnsemble, is_cut: Bools) -> Bools:
     return stays
 
 
-def _values_of_rest(forest: TreeEnsemble, is_cut: Bools, dtype: DTypeLike) -> tuple[Doubles, Doubles]:
+def _values_of_rest(
+    forest: TreeEnsemble, is_cut: Bools, dtype: DTypeLike, has_background: bool
+) -> tuple[Doubles, Doubles]:
     """Values of the leaves and a row of zeros; weights of the trees: 1 where values are weighted already."""
     in_part = np.zeros(forest.n_trees, np.bool_)
     in_part[_tree_of_nodes(forest)[is_cut]] = True
     leaf_tree = _tree_of_nodes(forest)[forest.feature < 0]
     weighted = forest.leaf_value * forest.tree_weight[leaf_tree, None]
     if np.dtype(dtype) == np.float32:
-        weighted -= _core.middle_of_trees(forest).reshape(forest.n_trees, -1)[leaf_tree]
+        weighted -= _core.middle_of_trees(forest, has_background).reshape(forest.n_trees, -1)[leaf_tree]
     values = np.where(in_part[leaf_tree, None], weighted, forest.leaf_value)
     zeros = np.zeros((1, forest.leaf_width))
     return np.concatenate([values, zeros]), np.where(in_part, 1.0, forest.tree_weight)

@@ -15,6 +15,7 @@ void bind_predictor(nanobind::module_&);
 void bind_gpu_calls(nanobind::module_&);
 void bind_gpu_row(nanobind::module_&);
 void bind_explain(nanobind::module_&);
+void bind_patterns(nanobind::module_&);
 void bind_tables(nanobind::module_&);
 void bind_row_explainer(nanobind::module_&);
 void bind_gpu_tables(nanobind::module_&);
@@ -39,7 +40,7 @@ NB_MODULE(_core, module) {
   module.doc() = "Compiled core of silva.";
   module.def("instruction_set", &instruction_set_name, "Name of the instruction set whose kernels run.");
   module.def("max_threads", &max_threads, "Threads that OpenMP would take.");
-  for (const auto bind : {bind_forest, bind_evaluate, bind_nodes, bind_predictor, bind_explain, bind_tables,
+  for (const auto bind : {bind_forest, bind_evaluate, bind_nodes, bind_predictor, bind_explain, bind_patterns, bind_tables,
                           bind_row_explainer, bind_gpu_tables, bind_tape, bind_paths, bind_grow})
     bind(module);
 #ifdef __linux__

@@ -23,19 +23,19 @@ inline bool covers_add_up(const ForestView& forest, int32_t tree) {
   return true;
 }
 
-// Leaf values about the middle of their tree where that does not change the game: SHAP values ignore a constant added
-// to a tree whose covers add up. Values around 0 keep the rounding of float32 relative to the tree's range, not to its
-// level (a random forest of large means).
 // What a leaf with a linear model returns at the means of its features: smoothing may leave the range.
 inline double value_at_means(const ForestView& forest, int64_t leaf) {
   return std::clamp(forest.leaf_value[leaf], forest.leaf_range[2 * leaf], forest.leaf_range[2 * leaf + 1]);
 }
 
+// Leaf values about the middle of their tree where that does not change the game: SHAP values ignore a constant added
+// to a tree whose covers add up. Values around 0 keep the rounding of float32 relative to the tree's range, not to its
+// level (a random forest of large means). A game of background rows shares nothing out by covers: any constant does.
 struct WeightedLeaves {
   std::vector<double> values;  // [leaf][width]: value times weight, less the middle
   std::vector<double> middle;  // [tree][width]; 0 where leaves keep their level
 
-  WeightedLeaves(const ForestView& forest, bool centers)
+  WeightedLeaves(const ForestView& forest, bool centers, bool has_background = false)
       : values(forest.leaf_value.begin(), forest.leaf_value.end()),
         middle(int64_t(forest.n_trees()) * forest.width, 0.0) {
     const int64_t width = forest.width;
@@ -43,7 +43,7 @@ struct WeightedLeaves {
     int64_t first = 0;
     for (int32_t tree = 0; tree < forest.n_trees(); ++tree) {
       const int64_t end = first + (forest.tree_offsets[tree + 1] - forest.tree_offsets[tree] + 1) / 2;
-      const bool about_middle = centers && covers_add_up(forest, tree);
+      const bool about_middle = centers && (has_background || covers_add_up(forest, tree));
       for (int64_t o = 0; o < width; ++o) {
         double low = std::numeric_limits<double>::infinity(), high = -low;
         for (int64_t leaf = first; leaf < end; ++leaf) {

@@ -62,17 +62,29 @@ static void explain_interactions(const SubtreeTables<Real>& tables, const RowMat
 }
 
 template <class Real>
+static void build_background(SubtreeTables<Real>& tables, const RowMatrix& rows, const Vector<int64_t>& weight,
+                             int n_threads) {
+  const RowSource source = rows_of(rows, tables.n_features());
+  if (int64_t(weight.size()) != source.n_rows) throw nb::value_error("one weight a background row is needed");
+  run_interruptibly([&] { tables.build_background(source, view(weight), n_threads); });
+}
+
+template <class Real>
 static void bind_type(nb::module_& module, const char* name) {
   using Tables = SubtreeTables<Real>;
   nb::class_<Tables>(module, name, "A forest's subtree tables.")
       .def(
           "__init__",
-          [](Tables* self, nb::handle forest, int64_t table_bytes, bool forced, bool of_pairs, int n_threads) {
-            new (self) Tables(view_of(forest), table_bytes, forced, of_pairs, n_threads);
+          [](Tables* self, nb::handle forest, int64_t table_bytes, bool forced, bool of_pairs, bool has_background,
+             int n_threads) {
+            const auto game = has_background ? TableGame::kBackground : TableGame::kCovers;
+            new (self) Tables(view_of(forest), {table_bytes, forced, of_pairs, game}, n_threads);
           },
-          nb::arg("forest"), nb::arg("table_bytes"), nb::arg("forced"), nb::arg("of_pairs"), nb::arg("n_threads"))
+          nb::arg("forest"), nb::arg("table_bytes"), nb::arg("forced"), nb::arg("of_pairs"), nb::arg("has_background"),
+          nb::arg("n_threads"))
       .def_prop_ro("n_bytes", &Tables::n_bytes)
-      .def_prop_ro("n_subtrees", [](const Tables& tables) { return tables.plan().subtrees.size(); })
+      .def_prop_ro("n_subtrees", &Tables::n_subtrees)
+      .def_prop_ro("is_whole", &Tables::is_whole)
       .def_prop_ro(
           "walked_trees",
           [](const Tables& tables) { return to_numpy(std::vector<int32_t>(tables.plan().walked_trees)); },
@@ -83,6 +95,8 @@ static void bind_type(nb::module_& module, const char* name) {
       .def(
           "build", [](Tables& tables, int n_threads) { run_interruptibly([&] { tables.build(n_threads); }); },
           nb::arg("n_threads"))
+      .def("build_background", &build_background<Real>, nb::arg("rows"), nb::arg("weight"), nb::arg("n_threads"),
+           "Fills the tables with the game against background rows of integer weights.")
       .def("values", &explain_values<Real>, nb::arg("rows"), nb::arg("out"), nb::arg("adds"), nb::arg("n_threads"),
            "SHAP values, (n, F) or (n, F, n_outputs), written or added to what the result holds.")
       .def("interactions", &explain_interactions<Real>, nb::arg("rows"), nb::arg("places"), nb::arg("out"),
@@ -96,8 +110,11 @@ void bind_tables(nb::module_& module) {
   bind_type<double>(module, "SubtreeTables64");
   module.def(
       "middle_of_trees",
-      [](nb::handle forest) { return to_numpy(std::move(WeightedLeaves(view_of(forest), true).middle)); },
-      nb::arg("forest"), "What tables and walk of float32 subtract from the weighted leaves: [tree][leaf_width].");
+      [](nb::handle forest, bool has_background) {
+        return to_numpy(std::move(WeightedLeaves(view_of(forest), true, has_background).middle));
+      },
+      nb::arg("forest"), nb::arg("has_background"),
+      "What tables and walk of float32 subtract from the weighted leaves: [tree][leaf_width].");
 }
 
 }  // namespace silva

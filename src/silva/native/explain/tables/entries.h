@@ -32,6 +32,7 @@ struct PassSpace {
   int32_t tile;       // rows whose keys are kept
   bool has_few_rows;  // of the block
 
+  PassSpace() = default;
   PassSpace(const PassTask<Real>& task, Arena& arena) {
     tile = task.tile;
     stride = (task.rows_together + tile - 1) / tile * tile;

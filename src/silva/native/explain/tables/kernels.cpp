@@ -1,13 +1,20 @@
 // The kernels of subtree tables for one instruction set, under the rule of common/instruction_set.h. SILVA_KERNELS
 // names the table.
+#include "explain/tables/background.h"
 #include "explain/tables/build.h"
+#include "explain/tables/histogram.h"
 #include "explain/tables/pass.h"
 #include "explain/tables/row.h"
 
 namespace silva {
 extern const TableKernels SILVA_KERNELS;
-const TableKernels SILVA_KERNELS = {
-    {build_workspace<float>, build_tables<float>, pass_workspace<float>, pass_all<float>, explain_row<float>},
-    {build_workspace<double>, build_tables<double>, pass_workspace<double>, pass_all<double>, explain_row<double>},
-};
+namespace {
+template <class Real>
+constexpr TypedTableKernels<Real> typed_kernels() {
+  return {build_workspace<Real>,      build_tables<Real>,     count_workspace<Real>, count_states<Real>,
+          background_workspace<Real>, build_background<Real>, pass_workspace<Real>,  pass_all<Real>,
+          explain_row<Real>};
+}
+}  // namespace
+const TableKernels SILVA_KERNELS = {typed_kernels<float>(), typed_kernels<double>()};
 }  // namespace silva

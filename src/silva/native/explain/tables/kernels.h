@@ -15,6 +15,7 @@ struct PathFactor;
 struct KeyStep;
 struct RowStep;
 struct TableChunk;
+struct SubtreeLeaf;
 struct ColumnPair;
 enum class TableContent : int32_t;
 
@@ -31,9 +32,12 @@ struct TableArrays {
   const int32_t* slot_pair;
   const ColumnPair* pairs;
   const int64_t* first_pair;
-  int64_t n_vectors;
+  const SubtreeLeaf* leaves;
+  const uint8_t* leaf_lanes;
+  const uint16_t* unmet;
+  int64_t n_vectors, most_patterns;
   TableContent content;
-  int32_t n_chunks, lanes, is_wide, width, most_subtrees, most_x, most_shared, most_above;
+  int32_t n_chunks, lanes, is_wide, width, most_subtrees, most_x, most_shared, most_above, most_leaves, most_states;
 };
 
 template <class Real>
@@ -76,6 +80,32 @@ struct PassTask {
   ExplanationTarget<double> out64;
 };
 
+// Background rows that pass together.
+template <class Real>
+struct CountTask {
+  PassTask<Real> pass;    // without tables and target
+  const int64_t* weight;  // [row]
+  int16_t* codes;         // [column][row], rows padded to whole tiles
+  int64_t* count;         // [subtree's first vector - first_count + state]: += the weights of the rows in that state
+  int64_t first_count;
+};
+
+template <class Real>
+struct BackgroundTask {
+  TableArrays plan;
+  const double* leaf_value;  // [leaf][width]
+  const double* points;      // as of BuildTask
+  int32_t first_chunk, n_chunks;
+  const int64_t* count;  // as of CountTask
+  int64_t first_count;
+  double total;  // of the counts of a subtree
+  Real* table;   // [output of a leaf][vector - first_vector][lanes]
+  int64_t first_vector, n_vectors;
+  Team team;
+  char* workspace;
+  int64_t workspace_size;  // bytes of one thread
+};
+
 // One row at a time.
 template <class Real>
 struct RowTask {
@@ -101,6 +131,10 @@ template <class Real>
 struct TypedTableKernels {
   int64_t (*build_workspace)(const BuildTask<Real>&);
   void (*build)(const BuildTask<Real>&);
+  int64_t (*count_workspace)(const CountTask<Real>&);
+  void (*count)(const CountTask<Real>&);
+  int64_t (*background_workspace)(const BackgroundTask<Real>&);
+  void (*build_background)(const BackgroundTask<Real>&);
   int64_t (*pass_workspace)(const PassTask<Real>&);
   void (*pass)(const PassTask<Real>&);
   void (*row)(const RowTask<Real>&, const RowSource&);

@@ -1,15 +1,22 @@
 // Lays the subtrees of a tree out as plain arrays.
 #pragma once
 #include "explain/tables/cut.h"
-#include "explain/tables/plan.h"
+#include "explain/tables/leaf_layout.h"
 
 namespace silva {
 
 class TreeLayout {
  public:
   // Lanes are a subtree's own features in their order.
-  TreeLayout(const ForestCodes& codes, const TreeStates& states, int32_t tree, int64_t first_leaf, TablePlan& plan)
-      : codes_(codes), states_(states), tree_(tree), plan_(plan), leaf_of_(states.nodes.size(), -1) {
+  TreeLayout(const ForestCodes& codes, const TreeStates& states, int32_t tree, int64_t first_leaf, TableGame game,
+             TablePlan& plan)
+      : codes_(codes),
+        states_(states),
+        tree_(tree),
+        game_(game),
+        plan_(plan),
+        leaves_(states, plan),
+        leaf_of_(states.nodes.size(), -1) {
     parent_.assign(states.nodes.size(), -1);
     for (int32_t node = 0; node < int32_t(states.nodes.size()); ++node) {
       if (!states.is_split(node)) {
@@ -37,23 +44,20 @@ class TreeLayout {
     for (const FeatureStates& one : states_.below_of(root))
       add_key(one.feature, one.n_states(), [&](int32_t c) { return one.index(states_.states[one.first + c]); });
     subtree.n_cells = stride_;
+    above_.clear();
     for (const PathFeature& one : path_) {
       if (states_.find_below(root, one.feature)) continue;
       add_key(one.feature, 2, [&](int32_t c) { return int32_t(!outside_[one.outside + c]); });
-      ++subtree.n_above;
+      above_.push_back(one.feature);
     }
+    subtree.n_above = int32_t(above_.size());
     subtree.n_states = stride_;
     subtree.base = base_;
     subtree.n_steps = int32_t(int64_t(plan_.steps.size()) - subtree.first_step);
-    add_factors(root, subtree);
-    add_bits(root);
-    n_x_ = 0;
-    if (states_.is_split(root)) add_split(root, subtree.first_split);
-    subtree.n_x = n_x_;
-    subtree.n_splits = int32_t(int64_t(plan_.splits.size()) - subtree.first_split);
-    plan_.most_x = std::max(plan_.most_x, n_x_);
-    plan_.most_shared = std::max(plan_.most_shared, subtree.n_shared);
-    plan_.most_above = std::max(plan_.most_above, subtree.n_above);
+    if (game_ == TableGame::kCovers)
+      add_covers(root, subtree);
+    else
+      leaves_.add(root, above_, lane_of_, leaf_of_, subtree);
     plan_.subtrees.push_back(subtree);
   }
 
@@ -67,8 +71,11 @@ class TreeLayout {
   const ForestCodes& codes_;
   const TreeStates& states_;
   int32_t tree_;
+  TableGame game_;
   TablePlan& plan_;
+  LeafLayout leaves_;
   std::vector<int32_t> leaf_of_, parent_, lane_of_;
+  std::vector<int32_t> above_;     // features of the path alone
   std::vector<PathFeature> path_;  // by feature
   std::vector<char> outside_;
   int32_t stride_ = 1, n_x_ = 0;
@@ -127,6 +134,18 @@ class TreeLayout {
       for (int32_t code = 0; code < int32_t(f.class_of.size()); ++code) arrive(code, state(f.class_of[code]));
     arrive(kMissingCode, state(n));
     stride_ *= n_states;
+  }
+
+  void add_covers(int32_t root, Subtree& subtree) {
+    add_factors(root, subtree);
+    add_bits(root);
+    n_x_ = 0;
+    if (states_.is_split(root)) add_split(root, subtree.first_split);
+    subtree.n_x = n_x_;
+    subtree.n_splits = int32_t(int64_t(plan_.splits.size()) - subtree.first_split);
+    plan_.most_x = std::max(plan_.most_x, n_x_);
+    plan_.most_shared = std::max(plan_.most_shared, subtree.n_shared);
+    plan_.most_above = std::max(plan_.most_above, subtree.n_above);
   }
 
   void add_factors(int32_t root, Subtree& subtree) {

@@ -37,6 +37,20 @@ constexpr int kMostLanes = 16;            // features of a subtree; more have mo
 // What a state's entry in a table holds: a value a feature, or a small matrix of interactions (pairs.h).
 enum class TableContent : int32_t { kValues, kPairs };
 
+// Which game it is of: that of the covers, or that against background rows.
+enum class TableGame : int32_t { kCovers, kBackground };
+
+// A leaf of a subtree, whose *positions* are the features of its path: first those that splits of the subtree test,
+// then those of the path to the root alone. A row in a state does not meet the conditions of some of them: bits of
+// positions, by the state of the features below in `unmet`.
+struct SubtreeLeaf {
+  int32_t leaf;
+  int32_t n_positions, n_below;
+  int32_t padding;
+  int64_t first_lane;   // [position] of leaf_lanes
+  int64_t first_unmet;  // [cell of the subtree]
+};
+
 struct Subtree {
   int32_t tree, output;
   int32_t n_states;          // n_cells << n_above
@@ -54,6 +68,8 @@ struct Subtree {
   int64_t first_bits;                 // [cell]: bit i: inside of shared feature i's path
   int64_t first_step, first_lane;
   int64_t first_vector;  // of its table, in vectors of the plan's lanes
+  int64_t first_leaf;    // of the game against a background
+  int32_t n_leaves, padding;
 };
 
 // Subtrees whose tables stay in the second-level cache while rows pass; their features share the chunk's slots, a
@@ -74,16 +90,25 @@ struct ColumnPair {
 
 struct TablePlan {
   TableContent content = TableContent::kValues;
-  int32_t lanes = 8;      // of a vector: 8 or 16
-  bool is_wide = false;   // chunks have slots of their own; else slots are columns
-  int32_t width = 1;      // outputs of a leaf: as many tables, one behind the other
-  int64_t n_vectors = 0;  // of one output
-  int32_t most_subtrees = 0, most_x = 0, most_shared = 0, most_above = 0;
+  int32_t lanes = 8;              // of a vector: 8 or 16
+  bool is_wide = false;           // chunks have slots of their own; else slots are columns
+  int32_t width = 1;              // outputs of a leaf: as many tables, one behind the other
+  int64_t n_vectors = 0;          // of one output
+  int32_t most_subtrees = 0;      // of a chunk
   std::vector<Subtree> subtrees;  // by output and chunk, then by tree
+  // The game of the covers.
+  int32_t most_x = 0, most_shared = 0, most_above = 0;
   std::vector<SubtreeSplit> splits;
   std::vector<Cell> cells;
   std::vector<uint16_t> bits;
   std::vector<PathFactor> factors;
+  // The game against a background; most_patterns: sum of 2^positions over a subtree's leaves.
+  int64_t most_patterns = 0;
+  int32_t most_leaves = 0, most_states = 0;
+  std::vector<SubtreeLeaf> leaves;
+  std::vector<uint8_t> leaf_lanes;
+  std::vector<uint16_t> unmet;
+  // What rows pass.
   std::vector<KeyStep> steps;
   std::vector<int32_t> lane_column;
   std::vector<TableChunk> chunks;

@@ -12,6 +12,7 @@ struct PlanOptions {
   bool forced;          // tables wherever they can be, whatever the costs and the budget
   CutCosts costs;
   bool by_subtree = false;  // lanes stay the subtree's own, and there are no chunks
+  TableGame game = TableGame::kCovers;
 };
 
 class TablePlanner {
@@ -23,25 +24,36 @@ class TablePlanner {
     plan_.is_wide = of_pairs() || n_columns > size_t(kMostLanes);
     plan_.lanes = of_pairs() ? kPairLanes : n_columns > 8 ? 16 : 8;
     if (of_pairs()) plan_.content = TableContent::kPairs;
+    rebuilt_ = plan_;
     trees_.resize(forest_.n_trees());
     first_leaf_.assign(1, 0);
     for (int32_t tree = 0; tree < forest_.n_trees(); ++tree)
       first_leaf_.push_back(first_leaf_.back() + (n_nodes(tree) + 1) / 2);
     share_out(team, forest_.n_trees(), [&](int32_t tree, int32_t) { plan_tree(tree); });
     choose_trees();
-    merge();
+    merge(Place::kRebuilt);
+    std::swap(plan_, rebuilt_);
+    merge(Place::kKept);
     if (!options.forced && !pays()) walk_all();
     trees_.clear();
   }
 
   TablePlan take() { return std::move(plan_); }
 
+  // Against a background: trees whose tables exceed the budget, to be built a batch of chunks at a time.
+  TablePlan take_rebuilt() { return std::move(rebuilt_); }
+
+  // Most of a batch of tables that are built anew.
+  static int64_t batch_bytes(int64_t table_bytes) { return table_bytes / 4; }
+
  private:
+  enum class Place { kWalked, kKept, kRebuilt };
   struct PlannedTree {
     TablePlan plan;
     TreeCut cut;
     double bytes = 0;
-    bool is_planned = false, is_chosen = false;
+    bool is_planned = false;
+    Place place = Place::kWalked;
   };
   // A chunk is to stay in the second-level cache beside a block of rows; few trees keep float32 sums exact enough.
   static constexpr int64_t kChunkBytes = 512 << 10;
@@ -51,7 +63,7 @@ class TablePlanner {
   const ForestCodes& codes_;
   const ForestView& forest_;
   PlanOptions options_;
-  TablePlan plan_;
+  TablePlan plan_, rebuilt_;
   std::vector<PlannedTree> trees_;
   std::vector<int64_t> first_leaf_;
 
@@ -66,7 +78,7 @@ class TablePlanner {
     if (!states.is_planned) return;
     out.cut = TreeCutter(states, options_.costs, plan_.width).cut(options_.forced);
     out.is_planned = !states.is_split(0) || !out.cut.roots.empty();
-    TreeLayout layout(codes_, states, tree, first_leaf_[tree], out.plan);
+    TreeLayout layout(codes_, states, tree, first_leaf_[tree], options_.game, out.plan);
     for (const int32_t root : out.cut.roots) layout.add(root);
     out.bytes = bytes_of(out);
   }
@@ -108,13 +120,34 @@ class TablePlanner {
       return (trees_[t].cut.walk - trees_[t].cut.cost) / std::max(trees_[t].bytes, 1.0);
     };
     std::stable_sort(order.begin(), order.end(), [&](int32_t a, int32_t b) { return gain(a) > gain(b); });
+    const bool has_batches = kChunkBytes * plan_.width <= batch_bytes(options_.table_bytes);
+    const bool rebuilds = options_.game == TableGame::kBackground && has_batches && !fit(order);
+    const double most = double(options_.table_bytes) / (rebuilds ? 2 : 1);
     double bytes = 0;
     for (const int32_t tree : order) {
-      if (bytes + trees_[tree].bytes > double(options_.table_bytes)) continue;
-      bytes += trees_[tree].bytes;
-      trees_[tree].is_chosen = true;
+      if (bytes + trees_[tree].bytes <= most) {
+        bytes += trees_[tree].bytes;
+        trees_[tree].place = Place::kKept;
+      } else if (rebuilds && is_rebuildable(trees_[tree])) {
+        trees_[tree].place = Place::kRebuilt;
+      }
     }
   }
+
+  bool fit(const std::vector<int32_t>& order) const {
+    double bytes = 0;
+    for (const int32_t tree : order) bytes += trees_[tree].bytes;
+    return bytes <= double(options_.table_bytes);
+  }
+
+  // Whether a batch holds any chunk with one of the tree's subtrees.
+  bool is_rebuildable(const PlannedTree& tree) const {
+    int64_t most = kChunkBytes;
+    for (const Subtree& one : tree.plan.subtrees) most = std::max(most, one.n_states * most_state_bytes());
+    return most * plan_.width <= batch_bytes(options_.table_bytes);
+  }
+
+  int64_t most_state_bytes() const { return vector_bytes() * (of_pairs() ? pair_vectors(kMostPairSlots) : 1); }
 
   // Features of chunks that can share slots.
   struct SlotSet {
@@ -124,13 +157,13 @@ class TablePlanner {
     std::vector<int32_t> subtrees;
   };
 
-  void merge() {
+  void merge(Place place) {
     for (int32_t tree = 0; tree < forest_.n_trees(); ++tree) add_walked(tree);
-    reserve();
+    reserve(place);
     for (int32_t output = 0; output < forest_.n_outputs(); ++output) {
       const size_t first = plan_.subtrees.size();
       for (int32_t tree = 0; tree < forest_.n_trees(); ++tree)
-        if (trees_[tree].is_chosen && forest_.tree_output[tree] == output) append(trees_[tree].plan);
+        if (trees_[tree].place == place && forest_.tree_output[tree] == output) append(trees_[tree].plan);
       if (options_.by_subtree) continue;
       std::vector<Subtree> added(plan_.subtrees.begin() + first, plan_.subtrees.end());
       plan_.subtrees.resize(first);
@@ -145,9 +178,9 @@ class TablePlanner {
 
   void add_walked(int32_t tree) {
     const PlannedTree& one = trees_[tree];
-    if (one.is_chosen && !one.cut.is_partial) return;
+    if (one.place != Place::kWalked && !one.cut.is_partial) return;
     plan_.walked_trees.push_back(tree);
-    if (!one.is_chosen) return;
+    if (one.place == Place::kWalked) return;
     for (const int32_t root : one.cut.roots) plan_.cut_nodes.push_back(forest_.tree_offsets[tree] + root);
   }
 
@@ -156,7 +189,7 @@ class TablePlanner {
   bool pays() const {
     double gain = 0;
     for (const PlannedTree& tree : trees_)
-      if (tree.is_chosen) gain += tree.cut.walk - tree.cut.cost;
+      if (tree.place == Place::kKept) gain += tree.cut.walk - tree.cut.cost;
     return gain > options_.costs.n_rows * options_.costs.total * n_sums() * plan_.width;
   }
 
@@ -171,14 +204,14 @@ class TablePlanner {
     TablePlan empty;
     empty.content = plan_.content, empty.width = plan_.width, empty.is_wide = plan_.is_wide, empty.lanes = plan_.lanes;
     plan_ = std::move(empty);
-    for (PlannedTree& tree : trees_) tree.is_chosen = false;
-    merge();
+    for (PlannedTree& tree : trees_) tree.place = Place::kWalked;
+    merge(Place::kKept);
   }
 
-  void reserve() {
+  void reserve(Place place) {
     size_t n_subtrees = 0, n_splits = 0, n_cells = 0, n_bits = 0, n_factors = 0, n_steps = 0, n_lanes = 0;
     for (const PlannedTree& tree : trees_) {
-      if (!tree.is_chosen) continue;
+      if (tree.place != place) continue;
       n_subtrees += tree.plan.subtrees.size(), n_splits += tree.plan.splits.size();
       n_cells += tree.plan.cells.size(), n_bits += tree.plan.bits.size();
       n_factors += tree.plan.factors.size(), n_steps += tree.plan.steps.size();
@@ -196,12 +229,17 @@ class TablePlanner {
 
   void append(TablePlan& tree) {
     for (SubtreeSplit& split : tree.splits) split.first_cell += int64_t(plan_.cells.size());
+    for (SubtreeLeaf& leaf : tree.leaves) {
+      leaf.first_lane += int64_t(plan_.leaf_lanes.size());
+      leaf.first_unmet += int64_t(plan_.unmet.size());
+    }
     for (Subtree& subtree : tree.subtrees) {
       subtree.first_split += int64_t(plan_.splits.size());
       subtree.first_factor += int64_t(plan_.factors.size());
       subtree.first_bits += int64_t(plan_.bits.size());
       subtree.first_step += int64_t(plan_.steps.size());
       subtree.first_lane += int64_t(plan_.lane_column.size());
+      subtree.first_leaf += int64_t(plan_.leaves.size());
     }
     append(plan_.subtrees, tree.subtrees);
     append(plan_.splits, tree.splits);
@@ -210,9 +248,15 @@ class TablePlanner {
     append(plan_.factors, tree.factors);
     append(plan_.steps, tree.steps);
     append(plan_.lane_column, tree.lane_column);
+    append(plan_.leaves, tree.leaves);
+    append(plan_.leaf_lanes, tree.leaf_lanes);
+    append(plan_.unmet, tree.unmet);
     plan_.most_x = std::max(plan_.most_x, tree.most_x);
     plan_.most_shared = std::max(plan_.most_shared, tree.most_shared);
     plan_.most_above = std::max(plan_.most_above, tree.most_above);
+    plan_.most_patterns = std::max(plan_.most_patterns, tree.most_patterns);
+    plan_.most_leaves = std::max(plan_.most_leaves, tree.most_leaves);
+    plan_.most_states = std::max(plan_.most_states, tree.most_states);
   }
 
   // Shares the subtrees out to sets of at most as many features as a state has room for, each to the one that gains
@@ -295,14 +339,20 @@ class TablePlanner {
       return result;
     };
     subtree.lanes = moved(subtree.lanes);
-    for (int32_t i = 0; i < subtree.n_shared + subtree.n_above; ++i) {
-      PathFactor& factor = plan_.factors[subtree.first_factor + i];
-      factor.lane = slot_of(factor.lane);
-    }
     for (int32_t i = 0; i < subtree.n_splits; ++i) {
       SubtreeSplit& split = plan_.splits[subtree.first_split + i];
       split.lane = slot_of(split.lane);
       for (uint32_t& absent : split.absent) absent = moved(absent);
+    }
+    const int32_t n_factors = options_.game == TableGame::kCovers ? subtree.n_shared + subtree.n_above : 0;
+    for (int32_t i = 0; i < n_factors; ++i) {
+      PathFactor& factor = plan_.factors[subtree.first_factor + i];
+      factor.lane = slot_of(factor.lane);
+    }
+    for (int32_t i = 0; i < subtree.n_leaves; ++i) {
+      const SubtreeLeaf& leaf = plan_.leaves[subtree.first_leaf + i];
+      uint8_t* lanes = plan_.leaf_lanes.data() + leaf.first_lane;
+      for (int32_t p = 0; p < leaf.n_positions; ++p) lanes[p] = uint8_t(slot_of(lanes[p]));
     }
   }
 };

@@ -1,187 +1,81 @@
-// A forest's subtree tables: the plan, the tables once they are built, and what rows need to pass.
+// A forest's subtree tables: what is kept, what is built anew for each call, and what single rows need.
 #pragma once
-#ifdef __linux__
-#include <sys/mman.h>
-#endif
-
-#include <memory>
-
-#include "common/instruction_set.h"
-#include "common/threads/borrowed_team.h"
-#include "common/workspace.h"
-#include "explain/cpu/quadrature.h"
-#include "explain/leaves.h"
-#include "explain/tables/kernels.h"
-#include "explain/tables/planner.h"
+#include "explain/tables/rebuilt.h"
 
 namespace silva {
 
-SILVA_KERNEL_TABLES(TableKernels, tables)
-
-template <class Real>
-const TypedTableKernels<Real>& table_kernels() {
-  const TableKernels& table = *tables_tables[int(instruction_set())];
-  if constexpr (sizeof(Real) == sizeof(float))
-    return table.single;
-  else
-    return table.twice;
-}
-
-// Gauss-Legendre points for each number of them, as BuildTask has them.
-inline std::vector<double> points_of_subtrees() {
-  std::vector<double> result(kMostPoints * 2 * kMostPoints, 0.0);
-  for (int n = 1; n <= kMostPoints; ++n) {
-    const std::vector<double> points = gauss_legendre(n);
-    double* to = result.data() + (n - 1) * 2 * kMostPoints;
-    std::copy(points.begin(), points.begin() + n, to);
-    std::copy(points.begin() + n, points.end(), to + kMostPoints);
-  }
-  return result;
-}
-
-// Memory of the tables in large pages where the system has them: rows look them up in any order.
-class TableMemory {
- public:
-  explicit TableMemory(int64_t size) : memory_(::operator new(size, std::align_val_t(kPage))) {
-#ifdef __linux__
-    madvise(memory_, size, MADV_HUGEPAGE);
-#endif
-  }
-  ~TableMemory() { ::operator delete(memory_, std::align_val_t(kPage)); }
-  TableMemory(const TableMemory&) = delete;
-  TableMemory& operator=(const TableMemory&) = delete;
-  void* data() const { return memory_; }
-
- private:
-  static constexpr size_t kPage = 2 << 20;
-  void* memory_;
+struct TableOptions {
+  int64_t table_bytes;
+  bool forced, of_pairs;
+  TableGame game;
 };
 
 template <class Real>
 class SubtreeTables {
  public:
-  SubtreeTables(const ForestView& forest, int64_t table_bytes, bool forced, bool of_pairs, int n_threads)
-      : n_outputs_(forest.n_outputs()), leaf_value_(WeightedLeaves(forest, sizeof(Real) == sizeof(float)).values) {
-    ForestCodes codes(forest);
-    const BorrowedTeam threads(n_threads);
-    const CutCosts costs = of_pairs ? pair_costs() : cpu_costs(codes.columns.size() > 8);
-    plan_ = TablePlanner(codes, {table_bytes, int32_t(sizeof(Real)), forced, costs}, threads.team()).take();
-    columns_ = std::move(codes.columns);
-    thresholds_ = std::move(codes.thresholds);
-    coding_ = std::make_unique<Coding>(std::move(codes.coding));
+  SubtreeTables(const ForestView& forest, const TableOptions& options, int n_threads)
+      : SubtreeTables(forest, options, ForestCodes(forest), n_threads) {}
+
+  const TablePlan& plan() const { return kept_->plan(); }
+  int64_t n_subtrees() const { return int64_t(plan().subtrees.size()) + (rebuilt_ ? rebuilt_->n_subtrees() : 0); }
+  int64_t n_bytes() const { return table_size() + (rebuilt_ ? rebuilt_->n_bytes() : 0); }
+  // Whether all of its trees have tables that are kept.
+  bool is_whole() const { return !rebuilt_; }
+
+  // From the covers.
+  void build(int n_threads) {
+    allocate();
+    kept_->fill_by_covers(table(), n_threads);
   }
 
-  const TablePlan& plan() const { return plan_; }
-  int64_t n_bytes() const { return plan_.n_vectors * plan_.width * plan_.lanes * int64_t(sizeof(Real)); }
-
-  void build(int n_threads) {
-    static const std::vector<double> points = points_of_subtrees();
-    table_ = std::make_unique<TableMemory>(n_bytes());
-    BuildTask<Real> task{};
-    task.plan = arrays();
-    task.leaf_value = leaf_value_.data();
-    task.points = points.data();
-    task.n_chunks = task.plan.n_chunks;
-    task.table = reinterpret_cast<Real*>(table_->data());
-    task.n_vectors = plan_.n_vectors;
-    task.workspace_size = table_kernels<Real>().build_workspace(task);
-    const Workspace workspace(task.workspace_size * n_threads);
-    task.workspace = workspace.data();
-    const BorrowedTeam threads(n_threads);
-    task.team = threads.team();
-    table_kernels<Real>().build(task);
+  // From background rows, each as often as its weight says.
+  void build_background(const RowSource& rows, std::span<const int64_t> weight, int n_threads) {
+    constexpr int64_t kStatesTogether = 1 << 22;
+    const double total = double(std::accumulate(weight.begin(), weight.end(), int64_t(0)));
+    allocate();
+    for (const ChunkRange& range : kept_->ranges(kStatesTogether))
+      kept_->fill_by_counts(range, kept_->count(range, rows, weight, n_threads), total, kept_->all(), table(),
+                            n_threads);
+    if (rebuilt_) rebuilt_->count(rows, weight, n_threads);
   }
 
   // `task` has the rows, the target and whether to add.
   void pass(PassTask<Real>& task, int n_threads) const {
-    task.plan = arrays();
-    task.columns = columns_.data();
-    task.thresholds = thresholds_.data();
-    task.n_columns = int32_t(columns_.size());
-    task.n_outputs = n_outputs_;
-    task.coding = coding_->view();
-    task.table = reinterpret_cast<const Real*>(table_->data());
-    task.n_vectors = plan_.n_vectors;
-    task.n_chunks = task.plan.n_chunks;
-    task.n_totals = int64_t(plan_.pairs.size()) * plan_.width;
-    task.tile = tile_of(task);
-    task.rows_together = rows_together(task, n_threads);
-    const int64_t n_tasks = (task.rows.n_rows + task.rows_together - 1) / task.rows_together;
-    n_threads = useful_threads(double(2 * n_tasks - 1), n_threads);
-    task.workspace_size = table_kernels<Real>().pass_workspace(task);
-    const Workspace workspace(task.workspace_size * n_threads);
-    task.workspace = workspace.data();
-    const BorrowedTeam threads(n_threads);
-    task.team = threads.team();
-    table_kernels<Real>().pass(task);
+    kept_->pass(task, kept_->all(), table(), n_threads);
+    if (rebuilt_) rebuilt_->pass(task, n_threads);
   }
 
-  int32_t n_features() const { return int32_t(coding_->flags.size()); }
-  int32_t n_outputs() const { return n_outputs_; }
-  bool row_is_double() const { return coding_->ranked; }
-  bool of_pairs() const { return plan_.content == TableContent::kPairs; }
+  int32_t n_features() const { return int32_t(kept_->forest().coding.flags.size()); }
+  int32_t n_outputs() const { return kept_->forest().n_outputs; }
+  bool row_is_double() const { return kept_->forest().coding.ranked; }
+  bool of_pairs() const { return kept_->of_pairs(); }
 
  private:
   template <class>
   friend class RowMemory;
 
-  int32_t n_outputs_;
-  std::vector<double> leaf_value_;
-  TablePlan plan_;
-  std::vector<CodeColumn> columns_;
-  std::vector<float> thresholds_;
-  std::unique_ptr<Coding> coding_;
+  std::unique_ptr<PlannedTables<Real>> kept_;
+  std::unique_ptr<RebuiltTables<Real>> rebuilt_;
   std::unique_ptr<TableMemory> table_;
 
-  static constexpr int64_t kMostTile = 512, kLeastTile = 32;
-
-  // Of a row, of one output.
-  int64_t n_totals(const PassTask<Real>& task) const {
-    if (of_pairs()) return task.n_totals / n_outputs_ + 1;
-    return plan_.is_wide ? task.n_columns : plan_.lanes;
+  SubtreeTables(const ForestView& forest, const TableOptions& options, ForestCodes codes, int n_threads) {
+    const BorrowedTeam threads(n_threads);
+    const CutCosts costs = options.of_pairs ? pair_costs() : cpu_costs(codes.columns.size() > 8);
+    PlanOptions planned{options.table_bytes, int32_t(sizeof(Real)), options.forced, costs};
+    planned.game = options.game;
+    TablePlanner planner(codes, planned, threads.team());
+    const auto shared =
+        std::make_shared<const TableForest<Real>>(forest, options.game == TableGame::kBackground, std::move(codes));
+    kept_ = std::make_unique<PlannedTables<Real>>(shared, planner.take());
+    TablePlan rebuilt = planner.take_rebuilt();
+    if (rebuilt.subtrees.empty()) return;
+    rebuilt_ = std::make_unique<RebuiltTables<Real>>(PlannedTables<Real>(shared, std::move(rebuilt)),
+                                                     TablePlanner::batch_bytes(options.table_bytes));
   }
 
-  // Totals of a tile stay in the first-level cache.
-  int32_t tile_of(const PassTask<Real>& task) const {
-    constexpr int64_t kBytes = 64 << 10;
-    const int64_t rows = kBytes / (n_totals(task) * int64_t(sizeof(double))) / kLeastTile * kLeastTile;
-    return int32_t(std::clamp(rows, kLeastTile, kMostTile));
-  }
-
-  // Sums of a block of rows stay in the second-level cache beside a group's tables; every thread gets its share.
-  int32_t rows_together(const PassTask<Real>& task, int n_threads) const {
-    constexpr int64_t kBytes = 5 << 18;
-    const int64_t least = of_pairs() ? kMostTile / 2 : kMostTile;
-    const int64_t most = std::max(least, kBytes / int64_t(n_totals(task) * sizeof(double)) / kMostTile * kMostTile);
-    const int64_t share = (task.rows.n_rows + n_threads - 1) / n_threads;
-    const int64_t n_blocks = (share + most - 1) / most;
-    const int64_t even = n_blocks ? (share + n_blocks - 1) / n_blocks : kLeastTile;
-    return int32_t(std::max(kLeastTile, (even + kLeastTile - 1) / kLeastTile * kLeastTile));
-  }
-
-  TableArrays arrays() const {
-    return {plan_.subtrees.data(),
-            plan_.splits.data(),
-            plan_.cells.data(),
-            plan_.bits.data(),
-            plan_.factors.data(),
-            plan_.steps.data(),
-            plan_.chunks.data(),
-            plan_.slot_column.data(),
-            plan_.slot_pair.data(),
-            plan_.pairs.data(),
-            plan_.first_pair.data(),
-            plan_.n_vectors,
-            plan_.content,
-            int32_t(plan_.chunks.size()),
-            plan_.lanes,
-            plan_.is_wide,
-            plan_.width,
-            plan_.most_subtrees,
-            plan_.most_x,
-            plan_.most_shared,
-            plan_.most_above};
-  }
+  int64_t table_size() const { return plan().n_vectors * kept_->vector_bytes(); }
+  void allocate() { table_ = std::make_unique<TableMemory>(table_size()); }
+  Real* table() const { return reinterpret_cast<Real*>(table_->data()); }
 };
 
 // The steps of all subtrees side by side, and what a row needs on its way. The tables outlive it.
@@ -195,18 +89,18 @@ class RowMemory {
     vector_.assign(n_blocks * kRowLanes, 0);
     first_step_.assign(1, 0);
     for (int64_t block = 0; block < n_blocks; ++block) add_block(plan, block * kRowLanes);
-    const int64_t n_columns = int64_t(tables.columns_.size());
+    const TableForest<Real>& forest = tables.kept_->forest();
+    const int64_t n_columns = int64_t(forest.columns.size());
     encoded_.resize(tables.n_features());
     codes_.resize((n_columns + kRowLanes) / kRowLanes * kRowLanes);
     keys_.resize(n_blocks * kRowLanes);
     total_.resize(n_columns);
     values_.resize(int64_t(tables.n_features()) * tables.n_outputs());
-    task_ = {tables.arrays(),    tables.columns_.data(), tables.thresholds_.data(),
-             int32_t(n_columns), tables.n_outputs(),     tables.coding_->view(),
-             steps_.data(),      first_step_.data(),     base_.data(),
-             vector_.data(),     int32_t(n_blocks),      reinterpret_cast<const Real*>(tables.table_->data()),
-             encoded_.data(),    codes_.data(),          keys_.data(),
-             total_.data(),      values_.data()};
+    task_ = {
+        tables.kept_->arrays(), forest.columns.data(), forest.thresholds.data(), int32_t(n_columns), tables.n_outputs(),
+        forest.coding.view(),   steps_.data(),         first_step_.data(),       base_.data(),       vector_.data(),
+        int32_t(n_blocks),      tables.table(),        encoded_.data(),          codes_.data(),      keys_.data(),
+        total_.data(),          values_.data()};
   }
   RowMemory(const RowMemory&) = delete;
   RowMemory& operator=(const RowMemory&) = delete;

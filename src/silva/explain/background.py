@@ -1,0 +1,119 @@
+"""Background rows: whose values stand for the features that a coalition does not know."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from silva import _core
+from silva.device import array_gpu
+from silva.evaluate.evaluator import Evaluator
+from silva.inputs import as_rows
+from silva.parallel import n_threads
+
+if TYPE_CHECKING:
+    from silva.ensemble import TreeEnsemble
+    from silva.forest import Forest
+    from silva.typing import Array, Doubles, Int32s, Int64s, Rows
+
+WEIGHT_BITS = 62
+"""Weights are integers whose sum stays below 2 to this, so that no sum of them depends on the order of rows."""
+
+
+@dataclass(frozen=True, eq=False)
+class Background:
+    """Background rows as the forest routes them.
+
+    Attributes
+    ----------
+    rows : (m, F), float32 or float64
+    weight : (m,), above 0
+        In some unit of which the rows' weights are multiples.
+    expected_value : (n_outputs,)
+        Mean margin.
+    """
+
+    rows: Array
+    weight: Int64s
+    expected_value: Doubles
+
+    def __repr__(self) -> str:
+        return f"<{len(self.rows):,} rows>"
+
+
+def make_background(X: Rows, weight: Any, forest: Forest, n_jobs: int | None) -> Background:
+    """Check background rows and their weights.
+
+    Raises
+    ------
+    ValueError
+        If there are no rows, they do not fit the forest, or weights are negative, not finite or all 0.
+    NotImplementedError
+        For rows on a GPU.
+    """
+    if array_gpu(X) is not None:
+        raise NotImplementedError("background rows on a GPU are not supported yet; copy them to the host")
+    try:
+        rows = as_rows(X, forest)
+    except (TypeError, ValueError) as error:
+        raise type(error)(f"background: {error}") from error
+    if len(rows) == 0:
+        raise ValueError("background has no rows, expected at least 1; leave background=None for path-dependent values")
+    counts = integer_weights(weight, len(rows))
+    used = counts > 0
+    # Rows that the caller changes later must not count.
+    rows, counts = np.array(rows[used]), counts[used]
+    return Background(rows, counts, mean_margin(forest, rows, counts, n_jobs))
+
+
+def integer_weights(weight: Any, n_rows: int) -> Int64s:
+    """Weights as multiples of a power of two, the largest that keeps their sum exact."""
+    if weight is None:
+        return np.ones(n_rows, np.int64)
+    weights = np.asarray(weight)
+    if weights.shape != (n_rows,):
+        raise ValueError(f"background_weight has shape {weights.shape}, expected ({n_rows},), one weight a row")
+    if weights.dtype.kind not in "biuf":
+        raise TypeError(f"background_weight holds {weights.dtype}, expected numbers")
+    weights = weights.astype(np.float64)
+    if not (np.isfinite(weights) & (weights >= 0)).all():
+        wrong = int(np.argmin(np.isfinite(weights) & (weights >= 0)))
+        raise ValueError(
+            f"background_weight is {weights[wrong]} for row {wrong}, expected finite numbers of at least 0"
+        )
+    if not weights.any():
+        raise ValueError("background_weight is 0 for every row; give at least one row a weight above 0")
+    spare = WEIGHT_BITS - n_rows.bit_length() - math.frexp(weights.max())[1]
+    counts: Int64s = np.rint(np.ldexp(weights, spare)).astype(np.int64)
+    return counts
+
+
+def mean_margin(forest: TreeEnsemble, rows: Array, weight: Int64s, n_jobs: int | None) -> Doubles:
+    """Weighted mean of the rows' margins, exactly rounded sums: (n_outputs,)."""
+    evaluator = Evaluator(forest)
+    margins = evaluator.cpu.margins(rows, evaluator.cpu.default_choice(len(rows)), n_jobs)
+    total = int(weight.sum())
+    return np.array([math.fsum((of_output * weight).tolist()) / total for of_output in margins.T])
+
+
+class PatternRunner:
+    """Explanations against a background by its patterns at each leaf: any forest of constant leaves, no tables."""
+
+    def __init__(self, forest: TreeEnsemble, background: Background, n_jobs: int | None) -> None:
+        self._walk = _core.PatternWalk(forest, background.rows, background.weight, n_threads(n_jobs))
+
+    @property
+    def n_bytes(self) -> int:
+        """Bytes of the patterns."""
+        return self._walk.n_bytes
+
+    def values(self, rows: Array, out: Array, n_jobs: int | None) -> None:
+        """Fill out, (n, F) or (n, F, k)."""
+        self._walk.values(rows, out, n_threads(n_jobs))
+
+    def interactions(self, rows: Array, places: Int32s, out: Array, n_jobs: int | None) -> None:
+        """Fill out, (n, m, F) or (n, m, F, k); places[f] is feature f's place among the m, or -1."""
+        self._walk.interactions(rows, places, out, n_threads(n_jobs))

@@ -1,0 +1,210 @@
+// Fills the tables of subtrees with the game against background rows. How many of them are in each state of a subtree
+// says how many meet which conditions of each of its leaves; that makes the leaf's tables, these an entry for each set
+// of conditions that a row does not meet, and a state's entry is the sum over the leaves, in float64.
+#pragma once
+#include "common/arena.h"
+#include "explain/tables/kernels.h"
+#include "explain/tables/leaf_tables.h"
+#include "explain/tables/pairs.h"
+
+namespace silva {
+namespace {
+
+// A leaf's entries of weight 1, one a set of conditions that are not met.
+struct LeafEntries {
+  const double* entries;
+  const uint16_t* unmet;
+  int32_t n_below, n_positions;
+};
+
+template <class Real>
+struct BackgroundSpace {
+  double* entries;  // [leaf][set][number]
+  LeafTables tables;
+  int64_t* count;       // [set]
+  int32_t* seen;        // states that background rows are in
+  LeafEntries* leaves;  // of the subtree
+  const double** at;    // [leaf]: its entries for the state above
+  double* value;        // [leaf]
+
+  BackgroundSpace(const BackgroundTask<Real>& task, Arena& arena, int most_numbers) {
+    constexpr int64_t kSets = int64_t(1) << kMostPositions;
+    const auto& plan = task.plan;
+    const int64_t n_sets = plan.most_patterns < kSets ? plan.most_patterns : kSets;
+    entries = arena.take<double>(plan.most_patterns * most_numbers);
+    tables.sums = arena.take<double>(n_sets * (kMostPositions / 2));
+    tables.last = arena.take<double>(n_sets);
+    for (double*& t : tables.t) t = arena.take<double>(n_sets);
+    count = arena.take<int64_t>(n_sets);
+    seen = arena.take<int32_t>(plan.most_states);
+    leaves = arena.take<LeafEntries>(plan.most_leaves);
+    at = arena.take<const double*>(plan.most_leaves);
+    value = arena.take<double>(plan.most_leaves);
+  }
+};
+
+// Lanes L of a vector, of which a state has some.
+template <class Real, int L>
+class BackgroundBuilder {
+ public:
+  BackgroundBuilder(const BackgroundTask<Real>& task, const BackgroundSpace<Real>& space, const TableChunk& chunk)
+      : task_(task),
+        space_(space),
+        chunk_(chunk),
+        size_(chunk.state_vectors * L),
+        of_pairs_(task.plan.content == TableContent::kPairs),
+        two_(points(2), points(2) + kMostPoints),
+        four_(points(4), points(4) + kMostPoints),
+        eight_(points(8), points(8) + kMostPoints) {}
+
+  void run(const Subtree& subtree) const {
+    const int64_t* count = task_.count + subtree.first_vector - task_.first_count;
+    int32_t n_seen = 0;
+    for (int32_t s = 0; s < subtree.n_states; ++s)
+      if (count[s]) space_.seen[n_seen++] = s;
+    double* entries = space_.entries;
+    for (int i = 0; i < subtree.n_leaves; ++i) {
+      const SubtreeLeaf& leaf = task_.plan.leaves[subtree.first_leaf + i];
+      count_sets(subtree, leaf, count, n_seen);
+      __builtin_memset(entries, 0, (sizeof(double) * size_) << leaf.n_positions);
+      fill_values(leaf, entries);
+      if (of_pairs_) fill_pairs(leaf, entries);
+      space_.leaves[i] = {entries, task_.plan.unmet + leaf.first_unmet, leaf.n_below, leaf.n_positions};
+      entries += int64_t(size_) << leaf.n_positions;
+    }
+    for (int output = 0; output < task_.plan.width; ++output) write(subtree, output);
+  }
+
+ private:
+  const BackgroundTask<Real>& task_;
+  const BackgroundSpace<Real>& space_;
+  const TableChunk& chunk_;
+  int32_t size_;  // numbers of an entry
+  bool of_pairs_;
+  LeafPoints<2> two_;
+  LeafPoints<4> four_;
+  LeafPoints<8> eight_;
+
+  const double* points(int n) const { return task_.points + (n - 1) * 2 * kMostPoints; }
+
+  // How many background rows meet which of a leaf's conditions.
+  void count_sets(const Subtree& subtree, const SubtreeLeaf& leaf, const int64_t* count, int32_t n_seen) const {
+    const uint16_t* unmet = task_.plan.unmet + leaf.first_unmet;
+    const uint32_t all = (1u << leaf.n_positions) - 1, n_cells = uint32_t(subtree.n_cells);
+    __builtin_memset(space_.count, 0, sizeof(int64_t) << leaf.n_positions);
+    for (int32_t i = 0; i < n_seen; ++i) {
+      const uint32_t state = uint32_t(space_.seen[i]), above = state / n_cells, cell = state - above * n_cells;
+      space_.count[all & ~(uint32_t(unmet[cell]) | ~above << leaf.n_below)] += count[state];
+    }
+  }
+
+  void fill_values(const SubtreeLeaf& leaf, double* entries) const {
+    const int d = leaf.n_positions;
+    if (d <= 4)
+      make_value_tables(two_, d, space_.count, task_.total, space_.tables);
+    else if (d <= 8)
+      make_value_tables(four_, d, space_.count, task_.total, space_.tables);
+    else
+      make_value_tables(eight_, d, space_.count, task_.total, space_.tables);
+    const uint8_t* lanes = task_.plan.leaf_lanes + leaf.first_lane;
+    const double *t0 = space_.tables.t[0], *t1 = space_.tables.t[1];
+    for (int p = 0; p < d; ++p) {
+      double* to = entries + (of_pairs_ ? pair_of(lanes[p], lanes[p], chunk_.n_slots) : lanes[p]);
+      const uint32_t bit = 1u << p;
+      for (uint32_t set = 0; set < 1u << d; ++set) to[int64_t(set) * size_] = t0[set] - t1[set | bit];
+    }
+  }
+
+  // Halves of interactions.
+  void fill_pairs(const SubtreeLeaf& leaf, double* entries) const {
+    const int d = leaf.n_positions;
+    if (d <= 4)
+      make_pair_tables(two_, d, space_.count, task_.total, space_.tables);
+    else if (d <= 8)
+      make_pair_tables(four_, d, space_.count, task_.total, space_.tables);
+    else
+      make_pair_tables(eight_, d, space_.count, task_.total, space_.tables);
+    const uint8_t* lanes = task_.plan.leaf_lanes + leaf.first_lane;
+    const double *t0 = space_.tables.t[0], *t1 = space_.tables.t[1], *t2 = space_.tables.t[2];
+    for (int p = 0; p < d; ++p)
+      for (int q = 0; q < p; ++q) {
+        const int low = lanes[p] < lanes[q] ? lanes[p] : lanes[q], high = lanes[p] + lanes[q] - low;
+        double* to = entries + pair_of(low, high, chunk_.n_slots);
+        const uint32_t i = 1u << p, j = 1u << q;
+        for (uint32_t set = 0; set < 1u << d; ++set)
+          to[int64_t(set) * size_] = (t0[set] - t1[set | i] - t1[set | j] + t2[set | i | j]) / 2;
+      }
+  }
+
+  void write(const Subtree& subtree, int output) const {
+    for (int i = 0; i < subtree.n_leaves; ++i) {
+      const int32_t leaf = task_.plan.leaves[subtree.first_leaf + i].leaf;
+      space_.value[i] = task_.leaf_value[int64_t(leaf) * task_.plan.width + output];
+    }
+    Real* out = task_.table + (output * task_.n_vectors + subtree.first_vector - task_.first_vector) * L;
+    for (uint32_t above = 0; above < 1u << subtree.n_above; ++above) {
+      for (int i = 0; i < subtree.n_leaves; ++i) {
+        const LeafEntries& leaf = space_.leaves[i];
+        const uint32_t outside = ((1u << subtree.n_above) - 1) & ~above;
+        space_.at[i] = leaf.entries + (int64_t(outside) << leaf.n_below) * size_;
+      }
+      for (int32_t cell = 0; cell < subtree.n_cells; ++cell, out += size_)
+        if (size_ == L)
+          write_vector(subtree.n_leaves, cell, L, 0, out);
+        else
+          for (int first = 0; first < size_; first += L)
+            write_vector(subtree.n_leaves, cell, size_, first, out + first);
+    }
+  }
+
+  SILVA_INLINE void write_vector(int n_leaves, int32_t cell, int size, int first, Real* out) const {
+    using V = Pack<double, L>;
+    V sum = V::splat(0);
+    for (int i = 0; i < n_leaves; ++i) {
+      const double* entry = space_.at[i] + int64_t(space_.leaves[i].unmet[cell]) * size + first;
+      sum += *reinterpret_cast<const V*>(entry) * space_.value[i];
+    }
+    double lanes[L];
+    __builtin_memcpy(lanes, &sum, sizeof(lanes));
+    for (int lane = 0; lane < L; ++lane) out[lane] = Real(lanes[lane]);
+  }
+};
+
+template <class Real, int L>
+void build_background_chunk(const BackgroundTask<Real>& task, const BackgroundSpace<Real>& space,
+                            const TableChunk& chunk) {
+  const BackgroundBuilder<Real, L> builder(task, space, chunk);
+  for (int s = chunk.first_subtree; s < chunk.first_subtree + chunk.n_subtrees; ++s) builder.run(task.plan.subtrees[s]);
+}
+
+// Numbers of the largest entry.
+template <class Real>
+int most_numbers(const BackgroundTask<Real>& task) {
+  int most = 1;
+  for (int c = task.first_chunk; c < task.first_chunk + task.n_chunks; ++c)
+    most = task.plan.chunks[c].state_vectors > most ? task.plan.chunks[c].state_vectors : most;
+  return most * task.plan.lanes;
+}
+
+template <class Real>
+int64_t background_workspace(const BackgroundTask<Real>& task) {
+  Arena arena{nullptr};
+  BackgroundSpace<Real>(task, arena, most_numbers(task));
+  return arena.used();
+}
+
+template <class Real>
+void build_background(const BackgroundTask<Real>& task) {
+  const int numbers = most_numbers(task);
+  share_out(task.team, task.n_chunks, [&](int64_t i, int32_t thread) {
+    Arena arena{task.workspace + thread * task.workspace_size};
+    const BackgroundSpace<Real> space(task, arena, numbers);
+    if (task.plan.lanes == 8)
+      build_background_chunk<Real, 8>(task, space, task.plan.chunks[task.first_chunk + i]);
+    else
+      build_background_chunk<Real, 16>(task, space, task.plan.chunks[task.first_chunk + i]);
+  });
+}
+
+}  // namespace
+}  // namespace silva

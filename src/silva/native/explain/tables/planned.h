@@ -1,0 +1,275 @@
+// A plan of subtree tables with its forest, and the kernels that fill and read the tables of some of its chunks.
+#pragma once
+#ifdef __linux__
+#include <sys/mman.h>
+#endif
+
+#include <memory>
+#include <numeric>
+
+#include "common/instruction_set.h"
+#include "common/threads/borrowed_team.h"
+#include "common/workspace.h"
+#include "explain/cpu/quadrature.h"
+#include "explain/leaves.h"
+#include "explain/tables/kernels.h"
+#include "explain/tables/planner.h"
+
+namespace silva {
+
+SILVA_KERNEL_TABLES(TableKernels, tables)
+
+template <class Real>
+const TypedTableKernels<Real>& table_kernels() {
+  const TableKernels& table = *tables_tables[int(instruction_set())];
+  if constexpr (sizeof(Real) == sizeof(float))
+    return table.single;
+  else
+    return table.twice;
+}
+
+// Gauss-Legendre points for each number of them, as BuildTask has them.
+inline std::vector<double> points_of_subtrees() {
+  std::vector<double> result(kMostPoints * 2 * kMostPoints, 0.0);
+  for (int n = 1; n <= kMostPoints; ++n) {
+    const std::vector<double> points = gauss_legendre(n);
+    double* to = result.data() + (n - 1) * 2 * kMostPoints;
+    std::copy(points.begin(), points.begin() + n, to);
+    std::copy(points.begin() + n, points.end(), to + kMostPoints);
+  }
+  return result;
+}
+
+// Memory of the tables in large pages where the system has them: rows look them up in any order.
+class TableMemory {
+ public:
+  explicit TableMemory(int64_t size) : memory_(::operator new(size, std::align_val_t(kPage))) {
+#ifdef __linux__
+    madvise(memory_, size, MADV_HUGEPAGE);
+#endif
+  }
+  ~TableMemory() { ::operator delete(memory_, std::align_val_t(kPage)); }
+  TableMemory(const TableMemory&) = delete;
+  TableMemory& operator=(const TableMemory&) = delete;
+  void* data() const { return memory_; }
+
+ private:
+  static constexpr size_t kPage = 2 << 20;
+  void* memory_;
+};
+
+// What tables of a forest share, whichever of its trees they hold.
+template <class Real>
+struct TableForest {
+  int32_t n_outputs;
+  std::vector<double> leaf_value;
+  std::vector<CodeColumn> columns;
+  std::vector<float> thresholds;
+  Coding coding;
+
+  TableForest(const ForestView& forest, bool has_background, ForestCodes&& codes)
+      : n_outputs(forest.n_outputs()),
+        leaf_value(WeightedLeaves(forest, sizeof(Real) == sizeof(float), has_background).values),
+        columns(std::move(codes.columns)),
+        thresholds(std::move(codes.thresholds)),
+        coding(std::move(codes.coding)) {}
+};
+
+// Consecutive chunks and their vectors.
+struct ChunkRange {
+  int32_t first_chunk, n_chunks;
+  int64_t first_vector, n_vectors;
+};
+
+// A plan with its forest: runs the kernels on some of its chunks.
+template <class Real>
+class PlannedTables {
+ public:
+  PlannedTables(std::shared_ptr<const TableForest<Real>> forest, TablePlan plan)
+      : forest_(std::move(forest)), plan_(std::move(plan)) {}
+
+  const TablePlan& plan() const { return plan_; }
+  const TableForest<Real>& forest() const { return *forest_; }
+  int64_t vector_bytes() const { return int64_t(plan_.width) * plan_.lanes * int64_t(sizeof(Real)); }
+  ChunkRange all() const { return {0, int32_t(plan_.chunks.size()), 0, plan_.n_vectors}; }
+
+  // Ranges of at most so many vectors, a chunk at least.
+  std::vector<ChunkRange> ranges(int64_t most_vectors) const {
+    std::vector<ChunkRange> result;
+    for (int32_t c = 0; c < int32_t(plan_.chunks.size()); ++c) {
+      const TableChunk& chunk = plan_.chunks[c];
+      if (result.empty() || result.back().n_vectors + chunk.n_vectors > most_vectors)
+        result.push_back({c, 0, chunk.first_vector, 0});
+      ++result.back().n_chunks;
+      result.back().n_vectors += chunk.n_vectors;
+    }
+    return result;
+  }
+
+  // Path-dependent tables.
+  void fill_by_covers(Real* table, int n_threads) const {
+    BuildTask<Real> task{};
+    fill(task, all(), all(), table, table_kernels<Real>().build_workspace, table_kernels<Real>().build, n_threads);
+  }
+
+  // Tables of a range of chunks; `table` holds those of `held`.
+  void fill_by_counts(const ChunkRange& range, const std::vector<int64_t>& count, double total, const ChunkRange& held,
+                      Real* table, int n_threads) const {
+    BackgroundTask<Real> task{};
+    task.count = count.data();
+    task.first_count = range.first_vector;
+    task.total = total;
+    fill(task, range, held, table, table_kernels<Real>().background_workspace, table_kernels<Real>().build_background,
+         n_threads);
+  }
+
+  // How often background rows are in each state of the range's subtrees, each row by its weight.
+  std::vector<int64_t> count(const ChunkRange& range, const RowSource& rows, std::span<const int64_t> weight,
+                             int n_threads) const {
+    std::vector<int64_t> count(range.n_vectors, 0);
+    constexpr int64_t kRowsTogether = 1 << 15;
+    for (int64_t first = 0; first < rows.n_rows; first += kRowsTogether) {
+      RowSource some = rows;
+      some.n_rows = std::min(kRowsTogether, rows.n_rows - first);
+      const int64_t real_bytes = rows.is_double ? sizeof(double) : sizeof(float);
+      some.data = static_cast<const char*>(rows.data) + first * rows.row_stride * real_bytes;
+      count_some(range, some, weight.data() + first, count.data(), n_threads);
+    }
+    return count;
+  }
+
+  // `task` has the rows, the target and whether to add; `table` holds the range.
+  void pass(PassTask<Real>& task, const ChunkRange& range, const Real* table, int n_threads) const {
+    describe(task, range);
+    task.table = table;
+    task.first_vector = range.first_vector;
+    task.n_vectors = range.n_vectors;
+    task.n_totals = int64_t(plan_.pairs.size()) * plan_.width;
+    task.tile = tile_of(task);
+    task.rows_together = rows_together(task, n_threads);
+    const int64_t n_tasks = (task.rows.n_rows + task.rows_together - 1) / task.rows_together;
+    n_threads = useful_threads(double(2 * n_tasks - 1), n_threads);
+    task.workspace_size = table_kernels<Real>().pass_workspace(task);
+    const Workspace workspace(task.workspace_size * n_threads);
+    task.workspace = workspace.data();
+    const BorrowedTeam threads(n_threads);
+    task.team = threads.team();
+    table_kernels<Real>().pass(task);
+  }
+
+  bool of_pairs() const { return plan_.content == TableContent::kPairs; }
+
+  TableArrays arrays() const {
+    return {plan_.subtrees.data(),
+            plan_.splits.data(),
+            plan_.cells.data(),
+            plan_.bits.data(),
+            plan_.factors.data(),
+            plan_.steps.data(),
+            plan_.chunks.data(),
+            plan_.slot_column.data(),
+            plan_.slot_pair.data(),
+            plan_.pairs.data(),
+            plan_.first_pair.data(),
+            plan_.leaves.data(),
+            plan_.leaf_lanes.data(),
+            plan_.unmet.data(),
+            plan_.n_vectors,
+            plan_.most_patterns,
+            plan_.content,
+            int32_t(plan_.chunks.size()),
+            plan_.lanes,
+            plan_.is_wide,
+            plan_.width,
+            plan_.most_subtrees,
+            plan_.most_x,
+            plan_.most_shared,
+            plan_.most_above,
+            plan_.most_leaves,
+            plan_.most_states};
+  }
+
+ private:
+  static constexpr int64_t kMostTile = 512, kLeastTile = 32;
+
+  std::shared_ptr<const TableForest<Real>> forest_;
+  TablePlan plan_;
+
+  template <class Task>
+  void fill(Task& task, const ChunkRange& range, const ChunkRange& held, Real* table,
+            int64_t (*workspace_of)(const Task&), void (*run)(const Task&), int n_threads) const {
+    static const std::vector<double> points = points_of_subtrees();
+    task.plan = arrays();
+    task.leaf_value = forest_->leaf_value.data();
+    task.points = points.data();
+    task.first_chunk = range.first_chunk;
+    task.n_chunks = range.n_chunks;
+    task.table = table;
+    task.first_vector = held.first_vector;
+    task.n_vectors = held.n_vectors;
+    task.workspace_size = workspace_of(task);
+    const Workspace workspace(task.workspace_size * n_threads);
+    task.workspace = workspace.data();
+    const BorrowedTeam threads(n_threads);
+    task.team = threads.team();
+    run(task);
+  }
+
+  void count_some(const ChunkRange& range, const RowSource& rows, const int64_t* weight, int64_t* count,
+                  int n_threads) const {
+    CountTask<Real> task{};
+    PassTask<Real>& pass = task.pass;
+    describe(pass, range);
+    pass.rows = rows;
+    pass.tile = kMostTile;
+    task.weight = weight;
+    task.count = count;
+    task.first_count = range.first_vector;
+    std::vector<int16_t> codes(forest_->columns.size() * ((rows.n_rows + kMostTile - 1) / kMostTile * kMostTile));
+    task.codes = codes.data();
+    pass.workspace_size = table_kernels<Real>().count_workspace(task);
+    const Workspace workspace(pass.workspace_size * n_threads);
+    pass.workspace = workspace.data();
+    const BorrowedTeam threads(n_threads);
+    pass.team = threads.team();
+    table_kernels<Real>().count(task);
+  }
+
+  // What any pass of rows needs to know.
+  void describe(PassTask<Real>& task, const ChunkRange& range) const {
+    task.plan = arrays();
+    task.columns = forest_->columns.data();
+    task.thresholds = forest_->thresholds.data();
+    task.n_columns = int32_t(forest_->columns.size());
+    task.n_outputs = forest_->n_outputs;
+    task.coding = forest_->coding.view();
+    task.first_chunk = range.first_chunk;
+    task.n_chunks = range.n_chunks;
+  }
+
+  // Of a row, of one output.
+  int64_t n_totals(const PassTask<Real>& task) const {
+    if (of_pairs()) return task.n_totals / forest_->n_outputs + 1;
+    return plan_.is_wide ? task.n_columns : plan_.lanes;
+  }
+
+  // Totals of a tile stay in the first-level cache.
+  int32_t tile_of(const PassTask<Real>& task) const {
+    constexpr int64_t kBytes = 64 << 10;
+    const int64_t rows = kBytes / (n_totals(task) * int64_t(sizeof(double))) / kLeastTile * kLeastTile;
+    return int32_t(std::clamp(rows, kLeastTile, kMostTile));
+  }
+
+  // Sums of a block of rows stay in the second-level cache beside a group's tables; every thread gets its share.
+  int32_t rows_together(const PassTask<Real>& task, int n_threads) const {
+    constexpr int64_t kBytes = 5 << 18;
+    const int64_t least = of_pairs() ? kMostTile / 2 : kMostTile;
+    const int64_t most = std::max(least, kBytes / int64_t(n_totals(task) * sizeof(double)) / kMostTile * kMostTile);
+    const int64_t share = (task.rows.n_rows + n_threads - 1) / n_threads;
+    const int64_t n_blocks = (share + most - 1) / most;
+    const int64_t even = n_blocks ? (share + n_blocks - 1) / n_blocks : kLeastTile;
+    return int32_t(std::max(kLeastTile, (even + kLeastTile - 1) / kLeastTile * kLeastTile));
+  }
+};
+
+}  // namespace silva

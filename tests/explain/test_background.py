@@ -1,0 +1,233 @@
+"""Values against background rows, by tables and by patterns."""
+
+from __future__ import annotations
+
+import dataclasses
+import pickle
+
+import numpy as np
+import pytest
+from hypothesis import given
+
+from silva import Explainer
+from tests.example_forests import with_linear_leaves
+from tests.explain.tolerance import assert_close
+from tests.oracles import evaluate, interventional
+from tests.strategies import Options, chain_forest, forests_and_rows, full_forest, random_forest, random_rows
+
+DTYPES = ("float32", "float64")
+BUDGETS = {"tables": 2**28, "patterns": 0}
+
+
+@pytest.fixture(params=list(BUDGETS))
+def table_bytes(request):
+    return BUDGETS[request.param]
+
+
+def check(forest, X, background, weight=None, **options):
+    expected = interventional.values_by_pair(forest, X, background, weight)
+    for dtype in DTYPES:
+        explainer = Explainer(forest, background, background_weight=weight, dtype=dtype, **options)
+        assert_close(explainer.shap_values(X), expected, forest, dtype)
+        mean = interventional.expected_value(forest, background, weight)
+        scale = np.abs(forest.base_score) + np.abs(evaluate.tree_values(forest, background)).sum(axis=0).max(axis=0)
+        assert (np.abs(np.atleast_1d(explainer.expected_value) - mean) <= 1e-14 * scale).all()
+    return explainer
+
+
+@pytest.mark.parametrize("table_bytes", BUDGETS.values(), ids=BUDGETS)
+@given(example=forests_and_rows(min_rows=1))
+def test_values_of_any_forest(table_bytes, example):
+    forest, X = example
+    background = X[len(X) // 2 :]
+    check(forest, X, background, 1.0 + np.arange(len(background)) % 3, table_bytes=table_bytes)
+
+
+@pytest.mark.parametrize("table_bytes", BUDGETS.values(), ids=BUDGETS)
+@given(example=forests_and_rows(min_rows=1, max_rows=8, n_features=4))
+def test_interactions_of_any_forest(table_bytes, example):
+    forest, X = example
+    background = X[len(X) // 2 :]
+    weight = 1.0 + np.arange(len(background)) % 3
+    expected = interventional.interactions(forest, X, background, weight)
+    for dtype in DTYPES:
+        explainer = Explainer(forest, background, background_weight=weight, dtype=dtype, table_bytes=table_bytes)
+        assert_close(explainer.shap_interaction_values(X), expected, forest, dtype)
+
+
+def wide_forest(n_outputs=1, vector_leaves=False):
+    """More features than a vector has lanes, categories and missing values among them."""
+    options = Options(
+        n_trees=25, n_features=60, n_outputs=n_outputs, vector_leaves=vector_leaves, categorical=True, missing="zeros"
+    )
+    return random_forest(3, options)
+
+
+@pytest.mark.parametrize(("n_outputs", "vector_leaves"), [(1, False), (3, False), (3, True)])
+def test_values_of_a_wide_forest(table_bytes, n_outputs, vector_leaves):
+    forest = wide_forest(n_outputs, vector_leaves)
+    X = random_rows(4, forest, 60)
+    check(forest, X[:20], X[20:], table_bytes=table_bytes)
+
+
+@pytest.mark.parametrize(("n_outputs", "vector_leaves"), [(1, False), (3, True)])
+def test_interactions_of_a_wide_forest(n_outputs, vector_leaves):
+    """By tables, by patterns, and by tables of which a budget holds some: rows of interactions sum to values."""
+    forest = wide_forest(n_outputs, vector_leaves)
+    X = random_rows(4, forest, 60)
+    values = interventional.values_by_pair(forest, X[:20], X[20:])
+    exact = Explainer(forest, X[20:], table_bytes=0, dtype="float64").shap_interaction_values(X[:20])
+    assert_close(exact.sum(axis=2), values, forest, "float64")
+    for dtype in DTYPES:
+        for table_bytes in (2**28, 2**22):
+            explainer = Explainer(forest, X[20:], table_bytes=table_bytes, dtype=dtype)
+            assert_close(explainer.shap_interaction_values(X[:20]), exact.reshape(20, 60, 60, n_outputs), forest, dtype)
+            few = explainer.shap_interaction_values(X[:20], features=[7, 3])
+            np.testing.assert_array_equal(few, explainer.shap_interaction_values(X[:20])[:, [7, 3]])
+
+
+def test_tables_and_patterns_agree_on_trained_sizes():
+    forest = full_forest(2, n_trees=6, depth=8, n_features=9)
+    X = np.random.default_rng(1).normal(size=(600, 9))
+    exact = interventional.values_by_pair(forest, X[:5], X[5:])
+    for dtype in DTYPES:
+        for table_bytes in BUDGETS.values():
+            explainer = Explainer(forest, X[5:], table_bytes=table_bytes, dtype=dtype)
+            assert_close(explainer.shap_values(X[:5]), exact, forest, dtype)
+
+
+@pytest.mark.parametrize("d", [9, 70, 200])
+def test_deep_paths_of_many_features(d):
+    """More features on a path than a word has bits: no tables at all."""
+    forest = chain_forest(d, 1e-3)
+    rng = np.random.default_rng(0)
+    X = (rng.random((30, d)) < 0.97).astype(float)
+    explainer = check(forest, X[:10], X[10:])
+    assert explainer.algorithm_ == ("tables" if d == 9 else "patterns")
+
+
+def test_a_small_budget_leaves_trees_to_the_patterns():
+    forest = full_forest(0, n_trees=12, depth=6, n_features=8)
+    X = np.random.default_rng(1).normal(size=(60, 8))
+    whole = Explainer(forest, X).prepare()._on_cpu.table_bytes
+    for share in (2, 6):
+        explainer = check(forest, X[:20], X[20:], table_bytes=whole // share)
+        assert 0 < explainer._on_cpu.table_bytes <= whole // share
+
+
+@pytest.mark.parametrize("n_outputs", [1, 2])
+@pytest.mark.parametrize("weight", [None, 0.3])
+def test_tables_beyond_the_budget_are_built_a_batch_at_a_time(n_outputs, weight):
+    """4 MB hold half of 26 trees, one of whose subtrees after the other takes the rest."""
+    forest = full_forest(0, n_trees=26, depth=9, n_features=9)
+    forest = dataclasses.replace(
+        forest,
+        base_score=np.zeros(n_outputs),
+        tree_output=(np.arange(forest.n_trees) % n_outputs).astype(np.int32),
+    )
+    X = np.random.default_rng(1).normal(size=(900, 9))
+    options = {"background_weight": None if weight is None else np.full(600, weight), "n_jobs": 2}
+    whole = Explainer(forest, X[:600], dtype="float64", **options)
+    for dtype in DTYPES:
+        some = Explainer(forest, X[:600], dtype=dtype, table_bytes=2**22, **options).prepare()
+        assert some._on_cpu.whole_tables is None
+        assert some._on_cpu._tables._walk is None
+        assert some._on_cpu.table_bytes < 2**22
+        found, exact = some.shap_values(X), whole.shap_values(X)
+        assert_close(found, exact.reshape(*found.shape[:2], -1), forest, dtype)
+        np.testing.assert_array_equal(np.concatenate([some.shap_values(X[:7]), some.shap_values(X[7:])]), found)
+        np.testing.assert_array_equal(some.row()(X[3]), found[3])
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_same_bits_for_any_share_and_order(table_bytes, dtype):
+    """Threads, batches and the order of background rows decide nothing, weighted or not."""
+    forest = full_forest(0, n_trees=20, depth=5, n_features=7)
+    rng = np.random.default_rng(1)
+    X, background, weight = rng.normal(size=(700, 7)), rng.normal(size=(600, 7)), rng.random(600)
+    first = Explainer(forest, background, background_weight=weight, dtype=dtype, table_bytes=table_bytes, n_jobs=1)
+    expected = first.shap_values(X)
+    for n_jobs in (1, 2, 3):
+        order = rng.permutation(600)
+        explainer = Explainer(
+            forest,
+            background[order],
+            background_weight=weight[order],
+            dtype=dtype,
+            table_bytes=table_bytes,
+            n_jobs=n_jobs,
+        )
+        assert explainer.expected_value == first.expected_value
+        for size in (1, 41, 512, 700):
+            found = np.concatenate(
+                [explainer.shap_values(X[at : at + size]) for at in range(0, min(700, 3 * size), size)]
+            )
+            np.testing.assert_array_equal(found, expected[: len(found)], err_msg=f"{n_jobs} threads, batches of {size}")
+
+
+def test_weights_are_copies_of_rows(table_bytes):
+    forest = full_forest(0, n_trees=5, depth=5, n_features=4)
+    rng = np.random.default_rng(1)
+    X, background, copies = rng.normal(size=(20, 4)), rng.normal(size=(30, 4)), rng.integers(4, size=30)
+    repeated = Explainer(forest, np.repeat(background, copies, axis=0), table_bytes=table_bytes)
+    for unit in (1, 1e-3, 1e300):
+        weighted = Explainer(forest, background, background_weight=copies * unit, table_bytes=table_bytes)
+        np.testing.assert_allclose(weighted.shap_values(X), repeated.shap_values(X), rtol=1e-5, atol=1e-7)
+        np.testing.assert_allclose(weighted.expected_value, repeated.expected_value, rtol=1e-14)
+
+
+def test_one_row_and_many_background_rows(table_bytes):
+    forest = full_forest(0, n_trees=8, depth=6, n_features=5)
+    rng = np.random.default_rng(1)
+    X, background = rng.normal(size=(4, 5)), rng.normal(size=(70_000, 5))
+    explainer = Explainer(forest, background, dtype="float64", table_bytes=table_bytes)
+    np.testing.assert_array_equal(explainer.row()(X[0]), explainer.shap_values(X)[0])
+    total = explainer.shap_values(X).sum(axis=1) + explainer.expected_value
+    np.testing.assert_allclose(total, evaluate.margins(forest, X)[:, 0], atol=1e-12)
+
+
+def test_covers_do_not_matter():
+    forest = full_forest(0, n_trees=4, depth=4, n_features=5)
+    X = np.random.default_rng(1).normal(size=(20, 5))
+    strange = dataclasses.replace(forest, cover=np.full(forest.n_nodes, -1.0))
+    for table_bytes in BUDGETS.values():
+        found, expected = (Explainer(f, X, table_bytes=table_bytes).shap_values(X) for f in (strange, forest))
+        np.testing.assert_array_equal(found, expected)
+
+
+def test_a_background_is_kept_as_it_was():
+    forest = full_forest(0, n_trees=4, depth=4, n_features=5)
+    X = np.random.default_rng(1).normal(size=(20, 5))
+    background = X.copy()
+    explainer = Explainer(forest, background)
+    background[:] = 0
+    expected = Explainer(forest, X).shap_values(X)
+    np.testing.assert_array_equal(explainer.shap_values(X), expected)
+    np.testing.assert_array_equal(pickle.loads(pickle.dumps(explainer)).shap_values(X), expected)
+    assert "background=<20 rows>" in repr(explainer)
+
+
+@pytest.mark.parametrize(
+    ("background", "options", "error", "message"),
+    [
+        (np.zeros((3, 4)), {}, ValueError, r"has 4 columns"),
+        (np.zeros((0, 5)), {}, ValueError, "background has no rows"),
+        (np.zeros((3, 5)), {"background_weight": [1, 2]}, ValueError, r"shape \(2,\), expected \(3,\)"),
+        (np.zeros((3, 5)), {"background_weight": [1, -2, 0]}, ValueError, "-2.0 for row 1, expected finite numbers"),
+        (np.zeros((3, 5)), {"background_weight": [1, 2, np.nan]}, ValueError, "nan for row 2, expected finite"),
+        (np.zeros((3, 5)), {"background_weight": [0, 0, 0]}, ValueError, "0 for every row"),
+        (np.zeros((3, 5)), {"background_weight": ["a", "b", "c"]}, TypeError, "expected numbers"),
+        (None, {"background_weight": [1, 2, 3]}, ValueError, "pass background too"),
+        (np.zeros((3, 5)), {"algorithm": "quadrature"}, ValueError, "pass 'auto' or 'tables'"),
+        (np.zeros((3, 5)), {"device": "cuda"}, NotImplementedError, "device='cpu'"),
+    ],
+)
+def test_what_does_not_fit_is_refused_in_a_sentence(background, options, error, message):
+    with pytest.raises(error, match=message):
+        Explainer(full_forest(0, n_trees=2, depth=2, n_features=5), background, **options)
+
+
+def test_linear_leaves_are_refused():
+    forest = with_linear_leaves(full_forest(0, n_trees=2, depth=2, n_features=5))
+    with pytest.raises(NotImplementedError, match="against a background"):
+        Explainer(forest, np.zeros((3, 5)))
