@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from silva import _core
-from silva.device import array_gpu
+from silva.device import on_host
 from silva.evaluate.evaluator import Evaluator
 from silva.inputs import as_rows
 from silva.parallel import n_threads
@@ -51,18 +51,14 @@ def make_background(X: Rows, weight: Any, forest: Forest, n_jobs: int | None) ->
     ------
     ValueError
         If there are no rows, they do not fit the forest, or weights are negative, not finite or all 0.
-    NotImplementedError
-        For rows on a GPU.
     """
-    if array_gpu(X) is not None:
-        raise NotImplementedError("background rows on a GPU are not supported yet; copy them to the host")
     try:
-        rows = as_rows(X, forest)
+        rows = as_rows(on_host(X), forest)
     except (TypeError, ValueError) as error:
         raise type(error)(f"background: {error}") from error
     if len(rows) == 0:
         raise ValueError("background has no rows, expected at least 1; leave background=None for path-dependent values")
-    counts = integer_weights(weight, len(rows))
+    counts = integer_weights(on_host(weight), len(rows))
     used = counts > 0
     # Rows that the caller changes later must not count.
     rows, counts = np.array(rows[used]), counts[used]

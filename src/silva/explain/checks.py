@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING, Any, get_args
 
 import numpy as np
 
-from silva.device import parse_device
 from silva.typing import ExplainAlgorithm, ExplainOutput, FloatType
 
 if TYPE_CHECKING:
@@ -60,7 +59,7 @@ def check_choices(algorithm: str, output: str, dtype: DTypeLike) -> None:
         raise NotImplementedError("output='probability' needs background rows and is not supported yet; use 'margin'")
 
 
-def check_background(forest: Forest, weight: Any, has_background: bool, algorithm: str, device: str) -> None:
+def check_background(forest: Forest, weight: Any, has_background: bool, algorithm: str) -> None:
     """Raise for arguments that do not go with background rows, or not without them."""
     if not has_background:
         if weight is not None:
@@ -71,8 +70,6 @@ def check_background(forest: Forest, weight: Any, has_background: bool, algorith
             f"algorithm={algorithm!r} weights by covers; with a background pass 'auto' or 'tables' "
             "(table_bytes=0 for no tables)"
         )
-    if parse_device(device)[0] not in {"auto", "cpu"}:
-        raise NotImplementedError(f"background rows run on the CPU yet; pass device='cpu' instead of {device!r}")
     refuse_linear_leaves(forest, "explanations against a background", "leave background=None")
 
 

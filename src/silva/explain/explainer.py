@@ -134,7 +134,7 @@ class Explainer:
         n_threads(n_jobs)
         check_table_bytes(table_bytes, algorithm)
         self.forest = load(model)
-        check_background(self.forest, background_weight, background is not None, algorithm, device)
+        check_background(self.forest, background_weight, background is not None, algorithm)
         if background is None:
             refuse_negative_covers(self.forest)
         if algorithm in {"paths", "tables"}:
@@ -368,15 +368,14 @@ class Explainer:
             if parse_device(self.device)[0] not in {"auto", "cpu"} or array_gpu(X) is not None:
                 refuse_linear_leaves(self.forest, "explanations on GPUs", "pass host rows and device='cpu'")
             return ()
-        if self._background:
-            if array_gpu(X) is not None:
-                raise NotImplementedError("a background runs on the CPU yet; copy the rows to the host")
-            return ()
         n_blocks = -(-count_rows(X) // (ROWS_TOGETHER * n_threads(self.n_jobs)))
         work = n_blocks * self.forest.n_nodes * results
         if self.algorithm == "paths":
             return self._gpus_of_paths(X, work)
-        return gpus_worthwhile(self.device, X, work, WORTHWHILE)
+        gpus = gpus_worthwhile(self.device, X, work, WORTHWHILE)
+        if gpus and self._background and self.device == "auto" and array_gpu(X) is None:
+            return gpus if self._on_cuda.serves_background else ()
+        return gpus
 
     def _gpus_of_paths(self, X: Rows, work: int) -> tuple[int, ...]:
         only = "algorithm='paths' runs on NVIDIA GPUs only"
@@ -394,7 +393,7 @@ class Explainer:
     def _on_cuda(self) -> Any:
         from silva.explain.cuda.explainer import CudaExplainer
 
-        return CudaExplainer(self.forest, self.dtype, self.algorithm, self.table_bytes)
+        return CudaExplainer(self.forest, self.dtype, self.algorithm, self.table_bytes, self._background)
 
 
 def as_host(X: Rows) -> Any:

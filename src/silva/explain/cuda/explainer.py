@@ -12,6 +12,7 @@ from silva.cuda.encoder import CodeTables
 from silva.cuda.kept_calls import Calls, may_be_kept
 from silva.cuda.rows import check_gpu_rows, like, map_rows
 from silva.device import DeviceError, array_gpu, import_cupy
+from silva.explain.cuda.background import BackgroundContents
 from silva.explain.cuda.paths import PathsJob
 from silva.explain.cuda.quadrature import QuadratureJob
 from silva.explain.cuda.table_launches import TableJob
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
     from numpy.typing import DTypeLike, NDArray
 
     from silva.ensemble import TreeEnsemble
+    from silva.explain.background import Background
     from silva.explain.cuda.job import Job
     from silva.typing import Array, GpuArray, Int32s, Rows
 
@@ -41,12 +43,18 @@ class CudaExplainer:
     algorithm : {"auto", "tables", "quadrature", "paths"}
     table_bytes : int
         Most memory for tables.
+    background : Background, optional
     """
 
     def __init__(
-        self, forest: TreeEnsemble, dtype: str = "float32", algorithm: str = "auto", table_bytes: int = TABLE_BYTES
+        self,
+        forest: TreeEnsemble,
+        dtype: str = "float32",
+        algorithm: str = "auto",
+        table_bytes: int = TABLE_BYTES,
+        background: Background | None = None,
     ) -> None:
-        self.forest, self.table_bytes = forest, table_bytes
+        self.forest, self.table_bytes, self._background = forest, table_bytes, background
         self.dtype = np.dtype(dtype)
         self.algorithm = algorithm
         self._jobs: dict[object, Job] = {}
@@ -126,6 +134,28 @@ class CudaExplainer:
         except import_cupy().cuda.memory.OutOfMemoryError:
             return None  # the long way makes room, or says what is missing
 
+    @property
+    def serves_background(self) -> bool:
+        """Whether every tree has tables against the background, which no walk takes here."""
+        return self._background_plan is not None and not len(self._background_plan.walked_trees)
+
+    @functools.cached_property
+    def _background_plan(self) -> TablePlan | None:
+        if self.table_bytes == 0:
+            return None
+        return TablePlan(self.forest, self.dtype, self.table_bytes, True, has_background=True)
+
+    def _background_job(self, background: Background) -> TableJob | None:
+        """Values against a background; None where no row's values differ from 0."""
+        plan = self._background_plan
+        if plan is None or len(plan.walked_trees):
+            n_walked = self.forest.n_trees if plan is None else len(plan.walked_trees)
+            raise NotImplementedError(
+                f"{n_walked} of {self.forest.n_trees} trees have no tables against a background on a GPU; pass "
+                "device='cpu' and rows on the host" + ("" if plan else ", or table_bytes above 0")
+            )
+        return TableJob(self.forest, self._codes, plan, BackgroundContents(background)) if plan.n_subtrees else None
+
     def _job(self, key: object, features: NDArray[np.intp] | None) -> Job:
         if key not in self._jobs:
             job = self._table_job() if key == "values" else None
@@ -135,6 +165,8 @@ class CudaExplainer:
 
     def _table_job(self) -> TableJob | None:
         """Values by tables, if the algorithm says so and any tree has them."""
+        if self._background is not None:
+            return self._background_job(self._background)
         forest, forced = self.forest, self.algorithm == "tables"
         if self.algorithm not in {"auto", "tables"} or self.table_bytes == 0 or forest.has_linear_leaves:
             return None

@@ -18,7 +18,17 @@ from silva.explain.cuda.job import PlannedJob, fitting_rows, padded_rows
 from silva.explain.cuda.on_gpu import OnGpu
 from silva.explain.cuda.quadrature import QuadratureJob, Walk, lay_out_sum
 from silva.explain.cuda.results import find_targets
-from silva.explain.cuda.tables import ROOM, Batch, TablePlan, Tables, add_variant, keys_variant, lay_out_builds
+from silva.explain.cuda.tables import (
+    RESERVED_SHARED,
+    ROOM,
+    Batch,
+    Contents,
+    CoverContents,
+    TablePlan,
+    Tables,
+    add_variant,
+    lay_out_keys,
+)
 from silva.explain.walked import walked_part
 
 if TYPE_CHECKING:
@@ -29,17 +39,11 @@ if TYPE_CHECKING:
 PARTIAL_BYTES = 2**32
 """Keys and sums of chunks for the rows in flight; more rows are done one part after the other."""
 
-KEY_THREADS, KEY_ROWS, KEY_BLOCKS = 128, 8, 132 * 16
-"""Threads and rows of a thread of native/explain/cuda/tables/find_keys.cu; blocks that fill the GPU."""
-
 WIDE_THREADS, NARROW_THREADS = (256, 512, 384, 128, 64), (256, 128, 64)
 """Threads of a block that adds."""
 
 RESIDENT_THREADS = 512
 """Of a multiprocessor: what keeps its shared memory busy."""
-
-RESERVED_SHARED = 1024
-"""Bytes of shared memory that the driver takes for each block."""
 
 CODES, KEYS, SUMS, WALK_CODES, BUILT, ROOMS = range(N_BUFFERS := 6)
 """Buffers between the launches."""
@@ -60,11 +64,15 @@ class TableJob(PlannedJob):
         For the walk of all trees, for want of memory.
     plan : TablePlan
         With a subtree at least.
+    contents : Contents, optional
+        What fills the tables; others than the covers leave nothing to the walk.
     """
 
-    def __init__(self, forest: TreeEnsemble, codes: CodeTables, plan: TablePlan) -> None:
+    def __init__(
+        self, forest: TreeEnsemble, codes: CodeTables, plan: TablePlan, contents: Contents | None = None
+    ) -> None:
         super().__init__(forest, codes, plan.dtype, False, None)
-        self.plan = plan
+        self.plan, self._contents = plan, contents or CoverContents()
         self._walks = _walks_of(forest, plan)
         self.n_slots = len(plan.arrays["slot_keys"]) + (self._walks.n_slots if self._walks else 0)
         self._fallback: QuadratureJob | None = None
@@ -107,9 +115,11 @@ class TableJob(PlannedJob):
         tapes = self._walks.tapes if self._walks else []
         keys = np.concatenate([*(tape.slot_keys for tape in tapes), self.plan.arrays["slot_keys"]])
         targets = find_targets(keys, self.forest.n_features, self.forest.n_outputs, False, self.chosen)
-        return Tables(self.plan), OnGpu(import_cupy(), tapes, targets, self.chosen)
+        return Tables(self.plan, self._contents), OnGpu(import_cupy(), tapes, targets, self.chosen)
 
     def _give_up(self) -> None:
+        if not isinstance(self._contents, CoverContents):
+            raise  # nothing else takes its place
         warnings.warn(
             f"no GPU memory for {self.plan.n_bytes:,} bytes of tables; values come from the quadrature walk. "
             "Pass a smaller table_bytes to keep fewer",
@@ -179,7 +189,8 @@ class TableLaunches:
 
     def _add_batch(self, batch: Batch) -> None:
         """Keys of a batch, its tables if they are not kept, and its sums."""
-        find, add = self._finding(batch), self._adding(batch)
+        find = lay_out_keys(self._plan, self._tables.arrays, batch, self._stride)
+        add = self._adding(batch)
         # The kernel counts subtrees from the forest's first.
         keys = Place(add.cell(0), KEYS, -KEY_BYTES * batch.first_subtree * self._stride)
         self._places += [Place(find.cell(0), CODES), Place(find.cell(-1), KEYS), keys]
@@ -187,21 +198,12 @@ class TableLaunches:
         self._launches.append(find)
         if not batch.is_kept:
             self._places.append(Place(add.cell(TABLES), BUILT))
-            for build, room in lay_out_builds(self._plan, self._tables, batch):
+            for build, room in self._tables.builds(batch):
                 self._places += [Place(build.cell(ROOM), ROOMS)] if room else []
                 self._places.append(Place(build.cell(-1), BUILT))
                 self._launches.append(build)
                 self._room = max(self._room, room)
         self._launches.append(add)
-
-    def _finding(self, batch: Batch) -> PreparedLaunch:
-        n_tiles = -(-self._stride // (KEY_THREADS * KEY_ROWS))
-        run = int(np.clip(batch.n_subtrees * n_tiles // KEY_BLOCKS, 4, 64))
-        heads = np.uint64(self._tables.arrays["heads"].data.ptr + self._plan.head_bytes * batch.first_subtree)
-        sizes = np.int32(batch.n_subtrees), np.int32(run)
-        args = (NOWHERE, np.int64(self._stride), heads, self._tables.arrays["entries"], *sizes, NOWHERE)
-        grid = n_tiles, -(-batch.n_subtrees // run)
-        return PreparedLaunch(keys_variant(self._plan.arrays["is_packed"]), grid, KEY_THREADS, args)
 
     def _adding(self, batch: Batch) -> PreparedLaunch:
         block, arrays, tables = choose_block(self._plan, gpu_limits()), self._plan.arrays, self._tables.arrays

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 import numpy as np
 
@@ -23,10 +23,13 @@ if TYPE_CHECKING:
 
     from silva.cuda.compiler import Variant
     from silva.ensemble import TreeEnsemble
-    from silva.typing import Int32s
+    from silva.typing import Int32s, Int64s
 
 BUILD_THREADS = 128
-"""As in native/explain/cuda/tables/build_tables.cu."""
+"""As in native/explain/cuda/tables/build_tables.cu and build_background.cu."""
+
+KEY_THREADS, KEY_ROWS, KEY_BLOCKS = 128, 8, 132 * 16
+"""Threads and rows of a thread of native/explain/cuda/tables/find_keys.cu; blocks that fill the GPU."""
 
 POINTS = (2, 4, 8)
 """Quadrature points of the kernels that build: few kernels serve all subtrees."""
@@ -34,11 +37,13 @@ POINTS = (2, 4, 8)
 WORKSPACES = (6_000, 12_000, 24_000, 48_000, 96_000)
 """Bytes of shared memory of launches that build: more blocks fit beside each other where subtrees need less."""
 
-BUILD_ARRAYS = ("subtrees", "splits", "cells", "bits", "factors", "leaves")
 ROW_ARRAYS = ("heads", "entries", "records", "stages", "chunks")
 
 ROOM = -3
-"""Place among the arguments of build_tables_kernel of the global memory that it works in."""
+"""Place among the arguments of the kernels that build of the global memory that they work in."""
+
+RESERVED_SHARED = 1024
+"""Bytes of shared memory that the driver takes for each block."""
 
 SCRATCH_BYTES = 2**26
 """Workspaces of subtrees that need more than a block's shared memory, in a launch."""
@@ -67,6 +72,8 @@ class TablePlan:
         Most that tables take: those that exceed it are built anew for each call.
     forced : bool
         Tables wherever they can be had, not only where they are the faster.
+    has_background : bool
+        Tables of the game against background rows, not of the covers'.
 
     Attributes
     ----------
@@ -77,21 +84,25 @@ class TablePlan:
     walked_trees : int32
         Trees without tables, or with tables in part.
     batches : list of Batch
-    head_bytes, record_bytes, chunk_bytes : int
-        Of a KeyHead, a TableRecord and a StageChunk (native/explain/cuda/tables/format.h).
+    head_bytes, subtree_bytes, record_bytes, chunk_bytes : int
+        Of a KeyHead, a TableSubtree, a TableRecord and a StageChunk (native/explain/cuda/tables/format.h).
     n_bytes : int
         Of tables that are kept and of the largest batch of others.
     """
 
-    def __init__(self, forest: TreeEnsemble, dtype: DTypeLike, table_bytes: int, forced: bool) -> None:
+    def __init__(
+        self, forest: TreeEnsemble, dtype: DTypeLike, table_bytes: int, forced: bool, has_background: bool = False
+    ) -> None:
         self.dtype = np.dtype(dtype)
-        self.arrays = _core.plan_gpu_tables(forest, table_bytes, self.dtype.itemsize, forced, n_threads(None))
+        itemsize, workers = self.dtype.itemsize, n_threads(None)
+        self.arrays = _core.plan_gpu_tables(forest, table_bytes, itemsize, forced, has_background, workers)
         self.codes = CodeTables(forest, _columns(forest, self.arrays), np.uint16)
         self.walked_trees: Int32s = self.arrays["walked_trees"]
         self.n_components: int = forest.leaf_width
         self.n_subtrees: int = self.arrays["n_subtrees"]
         self.batches = [Batch(*row) for row in self.arrays["batches"].view(np.int64).reshape(-1, 5).tolist()]
         self.head_bytes: int = len(self.arrays["heads"]) // max(self.n_subtrees, 1)
+        self.subtree_bytes: int = len(self.arrays["subtrees"]) // max(self.n_subtrees, 1)
         self.record_bytes: int = len(self.arrays["records"]) // max(self.n_subtrees, 1)
         self.chunk_bytes: int = len(self.arrays["chunks"]) // max(sum(batch.n_chunks for batch in self.batches), 1)
         numbers = (self.arrays["kept_size"] + self.arrays["built_size"]) * self.n_components
@@ -116,6 +127,12 @@ def _columns(forest: TreeEnsemble, arrays: dict[str, Any]) -> Codes:
 class Tables:
     """Tables in the memory of the current GPU, built as this is made, and what the kernels of rows read beside them.
 
+    Parameters
+    ----------
+    plan : TablePlan
+    contents : Contents
+        What fills the tables.
+
     Attributes
     ----------
     numbers : (n_components, kept_size)
@@ -129,21 +146,28 @@ class Tables:
         If they do not fit.
     """
 
-    def __init__(self, plan: TablePlan) -> None:
+    def __init__(self, plan: TablePlan, contents: Contents) -> None:
         cupy = import_cupy()
+        self._plan, self._contents = plan, contents
         self.numbers = cupy.empty((plan.n_components, plan.arrays["kept_size"]), plan.dtype)
-        self.arrays = {name: cupy.asarray(plan.arrays[name]) for name in (*ROW_ARRAYS, *BUILD_ARRAYS)}
+        self.arrays = {name: cupy.asarray(plan.arrays[name]) for name in (*ROW_ARRAYS, *contents.arrays)}
+        self._state = contents.prepare(plan, self.arrays)
         stream = cupy.cuda.get_current_stream()
         for batch in plan.batches:
-            for launch, room in lay_out_builds(plan, self, batch) if batch.is_kept else ():
+            for launch, room in self.builds(batch) if batch.is_kept else ():
                 memory = cupy.empty(room, np.uint8)
                 launch.addresses[ROOM] = memory.data.ptr if room else 0
                 launch.addresses[-1] = self.numbers.data.ptr
                 launch(stream.ptr)
         stream.synchronize()
         if all(batch.is_kept for batch in plan.batches):
-            for name in BUILD_ARRAYS:
+            self._state = None
+            for name in contents.arrays:
                 del self.arrays[name]
+
+    def builds(self, batch: Batch) -> list[Build]:
+        """Lay out the launches that fill the tables of a batch."""
+        return self._contents.builds(self._plan, self.arrays, self._state, batch)
 
 
 class Build(NamedTuple):
@@ -153,40 +177,94 @@ class Build(NamedTuple):
     room: int
 
 
-def lay_out_builds(plan: TablePlan, tables: Tables, batch: Batch) -> list[Build]:
-    """Lay out the launches that fill the tables of a batch."""
-    result = []
-    subtrees, *rest = (tables.arrays[name] for name in BUILD_ARRAYS)
+class Contents(Protocol):
+    """What fills the tables."""
+
+    @property
+    def arrays(self) -> tuple[str, ...]:
+        """Names of the plan's arrays that the launches read."""
+
+    def prepare(self, plan: TablePlan, arrays: dict[str, Any]) -> Any:
+        """Find out what all builds need, on the current GPU."""
+
+    def builds(self, plan: TablePlan, arrays: dict[str, Any], state: Any, batch: Batch) -> list[Build]:
+        """Lay out the launches that fill the tables of a batch; `state` is what `prepare` has returned."""
+
+
+class CoverContents:
+    """The path-dependent game."""
+
+    arrays = ("subtrees", "splits", "cells", "bits", "factors", "leaves")
+
+    def prepare(self, plan: TablePlan, arrays: dict[str, Any]) -> None:
+        """Nothing."""
+
+    def builds(self, plan: TablePlan, arrays: dict[str, Any], state: None, batch: Batch) -> list[Build]:  # noqa: ARG002
+        """Lay out the launches that fill the tables of a batch."""
+        result = []
+        subtrees, *rest = (arrays[name] for name in self.arrays)
+        for points, group in build_groups(plan, batch):
+            _, t, weight = quadrature(points)
+            members, numbers = import_cupy().asarray(group.subtrees), np.concatenate([t, weight])
+            args = (subtrees, members, *rest, np.int32(plan.n_components), numbers)
+            result.append(lay_out_build(plan, batch, group, build_variant(plan.dtype, points), args))
+        return result
+
+
+class Group(NamedTuple):
+    """Subtrees whose tables a launch fills, and the bytes of a workspace; whether it lies in global memory."""
+
+    subtrees: Int32s
+    workspace: int
+    is_scratch: bool
+
+
+def lay_out_build(plan: TablePlan, batch: Batch, group: Group, kernel: Variant, args: tuple[Any, ...]) -> Build:
+    """Lay out a launch that fills tables: `args`, then where the tables and the workspaces are."""
     size = np.int64(plan.arrays["kept_size" if batch.is_kept else "built_size"])
-    for points, chosen, workspace, scratch in build_launches(plan, batch):
-        _, t, weight = quadrature(points)
-        members, numbers = import_cupy().asarray(chosen), np.concatenate([t, weight])
-        sizes = (np.int32(plan.n_components), numbers, size, NOWHERE, np.int64(workspace))
-        args = (subtrees, members, *rest, *sizes, NOWHERE)
-        grid, shared = (len(chosen), plan.n_components), 0 if scratch else workspace
-        launch = PreparedLaunch(build_variant(plan.dtype, points), grid, BUILD_THREADS, args, shared)
-        result.append(Build(launch, len(chosen) * plan.n_components * workspace if scratch else 0))
-    return result
+    all_args = (*args, size, NOWHERE, np.int64(group.workspace), NOWHERE)
+    grid, shared = (len(group.subtrees), plan.n_components), 0 if group.is_scratch else group.workspace
+    room = len(group.subtrees) * plan.n_components * group.workspace if group.is_scratch else 0
+    return Build(PreparedLaunch(kernel, grid, BUILD_THREADS, all_args, shared), room)
 
 
-def build_launches(plan: TablePlan, batch: Batch) -> Iterator[tuple[int, Int32s, int, bool]]:
-    """Points, subtrees and bytes of a workspace of each launch; whether workspaces lie in global memory."""
+def build_groups(plan: TablePlan, batch: Batch) -> Iterator[tuple[int, Group]]:
+    """Points and subtrees of the launches that fill path-dependent tables of a batch."""
     of_batch = slice(batch.first_subtree, batch.first_subtree + batch.n_subtrees)
     needed, units = plan.arrays["n_points"][of_batch], plan.arrays["build_units"][of_batch]
     rounded = np.array(POINTS)[np.searchsorted(POINTS, needed)]
-    n_bytes = -(-units * rounded * plan.dtype.itemsize // 16) * 16
-    most = gpu_limits().shared_per_block - 1024
+    n_bytes = units * rounded * plan.dtype.itemsize
+    for points in POINTS:
+        chosen = np.flatnonzero(rounded == points)
+        for group in group_by_workspace(plan, chosen + batch.first_subtree, n_bytes[chosen]):
+            yield points, group
+
+
+def group_by_workspace(plan: TablePlan, subtrees: Int64s, n_bytes: Int64s) -> Iterator[Group]:
+    """Share subtrees out to launches by the bytes of their workspaces."""
+    n_bytes = -(-n_bytes // 16) * 16
+    most = gpu_limits().shared_per_block - RESERVED_SHARED
     sizes = [size for size in WORKSPACES if size < most] + [most]
     place = np.searchsorted(sizes, n_bytes)
-    for points in POINTS:
-        for number in range(len(sizes) + 1):
-            chosen = np.flatnonzero((rounded == points) & (place == number)).astype(np.int32)
-            if not len(chosen):
-                continue
-            workspace, scratch = int(n_bytes[chosen].max()), number == len(sizes)
-            step = max(1, SCRATCH_BYTES // (workspace * plan.n_components)) if scratch else len(chosen)
-            for start in range(0, len(chosen), step):
-                yield points, chosen[start : start + step] + np.int32(batch.first_subtree), workspace, scratch
+    for number in range(len(sizes) + 1):
+        chosen = subtrees[place == number].astype(np.int32)
+        if not len(chosen):
+            continue
+        workspace, is_scratch = int(n_bytes[place == number].max()), number == len(sizes)
+        step = max(1, SCRATCH_BYTES // (workspace * plan.n_components)) if is_scratch else len(chosen)
+        for start in range(0, len(chosen), step):
+            yield Group(chosen[start : start + step], workspace, is_scratch)
+
+
+def lay_out_keys(plan: TablePlan, arrays: dict[str, Any], batch: Batch, stride: int) -> PreparedLaunch:
+    """Lay out the launch that finds keys: the rows' codes and the keys are its first and its last argument."""
+    n_tiles = -(-stride // (KEY_THREADS * KEY_ROWS))
+    run = int(np.clip(batch.n_subtrees * n_tiles // KEY_BLOCKS, 4, 64))
+    heads = np.uint64(arrays["heads"].data.ptr + plan.head_bytes * batch.first_subtree)
+    sizes = np.int32(batch.n_subtrees), np.int32(run)
+    args = (NOWHERE, np.int64(stride), heads, arrays["entries"], *sizes, NOWHERE)
+    grid = n_tiles, -(-batch.n_subtrees // run)
+    return PreparedLaunch(keys_variant(plan.arrays["is_packed"]), grid, KEY_THREADS, args)
 
 
 def build_variant(dtype: DTypeLike, points: int) -> Variant:

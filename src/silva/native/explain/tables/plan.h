@@ -40,17 +40,6 @@ enum class TableContent : int32_t { kValues, kPairs };
 // Which game it is of: that of the covers, or that against background rows.
 enum class TableGame : int32_t { kCovers, kBackground };
 
-// A leaf of a subtree, whose *positions* are the features of its path: first those that splits of the subtree test,
-// then those of the path to the root alone. A row in a state does not meet the conditions of some of them: bits of
-// positions, by the state of the features below in `unmet`.
-struct SubtreeLeaf {
-  int32_t leaf;
-  int32_t n_positions, n_below;
-  int32_t padding;
-  int64_t first_lane;   // [position] of leaf_lanes
-  int64_t first_unmet;  // [cell of the subtree]
-};
-
 struct Subtree {
   int32_t tree, output;
   int32_t n_states;          // n_cells << n_above

@@ -121,7 +121,7 @@ class TablePlanner {
     };
     std::stable_sort(order.begin(), order.end(), [&](int32_t a, int32_t b) { return gain(a) > gain(b); });
     const bool has_batches = kChunkBytes * plan_.width <= batch_bytes(options_.table_bytes);
-    const bool rebuilds = options_.game == TableGame::kBackground && has_batches && !fit(order);
+    const bool rebuilds = options_.game == TableGame::kBackground && !options_.by_subtree && has_batches && !fit(order);
     const double most = double(options_.table_bytes) / (rebuilds ? 2 : 1);
     double bytes = 0;
     for (const int32_t tree : order) {

@@ -1,4 +1,4 @@
-// The splits of subtrees, for cores and GPUs alike.
+// The splits and leaves of subtrees, for cores and GPUs alike.
 #pragma once
 #include "common/lanes.h"
 
@@ -28,6 +28,17 @@ struct SubtreeSplit {
   int32_t first_x;  // cells of the subtree's splits before it
   int64_t first_cell;
   double z_above, ratio[2];
+};
+
+// A leaf of a subtree, whose *positions* are the features of its path: first those that splits of the subtree test,
+// then those of the path to the root alone. A row in a state does not meet the conditions of some of them: bits of
+// positions, by the state of the features below in `unmet`.
+struct SubtreeLeaf {
+  int32_t leaf;
+  int32_t n_positions, n_below;
+  int32_t padding;
+  int64_t first_lane;   // [position] of leaf_lanes
+  int64_t first_unmet;  // [cell of the subtree]
 };
 
 }  // namespace silva

@@ -34,6 +34,12 @@ nb::dict to_dict(GpuTableArrays&& arrays) {
   result["leaves"] = to_numpy(std::move(arrays.leaves));
   result["n_points"] = to_numpy(std::move(arrays.n_points));
   result["build_units"] = to_numpy(std::move(arrays.build_units));
+  result["leaves_of_subtrees"] = to_bytes(arrays.leaves_of_subtrees);
+  result["leaf_lanes"] = to_numpy(std::move(arrays.leaf_lanes));
+  result["unmet"] = to_numpy(std::move(arrays.unmet));
+  result["background_bytes"] = to_numpy(std::move(arrays.background_bytes));
+  result["n_states"] = arrays.n_states;
+  result["most_states"] = arrays.most_states;
   result["batches"] = to_bytes(arrays.batches);
   result["kept_size"] = arrays.kept_size;
   result["built_size"] = arrays.built_size;
@@ -51,13 +57,15 @@ nb::dict to_dict(GpuTableArrays&& arrays) {
   return result;
 }
 
-nb::dict plan_gpu_tables(nb::handle forest, int64_t table_bytes, int32_t real_bytes, bool forced, int n_threads) {
+nb::dict plan_gpu_tables(nb::handle forest, int64_t table_bytes, int32_t real_bytes, bool forced, bool has_background,
+                         int n_threads) {
   const ForestView view = view_of(forest);
   GpuTableArrays arrays;
   {
     const nb::gil_scoped_release release;
     const BorrowedTeam threads(n_threads);
-    arrays = GpuTableWriter(view, table_bytes, real_bytes, forced, threads.team()).take();
+    const TableGame game = has_background ? TableGame::kBackground : TableGame::kCovers;
+    arrays = GpuTableWriter(view, table_bytes, real_bytes, forced, game, threads.team()).take();
   }
   return to_dict(std::move(arrays));
 }
@@ -66,7 +74,7 @@ nb::dict plan_gpu_tables(nb::handle forest, int64_t table_bytes, int32_t real_by
 
 void bind_gpu_tables(nb::module_& module) {
   module.def("plan_gpu_tables", &plan_gpu_tables, nb::arg("forest"), nb::arg("table_bytes"), nb::arg("real_bytes"),
-             nb::arg("forced"), nb::arg("n_threads"),
+             nb::arg("forced"), nb::arg("has_background"), nb::arg("n_threads"),
              "Subtree tables of a forest as the kernels of explain/cuda/tables read them.");
 }
 

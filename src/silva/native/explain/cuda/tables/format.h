@@ -14,6 +14,8 @@ struct alignas(8) TableSubtree {
   int n_cells, n_above, n_shared, n_splits;
   int leaf;  // of subtrees without splits
   int n_lanes, width;
+  int n_leaves, most_positions;           // of a background's contents
+  long long first_leaf, first_state;      // states of all subtrees, one behind the other
   signed char lane_of[MOST_TABLE_LANES];  // [position in the table's row]: lane, or -1
 };
 

@@ -44,6 +44,13 @@ struct GpuTableArrays {
   std::vector<double> leaves;
   std::vector<int32_t> n_points;
   std::vector<int64_t> build_units;  // numbers of a subtree's workspace, by quadrature point
+  // The build with a background.
+  std::vector<SubtreeLeaf> leaves_of_subtrees;
+  std::vector<uint8_t> leaf_lanes;
+  std::vector<uint16_t> unmet;
+  std::vector<int64_t> background_bytes;  // of a subtree's workspace
+  int64_t n_states = 0;                   // of all subtrees
+  int32_t most_states = 0;                // of one
   std::vector<TableBatch> batches;
   int64_t kept_size = 0,
           built_size = 0;  // numbers of one component: of all kept tables, of the largest batch of others
@@ -61,20 +68,23 @@ struct GpuTableArrays {
 
 class GpuTableWriter {
  public:
-  GpuTableWriter(const ForestView& forest, int64_t table_bytes, int32_t real_bytes, bool forced, const Team& team)
+  GpuTableWriter(const ForestView& forest, int64_t table_bytes, int32_t real_bytes, bool forced, TableGame game,
+                 const Team& team)
       : forest_(forest), codes_(forest), per_quad_(16 / real_bytes) {
     const int64_t most_bytes = std::min(table_bytes, INT64_MAX / kBudgets) * kBudgets;
-    plan_ = TablePlanner(codes_, {most_bytes, real_bytes, forced, gpu_costs(real_bytes), true}, team).take();
+    plan_ = TablePlanner(codes_, {most_bytes, real_bytes, forced, gpu_costs(real_bytes), true, game}, team).take();
     out_.is_narrow = codes_.columns.size() <= kNarrow;
     out_.is_packed = can_pack();
     out_.missing_code = out_.is_packed ? kInfiniteHalf : kMissingCode;
-    out_.leaves = WeightedLeaves(forest, real_bytes == 4).values;
+    out_.leaves = WeightedLeaves(forest, real_bytes == 4, game == TableGame::kBackground).values;
     out_.walked_trees = plan_.walked_trees, out_.cut_nodes = plan_.cut_nodes;
     write_columns();
     const std::vector<int32_t> ends = order_subtrees();
     for (const Subtree& subtree : plan_.subtrees) write_subtree(subtree);
     out_.splits = std::move(plan_.splits), out_.cells = std::move(plan_.cells);
     out_.factors = std::move(plan_.factors), out_.bits = std::move(plan_.bits);
+    out_.leaves_of_subtrees = std::move(plan_.leaves);
+    out_.leaf_lanes = std::move(plan_.leaf_lanes), out_.unmet = std::move(plan_.unmet);
     fill_batches(table_bytes / (real_bytes * plan_.width));
     for (TableBatch& batch : out_.batches) add_chunks(batch, ends);
   }
@@ -153,10 +163,24 @@ class GpuTableWriter {
     std::fill(to.lane_of, to.lane_of + MOST_TABLE_LANES, static_cast<signed char>(-1));
     for (int32_t lane = 0; lane < subtree.n_lanes; ++lane)
       to.lane_of[out_.is_narrow ? column_of(subtree, lane) : lane] = static_cast<signed char>(lane);
+    write_leaves(subtree, to);
     out_.subtrees.push_back(to);
     out_.n_points.push_back(subtree.n_points);
     out_.build_units.push_back(12 * subtree.n_splits + int64_t(std::max(subtree.n_x, 1)) * (subtree.n_lanes + 1));
     write_key(subtree);
+  }
+
+  void write_leaves(const Subtree& subtree, TableSubtree& to) {
+    to.first_leaf = subtree.first_leaf;
+    to.n_leaves = subtree.n_leaves;
+    for (int32_t i = 0; i < subtree.n_leaves; ++i)
+      to.most_positions = std::max(to.most_positions, plan_.leaves[subtree.first_leaf + i].n_positions);
+    to.first_state = out_.n_states;
+    out_.n_states += subtree.n_states;
+    out_.most_states = std::max(out_.most_states, subtree.n_states);
+    constexpr int64_t kNumber = sizeof(double), kNumbersOfSet = 4;  // LeafSpace of build_background.cu
+    out_.background_bytes.push_back(
+        kNumber * (int64_t(subtree.n_states) * subtree.n_lanes + (kNumbersOfSet << to.most_positions)));
   }
 
   void write_key(const Subtree& subtree) {

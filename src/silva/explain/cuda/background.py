@@ -1,0 +1,105 @@
+"""Tables of the game against background rows, filled on a GPU (native/explain/cuda/tables/build_background.cu)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from silva.cuda.compiler import variant
+from silva.cuda.launches import launch
+from silva.device import import_cupy
+from silva.explain.cuda.job import fitting_rows, padded_rows
+from silva.explain.cuda.tables import group_by_workspace, lay_out_build, lay_out_keys
+from silva.explain.cuda.tapes import quadrature
+
+if TYPE_CHECKING:
+    from numpy.typing import DTypeLike
+
+    from silva.cuda.compiler import Variant
+    from silva.explain.background import Background
+    from silva.explain.cuda.tables import Batch, Build, TablePlan
+    from silva.typing import GpuArray
+
+COUNT_THREADS, COUNT_ROWS = 128, 8
+"""As in native/explain/cuda/tables/count_states.cu."""
+
+COUNT_BLOCKS, FEWEST_COUNTED = 132 * 16, 8192
+"""Blocks that fill the GPU, and rows of one, worth adding its counts to the others'."""
+
+KEY_BYTES = 2**28
+"""Keys of the background rows in flight."""
+
+LEAF_POINTS, MOST_POINTS = (2, 4, 8), 8
+"""Quadrature points of leaves of up to 4, 8 and 16 positions; room for them in the kernel's argument."""
+
+
+class BackgroundContents:
+    """The game against background rows."""
+
+    arrays = ("subtrees", "leaves_of_subtrees", "leaf_lanes", "unmet", "leaves")
+
+    def __init__(self, background: Background) -> None:
+        self._background = background
+
+    def prepare(self, plan: TablePlan, arrays: dict[str, Any]) -> GpuArray:
+        """How often background rows are in each state of each subtree, uint64."""
+        cupy, background = import_cupy(), self._background
+        count: GpuArray = cupy.zeros(max(1, plan.arrays["n_states"]), np.uint64)
+        most = max(batch.n_subtrees for batch in plan.batches)
+        step = fitting_rows(KEY_BYTES, 2 * most + plan.codes.row_bytes)
+        is_weighted = bool((background.weight != 1).any())
+        for start in range(0, len(background.rows), step):
+            x = cupy.asarray(background.rows[start : start + step])
+            weight = cupy.asarray(background.weight[start : start + step]) if is_weighted else None
+            codes = plan.codes.encode(x, padded_rows(len(x)))
+            for batch in plan.batches:
+                _count(plan, arrays, batch, (codes, len(x), weight), count)
+        return count
+
+    def builds(self, plan: TablePlan, arrays: dict[str, Any], state: GpuArray, batch: Batch) -> list[Build]:
+        """Lay out the launches that fill the tables of a batch."""
+        points = np.zeros((2, len(LEAF_POINTS), MOST_POINTS))
+        for kind, n in enumerate(LEAF_POINTS):
+            _, points[0, kind, :n], points[1, kind, :n] = quadrature(n)
+        subtrees, *rest = (arrays[name] for name in self.arrays)
+        total = np.float64(float(int(self._background.weight.sum())))
+        members = np.arange(batch.first_subtree, batch.first_subtree + batch.n_subtrees)
+        n_bytes = plan.arrays["background_bytes"][members]
+        result = []
+        for group in group_by_workspace(plan, members, n_bytes):
+            chosen = import_cupy().asarray(group.subtrees)
+            args = (subtrees, chosen, *rest, state, total, np.int32(plan.n_components), points)
+            result.append(lay_out_build(plan, batch, group, background_variant(plan.dtype), args))
+        return result
+
+
+def _count(
+    plan: TablePlan, arrays: dict[str, Any], batch: Batch, rows: tuple[GpuArray, int, GpuArray | None], count: GpuArray
+) -> None:
+    """Add the states of some rows in a batch of subtrees to `count`; rows are codes, their number and weights."""
+    cupy, (codes, n_rows, weight) = import_cupy(), rows
+    stride = padded_rows(n_rows)
+    keys = cupy.empty((batch.n_subtrees, stride), np.uint16)
+    find = lay_out_keys(plan, arrays, batch, stride)
+    find.addresses[0], find.addresses[-1] = codes.data.ptr, keys.data.ptr
+    find(cupy.cuda.get_current_stream().ptr)
+    n_parts = min(-(-n_rows // FEWEST_COUNTED), max(1, COUNT_BLOCKS // batch.n_subtrees))
+    together = COUNT_THREADS * COUNT_ROWS
+    run = -(-n_rows // (n_parts * together)) * together
+    subtrees = np.uint64(arrays["subtrees"].data.ptr + plan.subtree_bytes * batch.first_subtree)
+    sizes = np.int64(stride), np.int64(n_rows), np.int64(run)
+    args = (keys, *sizes, subtrees, np.uint64(0) if weight is None else weight, count)
+    shared = plan.arrays["most_states"] * (4 if weight is None else 8)
+    grid = (batch.n_subtrees, -(-n_rows // run))
+    launch(count_variant(weight is not None), grid, (COUNT_THREADS,), args, shared)
+
+
+def count_variant(is_weighted: bool) -> Variant:
+    """Name the kernel that counts the states of background rows."""
+    return variant("explain/cuda/tables/count_states", WEIGHTED=int(is_weighted))
+
+
+def background_variant(dtype: DTypeLike) -> Variant:
+    """Name the kernel that builds tables against a background."""
+    return variant("explain/cuda/tables/build_background", REAL=np.dtype(dtype))

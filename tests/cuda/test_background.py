@@ -1,0 +1,100 @@
+"""Values against background rows on a GPU: every kernel and launch against the oracle, emulated and on a GPU."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+
+import silva.cuda.limits
+import silva.explain.cuda.background
+import silva.explain.cuda.tables
+from silva import Explainer
+from tests.conftest import examples
+from tests.explain.tolerance import assert_close
+from tests.oracles import interventional
+from tests.strategies import Options, chain_forest, forests_and_rows, full_forest, random_forest, random_rows
+
+pytestmark = pytest.mark.usefixtures("gpu")
+few = examples(20)
+
+
+def check(forest, X, background, weight=None, dtype="float64", **options):
+    expected = interventional.values_by_pair(forest, X, background, weight)
+    explainer = Explainer(forest, background, background_weight=weight, dtype=dtype, device="cuda", **options)
+    assert_close(explainer.shap_values(X), expected, forest, dtype)
+    assert explainer.algorithm_ == "tables" or forest.n_leaves == forest.n_trees
+    return explainer
+
+
+def rows(n, n_features, seed=1):
+    return np.random.default_rng(seed).normal(size=(n, n_features)).astype(np.float32)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@given(example=forests_and_rows(min_rows=2, max_rows=9))
+@few
+def test_values_match_the_oracle(dtype, example):
+    forest, X = example
+    background = X[len(X) // 2 :]
+    check(forest, X, background, 1.0 + np.arange(len(background)) % 3, dtype)
+
+
+@pytest.mark.parametrize("is_weighted", [False, True])
+@pytest.mark.parametrize("n_features", [4, 30])
+def test_parts_of_many_rows_are_counted_side_by_side(monkeypatch, n_features, is_weighted):
+    monkeypatch.setattr(silva.explain.cuda.background, "FEWEST_COUNTED", 100)
+    monkeypatch.setattr(silva.explain.cuda.background, "KEY_BYTES", 2_000_000)
+    forest = full_forest(3, n_trees=8, depth=6, n_features=n_features)
+    background = rows(3000, n_features)
+    weight = np.random.default_rng(2).integers(0, 9, len(background)) / 7 if is_weighted else None
+    check(forest, rows(5, n_features, 2), background, weight)
+
+
+@pytest.mark.parametrize("vector_leaves", [False, True])
+def test_outputs_and_categories(vector_leaves):
+    options = Options(n_trees=7, n_features=9, n_outputs=3, vector_leaves=vector_leaves, categorical=True)
+    forest = random_forest(3, options)
+    X = random_rows(4, forest, 60)
+    check(forest, X[:20], X[20:])
+
+
+def test_tables_beyond_the_budget_are_built_for_each_call():
+    forest = full_forest(7, n_trees=12, depth=7, n_features=6)
+    X, background = rows(20, 6), rows(200, 6, 2)
+    explainer = check(forest, X, background, dtype="float32")
+    whole = explainer._on_cuda._job("values", None).plan
+    part = check(forest, X, background, dtype="float32", table_bytes=whole.n_bytes // 2)
+    plan = part._on_cuda._job("values", None).plan
+    assert len(plan.batches) > 2
+    assert plan.n_bytes <= whole.n_bytes // 2
+
+
+def test_workspaces_too_large_for_shared_memory_lie_in_global_memory(monkeypatch):
+    limits = silva.cuda.limits.Limits(4, 16 * 1024, 16 * 1024, 2**34)
+    monkeypatch.setattr(silva.explain.cuda.tables, "gpu_limits", lambda: limits)
+    check(full_forest(6, n_trees=3, depth=7, n_features=6), rows(9, 6), rows(50, 6, 2))
+
+
+def test_the_same_bits_in_any_order_of_background_rows():
+    forest, background = full_forest(1, n_trees=9, depth=6, n_features=5), rows(300, 5)
+    X = rows(40, 5, 2)
+    values = [Explainer(forest, some, device="cuda").shap_values(X) for some in (background, background[::-1])]
+    np.testing.assert_array_equal(*values)
+
+
+def test_rows_and_background_on_a_gpu():
+    import cupy
+
+    forest, background, X = full_forest(1, n_trees=9, depth=6, n_features=5), rows(300, 5), rows(40, 5, 2)
+    expected = Explainer(forest, background, device="cuda").shap_values(X)
+    found = Explainer(forest, cupy.asarray(background)).shap_values(cupy.asarray(X))
+    np.testing.assert_array_equal(cupy.asnumpy(found), expected)
+
+
+def test_trees_without_tables_are_refused_on_a_gpu_and_explained_on_the_cpu():
+    forest, X = chain_forest(30, 1e-3), rows(6, 30)
+    with pytest.raises(NotImplementedError, match=r"1 of 1 trees have no tables against a background on a GPU"):
+        Explainer(forest, X, device="cuda").shap_values(X)
+    exact = Explainer(forest, X, device="cpu").shap_values(X)
+    np.testing.assert_array_equal(Explainer(forest, X).shap_values(X), exact)
