@@ -13,7 +13,7 @@ import silva.explain.cuda.table_launches
 import silva.explain.cuda.tables
 from silva import Explainer
 from silva.explain.cuda.table_launches import TableJob, choose_block
-from silva.explain.cuda.tables import TablePlan, build_launches
+from silva.explain.cuda.tables import TablePlan, build_groups
 from tests.conftest import examples
 from tests.explain.tolerance import assert_close
 from tests.oracles import shapley
@@ -96,7 +96,7 @@ def test_tables_too_large_for_shared_memory_are_built_in_global_memory(monkeypat
     monkeypatch.setattr(silva.explain.cuda.tables, "SCRATCH_BYTES", 100_000)
     forest = full_forest(6, n_trees=5, depth=8, n_features=6)
     job = job_of(check_with_cpu(forest, rows(33, 6)))
-    assert sum(scratch for *_, scratch in build_launches(job.plan, job.plan.batches[0])) > 1
+    assert sum(group.is_scratch for _, group in build_groups(job.plan, job.plan.batches[0])) > 1
 
 
 @pytest.mark.parametrize("options", [{}, {"n_outputs": 2, "vector_leaves": True}])
