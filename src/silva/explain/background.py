@@ -44,7 +44,7 @@ class Background:
         return f"<{len(self.rows):,} rows>"
 
 
-def make_background(X: Rows, weight: Any, forest: Forest, n_jobs: int | None) -> Background:
+def make_background(X: Rows | Background, weight: Any, forest: Forest, n_jobs: int | None) -> Background:
     """Check background rows and their weights.
 
     Raises
@@ -54,6 +54,8 @@ def make_background(X: Rows, weight: Any, forest: Forest, n_jobs: int | None) ->
     NotImplementedError
         For rows on a GPU.
     """
+    if isinstance(X, Background):
+        return X
     if array_gpu(X) is not None:
         raise NotImplementedError("background rows on a GPU are not supported yet; copy them to the host")
     try:
