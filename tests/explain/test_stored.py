@@ -8,6 +8,7 @@ from hypothesis import given
 
 from silva import Explainer, load
 from silva.explain import stored
+from silva.inputs import as_rows
 from tests.example_forests import assert_same
 from tests.oracles import evaluate
 from tests.strategies import forests_and_rows, full_forest
@@ -30,7 +31,7 @@ def test_any_explainer_survives_the_round_trip(tmp_path_factory, example):
 @given(example=forests_and_rows())
 def test_stand_ins_go_where_the_values_go(example):
     forest, X = example
-    rows, routed = stored.settled(np.asarray(X), forest), evaluate.routed_values(forest, X)
+    rows, routed = stored.settled(as_rows(X, forest), forest), evaluate.routed_values(forest, X)
     for node in np.flatnonzero(forest.feature >= 0):
         feature = forest.feature[node]
         found = evaluate.goes_left(forest, node, stored.stand_ins(forest, feature, rows[:, feature]))
