@@ -2,8 +2,8 @@
 
 Layout: 8 bytes magic, uint32 format version, uint32 length and uint32 CRC-32 of the header, the header (JSON, UTF-8),
 zeros up to a multiple of 64, then the arrays, each at a multiple of 64. The header holds the scalar fields of
-TreeEnsemble, for each array its name, dtype, shape and offset from the first array, and the size and CRC-32 of the
-arrays together.
+TreeEnsemble, for each array its name, dtype, shape and offset from the first array, the size and CRC-32 of the arrays
+together, and null or what is said of an attachment (an explainer's), whose arrays' names start with "attached.".
 A reader of version v refuses files of a later version; a file holds every field of its version and no other.
 """
 
@@ -17,7 +17,7 @@ import re
 import struct
 import zlib
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, BinaryIO
+from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple
 
 import numpy as np
 
@@ -32,13 +32,21 @@ MAGIC = b"\x93SILVA\r\n"
 VERSION = 1
 ALIGNMENT = 64
 PREFIX = struct.Struct("<8sIII")
-DTYPES = ("<f4", "<f8", "<i4", "<i8", "<u4", "|b1")
+DTYPES = ("<f4", "<f8", "<i4", "<i8", "<u2", "<u4", "|b1")
+ATTACHED = "attached."
 LABELS = ("classes", "categories")
 LABEL_DTYPE = re.compile(r"object|\|[biu]1|<[iuf][248]|<U\d{1,9}")
 MAX_LABEL_BYTES = 2**28
 
 
-def save_forest(forest: TreeEnsemble, path: str | os.PathLike[str]) -> None:
+class Attachment(NamedTuple):
+    """What another job keeps beside a forest: plain values for the header, and arrays."""
+
+    about: dict[str, Any]
+    arrays: dict[str, Array]
+
+
+def save_forest(forest: TreeEnsemble, path: str | os.PathLike[str], attachment: Attachment | None = None) -> None:
     """Write a forest to `path`, complete or not at all.
 
     Raises
@@ -53,12 +61,17 @@ def save_forest(forest: TreeEnsemble, path: str | os.PathLike[str]) -> None:
     if (suffix := Path(path).suffix.lower()) in MODEL_SUFFIXES:
         raise ValueError(f"{path} has the suffix {suffix!r} of another library's models, expected .silva")
     scalars, arrays = _split_fields(forest)
+    if attachment is not None:
+        arrays |= {ATTACHED + name: _little_endian(array) for name, array in attachment.arrays.items()}
+    about = attachment and attachment.about
     entries, size, checksum = [], 0, 0
     for name, array in arrays.items():
         entries.append({"name": name, "dtype": array.dtype.str, "shape": list(array.shape), "offset": size})
         size += _padded(array.nbytes)
         checksum = zlib.crc32(bytes(_padding(array.nbytes)), zlib.crc32(_raw(array), checksum))
-    header = json.dumps({"fields": scalars, "arrays": entries, "size": size, "crc32": checksum}).encode()
+    header = json.dumps(
+        {"fields": scalars, "arrays": entries, "size": size, "crc32": checksum, "attachment": about}
+    ).encode()
     with replacing(path) as temporary, open(temporary, "wb") as file:
         file.write(PREFIX.pack(MAGIC, VERSION, len(header), zlib.crc32(header)))
         _write_padded(file, header)
@@ -74,6 +87,17 @@ def load_forest(path: str | os.PathLike[str], mmap: bool = False) -> TreeEnsembl
     ValueError
         If the file is no `.silva` file, of a later version, truncated or corrupt.
     """
+    return load_attachment(path, mmap)[0]
+
+
+def load_attachment(path: str | os.PathLike[str], mmap: bool = False) -> tuple[TreeEnsemble, Attachment | None]:
+    """Read the forest of a `.silva` file and what is kept beside it, if anything is.
+
+    Raises
+    ------
+    ValueError
+        As `load_forest`.
+    """
     path = Path(path)
     with open(path, "rb") as file:
         text, start = _read_header(path, file)
@@ -85,7 +109,13 @@ def load_forest(path: str | os.PathLike[str], mmap: bool = False) -> TreeEnsembl
         if zlib.crc32(buffer.data) != header["crc32"]:
             raise ValueError("the arrays do not match their checksum")
         arrays = {entry["name"]: _array(buffer, entry) for entry in header["arrays"]}
-        return TreeEnsemble(**_join_fields(header["fields"], arrays))
+        attached = {name: arrays.pop(name) for name in list(arrays) if name.startswith(ATTACHED)}
+        forest = TreeEnsemble(**_join_fields(header["fields"], arrays))
+        if header.get("attachment") is None:
+            return forest, None
+        return forest, Attachment(
+            header["attachment"], {name.removeprefix(ATTACHED): array for name, array in attached.items()}
+        )
     except (KeyError, TypeError, ValueError, AttributeError, OverflowError, RecursionError) as error:
         raise _corrupt(path, error) from error
 
@@ -121,10 +151,14 @@ def _split_fields(forest: TreeEnsemble) -> tuple[dict[str, Any], dict[str, Array
         if field.name in LABELS:
             scalars[field.name] = None if value is None else [_labels_to_json(field.name, labels) for labels in value]
         elif isinstance(value, np.ndarray):
-            arrays[field.name] = value.astype(value.dtype.newbyteorder("<"), copy=False)
+            arrays[field.name] = _little_endian(value)
         else:
             scalars[field.name] = _scalar_to_json(field.type, value)
     return scalars, arrays
+
+
+def _little_endian(array: Array) -> Array:
+    return array.astype(array.dtype.newbyteorder("<"), copy=False)
 
 
 def _scalar_to_json(kind: Any, value: Any) -> Any:

@@ -180,6 +180,15 @@ class TestExplain:
             columns = [f"phi_{name}_{i}" for name in NAMES] + [f"expected_value_{i}"]
             np.testing.assert_allclose(stack(result, columns), expected[:, i], rtol=1e-4, atol=1e-5)
 
+    def test_background(self, files, tmp_path, table):
+        path = tmp_path / "out.parquet"
+        arguments = ("explain", files / "regressor.json", files / "data.csv", "-o", path)
+        assert run(*arguments, "--background", files / "data.parquet", "--dtype", "float64") == 0
+        explainer = silva.Explainer(silva.load(files / "regressor.json"), table[NAMES], dtype="float64")
+        result = read(path)
+        np.testing.assert_array_equal(stack(result, [f"phi_{n}" for n in NAMES]), explainer.shap_values(table[NAMES]))
+        assert (column(result, "expected_value") == explainer.expected_value).all()
+
     def test_some_features(self, files, tmp_path):
         path = tmp_path / "out.csv"
         run("explain", files / "regressor.json", files / "data.parquet", "-o", path, "--features", "c,a")

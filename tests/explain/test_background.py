@@ -186,6 +186,64 @@ def test_one_row_and_many_background_rows(table_bytes):
     np.testing.assert_allclose(total, evaluate.margins(forest, X)[:, 0], atol=1e-12)
 
 
+def gradient_boosting(X, y, n_classes):
+    import sklearn.ensemble
+
+    kind = sklearn.ensemble.GradientBoostingClassifier if n_classes == 2 else sklearn.ensemble.GradientBoostingRegressor
+    return kind(n_estimators=6, max_depth=4, random_state=0).fit(X, y)
+
+
+def random_forest_of_sklearn(X, y, n_classes):
+    import sklearn.ensemble
+
+    kind = sklearn.ensemble.RandomForestClassifier if n_classes else sklearn.ensemble.RandomForestRegressor
+    return kind(n_estimators=6, max_depth=5, random_state=0).fit(X, y)
+
+
+def of_xgboost(X, y, n_classes):
+    xgboost = pytest.importorskip("xgboost")
+    objective = {0: "reg:squarederror", 2: "binary:logistic", 3: "multi:softprob"}[n_classes]
+    settings = {"objective": objective, "max_depth": 5, "base_score": 0.5} | (
+        {"num_class": 3} if n_classes == 3 else {}
+    )
+    return xgboost.train(settings, xgboost.DMatrix(X, y), 6)
+
+
+def of_lightgbm(X, y, n_classes):
+    lightgbm = pytest.importorskip("lightgbm")
+    objective = {0: "regression", 2: "binary", 3: "multiclass"}[n_classes]
+    settings = {"objective": objective, "num_leaves": 20, "verbose": -1, "num_threads": 1}
+    return lightgbm.train(settings | ({"num_class": 3} if n_classes == 3 else {}), lightgbm.Dataset(X, y), 6)
+
+
+@pytest.mark.parametrize(
+    ("train", "n_classes"),
+    [
+        (of_xgboost, 0),
+        (of_xgboost, 2),
+        (of_xgboost, 3),
+        (of_lightgbm, 0),
+        (of_lightgbm, 2),
+        (gradient_boosting, 0),
+        (gradient_boosting, 2),
+        (random_forest_of_sklearn, 0),
+        (random_forest_of_sklearn, 3),
+    ],
+)
+def test_values_are_those_of_shap(train, n_classes):
+    shap = pytest.importorskip("shap")
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(400, 5)).astype(np.float32)  # midpoints of rounded values are ties that shap rounds
+    score = X[:, 0] * X[:, 1] + np.sin(3 * X[:, 2])
+    y = np.digitize(score, np.quantile(score, np.arange(1, n_classes) / n_classes)) if n_classes else score
+    model = train(X, y, n_classes)
+    rows, background = X[:20], X[300:]
+    theirs = shap.TreeExplainer(model, background, feature_perturbation="interventional")
+    ours = Explainer(model, background)
+    np.testing.assert_allclose(ours.shap_values(rows), theirs.shap_values(rows), atol=2e-5)
+    np.testing.assert_allclose(ours.expected_value, theirs.expected_value, atol=1e-4)
+
+
 def test_covers_do_not_matter():
     forest = full_forest(0, n_trees=4, depth=4, n_features=5)
     X = np.random.default_rng(1).normal(size=(20, 5))

@@ -18,7 +18,7 @@ PREDICT = """Predict every row of DATA.
 Output columns: prediction (margin, probability) for one output, prediction_<class or output> for several, leaf_<tree>
 for leaf ids. Columns of DATA come first where --columns names them."""
 
-EXPLAIN = """Explain every row of DATA by exact SHAP values of the margin.
+EXPLAIN = """Explain every row of DATA by exact SHAP values of the margin, path-dependent or against background rows.
 
 Output columns: phi_<feature> for one output, phi_<feature>_<class or output> for several; with --interactions
 phi_<a>__<b>, whose sum over b is phi_<a>; then expected_value and margin (each with _<class or output> for several).
@@ -61,6 +61,13 @@ def make_parser() -> argparse.ArgumentParser:
     _add_files(explain)
     explain.add_argument("--interactions", action="store_true", help="SHAP interaction values instead of values")
     explain.add_argument("--features", type=names, metavar="A,B,...", help="explain only these features")
+    explain.add_argument(
+        "--background",
+        type=table,
+        metavar="ROWS",
+        help="CSV or Parquet file of the rows whose values stand for unknown features (default: none, the "
+        "path-dependent values); CPU only",
+    )
     explain.add_argument("--dtype", choices=FLOAT_TYPES, default="float32", help="default: float32")
     explain.set_defaults(run=commands.explain)
 

@@ -23,7 +23,7 @@ def bench(options: argparse.Namespace) -> None:
     if options.out is not None:
         check_output(options.out, (options.model, options.data))
     forest = load(options.model)
-    rows = read_features(options, forest, options.rows)
+    rows = read_features(options.data, options.inputs, forest, options.rows)
     measured = measure(Evaluator(forest), rows, options.seconds, options.device, options.n_jobs)
     best = dataclasses.replace(forest, choices=choose_fastest(measured))
     print(f"{options.model.name}: {forest}")

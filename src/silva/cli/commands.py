@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import sys
 import time
 from typing import TYPE_CHECKING, Any
 
@@ -24,6 +25,7 @@ from silva.inputs.matching import listed
 if TYPE_CHECKING:
     import argparse
     from collections.abc import Callable, Iterator, Sequence
+    from pathlib import Path
 
     from pyarrow import RecordBatch
 
@@ -56,9 +58,11 @@ def explain(options: argparse.Namespace) -> None:
     """Run `silva explain`."""
     import silva
 
-    check_output(options.out, (options.model, options.data))
+    inputs = (options.model, options.data, *([options.background] if options.background else []))
+    check_output(options.out, inputs)
     forest = silva.load(options.model)
-    explainer = silva.Explainer(forest, device=options.device, dtype=options.dtype, n_jobs=options.n_jobs)
+    background = options.background and read_features(options.background, options.inputs, forest, sys.maxsize)
+    explainer = silva.Explainer(forest, background, device=options.device, dtype=options.dtype, n_jobs=options.n_jobs)
     features = _explained_features(options.features, forest)
     width = len(features) * forest.n_outputs * (forest.n_features if options.interactions else 1)
     positions = [feature_names(forest).index(name) for name in features]
@@ -133,10 +137,10 @@ def _transform(
     print(f"{options.out}: {n_rows:,} rows in {time.perf_counter() - start:.1f} s")
 
 
-def read_features(options: argparse.Namespace, forest: Forest, most_rows: int) -> Any:
-    """Read the first rows of the data as a table of the model's features."""
-    reader = TableReader(options.data)
-    inputs = _input_columns(options.inputs, reader, forest)
+def read_features(data: Path, wanted: Sequence[str] | None, forest: Forest, most_rows: int) -> Any:
+    """Read the first rows of a file as a table of the model's features; `wanted` are columns in their order."""
+    reader = TableReader(data)
+    inputs = _input_columns(wanted, reader, forest)
     reader.check_columns(inputs)
     parts, n_rows = [], 0
     for batch in _read(reader, inputs, (), forest, min(MOST_ROWS, most_rows)):

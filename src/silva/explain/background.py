@@ -44,7 +44,7 @@ class Background:
         return f"<{len(self.rows):,} rows>"
 
 
-def make_background(X: Rows, weight: Any, forest: Forest, n_jobs: int | None) -> Background:
+def make_background(X: Rows | Background, weight: Any, forest: Forest, n_jobs: int | None) -> Background:
     """Check background rows and their weights.
 
     Raises
@@ -52,6 +52,8 @@ def make_background(X: Rows, weight: Any, forest: Forest, n_jobs: int | None) ->
     ValueError
         If there are no rows, they do not fit the forest, or weights are negative, not finite or all 0.
     """
+    if isinstance(X, Background):
+        return X
     try:
         rows = as_rows(on_host(X), forest)
     except (TypeError, ValueError) as error:

@@ -22,12 +22,14 @@ from silva.explain.checks import (
 from silva.explain.cpu import CpuExplainer
 from silva.explain.explanation import make_explanation
 from silva.explain.row import make_row
+from silva.explain.stored import SETTINGS, load_explainer, save_explainer
 from silva.explain.tables import TABLE_BYTES
 from silva.inputs import as_rows, name_by_position
 from silva.loading import load
 from silva.parallel import n_threads
 
 if TYPE_CHECKING:
+    import os
     from collections.abc import Callable, Sequence
 
     from numpy.typing import ArrayLike
@@ -150,6 +152,50 @@ class Explainer:
             None if background is None else make_background(background, background_weight, self.forest, n_jobs)
         )
         self._on_cpu = self._lay_out()
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the forest, the settings and what the forest asks of the background to a ``.silva`` file.
+
+        Parameters
+        ----------
+        path : path
+            Without another library's suffix; `silva.load` reads the forest alone from it.
+
+        Raises
+        ------
+        ValueError, TypeError, OSError
+            As `Forest.save`.
+
+        Notes
+        -----
+        Of each background value the file holds the interval of thresholds that it lies in, or its category; of rows
+        that agree in them the sum of their weights. Tables are built anew from that, to the same bits: it takes about
+        2 bytes a value, they take megabytes.
+        """
+        save_explainer(self.forest, {name: getattr(self, name) for name in SETTINGS}, self._background, path)
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str], device: str = "auto", n_jobs: int | None = None) -> Explainer:
+        """Read an explainer that `save` wrote; the background rows are not needed.
+
+        Parameters
+        ----------
+        path : path
+        device, n_jobs : str, int
+            As of the class; they are not saved.
+
+        Returns
+        -------
+        Explainer
+            Explains to the same bits.
+
+        Raises
+        ------
+        ValueError
+            If the file holds no explainer, one of a later version of silva, or is truncated or corrupt.
+        """
+        forest, settings, background = load_explainer(path)
+        return cls(forest, background, device=device, n_jobs=n_jobs, **settings)
 
     def __getstate__(self) -> dict[str, object]:
         made = {"_on_cpu", "_on_cuda"}

@@ -1,0 +1,75 @@
+"""Explainers in files: the same bits without the background rows."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+
+from silva import Explainer, load
+from silva.explain import stored
+from silva.inputs import as_rows
+from tests.example_forests import assert_same
+from tests.oracles import evaluate
+from tests.strategies import forests_and_rows, full_forest
+
+
+@given(example=forests_and_rows(min_rows=1))
+def test_any_explainer_survives_the_round_trip(tmp_path_factory, example):
+    forest, X = example
+    path = tmp_path_factory.mktemp("explainer") / "explainer.silva"
+    weight = 1.0 + np.arange(len(X)) % 3
+    explainer = Explainer(forest, X, background_weight=weight, dtype="float64", table_bytes=2**20)
+    explainer.save(path)
+    loaded = Explainer.load(path)
+    np.testing.assert_array_equal(loaded.shap_values(X), explainer.shap_values(X))
+    np.testing.assert_array_equal(loaded.expected_value, explainer.expected_value)
+    assert (loaded.dtype, loaded.table_bytes) == ("float64", 2**20)
+    assert_same(load(path), forest)
+
+
+@given(example=forests_and_rows())
+def test_stand_ins_go_where_the_values_go(example):
+    forest, X = example
+    rows, routed = stored.settled(as_rows(X, forest), forest), evaluate.routed_values(forest, X)
+    for node in np.flatnonzero(forest.feature >= 0):
+        feature = forest.feature[node]
+        found = evaluate.goes_left(forest, node, stored.stand_ins(forest, feature, rows[:, feature]))
+        np.testing.assert_array_equal(found, evaluate.goes_left(forest, node, routed[:, feature]))
+
+
+def test_equal_rows_are_kept_once(tmp_path):
+    """A forest of two thresholds tells 3 x 3 rows apart, however many there are."""
+    forest = full_forest(0, n_trees=1, depth=2, n_features=2)
+    X = np.random.default_rng(0).normal(size=(5000, 2))
+    Explainer(forest, X).save(tmp_path / "explainer.silva")
+    assert (tmp_path / "explainer.silva").stat().st_size < 6000
+    np.testing.assert_array_equal(
+        Explainer.load(tmp_path / "explainer.silva").shap_values(X), Explainer(forest, X).shap_values(X)
+    )
+
+
+def test_explainers_without_a_background(tmp_path):
+    forest = full_forest(0, n_trees=2, depth=3, n_features=4)
+    X = np.random.default_rng(0).normal(size=(9, 4))
+    explainer = Explainer(forest, algorithm="quadrature", dtype="float64")
+    explainer.save(tmp_path / "explainer.silva")
+    loaded = Explainer.load(tmp_path / "explainer.silva", n_jobs=1)
+    assert (loaded.algorithm, loaded.dtype, loaded.n_jobs) == ("quadrature", "float64", 1)
+    np.testing.assert_array_equal(loaded.shap_values(X), explainer.shap_values(X))
+
+
+def test_files_without_an_explainer_or_of_another_version(tmp_path, monkeypatch):
+    forest = full_forest(0, n_trees=2, depth=3, n_features=4)
+    forest.save(tmp_path / "forest.silva")
+    with pytest.raises(ValueError, match="holds a forest and no explainer"):
+        Explainer.load(tmp_path / "forest.silva")
+    monkeypatch.setattr(stored, "VERSION", 2)
+    Explainer(forest, np.zeros((3, 4))).save(tmp_path / "later.silva")
+    monkeypatch.undo()
+    with pytest.raises(ValueError, match="an explainer of version 2, this silva reads up to 1; upgrade silva"):
+        Explainer.load(tmp_path / "later.silva")
+    whole = (tmp_path / "later.silva").read_bytes()
+    (tmp_path / "cut.silva").write_bytes(whole[:-1])
+    with pytest.raises(ValueError, match="truncated or corrupt"):
+        Explainer.load(tmp_path / "cut.silva")
