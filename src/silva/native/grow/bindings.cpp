@@ -1,9 +1,10 @@
 // Bindings of the engine that grows trees.
+#include "grow/cuda/bindings.h"
+
 #include <string_view>
 
 #include "common/instruction_set.h"
 #include "grow/cuda/shared/records.h"
-#include "grow/gpu_bindings.h"
 #include "grow/paper/records.h"
 
 namespace silva {
