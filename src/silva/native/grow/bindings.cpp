@@ -275,7 +275,6 @@ static void bind_settings(nb::module_& module) {
   bind_field<&S::search, &G::moves, &M::splits>(bound, "polish_splits");
   bind_field<&S::search, &G::moves, &M::pull_ups>(bound, "polish_pull_ups");
   bind_field<&S::search, &G::moves, &M::rotations>(bound, "polish_rotations");
-  bind_field<&S::search, &G::moves, &M::repairs>(bound, "polish_repairs");
 }
 
 // What Python needs to size arrays and buffers by.
