@@ -220,7 +220,6 @@ class GrowSettings:
     polish_splits: bool
     polish_pull_ups: bool
     polish_rotations: bool
-    polish_repairs: bool
 
 class GrowStream:
     def __init__(self) -> None: ...

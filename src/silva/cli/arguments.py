@@ -7,7 +7,7 @@ from pathlib import Path
 
 from silva import __version__
 from silva.cli import bench, commands, demo, grow
-from silva.cli.values import REPLACED, device_string, forest_file, names, positive, table
+from silva.cli.values import REPLACED, add_device, forest_file, names, positive, table
 from silva.typing import FLOAT_TYPES, OUTPUTS
 
 MODEL = "model file: XGBoost .json or .ubj, LightGBM .txt, CatBoost .cbm or .json, or .silva"
@@ -102,13 +102,7 @@ def _add_measurement(command: argparse.ArgumentParser) -> None:
         "-o", dest="out", type=forest_file, metavar="OUT", help=f".silva file: the model with what was chosen{REPLACED}"
     )
     command.add_argument("--seconds", type=float, default=5.0, metavar="S", help="time to spend (default: 5)")
-    command.add_argument(
-        "--device",
-        type=device_string,
-        default="auto",
-        metavar="DEVICE",
-        help="auto (default), cpu, cuda, cuda:1 or cuda:all",
-    )
+    add_device(command)
     command.add_argument("--rows", type=positive, default=100_000, metavar="N", help="rows to read (default: 100000)")
     command.add_argument("--inputs", type=names, metavar="A,B,...", help=INPUTS)
     command.add_argument("--n-jobs", type=positive, metavar="N", help="threads (default: all cores)")
@@ -134,10 +128,4 @@ def _add_files(command: argparse.ArgumentParser) -> None:
         "--batch-rows", type=positive, metavar="N", help="rows in memory at a time (default: by the size of a row)"
     )
     command.add_argument("--n-jobs", type=positive, metavar="N", help="threads (default: all cores)")
-    command.add_argument(
-        "--device",
-        type=device_string,
-        default="auto",
-        metavar="DEVICE",
-        help="auto (default: the faster for each batch of rows), cpu, cuda, cuda:1 or cuda:all",
-    )
+    add_device(command, "default: the faster for each batch of rows")

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from silva.cli.values import REPLACED, device_string, forest_file, names
+from silva.cli.values import REPLACED, add_device, forest_file, names
 from silva.files import check_output
 from silva.grow.data import STORAGES
 
@@ -41,13 +41,7 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
     parser.add_argument("--time-limit", type=float, metavar="SECONDS", help="keep the best tree found so far")
     parser.add_argument("--seed", type=int, default=0, metavar="N", help="default: 0")
     parser.add_argument("--n-jobs", type=int, metavar="N", help="threads (default: all cores)")
-    parser.add_argument(
-        "--device",
-        type=device_string,
-        default="auto",
-        metavar="DEVICE",
-        help="auto (default: a GPU for large data), cpu, cuda, cuda:1 or cuda:all",
-    )
+    add_device(parser, "default: a GPU for large data")
     parser.add_argument(
         "--storage",
         choices=STORAGES,

@@ -37,6 +37,12 @@ def device_string(text: str) -> str:
     return text
 
 
+def add_device(command: argparse.ArgumentParser, default: str = "default") -> None:
+    """Say where to run; `default` is what the help says of "auto"."""
+    chosen = f"auto ({default}), cpu, cuda, cuda:1 or cuda:all"
+    command.add_argument("--device", type=device_string, default="auto", metavar="DEVICE", help=chosen)
+
+
 def table(text: str) -> Path:
     """Check the suffix of a table."""
     try:

@@ -71,8 +71,7 @@ class ModelTreeRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
     operator_rates : dict, optional
         Rates of operators that differ from `silva.grow.search.OPERATORS`; 0 switches one off.
     polish : bool or sequence of str, default=True
-        Moves of the local search, of "models", "variants", "thresholds", "splits", "pull_ups", "rotations",
-        "repairs".
+        Moves of the local search, of "models", "variants", "thresholds", "splits", "pull_ups", "rotations".
     polish_interval : int, default=5
         Generations between two polishings.
     polish_trees : int, default=1

@@ -42,7 +42,7 @@ OPERATORS: dict[str, float] = {
 }
 """Relative rates: four crossovers, four mutations of a test, two of a leaf."""
 
-POLISH = ("models", "variants", "thresholds", "splits", "pull_ups", "rotations", "repairs")
+POLISH = ("models", "variants", "thresholds", "splits", "pull_ups", "rotations")
 """Moves of the local search."""
 
 

@@ -35,6 +35,15 @@ nb::ndarray<nb::numpy, T, nb::ndim<1>> to_numpy(std::vector<T>&& values) {
   return {kept->data(), {kept->size()}, owner};
 }
 
+// A field of a bound struct, or of a struct within it: bind_field<&Outer::inner, &Inner::field>(bound, name).
+template <auto... path, class Struct>
+void bind_field(nb::class_<Struct>& bound, const char* name) {
+  using Value = std::remove_cvref_t<decltype((std::declval<Struct&>().*....*path))>;
+  bound.def_prop_rw(
+      name, [](const Struct& of) { return (of.*....*path); },
+      [](Struct& of, const Value& value) { (of.*....*path) = value; });
+}
+
 // The arrays stay owned by the Forest, which outlives the view.
 ForestView view_of(nb::handle forest);
 

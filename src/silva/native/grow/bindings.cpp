@@ -1,9 +1,10 @@
 // Bindings of the engine that grows trees.
+#include "grow/cuda/bindings.h"
+
 #include <string_view>
 
 #include "common/instruction_set.h"
 #include "grow/cuda/shared/records.h"
-#include "grow/gpu_bindings.h"
 #include "grow/paper/records.h"
 
 namespace silva {
@@ -274,7 +275,6 @@ static void bind_settings(nb::module_& module) {
   bind_field<&S::search, &G::moves, &M::splits>(bound, "polish_splits");
   bind_field<&S::search, &G::moves, &M::pull_ups>(bound, "polish_pull_ups");
   bind_field<&S::search, &G::moves, &M::rotations>(bound, "polish_rotations");
-  bind_field<&S::search, &G::moves, &M::repairs>(bound, "polish_repairs");
 }
 
 // What Python needs to size arrays and buffers by.

@@ -16,21 +16,14 @@
 
 namespace silva {
 
-// How far the moves go that take most of the time and seldom gain.
-struct PolishEffort {
-  int reach;     // levels from a split that is pulled up to its new place
-  bool repairs;  // whether they are tried
-};
-constexpr PolishEffort kThorough{std::numeric_limits<int>::max(), true};
-// For trees other than the best one. Those that come to beat it are polished thoroughly in their turn; of the others
-// hardly any would by these moves.
-constexpr PolishEffort kBrief{3, false};
+// Levels from a split that is pulled up to its new place. Far ones take most of the time and seldom gain: trees other
+// than the best one go without. Those that come to beat it are polished thoroughly in their turn.
+constexpr int kThorough = std::numeric_limits<int>::max(), kBrief = 3;
 
 class Polish {
  public:
-  Polish(const OperatorContext& context, const PolishMoves& moves, const PolishEffort& effort,
-         const std::function<bool()>& stopped)
-      : c_(context), e_(context.evaluator), moves_(moves), effort_(effort), stopped_(stopped) {}
+  Polish(const OperatorContext& context, const PolishMoves& moves, int reach, const std::function<bool()>& stopped)
+      : c_(context), e_(context.evaluator), moves_(moves), reach_(reach), stopped_(stopped) {}
 
   // The tree must have been evaluated; the result is, and is no worse.
   GrowTree run(GrowTree tree) {
@@ -45,8 +38,6 @@ class Polish {
       improved = moves_.pull_ups && try_pull_ups(false);
       if (improved) continue;
       improved = moves_.rotations && try_pull_ups(true);
-      if (improved) continue;
-      improved = moves_.repairs && effort_.repairs && try_repairs();
     }
     return std::move(best_);
   }
@@ -60,12 +51,10 @@ class Polish {
     kThresholdMove = 4,
     kSplitMove = 5,
     kExchangeMove = 6,
-    kRepairMove = 8,
     kPullUpMove = 16,
     kRotateMove = 32
   };
   static constexpr int kRotatedLeaves = 20;  // of a subtree; settling larger ones takes longer than it helps
-  static constexpr int kRepaired = 4;        // nodes; those further up hardly move, and have the most rows
 
   const GrowData& data() const { return e_.data(); }
   void evaluate(GrowTree& tree) { e_.evaluate(tree, c_.layer, c_.scratch); }
@@ -118,7 +107,7 @@ class Polish {
     std::vector<Attempt> attempts(moves.size());
     run_apart(c_, int(moves.size()), [&](int i, const OperatorContext& context) {
       if (stopped_()) return;
-      Polish apart(context, moves_, effort_, stopped_);
+      Polish apart(context, moves_, reach_, stopped_);
       apart.best_ = best_;
       attempts[i].improves = run(apart, moves[i]);
       attempts[i].tree = std::move(apart.best_);
@@ -126,16 +115,16 @@ class Polish {
     return attempts;
   }
 
-  // Tries moves in the order of the nodes, rising or falling, and takes those that improve the tree. `moves_at` tells
-  // those of a node. After one is taken the search goes on behind it, or at the next node if each node has but one.
+  // Tries moves from the last node to the first and takes one a node that improves the tree. `moves_at` tells those of
+  // a node.
   template <class MovesAt, class Run>
-  bool try_in_order(int step, bool once_a_node, MovesAt moves_at, Run run) {
+  bool try_upwards(MovesAt moves_at, Run run) {
     const size_t most = std::min<size_t>(32, e_.tasks().n_together()), first = std::min<size_t>(4, most);
     bool improved = false;
     size_t together = first;
-    for (Place place{step > 0 ? 0 : int(best_.nodes.size()) - 1, 0};;) {
+    for (Place place{int(best_.nodes.size()) - 1, 0};;) {
       std::vector<Place> places;
-      const std::vector<Move> moves = untried(place, step, together, moves_at, places);
+      const std::vector<Move> moves = untried(place, -1, together, moves_at, places);
       if (moves.empty()) return improved;
       std::vector<Attempt> attempts = attempt(moves, run);
       size_t i = 0;
@@ -147,7 +136,7 @@ class Polish {
       if (i == moves.size()) continue;
       best_ = std::move(attempts[i].tree);
       improved = true;
-      place = once_a_node ? Place{places[i].v + step, 0} : Place{places[i].v, places[i].option + 1};
+      place = {places[i].v - 1, 0};
     }
   }
 
@@ -312,7 +301,7 @@ class Polish {
   std::vector<GrowSplit> splits_below(int v, const std::vector<int>& depths) const {
     std::vector<GrowSplit> splits;
     for (int u = v + 1; u < subtree_end(best_, v); ++u)
-      if (!best_[u].is_leaf() && depths[u] - depths[v] <= effort_.reach && !(best_[u].split == best_[v].split) &&
+      if (!best_[u].is_leaf() && depths[u] - depths[v] <= reach_ && !(best_[u].split == best_[v].split) &&
           std::find(splits.begin(), splits.end(), best_[u].split) == splits.end())
         splits.push_back(best_[u].split);
     return splits;
@@ -326,8 +315,8 @@ class Polish {
         moves.push_back({v, (settled ? kRotateMove : kPullUpMove) + hash_of(split), split});
       return moves;
     };
-    return try_in_order(-1, true, moves_at,
-                        [settled](Polish& p, const Move& move) { return p.pull_up(move.v, move.split, settled); });
+    return try_upwards(moves_at,
+                       [settled](Polish& p, const Move& move) { return p.pull_up(move.v, move.split, settled); });
   }
 
   bool pull_up(int v, const GrowSplit& split, bool settled) {
@@ -344,41 +333,10 @@ class Polish {
     return tree.n_leaves() <= e_.limits().max_leaves && accept(std::move(tree));
   }
 
-  // A variant that only pays once the splits above it and at it have moved.
-  bool try_repairs() {
-    const auto moves_at = [this](int v) {
-      std::vector<Move> moves;
-      for (uint64_t kind = 0; kind < 3 && !best_[v].is_leaf(); ++kind) moves.push_back({v, kRepairMove + kind});
-      return moves;
-    };
-    return try_in_order(-1, false, moves_at,
-                        [](Polish& p, const Move& move) { return p.repaired(move.v, int(move.kind - kRepairMove)); });
-  }
-
-  // The last splits on the way to v and v itself, top-down.
-  static std::vector<int> nodes_above(const GrowTree& tree, int v) {
-    std::vector<int> path;
-    for (int u = 0; u <= v && u < int(tree.nodes.size()); ++u)
-      if (!tree[u].is_leaf() && subtree_end(tree, u) > v) path.push_back(u);
-    path.erase(path.begin(), path.end() - std::min<std::ptrdiff_t>(kRepaired, std::ssize(path)));
-    return path;
-  }
-
-  bool repaired(int v, int kind) {
-    GrowTree tree = variant(best_, v, kind);
-    evaluate(tree);
-    for (const int u : nodes_above(tree, v)) {
-      if (u >= int(tree.nodes.size()) || tree[u].is_leaf() || subtree_end(tree, u) <= v) continue;
-      tree = search_threshold(c_, tree, u);
-      evaluate(tree);
-    }
-    return accept(std::move(tree));
-  }
-
   const OperatorContext& c_;
   const Evaluator& e_;
   PolishMoves moves_;
-  PolishEffort effort_;
+  int reach_;
   const std::function<bool()>& stopped_;
   GrowTree best_;
   std::vector<Box> boxes_;

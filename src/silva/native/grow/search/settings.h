@@ -19,7 +19,6 @@ struct PolishMoves {
   bool splits = true;      // best split of every leaf
   bool pull_ups = true;    // a split from below takes the node's place
   bool rotations = true;   // the same, children promoted below it
-  bool repairs = true;     // variants followed by threshold searches
 };
 
 struct GrowSettings {

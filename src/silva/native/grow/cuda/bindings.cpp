@@ -1,4 +1,4 @@
-#include "grow/gpu_bindings.h"
+#include "grow/cuda/bindings.h"
 
 #include <nanobind/stl/array.h>
 #include <nanobind/stl/map.h>

@@ -29,13 +29,4 @@ SearchMachine make_machine(const GpuSearch& gpu, const GrowData& data, const Gro
 
 void bind_grow_gpu(nb::module_& module);
 
-// A field of a bound struct, or of a struct within it: bind_field<&Outer::inner, &Inner::field>(bound, name).
-template <auto... path, class Struct>
-void bind_field(nb::class_<Struct>& bound, const char* name) {
-  using Value = std::remove_cvref_t<decltype((std::declval<Struct&>().*....*path))>;
-  bound.def_prop_rw(
-      name, [](const Struct& of) { return (of.*....*path); },
-      [](Struct& of, const Value& value) { (of.*....*path) = value; });
-}
-
 }  // namespace silva
