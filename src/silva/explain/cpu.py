@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import functools
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from silva.explain.quadrature import QuadratureRunner
 from silva.explain.tables import TableRunner
+from silva.parallel import cached_property
 
 if TYPE_CHECKING:
     from silva.forest import Forest
@@ -76,7 +76,7 @@ class CpuExplainer:
         self._walk.interactions(rows, places, result, self.n_jobs)
         return result
 
-    @functools.cached_property
+    @cached_property
     def _tables(self) -> TableRunner | None:
         """Runner of tables, None where nothing can have them."""
         if self._algorithm not in {"auto", "tables"} or self._table_bytes == 0 or self.forest.has_linear_leaves:

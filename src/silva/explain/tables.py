@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import dataclasses
+import os
 import threading
 import warnings
+import weakref
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
@@ -47,6 +49,7 @@ class TableRunner:
         self._tables: Any = None
         self._is_planned = self._is_built = False
         self._lock = threading.RLock()
+        _runners.add(self)
 
     @property
     def n_bytes(self) -> int:
@@ -93,6 +96,15 @@ class TableRunner:
                 self._walk = QuadratureRunner(select_trees(self._forest, walked), self._dtype) if len(walked) else None
             self._is_planned = True
 
+    def begin_anew(self) -> None:
+        """In a forked process: forget tables that a thread of the other one was about to plan or build."""
+        if self._lock.acquire(blocking=False):
+            self._lock.release()
+            return
+        self._lock = threading.RLock()
+        self._tables, self._walk = None, self._whole_walk
+        self._is_planned = self._is_built = False
+
     def _give_up(self) -> None:
         size = self._tables.n_bytes
         warnings.warn(
@@ -102,6 +114,18 @@ class TableRunner:
             stacklevel=2,
         )
         self._tables, self._walk = None, self._whole_walk
+
+
+_runners: weakref.WeakSet[TableRunner] = weakref.WeakSet()
+
+
+def _begin_anew() -> None:
+    for runner in list(_runners):
+        runner.begin_anew()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_begin_anew)
 
 
 def select_trees(forest: Ensemble, trees: Int32s) -> Ensemble:
