@@ -1,4 +1,4 @@
-# make demo | test | test-slow | lint | types | bench | clean, and attacks (tests/README.md): fuzz | differential
+# make demo | test | test-slow | lint | types | bench | clean, and attacks (tests/README.md): fuzz | differential | stress | sanitize
 # Everything runs in .venv, which is made on first use. PYTHON=python3.12 and CXX=clang++ choose others than the default.
 # `make bench` has its own environment: the libraries that it compares with need Python 3.12 (BENCH_PYTHON). It takes its
 # data sets from SILVA_DATA, and options by BENCH="values interactions"; BENCH=--help lists them.
@@ -13,11 +13,10 @@ PYTEST := $(BIN)/python -m pytest -n $(WORKERS) $(PYTEST_OPTIONS)
 NATIVE := $(shell find src/silva/native -type f)
 CXX_SOURCES := $(filter %.h %.cuh %.cpp %.cu,$(NATIVE) $(shell find tests -type f))
 
-SECONDS := 600
 ROWS := 1000000
 SEED ?= $(shell date +%s)
 
-.PHONY: demo test test-slow lint format types bench run-bench clean fuzz differential
+.PHONY: demo test test-slow lint format types bench run-bench clean fuzz differential stress sanitize
 .DELETE_ON_ERROR:
 
 demo: $(VENV)/demo.stamp
@@ -44,12 +43,22 @@ types: $(VENV)/lint.stamp $(VENV)/test.stamp
 	$(BIN)/mypy
 
 # Mutated model files for SECONDS; SEED makes the same ones again. What is found is kept in build/fuzz.
+fuzz: SECONDS ?= 600
 fuzz: $(VENV)/test.stamp
 	$(BIN)/python -m tests.fuzz --seconds $(SECONDS) --seed $(SEED) --workers $(WORKERS) $(FUZZ)
 
 # Random models of every library against adversarial rows.
 differential: $(VENV)/test.stamp
 	$(BIN)/python -m tests.differential --rows $(ROWS) --seed $(SEED)
+
+# Threads that predict, explain, grow, fail, fork and are interrupted at a time.
+stress: SECONDS ?= 60
+stress: $(VENV)/test.stamp
+	$(BIN)/python -m tests.stress --seconds $(SECONDS) --seed $(SEED)
+
+# The attacks on a core with sanitizers: KIND=address (and undefined behaviour) or thread.
+sanitize: $(VENV)/test.stamp
+	SEED=$(SEED) WORKERS=$(WORKERS) tools/sanitize.sh $(or $(KIND),address)
 
 bench:
 	$(MAKE) run-bench VENV=build/bench-venv PYTHON="$(or $(BENCH_PYTHON),$(call find_python,12))"

@@ -46,6 +46,16 @@ def build_program(source: Path, *flags: str) -> Path:
     return build(source.read_text(), source.stem, (*HOST, *PROGRAM, *flags), source.parent)
 
 
+def build_sanitized(source: Path, *flags: str) -> Path:
+    """`build_program`; the test is skipped where the compiler lacks a sanitizer that is asked for."""
+    try:
+        return build_program(source, *flags)
+    except subprocess.CalledProcessError:
+        if any(flag.startswith("-fsanitize") for flag in flags):
+            pytest.skip("no sanitizer")
+        raise
+
+
 def build(text: str, name: str, flags: tuple[str, ...], folder: Path = EMULATOR) -> Path:
     """Compile a text, whose includes may be relative to `folder`, unless it has been compiled before."""
     if COMPILER is None:

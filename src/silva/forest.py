@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from silva.ensemble import TreeEnsemble
@@ -11,6 +10,7 @@ from silva.evaluate.evaluator import Evaluator
 from silva.evaluate.predictor import make_predictor
 from silva.evaluate.tuning import tune
 from silva.inputs import name_by_position
+from silva.parallel import cached_property
 from silva.storage import save_forest
 
 if TYPE_CHECKING:

@@ -1,8 +1,15 @@
-"""How many threads a call may use."""
+"""How many threads a call may use, and what several of them may ask for first."""
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING, Any, Generic, TypeVar, overload
+
 from silva import _core
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+T = TypeVar("T")
 
 MOST_THREADS = 4096
 """More are a mistake: memory is set aside for each."""
@@ -25,3 +32,28 @@ def n_threads(n_jobs: int | None) -> int:
     if not 1 <= n_jobs <= MOST_THREADS:
         raise ValueError(f"n_jobs is {n_jobs}, expected None, -1 or a number of threads up to {MOST_THREADS}")
     return int(n_jobs)
+
+
+class cached_property(Generic[T]):  # noqa: N801
+    """functools.cached_property without its lock, as Python has it since 3.12.
+
+    Where several threads ask first, each may compute the value, and all get the same one. A process that forks while
+    another thread computes one would wait for the lock forever.
+    """
+
+    def __init__(self, compute: Callable[[Any], T]) -> None:
+        self._compute = compute
+        self.__doc__ = compute.__doc__
+
+    def __set_name__(self, owner: type, name: str) -> None:
+        self._name = name
+
+    @overload
+    def __get__(self, instance: None, owner: type) -> cached_property[T]: ...
+    @overload
+    def __get__(self, instance: object, owner: type) -> T: ...
+    def __get__(self, instance: object | None, owner: type) -> cached_property[T] | T:
+        if instance is None:
+            return self
+        value: T = instance.__dict__.setdefault(self._name, self._compute(instance))
+        return value

@@ -7,18 +7,13 @@ from pathlib import Path
 
 import pytest
 
-from tests.native import build_program
+from tests.native import build_sanitized
 
 SOURCE = Path(__file__).with_name("fibers_host.cpp")
 
 
-@pytest.mark.parametrize("flags", [["-O2"], ["-O0"], ["-O1", "-fsanitize=undefined"]])
+@pytest.mark.parametrize("flags", [["-O2"], ["-O0"], ["-O1", "-fsanitize=undefined"], ["-O1", "-fsanitize=thread"]])
 def test_fibers_keep_what_is_theirs(flags):
-    try:
-        program = build_program(SOURCE, *flags)
-    except subprocess.CalledProcessError:
-        if "-fsanitize=undefined" in flags:
-            pytest.skip("no sanitizer")
-        raise
+    program = build_sanitized(SOURCE, *flags)
     found = subprocess.run([program], capture_output=True, text=True, timeout=60, check=False)
     assert (found.returncode, found.stdout) == (0, ""), found.stderr

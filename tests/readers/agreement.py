@@ -23,6 +23,7 @@ def assert_agrees(
     *,
     given: Any = None,
     sums: str = "float32",
+    most_tied: float = 0.5,
 ) -> None:
     """Compare oracle and `forest.predict` with what the source library says of the same rows.
 
@@ -36,6 +37,8 @@ def assert_agrees(
         What `forest.predict` gets instead of `X`: a DataFrame, say.
     sums : {"float32", "float64"}
         Type in which the library adds its trees. Decides the summation bound, the only tolerance.
+    most_tied : float
+        Share of the rows whose labels may hang on rounding; these are not compared.
     """
     given = X if given is None else given
     bound = evaluate.summation_bound(forest, X, UNITS[sums])
@@ -46,7 +49,7 @@ def assert_agrees(
     if probabilities is not None:
         _assert_close(forest.predict(given, output="probability"), probabilities, bound, UNITS[sums])
     if predictions is not None:
-        _check_predictions(forest, X, given, np.asarray(predictions), bound, UNITS[sums])
+        _check_predictions(forest, X, given, np.asarray(predictions), bound, UNITS[sums], most_tied)
 
 
 def _check_leaves(forest: Forest, X: Any, given: Any, leaves: Any) -> None:
@@ -78,7 +81,9 @@ def _check_margins(forest: Forest, X: Any, given: Any, margins: Any, bound: Any)
     assert (np.abs(found.reshape(bound.shape) - expected) <= 2 * bound).all()
 
 
-def _check_predictions(forest: Forest, X: Any, given: Any, predictions: Any, bound: Any, unit: float) -> None:
+def _check_predictions(
+    forest: Forest, X: Any, given: Any, predictions: Any, bound: Any, unit: float, most_tied: float
+) -> None:
     found = forest.predict(given)
     assert found.shape == predictions.shape
     if forest.prediction in {"response", "margin"}:
@@ -88,7 +93,7 @@ def _check_predictions(forest: Forest, X: Any, given: Any, predictions: Any, bou
     # Labels may differ only where the margins are closer to the decision than the library's own rounding.
     tied = _is_tied(evaluate.margins(forest, X), bound)
     assert not (differ & ~tied).any()
-    assert tied.mean() < 0.5
+    assert tied.mean() <= most_tied
 
 
 def _is_tied(margins: Any, bound: Any) -> Any:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-from functools import cached_property
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -12,7 +11,7 @@ from silva import _core
 from silva.evaluate import costs, linear
 from silva.evaluate.choice import most_splits, runnable
 from silva.evaluate.costs import MOST_WINDOW_LEVELS, needs_ranks, window_levels
-from silva.parallel import n_threads
+from silva.parallel import cached_property, n_threads
 from silva.typing import Choice, Int32s
 
 if TYPE_CHECKING:

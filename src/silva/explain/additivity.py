@@ -75,8 +75,8 @@ def tolerance(forest: Forest, dtype: str) -> Doubles:
     largest = np.abs(forest.base_score) + _by_output(forest, weight * np.maximum(np.abs(lowest), np.abs(highest)))
     n_terms = forest.n_leaves + forest.n_trees + forest.n_features
     smallest = np.finfo(dtype).tiny * n_features.sum()
-    most: Doubles = _error(forest, dtype) * spans + ROUNDING * n_terms * largest + smallest
-    return most
+    allowed: Doubles = _error(forest, dtype) * spans + ROUNDING * n_terms * largest + smallest
+    return allowed
 
 
 def _error(forest: Forest, dtype: str) -> float:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -10,6 +9,7 @@ import numpy as np
 from silva.explain.background import PatternRunner
 from silva.explain.quadrature import QuadratureRunner
 from silva.explain.tables import TableRunner
+from silva.parallel import cached_property
 
 if TYPE_CHECKING:
     from silva.explain.background import Background
@@ -127,7 +127,7 @@ class CpuExplainer:
         (self._pair_tables or self._whole_walk).interactions(rows, places, result, self.n_jobs)
         return result
 
-    @functools.cached_property
+    @cached_property
     def _tables(self) -> TableRunner | None:
         """Runner of tables, None where nothing can have them."""
         return self._make_tables(of_pairs=False)

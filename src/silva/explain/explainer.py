@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
@@ -26,7 +25,7 @@ from silva.explain.stored import SETTINGS, load_explainer, save_explainer
 from silva.explain.tables import TABLE_BYTES
 from silva.inputs import as_rows, name_by_position
 from silva.loading import load
-from silva.parallel import n_threads
+from silva.parallel import cached_property, n_threads
 
 if TYPE_CHECKING:
     import os
@@ -435,7 +434,7 @@ class Explainer:
             raise DeviceError(f"{only}; pass device='cuda' or algorithm='quadrature'")
         return gpus
 
-    @functools.cached_property
+    @cached_property
     def _on_cuda(self) -> Any:
         from silva.explain.cuda.explainer import CudaExplainer
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import threading
 import warnings
+import weakref
 from typing import TYPE_CHECKING, Any, Protocol
 
 from silva import _core
@@ -68,6 +70,7 @@ class TableRunner:
         self._tables: Any = None
         self._is_planned = self._is_built = False
         self._lock = threading.RLock()
+        _runners.add(self)
 
     @property
     def n_bytes(self) -> int:
@@ -143,6 +146,15 @@ class TableRunner:
                 self._tables = tables
             self._is_planned = True
 
+    def begin_anew(self) -> None:
+        """In a forked process: forget tables that a thread of the other one was about to plan or build."""
+        if self._lock.acquire(blocking=False):
+            self._lock.release()
+            return
+        self._lock = threading.RLock()
+        self._tables, self._walk = None, None
+        self._is_planned = self._is_built = False
+
     def _give_up(self) -> None:
         size = self._tables.n_bytes
         warnings.warn(
@@ -152,3 +164,15 @@ class TableRunner:
             stacklevel=2,
         )
         self._tables = None
+
+
+_runners: weakref.WeakSet[TableRunner] = weakref.WeakSet()
+
+
+def _begin_anew() -> None:
+    for runner in list(_runners):
+        runner.begin_anew()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_begin_anew)

@@ -20,6 +20,7 @@ from silva.evaluate.cuda.few_rows import FewRows, predictor_of
 from silva.evaluate.cuda.packing import CODE_TYPES, choose_format, order_by_output
 from silva.evaluate.cuda.paper import BLOCK, DEFAULT_SETTINGS, NodeWalks
 from silva.evaluate.cuda.tiles import PackedForest, Tiles
+from silva.parallel import cached_property
 from silva.typing import Choice
 
 if TYPE_CHECKING:
@@ -87,7 +88,7 @@ class CudaEvaluator:
             Choice(n_rows, "cuda", name, setting) for name in names for setting in DEFAULT_SETTINGS.get(name, (0,))
         )
 
-    @functools.cached_property
+    @cached_property
     def packed(self) -> PackedForest | None:
         """The trees in few bytes; None if no format holds them."""
         codes = encode_forest(self._forest)
@@ -96,17 +97,17 @@ class CudaEvaluator:
             return None
         return PackedForest(self._forest, CodeTables(self._forest, codes, CODE_TYPES[name]), name)
 
-    @functools.cached_property
+    @cached_property
     def tiles(self) -> Tiles | None:
         """Schedule for many rows."""
         return Tiles(self.packed) if self.packed else None
 
-    @functools.cached_property
+    @cached_property
     def few(self) -> FewRows | None:
         """Schedule for few rows; constant scalar leaves only."""
         return FewRows(self.packed) if self.packed and _is_plain(self._forest) else None
 
-    @functools.cached_property
+    @cached_property
     def nodes(self) -> NodeWalks:
         """The algorithms that read nodes one by one."""
         if self.packed:

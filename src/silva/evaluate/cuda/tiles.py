@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import functools
 import math
 from typing import TYPE_CHECKING, Any
 
@@ -18,6 +17,7 @@ from silva.cuda.uploads import PerGpu
 from silva.device import import_cupy
 from silva.evaluate.cuda.packing import CHUNK, Image, group_trees, order_by_output, pack_trees
 from silva.evaluate.cuda.tiling import Tiling, Work, choose_tiling, fits, trees_of_group
+from silva.parallel import cached_property
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -59,7 +59,7 @@ class PackedForest:
         self._order, self._starts = order_by_output(forest)
         self._uploads = PerGpu()
 
-    @functools.cached_property
+    @cached_property
     def values(self) -> Image:
         """Trees with the values of their leaves, those of one output after those of another; scalar leaves only."""
         forest = self.forest
@@ -68,7 +68,7 @@ class PackedForest:
         values = single if np.array_equal(single.astype(np.float64), values) else values
         return pack_trees(forest, self.codes.codes, self.name, values, self._order, forest.tree_output[self._order])
 
-    @functools.cached_property
+    @cached_property
     def leaves(self) -> Image:
         """Trees in their order with the indices of their leaves."""
         forest = self.forest
@@ -76,7 +76,7 @@ class PackedForest:
         order, output = np.arange(forest.n_trees), np.zeros(forest.n_trees, np.int32)
         return pack_trees(forest, self.codes.codes, self.name, numbers, order, output)
 
-    @functools.cached_property
+    @cached_property
     def has_idle_outputs(self) -> bool:
         """Whether no tree adds to some output, so that passing the trees does not come by it."""
         return bool((np.diff(self._starts) == 0).any())

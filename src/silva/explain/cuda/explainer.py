@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -20,6 +19,7 @@ from silva.explain.cuda.tables import TablePlan
 from silva.explain.cuda.tapes import TINY_SPLITS
 from silva.explain.tables import TABLE_BYTES
 from silva.inputs import as_rows
+from silva.parallel import cached_property
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -175,7 +175,7 @@ class CudaExplainer:
         plan = TablePlan(forest, self.dtype, self.table_bytes, forced)
         return TableJob(forest, self._codes, plan) if plan.n_subtrees else None
 
-    @functools.cached_property
+    @cached_property
     def _codes(self) -> CodeTables:
         return CodeTables(self.forest, encode_forest(self.forest))
 

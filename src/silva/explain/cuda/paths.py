@@ -7,7 +7,6 @@ quadrature and checks it.
 
 from __future__ import annotations
 
-import functools
 import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -19,6 +18,7 @@ from silva.cuda.compiler import variant
 from silva.cuda.launches import launch
 from silva.device import import_cupy
 from silva.explain.cuda.job import Job, diagonal_launch, fitting_rows, padded_rows
+from silva.parallel import cached_property
 
 if TYPE_CHECKING:
     from numpy.typing import DTypeLike, NDArray
@@ -97,12 +97,12 @@ class PathsJob(Job):
         # One element a distinct feature, the root element first (sections 3.1 and 3.2).
         self._paths: dict[str, Array] = _core.extract_paths(forest, codes.codes)
 
-    @functools.cached_property
+    @cached_property
     def packing(self) -> Packing:
         """Paths in warps."""
         return pack_paths(np.diff(self._paths["offsets"]).astype(np.int32), self.heuristic)
 
-    @functools.cached_property
+    @cached_property
     def exponent(self) -> int:
         """Sums are multiples of two to this power: no sum of leaves overflows."""
         starts = self._paths["offsets"][:-1]

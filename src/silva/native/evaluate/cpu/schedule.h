@@ -104,9 +104,9 @@ inline int end_of_chunk(const EvaluateTables& forest, int first_tree) {
 }
 
 // Up to kTiles tiles of V vectors of rows: encode, walk the trees chunk by chunk, write. A chunk's nodes are read from
-// memory once for all tiles.
+// memory once for all tiles, and between chunks the call may end.
 template <int V, bool Packed>
-void evaluate_rows(const EvaluateTask& task, char* workspace, int64_t first_row, int n_rows) {
+void evaluate_rows(const EvaluateTask& task, char* workspace, int32_t thread, int64_t first_row, int n_rows) {
   constexpr int kLanes = V * kFloatLanes;
   const EvaluateTables& forest = task.forest;
   const int n_tiles = (n_rows + kLanes - 1) / kLanes;
@@ -127,6 +127,7 @@ void evaluate_rows(const EvaluateTask& task, char* workspace, int64_t first_row,
     sink.open();
   }
   for (int tree = 0, end; tree < forest.n_trees; tree = end) {
+    if (tree && has_ended(task.team, thread)) return;
     end = end_of_chunk(forest, tree);
     for (int tile = 0; tile < n_tiles; ++tile)
       (missing[tile] ? evaluate_tile<V, Packed, true> : evaluate_tile<V, Packed, false>)(task, tiles + tile * tile_size,
@@ -196,12 +197,12 @@ template <bool Packed>
 void evaluate_chunk(const EvaluateTask& task, int32_t thread, int64_t at, int64_t rest) {
   char* workspace = task.workspace + thread * task.workspace_size;
   if (const int64_t whole = rest / kRowTile * kRowTile; whole > 0) {
-    evaluate_rows<kVectors, Packed>(task, workspace, at, int(whole));
+    evaluate_rows<kVectors, Packed>(task, workspace, thread, at, int(whole));
     at += whole, rest -= whole;
   }
   // A few rows keep more walks going through several trees than through one.
   for (; rest > kSmallTile / 2; rest -= kSmallTile, at += kSmallTile)
-    evaluate_rows<kSmallVectors, Packed>(task, workspace, at, int(rest < kSmallTile ? rest : kSmallTile));
+    evaluate_rows<kSmallVectors, Packed>(task, workspace, thread, at, int(rest < kSmallTile ? rest : kSmallTile));
   for (; rest > 0; --rest, ++at) evaluate_row<Packed>(task, workspace, at);
 }
 

@@ -21,6 +21,15 @@ inline void with_target(const ExplainTask<Real>& task, const Take& take) {
     take(task.out32);
 }
 
+// Whether a call is to end before the tree at `root` is walked; asked where so many splits lie behind `asked`, which
+// take some milliseconds. One tree is always walked to its end.
+inline bool ends_before(int32_t root, int32_t& asked, const Team& team, int32_t thread) {
+  constexpr int32_t kSplits = 1 << 14;
+  if (root - asked < kSplits) return false;
+  asked = root;
+  return has_ended(team, thread);
+}
+
 // One tree's values of one block of rows, added to the block's totals.
 template <class Real>
 void explain_tree(const ExplainTask<Real>& task, const ShapTree& tree, ExplainWorkspace<Real>& space, int block) {
@@ -67,7 +76,8 @@ void write_values(const ExplainTask<Real>& task, const double* total, int64_t fi
 
 // The rows of task.n_blocks blocks, tree by tree: a tree's nodes are read from memory once for all of them.
 template <class Real>
-void explain_rows(const ExplainTask<Real>& task, ExplainWorkspace<Real>& space, int64_t first_row, int n_rows) {
+void explain_rows(const ExplainTask<Real>& task, ExplainWorkspace<Real>& space, int32_t thread, int64_t first_row,
+                  int n_rows) {
   constexpr int W = ExplainLanes<Real>::width;
   const int64_t F = task.n_features, size = task.n_outputs * F * W;
   const int n_blocks = (n_rows + W - 1) / W;
@@ -79,8 +89,10 @@ void explain_rows(const ExplainTask<Real>& task, ExplainWorkspace<Real>& space, 
   }
   __builtin_memset(space.total, 0, sizeof(double) * n_blocks * size);
   __builtin_memset(space.phi, 0, sizeof(space.phi[0]) * task.max_slots * task.width);
-  for (int t = 0; t < task.n_trees; ++t)
+  for (int32_t t = 0, asked = 0; t < task.n_trees; ++t) {
+    if (ends_before(task.trees[t].root, asked, task.team, thread)) return;
     for (int block = 0; block < n_blocks; ++block) explain_tree(task, task.trees[t], space, block);
+  }
   for (int block = 0; block < n_blocks; ++block) explain_lone_leaves(task, space, block);
   for (int block = 0; block < n_blocks; ++block)
     write_values(task, space.total + block * size, first_row + block * W, rows_of_block(block));
@@ -134,7 +146,8 @@ void write_interactions(const ExplainTask<Real>& task, ExplainWorkspace<Real>& s
 }
 
 template <class Real>
-void interact_block(const ExplainTask<Real>& task, ExplainWorkspace<Real>& space, int64_t first_row, int n_rows) {
+void interact_block(const ExplainTask<Real>& task, ExplainWorkspace<Real>& space, int32_t thread, int64_t first_row,
+                    int n_rows) {
   constexpr int W = ExplainLanes<Real>::width;
   const int64_t F = task.n_features, slots = task.max_slots;
   encode_rows<Real>(task.coding, task.rows, first_row, n_rows, W, W, space.tile);
@@ -143,8 +156,9 @@ void interact_block(const ExplainTask<Real>& task, ExplainWorkspace<Real>& space
   for (int output = 0; output < task.n_outputs; ++output) {
     __builtin_memset(space.total, 0, sizeof(double) * F * W);
     __builtin_memset(space.pair_total, 0, sizeof(double) * task.n_selected * F * W);
-    for (int t = 0; t < task.n_trees; ++t) {
+    for (int32_t t = 0, asked = 0; t < task.n_trees; ++t) {
       const ShapTree& tree = task.trees[t];
+      if (ends_before(tree.root, asked, task.team, thread)) return;
       if (task.width == 1 && tree.output != output) continue;
       for_each_pass(tree.n_points, InteractionPass<Real>{task, tree, space, output});
       collect_pairs(task, tree, space);
@@ -161,7 +175,7 @@ void for_each_task(const ExplainTask<Real>& task, bool interactions, const Rows&
     Arena arena{task.workspace + thread * task.workspace_size};
     ExplainWorkspace<Real> space(task, arena, interactions);
     const int64_t rest = n_rows - t * size;
-    explain(task, space, t * size, int(rest < size ? rest : size));
+    explain(task, space, thread, t * size, int(rest < size ? rest : size));
   });
 }
 

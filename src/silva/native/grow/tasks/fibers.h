@@ -20,6 +20,9 @@
 #if !defined(__x86_64__) || defined(SILVA_SANITIZES_STACKS)
 #include <ucontext.h>
 #endif
+#ifdef __SANITIZE_THREAD__
+#include <sanitizer/tsan_interface.h>
+#endif
 
 namespace silva {
 
@@ -73,17 +76,38 @@ class StackContext {
 #else
 class StackContext {
  public:
+#ifdef __SANITIZE_THREAD__
+  StackContext() = default;
+  StackContext(const StackContext&) = delete;
+  ~StackContext() {
+    if (is_own_) __tsan_destroy_fiber(fiber_);
+  }
+#endif
   void prepare(void* stack, size_t n_bytes, void (*enter)()) {
     getcontext(&context_);
     context_.uc_stack.ss_sp = stack;
     context_.uc_stack.ss_size = n_bytes;
     context_.uc_link = nullptr;
     makecontext(&context_, enter, 0);
+#ifdef __SANITIZE_THREAD__
+    fiber_ = __tsan_create_fiber(0);
+    is_own_ = true;
+#endif
   }
-  static void change(StackContext& from, const StackContext& to) { swapcontext(&from.context_, &to.context_); }
+  static void change(StackContext& from, const StackContext& to) {
+#ifdef __SANITIZE_THREAD__
+    if (!from.is_own_) from.fiber_ = __tsan_get_current_fiber();
+    __tsan_switch_to_fiber(to.fiber_, 0);
+#endif
+    swapcontext(&from.context_, &to.context_);
+  }
 
  private:
   ucontext_t context_{};
+#ifdef __SANITIZE_THREAD__
+  void* fiber_ = nullptr;  // the sanitizer's: without it, all stacks of a thread seem to be one
+  bool is_own_ = false;
+#endif
 };
 #endif
 #undef SILVA_SANITIZES_STACKS
