@@ -236,7 +236,7 @@ def misaligned(array: np.ndarray) -> np.ndarray:
     return moved
 
 
-LINEAR = ("linear_offsets", "linear_feature", "linear_coefficient", "linear_mean")
+LINEAR = ("linear_offsets", "linear_feature", "linear_category", "linear_coefficient", "linear_mean")
 
 
 @pytest.mark.parametrize("laid_out", [spread_out, misaligned])

@@ -5,6 +5,7 @@ __version__ = "0.1.0.dev0"
 _PUBLIC = {
     "Explainer": "silva.explain",
     "Forest": "silva.forest",
+    "ModelTreeClassifier": "silva.grow",
     "ModelTreeEnsembleRegressor": "silva.grow",
     "ModelTreeRegressor": "silva.grow",
     "export_text": "silva.report.text",

@@ -1,6 +1,6 @@
 from silva.explain import Explainer
 from silva.forest import Forest
-from silva.grow import ModelTreeEnsembleRegressor, ModelTreeRegressor
+from silva.grow import ModelTreeClassifier, ModelTreeEnsembleRegressor, ModelTreeRegressor
 from silva.loading import load
 from silva.report.plot import plot_history, plot_tree
 from silva.report.text import export_text
@@ -8,6 +8,7 @@ from silva.report.text import export_text
 __all__ = [
     "Explainer",
     "Forest",
+    "ModelTreeClassifier",
     "ModelTreeEnsembleRegressor",
     "ModelTreeRegressor",
     "__version__",

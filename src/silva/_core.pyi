@@ -192,6 +192,7 @@ class GrowSettings:
     alpha: float
     penalty: float
     split_weight: float
+    levels: list[int]
     rows_per_parameter: float
     crossover: float
     mutation: float

@@ -69,11 +69,14 @@ class TreeEnsemble:
     linear_offsets : int64, (n_leaves + 1,) or (0,)
         The linear model of leaf ``l`` has the terms ``linear_offsets[l]`` to ``linear_offsets[l + 1] - 1``; empty where
         leaves are constants. The leaf's value is then ``leaf_value`` plus, over the terms, coefficient times (value of
-        the feature - mean), a missing value counting as the mean, clipped to the leaf's range.
+        the term - mean), a missing number counting as the mean, clipped to the leaf's range.
     linear_feature : int32, (n_terms,)
-        Feature of each term, rising within a leaf.
+        Feature of each term, not falling within a leaf.
+    linear_category : int32, (n_terms,)
+        The term's value: -1 for the feature's number, -2 for 1 where the feature is missing, otherwise 1 where the
+        row's category has this code; 0 in other rows.
     linear_coefficient, linear_mean : float64, (n_terms,)
-        Coefficient, and mean of the feature over the leaf's training rows.
+        Coefficient, and mean of the term over the leaf's training rows.
     leaf_range : float64, (n_leaves, 2) or (0, 2)
         Smallest and largest value that a linear leaf returns, infinite where it extrapolates.
     feature_names : tuple of str, or None
@@ -130,6 +133,7 @@ class TreeEnsemble:
     set_others_left: Bools = field(default_factory=lambda: np.zeros(0, np.bool_))
     linear_offsets: Int64s = field(default_factory=lambda: np.zeros(0, np.int64))
     linear_feature: Int32s = field(default_factory=lambda: np.zeros(0, np.int32))
+    linear_category: Int32s = field(default_factory=lambda: np.zeros(0, np.int32))
     linear_coefficient: Doubles = field(default_factory=lambda: np.zeros(0))
     linear_mean: Doubles = field(default_factory=lambda: np.zeros(0))
     leaf_range: Doubles = field(default_factory=lambda: np.zeros((0, 2)))

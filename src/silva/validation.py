@@ -38,6 +38,7 @@ VECTORS = {
     "set_others_left": np.bool_,
     "linear_offsets": np.int64,
     "linear_feature": np.int32,
+    "linear_category": np.int32,
     "linear_coefficient": np.float64,
     "linear_mean": np.float64,
     "zero_missing": np.bool_,
@@ -145,6 +146,7 @@ def _check_lengths(forest: SimpleNamespace) -> None:
         "category_set": n_nodes if len(forest.category_set) else 0,
         "set_offsets": len(forest.set_others_left) + 1,
         "linear_offsets": len(forest.leaf_value) + 1 if len(forest.linear_offsets) else 0,
+        "linear_category": len(forest.linear_feature),
         "linear_coefficient": len(forest.linear_feature),
         "linear_mean": len(forest.linear_feature),
         "zero_missing": forest.n_features if len(forest.zero_missing) else 0,
@@ -225,6 +227,11 @@ def _check_linear_leaves(forest: SimpleNamespace) -> None:
         (forest.linear_feature < 0) | (forest.linear_feature >= forest.n_features),
         f"term {{at}} of the linear models uses feature {{value}}, the forest has {forest.n_features}",
         forest.linear_feature,
+    )
+    _refuse_any(
+        forest.linear_category < -2,
+        "term {at} of the linear models takes category {value}, expected -2 (missing), -1 (the number) or a code",
+        forest.linear_category,
     )
     for name in ("linear_coefficient", "linear_mean"):
         if not np.isfinite(getattr(forest, name)).all():

@@ -53,6 +53,25 @@ def test_leaves_whose_value_lies_beyond_their_range(seed):
     Explainer(forest, dtype="float64").shap_values(X, check_additivity=True)
 
 
+@pytest.mark.parametrize("seed", range(4))
+def test_terms_of_categories_and_of_missing_values(seed):
+    """Several terms of a feature, on the path and off it, and rows without a value."""
+    forest = with_models(random_forest(seed, Options(n_trees=3, n_features=4, categorical=True)), seed, -2, 2)
+    repeated = np.repeat(np.arange(len(forest.linear_feature)), 2)
+    rng = np.random.default_rng(seed)
+    forest = dataclasses.replace(
+        forest,
+        linear_offsets=2 * forest.linear_offsets,
+        linear_feature=forest.linear_feature[repeated],
+        linear_category=rng.integers(-2, 4, len(repeated)).astype(np.int32),
+        linear_coefficient=rng.normal(size=len(repeated)),
+        linear_mean=rng.uniform(size=len(repeated)),
+    )
+    X = rng.integers(0, 5, (40, 4)).astype(forest.threshold.dtype)
+    X[rng.random(X.shape) < 0.2] = np.nan
+    check(forest, X)
+
+
 def test_deep_paths_and_many_points():
     forest = with_models(chain_forest(9, 1e-3), 0)
     check(forest, rows_of(forest, 1, 20))

@@ -9,6 +9,12 @@ import silva
 TREE = silva.ModelTreeRegressor(n_iter_no_change=5, n_jobs=1)
 
 
-@parametrize_with_checks([TREE, silva.ModelTreeEnsembleRegressor(TREE, n_estimators=2, n_jobs=1)])
+@parametrize_with_checks(
+    [
+        TREE,
+        silva.ModelTreeEnsembleRegressor(TREE, n_estimators=2, n_jobs=1),
+        silva.ModelTreeClassifier(n_iter_no_change=5, n_jobs=1),
+    ]
+)
 def test_estimator(estimator, check):
     check(estimator)

@@ -48,9 +48,13 @@ def _leaf_game(forest: Forest, leaf: int, rows: NDArray[Any], member: NDArray[np
     """Value of a leaf for each row and coalition."""
     parts = np.zeros_like(rows)
     for term in range(forest.linear_offsets[leaf], forest.linear_offsets[leaf + 1]):
-        feature = forest.linear_feature[term]
-        part = forest.linear_coefficient[term] * (rows[:, feature] - forest.linear_mean[term])
-        parts[:, feature] = np.where(np.isnan(part), 0, part)
+        feature, category = forest.linear_feature[term], forest.linear_category[term]
+        x, mean = rows[:, feature], forest.linear_mean[term]
+        if category == -1:
+            deviation = np.where(np.isnan(x), 0, x - mean)
+        else:
+            deviation = np.where(np.isnan(x) if category == -2 else x == category, 1, 0) - mean
+        parts[:, feature] += forest.linear_coefficient[term] * deviation
     value, total = forest.leaf_value[leaf, 0], parts.sum(axis=1)
     at_means, returned = (np.clip(value + deviation, *forest.leaf_range[leaf]) for deviation in (0, total))
     clipped = (total != 0) & ((returned != value + total) | (at_means != value))

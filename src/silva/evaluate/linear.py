@@ -12,6 +12,9 @@ if TYPE_CHECKING:
     from silva.ensemble import TreeEnsemble
     from silva.typing import Doubles, Floats, Int32s
 
+NUMBER, MISSING = -1, -2
+"""In the place of a term's category: the feature's number, and 1 where it is missing."""
+
 
 def margins(forest: TreeEnsemble, rows: Floats, positions: Int32s) -> Doubles:
     """Margins (n, n_outputs) of a forest with linear leaves; the sum over trees has their order.
@@ -37,11 +40,27 @@ def tree_values(forest: TreeEnsemble, rows: Floats, leaves: Int32s) -> Doubles:
     return out
 
 
+def term_name(forest: TreeEnsemble, feature: int, category: int) -> str:
+    """Name what a term takes of its feature."""
+    name = forest.feature_names[feature] if forest.feature_names else f"x{feature}"
+    if category == NUMBER:
+        return name
+    if category == MISSING:
+        return f"{name} missing"
+    table = forest.categories[feature] if forest.categories else None
+    return f"{name} = {category if table is None else table[category]}"
+
+
 def leaf_values(forest: TreeEnsemble, rows: Floats, at: NDArray[np.intp], leaf: int) -> Doubles:
-    """Evaluate the linear model of one leaf on the rows `at`: missing values count as the leaf's mean."""
+    """Evaluate the linear model of one leaf on the rows `at`: missing numbers count as the leaf's mean."""
     terms = slice(*forest.linear_offsets[leaf : leaf + 2])
-    deviation = rows[at[:, None], forest.linear_feature[terms]].astype(np.float64) - forest.linear_mean[terms]
+    values = rows[at[:, None], forest.linear_feature[terms]].astype(np.float64)
+    category = forest.linear_category[terms]
+    if (category != NUMBER).any():
+        has_it = np.where(category == MISSING, np.isnan(values), values == category)
+        values = np.where(category == NUMBER, values, has_it)
+    deviation = values - forest.linear_mean[terms]
     deviation[np.isnan(deviation)] = 0.0
-    values = forest.leaf_value[leaf, 0] + np.einsum("ij,j->i", deviation, forest.linear_coefficient[terms])
-    clipped: Doubles = np.clip(values, *forest.leaf_range[leaf])
+    result = forest.leaf_value[leaf, 0] + np.einsum("ij,j->i", deviation, forest.linear_coefficient[terms])
+    clipped: Doubles = np.clip(result, *forest.leaf_range[leaf])
     return clipped

@@ -6,13 +6,15 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from silva.grow.classifier import ModelTreeClassifier
     from silva.grow.ensemble import ModelTreeEnsembleRegressor
     from silva.grow.estimator import ModelTreeRegressor
     from silva.grow.search import Progress
 
-__all__ = ["ModelTreeEnsembleRegressor", "ModelTreeRegressor", "Progress"]
+__all__ = ["ModelTreeClassifier", "ModelTreeEnsembleRegressor", "ModelTreeRegressor", "Progress"]
 
 LAZY = {
+    "ModelTreeClassifier": "silva.grow.classifier",
     "ModelTreeEnsembleRegressor": "silva.grow.ensemble",
     "ModelTreeRegressor": "silva.grow.estimator",
     "Progress": "silva.grow.search",

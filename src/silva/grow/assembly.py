@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from silva.forest import as_forest
+from silva.grow.derived import in_features
 from silva.grow.refit import LeafModel, default_left, fit_leaf, rows_by_node
 from silva.grow.smoothing import smooth
 from silva.grow.thresholds import split_thresholds
@@ -60,12 +61,39 @@ def grown_tree(
     if smoothing > 0:
         models = smooth(tree, models, rows, columns, y, reached, smoothing)
     limits = {v: _limits(model, clip, y) for v, model in models.items()}
-    models = {v: _confined(model, limits[v], columns.X[reached[v]]) for v, model in models.items()}
+    return assembled(tree, rows, columns, reached, models, limits, **meaning)
+
+
+def assembled(
+    tree: dict[str, Any],
+    rows: TrainingRows,
+    columns: TrainingColumns,
+    reached: list[Int32s],
+    models: dict[int, LeafModel],
+    limits: dict[int, tuple[float, float]],
+    **meaning: Any,
+) -> GrownTree:
+    """Make a Forest of a tree whose leaves, by node, have these models and limits.
+
+    Parameters
+    ----------
+    tree, rows, columns
+        As in `grown_tree`.
+    reached : list of int32 arrays
+        Rows by node.
+    models : dict of LeafModel
+    limits : dict of pairs
+    **meaning
+        Further fields of Forest.
+    """
+    for v, model in models.items():
+        X = columns.X[reached[v]]
+        models = {**models, v: in_features(_confined(model, limits[v], X), columns, X, rows.weight[reached[v]])}
     nodes, sets = _node_arrays(tree, rows, columns, reached, models)
     order = _leaf_order(tree)
     trees = assemble(
         nodes,
-        n_features=columns.X.shape[1],
+        n_features=columns.n_features,
         **_sets(sets),
         **_linear([models[v] for v in order], [limits[v] for v in order]),
         categories=columns.categories if columns.is_categorical.any() else None,
@@ -108,22 +136,28 @@ def _node_arrays(
     """Nodes for `assemble`, and of each categorical split the categories that go left and whether others do."""
     n_nodes = len(tree["feature"])
     thresholds, sides = split_thresholds(tree, rows, reached), np.zeros(n_nodes, bool)
+    features = tree["feature"].copy()
     category_set = np.full(n_nodes, -1, np.int32)
     sets: list[tuple[Bools, bool]] = []
     for v in np.flatnonzero(tree["feature"] >= 0):
         attribute = tree["feature"][v]
         sides[v] = default_left(tree, rows, int(v), reached)
-        order = columns.order[attribute]
-        if order is None:
+        if attribute >= columns.n_features:
+            column = columns.derived[attribute - columns.n_features]
+            features[v], sides[v] = column.source, True
+            goes_left = np.arange(len(columns.order[column.source])) != column.category
+        elif columns.order[attribute] is None:
             continue
+        else:
+            goes_left = _goes_left(columns.order[attribute], rows.distinct(attribute), tree["threshold"][v])
         thresholds[v] = 0
         category_set[v] = len(sets)
-        sets.append((_goes_left(order, rows.distinct(attribute), tree["threshold"][v]), bool(sides[v])))
+        sets.append((goes_left, bool(sides[v])))
     nodes = NodeArrays(
         counts=np.array([n_nodes]),
         left=np.where(tree["feature"] < 0, -1, tree["left"]),
         right=np.where(tree["feature"] < 0, -1, tree["right"]),
-        feature=tree["feature"],
+        feature=features,
         threshold=thresholds,
         default_left=sides,
         cover=np.array([rows.weight[at].sum() for at in reached]),
@@ -176,6 +210,7 @@ def _linear(models: list[LeafModel], limits: list[tuple[float, float]]) -> dict[
         {
             "linear_offsets": np.concatenate([[0], np.cumsum(counts)]).astype(np.int64),
             "linear_feature": np.concatenate([model.features for model in models]).astype(np.int32),
+            "linear_category": np.concatenate([model.categories for model in models]).astype(np.int32),
             "linear_coefficient": np.concatenate([model.coefficients for model in models]).astype(np.float64),
             "linear_mean": np.concatenate([model.means for model in models]).astype(np.float64),
             "leaf_range": np.array(limits, np.float64),

@@ -72,6 +72,14 @@ def check_parameters(estimator: Any) -> None:
     _check_chunks(estimator.chunks)
 
 
+def check_rounds(rounds: Any) -> None:
+    """Raise TypeError or ValueError unless it is a number of searches."""
+    if not isinstance(rounds, Integral) or isinstance(rounds, bool):
+        raise TypeError(f"rounds is {rounds!r}, expected an integer")
+    if rounds < 1:
+        raise ValueError(f"rounds is {rounds}, expected at least 1")
+
+
 def _check_device(device: str, algorithm: str) -> None:
     kind, _ = parse_device(device)
     if kind == "all" and algorithm == "qr":

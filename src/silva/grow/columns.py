@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from silva.forest import Forest
+    from silva.grow.derived import Derived
     from silva.inputs.frames import Frame
     from silva.typing import Array, Bools, Doubles, Int32s, Int64s
 
@@ -31,20 +32,46 @@ class TrainingColumns:
         Per feature None or the category values.
     order : tuple
         Per feature None or, per category, its place in the order of mean targets.
+    derived : tuple of Derived
+        What the columns of X behind the features are (`silva.grow.derived`).
     """
 
     X: Doubles
     categories: tuple[Array | None, ...]
     order: tuple[Int64s | None, ...]
+    derived: tuple[Derived, ...] = ()
+
+    @property
+    def n_features(self) -> int:
+        """Number of features, derived columns left out."""
+        return len(self.categories)
 
     def taken(self, rows: Int32s) -> TrainingColumns:
         """Take these rows of all columns."""
-        return TrainingColumns(self.X[rows], self.categories, self.order)
+        return replace(self, X=self.X[rows])
+
+    def ordered_by(self, y: Doubles, weight: Doubles) -> TrainingColumns:
+        """Put the categories into the order of the means of another target; there are no derived columns yet."""
+        X, orders = self.X.copy(), list(self.order)
+        for feature, order in enumerate(self.order):
+            if order is None:
+                continue
+            places, present = self.X[:, feature], ~np.isnan(self.X[:, feature])
+            codes = np.full(len(places), -1, np.int64)
+            codes[present] = np.argsort(order)[places[present].astype(np.intp)]
+            orders[feature] = new = _order_by_target(codes, len(order), y, weight)
+            X[present, feature] = new[codes[present]]
+        return TrainingColumns(X, self.categories, tuple(orders))
 
     @property
     def is_categorical(self) -> Bools:
-        """Which features are categorical."""
-        return np.array([table is not None for table in self.categories], bool)
+        """Which columns of X are categorical features."""
+        return np.array([*(table is not None for table in self.categories), *(False for _ in self.derived)], bool)
+
+    @property
+    def is_testable(self) -> Bools:
+        """Which columns of X splits may test."""
+        return np.array([*(True for _ in self.categories), *(column.is_testable for column in self.derived)], bool)
 
 
 def has_categories(X: object, categorical_features: Sequence[int | str] | None) -> bool:
@@ -180,7 +207,7 @@ def weighted_rows(columns: TrainingColumns, y: Doubles, weight: Doubles) -> tupl
         raise ValueError("sample_weight is 0 everywhere, expected a positive weight for at least one row")
     if used.all():
         return columns, y, weight
-    return TrainingColumns(columns.X[used], columns.categories, columns.order), y[used], weight[used]
+    return replace(columns, X=columns.X[used]), y[used], weight[used]
 
 
 def rows_of_values(X: object, forest: Forest) -> Doubles:

@@ -264,6 +264,7 @@ def prepare(
     linear: Bools,
     n_threads: int = 1,
     storage: str = "float64",
+    testable: Bools | None = None,
 ) -> TrainingRows:
     """Standardise, rank and pack.
 
@@ -281,16 +282,19 @@ def prepare(
     storage : {"float64", "float32"}
         Type of z. In float32 the units of attributes are powers of two and their centres are round or 0, so that
         columns of few digits are kept exactly; the others and y are rounded.
+    testable : bool, (n_attributes,), optional
+        Attributes that splits may test, by default all; the others have one rank for all rows.
 
     Notes
     -----
     O(n_rows log n_rows) an attribute; up to 16 (2 + 2 n_attributes) bytes a row, all of them kept, of which float32
     saves up to 4 (2 + 2 n_attributes).
     """
+    testable = np.ones(X.shape[1], bool) if testable is None else testable
     n_threads = n_threads if X.size > FEW_VALUES else 1
     weight = weight / weight.mean()
     target = standard(y, weight)
-    attributes, ranks, order, values, starts, offsets = _ranked_columns(X, weight, n_threads)
+    attributes, ranks, order, values, starts, offsets = _ranked_columns(X, weight, testable, n_threads)
     usable = linear & np.array([s.scale > 0 for s in attributes], bool)
     missing = (ranks.min(axis=1, initial=0) < 0) & usable
     column = np.where(usable, np.cumsum(usable), -1).astype(np.int32)
@@ -307,7 +311,7 @@ def prepare(
 
 
 def _ranked_columns(
-    X: Doubles, weight: Doubles, n_threads: int
+    X: Doubles, weight: Doubles, testable: Bools, n_threads: int
 ) -> tuple[
     list[Standard],
     Int32s,
@@ -327,7 +331,7 @@ def _ranked_columns(
     def rank(a: int) -> tuple[Doubles, Int32s]:
         values = np.ascontiguousarray(X[:, a])
         attributes[a] = standard(values, weight)
-        ranks[a], order[a], distinct, start = ranked(values)
+        ranks[a], order[a], distinct, start = ranked(values if testable[a] else np.zeros(n_rows))
         return distinct, start
 
     for a, (distinct, start) in enumerate(_side_by_side(rank, n_attributes, n_threads)):

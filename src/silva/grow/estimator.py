@@ -84,9 +84,9 @@ class ModelTreeRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         Rows that the model of the split above counts for when it is mixed into a node's, as M5 does (Quinlan 1992: 15);
         0 leaves each leaf its own regression. Leaves then have no standard errors.
     categorical_features : sequence of int or str, optional
-        Columns tested by sets of categories; default: columns of frames that hold text or categories. Of an array or
-        a list of rows they have to be named, by position. They have no place in the equations of leaves: encode them
-        one-hot where they should.
+        Columns of categories; default: columns of frames that hold text or categories. Of an array or a list of rows
+        they have to be named, by position. Splits test sets of categories; equations have a term a category, of up to
+        10 of them, or one that all categories share (`silva.grow.derived`).
     algorithm : {"gram", "qr"}, default="gram"
         Sums of squares and products, or the paper's evaluation of every tree on all rows by QR decompositions (without
         polish; for comparison; on one GPU at most, whose memory holds all rows).
@@ -120,7 +120,8 @@ class ModelTreeRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
     forest_ : Forest
         The tree, with linear leaves; it predicts, saves and loads as any forest.
     leaves_ : dict of arrays
-        One entry a term, by the keys leaf (index as in `apply`), feature, coefficient, standard_error and mean (of the
+        One entry a term, by the keys leaf (index as in `apply`), feature (``"region = north"`` for a category,
+        ``"income missing"`` for a missing value), coefficient, standard_error and mean (of the
         feature over the leaf's rows, in the place of missing values). The intercept is called ``"(intercept)"``; its
         mean is NaN.
     leaf_summary_ : dict of arrays
@@ -313,7 +314,7 @@ class ModelTreeRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         )
         result = growth.result
         self.forest_: Forest = grown.forest
-        self.leaves_, self.leaf_summary_ = leaf_table(grown)
+        self.leaves_, self.leaf_summary_ = leaf_table([grown], grown.forest)
         self.history_ = history_table(result.history)
         self.fitness_ = float(result.best["fitness"])
         self.n_iter_ = len(result.history)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from silva.grow.assembly import grown_tree
 from silva.grow.data import prepare
+from silva.grow.derived import with_derived
 from silva.grow.interrupts import Interrupts
 from silva.grow.repeats import in_order
 from silva.grow.search import SearchPlan, make_engine, place_rows, search
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
     from silva.grow.columns import TrainingColumns
     from silva.grow.data import TrainingRows
     from silva.grow.search import SearchResult
-    from silva.typing import Doubles
+    from silva.typing import Doubles, Int32s
 
 
 @dataclass(frozen=True, eq=False)
@@ -52,12 +53,13 @@ class Circumstances:
 
 @dataclass(frozen=True, eq=False)
 class Growth:
-    """What a search found, and the rows that it saw, in its order."""
+    """What a search found, and the rows that it saw, in its order: `order` are their places among the given ones."""
 
     result: SearchResult
     rows: TrainingRows
     columns: TrainingColumns
     target: Doubles
+    order: Int32s
 
     def tree(self, model: Any, **meaning: Any) -> GrownTree:
         """Refit the leaves of the best tree as `model` has it; `meaning` are further fields of the Forest."""
@@ -82,14 +84,17 @@ def grow(model: Any, columns: TrainingColumns, target: Doubles, weight: Doubles,
     """
     order, weight, copies = in_order(columns.X, target, weight)
     columns, target = columns.taken(order), target[order]
-    linear = ~columns.is_categorical & (model.leaf_model == "linear")
-    rows = prepare(columns.X, target, weight, linear, n_threads(model.n_jobs), model.storage)
+    is_linear = model.leaf_model == "linear"
+    if is_linear:
+        columns = with_derived(columns, target, weight)
+    linear, threads = ~columns.is_categorical & is_linear, n_threads(model.n_jobs)
+    rows = prepare(columns.X, target, weight, linear, threads, model.storage, columns.is_testable)
     gpu = place_rows(model.device, model.algorithm, given.home, rows, model.chunks, model.max_leaves)
-    engine = make_engine(rows, engine_numbers(model, rows, copies, given.seed), gpu)
+    engine = make_engine(rows, engine_numbers(model, rows, columns, copies, given.seed), gpu)
     plan = SearchPlan(
         model.generations, *at_rest(model), model.tol, model.time_limit, given.callbacks, given.interrupts
     )
     result = search(engine, rows, plan, to_ranks(list(given.population), rows), given.started, gpu)
     if rows.source is not None:
-        columns, target = columns.taken(rows.source), target[rows.source]
-    return Growth(result, rows, columns, target)
+        columns, target, order = columns.taken(rows.source), target[rows.source], order[rows.source]
+    return Growth(result, rows, columns, target, order)

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from silva.evaluate.linear import NUMBER
+
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
@@ -29,6 +31,8 @@ class LeafModel:
     Attributes
     ----------
     features : int, (n_terms,)
+    categories : int, (n_terms,)
+        What a term takes of its feature, as `TreeEnsemble.linear_category`.
     coefficients, errors : float64, (n_terms,)
         And their standard errors; NaN where there are no degrees of freedom.
     means : float64, (n_terms,)
@@ -52,6 +56,7 @@ class LeafModel:
     """
 
     features: Int32s
+    categories: Int32s
     coefficients: Doubles
     errors: Doubles
     means: Doubles
@@ -137,6 +142,7 @@ def fit_leaf(
     coefficients, origin = solution * unit, inverse.T @ (means[kept] / spreads[kept])
     return LeafModel(
         features=features[kept].astype(np.int32),
+        categories=np.full(len(kept), NUMBER, np.int32),
         coefficients=coefficients,
         errors=np.sqrt(variance * np.sum(inverse**2, axis=1)) * unit,
         means=means[kept],

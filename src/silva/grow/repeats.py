@@ -50,7 +50,7 @@ def in_order(X: Doubles, y: Doubles, weight: Doubles) -> tuple[Int32s, Doubles, 
         return order, weight[order], len(order) / len(starts) if copies else 1.0
     counts = np.add.reduceat(weight[order], starts).astype(np.int64)
     counts //= np.gcd.reduce(counts)
-    rows = np.repeat(order[starts], counts)
+    rows = order if counts.sum() == len(order) and (weight == 1).all() else np.repeat(order[starts], counts)
     return rows, np.ones(len(rows)), len(rows) / len(starts) if copies else 1.0
 
 

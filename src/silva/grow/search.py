@@ -158,7 +158,7 @@ def place_rows(
         return None
 
 
-def engine_settings(values: dict[str, float]) -> _core.GrowSettings:
+def engine_settings(values: dict[str, Any]) -> _core.GrowSettings:
     """Set what the engine knows by these names, each in its type."""
     settings = _core.GrowSettings()
     for name, value in values.items():
@@ -166,7 +166,7 @@ def engine_settings(values: dict[str, float]) -> _core.GrowSettings:
     return settings
 
 
-def make_engine(rows: TrainingRows, settings: dict[str, float], gpu: RowsOnGpus | None = None) -> _core.GrowEngine:
+def make_engine(rows: TrainingRows, settings: dict[str, Any], gpu: RowsOnGpus | None = None) -> _core.GrowEngine:
     """Build an engine over the training rows."""
     return _core.GrowEngine(rows, engine_settings(settings), None if gpu is None else gpu.search)
 

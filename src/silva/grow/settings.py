@@ -8,6 +8,7 @@ from silva.grow.search import OPERATORS, POLISH
 from silva.parallel import n_threads
 
 if TYPE_CHECKING:
+    from silva.grow.columns import TrainingColumns
     from silva.grow.data import TrainingRows
 
 CACHE_BYTES = 2**28
@@ -19,19 +20,22 @@ LEAST_WORK = 2.0
 """Seconds of counted work before which it does not: small data take a hundred generations in a tenth of a second."""
 
 
-def engine_numbers(model: Any, rows: TrainingRows, copies: float, seed: int) -> dict[str, float]:
+def engine_numbers(
+    model: Any, rows: TrainingRows, columns: TrainingColumns, copies: float, seed: int
+) -> dict[str, Any]:
     """Numbers that the engine needs, by name.
 
     Parameters
     ----------
     model : ModelTreeRegressor
     rows : TrainingRows
+    columns : TrainingColumns
     copies : float
         Of each row, on average: BIC counts rows without them, and a leaf needs as many times as many rows.
     seed : int
     """
     moves = POLISH if model.polish is True else tuple(model.polish or ())
-    bic = model.fitness == "bic"
+    bic, any_sets = model.fitness == "bic", bool(columns.is_categorical.any())
     return {
         **OPERATORS,
         **(model.operator_rates or {}),
@@ -41,6 +45,7 @@ def engine_numbers(model: Any, rows: TrainingRows, copies: float, seed: int) -> 
         "alpha": model.alpha,
         "penalty": model.penalty,
         "split_weight": model.test_weight if bic else 1,
+        "levels": [0 if table is None else len(table) for table in columns.categories] if any_sets else [],
         "min_samples_leaf": -(-model.min_samples_leaf * copies // 1),
         "rows_per_parameter": model.rows_per_parameter * copies,
         "max_leaves": model.max_leaves,

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from silva.evaluate.linear import NUMBER
 from silva.grow.refit import fit_leaf, shared_out
 
 if TYPE_CHECKING:
@@ -96,6 +97,7 @@ def _mix(leaf: LeafModel, mixed: list[tuple[float, LeafModel]]) -> LeafModel:
     return dataclasses.replace(
         leaf,
         features=np.array(features, np.int32),
+        categories=np.full(len(features), NUMBER, np.int32),
         coefficients=np.array([slopes[f] for f in features], np.float64),
         errors=np.full(len(features), np.nan),
         explained=np.zeros(len(features)),

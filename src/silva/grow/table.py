@@ -6,7 +6,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from silva.evaluate.linear import term_name
+
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from silva.forest import Forest
     from silva.grow.assembly import GrownTree
     from silva.grow.search import Progress
     from silva.typing import Array
@@ -14,16 +19,18 @@ if TYPE_CHECKING:
 Table = dict[str, "Array"]
 
 
-def leaf_table(grown: GrownTree) -> tuple[Table, Table]:
-    """One entry a term of a leaf's equation, the intercept first; and one entry a leaf."""
-    forest, models = grown.forest, grown.models
-    names = forest.feature_names or tuple(f"x{i}" for i in range(forest.n_features))
+def leaf_table(trees: Sequence[GrownTree], forest: Forest) -> tuple[Table, Table]:
+    """One entry a term of a leaf's equation, the intercept first; and one entry a leaf; of trees of one forest."""
+    models = [model for grown in trees for model in grown.models]
+    limits = np.concatenate([grown.limits for grown in trees])
     terms: dict[str, list[Any]] = {"leaf": [], "feature": [], "coefficient": [], "standard_error": [], "mean": []}
     for leaf, model in enumerate(models):
         rows: list[tuple[object, ...]] = [("(intercept)", model.intercept, model.intercept_error, np.nan)]
         rows += [
-            (names[feature], *numbers)
-            for feature, *numbers in zip(model.features, model.coefficients, model.errors, model.means, strict=True)
+            (term_name(forest, feature, category), *numbers)
+            for feature, category, *numbers in zip(
+                model.features, model.categories, model.coefficients, model.errors, model.means, strict=True
+            )
         ]
         for row in rows:
             for name, value in zip(terms, (leaf, *row), strict=True):
@@ -34,8 +41,8 @@ def leaf_table(grown: GrownTree) -> tuple[Table, Table]:
         "mean": np.array([model.value for model in models]),
         "low": np.array([model.low for model in models]),
         "high": np.array([model.high for model in models]),
-        "lowest": grown.limits[:, 0],
-        "highest": grown.limits[:, 1],
+        "lowest": limits[:, 0],
+        "highest": limits[:, 1],
         "n_clipped": np.array([model.n_clipped for model in models]),
     }
     return {name: np.array(values) for name, values in terms.items()}, summary

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from silva.evaluate.linear import NUMBER, term_name
 from silva.loading import load
 
 if TYPE_CHECKING:
@@ -101,10 +102,16 @@ def equation(forest: Forest, leaf: int, digits: int) -> str:
     coefficients = forest.linear_coefficient[terms]
     intercept = forest.leaf_value[leaf, 0] - np.sum(coefficients * forest.linear_mean[terms])
     text = _number(intercept, digits)
-    for coefficient, feature in zip(coefficients, forest.linear_feature[terms], strict=True):
-        sign = "-" if coefficient < 0 else "+"
-        text += f" {sign} {_number(abs(coefficient), digits)} {feature_name(forest, int(feature))}"
-    return text
+    shown: dict[int, int] = {}
+    features, categories = forest.linear_feature[terms], forest.linear_category[terms]
+    for coefficient, feature, category in zip(coefficients, features.tolist(), categories.tolist(), strict=True):
+        shown[feature] = shown.get(feature, 0) + 1
+        if shown[feature] > SHOWN_CATEGORIES:
+            continue
+        name, sign = term_name(forest, feature, category), "-" if coefficient < 0 else "+"
+        text += f" {sign} {_number(abs(coefficient), digits)} {name if category == NUMBER else f'[{name}]'}"
+    more = {feature: n - SHOWN_CATEGORIES for feature, n in shown.items() if n > SHOWN_CATEGORIES}
+    return text + "".join(f" + ... {n} more of {feature_name(forest, feature)}" for feature, n in more.items())
 
 
 def leaf_text(forest: Forest, tree: int, node: int, digits: int, summary: Any) -> str:
@@ -112,7 +119,8 @@ def leaf_text(forest: Forest, tree: int, node: int, digits: int, summary: Any) -
     leaf = leaf_of_node(forest, node)
     facts = [f"{_number(forest.cover[node], 10)} rows"]
     if summary is not None:
-        facts.append(f"rmse {_number(summary['rmse'][leaf], digits)}")
+        error = "rmse" if "rmse" in summary else "log_loss"
+        facts.append(f"{error.replace('_', '-')} {_number(summary[error][leaf], digits)}")
         if summary["n_clipped"][leaf]:
             facts.append(f"{summary['n_clipped'][leaf]} clipped")
     if forest.has_linear_leaves and np.isfinite(forest.leaf_range[leaf]).all() and not common_range(forest, tree, 4):

@@ -209,7 +209,10 @@ class CudaEvaluator:
         self.__init__(state["_forest"])  # type: ignore[misc]
 
 
-_LINEAR = ("leaf_value", "linear_offsets", "linear_feature", "linear_coefficient", "linear_mean", "leaf_range")
+_LINEAR = (
+    "leaf_value", "linear_offsets", "linear_feature", "linear_category", "linear_coefficient", "linear_mean",
+    "leaf_range",
+)  # fmt: skip
 
 
 def linear_variant(input_type: DTypeLike, result_type: DTypeLike) -> Variant:

@@ -37,6 +37,7 @@ ForestView view_of(nb::handle forest) {
       field<bool>(forest, "zero_missing"),
       field<int64_t>(forest, "linear_offsets"),
       field<int32_t>(forest, "linear_feature"),
+      field<int32_t>(forest, "linear_category"),
       field<double>(forest, "linear_coefficient"),
       field<double>(forest, "linear_mean"),
       {leaf_range.data(), leaf_range.size()},

@@ -34,6 +34,7 @@ struct ForestView {
   std::span<const bool> zero_missing;       // empty: none
   std::span<const int64_t> linear_offsets;  // terms of each leaf's linear model; empty: constant leaves
   std::span<const int32_t> linear_feature;
+  std::span<const int32_t> linear_category;  // what a term takes of its feature (common/linear_term.h)
   std::span<const double> linear_coefficient, linear_mean;
   std::span<const double> leaf_range;  // [leaf][2]
   double zero_threshold;

@@ -246,6 +246,7 @@ static void bind_settings(nb::module_& module) {
   bind_field<&S::fitness, &Fitness::alpha>(bound, "alpha"),
       bind_field<&S::fitness, &Fitness::penalty>(bound, "penalty");
   bind_field<&S::fitness, &Fitness::split_weight>(bound, "split_weight");
+  bind_field<&S::fitness, &Fitness::levels>(bound, "levels");
   bind_field<&S::limits, &GrowLimits::min_samples_leaf>(bound, "min_samples_leaf");
   bind_field<&S::limits, &GrowLimits::max_leaves>(bound, "max_leaves");
   bind_field<&S::limits, &GrowLimits::max_depth>(bound, "max_depth");

@@ -2,6 +2,9 @@
 // A missing value counts as the leaf's mean.
 //
 // Macros: INPUT (type of X), RESULT.
+#define SILVA_DEVICE __device__ __forceinline__
+#include "common/linear_term.h"
+
 using Input = INPUT;
 using Result = RESULT;
 
@@ -10,7 +13,7 @@ namespace silva {
 struct LinearLeaves {
   const double* value;
   const long long* offsets;
-  const int* feature;
+  const int *feature, *category;
   const double *coefficient, *mean, *range;
 };
 
@@ -18,8 +21,8 @@ __device__ __forceinline__ double value_of(const LinearLeaves& leaves, int leaf,
                                            long long feature_stride) {
   double sum = 0;
   for (long long term = leaves.offsets[leaf]; term < leaves.offsets[leaf + 1]; ++term) {
-    const double deviation = double(row[leaves.feature[term] * feature_stride]) - leaves.mean[term];
-    if (deviation == deviation) sum += leaves.coefficient[term] * deviation;
+    const double x = double(row[leaves.feature[term] * feature_stride]);
+    sum += leaves.coefficient[term] * term_deviation(x, leaves.category[term], leaves.mean[term]);
   }
   const double value = leaves.value[leaf] + sum, low = leaves.range[2 * leaf], high = leaves.range[2 * leaf + 1];
   return value < low ? low : value > high ? high : value;
@@ -30,15 +33,15 @@ __device__ __forceinline__ double value_of(const LinearLeaves& leaves, int leaf,
 extern "C" __global__ void __launch_bounds__(128)
     sum_linear_kernel(const int* __restrict__ leaves, long long stride, int n_rows, const double* __restrict__ value,
                       const long long* __restrict__ offsets, const int* __restrict__ feature,
-                      const double* __restrict__ coefficient, const double* __restrict__ mean,
-                      const double* __restrict__ range, const double* __restrict__ weight, int n_outputs,
-                      const int* __restrict__ starts, const int* __restrict__ trees,
-                      const double* __restrict__ base_score, const Input* __restrict__ X, long long row_stride,
-                      long long feature_stride, Result* __restrict__ result) {
+                      const int* __restrict__ category, const double* __restrict__ coefficient,
+                      const double* __restrict__ mean, const double* __restrict__ range,
+                      const double* __restrict__ weight, int n_outputs, const int* __restrict__ starts,
+                      const int* __restrict__ trees, const double* __restrict__ base_score, const Input* __restrict__ X,
+                      long long row_stride, long long feature_stride, Result* __restrict__ result) {
   using namespace silva;
   const int row = blockIdx.x * 128 + threadIdx.x, output = blockIdx.y;
   if (row >= n_rows) return;
-  const LinearLeaves models{value, offsets, feature, coefficient, mean, range};
+  const LinearLeaves models{value, offsets, feature, category, coefficient, mean, range};
   double sum = base_score[output];
   for (int at = starts[output]; at < starts[output + 1]; ++at) {
     const int tree = trees[at];

@@ -10,6 +10,7 @@
 // and further a_q ∫ Π g_j for q not in F, a_q o_q z_q ∫ Π g_j / g_q² for q in F. The sum is a polynomial of degree |F|,
 // one more than with constant leaves, so K > |F| / 2 points are exact.
 #pragma once
+#include "common/linear_term.h"
 #include "explain/cpu/shap.h"
 
 namespace silva {
@@ -17,9 +18,10 @@ namespace silva {
 template <class Real>
 struct LinearTerm {
   int32_t feature;
-  int32_t slot;   // of the feature among those of the tree
-  int32_t depth;  // of the nearest edge above that splits the feature; 0: there is none
-  Real z;         // product of the cover ratios of the feature's edges
+  int32_t slot;      // of the feature among those of the tree
+  int32_t depth;     // of the nearest edge above that splits the feature; 0: there is none
+  Real z;            // product of the cover ratios of the feature's edges
+  int32_t category;  // common/linear_term.h
   double coefficient, mean;
 };
 
@@ -30,8 +32,7 @@ struct LinearLeaf {
 
 template <class Real>
 SILVA_INLINE double deviation(const LinearTerm<Real>& term, const double* raw, int lane, int width) {
-  const double x = raw[int64_t(term.feature) * width + lane];
-  return x != x ? 0 : term.coefficient * (x - term.mean);
+  return term.coefficient * term_deviation(raw[int64_t(term.feature) * width + lane], term.category, term.mean);
 }
 
 // a_q of the leaf's terms, for each lane. Where the model leaves the range that the leaf returns, here or at the means,

@@ -115,8 +115,8 @@ class ExplainPlanBuilder {
                           forest_.leaf_range[2 * leaf + 1]};
     for (int64_t at = first; at < end; ++at) {
       const int32_t f = forest_.linear_feature[at], slot = slot_of(f, out);
-      plan_.terms.push_back(
-          {f, slot, path_[f].depth, Real(path_[f].z), forest_.linear_coefficient[at], forest_.linear_mean[at]});
+      plan_.terms.push_back({f, slot, path_[f].depth, Real(path_[f].z), forest_.linear_category[at],
+                             forest_.linear_coefficient[at], forest_.linear_mean[at]});
     }
     plan_.max_terms = std::max(plan_.max_terms, int32_t(end - first));
   }

@@ -172,22 +172,4 @@ inline std::vector<int> nodes_of_kind(const GrowTree& tree, bool leaves) {
   return found;
 }
 
-// Number of parameters that the fitness counts: splits and, in leaves, features (and intercepts, if asked for).
-struct Size {
-  int splits = 0, features = 0, leaves = 0;
-};
-
-inline Size size_of(const GrowTree& tree) {
-  Size size;
-  for (const GrowNode& node : tree.nodes) {
-    if (node.is_leaf()) {
-      ++size.leaves;
-      size.features += node.model.count();
-    } else {
-      ++size.splits;
-    }
-  }
-  return size;
-}
-
 }  // namespace silva

@@ -356,7 +356,7 @@ class Evaluator {
       tree.nodes[v].n_rows = left.n_rows + right.n_rows;
     }
     tree.error = tree[0].error;
-    tree.fitness = fitness_(tree.error, size_of(tree));
+    tree.fitness = fitness_(tree.error, fitness_.size_of(tree));
   }
 
   static constexpr int kLongestChain = 8;

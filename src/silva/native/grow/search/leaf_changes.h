@@ -39,7 +39,7 @@ class LeafChanges {
     const LeafStats& stats = *e_.stats_of(box, c_.layer, c_.scratch);
     leaf.models[0] = leaf.models[1] = thinned(tree, stats, models_below(tree, v), c_);
     const double error = e_.residual(box, stats, leaf.models[0], c_.layer, c_.scratch);
-    leaf.gain = gain(tree, v, error, {0, leaf.models[0].count(), 1});
+    leaf.gain = gain(tree, v, error, -1, leaf.models[0].count(), 1);
     return leaf;
   }
 
@@ -60,17 +60,14 @@ class LeafChanges {
       errors[i] = e_.residual(side, stats, split.models[i], c.layer, c.scratch);
     });
     const int features = split.models[0].count() + split.models[1].count();
-    split.gain = gain(tree, split.v, errors[0] + errors[1], {1, features, 2});
+    split.gain = gain(tree, split.v, errors[0] + errors[1], split.split.feature, features, 2);
   }
 
-  // Of fitness, if what stands at v had this error and size.
-  double gain(const GrowTree& tree, int v, double error, const Size& part) const {
-    Size size = size_of(tree);
-    for (int u = v; u < subtree_end(tree, v); ++u) {
-      size.splits -= !tree[u].is_leaf(), size.leaves -= tree[u].is_leaf();
-      if (tree[u].is_leaf()) size.features -= tree[u].model.count();
-    }
-    size.splits += part.splits, size.features += part.features, size.leaves += part.leaves;
+  // Of fitness, if at v stood so many leaves with so many features in all and this error, below a split of the feature
+  // if there is one.
+  double gain(const GrowTree& tree, int v, double error, int feature, int n_features, int n_leaves) const {
+    Size size = e_.fitness().size_of(tree, v, feature);
+    size.features += n_features, size.leaves += n_leaves;
     return tree.fitness - e_.fitness()(tree.error - tree[v].error + error, size);
   }
 

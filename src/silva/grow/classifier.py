@@ -1,0 +1,275 @@
+"""scikit-learn's interface to trees of logistic regressions."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.utils import assert_all_finite, check_random_state
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import check_is_fitted, column_or_1d
+
+from silva.device import array_gpu, on_host
+from silva.grow.checks import check_parameters, check_rounds
+from silva.grow.estimator import ModelTreeRegressor
+from silva.grow.growing import Circumstances
+from silva.grow.importances import feature_importances
+from silva.grow.interrupts import keeping_interrupts
+from silva.grow.likelihood import as_tree, best_tree, refitted
+from silva.grow.merging import merged
+from silva.grow.progress import watching
+from silva.grow.reading import routed, training_data
+from silva.grow.repeats import in_order
+from silva.grow.table import leaf_table
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from numpy.typing import ArrayLike
+
+    from silva.forest import Forest
+    from silva.grow.likelihood import Candidate
+    from silva.typing import Array, Doubles, Int32s, LeafModel, Rows
+
+CYCLES = 3
+"""Times that the leaves of every class are fitted beside the other classes."""
+
+
+class ModelTreeClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
+    """Small trees with logistic regressions in their leaves, found by evolutionary search.
+
+    Two classes have one tree of log-odds. More have a tree each, whose log-odds beside the other classes' a softmax
+    turns into probabilities.
+
+    Parameters
+    ----------
+    generations : int, default=10000
+        Most generations of a search.
+    n_iter_no_change : int or "auto", default="auto"
+        As in `ModelTreeRegressor`.
+    time_limit : float or None, default=60
+        Seconds for all searches together; None: no limit. Where it ends a search the result depends on the machine.
+    rounds : int, default=2
+        Searches a class: the first by least squares of 0 and 1, those that follow by working responses of the best
+        tree so far.
+    penalty, test_weight : float, default=1.0 and 2.0
+        Price of a parameter under BIC, and parameters that a test counts for.
+    leaf_model : {"linear", "constant"}, default="linear"
+    max_leaves : int, default=64
+        Of each tree.
+    max_depth : int, default=18
+    min_samples_leaf : int, default=5
+    rows_per_parameter : float, default=5.0
+        Rows that a leaf holds at least for every coefficient of its model, the intercept included.
+    categorical_features : sequence of int or str, optional
+        As in `ModelTreeRegressor`.
+    device : str, default="auto"
+        Where rows are summed, and predicted.
+    n_jobs : int, optional
+        Threads; None or -1 for all. The trees do not depend on it.
+    random_state : int, RandomState instance or None, default=0
+    verbose : bool or "auto", default="auto"
+        Show a progress bar on standard error; ``auto``: once a search has taken ten seconds, or is expected to.
+
+    Attributes
+    ----------
+    classes_ : array, (n_classes,)
+    forest_ : Forest
+        The trees, with linear leaves of log-odds; it predicts, saves, loads and is explained as any forest.
+    leaves_ : dict of arrays
+        One entry a term, by the keys leaf (of all trees, one behind the other), feature, coefficient, standard_error
+        and mean, as in `ModelTreeRegressor`, in log-odds.
+    leaf_summary_ : dict of arrays
+        One entry a leaf, by the keys n_rows, log_loss (mean, of the training rows), mean (log-odds at the means of the
+        features), low and high (0 or 1: the classes that occur), lowest, highest and n_clipped.
+    ridges_ : float64, (n_trees,)
+        Penalty of the squared coefficients, in standard deviations, of each tree.
+    n_leaves_ : int
+        Of all trees.
+    feature_importances_ : float64, (n_features,)
+        Shares of the explained squares of log-odds, of splits and of terms; the mean over trees.
+    interrupted_ : bool
+    n_features_in_, feature_names_in_
+        As in scikit-learn.
+
+    Notes
+    -----
+    The size of a tree and the ridge of its leaves are those at which the deviance of rows that are left out of their
+    leaf's fit, to first order, plus 2 ln n a split is the least; a single leaf is among the choices.
+
+    Examples
+    --------
+    >>> import numpy as np, silva
+    >>> X = np.random.default_rng(0).uniform(-1, 1, (1000, 2))
+    >>> y = X[:, 0] * X[:, 1] > 0
+    >>> silva.ModelTreeClassifier().fit(X, y).n_leaves_
+    2
+    """
+
+    def __init__(
+        self,
+        generations: int = 10_000,
+        n_iter_no_change: int | Literal["auto"] = "auto",
+        time_limit: float | None = 60,
+        rounds: int = 2,
+        penalty: float = 1.0,
+        test_weight: float = 2.0,
+        leaf_model: LeafModel = "linear",
+        max_leaves: int = 64,
+        max_depth: int = 18,
+        min_samples_leaf: int = 5,
+        rows_per_parameter: float = 5.0,
+        categorical_features: Sequence[int | str] | None = None,
+        device: str = "auto",
+        n_jobs: int | None = None,
+        random_state: Any = 0,
+        verbose: bool | Literal["auto"] = "auto",
+    ) -> None:
+        self.generations, self.n_iter_no_change, self.time_limit = generations, n_iter_no_change, time_limit
+        self.rounds, self.penalty, self.test_weight = rounds, penalty, test_weight
+        self.leaf_model, self.max_leaves, self.max_depth = leaf_model, max_leaves, max_depth
+        self.min_samples_leaf, self.rows_per_parameter = min_samples_leaf, rows_per_parameter
+        self.categorical_features, self.device, self.n_jobs = categorical_features, device, n_jobs
+        self.random_state, self.verbose = random_state, verbose
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.allow_nan = True
+        return tags
+
+    def fit(self, X: Rows, y: ArrayLike, sample_weight: ArrayLike | None = None) -> ModelTreeClassifier:
+        """Grow the trees.
+
+        Parameters
+        ----------
+        X : array-like or frame of shape (n_rows, n_features)
+            NaN marks missing values.
+        y : array-like of shape (n_rows,)
+            Class labels.
+        sample_weight : array-like of shape (n_rows,), optional
+            As in `ModelTreeRegressor`. A class of weight 0 has probabilities next to 0.
+
+        Returns
+        -------
+        ModelTreeClassifier
+            Itself, fitted.
+
+        Raises
+        ------
+        ValueError
+            If the data or a parameter is out of range; the message says what was expected.
+        DeviceError
+            If a GPU is asked for and cannot be used, or fails.
+        """
+        started = time.perf_counter()
+        searching = self._searching()
+        home = array_gpu(X)
+        X, y, sample_weight = (on_host(array) for array in (X, y, sample_weight))
+        self.classes_, codes = self._classes(y)
+        columns, target, weight = training_data(self, X, codes, sample_weight)
+        order, weight, _ = in_order(columns.X, target, weight)
+        columns, target = columns.taken(order), target[order]
+        seeds = check_random_state(self.random_state)
+        n_trees = 1 if len(self.classes_) == 2 else len(self.classes_)
+        with keeping_interrupts() as interrupts, watching((), self.verbose) as callbacks:
+            found = []
+            for tree in range(n_trees):
+                own = (target == (1 if n_trees == 1 else tree)).astype(np.float64)
+                if self.time_limit is not None:
+                    left = self.time_limit - (time.perf_counter() - started)
+                    searching.time_limit = max(left / ((n_trees - tree) * self.rounds), 1e-3)
+                seed = seeds.randint(2**31 - 1)
+                given = Circumstances(seed, home=home, callbacks=callbacks, interrupts=interrupts)
+                rounds = self.rounds if 0 < own.sum() < len(own) else 1
+                found.append(best_tree(searching, columns.ordered_by(own, weight), own, weight, given, rounds))
+            self._keep(_side_by_side(found, target, weight))
+            self.interrupted_ = interrupts.have_come or any(one.growth.result.interrupted for one in found)
+        return self
+
+    def predict(self, X: Rows) -> Array:
+        """Predict the most probable class of rows: (n_rows,)."""
+        check_is_fitted(self)
+        labels: Array = routed(self, X, "prediction")
+        return labels
+
+    def predict_proba(self, X: Rows) -> Doubles:
+        """Probabilities of the classes: float64, (n_rows, n_classes)."""
+        probabilities: Doubles = routed(self, X, "probability")
+        return probabilities
+
+    def decision_function(self, X: Rows) -> Doubles:
+        """Log-odds of the second of two classes, (n_rows,), or logarithms of odds up to a constant a row, a class each.
+
+        float64, (n_rows,) or (n_rows, n_classes).
+        """
+        margins: Doubles = routed(self, X, "margin")
+        return margins
+
+    def apply(self, X: Rows) -> Int32s:
+        """Index of the leaf that each row reaches in each tree: int32, (n_rows, n_trees)."""
+        leaves: Int32s = routed(self, X, "leaf")
+        return leaves
+
+    @property
+    def feature_importances_(self) -> Doubles:
+        """Shares of the explained squares of log-odds, by feature: float64, (n_features,)."""
+        check_is_fitted(self)
+        return self._importances
+
+    def _searching(self) -> ModelTreeRegressor:
+        """Check the parameters, and return what searches are made with."""
+        check_rounds(self.rounds)
+        names = set(self.get_params()) - {"rounds"}
+        model = ModelTreeRegressor(**{name: getattr(self, name) for name in names})
+        check_parameters(model)
+        return model
+
+    def _classes(self, y: Any) -> tuple[Array, Doubles]:
+        """Class labels, and the place of each row's among them."""
+        if y is None:
+            raise ValueError("This ModelTreeClassifier estimator requires y to be passed, but the target y is None")
+        labels = column_or_1d(y, warn=True)
+        assert_all_finite(labels, input_name="y")
+        check_classification_targets(labels)
+        classes, codes = np.unique(labels, return_inverse=True)
+        return classes, codes.astype(np.float64)
+
+    def _keep(self, found: list[Candidate]) -> None:
+        """Set the fitted attributes."""
+        names = getattr(self, "feature_names_in_", None)
+        meaning = {
+            "feature_names": None if names is None else tuple(str(name) for name in names),
+            "source": "silva",
+            "objective": "log-loss",
+        }
+        grown = [as_tree(one, **meaning) for one in found]
+        self.forest_: Forest = merged(
+            [tree.forest for tree in grown],
+            np.arange(len(grown)),
+            np.ones(len(grown)),
+            base_score=np.zeros(len(grown)),
+            link="logistic" if len(self.classes_) == 2 else "softmax",
+            prediction="argmax",
+            classes=(self.classes_,),
+            is_estimator=True,
+        )
+        self.leaves_, self.leaf_summary_ = leaf_table(grown, self.forest_)
+        self.leaf_summary_["log_loss"] = self.leaf_summary_.pop("rmse")
+        self.ridges_ = np.array([one.ridge for one in found])
+        self.n_leaves_ = self.forest_.n_leaves
+        self._importances: Doubles = np.mean([feature_importances(tree, 1.0) for tree in grown], axis=0)
+
+
+def _side_by_side(found: list[Candidate], target: Doubles, weight: Doubles) -> list[Candidate]:
+    """Fit the leaves of each class beside the log-odds of the others, in turn."""
+    if len(found) < 2:
+        return found
+    for _ in range(CYCLES):
+        for k in range(len(found)):
+            others = np.delete(np.column_stack([one.margin for one in found]), k, axis=1)
+            most = others.max(axis=1)
+            offset = -(most + np.log(np.exp(others - most[:, None]).sum(axis=1)))
+            found[k] = refitted(found[k], (target == k).astype(np.float64), weight, offset)
+    return found

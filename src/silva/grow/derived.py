@@ -1,0 +1,214 @@
+"""Columns that stand for categories and missing values in the equations of leaves."""
+
+from __future__ import annotations
+
+import dataclasses
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from silva.evaluate.linear import MISSING, NUMBER
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from silva.grow.columns import TrainingColumns
+    from silva.grow.refit import LeafModel
+    from silva.typing import Bools, Doubles, Int64s
+
+MOST_LEVELS = 10
+"""Categories of a feature that have a column each, but for the most frequent one; more share a column of codes."""
+
+MOST_INDICATORS = 40
+"""Columns of categories altogether; where there would be more, features of the most levels share columns of codes."""
+
+LEAST_ROWS = 5
+"""Of a category, or without a value, for a column of its own."""
+
+FOLDS = 5
+"""Parts of the rows; a row's code is the mean target of its category in the other parts."""
+
+
+@dataclass(frozen=True, eq=False)
+class Derived:
+    """A column that follows from a feature.
+
+    Attributes
+    ----------
+    source : int
+        The feature.
+    category : int
+        The category that the column is 1 for, MISSING for 1 where the feature is missing, NUMBER for codes.
+    codes : float64, (n_categories + 1,), or None
+        Value of each category and, last, of rows without any.
+    """
+
+    source: int
+    category: int
+    codes: Doubles | None = None
+
+    @property
+    def is_testable(self) -> bool:
+        """Whether splits may test it: where no set of the feature's own tests does the same."""
+        return self.category >= 0
+
+
+def with_derived(columns: TrainingColumns, y: Doubles, weight: Doubles) -> TrainingColumns:
+    """Put columns of categories and of missing values behind the features.
+
+    A feature of two categories has a column that is 1 for the rarer one; up to `MOST_LEVELS` categories have one each
+    but for the most frequent. Of more the column holds their means of what the other columns leave of the target,
+    shrunk towards the mean of all (of normal means, Efron and Morris 1973), which rows do not take part in themselves:
+    their own fifth of the rows is left out.
+    """
+    derived: list[Derived] = []
+    values: list[Doubles] = []
+    for source in np.flatnonzero(np.isnan(columns.X).any(axis=0)):
+        is_missing = np.isnan(columns.X[:, source])
+        if min(is_missing.sum(), (~is_missing).sum()) >= LEAST_ROWS:
+            derived.append(Derived(int(source), MISSING))
+            values.append(is_missing.astype(np.float64))
+    own, categorical = _with_own_columns(columns), columns.is_categorical
+    for source in np.flatnonzero(own):
+        found = _indicators(columns, int(source))
+        derived += [column for column, _ in found]
+        values += [column_values for _, column_values in found]
+    shared = np.flatnonzero(categorical & ~own)
+    if len(shared):
+        rest = _unexplained(np.column_stack([columns.X[:, ~categorical], *values]), y, weight)
+        found = [_coded(columns, int(source), rest, weight) for source in shared]
+        derived += [column for column, _ in found]
+        values += [column_values for _, column_values in found]
+    kept = _distinct(values)
+    if not kept:
+        return columns
+    X = np.column_stack([columns.X, *(values[k] for k in kept)])
+    return dataclasses.replace(columns, X=X, derived=tuple(derived[k] for k in kept))
+
+
+def _with_own_columns(columns: TrainingColumns) -> Bools:
+    """Categorical features whose categories have columns of their own."""
+    n_levels = np.array([0 if table is None else len(table) for table in columns.categories])
+    own = (n_levels > 1) & (n_levels <= MOST_LEVELS)
+    while (n_levels[own] - 1).sum() > MOST_INDICATORS and n_levels[own].max() > 2:
+        own[np.argmax(np.where(own, n_levels, 0))] = False
+    return own
+
+
+def _indicators(columns: TrainingColumns, source: int) -> list[tuple[Derived, Doubles]]:
+    """Make a column a category, but for the most frequent one and those of few rows."""
+    places, order = columns.X[:, source], columns.order[source]
+    assert order is not None
+    counts = np.array([(places == place).sum() for place in order])
+    wanted = np.flatnonzero(counts >= LEAST_ROWS)
+    wanted = wanted[wanted != np.argmax(counts)]
+    return [(Derived(source, int(c)), (places == order[c]).astype(np.float64)) for c in wanted]
+
+
+def _unexplained(X: Doubles, y: Doubles, weight: Doubles) -> Doubles:
+    """Residuals of a linear regression, missing values at the mean."""
+    n_present = np.maximum((~np.isnan(X)).sum(axis=0), 1)
+    centred = np.nan_to_num(X - np.nan_to_num(X).sum(axis=0) / n_present)
+    scales = np.sqrt(weight @ centred**2 / weight.sum())
+    usable = scales > 0
+    columns = np.column_stack([np.ones(len(y)), centred[:, usable] / scales[usable]])
+    root, unit = np.sqrt(weight), float(np.abs(y).max()) or 1.0
+    solution = np.linalg.lstsq(columns * root[:, None], y / unit * root, rcond=1e-10)[0]
+    residuals: Doubles = y - columns @ solution * unit
+    return residuals
+
+
+def _coded(columns: TrainingColumns, source: int, y: Doubles, weight: Doubles) -> tuple[Derived, Doubles]:
+    """Make a column of shrunk means of y, each row's from the other parts of the rows."""
+    order = columns.order[source]
+    assert order is not None
+    n_levels = len(order) + 1
+    places = columns.X[:, source]
+    levels = np.where(np.isnan(places), n_levels - 1, np.nan_to_num(places)).astype(np.intp)
+    fold = np.arange(len(y)) * FOLDS // len(y)
+    count = np.zeros((FOLDS, n_levels))
+    total = np.zeros((FOLDS, n_levels))
+    centre, scale = float(np.average(y, weights=weight)), float(np.abs(y).max()) or 1.0
+    np.add.at(count, (fold, levels), weight)
+    np.add.at(total, (fold, levels), weight * ((y - centre) / scale))
+    strength = _strength(levels, (y - centre) / scale, weight, n_levels)
+    others, sums = count.sum(axis=0) - count, total.sum(axis=0) - total
+    values = (sums / np.maximum(others + strength, 1e-300))[fold, levels]
+    codes = total.sum(axis=0) / np.maximum(count.sum(axis=0) + strength, 1e-300)
+    return Derived(source, NUMBER, np.append(codes[order], codes[-1]) * scale), values * scale
+
+
+def _strength(levels: Int64s, y: Doubles, weight: Doubles, n_levels: int) -> float:
+    """Rows that the mean of all counts for: the variance within categories over that between their true means."""
+    count = np.bincount(levels, weight, n_levels)
+    present = count > 0
+    mean = np.bincount(levels, weight * y, n_levels)[present] / count[present]
+    means = np.zeros(n_levels)
+    means[present] = mean
+    freedom = float(weight.sum()) - int(present.sum())
+    if freedom <= 0:
+        return float(weight.sum())
+    within = float(weight @ (y - means[levels]) ** 2) / freedom
+    between = float(count[present] @ mean**2) - (present.sum() - 1) * within
+    spread = weight.sum() - float(count @ count) / weight.sum()
+    return within * spread / between if between > 0 and spread > 0 else float(weight.sum())
+
+
+def _distinct(values: list[Doubles]) -> list[int]:
+    """Columns that are not constant, nor like one before."""
+    kept: list[int] = []
+    seen: set[bytes] = set()
+    for k, column in enumerate(values):
+        bits = column.tobytes()
+        if column.min() < column.max() and bits not in seen:
+            seen.add(bits)
+            kept.append(k)
+    return kept
+
+
+def in_features(model: LeafModel, columns: TrainingColumns, X: Doubles, weight: Doubles) -> LeafModel:
+    """Write the terms of derived columns as terms of their features; a column of codes becomes a term a category.
+
+    Parameters
+    ----------
+    model : LeafModel
+        Its features are columns of `columns.X`.
+    columns : TrainingColumns
+    X, weight
+        The leaf's rows.
+    """
+    if not (model.features >= columns.n_features).any():
+        return model
+    terms = [term for k in range(len(model.features)) for term in _terms(model, k, columns, X, weight)]
+    table = np.array(sorted(terms, key=lambda term: term[:2]))
+    features, categories = table[:, :2].T.astype(np.int32)
+    coefficients, errors, means, explained = np.ascontiguousarray(table[:, 2:].T)
+    return dataclasses.replace(
+        model,
+        features=features,
+        categories=categories,
+        coefficients=coefficients,
+        errors=errors,
+        means=means,
+        explained=explained,
+        intercept=float(model.value - coefficients @ means),
+        intercept_error=model.intercept_error if len(terms) == len(model.features) else float("nan"),
+    )
+
+
+def _terms(
+    model: LeafModel, k: int, columns: TrainingColumns, X: Doubles, weight: Doubles
+) -> Iterator[tuple[int, int, float, float, float, float]]:
+    """Feature, category, coefficient, standard error, mean and explained square of what the k-th term becomes."""
+    feature = int(model.features[k])
+    coefficient, error, explained = (float(part[k]) for part in (model.coefficients, model.errors, model.explained))
+    column = Derived(feature, NUMBER) if feature < columns.n_features else columns.derived[feature - columns.n_features]
+    if column.codes is None:
+        yield column.source, column.category, coefficient, error, float(model.means[k]), explained
+        return
+    order = columns.order[column.source]
+    assert order is not None
+    for category, code in enumerate(column.codes[:-1] - column.codes[-1]):
+        share = float(np.average(X[:, column.source] == order[category], weights=weight))
+        yield column.source, category, coefficient * code, float("nan"), share, explained / len(order)

@@ -1,0 +1,168 @@
+"""Trees of log-odds: searches on working responses, and the tree, the size and the penalty by the likelihood."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+import time
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from silva.evaluate.links import expit
+from silva.grow.assembly import assembled
+from silva.grow.growing import grow
+from silva.grow.logistic import LogisticRows, fit_logistic_leaf
+from silva.grow.refit import rows_by_node
+
+if TYPE_CHECKING:
+    from silva.grow.assembly import GrownTree
+    from silva.grow.columns import TrainingColumns
+    from silva.grow.growing import Circumstances, Growth
+    from silva.grow.refit import LeafModel
+    from silva.typing import Doubles, Int32s
+
+RIDGES = (0.1, 1.0, 10.0, 100.0)
+"""Penalties that are tried; the likelihood of rows that are left out decides."""
+
+CERTAIN = 0.02
+"""Probabilities are kept so far from 0 and 1 in working responses: a row that is far off would outweigh all others."""
+
+
+@dataclass(frozen=True, eq=False)
+class Candidate:
+    """A tree of log-odds of one class.
+
+    Attributes
+    ----------
+    growth : Growth
+    models : dict of LeafModel, by node
+    reached : list of int32 arrays
+        Rows of the growth by node.
+    ridge, cost : float
+        The penalty of the coefficients, and the deviance of left-out rows plus the price of the splits.
+    margin : float64, (n_rows,)
+        Log-odds of the rows as they were given.
+    """
+
+    growth: Growth
+    models: dict[int, LeafModel]
+    reached: list[Int32s]
+    ridge: float
+    cost: float
+    margin: Doubles
+
+
+def best_tree(
+    model: Any, columns: TrainingColumns, y: Doubles, weight: Doubles, given: Circumstances, rounds: int
+) -> Candidate:
+    """Search for the tree of one class.
+
+    The first search minimises the squares of 0 and 1 less the prediction. The others minimise those of the working
+    responses of the best tree so far, weighted by their variances: the quadratic approximation of the likelihood about
+    it (McCullagh and Nelder 1989, 2.5), whose BIC is that of the likelihood to second order. Of all trees, and of a
+    single leaf, the one is taken whose deviance of rows that are left out of their leaf's fit, and 2 ln n a split, is
+    the least.
+
+    Parameters
+    ----------
+    model : ModelTreeRegressor
+        What searches are made with.
+    y : float64, (n_rows,)
+        0 or 1.
+    weight : float64, (n_rows,)
+    rounds : int
+        Searches.
+    """
+    best: Candidate | None = None
+    target, spread = y, weight
+    for _ in range(rounds):
+        growth = grow(model, columns, target, spread, given)
+        found = [_candidate(growth, y, weight, model), _candidate(_as_leaf(growth), y, weight, model)]
+        best = min([*found, *([best] if best else [])], key=lambda candidate: candidate.cost)
+        p = np.clip(expit(best.margin), CERTAIN, 1 - CERTAIN)
+        variance = p * (1 - p)
+        target, spread = np.log(p / (1 - p)) + (y - p) / variance, weight * variance
+        given = dataclasses.replace(given, started=time.perf_counter(), population=growth.population())
+    assert best is not None
+    return best
+
+
+def _as_leaf(growth: Growth) -> Growth:
+    """Put the same rows below no split, with all columns."""
+    tree = growth.result.best
+    n_columns = len(tree["model"]) // len(tree["feature"])
+    usable = (growth.rows.column >= 0).astype(np.uint8)
+    most = max(0, int(len(growth.order) / 5) - 1)
+    model = usable if usable.sum() <= most else tree["model"].reshape(-1, n_columns).max(axis=0)
+    leaf = {
+        "feature": np.array([-1], np.int32),
+        "threshold": np.zeros(1, np.int32),
+        "missing_left": np.zeros(1, np.uint8),
+        "left": np.array([-1], np.int32),
+        "right": np.array([-1], np.int32),
+        "model": model,
+        "fitness": tree["fitness"],
+    }
+    return dataclasses.replace(growth, result=dataclasses.replace(growth.result, best=leaf))
+
+
+def _candidate(growth: Growth, y: Doubles, weight: Doubles, model: Any) -> Candidate:
+    """Fit the leaves by each penalty and keep the best."""
+    tree = growth.result.best
+    rows = logistic_rows(growth, y, weight)
+    reached = rows_by_node(tree, growth.rows)
+    n_splits = int((tree["feature"] >= 0).sum())
+    price = model.penalty * model.test_weight * n_splits * math.log(len(y))
+    found = []
+    for ridge in RIDGES:
+        models, margin, cost = _fitted(tree, rows, reached, ridge)
+        found.append((cost + price, ridge, models, margin))
+    cost, ridge, models, margin = min(found, key=lambda each: each[0])
+    as_given = np.empty(len(y))
+    as_given[growth.order] = margin
+    return Candidate(growth, models, reached, ridge, cost, as_given)
+
+
+def logistic_rows(growth: Growth, y: Doubles, weight: Doubles, offset: Doubles | None = None) -> LogisticRows:
+    """Rows in the order of the growth."""
+    share = min(max(float(np.average(y, weights=weight)), 1e-6), 1 - 1e-6)
+    offset = np.zeros(len(y)) if offset is None else offset
+    prior = math.log(share / (1 - share))
+    return LogisticRows(growth.columns.X, y[growth.order], weight[growth.order], offset[growth.order], prior)
+
+
+def _fitted(
+    tree: dict[str, Any], rows: LogisticRows, reached: list[Int32s], ridge: float
+) -> tuple[dict[int, LeafModel], Doubles, float]:
+    """Models by node, log-odds of the rows, and the sum of their deviances when left out."""
+    used = tree["model"].reshape(len(tree["feature"]), -1).astype(bool)
+    models, margin, cost = {}, np.empty(len(rows.y)), 0.0
+    limit = math.log(2 * len(rows.y))
+    for node in np.flatnonzero(tree["feature"] < 0).tolist():
+        at = reached[node]
+        models[node], left_out = fit_logistic_leaf(rows.taken(at), np.flatnonzero(used[node]), ridge)
+        margin[at] = np.clip(models[node].predict(rows.X[at]), -limit, limit)
+        cost += float(left_out.sum())
+    return models, margin, cost
+
+
+def refitted(candidate: Candidate, y: Doubles, weight: Doubles, offset: Doubles) -> Candidate:
+    """Fit the leaves once more beside log-odds that others give."""
+    growth = candidate.growth
+    rows = logistic_rows(growth, y, weight, offset)
+    models, margin, _ = _fitted(growth.result.best, rows, candidate.reached, candidate.ridge)
+    as_given = np.empty(len(y))
+    as_given[growth.order] = margin
+    return dataclasses.replace(candidate, models=models, margin=as_given)
+
+
+def as_tree(candidate: Candidate, **meaning: Any) -> GrownTree:
+    """Make a forest of one output; `meaning` are further fields of it."""
+    growth = candidate.growth
+    limit = math.log(2 * len(growth.order))
+    limits = dict.fromkeys(candidate.models, (-limit, limit))
+    return assembled(
+        growth.result.best, growth.rows, growth.columns, candidate.reached, candidate.models, limits, **meaning
+    )

@@ -1,0 +1,193 @@
+"""ModelTreeClassifier: trees of logistic regressions."""
+
+import numpy as np
+import pandas as pd
+import pytest
+
+pytest.importorskip("sklearn")
+
+from sklearn.linear_model import LogisticRegression
+from sklearn.metrics import log_loss
+
+import silva
+from silva.grow.logistic import LogisticRows, fit_logistic_leaf
+
+FAST = {"n_iter_no_change": 20, "n_jobs": 1}
+
+
+def known(n, seed=0):
+    """A tree of three logistic models; rows, classes and the true probabilities."""
+    rng = np.random.default_rng(seed)
+    X = rng.uniform(-2, 2, (n, 4))
+    margin = np.where(X[:, 0] < 0, np.where(X[:, 1] < 0.5, 3 * X[:, 2], 1 - 3 * X[:, 2]), 2 * X[:, 3] - 1)
+    p = 1 / (1 + np.exp(-margin))
+    return X, (rng.random(n) < p).astype(int), p
+
+
+def three(n, seed=0):
+    """Three classes: one by a threshold, the others by a line below it."""
+    rng = np.random.default_rng(seed)
+    X = rng.uniform(-1, 1, (n, 3))
+    noisy = X[:, 1] + X[:, 2] + 0.2 * rng.standard_normal(n)
+    return X, np.array(["a", "b", "c"])[np.where(X[:, 0] > 0.3, 2, noisy > 0)]
+
+
+@pytest.fixture(scope="module")
+def binary():
+    X, y, _ = known(2000)
+    return silva.ModelTreeClassifier(**FAST).fit(X, y), X
+
+
+@pytest.fixture(scope="module")
+def several():
+    X, y = three(900)
+    return silva.ModelTreeClassifier(**FAST).fit(X, y), X
+
+
+def test_finds_the_known_tree(binary):
+    model, _ = binary
+    X, y, p = known(4000, seed=1)
+    assert model.n_leaves_ == 3
+    assert log_loss(y, model.predict_proba(X)) < log_loss(y, p) + 0.02
+    splits = model.forest_.feature[model.forest_.feature >= 0]
+    assert sorted(splits) == [0, 1]
+
+
+def test_probabilities_are_calibrated(binary):
+    model, _ = binary
+    X, y, _ = known(20_000, seed=2)
+    p = model.predict_proba(X)[:, 1]
+    bins = np.digitize(p, np.quantile(p, np.linspace(0, 1, 11)[1:-1]))
+    for k in range(10):
+        assert abs(y[bins == k].mean() - p[bins == k].mean()) < 0.05
+
+
+def test_exclusive_or_is_two_leaves():
+    X = np.random.default_rng(0).uniform(-1, 1, (1500, 2))
+    y = X[:, 0] * X[:, 1] > 0
+    model = silva.ModelTreeClassifier(**FAST).fit(X, y)
+    assert model.n_leaves_ <= 4
+    assert model.score(X, y) > 0.97
+    assert model.classes_.dtype == bool
+
+
+def test_log_odds_are_the_leaf_equations(binary):
+    model, X = binary
+    leaf = model.apply(X)[:, 0]
+    expected = np.zeros(len(X))
+    for number, name, value in zip(*(model.leaves_[key] for key in ("leaf", "feature", "coefficient")), strict=True):
+        rows = leaf == number
+        expected[rows] += value * (1 if name == "(intercept)" else X[rows, int(name[1:])])
+    limit = np.log(2 * len(X))
+    np.testing.assert_allclose(model.decision_function(X), np.clip(expected, -limit, limit), rtol=1e-9, atol=1e-9)
+    probability = 1 / (1 + np.exp(-model.decision_function(X)))
+    np.testing.assert_allclose(model.predict_proba(X)[:, 1], probability, rtol=1e-12)
+    np.testing.assert_array_equal(model.predict(X), (probability > 0.5).astype(int))
+
+
+def test_several_classes(several):
+    model, _ = several
+    X, y = three(600, seed=1)
+    probabilities = model.predict_proba(X)
+    assert model.score(X, y) > 0.9
+    assert probabilities.shape == (600, 3)
+    np.testing.assert_allclose(probabilities.sum(axis=1), 1, rtol=1e-12)
+    margin = model.decision_function(X)
+    np.testing.assert_allclose(probabilities, np.exp(margin) / np.exp(margin).sum(axis=1, keepdims=True), rtol=1e-9)
+    assert log_loss(y, probabilities) < 0.25
+
+
+@pytest.mark.parametrize("which", ["binary", "several"])
+def test_explanations_files_and_texts(which, request, tmp_path):
+    model, X = request.getfixturevalue(which)
+    explainer = silva.Explainer(model, dtype="float64")
+    total = explainer.expected_value + explainer.shap_values(X[:50]).sum(axis=1)
+    np.testing.assert_allclose(total, model.decision_function(X[:50]), rtol=1e-9, atol=1e-9)
+    model.forest_.save(tmp_path / "classes.silva")
+    np.testing.assert_array_equal(silva.load(tmp_path / "classes.silva").predict(X), model.predict(X))
+    texts = [silva.export_text(model, tree=tree) for tree in range(model.forest_.n_trees)]
+    assert sum(text.count("log-loss") for text in texts) == model.n_leaves_
+    assert model.feature_importances_.sum() == pytest.approx(1)
+
+
+def test_categories_have_an_order_for_each_class():
+    rng = np.random.default_rng(0)
+    kind = rng.choice(list("uvwxyz"), 1200)
+    X = pd.DataFrame({"kind": kind, "noise": rng.normal(size=1200)})
+    y = np.select([np.isin(kind, ["u", "x"]), np.isin(kind, ["v", "y"])], ["one", "two"], "three")
+    model = silva.ModelTreeClassifier(**FAST).fit(X, y)
+    assert model.score(X, y) == 1
+    assert (model.predict_proba(X).max(axis=1) > 0.95).all()
+
+
+def test_one_class_and_classes_that_hardly_occur():
+    X, y, _ = known(300)
+    alone = silva.ModelTreeClassifier(**FAST).fit(X, np.full(300, "only"))
+    assert set(alone.predict(X)) == {"only"}
+    np.testing.assert_array_equal(alone.predict_proba(X), 1)
+    rare = np.where(np.arange(300) == 5, 2, y)
+    model = silva.ModelTreeClassifier(**FAST).fit(X, rare)
+    assert model.predict_proba(X).shape == (300, 3)
+    assert model.predict_proba(np.full((1, 4), 50.0)).max() <= 1
+    weightless = silva.ModelTreeClassifier(**FAST).fit(X, rare, sample_weight=(rare != 2).astype(float))
+    assert weightless.classes_.tolist() == [0, 1, 2]
+    assert weightless.predict_proba(X)[:, 2].max() < 0.02
+
+
+def test_a_row_of_weight_two_is_two_rows():
+    X, y, _ = known(400)
+    weight = np.random.default_rng(0).integers(0, 3, 400)
+    repeated = np.repeat(np.arange(400), weight)
+    one = silva.ModelTreeClassifier(**FAST).fit(X, y, sample_weight=weight)
+    other = silva.ModelTreeClassifier(**FAST).fit(X[repeated], y[repeated])
+    np.testing.assert_allclose(one.predict_proba(X), other.predict_proba(X), rtol=1e-9)
+
+
+@pytest.mark.parametrize("ridge", [0.1, 10.0])
+def test_leaves_are_ridge_logistic_regressions(ridge):
+    """Against scikit-learn's, which sees the row at the means as two of part of a row."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(80, 3)) * [1, 5, 0.1] + [0, 2, 0]
+    y = (rng.random(80) < 0.4).astype(float)
+    prior = 0.3
+    rows = LogisticRows(X, y, np.ones(80), np.zeros(80), float(np.log(prior / (1 - prior))))
+    model, _ = fit_logistic_leaf(rows, np.arange(3), ridge)
+    standard = np.vstack([(X - X.mean(axis=0)) / X.std(axis=0), np.zeros((2, 3))])
+    weight = np.append(np.ones(80), [prior, 1 - prior])
+    oracle = LogisticRegression(C=1 / ridge, tol=1e-12, max_iter=10_000)
+    oracle.fit(standard, np.append(y, [1, 0]), sample_weight=weight)
+    np.testing.assert_allclose(model.coefficients, oracle.coef_[0] / X.std(axis=0), rtol=1e-4)
+    assert model.value == pytest.approx(oracle.intercept_[0], rel=1e-4)
+    p = oracle.predict_proba(standard[:80])[:, 1]
+    assert model.rmse == pytest.approx(log_loss(y, p), rel=1e-5)
+
+
+def test_deviances_of_rows_that_are_left_out():
+    """Against fits without each row."""
+    rng = np.random.default_rng(1)
+    X = rng.normal(size=(60, 2))
+    y = (rng.random(60) < 1 / (1 + np.exp(-2 * X[:, 0]))).astype(float)
+    rows = LogisticRows(X, y, np.ones(60), np.zeros(60), 0.0)
+    _, approximate = fit_logistic_leaf(rows, np.arange(2), 1.0)
+    exact = np.empty(60)
+    for i in range(60):
+        model, _ = fit_logistic_leaf(rows.taken(np.delete(np.arange(60), i).astype(np.int32)), np.arange(2), 1.0)
+        margin = model.predict(X[i : i + 1])[0]
+        exact[i] = 2 * (np.logaddexp(0, margin) - y[i] * margin)
+    assert approximate.sum() == pytest.approx(exact.sum(), rel=0.02)
+    np.testing.assert_allclose(approximate, exact, rtol=0.2)
+
+
+@pytest.mark.parametrize(
+    ("parameters", "y", "error", "message"),
+    [
+        ({"rounds": 0}, [0, 1] * 5, ValueError, "rounds is 0, expected at least 1"),
+        ({"rounds": 1.5}, [0, 1] * 5, TypeError, "rounds is 1.5, expected an integer"),
+        ({"max_depth": 40}, [0, 1] * 5, ValueError, "max_depth is 40, expected 0 to 18"),
+        ({}, np.linspace(0, 1, 10), ValueError, "Unknown label type"),
+        ({}, None, ValueError, "requires y to be passed"),
+    ],
+)
+def test_what_is_refused(parameters, y, error, message):
+    with pytest.raises(error, match=message):
+        silva.ModelTreeClassifier(**parameters).fit(np.arange(10.0)[:, None], y)
