@@ -40,8 +40,8 @@ NB_MODULE(_core, module) {
   module.doc() = "Compiled core of silva.";
   module.def("instruction_set", &instruction_set_name, "Name of the instruction set whose kernels run.");
   module.def("max_threads", &max_threads, "Threads that OpenMP would take.");
-  for (const auto bind : {bind_forest, bind_evaluate, bind_nodes, bind_predictor, bind_explain, bind_patterns, bind_tables,
-                          bind_row_explainer, bind_gpu_tables, bind_tape, bind_paths, bind_grow})
+  for (const auto bind : {bind_forest, bind_evaluate, bind_nodes, bind_predictor, bind_explain, bind_patterns,
+                          bind_tables, bind_row_explainer, bind_gpu_tables, bind_tape, bind_paths, bind_grow})
     bind(module);
 #ifdef __linux__
   bind_gpu_calls(module);

@@ -35,8 +35,8 @@ class Engine {
   int64_t last_improvement() const { return last_improvement_; }
   // Of all threads.
   Tally tally() const;
-  // Trees evaluated and rows read, in seconds that they take about on one CPU core of 2020. It is counted, not measured:
-  // the same for any machine, its load and the number of threads.
+  // Trees evaluated and rows read, in seconds that they take about on one CPU core of 2020. It is counted, not
+  // measured: the same for any machine, its load and the number of threads.
   double work() const;
 
   // Trees to start from take the first places of the population; the others are grown at random.
