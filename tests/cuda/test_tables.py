@@ -132,7 +132,7 @@ def test_trees_of_too_many_states_are_walked():
 def test_out_of_memory_falls_back_to_the_walk_and_says_so_once(monkeypatch):
     import cupy
 
-    def refuse(_plan):
+    def refuse(*_):
         raise cupy.cuda.memory.OutOfMemoryError(1, 2)
 
     forest, X = full_forest(8, n_trees=12, depth=7, n_features=6), rows(40, 6)
