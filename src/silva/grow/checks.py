@@ -35,7 +35,7 @@ RANGES: dict[str, tuple[Any, float, float]] = {
     "polish_trees": (Integral, 0, np.inf),
     "smoothing": (Real, 0, MOST),
 }
-AUTOMATIC = ("n_iter_no_change",)
+AUTOMATIC = ("n_iter_no_change", "smoothing")
 """Of these, the numbers that may be "auto" instead."""
 
 CHOICES = {
