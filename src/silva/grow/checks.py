@@ -10,7 +10,7 @@ import numpy as np
 from silva.device import parse_device
 from silva.grow.data import STORAGES
 from silva.grow.search import OPERATORS, POLISH
-from silva.typing import Clip, Fitness, GrowAlgorithm, LeafModel
+from silva.typing import Clip, Fitness, GrowAlgorithm, LeafModel, Loss
 
 if TYPE_CHECKING:
     from silva.typing import Doubles
@@ -42,6 +42,7 @@ CHOICES = {
     "clip": get_args(Clip),
     "fitness": get_args(Fitness),
     "leaf_model": get_args(LeafModel),
+    "loss": get_args(Loss),
     "algorithm": get_args(GrowAlgorithm),
     "storage": STORAGES,
 }

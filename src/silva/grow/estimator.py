@@ -16,6 +16,7 @@ from silva.grow.importances import feature_importances
 from silva.grow.interrupts import keeping_interrupts
 from silva.grow.progress import watching
 from silva.grow.reading import routed, training_data
+from silva.grow.robust import grow_robustly
 from silva.grow.table import history_table, leaf_table
 
 if TYPE_CHECKING:
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
 
     from silva.forest import Forest
     from silva.grow.growing import Growth
-    from silva.typing import Clip, Doubles, Fitness, FloatType, GrowAlgorithm, Int32s, LeafModel, Rows
+    from silva.typing import Clip, Doubles, Fitness, FloatType, GrowAlgorithm, Int32s, LeafModel, Loss, Rows
 
 
 class ModelTreeRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
@@ -60,6 +61,9 @@ class ModelTreeRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         coefficient. 1 is the textbook count; it lets small leaves be cut off by chance.
     alpha : float, default=0.001
         Price of a parameter of the weighted fitness.
+    loss : {"squared", "huber"}, default="squared"
+        ``huber``: residuals beyond 1.345 standard deviations count by their absolute values, in three searches and in
+        the equations, whose rows are weighted accordingly; for data with outliers.
     leaf_model : {"linear", "constant"}, default="linear"
     max_leaves : int, default=64
     max_depth : int, default=18
@@ -179,6 +183,7 @@ class ModelTreeRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         penalty: float = 1.0,
         test_weight: float = 2.0,
         alpha: float = 0.001,
+        loss: Loss = "squared",
         leaf_model: LeafModel = "linear",
         max_leaves: int = 64,
         max_depth: int = 18,
@@ -205,7 +210,8 @@ class ModelTreeRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         self.crossover_probability, self.mutation_probability = crossover_probability, mutation_probability
         self.n_iter_no_change, self.tol, self.time_limit = n_iter_no_change, tol, time_limit
         self.fitness, self.penalty, self.test_weight, self.alpha = fitness, penalty, test_weight, alpha
-        self.leaf_model, self.max_leaves, self.max_depth = leaf_model, max_leaves, max_depth
+        self.loss, self.leaf_model = loss, leaf_model
+        self.max_leaves, self.max_depth = max_leaves, max_depth
         self.min_samples_leaf, self.rows_per_parameter = min_samples_leaf, rows_per_parameter
         self.operator_rates = operator_rates
         self.polish, self.polish_interval, self.polish_trees = polish, polish_interval, polish_trees
@@ -256,7 +262,8 @@ class ModelTreeRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
             with watching(self.callbacks or (), self.verbose) as callbacks:
                 seed = check_random_state(self.random_state).randint(2**31 - 1)
                 given = Circumstances(seed, started, home, population, callbacks, interrupts)
-                growth = grow(self, columns, target, weight, given)
+                search = grow_robustly if self.loss == "huber" else grow
+                growth = search(self, columns, target, weight, given)
             self._keep(growth, self)
             self.interrupted_ |= interrupts.have_come
         return self

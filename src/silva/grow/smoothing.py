@@ -17,11 +17,11 @@ if TYPE_CHECKING:
     from silva.typing import Bools, Doubles, Int32s
 
 
-STRENGTHS = (0.0, 5.0, 15.0, 50.0, 150.0)
+STRENGTHS = (0.0, 5.0, 15.0)
 """Of which the residuals of rows that are left out choose one."""
 
-GAIN = 0.01
-"""Part of their sum of squares that smoothing has to save, or each leaf keeps a regression of its own."""
+LOSS = 0.01
+"""Part of their sum of squares that smoothing may cost: splits were chosen on the same rows, which flatters leaves."""
 
 MOST_LEFT_OUT = 1 << 17
 """Rows are left out of so many; leaves of more need no smoothing."""
@@ -79,7 +79,7 @@ def _best_strength(
     reached: list[Int32s],
     limits: tuple[float, float],
 ) -> float:
-    """Choose the strength that predicts left-out rows best, or 0 where it gains little."""
+    """Choose the largest strength that costs left-out rows little."""
     left_out = {v: np.empty(len(y)) for v in models}
     for v, model in models.items():
         at = reached[v]
@@ -92,8 +92,7 @@ def _best_strength(
             shares = _shares(leaf, parent, reached, strength)
             predicted = np.clip(sum(share * left_out[v][at] for v, share in shares), *limits)
             squares[k] += rows.weight[at] @ ((y[at] - predicted) / scale) ** 2
-    best = int(np.argmin(squares))
-    return STRENGTHS[best] if squares[best] < (1 - GAIN) * squares[0] else 0.0
+    return max(s for s, square in zip(STRENGTHS, squares, strict=True) if square <= (1 + LOSS) * squares[0])
 
 
 def _left_out(model: LeafModel, X: Doubles, y: Doubles, weight: Doubles) -> Doubles:
