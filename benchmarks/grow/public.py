@@ -5,17 +5,25 @@ The division, the splits and the most rows were fixed before the first run, and 
 
 from __future__ import annotations
 
+import time
 import zlib
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from benchmarks.grow import cases, rivals
+
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     import pandas as pd
 
 MOST_ROWS = 4_500
 """More are sampled: rivals and silva see the same rows."""
+
+MOST_LEVELS = 20
+"""One-hot columns of a category for rivals, of its most frequent levels."""
 
 Source = tuple[str, str, str, str]
 """Package, item, target and the columns that are left out: keys, and what the target follows from."""
@@ -117,3 +125,62 @@ def _plain(column: pd.Series) -> pd.Series:
     if pd.api.types.is_numeric_dtype(column) or pd.api.types.is_bool_dtype(column):
         return column.astype(np.float64)
     return column.astype(object).where(column.notna(), None).map(lambda v: None if v is None else str(v))
+
+
+def as_case(split: Split) -> cases.Case:
+    """What rivals see, who take numbers only: one-hot columns of categories, missing numbers at the median."""
+    train, test = [], []
+    for name in split.X:
+        x, x_test = split.X[name], split.X_test[name]
+        if x.dtype == np.float64:
+            middle = x.median()
+            train.append(x.fillna(middle).to_numpy())
+            test.append(x_test.fillna(middle).to_numpy())
+            continue
+        for level in x.value_counts().index[:MOST_LEVELS]:
+            train.append((x == level).to_numpy(np.float64))
+            test.append((x_test == level).to_numpy(np.float64))
+    return cases.Case(split.name, np.column_stack(train), split.y, np.column_stack(test), split.y_test)
+
+
+def grown(split: Split, model: Any) -> dict[str, Any]:
+    """One fit of silva: test error, leaves and processor seconds."""
+    began = time.process_time()
+    model.fit(split.X, split.y)
+    seconds = time.process_time() - began
+    return {
+        "case": split.name,
+        "method": type(model).__name__,
+        "rmse": cases.rmse(split.y_test, model.predict(split.X_test)),
+        "leaves": model.n_leaves_,
+        "seconds": seconds,
+    }
+
+
+def of_rival(split: Split, name: str) -> dict[str, Any]:
+    """The same of a rival; an error is its result."""
+    began = time.process_time()
+    try:
+        predicted, leaves = rivals.RIVALS[name](as_case(split))
+    except Exception as error:
+        return {"case": split.name, "method": name, "error": f"{type(error).__name__}: {error}"[:200]}
+    seconds = time.process_time() - began
+    rmse = cases.rmse(split.y_test, predicted)
+    return {"case": split.name, "method": name, "rmse": rmse, "leaves": leaves, "seconds": seconds}
+
+
+def records(names: Iterator[str]) -> Iterator[dict[str, Any]]:
+    """All methods on these sets; no limit of time, so that a busy machine changes nothing."""
+    import silva
+
+    tree = silva.ModelTreeRegressor(time_limit=None, n_jobs=1)
+    for name in names:
+        split = read(name)
+        yield grown(split, silva.ModelTreeRegressor(time_limit=None, n_jobs=1))
+        yield grown(split, silva.ModelTreeEnsembleRegressor(tree, time_limit=None, n_jobs=1))
+        for rival in RIVALS:
+            yield of_rival(split, rival)
+
+
+RIVALS = ("Cubist", "PILOT", "LightGBM", "decision tree", "linear regression")
+"""Of rivals.RIVALS."""

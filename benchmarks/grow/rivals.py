@@ -26,6 +26,7 @@ PACKAGES = {
     "PILOT": "fast-model-trees",
     "linear-tree": "linear-tree",
     "LightGBM linear trees": "lightgbm",
+    "LightGBM": "lightgbm",
     "linear regression": "scikit-learn",
 }
 
@@ -109,6 +110,24 @@ def lightgbm(case: Case) -> tuple[Any, int]:
     return booster.predict(case.X_test), n_leaves
 
 
+def lightgbm_defaults(case: Case) -> tuple[Any, int]:
+    import lightgbm as lgb
+
+    model = lgb.LGBMRegressor(verbose=-1, n_jobs=1).fit(case.X, case.y)
+    n_leaves = sum(tree["num_leaves"] for tree in model.booster_.dump_model()["tree_info"])
+    return model.booster_.predict(case.X_test), n_leaves
+
+
+def decision_tree(case: Case) -> tuple[Any, int]:
+    """scikit-learn's, its size by five-fold cross-validation."""
+    from sklearn.model_selection import GridSearchCV
+    from sklearn.tree import DecisionTreeRegressor
+
+    sizes = {"max_leaf_nodes": [2, 4, 8, 16, 32, 64, 128]}
+    search = GridSearchCV(DecisionTreeRegressor(random_state=0), sizes, cv=5).fit(case.X, case.y)
+    return search.predict(case.X_test), search.best_estimator_.get_n_leaves()
+
+
 def linear_regression(case: Case) -> tuple[Any, int]:
     from sklearn.linear_model import LinearRegression
 
@@ -121,5 +140,7 @@ RIVALS: dict[str, Callable[[Case], tuple[Any, int]]] = {
     "M5P": m5p,
     "linear-tree": linear_tree,
     "LightGBM linear trees": lightgbm,
+    "LightGBM": lightgbm_defaults,
+    "decision tree": decision_tree,
     "linear regression": linear_regression,
 }

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 import silva
-from benchmarks.grow import cases, rivals
+from benchmarks.grow import cases, public, rivals
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -29,6 +29,8 @@ SIZES = {"fried": 32, "mv": 40, "california": 60, "2dplanes": 64, "diabetes": 64
 """`max_leaves` of the accuracy table."""
 LIMIT = 28
 """Seconds of a fit of the accuracy table."""
+PEERS = ("Cubist", "PILOT", "M5P", "linear-tree", "LightGBM linear trees", "linear regression")
+"""Rivals of the accuracy table."""
 CURVE = (2, 4, 8, 16, 32, 64)
 
 MEMORY = """
@@ -110,14 +112,19 @@ def accuracy(data: Path) -> Iterator[Record]:
 def accuracy_rivals(data: Path) -> Iterator[Record]:
     """The same of the rivals."""
     for case in accuracy_jobs(data):
-        for name in rivals.RIVALS:
+        for name in PEERS:
             yield rival(name, case)
+
+
+def public_sets(_: Path) -> Iterator[Record]:
+    """All methods on public sets, with their defaults."""
+    yield from public.records(iter(public.REPORTED))
 
 
 def known_rivals(_: Path) -> Iterator[Record]:
     """The rivals on the known trees."""
     for make in (cases.armchair, cases.trap5):
-        for name in rivals.RIVALS:
+        for name in PEERS:
             yield {**rival(name, make(SEEDS[0])), "seed": SEEDS[0]}
 
 
@@ -176,6 +183,7 @@ SECTIONS = {
         accuracy,
         accuracy_rivals,
         known_rivals,
+        public_sets,
         curve,
         memory,
         covertype,

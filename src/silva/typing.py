@@ -19,6 +19,7 @@ ExplainAlgorithm = Literal["auto", "tables", "quadrature", "paths"]
 ExplainOutput = Literal["margin", "probability"]
 Fitness = Literal["bic", "weighted"]
 LeafModel = Literal["linear", "constant"]
+Loss = Literal["squared", "huber"]
 Clip = Literal["target", "leaf", "none"]
 GrowAlgorithm = Literal["gram", "qr"]
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from silva.device import array_gpu, count_rows, import_cupy
+from silva.evaluate.linear import NUMBER
 from silva.inputs import as_rows
 
 if TYPE_CHECKING:
@@ -89,7 +90,7 @@ def _features_of_trees(forest: Forest) -> Doubles:
     splits = forest.feature >= 0
     used = [np.column_stack([tree_of_node[splits], forest.feature[splits]])]
     if forest.has_linear_leaves:
-        used.append(np.column_stack([_tree_of_terms(forest), forest.linear_feature]))
+        used.append(np.column_stack([_tree_of_leaves(forest)[_leaf_of_terms(forest)], forest.linear_feature]))
     trees = np.unique(np.concatenate(used), axis=0)[:, 0]
     return np.bincount(trees, minlength=forest.n_trees).astype(np.float64)
 
@@ -112,17 +113,23 @@ def _by_output(forest: Forest, by_tree: Doubles) -> Doubles:
     return result
 
 
-def _tree_of_terms(forest: Forest) -> Array:
-    leaves = np.repeat(np.arange(forest.n_trees), np.diff(forest.leaf_offsets))
-    return np.repeat(leaves, np.diff(forest.linear_offsets))
+def _tree_of_leaves(forest: Forest) -> Array:
+    return np.repeat(np.arange(forest.n_trees), np.diff(forest.leaf_offsets))
+
+
+def _leaf_of_terms(forest: Forest) -> Array:
+    return np.repeat(np.arange(forest.n_leaves), np.diff(forest.linear_offsets))
 
 
 def _linear_span(forest: Forest, rows: Array) -> Doubles:
     """Bound what the terms of each tree's leaf models reach on each row: (n, n_outputs)."""
     slopes = np.zeros((forest.n_trees, forest.n_features))
     means = np.zeros(forest.n_features)
-    np.maximum.at(slopes, (_tree_of_terms(forest), forest.linear_feature), np.abs(forest.linear_coefficient))
-    np.maximum.at(means, forest.linear_feature, np.abs(forest.linear_mean))
+    leaf, tree = _leaf_of_terms(forest), _tree_of_leaves(forest)
+    pairs, place = np.unique(leaf * np.int64(forest.n_features) + forest.linear_feature, return_inverse=True)
+    sums = np.bincount(place, np.abs(forest.linear_coefficient), len(pairs))  # terms of one feature in one leaf
+    np.maximum.at(slopes, (tree[pairs // forest.n_features], pairs % forest.n_features), sums)
+    np.maximum.at(means, forest.linear_feature, np.abs(forest.linear_mean) + (forest.linear_category != NUMBER))
     by_output = np.zeros((forest.n_outputs, forest.n_features))
     np.add.at(by_output, forest.tree_output, np.abs(forest.tree_weight)[:, None] * slopes)
     reached: Doubles = (np.nan_to_num(np.abs(rows), nan=0.0, posinf=0.0) + means) @ by_output.T

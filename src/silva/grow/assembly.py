@@ -27,11 +27,12 @@ MARGIN = 0.05
 
 @dataclass(frozen=True, eq=False)
 class GrownTree:
-    """A Forest of one tree and, in the order of its leaves, their regressions and the limits of what they predict."""
+    """A Forest of one tree; in the order of its leaves, their regressions and limits; and how they were smoothed."""
 
     forest: Forest
     models: tuple[LeafModel, ...]
     limits: Doubles
+    smoothing: float = 0.0
 
 
 def grown_tree(
@@ -58,10 +59,9 @@ def grown_tree(
         )
         for v in np.flatnonzero(is_leaf)
     }
-    if smoothing > 0:
-        models = smooth(tree, models, rows, columns, y, reached, smoothing)
+    models, strength = smooth(tree, models, rows, columns, y, reached, smoothing, _target_range(y))
     limits = {v: _limits(model, clip, y) for v, model in models.items()}
-    return assembled(tree, rows, columns, reached, models, limits, **meaning)
+    return dataclasses.replace(assembled(tree, rows, columns, reached, models, limits, **meaning), smoothing=strength)
 
 
 def assembled(
@@ -110,6 +110,11 @@ def _limits(model: LeafModel, clip: str, y: Doubles) -> tuple[float, float]:
         return model.low, model.high
     if clip == "none":
         return -np.inf, np.inf
+    return _target_range(y)
+
+
+def _target_range(y: Doubles) -> tuple[float, float]:
+    """Range of the target, a little wider."""
     low, high = float(y.min()), float(y.max())
     margin = high * MARGIN - low * MARGIN
     return low - margin, high + margin

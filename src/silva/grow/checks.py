@@ -10,7 +10,7 @@ import numpy as np
 from silva.device import parse_device
 from silva.grow.data import STORAGES
 from silva.grow.search import OPERATORS, POLISH
-from silva.typing import Clip, Fitness, GrowAlgorithm, LeafModel
+from silva.typing import Clip, Fitness, GrowAlgorithm, LeafModel, Loss
 
 if TYPE_CHECKING:
     from silva.typing import Doubles
@@ -35,13 +35,14 @@ RANGES: dict[str, tuple[Any, float, float]] = {
     "polish_trees": (Integral, 0, np.inf),
     "smoothing": (Real, 0, MOST),
 }
-AUTOMATIC = ("n_iter_no_change",)
+AUTOMATIC = ("n_iter_no_change", "smoothing")
 """Of these, the numbers that may be "auto" instead."""
 
 CHOICES = {
     "clip": get_args(Clip),
     "fitness": get_args(Fitness),
     "leaf_model": get_args(LeafModel),
+    "loss": get_args(Loss),
     "algorithm": get_args(GrowAlgorithm),
     "storage": STORAGES,
 }

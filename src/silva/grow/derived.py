@@ -76,7 +76,7 @@ def with_derived(columns: TrainingColumns, y: Doubles, weight: Doubles) -> Train
         values += [column_values for _, column_values in found]
     shared = np.flatnonzero(categorical & ~own)
     if len(shared):
-        rest = _unexplained(np.column_stack([columns.X[:, ~categorical], *values]), y, weight)
+        rest = unexplained(np.column_stack([columns.X[:, ~categorical], *values]), y, weight)
         found = [_coded(columns, int(source), rest, weight) for source in shared]
         derived += [column for column, _ in found]
         values += [column_values for _, column_values in found]
@@ -106,7 +106,7 @@ def _indicators(columns: TrainingColumns, source: int) -> list[tuple[Derived, Do
     return [(Derived(source, int(c)), (places == order[c]).astype(np.float64)) for c in wanted]
 
 
-def _unexplained(X: Doubles, y: Doubles, weight: Doubles) -> Doubles:
+def unexplained(X: Doubles, y: Doubles, weight: Doubles) -> Doubles:
     """Residuals of a linear regression, missing values at the mean."""
     n_present = np.maximum((~np.isnan(X)).sum(axis=0), 1)
     centred = np.nan_to_num(X - np.nan_to_num(X).sum(axis=0) / n_present)

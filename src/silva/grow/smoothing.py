@@ -17,6 +17,16 @@ if TYPE_CHECKING:
     from silva.typing import Bools, Doubles, Int32s
 
 
+STRENGTHS = (0.0, 5.0, 15.0)
+"""Of which the residuals of rows that are left out choose one."""
+
+LOSS = 0.01
+"""Part of their sum of squares that smoothing may cost: splits were chosen on the same rows, which flatters leaves."""
+
+MOST_LEFT_OUT = 1 << 17
+"""Rows are left out of so many; leaves of more need no smoothing."""
+
+
 def smooth(
     tree: dict[str, Any],
     models: dict[int, LeafModel],
@@ -24,14 +34,19 @@ def smooth(
     columns: TrainingColumns,
     y: Doubles,
     reached: list[Int32s],
-    strength: float,
-) -> dict[int, LeafModel]:
-    """Mix each leaf's model with those of the splits above it.
+    strength: float | str,
+    limits: tuple[float, float],
+) -> tuple[dict[int, LeafModel], float]:
+    """Mix each leaf's model with those of the splits above it; and return the strength.
 
     On the way up from a leaf the prediction p of a node with n rows and that of its parent's model, q, become
     (n p + strength q) / (n + strength) (Quinlan 1992, "Learning with continuous classes", there with strength 15). All
     of them are linear, so the mixture is one equation again, and the tree stays what it is: a split and leaves.
+    ``"auto"`` takes the strength under which rows that are left out of all models are predicted best (Allen 1974),
+    within `limits`.
     """
+    if strength == 0 or len(models) == 1 or (strength == "auto" and len(y) > MOST_LEFT_OUT):
+        return models, 0.0
     attributes = _attributes_below(tree, columns)
     scale = rows.target.scale or 1.0
     inner = {
@@ -41,13 +56,55 @@ def smooth(
         for v in np.flatnonzero(tree["feature"] >= 0)
     }
     parent = {int(child): int(v) for v in inner for child in (tree["left"][v], tree["right"][v])}
+    if strength == "auto":
+        strength = _best_strength({**models, **inner}, set(models), parent, rows, columns, y, reached, limits)
+    if strength == 0:
+        return models, 0.0
     smoothed = {}
     for leaf, model in models.items():
-        shares = _shares(leaf, parent, reached, strength)
+        shares = _shares(leaf, parent, reached, float(strength))
         mixed = [(share, models[v] if v == leaf else inner[v]) for v, share in shares]
         at = reached[leaf]
         smoothed[leaf] = _with_errors(_mix(model, mixed), columns.X[at], y[at], rows.weight[at], scale)
-    return smoothed
+    return smoothed, float(strength)
+
+
+def _best_strength(
+    models: dict[int, LeafModel],
+    leaves: set[int],
+    parent: dict[int, int],
+    rows: TrainingRows,
+    columns: TrainingColumns,
+    y: Doubles,
+    reached: list[Int32s],
+    limits: tuple[float, float],
+) -> float:
+    """Choose the largest strength that costs left-out rows little."""
+    left_out = {v: np.empty(len(y)) for v in models}
+    for v, model in models.items():
+        at = reached[v]
+        left_out[v][at] = _left_out(model, columns.X[at], y[at], rows.weight[at])
+    scale = rows.target.scale or 1.0
+    squares = np.zeros(len(STRENGTHS))
+    for leaf in leaves:
+        at = reached[leaf]
+        for k, strength in enumerate(STRENGTHS):
+            shares = _shares(leaf, parent, reached, strength)
+            predicted = np.clip(sum(share * left_out[v][at] for v, share in shares), *limits)
+            squares[k] += rows.weight[at] @ ((y[at] - predicted) / scale) ** 2
+    return max(s for s, square in zip(STRENGTHS, squares, strict=True) if square <= (1 + LOSS) * squares[0])
+
+
+def _left_out(model: LeafModel, X: Doubles, y: Doubles, weight: Doubles) -> Doubles:
+    """Predict each row by the model without it: by its leverage (Allen 1974)."""
+    deviations = model.deviations(X)
+    spreads = np.abs(deviations).max(axis=0, initial=0)
+    design = np.column_stack([np.ones(len(y)), deviations / np.where(spreads > 0, spreads, 1)])
+    q = np.linalg.qr(design * np.sqrt(weight)[:, None])[0]
+    leverage = np.minimum(np.sum(q**2, axis=1), 1 - 1e-6)
+    predicted = model.predict(X)
+    without: Doubles = predicted - leverage / (1 - leverage) * (y - predicted)
+    return without
 
 
 def _attributes_below(tree: dict[str, Any], columns: TrainingColumns) -> Bools:

@@ -1,0 +1,91 @@
+"""Growing by Huber's loss: squares of small residuals, absolute values of large ones."""
+
+from __future__ import annotations
+
+import dataclasses
+import time
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from silva.grow.derived import unexplained
+from silva.grow.growing import grow
+from silva.grow.refit import fit_leaf, rows_by_node
+from silva.grow.repeats import in_order
+
+if TYPE_CHECKING:
+    from silva.grow.columns import TrainingColumns
+    from silva.grow.growing import Circumstances, Growth
+    from silva.typing import Doubles
+
+CORNER = 1.345
+"""Standard deviations beyond which a residual counts by its absolute value: 95 % as efficient as squares where noise is
+normal (Huber 1981)."""
+
+DEVIATION = 1.4826
+"""Standard deviation of normal noise over its median absolute value."""
+
+ROUNDS = 3
+"""Searches, each with the weights that the residuals of the one before give."""
+
+STEPS = 10
+"""Of reweighting a regression."""
+
+
+def grow_robustly(
+    model: Any, columns: TrainingColumns, target: Doubles, weight: Doubles, given: Circumstances
+) -> Growth:
+    """Search with weights that make squares of Huber's loss (iteratively reweighted least squares).
+
+    The first weights are those of a linear regression of all rows, so that no leaf is made of rows that are far off.
+
+    Parameters
+    ----------
+    model, columns, target, weight, given
+        As in `silva.grow.growing.grow`.
+    """
+    order, weight, _ = in_order(columns.X, target, weight)
+    columns, target = columns.taken(order), target[order]
+    numbers = columns.X[:, ~columns.is_categorical]
+    factor = np.ones(len(target))
+    for _ in range(STEPS):
+        factor = _factors(unexplained(numbers, target, weight * factor), weight)
+    member = model
+    for step in range(ROUNDS):
+        if model.time_limit is not None:
+            member = _with_limit(model, model.time_limit / ROUNDS)
+        growth = grow(member, columns, target, weight * factor, given)
+        if step + 1 < ROUNDS:
+            factor = _factors(_residuals(growth, len(target)), weight)
+            given = dataclasses.replace(given, started=time.perf_counter(), population=growth.population())
+    return growth
+
+
+def _with_limit(model: Any, seconds: float) -> Any:
+    """Return the estimator with another limit of time."""
+    parameters = model.get_params(deep=False)
+    return type(model)(**{**parameters, "time_limit": seconds})
+
+
+def _residuals(growth: Growth, n_rows: int) -> Doubles:
+    """Take from the rows, as they were given, what the leaves' regressions say."""
+    tree, rows = growth.result.best, growth.rows
+    used = tree["model"].reshape(len(tree["feature"]), -1).astype(bool)
+    residuals = np.zeros(n_rows)
+    reached = rows_by_node(tree, rows)
+    for node in np.flatnonzero(tree["feature"] < 0).tolist():
+        at = reached[node]
+        X, y, weight = growth.columns.X[at], growth.target[at], rows.weight[at]
+        leaf = fit_leaf(X, y, weight, np.flatnonzero(used[node]), rows.target.scale or 1.0)
+        residuals[growth.order[at]] = y - leaf.predict(X)
+    return residuals
+
+
+def _factors(residuals: Doubles, weight: Doubles) -> Doubles:
+    """Weights that turn squares into Huber's loss."""
+    size = np.abs(residuals)
+    order = np.argsort(size)
+    total = np.cumsum(weight[order])
+    spread = DEVIATION * size[order][np.searchsorted(total, total[-1] / 2)]
+    factors: Doubles = np.minimum(1.0, CORNER * spread / np.maximum(size, 1e-300)) if spread > 0 else np.ones(len(size))
+    return factors
