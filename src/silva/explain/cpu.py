@@ -132,7 +132,7 @@ class CpuExplainer:
         """Runner of tables, None where nothing can have them."""
         return self._make_tables(of_pairs=False)
 
-    @functools.cached_property
+    @cached_property
     def _pair_tables(self) -> TableRunner | None:
         return self._make_tables(of_pairs=True)
 
@@ -142,9 +142,9 @@ class CpuExplainer:
         forced = self._algorithm == "tables" or self._game.background is not None
         return TableRunner(self.forest, self.dtype, self._table_bytes, forced, self._game, of_pairs)
 
-    @functools.cached_property
+    @cached_property
     def _whole_walk(self) -> Walk:
-        """The walk of all trees, where there are no tables."""
+        """Walk of all trees, where there are no tables."""
         walk: Walk = self._game.walk(self.forest, self.n_jobs)
         return walk
 
