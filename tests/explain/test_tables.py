@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import pickle
 
 import numpy as np
@@ -75,6 +76,58 @@ def test_a_small_budget_leaves_trees_to_the_walk():
     assert "tables" not in repr(Explainer(forest, table_bytes=100).prepare())
 
 
+def rebuilt_forest(n_trees, depth, n_features, n_outputs):
+    forest = full_forest(0, n_trees=n_trees, depth=depth, n_features=n_features)
+    return dataclasses.replace(
+        forest,
+        tree_output=(np.arange(n_trees) % n_outputs).astype(np.int32),
+        base_score=np.zeros(n_outputs),
+        tree_weight=np.linspace(0.5, 2, n_trees),
+    )
+
+
+@pytest.mark.parametrize(
+    ("dtype", "n_features", "n_outputs"), [("float32", 8, 1), ("float64", 7, 2), ("float32", 12, 3), ("float32", 25, 2)]
+)
+def test_tables_beyond_the_budget_are_built_for_each_call(dtype, n_features, n_outputs):
+    """Some trees keep their tables, some are built in several batches of 8 MB; bits do not depend on the call."""
+    forest = rebuilt_forest(14, 10, n_features, n_outputs)
+    X = np.random.default_rng(1).normal(size=(1100, n_features))
+    explainer = Explainer(forest, algorithm="tables", dtype=dtype, table_bytes=2**24, n_jobs=1)
+    expected = explainer.shap_values(X)
+    tables = explainer._on_cpu._tables._tables
+    assert tables.n_rebuilt > 0
+    assert explainer._on_cpu.table_bytes <= 2**24
+    assert explainer.algorithm_ == "tables"
+    walked = Explainer(forest, algorithm="quadrature", dtype="float64").shap_values(X[:50])
+    assert_close(expected[:50], walked.reshape(50, n_features, n_outputs), forest, dtype)
+    for n_jobs, size in ((1, 1), (2, 600), (3, 1100), (2, 37)):
+        explain = Explainer(forest, algorithm="tables", dtype=dtype, table_bytes=2**24, n_jobs=n_jobs).shap_values
+        found = np.concatenate([explain(X[start : start + size]) for start in range(0, min(len(X), 3 * size), size)])
+        np.testing.assert_array_equal(found, expected[: len(found)])
+
+
+def test_rows_beyond_a_block_build_tables_again():
+    """60 features of 10 outputs: 64 MB hold the totals of some 13,000 rows."""
+    forest = rebuilt_forest(20, 8, 60, 10)
+    explainer = Explainer(forest, algorithm="tables", table_bytes=2**24, n_jobs=2)
+    X = np.random.default_rng(1).normal(size=(500, 60)).astype(np.float32)
+    expected = explainer.shap_values(X)
+    assert explainer._on_cpu._tables._tables.n_rebuilt
+    found = explainer.shap_values(np.tile(X, (50, 1)))
+    np.testing.assert_array_equal(found, np.tile(expected, (50, 1, 1)))
+
+
+def test_auto_builds_tables_for_each_call_where_few_thousand_rows_gain():
+    forest = rebuilt_forest(40, 11, 6, 1)
+    explainer = Explainer(forest, table_bytes=2**25).prepare()
+    assert explainer._on_cpu._tables._tables.n_rebuilt
+    assert explainer._on_cpu.whole_tables is None
+    assert Explainer(forest, table_bytes=2**20).prepare()._on_cpu.whole_tables is None
+    row = np.random.default_rng(1).normal(size=6)
+    np.testing.assert_array_equal(explainer.row()(row), explainer.shap_values(row[None])[0])
+
+
 def test_no_budget_is_the_walk():
     forest = full_forest(0, n_trees=10, depth=5, n_features=4)
     X = np.random.default_rng(1).normal(size=(50, 4))
@@ -111,7 +164,8 @@ def test_pickles_carry_the_forest_only():
 
 def test_without_memory_the_walk_stays(monkeypatch):
     class Starved:
-        n_bytes, n_subtrees, walked_trees, cut_nodes = 10**12, 5, np.zeros(0, np.int32), np.zeros(0, np.int64)
+        n_bytes, n_subtrees, n_rebuilt = 10**12, 5, 0
+        walked_trees, cut_nodes = np.zeros(0, np.int32), np.zeros(0, np.int64)
 
         def __init__(self, *_):
             pass

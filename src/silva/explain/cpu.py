@@ -144,7 +144,7 @@ class CpuExplainer:
 
     @cached_property
     def _whole_walk(self) -> Walk:
-        """The walk of all trees, where there are no tables."""
+        """Walk of all trees, where there are no tables."""
         walk: Walk = self._game.walk(self.forest, self.n_jobs)
         return walk
 

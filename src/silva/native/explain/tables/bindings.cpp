@@ -26,7 +26,7 @@ static void check_result(const SubtreeTables<Real>& tables, const PassTask<Real>
 }
 
 template <class Real>
-static void pass_rows(const SubtreeTables<Real>& tables, PassTask<Real>& task, const Result& out, int n_threads) {
+static void pass_rows(SubtreeTables<Real>& tables, PassTask<Real>& task, const Result& out, int n_threads) {
   check_result(tables, task, out);
   task.double_out = out.dtype() == nb::dtype<double>();
   if (task.double_out)
@@ -39,7 +39,7 @@ static void pass_rows(const SubtreeTables<Real>& tables, PassTask<Real>& task, c
 }
 
 template <class Real>
-static void explain_values(const SubtreeTables<Real>& tables, const RowMatrix& rows, const Result& out, bool adds,
+static void explain_values(SubtreeTables<Real>& tables, const RowMatrix& rows, const Result& out, bool adds,
                            int n_threads) {
   if (tables.of_pairs()) throw nb::value_error("the tables are those of interactions");
   PassTask<Real> task{};
@@ -49,7 +49,7 @@ static void explain_values(const SubtreeTables<Real>& tables, const RowMatrix& r
 }
 
 template <class Real>
-static void explain_interactions(const SubtreeTables<Real>& tables, const RowMatrix& rows, Vector<int32_t> places,
+static void explain_interactions(SubtreeTables<Real>& tables, const RowMatrix& rows, Vector<int32_t> places,
                                  const Result& out, bool adds, int n_threads) {
   if (!tables.of_pairs()) throw nb::value_error("the tables are those of values");
   if (int64_t(places.size()) != tables.n_features()) throw nb::value_error("places has the wrong length");
@@ -84,6 +84,7 @@ static void bind_type(nb::module_& module, const char* name) {
           nb::arg("n_threads"))
       .def_prop_ro("n_bytes", &Tables::n_bytes)
       .def_prop_ro("n_subtrees", &Tables::n_subtrees)
+      .def_prop_ro("n_rebuilt", &Tables::n_rebuilt, "Subtrees whose tables are built anew for each call.")
       .def_prop_ro("is_whole", &Tables::is_whole)
       .def_prop_ro(
           "walked_trees",

@@ -12,6 +12,7 @@
 #include "explain/tables/kernels.h"
 #include "explain/tables/pack.h"
 #include "explain/tables/plan.h"
+#include "explain/tables/wanted.h"
 
 namespace silva {
 namespace {
@@ -22,6 +23,7 @@ struct BuildSpace {
   Real* t;    // [cell][K]
   Real* hot;  // [shared or above][K][lane] products by state
   Real* all;  // [shared][K]
+  WantedStates wanted;
 
   BuildSpace(const BuildTask<Real>& task, Arena& arena, int lanes) {
     const auto& plan = task.plan;
@@ -30,6 +32,7 @@ struct BuildSpace {
     t = arena.take<Real>(int64_t(plan.most_x + 1) * kMostPoints);
     hot = arena.take<Real>(states * kMostPoints * lanes);
     all = arena.take<Real>(states * kMostPoints);
+    wanted = WantedStates(plan, task.n_rows, arena);
   }
 };
 
@@ -38,8 +41,9 @@ class SubtreeBuilder {
   using V = Pack<Real, L>;
 
  public:
-  SubtreeBuilder(const BuildTask<Real>& task, const BuildSpace<Real>& space, const Subtree& subtree, int output)
-      : task_(task), space_(space), subtree_(subtree), output_(output) {
+  SubtreeBuilder(const BuildTask<Real>& task, const BuildSpace<Real>& space, const Subtree& subtree,
+                 const uint16_t* keys, int output)
+      : task_(task), space_(space), subtree_(subtree), keys_(keys), output_(output) {
     for (int k = 0; k < K; ++k) {
       point_[k] = task.points[(K - 1) * 2 * kMostPoints + k];
       weight_[k] = task.points[(K - 1) * 2 * kMostPoints + kMostPoints + k];
@@ -47,7 +51,8 @@ class SubtreeBuilder {
   }
 
   void run() {
-    for (int i = 0; i < subtree_.n_splits; ++i) add_split(task_.plan.splits[subtree_.first_split + i]);
+    if (keys_) space_.wanted.find(subtree_, task_.plan, keys_, task_.n_rows);
+    for (int i = 0; i < subtree_.n_splits; ++i) add_split(i);
     const int64_t root = subtree_.n_splits ? splits()[subtree_.n_splits - 1].first_x : 0;
     if (subtree_.n_splits == 0) {
       for (int k = 0; k < K; ++k) x_at(0)[k] = V::splat(leaf(subtree_.leaf)), t_at(0)[k] = leaf(subtree_.leaf);
@@ -60,6 +65,7 @@ class SubtreeBuilder {
   const BuildTask<Real>& task_;
   const BuildSpace<Real>& space_;
   const Subtree& subtree_;
+  const uint16_t* keys_;  // of few rows, or null
   int output_;
   double point_[K], weight_[K];
 
@@ -94,7 +100,8 @@ class SubtreeBuilder {
     }
   }
 
-  void add_split(const SubtreeSplit& split) const {
+  void add_split(int index) const {
+    const SubtreeSplit& split = splits()[index];
     Edges edges;
     set_edges(split, edges);
     V leaf_x[2][K];
@@ -112,18 +119,27 @@ class SubtreeBuilder {
       x[side] = leaf_x[side], t[side] = leaf_t[side];
     }
     if (split.again)
-      add_cells<true>(split, edges, x, t);
+      add_cells<true>(split, cells_of(index), edges, x, t);
     else
-      add_cells<false>(split, edges, x, t);
+      add_cells<false>(split, cells_of(index), edges, x, t);
+  }
+
+  // Those of a split that are built.
+  CellList cells_of(int split) const {
+    return keys_ ? space_.wanted.cells(splits()[split], split) : CellList{nullptr, splits()[split].n_cells};
+  }
+  CellList root_cells() const {
+    return subtree_.n_splits ? cells_of(subtree_.n_splits - 1) : CellList{nullptr, subtree_.n_cells};
   }
 
   template <bool Again>
-  void add_cells(const SubtreeSplit& split, const Edges& edges, const V* const (&x)[2],
+  void add_cells(const SubtreeSplit& split, const CellList& list, const Edges& edges, const V* const (&x)[2],
                  const Real* const (&t)[2]) const {
     const Cell* cells = task_.plan.cells + split.first_cell;
     V* x_out = x_at(split.first_x);
     Real* t_out = t_at(split.first_x);
-    for (int c = 0; c < split.n_cells; ++c) {
+    for (int i = 0; i < list.n; ++i) {
+      const int c = list[i];
       const Cell cell = cells[c];
       const V *l = x[0] + cell.child[0] * K, *r = x[1] + cell.child[1] * K;
       const Real *tl = t[0] + cell.child[0] * K, *tr = t[1] + cell.child[1] * K;
@@ -173,8 +189,9 @@ class SubtreeBuilder {
     }
     multiply_out(factors(), subtree_.n_shared, hot, space_.all);
     const uint16_t* bits = task_.plan.bits + subtree_.first_bits;
-    for (int64_t c = 0; c < subtree_.n_cells; ++c)
-      for (int k = 0; k < K; ++k)
+    const CellList list = root_cells();
+    for (int i = 0; i < list.n; ++i)
+      for (int64_t c = list[i], k = 0; k < K; ++k)
         x[c * K + k] = x[c * K + k] * space_.all[bits[c] * K + k] + hot[bits[c] * K + k] * t[c * K + k];
   }
 
@@ -182,9 +199,23 @@ class SubtreeBuilder {
     V* q = reinterpret_cast<V*>(space_.hot);
     for (int k = 0; k < K; ++k) q[k] = V::mix(subtree_.lanes, V::splat(Real(0)), V::splat(Real(weight_[k])));
     multiply_out(factors() + subtree_.n_shared, subtree_.n_above, q, nullptr);
-    V* out = reinterpret_cast<V*>(task_.table) + output_ * task_.n_vectors + subtree_.first_vector - task_.first_vector;
-    for (int64_t top = 0; top < int64_t(1) << subtree_.n_above; ++top)
-      for (int64_t c = 0; c < subtree_.n_cells; ++c) *out++ = value_of(x + c * K, q + top * K);
+    if (!keys_) {
+      for (int64_t top = 0; top < int64_t(1) << subtree_.n_above; ++top)
+        write_cells({nullptr, subtree_.n_cells}, x, q + top * K, top);
+      return;
+    }
+    for (int i = 0; i < space_.wanted.n_states; ++i) {
+      const uint16_t state = space_.wanted.states[i], cell = uint16_t(state % subtree_.n_cells);
+      const int64_t top = state / subtree_.n_cells;
+      write_cells({&cell, 1}, x, q + top * K, top);
+    }
+  }
+
+  // One machine code for few rows and many, and so the same bits.
+  __attribute__((noinline)) void write_cells(const CellList& list, const V* x, const V* q, int64_t top) const {
+    V* out = reinterpret_cast<V*>(task_.table) + output_ * task_.n_vectors + subtree_.first_vector -
+             task_.first_vector + top * subtree_.n_cells;
+    for (int i = 0; i < list.n; ++i) out[list[i]] = value_of(x + list[i] * K, q);
   }
 
   SILVA_INLINE V value_of(const V* x, const V* q) const {
@@ -196,21 +227,22 @@ class SubtreeBuilder {
 };
 
 template <class Real, int L>
-void build_subtree(const BuildTask<Real>& task, const BuildSpace<Real>& space, const Subtree& subtree, int output) {
+void build_subtree(const BuildTask<Real>& task, const BuildSpace<Real>& space, const Subtree& subtree,
+                   const uint16_t* keys, int output) {
   switch (subtree.n_points) {
     case 1:
-      return SubtreeBuilder<Real, L, 1>(task, space, subtree, output).run();
+      return SubtreeBuilder<Real, L, 1>(task, space, subtree, keys, output).run();
     case 2:
-      return SubtreeBuilder<Real, L, 2>(task, space, subtree, output).run();
+      return SubtreeBuilder<Real, L, 2>(task, space, subtree, keys, output).run();
     case 3:
-      return SubtreeBuilder<Real, L, 3>(task, space, subtree, output).run();
+      return SubtreeBuilder<Real, L, 3>(task, space, subtree, keys, output).run();
     case 4:
-      return SubtreeBuilder<Real, L, 4>(task, space, subtree, output).run();
+      return SubtreeBuilder<Real, L, 4>(task, space, subtree, keys, output).run();
     case 5:
     case 6:
-      return SubtreeBuilder<Real, L, 6>(task, space, subtree, output).run();
+      return SubtreeBuilder<Real, L, 6>(task, space, subtree, keys, output).run();
     default:
-      return SubtreeBuilder<Real, L, 8>(task, space, subtree, output).run();
+      return SubtreeBuilder<Real, L, 8>(task, space, subtree, keys, output).run();
   }
 }
 
@@ -218,11 +250,13 @@ template <class Real>
 void build_chunk(const BuildTask<Real>& task, const BuildSpace<Real>& space, const TableChunk& chunk) {
   for (int s = chunk.first_subtree; s < chunk.first_subtree + chunk.n_subtrees; ++s) {
     const Subtree& subtree = task.plan.subtrees[s];
+    const int64_t first = task.plan.chunks[task.first_chunk].first_subtree;
+    const uint16_t* keys = task.keys ? task.keys + (s - first) * task.n_rows : nullptr;
     for (int output = 0; output < task.plan.width; ++output)
       if (task.plan.lanes == 8)
-        build_subtree<Real, 8>(task, space, subtree, output);
+        build_subtree<Real, 8>(task, space, subtree, keys, output);
       else
-        build_subtree<Real, 16>(task, space, subtree, output);
+        build_subtree<Real, 16>(task, space, subtree, keys, output);
   }
 }
 

@@ -19,17 +19,21 @@ struct CutCosts {
   double step = 0.1;            // a row's share of one step of a key
   double state = 6, cell = 28;  // of one vector
   double walk = 1.0;            // a row, split and quadrature point of the walk
-  double total = 8;             // a row and slot of a chunk: its sum goes to the feature's total
+  double total = 8;             // a row and sum of a chunk, which goes to a total of its own
+  double in_order = 1;          // the same where totals lie as sums do
   // Of a subtree: states, numbers of its table, cells of all its splits together, features.
   double most_states = kMostStates, most_numbers = 1e18, most_cells = 1e18;
   int32_t most_lanes = kMostLanes;
   bool of_pairs = false;
+  // Tables that are built anew for each call have to gain from so many rows on; 0: they never do.
+  double rebuild_rows = 0, rebuild_add = 0, rebuild_state = 0;
 };
 
 // Vectors of 16 lanes take twice the caches: their states cost rows, too.
 inline CutCosts cpu_costs(bool has_long_vectors) {
   CutCosts costs;
-  if (has_long_vectors) costs.add = 2.5, costs.state = 40;
+  costs.rebuild_rows = 2000, costs.rebuild_add = 3, costs.rebuild_state = 12;
+  if (has_long_vectors) costs.add = 2.5, costs.state = 40, costs.rebuild_add = 8, costs.rebuild_state = 17;
   return costs;
 }
 
@@ -85,6 +89,13 @@ class TreeCutter {
       waiting.push_back(states_.child(node, 0));
     }
     return result;
+  }
+
+  // Of trees that have tables as a whole.
+  static bool gains_rebuilt(const TreeCut& cut, const CutCosts& costs, int32_t width) {
+    if (cut.is_partial) return false;
+    const double row = costs.rebuild_add * double(cut.roots.size()), build = costs.rebuild_state * cut.n_states;
+    return width * (costs.rebuild_rows * row + build) < cut.walk * costs.rebuild_rows / costs.n_rows;
   }
 
  private:

@@ -26,23 +26,23 @@ struct PassSpace {
   int16_t* codes;  // [column][stride]
   uint16_t* keys;  // [subtree of a chunk][tile]
   Real* sums;      // [row of a tile][lane of an entry]
-  double* total;   // [row][slots]; of pairs [output][row][pair]
+  double* total;   // [output][row][total]
   double* main;    // [column]: main effects of a row
-  int64_t stride, n_slots;
+  int64_t stride;
   int32_t tile;       // rows whose keys are kept
   bool has_few_rows;  // of the block
 
   PassSpace() = default;
-  PassSpace(const PassTask<Real>& task, Arena& arena) {
+  // `kept` is what stays from one batch of chunks to the next.
+  PassSpace(const PassTask<Real>& task, Arena& arena, Arena& kept) {
     tile = task.tile;
     stride = (task.rows_together + tile - 1) / tile * tile;
     const bool of_pairs = task.plan.content == TableContent::kPairs;
-    n_slots = of_pairs ? task.n_totals : task.plan.is_wide ? task.n_columns : task.plan.lanes;
     encoded = arena.take<float>(int64_t(task.coding.n_features) * kEncoded);
-    codes = arena.take<int16_t>(task.n_columns * stride);
+    codes = kept.take<int16_t>(task.n_columns * stride);
     keys = arena.take<uint16_t>(int64_t(task.plan.most_subtrees) * tile);
     sums = arena.take<Real>(int64_t(tile) * task.plan.lanes * (of_pairs ? pair_vectors(kMostPairSlots) : 1));
-    total = arena.take<double>(stride * n_slots);
+    total = kept.take<double>(stride * task.n_totals);
     main = arena.take<double>(of_pairs ? task.n_columns : 0);
   }
 };

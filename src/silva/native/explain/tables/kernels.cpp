@@ -11,8 +11,17 @@ extern const TableKernels SILVA_KERNELS;
 namespace {
 template <class Real>
 constexpr TypedTableKernels<Real> typed_kernels() {
-  return {build_workspace<Real>,      build_tables<Real>,     count_workspace<Real>, count_states<Real>,
-          background_workspace<Real>, build_background<Real>, pass_workspace<Real>,  pass_all<Real>,
+  return {build_workspace<Real>,
+          build_tables<Real>,
+          count_workspace<Real>,
+          count_states<Real>,
+          background_workspace<Real>,
+          build_background<Real>,
+          pass_workspace<Real>,
+          block_size<Real>,
+          begin_all<Real>,
+          find_all_keys<Real>,
+          pass_all<Real>,
           explain_row<Real>};
 }
 }  // namespace

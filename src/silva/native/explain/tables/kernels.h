@@ -29,9 +29,9 @@ struct TableArrays {
   const KeyStep* steps;
   const TableChunk* chunks;
   const int32_t* slot_column;
-  const int32_t* slot_pair;
-  const ColumnPair* pairs;
-  const int64_t* first_pair;
+  const int32_t* sum_total;
+  const ColumnPair* totals;
+  const int64_t* first_total;
   const SubtreeLeaf* leaves;
   const uint8_t* leaf_lanes;
   const uint16_t* unmet;
@@ -48,6 +48,9 @@ struct BuildTask {
   int32_t first_chunk, n_chunks;
   Real* table;  // [output of a leaf][vector - first_vector][lanes]
   int64_t first_vector, n_vectors;
+  // Of few rows, [subtree of the chunks][row]: states that none of them is in are left out. Null: all are built.
+  const uint16_t* keys;
+  int32_t n_rows;
   Team team;
   char* workspace;
   int64_t workspace_size;  // bytes of one thread
@@ -69,9 +72,13 @@ struct PassTask {
   int32_t rows_together;  // of a task
   int32_t tile;           // rows that pass a group of chunks together
   int32_t adds;           // to what the result holds
-  const int32_t* places;  // of pairs: rank of each feature among those asked for, or -1
+  int32_t begins, ends;   // whether rows are still to be encoded, and whether the chunks are their last
+  int64_t first_task, n_tasks;
+  char* blocks;  // of chunks in several batches: what each task keeps between them
+  int64_t block_size;
+  const int32_t* places;  // of pairs: rank of each feature among those asked for, or -1; else null
   int64_t n_places;
-  int64_t n_totals;  // of pairs: of a row, all outputs
+  int64_t n_totals;  // of a row, all outputs
   Team team;
   char* workspace;
   int64_t workspace_size;
@@ -136,6 +143,9 @@ struct TypedTableKernels {
   int64_t (*background_workspace)(const BackgroundTask<Real>&);
   void (*build_background)(const BackgroundTask<Real>&);
   int64_t (*pass_workspace)(const PassTask<Real>&);
+  int64_t (*block_size)(const PassTask<Real>&);
+  void (*begin)(const PassTask<Real>&);
+  void (*find_keys)(const PassTask<Real>&, uint16_t* keys);
   void (*pass)(const PassTask<Real>&);
   void (*row)(const RowTask<Real>&, const RowSource&);
 };

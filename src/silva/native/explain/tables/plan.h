@@ -69,7 +69,9 @@ struct TableChunk {
   int32_t output;
   int32_t state_vectors;  // of the plan's lanes that a state has: 1, more of pairs
   int64_t first_vector, n_vectors;
-  int64_t first_pair;  // of its slots, into slot_pair
+  int64_t first_sum;  // into sum_total
+  int32_t n_sums;     // its slots, or pairs of them
+  int32_t padding;
 };
 
 // Two columns, the first not above the second; equal ones are the column's value.
@@ -102,12 +104,11 @@ struct TablePlan {
   std::vector<int32_t> lane_column;
   std::vector<TableChunk> chunks;
   std::vector<int32_t> slot_column;
-  // Of pairs: where a chunk's sums go, [pair of slots], and the columns of an output's totals.
-  std::vector<int32_t> slot_pair;
-  std::vector<ColumnPair> pairs;
-  std::vector<int64_t> first_pair{0};  // [output of a leaf's trees + 1] into pairs
-  std::vector<int32_t> walked_trees;   // left to the walk in whole or in part, rising
-  std::vector<int64_t> cut_nodes;      // roots of the subtrees of walked trees, which the walk takes for leaves of 0
+  std::vector<int32_t> sum_total;       // [sum of a chunk]: the total that it goes to
+  std::vector<ColumnPair> totals;       // of each output, one behind the other
+  std::vector<int64_t> first_total{0};  // [tree_output + 1] into totals
+  std::vector<int32_t> walked_trees;    // left to the walk in whole or in part, rising
+  std::vector<int64_t> cut_nodes;       // roots of the subtrees of walked trees, which the walk takes for leaves of 0
 };
 
 }  // namespace silva

@@ -106,10 +106,14 @@ class PlannedTables {
     return result;
   }
 
-  // Path-dependent tables.
-  void fill_by_covers(Real* table, int n_threads) const {
+  // Path-dependent tables of a range of chunks. `keys` are those of `n_rows` rows, [subtree of the range][row]: states
+  // that none of them is in are left out; null: all states.
+  void fill_by_covers(const ChunkRange& range, Real* table, int n_threads, const uint16_t* keys = nullptr,
+                      int64_t n_rows = 0) const {
     BuildTask<Real> task{};
-    fill(task, all(), all(), table, table_kernels<Real>().build_workspace, table_kernels<Real>().build, n_threads);
+    task.keys = keys;
+    task.n_rows = int32_t(keys ? n_rows : 0);
+    fill(task, range, range, table, table_kernels<Real>().build_workspace, table_kernels<Real>().build, n_threads);
   }
 
   // Tables of a range of chunks; `table` holds those of `held`.
@@ -138,23 +142,55 @@ class PlannedTables {
     return count;
   }
 
-  // `task` has the rows, the target and whether to add; `table` holds the range.
-  void pass(PassTask<Real>& task, const ChunkRange& range, const Real* table, int n_threads) const {
-    describe(task, range);
+  // `task` has the rows, the target and whether to add; `table` holds the tables of all chunks.
+  void pass(PassTask<Real>& task, const Real* table, int n_threads) const {
+    begin_pass(task, n_threads);
+    set_range(task, all());
     task.table = table;
-    task.first_vector = range.first_vector;
-    task.n_vectors = range.n_vectors;
-    task.n_totals = int64_t(plan_.pairs.size()) * plan_.width;
-    task.tile = tile_of(task);
-    task.rows_together = rows_together(task, n_threads);
-    const int64_t n_tasks = (task.rows.n_rows + task.rows_together - 1) / task.rows_together;
-    n_threads = useful_threads(double(2 * n_tasks - 1), n_threads);
+    task.begins = task.ends = true;
+    n_threads = useful_threads(double(2 * task.n_tasks - 1), n_threads);
     task.workspace_size = table_kernels<Real>().pass_workspace(task);
     const Workspace workspace(task.workspace_size * n_threads);
     task.workspace = workspace.data();
     const BorrowedTeam threads(n_threads);
     task.team = threads.team();
     table_kernels<Real>().pass(task);
+  }
+
+  // The same where `table` holds one of the ranges at a time: `fill(range)` builds it. Meanwhile rows keep their codes
+  // and totals, as many rows at a time as there is room for.
+  template <class Fill>
+  void pass_ranges(PassTask<Real>& task, std::span<const ChunkRange> ranges, const Real* table, int n_threads,
+                   const Fill& fill) const {
+    constexpr int64_t kBlockBytes = 64 << 20;
+    begin_pass(task, n_threads);
+    task.table = table;
+    task.block_size = table_kernels<Real>().block_size(task);
+    const int64_t n_tasks = task.n_tasks, together = std::max<int64_t>(kBlockBytes / task.block_size, n_threads);
+    const Workspace blocks(task.block_size * std::min(together, n_tasks));
+    task.blocks = blocks.data();
+    task.workspace_size = table_kernels<Real>().pass_workspace(task);
+    const Workspace workspace(task.workspace_size * n_threads);
+    task.workspace = workspace.data();
+    for (task.first_task = 0; task.first_task < n_tasks; task.first_task += together) {
+      task.n_tasks = std::min(together, n_tasks - task.first_task);
+      run(task, table_kernels<Real>().begin, n_threads);
+      for (const ChunkRange& range : ranges) {
+        set_range(task, range);
+        fill(range);
+        task.begins = false, task.ends = &range == &ranges.back();
+        if (run(task, table_kernels<Real>().pass, n_threads)) return;
+      }
+    }
+  }
+
+  // Keys of the rows of a pass in a range's subtrees, [subtree][row].
+  std::vector<uint16_t> keys(PassTask<Real>& task, const ChunkRange& range, int n_threads) const {
+    std::vector<uint16_t> keys(n_subtrees(range) * task.rows.n_rows);
+    const BorrowedTeam threads(n_threads);
+    task.team = threads.team();
+    table_kernels<Real>().find_keys(task, keys.data());
+    return keys;
   }
 
   bool of_pairs() const { return plan_.content == TableContent::kPairs; }
@@ -168,9 +204,9 @@ class PlannedTables {
             plan_.steps.data(),
             plan_.chunks.data(),
             plan_.slot_column.data(),
-            plan_.slot_pair.data(),
-            plan_.pairs.data(),
-            plan_.first_pair.data(),
+            plan_.sum_total.data(),
+            plan_.totals.data(),
+            plan_.first_total.data(),
             plan_.leaves.data(),
             plan_.leaf_lanes.data(),
             plan_.unmet.data(),
@@ -247,16 +283,42 @@ class PlannedTables {
     task.n_chunks = range.n_chunks;
   }
 
-  // Of a row, of one output.
-  int64_t n_totals(const PassTask<Real>& task) const {
-    if (of_pairs()) return task.n_totals / forest_->n_outputs + 1;
-    return plan_.is_wide ? task.n_columns : plan_.lanes;
+  void begin_pass(PassTask<Real>& task, int n_threads) const {
+    describe(task, all());
+    const int64_t n_outputs = forest_->n_outputs;
+    task.n_totals = plan_.is_wide ? int64_t(plan_.totals.size()) * plan_.width : plan_.lanes * n_outputs;
+    task.tile = tile_of(task);
+    task.rows_together = rows_together(task, n_threads);
+    task.n_tasks = (task.rows.n_rows + task.rows_together - 1) / task.rows_together;
+  }
+
+  static void set_range(PassTask<Real>& task, const ChunkRange& range) {
+    task.first_chunk = range.first_chunk, task.n_chunks = range.n_chunks;
+    task.first_vector = range.first_vector, task.n_vectors = range.n_vectors;
+  }
+
+  // Whether the call is to end early.
+  static bool run(PassTask<Real>& task, void (*kernel)(const PassTask<Real>&), int n_threads) {
+    const BorrowedTeam threads(n_threads);
+    task.team = threads.team();
+    kernel(task);
+    return has_ended(task.team, 0);
+  }
+
+  int64_t n_subtrees(const ChunkRange& range) const {
+    const TableChunk *first = plan_.chunks.data() + range.first_chunk, *last = first + range.n_chunks - 1;
+    return last->first_subtree + last->n_subtrees - first->first_subtree;
+  }
+
+  // Bytes of a row's totals, of one output.
+  int64_t total_bytes(const PassTask<Real>& task) const {
+    return (task.n_totals / forest_->n_outputs + 1) * int64_t(sizeof(double));
   }
 
   // Totals of a tile stay in the first-level cache.
   int32_t tile_of(const PassTask<Real>& task) const {
     constexpr int64_t kBytes = 64 << 10;
-    const int64_t rows = kBytes / (n_totals(task) * int64_t(sizeof(double))) / kLeastTile * kLeastTile;
+    const int64_t rows = kBytes / total_bytes(task) / kLeastTile * kLeastTile;
     return int32_t(std::clamp(rows, kLeastTile, kMostTile));
   }
 
@@ -264,7 +326,7 @@ class PlannedTables {
   int32_t rows_together(const PassTask<Real>& task, int n_threads) const {
     constexpr int64_t kBytes = 5 << 18;
     const int64_t least = of_pairs() ? kMostTile / 2 : kMostTile;
-    const int64_t most = std::max(least, kBytes / int64_t(n_totals(task) * sizeof(double)) / kMostTile * kMostTile);
+    const int64_t most = std::max(least, kBytes / total_bytes(task) / kMostTile * kMostTile);
     const int64_t share = (task.rows.n_rows + n_threads - 1) / n_threads;
     const int64_t n_blocks = (share + most - 1) / most;
     const int64_t even = n_blocks ? (share + n_blocks - 1) / n_blocks : kLeastTile;

@@ -2,7 +2,7 @@
 #pragma once
 #include "common/threads/team.h"
 #include "explain/tables/layout.h"
-#include "explain/tables/pair_totals.h"
+#include "explain/tables/plan_totals.h"
 
 namespace silva {
 
@@ -19,32 +19,27 @@ class TablePlanner {
  public:
   TablePlanner(const ForestCodes& codes, const PlanOptions& options, const Team& team)
       : codes_(codes), forest_(codes.forest), options_(options) {
-    const size_t n_columns = codes.columns.size();
-    plan_.width = forest_.width;
-    plan_.is_wide = of_pairs() || n_columns > size_t(kMostLanes);
-    plan_.lanes = of_pairs() ? kPairLanes : n_columns > 8 ? 16 : 8;
-    if (of_pairs()) plan_.content = TableContent::kPairs;
-    rebuilt_ = plan_;
+    plan_ = empty_plan();
     trees_.resize(forest_.n_trees());
     first_leaf_.assign(1, 0);
     for (int32_t tree = 0; tree < forest_.n_trees(); ++tree)
       first_leaf_.push_back(first_leaf_.back() + (n_nodes(tree) + 1) / 2);
     share_out(team, forest_.n_trees(), [&](int32_t tree, int32_t) { plan_tree(tree); });
     choose_trees();
-    merge(Place::kRebuilt);
-    std::swap(plan_, rebuilt_);
-    merge(Place::kKept);
-    if (!options.forced && !pays()) walk_all();
+    merge_all();
+    if (!options.forced && !pays()) {
+      for (PlannedTree& tree : trees_) tree.place = Place::kWalked;
+      merge_all();
+    }
     trees_.clear();
   }
 
   TablePlan take() { return std::move(plan_); }
-
-  // Against a background: trees whose tables exceed the budget, to be built a batch of chunks at a time.
+  // Trees whose tables exceed the budget, to be built anew for each call, a batch of chunks at a time.
   TablePlan take_rebuilt() { return std::move(rebuilt_); }
 
-  // Most of a batch of tables that are built anew.
-  static int64_t batch_bytes(int64_t table_bytes) { return table_bytes / 4; }
+  // Most of a batch: between build and pass it stays in the cache.
+  static int64_t batch_bytes(int64_t table_bytes) { return std::min<int64_t>(8 << 20, table_bytes / 4); }
 
  private:
   enum class Place { kWalked, kKept, kRebuilt };
@@ -68,6 +63,16 @@ class TablePlanner {
   std::vector<int64_t> first_leaf_;
 
   int64_t n_nodes(int32_t tree) const { return forest_.tree_offsets[tree + 1] - forest_.tree_offsets[tree]; }
+  TablePlan empty_plan() const {
+    const size_t n_columns = codes_.columns.size();
+    TablePlan plan;
+    plan.width = forest_.width;
+    plan.is_wide = of_pairs() || n_columns > size_t(kMostLanes);
+    plan.lanes = of_pairs() ? kPairLanes : n_columns > 8 ? 16 : 8;
+    plan.content = of_pairs() ? TableContent::kPairs : TableContent::kValues;
+    return plan;
+  }
+
   bool of_pairs() const { return options_.costs.of_pairs; }
   int64_t vector_bytes() const { return int64_t(plan_.lanes) * options_.real_bytes; }
 
@@ -108,7 +113,7 @@ class TablePlanner {
     return true;
   }
 
-  // Those that gain most a byte, until the budget is full.
+  // Those that gain most a byte are kept, until the budget is full.
   void choose_trees() {
     std::vector<int32_t> order;
     for (int32_t tree = 0; tree < forest_.n_trees(); ++tree) {
@@ -120,18 +125,24 @@ class TablePlanner {
       return (trees_[t].cut.walk - trees_[t].cut.cost) / std::max(trees_[t].bytes, 1.0);
     };
     std::stable_sort(order.begin(), order.end(), [&](int32_t a, int32_t b) { return gain(a) > gain(b); });
-    const bool has_batches = kChunkBytes * plan_.width <= batch_bytes(options_.table_bytes);
-    const bool rebuilds = options_.game == TableGame::kBackground && !options_.by_subtree && has_batches && !fit(order);
-    const double most = double(options_.table_bytes) / (rebuilds ? 2 : 1);
-    double bytes = 0;
+    const bool rebuilds = !fit(order) && std::any_of(order.begin(), order.end(),
+                                                     [&](int32_t tree) { return gains_rebuilt(trees_[tree]); });
+    const bool has_background = options_.game == TableGame::kBackground;
+    double left = double(options_.table_bytes);
+    if (rebuilds) left -= has_background ? left / 2 : double(batch_bytes(options_.table_bytes));
     for (const int32_t tree : order) {
-      if (bytes + trees_[tree].bytes <= most) {
-        bytes += trees_[tree].bytes;
-        trees_[tree].place = Place::kKept;
-      } else if (rebuilds && is_rebuildable(trees_[tree])) {
-        trees_[tree].place = Place::kRebuilt;
-      }
+      PlannedTree& one = trees_[tree];
+      if (one.bytes <= left)
+        left -= one.bytes, one.place = Place::kKept;
+      else if (rebuilds && gains_rebuilt(one))
+        one.place = Place::kRebuilt;
     }
+  }
+
+  bool gains_rebuilt(const PlannedTree& tree) const {
+    const bool may_gain = options_.game == TableGame::kBackground || options_.costs.rebuild_rows > 0;
+    if (!may_gain || options_.by_subtree || !is_rebuildable(tree)) return false;
+    return options_.forced || TreeCutter::gains_rebuilt(tree.cut, options_.costs, plan_.width);
   }
 
   bool fit(const std::vector<int32_t>& order) const {
@@ -157,8 +168,16 @@ class TablePlanner {
     std::vector<int32_t> subtrees;
   };
 
-  void merge(Place place) {
+  void merge_all() {
+    plan_ = empty_plan();
+    merge(Place::kRebuilt);
+    rebuilt_ = std::move(plan_);
+    plan_ = empty_plan();
+    merge(Place::kKept);
     for (int32_t tree = 0; tree < forest_.n_trees(); ++tree) add_walked(tree);
+  }
+
+  void merge(Place place) {
     reserve(place);
     for (int32_t output = 0; output < forest_.n_outputs(); ++output) {
       const size_t first = plan_.subtrees.size();
@@ -167,12 +186,11 @@ class TablePlanner {
       if (options_.by_subtree) continue;
       std::vector<Subtree> added(plan_.subtrees.begin() + first, plan_.subtrees.end());
       plan_.subtrees.resize(first);
-      PairTotals totals(plan_);
+      OutputTotalsPlanner totals(plan_);
       for (const SlotSet& set : slot_sets(added)) {
-        const int64_t first_pair = of_pairs() ? totals.add(set.columns) : 0;
-        add_chunks(set, added, first_pair);
+        add_chunks(set, added, totals.add(set.columns));
       }
-      plan_.first_pair.push_back(int64_t(plan_.pairs.size()));
+      plan_.first_total.push_back(int64_t(plan_.totals.size()));
     }
   }
 
@@ -189,23 +207,17 @@ class TablePlanner {
   bool pays() const {
     double gain = 0;
     for (const PlannedTree& tree : trees_)
-      if (tree.place == Place::kKept) gain += tree.cut.walk - tree.cut.cost;
-    return gain > options_.costs.n_rows * options_.costs.total * n_sums() * plan_.width;
+      if (tree.place != Place::kWalked) gain += tree.cut.walk - tree.cut.cost;
+    const double sums = n_sums(plan_) + n_sums(rebuilt_);
+    const double total = plan_.is_wide ? options_.costs.total : options_.costs.in_order;
+    return gain > options_.costs.n_rows * total * sums * plan_.width;
   }
 
   // Of all chunks, of a row.
-  double n_sums() const {
+  static double n_sums(const TablePlan& plan) {
     double result = 0;
-    for (const TableChunk& chunk : plan_.chunks) result += of_pairs() ? n_pairs(chunk.n_slots) : chunk.n_slots;
+    for (const TableChunk& chunk : plan.chunks) result += chunk.n_sums;
     return result;
-  }
-
-  void walk_all() {
-    TablePlan empty;
-    empty.content = plan_.content, empty.width = plan_.width, empty.is_wide = plan_.is_wide, empty.lanes = plan_.lanes;
-    plan_ = std::move(empty);
-    for (PlannedTree& tree : trees_) tree.place = Place::kWalked;
-    merge(Place::kKept);
   }
 
   void reserve(Place place) {
@@ -298,9 +310,10 @@ class TablePlanner {
     set.columns.push_back(column);
   }
 
-  void add_chunks(const SlotSet& set, std::vector<Subtree>& subtrees, int64_t first_pair) {
+  void add_chunks(const SlotSet& set, std::vector<Subtree>& subtrees, int64_t first_sum) {
     const int32_t first_slot = int32_t(plan_.slot_column.size()), n_slots = int32_t(set.columns.size());
     const int32_t state_vectors = of_pairs() ? pair_vectors(n_slots) : 1;
+    const int32_t n_sums = of_pairs() ? n_pairs(n_slots) : n_slots;
     append(plan_.slot_column, set.columns);
     int32_t last_tree = -1, n_trees = 0;
     bool is_open = false;
@@ -310,7 +323,7 @@ class TablePlanner {
       last_tree = subtree.tree;
       if (!is_open || !fits(plan_.chunks.back(), subtree, n_trees)) {
         plan_.chunks.push_back({int32_t(plan_.subtrees.size()), 0, first_slot, n_slots, subtree.output, state_vectors,
-                                plan_.n_vectors, 0, first_pair});
+                                plan_.n_vectors, 0, first_sum, n_sums, 0});
         n_trees = 1, is_open = true;
       }
       move_lanes(subtree, set);

@@ -1,6 +1,8 @@
-// Tables beyond the budget, against a background: built anew for each call, a batch of chunks at a time. How many
-// background rows are in which state is kept, which takes a fraction of the tables' memory.
+// Tables beyond the budget: built anew for each call, a batch of chunks at a time. Of a background, how many rows are
+// in which state is kept, which takes a fraction of the tables' memory.
 #pragma once
+#include <mutex>
+
 #include "explain/tables/planned.h"
 
 namespace silva {
@@ -23,32 +25,66 @@ class RebuiltTables {
   }
 
   int64_t n_bytes() const {
-    return int64_t(states_.size() * sizeof(uint16_t) + few_.size() * sizeof(uint32_t) + many_.size() * sizeof(int64_t));
+    return batch_size() +
+           int64_t(states_.size() * sizeof(uint16_t) + few_.size() * sizeof(uint32_t) + many_.size() * sizeof(int64_t));
   }
   int64_t n_subtrees() const { return int64_t(planned_.plan().subtrees.size()); }
 
   // Adds to what the result holds.
   void pass(PassTask<Real>& task, int n_threads) const {
-    task.adds = true;
-    int64_t most = 0;
-    for (const ChunkRange& range : ranges_) most = std::max(most, range.n_vectors);
-    const TableMemory memory(most * planned_.vector_bytes());
+    constexpr int64_t kStates = 8;  // of a subtree for each row of few, so that to find those that rows are in pays
+    const bool has_few_rows = task.rows.n_rows * kStates * n_subtrees() <= planned_.plan().n_vectors;
+    const BatchMemory memory(*this);
     Real* table = reinterpret_cast<Real*>(memory.data());
-    for (const ChunkRange& range : ranges_) {
-      planned_.fill_by_counts(range, counts_of(range), total_, range, table, n_threads);
-      planned_.pass(task, range, table, n_threads);
-    }
+    task.adds = true;
+    planned_.pass_ranges(task, ranges_, table, n_threads, [&](const ChunkRange& range) {
+      if (!first_.empty()) return planned_.fill_by_counts(range, counts_of(range), total_, range, table, n_threads);
+      if (!has_few_rows) return planned_.fill_by_covers(range, table, n_threads);
+      const std::vector<uint16_t> keys = planned_.keys(task, range, n_threads);
+      planned_.fill_by_covers(range, table, n_threads, keys.data(), task.rows.n_rows);
+    });
   }
 
  private:
   PlannedTables<Real> planned_;
   std::vector<ChunkRange> ranges_;
+  mutable std::mutex mutex_;
+  mutable std::unique_ptr<TableMemory> spare_;
   double total_ = 0;
   bool is_few_ = true;
   std::vector<int64_t> first_;  // [subtree + 1]: its states that background rows are in
   std::vector<uint16_t> states_;
   std::vector<uint32_t> few_;  // counts
   std::vector<int64_t> many_;  // counts beyond 32 bits
+
+  // Memory of a batch that a call borrows: fresh memory costs more than what is built into it.
+  class BatchMemory {
+   public:
+    explicit BatchMemory(const RebuiltTables& tables) : tables_(tables) {
+      {
+        const std::lock_guard lock(tables_.mutex_);
+        memory_ = std::move(tables_.spare_);
+      }
+      if (!memory_) memory_ = std::make_unique<TableMemory>(tables_.batch_size());
+    }
+    ~BatchMemory() {
+      const std::lock_guard lock(tables_.mutex_);
+      if (!tables_.spare_) tables_.spare_ = std::move(memory_);
+    }
+    BatchMemory(const BatchMemory&) = delete;
+    BatchMemory& operator=(const BatchMemory&) = delete;
+    void* data() const { return memory_->data(); }
+
+   private:
+    const RebuiltTables& tables_;
+    std::unique_ptr<TableMemory> memory_;
+  };
+
+  int64_t batch_size() const {
+    int64_t most = 0;
+    for (const ChunkRange& range : ranges_) most = std::max(most, range.n_vectors);
+    return most * planned_.vector_bytes();
+  }
 
   template <class Visit>
   void each_subtree(const ChunkRange& range, const Visit& visit) const {

@@ -3,7 +3,7 @@
 #include <numeric>
 
 #include "common/row_buffer.h"
-#include "explain/tables/tables.h"
+#include "explain/tables/row_memory.h"
 
 namespace silva {
 
