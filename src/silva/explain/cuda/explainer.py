@@ -139,7 +139,7 @@ class CudaExplainer:
         """Whether every tree has tables against the background, which no walk takes here."""
         return self._background_plan is not None and not len(self._background_plan.walked_trees)
 
-    @functools.cached_property
+    @cached_property
     def _background_plan(self) -> TablePlan | None:
         if self.table_bytes == 0:
             return None
