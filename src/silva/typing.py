@@ -16,7 +16,7 @@ Output = Literal["prediction", "margin", "probability", "leaf"]
 FloatType = Literal["float32", "float64"]
 
 ExplainAlgorithm = Literal["auto", "tables", "quadrature", "paths"]
-ExplainOutput = Literal["margin", "probability"]
+ExplainOutput = Literal["margin", "probability", "log_loss"]
 Fitness = Literal["bic", "weighted"]
 LeafModel = Literal["linear", "constant"]
 Loss = Literal["squared", "huber"]

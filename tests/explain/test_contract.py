@@ -238,7 +238,7 @@ def test_wrong_shapes_are_refused(X):
         ({"dtype": "float16"}, ValueError),
         ({"algorithm": "magic"}, ValueError),
         ({"output": "leaf"}, ValueError),
-        ({"output": "probability"}, NotImplementedError),
+        ({"output": "probability"}, ValueError),
         ({"background": np.zeros((3, 3))}, ValueError),
         ({"n_jobs": 0}, ValueError),
         ({"device": "tpu"}, ValueError),

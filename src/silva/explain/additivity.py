@@ -80,6 +80,14 @@ def tolerance(forest: Forest, dtype: str) -> Doubles:
     return allowed
 
 
+def margin_bounds(forest: Forest) -> tuple[Doubles, Doubles]:
+    """Smallest and largest margin that any row can have: (n_outputs,) both."""
+    weight = forest.tree_weight[:, None]
+    sides = np.sort([weight * extreme for extreme in _leaf_extremes(forest)], axis=0)
+    low, high = (forest.base_score + _by_output(forest, side) for side in sides)
+    return low, high
+
+
 def _error(forest: Forest, dtype: str) -> float:
     return DEEP_ERROR if dtype == "float32" and forest.depth > DEEP else ERRORS[dtype]
 

@@ -10,7 +10,7 @@ import numpy as np
 
 from silva import _core
 from silva.device import on_host
-from silva.evaluate.evaluator import Evaluator
+from silva.evaluate.cpu import CpuEvaluator
 from silva.inputs import as_rows
 from silva.parallel import n_threads
 
@@ -30,14 +30,17 @@ class Background:
     Attributes
     ----------
     rows : (m, F), float32 or float64
-    weight : (m,), above 0
+    weight : (m,)
         In some unit of which the rows' weights are multiples.
+    total : int
+        Of which the weights are shares: their sum, but for parts of an output (responses.py).
     expected_value : (n_outputs,)
         Mean margin.
     """
 
     rows: Array
     weight: Int64s
+    total: int
     expected_value: Doubles
 
     def __repr__(self) -> str:
@@ -64,7 +67,7 @@ def make_background(X: Rows | Background, weight: Any, forest: Forest, n_jobs: i
     used = counts > 0
     # Rows that the caller changes later must not count.
     rows, counts = np.array(rows[used]), counts[used]
-    return Background(rows, counts, mean_margin(forest, rows, counts, n_jobs))
+    return Background(rows, counts, int(counts.sum()), mean_margin(forest, rows, counts, n_jobs))
 
 
 def integer_weights(weight: Any, n_rows: int) -> Int64s:
@@ -89,19 +92,27 @@ def integer_weights(weight: Any, n_rows: int) -> Int64s:
     return counts
 
 
+def margins_of(forest: TreeEnsemble, rows: Array, n_jobs: int | None) -> Doubles:
+    """Margins of rows that `as_rows` made: (n, n_outputs)."""
+    evaluator = CpuEvaluator(forest)
+    return evaluator.margins(rows, evaluator.default_choice(len(rows)), n_jobs)
+
+
 def mean_margin(forest: TreeEnsemble, rows: Array, weight: Int64s, n_jobs: int | None) -> Doubles:
-    """Weighted mean of the rows' margins, exactly rounded sums: (n_outputs,)."""
-    evaluator = Evaluator(forest)
-    margins = evaluator.cpu.margins(rows, evaluator.cpu.default_choice(len(rows)), n_jobs)
-    total = int(weight.sum())
-    return np.array([math.fsum((of_output * weight).tolist()) / total for of_output in margins.T])
+    """Weighted mean of the rows' margins: (n_outputs,)."""
+    return np.array([mean(of_output, weight) for of_output in margins_of(forest, rows, n_jobs).T])
+
+
+def mean(values: Doubles, weight: Int64s) -> float:
+    """Weighted mean by exactly rounded sums, which have no order."""
+    return math.fsum((values * weight).tolist()) / int(weight.sum())
 
 
 class PatternRunner:
     """Explanations against a background by its patterns at each leaf: any forest of constant leaves, no tables."""
 
     def __init__(self, forest: TreeEnsemble, background: Background, n_jobs: int | None) -> None:
-        self._walk = _core.PatternWalk(forest, background.rows, background.weight, n_threads(n_jobs))
+        self._walk = _core.PatternWalk(forest, background.rows, background.weight, background.total, n_threads(n_jobs))
 
     @property
     def n_bytes(self) -> int:

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any, get_args
 
 import numpy as np
 
+from silva.device import parse_device
 from silva.typing import ExplainAlgorithm, ExplainOutput, FloatType
 
 if TYPE_CHECKING:
@@ -52,16 +53,18 @@ def check_choices(algorithm: str, output: str, dtype: DTypeLike) -> None:
     if algorithm not in ALGORITHMS:
         raise ValueError(f"algorithm is {algorithm!r}, expected 'auto', 'tables', 'quadrature' or 'paths'")
     if output not in OUTPUTS:
-        raise ValueError(f"output is {output!r}, expected 'margin' or 'probability'")
+        raise ValueError(f"output is {output!r}, expected 'margin', 'probability' or 'log_loss'")
     if str(dtype) not in get_args(FloatType) and dtype not in (np.float32, np.float64):
         raise ValueError(f"dtype is {dtype!r}, expected 'float32' or 'float64'")
-    if output == "probability":
-        raise NotImplementedError("output='probability' needs background rows and is not supported yet; use 'margin'")
 
 
-def check_background(forest: Forest, weight: Any, has_background: bool, algorithm: str) -> None:
+def check_background(
+    forest: Forest, weight: Any, has_background: bool, algorithm: str, output: str, device: str
+) -> None:
     """Raise for arguments that do not go with background rows, or not without them."""
     if not has_background:
+        if output != "margin":
+            raise ValueError(f"output={output!r} needs background rows; pass background, or explain the margin")
         if weight is not None:
             raise ValueError("background_weight weights background rows; pass background too")
         return
@@ -70,6 +73,8 @@ def check_background(forest: Forest, weight: Any, has_background: bool, algorith
             f"algorithm={algorithm!r} weights by covers; with a background pass 'auto' or 'tables' "
             "(table_bytes=0 for no tables)"
         )
+    if output != "margin" and parse_device(device)[0] not in {"auto", "cpu"}:
+        raise NotImplementedError(f"output={output!r} runs on the CPU only so far; pass device='cpu', not {device!r}")
     refuse_linear_leaves(forest, "explanations against a background", "leave background=None")
 
 

@@ -149,27 +149,29 @@ class CpuExplainer:
         return walk
 
     def _result(self, shape: tuple[int, ...], rows: Array, out: Array | None) -> Array:
-        """Check the caller's array, or make one."""
         if self.forest.n_outputs > 1:
             shape = (*shape, self.forest.n_outputs)
-        if out is None:
-            return np.empty(shape, self.dtype)
-        if not isinstance(out, np.ndarray):
-            raise TypeError(f"out is a {type(out).__name__}, expected a NumPy array")
-        if out.shape != shape or out.dtype != self.dtype:
-            raise ValueError(f"out is {out.dtype} of shape {out.shape}, expected {self.dtype} of shape {shape}")
-        if not (out.flags.writeable and out.flags.aligned and out.dtype.isnative):
-            raise ValueError("out must be writable, aligned and of native byte order")
-        if _overlaps_itself(out):
-            raise ValueError(
-                f"out has strides {out.strides} over the shape {out.shape}: several entries share memory; pass an "
-                "array with room for each"
-            )
-        if np.may_share_memory(out, rows):
-            raise ValueError(
-                "out shares memory with X, whose rows are read while results are written; use another array"
-            )
-        return out
+        return checked_result(shape, self.dtype, rows, out)
+
+
+def checked_result(shape: tuple[int, ...], dtype: str, rows: Array, out: Array | None) -> Array:
+    """Check the caller's array, or make one."""
+    if out is None:
+        return np.empty(shape, dtype)
+    if not isinstance(out, np.ndarray):
+        raise TypeError(f"out is a {type(out).__name__}, expected a NumPy array")
+    if out.shape != shape or out.dtype != dtype:
+        raise ValueError(f"out is {out.dtype} of shape {out.shape}, expected {dtype} of shape {shape}")
+    if not (out.flags.writeable and out.flags.aligned and out.dtype.isnative):
+        raise ValueError("out must be writable, aligned and of native byte order")
+    if _overlaps_itself(out):
+        raise ValueError(
+            f"out has strides {out.strides} over the shape {out.shape}: several entries share memory; pass an "
+            "array with room for each"
+        )
+    if np.may_share_memory(out, rows):
+        raise ValueError("out shares memory with X, whose rows are read while results are written; use another array")
+    return out
 
 
 def _overlaps_itself(array: Array) -> bool:

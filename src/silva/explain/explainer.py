@@ -20,6 +20,7 @@ from silva.explain.checks import (
 )
 from silva.explain.cpu import CpuExplainer
 from silva.explain.explanation import make_explanation
+from silva.explain.responses import ResponseExplainer
 from silva.explain.row import make_row
 from silva.explain.stored import SETTINGS, load_explainer, save_explainer
 from silva.explain.tables import TABLE_BYTES
@@ -60,8 +61,10 @@ class Explainer:
         trees, where they pay, else the walk; decided by the forest, never by the rows. With a background both "auto"
         and "tables" take tables wherever there can be any, build those that exceed `table_bytes` anew for each call,
         and walk other trees over the background's distinct patterns at each leaf.
-    output : {"margin"}
-        What is explained: the margin, before any link.
+    output : {"margin", "probability", "log_loss"}
+        What is explained: the margin, before any link. With a background and a logistic link, also the probability of
+        the second class, or the loss of each row's label: the margin's values against each background row times the
+        ratio of the differences, as in shap.
     device : {"auto", "cpu", "cuda", "cuda:1", "cuda:all"}
         Where to run: "auto" where the rows live, and for rows on the host where it is faster; "cuda:all" splits rows
         over the GPUs of this machine.
@@ -82,7 +85,8 @@ class Explainer:
         What values take where `device` says, "auto" on the CPU: "tables" if any tree has them, else "quadrature", or
         "patterns" with a background.
     expected_value : float, or ndarray of shape (k,)
-        Margin without any feature known, with a background its mean margin; k for k > 1 outputs.
+        Margin without any feature known, with a background its mean margin (probability); k for k > 1 outputs. Of the
+        log-loss (2,), for labels 0 and 1.
 
     Raises
     ------
@@ -135,7 +139,7 @@ class Explainer:
         n_threads(n_jobs)
         check_table_bytes(table_bytes, algorithm)
         self.forest = load(model)
-        check_background(self.forest, background_weight, background is not None, algorithm)
+        check_background(self.forest, background_weight, background is not None, algorithm, output, device)
         if background is None:
             refuse_negative_covers(self.forest)
         if algorithm in {"paths", "tables"}:
@@ -204,8 +208,11 @@ class Explainer:
         self.__dict__.update(state)
         self._on_cpu = self._lay_out()
 
-    def _lay_out(self) -> CpuExplainer:
-        return CpuExplainer(self.forest, self.dtype, self.algorithm, self.table_bytes, self.n_jobs, self._background)
+    def _lay_out(self) -> CpuExplainer | ResponseExplainer:
+        of_all = (self.algorithm, self.table_bytes, self.n_jobs, self._background)
+        if self.output == "margin" or self._background is None:
+            return CpuExplainer(self.forest, self.dtype, *of_all)
+        return ResponseExplainer(self.forest, self.output, self.dtype, *of_all[:3], self._background)
 
     def __repr__(self) -> str:
         n_bytes = self._on_cpu.table_bytes
@@ -263,6 +270,8 @@ class Explainer:
         """
         if by_position:
             X = name_by_position(X, self.forest)
+        if self.output == "log_loss":
+            raise NotImplementedError("a call has no labels for output='log_loss'; use shap_values(X, y=y)")
         gpus = self._gpus(X)
         rows: Any = X if gpus else as_rows(X, self.forest)
         values = self._values(rows, gpus, None, check_additivity)
@@ -271,7 +280,12 @@ class Explainer:
         return make_explanation(values, self._on_cpu.expected_value, rows, X, self.forest)
 
     def shap_values(
-        self, X: Rows, out: Array | None = None, by_position: bool = False, check_additivity: bool = False
+        self,
+        X: Rows,
+        out: Array | None = None,
+        by_position: bool = False,
+        check_additivity: bool = False,
+        y: ArrayLike | None = None,
     ) -> Array:
         """Compute SHAP values.
 
@@ -285,16 +299,19 @@ class Explainer:
         check_additivity : bool
             Predict the rows too, and check that each row's values and `expected_value` add up to its margin: within
             the error of a value (Notes of `Explainer`) for each feature of each tree.
+        y : array-like of shape (n,), optional
+            Labels, 0 or 1, for output="log_loss" alone.
 
         Returns
         -------
         ndarray of shape (n, F), or (n, F, k) for k > 1 outputs, of `dtype`
-            In the unit of the margin; a row's values and `expected_value` add up to its margin.
+            In the unit of the output; a row's values and `expected_value` add up to its margin, its probability, or its
+            loss (with the expected value of its label).
 
         Raises
         ------
         ValueError
-            If X does not fit the forest, or out not the result.
+            If X does not fit the forest, out not the result, or y not the rows.
         ArithmeticError
             If `check_additivity` finds a row whose values do not add up; `out` then holds them.
         NotImplementedError
@@ -307,17 +324,29 @@ class Explainer:
         if by_position:
             X = name_by_position(X, self.forest)
         gpus = self._gpus(X)
-        return self._values(X if gpus else as_rows(X, self.forest), gpus, out, check_additivity)
+        return self._values(X if gpus else as_rows(X, self.forest), gpus, out, check_additivity, y)
 
-    def _values(self, rows: Any, gpus: tuple[int, ...], out: Array | None, check: bool) -> Array:
+    def _values(
+        self, rows: Any, gpus: tuple[int, ...], out: Array | None, check: bool, y: ArrayLike | None = None
+    ) -> Array:
         """Values on these GPUs, or of rows that `as_rows` made on the CPU."""
+        if check and self.output != "margin":
+            raise ValueError(f"check_additivity compares margins; leave it off for output={self.output!r}")
         if gpus:
             values: Array = self._on_cuda.shap_values(rows, gpus, out, self.device)
         else:
-            values = self._on_cpu.values(rows, out)
+            values = self._on_cpu.values(rows, out, **self._labels(y))
         if check:
             check_sums(self.forest, self.dtype, self._on_cpu.expected_value, rows, gpus, values)
         return values
+
+    def _labels(self, y: ArrayLike | None) -> dict[str, Any]:
+        """Arguments of explanations on the CPU beside the rows."""
+        if self.output == "log_loss":
+            return {"y": y}
+        if y is not None:
+            raise ValueError(f"y is for output='log_loss', this explainer has output={self.output!r}; leave y=None")
+        return {}
 
     def row(self, top: int | None = None) -> Callable[[Array], Any]:
         """Prepare explanations of single rows with little latency, for reason codes in serving.
@@ -350,6 +379,8 @@ class Explainer:
         Runs on the CPU. Microseconds where every tree has tables and no categories are matched by value; other
         forests go through `shap_values`.
         """
+        if self.output == "log_loss":
+            raise NotImplementedError("single rows have no labels for output='log_loss'; use shap_values(X, y=y)")
         return make_row(self._on_cpu, top)
 
     def shap_interaction_values(
@@ -358,6 +389,7 @@ class Explainer:
         features: Sequence[int | str] | None = None,
         out: Array | None = None,
         by_position: bool = False,
+        y: ArrayLike | None = None,
     ) -> Array:
         """Compute SHAP interaction values.
 
@@ -368,7 +400,7 @@ class Explainer:
             Indices or names of the m features whose interactions with all others are wanted; default all of them.
         out : ndarray, optional
             Where to write, as in `shap_values`.
-        by_position : bool
+        by_position, y : bool, array-like
             As in `shap_values`.
 
         Returns
@@ -400,7 +432,7 @@ class Explainer:
         if gpus := self._gpus(X, self.forest.n_features):
             asked = None if features is None else places
             return cast("Array", self._on_cuda.shap_interaction_values(X, gpus, asked, out, self.device))
-        return self._on_cpu.interactions(as_rows(X, self.forest), places, out)
+        return self._on_cpu.interactions(as_rows(X, self.forest), places, out, **self._labels(y))
 
     def _again(self, X: Rows, output: str) -> Array | None:
         """Answer a call like an earlier one on GPU rows: checks take as long as a GPU needs for many rows."""
@@ -412,6 +444,12 @@ class Explainer:
         if self.forest.has_linear_leaves:
             if parse_device(self.device)[0] not in {"auto", "cpu"} or array_gpu(X) is not None:
                 refuse_linear_leaves(self.forest, "explanations on GPUs", "pass host rows and device='cpu'")
+            return ()
+        if self.output != "margin":
+            if array_gpu(X) is not None:
+                raise NotImplementedError(
+                    f"output={self.output!r} runs on the CPU only so far; copy the rows to the host"
+                )
             return ()
         n_blocks = -(-count_rows(X) // (ROWS_TOGETHER * n_threads(self.n_jobs)))
         work = n_blocks * self.forest.n_nodes * results

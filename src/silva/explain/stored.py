@@ -85,7 +85,8 @@ def expand(arrays: dict[str, Array], expected: Doubles) -> Background:
     classes, offsets = arrays["classes"], arrays["offsets"]
     if classes.shape != (len(arrays["weight"]), len(offsets) - 1):
         raise ValueError(f"its background has classes of shape {classes.shape}; save the explainer again")
-    return Background(arrays["values"][classes + offsets[:-1]], arrays["weight"], expected)
+    weight = arrays["weight"]
+    return Background(arrays["values"][classes + offsets[:-1]], weight, int(weight.sum()), expected)
 
 
 def settled(rows: Array, forest: TreeEnsemble) -> Floats:

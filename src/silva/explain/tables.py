@@ -111,7 +111,7 @@ class TableRunner:
         if background is None:
             self._tables.build(n_threads(n_jobs))
         else:
-            self._tables.build_background(background.rows, background.weight, n_threads(n_jobs))
+            self._tables.build_background(background.rows, background.weight, background.total, n_threads(n_jobs))
         tables = self._tables
         has_background = background is not None
         return walked_part(self._forest, tables.walked_trees, tables.cut_nodes, self._dtype, has_background)

@@ -57,7 +57,7 @@ void bind_patterns(nb::module_& module) {
   nb::class_<PatternWalk>(module, "PatternWalk", "A forest's patterns of a background, and values by them.")
       .def(
           "__init__",
-          [](PatternWalk* self, nb::handle forest, const RowMatrix& rows, const Vector<int64_t>& weight,
+          [](PatternWalk* self, nb::handle forest, const RowMatrix& rows, const Vector<int64_t>& weight, int64_t total,
              int n_threads) {
             ForestView given = view_of(forest);
             const RowSource source = rows_of(rows, given.n_features);
@@ -65,11 +65,12 @@ void bind_patterns(nb::module_& module) {
             std::optional<PatternWalk> made;
             run_interruptibly([&] {
               const BorrowedTeam threads(n_threads);
-              made.emplace(std::move(given), source, view(weight), threads.team());
+              made.emplace(std::move(given), source, view(weight), total, threads.team());
             });
             new (self) PatternWalk(std::move(*made));
           },
-          nb::arg("forest"), nb::arg("rows"), nb::arg("weight"), nb::arg("n_threads"), nb::keep_alive<1, 2>())
+          nb::arg("forest"), nb::arg("rows"), nb::arg("weight"), nb::arg("total"), nb::arg("n_threads"),
+          nb::keep_alive<1, 2>())
       .def_prop_ro("n_bytes", &PatternWalk::n_bytes)
       .def("values", &write_values, nb::arg("rows"), nb::arg("out"), nb::arg("n_threads"),
            "SHAP values, (n, F) or (n, F, n_outputs).")

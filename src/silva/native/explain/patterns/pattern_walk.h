@@ -108,10 +108,9 @@ class PatternGame {
 
 class PatternWalk {
  public:
-  PatternWalk(ForestView forest, const RowSource& rows, std::span<const int64_t> weight, const Team& team)
-      : forest_(std::move(forest)),
-        coding_(forest_),
-        total_(double(std::accumulate(weight.begin(), weight.end(), int64_t(0)))) {
+  PatternWalk(ForestView forest, const RowSource& rows, std::span<const int64_t> weight, int64_t total,
+              const Team& team)
+      : forest_(std::move(forest)), coding_(forest_), total_(double(total)) {
     for (int32_t tree = 0; tree < forest_.n_trees(); ++tree) trees_.push_back(pattern_tree(forest_, tree));
     leaf_of_.assign(forest_.feature.size(), -1);
     for (int32_t node = 0, leaf = 0; node < int32_t(leaf_of_.size()); ++node)

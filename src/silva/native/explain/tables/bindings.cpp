@@ -63,10 +63,10 @@ static void explain_interactions(SubtreeTables<Real>& tables, const RowMatrix& r
 
 template <class Real>
 static void build_background(SubtreeTables<Real>& tables, const RowMatrix& rows, const Vector<int64_t>& weight,
-                             int n_threads) {
+                             int64_t total, int n_threads) {
   const RowSource source = rows_of(rows, tables.n_features());
   if (int64_t(weight.size()) != source.n_rows) throw nb::value_error("one weight a background row is needed");
-  run_interruptibly([&] { tables.build_background(source, view(weight), n_threads); });
+  run_interruptibly([&] { tables.build_background(source, view(weight), total, n_threads); });
 }
 
 template <class Real>
@@ -96,8 +96,8 @@ static void bind_type(nb::module_& module, const char* name) {
       .def(
           "build", [](Tables& tables, int n_threads) { run_interruptibly([&] { tables.build(n_threads); }); },
           nb::arg("n_threads"))
-      .def("build_background", &build_background<Real>, nb::arg("rows"), nb::arg("weight"), nb::arg("n_threads"),
-           "Fills the tables with the game against background rows of integer weights.")
+      .def("build_background", &build_background<Real>, nb::arg("rows"), nb::arg("weight"), nb::arg("total"),
+           nb::arg("n_threads"), "Fills the tables with the game against background rows of shares weight / total.")
       .def("values", &explain_values<Real>, nb::arg("rows"), nb::arg("out"), nb::arg("adds"), nb::arg("n_threads"),
            "SHAP values, (n, F) or (n, F, n_outputs), written or added to what the result holds.")
       .def("interactions", &explain_interactions<Real>, nb::arg("rows"), nb::arg("places"), nb::arg("out"),

@@ -14,8 +14,7 @@ class RebuiltTables {
       : planned_(std::move(planned)),
         ranges_(planned_.ranges(std::max<int64_t>(1, batch_bytes / planned_.vector_bytes()))) {}
 
-  void count(const RowSource& rows, std::span<const int64_t> weight, int n_threads) {
-    const int64_t total = std::accumulate(weight.begin(), weight.end(), int64_t(0));
+  void count(const RowSource& rows, std::span<const int64_t> weight, int64_t total, int n_threads) {
     total_ = double(total);
     is_few_ = total < (int64_t(1) << 32);
     first_.assign(1, 0);

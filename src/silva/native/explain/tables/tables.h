@@ -29,15 +29,14 @@ class SubtreeTables {
     kept_->fill_by_covers(kept_->all(), table(), n_threads);
   }
 
-  // From background rows, each as often as its weight says.
-  void build_background(const RowSource& rows, std::span<const int64_t> weight, int n_threads) {
+  // From background rows: each has the share weight / total, which may be negative.
+  void build_background(const RowSource& rows, std::span<const int64_t> weight, int64_t total, int n_threads) {
     constexpr int64_t kStatesTogether = 1 << 22;
-    const double total = double(std::accumulate(weight.begin(), weight.end(), int64_t(0)));
     allocate();
     for (const ChunkRange& range : kept_->ranges(kStatesTogether))
-      kept_->fill_by_counts(range, kept_->count(range, rows, weight, n_threads), total, kept_->all(), table(),
+      kept_->fill_by_counts(range, kept_->count(range, rows, weight, n_threads), double(total), kept_->all(), table(),
                             n_threads);
-    if (rebuilt_) rebuilt_->count(rows, weight, n_threads);
+    if (rebuilt_) rebuilt_->count(rows, weight, total, n_threads);
   }
 
   // `task` has the rows, the target and whether to add.

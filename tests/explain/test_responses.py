@@ -1,0 +1,134 @@
+"""Values of probabilities and losses against a background: against pairs of rows, one by one."""
+
+from __future__ import annotations
+
+import dataclasses
+import pickle
+
+import numpy as np
+import pytest
+
+from silva import Explainer
+from silva.explain import responses
+from tests.oracles import evaluate, interventional
+from tests.strategies import Options, full_forest, random_forest
+
+
+def classifier(seed=0, spread=30.0, **link):
+    """Margins of some units."""
+    forest = full_forest(seed, n_trees=12, depth=5, n_features=6)
+    return dataclasses.replace(forest, leaf_value=forest.leaf_value * spread, **{"link": "logistic"} | link)
+
+
+def by_pairs(forest, X, background, weight, response, slope=1.0):
+    """Mean over background rows of the values against one row, times the ratio of the differences."""
+    weight = np.ones(len(background)) if weight is None else weight
+    a, c = (slope * evaluate.margins(forest, rows)[:, 0] for rows in (X, background))
+    total = np.zeros(X.shape)
+    for row, margin, share in zip(background, c, weight / weight.sum(), strict=True):
+        values = slope * interventional.values_by_pair(forest, X, row[None])[..., 0]
+        with np.errstate(invalid="ignore"):
+            ratio = np.where(a == margin, 0, (response(a) - response(margin)) / (a - margin))
+        total += share * ratio[:, None] * values
+    return total
+
+
+def rows_of(forest, n_rows=12, n_background=40):
+    X = np.random.default_rng(1).normal(size=(n_rows + n_background, forest.n_features))
+    return X[:n_rows], X[n_rows:], np.random.default_rng(2).random(n_background)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("table_bytes", [2**28, 0])
+@pytest.mark.parametrize(("spread", "slope"), [(3.0, 1.0), (30.0, 0.5), (300.0, 1.0)])
+def test_probabilities_are_the_mean_over_pairs(dtype, table_bytes, spread, slope):
+    forest = classifier(spread=spread, link_scale=slope)
+    X, background, weight = rows_of(forest)
+    explainer = Explainer(
+        forest, background, output="probability", background_weight=weight, dtype=dtype, table_bytes=table_bytes
+    )
+    found = explainer.shap_values(X)
+    assert found.dtype == dtype
+    exact = by_pairs(forest, X, background, weight, interventional.sigmoid, slope)
+    np.testing.assert_allclose(found, exact, atol=1e-6)
+    margins = slope * evaluate.margins(forest, X)[:, 0]
+    np.testing.assert_allclose(found.sum(axis=1) + explainer.expected_value, interventional.sigmoid(margins), atol=1e-6)
+
+
+@pytest.mark.parametrize("spread", [3.0, 30.0, 100.0])
+def test_losses_are_the_mean_over_pairs(spread):
+    forest = classifier(spread=spread)
+    X, background, weight = rows_of(forest)
+    y = np.arange(len(X)) % 2
+    explainer = Explainer(forest, background, output="log_loss", background_weight=weight, dtype="float64")
+    found = explainer.shap_values(X, y=y)
+    exact = by_pairs(forest, X, background, weight, lambda m: np.logaddexp(0, m))
+    exact -= y[:, None] * interventional.values_by_pair(forest, X, background, weight)[..., 0]
+    np.testing.assert_allclose(found, exact, atol=1e-6)
+    loss = interventional.log_loss(evaluate.margins(forest, X), y)[:, 0]
+    np.testing.assert_allclose(found.sum(axis=1) + explainer.expected_value[y], loss, atol=1e-6)
+
+
+def test_one_background_row():
+    forest = classifier()
+    X, background, _ = rows_of(forest)
+    found = Explainer(forest, background[:1], output="probability", dtype="float64").shap_values(X)
+    np.testing.assert_allclose(found, by_pairs(forest, X, background[:1], None, interventional.sigmoid), atol=1e-6)
+
+
+def test_interactions_of_probabilities_add_up_to_values():
+    forest = classifier()
+    X, background, _ = rows_of(forest)
+    explainer = Explainer(forest, background, output="probability", dtype="float64")
+    pairs = explainer.shap_interaction_values(X)
+    np.testing.assert_allclose(pairs.sum(axis=2), explainer.shap_values(X), atol=1e-12)
+    np.testing.assert_array_equal(explainer.shap_interaction_values(X, features=[4]), pairs[:, [4]])
+
+
+def test_same_bits_for_any_order_and_share(tmp_path):
+    forest = classifier()
+    X, background, weight = rows_of(forest, n_rows=300)
+    first = Explainer(forest, background, output="probability", background_weight=weight)
+    expected = first.shap_values(X)
+    order = np.random.default_rng(3).permutation(len(background))
+    again = Explainer(forest, background[order], output="probability", background_weight=weight[order], n_jobs=2)
+    np.testing.assert_array_equal(np.concatenate([again.shap_values(X[:7]), again.shap_values(X[7:])]), expected)
+    np.testing.assert_array_equal(pickle.loads(pickle.dumps(first)).shap_values(X), expected)
+    np.testing.assert_array_equal(first.row()(X[5]), expected[5])
+    first.save(tmp_path / "explainer.silva")
+    np.testing.assert_allclose(Explainer.load(tmp_path / "explainer.silva").shap_values(X), expected, atol=1e-9)
+
+
+@pytest.mark.parametrize("ratio", [responses.ratio_of_logistic, responses.ratio_of_softplus])
+def test_ratios_of_near_and_far_margins(ratio):
+    response = interventional.sigmoid if ratio is responses.ratio_of_logistic else lambda m: np.logaddexp(0, m)
+    a = np.array([0.3, -4.0, 30.0, 2.0])[:, None]
+    c = a + np.array([-7.0, -0.5, 1e-2, 3.0])
+    np.testing.assert_allclose(ratio(a, c), (response(a) - response(c)) / (a - c), rtol=1e-9, atol=1e-13)
+    near = a + np.array([0, 1e-9, 2e-4, 2.1e-4, 9.9e-4, 1.1e-3])
+    slopes = np.diff(np.stack([response(near - 1e-5), response(near + 1e-5)]), axis=0)[0] / 2e-5
+    np.testing.assert_allclose(ratio(a, near), slopes, rtol=2e-3, atol=1e-9)
+
+
+def test_what_has_no_probability_is_refused():
+    forest, background = classifier(), np.zeros((3, 6))
+    several = random_forest(0, Options(n_trees=3, n_features=6, n_outputs=3))
+    with pytest.raises(NotImplementedError, match="this forest has 3 and the link 'identity'; explain the margin"):
+        Explainer(several, background, output="probability")
+    with pytest.raises(ValueError, match="output='probability' needs background rows"):
+        Explainer(forest, output="probability")
+    explainer = Explainer(forest, background, output="log_loss")
+    for y, message in [
+        (None, "pass y, 0 or 1 a row"),
+        ([0, 1], r"y has shape \(2,\), expected \(3,\)"),
+        ([0, 1, 2], r"y holds \[0, 1, 2\], expected 0 and 1"),
+        (["a", "b", "c"], "expected 0 and 1"),
+    ]:
+        with pytest.raises(ValueError, match=message):
+            explainer.shap_values(background, y=y)
+    with pytest.raises(ValueError, match="y is for output='log_loss'"):
+        Explainer(forest).shap_values(background, y=[0, 1, 1])
+    with pytest.raises(NotImplementedError, match=r"use shap_values\(X, y=y\)"):
+        explainer(background)
+    with pytest.raises(NotImplementedError, match=r"use shap_values\(X, y=y\)"):
+        explainer.row()
