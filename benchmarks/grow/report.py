@@ -57,6 +57,27 @@ def _cell(records: Records) -> str:
     return f"{error:.4g} / {leaves:.3g} / {seconds:.2g}"
 
 
+def public_sets(results: dict[str, Any]) -> str:
+    """Test error of all methods in units of silva's single tree, and leaves; geometric means over the sets."""
+    records = results.get("public_sets", {}).get("records", [])
+    names, methods = (list(dict.fromkeys(r[name] for r in records)) for name in ("case", "method"))
+    found = {(r["case"], r["method"]): r for r in records if "rmse" in r}
+    lines = ["| | " + " | ".join(methods) + " |", "|---" * (len(methods) + 1) + "|"]
+    ratios: dict[str, list[float]] = {method: [] for method in methods}
+    for name in names:
+        cells = []
+        for method in methods:
+            if (one := found.get((name, method))) is None:
+                cells.append("failed")
+                continue
+            ratios[method].append(one["rmse"] / found[name, methods[0]]["rmse"])
+            cells.append(f"{ratios[method][-1]:.3f} / {one['leaves']}")
+        lines.append(f"| {name} | " + " | ".join(cells) + " |")
+    means = [f"{np.exp(np.mean(np.log(ratios[method]))):.3f}" for method in methods]
+    lines.append("| geometric mean | " + " | ".join(means) + " |")
+    return "\n".join(lines)
+
+
 def speed(results: dict[str, Any]) -> str:
     """Seconds of generations."""
     lines = ["| training rows | what | s | CPU s |", "|---|---|---|---|"]
@@ -106,7 +127,8 @@ def main() -> None:
     """Put the tables between their marks and draw the picture."""
     results = json.loads(Path(sys.argv[1]).read_text())
     page = Path(sys.argv[2])
-    put_tables(page, {table.__name__: table(results) for table in (known_trees, accuracy, speed)})
+    tables = (known_trees, accuracy, speed, *([public_sets] if "public_sets" in results else []))
+    put_tables(page, {table.__name__: table(results) for table in tables})
     picture(results, page.parents[1] / "images" / "grow-curve.png")
 
 

@@ -82,6 +82,32 @@ def test_constant_leaves_beside_linear_ones():
     np.testing.assert_allclose(model.predict(X), expected, rtol=1e-12)
 
 
+@pytest.mark.parametrize("coverage", [0.5, 0.9])
+def test_intervals_hold_as_many_new_rows_as_they_say(coverage):
+    """Of noise that is five times as large on one side, where they are wider too."""
+    rng = np.random.default_rng(8)
+    X = rng.uniform(0, 5, (3000, 3))
+    y = np.where(X[:, 0] < 2, 3 * X[:, 1], 10 - X[:, 0]) + np.where(X[:, 1] < 2.5, 0.2, 1.0) * rng.standard_normal(3000)
+    model = grown(X[:1500], y[:1500], n_estimators=5)
+    low, high = model.predict_interval(X[1500:], coverage).T
+    held = (low <= y[1500:]) & (y[1500:] <= high)
+    assert held.mean() == pytest.approx(coverage, abs=0.035)
+    np.testing.assert_allclose((low + high) / 2, model.predict(X[1500:]), rtol=1e-12)
+    assert (high > low).all()
+
+
+def test_intervals_need_rows_that_were_left_out(data):
+    X, y = data
+    with pytest.raises(ValueError, match="every tree has seen all rows; fit with max_samples below 1"):
+        grown(X, y, n_estimators=2, max_samples=1.0).predict_interval(X)
+    weighted = silva.ModelTreeEnsembleRegressor(TREE, n_estimators=2, n_jobs=1)
+    weighted.fit(X, y, sample_weight=(np.arange(600) % 2).astype(float))
+    for coverage in (0, 1, 90):
+        with pytest.raises(ValueError, match=f"coverage is {coverage}, expected a probability"):
+            weighted.predict_interval(X, coverage)
+    assert weighted.predict_interval(X[:4]).shape == (4, 2)
+
+
 def test_the_time_is_shared(data):
     forever = silva.ModelTreeRegressor(n_iter_no_change=10**6, generations=10**6)
     model = silva.ModelTreeEnsembleRegressor(forever, n_estimators=4, time_limit=0.8, n_jobs=1).fit(*data)

@@ -22,6 +22,9 @@ from silva.grow.reading import routed, training_data
 from silva.grow.repeats import in_order
 from silva.parallel import n_threads
 
+LEAST_ERROR = 0.05
+"""Part of the mean error of leaves that the error of a leaf counts for at least, where intervals are made."""
+
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
@@ -133,6 +136,7 @@ class ModelTreeEnsembleRegressor(RegressorMixin, BaseEstimator):  # type: ignore
         home = array_gpu(X)
         X, y, sample_weight = (on_host(array) for array in (X, y, sample_weight))
         columns, target, weight = training_data(self, X, y, sample_weight)
+        n_given = len(np.asarray(y))
         order, weight, _ = in_order(columns.X, target, weight)
         data = columns.taken(order), target[order], weight
         draws = self._samples(len(order))
@@ -144,12 +148,69 @@ class ModelTreeEnsembleRegressor(RegressorMixin, BaseEstimator):  # type: ignore
         forests = [tree.forest_ for tree in self.estimators_]
         self.forest_: Forest = merged(forests, np.zeros(n_trees, int), np.full(n_trees, 1 / n_trees))
         self.n_leaves_ = self.forest_.n_leaves
+        positive = np.ones(n_given, bool) if sample_weight is None else np.asarray(sample_weight) > 0
+        used = np.flatnonzero(positive).astype(np.int32)
+        self._scores = self._out_of_bag(X, y, [used[rows] for rows in self.samples_])
         return self
 
     def predict(self, X: Rows) -> Doubles:
         """Predict rows: float64, (n_rows,), as `ModelTreeRegressor.predict` does."""
         predictions: Doubles = routed(self, X, "prediction")
         return predictions
+
+    def predict_interval(self, X: Rows, coverage: float = 0.9) -> Doubles:
+        """Intervals that hold y of new rows with a probability of `coverage`: float64, (n_rows, 2).
+
+        Parameters
+        ----------
+        X : array-like or frame of shape (n_rows, n_features)
+        coverage : float, default=0.9
+            In (0, 1).
+
+        Raises
+        ------
+        ValueError
+            If `coverage` is out of range, or no row was left out of any tree.
+
+        Notes
+        -----
+        Every training row is predicted by the trees that have not seen it; its residual is measured in the error of
+        the leaves that it reaches, the root mean square of theirs. Intervals are as many of those about the prediction
+        as a part `coverage` of the training rows needs (conformal prediction by rows left out of bags, Johansson et
+        al. 2014). They hold on average over rows like those of training, not for every row.
+        """
+        check_is_fitted(self)
+        if not 0 < coverage < 1:
+            raise ValueError(f"coverage is {coverage}, expected a probability above 0 and below 1")
+        if not len(self._scores):
+            raise ValueError("every tree has seen all rows; fit with max_samples below 1")
+        n = len(self._scores)
+        score = self._scores[min(int(np.ceil(coverage * (n + 1))), n) - 1]
+        middle, leaves = np.asarray(self.predict(X)), np.asarray(self.apply(X))
+        width = score * np.sqrt(np.mean(self._errors(leaves) ** 2, axis=1))
+        return np.column_stack([middle - width, middle + width])
+
+    def _errors(self, leaves: Int32s) -> Doubles:
+        """Errors of the leaves that rows reach in the trees, none next to 0."""
+        errors = [tree.leaf_summary_["rmse"] for tree in self.estimators_]
+        least = LEAST_ERROR * float(np.sqrt(np.mean(np.concatenate(errors) ** 2))) or 1.0
+        return np.column_stack([np.maximum(error[leaves[:, t]], least) for t, error in enumerate(errors)])
+
+    def _out_of_bag(self, X: Rows, y: Any, samples: list[Int32s]) -> Doubles:
+        """Residuals of rows, by the trees that have not seen them, in errors of their leaves; rising."""
+        target = np.asarray(y, np.float64).ravel()
+        unseen = np.ones((len(target), len(samples)), bool)
+        for tree, rows in enumerate(samples):
+            unseen[rows, tree] = False
+        seen_by_any = ~unseen.all(axis=1)
+        chosen = unseen.any(axis=1) & seen_by_any
+        n_unseen = np.maximum(unseen.sum(axis=1), 1)
+        predictions = np.column_stack([np.asarray(tree.predict(X)) for tree in self.estimators_])
+        errors = self._errors(np.column_stack([np.asarray(tree.apply(X)) for tree in self.estimators_]))
+        middle = (predictions * unseen).sum(axis=1) / n_unseen
+        width = np.sqrt((errors**2 * unseen).sum(axis=1) / n_unseen)
+        scores: Doubles = np.sort(np.abs(target - middle)[chosen] / width[chosen])
+        return scores
 
     def apply(self, X: Rows) -> Int32s:
         """Index of the leaf that each row reaches in each tree: int32, (n_rows, n_estimators)."""
