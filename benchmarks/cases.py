@@ -41,6 +41,7 @@ class Case:
     n_threads: int = 1
     target: Target | None = None
     reading: Literal["time", "result"] = "time"
+    n_background: int = 0
 
 
 @dataclass(frozen=True)
@@ -76,6 +77,19 @@ def _prediction(model: Model, rivals: tuple[str, ...], n_rows: int, n_threads: i
     return Case(f"{model.library}: {model}", task, ("silva", *rivals), model, n_rows, n_threads, target)
 
 
+def _against(
+    model: Model,
+    n_background: int,
+    n_rows: int,
+    rivals: tuple[str, ...] = ("woodelf",),
+    target: Target | None = None,
+    task: str = "background values",
+) -> Case:
+    """Tables or whatever a library makes of the background, and the values of the rows."""
+    title = f"{model}, {n_background:,} background rows"
+    return Case(title, task, ("silva", *rivals), model, n_rows, 1, target, n_background=n_background)
+
+
 GROUPS = {
     "values": Group(
         tuple(
@@ -107,6 +121,18 @@ GROUPS = {
         tuple(
             Case(str(model), "interactions", BOTH_TYPES, model, 100, 2, Target("speed-up", 30))
             for model, _ in EXPLAINED[:4]
+        )
+    ),
+    "background": Group(
+        (
+            _against(CALIFORNIA_8, 100, 200, ("shap", "shapiq", "woodelf"), Target("speed-up", 50, "shap")),
+            _against(CALIFORNIA_8, 10_000, 200, ("shapiq", "woodelf")),
+            _against(CALIFORNIA_8, 10_000, 10_000, target=Target("speed-up", 15, "woodelf")),
+            _against(ADULT_8, 10_000, 10_000),
+            _against(CALIFORNIA_16, 10_000, 1000),
+            _against(
+                CALIFORNIA_8, 1000, 1000, target=Target("speed-up", 10, "woodelf"), task="background interactions"
+            ),
         )
     ),
     "prediction": Group(

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from benchmarks.data import CACHE, rows_of, tiled_parquet
+from benchmarks.data import CACHE, read, rows_of, tiled_parquet
 from benchmarks.models import trained
 
 if TYPE_CHECKING:
@@ -52,6 +52,11 @@ class Work:
     @cached_property
     def rows(self) -> NDArray[np.float32]:
         return rows_of(self.case.model.data, self.case.n_rows)
+
+    @cached_property
+    def background(self) -> NDArray[np.float32]:
+        """The last rows of the data."""
+        return read(self.case.model.data).rows[-self.case.n_background :]
 
     @property
     def n_threads(self) -> int:
@@ -118,6 +123,14 @@ def _silva_interactions(dtype: str, work: Work) -> Call:
     import silva
 
     return partial(silva.Explainer(work.model, dtype=dtype, n_jobs=work.n_threads).shap_interaction_values, work.rows)
+
+
+def _silva_background(method: str, work: Work) -> Call:
+    """From rows to values: the background's tables are part of the call, as are the other libraries'."""
+    import silva
+
+    forest = silva.load(work.model)
+    return lambda: getattr(silva.Explainer(forest, work.background, n_jobs=work.n_threads), method)(work.rows)
 
 
 def _silva_margin(work: Work) -> Call:
@@ -214,6 +227,25 @@ def _shap_values(work: Work) -> Call:
     return partial(explainer.shap_values, work.rows, check_additivity=False)
 
 
+def _shap_background(work: Work) -> Call:
+    import shap
+
+    def explain() -> Any:
+        explainer = shap.TreeExplainer(work.model, work.background, feature_perturbation="interventional")
+        return explainer.shap_values(work.rows, check_additivity=False)
+
+    return explain
+
+
+def _woodelf_background(method: str, work: Work) -> Call:
+    import pandas
+    import woodelf
+
+    names = [f"f{i}" for i in range(work.rows.shape[1])]
+    rows, background = (pandas.DataFrame(X, columns=names) for X in (work.rows, work.background))
+    return lambda: getattr(woodelf.WoodelfExplainer(work.model, background), method)(rows)
+
+
 def _shapiq_values(work: Work) -> Call:
     import shapiq
 
@@ -235,6 +267,8 @@ RIVALS = {
             "margin": _silva_margin,
             "row": _silva_row,
             "explain row": _silva_explain_row,
+            "background values": partial(_silva_background, "shap_values"),
+            "background interactions": partial(_silva_background, "shap_interaction_values"),
             "prepare": _silva_prepare,
             "load Booster": partial(_silva_load, ""),
             **{f"load {suffix}": partial(_silva_load, suffix) for suffix in (".ubj", ".json", ".silva")},
@@ -269,7 +303,16 @@ RIVALS = {
         {"margin": _scikit_learn_margin, "row": _scikit_learn_margin, "import": partial(_import, "sklearn")},
     ),
     "oneDAL": Rival("scikit-learn-intelex", {"margin": _onedal_margin, "row": _onedal_margin}),
-    "shap": Rival("shap", {"values": _shap_values, "import": partial(_import, "shap")}),
+    "shap": Rival(
+        "shap", {"values": _shap_values, "background values": _shap_background, "import": partial(_import, "shap")}
+    ),
     "shapiq": Rival("shapiq", {"values": _shapiq_values}),
+    "woodelf": Rival(
+        "woodelf-explainer",
+        {
+            "background values": partial(_woodelf_background, "shap_values"),
+            "background interactions": partial(_woodelf_background, "shap_interaction_values"),
+        },
+    ),
     "NumPy": Rival("numpy", {"import": partial(_import, "numpy")}),
 }

@@ -189,6 +189,20 @@ class TestExplain:
         np.testing.assert_array_equal(stack(result, [f"phi_{n}" for n in NAMES]), explainer.shap_values(table[NAMES]))
         assert (column(result, "expected_value") == explainer.expected_value).all()
 
+    def test_probabilities(self, tmp_path, table, data, capsys):
+        """They need background rows, and two classes."""
+        model = train(data, (table["a"] > 0).to_numpy(), objective="binary:logistic")
+        model.save_model(tmp_path / "model.json")
+        table.to_parquet(tmp_path / "data.parquet")
+        path, rows = tmp_path / "out.parquet", tmp_path / "data.parquet"
+        arguments = ("explain", tmp_path / "model.json", rows, "-o", path, "--output", "probability")
+        assert run(*arguments) == 1
+        assert "output='probability' needs background rows" in capsys.readouterr().err
+        assert run(*arguments, "--background", rows) == 0
+        result = read(path)
+        total = stack(result, [*(f"phi_{name}" for name in NAMES), "expected_value"]).sum(axis=1)
+        np.testing.assert_allclose(total, model.predict(xgboost.DMatrix(data)), atol=1e-6)
+
     def test_some_features(self, files, tmp_path):
         path = tmp_path / "out.csv"
         run("explain", files / "regressor.json", files / "data.parquet", "-o", path, "--features", "c,a")

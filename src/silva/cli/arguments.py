@@ -68,6 +68,12 @@ def make_parser() -> argparse.ArgumentParser:
         help="CSV or Parquet file of the rows whose values stand for unknown features (default: none, the "
         "path-dependent values); CPU only",
     )
+    explain.add_argument(
+        "--output",
+        choices=("margin", "probability"),
+        default="margin",
+        help="what to explain (default: margin); the probability of the second of two classes needs --background",
+    )
     explain.add_argument("--dtype", choices=FLOAT_TYPES, default="float32", help="default: float32")
     explain.set_defaults(run=commands.explain)
 

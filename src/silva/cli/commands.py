@@ -62,7 +62,14 @@ def explain(options: argparse.Namespace) -> None:
     check_output(options.out, inputs)
     forest = silva.load(options.model)
     background = options.background and read_features(options.background, options.inputs, forest, sys.maxsize)
-    explainer = silva.Explainer(forest, background, device=options.device, dtype=options.dtype, n_jobs=options.n_jobs)
+    explainer = silva.Explainer(
+        forest,
+        background,
+        output=options.output,
+        device=options.device,
+        dtype=options.dtype,
+        n_jobs=options.n_jobs,
+    )
     features = _explained_features(options.features, forest)
     width = len(features) * forest.n_outputs * (forest.n_features if options.interactions else 1)
     positions = [feature_names(forest).index(name) for name in features]

@@ -190,8 +190,7 @@ def _spread(low: float, high: float, n: int) -> Doubles:
 
 
 def _least_squares(basis: Doubles, wanted: Doubles) -> Doubles:
-    solution: Doubles = np.linalg.lstsq(basis, wanted, rcond=1e-13)[0]
-    return solution
+    return np.asarray(np.linalg.lstsq(basis, wanted, rcond=1e-13)[0], np.float64)
 
 
 def ratio_of_logistic(a: Doubles, c: Doubles) -> Doubles:
