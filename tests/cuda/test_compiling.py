@@ -10,6 +10,7 @@ from silva.evaluate.cuda.evaluator import linear_variant
 from silva.evaluate.cuda.few_rows import few_variant
 from silva.evaluate.cuda.paper import evaluate_variant, nodes_variant, windows_variant
 from silva.evaluate.cuda.tiles import tiles_variant
+from silva.explain.cuda.background import background_variant, count_variant
 from silva.explain.cuda.kernels import walk_variant
 from silva.explain.cuda.paths import paths_variant
 from silva.explain.cuda.small_forests import small_variant
@@ -84,6 +85,8 @@ TABLES = [
     *(keys_variant(is_packed) for is_packed in (False, True)),
     *(build_variant(dtype, points) for dtype in ("float32", "float64") for points in (2, 4, 8)),
     *(add_variant(dtype, is_narrow, False, 64) for dtype in ("float32", "float64") for is_narrow in (False, True)),
+    *(count_variant(is_weighted) for is_weighted in (False, True)),
+    *(background_variant(dtype) for dtype in ("float32", "float64")),
 ]
 HOT = [walk(points) for points in (2, 3, 4, 8)]
 WALKS = [

@@ -10,7 +10,7 @@ import pytest
 import silva
 from silva.cuda import encoder
 from silva.evaluate.cuda import few_rows
-from silva.explain.cuda import small_forests, table_launches, tables
+from silva.explain.cuda import background, small_forests, tables
 
 NATIVE = Path(silva.__file__).parent / "native"
 
@@ -24,8 +24,12 @@ NATIVE = Path(silva.__file__).parent / "native"
         (few_rows, "SUMMED_TREES", "evaluate/cuda/walk_few.cu", "SUMMED_TREES"),
         (few_rows, "MOST_THREADS", "evaluate/cuda/walk_few.cu", "MOST_THREADS"),
         (small_forests, "WARP", "explain/cuda/explain_small.cu", "WARP"),
-        (table_launches, "KEY_THREADS", "explain/cuda/tables/find_keys.cu", "THREADS"),
-        (table_launches, "KEY_ROWS", "explain/cuda/tables/find_keys.cu", "ROWS"),
+        (tables, "KEY_THREADS", "explain/cuda/tables/find_keys.cu", "THREADS"),
+        (tables, "KEY_ROWS", "explain/cuda/tables/find_keys.cu", "ROWS"),
+        (background, "COUNT_THREADS", "explain/cuda/tables/count_states.cu", "THREADS"),
+        (background, "COUNT_ROWS", "explain/cuda/tables/count_states.cu", "ROWS"),
+        (background, "MOST_POINTS", "explain/cuda/tables/build_background.cu", "MOST_POINTS"),
+        (tables, "BUILD_THREADS", "explain/cuda/tables/build_background.cu", "THREADS"),
         (tables, "BUILD_THREADS", "explain/cuda/tables/build_tables.cu", "THREADS"),
         (small_forests, "MOST_WARPS", "explain/cuda/explain_small.cu", "MOST_WARPS"),
     ],
