@@ -48,7 +48,7 @@ def merge(folder: Path) -> dict[str, Any]:
             merged["machines"][path.stem] = found["machine"]
         commit = found.get("machine", {}).get("commit", MISSING)
         merged["models"] |= {row["model"]: {"commit": commit} | row for row in found.get("models", [])}
-        for name in ("throughput", "wide", "roofline"):
+        for name in ("throughput", "background", "wide", "roofline"):
             if name in found:
                 merged[name if name != "throughput" else f"throughput_{found[name]['n_gpus']}"] = found[name]
     merged["models"] = {name: merged["models"][name] for name in ORDER if name in merged["models"]}
@@ -127,6 +127,10 @@ def targets(merged: dict[str, Any]) -> list[list[str]]:
         if n_gpus > 1:
             linear = {f"{int(n):,} rows": part_of_linear(r, n_gpus) for n, r in rates.items()}
             add(f"{n_gpus} GPUs, part of linear", linear, 0.9)
+    for n_background, times in merged.get("background", {}).items():
+        if n_background == "1000000":
+            what = "seconds from a million background rows and a million rows to values"
+            add(what, {"GPU array": sum(times["first_s"].values())}, 0.2, at_least=False)
     return rows
 
 
@@ -161,6 +165,22 @@ def throughput_section(merged: dict[str, Any]) -> list[str]:
             ["rows", "CPU", "GPU"], [[n, milliseconds(t["cpu"]), milliseconds(t["gpu"])] for n, t in crossover]
         )
     return lines
+
+
+def background_section(merged: dict[str, Any]) -> list[str]:
+    """First call against a background, and further ones."""
+    found = merged.get("background")
+    if not found:
+        return []
+    farthest = max(times["error"] for times in found.values())
+    header = ["background rows", "rows", "checks and mean margin", "tables", "values", "sum", "values again"]
+    body = [
+        [f"{int(n):,}", f"{t['rows']:,}", *map(milliseconds, t["first_s"].values())]
+        + [milliseconds(sum(t["first_s"].values())), milliseconds(t["again_s"])]
+        for n, t in found.items()
+    ]
+    title = "## Values against background rows, cal_housing-med, GPU arrays to GPU array, ms"
+    return ["", title, "", *table(header, body), "", f"Farthest from float64 on the cores: {farthest:.0e} spreads."]
 
 
 def number(text: str) -> float:
@@ -230,6 +250,7 @@ def write(merged: dict[str, Any]) -> str:
     ]
     lines += ["", "## Bin packing (table 5)", "", *table(["model", "heuristic", "ms", "utilisation", "bins"], packing)]
     lines += throughput_section(merged)
+    lines += background_section(merged)
     if wide := merged.get("wide"):
         lines += [
             "",

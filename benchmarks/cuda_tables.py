@@ -253,6 +253,31 @@ def measure_rates(forest, rows, n_gpus):
     return {name: len(rows) / t for name, t in seconds(calls).items()}
 
 
+def measure_background(data_folder, folder):
+    """Seconds from background rows and rows, both on the GPU, to a million rows' values, in the parts of a first call.
+
+    Checked beside float64 on the cores, which suites compare with sums over coalitions and with shap.
+    """
+    forest = load_forest("cal_housing-med", data_folder, folder)
+    X, _ = load_data(data_folder, "cal_housing")
+    rng, n_rows = np.random.default_rng(0), 1_000_000
+    rows = X[rng.integers(0, len(X), n_rows)]
+    x, result = cupy.asarray(rows), {}
+    silva.Explainer(forest, X[:10], device="cuda").shap_values(x)  # compiles
+    for n_background in (100, 10_000, 1_000_000):
+        background = X[rng.integers(0, len(X), n_background)]
+        b, parts = cupy.asarray(background), {}
+        explainer, parts["check"] = timed(lambda b=b: silva.Explainer(forest, b, device="cuda"))
+        _, parts["tables"] = timed(explainer.prepare)
+        found, parts["values"] = timed(lambda e=explainer: e.shap_values(x))
+        again = seconds({"values": lambda e=explainer: e.shap_values(x)})["values"]
+        exact = silva.Explainer(forest, background, device="cpu", dtype="float64").shap_values(rows[:1000])
+        error = difference(found[:1000], exact, forest)
+        assert error <= TOLERANCE
+        result[n_background] = {"rows": n_rows, "first_s": parts, "again_s": again, "error": error}
+    return result
+
+
 def measure_wide():
     """Measure interactions of 784 features for 10,000 rows, 25 GB: in chunks, from and to the host."""
     rng = np.random.default_rng(0)
@@ -325,6 +350,7 @@ def parse():
     parser.add_argument("--skip", default="", help="comma-separated: paths, xgboost, gputreeshap[-interactions]")
     parser.add_argument("--train", action="store_true", help="train the models and stop")
     parser.add_argument("--throughput", action="store_true", help="rows a second and crossover instead of models")
+    parser.add_argument("--background", action="store_true", help="values against background rows instead of models")
     parser.add_argument("--wide", action="store_true", help="interactions of 784 features instead")
     return parser.parse_args()
 
@@ -341,6 +367,9 @@ def main():
     if arguments.wide:
         result["wide"] = measure_wide()
         print(json.dumps(result["wide"], indent=1))
+    if arguments.background:
+        result["background"] = measure_background(arguments.data, arguments.trained)
+        print(json.dumps(result["background"], indent=1))
     if arguments.throughput:
         result["throughput"] = measure_throughput(arguments.data, arguments.trained)
         print(json.dumps(result["throughput"], indent=1))

@@ -1,7 +1,7 @@
 #!/bin/sh
 # Builds silva, tests it and measures its explanations on a machine with NVIDIA GPUs.
 #
-#     benchmarks/gpu.sh build test memcheck racecheck train tables throughput wide roofline report
+#     benchmarks/gpu.sh build test memcheck racecheck train tables throughput background wide roofline report
 #
 # Steps run in the order given. Two at a time want a GPU each (CUDA_VISIBLE_DEVICES); "report" makes one table of all
 # that lies in RESULTS.
@@ -53,6 +53,7 @@ for step in "$@"; do
     train) run $tables --train $MODELS ;;
     tables) run $tables --name "$NAME" --skip "$SKIP" $MODELS ;;
     throughput) run $tables --name throughput --throughput ;;
+    background) run $tables --name background --background ;;
     wide) run $tables --name wide --wide ;;
     roofline) run python3 benchmarks/cuda_roofline.py --data "$DATA" --trained "$TRAINED" --results "$RESULTS" ;;
     report)
