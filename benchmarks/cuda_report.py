@@ -174,11 +174,11 @@ def background_section(merged: dict[str, Any]) -> list[str]:
         return []
     farthest = max(times["error"] for times in found.values())
     header = ["background rows", "rows", "checks and mean margin", "tables", "values", "sum", "values again"]
-    body = [
-        [f"{int(n):,}", f"{t['rows']:,}", *map(milliseconds, t["first_s"].values())]
-        + [milliseconds(sum(t["first_s"].values())), milliseconds(t["again_s"])]
-        for n, t in found.items()
-    ]
+    body = []
+    for n, times in found.items():
+        parts = list(times["first_s"].values())
+        numbers = map(milliseconds, (*parts, sum(parts), times["again_s"]))
+        body.append([f"{int(n):,}", f"{times['rows']:,}", *numbers])
     title = "## Values against background rows, cal_housing-med, GPU arrays to GPU array, ms"
     return ["", title, "", *table(header, body), "", f"Farthest from float64 on the cores: {farthest:.0e} spreads."]
 
