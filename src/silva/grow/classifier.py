@@ -49,7 +49,7 @@ class ModelTreeClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         Most generations of a search.
     n_iter_no_change : int or "auto", default="auto"
         As in `ModelTreeRegressor`.
-    time_limit : float or None, default=60
+    time_limit : float or None, default=50
         Seconds for all searches together; None: no limit. Where it ends a search the result depends on the machine.
     rounds : int, default=2
         Searches a class: the first by least squares of 0 and 1, those that follow by working responses of the best
@@ -112,7 +112,7 @@ class ModelTreeClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         self,
         generations: int = 10_000,
         n_iter_no_change: int | Literal["auto"] = "auto",
-        time_limit: float | None = 60,
+        time_limit: float | None = 50,
         rounds: int = 2,
         penalty: float = 1.0,
         test_weight: float = 2.0,

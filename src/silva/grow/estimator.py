@@ -48,7 +48,7 @@ class ModelTreeRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         which are counted from trees and rows, not measured, so that the result depends on no clock.
     tol : float, default=1e-6
         Least relative gain of fitness that counts as an improvement.
-    time_limit : float or None, default=60
+    time_limit : float or None, default=50
         Seconds after which the best tree so far is returned; the result then depends on the machine. None: no limit.
     fitness : {"bic", "weighted"}, default="bic"
         ``bic``: n ln(SSE / n) + penalty · k · ln n, with k = test_weight · tests + sum over leaves (attributes + 1).
@@ -87,8 +87,8 @@ class ModelTreeRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
     smoothing : float or "auto", default="auto"
         Rows that the model of the split above counts for when it is mixed into a node's, as M5 does (Quinlan 1992: 15).
         Equations of smoothed leaves have the features of all models above them and no standard errors; 0 leaves each
-        leaf its own regression. ``auto``: as rows that are left out of all models are predicted best, 0 where it gains
-        less than a hundredth, and from 131,072 rows on.
+        leaf its own regression. ``auto``: 15, or 5, unless that costs rows that are left out of all models more than
+        a hundredth of their squared error, which splits chosen on the same rows flatter; 0 from 20,000 rows on.
     categorical_features : sequence of int or str, optional
         Columns of categories; default: columns of frames that hold text or categories. Of an array or a list of rows
         they have to be named, by position. Splits test sets of categories; equations have a term a category, of up to
@@ -178,7 +178,7 @@ class ModelTreeRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         mutation_probability: float = 0.8,
         n_iter_no_change: int | Literal["auto"] = "auto",
         tol: float = 1e-6,
-        time_limit: float | None = 60,
+        time_limit: float | None = 50,
         fitness: Fitness = "bic",
         penalty: float = 1.0,
         test_weight: float = 2.0,

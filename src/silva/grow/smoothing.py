@@ -23,7 +23,7 @@ STRENGTHS = (0.0, 5.0, 15.0)
 LOSS = 0.01
 """Part of their sum of squares that smoothing may cost: splits were chosen on the same rows, which flatters leaves."""
 
-MOST_LEFT_OUT = 1 << 17
+MOST_LEFT_OUT = 20_000
 """Rows are left out of so many; leaves of more need no smoothing."""
 
 
@@ -42,8 +42,8 @@ def smooth(
     On the way up from a leaf the prediction p of a node with n rows and that of its parent's model, q, become
     (n p + strength q) / (n + strength) (Quinlan 1992, "Learning with continuous classes", there with strength 15). All
     of them are linear, so the mixture is one equation again, and the tree stays what it is: a split and leaves.
-    ``"auto"`` takes the strength under which rows that are left out of all models are predicted best (Allen 1974),
-    within `limits`.
+    ``"auto"`` takes the largest of `STRENGTHS` that costs rows which are left out of all models little (Allen 1974);
+    predictions are confined to `limits`.
     """
     if strength == 0 or len(models) == 1 or (strength == "auto" and len(y) > MOST_LEFT_OUT):
         return models, 0.0
