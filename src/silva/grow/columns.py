@@ -15,9 +15,32 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from silva.forest import Forest
-    from silva.grow.derived import Derived
     from silva.inputs.frames import Frame
     from silva.typing import Array, Bools, Doubles, Int32s, Int64s
+
+
+@dataclass(frozen=True, eq=False)
+class Derived:
+    """A column that follows from a feature.
+
+    Attributes
+    ----------
+    source : int
+        The feature.
+    category : int
+        The category that the column is 1 for, MISSING for 1 where the feature is missing, NUMBER for codes.
+    codes : float64, (n_categories + 1,), or None
+        Value of each category and, last, of rows without any.
+    """
+
+    source: int
+    category: int
+    codes: Doubles | None = None
+
+    @property
+    def is_testable(self) -> bool:
+        """Whether splits may test it: where no set of the feature's own tests does the same."""
+        return self.category >= 0
 
 
 @dataclass(frozen=True, eq=False)

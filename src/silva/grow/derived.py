@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import dataclasses
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from silva.evaluate.linear import MISSING, NUMBER
+from silva.grow.columns import Derived, TrainingColumns
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from silva.grow.columns import TrainingColumns
     from silva.grow.refit import LeafModel
     from silva.typing import Bools, Doubles, Int64s
 
@@ -28,30 +27,6 @@ LEAST_ROWS = 5
 
 FOLDS = 5
 """Parts of the rows; a row's code is the mean target of its category in the other parts."""
-
-
-@dataclass(frozen=True, eq=False)
-class Derived:
-    """A column that follows from a feature.
-
-    Attributes
-    ----------
-    source : int
-        The feature.
-    category : int
-        The category that the column is 1 for, MISSING for 1 where the feature is missing, NUMBER for codes.
-    codes : float64, (n_categories + 1,), or None
-        Value of each category and, last, of rows without any.
-    """
-
-    source: int
-    category: int
-    codes: Doubles | None = None
-
-    @property
-    def is_testable(self) -> bool:
-        """Whether splits may test it: where no set of the feature's own tests does the same."""
-        return self.category >= 0
 
 
 def with_derived(columns: TrainingColumns, y: Doubles, weight: Doubles) -> TrainingColumns:
