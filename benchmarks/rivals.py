@@ -243,7 +243,7 @@ def _woodelf_background(method: str, work: Work) -> Call:
 
     names = [f"f{i}" for i in range(work.rows.shape[1])]
     rows, background = (pandas.DataFrame(X, columns=names) for X in (work.rows, work.background))
-    return lambda: getattr(woodelf.WoodelfExplainer(work.model, background), method)(rows)
+    return lambda: getattr(woodelf.WoodelfExplainer(work.model, background), method)(rows, verbose=False)
 
 
 def _shapiq_values(work: Work) -> Call:
@@ -251,6 +251,16 @@ def _shapiq_values(work: Work) -> Call:
 
     explainer = shapiq.TreeExplainer(work.model, max_order=1, index="SV")
     return lambda: np.array([explainer.explain(row).get_n_order_values(1) for row in work.rows])
+
+
+def _shapiq_background(work: Work) -> Call:
+    from shapiq.tree.interventional import InterventionalTreeSHAPIQ
+
+    def explain() -> Any:
+        explainer = InterventionalTreeSHAPIQ(work.model, work.background, max_order=1, index="SV")
+        return np.array([explainer.explain(row).get_n_order_values(1) for row in work.rows])
+
+    return explain
 
 
 def _import(module: str, _work: Work) -> Call:
@@ -306,7 +316,7 @@ RIVALS = {
     "shap": Rival(
         "shap", {"values": _shap_values, "background values": _shap_background, "import": partial(_import, "shap")}
     ),
-    "shapiq": Rival("shapiq", {"values": _shapiq_values}),
+    "shapiq": Rival("shapiq", {"values": _shapiq_values, "background values": _shapiq_background}),
     "woodelf": Rival(
         "woodelf-explainer",
         {

@@ -11,7 +11,7 @@ import pytest
 
 from silva import _core, storage
 from tests.explain.tolerance import assert_close
-from tests.oracles import evaluate, shapley
+from tests.oracles import evaluate, interventional, shapley
 from tests.strategies import Options, random_forest, random_rows
 
 SETS = ("v4", "v3", "v2", "scalar")
@@ -26,6 +26,9 @@ for dtype in ("float32", "float64"):
         explainer = silva.Explainer(forest, algorithm=algorithm, dtype=dtype)
         result[f"{algorithm}_{dtype}"] = explainer.shap_values(X)
         result[f"interactions_{algorithm}_{dtype}"] = explainer.shap_interaction_values(X)
+    against = silva.Explainer(forest, X[20:], dtype=dtype)
+    result[f"background_{dtype}"] = against.shap_values(X)
+    result[f"background_interactions_{dtype}"] = against.shap_interaction_values(X)
 np.savez(sys.argv[3], **result)
 print(silva._core.instruction_set())
 """
@@ -60,3 +63,6 @@ def test_every_instruction_set_explains_alike(instructions, forest, tmp_path):
             assert_close(found[f"{algorithm}_{dtype}"], shapley.values(forest, sides), forest, dtype)
             pairs = found[f"interactions_{algorithm}_{dtype}"]
             assert_close(pairs, shapley.interactions(forest, sides), forest, dtype)
+        against = interventional.values_by_pair(forest, X, X[20:])
+        assert_close(found[f"background_{dtype}"], against, forest, dtype)
+        assert_close(found[f"background_interactions_{dtype}"].sum(axis=2), against, forest, dtype)
