@@ -98,3 +98,14 @@ def test_trees_without_tables_are_refused_on_a_gpu_and_explained_on_the_cpu():
         Explainer(forest, X, device="cuda").shap_values(X)
     exact = Explainer(forest, X, device="cpu").shap_values(X)
     np.testing.assert_array_equal(Explainer(forest, X).shap_values(X), exact)
+
+
+def test_interactions_are_refused_on_a_gpu():
+    import cupy
+
+    forest, X = full_forest(1, n_trees=9, depth=6, n_features=5), rows(40, 5)
+    for some, device in ((X, "cuda"), (cupy.asarray(X), "auto")):
+        with pytest.raises(NotImplementedError, match="interactions against a background run on the CPU only"):
+            Explainer(forest, X, device=device).shap_interaction_values(some)
+    expected = Explainer(forest, X, device="cpu").shap_interaction_values(X)
+    np.testing.assert_array_equal(Explainer(forest, X).shap_interaction_values(X), expected)

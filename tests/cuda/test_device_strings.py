@@ -11,7 +11,7 @@ import pytest
 import silva.cuda.compiler
 from silva.cuda.compiler import compiler_architecture
 from silva.device import DeviceError, explaining_memory, find_gpus, gpus_worthwhile, is_cuda_usable, parse_device
-from silva.explain import explainer
+from silva.explain import Explainer, placement
 from tests.strategies import full_forest
 
 
@@ -113,9 +113,9 @@ def test_choice_of_gpus(install):
 def test_auto_explains_on_a_gpu_what_takes_a_thread_longer(install, n_rows, n_jobs, is_cuda, monkeypatch):
     install(stub())
     forest = full_forest(0, n_trees=10, depth=5, n_features=3)
-    monkeypatch.setattr(explainer, "WORTHWHILE", forest.n_nodes + 1)
+    monkeypatch.setattr(placement, "WORTHWHILE", forest.n_nodes + 1)
     X = np.zeros((n_rows, 3), np.float32)
-    assert explainer.Explainer(forest, n_jobs=n_jobs)._gpus(X) == ((0,) if is_cuda else ())
+    assert Explainer(forest, n_jobs=n_jobs)._gpus(X) == ((0,) if is_cuda else ())
 
 
 def test_auto_follows_rows_and_work(install):

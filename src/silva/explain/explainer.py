@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
-from silva.device import DeviceError, array_gpu, count_rows, find_gpus, gpus_worthwhile, import_cupy, parse_device
+from silva.device import find_gpus, on_host, parse_device
 from silva.explain.additivity import check_sums
 from silva.explain.background import make_background
 from silva.explain.checks import (
@@ -20,28 +20,24 @@ from silva.explain.checks import (
 )
 from silva.explain.cpu import CpuExplainer
 from silva.explain.explanation import make_explanation
-from silva.explain.responses import ResponseExplainer
+from silva.explain.placement import Placement
+from silva.explain.responses import ResponseExplainer, labels_of
 from silva.explain.row import make_row
-from silva.explain.stored import SETTINGS, load_explainer, save_explainer
+from silva.explain.stored import StoredExplainer
 from silva.explain.tables import TABLE_BYTES
 from silva.inputs import as_rows, name_by_position
 from silva.loading import load
 from silva.parallel import cached_property, n_threads
 
 if TYPE_CHECKING:
-    import os
     from collections.abc import Callable, Sequence
 
     from numpy.typing import ArrayLike
 
     from silva.typing import Array, Doubles, ExplainAlgorithm, ExplainOutput, FloatType, Rows
 
-ROWS_TOGETHER, WORTHWHILE = 16, 4e4
-"""Rows that a thread explains together, and nodes that it visits for its share of the rows from which a GPU is the
-faster: 10 ns a node on a core beside 0.4 ms of a call from host to host (benchmarks/results/cuda_h200.md)."""
 
-
-class Explainer:
+class Explainer(StoredExplainer):
     """Exact SHAP values and interaction values of a tree ensemble.
 
     Parameters
@@ -156,50 +152,6 @@ class Explainer:
         )
         self._on_cpu = self._lay_out()
 
-    def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the forest, the settings and what the forest asks of the background to a ``.silva`` file.
-
-        Parameters
-        ----------
-        path : path
-            Without another library's suffix; `silva.load` reads the forest alone from it.
-
-        Raises
-        ------
-        ValueError, TypeError, OSError
-            As `Forest.save`.
-
-        Notes
-        -----
-        Of each background value the file holds the interval of thresholds that it lies in, or its category; of rows
-        that agree in them the sum of their weights. Tables are built anew from that, to the same bits: it takes about
-        2 bytes a value, they take megabytes.
-        """
-        save_explainer(self.forest, {name: getattr(self, name) for name in SETTINGS}, self._background, path)
-
-    @classmethod
-    def load(cls, path: str | os.PathLike[str], device: str = "auto", n_jobs: int | None = None) -> Explainer:
-        """Read an explainer that `save` wrote; the background rows are not needed.
-
-        Parameters
-        ----------
-        path : path
-        device, n_jobs : str, int
-            As of the class; they are not saved.
-
-        Returns
-        -------
-        Explainer
-            Explains to the same bits.
-
-        Raises
-        ------
-        ValueError
-            If the file holds no explainer, one of a later version of silva, or is truncated or corrupt.
-        """
-        forest, settings, background = load_explainer(path)
-        return cls(forest, background, device=device, n_jobs=n_jobs, **settings)
-
     def __getstate__(self) -> dict[str, object]:
         made = {"_on_cpu", "_on_cuda"}
         return {name: value for name, value in self.__dict__.items() if name not in made}
@@ -276,7 +228,7 @@ class Explainer:
         rows: Any = X if gpus else as_rows(X, self.forest)
         values = self._values(rows, gpus, None, check_additivity)
         if gpus:
-            rows, values = as_rows(as_host(X), self.forest), as_host(values)
+            rows, values = as_rows(on_host(X), self.forest), on_host(values)
         return make_explanation(values, self._on_cpu.expected_value, rows, X, self.forest)
 
     def shap_values(
@@ -335,18 +287,10 @@ class Explainer:
         if gpus:
             values: Array = self._on_cuda.shap_values(rows, gpus, out, self.device)
         else:
-            values = self._on_cpu.values(rows, out, **self._labels(y))
+            values = self._on_cpu.values(rows, out, **labels_of(self.output, y))
         if check:
             check_sums(self.forest, self.dtype, self._on_cpu.expected_value, rows, gpus, values)
         return values
-
-    def _labels(self, y: ArrayLike | None) -> dict[str, Any]:
-        """Arguments of explanations on the CPU beside the rows."""
-        if self.output == "log_loss":
-            return {"y": y}
-        if y is not None:
-            raise ValueError(f"y is for output='log_loss', this explainer has output={self.output!r}; leave y=None")
-        return {}
 
     def row(self, top: int | None = None) -> Callable[[Array], Any]:
         """Prepare explanations of single rows with little latency, for reason codes in serving.
@@ -429,56 +373,23 @@ class Explainer:
         places = places_of(features, self.forest.n_features, self.forest.feature_names)
         if by_position:
             X = name_by_position(X, self.forest)
-        if gpus := self._gpus(X, self.forest.n_features):
+        if gpus := self._gpus(X, of_pairs=True):
             asked = None if features is None else places
             return cast("Array", self._on_cuda.shap_interaction_values(X, gpus, asked, out, self.device))
-        return self._on_cpu.interactions(as_rows(X, self.forest), places, out, **self._labels(y))
+        return self._on_cpu.interactions(as_rows(X, self.forest), places, out, **labels_of(self.output, y))
 
     def _again(self, X: Rows, output: str) -> Array | None:
         """Answer a call like an earlier one on GPU rows: checks take as long as a GPU needs for many rows."""
         on_cuda = self.__dict__.get("_on_cuda")
         return None if on_cuda is None else cast("Array | None", on_cuda.again(X, output, self.algorithm, self.device))
 
-    def _gpus(self, X: Rows, results: int = 1) -> tuple[int, ...]:
+    def _gpus(self, X: Rows, of_pairs: bool = False) -> tuple[int, ...]:
         """GPUs that take these rows; none if the CPU does."""
-        if self.forest.has_linear_leaves:
-            if parse_device(self.device)[0] not in {"auto", "cpu"} or array_gpu(X) is not None:
-                refuse_linear_leaves(self.forest, "explanations on GPUs", "pass host rows and device='cpu'")
-            return ()
-        if self.output != "margin":
-            if array_gpu(X) is not None:
-                raise NotImplementedError(
-                    f"output={self.output!r} runs on the CPU only so far; copy the rows to the host"
-                )
-            return ()
-        n_blocks = -(-count_rows(X) // (ROWS_TOGETHER * n_threads(self.n_jobs)))
-        work = n_blocks * self.forest.n_nodes * results
-        if self.algorithm == "paths":
-            return self._gpus_of_paths(X, work)
-        gpus = gpus_worthwhile(self.device, X, work, WORTHWHILE)
-        if gpus and self._background and self.device == "auto" and array_gpu(X) is None:
-            return gpus if self._on_cuda.serves_background else ()
-        return gpus
-
-    def _gpus_of_paths(self, X: Rows, work: int) -> tuple[int, ...]:
-        only = "algorithm='paths' runs on NVIDIA GPUs only"
-        try:
-            gpus = gpus_worthwhile("cuda" if self.device == "auto" else self.device, X, work, WORTHWHILE)
-        except DeviceError as error:
-            if self.device != "auto":
-                raise
-            raise DeviceError(f"{only}; pass algorithm='quadrature' where there is none ({error})") from error
-        if not gpus:
-            raise DeviceError(f"{only}; pass device='cuda' or algorithm='quadrature'")
-        return gpus
+        arguments = self.forest, self.algorithm, self.output, self.device, self.n_jobs, self._background is not None
+        return Placement(*arguments).gpus(X, of_pairs, lambda: self._on_cuda.serves_background)
 
     @cached_property
     def _on_cuda(self) -> Any:
         from silva.explain.cuda.explainer import CudaExplainer
 
         return CudaExplainer(self.forest, self.dtype, self.algorithm, self.table_bytes, self._background)
-
-
-def as_host(X: Rows) -> Any:
-    """Copy GPU arrays to the host; anything else is returned as it is."""
-    return X if array_gpu(X) is None else import_cupy().asnumpy(import_cupy().asarray(X))

@@ -213,3 +213,12 @@ def ratio_of_softplus(a: Doubles, c: Doubles) -> Doubles:
     curvature = middle * (1 - middle) * (1 - 2 * middle) / 24
     result: Doubles = np.where(np.abs(d) > 1e-3, ratio, middle + curvature * d * d)
     return result
+
+
+def labels_of(output: str, y: ArrayLike | None) -> dict[str, Any]:
+    """Arguments of explanations on the CPU beside the rows."""
+    if output == "log_loss":
+        return {"y": y}
+    if y is not None:
+        raise ValueError(f"y is for output='log_loss', this explainer has output={output!r}; leave y=None")
+    return {}

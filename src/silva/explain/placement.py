@@ -1,0 +1,79 @@
+"""Where an explainer's calls run."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from silva.device import DeviceError, array_gpu, count_rows, gpus_worthwhile, parse_device
+from silva.parallel import n_threads
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from silva.forest import Forest
+    from silva.typing import Rows
+
+ROWS_TOGETHER, WORTHWHILE = 16, 4e4
+"""Rows that a thread explains together, and nodes that it visits for its share of the rows from which a GPU is the
+faster: 10 ns a node on a core beside 0.4 ms of a call from host to host (benchmarks/results/cuda_h200.md)."""
+
+
+class Placement(NamedTuple):
+    """What decides where calls run: `Explainer`'s own arguments."""
+
+    forest: Forest
+    algorithm: str
+    output: str
+    device: str
+    n_jobs: int | None
+    has_background: bool
+
+    def gpus(self, X: Rows, of_pairs: bool, serves_background: Callable[[], bool]) -> tuple[int, ...]:
+        """GPUs that take these rows; none if the CPU does.
+
+        Parameters
+        ----------
+        X : rows
+        of_pairs : bool
+            For interactions.
+        serves_background : callable
+            Whether GPUs explain every tree against the background.
+
+        Raises
+        ------
+        NotImplementedError
+            If only the CPU does what is asked for, and rows or device say a GPU.
+        DeviceError
+            If a GPU is asked for and cannot be used.
+        """
+        if reason := self._cpu_only(of_pairs):
+            if parse_device(self.device)[0] not in {"auto", "cpu"} or array_gpu(X) is not None:
+                raise NotImplementedError(f"{reason} run on the CPU only; pass host rows and device='cpu'")
+            return ()
+        n_blocks = -(-count_rows(X) // (ROWS_TOGETHER * n_threads(self.n_jobs)))
+        work = n_blocks * self.forest.n_nodes * (self.forest.n_features if of_pairs else 1)
+        if self.algorithm == "paths":
+            return self._gpus_of_paths(X, work)
+        gpus = gpus_worthwhile(self.device, X, work, WORTHWHILE)
+        is_free = self.device == "auto" and array_gpu(X) is None
+        return () if gpus and is_free and self.has_background and not serves_background() else gpus
+
+    def _cpu_only(self, of_pairs: bool) -> str:
+        """Name what GPUs do not explain, if it is asked for."""
+        if self.output != "margin":
+            return f"explanations of output={self.output!r}"
+        if of_pairs and self.has_background:
+            return "interactions against a background"
+        return "explanations of linear leaves" if self.forest.has_linear_leaves else ""
+
+    def _gpus_of_paths(self, X: Rows, work: int) -> tuple[int, ...]:
+        only = "algorithm='paths' runs on NVIDIA GPUs only"
+        try:
+            gpus = gpus_worthwhile("cuda" if self.device == "auto" else self.device, X, work, WORTHWHILE)
+        except DeviceError as error:
+            if self.device != "auto":
+                raise
+            raise DeviceError(f"{only}; pass algorithm='quadrature' where there is none ({error})") from error
+        if not gpus:
+            raise DeviceError(f"{only}; pass device='cuda' or algorithm='quadrature'")
+        return gpus
