@@ -120,6 +120,17 @@ def load_attachment(path: str | os.PathLike[str], mmap: bool = False) -> tuple[T
         raise _corrupt(path, error) from error
 
 
+def read_attachment_note(path: str | os.PathLike[str]) -> dict[str, Any] | None:
+    """Read what a file says of what it keeps beside a forest; None if that is nothing, or it is no `.silva` file."""
+    path = Path(path)
+    with open(path, "rb") as file:
+        if file.read(len(MAGIC)) != MAGIC:
+            return None
+        file.seek(0)
+        note: dict[str, Any] | None = json.loads(_read_header(path, file)[0]).get("attachment")
+    return note
+
+
 def _corrupt(path: Path, why: object) -> ValueError:
     return ValueError(f"{path} is truncated or corrupt: {why}; save the forest again")
 

@@ -189,6 +189,16 @@ class TestExplain:
         np.testing.assert_array_equal(stack(result, [f"phi_{n}" for n in NAMES]), explainer.shap_values(table[NAMES]))
         assert (column(result, "expected_value") == explainer.expected_value).all()
 
+    def test_files_of_explainers(self, files, tmp_path, table):
+        forest = silva.load(files / "regressor.json")
+        silva.Explainer(forest, table[NAMES][:9], dtype="float64").save(tmp_path / "explainer.silva")
+        out, phi = tmp_path / "out.parquet", [f"phi_{name}" for name in NAMES]
+        for background, more in ((table[NAMES][:9], ()), (table[NAMES], ("--background", files / "data.parquet"))):
+            assert run("explain", tmp_path / "explainer.silva", files / "data.csv", "-o", out, *more) == 0
+            dtype = "float32" if more else "float64"
+            expected = silva.Explainer(forest, background, dtype=dtype).shap_values(table[NAMES])
+            np.testing.assert_array_equal(stack(read(out), phi), expected)
+
     def test_probabilities(self, tmp_path, table, data, capsys):
         """They need background rows, and two classes."""
         model = train(data, (table["a"] > 0).to_numpy(), objective="binary:logistic")

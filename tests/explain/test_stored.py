@@ -59,6 +59,15 @@ def test_explainers_without_a_background(tmp_path):
     np.testing.assert_array_equal(loaded.shap_values(X), explainer.shap_values(X))
 
 
+def test_a_file_of_an_explainer_is_not_taken_for_a_forest(tmp_path):
+    """Its background and settings would be lost without a word."""
+    forest = full_forest(0, n_trees=2, depth=3, n_features=4)
+    Explainer(forest, np.zeros((3, 4))).save(tmp_path / "explainer.silva")
+    for path in (tmp_path / "explainer.silva", str(tmp_path / "explainer.silva")):
+        with pytest.raises(ValueError, match=r"holds an explainer.*silva\.Explainer\.load reads it"):
+            Explainer(path)
+
+
 def test_files_without_an_explainer_or_of_another_version(tmp_path, monkeypatch):
     forest = full_forest(0, n_trees=2, depth=3, n_features=4)
     forest.save(tmp_path / "forest.silva")

@@ -57,19 +57,23 @@ def predict(options: argparse.Namespace) -> None:
 def explain(options: argparse.Namespace) -> None:
     """Run `silva explain`."""
     import silva
+    from silva.explain.stored import holds_explainer
 
     inputs = (options.model, options.data, *([options.background] if options.background else []))
     check_output(options.out, inputs)
     forest = silva.load(options.model)
     background = options.background and read_features(options.background, options.inputs, forest, sys.maxsize)
-    explainer = silva.Explainer(
-        forest,
-        background,
-        output=options.output,
-        device=options.device,
-        dtype=options.dtype,
-        n_jobs=options.n_jobs,
-    )
+    if background is None and holds_explainer(options.model):
+        explainer = silva.Explainer.load(options.model, device=options.device, n_jobs=options.n_jobs)
+    else:
+        explainer = silva.Explainer(
+            forest,
+            background,
+            output=options.output,
+            device=options.device,
+            dtype=options.dtype,
+            n_jobs=options.n_jobs,
+        )
     features = _explained_features(options.features, forest)
     width = len(features) * forest.n_outputs * (forest.n_features if options.interactions else 1)
     positions = [feature_names(forest).index(name) for name in features]

@@ -23,7 +23,7 @@ from silva.explain.explanation import make_explanation
 from silva.explain.placement import Placement
 from silva.explain.responses import ResponseExplainer, labels_of
 from silva.explain.row import make_row
-from silva.explain.stored import StoredExplainer
+from silva.explain.stored import StoredExplainer, holds_explainer
 from silva.explain.tables import TABLE_BYTES
 from silva.inputs import as_rows, name_by_position
 from silva.loading import load
@@ -135,6 +135,11 @@ class Explainer(StoredExplainer):
         n_threads(n_jobs)
         check_table_bytes(table_bytes, algorithm)
         self.forest = load(model)
+        if holds_explainer(model):
+            raise ValueError(
+                f"{model} holds an explainer, with its background and settings; silva.Explainer.load reads it, "
+                "silva.load its forest alone"
+            )
         check_background(self.forest, background_weight, background is not None, algorithm, output, device)
         if background is None:
             refuse_negative_covers(self.forest)

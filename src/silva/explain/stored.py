@@ -6,16 +6,16 @@ category, or missing. Classes are written as some value in them; rows of equal c
 
 from __future__ import annotations
 
+import os
 from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
 from silva.explain.background import Background
 from silva.forest import as_forest
-from silva.storage import Attachment, load_attachment, save_forest
+from silva.storage import Attachment, load_attachment, read_attachment_note, save_forest
 
 if TYPE_CHECKING:
-    import os
     from typing import Self
 
     from silva.ensemble import TreeEnsemble
@@ -75,6 +75,13 @@ class StoredExplainer:
         """
         forest, settings, background = load_explainer(path)
         return cast("Self", cast("Any", cls)(forest, background, device=device, n_jobs=n_jobs, **settings))
+
+
+def holds_explainer(model: object) -> bool:
+    """Whether this is the path of a file that `Explainer.save` wrote."""
+    if not isinstance(model, str | os.PathLike):
+        return False
+    return (read_attachment_note(model) or {}).get("kind") == KIND
 
 
 def save_explainer(
