@@ -58,25 +58,7 @@ def make_parser() -> argparse.ArgumentParser:
     )
     predict.set_defaults(run=commands.predict)
 
-    explain = _command(subparsers, "explain", "explain every row of a file by SHAP values", EXPLAIN)
-    _add_files(explain)
-    explain.add_argument("--interactions", action="store_true", help="SHAP interaction values instead of values")
-    explain.add_argument("--features", type=names, metavar="A,B,...", help="explain only these features")
-    explain.add_argument(
-        "--background",
-        type=table,
-        metavar="ROWS",
-        help="CSV or Parquet file of the rows whose values stand for unknown features (default: none, the "
-        "path-dependent values); CPU only",
-    )
-    explain.add_argument(
-        "--output",
-        choices=("margin", "probability"),
-        default="margin",
-        help="what to explain (default: margin); the probability of the second of two classes needs --background",
-    )
-    explain.add_argument("--dtype", choices=FLOAT_TYPES, default="float32", help="default: float32")
-    explain.set_defaults(run=commands.explain)
+    _add_explain(_command(subparsers, "explain", "explain every row of a file by SHAP values", EXPLAIN))
 
     measure = _command(subparsers, "bench", "measure the algorithms on a model and its data", BENCH)
     _add_measurement(measure)
@@ -99,6 +81,28 @@ def _command(
     return subparsers.add_parser(
         name, help=summary, description=description, formatter_class=argparse.RawDescriptionHelpFormatter
     )
+
+
+def _add_explain(explain: argparse.ArgumentParser) -> None:
+    """Arguments of `silva explain`."""
+    _add_files(explain)
+    explain.add_argument("--interactions", action="store_true", help="SHAP interaction values instead of values")
+    explain.add_argument("--features", type=names, metavar="A,B,...", help="explain only these features")
+    explain.add_argument(
+        "--background",
+        type=table,
+        metavar="ROWS",
+        help="CSV or Parquet file of the rows whose values stand for unknown features (default: none, the "
+        "path-dependent values); GPUs have values of the margin only",
+    )
+    explain.add_argument(
+        "--output",
+        choices=("margin", "probability"),
+        default="margin",
+        help="what to explain (default: margin); the probability of the second of two classes needs --background",
+    )
+    explain.add_argument("--dtype", choices=FLOAT_TYPES, default="float32", help="default: float32")
+    explain.set_defaults(run=commands.explain)
 
 
 def _add_measurement(command: argparse.ArgumentParser) -> None:

@@ -10,7 +10,7 @@ from silva.cuda.compiler import variant
 from silva.cuda.launches import launch
 from silva.device import import_cupy
 from silva.explain.cuda.job import fitting_rows, padded_rows
-from silva.explain.cuda.tables import group_by_workspace, lay_out_build, lay_out_keys
+from silva.explain.cuda.tables import KEY_BYTES, group_by_workspace, lay_out_build, lay_out_keys
 from silva.explain.cuda.tapes import quadrature
 
 if TYPE_CHECKING:
@@ -27,8 +27,8 @@ COUNT_THREADS, COUNT_ROWS = 128, 8
 COUNT_BLOCKS, FEWEST_COUNTED = 132 * 16, 8192
 """Blocks that fill the GPU, and rows of one, worth adding its counts to the others'."""
 
-KEY_BYTES = 2**28
-"""Keys of the background rows in flight."""
+IN_FLIGHT = 2**28
+"""Bytes of keys and codes of the background rows that are counted together."""
 
 LEAF_POINTS, MOST_POINTS = (2, 4, 8), 8
 """Quadrature points of leaves of up to 4, 8 and 16 positions; room for them in the kernel's argument."""
@@ -47,7 +47,7 @@ class BackgroundContents:
         cupy, background = import_cupy(), self._background
         count: GpuArray = cupy.zeros(max(1, plan.arrays["n_states"]), np.uint64)
         most = max(batch.n_subtrees for batch in plan.batches)
-        step = fitting_rows(KEY_BYTES, 2 * most + plan.codes.row_bytes)
+        step = fitting_rows(IN_FLIGHT, KEY_BYTES * most + plan.codes.row_bytes)
         is_weighted = bool((background.weight != 1).any())
         for start in range(0, len(background.rows), step):
             x = cupy.asarray(background.rows[start : start + step])

@@ -19,6 +19,7 @@ from silva.explain.cuda.on_gpu import OnGpu
 from silva.explain.cuda.quadrature import QuadratureJob, Walk, lay_out_sum
 from silva.explain.cuda.results import find_targets
 from silva.explain.cuda.tables import (
+    KEY_BYTES,
     RESERVED_SHARED,
     ROOM,
     Batch,
@@ -47,8 +48,6 @@ RESIDENT_THREADS = 512
 
 CODES, KEYS, SUMS, WALK_CODES, BUILT, ROOMS = range(N_BUFFERS := 6)
 """Buffers between the launches."""
-
-KEY_BYTES = 2
 
 TABLES = 5
 """Place of the tables among the arguments of native/explain/cuda/tables/add_tables.cu."""

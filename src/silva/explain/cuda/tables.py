@@ -31,6 +31,9 @@ BUILD_THREADS = 128
 KEY_THREADS, KEY_ROWS, KEY_BLOCKS = 128, 8, 132 * 16
 """Threads and rows of a thread of native/explain/cuda/tables/find_keys.cu; blocks that fill the GPU."""
 
+KEY_BYTES = 2
+"""Of a row and subtree."""
+
 POINTS = (2, 4, 8)
 """Quadrature points of the kernels that build: few kernels serve all subtrees."""
 
