@@ -6,14 +6,14 @@ import time
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
-from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.base import ClassifierMixin
 from sklearn.utils import assert_all_finite, check_random_state
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, column_or_1d
 
 from silva.device import array_gpu, on_host
 from silva.grow.checks import check_parameters, check_rounds
-from silva.grow.estimator import ModelTreeRegressor
+from silva.grow.estimator import ModelTreeRegressor, TreeEstimator
 from silva.grow.growing import Circumstances
 from silva.grow.importances import feature_importances
 from silva.grow.interrupts import keeping_interrupts
@@ -37,7 +37,7 @@ CYCLES = 3
 """Times that the leaves of every class are fitted beside the other classes."""
 
 
-class ModelTreeClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
+class ModelTreeClassifier(ClassifierMixin, TreeEstimator):  # type: ignore[misc]
     """Small trees with logistic regressions in their leaves, found by evolutionary search.
 
     Two classes have one tree of log-odds. More have a tree each, whose log-odds beside the other classes' a softmax
@@ -133,11 +133,6 @@ class ModelTreeClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         self.min_samples_leaf, self.rows_per_parameter = min_samples_leaf, rows_per_parameter
         self.categorical_features, self.device, self.n_jobs = categorical_features, device, n_jobs
         self.random_state, self.verbose = random_state, verbose
-
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.input_tags.allow_nan = True
-        return tags
 
     def fit(self, X: Rows, y: ArrayLike, sample_weight: ArrayLike | None = None) -> ModelTreeClassifier:
         """Grow the trees.

@@ -8,13 +8,13 @@ from numbers import Integral, Real
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from sklearn.base import BaseEstimator, RegressorMixin, clone
+from sklearn.base import RegressorMixin, clone
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
 from silva.device import array_gpu, on_host, parse_device
 from silva.grow.checks import check_parameters
-from silva.grow.estimator import ModelTreeRegressor
+from silva.grow.estimator import ModelTreeRegressor, TreeEstimator
 from silva.grow.growing import Circumstances, grow
 from silva.grow.interrupts import keeping_interrupts
 from silva.grow.merging import merged
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     """Seed of a tree, and the rows that it is grown on."""
 
 
-class ModelTreeEnsembleRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
+class ModelTreeEnsembleRegressor(RegressorMixin, TreeEstimator):  # type: ignore[misc]
     """The mean of several model trees, each grown on a part of the rows from another seed.
 
     Parameters
@@ -101,11 +101,6 @@ class ModelTreeEnsembleRegressor(RegressorMixin, BaseEstimator):  # type: ignore
     ) -> None:
         self.estimator, self.n_estimators, self.max_samples = estimator, n_estimators, max_samples
         self.time_limit, self.n_jobs, self.random_state = time_limit, n_jobs, random_state
-
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.input_tags.allow_nan = True
-        return tags
 
     def fit(self, X: Rows, y: ArrayLike, sample_weight: ArrayLike | None = None) -> ModelTreeEnsembleRegressor:
         """Grow the trees.

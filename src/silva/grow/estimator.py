@@ -29,7 +29,16 @@ if TYPE_CHECKING:
     from silva.typing import Clip, Doubles, Fitness, FloatType, GrowAlgorithm, Int32s, LeafModel, Loss, Rows
 
 
-class ModelTreeRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
+class TreeEstimator(BaseEstimator):  # type: ignore[misc]
+    """What all estimators of model trees tell scikit-learn: NaN marks missing values."""
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.allow_nan = True
+        return tags
+
+
+class ModelTreeRegressor(RegressorMixin, TreeEstimator):  # type: ignore[misc]
     """A small regression tree with linear models in its leaves, found by evolutionary search.
 
     The search minimises a fitness that weighs error against size over whole trees: a population of trees is crossed
@@ -220,11 +229,6 @@ class ModelTreeRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         self.algorithm, self.device, self.chunks, self.storage = algorithm, device, chunks, storage
         self.n_jobs, self.random_state = n_jobs, random_state
         self.warm_start, self.callbacks, self.verbose = warm_start, callbacks, verbose
-
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.input_tags.allow_nan = True
-        return tags
 
     def fit(self, X: Rows, y: ArrayLike, sample_weight: ArrayLike | None = None) -> ModelTreeRegressor:
         """Grow a tree.

@@ -63,7 +63,7 @@ class BackgroundContents:
         for kind, n in enumerate(LEAF_POINTS):
             _, points[0, kind, :n], points[1, kind, :n] = quadrature(n)
         subtrees, *rest = (arrays[name] for name in self.arrays)
-        total = np.float64(float(int(self._background.weight.sum())))
+        total = np.float64(self._background.total)
         members = np.arange(batch.first_subtree, batch.first_subtree + batch.n_subtrees)
         n_bytes = plan.arrays["background_bytes"][members]
         result = []

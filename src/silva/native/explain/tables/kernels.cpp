@@ -1,8 +1,8 @@
 // The kernels of subtree tables for one instruction set, under the rule of common/instruction_set.h. SILVA_KERNELS
 // names the table.
-#include "explain/tables/background.h"
+#include "explain/tables/background/build.h"
+#include "explain/tables/background/histogram.h"
 #include "explain/tables/build.h"
-#include "explain/tables/histogram.h"
 #include "explain/tables/pass.h"
 #include "explain/tables/row.h"
 

@@ -1,7 +1,7 @@
 // Lays the subtrees of a tree out as plain arrays.
 #pragma once
+#include "explain/tables/background/leaf_layout.h"
 #include "explain/tables/cut.h"
-#include "explain/tables/leaf_layout.h"
 
 namespace silva {
 

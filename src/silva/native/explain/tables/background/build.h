@@ -3,8 +3,8 @@
 // of conditions that a row does not meet, and a state's entry is the sum over the leaves, in float64.
 #pragma once
 #include "common/arena.h"
+#include "explain/tables/background/leaf_tables.h"
 #include "explain/tables/kernels.h"
-#include "explain/tables/leaf_tables.h"
 #include "explain/tables/pairs.h"
 
 namespace silva {
