@@ -66,7 +66,7 @@ class StoredExplainer:
         Returns
         -------
         Explainer
-            Explains to the same bits.
+            Explains the margin to the same bits, probabilities and losses within 1e-9.
 
         Raises
         ------
