@@ -32,7 +32,7 @@ sanitized() {
   LD_PRELOAD="$("$CXX" -print-file-name=$library) $("$CXX" -print-file-name=libstdc++.so)" PYTHONMALLOC=malloc \
     ASAN_OPTIONS=detect_leaks=0:allocator_may_return_null=1:max_allocation_size_mb=4096 \
     UBSAN_OPTIONS=print_stacktrace=1:halt_on_error=1 \
-    TSAN_OPTIONS="suppressions=$PWD/tools/tsan.supp:exitcode=66:history_size=4:die_after_fork=0:log_path=$log" \
+    TSAN_OPTIONS="exitcode=66:history_size=4:die_after_fork=0:log_path=$log" \
     "$python" "$@"
 }
 tests() { sanitized -m pytest -q -x -p no:cacheprovider -o timeout=1200 -m "not slow and not gpu" "$@"; }

@@ -54,6 +54,8 @@ def term_name(forest: TreeEnsemble, feature: int, category: int) -> str:
 def leaf_values(forest: TreeEnsemble, rows: Floats, at: NDArray[np.intp], leaf: int) -> Doubles:
     """Evaluate the linear model of one leaf on the rows `at`: missing numbers count as the leaf's mean."""
     terms = slice(*forest.linear_offsets[leaf : leaf + 2])
+    if terms.start == terms.stop:  # einsum would multiply what lies behind the empty matrix by 0: NaN at times
+        return np.full(len(at), np.clip(forest.leaf_value[leaf, 0], *forest.leaf_range[leaf]))
     values = rows[at[:, None], forest.linear_feature[terms]].astype(np.float64)
     category = forest.linear_category[terms]
     if (category != NUMBER).any():
