@@ -8,7 +8,6 @@ import pytest
 import silva
 from tests.example_forests import small_forest, with_linear_leaves
 
-
 FIELDS = ("linear_feature", "linear_category", "linear_coefficient", "linear_mean")
 
 
