@@ -58,6 +58,9 @@ ADULT_8 = Model("xgboost", "adult", rounds=100, depth=8)
 COVTYPE_8 = Model("xgboost", "covtype", rounds=10, depth=8)
 FASHION_8 = Model("xgboost", "fashion_mnist", rounds=20, depth=8)
 CALIFORNIA_FOREST = Model("scikit-learn", "california_housing", rounds=100, depth=8)
+CALIFORNIA_LIGHTGBM, ADULT_LIGHTGBM = (
+    Model("lightgbm", data, rounds=100, depth=8) for data in ("california_housing", "adult")
+)
 CALIFORNIA_SMALL = Model("xgboost", "california_housing", rounds=100, depth=3)
 LARGE, LARGE_LIGHTGBM, LARGE_FOREST = (
     Model(library, "synthetic", rounds=1000, depth=8, learning_rate=0.1)
@@ -67,7 +70,8 @@ TREE, TREE_SCIKIT_LEARN = (
     Model(library, "synthetic", rounds=1, depth=4, learning_rate=1.0) for library in ("xgboost", "scikit-learn")
 )
 
-BOTH_TYPES = ("silva", "silva float64", "XGBoost")
+OWN = ("silva", "silva float64")
+BOTH_TYPES = (*OWN, "XGBoost")
 EXPLAINED = ((CALIFORNIA_8, 300), (CALIFORNIA_16, 200), (ADULT_8, 200), (COVTYPE_8, 80), (FASHION_8, 40))
 """Model, and how many times as fast as XGBoost its values should be."""
 
@@ -106,14 +110,16 @@ GROUPS = {
             Case(f"predictions of {CALIFORNIA_8}", "margin", ("silva", "XGBoost"), CALIFORNIA_8, 20_000, 2),
         )
     ),
-    "exact": Group(
+    "libraries": Group(
         (
-            Case(
-                f"random forest of {CALIFORNIA_FOREST}",
-                "values",
-                ("silva", "silva float64", "shap", "shapiq"),
-                CALIFORNIA_FOREST,
-                n_rows=200,
+            Case(f"scikit-learn: {CALIFORNIA_FOREST}", "values", (*OWN, "shap", "shapiq"), CALIFORNIA_FOREST, 200, 1),
+            *(
+                Case(f"{model.library}: {model}", "values", (*OWN, *rivals), model, 2000, 2)
+                for model, rivals in (
+                    (CALIFORNIA_LIGHTGBM, ("LightGBM", "shap", "woodelf")),
+                    (ADULT_LIGHTGBM, ("LightGBM", "shap", "woodelf")),
+                    (CALIFORNIA_8, ("shap", "woodelf")),
+                )
             ),
         )
     ),

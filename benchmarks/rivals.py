@@ -208,6 +208,11 @@ def _lightgbm_margin(work: Work) -> Call:
     return partial(work.model.predict, work.rows, raw_score=True, num_threads=work.n_threads)
 
 
+def _lightgbm_values(work: Work) -> Call:
+    contributions = partial(work.model.predict, work.rows, pred_contrib=True, num_threads=work.n_threads)
+    return lambda: contributions()[:, :-1]
+
+
 def _scikit_learn_margin(work: Work) -> Call:
     work.model.set_params(n_jobs=work.n_threads)
     return partial(work.model.predict, work.rows)
@@ -244,6 +249,15 @@ def _woodelf_background(method: str, work: Work) -> Call:
     names = [f"f{i}" for i in range(work.rows.shape[1])]
     rows, background = (pandas.DataFrame(X, columns=names) for X in (work.rows, work.background))
     return lambda: getattr(woodelf.WoodelfExplainer(work.model, background), method)(rows, verbose=False)
+
+
+def _woodelf_values(work: Work) -> Call:
+    import pandas
+    import woodelf
+
+    names = [f"f{i}" for i in range(work.rows.shape[1])]
+    rows = pandas.DataFrame(work.rows, columns=names)
+    return lambda: woodelf.WoodelfExplainer(work.model).shap_values(rows, verbose=False)
 
 
 def _shapiq_values(work: Work) -> Call:
@@ -306,7 +320,13 @@ RIVALS = {
         },
     ),
     "LightGBM": Rival(
-        "lightgbm", {"margin": _lightgbm_margin, "row": _lightgbm_margin, "import": partial(_import, "lightgbm")}
+        "lightgbm",
+        {
+            "values": _lightgbm_values,
+            "margin": _lightgbm_margin,
+            "row": _lightgbm_margin,
+            "import": partial(_import, "lightgbm"),
+        },
     ),
     "scikit-learn": Rival(
         "scikit-learn",
@@ -320,6 +340,7 @@ RIVALS = {
     "woodelf": Rival(
         "woodelf-explainer",
         {
+            "values": _woodelf_values,
             "background values": partial(_woodelf_background, "shap_values"),
             "background interactions": partial(_woodelf_background, "shap_interaction_values"),
         },
