@@ -17,6 +17,7 @@ FloatType = Literal["float32", "float64"]
 
 ExplainAlgorithm = Literal["auto", "tables", "quadrature", "paths"]
 ExplainOutput = Literal["margin", "probability", "log_loss"]
+InteractionIndex = Literal["shapley", "banzhaf"]
 Fitness = Literal["bic", "weighted"]
 LeafModel = Literal["linear", "constant"]
 Loss = Literal["squared", "huber"]

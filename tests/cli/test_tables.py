@@ -199,6 +199,19 @@ class TestExplain:
             expected = silva.Explainer(forest, background, dtype=dtype).shap_values(table[NAMES])
             np.testing.assert_array_equal(stack(read(out), phi), expected)
 
+    def test_explainers_of_groups_name_their_columns(self, files, tmp_path, table):
+        explainer = silva.Explainer(silva.load(files / "regressor.json"), groups={"both": NAMES[1::-1]})
+        explainer.save(tmp_path / "explainer.silva")
+        out, players = tmp_path / "out.parquet", ["both", *NAMES[2:]]
+        command = ("explain", tmp_path / "explainer.silva", files / "data.csv", "-o", out)
+        assert run(*command) == 0
+        np.testing.assert_array_equal(
+            stack(read(out), [f"phi_{name}" for name in players]), explainer.shap_values(table[NAMES])
+        )
+        assert run(*command, "--interactions", "--features", "both") == 0
+        pairs = stack(read(out), [f"phi_both__{name}" for name in players])
+        np.testing.assert_array_equal(pairs, explainer.shap_interaction_values(table[NAMES], features=["both"])[:, 0])
+
     def test_probabilities(self, tmp_path, table, data, capsys):
         """They need background rows, and two classes."""
         model = train(data, (table["a"] > 0).to_numpy(), objective="binary:logistic")

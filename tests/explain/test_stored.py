@@ -73,10 +73,10 @@ def test_files_without_an_explainer_or_of_another_version(tmp_path, monkeypatch)
     forest.save(tmp_path / "forest.silva")
     with pytest.raises(ValueError, match="holds a forest and no explainer"):
         Explainer.load(tmp_path / "forest.silva")
-    monkeypatch.setattr(stored, "VERSION", 2)
+    monkeypatch.setattr(stored, "VERSION", 3)
     Explainer(forest, np.zeros((3, 4))).save(tmp_path / "later.silva")
     monkeypatch.undo()
-    with pytest.raises(ValueError, match="an explainer of version 2, this silva reads up to 1; upgrade silva"):
+    with pytest.raises(ValueError, match="an explainer of version 3, this silva reads up to 2; upgrade silva"):
         Explainer.load(tmp_path / "later.silva")
     whole = (tmp_path / "later.silva").read_bytes()
     (tmp_path / "cut.silva").write_bytes(whole[:-1])

@@ -48,20 +48,22 @@ def prediction_columns(values: Array, output: str, forest: Forest) -> dict[str, 
     return spread(output, values[:, 0] if values.shape[1:] == (1,) and output == "prediction" else values, forest)
 
 
-def value_columns(values: Array, features: Sequence[str], forest: Forest) -> dict[str, Array]:
-    """Name SHAP values (n_rows, n_features[, n_outputs]) of all features; keep those of `features`."""
+def value_columns(values: Array, wanted: Sequence[str], players: Sequence[str], forest: Forest) -> dict[str, Array]:
+    """Name SHAP values (n_rows, n_players[, n_outputs]) of all players, features or groups; keep those wanted."""
     columns: dict[str, Array] = {}
-    for i, name in enumerate(feature_names(forest)):
-        if name in features:
+    for i, name in enumerate(players):
+        if name in wanted:
             columns |= spread(f"phi_{name}", values[:, i], forest)
     return columns
 
 
-def interaction_columns(values: Array, features: Sequence[str], forest: Forest) -> dict[str, Array]:
-    """Name SHAP interaction values (n_rows, len(features), n_features[, n_outputs])."""
+def interaction_columns(
+    values: Array, wanted: Sequence[str], players: Sequence[str], forest: Forest
+) -> dict[str, Array]:
+    """Name SHAP interaction values (n_rows, len(wanted), n_players[, n_outputs])."""
     columns: dict[str, Array] = {}
-    for i, first in enumerate(features):
-        for j, second in enumerate(feature_names(forest)):
+    for i, first in enumerate(wanted):
+        for j, second in enumerate(players):
             columns |= spread(f"phi_{first}__{second}", values[:, i, j], forest)
     return columns
 
@@ -72,7 +74,7 @@ def margin_columns(margin: Array, expected_value: ArrayLike, forest: Forest) -> 
     return spread("expected_value", expected, forest) | spread("margin", margin, forest)
 
 
-def explanation_metadata(forest: Forest, expected_value: ArrayLike) -> dict[str, Any]:
+def explanation_metadata(players: Sequence[str], expected_value: ArrayLike, forest: Forest) -> dict[str, Any]:
     """Describe an explanation for the metadata of its Parquet file."""
     from silva import __version__
 
@@ -81,7 +83,7 @@ def explanation_metadata(forest: Forest, expected_value: ArrayLike) -> dict[str,
         "version": __version__,
         "source": forest.source,
         "objective": forest.objective,
-        "features": list(feature_names(forest)),
+        "features": list(players),
         "outputs": [] if np.ndim(expected_value) == 0 else output_names(forest, len(expected)),
         "expected_value": expected.tolist(),
     }

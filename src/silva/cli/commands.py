@@ -74,20 +74,21 @@ def explain(options: argparse.Namespace) -> None:
             dtype=options.dtype,
             n_jobs=options.n_jobs,
         )
-    features = _explained_features(options.features, forest)
-    width = len(features) * forest.n_outputs * (forest.n_features if options.interactions else 1)
-    positions = [feature_names(forest).index(name) for name in features]
+    players = explainer.players if explainer.groups else feature_names(forest)
+    wanted = _explained(options.features, players)
+    width = len(wanted) * forest.n_outputs * (len(players) if options.interactions else 1)
+    positions = [players.index(name) for name in wanted]
 
     def compute(rows: RecordBatch) -> dict[str, Array]:
         if options.interactions:
             values = explainer.shap_interaction_values(rows, features=positions)
-            columns = interaction_columns(values, features, forest)
+            columns = interaction_columns(values, wanted, players, forest)
         else:
-            columns = value_columns(explainer.shap_values(rows), features, forest)
+            columns = value_columns(explainer.shap_values(rows), wanted, players, forest)
         margin = forest.predict(rows, output="margin", device=options.device, n_jobs=options.n_jobs)
         return columns | margin_columns(margin, explainer.expected_value, forest)
 
-    _transform(options, forest, compute, width, explanation_metadata(forest, explainer.expected_value))
+    _transform(options, forest, compute, width, explanation_metadata(players, explainer.expected_value, forest))
 
 
 def info(options: argparse.Namespace) -> None:
@@ -121,12 +122,11 @@ def _n_bytes(forest: Forest) -> int:
     return sum(value.nbytes for value in values if isinstance(value, np.ndarray))
 
 
-def _explained_features(wanted: Sequence[str] | None, forest: Forest) -> tuple[str, ...]:
-    names = feature_names(forest)
+def _explained(wanted: Sequence[str] | None, players: tuple[str, ...]) -> tuple[str, ...]:
     if wanted is None:
-        return names
-    if unknown := [name for name in wanted if name not in names]:
-        raise ValueError(f"--features names {listed(unknown)}; the model's features are {listed(names)}")
+        return players
+    if unknown := [name for name in wanted if name not in players]:
+        raise ValueError(f"--features names {listed(unknown)}; the model's features are {listed(players)}")
     return tuple(dict.fromkeys(wanted))
 
 

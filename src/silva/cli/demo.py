@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from silva.cli.columns import explanation_metadata, margin_columns, to_batch, value_columns
+from silva.cli.columns import explanation_metadata, feature_names, margin_columns, to_batch, value_columns
 from silva.cli.tables import TableReader, writing
 from silva.inputs import as_rows
 from silva.report import import_plotting, ranked_table, save_beeswarm
@@ -100,6 +100,7 @@ def _error(explanation: Any, prediction: Array) -> float:
 
 
 def _write(explanation: Any, path: Path, forest: Forest, expected_value: ArrayLike, margin: Array) -> None:
-    columns = value_columns(explanation.values, forest.feature_names or (), forest)
-    with writing(path, explanation_metadata(forest, expected_value)) as write:
+    names = feature_names(forest)
+    columns = value_columns(explanation.values, names, names, forest)
+    with writing(path, explanation_metadata(names, expected_value, forest)) as write:
         write(to_batch({}, columns | margin_columns(margin, expected_value, forest)))

@@ -111,8 +111,9 @@ def mean(values: Doubles, weight: Int64s) -> float:
 class PatternRunner:
     """Explanations against a background by its patterns at each leaf: any forest of constant leaves, no tables."""
 
-    def __init__(self, forest: TreeEnsemble, background: Background, n_jobs: int | None) -> None:
-        self._walk = _core.PatternWalk(forest, background.rows, background.weight, background.total, n_threads(n_jobs))
+    def __init__(self, forest: TreeEnsemble, background: Background, player_of: Int32s, n_jobs: int | None) -> None:
+        of_rows = background.rows, background.weight, background.total
+        self._walk = _core.PatternWalk(forest, player_of, *of_rows, n_threads(n_jobs))
 
     @property
     def n_bytes(self) -> int:
@@ -120,9 +121,13 @@ class PatternRunner:
         return self._walk.n_bytes
 
     def values(self, rows: Array, out: Array, n_jobs: int | None) -> None:
-        """Fill out, (n, F) or (n, F, k)."""
+        """Fill out, (n, P) or (n, P, k)."""
         self._walk.values(rows, out, n_threads(n_jobs))
 
     def interactions(self, rows: Array, places: Int32s, out: Array, n_jobs: int | None) -> None:
-        """Fill out, (n, m, F) or (n, m, F, k); places[f] is feature f's place among the m, or -1."""
+        """Fill out, (n, m, P) or (n, m, P, k); places[p] is player p's place among the m, or -1."""
         self._walk.interactions(rows, places, out, n_threads(n_jobs))
+
+    def indices(self, rows: Array, sets: Int32s, is_banzhaf: bool, out: Array, n_jobs: int | None) -> None:
+        """Fill out, (n, n_sets) or (n, n_sets, k), with the index of each set (n_sets, 4), padded with -1."""
+        self._walk.indices(rows, sets.reshape(-1), is_banzhaf, out, n_threads(n_jobs))

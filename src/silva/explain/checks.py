@@ -78,6 +78,16 @@ def check_background(
     refuse_linear_leaves(forest, "explanations against a background", "leave background=None")
 
 
+def check_groups(groups: dict[str, list[int]], algorithm: str, device: str) -> None:
+    """Raise for arguments that do not go with groups of features."""
+    if not groups:
+        return
+    if algorithm in {"tables", "paths"}:
+        raise NotImplementedError(f"algorithm={algorithm!r} has no groups of features; pass algorithm='auto'")
+    if parse_device(device)[0] not in {"auto", "cpu"}:
+        raise NotImplementedError(f"groups run on the CPU only; pass device='cpu', not {device!r}")
+
+
 def check_table_bytes(table_bytes: Any, algorithm: str) -> None:
     """Raise where this is no budget of bytes."""
     if isinstance(table_bytes, bool) or not hasattr(table_bytes, "__index__"):
@@ -104,21 +114,22 @@ def places_of(features: Sequence[int | str] | None, n_features: int, names: tupl
         raise TypeError(f"features is {features!r}, expected a list of indices or names")
     places = np.full(n_features, -1, np.int32)
     for place, feature in enumerate(features):
-        at = _index(feature, n_features, names)
+        at = index_of_feature(feature, n_features, names, "features")
         if places[at] >= 0:
             raise ValueError(f"feature {feature!r} is named twice in features; name it once")
         places[at] = place
     return places
 
 
-def _index(feature: int | str, n_features: int, names: tuple[str, ...] | None) -> int:
+def index_of_feature(feature: int | str, n_features: int, names: tuple[str, ...] | None, what: str) -> int:
+    """Index of a feature, or of a player, by name or number; `what` holds it."""
     if isinstance(feature, str):
         if names is None or feature not in names:
             known = "the forest has no feature names" if names is None else f"expected one of {', '.join(names)}"
             raise ValueError(f"no feature is called {feature!r}; {known}")
         return names.index(feature)
     if not hasattr(feature, "__index__") or isinstance(feature, bool):
-        raise TypeError(f"features holds {feature!r}, expected indices or names")
+        raise TypeError(f"{what} holds {feature!r}, expected indices or names")
     if not 0 <= feature < n_features:
-        raise ValueError(f"features holds {feature}, expected 0 to {n_features - 1}")
+        raise ValueError(f"{what} holds {feature}, expected 0 to {n_features - 1}")
     return int(feature)

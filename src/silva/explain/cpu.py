@@ -7,12 +7,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from silva.explain.background import PatternRunner
-from silva.explain.quadrature import QuadratureRunner
+from silva.explain.players import make_players
+from silva.explain.quadrature import CoverIndexRunner, QuadratureRunner
 from silva.explain.tables import TableRunner
 from silva.parallel import cached_property
 
 if TYPE_CHECKING:
     from silva.explain.background import Background
+    from silva.explain.players import Players
     from silva.explain.tables import Walk
     from silva.forest import Forest
     from silva.typing import Array, Doubles, Int32s
@@ -23,9 +25,9 @@ class CoverGame:
 
     background = None
 
-    def __init__(self, forest: Forest, dtype: str) -> None:
-        self._forest, self._dtype = forest, dtype
-        self.whole = QuadratureRunner(forest, dtype)
+    def __init__(self, forest: Forest, dtype: str, players: Players) -> None:
+        self._forest, self._dtype, self._player_of = forest, dtype, players.of_feature
+        self.whole = QuadratureRunner(forest, dtype, self._player_of)
 
     @property
     def expected_value(self) -> Doubles:
@@ -34,14 +36,19 @@ class CoverGame:
 
     def walk(self, forest: Forest, n_jobs: int | None) -> QuadratureRunner:  # noqa: ARG002
         """Walk of some of the trees."""
-        return self.whole if forest is self._forest else QuadratureRunner(forest, self._dtype)
+        return self.whole if forest is self._forest else QuadratureRunner(forest, self._dtype, self._player_of)
+
+    def index_walk(self) -> CoverIndexRunner:
+        """Walk of all trees for indices of sets."""
+        return CoverIndexRunner(self._forest, self._player_of)
 
 
 class BackgroundGame:
     """The interventional game: features that a coalition does not know have the values of background rows."""
 
-    def __init__(self, background: Background) -> None:
+    def __init__(self, forest: Forest, background: Background, players: Players, n_jobs: int | None) -> None:
         self.background = background
+        self._forest, self._player_of, self._n_jobs = forest, players.of_feature, n_jobs
 
     @property
     def expected_value(self) -> Doubles:
@@ -50,7 +57,11 @@ class BackgroundGame:
 
     def walk(self, forest: Forest, n_jobs: int | None) -> PatternRunner:
         """Walk of some of the trees."""
-        return PatternRunner(forest, self.background, n_jobs)
+        return PatternRunner(forest, self.background, self._player_of, n_jobs)
+
+    def index_walk(self) -> PatternRunner:
+        """Walk of all trees for indices of sets."""
+        return self.walk(self._forest, self._n_jobs)
 
 
 class CpuExplainer:
@@ -66,6 +77,8 @@ class CpuExplainer:
         Most memory for tables of values, and as much again for those of interactions.
     n_jobs : int or None
     background : Background, optional
+    players : Players, optional
+        Default: the features. Groups of features are walked: no table has them.
     """
 
     def __init__(
@@ -76,14 +89,20 @@ class CpuExplainer:
         table_bytes: int,
         n_jobs: int | None,
         background: Background | None = None,
+        players: Players | None = None,
     ) -> None:
         self.forest, self.dtype, self.n_jobs = forest, dtype, n_jobs
+        self.players = make_players(None, forest) if players is None else players
         self._algorithm, self._table_bytes = algorithm, table_bytes
-        self._game: Any = CoverGame(forest, dtype) if background is None else BackgroundGame(background)
+        self._game: Any = (
+            CoverGame(forest, dtype, self.players)
+            if background is None
+            else BackgroundGame(forest, background, self.players, n_jobs)
+        )
 
     def __reduce__(self) -> tuple[Any, ...]:
-        background = self._game.background
-        return CpuExplainer, (self.forest, self.dtype, self._algorithm, self._table_bytes, self.n_jobs, background)
+        of_game = self._game.background, self.players
+        return CpuExplainer, (self.forest, self.dtype, self._algorithm, self._table_bytes, self.n_jobs, *of_game)
 
     @property
     def expected_value(self) -> Doubles:
@@ -115,17 +134,27 @@ class CpuExplainer:
             _ = self._whole_walk
 
     def values(self, rows: Array, out: Array | None = None) -> Array:
-        """SHAP values of rows that `as_rows` made: (n, F) or (n, F, k)."""
-        result = self._result((len(rows), self.forest.n_features), rows, out)
+        """SHAP values of rows that `as_rows` made: (n, P) or (n, P, k)."""
+        result = self._result((len(rows), self.players.n), rows, out)
         (self._tables or self._whole_walk).values(rows, result, self.n_jobs)
         return result
 
     def interactions(self, rows: Array, places: Int32s, out: Array | None = None) -> Array:
-        """Interaction values, (n, m, F) or (n, m, F, k); places[f] is feature f's place among the m, or -1."""
-        shape = (len(rows), int(places.max(initial=-1)) + 1, self.forest.n_features)
+        """Interaction values, (n, m, P) or (n, m, P, k); places[p] is player p's place among the m, or -1."""
+        shape = (len(rows), int(places.max(initial=-1)) + 1, self.players.n)
         result = self._result(shape, rows, out)
         (self._pair_tables or self._whole_walk).interactions(rows, places, result, self.n_jobs)
         return result
+
+    def indices(self, rows: Array, sets: Int32s, is_banzhaf: bool, out: Array | None = None) -> Array:
+        """Compute indices of sets of players (n_sets, 4), padded with -1: (n, n_sets) or (n, n_sets, k)."""
+        result = self._result((len(rows), len(sets)), rows, out)
+        self._index_walk.indices(rows, sets, is_banzhaf, result, self.n_jobs)
+        return result
+
+    @cached_property
+    def _index_walk(self) -> Any:
+        return self._game.index_walk()
 
     @cached_property
     def _tables(self) -> TableRunner | None:
@@ -137,7 +166,9 @@ class CpuExplainer:
         return self._make_tables(of_pairs=True)
 
     def _make_tables(self, of_pairs: bool) -> TableRunner | None:
-        if self._algorithm not in {"auto", "tables"} or self._table_bytes == 0 or self.forest.has_linear_leaves:
+        if self._algorithm not in {"auto", "tables"} or self._table_bytes == 0:
+            return None
+        if self.forest.has_linear_leaves or self.players.groups:
             return None
         forced = self._algorithm == "tables" or self._game.background is not None
         return TableRunner(self.forest, self.dtype, self._table_bytes, forced, self._game, of_pairs)

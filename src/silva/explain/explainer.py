@@ -12,15 +12,17 @@ from silva.explain.background import make_background
 from silva.explain.checks import (
     check_background,
     check_choices,
+    check_groups,
     check_range,
     check_table_bytes,
-    places_of,
     refuse_linear_leaves,
     refuse_negative_covers,
 )
 from silva.explain.cpu import CpuExplainer
 from silva.explain.explanation import make_explanation
+from silva.explain.interactions import InteractionExplainer
 from silva.explain.placement import Placement
+from silva.explain.players import make_players
 from silva.explain.responses import ResponseExplainer, labels_of
 from silva.explain.row import make_row
 from silva.explain.stored import StoredExplainer, holds_explainer
@@ -30,14 +32,14 @@ from silva.loading import load
 from silva.parallel import cached_property, n_threads
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from numpy.typing import ArrayLike
 
     from silva.typing import Array, Doubles, ExplainAlgorithm, ExplainOutput, FloatType, Rows
 
 
-class Explainer(StoredExplainer):
+class Explainer(InteractionExplainer, StoredExplainer):
     """Exact SHAP values and interaction values of a tree ensemble.
 
     Parameters
@@ -73,10 +75,16 @@ class Explainer(StoredExplainer):
         built at first use, those of values also by `prepare`.
     background_weight : array-like of shape (m,), optional
         Weights of the background rows, at least 0; default 1 each.
+    groups : dict of str to sequence of int or str, optional
+        Features by group: those of a group are known to a coalition together, or not at all, and have one value. Which
+        is exact for the game between groups, and not the sum of what its features get each by itself. Results have the
+        groups first, in their order, then the features that are in none. CPU only, without tables.
 
     Attributes
     ----------
     forest : Forest
+    players : tuple of str
+        What the axes of the results are: the names of the features, or of the groups and the other features.
     algorithm_ : str
         What values take where `device` says, "auto" on the CPU: "tables" if any tree has them, else "quadrature", or
         "patterns" with a background.
@@ -129,6 +137,7 @@ class Explainer(StoredExplainer):
         n_jobs: int | None = None,
         table_bytes: int = TABLE_BYTES,
         background_weight: ArrayLike | None = None,
+        groups: Mapping[str, Sequence[int | str]] | None = None,
     ) -> None:
         check_choices(algorithm, output, dtype)
         parse_device(device)
@@ -145,6 +154,8 @@ class Explainer(StoredExplainer):
             refuse_negative_covers(self.forest)
         if algorithm in {"paths", "tables"}:
             refuse_linear_leaves(self.forest, f"algorithm={algorithm!r}", "use algorithm='quadrature'")
+        self._players = make_players(groups, self.forest)
+        check_groups(self._players.groups, algorithm, device)
         self.algorithm = algorithm
         self.output = output
         self.device = device
@@ -166,16 +177,26 @@ class Explainer(StoredExplainer):
         self._on_cpu = self._lay_out()
 
     def _lay_out(self) -> CpuExplainer | ResponseExplainer:
-        of_all = (self.algorithm, self.table_bytes, self.n_jobs, self._background)
+        settings = (self.dtype, self.algorithm, self.table_bytes, self.n_jobs)
         if self.output == "margin" or self._background is None:
-            return CpuExplainer(self.forest, self.dtype, *of_all)
-        return ResponseExplainer(self.forest, self.output, self.dtype, *of_all[:3], self._background)
+            return CpuExplainer(self.forest, *settings, self._background, self._players)
+        return ResponseExplainer(self.forest, self.output, *settings, self._background, self._players)
 
     def __repr__(self) -> str:
         n_bytes = self._on_cpu.table_bytes
         tables = f", {n_bytes / 1e6:.1f} MB of tables" if n_bytes else ""
         against = f", background={self._background!r}" if self._background else ""
         return f"Explainer({self.forest!r}{against}, algorithm={self.algorithm!r}, dtype={self.dtype!r}{tables})"
+
+    @property
+    def groups(self) -> dict[str, list[int]] | None:
+        """Features of each group by index, None without groups."""
+        return self._players.groups or None
+
+    @property
+    def players(self) -> tuple[str, ...]:
+        """Names of the groups and of the features that are in none, those of the features without groups."""
+        return self._players.names or tuple(f"Feature {i}" for i in range(self._players.n))
 
     @property
     def algorithm_(self) -> str:
@@ -223,7 +244,7 @@ class Explainer(StoredExplainer):
         -------
         shap.Explanation
             With values (n, F) or (n, F, k), base_values (n,) or (n, k), the rows and the names of the features; a
-            dataclass of the same fields where shap is not installed.
+            dataclass of the same fields where shap is not installed. Groups have NaN for rows.
         """
         if by_position:
             X = name_by_position(X, self.forest)
@@ -234,7 +255,7 @@ class Explainer(StoredExplainer):
         values = self._values(rows, gpus, None, check_additivity)
         if gpus:
             rows, values = as_rows(on_host(X), self.forest), on_host(values)
-        return make_explanation(values, self._on_cpu.expected_value, rows, X, self.forest)
+        return make_explanation(values, self._on_cpu.expected_value, rows, X, self.forest, self._players)
 
     def shap_values(
         self,
@@ -261,7 +282,7 @@ class Explainer(StoredExplainer):
 
         Returns
         -------
-        ndarray of shape (n, F), or (n, F, k) for k > 1 outputs, of `dtype`
+        ndarray of shape (n, F), or (n, F, k) for k > 1 outputs, of `dtype`; F is the number of `players`
             In the unit of the output; a row's values and `expected_value` add up to its margin, its probability, or its
             loss (with the expected value of its label).
 
@@ -332,57 +353,6 @@ class Explainer(StoredExplainer):
             raise NotImplementedError("single rows have no labels for output='log_loss'; use shap_values(X, y=y)")
         return make_row(self._on_cpu, top)
 
-    def shap_interaction_values(
-        self,
-        X: Rows,
-        features: Sequence[int | str] | None = None,
-        out: Array | None = None,
-        by_position: bool = False,
-        y: ArrayLike | None = None,
-    ) -> Array:
-        """Compute SHAP interaction values.
-
-        Parameters
-        ----------
-        X : array-like or frame of shape (n, F)
-        features : sequence of int or str, optional
-            Indices or names of the m features whose interactions with all others are wanted; default all of them.
-        out : ndarray, optional
-            Where to write, as in `shap_values`.
-        by_position, y : bool, array-like
-            As in `shap_values`.
-
-        Returns
-        -------
-        ndarray of shape (n, m, F), or (n, m, F, k) for k > 1 outputs, of `dtype`
-            Entry (i, j) is half of the interaction of features i and j, entry (i, i) the main effect: row i adds up
-            to the SHAP value of feature i.
-
-        Raises
-        ------
-        ValueError
-            If X does not fit the forest, out not the result, or a feature is unknown or named twice.
-        NotImplementedError
-            For linear leaves.
-        DeviceError
-            If a GPU is asked for and cannot be used.
-
-        Notes
-        -----
-        By tables where they pay and fit into `table_bytes`, else O(nodes × features on a path × K) a row. Memory beyond
-        the result: the tables, and a float64 a pair of features, row of a block and thread.
-        """
-        if features is None and out is None and (interactions := self._again(X, "interactions")) is not None:
-            return interactions
-        refuse_linear_leaves(self.forest, "interactions", "use shap_values, or grow with leaf_model='constant'")
-        places = places_of(features, self.forest.n_features, self.forest.feature_names)
-        if by_position:
-            X = name_by_position(X, self.forest)
-        if gpus := self._gpus(X, of_pairs=True):
-            asked = None if features is None else places
-            return cast("Array", self._on_cuda.shap_interaction_values(X, gpus, asked, out, self.device))
-        return self._on_cpu.interactions(as_rows(X, self.forest), places, out, **labels_of(self.output, y))
-
     def _again(self, X: Rows, output: str) -> Array | None:
         """Answer a call like an earlier one on GPU rows: checks take as long as a GPU needs for many rows."""
         on_cuda = self.__dict__.get("_on_cuda")
@@ -390,7 +360,8 @@ class Explainer(StoredExplainer):
 
     def _gpus(self, X: Rows, of_pairs: bool = False) -> tuple[int, ...]:
         """GPUs that take these rows; none if the CPU does."""
-        arguments = self.forest, self.algorithm, self.output, self.device, self.n_jobs, self._background is not None
+        has = self._background is not None, self.groups is not None
+        arguments = self.forest, self.algorithm, self.output, self.device, self.n_jobs, *has
         return Placement(*arguments).gpus(X, of_pairs, lambda: self._on_cuda.serves_background)
 
     @cached_property

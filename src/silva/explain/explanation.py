@@ -10,6 +10,7 @@ import numpy as np
 
 if TYPE_CHECKING:
     from silva.ensemble import TreeEnsemble
+    from silva.explain.players import Players
     from silva.typing import Array, Doubles
 
 
@@ -19,10 +20,10 @@ class Explanation:
 
     Attributes
     ----------
-    values : (n, F) or (n, F, k)
+    values : (n, P) or (n, P, k)
     base_values : float64, (n,) or (n, k)
-    data : (n, F)
-        The rows, categories as codes.
+    data : (n, P)
+        The rows, categories as codes, NaN for groups.
     feature_names : list of str
     """
 
@@ -32,10 +33,13 @@ class Explanation:
     feature_names: list[str]
 
 
-def make_explanation(values: Array, expected: Doubles, rows: Array, X: object, forest: TreeEnsemble) -> Any:
+def make_explanation(
+    values: Array, expected: Doubles, rows: Array, X: object, forest: TreeEnsemble, players: Players
+) -> Any:
     """Wrap values into shap.Explanation, or into the dataclass above where shap is not installed."""
     base = np.tile(expected, (len(rows), 1)) if len(expected) > 1 else np.full(len(rows), expected[0])
-    names = feature_names(X, forest)
+    names = list(players.names or ()) if players.groups else feature_names(X, forest)
+    rows = players.data(rows)
     if importlib.util.find_spec("shap") is None:
         return Explanation(values, base, rows, names)
     import shap

@@ -27,6 +27,7 @@ class Placement(NamedTuple):
     device: str
     n_jobs: int | None
     has_background: bool
+    has_groups: bool
 
     def gpus(self, X: Rows, of_pairs: bool, serves_background: Callable[[], bool]) -> tuple[int, ...]:
         """GPUs that take these rows; none if the CPU does.
@@ -47,8 +48,7 @@ class Placement(NamedTuple):
             If a GPU is asked for and cannot be used.
         """
         if reason := self._cpu_only(of_pairs):
-            if parse_device(self.device)[0] not in {"auto", "cpu"} or array_gpu(X) is not None:
-                raise NotImplementedError(f"{reason} run on the CPU only; pass host rows and device='cpu'")
+            require_cpu(self.device, X, reason)
             return ()
         n_blocks = -(-count_rows(X) // (ROWS_TOGETHER * n_threads(self.n_jobs)))
         work = n_blocks * self.forest.n_nodes * (self.forest.n_features if of_pairs else 1)
@@ -62,6 +62,8 @@ class Placement(NamedTuple):
         """Name what GPUs do not explain, if it is asked for."""
         if self.output != "margin":
             return f"explanations of output={self.output!r}"
+        if self.has_groups:
+            return "explanations of groups"
         if of_pairs and self.has_background:
             return "interactions against a background"
         return "explanations of linear leaves" if self.forest.has_linear_leaves else ""
@@ -77,3 +79,9 @@ class Placement(NamedTuple):
         if not gpus:
             raise DeviceError(f"{only}; pass device='cuda' or algorithm='quadrature'")
         return gpus
+
+
+def require_cpu(device: str, X: Rows | None, what: str) -> None:
+    """Raise NotImplementedError where rows or device say a GPU."""
+    if parse_device(device)[0] not in {"auto", "cpu"} or (X is not None and array_gpu(X) is not None):
+        raise NotImplementedError(f"{what} run on the CPU only; pass host rows and device='cpu'")

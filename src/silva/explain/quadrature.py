@@ -17,10 +17,10 @@ PLANS = {"float32": _core.ExplainPlan32, "float64": _core.ExplainPlan64}
 class QuadratureRunner:
     """A forest laid out for the compiled explanations; the tables of interactions are built when first needed."""
 
-    def __init__(self, forest: TreeEnsemble, dtype: str) -> None:
-        self._forest = forest
+    def __init__(self, forest: TreeEnsemble, dtype: str, player_of: Int32s) -> None:
+        self._forest, self._player_of = forest, player_of
         self._plan_type = PLANS[dtype]
-        self._values = self._plan_type(forest, False)
+        self._values = self._plan_type(forest, player_of, False)
         self._interactions: Any = None
 
     @property
@@ -30,11 +30,22 @@ class QuadratureRunner:
         return expected
 
     def values(self, rows: Array, out: Array, n_jobs: int | None) -> None:
-        """Fill out, (n, F) or (n, F, k)."""
+        """Fill out, (n, P) or (n, P, k)."""
         self._values.values(rows, out, n_threads(n_jobs))
 
     def interactions(self, rows: Array, places: Int32s, out: Array, n_jobs: int | None) -> None:
-        """Fill out, (n, m, F) or (n, m, F, k); places[f] is feature f's place among the m, or -1."""
+        """Fill out, (n, m, P) or (n, m, P, k); places[p] is player p's place among the m, or -1."""
         if self._interactions is None:
-            self._interactions = self._plan_type(self._forest, True)
+            self._interactions = self._plan_type(self._forest, self._player_of, True)
         self._interactions.interactions(rows, places, out, n_threads(n_jobs))
+
+
+class CoverIndexRunner:
+    """Indices of sets of players in the path-dependent game."""
+
+    def __init__(self, forest: TreeEnsemble, player_of: Int32s) -> None:
+        self._walk = _core.CoverWalk(forest, player_of)
+
+    def indices(self, rows: Array, sets: Int32s, is_banzhaf: bool, out: Array, n_jobs: int | None) -> None:
+        """Fill out, (n, n_sets) or (n, n_sets, k), with the index of each set (n_sets, 4), padded with -1."""
+        self._walk.indices(rows, sets.reshape(-1), is_banzhaf, out, n_threads(n_jobs))

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import ArrayLike
 
+    from silva.explain.players import Players
     from silva.forest import Forest
     from silva.typing import Array, Doubles, Int32s
 
@@ -74,7 +75,7 @@ class ResponseExplainer:
 
     Parameters
     ----------
-    forest, algorithm, table_bytes, n_jobs, background
+    forest, algorithm, table_bytes, n_jobs, background, players
         As of CpuExplainer.
     output : {"probability", "log_loss"}
     dtype : {"float32", "float64"}
@@ -92,8 +93,9 @@ class ResponseExplainer:
         table_bytes: int,
         n_jobs: int | None,
         background: Background,
+        players: Players,
     ) -> None:
-        self.forest, self.dtype, self.n_jobs = forest, dtype, n_jobs
+        self.forest, self.dtype, self.n_jobs, self.players = forest, dtype, n_jobs, players
         self._slope = slope_of(forest)
         self._is_loss = output == "log_loss"
         margins = self._slope * margins_of(forest, background.rows, n_jobs)[:, 0]
@@ -106,7 +108,7 @@ class ResponseExplainer:
         scaled = [np.rint(weight / background.total * TOTAL).astype(np.int64) for weight in weights]
         parts = [Background(background.rows, weight, TOTAL, background.expected_value) for weight in scaled]
         share = table_bytes // len(parts)
-        self._parts = [CpuExplainer(forest, "float64", algorithm, share, n_jobs, part) for part in parts]
+        self._parts = [CpuExplainer(forest, "float64", algorithm, share, n_jobs, part, players) for part in parts]
 
     @property
     def expected_value(self) -> Doubles:
@@ -129,12 +131,18 @@ class ResponseExplainer:
             part.prepare()
 
     def values(self, rows: Array, out: Array | None = None, y: ArrayLike | None = None) -> Array:
-        """Values of rows that `as_rows` made: (n, F)."""
+        """Values of rows that `as_rows` made: (n, P)."""
         return self._add(rows, y, out, lambda part: part.values(rows))
 
     def interactions(self, rows: Array, places: Int32s, out: Array | None = None, y: ArrayLike | None = None) -> Array:
-        """Interaction values, (n, m, F); places[f] is feature f's place among the m, or -1."""
+        """Interaction values, (n, m, P); places[p] is player p's place among the m, or -1."""
         return self._add(rows, y, out, lambda part: part.interactions(rows, places))
+
+    def indices(
+        self, rows: Array, sets: Int32s, is_banzhaf: bool, out: Array | None = None, y: ArrayLike | None = None
+    ) -> Array:
+        """Compute indices of sets of players (n_sets, 4), padded with -1: (n, n_sets)."""
+        return self._add(rows, y, out, lambda part: part.indices(rows, sets, is_banzhaf))
 
     def _add(self, rows: Array, y: ArrayLike | None, out: Array | None, explain: Any) -> Array:
         labels = checked_labels(y, len(rows)) if self._is_loss else None

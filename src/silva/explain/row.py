@@ -26,7 +26,7 @@ def make_row(explainer: CpuExplainer | ResponseExplainer, top: int | None) -> Ca
         raise TypeError(f"top is {top!r}, expected a number of features")
     if top is not None and top < 1:
         raise ValueError(f"top is {top}, expected at least 1 feature, or None for all of them")
-    n_top = 0 if top is None else min(int(top), explainer.forest.n_features)
+    n_top = 0 if top is None else min(int(top), explainer.players.n)
     explainer.prepare()
     tables = explainer.whole_tables
     if tables is None or explainer.forest.categories is not None:

@@ -22,8 +22,8 @@ if TYPE_CHECKING:
     from silva.forest import Forest
     from silva.typing import Array, Bools, Doubles, Floats, Int64s
 
-KIND, VERSION = "explainer", 1
-SETTINGS = ("algorithm", "output", "dtype", "table_bytes")
+KIND, VERSION = "explainer", 2
+SETTINGS = ("algorithm", "output", "dtype", "table_bytes", "groups")
 
 
 class StoredExplainer:
@@ -112,7 +112,7 @@ def load_explainer(path: str | os.PathLike[str]) -> tuple[Forest, dict[str, Any]
         raise ValueError(
             f"{path} holds an explainer of version {about['version']}, this silva reads up to {VERSION}; upgrade silva"
         )
-    settings = {name: about["settings"][name] for name in SETTINGS}
+    settings = {name: about["settings"].get(name) for name in SETTINGS}
     if about["expected_value"] is None:
         return as_forest(ensemble), settings, None
     expected = np.array([float.fromhex(value) for value in about["expected_value"]])

@@ -31,7 +31,7 @@ static ExplainTask<Real> task_of(const ExplainPlan<Real>& plan, const RowMatrix&
   task.inverse = plan.inverse.data();
   task.deltas = plan.deltas.data();
   task.trees = plan.trees.data();
-  task.slot_feature = plan.slot_feature.data();
+  task.slot_player = plan.slot_player.data();
   task.leaf_value = plan.leaf_value.data();
   task.sets = plan.sets.data();
   task.words = plan.words.data();
@@ -46,6 +46,7 @@ static ExplainTask<Real> task_of(const ExplainPlan<Real>& plan, const RowMatrix&
   task.width = plan.width;
   task.coding = plan.coding.view();
   task.n_features = task.coding.n_features;
+  task.n_players = plan.n_players;
   task.max_slots = plan.max_slots;
   task.max_depth = plan.max_depth;
   task.rows = rows_of(rows, task.n_features);
@@ -72,8 +73,8 @@ static ExplanationTarget<Real> target_of(const Result& out, bool interactions) {
 
 template <class Real>
 static void check_result(const ExplainTask<Real>& task, const Result& out, bool interactions) {
-  std::vector<int64_t> expected{task.rows.n_rows, interactions ? task.n_selected : task.n_features};
-  if (interactions) expected.push_back(task.n_features);
+  std::vector<int64_t> expected{task.rows.n_rows, interactions ? task.n_selected : task.n_players};
+  if (interactions) expected.push_back(task.n_players);
   if (out.ndim() == expected.size() + 1) expected.push_back(task.n_outputs);
   bool fits = out.ndim() == expected.size() && (task.n_outputs == 1 || out.ndim() == (interactions ? 4u : 3u));
   for (size_t axis = 0; fits && axis < expected.size(); ++axis) fits = int64_t(out.shape(axis)) == expected[axis];
@@ -110,10 +111,11 @@ static void bind_plan(nb::module_& module, const char* name) {
   nb::class_<Plan>(module, name, "A forest's splits laid out for explanations.")
       .def(
           "__init__",
-          [](Plan* self, nb::handle forest, bool interactions) {
-            new (self) Plan(plan_explanation<Real>(view_of(forest), interactions));
+          [](Plan* self, nb::handle forest, const Vector<int32_t>& player_of, bool interactions) {
+            const ForestView given = view_of(forest);
+            new (self) Plan(plan_explanation<Real>(given, players_of(view(player_of), given.n_features), interactions));
           },
-          nb::arg("forest"), nb::arg("interactions"))
+          nb::arg("forest"), nb::arg("player_of"), nb::arg("interactions"))
       .def_prop_ro(
           "expected_value", [](const Plan& plan) { return to_numpy(std::vector<double>(plan.expected_value)); },
           nb::rv_policy::move)
@@ -123,19 +125,20 @@ static void bind_plan(nb::module_& module, const char* name) {
             ExplainTask<Real> task = task_of(plan, rows, n_threads);
             run(task, out, false);
           },
-          nb::arg("rows"), nb::arg("out"), nb::arg("n_threads"), "SHAP values, (n, F) or (n, F, n_outputs).")
+          nb::arg("rows"), nb::arg("out"), nb::arg("n_threads"),
+          "SHAP values, (n, P) or (n, P, n_outputs) of P players.")
       .def(
           "interactions",
           [](const Plan& plan, const RowMatrix& rows, Vector<int32_t> selected, const Result& out, int n_threads) {
             if (!plan.interactions) throw nb::value_error("the plan was built without interactions");
             ExplainTask<Real> task = task_of(plan, rows, n_threads);
-            if (int64_t(selected.size()) != task.n_features) throw nb::value_error("selected has the wrong length");
+            if (int64_t(selected.size()) != task.n_players) throw nb::value_error("selected has the wrong length");
             task.selected = selected.data();
             for (const int32_t rank : view(selected)) task.n_selected = std::max(task.n_selected, rank + 1);
             run(task, out, true);
           },
           nb::arg("rows"), nb::arg("selected"), nb::arg("out"), nb::arg("n_threads"),
-          "Interactions, (n, m, F) or (n, m, F, n_outputs); selected[f] is feature f's place among the m, or -1.");
+          "Interactions, (n, m, P) or (n, m, P, n_outputs); selected[p] is player p's place among the m, or -1.");
 }
 
 void bind_explain(nb::module_& module) {

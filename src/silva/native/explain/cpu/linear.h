@@ -17,10 +17,10 @@ namespace silva {
 
 template <class Real>
 struct LinearTerm {
-  int32_t feature;
-  int32_t slot;      // of the feature among those of the tree
-  int32_t depth;     // of the nearest edge above that splits the feature; 0: there is none
-  Real z;            // product of the cover ratios of the feature's edges
+  int32_t feature, player;
+  int32_t slot;      // of the player among those of the tree
+  int32_t depth;     // of the nearest edge above that splits a feature of the player; 0: there is none
+  Real z;            // product of the cover ratios of the player's edges
   int32_t category;  // common/linear_term.h
   double coefficient, mean;
 };

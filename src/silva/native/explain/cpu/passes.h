@@ -32,10 +32,10 @@ template <class L>
 struct PairSums {
   typename L::Value* phi;
   typename L::Value* pairs;
-  const int32_t* slot_feature;
+  const int32_t* slot_player;
   const int32_t* selected;
   int n_slots;
-  bool wanted(int a, int b) const { return selected[slot_feature[a]] >= 0 || selected[slot_feature[b]] >= 0; }
+  bool wanted(int a, int b) const { return selected[slot_player[a]] >= 0 || selected[slot_player[b]] >= 0; }
   SILVA_INLINE void add_value(int slot, typename L::Value v) { phi[slot] += v; }
   SILVA_INLINE void add_pair(int a, int b, typename L::Value v) { pairs[a * n_slots + b] += v; }
 };
@@ -122,7 +122,7 @@ struct InteractionPass {
   template <int K>
   __attribute__((noinline)) void run(int first) const {
     using L = ExplainLanes<Real>;
-    PairSums<L> pairs{space.phi, space.pairs, task.slot_feature + tree.first_slot, task.selected, tree.n_slots};
+    PairSums<L> pairs{space.phi, space.pairs, task.slot_player + tree.first_slot, task.selected, tree.n_slots};
     const auto leaf = [this](const ShapNode<Real>& node, int side) {
       return task.width == 1 ? node.value[side] : task.leaf_value[int64_t(node.child[side]) * task.width + output];
     };

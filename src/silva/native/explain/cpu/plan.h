@@ -8,6 +8,7 @@
 #include "explain/cpu/quadrature.h"
 #include "explain/cpu/task.h"
 #include "explain/leaves.h"
+#include "explain/players.h"
 
 namespace silva {
 
@@ -16,7 +17,7 @@ struct ExplainPlan {
   Coding coding;
   std::vector<ShapNode<Real>> nodes;
   std::vector<ShapTree> trees;
-  std::vector<int32_t> slot_feature;
+  std::vector<int32_t> slot_player;
   std::vector<Real> inverse, deltas, points, leaf_value;
   std::vector<CategorySet> sets;
   std::vector<uint32_t> words;
@@ -24,23 +25,24 @@ struct ExplainPlan {
   std::vector<LinearTerm<Real>> terms;
   std::vector<LinearLeaf> models;  // [leaf]; empty: constant leaves
   std::vector<LoneLeaf> lone_leaves;
-  int32_t width, n_outputs, max_slots = 0, max_depth = 0, max_terms = 0;
+  int32_t width, n_outputs, n_players, max_slots = 0, max_depth = 0, max_terms = 0;
   bool interactions;  // whether deltas was built: two rows of K a split
 
-  ExplainPlan(const ForestView& forest, bool interactions)
+  ExplainPlan(const ForestView& forest, const Players& players, bool interactions)
       : coding(forest),
         words(forest.set_words.begin(), forest.set_words.end()),
         expected_value(forest.base_score.begin(), forest.base_score.end()),
         width(forest.width),
         n_outputs(forest.n_outputs()),
+        n_players(players.n),
         interactions(interactions) {}
 };
 
 template <class Real>
 class ExplainPlanBuilder {
  public:
-  ExplainPlanBuilder(const ForestView& forest, ExplainPlan<Real>& plan)
-      : forest_(forest), plan_(plan), leaf_of_(forest.feature.size(), -1), path_(forest.n_features) {
+  ExplainPlanBuilder(const ForestView& forest, const Players& players, ExplainPlan<Real>& plan)
+      : forest_(forest), players_(players), plan_(plan), leaf_of_(forest.feature.size(), -1), path_(players.n) {
     int64_t leaf = 0;
     for (size_t node = 0; node < forest.feature.size(); ++node)
       if (!forest.is_split(node)) leaf_of_[node] = leaf++;
@@ -53,7 +55,7 @@ class ExplainPlanBuilder {
   }
 
  private:
-  // A feature on the current path: its edges' product of cover ratios, and the depth of the latest edge.
+  // A player on the current path: its edges' product of cover ratios, and the depth of the latest edge.
   struct OnPath {
     double z = 1;
     int32_t depth = 0;
@@ -71,6 +73,7 @@ class ExplainPlanBuilder {
   };
 
   const ForestView& forest_;
+  const Players& players_;
   ExplainPlan<Real>& plan_;
   std::vector<int64_t> leaf_of_;
   std::vector<OnPath> path_;
@@ -97,11 +100,11 @@ class ExplainPlanBuilder {
       plan_.expected_value[forest_.tree_output[tree] + o] += reach * centered_[leaf_of_[node] * plan_.width + o];
   }
 
-  int32_t slot_of(int32_t feature, ShapTree& out) {
-    OnPath& state = path_[feature];
+  int32_t slot_of(int32_t player, ShapTree& out) {
+    OnPath& state = path_[player];
     if (state.slot < 0) {
       state.slot = out.n_slots++;
-      plan_.slot_feature.push_back(feature);
+      plan_.slot_player.push_back(player);
     }
     return state.slot;
   }
@@ -114,19 +117,20 @@ class ExplainPlanBuilder {
                           forest_.tree_weight[tree],       forest_.leaf_range[2 * leaf],
                           forest_.leaf_range[2 * leaf + 1]};
     for (int64_t at = first; at < end; ++at) {
-      const int32_t f = forest_.linear_feature[at], slot = slot_of(f, out);
-      plan_.terms.push_back({f, slot, path_[f].depth, Real(path_[f].z), forest_.linear_category[at],
+      const int32_t f = forest_.linear_feature[at], player = players_.of(f), slot = slot_of(player, out);
+      const OnPath& on = path_[player];
+      plan_.terms.push_back({f, player, slot, on.depth, Real(on.z), forest_.linear_category[at],
                              forest_.linear_coefficient[at], forest_.linear_mean[at]});
     }
     plan_.max_terms = std::max(plan_.max_terms, int32_t(end - first));
   }
 
   Pending open(int32_t tree, int64_t node, int32_t depth, double reach, int32_t n_distinct, ShapTree& out) {
-    const int32_t f = forest_.feature[node], record = int32_t(plan_.nodes.size());
+    const int32_t player = players_.of(forest_.feature[node]), record = int32_t(plan_.nodes.size());
     ShapNode<Real> entry{};
-    entry.feature = f;
-    entry.slot = slot_of(f, out);
-    const OnPath state = path_[f];
+    entry.feature = forest_.feature[node];
+    entry.slot = slot_of(player, out);
+    const OnPath state = path_[player];
     entry.flags = split_flags(forest_, node);
     entry.previous = state.depth;
     entry.z_above = Real(state.z);
@@ -146,9 +150,9 @@ class ExplainPlanBuilder {
       if (plan_.width == 1) entry.value[side] = Real(centered_[leaf_of_[child]]);
       expect(tree, child, reach * ratio);
       if (!forest_.is_linear()) continue;
-      path_[f].z = state.z * ratio, path_[f].depth = depth + 1;
+      path_[player].z = state.z * ratio, path_[player].depth = depth + 1;
       add_model(tree, leaf_of_[child], out);
-      path_[f] = state;
+      path_[player] = state;
     }
     plan_.nodes.push_back(entry);
     height_.push_back(1);
@@ -160,14 +164,14 @@ class ExplainPlanBuilder {
   void add_tree(int32_t tree) {
     const int64_t root = forest_.tree_offsets[tree];
     ShapTree out{
-        int32_t(plan_.nodes.size()), forest_.tree_output[tree], 0, int32_t(plan_.slot_feature.size()), 0, 0, 0, 0, 0};
+        int32_t(plan_.nodes.size()), forest_.tree_output[tree], 0, int32_t(plan_.slot_player.size()), 0, 0, 0, 0, 0};
     if (!forest_.is_split(root)) return add_lone_leaf(tree, root, out);
     int32_t most_distinct = 0;
     std::vector<Pending> stack{open(tree, root, 0, 1.0, 0, out)};
     while (!stack.empty()) {
       Pending& top = stack.back();
       most_distinct = std::max(most_distinct, top.n_distinct);
-      OnPath& state = path_[forest_.feature[top.node]];
+      OnPath& state = path_[players_.of(forest_.feature[top.node])];
       if (top.side == 2) {
         state = top.before;
         if (stack.size() > 1) link(stack[stack.size() - 2], top.record);
@@ -195,7 +199,7 @@ class ExplainPlanBuilder {
   }
 
   void forget_slots(const ShapTree& tree) {
-    for (int32_t slot = 0; slot < tree.n_slots; ++slot) path_[plan_.slot_feature[tree.first_slot + slot]] = OnPath{};
+    for (int32_t slot = 0; slot < tree.n_slots; ++slot) path_[plan_.slot_player[tree.first_slot + slot]] = OnPath{};
   }
 
   void link(const Pending& parent, int32_t child) {
@@ -240,9 +244,9 @@ class ExplainPlanBuilder {
 };
 
 template <class Real>
-ExplainPlan<Real> plan_explanation(const ForestView& forest, bool interactions) {
-  ExplainPlan<Real> plan(forest, interactions);
-  ExplainPlanBuilder<Real>(forest, plan);
+ExplainPlan<Real> plan_explanation(const ForestView& forest, const Players& players, bool interactions) {
+  ExplainPlan<Real> plan(forest, players, interactions);
+  ExplainPlanBuilder<Real>(forest, players, plan);
   return plan;
 }
 

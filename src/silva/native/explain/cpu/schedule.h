@@ -34,15 +34,14 @@ inline bool ends_before(int32_t root, int32_t& asked, const Team& team, int32_t 
 template <class Real>
 void explain_tree(const ExplainTask<Real>& task, const ShapTree& tree, ExplainWorkspace<Real>& space, int block) {
   constexpr int W = ExplainLanes<Real>::width;
-  const int64_t F = task.n_features;
-  double* total = space.total + block * task.n_outputs * F * W;
+  const int64_t F = task.n_features, P = task.n_players;
+  double* total = space.total + block * task.n_outputs * P * W;
   for_each_pass(tree.n_points,
                 ValuePass<Real>{task, tree, space, space.tile + block * F * W, space.raw + block * F * W});
   for (int slot = 0; slot < tree.n_slots; ++slot) {
-    const int64_t feature = task.slot_feature[tree.first_slot + slot];
+    const int64_t player = task.slot_player[tree.first_slot + slot];
     for (int o = 0; o < task.width; ++o)
-      add_and_clear<ExplainLanes<Real>>(total + ((tree.output + o) * F + feature) * W,
-                                        space.phi[slot * task.width + o]);
+      add_and_clear<ExplainLanes<Real>>(total + ((tree.output + o) * P + player) * W, space.phi[slot * task.width + o]);
   }
 }
 
@@ -51,26 +50,26 @@ template <class Real>
 void explain_lone_leaves(const ExplainTask<Real>& task, ExplainWorkspace<Real>& space, int block) {
   using L = ExplainLanes<Real>;
   constexpr int W = L::width;
-  const int64_t F = task.n_features;
+  const int64_t F = task.n_features, P = task.n_players;
   for (int i = 0; i < task.n_lone_leaves; ++i) {
     const LinearLeaf& model = task.models[task.lone_leaves[i].leaf];
     attribute_terms<L>(model, task.terms, space.raw + block * F * W, space.attributed);
-    double* total = space.total + (block * task.n_outputs + task.lone_leaves[i].output) * F * W;
+    double* total = space.total + (block * task.n_outputs + task.lone_leaves[i].output) * P * W;
     for (int64_t at = model.first; at < model.end; ++at)
-      add_and_clear<L>(total + task.terms[at].feature * W, space.attributed[at - model.first]);
+      add_and_clear<L>(total + task.terms[at].player * W, space.attributed[at - model.first]);
   }
 }
 
 template <class Real>
 void write_values(const ExplainTask<Real>& task, const double* total, int64_t first_row, int n_rows) {
   constexpr int W = ExplainLanes<Real>::width;
-  const int64_t F = task.n_features;
+  const int64_t P = task.n_players;
   with_target(task, [&](const auto& out) {
     for (int row = 0; row < n_rows; ++row)
-      for (int64_t f = 0; f < F; ++f)
+      for (int64_t p = 0; p < P; ++p)
         for (int o = 0; o < task.n_outputs; ++o)
-          out.data[(first_row + row) * out.row_stride + f * out.feature_stride + o * out.output_stride] =
-              total[(o * F + f) * W + row];
+          out.data[(first_row + row) * out.row_stride + p * out.feature_stride + o * out.output_stride] =
+              total[(o * P + p) * W + row];
   });
 }
 
@@ -79,7 +78,7 @@ template <class Real>
 void explain_rows(const ExplainTask<Real>& task, ExplainWorkspace<Real>& space, int32_t thread, int64_t first_row,
                   int n_rows) {
   constexpr int W = ExplainLanes<Real>::width;
-  const int64_t F = task.n_features, size = task.n_outputs * F * W;
+  const int64_t F = task.n_features, size = int64_t(task.n_outputs) * task.n_players * W;
   const int n_blocks = (n_rows + W - 1) / W;
   const auto rows_of_block = [&](int block) { return n_rows - block * W < W ? n_rows - block * W : W; };
   for (int block = 0; block < n_blocks; ++block) {
@@ -101,20 +100,20 @@ void explain_rows(const ExplainTask<Real>& task, ExplainWorkspace<Real>& space, 
 template <class Real>
 void collect_pairs(const ExplainTask<Real>& task, const ShapTree& tree, ExplainWorkspace<Real>& space) {
   constexpr int W = ExplainLanes<Real>::width;
-  const int64_t F = task.n_features;
-  const int32_t* feature = task.slot_feature + tree.first_slot;
+  const int64_t P = task.n_players;
+  const int32_t* player = task.slot_player + tree.first_slot;
   for (int a = 0; a < tree.n_slots; ++a) {
-    add_and_clear<ExplainLanes<Real>>(space.total + int64_t(feature[a]) * W, space.phi[a]);
+    add_and_clear<ExplainLanes<Real>>(space.total + int64_t(player[a]) * W, space.phi[a]);
     for (int b = 0; b < a; ++b) {
       auto& upper = space.pairs[a * tree.n_slots + b];
       auto& lower = space.pairs[b * tree.n_slots + a];
       auto sum = upper + lower;
       upper = lower = decltype(sum){};
       for (int side = 0; side < 2; ++side) {
-        const int64_t row = task.selected[feature[side ? b : a]], column = feature[side ? a : b];
+        const int64_t row = task.selected[player[side ? b : a]], column = player[side ? a : b];
         if (row < 0) continue;
         auto kept = sum;
-        add_and_clear<ExplainLanes<Real>>(space.pair_total + (row * F + column) * W, kept);
+        add_and_clear<ExplainLanes<Real>>(space.pair_total + (row * P + column) * W, kept);
       }
     }
   }
@@ -125,20 +124,20 @@ template <class Real>
 void write_interactions(const ExplainTask<Real>& task, ExplainWorkspace<Real>& space, int64_t first_row, int n_rows,
                         int output) {
   constexpr int W = ExplainLanes<Real>::width;
-  const int64_t F = task.n_features;
-  for (int64_t f = 0; f < F; ++f) {
-    const int64_t i = task.selected[f];
+  const int64_t P = task.n_players;
+  for (int64_t p = 0; p < P; ++p) {
+    const int64_t i = task.selected[p];
     if (i < 0) continue;
-    double* row_total = space.pair_total + i * F * W;
+    double* row_total = space.pair_total + i * P * W;
     for (int lane = 0; lane < W; ++lane) {
-      double rest = space.total[f * W + lane];
-      for (int64_t j = 0; j < F; ++j)
-        if (j != f) rest -= row_total[j * W + lane];
-      row_total[f * W + lane] = rest;
+      double rest = space.total[p * W + lane];
+      for (int64_t j = 0; j < P; ++j)
+        if (j != p) rest -= row_total[j * W + lane];
+      row_total[p * W + lane] = rest;
     }
     with_target(task, [&](const auto& out) {
       for (int row = 0; row < n_rows; ++row)
-        for (int64_t j = 0; j < F; ++j)
+        for (int64_t j = 0; j < P; ++j)
           out.data[(first_row + row) * out.row_stride + i * out.feature_stride + j * out.second_stride +
                    output * out.output_stride] = row_total[j * W + row];
     });
@@ -149,13 +148,13 @@ template <class Real>
 void interact_block(const ExplainTask<Real>& task, ExplainWorkspace<Real>& space, int32_t thread, int64_t first_row,
                     int n_rows) {
   constexpr int W = ExplainLanes<Real>::width;
-  const int64_t F = task.n_features, slots = task.max_slots;
+  const int64_t P = task.n_players, slots = task.max_slots;
   encode_rows<Real>(task.coding, task.rows, first_row, n_rows, W, W, space.tile);
   __builtin_memset(space.phi, 0, sizeof(space.phi[0]) * slots);
   __builtin_memset(space.pairs, 0, sizeof(space.pairs[0]) * slots * slots);
   for (int output = 0; output < task.n_outputs; ++output) {
-    __builtin_memset(space.total, 0, sizeof(double) * F * W);
-    __builtin_memset(space.pair_total, 0, sizeof(double) * task.n_selected * F * W);
+    __builtin_memset(space.total, 0, sizeof(double) * P * W);
+    __builtin_memset(space.pair_total, 0, sizeof(double) * task.n_selected * P * W);
     for (int32_t t = 0, asked = 0; t < task.n_trees; ++t) {
       const ShapTree& tree = task.trees[t];
       if (ends_before(tree.root, asked, task.team, thread)) return;

@@ -21,9 +21,9 @@ namespace silva {
 template <class Real>
 struct ShapNode {
   int32_t feature;   // column of the row tile
-  int32_t slot;      // the feature's position among those of the tree
+  int32_t slot;      // the player's position among those of the tree
   int32_t flags;     // SplitFlag | ShapFlag
-  int32_t previous;  // depth of the nearest edge above that splits the same feature; 0: there is none
+  int32_t previous;  // depth of the nearest edge above that splits for the same player; 0: there is none
   int32_t child[2];  // index of the child's record; at a leaf its row in the table of vector leaves
   int32_t set;       // category set
   int32_t inverse;   // row of the tables of 1 / H and of delta

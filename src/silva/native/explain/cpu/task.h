@@ -21,8 +21,8 @@ struct ShapTree {
   int32_t root;
   int32_t output;      // of scalar leaves
   int32_t n_points;    // K, exact for the tree's paths
-  int32_t first_slot;  // into slot_feature
-  int32_t n_slots;     // distinct features of the tree
+  int32_t first_slot;  // into slot_player
+  int32_t n_slots;     // distinct players of the tree
   int32_t padding;
   int64_t first_inverse;  // into inverse: rows of n_points
   int64_t first_delta;    // into deltas: two rows of n_points a split
@@ -40,7 +40,7 @@ struct ExplainTask {
   const Real* inverse;
   const Real* deltas;  // interactions only
   const ShapTree* trees;
-  const int32_t* slot_feature;
+  const int32_t* slot_player;
   const Real* leaf_value;  // [leaf][width], width > 1 only
   const CategorySet* sets;
   const uint32_t* words;
@@ -49,10 +49,10 @@ struct ExplainTask {
   const LinearLeaf* models;  // [leaf]; null: constant leaves
   const LoneLeaf* lone_leaves;
   int32_t n_lone_leaves, max_terms;
-  int32_t n_trees, n_outputs, width, n_features;
+  int32_t n_trees, n_outputs, width, n_features, n_players;
   int32_t max_slots, max_depth;
   int32_t n_blocks;         // blocks of a vector's rows that a thread explains together (values only)
-  const int32_t* selected;  // interactions: rank of each feature among those asked for, or -1
+  const int32_t* selected;  // interactions: rank of each player among those asked for, or -1
   int32_t n_selected;
   RowCoding coding;
   RowSource rows;

@@ -99,9 +99,9 @@ struct ExplainWorkspace {
   double* raw;         // [feature][lane]: values of the rows, for linear leaves
   Value* attributed;   // [term] of the leaf at work
   Value* phi;          // [slot][output of vector leaves]
-  double* total;       // [output][feature][lane]
+  double* total;       // [output][player][lane]
   Value* pairs;        // [slot][slot]
-  double* pair_total;  // [selected][feature][lane]
+  double* pair_total;  // [selected][player][lane]
   WalkMemory<L> stack;
 
   ExplainWorkspace(const ExplainTask<Real>& task, Arena& arena, bool interactions) {
@@ -112,7 +112,7 @@ struct ExplainWorkspace {
     raw = arena.take<double>(task.models ? blocks * task.n_features * W : 0);
     attributed = arena.take<Value>(task.max_terms);
     phi = arena.take<Value>(slots * outputs);
-    total = arena.take<double>(blocks * int64_t(interactions ? 1 : task.n_outputs) * task.n_features * W);
+    total = arena.take<double>(blocks * int64_t(interactions ? 1 : task.n_outputs) * task.n_players * W);
     stack.width = int(outputs);
     stack.q_ = arena.take<Value>(depth * kMaxPoints);
     stack.sum_ = arena.take<Value>(depth * outputs * kMaxPoints);
@@ -127,7 +127,7 @@ struct ExplainWorkspace {
     stack.delta_ = arena.take<Value>(on * slots * kMaxPoints);
     stack.active_ = arena.take<int32_t>(on * slots);
     pairs = arena.take<Value>(on * slots * slots);
-    pair_total = arena.take<double>(on * int64_t(task.n_selected) * task.n_features * W);
+    pair_total = arena.take<double>(on * int64_t(task.n_selected) * task.n_players * W);
   }
   template <int K>
   WalkStack<L, K> stack_of() const {

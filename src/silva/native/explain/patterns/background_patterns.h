@@ -4,8 +4,7 @@
 #include <numeric>
 
 #include "common/threads/team.h"
-#include "explain/patterns/leaf_patterns.h"
-#include "explain/patterns/set_table.h"
+#include "explain/patterns/leaf_walk.h"
 
 namespace silva {
 
@@ -15,12 +14,6 @@ struct TreePatterns {
   std::vector<uint64_t> sets;  // [pattern][word]
   std::vector<int64_t> count;  // [pattern]
 };
-
-inline int32_t set_size(const uint64_t* set, int32_t n_words) {
-  int32_t size = 0;
-  for (int32_t w = 0; w < n_words; ++w) size += std::popcount(set[w]);
-  return size;
-}
 
 class PatternCollector {
  public:

@@ -1,10 +1,12 @@
 // Which conditions of each leaf of a forest rows do not meet, of any depth and any number of features: the walk that
 // explains trees without tables against a background, and collects that background.
 //
-// A leaf's *positions* are the features of its path, in the order in which the path first splits them. A row's *set* at
-// the leaf is the bits of the positions whose conditions it does not meet, in words of 64.
+// A leaf's *positions* are the players of its path (features, or groups of them), in the order in which the path first
+// splits for them. A row's *set* at the leaf is the bits of the positions whose conditions it does not meet, in words
+// of 64.
 #pragma once
 #include "common/forest_view.h"
+#include "explain/players.h"
 
 namespace silva {
 
@@ -13,45 +15,47 @@ struct PatternTree {
   struct Visit {
     int32_t node;  // of the forest
     int32_t depth;
-    int32_t position;  // of its feature on its path; of a leaf: how many features the path has
+    int32_t player;    // of its feature; -1: a leaf
+    int32_t position;  // of the player on its path; of a leaf: how many players the path has
     bool is_left;      // side of its parent that it is on
   };
   std::vector<Visit> visits;
   int32_t depth = 0, n_words = 1;
 };
 
-inline PatternTree pattern_tree(const ForestView& forest, int32_t tree) {
+inline PatternTree pattern_tree(const ForestView& forest, const Players& players, int32_t tree) {
   struct Waiting {
     int32_t node, depth;
     bool is_left;
   };
   const int64_t root = forest.tree_offsets[tree];
   PatternTree result;
-  std::vector<int32_t> path, known;  // the feature of each level, and how many distinct ones are above it
+  std::vector<int32_t> path, known;  // the player of each level, and its position
   std::vector<Waiting> waiting{{0, 0, false}};
   while (!waiting.empty()) {
     const auto [node, depth, is_left] = waiting.back();
     waiting.pop_back();
     path.resize(depth);
     known.resize(depth);
-    const auto position_of = [&](int32_t f) {
+    const auto position_of = [&](int32_t player) {
       for (int32_t level = 0; level < depth; ++level)
-        if (path[level] == f) return known[level];
+        if (path[level] == player) return known[level];
       return -1;
     };
     int32_t n_known = 0;
     for (const int32_t position : known) n_known = std::max(n_known, position + 1);
     const bool is_split = forest.is_split(root + node);
+    const int32_t player = is_split ? players.of(forest.feature[root + node]) : -1;
     int32_t position = n_known;
     if (is_split) {
-      const int32_t f = forest.feature[root + node], found = position_of(f);
+      const int32_t found = position_of(player);
       if (found >= 0) position = found;
-      path.push_back(f);
+      path.push_back(player);
       known.push_back(position);
       waiting.push_back({forest.left[root + node] + 1, depth + 1, false});
       waiting.push_back({forest.left[root + node], depth + 1, true});
     }
-    result.visits.push_back({int32_t(root + node), depth, position, is_left});
+    result.visits.push_back({int32_t(root + node), depth, player, position, is_left});
     result.depth = std::max(result.depth, depth);
     result.n_words = std::max(result.n_words, (n_known + 63) / 64);
   }
@@ -78,7 +82,7 @@ class PatternRows {
     encode_rows<float>(coding_.view(), rows, first_row, int(n_rows), int(n_rows), int(n_rows), encoded_.data());
   }
 
-  // Calls leaf(number in the order of the walk, node, features of its positions, sets [word][row]).
+  // Calls leaf(number in the order of the walk, node, players of its positions, sets [word][row]).
   template <class Leaf>
   void walk(const PatternTree& tree, const Leaf& leaf) {
     const int64_t level = int64_t(tree.n_words) * n_rows_;
@@ -86,15 +90,15 @@ class PatternRows {
     goes_left_.resize((tree.depth + 1) * n_rows_);
     std::fill_n(sets_.begin(), level, 0);
     int32_t n_leaves = 0;
-    std::vector<int32_t> position(tree.depth + 1), features(tree.depth + 1);
+    std::vector<int32_t> position(tree.depth + 1), players(tree.depth + 1);
     for (const PatternTree::Visit& visit : tree.visits) {
       if (visit.depth > 0) take_edge(visit, position[visit.depth - 1], level);
       if (forest_.is_split(visit.node)) {
         position[visit.depth] = visit.position;
-        features[visit.position] = forest_.feature[visit.node];
+        players[visit.position] = visit.player;
         find_sides(visit.node, goes_left_.data() + visit.depth * n_rows_);
       } else {
-        const std::span<const int32_t> path(features.data(), visit.position);
+        const std::span<const int32_t> path(players.data(), visit.position);
         leaf(n_leaves++, visit.node, path, sets_.data() + visit.depth * level);
       }
     }

@@ -1,0 +1,119 @@
+"""The players of an explanation: features, or groups of features that a coalition knows together."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from silva.explain.checks import index_of_feature
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from silva.ensemble import TreeEnsemble
+    from silva.typing import Array, Int32s
+
+MOST_ORDER = 4
+"""Players of a set whose index can be asked for."""
+
+
+@dataclass(frozen=True, eq=False)
+class Players:
+    """Who plays: the groups in their order, then the features that are in none, in the forest's.
+
+    Attributes
+    ----------
+    names : tuple of str, or None
+        None where features have none and there are no groups.
+    of_feature : int32, (F,)
+        Player of each feature.
+    groups : dict of str to list of int
+        Features of each group.
+    """
+
+    names: tuple[str, ...] | None
+    of_feature: Int32s
+    groups: dict[str, list[int]]
+
+    @property
+    def n(self) -> int:
+        """How many there are."""
+        return int(self.of_feature.max(initial=-1)) + 1
+
+    def data(self, rows: Array) -> Array:
+        """Values of the players for plots: NaN of a group, which has several."""
+        if not self.groups:
+            return rows
+        result = np.full((len(rows), self.n), np.nan, rows.dtype)
+        single = np.bincount(self.of_feature, minlength=self.n)[self.of_feature] == 1
+        result[:, self.of_feature[single]] = rows[:, single]
+        return result
+
+
+def make_players(groups: Any, forest: TreeEnsemble) -> Players:
+    """Check groups of features.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If groups are no dict of names to features, a group is empty or called like a feature outside of it, a feature
+        is unknown, or in two groups.
+    """
+    n_features, names = forest.n_features, forest.feature_names
+    if groups is None:
+        return Players(names, np.arange(n_features, dtype=np.int32), {})
+    if not isinstance(groups, Mapping) or not groups or not all(isinstance(name, str) for name in groups):
+        raise TypeError(f"groups is {groups!r}, expected a dict of a name to a list of features for each group")
+    of_feature = np.full(n_features, -1, np.int32)
+    members: dict[str, list[int]] = {}
+    for number, (name, features) in enumerate(groups.items()):
+        members[name] = _members(name, features, forest)
+        for feature in members[name]:
+            if of_feature[feature] >= 0:
+                other = list(groups)[of_feature[feature]]
+                where = f"the groups {other!r} and {name!r}" if other != name else f"group {name!r} twice"
+                raise ValueError(f"feature {_name(forest, feature)!r} is in {where}; a feature has one group at most")
+            of_feature[feature] = number
+    rest = np.flatnonzero(of_feature < 0)
+    of_feature[rest] = len(members) + np.arange(len(rest))
+    alone = [_name(forest, feature) for feature in rest.tolist()]
+    if same := sorted(set(members) & set(alone)):
+        raise ValueError(f"group {same[0]!r} is called like a feature that is not in it; give it another name")
+    return Players((*members, *alone), of_feature, members)
+
+
+def sets_of(sets: Any, players: Players) -> Int32s:
+    """Look up sets of 1 to 4 players each: (n_sets, 4), padded with -1."""
+    if isinstance(sets, str) or not hasattr(sets, "__iter__"):
+        raise TypeError(f"sets is {sets!r}, expected a list of sets of features")
+    rows = [_set_of(one, players) for one in sets]
+    return np.array(rows, np.int32).reshape(len(rows), MOST_ORDER)
+
+
+def _set_of(one: Any, players: Players) -> list[int]:
+    if isinstance(one, str) or not hasattr(one, "__iter__"):
+        raise TypeError(f"sets holds {one!r}, expected sets of 1 to {MOST_ORDER} features, a tuple each")
+    chosen = tuple(one)
+    if not 1 <= len(chosen) <= MOST_ORDER:
+        raise ValueError(f"sets holds {chosen!r} of {len(chosen)} features, expected 1 to {MOST_ORDER}")
+    found = [index_of_feature(feature, players.n, players.names, "sets") for feature in chosen]
+    if len(set(found)) < len(found):
+        raise ValueError(f"sets holds {chosen!r}, which names a feature twice; name it once")
+    return found + [-1] * (MOST_ORDER - len(found))
+
+
+def _members(name: str, features: Sequence[int | str], forest: TreeEnsemble) -> list[int]:
+    if isinstance(features, str) or not hasattr(features, "__iter__"):
+        raise TypeError(f"group {name!r} is {features!r}, expected a list of features")
+    known = forest.n_features, forest.feature_names, f"group {name!r}"
+    found = [index_of_feature(feature, *known) for feature in features]
+    if not found:
+        raise ValueError(f"group {name!r} has no features; name at least one")
+    return found
+
+
+def _name(forest: TreeEnsemble, feature: int) -> str:
+    return forest.feature_names[feature] if forest.feature_names else f"Feature {feature}"

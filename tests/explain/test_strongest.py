@@ -1,0 +1,106 @@
+"""The strongest interactions of rows and over all rows, against the matrices."""
+
+from __future__ import annotations
+
+import itertools
+
+import numpy as np
+import pytest
+
+from silva import Explainer
+from silva.explain import strongest
+from tests.strategies import Options, full_forest, random_forest, random_rows
+
+
+def by_sorting(matrices, top, features=None):
+    """Pairs and entries of one row's matrix (F, F), by falling magnitude, of equal ones the first pair."""
+    pairs = [
+        pair
+        for pair in itertools.combinations(range(len(matrices)), 2)
+        if features is None or set(pair) & set(features)
+    ]
+    chosen = sorted(pairs, key=lambda pair: -abs(matrices[pair]))[:top]
+    return np.array(chosen), np.array([matrices[pair] for pair in chosen])
+
+
+@pytest.fixture(params=["path-dependent", "background"])
+def example(request):
+    forest = full_forest(2, n_trees=6, depth=5, n_features=7)
+    X = np.random.default_rng(1).normal(size=(50, 7))
+    return Explainer(forest, X[20:] if request.param == "background" else None), X
+
+
+@pytest.mark.parametrize("top", [1, 4, 21])
+def test_strongest_pairs_of_each_row(example, top, monkeypatch):
+    """Matrices of three rows at a time."""
+    monkeypatch.setattr(strongest, "TOGETHER", 3 * 8 * 49)
+    explainer, X = example
+    matrices = explainer.shap_interaction_values(X)
+    pairs, values = explainer.shap_interaction_values(X, top=top)
+    assert (pairs.dtype, values.dtype) == (np.int32, np.float32)
+    for row, matrix in enumerate(matrices):
+        expected_pairs, expected = by_sorting(matrix, top)
+        np.testing.assert_array_equal(values[row], expected)
+        np.testing.assert_array_equal(pairs[row], expected_pairs)
+
+
+def test_pairs_of_some_features(example):
+    explainer, X = example
+    matrices = explainer.shap_interaction_values(X)
+    pairs, values = explainer.shap_interaction_values(X, features=[5, 2], top=11)
+    for row, matrix in enumerate(matrices):
+        expected_pairs, expected = by_sorting(matrix, 11, [5, 2])
+        np.testing.assert_array_equal(pairs[row], expected_pairs)
+        np.testing.assert_array_equal(values[row], expected)
+
+
+def test_strongest_pairs_overall(example, monkeypatch):
+    explainer, X = example
+    matrices = explainer.shap_interaction_values(X)
+    expected, _ = by_sorting(np.abs(matrices).mean(axis=0, dtype=np.float64), 5)
+    monkeypatch.setattr(strongest, "TOGETHER", 9 * 8 * 49)
+    pairs, values = explainer.shap_interaction_values(X, top=5, overall=True)
+    np.testing.assert_array_equal(pairs, expected)
+    np.testing.assert_array_equal(values, matrices[:, pairs[:, 0], pairs[:, 1]])
+
+
+def test_several_outputs():
+    forest = random_forest(3, Options(n_trees=12, n_features=6, n_outputs=3))
+    X = random_rows(4, forest, 30)
+    explainer = Explainer(forest)
+    matrices = explainer.shap_interaction_values(X)
+    pairs, values = explainer.shap_interaction_values(X, top=3)
+    assert (pairs.shape, values.shape) == ((30, 3, 2, 3), (30, 3, 3))
+    for row, output in np.ndindex(30, 3):
+        expected_pairs, expected = by_sorting(matrices[row, ..., output], 3)
+        np.testing.assert_array_equal(pairs[row, ..., output], expected_pairs)
+        np.testing.assert_array_equal(values[row, :, output], expected)
+    pairs, values = explainer.shap_interaction_values(X, top=3, overall=True)
+    strength = np.abs(matrices).sum(axis=(0, 3), dtype=np.float64)
+    np.testing.assert_array_equal(pairs, by_sorting(strength, 3)[0])
+    np.testing.assert_array_equal(values, matrices[:, pairs[:, 0], pairs[:, 1]])
+
+
+def test_losses_and_no_rows(example):
+    explainer, X = example
+    pairs, values = explainer.shap_interaction_values(X[:0], top=2)
+    assert (pairs.shape, values.shape) == ((0, 2, 2), (0, 2))
+    pairs, values = explainer.shap_interaction_values(X[:0], top=2, overall=True)
+    assert (pairs.shape, values.shape) == ((2, 2), (0, 2))
+
+
+@pytest.mark.parametrize(
+    ("options", "error", "message"),
+    [
+        ({"top": 22}, ValueError, "top is 22, expected 1 to 21, the number of pairs of features"),
+        ({"top": 0}, ValueError, "top is 0, expected 1 to 21"),
+        ({"top": 7, "features": [3]}, ValueError, "top is 7, expected 1 to 6, the number of pairs of features"),
+        ({"top": 1.5}, TypeError, "top is 1.5, expected a number of pairs"),
+        ({"overall": True}, ValueError, "pass top, how many of them"),
+        ({"top": 2, "out": np.zeros((3, 7, 7))}, ValueError, "leave out=None with top"),
+    ],
+)
+def test_what_is_no_top_is_refused_in_a_sentence(options, error, message):
+    explainer = Explainer(full_forest(0, n_trees=2, depth=3, n_features=7))
+    with pytest.raises(error, match=message):
+        explainer.shap_interaction_values(np.zeros((3, 7)), **options)
