@@ -41,7 +41,8 @@ EVERYTHING = {
 def whole_forest() -> Forest:
     """Two trees, categorical splits, and no field at its default."""
     options = Options(n_trees=2, n_features=5, n_outputs=3, categorical=True, weights="dart", meaning=EVERYTHING)
-    return with_linear_leaves(random_forest(3, options))
+    forest = with_linear_leaves(random_forest(3, options))
+    return dataclasses.replace(forest, leaf_missing=np.arange(forest.n_leaves) + 0.25, means_known=False)
 
 
 def with_linear_leaves(forest: Forest) -> Forest:

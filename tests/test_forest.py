@@ -236,7 +236,7 @@ def misaligned(array: np.ndarray) -> np.ndarray:
     return moved
 
 
-LINEAR = ("linear_offsets", "linear_feature", "linear_category", "linear_coefficient", "linear_mean")
+LINEAR = ("linear_offsets", "linear_feature", "linear_category", "linear_coefficient", "linear_mean", "leaf_missing")
 
 
 @pytest.mark.parametrize("laid_out", [spread_out, misaligned])
@@ -248,7 +248,7 @@ def test_arrays_of_any_layout_give_the_same_results(laid_out):
     other = dataclasses.replace(forest, **arrays)
     np.testing.assert_array_equal(other.predict(X, output="margin"), forest.predict(X, output="margin"))
     without = {name: np.zeros(0, getattr(forest, name).dtype) for name in LINEAR}
-    without["leaf_range"] = np.zeros((0, 2))
+    without |= {"leaf_range": np.zeros((0, 2)), "means_known": True}
     forest, other = (dataclasses.replace(each, **without) for each in (forest, other))
     for dtype in ("float32", "float64"):
         found, expected = Explainer(other, dtype=dtype), Explainer(forest, dtype=dtype)

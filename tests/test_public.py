@@ -34,6 +34,7 @@ def test_what_a_forest_offers_besides_its_arrays():
         "predictor",
         "save",
         "tune",
+        "with_means",
     }
 
 

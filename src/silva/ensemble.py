@@ -79,6 +79,12 @@ class TreeEnsemble:
         Coefficient, and mean of the term over the leaf's training rows.
     leaf_range : float64, (n_leaves, 2) or (0, 2)
         Smallest and largest value that a linear leaf returns, infinite where it extrapolates.
+    leaf_missing : float64, (n_leaves,) or (0,)
+        What a linear leaf returns for rows in which a number among its terms is missing (LightGBM); empty where missing
+        numbers count as their means.
+    means_known : bool
+        False where the source library keeps no means of terms (LightGBM): `linear_mean` is then 0, and path-dependent
+        explanations need `Forest.with_means`.
     feature_names : tuple of str, or None
     categories : tuple, or None
         Per feature None or the array of category values; a row's value becomes its position there, and missing if it
@@ -137,6 +143,8 @@ class TreeEnsemble:
     linear_coefficient: Doubles = field(default_factory=lambda: np.zeros(0))
     linear_mean: Doubles = field(default_factory=lambda: np.zeros(0))
     leaf_range: Doubles = field(default_factory=lambda: np.zeros((0, 2)))
+    leaf_missing: Doubles = field(default_factory=lambda: np.zeros(0))
+    means_known: bool = True
     feature_names: tuple[str, ...] | None = None
     categories: tuple[Array | None, ...] | None = None
     category_hash: str = ""

@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING, Any
 
 from silva.ensemble import TreeEnsemble
 from silva.evaluate.evaluator import Evaluator
+from silva.evaluate.linear import with_means
 from silva.evaluate.predictor import make_predictor
 from silva.evaluate.tuning import tune
-from silva.inputs import name_by_position
+from silva.inputs import as_rows, name_by_position
 from silva.parallel import cached_property
 from silva.storage import save_forest
 
@@ -135,7 +136,7 @@ class Forest(TreeEnsemble):
         -----
         NaN is routed to the default side also where the source library refuses it. The margin is the fastest output;
         responses and labels add some microseconds where the link is not the identity. Categories that are matched by
-        value and linear leaves go through NumPy, which takes ten microseconds and more, hundreds for linear leaves.
+        value and linear leaves go through NumPy, which takes ten microseconds and more.
         """
         return make_predictor(self._evaluator, output, algorithm, device)
 
@@ -168,6 +169,40 @@ class Forest(TreeEnsemble):
             If a GPU is asked for and cannot be used.
         """
         return dataclasses.replace(self, choices=tune(self._evaluator, X, seconds, device, n_jobs))
+
+    def with_means(self, X: Rows) -> Forest:
+        """Take the means of the features in linear leaves from training rows.
+
+        LightGBM's models (``linear_tree``) do not hold them, and path-dependent explanations need them: a feature that
+        a coalition does not know counts as its mean over the leaf.
+
+        Parameters
+        ----------
+        X : array-like or frame of shape (n, n_features)
+            Training rows, or a sample of them. A leaf that none of them reaches has the means of all rows.
+
+        Returns
+        -------
+        Forest
+            The same forest with these means; its predictions change by rounding.
+
+        Raises
+        ------
+        ValueError
+            If X does not fit the forest or has no rows, or no leaf holds a linear model.
+
+        Notes
+        -----
+        O(n × n_trees × terms of a leaf).
+        """
+        if not self.has_linear_leaves:
+            raise ValueError("the leaves of this forest are constants, which have no means; explain it as it is")
+        rows = as_rows(X, self)
+        if len(rows) == 0:
+            raise ValueError("X has no rows to take means of; pass training rows")
+        evaluator = self._evaluator
+        positions = evaluator.cpu.positions(rows, evaluator.choose("auto", len(rows), "cpu"), None)
+        return as_forest(with_means(self, rows, positions))
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the forest as a `.silva` file, complete or not at all.

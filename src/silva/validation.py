@@ -41,6 +41,7 @@ VECTORS = {
     "linear_category": np.int32,
     "linear_coefficient": np.float64,
     "linear_mean": np.float64,
+    "leaf_missing": np.float64,
     "zero_missing": np.bool_,
 }
 """dtypes of the fields that are one-dimensional arrays; thresholds have the row type."""
@@ -50,6 +51,7 @@ SCALARS: dict[str, tuple[type | tuple[type, ...], str]] = {
     "zero_threshold": (Real, "a number"),
     "missing": (Real, "a number"),
     "nan_allowed": ((bool, np.bool_), "True or False"),
+    "means_known": ((bool, np.bool_), "True or False"),
     "link": (str, "a string"),
     "link_scale": (Real, "a number"),
     "prediction": (str, "a string"),
@@ -149,6 +151,7 @@ def _check_lengths(forest: SimpleNamespace) -> None:
         "linear_category": len(forest.linear_feature),
         "linear_coefficient": len(forest.linear_feature),
         "linear_mean": len(forest.linear_feature),
+        "leaf_missing": len(forest.leaf_value) if len(forest.leaf_missing) else 0,
         "zero_missing": forest.n_features if len(forest.zero_missing) else 0,
     }
     for name, length in expected.items():
@@ -218,6 +221,8 @@ def _check_linear_leaves(forest: SimpleNamespace) -> None:
     if not len(offsets):
         if n_terms:
             _refuse(f"linear_offsets is empty, but there are {n_terms} terms of linear models")
+        if len(forest.leaf_missing):
+            _refuse("linear_offsets is empty, but leaf_missing holds values of linear leaves")
         return
     if offsets[0] != 0 or offsets[-1] != n_terms or (offsets[1:] < offsets[:-1]).any():
         _refuse(f"linear_offsets must rise from 0 to {n_terms}")
@@ -233,7 +238,7 @@ def _check_linear_leaves(forest: SimpleNamespace) -> None:
         "term {at} of the linear models takes category {value}, expected -2 (missing), -1 (the number) or a code",
         forest.linear_category,
     )
-    for name in ("linear_coefficient", "linear_mean"):
+    for name in ("linear_coefficient", "linear_mean", "leaf_missing"):
         if not np.isfinite(getattr(forest, name)).all():
             _refuse(f"{name} holds NaN or infinity")
 

@@ -126,13 +126,14 @@ def test_teams(monkeypatch, form, lanes, teams, parts, stage):
 
 @pytest.mark.parametrize("algorithm", ALGORITHMS)
 def test_linear_leaves(algorithm):
-    """The sum over the terms of a leaf has no order that both sides share."""
     forest = with_linear_leaves(random_forest(3, Options(n_trees=5, n_features=4, n_outputs=3, weights="dart")))
     X = random_rows(1, forest, 60)
     X[np.abs(X) > 1e30] = 5
-    expected = forest.predict(X, output="margin", device="cpu")
-    found = forest.predict(X, output="margin", algorithm=algorithm, device="cuda")
-    np.testing.assert_allclose(found, expected, rtol=1e-13, atol=1e-13 * np.abs(expected).max())
+    for leaf_missing in (np.zeros(0), np.arange(forest.n_leaves) - 0.5):
+        forest = dataclasses.replace(forest, leaf_missing=leaf_missing)
+        expected = forest.predict(X, output="margin", device="cpu")
+        found = forest.predict(X, output="margin", algorithm=algorithm, device="cuda")
+        np.testing.assert_allclose(found, expected, rtol=1e-13, atol=1e-13 * np.abs(expected).max())
 
 
 def test_linear_leaves_are_tuned():

@@ -72,6 +72,16 @@ def test_terms_of_categories_and_of_missing_values(seed):
     check(forest, X)
 
 
+@pytest.mark.parametrize("seed", range(4))
+def test_missing_numbers_that_take_leaves_back_to_constants(seed):
+    forest = with_models(random_forest(seed, Options(n_trees=3, n_features=4)), seed)
+    forest = dataclasses.replace(forest, leaf_missing=np.random.default_rng(seed).normal(size=forest.n_leaves))
+    X = rows_of(forest, seed, 40)
+    X[np.random.default_rng(1).random(X.shape) < 0.3] = np.nan
+    check(forest, X)
+    Explainer(forest, dtype="float64").shap_values(X, check_additivity=True)
+
+
 def test_deep_paths_and_many_points():
     forest = with_models(chain_forest(9, 1e-3), 0)
     check(forest, rows_of(forest, 1, 20))

@@ -8,9 +8,6 @@ import pytest
 import silva
 from tests.example_forests import small_forest, with_linear_leaves
 
-FIELDS = ("linear_feature", "linear_category", "linear_coefficient", "linear_mean")
-
-
 @pytest.fixture
 def forest():
     return with_linear_leaves(small_forest())
@@ -63,23 +60,6 @@ def test_terms_of_categories_and_of_missing_values(forest):
             deviation = float(has_it) - terms.linear_mean[leaf]
             expected += terms.tree_weight[tree] * terms.linear_coefficient[leaf] * deviation
         assert offset == pytest.approx(expected, rel=1e-12)
-
-
-def test_leaves_without_terms_do_not_depend_on_what_memory_held(forest, monkeypatch):
-    """NumPy's einsum multiplies what lies behind an empty matrix by 0, which is NaN at times: the stress found one."""
-    few = dataclasses.replace(
-        forest, linear_offsets=np.array([0, 0, 0, 1, 1]), **{name: getattr(forest, name)[:1] for name in FIELDS}
-    )
-    rows = np.random.default_rng(1).normal(size=(12, 2))
-    expected = few.predict(rows)
-    product = np.einsum
-
-    def with_old_memory(subscripts, *matrices):
-        behind = np.nan if 0 in matrices[0].shape else 0
-        return product(subscripts, *matrices) + behind
-
-    monkeypatch.setattr(np, "einsum", with_old_memory)
-    np.testing.assert_array_equal(few.predict(rows), expected)
 
 
 def test_no_rows(forest):

@@ -87,11 +87,32 @@ def tree_values(forest: Forest, X: Any) -> NDArray[np.float64]:
     reached = leaves(forest, X)
     result = np.zeros((reached.shape[1], len(reached), len(forest.base_score)))
     for tree in range(reached.shape[1]):
-        values = forest.leaf_value[reached[:, tree]] * forest.tree_weight[tree]
+        values = leaf_values(forest, X, reached[:, tree]) * forest.tree_weight[tree]
         if values.shape[1] == 1 and result.shape[2] > 1:
             result[tree, :, forest.tree_output[tree]] = values[:, 0]
         else:
             result[tree] = values
+    return result
+
+
+def leaf_values(forest: Forest, X: Any, reached: NDArray[np.int64]) -> NDArray[np.float64]:
+    """What the rows' leaves return in one tree: (n_rows, leaf_width)."""
+    if not len(forest.linear_offsets):
+        return forest.leaf_value[reached]
+    rows, result = np.asarray(X, np.float64).tolist(), np.zeros((len(reached), 1))
+    for row, leaf in enumerate(reached.tolist()):
+        value, lacks_number = float(forest.leaf_value[leaf, 0]), False
+        for term in range(int(forest.linear_offsets[leaf]), int(forest.linear_offsets[leaf + 1])):
+            x, category = rows[row][forest.linear_feature[term]], int(forest.linear_category[term])
+            if category == -1:
+                lacks_number |= x != x
+                difference = 0.0 if x != x else x - forest.linear_mean[term]
+            else:
+                difference = float(x != x if category == -2 else x == category) - forest.linear_mean[term]
+            value += float(forest.linear_coefficient[term]) * difference
+        low, high = forest.leaf_range[leaf]
+        is_constant = lacks_number and len(forest.leaf_missing)
+        result[row] = forest.leaf_missing[leaf] if is_constant else min(max(value, low), high)
     return result
 
 

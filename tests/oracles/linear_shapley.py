@@ -1,7 +1,8 @@
 """Shapley values of forests with linear leaves, from their definition, in float64.
 
 The game of shapley.py, but the value of a leaf depends on the coalition: the value at the means plus coefficient times
-(value - mean) of those terms whose feature the coalition knows. Terms shrink in proportion where the leaf clips.
+(value - mean) of those terms whose feature the coalition knows. Terms shrink in proportion where the leaf clips. Where
+missing numbers take the leaf back to a constant, they share the difference equally.
 """
 
 from __future__ import annotations
@@ -46,12 +47,13 @@ def values(forest: Forest, X: Any) -> NDArray[np.float64]:
 
 def _leaf_game(forest: Forest, leaf: int, rows: NDArray[Any], member: NDArray[np.bool_]) -> NDArray[np.float64]:
     """Value of a leaf for each row and coalition."""
-    parts = np.zeros_like(rows)
+    parts, lacking = np.zeros_like(rows), np.zeros_like(rows)
     for term in range(forest.linear_offsets[leaf], forest.linear_offsets[leaf + 1]):
         feature, category = forest.linear_feature[term], forest.linear_category[term]
         x, mean = rows[:, feature], forest.linear_mean[term]
         if category == -1:
             deviation = np.where(np.isnan(x), 0, x - mean)
+            lacking[:, feature] += np.isnan(x)
         else:
             deviation = np.where(np.isnan(x) if category == -2 else x == category, 1, 0) - mean
         parts[:, feature] += forest.linear_coefficient[term] * deviation
@@ -59,4 +61,8 @@ def _leaf_game(forest: Forest, leaf: int, rows: NDArray[Any], member: NDArray[np
     at_means, returned = (np.clip(value + deviation, *forest.leaf_range[leaf]) for deviation in (0, total))
     clipped = (total != 0) & ((returned != value + total) | (at_means != value))
     parts[clipped] *= ((returned - at_means)[clipped] / total[clipped])[:, None]
+    if len(forest.leaf_missing):
+        back = lacking.any(axis=1)
+        share = lacking[back] / lacking[back].sum(axis=1, keepdims=True)
+        parts[back] = share * (forest.leaf_missing[leaf] - at_means)
     return at_means + parts @ member.T

@@ -333,11 +333,6 @@ def test_tables_without_a_place(data, tmp_path):
         reader.read_file(path)
 
 
-def test_linear_leaves_are_refused(data):
-    with pytest.raises(NotImplementedError, match="linear leaves"):
-        reader.read(train(data, {"linear_tree": True}))
-
-
 def test_unfitted_and_foreign_objects():
     with pytest.raises(NotFittedError):
         reader.read(lgb.LGBMRegressor())

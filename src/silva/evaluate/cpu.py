@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import dataclasses
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from silva import _core
-from silva.evaluate import costs, linear
+from silva.evaluate import costs
 from silva.evaluate.choice import most_splits, runnable
 from silva.evaluate.costs import MOST_WINDOW_LEVELS, needs_ranks, window_levels
+from silva.evaluate.linear import LinearModels, numbered_leaves
 from silva.parallel import cached_property, n_threads
 from silva.typing import Choice, Int32s
 
@@ -39,7 +39,7 @@ class CpuEvaluator:
     def margins(self, rows: Floats, choice: Choice, n_jobs: int | None) -> Doubles:
         """Margins (n, n_outputs); the sum over trees has one order whatever the schedule."""
         if self._forest.has_linear_leaves:
-            return linear.margins(self._forest, rows, self._numbered.leaves(rows, choice, n_jobs))
+            return self._models.margins(rows, lambda chunk: self.positions(chunk, choice, n_jobs), n_jobs)
         out = np.empty((len(rows), self._forest.n_outputs))
         if choice.algorithm in {"by_node", "windowed"}:
             self.node_plan(choice).margins(rows, out, n_threads(n_jobs))
@@ -55,6 +55,10 @@ class CpuEvaluator:
         else:
             self._plan.leaves(rows, out, n_threads(n_jobs), choice.algorithm == "serial")
         return out
+
+    def positions(self, rows: Floats, choice: Choice, n_jobs: int | None) -> Int32s:
+        """Places in `leaf_value` of the leaves that rows reach, (n, n_trees)."""
+        return self._numbered.leaves(rows, choice, n_jobs)
 
     def plan_of(self, choice: Choice) -> _core.EvaluatePlan | _core.NodePlan:
         """Lay the forest out for the choice, once."""
@@ -106,6 +110,8 @@ class CpuEvaluator:
 
     @cached_property
     def _numbered(self) -> CpuEvaluator:
-        """The forest with leaves numbered by their place in `leaf_value`."""
-        forest = self._forest
-        return CpuEvaluator(dataclasses.replace(forest, leaf_id=np.arange(forest.n_leaves, dtype=np.int32)))
+        return CpuEvaluator(numbered_leaves(self._forest))
+
+    @cached_property
+    def _models(self) -> LinearModels:
+        return LinearModels(self._forest)

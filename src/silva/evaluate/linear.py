@@ -1,13 +1,17 @@
-"""Values of leaves that hold linear models."""
+"""Leaves that hold linear models: what their terms are called, and their margins on the CPU."""
 
 from __future__ import annotations
 
+import dataclasses
 from typing import TYPE_CHECKING
 
 import numpy as np
 
+from silva import _core
+from silva.parallel import n_threads
+
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
+    from collections.abc import Callable
 
     from silva.ensemble import TreeEnsemble
     from silva.typing import Doubles, Floats, Int32s
@@ -15,29 +19,79 @@ if TYPE_CHECKING:
 NUMBER, MISSING = -1, -2
 """In the place of a term's category: the feature's number, and 1 where it is missing."""
 
+LEAF_BYTES = 2**24
+"""Memory for the leaves that rows reach, before their models are evaluated."""
 
-def margins(forest: TreeEnsemble, rows: Floats, positions: Int32s) -> Doubles:
-    """Margins (n, n_outputs) of a forest with linear leaves; the sum over trees has their order.
 
-    `positions` (n, n_trees) are indices into `leaf_value` of the leaves that rows reach. The linear models are one
-    matrix product a leaf: O(n terms) a tree.
+class LinearModels:
+    """The linear models of a forest's leaves."""
+
+    def __init__(self, forest: TreeEnsemble) -> None:
+        self._n_outputs = forest.n_outputs
+        self._step = max(1, LEAF_BYTES // max(4 * forest.n_trees, 1))
+        self._plan = _core.LinearPlan(forest)
+
+    def margins(self, rows: Floats, positions: Callable[[Floats], Int32s], n_jobs: int | None) -> Doubles:
+        """Margins (n, n_outputs); `positions` finds the places in `leaf_value` of the leaves that rows reach.
+
+        O(terms of a leaf) a row and tree.
+        """
+        out = np.empty((len(rows), self._n_outputs))
+        for first in range(0, len(rows), self._step):
+            chunk = slice(first, first + self._step)
+            self._plan.margins(rows[chunk], positions(rows[chunk]), out[chunk], n_threads(n_jobs))
+        return out
+
+
+def numbered_leaves(forest: TreeEnsemble) -> TreeEnsemble:
+    """Give the leaves numbers for ids: their places in `leaf_value`."""
+    return dataclasses.replace(forest, leaf_id=np.arange(forest.n_leaves, dtype=np.int32), leaf_shape=())
+
+
+def with_means(forest: TreeEnsemble, rows: Floats, positions: Int32s) -> TreeEnsemble:
+    """Take the means of the leaves' terms from rows and the places of the leaves that they reach, (n, n_trees).
+
+    A number's mean is that of the rows where it is finite. A leaf that no row reaches has the means of all rows.
     """
-    out = np.tile(forest.base_score, (len(rows), 1))
-    with np.errstate(over="ignore", invalid="ignore"):  # of what models make of huge rows
-        for tree in range(forest.n_trees):
-            out[:, forest.tree_output[tree]] += forest.tree_weight[tree] * tree_values(forest, rows, positions[:, tree])
-    return out
+    means = _overall_means(forest, rows)
+    for tree in range(forest.n_trees):
+        order = np.argsort(positions[:, tree], kind="stable")
+        reached, starts = np.unique(positions[order, tree], return_index=True)
+        for leaf, members in zip(reached.tolist(), np.split(order, starts[1:]), strict=True):
+            terms = slice(*forest.linear_offsets[leaf : leaf + 2])
+            means[terms] = _means(_term_values(forest, rows[members], terms), means[terms])
+    products = np.append(forest.linear_coefficient * (means - forest.linear_mean), 0.0)
+    change = np.add.reduceat(products, forest.linear_offsets[:-1])
+    value = forest.leaf_value + np.where(np.diff(forest.linear_offsets) > 0, change, 0.0)[:, None]
+    return dataclasses.replace(forest, linear_mean=means, leaf_value=value, means_known=True)
 
 
-def tree_values(forest: TreeEnsemble, rows: Floats, leaves: Int32s) -> Doubles:
-    """Values of the leaves that the rows reach in one tree, (n,)."""
-    out = np.empty(len(rows))
-    order = np.argsort(leaves, kind="stable")
-    starts = np.flatnonzero(np.diff(leaves[order], prepend=-1))
-    for at in np.split(order, starts[1:]):
-        if len(at):
-            out[at] = leaf_values(forest, rows, at, int(leaves[at[0]]))
-    return out
+def _overall_means(forest: TreeEnsemble, rows: Floats) -> Doubles:
+    """Mean of each term over all rows."""
+    pairs = np.column_stack([forest.linear_feature, forest.linear_category])
+    _, first, same = np.unique(pairs, axis=0, return_index=True, return_inverse=True)
+    means = np.zeros(len(first))
+    for place, term in enumerate(first.tolist()):
+        one = slice(place, place + 1)
+        means[one] = _means(_term_values(forest, rows, slice(term, term + 1)), means[one])
+    return means[same.reshape(-1)]
+
+
+def _term_values(forest: TreeEnsemble, rows: Floats, terms: slice) -> Doubles:
+    """Evaluate the terms on the rows, (n, n_terms); NaN where a number is missing."""
+    values = rows[:, forest.linear_feature[terms]].astype(np.float64)
+    category = forest.linear_category[terms]
+    has_it = np.where(category == MISSING, np.isnan(values), values == category)
+    return np.where(category == NUMBER, values, has_it)
+
+
+def _means(values: Doubles, otherwise: Doubles) -> Doubles:
+    """Mean of the finite numbers of each column, `otherwise` where there are none."""
+    known = np.isfinite(values)
+    counts = known.sum(axis=0)
+    sums = np.where(known, values, 0.0).sum(axis=0)
+    result: Doubles = np.where(counts > 0, sums / np.maximum(counts, 1), otherwise)
+    return result
 
 
 def term_name(forest: TreeEnsemble, feature: int, category: int) -> str:
@@ -49,20 +103,3 @@ def term_name(forest: TreeEnsemble, feature: int, category: int) -> str:
         return f"{name} missing"
     table = forest.categories[feature] if forest.categories else None
     return f"{name} = {category if table is None else table[category]}"
-
-
-def leaf_values(forest: TreeEnsemble, rows: Floats, at: NDArray[np.intp], leaf: int) -> Doubles:
-    """Evaluate the linear model of one leaf on the rows `at`: missing numbers count as the leaf's mean."""
-    terms = slice(*forest.linear_offsets[leaf : leaf + 2])
-    if terms.start == terms.stop:  # einsum would multiply what lies behind the empty matrix by 0: NaN at times
-        return np.full(len(at), np.clip(forest.leaf_value[leaf, 0], *forest.leaf_range[leaf]))
-    values = rows[at[:, None], forest.linear_feature[terms]].astype(np.float64)
-    category = forest.linear_category[terms]
-    if (category != NUMBER).any():
-        has_it = np.where(category == MISSING, np.isnan(values), values == category)
-        values = np.where(category == NUMBER, values, has_it)
-    deviation = values - forest.linear_mean[terms]
-    deviation[np.isnan(deviation)] = 0.0
-    result = forest.leaf_value[leaf, 0] + np.einsum("ij,j->i", deviation, forest.linear_coefficient[terms])
-    clipped: Doubles = np.clip(result, *forest.leaf_range[leaf])
-    return clipped

@@ -48,6 +48,15 @@ def refuse_linear_leaves(forest: Forest, what: str, instead: str) -> None:
         raise NotImplementedError(f"linear leaves are not supported yet in {what}; {instead}")
 
 
+def refuse_unknown_means(forest: Forest) -> None:
+    """Raise ValueError where linear leaves do not tell what a feature that a coalition does not know counts as."""
+    if not forest.means_known:
+        raise ValueError(
+            f"{forest.source} keeps no means of the features in its linear leaves, which path-dependent values need; "
+            "pass Explainer(silva.load(model).with_means(X), ...) with training rows X"
+        )
+
+
 def check_choices(algorithm: str, output: str, dtype: DTypeLike) -> None:
     """Raise for values that no argument has, and for those that nothing computes yet."""
     if algorithm not in ALGORITHMS:

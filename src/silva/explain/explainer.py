@@ -17,6 +17,7 @@ from silva.explain.checks import (
     check_table_bytes,
     refuse_linear_leaves,
     refuse_negative_covers,
+    refuse_unknown_means,
 )
 from silva.explain.cpu import CpuExplainer
 from silva.explain.explanation import make_explanation
@@ -152,6 +153,7 @@ class Explainer(InteractionExplainer, StoredExplainer):
         check_background(self.forest, background_weight, background is not None, algorithm, output, device)
         if background is None:
             refuse_negative_covers(self.forest)
+            refuse_unknown_means(self.forest)
         if algorithm in {"paths", "tables"}:
             refuse_linear_leaves(self.forest, f"algorithm={algorithm!r}", "use algorithm='quadrature'")
         self._players = make_players(groups, self.forest)

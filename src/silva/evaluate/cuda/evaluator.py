@@ -177,7 +177,8 @@ class CudaEvaluator:
         orders = (tables["starts"], tables["trees"], tables["base"])
         outputs = np.int32(forest.n_outputs)
         if forest.has_linear_leaves:
-            models = (tables[name] for name in _LINEAR)
+            missing = tables["leaf_missing"] if len(forest.leaf_missing) else np.uint64(0)
+            models = (*(tables[name] for name in _LINEAR), missing)
             args = (*head, *models, tables["weight"], outputs, *orders, x, *row_strides(x), out)
             launch(linear_variant(x.dtype, out.dtype), grid, (BLOCK,), args)
             return
@@ -200,7 +201,8 @@ class CudaEvaluator:
         }
         if not forest.has_linear_leaves:
             return {**arrays, "values": forest.leaf_value * weight}
-        return {**arrays, "weight": forest.tree_weight, **{name: getattr(forest, name) for name in _LINEAR}}
+        models = {name: getattr(forest, name) for name in (*_LINEAR, "leaf_missing")}
+        return {**arrays, "weight": forest.tree_weight, **models}
 
     def __getstate__(self) -> dict[str, object]:
         return {"_forest": self._forest}

@@ -41,6 +41,7 @@ ForestView view_of(nb::handle forest) {
       field<double>(forest, "linear_coefficient"),
       field<double>(forest, "linear_mean"),
       {leaf_range.data(), leaf_range.size()},
+      field<double>(forest, "leaf_missing"),
       nb::cast<double>(forest.attr("zero_threshold")),
       nb::cast<int32_t>(forest.attr("n_features")),
       int32_t(leaf_value.shape(1)),

@@ -36,7 +36,8 @@ struct ForestView {
   std::span<const int32_t> linear_feature;
   std::span<const int32_t> linear_category;  // what a term takes of its feature (common/linear_term.h)
   std::span<const double> linear_coefficient, linear_mean;
-  std::span<const double> leaf_range;  // [leaf][2]
+  std::span<const double> leaf_range;    // [leaf][2]
+  std::span<const double> leaf_missing;  // of rows that lack a number; empty: they count as their means
   double zero_threshold;
   int32_t n_features;
   int32_t width;

@@ -9,6 +9,7 @@ import numpy as np
 
 from silva.readers.assemble import assemble
 from silva.readers.lightgbm.categories import category_sets, category_tables
+from silva.readers.lightgbm.linear import linear_leaves
 from silva.readers.lightgbm.nodes import ZERO_THRESHOLD, Layout, node_arrays, zero_missing
 from silva.readers.lightgbm.objective import link_of
 from silva.readers.lightgbm.text import Document, parse
@@ -36,7 +37,7 @@ def read(model: Booster | LGBMModel) -> TreeEnsemble:
     sklearn.exceptions.NotFittedError
         If the estimator is not fitted.
     NotImplementedError
-        If it holds something that silva does not support: linear leaves, an unknown objective.
+        If it holds something that silva does not support, such as an unknown objective.
     """
     import lightgbm
 
@@ -82,7 +83,7 @@ def _read_text(text: str, **estimator: object) -> TreeEnsemble:
     is_average = "average_output" in document.header
     if estimator.get("classes"):
         estimator["prediction"] = "half" if n_outputs == 1 else "argmax"
-    return assemble(
+    trees = assemble(
         node_arrays(layout, sets.of_split),
         n_features=n_features,
         tree_output=np.arange(n_trees) % n_outputs,
@@ -97,6 +98,7 @@ def _read_text(text: str, **estimator: object) -> TreeEnsemble:
         **link_of(document.header.get("objective", ""), n_outputs),
         **estimator,
     )
+    return linear_leaves(document, layout, trees)
 
 
 def _sizes(document: Document) -> tuple[int, int]:

@@ -42,12 +42,9 @@ class Layout:
     ------
     ValueError
         If arrays are too short or too long, or hold what no tree can hold; the message names the tree.
-    NotImplementedError
-        If a tree has linear leaves.
     """
 
     def __init__(self, document: Document) -> None:
-        _refuse_linear_leaves(document)
         self.document = document
         self.n_leaves = _n_leaves(document)
         self.n_splits = self.n_leaves - 1
@@ -179,8 +176,3 @@ def _n_leaves(document: Document) -> Int64s:
         at = int(np.argmin(n_leaves))
         raise ValueError(f"tree {at} declares {n_leaves[at]} leaves, expected at least 1")
     return n_leaves
-
-
-def _refuse_linear_leaves(document: Document) -> None:
-    if any(tree.get("is_linear", "0") != "0" for tree in document.trees):
-        raise NotImplementedError("LightGBM trees with linear leaves (linear_tree=True) are not supported yet")

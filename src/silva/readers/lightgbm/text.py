@@ -11,11 +11,13 @@ import numpy as np
 if TYPE_CHECKING:
     from numpy.typing import DTypeLike
 
-    from silva.typing import Array, Int64s
+    from silva.typing import Array, Bools, Int64s
 
 VERSIONS = ("v2", "v3", "v4")
 LARGEST_INTEGER = 2**31 - 1
 TABLES = "pandas_categorical:"
+LISTS_OF_LEAVES = ("leaf_features", "leaf_coeff")
+"""Lists of lists, with a space more behind each."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -55,6 +57,10 @@ class Document:
         values = [_integer(tree.get(key, ""), f"tree {i} gives {key!r}") for i, tree in enumerate(self.trees)]
         return np.array(values, np.int64)
 
+    def tree_flags(self, key: str) -> Bools:
+        """Tell of each tree whether a number is not 0; it is 0 where a tree lacks it: (n_trees,)."""
+        return np.array([tree.get(key, "0") != "0" for tree in self.trees], np.bool_)
+
     def tree_arrays(self, key: str, counts: Int64s, dtype: DTypeLike) -> Array:
         """Return an array of each tree, one after the other: (counts.sum(),).
 
@@ -63,7 +69,9 @@ class Document:
         ValueError
             If a tree lacks the key or holds another number of entries than `counts` says, or an entry is no number.
         """
-        lines = [tree.get(key, "") for tree in self.trees]
+        lines = [
+            " ".join(tree.get(key, "").split()) if key in LISTS_OF_LEAVES else tree.get(key, "") for tree in self.trees
+        ]
         found = np.array([line.count(" ") + 1 if line else 0 for line in lines])
         if (wrong := found != counts).any():
             at = int(np.argmax(wrong))

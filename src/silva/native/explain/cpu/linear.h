@@ -28,11 +28,29 @@ struct LinearTerm {
 struct LinearLeaf {
   int64_t first, end;                         // terms
   double value, at_means, weight, low, high;  // at_means: the value within the range
+  double missing;                             // of rows that lack a number, or kNoValue
 };
 
 template <class Real>
 SILVA_INLINE double deviation(const LinearTerm<Real>& term, const double* raw, int lane, int width) {
   return term.coefficient * term_deviation(raw[int64_t(term.feature) * width + lane], term.category, term.mean);
+}
+
+// The terms of one lane where a number is missing and takes the leaf back to a constant: what the leaf then returns is
+// the difference that the missing numbers make, in equal shares.
+template <class L>
+SILVA_INLINE bool attribute_missing(const LinearLeaf& leaf, const LinearTerm<typename L::Real>* terms,
+                                    const double* raw, int lane, typename L::Value* attributed) {
+  int n_missing = 0;
+  const auto lacks = [&](int64_t at) {
+    return lacks_number(raw[int64_t(terms[at].feature) * L::width + lane], terms[at].category);
+  };
+  for (int64_t at = leaf.first; at < leaf.end; ++at) n_missing += lacks(at);
+  if (n_missing == 0) return false;
+  const double each = leaf.weight * (leaf.missing - leaf.at_means) / n_missing;
+  for (int64_t at = leaf.first; at < leaf.end; ++at)
+    L::put(attributed[at - leaf.first], lane, typename L::Real(lacks(at) ? each : 0));
+  return true;
 }
 
 // a_q of the leaf's terms, for each lane. Where the model leaves the range that the leaf returns, here or at the means,
@@ -41,6 +59,7 @@ template <class L>
 SILVA_INLINE void attribute_terms(const LinearLeaf& leaf, const LinearTerm<typename L::Real>* terms, const double* raw,
                                   typename L::Value* attributed) {
   for (int lane = 0; lane < L::width; ++lane) {
+    if (leaf.missing == leaf.missing && attribute_missing<L>(leaf, terms, raw, lane, attributed)) continue;
     double sum = 0;
     for (int64_t at = leaf.first; at < leaf.end; ++at) sum += deviation(terms[at], raw, lane, L::width);
     const double x = leaf.value + sum, returned = x < leaf.low ? leaf.low : x > leaf.high ? leaf.high : x;

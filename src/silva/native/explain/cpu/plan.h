@@ -112,10 +112,11 @@ class ExplainPlanBuilder {
   // The model of a leaf below the path's edges.
   void add_model(int32_t tree, int64_t leaf, ShapTree& out) {
     const int64_t first = forest_.linear_offsets[leaf], end = forest_.linear_offsets[leaf + 1];
-    plan_.models[leaf] = {int64_t(plan_.terms.size()),     int64_t(plan_.terms.size()) + end - first,
-                          forest_.leaf_value[leaf],        value_at_means(forest_, leaf),
-                          forest_.tree_weight[tree],       forest_.leaf_range[2 * leaf],
-                          forest_.leaf_range[2 * leaf + 1]};
+    plan_.models[leaf] = {
+        int64_t(plan_.terms.size()),      int64_t(plan_.terms.size()) + end - first,
+        forest_.leaf_value[leaf],         value_at_means(forest_, leaf),
+        forest_.tree_weight[tree],        forest_.leaf_range[2 * leaf],
+        forest_.leaf_range[2 * leaf + 1], forest_.leaf_missing.empty() ? kNoValue : forest_.leaf_missing[leaf]};
     for (int64_t at = first; at < end; ++at) {
       const int32_t f = forest_.linear_feature[at], player = players_.of(f), slot = slot_of(player, out);
       const OnPath& on = path_[player];
