@@ -8,6 +8,7 @@ import pytest
 import silva
 from tests.example_forests import small_forest, with_linear_leaves
 
+
 @pytest.fixture
 def forest():
     return with_linear_leaves(small_forest())
