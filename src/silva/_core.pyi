@@ -170,7 +170,13 @@ class RowExplainer32(_RowExplainer): ...
 class RowExplainer64(_RowExplainer): ...
 
 def plan_gpu_tables(
-    forest: object, table_bytes: int, real_bytes: int, forced: bool, has_background: bool, n_threads: int
+    forest: object,
+    table_bytes: int,
+    real_bytes: int,
+    forced: bool,
+    of_pairs: bool,
+    has_background: bool,
+    n_threads: int,
 ) -> dict[str, Any]: ...
 def breadth_first(
     offsets: NDArray[np.int64], left: NDArray[np.int32], right: NDArray[np.int32]

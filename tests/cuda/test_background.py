@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -94,18 +96,19 @@ def test_rows_and_background_on_a_gpu():
 
 def test_trees_without_tables_are_refused_on_a_gpu_and_explained_on_the_cpu():
     forest, X = chain_forest(30, 1e-3), rows(6, 30)
-    with pytest.raises(NotImplementedError, match=r"1 of 1 trees have no tables against a background on a GPU"):
+    with pytest.raises(
+        NotImplementedError, match=r"1 of 1 trees have no tables of values against a background on a GPU"
+    ):
         Explainer(forest, X, device="cuda").shap_values(X)
     exact = Explainer(forest, X, device="cpu").shap_values(X)
     np.testing.assert_array_equal(Explainer(forest, X).shap_values(X), exact)
 
 
-def test_interactions_are_refused_on_a_gpu():
+def test_probabilities_are_refused_on_a_gpu():
     import cupy
 
-    forest, X = full_forest(1, n_trees=9, depth=6, n_features=5), rows(40, 5)
-    for some, device in ((X, "cuda"), (cupy.asarray(X), "auto")):
-        with pytest.raises(NotImplementedError, match="interactions against a background run on the CPU only"):
-            Explainer(forest, X, device=device).shap_interaction_values(some)
-    expected = Explainer(forest, X, device="cpu").shap_interaction_values(X)
-    np.testing.assert_array_equal(Explainer(forest, X).shap_interaction_values(X), expected)
+    forest, X = dataclasses.replace(full_forest(1, n_trees=9, depth=6, n_features=5), link="logistic"), rows(40, 5)
+    with pytest.raises(NotImplementedError, match="output='probability' runs on the CPU only so far"):
+        Explainer(forest, X, device="cuda", output="probability")
+    with pytest.raises(NotImplementedError, match="explanations of output='probability' run on the CPU only"):
+        Explainer(forest, X, output="probability").shap_values(cupy.asarray(X))

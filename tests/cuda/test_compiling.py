@@ -14,8 +14,16 @@ from silva.explain.cuda.background import background_variant, count_variant
 from silva.explain.cuda.kernels import walk_variant
 from silva.explain.cuda.paths import paths_variant
 from silva.explain.cuda.small_forests import small_variant
-from silva.explain.cuda.table_launches import NARROW_THREADS, WIDE_THREADS
-from silva.explain.cuda.tables import add_variant, build_variant, keys_variant
+from silva.explain.cuda.table_blocks import (
+    FEW_QUADS,
+    MOST_QUADS,
+    NARROW_THREADS,
+    PAIR_THREADS,
+    WIDE_THREADS,
+    add_variant,
+    pair_variant,
+)
+from silva.explain.cuda.tables import build_variant, keys_variant
 from silva.explain.cuda.tapes import Tape
 from silva.grow.cuda.paper import qr_kernels
 from silva.grow.cuda.rows import kernels
@@ -80,13 +88,23 @@ ADD = [
     add_variant(dtype, is_narrow, True, threads)
     for dtype in ("float32", "float64")
     for is_narrow, threads in ((True, NARROW_THREADS[0]), *((False, threads) for threads in WIDE_THREADS[:3]))
+] + [
+    pair_variant(dtype, n_quads, quads // n_quads, True, PAIR_THREADS[0])
+    for dtype, n_quads in (("float32", 1), ("float32", 2), ("float64", 2), ("float64", 4))
+    for quads in (MOST_QUADS, FEW_QUADS)
 ]
 TABLES = [
     *(keys_variant(is_packed) for is_packed in (False, True)),
-    *(build_variant(dtype, points) for dtype in ("float32", "float64") for points in (2, 4, 8)),
+    *(
+        build_variant(dtype, points, of_pairs)
+        for dtype in ("float32", "float64")
+        for points in (2, 4, 8)
+        for of_pairs in (False, True)
+    ),
     *(add_variant(dtype, is_narrow, False, 64) for dtype in ("float32", "float64") for is_narrow in (False, True)),
     *(count_variant(is_weighted) for is_weighted in (False, True)),
-    *(background_variant(dtype) for dtype in ("float32", "float64")),
+    pair_variant("float32", 1, 16, False, 64),
+    *(background_variant(dtype, of_pairs) for dtype in ("float32", "float64") for of_pairs in (False, True)),
 ]
 HOT = [walk(points) for points in (2, 3, 4, 8)]
 WALKS = [

@@ -10,7 +10,7 @@ import pytest
 import silva
 from silva.cuda import encoder
 from silva.evaluate.cuda import few_rows
-from silva.explain.cuda import background, small_forests, tables
+from silva.explain.cuda import background, small_forests, table_blocks, tables
 
 NATIVE = Path(silva.__file__).parent / "native"
 
@@ -30,7 +30,8 @@ NATIVE = Path(silva.__file__).parent / "native"
         (background, "COUNT_ROWS", "explain/cuda/tables/count_states.cu", "ROWS"),
         (background, "MOST_POINTS", "explain/cuda/tables/build_background.cu", "MOST_POINTS"),
         (tables, "BUILD_THREADS", "explain/cuda/tables/build_background.cu", "THREADS"),
-        (tables, "BUILD_THREADS", "explain/cuda/tables/build_tables.cu", "THREADS"),
+        (tables, "BUILD_THREADS", "explain/cuda/tables/points.cuh", "THREADS"),
+        (table_blocks, "PAIR_GROUP", "explain/cuda/tables/add_pairs.cu", "GROUP"),
         (small_forests, "MOST_WARPS", "explain/cuda/explain_small.cu", "MOST_WARPS"),
     ],
 )

@@ -12,7 +12,8 @@ import silva.cuda.rows
 import silva.explain.cuda.table_launches
 import silva.explain.cuda.tables
 from silva import Explainer
-from silva.explain.cuda.table_launches import TableJob, choose_block
+from silva.explain.cuda.table_blocks import choose_block
+from silva.explain.cuda.table_launches import TableJob
 from silva.explain.cuda.tables import TablePlan, build_groups
 from tests.conftest import examples
 from tests.explain.tolerance import assert_close
@@ -85,7 +86,8 @@ def test_small_shared_memory(monkeypatch, shared, is_staged, n_features):
         monkeypatch.setattr(module, "gpu_limits", lambda: limits)
     forest = full_forest(5, n_trees=9, depth=7, n_features=n_features)
     explainer = check_with_cpu(forest, rows(70, n_features))
-    block = choose_block(job_of(explainer).plan, limits)
+    plan = job_of(explainer).plan
+    block = choose_block(plan, plan.batches[0], 128, limits)
     assert block.is_staged == is_staged
     assert block.shared <= shared
 
@@ -136,7 +138,7 @@ def test_out_of_memory_falls_back_to_the_walk_and_says_so_once(monkeypatch):
         raise cupy.cuda.memory.OutOfMemoryError(1, 2)
 
     forest, X = full_forest(8, n_trees=12, depth=7, n_features=6), rows(40, 6)
-    monkeypatch.setattr(silva.explain.cuda.table_launches, "Tables", refuse)
+    monkeypatch.setattr(silva.explain.cuda.tables, "Tables", refuse)
     explainer = Explainer(forest, algorithm="tables", device="cuda")
     with pytest.warns(RuntimeWarning, match="no GPU memory for [0-9,]+ bytes of tables"):
         found = explainer.shap_values(X)
@@ -180,7 +182,7 @@ def test_prepare_builds_tables_on_the_gpu():
     forest = full_forest(11, n_trees=40, depth=6, n_features=5)
     explainer = Explainer(forest, device="cuda").prepare()
     assert explainer.algorithm_ == "tables"
-    assert job_of(explainer)._uploads._made
+    assert job_of(explainer)._tables._made._made
     assert Explainer(forest, device="cuda", table_bytes=0).prepare().algorithm_ == "quadrature"
 
 

@@ -72,7 +72,7 @@ class Explainer(InteractionExplainer, StoredExplainer):
     n_jobs : int, optional
         Threads; None or -1 for all.
     table_bytes : int
-        Most memory for tables of values, and on the CPU as much again for those of interactions; 0 for none. They are
+        Most memory for tables of values, and as much again for those of interactions; 0 for none. They are
         built at first use, those of values also by `prepare`.
     background_weight : array-like of shape (m,), optional
         Weights of the background rows, at least 0; default 1 each.
@@ -364,7 +364,7 @@ class Explainer(InteractionExplainer, StoredExplainer):
         """GPUs that take these rows; none if the CPU does."""
         has = self._background is not None, self.groups is not None
         arguments = self.forest, self.algorithm, self.output, self.device, self.n_jobs, *has
-        return Placement(*arguments).gpus(X, of_pairs, lambda: self._on_cuda.serves_background)
+        return Placement(*arguments).gpus(X, of_pairs, lambda: self._on_cuda.serves_background(of_pairs))
 
     @cached_property
     def _on_cuda(self) -> Any:

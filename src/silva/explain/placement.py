@@ -47,7 +47,7 @@ class Placement(NamedTuple):
         DeviceError
             If a GPU is asked for and cannot be used.
         """
-        if reason := self._cpu_only(of_pairs):
+        if reason := self._cpu_only():
             require_cpu(self.device, X, reason)
             return ()
         n_blocks = -(-count_rows(X) // (ROWS_TOGETHER * n_threads(self.n_jobs)))
@@ -58,14 +58,12 @@ class Placement(NamedTuple):
         is_free = self.device == "auto" and array_gpu(X) is None
         return () if gpus and is_free and self.has_background and not serves_background() else gpus
 
-    def _cpu_only(self, of_pairs: bool) -> str:
+    def _cpu_only(self) -> str:
         """Name what GPUs do not explain, if it is asked for."""
         if self.output != "margin":
             return f"explanations of output={self.output!r}"
         if self.has_groups:
             return "explanations of groups"
-        if of_pairs and self.has_background:
-            return "interactions against a background"
         return "explanations of linear leaves" if self.forest.has_linear_leaves else ""
 
     def _gpus_of_paths(self, X: Rows, work: int) -> tuple[int, ...]:

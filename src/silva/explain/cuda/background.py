@@ -70,7 +70,7 @@ class BackgroundContents:
         for group in group_by_workspace(plan, members, n_bytes):
             chosen = import_cupy().asarray(group.subtrees)
             args = (subtrees, chosen, *rest, state, total, np.int32(plan.n_components), points)
-            result.append(lay_out_build(plan, batch, group, background_variant(plan.dtype), args))
+            result.append(lay_out_build(plan, batch, group, background_variant(plan.dtype, plan.of_pairs), args))
         return result
 
 
@@ -100,6 +100,6 @@ def count_variant(is_weighted: bool) -> Variant:
     return variant("explain/cuda/tables/count_states", WEIGHTED=int(is_weighted))
 
 
-def background_variant(dtype: DTypeLike) -> Variant:
+def background_variant(dtype: DTypeLike, of_pairs: bool = False) -> Variant:
     """Name the kernel that builds tables against a background."""
-    return variant("explain/cuda/tables/build_background", REAL=np.dtype(dtype))
+    return variant("explain/cuda/tables/build_background", REAL=np.dtype(dtype), PAIRS=int(of_pairs))

@@ -15,7 +15,7 @@ from silva.explain.cuda.background import BackgroundContents
 from silva.explain.cuda.paths import PathsJob
 from silva.explain.cuda.quadrature import QuadratureJob
 from silva.explain.cuda.table_launches import TableJob
-from silva.explain.cuda.tables import TablePlan
+from silva.explain.cuda.tables import SharedTables, TablePlan
 from silva.explain.cuda.tapes import TINY_SPLITS
 from silva.explain.tables import TABLE_BYTES
 from silva.inputs import as_rows
@@ -134,46 +134,70 @@ class CudaExplainer:
         except import_cupy().cuda.memory.OutOfMemoryError:
             return None  # the long way makes room, or says what is missing
 
-    @property
-    def serves_background(self) -> bool:
-        """Whether every tree has tables against the background, which no walk takes here."""
-        return self._background_plan is not None and not len(self._background_plan.walked_trees)
+    def serves_background(self, of_pairs: bool) -> bool:
+        """Whether every tree has tables of values, or of pairs, against the background, which no walk takes here."""
+        plan = self._background_plans(of_pairs)
+        return plan is not None and not len(plan.walked_trees)
+
+    def _background_plans(self, of_pairs: bool) -> TablePlan | None:
+        return self._background_pair_plan if of_pairs else self._background_plan
 
     @cached_property
     def _background_plan(self) -> TablePlan | None:
+        return self._plan_background(of_pairs=False)
+
+    @cached_property
+    def _background_pair_plan(self) -> TablePlan | None:
+        return self._plan_background(of_pairs=True)
+
+    def _plan_background(self, of_pairs: bool) -> TablePlan | None:
         if self.table_bytes == 0:
             return None
-        return TablePlan(self.forest, self.dtype, self.table_bytes, True, has_background=True)
+        return TablePlan(self.forest, self.dtype, self.table_bytes, True, of_pairs, has_background=True)
 
-    def _background_job(self, background: Background) -> TableJob | None:
-        """Values against a background; None where no row's values differ from 0."""
-        plan = self._background_plan
+    def _against(self, background: Background, of_pairs: bool) -> SharedTables | None:
+        """Tables against a background; None where no row's values differ from 0."""
+        plan = self._background_plans(of_pairs)
         if plan is None or len(plan.walked_trees):
             n_walked = self.forest.n_trees if plan is None else len(plan.walked_trees)
+            what = "interactions" if of_pairs else "values"
             raise NotImplementedError(
-                f"{n_walked} of {self.forest.n_trees} trees have no tables against a background on a GPU; pass "
-                "device='cpu' and rows on the host" + ("" if plan else ", or table_bytes above 0")
+                f"{n_walked} of {self.forest.n_trees} trees have no tables of {what} against a background on a GPU; "
+                "pass device='cpu' and rows on the host" + ("" if plan else ", or table_bytes above 0")
             )
-        return TableJob(self.forest, self._codes, plan, BackgroundContents(background)) if plan.n_subtrees else None
+        return SharedTables(plan, BackgroundContents(background)) if plan.n_subtrees else None
 
     def _job(self, key: object, features: NDArray[np.intp] | None) -> Job:
         if key not in self._jobs:
-            job = self._table_job() if key == "values" else None
+            of_pairs = key != "values"
+            tables = self._pair_tables if of_pairs else self._tables
             kind = PathsJob if self.algorithm == "paths" else QuadratureJob
-            self._jobs[key] = job or kind(self.forest, self._codes, self.dtype, key != "values", features)
+            self._jobs[key] = (
+                kind(self.forest, self._codes, self.dtype, of_pairs, features)
+                if tables is None
+                else TableJob(self.forest, self._codes, tables, features)
+            )
         return self._jobs[key]
 
-    def _table_job(self) -> TableJob | None:
-        """Values by tables, if the algorithm says so and any tree has them."""
+    @cached_property
+    def _tables(self) -> SharedTables | None:
+        return self._make_tables(of_pairs=False)
+
+    @cached_property
+    def _pair_tables(self) -> SharedTables | None:
+        return self._make_tables(of_pairs=True)
+
+    def _make_tables(self, of_pairs: bool) -> SharedTables | None:
+        """Lay out tables, if the algorithm says so and any tree has them."""
         if self._background is not None:
-            return self._background_job(self._background)
+            return self._against(self._background, of_pairs)
         forest, forced = self.forest, self.algorithm == "tables"
         if self.algorithm not in {"auto", "tables"} or self.table_bytes == 0 or forest.has_linear_leaves:
             return None
         if not forced and forest.n_nodes // 2 < TINY_SPLITS:
-            return None  # one launch walks it in less time than four take
-        plan = TablePlan(forest, self.dtype, self.table_bytes, forced)
-        return TableJob(forest, self._codes, plan) if plan.n_subtrees else None
+            return None  # a launch or two walk it in less time than four take
+        plan = TablePlan(forest, self.dtype, self.table_bytes, forced, of_pairs)
+        return SharedTables(plan) if plan.n_subtrees else None
 
     @cached_property
     def _codes(self) -> CodeTables:

@@ -11,6 +11,7 @@ from silva.cuda.compiler import variant
 from silva.cuda.launches import KeptByRows, Plan, PreparedLaunch
 from silva.cuda.uploads import PerGpu
 from silva.device import import_cupy
+from silva.explain.cuda.results import MOST_COMPLETE
 
 if TYPE_CHECKING:
     from numpy.typing import DTypeLike, NDArray
@@ -101,9 +102,9 @@ class PlannedJob(Job):
         """Lay out the launches for a batch of such rows; None if there is nothing to do."""
         raise NotImplementedError
 
-    def _is_sparse(self, row_shape: tuple[int, ...]) -> bool:  # noqa: ARG002
+    def _is_sparse(self, row_shape: tuple[int, ...]) -> bool:
         """Whether the launches leave out numbers of the results that are 0."""
-        return False
+        return self.pairs and math.prod(row_shape) > MOST_COMPLETE
 
 
 def fitting_rows(n_bytes: int, row_bytes: int) -> int:

@@ -16,7 +16,7 @@ from silva.device import import_cupy
 from silva.explain.cuda.job import PlannedJob, diagonal_launch, fitting_rows, padded_rows
 from silva.explain.cuda.kernels import choose_block, walk_variant
 from silva.explain.cuda.on_gpu import OnGpu
-from silva.explain.cuda.results import MOST_COMPLETE, find_targets
+from silva.explain.cuda.results import find_targets
 from silva.explain.cuda.small_forests import make_small
 from silva.explain.cuda.tapes import write_tapes
 
@@ -68,9 +68,6 @@ class QuadratureJob(PlannedJob):
             return max(n_rows, 1)
         row_bytes = self.n_slots * self.dtype.itemsize + self.codes.row_bytes
         return fitting_rows(min(PARTIAL_BYTES, self._on_gpu().memory // 8), row_bytes)
-
-    def _is_sparse(self, row_shape: tuple[int, ...]) -> bool:
-        return self.pairs and math.prod(row_shape) > MOST_COMPLETE
 
     def _lay_out(self, x: GpuArray, row_shape: tuple[int, ...]) -> Plan | None:
         tables = self._on_gpu()

@@ -1,10 +1,10 @@
-"""Launches of values by subtree tables, laid out once for rows of a shape."""
+"""Launches of values and interactions by subtree tables, laid out once for rows of a shape."""
 
 from __future__ import annotations
 
 import math
 import warnings
-from typing import TYPE_CHECKING, NamedTuple, cast
+from typing import TYPE_CHECKING, cast
 
 import numpy as np
 
@@ -14,37 +14,31 @@ from silva.cuda.encoder import CodeTables, row_strides
 from silva.cuda.launches import NOWHERE, Plan, PreparedLaunch
 from silva.cuda.limits import gpu_limits
 from silva.device import import_cupy
-from silva.explain.cuda.job import PlannedJob, fitting_rows, padded_rows
+from silva.explain.cuda.job import PlannedJob, diagonal_launch, fitting_rows, padded_rows
 from silva.explain.cuda.on_gpu import OnGpu
 from silva.explain.cuda.quadrature import QuadratureJob, Walk, lay_out_sum
 from silva.explain.cuda.results import find_targets
+from silva.explain.cuda.table_blocks import choose_block
 from silva.explain.cuda.tables import (
     KEY_BYTES,
-    RESERVED_SHARED,
     ROOM,
     Batch,
-    Contents,
     CoverContents,
+    SharedTables,
     TablePlan,
     Tables,
-    add_variant,
     lay_out_keys,
 )
 from silva.explain.walked import walked_part
 
 if TYPE_CHECKING:
-    from silva.cuda.limits import Limits
+    from numpy.typing import NDArray
+
     from silva.ensemble import TreeEnsemble
     from silva.typing import GpuArray
 
 PARTIAL_BYTES = 2**32
 """Keys and sums of chunks for the rows in flight; more rows are done one part after the other."""
-
-WIDE_THREADS, NARROW_THREADS = (256, 512, 384, 128, 64), (256, 128, 64)
-"""Threads of a block that adds."""
-
-RESIDENT_THREADS = 512
-"""Of a multiprocessor: what keeps its shared memory busy."""
 
 CODES, KEYS, SUMS, WALK_CODES, BUILT, ROOMS = range(N_BUFFERS := 6)
 """Buffers between the launches."""
@@ -54,26 +48,30 @@ TABLES = 5
 
 
 class TableJob(PlannedJob):
-    """Values of a forest by tables, and by the walk where trees have none.
+    """Values or interactions of a forest by tables, and by the walk where trees have none.
 
     Parameters
     ----------
     forest : TreeEnsemble
     codes : CodeTables
         For the walk of all trees, for want of memory.
-    plan : TablePlan
-        With a subtree at least.
-    contents : Contents, optional
-        What fills the tables; others than the covers leave nothing to the walk.
+    tables : SharedTables
+    features : array of int, optional
+        Interactions of these features only.
     """
 
     def __init__(
-        self, forest: TreeEnsemble, codes: CodeTables, plan: TablePlan, contents: Contents | None = None
+        self,
+        forest: TreeEnsemble,
+        codes: CodeTables,
+        tables: SharedTables,
+        features: NDArray[np.intp] | None = None,
     ) -> None:
-        super().__init__(forest, codes, plan.dtype, False, None)
-        self.plan, self._contents = plan, contents or CoverContents()
-        self._walks = _walks_of(forest, plan)
-        self.n_slots = len(plan.arrays["slot_keys"]) + (self._walks.n_slots if self._walks else 0)
+        super().__init__(forest, codes, tables.plan.dtype, tables.plan.of_pairs, features)
+        self.plan, self._tables = tables.plan, tables
+        self._features = features
+        self._walks = self._walks_of_rest()
+        self.n_slots = len(self.plan.arrays["slot_keys"]) + (self._walks.n_slots if self._walks else 0)
         self._fallback: QuadratureJob | None = None
 
     def prepare(self) -> None:
@@ -97,44 +95,49 @@ class TableJob(PlannedJob):
     def _batch_rows(self, n_rows: int, row_shape: tuple[int, ...]) -> int:  # noqa: ARG002
         n_keys = max(batch.n_subtrees for batch in self.plan.batches)
         row_bytes = self.n_slots * self.dtype.itemsize + KEY_BYTES * n_keys + self.plan.codes.row_bytes
-        return fitting_rows(min(PARTIAL_BYTES, self._on_gpu()[1].memory // 8), row_bytes)
+        return fitting_rows(min(PARTIAL_BYTES, self._on_gpu().memory // 8), row_bytes)
 
     def whole(self, x: GpuArray, row_shape: tuple[int, ...]) -> Plan | None:
         """All that `compute` does for such rows on the current stream, as one plan; None if that is more."""
         return super().whole(x, row_shape) if self._fallback is None else self._fallback.whole(x, row_shape)
 
-    def _lay_out(self, x: GpuArray, row_shape: tuple[int, ...]) -> Plan:
-        return TableLaunches(self.plan, self._walks, x, row_shape, *self._on_gpu()).plan()
+    def _lay_out(self, x: GpuArray, row_shape: tuple[int, ...]) -> Plan | None:
+        sums = self._on_gpu()
+        if not len(sums.target):
+            return None
+        return TableLaunches(self.plan, self._walks, x, row_shape, self._tables.on_gpu(), sums).plan()
 
-    def _on_gpu(self) -> tuple[Tables, OnGpu]:
-        made: tuple[Tables, OnGpu] = self._uploads.get(self._upload)
+    def _on_gpu(self) -> OnGpu:
+        self._tables.on_gpu()
+        made: OnGpu = self._uploads.get(self._upload)
         return made
 
-    def _upload(self) -> tuple[Tables, OnGpu]:
+    def _upload(self) -> OnGpu:
         tapes = self._walks.tapes if self._walks else []
         keys = np.concatenate([*(tape.slot_keys for tape in tapes), self.plan.arrays["slot_keys"]])
-        targets = find_targets(keys, self.forest.n_features, self.forest.n_outputs, False, self.chosen)
-        return Tables(self.plan, self._contents), OnGpu(import_cupy(), tapes, targets, self.chosen)
+        targets = find_targets(keys, self.forest.n_features, self.forest.n_outputs, self.pairs, self.chosen)
+        return OnGpu(import_cupy(), tapes, targets, self.chosen)
+
+    def _walks_of_rest(self) -> QuadratureJob | None:
+        """Lay out the walk of what has no tables."""
+        plan = self.plan
+        walked = walked_part(self.forest, plan.walked_trees, plan.arrays["cut_nodes"], plan.dtype)
+        if walked is None:
+            return None
+        codes = CodeTables(walked, encode_forest(walked))
+        job = QuadratureJob(walked, codes, plan.dtype, self.pairs, self._features)
+        return job if job.tapes else None
 
     def _give_up(self) -> None:
-        if not isinstance(self._contents, CoverContents):
+        if not isinstance(self._tables.contents, CoverContents):
             raise  # nothing else takes its place
         warnings.warn(
-            f"no GPU memory for {self.plan.n_bytes:,} bytes of tables; values come from the quadrature walk. "
-            "Pass a smaller table_bytes to keep fewer",
+            f"no GPU memory for {self.plan.n_bytes:,} bytes of tables; {'interactions' if self.pairs else 'values'} "
+            "come from the quadrature walk. Pass a smaller table_bytes to keep fewer",
             RuntimeWarning,
             stacklevel=2,
         )
-        self._fallback = QuadratureJob(self.forest, self.codes, self.dtype, False, None)
-
-
-def _walks_of(forest: TreeEnsemble, plan: TablePlan) -> QuadratureJob | None:
-    """Lay out the walk of what has no tables."""
-    walked = walked_part(forest, plan.walked_trees, plan.arrays["cut_nodes"], plan.dtype)
-    if walked is None:
-        return None
-    job = QuadratureJob(walked, CodeTables(walked, encode_forest(walked)), plan.dtype, False, None)
-    return job if job.tapes else None
+        self._fallback = QuadratureJob(self.forest, self.codes, self.dtype, self.pairs, self._features)
 
 
 class TableLaunches:
@@ -156,6 +159,8 @@ class TableLaunches:
         self._walk = Walk(walks, x, sums, self._encode.cell(0)) if walks else None
         n_slots = len(plan.arrays["slot_keys"]) + (walks.n_slots if walks else 0)
         self._add_up = lay_out_sum(sums, plan.dtype, len(x), row_shape, n_slots)
+        result = self._add_up.cell(-1)
+        self._close = [diagonal_launch(plan.dtype, len(x), row_shape, sums.chosen, result)] if plan.of_pairs else []
         self._launches = [self._encode]
         self._places = [Place(self._encode.cell(-1), CODES), Place(self._add_up.cell(0), SUMS)]
         self._room = 0
@@ -171,7 +176,8 @@ class TableLaunches:
             self._add_batch(batch)
         buffers = Buffers(self._sizes(), self._places)
         make = None if buffers.n_bytes else buffers.make
-        return Plan([*self._launches, self._add_up], buffers, make, buffers.n_bytes, beside=beside)
+        launches, result = [*self._launches, self._add_up, *self._close], self._add_up.cell(-1)
+        return Plan(launches, buffers, make, buffers.n_bytes, result=result, beside=beside)
 
     def _sizes(self) -> list[int]:
         """Bytes of the buffers."""
@@ -205,60 +211,13 @@ class TableLaunches:
         self._launches.append(add)
 
     def _adding(self, batch: Batch) -> PreparedLaunch:
-        block, arrays, tables = choose_block(self._plan, gpu_limits()), self._plan.arrays, self._tables.arrays
+        block, tables = choose_block(self._plan, batch, self._stride, gpu_limits()), self._tables.arrays
         chunks = np.uint64(tables["chunks"].data.ptr + self._plan.chunk_bytes * batch.first_chunk)
         numbers, size = (self._tables.numbers, "kept_size") if batch.is_kept else (NOWHERE, "built_size")
         args = (
             *(NOWHERE, np.int64(self._stride), chunks, tables["stages"], tables["records"], numbers),
-            *(np.int64(arrays[size]), np.int32(block.sum_bytes), np.uint32(block.table_bytes)),
+            *(np.int64(self._plan.arrays[size]), np.int32(block.sum_bytes), np.uint32(block.table_bytes)),
             *(np.uint32(block.key_bytes), np.uint32(block.buffer_bytes), NOWHERE),
         )
-        kernel = add_variant(self._plan.dtype, arrays["is_narrow"], block.is_staged, block.threads)
         grid = -(-self._stride // block.rows) * batch.n_chunks, 1
-        return PreparedLaunch(kernel, grid, block.threads, args, block.shared)
-
-
-class AddBlock(NamedTuple):
-    """A block that adds: its threads and rows, and how it divides its shared memory."""
-
-    threads: int
-    rows: int
-    is_staged: bool
-    sum_bytes: int
-    table_bytes: int
-    key_bytes: int
-    buffer_bytes: int
-
-    @property
-    def shared(self) -> int:
-        """Bytes of shared memory."""
-        return self.sum_bytes + 2 * self.buffer_bytes
-
-
-def choose_block(plan: TablePlan, limits: Limits) -> AddBlock:
-    """Choose how a block adds: with staged tables if they fit, with as many threads side by side as help."""
-    sizes = NARROW_THREADS if plan.arrays["is_narrow"] else WIDE_THREADS
-    for is_staged in (True, False):
-        blocks = [_lay_out_block(plan, threads, is_staged) for threads in sizes]
-        fitting = [block for block in blocks if block.shared <= limits.shared_per_block]
-        if fitting:
-            return max(fitting, key=lambda block: _resident_threads(block, limits))
-    return blocks[-1]
-
-
-def _resident_threads(block: AddBlock, limits: Limits) -> int:
-    """Threads of a multiprocessor, as far as they help."""
-    n_blocks = limits.shared_per_multiprocessor // (block.shared + RESERVED_SHARED)
-    return min(n_blocks * block.threads, RESIDENT_THREADS)
-
-
-def _lay_out_block(plan: TablePlan, threads: int, is_staged: bool) -> AddBlock:
-    arrays, item = plan.arrays, plan.dtype.itemsize
-    rows = threads * (16 if arrays["is_narrow"] else 8) // item
-    sum_bytes = 0 if arrays["is_narrow"] else (arrays["most_slots"] + 1) * rows * item
-    if not is_staged:
-        return AddBlock(threads, rows, False, sum_bytes, 0, 0, 0)
-    table_bytes = -(-arrays["most_stage_numbers"] * item // 16) * 16
-    key_bytes = arrays["most_stage_subtrees"] * rows * 2
-    buffer_bytes = table_bytes + key_bytes + arrays["most_stage_subtrees"] * plan.record_bytes
-    return AddBlock(threads, rows, True, sum_bytes, table_bytes, key_bytes, buffer_bytes)
+        return PreparedLaunch(block.kernel, grid, block.threads, args, block.shared)

@@ -12,6 +12,7 @@ from silva.cuda.compiler import variant
 from silva.cuda.encoder import CodeTables
 from silva.cuda.launches import NOWHERE, PreparedLaunch
 from silva.cuda.limits import gpu_limits
+from silva.cuda.uploads import PerGpu
 from silva.device import import_cupy
 from silva.explain.cuda.tapes import quadrature
 from silva.parallel import n_threads
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
     from silva.typing import Int32s, Int64s
 
 BUILD_THREADS = 128
-"""As in native/explain/cuda/tables/build_tables.cu and build_background.cu."""
+"""As in native/explain/cuda/tables/points.cuh and build_background.cu."""
 
 KEY_THREADS, KEY_ROWS, KEY_BLOCKS = 128, 8, 132 * 16
 """Threads and rows of a thread of native/explain/cuda/tables/find_keys.cu; blocks that fill the GPU."""
@@ -60,6 +61,10 @@ class Batch(NamedTuple):
     first_chunk: int
     n_chunks: int
     is_kept: int
+    n_quads: int
+    most_stage_numbers: int
+    most_stage_subtrees: int
+    most_slots: int
 
 
 class TablePlan:
@@ -75,6 +80,8 @@ class TablePlan:
         Most that tables take: those that exceed it are built anew for each call.
     forced : bool
         Tables wherever they can be had, not only where they are the faster.
+    of_pairs : bool
+        Tables of interactions, not of values.
     has_background : bool
         Tables of the game against background rows, not of the covers'.
 
@@ -94,16 +101,24 @@ class TablePlan:
     """
 
     def __init__(
-        self, forest: TreeEnsemble, dtype: DTypeLike, table_bytes: int, forced: bool, has_background: bool = False
+        self,
+        forest: TreeEnsemble,
+        dtype: DTypeLike,
+        table_bytes: int,
+        forced: bool,
+        of_pairs: bool = False,
+        has_background: bool = False,
     ) -> None:
-        self.dtype = np.dtype(dtype)
+        self.dtype, self.of_pairs = np.dtype(dtype), of_pairs
         itemsize, workers = self.dtype.itemsize, n_threads(None)
-        self.arrays = _core.plan_gpu_tables(forest, table_bytes, itemsize, forced, has_background, workers)
+        self.arrays = _core.plan_gpu_tables(forest, table_bytes, itemsize, forced, of_pairs, has_background, workers)
         self.codes = CodeTables(forest, _columns(forest, self.arrays), np.uint16)
         self.walked_trees: Int32s = self.arrays["walked_trees"]
         self.n_components: int = forest.leaf_width
         self.n_subtrees: int = self.arrays["n_subtrees"]
-        self.batches = [Batch(*row) for row in self.arrays["batches"].view(np.int64).reshape(-1, 5).tolist()]
+        self.batches = [
+            Batch(*row) for row in self.arrays["batches"].view(np.int64).reshape(-1, len(Batch._fields)).tolist()
+        ]
         self.head_bytes: int = len(self.arrays["heads"]) // max(self.n_subtrees, 1)
         self.subtree_bytes: int = len(self.arrays["subtrees"]) // max(self.n_subtrees, 1)
         self.record_bytes: int = len(self.arrays["records"]) // max(self.n_subtrees, 1)
@@ -173,6 +188,27 @@ class Tables:
         return self._contents.builds(self._plan, self.arrays, self._state, batch)
 
 
+class SharedTables:
+    """Tables that several jobs read, made at the first use on each GPU.
+
+    Parameters
+    ----------
+    plan : TablePlan
+        With a subtree at least.
+    contents : Contents, optional
+        What fills the tables: the covers, or what leaves nothing to the walk.
+    """
+
+    def __init__(self, plan: TablePlan, contents: Contents | None = None) -> None:
+        self.plan, self.contents = plan, contents or CoverContents()
+        self._made = PerGpu()
+
+    def on_gpu(self) -> Tables:
+        """Return those of the current GPU."""
+        tables: Tables = self._made.get(lambda: Tables(self.plan, self.contents))
+        return tables
+
+
 class Build(NamedTuple):
     """A launch that fills tables, its last argument where, and the bytes that it works in, 0 for shared memory."""
 
@@ -210,7 +246,8 @@ class CoverContents:
             _, t, weight = quadrature(points)
             members, numbers = import_cupy().asarray(group.subtrees), np.concatenate([t, weight])
             args = (subtrees, members, *rest, np.int32(plan.n_components), numbers)
-            result.append(lay_out_build(plan, batch, group, build_variant(plan.dtype, points), args))
+            kernel = build_variant(plan.dtype, points, plan.of_pairs)
+            result.append(lay_out_build(plan, batch, group, kernel, args))
         return result
 
 
@@ -270,17 +307,12 @@ def lay_out_keys(plan: TablePlan, arrays: dict[str, Any], batch: Batch, stride: 
     return PreparedLaunch(keys_variant(plan.arrays["is_packed"]), grid, KEY_THREADS, args)
 
 
-def build_variant(dtype: DTypeLike, points: int) -> Variant:
+def build_variant(dtype: DTypeLike, points: int, of_pairs: bool = False) -> Variant:
     """Name the kernel that builds tables."""
-    return variant("explain/cuda/tables/build_tables", REAL=np.dtype(dtype), POINTS=points)
+    source = "explain/cuda/tables/build_pairs" if of_pairs else "explain/cuda/tables/build_tables"
+    return variant(source, REAL=np.dtype(dtype), POINTS=points)
 
 
 def keys_variant(is_packed: bool) -> Variant:
     """Name the kernel that finds the keys of rows."""
     return variant("explain/cuda/tables/find_keys", PACKED=int(is_packed))
-
-
-def add_variant(dtype: DTypeLike, is_narrow: bool, is_staged: bool, threads: int) -> Variant:
-    """Name the kernel that adds up vectors of tables."""
-    macros = {"WIDE": int(not is_narrow), "STAGED": int(is_staged), "THREADS": threads}
-    return variant("explain/cuda/tables/add_tables", REAL=np.dtype(dtype), **macros)

@@ -15,7 +15,7 @@ namespace silva {
 struct CutCosts {
   double n_rows = 6000;
   double add = 1.3;             // a row's look-up and add
-  double vector = 0;            // a row's share of each vector of a state
+  double vector = 0;            // a row's share of each vector of a state's pairs
   double step = 0.1;            // a row's share of one step of a key
   double state = 6, cell = 28;  // of one vector
   double walk = 1.0;            // a row, split and quadrature point of the walk
@@ -24,9 +24,14 @@ struct CutCosts {
   // Of a subtree: states, numbers of its table, cells of all its splits together, features.
   double most_states = kMostStates, most_numbers = 1e18, most_cells = 1e18;
   int32_t most_lanes = kMostLanes;
-  bool of_pairs = false;
+  int32_t pair_lanes = 0;  // numbers of a vector of pairs; 0: of values
   // Tables that are built anew for each call have to gain from so many rows on; 0: they never do.
   double rebuild_rows = 0, rebuild_add = 0, rebuild_state = 0;
+
+  bool of_pairs() const { return pair_lanes > 0; }
+  double n_vectors(int32_t n_lanes) const { return of_pairs() ? pair_vectors(n_lanes, pair_lanes) : 1; }
+  // Of a state's entry beside others of its kind.
+  double n_numbers(int32_t n_lanes) const { return of_pairs() ? n_pairs(pair_capacity(n_lanes, pair_lanes)) : n_lanes; }
 };
 
 // Vectors of 16 lanes take twice the caches: their states cost rows, too.
@@ -44,7 +49,7 @@ inline CutCosts pair_costs() {
   costs.add = 2, costs.vector = 1.5, costs.state = 12, costs.cell = 60;
   costs.walk = 4, costs.total = 2.5;
   costs.most_lanes = kMostPairSlots;
-  costs.of_pairs = true;
+  costs.pair_lanes = kPairLanes;
   return costs;
 }
 
@@ -142,11 +147,11 @@ class TreeCutter {
     const NodeStates& at = states_.nodes[node];
     const double n_states = at.fits ? states_of(node) : kInfinite;
     const int32_t n_lanes = at.n_path + at.n_below - n_shared(node);
-    if (n_states > costs_.most_states || n_states * n_lanes > costs_.most_numbers) return kInfinite;
-    if (n_lanes > costs_.most_lanes || at.work > costs_.most_cells) return kInfinite;
+    if (n_states > costs_.most_states || n_lanes > costs_.most_lanes || at.work > costs_.most_cells) return kInfinite;
+    if (n_states * costs_.n_numbers(n_lanes) > costs_.most_numbers) return kInfinite;
     double n_steps = 2.0 * (at.n_path - n_shared(node));
     for (const FeatureStates& one : states_.below_of(node)) n_steps += one.n_states();
-    const double n_vectors = costs_.of_pairs ? pair_vectors(n_lanes) : 1;
+    const double n_vectors = costs_.n_vectors(n_lanes);
     const double row = (costs_.add + costs_.vector * n_vectors) * width_ + costs_.step * n_steps;
     return costs_.n_rows * row + width_ * n_vectors * (costs_.state * n_states + costs_.cell * at.work);
   }

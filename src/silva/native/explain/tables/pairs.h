@@ -6,17 +6,17 @@ namespace silva {
 namespace {
 
 // Of m slots the pairs (i, j), i <= j, row after row of the upper triangle; (i, i) holds the value of i, (i, j) half of
-// the interaction. Vectors of kPairLanes numbers hold them, padded.
+// the interaction. On cores vectors of kPairLanes numbers hold them, padded.
 constexpr int kPairLanes = 16;
 constexpr int kMostPairSlots = 15;
 
 constexpr int n_pairs(int slots) { return slots * (slots + 1) / 2; }
-constexpr int pair_vectors(int slots) { return (n_pairs(slots) + kPairLanes - 1) / kPairLanes; }
+constexpr int pair_vectors(int slots, int lanes = kPairLanes) { return (n_pairs(slots) + lanes - 1) / lanes; }
 constexpr int pair_of(int i, int j, int slots) { return i * (2 * slots - i - 1) / 2 + j; }
 
 // The most slots that take no more vectors.
-constexpr int pair_capacity(int slots) {
-  while (slots < kMostPairSlots && pair_vectors(slots + 1) == pair_vectors(slots)) ++slots;
+constexpr int pair_capacity(int slots, int lanes = kPairLanes) {
+  while (slots < kMostPairSlots && pair_vectors(slots + 1, lanes) == pair_vectors(slots, lanes)) ++slots;
   return slots;
 }
 

@@ -27,7 +27,8 @@ class TablePlanner {
     share_out(team, forest_.n_trees(), [&](int32_t tree, int32_t) { plan_tree(tree); });
     choose_trees();
     merge_all();
-    if (!options.forced && !pays()) {
+    add_gains();
+    if (!options.forced && !pays(n_sums(plan_) + n_sums(rebuilt_))) {
       for (PlannedTree& tree : trees_) tree.place = Place::kWalked;
       merge_all();
     }
@@ -35,6 +36,13 @@ class TablePlanner {
   }
 
   TablePlan take() { return std::move(plan_); }
+  // Whether tables save more than so many sums of chunks a row cost. Where these are thousands (Fashion-MNIST: 784
+  // features, 10 classes), they cost more than the tables gain, which no tree's own costs know.
+  bool pays(double n_sums) const {
+    const TablePlan plan = empty_plan();
+    const double total = plan.is_wide ? options_.costs.total : options_.costs.in_order;
+    return gain_ > options_.costs.n_rows * total * n_sums * plan.width;
+  }
   // Trees whose tables exceed the budget, to be built anew for each call, a batch of chunks at a time.
   TablePlan take_rebuilt() { return std::move(rebuilt_); }
 
@@ -61,6 +69,7 @@ class TablePlanner {
   TablePlan plan_, rebuilt_;
   std::vector<PlannedTree> trees_;
   std::vector<int64_t> first_leaf_;
+  double gain_ = 0;
 
   int64_t n_nodes(int32_t tree) const { return forest_.tree_offsets[tree + 1] - forest_.tree_offsets[tree]; }
   TablePlan empty_plan() const {
@@ -73,7 +82,7 @@ class TablePlanner {
     return plan;
   }
 
-  bool of_pairs() const { return options_.costs.of_pairs; }
+  bool of_pairs() const { return options_.costs.of_pairs(); }
   int64_t vector_bytes() const { return int64_t(plan_.lanes) * options_.real_bytes; }
 
   void plan_tree(int32_t tree) {
@@ -89,15 +98,14 @@ class TablePlanner {
   }
 
   double bytes_of(const PlannedTree& tree) const {
-    if (of_pairs()) {
-      double vectors = 0;
-      for (const Subtree& one : tree.plan.subtrees) vectors += double(one.n_states) * pair_vectors(one.n_lanes);
-      return vectors * double(vector_bytes()) * plan_.width;
-    }
-    if (!options_.by_subtree) return tree.cut.n_states * double(vector_bytes()) * plan_.width;
     double numbers = 0;
-    for (const Subtree& one : tree.plan.subtrees) numbers += double(one.n_states) * one.n_lanes;
+    for (const Subtree& one : tree.plan.subtrees) numbers += double(one.n_states) * numbers_of(one);
     return numbers * options_.real_bytes * plan_.width;
+  }
+
+  double numbers_of(const Subtree& one) const {
+    if (options_.by_subtree) return options_.costs.n_numbers(one.n_lanes);
+    return of_pairs() ? plan_.lanes * pair_vectors(one.n_lanes) : plan_.lanes;
   }
 
   static constexpr int64_t kMostNodes = 1 << 17;
@@ -202,15 +210,9 @@ class TablePlanner {
     for (const int32_t root : one.cut.roots) plan_.cut_nodes.push_back(forest_.tree_offsets[tree] + root);
   }
 
-  // A chunk's sums are added to the totals of its features. Where these are thousands a row (Fashion-MNIST: 784
-  // features, 10 classes), that costs more than the tables gain, which no tree's own costs know.
-  bool pays() const {
-    double gain = 0;
+  void add_gains() {
     for (const PlannedTree& tree : trees_)
-      if (tree.place != Place::kWalked) gain += tree.cut.walk - tree.cut.cost;
-    const double sums = n_sums(plan_) + n_sums(rebuilt_);
-    const double total = plan_.is_wide ? options_.costs.total : options_.costs.in_order;
-    return gain > options_.costs.n_rows * total * sums * plan_.width;
+      if (tree.place != Place::kWalked) gain_ += tree.cut.walk - tree.cut.cost;
   }
 
   // Of all chunks, of a row.

@@ -49,23 +49,20 @@ nb::dict to_dict(GpuTableArrays&& arrays) {
   result["stages"] = to_bytes(arrays.stages);
   result["chunks"] = to_bytes(arrays.chunks);
   result["slot_keys"] = to_numpy(std::move(arrays.slot_keys));
-  result["most_stage_numbers"] = arrays.most_stage_numbers;
-  result["most_stage_subtrees"] = arrays.most_stage_subtrees;
-  result["most_slots"] = arrays.most_slots;
   result["walked_trees"] = to_numpy(std::move(arrays.walked_trees));
   result["cut_nodes"] = to_numpy(std::move(arrays.cut_nodes));
   return result;
 }
 
-nb::dict plan_gpu_tables(nb::handle forest, int64_t table_bytes, int32_t real_bytes, bool forced, bool has_background,
-                         int n_threads) {
+nb::dict plan_gpu_tables(nb::handle forest, int64_t table_bytes, int32_t real_bytes, bool forced, bool of_pairs,
+                         bool has_background, int n_threads) {
   const ForestView view = view_of(forest);
+  const TableGame game = has_background ? TableGame::kBackground : TableGame::kCovers;
   GpuTableArrays arrays;
   {
     const nb::gil_scoped_release release;
     const BorrowedTeam threads(n_threads);
-    const TableGame game = has_background ? TableGame::kBackground : TableGame::kCovers;
-    arrays = GpuTableWriter(view, table_bytes, real_bytes, forced, game, threads.team()).take();
+    arrays = GpuTableWriter(view, {table_bytes, real_bytes, forced, of_pairs, game}, threads.team()).take();
   }
   return to_dict(std::move(arrays));
 }
@@ -74,7 +71,7 @@ nb::dict plan_gpu_tables(nb::handle forest, int64_t table_bytes, int32_t real_by
 
 void bind_gpu_tables(nb::module_& module) {
   module.def("plan_gpu_tables", &plan_gpu_tables, nb::arg("forest"), nb::arg("table_bytes"), nb::arg("real_bytes"),
-             nb::arg("forced"), nb::arg("has_background"), nb::arg("n_threads"),
+             nb::arg("forced"), nb::arg("of_pairs"), nb::arg("has_background"), nb::arg("n_threads"),
              "Subtree tables of a forest as the kernels of explain/cuda/tables read them.");
 }
 

@@ -1,8 +1,8 @@
 // Fills the tables of subtrees with the game against background rows: a block fills one, for one component of the
 // leaves, leaf after leaf, in float64. The maths is that of explain/tables/background/leaf_tables.h.
 //
-// Macro: REAL.
-#include "explain/cuda/tables/format.h"
+// Macros: REAL, PAIRS (tables of interactions).
+#include "explain/cuda/tables/pair_names.cuh"
 
 namespace silva {
 
@@ -19,10 +19,39 @@ struct Powers {
   double known[MOST_POSITIONS + 1], unknown[MOST_POSITIONS + 1], harmonic[MOST_POSITIONS + 1];
 };
 
+#if PAIRS
+using Names = PairNames;
+#else
+// Of the numbers of an entry of values, which are a subtree's lanes.
+struct Names {
+  int n;
+  signed char of_position[MOST_TABLE_LANES];
+  __device__ __forceinline__ int diagonal(int lane) const { return lane; }
+};
+
+__device__ __forceinline__ void set_names(const TableSubtree& subtree, Names& names) {
+  if (threadIdx.x == 0) names.n = subtree.n_lanes;
+  if (threadIdx.x < MOST_TABLE_LANES) names.of_position[threadIdx.x] = subtree.lane_of[threadIdx.x];
+}
+#endif
+
 struct LeafSpace {
-  double* sums;               // [state][lane]
+  double* sums;               // [state][number]
   unsigned long long* count;  // [set]: background rows that meet it and nothing else
   double *e, *t0, *t1;        // [set]
+#if PAIRS
+  double *t2, *last;  // last: share of background rows that miss one condition
+#endif
+
+  __device__ __forceinline__ LeafSpace(char* memory, int n_sums, int n_sets) {
+    sums = reinterpret_cast<double*>(memory);
+    count = reinterpret_cast<unsigned long long*>(sums + n_sums);
+    e = reinterpret_cast<double*>(count + n_sets);
+    t0 = e + n_sets, t1 = t0 + n_sets;
+#if PAIRS
+    t2 = t1 + n_sets, last = t2 + n_sets;
+#endif
+  }
 };
 
 __device__ __forceinline__ void set_powers(Powers& powers, double t, double weight) {
@@ -62,53 +91,113 @@ __device__ __forceinline__ void count_sets(const TableSubtree& subtree, const Su
   __syncthreads();
 }
 
-// T_0 and T_1 of the leaf, of weight 1.
-__device__ __forceinline__ void make_leaf_tables(int n_positions, double total, const Quadratures& points,
-                                                 Powers& powers, const LeafSpace& space) {
-  const int kind = n_positions <= 4 ? 0 : n_positions <= 8 ? 1 : 2, n_points = 2 << kind, n_sets = 1 << n_positions;
-  const double full = double(space.count[n_sets - 1]) / total;
-  for (int set = threadIdx.x; set < n_sets; set += THREADS) {
-    const int z = __popc(set), less = z ? z - 1 : 0;
-    space.t0[set] = -full * powers.harmonic[z], space.t1[set] = -full * powers.harmonic[less];
+// x[Y] becomes the sum over the supersets of Y.
+__device__ __forceinline__ void sum_supersets(double* x, int n_sets) {
+  for (int bit = 1; bit < n_sets; bit *= 2) {
+    for (int i = threadIdx.x; i < n_sets / 2; i += THREADS) {
+      const int set = (i & ~(bit - 1)) * 2 + (i & (bit - 1));
+      x[set] += x[set + bit];
+    }
+    __syncthreads();
   }
+}
+
+// For each point: e, sums over supersets of shares times power(number of conditions that are not met), then add(set).
+template <class Power, class Add>
+__device__ __forceinline__ void integrate(int n_positions, double total, const Quadratures& points, Powers& powers,
+                                          const LeafSpace& space, const Power& power, const Add& add) {
+  const int kind = n_positions <= 4 ? 0 : n_positions <= 8 ? 1 : 2, n_points = 2 << kind, n_sets = 1 << n_positions;
   for (int q = 0; q < n_points; ++q) {
     set_powers(powers, points.t[kind][q], points.weight[kind][q]);
     __syncthreads();
     for (int set = threadIdx.x; set < n_sets; set += THREADS)
-      space.e[set] = powers.known[n_positions - __popc(set)] * (double(space.count[set]) / total);
+      space.e[set] = power(n_positions - __popc(set)) * (double(space.count[set]) / total);
     __syncthreads();
-    for (int bit = 1; bit < n_sets; bit *= 2) {
-      for (int i = threadIdx.x; i < n_sets / 2; i += THREADS) {
-        const int set = (i & ~(bit - 1)) * 2 + (i & (bit - 1));
-        space.e[set] += space.e[set + bit];
-      }
-      __syncthreads();
-    }
-    for (int set = threadIdx.x; set < n_sets; set += THREADS) {
-      const int z = __popc(set), less = z ? z - 1 : 0;
-      space.t0[set] += space.e[set] * powers.unknown[z], space.t1[set] += space.e[set] * powers.unknown[less];
-    }
+    sum_supersets(space.e, n_sets);
+    for (int set = threadIdx.x; set < n_sets; set += THREADS) add(set);
     __syncthreads();
   }
 }
 
-__device__ __forceinline__ void add_leaf(const TableSubtree& subtree, const SubtreeLeaf& leaf, double value,
-                                         const unsigned short* __restrict__ unmet,
-                                         const unsigned char* __restrict__ lanes, const LeafSpace& space) {
+// |Y| - u, as far as there are so many.
+__device__ __forceinline__ int size_without(int set, int u) { return max(__popc(set) - u, 0); }
+
+// T_0 and T_1 of the leaf, of weight 1.
+__device__ __forceinline__ void make_value_tables(int n_positions, double total, const Quadratures& points,
+                                                  Powers& powers, const LeafSpace& space) {
+  const int n_sets = 1 << n_positions;
+  const double full = double(space.count[n_sets - 1]) / total;
+  for (int set = threadIdx.x; set < n_sets; set += THREADS) {
+    space.t0[set] = -full * powers.harmonic[size_without(set, 0)];
+    space.t1[set] = -full * powers.harmonic[size_without(set, 1)];
+  }
+  integrate(
+      n_positions, total, points, powers, space, [&](int k) { return powers.known[k]; },
+      [&](int set) {
+        space.t0[set] += space.e[set] * powers.unknown[size_without(set, 0)];
+        space.t1[set] += space.e[set] * powers.unknown[size_without(set, 1)];
+      });
+}
+
+__device__ __forceinline__ void add_values(const TableSubtree& subtree, const SubtreeLeaf& leaf, double value,
+                                           const unsigned short* __restrict__ unmet,
+                                           const unsigned char* __restrict__ lanes, const Names& names,
+                                           const LeafSpace& space) {
   const int n_states = subtree.n_cells << subtree.n_above;
   for (int i = threadIdx.x; i < n_states * leaf.n_positions; i += THREADS) {
     const int state = i / leaf.n_positions, position = i - state * leaf.n_positions;
     const unsigned set = unmet_of(subtree, leaf, unmet, state);
-    space.sums[state * subtree.n_lanes + lanes[leaf.first_lane + position]] +=
+    space.sums[state * names.n + names.diagonal(lanes[leaf.first_lane + position])] +=
         value * (space.t0[set] - space.t1[set | 1u << position]);
   }
 }
 
-__device__ __forceinline__ void write_table(const TableSubtree& subtree, const double* sums, Real* __restrict__ table) {
+#if PAIRS
+// T_0, T_1 and T_2 of interactions.
+__device__ __forceinline__ void make_pair_tables(int n_positions, double total, const Quadratures& points,
+                                                 Powers& powers, const LeafSpace& space) {
+  const int n_sets = 1 << n_positions;
+  for (int set = threadIdx.x; set < n_sets; set += THREADS)
+    space.last[set] = n_positions - __popc(set) == 1 ? double(space.count[set]) / total : 0;
+  __syncthreads();
+  sum_supersets(space.last, n_sets);
+  const double full = double(space.count[n_sets - 1]) / total;
+  double* const t[3] = {space.t0, space.t1, space.t2};
+  for (int set = threadIdx.x; set < n_sets; set += THREADS)
+    for (int u = 0; u < 3; ++u) {
+      const int z = size_without(set, u);
+      t[u][set] = full * z * (powers.harmonic[z] - 1) - powers.harmonic[z] * space.last[set];
+    }
+  integrate(
+      n_positions, total, points, powers, space, [&](int k) { return k ? powers.known[k - 1] : 0; },
+      [&](int set) {
+        for (int u = 0; u < 3; ++u) t[u][set] += space.e[set] * powers.unknown[size_without(set, u)];
+      });
+}
+
+// Halves of interactions.
+__device__ __forceinline__ void add_pairs(const TableSubtree& subtree, const SubtreeLeaf& leaf, double value,
+                                          const unsigned short* __restrict__ unmet,
+                                          const unsigned char* __restrict__ lanes, const Names& names,
+                                          const LeafSpace& space) {
+  const int n_states = subtree.n_cells << subtree.n_above, n = leaf.n_positions;
+  for (int i = threadIdx.x; i < n_states * n * n; i += THREADS) {
+    const int state = i / (n * n), p = i / n % n, q = i % n;
+    if (p >= q) continue;
+    const unsigned set = unmet_of(subtree, leaf, unmet, state), first = 1u << p, second = 1u << q;
+    const int a = lanes[leaf.first_lane + p], b = lanes[leaf.first_lane + q];
+    space.sums[state * names.n + names.pair(min(a, b), max(a, b))] +=
+        value / 2 * (space.t0[set] - space.t1[set | first] - space.t1[set | second] + space.t2[set | first | second]);
+  }
+}
+#endif
+
+__device__ __forceinline__ void write_table(const TableSubtree& subtree, const Names& names, const double* sums,
+                                            Real* __restrict__ table) {
   const int n_states = subtree.n_cells << subtree.n_above;
   for (int i = threadIdx.x; i < n_states * subtree.width; i += THREADS) {
-    const int state = i / subtree.width, lane = subtree.lane_of[i - state * subtree.width];
-    table[i] = lane < 0 ? Real(0) : Real(sums[state * subtree.n_lanes + lane]);
+    const int state = i / subtree.width, number = names.of_position[i - state * subtree.width];
+    table[i] = number < 0 ? Real(0) : Real(sums[state * names.n + number]);
   }
 }
 
@@ -125,26 +214,30 @@ extern "C" __global__ void __launch_bounds__(silva::THREADS)
   using namespace silva;
   extern __shared__ uint4 shared[];
   __shared__ Powers powers;
+  __shared__ Names names;
   const TableSubtree subtree = subtrees[chosen[blockIdx.x]];
-  const int component = blockIdx.y, n_sums = (subtree.n_cells << subtree.n_above) * subtree.n_lanes;
+  const int component = blockIdx.y;
+  set_names(subtree, names);
+  set_harmonic(powers);
+  __syncthreads();
+  const int n_sums = (subtree.n_cells << subtree.n_above) * names.n;
   char* const memory = scratch ? scratch + (static_cast<long long>(component) * gridDim.x + blockIdx.x) * scratch_size
                                : reinterpret_cast<char*>(shared);
-  const int n_sets = 1 << subtree.most_positions;
-  LeafSpace space;
-  space.sums = reinterpret_cast<double*>(memory);
-  space.count = reinterpret_cast<unsigned long long*>(space.sums + n_sums);
-  space.e = reinterpret_cast<double*>(space.count + n_sets);
-  space.t0 = space.e + n_sets, space.t1 = space.t0 + n_sets;
+  const LeafSpace space(memory, n_sums, 1 << subtree.most_positions);
   for (int i = threadIdx.x; i < n_sums; i += THREADS) space.sums[i] = 0;
-  set_harmonic(powers);
   __syncthreads();
   for (int i = 0; i < subtree.n_leaves; ++i) {
     const SubtreeLeaf leaf = leaves_of[subtree.first_leaf + i];
-    count_sets(subtree, leaf, unmet, count, space);
-    make_leaf_tables(leaf.n_positions, total, points, powers, space);
     const double value = leaves[static_cast<long long>(leaf.leaf) * n_components + component];
-    add_leaf(subtree, leaf, value, unmet, leaf_lanes, space);
+    count_sets(subtree, leaf, unmet, count, space);
+    make_value_tables(leaf.n_positions, total, points, powers, space);
+    add_values(subtree, leaf, value, unmet, leaf_lanes, names, space);
     __syncthreads();
+#if PAIRS
+    make_pair_tables(leaf.n_positions, total, points, powers, space);
+    add_pairs(subtree, leaf, value, unmet, leaf_lanes, names, space);
+    __syncthreads();
+#endif
   }
-  write_table(subtree, space.sums, tables + component * component_size + subtree.table);
+  write_table(subtree, names, space.sums, tables + component * component_size + subtree.table);
 }

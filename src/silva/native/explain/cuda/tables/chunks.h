@@ -1,10 +1,13 @@
-// Which subtrees make a chunk: those of one output whose features share slots, so that sums of chunks are few.
+// Which subtrees make a chunk: those of one output whose features share slots, so that sums of chunks are few; of pairs
+// those of one size of entry.
 #pragma once
 #include <algorithm>
 #include <cstdint>
+#include <numeric>
 #include <span>
 #include <vector>
 
+#include "explain/tables/pairs.h"
 #include "explain/tables/plan.h"
 
 namespace silva {
@@ -12,7 +15,11 @@ namespace silva {
 struct ChunkLimits {
   int32_t slots, subtrees;
   double cost;
-  int32_t open;  // chunks that a subtree may join: the last ones
+  int32_t open;        // chunks that a subtree may join: the last ones
+  int32_t pair_lanes;  // as in CutCosts
+
+  int32_t kind_of(int32_t n_lanes) const { return pair_lanes ? pair_vectors(n_lanes, pair_lanes) : 1; }
+  int32_t most_slots(int32_t n_lanes) const { return pair_lanes ? pair_capacity(n_lanes, pair_lanes) : slots; }
 };
 
 // The subtrees of a plan by chunk. Each joins the chunk that gains fewest features, of several the last: by the forest
@@ -24,17 +31,22 @@ class ChunkOrder {
 
   ChunkOrder(const TablePlan& plan, int32_t n_columns, const ChunkLimits& limits)
       : plan_(plan), n_columns_(n_columns), limits_(limits) {
-    const int32_t n = int32_t(plan.subtrees.size());
-    for (int32_t s = 0; s < n; ++s) {
-      if (s > 0 && plan.subtrees[s].output != plan.subtrees[s - 1].output) close_all();
-      Chunk* chunk = find(s);
-      add(chunk ? *chunk : open(), s);
+    std::vector<int32_t> all(plan.subtrees.size());
+    std::iota(all.begin(), all.end(), 0);
+    std::stable_sort(all.begin(), all.end(), [&](int32_t a, int32_t b) { return kind_of(a) < kind_of(b); });
+    const auto output = [&](size_t i) { return plan.subtrees[all[i]].output; };
+    for (size_t i = 0; i < all.size(); ++i) {
+      if (i > 0 && (output(i) != output(i - 1) || kind_of(all[i]) != kind_of(all[i - 1]))) close_all();
+      Chunk* chunk = find(all[i]);
+      add(chunk ? *chunk : open(), all[i]);
     }
     close_all();
   }
 
-  // Of a row's share in a chunk: its key and its lanes.
-  static double cost_of(const Subtree& subtree) { return 4 + subtree.n_lanes; }
+  // Of a row's share in a chunk: its key and its lanes, or vectors of pairs.
+  static double cost_of(const Subtree& subtree, const ChunkLimits& limits) {
+    return 4 + (limits.pair_lanes ? kPairCost * limits.kind_of(subtree.n_lanes) : subtree.n_lanes);
+  }
 
  private:
   struct Chunk {
@@ -43,6 +55,7 @@ class ChunkOrder {
     int32_t n_slots = 0;
     double cost = 0;
   };
+  static constexpr double kPairCost = 12;
 
   const TablePlan& plan_;
   int32_t n_columns_;
@@ -53,6 +66,8 @@ class ChunkOrder {
     return {plan_.lane_column.data() + plan_.subtrees[s].first_lane, size_t(plan_.subtrees[s].n_lanes)};
   }
 
+  int32_t kind_of(int32_t s) const { return limits_.kind_of(plan_.subtrees[s].n_lanes); }
+
   Chunk& open() {
     if (int32_t(chunks_.size()) >= limits_.open) chunks_[chunks_.size() - limits_.open].has = {};
     return chunks_.emplace_back(Chunk{std::vector<char>(n_columns_, 0), {}, 0, 0});
@@ -60,16 +75,17 @@ class ChunkOrder {
 
   Chunk* find(int32_t s) {
     const auto columns = columns_of(s);
-    const double cost = cost_of(plan_.subtrees[s]);
+    const double cost = cost_of(plan_.subtrees[s], limits_);
+    const int32_t most = limits_.most_slots(plan_.subtrees[s].n_lanes);
     Chunk* best = nullptr;
-    int64_t fewest = limits_.slots + 1;
+    int64_t fewest = most + 1;
     const size_t window = std::min(size_t(limits_.open), chunks_.size());
     for (auto chunk = chunks_.end(); chunk != chunks_.end() - window;) {
       --chunk;
       if (int32_t(chunk->subtrees.size()) == limits_.subtrees || chunk->cost + cost / 2 > limits_.cost) continue;
       const int64_t gained =
           std::count_if(columns.begin(), columns.end(), [&](int32_t column) { return !chunk->has[column]; });
-      if (gained >= fewest || chunk->n_slots + gained > limits_.slots) continue;
+      if (gained >= fewest || chunk->n_slots + gained > most) continue;
       best = &*chunk, fewest = gained;
     }
     return best;
@@ -80,7 +96,7 @@ class ChunkOrder {
       chunk.n_slots += !chunk.has[column];
       chunk.has[column] = 1;
     }
-    chunk.cost += cost_of(plan_.subtrees[s]);
+    chunk.cost += cost_of(plan_.subtrees[s], limits_);
     chunk.subtrees.push_back(s);
   }
 

@@ -7,14 +7,15 @@ namespace silva {
 
 constexpr int MOST_TABLE_LANES = 16;  // features of a subtree
 
-// A subtree as its table is built. The table is [state][width], width a multiple of 4.
+// A subtree as its table is built. The table is [state][width], width a multiple of 4: a number for each position, or
+// of interactions for each pair (explain/tables/pairs.h) of n_slots positions.
 struct alignas(8) TableSubtree {
   long long table;  // in numbers
   long long first_split, first_factor, first_bits;
   int n_cells, n_above, n_shared, n_splits;
   int leaf;  // of subtrees without splits
-  int n_lanes, width;
-  int n_leaves, most_positions;           // of a background's contents
+  int n_lanes, n_slots, width;
+  int n_leaves, most_positions, unused;   // of a background's contents
   long long first_leaf, first_state;      // states of all subtrees, one behind the other
   signed char lane_of[MOST_TABLE_LANES];  // [position in the table's row]: lane, or -1
 };
@@ -50,7 +51,7 @@ struct alignas(16) TableStage {
 struct alignas(16) StageChunk {
   int first_stage, n_stages;
   int component;  // of a vector leaf
-  int n_slots;
+  int n_slots;    // of interactions: pairs
   long long first_slot, unused;
 };
 

@@ -1,7 +1,7 @@
 // The plan of subtree tables (explain/tables/plan.h) as the kernels of a GPU read it.
 #pragma once
 #include "explain/cuda/tables/chunks.h"
-#include "explain/cuda/tables/format.h"
+#include "explain/cuda/tables/keys.h"
 #include "explain/leaves.h"
 #include "explain/tables/planner.h"
 
@@ -22,10 +22,26 @@ inline CutCosts gpu_costs(int32_t real_bytes) {
   return costs;
 }
 
-// Subtrees whose keys are found before any of their tables is read. Tables that exceed the budget are built anew for
-// each batch of rows.
+// The same of interactions: a vector is what eight threads read at once, an entry of up to 7 features. Nothing takes
+// the place of tables against a background: they may exceed shared memory.
+inline CutCosts gpu_pair_costs(int32_t real_bytes, TableGame game) {
+  CutCosts costs = gpu_costs(real_bytes);
+  costs.pair_lanes = 32;
+  costs.most_lanes = 10;
+  costs.add = 0.4, costs.vector = 1.8;
+  costs.state = 40, costs.cell = 20;
+  costs.walk = 0.7;
+  costs.total = 0.8;
+  costs.most_numbers = game == TableGame::kBackground ? 65536 : 16384;
+  return costs;
+}
+
+// Subtrees whose keys are found before any of their tables is read, and chunks that one launch adds up. Tables that
+// exceed the budget are built anew for each batch of rows.
 struct TableBatch {
   int64_t first_subtree, n_subtrees, first_chunk, n_chunks, is_kept;
+  int64_t n_quads;  // of 16 bytes that a thread of explain/cuda/tables/add_pairs.cu has of each entry
+  int64_t most_stage_numbers, most_stage_subtrees, most_slots;
 };
 
 struct GpuTableArrays {
@@ -34,7 +50,7 @@ struct GpuTableArrays {
   std::vector<int64_t> column_offsets;
   std::vector<double> column_thresholds;
   int32_t missing_code = 0;
-  bool is_packed = false, is_narrow = false;
+  bool is_packed = false, is_narrow = false;  // narrow: a table has a position for each column
   // The build.
   std::vector<TableSubtree> subtrees;
   std::vector<SubtreeSplit> splits;
@@ -60,40 +76,52 @@ struct GpuTableArrays {
   std::vector<TableRecord> records;
   std::vector<TableStage> stages;
   std::vector<StageChunk> chunks;
-  std::vector<int64_t> slot_keys;  // (output * n_features + f) * n_features + f
-  int32_t most_stage_numbers = 0, most_stage_subtrees = 0, most_slots = 0;
+  std::vector<int64_t> slot_keys;     // (output * n_features + f) * n_features + f
   std::vector<int32_t> walked_trees;  // as in explain/tables/plan.h
   std::vector<int64_t> cut_nodes;
 };
 
+struct GpuTableOptions {
+  int64_t table_bytes;
+  int32_t real_bytes;
+  bool forced, of_pairs;
+  TableGame game;
+
+  // Interactions are asked for few rows, for which nothing is built if a walk can take its place.
+  bool rebuilds() const { return !of_pairs || game == TableGame::kBackground; }
+};
+
 class GpuTableWriter {
  public:
-  GpuTableWriter(const ForestView& forest, int64_t table_bytes, int32_t real_bytes, bool forced, TableGame game,
-                 const Team& team)
-      : forest_(forest), codes_(forest), per_quad_(16 / real_bytes) {
-    const int64_t most_bytes = std::min(table_bytes, INT64_MAX / kBudgets) * kBudgets;
-    plan_ = TablePlanner(codes_, {most_bytes, real_bytes, forced, gpu_costs(real_bytes), true, game}, team).take();
-    out_.is_narrow = codes_.columns.size() <= kNarrow;
-    out_.is_packed = can_pack();
-    out_.missing_code = out_.is_packed ? kInfiniteHalf : kMissingCode;
-    out_.leaves = WeightedLeaves(forest, real_bytes == 4, game == TableGame::kBackground).values;
+  GpuTableWriter(const ForestView& forest, const GpuTableOptions& options, const Team& team)
+      : forest_(forest),
+        codes_(forest),
+        costs_(options.of_pairs ? gpu_pair_costs(options.real_bytes, options.game) : gpu_costs(options.real_bytes)),
+        per_quad_(16 / options.real_bytes) {
+    const int64_t budgets = options.rebuilds() ? kBudgets : 1;
+    const int64_t most_bytes = std::min(options.table_bytes, INT64_MAX / budgets) * budgets;
+    TablePlanner planner(codes_, {most_bytes, options.real_bytes, options.forced, costs_, true, options.game}, team);
+    plan_ = planner.take();
+    out_.is_narrow = !of_pairs() && codes_.columns.size() <= kNarrow;
+    out_.leaves = WeightedLeaves(forest, options.real_bytes == 4, options.game == TableGame::kBackground).values;
+    order_subtrees();
+    if (of_pairs() && !options.forced && !planner.pays(n_sums())) walk_all();
     out_.walked_trees = plan_.walked_trees, out_.cut_nodes = plan_.cut_nodes;
     write_columns();
-    const std::vector<int32_t> ends = order_subtrees();
-    for (const Subtree& subtree : plan_.subtrees) write_subtree(subtree);
+    write_keys();
+    for (int32_t s = 0; s < int32_t(plan_.subtrees.size()); ++s) write_subtree(s);
     out_.splits = std::move(plan_.splits), out_.cells = std::move(plan_.cells);
     out_.factors = std::move(plan_.factors), out_.bits = std::move(plan_.bits);
     out_.leaves_of_subtrees = std::move(plan_.leaves);
     out_.leaf_lanes = std::move(plan_.leaf_lanes), out_.unmet = std::move(plan_.unmet);
-    fill_batches(table_bytes / (real_bytes * plan_.width));
-    for (TableBatch& batch : out_.batches) add_chunks(batch, ends);
+    fill_batches(options.table_bytes / (options.real_bytes * plan_.width));
+    for (TableBatch& batch : out_.batches) add_chunks(batch);
   }
 
   GpuTableArrays take() { return std::move(out_); }
 
  private:
   static constexpr size_t kNarrow = 8;  // columns whose sums are registers (explain/cuda/tables/add_tables.cu)
-  static constexpr int32_t kInfiniteHalf = 0x7c00, kPackedStates = 1024;
   // Tables that are built anew take up to so many budgets: batches are to be worth their launches.
   static constexpr int64_t kBudgets = 128;
   static constexpr int32_t kBatchSubtrees = 1 << 16;
@@ -102,27 +130,47 @@ class GpuTableWriter {
   static constexpr int32_t kChunkSubtrees = 192, kChunkSlots = 24, kOpenChunks = 64;
   static constexpr int64_t kNarrowStageBytes = 32 << 10, kWideStageBytes = 48 << 10;
   static constexpr int32_t kStageSubtrees = 4;
+  static constexpr int32_t kGroup = 8;  // threads that share an entry of pairs
 
-  struct Step {
-    int32_t code, weight;
+  // Subtrees side by side, and the columns of their slots.
+  struct Chunk {
+    int32_t first, end;
+    std::vector<int32_t> columns;
   };
 
   const ForestView& forest_;
   ForestCodes codes_;
+  CutCosts costs_;
   int32_t per_quad_;  // numbers of 16 bytes
   TablePlan plan_;
+  std::vector<Chunk> chunks_;
   GpuTableArrays out_;
 
-  bool can_pack() const {
-    for (const CodeColumn& column : codes_.columns)
-      if (n_thresholds(column) + 1 >= kInfiniteHalf) return false;
-    for (const Subtree& subtree : plan_.subtrees)
-      if (subtree.n_states > kPackedStates) return false;
-    return true;
+  bool of_pairs() const { return costs_.of_pairs(); }
+  const Chunk& chunk_of(int32_t s) const {
+    return *std::upper_bound(chunks_.begin(), chunks_.end(), s, [](int32_t at, const Chunk& c) { return at < c.end; });
+  }
+  int32_t n_sums(const Chunk& chunk) const {
+    const int32_t n = int32_t(chunk.columns.size());
+    return of_pairs() ? n_pairs(n) : n;
+  }
+  double n_sums() const {
+    double result = 0;
+    for (const Chunk& chunk : chunks_) result += n_sums(chunk);
+    return result;
   }
 
-  static int32_t n_thresholds(const CodeColumn& column) {
-    return column.categories ? column.categories + 2 : column.n_codes - 1;
+  void walk_all() {
+    plan_.subtrees.clear(), plan_.cut_nodes.clear(), chunks_.clear();
+    plan_.walked_trees.resize(forest_.n_trees());
+    std::iota(plan_.walked_trees.begin(), plan_.walked_trees.end(), 0);
+  }
+
+  void write_keys() {
+    KeyWriter keys(codes_, plan_);
+    for (const Subtree& subtree : plan_.subtrees) keys.add(subtree);
+    out_.is_packed = keys.is_packed, out_.missing_code = keys.missing_code;
+    out_.heads = std::move(keys.heads), out_.entries = std::move(keys.entries);
   }
 
   // A category is a rank too: below are others and fractions that some sources truncate to 0, above others again.
@@ -148,7 +196,8 @@ class GpuTableWriter {
 
   int32_t column_of(const Subtree& subtree, int32_t lane) const { return plan_.lane_column[subtree.first_lane + lane]; }
 
-  void write_subtree(const Subtree& subtree) {
+  void write_subtree(int32_t s) {
+    const Subtree& subtree = plan_.subtrees[s];
     TableSubtree to{};
     to.first_split = subtree.first_split;
     to.first_factor = subtree.first_factor;
@@ -159,15 +208,25 @@ class GpuTableWriter {
     to.n_splits = subtree.n_splits;
     to.leaf = subtree.leaf;
     to.n_lanes = subtree.n_lanes;
-    to.width = out_.is_narrow ? int32_t(kNarrow) : (subtree.n_lanes + 3) / 4 * 4;
-    std::fill(to.lane_of, to.lane_of + MOST_TABLE_LANES, static_cast<signed char>(-1));
-    for (int32_t lane = 0; lane < subtree.n_lanes; ++lane)
-      to.lane_of[out_.is_narrow ? column_of(subtree, lane) : lane] = static_cast<signed char>(lane);
+    place_lanes(s, to);
     write_leaves(subtree, to);
     out_.subtrees.push_back(to);
     out_.n_points.push_back(subtree.n_points);
-    out_.build_units.push_back(12 * subtree.n_splits + int64_t(std::max(subtree.n_x, 1)) * (subtree.n_lanes + 1));
-    write_key(subtree);
+    const int64_t numbers = (of_pairs() ? n_pairs(subtree.n_lanes) : subtree.n_lanes) + 1;
+    out_.build_units.push_back(12 * subtree.n_splits + int64_t(std::max(subtree.n_x, 1)) * numbers);
+  }
+
+  // Where the numbers of a subtree's lanes stand: in its own order, or by column, or by slot of its chunk.
+  void place_lanes(int32_t s, TableSubtree& to) const {
+    const std::vector<int32_t>& slots = chunk_of(s).columns;
+    to.n_slots = of_pairs() ? int32_t(slots.size()) : out_.is_narrow ? int32_t(kNarrow) : to.n_lanes;
+    to.width = ((of_pairs() ? n_pairs(to.n_slots) : to.n_slots) + 3) / 4 * 4;
+    std::fill(to.lane_of, to.lane_of + MOST_TABLE_LANES, static_cast<signed char>(-1));
+    for (int32_t lane = 0; lane < to.n_lanes; ++lane) {
+      const int32_t column = column_of(plan_.subtrees[s], lane);
+      const auto slot = std::find(slots.begin(), slots.end(), column) - slots.begin();
+      to.lane_of[of_pairs() ? slot : out_.is_narrow ? column : lane] = static_cast<signed char>(lane);
+    }
   }
 
   void write_leaves(const Subtree& subtree, TableSubtree& to) {
@@ -178,90 +237,36 @@ class GpuTableWriter {
     to.first_state = out_.n_states;
     out_.n_states += subtree.n_states;
     out_.most_states = std::max(out_.most_states, subtree.n_states);
-    constexpr int64_t kNumber = sizeof(double), kNumbersOfSet = 4;  // LeafSpace of build_background.cu
-    out_.background_bytes.push_back(
-        kNumber * (int64_t(subtree.n_states) * subtree.n_lanes + (kNumbersOfSet << to.most_positions)));
+    constexpr int64_t kNumber = sizeof(double);  // LeafSpace of build_background.cu
+    const int64_t numbers = of_pairs() ? n_pairs(subtree.n_lanes) : subtree.n_lanes;
+    const int64_t numbers_of_set = of_pairs() ? 6 : 4;
+    out_.background_bytes.push_back(kNumber *
+                                    (int64_t(subtree.n_states) * numbers + (numbers_of_set << to.most_positions)));
   }
 
-  void write_key(const Subtree& subtree) {
-    KeyHead head{int32_t(out_.entries.size()), 0, 0, 0};
-    int32_t base = weight_of(subtree.base);
-    for (int64_t i = subtree.first_step, end = i + subtree.n_steps; i < end;) {
-      const int32_t column = plan_.steps[i].column;
-      std::vector<Step> steps;
-      for (; i < end && plan_.steps[i].column == column; ++i)
-        steps.push_back({plan_.steps[i].bound + 1 + kCodeBias, weight_of(plan_.steps[i].weight)});
-      if (codes_.columns[column].categories) base += rank_categories(codes_.columns[column].categories, steps);
-      add_entries(column, steps);
-    }
-    head.n = int32_t(out_.entries.size()) - head.first;
-    head.base = out_.is_packed ? half_of(kPackedStates + base) : uint32_t(base) & 0xffff;
-    out_.heads.push_back(head);
-  }
-
-  // Without the scale, modulo 2^14: as good as the number itself where keys are below.
-  static int32_t weight_of(uint16_t weight) { return int16_t(weight) / kKeyScale; }
-
-  // From codes of categories to ranks among the thresholds of write_columns; returns what all rows add.
-  static int32_t rank_categories(int32_t n, std::vector<Step>& steps) {
-    const std::vector<Step> by_code = std::move(steps);
-    const auto at = [&](int32_t code) {
-      int32_t sum = 0;
-      for (const Step& step : by_code) sum += step.code <= code ? step.weight : 0;
-      return sum;
-    };
-    steps.clear();
-    const int32_t others = at(n);
-    int32_t last = others;
-    const auto arrive = [&](int32_t rank, int32_t now) {
-      if (now != last) steps.push_back({rank, now - last});
-      last = now;
-    };
-    arrive(1, at(n + 1));
-    for (int32_t category = 0; category < n; ++category) arrive(category + 2, at(category));
-    arrive(n + 2, others);
-    arrive(kMissingCode, at(kMissingCode));
-    return others;
-  }
-
-  void add_entries(int32_t column, const std::vector<Step>& steps) {
-    for (size_t i = 0; i < steps.size(); i += 2) {
-      KeyEntry entry{column, 0, 0, 0};
-      for (size_t half = 0; half < 2 && i + half < steps.size(); ++half) {
-        const Step& step = steps[i + half];
-        const uint32_t bound = step.code == kMissingCode ? out_.missing_code : step.code;
-        const uint32_t weight = out_.is_packed ? half_of(step.weight) : uint32_t(step.weight) & 0xffff;
-        entry.bounds |= bound << 16 * half;
-        entry.weights |= weight << 16 * half;
-      }
-      out_.entries.push_back(entry);
-    }
-  }
-
-  // The bits of an integer below 2^11 as a half.
-  static uint32_t half_of(int32_t number) {
-    const uint32_t magnitude = uint32_t(std::abs(number));
-    if (magnitude == 0) return 0;
-    const uint32_t exponent = uint32_t(std::bit_width(magnitude)) - 1;
-    return (number < 0 ? 0x8000u : 0u) | (exponent + 15) << 10 | (magnitude << (10 - exponent) & 0x3ff);
-  }
-
-  // Puts the subtrees of a chunk side by side; returns where chunks end.
-  std::vector<int32_t> order_subtrees() {
+  // Puts the subtrees of a chunk side by side.
+  void order_subtrees() {
+    ChunkLimits limits{kChunkSlots, kChunkSubtrees, 0, out_.is_narrow ? 1 : kOpenChunks, costs_.pair_lanes};
     double total = 0;
-    for (const Subtree& subtree : plan_.subtrees) total += ChunkOrder::cost_of(subtree);
+    for (const Subtree& subtree : plan_.subtrees) total += ChunkOrder::cost_of(subtree, limits);
     const double n = double(std::max<size_t>(1, plan_.subtrees.size()));
-    ChunkLimits limits{kChunkSlots, kChunkSubtrees, total * std::max(plan_.width / kChunks, kFewestSubtrees / n),
-                       kOpenChunks};
-    if (out_.is_narrow) limits.open = 1;
+    limits.cost = total * std::max(plan_.width / kChunks, kFewestSubtrees / n);
     ChunkOrder chunks(plan_, int32_t(codes_.columns.size()), limits);
     std::vector<Subtree> ordered;
     for (const int32_t s : chunks.order) ordered.push_back(plan_.subtrees[s]);
     plan_.subtrees = std::move(ordered);
-    return std::move(chunks.ends);
+    int32_t first = 0;
+    for (const int32_t end : chunks.ends) {
+      chunks_.push_back({first, end, columns_between(first, end)});
+      first = end;
+    }
   }
 
   int64_t size_of(int32_t s) const { return int64_t(plan_.subtrees[s].n_states) * out_.subtrees[s].width; }
+  // Vectors of an entry: chunks of different kernels do not share a batch.
+  int32_t kind_of(int32_t s) const { return int32_t(costs_.n_vectors(plan_.subtrees[s].n_lanes)); }
+
+  int64_t n_quads(int32_t s) const { return kind_of(s) * costs_.pair_lanes / (kGroup * per_quad_); }
 
   // Places all tables; `room` numbers for those of one component, half of it for batches if they exceed it.
   void fill_batches(int64_t room) {
@@ -273,12 +278,12 @@ class GpuTableWriter {
     int32_t first = 0;
     const auto close = [&](int32_t end) {
       (is_kept ? out_.kept_size : out_.built_size) = std::max(is_kept ? out_.kept_size : out_.built_size, at);
-      if (end > first) out_.batches.push_back({first, end - first, 0, 0, is_kept});
+      if (end > first) out_.batches.push_back({first, end - first, 0, 0, is_kept, n_quads(first), 0, 0, 0});
       first = end;
     };
     for (int32_t s = 0; s < n; ++s) {
       const bool is_full = at + size_of(s) > (is_kept ? kept : room - kept);
-      if (is_full || s - first == kBatchSubtrees) {
+      if (is_full || s - first == kBatchSubtrees || kind_of(s) != kind_of(first)) {
         close(s);
         is_kept &= !is_full;
         if (!is_kept) at = 0;
@@ -290,19 +295,20 @@ class GpuTableWriter {
   }
 
   // A batch may end within a chunk.
-  void add_chunks(TableBatch& batch, const std::vector<int32_t>& ends) {
+  void add_chunks(TableBatch& batch) {
     const int32_t end = int32_t(batch.first_subtree + batch.n_subtrees);
     batch.first_chunk = int64_t(out_.chunks.size());
     for (int32_t first = int32_t(batch.first_subtree); first < end;) {
-      const int32_t stop = std::min(end, *std::upper_bound(ends.begin(), ends.end(), first));
-      add_chunk(first, stop);
+      const Chunk& chunk = chunk_of(first);
+      const int32_t stop = std::min(end, chunk.end);
+      add_chunk(batch, chunk, first, stop);
       first = stop;
     }
     batch.n_chunks = int64_t(out_.chunks.size()) - batch.first_chunk;
   }
 
   // Columns of the slots of a chunk.
-  std::vector<int32_t> slots_of(int32_t first, int32_t end) const {
+  std::vector<int32_t> columns_between(int32_t first, int32_t end) const {
     std::vector<int32_t> columns;
     std::vector<char> has(codes_.columns.size(), out_.is_narrow);
     for (int32_t column = 0; out_.is_narrow && column < int32_t(has.size()); ++column) columns.push_back(column);
@@ -315,33 +321,42 @@ class GpuTableWriter {
     return columns;
   }
 
-  void add_chunk(int32_t first, int32_t end) {
+  void add_chunk(TableBatch& batch, const Chunk& chunk, int32_t first, int32_t end) {
     const int32_t first_stage = int32_t(out_.stages.size());
-    const std::vector<int32_t> columns = slots_of(first, end);
-    std::vector<int32_t> slot_of(codes_.columns.size(), -1);
-    for (size_t slot = 0; slot < columns.size(); ++slot) slot_of[columns[slot]] = int32_t(slot);
     for (int32_t s = first; s < end; ++s) {
-      const TableSubtree& subtree = out_.subtrees[s];
-      TableRecord record{subtree.table, subtree.width, subtree.n_lanes, {}};
-      std::fill(record.slot, record.slot + MOST_TABLE_LANES, int32_t(columns.size()));
-      for (int32_t lane = 0; lane < subtree.n_lanes; ++lane)
-        record.slot[lane] = slot_of[column_of(plan_.subtrees[s], lane)];
-      out_.records.push_back(record);
-      add_to_stage(s, s == first);
+      out_.records.push_back(record_of(s, chunk.columns));
+      add_to_stage(batch, s, s == first);
     }
-    const int32_t n_stages = int32_t(out_.stages.size()) - first_stage, n_slots = int32_t(columns.size());
+    const int32_t n_stages = int32_t(out_.stages.size()) - first_stage;
     for (int32_t component = 0; component < plan_.width; ++component) {
-      out_.chunks.push_back({first_stage, n_stages, component, n_slots, int64_t(out_.slot_keys.size()), 0});
-      const int64_t output = plan_.width > 1 ? component : plan_.subtrees[first].output, n = forest_.n_features;
-      for (const int32_t column : columns) {
-        const int64_t f = codes_.columns[column].feature;
-        out_.slot_keys.push_back((output * n + f) * n + f);
-      }
+      out_.chunks.push_back({first_stage, n_stages, component, n_sums(chunk), int64_t(out_.slot_keys.size()), 0});
+      add_slot_keys(plan_.width > 1 ? component : plan_.subtrees[first].output, chunk.columns);
     }
-    out_.most_slots = std::max(out_.most_slots, n_slots);
+    batch.most_slots = std::max<int64_t>(batch.most_slots, n_sums(chunk));
   }
 
-  void add_to_stage(int32_t s, bool is_first) {
+  TableRecord record_of(int32_t s, const std::vector<int32_t>& columns) const {
+    const TableSubtree& subtree = out_.subtrees[s];
+    TableRecord record{subtree.table, subtree.width, subtree.n_lanes, {}};
+    std::fill(record.slot, record.slot + MOST_TABLE_LANES, int32_t(columns.size()));
+    for (int32_t lane = 0; lane < subtree.n_lanes; ++lane) {
+      const int32_t column = column_of(plan_.subtrees[s], lane);
+      record.slot[lane] = int32_t(std::find(columns.begin(), columns.end(), column) - columns.begin());
+    }
+    return record;
+  }
+
+  // In the order of the chunk's sums.
+  void add_slot_keys(int64_t output, const std::vector<int32_t>& columns) {
+    const int64_t n = forest_.n_features;
+    for (size_t i = 0; i < columns.size(); ++i)
+      for (size_t j = i; j < (of_pairs() ? columns.size() : i + 1); ++j) {
+        const int64_t a = codes_.columns[columns[i]].feature, b = codes_.columns[columns[j]].feature;
+        out_.slot_keys.push_back((output * n + std::min(a, b)) * n + std::max(a, b));
+      }
+  }
+
+  void add_to_stage(TableBatch& batch, int32_t s, bool is_first) {
     const int32_t n_numbers = int32_t(size_of(s));
     const int32_t room = int32_t((out_.is_narrow ? kNarrowStageBytes : kWideStageBytes) / 16 * per_quad_);
     if (is_first || out_.stages.back().n_numbers + n_numbers > room || out_.stages.back().n_subtrees == kStageSubtrees)
@@ -349,8 +364,8 @@ class GpuTableWriter {
     TableStage& stage = out_.stages.back();
     stage.n_numbers += n_numbers;
     ++stage.n_subtrees;
-    out_.most_stage_numbers = std::max(out_.most_stage_numbers, stage.n_numbers);
-    out_.most_stage_subtrees = std::max(out_.most_stage_subtrees, stage.n_subtrees);
+    batch.most_stage_numbers = std::max<int64_t>(batch.most_stage_numbers, stage.n_numbers);
+    batch.most_stage_subtrees = std::max<int64_t>(batch.most_stage_subtrees, stage.n_subtrees);
   }
 };
 
