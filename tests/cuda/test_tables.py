@@ -62,20 +62,27 @@ def test_outputs_and_categories(n_features, vector_leaves, categorical):
     forest = random_forest(3, options)
     compare = check if n_features == 5 else check_with_cpu
     job = job_of(compare(forest, random_rows(4, forest, 40)))
-    assert job.plan.arrays["is_narrow"] == (n_features == 5)
+    assert n_features > 5 or all(batch.is_narrow for batch in job.plan.batches)
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
-@pytest.mark.parametrize(("n_features", "is_narrow"), [(3, True), (8, True), (9, False), (60, False)])
+@pytest.mark.parametrize(("n_features", "is_narrow"), [(3, True), (8, True), (9, True), (60, False)])
 def test_forests_of_several_chunks(n_features, is_narrow, dtype):
     forest = full_forest(2, n_trees=20, depth=6, n_features=n_features)
     job = job_of(check_with_cpu(forest, rows(150, n_features), dtype))
     arrays = job.plan.arrays
-    assert arrays["is_narrow"] == is_narrow
     (batch,) = job.plan.batches
+    assert batch.is_narrow == is_narrow
     assert batch.n_chunks > 1
     assert len(arrays["stages"]) // 32 > batch.n_chunks or n_features == 3
     assert len(arrays["walked_trees"]) == 0
+
+
+def test_subtrees_of_few_and_of_many_features_are_added_by_kernels_of_their_own():
+    forest = full_forest(2, n_trees=6, depth=9, n_features=10)
+    batches = job_of(check_with_cpu(forest, rows(20, 10))).plan.batches
+    assert [batch.is_narrow for batch in batches] == [1, 0]
+    assert [batch.most_slots for batch in batches] == [8, 10]
 
 
 @pytest.mark.parametrize("n_features", [4, 40])

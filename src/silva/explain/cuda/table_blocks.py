@@ -53,7 +53,7 @@ def choose_block(plan: TablePlan, batch: Batch, stride: int, limits: Limits) -> 
         if plan.of_pairs:
             blocks = [_pair_block(plan, batch, threads, is_staged, stride, limits) for threads in PAIR_THREADS]
         else:
-            sizes = NARROW_THREADS if plan.arrays["is_narrow"] else WIDE_THREADS
+            sizes = NARROW_THREADS if batch.is_narrow else WIDE_THREADS
             blocks = [_value_block(plan, batch, threads, is_staged) for threads in sizes]
         fitting = [block for block in blocks if block.shared <= limits.shared_per_block]
         if fitting:
@@ -68,7 +68,7 @@ def _resident_threads(block: AddBlock, limits: Limits) -> int:
 
 
 def _value_block(plan: TablePlan, batch: Batch, threads: int, is_staged: bool) -> AddBlock:
-    is_narrow, item = plan.arrays["is_narrow"], plan.dtype.itemsize
+    is_narrow, item = bool(batch.is_narrow), plan.dtype.itemsize
     rows = threads * (16 if is_narrow else 8) // item
     sum_bytes = 0 if is_narrow else (batch.most_slots + 1) * rows * item
     kernel = add_variant(plan.dtype, is_narrow, is_staged, threads)

@@ -61,6 +61,7 @@ class Batch(NamedTuple):
     first_chunk: int
     n_chunks: int
     is_kept: int
+    is_narrow: int
     n_quads: int
     most_stage_numbers: int
     most_stage_subtrees: int

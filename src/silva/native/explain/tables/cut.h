@@ -16,6 +16,7 @@ struct CutCosts {
   double n_rows = 6000;
   double add = 1.3;             // a row's look-up and add
   double vector = 0;            // a row's share of each vector of a state's pairs
+  double wide = 0;              // a row's more for entries of more features than `narrow`
   double step = 0.1;            // a row's share of one step of a key
   double state = 6, cell = 28;  // of one vector
   double walk = 1.0;            // a row, split and quadrature point of the walk
@@ -23,7 +24,7 @@ struct CutCosts {
   double in_order = 1;          // the same where totals lie as sums do
   // Of a subtree: states, numbers of its table, cells of all its splits together, features.
   double most_states = kMostStates, most_numbers = 1e18, most_cells = 1e18;
-  int32_t most_lanes = kMostLanes;
+  int32_t most_lanes = kMostLanes, narrow = kMostLanes;
   int32_t pair_lanes = 0;  // numbers of a vector of pairs; 0: of values
   // Tables that are built anew for each call have to gain from so many rows on; 0: they never do.
   double rebuild_rows = 0, rebuild_add = 0, rebuild_state = 0;
@@ -152,7 +153,8 @@ class TreeCutter {
     double n_steps = 2.0 * (at.n_path - n_shared(node));
     for (const FeatureStates& one : states_.below_of(node)) n_steps += one.n_states();
     const double n_vectors = costs_.n_vectors(n_lanes);
-    const double row = (costs_.add + costs_.vector * n_vectors) * width_ + costs_.step * n_steps;
+    const double add = costs_.add + costs_.vector * n_vectors + (n_lanes > costs_.narrow ? costs_.wide : 0);
+    const double row = add * width_ + costs_.step * n_steps;
     return costs_.n_rows * row + width_ * n_vectors * (costs_.state * n_states + costs_.cell * at.work);
   }
 };

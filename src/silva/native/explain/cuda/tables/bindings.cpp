@@ -24,7 +24,6 @@ nb::dict to_dict(GpuTableArrays&& arrays) {
   result["column_thresholds"] = to_numpy(std::move(arrays.column_thresholds));
   result["missing_code"] = arrays.missing_code;
   result["is_packed"] = arrays.is_packed;
-  result["is_narrow"] = arrays.is_narrow;
   result["n_subtrees"] = arrays.subtrees.size();
   result["subtrees"] = to_bytes(arrays.subtrees);
   result["splits"] = to_bytes(arrays.splits);

@@ -1,5 +1,4 @@
-// Which subtrees make a chunk: those of one output whose features share slots, so that sums of chunks are few; of pairs
-// those of one size of entry.
+// Which subtrees make a chunk: those of one output and kind whose features share slots, so that sums of chunks are few.
 #pragma once
 #include <algorithm>
 #include <cstdint>
@@ -12,14 +11,23 @@
 
 namespace silva {
 
+constexpr int32_t kNarrowSlots = 8;  // whose sums are registers (explain/cuda/tables/add_tables.cu)
+
 struct ChunkLimits {
   int32_t slots, subtrees;
   double cost;
   int32_t open;        // chunks that a subtree may join: the last ones
   int32_t pair_lanes;  // as in CutCosts
+  bool in_sets;        // values: subtrees of few features make chunks of few slots
 
-  int32_t kind_of(int32_t n_lanes) const { return pair_lanes ? pair_vectors(n_lanes, pair_lanes) : 1; }
-  int32_t most_slots(int32_t n_lanes) const { return pair_lanes ? pair_capacity(n_lanes, pair_lanes) : slots; }
+  // Subtrees of one kind make a chunk.
+  int32_t kind_of(int32_t n_lanes) const {
+    return pair_lanes ? pair_vectors(n_lanes, pair_lanes) : in_sets && n_lanes > kNarrowSlots ? 2 : 1;
+  }
+  int32_t most_slots(int32_t n_lanes) const {
+    if (pair_lanes) return pair_capacity(n_lanes, pair_lanes);
+    return in_sets && n_lanes <= kNarrowSlots ? kNarrowSlots : slots;
+  }
 };
 
 // The subtrees of a plan by chunk. Each joins the chunk that gains fewest features, of several the last: by the forest
@@ -28,6 +36,7 @@ class ChunkOrder {
  public:
   std::vector<int32_t> order;  // of subtrees
   std::vector<int32_t> ends;   // of chunks, in the order
+  int64_t n_slots = 0;         // of all chunks
 
   ChunkOrder(const TablePlan& plan, int32_t n_columns, const ChunkLimits& limits)
       : plan_(plan), n_columns_(n_columns), limits_(limits) {
@@ -104,6 +113,7 @@ class ChunkOrder {
     for (const Chunk& chunk : chunks_) {
       order.insert(order.end(), chunk.subtrees.begin(), chunk.subtrees.end());
       ends.push_back(int32_t(order.size()));
+      n_slots += chunk.n_slots;
     }
     chunks_.clear();
   }

@@ -1,9 +1,8 @@
 // The plan of subtree tables (explain/tables/plan.h) as the kernels of a GPU read it.
 #pragma once
-#include "explain/cuda/tables/chunks.h"
 #include "explain/cuda/tables/keys.h"
+#include "explain/cuda/tables/ordered.h"
 #include "explain/leaves.h"
-#include "explain/tables/planner.h"
 
 namespace silva {
 
@@ -19,6 +18,7 @@ inline CutCosts gpu_costs(int32_t real_bytes) {
   costs.most_states = 1024;
   costs.most_numbers = real_bytes == 4 ? 8192 : 4096;
   costs.most_cells = real_bytes == 4 ? 440 : 220;
+  costs.narrow = kNarrowSlots;
   return costs;
 }
 
@@ -40,7 +40,8 @@ inline CutCosts gpu_pair_costs(int32_t real_bytes, TableGame game) {
 // exceed the budget are built anew for each batch of rows.
 struct TableBatch {
   int64_t first_subtree, n_subtrees, first_chunk, n_chunks, is_kept;
-  int64_t n_quads;  // of 16 bytes that a thread of explain/cuda/tables/add_pairs.cu has of each entry
+  int64_t is_narrow;  // of values: entries have a number for each slot of their chunk
+  int64_t n_quads;    // of 16 bytes that a thread of explain/cuda/tables/add_pairs.cu has of each entry
   int64_t most_stage_numbers, most_stage_subtrees, most_slots;
 };
 
@@ -50,7 +51,7 @@ struct GpuTableArrays {
   std::vector<int64_t> column_offsets;
   std::vector<double> column_thresholds;
   int32_t missing_code = 0;
-  bool is_packed = false, is_narrow = false;  // narrow: a table has a position for each column
+  bool is_packed = false;
   // The build.
   std::vector<TableSubtree> subtrees;
   std::vector<SubtreeSplit> splits;
@@ -96,20 +97,16 @@ class GpuTableWriter {
   GpuTableWriter(const ForestView& forest, const GpuTableOptions& options, const Team& team)
       : forest_(forest),
         codes_(forest),
-        costs_(options.of_pairs ? gpu_pair_costs(options.real_bytes, options.game) : gpu_costs(options.real_bytes)),
-        per_quad_(16 / options.real_bytes) {
-    const int64_t budgets = options.rebuilds() ? kBudgets : 1;
-    const int64_t most_bytes = std::min(options.table_bytes, INT64_MAX / budgets) * budgets;
-    TablePlanner planner(codes_, {most_bytes, options.real_bytes, options.forced, costs_, true, options.game}, team);
-    plan_ = planner.take();
-    out_.is_narrow = !of_pairs() && codes_.columns.size() <= kNarrow;
+        costs_(costs_of(options)),
+        per_quad_(16 / options.real_bytes),
+        ordered_(order(options, costs_, team)),
+        plan_(ordered_.plan) {
+    if (ordered_.has_few_of_second_kind()) avoid_second_kind(options, team);
     out_.leaves = WeightedLeaves(forest, options.real_bytes == 4, options.game == TableGame::kBackground).values;
-    order_subtrees();
-    if (of_pairs() && !options.forced && !planner.pays(n_sums())) walk_all();
     out_.walked_trees = plan_.walked_trees, out_.cut_nodes = plan_.cut_nodes;
     write_columns();
     write_keys();
-    for (int32_t s = 0; s < int32_t(plan_.subtrees.size()); ++s) write_subtree(s);
+    for (int32_t s = 0; s < ordered_.size(); ++s) write_subtree(s);
     out_.splits = std::move(plan_.splits), out_.cells = std::move(plan_.cells);
     out_.factors = std::move(plan_.factors), out_.bits = std::move(plan_.bits);
     out_.leaves_of_subtrees = std::move(plan_.leaves);
@@ -121,49 +118,46 @@ class GpuTableWriter {
   GpuTableArrays take() { return std::move(out_); }
 
  private:
-  static constexpr size_t kNarrow = 8;  // columns whose sums are registers (explain/cuda/tables/add_tables.cu)
   // Tables that are built anew take up to so many budgets: batches are to be worth their launches.
   static constexpr int64_t kBudgets = 128;
   static constexpr int32_t kBatchSubtrees = 1 << 16;
-  // Chunks fill a GPU with few rows; more subtrees of one chunk would lose digits of float32 sums.
-  static constexpr double kChunks = 128, kFewestSubtrees = 8;
-  static constexpr int32_t kChunkSubtrees = 192, kChunkSlots = 24, kOpenChunks = 64;
   static constexpr int64_t kNarrowStageBytes = 32 << 10, kWideStageBytes = 48 << 10;
   static constexpr int32_t kStageSubtrees = 4;
   static constexpr int32_t kGroup = 8;  // threads that share an entry of pairs
-
-  // Subtrees side by side, and the columns of their slots.
-  struct Chunk {
-    int32_t first, end;
-    std::vector<int32_t> columns;
-  };
 
   const ForestView& forest_;
   ForestCodes codes_;
   CutCosts costs_;
   int32_t per_quad_;  // numbers of 16 bytes
-  TablePlan plan_;
-  std::vector<Chunk> chunks_;
+  OrderedPlan ordered_;
+  TablePlan& plan_;
   GpuTableArrays out_;
 
   bool of_pairs() const { return costs_.of_pairs(); }
-  const Chunk& chunk_of(int32_t s) const {
-    return *std::upper_bound(chunks_.begin(), chunks_.end(), s, [](int32_t at, const Chunk& c) { return at < c.end; });
+
+  CutCosts costs_of(const GpuTableOptions& options) const {
+    if (options.of_pairs) return gpu_pair_costs(options.real_bytes, options.game);
+    CutCosts costs = gpu_costs(options.real_bytes);
+    if (OrderedPlan::may_have_sets(codes_)) costs.wide = 0.5;
+    return costs;
   }
-  int32_t n_sums(const Chunk& chunk) const {
-    const int32_t n = int32_t(chunk.columns.size());
-    return of_pairs() ? n_pairs(n) : n;
-  }
-  double n_sums() const {
-    double result = 0;
-    for (const Chunk& chunk : chunks_) result += n_sums(chunk);
+
+  OrderedPlan order(const GpuTableOptions& options, const CutCosts& costs, const Team& team) const {
+    const int64_t budgets = options.rebuilds() ? kBudgets : 1;
+    const int64_t most_bytes = std::min(options.table_bytes, INT64_MAX / budgets) * budgets;
+    TablePlanner planner(codes_, {most_bytes, options.real_bytes, options.forced, costs, true, options.game}, team);
+    OrderedPlan result(codes_, costs, planner.take());
+    if (of_pairs() && !options.forced && !planner.pays(result.n_sums())) result.walk_all();
     return result;
   }
 
-  void walk_all() {
-    plan_.subtrees.clear(), plan_.cut_nodes.clear(), chunks_.clear();
-    plan_.walked_trees.resize(forest_.n_trees());
-    std::iota(plan_.walked_trees.begin(), plan_.walked_trees.end(), 0);
+  // Their launches cost more than the subtrees of fewer features that take their place, if all trees keep tables.
+  void avoid_second_kind(const GpuTableOptions& options, const Team& team) {
+    CutCosts costs = costs_;
+    costs.most_lanes = kNarrowSlots;
+    OrderedPlan other = order(options, costs, team);
+    if (other.plan.walked_trees.size() > plan_.walked_trees.size()) return;
+    ordered_ = std::move(other);
   }
 
   void write_keys() {
@@ -194,8 +188,6 @@ class GpuTableWriter {
     }
   }
 
-  int32_t column_of(const Subtree& subtree, int32_t lane) const { return plan_.lane_column[subtree.first_lane + lane]; }
-
   void write_subtree(int32_t s) {
     const Subtree& subtree = plan_.subtrees[s];
     TableSubtree to{};
@@ -216,17 +208,14 @@ class GpuTableWriter {
     out_.build_units.push_back(12 * subtree.n_splits + int64_t(std::max(subtree.n_x, 1)) * numbers);
   }
 
-  // Where the numbers of a subtree's lanes stand: in its own order, or by column, or by slot of its chunk.
+  // Where the numbers of a subtree's lanes stand: by slot of its chunk, or of wide ones in its own order.
   void place_lanes(int32_t s, TableSubtree& to) const {
-    const std::vector<int32_t>& slots = chunk_of(s).columns;
-    to.n_slots = of_pairs() ? int32_t(slots.size()) : out_.is_narrow ? int32_t(kNarrow) : to.n_lanes;
+    const bool is_wide = !of_pairs() && !ordered_.is_narrow(s);
+    to.n_slots = of_pairs() ? int32_t(ordered_.chunk_of(s).columns.size()) : is_wide ? to.n_lanes : kNarrowSlots;
     to.width = ((of_pairs() ? n_pairs(to.n_slots) : to.n_slots) + 3) / 4 * 4;
     std::fill(to.lane_of, to.lane_of + MOST_TABLE_LANES, static_cast<signed char>(-1));
-    for (int32_t lane = 0; lane < to.n_lanes; ++lane) {
-      const int32_t column = column_of(plan_.subtrees[s], lane);
-      const auto slot = std::find(slots.begin(), slots.end(), column) - slots.begin();
-      to.lane_of[of_pairs() ? slot : out_.is_narrow ? column : lane] = static_cast<signed char>(lane);
-    }
+    for (int32_t lane = 0; lane < to.n_lanes; ++lane)
+      to.lane_of[is_wide ? lane : ordered_.slot_of(s, lane)] = static_cast<signed char>(lane);
   }
 
   void write_leaves(const Subtree& subtree, TableSubtree& to) {
@@ -244,33 +233,12 @@ class GpuTableWriter {
                                     (int64_t(subtree.n_states) * numbers + (numbers_of_set << to.most_positions)));
   }
 
-  // Puts the subtrees of a chunk side by side.
-  void order_subtrees() {
-    ChunkLimits limits{kChunkSlots, kChunkSubtrees, 0, out_.is_narrow ? 1 : kOpenChunks, costs_.pair_lanes};
-    double total = 0;
-    for (const Subtree& subtree : plan_.subtrees) total += ChunkOrder::cost_of(subtree, limits);
-    const double n = double(std::max<size_t>(1, plan_.subtrees.size()));
-    limits.cost = total * std::max(plan_.width / kChunks, kFewestSubtrees / n);
-    ChunkOrder chunks(plan_, int32_t(codes_.columns.size()), limits);
-    std::vector<Subtree> ordered;
-    for (const int32_t s : chunks.order) ordered.push_back(plan_.subtrees[s]);
-    plan_.subtrees = std::move(ordered);
-    int32_t first = 0;
-    for (const int32_t end : chunks.ends) {
-      chunks_.push_back({first, end, columns_between(first, end)});
-      first = end;
-    }
-  }
-
   int64_t size_of(int32_t s) const { return int64_t(plan_.subtrees[s].n_states) * out_.subtrees[s].width; }
-  // Vectors of an entry: chunks of different kernels do not share a batch.
-  int32_t kind_of(int32_t s) const { return int32_t(costs_.n_vectors(plan_.subtrees[s].n_lanes)); }
-
-  int64_t n_quads(int32_t s) const { return kind_of(s) * costs_.pair_lanes / (kGroup * per_quad_); }
+  int64_t n_quads(int32_t s) const { return ordered_.kind_of(s) * costs_.pair_lanes / (kGroup * per_quad_); }
 
   // Places all tables; `room` numbers for those of one component, half of it for batches if they exceed it.
   void fill_batches(int64_t room) {
-    const int32_t n = int32_t(plan_.subtrees.size());
+    const int32_t n = ordered_.size();
     int64_t total = 0;
     for (int32_t s = 0; s < n; ++s) total += size_of(s);
     int64_t kept = total <= room ? total : room / 2, at = 0;
@@ -278,12 +246,13 @@ class GpuTableWriter {
     int32_t first = 0;
     const auto close = [&](int32_t end) {
       (is_kept ? out_.kept_size : out_.built_size) = std::max(is_kept ? out_.kept_size : out_.built_size, at);
-      if (end > first) out_.batches.push_back({first, end - first, 0, 0, is_kept, n_quads(first), 0, 0, 0});
+      if (end > first)
+        out_.batches.push_back({first, end - first, 0, 0, is_kept, ordered_.is_narrow(first), n_quads(first), 0, 0, 0});
       first = end;
     };
     for (int32_t s = 0; s < n; ++s) {
       const bool is_full = at + size_of(s) > (is_kept ? kept : room - kept);
-      if (is_full || s - first == kBatchSubtrees || kind_of(s) != kind_of(first)) {
+      if (is_full || s - first == kBatchSubtrees || ordered_.kind_of(s) != ordered_.kind_of(first)) {
         close(s);
         is_kept &= !is_full;
         if (!is_kept) at = 0;
@@ -299,7 +268,7 @@ class GpuTableWriter {
     const int32_t end = int32_t(batch.first_subtree + batch.n_subtrees);
     batch.first_chunk = int64_t(out_.chunks.size());
     for (int32_t first = int32_t(batch.first_subtree); first < end;) {
-      const Chunk& chunk = chunk_of(first);
+      const OrderedPlan::Chunk& chunk = ordered_.chunk_of(first);
       const int32_t stop = std::min(end, chunk.end);
       add_chunk(batch, chunk, first, stop);
       first = stop;
@@ -307,42 +276,26 @@ class GpuTableWriter {
     batch.n_chunks = int64_t(out_.chunks.size()) - batch.first_chunk;
   }
 
-  // Columns of the slots of a chunk.
-  std::vector<int32_t> columns_between(int32_t first, int32_t end) const {
-    std::vector<int32_t> columns;
-    std::vector<char> has(codes_.columns.size(), out_.is_narrow);
-    for (int32_t column = 0; out_.is_narrow && column < int32_t(has.size()); ++column) columns.push_back(column);
-    for (int32_t s = first; s < end; ++s)
-      for (int32_t lane = 0; lane < plan_.subtrees[s].n_lanes; ++lane) {
-        const int32_t column = column_of(plan_.subtrees[s], lane);
-        if (!has[column]) columns.push_back(column);
-        has[column] = true;
-      }
-    return columns;
-  }
-
-  void add_chunk(TableBatch& batch, const Chunk& chunk, int32_t first, int32_t end) {
+  void add_chunk(TableBatch& batch, const OrderedPlan::Chunk& chunk, int32_t first, int32_t end) {
     const int32_t first_stage = int32_t(out_.stages.size());
     for (int32_t s = first; s < end; ++s) {
-      out_.records.push_back(record_of(s, chunk.columns));
+      out_.records.push_back(record_of(s, int32_t(chunk.columns.size())));
       add_to_stage(batch, s, s == first);
     }
     const int32_t n_stages = int32_t(out_.stages.size()) - first_stage;
     for (int32_t component = 0; component < plan_.width; ++component) {
-      out_.chunks.push_back({first_stage, n_stages, component, n_sums(chunk), int64_t(out_.slot_keys.size()), 0});
+      out_.chunks.push_back(
+          {first_stage, n_stages, component, ordered_.n_sums(chunk), int64_t(out_.slot_keys.size()), 0});
       add_slot_keys(plan_.width > 1 ? component : plan_.subtrees[first].output, chunk.columns);
     }
-    batch.most_slots = std::max<int64_t>(batch.most_slots, n_sums(chunk));
+    batch.most_slots = std::max<int64_t>(batch.most_slots, ordered_.n_sums(chunk));
   }
 
-  TableRecord record_of(int32_t s, const std::vector<int32_t>& columns) const {
+  TableRecord record_of(int32_t s, int32_t n_slots) const {
     const TableSubtree& subtree = out_.subtrees[s];
     TableRecord record{subtree.table, subtree.width, subtree.n_lanes, {}};
-    std::fill(record.slot, record.slot + MOST_TABLE_LANES, int32_t(columns.size()));
-    for (int32_t lane = 0; lane < subtree.n_lanes; ++lane) {
-      const int32_t column = column_of(plan_.subtrees[s], lane);
-      record.slot[lane] = int32_t(std::find(columns.begin(), columns.end(), column) - columns.begin());
-    }
+    std::fill(record.slot, record.slot + MOST_TABLE_LANES, n_slots);
+    for (int32_t lane = 0; lane < subtree.n_lanes; ++lane) record.slot[lane] = int32_t(ordered_.slot_of(s, lane));
     return record;
   }
 
@@ -358,7 +311,7 @@ class GpuTableWriter {
 
   void add_to_stage(TableBatch& batch, int32_t s, bool is_first) {
     const int32_t n_numbers = int32_t(size_of(s));
-    const int32_t room = int32_t((out_.is_narrow ? kNarrowStageBytes : kWideStageBytes) / 16 * per_quad_);
+    const int32_t room = int32_t((ordered_.is_narrow(s) ? kNarrowStageBytes : kWideStageBytes) / 16 * per_quad_);
     if (is_first || out_.stages.back().n_numbers + n_numbers > room || out_.stages.back().n_subtrees == kStageSubtrees)
       out_.stages.push_back({out_.subtrees[s].table, 0, s, 0, {}});
     TableStage& stage = out_.stages.back();
