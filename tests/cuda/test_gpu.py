@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 
+import silva
 import silva.cuda.rows
 import silva.explain.cuda.quadrature
 from silva import Explainer
@@ -89,6 +90,42 @@ def test_torch_in_torch_out(forest, X):
     assert isinstance(found, torch.Tensor)
     assert found.is_cuda
     np.testing.assert_array_equal(found.cpu().numpy(), Explainer(forest, device="cuda").shap_values(X))
+
+
+@pytest.mark.parametrize("keeps", [False, True])
+def test_streams_of_torch_are_respected(forest, X, keeps):
+    """The rows are written late, on a stream that CuPy knows nothing of; what reads the result is queued at once."""
+    torch = pytest.importorskip("torch")
+    explainer = Explainer(forest)
+    expected = explainer.shap_values(torch.from_numpy(X).cuda()).cpu().numpy()
+    margins = forest.predict(X, output="margin", device="cpu")
+    given = torch.from_numpy(X).cuda()
+    for _ in range(3):
+        rows, out = torch.zeros_like(given), torch.zeros(expected.shape, device="cuda") if keeps else None
+        torch.cuda.synchronize()
+        with torch.cuda.stream(torch.cuda.Stream()):
+            torch.cuda._sleep(20_000_000)
+            rows.copy_(given)
+            values = explainer.shap_values(rows, out=out).clone()
+            predicted = forest.predict(rows, output="margin").clone()
+        torch.cuda.synchronize()
+        np.testing.assert_array_equal(values.cpu().numpy(), expected)
+        np.testing.assert_array_equal(predicted.cpu().numpy(), margins)
+
+
+def test_a_bound_of_cupys_pool_is_kept(cupy, X):
+    forest = full_forest(0, 100, 8, 8)
+    expected = Explainer(forest, device="cuda").shap_values(X)
+    pool = cupy.get_default_memory_pool()
+    pool.free_all_blocks()
+    pool.set_limit(pool.total_bytes() + 2**26)
+    try:
+        explainer = Explainer(forest, device="cuda")
+        np.testing.assert_array_equal(explainer.shap_values(np.tile(X, (100, 1)))[: len(X)], expected)
+        tree = silva.ModelTreeRegressor(generations=2, device="cuda", random_state=0)
+        tree.fit(np.tile(X, (200, 1)), np.tile(X[:, 0], 200))
+    finally:
+        pool.set_limit(0)
 
 
 def test_work_is_queued_on_the_current_stream(cupy, forest, X):

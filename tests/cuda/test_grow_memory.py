@@ -21,6 +21,7 @@ from silva.grow.cuda import paper as cuda_qr
 from silva.grow.cuda import parts
 from silva.grow.cuda import rows as cuda
 from silva.grow.data import prepare
+from tests.cuda.emulator.cupy import MemoryPool
 from tests.grow.engines import piecewise
 
 
@@ -36,15 +37,17 @@ class CUDARuntimeError(Exception):
 def gpu_memory(monkeypatch):
     """Memory of a GPU that says what is asked for."""
 
-    def with_error(error, free=2**34):
+    def with_error(error, free=2**34, bound=0):
         def fail(*_, **__):
             raise error
 
         device = contextlib.nullcontext(types.SimpleNamespace(attributes={"MultiProcessorCount": 4}))
         runtime = types.SimpleNamespace(memGetInfo=lambda: (free, 2**37), CUDARuntimeError=CUDARuntimeError)
         memory = types.SimpleNamespace(OutOfMemoryError=OutOfMemoryError)
+        pool = MemoryPool()
+        pool.limit = bound
         module = types.SimpleNamespace(
-            get_default_memory_pool=lambda: types.SimpleNamespace(free_all_blocks=lambda: None),
+            get_default_memory_pool=lambda: pool,
             cuda=types.SimpleNamespace(
                 runtime=runtime, memory=memory, Device=lambda _: device, alloc=fail, alloc_pinned_memory=fail
             ),
@@ -77,6 +80,11 @@ def test_other_errors_stay_what_they_are(gpu_memory, text):
 def test_some_memory_is_left_free(gpu_memory):
     assert gpu_memory(None, 2**30).free == 2**30 - cuda.SLACK_BYTES
     assert gpu_memory(None, 5).free == 0
+
+
+def test_a_bound_of_cupys_pool_counts_as_all_there_is(gpu_memory):
+    assert gpu_memory(None, 2**34, bound=2**30).free == 2**30 - cuda.SLACK_BYTES
+    assert gpu_memory(None, 2**30, bound=2**34).free == 2**30 - cuda.SLACK_BYTES
 
 
 def test_the_rows_that_fit_count_what_the_paper_evaluation_needs():

@@ -21,8 +21,11 @@ class Limits(NamedTuple):
 
 
 def gpu_limits() -> Limits:
-    """Limits of the current GPU."""
-    return _limits(import_cupy().cuda.runtime.getDevice())
+    """Limits of the current GPU; its memory as far as CuPy's pool may take it."""
+    cupy = import_cupy()
+    limits = _limits(cupy.cuda.runtime.getDevice())
+    bound = cupy.get_default_memory_pool().get_limit()
+    return limits._replace(memory=min(limits.memory, int(bound))) if bound else limits
 
 
 @functools.cache

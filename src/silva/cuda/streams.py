@@ -1,15 +1,33 @@
-"""Streams for kernels that run beside each other."""
+"""Streams: of kernels that run beside each other, and of the library that rows come from."""
 
 from __future__ import annotations
 
 import contextlib
 import functools
+import sys
 from typing import TYPE_CHECKING, Any
 
 from silva.device import import_cupy
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+
+
+@contextlib.contextmanager
+def stream_of(X: object) -> Iterator[None]:
+    """Work on the stream that PyTorch works on, if the rows are a tensor of it; else on CuPy's current one.
+
+    PyTorch knows nothing of other streams: they would read rows before they are written, and write into memory of
+    results that PyTorch has given to something else.
+    """
+    torch = sys.modules.get("torch")
+    if torch is None or not isinstance(X, torch.Tensor) or not X.is_cuda:
+        yield
+        return
+    cuda, stream = import_cupy().cuda, torch.cuda.current_stream(X.device)
+    own = cuda.ExternalStream(stream.cuda_stream, X.device.index) if stream.cuda_stream else cuda.Stream.null
+    with cuda.Device(X.device.index), own:
+        yield
 
 
 class Beside:

@@ -84,6 +84,12 @@ class Evaluator:
 
     def _predict_on_gpu(self, X: Rows, request: tuple[str, str, str], gpus: tuple[int, ...], choice: Choice) -> Any:
         """GPU rows to a GPU result of the same library; labels that are no numbers come to the host."""
+        from silva.cuda.streams import stream_of
+
+        with stream_of(X):
+            return self._responses_on_gpu(X, request, gpus, choice)
+
+    def _responses_on_gpu(self, X: Rows, request: tuple[str, str, str], gpus: tuple[int, ...], choice: Choice) -> Any:
         from silva.cuda.rows import like
 
         cupy, output = import_cupy(), request[0]

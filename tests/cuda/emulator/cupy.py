@@ -218,9 +218,25 @@ def make_cupy(gpus):
     cupy.asnumpy = np.array
     cupy.from_dlpack = np.asarray
     cupy.isnan = np.isnan
-    cupy.get_default_memory_pool = lambda: types.SimpleNamespace(free_all_blocks=lambda: None)
+    pool = MemoryPool()
+    cupy.get_default_memory_pool = lambda: pool
     cupy.cuda = make_cuda_module(gpus)
     return cupy
+
+
+class MemoryPool:
+    """Its bound is a test's to set."""
+
+    limit = 0
+
+    def free_all_blocks(self):
+        pass
+
+    def get_limit(self):
+        return self.limit
+
+    def total_bytes(self):
+        return 0
 
 
 def make_cuda_module(gpus):

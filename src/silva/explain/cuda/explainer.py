@@ -10,6 +10,7 @@ from silva.cuda.codes import encode_forest
 from silva.cuda.encoder import CodeTables
 from silva.cuda.kept_calls import Calls, may_be_kept
 from silva.cuda.rows import check_gpu_rows, like, map_rows
+from silva.cuda.streams import stream_of
 from silva.device import DeviceError, array_gpu, import_cupy
 from silva.explain.cuda.background import BackgroundContents
 from silva.explain.cuda.paths import PathsJob
@@ -70,7 +71,8 @@ class CudaExplainer:
     ) -> Any:
         """SHAP values of the rows: (n, F), or (n, F, k) for k > 1 outputs, in the library of `X`."""
         request = None if out is not None else ("values", self.algorithm, device)
-        return self._run(self._job("values", None), X, gpus, (self.forest.n_features,), out, request)
+        with stream_of(X):
+            return self._run(self._job("values", None), X, gpus, (self.forest.n_features,), out, request)
 
     def shap_interaction_values(
         self,
@@ -81,12 +83,15 @@ class CudaExplainer:
         device: str = "auto",
     ) -> Any:
         """SHAP interaction values: (n, m, F) or (n, m, F, k); places[f] is feature f's place among the m, or -1."""
-        n_features = self.forest.n_features
-        if places is None:
-            request = None if out is not None else ("interactions", self.algorithm, device)
-            return self._run(self._job("pairs", None), X, gpus, (n_features, n_features), out, request)
-        chosen = np.argsort(places, kind="stable")[np.count_nonzero(places < 0) :]
-        return self._run(self._job(tuple(chosen.tolist()), chosen), X, gpus, (len(chosen), n_features), out, None)
+        key: object = "pairs"
+        chosen, n_features = None, self.forest.n_features
+        if places is not None:
+            chosen = np.argsort(places, kind="stable")[np.count_nonzero(places < 0) :]
+            key = tuple(chosen.tolist())
+        shape = (n_features if chosen is None else len(chosen), n_features)
+        request = None if out is not None or chosen is not None else ("interactions", self.algorithm, device)
+        with stream_of(X):
+            return self._run(self._job(key, chosen), X, gpus, shape, out, request)
 
     def prepare(self, gpus: tuple[int, ...]) -> None:
         """Build the tables of values on these GPUs, if there are any."""

@@ -32,7 +32,6 @@ class OnGpu:
         self.target = cupy.asarray(targets.target)
         self.mirror = cupy.asarray(targets.mirror)
         self.chosen = cupy.asarray(chosen.astype(np.int32))
-        self.memory = int(cupy.cuda.runtime.memGetInfo()[1])
 
 
 def _padded(cupy: ModuleType, words: Int32s) -> Any:

@@ -11,6 +11,7 @@ from silva.cuda.buffers import Buffers, Place
 from silva.cuda.compiler import variant
 from silva.cuda.encoder import row_strides
 from silva.cuda.launches import NOWHERE, Plan, PreparedLaunch
+from silva.cuda.limits import gpu_limits
 from silva.cuda.streams import Beside
 from silva.device import import_cupy
 from silva.explain.cuda.job import PlannedJob, diagonal_launch, fitting_rows, padded_rows
@@ -67,7 +68,7 @@ class QuadratureJob(PlannedJob):
         if self._small is not None:
             return max(n_rows, 1)
         row_bytes = self.n_slots * self.dtype.itemsize + self.codes.row_bytes
-        return fitting_rows(min(PARTIAL_BYTES, self._on_gpu().memory // 8), row_bytes)
+        return fitting_rows(min(PARTIAL_BYTES, gpu_limits().memory // 8), row_bytes)
 
     def _lay_out(self, x: GpuArray, row_shape: tuple[int, ...]) -> Plan | None:
         tables = self._on_gpu()

@@ -95,7 +95,7 @@ class TableJob(PlannedJob):
     def _batch_rows(self, n_rows: int, row_shape: tuple[int, ...]) -> int:  # noqa: ARG002
         n_keys = max(batch.n_subtrees for batch in self.plan.batches)
         row_bytes = self.n_slots * self.dtype.itemsize + KEY_BYTES * n_keys + self.plan.codes.row_bytes
-        return fitting_rows(min(PARTIAL_BYTES, self._on_gpu().memory // 8), row_bytes)
+        return fitting_rows(min(PARTIAL_BYTES, gpu_limits().memory // 8), row_bytes)
 
     def whole(self, x: GpuArray, row_shape: tuple[int, ...]) -> Plan | None:
         """All that `compute` does for such rows on the current stream, as one plan; None if that is more."""

@@ -85,8 +85,12 @@ def split_order(rows: TrainingRows, bounds: Sequence[int]) -> list[NDArray[np.in
 
 def free_bytes(cupy: Any) -> int:
     """Memory of the current GPU that a search may take."""
-    cupy.get_default_memory_pool().free_all_blocks()
-    return max(0, int(cupy.cuda.runtime.memGetInfo()[0]) - SLACK_BYTES)
+    pool = cupy.get_default_memory_pool()
+    pool.free_all_blocks()
+    free = int(cupy.cuda.runtime.memGetInfo()[0])
+    if bound := int(pool.get_limit()):
+        free = min(free, bound - int(pool.total_bytes()))
+    return max(0, free - SLACK_BYTES)
 
 
 class Memory(Protocol):
