@@ -3,6 +3,10 @@
 #
 #     benchmarks/gpu.sh build test memcheck racecheck train tables throughput background wide roofline report
 #
+# The kernels of explanations alone, minutes of sanitizers instead of an hour:
+#
+#     TESTS=tests/cuda/test_every_kernel.py benchmarks/gpu.sh memcheck racecheck
+#
 # Steps run in the order given. Two at a time want a GPU each (CUDA_VISIBLE_DEVICES); "report" makes one table of all
 # that lies in RESULTS.
 # DATA: folder with the data sets of benchmarks/cuda_tables.py. RESULTS: where results go. SITE: where silva is

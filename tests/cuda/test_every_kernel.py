@@ -1,0 +1,113 @@
+"""Every kernel of explanations and its forms, on few rows: short enough for compute-sanitizer (benchmarks/gpu.sh)."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import silva
+import silva.cuda.launches
+import silva.cuda.limits
+import silva.explain.cuda.background
+import silva.explain.cuda.table_launches
+import silva.explain.cuda.tables
+from silva import Explainer
+from tests.explain.tolerance import assert_close
+from tests.strategies import Options, full_forest, random_forest, random_rows
+
+pytestmark = pytest.mark.usefixtures("gpu")
+NATIVE = Path(silva.__file__).parent / "native"
+TABLES = "explain/cuda/tables/"
+ROWS = {"common/cuda/encode_rows", f"{TABLES}find_keys", "explain/cuda/sum_slots"}
+PAIRS = ROWS | {f"{TABLES}add_pairs", "explain/cuda/close_diagonal"}
+COUNTED = {f"{TABLES}count_states", f"{TABLES}build_background"}
+KERNELS = {
+    "values": ROWS | {f"{TABLES}add_tables", f"{TABLES}build_tables"},
+    "interactions": PAIRS | {f"{TABLES}build_pairs"},
+    "values against a background": ROWS | COUNTED | {f"{TABLES}add_tables"},
+    "interactions against a background": PAIRS | COUNTED,
+    "values by the walk": {"explain/cuda/explain_rows", "explain/cuda/sum_slots", "common/cuda/encode_rows"},
+    "interactions by the walk": {"explain/cuda/explain_rows", "explain/cuda/close_diagonal"},
+    "values of a small forest": {"explain/cuda/explain_small"},
+    "values by paths": {"explain/cuda/paths/explain_paths", "explain/cuda/paths/read_sums"},
+    "interactions by paths": {"explain/cuda/paths/explain_paths", "explain/cuda/close_diagonal"},
+}
+
+
+@pytest.fixture
+def launched(monkeypatch):
+    """Names of the kernels that are launched."""
+    names, function = set(), silva.cuda.launches._function
+
+    def record(kernel, shared):
+        names.add(kernel.source)
+        return function(kernel, shared)
+
+    monkeypatch.setattr(silva.cuda.launches, "_function", record)
+    return names
+
+
+def explain(kind, forest, X, **options):
+    """Results on a GPU beside those of the walk, or of tables against a background, on the CPU."""
+    method = "shap_interaction_values" if kind.startswith("interactions") else "shap_values"
+    algorithms = {"by the walk": "quadrature", "by paths": "paths", "small forest": "quadrature"}
+    algorithm = next((found for words, found in algorithms.items() if words in kind), "tables")
+    background = X[len(X) // 2 :] if "background" in kind else None
+    exact = Explainer(
+        forest, background, dtype="float64", device="cpu", algorithm="auto" if background is None else "tables"
+    )
+    explainer = Explainer(forest, background, algorithm=algorithm, device="cuda", **options)
+    found, expected = (getattr(each, method)(X[:9]) for each in (explainer, exact))
+    assert_close(
+        found, expected[..., None] if forest.n_outputs == 1 else expected, forest, options.get("dtype", "float32")
+    )
+
+
+def rows(n_features, n=60):
+    return np.random.default_rng(1).normal(size=(n, n_features)).astype(np.float32)
+
+
+@pytest.mark.parametrize("kind", KERNELS)
+def test_kernels_of_each_kind_of_result(launched, kind):
+    is_small = "small" in kind
+    forest = full_forest(3, n_trees=2 if is_small else 40, depth=4 if is_small else 5, n_features=6)
+    explain(kind, forest, rows(6))
+    assert launched >= KERNELS[kind]
+
+
+def test_no_kernel_is_left_out():
+    sources = (path.relative_to(NATIVE).with_suffix("").as_posix() for path in (NATIVE / "explain/cuda").rglob("*.cu"))
+    assert set(sources) <= set().union(*KERNELS.values())
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("kind", [kind for kind in KERNELS if "by" not in kind and "small" not in kind])
+def test_wide_forests_of_several_outputs_categories_and_missing_values(kind, dtype):
+    options = Options(n_trees=5, n_features=12, n_outputs=3, vector_leaves=True, categorical=True)
+    forest = random_forest(3, options)
+    explain(kind, forest, random_rows(4, forest, 40), dtype=dtype)
+
+
+@pytest.mark.parametrize("kind", list(KERNELS)[:4])
+def test_tables_of_eight_features_and_those_beyond_shared_memory(monkeypatch, kind):
+    """Narrow and wide chunks, entries of two runs; workspaces in global memory, tables read where they lie."""
+    explain(kind, full_forest(2, n_trees=2, depth=8, n_features=10), rows(10))
+    limits = silva.cuda.limits.Limits(4, 20 * 1024, 20 * 1024, 2**34)
+    for module in (silva.explain.cuda.tables, silva.explain.cuda.table_launches):
+        monkeypatch.setattr(module, "gpu_limits", lambda: limits)
+    explain(kind, full_forest(2, n_trees=2, depth=7, n_features=7), rows(7))
+
+
+@pytest.mark.parametrize("kind", list(KERNELS)[:4])
+def test_more_rows_than_a_tile_in_parts(monkeypatch, kind):
+    """Rows of few and of many blocks, the last tile in part; states counted in parts, with weights."""
+    monkeypatch.setattr(silva.explain.cuda.background, "FEWEST_COUNTED", 100)
+    forest, X = full_forest(2, n_trees=3, depth=4, n_features=5), rows(5, 1300)
+    method = "shap_interaction_values" if kind.startswith("interactions") else "shap_values"
+    against = {"background": X, "background_weight": np.arange(1300) % 5} if "background" in kind else {}
+    on_gpu = Explainer(forest, algorithm="tables", device="cuda", **against)
+    exact = Explainer(forest, algorithm="tables", device="cpu", dtype="float64", **against)
+    found, expected = (getattr(each, method)(X) for each in (on_gpu, exact))
+    assert_close(found, expected[..., None], forest, "float32")
