@@ -104,7 +104,7 @@ def check_gpu_rows(X: object, forest: TreeEnsemble, gpu: int) -> Any:
         )
     cupy = import_cupy()
     with cupy.cuda.Device(gpu):
-        x = _as_cupy(cupy, X)
+        x = as_cupy(X)
         if x.ndim != 2 or x.shape[1] != forest.n_features:
             raise ValueError(f"X has shape {x.shape}, expected (rows, {forest.n_features}), the features of the forest")
         if x.dtype.kind not in "fiub":
@@ -125,8 +125,8 @@ def _map_on_gpu(
 ) -> Any:
     cupy = import_cupy()
     with cupy.cuda.Device(gpu), explaining_memory(cupy, gpu):
-        x = _as_floats(_as_cupy(cupy, X), input_type)
-        target = cupy.empty((len(x), *row_shape), dtype) if out is None else _as_cupy(cupy, out)
+        x = _as_floats(as_cupy(X), input_type)
+        target = cupy.empty((len(x), *row_shape), dtype) if out is None else as_cupy(out)
         if len(x):
             compute(x, target)
     return out if out is not None else target
@@ -272,7 +272,9 @@ def pinned(cupy: ModuleType, shape: tuple[int, ...], dtype: DTypeLike) -> Array:
     return np.frombuffer(memory, dtype, int(np.prod(shape, dtype=np.int64))).reshape(shape)
 
 
-def _as_cupy(cupy: ModuleType, X: object) -> Any:
+def as_cupy(X: object) -> Any:
+    """Take an array of any GPU library as CuPy's, without a copy."""
+    cupy = import_cupy()
     if isinstance(X, cupy.ndarray):
         return X
     return cupy.asarray(X) if hasattr(X, "__cuda_array_interface__") else cupy.from_dlpack(X)

@@ -24,10 +24,26 @@ def stream_of(X: object) -> Iterator[None]:
     if torch is None or not isinstance(X, torch.Tensor) or not X.is_cuda:
         yield
         return
-    cuda, stream = import_cupy().cuda, torch.cuda.current_stream(X.device)
-    own = cuda.ExternalStream(stream.cuda_stream, X.device.index) if stream.cuda_stream else cuda.Stream.null
-    with cuda.Device(X.device.index), own:
-        yield
+    cuda, address = import_cupy().cuda, torch.cuda.current_stream(X.device).cuda_stream
+    with cuda.Device(X.device.index):
+        if not address:
+            own = cuda.Stream.null
+        elif hasattr(cuda.Stream, "from_external"):  # since CuPy 14, which warns of the other
+            own = cuda.Stream.from_external(_Stream(address))
+        else:
+            own = cuda.ExternalStream(address, X.device.index)
+        with own:
+            yield
+
+
+class _Stream:
+    """A stream by CUDA's protocol for Python."""
+
+    def __init__(self, address: int) -> None:
+        self._address = address
+
+    def __cuda_stream__(self) -> tuple[int, int]:
+        return 0, self._address
 
 
 class Beside:

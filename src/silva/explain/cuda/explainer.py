@@ -9,7 +9,7 @@ import numpy as np
 from silva.cuda.codes import encode_forest
 from silva.cuda.encoder import CodeTables
 from silva.cuda.kept_calls import Calls, may_be_kept
-from silva.cuda.rows import check_gpu_rows, like, map_rows
+from silva.cuda.rows import as_cupy, check_gpu_rows, like, map_rows
 from silva.cuda.streams import stream_of
 from silva.device import DeviceError, array_gpu, import_cupy
 from silva.explain.cuda.background import BackgroundContents
@@ -218,7 +218,7 @@ def _check_out(
         raise TypeError("out and X must both be NumPy arrays, or both lie on the GPU")
     if array_gpu(out) != array_gpu(rows):
         raise DeviceError(f"out lies on cuda:{array_gpu(out)}, X on cuda:{array_gpu(rows)}; use an array beside X")
-    if tuple(out.shape) != expected or out.dtype != dtype:
-        raise ValueError(f"out is {out.dtype} of shape {tuple(out.shape)}, expected {dtype} of shape {expected}")
-    target = out if isinstance(out, np.ndarray) else import_cupy().asarray(out)
+    target = out if isinstance(out, np.ndarray) else as_cupy(out)
+    if target.shape != expected or target.dtype != dtype:
+        raise ValueError(f"out is {target.dtype} of shape {target.shape}, expected {dtype} of shape {expected}")
     return target[..., None] if full[-1] == 1 else target

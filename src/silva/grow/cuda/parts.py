@@ -315,11 +315,14 @@ def _layout(gpu: int, first: int, last: int, shape: DataShape, free: int, chunks
     if chunks is None:
         raise _too_large(whole, n_rows, shape, free)
     n_parts = -(-n_rows // (_chunk_rows(n_rows, shape, free) if chunks == "auto" else most))
-    for n_streamed in range(n_parts + 1):
+    least = _laid_out(gpu, first, last, shape, n_parts, n_parts)
+    if least.on_device > free:
+        raise _too_large(least, n_rows, shape, free)
+    for n_streamed in range(n_parts):
         layout = _laid_out(gpu, first, last, shape, n_parts, n_streamed)
         if layout.on_device <= free:
             return layout
-    raise _too_large(_laid_out(gpu, first, last, shape, n_parts, n_parts), n_rows, shape, free)
+    return least
 
 
 def _laid_out(

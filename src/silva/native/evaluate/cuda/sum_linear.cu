@@ -26,7 +26,7 @@ __device__ __forceinline__ double value_of(const LinearLeaves& leaves, int leaf,
     is_missing |= lacks_number(x, leaves.category[term]);
     sum += leaves.coefficient[term] * term_deviation(x, leaves.category[term], leaves.mean[term]);
   }
-  return model_value(leaves.value[leaf] + sum, is_missing, leaves.missing ? leaves.missing[leaf] : kNoValue,
+  return model_value(leaves.value[leaf] + sum, is_missing && leaves.missing, leaves.missing ? leaves.missing[leaf] : 0,
                      leaves.range[2 * leaf], leaves.range[2 * leaf + 1]);
 }
 
