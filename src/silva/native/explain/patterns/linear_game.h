@@ -1,0 +1,212 @@
+// One leaf with a linear model against background rows.
+//
+// The leaf returns w = clip(b + Σ_e a_e), a_e what the terms of player e add: a_e(x) where a coalition knows e, a_e(y)
+// of a background row y where it does not. With Z and U the sets of conditions that the row and the background row do
+// not meet, and [K, L] the game "all of K known, none of L", the pair is without the clip
+//   b [U, Z] + Σ_e in U a_e(x) [U, Z] + Σ_e in Z a_e(y) [U, Z] + Σ_e else (a_e(x) [U + e, Z] + a_e(y) [U, Z + e]),
+// so that of all rows of a pattern U their number and Σ a_e(y) are enough. Where some mix of the two rows leaves the
+// leaf's range, the pair is Σ_A w(A) [U + A, Z + E \ A] over the sets A of the players E of the last sum.
+#pragma once
+#include <stdexcept>
+
+#include "common/linear_term.h"
+#include "explain/patterns/leaf_walk.h"
+#include "explain/patterns/player_sets.h"
+
+namespace silva {
+
+// a! b! / (a + b + 1)!
+class BetaTable {
+ public:
+  explicit BetaTable(int32_t most) : size_(most + 1), beta_(size_ * size_) {
+    for (int64_t a = 0; a < size_; ++a) {
+      beta_[a * size_] = 1.0 / double(a + 1);
+      for (int64_t b = 1; b < size_; ++b)
+        beta_[a * size_ + b] = beta_[a * size_ + b - 1] * double(b) / double(a + b + 1);
+    }
+  }
+  double operator()(size_t a, size_t b) const { return beta_[int64_t(a) * size_ + int64_t(b)]; }
+
+ private:
+  int64_t size_;
+  std::vector<double> beta_;
+};
+
+// The value of a row's feature.
+inline double value_of(const RowSource& rows, int64_t row, int32_t feature) {
+  const int64_t at = row * rows.row_stride + feature * rows.feature_stride;
+  return rows.is_double ? static_cast<const double*>(rows.data)[at] : double(static_cast<const float*>(rows.data)[at]);
+}
+
+struct LinearModelTerm {
+  int32_t number;  // of its player among those of the model
+  int32_t feature, category;
+  double coefficient, mean;
+};
+
+struct LinearPatternLeaf {
+  double value, low, high;
+  int32_t n_positions, n_words;
+  std::vector<int32_t> players;   // of the path, then those of the model alone
+  std::vector<int32_t> of_model;  // place in `players` of each player of the model
+  std::vector<LinearModelTerm> terms;
+  std::vector<uint64_t> sets;             // [pattern][word]
+  std::vector<double> count, sums;        // [pattern], [pattern][player of the model]: Σ a_e(y)
+  std::vector<double> smallest, largest;  // [player of the model] of a_e(y)
+  std::vector<int64_t> first_row;         // [pattern + 1] into `rows`, of leaves that may clip
+  std::vector<int32_t> rows;              // background rows by pattern
+
+  bool may_clip() const { return std::isfinite(low) || std::isfinite(high); }
+  int64_t n_patterns() const { return int64_t(count.size()); }
+  const uint64_t* pattern(int64_t i) const { return sets.data() + i * n_words; }
+
+  // a_e of a row.
+  void attribute(const RowSource& rows, int64_t row, std::vector<double>& a) const {
+    a.assign(of_model.size(), 0.0);
+    for (const LinearModelTerm& term : terms)
+      a[term.number] += term.coefficient * term_deviation(value_of(rows, row, term.feature), term.category, term.mean);
+  }
+};
+
+class LinearGame {
+ public:
+  LinearGame(const RowSource& background, std::span<const int64_t> weight, const BetaTable& beta)
+      : background_(background), weight_(weight), beta_(beta) {}
+
+  // Of the set Z: values of the players for a_e(x) = 0, then what each a_e(x) adds to them. Whether any row passes.
+  bool explain_set(const LinearPatternLeaf& leaf, const uint64_t* set, double* numbers) {
+    const int64_t n_players = int64_t(leaf.players.size());
+    std::fill_n(numbers, (leaf.of_model.size() + 1) * n_players, 0.0);
+    bool passes = false;
+    for (int64_t i = 0; i < leaf.n_patterns(); ++i) {
+      if (!meet(leaf, leaf.pattern(i), set)) continue;
+      passes = true;
+      const double count = leaf.count[i], *sums = leaf.sums.data() + i * int64_t(leaf.of_model.size());
+      add(leaf.value * count, numbers);
+      double* known = numbers;
+      for (const int32_t place : leaf.of_model) {
+        known += n_players;
+        const double sum = *sums++;
+        if (is_in(leaf, leaf.pattern(i), place)) {
+          add(count, known);
+        } else if (is_in(leaf, set, place)) {
+          add(sum, numbers);
+        } else {
+          add_with(known_, place, count, known);
+          add_with(unknown_, place, sum, numbers);
+        }
+      }
+    }
+    return passes;
+  }
+
+  // Whether a mix of the row with background rows leaves the leaf's range.
+  static bool clips(const LinearPatternLeaf& leaf, const std::vector<double>& a) {
+    if (!leaf.may_clip()) return false;
+    double low = leaf.value, high = low;
+    for (size_t e = 0; e < a.size(); ++e) {
+      low += std::min(a[e], leaf.smallest[e]);
+      high += std::max(a[e], leaf.largest[e]);
+    }
+    return !(low >= leaf.low && high <= leaf.high);
+  }
+
+  // Values of the players of a row of the set Z, one background row after the other.
+  void explain_pairs(const LinearPatternLeaf& leaf, const uint64_t* set, const std::vector<double>& a, double* phi) {
+    std::fill_n(phi, leaf.players.size(), 0.0);
+    for (int64_t i = 0; i < leaf.n_patterns(); ++i) {
+      if (!meet(leaf, leaf.pattern(i), set)) continue;
+      for (int64_t at = leaf.first_row[i]; at < leaf.first_row[i + 1]; ++at) {
+        leaf.attribute(background_, leaf.rows[at], other_);
+        add_pair(leaf, leaf.pattern(i), set, a, double(weight_[leaf.rows[at]]), phi);
+      }
+    }
+  }
+
+ private:
+  static constexpr size_t kMostFree = 16;
+
+  const RowSource& background_;
+  std::span<const int64_t> weight_;
+  const BetaTable& beta_;
+  std::vector<int32_t> known_, unknown_, free_;  // places
+  std::vector<double> other_, change_;
+
+  static bool is_in(const LinearPatternLeaf& leaf, const uint64_t* set, int32_t place) {
+    return place < leaf.n_positions && has_bit(set, place);
+  }
+
+  // Whether the two share no position; then known_ and unknown_ are theirs.
+  bool meet(const LinearPatternLeaf& leaf, const uint64_t* pattern, const uint64_t* set) {
+    known_.clear(), unknown_.clear();
+    for (int32_t w = 0; w < leaf.n_words; ++w)
+      if (pattern[w] & set[w]) return false;
+    for (int32_t p = 0; p < leaf.n_positions; ++p)
+      if (has_bit(pattern, p))
+        known_.push_back(p);
+      else if (has_bit(set, p))
+        unknown_.push_back(p);
+    return true;
+  }
+
+  // The game "all of known_ known, none of unknown_".
+  void add(double weight, double* phi) const {
+    const size_t k = known_.size(), z = unknown_.size();
+    if (k > 0) {
+      const double gain = weight * beta_(k - 1, z);
+      for (const int32_t place : known_) phi[place] += gain;
+    }
+    if (z > 0) {
+      const double loss = weight * beta_(k, z - 1);
+      for (const int32_t place : unknown_) phi[place] -= loss;
+    }
+  }
+
+  void add_with(std::vector<int32_t>& places, int32_t place, double weight, double* phi) {
+    places.push_back(place);
+    add(weight, phi);
+    places.pop_back();
+  }
+
+  void add_pair(const LinearPatternLeaf& leaf, const uint64_t* pattern, const uint64_t* set,
+                const std::vector<double>& a, double weight, double* phi) {
+    double base = leaf.value, low = 0, high = 0;
+    free_.clear(), change_.clear();
+    for (size_t e = 0; e < a.size(); ++e) {
+      const int32_t place = leaf.of_model[e];
+      const bool knows = is_in(leaf, pattern, place);
+      base += knows ? a[e] : other_[e];
+      if (knows || is_in(leaf, set, place) || a[e] == other_[e]) continue;
+      free_.push_back(place), change_.push_back(a[e] - other_[e]);
+      (change_.back() < 0 ? low : high) += change_.back();
+    }
+    if (base + low >= leaf.low && base + high <= leaf.high) return add_sum(base, weight, phi);
+    add_clipped(leaf, base, weight, phi);
+  }
+
+  // a_e(x) [U + e, Z] + a_e(y) [U, Z + e] = a_e(y) [U, Z] + (a_e(x) - a_e(y)) [U + e, Z].
+  void add_sum(double base, double weight, double* phi) {
+    add(base * weight, phi);
+    for (size_t i = 0; i < free_.size(); ++i) add_with(known_, free_[i], change_[i] * weight, phi);
+  }
+
+  void add_clipped(const LinearPatternLeaf& leaf, double base, double weight, double* phi) {
+    if (free_.size() > kMostFree)
+      throw std::invalid_argument(
+          "a leaf clips its model where more than 16 features of two rows mix; grow with clip='none' to explain it "
+          "against a background");
+    const size_t n_known = known_.size(), n_unknown = unknown_.size();
+    for (uint32_t chosen = 0; chosen < 1u << free_.size(); ++chosen) {
+      double value = base;
+      for (size_t i = 0; i < free_.size(); ++i) {
+        const bool knows = chosen >> i & 1;
+        (knows ? known_ : unknown_).push_back(free_[i]);
+        if (knows) value += change_[i];
+      }
+      add(std::clamp(value, leaf.low, leaf.high) * weight, phi);
+      known_.resize(n_known), unknown_.resize(n_unknown);
+    }
+  }
+};
+
+}  // namespace silva

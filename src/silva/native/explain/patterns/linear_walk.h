@@ -1,0 +1,149 @@
+// Values against a background where leaves hold linear models. Model trees are few and shallow: patterns serve them
+// all.
+#pragma once
+#include "explain/patterns/linear_game.h"
+
+namespace silva {
+
+class LinearPatternWalk {
+ public:
+  // Sums depend on the order of the background rows, which must outlive the walk.
+  LinearPatternWalk(ForestView forest, Players players, const RowSource& background, std::span<const int64_t> weight,
+                    int64_t total, const Team& team)
+      : walk_(std::move(forest), std::move(players)),
+        background_(background),
+        weight_(weight.begin(), weight.end()),
+        total_(double(total)),
+        leaves_(walk_.trees().size()) {
+    share_out(team, int64_t(leaves_.size()), [&](int64_t tree, int32_t) { collect(int32_t(tree)); });
+    for (const auto& tree : leaves_)
+      for (const LinearPatternLeaf& leaf : tree) most_ = std::max(most_, int32_t(leaf.players.size()));
+  }
+
+  const LeafWalk& walk() const { return walk_; }
+  int64_t n_bytes() const {
+    int64_t result = 0;
+    for (const auto& tree : leaves_)
+      for (const LinearPatternLeaf& leaf : tree)
+        result += int64_t(8 * (leaf.sets.size() + leaf.count.size() + leaf.sums.size()) + 4 * leaf.rows.size());
+    return result;
+  }
+
+  // Writes values [row][player][output].
+  template <class Out>
+  void values(const RowSource& rows, const ExplanationTarget<Out>& out, const Team& team) const {
+    const BetaTable beta(most_ + 1);
+    const int64_t k = walk_.n_outputs();
+    const ValueGame game{*this, rows, LinearGame(background_, weight_, beta)};
+    walk_.explain(rows, walk_.n_players() * k, total_, team, game, vector_writer(out, k));
+  }
+
+ private:
+  LeafWalk walk_;
+  RowSource background_;
+  std::vector<int64_t> weight_;
+  double total_;
+  std::vector<std::vector<LinearPatternLeaf>> leaves_;  // [tree][leaf in the order of the walk]
+  int32_t most_ = 0;                                    // players of a leaf
+
+  struct ValueGame {
+    const LinearPatternWalk& all;
+    const RowSource& rows;
+    LinearGame game;
+    int32_t tree = 0;
+    const LinearPatternLeaf* leaf = nullptr;
+    std::vector<double> a = {}, phi = {};
+
+    void begin(int32_t now) { tree = now; }
+    int64_t open(int32_t number, std::span<const int32_t>) {
+      leaf = &all.leaves_[tree][number];
+      return int64_t(leaf->players.size() * (leaf->of_model.size() + 1));
+    }
+    bool play(const uint64_t* set, double* numbers) { return game.explain_set(*leaf, set, numbers); }
+    void add(const double* numbers, const RowAtLeaf& at, double* to) {
+      const size_t n = leaf->players.size();
+      leaf->attribute(rows, at.row, a);
+      phi.assign(numbers, numbers + n);
+      if (LinearGame::clips(*leaf, a)) {
+        game.explain_pairs(*leaf, at.set, a, phi.data());
+      } else {
+        for (size_t e = 0; e < a.size(); ++e)
+          for (size_t i = 0; i < n; ++i) phi[i] += a[e] * numbers[(e + 1) * n + i];
+      }
+      for (size_t i = 0; i < n; ++i) to[leaf->players[i] * all.walk_.n_outputs() + at.output] += phi[i] * at.weight;
+    }
+  };
+
+  // The leaves of a tree and their patterns.
+  void collect(int32_t tree) {
+    constexpr int64_t kRows = 2048;
+    const PatternTree& visits = walk_.trees()[tree];
+    std::vector<SetTable> tables((visits.visits.size() + 1) / 2, SetTable(visits.n_words));
+    std::vector<std::vector<int32_t>> numbers(tables.size());  // [leaf][background row]: its pattern
+    leaves_[tree].resize(tables.size());
+    PatternRows block(walk_.forest(), walk_.coding());
+    const int64_t most = PatternRows::rows_together({visits}, kRows);
+    for (int64_t first = 0; first < background_.n_rows; first += most) {
+      const int64_t n = std::min(most, background_.n_rows - first);
+      block.encode(background_, first, n);
+      block.walk(visits, [&](int32_t number, int32_t node, std::span<const int32_t> path, const uint64_t* sets) {
+        if (first == 0) lay_out(visits.n_words, node, path, leaves_[tree][number]);
+        for (int64_t row = 0; row < n; ++row) numbers[number].push_back(tables[number].number_of(sets + row, n));
+      });
+    }
+    for (size_t leaf = 0; leaf < tables.size(); ++leaf) fill(tables[leaf], numbers[leaf], leaves_[tree][leaf]);
+  }
+
+  void lay_out(int32_t n_words, int32_t node, std::span<const int32_t> path, LinearPatternLeaf& leaf) const {
+    const ForestView& forest = walk_.forest();
+    const int64_t number = walk_.leaf_of(node);
+    leaf.value = forest.leaf_value[number];
+    leaf.low = forest.leaf_range[2 * number], leaf.high = forest.leaf_range[2 * number + 1];
+    leaf.n_positions = int32_t(path.size()), leaf.n_words = n_words;
+    leaf.players.assign(path.begin(), path.end());
+    for (int64_t at = forest.linear_offsets[number]; at < forest.linear_offsets[number + 1]; ++at)
+      leaf.terms.push_back({player_of_model(walk_.player_of(forest.linear_feature[at]), leaf),
+                            forest.linear_feature[at], forest.linear_category[at], forest.linear_coefficient[at],
+                            forest.linear_mean[at]});
+  }
+
+  // A player's number among those of the model.
+  static int32_t player_of_model(int32_t player, LinearPatternLeaf& leaf) {
+    auto place = std::find(leaf.players.begin(), leaf.players.end(), player);
+    if (place == leaf.players.end()) place = leaf.players.insert(place, player);
+    const int32_t at = int32_t(place - leaf.players.begin());
+    auto known = std::find(leaf.of_model.begin(), leaf.of_model.end(), at);
+    if (known == leaf.of_model.end()) known = leaf.of_model.insert(known, at);
+    return int32_t(known - leaf.of_model.begin());
+  }
+
+  void fill(const SetTable& table, const std::vector<int32_t>& pattern_of, LinearPatternLeaf& leaf) const {
+    const int64_t n = table.size(), m = int64_t(leaf.of_model.size());
+    for (int64_t i = 0; i < n; ++i) leaf.sets.insert(leaf.sets.end(), table[i], table[i] + leaf.n_words);
+    leaf.count.assign(n, 0.0), leaf.sums.assign(n * m, 0.0);
+    leaf.smallest.assign(m, std::numeric_limits<double>::infinity());
+    leaf.largest.assign(m, -std::numeric_limits<double>::infinity());
+    std::vector<double> a;
+    for (int64_t row = 0; row < background_.n_rows; ++row) {
+      const int64_t i = pattern_of[row];
+      leaf.attribute(background_, row, a);
+      leaf.count[i] += double(weight_[row]);
+      for (int64_t e = 0; e < m; ++e) {
+        leaf.sums[i * m + e] += double(weight_[row]) * a[e];
+        leaf.smallest[e] = std::min(leaf.smallest[e], a[e]), leaf.largest[e] = std::max(leaf.largest[e], a[e]);
+      }
+    }
+    if (leaf.may_clip()) sort_rows(pattern_of, n, leaf);
+  }
+
+  static void sort_rows(const std::vector<int32_t>& pattern_of, int64_t n_patterns, LinearPatternLeaf& leaf) {
+    leaf.first_row.assign(n_patterns + 1, 0);
+    for (const int32_t i : pattern_of) ++leaf.first_row[i + 1];
+    for (int64_t i = 0; i < n_patterns; ++i) leaf.first_row[i + 1] += leaf.first_row[i];
+    std::vector<int64_t> next(leaf.first_row.begin(), leaf.first_row.end() - 1);
+    leaf.rows.resize(pattern_of.size());
+    for (int32_t row = 0; row < int32_t(pattern_of.size()); ++row) leaf.rows[next[pattern_of[row]]++] = row;
+  }
+};
+
+}  // namespace silva
