@@ -67,9 +67,7 @@ def check_choices(algorithm: str, output: str, dtype: DTypeLike) -> None:
         raise ValueError(f"dtype is {dtype!r}, expected 'float32' or 'float64'")
 
 
-def check_background(
-    weight: Any, has_background: bool, algorithm: str, output: str, device: str
-) -> None:
+def check_background(weight: Any, has_background: bool, algorithm: str, output: str, device: str) -> None:
     """Raise for arguments that do not go with background rows, or not without them."""
     if not has_background:
         if output != "margin":

@@ -134,6 +134,15 @@ class CpuExplainer:
         else:
             _ = self._whole_walk
 
+    def refill(self, background: Background) -> None:
+        """Take another background; tables keep their plan. For one thread at a time."""
+        self._game.background = background
+        for name in ("_whole_walk", "_index_walk"):
+            self.__dict__.pop(name, None)
+        for tables in (self.__dict__.get("_tables"), self.__dict__.get("_pair_tables")):
+            if tables:
+                tables.empty()
+
     def values(self, rows: Array, out: Array | None = None) -> Array:
         """SHAP values of rows that `as_rows` made: (n, P) or (n, P, k)."""
         result = self._result((len(rows), self.players.n), rows, out)

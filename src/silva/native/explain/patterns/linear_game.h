@@ -44,27 +44,52 @@ struct LinearModelTerm {
   double coefficient, mean;
 };
 
+// Background rows of one pattern: sums and extremes of a_e, one of each a player of the model.
+struct LinearRows {
+  double count = 0;
+  std::vector<double> sums, smallest, largest;
+
+  void add(double weight, const std::vector<double>& a) {
+    if (sums.empty()) {
+      sums.assign(a.size(), 0.0);
+      smallest = largest = a;
+    }
+    count += weight;
+    for (size_t e = 0; e < a.size(); ++e) {
+      sums[e] += weight * a[e];
+      smallest[e] = std::min(smallest[e], a[e]), largest[e] = std::max(largest[e], a[e]);
+    }
+  }
+};
+
+// Rows of a pattern that are looked at together before they are one by one.
+struct LinearBlock {
+  int64_t first, end;  // into the leaf's rows
+  LinearRows all;
+};
+
 struct LinearPatternLeaf {
   double value, low, high;
   int32_t n_positions, n_words;
   std::vector<int32_t> players;   // of the path, then those of the model alone
   std::vector<int32_t> of_model;  // place in `players` of each player of the model
   std::vector<LinearModelTerm> terms;
-  std::vector<uint64_t> sets;             // [pattern][word]
-  std::vector<double> count, sums;        // [pattern], [pattern][player of the model]: Σ a_e(y)
-  std::vector<double> smallest, largest;  // [player of the model] of a_e(y)
-  std::vector<int64_t> first_row;         // [pattern + 1] into `rows`, of leaves that may clip
-  std::vector<int32_t> rows;              // background rows by pattern
+  std::vector<uint64_t> sets;        // [pattern][word]
+  std::vector<LinearRows> patterns;  // [pattern]
+  LinearRows all;
+  // Of leaves that may clip.
+  std::vector<int32_t> rows;                     // by pattern
+  std::vector<std::vector<LinearBlock>> blocks;  // [pattern]
 
   bool may_clip() const { return std::isfinite(low) || std::isfinite(high); }
-  int64_t n_patterns() const { return int64_t(count.size()); }
-  const uint64_t* pattern(int64_t i) const { return sets.data() + i * n_words; }
+  const uint64_t* pattern(size_t i) const { return sets.data() + i * n_words; }
 
   // a_e of a row.
-  void attribute(const RowSource& rows, int64_t row, std::vector<double>& a) const {
+  void attribute(const RowSource& row_source, int64_t row, std::vector<double>& a) const {
     a.assign(of_model.size(), 0.0);
     for (const LinearModelTerm& term : terms)
-      a[term.number] += term.coefficient * term_deviation(value_of(rows, row, term.feature), term.category, term.mean);
+      a[term.number] +=
+          term.coefficient * term_deviation(value_of(row_source, row, term.feature), term.category, term.mean);
   }
 };
 
@@ -78,10 +103,10 @@ class LinearGame {
     const int64_t n_players = int64_t(leaf.players.size());
     std::fill_n(numbers, (leaf.of_model.size() + 1) * n_players, 0.0);
     bool passes = false;
-    for (int64_t i = 0; i < leaf.n_patterns(); ++i) {
+    for (size_t i = 0; i < leaf.patterns.size(); ++i) {
       if (!meet(leaf, leaf.pattern(i), set)) continue;
       passes = true;
-      const double count = leaf.count[i], *sums = leaf.sums.data() + i * int64_t(leaf.of_model.size());
+      const double count = leaf.patterns[i].count, *sums = leaf.patterns[i].sums.data();
       add(leaf.value * count, numbers);
       double* known = numbers;
       for (const int32_t place : leaf.of_model) {
@@ -105,20 +130,26 @@ class LinearGame {
     if (!leaf.may_clip()) return false;
     double low = leaf.value, high = low;
     for (size_t e = 0; e < a.size(); ++e) {
-      low += std::min(a[e], leaf.smallest[e]);
-      high += std::max(a[e], leaf.largest[e]);
+      low += std::min(a[e], leaf.all.smallest[e]);
+      high += std::max(a[e], leaf.all.largest[e]);
     }
     return !(low >= leaf.low && high <= leaf.high);
   }
 
-  // Values of the players of a row of the set Z, one background row after the other.
+  // Values of the players of a row of the set Z, one background row after the other where mixes of a block clip.
   void explain_pairs(const LinearPatternLeaf& leaf, const uint64_t* set, const std::vector<double>& a, double* phi) {
     std::fill_n(phi, leaf.players.size(), 0.0);
-    for (int64_t i = 0; i < leaf.n_patterns(); ++i) {
+    for (size_t i = 0; i < leaf.patterns.size(); ++i) {
       if (!meet(leaf, leaf.pattern(i), set)) continue;
-      for (int64_t at = leaf.first_row[i]; at < leaf.first_row[i + 1]; ++at) {
-        leaf.attribute(background_, leaf.rows[at], other_);
-        add_pair(leaf, leaf.pattern(i), set, a, double(weight_[leaf.rows[at]]), phi);
+      for (const LinearBlock& block : leaf.blocks[i]) {
+        if (add_rows(leaf, leaf.pattern(i), set, a, block.all, 1.0, phi)) continue;
+        for (int64_t at = block.first; at < block.end; ++at) {
+          leaf.attribute(background_, leaf.rows[at], other_);
+          one_ = {};
+          one_.add(1.0, other_);
+          const double weight = double(weight_[leaf.rows[at]]);
+          if (!add_rows(leaf, leaf.pattern(i), set, a, one_, weight, phi)) add_clipped(leaf, weight, phi);
+        }
       }
     }
   }
@@ -130,7 +161,9 @@ class LinearGame {
   std::span<const int64_t> weight_;
   const BetaTable& beta_;
   std::vector<int32_t> known_, unknown_, free_;  // places
-  std::vector<double> other_, change_;
+  std::vector<double> other_, change_, mixed_, by_size_;
+  LinearRows one_;
+  double base_ = 0;
 
   static bool is_in(const LinearPatternLeaf& leaf, const uint64_t* set, int32_t place) {
     return place < leaf.n_positions && has_bit(set, place);
@@ -168,43 +201,62 @@ class LinearGame {
     places.pop_back();
   }
 
-  void add_pair(const LinearPatternLeaf& leaf, const uint64_t* pattern, const uint64_t* set,
-                const std::vector<double>& a, double weight, double* phi) {
-    double base = leaf.value, low = 0, high = 0;
+  // Rows of known_ and unknown_, as often as the weight says, if no mix clips; then base_ is Σ of what does not depend
+  // on the players of free_ being known, change_ what each of them adds.
+  bool add_rows(const LinearPatternLeaf& leaf, const uint64_t* pattern, const uint64_t* set,
+                const std::vector<double>& a, const LinearRows& rows, double weight, double* phi) {
+    double low = leaf.value, high = leaf.value;
+    base_ = leaf.value * rows.count;
     free_.clear(), change_.clear();
     for (size_t e = 0; e < a.size(); ++e) {
       const int32_t place = leaf.of_model[e];
-      const bool knows = is_in(leaf, pattern, place);
-      base += knows ? a[e] : other_[e];
-      if (knows || is_in(leaf, set, place) || a[e] == other_[e]) continue;
-      free_.push_back(place), change_.push_back(a[e] - other_[e]);
-      (change_.back() < 0 ? low : high) += change_.back();
+      const bool knows = is_in(leaf, pattern, place), is_free = !knows && !is_in(leaf, set, place);
+      base_ += knows ? a[e] * rows.count : rows.sums[e];
+      low += knows ? a[e] : is_free ? std::min(a[e], rows.smallest[e]) : rows.smallest[e];
+      high += knows ? a[e] : is_free ? std::max(a[e], rows.largest[e]) : rows.largest[e];
+      const double change = a[e] * rows.count - rows.sums[e];
+      if (is_free && change != 0) free_.push_back(place), change_.push_back(change);
     }
-    if (base + low >= leaf.low && base + high <= leaf.high) return add_sum(base, weight, phi);
-    add_clipped(leaf, base, weight, phi);
-  }
-
-  // a_e(x) [U + e, Z] + a_e(y) [U, Z + e] = a_e(y) [U, Z] + (a_e(x) - a_e(y)) [U + e, Z].
-  void add_sum(double base, double weight, double* phi) {
-    add(base * weight, phi);
+    if (!(low >= leaf.low && high <= leaf.high)) return false;
+    // a_e(x) [U + e, Z] + a_e(y) [U, Z + e] = a_e(y) [U, Z] + (a_e(x) - a_e(y)) [U + e, Z].
+    add(base_ * weight, phi);
     for (size_t i = 0; i < free_.size(); ++i) add_with(known_, free_[i], change_[i] * weight, phi);
+    return true;
   }
 
-  void add_clipped(const LinearPatternLeaf& leaf, double base, double weight, double* phi) {
+  // One row that add_rows refused, of the weight.
+  void add_clipped(const LinearPatternLeaf& leaf, double weight, double* phi) {
     if (free_.size() > kMostFree)
       throw std::invalid_argument(
           "a leaf clips its model where more than 16 features of two rows mix; grow with clip='none' to explain it "
           "against a background");
-    const size_t n_known = known_.size(), n_unknown = unknown_.size();
-    for (uint32_t chosen = 0; chosen < 1u << free_.size(); ++chosen) {
-      double value = base;
-      for (size_t i = 0; i < free_.size(); ++i) {
-        const bool knows = chosen >> i & 1;
-        (knows ? known_ : unknown_).push_back(free_[i]);
-        if (knows) value += change_[i];
+    const size_t e = free_.size(), n = e + 1;
+    mixed_.resize(size_t(1) << e);
+    mixed_[0] = base_;
+    by_size_.assign(n * n, 0.0);  // [player of free_ that is known, last: all sets][number known]
+    for (uint32_t chosen = 0; chosen < mixed_.size(); ++chosen) {
+      if (chosen) mixed_[chosen] = mixed_[chosen & (chosen - 1)] + change_[size_t(std::countr_zero(chosen))];
+      const double value = weight * std::clamp(mixed_[chosen], leaf.low, leaf.high);
+      const size_t size = size_t(std::popcount(chosen));
+      by_size_[e * n + size] += value;
+      for (uint32_t rest = chosen; rest; rest &= rest - 1) by_size_[size_t(std::countr_zero(rest)) * n + size] += value;
+    }
+    share_by_size(phi);
+  }
+
+  // Sets of a size have the same games but for who is known.
+  void share_by_size(double* phi) const {
+    const size_t k = known_.size(), z = unknown_.size(), e = free_.size(), n = e + 1;
+    for (size_t size = 0; size <= e; ++size) {
+      const double all = by_size_[e * n + size];
+      const double gain = k + size > 0 ? beta_(k + size - 1, z + e - size) : 0;
+      const double loss = z + e > size ? beta_(k + size, z + e - size - 1) : 0;
+      for (const int32_t place : known_) phi[place] += all * gain;
+      for (const int32_t place : unknown_) phi[place] -= all * loss;
+      for (size_t i = 0; i < e; ++i) {
+        const double with = by_size_[i * n + size];
+        phi[free_[i]] += with * gain - (all - with) * loss;
       }
-      add(std::clamp(value, leaf.low, leaf.high) * weight, phi);
-      known_.resize(n_known), unknown_.resize(n_unknown);
     }
   }
 };

@@ -1,6 +1,8 @@
 // Values against a background where leaves hold linear models. Model trees are few and shallow: patterns serve them
 // all.
 #pragma once
+#include <numeric>
+
 #include "explain/patterns/linear_game.h"
 
 namespace silva {
@@ -25,7 +27,8 @@ class LinearPatternWalk {
     int64_t result = 0;
     for (const auto& tree : leaves_)
       for (const LinearPatternLeaf& leaf : tree)
-        result += int64_t(8 * (leaf.sets.size() + leaf.count.size() + leaf.sums.size()) + 4 * leaf.rows.size());
+        result +=
+            int64_t(8 * (leaf.sets.size() + 3 * leaf.of_model.size() * leaf.patterns.size()) + 4 * leaf.rows.size());
     return result;
   }
 
@@ -118,31 +121,38 @@ class LinearPatternWalk {
   }
 
   void fill(const SetTable& table, const std::vector<int32_t>& pattern_of, LinearPatternLeaf& leaf) const {
-    const int64_t n = table.size(), m = int64_t(leaf.of_model.size());
-    for (int64_t i = 0; i < n; ++i) leaf.sets.insert(leaf.sets.end(), table[i], table[i] + leaf.n_words);
-    leaf.count.assign(n, 0.0), leaf.sums.assign(n * m, 0.0);
-    leaf.smallest.assign(m, std::numeric_limits<double>::infinity());
-    leaf.largest.assign(m, -std::numeric_limits<double>::infinity());
-    std::vector<double> a;
+    for (int32_t i = 0; i < table.size(); ++i) leaf.sets.insert(leaf.sets.end(), table[i], table[i] + leaf.n_words);
+    leaf.patterns.resize(table.size());
+    std::vector<double> a, size;
     for (int64_t row = 0; row < background_.n_rows; ++row) {
-      const int64_t i = pattern_of[row];
       leaf.attribute(background_, row, a);
-      leaf.count[i] += double(weight_[row]);
-      for (int64_t e = 0; e < m; ++e) {
-        leaf.sums[i * m + e] += double(weight_[row]) * a[e];
-        leaf.smallest[e] = std::min(leaf.smallest[e], a[e]), leaf.largest[e] = std::max(leaf.largest[e], a[e]);
-      }
+      leaf.patterns[pattern_of[row]].add(double(weight_[row]), a);
+      leaf.all.add(double(weight_[row]), a);
+      double sum = 0;
+      for (const double one : a) sum += std::abs(one);
+      size.push_back(sum);
     }
-    if (leaf.may_clip()) sort_rows(pattern_of, n, leaf);
+    if (leaf.may_clip()) add_blocks(pattern_of, size, leaf);
   }
 
-  static void sort_rows(const std::vector<int32_t>& pattern_of, int64_t n_patterns, LinearPatternLeaf& leaf) {
-    leaf.first_row.assign(n_patterns + 1, 0);
-    for (const int32_t i : pattern_of) ++leaf.first_row[i + 1];
-    for (int64_t i = 0; i < n_patterns; ++i) leaf.first_row[i + 1] += leaf.first_row[i];
-    std::vector<int64_t> next(leaf.first_row.begin(), leaf.first_row.end() - 1);
+  // Rows by pattern and by how far they are from the means: the last blocks of a pattern have those that clip.
+  void add_blocks(const std::vector<int32_t>& pattern_of, const std::vector<double>& size,
+                  LinearPatternLeaf& leaf) const {
+    constexpr int64_t kRows = 64;
     leaf.rows.resize(pattern_of.size());
-    for (int32_t row = 0; row < int32_t(pattern_of.size()); ++row) leaf.rows[next[pattern_of[row]]++] = row;
+    std::iota(leaf.rows.begin(), leaf.rows.end(), 0);
+    std::stable_sort(leaf.rows.begin(), leaf.rows.end(), [&](int32_t a, int32_t b) {
+      return pattern_of[a] != pattern_of[b] ? pattern_of[a] < pattern_of[b] : size[a] < size[b];
+    });
+    leaf.blocks.resize(leaf.patterns.size());
+    std::vector<double> a;
+    for (int64_t at = 0; at < int64_t(leaf.rows.size()); ++at) {
+      std::vector<LinearBlock>& blocks = leaf.blocks[pattern_of[leaf.rows[at]]];
+      if (blocks.empty() || at - blocks.back().first == kRows) blocks.push_back({at, at, {}});
+      leaf.attribute(background_, leaf.rows[at], a);
+      blocks.back().all.add(double(weight_[leaf.rows[at]]), a);
+      blocks.back().end = at + 1;
+    }
   }
 };
 
