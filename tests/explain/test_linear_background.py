@@ -72,6 +72,32 @@ def test_terms_of_categories_and_of_missing_values(seed):
     check(forest, X)
 
 
+@pytest.mark.parametrize("bounds", [(), (-1, 1)])
+@pytest.mark.parametrize("seed", range(3))
+def test_missing_numbers_that_take_leaves_back_to_constants(seed, bounds):
+    forest = with_models(random_forest(seed, Options(n_trees=2, n_features=4)), seed, *bounds)
+    forest = dataclasses.replace(forest, leaf_missing=np.random.default_rng(seed).normal(size=forest.n_leaves))
+    X = rows_of(forest, seed, 10)
+    check(forest, X)
+    X[np.random.default_rng(seed).random(X.shape) < 0.3] = np.nan
+    check(forest, X)
+
+
+def test_linear_trees_of_lightgbm():
+    lightgbm = pytest.importorskip("lightgbm")
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(600, 4))
+    X[rng.random(X.shape) < 0.1] = np.nan
+    y = np.nansum(X, axis=1) + X[:, 0].clip(0) ** 2
+    y[np.isnan(y)] = 0
+    settings = {"linear_tree": True, "num_leaves": 8, "verbose": -1, "num_threads": 1, "objective": "regression"}
+    model = lightgbm.train(settings, lightgbm.Dataset(X, y), 5)
+    explainer = Explainer(model, X[:100], dtype="float64")
+    np.testing.assert_allclose(explainer.expected_value, model.predict(X[:100]).mean(), rtol=1e-9)
+    total = explainer.shap_values(X[300:]).sum(axis=1) + explainer.expected_value
+    np.testing.assert_allclose(total, model.predict(X[300:]), atol=1e-9)
+
+
 def test_trees_without_splits():
     forest = with_models(full_forest(4, n_trees=2, depth=0, n_features=5), 5, -1, 1)
     check(forest, rows_of(forest, 6, 10))

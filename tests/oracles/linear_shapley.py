@@ -92,6 +92,8 @@ def _returned(forest: Forest, leaf: int, row: NDArray[Any]) -> float:
             deviation = 0.0 if np.isnan(x) else x - mean
         else:
             deviation = float(np.isnan(x) if category == -2 else x == category) - mean
+        if category == -1 and np.isnan(x) and len(forest.leaf_missing):
+            return float(forest.leaf_missing[leaf])
         value += forest.linear_coefficient[term] * deviation
     return float(np.clip(value, *forest.leaf_range[leaf]))
 

@@ -221,7 +221,9 @@ def factorize(ratio: Ratio, margins: Doubles, weight: Doubles, bounds: Doubles) 
     """Factors of r(a, c) for a within the bounds, c the margins, in pieces by margin; weights have the sum 1."""
     reached = min(bounds[0], margins.min()), max(bounds[1], margins.max())
     if not np.isfinite(reached).all():
-        raise ValueError("margins of leaves with linear models have no bounds; grow with a clip, or explain the margin")
+        raise ValueError(
+            "these linear leaves return numbers without bounds here; explain the margin, or grow with a clip"
+        )
     pieces, waiting = [], [np.arange(len(margins))]
     while waiting:
         rows = waiting.pop()

@@ -44,20 +44,29 @@ struct LinearModelTerm {
   double coefficient, mean;
 };
 
+// What a row gives to the model of a leaf, by player.
+struct LinearRow {
+  std::vector<double> a;
+  std::vector<char> lacks;  // whether a number is missing that takes the leaf back to a constant
+  bool lacks_any = false;
+};
+
 // Background rows of one pattern: sums and extremes of a_e, one of each a player of the model.
 struct LinearRows {
   double count = 0;
   std::vector<double> sums, smallest, largest;
+  bool lack_any = false;
 
-  void add(double weight, const std::vector<double>& a) {
+  void add(double weight, const LinearRow& row) {
     if (sums.empty()) {
-      sums.assign(a.size(), 0.0);
-      smallest = largest = a;
+      sums.assign(row.a.size(), 0.0);
+      smallest = largest = row.a;
     }
     count += weight;
-    for (size_t e = 0; e < a.size(); ++e) {
-      sums[e] += weight * a[e];
-      smallest[e] = std::min(smallest[e], a[e]), largest[e] = std::max(largest[e], a[e]);
+    lack_any |= row.lacks_any;
+    for (size_t e = 0; e < row.a.size(); ++e) {
+      sums[e] += weight * row.a[e];
+      smallest[e] = std::min(smallest[e], row.a[e]), largest[e] = std::max(largest[e], row.a[e]);
     }
   }
 };
@@ -69,7 +78,7 @@ struct LinearBlock {
 };
 
 struct LinearPatternLeaf {
-  double value, low, high;
+  double value, low, high, missing;
   int32_t n_positions, n_words;
   std::vector<int32_t> players;   // of the path, then those of the model alone
   std::vector<int32_t> of_model;  // place in `players` of each player of the model
@@ -81,15 +90,20 @@ struct LinearPatternLeaf {
   std::vector<int32_t> rows;                     // by pattern
   std::vector<std::vector<LinearBlock>> blocks;  // [pattern]
 
-  bool may_clip() const { return std::isfinite(low) || std::isfinite(high); }
+  bool may_clip() const { return std::isfinite(low) || std::isfinite(high) || missing == missing; }
   const uint64_t* pattern(size_t i) const { return sets.data() + i * n_words; }
 
-  // a_e of a row.
-  void attribute(const RowSource& row_source, int64_t row, std::vector<double>& a) const {
-    a.assign(of_model.size(), 0.0);
-    for (const LinearModelTerm& term : terms)
-      a[term.number] +=
-          term.coefficient * term_deviation(value_of(row_source, row, term.feature), term.category, term.mean);
+  void attribute(const RowSource& source, int64_t row, LinearRow& out) const {
+    out.a.assign(of_model.size(), 0.0);
+    out.lacks.assign(of_model.size(), 0);
+    out.lacks_any = false;
+    for (const LinearModelTerm& term : terms) {
+      const double x = value_of(source, row, term.feature);
+      out.a[term.number] += term.coefficient * term_deviation(x, term.category, term.mean);
+      if (missing != missing || !lacks_number(x, term.category)) continue;
+      out.lacks[term.number] = 1;
+      out.lacks_any = true;
+    }
   }
 };
 
@@ -125,9 +139,11 @@ class LinearGame {
     return passes;
   }
 
-  // Whether a mix of the row with background rows leaves the leaf's range.
-  static bool clips(const LinearPatternLeaf& leaf, const std::vector<double>& a) {
+  // Whether a mix of the row with background rows leaves the leaf's range, or lacks a number.
+  static bool clips(const LinearPatternLeaf& leaf, const LinearRow& row) {
     if (!leaf.may_clip()) return false;
+    if (row.lacks_any || leaf.all.lack_any) return true;
+    const std::vector<double>& a = row.a;
     double low = leaf.value, high = low;
     for (size_t e = 0; e < a.size(); ++e) {
       low += std::min(a[e], leaf.all.smallest[e]);
@@ -137,18 +153,19 @@ class LinearGame {
   }
 
   // Values of the players of a row of the set Z, one background row after the other where mixes of a block clip.
-  void explain_pairs(const LinearPatternLeaf& leaf, const uint64_t* set, const std::vector<double>& a, double* phi) {
+  void explain_pairs(const LinearPatternLeaf& leaf, const uint64_t* set, const LinearRow& row, double* phi) {
     std::fill_n(phi, leaf.players.size(), 0.0);
     for (size_t i = 0; i < leaf.patterns.size(); ++i) {
       if (!meet(leaf, leaf.pattern(i), set)) continue;
       for (const LinearBlock& block : leaf.blocks[i]) {
-        if (add_rows(leaf, leaf.pattern(i), set, a, block.all, 1.0, phi)) continue;
+        if (add_rows(leaf, leaf.pattern(i), set, row, block.all, 1.0, phi)) continue;
         for (int64_t at = block.first; at < block.end; ++at) {
           leaf.attribute(background_, leaf.rows[at], other_);
           one_ = {};
           one_.add(1.0, other_);
           const double weight = double(weight_[leaf.rows[at]]);
-          if (!add_rows(leaf, leaf.pattern(i), set, a, one_, weight, phi)) add_clipped(leaf, weight, phi);
+          if (!add_rows(leaf, leaf.pattern(i), set, row, one_, weight, phi))
+            add_mixed(leaf, leaf.pattern(i), set, row, weight, phi);
         }
       }
     }
@@ -161,7 +178,10 @@ class LinearGame {
   std::span<const int64_t> weight_;
   const BetaTable& beta_;
   std::vector<int32_t> known_, unknown_, free_;  // places
-  std::vector<double> other_, change_, mixed_, by_size_;
+  std::vector<double> change_, mixed_, by_size_;
+  LinearRow other_;
+  bool lacks_ = false;                        // whether the numbers of no free player decide that one is missing
+  uint32_t row_lacks_ = 0, other_lacks_ = 0;  // bits of free_
   LinearRows one_;
   double base_ = 0;
 
@@ -203,8 +223,9 @@ class LinearGame {
 
   // Rows of known_ and unknown_, as often as the weight says, if no mix clips; then base_ is Σ of what does not depend
   // on the players of free_ being known, change_ what each of them adds.
-  bool add_rows(const LinearPatternLeaf& leaf, const uint64_t* pattern, const uint64_t* set,
-                const std::vector<double>& a, const LinearRows& rows, double weight, double* phi) {
+  bool add_rows(const LinearPatternLeaf& leaf, const uint64_t* pattern, const uint64_t* set, const LinearRow& row,
+                const LinearRows& rows, double weight, double* phi) {
+    const std::vector<double>& a = row.a;
     double low = leaf.value, high = leaf.value;
     base_ = leaf.value * rows.count;
     free_.clear(), change_.clear();
@@ -214,10 +235,10 @@ class LinearGame {
       base_ += knows ? a[e] * rows.count : rows.sums[e];
       low += knows ? a[e] : is_free ? std::min(a[e], rows.smallest[e]) : rows.smallest[e];
       high += knows ? a[e] : is_free ? std::max(a[e], rows.largest[e]) : rows.largest[e];
-      const double change = a[e] * rows.count - rows.sums[e];
-      if (is_free && change != 0) free_.push_back(place), change_.push_back(change);
+      if (is_free) free_.push_back(int32_t(e)), change_.push_back(a[e] * rows.count - rows.sums[e]);
     }
-    if (!(low >= leaf.low && high <= leaf.high)) return false;
+    if (row.lacks_any || rows.lack_any || !(low >= leaf.low && high <= leaf.high)) return false;
+    for (int32_t& place : free_) place = leaf.of_model[place];
     // a_e(x) [U + e, Z] + a_e(y) [U, Z + e] = a_e(y) [U, Z] + (a_e(x) - a_e(y)) [U + e, Z].
     add(base_ * weight, phi);
     for (size_t i = 0; i < free_.size(); ++i) add_with(known_, free_[i], change_[i] * weight, phi);
@@ -225,23 +246,46 @@ class LinearGame {
   }
 
   // One row that add_rows refused, of the weight.
-  void add_clipped(const LinearPatternLeaf& leaf, double weight, double* phi) {
-    if (free_.size() > kMostFree)
-      throw std::invalid_argument(
-          "a leaf clips its model where more than 16 features of two rows mix; grow with clip='none' to explain it "
-          "against a background");
+  void add_mixed(const LinearPatternLeaf& leaf, const uint64_t* pattern, const uint64_t* set, const LinearRow& row,
+                 double weight, double* phi) {
+    find_missing(leaf, pattern, set, row);
     const size_t e = free_.size(), n = e + 1;
     mixed_.resize(size_t(1) << e);
     mixed_[0] = base_;
     by_size_.assign(n * n, 0.0);  // [player of free_ that is known, last: all sets][number known]
     for (uint32_t chosen = 0; chosen < mixed_.size(); ++chosen) {
       if (chosen) mixed_[chosen] = mixed_[chosen & (chosen - 1)] + change_[size_t(std::countr_zero(chosen))];
-      const double value = weight * std::clamp(mixed_[chosen], leaf.low, leaf.high);
+      const bool lacks = lacks_ || (chosen & row_lacks_) || (~chosen & other_lacks_);
+      const double value = weight * model_value(mixed_[chosen], lacks, leaf.missing, leaf.low, leaf.high);
       const size_t size = size_t(std::popcount(chosen));
       by_size_[e * n + size] += value;
       for (uint32_t rest = chosen; rest; rest &= rest - 1) by_size_[size_t(std::countr_zero(rest)) * n + size] += value;
     }
     share_by_size(phi);
+  }
+
+  // Keeps those free players who change anything, and who lacks a number.
+  void find_missing(const LinearPatternLeaf& leaf, const uint64_t* pattern, const uint64_t* set, const LinearRow& row) {
+    lacks_ = false, row_lacks_ = other_lacks_ = 0;
+    size_t n_free = 0, at = 0;
+    for (size_t e = 0; e < row.a.size(); ++e) {
+      const int32_t place = leaf.of_model[e];
+      const bool mine = row.lacks[e], other = other_.lacks[e];
+      if (at == free_.size() || free_[at] != int32_t(e)) {
+        lacks_ |= is_in(leaf, pattern, place) ? mine : other;
+        continue;
+      }
+      const double change = change_[at++];
+      lacks_ |= mine && other;
+      if (change == 0 && mine == other) continue;
+      row_lacks_ |= uint32_t(mine) << (n_free % 32), other_lacks_ |= uint32_t(other) << (n_free % 32);
+      change_[n_free] = change, free_[n_free++] = place;
+    }
+    free_.resize(n_free), change_.resize(n_free);
+    if (n_free > kMostFree)
+      throw std::invalid_argument(
+          "a leaf clips its model, or lacks numbers of it, where more than 16 features of two rows mix; grow with "
+          "clip='none' to explain it against a background");
   }
 
   // Sets of a size have the same games but for who is known.

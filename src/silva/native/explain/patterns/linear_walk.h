@@ -55,7 +55,8 @@ class LinearPatternWalk {
     LinearGame game;
     int32_t tree = 0;
     const LinearPatternLeaf* leaf = nullptr;
-    std::vector<double> a = {}, phi = {};
+    LinearRow row = {};
+    std::vector<double> phi = {};
 
     void begin(int32_t now) { tree = now; }
     int64_t open(int32_t number, std::span<const int32_t>) {
@@ -65,13 +66,13 @@ class LinearPatternWalk {
     bool play(const uint64_t* set, double* numbers) { return game.explain_set(*leaf, set, numbers); }
     void add(const double* numbers, const RowAtLeaf& at, double* to) {
       const size_t n = leaf->players.size();
-      leaf->attribute(rows, at.row, a);
+      leaf->attribute(rows, at.row, row);
       phi.assign(numbers, numbers + n);
-      if (LinearGame::clips(*leaf, a)) {
-        game.explain_pairs(*leaf, at.set, a, phi.data());
+      if (LinearGame::clips(*leaf, row)) {
+        game.explain_pairs(*leaf, at.set, row, phi.data());
       } else {
-        for (size_t e = 0; e < a.size(); ++e)
-          for (size_t i = 0; i < n; ++i) phi[i] += a[e] * numbers[(e + 1) * n + i];
+        for (size_t e = 0; e < row.a.size(); ++e)
+          for (size_t i = 0; i < n; ++i) phi[i] += row.a[e] * numbers[(e + 1) * n + i];
       }
       for (size_t i = 0; i < n; ++i) to[leaf->players[i] * all.walk_.n_outputs() + at.output] += phi[i] * at.weight;
     }
@@ -102,6 +103,7 @@ class LinearPatternWalk {
     const int64_t number = walk_.leaf_of(node);
     leaf.value = forest.leaf_value[number];
     leaf.low = forest.leaf_range[2 * number], leaf.high = forest.leaf_range[2 * number + 1];
+    leaf.missing = forest.leaf_missing.empty() ? kNoValue : forest.leaf_missing[number];
     leaf.n_positions = int32_t(path.size()), leaf.n_words = n_words;
     leaf.players.assign(path.begin(), path.end());
     for (int64_t at = forest.linear_offsets[number]; at < forest.linear_offsets[number + 1]; ++at)
@@ -123,19 +125,21 @@ class LinearPatternWalk {
   void fill(const SetTable& table, const std::vector<int32_t>& pattern_of, LinearPatternLeaf& leaf) const {
     for (int32_t i = 0; i < table.size(); ++i) leaf.sets.insert(leaf.sets.end(), table[i], table[i] + leaf.n_words);
     leaf.patterns.resize(table.size());
-    std::vector<double> a, size;
-    for (int64_t row = 0; row < background_.n_rows; ++row) {
-      leaf.attribute(background_, row, a);
-      leaf.patterns[pattern_of[row]].add(double(weight_[row]), a);
-      leaf.all.add(double(weight_[row]), a);
-      double sum = 0;
-      for (const double one : a) sum += std::abs(one);
+    LinearRow row;
+    std::vector<double> size;
+    for (int64_t at = 0; at < background_.n_rows; ++at) {
+      leaf.attribute(background_, at, row);
+      leaf.patterns[pattern_of[at]].add(double(weight_[at]), row);
+      leaf.all.add(double(weight_[at]), row);
+      double sum = row.lacks_any ? std::numeric_limits<double>::infinity() : 0;
+      for (const double one : row.a) sum += std::abs(one);
       size.push_back(sum);
     }
     if (leaf.may_clip()) add_blocks(pattern_of, size, leaf);
   }
 
-  // Rows by pattern and by how far they are from the means: the last blocks of a pattern have those that clip.
+  // Rows by pattern and by how far they are from the means: the last blocks of a pattern have those that clip or lack
+  // a number.
   void add_blocks(const std::vector<int32_t>& pattern_of, const std::vector<double>& size,
                   LinearPatternLeaf& leaf) const {
     constexpr int64_t kRows = 64;
@@ -145,12 +149,13 @@ class LinearPatternWalk {
       return pattern_of[a] != pattern_of[b] ? pattern_of[a] < pattern_of[b] : size[a] < size[b];
     });
     leaf.blocks.resize(leaf.patterns.size());
-    std::vector<double> a;
+    LinearRow row;
     for (int64_t at = 0; at < int64_t(leaf.rows.size()); ++at) {
       std::vector<LinearBlock>& blocks = leaf.blocks[pattern_of[leaf.rows[at]]];
-      if (blocks.empty() || at - blocks.back().first == kRows) blocks.push_back({at, at, {}});
-      leaf.attribute(background_, leaf.rows[at], a);
-      blocks.back().all.add(double(weight_[leaf.rows[at]]), a);
+      leaf.attribute(background_, leaf.rows[at], row);
+      const bool is_new = blocks.empty() || at - blocks.back().first == kRows;
+      if (is_new || blocks.back().all.lack_any != row.lacks_any) blocks.push_back({at, at, {}});
+      blocks.back().all.add(double(weight_[leaf.rows[at]]), row);
       blocks.back().end = at + 1;
     }
   }
