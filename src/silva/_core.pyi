@@ -151,6 +151,20 @@ class PatternWalk:
         self, rows: NDArray[Any], players: NDArray[np.int32], is_banzhaf: bool, out: NDArray[Any], n_threads: int
     ) -> None: ...
 
+class LinearPatternWalk:
+    def __init__(
+        self,
+        forest: object,
+        player_of: NDArray[np.int32],
+        rows: NDArray[Any],
+        weight: NDArray[np.int64],
+        total: int,
+        n_threads: int,
+    ) -> None: ...
+    @property
+    def n_bytes(self) -> int: ...
+    def values(self, rows: NDArray[Any], out: NDArray[Any], n_threads: int) -> None: ...
+
 class CoverWalk:
     def __init__(self, forest: object, player_of: NDArray[np.int32]) -> None: ...
     def indices(

@@ -10,7 +10,6 @@ import pytest
 from hypothesis import given
 
 from silva import Explainer
-from tests.example_forests import with_linear_leaves
 from tests.explain.tolerance import assert_close
 from tests.oracles import evaluate, interventional
 from tests.strategies import Options, chain_forest, forests_and_rows, full_forest, random_forest, random_rows
@@ -283,9 +282,3 @@ def test_a_background_is_kept_as_it_was():
 def test_what_does_not_fit_is_refused_in_a_sentence(background, options, error, message):
     with pytest.raises(error, match=message):
         Explainer(full_forest(0, n_trees=2, depth=2, n_features=5), background, **options)
-
-
-def test_linear_leaves_are_refused():
-    forest = with_linear_leaves(full_forest(0, n_trees=2, depth=2, n_features=5))
-    with pytest.raises(NotImplementedError, match="against a background"):
-        Explainer(forest, np.zeros((3, 5)))

@@ -10,7 +10,8 @@ import pytest
 
 from silva import Explainer
 from silva.explain import responses
-from tests.oracles import evaluate, interventional
+from tests.example_forests import with_models
+from tests.oracles import evaluate, interventional, linear_shapley
 from tests.strategies import Options, full_forest, random_forest
 
 
@@ -67,6 +68,71 @@ def test_losses_are_the_mean_over_pairs(spread):
     np.testing.assert_allclose(found, exact, atol=1e-6)
     loss = interventional.log_loss(evaluate.margins(forest, X), y)[:, 0]
     np.testing.assert_allclose(found.sum(axis=1) + explainer.expected_value[y], loss, atol=1e-6)
+
+
+@pytest.mark.parametrize(("output", "n_background"), [("probability", 70), ("log_loss", 30)])
+def test_margins_too_far_apart_for_one_factorisation(output, n_background):
+    """In pieces of the background; of few margins the sum over pairs."""
+    forest = classifier(spread=5000.0)
+    X, background, weight = rows_of(forest, n_background=n_background)
+    y = np.arange(len(X)) % 2
+    explainer = Explainer(forest, background, output=output, background_weight=weight, dtype="float64")
+    assert len(explainer._on_cpu._weighted) > 20
+    if output == "probability":
+        found, response = explainer.shap_values(X), interventional.sigmoid
+        expected = explainer.expected_value
+        margins = evaluate.margins(forest, X)[:, 0]
+        np.testing.assert_allclose(found.sum(axis=1) + expected, response(margins), atol=1e-6)
+        np.testing.assert_allclose(found, by_pairs(forest, X, background, weight, response), atol=1e-6)
+        return
+    found = explainer.shap_values(X, y=y)
+    exact = by_pairs(forest, X, background, weight, lambda m: np.logaddexp(0, m))
+    exact -= y[:, None] * interventional.values_by_pair(forest, X, background, weight)[..., 0]
+    np.testing.assert_allclose(found, exact, atol=1e-6 * np.abs(exact).max())
+
+
+def test_parts_that_are_filled_one_after_the_other_have_the_same_bits(monkeypatch):
+    forest = classifier()
+    X, background, _ = rows_of(forest, n_rows=30)
+    kept = Explainer(forest, background, output="probability")
+    monkeypatch.setattr(responses, "KEPT", 1)
+    filled = Explainer(forest, background, output="probability", table_bytes=2**24)
+    assert not filled._on_cpu._parts
+    assert filled.algorithm_ == "tables"
+    np.testing.assert_array_equal(filled.shap_values(X), kept.shap_values(X))
+    np.testing.assert_array_equal(filled.shap_values(X), kept.shap_values(X))
+    pairs = kept.shap_interaction_values(X)
+    np.testing.assert_array_equal(filled.shap_interaction_values(X), pairs)
+    np.testing.assert_array_equal(filled.row()(X[3]), kept.shap_values(X)[3])
+    np.testing.assert_array_equal(filled.interaction_index(X, [(1, 2)]), kept.interaction_index(X, [(1, 2)]))
+
+
+def test_sums_of_some_rows_at_a_time(monkeypatch):
+    forest = classifier()
+    X, background, _ = rows_of(forest, n_rows=30)
+    explainer = Explainer(forest, background, output="log_loss")
+    y = np.arange(30) % 2
+    expected, pairs = explainer.shap_values(X, y=y), explainer.shap_interaction_values(X, y=y)
+    monkeypatch.setattr(responses, "SUM_BYTES", 7 * 8 * 6)
+    out = np.empty((30, 6), np.float32)
+    assert explainer.shap_values(X, y=y, out=out) is out
+    np.testing.assert_array_equal(out, expected)
+    np.testing.assert_array_equal(explainer.shap_interaction_values(X, y=y), pairs)
+
+
+def test_linear_leaves_have_probabilities_where_they_are_bounded():
+    forest = dataclasses.replace(
+        with_models(full_forest(0, n_trees=2, depth=2, n_features=4), 1, -2, 2), link="logistic"
+    )
+    X = np.random.default_rng(1).normal(size=(30, 4))
+    explainer = Explainer(forest, X[10:], output="probability", dtype="float64")
+    probability = interventional.sigmoid(linear_shapley.margins(forest, X)[:, 0])
+    np.testing.assert_allclose(explainer.expected_value, probability[10:].mean(), atol=1e-9)
+    total = explainer.shap_values(X).sum(axis=1) + explainer.expected_value
+    np.testing.assert_allclose(total, probability, atol=1e-7)
+    unbounded = dataclasses.replace(forest, leaf_range=np.tile([-np.inf, np.inf], (len(forest.leaf_value), 1)))
+    with pytest.raises(ValueError, match="return numbers without bounds here; explain the margin"):
+        Explainer(unbounded, X, output="probability")
 
 
 def test_one_background_row():

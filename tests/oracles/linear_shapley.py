@@ -66,3 +66,46 @@ def _leaf_game(forest: Forest, leaf: int, rows: NDArray[Any], member: NDArray[np
         share = lacking[back] / lacking[back].sum(axis=1, keepdims=True)
         parts[back] = share * (forest.leaf_missing[leaf] - at_means)
     return at_means + parts @ member.T
+
+
+def margins(forest: Forest, X: Any) -> NDArray[np.float64]:
+    """Margins, (n_rows, n_outputs), of rows in the row type."""
+    went_left, rows = shapley.sides(forest, X), np.asarray(X, np.float64)
+    result = np.tile(forest.base_score, (len(rows), 1)).astype(np.float64)
+    leaf_of = np.cumsum(forest.feature < 0) - 1
+    for tree in range(forest.n_trees):
+        begin = forest.tree_offsets[tree]
+        for row in range(len(rows)):
+            node = begin
+            while forest.feature[node] >= 0:
+                node = begin + forest.left[node] + (not went_left[row, node])
+            returned = _returned(forest, leaf_of[node], rows[row])
+            result[row, forest.tree_output[tree]] += forest.tree_weight[tree] * returned
+    return result
+
+
+def _returned(forest: Forest, leaf: int, row: NDArray[Any]) -> float:
+    value = forest.leaf_value[leaf, 0]
+    for term in range(forest.linear_offsets[leaf], forest.linear_offsets[leaf + 1]):
+        x, category, mean = row[forest.linear_feature[term]], forest.linear_category[term], forest.linear_mean[term]
+        if category == -1:
+            deviation = 0.0 if np.isnan(x) else x - mean
+        else:
+            deviation = float(np.isnan(x) if category == -2 else x == category) - mean
+        if category == -1 and np.isnan(x) and len(forest.leaf_missing):
+            return float(forest.leaf_missing[leaf])
+        value += forest.linear_coefficient[term] * deviation
+    return float(np.clip(value, *forest.leaf_range[leaf]))
+
+
+def interventional(forest: Forest, X: Any, background: Any, player_of: Any, weight: Any = None) -> NDArray[np.float64]:
+    """Value of each coalition, (n_rows, 2^P, n_outputs): the mean of the margins of mixed rows."""
+    n_players = int(max(player_of)) + 1
+    member = (np.arange(2**n_players)[:, None] >> np.arange(n_players)) & 1 == 1
+    knows = member[:, np.asarray(player_of)]
+    weight = np.ones(len(background)) if weight is None else np.asarray(weight)
+    result = np.zeros((len(X), len(member), forest.n_outputs))
+    for at, row in enumerate(X):
+        for other, share in zip(background, weight / weight.sum(), strict=True):
+            result[at] += share * margins(forest, np.where(knows, row, other).astype(X.dtype))
+    return result

@@ -83,7 +83,8 @@ def tolerance(forest: Forest, dtype: str) -> Doubles:
 def margin_bounds(forest: Forest) -> tuple[Doubles, Doubles]:
     """Smallest and largest margin that any row can have: (n_outputs,) both."""
     weight = forest.tree_weight[:, None]
-    sides = np.sort([weight * extreme for extreme in _leaf_extremes(forest)], axis=0)
+    extremes = _range_extremes(forest) if forest.has_linear_leaves else _leaf_extremes(forest)
+    sides = np.sort([weight * extreme for extreme in extremes], axis=0)
     low, high = (forest.base_score + _by_output(forest, side) for side in sides)
     return low, high
 
@@ -109,6 +110,13 @@ def _leaf_extremes(forest: Forest) -> tuple[Doubles, Doubles]:
     shape = (forest.n_trees, forest.leaf_width)
     lowest = np.reshape([values.min(axis=0) for values in leaves], shape)
     return lowest, np.reshape([values.max(axis=0) for values in leaves], shape)
+
+
+def _range_extremes(forest: Forest) -> tuple[Doubles, Doubles]:
+    """Smallest and largest value that any leaf's model of each tree may return: (n_trees, 1) both."""
+    ranges = [forest.leaf_range[first:end] for first, end in itertools.pairwise(forest.leaf_offsets)]
+    lowest = np.reshape([pair[:, 0].min() for pair in ranges], (-1, 1))
+    return lowest, np.reshape([pair[:, 1].max() for pair in ranges], (-1, 1))
 
 
 def _by_output(forest: Forest, by_tree: Doubles) -> Doubles:

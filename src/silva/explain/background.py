@@ -67,6 +67,9 @@ def make_background(X: Rows | Background, weight: Any, forest: Forest, n_jobs: i
     used = counts > 0
     # Rows that the caller changes later must not count.
     rows, counts = np.array(rows[used]), counts[used]
+    if forest.has_linear_leaves:  # sums of what the leaves' models return have an order
+        order = np.lexsort(rows.T)
+        rows, counts = rows[order], counts[order]
     return Background(rows, counts, int(counts.sum()), mean_margin(forest, rows, counts, n_jobs))
 
 
@@ -131,3 +134,15 @@ class PatternRunner:
     def indices(self, rows: Array, sets: Int32s, is_banzhaf: bool, out: Array, n_jobs: int | None) -> None:
         """Fill out, (n, n_sets) or (n, n_sets, k), with the index of each set (n_sets, 4), padded with -1."""
         self._walk.indices(rows, sets.reshape(-1), is_banzhaf, out, n_threads(n_jobs))
+
+
+class LinearPatternRunner:
+    """Values against a background where leaves hold linear models: by patterns, and pair by pair where leaves clip."""
+
+    def __init__(self, forest: TreeEnsemble, background: Background, player_of: Int32s, n_jobs: int | None) -> None:
+        of_rows = background.rows, background.weight, background.total
+        self._walk = _core.LinearPatternWalk(forest, player_of, *of_rows, n_threads(n_jobs))
+
+    def values(self, rows: Array, out: Array, n_jobs: int | None) -> None:
+        """Fill out, (n, P) or (n, P, k)."""
+        self._walk.values(rows, out, n_threads(n_jobs))

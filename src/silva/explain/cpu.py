@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from silva.explain.background import PatternRunner
+from silva.explain.background import LinearPatternRunner, PatternRunner
 from silva.explain.players import make_players
 from silva.explain.quadrature import CoverIndexRunner, QuadratureRunner
 from silva.explain.tables import TableRunner
@@ -55,11 +55,12 @@ class BackgroundGame:
         """Value of the empty coalition: (n_outputs,)."""
         return self.background.expected_value
 
-    def walk(self, forest: Forest, n_jobs: int | None) -> PatternRunner:
+    def walk(self, forest: Forest, n_jobs: int | None) -> Any:
         """Walk of some of the trees."""
-        return PatternRunner(forest, self.background, self._player_of, n_jobs)
+        runner = LinearPatternRunner if forest.has_linear_leaves else PatternRunner
+        return runner(forest, self.background, self._player_of, n_jobs)
 
-    def index_walk(self) -> PatternRunner:
+    def index_walk(self) -> Any:
         """Walk of all trees for indices of sets."""
         return self.walk(self._forest, self._n_jobs)
 
@@ -132,6 +133,15 @@ class CpuExplainer:
             self._tables.prepare(self.n_jobs)
         else:
             _ = self._whole_walk
+
+    def refill(self, background: Background) -> None:
+        """Take another background; tables keep their plan. For one thread at a time."""
+        self._game.background = background
+        for name in ("_whole_walk", "_index_walk"):
+            self.__dict__.pop(name, None)
+        for tables in (self.__dict__.get("_tables"), self.__dict__.get("_pair_tables")):
+            if tables:
+                tables.empty()
 
     def values(self, rows: Array, out: Array | None = None) -> Array:
         """SHAP values of rows that `as_rows` made: (n, P) or (n, P, k)."""

@@ -50,7 +50,7 @@ class Explainer(InteractionExplainer, StoredExplainer):
     background : array-like or frame of shape (m, F), optional
         Rows whose values stand for the features that a coalition does not know (interventional values: the mean over
         these rows), any number of them: a row's cost does not depend on it. None: the path-dependent values, which
-        weight the two sides of a split by the training rows that took them. CPU only, constant leaves only.
+        weight the two sides of a split by the training rows that took them. On GPUs values of the margin only.
     algorithm : {"auto", "tables", "quadrature", "paths"}
         "quadrature" walks every tree for every row, with as many Gauss-Legendre points of the game's multilinear
         extension as make it exact. "tables" keeps the finished values of every state that a row can be in at small
@@ -111,7 +111,9 @@ class Explainer(InteractionExplainer, StoredExplainer):
     Leaves may hold linear models (model trees; values on the CPU only, no interactions). A feature that a coalition
     does not know is weighted by cover at the splits, as ever, and counts as its mean over the leaf's training rows in
     the leaf's model; where the leaf clips what its model returns, the terms shrink in proportion. Values and
-    `expected_value` add up to the margin all the same.
+    `expected_value` add up to the margin all the same. With a background it has the background row's value in the
+    model too, and mixed rows are clipped as any row is; where that may happen, background rows are gone through one by
+    one.
 
     References
     ----------
@@ -150,7 +152,7 @@ class Explainer(InteractionExplainer, StoredExplainer):
                 f"{model} holds an explainer, with its background and settings; silva.Explainer.load reads it, "
                 "silva.load its forest alone"
             )
-        check_background(self.forest, background_weight, background is not None, algorithm, output, device)
+        check_background(background_weight, background is not None, algorithm, output, device)
         if background is None:
             refuse_negative_covers(self.forest)
             refuse_unknown_means(self.forest)

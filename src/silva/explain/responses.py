@@ -5,11 +5,14 @@ r(a, c) = (g(a) - g(c)) / (a - c), g the response: they add up to g(a) - g(c). T
 loop over pairs, since r has a small rank: r(a, c) = Σ_q r(a, t_q) V_q(c), t_q a few Chebyshev nodes among the
 background's margins, V by least squares over the margins a that the forest can reach. So the values are Σ_q r(a, t_q)
 times those of the margin against the same background rows with the weights V_q.
+
+Where that misses its bound on the error, the background is halved by its margins, until each part meets it; of few
+margins each is a node of its own, which is the sum over pairs.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -19,27 +22,35 @@ from silva.explain.background import Background, margins_of, mean
 from silva.explain.cpu import CpuExplainer, checked_result
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
     from numpy.typing import ArrayLike
 
     from silva.explain.players import Players
     from silva.forest import Forest
-    from silva.typing import Array, Doubles, Int32s
+    from silva.typing import Array, Doubles, Int32s, Int64s
 
-    Function = Callable[[Doubles], Doubles]
+    Ratio = Callable[[Doubles, Any], Doubles]
+    Explain = Callable[[CpuExplainer, Array], Array]
 
 SLOPES = {"logistic": None, "exponential": 2.0}
 """Links of one output that are logistic functions of the margin times a slope; None: the forest's scale."""
 
 RANKS = (4, 6, 8, 12, 16, 24, 32, 48)
-GRID, TOGETHER = 300, 4096
+GRID, TOGETHER, NEAR = 300, 4096, 20
 ENOUGH, MOST = 1e-10, 1e-7
-"""Errors of r, relative to its largest value: no node is added below the first, none does where all exceed the
-second."""
+"""Errors of r, relative to its largest value: no node is added below the first, the background is halved where all
+exceed the second."""
 
-TOTAL = 2**58
-"""Weights V are multiples of 1 / this: their sum stays below 2^62 though they reach some thousand."""
+KEPT = 49
+"""Weighted backgrounds whose tables are kept; those of more are filled one after the other in each call."""
+
+SUM_BYTES = 2**26
+"""Bytes of the float64 sums of rows that are explained together."""
+
+TOTAL, LARGE = 2**58, 8.0
+"""Weights V are multiples of 1 / TOTAL: their sum stays below 2^62 though some reach thousands, since their mean is at
+most LARGE."""
 
 
 def slope_of(forest: Forest) -> float:
@@ -103,12 +114,20 @@ class ResponseExplainer:
         response = np.logaddexp(0, margins) if self._is_loss else expit(margins)
         self._mean_margin, self._mean = mean(margins, background.weight), mean(response, background.weight)
         bounds = np.sort(self._slope * np.array([bound[0] for bound in margin_bounds(forest)]))
-        self._nodes, shares = factorize(self._ratio, margins, bounds)
-        weights = [*(shares * background.weight), *([background.weight] if self._is_loss else [])]
-        scaled = [np.rint(weight / background.total * TOTAL).astype(np.int64) for weight in weights]
-        parts = [Background(background.rows, weight, TOTAL, background.expected_value) for weight in scaled]
-        share = table_bytes // len(parts)
-        self._parts = [CpuExplainer(forest, "float64", algorithm, share, n_jobs, part, players) for part in parts]
+        pieces = factorize(self._ratio, margins, background.weight / background.total, bounds)
+        self._nodes = np.concatenate([piece.nodes for piece in pieces])
+        weighted = [part for piece in pieces for part in weigh(background, piece)]
+        if self._is_loss:
+            everything = Piece(np.arange(len(margins)), np.zeros(1), np.ones((1, len(margins))))
+            weighted += weigh(background, everything)
+        self._weighted, self._algorithm, self._table_bytes = weighted, algorithm, table_bytes
+        n_kept = len(weighted) if len(weighted) <= KEPT else 0
+        self._parts = [self._against(part, n_kept) for part in weighted[:n_kept]]
+
+    def _against(self, background: Background, n_parts: int = 1) -> CpuExplainer:
+        """Explanations of the margin against a part, by its share of the tables' bytes."""
+        settings = "float64", self._algorithm, self._table_bytes // n_parts, self.n_jobs
+        return CpuExplainer(self.forest, *settings, background, self.players)
 
     @property
     def expected_value(self) -> Doubles:
@@ -118,7 +137,7 @@ class ResponseExplainer:
     @property
     def has_tables(self) -> bool:
         """Whether any tree has tables."""
-        return self._parts[0].has_tables
+        return (self._parts or [self._against(self._weighted[0])])[0].has_tables
 
     @property
     def table_bytes(self) -> int:
@@ -132,55 +151,114 @@ class ResponseExplainer:
 
     def values(self, rows: Array, out: Array | None = None, y: ArrayLike | None = None) -> Array:
         """Values of rows that `as_rows` made: (n, P)."""
-        return self._add(rows, y, out, lambda part: part.values(rows))
+        return self._add(rows, (self.players.n,), y, out, lambda part, some: part.values(some))
 
     def interactions(self, rows: Array, places: Int32s, out: Array | None = None, y: ArrayLike | None = None) -> Array:
         """Interaction values, (n, m, P); places[p] is player p's place among the m, or -1."""
-        return self._add(rows, y, out, lambda part: part.interactions(rows, places))
+        shape = int(places.max(initial=-1)) + 1, self.players.n
+        return self._add(rows, shape, y, out, lambda part, some: part.interactions(some, places))
 
     def indices(
         self, rows: Array, sets: Int32s, is_banzhaf: bool, out: Array | None = None, y: ArrayLike | None = None
     ) -> Array:
         """Compute indices of sets of players (n_sets, 4), padded with -1: (n, n_sets)."""
-        return self._add(rows, y, out, lambda part: part.indices(rows, sets, is_banzhaf))
+        return self._add(rows, (len(sets),), y, out, lambda part, some: part.indices(some, sets, is_banzhaf))
 
-    def _add(self, rows: Array, y: ArrayLike | None, out: Array | None, explain: Any) -> Array:
+    def _add(
+        self, rows: Array, shape: tuple[int, ...], y: ArrayLike | None, out: Array | None, explain: Explain
+    ) -> Array:
+        """Sum over the parts, of some rows at a time."""
         labels = checked_labels(y, len(rows)) if self._is_loss else None
-        margins = self._slope * margins_of(self.forest, rows, self.n_jobs)[:, 0]
-        factors = [*self._slope * self._ratio(margins[None, :], self._nodes[:, None])]
-        if labels is not None:
-            factors.append(-self._slope * labels)
-        total: Array = np.zeros(())
-        for factor, part in zip(factors, self._parts, strict=True):
-            values = explain(part)
-            total = total + factor.reshape(-1, *[1] * (values.ndim - 1)) * values
-        result = checked_result(total.shape, self.dtype, rows, out)
-        result[...] = total
+        result = checked_result((len(rows), *shape), self.dtype, rows, out)
+        size = max(1, SUM_BYTES // (8 * int(np.prod(shape))))
+        for first in range(0, len(rows), size):
+            some = rows[first : first + size]
+            total = np.zeros((len(some), *shape))
+            of_row = None if labels is None else labels[first : first + size]
+            for factor, part in zip(self._factors(some, of_row), self._filled_parts(), strict=True):
+                total += factor.reshape(-1, *[1] * len(shape)) * explain(part, some)
+            result[first : first + size] = total
         return result
 
+    def _factors(self, rows: Array, labels: Doubles | None) -> Iterator[Doubles]:
+        """Weigh each part, by row."""
+        margins = self._slope * margins_of(self.forest, rows, self.n_jobs)[:, 0]
+        for node in self._nodes:
+            yield self._slope * self._ratio(margins, node)
+        if labels is not None:
+            yield -self._slope * labels
 
-def factorize(
-    ratio: Callable[[Doubles, Doubles], Doubles], margins: Doubles, bounds: Doubles
-) -> tuple[Doubles, Doubles]:
-    """Nodes t (R,) and V (R, m) of r(a, c) = Σ_q r(a, t_q) V_q(c) for a within the bounds, c the margins."""
+    def _filled_parts(self) -> Iterator[CpuExplainer]:
+        """Explanations against one weighted background after the other."""
+        yield from self._parts
+        if self._parts:
+            return
+        one = self._against(self._weighted[0])
+        for background in self._weighted:
+            one.refill(background)
+            yield one
+
+
+class Piece(NamedTuple):
+    """Background rows of which r(a, c) = Σ_q r(a, t_q) V_q(c)."""
+
+    rows: Int64s
+    nodes: Doubles
+    shares: Doubles
+
+
+def weigh(background: Background, piece: Piece) -> Iterator[Background]:
+    """Background rows of a piece, for each node with the weights that its V gives them."""
+    for shares in piece.shares:
+        weight = np.rint(shares * background.weight[piece.rows] / background.total * TOTAL).astype(np.int64)
+        used = weight != 0
+        is_all = len(piece.rows) == len(background.rows) and used.all()
+        rows = background.rows if is_all else background.rows[piece.rows[used]]
+        yield Background(rows, weight[used], TOTAL, background.expected_value)
+
+
+def factorize(ratio: Ratio, margins: Doubles, weight: Doubles, bounds: Doubles) -> list[Piece]:
+    """Factors of r(a, c) for a within the bounds, c the margins, in pieces by margin; weights have the sum 1."""
+    reached = min(bounds[0], margins.min()), max(bounds[1], margins.max())
+    if not np.isfinite(reached).all():
+        raise ValueError(
+            "these linear leaves return numbers without bounds here; explain the margin, or grow with a clip"
+        )
+    pieces, waiting = [], [np.arange(len(margins))]
+    while waiting:
+        rows = waiting.pop()
+        of_piece = margins[rows]
+        found = _fit(ratio, of_piece, reached)
+        if found is not None and (np.abs(found[1]) @ weight[rows]).max() > LARGE:
+            found = None
+        if found is None and len(nodes := np.unique(of_piece)) <= RANKS[-1]:
+            found = nodes, (of_piece == nodes[:, None]).astype(np.float64)
+        if found is not None:
+            pieces.append(Piece(rows, *found))
+            continue
+        is_low = of_piece < (of_piece.min() + of_piece.max()) / 2
+        waiting += [rows[~is_low], rows[is_low]]
+    return pieces
+
+
+def _fit(ratio: Ratio, margins: Doubles, reached_bounds: tuple[float, float]) -> tuple[Doubles, Doubles] | None:
+    """Nodes t (R,) and V (R, m), None if no number of nodes is exact enough."""
     low, high = margins.min(), margins.max()
-    reached = _spread(min(bounds[0], low), max(bounds[1], high), GRID)
+    near = max(low - NEAR, reached_bounds[0]), min(high + NEAR, reached_bounds[1])
+    reached = np.union1d(_spread(*reached_bounds, GRID), _spread(*near, GRID))
     between, probes = (reached[1:] + reached[:-1]) / 2, _spread(low, high, GRID)
-    wanted, checked = ratio(reached[:, None], probes), ratio(between[:, None], probes)
+    wanted = ratio(reached[:, None], probes)
     best, chosen = np.inf, probes
     for rank in RANKS:
         nodes = _spread(low, high, rank)
         shares = _least_squares(ratio(reached[:, None], nodes), wanted)
-        error = np.abs(ratio(between[:, None], nodes) @ shares - checked).max() / np.abs(wanted).max()
+        error = _error(ratio, between, nodes, probes, shares)
         if error < best:
             best, chosen = error, nodes
         if error < ENOUGH:
             break
     if best > MOST:
-        raise ValueError(
-            f"margins reach from {reached.min():.3g} to {reached.max():.3g}: the response varies too much over them "
-            f"for {RANKS[-1]} nodes (error {best:.1e}); explain the margin"
-        )
+        return None
     # In the order of the margins, so that no bit depends on that of the rows.
     distinct, place = np.unique(margins, return_inverse=True)
     basis = ratio(reached[:, None], chosen)
@@ -188,7 +266,17 @@ def factorize(
         _least_squares(basis, ratio(reached[:, None], distinct[first : first + TOGETHER]))
         for first in range(0, len(distinct), TOGETHER)
     ]
-    return chosen, np.concatenate(parts, axis=1)[:, place.reshape(-1)]
+    shares = np.concatenate(parts, axis=1)
+    checked = np.union1d(between, distinct[:: -(-len(distinct) // GRID)])
+    is_exact = _error(ratio, checked, chosen, distinct, shares) < MOST
+    return (chosen, shares[:, place.reshape(-1)]) if is_exact else None
+
+
+def _error(ratio: Ratio, rows: Doubles, nodes: Doubles, margins: Doubles, shares: Doubles) -> float:
+    """Largest error of the factors of some margins, relative to the largest of r."""
+    some = slice(None, None, -(-len(margins) // GRID))
+    exact = ratio(rows[:, None], margins[some])
+    return float(np.abs(ratio(rows[:, None], nodes) @ shares[:, some] - exact).max() / np.abs(exact).max())
 
 
 def _spread(low: float, high: float, n: int) -> Doubles:

@@ -120,7 +120,12 @@ def load_explainer(path: str | os.PathLike[str]) -> tuple[Forest, dict[str, Any]
 
 
 def condense(background: Background, forest: TreeEnsemble) -> dict[str, Array]:
-    """Classes of the rows' values: numbers of classes (m, F), a value of each, weights."""
+    """Classes of the rows' values: numbers of classes (m, F), a value of each, weights.
+
+    Leaves with linear models ask for the values themselves: the rows.
+    """
+    if forest.has_linear_leaves:
+        return {"rows": background.rows, "weight": background.weight}
     rows = settled(background.rows, forest)
     classes = [
         np.unique(stand_ins(forest, feature, rows[:, feature]), return_inverse=True)
@@ -140,7 +145,9 @@ def condense(background: Background, forest: TreeEnsemble) -> dict[str, Array]:
 
 
 def expand(arrays: dict[str, Array], expected: Doubles) -> Background:
-    """Background of a value of each class."""
+    """Background of a value of each class, or of the rows."""
+    if "rows" in arrays:
+        return Background(arrays["rows"], arrays["weight"], int(arrays["weight"].sum()), expected)
     classes, offsets = arrays["classes"], arrays["offsets"]
     if classes.shape != (len(arrays["weight"]), len(offsets) - 1):
         raise ValueError(f"its background has classes of shape {classes.shape}; save the explainer again")

@@ -146,6 +146,11 @@ class TableRunner:
                 self._tables = tables
             self._is_planned = True
 
+    def empty(self) -> None:
+        """Forget what the tables hold, for another background."""
+        with self._lock:
+            self._walk, self._is_built = None, False
+
     def begin_anew(self) -> None:
         """In a forked process: forget tables that a thread of the other one was about to plan or build."""
         if self._lock.acquire(blocking=False):

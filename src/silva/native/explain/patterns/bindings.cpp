@@ -6,6 +6,7 @@
 #include "common/interrupts.h"
 #include "common/threads/borrowed_team.h"
 #include "explain/patterns/cover_walk.h"
+#include "explain/patterns/linear_walk.h"
 #include "explain/patterns/pattern_walk.h"
 
 namespace silva {
@@ -37,7 +38,8 @@ static void write_result(const LeafWalk& walk, const Result& out, std::vector<in
   });
 }
 
-static void write_values(const PatternWalk& walk, const RowMatrix& rows, const Result& out, int n_threads) {
+template <class Walk>
+static void write_values(const Walk& walk, const RowMatrix& rows, const Result& out, int n_threads) {
   const RowSource source = rows_of(rows, walk.walk().forest().n_features);
   write_result(walk.walk(), out, {source.n_rows, walk.walk().n_players()}, n_threads,
                [&](const auto& target, const Team& team) { walk.values(source, target, team); });
@@ -80,11 +82,13 @@ static void construct(Walk* self, int n_threads, Arguments&&... arguments) {
   new (self) Walk(std::move(*made));
 }
 
-static void bind_pattern_walk(nb::module_& module) {
-  nb::class_<PatternWalk>(module, "PatternWalk", "A forest's patterns of a background, and values by them.")
+// A class of one background's patterns.
+template <class Walk>
+static nb::class_<Walk> bind_background(nb::module_& module, const char* name, const char* doc) {
+  return nb::class_<Walk>(module, name, doc)
       .def(
           "__init__",
-          [](PatternWalk* self, nb::handle forest, const Vector<int32_t>& player_of, const RowMatrix& rows,
+          [](Walk* self, nb::handle forest, const Vector<int32_t>& player_of, const RowMatrix& rows,
              const Vector<int64_t>& weight, int64_t total, int n_threads) {
             ForestView given = view_of(forest);
             const RowSource source = rows_of(rows, given.n_features);
@@ -93,10 +97,14 @@ static void bind_pattern_walk(nb::module_& module) {
             construct(self, n_threads, std::move(given), std::move(players), source, view(weight), total);
           },
           nb::arg("forest"), nb::arg("player_of"), nb::arg("rows"), nb::arg("weight"), nb::arg("total"),
-          nb::arg("n_threads"), nb::keep_alive<1, 2>())
-      .def_prop_ro("n_bytes", &PatternWalk::n_bytes)
-      .def("values", &write_values, nb::arg("rows"), nb::arg("out"), nb::arg("n_threads"),
-           "SHAP values, (n, P) or (n, P, n_outputs) of P players.")
+          nb::arg("n_threads"), nb::keep_alive<1, 2>(), nb::keep_alive<1, 4>())
+      .def_prop_ro("n_bytes", &Walk::n_bytes)
+      .def("values", &write_values<Walk>, nb::arg("rows"), nb::arg("out"), nb::arg("n_threads"),
+           "SHAP values, (n, P) or (n, P, n_outputs) of P players.");
+}
+
+static void bind_pattern_walk(nb::module_& module) {
+  bind_background<PatternWalk>(module, "PatternWalk", "A forest's patterns of a background, and values by them.")
       .def("interactions", &write_interactions, nb::arg("rows"), nb::arg("places"), nb::arg("out"),
            nb::arg("n_threads"),
            "Interactions, (n, m, P) or (n, m, P, n_outputs); places[p] is player p's place among the m, or -1.")
@@ -106,6 +114,8 @@ static void bind_pattern_walk(nb::module_& module) {
 
 void bind_patterns(nb::module_& module) {
   bind_pattern_walk(module);
+  bind_background<LinearPatternWalk>(module, "LinearPatternWalk",
+                                     "The same of a forest with linear leaves; it reads the background rows.");
   nb::class_<CoverWalk>(module, "CoverWalk", "A forest's leaves with their cover shares, and indices by them.")
       .def(
           "__init__",

@@ -95,9 +95,9 @@ class CoverWalk {
       for (const PlacedSet& one : wanted) *numbers++ = index_of(one, set);
       return true;
     }
-    void add(const double* index, double value, int64_t output, double* to) const {
+    void add(const double* index, const RowAtLeaf& at, double* to) const {
       for (size_t i = 0; i < wanted.size(); ++i)
-        to[wanted[i].number * all.walk_.n_outputs() + output] += index[i] * value;
+        to[wanted[i].number * all.walk_.n_outputs() + at.output] += index[i] * at.value;
     }
 
     // Π g_j and 1 / g_j; whether no factor is 0.

@@ -4,7 +4,7 @@
 //   begin(tree)
 //   open(leaf, path)                          how many numbers a set has; path: the players of its positions
 //   play(set, numbers)                        fills them; whether any is not 0
-//   add(numbers, value, output, totals)       what a leaf of this value adds to a row's totals
+//   add(numbers, at, totals)                  what the leaf adds to a row's totals
 #pragma once
 #include "explain/cpu/task.h"
 #include "explain/patterns/leaf_patterns.h"
@@ -17,6 +17,14 @@ inline int32_t set_size(const uint64_t* set, int32_t n_words) {
   for (int32_t w = 0; w < n_words; ++w) size += std::popcount(set[w]);
   return size;
 }
+
+// A row at a leaf.
+struct RowAtLeaf {
+  int64_t row;
+  const uint64_t* set;
+  double weight, value;  // of the tree; of the leaf, times that
+  int64_t output;
+};
 
 // Takes totals [entry][output] of a row to a result without a second axis.
 template <class Out>
@@ -42,6 +50,8 @@ class LeafWalk {
   const std::vector<PatternTree>& trees() const { return trees_; }
   int32_t n_players() const { return players_.n; }
   int32_t n_outputs() const { return forest_.n_outputs(); }
+  int32_t player_of(int32_t feature) const { return players_.of(feature); }
+  int64_t leaf_of(int32_t node) const { return leaf_of_[node]; }
 
   // Explains blocks of rows: write(row, entry, value) takes the n_entries totals of a row, in units of 1 / `scale`.
   template <class Game, class Write>
@@ -57,7 +67,7 @@ class LeafWalk {
       walked.encode(rows, first, n);
       Game own = game;
       for (int32_t tree = 0; tree < int32_t(trees_.size()); ++tree)
-        add_tree(tree, forest_.tree_weight[tree] / scale, walked, own, size, total.data());
+        add_tree(tree, forest_.tree_weight[tree] / scale, first, walked, own, size, total.data());
       for (int64_t row = 0; row < n; ++row)
         for (int64_t at = 0; at < n_entries; ++at) write(first + row, at, total[row * size + at]);
     });
@@ -72,7 +82,8 @@ class LeafWalk {
 
   // Rows that have the same set at a leaf are explained there once.
   template <class Game>
-  void add_tree(int32_t tree, double weight, PatternRows& rows, Game& game, int64_t row_size, double* total) const {
+  void add_tree(int32_t tree, double weight, int64_t first_row, PatternRows& rows, Game& game, int64_t row_size,
+                double* total) const {
     const int64_t n = rows.n_rows(), width = forest_.width;
     SetTable sets(trees_[tree].n_words);
     std::vector<int32_t> number(n);
@@ -90,7 +101,9 @@ class LeafWalk {
       const double* values = forest_.leaf_value.data() + leaf_of_[node] * width;
       for (int64_t row = 0; row < n; ++row)
         for (int64_t o = 0; counts[number[row]] && o < width; ++o)
-          game.add(numbers.data() + number[row] * size, values[o] * weight, width > 1 ? o : forest_.tree_output[tree],
+          game.add(numbers.data() + number[row] * size,
+                   RowAtLeaf{first_row + row, sets[number[row]], weight, values[o] * weight,
+                             width > 1 ? o : forest_.tree_output[tree]},
                    total + row * row_size);
     });
   }

@@ -85,8 +85,8 @@ class PatternWalk {
       return int64_t(path.size());
     }
     bool play(const uint64_t* set, double* numbers) { return game.explain(patterns, set, numbers); }
-    void add(const double* phi, double value, int64_t output, double* to) const {
-      for (size_t p = 0; p < path.size(); ++p) to[path[p] * all.walk_.n_outputs() + output] += phi[p] * value;
+    void add(const double* phi, const RowAtLeaf& at, double* to) const {
+      for (size_t p = 0; p < path.size(); ++p) to[path[p] * all.walk_.n_outputs() + at.output] += phi[p] * at.value;
     }
   };
 
@@ -99,11 +99,11 @@ class PatternWalk {
       return int64_t(path.size() * path.size());
     }
     bool play(const uint64_t* set, double* numbers) { return game.explain_pairs(patterns, set, numbers); }
-    void add(const double* pairs, double value, int64_t output, double* to) const {
+    void add(const double* pairs, const RowAtLeaf& at, double* to) const {
       const int64_t n = all.walk_.n_players(), k = all.walk_.n_outputs();
       for (size_t p = 0; p < path.size(); ++p)
         for (size_t q = 0; places[path[p]] >= 0 && q < path.size(); ++q)
-          to[(places[path[p]] * n + path[q]) * k + output] += pairs[p * path.size() + q] * value;
+          to[(places[path[p]] * n + path[q]) * k + at.output] += pairs[p * path.size() + q] * at.value;
     }
   };
 
@@ -120,9 +120,9 @@ class PatternWalk {
       return int64_t(wanted.size());
     }
     bool play(const uint64_t* set, double* numbers) { return game.explain_sets(patterns, set, wanted, kind, numbers); }
-    void add(const double* index, double value, int64_t output, double* to) const {
+    void add(const double* index, const RowAtLeaf& at, double* to) const {
       for (size_t i = 0; i < wanted.size(); ++i)
-        to[wanted[i].number * all.walk_.n_outputs() + output] += index[i] * value;
+        to[wanted[i].number * all.walk_.n_outputs() + at.output] += index[i] * at.value;
     }
   };
 };

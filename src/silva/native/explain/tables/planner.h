@@ -224,16 +224,19 @@ class TablePlanner {
 
   void reserve(Place place) {
     size_t n_subtrees = 0, n_splits = 0, n_cells = 0, n_bits = 0, n_factors = 0, n_steps = 0, n_lanes = 0;
+    size_t n_leaves = 0, n_leaf_lanes = 0, n_unmet = 0;
     for (const PlannedTree& tree : trees_) {
       if (tree.place != place) continue;
       n_subtrees += tree.plan.subtrees.size(), n_splits += tree.plan.splits.size();
       n_cells += tree.plan.cells.size(), n_bits += tree.plan.bits.size();
       n_factors += tree.plan.factors.size(), n_steps += tree.plan.steps.size();
-      n_lanes += tree.plan.lane_column.size();
+      n_lanes += tree.plan.lane_column.size(), n_leaves += tree.plan.leaves.size();
+      n_leaf_lanes += tree.plan.leaf_lanes.size(), n_unmet += tree.plan.unmet.size();
     }
     plan_.subtrees.reserve(n_subtrees), plan_.splits.reserve(n_splits), plan_.cells.reserve(n_cells);
     plan_.bits.reserve(n_bits), plan_.factors.reserve(n_factors), plan_.steps.reserve(n_steps);
-    plan_.lane_column.reserve(n_lanes);
+    plan_.lane_column.reserve(n_lanes), plan_.leaves.reserve(n_leaves);
+    plan_.leaf_lanes.reserve(n_leaf_lanes), plan_.unmet.reserve(n_unmet);
   }
 
   template <class T>

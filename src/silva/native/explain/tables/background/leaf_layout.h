@@ -14,7 +14,6 @@ class LeafLayout {
   void add(int32_t root, const std::vector<int32_t>& above, const std::vector<int32_t>& lane_of,
            const std::vector<int32_t>& leaf_of, Subtree& subtree) {
     subtree.first_leaf = int64_t(plan_.leaves.size());
-    edges_.clear();
     find_classes(root);
     visit(root, root, above, lane_of, leaf_of);
     subtree.n_leaves = int32_t(int64_t(plan_.leaves.size()) - subtree.first_leaf);
@@ -27,67 +26,66 @@ class LeafLayout {
   }
 
  private:
-  struct Edge {
-    int32_t node;
-    bool goes_left;
-  };
-
   const TreeStates& states_;
   TablePlan& plan_;
-  std::vector<Edge> edges_;              // from the subtree's root
-  std::vector<int32_t> class_of_state_;  // of the features below the root, one behind the other
-  std::vector<uint16_t> unmet_, more_;
+  // Of the states of the features below the root, one feature behind the other.
+  std::vector<int32_t> class_of_state_;  // a class of codes in each; -1: outside of the path
+  std::vector<int32_t> n_unmet_;         // edges from the root that it does not meet, one more outside of the path
+  std::vector<int32_t> first_state_;     // [feature of the tree]
+  std::vector<int32_t> n_edges_;         // [feature of the tree]: edges from the root that test it
 
-  // A class of codes in each state; -1: outside of the path.
   void find_classes(int32_t root) {
     class_of_state_.clear();
+    first_state_.resize(states_.features.size());
+    n_edges_.assign(states_.features.size(), 0);
     for (const FeatureStates& one : states_.below_of(root)) {
       const size_t first = class_of_state_.size();
+      first_state_[one.feature] = int32_t(first);
       class_of_state_.resize(first + one.n_states(), -1);
       for (int32_t c = states_.features[one.feature].n_classes() - 1; c >= 0; --c)
         if (const uint8_t state = states_.states[one.first + c]) class_of_state_[first + one.index(state)] = c;
     }
+    n_unmet_.clear();
+    for (const int32_t c : class_of_state_) n_unmet_.push_back(c < 0);
+  }
+
+  void take_edge(const FeatureStates& one, int32_t node, int side, int32_t change) {
+    n_edges_[one.feature] += change;
+    for (int32_t s = first_state_[one.feature], end = s + one.n_states(); s < end; ++s)
+      if (class_of_state_[s] >= 0 && states_.goes_left(node, class_of_state_[s]) == (side == 1)) n_unmet_[s] += change;
   }
 
   void visit(int32_t node, int32_t root, const std::vector<int32_t>& above, const std::vector<int32_t>& lane_of,
              const std::vector<int32_t>& leaf_of) {
     if (!states_.is_split(node)) return add_leaf(root, leaf_of[node], above, lane_of);
+    const FeatureStates& one = *states_.find_below(root, states_.feature_of(node));
     for (int side = 0; side < 2; ++side) {
-      edges_.push_back({node, side == 0});
+      take_edge(one, node, side, 1);
       visit(states_.child(node, side), root, above, lane_of, leaf_of);
-      edges_.pop_back();
+      take_edge(one, node, side, -1);
     }
   }
 
   void add_leaf(int32_t root, int32_t leaf, const std::vector<int32_t>& above, const std::vector<int32_t>& lane_of) {
     SubtreeLeaf one{leaf, 0, 0, 0, int64_t(plan_.leaf_lanes.size()), int64_t(plan_.unmet.size())};
-    unmet_.assign(1, 0);
-    const int32_t* class_of = class_of_state_.data();
+    plan_.unmet.resize(one.first_unmet + int64_t(states_.nodes[root].cells));
+    uint16_t* cells = plan_.unmet.data() + one.first_unmet;
+    cells[0] = 0;
+    int32_t n_cells = 1;
     for (const FeatureStates& feature : states_.below_of(root)) {
-      const bool is_tested = feature.on_path || std::any_of(edges_.begin(), edges_.end(), [&](const Edge& edge) {
-                               return states_.feature_of(edge.node) == feature.feature;
-                             });
+      const bool is_tested = feature.on_path || n_edges_[feature.feature] > 0;
       const uint16_t bit = is_tested ? uint16_t(1 << one.n_below++) : uint16_t(0);
-      more_.clear();
-      for (int32_t s = 0; s < feature.n_states(); ++s) {
-        const uint16_t added = meets(feature.feature, class_of[s]) ? uint16_t(0) : bit;
-        for (const uint16_t known : unmet_) more_.push_back(uint16_t(known | added));
+      const int32_t* n_unmet = n_unmet_.data() + first_state_[feature.feature];
+      for (int32_t s = feature.n_states() - 1; s >= 0; --s) {
+        const uint16_t added = n_unmet[s] ? bit : uint16_t(0);
+        for (int32_t i = 0; i < n_cells; ++i) cells[s * n_cells + i] = uint16_t(cells[i] | added);
       }
-      unmet_.swap(more_);
-      class_of += feature.n_states();
+      n_cells *= feature.n_states();
       if (is_tested) plan_.leaf_lanes.push_back(uint8_t(lane_of[feature.feature]));
     }
     for (const int32_t feature : above) plan_.leaf_lanes.push_back(uint8_t(lane_of[feature]));
     one.n_positions = one.n_below + int32_t(above.size());
-    plan_.unmet.insert(plan_.unmet.end(), unmet_.begin(), unmet_.end());
     plan_.leaves.push_back(one);
-  }
-
-  bool meets(int32_t feature, int32_t c) const {
-    if (c < 0) return false;
-    return std::all_of(edges_.begin(), edges_.end(), [&](const Edge& edge) {
-      return states_.feature_of(edge.node) != feature || states_.goes_left(edge.node, c) == edge.goes_left;
-    });
   }
 };
 
