@@ -20,6 +20,7 @@ ExplainOutput = Literal["margin", "probability", "log_loss"]
 Fitness = Literal["bic", "weighted"]
 LeafModel = Literal["linear", "constant"]
 Loss = Literal["squared", "huber"]
+Noise = Literal["any", "uniform"]
 Clip = Literal["target", "leaf", "none"]
 GrowAlgorithm = Literal["gram", "qr"]
 

@@ -10,6 +10,7 @@ import numpy as np
 
 from silva.forest import as_forest
 from silva.grow.derived import in_features
+from silva.grow.pruning import pruned
 from silva.grow.refit import LeafModel, default_left, fit_leaf, rows_by_node
 from silva.grow.smoothing import smooth
 from silva.grow.thresholds import split_thresholds
@@ -47,10 +48,13 @@ def grown_tree(
     rows, columns, y
         What the tree was grown on.
     **meaning
-        ``clip``, ``smoothing``, and further fields of Forest.
+        ``clip``, ``smoothing``, ``prices`` (`Prices`, or None to cut nothing off), and further fields of Forest.
     """
     reached = rows_by_node(tree, rows)
-    clip, smoothing = meaning.pop("clip"), meaning.pop("smoothing")
+    clip, smoothing, prices = (meaning.pop(name) for name in ("clip", "smoothing", "prices"))
+    if prices is not None:
+        tree = pruned(tree, rows, columns, y, reached, prices)
+        reached = rows_by_node(tree, rows)
     is_leaf = tree["feature"] < 0
     used = tree["model"].reshape(len(is_leaf), -1).astype(bool)
     models = {

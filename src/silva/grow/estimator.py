@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     from silva.forest import Forest
     from silva.grow.growing import Growth
-    from silva.typing import Clip, Doubles, Fitness, FloatType, GrowAlgorithm, Int32s, LeafModel, Loss, Rows
+    from silva.typing import Clip, Doubles, Fitness, FloatType, GrowAlgorithm, Int32s, LeafModel, Loss, Noise, Rows
 
 
 class TreeEstimator(BaseEstimator):  # type: ignore[misc]
@@ -73,6 +73,9 @@ class ModelTreeRegressor(RegressorMixin, TreeEstimator):  # type: ignore[misc]
     loss : {"squared", "huber"}, default="squared"
         ``huber``: residuals beyond 1.345 standard deviations count by their absolute values, in three searches and in
         the equations, whose rows are weighted accordingly; for data with outliers.
+    noise : {"any", "uniform"}, default="any"
+        ``any``: splits and terms of the best tree that do not pay for the noise about them are cut off: their price
+        under BIC is that of the noise of the rows concerned, not of one variance for all (`silva.grow.pruning`).
     leaf_model : {"linear", "constant"}, default="linear"
     max_leaves : int, default=64
     max_depth : int, default=18
@@ -193,6 +196,7 @@ class ModelTreeRegressor(RegressorMixin, TreeEstimator):  # type: ignore[misc]
         test_weight: float = 2.0,
         alpha: float = 0.001,
         loss: Loss = "squared",
+        noise: Noise = "any",
         leaf_model: LeafModel = "linear",
         max_leaves: int = 64,
         max_depth: int = 18,
@@ -219,7 +223,7 @@ class ModelTreeRegressor(RegressorMixin, TreeEstimator):  # type: ignore[misc]
         self.crossover_probability, self.mutation_probability = crossover_probability, mutation_probability
         self.n_iter_no_change, self.tol, self.time_limit = n_iter_no_change, tol, time_limit
         self.fitness, self.penalty, self.test_weight, self.alpha = fitness, penalty, test_weight, alpha
-        self.loss, self.leaf_model = loss, leaf_model
+        self.loss, self.noise, self.leaf_model = loss, noise, leaf_model
         self.max_leaves, self.max_depth = max_leaves, max_depth
         self.min_samples_leaf, self.rows_per_parameter = min_samples_leaf, rows_per_parameter
         self.operator_rates = operator_rates

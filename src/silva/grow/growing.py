@@ -10,6 +10,7 @@ from silva.grow.assembly import grown_tree
 from silva.grow.data import prepare
 from silva.grow.derived import with_derived
 from silva.grow.interrupts import Interrupts
+from silva.grow.pruning import Prices
 from silva.grow.repeats import in_order
 from silva.grow.search import SearchPlan, make_engine, place_rows, search
 from silva.grow.settings import at_rest, engine_numbers
@@ -53,18 +54,25 @@ class Circumstances:
 
 @dataclass(frozen=True, eq=False)
 class Growth:
-    """What a search found, and the rows that it saw, in its order: `order` are their places among the given ones."""
+    """What a search found, and the rows that it saw, in its order.
+
+    `order` are their places among the given ones, `copies` how many of each there are on average.
+    """
 
     result: SearchResult
     rows: TrainingRows
     columns: TrainingColumns
     target: Doubles
     order: Int32s
+    copies: float = 1.0
 
     def tree(self, model: Any, **meaning: Any) -> GrownTree:
         """Refit the leaves of the best tree as `model` has it; `meaning` are further fields of the Forest."""
-        limits = {"clip": model.clip, "smoothing": model.smoothing}
-        return grown_tree(self.result.best, self.rows, self.columns, self.target, **limits, **meaning)
+        prices = None
+        if model.noise == "any" and model.fitness == "bic":
+            prices = Prices(model.penalty, model.test_weight, len(self.order) / self.copies, self.copies)
+        choices = {"clip": model.clip, "smoothing": model.smoothing, "prices": prices}
+        return grown_tree(self.result.best, self.rows, self.columns, self.target, **choices, **meaning)
 
     def population(self) -> list[dict[str, Any]]:
         """Return the last population, by value."""
@@ -97,4 +105,4 @@ def grow(model: Any, columns: TrainingColumns, target: Doubles, weight: Doubles,
     result = search(engine, rows, plan, to_ranks(list(given.population), rows), given.started, gpu)
     if rows.source is not None:
         columns, target, order = columns.taken(rows.source), target[rows.source], order[rows.source]
-    return Growth(result, rows, columns, target, order)
+    return Growth(result, rows, columns, target, order, copies)
