@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING, Any, Literal
 
+import numpy as np
 from sklearn.base import BaseEstimator, RegressorMixin
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
@@ -14,6 +15,7 @@ from silva.grow.checks import check_parameters
 from silva.grow.growing import Circumstances, grow
 from silva.grow.importances import feature_importances
 from silva.grow.interrupts import keeping_interrupts
+from silva.grow.intervals import around, usable_errors
 from silva.grow.progress import watching
 from silva.grow.reading import routed, training_data
 from silva.grow.robust import grow_robustly
@@ -74,8 +76,9 @@ class ModelTreeRegressor(RegressorMixin, TreeEstimator):  # type: ignore[misc]
         ``huber``: residuals beyond 1.345 standard deviations count by their absolute values, in three searches and in
         the equations, whose rows are weighted accordingly; for data with outliers.
     noise : {"any", "uniform"}, default="any"
-        ``any``: splits and terms of the best tree that do not pay for the noise about them are cut off: their price
-        under BIC is that of the noise of the rows concerned, not of one variance for all (`silva.grow.pruning`).
+        ``any``: the search is for a larger tree, at half the penalty; then splits and terms are cut off that do not pay
+        for the noise about them, at the whole penalty: their price under BIC is that of the noise of the rows
+        concerned, not of one variance for all (`silva.grow.pruning`). ``uniform``: the tree of the least BIC.
     leaf_model : {"linear", "constant"}, default="linear"
     max_leaves : int, default=64
     max_depth : int, default=18
@@ -147,10 +150,12 @@ class ModelTreeRegressor(RegressorMixin, TreeEstimator):  # type: ignore[misc]
         the mean of y), low and high (smallest and largest y), lowest and highest (that the leaf predicts, infinite
         where nothing confines it), n_clipped (rows that its equation puts beyond); of the training rows, in units of y.
     history_ : dict of arrays
-        One entry a generation, by the keys generation, fitness, rmse, n_leaves, mean_leaves (of the population) and
-        seconds (since the call of `fit`).
+        One entry a generation of the search, before anything is cut off, by the keys generation, fitness, rmse,
+        n_leaves, mean_leaves (of the population) and seconds (since the call of `fit`).
     feature_importances_ : float64, (n_features,)
-    fitness_, n_iter_, n_leaves_, n_evaluations_ : float and int
+    fitness_ : float
+        Of the best tree that the search has seen, before anything is cut off.
+    n_iter_, n_leaves_, n_evaluations_ : int
     smoothing_ : float
         What the leaves were smoothed by.
     interrupted_ : bool
@@ -303,6 +308,31 @@ class ModelTreeRegressor(RegressorMixin, TreeEstimator):  # type: ignore[misc]
         predictions: Doubles = routed(self, X, "prediction")
         return predictions
 
+    def predict_interval(self, X: Rows, coverage: float = 0.9) -> Doubles:
+        """Intervals that hold y of new rows with a probability of about `coverage`: float64, (n_rows, 2).
+
+        Parameters
+        ----------
+        X : array-like or frame of shape (n_rows, n_features)
+        coverage : float, default=0.9
+            In (0, 1).
+
+        Raises
+        ------
+        ValueError
+            If `coverage` is out of range.
+
+        Notes
+        -----
+        Residuals of training rows, each by its leaf's regression without it, in errors of the leaf (of 20,000 rows, if
+        there are more): as many errors of a leaf about its prediction as a part `coverage` of the rows needs. They do
+        not know that splits and terms were chosen on the same rows, and are a little too narrow where rows are few and
+        leaves many; `ModelTreeEnsembleRegressor` leaves rows out of all of that. They hold on average over rows like
+        those of training, not for every row.
+        """
+        errors = usable_errors(self.leaf_summary_["rmse"])[self.apply(X)]
+        return around(np.asarray(self.predict(X)), errors, self._scores, coverage)
+
     def apply(self, X: Rows) -> Int32s:
         """Index of the leaf that each row reaches, in the order of `leaves_`: int32, (n_rows,)."""
         leaves: Int32s = routed(self, X, "leaf")[:, 0]
@@ -344,3 +374,4 @@ class ModelTreeRegressor(RegressorMixin, TreeEstimator):  # type: ignore[misc]
             self.procedure_seconds_ = result.procedure_seconds
         self._importances = feature_importances(grown, growth.rows.target.scale or 1.0)
         self._population = growth.population()
+        self._scores = grown.scores

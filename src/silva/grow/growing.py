@@ -13,7 +13,7 @@ from silva.grow.interrupts import Interrupts
 from silva.grow.pruning import Prices
 from silva.grow.repeats import in_order
 from silva.grow.search import SearchPlan, make_engine, place_rows, search
-from silva.grow.settings import at_rest, engine_numbers
+from silva.grow.settings import at_rest, engine_numbers, is_pruned
 from silva.grow.warm import to_ranks, to_values
 from silva.parallel import n_threads
 
@@ -69,7 +69,7 @@ class Growth:
     def tree(self, model: Any, **meaning: Any) -> GrownTree:
         """Refit the leaves of the best tree as `model` has it; `meaning` are further fields of the Forest."""
         prices = None
-        if model.noise == "any" and model.fitness == "bic":
+        if is_pruned(model):
             prices = Prices(model.penalty, model.test_weight, len(self.order) / self.copies, self.copies)
         choices = {"clip": model.clip, "smoothing": model.smoothing, "prices": prices}
         return grown_tree(self.result.best, self.rows, self.columns, self.target, **choices, **meaning)
