@@ -119,7 +119,7 @@ def test_the_time_is_shared(data):
 def test_an_interrupt_ends_all_trees(data, monkeypatch):
     import signal
 
-    original, begun = ensemble.grow, []
+    original, begun = ensemble.fit_tree, []
 
     def grow(*arguments):
         begun.append(0)
@@ -127,7 +127,7 @@ def test_an_interrupt_ends_all_trees(data, monkeypatch):
             signal.raise_signal(signal.SIGINT)
         return original(*arguments)
 
-    monkeypatch.setattr(ensemble, "grow", grow)
+    monkeypatch.setattr(ensemble, "fit_tree", grow)
     forever = silva.ModelTreeRegressor(n_iter_no_change=100, generations=10**6)
     model = silva.ModelTreeEnsembleRegressor(forever, n_estimators=4, n_jobs=1).fit(*data)
     assert model.interrupted_

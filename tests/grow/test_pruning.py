@@ -6,6 +6,7 @@ import pytest
 from silva import ModelTreeRegressor
 from silva.grow import pruning
 from silva.grow.pruning import Prices
+from silva.grow.refit import Design
 
 PRICES = Prices(penalty=1.0, test_weight=2.0, n_rows=400.0)
 
@@ -15,6 +16,11 @@ def growing_noise(seed, n_rows=600):
     rng = np.random.default_rng(seed)
     X = rng.uniform(0, 4, (n_rows, 5))
     return X, X[:, 0] + X[:, 1] + np.exp(X[:, 0] - 1) * rng.standard_normal(n_rows)
+
+
+def leaf_of(X, y, prices, limits=(-np.inf, np.inf)):
+    design = Design.of(X, y, np.ones(len(y)), np.arange(X.shape[1]), 1.0)
+    return pruning._leaf(design, prices, limits)
 
 
 def cost_by_rows(X, y, price):
@@ -33,16 +39,24 @@ def test_cost_of_a_leaf_is_that_of_rows_left_out():
     rng = np.random.default_rng(0)
     X = rng.standard_normal((40, 3))
     y = X @ [3, -2, 4] + rng.standard_normal(40) * (1 + (X[:, 0] > 0))
-    leaf = pruning._leaf(X, y, np.ones(40), np.arange(3), 1.0, PRICES)
+    leaf = leaf_of(X, y, PRICES)
     np.testing.assert_array_equal(leaf.features, [0, 1, 2])
     assert leaf.cost == pytest.approx(cost_by_rows(X, y, PRICES.parameter), rel=1e-10)
+
+
+def test_left_out_rows_are_predicted_within_the_limits():
+    """One row lies far out along a feature, off the line: without it, the line would pass it by far."""
+    X = np.append(np.linspace(-1, 1, 40), 30.0)[:, None]
+    y = np.append(np.linspace(-1, 1, 40) + 0.1 * np.sin(np.arange(40)), 2.0)
+    free, confined = (leaf_of(X, y, PRICES, limits) for limits in ((-np.inf, np.inf), (-1.2, 2.2)))
+    assert confined.cost < free.cost
 
 
 def test_terms_of_noise_go():
     rng = np.random.default_rng(1)
     X = rng.standard_normal((400, 6))
     y = 2 * X[:, 4] + rng.standard_normal(400)
-    leaf = pruning._leaf(X, y, np.ones(400), np.arange(6), 1.0, PRICES)
+    leaf = leaf_of(X, y, PRICES)
     np.testing.assert_array_equal(leaf.features, [4])
 
 
@@ -51,7 +65,7 @@ def test_a_term_that_one_row_decides_goes():
     rng = np.random.default_rng(2)
     X = np.column_stack([np.arange(60) == 7, rng.standard_normal(60)]).astype(float)
     y = 5 * X[:, 1] + 0.1 * rng.standard_normal(60) + 1000 * X[:, 0]
-    leaf = pruning._leaf(X, y, np.ones(60), np.arange(2), 1.0, PRICES)
+    leaf = leaf_of(X, y, PRICES)
     assert 0 not in leaf.features
 
 
@@ -67,9 +81,9 @@ def test_uneven_noise_makes_few_leaves():
 def test_copies_leave_together():
     """Rows that are repeated cost what they do once."""
     X, y = growing_noise(0, 100)
-    once = pruning._leaf(X, y, np.ones(100), np.arange(5), 1.0, Prices(1.0, 2.0, 100.0))
+    once = leaf_of(X, y, Prices(1.0, 2.0, 100.0))
     twice = np.repeat(np.arange(100), 2)
-    double = pruning._leaf(X[twice], y[twice], np.ones(200), np.arange(5), 1.0, Prices(1.0, 2.0, 100.0, 2.0))
+    double = leaf_of(X[twice], y[twice], Prices(1.0, 2.0, 100.0, 2.0))
     np.testing.assert_array_equal(double.features, once.features)
     assert double.cost == pytest.approx(2 * once.cost, rel=1e-10)
 

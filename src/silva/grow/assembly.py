@@ -11,7 +11,6 @@ import numpy as np
 from silva.forest import as_forest
 from silva.grow.derived import in_features
 from silva.grow.intervals import left_out_scores
-from silva.grow.pruning import pruned
 from silva.grow.refit import LeafModel, default_left, fit_leaf, rows_by_node
 from silva.grow.smoothing import smooth
 from silva.grow.thresholds import split_thresholds
@@ -53,13 +52,10 @@ def grown_tree(
     rows, columns, y
         What the tree was grown on.
     **meaning
-        ``clip``, ``smoothing``, ``prices`` (`Prices`, or None to cut nothing off), and further fields of Forest.
+        ``clip``, ``smoothing``, and further fields of Forest.
     """
     reached = rows_by_node(tree, rows)
-    clip, smoothing, prices = (meaning.pop(name) for name in ("clip", "smoothing", "prices"))
-    if prices is not None:
-        tree = pruned(tree, rows, columns, y, reached, prices)
-        reached = rows_by_node(tree, rows)
+    clip, smoothing = meaning.pop("clip"), meaning.pop("smoothing")
     is_leaf = tree["feature"] < 0
     used = tree["model"].reshape(len(is_leaf), -1).astype(bool)
     models = {
@@ -68,7 +64,7 @@ def grown_tree(
         )
         for v in np.flatnonzero(is_leaf)
     }
-    models, strength = smooth(tree, models, rows, columns, y, reached, smoothing, _target_range(y))
+    models, strength = smooth(tree, models, rows, columns, y, reached, smoothing, target_range(y))
     limits = {v: _limits(model, clip, y) for v, model in models.items()}
     parts = [(columns.X[reached[v]], y[reached[v]], rows.weight[reached[v]]) for v in models]
     scores = left_out_scores(list(models.values()), parts, list(limits.values()))
@@ -122,10 +118,10 @@ def _limits(model: LeafModel, clip: str, y: Doubles) -> tuple[float, float]:
         return model.low, model.high
     if clip == "none":
         return -np.inf, np.inf
-    return _target_range(y)
+    return target_range(y)
 
 
-def _target_range(y: Doubles) -> tuple[float, float]:
+def target_range(y: Doubles) -> tuple[float, float]:
     """Range of the target, a little wider."""
     low, high = float(y.min()), float(y.max())
     margin = high * MARGIN - low * MARGIN

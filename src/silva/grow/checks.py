@@ -34,6 +34,7 @@ RANGES: dict[str, tuple[Any, float, float]] = {
     "polish_interval": (Integral, 1, np.inf),
     "polish_trees": (Integral, 0, np.inf),
     "smoothing": (Real, 0, MOST),
+    "honest": (Real, 0, 1),
 }
 AUTOMATIC = ("n_iter_no_change", "smoothing")
 """Of these, the numbers that may be "auto" instead."""

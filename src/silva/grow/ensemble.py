@@ -15,7 +15,8 @@ from sklearn.utils.validation import check_is_fitted
 from silva.device import array_gpu, on_host, parse_device
 from silva.grow.checks import check_parameters
 from silva.grow.estimator import ModelTreeRegressor, TreeEstimator
-from silva.grow.growing import Circumstances, grow
+from silva.grow.fitting import fit_tree
+from silva.grow.growing import Circumstances
 from silva.grow.interrupts import keeping_interrupts
 from silva.grow.intervals import around, usable_errors
 from silva.grow.merging import merged
@@ -273,7 +274,7 @@ class ModelTreeEnsembleRegressor(RegressorMixin, TreeEstimator):  # type: ignore
                 verbose=False,
             )
             given = Circumstances(seed, home=home, callbacks=[lambda _: interrupts.have_come])
-            tree._keep(grow(tree, columns.taken(rows), target[rows], weight[rows], given), self)
+            tree._keep(fit_tree(tree, columns.taken(rows), target[rows], weight[rows], given), self)
             return tree
 
         if n_together == 1:

@@ -12,13 +12,13 @@ from sklearn.utils.validation import check_is_fitted
 
 from silva.device import array_gpu, on_host
 from silva.grow.checks import check_parameters
-from silva.grow.growing import Circumstances, grow
+from silva.grow.fitting import fit_tree
+from silva.grow.growing import Circumstances
 from silva.grow.importances import feature_importances
 from silva.grow.interrupts import keeping_interrupts
 from silva.grow.intervals import around, usable_errors
 from silva.grow.progress import watching
 from silva.grow.reading import routed, training_data
-from silva.grow.robust import grow_robustly
 from silva.grow.table import history_table, leaf_table
 
 if TYPE_CHECKING:
@@ -79,6 +79,9 @@ class ModelTreeRegressor(RegressorMixin, TreeEstimator):  # type: ignore[misc]
         ``any``: the search is for a larger tree, at half the penalty; then splits and terms are cut off that do not pay
         for the noise about them, at the whole penalty: their price under BIC is that of the noise of the rows
         concerned, not of one variance for all (`silva.grow.pruning`). ``uniform``: the tree of the least BIC.
+    honest : float, default=0
+        Part of the rows that splits, terms and their number are not chosen on; equations, standard errors and intervals
+        are then from these rows alone, drawn by `random_state`, and free of what the choice does to them.
     leaf_model : {"linear", "constant"}, default="linear"
     max_leaves : int, default=64
     max_depth : int, default=18
@@ -143,7 +146,8 @@ class ModelTreeRegressor(RegressorMixin, TreeEstimator):  # type: ignore[misc]
     leaves_ : dict of arrays
         One entry a term, by the keys leaf (index as in `apply`), feature (``"region = north"`` for a category,
         ``"income missing"`` for a missing value), coefficient, standard_error and mean (of the
-        feature over the leaf's rows, in the place of missing values). The intercept is called ``"(intercept)"``; its
+        feature over the leaf's rows, in the place of missing values). Standard errors do not know that splits and terms
+        were chosen on the same rows; with ``honest`` they were not. The intercept is called ``"(intercept)"``; its
         mean is NaN.
     leaf_summary_ : dict of arrays
         One entry a leaf, by the keys n_rows, rmse, mean (prediction at the means of the features: without smoothing
@@ -202,6 +206,7 @@ class ModelTreeRegressor(RegressorMixin, TreeEstimator):  # type: ignore[misc]
         alpha: float = 0.001,
         loss: Loss = "squared",
         noise: Noise = "any",
+        honest: float = 0.0,
         leaf_model: LeafModel = "linear",
         max_leaves: int = 64,
         max_depth: int = 18,
@@ -228,7 +233,7 @@ class ModelTreeRegressor(RegressorMixin, TreeEstimator):  # type: ignore[misc]
         self.crossover_probability, self.mutation_probability = crossover_probability, mutation_probability
         self.n_iter_no_change, self.tol, self.time_limit = n_iter_no_change, tol, time_limit
         self.fitness, self.penalty, self.test_weight, self.alpha = fitness, penalty, test_weight, alpha
-        self.loss, self.noise, self.leaf_model = loss, noise, leaf_model
+        self.loss, self.noise, self.honest, self.leaf_model = loss, noise, honest, leaf_model
         self.max_leaves, self.max_depth = max_leaves, max_depth
         self.min_samples_leaf, self.rows_per_parameter = min_samples_leaf, rows_per_parameter
         self.operator_rates = operator_rates
@@ -275,8 +280,7 @@ class ModelTreeRegressor(RegressorMixin, TreeEstimator):  # type: ignore[misc]
             with watching(self.callbacks or (), self.verbose) as callbacks:
                 seed = check_random_state(self.random_state).randint(2**31 - 1)
                 given = Circumstances(seed, started, home, population, callbacks, interrupts)
-                search = grow_robustly if self.loss == "huber" else grow
-                growth = search(self, columns, target, weight, given)
+                growth = fit_tree(self, columns, target, weight, given)
             self._keep(growth, self)
             self.interrupted_ |= interrupts.have_come
         return self

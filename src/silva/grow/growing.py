@@ -6,11 +6,13 @@ import time
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from silva.grow.assembly import grown_tree
+import numpy as np
+
+from silva.grow.assembly import grown_tree, target_range
 from silva.grow.data import prepare
 from silva.grow.derived import with_derived
 from silva.grow.interrupts import Interrupts
-from silva.grow.pruning import Prices
+from silva.grow.pruning import Prices, pruned
 from silva.grow.repeats import in_order
 from silva.grow.search import SearchPlan, make_engine, place_rows, search
 from silva.grow.settings import at_rest, engine_numbers, is_pruned
@@ -54,24 +56,17 @@ class Circumstances:
 
 @dataclass(frozen=True, eq=False)
 class Growth:
-    """What a search found, and the rows that it saw, in its order.
-
-    `order` are their places among the given ones, `copies` how many of each there are on average.
-    """
+    """What a search found, and the rows that it saw, in its order: `order` are their places among the given ones."""
 
     result: SearchResult
     rows: TrainingRows
     columns: TrainingColumns
     target: Doubles
     order: Int32s
-    copies: float = 1.0
 
     def tree(self, model: Any, **meaning: Any) -> GrownTree:
         """Refit the leaves of the best tree as `model` has it; `meaning` are further fields of the Forest."""
-        prices = None
-        if is_pruned(model):
-            prices = Prices(model.penalty, model.test_weight, len(self.order) / self.copies, self.copies)
-        choices = {"clip": model.clip, "smoothing": model.smoothing, "prices": prices}
+        choices = {"clip": model.clip, "smoothing": model.smoothing}
         return grown_tree(self.result.best, self.rows, self.columns, self.target, **choices, **meaning)
 
     def population(self) -> list[dict[str, Any]]:
@@ -80,7 +75,7 @@ class Growth:
 
 
 def grow(model: Any, columns: TrainingColumns, target: Doubles, weight: Doubles, given: Circumstances) -> Growth:
-    """Search for the best tree.
+    """Search for the best tree, and prune it where the estimator has it so.
 
     Parameters
     ----------
@@ -105,4 +100,8 @@ def grow(model: Any, columns: TrainingColumns, target: Doubles, weight: Doubles,
     result = search(engine, rows, plan, to_ranks(list(given.population), rows), given.started, gpu)
     if rows.source is not None:
         columns, target, order = columns.taken(rows.source), target[rows.source], order[rows.source]
-    return Growth(result, rows, columns, target, order, copies)
+    if is_pruned(model):
+        prices = Prices(model.penalty, model.test_weight, len(order) / copies, copies)
+        limits = (-np.inf, np.inf) if model.clip == "none" else target_range(target)
+        result.best = pruned(result.best, rows, columns, target, prices, limits)
+    return Growth(result, rows, columns, target, order)

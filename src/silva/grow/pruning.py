@@ -16,14 +16,14 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from silva.grow.refit import Design, independent
+from silva.grow.refit import Design, independent, rows_by_node
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from silva.grow.columns import TrainingColumns
     from silva.grow.data import TrainingRows
-    from silva.typing import Bools, Doubles, Int32s
+    from silva.typing import Bools, Doubles
 
 DECIDED = 1 - 1e-6
 """Leverage from which on nothing else tells what a row's prediction would be without it."""
@@ -73,21 +73,24 @@ def pruned(
     rows: TrainingRows,
     columns: TrainingColumns,
     y: Doubles,
-    reached: list[Int32s],
     prices: Prices,
+    limits: tuple[float, float] = (-np.inf, np.inf),
 ) -> dict[str, Any]:
     """Cut the splits and terms off that do not pay, from the leaves upwards.
 
     Parameters
     ----------
-    tree, rows, columns, y, reached
+    tree, rows, columns, y
         As in `silva.grow.assembly`.
     prices : Prices
+    limits : pair
+        What predictions are confined to.
 
     Notes
     -----
     O(n_rows n_terms²) a level of the tree, and n_terms⁴ a node.
     """
+    reached = rows_by_node(tree, rows)
     feature, used = tree["feature"].copy(), tree["model"].reshape(len(tree["feature"]), -1).astype(bool)
     used &= (feature < 0)[:, None]
     has_terms, cost, sse = bool(used.any()), np.zeros(len(feature)), np.zeros(len(feature))
@@ -100,45 +103,68 @@ def pruned(
             sse[v] = sse[below[0]] + sse[below[1]]
             n_levels = len(np.unique(rows.ranks[attribute, at])) if columns.is_categorical[attribute] else 0
             cost[v] = cost[below[0]] + cost[below[1]] + prices.split(n_levels) * sse[v] / rows.weight[at].sum()
-        leaf = _leaf(columns.X[at], y[at], rows.weight[at], np.flatnonzero(candidates), rows.target.scale, prices)
+        design = Design.of(columns.X[at], y[at], rows.weight[at], np.flatnonzero(candidates), rows.target.scale or 1.0)
+        leaf = _leaf(design, prices, limits)
         used[v] = candidates
         if attribute < 0 or leaf.cost <= cost[v]:
             feature[v], cost[v], sse[v] = -1, leaf.cost, leaf.sse
             used[v] = False
             used[v, leaf.features] = True
-    return _compact(tree, feature, used)
+    return _reached({**tree, "feature": feature, "model": (used & (feature < 0)[:, None]).astype(np.uint8).ravel()}, 0)
 
 
-def _leaf(X: Doubles, y: Doubles, weight: Doubles, features: NDArray[np.intp], scale: float, prices: Prices) -> _Leaf:
+def without_small_leaves(tree: dict[str, Any], rows: TrainingRows, least: int) -> dict[str, Any]:
+    """Put the other child in the place of a split one of whose sides few of these rows reach."""
+    counts = np.array([len(reached) for reached in rows_by_node(tree, rows)])
+    tree = {**tree, "left": tree["left"].copy(), "right": tree["right"].copy()}
+    place = np.arange(len(counts))  # what stands for a node; -1: nothing
+    for v in range(len(counts) - 1, -1, -1):
+        if tree["feature"][v] < 0:
+            place[v] = v if counts[v] >= least else -1
+            continue
+        left, right = tree["left"][v], tree["right"][v] = place[tree["left"][v]], place[tree["right"][v]]
+        if min(left, right) < 0:
+            place[v] = max(left, right)
+    fullest = int(np.argmax(np.where(tree["feature"] < 0, counts, -1)))
+    return _reached(tree, int(place[0]) if place[0] >= 0 else fullest)
+
+
+def _leaf(design: Design, prices: Prices, limits: tuple[float, float] = (-np.inf, np.inf)) -> _Leaf:
     """Backward elimination of the terms whose absence lowers the cost."""
+    low, high = ((limit - design.centre) / design.scale for limit in limits)
     while True:
-        design = Design.of(X, y, weight, features, scale or 1.0)
         triangle = design.triangle()
-        kept = independent(triangle[:, :-1], len(y))
+        kept = independent(triangle[:, :-1], len(design.y))
         q, r = np.linalg.qr(triangle[:, kept])
         inverse = np.linalg.inv(r)
         solution, bread = inverse @ (q.T @ triangle[:, -1]), inverse @ inverse.T
-        sse, level, meat = _noise(design, kept, inverse, solution, prices.copies)
+        sse, level, meat = _noise(design, kept, inverse, solution, prices.copies, (low, high))
         stays = _worth(bread, solution, meat, prices.parameter)
-        features = features[kept[stays]]
         if stays.all():
-            return _Leaf(sse + prices.parameter * (level + float(np.sum(bread * meat))), sse, features)
+            cost = sse + prices.parameter * (level + float(np.sum(bread * meat)))
+            return _Leaf(cost, sse, design.features[kept])
+        design = design.with_columns(kept[stays])
 
 
 def _noise(
-    design: Design, kept: NDArray[np.intp], inverse: Doubles, solution: Doubles, copies: float
+    design: Design,
+    kept: NDArray[np.intp],
+    inverse: Doubles,
+    solution: Doubles,
+    copies: float,
+    limits: tuple[float, float],
 ) -> tuple[float, float, Doubles]:
     """Sum of squares; sums of the squares of left-out residuals: over all weight, and times products of columns."""
     total, sse, level, meat = design.weight.sum(), 0.0, 0.0, np.zeros((len(kept), len(kept)))
     for columns, target, weight in design.blocks():
-        columns = columns[:, kept] * np.sqrt(weight)[:, None]
-        target = target * np.sqrt(weight)
+        columns = columns[:, kept]
         residual = target - columns @ solution
-        leverage = copies * (weight / total + np.sum((columns @ inverse) ** 2, axis=1))
-        left_out = np.where(leverage < DECIDED, residual / np.maximum(1 - leverage, 1 - DECIDED), target)
-        sse += float(residual @ residual)
-        level += float(left_out @ (left_out * weight)) / total
-        meat += (columns * (left_out**2)[:, None]).T @ columns
+        leverage = copies * weight * (1 / total + np.sum((columns @ inverse) ** 2, axis=1))
+        without = target - np.where(leverage < DECIDED, residual / np.maximum(1 - leverage, 1 - DECIDED), target)
+        square = weight * (target - np.clip(without, *limits)) ** 2
+        sse += float(weight @ residual**2)
+        level += float(weight @ square) / total
+        meat += (columns * (weight * square)[:, None]).T @ columns
     return sse, level, meat
 
 
@@ -158,23 +184,22 @@ def _worth(bread: Doubles, solution: Doubles, meat: Doubles, price: float) -> Bo
     return stays
 
 
-def _compact(tree: dict[str, Any], feature: Int32s, used: Bools) -> dict[str, Any]:
-    """Leave the nodes out that are not reached any more."""
+def _reached(tree: dict[str, Any], root: int) -> dict[str, Any]:
+    """Keep the nodes that are reached from the root; leaves have no children."""
     kept: list[int] = []
-    waiting = [0]
+    waiting = [root]
     while waiting:
         v = waiting.pop()
         kept.append(v)
-        if feature[v] >= 0:
+        if tree["feature"][v] >= 0:
             waiting += [int(tree["right"][v]), int(tree["left"][v])]
-    place = np.full(len(feature), -1, np.int32)
+    n_nodes = len(tree["feature"])
+    place = np.full(n_nodes, -1, np.int32)
     place[kept] = np.arange(len(kept))
-    children = {side: np.where(feature[kept] >= 0, place[tree[side][kept]], -1) for side in ("left", "right")}
+    is_split = tree["feature"][kept] >= 0
     return {
         **tree,
-        **children,
-        "feature": feature[kept],
-        "threshold": tree["threshold"][kept],
-        "missing_left": tree["missing_left"][kept],
-        "model": (used[kept] & (feature[kept] < 0)[:, None]).astype(np.uint8).ravel(),
+        **{side: np.where(is_split, place[tree[side][kept]], -1) for side in ("left", "right")},
+        **{name: tree[name][kept] for name in ("feature", "threshold", "missing_left")},
+        "model": tree["model"].reshape(n_nodes, -1)[kept].ravel(),
     }

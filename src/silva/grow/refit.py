@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -121,6 +122,12 @@ class Design:
         share = weight / weight.sum()
         centre = float(y[0] + scale * np.sum(share * ((y - y[0]) / scale)))
         return cls(X, y, weight, features, *_moments(X, share, features), centre, scale)
+
+    def with_columns(self, places: NDArray[np.intp]) -> Design:
+        """Keep these of the columns."""
+        return dataclasses.replace(
+            self, features=self.features[places], means=self.means[places], spreads=self.spreads[places]
+        )
 
     def blocks(self) -> Iterator[tuple[Doubles, Doubles, Doubles]]:
         """Columns, y and weights of BLOCK rows at a time."""
