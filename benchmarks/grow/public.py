@@ -5,8 +5,11 @@ The division, the splits and the most rows were fixed before the first run, and 
 
 from __future__ import annotations
 
+import resource
 import time
 import zlib
+from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -24,6 +27,9 @@ MOST_ROWS = 4_500
 
 MOST_LEVELS = 20
 """One-hot columns of a category for rivals, of its most frequent levels."""
+
+LIMIT = 120
+"""Processor seconds of a rival on one set."""
 
 Source = tuple[str, str, str, str]
 """Package, item, target and the columns that are left out: keys, and what the target follows from."""
@@ -191,7 +197,20 @@ def rival_records(names: Iterator[str]) -> Iterator[dict[str, Any]]:
     splits = [read(name) for name in names]
     for rival in RIVALS:
         for split in splits:
-            yield of_rival(split, rival)
+            yield in_time(split, rival)
+
+
+def in_time(split: Split, name: str) -> dict[str, Any]:
+    """Run a rival in a process of its own, which ends after LIMIT processor seconds."""
+    with ProcessPoolExecutor(1, initializer=_limit) as pool:
+        try:
+            return pool.submit(of_rival, split, name).result()
+        except BrokenProcessPool:
+            return {"case": split.name, "method": name, "error": f"not ready after {LIMIT} processor seconds"}
+
+
+def _limit() -> None:
+    resource.setrlimit(resource.RLIMIT_CPU, (LIMIT, LIMIT))
 
 
 RIVALS = ("Cubist", "LightGBM", "decision tree", "linear regression", "PILOT", "CLARITree", "EBM")

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from silva.grow.columns import TrainingColumns
     from silva.grow.data import TrainingRows
-    from silva.typing import Bools, Doubles
+    from silva.typing import Bools, Doubles, Int32s
 
 DECIDED = 1 - 1e-6
 """Leverage from which on nothing else tells what a row's prediction would be without it."""
@@ -91,6 +91,7 @@ def pruned(
     O(n_rows n_terms²) a level of the tree, and n_terms⁴ a node.
     """
     reached = rows_by_node(tree, rows)
+    levels = levels_of_splits(tree, rows, columns, reached)
     feature, used = tree["feature"].copy(), tree["model"].reshape(len(tree["feature"]), -1).astype(bool)
     used &= (feature < 0)[:, None]
     has_terms, cost, sse = bool(used.any()), np.zeros(len(feature)), np.zeros(len(feature))
@@ -101,8 +102,7 @@ def pruned(
             candidates |= used[below[0]] | used[below[1]]
             candidates[attribute] |= has_terms and rows.column[attribute] >= 0
             sse[v] = sse[below[0]] + sse[below[1]]
-            n_levels = len(np.unique(rows.ranks[attribute, at])) if columns.is_categorical[attribute] else 0
-            cost[v] = cost[below[0]] + cost[below[1]] + prices.split(n_levels) * sse[v] / rows.weight[at].sum()
+            cost[v] = cost[below[0]] + cost[below[1]] + prices.split(levels[v]) * sse[v] / rows.weight[at].sum()
         design = Design.of(columns.X[at], y[at], rows.weight[at], np.flatnonzero(candidates), rows.target.scale or 1.0)
         leaf = _leaf(design, prices, limits)
         used[v] = candidates
@@ -111,6 +111,17 @@ def pruned(
             used[v] = False
             used[v, leaf.features] = True
     return _reached({**tree, "feature": feature, "model": (used & (feature < 0)[:, None]).astype(np.uint8).ravel()}, 0)
+
+
+def levels_of_splits(
+    tree: dict[str, Any], rows: TrainingRows, columns: TrainingColumns, reached: list[Int32s]
+) -> dict[int, int]:
+    """Categories that come to each split by a set; 0 where a split is by a threshold."""
+    levels = {}
+    for v in np.flatnonzero(tree["feature"] >= 0).tolist():
+        attribute = tree["feature"][v]
+        levels[v] = len(np.unique(rows.ranks[attribute, reached[v]])) if columns.is_categorical[attribute] else 0
+    return levels
 
 
 def without_small_leaves(tree: dict[str, Any], rows: TrainingRows, least: int) -> dict[str, Any]:
