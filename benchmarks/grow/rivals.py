@@ -27,6 +27,9 @@ PACKAGES = {
     "linear-tree": "linear-tree",
     "LightGBM linear trees": "lightgbm",
     "LightGBM": "lightgbm",
+    "EBM": "interpret-core",
+    "CLARITree": "claritree",
+    "decision tree": "scikit-learn",
     "linear regression": "scikit-learn",
 }
 
@@ -128,6 +131,22 @@ def decision_tree(case: Case) -> tuple[Any, int]:
     return search.predict(case.X_test), search.best_estimator_.get_n_leaves()
 
 
+def ebm(case: Case) -> tuple[Any, int]:
+    from interpret.glassbox import ExplainableBoostingRegressor
+
+    model = ExplainableBoostingRegressor(n_jobs=1).fit(case.X, case.y)
+    return model.predict(case.X_test), len(model.term_names_)
+
+
+def clari_tree(case: Case) -> tuple[Any, int]:
+    """With the settings of its own example: there are no defaults of depth and ridge."""
+    from clari_tree import CLARITree
+
+    model = CLARITree(depth=4, lambda_=0.001, kappa=0.001, n_thresholds=20, verbose=False)
+    model.fit(case.X, case.y)
+    return np.ravel(model.predict(case.X_test)), int(model.n_leaves())
+
+
 def linear_regression(case: Case) -> tuple[Any, int]:
     from sklearn.linear_model import LinearRegression
 
@@ -141,6 +160,8 @@ RIVALS: dict[str, Callable[[Case], tuple[Any, int]]] = {
     "linear-tree": linear_tree,
     "LightGBM linear trees": lightgbm,
     "LightGBM": lightgbm_defaults,
+    "EBM": ebm,
+    "CLARITree": clari_tree,
     "decision tree": decision_tree,
     "linear regression": linear_regression,
 }

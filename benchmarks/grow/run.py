@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 import silva
-from benchmarks.grow import cases, public, rivals
+from benchmarks.grow import cases, classes, public, rivals
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -117,8 +117,18 @@ def accuracy_rivals(data: Path) -> Iterator[Record]:
 
 
 def public_sets(_: Path) -> Iterator[Record]:
-    """All methods on public sets, with their defaults."""
+    """A tree and an ensemble on public sets, with their defaults."""
     yield from public.records(iter(public.REPORTED))
+
+
+def public_rivals(_: Path) -> Iterator[Record]:
+    """The rivals on the same sets."""
+    yield from public.rival_records(iter(public.REPORTED))
+
+
+def public_classes(_: Path) -> Iterator[Record]:
+    """All methods on public sets of classes."""
+    yield from classes.records()
 
 
 def known_rivals(_: Path) -> Iterator[Record]:
@@ -184,6 +194,8 @@ SECTIONS = {
         accuracy_rivals,
         known_rivals,
         public_sets,
+        public_rivals,
+        public_classes,
         curve,
         memory,
         covertype,

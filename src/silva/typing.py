@@ -21,6 +21,7 @@ InteractionIndex = Literal["shapley", "banzhaf"]
 Fitness = Literal["bic", "weighted"]
 LeafModel = Literal["linear", "constant"]
 Loss = Literal["squared", "huber"]
+Noise = Literal["any", "uniform"]
 Clip = Literal["target", "leaf", "none"]
 GrowAlgorithm = Literal["gram", "qr"]
 

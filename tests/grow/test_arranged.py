@@ -64,7 +64,7 @@ def test_leaves_hold_the_rows_that_reach_them(monkeypatch):
     rng = np.random.default_rng(2)
     X[rng.random(X.shape) < 0.05] = np.nan
     weight = rng.uniform(0.5, 2, len(y))
-    settings = {"generations": 30, "n_jobs": 1, "random_state": 0, "clip": "none", "smoothing": 0}
+    settings = {"generations": 30, "n_jobs": 1, "random_state": 0, "clip": "none", "smoothing": 0, "noise": "uniform"}
     model = ModelTreeRegressor(**settings).fit(X, y, sample_weight=weight)
     error = np.sqrt(np.average((y - model.predict(X)) ** 2, weights=weight))
     assert error == pytest.approx(model.history_["rmse"][-1], rel=1e-9)

@@ -276,8 +276,8 @@ def test_importances_are_shares_of_the_explained_variance():
 @pytest.mark.parametrize("fitness", ["bic", "weighted"])
 def test_fitness_formulas(data, fitness):
     X, y = data
-    tree = silva.ModelTreeRegressor(**FAST, fitness=fitness).fit(X, y)
-    free = silva.ModelTreeRegressor(**FAST, fitness=fitness, clip="none").fit(X, y)
+    tree = silva.ModelTreeRegressor(**FAST, fitness=fitness, noise="uniform").fit(X, y)
+    free = silva.ModelTreeRegressor(**FAST, fitness=fitness, noise="uniform", clip="none").fit(X, y)
     error = np.sum((free.predict(X) - y) ** 2) / np.var(y)
     n, tests = len(y), tree.n_leaves_ - 1
     attributes = len(tree.forest_.linear_feature)

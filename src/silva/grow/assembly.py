@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import dataclasses
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from silva.forest import as_forest
 from silva.grow.derived import in_features
+from silva.grow.intervals import left_out_scores
 from silva.grow.refit import LeafModel, default_left, fit_leaf, rows_by_node
 from silva.grow.smoothing import smooth
 from silva.grow.thresholds import split_thresholds
@@ -27,12 +28,16 @@ MARGIN = 0.05
 
 @dataclass(frozen=True, eq=False)
 class GrownTree:
-    """A Forest of one tree; in the order of its leaves, their regressions and limits; and how they were smoothed."""
+    """A Forest of one tree; in the order of its leaves, their regressions and limits; and how they were smoothed.
+
+    `scores` are what rows left out in turn are off, in errors of their leaves (`silva.grow.intervals`).
+    """
 
     forest: Forest
     models: tuple[LeafModel, ...]
     limits: Doubles
     smoothing: float = 0.0
+    scores: Doubles = field(default_factory=lambda: np.empty(0))
 
 
 def grown_tree(
@@ -59,9 +64,12 @@ def grown_tree(
         )
         for v in np.flatnonzero(is_leaf)
     }
-    models, strength = smooth(tree, models, rows, columns, y, reached, smoothing, _target_range(y))
+    models, strength = smooth(tree, models, rows, columns, y, reached, smoothing, target_range(y))
     limits = {v: _limits(model, clip, y) for v, model in models.items()}
-    return dataclasses.replace(assembled(tree, rows, columns, reached, models, limits, **meaning), smoothing=strength)
+    parts = [(columns.X[reached[v]], y[reached[v]], rows.weight[reached[v]]) for v in models]
+    scores = left_out_scores(list(models.values()), parts, list(limits.values()))
+    grown = assembled(tree, rows, columns, reached, models, limits, **meaning)
+    return dataclasses.replace(grown, smoothing=strength, scores=scores)
 
 
 def assembled(
@@ -110,10 +118,10 @@ def _limits(model: LeafModel, clip: str, y: Doubles) -> tuple[float, float]:
         return model.low, model.high
     if clip == "none":
         return -np.inf, np.inf
-    return _target_range(y)
+    return target_range(y)
 
 
-def _target_range(y: Doubles) -> tuple[float, float]:
+def target_range(y: Doubles) -> tuple[float, float]:
     """Range of the target, a little wider."""
     low, high = float(y.min()), float(y.max())
     margin = high * MARGIN - low * MARGIN

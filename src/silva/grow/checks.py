@@ -10,7 +10,7 @@ import numpy as np
 from silva.device import parse_device
 from silva.grow.data import STORAGES
 from silva.grow.search import OPERATORS, POLISH
-from silva.typing import Clip, Fitness, GrowAlgorithm, LeafModel, Loss
+from silva.typing import Clip, Fitness, GrowAlgorithm, LeafModel, Loss, Noise
 
 if TYPE_CHECKING:
     from silva.typing import Doubles
@@ -34,6 +34,7 @@ RANGES: dict[str, tuple[Any, float, float]] = {
     "polish_interval": (Integral, 1, np.inf),
     "polish_trees": (Integral, 0, np.inf),
     "smoothing": (Real, 0, MOST),
+    "honest": (Real, 0, 1),
 }
 AUTOMATIC = ("n_iter_no_change", "smoothing")
 """Of these, the numbers that may be "auto" instead."""
@@ -43,6 +44,7 @@ CHOICES = {
     "fitness": get_args(Fitness),
     "leaf_model": get_args(LeafModel),
     "loss": get_args(Loss),
+    "noise": get_args(Noise),
     "algorithm": get_args(GrowAlgorithm),
     "storage": STORAGES,
 }

@@ -217,7 +217,7 @@ class ModelTreeClassifier(ClassifierMixin, TreeEstimator):  # type: ignore[misc]
         """Check the parameters, and return what searches are made with."""
         check_rounds(self.rounds)
         names = set(self.get_params()) - {"rounds"}
-        model = ModelTreeRegressor(**{name: getattr(self, name) for name in names})
+        model = ModelTreeRegressor(**{name: getattr(self, name) for name in names}, noise="uniform")
         check_parameters(model)
         return model
 

@@ -75,16 +75,33 @@ class TrainingColumns:
 
     def ordered_by(self, y: Doubles, weight: Doubles) -> TrainingColumns:
         """Put the categories into the order of the means of another target; there are no derived columns yet."""
-        X, orders = self.X.copy(), list(self.order)
+        codes = self._codes()
+        orders = [
+            None if order is None else _order_by_target(codes[feature], len(order), y, weight)
+            for feature, order in enumerate(self.order)
+        ]
+        return self.ordered_like(tuple(orders))
+
+    def ordered_like(self, orders: tuple[Int64s | None, ...]) -> TrainingColumns:
+        """Put the categories into these orders; there are no derived columns yet."""
+        X, codes = self.X.copy(), self._codes()
+        for feature, order in enumerate(orders):
+            if order is not None:
+                present = codes[feature] >= 0
+                X[present, feature] = order[codes[feature][present]]
+        return TrainingColumns(X, self.categories, orders)
+
+    def _codes(self) -> dict[int, Int64s]:
+        """Category of each row by categorical feature, -1 where missing."""
+        codes = {}
         for feature, order in enumerate(self.order):
             if order is None:
                 continue
-            places, present = self.X[:, feature], ~np.isnan(self.X[:, feature])
-            codes = np.full(len(places), -1, np.int64)
-            codes[present] = np.argsort(order)[places[present].astype(np.intp)]
-            orders[feature] = new = _order_by_target(codes, len(order), y, weight)
-            X[present, feature] = new[codes[present]]
-        return TrainingColumns(X, self.categories, tuple(orders))
+            places = self.X[:, feature]
+            present = ~np.isnan(places)
+            codes[feature] = np.full(len(places), -1, np.int64)
+            codes[feature][present] = np.argsort(order)[places[present].astype(np.intp)]
+        return codes
 
     @property
     def is_categorical(self) -> Bools:

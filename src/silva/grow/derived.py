@@ -62,6 +62,25 @@ def with_derived(columns: TrainingColumns, y: Doubles, weight: Doubles) -> Train
     return dataclasses.replace(columns, X=X, derived=tuple(derived[k] for k in kept))
 
 
+def like(known: TrainingColumns, columns: TrainingColumns) -> TrainingColumns:
+    """Put the columns behind other rows of the same features that `known` has; codes stay those of its rows."""
+    values = [_values(column, known, columns.X[:, column.source]) for column in known.derived]
+    return dataclasses.replace(columns, X=np.column_stack([columns.X, *values]), derived=known.derived)
+
+
+def _values(column: Derived, known: TrainingColumns, x: Doubles) -> Doubles:
+    if column.category == MISSING:
+        return np.isnan(x).astype(np.float64)
+    order = known.order[column.source]
+    assert order is not None
+    if column.codes is None:
+        indicator: Doubles = np.equal(x, order[column.category]).astype(np.float64)
+        return indicator
+    codes = np.append(column.codes[np.argsort(order)], column.codes[-1])
+    values: Doubles = codes[np.where(np.isnan(x), len(order), np.nan_to_num(x)).astype(np.intp)]
+    return values
+
+
 def _with_own_columns(columns: TrainingColumns) -> Bools:
     """Categorical features whose categories have columns of their own."""
     n_levels = np.array([0 if table is None else len(table) for table in columns.categories])

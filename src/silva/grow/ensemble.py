@@ -15,15 +15,17 @@ from sklearn.utils.validation import check_is_fitted
 from silva.device import array_gpu, on_host, parse_device
 from silva.grow.checks import check_parameters
 from silva.grow.estimator import ModelTreeRegressor, TreeEstimator
-from silva.grow.growing import Circumstances, grow
+from silva.grow.fitting import fit_tree
+from silva.grow.growing import Circumstances
 from silva.grow.interrupts import keeping_interrupts
+from silva.grow.intervals import around, usable_errors
 from silva.grow.merging import merged
 from silva.grow.reading import routed, training_data
 from silva.grow.repeats import in_order
 from silva.parallel import n_threads
 
-LEAST_ERROR = 0.05
-"""Part of the mean error of leaves that the error of a leaf counts for at least, where intervals are made."""
+MEMBER_PENALTY = 0.5
+"""Of the trees of an ensemble by default."""
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -45,7 +47,8 @@ class ModelTreeEnsembleRegressor(RegressorMixin, TreeEstimator):  # type: ignore
     Parameters
     ----------
     estimator : ModelTreeRegressor, optional
-        What each tree is grown with; default: `ModelTreeRegressor()`. Its `n_jobs`, `random_state`, `time_limit`,
+        What each tree is grown with; default: ``ModelTreeRegressor(penalty=0.5)``, since larger trees, whose errors
+        average out, are better together. Its `n_jobs`, `random_state`, `time_limit`,
         `callbacks` and `verbose` are not used.
     n_estimators : int, default=10
         Number of trees.
@@ -175,21 +178,15 @@ class ModelTreeEnsembleRegressor(RegressorMixin, TreeEstimator):  # type: ignore
         al. 2014). They hold on average over rows like those of training, not for every row.
         """
         check_is_fitted(self)
-        if not 0 < coverage < 1:
-            raise ValueError(f"coverage is {coverage}, expected a probability above 0 and below 1")
         if not len(self._scores):
             raise ValueError("every tree has seen all rows; fit with max_samples below 1")
-        n = len(self._scores)
-        score = self._scores[min(int(np.ceil(coverage * (n + 1))), n) - 1]
-        middle, leaves = np.asarray(self.predict(X)), np.asarray(self.apply(X))
-        width = score * np.sqrt(np.mean(self._errors(leaves) ** 2, axis=1))
-        return np.column_stack([middle - width, middle + width])
+        errors = np.sqrt(np.mean(self._errors(np.asarray(self.apply(X))) ** 2, axis=1))
+        return around(np.asarray(self.predict(X)), errors, self._scores, coverage)
 
     def _errors(self, leaves: Int32s) -> Doubles:
-        """Errors of the leaves that rows reach in the trees, none next to 0."""
-        errors = [tree.leaf_summary_["rmse"] for tree in self.estimators_]
-        least = LEAST_ERROR * float(np.sqrt(np.mean(np.concatenate(errors) ** 2))) or 1.0
-        return np.column_stack([np.maximum(error[leaves[:, t]], least) for t, error in enumerate(errors)])
+        """Errors of the leaves that rows reach in the trees."""
+        errors = [usable_errors(tree.leaf_summary_["rmse"]) for tree in self.estimators_]
+        return np.column_stack([error[leaves[:, t]] for t, error in enumerate(errors)])
 
     def _out_of_bag(self, X: Rows, y: Any, samples: list[Int32s]) -> Doubles:
         """Residuals of rows, by the trees that have not seen them, in errors of their leaves; rising."""
@@ -241,7 +238,7 @@ class ModelTreeEnsembleRegressor(RegressorMixin, TreeEstimator):  # type: ignore
             raise ValueError(f"max_samples is {self.max_samples!r}, expected a part of the rows, above 0 and up to 1")
         if self.time_limit is not None and not self.time_limit > 0:
             raise ValueError(f"time_limit is {self.time_limit}, expected seconds above 0 or None")
-        member = ModelTreeRegressor() if self.estimator is None else clone(self.estimator)
+        member = ModelTreeRegressor(penalty=MEMBER_PENALTY) if self.estimator is None else clone(self.estimator)
         check_parameters(member)
         return member
 
@@ -277,7 +274,7 @@ class ModelTreeEnsembleRegressor(RegressorMixin, TreeEstimator):  # type: ignore
                 verbose=False,
             )
             given = Circumstances(seed, home=home, callbacks=[lambda _: interrupts.have_come])
-            tree._keep(grow(tree, columns.taken(rows), target[rows], weight[rows], given), self)
+            tree._keep(fit_tree(tree, columns.taken(rows), target[rows], weight[rows], given), self)
             return tree
 
         if n_together == 1:

@@ -5,18 +5,20 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING, Any, Literal
 
+import numpy as np
 from sklearn.base import BaseEstimator, RegressorMixin
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
 from silva.device import array_gpu, on_host
 from silva.grow.checks import check_parameters
-from silva.grow.growing import Circumstances, grow
+from silva.grow.fitting import fit_tree
+from silva.grow.growing import Circumstances
 from silva.grow.importances import feature_importances
 from silva.grow.interrupts import keeping_interrupts
+from silva.grow.intervals import around, usable_errors
 from silva.grow.progress import watching
 from silva.grow.reading import routed, training_data
-from silva.grow.robust import grow_robustly
 from silva.grow.table import history_table, leaf_table
 
 if TYPE_CHECKING:
@@ -26,7 +28,7 @@ if TYPE_CHECKING:
 
     from silva.forest import Forest
     from silva.grow.growing import Growth
-    from silva.typing import Clip, Doubles, Fitness, FloatType, GrowAlgorithm, Int32s, LeafModel, Loss, Rows
+    from silva.typing import Clip, Doubles, Fitness, FloatType, GrowAlgorithm, Int32s, LeafModel, Loss, Noise, Rows
 
 
 class TreeEstimator(BaseEstimator):  # type: ignore[misc]
@@ -73,6 +75,13 @@ class ModelTreeRegressor(RegressorMixin, TreeEstimator):  # type: ignore[misc]
     loss : {"squared", "huber"}, default="squared"
         ``huber``: residuals beyond 1.345 standard deviations count by their absolute values, in three searches and in
         the equations, whose rows are weighted accordingly; for data with outliers.
+    noise : {"any", "uniform"}, default="any"
+        ``any``: the search is for a larger tree, at half the penalty; then splits and terms are cut off that do not pay
+        for the noise about them, at the whole penalty: their price under BIC is that of the noise of the rows
+        concerned, not of one variance for all (`silva.grow.pruning`). ``uniform``: the tree of the least BIC.
+    honest : float, default=0
+        Part of the rows that splits, terms and their number are not chosen on; equations, standard errors and intervals
+        are then from these rows alone, drawn by `random_state`, and free of what the choice does to them.
     leaf_model : {"linear", "constant"}, default="linear"
     max_leaves : int, default=64
     max_depth : int, default=18
@@ -137,17 +146,20 @@ class ModelTreeRegressor(RegressorMixin, TreeEstimator):  # type: ignore[misc]
     leaves_ : dict of arrays
         One entry a term, by the keys leaf (index as in `apply`), feature (``"region = north"`` for a category,
         ``"income missing"`` for a missing value), coefficient, standard_error and mean (of the
-        feature over the leaf's rows, in the place of missing values). The intercept is called ``"(intercept)"``; its
+        feature over the leaf's rows, in the place of missing values). Standard errors do not know that splits and terms
+        were chosen on the same rows; with ``honest`` they were not. The intercept is called ``"(intercept)"``; its
         mean is NaN.
     leaf_summary_ : dict of arrays
         One entry a leaf, by the keys n_rows, rmse, mean (prediction at the means of the features: without smoothing
         the mean of y), low and high (smallest and largest y), lowest and highest (that the leaf predicts, infinite
         where nothing confines it), n_clipped (rows that its equation puts beyond); of the training rows, in units of y.
     history_ : dict of arrays
-        One entry a generation, by the keys generation, fitness, rmse, n_leaves, mean_leaves (of the population) and
-        seconds (since the call of `fit`).
+        One entry a generation of the search, before anything is cut off, by the keys generation, fitness, rmse,
+        n_leaves, mean_leaves (of the population) and seconds (since the call of `fit`).
     feature_importances_ : float64, (n_features,)
-    fitness_, n_iter_, n_leaves_, n_evaluations_ : float and int
+    fitness_ : float
+        Of the best tree that the search has seen, before anything is cut off.
+    n_iter_, n_leaves_, n_evaluations_ : int
     smoothing_ : float
         What the leaves were smoothed by.
     interrupted_ : bool
@@ -193,6 +205,8 @@ class ModelTreeRegressor(RegressorMixin, TreeEstimator):  # type: ignore[misc]
         test_weight: float = 2.0,
         alpha: float = 0.001,
         loss: Loss = "squared",
+        noise: Noise = "any",
+        honest: float = 0.0,
         leaf_model: LeafModel = "linear",
         max_leaves: int = 64,
         max_depth: int = 18,
@@ -219,7 +233,7 @@ class ModelTreeRegressor(RegressorMixin, TreeEstimator):  # type: ignore[misc]
         self.crossover_probability, self.mutation_probability = crossover_probability, mutation_probability
         self.n_iter_no_change, self.tol, self.time_limit = n_iter_no_change, tol, time_limit
         self.fitness, self.penalty, self.test_weight, self.alpha = fitness, penalty, test_weight, alpha
-        self.loss, self.leaf_model = loss, leaf_model
+        self.loss, self.noise, self.honest, self.leaf_model = loss, noise, honest, leaf_model
         self.max_leaves, self.max_depth = max_leaves, max_depth
         self.min_samples_leaf, self.rows_per_parameter = min_samples_leaf, rows_per_parameter
         self.operator_rates = operator_rates
@@ -266,8 +280,7 @@ class ModelTreeRegressor(RegressorMixin, TreeEstimator):  # type: ignore[misc]
             with watching(self.callbacks or (), self.verbose) as callbacks:
                 seed = check_random_state(self.random_state).randint(2**31 - 1)
                 given = Circumstances(seed, started, home, population, callbacks, interrupts)
-                search = grow_robustly if self.loss == "huber" else grow
-                growth = search(self, columns, target, weight, given)
+                growth = fit_tree(self, columns, target, weight, given)
             self._keep(growth, self)
             self.interrupted_ |= interrupts.have_come
         return self
@@ -298,6 +311,31 @@ class ModelTreeRegressor(RegressorMixin, TreeEstimator):  # type: ignore[misc]
         """
         predictions: Doubles = routed(self, X, "prediction")
         return predictions
+
+    def predict_interval(self, X: Rows, coverage: float = 0.9) -> Doubles:
+        """Intervals that hold y of new rows with a probability of about `coverage`: float64, (n_rows, 2).
+
+        Parameters
+        ----------
+        X : array-like or frame of shape (n_rows, n_features)
+        coverage : float, default=0.9
+            In (0, 1).
+
+        Raises
+        ------
+        ValueError
+            If `coverage` is out of range.
+
+        Notes
+        -----
+        Residuals of training rows, each by its leaf's regression without it, in errors of the leaf (of 20,000 rows, if
+        there are more): as many errors of a leaf about its prediction as a part `coverage` of the rows needs. They do
+        not know that splits and terms were chosen on the same rows, and are a little too narrow where rows are few and
+        leaves many; `ModelTreeEnsembleRegressor` leaves rows out of all of that. They hold on average over rows like
+        those of training, not for every row.
+        """
+        errors = usable_errors(self.leaf_summary_["rmse"])[self.apply(X)]
+        return around(np.asarray(self.predict(X)), errors, self._scores, coverage)
 
     def apply(self, X: Rows) -> Int32s:
         """Index of the leaf that each row reaches, in the order of `leaves_`: int32, (n_rows,)."""
@@ -340,3 +378,4 @@ class ModelTreeRegressor(RegressorMixin, TreeEstimator):  # type: ignore[misc]
             self.procedure_seconds_ = result.procedure_seconds
         self._importances = feature_importances(grown, growth.rows.target.scale or 1.0)
         self._population = growth.population()
+        self._scores = grown.scores

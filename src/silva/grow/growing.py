@@ -6,13 +6,16 @@ import time
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from silva.grow.assembly import grown_tree
+import numpy as np
+
+from silva.grow.assembly import grown_tree, target_range
 from silva.grow.data import prepare
 from silva.grow.derived import with_derived
 from silva.grow.interrupts import Interrupts
+from silva.grow.pruning import Prices, pruned
 from silva.grow.repeats import in_order
 from silva.grow.search import SearchPlan, make_engine, place_rows, search
-from silva.grow.settings import at_rest, engine_numbers
+from silva.grow.settings import at_rest, engine_numbers, is_pruned
 from silva.grow.warm import to_ranks, to_values
 from silva.parallel import n_threads
 
@@ -63,8 +66,8 @@ class Growth:
 
     def tree(self, model: Any, **meaning: Any) -> GrownTree:
         """Refit the leaves of the best tree as `model` has it; `meaning` are further fields of the Forest."""
-        limits = {"clip": model.clip, "smoothing": model.smoothing}
-        return grown_tree(self.result.best, self.rows, self.columns, self.target, **limits, **meaning)
+        choices = {"clip": model.clip, "smoothing": model.smoothing}
+        return grown_tree(self.result.best, self.rows, self.columns, self.target, **choices, **meaning)
 
     def population(self) -> list[dict[str, Any]]:
         """Return the last population, by value."""
@@ -72,7 +75,7 @@ class Growth:
 
 
 def grow(model: Any, columns: TrainingColumns, target: Doubles, weight: Doubles, given: Circumstances) -> Growth:
-    """Search for the best tree.
+    """Search for the best tree, and prune it where the estimator has it so.
 
     Parameters
     ----------
@@ -97,4 +100,8 @@ def grow(model: Any, columns: TrainingColumns, target: Doubles, weight: Doubles,
     result = search(engine, rows, plan, to_ranks(list(given.population), rows), given.started, gpu)
     if rows.source is not None:
         columns, target, order = columns.taken(rows.source), target[rows.source], order[rows.source]
+    if is_pruned(model):
+        prices = Prices(model.penalty, model.test_weight, len(order) / copies, copies)
+        limits = (-np.inf, np.inf) if model.clip == "none" else target_range(target)
+        result.best = pruned(result.best, rows, columns, target, prices, limits)
     return Growth(result, rows, columns, target, order)

@@ -14,6 +14,7 @@ from silva.evaluate.links import expit
 from silva.grow.assembly import assembled
 from silva.grow.growing import grow
 from silva.grow.logistic import LogisticRows, fit_logistic_leaf
+from silva.grow.pruning import Prices, levels_of_splits
 from silva.grow.refit import rows_by_node
 
 if TYPE_CHECKING:
@@ -62,8 +63,8 @@ def best_tree(
     The first search minimises the squares of 0 and 1 less the prediction. The others minimise those of the working
     responses of the best tree so far, weighted by their variances: the quadratic approximation of the likelihood about
     it (McCullagh and Nelder 1989, 2.5), whose BIC is that of the likelihood to second order. Of all trees, and of a
-    single leaf, the one is taken whose deviance of rows that are left out of their leaf's fit, and 2 ln n a split, is
-    the least.
+    single leaf, the one is taken whose deviance of rows that are left out of their leaf's fit, and 2 ln n a split (more
+    by a set of many categories), is the least.
 
     Parameters
     ----------
@@ -113,8 +114,8 @@ def _candidate(growth: Growth, y: Doubles, weight: Doubles, model: Any) -> Candi
     tree = growth.result.best
     rows = logistic_rows(growth, y, weight)
     reached = rows_by_node(tree, growth.rows)
-    n_splits = int((tree["feature"] >= 0).sum())
-    price = model.penalty * model.test_weight * n_splits * math.log(len(y))
+    prices = Prices(model.penalty, model.test_weight, len(y))
+    price = sum(prices.split(n) for n in levels_of_splits(tree, growth.rows, growth.columns, reached).values())
     found = []
     for ridge in RIDGES:
         models, margin, cost = _fitted(tree, rows, reached, ridge)

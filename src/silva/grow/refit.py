@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -10,7 +11,7 @@ import numpy as np
 from silva.evaluate.linear import NUMBER
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterator
 
     from numpy.typing import NDArray
 
@@ -102,6 +103,49 @@ def default_left(tree: dict[str, Any], rows: TrainingRows, node: int, reached: l
     return len(reached[tree["left"][node]]) >= len(reached[tree["right"][node]])
 
 
+@dataclass(frozen=True, eq=False)
+class Design:
+    """Columns of a leaf's regression, centred and in units of their spreads (0 where missing or constant), and y."""
+
+    X: Doubles
+    y: Doubles
+    weight: Doubles
+    features: NDArray[np.intp]
+    means: Doubles
+    spreads: Doubles
+    centre: float
+    scale: float
+
+    @classmethod
+    def of(cls, X: Doubles, y: Doubles, weight: Doubles, features: NDArray[np.intp], scale: float) -> Design:
+        """Centre and scale these columns of the rows, and y by its mean and `scale`."""
+        share = weight / weight.sum()
+        centre = float(y[0] + scale * np.sum(share * ((y - y[0]) / scale)))
+        return cls(X, y, weight, features, *_moments(X, share, features), centre, scale)
+
+    def with_columns(self, places: NDArray[np.intp]) -> Design:
+        """Keep these of the columns."""
+        return dataclasses.replace(
+            self, features=self.features[places], means=self.means[places], spreads=self.spreads[places]
+        )
+
+    def blocks(self) -> Iterator[tuple[Doubles, Doubles, Doubles]]:
+        """Columns, y and weights of BLOCK rows at a time."""
+        for start in range(0, len(self.y), BLOCK):
+            rows = slice(start, start + BLOCK)
+            deviation = np.nan_to_num(self.X[rows, self.features] - self.means)
+            columns = np.divide(deviation, self.spreads, out=np.zeros_like(deviation), where=self.spreads > 0)
+            yield columns, (self.y[rows] - self.centre) / self.scale, self.weight[rows]
+
+    def triangle(self) -> Doubles:
+        """R of the QR decomposition of the weighted columns and y behind them, block by block of rows."""
+        triangle = np.zeros((0, len(self.features) + 1))
+        for columns, target, weight in self.blocks():
+            rows = np.column_stack([columns, target]) * np.sqrt(weight)[:, None]
+            triangle = np.asarray(np.linalg.qr(np.vstack([triangle, rows]), mode="r"))
+        return triangle
+
+
 def fit_leaf(
     X: Doubles,
     y: Doubles,
@@ -120,21 +164,14 @@ def fit_leaf(
     scale : float
         Unit of y in which squares neither overflow nor vanish.
     """
-    total = weight.sum()
-    means, spreads = _moments(X, weight / total, features)
-    centre = float(y[0] + scale * np.sum(weight / total * ((y - y[0]) / scale)))
-
-    def blocks() -> Iterator[tuple[Doubles, Doubles, Doubles]]:
-        for start in range(0, len(y), BLOCK):
-            rows = slice(start, start + BLOCK)
-            yield _scaled(X[rows], features, means, spreads), (y[rows] - centre) / scale, weight[rows]
-
-    triangle = _triangle(blocks(), len(features))
-    kept = _independent(triangle[:, :-1], len(y))
+    design = Design.of(X, y, weight, features, scale)
+    total, means, spreads, centre = weight.sum(), design.means, design.spreads, design.centre
+    triangle = design.triangle()
+    kept = independent(triangle[:, :-1], len(y))
     q, r = np.linalg.qr(triangle[:, kept])
     inverse = np.linalg.inv(r)
     solution = inverse @ (q.T @ triangle[:, -1])
-    sse = float(sum(np.sum(w * (target - columns[:, kept] @ solution) ** 2) for columns, target, w in blocks()))
+    sse = float(sum(np.sum(w * (target - columns[:, kept] @ solution) ** 2) for columns, target, w in design.blocks()))
     total_square = float(np.sum(triangle[:, -1] ** 2))
     freedom = len(y) - len(kept) - 1
     variance = sse / freedom if freedom > 0 else np.nan
@@ -178,22 +215,7 @@ def _moments(X: Doubles, share: Doubles, features: NDArray[np.intp]) -> tuple[Do
     return means, spreads
 
 
-def _scaled(X: Doubles, features: NDArray[np.intp], means: Doubles, spreads: Doubles) -> Doubles:
-    """Columns centred and in units of their spread; 0 where they are missing or constant."""
-    deviation = np.nan_to_num(X[:, features] - means)
-    return np.divide(deviation, spreads, out=np.zeros_like(deviation), where=spreads > 0)
-
-
-def _triangle(blocks: Iterable[tuple[Doubles, Doubles, Doubles]], n_columns: int) -> Doubles:
-    """R of the QR decomposition of the weighted columns and the target behind them, block by block of rows."""
-    triangle = np.zeros((0, n_columns + 1))
-    for columns, target, weight in blocks:
-        rows = np.column_stack([columns, target]) * np.sqrt(weight)[:, None]
-        triangle = np.asarray(np.linalg.qr(np.vstack([triangle, rows]), mode="r"))
-    return triangle
-
-
-def _independent(columns: Doubles, n_rows: int) -> NDArray[np.intp]:
+def independent(columns: Doubles, n_rows: int) -> NDArray[np.intp]:
     """Columns with a part of their own, in their order (modified Gram-Schmidt), fewer than rows."""
     kept: list[int] = []
     basis: list[Doubles] = []

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from silva.evaluate.linear import NUMBER
+from silva.grow.intervals import without_own_row
 from silva.grow.refit import fit_leaf, shared_out
 
 if TYPE_CHECKING:
@@ -83,7 +84,7 @@ def _best_strength(
     left_out = {v: np.empty(len(y)) for v in models}
     for v, model in models.items():
         at = reached[v]
-        left_out[v][at] = _left_out(model, columns.X[at], y[at], rows.weight[at])
+        left_out[v][at] = without_own_row(model, columns.X[at], y[at], rows.weight[at])
     scale = rows.target.scale or 1.0
     squares = np.zeros(len(STRENGTHS))
     for leaf in leaves:
@@ -93,18 +94,6 @@ def _best_strength(
             predicted = np.clip(sum(share * left_out[v][at] for v, share in shares), *limits)
             squares[k] += rows.weight[at] @ ((y[at] - predicted) / scale) ** 2
     return max(s for s, square in zip(STRENGTHS, squares, strict=True) if square <= (1 + LOSS) * squares[0])
-
-
-def _left_out(model: LeafModel, X: Doubles, y: Doubles, weight: Doubles) -> Doubles:
-    """Predict each row by the model without it: by its leverage (Allen 1974)."""
-    deviations = model.deviations(X)
-    spreads = np.abs(deviations).max(axis=0, initial=0)
-    design = np.column_stack([np.ones(len(y)), deviations / np.where(spreads > 0, spreads, 1)])
-    q = np.linalg.qr(design * np.sqrt(weight)[:, None])[0]
-    leverage = np.minimum(np.sum(q**2, axis=1), 1 - 1e-6)
-    predicted = model.predict(X)
-    without: Doubles = predicted - leverage / (1 - leverage) * (y - predicted)
-    return without
 
 
 def _attributes_below(tree: dict[str, Any], columns: TrainingColumns) -> Bools:

@@ -1,0 +1,63 @@
+"""One tree as an estimator has it: by squares or Huber's loss, with equations from all rows or rows of their own."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from silva.grow.data import prepare
+from silva.grow.derived import like
+from silva.grow.growing import Growth, grow
+from silva.grow.pruning import without_small_leaves
+from silva.grow.repeats import in_order
+from silva.grow.robust import grow_robustly
+from silva.grow.warm import to_ranks, to_values
+from silva.parallel import n_threads
+
+if TYPE_CHECKING:
+    from silva.grow.columns import TrainingColumns
+    from silva.grow.growing import Circumstances
+    from silva.typing import Doubles
+
+APART = 0x686F6E65
+"""Added to the seed of the search for the division of the rows."""
+
+
+def fit_tree(model: Any, columns: TrainingColumns, target: Doubles, weight: Doubles, given: Circumstances) -> Growth:
+    """Search for a tree; with ``honest`` on a part of the rows, the others being left to its equations.
+
+    Parameters
+    ----------
+    model, columns, target, weight, given
+        As in `silva.grow.growing.grow`.
+    """
+    search = grow_robustly if model.loss == "huber" else grow
+    if not model.honest:
+        return search(model, columns, target, weight, given)
+    order, weight, _ = in_order(columns.X, target, weight)
+    columns, target = columns.taken(order), target[order]
+    shuffled = np.random.default_rng([given.seed, APART]).permutation(len(order)).astype(np.int32)
+    n_own = round(model.honest * len(order))
+    if min(n_own, len(order) - n_own) < 1:
+        raise ValueError(f"honest={model.honest} divides {len(order)} rows so that one part has none; pass more rows")
+    own, others = np.sort(shuffled[:n_own]), np.sort(shuffled[n_own:])
+    seen = columns.taken(others).ordered_by(target[others], weight[others])
+    growth = search(model, seen, target[others], weight[others], given)
+    held = columns.taken(own).ordered_like(seen.order)
+    moved = _moved(model, growth, held, target[own], weight[own])
+    return dataclasses.replace(moved, order=order[own[moved.order]])
+
+
+def _moved(model: Any, growth: Growth, columns: TrainingColumns, target: Doubles, weight: Doubles) -> Growth:
+    """Put what was found on other rows; splits that part few of them are left out."""
+    columns = like(growth.columns, columns)
+    linear = ~columns.is_categorical & (model.leaf_model == "linear")
+    rows = prepare(columns.X, target, weight, linear, n_threads(model.n_jobs), model.storage, columns.is_testable)
+    found = growth.result
+    best, *population = to_ranks(to_values([found.best, *found.population], growth.rows), rows)
+    best = without_small_leaves({**found.best, **best}, rows, model.min_samples_leaf)
+    result = dataclasses.replace(found, best=best, population=population)
+    order = np.arange(len(target), dtype=np.int32) if rows.source is None else rows.source
+    return Growth(result, rows, columns.taken(order), target[order], order)

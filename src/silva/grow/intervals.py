@@ -1,0 +1,84 @@
+"""Intervals of predictions: residuals of rows that were left out, in errors of the leaves that they reach.
+
+Residuals are measured in the error of their leaf, because noise differs between leaves; as many of those errors about
+a prediction as a part of the left-out rows needs make an interval (conformal prediction, Vovk, Gammerman, Shafer 2005).
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from silva.grow.refit import LeafModel
+    from silva.typing import Doubles
+
+LEAST_ERROR = 0.05
+"""Part of the mean error of leaves that the error of a leaf counts for at least."""
+
+MOST_LEFT_OUT = 20_000
+"""Rows of a tree that are left out in turn, an even sample of them."""
+
+
+def usable_errors(rmse: Doubles) -> Doubles:
+    """Errors of leaves, none next to 0."""
+    errors: Doubles = np.maximum(rmse, LEAST_ERROR * float(np.sqrt(np.mean(rmse**2))) or 1.0)
+    return errors
+
+
+def left_out_scores(
+    models: list[LeafModel], rows: list[tuple[Doubles, Doubles, Doubles]], limits: list[tuple[float, float]]
+) -> Doubles:
+    """Residuals of rows, each by its leaf's regression without it, in errors of the leaf; rising.
+
+    Parameters
+    ----------
+    models : list of LeafModel
+    rows : list of X, y and weight
+        Of each leaf.
+    limits : list of pairs
+        What predictions are confined to.
+    """
+    errors = usable_errors(np.array([model.rmse for model in models]))
+    step = -(-sum(len(y) for _, y, _ in rows) // MOST_LEFT_OUT)
+    scores = []
+    for model, (X, y, weight), limit, error in zip(models, rows, limits, errors, strict=True):
+        X, y, weight = X[::step], y[::step], weight[::step]
+        share = len(y) / model.n_rows
+        residuals = y - np.clip(without_own_row(model, X, y, weight, share), *limit)
+        scores.append(np.abs(residuals) / error)
+    return np.sort(np.concatenate(scores))
+
+
+def without_own_row(model: LeafModel, X: Doubles, y: Doubles, weight: Doubles, share: float = 1.0) -> Doubles:
+    """Predict each row by the model without it: by its leverage (Allen 1974); `share` of the leaf's rows are given."""
+    deviations = model.deviations(X)
+    spreads = np.abs(deviations).max(axis=0, initial=0)
+    design = np.column_stack([np.ones(len(y)), deviations / np.where(spreads > 0, spreads, 1)])
+    design *= np.sqrt(weight)[:, None]
+    left, size, _ = np.linalg.svd(design, full_matrices=False)
+    left = left[:, size > 1e-10 * size[0]]
+    leverage = np.minimum(share * np.sum(left**2, axis=1), 1 - 1e-6)
+    predicted = model.predict(X)
+    without: Doubles = predicted - leverage / (1 - leverage) * (y - predicted)
+    return without
+
+
+def around(middle: Doubles, errors: Doubles, scores: Doubles, coverage: float) -> Doubles:
+    """Intervals about predictions: float64, (n_rows, 2).
+
+    Parameters
+    ----------
+    middle, errors : float64, (n_rows,)
+        Predictions, and the errors of the leaves that the rows reach.
+    scores : float64, (n_left_out,)
+        Of left-out rows, rising.
+    coverage : float
+        Part of the rows whose y the intervals are to hold.
+    """
+    if not 0 < coverage < 1:
+        raise ValueError(f"coverage is {coverage}, expected a probability above 0 and below 1")
+    n = len(scores)
+    width = scores[min(int(np.ceil(coverage * (n + 1))), n) - 1] * errors
+    return np.column_stack([middle - width, middle + width])

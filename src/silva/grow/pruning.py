@@ -1,0 +1,216 @@
+"""What of a tree pays where the noise is not the same everywhere; a search's BIC knows one variance for all rows.
+
+A parameter's price, ln n in likelihood, is ln n times the variance of the noise in sums of squares. Of a regression of
+leverages h and left-out residuals r = e / (1 - h), the noise that its parameters take up is the sum of h r² over rows
+(the sandwich: Takeuchi 1976, White 1980; with left-out residuals MacKinnon and White 1985,
+https://doi.org/10.1016/0304-4076(85)90158-7): the variance times their number where it is the same for all rows. So a
+leaf costs its sum of squares and ln n times the sum of h r², a split ln n times the mean square of its rows for every
+parameter that it counts for. A term stays where its Wald statistic by the sandwich is above ln n.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from silva.grow.refit import Design, independent, rows_by_node
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from silva.grow.columns import TrainingColumns
+    from silva.grow.data import TrainingRows
+    from silva.typing import Bools, Doubles, Int32s
+
+DECIDED = 1 - 1e-6
+"""Leverage from which on nothing else tells what a row's prediction would be without it."""
+
+
+@dataclass(frozen=True)
+class Prices:
+    """What parameters cost.
+
+    Attributes
+    ----------
+    penalty, test_weight : float
+        As of `ModelTreeRegressor`.
+    n_rows : float
+        Copies left out.
+    copies : float
+        Of each row, on average: they share their noise, and leave together.
+    """
+
+    penalty: float
+    test_weight: float
+    n_rows: float
+    copies: float = 1.0
+
+    @property
+    def parameter(self) -> float:
+        """In variances of the noise."""
+        return self.penalty * self.copies * math.log(self.n_rows)
+
+    def split(self, n_levels: int) -> float:
+        """By a threshold (0 levels), or by a set of so many categories."""
+        choices = max(math.log(self.n_rows), (n_levels - 1) * math.log(2))
+        return self.penalty * self.copies * self.test_weight * choices
+
+
+@dataclass(frozen=True, eq=False)
+class _Leaf:
+    """Cost, sum of squares and features of the regression of a node."""
+
+    cost: float
+    sse: float
+    features: NDArray[np.intp]
+
+
+def pruned(
+    tree: dict[str, Any],
+    rows: TrainingRows,
+    columns: TrainingColumns,
+    y: Doubles,
+    prices: Prices,
+    limits: tuple[float, float] = (-np.inf, np.inf),
+) -> dict[str, Any]:
+    """Cut the splits and terms off that do not pay, from the leaves upwards.
+
+    Parameters
+    ----------
+    tree, rows, columns, y
+        As in `silva.grow.assembly`.
+    prices : Prices
+    limits : pair
+        What predictions are confined to.
+
+    Notes
+    -----
+    O(n_rows n_terms²) a level of the tree, and n_terms⁴ a node.
+    """
+    reached = rows_by_node(tree, rows)
+    levels = levels_of_splits(tree, rows, columns, reached)
+    feature, used = tree["feature"].copy(), tree["model"].reshape(len(tree["feature"]), -1).astype(bool)
+    used &= (feature < 0)[:, None]
+    has_terms, cost, sse = bool(used.any()), np.zeros(len(feature)), np.zeros(len(feature))
+    for v in range(len(feature) - 1, -1, -1):  # children stand behind their parents
+        at, attribute, below = reached[v], int(feature[v]), (tree["left"][v], tree["right"][v])
+        candidates = used[v].copy()
+        if attribute >= 0:
+            candidates |= used[below[0]] | used[below[1]]
+            candidates[attribute] |= has_terms and rows.column[attribute] >= 0
+            sse[v] = sse[below[0]] + sse[below[1]]
+            cost[v] = cost[below[0]] + cost[below[1]] + prices.split(levels[v]) * sse[v] / rows.weight[at].sum()
+        design = Design.of(columns.X[at], y[at], rows.weight[at], np.flatnonzero(candidates), rows.target.scale or 1.0)
+        leaf = _leaf(design, prices, limits)
+        used[v] = candidates
+        if attribute < 0 or leaf.cost <= cost[v]:
+            feature[v], cost[v], sse[v] = -1, leaf.cost, leaf.sse
+            used[v] = False
+            used[v, leaf.features] = True
+    return _reached({**tree, "feature": feature, "model": (used & (feature < 0)[:, None]).astype(np.uint8).ravel()}, 0)
+
+
+def levels_of_splits(
+    tree: dict[str, Any], rows: TrainingRows, columns: TrainingColumns, reached: list[Int32s]
+) -> dict[int, int]:
+    """Categories that come to each split by a set; 0 where a split is by a threshold."""
+    levels = {}
+    for v in np.flatnonzero(tree["feature"] >= 0).tolist():
+        attribute = tree["feature"][v]
+        levels[v] = len(np.unique(rows.ranks[attribute, reached[v]])) if columns.is_categorical[attribute] else 0
+    return levels
+
+
+def without_small_leaves(tree: dict[str, Any], rows: TrainingRows, least: int) -> dict[str, Any]:
+    """Put the other child in the place of a split one of whose sides few of these rows reach."""
+    counts = np.array([len(reached) for reached in rows_by_node(tree, rows)])
+    tree = {**tree, "left": tree["left"].copy(), "right": tree["right"].copy()}
+    place = np.arange(len(counts))  # what stands for a node; -1: nothing
+    for v in range(len(counts) - 1, -1, -1):
+        if tree["feature"][v] < 0:
+            place[v] = v if counts[v] >= least else -1
+            continue
+        left, right = tree["left"][v], tree["right"][v] = place[tree["left"][v]], place[tree["right"][v]]
+        if min(left, right) < 0:
+            place[v] = max(left, right)
+    fullest = int(np.argmax(np.where(tree["feature"] < 0, counts, -1)))
+    return _reached(tree, int(place[0]) if place[0] >= 0 else fullest)
+
+
+def _leaf(design: Design, prices: Prices, limits: tuple[float, float] = (-np.inf, np.inf)) -> _Leaf:
+    """Backward elimination of the terms whose absence lowers the cost."""
+    low, high = ((limit - design.centre) / design.scale for limit in limits)
+    while True:
+        triangle = design.triangle()
+        kept = independent(triangle[:, :-1], len(design.y))
+        q, r = np.linalg.qr(triangle[:, kept])
+        inverse = np.linalg.inv(r)
+        solution, bread = inverse @ (q.T @ triangle[:, -1]), inverse @ inverse.T
+        sse, level, meat = _noise(design, kept, inverse, solution, prices.copies, (low, high))
+        stays = _worth(bread, solution, meat, prices.parameter)
+        if stays.all():
+            cost = sse + prices.parameter * (level + float(np.sum(bread * meat)))
+            return _Leaf(cost, sse, design.features[kept])
+        design = design.with_columns(kept[stays])
+
+
+def _noise(
+    design: Design,
+    kept: NDArray[np.intp],
+    inverse: Doubles,
+    solution: Doubles,
+    copies: float,
+    limits: tuple[float, float],
+) -> tuple[float, float, Doubles]:
+    """Sum of squares; sums of the squares of left-out residuals: over all weight, and times products of columns."""
+    total, sse, level, meat = design.weight.sum(), 0.0, 0.0, np.zeros((len(kept), len(kept)))
+    for columns, target, weight in design.blocks():
+        columns = columns[:, kept]
+        residual = target - columns @ solution
+        leverage = copies * weight * (1 / total + np.sum((columns @ inverse) ** 2, axis=1))
+        without = target - np.where(leverage < DECIDED, residual / np.maximum(1 - leverage, 1 - DECIDED), target)
+        square = weight * (target - np.clip(without, *limits)) ** 2
+        sse += float(weight @ residual**2)
+        level += float(weight @ square) / total
+        meat += (columns * (weight * square)[:, None]).T @ columns
+    return sse, level, meat
+
+
+def _worth(bread: Doubles, solution: Doubles, meat: Doubles, price: float) -> Bools:
+    """Which terms stay; without the k-th the cost changes by what its Wald statistic lacks of the price."""
+    stays = np.ones(len(solution), bool)
+    while stays.any():
+        variance = np.sum((bread @ meat) * bread, axis=1)
+        gain = np.full(len(stays), -np.inf)
+        gain[stays] = (price * variance[stays] - solution[stays] ** 2) / np.diag(bread)[stays]
+        worst = int(np.argmax(gain))
+        if gain[worst] <= 0:
+            break
+        stays[worst] = False
+        share = bread[:, worst] / bread[worst, worst]
+        solution, bread = solution - share * solution[worst], bread - np.outer(share, bread[worst])
+    return stays
+
+
+def _reached(tree: dict[str, Any], root: int) -> dict[str, Any]:
+    """Keep the nodes that are reached from the root; leaves have no children."""
+    kept: list[int] = []
+    waiting = [root]
+    while waiting:
+        v = waiting.pop()
+        kept.append(v)
+        if tree["feature"][v] >= 0:
+            waiting += [int(tree["right"][v]), int(tree["left"][v])]
+    n_nodes = len(tree["feature"])
+    place = np.full(n_nodes, -1, np.int32)
+    place[kept] = np.arange(len(kept))
+    is_split = tree["feature"][kept] >= 0
+    return {
+        **tree,
+        **{side: np.where(is_split, place[tree[side][kept]], -1) for side in ("left", "right")},
+        **{name: tree[name][kept] for name in ("feature", "threshold", "missing_left")},
+        "model": tree["model"].reshape(n_nodes, -1)[kept].ravel(),
+    }

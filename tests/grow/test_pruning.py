@@ -1,0 +1,103 @@
+"""What is cut off a tree where the noise is not the same everywhere."""
+
+import numpy as np
+import pytest
+
+from silva import ModelTreeRegressor
+from silva.grow import pruning
+from silva.grow.pruning import Prices
+from silva.grow.refit import Design
+
+PRICES = Prices(penalty=1.0, test_weight=2.0, n_rows=400.0)
+
+
+def growing_noise(seed, n_rows=600):
+    """One linear equation in all rows, whose noise grows with the first feature."""
+    rng = np.random.default_rng(seed)
+    X = rng.uniform(0, 4, (n_rows, 5))
+    return X, X[:, 0] + X[:, 1] + np.exp(X[:, 0] - 1) * rng.standard_normal(n_rows)
+
+
+def leaf_of(X, y, prices, limits=(-np.inf, np.inf)):
+    design = Design.of(X, y, np.ones(len(y)), np.arange(X.shape[1]), 1.0)
+    return pruning._leaf(design, prices, limits)
+
+
+def cost_by_rows(X, y, price):
+    """Sum of squares and price of a regression, each row left out in turn."""
+    columns = np.column_stack([np.ones(len(y)), X])
+    hat = columns @ np.linalg.pinv(columns)
+    squares = []
+    for row in range(len(y)):
+        others = np.delete(np.arange(len(y)), row)
+        solution = np.linalg.lstsq(columns[others], y[others], rcond=None)[0]
+        squares.append((y[row] - columns[row] @ solution) ** 2)
+    return np.sum((y - hat @ y) ** 2) + price * np.diag(hat) @ squares
+
+
+def test_cost_of_a_leaf_is_that_of_rows_left_out():
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((40, 3))
+    y = X @ [3, -2, 4] + rng.standard_normal(40) * (1 + (X[:, 0] > 0))
+    leaf = leaf_of(X, y, PRICES)
+    np.testing.assert_array_equal(leaf.features, [0, 1, 2])
+    assert leaf.cost == pytest.approx(cost_by_rows(X, y, PRICES.parameter), rel=1e-10)
+
+
+def test_left_out_rows_are_predicted_within_the_limits():
+    """One row lies far out along a feature, off the line: without it, the line would pass it by far."""
+    X = np.append(np.linspace(-1, 1, 40), 30.0)[:, None]
+    y = np.append(np.linspace(-1, 1, 40) + 0.1 * np.sin(np.arange(40)), 2.0)
+    free, confined = (leaf_of(X, y, PRICES, limits) for limits in ((-np.inf, np.inf), (-1.2, 2.2)))
+    assert confined.cost < free.cost
+
+
+def test_terms_of_noise_go():
+    rng = np.random.default_rng(1)
+    X = rng.standard_normal((400, 6))
+    y = 2 * X[:, 4] + rng.standard_normal(400)
+    leaf = leaf_of(X, y, PRICES)
+    np.testing.assert_array_equal(leaf.features, [4])
+
+
+def test_a_term_that_one_row_decides_goes():
+    """Squares alone would keep it: it explains the outlier."""
+    rng = np.random.default_rng(2)
+    X = np.column_stack([np.arange(60) == 7, rng.standard_normal(60)]).astype(float)
+    y = 5 * X[:, 1] + 0.1 * rng.standard_normal(60) + 1000 * X[:, 0]
+    leaf = leaf_of(X, y, PRICES)
+    assert 0 not in leaf.features
+
+
+@pytest.mark.slow
+def test_uneven_noise_makes_few_leaves():
+    counts = {}
+    for noise in ("any", "uniform"):
+        counts[noise] = [ModelTreeRegressor(noise=noise, n_jobs=1).fit(*growing_noise(s)).n_leaves_ for s in range(6)]
+    assert np.median(counts["any"]) == 1
+    assert sum(counts["any"]) < sum(counts["uniform"]) / 2
+
+
+def test_copies_leave_together():
+    """Rows that are repeated cost what they do once."""
+    X, y = growing_noise(0, 100)
+    once = leaf_of(X, y, Prices(1.0, 2.0, 100.0))
+    twice = np.repeat(np.arange(100), 2)
+    double = leaf_of(X[twice], y[twice], Prices(1.0, 2.0, 100.0, 2.0))
+    np.testing.assert_array_equal(double.features, once.features)
+    assert double.cost == pytest.approx(2 * once.cost, rel=1e-10)
+
+
+def test_pruned_trees_predict_and_tell_their_leaves():
+    rng = np.random.default_rng(3)
+    X = rng.uniform(0, 5, (500, 3))
+    y = np.where(X[:, 0] < 2, 3 * X[:, 1], 10 - X[:, 0]) + rng.standard_normal(500) * np.where(X[:, 2] < 1, 5, 0.1)
+    model = ModelTreeRegressor(n_jobs=1).fit(X, y)
+    assert model.n_leaves_ == len(model.leaf_summary_["n_rows"]) == model.forest_.n_leaves
+    assert model.leaf_summary_["n_rows"].sum() == 500
+    assert set(model.apply(X)) == set(range(model.n_leaves_))
+
+
+def test_noise_is_a_choice():
+    with pytest.raises(ValueError, match="noise is 'none', expected one of any, uniform"):
+        ModelTreeRegressor(noise="none").fit(np.zeros((9, 1)), np.arange(9.0))
