@@ -30,6 +30,7 @@ def test_what_a_forest_offers_besides_its_arrays():
         "has_linear_leaves",
         "is_categorical",
         "largest_margin",
+        "mapper",
         "predict",
         "predictor",
         "save",

@@ -80,7 +80,9 @@ def count_rows(X: object) -> int:
     shape = getattr(X, "shape", None)
     if isinstance(shape, tuple) and shape:  # sparse matrices have no length, lazy frames no number
         return int(shape[0]) if isinstance(shape[0], (int, Integral)) else 0
-    return len(X) if isinstance(X, Sized) and shape is None else 0
+    with contextlib.suppress(TypeError, AttributeError):  # Ray's data sets have a length that raises
+        return len(X) if isinstance(X, Sized) and shape is None else 0
+    return 0
 
 
 def find_gpus(device: str, X: object = None) -> tuple[int, ...]:

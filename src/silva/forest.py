@@ -11,12 +11,13 @@ from silva.evaluate.linear import with_means
 from silva.evaluate.predictor import make_predictor
 from silva.evaluate.tuning import tune
 from silva.inputs import as_rows, name_by_position
+from silva.mapping.predictions import PredictionMapper
 from silva.parallel import cached_property
 from silva.storage import save_forest
 
 if TYPE_CHECKING:
     import os
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from silva.typing import Algorithm, Array, Output, Rows
 
@@ -139,6 +140,50 @@ class Forest(TreeEnsemble):
         value and linear leaves go through NumPy, which takes ten microseconds and more.
         """
         return make_predictor(self._evaluator, output, algorithm, device)
+
+    def mapper(
+        self,
+        output: Output = "prediction",
+        columns: Any = (),
+        inputs: Sequence[str] | None = None,
+        device: str = "cpu",
+        n_jobs: int | None = 1,
+        path: str | os.PathLike[str] | None = None,
+    ) -> PredictionMapper:
+        """Make a function of batches that Dask, Spark, Ray, polars and DuckDB can send to their workers.
+
+        Parameters
+        ----------
+        output : str
+            As of `predict`. Columns of the results: ``prediction`` (``margin``, ``probability``), with ``_<output>``
+            for several, or ``leaf_<tree>``.
+        columns : sequence of str, or pyarrow.Schema
+            Columns of the batches to keep before the results. A schema gives their types too, which `Mapper.schema` and
+            `Mapper.meta` need, and to which the columns are cast.
+        inputs : sequence of str, optional
+            Columns that are the model's features, in its order; default by name.
+        device : str
+            As of `predict`. "cuda" is the first GPU that a worker sees: engines give each its own by
+            CUDA_VISIBLE_DEVICES.
+        n_jobs : int, optional
+            Threads of a call; 1 since engines run a task a core, None or -1 for all.
+        path : path, optional
+            Write the model there and send its path alone; workers map the file, and those of a machine share its
+            memory. Without it the model travels as bytes.
+
+        Returns
+        -------
+        Mapper
+            A picklable function from Arrow, pandas or polars batches to such batches, from arrays to arrays.
+
+        Raises
+        ------
+        ValueError
+            If an argument has no such choice.
+        OSError
+            If `path` cannot be written.
+        """
+        return PredictionMapper(self._evaluator, output, columns, inputs, device, n_jobs, path)
 
     def tune(self, X: Rows, seconds: float = 1.0, device: str = "auto", n_jobs: int | None = None) -> Forest:
         """Measure which algorithm is the fastest on rows like these.

@@ -9,7 +9,9 @@ A reader of version v refuses files of a later version; a file holds every field
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
+import io
 import json
 import math
 import os
@@ -17,7 +19,7 @@ import re
 import struct
 import zlib
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple
+from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple, cast
 
 import numpy as np
 
@@ -26,7 +28,7 @@ from silva.files import MODEL_SUFFIXES, replacing
 from silva.typing import Array, Choice
 
 if TYPE_CHECKING:
-    from io import BufferedReader
+    from collections.abc import Iterator
 
 MAGIC = b"\x93SILVA\r\n"
 VERSION = 1
@@ -60,6 +62,18 @@ def save_forest(forest: TreeEnsemble, path: str | os.PathLike[str], attachment: 
     """
     if (suffix := Path(path).suffix.lower()) in MODEL_SUFFIXES:
         raise ValueError(f"{path} has the suffix {suffix!r} of another library's models, expected .silva")
+    with replacing(path) as temporary, open(temporary, "wb") as file:
+        _write(file, forest, attachment)
+
+
+def forest_bytes(forest: TreeEnsemble, attachment: Attachment | None = None) -> bytes:
+    """Content of the file that `save_forest` would write."""
+    file = io.BytesIO()
+    _write(file, forest, attachment)
+    return file.getvalue()
+
+
+def _write(file: BinaryIO, forest: TreeEnsemble, attachment: Attachment | None) -> None:
     scalars, arrays = _split_fields(forest)
     if attachment is not None:
         arrays |= {ATTACHED + name: _little_endian(array) for name, array in attachment.arrays.items()}
@@ -72,11 +86,10 @@ def save_forest(forest: TreeEnsemble, path: str | os.PathLike[str], attachment: 
     header = json.dumps(
         {"fields": scalars, "arrays": entries, "size": size, "crc32": checksum, "attachment": about}
     ).encode()
-    with replacing(path) as temporary, open(temporary, "wb") as file:
-        file.write(PREFIX.pack(MAGIC, VERSION, len(header), zlib.crc32(header)))
-        _write_padded(file, header)
-        for array in arrays.values():
-            _write_padded(file, _raw(array))
+    file.write(PREFIX.pack(MAGIC, VERSION, len(header), zlib.crc32(header)))
+    _write_padded(file, header)
+    for array in arrays.values():
+        _write_padded(file, _raw(array))
 
 
 def load_forest(path: str | os.PathLike[str], mmap: bool = False) -> TreeEnsemble:
@@ -90,16 +103,15 @@ def load_forest(path: str | os.PathLike[str], mmap: bool = False) -> TreeEnsembl
     return load_attachment(path, mmap)[0]
 
 
-def load_attachment(path: str | os.PathLike[str], mmap: bool = False) -> tuple[TreeEnsemble, Attachment | None]:
-    """Read the forest of a `.silva` file and what is kept beside it, if anything is.
+def load_attachment(path: str | os.PathLike[str] | bytes, mmap: bool = False) -> tuple[TreeEnsemble, Attachment | None]:
+    """Read the forest of a `.silva` file, or of its content as bytes, and what is kept beside it, if anything is.
 
     Raises
     ------
     ValueError
         As `load_forest`.
     """
-    path = Path(path)
-    with open(path, "rb") as file:
+    with _opened(path) as (file, path):
         text, start = _read_header(path, file)
         buffer = _map(file)[start:] if mmap else _read(file, start)
     try:
@@ -129,6 +141,16 @@ def read_attachment_note(path: str | os.PathLike[str]) -> dict[str, Any] | None:
         file.seek(0)
         note: dict[str, Any] | None = json.loads(_read_header(path, file)[0]).get("attachment")
     return note
+
+
+@contextlib.contextmanager
+def _opened(source: str | os.PathLike[str] | bytes) -> Iterator[tuple[BinaryIO, Path]]:
+    """Yield a file and what messages call it."""
+    if isinstance(source, bytes):
+        yield io.BytesIO(source), Path("a model in memory")
+        return
+    with open(source, "rb") as file:
+        yield file, Path(source)
 
 
 def _corrupt(path: Path, why: object) -> ValueError:
@@ -226,18 +248,26 @@ def _are_plain(values: list[Any]) -> bool:
     return all(value is None or isinstance(value, str | int | float) for value in values)
 
 
-def _map(file: BufferedReader) -> Array:
+def _map(file: BinaryIO) -> Array:
     return np.memmap(file, np.uint8, "r").view(np.ndarray)
 
 
-def _read(file: BufferedReader, start: int) -> Array:
+def _read(file: BinaryIO, start: int) -> Array:
     """Read what follows `start`: no byte that another process writes later gets past the checksum."""
-    buffer = np.empty(max(os.fstat(file.fileno()).st_size - start, 0), np.uint8)
+    buffer = np.empty(max(_size(file) - start, 0), np.uint8)
     file.seek(start)
-    return buffer[: file.readinto(buffer.data)]
+    return buffer[: cast("io.BufferedReader", file).readinto(buffer.data)]
 
 
-def _read_header(path: Path, file: BufferedReader) -> tuple[bytes, int]:
+def _size(file: BinaryIO) -> int:
+    """Bytes of the file; it is read on from where it was."""
+    place = file.tell()
+    size = file.seek(0, os.SEEK_END)
+    file.seek(place)
+    return size
+
+
+def _read_header(path: Path, file: BinaryIO) -> tuple[bytes, int]:
     """Text of the header, and where the arrays start."""
     prefix = file.read(PREFIX.size)
     if not prefix.startswith(MAGIC):
@@ -247,7 +277,7 @@ def _read_header(path: Path, file: BufferedReader) -> tuple[bytes, int]:
     _, version, length, checksum = PREFIX.unpack(prefix)
     if version > VERSION:
         raise ValueError(f"{path} has format version {version}, this silva reads up to {VERSION}; upgrade silva")
-    if length > os.fstat(file.fileno()).st_size:
+    if length > _size(file):
         raise _corrupt(path, f"its header of {length} bytes is incomplete")
     text = file.read(length)
     if version < 1 or len(text) < length or zlib.crc32(text) != checksum:

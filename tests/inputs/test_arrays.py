@@ -171,7 +171,10 @@ class TestRefusals:
             (pd.DataFrame({"a": ["p"], "b": 0, "c": 0}), r"column 'a' of X holds text \('p'\)"),
             (pl.DataFrame({"a": [datetime(2020, 1, 1)], "b": 0, "c": 0}), r"'a' of X has dtype Datetime"),
             (pl.DataFrame({"a": ["p"], "b": 0, "c": 0}), r"column 'a' of X holds text \('p'\)"),
-            (pl.DataFrame({"a": [1]}).lazy(), r"X is a polars.LazyFrame; pass X.collect\(\)"),
+            (
+                pl.DataFrame({"a": [1]}).lazy(),
+                r"LazyFrame, which is not computed yet; pass X.collect\(\), or map it",
+            ),
             (pa.table({"a": [datetime(2020, 1, 1)], "b": [0], "c": [0]}), r"'a' of X has dtype timestamp"),
             (pa.table({"a": [[1]], "b": [0], "c": [0]}), r"'a' of X has dtype list"),
         ],
@@ -247,6 +250,6 @@ class Lazy:
 def test_frames_that_are_not_computed_yet():
     forest = stump()
     for call in (forest.predict, silva.Explainer(forest).shap_values, lambda X: as_rows(X, forest)):
-        with pytest.raises(TypeError, match=r"X is a .*Lazy, which is not computed yet; pass X\.compute\(\)"):
+        with pytest.raises(TypeError, match=r"X is a .*Lazy, which is not computed yet; pass it to silva\.dask"):
             call(Lazy())
     assert forest.predict(Lazy().compute()).tolist() == [1, 1]

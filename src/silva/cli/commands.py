@@ -9,30 +9,21 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from silva.cli.columns import (
-    explanation_metadata,
-    feature_names,
-    interaction_columns,
-    margin_columns,
-    prediction_columns,
-    to_batch,
-    value_columns,
-)
 from silva.cli.tables import TableReader, import_pyarrow, progress, writing
 from silva.files import check_output
 from silva.inputs.matching import listed
+from silva.mapping.columns import feature_names
+from silva.mapping.mapper import input_columns
 
 if TYPE_CHECKING:
     import argparse
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Iterator, Sequence
     from pathlib import Path
 
     from pyarrow import RecordBatch
 
     from silva.forest import Forest
-    from silva.typing import Array
-
-    Compute = Callable[[RecordBatch], dict[str, Array]]
+    from silva.mapping.mapper import Mapper
 
 BATCH_BYTES = 2**25
 """Input and output of a batch take about this much memory."""
@@ -47,16 +38,14 @@ def predict(options: argparse.Namespace) -> None:
     forest = silva.load(options.model)
     width = forest.n_trees if options.output == "leaf" else forest.n_outputs
 
-    def compute(rows: RecordBatch) -> dict[str, Array]:
-        values = forest.predict(rows, output=options.output, device=options.device, n_jobs=options.n_jobs)
-        return prediction_columns(values, options.output, forest)
-
-    _transform(options, forest, compute, width)
+    mapper = forest.mapper(options.output, options.columns, options.inputs, options.device, options.n_jobs)
+    _transform(options, forest, mapper, width)
 
 
 def explain(options: argparse.Namespace) -> None:
     """Run `silva explain`."""
     import silva
+    from silva.explain.mapper import check_features, player_names
     from silva.explain.stored import holds_explainer
 
     inputs = (options.model, options.data, *([options.background] if options.background else []))
@@ -74,21 +63,10 @@ def explain(options: argparse.Namespace) -> None:
             dtype=options.dtype,
             n_jobs=options.n_jobs,
         )
-    players = explainer.players if explainer.groups else feature_names(forest)
-    wanted = _explained(options.features, players)
-    width = len(wanted) * forest.n_outputs * (len(players) if options.interactions else 1)
-    positions = [players.index(name) for name in wanted]
-
-    def compute(rows: RecordBatch) -> dict[str, Array]:
-        if options.interactions:
-            values = explainer.shap_interaction_values(rows, features=positions)
-            columns = interaction_columns(values, wanted, players, forest)
-        else:
-            columns = value_columns(explainer.shap_values(rows), wanted, players, forest)
-        margin = forest.predict(rows, output="margin", device=options.device, n_jobs=options.n_jobs)
-        return columns | margin_columns(margin, explainer.expected_value, forest)
-
-    _transform(options, forest, compute, width, explanation_metadata(players, explainer.expected_value, forest))
+    check_features(options.features or (), player_names(explainer), "--features")
+    output = "interactions" if options.interactions else "values"
+    mapper = explainer.mapper(output, options.columns, options.inputs, options.features, options.n_jobs)
+    _transform(options, forest, mapper, mapper.n_results, mapper.metadata)
 
 
 def info(options: argparse.Namespace) -> None:
@@ -122,18 +100,10 @@ def _n_bytes(forest: Forest) -> int:
     return sum(value.nbytes for value in values if isinstance(value, np.ndarray))
 
 
-def _explained(wanted: Sequence[str] | None, players: tuple[str, ...]) -> tuple[str, ...]:
-    if wanted is None:
-        return players
-    if unknown := [name for name in wanted if name not in players]:
-        raise ValueError(f"--features names {listed(unknown)}; the model's features are {listed(players)}")
-    return tuple(dict.fromkeys(wanted))
-
-
 def _transform(
-    options: argparse.Namespace, forest: Forest, compute: Compute, width: int, metadata: dict[str, Any] | None = None
+    options: argparse.Namespace, forest: Forest, mapper: Mapper, width: int, metadata: dict[str, Any] | None = None
 ) -> None:
-    """Read the data in batches, write what `compute` makes of each."""
+    """Read the data in batches, write what the mapper makes of each."""
     start, n_rows = time.perf_counter(), 0
     reader = TableReader(options.data)
     inputs = _input_columns(options.inputs, reader, forest)
@@ -141,8 +111,7 @@ def _transform(
     batch_rows = options.batch_rows or _batch_rows(8 * (len(inputs) + len(options.columns) + width))
     with progress(reader.n_rows, options.out.name) as advance, writing(options.out, metadata) as write:
         for batch in _read(reader, inputs, options.columns, forest, batch_rows):
-            kept = {name: batch.column(name) for name in options.columns}
-            write(to_batch(kept, compute(_features(batch, inputs, forest))))
+            write(mapper(batch))
             n_rows += batch.num_rows
             advance(batch.num_rows)
     print(f"{options.out}: {n_rows:,} rows in {time.perf_counter() - start:.1f} s")
@@ -168,23 +137,8 @@ def _batch_rows(row_bytes: int) -> int:
 
 def _input_columns(wanted: Sequence[str] | None, reader: TableReader, forest: Forest) -> list[str]:
     """Columns of the data that are the model's features, in the model's order."""
-    names, n_features = forest.feature_names, forest.n_features
-    if wanted is not None:
-        if len(wanted) != n_features:
-            raise ValueError(
-                f"--inputs names {len(wanted)} columns, the model has {n_features} features; name them all"
-            )
-        return list(wanted)
-    if names is not None and not set(names).isdisjoint(reader.names):
-        return list(names)
-    if names is None and len(reader.names) == n_features:
-        return reader.names
-    wanted = "" if names is None else f" ({listed(names)})"
-    raise ValueError(
-        f"{reader.path} has the {len(reader.names)} columns {listed(reader.names)}, none named like one of the model's "
-        f"{n_features} features{wanted}; name the columns to use by --inputs, in the model's order (the first line of "
-        "a CSV file holds its names)"
-    )
+    hint = " (the first line of a CSV file holds its names)"
+    return input_columns(reader.names, forest, wanted, str(reader.path), "--inputs", hint)
 
 
 def _read(

@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from silva.cli.columns import explanation_metadata, feature_names, margin_columns, to_batch, value_columns
 from silva.cli.tables import TableReader, writing
 from silva.inputs import as_rows
+from silva.mapping.columns import explanation_metadata, feature_names, margin_columns, value_columns
+from silva.mapping.frames import arrow_batch
 from silva.report import import_plotting, ranked_table, save_beeswarm
 
 if TYPE_CHECKING:
@@ -103,4 +104,4 @@ def _write(explanation: Any, path: Path, forest: Forest, expected_value: ArrayLi
     names = feature_names(forest)
     columns = value_columns(explanation.values, names, names, forest)
     with writing(path, explanation_metadata(names, expected_value, forest)) as write:
-        write(to_batch({}, columns | margin_columns(margin, expected_value, forest)))
+        write(arrow_batch(columns | margin_columns(margin, expected_value, forest)))

@@ -22,11 +22,12 @@ from silva.explain.checks import (
 from silva.explain.cpu import CpuExplainer
 from silva.explain.explanation import make_explanation
 from silva.explain.interactions import InteractionExplainer
+from silva.explain.mapper import MappedExplainer
 from silva.explain.placement import Placement
 from silva.explain.players import make_players
 from silva.explain.responses import ResponseExplainer, labels_of
 from silva.explain.row import make_row
-from silva.explain.stored import StoredExplainer, holds_explainer
+from silva.explain.stored import holds_explainer
 from silva.explain.tables import TABLE_BYTES
 from silva.inputs import as_rows, name_by_position
 from silva.loading import load
@@ -40,7 +41,7 @@ if TYPE_CHECKING:
     from silva.typing import Array, Doubles, ExplainAlgorithm, ExplainOutput, FloatType, Rows
 
 
-class Explainer(InteractionExplainer, StoredExplainer):
+class Explainer(InteractionExplainer, MappedExplainer):
     """Exact SHAP values and interaction values of a tree ensemble.
 
     Parameters

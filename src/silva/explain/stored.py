@@ -13,7 +13,7 @@ import numpy as np
 
 from silva.explain.background import Background
 from silva.forest import as_forest
-from silva.storage import Attachment, load_attachment, read_attachment_note, save_forest
+from silva.storage import Attachment, forest_bytes, load_attachment, read_attachment_note, save_forest
 
 if TYPE_CHECKING:
     from typing import Self
@@ -51,15 +51,16 @@ class StoredExplainer:
         that agree in them the sum of their weights. Tables are built anew from that, to the same bits: it takes about
         2 bytes a value, they take megabytes.
         """
-        save_explainer(self.forest, {name: getattr(self, name) for name in SETTINGS}, self._background, path)
+        save_forest(self.forest, path, _attachment(self))
 
     @classmethod
-    def load(cls, path: str | os.PathLike[str], device: str = "auto", n_jobs: int | None = None) -> Self:
+    def load(cls, path: str | os.PathLike[str] | bytes, device: str = "auto", n_jobs: int | None = None) -> Self:
         """Read an explainer that `save` wrote; the background rows are not needed.
 
         Parameters
         ----------
-        path : path
+        path : path, or bytes
+            Of a file, or its content.
         device, n_jobs : str, int
             As of the class; they are not saved.
 
@@ -84,19 +85,23 @@ def holds_explainer(model: object) -> bool:
     return (read_attachment_note(model) or {}).get("kind") == KIND
 
 
-def save_explainer(
-    forest: Forest, settings: dict[str, Any], background: Background | None, path: str | os.PathLike[str]
-) -> None:
-    """Write a forest, the settings of its explainer and what is left of the background."""
+def explainer_bytes(explainer: StoredExplainer) -> bytes:
+    """Content of the file that `Explainer.save` would write."""
+    return forest_bytes(explainer.forest, _attachment(explainer))
+
+
+def _attachment(explainer: StoredExplainer) -> Attachment:
+    """Collect the settings of an explainer and what is left of its background."""
+    background = explainer._background
+    settings = {name: getattr(explainer, name) for name in SETTINGS}
     about = {"kind": KIND, "version": VERSION, "settings": settings, "expected_value": None}
-    arrays: dict[str, Array] = {}
-    if background is not None:
-        about["expected_value"] = [float(value).hex() for value in background.expected_value]
-        arrays = condense(background, forest)
-    save_forest(forest, path, Attachment(about, arrays))
+    if background is None:
+        return Attachment(about, {})
+    about["expected_value"] = [float(value).hex() for value in background.expected_value]
+    return Attachment(about, condense(background, explainer.forest))
 
 
-def load_explainer(path: str | os.PathLike[str]) -> tuple[Forest, dict[str, Any], Background | None]:
+def load_explainer(path: str | os.PathLike[str] | bytes) -> tuple[Forest, dict[str, Any], Background | None]:
     """Read what `save_explainer` wrote.
 
     Raises
@@ -106,17 +111,22 @@ def load_explainer(path: str | os.PathLike[str]) -> tuple[Forest, dict[str, Any]
     """
     ensemble, attachment = load_attachment(path)
     if attachment is None or attachment.about.get("kind") != KIND:
-        raise ValueError(f"{path} holds a forest and no explainer; pass it to silva.Explainer")
+        raise ValueError(f"{_name(path)} holds a forest and no explainer; pass it to silva.Explainer")
     about = attachment.about
     if about["version"] > VERSION:
         raise ValueError(
-            f"{path} holds an explainer of version {about['version']}, this silva reads up to {VERSION}; upgrade silva"
+            f"{_name(path)} holds an explainer of version {about['version']}, this silva reads up to {VERSION}; "
+            "upgrade silva"
         )
     settings = {name: about["settings"].get(name) for name in SETTINGS}
     if about["expected_value"] is None:
         return as_forest(ensemble), settings, None
     expected = np.array([float.fromhex(value) for value in about["expected_value"]])
     return as_forest(ensemble), settings, expand(attachment.arrays, expected)
+
+
+def _name(path: object) -> str:
+    return "a model in memory" if isinstance(path, bytes) else str(path)
 
 
 def condense(background: Background, forest: TreeEnsemble) -> dict[str, Array]:

@@ -67,7 +67,20 @@ def refuse_no_rows(X: object) -> None:
     if isinstance(X, type):
         raise TypeError(f"X is the class {X.__module__}.{X.__qualname__}, expected rows; pass an object of it")
     if hasattr(X, "columns") and hasattr(X, "compute"):
-        raise TypeError(f"X is a {type_name(X)}, which is not computed yet; pass X.compute(), or its parts one by one")
+        raise TypeError(
+            f"X is a {type_name(X)}, which is not computed yet; pass it to silva.dask.predict(forest, X) or "
+            "silva.dask.explain(explainer, X), or pass X.compute()"
+        )
+    if hasattr(X, "mapInArrow"):
+        raise TypeError(
+            f"X is a {type_name(X)} of Spark, whose rows are elsewhere; map it where they are: "
+            "X.mapInArrow(mapper.iter, mapper.ddl) with mapper = forest.mapper()"
+        )
+    if hasattr(X, "map_batches") and hasattr(X, "iter_batches"):
+        raise TypeError(
+            f"X is a {type_name(X)} of Ray, whose rows are elsewhere; map it where they are: "
+            "X.map_batches(forest.mapper(), batch_format='pyarrow')"
+        )
 
 
 def checked_array(array: Array) -> Array:

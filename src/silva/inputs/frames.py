@@ -122,7 +122,10 @@ def _polars_frame(X: object, polars: ModuleType) -> Frame | None:
     if isinstance(X, polars.Series):
         _refuse_series(X)
     if isinstance(X, polars.LazyFrame):
-        raise TypeError("X is a polars.LazyFrame; pass X.collect()")
+        raise TypeError(
+            "X is a polars.LazyFrame, which is not computed yet; pass X.collect(), or map it batch by batch: "
+            "X.map_batches(mapper, schema=polars.Schema(mapper.schema)) with mapper = forest.mapper()"
+        )
     if not isinstance(X, polars.DataFrame):
         return None
     return Frame(tuple(X.columns), X.height, lambda i: _polars_column(X.to_series(i), polars))

@@ -2,29 +2,30 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from silva.cli.tables import import_pyarrow
 from silva.inputs.matching import listed
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Sequence
+    from types import ModuleType
 
     from numpy.typing import ArrayLike
 
-    from silva.forest import Forest
+    from silva.ensemble import TreeEnsemble
     from silva.typing import Array
 
 
-def feature_names(forest: Forest) -> tuple[str, ...]:
+def feature_names(forest: TreeEnsemble) -> tuple[str, ...]:
     """Names of the features; f0, f1, ... where the model has none."""
     return forest.feature_names or tuple(f"f{i}" for i in range(forest.n_features))
 
 
-def output_names(forest: Forest, n_outputs: int) -> list[str]:
+def output_names(forest: TreeEnsemble, n_outputs: int) -> list[str]:
     """Class labels where there is one an output, numbers from 0 otherwise."""
     labels = [str(label) for classes in forest.classes for label in classes.tolist()]
     if len(forest.classes) > 1:
@@ -32,7 +33,7 @@ def output_names(forest: Forest, n_outputs: int) -> list[str]:
     return labels if len(labels) == n_outputs else [str(i) for i in range(n_outputs)]
 
 
-def spread(name: str, values: Array, forest: Forest) -> dict[str, Array]:
+def spread(name: str, values: Array, forest: TreeEnsemble) -> dict[str, Array]:
     """Name the outputs of (n_rows,) or (n_rows, n_outputs) values."""
     if values.ndim == 1:
         return {name: values}
@@ -40,15 +41,19 @@ def spread(name: str, values: Array, forest: Forest) -> dict[str, Array]:
     return {f"{name}_{label}": values[:, i] for i, label in enumerate(labels)}
 
 
-def prediction_columns(values: Array, output: str, forest: Forest) -> dict[str, Array]:
+def prediction_columns(values: Any, output: str, forest: TreeEnsemble) -> dict[str, Array]:
     """Name the columns of what `Forest.predict` returned."""
+    if isinstance(values, list):
+        return spread(output, np.concatenate(values, axis=1), forest)
     if output == "leaf":
-        leaves = values.reshape(len(values), -1)
+        leaves = values.reshape(len(values), math.prod(values.shape[1:]))
         return {f"leaf_{tree}": leaves[:, tree] for tree in range(leaves.shape[1])}
     return spread(output, values[:, 0] if values.shape[1:] == (1,) and output == "prediction" else values, forest)
 
 
-def value_columns(values: Array, wanted: Sequence[str], players: Sequence[str], forest: Forest) -> dict[str, Array]:
+def value_columns(
+    values: Array, wanted: Sequence[str], players: Sequence[str], forest: TreeEnsemble
+) -> dict[str, Array]:
     """Name SHAP values (n_rows, n_players[, n_outputs]) of all players, features or groups; keep those wanted."""
     columns: dict[str, Array] = {}
     for i, name in enumerate(players):
@@ -58,7 +63,7 @@ def value_columns(values: Array, wanted: Sequence[str], players: Sequence[str], 
 
 
 def interaction_columns(
-    values: Array, wanted: Sequence[str], players: Sequence[str], forest: Forest
+    values: Array, wanted: Sequence[str], players: Sequence[str], forest: TreeEnsemble
 ) -> dict[str, Array]:
     """Name SHAP interaction values (n_rows, len(wanted), n_players[, n_outputs])."""
     columns: dict[str, Array] = {}
@@ -68,13 +73,13 @@ def interaction_columns(
     return columns
 
 
-def margin_columns(margin: Array, expected_value: ArrayLike, forest: Forest) -> dict[str, Array]:
+def margin_columns(margin: Array, expected_value: ArrayLike, forest: TreeEnsemble) -> dict[str, Array]:
     """Name the columns that end an explanation: the expected value, the same in every row, and the margin."""
     expected = np.broadcast_to(np.asarray(expected_value, np.float64), margin.shape)
     return spread("expected_value", expected, forest) | spread("margin", margin, forest)
 
 
-def explanation_metadata(players: Sequence[str], expected_value: ArrayLike, forest: Forest) -> dict[str, Any]:
+def explanation_metadata(players: Sequence[str], expected_value: ArrayLike, forest: TreeEnsemble) -> dict[str, Any]:
     """Describe an explanation for the metadata of its Parquet file."""
     from silva import __version__
 
@@ -95,14 +100,27 @@ def check_unique(names: Sequence[str]) -> None:
         raise ValueError(f"the output would have several columns {listed(repeated)}; rename the features or columns")
 
 
-def to_batch(kept: Mapping[str, Any], columns: Mapping[str, Array]) -> Any:
-    """Make a record batch of columns kept from the data (Arrow) and computed ones (NumPy)."""
-    pyarrow = import_pyarrow()
-    check_unique([*kept, *columns])
-    arrays = [pyarrow.array(_plain(values)) for values in columns.values()]
-    return pyarrow.RecordBatch.from_arrays([*kept.values(), *arrays], names=[*kept, *columns])
+def import_arrow() -> ModuleType:
+    """Import pyarrow.
+
+    Raises
+    ------
+    ImportError
+        Naming the extra to install.
+    """
+    try:
+        import pyarrow
+    except ImportError as error:
+        raise ImportError("batches and files of columns need pyarrow: pip install 'silva[files]'") from error
+    module: ModuleType = pyarrow
+    return module
 
 
-def _plain(values: Array) -> Any:
+def plain(values: Array) -> Any:
     """Labels of text as Python strings, everything else contiguous."""
-    return values.astype(str).tolist() if values.dtype.kind in "OU" else np.ascontiguousarray(values)
+    return values.astype(str).tolist() if is_text(values) else np.ascontiguousarray(values)
+
+
+def is_text(values: Array) -> bool:
+    """Whether these are labels of text."""
+    return values.dtype.kind in "OU"

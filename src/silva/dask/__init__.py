@@ -1,0 +1,5 @@
+"""Predict, explain and grow on the frames, arrays and futures of Dask, where their parts are."""
+
+from silva.dask.mapping import explain, predict
+
+__all__ = ["explain", "predict"]

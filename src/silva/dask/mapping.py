@@ -1,0 +1,123 @@
+"""`silva.dask.predict` and `silva.dask.explain`: thin layers over the mappers."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, cast
+
+import numpy as np
+
+from silva.dask.engine import current_client, import_dask
+from silva.explain import Explainer
+from silva.loading import load
+
+if TYPE_CHECKING:
+    from silva.mapping.mapper import Mapper
+
+
+def predict(model: Any, data: Any, output: str = "prediction", columns: Any = (), **settings: Any) -> Any:
+    """Predict data of Dask, part by part, where the parts are.
+
+    Parameters
+    ----------
+    model : object or path
+        Anything that `silva.load` takes.
+    data : dask DataFrame, dask Array (rows, features), or list of futures or delayed objects of batches
+        The features by name, or, in arrays, in the model's order, all columns in one chunk.
+    output, columns : str, sequence of str
+        As of `Forest.mapper`.
+    **settings
+        Others of `Forest.mapper`: ``inputs``, ``device``, ``n_jobs``, ``path``.
+
+    Returns
+    -------
+    of the type of `data`
+        Not computed yet. One row for each of `data`, divided alike.
+
+    Raises
+    ------
+    TypeError
+        If `data` is nothing of Dask.
+    ValueError
+        If columns do not fit the model, or an array's chunks do not hold all features.
+    ImportError
+        Without Dask.
+    """
+    return _mapped(load(model).mapper(cast("Any", output), columns, **settings), data)
+
+
+def explain(explainer: Any, data: Any, output: str = "values", columns: Any = (), **settings: Any) -> Any:
+    """Explain data of Dask, part by part, where the parts are.
+
+    Parameters
+    ----------
+    explainer : Explainer, or what one is made of
+    data : dask DataFrame, dask Array (rows, features), or list of futures or delayed objects of batches
+        As for `predict`.
+    output, columns : str, sequence of str
+        As of `Explainer.mapper`.
+    **settings
+        Others of `Explainer.mapper`: ``inputs``, ``features``, ``n_jobs``, ``path``.
+
+    Returns
+    -------
+    of the type of `data`
+        Not computed yet. Of an array, the values (rows, features), or interactions (rows, features, features), with an
+        axis more for several outputs.
+
+    Raises
+    ------
+    TypeError, ValueError, ImportError
+        As `predict`.
+    """
+    explainer = explainer if isinstance(explainer, Explainer) else Explainer(explainer)
+    return _mapped(explainer.mapper(output, columns, **settings), data)
+
+
+def _mapped(mapper: Mapper, data: Any) -> Any:
+    import_dask()
+    if isinstance(data, list | tuple):
+        return _map_parts(mapper, data)
+    if hasattr(data, "map_partitions"):
+        return data.map_partitions(apply, _sent(mapper), meta=mapper(data._meta))
+    if hasattr(data, "map_blocks"):
+        return _map_blocks(mapper, data)
+    raise TypeError(
+        f"data is a {type(data).__name__}, expected a DataFrame or an Array of Dask, or a list of futures or delayed "
+        "objects; data in memory go to the model's own methods"
+    )
+
+
+def _map_parts(mapper: Mapper, parts: Any) -> list[Any]:
+    """Map futures to futures, delayed objects to delayed objects."""
+    if all(hasattr(part, "dask") for part in parts):
+        call, sent = import_dask().delayed(apply), _sent(mapper)
+        return [call(part, sent) for part in parts]
+    client = current_client()
+    sent = client.submit(_same, mapper, pure=False)
+    return list(client.map(apply, list(parts), mapper=sent, pure=False))
+
+
+def _sent(mapper: Mapper) -> Any:
+    """Let a mapper be a task of its own, which workers hand on and which is repeated if they die."""
+    return import_dask().delayed(mapper, pure=False)
+
+
+def apply(batch: Any, mapper: Mapper) -> Any:
+    """Map a batch."""
+    return mapper(batch)
+
+
+def _same(mapper: Mapper) -> Mapper:
+    return mapper
+
+
+def _map_blocks(mapper: Mapper, data: Any) -> Any:
+    if data.ndim != 2 or len(data.chunks[1]) != 1:
+        raise ValueError(
+            f"data has shape {data.shape} in chunks of {data.chunksize}, expected (rows, features) with all features "
+            "in each chunk; rechunk it by data.rechunk({1: -1})"
+        )
+    empty = mapper(np.empty((0, data.shape[1]), data.dtype))
+    chunks = (data.chunks[0], *((width,) for width in empty.shape[1:]))
+    axes: dict[str, Any] = {"drop_axis": 1} if empty.ndim == 1 else {"new_axis": list(range(2, empty.ndim))}
+    return data.map_blocks(apply, _sent(mapper), dtype=empty.dtype, chunks=chunks, meta=empty, **axes)

@@ -1,0 +1,145 @@
+"""Batches of rows to explanations."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from silva.explain.stored import StoredExplainer, explainer_bytes
+from silva.inputs.matching import listed
+from silva.mapping.carried import carry
+from silva.mapping.columns import (
+    explanation_metadata,
+    feature_names,
+    interaction_columns,
+    margin_columns,
+    value_columns,
+)
+from silva.mapping.mapper import Mapper
+from silva.parallel import n_threads
+
+if TYPE_CHECKING:
+    import os
+    from collections.abc import Sequence
+
+    from silva.typing import Array
+
+OUTPUTS = ("values", "interactions", "margin")
+
+
+class MappedExplainer(StoredExplainer):
+    """What an Explainer does for engines of data frames."""
+
+    def mapper(
+        self,
+        output: str = "values",
+        columns: Any = (),
+        inputs: Sequence[str] | None = None,
+        features: Sequence[str] | None = None,
+        n_jobs: int | None = 1,
+        path: str | os.PathLike[str] | None = None,
+    ) -> ExplanationMapper:
+        """Make a function of batches that Dask, Spark, Ray, polars and DuckDB can send to their workers.
+
+        Parameters
+        ----------
+        output : {"values", "interactions", "margin"}
+            Columns of the results: ``phi_<feature>``, or ``phi_<a>__<b>``, and behind them ``expected_value`` and
+            ``margin``, or these two alone; each with ``_<output>`` for several outputs.
+        columns, inputs, path
+            As of `Forest.mapper`.
+        features : sequence of str, optional
+            Features or groups to explain; default all.
+        n_jobs : int, optional
+            Threads of a call; 1 since engines run a task a core, None or -1 for all.
+
+        Returns
+        -------
+        Mapper
+            With the explainer's background, settings and device. GPUs: "cuda" is the first that a worker sees.
+
+        Raises
+        ------
+        ValueError
+            If an argument has no such choice, or a feature is unknown.
+        NotImplementedError
+            For output="log_loss" of the explainer, which needs labels.
+        """
+        return ExplanationMapper(self, output, columns, inputs, features, n_jobs, path)
+
+
+class ExplanationMapper(Mapper):
+    """Maps batches to explanations (`Explainer.mapper`)."""
+
+    def __init__(
+        self,
+        explainer: Any,
+        output: str,
+        columns: Any,
+        inputs: Sequence[str] | None,
+        features: Sequence[str] | None,
+        n_jobs: int | None,
+        path: str | os.PathLike[str] | None,
+    ) -> None:
+        if output not in OUTPUTS:
+            raise ValueError(f"output is {output!r}, expected one of {', '.join(OUTPUTS)}")
+        if explainer.output == "log_loss":
+            raise NotImplementedError("batches have no labels for output='log_loss'; use shap_values(X, y=y)")
+        n_threads(n_jobs)
+        players = player_names(explainer)
+        self._wanted = players if features is None else tuple(dict.fromkeys(features))
+        check_features(self._wanted, players, "features")
+        self._class, self._output, self._device, self._n_jobs = type(explainer), output, explainer.device, n_jobs
+        super().__init__(explainer, path, inputs, columns)
+        if explainer.n_jobs != n_jobs:
+            self._model, self._live = self._model or carry(self._content()), None
+
+    def _content(self) -> bytes:
+        return explainer_bytes(self._live)
+
+    def _open(self, source: bytes | str) -> Any:
+        return self._class.load(source, device=self._device, n_jobs=self._n_jobs)
+
+    @property
+    def _settings(self) -> tuple[object, ...]:
+        return self._device, self._n_jobs
+
+    @property
+    def n_results(self) -> int:
+        """Numbers that a row takes while it is explained."""
+        players = len(player_names(self._engine)) if self._output == "interactions" else 1
+        return len(self._wanted) * players * int(self._engine.forest.n_outputs)
+
+    @property
+    def metadata(self) -> dict[str, Any]:
+        """What `silva explain` writes beside its results."""
+        explainer = self._engine
+        return explanation_metadata(player_names(explainer), explainer.expected_value, explainer.forest)
+
+    def _compute(self, engine: Any, rows: Any) -> dict[str, Array]:
+        forest, players = engine.forest, player_names(engine)
+        columns: dict[str, Array] = {}
+        if self._output == "interactions":
+            columns = interaction_columns(self._of_array(engine, rows), self._wanted, players, forest)
+        elif self._output == "values":
+            columns = value_columns(self._of_array(engine, rows), self._wanted, players, forest)
+        margin = forest.predict(rows, output="margin", device=self._device, n_jobs=self._n_jobs)
+        return columns | margin_columns(margin, engine.expected_value, forest)
+
+    def _of_array(self, engine: Any, rows: Any) -> Any:
+        if self._output == "values":
+            return engine.shap_values(rows)
+        if self._output == "interactions":
+            players = player_names(engine)
+            return engine.shap_interaction_values(rows, features=[players.index(name) for name in self._wanted])
+        return engine.forest.predict(rows, output="margin", device=self._device, n_jobs=self._n_jobs)
+
+
+def check_features(wanted: Sequence[str], players: Sequence[str], option: str) -> None:
+    """Raise ValueError if there are no such features or groups; `option` says where they were named."""
+    if unknown := [name for name in wanted if name not in players]:
+        raise ValueError(f"{option} names {listed(unknown)}; the model's features are {listed(players)}")
+
+
+def player_names(explainer: Any) -> tuple[str, ...]:
+    """Names of the groups, or of the features; f0, f1, ... where the model has none."""
+    return tuple(explainer.players) if explainer.groups else feature_names(explainer.forest)
