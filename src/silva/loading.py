@@ -29,9 +29,9 @@ def load(model: object, check: Rows | None = None, mmap: bool = False) -> Forest
     ----------
     model : object or path
         An ``xgboost.Booster`` or ``lightgbm.Booster``, a fitted estimator of XGBoost, LightGBM, CatBoost or
-        scikit-learn, a ``treelite.Model``, a `ModelTreeRegressor`, a `Forest`, or the path of a model file: ``.json``
-        (XGBoost, CatBoost), ``.ubj`` (XGBoost), ``.txt`` (LightGBM), ``.cbm`` (CatBoost), ``.silva``. No file needs
-        its library.
+        scikit-learn, a ``treelite.Model``, an ``onnx.ModelProto``, a `ModelTreeRegressor`, a `Forest`, or the path of a
+        model file: ``.json`` (XGBoost, CatBoost), ``.ubj`` (XGBoost), ``.txt`` (LightGBM), ``.cbm`` (CatBoost),
+        ``.onnx``, ``.silva``. Files with other suffixes are told by what they hold. No file needs its library.
         A Booster or a file predicts as the Booster does, with all its rounds; an estimator as itself: labels of a
         classifier, up to its best iteration. CatBoost's Booster is ``catboost.CatBoost``, which predicts margins.
     check : array-like of shape (n_rows, n_features), optional

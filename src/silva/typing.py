@@ -38,6 +38,8 @@ Link = Literal[
     "cumulative_softplus",
     "mean_and_variance",
     "exp2",
+    "softmax_zero",
+    "probit",
 ]
 """Functions that turn margins into responses (silva.evaluate.links)."""
 

@@ -14,6 +14,7 @@ READERS = {
     "xgboost": "silva.readers.xgboost",
     "lightgbm": "silva.readers.lightgbm",
     "catboost": "silva.readers.catboost",
+    "onnx": "silva.readers.onnx",
     "treelite": "silva.readers.treelite",
     "silva": "silva.readers.model_tree",
     "sklearn": "silva.readers.sklearn",
@@ -25,12 +26,14 @@ FILES = {
     ".ubj": "silva.readers.xgboost",
     ".cbm": "silva.readers.catboost",
     ".txt": "silva.readers.lightgbm",
+    ".onnx": "silva.readers.onnx",
 }
 """Modules whose `read_file` takes a path with the suffix."""
 
 EXPECTED = (
     "expected a Booster or estimator of XGBoost or LightGBM, a CatBoost model, a tree ensemble of scikit-learn, "
-    "a treelite.Model, a silva.Forest, or the path of a .json, .ubj, .txt, .cbm or .silva file"
+    "a treelite.Model, an onnx.ModelProto, a silva.Forest, or the path of a .json, .ubj, .txt, .cbm, .onnx or .silva "
+    "file"
 )
 
 
