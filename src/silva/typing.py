@@ -13,6 +13,9 @@ Algorithm = Literal["auto", "serial", "by_sample", "by_node", "windowed"]
 Output = Literal["prediction", "margin", "probability", "leaf"]
 """What `Forest.predict` returns."""
 
+ModelFormat = Literal["xgboost", "lightgbm", "catboost", "onnx", "silva"]
+"""Libraries whose files are read."""
+
 FloatType = Literal["float32", "float64"]
 
 ExplainAlgorithm = Literal["auto", "tables", "quadrature", "paths"]
@@ -51,6 +54,7 @@ Prediction = Literal[
 
 ALGORITHMS: tuple[str, ...] = get_args(Algorithm)
 OUTPUTS: tuple[str, ...] = get_args(Output)
+MODEL_FORMATS: tuple[str, ...] = get_args(ModelFormat)
 FLOAT_TYPES: tuple[str, ...] = get_args(FloatType)
 LINKS: tuple[str, ...] = get_args(Link)
 PREDICTIONS: tuple[str, ...] = get_args(Prediction)
