@@ -26,9 +26,11 @@ from silva.explain.placement import Placement
 from silva.explain.players import make_players
 from silva.explain.responses import ResponseExplainer, labels_of
 from silva.explain.row import make_row
+from silva.explain.sparse import compact, to_sparse, values_of_sparse
 from silva.explain.stored import StoredExplainer, holds_explainer
 from silva.explain.tables import TABLE_BYTES
 from silva.inputs import as_rows, name_by_position
+from silva.inputs.sparse import is_sparse
 from silva.loading import load
 from silva.parallel import cached_property, n_threads
 
@@ -171,7 +173,7 @@ class Explainer(InteractionExplainer, StoredExplainer):
         self._on_cpu = self._lay_out()
 
     def __getstate__(self) -> dict[str, object]:
-        made = {"_on_cpu", "_on_cuda"}
+        made = {"_on_cpu", "_on_cuda", "_of_used"}
         return {name: value for name, value in self.__dict__.items() if name not in made}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
@@ -266,12 +268,15 @@ class Explainer(InteractionExplainer, StoredExplainer):
         by_position: bool = False,
         check_additivity: bool = False,
         y: ArrayLike | None = None,
-    ) -> Array:
+        sparse_output: bool = False,
+    ) -> Any:
         """Compute SHAP values.
 
         Parameters
         ----------
-        X : array-like or frame of shape (n, F)
+        X : array-like, frame or SciPy's sparse rows of shape (n, F)
+            Of sparse rows only the columns that the forest uses are made dense, a chunk of rows at a time. An entry
+            that is not stored is missing for XGBoost, and 0 for other libraries.
         out : ndarray, optional
             Where to write, a memory map for results larger than memory; of the result's shape and dtype, any strides.
         by_position : bool
@@ -281,6 +286,8 @@ class Explainer(InteractionExplainer, StoredExplainer):
             the error of a value (Notes of `Explainer`) for each feature of each tree.
         y : array-like of shape (n,), optional
             Labels, 0 or 1, for output="log_loss" alone.
+        sparse_output : bool
+            Return a CSR array of the values that are not 0, a list of k of them for k > 1 outputs.
 
         Returns
         -------
@@ -299,12 +306,28 @@ class Explainer(InteractionExplainer, StoredExplainer):
         DeviceError
             If a GPU is asked for and cannot be used.
         """
+        if is_sparse(X) or sparse_output:
+            if out is not None and sparse_output:
+                raise ValueError("out takes dense values; leave out or sparse_output")
+            if not is_sparse(X):
+                return self._sparse_values(X, by_position, check_additivity=check_additivity, y=y)
+            return values_of_sparse(self, X, out, sparse_output, y, check_additivity=check_additivity)
         if out is None and not check_additivity and (values := self._again(X, "values")) is not None:
             return values
         if by_position:
             X = name_by_position(X, self.forest)
         gpus = self._gpus(X)
         return self._values(X if gpus else as_rows(X, self.forest), gpus, out, check_additivity, y)
+
+    def _sparse_values(self, X: Rows, by_position: bool, **options: Any) -> Any:
+        """Values of dense rows as CSR arrays."""
+        values = on_host(self.shap_values(X, by_position=by_position, **options))
+        parts = to_sparse(values, np.arange(self.forest.n_features), self.forest.n_features)
+        return parts[0] if self.forest.n_outputs == 1 else parts
+
+    @cached_property
+    def _of_used(self) -> Any:
+        return compact(self)
 
     def _values(
         self, rows: Any, gpus: tuple[int, ...], out: Array | None, check: bool, y: ArrayLike | None = None
