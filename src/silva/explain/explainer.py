@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, Literal, cast
 
 import numpy as np
 
@@ -26,10 +26,10 @@ from silva.explain.placement import Placement
 from silva.explain.players import make_players
 from silva.explain.responses import ResponseExplainer, labels_of
 from silva.explain.row import make_row
-from silva.explain.sparse import compact, to_sparse, values_of_sparse
+from silva.explain.sparse import compact, sparse_values, values_of_sparse
 from silva.explain.stored import StoredExplainer, holds_explainer
 from silva.explain.tables import TABLE_BYTES
-from silva.inputs import as_rows, name_by_position
+from silva.inputs import arranged, as_rows
 from silva.inputs.sparse import is_sparse
 from silva.loading import load
 from silva.parallel import cached_property, n_threads
@@ -78,10 +78,11 @@ class Explainer(InteractionExplainer, StoredExplainer):
         built at first use, those of values also by `prepare`.
     background_weight : array-like of shape (m,), optional
         Weights of the background rows, at least 0; default 1 each.
-    groups : dict of str to sequence of int or str, optional
+    groups : dict of str to sequence of int or str, or "source", optional
         Features by group: those of a group are known to a coalition together, or not at all, and have one value. Which
         is exact for the game between groups, and not the sum of what its features get each by itself. Results have the
-        groups first, in their order, then the features that are in none. CPU only, without tables.
+        groups first, in their order, then the features that are in none. CPU only, without tables. "source": of a
+        pipeline, what its steps have made of each column, such as one-hot columns.
 
     Attributes
     ----------
@@ -140,7 +141,7 @@ class Explainer(InteractionExplainer, StoredExplainer):
         n_jobs: int | None = None,
         table_bytes: int = TABLE_BYTES,
         background_weight: ArrayLike | None = None,
-        groups: Mapping[str, Sequence[int | str]] | None = None,
+        groups: Mapping[str, Sequence[int | str]] | Literal["source"] | None = None,
     ) -> None:
         check_choices(algorithm, output, dtype)
         parse_device(device)
@@ -250,8 +251,7 @@ class Explainer(InteractionExplainer, StoredExplainer):
             With values (n, F) or (n, F, k), base_values (n,) or (n, k), the rows and the names of the features; a
             dataclass of the same fields where shap is not installed. Groups have NaN for rows.
         """
-        if by_position:
-            X = name_by_position(X, self.forest)
+        X = arranged(X, self.forest, by_position)
         if self.output == "log_loss":
             raise NotImplementedError("a call has no labels for output='log_loss'; use shap_values(X, y=y)")
         gpus = self._gpus(X)
@@ -306,24 +306,16 @@ class Explainer(InteractionExplainer, StoredExplainer):
         DeviceError
             If a GPU is asked for and cannot be used.
         """
-        if is_sparse(X) or sparse_output:
-            if out is not None and sparse_output:
-                raise ValueError("out takes dense values; leave out or sparse_output")
-            if not is_sparse(X):
-                return self._sparse_values(X, by_position, check_additivity=check_additivity, y=y)
+        if sparse_output and out is not None:
+            raise ValueError("out takes dense values; leave out or sparse_output")
+        if out is None and not (check_additivity or sparse_output) and (kept := self._again(X, "values")) is not None:
+            return kept
+        X = arranged(X, self.forest, by_position)
+        if is_sparse(X):
             return values_of_sparse(self, X, out, sparse_output, y, check_additivity=check_additivity)
-        if out is None and not check_additivity and (values := self._again(X, "values")) is not None:
-            return values
-        if by_position:
-            X = name_by_position(X, self.forest)
         gpus = self._gpus(X)
-        return self._values(X if gpus else as_rows(X, self.forest), gpus, out, check_additivity, y)
-
-    def _sparse_values(self, X: Rows, by_position: bool, **options: Any) -> Any:
-        """Values of dense rows as CSR arrays."""
-        values = on_host(self.shap_values(X, by_position=by_position, **options))
-        parts = to_sparse(values, np.arange(self.forest.n_features), self.forest.n_features)
-        return parts[0] if self.forest.n_outputs == 1 else parts
+        values = self._values(X if gpus else as_rows(X, self.forest), gpus, out, check_additivity, y)
+        return sparse_values(on_host(values), self.forest.n_outputs) if sparse_output else values
 
     @cached_property
     def _of_used(self) -> Any:

@@ -38,6 +38,8 @@ def values_of_sparse(
     explainer: Any, X: Any, out: Array | None, is_sparse_output: bool, y: ArrayLike | None, **options: Any
 ) -> Any:
     """Values of the rows X, chunk by chunk; `options` are further arguments of `Explainer.shap_values`."""
+    if explainer.groups:
+        raise NotImplementedError("groups of features take dense rows; pass X.toarray()")
     forest, used = explainer.forest, used_columns(explainer.forest)
     of_used = explainer._of_used
     labels = None if y is None else np.asarray(y)
@@ -71,6 +73,12 @@ def to_sparse(values: Array, used: Array, n_features: int) -> list[Any]:
         entries = (part[row, column], (row, used[column]))
         result.append(scipy.sparse.csr_array(entries, shape=(len(values), n_features)))
     return result
+
+
+def sparse_values(values: Array, n_outputs: int) -> Any:
+    """Turn dense values into a CSR array, or a list of one an output."""
+    parts = to_sparse(values, np.arange(values.shape[1]), values.shape[1])
+    return parts[0] if n_outputs == 1 else parts
 
 
 def _stacked(parts: list[list[Any]], n_outputs: int, n_features: int, dtype: str) -> Any:

@@ -44,6 +44,7 @@ def in_columns(forest: TreeEnsemble, used: Int32s) -> TreeEnsemble:
     return TreeEnsemble(
         **{
             **fields,
+            "transform": None,
             "n_features": len(used),
             "feature": np.where(forest.feature < 0, -1, place[forest.feature]).astype(np.int32),
             "linear_feature": place[forest.linear_feature],
