@@ -124,7 +124,7 @@ REFUSED = {
     "missing a string": ({"missing": "NA"}, "missing is 'NA', expected a number"),
     "nan_allowed a number": ({"nan_allowed": 1}, "nan_allowed is 1, expected True or False"),
     "source missing": ({"source": None}, "source is None, expected a string"),
-    "link unknown": ({"link": "probit"}, "link is 'probit', expected one of identity, logistic"),
+    "link unknown": ({"link": "cauchit"}, "link is 'cauchit', expected one of identity, logistic"),
     "prediction unknown": ({"prediction": "mode"}, "prediction is 'mode', expected one of response"),
     "link of other outputs": ({"link": "mean_and_variance"}, "link is 'mean_and_variance', which takes 2 outputs"),
     "hash unknown": ({"category_hash": "md5"}, "category_hash is 'md5', expected one of , city64"),

@@ -119,6 +119,9 @@ class TreeEnsemble:
         Library (and version) that trained the forest, and its objective.
     choices : tuple of Choice
         What `Forest.tune` has measured: the algorithm per device and batch size; empty if it was not called.
+    transform : callable, or None
+        The steps before a pipeline's forest, which make the forest's rows of the pipeline's (silva.readers.sklearn);
+        files hold none.
     """
 
     tree_offsets: Int64s
@@ -163,6 +166,7 @@ class TreeEnsemble:
     source: str = ""
     objective: str = ""
     choices: tuple[Choice, ...] = ()
+    transform: Any = None
 
     def __post_init__(self) -> None:
         validate(SimpleNamespace(**self.__getstate__()))

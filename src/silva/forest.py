@@ -10,7 +10,7 @@ from silva.evaluate.evaluator import Evaluator
 from silva.evaluate.linear import with_means
 from silva.evaluate.predictor import make_predictor
 from silva.evaluate.tuning import tune
-from silva.inputs import as_rows, name_by_position
+from silva.inputs import arranged, as_rows
 from silva.mapping.predictions import PredictionMapper
 from silva.parallel import cached_property
 from silva.storage import save_forest
@@ -61,7 +61,7 @@ class Forest(TreeEnsemble):
         ----------
         X : array-like or frame of shape (n, n_features)
             Columns are matched by name where both sides have names, by position otherwise (arrays, columns that are
-            numbered 0, 1, ...).
+            numbered 0, 1, ...). Of a pipeline, the rows that its first step takes.
         output : {"prediction", "margin", "probability", "leaf"}
             What the source's predict returns (labels for a classifier estimator, responses otherwise); the margin
             before the link; class probabilities; the source's leaf ids.
@@ -102,9 +102,7 @@ class Forest(TreeEnsemble):
         Routing is exact: every row reaches the leaf that it reaches in the source library. Margins are float64 sums in
         the order of the trees, whatever the schedule. O(n × n_trees × depth).
         """
-        if by_position:
-            X = name_by_position(X, self)
-        return self._evaluator.predict(X, output, algorithm, device, n_jobs)
+        return self._evaluator.predict(arranged(X, self, by_position), output, algorithm, device, n_jobs)
 
     def predictor(
         self, output: Output = "prediction", algorithm: Algorithm = "auto", device: str = "cpu"
@@ -213,6 +211,7 @@ class Forest(TreeEnsemble):
         DeviceError
             If a GPU is asked for and cannot be used.
         """
+        X = arranged(X, self, by_position=False)
         return dataclasses.replace(self, choices=tune(self._evaluator, X, seconds, device, n_jobs))
 
     def with_means(self, X: Rows) -> Forest:
@@ -242,7 +241,7 @@ class Forest(TreeEnsemble):
         """
         if not self.has_linear_leaves:
             raise ValueError("the leaves of this forest are constants, which have no means; explain it as it is")
-        rows = as_rows(X, self)
+        rows = as_rows(arranged(X, self, by_position=False), self)
         if len(rows) == 0:
             raise ValueError("X has no rows to take means of; pass training rows")
         evaluator = self._evaluator

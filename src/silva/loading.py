@@ -11,27 +11,32 @@ import numpy as np
 
 from silva.ensemble import TreeEnsemble
 from silva.forest import Forest, as_forest
-from silva.readers import READERS, library_of, read_file, read_model
+from silva.readers import FORMATS, READERS, library_of, read_file, read_model, suffix_of
 from silva.storage import load_forest
 
 if TYPE_CHECKING:
-    from silva.typing import Rows
+    from silva.typing import ModelFormat, Rows
 
 
 TOLERANCE = 1e-5
 """Of numbers, relative to the largest; libraries add hundreds of trees in float32."""
 
 
-def load(model: object, check: Rows | None = None, mmap: bool = False) -> Forest:
+def load(
+    model: object,
+    check: Rows | None = None,
+    mmap: bool = False,
+    format: ModelFormat | None = None,  # noqa: A002
+) -> Forest:
     """Read a trained model of any supported library.
 
     Parameters
     ----------
     model : object or path
         An ``xgboost.Booster`` or ``lightgbm.Booster``, a fitted estimator of XGBoost, LightGBM, CatBoost or
-        scikit-learn, a ``treelite.Model``, a `ModelTreeRegressor`, a `Forest`, or the path of a model file: ``.json``
-        (XGBoost, CatBoost), ``.ubj`` (XGBoost), ``.txt`` (LightGBM), ``.cbm`` (CatBoost), ``.silva``. No file needs
-        its library.
+        scikit-learn, a ``treelite.Model``, an ``onnx.ModelProto``, a `ModelTreeRegressor`, a `Forest`, or the path of a
+        model file: ``.json`` (XGBoost, CatBoost), ``.ubj`` (XGBoost), ``.txt`` (LightGBM), ``.cbm`` (CatBoost),
+        ``.onnx``, ``.silva``. Files with other suffixes are told by what they hold. No file needs its library.
         A Booster or a file predicts as the Booster does, with all its rounds; an estimator as itself: labels of a
         classifier, up to its best iteration. CatBoost's Booster is ``catboost.CatBoost``, which predicts margins.
     check : array-like of shape (n_rows, n_features), optional
@@ -40,6 +45,8 @@ def load(model: object, check: Rows | None = None, mmap: bool = False) -> Forest
         Map a ``.silva`` file instead of reading it: processes then share its memory. Whoever writes into the file or
         truncates it meanwhile changes the forest or ends the process; a file that is replaced (`Forest.save`) or
         deleted does no harm.
+    format : {"xgboost", "lightgbm", "catboost", "onnx", "silva"}, optional
+        Whose file `model` is, whatever its suffix.
 
     Returns
     -------
@@ -59,21 +66,25 @@ def load(model: object, check: Rows | None = None, mmap: bool = False) -> Forest
     --------
     >>> forest = silva.load("model.json")  # doctest: +SKIP
     """
-    forest = as_forest(_read(model, mmap))
+    forest = as_forest(_read(model, mmap, format))
     if check is not None:
         check_predictions(forest, model, check)
     return forest
 
 
-def _read(model: object, mmap: bool) -> TreeEnsemble:
+def _read(model: object, mmap: bool, library: str | None) -> TreeEnsemble:
     path = Path(model) if isinstance(model, str | os.PathLike) else None
-    if path is not None and path.suffix.lower() == ".silva":
+    if library is not None and (path is None or library not in FORMATS):
+        raise ValueError(
+            f"format is {library!r} for {path or type(model).__name__}, expected one of {', '.join(FORMATS)} for a file"
+        )
+    if path is not None and suffix_of(path, library) == ".silva":
         return load_forest(path, mmap)
     if mmap:
         raise ValueError(f"mmap=True maps .silva files, not {path or type(model).__name__}; pass the path of one")
     if isinstance(model, TreeEnsemble):
         return model
-    return read_model(model) if path is None else read_file(path)
+    return read_model(model) if path is None else read_file(path, library)
 
 
 def check_predictions(forest: Forest, model: object, X: Rows) -> None:

@@ -179,7 +179,12 @@ def _split_fields(forest: TreeEnsemble) -> tuple[dict[str, Any], dict[str, Array
     """Fields for the header, and arrays by name."""
     scalars: dict[str, Any] = {}
     arrays: dict[str, Array] = {}
-    for field in dataclasses.fields(forest):
+    if forest.transform is not None:
+        raise TypeError(
+            "the forest stands behind the steps of a pipeline, which are Python's and no file of trees holds; save "
+            "silva.load(pipeline[-1]), or pickle the pipeline"
+        )
+    for field in _stored_fields():
         value = getattr(forest, field.name)
         if field.name in LABELS:
             scalars[field.name] = None if value is None else [_labels_to_json(field.name, labels) for labels in value]
@@ -188,6 +193,10 @@ def _split_fields(forest: TreeEnsemble) -> tuple[dict[str, Any], dict[str, Array
         else:
             scalars[field.name] = _scalar_to_json(field.type, value)
     return scalars, arrays
+
+
+def _stored_fields() -> list[dataclasses.Field[Any]]:
+    return [field for field in dataclasses.fields(TreeEnsemble) if field.name != "transform"]
 
 
 def _little_endian(array: Array) -> Array:
@@ -206,7 +215,7 @@ def _scalar_to_json(kind: Any, value: Any) -> Any:
 
 
 def _join_fields(scalars: dict[str, Any], arrays: dict[str, Array]) -> dict[str, Any]:
-    fields = {field.name: field.type for field in dataclasses.fields(TreeEnsemble)}
+    fields = {field.name: field.type for field in _stored_fields()}
     if strange := fields.keys() ^ (scalars.keys() | arrays.keys()):
         raise ValueError(f"its fields differ from those of format {VERSION} in {', '.join(sorted(strange))}")
     values: dict[str, Any] = dict(arrays)

@@ -13,6 +13,9 @@ Algorithm = Literal["auto", "serial", "by_sample", "by_node", "windowed"]
 Output = Literal["prediction", "margin", "probability", "leaf"]
 """What `Forest.predict` returns."""
 
+ModelFormat = Literal["xgboost", "lightgbm", "catboost", "onnx", "silva"]
+"""Libraries whose files are read."""
+
 FloatType = Literal["float32", "float64"]
 
 ExplainAlgorithm = Literal["auto", "tables", "quadrature", "paths"]
@@ -39,6 +42,8 @@ Link = Literal[
     "cumulative_softplus",
     "mean_and_variance",
     "exp2",
+    "softmax_zero",
+    "probit",
 ]
 """Functions that turn margins into responses (silva.evaluate.links)."""
 
@@ -50,6 +55,7 @@ Prediction = Literal[
 
 ALGORITHMS: tuple[str, ...] = get_args(Algorithm)
 OUTPUTS: tuple[str, ...] = get_args(Output)
+MODEL_FORMATS: tuple[str, ...] = get_args(ModelFormat)
 FLOAT_TYPES: tuple[str, ...] = get_args(FloatType)
 LINKS: tuple[str, ...] = get_args(Link)
 PREDICTIONS: tuple[str, ...] = get_args(Prediction)

@@ -164,12 +164,12 @@ def test_wrong_arguments_are_refused(arguments, error):
 
 
 @pytest.mark.parametrize("device", ["auto", "cpu"])
-def test_sparse_rows_are_refused_by_name(device):
+def test_where_sparse_rows_are_refused_by_name(device):
     forest, X = small_forest(), scipy.sparse.csr_array(np.eye(2))
     with pytest.raises(NotImplementedError, match="sparse"):
-        forest.predict(X, device=device)
+        forest.tune(X, device=device)
     with pytest.raises(NotImplementedError, match="sparse"):
-        Explainer(forest, device=device).shap_values(X)
+        Explainer(forest, device=device).shap_interaction_values(X)
 
 
 @pytest.mark.parametrize("prediction", ["response", "margin"])

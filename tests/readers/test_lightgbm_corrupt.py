@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import re
 
+import lightgbm as lgb
 import numpy as np
 import pytest
-from tests.readers.lightgbm_models import make_data, train
+from tests.readers.lightgbm_models import COMMON, make_data, train
 
 from silva.readers import lightgbm as reader
 
@@ -14,7 +15,7 @@ CORRUPTIONS = {
     "no model": (r"^tree", "forest", "a LightGBM model starts with 'tree'"),
     "future format": (r"version=v4", "version=v9", "format version is 'v9'"),
     "no format": (r"version=v4\n", "", "format version is None"),
-    "no end of trees": (r"end of trees", "", "truncated"),
+    "no end of trees, which nothing announces": (r"(?s)tree_sizes=[^\n]*\n(.*)end of trees", r"\1", "truncated"),
     "no end of parameters": (r"end of parameters(.|\n)*", "", "truncated"),
     "tables cut off": (r"pandas_categorical:null\s*", 'pandas_categorical:[["a', "truncated"),
     "key of the tables cut off": (r"pandas_categorical:null\s*", "pandas_categ", "truncated"),
@@ -100,6 +101,18 @@ def test_truncated_text_is_refused(text, tmp_path):
         path.write_text(text[:end])
         with pytest.raises(ValueError, match="cannot read"):
             reader.read_file(path)
+
+
+@pytest.mark.parametrize("pattern", [r"end of trees", r"(?s)end of trees.*", r"(?s)feature_importances.*"])
+def test_ends_that_lightgbm_does_without(pattern, tmp_path):
+    """A text of complete trees, without the lines behind them: LightGBM loads it, and nothing can be missing."""
+    X, y = make_data()
+    booster = lgb.train(COMMON, lgb.Dataset(X, y), 4)
+    text = re.sub(pattern, "", booster.model_to_string())
+    path = tmp_path / "model.txt"
+    path.write_text(text)
+    np.testing.assert_array_equal(reader.read_file(path).leaf_value, reader.read(booster).leaf_value)
+    assert lgb.Booster(model_str=text).num_trees() == 4
 
 
 def test_binary_file_is_refused(tmp_path):

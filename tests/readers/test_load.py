@@ -6,8 +6,11 @@ import subprocess
 import sys
 from pathlib import Path
 
+import catboost
+import lightgbm
 import numpy as np
 import pytest
+import xgboost
 from sklearn.exceptions import NotFittedError
 
 import silva
@@ -67,9 +70,43 @@ def test_other_things(thing):
 
 
 @pytest.mark.parametrize("name", ["model.pkl", "model", "model.bin"])
-def test_unknown_suffix(name):
-    with pytest.raises(ValueError, match="cannot tell from the suffix"):
-        silva.load(name)
+def test_files_that_hold_nothing_known(name, tmp_path):
+    with pytest.raises(FileNotFoundError):
+        silva.load(tmp_path / name)
+    (tmp_path / name).write_bytes(b"\x80\x04\x95pickled")
+    with pytest.raises(ValueError, match=r"cannot tell from its suffix .* or its first bytes"):
+        silva.load(tmp_path / name)
+
+
+@pytest.mark.parametrize("name", ["model", "model.bin", "model.model", "model.lgb", "MODEL.OLD"])
+def test_other_suffixes(name, tmp_path):
+    """Files are told by their first bytes, or by a library's name."""
+    X, y = np.random.default_rng(0).normal(size=(80, 3)), np.arange(80.0)
+    booster = lightgbm.LGBMRegressor(n_estimators=2, verbose=-1).fit(X, y).booster_
+    xgb = xgboost.XGBRegressor(n_estimators=2).fit(X, y).get_booster()
+    cat = catboost.CatBoostRegressor(iterations=2, verbose=0, allow_writing_files=False).fit(X, y)
+    writers = {
+        "lightgbm": lambda path: path.write_text(booster.model_to_string()),
+        "xgboost": lambda path: path.write_bytes(xgb.save_raw("ubj")),
+        "XGBoost": lambda path: path.write_bytes(xgb.save_raw("json")),
+        "catboost": lambda path: cat.save_model(str(path)),
+        "CatBoost": lambda path: cat.save_model(str(path), format="json"),
+        "silva": lambda path: silva.load(booster).save(path),
+    }
+    path = tmp_path / name
+    for library, write in writers.items():
+        path.unlink(missing_ok=True)
+        write(path)
+        forest = silva.load(path)
+        np.testing.assert_array_equal(silva.load(path, format=library.lower()).predict(X), forest.predict(X))
+        assert forest.source.lower().startswith(library.lower() if library != "silva" else "lightgbm")
+
+
+def test_formats_that_are_none(tmp_path):
+    with pytest.raises(ValueError, match=r"format is 'pickle' .*expected one of xgboost, lightgbm"):
+        silva.load(tmp_path / "model.txt", format="pickle")
+    with pytest.raises(ValueError, match="format is 'xgboost' for dict"):
+        silva.load({}, format="xgboost")
 
 
 @pytest.mark.parametrize("suffix", ["json", "ubj", "cbm", "silva"])

@@ -8,9 +8,6 @@ import pytest
 from sklearn import ensemble, tree
 from sklearn.exceptions import NotFittedError
 from sklearn.linear_model import LinearRegression
-from sklearn.model_selection import GridSearchCV
-from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import StandardScaler
 from tests.oracles import evaluate
 from tests.readers.adversarial import adversarial_rows
 from tests.readers.agreement import assert_agrees
@@ -261,21 +258,6 @@ REFUSED = {
         ensemble.BaggingRegressor(LinearRegression(), n_estimators=2),
         NotImplementedError,
         "BaggingRegressor of LinearRegression is not supported",
-    ),
-    "bagging of boosting": (
-        ensemble.BaggingRegressor(ensemble.GradientBoostingRegressor(n_estimators=2), n_estimators=2),
-        NotImplementedError,
-        "BaggingRegressor of GradientBoostingRegressor is not supported",
-    ),
-    "pipeline": (
-        make_pipeline(StandardScaler(), tree.DecisionTreeRegressor(max_depth=2)),
-        TypeError,
-        r"pass its last step, model\[-1\] \('decisiontreeregressor': DecisionTreeRegressor\)",
-    ),
-    "search": (
-        GridSearchCV(tree.DecisionTreeRegressor(), {"max_depth": [1, 2]}),
-        TypeError,
-        r"pass model\.best_estimator_ instead",
     ),
     "stack": (
         ensemble.StackingRegressor([("tree", tree.DecisionTreeRegressor(max_depth=2))]),

@@ -8,9 +8,9 @@ from pathlib import Path
 from silva import __version__
 from silva.cli import bench, commands, demo, grow
 from silva.cli.values import REPLACED, add_device, forest_file, names, positive, table
-from silva.typing import FLOAT_TYPES, OUTPUTS
+from silva.typing import FLOAT_TYPES, MODEL_FORMATS, OUTPUTS
 
-MODEL = "model file: XGBoost .json or .ubj, LightGBM .txt, CatBoost .cbm or .json, or .silva"
+MODEL = "model file: XGBoost .json or .ubj, LightGBM .txt, CatBoost .cbm or .json, .onnx, or .silva"
 DATA = "CSV (.csv, .csv.gz; with a header) or Parquet (.parquet, .pq); its columns are matched by name"
 
 PREDICT = """Predict every row of DATA.
@@ -65,7 +65,7 @@ def make_parser() -> argparse.ArgumentParser:
     measure.set_defaults(run=bench.bench)
 
     info = _command(subparsers, "info", "print what is in a model", INFO)
-    info.add_argument("model", type=Path, metavar="MODEL", help=MODEL)
+    _add_model(info)
     info.set_defaults(run=commands.info)
 
     show = _command(subparsers, "demo", "grow a tree on California housing, predict and explain a forest", DEMO)
@@ -105,9 +105,16 @@ def _add_explain(explain: argparse.ArgumentParser) -> None:
     explain.set_defaults(run=commands.explain)
 
 
+def _add_model(command: argparse.ArgumentParser) -> None:
+    command.add_argument("model", type=Path, metavar="MODEL", help=MODEL)
+    command.add_argument(
+        "--format", choices=MODEL_FORMATS, help="whose file MODEL is (default: by its suffix, then its first bytes)"
+    )
+
+
 def _add_measurement(command: argparse.ArgumentParser) -> None:
     """Arguments of `silva bench`."""
-    command.add_argument("model", type=Path, metavar="MODEL", help=MODEL)
+    _add_model(command)
     command.add_argument("data", type=table, metavar="DATA", help=DATA)
     command.add_argument(
         "-o", dest="out", type=forest_file, metavar="OUT", help=f".silva file: the model with what was chosen{REPLACED}"
@@ -121,7 +128,7 @@ def _add_measurement(command: argparse.ArgumentParser) -> None:
 
 def _add_files(command: argparse.ArgumentParser) -> None:
     """Arguments of the commands that read one table and write another."""
-    command.add_argument("model", type=Path, metavar="MODEL", help=MODEL)
+    _add_model(command)
     command.add_argument("data", type=table, metavar="DATA", help=DATA)
     command.add_argument(
         "-o",

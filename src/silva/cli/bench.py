@@ -22,7 +22,7 @@ def bench(options: argparse.Namespace) -> None:
     """Run `silva bench`."""
     if options.out is not None:
         check_output(options.out, (options.model, options.data))
-    forest = load(options.model)
+    forest = load(options.model, format=options.format)
     rows = read_features(options.data, options.inputs, forest, options.rows)
     measured = measure(Evaluator(forest), rows, options.seconds, options.device, options.n_jobs)
     best = dataclasses.replace(forest, choices=choose_fastest(measured))

@@ -35,7 +35,7 @@ def predict(options: argparse.Namespace) -> None:
     import silva
 
     check_output(options.out, (options.model, options.data))
-    forest = silva.load(options.model)
+    forest = silva.load(options.model, format=options.format)
     width = forest.n_trees if options.output == "leaf" else forest.n_outputs
 
     mapper = forest.mapper(options.output, options.columns, options.inputs, options.device, options.n_jobs)
@@ -50,7 +50,7 @@ def explain(options: argparse.Namespace) -> None:
 
     inputs = (options.model, options.data, *([options.background] if options.background else []))
     check_output(options.out, inputs)
-    forest = silva.load(options.model)
+    forest = silva.load(options.model, format=options.format)
     background = options.background and read_features(options.background, options.inputs, forest, sys.maxsize)
     if background is None and holds_explainer(options.model):
         explainer = silva.Explainer.load(options.model, device=options.device, n_jobs=options.n_jobs)
@@ -73,7 +73,7 @@ def info(options: argparse.Namespace) -> None:
     """Run `silva info`."""
     import silva
 
-    forest = silva.load(options.model)
+    forest = silva.load(options.model, format=options.format)
     names = "" if forest.feature_names is None else f" ({', '.join(forest.feature_names)})"
     facts = {
         "source": forest.source or "unknown",

@@ -4,11 +4,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from silva.device import array_gpu, count_rows, find_gpus, gpus_worthwhile, import_cupy, is_cuda_usable, parse_device
 from silva.evaluate.choice import refuse_algorithm, runnable, tuned
 from silva.evaluate.cpu import CpuEvaluator
 from silva.evaluate.links import is_margin, respond, squeeze
 from silva.inputs import as_rows
+from silva.inputs.sparse import dense_chunks, in_columns, is_sparse, used_columns
+from silva.parallel import cached_property
 from silva.typing import OUTPUTS, Choice, Rows
 
 if TYPE_CHECKING:
@@ -46,6 +50,8 @@ class Evaluator:
         if self._cuda is not None and (result := self._cuda.again(X, output, algorithm, device)) is not None:
             return result
         self.check(output, algorithm, device)
+        if is_sparse(X):
+            return self._predict_sparse(X, output, algorithm, device, n_jobs)
         forest, gpus = self.forest, self._gpus(X, device)
         if gpus and array_gpu(X) is not None:
             choice = self.choose(algorithm, count_rows(X), "cuda")
@@ -58,6 +64,23 @@ class Evaluator:
             dtype = forest.result_dtype if is_margin(forest, output) else "float64"
             return respond(forest, self.cuda.margins(rows, gpus, choice, dtype), output)
         return respond(forest, self.cpu.margins(rows, choice, n_jobs), output)
+
+    def _predict_sparse(self, X: Any, output: str, algorithm: str, device: str, n_jobs: int | None) -> Any:
+        """Predict sparse rows chunk by chunk, in the columns that the forest uses."""
+        used = used_columns(self.forest)
+        parts = [
+            self._of_used.predict(dense, output, algorithm, device, n_jobs)
+            for _, dense in dense_chunks(X, self.forest, used)
+        ]
+        if not parts:
+            return self.predict(np.zeros((0, self.forest.n_features)), output, algorithm, device, n_jobs)
+        if isinstance(parts[0], list):
+            return [np.concatenate(each) for each in zip(*parts, strict=True)]
+        return np.concatenate(parts)
+
+    @cached_property
+    def _of_used(self) -> Evaluator:
+        return Evaluator(in_columns(self.forest, used_columns(self.forest)))
 
     def check(self, output: str, algorithm: str, device: str) -> None:
         """Raise ValueError unless the arguments are known and the algorithm can run the forest."""

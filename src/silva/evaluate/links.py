@@ -22,6 +22,13 @@ SMALLEST_STEP = float(np.float32(1e-6))
 """XGBoost adds it to each step between expectiles."""
 
 
+TINY = 1e-7
+"""Magnitude up to which ONNX's SOFTMAX_ZERO takes a margin for 0."""
+
+WINITZKI, WINITZKI_PI = 0.147, 3.14159
+"""Of Winitzki's approximation of the inverse error function, to as many digits as onnxruntime has."""
+
+
 def expit(x: Array) -> Array:
     """Logistic function, without overflow."""
     with np.errstate(over="ignore"):
@@ -57,6 +64,24 @@ def mean_and_variance(x: Array) -> Array:
     return np.column_stack([x[:, 0], exp(2 * x[:, 1])])
 
 
+def softmax_zero(x: Array) -> Array:
+    """ONNX's SOFTMAX_ZERO: the softmax of the margins that are not 0, which stay 0."""
+    is_zero = np.abs(x) <= TINY
+    largest = x.max(axis=1, keepdims=True)
+    terms = np.where(is_zero, x * np.exp(-largest), np.exp(x - largest))
+    result: Array = terms / np.where(is_zero, 0, terms).sum(axis=1, keepdims=True)
+    return result
+
+
+def probit(x: Array) -> Array:
+    """ONNX's PROBIT, by the approximation of the inverse error function that onnxruntime has."""
+    u = 2 * x - 1
+    logarithm = np.log((1 - u) * (1 + u))
+    v = 2 / (WINITZKI_PI * WINITZKI) + 0.5 * logarithm
+    result: Array = np.sqrt(2.0) * np.where(u < 0, -1.0, 1.0) * np.sqrt(np.sqrt(v * v - logarithm / WINITZKI) - v)
+    return result
+
+
 LINKS: dict[str, Callable[[Array, float], Array]] = {
     "identity": lambda x, _: x,
     "logistic": lambda x, scale: expit(scale * x),
@@ -71,6 +96,8 @@ LINKS: dict[str, Callable[[Array, float], Array]] = {
     "cumulative_softplus": lambda x, _: cumulative_softplus(x),
     "exp2": lambda x, scale: np.exp2(scale * x),
     "mean_and_variance": lambda x, _: mean_and_variance(x),
+    "softmax_zero": lambda x, _: softmax_zero(x),
+    "probit": lambda x, _: probit(x),
 }
 """Response of margins (n, n_outputs) in float64, by `TreeEnsemble.link`."""
 
@@ -79,7 +106,7 @@ def responses(margin: Array, forest: TreeEnsemble) -> Array:
     """Margins through the forest's link, in the source library's dtype: (n, n_outputs)."""
     if forest.link == "identity":
         return _margins(margin, forest)
-    with np.errstate(over="ignore", invalid="ignore"):
+    with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
         return LINKS[forest.link](margin, forest.link_scale).astype(forest.result_dtype)
 
 
@@ -160,7 +187,7 @@ def squeeze(values: Array) -> Array:
 def _is_second(margin: Array, forest: TreeEnsemble) -> Array:
     """Whether the second of two classes wins, by the rule of the source library."""
     if forest.prediction == "positive":
-        return margin > forest.prediction_offset
+        return margin[:, -1:] > forest.prediction_offset
     if forest.prediction == "nonnegative":
         return margin >= 0
     response = responses(margin, forest)

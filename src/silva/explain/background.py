@@ -11,7 +11,7 @@ import numpy as np
 from silva import _core
 from silva.device import on_host
 from silva.evaluate.cpu import CpuEvaluator
-from silva.inputs import as_rows
+from silva.inputs import arranged, as_rows
 from silva.parallel import n_threads
 
 if TYPE_CHECKING:
@@ -58,7 +58,7 @@ def make_background(X: Rows | Background, weight: Any, forest: Forest, n_jobs: i
     if isinstance(X, Background):
         return X
     try:
-        rows = as_rows(on_host(X), forest)
+        rows = as_rows(arranged(on_host(X), forest, by_position=False), forest)
     except (TypeError, ValueError) as error:
         raise type(error)(f"background: {error}") from error
     if len(rows) == 0:

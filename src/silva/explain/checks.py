@@ -32,6 +32,10 @@ def refuse_negative_covers(forest: TreeEnsemble) -> None:
         return
     sizes = np.diff(forest.tree_offsets)
     wrong &= np.repeat(sizes > 1, sizes)
+    if (wrong & np.isnan(forest.cover)).any():
+        raise ValueError(
+            f"{forest.source} keeps no weights of training rows, which path-dependent values need; pass background rows"
+        )
     if wrong.any():
         node = int(np.argmax(wrong))
         tree = int(np.searchsorted(forest.tree_offsets, node, side="right")) - 1

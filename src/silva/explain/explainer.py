@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, Literal, cast
 
 import numpy as np
 
@@ -27,9 +27,11 @@ from silva.explain.placement import Placement
 from silva.explain.players import make_players
 from silva.explain.responses import ResponseExplainer, labels_of
 from silva.explain.row import make_row
+from silva.explain.sparse import compact, sparse_values, values_of_sparse
 from silva.explain.stored import holds_explainer
 from silva.explain.tables import TABLE_BYTES
-from silva.inputs import as_rows, name_by_position
+from silva.inputs import arranged, as_rows
+from silva.inputs.sparse import is_sparse
 from silva.loading import load
 from silva.parallel import cached_property, n_threads
 
@@ -77,10 +79,11 @@ class Explainer(InteractionExplainer, MappedExplainer):
         built at first use, those of values also by `prepare`.
     background_weight : array-like of shape (m,), optional
         Weights of the background rows, at least 0; default 1 each.
-    groups : dict of str to sequence of int or str, optional
+    groups : dict of str to sequence of int or str, or "source", optional
         Features by group: those of a group are known to a coalition together, or not at all, and have one value. Which
         is exact for the game between groups, and not the sum of what its features get each by itself. Results have the
-        groups first, in their order, then the features that are in none. CPU only, without tables.
+        groups first, in their order, then the features that are in none. CPU only, without tables. "source": of a
+        pipeline, what its steps have made of each column, such as one-hot columns.
 
     Attributes
     ----------
@@ -141,7 +144,7 @@ class Explainer(InteractionExplainer, MappedExplainer):
         n_jobs: int | None = None,
         table_bytes: int = TABLE_BYTES,
         background_weight: ArrayLike | None = None,
-        groups: Mapping[str, Sequence[int | str]] | None = None,
+        groups: Mapping[str, Sequence[int | str]] | Literal["source"] | None = None,
     ) -> None:
         check_choices(algorithm, output, dtype)
         parse_device(device)
@@ -174,7 +177,7 @@ class Explainer(InteractionExplainer, MappedExplainer):
         self._on_cpu = self._lay_out()
 
     def __getstate__(self) -> dict[str, object]:
-        made = {"_on_cpu", "_on_cuda"}
+        made = {"_on_cpu", "_on_cuda", "_of_used"}
         return {name: value for name, value in self.__dict__.items() if name not in made}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
@@ -251,8 +254,7 @@ class Explainer(InteractionExplainer, MappedExplainer):
             With values (n, F) or (n, F, k), base_values (n,) or (n, k), the rows and the names of the features; a
             dataclass of the same fields where shap is not installed. Groups have NaN for rows.
         """
-        if by_position:
-            X = name_by_position(X, self.forest)
+        X = arranged(X, self.forest, by_position)
         if self.output == "log_loss":
             raise NotImplementedError("a call has no labels for output='log_loss'; use shap_values(X, y=y)")
         gpus = self._gpus(X)
@@ -269,12 +271,15 @@ class Explainer(InteractionExplainer, MappedExplainer):
         by_position: bool = False,
         check_additivity: bool = False,
         y: ArrayLike | None = None,
-    ) -> Array:
+        sparse_output: bool = False,
+    ) -> Any:
         """Compute SHAP values.
 
         Parameters
         ----------
-        X : array-like or frame of shape (n, F)
+        X : array-like, frame or SciPy's sparse rows of shape (n, F)
+            Of sparse rows only the columns that the forest uses are made dense, a chunk of rows at a time. An entry
+            that is not stored is missing for XGBoost, and 0 for other libraries.
         out : ndarray, optional
             Where to write, a memory map for results larger than memory; of the result's shape and dtype, any strides.
         by_position : bool
@@ -284,6 +289,8 @@ class Explainer(InteractionExplainer, MappedExplainer):
             the error of a value (Notes of `Explainer`) for each feature of each tree.
         y : array-like of shape (n,), optional
             Labels, 0 or 1, for output="log_loss" alone.
+        sparse_output : bool
+            Return a CSR array of the values that are not 0, a list of k of them for k > 1 outputs.
 
         Returns
         -------
@@ -302,12 +309,20 @@ class Explainer(InteractionExplainer, MappedExplainer):
         DeviceError
             If a GPU is asked for and cannot be used.
         """
-        if out is None and not check_additivity and (values := self._again(X, "values")) is not None:
-            return values
-        if by_position:
-            X = name_by_position(X, self.forest)
+        if sparse_output and out is not None:
+            raise ValueError("out takes dense values; leave out or sparse_output")
+        if out is None and not (check_additivity or sparse_output) and (kept := self._again(X, "values")) is not None:
+            return kept
+        X = arranged(X, self.forest, by_position)
+        if is_sparse(X):
+            return values_of_sparse(self, X, out, sparse_output, y, check_additivity=check_additivity)
         gpus = self._gpus(X)
-        return self._values(X if gpus else as_rows(X, self.forest), gpus, out, check_additivity, y)
+        values = self._values(X if gpus else as_rows(X, self.forest), gpus, out, check_additivity, y)
+        return sparse_values(on_host(values), self.forest.n_outputs) if sparse_output else values
+
+    @cached_property
+    def _of_used(self) -> Any:
+        return compact(self)
 
     def _values(
         self, rows: Any, gpus: tuple[int, ...], out: Array | None, check: bool, y: ArrayLike | None = None

@@ -12,7 +12,7 @@ from silva.explain.placement import require_cpu
 from silva.explain.players import sets_of
 from silva.explain.responses import labels_of
 from silva.explain.strongest import PairSearch
-from silva.inputs import as_rows, name_by_position
+from silva.inputs import arranged, as_rows
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -117,8 +117,7 @@ class InteractionExplainer:
             return interactions
         refuse_linear_leaves(self.forest, "interactions", "use shap_values, or grow with leaf_model='constant'")
         places = places_of(features, self._players.n, self._players.names)
-        if by_position:
-            X = name_by_position(X, self.forest)
+        X = arranged(X, self.forest, by_position)
         if top is not None or overall:
             return self._strongest(X, PairSearch(places, self.forest.n_outputs, top, overall, out), y)
         if gpus := self._gpus(X, of_pairs=True):
@@ -200,7 +199,6 @@ class InteractionExplainer:
         refuse_linear_leaves(self.forest, "interaction indices", "use shap_values")
         require_cpu(self.device, X, "interaction indices")
         chosen = sets_of(sets, self._players)
-        if by_position:
-            X = name_by_position(X, self.forest)
+        X = arranged(X, self.forest, by_position)
         labels = labels_of(self.output, y)
         return self._on_cpu.indices(as_rows(X, self.forest), chosen, index == "banzhaf", out, **labels)

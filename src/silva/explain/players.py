@@ -65,6 +65,8 @@ def make_players(groups: Any, forest: TreeEnsemble) -> Players:
     n_features, names = forest.n_features, forest.feature_names
     if groups is None:
         return Players(names, np.arange(n_features, dtype=np.int32), {})
+    if isinstance(groups, str) and groups == "source":
+        groups = _by_source(forest)
     if not isinstance(groups, Mapping) or not groups or not all(isinstance(name, str) for name in groups):
         raise TypeError(f"groups is {groups!r}, expected a dict of a name to a list of features for each group")
     of_feature = np.full(n_features, -1, np.int32)
@@ -83,6 +85,19 @@ def make_players(groups: Any, forest: TreeEnsemble) -> Players:
     if same := sorted(set(members) & set(alone)):
         raise ValueError(f"group {same[0]!r} is called like a feature that is not in it; give it another name")
     return Players((*members, *alone), of_feature, members)
+
+
+def _by_source(forest: TreeEnsemble) -> dict[str, list[int]]:
+    """Features that a pipeline's steps have made of the same column, one-hot columns say."""
+    sources = getattr(forest.transform, "sources", None)
+    if sources is None:
+        raise ValueError(
+            "groups='source' joins what a pipeline makes of a column; this forest stands behind no pipeline"
+        )
+    found: dict[str, list[int]] = {}
+    for feature, source in enumerate(sources):
+        found.setdefault(source, []).append(feature)
+    return found
 
 
 def sets_of(sets: Any, players: Players) -> Int32s:

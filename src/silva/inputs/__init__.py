@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from silva.ensemble import TreeEnsemble
     from silva.typing import Array, Rows
 
-__all__ = ["as_rows", "name_by_position"]
+__all__ = ["arranged", "as_rows", "name_by_position"]
 
 
 def as_rows(X: Rows, forest: TreeEnsemble) -> Array:
@@ -63,6 +63,13 @@ def as_rows(X: Rows, forest: TreeEnsemble) -> Array:
     if not forest.nan_allowed:
         _refuse_nan(rows, forest)
     return rows
+
+
+def arranged(X: Rows, forest: TreeEnsemble, by_position: bool) -> Any:
+    """Give `X` the features of the forest: a pipeline's rows through its steps, columns by position if asked for."""
+    if forest.transform is not None:
+        return forest.transform(X)
+    return name_by_position(X, forest) if by_position else X
 
 
 def name_by_position(X: Rows, forest: TreeEnsemble) -> Any:

@@ -188,7 +188,9 @@ def _shape_message(array: Array) -> str:
 def _refuse_sparse(X: object) -> None:
     sparse = sys.modules.get("scipy.sparse")
     if sparse is not None and sparse.issparse(X):
-        raise NotImplementedError(f"X is a sparse matrix ({type_name(X)}): not supported yet; pass X.toarray()")
+        raise NotImplementedError(
+            f"X is a sparse matrix ({type_name(X)}): predict and shap_values take it, this does not; pass X.toarray()"
+        )
 
 
 def _refuse_device(X: object) -> None:

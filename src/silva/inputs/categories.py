@@ -64,7 +64,7 @@ def array_to_rows(array: Array, forest: TreeEnsemble) -> Array:
 
 def arrays_hold_values(forest: TreeEnsemble) -> bool:
     """Whether the source library expects the values of categories in arrays of numbers, not their codes."""
-    return forest.categories is not None and forest.source.lower().startswith(("scikit-learn", "catboost"))
+    return forest.categories is not None and forest.source.lower().startswith(("scikit-learn", "catboost", "onnx"))
 
 
 def columns_to_rows(columns: Sequence[Column], n_rows: int, forest: TreeEnsemble) -> Array:

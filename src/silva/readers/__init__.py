@@ -5,6 +5,8 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING
 
+from silva.readers.ubjson import is_ubjson
+
 if TYPE_CHECKING:
     from pathlib import Path
 
@@ -14,6 +16,7 @@ READERS = {
     "xgboost": "silva.readers.xgboost",
     "lightgbm": "silva.readers.lightgbm",
     "catboost": "silva.readers.catboost",
+    "onnx": "silva.readers.onnx",
     "treelite": "silva.readers.treelite",
     "silva": "silva.readers.model_tree",
     "sklearn": "silva.readers.sklearn",
@@ -25,12 +28,21 @@ FILES = {
     ".ubj": "silva.readers.xgboost",
     ".cbm": "silva.readers.catboost",
     ".txt": "silva.readers.lightgbm",
+    ".onnx": "silva.readers.onnx",
 }
 """Modules whose `read_file` takes a path with the suffix."""
 
+FORMATS = {"xgboost": ".json", "lightgbm": ".txt", "catboost": ".cbm", "onnx": ".onnx", "silva": ".silva"}
+"""Libraries by name, and a suffix of their files; XGBoost's and CatBoost's are told apart by what they hold."""
+
+STARTS = ((b"CBM1", ".cbm"), (b"tree\n", ".txt"), (b"tree\r\n", ".txt"), (b"\x08", ".onnx"))
+"""First bytes of files."""
+
+
 EXPECTED = (
     "expected a Booster or estimator of XGBoost or LightGBM, a CatBoost model, a tree ensemble of scikit-learn, "
-    "a treelite.Model, a silva.Forest, or the path of a .json, .ubj, .txt, .cbm or .silva file"
+    "a treelite.Model, an onnx.ModelProto, a silva.Forest, or the path of a .json, .ubj, .txt, .cbm, .onnx or .silva "
+    "file"
 )
 
 
@@ -58,16 +70,39 @@ def library_of(model: object) -> str | None:
     return None
 
 
-def read_file(path: Path) -> TreeEnsemble:
-    """Read another library's file.
+def read_file(path: Path, library: str | None = None) -> TreeEnsemble:
+    """Read another library's file: of the library named, or told by its suffix or its first bytes.
 
     Raises
     ------
     ValueError
-        If the suffix tells no library, or the file is truncated or corrupt.
+        If neither its suffix nor its first bytes tell the format, or the file is truncated or corrupt.
     """
-    suffix = path.suffix.lower()
+    suffix = suffix_of(path, library)
     if suffix not in FILES:
-        raise ValueError(f"cannot tell from the suffix {path.suffix!r} what {path} holds; {EXPECTED}")
+        raise ValueError(
+            f"cannot tell from its suffix {path.suffix!r} or its first bytes what {path} holds; {EXPECTED}"
+        )
     trees: TreeEnsemble = importlib.import_module(FILES[suffix]).read_file(path)
     return trees
+
+
+def suffix_of(path: Path, library: str | None = None) -> str:
+    """Tell a file's format by its suffix or, where that is no format's or a library is named, by its first bytes.
+
+    Returns
+    -------
+    str
+        One of `FILES`, ".silva", or "" if it is none of them.
+    """
+    suffix = path.suffix.lower()
+    if library is None and suffix in {*FILES, ".silva"}:
+        return suffix
+    with path.open("rb") as file:
+        start = file.read(16)
+    if start[:1] == b"{":
+        return ".ubj" if is_ubjson(start) else ".json"
+    if start.startswith(b"\x93SILVA"):
+        return ".silva"
+    found = next((known for first, known in STARTS if start.startswith(first)), "")
+    return found or (FORMATS[library] if library else "")

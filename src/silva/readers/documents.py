@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
-from silva.readers.ubjson import decode
+from silva.readers.ubjson import decode, is_ubjson
 
 if TYPE_CHECKING:
     import os
@@ -26,7 +26,7 @@ INT32 = np.iinfo(np.int32)
 
 
 def load_document(path: str | os.PathLike[str]) -> Any:
-    """Parse a file, as UBJSON if its suffix is ``.ubj`` and as JSON otherwise.
+    """Parse a file, as UBJSON if its suffix is ``.ubj`` or its first bytes say so, and as JSON otherwise.
 
     Raises
     ------
@@ -35,7 +35,7 @@ def load_document(path: str | os.PathLike[str]) -> Any:
     """
     data = Path(path).read_bytes()
     try:
-        return decode(data) if Path(path).suffix.lower() == ".ubj" else _parse_json(data)
+        return decode(data) if Path(path).suffix.lower() == ".ubj" or is_ubjson(data) else _parse_json(data)
     except (ValueError, RecursionError) as error:
         reason = "it is nested too deep" if isinstance(error, RecursionError) else error
         raise ValueError(f"{path} is truncated or corrupt: {reason}; save the model again") from error

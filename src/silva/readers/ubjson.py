@@ -12,6 +12,15 @@ INTEGER_BYTES = {b"i": 1, b"U": 1, b"I": 2, b"l": 4, b"L": 8}
 CONSTANTS: dict[bytes, Any] = {b"Z": None, b"T": True, b"F": False}
 
 
+MARKERS = b"$#iUIlL"
+"""What stands behind the brace of an object, where JSON has a quote, a brace or a space."""
+
+
+def is_ubjson(data: bytes) -> bool:
+    """Tell UBJSON from JSON by the first bytes."""
+    return data[:1] == b"{" and data[1:2] != b"" and data[1] in MARKERS
+
+
 def decode(data: bytes) -> Any:
     """Decode one document.
 

@@ -91,15 +91,34 @@ def parse(text: str) -> Document:
         raise ValueError(f"the text starts with {text[:20]!r}, a LightGBM model starts with 'tree'")
     body, end, tail = text.partition("\nend of trees")
     if not end:
-        raise ValueError("the text ends before its line 'end of trees': it is truncated")
+        body, tail = _without_end(text)
     head, *blocks = body.split("\nTree=")
     header = _pairs(head)
     version = header.get("version")
     if version not in VERSIONS:
         raise ValueError(f"the format version is {version!r}, expected one of {', '.join(VERSIONS)}")
-    if version != "v2" and "\nend of parameters" not in tail:
+    if version != "v2" and "\nend of parameters" not in tail and _may_lack_tables(header, tail):
         raise ValueError("the text ends before its line 'end of parameters': it is truncated")
     return Document(header, _tree_blocks(blocks, header), _pandas_categorical(tail))
+
+
+def _without_end(text: str) -> tuple[str, str]:
+    """Divide a text that lacks the line behind its trees, which LightGBM can do without, behind its last tree.
+
+    The last line of a tree is ``shrinkage``, and the header announces how many trees there are.
+    """
+    last = text.rfind("\nTree=")
+    start = text.find("\nshrinkage=", max(last, 0))
+    line = text.find("\n", start + 1)
+    if last < 0 or start < 0 or line < 0 or "\ntree_sizes=" not in text[:last]:
+        raise ValueError("the text ends before its line 'end of trees': it is truncated")
+    return text[:line], text[line:]
+
+
+def _may_lack_tables(header: dict[str, str], tail: str) -> bool:
+    """Whether a text without a line behind its parameters may have lost something: parameters, tables of categories."""
+    has_categories = any(not info.startswith(("[", "none")) for info in header.get("feature_infos", "").split())
+    return "\nparameters:" in tail or (has_categories and "\npandas_categorical:" not in tail)
 
 
 def _pairs(block: str) -> dict[str, str]:
@@ -130,6 +149,7 @@ def _with_leaf_count(tree: dict[str, str]) -> dict[str, str]:
 def _pandas_categorical(tail: str) -> list[list[Any]] | None:
     """Read the tables of the last line, which only LightGBM's Python package writes."""
     rest = tail.rpartition("\nend of parameters")[2].strip()
+    rest = rest if "\nend of parameters" in tail else rest[max(rest.find(TABLES), 0) :]
     if not rest.startswith(TABLES):
         if rest and TABLES.startswith(rest):
             raise ValueError(f"the text ends with {rest!r}: it is truncated")

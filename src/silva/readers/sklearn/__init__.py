@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from silva.readers import read_model
 from silva.readers.sklearn.boosting import read_ada_boost, read_gradient_boosting
 from silva.readers.sklearn.hist import read_hist_gradient_boosting
 from silva.readers.sklearn.isolation import read_isolation_forest
-from silva.readers.sklearn.trees import read_average
+from silva.readers.sklearn.pipelines import read_pipeline
+from silva.readers.sklearn.trees import is_bag_of_trees, read_average
+from silva.readers.sklearn.voting import read_bagging, read_voting
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -35,7 +38,6 @@ READERS: dict[str, Callable[[Any], TreeEnsemble]] = {
 """By class name; classes derived from these are read as them."""
 
 WRAPPED = {
-    "best_estimator_": "model.best_estimator_",
     "calibrated_classifiers_": "one of model.calibrated_classifiers_[i].estimator",
     "regressor_": "model.regressor_, which predicts on the transformed scale,",
     "estimators_": "one of model.estimators_",
@@ -50,22 +52,45 @@ def read(model: BaseEstimator) -> TreeEnsemble:
     Parameters
     ----------
     model : estimator
-        One of `READERS`, or of a class derived from them.
+        One of `READERS`, or of a class derived from them; a Pipeline that ends in trees of any library; a search over
+        parameters, as its ``best_estimator_``; a VotingRegressor, a VotingClassifier of probabilities, or bagging.
 
     Raises
     ------
     sklearn.exceptions.NotFittedError
         If it is not fitted.
     TypeError
-        If it is a pipeline, a meta-estimator or no tree; the message says what to pass.
+        If it is a meta-estimator that is not read, or no tree; the message says what to pass.
     NotImplementedError
         If its prediction is no sum of trees.
     """
     from sklearn.utils.validation import check_is_fitted
 
+    if hasattr(model, "steps"):
+        return read_pipeline(model, read_model)
+    if hasattr(model, "refit") and hasattr(model, "cv"):
+        return _read_search(model)
+    names = _names_of(model)
+    if names & {"VotingRegressor", "VotingClassifier"}:
+        check_is_fitted(model)
+        return read_voting(model, read_model)
     reader = _reader_of(model)
     check_is_fitted(model)
+    if names & {"BaggingRegressor", "BaggingClassifier"} and not is_bag_of_trees(model):
+        return read_bagging(model, read_model)
     return reader(model)
+
+
+def _read_search(model: Any) -> TreeEnsemble:
+    """Read what a search (GridSearchCV and others) has chosen."""
+    if not hasattr(model, "best_estimator_"):
+        why = "with refit=False it keeps no model" if not model.refit else "it is not fitted"
+        raise ValueError(f"this {type(model).__name__} has no best_estimator_: {why}; fit it with refit=True")
+    return read_model(model.best_estimator_)
+
+
+def _names_of(model: Any) -> set[str]:
+    return {kind.__name__ for kind in type(model).__mro__ if kind.__module__.startswith("sklearn.")}
 
 
 def _reader_of(model: BaseEstimator) -> Callable[[Any], TreeEnsemble]:
@@ -81,9 +106,6 @@ def _reader_of(model: BaseEstimator) -> Callable[[Any], TreeEnsemble]:
 
 
 def _advice(model: BaseEstimator) -> str:
-    if hasattr(model, "steps"):
-        name, last = model.steps[-1]
-        return f"pass its last step, model[-1] ({name!r}: {type(last).__name__}), and rows transformed by model[:-1]"
     for attribute, what in WRAPPED.items():
         if hasattr(model, attribute):
             return f"pass {what} instead"

@@ -116,6 +116,15 @@ def _bagged(model: BaseEstimator, estimator: BaseEstimator, features: Array) -> 
     ]
 
 
+def is_bag_of_trees(model: BaseEstimator) -> bool:
+    """Say whether all estimators of a bag are trees, forests or such bags of scikit-learn."""
+    return all(
+        hasattr(one, "tree_")
+        or (_is_average(one) and (not hasattr(one, "estimators_features_") or is_bag_of_trees(one)))
+        for one in model.estimators_
+    )
+
+
 def _is_average(estimator: BaseEstimator) -> bool:
     from sklearn import ensemble
 

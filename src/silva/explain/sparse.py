@@ -1,0 +1,91 @@
+"""SHAP values of sparse rows, and sparse SHAP values: only features that the forest uses have any."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from silva.forest import as_forest
+from silva.inputs.sparse import dense_chunks, in_columns, used_columns
+
+if TYPE_CHECKING:
+    from numpy.typing import ArrayLike
+
+    from silva.typing import Array
+
+
+def compact(explainer: Any) -> Any:
+    """Make the explainer of the features that its forest uses alone."""
+    used = used_columns(explainer.forest)
+    background = explainer._background
+    if background is not None:
+        background = dataclasses.replace(background, rows=background.rows[:, used])
+    return type(explainer)(
+        as_forest(in_columns(explainer.forest, used)),
+        background,
+        explainer.algorithm,
+        explainer.output,
+        explainer.device,
+        explainer.dtype,
+        explainer.n_jobs,
+        explainer.table_bytes,
+    )
+
+
+def values_of_sparse(
+    explainer: Any, X: Any, out: Array | None, is_sparse_output: bool, y: ArrayLike | None, **options: Any
+) -> Any:
+    """Values of the rows X, chunk by chunk; `options` are further arguments of `Explainer.shap_values`."""
+    if explainer.groups:
+        raise NotImplementedError("groups of features take dense rows; pass X.toarray()")
+    forest, used = explainer.forest, used_columns(explainer.forest)
+    of_used = explainer._of_used
+    labels = None if y is None else np.asarray(y)
+    if labels is not None and labels.shape != (X.shape[0],):
+        raise ValueError(f"y has the shape {labels.shape}, expected ({X.shape[0]},): a label a row")
+    shape = (X.shape[0], forest.n_features, *((forest.n_outputs,) if forest.n_outputs > 1 else ()))
+    if not is_sparse_output and out is None:
+        out = np.zeros(shape, explainer.dtype)
+    if out is not None and out.shape != shape:
+        raise ValueError(f"out has the shape {out.shape}, expected {shape}")
+    parts = []
+    for rows, dense in dense_chunks(X, forest, used):
+        label = {} if labels is None else {"y": labels[rows]}
+        values = of_used.shap_values(dense, **label, **options)
+        if is_sparse_output:
+            parts.append(to_sparse(values, used, forest.n_features))
+        elif out is not None:
+            out[rows] = 0
+            out[rows, used] = values
+    return out if not is_sparse_output else _stacked(parts, forest.n_outputs, forest.n_features, explainer.dtype)
+
+
+def to_sparse(values: Array, used: Array, n_features: int) -> list[Any]:
+    """Keep the values that are not 0 in a CSR array an output."""
+    import scipy.sparse
+
+    result = []
+    for output in range(values.shape[2] if values.ndim == 3 else 1):
+        part = values[:, :, output] if values.ndim == 3 else values
+        row, column = np.nonzero(part)
+        entries = (part[row, column], (row, used[column]))
+        result.append(scipy.sparse.csr_array(entries, shape=(len(values), n_features)))
+    return result
+
+
+def sparse_values(values: Array, n_outputs: int) -> Any:
+    """Turn dense values into a CSR array, or a list of one an output."""
+    parts = to_sparse(values, np.arange(values.shape[1]), values.shape[1])
+    return parts[0] if n_outputs == 1 else parts
+
+
+def _stacked(parts: list[list[Any]], n_outputs: int, n_features: int, dtype: str) -> Any:
+    """Put chunks below each other: one array, or a list of one an output."""
+    import scipy.sparse
+
+    if not parts:
+        parts = [[scipy.sparse.csr_array((0, n_features), dtype=dtype)] * n_outputs]
+    stacked = [scipy.sparse.vstack(of_output, format="csr") for of_output in zip(*parts, strict=True)]
+    return stacked[0] if n_outputs == 1 else stacked

@@ -1,0 +1,91 @@
+"""SciPy's sparse rows: made dense a chunk at a time, in the columns that a forest uses alone."""
+
+from __future__ import annotations
+
+import dataclasses
+import sys
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from silva.ensemble import TreeEnsemble
+from silva.inputs.matching import check_width
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from silva.typing import Array, Int32s
+
+CHUNK_BYTES = 2**26
+"""Memory of the dense rows of a chunk."""
+
+ABSENT_IS_MISSING = ("xgboost", "treelite")
+"""Libraries that take an entry that is not stored for missing; for others it is 0."""
+
+
+def is_sparse(X: object) -> bool:
+    """Whether rows are a sparse matrix or array of SciPy."""
+    sparse = sys.modules.get("scipy.sparse")
+    return sparse is not None and bool(sparse.issparse(X))
+
+
+def used_columns(forest: TreeEnsemble) -> Int32s:
+    """Features that any split or equation of the forest has, rising; the first one if there is none."""
+    used = np.union1d(forest.feature[forest.feature >= 0], forest.linear_feature)
+    return used.astype(np.int32) if len(used) else np.zeros(min(1, forest.n_features), np.int32)
+
+
+def in_columns(forest: TreeEnsemble, used: Int32s) -> TreeEnsemble:
+    """Return the forest of the columns `used` alone, in their order."""
+    place = np.zeros(max(forest.n_features, 1), np.int32)
+    place[used] = np.arange(len(used))
+    fields = {field.name: getattr(forest, field.name) for field in dataclasses.fields(TreeEnsemble)}
+    tables, names = forest.categories, forest.feature_names
+    return TreeEnsemble(
+        **{
+            **fields,
+            "transform": None,
+            "n_features": len(used),
+            "feature": np.where(forest.feature < 0, -1, place[forest.feature]).astype(np.int32),
+            "linear_feature": place[forest.linear_feature],
+            "zero_missing": forest.zero_missing[used] if len(forest.zero_missing) else forest.zero_missing,
+            "categories": None if tables is None else tuple(tables[i] for i in used),
+            "feature_names": None if names is None else tuple(names[i] for i in used),
+        }
+    )
+
+
+def dense_chunks(X: Any, forest: TreeEnsemble, used: Int32s) -> Iterator[tuple[slice, Array]]:
+    """Yield slices of rows, and these rows in the columns `used`.
+
+    Entries stored twice are added up, as SciPy does. An entry that is not stored is missing for the libraries of
+    `ABSENT_IS_MISSING` and 0 for others.
+
+    Raises
+    ------
+    ValueError
+        If X has another number of columns than the forest has features.
+    TypeError
+        If X holds no real numbers.
+    """
+    check_width(X.shape[1], forest)
+    if X.dtype.kind not in "biuf":
+        raise TypeError(f"X holds {X.dtype}, expected real numbers; convert them to float first")
+    rows = X.tocsr()
+    if not rows.has_canonical_format:
+        rows = rows.copy()
+        rows.sum_duplicates()
+    dtype = rows.dtype if rows.dtype in (np.float32, np.float64) else np.float64
+    fill = np.nan if forest.source.lower().startswith(ABSENT_IS_MISSING) else 0.0
+    place = np.full(forest.n_features, -1, np.int64)
+    place[used] = np.arange(len(used))
+    step = max(1, CHUNK_BYTES // max(len(used) * np.dtype(dtype).itemsize, 1))
+    for first in range(0, rows.shape[0], step):
+        last = min(first + step, rows.shape[0])
+        entries = slice(rows.indptr[first], rows.indptr[last])
+        row = np.repeat(np.arange(last - first), np.diff(rows.indptr[first : last + 1]))
+        column = place[rows.indices[entries]]
+        kept = column >= 0
+        dense = np.full((last - first, len(used)), fill, dtype)
+        dense[row[kept], column[kept]] = rows.data[entries][kept]
+        yield slice(first, last), dense

@@ -1,0 +1,286 @@
+"""Pipelines, searches, voting and bagging of scikit-learn against their own predictions."""
+
+from __future__ import annotations
+
+import lightgbm
+import numpy as np
+import pandas as pd
+import pytest
+import xgboost
+from sklearn import ensemble, tree
+from sklearn.calibration import CalibratedClassifierCV
+from sklearn.compose import ColumnTransformer, TransformedTargetRegressor, make_column_selector
+from sklearn.decomposition import PCA
+from sklearn.feature_extraction.text import TfidfVectorizer
+from sklearn.feature_selection import SelectKBest, f_regression
+from sklearn.impute import SimpleImputer
+from sklearn.linear_model import LinearRegression
+from sklearn.model_selection import GridSearchCV, RandomizedSearchCV
+from sklearn.pipeline import FeatureUnion, Pipeline, make_pipeline
+from sklearn.preprocessing import FunctionTransformer, OneHotEncoder, StandardScaler
+
+import silva
+
+N_ROWS = 250
+
+
+@pytest.fixture(scope="module")
+def data():
+    rng = np.random.default_rng(0)
+    X = pd.DataFrame(
+        {
+            "age": np.round(rng.normal(40, 10, N_ROWS), 1),
+            "income": rng.lognormal(size=N_ROWS),
+            "city": rng.choice(["Rome", "Oslo", "Lima", "Bonn"], N_ROWS, p=[0.5, 0.3, 0.18, 0.02]),
+            "city_kind": rng.choice(["a", "b"], N_ROWS),
+        }
+    )
+    X.loc[::9, "income"] = np.nan
+    y = X["age"] / 10 + np.nan_to_num(X["income"]) + 3 * (X["city"] == "Rome") - (X["city_kind"] == "a")
+    return X, y.to_numpy()
+
+
+def columns(**options):
+    return ColumnTransformer(
+        [
+            ("num", make_pipeline(SimpleImputer(), StandardScaler()), ["age", "income"]),
+            ("cat", OneHotEncoder(handle_unknown="ignore", **options), ["city", "city_kind"]),
+        ]
+    )
+
+
+LAST = {
+    "random forest": lambda: ensemble.RandomForestRegressor(n_estimators=5, random_state=0),
+    "gradient boosting": lambda: ensemble.GradientBoostingRegressor(n_estimators=8),
+    "lightgbm": lambda: lightgbm.LGBMRegressor(n_estimators=8, verbose=-1),
+    "xgboost": lambda: xgboost.XGBRegressor(n_estimators=8, max_depth=3),
+}
+
+
+def check(model, X, **options):
+    forest = silva.load(model, check=X)
+    expected = model.predict(X)
+    if expected.dtype.kind == "f":
+        np.testing.assert_allclose(forest.predict(X, **options), expected, rtol=1e-5, atol=1e-6)
+    else:
+        np.testing.assert_array_equal(forest.predict(X, **options), expected)
+    return forest
+
+
+@pytest.mark.parametrize("name", LAST)
+@pytest.mark.parametrize("sparse", [False, True])
+@pytest.mark.filterwarnings("ignore:X does not have valid feature names")
+def test_pipelines_of_columns(name, sparse, data):
+    X, y = data
+    model = Pipeline([("columns", columns(sparse_output=sparse)), ("trees", LAST[name]())]).fit(X, y)
+    forest = check(model, X)
+    names = ("num__age", "num__income", "cat__city_Bonn", "cat__city_Lima", "cat__city_Oslo", "cat__city_Rome",
+             "cat__city_kind_a", "cat__city_kind_b")  # fmt: skip
+    assert forest.feature_names == names or name == "lightgbm"
+    sources = ["age", "income"] + ["city"] * 4 + ["city_kind"] * 2
+    assert list(forest.transform.sources) == sources
+    shuffled = X[X.columns[::-1]]
+    np.testing.assert_array_equal(forest.predict(shuffled), forest.predict(X))
+    unknown = X.assign(city="Paris")
+    np.testing.assert_allclose(forest.predict(unknown), model.predict(unknown), rtol=1e-5)
+
+
+def test_columns_are_joined_to_their_source(data):
+    X, y = data
+    model = make_pipeline(columns(sparse_output=False), ensemble.RandomForestRegressor(3, random_state=0)).fit(X, y)
+    forest = silva.load(model)
+    single = silva.Explainer(model, dtype="float64")
+    assert single.shap_values(X).shape == (N_ROWS, 8)
+    joined = silva.Explainer(model, groups="source", dtype="float64")
+    assert joined.players == ("age", "income", "city", "city_kind")
+    values = joined.shap_values(X)
+    total = values.sum(axis=1) + joined.expected_value
+    np.testing.assert_allclose(total, forest.predict(X), atol=1e-10)
+    against = silva.Explainer(model, background=X[:30], dtype="float64")
+    total = against.shap_values(X[:20]).sum(axis=1) + against.expected_value
+    np.testing.assert_allclose(total, forest.predict(X[:20]), atol=1e-10)
+    with pytest.raises(ValueError, match="stands behind no pipeline"):
+        silva.Explainer(model[-1], groups="source")
+
+
+STEPS = {
+    "scaler": (lambda: StandardScaler(), ["age", "income"]),
+    "function": (lambda: FunctionTransformer(np.log1p, feature_names_out="one-to-one"), ["age", "income"]),
+    "selection": (lambda: SelectKBest(f_regression, k=1), ["income"]),
+    "projection": (lambda: PCA(2), ["age + income"] * 2),
+    "union": (lambda: FeatureUnion([("one", StandardScaler()), ("two", PCA(1))]), ["age + income"] * 3),
+    "passthrough": (lambda: "passthrough", None),
+}
+
+
+@pytest.mark.parametrize("name", STEPS)
+def test_steps_and_what_features_come_from(name, data):
+    X, y = data
+    step, sources = STEPS[name]
+    numbers = X[["age", "income"]].fillna(0)
+    model = Pipeline([("step", step()), ("trees", tree.DecisionTreeRegressor(max_depth=4))]).fit(numbers, y)
+    forest = check(model, numbers)
+    assert (forest.transform and list(forest.transform.sources)) == sources
+
+
+def test_dropped_and_rare_categories(data):
+    X, y = data
+    for options in ({"drop": "first"}, {"drop": "if_binary"}, {"min_frequency": 20}):
+        encoder = OneHotEncoder(sparse_output=False, **options)
+        transformer = ColumnTransformer(
+            [("cat", encoder, make_column_selector(dtype_exclude=float)), ("rest", "passthrough", slice("age", "age"))]
+        )
+        model = make_pipeline(transformer, tree.DecisionTreeRegressor(max_depth=4)).fit(X, y)
+        forest = check(model, X)
+        first = [name.removeprefix("cat__").removeprefix("rest__") for name in forest.feature_names]
+        for name, source in zip(first, forest.transform.sources, strict=True):
+            assert name.startswith(source)
+        assert forest.transform.sources[-1] == "age"
+
+
+def test_classifiers_in_pipelines(data):
+    X, y = data
+    labels = np.where(y > np.median(y), "high", "low")
+    model = make_pipeline(columns(), ensemble.GradientBoostingClassifier(n_estimators=5)).fit(X, labels)
+    forest = check(model, X)
+    np.testing.assert_allclose(forest.predict(X, output="probability"), model.predict_proba(X), atol=1e-12)
+
+
+def test_texts_stay_sparse(data):
+    texts = ["red apple", "green pear", "red pear tree", "apple tree"] * 20
+    y = np.tile([1.0, 2, 3, 4], 20)
+    model = make_pipeline(TfidfVectorizer(), ensemble.RandomForestRegressor(3, random_state=0)).fit(texts, y)
+    forest = check(model, texts)
+    assert silva.Explainer(model).shap_values(texts).shape == (80, forest.n_features)
+    del data
+
+
+def test_rows_on_their_way(data, tmp_path):
+    X, y = data
+    model = make_pipeline(columns(), ensemble.RandomForestRegressor(3, random_state=0)).fit(X, y)
+    forest = silva.load(model)
+    row = model[:-1].transform(X[:1])
+    row = np.ascontiguousarray(row.toarray() if hasattr(row, "toarray") else row, np.float32)[0]
+    assert forest.predictor()(row) == pytest.approx(forest.predict(X[:1])[0])
+    tuned = forest.tune(X, seconds=0.02, device="cpu")
+    np.testing.assert_array_equal(tuned.predict(X), forest.predict(X))
+    with pytest.raises(TypeError, match=r"stands behind the steps of a pipeline.*silva\.load\(pipeline\[-1\]\)"):
+        forest.save(tmp_path / "model.silva")
+    silva.load(model[-1]).save(tmp_path / "model.silva")
+
+
+def test_what_changes_the_number_of_rows_is_refused(data):
+    X, y = data
+    numbers = X[["age"]].to_numpy()
+
+    class Halving(FunctionTransformer):
+        def transform(self, X):
+            return X if len(X) < 10 else X[::2]
+
+    model = make_pipeline(Halving(), tree.DecisionTreeRegressor(max_depth=2))
+    model.steps[1][1].fit(numbers, y)
+    with pytest.raises(ValueError, match="make 125 rows of 250"):
+        silva.load(model).predict(numbers)
+
+
+@pytest.mark.parametrize("search", [GridSearchCV, RandomizedSearchCV])
+def test_searches_predict_as_what_they_have_chosen(search, data):
+    X, y = data
+    grid = {"trees__max_depth": [1, 3]}
+    options = {"n_iter": 2} if search is RandomizedSearchCV else {}
+    pipeline = Pipeline([("columns", columns()), ("trees", tree.DecisionTreeRegressor())])
+    model = search(pipeline, grid, cv=2, **options)
+    with pytest.raises(ValueError, match="it is not fitted"):
+        silva.load(model)
+    check(model.fit(X, y), X)
+    alone = search(xgboost.XGBRegressor(n_estimators=3), {"max_depth": [1, 2]}, cv=2, refit=False, **options)
+    with pytest.raises(ValueError, match="refit=False it keeps no model"):
+        silva.load(alone.fit(X[["age"]], y))
+    alone.refit = True
+    check(alone.fit(X[["age"]], y), X[["age"]])
+
+
+def numbers_of(data):
+    X, y = data
+    return X[["age", "income"]].fillna(0).to_numpy(), y
+
+
+def test_voting_regressors(data):
+    X, y = numbers_of(data)
+    members = [
+        ("forest", ensemble.RandomForestRegressor(3, random_state=0)),
+        ("boosting", ensemble.GradientBoostingRegressor(n_estimators=4)),
+        ("xgboost", xgboost.XGBRegressor(n_estimators=4)),
+        ("dropped", "drop"),
+    ]
+    for weights in (None, [1, 2.5, 0.5, 7]):
+        check(ensemble.VotingRegressor(members[:2] + members[3:], weights=weights and [1, 2.5, 7]).fit(X, y), X)
+    with pytest.raises(NotImplementedError, match="estimators that compare differently"):
+        silva.load(ensemble.VotingRegressor([members[0], ("hist", ensemble.HistGradientBoostingRegressor())]).fit(X, y))
+    alike = [("one", lightgbm.LGBMRegressor(n_estimators=3, verbose=-1)), ("two", lightgbm.LGBMRegressor(verbose=-1))]
+    check(ensemble.VotingRegressor(alike, weights=[3, 1]).fit(X, y), X)
+
+
+def test_voting_classifiers(data):
+    X, y = numbers_of(data)
+    labels = np.array(["x", "y", "z"])[np.digitize(y, [5, 7])]
+    members = [
+        ("trees", ensemble.ExtraTreesClassifier(4, random_state=0)),
+        ("tree", tree.DecisionTreeClassifier(max_depth=3)),
+    ]
+    model = ensemble.VotingClassifier(members, voting="soft", weights=[2, 1]).fit(X, labels)
+    forest = check(model, X)
+    np.testing.assert_allclose(forest.predict(X, output="probability"), model.predict_proba(X), atol=1e-12)
+    explainer = silva.Explainer(model, dtype="float64")
+    total = explainer.shap_values(X).sum(axis=1) + explainer.expected_value
+    np.testing.assert_allclose(total, model.predict_proba(X), atol=1e-10)
+    with pytest.raises(NotImplementedError, match="counts labels"):
+        silva.load(ensemble.VotingClassifier(members).fit(X, labels))
+    boosted = [*members, ("boosting", ensemble.GradientBoostingClassifier(n_estimators=2))]
+    with pytest.raises(NotImplementedError, match="averages responses, which are no sums of trees"):
+        silva.load(ensemble.VotingClassifier(boosted, voting="soft").fit(X, labels))
+
+
+@pytest.mark.parametrize(
+    "estimator",
+    [
+        ensemble.GradientBoostingRegressor(n_estimators=3),
+        lightgbm.LGBMRegressor(n_estimators=3, verbose=-1, zero_as_missing=True),
+        xgboost.XGBRegressor(n_estimators=3),
+        ensemble.HistGradientBoostingRegressor(max_iter=3),
+    ],
+    ids=lambda one: type(one).__name__,
+)
+def test_bagging_of_boosting(estimator, data):
+    X, y = numbers_of(data)
+    X = np.column_stack([X, X[::-1]])
+    model = ensemble.BaggingRegressor(estimator, n_estimators=3, max_features=3, random_state=0).fit(X, y)
+    forest = check(model, X)
+    assert forest.n_features == 4
+
+
+REFUSED = {
+    "stacking": (
+        ensemble.StackingRegressor([("tree", tree.DecisionTreeRegressor(max_depth=2))], LinearRegression(), cv=2),
+        TypeError,
+        "StackingRegressor.*no tree ensemble",
+    ),
+    "calibration": (
+        CalibratedClassifierCV(tree.DecisionTreeClassifier(max_depth=2), cv=2),
+        TypeError,
+        r"CalibratedClassifierCV.*model\.calibrated_classifiers_",
+    ),
+    "target": (TransformedTargetRegressor(tree.DecisionTreeRegressor(max_depth=2)), TypeError, r"model\.regressor_"),
+    "AdaBoost": (ensemble.AdaBoostRegressor(n_estimators=2), NotImplementedError, "weighted median"),
+    "linear": (make_pipeline(StandardScaler(), LinearRegression()), TypeError, "LinearRegression"),
+    "transformer": (make_pipeline(StandardScaler()), TypeError, "predicts nothing"),
+}
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_what_is_no_sum_of_trees_is_refused_by_name(name, data):
+    model, kind, message = REFUSED[name]
+    X, y = numbers_of(data)
+    model.fit(X, y > 6 if name == "calibration" else y)
+    with pytest.raises(kind, match=message):
+        silva.load(model)
