@@ -48,7 +48,7 @@ def merge(folder: Path) -> dict[str, Any]:
             merged["machines"][path.stem] = found["machine"]
         commit = found.get("machine", {}).get("commit", MISSING)
         merged["models"] |= {row["model"]: {"commit": commit} | row for row in found.get("models", [])}
-        for name in ("throughput", "background", "wide", "roofline"):
+        for name in ("throughput", "background", "wide", "roofline", "row_phases"):
             if name in found:
                 merged[name if name != "throughput" else f"throughput_{found[name]['n_gpus']}"] = found[name]
     merged["models"] = {name: merged["models"][name] for name in ORDER if name in merged["models"]}
@@ -113,6 +113,8 @@ def targets(merged: dict[str, Any]) -> list[list[str]]:
     add("values, times XGBoost, small", ratios("values", "XGBoost", sizes=("small",)), 6)
     for rival in ("XGBoost", "GPUTreeShap"):
         add(f"interactions, times {rival}, med and large", ratios("interactions", rival), 10)
+    for n, bound in (("10000", 3), ("200", 1)):
+        add(f"interactions of {n} rows, times the walk", times_walk(models.get("cal_housing-med"), n), bound)
     for kind in KINDS:
         add(
             f"paths, {kind}, times GPUTreeShap",
@@ -132,6 +134,25 @@ def targets(merged: dict[str, Any]) -> list[list[str]]:
             what = "seconds from a million background rows and a million rows to values"
             add(what, {"GPU array": sum(times["first_s"].values())}, 0.2, at_least=False)
     return rows
+
+
+def times_walk(row: dict[str, Any] | None, n: str) -> dict[str, float]:
+    """How many times as fast as the walk of all trees interactions of so many rows are."""
+    found = (row or {}).get("beside_walk", {}).get(n)
+    return {row["model"]: found["seconds"]["walk"] / found["seconds"]["silva"]} if row and found else {}
+
+
+def beside_walk_section(models: dict[str, Any]) -> list[str]:
+    """Interactions of few and of many rows beside the walk."""
+    body = [
+        [name, f"{int(n):,}", *(milliseconds(found["seconds"][how]) for how in ("silva", "walk"))]
+        + [f"{times_walk(row, n)[name]:.2f}", f"{found['error']:.0e}"]
+        for name, row in models.items()
+        for n, found in row.get("beside_walk", {}).items()
+    ]
+    title = "## Interactions beside the walk of all trees, GPU array to GPU array, ms"
+    header = ["model", "rows", "silva", "walk", "walk / silva", "apart, in spreads"]
+    return ["", title, "", *table(header, body)] if body else []
 
 
 def throughputs(merged: dict[str, Any]) -> list[tuple[int, dict[str, Any]]]:
@@ -189,33 +210,53 @@ def number(text: str) -> float:
 
 
 def roofline_section(merged: dict[str, Any]) -> list[str]:
-    """Counters of each kernel of a call, and what they say of the two roofs."""
+    """Counters of each kernel of a call, and what they say of the roofs."""
     lines = []
     for kind, kernels in merged.get("roofline", {}).items():
         names = [f"{k['kernel']} {k['registers'].split()[0]} registers" for k in kernels]
         metrics = [m for m in kernels[0] if m not in {"kernel", "grid", "block", "registers"}]
-        lines += ["", f"## What limits the walk: {kind} of cal_housing-med, Nsight Compute", ""]
+        lines += ["", f"## What limits {kind}, Nsight Compute", ""]
         lines += table(["", *names], [[metric, *(k[metric] for k in kernels)] for metric in metrics])
+        lines += row_phase_lines(merged.get("row_phases", {}).get(kind))
         walks = [k for k in kernels if "rows" in k["kernel"] and "encode" not in k["kernel"]]
-        flop = sum(
-            2 * number(k["fused multiply-adds, threads"])
-            + number(k["adds, threads"])
-            + number(k["multiplications, threads"])
-            for k in walks
-        )
-        seconds, dram = (sum(number(k[metric]) for k in walks) for metric in ("time", "DRAM bytes"))
-        seconds *= 1e-9 if "ns" in walks[0]["time"] else 1e-6
-        stalled = [
-            number(k["of these: long_scoreboard"]) / number(k["cycles a warp waits for an instruction"]) for k in walks
-        ]
-        lines += [
-            "",
-            f"Walks: {flop / 1e9:.1f} GFLOP and {dram / 1e6:.0f} MB from DRAM in {1e3 * seconds:.2f} ms, "
-            f"{100 * flop / seconds / FLOP_CEILING:.0f} % and {100 * dram / seconds / DRAM_CEILING:.1f} % of the "
-            f"ceilings (67 TFLOP/s, 4.8 TB/s). Of the cycles between two instructions of a warp "
-            f"{100 * min(stalled):.0f} to {100 * max(stalled):.0f} % wait for loads from L1 and beyond.",
-        ]
+        lines += walk_lines(walks) if walks else []
     return lines
+
+
+def row_phase_lines(phase: dict[str, float] | None) -> list[str]:
+    """The row phase by tables beside its ceilings."""
+    if not phase:
+        return []
+    return [
+        "",
+        f"Row phase: {phase['entries_bytes'] / 1e9:.2f} GB of entries of {phase['subtrees']:,.0f} subtrees in "
+        f"{1e6 * phase['s']:.0f} of {1e6 * phase['all_s']:.0f} µs, {100 * phase['share_of_shared_memory']:.0f} % of "
+        f"what shared memory reads and {100 * phase['share_of_additions']:.0f} % of the additions; beside it "
+        f"{phase['tables_bytes'] / 1e6:.0f} MB of tables, {phase['keys_bytes'] / 1e6:.0f} MB of keys and "
+        f"{phase['sums_bytes'] / 1e6:.0f} MB of sums, written and read.",
+    ]
+
+
+def walk_lines(walks: list[dict[str, str]]) -> list[str]:
+    """The walk beside its ceilings."""
+    flop = sum(
+        2 * number(k["fused multiply-adds, threads"])
+        + number(k["adds, threads"])
+        + number(k["multiplications, threads"])
+        for k in walks
+    )
+    seconds, dram = (sum(number(k[metric]) for k in walks) for metric in ("time", "DRAM bytes"))
+    seconds *= 1e-9 if "ns" in walks[0]["time"] else 1e-6
+    stalled = [
+        number(k["of these: long_scoreboard"]) / number(k["cycles a warp waits for an instruction"]) for k in walks
+    ]
+    return [
+        "",
+        f"Walks: {flop / 1e9:.1f} GFLOP and {dram / 1e6:.0f} MB from DRAM in {1e3 * seconds:.2f} ms, "
+        f"{100 * flop / seconds / FLOP_CEILING:.0f} % and {100 * dram / seconds / DRAM_CEILING:.1f} % of the "
+        f"ceilings (67 TFLOP/s, 4.8 TB/s). Of the cycles between two instructions of a warp "
+        f"{100 * min(stalled):.0f} to {100 * max(stalled):.0f} % wait for loads from L1 and beyond.",
+    ]
 
 
 def machine_text(merged: dict[str, Any]) -> list[str]:
@@ -260,6 +301,7 @@ def write(merged: dict[str, Any]) -> str:
             f"NumPy: {wide['result_bytes'] / 1e9:.1f} GB in {wide['s']:.1f} s with {wide['gpu_bytes'] / 1e9:.1f} GB of "
             f"GPU memory; their sums are within {wide['error']:.0e} of the values.",
         ]
+    lines += beside_walk_section(merged["models"])
     lines += roofline_section(merged)
     lines += ["", "## Checks", "", *(f"- {name}: {text}" for name, text in merged["checks"].items())]
     return "\n".join(lines) + "\n"

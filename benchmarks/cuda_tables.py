@@ -48,6 +48,9 @@ ROWS, INTERACTION_ROWS, RUNS, ONE_RUN_SECONDS, ENOUGH_SECONDS = 10_000, 200, 7, 
 MOST_COMPARED = 10**8
 """Numbers of a rival's result that are compared."""
 
+MOST_RESULT = 4 * 10**9
+"""Bytes of interactions that are measured beside the walk."""
+
 TOLERANCE = 1e-3
 """Of a rival's result, relative to the sum over trees of (largest - smallest leaf): XGBoost sums in float32."""
 
@@ -161,6 +164,7 @@ def measure_model(model, data_folder, folder, skip):
     rows = np.resize(X, (ROWS, X.shape[1]))
     row["values"] = measure("values", booster, forest, rows, skip)
     row["interactions"] = measure("interactions", booster, forest, rows[:INTERACTION_ROWS], skip)
+    row["beside_walk"] = measure_beside_walk(forest, rows)
     row["packing"] = measure_packing(forest) if "paths" not in skip else {}
     row["paper"] = {"values_s": PAPER_VALUES[model], "interactions_s": PAPER_INTERACTIONS[model]}
     return row
@@ -207,6 +211,22 @@ def measure(kind, booster, forest, X, skip):
             wrong.append(name)
     times = seconds({name: call for name, call in calls.items() if name not in wrong}, first)
     return {"seconds": times, "errors": errors, "wrong": wrong}
+
+
+def measure_beside_walk(forest, X):
+    """Seconds of interactions as silva computes them, and by the walk of all trees, of few and of many rows."""
+    explain = {"silva": silva.Explainer(forest), "walk": silva.Explainer(forest, algorithm="quadrature")}
+    result = {}
+    for n in (INTERACTION_ROWS, ROWS):
+        if 4 * n * forest.n_features**2 * forest.n_outputs > MOST_RESULT:
+            continue
+        x = cupy.asarray(X[:n])
+        calls = {name: lambda e=e, x=x: e.shap_interaction_values(x) for name, e in explain.items()}
+        found = [cupy.asnumpy(call()[:INTERACTION_ROWS]) for call in calls.values()]
+        error = difference(*found, forest)
+        assert error <= TOLERANCE
+        result[n] = {"seconds": seconds(calls), "error": error}
+    return result
 
 
 def measure_packing(forest):
@@ -335,6 +355,9 @@ def measure_models(result, target, arguments):
         for kind in METHODS:
             times = {name: f"{1e3 * t:.3f}" for name, t in row[kind]["seconds"].items()}
             print("  ", kind, "ms", times, {name: f"{e:.1e}" for name, e in row[kind]["errors"].items()}, flush=True)
+        for n, found in row["beside_walk"].items():
+            times = {name: f"{1e3 * t:.3f}" for name, t in found["seconds"].items()}
+            print("   interactions of", n, "rows, ms", times, f"{found['error']:.1e}", flush=True)
         target.write_text(json.dumps(result, indent=1))
         cupy.get_default_memory_pool().free_all_blocks()
 
