@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
-
 import numpy as np
 import pytest
 from hypothesis import given
@@ -102,13 +100,3 @@ def test_trees_without_tables_are_refused_on_a_gpu_and_explained_on_the_cpu():
         Explainer(forest, X, device="cuda").shap_values(X)
     exact = Explainer(forest, X, device="cpu").shap_values(X)
     np.testing.assert_array_equal(Explainer(forest, X).shap_values(X), exact)
-
-
-def test_probabilities_are_refused_on_a_gpu():
-    import cupy
-
-    forest, X = dataclasses.replace(full_forest(1, n_trees=9, depth=6, n_features=5), link="logistic"), rows(40, 5)
-    with pytest.raises(NotImplementedError, match="output='probability' runs on the CPU only so far"):
-        Explainer(forest, X, device="cuda", output="probability")
-    with pytest.raises(NotImplementedError, match="explanations of output='probability' run on the CPU only"):
-        Explainer(forest, X, output="probability").shap_values(cupy.asarray(X))

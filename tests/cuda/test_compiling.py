@@ -55,7 +55,10 @@ SMALL = [
     *(linear_variant(row, "float64") for row in ("float32", "float64")),
     *(
         variant(source, REAL=real)
-        for source in ("explain/cuda/sum_slots", "explain/cuda/close_diagonal", "explain/cuda/paths/read_sums")
+        for source in (
+            *("explain/cuda/sum_slots", "explain/cuda/close_diagonal", "explain/cuda/weigh_parts"),
+            "explain/cuda/paths/read_sums",
+        )
         for real in ("float", "double")
     ),
     *(evaluate_variant(np.dtype(code)) for code in ("uint8", "uint16", "uint32")),

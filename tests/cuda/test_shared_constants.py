@@ -10,7 +10,7 @@ import pytest
 import silva
 from silva.cuda import encoder
 from silva.evaluate.cuda import few_rows
-from silva.explain.cuda import background, small_forests, table_blocks, tables
+from silva.explain.cuda import background, responses, small_forests, table_blocks, tables
 
 NATIVE = Path(silva.__file__).parent / "native"
 
@@ -31,6 +31,8 @@ NATIVE = Path(silva.__file__).parent / "native"
         (background, "MOST_POINTS", "explain/cuda/tables/build_background.cu", "MOST_POINTS"),
         (tables, "BUILD_THREADS", "explain/cuda/tables/build_background.cu", "THREADS"),
         (tables, "BUILD_THREADS", "explain/cuda/tables/points.cuh", "THREADS"),
+        (responses, "THREADS", "explain/cuda/weigh_parts.cu", "THREADS"),
+        (responses, "MOST_PARTS", "explain/cuda/weigh_parts.cu", "MOST_PARTS"),
         (table_blocks, "PAIR_GROUP", "explain/cuda/tables/add_pairs.cu", "GROUP"),
         (small_forests, "MOST_WARPS", "explain/cuda/explain_small.cu", "MOST_WARPS"),
     ],

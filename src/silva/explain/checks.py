@@ -84,7 +84,7 @@ def check_background(weight: Any, has_background: bool, algorithm: str, output: 
             f"algorithm={algorithm!r} weights by covers; with a background pass 'auto' or 'tables' "
             "(table_bytes=0 for no tables)"
         )
-    if output != "margin" and parse_device(device)[0] not in {"auto", "cpu"}:
+    if output == "log_loss" and parse_device(device)[0] not in {"auto", "cpu"}:
         raise NotImplementedError(f"output={output!r} runs on the CPU only so far; pass device='cpu', not {device!r}")
 
 

@@ -330,10 +330,11 @@ class Explainer(InteractionExplainer, MappedExplainer):
         """Values on these GPUs, or of rows that `as_rows` made on the CPU."""
         if check and self.output != "margin":
             raise ValueError(f"check_additivity compares margins; leave it off for output={self.output!r}")
+        labels = labels_of(self.output, y)
         if gpus:
             values: Array = self._on_cuda.shap_values(rows, gpus, out, self.device)
         else:
-            values = self._on_cpu.values(rows, out, **labels_of(self.output, y))
+            values = self._on_cpu.values(rows, out, **labels)
         if check:
             check_sums(self.forest, self.dtype, self._on_cpu.expected_value, rows, gpus, values)
         return values
@@ -388,4 +389,5 @@ class Explainer(InteractionExplainer, MappedExplainer):
     def _on_cuda(self) -> Any:
         from silva.explain.cuda.explainer import CudaExplainer
 
-        return CudaExplainer(self.forest, self.dtype, self.algorithm, self.table_bytes, self._background)
+        parts = self._on_cpu.parts if isinstance(self._on_cpu, ResponseExplainer) else None
+        return CudaExplainer(self.forest, self.dtype, self.algorithm, self.table_bytes, self._background, parts)

@@ -120,10 +120,11 @@ class InteractionExplainer:
         X = arranged(X, self.forest, by_position)
         if top is not None or overall:
             return self._strongest(X, PairSearch(places, self.forest.n_outputs, top, overall, out), y)
+        labels = labels_of(self.output, y)
         if gpus := self._gpus(X, of_pairs=True):
             asked = None if features is None else places
             return cast("Array", self._on_cuda.shap_interaction_values(X, gpus, asked, out, self.device))
-        return self._on_cpu.interactions(as_rows(X, self.forest), places, out, **labels_of(self.output, y))
+        return self._on_cpu.interactions(as_rows(X, self.forest), places, out, **labels)
 
     def _strongest(self, X: Rows, search: PairSearch, y: ArrayLike | None) -> tuple[Int32s, Array]:
         """Strongest pairs, from matrices of some rows at a time."""

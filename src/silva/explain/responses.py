@@ -81,6 +81,25 @@ def checked_labels(y: ArrayLike | None, n_rows: int) -> Doubles:
     return labels.astype(np.float64)
 
 
+class Parts(NamedTuple):
+    """What a response's values are sums of: those of the margin against differently weighted background rows.
+
+    Attributes
+    ----------
+    nodes : (R,)
+    slope : float
+    plain : Background
+        Whose values say a row's margin.
+    weighted : list of Background
+        One a node, whose values count r(a, t_q) times the slope.
+    """
+
+    nodes: Doubles
+    slope: float
+    plain: Background
+    weighted: list[Background]
+
+
 class ResponseExplainer:
     """What CpuExplainer is for the margin.
 
@@ -91,6 +110,10 @@ class ResponseExplainer:
     output : {"probability", "log_loss"}
     dtype : {"float32", "float64"}
         Of the results; the parts are float64.
+
+    Attributes
+    ----------
+    parts : Parts
     """
 
     whole_tables = None
@@ -114,6 +137,7 @@ class ResponseExplainer:
         response = np.logaddexp(0, margins) if self._is_loss else expit(margins)
         self._mean_margin, self._mean = mean(margins, background.weight), mean(response, background.weight)
         bounds = np.sort(self._slope * np.array([bound[0] for bound in margin_bounds(forest)]))
+<<<<<<< HEAD
         pieces = factorize(self._ratio, margins, background.weight / background.total, bounds)
         self._nodes = np.concatenate([piece.nodes for piece in pieces])
         weighted = [part for piece in pieces for part in weigh(background, piece)]
@@ -128,6 +152,15 @@ class ResponseExplainer:
         """Explanations of the margin against a part, by its share of the tables' bytes."""
         settings = "float64", self._algorithm, self._table_bytes // n_parts, self.n_jobs
         return CpuExplainer(self.forest, *settings, background, self.players)
+=======
+        self._nodes, shares = factorize(self._ratio, margins, bounds)
+        weights = [*(shares * background.weight), *([background.weight] if self._is_loss else [])]
+        scaled = [np.rint(weight / background.total * TOTAL).astype(np.int64) for weight in weights]
+        parts = [Background(background.rows, weight, TOTAL, background.expected_value) for weight in scaled]
+        share = table_bytes // len(parts)
+        self.parts = Parts(self._nodes, self._slope, background, parts[: len(self._nodes)])
+        self._parts = [CpuExplainer(forest, "float64", algorithm, share, n_jobs, part, players) for part in parts]
+>>>>>>> d415158 (Probabilities against a background on GPUs: tables of each weighting, added up by a row's margin)
 
     @property
     def expected_value(self) -> Doubles:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
@@ -15,6 +15,7 @@ from silva.device import DeviceError, array_gpu, import_cupy
 from silva.explain.cuda.background import BackgroundContents
 from silva.explain.cuda.paths import PathsJob
 from silva.explain.cuda.quadrature import QuadratureJob
+from silva.explain.cuda.responses import ResponseJob
 from silva.explain.cuda.table_launches import TableJob
 from silva.explain.cuda.tables import SharedTables, TablePlan
 from silva.explain.cuda.tapes import TINY_SPLITS
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
     from silva.ensemble import TreeEnsemble
     from silva.explain.background import Background
     from silva.explain.cuda.job import Job
+    from silva.explain.responses import Parts
     from silva.typing import Array, GpuArray, Int32s, Rows
 
 
@@ -45,6 +47,8 @@ class CudaExplainer:
     table_bytes : int
         Most memory for tables.
     background : Background, optional
+    parts : Parts, optional
+        For the probability instead of the margin.
     """
 
     def __init__(
@@ -54,11 +58,15 @@ class CudaExplainer:
         algorithm: str = "auto",
         table_bytes: int = TABLE_BYTES,
         background: Background | None = None,
+        parts: Parts | None = None,
     ) -> None:
-        self.forest, self.table_bytes, self._background = forest, table_bytes, background
+        self.forest, self._background, self._parts = forest, background, parts
+        self.table_bytes = table_bytes // (len(parts.weighted) + 1) if parts else table_bytes
         self.dtype = np.dtype(dtype)
+        self._table_dtype = np.dtype(np.float64) if parts else self.dtype
         self.algorithm = algorithm
         self._jobs: dict[object, Job] = {}
+        self._weighted_tables: dict[bool, list[SharedTables]] = {}
         self._calls = Calls()
 
     @property
@@ -96,7 +104,7 @@ class CudaExplainer:
     def prepare(self, gpus: tuple[int, ...]) -> None:
         """Build the tables of values on these GPUs, if there are any."""
         job = self._job("values", None)
-        if isinstance(job, TableJob):
+        if isinstance(job, (TableJob, ResponseJob)):
             for gpu in gpus:
                 with import_cupy().cuda.Device(gpu):
                     job.prepare()
@@ -104,7 +112,7 @@ class CudaExplainer:
     @property
     def has_tables(self) -> bool:
         """Whether values come from tables."""
-        return isinstance(self._job("values", None), TableJob)
+        return isinstance(self._job("values", None), (TableJob, ResponseJob))
 
     def _run(
         self,
@@ -158,7 +166,7 @@ class CudaExplainer:
     def _plan_background(self, of_pairs: bool) -> TablePlan | None:
         if self.table_bytes == 0:
             return None
-        return TablePlan(self.forest, self.dtype, self.table_bytes, True, of_pairs, has_background=True)
+        return TablePlan(self.forest, self._table_dtype, self.table_bytes, True, of_pairs, has_background=True)
 
     def _against(self, background: Background, of_pairs: bool) -> SharedTables | None:
         """Tables against a background; None where no row's values differ from 0."""
@@ -177,12 +185,23 @@ class CudaExplainer:
             of_pairs = key != "values"
             tables = self._pair_tables if of_pairs else self._tables
             kind = PathsJob if self.algorithm == "paths" else QuadratureJob
-            self._jobs[key] = (
-                kind(self.forest, self._codes, self.dtype, of_pairs, features)
-                if tables is None
-                else TableJob(self.forest, self._codes, tables, features)
-            )
+            if tables is None:
+                self._jobs[key] = kind(self.forest, self._codes, self.dtype, of_pairs, features)
+            elif self._parts is None:
+                self._jobs[key] = TableJob(self.forest, self._codes, tables, features)
+            else:
+                self._jobs[key] = self._response_job(self._parts, tables.plan, features)
         return self._jobs[key]
+
+    def _response_job(self, parts: Parts, plan: TablePlan, features: NDArray[np.intp] | None) -> ResponseJob:
+        def job(tables: SharedTables, features: NDArray[np.intp] | None) -> TableJob:
+            return TableJob(self.forest, self._codes, tables, features)
+
+        if plan.of_pairs not in self._weighted_tables:
+            contents = [BackgroundContents(background) for background in parts.weighted]
+            self._weighted_tables[plan.of_pairs] = [SharedTables(plan, each) for each in contents]
+        weighted = [job(tables, features) for tables in self._weighted_tables[plan.of_pairs]]
+        return ResponseJob(job(cast("SharedTables", self._tables), None), weighted, parts, self.dtype)
 
     @cached_property
     def _tables(self) -> SharedTables | None:

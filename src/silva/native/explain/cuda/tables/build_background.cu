@@ -37,7 +37,7 @@ __device__ __forceinline__ void set_names(const TableSubtree& subtree, Names& na
 
 struct LeafSpace {
   double* sums;               // [state][number]
-  unsigned long long* count;  // [set]: background rows that meet it and nothing else
+  unsigned long long* count;  // [set]: background rows that meet it and nothing else; signed where weights are
   double *e, *t0, *t1;        // [set]
 #if PAIRS
   double *t2, *last;  // last: share of background rows that miss one condition
@@ -91,6 +91,11 @@ __device__ __forceinline__ void count_sets(const TableSubtree& subtree, const Su
   __syncthreads();
 }
 
+// Of a set that background rows meet, of the weight of all.
+__device__ __forceinline__ double share_of(const LeafSpace& space, int set, double total) {
+  return double(static_cast<long long>(space.count[set])) / total;
+}
+
 // x[Y] becomes the sum over the supersets of Y.
 __device__ __forceinline__ void sum_supersets(double* x, int n_sets) {
   for (int bit = 1; bit < n_sets; bit *= 2) {
@@ -111,7 +116,7 @@ __device__ __forceinline__ void integrate(int n_positions, double total, const Q
     set_powers(powers, points.t[kind][q], points.weight[kind][q]);
     __syncthreads();
     for (int set = threadIdx.x; set < n_sets; set += THREADS)
-      space.e[set] = power(n_positions - __popc(set)) * (double(space.count[set]) / total);
+      space.e[set] = power(n_positions - __popc(set)) * share_of(space, set, total);
     __syncthreads();
     sum_supersets(space.e, n_sets);
     for (int set = threadIdx.x; set < n_sets; set += THREADS) add(set);
@@ -126,7 +131,7 @@ __device__ __forceinline__ int size_without(int set, int u) { return max(__popc(
 __device__ __forceinline__ void make_value_tables(int n_positions, double total, const Quadratures& points,
                                                   Powers& powers, const LeafSpace& space) {
   const int n_sets = 1 << n_positions;
-  const double full = double(space.count[n_sets - 1]) / total;
+  const double full = share_of(space, n_sets - 1, total);
   for (int set = threadIdx.x; set < n_sets; set += THREADS) {
     space.t0[set] = -full * powers.harmonic[size_without(set, 0)];
     space.t1[set] = -full * powers.harmonic[size_without(set, 1)];
@@ -158,10 +163,10 @@ __device__ __forceinline__ void make_pair_tables(int n_positions, double total, 
                                                  Powers& powers, const LeafSpace& space) {
   const int n_sets = 1 << n_positions;
   for (int set = threadIdx.x; set < n_sets; set += THREADS)
-    space.last[set] = n_positions - __popc(set) == 1 ? double(space.count[set]) / total : 0;
+    space.last[set] = n_positions - __popc(set) == 1 ? share_of(space, set, total) : 0;
   __syncthreads();
   sum_supersets(space.last, n_sets);
-  const double full = double(space.count[n_sets - 1]) / total;
+  const double full = share_of(space, n_sets - 1, total);
   double* const t[3] = {space.t0, space.t1, space.t2};
   for (int set = threadIdx.x; set < n_sets; set += THREADS)
     for (int u = 0; u < 3; ++u) {

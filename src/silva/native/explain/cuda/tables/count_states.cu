@@ -1,7 +1,7 @@
 // How often background rows are in each state of a subtree: a block counts some of the rows in shared memory. Sums of
 // integers, so that their order does not matter.
 //
-// Macro: WEIGHTED (each row counts as often as its weight says, else once).
+// Macro: WEIGHTED (each row counts as often as its weight says, which may be negative: sums wrap around; else once).
 #include "explain/cuda/tables/format.h"
 
 namespace silva {

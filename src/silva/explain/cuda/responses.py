@@ -1,0 +1,80 @@
+"""Values and interactions of a probability against a background on a GPU: sums of those of the margin."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from silva.cuda.compiler import variant
+from silva.cuda.launches import PreparedLaunch
+from silva.device import import_cupy
+from silva.explain.cuda.job import Job
+
+if TYPE_CHECKING:
+    from numpy.typing import DTypeLike
+
+    from silva.cuda.compiler import Variant
+    from silva.explain.cuda.table_launches import TableJob
+    from silva.explain.responses import Parts
+    from silva.typing import GpuArray
+
+THREADS, MOST_PARTS = 128, 48
+"""As in native/explain/cuda/weigh_parts.cu."""
+
+PART_BYTES = 2**30
+"""Of the parts' results for the rows in flight."""
+
+
+class ResponseJob(Job):
+    """What tables of the margin add up to.
+
+    Parameters
+    ----------
+    values : TableJob
+        Of the margin, float64.
+    jobs : list of TableJob
+        One a node, float64.
+    parts : Parts
+    dtype : dtype
+        Of the results.
+    """
+
+    def __init__(self, values: TableJob, jobs: list[TableJob], parts: Parts, dtype: DTypeLike) -> None:
+        first = jobs[0]
+        super().__init__(first.forest, first.codes, dtype, first.pairs, first.chosen if first.pairs else None)
+        self._values, self._jobs, self._parts = values, jobs, parts
+
+    def prepare(self) -> None:
+        """Build the tables on the current GPU."""
+        for job in (self._values, *self._jobs):
+            job.prepare()
+
+    def _batch_rows(self, n_rows: int, row_shape: tuple[int, ...]) -> int:  # noqa: ARG002
+        numbers = self.forest.n_features + len(self._jobs) * math.prod(row_shape)
+        return max(1, PART_BYTES // (np.dtype(np.float64).itemsize * numbers))
+
+    def _queue(self, x: GpuArray, result: GpuArray) -> None:
+        cupy, parts, n_features = import_cupy(), self._parts, self.forest.n_features
+        values = cupy.empty((len(x), n_features, 1), np.float64)
+        of_nodes = cupy.empty((len(self._jobs), *result.shape), np.float64)
+        self._values.compute(x, values)
+        for job, out in zip(self._jobs, of_nodes, strict=True):
+            job.compute(x, out)
+        row_size = math.prod(result.shape[1:])
+        if not len(x) or not row_size:
+            return
+        nodes = np.zeros(MOST_PARTS)
+        nodes[: len(parts.nodes)] = parts.nodes
+        args: tuple[Any, ...] = (
+            *(values, np.int32(n_features), np.float64(parts.plain.expected_value[0]), of_nodes),
+            *(np.int32(len(self._jobs)), np.int64(row_size), nodes, np.float64(parts.slope), result),
+        )
+        launch = PreparedLaunch(weigh_variant(self.dtype), (len(x), 1), THREADS, args)
+        launch(cupy.cuda.get_current_stream().ptr)
+
+
+def weigh_variant(dtype: DTypeLike) -> Variant:
+    """Name the kernel that adds up the parts."""
+    return variant("explain/cuda/weigh_parts", REAL=np.dtype(dtype))

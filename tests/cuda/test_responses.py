@@ -1,0 +1,110 @@
+"""Probabilities against background rows on a GPU: beside the cores' in float64, emulated and on a GPU."""
+
+from __future__ import annotations
+
+import dataclasses
+import pickle
+
+import numpy as np
+import pytest
+
+import silva.explain.cuda.responses
+from silva import Explainer
+from tests.strategies import chain_forest, full_forest
+
+pytestmark = pytest.mark.usefixtures("gpu")
+METHODS = ("shap_values", "shap_interaction_values")
+
+
+def classifier(n_features=5, **link):
+    forest = full_forest(1, n_trees=9, depth=5, n_features=n_features)
+    return dataclasses.replace(forest, leaf_value=forest.leaf_value * 30, **({"link": "logistic"} | link))
+
+
+def rows(n, n_features=5, seed=1):
+    return np.random.default_rng(seed).normal(size=(n, n_features)).astype(np.float32)
+
+
+def pair_of_explainers(forest, background, dtype, **options):
+    return [
+        Explainer(forest, background, output="probability", device=device, dtype=of_results, **options)
+        for device, of_results in (("cuda", dtype), ("cpu", "float64"))
+    ]
+
+
+@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize(("dtype", "tolerance"), [("float32", 1e-6), ("float64", 1e-11)])
+@pytest.mark.parametrize("slope", [1.0, 2.0])
+def test_probabilities_are_those_of_the_cores(method, dtype, tolerance, slope):
+    """As exact as sums of thousands of times their size can be."""
+    forest, X = classifier(link_scale=slope), rows(30)
+    weight = np.random.default_rng(2).integers(1, 9, 50) / 7
+    on_gpu, on_cpu = pair_of_explainers(forest, rows(50, seed=2), dtype, background_weight=weight)
+    found, expected = (getattr(each, method)(X) for each in (on_gpu, on_cpu))
+    assert found.dtype == dtype
+    assert found.shape == expected.shape
+    assert np.abs(found - expected).max() <= tolerance
+    assert np.abs(found).max() > 0.01
+    assert on_gpu.algorithm_ == "tables"
+
+
+def test_values_add_up_to_the_probability():
+    forest, X = classifier(), rows(20)
+    explainer = Explainer(forest, rows(30, seed=2), output="probability", device="cuda", dtype="float64")
+    total = explainer.shap_values(X).sum(axis=1) + explainer.expected_value
+    margin = Explainer(forest, rows(30, seed=2), device="cpu", dtype="float64")
+    logits = margin.shap_values(X).sum(axis=1) + margin.expected_value
+    np.testing.assert_allclose(total, 1 / (1 + np.exp(-logits)), atol=1e-9)
+
+
+def test_chosen_features_rows_of_a_gpu_and_any_layout():
+    import cupy
+
+    forest, X = classifier(), rows(20)
+    explainer = Explainer(forest, rows(30, seed=2), output="probability", device="cuda").prepare()
+    whole = explainer.shap_interaction_values(X)
+    part = explainer.shap_interaction_values(X, features=[3, 1])
+    np.testing.assert_allclose(part, whole[:, [3, 1]], atol=1e-6)
+    for _ in range(2):
+        np.testing.assert_array_equal(cupy.asnumpy(explainer.shap_interaction_values(cupy.asarray(X))), whole)
+    out = np.zeros((5, 20), np.float32).T
+    explainer.shap_values(X, out=out)
+    np.testing.assert_array_equal(out, explainer.shap_values(X))
+    assert explainer.shap_values(X[:0]).shape == (0, 5)
+
+
+def test_batches_and_pickles_give_the_same_bits(monkeypatch):
+    forest, X = classifier(), rows(150)
+    explainer = Explainer(forest, rows(30, seed=2), output="probability", device="cuda")
+    expected = explainer.shap_values(X)
+    np.testing.assert_array_equal(explainer.shap_values(X[7:20]), expected[7:20])
+    monkeypatch.setattr(silva.explain.cuda.responses, "PART_BYTES", 10_000)
+    np.testing.assert_array_equal(explainer.shap_values(X), expected)
+    np.testing.assert_array_equal(pickle.loads(pickle.dumps(explainer)).shap_values(X), expected)
+
+
+def test_tables_beyond_their_share_of_the_budget_are_built_for_each_call():
+    forest, X = classifier(), rows(9)
+    small, whole = (
+        Explainer(forest, rows(30, seed=2), output="probability", device="cuda", table_bytes=table_bytes)
+        for table_bytes in (300_000, 2**28)
+    )
+    np.testing.assert_allclose(small.shap_values(X), whole.shap_values(X), atol=1e-7)
+    plan = small._on_cuda._job("values", None)._values.plan
+    assert len(plan.batches) > 2
+    assert plan.n_bytes * (len(small._on_cpu.parts.nodes) + 1) <= 300_000
+
+
+def test_what_a_gpu_refuses():
+    import cupy
+
+    forest, X = classifier(), rows(9)
+    with pytest.raises(NotImplementedError, match="output='log_loss' runs on the CPU only so far"):
+        Explainer(forest, X, device="cuda", output="log_loss")
+    with pytest.raises(NotImplementedError, match="explanations of output='log_loss' run on the CPU only"):
+        Explainer(forest, X, output="log_loss").shap_values(cupy.asarray(X), y=np.ones(9))
+    with pytest.raises(ValueError, match="y is for output='log_loss'"):
+        Explainer(forest, X, output="probability", device="cuda").shap_values(X, y=np.ones(9))
+    deep = dataclasses.replace(chain_forest(30, 1e-3), link="logistic")
+    with pytest.raises(NotImplementedError, match="1 of 1 trees have no tables of values against a background"):
+        Explainer(deep, rows(9, 30), output="probability", device="cuda").shap_values(rows(9, 30))
