@@ -13,6 +13,7 @@ from silva.evaluate.cuda.tiles import tiles_variant
 from silva.explain.cuda.background import background_variant, count_variant
 from silva.explain.cuda.kernels import walk_variant
 from silva.explain.cuda.paths import paths_variant
+from silva.explain.cuda.responses import weigh_variant
 from silva.explain.cuda.small_forests import small_variant
 from silva.explain.cuda.table_blocks import (
     FEW_QUADS,
@@ -55,10 +56,7 @@ SMALL = [
     *(linear_variant(row, "float64") for row in ("float32", "float64")),
     *(
         variant(source, REAL=real)
-        for source in (
-            *("explain/cuda/sum_slots", "explain/cuda/close_diagonal", "explain/cuda/weigh_parts"),
-            "explain/cuda/paths/read_sums",
-        )
+        for source in (*("explain/cuda/sum_slots", "explain/cuda/close_diagonal", "explain/cuda/paths/read_sums"),)
         for real in ("float", "double")
     ),
     *(evaluate_variant(np.dtype(code)) for code in ("uint8", "uint16", "uint32")),
@@ -105,6 +103,7 @@ TABLES = [
         for of_pairs in (False, True)
     ),
     *(add_variant(dtype, is_narrow, False, 64) for dtype in ("float32", "float64") for is_narrow in (False, True)),
+    *(weigh_variant(dtype, is_loss) for dtype in ("float32", "float64") for is_loss in (False, True)),
     *(count_variant(is_weighted) for is_weighted in (False, True)),
     pair_variant("float32", 1, 16, False, 64),
     *(background_variant(dtype, of_pairs) for dtype in ("float32", "float64") for of_pairs in (False, True)),

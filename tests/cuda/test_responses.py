@@ -25,9 +25,9 @@ def rows(n, n_features=5, seed=1):
     return np.random.default_rng(seed).normal(size=(n, n_features)).astype(np.float32)
 
 
-def pair_of_explainers(forest, background, dtype, **options):
+def pair_of_explainers(forest, background, dtype, output="probability", **options):
     return [
-        Explainer(forest, background, output="probability", device=device, dtype=of_results, **options)
+        Explainer(forest, background, output=output, device=device, dtype=of_results, **options)
         for device, of_results in (("cuda", dtype), ("cpu", "float64"))
     ]
 
@@ -46,6 +46,34 @@ def test_probabilities_are_those_of_the_cores(method, dtype, tolerance, slope):
     assert np.abs(found - expected).max() <= tolerance
     assert np.abs(found).max() > 0.01
     assert on_gpu.algorithm_ == "tables"
+
+
+@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize(("dtype", "tolerance"), [("float32", 1e-5), ("float64", 1e-10)])
+def test_losses_are_those_of_the_cores(method, dtype, tolerance):
+    import cupy
+
+    forest, X = classifier(link_scale=2.0), rows(30)
+    y = np.random.default_rng(3).integers(0, 2, 30)
+    on_gpu, on_cpu = pair_of_explainers(forest, rows(50, seed=2), dtype, "log_loss")
+    found, expected = (getattr(each, method)(X, y=y) for each in (on_gpu, on_cpu))
+    assert found.dtype == dtype
+    assert np.abs(found - expected).max() <= tolerance
+    assert np.abs(found).max() > 0.1
+    on_device = getattr(on_gpu, method)(cupy.asarray(X), y=cupy.asarray(y))
+    np.testing.assert_array_equal(cupy.asnumpy(on_device), found)
+    for wrong in (None, y[:5], y + 1):
+        with pytest.raises(ValueError, match="y"):
+            getattr(on_gpu, method)(X, y=wrong)
+
+
+def test_strongest_pairs_of_losses():
+    forest, X = classifier(), rows(12)
+    y = np.arange(12) % 2
+    on_gpu, on_cpu = pair_of_explainers(forest, rows(30, seed=2), "float64", "log_loss")
+    (found, strengths), (expected, wanted) = (each.shap_interaction_values(X, y=y, top=3) for each in (on_gpu, on_cpu))
+    np.testing.assert_array_equal(found, expected)
+    np.testing.assert_allclose(strengths, wanted, atol=1e-10)
 
 
 def test_values_add_up_to_the_probability():
@@ -99,10 +127,8 @@ def test_what_a_gpu_refuses():
     import cupy
 
     forest, X = classifier(), rows(9)
-    with pytest.raises(NotImplementedError, match="output='log_loss' runs on the CPU only so far"):
-        Explainer(forest, X, device="cuda", output="log_loss")
-    with pytest.raises(NotImplementedError, match="explanations of output='log_loss' run on the CPU only"):
-        Explainer(forest, X, output="log_loss").shap_values(cupy.asarray(X), y=np.ones(9))
+    with pytest.raises(NotImplementedError, match="explanations of groups run on the CPU only"):
+        Explainer(forest, X, groups={"all": [0, 1]}).shap_values(cupy.asarray(X))
     with pytest.raises(ValueError, match="y is for output='log_loss'"):
         Explainer(forest, X, output="probability", device="cuda").shap_values(X, y=np.ones(9))
     deep = dataclasses.replace(chain_forest(30, 1e-3), link="logistic")

@@ -71,7 +71,7 @@ def check_choices(algorithm: str, output: str, dtype: DTypeLike) -> None:
         raise ValueError(f"dtype is {dtype!r}, expected 'float32' or 'float64'")
 
 
-def check_background(weight: Any, has_background: bool, algorithm: str, output: str, device: str) -> None:
+def check_background(weight: Any, has_background: bool, algorithm: str, output: str) -> None:
     """Raise for arguments that do not go with background rows, or not without them."""
     if not has_background:
         if output != "margin":
@@ -84,8 +84,6 @@ def check_background(weight: Any, has_background: bool, algorithm: str, output: 
             f"algorithm={algorithm!r} weights by covers; with a background pass 'auto' or 'tables' "
             "(table_bytes=0 for no tables)"
         )
-    if output == "log_loss" and parse_device(device)[0] not in {"auto", "cpu"}:
-        raise NotImplementedError(f"output={output!r} runs on the CPU only so far; pass device='cpu', not {device!r}")
 
 
 def check_groups(groups: dict[str, list[int]], algorithm: str, device: str) -> None:

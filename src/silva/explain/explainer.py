@@ -156,7 +156,7 @@ class Explainer(InteractionExplainer, MappedExplainer):
                 f"{model} holds an explainer, with its background and settings; silva.Explainer.load reads it, "
                 "silva.load its forest alone"
             )
-        check_background(background_weight, background is not None, algorithm, output, device)
+        check_background(background_weight, background is not None, algorithm, output)
         if background is None:
             refuse_negative_covers(self.forest)
             refuse_unknown_means(self.forest)
@@ -332,7 +332,7 @@ class Explainer(InteractionExplainer, MappedExplainer):
             raise ValueError(f"check_additivity compares margins; leave it off for output={self.output!r}")
         labels = labels_of(self.output, y)
         if gpus:
-            values: Array = self._on_cuda.shap_values(rows, gpus, out, self.device)
+            values: Array = self._on_cuda.shap_values(rows, gpus, out, self.device, **labels)
         else:
             values = self._on_cpu.values(rows, out, **labels)
         if check:

@@ -123,7 +123,8 @@ class InteractionExplainer:
         labels = labels_of(self.output, y)
         if gpus := self._gpus(X, of_pairs=True):
             asked = None if features is None else places
-            return cast("Array", self._on_cuda.shap_interaction_values(X, gpus, asked, out, self.device))
+            found = self._on_cuda.shap_interaction_values(X, gpus, asked, out, self.device, **labels)
+            return cast("Array", found)
         return self._on_cpu.interactions(as_rows(X, self.forest), places, out, **labels)
 
     def _strongest(self, X: Rows, search: PairSearch, y: ArrayLike | None) -> tuple[Int32s, Array]:
@@ -133,10 +134,11 @@ class InteractionExplainer:
         rows: Any = X if gpus else as_rows(X, self.forest)
 
         def explain(first: int, end: int, places: Int32s) -> Array:
+            labels = labels_of(self.output, None if y is None else on_host(y)[first:end])
             if gpus:
-                found = self._on_cuda.shap_interaction_values(rows[first:end], gpus, places, None, self.device)
+                explain_pairs = self._on_cuda.shap_interaction_values
+                found = explain_pairs(rows[first:end], gpus, places, None, self.device, **labels)
                 return cast("Array", on_host(found))
-            labels = labels_of(self.output, None if y is None else np.asarray(y)[first:end])
             return self._on_cpu.interactions(rows[first:end], places, None, **labels)
 
         return search.run(explain, len(rows))

@@ -60,8 +60,6 @@ class Placement(NamedTuple):
 
     def _cpu_only(self) -> str:
         """Name what GPUs do not explain, if it is asked for."""
-        if self.output == "log_loss":
-            return f"explanations of output={self.output!r}"
         if self.has_groups:
             return "explanations of groups"
         return "explanations of linear leaves" if self.forest.has_linear_leaves else ""

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from silva.device import on_host
 from silva.evaluate.links import expit
 from silva.explain.additivity import margin_bounds
 from silva.explain.background import Background, margins_of, mean
@@ -73,7 +74,7 @@ def checked_labels(y: ArrayLike | None, n_rows: int) -> Doubles:
     """Labels of the rows, 0 or 1."""
     if y is None:
         raise ValueError("output='log_loss' explains the loss of each row's label; pass y, 0 or 1 a row")
-    labels = np.asarray(y)
+    labels = np.asarray(on_host(y))
     if labels.shape != (n_rows,):
         raise ValueError(f"y has shape {labels.shape}, expected ({n_rows},), a label a row")
     if labels.dtype.kind not in "biuf" or not np.isin(labels, (0, 1)).all():
@@ -88,6 +89,8 @@ class Parts(NamedTuple):
     ----------
     nodes : (R,)
     slope : float
+    is_loss : bool
+        Of the log-loss, which has the margin's values times the slope less where the label is 1.
     plain : Background
         Whose values say a row's margin.
     weighted : list of Background
@@ -96,6 +99,7 @@ class Parts(NamedTuple):
 
     nodes: Doubles
     slope: float
+    is_loss: bool
     plain: Background
     weighted: list[Background]
 
@@ -158,7 +162,7 @@ class ResponseExplainer:
         scaled = [np.rint(weight / background.total * TOTAL).astype(np.int64) for weight in weights]
         parts = [Background(background.rows, weight, TOTAL, background.expected_value) for weight in scaled]
         share = table_bytes // len(parts)
-        self.parts = Parts(self._nodes, self._slope, background, parts[: len(self._nodes)])
+        self.parts = Parts(self._nodes, self._slope, self._is_loss, background, parts[: len(self._nodes)])
         self._parts = [CpuExplainer(forest, "float64", algorithm, share, n_jobs, part, players) for part in parts]
 >>>>>>> d415158 (Probabilities against a background on GPUs: tables of each weighting, added up by a row's margin)
 

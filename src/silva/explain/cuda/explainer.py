@@ -15,10 +15,11 @@ from silva.device import DeviceError, array_gpu, import_cupy
 from silva.explain.cuda.background import BackgroundContents
 from silva.explain.cuda.paths import PathsJob
 from silva.explain.cuda.quadrature import QuadratureJob
-from silva.explain.cuda.responses import ResponseJob
+from silva.explain.cuda.responses import ResponseJob, with_labels
 from silva.explain.cuda.table_launches import TableJob
 from silva.explain.cuda.tables import SharedTables, TablePlan
 from silva.explain.cuda.tapes import TINY_SPLITS
+from silva.explain.responses import checked_labels
 from silva.explain.tables import TABLE_BYTES
 from silva.inputs import as_rows
 from silva.parallel import cached_property
@@ -26,7 +27,7 @@ from silva.parallel import cached_property
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from numpy.typing import DTypeLike, NDArray
+    from numpy.typing import ArrayLike, DTypeLike, NDArray
 
     from silva.ensemble import TreeEnsemble
     from silva.explain.background import Background
@@ -75,12 +76,17 @@ class CudaExplainer:
         return self._calls.again
 
     def shap_values(
-        self, X: Rows, gpus: tuple[int, ...], out: GpuArray | Array | None = None, device: str = "auto"
+        self,
+        X: Rows,
+        gpus: tuple[int, ...],
+        out: GpuArray | Array | None = None,
+        device: str = "auto",
+        y: ArrayLike | None = None,
     ) -> Any:
         """SHAP values of the rows: (n, F), or (n, F, k) for k > 1 outputs, in the library of `X`."""
         request = None if out is not None else ("values", self.algorithm, device)
         with stream_of(X):
-            return self._run(self._job("values", None), X, gpus, (self.forest.n_features,), out, request)
+            return self._run(self._job("values", None), X, gpus, (self.forest.n_features,), out, request, y)
 
     def shap_interaction_values(
         self,
@@ -89,6 +95,7 @@ class CudaExplainer:
         places: Int32s | None = None,
         out: GpuArray | Array | None = None,
         device: str = "auto",
+        y: ArrayLike | None = None,
     ) -> Any:
         """SHAP interaction values: (n, m, F) or (n, m, F, k); places[f] is feature f's place among the m, or -1."""
         key: object = "pairs"
@@ -99,7 +106,7 @@ class CudaExplainer:
         shape = (n_features if chosen is None else len(chosen), n_features)
         request = None if out is not None or chosen is not None else ("interactions", self.algorithm, device)
         with stream_of(X):
-            return self._run(self._job(key, chosen), X, gpus, shape, out, request)
+            return self._run(self._job(key, chosen), X, gpus, shape, out, request, y)
 
     def prepare(self, gpus: tuple[int, ...]) -> None:
         """Build the tables of values on these GPUs, if there are any."""
@@ -122,6 +129,7 @@ class CudaExplainer:
         shape: tuple[int, ...],
         out: GpuArray | Array | None,
         request: tuple[str, str, str] | None,
+        y: ArrayLike | None,
     ) -> Any:
         """Compute what a job does; a `request` is kept for `again` if it can be."""
         forest = self.forest
@@ -129,6 +137,8 @@ class CudaExplainer:
         rows = as_rows(X, forest) if array_gpu(X) is None else check_gpu_rows(X, forest, gpus[0])
         if request is not None and (result := self._first(job, X, full, request)) is not None:
             return result
+        if self._parts and self._parts.is_loss:
+            rows = with_labels(rows, checked_labels(y, len(rows)), gpus[0])
         target = None if out is None else _check_out(out, rows, (len(rows), *shape), full, self.dtype)
         result = map_rows(rows, gpus, full, self.dtype, job.compute, input_type=forest.threshold.dtype, out=target)
         if out is not None:
@@ -201,7 +211,11 @@ class CudaExplainer:
             contents = [BackgroundContents(background) for background in parts.weighted]
             self._weighted_tables[plan.of_pairs] = [SharedTables(plan, each) for each in contents]
         weighted = [job(tables, features) for tables in self._weighted_tables[plan.of_pairs]]
-        return ResponseJob(job(cast("SharedTables", self._tables), None), weighted, parts, self.dtype)
+        values = job(cast("SharedTables", self._tables), None)
+        if parts.is_loss:
+            plain = self._pair_tables if plan.of_pairs else self._tables
+            weighted.append(job(cast("SharedTables", plain), features))
+        return ResponseJob(values, weighted, parts, self.dtype)
 
     @cached_property
     def _tables(self) -> SharedTables | None:

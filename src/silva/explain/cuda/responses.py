@@ -1,4 +1,4 @@
-"""Values and interactions of a probability against a background on a GPU: sums of those of the margin."""
+"""Values and interactions of a probability or a loss against a background on a GPU: sums of those of the margin."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import numpy as np
 
 from silva.cuda.compiler import variant
 from silva.cuda.launches import PreparedLaunch
-from silva.device import import_cupy
+from silva.device import array_gpu, import_cupy
 from silva.explain.cuda.job import Job
 
 if TYPE_CHECKING:
@@ -18,9 +18,9 @@ if TYPE_CHECKING:
     from silva.cuda.compiler import Variant
     from silva.explain.cuda.table_launches import TableJob
     from silva.explain.responses import Parts
-    from silva.typing import GpuArray
+    from silva.typing import Doubles, GpuArray
 
-THREADS, MOST_PARTS = 128, 48
+THREADS, MOST_PARTS = 128, 49
 """As in native/explain/cuda/weigh_parts.cu."""
 
 PART_BYTES = 2**30
@@ -28,14 +28,14 @@ PART_BYTES = 2**30
 
 
 class ResponseJob(Job):
-    """What tables of the margin add up to.
+    """What tables of the margin add up to; rows of the log-loss have their labels behind their features.
 
     Parameters
     ----------
     values : TableJob
         Of the margin, float64.
     jobs : list of TableJob
-        One a node, float64.
+        One a node, float64, and for the log-loss that of the margin.
     parts : Parts
     dtype : dtype
         Of the results.
@@ -59,9 +59,13 @@ class ResponseJob(Job):
         cupy, parts, n_features = import_cupy(), self._parts, self.forest.n_features
         values = cupy.empty((len(x), n_features, 1), np.float64)
         of_nodes = cupy.empty((len(self._jobs), *result.shape), np.float64)
-        self._values.compute(x, values)
+        rows, labels = x[:, :n_features], np.uint64(0)
+        if parts.is_loss:
+            labels = cupy.empty(len(x), np.float64)
+            labels[...] = x[:, n_features]
+        self._values.compute(rows, values)
         for job, out in zip(self._jobs, of_nodes, strict=True):
-            job.compute(x, out)
+            job.compute(rows, out)
         row_size = math.prod(result.shape[1:])
         if not len(x) or not row_size:
             return
@@ -69,12 +73,24 @@ class ResponseJob(Job):
         nodes[: len(parts.nodes)] = parts.nodes
         args: tuple[Any, ...] = (
             *(values, np.int32(n_features), np.float64(parts.plain.expected_value[0]), of_nodes),
-            *(np.int32(len(self._jobs)), np.int64(row_size), nodes, np.float64(parts.slope), result),
+            *(np.int32(len(self._jobs)), np.int64(row_size), nodes, np.float64(parts.slope), labels, result),
         )
-        launch = PreparedLaunch(weigh_variant(self.dtype), (len(x), 1), THREADS, args)
+        launch = PreparedLaunch(weigh_variant(self.dtype, parts.is_loss), (len(x), 1), THREADS, args)
         launch(cupy.cuda.get_current_stream().ptr)
 
 
-def weigh_variant(dtype: DTypeLike) -> Variant:
+def with_labels(rows: Any, labels: Doubles, gpu: int) -> Any:
+    """Put the labels behind the features of rows on the host or on a GPU."""
+    if isinstance(rows, np.ndarray) and array_gpu(rows) is None:
+        return np.column_stack([rows, labels.astype(rows.dtype)])
+    cupy = import_cupy()
+    with cupy.cuda.Device(gpu):
+        result = cupy.empty((len(rows), rows.shape[1] + 1), rows.dtype)
+        result[:, :-1] = rows
+        result[:, -1] = cupy.asarray(labels)
+    return result
+
+
+def weigh_variant(dtype: DTypeLike, is_loss: bool) -> Variant:
     """Name the kernel that adds up the parts."""
-    return variant("explain/cuda/weigh_parts", REAL=np.dtype(dtype))
+    return variant("explain/cuda/weigh_parts", REAL=np.dtype(dtype), LOSS=int(is_loss))
