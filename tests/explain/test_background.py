@@ -276,7 +276,6 @@ def test_a_background_is_kept_as_it_was():
         (np.zeros((3, 5)), {"background_weight": ["a", "b", "c"]}, TypeError, "expected numbers"),
         (None, {"background_weight": [1, 2, 3]}, ValueError, "pass background too"),
         (np.zeros((3, 5)), {"algorithm": "quadrature"}, ValueError, "pass 'auto' or 'tables'"),
-        (np.zeros((3, 5)), {"device": "cuda", "output": "probability"}, NotImplementedError, "device='cpu'"),
     ],
 )
 def test_what_does_not_fit_is_refused_in_a_sentence(background, options, error, message):

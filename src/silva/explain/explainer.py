@@ -53,12 +53,13 @@ class Explainer(InteractionExplainer, MappedExplainer):
     background : array-like or frame of shape (m, F), optional
         Rows whose values stand for the features that a coalition does not know (interventional values: the mean over
         these rows), any number of them: a row's cost does not depend on it. None: the path-dependent values, which
-        weight the two sides of a split by the training rows that took them. On GPUs values of the margin only.
+        weight the two sides of a split by the training rows that took them. On GPUs forests of
+        constant leaves all of whose trees have tables there.
     algorithm : {"auto", "tables", "quadrature", "paths"}
         "quadrature" walks every tree for every row, with as many Gauss-Legendre points of the game's multilinear
         extension as make it exact. "tables" keeps the finished values of every state that a row can be in at small
         subtrees, so that a row costs about as much as its prediction (tables beyond `table_bytes` are built anew for
-        each call where 2,000 rows gain by it; a GPU walks interactions). "paths" is GPUTreeShap's dynamic programme
+        each call where 2,000 rows gain by it). "paths" is GPUTreeShap's dynamic programme
         over single paths (GPU only, at most 31 distinct features on a path). "auto": tables for the trees, or parts of
         trees, where they pay, else the walk; decided by the forest, never by the rows. With a background both "auto"
         and "tables" take tables wherever there can be any, build those that exceed `table_bytes` anew for each call,
