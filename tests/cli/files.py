@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 import xgboost
 
 from silva.cli import main
-from silva.cli.tables import table_format
+from silva.cli.tables.formats import table_format
 
 NAMES = ["a", "b", "c", "d"]
 N_ROWS = 1000

@@ -138,7 +138,7 @@ class TestErrors:
             (["fly"], "invalid choice: 'fly'"),
             (["predict", "m.json", "d.csv"], "the following arguments are required: -o"),
             (["predict", "m.json", "d.txt", "-o", "o.csv"], "d.txt has an unknown suffix, expected one of .csv"),
-            (["predict", "m.json", "d.csv", "-o", "o"], "o has an unknown suffix"),
+            (["predict", "m.json", "d.csv", "-o", "o.txt"], "o.txt has an unknown suffix"),
             (["predict", "m.json", "d.csv", "-o", "o.csv", "--output", "x"], "invalid choice: 'x'"),
             (["predict", "m.json", "d.csv", "-o", "o.csv", "--columns", "a,,b"], "'a,,b' holds an empty name"),
             (["predict", "m.json", "d.csv", "-o", "o.csv", "--n-jobs", "0"], "'0' is no whole number of at least 1"),

@@ -194,21 +194,22 @@ def pretend(version):
     carried.__version__ = version
 
 
+@pytest.fixture(scope="module")
+def session():
+    sql = pytest.importorskip("pyspark.sql")
+    if shutil.which("java") is None:
+        pytest.skip("Spark needs Java: apt-get install default-jre-headless")
+    settings = {"spark.ui.enabled": "false", "spark.driver.host": "127.0.0.1", "spark.sql.shuffle.partitions": "2"}
+    builder = sql.SparkSession.builder.master("local[2]").appName("silva")
+    for name, value in settings.items():
+        builder = builder.config(name, value)
+    session = builder.getOrCreate()
+    yield session
+    session.stop()
+
+
 @pytest.mark.slow
 class TestSpark:
-    @pytest.fixture(scope="class")
-    def session(self):
-        sql = pytest.importorskip("pyspark.sql")
-        if shutil.which("java") is None:
-            pytest.skip("Spark needs Java: apt-get install default-jre-headless")
-        settings = {"spark.ui.enabled": "false", "spark.driver.host": "127.0.0.1", "spark.sql.shuffle.partitions": "2"}
-        builder = sql.SparkSession.builder.master("local[2]").appName("silva")
-        for name, value in settings.items():
-            builder = builder.config(name, value)
-        session = builder.getOrCreate()
-        yield session
-        session.stop()
-
     def test_map_in_arrow_and_in_pandas(self, session, forest, explainer, rows, predictions, values):
         frame = session.createDataFrame(rows).repartition(3)
         mapper = explainer.mapper(columns=ID)
@@ -225,16 +226,17 @@ class TestSpark:
                 call(frame)
 
 
+@pytest.fixture(scope="module")
+def ray():
+    ray = pytest.importorskip("ray")
+    pytest.importorskip("ray.data")
+    ray.init(num_cpus=2, include_dashboard=False, log_to_driver=False, object_store_memory=2**27)
+    yield ray
+    ray.shutdown()
+
+
 @pytest.mark.slow
 class TestRay:
-    @pytest.fixture(scope="class")
-    def ray(self):
-        ray = pytest.importorskip("ray")
-        pytest.importorskip("ray.data")
-        ray.init(num_cpus=2, include_dashboard=False, log_to_driver=False, object_store_memory=2**27)
-        yield ray
-        ray.shutdown()
-
     def test_map_batches(self, ray, forest, rows, predictions):
         frame = ray.data.from_pandas(rows)
         mapper = forest.mapper(columns=ID)

@@ -7,11 +7,24 @@ from pathlib import Path
 
 from silva import __version__
 from silva.cli import bench, commands, demo, grow
-from silva.cli.values import REPLACED, add_device, forest_file, names, positive, table
+from silva.cli.tables.formats import FORMATS
+from silva.cli.values import (
+    REPLACED,
+    add_device,
+    add_dialect,
+    forest_file,
+    names,
+    positive,
+    rows_source,
+    table,
+)
 from silva.typing import FLOAT_TYPES, MODEL_FORMATS, OUTPUTS
 
 MODEL = "model file: XGBoost .json or .ubj, LightGBM .txt, CatBoost .cbm or .json, .onnx, or .silva"
-DATA = "CSV (.csv, .csv.gz; with a header) or Parquet (.parquet, .pq); its columns are matched by name"
+DATA = (
+    "CSV (.csv, .csv.gz; with a header), Parquet (.parquet, .pq) or Arrow (.arrow, .feather) file, a directory or a "
+    "pattern of such files, or - for standard input; columns are matched by name, folders like year=2024 are columns"
+)
 
 PREDICT = """Predict every row of DATA.
 
@@ -90,9 +103,9 @@ def _add_explain(explain: argparse.ArgumentParser) -> None:
     explain.add_argument("--features", type=names, metavar="A,B,...", help="explain only these features")
     explain.add_argument(
         "--background",
-        type=table,
+        type=rows_source,
         metavar="ROWS",
-        help="CSV or Parquet file of the rows whose values stand for unknown features (default: none, the "
+        help="table, as DATA, of the rows whose values stand for unknown features (default: none, the "
         "path-dependent values); GPUs have values of the margin only",
     )
     explain.add_argument(
@@ -115,12 +128,13 @@ def _add_model(command: argparse.ArgumentParser) -> None:
 def _add_measurement(command: argparse.ArgumentParser) -> None:
     """Arguments of `silva bench`."""
     _add_model(command)
-    command.add_argument("data", type=table, metavar="DATA", help=DATA)
+    command.add_argument("data", type=rows_source, metavar="DATA", help=DATA)
     command.add_argument(
         "-o", dest="out", type=forest_file, metavar="OUT", help=f".silva file: the model with what was chosen{REPLACED}"
     )
     command.add_argument("--seconds", type=float, default=5.0, metavar="S", help="time to spend (default: 5)")
     add_device(command)
+    add_dialect(command)
     command.add_argument("--rows", type=positive, default=100_000, metavar="N", help="rows to read (default: 100000)")
     command.add_argument("--inputs", type=names, metavar="A,B,...", help=INPUTS)
     command.add_argument("--n-jobs", type=positive, metavar="N", help="threads (default: all cores)")
@@ -129,15 +143,28 @@ def _add_measurement(command: argparse.ArgumentParser) -> None:
 def _add_files(command: argparse.ArgumentParser) -> None:
     """Arguments of the commands that read one table and write another."""
     _add_model(command)
-    command.add_argument("data", type=table, metavar="DATA", help=DATA)
+    command.add_argument("data", type=rows_source, metavar="DATA", help=DATA)
     command.add_argument(
         "-o",
         dest="out",
         type=table,
         required=True,
         metavar="OUT",
-        help=f"CSV or Parquet file to write, by its suffix{REPLACED}",
+        help=f"CSV, Parquet or Arrow file to write, by its suffix, or - for standard output{REPLACED}",
     )
+    command.add_argument(
+        "--partition-rows", type=positive, metavar="N", help="write files of N rows each into OUT, a new directory"
+    )
+    command.add_argument(
+        "--out-format", choices=FORMATS, help="of standard output (default: csv) and of directories (default: parquet)"
+    )
+    command.add_argument(
+        "--scheduler",
+        metavar="ADDRESS",
+        help="address of a Dask scheduler (tcp://...) whose workers see the same files: each makes parts of OUT, a "
+        "new directory, one for each file of DATA",
+    )
+    add_dialect(command)
     command.add_argument(
         "--columns", type=names, default=[], metavar="A,B,...", help="columns of DATA to keep in the output"
     )

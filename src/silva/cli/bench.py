@@ -6,6 +6,7 @@ import dataclasses
 from typing import TYPE_CHECKING
 
 from silva.cli.commands import read_features
+from silva.cli.tables.sources import inputs
 from silva.evaluate.evaluator import Evaluator
 from silva.evaluate.tuning import choose_fastest, measure
 from silva.files import check_output
@@ -21,9 +22,9 @@ if TYPE_CHECKING:
 def bench(options: argparse.Namespace) -> None:
     """Run `silva bench`."""
     if options.out is not None:
-        check_output(options.out, (options.model, options.data))
+        check_output(options.out, (options.model, *inputs(options.data)))
     forest = load(options.model, format=options.format)
-    rows = read_features(options.data, options.inputs, forest, options.rows)
+    rows = read_features(options.data, options, forest, options.rows)
     measured = measure(Evaluator(forest), rows, options.seconds, options.device, options.n_jobs)
     best = dataclasses.replace(forest, choices=choose_fastest(measured))
     print(f"{options.model.name}: {forest}")

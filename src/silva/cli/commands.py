@@ -9,7 +9,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from silva.cli.tables import TableReader, import_pyarrow, progress, writing
+from silva.cli.tables.formats import STREAM, import_pyarrow
+from silva.cli.tables.progress import progress
+from silva.cli.tables.reader import TableReader
+from silva.cli.tables.sources import find, inputs
+from silva.cli.tables.writer import check_directory, new_directory, writing
+from silva.cli.values import dialect_of
 from silva.files import check_output
 from silva.inputs.matching import listed
 from silva.mapping.columns import feature_names
@@ -17,13 +22,15 @@ from silva.mapping.mapper import input_columns
 
 if TYPE_CHECKING:
     import argparse
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Iterable, Sequence
     from pathlib import Path
 
     from pyarrow import RecordBatch
 
     from silva.forest import Forest
     from silva.mapping.mapper import Mapper
+
+    Wanted = tuple[list[str], list[str], list[str], int]
 
 BATCH_BYTES = 2**25
 """Input and output of a batch take about this much memory."""
@@ -34,7 +41,7 @@ def predict(options: argparse.Namespace) -> None:
     """Run `silva predict`."""
     import silva
 
-    check_output(options.out, (options.model, options.data))
+    _check_output(options)
     forest = silva.load(options.model, format=options.format)
     width = forest.n_trees if options.output == "leaf" else forest.n_outputs
 
@@ -48,10 +55,9 @@ def explain(options: argparse.Namespace) -> None:
     from silva.explain.mapper import check_features, player_names
     from silva.explain.stored import holds_explainer
 
-    inputs = (options.model, options.data, *([options.background] if options.background else []))
-    check_output(options.out, inputs)
+    _check_output(options, inputs(options.background) if options.background else ())
     forest = silva.load(options.model, format=options.format)
-    background = options.background and read_features(options.background, options.inputs, forest, sys.maxsize)
+    background = options.background and read_features(options.background, options, forest, sys.maxsize)
     if background is None and holds_explainer(options.model):
         explainer = silva.Explainer.load(options.model, device=options.device, n_jobs=options.n_jobs)
     else:
@@ -100,30 +106,68 @@ def _n_bytes(forest: Forest) -> int:
     return sum(value.nbytes for value in values if isinstance(value, np.ndarray))
 
 
+def _check_output(options: argparse.Namespace, more: Iterable[Path] = ()) -> None:
+    """Raise before any work unless the output can be written; it is never an input."""
+    source = find(options.data)
+    if options.scheduler is not None:
+        from silva.cli.cluster import check_cluster
+
+        check_cluster(options.out, source, ["--partition-rows"] if options.partition_rows else [])
+    if options.scheduler is not None or options.partition_rows is not None:
+        if str(options.out) == STREAM:
+            raise ValueError("a directory of files cannot go to standard output; give -o the name of a directory")
+        check_directory(options.out)
+    elif str(options.out) != STREAM:
+        if not options.out.suffix:
+            raise ValueError(f"{options.out} has no suffix that says its format; for a directory say --partition-rows")
+        check_output(options.out, (options.model, *source.files, *more))
+
+
 def _transform(
     options: argparse.Namespace, forest: Forest, mapper: Mapper, width: int, metadata: dict[str, Any] | None = None
 ) -> None:
     """Read the data in batches, write what the mapper makes of each."""
     start, n_rows = time.perf_counter(), 0
-    reader = TableReader(options.data)
+    reader = TableReader(options.data, dialect_of(options))
     inputs = _input_columns(options.inputs, reader, forest)
     reader.check_columns([*inputs, *options.columns])
     batch_rows = options.batch_rows or _batch_rows(8 * (len(inputs) + len(options.columns) + width))
-    with progress(reader.n_rows, options.out.name) as advance, writing(options.out, metadata) as write:
-        for batch in _read(reader, inputs, options.columns, forest, batch_rows):
-            write(mapper(batch))
-            n_rows += batch.num_rows
-            advance(batch.num_rows)
-    print(f"{options.out}: {n_rows:,} rows in {time.perf_counter() - start:.1f} s")
+    wanted = _wanted(inputs, options.columns, forest, batch_rows)
+    with progress(reader.n_rows, options.out.name) as advance:
+        if options.scheduler is not None:
+            n_rows = _transform_on_cluster(options, reader, mapper, wanted, metadata, advance)
+        else:
+            with writing(options.out, metadata, options.partition_rows, options.out_format) as write:
+                for batch in reader.batches(*wanted):
+                    write(mapper(batch))
+                    n_rows += batch.num_rows
+                    advance(batch.num_rows)
+    told = sys.stderr if str(options.out) == STREAM else sys.stdout
+    print(f"{options.out}: {n_rows:,} rows in {time.perf_counter() - start:.1f} s", file=told)
 
 
-def read_features(data: Path, wanted: Sequence[str] | None, forest: Forest, most_rows: int) -> Any:
-    """Read the first rows of a file as a table of the model's features; `wanted` are columns in their order."""
-    reader = TableReader(data)
-    inputs = _input_columns(wanted, reader, forest)
+def _transform_on_cluster(
+    options: argparse.Namespace,
+    reader: TableReader,
+    mapper: Mapper,
+    wanted: Wanted,
+    metadata: dict[str, Any] | None,
+    advance: Callable[[int], object],
+) -> int:
+    from silva.cli.cluster import Job, connected, map_files
+
+    with connected(options.scheduler) as client, new_directory(options.out) as folder:
+        job = Job(*wanted, reader.types, folder, options.out_format or "parquet", metadata, dialect_of(options))
+        return map_files(client, mapper, reader.source, job, advance)
+
+
+def read_features(data: Path, options: argparse.Namespace, forest: Forest, most_rows: int) -> Any:
+    """Read the first rows of a table as one of the model's features."""
+    reader = TableReader(data, dialect_of(options))
+    inputs = _input_columns(options.inputs, reader, forest)
     reader.check_columns(inputs)
     parts, n_rows = [], 0
-    for batch in _read(reader, inputs, (), forest, min(MOST_ROWS, most_rows)):
+    for batch in reader.batches(*_wanted(inputs, (), forest, min(MOST_ROWS, most_rows))):
         parts.append(_features(batch.slice(0, most_rows - n_rows), inputs, forest))
         n_rows += parts[-1].num_rows
         if n_rows >= most_rows:
@@ -138,12 +182,11 @@ def _batch_rows(row_bytes: int) -> int:
 def _input_columns(wanted: Sequence[str] | None, reader: TableReader, forest: Forest) -> list[str]:
     """Columns of the data that are the model's features, in the model's order."""
     hint = " (the first line of a CSV file holds its names)"
-    return input_columns(reader.names, forest, wanted, str(reader.path), "--inputs", hint)
+    return input_columns(reader.names, forest, wanted, reader.name, "--inputs", hint)
 
 
-def _read(
-    reader: TableReader, inputs: Sequence[str], kept: Sequence[str], forest: Forest, batch_rows: int
-) -> Iterator[Any]:
+def _wanted(inputs: Sequence[str], kept: Sequence[str], forest: Forest, batch_rows: int) -> Wanted:
+    """Arguments of `TableReader.batches`."""
     tables = forest.categories or (None,) * forest.n_features
     is_hashed = bool(forest.category_hash)
     text = [
@@ -152,7 +195,7 @@ def _read(
         if table is not None and (is_hashed or table.dtype.kind in "OU")
     ]
     numbers = [name for name in inputs if name not in text]
-    return reader.batches(list(dict.fromkeys([*inputs, *kept])), text, numbers, batch_rows)
+    return list(dict.fromkeys([*inputs, *kept])), text, numbers, batch_rows
 
 
 def _features(batch: RecordBatch, inputs: Sequence[str], forest: Forest) -> RecordBatch:

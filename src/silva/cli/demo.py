@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from silva.cli.tables import TableReader, writing
+from silva.cli.tables.reader import TableReader
+from silva.cli.tables.writer import writing
 from silva.inputs import as_rows
 from silva.mapping.columns import explanation_metadata, feature_names, margin_columns, value_columns
 from silva.mapping.frames import arrow_batch

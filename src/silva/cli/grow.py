@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from silva.cli.values import REPLACED, add_device, forest_file, names
+from silva.cli.tables.sources import inputs
+from silva.cli.values import REPLACED, add_device, add_dialect, dialect_of, forest_file, names
 from silva.files import check_output
 from silva.grow.data import STORAGES
 
 if TYPE_CHECKING:
-    from types import ModuleType
-
+    from silva.cli.tables.delimited import Dialect
     from silva.grow import ModelTreeRegressor
 
 DESCRIPTION = """Grow a model tree that predicts one column of DATA from the others, print it and save it.
@@ -30,7 +30,8 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
         description=DESCRIPTION,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    parser.add_argument("data", type=Path, metavar="DATA", help="CSV (.csv, .csv.gz; with a header) or Parquet")
+    parser.add_argument("data", type=Path, metavar="DATA", help="as of silva predict")
+    add_dialect(parser)
     parser.add_argument("--target", required=True, metavar="COLUMN", help="column to predict")
     parser.add_argument(
         "-o", dest="out", type=forest_file, required=True, metavar="OUT", help=f".silva file to write{REPLACED}"
@@ -57,8 +58,8 @@ def run(options: argparse.Namespace) -> None:
 
     import silva
 
-    check_output(options.out, (options.data,))
-    X, y = read_table(options.data, options.target, options.columns)
+    check_output(options.out, inputs(options.data))
+    X, y = read_table(options.data, options.target, options.columns, dialect_of(options))
     tree = silva.ModelTreeRegressor(
         generations=options.generations,
         max_leaves=options.max_leaves,
@@ -74,7 +75,9 @@ def run(options: argparse.Namespace) -> None:
     print(_summary(tree, X, y))
 
 
-def read_table(path: Path, target: str, columns: list[str] | None = None) -> tuple[Any, Any]:
+def read_table(
+    path: Path, target: str, columns: list[str] | None = None, dialect: Dialect | None = None
+) -> tuple[Any, Any]:
     """Features as an Arrow table, and the target; rows without a target are left out.
 
     Raises
@@ -82,16 +85,16 @@ def read_table(path: Path, target: str, columns: list[str] | None = None) -> tup
     ValueError
         If a column is missing or the target holds no numbers.
     """
-    from silva.cli.tables import TableReader, import_pyarrow, naming
+    from silva.cli.tables.formats import import_pyarrow
+    from silva.cli.tables.reader import TableReader
 
-    reader = TableReader(path)
+    reader = TableReader(path, dialect)
     features = [name for name in reader.names if name != target] if columns is None else columns
     reader.check_columns([*features, target])
     if target in features:
         raise ValueError(f"the target {target!r} is also one of the features; leave it out of --columns")
     pyarrow = import_pyarrow()
-    with naming(path, reader.names):
-        table = _whole_table(pyarrow, path).select([*features, target])
+    table = reader.whole().select([*features, target])
     column = table[target].cast(pyarrow.float64()) if pyarrow.types.is_decimal(table[target].type) else table[target]
     values = column.to_numpy(zero_copy_only=False)
     if values.dtype.kind not in "biuf":
@@ -100,14 +103,6 @@ def read_table(path: Path, target: str, columns: list[str] | None = None) -> tup
     if not present.any():
         raise ValueError(f"column {target!r} of {path} has no value in any of {len(values)} rows; name another target")
     return table.select(features).filter(present), values[present].astype(np.float64)
-
-
-def _whole_table(pyarrow: ModuleType, path: Path) -> Any:
-    from silva.cli.tables import table_format
-
-    if table_format(path) == "parquet":
-        return pyarrow.parquet.read_table(path)
-    return pyarrow.csv.read_csv(path)
 
 
 def _summary(tree: ModelTreeRegressor, X: Any, y: Any) -> str:

@@ -6,7 +6,9 @@ import argparse
 import csv
 from pathlib import Path
 
-from silva.cli.tables import table_format
+from silva.cli.tables.delimited import Dialect
+from silva.cli.tables.formats import table_format
+from silva.cli.tables.sources import is_pattern
 from silva.device import parse_device
 
 MOST_DIGITS = 9
@@ -43,13 +45,48 @@ def add_device(command: argparse.ArgumentParser, default: str = "default") -> No
     command.add_argument("--device", type=device_string, default="auto", metavar="DEVICE", help=chosen)
 
 
+def rows_source(text: str) -> Path:
+    """Check what names rows: a file by its suffix, a directory, a pattern, or standard input."""
+    path = Path(text)
+    return path if not path.suffix or path.is_dir() or is_pattern(path) else table(text)
+
+
 def table(text: str) -> Path:
-    """Check the suffix of a table."""
+    """Check the suffix of a table; without one it is a directory or standard output."""
+    path = Path(text)
     try:
-        table_format(Path(text))
+        if path.suffix or not path.name:
+            table_format(path)
     except ValueError as error:
         raise argparse.ArgumentTypeError(str(error)) from error
-    return Path(text)
+    return path
+
+
+def letter(text: str) -> str:
+    """Check a single character; backslash and t are a tab."""
+    text = "\t" if text == "\\t" else text
+    if len(text) != 1 or len(text.encode()) != 1 or text in '\r\n"':
+        raise argparse.ArgumentTypeError(f"{text!r} is no single character that can stand in a CSV file")
+    return text
+
+
+def add_dialect(command: argparse.ArgumentParser) -> None:
+    """Say how CSV files are written."""
+    command.add_argument(
+        "--delimiter",
+        type=letter,
+        metavar="C",
+        help="character between the columns of CSV files (default: a comma, or a semicolon or tab if the first line "
+        "has these instead)",
+    )
+    command.add_argument("--decimal", type=letter, default=".", metavar="C", help="decimal point in them (default: .)")
+
+
+def dialect_of(options: argparse.Namespace) -> Dialect:
+    """How CSV files are written."""
+    if options.decimal == options.delimiter:
+        raise ValueError(f"--delimiter and --decimal are both {options.decimal!r}; they must differ")
+    return Dialect(options.delimiter, options.decimal)
 
 
 def forest_file(text: str) -> Path:

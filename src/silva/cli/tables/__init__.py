@@ -1,0 +1,1 @@
+"""Tables on disk and in pipes, batch by batch, by pyarrow."""

@@ -1,0 +1,312 @@
+"""Directories, patterns, streams and dialects: the results of one plain file."""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import subprocess
+import sys
+import time
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+import silva
+from tests.cli.files import N_ROWS, column, command, read, run, stack
+
+
+@pytest.fixture(scope="module")
+def expected(files, tmp_path_factory):
+    """What a Parquet file gives."""
+    path = tmp_path_factory.mktemp("expected") / "out.parquet"
+    run("predict", files / "regressor.json", files / "data.parquet", "-o", path, "--columns", "id")
+    return plain(read(path))
+
+
+def plain(table):
+    """Text of CSV and of pandas has the same type."""
+    kinds = [pa.string() if pa.types.is_large_string(kind) else kind for kind in table.schema.types]
+    return table.cast(pa.schema(list(zip(table.column_names, kinds, strict=True))))
+
+
+def predict(files, tmp_path, data, *arguments):
+    assert run("predict", files / "regressor.json", data, "-o", tmp_path / "out.parquet", *arguments) == 0
+    return plain(read(tmp_path / "out.parquet"))
+
+
+def write(table, path):
+    """In the format of the suffix."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    arrow = pa.Table.from_pandas(table, preserve_index=False)
+    if path.suffix == ".csv":
+        table.to_csv(path, index=False)
+    elif path.suffix == ".parquet":
+        pq.write_table(arrow, path)
+    else:
+        make = pa.ipc.new_file if path.suffix == ".feather" else pa.ipc.new_stream
+        with make(str(path), arrow.schema) as writer:
+            writer.write_table(arrow, max_chunksize=300)
+
+
+class TestSeveralFiles:
+    @pytest.mark.parametrize("suffix", [".csv", ".parquet", ".feather", ".arrow"])
+    def test_directories_and_patterns(self, files, tmp_path, table, expected, suffix):
+        for i, start in enumerate(range(0, N_ROWS, 170)):
+            write(table[start : start + 170], tmp_path / "data" / f"part-{i:02d}{suffix}")
+        (tmp_path / "data" / "_metadata.parquet").write_text("about the table")
+        (tmp_path / "data" / "_SUCCESS").touch()
+        assert predict(files, tmp_path, tmp_path / "data", "--columns", "id").equals(expected)
+        assert predict(files, tmp_path, tmp_path / "data" / f"p*{suffix}", "--columns", "id").equals(expected)
+
+    @pytest.mark.parametrize("suffix", [".csv", ".parquet"])
+    def test_folders_are_columns(self, files, tmp_path, table, expected, suffix):
+        """Of text, whole numbers and missing values; a feature may be one."""
+        for i, start in enumerate(range(0, N_ROWS, 500)):
+            place = tmp_path / f"year={2020 + i}" / ("kind=a%20b" if i else "kind=__HIVE_DEFAULT_PARTITION__")
+            write(table[start : start + 500], place / f"x{suffix}")
+        result = predict(files, tmp_path, tmp_path / "year=*/*/*" if suffix == ".csv" else tmp_path, "--columns", "id")
+        assert result.equals(expected)
+        result = predict(files, tmp_path, tmp_path / f"*/*/*{suffix}", "--columns", "year,kind,id")
+        assert result["year"].to_pylist() == [2020] * 500 + [2021] * 500
+        assert result["kind"].to_pylist() == [None] * 500 + ["a b"] * 500
+        write(table.drop(columns="b"), tmp_path / "by_b" / "b=1" / f"x{suffix}")
+        of_ones = silva.load(files / "regressor.json").predict(table.assign(b=1)[["a", "b", "c", "d"]])
+        assert column(predict(files, tmp_path, tmp_path / "by_b"), "prediction").tobytes() == of_ones.tobytes()
+
+    def test_types_that_differ(self, files, tmp_path, table, expected):
+        """Features may change their type; kept columns have that of the first file."""
+        write(table[:600].astype({"count": "int64"}), tmp_path / "data" / "a.parquet")
+        write(table[600:].astype({"count": "int32", "a": "float64"}), tmp_path / "data" / "b.parquet")
+        result = predict(files, tmp_path, tmp_path / "data", "--columns", "id,count")
+        assert result.schema.field("count").type == pa.int64()
+        assert result["count"].to_pylist() == list(range(N_ROWS))
+        assert result["prediction"].equals(expected["prediction"])
+
+    def test_a_file_without_rows(self, files, tmp_path, table, expected):
+        write(table[:0], tmp_path / "data" / "a.parquet")
+        write(table, tmp_path / "data" / "b.parquet")
+        assert column(predict(files, tmp_path, tmp_path / "data"), "prediction").tolist() == (
+            column(expected, "prediction").tolist()
+        )
+
+    def test_growing(self, tmp_path, table, target):
+        frame = table.assign(y=target)
+        for i in range(2):
+            write(frame[i * 500 : i * 500 + 500], tmp_path / "data" / f"{i}.csv")
+        frame.to_csv(tmp_path / "one.csv", index=False, sep=";", decimal=",")
+        options = ["--target", "y", "--columns", "a,b,c,d", "--generations", "50"]
+        assert run("grow", tmp_path / "data", "-o", tmp_path / "a.silva", *options) == 0
+        assert run("grow", tmp_path / "one.csv", "-o", tmp_path / "b.silva", "--decimal", ",", *options) == 0
+        assert (tmp_path / "a.silva").read_bytes() == (tmp_path / "b.silva").read_bytes()
+
+
+class TestStreams:
+    @pytest.mark.parametrize("form", ["csv", "parquet", "arrow", "feather"])
+    def test_standard_input_and_output(self, files, tmp_path, table, expected, form):
+        write(table, tmp_path / f"data.{form}")
+        arguments = ["predict", files / "regressor.json", "-", "-o", "-", "--columns", "id", "--out-format", "arrow"]
+        with open(tmp_path / f"data.{form}", "rb") as file:
+            done = subprocess.run(command(*arguments), stdin=file, capture_output=True, check=True)
+        assert plain(pa.ipc.open_stream(done.stdout).read_all()).equals(expected)
+        assert done.stderr.startswith(b"-: 1,000 rows in ")
+
+    def test_csv_is_the_default(self, files, expected):
+        arguments = ["predict", files / "regressor.json", files / "data.parquet", "-o", "-", "--columns", "id"]
+        done = subprocess.run(command(*arguments), capture_output=True, check=True)
+        found = pd.read_csv(io.BytesIO(done.stdout))
+        assert found["id"].tolist() == expected["id"].to_pylist()
+        np.testing.assert_allclose(found["prediction"], column(expected, "prediction"), rtol=1e-6)
+
+    def test_more_than_a_block(self, files, tmp_path, table):
+        frame = pd.concat([table] * 80)
+        frame.to_csv(tmp_path / "long.csv", index=False)
+        assert os.path.getsize(tmp_path / "long.csv") > 2**22
+        arguments = ["predict", files / "regressor.json", "-", "-o", tmp_path / "out.parquet", "--columns", "count"]
+        with open(tmp_path / "long.csv", "rb") as file:
+            subprocess.run(command(*arguments), stdin=file, capture_output=True, check=True)
+        assert column(read(tmp_path / "out.parquet"), "count").tolist() == frame["count"].tolist()
+
+
+class TestDialects:
+    def test_semicolons_and_decimal_commas(self, files, tmp_path, table, expected, capsys):
+        table.to_csv(tmp_path / "data.csv", index=False, sep=";", decimal=",")
+        assert predict(files, tmp_path, tmp_path / "data.csv", "--columns", "id", "--decimal", ",").equals(expected)
+        assert "data.csv has ';' between its columns; say --delimiter if it is another one" in capsys.readouterr().err
+        arguments = ["--columns", "id", "--decimal", ",", "--delimiter", ";"]
+        assert predict(files, tmp_path, tmp_path / "data.csv", *arguments).equals(expected)
+        assert capsys.readouterr().err == ""
+        assert run("predict", files / "regressor.json", tmp_path / "data.csv", "-o", tmp_path / "x.csv") == 1
+        assert "if commas are decimal points, say --decimal ," in capsys.readouterr().err
+
+    @pytest.mark.parametrize(("sep", "name"), [("\t", "\\t"), ("|", "|")])
+    def test_other_delimiters(self, files, tmp_path, table, expected, sep, name):
+        table.to_csv(tmp_path / "data.csv.gz", index=False, sep=sep)
+        result = predict(files, tmp_path, tmp_path / "data.csv.gz", "--columns", "id", "--delimiter", name)
+        assert result.equals(expected)
+
+    @pytest.mark.parametrize("stream", [False, True])
+    @pytest.mark.parametrize("first", [5, 900])
+    def test_quoted_empty_cells_are_missing_numbers(self, files, tmp_path, table, first, stream):
+        """From the first rows on, or after blocks without any."""
+        blanked = pd.concat([table] * 100, ignore_index=True)
+        blanked.loc[first * 100 :: 3, "a"] = np.nan
+        lines = blanked.to_csv(index=False, na_rep='""', quoting=3, quotechar="'").replace("'", "")
+        (tmp_path / "data.csv").write_text(lines)
+        out = tmp_path / "out.parquet"
+        arguments = ["predict", files / "regressor.json", "-" if stream else tmp_path / "data.csv", "-o", out]
+        with open(tmp_path / "data.csv", "rb") as file:
+            subprocess.run(command(*arguments, "--columns", "count"), stdin=file, capture_output=True, check=True)
+        result = read(out)
+        expected = silva.load(files / "regressor.json").predict(blanked[["a", "b", "c", "d"]])
+        assert column(result, "prediction").tobytes() == expected.tobytes()
+        assert column(result, "count").tolist() == blanked["count"].tolist()
+
+    def test_quoted_empty_text_is_a_category(self, tmp_path):
+        import xgboost
+
+        frame = pd.DataFrame({"t": pd.Categorical(["", "x", "y"] * 40), "u": np.arange(120.0)})
+        model = xgboost.XGBRegressor(n_estimators=4, enable_categorical=True).fit(frame, np.arange(120) % 3)
+        model.save_model(tmp_path / "model.json")
+        (tmp_path / "data.csv").write_text('t,u\n"",1\nx,""\n,2\n')
+        assert run("predict", tmp_path / "model.json", tmp_path / "data.csv", "-o", tmp_path / "out.parquet") == 0
+        rows = pd.DataFrame({"t": pd.Categorical(["", "x", None]), "u": [1.0, np.nan, 2.0]})
+        expected = silva.load(tmp_path / "model.json").predict(rows)
+        assert column(read(tmp_path / "out.parquet"), "prediction").tolist() == expected.tolist()
+
+
+class TestDirectories:
+    @pytest.mark.parametrize("form", [None, "csv", "arrow"])
+    def test_partitions(self, files, tmp_path, expected, form):
+        arguments = ["-o", tmp_path / "out", "--columns", "id", "--partition-rows", "301", "--batch-rows", "70"]
+        arguments += ["--out-format", form] if form else []
+        assert run("predict", files / "regressor.json", files / "data.parquet", *arguments) == 0
+        parts = sorted((tmp_path / "out").iterdir())
+        suffix = {None: "parquet", "csv": "csv", "arrow": "arrow"}[form]
+        assert [part.name for part in parts] == [f"part-0000{i}.{suffix}" for i in range(4)]
+        make = {None: pl.read_parquet, "csv": pl.read_csv, "arrow": pl.read_ipc}[form]
+        tables = [make(part) for part in parts]
+        assert [len(table) for table in tables] == [301, 301, 301, 97]
+        together = pl.concat(tables)
+        assert together["id"].to_list() == expected["id"].to_pylist()
+        np.testing.assert_allclose(together["prediction"], column(expected, "prediction"), rtol=1e-6)
+
+    def test_no_rows_are_one_file(self, files, tmp_path, table):
+        table[:0].to_parquet(tmp_path / "none.parquet")
+        arguments = ["-o", tmp_path / "out", "--partition-rows", "10"]
+        assert run("predict", files / "regressor.json", tmp_path / "none.parquet", *arguments) == 0
+        assert read(tmp_path / "out" / "part-00000.parquet").num_rows == 0
+
+    def test_what_is_there_stays(self, files, tmp_path, capsys):
+        (tmp_path / "out").mkdir()
+        (tmp_path / "out" / "mine").touch()
+        arguments = ["-o", tmp_path / "out", "--partition-rows", "10"]
+        assert run("predict", files / "regressor.json", files / "data.parquet", *arguments) == 1
+        assert "out: it exists; a directory of files is not replaced, remove it first" in capsys.readouterr().err
+        assert os.listdir(tmp_path / "out") == ["mine"]
+
+    def test_an_error_leaves_nothing(self, files, tmp_path, table, capsys):
+        write(table, tmp_path / "data" / "a.parquet")
+        write(table.drop(columns="c"), tmp_path / "data" / "b.parquet")
+        arguments = ["-o", tmp_path / "out", "--partition-rows", "10"]
+        assert run("predict", files / "regressor.json", tmp_path / "data", *arguments) == 1
+        assert "b.parquet has no columns 'c'; the first file has them" in capsys.readouterr().err
+        assert os.listdir(tmp_path) == ["data"]
+
+
+class TestErrors:
+    @pytest.mark.parametrize(
+        ("names", "message"),
+        [
+            ([], "data holds no table; expected files that end in .csv"),
+            (["a.csv", "b.parquet"], "data holds files of several formats (csv, parquet); name those of one"),
+            (["x=1/a.csv", "b.csv"], "data name the columns none for some files, 'x' for others"),
+        ],
+    )
+    def test_directories(self, files, tmp_path, capsys, names, message):
+        (tmp_path / "data").mkdir()
+        for name in names:
+            (tmp_path / "data" / name).parent.mkdir(exist_ok=True)
+            (tmp_path / "data" / name).touch()
+        assert run("predict", files / "regressor.json", tmp_path / "data", "-o", tmp_path / "out.csv") == 1
+        assert message in capsys.readouterr().err
+
+    def test_outputs(self, files, tmp_path, capsys):
+        model, data = files / "regressor.json", files / "data.parquet"
+        assert run("predict", model, data, "-o", tmp_path / "out") == 1
+        assert "out has no suffix that says its format; for a directory say --partition-rows" in capsys.readouterr().err
+        assert run("predict", model, data, "-o", "-", "--partition-rows", "5") == 1
+        assert "a directory of files cannot go to standard output" in capsys.readouterr().err
+        assert run("predict", model, files / "data.*et", "-o", data) == 1
+        assert "it is the input" in capsys.readouterr().err
+        assert run("predict", model, data, "-o", tmp_path / "a.csv", "--delimiter", ",", "--decimal", ",") == 1
+        assert "--delimiter and --decimal are both ','; they must differ" in capsys.readouterr().err
+
+    def test_standard_input_without_columns(self, files, tmp_path):
+        arguments = ["predict", files / "regressor.json", "-", "-o", tmp_path / "out.csv"]
+        done = subprocess.run(command(*arguments), input=b"x,y\n1,2\n", capture_output=True, check=False)
+        assert done.returncode == 1
+        assert b"standard input has the 2 columns 'x', 'y', none named like one of the model's 4" in done.stderr
+
+
+@pytest.fixture(scope="module")
+def scheduler(tmp_path_factory):
+    """Address of a scheduler with two workers, as `dask scheduler` and `dask worker` start them."""
+    pytest.importorskip("distributed")
+    folder = tmp_path_factory.mktemp("scheduler")
+    start = "from distributed.cli.dask_{0} import main; main()"
+    quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
+    told = folder / "scheduler.json"
+    arguments = ["--host", "127.0.0.1", "--port", "0", "--no-dashboard", "--scheduler-file", told]
+    processes = [subprocess.Popen([sys.executable, "-c", start.format("scheduler"), *arguments], **quiet)]
+    arguments = ["--scheduler-file", told, "--nworkers", "2", "--nthreads", "1", "--no-dashboard"]
+    processes += [subprocess.Popen([sys.executable, "-c", start.format("worker"), *arguments], cwd=folder, **quiet)]
+    for _ in range(300):
+        if told.exists() and (text := told.read_text()):
+            break
+        time.sleep(0.1)
+    yield json.loads(text)["address"]
+    for process in reversed(processes):
+        process.terminate()
+        process.wait(30)
+
+
+@pytest.mark.slow
+class TestScheduler:
+    def test_parts_of_files(self, files, tmp_path, table, scheduler):
+        for i, start in enumerate(range(0, N_ROWS, 100)):
+            write(table[start : start + 100], tmp_path / "data" / f"x={i}" / "rows.parquet")
+        model = files / "regressor.json"
+        assert run("explain", model, files / "data.parquet", "-o", tmp_path / "one.parquet", "--columns", "id") == 0
+        arguments = ["--columns", "id,x", "--scheduler", scheduler]
+        assert run("explain", model, tmp_path / "data", "-o", tmp_path / "out", *arguments) == 0
+        parts = sorted((tmp_path / "out").iterdir())
+        assert [part.name for part in parts] == [f"part-{i:05d}.parquet" for i in range(10)]
+        together, one = pa.concat_tables([read(part) for part in parts]), read(tmp_path / "one.parquet")
+        # files in the order of their names: x=0, x=1, ... x=9
+        assert together.drop_columns("x").equals(one)
+        assert together.schema.metadata == one.schema.metadata
+        assert stack(together, ["phi_a"]).shape == (N_ROWS, 1)
+
+    def test_a_column_that_a_file_lacks(self, files, tmp_path, table, scheduler, capsys):
+        write(table, tmp_path / "data" / "a.parquet")
+        write(table.drop(columns="c"), tmp_path / "data" / "b.parquet")
+        arguments = ["-o", tmp_path / "out", "--scheduler", scheduler]
+        assert run("predict", files / "regressor.json", tmp_path / "data", *arguments) == 1
+        assert "'c'" in capsys.readouterr().err
+        assert os.listdir(tmp_path) == ["data"]
+
+    def test_errors(self, files, tmp_path, capsys):
+        model = files / "regressor.json"
+        arguments = ["-o", tmp_path / "out", "--scheduler", "tcp://127.0.0.1:9"]
+        assert run("predict", model, "-", *arguments) == 1
+        assert "--scheduler reads files that all workers see, not standard input" in capsys.readouterr().err
+        assert run("predict", model, files / "data.csv", *arguments, "--partition-rows", "5") == 1
+        assert "leave --partition-rows out" in capsys.readouterr().err
+        assert run("predict", model, files / "data.csv", *arguments) == 1
+        assert "no scheduler answers at tcp://127.0.0.1:9" in capsys.readouterr().err
+        assert os.listdir(tmp_path) == []
