@@ -55,6 +55,7 @@ class Group:
 CALIFORNIA_8 = Model("xgboost", "california_housing", rounds=100, depth=8)
 CALIFORNIA_16 = Model("xgboost", "california_housing", rounds=60, depth=16)
 ADULT_8 = Model("xgboost", "adult", rounds=100, depth=8)
+ADULT_16 = Model("xgboost", "adult", rounds=60, depth=16)
 COVTYPE_8 = Model("xgboost", "covtype", rounds=10, depth=8)
 FASHION_8 = Model("xgboost", "fashion_mnist", rounds=20, depth=8)
 CALIFORNIA_FOREST = Model("scikit-learn", "california_housing", rounds=100, depth=8)
@@ -135,6 +136,7 @@ GROUPS = {
             _against(CALIFORNIA_8, 100, 200, ("shap", "shapiq", "woodelf"), Target("speed-up", 50, "shap")),
             _against(CALIFORNIA_8, 10_000, 200, ("shapiq", "woodelf")),
             _against(CALIFORNIA_8, 10_000, 10_000, target=Target("speed-up", 15, "woodelf")),
+            _against(CALIFORNIA_8, 10_000, 10_000, (), task="weighted background"),
             _against(ADULT_8, 10_000, 10_000),
             _against(CALIFORNIA_16, 10_000, 1000),
             _against(
@@ -175,6 +177,17 @@ GROUPS = {
                 n_threads=2,
                 target=Target("MiB", 1024),
                 reading="result",
+            ),
+            Case(
+                f"beyond the forest, {ADULT_16}, 10,000 background rows",
+                "background memory",
+                ("silva",),
+                ADULT_16,
+                n_rows=10_000,
+                n_threads=2,
+                target=Target("MiB", 286),
+                reading="result",
+                n_background=10_000,
             ),
         ),
         is_long=True,

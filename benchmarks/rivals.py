@@ -35,6 +35,20 @@ sys.exit(code)
 """
 """Run silva's command line, then print the most memory that the process had, in kB (rusage counts its parent's)."""
 
+BACKGROUND_MEMORY = """
+import re, sys
+import numpy, silva
+def memory(name):
+    return int(re.search(name + r":\\s+(\\d+) kB", open("/proc/self/status").read())[1])
+forest, arrays = silva.load(sys.argv[1]), numpy.load(sys.argv[2])
+background, rows = arrays["background"], arrays["rows"]
+open("/proc/self/clear_refs", "w").write("5")
+before = memory("VmRSS")
+silva.Explainer(forest, background, n_jobs=int(sys.argv[3])).shap_values(rows)
+print(memory("VmHWM") - before)
+"""
+"""Explain rows against background rows, then print the most memory beyond that of the forest and the rows, in kB."""
+
 Call = Callable[[], Any]
 
 
@@ -131,6 +145,27 @@ def _silva_background(method: str, work: Work) -> Call:
 
     forest = silva.load(work.model)
     return lambda: getattr(silva.Explainer(forest, work.background, n_jobs=work.n_threads), method)(work.rows)
+
+
+def _silva_weighted_background(work: Work) -> Call:
+    import silva
+
+    forest, weight = silva.load(work.model), np.random.default_rng(0).random(work.case.n_background)
+    against = {"background_weight": weight, "n_jobs": work.n_threads}
+    return lambda: silva.Explainer(forest, work.background, **against).shap_values(work.rows)
+
+
+def _silva_background_memory(work: Work) -> Call:
+    return partial(_memory_against, work, work.saved(".ubj", _save_xgboost))
+
+
+def _memory_against(work: Work, model: Path) -> float:
+    """MiB beyond the forest and the rows of a process of its own."""
+    with TemporaryDirectory(dir=CACHE) as folder:
+        np.savez(f"{folder}/arrays.npz", background=work.background, rows=work.rows)
+        command = [sys.executable, "-c", BACKGROUND_MEMORY, str(model), f"{folder}/arrays.npz", str(work.n_threads)]
+        run = subprocess.run(command, check=True, capture_output=True, text=True)
+    return int(run.stdout) / 1024
 
 
 def _silva_margin(work: Work) -> Call:
@@ -293,6 +328,8 @@ RIVALS = {
             "explain row": _silva_explain_row,
             "background values": partial(_silva_background, "shap_values"),
             "background interactions": partial(_silva_background, "shap_interaction_values"),
+            "weighted background": _silva_weighted_background,
+            "background memory": _silva_background_memory,
             "prepare": _silva_prepare,
             "load Booster": partial(_silva_load, ""),
             **{f"load {suffix}": partial(_silva_load, suffix) for suffix in (".ubj", ".json", ".silva")},

@@ -215,6 +215,33 @@ def of_lightgbm(X, y, n_classes):
     return lightgbm.train(settings | ({"num_class": 3} if n_classes == 3 else {}), lightgbm.Dataset(X, y), 6)
 
 
+def of_catboost(X, y, n_classes):
+    catboost = pytest.importorskip("catboost")
+    kind = catboost.CatBoostClassifier if n_classes else catboost.CatBoostRegressor
+    return kind(iterations=6, depth=4, verbose=False, thread_count=1, allow_writing_files=False).fit(X, y)
+
+
+def of_hist_gradient_boosting(X, y, n_classes):
+    import sklearn.ensemble as e
+
+    kind = e.HistGradientBoostingClassifier if n_classes else e.HistGradientBoostingRegressor
+    return kind(max_iter=6, max_depth=4, random_state=0).fit(X, y)
+
+
+def extra_trees(X, y, n_classes):
+    import sklearn.ensemble
+
+    kind = sklearn.ensemble.ExtraTreesClassifier if n_classes else sklearn.ensemble.ExtraTreesRegressor
+    return kind(n_estimators=6, max_depth=5, random_state=0).fit(X, y)
+
+
+def single_tree(X, y, n_classes):
+    import sklearn.tree
+
+    kind = sklearn.tree.DecisionTreeClassifier if n_classes else sklearn.tree.DecisionTreeRegressor
+    return kind(max_depth=5, random_state=0).fit(X, y)
+
+
 @pytest.mark.parametrize(
     ("train", "n_classes"),
     [
@@ -223,6 +250,14 @@ def of_lightgbm(X, y, n_classes):
         (of_xgboost, 3),
         (of_lightgbm, 0),
         (of_lightgbm, 2),
+        (of_catboost, 0),
+        (of_catboost, 2),
+        (of_hist_gradient_boosting, 0),
+        (of_hist_gradient_boosting, 2),
+        (extra_trees, 0),
+        (extra_trees, 3),
+        (single_tree, 0),
+        (single_tree, 3),
         (gradient_boosting, 0),
         (gradient_boosting, 2),
         (random_forest_of_sklearn, 0),
@@ -240,7 +275,8 @@ def test_values_are_those_of_shap(train, n_classes):
     theirs = shap.TreeExplainer(model, background, feature_perturbation="interventional")
     ours = Explainer(model, background)
     np.testing.assert_allclose(ours.shap_values(rows), theirs.shap_values(rows), atol=2e-5)
-    np.testing.assert_allclose(ours.expected_value, theirs.expected_value, atol=1e-4)
+    left_out = model.get_scale_and_bias()[1] if train is of_catboost else 0.0
+    np.testing.assert_allclose(ours.expected_value, theirs.expected_value + left_out, atol=1e-4)
 
 
 def test_covers_do_not_matter():
