@@ -110,9 +110,9 @@ def scored(split: public.Split, method: str, fit: Callable[[], tuple[Any, Any, i
 
 def records() -> Iterator[dict[str, Any]]:
     """All methods on all sets; no limit of time, so that a busy machine changes nothing."""
-    for name in SETS:
-        split = read(name)
+    splits = [read(name) for name in SETS]
+    for split in splits:
         yield scored(split, "silva", lambda split=split: silva_tree(split))
-        case = public.as_case(split)
-        for rival, fit in RIVALS.items():
-            yield scored(split, rival, lambda fit=fit, case=case: fit(case))
+    for rival, fit in RIVALS.items():
+        for split in splits:
+            yield scored(split, rival, lambda fit=fit, split=split: fit(public.as_case(split)))

@@ -12,7 +12,7 @@ import numpy as np
 Records = list[dict[str, Any]]
 KNOWN = 1000
 """Seed of the known trees that rivals see."""
-NAMES = {"ModelTreeRegressor": "silva, one tree", "ModelTreeEnsembleRegressor": "silva, ten trees"}
+NAMES = {"ModelTreeRegressor": "silva, one tree", "ModelTreeEnsembleRegressor": "silva, five trees"}
 START, END = "<!-- {} -->", "<!-- end of {} -->"
 
 

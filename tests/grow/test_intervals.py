@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from silva import ModelTreeRegressor
-from silva.grow import intervals
+from silva.grow import assembly, intervals
 from silva.grow.refit import fit_leaf
 
 
@@ -48,7 +48,7 @@ def test_predictions_without_the_own_row_are_those_of_a_fit_without_it():
 def test_a_sample_of_rows_is_left_out_of_all(monkeypatch):
     X, y = piecewise(1200)
     all_of_them = ModelTreeRegressor(n_jobs=1, n_iter_no_change=20).fit(X, y)
-    monkeypatch.setattr(intervals, "MOST_LEFT_OUT", 300)
+    monkeypatch.setattr(assembly, "MOST_LEFT_OUT", 300)
     some = ModelTreeRegressor(n_jobs=1, n_iter_no_change=20).fit(X, y)
     widths = [np.ptp(model.predict_interval(X[:50]), axis=1) for model in (all_of_them, some)]
     np.testing.assert_allclose(widths[1], widths[0], rtol=0.25)

@@ -98,6 +98,15 @@ def test_pruned_trees_predict_and_tell_their_leaves():
     assert set(model.apply(X)) == set(range(model.n_leaves_))
 
 
+def test_large_nodes_stay(monkeypatch):
+    X, y = growing_noise(1)
+    sizes = {}
+    for most in (0, 10**6):
+        monkeypatch.setattr(pruning, "MOST_ROWS", most)
+        sizes[most] = ModelTreeRegressor(n_jobs=1, n_iter_no_change=20).fit(X, y).n_leaves_
+    assert sizes[0] > sizes[10**6]
+
+
 def test_noise_is_a_choice():
     with pytest.raises(ValueError, match="noise is 'none', expected one of any, uniform"):
         ModelTreeRegressor(noise="none").fit(np.zeros((9, 1)), np.arange(9.0))

@@ -10,7 +10,7 @@ import numpy as np
 
 from silva.forest import as_forest
 from silva.grow.derived import in_features
-from silva.grow.intervals import left_out_scores
+from silva.grow.intervals import MOST_LEFT_OUT, left_out_scores
 from silva.grow.refit import LeafModel, default_left, fit_leaf, rows_by_node
 from silva.grow.smoothing import smooth
 from silva.grow.thresholds import split_thresholds
@@ -66,7 +66,8 @@ def grown_tree(
     }
     models, strength = smooth(tree, models, rows, columns, y, reached, smoothing, target_range(y))
     limits = {v: _limits(model, clip, y) for v, model in models.items()}
-    parts = [(columns.X[reached[v]], y[reached[v]], rows.weight[reached[v]]) for v in models]
+    step = -(-len(y) // MOST_LEFT_OUT)
+    parts = [(columns.X[at], y[at], rows.weight[at]) for at in (reached[v][::step] for v in models)]
     scores = left_out_scores(list(models.values()), parts, list(limits.values()))
     grown = assembled(tree, rows, columns, reached, models, limits, **meaning)
     return dataclasses.replace(grown, smoothing=strength, scores=scores)

@@ -36,17 +36,14 @@ def left_out_scores(
     ----------
     models : list of LeafModel
     rows : list of X, y and weight
-        Of each leaf.
+        Of each leaf, all or an even sample of them.
     limits : list of pairs
         What predictions are confined to.
     """
     errors = usable_errors(np.array([model.rmse for model in models]))
-    step = -(-sum(len(y) for _, y, _ in rows) // MOST_LEFT_OUT)
     scores = []
     for model, (X, y, weight), limit, error in zip(models, rows, limits, errors, strict=True):
-        X, y, weight = X[::step], y[::step], weight[::step]
-        share = len(y) / model.n_rows
-        residuals = y - np.clip(without_own_row(model, X, y, weight, share), *limit)
+        residuals = y - np.clip(without_own_row(model, X, y, weight, len(y) / model.n_rows), *limit)
         scores.append(np.abs(residuals) / error)
     return np.sort(np.concatenate(scores))
 

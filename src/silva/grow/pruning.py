@@ -29,6 +29,10 @@ DECIDED = 1 - 1e-6
 """Leverage from which on nothing else tells what a row's prediction would be without it."""
 
 
+MOST_ROWS = 1 << 20
+"""Nodes of more rows stay: of so many a search is sure, and to ask costs as long as some generations."""
+
+
 @dataclass(frozen=True)
 class Prices:
     """What parameters cost.
@@ -88,7 +92,7 @@ def pruned(
 
     Notes
     -----
-    O(n_rows n_terms²) a level of the tree, and n_terms⁴ a node.
+    O(n_rows n_terms²) a level of the tree, and n_terms⁴ a node. Nodes of more than `MOST_ROWS` rows stay.
     """
     reached = rows_by_node(tree, rows)
     levels = levels_of_splits(tree, rows, columns, reached)
@@ -97,6 +101,8 @@ def pruned(
     has_terms, cost, sse = bool(used.any()), np.zeros(len(feature)), np.zeros(len(feature))
     for v in range(len(feature) - 1, -1, -1):  # children stand behind their parents
         at, attribute, below = reached[v], int(feature[v]), (tree["left"][v], tree["right"][v])
+        if len(at) > MOST_ROWS:
+            continue
         candidates = used[v].copy()
         if attribute >= 0:
             candidates |= used[below[0]] | used[below[1]]
