@@ -141,7 +141,6 @@ class ResponseExplainer:
         response = np.logaddexp(0, margins) if self._is_loss else expit(margins)
         self._mean_margin, self._mean = mean(margins, background.weight), mean(response, background.weight)
         bounds = np.sort(self._slope * np.array([bound[0] for bound in margin_bounds(forest)]))
-<<<<<<< HEAD
         pieces = factorize(self._ratio, margins, background.weight / background.total, bounds)
         self._nodes = np.concatenate([piece.nodes for piece in pieces])
         weighted = [part for piece in pieces for part in weigh(background, piece)]
@@ -149,6 +148,7 @@ class ResponseExplainer:
             everything = Piece(np.arange(len(margins)), np.zeros(1), np.ones((1, len(margins))))
             weighted += weigh(background, everything)
         self._weighted, self._algorithm, self._table_bytes = weighted, algorithm, table_bytes
+        self.parts = Parts(self._nodes, self._slope, self._is_loss, background, weighted[: len(self._nodes)])
         n_kept = len(weighted) if len(weighted) <= KEPT else 0
         self._parts = [self._against(part, n_kept) for part in weighted[:n_kept]]
 
@@ -156,15 +156,6 @@ class ResponseExplainer:
         """Explanations of the margin against a part, by its share of the tables' bytes."""
         settings = "float64", self._algorithm, self._table_bytes // n_parts, self.n_jobs
         return CpuExplainer(self.forest, *settings, background, self.players)
-=======
-        self._nodes, shares = factorize(self._ratio, margins, bounds)
-        weights = [*(shares * background.weight), *([background.weight] if self._is_loss else [])]
-        scaled = [np.rint(weight / background.total * TOTAL).astype(np.int64) for weight in weights]
-        parts = [Background(background.rows, weight, TOTAL, background.expected_value) for weight in scaled]
-        share = table_bytes // len(parts)
-        self.parts = Parts(self._nodes, self._slope, self._is_loss, background, parts[: len(self._nodes)])
-        self._parts = [CpuExplainer(forest, "float64", algorithm, share, n_jobs, part, players) for part in parts]
->>>>>>> d415158 (Probabilities against a background on GPUs: tables of each weighting, added up by a row's margin)
 
     @property
     def expected_value(self) -> Doubles:

@@ -15,7 +15,7 @@ from silva.device import DeviceError, array_gpu, import_cupy
 from silva.explain.cuda.background import BackgroundContents
 from silva.explain.cuda.paths import PathsJob
 from silva.explain.cuda.quadrature import QuadratureJob
-from silva.explain.cuda.responses import ResponseJob, with_labels
+from silva.explain.cuda.responses import MOST_PARTS, ResponseJob, with_labels
 from silva.explain.cuda.table_launches import TableJob
 from silva.explain.cuda.tables import SharedTables, TablePlan
 from silva.explain.cuda.tapes import TINY_SPLITS
@@ -160,7 +160,11 @@ class CudaExplainer:
     def serves_background(self, of_pairs: bool) -> bool:
         """Whether every tree has tables of values, or of pairs, against the background, which no walk takes here."""
         plan = self._background_plans(of_pairs)
-        return plan is not None and not len(plan.walked_trees)
+        return plan is not None and not len(plan.walked_trees) and not self._has_many_parts
+
+    @property
+    def _has_many_parts(self) -> bool:
+        return self._parts is not None and len(self._parts.weighted) >= MOST_PARTS
 
     def _background_plans(self, of_pairs: bool) -> TablePlan | None:
         return self._background_pair_plan if of_pairs else self._background_plan
@@ -180,6 +184,11 @@ class CudaExplainer:
 
     def _against(self, background: Background, of_pairs: bool) -> SharedTables | None:
         """Tables against a background; None where no row's values differ from 0."""
+        if self._has_many_parts:
+            raise NotImplementedError(
+                f"margins so far apart take {len(self._parts.weighted) if self._parts else 0} tables, a GPU adds up "
+                f"{MOST_PARTS - 1} at most; pass device='cpu' and rows on the host"
+            )
         plan = self._background_plans(of_pairs)
         if plan is None or len(plan.walked_trees):
             n_walked = self.forest.n_trees if plan is None else len(plan.walked_trees)
