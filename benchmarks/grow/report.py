@@ -12,6 +12,7 @@ import numpy as np
 Records = list[dict[str, Any]]
 KNOWN = 1000
 """Seed of the known trees that rivals see."""
+PUBLIC = ("public_sets", "public_before", "public_rivals")
 NAMES = {"ModelTreeRegressor": "silva, one tree", "ModelTreeEnsembleRegressor": "silva, five trees"}
 START, END = "<!-- {} -->", "<!-- end of {} -->"
 
@@ -60,7 +61,7 @@ def _cell(records: Records) -> str:
 
 def public_sets(results: dict[str, Any]) -> str:
     """Test error of all methods in units of that of silva's tree, and leaves; means, wins and losses over the sets."""
-    records = [r for section in ("public_sets", "public_rivals") for r in results.get(section, {}).get("records", [])]
+    records = [r for section in PUBLIC for r in results.get(section, {}).get("records", [])]
     return compared([{**r, "method": NAMES.get(r["method"], r["method"])} for r in records], "rmse")
 
 
@@ -106,7 +107,7 @@ def public_picture(results: dict[str, Any], path: Path) -> None:
     mpl.use("Agg")
     import matplotlib.pyplot as plt
 
-    records = [r for section in ("public_sets", "public_rivals") for r in results.get(section, {}).get("records", [])]
+    records = [r for section in PUBLIC for r in results.get(section, {}).get("records", [])]
     own = {r["case"]: r["rmse"] for r in records if r["method"] == "ModelTreeRegressor"}
     figure, ax = plt.subplots(figsize=(6, 4), layout="constrained")
     for method in dict.fromkeys(r["method"] for r in records):

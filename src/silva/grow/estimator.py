@@ -76,9 +76,9 @@ class ModelTreeRegressor(RegressorMixin, TreeEstimator):  # type: ignore[misc]
         ``huber``: residuals beyond 1.345 standard deviations count by their absolute values, in three searches and in
         the equations, whose rows are weighted accordingly; for data with outliers.
     noise : {"any", "uniform"}, default="any"
-        ``any``: the search is for a larger tree, at half the penalty; then splits and terms are cut off that do not pay
-        for the noise about them, at the whole penalty: their price under BIC is that of the noise of the rows
-        concerned, not of one variance for all (`silva.grow.pruning`). ``uniform``: the tree of the least BIC.
+        ``any``: splits and terms of the tree that the search has found are cut off where they do not pay for the noise
+        about them: their price under BIC is then that of the noise of the rows concerned, not of one variance for all
+        (`silva.grow.pruning`). ``uniform``: the tree of the least BIC.
     honest : float, default=0
         Part of the rows that splits, terms and their number are not chosen on; equations, standard errors and intervals
         are then from these rows alone, drawn by `random_state`, and free of what the choice does to them.

@@ -20,10 +20,6 @@ LEAST_WORK = 2.0
 """Seconds of counted work before which it does not: small data take a hundred generations in a tenth of a second."""
 
 
-FORERUN = 0.5
-"""Part of the penalty in a search whose best tree is pruned afterwards: what is to be cut off has to be found first."""
-
-
 def is_pruned(model: Any) -> bool:
     """Whether the best tree of the search is pruned by the noise about its splits and terms."""
     return bool(model.noise == "any" and model.fitness == "bic")
@@ -52,7 +48,7 @@ def engine_numbers(
         "bic": bic,
         "n": len(rows.y) / copies if bic else len(rows.y),
         "alpha": model.alpha,
-        "penalty": model.penalty * (FORERUN if is_pruned(model) else 1),
+        "penalty": model.penalty,
         "split_weight": model.test_weight if bic else 1,
         "levels": [0 if table is None else len(table) for table in columns.categories] if any_sets else [],
         "min_samples_leaf": -(-model.min_samples_leaf * copies // 1),
