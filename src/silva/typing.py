@@ -48,7 +48,16 @@ Link = Literal[
 """Functions that turn margins into responses (silva.evaluate.links)."""
 
 Prediction = Literal[
-    "response", "margin", "argmax", "argmax_column", "argmax_margin", "positive", "nonnegative", "half", "sign"
+    "response",
+    "margin",
+    "argmax",
+    "argmax_column",
+    "argmax_margin",
+    "positive",
+    "second_positive",
+    "nonnegative",
+    "half",
+    "sign",
 ]
 """What `predict` returns by default: the response, the margin, or a label by one of these rules (silva.evaluate.links).
 """
