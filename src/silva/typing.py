@@ -16,6 +16,8 @@ Output = Literal["prediction", "margin", "probability", "leaf"]
 ModelFormat = Literal["xgboost", "lightgbm", "catboost", "onnx", "silva"]
 """Libraries whose files are read."""
 
+SqlDialect = Literal["duckdb", "postgresql", "sqlite"]
+
 FloatType = Literal["float32", "float64"]
 
 ExplainAlgorithm = Literal["auto", "tables", "quadrature", "paths"]
