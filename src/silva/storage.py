@@ -181,8 +181,8 @@ def _split_fields(forest: TreeEnsemble) -> tuple[dict[str, Any], dict[str, Array
     arrays: dict[str, Array] = {}
     if forest.transform is not None:
         raise TypeError(
-            "the forest stands behind the steps of a pipeline, which are Python's and no file of trees holds; save "
-            "silva.load(pipeline[-1]), or pickle the pipeline"
+            "the forest stands behind the steps of a pipeline or target statistics, which .silva files do not hold; "
+            "save silva.load(pipeline[-1]), or the model by its own library"
         )
     for field in _stored_fields():
         value = getattr(forest, field.name)

@@ -16,6 +16,8 @@ Output = Literal["prediction", "margin", "probability", "leaf"]
 ModelFormat = Literal["xgboost", "lightgbm", "catboost", "onnx", "silva"]
 """Libraries whose files are read."""
 
+SqlDialect = Literal["duckdb", "postgresql", "sqlite"]
+
 FloatType = Literal["float32", "float64"]
 
 ExplainAlgorithm = Literal["auto", "tables", "quadrature", "paths"]
@@ -48,7 +50,16 @@ Link = Literal[
 """Functions that turn margins into responses (silva.evaluate.links)."""
 
 Prediction = Literal[
-    "response", "margin", "argmax", "argmax_column", "argmax_margin", "positive", "nonnegative", "half", "sign"
+    "response",
+    "margin",
+    "argmax",
+    "argmax_column",
+    "argmax_margin",
+    "positive",
+    "second_positive",
+    "nonnegative",
+    "half",
+    "sign",
 ]
 """What `predict` returns by default: the response, the margin, or a label by one of these rules (silva.evaluate.links).
 """

@@ -185,7 +185,7 @@ class TestRefusals:
 
     @pytest.mark.parametrize("make", [scipy.sparse.csr_matrix, scipy.sparse.coo_array])
     def test_sparse(self, make):
-        with pytest.raises(NotImplementedError, match=r"sparse matrix.*not supported yet; pass X.toarray\(\)"):
+        with pytest.raises(NotImplementedError, match=r"sparse matrix.*predict and shap_values take it, this does not"):
             as_rows(make(np.eye(3)), stump())
 
     def test_gpu_arrays(self):

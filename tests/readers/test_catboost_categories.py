@@ -177,16 +177,6 @@ def test_command_line(tmp_path):
     np.testing.assert_allclose(table["prediction"].to_numpy(), model.predict(read), rtol=0, atol=1e-13)
 
 
-def test_target_statistics_are_refused(tmp_path):
-    model = train_on_frame(one_hot_max_size=2)
-    for source in ("live", "cbm", "json"):
-        path = tmp_path / f"model.{source}"
-        if source != "live":
-            model.save_model(str(path), format=source)
-        with pytest.raises(NotImplementedError, match=r"categories \(target statistics\).*one_hot_max_size"):
-            silva.load(model if source == "live" else path)
-
-
 def test_texts_and_embeddings_are_refused():
     frame = pandas.DataFrame(make_rows()[:, :1], columns=["a"])
     frame["words"] = [f"some words {i % 7}" for i in range(N_ROWS)]

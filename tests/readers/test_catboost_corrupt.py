@@ -136,7 +136,7 @@ def test_the_document_itself_is_sound(tmp_path):
     assert forest.feature_names == ("a", "b")
 
 
-@pytest.mark.parametrize("kind", ["OnlineCtr", "EstimatedFeature", None])
+@pytest.mark.parametrize("kind", ["EstimatedFeature", None])
 def test_splits_on_computed_features(kind, tmp_path):
     document = oblivious()
     document["oblivious_trees"][1]["splits"][0]["split_type"] = kind

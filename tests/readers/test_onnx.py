@@ -71,7 +71,7 @@ def by_label(rows):
 
 
 def is_tied(forest, margin, bound):
-    if forest.prediction == "positive":
+    if forest.prediction in {"positive", "second_positive"}:
         return np.abs(margin[:, -1] - forest.prediction_offset) <= 2 * bound[:, 0]
     largest = np.sort(margin, axis=1)
     return largest[:, -1] - largest[:, -2] <= 4 * bound[:, 0]

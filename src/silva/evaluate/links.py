@@ -187,7 +187,9 @@ def squeeze(values: Array) -> Array:
 def _is_second(margin: Array, forest: TreeEnsemble) -> Array:
     """Whether the second of two classes wins, by the rule of the source library."""
     if forest.prediction == "positive":
-        return margin[:, -1:] > forest.prediction_offset
+        return margin > forest.prediction_offset
+    if forest.prediction == "second_positive":
+        return margin[:, 1:] > forest.prediction_offset
     if forest.prediction == "nonnegative":
         return margin >= 0
     response = responses(margin, forest)

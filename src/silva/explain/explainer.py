@@ -24,7 +24,7 @@ from silva.explain.explanation import make_explanation
 from silva.explain.interactions import InteractionExplainer
 from silva.explain.mapper import MappedExplainer
 from silva.explain.placement import Placement
-from silva.explain.players import make_players
+from silva.explain.players import by_column, make_players
 from silva.explain.responses import ResponseExplainer, labels_of
 from silva.explain.row import make_row
 from silva.explain.sparse import compact, sparse_values, values_of_sparse
@@ -196,6 +196,24 @@ class Explainer(InteractionExplainer, MappedExplainer):
         tables = f", {n_bytes / 1e6:.1f} MB of tables" if n_bytes else ""
         against = f", background={self._background!r}" if self._background else ""
         return f"Explainer({self.forest!r}{against}, algorithm={self.algorithm!r}, dtype={self.dtype!r}{tables})"
+
+    def by_column(self, values: Array) -> tuple[Array, tuple[str, ...]]:
+        """Divide values of players that stand for several columns equally among these, as CatBoost's ShapValues do.
+
+        Parameters
+        ----------
+        values : ndarray of shape (n, P), or (n, P, k)
+            Of an explainer with groups="source".
+
+        Returns
+        -------
+        values : ndarray of shape (n, C), or (n, C, k)
+        columns : tuple of str
+            Names of the C columns.
+        """
+        if self.groups is None:
+            raise ValueError('by_column divides the values of players "a + b"; make the explainer with groups="source"')
+        return by_column(values, self._players)
 
     @property
     def groups(self) -> dict[str, list[int]] | None:

@@ -16,6 +16,9 @@ if TYPE_CHECKING:
     from silva.ensemble import TreeEnsemble
     from silva.typing import Array, Int32s
 
+JOINT = " + "
+"""Between the columns that a feature comes from."""
+
 MOST_ORDER = 4
 """Players of a set whose index can be asked for."""
 
@@ -51,6 +54,18 @@ class Players:
         single = np.bincount(self.of_feature, minlength=self.n)[self.of_feature] == 1
         result[:, self.of_feature[single]] = rows[:, single]
         return result
+
+
+def by_column(values: Array, players: Players) -> tuple[Array, tuple[str, ...]]:
+    """Divide the values of players that stand for several columns ("a + b") equally among these."""
+    names = players.names or ()
+    parts = [name.split(JOINT) for name in names]
+    columns = tuple(dict.fromkeys(column for part in parts for column in part))
+    result = np.zeros((len(values), len(columns), *values.shape[2:]), values.dtype)
+    for place, part in enumerate(parts):
+        for column in part:
+            result[:, columns.index(column)] += values[:, place] / len(part)
+    return result, columns
 
 
 def make_players(groups: Any, forest: TreeEnsemble) -> Players:

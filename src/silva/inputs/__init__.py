@@ -11,6 +11,8 @@ from silva.inputs.arrays import checked_array, to_array, to_floats
 from silva.inputs.categories import array_to_rows, columns_to_rows
 from silva.inputs.frames import to_frame
 from silva.inputs.matching import check_width, column_order
+from silva.inputs.statistics import rows_of_statistics
+from silva.target_statistics import TargetStatistics
 
 if TYPE_CHECKING:
     from silva.ensemble import TreeEnsemble
@@ -67,6 +69,8 @@ def as_rows(X: Rows, forest: TreeEnsemble) -> Array:
 
 def arranged(X: Rows, forest: TreeEnsemble, by_position: bool) -> Any:
     """Give `X` the features of the forest: a pipeline's rows through its steps, columns by position if asked for."""
+    if isinstance(forest.transform, TargetStatistics):
+        return rows_of_statistics(X, forest.transform, by_position)
     if forest.transform is not None:
         return forest.transform(X)
     return name_by_position(X, forest) if by_position else X

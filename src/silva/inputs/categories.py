@@ -92,8 +92,8 @@ def _floats(column: Column, feature: int, forest: TreeEnsemble) -> Array:
         return _hashed_positions(column, table, where)
     if isinstance(column, Numbers):
         if table is None:
-            return _number_floats(column, forest.threshold.dtype, where)
-        return _positions_of_numbers(_number_floats(column, np.float64, where), table, where)
+            return number_floats(column, forest.threshold.dtype, where)
+        return _positions_of_numbers(number_floats(column, np.float64, where), table, where)
     if table is not None:
         return _positions(column, table, where)
     if column.is_categorical and _takes_codes(forest):
@@ -101,7 +101,16 @@ def _floats(column: Column, feature: int, forest: TreeEnsemble) -> Array:
     return _category_numbers(column, where)
 
 
-def _number_floats(column: Numbers, row_type: DTypeLike, where: str) -> Array:
+def number_floats(column: Column, row_type: DTypeLike, where: str) -> Array:
+    """Numbers of a column as floats.
+
+    Raises
+    ------
+    TypeError
+        If it holds categories that are no numbers.
+    """
+    if isinstance(column, Coded):
+        return _category_numbers(column, where)
     if column.values.dtype.kind == "O":
         return objects_to_floats(column.values, row_type, where)
     floats = to_floats(column.values, row_type)
@@ -134,15 +143,34 @@ def _hashed_positions(column: Column, table: Array, where: str) -> Array:
     ValueError
         If a row has none.
     """
+    coded = _with_values(column, where)
+    position = {number: float(i) for i, number in enumerate(table.tolist())}
+    places = [position.get(category_hash(_category_text(value, where)), float(len(table))) for value in coded.values]
+    return np.array([*places, np.nan]).take(coded.codes)
+
+
+def category_hashes(column: Column, where: str) -> Array:
+    """Hash of each row's category as CatBoost has it: uint32 in int64.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If a value is missing, or neither text nor a whole number.
+    """
+    coded = _with_values(column, where)
+    hashes = [category_hash(_category_text(value, where)) for value in coded.values]
+    return np.array([*hashes, 0], np.int64).take(coded.codes)
+
+
+def _with_values(column: Column, where: str) -> Coded:
+    """Distinct values of a column that lacks none."""
     coded = column if isinstance(column, Coded) else _coded_numbers(column, where)
     if len(lacking := np.flatnonzero(coded.codes < 0)):
         raise ValueError(
             f"{where} has no value in row {lacking[0]}, and CatBoost takes no missing categories; "
             "fill them with the text that they had in training"
         )
-    position = {number: float(i) for i, number in enumerate(table.tolist())}
-    places = [position.get(category_hash(_category_text(value, where)), float(len(table))) for value in coded.values]
-    return np.array([*places, np.nan]).take(coded.codes)
+    return coded
 
 
 def _coded_numbers(column: Numbers, where: str) -> Coded:

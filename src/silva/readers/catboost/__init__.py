@@ -14,6 +14,7 @@ from silva.readers.catboost.document import parse_document
 from silva.readers.catboost.meaning import meaning
 from silva.readers.catboost.model import check_features
 from silva.readers.catboost.trees import oblivious_nodes, read_tests, step_nodes
+from silva.target_statistics import TargetStatistics
 
 if TYPE_CHECKING:
     import os
@@ -41,7 +42,7 @@ def read(model: CatBoost) -> TreeEnsemble:
     sklearn.exceptions.NotFittedError
         If it is not trained.
     NotImplementedError
-        If its trees test target statistics of categories, texts or embeddings.
+        If its trees test texts or embeddings.
 
     Notes
     -----
@@ -115,17 +116,33 @@ def _forest(model: Model, estimator: str) -> TreeEnsemble:
     nodes = oblivious_nodes(model, tests) if model.steps is None else step_nodes(model, model.steps, tests)
     if len(model.bias) != model.n_outputs:
         raise ValueError(f"it holds {len(model.bias)} biases for {model.n_outputs} outputs")
+    statistics = _statistics(model) if model.ctrs else None
     return assemble(
         nodes,
-        n_features=model.n_features,
+        n_features=model.n_features + len(model.ctrs),
         tree_weight=np.full(len(model.sizes), model.scale),
         base_score=model.bias,
-        feature_names=model.feature_names(),
-        categories=_category_tables(model),
-        category_hash="city64" if model.categories else "",
+        feature_names=statistics.feature_names if statistics else model.feature_names(),
+        categories=None if statistics else _category_tables(model),
+        category_hash="city64" if model.categories and not statistics else "",
+        transform=statistics,
         source="CatBoost",
         **tests.sets,
         **meaning(model, estimator),
+    )
+
+
+def _statistics(model: Model) -> TargetStatistics:
+    """How rows of the model's columns become those of its forest."""
+    nan_above = [False] * model.n_features
+    for number in model.numbers:
+        nan_above[number.column] = number.nan_is_right
+    return TargetStatistics(
+        names=model.feature_names(),
+        hashes=_category_tables(model) or (None,) * model.n_features,
+        nan_above=tuple(nan_above),
+        tables=tuple(model.tables),
+        statistics=tuple(ctr.statistic for ctr in model.ctrs),
     )
 
 

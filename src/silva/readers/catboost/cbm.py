@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from silva.readers.catboost.ctr import read_cbm
 from silva.readers.catboost.model import (
     MAX_OUTPUTS,
     CategoryFeature,
@@ -52,7 +53,6 @@ class Feature:
 
 
 REFUSED = {
-    Trees.CTR: "categories (target statistics)",
     Trees.TEXT: "text",
     Trees.EMBEDDING: "embeddings",
     Trees.ESTIMATED: "text or embeddings",
@@ -81,9 +81,15 @@ def parse_cbm(data: bytes) -> Model:
     n_outputs = trees.integer(Trees.N_OUTPUTS, "i", 0)
     if not 1 <= n_outputs <= MAX_OUTPUTS:
         raise ValueError(f"it declares {n_outputs} outputs")
+    numbers, categories = _numbers(trees, len(data)), _categories(trees, len(data))
+    described = trees.tables(Trees.CTR)
+    ctrs, tables = read_cbm(described, _behind_core(data), numbers, categories) if described else ([], [])
+    check_shared([ctr.borders for ctr in ctrs], len(data))
     return Model(
-        numbers=_numbers(trees, len(data)),
-        categories=_categories(trees, len(data)),
+        numbers=numbers,
+        categories=categories,
+        ctrs=ctrs,
+        tables=tables,
         n_outputs=n_outputs,
         sizes=trees.array(Trees.SIZES, "<i4").astype(np.int64),
         splits=trees.array(Trees.SPLITS, "<i4").astype(np.int64),
@@ -105,6 +111,10 @@ def _core_bytes(data: bytes) -> bytes:
     if len(data) < start + size:
         raise ValueError(f"it announces {size} bytes and holds {len(data) - start}")
     return data[start : start + size]
+
+
+def _behind_core(data: bytes) -> bytes:
+    return data[len(MAGIC) + UINT32.size + UINT32.unpack_from(data, len(MAGIC))[0] :]
 
 
 def _numbers(trees: Table, n_bytes: int) -> list[NumberFeature]:

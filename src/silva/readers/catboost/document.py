@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from silva.readers.catboost.ctr import read_json
 from silva.readers.catboost.model import (
     MAX_OUTPUTS,
     NO_LEAF,
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
 
     from silva.typing import Doubles, Int64s
 
-TESTS = ("FloatFeature", "OneHotFeature")
+TESTS = ("FloatFeature", "OneHotFeature", "OnlineCtr")
 """Kinds of splits that test a feature as it is."""
 
 
@@ -40,14 +41,18 @@ def parse_document(document: object) -> Model:
     if not isinstance(document, dict):
         raise ValueError(f"it is a {type(document).__name__}, expected an object")
     features = get(document, "features_info", dict)
-    if features.get("ctrs"):
-        refuse_estimated("categories (target statistics)")
     scale, bias = _scale_and_bias(document)
     is_oblivious = "oblivious_trees" in document
     trees = _objects(document, "oblivious_trees" if is_oblivious else "trees", is_required=True)
+    numbers = [_number(feature) for feature in _objects(features, "float_features")]
+    categories = [_category(feature) for feature in _objects(features, "categorical_features")]
+    described = _objects(features, "ctrs")
+    ctrs, tables = read_json(document, described, numbers, categories) if described else ([], [])
     return Model(
-        numbers=[_number(feature) for feature in _objects(features, "float_features")],
-        categories=[_category(feature) for feature in _objects(features, "categorical_features")],
+        numbers=numbers,
+        categories=categories,
+        ctrs=ctrs,
+        tables=tables,
         scale=scale,
         bias=bias,
         info=get(document, "model_info", dict),

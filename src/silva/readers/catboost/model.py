@@ -12,6 +12,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from silva.target_statistics import Statistic, Table
     from silva.typing import Array, Doubles, Int32s, Int64s
 
 MAX_OUTPUTS = 2**20
@@ -36,6 +37,14 @@ class CategoryFeature:
     column: int
     name: str
     hashes: Int32s
+
+
+@dataclass(frozen=True, eq=False)
+class CtrFeature:
+    """A statistic, and the borders that the trees test."""
+
+    statistic: Statistic
+    borders: NDArray[np.float32]
 
 
 @dataclass(frozen=True, eq=False)
@@ -67,7 +76,8 @@ class Model:
     sizes : (n_trees,)
         Splits of each oblivious tree, nodes of each other tree.
     splits : (sizes.sum(),)
-        Number of each test: the borders of all numerical features come first, then all categories of the categorical.
+        Number of each test: the borders of all numerical features come first, then all categories of the categorical,
+        then the borders of the target statistics.
     leaf_value : (n_leaves * n_outputs,)
     leaf_weight : (n_leaves,) or (0,)
         Training weight of each leaf, empty if it was not recorded.
@@ -77,6 +87,8 @@ class Model:
         A row's margin is the scale times the sum of its leaves, plus the bias.
     info : dict
         Training parameters, labels and more, some of it as JSON.
+    ctrs, tables
+        Target statistics, and the tables that they look up.
     """
 
     numbers: Sequence[NumberFeature]
@@ -90,6 +102,8 @@ class Model:
     scale: float
     bias: Doubles
     info: dict[str, Any]
+    ctrs: Sequence[CtrFeature] = ()
+    tables: Sequence[Table] = ()
 
     @property
     def features(self) -> list[NumberFeature | CategoryFeature]:
@@ -113,7 +127,7 @@ def refuse_estimated(what: str) -> None:
     """Refuse features that are computed from others before a tree tests them."""
     raise NotImplementedError(
         f"the model computes features from {what} before its trees test them, which silva does not do; "
-        "train on numbers, and on categories with one_hot_max_size of at least the number of their values"
+        "train on numbers and categories"
     )
 
 
@@ -137,3 +151,10 @@ def check_features(model: Model) -> None:
     for category in model.categories:
         if len(np.unique(category.hashes)) < len(category.hashes):
             raise ValueError(f"feature {category.column} tests a category twice")
+    for ctr in model.ctrs:
+        if not np.isfinite(ctr.borders).all():
+            raise ValueError("a target statistic has a border that is not finite")
+        width = model.tables[ctr.statistic.table].counts.shape[1]
+        last = {"Borders": width - 2, "Buckets": width - 1}.get(ctr.statistic.kind, ctr.statistic.target_border)
+        if not 0 <= ctr.statistic.target_border <= last:
+            raise ValueError(f"a target statistic divides {width} classes at {ctr.statistic.target_border}")

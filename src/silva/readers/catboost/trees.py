@@ -44,22 +44,31 @@ class Tests:
 
 
 def read_tests(model: Model) -> Tests:
-    """List the borders of the numerical features, then the categories of the categorical ones.
+    """List the borders of the numerical features, the categories of the categorical ones, the borders of statistics.
 
     ``x > border`` goes right, compared in float32. Equality with a category goes right.
     """
     n_borders = [len(number.borders) for number in model.numbers]
     n_hashes = [len(category.hashes) for category in model.categories]
     n_sets = sum(n_hashes)
-    thresholds = _thresholds(np.concatenate([np.zeros(0, np.float32), *(number.borders for number in model.numbers)]))
+    ctr_borders = [np.zeros(0, np.float32), *(ctr.borders for ctr in model.ctrs)]
+    n_ctr_borders = [len(borders) for borders in ctr_borders[1:]]
+    borders = [np.zeros(0, np.float32), *(number.borders for number in model.numbers)]
+    thresholds = _thresholds(np.concatenate([*borders, *ctr_borders]))
+    thresholds, of_ctrs = np.split(thresholds, [sum(n_borders)])
+    ctr_columns = model.n_features + np.arange(len(model.ctrs))
     nan_is_right = np.repeat(np.array([number.nan_is_right for number in model.numbers], np.bool_), n_borders)
     return Tests(
-        feature=np.append(np.repeat([feature.column for feature in model.features], n_borders + n_hashes), 0).astype(
-            np.int64
-        ),
-        threshold=np.concatenate([thresholds, np.zeros(n_sets + 1, thresholds.dtype)]),
-        default_left=np.concatenate([~nan_is_right, np.ones(n_sets + 1, np.bool_)]),
-        category_set=np.concatenate([np.full(len(thresholds), -1), np.arange(n_sets), [-1]]),
+        feature=np.concatenate(
+            [
+                np.repeat([feature.column for feature in model.features], n_borders + n_hashes),
+                np.repeat(ctr_columns, n_ctr_borders),
+                [0],
+            ]
+        ).astype(np.int64),
+        threshold=np.concatenate([thresholds, np.zeros(n_sets), of_ctrs, [0]]).astype(thresholds.dtype),
+        default_left=np.concatenate([~nan_is_right, np.ones(n_sets + len(of_ctrs) + 1, np.bool_)]),
+        category_set=np.concatenate([np.full(len(thresholds), -1), np.arange(n_sets), np.full(len(of_ctrs) + 1, -1)]),
         sets=_sets(np.array(n_hashes, np.int64)) if n_sets else {},
     )
 

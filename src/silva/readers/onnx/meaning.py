@@ -39,7 +39,8 @@ def meaning(graph: Graph, outputs: Outputs) -> dict[str, Any]:
     if n_outputs == 1 and transform == "NONE" and not outputs.all_positive:
         fields["is_estimator"] = False  # scores of both signs, which are no probabilities
     offset = 0.5 if outputs.all_positive else 0.0
-    return {**fields, "prediction": "positive", "prediction_offset": offset}
+    rule = "positive" if n_outputs == 1 else "second_positive"
+    return {**fields, "prediction": rule, "prediction_offset": offset}
 
 
 def _transform(graph: Graph) -> str:

@@ -1,0 +1,252 @@
+"""CatBoost's target statistics (CTR) against CatBoost."""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import json
+
+import numpy as np
+import pytest
+
+import silva
+
+catboost = pytest.importorskip("catboost", reason="CatBoost is not installed: pip install catboost")
+pandas = pytest.importorskip("pandas")
+
+N_ROWS = 400
+COMMON = {"iterations": 25, "depth": 4, "verbose": 0, "allow_writing_files": False, "thread_count": 1, "random_seed": 3}
+CATEGORICAL = ["city", "kind", "code", "flag"]
+
+
+def make_frame(seed=0, n=N_ROWS, unseen=False):
+    rng = np.random.default_rng(seed)
+    cities = [f"city {i}" for i in range(25 + 10 * unseen)]
+    frame = pandas.DataFrame(
+        {
+            "x": rng.normal(size=n),
+            "city": rng.choice(cities, n),
+            "y": np.round(rng.normal(size=n), 1),
+            "kind": rng.choice(["a", "b", "ü", ""], n),
+            "code": rng.integers(-3, 40 + 20 * unseen, n),
+            "flag": rng.choice(["yes", "no"], n),
+        }
+    )
+    frame.loc[::11, "x"] = np.nan
+    return frame
+
+
+def make_target(frame, kind):
+    city = frame["city"].str[5:].astype(int)
+    y = np.nan_to_num(frame["x"]) + (city % 3) * (frame["kind"] == "a") + (frame["code"] % 4) + 0.1 * (city > 12)
+    return {"real": y, "positive": y - y.min() + 0.1, "two": y > 2, "three": np.digitize(y, [1, 3]),
+            "four": np.digitize(y, [1, 2, 3])}[kind]  # fmt: skip
+
+
+def adversarial(model_or_forest, frame):
+    """Unseen categories, and numbers at and one ulp beside the borders that trees and combinations test."""
+    rng = np.random.default_rng(1)
+    rows = pandas.concat([frame, make_frame(5, 600, unseen=True)], ignore_index=True)
+    forest = model_or_forest
+    for column, name in enumerate(forest.transform.names or ()):
+        if name not in {"x", "y"}:
+            continue
+        splits = np.clip(forest.threshold[forest.feature == column], -3e38, 3e38).astype(np.float32)
+        borders = [b for table in forest.transform.tables for c, b in table.projection.borders if c == column]
+        values = np.concatenate([splits, np.array(borders, np.float32), np.array([0, -0.0, np.inf, -np.inf, np.nan])])
+        near = [np.nextafter(values, np.float32(side)) for side in (-np.inf, np.inf)]
+        values = np.concatenate([values, *near]).astype(float)
+        chosen = rng.random(len(rows)) < 0.6
+        rows.loc[chosen, name] = rng.choice(values, chosen.sum())
+    return rows
+
+
+def ctr(kind, *settings):
+    return [":".join([kind, *settings])]
+
+
+ALL_KINDS = ["Borders", "Buckets", "BinarizedTargetMeanValue", "Counter"]
+LOSSES = {
+    "squared": ("Regressor", {}, "real"),
+    "poisson": ("Regressor", {"loss_function": "Poisson"}, "positive"),
+    "uncertainty": ("Regressor", {"loss_function": "RMSEWithUncertainty"}, "real"),
+    "two classes": ("Classifier", {}, "two"),
+    "three classes": ("Classifier", {}, "three"),
+    "one versus all": ("Classifier", {"loss_function": "MultiClassOneVsAll"}, "four"),
+}
+MODELS = {
+    **{f"{loss}, {size} one-hot": (loss, {"one_hot_max_size": size}) for loss in LOSSES for size in (1, 4)},
+    **{f"combinations of {n}": ("squared", {"max_ctr_complexity": n, "one_hot_max_size": 2}) for n in (1, 2, 3, 4)},
+    **{f"combinations of {n}, classes": ("three classes", {"max_ctr_complexity": n}) for n in (2, 4)},
+    **{f"simple {kind}": ("squared", {"simple_ctr": ctr(kind)}) for kind in ALL_KINDS},
+    **{f"simple {kind}, classes": ("three classes", {"simple_ctr": ctr(kind)}) for kind in ALL_KINDS},
+    **{f"combined {kind}": ("two classes", {"combinations_ctr": ctr(kind)}) for kind in ALL_KINDS},
+    "several borders": ("squared", {"simple_ctr": ctr("Borders", "TargetBorderCount=4", "CtrBorderCount=40")}),
+    "several borders, buckets": ("squared", {"simple_ctr": ctr("Buckets", "TargetBorderCount=3")}),
+    "priors": ("squared", {"simple_ctr": ctr("Borders", "Prior=0.3", "Prior=2/1")}),
+    "few borders": ("two classes", {"simple_ctr": ctr("Borders", "CtrBorderCount=3")}),
+    "counter of all": ("squared", {"counter_calc_method": "Full", "simple_ctr": ctr("Counter")}),
+    "few leaves": ("squared", {"ctr_leaf_count_limit": 5}),
+    "depth-wise": ("squared", {"grow_policy": "Depthwise"}),
+    "loss-guided": ("three classes", {"grow_policy": "Lossguide"}),
+    "plain boosting": ("squared", {"boosting_type": "Plain"}),
+    "ordered boosting": ("squared", {"boosting_type": "Ordered"}),
+    "missing above": ("squared", {"nan_mode": "Max", "max_ctr_complexity": 3}),
+    "deep": ("squared", {"depth": 8, "max_ctr_complexity": 4}),
+    "scaled": ("squared", {"learning_rate": 0.7}),
+}  # fmt: skip
+
+
+EXPLAINED = ["squared, 1 one-hot", "combinations of 3", "combined Counter", "three classes, 1 one-hot"]
+
+
+def train(name, frame):
+    loss, options = MODELS[name]
+    kind, more, target = LOSSES[loss]
+    model = getattr(catboost, f"CatBoost{kind}")(**COMMON | more | options)
+    return model.fit(frame, make_target(frame, target), cat_features=CATEGORICAL)
+
+
+@pytest.fixture(scope="module")
+def frame():
+    return make_frame()
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_predictions_are_those_of_catboost(name, frame, tmp_path):
+    model = train(name, frame)
+    forest = silva.load(model, check=frame)
+    if forest.transform is None:
+        pytest.skip("the trees test no statistic")
+    rows = adversarial(forest, frame)
+    expected = model.predict(rows, prediction_type="RawFormulaVal")
+    scale = np.abs(expected).max()
+    np.testing.assert_array_equal(forest.predict(rows, output="leaf"), model.calc_leaf_indexes(rows))
+    np.testing.assert_allclose(forest.predict(rows, output="margin"), expected, rtol=0, atol=1e-14 * scale * 25)
+    for suffix in ("cbm", "json"):
+        path = str(tmp_path / f"model.{suffix}")
+        model.save_model(path, format=suffix)
+        np.testing.assert_array_equal(
+            silva.load(path).predict(rows, output="margin"), forest.predict(rows, output="margin")
+        )
+    if hasattr(model, "predict_proba"):
+        np.testing.assert_allclose(forest.predict(rows, output="probability"), model.predict_proba(rows), atol=1e-9)
+
+
+def test_there_are_forty_models_of_all_kinds(frame):
+    made = [silva.load(train(name, frame)).transform for name in MODELS]
+    made = [one for one in made if one is not None]
+    assert len(made) >= 40
+    assert {one.kind for each in made for one in each.statistics} == set(ALL_KINDS)
+    projections = [table.projection for each in made for table in each.tables]
+    assert max(len(one.columns) for one in projections) >= 3
+    assert any(one.borders for one in projections)
+    assert any(one.equals for one in projections)
+
+
+def test_rows_of_other_forms(frame):
+    model = train("squared, 4 one-hot", frame)
+    forest, expected = silva.load(model), model.predict(frame)
+    forms = [
+        frame[frame.columns[::-1]],
+        frame.to_numpy(),
+        frame.to_numpy().tolist(),
+        frame.astype({"city": "category", "kind": "category"}),
+    ]
+    for form in forms:
+        np.testing.assert_allclose(forest.predict(form), expected, rtol=0, atol=1e-12)
+    renamed = frame.rename(columns=dict(zip(frame.columns, "abcdef", strict=True)))
+    with pytest.raises(ValueError, match="none named like"):
+        forest.predict(renamed)
+    np.testing.assert_allclose(forest.predict(renamed, by_position=True), expected, rtol=0, atol=1e-12)
+
+
+def test_rows_that_catboost_refuses(frame):
+    forest = silva.load(train("squared, 1 one-hot", frame))
+    lacking = frame.astype({"city": object}).copy()
+    lacking.loc[3, "city"] = None
+    with pytest.raises(ValueError, match=r"column 'city' of X has no value in row 3, and CatBoost takes no missing"):
+        forest.predict(lacking)
+    with pytest.raises(TypeError, match="CatBoost's categories are text or whole numbers"):
+        forest.predict(frame.assign(code=frame["code"] + 0.5))
+    with pytest.raises(ValueError, match="lacks 'flag'"):
+        forest.predict(frame.drop(columns="flag"))
+    with pytest.raises(TypeError, match=r"target statistics, which \.silva files do not hold"):
+        forest.save("never.silva")
+
+
+@pytest.mark.parametrize("name", EXPLAINED)
+def test_explanations_are_catboosts(name, frame):
+    """Players are columns and sets of columns; CatBoost divides the value of a set equally among its columns."""
+    model = train(name, frame)
+    rows = frame[:40]
+    expected = model.get_feature_importance(catboost.Pool(rows, cat_features=CATEGORICAL), type="ShapValues")
+    explainer = silva.Explainer(model, groups="source", dtype="float64")
+    values = explainer.shap_values(rows, check_additivity=True)
+    found, columns = explainer.by_column(values)
+    assert set(columns) == set(frame.columns)
+    order = [columns.index(column) for column in frame.columns]
+    expected = expected[:, :-1] if expected.ndim == 2 else np.moveaxis(expected[:, :, :-1], 1, 2)
+    np.testing.assert_allclose(found[:, order], expected, rtol=0, atol=1e-9)
+
+
+def test_features_are_explained_by_name(frame):
+    model = train("squared, 1 one-hot", frame)
+    explainer = silva.Explainer(model, dtype="float64")
+    assert explainer.players[:6] == tuple(frame.columns)
+    assert any(name.startswith("Borders(city") for name in explainer.players)
+    total = explainer.shap_values(frame).sum(axis=1) + explainer.expected_value
+    np.testing.assert_allclose(total, model.predict(frame), atol=1e-9)
+    with pytest.raises(ValueError, match='groups="source"'):
+        explainer.by_column(np.zeros((1, 2)))
+
+
+DOCUMENTS = {
+    "no tables": (("ctr_data",), None, "'ctr_data' is"),
+    "no table": (("ctr_data", 0), "delete", "is missing, expected dict"),
+    "stride": (("ctr_data", 0, "hash_stride"), 7, "no multiple of its stride|counts an entry"),
+    "no stride": (("ctr_data", 0, "hash_stride"), 0, "no multiple of its stride 0"),
+    "texts": (("ctr_data", 0, "hash_map"), ["a", "b", "c"], "invalid literal|holds something else|the key 'a'"),
+    "negative key": (("ctr_data", 0, "hash_map", 0), "-4", "expected a number of 64 bits"),
+    "unknown kind": (("features_info", "ctrs", 0, "ctr_type"), "Tarot", "of the kind 'Tarot' are not supported"),
+    "unknown element": (
+        ("features_info", "ctrs", 0, "elements", 0, "combination_element"), "moon", "target statistics of 'moon'"),
+    "unknown feature": (("features_info", "ctrs", 0, "elements", 0, "cat_feature_index"), 99, "feature 99 of 4"),
+    "negative class": (("features_info", "ctrs", 0, "target_border_idx"), -1, "divides 2 classes at -1"),
+    "infinite border": (("features_info", "ctrs", 0, "borders"), [1e999], "border that is not finite"),
+    "prior": (("features_info", "ctrs", 0, "prior_numerator"), "x", "'prior_numerator' is 'x', expected a number"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", DOCUMENTS)
+def test_documents_that_do_not_fit_are_refused(name, frame, tmp_path):
+    place, value, message = DOCUMENTS[name]
+    path = tmp_path / "model.json"
+    train("squared, 1 one-hot", frame).save_model(str(path), format="json")
+    document = json.loads(path.read_text())
+    parent = document
+    for key in place[:-1]:
+        parent = parent[key] if not (isinstance(parent, dict) and isinstance(key, int)) else list(parent.values())[key]
+    key = list(parent)[place[-1]] if isinstance(parent, dict) and isinstance(place[-1], int) else place[-1]
+    if value == "delete":
+        del parent[key]
+    else:
+        parent[key] = value
+    path.write_text(json.dumps(document))
+    with pytest.raises((ValueError, NotImplementedError), match=message):
+        silva.load(path)
+
+
+def test_truncated_files_are_refused(frame, tmp_path):
+    path = tmp_path / "model.cbm"
+    train("squared, 1 one-hot", frame).save_model(str(path))
+    data = path.read_bytes()
+    core = 8 + int.from_bytes(data[4:8], "little")
+    for end in itertools.chain(range(core, len(data), max(1, (len(data) - core) // 60)), [len(data) - 1]):
+        path.write_bytes(data[:end])
+        with pytest.raises(ValueError, match=r"model\.cbm"):
+            silva.load(path)
+    for place in range(core, len(data), 37):
+        path.write_bytes(data[:place] + bytes([data[place] ^ 0x81]) + data[place + 1 :])
+        with contextlib.suppress(ValueError, NotImplementedError):
+            silva.load(path).predict(frame[:20])
