@@ -8,10 +8,11 @@ _PUBLIC = {
     "ModelTreeClassifier": "silva.grow",
     "ModelTreeEnsembleRegressor": "silva.grow",
     "ModelTreeRegressor": "silva.grow",
-    "export_text": "silva.report.text",
+    "TreeExplainer": "silva.explain",
+    "export_text": "silva.display.text",
     "load": "silva.loading",
-    "plot_history": "silva.report.plot",
-    "plot_tree": "silva.report.plot",
+    "plot_history": "silva.display.plot",
+    "plot_tree": "silva.display.plot",
 }
 """Names by the module that defines them, imported on first use; __init__.pyi tells type checkers."""
 

@@ -1,9 +1,9 @@
-from silva.explain import Explainer
+from silva.display.plot import plot_history, plot_tree
+from silva.display.text import export_text
+from silva.explain import Explainer, TreeExplainer
 from silva.forest import Forest
 from silva.grow import ModelTreeClassifier, ModelTreeEnsembleRegressor, ModelTreeRegressor
 from silva.loading import load
-from silva.report.plot import plot_history, plot_tree
-from silva.report.text import export_text
 
 __all__ = [
     "Explainer",
@@ -11,6 +11,7 @@ __all__ = [
     "ModelTreeClassifier",
     "ModelTreeEnsembleRegressor",
     "ModelTreeRegressor",
+    "TreeExplainer",
     "__version__",
     "export_text",
     "load",

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from silva.cli.tables import TableReader, writing
+from silva.display import import_plotting, ranked_table, save_beeswarm
 from silva.inputs import as_rows
 from silva.mapping.columns import explanation_metadata, feature_names, margin_columns, value_columns
 from silva.mapping.frames import arrow_batch
-from silva.report import import_plotting, ranked_table, save_beeswarm
 
 if TYPE_CHECKING:
     import argparse

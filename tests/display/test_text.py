@@ -22,6 +22,62 @@ def test_text_has_a_line_for_every_branch_and_leaf(tree):
     assert sum("rmse" in line for line in lines) == tree.n_leaves_
 
 
+def test_text_counts_leaves_as_apply_does(tree):
+    X, _ = piecewise(600)
+    numbers = np.unique(tree.apply(X))
+    for line in silva.export_text(tree).splitlines():
+        if "rmse" in line:
+            leaf = int(line.strip("| ").removeprefix("leaf ").partition(":")[0])
+            assert f"({tree.leaf_summary_['n_rows'][leaf]} rows" in line
+            numbers = numbers[numbers != leaf]
+    assert not len(numbers)
+
+
+def test_text_names_the_side_of_missing_values_where_there_were_some(tree, tmp_path):
+    assert "missing" not in silva.export_text(tree)
+    tree.forest_.save(tmp_path / "tree.silva")
+    assert "missing" not in silva.export_text(tmp_path / "tree.silva")
+    X, y = piecewise(600)
+    X[::9, 0] = np.nan
+    some = silva.ModelTreeRegressor(n_iter_no_change=10, n_jobs=1).fit(X, y)
+    assert "or missing" in silva.export_text(some)
+    assert some.forest_.missing_seen.tolist() == [True] + [False] * (X.shape[1] - 1)
+
+
+def test_text_of_one_leaf_says_why():
+    X = np.random.default_rng(0).normal(size=(200, 2))
+    one = silva.ModelTreeRegressor(n_iter_no_change=5, n_jobs=1).fit(X, X[:, 0])
+    assert silva.export_text(one).splitlines()[-1] == "No split paid off: this holds for all rows."
+    assert one.rules_["rule"].tolist() == ["all rows"]
+
+
+def test_rules_are_a_table(tree):
+    pandas, polars = pytest.importorskip("pandas"), pytest.importorskip("polars")
+    X, _ = piecewise(600)
+    table = pandas.DataFrame(tree.rules_)
+    assert table.columns.tolist() == ["leaf", "rule", "rows", "mean", "equation", "rmse"]
+    assert polars.DataFrame(tree.rules_).height == tree.n_leaves_
+    assert table.rows.sum() == len(X)
+    leaves, names = tree.apply(X), {f"x{i}": X[:, i] for i in range(X.shape[1])}
+    for leaf, rule in zip(table.leaf, table.rule, strict=True):
+        follows = np.all([eval(test, {}, names) for test in rule.split(" and ")], axis=0)
+        assert (follows == (leaves == leaf)).mean() > 0.99  # thresholds are rounded to four digits
+
+
+def test_an_extra_is_named_where_scikit_learn_is_missing(monkeypatch):
+    import sys
+
+    monkeypatch.setitem(sys.modules, "sklearn", None)
+    for name in ("sklearn.base", "silva.grow.estimator"):
+        monkeypatch.delitem(sys.modules, name, raising=False)
+    import silva.grow
+
+    with pytest.raises(
+        ImportError, match=r"silva.ModelTreeRegressor needs scikit-learn: pip install 'silva\[sklearn\]'"
+    ):
+        silva.grow.__getattr__("ModelTreeRegressor")
+
+
 def test_text_says_what_is_clipped(tree):
     low, high = tree.forest_.leaf_range[0]
     assert silva.export_text(tree).endswith(f"\nPredictions are clipped to {low:.4g} ... {high:.4g}.")

@@ -5,8 +5,9 @@ from __future__ import annotations
 import textwrap
 from typing import TYPE_CHECKING
 
+from silva.display.text import check_tree, facts_of, leaf_text
 from silva.loading import load
-from silva.report.text import check_tree, common_range, facts_of, leaf_text, test_text
+from silva.rules import common_range, test_text
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
