@@ -11,6 +11,8 @@ _PUBLIC = {
     "TreeExplainer": "silva.explain",
     "export_text": "silva.display.text",
     "load": "silva.loading",
+    "partial_dependence": "silva.effects",
+    "permutation_importance": "silva.effects",
     "plot_history": "silva.display.plot",
     "plot_tree": "silva.display.plot",
 }

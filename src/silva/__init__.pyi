@@ -1,5 +1,6 @@
 from silva.display.plot import plot_history, plot_tree
 from silva.display.text import export_text
+from silva.effects import partial_dependence, permutation_importance
 from silva.explain import Explainer, TreeExplainer
 from silva.forest import Forest
 from silva.grow import ModelTreeClassifier, ModelTreeEnsembleRegressor, ModelTreeRegressor
@@ -15,6 +16,8 @@ __all__ = [
     "__version__",
     "export_text",
     "load",
+    "partial_dependence",
+    "permutation_importance",
     "plot_history",
     "plot_tree",
 ]
