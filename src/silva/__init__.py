@@ -15,6 +15,7 @@ _PUBLIC = {
     "permutation_importance": "silva.effects",
     "plot_history": "silva.display.plot",
     "plot_tree": "silva.display.plot",
+    "report": "silva.display.report",
 }
 """Names by the module that defines them, imported on first use; __init__.pyi tells type checkers."""
 

@@ -1,4 +1,5 @@
 from silva.display.plot import plot_history, plot_tree
+from silva.display.report import report
 from silva.display.text import export_text
 from silva.effects import partial_dependence, permutation_importance
 from silva.explain import Explainer, TreeExplainer
@@ -20,6 +21,7 @@ __all__ = [
     "permutation_importance",
     "plot_history",
     "plot_tree",
+    "report",
 ]
 
 __version__: str

@@ -99,7 +99,7 @@ def partial_dependence(
     axes = [_axis(rows, feature, custom, percentiles, grid_resolution) for feature in wanted]
     points = np.stack(np.meshgrid(*(codes for _, codes in axes), indexing="ij"), axis=-1).reshape(-1, len(wanted))
     sizes = [len(codes) for _, codes in axes]
-    means, each = _responses(rows, wanted, points, _output(forest, response_method), sample_weight, kind)
+    means, each = responses_of(rows, wanted, points, _output(forest, response_method), sample_weight, kind)
     result = Bunch(grid_values=[shown for shown, _ in axes])
     result["feature_names"] = [forest.feature_names[i] if forest.feature_names else str(i) for i in wanted]
     if kind != "individual":
@@ -120,10 +120,15 @@ def _axis(
     rows: ChangingRows, feature: int, custom: Mapping[int, Any], percentiles: tuple[float, float], resolution: int
 ) -> tuple[Array, Array]:
     """Grid of one feature: values as users know them, and as the forest's rows hold them."""
+    if feature in custom:
+        return _custom(rows, feature, np.asarray(custom[feature]))
+    return grid_of(rows, feature, percentiles, resolution)
+
+
+def grid_of(rows: ChangingRows, feature: int, percentiles: tuple[float, float], resolution: int) -> tuple[Array, Array]:
+    """Evenly spaced numbers between two quantiles, or all values that are few or categories."""
     table = rows.forest.categories and rows.forest.categories[feature]
     shown, codes = rows.values_of(feature)
-    if feature in custom:
-        return _custom(rows, feature, np.asarray(custom[feature]), shown, codes)
     if not len(codes):
         raise ValueError(f"feature {feature} is missing in all rows of X; pass rows with values, or custom_values")
     if table is not None or shown.dtype == object or len(codes) < resolution:
@@ -138,12 +143,13 @@ def _axis(
     return grid, grid
 
 
-def _custom(rows: ChangingRows, feature: int, given: Array, shown: Array, codes: Array) -> tuple[Array, Array]:
+def _custom(rows: ChangingRows, feature: int, given: Array) -> tuple[Array, Array]:
     """Values of the user's own; those of categories must occur in X."""
     if given.ndim != 1 or not len(given):
         raise ValueError(f"custom_values of feature {feature} has shape {given.shape}, expected (points,)")
     if not (rows.forest.categories and rows.forest.categories[feature] is not None) and given.dtype.kind in "biuf":
         return given, given.astype(np.float64)
+    shown, codes = rows.values_of(feature)
     place = dict(zip(shown.tolist(), codes.tolist(), strict=True))
     if unknown := [value for value in given.tolist() if value not in place]:
         raise ValueError(f"custom_values of feature {feature} holds {unknown[0]!r}, which no row of X has")
@@ -171,8 +177,13 @@ def _output(forest: Forest, method: str) -> str:
     return OUTPUTS[method]
 
 
-def _responses(
-    rows: ChangingRows, features: Sequence[int], points: Array, output: str, weight: ArrayLike | None, kind: Kind
+def responses_of(
+    rows: ChangingRows,
+    features: Sequence[int],
+    points: Array,
+    output: str,
+    weight: ArrayLike | None,
+    kind: Kind = "both",
 ) -> tuple[Doubles, Array]:
     """Means (points, k), and those of each row (points, n, k) unless only means are asked for."""
     weights = None if weight is None else np.asarray(weight, np.float64)

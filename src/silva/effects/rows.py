@@ -53,14 +53,22 @@ class ChangingRows:
         X = on_host(X)
         if by_position:
             X = name_by_position(X, forest)
-        self.forest, self._n_jobs = forest, n_jobs
-        self.shown = own_values(X, forest)
-        rows = np.array(as_rows(X, forest))
-        gpus = _gpus(forest, rows, device)
+        rows = as_rows(X, forest)
+        self._keep(forest, rows, own_values(X, forest), _gpus(forest, rows, device), n_jobs)
+
+    @classmethod
+    def settled(cls, forest: Forest, rows: Array, shown: Array, n_jobs: int | None) -> ChangingRows:
+        """Take rows that `as_rows` and `own_values` made, on the CPU."""
+        made = cls.__new__(cls)
+        made._keep(forest, rows, shown, (), n_jobs)
+        return made
+
+    def _keep(self, forest: Forest, rows: Array, shown: Array, gpus: tuple[int, ...], n_jobs: int | None) -> None:
+        self.forest, self.shown, self._n_jobs = forest, shown, n_jobs
         self._gpu = gpus[0] if gpus else None
         self._evaluator = Evaluator(forest)
         with self._on_device():
-            self.rows: Any = import_cupy().asarray(rows) if gpus else rows
+            self.rows: Any = import_cupy().array(rows) if gpus else np.array(rows)
 
     def __len__(self) -> int:
         return len(self.rows)

@@ -68,6 +68,10 @@ class CpuEvaluator:
         """Like `plan_of`, with leaves numbered by their place in `leaf_value`."""
         return self._numbered.plan_of(choice)
 
+    def numbered(self) -> CpuEvaluator:
+        """Evaluate with leaves numbered by their place in `leaf_value`."""
+        return self._numbered
+
     def node_plan(self, choice: Choice) -> _core.NodePlan:
         """Lay the forest out for by_node or windowed, once a setting."""
         key = (choice.algorithm, choice.setting)
