@@ -1,4 +1,4 @@
-"""Draw the pictures of docs/images that show reports: needs the extra `test` and a Chromium of the system."""
+"""Draw the pictures of docs/images of reports and of a tree: needs the extra `test` and a Chromium of the system."""
 
 from __future__ import annotations
 
@@ -26,6 +26,7 @@ def main() -> None:
         silva.report(DATA / "california_housing.json", X, y, forest, title="California housing: XGBoost")
         grown = silva.ModelTreeRegressor(max_leaves=5, time_limit=5).fit(X, y)
         silva.report(grown, X, y, tree, title="California housing: a tree of five equations")
+        silva.plot_tree(grown, X, y).figure.savefig(IMAGES / "tree.png", dpi=110, bbox_inches="tight")
         browser = driver.chromium.launch(executable_path=shutil.which("chromium"), args=["--no-sandbox"])
         for name, width, height in SHOTS:
             page = browser.new_page(viewport={"width": width, "height": height})

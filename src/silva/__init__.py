@@ -14,7 +14,7 @@ _PUBLIC = {
     "partial_dependence": "silva.effects",
     "permutation_importance": "silva.effects",
     "plot_history": "silva.display.plot",
-    "plot_tree": "silva.display.plot",
+    "plot_tree": "silva.display.tree_plot",
     "report": "silva.display.report",
 }
 """Names by the module that defines them, imported on first use; __init__.pyi tells type checkers."""

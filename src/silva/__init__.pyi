@@ -1,6 +1,7 @@
-from silva.display.plot import plot_history, plot_tree
+from silva.display.plot import plot_history
 from silva.display.report import report
 from silva.display.text import export_text
+from silva.display.tree_plot import plot_tree
 from silva.effects import partial_dependence, permutation_importance
 from silva.explain import Explainer, TreeExplainer
 from silva.forest import Forest

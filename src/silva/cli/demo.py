@@ -67,7 +67,7 @@ def _grow(options: argparse.Namespace) -> None:
     error = np.sqrt(np.mean((tree.predict(X.filter(~train)) - y[~train]) ** 2))
     print(f"Tree grown in {seconds:.1f} s: {tree.n_leaves_} leaves, error (RMSE) on held-out districts {error:.3f}\n")
     print(silva.export_text(tree), "\n")
-    silva.plot_tree(tree)
+    silva.plot_tree(tree, X.filter(train), y[train])
     import_plotting()[1].savefig(options.out / "tree.png", dpi=110, bbox_inches="tight")
     tree.forest_.save(options.out / "tree.silva")
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from silva.display.curves import mean_curve
 from silva.evaluate.cpu import CpuEvaluator
 from silva.evaluate.linear import term_name
 from silva.rules import common_range, equation, leaf_of_node, test_text
@@ -18,9 +19,6 @@ if TYPE_CHECKING:
 
 MOST_NODES, MOST_SHOWN_LEAVES, MOST_SHOWN_TREES = 4000, 250, 60
 """Nodes of a model that a page computes with, leaves of a tree that it draws, trees that it draws."""
-
-CURVE_ROWS, CURVE_POINTS = 20_000, 24
-"""Rows and points of the small chart at a split."""
 
 REDACTED_ROWS = 10
 """Rows behind each point of that chart where single rows are left out."""
@@ -108,7 +106,7 @@ def drawn(rows: ReportRows, model: object, redact: bool) -> list[dict[str, Any]]
     forest = rows.forest
     evaluator = CpuEvaluator(forest)
     reached = evaluator.numbered().leaves(rows.settled, evaluator.default_choice(len(rows)), rows.n_jobs)
-    errors = _standard_errors(model, forest)
+    errors = standard_errors(model, forest)
     drawing = _Drawing(rows, getattr(model, "leaf_summary_", None), errors, REDACTED_ROWS if redact else 1)
     return [
         {
@@ -128,7 +126,7 @@ def _note(forest: Forest, tree: int, digits: int) -> str:
     return " ".join(lines)
 
 
-def _standard_errors(model: object, forest: Forest) -> Array | None:
+def standard_errors(model: object, forest: Forest) -> Array | None:
     """Take the terms' standard errors in the order of the forest's terms; None where the model does not know them."""
     table = getattr(model, "leaves_", None)
     if table is None or not forest.has_linear_leaves:
@@ -140,7 +138,7 @@ def _standard_errors(model: object, forest: Forest) -> Array | None:
 def _nodes(drawing: _Drawing, tree: int, reached: Int32s) -> list[dict[str, Any]]:
     forest = drawing.rows.forest
     first, last = forest.tree_offsets[tree : tree + 2].tolist()
-    under, target = _leaves_under(forest, tree), _target(drawing.rows, tree)
+    under, target = leaves_under(forest, tree), target_of(drawing.rows, tree)
     result = []
     for node in range(first, last):
         inside = np.isin(reached, under[node - first])
@@ -150,7 +148,9 @@ def _nodes(drawing: _Drawing, tree: int, reached: Int32s) -> list[dict[str, Any]
             "mean": float(target[inside].mean()) if inside.any() else float("nan"),
         }
         if forest.feature[node] >= 0:
-            entry |= {"tests": test_text(forest, node, drawing.digits), "curve": _curve(drawing, node, inside, target)}
+            values = drawing.rows.settled[inside, forest.feature[node]]
+            entry |= {"tests": test_text(forest, node, drawing.digits)}
+            entry["curve"] = mean_curve(values, target[inside], drawing.least)
         else:
             entry |= _leaf(drawing, node)
         result.append(entry)
@@ -170,7 +170,7 @@ def _leaf(drawing: _Drawing, node: int) -> dict[str, Any]:
     return entry
 
 
-def _leaves_under(forest: Forest, tree: int) -> list[list[int]]:
+def leaves_under(forest: Forest, tree: int) -> list[list[int]]:
     """Leaves below each node of a tree, indices into the forest's."""
     first, last = forest.tree_offsets[tree : tree + 2].tolist()
     under: list[list[int]] = [[] for _ in range(first, last)]
@@ -185,34 +185,8 @@ def _leaves_under(forest: Forest, tree: int) -> list[list[int]]:
     return under
 
 
-def _target(rows: ReportRows, tree: int) -> Array:
+def target_of(rows: ReportRows, tree: int) -> Array:
     """Choose what a node's mean is of: targets where they are numbers, else margins of the tree's output."""
     if rows.y is not None and not rows.forest.classes:
         return rows.y
     return rows.margins[:, int(rows.forest.tree_output[tree])]
-
-
-def _curve(drawing: _Drawing, node: int, inside: Array, target: Array) -> dict[str, Any] | None:
-    """Mean target of the node's rows by the split's feature: at quantiles of a number, at each category."""
-    rows = drawing.rows
-    feature = int(rows.forest.feature[node])
-    at = np.flatnonzero(inside)[:: max(1, int(inside.sum()) // CURVE_ROWS)]
-    values, y = rows.settled[at, feature].astype(np.float64), target[at]
-    present = ~np.isnan(values)
-    values, y = values[present], y[present]
-    if len(values) < 2:
-        return None
-    distinct = np.unique(values)
-    if len(distinct) > CURVE_POINTS:
-        edges = np.unique(np.quantile(values, np.linspace(0, 1, CURVE_POINTS + 1)))
-        group = np.clip(np.searchsorted(edges, values, side="right") - 1, 0, max(len(edges) - 2, 0))
-    else:
-        group = np.searchsorted(distinct, values)
-    count = np.bincount(group)
-    some = count >= drawing.least
-    weights = np.maximum(count, 1)
-    return {
-        "x": (np.bincount(group, values) / weights)[some],
-        "y": (np.bincount(group, y) / weights)[some],
-        "n": count[some],
-    }
