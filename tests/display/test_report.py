@@ -154,6 +154,21 @@ SMALL = {
 }
 
 
+def test_pipelines(tmp_path):
+    pipeline, compose = pytest.importorskip("sklearn.pipeline"), pytest.importorskip("sklearn.compose")
+    from sklearn.ensemble import GradientBoostingRegressor
+    from sklearn.impute import SimpleImputer
+    from sklearn.preprocessing import OneHotEncoder
+
+    X, y = housing()
+    steps = compose.make_column_transformer((OneHotEncoder(sparse_output=False), ["kind"]), remainder=SimpleImputer())
+    model = pipeline.make_pipeline(steps, GradientBoostingRegressor(n_estimators=5)).fit(X, y)
+    path = silva.report(model, X, y, tmp_path / "report.html")
+    assert len(content(path)["features"]) == 6
+    dependence = silva.partial_dependence(model, X, 4, grid_resolution=5)
+    assert dependence.average.shape == (1, 5)
+
+
 @pytest.mark.parametrize("name", SMALL)
 def test_the_page_predicts_as_silva_does(browser, name, tmp_path):  # noqa: F811
     X, y = housing()

@@ -9,7 +9,7 @@ import numpy as np
 
 from silva.device import find_gpus, gpus_worthwhile, import_cupy, on_host, parse_device
 from silva.evaluate.evaluator import Evaluator
-from silva.inputs import as_rows, name_by_position
+from silva.inputs import arranged, as_rows
 from silva.inputs.shown import own_values
 
 if TYPE_CHECKING:
@@ -50,9 +50,7 @@ class ChangingRows:
     """
 
     def __init__(self, forest: Forest, X: Rows, device: str, n_jobs: int | None, by_position: bool = False) -> None:
-        X = on_host(X)
-        if by_position:
-            X = name_by_position(X, forest)
+        X = arranged(on_host(X), forest, by_position)
         rows = as_rows(X, forest)
         self._keep(forest, rows, own_values(X, forest), _gpus(forest, rows, device), n_jobs)
 

@@ -14,7 +14,7 @@ from silva.display.report.rows import SHOWN_FEATURES, chosen, feature_entries, n
 from silva.display.report.trees import are_shown, drawn, embedded, is_small
 from silva.facts import output_names
 from silva.files import check_output
-from silva.inputs import name_by_position
+from silva.inputs import arranged
 from silva.loading import load
 
 if TYPE_CHECKING:
@@ -87,8 +87,7 @@ def report(
     """
     target = check_output(path)
     forest = load(model)
-    if by_position:
-        X = name_by_position(X, forest)
+    X = arranged(X, forest, by_position)
     if not forest.means_known:
         forest = forest.with_means(X)
     rows = read_rows(forest, X, y, n_jobs)
