@@ -22,6 +22,7 @@ EVERYTHING = {
     "classes": (np.array(["no", "yes"]), np.array([False, True]), np.array([], np.int64), np.array([2.5], np.float32)),
     "category_hash": "city64",
     "zero_missing": np.array([True, False, True, False, True]),
+    "missing_seen": np.array([False, False, True, False, True]),
     "zero_threshold": float(np.float32(1e-35)),
     "missing": -999.25,
     "nan_allowed": False,

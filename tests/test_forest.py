@@ -109,6 +109,7 @@ REFUSED = {
         "set_others_left holds bytes other than 0 and 1",
     ),
     "zero_missing too short": ({"zero_missing": np.zeros(1, np.bool_)}, "zero_missing has 1 entries, expected 2"),
+    "missing_seen too short": ({"missing_seen": np.zeros(1, np.bool_)}, "missing_seen has 1 entries, expected 2"),
     "feature is no array": ({"feature": [0, 1]}, "feature is a list, expected a NumPy array"),
     "feature is a number": ({"feature": np.array(0, np.int32)}, "feature is 0-dimensional int32"),
     "threshold two-dimensional": ({"threshold": np.zeros((6, 1))}, "threshold is 2-dimensional float64"),

@@ -1,10 +1,13 @@
-from silva.explain import Explainer
+from silva.display.code import export_c, export_excel, export_python, export_sql
+from silva.display.plot import plot_history
+from silva.display.report import report
+from silva.display.text import export_text
+from silva.display.tree_plot import plot_tree
+from silva.effects import partial_dependence, permutation_importance
+from silva.explain import Explainer, TreeExplainer
 from silva.forest import Forest
 from silva.grow import ModelTreeClassifier, ModelTreeEnsembleRegressor, ModelTreeRegressor
 from silva.loading import load
-from silva.report.code import export_c, export_excel, export_python, export_sql
-from silva.report.plot import plot_history, plot_tree
-from silva.report.text import export_text
 
 __all__ = [
     "Explainer",
@@ -12,6 +15,7 @@ __all__ = [
     "ModelTreeClassifier",
     "ModelTreeEnsembleRegressor",
     "ModelTreeRegressor",
+    "TreeExplainer",
     "__version__",
     "export_c",
     "export_excel",
@@ -19,8 +23,11 @@ __all__ = [
     "export_sql",
     "export_text",
     "load",
+    "partial_dependence",
+    "permutation_importance",
     "plot_history",
     "plot_tree",
+    "report",
 ]
 
 __version__: str

@@ -94,6 +94,8 @@ class TreeEnsemble:
         lower 32 bits of CityHash64), or "" where `categories` holds the values themselves.
     zero_missing : bool, (n_features,) or (0,)
         Features whose zeros are missing (LightGBM); empty when there are none.
+    missing_seen : bool, (n_features,) or (0,)
+        Features that were missing in some training row, for texts; empty where that is not known.
     zero_threshold : float
         Numbers of at most this magnitude become 0 before routing (LightGBM: float32(1e-35)).
     missing : float
@@ -152,6 +154,7 @@ class TreeEnsemble:
     categories: tuple[Array | None, ...] | None = None
     category_hash: str = ""
     zero_missing: Bools = field(default_factory=lambda: np.zeros(0, np.bool_))
+    missing_seen: Bools = field(default_factory=lambda: np.zeros(0, np.bool_))
     zero_threshold: float = 0.0
     missing: float = float("nan")
     nan_allowed: bool = True

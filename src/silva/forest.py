@@ -10,6 +10,7 @@ from silva.evaluate.evaluator import Evaluator
 from silva.evaluate.linear import with_means
 from silva.evaluate.predictor import make_predictor
 from silva.evaluate.tuning import tune
+from silva.facts import as_html, forest_facts
 from silva.inputs import arranged, as_rows
 from silva.mapping.predictions import PredictionMapper
 from silva.parallel import cached_property
@@ -41,6 +42,10 @@ class Forest(TreeEnsemble):
     choices : tuple of Choice
         What `tune` has measured; empty if it was not called.
     """
+
+    def _repr_html_(self) -> str:
+        """Show in notebooks what `silva info` prints."""
+        return as_html("silva.Forest", forest_facts(self))
 
     @cached_property
     def _evaluator(self) -> Evaluator:
@@ -135,7 +140,7 @@ class Forest(TreeEnsemble):
         -----
         NaN is routed to the default side also where the source library refuses it. The margin is the fastest output;
         responses and labels add some microseconds where the link is not the identity. Categories that are matched by
-        value and linear leaves go through NumPy, which takes ten microseconds and more.
+        value add a few tenths of a microsecond each, linear leaves about three microseconds.
         """
         return make_predictor(self._evaluator, output, algorithm, device)
 

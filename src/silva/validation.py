@@ -43,6 +43,7 @@ VECTORS = {
     "linear_mean": np.float64,
     "leaf_missing": np.float64,
     "zero_missing": np.bool_,
+    "missing_seen": np.bool_,
 }
 """dtypes of the fields that are one-dimensional arrays; thresholds have the row type."""
 
@@ -153,6 +154,7 @@ def _check_lengths(forest: SimpleNamespace) -> None:
         "linear_mean": len(forest.linear_feature),
         "leaf_missing": len(forest.leaf_value) if len(forest.leaf_missing) else 0,
         "zero_missing": forest.n_features if len(forest.zero_missing) else 0,
+        "missing_seen": forest.n_features if len(forest.missing_seen) else 0,
     }
     for name, length in expected.items():
         if len(getattr(forest, name)) != length:

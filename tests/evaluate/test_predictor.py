@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given
 
 from silva.evaluate.choice import runnable
+from tests.example_forests import with_linear_leaves
 from tests.strategies import Options, forests_and_rows, full_forest, random_forest, random_rows
 
 ALGORITHMS = ("serial", "by_sample", "by_node", "windowed", "auto")
@@ -116,3 +117,32 @@ def test_arguments_are_checked_beforehand():
         forest.predictor(algorithm="by_node")
     with pytest.raises(ValueError, match="output"):
         forest.predictor("margins")
+
+
+@pytest.mark.parametrize("n_outputs", [1, 3])
+@pytest.mark.parametrize("output", ["margin", "prediction", "leaf", "probability"])
+def test_linear_leaves_have_the_bits_of_predict(n_outputs, output):
+    link = {1: "logistic", 3: "softmax"}[n_outputs]
+    meaning = {"link": link, "classes": (np.arange(max(n_outputs, 2)),), "is_estimator": True, "prediction": "argmax"}
+    forest = with_linear_leaves(random_forest(5, Options(n_trees=6, n_outputs=n_outputs, meaning=meaning)))
+    n_terms = len(forest.linear_feature)
+    kinds = np.random.default_rng(0).integers(-2, 2, n_terms).astype(np.int32)
+    forest = dataclasses.replace(forest, linear_category=kinds)
+    X = random_rows(1, forest, 40)
+    predictor, expected = forest.predictor(output), forest.predict(X, output=output)
+    for row, wanted in zip(np.ascontiguousarray(X), expected, strict=True):
+        np.testing.assert_array_equal(predictor(row), wanted)
+    again = pickle.loads(pickle.dumps(predictor))
+    np.testing.assert_array_equal(again(np.ascontiguousarray(X[0])), expected[0])
+
+
+def test_rows_keep_their_values_where_categories_are_translated():
+    categories = (np.array([5, 7]), None, np.array([0.5, 2.0]), None)
+    forest = dataclasses.replace(full_forest(0, 9, 3, 4), categories=categories, source="scikit-learn 1.9")
+    predictor, row = forest.predictor(), np.array([7.0, 0.1, 9.0, np.nan])
+    assert predictor(row) == forest.predict(row[None])[0]
+    assert row[0] == 7
+    with pytest.raises(ValueError, match="the row has 3 values, expected 4"):
+        predictor(row[:3].copy())
+    with pytest.raises(TypeError, match="expected a C-contiguous"):
+        predictor(np.tile(row, (2, 1))[:, ::2])

@@ -226,7 +226,7 @@ def test_pickled_explainer_gives_the_same_bits(algorithm, dtype):
     np.testing.assert_array_equal(twin.expected_value, explainer.expected_value)
 
 
-@pytest.mark.parametrize("X", [np.ones((2, 3)), np.ones((2, 5)), np.ones(4), np.ones((1, 2, 4)), np.float64(1)])
+@pytest.mark.parametrize("X", [np.ones((2, 3)), np.ones((2, 5)), np.ones(3), np.ones((1, 2, 4)), np.float64(1)])
 def test_wrong_shapes_are_refused(X):
     with pytest.raises(ValueError, match=r"(?i)columns|dimension|2-d|shape"):
         Explainer(example_forest()).shap_values(X)

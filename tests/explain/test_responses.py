@@ -194,7 +194,7 @@ def test_what_has_no_probability_is_refused():
             explainer.shap_values(background, y=y)
     with pytest.raises(ValueError, match="y is for output='log_loss'"):
         Explainer(forest).shap_values(background, y=[0, 1, 1])
-    with pytest.raises(NotImplementedError, match=r"use shap_values\(X, y=y\)"):
+    with pytest.raises(ValueError, match="pass y, 0 or 1 a row"):
         explainer(background)
     with pytest.raises(NotImplementedError, match=r"use shap_values\(X, y=y\)"):
         explainer.row()

@@ -6,7 +6,7 @@ import argparse
 from pathlib import Path
 
 from silva import __version__
-from silva.cli import bench, commands, demo, grow
+from silva.cli import bench, commands, demo, grow, report
 from silva.cli.tables.formats import FORMATS
 from silva.cli.values import (
     REPLACED,
@@ -72,6 +72,8 @@ def make_parser() -> argparse.ArgumentParser:
     predict.set_defaults(run=commands.predict)
 
     _add_explain(_command(subparsers, "explain", "explain every row of a file by SHAP values", EXPLAIN))
+
+    report.add_parser(subparsers, MODEL, DATA)
 
     measure = _command(subparsers, "bench", "measure the algorithms on a model and its data", BENCH)
     _add_measurement(measure)

@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import dataclasses
 import sys
 import time
 from typing import TYPE_CHECKING, Any
-
-import numpy as np
 
 from silva.cli.tables.formats import STREAM, import_pyarrow
 from silva.cli.tables.progress import progress
@@ -15,8 +12,8 @@ from silva.cli.tables.reader import TableReader
 from silva.cli.tables.sources import find, inputs
 from silva.cli.tables.writer import check_directory, new_directory, writing
 from silva.cli.values import dialect_of
+from silva.facts import forest_facts
 from silva.files import check_output
-from silva.inputs.matching import listed
 from silva.mapping.columns import feature_names
 from silva.mapping.mapper import input_columns
 
@@ -79,31 +76,8 @@ def info(options: argparse.Namespace) -> None:
     """Run `silva info`."""
     import silva
 
-    forest = silva.load(options.model, format=options.format)
-    names = "" if forest.feature_names is None else f" ({', '.join(forest.feature_names)})"
-    facts = {
-        "source": forest.source or "unknown",
-        "objective": forest.objective or "unknown",
-        "trees": f"{forest.n_trees:,}",
-        "leaves": f"{forest.n_leaves:,}",
-        "depth": forest.depth,
-        "features": f"{forest.n_features:,}{names}",
-        "outputs": _describe_outputs(forest),
-        "row type": forest.threshold.dtype.name,
-        "memory": f"{_n_bytes(forest) / 2**20:,.1f} MiB",
-    }
-    for name, fact in facts.items():
+    for name, fact in forest_facts(silva.load(options.model, format=options.format)).items():
         print(f"{name:<10}{fact}")
-
-
-def _describe_outputs(forest: Forest) -> str:
-    classes = [f"{len(labels)} classes {listed(map(str, labels.tolist()))}" for labels in forest.classes]
-    return "; ".join([f"{forest.n_outputs:,}", *classes])
-
-
-def _n_bytes(forest: Forest) -> int:
-    values = (getattr(forest, field.name) for field in dataclasses.fields(forest))
-    return sum(value.nbytes for value in values if isinstance(value, np.ndarray))
 
 
 def _check_output(options: argparse.Namespace, more: Iterable[Path] = ()) -> None:

@@ -10,10 +10,10 @@ import numpy as np
 
 from silva.cli.tables.reader import TableReader
 from silva.cli.tables.writer import writing
+from silva.display import import_plotting, ranked_table, save_beeswarm
 from silva.inputs import as_rows
 from silva.mapping.columns import explanation_metadata, feature_names, margin_columns, value_columns
 from silva.mapping.frames import arrow_batch
-from silva.report import import_plotting, ranked_table, save_beeswarm
 
 if TYPE_CHECKING:
     import argparse
@@ -68,7 +68,7 @@ def _grow(options: argparse.Namespace) -> None:
     error = np.sqrt(np.mean((tree.predict(X.filter(~train)) - y[~train]) ** 2))
     print(f"Tree grown in {seconds:.1f} s: {tree.n_leaves_} leaves, error (RMSE) on held-out districts {error:.3f}\n")
     print(silva.export_text(tree), "\n")
-    silva.plot_tree(tree)
+    silva.plot_tree(tree, X.filter(train), y[train])
     import_plotting()[1].savefig(options.out / "tree.png", dpi=110, bbox_inches="tight")
     tree.forest_.save(options.out / "tree.silva")
 

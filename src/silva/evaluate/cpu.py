@@ -64,6 +64,14 @@ class CpuEvaluator:
         """Lay the forest out for the choice, once."""
         return self.node_plan(choice) if choice.algorithm in {"by_node", "windowed"} else self._plan
 
+    def numbered_plan_of(self, choice: Choice) -> _core.EvaluatePlan | _core.NodePlan:
+        """Like `plan_of`, with leaves numbered by their place in `leaf_value`."""
+        return self._numbered.plan_of(choice)
+
+    def numbered(self) -> CpuEvaluator:
+        """Evaluate with leaves numbered by their place in `leaf_value`."""
+        return self._numbered
+
     def node_plan(self, choice: Choice) -> _core.NodePlan:
         """Lay the forest out for by_node or windowed, once a setting."""
         key = (choice.algorithm, choice.setting)

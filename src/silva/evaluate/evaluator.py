@@ -18,6 +18,7 @@ from silva.typing import OUTPUTS, Choice, Rows
 if TYPE_CHECKING:
     from silva.ensemble import TreeEnsemble
     from silva.evaluate.cuda.evaluator import CudaEvaluator
+    from silva.typing import Floats
 
 WORTHWHILE = 3e6
 """Rows times trees from which host rows go to a GPU: the crossover beside 16 CPU cores (benchmarks/results/)."""
@@ -81,6 +82,11 @@ class Evaluator:
     @cached_property
     def _of_used(self) -> Evaluator:
         return Evaluator(in_columns(self.forest, used_columns(self.forest)))
+
+    def predict_rows(self, rows: Floats, output: str, n_jobs: int | None) -> Any:
+        """Predict rows that `as_rows` made, on the CPU."""
+        choice = self.choose("auto", len(rows), "cpu")
+        return respond(self.forest, self.cpu.margins(rows, choice, n_jobs), output)
 
     def check(self, output: str, algorithm: str, device: str) -> None:
         """Raise ValueError unless the arguments are known and the algorithm can run the forest."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -11,10 +12,12 @@ from silva.device import find_gpus, parse_device
 from silva.evaluate.links import is_margin, respond
 from silva.inputs import as_rows
 from silva.inputs.arrays import checked_row
+from silva.inputs.categories import arrays_hold_values
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from silva.ensemble import TreeEnsemble
     from silva.evaluate.evaluator import Evaluator
     from silva.typing import Array, Choice, Floats
 
@@ -28,14 +31,26 @@ def make_predictor(evaluator: Evaluator, output: str, algorithm: str, device: st
     if parse_device(device)[0] not in {"cpu", "auto"}:
         return _make_on_gpu(arguments, find_gpus(device), evaluator.choose(algorithm, 1, "cuda"))
     choice = evaluator.choose(algorithm, 1, "cpu")
-    if forest.has_linear_leaves or forest.categories is not None:
+    if arrays_hold_values(forest) and not _TranslatedRow.serves(forest):
         return OutputPredictor(arguments, _PlainRow(evaluator, output, choice))
-    is_final = is_margin(forest, output) or (output == "leaf" and not forest.leaf_shape)
-    result = "leaf" if output == "leaf" else forest.result_dtype if is_final else "float64"
-    plan = evaluator.cpu.plan_of(choice)
-    reduced = (make_predictor, arguments)
-    row = _core.RowPredictor(plan, result, forest.missing, choice.algorithm == "serial", reduced)
-    return row if is_final else OutputPredictor(arguments, row)
+    row: Callable[[Floats], Any] = _compiled_row(arguments, output, choice)
+    if forest.has_linear_leaves and output != "leaf":
+        return _LinearRow(arguments, choice)
+    if arrays_hold_values(forest):
+        row = _TranslatedRow(arguments, row)
+    return row if _is_final(forest, output) else OutputPredictor(arguments, row)
+
+
+def _is_final(forest: TreeEnsemble, output: str) -> bool:
+    """Whether nothing is left to do after the walk."""
+    return is_margin(forest, output) or (output == "leaf" and not forest.leaf_shape)
+
+
+def _compiled_row(arguments: Arguments, output: str, choice: Choice) -> _core.RowPredictor:
+    evaluator, forest = arguments[0], arguments[0].forest
+    result = "leaf" if output == "leaf" else forest.result_dtype if _is_final(forest, output) else "float64"
+    plan, is_serial = evaluator.cpu.plan_of(choice), choice.algorithm == "serial"
+    return _core.RowPredictor(plan, result, forest.missing, is_serial, (make_predictor, arguments))
 
 
 def _make_on_gpu(arguments: Arguments, gpus: tuple[int, ...], choice: Choice) -> Callable[[Floats], Any]:
@@ -62,17 +77,75 @@ class OutputPredictor:
         forest, raw = self._forest, np.atleast_1d(self._raw(row))
         if self._output == "leaf":
             return raw.reshape(forest.leaf_shape or -1)
-        result = respond(forest, raw[None, :], self._output)
-        if isinstance(result, list):
-            return [one[0] for one in result]
-        return result[0] if result.ndim > 1 else result[0].item()
+        return _first(respond(forest, raw[None, :], self._output))
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return make_predictor, self._arguments
+
+
+def _first(result: Array | list[Array]) -> Any:
+    """Drop the axis of rows of one row's output."""
+    if isinstance(result, list):
+        return [one[0] for one in result]
+    return result[0] if result.ndim > 1 else result[0].item()
+
+
+class _TranslatedRow:
+    """The compiled walk of a row whose categories are values: each becomes its position in the table first."""
+
+    def __init__(self, arguments: Arguments, walk: Callable[[Floats], Any]) -> None:
+        self._arguments, self._walk = arguments, walk
+        forest = arguments[0].forest
+        self._places = [
+            (feature, {float(value): float(place) for place, value in enumerate(table.tolist())})
+            for feature, table in enumerate(forest.categories or ())
+            if table is not None
+        ]
+
+    @staticmethod
+    def serves(forest: TreeEnsemble) -> bool:
+        """Whether all tables hold numbers, which rows of floats can hold too."""
+        tables = [table for table in forest.categories or () if table is not None]
+        return not forest.category_hash and all(len(table) and table.dtype.kind in "biuf" for table in tables)
+
+    def __call__(self, row: Floats) -> Any:
+        """Predict a row."""
+        row = checked_row(row, self._arguments[0].forest.n_features).copy()
+        for feature, places in self._places:
+            row[0, feature] = places.get(row.item(feature), math.nan)
+        return self._walk(row)
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return make_predictor, self._arguments
+
+
+class _LinearRow:
+    """A row through trees with linear leaves."""
+
+    def __init__(self, arguments: Arguments, choice: Choice) -> None:
+        self._arguments = arguments
+        self._forest, self._output = arguments[0].forest, arguments[1]
+        is_number = self._forest.n_outputs == 1 and self._forest.result_dtype == "float64"
+        self._is_final = is_number and is_margin(self._forest, self._output)
+        plan, is_serial = arguments[0].cpu.numbered_plan_of(choice), choice.algorithm == "serial"
+        self._walk = _core.RowPredictor(plan, "leaf", self._forest.missing, is_serial, (make_predictor, arguments))
+        self._margins = _core.LinearPlan(self._forest).margins
+
+    def __call__(self, row: Floats) -> Any:
+        """Predict a row."""
+        positions = self._walk(row)
+        margins = np.empty((1, self._forest.n_outputs))
+        self._margins(row.reshape(1, -1), positions.reshape(1, -1), margins, 1)
+        if self._is_final:
+            return margins.item()
+        return _first(respond(self._forest, margins, self._output))
 
     def __reduce__(self) -> tuple[object, ...]:
         return make_predictor, self._arguments
 
 
 class _PlainRow:
-    """Rows that need more than the compiled walk: tables of categories, linear leaves."""
+    """Rows whose categories are no numbers."""
 
     def __init__(self, evaluator: Evaluator, output: str, choice: Choice) -> None:
         self._evaluator, self._output, self._choice = evaluator, output, choice

@@ -2,5 +2,6 @@
 
 from silva.explain.explainer import Explainer
 from silva.explain.explanation import Explanation
+from silva.explain.tree_explainer import TreeExplainer
 
-__all__ = ["Explainer", "Explanation"]
+__all__ = ["Explainer", "Explanation", "TreeExplainer"]

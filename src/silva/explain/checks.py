@@ -96,6 +96,15 @@ def check_groups(groups: dict[str, list[int]], algorithm: str, device: str) -> N
         raise NotImplementedError(f"groups run on the CPU only; pass device='cpu', not {device!r}")
 
 
+def checked_names(names: Sequence[str] | None, n_players: int) -> list[str] | None:
+    """Names that explanations show, one a player."""
+    if names is None:
+        return None
+    if isinstance(names, str) or len(names) != n_players:
+        raise ValueError(f"feature_names is {names!r}, expected {n_players} names, one a feature")
+    return [str(name) for name in names]
+
+
 def check_table_bytes(table_bytes: Any, algorithm: str) -> None:
     """Raise where this is no budget of bytes."""
     if isinstance(table_bytes, bool) or not hasattr(table_bytes, "__index__"):

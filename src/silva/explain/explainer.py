@@ -9,24 +9,26 @@ import numpy as np
 from silva.device import find_gpus, on_host, parse_device
 from silva.explain.additivity import check_sums
 from silva.explain.background import make_background
+from silva.explain.calling import CalledExplainer
 from silva.explain.checks import (
     check_background,
     check_choices,
     check_groups,
     check_range,
     check_table_bytes,
+    checked_names,
     refuse_linear_leaves,
     refuse_negative_covers,
     refuse_unknown_means,
 )
 from silva.explain.cpu import CpuExplainer
-from silva.explain.explanation import make_explanation
 from silva.explain.interactions import InteractionExplainer
 from silva.explain.mapper import MappedExplainer
 from silva.explain.placement import Placement
 from silva.explain.players import by_column, make_players
 from silva.explain.responses import ResponseExplainer, labels_of
 from silva.explain.row import make_row
+from silva.explain.shap_arguments import refuse_call_arguments, taking_one_row, translated
 from silva.explain.sparse import compact, sparse_values, values_of_sparse
 from silva.explain.stored import holds_explainer
 from silva.explain.tables import TABLE_BYTES
@@ -43,7 +45,7 @@ if TYPE_CHECKING:
     from silva.typing import Array, Doubles, ExplainAlgorithm, ExplainOutput, FloatType, Rows
 
 
-class Explainer(InteractionExplainer, MappedExplainer):
+class Explainer(InteractionExplainer, CalledExplainer, MappedExplainer):
     """Exact SHAP values and interaction values of a tree ensemble.
 
     Parameters
@@ -85,6 +87,11 @@ class Explainer(InteractionExplainer, MappedExplainer):
         is exact for the game between groups, and not the sum of what its features get each by itself. Results have the
         groups first, in their order, then the features that are in none. CPU only, without tables. "source": of a
         pipeline, what its steps have made of each column, such as one-hot columns.
+    feature_names : sequence of str, optional
+        What explanations call the features; default the model's names.
+    **shap_arguments
+        Names of shap: `data` or `masker` for background, `model_output` ("raw" is the margin), `feature_perturbation`,
+        and `approximate`, `link`, `linearize_link` as far as they change nothing; others are refused by name.
 
     Attributes
     ----------
@@ -146,6 +153,8 @@ class Explainer(InteractionExplainer, MappedExplainer):
         table_bytes: int = TABLE_BYTES,
         background_weight: ArrayLike | None = None,
         groups: Mapping[str, Sequence[int | str]] | Literal["source"] | None = None,
+        feature_names: Sequence[str] | None = None,
+        **shap_arguments: Any,
     ) -> None:
         check_choices(algorithm, output, dtype)
         parse_device(device)
@@ -157,6 +166,7 @@ class Explainer(InteractionExplainer, MappedExplainer):
                 f"{model} holds an explainer, with its background and settings; silva.Explainer.load reads it, "
                 "silva.load its forest alone"
             )
+        background, output = translated(background, output, shap_arguments, self.forest)
         check_background(background_weight, background is not None, algorithm, output)
         if background is None:
             refuse_negative_covers(self.forest)
@@ -164,6 +174,7 @@ class Explainer(InteractionExplainer, MappedExplainer):
         if algorithm in {"paths", "tables"}:
             refuse_linear_leaves(self.forest, f"algorithm={algorithm!r}", "use algorithm='quadrature'")
         self._players = make_players(groups, self.forest)
+        self._names = checked_names(feature_names, self._players.n)
         check_groups(self._players.groups, algorithm, device)
         self.algorithm = algorithm
         self.output = output
@@ -190,12 +201,6 @@ class Explainer(InteractionExplainer, MappedExplainer):
         if self.output == "margin" or self._background is None:
             return CpuExplainer(self.forest, *settings, self._background, self._players)
         return ResponseExplainer(self.forest, self.output, *settings, self._background, self._players)
-
-    def __repr__(self) -> str:
-        n_bytes = self._on_cpu.table_bytes
-        tables = f", {n_bytes / 1e6:.1f} MB of tables" if n_bytes else ""
-        against = f", background={self._background!r}" if self._background else ""
-        return f"Explainer({self.forest!r}{against}, algorithm={self.algorithm!r}, dtype={self.dtype!r}{tables})"
 
     def by_column(self, values: Array) -> tuple[Array, tuple[str, ...]]:
         """Divide values of players that stand for several columns equally among these, as CatBoost's ShapValues do.
@@ -258,47 +263,28 @@ class Explainer(InteractionExplainer, MappedExplainer):
         expected = self._on_cpu.expected_value
         return float(expected[0]) if len(expected) == 1 else expected
 
-    def __call__(self, X: Rows, by_position: bool = False, check_additivity: bool = False) -> Any:
-        """Explain rows for shap's plots.
-
-        Parameters
-        ----------
-        X : array-like or frame of shape (n, F)
-        by_position, check_additivity : bool
-            As in `shap_values`.
-
-        Returns
-        -------
-        shap.Explanation
-            With values (n, F) or (n, F, k), base_values (n,) or (n, k), the rows and the names of the features; a
-            dataclass of the same fields where shap is not installed. Groups have NaN for rows.
-        """
-        X = arranged(X, self.forest, by_position)
-        if self.output == "log_loss":
-            raise NotImplementedError("a call has no labels for output='log_loss'; use shap_values(X, y=y)")
-        gpus = self._gpus(X)
-        rows: Any = X if gpus else as_rows(X, self.forest)
-        values = self._values(rows, gpus, None, check_additivity)
-        if gpus:
-            rows, values = as_rows(on_host(X), self.forest), on_host(values)
-        return make_explanation(values, self._on_cpu.expected_value, rows, X, self.forest, self._players)
-
+    @taking_one_row
     def shap_values(
         self,
         X: Rows,
+        y: ArrayLike | None = None,
+        *,
         out: Array | None = None,
         by_position: bool = False,
         check_additivity: bool = False,
-        y: ArrayLike | None = None,
         sparse_output: bool = False,
+        **shap_arguments: Any,
     ) -> Any:
         """Compute SHAP values.
 
         Parameters
         ----------
-        X : array-like, frame or SciPy's sparse rows of shape (n, F)
+        X : array-like, frame or SciPy's sparse rows of shape (n, F), or one row (F,)
             Of sparse rows only the columns that the forest uses are made dense, a chunk of rows at a time. An entry
-            that is not stored is missing for XGBoost, and 0 for other libraries.
+            that is not stored is missing for XGBoost, and 0 for other libraries. An array or a pandas.Series of one row
+            has a result without the axis of rows.
+        y : array-like of shape (n,), optional
+            Labels, 0 or 1, for output="log_loss" alone.
         out : ndarray, optional
             Where to write, a memory map for results larger than memory; of the result's shape and dtype, any strides.
         by_position : bool
@@ -306,10 +292,10 @@ class Explainer(InteractionExplainer, MappedExplainer):
         check_additivity : bool
             Predict the rows too, and check that each row's values and `expected_value` add up to its margin: within
             the error of a value (Notes of `Explainer`) for each feature of each tree.
-        y : array-like of shape (n,), optional
-            Labels, 0 or 1, for output="log_loss" alone.
         sparse_output : bool
             Return a CSR array of the values that are not 0, a list of k of them for k > 1 outputs.
+        **shap_arguments
+            `approximate` and `tree_limit` as far as they change nothing.
 
         Returns
         -------
@@ -328,6 +314,8 @@ class Explainer(InteractionExplainer, MappedExplainer):
         DeviceError
             If a GPU is asked for and cannot be used.
         """
+        if shap_arguments:
+            refuse_call_arguments(shap_arguments, self.forest.n_trees)
         if sparse_output and out is not None:
             raise ValueError("out takes dense values; leave out or sparse_output")
         if out is None and not (check_additivity or sparse_output) and (kept := self._again(X, "values")) is not None:

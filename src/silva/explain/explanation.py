@@ -8,43 +8,59 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from silva.facts import as_html, output_names
+
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from silva.ensemble import TreeEnsemble
-    from silva.explain.players import Players
     from silva.typing import Array, Doubles
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Explanation:
     """SHAP values with what plots need: the fields of shap.Explanation, for machines without shap.
 
     Attributes
     ----------
-    values : (n, P) or (n, P, k)
+    values : (n, P) or (n, P, k); interactions (n, P, P) or (n, P, P, k)
     base_values : float64, (n,) or (n, k)
     data : (n, P)
-        The rows, categories as codes, NaN for groups.
+        The rows as they were given, categories by value; NaN for groups.
     feature_names : list of str
+    output_names : list of str, or None
+        Names of k > 1 outputs: classes where the model has them.
     """
 
     values: Array
     base_values: Doubles
     data: Array
     feature_names: list[str]
+    output_names: list[str] | None = None
+
+    def __repr__(self) -> str:
+        outputs = f", outputs {', '.join(self.output_names)}" if self.output_names else ""
+        return f"Explanation({self.values.shape[0]} rows, {len(self.feature_names)} features{outputs})"
+
+    def _repr_html_(self) -> str:
+        """Features by their mean magnitude, for notebooks."""
+        magnitude = np.abs(self.values).reshape(*self.values.shape[:2], -1).sum(axis=(0, 2)) / max(len(self.values), 1)
+        strongest = np.argsort(-magnitude, kind="stable")[:20]
+        return as_html(repr(self), {self.feature_names[i]: f"{magnitude[i]:.4g}" for i in strongest})
 
 
 def make_explanation(
-    values: Array, expected: Doubles, rows: Array, X: object, forest: TreeEnsemble, players: Players
+    values: Array, base_values: Doubles, data: Array, names: Sequence[str], forest: TreeEnsemble
 ) -> Any:
     """Wrap values into shap.Explanation, or into the dataclass above where shap is not installed."""
-    base = np.tile(expected, (len(rows), 1)) if len(expected) > 1 else np.full(len(rows), expected[0])
-    names = list(players.names or ()) if players.groups else feature_names(X, forest)
-    rows = players.data(rows)
+    outputs = output_names(forest, forest.n_outputs) if forest.n_outputs > 1 else None
     if importlib.util.find_spec("shap") is None:
-        return Explanation(values, base, rows, names)
+        return Explanation(values, base_values, data, list(names), outputs)
     import shap
 
-    return shap.Explanation(values=values, base_values=base, data=rows, feature_names=names)
+    return shap.Explanation(
+        values=values, base_values=base_values, data=data, feature_names=list(names), output_names=outputs
+    )
 
 
 def feature_names(X: object, forest: TreeEnsemble) -> list[str]:

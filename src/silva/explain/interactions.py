@@ -11,6 +11,7 @@ from silva.explain.checks import places_of, refuse_linear_leaves
 from silva.explain.placement import require_cpu
 from silva.explain.players import sets_of
 from silva.explain.responses import labels_of
+from silva.explain.shap_arguments import refuse_call_arguments, taking_one_row
 from silva.explain.strongest import PairSearch
 from silva.inputs import arranged, as_rows
 
@@ -42,50 +43,60 @@ class InteractionExplainer:
     def shap_interaction_values(
         self,
         X: Rows,
+        y: ArrayLike | None = None,
+        *,
         features: Sequence[int | str] | None = None,
         out: Array | None = None,
         by_position: bool = False,
-        y: ArrayLike | None = None,
         top: None = None,
         overall: bool = False,
+        **shap_arguments: Any,
     ) -> Array: ...
     @overload
     def shap_interaction_values(
         self,
         X: Rows,
+        y: ArrayLike | None = None,
+        *,
         features: Sequence[int | str] | None = None,
         out: Array | None = None,
         by_position: bool = False,
-        y: ArrayLike | None = None,
-        *,
         top: int,
         overall: bool = False,
+        **shap_arguments: Any,
     ) -> tuple[Int32s, Array]: ...
+    @taking_one_row
     def shap_interaction_values(
         self,
         X: Rows,
+        y: ArrayLike | None = None,
+        *,
         features: Sequence[int | str] | None = None,
         out: Array | None = None,
         by_position: bool = False,
-        y: ArrayLike | None = None,
         top: int | None = None,
         overall: bool = False,
+        **shap_arguments: Any,
     ) -> Array | tuple[Int32s, Array]:
         """Compute SHAP interaction values.
 
         Parameters
         ----------
-        X : array-like or frame of shape (n, F)
+        X : array-like or frame of shape (n, F), or one row (F,)
+        y : array-like, optional
+            As in `shap_values`.
         features : sequence of int or str, optional
             Indices or names of the m features whose interactions with all others are wanted; default all of them.
         out : ndarray, optional
             Where to write, as in `shap_values`.
-        by_position, y : bool, array-like
+        by_position : bool
             As in `shap_values`.
         top : int, optional
             Return the strongest pairs alone, so many of each row, without the matrices in memory.
         overall : bool
             With `top`: the pairs of the largest mean magnitude over the rows (and outputs), the same for all rows.
+        **shap_arguments
+            As in `shap_values`.
 
         Returns
         -------
@@ -112,6 +123,8 @@ class InteractionExplainer:
         the result: the tables, and a float64 a pair of features, row of a block and thread. With `top` matrices of 64
         MB of rows at a time, twice with `overall`; rows of host frames are then explained on the CPU.
         """
+        if shap_arguments:
+            refuse_call_arguments(shap_arguments, self.forest.n_trees)
         is_plain = features is None and out is None and top is None
         if is_plain and (interactions := self._again(X, "interactions")) is not None:
             return interactions

@@ -25,12 +25,12 @@ def compact(explainer: Any) -> Any:
     return type(explainer)(
         as_forest(in_columns(explainer.forest, used)),
         background,
-        explainer.algorithm,
-        explainer.output,
-        explainer.device,
-        explainer.dtype,
-        explainer.n_jobs,
-        explainer.table_bytes,
+        algorithm=explainer.algorithm,
+        output=explainer.output,
+        device=explainer.device,
+        dtype=explainer.dtype,
+        n_jobs=explainer.n_jobs,
+        table_bytes=explainer.table_bytes,
     )
 
 

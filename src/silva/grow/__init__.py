@@ -25,4 +25,10 @@ LAZY = {
 def __getattr__(name: str) -> Any:
     if name not in LAZY:
         raise AttributeError(f"module 'silva.grow' has no attribute {name!r}")
-    return getattr(importlib.import_module(LAZY[name]), name)
+    try:
+        module = importlib.import_module(LAZY[name])
+    except ModuleNotFoundError as error:
+        if (error.name or "").partition(".")[0] != "sklearn":
+            raise
+        raise ImportError(f"silva.{name} needs scikit-learn: pip install 'silva[sklearn]'") from error
+    return getattr(module, name)

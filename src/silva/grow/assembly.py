@@ -106,6 +106,7 @@ def assembled(
         **_sets(sets),
         **_linear([models[v] for v in order], [limits[v] for v in order]),
         categories=columns.categories if columns.is_categorical.any() else None,
+        missing_seen=np.isnan(columns.X[:, : columns.n_features]).any(axis=0),
         tree_weight=np.ones(1),
         base_score=np.zeros(1),
         **meaning,

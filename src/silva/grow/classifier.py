@@ -23,6 +23,7 @@ from silva.grow.progress import watching
 from silva.grow.reading import routed, training_data
 from silva.grow.repeats import in_order
 from silva.grow.table import leaf_table
+from silva.rules import rule_table
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
 
     from silva.forest import Forest
     from silva.grow.likelihood import Candidate
+    from silva.grow.table import Table
     from silva.typing import Array, Doubles, Int32s, LeafModel, Rows
 
 CYCLES = 3
@@ -206,6 +208,15 @@ class ModelTreeClassifier(ClassifierMixin, TreeEstimator):  # type: ignore[misc]
         """Index of the leaf that each row reaches in each tree: int32, (n_rows, n_trees)."""
         leaves: Int32s = routed(self, X, "leaf")
         return leaves
+
+    @property
+    def rules_(self) -> Table:
+        """One entry a leaf: its number, the tests that lead there, rows, mean, equation and error; for pandas, polars.
+
+        Keys leaf, rule, rows, mean, equation and log_loss, as in `leaf_summary_`; numbers in texts have four digits.
+        """
+        check_is_fitted(self)
+        return rule_table(self.forest_, self.leaf_summary_)
 
     @property
     def feature_importances_(self) -> Doubles:

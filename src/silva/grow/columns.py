@@ -255,5 +255,5 @@ def rows_of_values(X: object, forest: Forest) -> Doubles:
     values = _values(X)
     check_width(values.shape[1], forest)
     if values.dtype.kind in "OUS":
-        return np.asarray(array_to_rows(values.astype(object), forest))
+        return np.asarray(array_to_rows(values, forest))
     return np.asarray(columns_to_rows([Numbers(column) for column in values.T], len(values), forest))

@@ -20,6 +20,7 @@ from silva.grow.intervals import around, usable_errors
 from silva.grow.progress import watching
 from silva.grow.reading import routed, training_data
 from silva.grow.table import history_table, leaf_table
+from silva.rules import rule_table
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
 
     from silva.forest import Forest
     from silva.grow.growing import Growth
+    from silva.grow.table import Table
     from silva.typing import Clip, Doubles, Fitness, FloatType, GrowAlgorithm, Int32s, LeafModel, Loss, Noise, Rows
 
 
@@ -341,6 +343,15 @@ class ModelTreeRegressor(RegressorMixin, TreeEstimator):  # type: ignore[misc]
         """Index of the leaf that each row reaches, in the order of `leaves_`: int32, (n_rows,)."""
         leaves: Int32s = routed(self, X, "leaf")[:, 0]
         return leaves
+
+    @property
+    def rules_(self) -> Table:
+        """One entry a leaf: its number, the tests that lead there, rows, mean, equation and error; for pandas, polars.
+
+        Keys leaf, rule, rows, mean, equation and rmse, as in `leaf_summary_`; numbers in texts have four digits.
+        """
+        check_is_fitted(self)
+        return rule_table(self.forest_, self.leaf_summary_)
 
     @property
     def feature_importances_(self) -> Doubles:

@@ -19,6 +19,9 @@ if TYPE_CHECKING:
     from silva.ensemble import TreeEnsemble
     from silva.typing import Array, Bools
 
+ABSENT = ("", "None", "nan", "<NA>")
+"""What NumPy makes of a missing value beside text."""
+
 
 @dataclass(frozen=True, eq=False)
 class Coded:
@@ -54,8 +57,7 @@ def array_to_rows(array: Array, forest: TreeEnsemble) -> Array:
     """Make rows of an array of numbers or objects with the right number of columns."""
     kind = array.dtype.kind
     if kind in "OUSaT":
-        columns = [object_column(column) for column in array.astype(object).T]
-        return columns_to_rows(columns, len(array), forest)
+        return columns_to_rows(object_columns(array, forest), len(array), forest)
     if arrays_hold_values(forest):
         return columns_to_rows([Numbers(column) for column in array.T], len(array), forest)
     is_lightgbm = forest.source.lower().startswith("lightgbm")
@@ -83,6 +85,25 @@ def object_column(values: NDArray[np.object_]) -> Column:
     table: dict[object, int] = {}
     codes = [-1 if value is None or value != value else table.setdefault(value, len(table)) for value in values]
     return Coded(np.array(codes, np.int64), list(table), is_categorical=False)
+
+
+def object_columns(array: Array, forest: TreeEnsemble) -> list[Column]:
+    """Columns of an array of objects or text; NumPy makes text of numbers beside the texts of categories."""
+    columns = list(array.astype(object).T)
+    if forest.categories is not None and array.dtype.kind in "UT":
+        columns = [
+            _numbers_of_text(column) if table is None else column
+            for column, table in zip(columns, forest.categories, strict=True)
+        ]
+    return [object_column(column) for column in columns]
+
+
+def _numbers_of_text(values: NDArray[np.object_]) -> NDArray[np.object_]:
+    """Numbers again; a column with other texts stays as it is."""
+    try:
+        return np.array([np.nan if value in ABSENT else float(value) for value in values], object)
+    except ValueError:
+        return values
 
 
 def _floats(column: Column, feature: int, forest: TreeEnsemble) -> Array:

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from silva.display.languages import DIALECTS, Excel, Language, Python
 from silva.evaluate.linear import MISSING, NUMBER
 from silva.loading import load
-from silva.report.languages import DIALECTS, Excel, Language, Python
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

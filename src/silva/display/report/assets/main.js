@@ -1,0 +1,185 @@
+// The sections of the page.
+const main = document.getElementById("main"), nav = el("ul");
+const sections = [];
+function section(id, title, ...content) {
+  sections.push(id);
+  nav.append(el("li", {}, el("a", { href: `#${id}` }, title)));
+  main.append(el("section", { id, "aria-labelledby": `${id}-title` }, el("h2", { id: `${id}-title` }, title), content));
+}
+const note = (...text) => el("p", { class: "note" }, ...text);
+const byImportance = () => data.order.slice().sort((a, b) => num(data.importance[b][state.output]) - num(data.importance[a][state.output]));
+const choose = (options, value, act) => el("select", { onchange: (event) => act(Number(event.target.value)) },
+  options.map(([key, text]) => el("option", { value: key, selected: key === value }, text)));
+// What depends on the chosen output or row is drawn anew.
+function following(what, make) {
+  const box = el("div");
+  for (const name of [what].flat()) listen(name, () => box.replaceChildren(...[make()].flat().filter(Boolean)));
+  return box;
+}
+
+function header() {
+  const dark = () => document.documentElement.dataset.theme === "dark" || (!document.documentElement.dataset.theme && matchMedia("(prefers-color-scheme: dark)").matches);
+  const theme = el("button", { class: "noprint", id: "theme", onclick: () => { document.documentElement.dataset.theme = dark() ? "light" : "dark"; } }, "Light or dark");
+  const outputs = data.outputs.length > 1 && el("label", { class: "noprint" }, "Explain ", choose(data.outputs.map((name, k) => [k, name]), 0, (k) => change("output", k)));
+  const facts = data.card.Model;
+  fill(document.getElementById("head"), {}, [el("h1", {}, data.title), outputs, theme,
+    el("p", { class: "lead" }, `${facts.trees} tree${facts.trees === "1" ? "" : "s"}, ${facts.leaves} leaves, ${data.features.length} features; ${data.nRows.toLocaleString("en")} rows`)]);
+}
+
+function summary() {
+  const strongest = byImportance().slice(0, 3).map(nameOf).join(", ");
+  const figures = { ...data.card["Figures on these rows"], "expected value": fmt(num(data.expected[0]), 5), "strongest features": strongest };
+  section("summary", "Summary", el("dl", { class: "cards" }, Object.entries(figures).map(([name, fact]) => el("div", {}, el("dt", {}, name), el("dd", {}, fact)))));
+}
+
+function treeSection() {
+  if (!data.trees) return;
+  const views = data.trees.map(() => null), box = el("div");
+  let shown = 0;
+  function draw() {
+    const view = (views[shown] ??= drawTree(shown));
+    box.replaceChildren(view.box);
+    if (rows && data.rows.allValues) view.light(path(shown, rows.all(state.row)));
+  }
+  listen("row", draw);
+  listen("output", () => { if (data.outputs.length === data.trees.length) { shown = state.output; draw(); } });
+  const names = data.trees.map((tree, i) => [i, data.outputs.length === data.trees.length ? `tree of ${outputName(tree.output)}` : `tree ${i}`]);
+  section("tree", data.trees.length > 1 ? "Trees" : "Tree",
+    note("A row goes down from the top: each line says what it passes. The grey bar is the share of rows, the small square the mean, from blue (low) to red (high). ",
+      rows ? "The way of the chosen row is marked. " : "", "Arrow keys walk through the list, Enter opens and closes."),
+    data.trees.length > 1 && el("div", { class: "controls" }, el("label", {}, "Show ", choose(names, 0, (i) => { shown = i; draw(); }))), box);
+}
+
+function whatIf() {
+  if (!model) return;
+  const used = new Set(model.feature.filter((f) => f >= 0));
+  for (const feature of model.linear ? model.linear.feature : []) used.add(feature);
+  const features = data.order.filter((feature) => used.has(feature)), row = data.start.map(num), fields = new Map();
+  const answer = el("output", { id: "answer" }), more = el("span", { class: "note", id: "answer-more" });
+  function update() {
+    const margin = margins(row), found = responses(margin);
+    answer.dataset.margins = JSON.stringify(margin);
+    answer.dataset.responses = JSON.stringify(found);
+    if (found && data.classes.length) {
+      const order = [...found.keys()].sort((a, b) => found[b] - found[a]);
+      answer.textContent = order.slice(0, 4).map((k) => `${data.classes[k]} ${fmt(found[k])}`).join(", ");
+    } else answer.textContent = (found ?? margin).map((v) => fmt(v, 6)).join(", ");
+    const leaves = data.trees ? data.trees.map((_, tree) => { const nodes = path(tree, row); return model.leafOf[nodes[nodes.length - 1]]; }) : [];
+    more.textContent = ` ${found ? "" : "(margin) "}${leaves.length && leaves.length < 6 ? `leaf ${leaves.join(", ")}` : ""}`;
+  }
+  function put(feature, value) {
+    row[feature] = value;
+    update();
+  }
+  function field(feature) {
+    const entry = data.features[feature], id = `what-${feature}`;
+    const missing = el("input", { type: "checkbox", onchange: () => { put(feature, missing.checked ? NaN : read()); disable(); } });
+    let read, set, disable = () => {};
+    const box = el("fieldset", { class: "slider", id }, el("legend", {}, nameOf(feature)));
+    if (entry.categories) {
+      const select = el("select", { "aria-label": nameOf(feature), onchange: () => put(feature, select.value === "" ? NaN : Number(select.value)) },
+        Object.entries(entry.categories).map(([code, text]) => el("option", { value: code }, text)), el("option", { value: "" }, "missing"));
+      box.append(select);
+      fields.set(feature, (value) => { select.value = Number.isNaN(value) ? "" : String(value); });
+      return box;
+    }
+    const low = num(entry.low), high = num(entry.high);
+    const slider = el("input", { type: "range", min: low, max: high, step: entry.whole ? 1 : "any", "aria-label": nameOf(feature), oninput: () => { number.value = slider.value; put(feature, Number(slider.value)); } });
+    const number = el("input", { type: "number", step: "any", "aria-label": `${nameOf(feature)}, exact`, oninput: () => { if (number.value !== "") { slider.value = number.value; put(feature, Number(number.value)); } } });
+    read = () => Number(number.value);
+    disable = () => { slider.disabled = number.disabled = missing.checked; };
+    set = (value) => {
+      missing.checked = Number.isNaN(value);
+      if (!missing.checked) { slider.value = value; number.value = value; }
+      else if (number.value === "") number.value = low;
+      disable();
+    };
+    fields.set(feature, set);
+    box.append(slider, number, el("label", {}, missing, " missing"));
+    return box;
+  }
+  const first = el("div", { class: "sliders" }, features.slice(0, 12).map(field)), rest = features.slice(12);
+  function start(values) {
+    values.forEach((value, feature) => { row[feature] = value; fields.get(feature)?.(value); });
+    update();
+  }
+  const from = el("div", { class: "controls" }, el("button", { onclick: () => start(data.start.map(num)) }, "Start from a typical row"),
+    rows && data.rows.allValues && el("button", { id: "from-row", onclick: () => start(rows.all(state.row)) }, "Start from the chosen row"));
+  section("what-if", "What if", note("Move a value and see what the model predicts, computed here from the model itself."),
+    el("div", { class: "answer", "aria-live": "polite" }, "Prediction: ", answer, more), from, first,
+    rest.length > 0 && el("details", {}, el("summary", {}, `${rest.length} more features`), el("div", { class: "sliders" }, rest.map(field))));
+  start(data.start.map(num));
+  window.silva = { predict: (values) => responses(margins(values.map(num))) ?? margins(values.map(num)), row };
+}
+
+function importanceSection() {
+  const entries = () => byImportance().map((f) => ({ name: nameOf(f), value: num(data.importance[f][state.output]) }));
+  const left = following("output", () => {
+    const list = entries();
+    return [bars(list, `Mean magnitude of SHAP values over all rows: ${list.slice(0, 5).map((e) => `${e.name} ${fmt(e.value, 3)}`).join(", ")}`),
+      asTable(["feature", "mean |φ|"], () => list.map((e) => [e.name, fmt(e.value)]))];
+  });
+  const right = rows && following("output", () => {
+    const features = byImportance().filter((f) => held.place.has(f)).slice(0, 12);
+    return [beeswarm(features, rows, `SHAP values of ${rows.length} rows by feature; colour is the feature's value`), legend()];
+  });
+  section("features", "Features", note("What a feature contributes to the margin of a row is its SHAP value φ. Bars: its mean magnitude over all ", data.nRows.toLocaleString("en"),
+    " rows. ", rows ? `Dots: ${rows.length.toLocaleString("en")} of them, one a row, coloured by the feature's value.` : ""), el("div", { class: "two" }, el("div", {}, el("h3", {}, "Mean |φ|"), left), rows && el("div", {}, el("h3", {}, "φ of single rows"), right)));
+}
+
+function scatterSection() {
+  if (!rows) return;
+  let feature = rows.features[0], colour = null;
+  const box = el("div"), options = () => rows.features.map((f) => [f, nameOf(f)]);
+  const partner = () => { const found = data.partners[feature]; return held.place.has(found) ? found : rows.features.find((f) => f !== feature) ?? -1; };
+  const colours = el("span");
+  function draw() {
+    const by = colour ?? partner();
+    colours.replaceChildren(el("label", {}, "coloured by ", choose(options(), by, (f) => { colour = f; draw(); })));
+    box.replaceChildren(scatter(feature, by, rows, `SHAP value of ${nameOf(feature)} against its value, coloured by ${by < 0 ? "nothing" : nameOf(by)}`), by >= 0 ? legend(by) : "");
+  }
+  section("scatter", "One feature", note("Its SHAP value against its value. The colour is, to begin with, the feature that it interacts with most."),
+    el("div", { class: "controls" }, el("label", {}, "Feature ", choose(options(), feature, (f) => { feature = f; colour = null; draw(); })), colours), box);
+  listen("output", draw);
+}
+
+function pairsSection() {
+  if (!data.pairs.length) return;
+  const entries = data.pairs.map((p) => ({ name: `${nameOf(p.first)} × ${nameOf(p.second)}`, value: num(p.strength) }));
+  section("pairs", "Pairs", note(`The strongest interactions: mean magnitude over ${data.pairRows.toLocaleString("en")} rows of what two features add together beyond each alone.`),
+    bars(entries, `Strongest interactions: ${entries.slice(0, 3).map((e) => `${e.name} ${fmt(e.value, 3)}`).join(", ")}`), asTable(["pair", "mean magnitude"], () => entries.map((e) => [e.name, fmt(e.value)])));
+}
+
+function dependenceSection() {
+  if (!data.dependence.length) return;
+  const count = data.dependence[0].average.length, second = count === 2 && !data.outputs.length;
+  const column = () => (second ? 1 : Math.min(count - 1, state.output));
+  section("dependence", "Partial dependence", note("The mean prediction of ", data.dependence[0].rows.toLocaleString("en"), " rows if all of them had this value",
+    second ? `, the probability of ${data.classes[1]}` : "", rows ? "; thin lines are single rows. " : ". ", "Ticks at the bottom: deciles of the values."),
+    following("output", () => el("div", { class: "grid" }, data.dependence.map((entry) => dependencePlot(entry, column())))));
+}
+
+function rowsSection() {
+  if (!rows) return;
+  section("rows", "Rows", note("Choose a row to see what made its prediction, from the expected value at the top to its margin at the bottom."), el("div", { class: "two" }, rowTable(), following(["row", "output"], () => waterfall(state.row))));
+}
+
+function historySection() {
+  const found = data.history;
+  if (!found) return;
+  const colour = ["var(--accent)", "var(--high)", "var(--gone)"], parts = (name) => found[name].map(num);
+  section("search", "Search", el("div", { class: "two" },
+    found.sizes.length > 2 && el("div", {}, el("h3", {}, "Least training error at each size"), lineChart([{ x: parts("sizes"), y: parts("least"), colour: colour[0] }], "Least training error by number of leaves", "leaves")),
+    el("div", {}, el("h3", {}, "Error of the best tree"), lineChart([{ x: parts("generation"), y: parts("rmse"), colour: colour[0] }], "Training error of the best tree by generation", "generation")),
+    el("div", {}, el("h3", {}, "Leaves: best tree, and population (dotted)"), lineChart([{ x: parts("generation"), y: parts("n_leaves"), colour: colour[0] }, { x: parts("generation"), y: parts("mean_leaves"), colour: colour[2], dotted: true }], "Leaves by generation", "generation"))));
+}
+
+function cardSection() {
+  section("card", "Model card", Object.entries(data.card).filter(([, facts]) => Object.keys(facts).length).map(([name, facts]) => [el("h3", {}, name),
+    el("table", { class: "card" }, el("tbody", {}, Object.entries(facts).map(([key, fact]) => el("tr", {}, el("th", { scope: "row" }, key), el("td", {}, fact)))))]));
+}
+
+header();
+for (const part of [summary, treeSection, whatIf, importanceSection, scatterSection, pairsSection, dependenceSection, rowsSection, historySection, cardSection]) part();
+document.getElementById("nav").append(nav);
+document.documentElement.dataset.ready = "true";

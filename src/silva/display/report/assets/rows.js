@@ -1,0 +1,126 @@
+// Single rows: a table to look them up, and what made their prediction.
+const held = data.rows && {
+  index: data.rows.index,
+  values: unpack(data.rows.values),
+  phis: unpack(data.rows.phi),
+  margins: unpack(data.rows.margins),
+  responses: unpack(data.rows.responses),
+  y: unpack(data.rows.y),
+  place: new Map(data.rows.features.map((feature, i) => [feature, i])),
+};
+const rows = held && {
+  length: held.index.length,
+  features: data.rows.features,
+  value: (i, feature) => held.values.at(i, data.rows.allValues ? feature : held.place.get(feature)),
+  phi: (i, feature) => held.phis.at(i, held.place.get(feature), state.output),
+  margin: (i) => held.margins.at(i, state.output),
+  all: (i) => data.features.map((_, feature) => held.values.at(i, feature)),
+};
+
+const nResponses = () => data.rows.responses.shape[1];
+function best(i) {
+  let most = 0;
+  for (let k = 1; k < nResponses(); k++) if (held.responses.at(i, k) > held.responses.at(i, most)) most = k;
+  return most;
+}
+function predictionText(i) {
+  if (data.isClassifier && data.classes.length) return `${data.classes[best(i)]} (${fmt(held.responses.at(i, best(i)), 3)})`;
+  return fmt(held.responses.at(i, nResponses() > 1 ? state.output : 0), 5);
+}
+const targetText = (i) => (data.isClassifier && data.classes.length ? data.classes[held.y.at(i)] : fmt(held.y.at(i), 5));
+function miss(i) {
+  if (!held.y) return 0;
+  return data.isClassifier && data.classes.length ? 1 - held.responses.at(i, held.y.at(i)) : Math.abs(held.responses.at(i, 0) - held.y.at(i));
+}
+
+const ORDERS = {
+  "row number": () => 0,
+  "largest prediction": (a, b) => rows.margin(b) - rows.margin(a),
+  "smallest prediction": (a, b) => rows.margin(a) - rows.margin(b),
+  "largest error": (a, b) => miss(b) - miss(a),
+};
+const PAGE = 12;
+
+function rowTable() {
+  const shown = { order: "row number", text: "", page: 0 }, box = el("div"), top = rows.features.slice(0, 3);
+  const cells = (i) => [predictionText(i), ...(held.y ? [targetText(i)] : []), ...top.map((f) => valueText(f, rows.value(i, f)))];
+  function found() {
+    const wanted = shown.text.trim().toLowerCase(), list = [...held.index.keys()], exact = held.index.findIndex((row) => String(row) === wanted);
+    if (exact >= 0) return [exact];
+    const kept = wanted ? list.filter((i) => cells(i).some((cell) => cell.toLowerCase().includes(wanted))) : list;
+    return kept.sort(ORDERS[shown.order]);
+  }
+  function draw() {
+    const list = found(), pages = Math.max(1, Math.ceil(list.length / PAGE));
+    shown.page = Math.min(shown.page, pages - 1);
+    const part = list.slice(shown.page * PAGE, (shown.page + 1) * PAGE);
+    const body = table(["row", "prediction", ...(held.y ? ["target"] : []), ...top.map(nameOf)],
+      part.map((i) => [el("button", { "aria-label": `Explain row ${held.index[i]}`, "data-row": i, onclick: () => change("row", i) }, String(held.index[i])), ...cells(i)]));
+    body.querySelectorAll("tbody tr").forEach((line, at) => {
+      line.classList.toggle("chosen", part[at] === state.row);
+      line.addEventListener("click", (event) => { if (event.target.tagName !== "BUTTON") change("row", part[at]); });
+    });
+    const turn = (step, text) => el("button", { disabled: shown.page + step < 0 || shown.page + step >= pages, onclick: () => { shown.page += step; draw(); } }, text);
+    box.replaceChildren(body, el("div", { class: "controls" }, turn(-1, "Previous"), `page ${shown.page + 1} of ${pages}, ${list.length} rows`, turn(1, "Next")));
+  }
+  const search = el("input", { type: "search", placeholder: "row number or value", oninput: (event) => { shown.text = event.target.value; shown.page = 0; draw(); } });
+  const orders = Object.keys(ORDERS).filter((name) => held.y || name !== "largest error");
+  const sort = el("select", { onchange: (event) => { shown.order = event.target.value; shown.page = 0; draw(); } }, orders.map((name) => el("option", {}, name)));
+  for (const what of ["row", "output"]) listen(what, draw);
+  return el("div", {}, el("div", { class: "controls" }, el("label", {}, "Find ", search), el("label", {}, "Order by ", sort)), box);
+}
+
+// What a row's features add: of a model tree, the leaf's equation and the way to the leaf apart.
+function contributions(i) {
+  const found = rows.features.map((feature) => ({ feature, phi: rows.phi(i, feature), leaf: 0, name: `${nameOf(feature)} = ${valueText(feature, rows.value(i, feature))}` }));
+  if (hasLeafTerms()) {
+    const row = rows.all(i), tree = treeOf(state.output), nodes = path(tree, row), leaf = model.leafOf[nodes[nodes.length - 1]];
+    const terms = termsOf(leaf, row), sum = terms.reduce((total, term) => total + term.value, 0), constant = model.leafValue[leaf][0];
+    const share = sum ? (leafValue(leaf, row, 0) - constant) / sum : 0;
+    for (const term of terms) {
+      const entry = found.find((candidate) => candidate.feature === term.feature);
+      if (entry) entry.leaf += term.value * share * model.treeWeight[tree];
+    }
+  }
+  const rest = rows.margin(i) - num(data.expected[state.output]) - found.reduce((sum, entry) => sum + entry.phi, 0);
+  found.sort((a, b) => Math.abs(b.phi) - Math.abs(a.phi));
+  const top = found.slice(0, 12), others = found.slice(12), more = others.reduce((sum, entry) => sum + entry.phi, rest);
+  const n = others.length + data.features.length - rows.features.length;
+  if (n > 0) top.push({ name: `${n} other features`, phi: more, leaf: others.reduce((sum, entry) => sum + entry.leaf, 0) });
+  return top;
+}
+const hasLeafTerms = () => !!(model && model.linear && rows && data.rows.allValues && model.offsets.length - 1 === model.base.length);
+const treeOf = (output) => Math.max(0, model.treeOutput.indexOf(output));
+
+function waterfall(i) {
+  const entries = contributions(i), start = num(data.expected[state.output]), end = rows.margin(i);
+  const text = `Row ${held.index[i]}: from the expected value ${fmt(start)} to ${fmt(end)}. ` + entries.slice(0, 4).map((e) => `${e.name}: ${signed(e.phi)}`).join(", ");
+  const parts = hasLeafTerms();
+  const figure = chart(text, (root, width) => {
+    const left = labelWidth(width) + 30, row = 27;
+    let at = start;
+    const stops = [start, end];
+    for (const entry of entries) stops.push(at + entry.phi - (parts ? entry.leaf : 0), at += entry.phi);
+    const [low, high] = extent(stops), x = scale(low, high, left + 6, width - 64);
+    root.append(svg("text", { class: "soft", x: x(start), y: 11, "text-anchor": "middle" }, `expected ${fmt(start)}`));
+    at = start;
+    entries.forEach((entry, place) => {
+      const y = 20 + place * row, way = parts ? entry.phi - entry.leaf : entry.phi, middle = at + way, stop = at + entry.phi;
+      root.append(label(entry.name, Math.floor(left / 7), { x: left - 6, y: y + 14, "text-anchor": "end" }));
+      const bar = (from, to, top, height, opacity) => root.append(svg("rect", { x: Math.min(x(from), x(to)), y: y + top, width: Math.max(0.8, Math.abs(x(to) - x(from))), height,
+        fill: to < from ? "var(--low)" : "var(--high)", opacity }));
+      bar(at, middle, 3, parts ? 8 : 15, 1);
+      if (parts) bar(middle, stop, 11, 8, 0.55);
+      root.append(svg("line", { class: "zero", x1: x(stop), x2: x(stop), y1: y + 18, y2: y + row + 3 }));
+      root.append(svg("text", { class: "soft", x: Math.max(x(at), x(stop), x(middle)) + 5, y: y + 15 }, signed(entry.phi, 3)));
+      at = stop;
+    });
+    const bottom = 20 + entries.length * row;
+    root.append(svg("text", { x: Math.min(Math.max(x(end), left + 40), width - 60), y: bottom + 14, "text-anchor": "middle", style: "font-weight:700" }, fmt(end, 5)));
+    return bottom + 22;
+  }, `Row ${held.index[i]}${data.outputs.length ? `, ${outputName(state.output)}` : ""}: prediction ${predictionText(i)}${held.y ? `, target ${targetText(i)}` : ""}`);
+  if (parts) figure.append(el("p", { class: "note" }, "Of each feature's two bars the upper one is what the splits on the way to the leaf add, the lower, paler one what the leaf's equation adds."));
+  figure.append(asTable(["feature", "contribution", ...(parts ? ["of the way", "of the leaf"] : [])],
+    () => entries.map((e) => [e.name, signed(e.phi), ...(parts ? [signed(e.phi - e.leaf), signed(e.leaf)] : [])])));
+  return figure;
+}

@@ -1,0 +1,140 @@
+// A tree as an outline that opens and closes, above it all its nodes as wide as their rows.
+function drawTree(tree) {
+  const first = model.offsets[tree], nodes = data.trees[tree].nodes, items = new Map();
+  const total = Math.max(...nodes.map((node) => num(node.training)), 1e-300), means = nodes.map((node) => num(node.mean));
+  const [low, high] = extent(means.filter((m) => !Number.isNaN(m))), tint = (mean) => mix((mean - low) / (high - low || 1));
+  const children = (at) => (model.feature[first + at] < 0 ? [] : [model.left[first + at], model.left[first + at] + 1]);
+  const list = el("ul", { class: "tree", role: "tree", "aria-label": "Tree" }, item(0, "All rows", 1));
+
+  function item(at, test, level) {
+    const node = nodes[at], below = children(at), share = num(node.training) / total;
+    const facts = `${fmt(num(node.training), 6)} rows, mean ${fmt(num(node.mean))}${node.error === undefined ? "" : `, ${node.errorName} ${fmt(num(node.error))}`}`;
+    const head = el("div", { class: "node", style: `--share:${(100 * share).toFixed(1)}%` },
+      el("span", { class: "sign", "aria-hidden": "true" }, below.length ? "▾" : ""),
+      el("span", { class: "test" }, el("span", { class: "swatch", style: `background:${tint(means[at])}` }), test, node.leaf === undefined ? "" : ` → leaf ${node.leaf}`),
+      el("span", { class: "facts" }, facts));
+    const inside = el("div", { class: below.length ? "inside" : "inside leaf" }, below.length ? curve(node, first + at) : leafView(node, low, high));
+    const line = el("li", { role: "treeitem", tabindex: level === 1 ? 0 : -1, "aria-level": level, "aria-expanded": level > 4 && nodes.length > 31 ? "false" : "true", "aria-label": `${test}: ${facts}` }, head,
+      inside, below.length > 0 && el("ul", { role: "group" }, below.map((child, side) => item(child, node.tests[side], level + 1))));
+    head.addEventListener("click", () => { toggle(line); line.focus(); });
+    items.set(first + at, line);
+    sign(line);
+    return line;
+  }
+  function sign(line) {
+    const open = line.getAttribute("aria-expanded") === "true", mark = line.querySelector(".sign");
+    mark.textContent = open ? "▾" : "▸";
+  }
+  function toggle(line, open) {
+    line.setAttribute("aria-expanded", String(open ?? line.getAttribute("aria-expanded") !== "true"));
+    sign(line);
+  }
+  function reveal(line) {
+    for (let up = line.parentElement.closest("li"); up; up = up.parentElement.closest("li")) toggle(up, true);
+  }
+  const lines = () => [...list.querySelectorAll("li")].filter((line) => !line.parentElement.closest('[aria-expanded="false"]'));
+  function go(to) {
+    if (!to) return;
+    list.querySelectorAll("li").forEach((line) => { line.tabIndex = -1; });
+    to.tabIndex = 0;
+    to.focus();
+  }
+  list.addEventListener("keydown", (event) => {
+    const line = event.target.closest("li"), seenLines = lines(), at = seenLines.indexOf(line), open = line.getAttribute("aria-expanded") === "true";
+    const acts = {
+      ArrowDown: () => go(seenLines[at + 1]), ArrowUp: () => go(seenLines[at - 1]), Home: () => go(seenLines[0]), End: () => go(seenLines[seenLines.length - 1]),
+      ArrowRight: () => (open ? go(line.querySelector("li")) : toggle(line, true)),
+      ArrowLeft: () => (open ? toggle(line, false) : go(line.parentElement.closest("li"))),
+      Enter: () => toggle(line), " ": () => toggle(line),
+    };
+    if (!acts[event.key] || event.target.tagName === "SUMMARY") return;
+    event.preventDefault();
+    acts[event.key]();
+  });
+  const light = (passed) => {
+    for (const [node, line] of items) line.classList.toggle("lit", passed.includes(node));
+    passed.length && reveal(items.get(passed[passed.length - 1]));
+  };
+  const all = (open) => { for (const line of items.values()) toggle(line, open || line.getAttribute("aria-level") === "1"); };
+  const controls = el("div", { class: "controls" }, el("button", { onclick: () => all(true) }, "Open all"), el("button", { onclick: () => all(false) }, "Close all"));
+  const overview = icicle(tree, nodes, first, children, tint, (node) => { const line = items.get(node); reveal(line); go(line); line.scrollIntoView({ block: "center" }); });
+  return { box: el("div", {}, overview, controls, list, data.trees[tree].note && el("p", { class: "note" }, data.trees[tree].note)), light, range: [low, high] };
+}
+
+function icicle(tree, nodes, first, children, tint, choose) {
+  const text = `Tree of ${(nodes.length + 1) / 2} leaves: each node as wide as its rows, coloured by its mean. The list below has the same nodes.`;
+  return chart(text, (root, width) => {
+    const depths = [0], spans = [[0, width]];
+    nodes.forEach((node, at) => {
+      const below = children(at), sum = below.reduce((s, c) => s + num(nodes[c].training), 0) || 1;
+      let left = spans[at][0];
+      for (const child of below) {
+        const own = ((spans[at][1] - spans[at][0]) * num(nodes[child].training)) / sum;
+        depths[child] = depths[at] + 1;
+        spans[child] = [left, left += own];
+      }
+    });
+    const deepest = Math.max(...depths), height = Math.max(18, Math.min(34, 240 / (deepest + 1)));
+    nodes.forEach((node, at) => {
+      const [from, to] = spans[at], y = depths[at] * height, isLeaf = !children(at).length;
+      const text = isLeaf ? `leaf ${node.leaf}` : nameOf(model.feature[first + at]);
+      const box = svg("g", { style: "cursor:pointer", onclick: () => choose(first + at) },
+        svg("title", {}, `${node.tests ? node.tests[0] : node.equation}: ${fmt(num(node.training), 6)} rows, mean ${fmt(num(node.mean))}`),
+        svg("rect", { x: from + 0.5, y: y + 0.5, width: Math.max(0.5, to - from - 1), height: height - 1, rx: 2, style: `fill:${tint(num(node.mean))};opacity:${isLeaf ? 0.95 : 0.4}` }));
+      if (to - from > 44) {
+        box.append(svg("text", { x: (from + to) / 2, y: y + height / 2 + 4, "text-anchor": "middle", style: isLeaf ? "fill:#fff" : null }, short(text, Math.floor((to - from) / 7.5))));
+      }
+      root.append(box);
+    });
+    return (deepest + 1) * height;
+  });
+}
+
+// Mean target against the feature of a split, the threshold marked.
+function curve(node, at) {
+  const feature = model.feature[at], found = node.curve;
+  if (!found || !found.x.length) return null;
+  const texts = data.features[feature].categories, threshold = model.threshold[at], isSet = model.set.length && model.set[at] >= 0;
+  return chart(`Mean by ${nameOf(feature)} in this node, from ${fmt(num(found.y[0]))} to ${fmt(num(found.y[found.y.length - 1]))}`, (root, width) => {
+    const wide = Math.min(width, 420), left = 42, height = 96, xs = found.x.map(num), ys = found.y.map(num);
+    const ends = texts ? [-0.5, xs.length - 0.5] : extent(isSet ? xs : [...xs, ...(Number.isFinite(threshold) ? [threshold] : [])]), [low, high] = extent(ys);
+    const x = scale(...ends, left + 6, wide - 6), y = scale(low, high, height - 26, 7), most = Math.max(...found.n);
+    for (const tick of [low, high]) root.append(svg("text", { class: "soft", x: left - 4, y: y(tick) + 4, "text-anchor": "end" }, fmt(tick, 3)));
+    xs.forEach((value, i) => root.append(svg("circle", { cx: x(texts ? i : value), cy: y(ys[i]), r: 1.8 + 2.6 * Math.sqrt(found.n[i] / most),
+      style: `fill:${goesLeft(at, model.isFloat32 ? Math.fround(value) : value) ? "var(--accent)" : "var(--gone)"}` })));
+    if (!texts && Number.isFinite(threshold)) {
+      root.append(svg("line", { x1: x(threshold), x2: x(threshold), y1: 2, y2: height - 20, style: "stroke:var(--high);stroke-width:1.5px" }));
+      root.append(svg("text", { class: "soft", x: x(threshold), y: height - 6, "text-anchor": x(threshold) > wide - 60 ? "end" : "middle" }, `${short(nameOf(feature), 22)} = ${fmt(threshold)}`));
+    }
+    if (texts) xs.forEach((value, i) => { if (xs.length < 9) root.append(label(valueText(feature, value), Math.max(3, Math.floor(wide / xs.length / 7)), { class: "soft", x: x(i), y: height - 8, "text-anchor": "middle" })); });
+    return height;
+  });
+}
+
+function leafView(node) {
+  const linear = model.linear, parts = [el("p", { class: "equation" }, node.equation, node.clipped ? `   (${node.clipped} rows clipped)` : "")];
+  if (!linear) return parts;
+  const terms = [];
+  for (let t = linear.offsets[node.leaf], i = 0; t < linear.offsets[node.leaf + 1]; t++, i++) {
+    const feature = linear.feature[t], unit = linear.category[t] === -1 ? num(data.features[feature].deviation ?? 1) || 1 : 1;
+    terms.push({ name: linear.name[t], value: linear.coefficient[t] * unit, error: node.standardErrors ? num(node.standardErrors[i]) * unit : NaN, coefficient: linear.coefficient[t], mean: linear.mean[t], raw: node.standardErrors ? num(node.standardErrors[i]) : NaN });
+  }
+  if (!terms.length) return parts;
+  terms.sort((a, b) => Math.abs(b.value) - Math.abs(a.value));
+  const shown = terms.slice(0, 12);
+  parts.push(chart("Terms of the equation: effect of one standard deviation, with two standard errors. " + shown.slice(0, 3).map((t) => `${t.name} ${signed(t.value)}`).join(", "), (root, width) => {
+    const wide = Math.min(width, 460), left = labelWidth(wide) + 20, row = 19;
+    const ends = extent(shown.flatMap((t) => [0, t.value, ...(Number.isNaN(t.error) ? [] : [t.value - 2 * t.error, t.value + 2 * t.error])])), x = scale(...ends, left, wide - 60);
+    root.append(svg("line", { class: "axis", x1: x(0), x2: x(0), y1: 0, y2: shown.length * row }));
+    shown.forEach((term, i) => {
+      const y = i * row;
+      root.append(label(term.name, Math.floor(left / 7), { x: left - 6, y: y + 13, "text-anchor": "end" }));
+      root.append(svg("rect", { x: Math.min(x(0), x(term.value)), y: y + 4, width: Math.max(0.8, Math.abs(x(term.value) - x(0))), height: 11, fill: term.value < 0 ? "var(--low)" : "var(--high)" }));
+      if (!Number.isNaN(term.error)) root.append(svg("line", { x1: x(term.value - 2 * term.error), x2: x(term.value + 2 * term.error), y1: y + 9.5, y2: y + 9.5, style: "stroke:var(--ink)" }));
+      root.append(svg("text", { class: "soft", x: wide - 54, y: y + 13 }, signed(term.coefficient, 3)));
+    });
+    return shown.length * row + 4;
+  }));
+  parts.push(asTable(["term", "coefficient", "standard error", "mean"], () => terms.map((t) => [t.name, fmt(t.coefficient), Number.isNaN(t.raw) ? "not known" : fmt(t.raw), fmt(t.mean)])));
+  return parts;
+}

@@ -1,0 +1,63 @@
+"""Partial dependence and ICE of the strongest features, for a report."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from silva.effects.dependence import grid_of, responses_of
+from silva.effects.rows import ChangingRows
+
+if TYPE_CHECKING:
+    from silva.display.report.rows import ReportRows
+    from silva.typing import Int64s
+
+FEATURES, POINTS, ROWS = 8, 40, 500
+"""Features that are shown, points of a grid, and rows that means are of."""
+
+LINE_NUMBERS, MOST_LINES = 2400, 40
+"""Points of all lines of single rows a feature, and lines at most."""
+
+MOST_CATEGORIES = 40
+
+
+def dependence(rows: ReportRows, features: Int64s, at: Int64s, redact: bool) -> list[dict[str, Any]]:
+    """Mean response, and lines of a few rows, over each feature's grid."""
+    some = at[np.linspace(0, len(at) - 1, min(ROWS, len(at))).astype(int)]
+    changing = ChangingRows.settled(rows.forest, rows.settled[some], rows.own[some], rows.n_jobs)
+    return [entry for feature in features[:FEATURES] if (entry := _entry(rows, changing, int(feature), redact))]
+
+
+def _entry(rows: ReportRows, changing: ChangingRows, feature: int, redact: bool) -> dict[str, Any] | None:
+    if np.isnan(changing.rows[:, feature]).all():
+        return None
+    shown, codes = grid_of(changing, feature, (0.01, 0.99), POINTS)
+    if len(codes) > MOST_CATEGORIES:
+        shown, codes = shown[:MOST_CATEGORIES], codes[:MOST_CATEGORIES]
+    means, each = responses_of(changing, [feature], codes[:, None], _output(rows), None)
+    n_lines = 0 if redact else min(MOST_LINES, len(changing), LINE_NUMBERS // max(1, POINTS * means.shape[1] // 4))
+    lines = np.linspace(0, len(changing) - 1, n_lines).astype(int)
+    present = changing.rows[:, feature]
+    present = present[~np.isnan(present)].astype(np.float64)
+    is_text = shown.dtype == object
+    return {
+        "feature": feature,
+        "grid": [str(value) for value in shown.tolist()] if is_text else shown.astype(np.float64),
+        "isText": is_text,
+        "average": _short(means.T),
+        "lines": _short(each[:, lines].transpose(2, 1, 0)) if n_lines else [],
+        "deciles": [] if is_text else np.quantile(present, np.linspace(0.1, 0.9, 9)),
+        "rows": len(changing),
+    }
+
+
+def _output(rows: ReportRows) -> str:
+    if len(rows.forest.classes) == 1:
+        return "probability"
+    return "margin" if rows.forest.classes else "prediction"
+
+
+def _short(values: Any) -> Any:
+    """Six digits are what a line shows."""
+    return [_short(value) for value in values] if np.ndim(values) > 1 else [float(f"{v:.6g}") for v in values]

@@ -1,0 +1,96 @@
+"""SHAP values of all rows, of which a report holds means, and those of the chosen rows."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from silva.explain.additivity import tolerance
+from silva.explain.checks import check_range, refuse_negative_covers
+from silva.explain.cpu import CpuExplainer
+from silva.explain.tables import TABLE_BYTES
+
+if TYPE_CHECKING:
+    from silva.display.report.rows import ReportRows
+    from silva.typing import Array, Doubles, Int64s
+
+PAIR_NUMBERS, PAIR_ROWS, SHOWN_PAIRS = 20_000_000, 500, 20
+"""Interaction values computed at most, rows that they are of, and pairs that are listed."""
+
+
+@dataclass(frozen=True, eq=False)
+class Explained:
+    """Values of the rows.
+
+    Attributes
+    ----------
+    expected : float64, (k,)
+    importance : float64, (F, k)
+        Mean magnitude of the values over all rows.
+    values : float64, (chosen rows, F, k)
+    error : float
+        Largest difference between a row's sum and its margin, and in parts of what is allowed.
+    pairs : list of dict
+        The strongest pairs: places of the features, mean magnitude of the interaction.
+    partners : int64, (F,)
+        The feature that each interacts most with, -1 where none is known.
+    """
+
+    expected: Doubles
+    importance: Doubles
+    values: Array
+    error: tuple[float, float]
+    pairs: list[dict[str, Any]]
+    pair_rows: int
+    partners: Int64s
+
+
+def explained(rows: ReportRows, at: Int64s) -> Explained:
+    """Explain all rows, and the interactions of some of the chosen ones.
+
+    Raises
+    ------
+    ValueError
+        If the forest cannot be explained (negative covers).
+    """
+    forest = rows.forest
+    refuse_negative_covers(forest)
+    check_range(forest, "float32")
+    dtype = "float64" if forest.has_linear_leaves else "float32"
+    explainer = CpuExplainer(forest, dtype, "auto", TABLE_BYTES, rows.n_jobs, None)
+    expected, k = explainer.expected_value, forest.n_outputs
+    total, error, share = np.zeros((forest.n_features, k)), 0.0, 0.0
+    allowed = tolerance(forest, dtype)
+    for part in rows.chunks():
+        values = explainer.values(rows.settled[part]).reshape(-1, forest.n_features, k)
+        total += np.abs(values).sum(axis=0, dtype=np.float64)
+        differences = np.abs(expected + values.sum(axis=1, dtype=np.float64) - rows.margins[part]).max(axis=0)
+        error, share = max(error, differences.max()), max(share, float((differences / allowed).max()))
+    values = explainer.values(rows.settled[at]).reshape(len(at), forest.n_features, k)
+    pairs, n_rows, partners = _pairs(rows, explainer, at)
+    return Explained(expected, total / len(rows), values, (error, share), pairs, n_rows, partners)
+
+
+def _pairs(rows: ReportRows, explainer: CpuExplainer, at: Int64s) -> tuple[list[dict[str, Any]], int, Int64s]:
+    """Interactions of some of the chosen rows; none where they are not computed or too many."""
+    forest = rows.forest
+    size, nobody = forest.n_features**2 * forest.n_outputs, np.full(forest.n_features, -1)
+    n_rows = min(PAIR_ROWS, len(at), PAIR_NUMBERS // max(size, 1))
+    if forest.has_linear_leaves or n_rows < 1 or forest.n_features < 2:
+        return [], 0, nobody
+    some = at[np.linspace(0, len(at) - 1, n_rows).astype(int)]
+    places = np.arange(forest.n_features, dtype=np.int32)
+    found = explainer.interactions(rows.settled[some], places).reshape(n_rows, *places.shape * 2, -1)
+    strength = 2 * np.abs(found).mean(axis=(0, 3))
+    np.fill_diagonal(strength, 0)
+    partners = np.where(strength.max(axis=1) > 0, strength.argmax(axis=1), nobody)
+    first, second = np.triu_indices(forest.n_features, 1)
+    order = np.argsort(-strength[first, second], kind="stable")[:SHOWN_PAIRS]
+    listed = [
+        {"first": int(i), "second": int(j), "strength": float(strength[i, j])}
+        for i, j in zip(first[order], second[order], strict=True)
+        if strength[i, j] > 0
+    ]
+    return listed, n_rows, partners

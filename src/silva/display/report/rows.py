@@ -1,0 +1,181 @@
+"""The rows that a report is about, and the few of them that it holds."""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from silva.device import on_host
+from silva.evaluate.evaluator import Evaluator
+from silva.facts import output_names
+from silva.inputs import as_rows
+from silva.inputs.shown import own_values
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from numpy.typing import ArrayLike
+
+    from silva.forest import Forest
+    from silva.typing import Array, Doubles, Int64s, Rows
+
+CHUNK = 100_000
+"""Rows that are predicted and explained at a time."""
+
+SHOWN_ROWS, SHOWN_NUMBERS = 2000, 120_000
+"""Rows that a report holds, and values of them: rows × features × outputs."""
+
+EXTREMES = 10
+"""Rows of the lowest and of the highest predictions that are always among them."""
+
+SHOWN_FEATURES, SHOWN_CATEGORIES = 30, 200
+
+
+@dataclass(frozen=True, eq=False)
+class ReportRows:
+    """Rows as the forest reads them and as their user knows them, margins, responses and targets.
+
+    Attributes
+    ----------
+    settled : (n, F)
+        What `as_rows` made.
+    own : (n, F)
+        What `own_values` made.
+    margins : float64, (n, k)
+    responses : float64, (n, m)
+        Predictions, of classifiers the probabilities of all classes.
+    classes : list of str
+        Names of the responses' columns; empty for a single number.
+    y : ndarray or None
+        Numbers, or places in `classes`.
+    """
+
+    forest: Forest
+    settled: Array
+    own: Array
+    margins: Doubles
+    responses: Doubles
+    classes: list[str]
+    y: Array | None
+    n_jobs: int | None
+
+    def __len__(self) -> int:
+        return len(self.settled)
+
+    def chunks(self) -> Iterator[slice]:
+        """Split the rows into parts that are worked on at a time."""
+        for first in range(0, len(self), CHUNK):
+            yield slice(first, min(first + CHUNK, len(self)))
+
+
+def read_rows(forest: Forest, X: Rows, y: ArrayLike | None, n_jobs: int | None) -> ReportRows:
+    """Read rows and targets, and predict the rows.
+
+    Raises
+    ------
+    ValueError
+        If X has no rows, or y does not fit them or the model's classes.
+    """
+    X = on_host(X)
+    settled = as_rows(X, forest)
+    if not len(settled):
+        raise ValueError("X has no rows, expected some; a report shows predictions of rows")
+    evaluator = Evaluator(forest)
+    margins = np.asarray(evaluator.predict_rows(settled, "margin", n_jobs), np.float64).reshape(len(settled), -1)
+    responses = margins
+    if forest.classes and len(forest.classes) == 1:
+        responses = np.asarray(evaluator.predict_rows(settled, "probability", n_jobs), np.float64)
+    elif not forest.classes:
+        responses = np.asarray(evaluator.predict_rows(settled, "prediction", n_jobs), np.float64)
+    responses = responses.reshape(len(settled), -1)
+    names = _class_names(forest, responses.shape[1])
+    target = None if y is None else _target(forest, y, len(settled), responses.shape[1])
+    return ReportRows(forest, settled, own_values(X, forest), margins, responses, names, target, n_jobs)
+
+
+def _class_names(forest: Forest, n_responses: int) -> list[str]:
+    if forest.classes and len(forest.classes) == 1 and len(forest.classes[0]) == n_responses:
+        return [str(label) for label in forest.classes[0].tolist()]
+    return output_names(forest, n_responses) if n_responses > 1 else []
+
+
+def _target(forest: Forest, y: ArrayLike, n_rows: int, n_responses: int) -> Array:
+    """Targets as numbers, or as places among the classes."""
+    values = np.asarray(on_host(y))
+    if values.shape != (n_rows,):
+        raise ValueError(f"y has shape {values.shape}, expected ({n_rows},), one target a row of X")
+    if not forest.classes or len(forest.classes) > 1 or len(forest.classes[0]) != n_responses:
+        if values.dtype.kind not in "biuf":
+            raise ValueError(f"y holds {values.dtype}, expected numbers; the model predicts numbers")
+        return values.astype(np.float64)
+    place = {label: i for i, label in enumerate(forest.classes[0].tolist())}
+    unknown = [value for value in values.tolist() if value not in place]
+    if unknown:
+        raise ValueError(f"y holds {unknown[0]!r}, expected one of the model's classes, as {list(place)[:5]}")
+    return np.array([place[value] for value in values.tolist()])
+
+
+def chosen(rows: ReportRows, n_features: int, seed: int) -> Int64s:
+    """Pick the rows that the report holds: those of extreme predictions, and others by chance, in their order."""
+    width = max(1, min(n_features, SHOWN_FEATURES) * rows.margins.shape[1])
+    count = min(len(rows), SHOWN_ROWS, max(SHOWN_NUMBERS // width, 5 * EXTREMES))
+    order = np.argsort(rows.margins[:, 0], kind="stable")
+    ends = np.unique(np.concatenate([order[:EXTREMES], order[-EXTREMES:]]))[:count]
+    others = np.random.default_rng(seed).permutation(np.setdiff1d(np.arange(len(rows)), ends))
+    return np.sort(np.concatenate([ends, others[: count - len(ends)]])).astype(np.int64)
+
+
+def data_hash(rows: ReportRows) -> str:
+    """SHA-256 of the rows as the forest reads them, their shape, and the targets."""
+    digest = hashlib.sha256(repr((rows.settled.shape, rows.settled.dtype.str)).encode())
+    for part in rows.chunks():
+        digest.update(np.ascontiguousarray(rows.settled[part]).tobytes())
+    if rows.y is not None:
+        digest.update(np.ascontiguousarray(rows.y).tobytes())
+    return digest.hexdigest()
+
+
+def feature_entries(rows: ReportRows, names: list[str], at: Int64s, redact: bool) -> list[dict[str, Any]]:
+    """Describe each feature: its name, its kind, the range of its numbers or the texts of its categories."""
+    return [_entry(rows, names[feature], feature, at, redact) for feature in range(rows.forest.n_features)]
+
+
+def _entry(rows: ReportRows, name: str, feature: int, at: Int64s, redact: bool) -> dict[str, Any]:
+    column, own = rows.settled[:, feature], rows.own[:, feature]
+    entry: dict[str, Any] = {"name": name, "missing": bool(np.isnan(column).any())}
+    table = rows.forest.categories[feature] if rows.forest.categories else None
+    if table is not None or (own.dtype == object and any(isinstance(value, str) for value in own[at])):
+        return entry | {"categories": _texts(column, own, at, None if rows.forest.category_hash else table)}
+    present = column[~np.isnan(column)].astype(np.float64)
+    if not len(present):
+        return entry | {"low": 0.0, "high": 0.0, "whole": False}
+    ends = np.quantile(present, [0.01, 0.99]) if redact else (present.min(), present.max())
+    whole = bool((present[:10_000] == np.round(present[:10_000])).all())
+    deviation = float(present.std())
+    return entry | {"low": float(ends[0]), "high": float(ends[1]), "whole": whole, "deviation": deviation}
+
+
+def _texts(column: Array, own: Array, at: Int64s, table: Array | None) -> dict[str, str]:
+    """Text of each code: of those that occur in chosen rows, and of the model's table as far as it is short."""
+    found: dict[int, str] = {}
+    if table is not None:
+        found = {code: str(value) for code, value in enumerate(table[:SHOWN_CATEGORIES].tolist())}
+    for code, value in zip(column[at].tolist(), own[at].tolist(), strict=True):
+        if code == code:
+            found.setdefault(int(code), str(value))
+    return {str(code): text for code, text in sorted(found.items())}
+
+
+def numbers(rows: ReportRows, at: Int64s) -> Doubles:
+    """Values of some rows for the page: numbers as users gave them, codes of categories, NaN where missing."""
+    result = rows.settled[at].astype(np.float64)
+    for feature in range(rows.forest.n_features):
+        own = rows.own[at, feature]
+        is_coded = bool(rows.forest.categories) and rows.forest.categories[feature] is not None  # type: ignore[index]
+        if is_coded or any(isinstance(value, str) for value in (own if own.dtype == object else ())):
+            continue
+        result[:, feature] = np.where(np.isnan(result[:, feature]), np.nan, own.astype(np.float64))
+    return result

@@ -1,0 +1,192 @@
+"""Small models as data: a report shows their trees and computes their predictions."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from silva.display.curves import mean_curve
+from silva.evaluate.cpu import CpuEvaluator
+from silva.evaluate.linear import term_name
+from silva.rules import common_range, equation, leaf_of_node, test_text
+
+if TYPE_CHECKING:
+    from silva.display.report.rows import ReportRows
+    from silva.forest import Forest
+    from silva.typing import Array, Int32s
+
+MOST_NODES, MOST_SHOWN_LEAVES, MOST_SHOWN_TREES = 4000, 250, 60
+"""Nodes of a model that a page computes with, leaves of a tree that it draws, trees that it draws."""
+
+REDACTED_ROWS = 10
+"""Rows behind each point of that chart where single rows are left out."""
+
+LINKS = ("identity", "logistic", "softmax", "exp", "exponential", "one_vs_all")
+"""Functions from margin to response that the page has too."""
+
+
+def is_small(forest: Forest) -> bool:
+    """Whether a page can hold the model and predict with it."""
+    return forest.n_nodes <= MOST_NODES and len(forest.linear_feature) <= 4 * MOST_NODES
+
+
+def are_shown(forest: Forest) -> bool:
+    """Whether the trees are few and small enough to be looked at."""
+    return forest.n_trees <= MOST_SHOWN_TREES and int(np.diff(forest.leaf_offsets).max(initial=0)) <= MOST_SHOWN_LEAVES
+
+
+def embedded(forest: Forest) -> dict[str, Any]:
+    """Give the page what it needs to route rows and to add up leaves; JSON's numbers are exact."""
+    is_float32 = forest.threshold.dtype == np.float32
+    return {
+        "offsets": forest.tree_offsets,
+        "feature": forest.feature,
+        "threshold": forest.threshold.astype(np.float64),
+        "left": forest.left,
+        "defaultLeft": forest.default_left.astype(int),
+        "leafOf": np.where(forest.feature < 0, np.cumsum(forest.feature < 0) - 1, -1),
+        "leafValue": forest.leaf_value,
+        "treeOutput": forest.tree_output,
+        "treeWeight": forest.tree_weight,
+        "base": forest.base_score,
+        "set": forest.category_set,
+        "sets": _sets(forest),
+        "linear": _linear(forest),
+        "isFloat32": is_float32,
+        "zeroThreshold": forest.zero_threshold,
+        "zeroMissing": forest.zero_missing.astype(int),
+        "marker": forest.missing,
+        "link": forest.link if forest.link in LINKS else None,
+        "linkScale": forest.link_scale,
+    }
+
+
+def _sets(forest: Forest) -> list[dict[str, Any]]:
+    ends = forest.set_offsets
+    return [
+        {"words": forest.set_words[ends[i] : ends[i + 1]], "others": bool(forest.set_others_left[i])}
+        for i in range(len(forest.set_others_left))
+    ]
+
+
+def _linear(forest: Forest) -> dict[str, Any] | None:
+    if not forest.has_linear_leaves:
+        return None
+    names = [
+        term_name(forest, feature, category)
+        for feature, category in zip(forest.linear_feature.tolist(), forest.linear_category.tolist(), strict=True)
+    ]
+    return {
+        "offsets": forest.linear_offsets,
+        "feature": forest.linear_feature,
+        "category": forest.linear_category,
+        "coefficient": forest.linear_coefficient,
+        "mean": forest.linear_mean,
+        "range": forest.leaf_range,
+        "missing": forest.leaf_missing,
+        "name": names,
+    }
+
+
+@dataclass(frozen=True)
+class _Drawing:
+    """What the nodes of a tree are described from; `least` rows stand behind each point of a curve."""
+
+    rows: ReportRows
+    summary: Any
+    errors: Array | None
+    least: int
+    digits: int = 4
+
+
+def drawn(rows: ReportRows, model: object, redact: bool) -> list[dict[str, Any]]:
+    """Describe the trees for their drawing: tests in words, rows, means and errors, a curve at each split."""
+    forest = rows.forest
+    evaluator = CpuEvaluator(forest)
+    reached = evaluator.numbered().leaves(rows.settled, evaluator.default_choice(len(rows)), rows.n_jobs)
+    errors = standard_errors(model, forest)
+    drawing = _Drawing(rows, getattr(model, "leaf_summary_", None), errors, REDACTED_ROWS if redact else 1)
+    return [
+        {
+            "output": int(forest.tree_output[tree]),
+            "note": _note(forest, tree, drawing.digits),
+            "nodes": _nodes(drawing, tree, reached[:, tree]),
+        }
+        for tree in range(forest.n_trees)
+    ]
+
+
+def _note(forest: Forest, tree: int, digits: int) -> str:
+    common = common_range(forest, tree, digits)
+    lines = [f"Predictions are clipped to {common}."] if common else []
+    if forest.tree_offsets[tree + 1] - forest.tree_offsets[tree] == 1:
+        lines.append("No split paid off: one leaf holds all rows.")
+    return " ".join(lines)
+
+
+def standard_errors(model: object, forest: Forest) -> Array | None:
+    """Take the terms' standard errors in the order of the forest's terms; None where the model does not know them."""
+    table = getattr(model, "leaves_", None)
+    if table is None or not forest.has_linear_leaves:
+        return None
+    errors = np.asarray(table["standard_error"], np.float64)[np.asarray(table["feature"]) != "(intercept)"]
+    return errors if len(errors) == len(forest.linear_feature) else None
+
+
+def _nodes(drawing: _Drawing, tree: int, reached: Int32s) -> list[dict[str, Any]]:
+    forest = drawing.rows.forest
+    first, last = forest.tree_offsets[tree : tree + 2].tolist()
+    under, target = leaves_under(forest, tree), target_of(drawing.rows, tree)
+    result = []
+    for node in range(first, last):
+        inside = np.isin(reached, under[node - first])
+        entry: dict[str, Any] = {
+            "rows": int(inside.sum()),
+            "training": float(forest.cover[node]),
+            "mean": float(target[inside].mean()) if inside.any() else float("nan"),
+        }
+        if forest.feature[node] >= 0:
+            values = drawing.rows.settled[inside, forest.feature[node]]
+            entry |= {"tests": test_text(forest, node, drawing.digits)}
+            entry["curve"] = mean_curve(values, target[inside], drawing.least)
+        else:
+            entry |= _leaf(drawing, node)
+        result.append(entry)
+    return result
+
+
+def _leaf(drawing: _Drawing, node: int) -> dict[str, Any]:
+    forest, summary, errors = drawing.rows.forest, drawing.summary, drawing.errors
+    leaf = leaf_of_node(forest, node)
+    entry: dict[str, Any] = {"leaf": leaf, "equation": equation(forest, leaf, drawing.digits)}
+    if summary is not None:
+        name = "rmse" if "rmse" in summary else "log_loss"
+        entry |= {"error": float(summary[name][leaf]), "errorName": name.replace("_", "-")}
+        entry["clipped"] = int(summary["n_clipped"][leaf])
+    if errors is not None:
+        entry["standardErrors"] = errors[slice(*forest.linear_offsets[leaf : leaf + 2])]
+    return entry
+
+
+def leaves_under(forest: Forest, tree: int) -> list[list[int]]:
+    """Leaves below each node of a tree, indices into the forest's."""
+    first, last = forest.tree_offsets[tree : tree + 2].tolist()
+    under: list[list[int]] = [[] for _ in range(first, last)]
+    leaf = leaf_of_node(forest, last)
+    for node in range(last - 1, first - 1, -1):
+        if forest.feature[node] < 0:
+            leaf -= 1
+            under[node - first] = [leaf]
+        else:
+            left = int(forest.left[node])
+            under[node - first] = under[left] + under[left + 1]
+    return under
+
+
+def target_of(rows: ReportRows, tree: int) -> Array:
+    """Choose what a node's mean is of: targets where they are numbers, else margins of the tree's output."""
+    if rows.y is not None and not rows.forest.classes:
+        return rows.y
+    return rows.margins[:, int(rows.forest.tree_output[tree])]

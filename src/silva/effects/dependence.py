@@ -1,0 +1,200 @@
+"""Partial dependence and individual conditional expectation (ICE)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+
+from silva.effects.rows import Bunch, ChangingRows, feature_index, refuse_no_rows
+from silva.loading import load
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from numpy.typing import ArrayLike
+
+    from silva.forest import Forest
+    from silva.typing import Array, Doubles, Rows
+
+Kind = Literal["average", "individual", "both"]
+Method = Literal["auto", "predict_proba", "decision_function", "predict"]
+
+OUTPUTS = {"predict_proba": "probability", "decision_function": "margin", "predict": "prediction"}
+
+
+def partial_dependence(
+    model: object,
+    X: Rows,
+    features: int | str | Sequence[int | str],
+    *,
+    sample_weight: ArrayLike | None = None,
+    response_method: Method = "auto",
+    percentiles: tuple[float, float] = (0.05, 0.95),
+    grid_resolution: int = 100,
+    custom_values: Mapping[int | str, ArrayLike] | None = None,
+    kind: Kind = "average",
+    device: str = "auto",
+    n_jobs: int | None = None,
+    by_position: bool = False,
+) -> Bunch:
+    """Mean prediction of the rows as a function of one feature or two, and that of each row (ICE).
+
+    Parameters
+    ----------
+    model : Forest, estimator, or anything `silva.load` takes
+    X : array-like or frame of shape (n, n_features)
+        Rows whose other features stay as they are.
+    features : int, str, or a sequence of one or two of them
+        Two are changed together: the result then has an axis for each.
+    sample_weight : array-like of shape (n,), optional
+        Weights of the rows in means.
+    response_method : {"auto", "predict_proba", "decision_function", "predict"}
+        Of classifiers: probabilities ("auto"), or margins. Of others the prediction, or the margin on request.
+    percentiles : pair of float
+        Ends of the grid among the rows' values.
+    grid_resolution : int
+        Points a feature, evenly spaced; features with fewer distinct values, and categories, take these values.
+    custom_values : mapping, optional
+        Grid of a feature by its number or name; categories by value.
+    kind : {"average", "individual", "both"}
+    device, n_jobs, by_position
+        As for `Forest.predict`.
+
+    Returns
+    -------
+    Bunch
+        A dictionary, its keys attributes too, as scikit-learn's: ``grid_values``, a list of one array a feature;
+        ``average``, (n_outputs, points[, points]), and ``individual``, (n_outputs, n, points[, points]), as far as
+        `kind` asks for them; ``feature_names``. One output for regressions and two classes (of the second one).
+
+    Raises
+    ------
+    ValueError
+        If a feature is unknown, X has no rows, or the percentiles leave no range.
+    TypeError
+        If a custom value is none that the feature's column may hold.
+
+    Notes
+    -----
+    One prediction of all rows a grid point, the "brute" method of scikit-learn, whose grids and shapes are the same.
+    Missing values stand on no grid. It costs the time of ``grid_resolution`` calls of `Forest.predict`.
+
+    References
+    ----------
+    Friedman, "Greedy function approximation: a gradient boosting machine", Annals of Statistics 29 (2001), section 8.2.
+
+    Examples
+    --------
+    >>> result = silva.partial_dependence(model, X, "MedInc", kind="both")  # doctest: +SKIP
+    >>> plt.plot(result.grid_values[0], result.average[0])  # doctest: +SKIP
+    """
+    forest = load(model)
+    if kind not in {"average", "individual", "both"}:
+        raise ValueError(f"kind is {kind!r}, expected 'average', 'individual' or 'both'")
+    wanted = [feature_index(feature, forest) for feature in _listed(features)]
+    rows = ChangingRows(forest, X, device, n_jobs, by_position)
+    refuse_no_rows(rows)
+    custom = {feature_index(feature, forest): values for feature, values in (custom_values or {}).items()}
+    axes = [_axis(rows, feature, custom, percentiles, grid_resolution) for feature in wanted]
+    points = np.stack(np.meshgrid(*(codes for _, codes in axes), indexing="ij"), axis=-1).reshape(-1, len(wanted))
+    sizes = [len(codes) for _, codes in axes]
+    means, each = responses_of(rows, wanted, points, _output(forest, response_method), sample_weight, kind)
+    result = Bunch(grid_values=[shown for shown, _ in axes])
+    result["feature_names"] = [forest.feature_names[i] if forest.feature_names else str(i) for i in wanted]
+    if kind != "individual":
+        result["average"] = means.T.reshape(-1, *sizes)
+    if kind != "average":
+        result["individual"] = each.transpose(2, 1, 0).reshape(each.shape[2], len(rows), *sizes)
+    return result
+
+
+def _listed(features: Any) -> list[Any]:
+    listed = [features] if isinstance(features, str) or not hasattr(features, "__iter__") else list(features)
+    if len(listed) not in {1, 2} or len(set(map(str, listed))) < len(listed):
+        raise ValueError(f"features is {features!r}, expected one feature or two different ones")
+    return listed
+
+
+def _axis(
+    rows: ChangingRows, feature: int, custom: Mapping[int, Any], percentiles: tuple[float, float], resolution: int
+) -> tuple[Array, Array]:
+    """Grid of one feature: values as users know them, and as the forest's rows hold them."""
+    if feature in custom:
+        return _custom(rows, feature, np.asarray(custom[feature]))
+    return grid_of(rows, feature, percentiles, resolution)
+
+
+def grid_of(rows: ChangingRows, feature: int, percentiles: tuple[float, float], resolution: int) -> tuple[Array, Array]:
+    """Evenly spaced numbers between two quantiles, or all values that are few or categories."""
+    table = rows.forest.categories and rows.forest.categories[feature]
+    shown, codes = rows.values_of(feature)
+    if not len(codes):
+        raise ValueError(f"feature {feature} is missing in all rows of X; pass rows with values, or custom_values")
+    if table is not None or shown.dtype == object or len(codes) < resolution:
+        return shown, codes
+    values = rows.shown[:, feature].astype(np.float64)
+    low, high = _quantiles(values[~np.isnan(values)], percentiles)
+    if np.allclose(low, high):
+        raise ValueError(
+            f"percentiles {percentiles} of feature {feature} are both {low:.6g}; pass percentiles further apart"
+        )
+    grid = np.linspace(low, high, resolution)
+    return grid, grid
+
+
+def _custom(rows: ChangingRows, feature: int, given: Array) -> tuple[Array, Array]:
+    """Values of the user's own; those of categories must occur in X."""
+    if given.ndim != 1 or not len(given):
+        raise ValueError(f"custom_values of feature {feature} has shape {given.shape}, expected (points,)")
+    if not (rows.forest.categories and rows.forest.categories[feature] is not None) and given.dtype.kind in "biuf":
+        return given, given.astype(np.float64)
+    shown, codes = rows.values_of(feature)
+    place = dict(zip(shown.tolist(), codes.tolist(), strict=True))
+    if unknown := [value for value in given.tolist() if value not in place]:
+        raise ValueError(f"custom_values of feature {feature} holds {unknown[0]!r}, which no row of X has")
+    return given, np.array([place[value] for value in given.tolist()])
+
+
+def _quantiles(values: Doubles, percentiles: tuple[float, float]) -> Doubles:
+    """Take the quantiles that scikit-learn does: of SciPy's mquantiles, with its parameters 0.4."""
+    if not 0 <= percentiles[0] < percentiles[1] <= 1:
+        raise ValueError(f"percentiles is {percentiles}, expected two rising numbers from 0 to 1")
+    ordered, n = np.sort(values), len(values)
+    p = np.asarray(percentiles)
+    at = n * p + 0.4 + p * 0.2
+    k = np.floor(np.clip(at, 1, n - 1)).astype(int) if n > 1 else np.ones(2, int)
+    share = np.clip(at - k, 0, 1)
+    result: Doubles = (1 - share) * ordered[k - 1] + share * ordered[np.minimum(k, n - 1)]
+    return result
+
+
+def _output(forest: Forest, method: str) -> str:
+    if method == "auto":
+        return "probability" if forest.classes else "prediction"
+    if method not in OUTPUTS:
+        raise ValueError(f"response_method is {method!r}, expected 'auto' or one of {', '.join(OUTPUTS)}")
+    return OUTPUTS[method]
+
+
+def responses_of(
+    rows: ChangingRows,
+    features: Sequence[int],
+    points: Array,
+    output: str,
+    weight: ArrayLike | None,
+    kind: Kind = "both",
+) -> tuple[Doubles, Array]:
+    """Means (points, k), and those of each row (points, n, k) unless only means are asked for."""
+    weights = None if weight is None else np.asarray(weight, np.float64)
+    means, each = [], []
+    for response in rows.with_values(features, points, output):
+        if isinstance(response, list) or response.dtype.kind not in "fiub":
+            raise ValueError("the model predicts labels, which have no mean; pass response_method='predict_proba'")
+        values = response.reshape(len(rows), -1)
+        if output == "probability" and values.shape[1] == 2:
+            values = values[:, 1:]
+        means.append(np.average(values, axis=0, weights=weights))
+        if kind != "average":
+            each.append(values)
+    return np.array(means), np.array(each)

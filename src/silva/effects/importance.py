@@ -1,0 +1,191 @@
+"""Permutation importance."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from silva.effects.rows import Bunch, ChangingRows, refuse_no_rows
+from silva.loading import load
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from numpy.typing import ArrayLike
+
+    from silva.forest import Forest
+    from silva.typing import Array, Doubles, Rows
+
+    Score = Callable[[Array, Array, Doubles | None], float]
+
+
+def permutation_importance(
+    model: object,
+    X: Rows,
+    y: ArrayLike,
+    *,
+    scoring: str | Callable[..., float] | None = None,
+    n_repeats: int = 5,
+    random_state: Any = None,
+    sample_weight: ArrayLike | None = None,
+    max_samples: float = 1.0,
+    device: str = "auto",
+    n_jobs: int | None = None,
+    by_position: bool = False,
+) -> Bunch:
+    """How much worse the model's score gets when the values of a feature are shuffled among the rows.
+
+    Parameters
+    ----------
+    model : Forest, estimator, or anything `silva.load` takes
+    X : array-like or frame of shape (n, n_features)
+        Rows that the model was not trained on, to learn what it generalises.
+    y : array-like of shape (n,)
+        Targets, or class labels.
+    scoring : str or callable, optional
+        "r2", "neg_mean_squared_error", "neg_root_mean_squared_error", "neg_mean_absolute_error", "accuracy" or
+        "neg_log_loss"; or a function of y, predictions and weights (or None), larger for better. Default accuracy where
+        the model predicts labels, else R².
+    n_repeats : int
+        Shuffles a feature.
+    random_state : int, RandomState or None
+        The same number makes the same shuffles as in scikit-learn where all rows are used.
+    sample_weight : array-like of shape (n,), optional
+    max_samples : int or float
+        Rows, or their share, that are used, drawn without replacement.
+    device, n_jobs, by_position
+        As for `Forest.predict`.
+
+    Returns
+    -------
+    Bunch
+        A dictionary, its keys attributes too, as scikit-learn's: ``importances``, (n_features, n_repeats), the decrease
+        of the score; ``importances_mean`` and ``importances_std``, (n_features,).
+
+    Raises
+    ------
+    ValueError
+        If y does not fit X, `scoring` is unknown, or a number is out of range.
+
+    Notes
+    -----
+    n_features × n_repeats + 1 predictions of the rows. Features that no tree tests and no leaf's equation holds have
+    importance 0 and cost nothing.
+
+    References
+    ----------
+    Breiman, "Random forests", Machine Learning 45 (2001), https://doi.org/10.1023/A:1010933404324.
+
+    Examples
+    --------
+    >>> silva.permutation_importance(model, X_test, y_test, random_state=0).importances_mean  # doctest: +SKIP
+    """
+    forest = load(model)
+    output, score = _score(forest, scoring)
+    rows = ChangingRows(forest, X, device, n_jobs, by_position)
+    refuse_no_rows(rows)
+    labels = np.asarray(y)
+    if labels.shape[:1] != (len(rows),):
+        raise ValueError(f"y has shape {labels.shape}, expected ({len(rows)},), one a row of X")
+    if not hasattr(n_repeats, "__index__") or n_repeats < 1:
+        raise ValueError(f"n_repeats is {n_repeats!r}, expected a whole number of at least 1")
+    weight = None if sample_weight is None else np.asarray(sample_weight, np.float64)
+    seed = _generator(random_state).randint(np.iinfo(np.int32).max + 1)
+    baseline = score(labels, rows.responses(output), weight)
+    taken, generator = _sample(len(rows), max_samples, seed)
+    if taken is not None:
+        rows = ChangingRows(forest, _rows_at(X, taken), device, n_jobs, by_position)
+        labels, weight = labels[taken], None if weight is None else weight[taken]
+    importances = np.zeros((forest.n_features, int(n_repeats)))
+    for feature in np.flatnonzero(_used(forest)):
+        state = np.random.RandomState()
+        state.set_state(generator.get_state())
+        orders = _orders(state, len(rows), int(n_repeats))
+        predicted = rows.shuffled(int(feature), orders, output)
+        importances[feature] = [baseline - score(labels, response, weight) for response in predicted]
+    return Bunch(
+        importances_mean=importances.mean(axis=1), importances_std=importances.std(axis=1), importances=importances
+    )
+
+
+def _generator(random_state: Any) -> np.random.RandomState:
+    return random_state if isinstance(random_state, np.random.RandomState) else np.random.RandomState(random_state)
+
+
+def _sample(n_rows: int, max_samples: float, seed: int) -> tuple[Array | None, np.random.RandomState]:
+    """Draw rows to use, None for all of them, and make the generator that shuffles start from."""
+    count = max_samples if isinstance(max_samples, int) else int(max_samples * n_rows)
+    if not 1 <= count <= n_rows:
+        raise ValueError(f"max_samples is {max_samples}, expected a share of at most 1 or 1 to {n_rows} rows")
+    generator = np.random.RandomState(seed)
+    if count == n_rows:
+        return None, generator
+    return generator.permutation(n_rows)[:count], generator
+
+
+def _rows_at(X: Any, taken: Array) -> Any:
+    if hasattr(X, "iloc"):
+        return X.iloc[taken]
+    if hasattr(X, "take") and not isinstance(X, np.ndarray):
+        return X.take(taken)
+    return X[taken] if hasattr(X, "__array__") else [X[i] for i in taken]
+
+
+def _orders(state: np.random.RandomState, n_rows: int, n_repeats: int) -> Iterator[Array]:
+    """Shuffle the order of the last time, as scikit-learn does."""
+    order = np.arange(n_rows)
+    for _ in range(n_repeats):
+        state.shuffle(order)
+        yield order
+
+
+def _used(forest: Forest) -> Array:
+    used = np.zeros(forest.n_features, bool)
+    used[forest.feature[forest.feature >= 0]] = True
+    used[forest.linear_feature] = True
+    return used
+
+
+def _score(forest: Forest, scoring: Any) -> tuple[str, Score]:
+    """Output that the score looks at, and the score."""
+    if callable(scoring):
+        return "prediction", scoring
+    if scoring is None:
+        scoring = "accuracy" if forest.is_estimator and forest.classes else "r2"
+    if scoring == "neg_log_loss":
+        return "probability", lambda y, p, w: -_log_loss(y, p, w, forest)
+    if scoring not in SCORES:
+        known = ", ".join([*SCORES, "neg_log_loss"])
+        raise ValueError(f"scoring is {scoring!r}, expected one of {known}, or a function")
+    return "prediction", SCORES[scoring]
+
+
+def _r2(y: Array, predicted: Array, weight: Doubles | None) -> float:
+    total = np.average((y - np.average(y, axis=0, weights=weight)) ** 2, axis=0, weights=weight)
+    left = np.average((y - predicted) ** 2, axis=0, weights=weight)
+    return float(np.mean(1 - left / total))
+
+
+def _squares(y: Array, predicted: Array, weight: Doubles | None) -> float:
+    return float(np.mean(np.average((y - predicted) ** 2, axis=0, weights=weight)))
+
+
+def _log_loss(y: Array, predicted: Any, weight: Doubles | None, forest: Forest) -> float:
+    probabilities = np.asarray(predicted, np.float64)
+    if probabilities.ndim == 1:
+        probabilities = np.column_stack([1 - probabilities, probabilities])
+    names = forest.classes[0] if forest.classes else np.arange(probabilities.shape[1])
+    place = np.searchsorted(names, y)
+    smallest = np.finfo(np.float64).eps
+    chosen = np.clip(probabilities[np.arange(len(y)), place], smallest, 1 - smallest)
+    return float(np.average(-np.log(chosen), weights=weight))
+
+
+SCORES: dict[str, Score] = {
+    "r2": _r2,
+    "neg_mean_squared_error": lambda y, p, w: -_squares(y, p, w),
+    "neg_root_mean_squared_error": lambda y, p, w: -float(np.sqrt(_squares(y, p, w))),
+    "neg_mean_absolute_error": lambda y, p, w: -float(np.mean(np.average(np.abs(y - p), axis=0, weights=w))),
+    "accuracy": lambda y, p, w: float(np.average(y == p, weights=w)),
+}

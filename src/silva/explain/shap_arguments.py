@@ -1,0 +1,139 @@
+"""shap's names of arguments: what silva computes is taken, what it does not compute is refused by name."""
+
+from __future__ import annotations
+
+import functools
+import sys
+from typing import TYPE_CHECKING, Any, TypeVar, cast
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from silva.forest import Forest
+    from silva.typing import ExplainOutput
+
+Method = TypeVar("Method", bound="Callable[..., Any]")
+
+OUTPUTS: dict[str, ExplainOutput] = {
+    "raw": "margin",
+    "margin": "margin",
+    "probability": "probability",
+    "log_loss": "log_loss",
+}
+PERTURBATIONS = ("auto", "interventional", "tree_path_dependent")
+NAMES = ("data", "masker", "model_output", "feature_perturbation", "approximate", "link", "linearize_link")
+
+
+def translated(
+    background: Any, output: ExplainOutput, given: dict[str, Any], forest: Forest
+) -> tuple[Any, ExplainOutput]:
+    """Background and output that arguments of shap's names ask for.
+
+    Raises
+    ------
+    TypeError
+        If an argument is neither silva's nor shap's, or the same thing is given by both names.
+    ValueError
+        If values contradict each other.
+    NotImplementedError
+        If shap computes something that silva does not.
+    """
+    if unknown := sorted(set(given) - set(NAMES)):
+        raise TypeError(f"Explainer got an unexpected argument {unknown[0]!r}; see help(silva.Explainer)")
+    if given.get("approximate"):
+        raise NotImplementedError(
+            "approximate=True (values of a single order, not Shapley values) is not computed; leave it out: exact "
+            "values take less time here than shap's approximation"
+        )
+    _refuse_link(given.get("link"))
+    rows = [rows for rows in (background, *_rows(given)) if rows is not None]
+    if len(rows) > 1:
+        raise TypeError("background, data and masker are names of the same rows; pass one of them")
+    wanted = _output(given.get("model_output", "raw"), forest)
+    chosen = output if wanted == "margin" else wanted
+    return _perturbed(rows[0] if rows else None, given.get("feature_perturbation", "auto")), chosen
+
+
+def _rows(given: dict[str, Any]) -> tuple[Any, Any]:
+    masker = given.get("masker")
+    return given.get("data"), masker if masker is None else getattr(masker, "data", masker)
+
+
+def _output(model_output: Any, forest: Forest) -> ExplainOutput:
+    if model_output not in OUTPUTS:
+        raise NotImplementedError(
+            f"model_output={model_output!r} is not computed; expected 'raw', 'probability' or 'log_loss'"
+        )
+    is_probability = forest.link == "identity" and bool(forest.classes) and forest.prediction == "argmax"
+    return "margin" if model_output == "probability" and is_probability else OUTPUTS[model_output]
+
+
+def _perturbed(rows: Any, perturbation: Any) -> Any:
+    """Background rows for this choice; None for path-dependent values, which use none."""
+    if perturbation not in PERTURBATIONS:
+        raise ValueError(f"feature_perturbation is {perturbation!r}, expected one of {', '.join(PERTURBATIONS)}")
+    if perturbation == "interventional" and rows is None:
+        raise ValueError(
+            "feature_perturbation='interventional' compares with background rows; pass data, or 'tree_path_dependent'"
+        )
+    return None if perturbation == "tree_path_dependent" else rows
+
+
+def _refuse_link(link: Any) -> None:
+    name = getattr(link, "__name__", link)
+    if name not in (None, "identity"):
+        raise NotImplementedError(
+            f"link={name} is not computed; values are those of the margin, or of the probability with background rows "
+            "and output='probability'"
+        )
+
+
+def refuse_call_arguments(given: dict[str, Any], n_trees: int) -> None:
+    """Check shap's arguments of a call: those that change nothing are taken.
+
+    Raises
+    ------
+    TypeError
+        If shap has no such argument.
+    NotImplementedError
+        If it asks for what is not computed.
+    """
+    if unknown := sorted(set(given) - {"approximate", "tree_limit", "from_call"}):
+        raise TypeError(f"got an unexpected argument {unknown[0]!r}; see help(silva.Explainer)")
+    if given.get("approximate"):
+        raise NotImplementedError("approximate=True is not computed; leave it out for exact values")
+    limit = given.get("tree_limit")
+    if limit is not None and 0 <= limit < n_trees:
+        raise NotImplementedError(
+            f"tree_limit={limit} of {n_trees} trees is not computed; pass a model of so many trees "
+            "(xgboost: booster[:limit], LightGBM: booster.save_model(path, num_iteration=limit))"
+        )
+
+
+def taking_one_row(method: Method) -> Method:
+    """Let a method take a one-dimensional row, as shap does: the result then lacks the axis of rows."""
+
+    @functools.wraps(method)
+    def taking(self: Any, X: Any, y: Any = None, *args: Any, **kwargs: Any) -> Any:
+        if getattr(X, "ndim", 2) != 1:
+            return method(self, X, y, *args, **kwargs)
+        if (out := kwargs.get("out")) is not None:
+            kwargs["out"] = out[None]
+        labels = y if y is None or np.ndim(y) else [y]
+        found = method(self, _as_table(X), labels, *args, **kwargs)
+        if not isinstance(found, tuple):
+            return found[0]
+        pairs, values = found
+        return pairs if kwargs.get("overall") else pairs[0], values[0]
+
+    return cast("Method", taking)
+
+
+def _as_table(row: Any) -> Any:
+    """Make rows of one row: a pandas.Series has names, and values of several types."""
+    pandas = sys.modules.get("pandas")
+    if pandas is not None and isinstance(row, pandas.Series):
+        return row.to_frame().T.infer_objects()
+    return row.reshape(1, -1)

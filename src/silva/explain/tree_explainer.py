@@ -1,0 +1,74 @@
+"""shap's TreeExplainer, computed by silva."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from silva.explain.explainer import Explainer
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+
+class TreeExplainer(Explainer):
+    """`Explainer` with the arguments of ``shap.TreeExplainer``, in its order.
+
+    Parameters
+    ----------
+    model : object or path
+        Anything that `silva.load` takes.
+    data : array-like or frame of shape (m, F), optional
+        Background rows, any number of them: a row's cost does not depend on it.
+    model_output : {"raw", "probability", "log_loss"}
+        "raw" is the margin.
+    feature_perturbation : {"auto", "interventional", "tree_path_dependent"}
+        "auto": interventional with `data`, path-dependent without. "tree_path_dependent" does not look at `data`.
+    feature_names : sequence of str, optional
+        What explanations call the features; default the model's names.
+    approximate : bool
+        False; True is refused.
+    link, linearize_link
+        As in shap, which does not use them; a link other than the identity is refused.
+    **settings
+        Further arguments of `Explainer`: algorithm, device, dtype, n_jobs, table_bytes, background_weight.
+
+    Raises
+    ------
+    NotImplementedError
+        For what shap computes and silva does not, by the argument's name.
+    ValueError, TypeError
+        As `Explainer`.
+
+    See Also
+    --------
+    Explainer : values, interactions, calls, single rows and files, the same here.
+
+    Examples
+    --------
+    >>> explainer = silva.TreeExplainer(model)  # doctest: +SKIP
+    >>> shap.plots.waterfall(explainer(X)[0])  # doctest: +SKIP
+    """
+
+    def __init__(
+        self,
+        model: Any,
+        data: Any = None,
+        model_output: str = "raw",
+        feature_perturbation: str = "auto",
+        feature_names: Sequence[str] | None = None,
+        approximate: bool = False,
+        link: Any = None,
+        linearize_link: Any = None,
+        **settings: Any,
+    ) -> None:
+        super().__init__(
+            model,
+            data=data,
+            model_output=model_output,
+            feature_perturbation=feature_perturbation,
+            feature_names=feature_names,
+            approximate=approximate,
+            link=link,
+            linearize_link=linearize_link,
+            **settings,
+        )

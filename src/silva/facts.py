@@ -1,0 +1,66 @@
+"""What a forest is, in words: for `silva info`, notebooks and reports."""
+
+from __future__ import annotations
+
+import dataclasses
+import html
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from silva.ensemble import TreeEnsemble
+
+SHOWN_NAMES = 12
+
+
+def forest_facts(forest: TreeEnsemble) -> dict[str, str]:
+    """Name source, objective and sizes of a forest."""
+    names = f" ({_listed(forest.feature_names)})" if forest.feature_names else ""
+    return {
+        "source": forest.source or "unknown",
+        "objective": forest.objective or "unknown",
+        "trees": f"{forest.n_trees:,}",
+        "leaves": f"{forest.n_leaves:,}",
+        "depth": str(forest.depth),
+        "features": f"{forest.n_features:,}{names}",
+        "outputs": _outputs(forest),
+        "row type": forest.threshold.dtype.name,
+        "memory": f"{_n_bytes(forest) / 2**20:,.1f} MiB",
+    }
+
+
+def output_names(forest: TreeEnsemble, n_outputs: int) -> list[str]:
+    """Class labels where there is one an output, numbers from 0 otherwise."""
+    labels = [str(label) for classes in forest.classes for label in classes.tolist()]
+    if len(forest.classes) > 1:
+        labels = [f"{i}_{label}" for i, classes in enumerate(forest.classes) for label in classes.tolist()]
+    return labels if len(labels) == n_outputs else [str(i) for i in range(n_outputs)]
+
+
+def as_html(title: str, facts: Mapping[str, str]) -> str:
+    """Write facts as a small table for notebooks; all text is escaped."""
+    rows = "".join(
+        f"<tr><th style='text-align:left'>{html.escape(name)}</th>"
+        f"<td style='text-align:left'>{html.escape(fact)}</td></tr>"
+        for name, fact in facts.items()
+    )
+    return f"<div><strong>{html.escape(title)}</strong><table>{rows}</table></div>"
+
+
+def _outputs(forest: TreeEnsemble) -> str:
+    classes = [f"{len(labels)} classes ({_listed(map(str, labels.tolist()))})" for labels in forest.classes]
+    return "; ".join([f"{forest.n_outputs:,}", *classes])
+
+
+def _listed(names: object) -> str:
+    listed = list(names)  # type: ignore[call-overload]
+    more = f" and {len(listed) - SHOWN_NAMES} more" if len(listed) > SHOWN_NAMES else ""
+    return ", ".join(listed[:SHOWN_NAMES]) + more
+
+
+def _n_bytes(forest: TreeEnsemble) -> int:
+    values = (getattr(forest, field.name) for field in dataclasses.fields(forest))
+    return sum(value.nbytes for value in values if isinstance(value, np.ndarray))

@@ -1,0 +1,184 @@
+"""Trees as text and pictures."""
+
+import numpy as np
+import pytest
+
+pytest.importorskip("sklearn")
+
+import silva
+from tests.grow.engines import piecewise
+from tests.strategies import Node, flatten
+
+
+@pytest.fixture(scope="module")
+def tree():
+    return silva.ModelTreeRegressor(n_iter_no_change=10, n_jobs=1).fit(*piecewise(600))
+
+
+def test_text_has_a_line_for_every_branch_and_leaf(tree):
+    lines = silva.export_text(tree).splitlines()
+    assert len(lines) == 2 * (tree.n_leaves_ - 1) + tree.n_leaves_ + 1
+    assert lines[0].startswith("x0 < ")
+    assert sum("rmse" in line for line in lines) == tree.n_leaves_
+
+
+def test_text_counts_leaves_as_apply_does(tree):
+    X, _ = piecewise(600)
+    numbers = np.unique(tree.apply(X))
+    for line in silva.export_text(tree).splitlines():
+        if "rmse" in line:
+            leaf = int(line.strip("| ").removeprefix("leaf ").partition(":")[0])
+            assert f"({tree.leaf_summary_['n_rows'][leaf]} rows" in line
+            numbers = numbers[numbers != leaf]
+    assert not len(numbers)
+
+
+def test_text_names_the_side_of_missing_values_where_there_were_some(tree, tmp_path):
+    assert "missing" not in silva.export_text(tree)
+    tree.forest_.save(tmp_path / "tree.silva")
+    assert "missing" not in silva.export_text(tmp_path / "tree.silva")
+    X, y = piecewise(600)
+    X[::9, 0] = np.nan
+    some = silva.ModelTreeRegressor(n_iter_no_change=10, n_jobs=1).fit(X, y)
+    assert "or missing" in silva.export_text(some)
+    assert some.forest_.missing_seen.tolist() == [True] + [False] * (X.shape[1] - 1)
+
+
+def test_text_of_one_leaf_says_why():
+    X = np.random.default_rng(0).normal(size=(200, 2))
+    one = silva.ModelTreeRegressor(n_iter_no_change=5, n_jobs=1).fit(X, X[:, 0])
+    assert silva.export_text(one).splitlines()[-1] == "No split paid off: this holds for all rows."
+    assert one.rules_["rule"].tolist() == ["all rows"]
+
+
+def test_rules_are_a_table(tree):
+    pandas, polars = pytest.importorskip("pandas"), pytest.importorskip("polars")
+    X, _ = piecewise(600)
+    table = pandas.DataFrame(tree.rules_)
+    assert table.columns.tolist() == ["leaf", "rule", "rows", "mean", "equation", "rmse"]
+    assert polars.DataFrame(tree.rules_).height == tree.n_leaves_
+    assert table.rows.sum() == len(X)
+    leaves, names = tree.apply(X), {f"x{i}": X[:, i] for i in range(X.shape[1])}
+    for leaf, rule in zip(table.leaf, table.rule, strict=True):
+        follows = np.all([eval(test, {}, names) for test in rule.split(" and ")], axis=0)
+        assert (follows == (leaves == leaf)).mean() > 0.99  # thresholds are rounded to four digits
+
+
+def test_an_extra_is_named_where_scikit_learn_is_missing(monkeypatch):
+    import sys
+
+    monkeypatch.setitem(sys.modules, "sklearn", None)
+    for name in ("sklearn.base", "silva.grow.estimator"):
+        monkeypatch.delitem(sys.modules, name, raising=False)
+    import silva.grow
+
+    with pytest.raises(
+        ImportError, match=r"silva.ModelTreeRegressor needs scikit-learn: pip install 'silva\[sklearn\]'"
+    ):
+        silva.grow.__getattr__("ModelTreeRegressor")
+
+
+def test_text_says_what_is_clipped(tree):
+    low, high = tree.forest_.leaf_range[0]
+    assert silva.export_text(tree).endswith(f"\nPredictions are clipped to {low:.4g} ... {high:.4g}.")
+    X = np.linspace(0, 4, 100)[:, None]
+    y = np.where(X[:, 0] < 2, np.minimum(X[:, 0], 1), 10 * X[:, 0])
+    confined, free = (
+        silva.export_text(silva.ModelTreeRegressor(n_iter_no_change=10, n_jobs=1, max_leaves=2, clip=clip).fit(X, y))
+        for clip in ("leaf", "none")
+    )
+    assert confined.count(", clipped to ") == confined.count("rmse")
+    assert " clipped, clipped to " in confined
+    assert "clipped" not in free
+
+
+def test_text_equations_are_the_leaves(tree):
+    """Evaluates the printed equations."""
+    X, _ = piecewise(600)
+    text = silva.export_text(tree, digits=12)
+    for leaf in range(tree.n_leaves_):
+        intercept = tree.leaves_["coefficient"][tree.leaves_["leaf"] == leaf][0]
+        assert f"{intercept:.12g}" in text
+    assert np.isfinite(X).all()
+
+
+def test_text_of_a_loaded_forest(tree, tmp_path):
+    tree.forest_.save(tmp_path / "tree.silva")
+    text = silva.export_text(tmp_path / "tree.silva")
+    assert "rmse" not in text
+    assert "x0 < " in text
+    for show in (silva.export_text, silva.plot_tree):
+        with pytest.raises(ValueError, match="tree is 1, the forest has 1 trees"):
+            show(tree, tree=1)
+    with pytest.raises(TypeError, match=r"got Forest without history_, expected a fitted silva.ModelTreeRegressor"):
+        silva.plot_history(tree.forest_)
+
+
+@pytest.mark.parametrize(
+    ("words", "others_left", "table", "expected"),
+    [
+        ([0b101], False, None, "x0 in {0, 2}"),
+        ([0xFFFFFFFA], True, None, "x0 not in {0, 2}"),
+        ([0xFFFFFFFA], True, ["red", "green", "blue"], "x0 in {green}"),
+        ([], True, None, "x0 not in {}"),
+        ([], True, ["red", "green", "blue"], "x0 not in {}"),
+        ([0b011], False, ["red", "green", "blue"], "x0 not in {blue}"),
+    ],
+)
+def test_text_of_categories(words, others_left, table, expected):
+    """Sets may hold bits for categories that the table does not have, or send unknown ones left."""
+    root = Node(3, feature=0, threshold=0.0, category_set=0, children=(Node(1, 1.0), Node(2, 2.0)))
+    categories = None if table is None else (np.array(table),)
+    forest = flatten([root], n_features=1, sets=[(words, others_left)], categories=categories)
+    assert silva.export_text(forest).startswith(expected)
+
+
+def test_pictures_are_as_high_as_their_tree(tmp_path):
+    matplotlib = pytest.importorskip("matplotlib")
+    matplotlib.use("Agg")
+    rng = np.random.default_rng(0)
+    X = rng.uniform(0, 20, (2000, 1))
+    chain = silva.ModelTreeRegressor(n_iter_no_change=5, n_jobs=1, leaf_model="constant", max_leaves=20)
+    chain.fit(X, np.floor(X[:, 0]))
+    axes = silva.plot_tree(chain, X, np.floor(X[:, 0]))
+    axes.figure.savefig(tmp_path / "tree.svg")
+    axes.figure.savefig(tmp_path / "tree.png")
+    boxes = [text.get_window_extent() for text in axes.texts if text.get_fontweight() == "bold"]
+    tops = sorted(box.y0 for box in boxes)
+    assert min(np.diff(tops)) >= max(box.height for box in boxes)  # no line lies on another
+    assert len(boxes) == 2 * chain.n_leaves_ - 1 >= 20
+    matplotlib.pyplot.close("all")
+
+
+def test_pictures_of_categories_and_other_forests():
+    pandas, matplotlib = pytest.importorskip("pandas"), pytest.importorskip("matplotlib")
+    matplotlib.use("Agg")
+    kind = np.array(["a", "b", "c"])[np.arange(300) % 3]
+    frame = pandas.DataFrame({"kind": pandas.Categorical(kind), "x": np.linspace(0, 1, 300)})
+    y = np.where(kind == "b", 5.0, frame.x)
+    model = silva.ModelTreeRegressor(n_iter_no_change=5, n_jobs=1, leaf_model="constant", max_leaves=3).fit(frame, y)
+    axes = silva.plot_tree(model, frame, y)
+    left = axes.child_axes[0].collections[0].get_facecolors().tolist()
+    assert len({tuple(colour) for colour in left}) == 2
+    boosted = pytest.importorskip("sklearn.ensemble").GradientBoostingRegressor(n_estimators=3, max_depth=2)
+    boosted.fit(frame[["x"]], y)
+    texts = [text.get_text() for text in silva.plot_tree(boosted, tree=2).texts]
+    assert sum(" rows, mean " in text for text in texts) == 7
+    matplotlib.pyplot.close("all")
+
+
+def test_pictures(tree):
+    matplotlib = pytest.importorskip("matplotlib")
+    matplotlib.use("Agg")
+    X, y = piecewise(600)
+    texts = [text.get_text() for text in silva.plot_tree(tree).texts]
+    assert sum(" rows, mean " in text for text in texts) == 2 * tree.n_leaves_ - 1
+    assert [text for text in texts if "  leaf " in text]
+    axes = silva.plot_tree(tree, X, y)
+    assert len(axes.child_axes) == tree.n_leaves_ - 1
+    root = int(tree.forest_.feature[0])
+    marked = axes.child_axes[0].lines[0].get_xdata()[0]
+    assert marked == tree.forest_.threshold[0]
+    assert axes.child_axes[0].get_ylabel() == f"x{root}"
+    assert silva.plot_history(tree).get_xlabel() == "generation"
+    matplotlib.pyplot.close("all")

@@ -1,0 +1,140 @@
+"""Partial dependence and permutation importance, beside scikit-learn's own."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import silva
+
+inspection = pytest.importorskip("sklearn.inspection")
+ensemble = pytest.importorskip("sklearn.ensemble")
+pandas = pytest.importorskip("pandas")
+
+
+@pytest.fixture(scope="module", name="X")
+def rows():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(300, 4))
+    X[:, 2] = rng.integers(0, 5, 300)
+    return X
+
+
+@pytest.fixture(scope="module")
+def y(X):
+    return X[:, 0] * X[:, 1] + X[:, 2]
+
+
+MODELS = {
+    "regression": lambda X, y: ensemble.RandomForestRegressor(7, random_state=0).fit(X, y),
+    "two classes": lambda X, y: ensemble.HistGradientBoostingClassifier(max_iter=9).fit(X, y > 1),
+    "three classes": lambda X, y: ensemble.RandomForestClassifier(7, random_state=0).fit(X, np.digitize(y, [0, 2])),
+    "two targets": lambda X, y: ensemble.RandomForestRegressor(5, random_state=0).fit(X, np.column_stack([y, -y])),
+}
+
+
+@pytest.mark.parametrize("name", MODELS)
+@pytest.mark.parametrize("features", [[0], [2], [0, 2]])
+def test_partial_dependence_is_that_of_scikit_learn(X, y, name, features):
+    model = MODELS[name](X, y)
+    settings = {"kind": "both", "grid_resolution": 12}
+    weight = np.random.default_rng(1).uniform(size=len(X))
+    theirs = inspection.partial_dependence(model, X, features, method="brute", sample_weight=weight, **settings)
+    ours = silva.partial_dependence(model, X, features, sample_weight=weight, **settings)
+    assert len(ours.grid_values) == len(theirs["grid_values"])
+    for found, expected in zip(ours.grid_values, theirs["grid_values"], strict=True):
+        np.testing.assert_allclose(found, expected, rtol=1e-12)
+    np.testing.assert_allclose(ours.average, theirs["average"], rtol=1e-9, atol=1e-12)
+    np.testing.assert_allclose(ours.individual, theirs["individual"], rtol=1e-9, atol=1e-12)
+
+
+def test_rows_are_not_changed(X, y):
+    model, before = MODELS["regression"](X, y), X.copy()
+    silva.partial_dependence(model, X, 0, grid_resolution=3)
+    silva.permutation_importance(model, X, y)
+    np.testing.assert_array_equal(X, before)
+
+
+def test_categories_missing_values_and_linear_leaves(X, y):
+    frame = pandas.DataFrame(X, columns=list("abcd")).assign(
+        c=pandas.Categorical(np.array(list("vwxyz"))[X[:, 2].astype(int)])
+    )
+    frame.loc[:9, "a"] = np.nan
+    frame.loc[3, "c"] = np.nan
+    tree = silva.ModelTreeRegressor(max_leaves=4, n_iter_no_change=5, n_jobs=1).fit(frame, y)
+    result = silva.partial_dependence(tree, frame, "c")
+    assert sorted(result.grid_values[0]) == list("vwxyz")
+    for value, average in zip(result.grid_values[0], result.average[0], strict=True):
+        changed = frame.assign(c=pandas.Categorical([value] * len(frame), categories=list("vwxyz")))
+        assert average == pytest.approx(tree.predict(changed).mean())
+    custom = silva.partial_dependence(tree, frame, ["c", "a"], custom_values={"c": ["x", "v"], "a": [0.0, 1.0, 2.0]})
+    assert custom.average.shape == (1, 2, 3)
+    assert custom.average[0, 1, 2] == pytest.approx(
+        tree.predict(frame.assign(a=2.0, c=pandas.Categorical(["v"] * len(frame)))).mean()
+    )
+    assert "individual" not in custom
+    with pytest.raises(ValueError, match="holds 'q', which no row of X has"):
+        silva.partial_dependence(tree, frame, "c", custom_values={"c": ["q"]})
+
+
+def test_margins_on_request(X, y):
+    model = MODELS["two classes"](X, y)
+    result = silva.partial_dependence(model, X, 0, response_method="decision_function", grid_resolution=5)
+    theirs = inspection.partial_dependence(
+        model, X, [0], response_method="decision_function", method="brute", grid_resolution=5
+    )
+    np.testing.assert_allclose(result.average, theirs["average"], rtol=1e-6)
+
+
+@pytest.mark.parametrize("name", ["regression", "two classes", "three classes"])
+def test_permutation_importance_is_that_of_scikit_learn(X, y, name):
+    model = MODELS[name](X, y)
+    target = {"regression": y, "two classes": y > 1, "three classes": np.digitize(y, [0, 2])}[name]
+    weight = np.random.default_rng(1).uniform(size=len(X))
+    for settings in ({}, {"sample_weight": weight}, {"n_repeats": 2}):
+        theirs = inspection.permutation_importance(model, X, target, random_state=3, **settings)
+        ours = silva.permutation_importance(model, X, target, random_state=3, **settings)
+        np.testing.assert_allclose(ours.importances, theirs.importances, atol=1e-9)
+        np.testing.assert_allclose(ours.importances_std, theirs.importances_std, atol=1e-9)
+
+
+@pytest.mark.parametrize(
+    "scoring", ["neg_mean_squared_error", "neg_root_mean_squared_error", "neg_mean_absolute_error", "neg_log_loss"]
+)
+def test_scores_are_those_of_scikit_learn(X, y, scoring):
+    is_loss = scoring == "neg_log_loss"
+    model = MODELS["two classes" if is_loss else "regression"](X, y)
+    target = np.where(y > 1, True, False) if is_loss else y
+    theirs = inspection.permutation_importance(model, X, target, random_state=0, scoring=scoring, n_repeats=2)
+    ours = silva.permutation_importance(model, X, target, random_state=0, scoring=scoring, n_repeats=2)
+    np.testing.assert_allclose(ours.importances, theirs.importances, rtol=1e-5, atol=1e-9)
+
+
+def test_some_rows_and_own_scores(X, y):
+    model = MODELS["regression"](X, y)
+    few = silva.permutation_importance(model, X, y, max_samples=0.5, random_state=0)
+    assert few.importances_mean[2] > few.importances_mean[3]
+    own = silva.permutation_importance(model, X, y, scoring=lambda y, p, _: -np.abs(y - p).mean(), random_state=0)
+    named = silva.permutation_importance(model, X, y, scoring="neg_mean_absolute_error", random_state=0)
+    np.testing.assert_allclose(own.importances, named.importances)
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda m, X, _: silva.partial_dependence(m, X, 4), "features holds 4, expected 0 to 3"),
+        (lambda m, X, _: silva.partial_dependence(m, X, "a"), "no feature is called 'a'"),
+        (lambda m, X, _: silva.partial_dependence(m, X, [0, 1, 2]), "expected one feature or two"),
+        (lambda m, X, _: silva.partial_dependence(m, X, 0, kind="all"), "kind is 'all'"),
+        (lambda m, X, _: silva.partial_dependence(m, X[:0], 0), "X has no rows"),
+        (lambda m, X, _: silva.partial_dependence(m, X, 0, percentiles=(0.9, 0.1)), "two rising numbers"),
+        (lambda m, X, _: silva.partial_dependence(m, X * np.nan, 0), "NaN|missing in all rows"),
+        (lambda m, X, y: silva.permutation_importance(m, X, y[:3]), r"y has shape \(3,\), expected \(300,\)"),
+        (lambda m, X, y: silva.permutation_importance(m, X, y, scoring="f2"), "scoring is 'f2', expected one of r2"),
+        (lambda m, X, y: silva.permutation_importance(m, X, y, n_repeats=0), "n_repeats is 0"),
+        (lambda m, X, y: silva.permutation_importance(m, X, y, max_samples=2.0), "max_samples is 2.0"),
+    ],
+)
+def test_refusals(X, y, call, message):
+    with pytest.raises(ValueError, match=message):
+        call(MODELS["regression"](X, y), X, y)

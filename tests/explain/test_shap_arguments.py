@@ -1,0 +1,156 @@
+"""A move from shap in one line: its arguments, rows of one dimension, labels in second place."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import silva
+from tests.strategies import Options, random_forest
+
+shap = pytest.importorskip("shap")
+xgboost = pytest.importorskip("xgboost")
+
+
+@pytest.fixture(scope="module", name="X")
+def rows():
+    return np.random.default_rng(0).normal(size=(300, 4))
+
+
+@pytest.fixture(scope="module")
+def model(X):
+    return xgboost.XGBClassifier(n_estimators=8, max_depth=3).fit(X, X[:, 0] * X[:, 1] > 0)
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        {},
+        {"feature_perturbation": "tree_path_dependent"},
+        {"data": 50},
+        {"data": 50, "feature_perturbation": "interventional", "model_output": "probability"},
+    ],
+)
+def test_one_line_changes(X, model, arguments):
+    if "data" in arguments:
+        arguments = {**arguments, "data": X[:50]}
+    y = (X[:20, 0] > 0).astype(int)
+    theirs, ours = shap.TreeExplainer(model, **arguments), silva.TreeExplainer(model, **arguments)
+    np.testing.assert_allclose(ours.shap_values(X[:20]), theirs.shap_values(X[:20]), atol=2e-5)
+    np.testing.assert_allclose(ours.expected_value, theirs.expected_value, atol=1e-5)
+    np.testing.assert_allclose(ours(X[:20]).values, theirs(X[:20]).values, atol=2e-5)
+    np.testing.assert_array_equal(ours.shap_values(X[:20], tree_limit=-1, approximate=False), ours(X[:20]).values)
+    if "data" not in arguments:
+        np.testing.assert_allclose(
+            ours(X[:20], interactions=True).values, theirs.shap_interaction_values(X[:20]), atol=2e-5
+        )
+    with pytest.raises(ValueError, match="y is for output='log_loss'"):
+        ours.shap_values(X[:20], y)
+    same = silva.Explainer(model, **arguments)
+    np.testing.assert_array_equal(same.shap_values(X[:20]), ours.shap_values(X[:20]))
+
+
+def test_positions_are_those_of_shap(X, model):
+    y = X[:20, 0] > 0
+    ours = silva.TreeExplainer(model, X[:50], "log_loss", "interventional", list("abcd"))
+    theirs = shap.TreeExplainer(model, X[:50], "log_loss", "interventional")
+    expected = theirs.shap_values(X[:20], y)
+    np.testing.assert_allclose(ours.shap_values(X[:20], y), expected, atol=2e-5)
+    called = ours(X[:20], y)
+    np.testing.assert_allclose(called.values, expected, atol=2e-5)
+    assert called.feature_names == list("abcd")
+    loss = -np.log(np.where(y, *model.predict_proba(X[:20]).T[::-1]))
+    np.testing.assert_allclose(called.base_values + called.values.sum(axis=1), loss, atol=1e-4)
+    np.testing.assert_array_equal(ours.shap_values(X[3], y[3]), ours.shap_values(X[3:4], y[3:4])[0])
+
+
+def test_forests_that_average_probabilities(X):
+    ensemble = pytest.importorskip("sklearn.ensemble")
+    forest = ensemble.RandomForestClassifier(5, max_depth=4, random_state=0).fit(X, X[:, 0] > 0)
+    arguments = {"data": X[:50], "model_output": "probability"}
+    theirs, ours = shap.TreeExplainer(forest, **arguments), silva.TreeExplainer(forest, **arguments)
+    np.testing.assert_allclose(ours.shap_values(X[:9]), theirs.shap_values(X[:9]), atol=2e-5)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "error", "message"),
+    [
+        ({"approximate": True}, NotImplementedError, "approximate=True"),
+        ({"model_output": "predict_proba"}, NotImplementedError, "model_output='predict_proba' is not computed"),
+        ({"model_output": "probability"}, ValueError, "output='probability' needs background rows"),
+        ({"feature_perturbation": "interventional"}, ValueError, "pass data, or 'tree_path_dependent'"),
+        ({"feature_perturbation": "correlated"}, ValueError, "feature_perturbation is 'correlated'"),
+        ({"link": shap.links.logit}, NotImplementedError, "link=logit is not computed"),
+        ({"feature_names": ["a"]}, ValueError, "expected 4 names"),
+        ({"background": 0, "data": 0}, TypeError, "names of the same rows"),
+        ({"tree_limit": 3}, TypeError, "unexpected argument 'tree_limit'"),
+    ],
+)
+def test_what_is_not_computed_is_refused_by_name(X, model, arguments, error, message):
+    arguments = {name: X[:9] if name in {"background", "data"} else value for name, value in arguments.items()}
+    with pytest.raises(error, match=message):
+        silva.Explainer(model, **arguments)
+
+
+def test_arguments_of_calls(X, model):
+    explainer = silva.TreeExplainer(model, link=shap.links.identity)
+    for call in (explainer, explainer.shap_values, explainer.shap_interaction_values):
+        with pytest.raises(NotImplementedError, match="approximate=True is not computed"):
+            call(X, approximate=True)
+        with pytest.raises(NotImplementedError, match="tree_limit=3 of 8 trees"):
+            call(X, tree_limit=3)
+        with pytest.raises(TypeError, match="unexpected argument 'tree_limits'"):
+            call(X, tree_limits=3)
+        with pytest.raises(TypeError):
+            call(X, None, False, np.zeros(X.shape))
+
+
+def test_maskers_of_shap_hold_background_rows(X, model):
+    masker = shap.maskers.Independent(X[:50], max_samples=50)
+    found = silva.Explainer(model, masker=masker).shap_values(X[:5])
+    np.testing.assert_array_equal(found, silva.Explainer(model, X[:50]).shap_values(X[:5]))
+
+
+def test_tree_explainers_are_saved_and_loaded(X, model, tmp_path):
+    explainer = silva.TreeExplainer(model, X[:50], "probability")
+    explainer.save(tmp_path / "explainer.silva")
+    again = silva.TreeExplainer.load(tmp_path / "explainer.silva")
+    assert type(again) is silva.TreeExplainer
+    np.testing.assert_allclose(again.shap_values(X), explainer.shap_values(X), atol=1e-9)
+
+
+@pytest.mark.parametrize("n_outputs", [1, 3])
+def test_one_row_has_no_axis_of_rows(n_outputs):
+    forest = random_forest(0, Options(n_trees=4, n_features=4, n_outputs=n_outputs))
+    rows = np.ones((1, 4))
+    explainer = silva.Explainer(forest)
+    np.testing.assert_array_equal(explainer.shap_values(rows[0]), explainer.shap_values(rows)[0])
+    pairs = explainer.shap_interaction_values(rows)[0]
+    np.testing.assert_array_equal(explainer.shap_interaction_values(rows[0]), pairs)
+    np.testing.assert_array_equal(explainer(rows[0]).values, explainer(rows)[0].values)
+    out = np.zeros(explainer.shap_values(rows).shape[1:], np.float32)
+    assert explainer.shap_values(rows[0], out=out).base is not None
+    np.testing.assert_array_equal(out, explainer.shap_values(rows)[0])
+
+
+def test_one_row_of_a_frame(X):
+    pandas = pytest.importorskip("pandas")
+    frame = pandas.DataFrame(X, columns=list("abcd"))
+    named = xgboost.XGBRegressor(n_estimators=4).fit(frame, X[:, 0])
+    explainer = silva.Explainer(named)
+    expected = explainer.shap_values(frame)[7]
+    np.testing.assert_array_equal(explainer.shap_values(frame.iloc[7]), expected)
+    np.testing.assert_array_equal(explainer.shap_values(frame.iloc[7][["d", "b", "a", "c"]]), expected)
+    assert explainer(frame.iloc[7]).base_values == explainer(frame)[7].base_values
+
+
+def test_explainers_tell_what_they_are(X, model):
+    explainer = silva.TreeExplainer(model, X[:9], "probability")
+    assert repr(explainer).startswith("TreeExplainer(Forest(8 trees, ")
+    assert "output='probability'" in repr(explainer)
+    assert "9 rows" in repr(explainer)
+    shown = explainer._repr_html_()
+    assert "<table>" in shown
+    assert "interventional" in shown
+    assert "path-dependent" in silva.Explainer(model)._repr_html_()
+    assert "xgboost" in silva.load(model)._repr_html_()
