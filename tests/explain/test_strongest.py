@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import itertools
 
 import numpy as np
@@ -81,7 +82,20 @@ def test_several_outputs():
     np.testing.assert_array_equal(values, matrices[:, pairs[:, 0], pairs[:, 1]])
 
 
-def test_losses_and_no_rows(example):
+def test_labels_are_those_of_the_rows(monkeypatch):
+    forest = dataclasses.replace(full_forest(2, n_trees=3, depth=3, n_features=4), link="logistic")
+    X = np.random.default_rng(1).normal(size=(20, 4))
+    y = np.arange(20) % 2
+    explainer = Explainer(forest, X, output="log_loss")
+    matrices = explainer.shap_interaction_values(X, y=y)
+    monkeypatch.setattr(strongest, "TOGETHER", 3 * 8 * 16)
+    pairs, values = explainer.shap_interaction_values(X, y=y, top=2)
+    np.testing.assert_array_equal(values, matrices[np.arange(20)[:, None], pairs[..., 0], pairs[..., 1]])
+    with pytest.raises(ValueError, match=r"y has shape \(21,\), expected \(20,\)"):
+        explainer.shap_interaction_values(X, y=np.zeros(21), top=2)
+
+
+def test_no_rows(example):
     explainer, X = example
     pairs, values = explainer.shap_interaction_values(X[:0], top=2)
     assert (pairs.shape, values.shape) == ((0, 2, 2), (0, 2))

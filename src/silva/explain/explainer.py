@@ -83,9 +83,9 @@ class Explainer(InteractionExplainer, CalledExplainer, MappedExplainer):
     background_weight : array-like of shape (m,), optional
         Weights of the background rows, at least 0; default 1 each.
     groups : dict of str to sequence of int or str, or "source", optional
-        Features by group: those of a group are known to a coalition together, or not at all, and have one value. Which
-        is exact for the game between groups, and not the sum of what its features get each by itself. Results have the
-        groups first, in their order, then the features that are in none. CPU only, without tables. "source": of a
+        Features by group: those of a group are known to a coalition together, or not at all, and have one value. It is
+        that of the game between groups, exactly, and not the sum of what its features get each by itself. Results have
+        the groups first, in their order, then the features that are in none. CPU only, without tables. "source": of a
         pipeline, what its steps have made of each column, such as one-hot columns.
     feature_names : sequence of str, optional
         What explanations call the features; default the model's names.

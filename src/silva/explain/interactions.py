@@ -10,7 +10,7 @@ from silva.device import array_gpu, on_host
 from silva.explain.checks import places_of, refuse_linear_leaves
 from silva.explain.placement import require_cpu
 from silva.explain.players import sets_of
-from silva.explain.responses import labels_of
+from silva.explain.responses import checked_labels, labels_of
 from silva.explain.shap_arguments import refuse_call_arguments, taking_one_row
 from silva.explain.strongest import PairSearch
 from silva.inputs import arranged, as_rows
@@ -145,14 +145,15 @@ class InteractionExplainer:
         is_array = isinstance(X, np.ndarray) or array_gpu(X) is not None
         gpus = self._gpus(X, of_pairs=True) if is_array else ()
         rows: Any = X if gpus else as_rows(X, self.forest)
+        labels = {name: checked_labels(on_host(y), len(rows)) for name in labels_of(self.output, y)}
 
         def explain(first: int, end: int, places: Int32s) -> Array:
-            labels = labels_of(self.output, None if y is None else on_host(y)[first:end])
+            of_rows = {name: array[first:end] for name, array in labels.items()}
             if gpus:
                 explain_pairs = self._on_cuda.shap_interaction_values
-                found = explain_pairs(rows[first:end], gpus, places, None, self.device, **labels)
+                found = explain_pairs(rows[first:end], gpus, places, None, self.device, **of_rows)
                 return cast("Array", on_host(found))
-            return self._on_cpu.interactions(rows[first:end], places, None, **labels)
+            return self._on_cpu.interactions(rows[first:end], places, None, **of_rows)
 
         return search.run(explain, len(rows))
 

@@ -17,12 +17,19 @@ struct LeafEntries {
   int32_t n_below, n_positions;
 };
 
+// A state that background rows are in.
+struct SeenState {
+  int32_t cell;
+  uint32_t above;
+  int64_t count;
+};
+
 template <class Real>
 struct BackgroundSpace {
   double* entries;  // [leaf][set][number]
   LeafTables tables;
-  int64_t* count;       // [set]
-  int32_t* seen;        // states that background rows are in
+  int64_t* count;  // [set]
+  SeenState* seen;
   LeafEntries* leaves;  // of the subtree
   const double** at;    // [leaf]: its entries for the state above
   double* value;        // [leaf]
@@ -36,7 +43,7 @@ struct BackgroundSpace {
     tables.last = arena.take<double>(n_sets);
     for (double*& t : tables.t) t = arena.take<double>(n_sets);
     count = arena.take<int64_t>(n_sets);
-    seen = arena.take<int32_t>(plan.most_states);
+    seen = arena.take<SeenState>(plan.most_states);
     leaves = arena.take<LeafEntries>(plan.most_leaves);
     at = arena.take<const double*>(plan.most_leaves);
     value = arena.take<double>(plan.most_leaves);
@@ -60,12 +67,13 @@ class BackgroundBuilder {
   void run(const Subtree& subtree) const {
     const int64_t* count = task_.count + subtree.first_vector - task_.first_count;
     int32_t n_seen = 0;
-    for (int32_t s = 0; s < subtree.n_states; ++s)
-      if (count[s]) space_.seen[n_seen++] = s;
+    for (uint32_t above = 0; above < 1u << subtree.n_above; ++above)
+      for (int32_t cell = 0; cell < subtree.n_cells; ++cell)
+        if (const int64_t n = *count++) space_.seen[n_seen++] = {cell, above, n};
     double* entries = space_.entries;
     for (int i = 0; i < subtree.n_leaves; ++i) {
       const SubtreeLeaf& leaf = task_.plan.leaves[subtree.first_leaf + i];
-      count_sets(subtree, leaf, count, n_seen);
+      count_sets(leaf, n_seen);
       __builtin_memset(entries, 0, (sizeof(double) * size_) << leaf.n_positions);
       fill_values(leaf, entries);
       if (of_pairs_) fill_pairs(leaf, entries);
@@ -76,6 +84,8 @@ class BackgroundBuilder {
   }
 
  private:
+  static constexpr int kTogether = L == 8 ? 4 : 2;
+
   const BackgroundTask<Real>& task_;
   const BackgroundSpace<Real>& space_;
   const TableChunk& chunk_;
@@ -88,13 +98,13 @@ class BackgroundBuilder {
   const double* points(int n) const { return task_.points + (n - 1) * 2 * kMostPoints; }
 
   // How many background rows meet which of a leaf's conditions.
-  void count_sets(const Subtree& subtree, const SubtreeLeaf& leaf, const int64_t* count, int32_t n_seen) const {
+  void count_sets(const SubtreeLeaf& leaf, int32_t n_seen) const {
     const uint16_t* unmet = task_.plan.unmet + leaf.first_unmet;
-    const uint32_t all = (1u << leaf.n_positions) - 1, n_cells = uint32_t(subtree.n_cells);
+    const uint32_t all = (1u << leaf.n_positions) - 1;
     __builtin_memset(space_.count, 0, sizeof(int64_t) << leaf.n_positions);
     for (int32_t i = 0; i < n_seen; ++i) {
-      const uint32_t state = uint32_t(space_.seen[i]), above = state / n_cells, cell = state - above * n_cells;
-      space_.count[all & ~(uint32_t(unmet[cell]) | ~above << leaf.n_below)] += count[state];
+      const SeenState& state = space_.seen[i];
+      space_.count[all & ~(uint32_t(unmet[state.cell]) | ~state.above << leaf.n_below)] += state.count;
     }
   }
 
@@ -148,25 +158,36 @@ class BackgroundBuilder {
         const uint32_t outside = ((1u << subtree.n_above) - 1) & ~above;
         space_.at[i] = leaf.entries + (int64_t(outside) << leaf.n_below) * size_;
       }
-      for (int32_t cell = 0; cell < subtree.n_cells; ++cell, out += size_)
-        if (size_ == L)
-          write_vector(subtree.n_leaves, cell, L, 0, out);
-        else
-          for (int first = 0; first < size_; first += L)
-            write_vector(subtree.n_leaves, cell, size_, first, out + first);
+      int32_t cell = 0;
+      for (; cell + kTogether <= subtree.n_cells; cell += kTogether, out += kTogether * size_)
+        write_cells<kTogether>(subtree.n_leaves, cell, out);
+      for (; cell < subtree.n_cells; ++cell, out += size_) write_cells<1>(subtree.n_leaves, cell, out);
     }
   }
 
-  SILVA_INLINE void write_vector(int n_leaves, int32_t cell, int size, int first, Real* out) const {
+  // Entries of N cells, which share the look-up of each leaf.
+  template <int N>
+  SILVA_INLINE void write_cells(int n_leaves, int32_t cell, Real* out) const {
+    if (size_ == L) return write_vectors<N>(n_leaves, cell, L, 0, out);
+    for (int first = 0; first < size_; first += L) write_vectors<N>(n_leaves, cell, size_, first, out + first);
+  }
+
+  template <int N>
+  SILVA_INLINE void write_vectors(int n_leaves, int32_t cell, int size, int first, Real* out) const {
     using V = Pack<double, L>;
-    V sum = V::splat(0);
+    V sum[N];
+    for (V& one : sum) one = V::splat(0);
     for (int i = 0; i < n_leaves; ++i) {
-      const double* entry = space_.at[i] + int64_t(space_.leaves[i].unmet[cell]) * size + first;
-      sum += *reinterpret_cast<const V*>(entry) * space_.value[i];
+      const double *entries = space_.at[i] + first, value = space_.value[i];
+      const uint16_t* unmet = space_.leaves[i].unmet + cell;
+      SILVA_UNROLL
+      for (int c = 0; c < N; ++c) sum[c] += *reinterpret_cast<const V*>(entries + int64_t(unmet[c]) * size) * value;
     }
-    double lanes[L];
-    __builtin_memcpy(lanes, &sum, sizeof(lanes));
-    for (int lane = 0; lane < L; ++lane) out[lane] = Real(lanes[lane]);
+    for (int c = 0; c < N; ++c) {
+      double lanes[L];
+      __builtin_memcpy(lanes, &sum[c], sizeof(lanes));
+      for (int lane = 0; lane < L; ++lane) out[int64_t(c) * size + lane] = Real(lanes[lane]);
+    }
   }
 };
 
