@@ -1,0 +1,210 @@
+"""Trees that are searched on a sample of Dask's rows and fitted on all of them."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import silva
+from silva.dask.triangles import leaf_terms, merge_all, sums_of
+
+dask = pytest.importorskip("dask")
+frames = pytest.importorskip("dask.dataframe")
+pytestmark = pytest.mark.filterwarnings("ignore")
+import silva.dask  # noqa: E402
+
+QUICK = {"generations": 60, "n_jobs": 1, "max_leaves": 6, "n_iter_no_change": 20, "time_limit": None}
+
+
+def example(n_rows, seed=0, missing=True):
+    """Numbers with missing values, a category of three levels and one of thirty, weights."""
+    rng = np.random.default_rng(seed)
+    frame = pd.DataFrame({name: rng.normal(size=n_rows) for name in "abc"})
+    frame["kind"] = rng.choice(["p", "q", "r"], n_rows)
+    frame["place"] = rng.choice([f"city {i}" for i in range(30)], n_rows)
+    effect = frame["kind"].map({"p": 0.0, "q": 1.0, "r": -2.0}) + frame["place"].str[5:].astype(int) / 10
+    y = np.where(frame["a"] < 0.3, 2 * frame["b"], 1 - 3 * frame["c"]) + effect + rng.normal(scale=0.3, size=n_rows)
+    if missing:
+        frame.loc[rng.random(n_rows) < 0.1, "b"] = np.nan
+    return frame.assign(y=y, w=rng.integers(0, 4, n_rows).astype(float))
+
+
+@pytest.fixture(autouse=True)
+def at_once():
+    with dask.config.set(scheduler="synchronous"):
+        yield
+
+
+def fitted(frame, n_parts, sample_rows=10**7, weight=None, **settings):
+    data = frames.from_pandas(frame, npartitions=n_parts)
+    return silva.dask.fit(silva.ModelTreeRegressor(**{**QUICK, **settings}), data, "y", weight, sample_rows)
+
+
+def least_squares(tree, frame, weight):
+    """Predictions of each leaf's weighted regression on its terms, straight from their meaning."""
+    forest, X = tree.forest_, frame.drop(columns=["y", "w"])
+    leaves, predicted = tree.apply(X), np.empty(len(frame))
+    for leaf, terms in enumerate(leaf_terms(forest)):
+        at = np.flatnonzero(leaves == leaf)
+        columns = np.zeros((len(at), terms.n_columns))
+        for feature, category, factor, column in zip(
+            terms.features, terms.categories, terms.factors, terms.columns, strict=True
+        ):
+            values = X.iloc[at, feature]
+            if category == -1:
+                x = values.to_numpy(float)
+                known = ~np.isnan(x)
+                columns[:, column] = np.where(known, x, np.average(x[known], weights=weight[at][known]))
+            elif category == -2:
+                columns[:, column] = values.isna()
+            else:
+                columns[:, column] += factor * (values == forest.categories[feature][category]).to_numpy(float)
+        design, root = np.column_stack([np.ones(len(at)), columns]), np.sqrt(weight[at])
+        solution = np.linalg.lstsq(design * root[:, None], frame["y"].to_numpy()[at] * root, rcond=None)[0]
+        predicted[at] = design @ solution
+    return predicted
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("sample_rows", [10**7, 900])
+def test_equations_are_least_squares_of_all_rows(weighted, sample_rows):
+    frame = example(4000)
+    tree = fitted(frame, 7, sample_rows, "w" if weighted else None, clip="none", max_leaves=4)
+    used = frame if weighted else frame.drop(columns="w").assign(w=1.0)
+    if not weighted:
+        tree = fitted(frame.drop(columns="w"), 7, sample_rows, clip="none", max_leaves=4)
+    X, weight = used.drop(columns=["y", "w"]), used["w"].to_numpy()
+    np.testing.assert_allclose(tree.predict(X), least_squares(tree, used, weight), rtol=1e-8, atol=1e-8)
+    assert (tree.n_rows_, tree.n_rows_searched_) == (4000, min(4000, sample_rows))
+
+
+def test_all_rows_as_the_sample_give_the_tree_of_fit():
+    """Without features of many categories: rows take no part in their own codes where these are chosen."""
+    frame = example(3000).drop(columns=["w", "place"])
+    tree = fitted(frame, 5)
+    alone = silva.ModelTreeRegressor(**QUICK, smoothing=0).fit(frame.drop(columns="y"), frame["y"])
+    assert tree.leaves_["feature"].tolist() == alone.leaves_["feature"].tolist()
+    for name in ("coefficient", "standard_error", "mean"):
+        np.testing.assert_allclose(tree.leaves_[name], alone.leaves_[name], rtol=1e-6, atol=1e-9, err_msg=name)
+    for name, expected in alone.leaf_summary_.items():
+        np.testing.assert_allclose(tree.leaf_summary_[name], expected, rtol=1e-8, err_msg=name)
+    np.testing.assert_allclose(tree.forest_.cover, alone.forest_.cover)
+    np.testing.assert_allclose(tree.feature_importances_, alone.feature_importances_, rtol=1e-6)
+    assert np.array_equal(tree.forest_.threshold, alone.forest_.threshold)
+
+
+def test_partitions_change_rounding_alone():
+    frame = example(2000)
+    one, many = (fitted(frame, n, weight="w") for n in (1, 23))
+    assert one.leaves_["feature"].tolist() == many.leaves_["feature"].tolist()
+    np.testing.assert_allclose(one.leaves_["coefficient"], many.leaves_["coefficient"], rtol=1e-9, atol=1e-12)
+    assert one.leaf_summary_["n_rows"].tolist() == many.leaf_summary_["n_rows"].tolist()
+    again = fitted(frame, 23, weight="w")
+    assert again.forest_.linear_coefficient.tobytes() == many.forest_.linear_coefficient.tobytes()
+    with dask.config.set(scheduler="threads", num_workers=3):
+        again = fitted(frame, 23, weight="w")
+    assert again.forest_.linear_coefficient.tobytes() == many.forest_.linear_coefficient.tobytes()
+
+
+def test_more_rows_than_the_sample_are_closer_to_the_truth():
+    frame = example(20_000, missing=False).drop(columns="w")
+    rest = example(5000, 1, missing=False).drop(columns="w")
+    tree = fitted(frame, 8, sample_rows=1000)
+    sample = tree.n_rows_searched_
+    alone = silva.ModelTreeRegressor(**QUICK, smoothing=0).fit(*(frame[:sample].drop(columns="y"), frame["y"][:sample]))
+    error, of_sample = (np.mean((m.predict(rest.drop(columns="y")) - rest["y"]) ** 2) for m in (tree, alone))
+    assert error < of_sample
+    assert tree.leaf_summary_["n_rows"].sum() == 20_000
+
+
+def test_limits_and_rows_beyond_them_are_of_all_rows():
+    frame = example(3000).drop(columns="w")
+    frame.loc[2999, "y"] = 50.0
+    for clip in ("leaf", "target"):
+        tree = fitted(frame, 4, sample_rows=1500, clip=clip)
+        leaves, free = tree.apply(frame.drop(columns="y")), fitted(frame, 4, sample_rows=1500, clip="none")
+        predicted = free.predict(frame.drop(columns="y"))
+        for leaf, (low, high) in enumerate(tree.forest_.leaf_range):
+            at = leaves == leaf
+            beyond = (predicted[at] < low) | (predicted[at] > high)
+            assert tree.leaf_summary_["n_clipped"][leaf] == beyond.sum()
+            if clip == "leaf":
+                assert (low, high) == (frame["y"][at].min(), frame["y"][at].max())
+    assert tree.forest_.leaf_range.max() > 50
+
+
+def test_constant_leaves_and_a_single_leaf():
+    frame = example(1500).drop(columns="w")
+    tree = fitted(frame, 3, sample_rows=700, leaf_model="constant")
+    leaves = tree.apply(frame.drop(columns="y"))
+    means = frame["y"].groupby(leaves).mean()
+    np.testing.assert_allclose(tree.predict(frame.drop(columns="y")), means[leaves], rtol=1e-12)
+    assert fitted(frame, 3, sample_rows=700, max_leaves=1).n_leaves_ == 1
+
+
+def test_empty_partitions_count_for_nothing():
+    frame = example(1200).drop(columns="w").sort_values("a").reset_index(drop=True)
+    data = frames.from_pandas(frame, npartitions=6)
+    data = data[data["a"] > -0.5]
+    tree = silva.dask.fit(silva.ModelTreeRegressor(**QUICK), data, "y")
+    assert tree.n_rows_ == (frame["a"] > -0.5).sum() == tree.leaf_summary_["n_rows"].sum()
+
+
+def test_samples_are_in_proportion_and_by_seed():
+    from silva.dask.fitting import _sampled, _shares
+
+    shares = _shares(np.array([10, 0, 1000, 490]), 150)
+    assert shares.sum() == 150
+    assert shares.tolist() == [1, 0, 100, 49]
+    assert _shares(np.array([10, 20]), 31).tolist() == [10, 20]
+    part = pd.DataFrame({"a": np.arange(1000)})
+    first, again, other = (_sampled(part, 100, *seed, ["a"])["a"].tolist() for seed in ((0, 3), (0, 3), (0, 4)))
+    assert first == again != other
+    assert first == sorted(set(first))
+    assert len(first) == 100
+
+
+def test_sums_hold_whatever_rows_are_divided_into():
+    frame = example(900)
+    tree = fitted(frame, 1, weight="w", max_leaves=1)
+    (terms,) = leaf_terms(tree.forest_)
+    rows = silva.inputs.as_rows(frame.drop(columns=["y", "w"]), tree.forest_)
+    y, w = frame["y"].to_numpy(), frame["w"].to_numpy()
+    whole = sums_of(terms, rows, y, w, 2.0)
+    (parts,) = merge_all([[sums_of(terms, rows[i : i + 7], y[i : i + 7], w[i : i + 7], 2.0)] for i in range(0, 900, 7)])
+    np.testing.assert_allclose(parts.triangle.T @ parts.triangle, whole.triangle.T @ whole.triangle, atol=1e-9)
+    assert (parts.n_rows, parts.low, parts.high) == (900, y.min(), y.max())
+
+
+class TestErrors:
+    def test_data(self):
+        frame = example(100)
+        with pytest.raises(TypeError, match=r"data is a DataFrame, expected a DataFrame of Dask; rows in memory"):
+            silva.dask.fit(silva.ModelTreeRegressor(), frame, "y")
+        with pytest.raises(ValueError, match=r"data have no columns 'z'; they have 'a', 'b'"):
+            silva.dask.fit(silva.ModelTreeRegressor(), frames.from_pandas(frame, npartitions=2), "z")
+        for name, value in (("y", np.nan), ("a", np.inf), ("w", -1.0)):
+            wrong = frame.copy()
+            wrong.loc[99, name] = value
+            with pytest.raises(ValueError, match=r"partition 1 has targets that are not finite"):
+                fitted(wrong, 2, 20, weight="w")
+        parts = [dask.delayed(frame), dask.delayed(frame.drop(columns="b"))]
+        data = frames.from_delayed(parts, meta=frame, verify_meta=False)
+        with pytest.raises(ValueError, match=r"partition 1 has the columns 'a', 'c', .*, expected 'a', 'b', 'c'"):
+            silva.dask.fit(silva.ModelTreeRegressor(**QUICK), data, "y")
+        with pytest.raises(ValueError, match="data have no rows"):
+            fitted(frame[:0], 1)
+
+    def test_parameters(self):
+        frame = example(100)
+        with pytest.raises(TypeError, match=r"model is a ModelTreeClassifier, expected a ModelTreeRegressor"):
+            silva.dask.fit(silva.ModelTreeClassifier(), frames.from_pandas(frame, npartitions=2), "y")
+        for settings, message in (
+            ({"loss": "huber"}, "loss='squared'"),
+            ({"smoothing": 15}, "leaves of all rows are not smoothed"),
+        ):
+            with pytest.raises(ValueError, match=message):
+                fitted(frame, 2, **settings)
+        with pytest.raises(ValueError, match="sample_rows is 0, expected a whole number of at least 1"):
+            fitted(frame, 2, 0)
