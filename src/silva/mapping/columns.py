@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from silva.evaluate.node_table import output_names
 from silva.inputs.matching import listed
 
 if TYPE_CHECKING:
@@ -23,14 +24,6 @@ if TYPE_CHECKING:
 def feature_names(forest: TreeEnsemble) -> tuple[str, ...]:
     """Names of the features; f0, f1, ... where the model has none."""
     return forest.feature_names or tuple(f"f{i}" for i in range(forest.n_features))
-
-
-def output_names(forest: TreeEnsemble, n_outputs: int) -> list[str]:
-    """Class labels where there is one an output, numbers from 0 otherwise."""
-    labels = [str(label) for classes in forest.classes for label in classes.tolist()]
-    if len(forest.classes) > 1:
-        labels = [f"{i}_{label}" for i, classes in enumerate(forest.classes) for label in classes.tolist()]
-    return labels if len(labels) == n_outputs else [str(i) for i in range(n_outputs)]
 
 
 def spread(name: str, values: Array, forest: TreeEnsemble) -> dict[str, Array]:
