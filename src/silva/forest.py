@@ -8,13 +8,15 @@ from typing import TYPE_CHECKING, Any
 from silva.ensemble import TreeEnsemble
 from silva.evaluate.evaluator import Evaluator
 from silva.evaluate.linear import with_means
+from silva.evaluate.node_table import node_table
 from silva.evaluate.predictor import make_predictor
 from silva.evaluate.tuning import tune
-from silva.facts import as_html, forest_facts
+from silva.facts import as_html, forest_facts, output_names
 from silva.inputs import arranged, as_rows
 from silva.mapping.predictions import PredictionMapper
 from silva.parallel import cached_property
 from silva.storage import save_forest
+from silva.writers.onnx import save_onnx
 
 if TYPE_CHECKING:
     import os
@@ -253,22 +255,55 @@ class Forest(TreeEnsemble):
         positions = evaluator.cpu.positions(rows, evaluator.choose("auto", len(rows), "cpu"), None)
         return as_forest(with_means(self, rows, positions))
 
+    @property
+    def output_names(self) -> tuple[str, ...]:
+        """Names of the outputs: those of the classes where there is an output a class, "0", "1", ... elsewhere."""
+        return tuple(output_names(self, self.n_outputs))
+
+    def trees_to_dataframe(self) -> Any:
+        """List all nodes of all trees.
+
+        Returns
+        -------
+        pandas.DataFrame
+            A row a node, with XGBoost's columns but for its Gain: Tree, Node and ID ("tree-node"); Feature ("Leaf" at
+            leaves); Split, the threshold below which a row takes Yes, NaN at leaves and where categories are tested;
+            Yes, No and Missing, the IDs of the nodes that rows go to next; Value of a leaf, times the tree's weight;
+            Cover; Category, the categories that take Yes. Output is what a tree of scalar leaves adds to, -1 where
+            leaves are vectors. Nodes are numbered breadth-first, in silva's order.
+
+        Raises
+        ------
+        ImportError
+            If pandas is not installed.
+        """
+        import pandas
+
+        return pandas.DataFrame(node_table(self))
+
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the forest as a `.silva` file, complete or not at all.
+        """Write the forest as a `.silva` file, or as an ONNX model for onnxruntime, complete or not at all.
 
         Parameters
         ----------
         path : path
-            With the suffix ``.silva``, by which `silva.load` knows how to read it.
+            With the suffix ``.silva``, by which `silva.load` knows how to read it, or ``.onnx``. An ONNX model computes
+            in doubles: input ``X``, of the type in which the forest compares, with categories as codes; outputs
+            ``margin`` and, where they differ, ``response`` (probabilities of all classes) and ``label``.
 
         Raises
         ------
         ValueError
             If the suffix is that of another library's models, such as ``.json``.
+        NotImplementedError
+            If ONNX has no operators for the forest, such as its link.
         OSError
             If the file cannot be written; nothing is left behind.
         """
-        save_forest(self, path)
+        if str(path).lower().endswith(".onnx"):
+            save_onnx(self, path)
+        else:
+            save_forest(self, path)
 
 
 def as_forest(trees: TreeEnsemble) -> Forest:

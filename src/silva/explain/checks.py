@@ -31,10 +31,12 @@ def refuse_negative_covers(forest: TreeEnsemble) -> None:
     if not wrong.any():
         return
     sizes = np.diff(forest.tree_offsets)
-    wrong &= np.repeat(sizes > 1, sizes)
-    if (wrong & np.isnan(forest.cover)).any():
+    has_split = np.repeat(sizes > 1, sizes)
+    wrong &= has_split
+    if wrong.any() and np.isnan(forest.cover[has_split]).all():
         raise ValueError(
-            f"{forest.source} keeps no weights of training rows, which path-dependent values need; pass background rows"
+            f"{forest.source or 'the model'} keeps no weights of training rows, which path-dependent values need; pass "
+            "background rows"
         )
     if wrong.any():
         node = int(np.argmax(wrong))
