@@ -89,6 +89,6 @@ def test_members_of_an_ensemble_are_what_their_estimator_says():
         member = ModelTreeRegressor(loss=loss, n_iter_no_change=30)
         predicted = ModelTreeEnsembleRegressor(member, n_estimators=2, n_jobs=1).fit(X, y).predict(X)
         off[loss] = np.median(np.abs(predicted - y))
-    assert off["huber"] < 1 < off["squared"]
+    assert off["huber"] < 2 < 10 < off["squared"]  # outliers move the mean by 20
     honest = ModelTreeEnsembleRegressor(ModelTreeRegressor(**SETTINGS), n_estimators=2, n_jobs=1).fit(X, y)
     assert honest.estimators_[0].leaf_summary_["n_rows"].sum() == 120
