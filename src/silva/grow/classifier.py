@@ -99,7 +99,8 @@ class ModelTreeClassifier(ClassifierMixin, TreeEstimator):  # type: ignore[misc]
     Notes
     -----
     The size of a tree and the ridge of its leaves are those at which the deviance of rows that are left out of their
-    leaf's fit, to first order, plus 2 ln n a split is the least; a single leaf is among the choices.
+    leaf's fit, to first order, plus 2 ln n a split (more by a set of many categories) and 2 ln p for each split and
+    term that is chosen among p columns is the least; a single leaf of all columns is among the choices.
 
     Examples
     --------

@@ -42,7 +42,7 @@ class Candidate:
     reached : list of int32 arrays
         Rows of the growth by node.
     ridge, cost : float
-        The penalty of the coefficients, and the deviance of left-out rows plus the price of the splits.
+        The penalty of the coefficients, and the deviance of left-out rows plus the price of splits and terms.
     margin : float64, (n_rows,)
         Log-odds of the rows as they were given.
     """
@@ -63,8 +63,8 @@ def best_tree(
     The first search minimises the squares of 0 and 1 less the prediction. The others minimise those of the working
     responses of the best tree so far, weighted by their variances: the quadratic approximation of the likelihood about
     it (McCullagh and Nelder 1989, 2.5), whose BIC is that of the likelihood to second order. Of all trees, and of a
-    single leaf, the one is taken whose deviance of rows that are left out of their leaf's fit, and 2 ln n a split (more
-    by a set of many categories), is the least.
+    single leaf, the one is taken whose deviance of rows that are left out of their leaf's fit, and the price of
+    choosing splits and terms, is the least.
 
     Parameters
     ----------
@@ -114,8 +114,7 @@ def _candidate(growth: Growth, y: Doubles, weight: Doubles, model: Any) -> Candi
     tree = growth.result.best
     rows = logistic_rows(growth, y, weight)
     reached = rows_by_node(tree, growth.rows)
-    prices = Prices(model.penalty, model.test_weight, len(y))
-    price = sum(prices.split(n) for n in levels_of_splits(tree, growth.rows, growth.columns, reached).values())
+    price = _price_of_choice(growth, reached, Prices(model.penalty, model.test_weight, len(y)))
     found = []
     for ridge in RIDGES:
         models, margin, cost = _fitted(tree, rows, reached, ridge)
@@ -124,6 +123,21 @@ def _candidate(growth: Growth, y: Doubles, weight: Doubles, model: Any) -> Candi
     as_given = np.empty(len(y))
     as_given[growth.order] = margin
     return Candidate(growth, models, reached, ridge, cost, as_given)
+
+
+def _price_of_choice(growth: Growth, reached: list[Int32s], prices: Prices) -> float:
+    """Price what choosing splits and terms takes from rows that are left out of the fit, though not of the choice.
+
+    A place costs what BIC has for it, one column of p twice ln p (the risk inflation of Foster and George 1994,
+    https://doi.org/10.1214/aos/1176325766); a leaf that has all columns has chosen nothing.
+    """
+    tree = growth.result.best
+    levels = levels_of_splits(tree, growth.rows, growth.columns, reached)
+    used = tree["model"].reshape(len(tree["feature"]), -1).astype(bool) & (tree["feature"] < 0)[:, None]
+    n_columns = int((growth.rows.column >= 0).sum())
+    n_chosen = len(levels) + (int(used.sum()) if levels or used.sum() < n_columns else 0)
+    places = sum(prices.split(n_levels) for n_levels in levels.values())
+    return places + 2 * prices.penalty * math.log(max(n_columns, 1)) * n_chosen
 
 
 def logistic_rows(growth: Growth, y: Doubles, weight: Doubles, offset: Doubles | None = None) -> LogisticRows:
