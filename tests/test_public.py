@@ -30,10 +30,12 @@ def test_what_a_forest_offers_besides_its_arrays():
         "has_linear_leaves",
         "is_categorical",
         "largest_margin",
+        "output_names",
         "mapper",
         "predict",
         "predictor",
         "save",
+        "trees_to_dataframe",
         "tune",
         "with_means",
     }

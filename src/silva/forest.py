@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING, Any
 from silva.ensemble import TreeEnsemble
 from silva.evaluate.evaluator import Evaluator
 from silva.evaluate.linear import with_means
+from silva.evaluate.node_table import node_table
 from silva.evaluate.predictor import make_predictor
 from silva.evaluate.tuning import tune
-from silva.facts import as_html, forest_facts
+from silva.facts import as_html, forest_facts, output_names
 from silva.inputs import arranged, as_rows
 from silva.mapping.predictions import PredictionMapper
 from silva.parallel import cached_property
@@ -252,6 +253,32 @@ class Forest(TreeEnsemble):
         evaluator = self._evaluator
         positions = evaluator.cpu.positions(rows, evaluator.choose("auto", len(rows), "cpu"), None)
         return as_forest(with_means(self, rows, positions))
+
+    @property
+    def output_names(self) -> tuple[str, ...]:
+        """Names of the outputs: those of the classes where there is an output a class, "0", "1", ... elsewhere."""
+        return tuple(output_names(self, self.n_outputs))
+
+    def trees_to_dataframe(self) -> Any:
+        """List all nodes of all trees.
+
+        Returns
+        -------
+        pandas.DataFrame
+            A row a node, with XGBoost's columns but for its Gain: Tree, Node and ID ("tree-node"); Feature ("Leaf" at
+            leaves); Split, the threshold below which a row takes Yes, NaN at leaves and where categories are tested;
+            Yes, No and Missing, the IDs of the nodes that rows go to next; Value of a leaf, times the tree's weight;
+            Cover; Category, the categories that take Yes. Output is what a tree of scalar leaves adds to, -1 where
+            leaves are vectors. Nodes are numbered breadth-first, in silva's order.
+
+        Raises
+        ------
+        ImportError
+            If pandas is not installed.
+        """
+        import pandas
+
+        return pandas.DataFrame(node_table(self))
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the forest as a `.silva` file, complete or not at all.
