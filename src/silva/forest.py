@@ -16,6 +16,7 @@ from silva.inputs import arranged, as_rows
 from silva.mapping.predictions import PredictionMapper
 from silva.parallel import cached_property
 from silva.storage import save_forest
+from silva.writers.onnx import save_onnx
 
 if TYPE_CHECKING:
     import os
@@ -281,21 +282,28 @@ class Forest(TreeEnsemble):
         return pandas.DataFrame(node_table(self))
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the forest as a `.silva` file, complete or not at all.
+        """Write the forest as a `.silva` file, or as an ONNX model for onnxruntime, complete or not at all.
 
         Parameters
         ----------
         path : path
-            With the suffix ``.silva``, by which `silva.load` knows how to read it.
+            With the suffix ``.silva``, by which `silva.load` knows how to read it, or ``.onnx``. An ONNX model computes
+            in doubles: input ``X``, of the type in which the forest compares, with categories as codes; outputs
+            ``margin`` and, where they differ, ``response`` (probabilities of all classes) and ``label``.
 
         Raises
         ------
         ValueError
             If the suffix is that of another library's models, such as ``.json``.
+        NotImplementedError
+            If ONNX has no operators for the forest, such as its link.
         OSError
             If the file cannot be written; nothing is left behind.
         """
-        save_forest(self, path)
+        if str(path).lower().endswith(".onnx"):
+            save_onnx(self, path)
+        else:
+            save_forest(self, path)
 
 
 def as_forest(trees: TreeEnsemble) -> Forest:

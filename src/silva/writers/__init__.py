@@ -1,0 +1,1 @@
+"""Forests in other libraries' files."""
