@@ -25,7 +25,7 @@ demo: $(VENV)/demo.stamp
 test: $(VENV)/test.stamp
 	$(PYTEST) -m "not slow"
 
-test-slow: $(VENV)/test.stamp
+test-slow: $(VENV)/test.stamp $(VENV)/engines.stamp
 	$(PYTEST) -m slow
 
 lint: $(VENV)/lint.stamp
