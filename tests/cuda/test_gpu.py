@@ -118,7 +118,7 @@ def test_a_bound_of_cupys_pool_is_kept(cupy, X):
     expected = Explainer(forest, device="cuda").shap_values(X)
     pool = cupy.get_default_memory_pool()
     pool.free_all_blocks()
-    pool.set_limit(pool.total_bytes() + 2**28)
+    pool.set_limit(pool.total_bytes() + 2**30)
     try:
         explainer = Explainer(forest, device="cuda")
         np.testing.assert_array_equal(explainer.shap_values(np.tile(X, (100, 1)))[: len(X)], expected)

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import lightgbm
 import numpy as np
 import pandas as pd
 import pytest
-import xgboost
 
 import silva
+
+lightgbm = pytest.importorskip("lightgbm")
+xgboost = pytest.importorskip("xgboost")
 
 
 @pytest.fixture(scope="module")
