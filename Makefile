@@ -1,4 +1,4 @@
-# make demo | test | test-slow | lint | types | bench | clean, and attacks (tests/README.md): fuzz | differential | stress | sanitize
+# make demo | test | test-slow | lint | types | docs | bench | clean, and attacks (tests/README.md): fuzz | differential | stress | sanitize
 # Everything runs in .venv, which is made on first use. PYTHON=python3.12 and CXX=clang++ choose others than the default.
 # `make bench` has its own environment: the libraries that it compares with need Python 3.12 (BENCH_PYTHON). It takes its
 # data sets from SILVA_DATA, and options by BENCH="values interactions"; BENCH=--help lists them.
@@ -16,7 +16,7 @@ CXX_SOURCES := $(filter %.h %.cuh %.cpp %.cu,$(NATIVE) $(shell find tests -type 
 ROWS := 1000000
 SEED ?= $(shell date +%s)
 
-.PHONY: demo test test-slow lint format types bench run-bench clean fuzz differential stress sanitize
+.PHONY: demo test test-slow lint format types docs bench run-bench clean fuzz differential stress sanitize
 .DELETE_ON_ERROR:
 
 demo: $(VENV)/demo.stamp
@@ -41,6 +41,11 @@ format: $(VENV)/lint.stamp
 
 types: $(VENV)/lint.stamp $(VENV)/test.stamp
 	$(BIN)/mypy
+
+# The site, in build/docs. Tutorials (examples/) are executed, warnings are errors.
+docs: $(VENV)/docs.stamp
+	$(BIN)/python -m sphinx -W --keep-going -q docs build/docs
+	@echo "build/docs/index.html"
 
 # Mutated model files for SECONDS; SEED makes the same ones again. What is found is kept in build/fuzz.
 fuzz: SECONDS ?= 600
@@ -67,7 +72,7 @@ run-bench: $(VENV)/bench.stamp
 	$(BIN)/python -m benchmarks.run $(BENCH)
 
 clean:
-	rm -rf $(VENV) build dist silva-demo .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) build dist silva-demo docs/tutorials .pytest_cache .mypy_cache .ruff_cache .hypothesis
 
 # The build tools live in .venv, so that a changed kernel is recompiled there without downloading anything.
 $(VENV)/tools.stamp: pyproject.toml tools/check_build.sh

@@ -1,4 +1,4 @@
-"""Install a part of what the Makefile needs into the running environment: build, core, demo, test or lint."""
+"""Install a part of what the Makefile needs into the running environment: build, core, demo, docs, test or lint."""
 
 import subprocess
 import sys

@@ -194,8 +194,9 @@ class InteractionExplainer:
 
         Notes
         -----
-        The discrete derivative of a set S at a coalition T of other features is Σ_{L ⊆ S} (-1)^(|S| - |L|) v(T and L),
-        v the game that `shap_values` explains. Of n features and |S| = s, |T| = t, its mean has the weights
+        The discrete derivative of a set S at a coalition T of other features is the sum over the subsets L of S of
+        ``(-1)^(s - l) v(T and L)``, v the game that `shap_values` explains, s, l and t the sizes of S, L and T. Its
+        mean over T has, of n features, the weights
 
         - t! (n - s - t)! / (n - s + 1)!: the Shapley interaction index ("SII" in shapiq), of one feature its SHAP
           value, of two twice the entry of `shap_interaction_values`;

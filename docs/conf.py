@@ -1,0 +1,67 @@
+"""How Sphinx builds the documentation (`make docs`)."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parent))
+os.environ.setdefault("MPLBACKEND", "Agg")
+
+import silva
+
+project, author, copyright = "silva", "the silva developers", "the silva developers"  # noqa: A001
+version = release = silva.__version__
+
+extensions = [
+    "myst_parser",
+    "numpydoc",
+    "sphinx.ext.autodoc",
+    "sphinx.ext.autosummary",
+    "sphinx.ext.mathjax",
+    "sphinx_design",
+    "sphinx_gallery.gen_gallery",
+]
+exclude_patterns = ["_build"]
+suppress_warnings = ["myst.xref_missing", "config.cache"]
+"""Links to files of the repository that are no pages stay as they are (`linked` below checks that they exist)."""
+
+myst_enable_extensions = ["colon_fence", "deflist", "dollarmath"]
+myst_heading_anchors = 4
+
+numpydoc_show_class_members = False
+numpydoc_validation_checks = set()
+autodoc_typehints = "none"
+autodoc_inherit_docstrings = False
+autosummary_generate = True
+
+sphinx_gallery_conf = {
+    "examples_dirs": ["../examples"],
+    "gallery_dirs": ["tutorials"],
+    "filename_pattern": r"\.py$",
+    "within_subsection_order": "ExampleTitleSortKey",
+    "remove_config_comments": True,
+    "show_signature": False,
+    "show_memory": False,
+    "min_reported_time": 10**6,
+    "download_all_examples": False,
+    "abort_on_example_error": True,
+    "matplotlib_animations": False,
+    "reset_modules": ("matplotlib",),
+}
+
+html_theme = "pydata_sphinx_theme"
+html_title = "silva"
+html_sidebars = {"install": [], "reference": [], "faq": []}
+html_theme_options = {
+    "show_toc_level": 2,
+    "navbar_align": "left",
+    "header_links_before_dropdown": 6,
+    "show_prev_next": True,
+    "secondary_sidebar_items": ["page-toc"],
+    "footer_start": ["copyright"],
+    "footer_end": [],
+    "navbar_end": ["theme-switcher"],
+}
+html_show_sourcelink = False

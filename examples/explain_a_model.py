@@ -1,0 +1,60 @@
+"""
+Explain a model
+===============
+
+What made the predictions of an XGBoost model of California house values: for all rows, for one feature, for one row.
+"""
+
+# %%
+# A model and its rows. The model is a file of XGBoost's; a live model, or one of LightGBM, CatBoost or scikit-learn,
+# would do as well.
+from pathlib import Path
+
+import matplotlib.pyplot as plt
+import numpy as np
+import pandas
+import shap
+
+import silva
+
+data = Path(silva.__file__).parent / "data"
+X = pandas.read_parquet(data / "california_housing.parquet")
+y = X.pop("MedHouseVal")  # in $100,000
+
+explainer = silva.Explainer(data / "california_housing.json")
+print(explainer)
+
+# %%
+# SHAP values of all 20,640 rows. They say how much each feature moved a row's prediction away from the mean, and add up
+# to the prediction exactly.
+explanation = explainer(X)
+total = explanation.base_values + explanation.values.sum(axis=1)
+print("largest difference to the prediction:", np.abs(total - explainer.forest.predict(X)).max())
+
+# %%
+# The explanation is shap's own class, so that all of shap's plots take it. Income matters most; the two coordinates
+# matter about as much.
+shap.plots.beeswarm(explanation, show=False)
+plt.show()
+
+# %%
+# One feature: above an income of about 3.5 ($35,000) it raises the prediction, up to a cap near 8.
+shap.plots.scatter(explanation[:, "MedInc"], color=explanation[:, "AveOccup"], show=False)
+plt.show()
+
+# %%
+# One row: the most expensive district of the model.
+top = int(explainer.forest.predict(X).argmax())
+shap.plots.waterfall(explanation[top], show=False)
+plt.show()
+
+# %%
+# Interactions: what two features add together beyond each alone. ``top`` finds the strongest pairs without keeping
+# matrices of all pairs in memory.
+pairs, values = explainer.shap_interaction_values(X[:2000], top=3, overall=True)
+for (first, second), of_rows in zip(pairs, values.T, strict=True):
+    print(f"{X.columns[first]} x {X.columns[second]}: {2 * np.abs(of_rows).mean():.3f}")
+
+# %%
+# The same for others: one offline HTML file, see :doc:`/guide/report`.
+silva.report(data / "california_housing.json", X, y, "california.html", title="California housing")

@@ -1,0 +1,56 @@
+"""
+Grow a tree and present it
+==========================
+
+A regression tree that one can read: a few leaves, an equation in each. Grown, checked, drawn, and written as a report.
+"""
+
+# %%
+from pathlib import Path
+
+import matplotlib.pyplot as plt
+import pandas
+from sklearn.linear_model import LinearRegression
+from sklearn.model_selection import train_test_split
+from sklearn.tree import DecisionTreeRegressor
+
+import silva
+
+data = Path(silva.__file__).parent / "data"
+X = pandas.read_parquet(data / "california_housing.parquet")
+y = X.pop("MedHouseVal")
+X_train, X_test, y_train, y_test = train_test_split(X, y, random_state=0)
+
+# %%
+# Four leaves. The search looks at whole trees, not split by split.
+tree = silva.ModelTreeRegressor(max_leaves=4, time_limit=5).fit(X_train, y_train)
+print(silva.export_text(tree))
+
+# %%
+# What four equations are worth beside one, and beside an ordinary tree of as many leaves and of fifty.
+for name, model in {
+    "this tree": tree,
+    "one linear regression": LinearRegression().fit(X_train, y_train),
+    "ordinary tree, 4 leaves": DecisionTreeRegressor(max_leaf_nodes=4).fit(X_train, y_train),
+    "ordinary tree, 50 leaves": DecisionTreeRegressor(max_leaf_nodes=50).fit(X_train, y_train),
+}.items():
+    print(f"{name:<26} R² {model.score(X_test, y_test):.3f}")
+
+# %%
+# As a table, one rule a line.
+print(pandas.DataFrame(tree.rules_)[["leaf", "rule", "rows", "mean", "rmse"]].to_string(index=False))
+
+# %%
+# As a picture: to the right house values over the feature of each split, and the terms of each equation.
+silva.plot_tree(tree, X_train, y_train)
+plt.show()
+
+# %%
+# As a page for others: the tree, fields to try values in, single rows. It needs no network.
+silva.report(tree, X_test, y_test, "tree.html", title="California house values in four equations")
+
+# %%
+# The tree is a forest like any other: it predicts, explains and saves.
+values = silva.Explainer(tree)(X_test[:5]).values
+tree.forest_.save("tree.silva")
+print(pandas.DataFrame(values, columns=X.columns).round(3))

@@ -1,0 +1,46 @@
+"""
+Serve predictions
+=================
+
+Single rows with reasons, in microseconds, and batches by the algorithm that is the fastest on this machine.
+"""
+
+# %%
+import timeit
+from pathlib import Path
+
+import numpy as np
+import pandas
+
+import silva
+
+data = Path(silva.__file__).parent / "data"
+X = pandas.read_parquet(data / "california_housing.parquet").drop(columns="MedHouseVal")
+
+# %%
+# Load once. A ``.silva`` file loads in milliseconds, and processes can share it (``mmap=True``).
+forest = silva.load(data / "california_housing.json")
+forest = forest.tune(X, seconds=1)
+forest.save("model.silva")
+forest = silva.load("model.silva", mmap=True)
+
+# %%
+# One row at a time: everything that a call checks is done once.
+predict_row = forest.predictor()
+reasons = silva.Explainer(forest).prepare().row(top=3)
+row = np.ascontiguousarray(X.to_numpy(np.float32)[0])
+seconds = timeit.timeit(lambda: predict_row(row), number=10_000) / 10_000
+print(f"prediction {predict_row(row):.3f} in {1e6 * seconds:.1f} microseconds")
+
+# %%
+# With its three strongest reasons.
+features, values = reasons(row)
+for feature, value in zip(features, values, strict=True):
+    print(f"{forest.feature_names[feature]}: {value:+.3f}")
+
+# %%
+# Batches. Results have the same bits for every algorithm, number of threads and division into batches.
+rows = X.to_numpy(np.float32)
+assert np.array_equal(forest.predict(rows), np.concatenate([forest.predict(rows[:77]), forest.predict(rows[77:])]))
+seconds = timeit.timeit(lambda: forest.predict(rows), number=10) / 10
+print(f"{len(rows) / seconds / 1e6:.1f} million rows a second")

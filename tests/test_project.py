@@ -1,0 +1,53 @@
+"""Files of the project agree with each other, and links lead somewhere."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import tomllib
+from pathlib import Path
+
+import pytest
+
+import silva
+
+ROOT = Path(__file__).parent.parent
+PAGES = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md"), ROOT / "tests" / "README.md"])
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_links_lead_to_files(page):
+    text = re.sub(r"^```.*?^```", "", page.read_text(), flags=re.S | re.M)
+    for target in re.findall(r"\]\(([^)\s]+)\)", text):
+        if not re.match(r"https?:|#|mailto:", target):
+            assert (page.parent / target.partition("#")[0]).exists(), f"{page.name} links to {target}"
+
+
+def test_the_version_stands_in_one_place():
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    assert project["dynamic"] == ["version"]
+    assert f"version: {silva.__version__}" in (ROOT / "CITATION.cff").read_text()
+
+
+def test_the_reference_has_every_public_name():
+    reference = (ROOT / "docs" / "reference.md").read_text()
+    for name in silva.__all__:
+        assert name == "__version__" or re.search(rf"auto(class|function):: {name}$", reference, re.M), name
+
+
+def test_the_headline_chart_is_drawn_from_results():
+    pytest.importorskip("matplotlib")
+    from benchmarks.chart import errors, label_of, times
+
+    bars = [*times(), *errors()]
+    text = (ROOT / "docs" / "images" / "benchmarks.svg").read_text()
+    assert len(bars) >= 10
+    for bar in bars:
+        assert f"<!-- {label_of(bar)} -->" in text, bar
+
+
+def test_no_generated_file_is_kept():
+    kept = subprocess.run(
+        ["git", "ls-files", "docs/tutorials", "build"], cwd=ROOT, capture_output=True, text=True, check=False
+    )
+    assert not kept.stdout
