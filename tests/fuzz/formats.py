@@ -13,12 +13,12 @@ import numpy as np
 from silva.readers.ubjson import decode
 from silva.storage import MAGIC, PREFIX, VERSION, _padding
 from tests.example_forests import empty_forest, whole_forest, with_models
-from tests.fuzz import ubjson
+from tests.fuzz import protobuf, ubjson
 from tests.fuzz.mutators import FLOATS, INTEGERS, mutate_bytes, mutate_document, mutate_text, pick
 from tests.strategies import Options, full_forest, random_forest
 
 FOLDERS = (Path(__file__).parent / "seeds", Path(__file__).parent.parent / "readers" / "data")
-SUFFIXES = (".json", ".ubj", ".txt", ".cbm", ".silva")
+SUFFIXES = (".json", ".ubj", ".txt", ".cbm", ".onnx", ".silva")
 
 
 def find_seeds():
@@ -91,9 +91,24 @@ def repair_sizes(text):
 
 
 def mutate_cbm(rng, data, other):
-    """CatBoost's flat buffer with other bytes, whose number the file announces."""
-    core = mutate_bytes(rng, data[8:], other[8:])
-    return data[:4] + struct.pack("<I", len(core)) + core
+    """CatBoost's flat buffer with other bytes, whose number the file announces; or the tables behind it."""
+    (core, rest), (other_core, other_rest) = split_cbm(data), split_cbm(other)
+    if rest and rng.random() < 0.5:
+        rest = mutate_bytes(rng, rest, other_rest or rest)
+    else:
+        core = mutate_bytes(rng, core, other_core)
+    return data[:4] + struct.pack("<I", len(core)) + core + rest
+
+
+def split_cbm(data):
+    """The flat buffer, and what follows it."""
+    end = 8 + struct.unpack_from("<I", data, 4)[0]
+    return data[8:end], data[end:]
+
+
+def mutate_onnx(rng, data, _):
+    """A model with other attributes, whose lengths fit."""
+    return protobuf.encode(protobuf.mutate(rng, protobuf.decode(data)))
 
 
 def mutate_silva(rng, data, other):
@@ -145,5 +160,6 @@ MUTATORS = {
     ".ubj": mutate_ubj,
     ".txt": mutate_txt,
     ".cbm": mutate_cbm,
+    ".onnx": mutate_onnx,
     ".silva": mutate_silva,
 }

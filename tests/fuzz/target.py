@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 import numpy as np
 
 import silva
@@ -39,9 +41,15 @@ def attack(path, original):
     refuse_pieces(path.read_bytes(), original)
     if forest.n_features > MOST_FEATURES or forest.n_nodes > MOST_NODES:
         return "loaded"
+    if forest.transform is not None:
+        look_up(forest)
+        forest = dataclasses.replace(forest, transform=None)
+    if forest.source == "ONNX":  # whose arrays hold values, the oracle's codes
+        forest = dataclasses.replace(forest, categories=None)
     X = random_rows(forest.n_nodes, forest, 9)
     if not forest.nan_allowed:
         X[np.isnan(X)] = 0
+        X[X == forest.missing] = 1.5 if forest.missing != 1.5 else 2.5
     evaluate_all(forest, X)
     explain_all(forest, X)
     return "loaded"
@@ -53,11 +61,29 @@ def check_refusal(error, path):
         raise WrongAnswerError(f"no sentence of silva's: {type(error).__name__}: {error}") from error
 
 
+def complete(whole):
+    """Bytes of a file that hold all of it: of a LightGBM text without categories what is before its last lines."""
+    end = whole.find(b"\nend of trees")
+    infos = whole[: max(end, 0)].partition(b"feature_infos=")[2].partition(b"\n")[0].split()
+    has_categories = any(not info.startswith((b"[", b"none")) for info in infos)
+    return len(whole.rstrip()) if end < 0 or has_categories else end - 1
+
+
 def refuse_pieces(data, original):
     """Nothing loads that is a whole file less its end, spaces and line ends aside."""
     for whole in original:
-        if len(data) < len(whole.rstrip()) and whole.startswith(data):
+        if len(data) < complete(whole) and whole.startswith(data):
             raise WrongAnswerError(f"{len(data)} of {len(whole)} bytes load")
+
+
+def look_up(forest):
+    """Predict rows of categories that the model's tables have, or not."""
+    rng = np.random.default_rng(forest.n_nodes)
+    columns = [
+        rng.normal(size=7).astype(object) if tested is None else rng.choice(["city 1", "a", "yes", "-3", ""], 7)
+        for tested in forest.transform.hashes
+    ]
+    forest.predict(np.column_stack([np.asarray(column, object) for column in columns]), "margin")
 
 
 def evaluate_all(forest, X):

@@ -168,7 +168,7 @@ def whole(operator, fields, element, version):
     if is_classifier:
         outputs.insert(0, helper.make_tensor_value_info("label", TensorProto.INT64, [None]))
     rows = [helper.make_tensor_value_info("X", element, [None, 4])]
-    opsets = [helper.make_opsetid("ai.onnx.ml", version), helper.make_opsetid("", 17)]
+    opsets = [helper.make_opsetid("", 17), helper.make_opsetid("ai.onnx.ml", version)]
     return helper.make_model(helper.make_graph([node], "trees", rows, outputs), opset_imports=opsets, ir_version=8)
 
 

@@ -100,10 +100,10 @@ MODELS = {
 EXPLAINED = ["squared, 1 one-hot", "combinations of 3", "combined Counter", "three classes, 1 one-hot"]
 
 
-def train(name, frame):
+def train(name, frame, **settings):
     loss, options = MODELS[name]
     kind, more, target = LOSSES[loss]
-    model = getattr(catboost, f"CatBoost{kind}")(**COMMON | more | options)
+    model = getattr(catboost, f"CatBoost{kind}")(**COMMON | more | options | settings)
     return model.fit(frame, make_target(frame, target), cat_features=CATEGORICAL)
 
 

@@ -30,12 +30,13 @@ TENSORS: dict[int, tuple[str, int]] = {
 """By type of the elements: dtype, and the field that holds them where they are no raw bytes."""
 
 MOST_FEATURES = 2**24
+TREES_DOMAIN, NEWEST = "ai.onnx.ml", 5
 
 
 class Model:
     """Field numbers of the messages."""
 
-    GRAPH = 7
+    GRAPH, OPSETS, VERSION = 7, 8, 2
     NODE, INPUT = 1, 11
     NODE_INPUT, NODE_OUTPUT, OPERATOR, ATTRIBUTE, DOMAIN = 1, 2, 4, 5, 7
     NAME, TYPE, TENSOR_TYPE, ELEMENT, SHAPE, DIMENSION, SIZE = 1, 2, 1, 1, 2, 1, 1
@@ -133,9 +134,11 @@ def parse(data: bytes) -> Graph:
     NotImplementedError
         If the graph is more than trees.
     """
-    graph = Message(data).message(Model.GRAPH)
+    model = Message(data)
+    graph = model.message(Model.GRAPH)
     if graph is None:
         raise ValueError("it holds no graph")
+    _check_version(model)
     operators = [
         Operator(
             node.text(Model.OPERATOR),
@@ -146,6 +149,19 @@ def parse(data: bytes) -> Graph:
         for node in graph.messages(Model.NODE)
     ]
     return Graph(operators, dict(_declared(value) for value in graph.messages(Model.INPUT)))
+
+
+def _check_version(model: Message) -> None:
+    """Refuse versions of the trees' operators that nobody has read, and models that end before they name one."""
+    versions = [
+        opset.integer(Model.VERSION, 0)
+        for opset in model.messages(Model.OPSETS)
+        if opset.text(Model.NAME) == TREES_DOMAIN
+    ]
+    if not versions:
+        raise ValueError(f"it names no version of {TREES_DOMAIN}: it is truncated, or holds no trees")
+    if not 1 <= max(versions) <= NEWEST:
+        raise NotImplementedError(f"version {max(versions)} of {TREES_DOMAIN} is not read, 1 to {NEWEST} are")
 
 
 def _declared(value: Message) -> tuple[str, tuple[int, int]]:
