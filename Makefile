@@ -1,4 +1,4 @@
-# make demo | test | test-slow | lint | types | docs | bench | clean, and attacks (tests/README.md): fuzz | differential | stress | sanitize
+# make demo | test | test-slow | lint | types | docs | bench | wheel | clean, and attacks (tests/README.md): fuzz | differential | stress | sanitize
 # Everything runs in .venv, which is made on first use. PYTHON=python3.12 and CXX=clang++ choose others than the default.
 # `make bench` has its own environment: the libraries that it compares with need Python 3.12 (BENCH_PYTHON). It takes its
 # data sets from SILVA_DATA, and options by BENCH="values interactions"; BENCH=--help lists them.
@@ -16,7 +16,7 @@ CXX_SOURCES := $(filter %.h %.cuh %.cpp %.cu,$(NATIVE) $(shell find tests -type 
 ROWS := 1000000
 SEED ?= $(shell date +%s)
 
-.PHONY: demo test test-slow lint format types docs bench run-bench clean fuzz differential stress sanitize
+.PHONY: demo test test-slow lint format types docs bench run-bench wheel clean fuzz differential stress sanitize
 .DELETE_ON_ERROR:
 
 demo: $(VENV)/demo.stamp
@@ -64,6 +64,10 @@ stress: $(VENV)/test.stamp
 # The attacks on a core with sanitizers: KIND=address (and undefined behaviour) or thread.
 sanitize: $(VENV)/test.stamp
 	SEED=$(SEED) WORKERS=$(WORKERS) tools/sanitize.sh $(or $(KIND),address)
+
+# Into dist/, audited and tried in fresh environments: tools/wheel.sh says which.
+wheel:
+	tools/wheel.sh
 
 bench:
 	$(MAKE) run-bench VENV=build/bench-venv PYTHON="$(or $(BENCH_PYTHON),$(call find_python,12))"

@@ -16,7 +16,7 @@ MOST_THREADS = 4096
 
 
 def n_threads(n_jobs: int | None) -> int:
-    """Resolve `n_jobs`: None is what OpenMP would take (all cores, fewer under threadpoolctl), -1 all of them.
+    """Resolve `n_jobs`: None and -1 are OMP_NUM_THREADS where it is set when silva is imported, else all cores.
 
     Raises
     ------

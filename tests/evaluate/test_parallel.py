@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
@@ -56,3 +57,15 @@ def test_calls_of_several_threads_at_a_time_give_the_results_of_one():
         for found in pool.map(call, [2, 3, 2, 17, 3, 1, 2, 9] * 3):
             for values, wanted in zip(found, expected, strict=True):
                 np.testing.assert_array_equal(values, wanted)
+
+
+@pytest.mark.parametrize(("asked", "expected"), [("3", 3), ("2,4", 2), ("0", None), ("many", None), (None, None)])
+def test_threads_of_a_call_that_asks_for_none(asked, expected):
+    """OMP_NUM_THREADS as at import, else the cores that the process may use."""
+    environment = {name: value for name, value in os.environ.items() if name != "OMP_NUM_THREADS"}
+    if asked is not None:
+        environment["OMP_NUM_THREADS"] = asked
+    script = "from silva.parallel import n_threads; print(n_threads(None), n_threads(-1), n_threads(5))"
+    run = subprocess.run([sys.executable, "-c", script], env=environment, capture_output=True, text=True, check=True)
+    expected = len(os.sched_getaffinity(0)) if expected is None and hasattr(os, "sched_getaffinity") else expected
+    assert run.stdout.split() == [str(expected), str(expected), "5"]

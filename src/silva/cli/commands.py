@@ -42,7 +42,7 @@ def predict(options: argparse.Namespace) -> None:
     forest = silva.load(options.model, format=options.format)
     width = forest.n_trees if options.output == "leaf" else forest.n_outputs
 
-    mapper = forest.mapper(options.output, options.columns, options.inputs, options.device, options.n_jobs)
+    mapper = forest.mapper(options.output, options.columns, options.inputs, options.device, _threads(options))
     _transform(options, forest, mapper, width)
 
 
@@ -68,7 +68,7 @@ def explain(options: argparse.Namespace) -> None:
         )
     check_features(options.features or (), player_names(explainer), "--features")
     output = "interactions" if options.interactions else "values"
-    mapper = explainer.mapper(output, options.columns, options.inputs, options.features, options.n_jobs)
+    mapper = explainer.mapper(output, options.columns, options.inputs, options.features, _threads(options))
     _transform(options, forest, mapper, mapper.n_results, mapper.metadata)
 
 
@@ -78,6 +78,12 @@ def info(options: argparse.Namespace) -> None:
 
     for name, fact in forest_facts(silva.load(options.model, format=options.format)).items():
         print(f"{name:<10}{fact}")
+
+
+def _threads(options: argparse.Namespace) -> int | None:
+    """Threads of a call; 1 on a cluster, whose workers run a task a core."""
+    threads: int | None = options.n_jobs
+    return 1 if threads is None and options.scheduler is not None else threads
 
 
 def _check_output(options: argparse.Namespace, more: Iterable[Path] = ()) -> None:

@@ -1,7 +1,11 @@
 // The Python module of the compiled core: what each job binds.
 #include <nanobind/nanobind.h>
-#ifdef _OPENMP
-#include <omp.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <thread>
+#ifdef __linux__
+#include <sched.h>
 #endif
 
 #include "common/instruction_set.h"
@@ -24,12 +28,23 @@ void bind_tape(nanobind::module_&);
 void bind_paths(nanobind::module_&);
 void bind_grow(nanobind::module_&);
 
-static int max_threads() {
-#ifdef _OPENMP
-  return omp_get_max_threads();
-#else
-  return 1;
+static int usable_cores() {
+#ifdef __linux__
+  cpu_set_t cores;
+  if (sched_getaffinity(0, sizeof cores, &cores) == 0) return CPU_COUNT(&cores);
 #endif
+  const unsigned n_cores = std::thread::hardware_concurrency();
+  return n_cores == 0 ? 1 : int(n_cores);
+}
+
+// OMP_NUM_THREADS is what schedulers and pools of processes set for all libraries; no OpenMP is needed to follow it.
+static int max_threads() {
+  static const int n_threads = [] {
+    const char* asked = std::getenv("OMP_NUM_THREADS");
+    const long n_asked = asked ? std::strtol(asked, nullptr, 10) : 0;
+    return n_asked > 0 ? int(std::min(n_asked, 4096L)) : usable_cores();
+  }();
+  return n_threads;
 }
 
 }  // namespace silva
@@ -40,9 +55,11 @@ NB_MODULE(_core, module) {
   nanobind::set_leak_warnings(false);
   module.doc() = "Compiled core of silva.";
   module.def("instruction_set", &instruction_set_name, "Name of the instruction set whose kernels run.");
-  module.def("max_threads", &max_threads, "Threads that OpenMP would take.");
-  for (const auto bind : {bind_forest, bind_evaluate, bind_linear, bind_nodes, bind_predictor, bind_explain, bind_patterns,
-                          bind_tables, bind_row_explainer, bind_gpu_tables, bind_tape, bind_paths, bind_grow})
+  module.def("max_threads", &max_threads,
+             "Threads of a call that asks for none: OMP_NUM_THREADS, or the cores of the process.");
+  for (const auto bind :
+       {bind_forest, bind_evaluate, bind_linear, bind_nodes, bind_predictor, bind_explain, bind_patterns, bind_tables,
+        bind_row_explainer, bind_gpu_tables, bind_tape, bind_paths, bind_grow})
     bind(module);
 #ifdef __linux__
   bind_gpu_calls(module);

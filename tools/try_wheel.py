@@ -1,0 +1,46 @@
+"""Try an installed wheel: where it came from, how long it takes to import, what it computes, and the demo."""
+
+import subprocess
+import sys
+import tempfile
+import time
+from importlib.metadata import distribution
+from pathlib import Path
+
+IMPORT = "import time; start = time.perf_counter(); import silva._core; print(1000 * (time.perf_counter() - start))"
+
+
+def import_time() -> float:
+    """Milliseconds of an import in a new process beyond NumPy's, the median of five."""
+    command = [sys.executable, "-c", "import numpy; " + IMPORT]
+    return sorted(float(subprocess.run(command, capture_output=True, check=True).stdout) for _ in range(5))[2]
+
+
+def main() -> None:
+    """Print a line a fact; raise what goes wrong."""
+    import numpy as np
+    import pandas
+
+    import silva
+    from silva import _core
+
+    folder = Path(silva.__file__).parent
+    assert "site-packages" in str(folder), f"silva is imported from {folder}"
+    wheel = next(
+        line for line in (distribution("silva").read_text("WHEEL") or "").splitlines() if line.startswith("Tag")
+    )
+    print(f"Python {sys.version.split()[0]}, {wheel}, instruction set {_core.instruction_set()}")
+    print(f"import: {import_time():.0f} ms")
+    rows = pandas.read_parquet(folder / "data" / "california_housing.parquet")
+    rows.pop("MedHouseVal")
+    explainer = silva.Explainer(folder / "data" / "california_housing.json")
+    total = explainer.expected_value + explainer.shap_values(rows, check_additivity=True).sum(axis=1)
+    assert np.abs(total - explainer.forest.predict(rows, output="margin")).max() < 1e-5
+    with tempfile.TemporaryDirectory() as out:
+        start = time.perf_counter()
+        subprocess.run([sys.executable, "-m", "silva", "demo", "--out", out], check=True, stdout=subprocess.DEVNULL)
+        print(f"silva demo: {time.perf_counter() - start:.0f} s")
+
+
+if __name__ == "__main__":
+    main()
