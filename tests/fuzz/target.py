@@ -49,7 +49,7 @@ def attack(path, original):
     X = random_rows(forest.n_nodes, forest, 9)
     if not forest.nan_allowed:
         X[np.isnan(X)] = 0
-        X[X == forest.missing] = 1.5 if forest.missing != 1.5 else 2.5
+        X[forest.missing == X] = 1.5 if forest.missing != 1.5 else 2.5
     evaluate_all(forest, X)
     explain_all(forest, X)
     return "loaded"
