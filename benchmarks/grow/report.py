@@ -14,6 +14,7 @@ KNOWN = 1000
 """Seed of the known trees that rivals see."""
 PUBLIC = ("public_sets", "public_before", "public_rivals")
 NAMES = {"ModelTreeRegressor": "silva, one tree", "ModelTreeEnsembleRegressor": "silva, five trees"}
+MIDDLES = {"geometric mean": lambda values: np.exp(np.mean(np.log(values))), "median": np.median}
 START, END = "<!-- {} -->", "<!-- end of {} -->"
 
 
@@ -66,11 +67,11 @@ def public_sets(results: dict[str, Any]) -> str:
 
 
 def public_classes(results: dict[str, Any]) -> str:
-    """The same of log-loss on sets of classes."""
-    return compared(results.get("public_classes", {}).get("records", []), "log_loss")
+    """The same of log-loss on sets of classes; the median over sets, since a log-loss may be next to 0."""
+    return compared(results.get("public_classes", {}).get("records", []), "log_loss", "median")
 
 
-def compared(records: Records, loss: str) -> str:
+def compared(records: Records, loss: str, middle: str = "geometric mean") -> str:
     """A row a set, a column a method: loss in units of the first method's, and leaves."""
     names, methods = (list(dict.fromkeys(r[name] for r in records)) for name in ("case", "method"))
     found = {(r["case"], r["method"]): r for r in records if loss in r}
@@ -88,7 +89,7 @@ def compared(records: Records, loss: str) -> str:
         ]
         lines.append(f"| {name} | " + " | ".join(cells) + " |")
     rows = {
-        "geometric mean": lambda m: f"{np.exp(np.mean(np.log(list(ratios[m].values())))):.3f}",
+        middle: lambda m: f"{MIDDLES[middle](list(ratios[m].values())):.3f}",
         "sets better / worse": lambda m: (
             f"{sum(r < 1 for r in ratios[m].values())} / {sum(r > 1 for r in ratios[m].values())}"
         ),
@@ -96,7 +97,8 @@ def compared(records: Records, loss: str) -> str:
         "processor seconds, median": lambda m: f"{np.median([found[n, m]['seconds'] for n in ratios[m]]):.2g}",
     }
     for label, cell in rows.items():
-        lines.append(f"| **{label}** | " + " | ".join(cell(method) for method in methods) + " |")
+        cells = [cell(method) if len(ratios[method]) == len(names) else "-" for method in methods]
+        lines.append(f"| **{label}** | " + " | ".join(cells) + " |")
     return "\n".join(lines)
 
 
@@ -112,6 +114,8 @@ def public_picture(results: dict[str, Any], path: Path) -> None:
     figure, ax = plt.subplots(figsize=(6, 4), layout="constrained")
     for method in dict.fromkeys(r["method"] for r in records):
         fits = [r for r in records if r["method"] == method and "rmse" in r]
+        if len(fits) < len(own):
+            continue
         error = np.exp(np.mean([np.log(r["rmse"] / own[r["case"]]) for r in fits]))
         size = np.exp(np.mean([np.log(r["leaves"]) for r in fits]))
         ax.plot(size, error, "o" if method in NAMES else "s")

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 import numpy as np
 import pytest
 
 import silva
+from silva.effects.ranks import Ranks
+from silva.evaluate.evaluator import Evaluator
+from tests.strategies import Options, full_forest, random_forest, random_rows
 
 inspection = pytest.importorskip("sklearn.inspection")
 ensemble = pytest.importorskip("sklearn.ensemble")
@@ -46,6 +51,31 @@ def test_partial_dependence_is_that_of_scikit_learn(X, y, name, features):
         np.testing.assert_allclose(found, expected, rtol=1e-12)
     np.testing.assert_allclose(ours.average, theirs["average"], rtol=1e-9, atol=1e-12)
     np.testing.assert_allclose(ours.individual, theirs["individual"], rtol=1e-9, atol=1e-12)
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_ranks_reach_the_same_leaves(seed):
+    forest = random_forest(seed, Options(n_trees=6, n_features=5, row_type="float64"))
+    rows = random_rows(seed, forest, 200).astype(np.float64)
+    assert Ranks.serve(forest)
+    ranks = Ranks(forest)
+    expected = Evaluator(forest).predict_rows(rows, "margin", 1)
+    np.testing.assert_array_equal(Evaluator(ranks.forest).predict_rows(ranks.rows(rows), "margin", 1), expected)
+
+
+def test_zeros_that_are_missing_and_ends_of_the_numbers():
+    forest = full_forest(0, 20, 4, 3, row_type="float64")
+    threshold = forest.threshold.copy()
+    threshold[::7], threshold[3::11] = np.inf, 0.0
+    threshold[forest.feature < 0] = 0
+    forest = dataclasses.replace(
+        forest, threshold=threshold, zero_missing=np.array([True, False, False]), zero_threshold=1e-35
+    )
+    special = np.array([0.0, -0.0, 1e-36, -1e-36, np.inf, -np.inf, np.nan, *forest.threshold[:20]])
+    rows = np.random.default_rng(0).choice(special, (300, 3))
+    ranks = Ranks(forest)
+    expected = Evaluator(forest).predict_rows(rows, "margin", 1)
+    np.testing.assert_array_equal(Evaluator(ranks.forest).predict_rows(ranks.rows(rows), "margin", 1), expected)
 
 
 def test_rows_are_not_changed(X, y):

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from silva.device import find_gpus, gpus_worthwhile, import_cupy, on_host, parse_device
+from silva.effects.ranks import Ranks
 from silva.evaluate.evaluator import Evaluator
 from silva.inputs import arranged, as_rows
 from silva.inputs.shown import own_values
@@ -39,6 +40,9 @@ class Bunch(dict[str, Any]):
 class ChangingRows:
     """Rows in the forest's own order, and their predictions after columns are changed.
 
+    `values` are the rows as `as_rows` made them; `rows` are predicted, where they are predicted, as ranks on the CPU
+    where the forest compares in float64.
+
     Parameters
     ----------
     forest : Forest
@@ -64,7 +68,11 @@ class ChangingRows:
     def _keep(self, forest: Forest, rows: Array, shown: Array, gpus: tuple[int, ...], n_jobs: int | None) -> None:
         self.forest, self.shown, self._n_jobs = forest, shown, n_jobs
         self._gpu = gpus[0] if gpus else None
-        self._evaluator = Evaluator(forest)
+        self.values = rows
+        self._ranks = Ranks(forest) if not gpus and Ranks.serve(forest) else None
+        self._evaluator = Evaluator(self._ranks.forest if self._ranks else forest)
+        if self._ranks:
+            rows = self._ranks.rows(rows)
         with self._on_device():
             self.rows: Any = import_cupy().array(rows) if gpus else np.array(rows)
 
@@ -73,7 +81,7 @@ class ChangingRows:
 
     def values_of(self, feature: int) -> tuple[Array, Array]:
         """List distinct values as users give them, without missing ones, and as the forest's rows hold them."""
-        shown, rows = self.shown[:, feature], on_host(self.rows)[:, feature]
+        shown, rows = self.shown[:, feature], self.values[:, feature]
         present = ~np.isnan(rows)
         codes, first = np.unique(rows[present], return_index=True)
         return shown[present][first], codes
@@ -88,6 +96,8 @@ class ChangingRows:
     def with_values(self, features: Sequence[int], grid: Array, output: str) -> Iterator[Array]:
         """Predictions with each point (a value a feature) of the grid in all rows, one after the other."""
         kept = [self.rows[:, feature].copy() for feature in features]
+        if self._ranks:
+            grid = np.stack([self._ranks.column(f, column) for f, column in zip(features, grid.T, strict=True)], axis=1)
         try:
             for point in grid:
                 for feature, value in zip(features, point, strict=True):

@@ -30,7 +30,7 @@ def dependence(rows: ReportRows, features: Int64s, at: Int64s, redact: bool) -> 
 
 
 def _entry(rows: ReportRows, changing: ChangingRows, feature: int, redact: bool) -> dict[str, Any] | None:
-    if np.isnan(changing.rows[:, feature]).all():
+    if np.isnan(changing.values[:, feature]).all():
         return None
     shown, codes = grid_of(changing, feature, (0.01, 0.99), POINTS)
     if len(codes) > MOST_CATEGORIES:
@@ -38,7 +38,7 @@ def _entry(rows: ReportRows, changing: ChangingRows, feature: int, redact: bool)
     means, each = responses_of(changing, [feature], codes[:, None], _output(rows), None)
     n_lines = 0 if redact else min(MOST_LINES, len(changing), LINE_NUMBERS // max(1, POINTS * means.shape[1] // 4))
     lines = np.linspace(0, len(changing) - 1, n_lines).astype(int)
-    present = changing.rows[:, feature]
+    present = changing.values[:, feature]
     present = present[~np.isnan(present)].astype(np.float64)
     is_text = shown.dtype == object
     return {
