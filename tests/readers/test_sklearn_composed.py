@@ -109,7 +109,9 @@ def test_what_takes_the_rows_of_trees_refuses_pipelines(data):
     model.fit(X[["age", "income"]].fillna(0), y)
     forest, explainer = silva.load(model), silva.Explainer(model)
     for make in (forest.mapper, forest.predictor, explainer.mapper, explainer.row):
-        with pytest.raises(NotImplementedError, match=rf"^{make.__name__} takes .* a pipeline's steps; .*pipeline\[-1\]"):
+        with pytest.raises(
+            NotImplementedError, match=rf"^{make.__name__} takes .* a pipeline's steps; .*pipeline\[-1\]"
+        ):
             make()
 
 
