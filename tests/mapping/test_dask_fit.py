@@ -110,7 +110,7 @@ def test_partitions_change_rounding_alone():
 def test_more_rows_than_the_sample_are_closer_to_the_truth():
     frame = example(20_000, missing=False).drop(columns="w")
     rest = example(5000, 1, missing=False).drop(columns="w")
-    tree = fitted(frame, 8, sample_rows=1000)
+    tree = fitted(frame, 8, sample_rows=400)
     sample = tree.n_rows_searched_
     alone = silva.ModelTreeRegressor(**QUICK, smoothing=0).fit(*(frame[:sample].drop(columns="y"), frame["y"][:sample]))
     error, of_sample = (np.mean((m.predict(rest.drop(columns="y")) - rest["y"]) ** 2) for m in (tree, alone))

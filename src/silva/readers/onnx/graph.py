@@ -138,7 +138,6 @@ def parse(data: bytes) -> Graph:
     graph = model.message(Model.GRAPH)
     if graph is None:
         raise ValueError("it holds no graph")
-    _check_version(model)
     operators = [
         Operator(
             node.text(Model.OPERATOR),
@@ -148,7 +147,9 @@ def parse(data: bytes) -> Graph:
         )
         for node in graph.messages(Model.NODE)
     ]
-    return Graph(operators, dict(_declared(value) for value in graph.messages(Model.INPUT)))
+    result = Graph(operators, dict(_declared(value) for value in graph.messages(Model.INPUT)))
+    _check_version(model)
+    return result
 
 
 def _check_version(model: Message) -> None:
@@ -159,7 +160,7 @@ def _check_version(model: Message) -> None:
         if opset.text(Model.NAME) == TREES_DOMAIN
     ]
     if not versions:
-        raise ValueError(f"it names no version of {TREES_DOMAIN}: it is truncated, or holds no trees")
+        raise ValueError(f"it names no version of {TREES_DOMAIN}: it is truncated")
     if not 1 <= max(versions) <= NEWEST:
         raise NotImplementedError(f"version {max(versions)} of {TREES_DOMAIN} is not read, 1 to {NEWEST} are")
 
