@@ -1,6 +1,6 @@
 """Explain 20 million rows in 64 files by one process, by two workers of Dask, and by two one of which dies.
 
-`python -m benchmarks.cluster FOLDER` needs 5 GB there. Each process has one thread.
+`python -m benchmarks.cluster FOLDER [FILES]` needs 5 GB there. Each process has one thread.
 """
 
 from __future__ import annotations
@@ -26,10 +26,10 @@ SCRIPT = "import sys; from silva.cli import main; sys.exit(main())"
 PEAK = "import resource; print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss, file=sys.stderr)"
 
 
-def make_rows(folder: Path) -> None:
+def make_rows(folder: Path, n_files: int) -> None:
     """Rows like California's, each feature drawn by itself."""
     rows = pq.read_table(DATA / "california_housing.parquet").drop_columns("MedHouseVal")
-    for i in range(N_FILES):
+    for i in range(n_files):
         rng = np.random.default_rng(i)
         drawn = {name: rows[name].to_numpy()[rng.integers(0, len(rows), FILE_ROWS)] for name in rows.column_names}
         pq.write_table(pa.table(drawn), folder / f"part-{i:02d}.parquet", compression="none", use_dictionary=False)
@@ -65,16 +65,16 @@ def same(one: Path, other: Path) -> bool:
     )
 
 
-def main(folder: Path) -> dict[str, object]:
+def main(folder: Path, n_files: int = N_FILES) -> dict[str, object]:
     """Run all three ways."""
     from distributed import Client, LocalCluster
 
     data = folder / "rows"
     if not data.exists():
         data.mkdir(parents=True)
-        make_rows(data)
-    rows = N_FILES * FILE_ROWS
-    found: dict[str, object] = {"rows": rows, "files": N_FILES}
+        make_rows(data, n_files)
+    rows = n_files * FILE_ROWS
+    found: dict[str, object] = {"rows": rows, "files": n_files}
     alone, kib = explain(data, folder / "alone", "--n-jobs", "1", "--partition-rows", str(FILE_ROWS))
     found |= {"one process, rows/s": rows / alone, "one process, MiB": kib // 1024}
     settings = {"n_workers": 2, "threads_per_worker": 1, "dashboard_address": None, "host": "127.0.0.1"}
@@ -98,4 +98,4 @@ def main(folder: Path) -> dict[str, object]:
 
 
 if __name__ == "__main__":
-    print(json.dumps(main(Path(sys.argv[1])), indent=1))
+    print(json.dumps(main(Path(sys.argv[1]), *map(int, sys.argv[2:])), indent=1))

@@ -16,6 +16,10 @@ MODEL_SUFFIXES = (".json", ".ubj", ".cbm", ".txt", ".onnx")
 """Of other libraries' model files, by which `silva.load` tells how to read them."""
 
 
+UNFINISHED = ".silva-*.part"
+"""Names of files that are being written; one is left only where its process was killed."""
+
+
 def check_output(path: str | os.PathLike[str], inputs: Iterable[Path] = ()) -> Path:
     """Say which file will be written, before any work: symbolic links are followed.
 

@@ -12,7 +12,7 @@ from silva.evaluate.node_table import node_table
 from silva.evaluate.predictor import make_predictor
 from silva.evaluate.tuning import tune
 from silva.facts import as_html, forest_facts, output_names
-from silva.inputs import arranged, as_rows
+from silva.inputs import arranged, as_rows, refuse_transform
 from silva.mapping.predictions import PredictionMapper
 from silva.parallel import cached_property
 from silva.storage import save_forest
@@ -137,6 +137,8 @@ class Forest(TreeEnsemble):
             As for `predict`; the callable's only checks are the row's length and layout.
         TypeError
             From the callable, if the row is no float32 or float64 array.
+        NotImplementedError
+            For pipelines and target statistics, whose columns are not the trees' features.
 
         Notes
         -----
@@ -144,6 +146,7 @@ class Forest(TreeEnsemble):
         responses and labels add some microseconds where the link is not the identity. Categories that are matched by
         value add a few tenths of a microsecond each, linear leaves about three microseconds.
         """
+        refuse_transform(self, "predictor", "predict")
         return make_predictor(self._evaluator, output, algorithm, device)
 
     def mapper(
@@ -187,7 +190,10 @@ class Forest(TreeEnsemble):
             If an argument has no such choice.
         OSError
             If `path` cannot be written.
+        NotImplementedError
+            For pipelines and target statistics, whose columns are not the trees' features.
         """
+        refuse_transform(self, "mapper", "predict")
         return PredictionMapper(self._evaluator, output, columns, inputs, device, n_jobs, path)
 
     def tune(self, X: Rows, seconds: float = 1.0, device: str = "auto", n_jobs: int | None = None) -> Forest:

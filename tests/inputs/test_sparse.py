@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 import scipy.sparse
 import xgboost
-from sklearn.ensemble import GradientBoostingClassifier, RandomForestRegressor
+from sklearn.ensemble import BaggingRegressor, GradientBoostingClassifier, RandomForestRegressor, VotingRegressor
 
 import silva
 from silva import Explainer
@@ -104,6 +104,30 @@ def test_others_take_absent_entries_for_zero(data):
     for model in models:
         given = scipy.sparse.csr_matrix(X) if isinstance(model, catboost.CatBoost) else X
         np.testing.assert_allclose(silva.load(model).predict(X), model.predict(given), rtol=1e-6, atol=1e-6)
+
+
+@pytest.mark.parametrize("kind", ["xgboost", "lightgbm"])
+@pytest.mark.parametrize("joined", ["voting", "bagging", "voting of bagging"])
+def test_joined_models_take_absent_entries_as_their_members_do(kind, joined, data):
+    X, y = data
+    rows = scipy.sparse.csr_matrix(X)
+    member = {
+        "xgboost": xgboost.XGBRegressor(n_estimators=5, max_depth=4),
+        "lightgbm": lightgbm.LGBMRegressor(n_estimators=5, num_leaves=7, verbose=-1),
+    }[kind]
+    bagging = BaggingRegressor(member, n_estimators=2, max_features=0.7, random_state=0)
+    model = {
+        "voting": VotingRegressor([("one", member), ("two", member)]),
+        "bagging": bagging,
+        "voting of bagging": VotingRegressor([("one", bagging)]),
+    }[joined].fit(rows, y)
+    forest = silva.load(model)
+    np.testing.assert_allclose(forest.predict(rows), model.predict(rows), rtol=1e-5, atol=1e-6)
+    if kind == "xgboost":
+        assert np.abs(forest.predict(rows.toarray()) - model.predict(rows)).max() > 0.01
+    explainer = Explainer(forest)
+    total = explainer.shap_values(rows).sum(axis=1) + explainer.expected_value
+    np.testing.assert_allclose(total, model.predict(rows), rtol=0, atol=1e-5)
 
 
 @pytest.mark.parametrize("output", ["margin", "probability", "leaf", "prediction"])

@@ -103,6 +103,18 @@ def test_columns_are_joined_to_their_source(data):
         silva.Explainer(model[-1], groups="source")
 
 
+def test_what_takes_the_rows_of_trees_refuses_pipelines(data):
+    X, y = data
+    model = make_pipeline(StandardScaler(), ensemble.RandomForestRegressor(3, random_state=0))
+    model.fit(X[["age", "income"]].fillna(0), y)
+    forest, explainer = silva.load(model), silva.Explainer(model)
+    for make in (forest.mapper, forest.predictor, explainer.mapper, explainer.row):
+        with pytest.raises(
+            NotImplementedError, match=rf"^{make.__name__} takes .* a pipeline's steps; .*pipeline\[-1\]"
+        ):
+            make()
+
+
 STEPS = {
     "scaler": (lambda: StandardScaler(), ["age", "income"]),
     "function": (lambda: FunctionTransformer(np.log1p, feature_names_out="one-to-one"), ["age", "income"]),

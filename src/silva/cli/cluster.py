@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from silva.cli.tables.reader import TableReader
 from silva.cli.tables.writer import Appender, part_name
 from silva.dask.engine import import_distributed
-from silva.files import replacing
+from silva.files import UNFINISHED, replacing
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -82,7 +82,14 @@ def map_files(client: Any, mapper: Mapper, source: Source, job: Job, advance: Ca
     for future in as_completed(futures):
         n_rows += (done := future.result())
         advance(done)
+    _sweep(job.folder)
     return n_rows
+
+
+def _sweep(folder: Path) -> None:
+    """Remove what workers that were killed had not finished."""
+    for path in folder.glob(UNFINISHED):
+        path.unlink()
 
 
 def _same(mapper: Mapper) -> Mapper:

@@ -32,7 +32,7 @@ from silva.explain.shap_arguments import refuse_call_arguments, taking_one_row, 
 from silva.explain.sparse import compact, sparse_values, values_of_sparse
 from silva.explain.stored import holds_explainer
 from silva.explain.tables import TABLE_BYTES
-from silva.inputs import arranged, as_rows
+from silva.inputs import arranged, as_rows, refuse_transform
 from silva.inputs.sparse import is_sparse
 from silva.loading import load
 from silva.parallel import cached_property, n_threads
@@ -371,6 +371,8 @@ class Explainer(InteractionExplainer, CalledExplainer, MappedExplainer):
             If `top` is below 1; from the callable, if the row has another length.
         TypeError
             From the callable, if the row is no contiguous float32 or float64 array.
+        NotImplementedError
+            For pipelines and target statistics, whose columns are not the trees' features, and output="log_loss".
 
         Notes
         -----
@@ -379,6 +381,7 @@ class Explainer(InteractionExplainer, CalledExplainer, MappedExplainer):
         """
         if self.output == "log_loss":
             raise NotImplementedError("single rows have no labels for output='log_loss'; use shap_values(X, y=y)")
+        refuse_transform(self.forest, "row", "shap_values")
         return make_row(self._on_cpu, top)
 
     def _again(self, X: Rows, output: str) -> Array | None:

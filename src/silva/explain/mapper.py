@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from silva.explain.stored import StoredExplainer, explainer_bytes
+from silva.inputs import refuse_transform
 from silva.inputs.matching import listed
 from silva.mapping.carried import carry
 from silva.mapping.columns import (
@@ -62,7 +63,8 @@ class MappedExplainer(StoredExplainer):
         ValueError
             If an argument has no such choice, or a feature is unknown.
         NotImplementedError
-            For output="log_loss" of the explainer, which needs labels.
+            For output="log_loss" of the explainer, which needs labels; for pipelines and target statistics, whose
+            columns are not the trees' features.
         """
         return ExplanationMapper(self, output, columns, inputs, features, n_jobs, path)
 
@@ -84,6 +86,7 @@ class ExplanationMapper(Mapper):
             raise ValueError(f"output is {output!r}, expected one of {', '.join(OUTPUTS)}")
         if explainer.output == "log_loss":
             raise NotImplementedError("batches have no labels for output='log_loss'; use shap_values(X, y=y)")
+        refuse_transform(explainer.forest, "mapper", "shap_values")
         n_threads(n_jobs)
         players = player_names(explainer)
         self._wanted = players if features is None else tuple(dict.fromkeys(features))

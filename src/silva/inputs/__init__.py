@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from silva.ensemble import TreeEnsemble
     from silva.typing import Array, Rows
 
-__all__ = ["arranged", "as_rows", "name_by_position"]
+__all__ = ["arranged", "as_rows", "name_by_position", "refuse_transform"]
 
 
 def as_rows(X: Rows, forest: TreeEnsemble) -> Array:
@@ -74,6 +74,18 @@ def arranged(X: Rows, forest: TreeEnsemble, by_position: bool) -> Any:
     if forest.transform is not None:
         return forest.transform(X)
     return name_by_position(X, forest) if by_position else X
+
+
+def refuse_transform(forest: TreeEnsemble, what: str, instead: str) -> None:
+    """Raise NotImplementedError where features are computed from columns, by a pipeline's steps or from categories."""
+    if forest.transform is None:
+        return
+    made = "target statistics of categories" if isinstance(forest.transform, TargetStatistics) else "a pipeline's steps"
+    trees = "" if isinstance(forest.transform, TargetStatistics) else ", or silva.load(pipeline[-1]) and its own rows"
+    raise NotImplementedError(
+        f"{what} takes the rows of the trees, and this model computes them from its columns by {made}; use "
+        f"{instead}{trees}"
+    )
 
 
 def name_by_position(X: Rows, forest: TreeEnsemble) -> Any:

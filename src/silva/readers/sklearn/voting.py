@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from silva.ensemble import TreeEnsemble
+from silva.inputs.sparse import ABSENT_IS_MISSING
 from silva.readers.sklearn.trees import class_fields, common_fields
 
 if TYPE_CHECKING:
@@ -78,6 +79,8 @@ def _joined(
         _refuse_different(model, first, member)
     pairs = list(zip(members, columns, strict=True))
     fields = common_fields(model) | class_fields(model)
+    if first.source.startswith(ABSENT_IS_MISSING):
+        fields["source"] = f"{first.source} in {fields['source']}"
     joined: dict[str, Any] = {name: np.concatenate([getattr(one, name) for one in members]) for name in JOINED}
     return TreeEnsemble(
         **joined,
