@@ -15,7 +15,7 @@ from sklearn.ensemble import BaggingRegressor, GradientBoostingClassifier, Rando
 import silva
 from silva import Explainer
 from tests.example_forests import with_models
-from tests.strategies import full_forest
+from tests.strategies import Options, full_forest, random_forest
 
 N_ROWS, N_FEATURES = 300, 40
 
@@ -162,6 +162,18 @@ def test_explanations_are_those_of_the_dense_rows(kind, n_outputs, data):
         assert all(part.format == "csr" and part.dtype == np.float32 for part in parts)
         dense = np.stack([part.toarray() for part in parts], axis=-1).reshape(expected.shape)
         np.testing.assert_array_equal(dense, expected)
+
+
+@pytest.mark.parametrize("n_outputs", [1, 3])
+def test_one_row_has_sparse_values_of_all_outputs(n_outputs):
+    forest = random_forest(2, Options(n_trees=4, n_features=5, n_outputs=n_outputs))
+    row = np.random.default_rng(0).normal(size=5)
+    explainer = Explainer(forest)
+    found = explainer.shap_values(row, sparse_output=True)
+    parts = found if n_outputs > 1 else [found]
+    assert [(part.format, part.shape) for part in parts] == [("csr", (1, 5))] * n_outputs
+    dense = np.concatenate([part.toarray() for part in parts]).T
+    np.testing.assert_array_equal(dense, explainer.shap_values(row).reshape(5, n_outputs))
 
 
 def test_wide_rows_are_never_dense(data, monkeypatch):
