@@ -207,5 +207,10 @@ def test_what_does_not_fit_is_refused(data):
     explainer = Explainer(forest)
     with pytest.raises(ValueError, match="out takes dense values"):
         explainer.shap_values(X, out=np.zeros(X.shape, np.float32), sparse_output=True)
-    with pytest.raises(ValueError, match=r"out has the shape \(1, 2\), expected \(300, 40\)"):
+    with pytest.raises(ValueError, match=r"shape \(1, 2\), expected float32 of shape \(300, 40\)"):
         explainer.shap_values(X, out=np.zeros((1, 2), np.float32))
+    for dtype in (np.int64, np.float16, np.float64):
+        with pytest.raises(ValueError, match=rf"out is {np.dtype(dtype)} of .*, expected float32"):
+            explainer.shap_values(X, out=np.zeros(X.shape, dtype))
+    with pytest.raises(TypeError, match="out is a list, expected a NumPy array"):
+        explainer.shap_values(X, out=[])
