@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 import numpy as np
 
+from silva.device import on_host
+
 if TYPE_CHECKING:
     from collections.abc import Callable
 
@@ -124,7 +126,7 @@ def taking_one_row(method: Method) -> Method:
             return method(self, X, y, *args, **kwargs)
         if (out := kwargs.get("out")) is not None:
             kwargs["out"] = out[None]
-        labels = y if y is None or np.ndim(y) else [y]
+        labels = y if y is None or np.ndim(y) else [on_host(y)]
         found = method(self, _as_table(X), labels, *args, **kwargs)
         if kwargs.get("sparse_output"):
             return found
