@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import dataclasses
 import pickle
+import types
 
 import numpy as np
 import pytest
+import scipy.sparse
 
+import silva.device
 from silva import Explainer
 from silva.explain import responses
 from tests.example_forests import with_models
@@ -198,3 +201,32 @@ def test_what_has_no_probability_is_refused():
         explainer(background)
     with pytest.raises(NotImplementedError, match=r"use shap_values\(X, y=y\)"):
         explainer.row()
+
+
+class Labels:
+    """As CuPy's arrays: nothing of the host reads them by itself."""
+
+    def __init__(self, values):
+        self.values, self.ndim, self.device = values, np.ndim(values), types.SimpleNamespace(id=0)
+
+    def __array__(self, *_, **__):
+        raise TypeError("implicit conversion to a NumPy array is not allowed")
+
+
+Labels.__module__ = "cupy"
+
+
+def test_labels_may_be_on_a_gpu(monkeypatch):
+    cupy = types.SimpleNamespace(asnumpy=lambda array: array.values)
+    monkeypatch.setattr(silva.device, "import_cupy", lambda: cupy)
+    forest = classifier()
+    X, background, _ = rows_of(forest)
+    y = np.arange(len(X)) % 2
+    explainer = Explainer(forest, background, output="log_loss", device="cpu")
+    expected = explainer(X, y)
+    found = explainer(X, Labels(y))
+    np.testing.assert_array_equal(found.values, expected.values)
+    np.testing.assert_array_equal(found.base_values, expected.base_values)
+    np.testing.assert_array_equal(explainer(X[1], Labels(y[1])).base_values, expected.base_values[1])
+    rows = scipy.sparse.csr_array(X)
+    np.testing.assert_array_equal(explainer.shap_values(rows, Labels(y)), explainer.shap_values(rows, y))

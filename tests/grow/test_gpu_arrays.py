@@ -11,7 +11,7 @@ import silva.device
 import silva.grow.cuda.paper
 import silva.grow.cuda.rows
 import silva.grow.search
-from silva import ModelTreeRegressor
+from silva import ModelTreeEnsembleRegressor, ModelTreeRegressor
 from silva.device import DeviceError
 from tests.grow.engines import piecewise
 
@@ -106,6 +106,34 @@ def test_predictions_follow_the_device(predicted, device, rows, given):
     tree.predict(rows)
     tree.apply(rows)
     assert predicted == [(given, "prediction", device), (given, "leaf", device)]
+
+
+class Results(Array):
+    """Of rows of a GPU."""
+
+    def __getitem__(self, key):
+        return Results(self.values[key])
+
+
+Results.__module__ = "cupy"
+
+
+@pytest.mark.usefixtures("asked")
+@pytest.mark.parametrize("kind", ["tree", "ensemble"])
+def test_intervals_of_rows_of_a_gpu_are_on_the_host(monkeypatch, kind):
+    one = ModelTreeRegressor(generations=3, device="cpu")
+    model = one if kind == "tree" else ModelTreeEnsembleRegressor(one, n_estimators=2)
+    model.fit(X, Y)
+    expected = model.predict_interval(X)
+    on_cpu = silva.Forest.predict
+
+    def predict(forest, rows, *arguments, **__):
+        found = on_cpu(forest, silva.device.on_host(rows), *arguments, device="cpu")
+        return Results(found) if isinstance(rows, Array) else found
+
+    monkeypatch.setattr(silva.Forest, "predict", predict)
+    one.set_params(device="auto")
+    np.testing.assert_array_equal(model.predict_interval(Array(X)), expected)
 
 
 @pytest.mark.usefixtures("asked")

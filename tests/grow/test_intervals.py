@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from sklearn.exceptions import NotFittedError
 
 from silva import ModelTreeRegressor
 from silva.grow import assembly, intervals
@@ -58,6 +59,11 @@ def test_a_sample_of_rows_is_left_out_of_all(monkeypatch):
 def test_coverage_is_a_probability(tree, coverage):
     with pytest.raises(ValueError, match="expected a probability above 0 and below 1"):
         tree.predict_interval(np.zeros((1, 3)), coverage)
+
+
+def test_trees_that_are_not_grown_have_none():
+    with pytest.raises(NotFittedError, match="not fitted yet"):
+        ModelTreeRegressor().predict_interval(np.zeros((1, 3)))
 
 
 def test_leaves_without_noise():

@@ -15,7 +15,7 @@ from sklearn.ensemble import BaggingRegressor, GradientBoostingClassifier, Rando
 import silva
 from silva import Explainer
 from tests.example_forests import with_models
-from tests.strategies import full_forest
+from tests.strategies import Options, full_forest, random_forest
 
 N_ROWS, N_FEATURES = 300, 40
 
@@ -164,6 +164,18 @@ def test_explanations_are_those_of_the_dense_rows(kind, n_outputs, data):
         np.testing.assert_array_equal(dense, expected)
 
 
+@pytest.mark.parametrize("n_outputs", [1, 3])
+def test_one_row_has_sparse_values_of_all_outputs(n_outputs):
+    forest = random_forest(2, Options(n_trees=4, n_features=5, n_outputs=n_outputs))
+    row = np.random.default_rng(0).normal(size=5)
+    explainer = Explainer(forest)
+    found = explainer.shap_values(row, sparse_output=True)
+    parts = found if n_outputs > 1 else [found]
+    assert [(part.format, part.shape) for part in parts] == [("csr", (1, 5))] * n_outputs
+    dense = np.concatenate([part.toarray() for part in parts]).T
+    np.testing.assert_array_equal(dense, explainer.shap_values(row).reshape(5, n_outputs))
+
+
 def test_wide_rows_are_never_dense(data, monkeypatch):
     monkeypatch.setattr("silva.inputs.sparse.CHUNK_BYTES", 2**16)
     rng = np.random.default_rng(0)
@@ -195,5 +207,10 @@ def test_what_does_not_fit_is_refused(data):
     explainer = Explainer(forest)
     with pytest.raises(ValueError, match="out takes dense values"):
         explainer.shap_values(X, out=np.zeros(X.shape, np.float32), sparse_output=True)
-    with pytest.raises(ValueError, match=r"out has the shape \(1, 2\), expected \(300, 40\)"):
+    with pytest.raises(ValueError, match=r"shape \(1, 2\), expected float32 of shape \(300, 40\)"):
         explainer.shap_values(X, out=np.zeros((1, 2), np.float32))
+    for dtype in (np.int64, np.float16, np.float64):
+        with pytest.raises(ValueError, match=rf"out is {np.dtype(dtype)} of .*, expected float32"):
+            explainer.shap_values(X, out=np.zeros(X.shape, dtype))
+    with pytest.raises(TypeError, match="out is a list, expected a NumPy array"):
+        explainer.shap_values(X, out=[])

@@ -80,7 +80,7 @@ class CalledExplainer(StoredExplainer):
     def _base_values(self, n_rows: int, y: ArrayLike | None) -> Doubles:
         expected = np.asarray(self.expected_value, np.float64)
         if self.output == "log_loss":
-            return expected[np.asarray(y, np.intp)]
+            return expected[np.asarray(on_host(y)).astype(np.intp)]
         return np.broadcast_to(expected, (n_rows, *expected.shape)).copy()
 
     def __repr__(self) -> str:

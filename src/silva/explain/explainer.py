@@ -293,7 +293,8 @@ class Explainer(InteractionExplainer, CalledExplainer, MappedExplainer):
             Predict the rows too, and check that each row's values and `expected_value` add up to its margin: within
             the error of a value (Notes of `Explainer`) for each feature of each tree.
         sparse_output : bool
-            Return a CSR array of the values that are not 0, a list of k of them for k > 1 outputs.
+            Return a CSR array (n, F) of the values that are not 0, a list of k of them for k > 1 outputs; (1, F) of one
+            row.
         **shap_arguments
             `approximate` and `tree_limit` as far as they change nothing.
 

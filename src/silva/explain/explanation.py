@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 @dataclass(frozen=True, eq=False, repr=False)
 class Explanation:
     """SHAP values with what plots need: the fields of shap.Explanation, for machines without shap.
+
+    ``explanation[rows]`` takes rows by a number (without the axis of rows), a slice, a mask or an array of numbers.
 
     Attributes
     ----------
@@ -38,13 +40,21 @@ class Explanation:
     feature_names: list[str]
     output_names: list[str] | None = None
 
+    def __getitem__(self, rows: Any) -> Explanation:
+        if isinstance(rows, tuple):
+            raise TypeError(f"explanation[{rows!r}] is not taken, expected rows alone; index explanation.values")
+        taken = {"values": self.values[rows], "base_values": self.base_values[rows], "data": self.data[rows]}
+        return replace(self, **taken)
+
     def __repr__(self) -> str:
         outputs = f", outputs {', '.join(self.output_names)}" if self.output_names else ""
-        return f"Explanation({self.values.shape[0]} rows, {len(self.feature_names)} features{outputs})"
+        rows = "1 row" if self.data.ndim == 1 else f"{len(self.values)} rows"
+        return f"Explanation({rows}, {len(self.feature_names)} features{outputs})"
 
     def _repr_html_(self) -> str:
         """Features by their mean magnitude, for notebooks."""
-        magnitude = np.abs(self.values).reshape(*self.values.shape[:2], -1).sum(axis=(0, 2)) / max(len(self.values), 1)
+        values = self.values[None] if self.data.ndim == 1 else self.values
+        magnitude = np.abs(values).reshape(*values.shape[:2], -1).sum(axis=(0, 2)) / max(len(values), 1)
         strongest = np.argsort(-magnitude, kind="stable")[:20]
         return as_html(repr(self), {self.feature_names[i]: f"{magnitude[i]:.4g}" for i in strongest})
 

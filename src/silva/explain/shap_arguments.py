@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 import numpy as np
 
+from silva.device import on_host
+
 if TYPE_CHECKING:
     from collections.abc import Callable
 
@@ -113,7 +115,10 @@ def refuse_call_arguments(given: dict[str, Any], n_trees: int) -> None:
 
 
 def taking_one_row(method: Method) -> Method:
-    """Let a method take a one-dimensional row, as shap does: the result then lacks the axis of rows."""
+    """Let a method take a one-dimensional row, as shap does: the result then lacks the axis of rows.
+
+    Sparse results are CSR arrays, which have two axes: they keep it.
+    """
 
     @functools.wraps(method)
     def taking(self: Any, X: Any, y: Any = None, *args: Any, **kwargs: Any) -> Any:
@@ -121,8 +126,10 @@ def taking_one_row(method: Method) -> Method:
             return method(self, X, y, *args, **kwargs)
         if (out := kwargs.get("out")) is not None:
             kwargs["out"] = out[None]
-        labels = y if y is None or np.ndim(y) else [y]
+        labels = y if y is None or np.ndim(y) else [on_host(y)]
         found = method(self, _as_table(X), labels, *args, **kwargs)
+        if kwargs.get("sparse_output"):
+            return found
         if not isinstance(found, tuple):
             return found[0]
         pairs, values = found

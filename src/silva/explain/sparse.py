@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from silva.device import on_host
+from silva.explain.cpu import checked_result
 from silva.forest import as_forest
 from silva.inputs.sparse import dense_chunks, in_columns, used_columns
 
@@ -42,14 +44,13 @@ def values_of_sparse(
         raise NotImplementedError("groups of features take dense rows; pass X.toarray()")
     forest, used = explainer.forest, used_columns(explainer.forest)
     of_used = explainer._of_used
-    labels = None if y is None else np.asarray(y)
+    labels = None if y is None else np.asarray(on_host(y))
     if labels is not None and labels.shape != (X.shape[0],):
         raise ValueError(f"y has the shape {labels.shape}, expected ({X.shape[0]},): a label a row")
     shape = (X.shape[0], forest.n_features, *((forest.n_outputs,) if forest.n_outputs > 1 else ()))
-    if not is_sparse_output and out is None:
-        out = np.zeros(shape, explainer.dtype)
-    if out is not None and out.shape != shape:
-        raise ValueError(f"out has the shape {out.shape}, expected {shape}")
+    if not is_sparse_output:
+        X = X.tocsr()
+        out = checked_result(shape, explainer.dtype, X.data, out)
     parts = []
     for rows, dense in dense_chunks(X, forest, used):
         label = {} if labels is None else {"y": labels[rows]}

@@ -162,6 +162,7 @@ class ModelTreeEnsembleRegressor(RegressorMixin, TreeEstimator):  # type: ignore
         Parameters
         ----------
         X : array-like or frame of shape (n_rows, n_features)
+            Of rows on a GPU the intervals are a NumPy array all the same.
         coverage : float, default=0.9
             In (0, 1).
 
@@ -180,8 +181,8 @@ class ModelTreeEnsembleRegressor(RegressorMixin, TreeEstimator):  # type: ignore
         check_is_fitted(self)
         if not len(self._scores):
             raise ValueError("every tree has seen all rows; fit with max_samples below 1")
-        errors = np.sqrt(np.mean(self._errors(np.asarray(self.apply(X))) ** 2, axis=1))
-        return around(np.asarray(self.predict(X)), errors, self._scores, coverage)
+        errors = np.sqrt(np.mean(self._errors(np.asarray(on_host(self.apply(X)))) ** 2, axis=1))
+        return around(np.asarray(on_host(self.predict(X))), errors, self._scores, coverage)
 
     def _errors(self, leaves: Int32s) -> Doubles:
         """Errors of the leaves that rows reach in the trees."""

@@ -320,6 +320,7 @@ class ModelTreeRegressor(RegressorMixin, TreeEstimator):  # type: ignore[misc]
         Parameters
         ----------
         X : array-like or frame of shape (n_rows, n_features)
+            Of rows on a GPU the intervals are a NumPy array all the same.
         coverage : float, default=0.9
             In (0, 1).
 
@@ -336,8 +337,9 @@ class ModelTreeRegressor(RegressorMixin, TreeEstimator):  # type: ignore[misc]
         leaves many; `ModelTreeEnsembleRegressor` leaves rows out of all of that. They hold on average over rows like
         those of training, not for every row.
         """
-        errors = usable_errors(self.leaf_summary_["rmse"])[self.apply(X)]
-        return around(np.asarray(self.predict(X)), errors, self._scores, coverage)
+        check_is_fitted(self)
+        errors = usable_errors(self.leaf_summary_["rmse"])[np.asarray(on_host(self.apply(X)))]
+        return around(np.asarray(on_host(self.predict(X))), errors, self._scores, coverage)
 
     def apply(self, X: Rows) -> Int32s:
         """Index of the leaf that each row reaches, in the order of `leaves_`: int32, (n_rows,)."""
