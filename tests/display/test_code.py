@@ -19,7 +19,7 @@ from sklearn.tree import DecisionTreeRegressor
 import silva
 from tests.example_forests import with_models
 from tests.native import COMPILER
-from tests.strategies import Options, chain_forest, random_forest
+from tests.strategies import Options, chain_forest, full_forest, random_forest
 
 N_ROWS = 200
 
@@ -175,6 +175,35 @@ def test_sqlite(forest):
     found = connection.execute(f"SELECT {silva.export_sql(forest, 'sqlite')} FROM rows").fetchall()
     connection.close()
     check(np.array(found)[:, 0], forest, rows)
+
+
+def stumps(n_trees):
+    return full_forest(0, n_trees, 1, 2, "float64")
+
+
+def test_many_trees():
+    """Databases and parsers take sums of some thousand levels only."""
+    forest = dataclasses.replace(stumps(7000), link="identity", prediction="response", missing=math.nan)
+    rows = rows_of(forest)[:5]
+    space: dict = {}
+    exec(silva.export_python(forest), space)
+    check(np.array([space["predict"](row) for row in rows.to_dict("records")]), forest, rows)
+    for dialect in ("duckdb", "sqlite"):
+        with pytest.raises(NotImplementedError, match=rf"7000 trees .* {dialect} takes 1000; use export_python"):
+            silva.export_sql(forest, dialect)
+    assert silva.export_sql(forest, "postgresql")
+
+
+def test_as_many_trees_as_databases_take():
+    forest = dataclasses.replace(stumps(980), link="logistic", missing=math.nan, link_scale=2.0)
+    with sqlite3.connect(":memory:") as connection:
+        connection.create_function("EXP", 1, math.exp)
+        connection.execute("CREATE TABLE rows (x0, x1)")
+        connection.execute(f"SELECT {silva.export_sql(forest, 'sqlite')} FROM rows")
+    duckdb = pytest.importorskip("duckdb", reason="duckdb is not installed: pip install duckdb")
+    with duckdb.connect() as connection:
+        connection.execute("CREATE TABLE rows (x0 DOUBLE, x1 DOUBLE)")
+        connection.execute(f"SELECT {silva.export_sql(forest)} FROM rows")
 
 
 def test_postgresql_is_written():

@@ -302,6 +302,28 @@ def test_redacted_reports_hold_no_rows(browser, tree, tmp_path):  # noqa: F811
     shown.close()
 
 
+def test_redacted_dependence_says_nothing_of_few_rows(tree, tmp_path):
+    """Neither a number of a row, nor a category of fewer than ten rows, nor a panel of fewer than ten rows."""
+    X, y = housing()
+    X["kind"] = X["kind"].where(np.arange(len(X)) > 4, "barn").where(np.arange(len(X)) != 9, "house")
+    few = X[:24].assign(kind=pandas.Categorical(["flat"] * 20 + ["house"] * 4, ["barn", "flat", "house"]))
+    few.loc[9:, "age"] = np.nan
+    for rows in (X, few):
+        found = content(silva.report(tree, rows, y[: len(rows)], tmp_path / "report.html", redact=True))
+        panels = {found["features"][entry["feature"]]["name"]: entry for entry in found["dependence"]}
+        assert "size" in panels
+        assert ("age" in panels) == (len(rows) == 400)
+        for name in panels.keys() - {"kind"}:
+            grid = np.array(panels[name]["grid"], float)
+            assert len(grid) == 40
+            np.testing.assert_allclose(np.diff(grid), grid[1] - grid[0], rtol=1e-9)
+            assert not np.isin(grid, rows[name]).any()
+            assert rows[name].nsmallest(10).mean() <= grid[0] + 1e-9
+            assert grid[-1] <= rows[name].nlargest(10).mean() + 1e-9
+            assert (len(panels[name]["deciles"]) == 9) == (len(rows) == 400)
+    assert panels["kind"]["grid"] == ["flat"]
+
+
 def test_prints_and_narrow_screens(browser, tree, tmp_path):  # noqa: F811
     X, y = housing()
     path = silva.report(tree, X, y, tmp_path / "report.html")

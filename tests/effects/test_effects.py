@@ -107,6 +107,15 @@ def test_categories_missing_values_and_linear_leaves(X, y):
         silva.partial_dependence(tree, frame, "c", custom_values={"c": ["q"]})
 
 
+def test_numbers_beside_text_have_an_even_grid(X, y):
+    frame = pandas.DataFrame(X, columns=list("abcd")).assign(kind=pandas.Categorical(np.where(X[:, 2] > 2, "x", "z")))
+    model = silva.ModelTreeRegressor(max_leaves=3, generations=3, random_state=0).fit(frame, y)
+    (grid,) = silva.partial_dependence(model, frame, "a", grid_resolution=12).grid_values
+    assert len(grid) == 12
+    np.testing.assert_allclose(np.diff(grid), grid[1] - grid[0])
+    assert silva.partial_dependence(model, frame, "kind").grid_values[0].tolist() == ["x", "z"]
+
+
 def test_margins_on_request(X, y):
     model = MODELS["two classes"](X, y)
     result = silva.partial_dependence(model, X, 0, response_method="decision_function", grid_resolution=5)

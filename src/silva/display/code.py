@@ -1,4 +1,4 @@
-"""Forests as code of other languages: one expression, equal to `Forest.predict` as far as the language allows."""
+"""Forests as code of other languages, equal to `Forest.predict` as far as the language allows."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from silva.display.languages import DIALECTS, Excel, Language, Python
+from silva.display.languages import C_SOURCE, DIALECTS, PYTHON_SOURCE, Excel, Language, Python
 from silva.evaluate.linear import MISSING, NUMBER
 from silva.loading import load
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
     from silva.forest import Forest
     from silva.typing import SqlDialect
@@ -23,43 +23,13 @@ DEEPEST = 60
 MOST_LETTERS = 8192
 """Of a formula in a spreadsheet."""
 
+SQL_LEVELS = {"duckdb": 1000, "sqlite": 1000}
+"""Levels of an expression that a database takes unless told otherwise; each tree of a sum is one."""
+
+OTHER_LEVELS = 16
+"""Levels of tests, weights, clips and links, at most."""
+
 LINKS = ("identity", "logistic", "exp")
-
-C_SOURCE = """\
-#include <math.h>
-
-/* {what}
-   x: {columns}; NAN where one is missing. Compile without -ffast-math, and with -ffp-contract=off for the last bit. */
-static double clip(double value, double low, double high) {{
-  return value < low ? low : value > high ? high : value;
-}}
-
-double {name}(const double *x) {{
-  (void)clip;
-  return {expression};
-}}
-"""
-
-PYTHON_SOURCE = '''\
-import ctypes
-from math import exp
-
-
-def _clip(value, low, high):
-    return low if value < low else high if value > high else value
-
-
-def _single(value):
-    return ctypes.c_float(value).value
-
-
-def {name}(row):
-    """{what}
-
-    row maps the names of the columns to values; None and NaN are missing.
-    """
-    return {expression}
-'''
 
 
 def export_sql(model: object, dialect: SqlDialect = "duckdb", output: int = 0) -> str:
@@ -77,7 +47,8 @@ def export_sql(model: object, dialect: SqlDialect = "duckdb", output: int = 0) -
     -------
     str
         An expression of doubles: ``SELECT <expression> FROM table``. Equal to `Forest.predict` to the last bit, but for
-        the database's own EXP. NULL and NaN are missing.
+        the database's own EXP. NULL and NaN are missing. PostgreSQL may need a larger ``max_stack_depth`` from some
+        thousand trees on, SQLite a larger parser stack for trees of more than 20 levels.
 
     Raises
     ------
@@ -85,7 +56,7 @@ def export_sql(model: object, dialect: SqlDialect = "duckdb", output: int = 0) -
         If the dialect or the output is unknown.
     NotImplementedError
         If the forest has no such expression: leaves of vectors, very deep trees, other links, features that are
-        computed first.
+        computed first, or more trees than the levels of the database's expressions (1,000 in DuckDB and SQLite).
     """
     if dialect not in DIALECTS:
         raise ValueError(f"dialect is {dialect!r}, expected one of {', '.join(DIALECTS)}")
@@ -95,7 +66,9 @@ def export_sql(model: object, dialect: SqlDialect = "duckdb", output: int = 0) -
     columns = ['"' + name.replace('"', '""') + '"' for name in _names(forest)]
     named = frozenset(i for i, table in enumerate(forest.categories or ()) if table is not None)
     language = DIALECTS[dialect](columns, forest.threshold.dtype == np.float32, named)
-    return _Writer(forest, language, output).expression()
+    writer = _Writer(forest, language, output)
+    _refuse_levels(forest, dialect, output)
+    return writer.expression()
 
 
 def export_python(model: object, name: str = "predict", output: int = 0) -> str:
@@ -121,8 +94,8 @@ def export_python(model: object, name: str = "predict", output: int = 0) -> str:
     forest = load(model)
     _check_name(name)
     columns = [f"row[{one!r}]" for one in _names(forest)]
-    expression = _Writer(forest, Python(columns, forest.threshold.dtype == np.float32), output).expression()
-    return PYTHON_SOURCE.format(name=name, what=_what(forest), expression=expression)
+    writer = _Writer(forest, Python(columns, forest.threshold.dtype == np.float32), output)
+    return PYTHON_SOURCE.format(name=name, what=_what(forest), statements=writer.statements("    "))
 
 
 def export_c(model: object, name: str = "predict", output: int = 0) -> str:
@@ -151,7 +124,9 @@ def export_c(model: object, name: str = "predict", output: int = 0) -> str:
     columns = [f"x[{feature}]" for feature in range(forest.n_features)]
     writer = _Writer(forest, Language(columns, forest.threshold.dtype == np.float32), output, has_codes=True)
     listed = ", ".join(one.replace("*/", "* /") for one in _names(forest))
-    return C_SOURCE.format(name=name, what=_what(forest), columns=listed, expression=writer.expression())
+    return C_SOURCE.format(
+        name=name, what=_what(forest), columns=listed, statements=writer.statements("  double ", ";")
+    )
 
 
 def export_excel(model: object, cells: Sequence[str] | None = None, output: int = 0) -> str:
@@ -222,10 +197,25 @@ class _Writer:
 
     def expression(self) -> str:
         """Add the trees to the base score in their order; through the link if there is one output."""
-        forest, text = self._forest, self._language.number(self._forest.base_score[self._output])
+        return self._response(" + ".join(self._summands()))
+
+    def statements(self, begin: str, end: str = "") -> str:
+        """As `expression`, with a statement for each tree: parsers nest sums, and stop somewhere."""
+        base, *trees = self._summands()
+        indent = " " * (len(begin) - len(begin.lstrip()))
+        lines = [f"{begin}total = {base}", *(f"{indent}total += {tree}" for tree in trees)]
+        return "\n".join(f"{line}{end}" for line in [*lines, f"{indent}return {self._response('total')}"])
+
+    def _summands(self) -> Iterator[str]:
+        forest = self._forest
+        yield self._language.number(forest.base_score[self._output])
         for tree in np.flatnonzero(forest.tree_output == self._output).tolist():
             weight = "" if forest.tree_weight[tree] == 1 else f"{self._language.number(forest.tree_weight[tree])} * "
-            text += f" + {weight}{self._node(int(forest.tree_offsets[tree]), int(forest.tree_offsets[tree]))}"
+            root = int(forest.tree_offsets[tree])
+            yield f"{weight}{self._node(root, root)}"
+
+    def _response(self, text: str) -> str:
+        forest = self._forest
         if forest.n_outputs > 1 or forest.link == "identity":
             return text
         if forest.link_scale != 1:
@@ -365,3 +355,16 @@ def _refuse(forest: Forest, output: int) -> None:
         what = f"the link {forest.link!r}"
     if what:
         raise NotImplementedError(f"forests with {what} are not written as code; predict with silva")
+
+
+def _refuse_levels(forest: Forest, dialect: SqlDialect, output: int) -> None:
+    """Refuse sums that the database would not: trees, added from the left, and what is inside one of them."""
+    n_trees = int((forest.tree_output == output).sum())
+    n_terms = int(np.diff(forest.linear_offsets).max(initial=0)) if forest.has_linear_leaves else 0
+    most = SQL_LEVELS.get(dialect)
+    levels = n_trees + forest.depth + 2 * n_terms + OTHER_LEVELS
+    if most is not None and levels > most:
+        raise NotImplementedError(
+            f"{n_trees} trees of {forest.depth} levels are an expression of about {levels} levels, {dialect} takes "
+            f"{most}; use export_python, export_c or Forest.predict"
+        )

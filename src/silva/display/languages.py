@@ -220,3 +220,39 @@ class Excel(Language):
 
 
 DIALECTS = {"duckdb": DuckDb, "postgresql": PostgreSql, "sqlite": Sqlite}
+
+C_SOURCE = """\
+#include <math.h>
+
+/* {what}
+   x: {columns}; NAN where one is missing. Compile without -ffast-math, and with -ffp-contract=off for the last bit. */
+static double clip(double value, double low, double high) {{
+  return value < low ? low : value > high ? high : value;
+}}
+
+double {name}(const double *x) {{
+  (void)clip;
+{statements}
+}}
+"""
+
+PYTHON_SOURCE = '''\
+import ctypes
+from math import exp
+
+
+def _clip(value, low, high):
+    return low if value < low else high if value > high else value
+
+
+def _single(value):
+    return ctypes.c_float(value).value
+
+
+def {name}(row):
+    """{what}
+
+    row maps the names of the columns to values; None and NaN are missing.
+    """
+{statements}
+'''

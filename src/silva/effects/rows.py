@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from contextlib import nullcontext
+from numbers import Real
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -84,7 +85,11 @@ class ChangingRows:
         shown, rows = self.shown[:, feature], self.values[:, feature]
         present = ~np.isnan(rows)
         codes, first = np.unique(rows[present], return_index=True)
-        return shown[present][first], codes
+        values = shown[present][first]
+        if values.dtype == object and not (self.forest.categories and self.forest.categories[feature] is not None):
+            # Beside a column of text those of numbers are objects, too.
+            values = values.astype(np.float64) if all(isinstance(value, Real) for value in values) else values
+        return values, codes
 
     def responses(self, output: str) -> Array:
         """Predictions of the rows as they are now, (n,) or (n, k), on the host."""

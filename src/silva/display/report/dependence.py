@@ -6,12 +6,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from silva.display.report.rows import REDACTED_ROWS, inner_range, shared
 from silva.effects.dependence import grid_of, responses_of
 from silva.effects.rows import ChangingRows
 
 if TYPE_CHECKING:
     from silva.display.report.rows import ReportRows
-    from silva.typing import Int64s
+    from silva.typing import Array, Int64s
 
 FEATURES, POINTS, ROWS = 8, 40, 500
 """Features that are shown, points of a grid, and rows that means are of."""
@@ -30,16 +31,18 @@ def dependence(rows: ReportRows, features: Int64s, at: Int64s, redact: bool) -> 
 
 
 def _entry(rows: ReportRows, changing: ChangingRows, feature: int, redact: bool) -> dict[str, Any] | None:
-    if np.isnan(changing.values[:, feature]).all():
+    present = changing.values[:, feature]
+    present = present[~np.isnan(present)].astype(np.float64)
+    if len(present) < (REDACTED_ROWS if redact else 1):
         return None
-    shown, codes = grid_of(changing, feature, (0.01, 0.99), POINTS)
+    shown, codes = _redacted(rows, changing, feature) if redact else grid_of(changing, feature, (0.01, 0.99), POINTS)
+    if not len(codes):
+        return None
     if len(codes) > MOST_CATEGORIES:
         shown, codes = shown[:MOST_CATEGORIES], codes[:MOST_CATEGORIES]
     means, each = responses_of(changing, [feature], codes[:, None], _output(rows), None)
     n_lines = 0 if redact else min(MOST_LINES, len(changing), LINE_NUMBERS // max(1, POINTS * means.shape[1] // 4))
     lines = np.linspace(0, len(changing) - 1, n_lines).astype(int)
-    present = changing.values[:, feature]
-    present = present[~np.isnan(present)].astype(np.float64)
     is_text = shown.dtype == object
     return {
         "feature": feature,
@@ -47,9 +50,23 @@ def _entry(rows: ReportRows, changing: ChangingRows, feature: int, redact: bool)
         "isText": is_text,
         "average": _short(means.T),
         "lines": _short(each[:, lines].transpose(2, 1, 0)) if n_lines else [],
-        "deciles": [] if is_text else np.quantile(present, np.linspace(0.1, 0.9, 9)),
+        "deciles": []
+        if is_text or (redact and len(present) < 10 * REDACTED_ROWS)
+        else np.quantile(present, np.linspace(0.1, 0.9, 9)),
         "rows": len(changing),
     }
+
+
+def _redacted(rows: ReportRows, changing: ChangingRows, feature: int) -> tuple[Array, Array]:
+    """Evenly spaced numbers, or the categories of many rows: nothing that few rows have."""
+    shown, codes = changing.values_of(feature)
+    column = rows.settled[:, feature]
+    table = rows.forest.categories and rows.forest.categories[feature]
+    if table is not None or shown.dtype == object:
+        kept = np.isin(codes, shared(column))
+        return shown[kept], codes[kept]
+    grid = np.linspace(*inner_range(column), POINTS)
+    return grid, grid
 
 
 def _output(rows: ReportRows) -> str:

@@ -33,6 +33,9 @@ EXTREMES = 10
 
 SHOWN_FEATURES, SHOWN_CATEGORIES = 30, 200
 
+REDACTED_ROWS = 10
+"""Rows that share what a redacted report says."""
+
 
 @dataclass(frozen=True, eq=False)
 class ReportRows:
@@ -148,14 +151,28 @@ def _entry(rows: ReportRows, name: str, feature: int, at: Int64s, redact: bool) 
     entry: dict[str, Any] = {"name": name, "missing": bool(np.isnan(column).any())}
     table = rows.forest.categories[feature] if rows.forest.categories else None
     if table is not None or (own.dtype == object and any(isinstance(value, str) for value in own[at])):
+        at = at[np.isin(column[at], shared(column))] if redact else at
         return entry | {"categories": _texts(column, own, at, None if rows.forest.category_hash else table)}
     present = column[~np.isnan(column)].astype(np.float64)
-    if not len(present):
+    if len(present) < (REDACTED_ROWS if redact else 1):
         return entry | {"low": 0.0, "high": 0.0, "whole": False}
-    ends = np.quantile(present, [0.01, 0.99]) if redact else (present.min(), present.max())
+    ends = inner_range(present) if redact else (present.min(), present.max())
     whole = bool((present[:10_000] == np.round(present[:10_000])).all())
     deviation = float(present.std())
     return entry | {"low": float(ends[0]), "high": float(ends[1]), "whole": whole, "deviation": deviation}
+
+
+def inner_range(column: Array) -> tuple[float, float]:
+    """Take the range of a column without its extremes: quantiles, or means of the outermost rows where they are few."""
+    present = np.sort(column[~np.isnan(column)].astype(np.float64))
+    low, high = np.quantile(present, [0.01, 0.99]).tolist()
+    return max(low, float(present[:REDACTED_ROWS].mean())), min(high, float(present[-REDACTED_ROWS:].mean()))
+
+
+def shared(column: Array) -> Array:
+    """List the values that many rows have."""
+    values, counts = np.unique(column[~np.isnan(column)], return_counts=True)
+    return values[counts >= REDACTED_ROWS]
 
 
 def _texts(column: Array, own: Array, at: Int64s, table: Array | None) -> dict[str, str]:

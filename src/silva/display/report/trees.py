@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from silva.display.curves import mean_curve
+from silva.display.report.rows import REDACTED_ROWS
 from silva.evaluate.cpu import CpuEvaluator
 from silva.evaluate.linear import term_name
 from silva.rules import common_range, equation, leaf_of_node, test_text
@@ -19,9 +20,6 @@ if TYPE_CHECKING:
 
 MOST_NODES, MOST_SHOWN_LEAVES, MOST_SHOWN_TREES = 4000, 250, 60
 """Nodes of a model that a page computes with, leaves of a tree that it draws, trees that it draws."""
-
-REDACTED_ROWS = 10
-"""Rows behind each point of that chart where single rows are left out."""
 
 LINKS = ("identity", "logistic", "softmax", "exp", "exponential", "one_vs_all")
 """Functions from margin to response that the page has too."""
