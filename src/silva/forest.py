@@ -227,7 +227,7 @@ class Forest(TreeEnsemble):
         X = arranged(X, self, by_position=False)
         return dataclasses.replace(self, choices=tune(self._evaluator, X, seconds, device, n_jobs))
 
-    def with_means(self, X: Rows) -> Forest:
+    def with_means(self, X: Rows, by_position: bool = False) -> Forest:
         """Take the means of the features in linear leaves from training rows.
 
         LightGBM's models (``linear_tree``) do not hold them, and path-dependent explanations need them: a feature that
@@ -237,6 +237,8 @@ class Forest(TreeEnsemble):
         ----------
         X : array-like or frame of shape (n, n_features)
             Training rows, or a sample of them. A leaf that none of them reaches has the means of all rows.
+        by_position : bool
+            Take the columns of a frame in their order, whatever their names.
 
         Returns
         -------
@@ -254,7 +256,7 @@ class Forest(TreeEnsemble):
         """
         if not self.has_linear_leaves:
             raise ValueError("the leaves of this forest are constants, which have no means; explain it as it is")
-        rows = as_rows(arranged(X, self, by_position=False), self)
+        rows = as_rows(arranged(X, self, by_position), self)
         if len(rows) == 0:
             raise ValueError("X has no rows to take means of; pass training rows")
         evaluator = self._evaluator

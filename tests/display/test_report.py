@@ -169,6 +169,23 @@ def test_pipelines(tmp_path):
     assert dependence.average.shape == (1, 5)
 
 
+def test_pipelines_of_linear_trees_transform_rows_once(tmp_path):
+    lightgbm, pipeline = pytest.importorskip("lightgbm"), pytest.importorskip("sklearn.pipeline")
+    from sklearn.preprocessing import StandardScaler
+
+    X, y = housing()
+    X = X[["size", "light"]] * 50 + 100
+    last = lightgbm.LGBMRegressor(n_estimators=3, num_leaves=4, linear_tree=True, verbose=-1)
+    model = pipeline.make_pipeline(StandardScaler(), last).fit(X, y)
+    expected = silva.Explainer(silva.load(model).with_means(X)).expected_value
+    path = silva.report(model, X, y, tmp_path / "report.html")
+    assert content(path)["expected"] == pytest.approx([expected])
+    renamed = X.set_axis(["a", "b"], axis=1)
+    forest = silva.load(model[-1])
+    path = silva.report(forest, renamed, path=path, by_position=True)
+    assert content(path)["expected"] == pytest.approx([silva.Explainer(forest.with_means(X.to_numpy())).expected_value])
+
+
 @pytest.mark.parametrize("name", SMALL)
 def test_the_page_predicts_as_silva_does(browser, name, tmp_path):  # noqa: F811
     X, y = housing()

@@ -87,9 +87,9 @@ def report(
     """
     target = check_output(path)
     forest = load(model)
-    X = arranged(X, forest, by_position)
     if not forest.means_known:
-        forest = forest.with_means(X)
+        forest = forest.with_means(X, by_position)
+    X = arranged(X, forest, by_position)
     rows = read_rows(forest, X, y, n_jobs)
     at = chosen(rows, forest.n_features, random_state)
     found = explained(rows, at)
