@@ -57,6 +57,19 @@ def test_explanations_of_every_kind_of_batch(forest, explainer, rows, values, ki
     np.testing.assert_allclose(total + column(result, "expected_value"), column(result, "margin"), atol=1e-5)
 
 
+def test_features_asked_for_in_arrays_and_frames(explainer, rows, values):
+    X = rows[list(explainer.forest.feature_names)].to_numpy()
+    asked = [3, explainer.forest.feature_names[1], 3]
+    mapper = sent(explainer.mapper(features=asked))
+    np.testing.assert_array_equal(mapper(X), values[:, [1, 3]])
+    names = [f"phi_{explainer.forest.feature_names[i]}" for i in (1, 3)]
+    assert list(mapper(rows).columns) == [*names, "expected_value", "margin"]
+    np.testing.assert_array_equal(mapper(rows)[names], values[:, [1, 3]])
+    pairs = sent(explainer.mapper("interactions", features=asked))(X[:20])
+    np.testing.assert_array_equal(pairs, explainer.shap_interaction_values(X[:20], features=[3, 1]))
+    assert mapper.n_results == 2
+
+
 def test_the_index_of_a_pandas_frame_stays(forest, rows):
     part = rows[::7]
     assert sent(forest.mapper(columns=["id"]))(part).index.equals(part.index)
@@ -240,6 +253,11 @@ class TestErrors:
             explainer.mapper("leaf")
         with pytest.raises(ValueError, match=r"features names 'x'; the model's features are 'MedInc'"):
             explainer.mapper(features=["x"])
+        for features in ("MedInc", 0):
+            with pytest.raises(TypeError, match=rf"features is {features!r}, expected a list of indices or names"):
+                explainer.mapper(features=features)
+        with pytest.raises(ValueError, match=r"features holds 8, expected 0 to 7"):
+            explainer.mapper(features=[8])
         with pytest.raises(TypeError, match=r"columns is the text 'id', expected a list of names"):
             forest.mapper(columns="id")
         with pytest.raises(ValueError, match=r"n_jobs is 0"):

@@ -103,6 +103,6 @@ def _error(explanation: Any, prediction: Array) -> float:
 
 def _write(explanation: Any, path: Path, forest: Forest, expected_value: ArrayLike, margin: Array) -> None:
     names = feature_names(forest)
-    columns = value_columns(explanation.values, names, names, forest)
+    columns = value_columns(explanation.values, names, forest)
     with writing(path, explanation_metadata(names, expected_value, forest)) as write:
         write(arrow_batch(columns | margin_columns(margin, expected_value, forest)))

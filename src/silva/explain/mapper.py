@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from silva.explain.checks import index_of_feature
 from silva.explain.stored import StoredExplainer, explainer_bytes
 from silva.inputs import refuse_transform
 from silva.inputs.matching import listed
@@ -35,7 +36,7 @@ class MappedExplainer(StoredExplainer):
         output: str = "values",
         columns: Any = (),
         inputs: Sequence[str] | None = None,
-        features: Sequence[str] | None = None,
+        features: Sequence[int | str] | None = None,
         n_jobs: int | None = 1,
         path: str | os.PathLike[str] | None = None,
     ) -> ExplanationMapper:
@@ -48,8 +49,9 @@ class MappedExplainer(StoredExplainer):
             ``margin``, or these two alone; each with ``_<output>`` for several outputs.
         columns, inputs, path
             As of `Forest.mapper`.
-        features : sequence of str, optional
-            Features or groups to explain; default all.
+        features : sequence of int or str, optional
+            Features or groups to explain, by index or name; default all. Values are in the model's order, interactions
+            in that of `features`.
         n_jobs : int, optional
             Threads of a call; 1 since engines run a task a core, None or -1 for all.
 
@@ -62,6 +64,8 @@ class MappedExplainer(StoredExplainer):
         ------
         ValueError
             If an argument has no such choice, or a feature is unknown.
+        TypeError
+            If `features` is a text or no sequence.
         NotImplementedError
             For output="log_loss" of the explainer, which needs labels; for pipelines and target statistics, whose
             columns are not the trees' features.
@@ -78,7 +82,7 @@ class ExplanationMapper(Mapper):
         output: str,
         columns: Any,
         inputs: Sequence[str] | None,
-        features: Sequence[str] | None,
+        features: Sequence[int | str] | None,
         n_jobs: int | None,
         path: str | os.PathLike[str] | None,
     ) -> None:
@@ -89,8 +93,10 @@ class ExplanationMapper(Mapper):
         refuse_transform(explainer.forest, "mapper", "shap_values")
         n_threads(n_jobs)
         players = player_names(explainer)
-        self._wanted = players if features is None else tuple(dict.fromkeys(features))
-        check_features(self._wanted, players, "features")
+        self._places = None if features is None else _places(features, players)
+        if self._places and output == "values":
+            self._places.sort()
+        self._wanted = players if self._places is None else tuple(players[place] for place in self._places)
         self._class, self._output, self._device, self._n_jobs = type(explainer), output, explainer.device, n_jobs
         super().__init__(explainer, path, inputs, columns)
         if explainer.n_jobs != n_jobs:
@@ -124,17 +130,26 @@ class ExplanationMapper(Mapper):
         if self._output == "interactions":
             columns = interaction_columns(self._of_array(engine, rows), self._wanted, players, forest)
         elif self._output == "values":
-            columns = value_columns(self._of_array(engine, rows), self._wanted, players, forest)
+            columns = value_columns(self._of_array(engine, rows), self._wanted, forest)
         margin = forest.predict(rows, output="margin", device=self._device, n_jobs=self._n_jobs)
         return columns | margin_columns(margin, engine.expected_value, forest)
 
     def _of_array(self, engine: Any, rows: Any) -> Any:
         if self._output == "values":
-            return engine.shap_values(rows)
+            values = engine.shap_values(rows)
+            return values if self._places is None else values[:, self._places]
         if self._output == "interactions":
-            players = player_names(engine)
-            return engine.shap_interaction_values(rows, features=[players.index(name) for name in self._wanted])
+            return engine.shap_interaction_values(rows, features=self._places)
         return engine.forest.predict(rows, output="margin", device=self._device, n_jobs=self._n_jobs)
+
+
+def _places(features: Sequence[int | str], players: Sequence[str]) -> list[int]:
+    """Look up features or groups by index or name, each once, in the order in which they are asked for."""
+    if isinstance(features, str) or not hasattr(features, "__iter__"):
+        raise TypeError(f"features is {features!r}, expected a list of indices or names")
+    check_features([name for name in features if isinstance(name, str)], players, "features")
+    names = tuple(players)
+    return list(dict.fromkeys(index_of_feature(feature, len(names), names, "features") for feature in features))
 
 
 def check_features(wanted: Sequence[str], players: Sequence[str], option: str) -> None:

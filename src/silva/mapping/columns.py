@@ -44,14 +44,11 @@ def prediction_columns(values: Any, output: str, forest: TreeEnsemble) -> dict[s
     return spread(output, values[:, 0] if values.shape[1:] == (1,) and output == "prediction" else values, forest)
 
 
-def value_columns(
-    values: Array, wanted: Sequence[str], players: Sequence[str], forest: TreeEnsemble
-) -> dict[str, Array]:
-    """Name SHAP values (n_rows, n_players[, n_outputs]) of all players, features or groups; keep those wanted."""
+def value_columns(values: Array, players: Sequence[str], forest: TreeEnsemble) -> dict[str, Array]:
+    """Name SHAP values (n_rows, n_players[, n_outputs]) of these players, features or groups."""
     columns: dict[str, Array] = {}
     for i, name in enumerate(players):
-        if name in wanted:
-            columns |= spread(f"phi_{name}", values[:, i], forest)
+        columns |= spread(f"phi_{name}", values[:, i], forest)
     return columns
 
 
