@@ -216,6 +216,7 @@ class Labels:
 Labels.__module__ = "cupy"
 
 
+@pytest.mark.usefixtures("without_shap")
 def test_labels_may_be_on_a_gpu(monkeypatch):
     cupy = types.SimpleNamespace(asnumpy=lambda array: array.values)
     monkeypatch.setattr(silva.device, "import_cupy", lambda: cupy)

@@ -49,6 +49,16 @@ def test_equal_rows_are_kept_once(tmp_path):
     )
 
 
+@pytest.mark.usefixtures("without_shap")
+@pytest.mark.parametrize("groups", [None, {"both": [0, 2]}])
+def test_names_that_the_caller_gave(tmp_path, groups):
+    forest = full_forest(0, n_trees=2, depth=3, n_features=3)
+    names = ["a", "b", "c"][: 3 if groups is None else 2]
+    explainer = Explainer(forest, groups=groups, feature_names=names)
+    explainer.save(tmp_path / "explainer.silva")
+    assert list(Explainer.load(tmp_path / "explainer.silva")(np.zeros((2, 3))).feature_names) == names
+
+
 def test_explainers_without_a_background(tmp_path):
     forest = full_forest(0, n_trees=2, depth=3, n_features=4)
     X = np.random.default_rng(0).normal(size=(9, 4))

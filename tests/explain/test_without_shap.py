@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
-
 import numpy as np
 import pytest
 
@@ -13,12 +11,7 @@ from tests.strategies import Options, random_forest
 
 X = np.random.default_rng(0).normal(size=(6, 4))
 
-
-@pytest.fixture(autouse=True)
-def _hidden(monkeypatch):
-    """No shap to be found."""
-    find = importlib.util.find_spec
-    monkeypatch.setattr(importlib.util, "find_spec", lambda name, *of: None if name == "shap" else find(name, *of))
+pytestmark = pytest.mark.usefixtures("without_shap")
 
 
 @pytest.mark.parametrize("n_outputs", [1, 3])

@@ -15,7 +15,7 @@ from silva.inputs import arranged
 from silva.inputs.shown import own_values
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable
 
     from numpy.typing import ArrayLike
 
@@ -31,7 +31,6 @@ class CalledExplainer(StoredExplainer):
     dtype: str
     expected_value: Any
     shap_values: Callable[..., Array]
-    _names: Sequence[str] | None
     _on_cpu: Any
     _players: Players
 
