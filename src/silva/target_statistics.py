@@ -115,15 +115,15 @@ class TargetStatistics:
         return self.names[column] if self.names else f"x{column}"
 
     @property
-    def sources(self) -> tuple[str, ...]:
-        """Columns that each feature of the forest comes from, joined by " + ".
+    def source_columns(self) -> tuple[tuple[str, ...], ...]:
+        """Columns that each feature of the forest comes from.
 
         Of statistics the categories that they combine alone, as in CatBoost's ShapValues: a number or a category of
         which only one test counts is no source.
         """
         of_statistics = [sorted(set(self.tables[one.table].projection.categories)) for one in self.statistics]
-        own = map(self.name, range(self.n_columns))
-        return (*own, *(" + ".join(map(self.name, columns)) for columns in of_statistics))
+        own = [[column] for column in range(self.n_columns)]
+        return tuple(tuple(map(self.name, columns)) for columns in own + of_statistics)
 
     @property
     def feature_names(self) -> tuple[str, ...]:

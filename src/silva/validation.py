@@ -293,7 +293,7 @@ def _check_meaning(forest: SimpleNamespace) -> None:
     if forest.link == "mean_and_variance" and len(forest.base_score) != 2:
         _refuse(f"link is {forest.link!r}, which takes 2 outputs, and there are {len(forest.base_score)}")
     _check_choices(forest.choices)
-    if forest.transform is not None and not (callable(forest.transform) or hasattr(forest.transform, "sources")):
+    if forest.transform is not None and not (callable(forest.transform) or hasattr(forest.transform, "source_columns")):
         _refuse(f"transform is a {type(forest.transform).__name__}, expected a callable or None")
     shape, n_trees = forest.leaf_shape, len(forest.tree_offsets) - 1
     if not isinstance(shape, tuple) or not all(isinstance(n, int | np.integer) and n >= 0 for n in shape):

@@ -57,6 +57,10 @@ LAST = {
 }
 
 
+def sources_of(forest):
+    return [" + ".join(columns) for columns in forest.transform.source_columns]
+
+
 def check(model, X, **options):
     forest = silva.load(model, check=X)
     expected = model.predict(X)
@@ -78,7 +82,7 @@ def test_pipelines_of_columns(name, sparse, data):
              "cat__city_kind_a", "cat__city_kind_b")  # fmt: skip
     assert forest.feature_names == names or name == "lightgbm"
     sources = ["age", "income"] + ["city"] * 4 + ["city_kind"] * 2
-    assert list(forest.transform.sources) == sources
+    assert sources_of(forest) == sources
     shuffled = X[X.columns[::-1]]
     np.testing.assert_array_equal(forest.predict(shuffled), forest.predict(X))
     unknown = X.assign(city="Paris")
@@ -115,6 +119,26 @@ def test_what_takes_the_rows_of_trees_refuses_pipelines(data):
             make()
 
 
+def test_columns_that_are_called_like_several(data):
+    X, y = data
+    numbers = X[["age", "income"]].fillna(0).set_axis(["a + b", "c"], axis=1)
+    model = make_pipeline(StandardScaler(), ensemble.RandomForestRegressor(3, random_state=0)).fit(numbers, y)
+    explainer = silva.Explainer(model, groups="source")
+    values = explainer.shap_values(numbers)
+    found, columns = explainer.by_column(values)
+    assert columns == ("a + b", "c")
+    np.testing.assert_array_equal(found, values)
+    mixed = make_pipeline(PCA(2), ensemble.RandomForestRegressor(3, random_state=0)).fit(numbers, y)
+    explainer = silva.Explainer(mixed, groups="source")
+    values = explainer.shap_values(numbers)
+    found, columns = explainer.by_column(values)
+    assert columns == ("a + b", "c")
+    np.testing.assert_array_equal(found, np.repeat(values / 2, 2, axis=1))
+    own = silva.Explainer(mixed, groups={"both": [0, 1]})
+    with pytest.raises(ValueError, match='groups="source"'):
+        own.by_column(values)
+
+
 STEPS = {
     "scaler": (lambda: StandardScaler(), ["age", "income"]),
     "function": (lambda: FunctionTransformer(np.log1p, feature_names_out="one-to-one"), ["age", "income"]),
@@ -132,7 +156,7 @@ def test_steps_and_what_features_come_from(name, data):
     numbers = X[["age", "income"]].fillna(0)
     model = Pipeline([("step", step()), ("trees", tree.DecisionTreeRegressor(max_depth=4))]).fit(numbers, y)
     forest = check(model, numbers)
-    assert (forest.transform and list(forest.transform.sources)) == sources
+    assert (forest.transform and sources_of(forest)) == sources
 
 
 def test_dropped_and_rare_categories(data):
@@ -145,9 +169,9 @@ def test_dropped_and_rare_categories(data):
         model = make_pipeline(transformer, tree.DecisionTreeRegressor(max_depth=4)).fit(X, y)
         forest = check(model, X)
         first = [name.removeprefix("cat__").removeprefix("rest__") for name in forest.feature_names]
-        for name, source in zip(first, forest.transform.sources, strict=True):
+        for name, source in zip(first, sources_of(forest), strict=True):
             assert name.startswith(source)
-        assert forest.transform.sources[-1] == "age"
+        assert sources_of(forest)[-1] == "age"
 
 
 def test_classifiers_in_pipelines(data):

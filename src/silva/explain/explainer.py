@@ -216,8 +216,6 @@ class Explainer(InteractionExplainer, CalledExplainer, MappedExplainer):
         columns : tuple of str
             Names of the C columns.
         """
-        if self.groups is None:
-            raise ValueError('by_column divides the values of players "a + b"; make the explainer with groups="source"')
         return by_column(values, self._players)
 
     @property

@@ -35,11 +35,14 @@ class Players:
         Player of each feature.
     groups : dict of str to list of int
         Features of each group.
+    columns : tuple of tuples of str
+        Of groups="source": columns that each player stands for.
     """
 
     names: tuple[str, ...] | None
     of_feature: Int32s
     groups: dict[str, list[int]]
+    columns: tuple[tuple[str, ...], ...] = ()
 
     @property
     def n(self) -> int:
@@ -57,12 +60,12 @@ class Players:
 
 
 def by_column(values: Array, players: Players) -> tuple[Array, tuple[str, ...]]:
-    """Divide the values of players that stand for several columns ("a + b") equally among these."""
-    names = players.names or ()
-    parts = [name.split(JOINT) for name in names]
-    columns = tuple(dict.fromkeys(column for part in parts for column in part))
+    """Divide the values of players that stand for several columns equally among these."""
+    if not players.columns:
+        raise ValueError('by_column divides the values of players "a + b"; make the explainer with groups="source"')
+    columns = tuple(dict.fromkeys(column for part in players.columns for column in part))
     result = np.zeros((len(values), len(columns), *values.shape[2:]), values.dtype)
-    for place, part in enumerate(parts):
+    for place, part in enumerate(players.columns):
         for column in part:
             result[:, columns.index(column)] += values[:, place] / len(part)
     return result, columns
@@ -80,8 +83,9 @@ def make_players(groups: Any, forest: TreeEnsemble) -> Players:
     n_features, names = forest.n_features, forest.feature_names
     if groups is None:
         return Players(names, np.arange(n_features, dtype=np.int32), {})
+    columns: tuple[tuple[str, ...], ...] = ()
     if isinstance(groups, str) and groups == "source":
-        groups = _by_source(forest)
+        groups, columns = _by_source(forest)
     if not isinstance(groups, Mapping) or not groups or not all(isinstance(name, str) for name in groups):
         raise TypeError(f"groups is {groups!r}, expected a dict of a name to a list of features for each group")
     of_feature = np.full(n_features, -1, np.int32)
@@ -99,20 +103,23 @@ def make_players(groups: Any, forest: TreeEnsemble) -> Players:
     alone = [_name(forest, feature) for feature in rest.tolist()]
     if same := sorted(set(members) & set(alone)):
         raise ValueError(f"group {same[0]!r} is called like a feature that is not in it; give it another name")
-    return Players((*members, *alone), of_feature, members)
+    return Players((*members, *alone), of_feature, members, columns)
 
 
-def _by_source(forest: TreeEnsemble) -> dict[str, list[int]]:
-    """Features that a pipeline's steps have made of the same column, one-hot columns say."""
-    sources = getattr(forest.transform, "sources", None)
+def _by_source(forest: TreeEnsemble) -> tuple[dict[str, list[int]], tuple[tuple[str, ...], ...]]:
+    """Features that a pipeline's steps have made of the same columns, one-hot columns say, and these columns."""
+    sources = getattr(forest.transform, "source_columns", None)
     if sources is None:
         raise ValueError(
             "groups='source' joins what a pipeline makes of a column; this forest stands behind no pipeline"
         )
-    found: dict[str, list[int]] = {}
+    found: dict[tuple[str, ...], list[int]] = {}
     for feature, source in enumerate(sources):
         found.setdefault(source, []).append(feature)
-    return found
+    named = {JOINT.join(source): features for source, features in found.items()}
+    if len(named) < len(found):
+        raise ValueError(f"a column is called like several joined by {JOINT!r}; rename it for groups='source'")
+    return named, tuple(found)
 
 
 def sets_of(sets: Any, players: Players) -> Int32s:

@@ -13,6 +13,8 @@ if TYPE_CHECKING:
     from silva.ensemble import TreeEnsemble
     from silva.typing import Array
 
+    Source = tuple[str, ...]
+
 PASSES = ("passthrough", None)
 
 
@@ -24,12 +26,12 @@ class Transformer:
     ----------
     steps : estimator with `transform`
         All steps but the last.
-    sources : tuple of str
-        Column that each feature of the forest comes from; columns joined by " + " where it comes from several.
+    source_columns : tuple of tuples of str
+        Columns that each feature of the forest comes from.
     """
 
     steps: Any
-    sources: tuple[str, ...]
+    source_columns: tuple[Source, ...]
 
     def __call__(self, X: Any) -> Any:
         """Transform rows.
@@ -72,7 +74,7 @@ def read_pipeline(model: Any, read: Callable[[Any], TreeEnsemble]) -> TreeEnsemb
         raise NotImplementedError("pipelines within pipelines are not supported as last steps; flatten their steps")
     steps = model[:-1]
     names = forest.feature_names or _names_out(steps, forest.n_features)
-    sources = _sources_of_steps([step for _, step in before], _names_in(steps), forest.n_features)
+    sources = _sources_of_steps([step for _, step in before], [(name,) for name in _names_in(steps)], forest.n_features)
     return dataclasses.replace(forest, feature_names=names, transform=Transformer(steps, tuple(sources)))
 
 
@@ -101,7 +103,7 @@ def _names_in(steps: Any) -> list[str]:
     return [f"x{i}" for i in range(int(getattr(steps, "n_features_in_", 0)))]
 
 
-def _sources_of_steps(steps: Sequence[Any], sources: list[str], n_out: int) -> list[str]:
+def _sources_of_steps(steps: Sequence[Any], sources: list[Source], n_out: int) -> list[Source]:
     """Columns that the outputs of steps one behind the other come from."""
     for i, step in enumerate(steps):
         after = n_out if i + 1 == len(steps) else int(getattr(steps[i + 1], "n_features_in_", len(sources)))
@@ -109,7 +111,7 @@ def _sources_of_steps(steps: Sequence[Any], sources: list[str], n_out: int) -> l
     return sources
 
 
-def _sources(step: Any, sources: list[str], n_out: int) -> list[str]:
+def _sources(step: Any, sources: list[Source], n_out: int) -> list[Source]:
     """Columns that the `n_out` outputs of a step come from; `sources` are those of its inputs."""
     if hasattr(step, "steps"):
         return _sources_of_steps([one for _, one in step.steps if not _passes(one)], sources, n_out)
@@ -120,13 +122,15 @@ def _sources(step: Any, sources: list[str], n_out: int) -> list[str]:
     if (counts := _one_hot_counts(step)) is not None and sum(counts) == n_out:
         return [source for source, count in zip(sources, counts, strict=True) for _ in range(count)]
     mixes = {"ClassNamePrefixFeaturesOutMixin", "FeatureUnion"} & {kind.__name__ for kind in type(step).__mro__}
-    return sources if len(sources) == n_out and not mixes else [" + ".join(dict.fromkeys(sources))] * n_out
+    if len(sources) == n_out and not mixes:
+        return sources
+    return [tuple(dict.fromkeys(column for source in sources for column in source))] * n_out
 
 
-def _sources_of_columns(step: Any, sources: list[str], n_out: int) -> list[str]:
+def _sources_of_columns(step: Any, sources: list[Source], n_out: int) -> list[Source]:
     """Columns that a ColumnTransformer's outputs come from."""
     names = _names_in(step)
-    result = [""] * n_out
+    result: list[Source] = [()] * n_out
     for name, one, columns in step.transformers_:
         outputs = range(n_out)[step.output_indices_[name]]
         if not len(outputs):
