@@ -165,7 +165,11 @@ def test_pipelines(tmp_path):
     model = pipeline.make_pipeline(steps, GradientBoostingRegressor(n_estimators=5)).fit(X, y)
     path = silva.report(model, X, y, tmp_path / "report.html")
     assert len(content(path)["features"]) == 6
-    dependence = silva.partial_dependence(model, X, 4, grid_resolution=5)
+    for effect, arguments in ((silva.partial_dependence, [4]), (silva.permutation_importance, [y])):
+        name = effect.__name__
+        with pytest.raises(NotImplementedError, match=rf"^{name} takes .* steps; use sklearn\.inspection\.{name}, or "):
+            effect(model, X, *arguments)
+    dependence = silva.partial_dependence(model[-1], model[:-1].transform(X), 4, grid_resolution=5)
     assert dependence.average.shape == (1, 5)
 
 

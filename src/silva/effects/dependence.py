@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 
 from silva.effects.rows import Bunch, ChangingRows, feature_index, refuse_no_rows
+from silva.inputs import refuse_transform
 from silva.loading import load
 
 if TYPE_CHECKING:
@@ -74,6 +75,9 @@ def partial_dependence(
         If a feature is unknown, X has no rows, or the percentiles leave no range.
     TypeError
         If a custom value is none that the feature's column may hold.
+    NotImplementedError
+        For pipelines and target statistics: the trees' features are not the columns of X. scikit-learn's function takes
+        the pipeline; this one ``pipeline[-1]`` and the rows that the steps have made.
 
     Notes
     -----
@@ -90,6 +94,7 @@ def partial_dependence(
     >>> plt.plot(result.grid_values[0], result.average[0])  # doctest: +SKIP
     """
     forest = load(model)
+    refuse_transform(forest, "partial_dependence", "sklearn.inspection.partial_dependence")
     if kind not in {"average", "individual", "both"}:
         raise ValueError(f"kind is {kind!r}, expected 'average', 'individual' or 'both'")
     wanted = [feature_index(feature, forest) for feature in _listed(features)]

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from silva.effects.rows import Bunch, ChangingRows, refuse_no_rows
+from silva.inputs import refuse_transform
 from silva.loading import load
 
 if TYPE_CHECKING:
@@ -67,6 +68,9 @@ def permutation_importance(
     ------
     ValueError
         If y does not fit X, `scoring` is unknown, or a number is out of range.
+    NotImplementedError
+        For pipelines and target statistics: the trees' features are not the columns of X. scikit-learn's function takes
+        the pipeline; this one ``pipeline[-1]`` and the rows that the steps have made.
 
     Notes
     -----
@@ -82,6 +86,7 @@ def permutation_importance(
     >>> silva.permutation_importance(model, X_test, y_test, random_state=0).importances_mean  # doctest: +SKIP
     """
     forest = load(model)
+    refuse_transform(forest, "permutation_importance", "sklearn.inspection.permutation_importance")
     output, score = _score(forest, scoring)
     rows = ChangingRows(forest, X, device, n_jobs, by_position)
     refuse_no_rows(rows)
