@@ -17,7 +17,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import silva
-from silva.cli import cluster
+from silva.cli.tables.reader import TableReader
 from tests.cli.files import N_ROWS, column, command, read, run, stack
 
 
@@ -78,6 +78,16 @@ class TestSeveralFiles:
         write(table.drop(columns="b"), tmp_path / "by_b" / "b=1" / f"x{suffix}")
         of_ones = silva.load(files / "regressor.json").predict(table.assign(b=1)[["a", "b", "c", "d"]])
         assert column(predict(files, tmp_path, tmp_path / "by_b"), "prediction").tobytes() == of_ones.tobytes()
+
+    def test_folders_of_one_column_have_one_type(self, tmp_path, table):
+        """Missing values stand beside whole numbers; what only looks like one is text."""
+        for name, value in (("year", "__HIVE_DEFAULT_PARTITION__"), ("year", "-5"), ("x", "--5"), ("y", str(2**63))):
+            write(table[:3], tmp_path / name / f"{name}={value}" / "part.parquet")
+        batches = list(TableReader(tmp_path / "year").batches(["year"], [], [], 10))
+        assert [batch.column(0).type for batch in batches] == [pa.int64()] * 2
+        assert [batch.column(0).to_pylist() for batch in batches] == [[-5] * 3, [None] * 3]
+        for name, value in (("x", "--5"), ("y", str(2**63))):
+            assert TableReader(tmp_path / name).whole()[name].to_pylist() == [value] * 3
 
     def test_types_that_differ(self, files, tmp_path, table, expected):
         """Features may change their type; kept columns have that of the first file."""
@@ -292,19 +302,6 @@ class TestScheduler:
         assert together.drop_columns("x").equals(one)
         assert together.schema.metadata == one.schema.metadata
         assert stack(together, ["phi_a"]).shape == (N_ROWS, 1)
-
-    def test_what_killed_workers_left_is_removed(self, files, tmp_path, table, scheduler, monkeypatch):
-        write(table, tmp_path / "data" / "a.parquet")
-        make = cluster.Job
-
-        def job(*arguments):
-            (arguments[5] / ".silva-0123456789abcdef.part").touch()
-            return make(*arguments)
-
-        monkeypatch.setattr(cluster, "Job", job)
-        arguments = ["-o", tmp_path / "out", "--scheduler", scheduler]
-        assert run("predict", files / "regressor.json", tmp_path / "data", *arguments) == 0
-        assert os.listdir(tmp_path / "out") == ["part-00000.parquet"]
 
     def test_a_column_that_a_file_lacks(self, files, tmp_path, table, scheduler, capsys):
         write(table, tmp_path / "data" / "a.parquet")

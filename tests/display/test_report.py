@@ -404,3 +404,7 @@ def test_the_command(browser, tree, tmp_path, capsys):  # noqa: F811
     shown.close()
     assert main([*arguments, "--target", "cost"]) == 1
     assert "has no columns 'cost'" in capsys.readouterr().err
+    boosted(X.drop(columns="kind"), y, n=2).save_model(tmp_path / "m.json")
+    arguments[1] = str((tmp_path / "m.json").rename(tmp_path / "m.dat"))
+    assert main([*arguments, "--format", "xgboost"]) == 0
+    assert main([*arguments, "--format", "lightgbm"]) == 1
