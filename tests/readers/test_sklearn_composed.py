@@ -197,7 +197,7 @@ def test_rows_on_their_way(data, tmp_path):
     forest = silva.load(model)
     row = model[:-1].transform(X[:1])
     row = np.ascontiguousarray(row.toarray() if hasattr(row, "toarray") else row, np.float32)[0]
-    assert forest.predictor()(row) == pytest.approx(forest.predict(X[:1])[0])
+    assert silva.load(model[-1]).predictor()(row) == pytest.approx(forest.predict(X[:1])[0])
     tuned = forest.tune(X, seconds=0.02, device="cpu")
     np.testing.assert_array_equal(tuned.predict(X), forest.predict(X))
     with pytest.raises(TypeError, match=r"stands behind the steps of a pipeline.*silva\.load\(pipeline\[-1\]\)"):

@@ -291,8 +291,7 @@ class Explainer(InteractionExplainer, CalledExplainer, MappedExplainer):
             Predict the rows too, and check that each row's values and `expected_value` add up to its margin: within
             the error of a value (Notes of `Explainer`) for each feature of each tree.
         sparse_output : bool
-            Return a CSR array (n, F) of the values that are not 0, a list of k of them for k > 1 outputs; (1, F) of one
-            row.
+            Return a CSR array (n, F) of the values that are not 0, (1, F) of one row; k > 1 outputs: a list of k.
         **shap_arguments
             `approximate` and `tree_limit` as far as they change nothing.
 
@@ -371,12 +370,11 @@ class Explainer(InteractionExplainer, CalledExplainer, MappedExplainer):
         TypeError
             From the callable, if the row is no contiguous float32 or float64 array.
         NotImplementedError
-            For pipelines and target statistics, whose columns are not the trees' features, and output="log_loss".
+            For pipelines, target statistics (columns are not the trees' features) and output="log_loss".
 
         Notes
         -----
-        Runs on the CPU. Microseconds where every tree has tables and no categories are matched by value; other
-        forests go through `shap_values`.
+        Runs on the CPU: microseconds where every tree has tables and no categories go by value, else as `shap_values`.
         """
         if self.output == "log_loss":
             raise NotImplementedError("single rows have no labels for output='log_loss'; use shap_values(X, y=y)")
