@@ -295,6 +295,18 @@ def cell_of(value):
     return Blank(0) if value is None or value != value else value
 
 
+@pytest.mark.parametrize("name", ["class", "exp", "_clip", "float", "a b", "", "naïve"])
+def test_names_that_no_python_function_has(name):
+    with pytest.raises(ValueError, match=f"name is '{name}'.* expected the name of a function"):
+        silva.export_python(stumps(1), name)
+
+
+@pytest.mark.parametrize("name", ["double", "for", "exp", "clip", "main", "a b"])
+def test_names_that_no_c_function_has(name):
+    with pytest.raises(ValueError, match=f"name is '{name}'.* expected the name of a function"):
+        silva.export_c(stumps(1), name)
+
+
 def test_deep_trees_and_other_forests_are_refused():
     with pytest.raises(NotImplementedError, match=r"trees of 6\d levels"):
         silva.export_python(chain_forest(65, 1e-3))

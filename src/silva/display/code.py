@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from silva.display.languages import C_SOURCE, DIALECTS, PYTHON_SOURCE, Excel, Language, Python
+from silva.display.languages import C_SOURCE, C_WORDS, DIALECTS, PYTHON_SOURCE, PYTHON_WORDS, Excel, Language, Python
 from silva.evaluate.linear import MISSING, NUMBER
 from silva.loading import load
 
@@ -92,7 +92,7 @@ def export_python(model: object, name: str = "predict", output: int = 0) -> str:
         As for `export_sql`, and if the name is none.
     """
     forest = load(model)
-    _check_name(name)
+    _check_name(name, PYTHON_WORDS)
     columns = [f"row[{one!r}]" for one in _names(forest)]
     writer = _Writer(forest, Python(columns, forest.threshold.dtype == np.float32), output)
     return PYTHON_SOURCE.format(name=name, what=_what(forest), statements=writer.statements("    "))
@@ -120,7 +120,7 @@ def export_c(model: object, name: str = "predict", output: int = 0) -> str:
         As for `export_sql`, and if the name is none.
     """
     forest = load(model)
-    _check_name(name)
+    _check_name(name, C_WORDS)
     columns = [f"x[{feature}]" for feature in range(forest.n_features)]
     writer = _Writer(forest, Language(columns, forest.threshold.dtype == np.float32), output, has_codes=True)
     listed = ", ".join(one.replace("*/", "* /") for one in _names(forest))
@@ -173,9 +173,10 @@ def _what(forest: Forest) -> str:
     return text.replace("*/", "* /").replace('"""', "'''")
 
 
-def _check_name(name: str) -> None:
-    if not name.isidentifier() or not name.isascii():
-        raise ValueError(f"name is {name!r}, expected the name of a function")
+def _check_name(name: str, taken: frozenset[str]) -> None:
+    if not name.isidentifier() or not name.isascii() or name in taken:
+        why = " which the language has a meaning for already," if name in taken else ""
+        raise ValueError(f"name is {name!r},{why} expected the name of a function, as 'predict'")
 
 
 def _letters(column: int) -> str:

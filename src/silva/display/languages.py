@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import keyword
 import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -256,3 +257,13 @@ def {name}(row):
     """
 {statements}
 '''
+
+PYTHON_WORDS = frozenset({*keyword.kwlist, "ctypes", "exp", "float", "_clip", "_single"})
+"""Names that no function can have: the language's, and those that the source uses itself."""
+
+C_WORDS = frozenset(
+    "alignas alignof auto bool break case char const constexpr continue default do double else enum extern false float "
+    "for goto if inline int long nullptr register restrict return short signed sizeof static static_assert struct "
+    "switch thread_local true typedef typeof typeof_unqual union unsigned void volatile while "
+    "clip exp main NAN INFINITY".split()
+)
