@@ -265,5 +265,5 @@ C_WORDS = frozenset(
     "alignas alignof auto bool break case char const constexpr continue default do double else enum extern false float "
     "for goto if inline int long nullptr register restrict return short signed sizeof static static_assert struct "
     "switch thread_local true typedef typeof typeof_unqual union unsigned void volatile while "
-    "clip exp main NAN INFINITY".split()
+    "clip exp main NAN INFINITY".split()  # noqa: SIM905
 )
