@@ -261,9 +261,10 @@ def {name}(row):
 PYTHON_WORDS = frozenset({*keyword.kwlist, "ctypes", "exp", "float", "_clip", "_single"})
 """Names that no function can have: the language's, and those that the source uses itself."""
 
-C_WORDS = frozenset(
+C_TEXT = (
     "alignas alignof auto bool break case char const constexpr continue default do double else enum extern false float "
     "for goto if inline int long nullptr register restrict return short signed sizeof static static_assert struct "
     "switch thread_local true typedef typeof typeof_unqual union unsigned void volatile while "
-    "clip exp main NAN INFINITY".split()  # noqa: SIM905
+    "clip exp main NAN INFINITY"
 )
+C_WORDS = frozenset(C_TEXT.split())
