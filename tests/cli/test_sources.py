@@ -18,6 +18,7 @@ import pytest
 
 import silva
 from silva.cli import cluster
+from silva.cli.tables.reader import TableReader
 from tests.cli.files import N_ROWS, column, command, read, run, stack
 
 
@@ -78,6 +79,16 @@ class TestSeveralFiles:
         write(table.drop(columns="b"), tmp_path / "by_b" / "b=1" / f"x{suffix}")
         of_ones = silva.load(files / "regressor.json").predict(table.assign(b=1)[["a", "b", "c", "d"]])
         assert column(predict(files, tmp_path, tmp_path / "by_b"), "prediction").tobytes() == of_ones.tobytes()
+
+    def test_folders_of_one_column_have_one_type(self, tmp_path, table):
+        """Missing values stand beside whole numbers; what only looks like one is text."""
+        for name, value in (("year", "__HIVE_DEFAULT_PARTITION__"), ("year", "-5"), ("x", "--5"), ("y", str(2**63))):
+            write(table[:3], tmp_path / name / f"{name}={value}" / "part.parquet")
+        batches = list(TableReader(tmp_path / "year").batches(["year"], [], [], 10))
+        assert [batch.column(0).type for batch in batches] == [pa.int64()] * 2
+        assert [batch.column(0).to_pylist() for batch in batches] == [[-5] * 3, [None] * 3]
+        for name, value in (("x", "--5"), ("y", str(2**63))):
+            assert TableReader(tmp_path / name).whole()[name].to_pylist() == [value] * 3
 
     def test_types_that_differ(self, files, tmp_path, table, expected):
         """Features may change their type; kept columns have that of the first file."""

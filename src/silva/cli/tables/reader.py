@@ -103,7 +103,7 @@ class TableReader:
             with naming(self.files[i] if self.files else self.name, table.names):
                 part = table.whole()
             for name, value in (self.source.partitions[i] if self.files else {}).items():
-                part = part.append_column(name, self._repeated(value, len(part)))
+                part = part.append_column(name, self._repeated(name, value, len(part)))
             parts.append(part)
         return self._pa.concat_tables(parts, promote_options="permissive")
 
@@ -138,18 +138,22 @@ class TableReader:
         arrays = []
         for name in columns:
             if name in folders:
-                arrays.append(self._repeated(folders[name], batch.num_rows))
+                arrays.append(self._repeated(name, folders[name], batch.num_rows))
             else:
                 array = batch.column(name)
                 arrays.append(array.cast(kept[name]) if name in kept and array.type != kept[name] else array)
         return self._pa.RecordBatch.from_arrays(arrays, names=list(columns))
 
-    def _repeated(self, value: int | str | None, n_rows: int) -> Any:
-        kind = self._pa.string() if not isinstance(value, int) else self._pa.int64()
-        return self._pa.repeat(self._pa.scalar(value, kind), n_rows)
+    def _repeated(self, name: str, value: int | str | None, n_rows: int) -> Any:
+        return self._pa.repeat(self._pa.scalar(value, self._folder_type(name)), n_rows)
+
+    def _folder_type(self, name: str) -> Any:
+        """Type of a column that folders say, the same for all files."""
+        is_whole = any(isinstance(found[name], int) for found in self.source.partitions)
+        return self._pa.int64() if is_whole else self._pa.string()
 
     def _no_rows(self, columns: Sequence[str], text: Sequence[str], numbers: Sequence[str]) -> Any:
-        types = {**self.types, **dict.fromkeys(self._folders, self._pa.string())}
+        types = {**self.types, **{name: self._folder_type(name) for name in self._folders}}
         if isinstance(self._first, CsvTable):
             types |= dict.fromkeys(text, self._pa.string()) | dict.fromkeys(numbers, self._pa.float64())
         return self._pa.RecordBatch.from_pylist([], schema=self._pa.schema([(name, types[name]) for name in columns]))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import glob
 import os
+import re
 from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import unquote
@@ -110,4 +111,11 @@ def _typed(folders: list[dict[str, str | None]], path: Path) -> tuple[Partition,
 
 
 def _is_whole(value: str | None) -> bool:
-    return value is None or (value.lstrip("-").isdecimal() and str(int(value)) == value)
+    """Whether a folder says an int64 in its usual form, or nothing."""
+    if value is None:
+        return True
+    return (
+        re.fullmatch(r"-?[0-9]{1,19}", value) is not None
+        and str(int(value)) == value
+        and -(2**63) <= int(value) < 2**63
+    )
