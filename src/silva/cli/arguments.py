@@ -73,7 +73,7 @@ def make_parser() -> argparse.ArgumentParser:
 
     _add_explain(_command(subparsers, "explain", "explain every row of a file by SHAP values", EXPLAIN))
 
-    report.add_parser(subparsers, MODEL, DATA)
+    report.add_parser(subparsers, _add_model, DATA)
 
     measure = _command(subparsers, "bench", "measure the algorithms on a model and its data", BENCH)
     _add_measurement(measure)
@@ -108,7 +108,7 @@ def _add_explain(explain: argparse.ArgumentParser) -> None:
         type=rows_source,
         metavar="ROWS",
         help="table, as DATA, of the rows whose values stand for unknown features (default: none, the "
-        "path-dependent values); GPUs have values of the margin only",
+        "path-dependent values)",
     )
     explain.add_argument(
         "--output",

@@ -6,9 +6,12 @@ import argparse
 import sys
 import time
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from silva.cli.values import REPLACED, add_dialect, dialect_of, names, positive, rows_source
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 DESCRIPTION = """Write a report of MODEL on the rows of DATA: one HTML file that needs no network.
 
@@ -16,7 +19,11 @@ It shows what each feature contributes, single rows, partial dependence, and of 
 computation. At most 2,000 rows are in the file; --redact leaves all of them out."""
 
 
-def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser], model: str, data: str) -> None:
+def add_parser(
+    subparsers: argparse._SubParsersAction[argparse.ArgumentParser],
+    add_model: Callable[[argparse.ArgumentParser], None],
+    data: str,
+) -> None:
     """Add the command to those of the command line."""
     parser = subparsers.add_parser(
         "report",
@@ -24,7 +31,7 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser], 
         description=DESCRIPTION,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    parser.add_argument("model", type=Path, metavar="MODEL", help=model)
+    add_model(parser)
     parser.add_argument("data", type=rows_source, metavar="DATA", help=data)
     parser.add_argument(
         "-o", dest="out", type=page, required=True, metavar="OUT", help=f".html file to write{REPLACED}"
@@ -56,7 +63,7 @@ def run(options: argparse.Namespace) -> None:
 
     check_output(options.out, (options.model, *find(options.data).files))
     start = time.perf_counter()
-    forest = silva.load(options.model)
+    forest = silva.load(options.model, format=options.format)
     most = options.rows or sys.maxsize
     X = read_features(options.data, options, forest, most)
     y = None if options.target is None else read_column(options, most)
