@@ -17,6 +17,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import silva
+from silva.cli import cluster
 from silva.cli.tables.reader import TableReader
 from tests.cli.files import N_ROWS, column, command, read, run, stack
 
@@ -302,6 +303,19 @@ class TestScheduler:
         assert together.drop_columns("x").equals(one)
         assert together.schema.metadata == one.schema.metadata
         assert stack(together, ["phi_a"]).shape == (N_ROWS, 1)
+
+    def test_what_killed_workers_left_is_removed(self, files, tmp_path, table, scheduler, monkeypatch):
+        write(table, tmp_path / "data" / "a.parquet")
+        make = cluster.Job
+
+        def job(*arguments):
+            (arguments[5] / ".silva-0123456789abcdef.part").touch()
+            return make(*arguments)
+
+        monkeypatch.setattr(cluster, "Job", job)
+        arguments = ["-o", tmp_path / "out", "--scheduler", scheduler]
+        assert run("predict", files / "regressor.json", tmp_path / "data", *arguments) == 0
+        assert os.listdir(tmp_path / "out") == ["part-00000.parquet"]
 
     def test_a_column_that_a_file_lacks(self, files, tmp_path, table, scheduler, capsys):
         write(table, tmp_path / "data" / "a.parquet")

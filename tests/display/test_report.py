@@ -404,7 +404,9 @@ def test_the_command(browser, tree, tmp_path, capsys):  # noqa: F811
     shown.close()
     assert main([*arguments, "--target", "cost"]) == 1
     assert "has no columns 'cost'" in capsys.readouterr().err
-    boosted(X.drop(columns="kind"), y, n=2).save_model(tmp_path / "m.json")
-    arguments[1] = str((tmp_path / "m.json").rename(tmp_path / "m.dat"))
-    assert main([*arguments, "--format", "xgboost"]) == 0
-    assert main([*arguments, "--format", "lightgbm"]) == 1
+    (tmp_path / "model").write_bytes(b"?")
+    arguments[1] = str(tmp_path / "model")
+    assert main(arguments) == 1
+    assert "cannot tell" in capsys.readouterr().err
+    assert main([*arguments, "--format", "catboost"]) == 1
+    assert "cannot tell" not in capsys.readouterr().err

@@ -153,6 +153,8 @@ def test_some_rows_and_own_scores(X, y):
     model = MODELS["regression"](X, y)
     few = silva.permutation_importance(model, X, y, max_samples=0.5, random_state=0)
     assert few.importances_mean[2] > few.importances_mean[3]
+    fifty = [silva.permutation_importance(model, X, y, max_samples=n, random_state=0) for n in (50, np.int64(50))]
+    np.testing.assert_array_equal(fifty[0].importances, fifty[1].importances)
     own = silva.permutation_importance(model, X, y, scoring=lambda y, p, _: -np.abs(y - p).mean(), random_state=0)
     named = silva.permutation_importance(model, X, y, scoring="neg_mean_absolute_error", random_state=0)
     np.testing.assert_allclose(own.importances, named.importances)
@@ -172,6 +174,8 @@ def test_some_rows_and_own_scores(X, y):
         (lambda m, X, y: silva.permutation_importance(m, X, y, scoring="f2"), "scoring is 'f2', expected one of r2"),
         (lambda m, X, y: silva.permutation_importance(m, X, y, n_repeats=0), "n_repeats is 0"),
         (lambda m, X, y: silva.permutation_importance(m, X, y, max_samples=2.0), "max_samples is 2.0"),
+        (lambda m, X, y: silva.permutation_importance(m, X, y, sample_weight=[1]), r"sample_weight has shape \(1,\)"),
+        (lambda m, X, _: silva.partial_dependence(m, X, 0, sample_weight=[1, 2]), r"sample_weight has shape \(2,\)"),
     ],
 )
 def test_refusals(X, y, call, message):

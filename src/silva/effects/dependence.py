@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
-from silva.effects.rows import Bunch, ChangingRows, feature_index, refuse_no_rows
+from silva.effects.rows import Bunch, ChangingRows, feature_index, refuse_no_rows, weights_of
 from silva.inputs import refuse_transform
 from silva.loading import load
 
@@ -191,7 +191,7 @@ def responses_of(
     kind: Kind = "both",
 ) -> tuple[Doubles, Array]:
     """Means (points, k), and those of each row (points, n, k) unless only means are asked for."""
-    weights = None if weight is None else np.asarray(weight, np.float64)
+    weights = weights_of(weight, len(rows))
     means, each = [], []
     for response in rows.with_values(features, points, output):
         if isinstance(response, list) or response.dtype.kind not in "fiub":

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from silva.effects.rows import Bunch, ChangingRows, refuse_no_rows
+from silva.effects.rows import Bunch, ChangingRows, refuse_no_rows, weights_of
 from silva.inputs import refuse_transform
 from silva.loading import load
 
@@ -95,7 +95,7 @@ def permutation_importance(
         raise ValueError(f"y has shape {labels.shape}, expected ({len(rows)},), one a row of X")
     if not hasattr(n_repeats, "__index__") or n_repeats < 1:
         raise ValueError(f"n_repeats is {n_repeats!r}, expected a whole number of at least 1")
-    weight = None if sample_weight is None else np.asarray(sample_weight, np.float64)
+    weight = weights_of(sample_weight, len(rows))
     seed = _generator(random_state).randint(np.iinfo(np.int32).max + 1)
     baseline = score(labels, rows.responses(output), weight)
     taken, generator = _sample(len(rows), max_samples, seed)
@@ -120,7 +120,7 @@ def _generator(random_state: Any) -> np.random.RandomState:
 
 def _sample(n_rows: int, max_samples: float, seed: int) -> tuple[Array | None, np.random.RandomState]:
     """Draw rows to use, None for all of them, and make the generator that shuffles start from."""
-    count = max_samples if isinstance(max_samples, int) else int(max_samples * n_rows)
+    count = int(max_samples) if hasattr(max_samples, "__index__") else int(max_samples * n_rows)
     if not 1 <= count <= n_rows:
         raise ValueError(f"max_samples is {max_samples}, expected a share of at most 1 or 1 to {n_rows} rows")
     generator = np.random.RandomState(seed)

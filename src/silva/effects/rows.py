@@ -18,8 +18,10 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
     from contextlib import AbstractContextManager
 
+    from numpy.typing import ArrayLike
+
     from silva.forest import Forest
-    from silva.typing import Array, Rows
+    from silva.typing import Array, Doubles, Rows
 
 WORTHWHILE = 3_000_000
 """Rows times trees of one prediction from which rows of the host are copied to a GPU."""
@@ -151,6 +153,16 @@ def feature_index(feature: Any, forest: Forest) -> int:
     if not 0 <= int(feature) < forest.n_features:
         raise ValueError(f"features holds {feature}, expected 0 to {forest.n_features - 1}")
     return int(feature)
+
+
+def weights_of(sample_weight: ArrayLike | None, n_rows: int) -> Doubles | None:
+    """Weights of rows as float64; refuses others than one a row."""
+    if sample_weight is None:
+        return None
+    weights = np.asarray(sample_weight, np.float64)
+    if weights.shape != (n_rows,):
+        raise ValueError(f"sample_weight has shape {weights.shape}, expected ({n_rows},), one a row of X")
+    return weights
 
 
 def refuse_no_rows(rows: ChangingRows) -> None:

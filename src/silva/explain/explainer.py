@@ -86,7 +86,8 @@ class Explainer(InteractionExplainer, CalledExplainer, MappedExplainer):
         Features by group: those of a group are known to a coalition together, or not at all, and have one value. It is
         that of the game between groups, exactly, and not the sum of what its features get each by itself. Results have
         the groups first, in their order, then the features that are in none. CPU only, without tables. "source": of a
-        pipeline, what its steps have made of each column, such as one-hot columns.
+        pipeline, what its steps have made of each column, such as one-hot columns; of CatBoost, the target statistics
+        of each column.
     feature_names : sequence of str, optional
         What explanations call the features; default the model's names.
     **shap_arguments

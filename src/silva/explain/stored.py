@@ -51,7 +51,8 @@ class StoredExplainer:
         -----
         Of each background value the file holds the interval of thresholds that it lies in, or its category; of rows
         that agree in them the sum of their weights. Tables are built anew from that, to the same bits: it takes about
-        2 bytes a value, they take megabytes.
+        2 bytes a value, they take megabytes. Of forests with linear leaves, whose values depend on the numbers
+        themselves, the file holds the background rows as they are.
         """
         save_forest(self.forest, path, _attachment(self))
 
