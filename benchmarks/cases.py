@@ -91,7 +91,8 @@ def _against(
     task: str = "background values",
 ) -> Case:
     """Tables or whatever a library makes of the background, and the values of the rows."""
-    title = f"{model}, {n_background:,} background rows"
+    weighted = "weighted " if task.startswith("weighted") else ""
+    title = f"{model}, {n_background:,} {weighted}background rows"
     return Case(title, task, ("silva", *rivals), model, n_rows, 1, target, n_background=n_background)
 
 
