@@ -19,6 +19,9 @@ if TYPE_CHECKING:
 
     from silva.typing import Array, Bools, Choice, Doubles, Int32s, Int64s
 
+ABSENT_IS_MISSING = ("xgboost", "treelite")
+"""Libraries that take an entry that is not stored for missing; for others it is 0."""
+
 
 @dataclass(frozen=True, eq=False)
 class TreeEnsemble:

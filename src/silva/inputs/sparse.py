@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from silva.ensemble import TreeEnsemble
+from silva.ensemble import ABSENT_IS_MISSING, TreeEnsemble
 from silva.inputs.matching import check_width
 
 if TYPE_CHECKING:
@@ -18,9 +18,6 @@ if TYPE_CHECKING:
 
 CHUNK_BYTES = 2**26
 """Memory of the dense rows of a chunk."""
-
-ABSENT_IS_MISSING = ("xgboost", "treelite")
-"""Libraries that take an entry that is not stored for missing; for others it is 0."""
 
 
 def is_sparse(X: object) -> bool:

@@ -6,8 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from silva.ensemble import TreeEnsemble
-from silva.inputs.sparse import ABSENT_IS_MISSING
+from silva.ensemble import ABSENT_IS_MISSING, TreeEnsemble
 from silva.readers.sklearn.trees import class_fields, common_fields
 
 if TYPE_CHECKING:
