@@ -65,7 +65,9 @@ def complete(whole):
     """Bytes of a file that hold all of it: of a LightGBM text without categories what is before its last lines."""
     end = whole.find(b"\nend of trees")
     infos = whole[: max(end, 0)].partition(b"feature_infos=")[2].partition(b"\n")[0].split()
-    has_categories = any(not info.startswith((b"[", b"none")) for info in infos)
+    has_categories = b"\npandas_categorical:null" not in whole and any(
+        not info.startswith((b"[", b"none")) for info in infos
+    )
     return len(whole.rstrip()) if end < 0 or has_categories else end - 1
 
 

@@ -6,8 +6,9 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
-from silva.effects.rows import Bunch, ChangingRows, feature_index, refuse_no_rows, weights_of
+from silva.effects.rows import Bunch, ChangingRows, refuse_no_rows, weights_of
 from silva.inputs import refuse_transform
+from silva.inputs.matching import index_of_feature
 from silva.loading import load
 
 if TYPE_CHECKING:
@@ -97,10 +98,10 @@ def partial_dependence(
     refuse_transform(forest, "partial_dependence", "sklearn.inspection.partial_dependence")
     if kind not in {"average", "individual", "both"}:
         raise ValueError(f"kind is {kind!r}, expected 'average', 'individual' or 'both'")
-    wanted = [feature_index(feature, forest) for feature in _listed(features)]
+    wanted = [_index(feature, forest) for feature in _listed(features)]
     rows = ChangingRows(forest, X, device, n_jobs, by_position)
     refuse_no_rows(rows)
-    custom = {feature_index(feature, forest): values for feature, values in (custom_values or {}).items()}
+    custom = {_index(feature, forest): values for feature, values in (custom_values or {}).items()}
     axes = [_axis(rows, feature, custom, percentiles, grid_resolution) for feature in wanted]
     points = np.stack(np.meshgrid(*(codes for _, codes in axes), indexing="ij"), axis=-1).reshape(-1, len(wanted))
     sizes = [len(codes) for _, codes in axes]
@@ -112,6 +113,10 @@ def partial_dependence(
     if kind != "average":
         result["individual"] = each.transpose(2, 1, 0).reshape(each.shape[2], len(rows), *sizes)
     return result
+
+
+def _index(feature: Any, forest: Forest) -> int:
+    return index_of_feature(feature, forest.n_features, forest.feature_names, "features")
 
 
 def _listed(features: Any) -> list[Any]:

@@ -141,20 +141,6 @@ def _gpus(forest: Forest, rows: Array, device: str) -> tuple[int, ...]:
     return gpus_worthwhile(device, rows, len(rows) * forest.n_trees, WORTHWHILE)[:1]
 
 
-def feature_index(feature: Any, forest: Forest) -> int:
-    """Index of a feature by number or name."""
-    if isinstance(feature, str):
-        if forest.feature_names is None or feature not in forest.feature_names:
-            known = ", ".join(forest.feature_names[:12]) if forest.feature_names else "none: pass its number"
-            raise ValueError(f"no feature is called {feature!r}; the forest's names are {known}")
-        return forest.feature_names.index(feature)
-    if isinstance(feature, bool) or not hasattr(feature, "__index__"):
-        raise TypeError(f"features holds {feature!r}, expected a number or a name")
-    if not 0 <= int(feature) < forest.n_features:
-        raise ValueError(f"features holds {feature}, expected 0 to {forest.n_features - 1}")
-    return int(feature)
-
-
 def weights_of(sample_weight: ArrayLike | None, n_rows: int) -> Doubles | None:
     """Weights of rows as float64; refuses others than one a row."""
     if sample_weight is None:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, get_args
 import numpy as np
 
 from silva.device import parse_device
+from silva.inputs.matching import index_of_feature
 from silva.typing import ExplainAlgorithm, ExplainOutput, FloatType
 
 if TYPE_CHECKING:
@@ -138,17 +139,3 @@ def places_of(features: Sequence[int | str] | None, n_features: int, names: tupl
             raise ValueError(f"feature {feature!r} is named twice in features; name it once")
         places[at] = place
     return places
-
-
-def index_of_feature(feature: int | str, n_features: int, names: tuple[str, ...] | None, what: str) -> int:
-    """Index of a feature, or of a player, by name or number; `what` holds it."""
-    if isinstance(feature, str):
-        if names is None or feature not in names:
-            known = "the forest has no feature names" if names is None else f"expected one of {', '.join(names)}"
-            raise ValueError(f"no feature is called {feature!r}; {known}")
-        return names.index(feature)
-    if not hasattr(feature, "__index__") or isinstance(feature, bool):
-        raise TypeError(f"{what} holds {feature!r}, expected indices or names")
-    if not 0 <= feature < n_features:
-        raise ValueError(f"{what} holds {feature}, expected 0 to {n_features - 1}")
-    return int(feature)

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from silva.explain.checks import index_of_feature
 from silva.explain.stored import StoredExplainer, explainer_bytes
 from silva.inputs import refuse_transform
-from silva.inputs.matching import listed
+from silva.inputs.matching import index_of_feature, listed
 from silva.mapping.carried import carry
 from silva.mapping.columns import (
     explanation_metadata,

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from silva.explain.checks import index_of_feature
+from silva.inputs.matching import index_of_feature
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -83,3 +83,17 @@ def listed(names: Iterable[str]) -> str:
     if len(quoted) > SHOWN:
         return f"{', '.join(quoted[:SHOWN])} and {len(quoted) - SHOWN} more"
     return ", ".join(quoted)
+
+
+def index_of_feature(feature: int | str, n_features: int, names: tuple[str, ...] | None, what: str) -> int:
+    """Index of a feature, or of a player, by name or number; `what` holds it."""
+    if isinstance(feature, str):
+        if names is None or feature not in names:
+            known = "the forest has no feature names" if names is None else f"expected one of {', '.join(names)}"
+            raise ValueError(f"no feature is called {feature!r}; {known}")
+        return names.index(feature)
+    if not hasattr(feature, "__index__") or isinstance(feature, bool):
+        raise TypeError(f"{what} holds {feature!r}, expected indices or names")
+    if not 0 <= feature < n_features:
+        raise ValueError(f"{what} holds {feature}, expected 0 to {n_features - 1}")
+    return int(feature)

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import contextlib
+import importlib
 import re
 from typing import TYPE_CHECKING
+
+from silva.mapping.columns import import_arrow
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -44,23 +47,11 @@ def table_format(path: Path) -> str:
 
 
 def import_pyarrow() -> ModuleType:
-    """Import pyarrow with its readers.
-
-    Raises
-    ------
-    ImportError
-        Naming the extra to install.
-    """
-    try:
-        import pyarrow
-        import pyarrow.compute
-        import pyarrow.csv
-        import pyarrow.ipc
-        import pyarrow.parquet
-    except ImportError as error:
-        raise ImportError("CSV, Parquet and Arrow files need pyarrow: pip install 'silva[files]'") from error
-    module: ModuleType = pyarrow
-    return module
+    """Import pyarrow with its readers."""
+    pyarrow = import_arrow()
+    for name in ("compute", "csv", "ipc", "parquet"):
+        importlib.import_module(f"pyarrow.{name}")
+    return pyarrow
 
 
 @contextlib.contextmanager
