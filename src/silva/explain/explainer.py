@@ -55,8 +55,7 @@ class Explainer(InteractionExplainer, CalledExplainer, MappedExplainer):
     background : array-like or frame of shape (m, F), optional
         Rows whose values stand for the features that a coalition does not know (interventional values: the mean over
         these rows), any number of them: a row's cost does not depend on it. None: the path-dependent values, which
-        weight the two sides of a split by the training rows that took them. On GPUs forests of
-        constant leaves all of whose trees have tables there.
+        weight the two sides of a split by the training rows that took them. On GPUs if all trees have tables there.
     algorithm : {"auto", "tables", "quadrature", "paths"}
         "quadrature" walks every tree for every row, with as many Gauss-Legendre points of the game's multilinear
         extension as make it exact. "tables" keeps the finished values of every state that a row can be in at small
