@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import time
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
 from numbers import Integral, Real
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 from sklearn.base import RegressorMixin, clone
@@ -13,6 +14,7 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
 from silva.device import array_gpu, on_host, parse_device
+from silva.grow.boosting import Course, Sequence, boosted
 from silva.grow.checks import check_parameters
 from silva.grow.estimator import ModelTreeRegressor, TreeEstimator
 from silva.grow.fitting import fit_tree
@@ -24,8 +26,13 @@ from silva.grow.reading import routed, training_data
 from silva.grow.repeats import in_order
 from silva.parallel import n_threads
 
-MEMBER_PENALTY = 0.5
-"""Of the trees of an ensemble by default."""
+MEMBERS: dict[str, dict[str, Any]] = {
+    "mean": {"penalty": 0.5},
+    "boosting": {
+        "penalty": 0.5, "max_leaves": 8, "smoothing": 0, "noise": "uniform", "population_size": 16, "generations": 20,
+    },
+}  # fmt: skip
+"""What the trees of an ensemble are grown with by default."""
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -37,8 +44,14 @@ if TYPE_CHECKING:
     from silva.grow.interrupts import Interrupts
     from silva.typing import Doubles, Int32s, Rows
 
-    Sample = tuple[int, Int32s]
-    """Seed of a tree, and the rows that it is grown on."""
+
+@dataclass(frozen=True, eq=False)
+class _Draw:
+    """Seed of a sequence, rows that it is grown on, and those that it does not see."""
+
+    seed: int
+    seen: Int32s
+    unseen: Int32s
 
 
 class ModelTreeEnsembleRegressor(RegressorMixin, TreeEstimator):  # type: ignore[misc]
@@ -98,11 +111,15 @@ class ModelTreeEnsembleRegressor(RegressorMixin, TreeEstimator):  # type: ignore
         estimator: ModelTreeRegressor | None = None,
         n_estimators: int = 10,
         max_samples: float = 0.8,
+        method: Literal["mean", "boosting"] = "mean",
+        learning_rate: float = 0.1,
+        n_rounds: int = 100,
         time_limit: float | None = 120,
         n_jobs: int | None = None,
         random_state: Any = 0,
     ) -> None:
         self.estimator, self.n_estimators, self.max_samples = estimator, n_estimators, max_samples
+        self.method, self.learning_rate, self.n_rounds = method, learning_rate, n_rounds
         self.time_limit, self.n_jobs, self.random_state = time_limit, n_jobs, random_state
 
     def fit(self, X: Rows, y: ArrayLike, sample_weight: ArrayLike | None = None) -> ModelTreeEnsembleRegressor:
@@ -134,21 +151,15 @@ class ModelTreeEnsembleRegressor(RegressorMixin, TreeEstimator):  # type: ignore
         home = array_gpu(X)
         X, y, sample_weight = (on_host(array) for array in (X, y, sample_weight))
         columns, target, weight = training_data(self, X, y, sample_weight)
-        n_given = len(np.asarray(y))
         order, weight, _ = in_order(columns.X, target, weight)
-        data = columns.taken(order), target[order], weight
-        draws = self._samples(len(order))
+        columns, target = columns.taken(order), target[order]
+        draws = self._samples(order)
         with keeping_interrupts() as interrupts:
-            self.estimators_ = self._grown(member, data, draws, home, interrupts)
-            self.samples_ = [order[rows] for _, rows in draws]
+            sequences = self._grown(member, (columns, target, weight), draws, home, interrupts)
             self.interrupted_ = interrupts.have_come
-        n_trees = len(self.estimators_)
-        forests = [tree.forest_ for tree in self.estimators_]
-        self.forest_: Forest = merged(forests, np.zeros(n_trees, int), np.full(n_trees, 1 / n_trees))
-        self.n_leaves_ = self.forest_.n_leaves
-        positive = np.ones(n_given, bool) if sample_weight is None else np.asarray(sample_weight) > 0
-        used = np.flatnonzero(positive).astype(np.int32)
-        self._scores = self._out_of_bag(X, y, [used[rows] for rows in self.samples_])
+        self.samples_ = [order[draw.seen] for draw in draws]
+        self._keep(sequences)
+        self._scores = self._out_of_bag(sequences, columns.as_rows(), target, [draw.unseen for draw in draws])
         return self
 
     def predict(self, X: Rows) -> Doubles:
@@ -184,25 +195,42 @@ class ModelTreeEnsembleRegressor(RegressorMixin, TreeEstimator):  # type: ignore
         errors = np.sqrt(np.mean(self._errors(np.asarray(on_host(self.apply(X)))) ** 2, axis=1))
         return around(np.asarray(on_host(self.predict(X))), errors, self._scores, coverage)
 
-    def _errors(self, leaves: Int32s) -> Doubles:
-        """Errors of the leaves that rows reach in the trees."""
-        errors = [usable_errors(tree.leaf_summary_["rmse"]) for tree in self.estimators_]
-        return np.column_stack([error[leaves[:, t]] for t, error in enumerate(errors)])
+    def _keep(self, sequences: list[Sequence]) -> None:
+        """Set the trees and their forest."""
+        self.estimators_ = [tree for sequence in sequences for tree in sequence.trees]
+        self.sequence_ = np.repeat(np.arange(len(sequences)), [len(sequence.trees) for sequence in sequences])
+        n_trees, share = len(self.estimators_), 1 / len(sequences)
+        self.forest_: Forest = merged(
+            [tree.forest_ for tree in self.estimators_],
+            np.zeros(n_trees, int),
+            np.array([share * sequences[number].rate for number in self.sequence_]),
+            base_score=np.array([np.mean([sequence.start for sequence in sequences])]),
+        )
+        self.n_leaves_ = self.forest_.n_leaves
 
-    def _out_of_bag(self, X: Rows, y: Any, samples: list[Int32s]) -> Doubles:
-        """Residuals of rows, by the trees that have not seen them, in errors of their leaves; rising."""
-        target = np.asarray(y, np.float64).ravel()
-        unseen = np.ones((len(target), len(samples)), bool)
-        for tree, rows in enumerate(samples):
-            unseen[rows, tree] = False
-        seen_by_any = ~unseen.all(axis=1)
-        chosen = unseen.any(axis=1) & seen_by_any
-        n_unseen = np.maximum(unseen.sum(axis=1), 1)
-        predictions = np.column_stack([np.asarray(tree.predict(X)) for tree in self.estimators_])
-        errors = self._errors(np.column_stack([np.asarray(tree.apply(X)) for tree in self.estimators_]))
-        middle = (predictions * unseen).sum(axis=1) / n_unseen
-        width = np.sqrt((errors**2 * unseen).sum(axis=1) / n_unseen)
-        scores: Doubles = np.sort(np.abs(target - middle)[chosen] / width[chosen])
+    def _errors(self, leaves: Int32s) -> Doubles:
+        """Errors of the leaves that rows reach: the root mean square over the trees of each sequence."""
+        errors = [usable_errors(tree.leaf_summary_["rmse"]) for tree in self.estimators_]
+        squares = np.column_stack([error[leaves[:, t]] ** 2 for t, error in enumerate(errors)])
+        starts = np.flatnonzero(np.diff(self.sequence_, prepend=-1))
+        means: Doubles = np.add.reduceat(squares, starts, axis=1) / np.bincount(self.sequence_)
+        return np.sqrt(means)
+
+    def _out_of_bag(
+        self, sequences: list[Sequence], rows: Doubles, target: Doubles, unseen: list[Int32s]
+    ) -> Doubles:
+        """Residuals of rows, by the sequences that have not seen them, in errors of their leaves; rising."""
+        chosen = np.zeros((len(target), len(sequences)), bool)
+        for number, those in enumerate(unseen):
+            chosen[those, number] = True
+        at = np.flatnonzero(chosen.any(axis=1))
+        chosen, rows = chosen[at], rows[at]
+        predictions = np.column_stack([sequence.predict(rows, self.n_jobs) for sequence in sequences])
+        errors = self._errors(self.forest_.predict(rows, "leaf", device="cpu", n_jobs=self.n_jobs))
+        n_unseen = np.maximum(chosen.sum(axis=1), 1)
+        middle = (predictions * chosen).sum(axis=1) / n_unseen
+        width = np.sqrt((errors**2 * chosen).sum(axis=1) / n_unseen)
+        scores: Doubles = np.sort(np.abs(target[at] - middle) / width)
         return scores
 
     def apply(self, X: Rows) -> Int32s:
@@ -239,44 +267,54 @@ class ModelTreeEnsembleRegressor(RegressorMixin, TreeEstimator):  # type: ignore
             raise ValueError(f"max_samples is {self.max_samples!r}, expected a part of the rows, above 0 and up to 1")
         if self.time_limit is not None and not self.time_limit > 0:
             raise ValueError(f"time_limit is {self.time_limit}, expected seconds above 0 or None")
-        member = ModelTreeRegressor(penalty=MEMBER_PENALTY) if self.estimator is None else clone(self.estimator)
+        if self.method not in MEMBERS:
+            raise ValueError(f"method is {self.method!r}, expected one of {', '.join(MEMBERS)}")
+        if not isinstance(self.n_rounds, Integral) or isinstance(self.n_rounds, bool):
+            raise TypeError(f"n_rounds is {self.n_rounds!r}, expected an integer")
+        if self.n_rounds < 1:
+            raise ValueError(f"n_rounds is {self.n_rounds}, expected at least 1")
+        if not isinstance(self.learning_rate, Real) or not 0 < self.learning_rate <= 1:
+            raise ValueError(f"learning_rate is {self.learning_rate!r}, expected a number above 0 and up to 1")
+        member = ModelTreeRegressor(**MEMBERS[self.method]) if self.estimator is None else clone(self.estimator)
         check_parameters(member)
         return member
 
-    def _samples(self, n_rows: int) -> list[Sample]:
+    def _samples(self, order: Int32s) -> list[_Draw]:
+        """Draw the rows of each sequence; copies of a row that it sees are not among those that it has not seen."""
         random = check_random_state(self.random_state)
-        n_drawn = max(1, round(self.max_samples * n_rows))
-        return [
-            (int(random.randint(2**31 - 1)), np.sort(random.permutation(n_rows)[:n_drawn]).astype(np.int32))
-            for _ in range(self.n_estimators)
-        ]
+        n_rows, draws = len(order), []
+        for _ in range(self.n_estimators):
+            seed = int(random.randint(2**31 - 1))
+            seen = np.sort(random.permutation(n_rows)[: max(1, round(self.max_samples * n_rows))]).astype(np.int32)
+            draws.append(_Draw(seed, seen, np.flatnonzero(~np.isin(order, order[seen])).astype(np.int32)))
+        return draws
 
     def _grown(
         self,
         member: ModelTreeRegressor,
         data: tuple[TrainingColumns, Doubles, Doubles],
-        draws: list[Sample],
+        draws: list[_Draw],
         home: int | None,
         interrupts: Interrupts,
-    ) -> list[ModelTreeRegressor]:
-        """Grow the trees, as many beside each other as there are threads."""
+    ) -> list[Sequence]:
+        """Grow the sequences, as many beside each other as there are threads."""
         began, n_together = time.perf_counter(), min(n_threads(self.n_jobs), len(draws))
         if parse_device(member.device)[0] in {"cuda", "all"} or home is not None:
             n_together = 1
-        columns, target, weight = data
+        member.set_params(n_jobs=self.n_jobs if n_together == 1 else 1, callbacks=None, verbose=False)
 
-        def fitted(number: int) -> ModelTreeRegressor:
-            seed, rows = draws[number]
-            tree: ModelTreeRegressor = clone(member).set_params(
-                n_jobs=self.n_jobs if n_together == 1 else 1,
-                random_state=seed,
-                time_limit=self._share(time.perf_counter() - began, len(draws) - number, n_together),
-                callbacks=None,
-                verbose=False,
-            )
-            given = Circumstances(seed, home=home, callbacks=[lambda _: interrupts.have_come])
-            tree._keep(fit_tree(tree, columns.taken(rows), target[rows], weight[rows], given), self)
-            return tree
+        def fitted(number: int) -> Sequence:
+            draw = draws[number]
+            seconds = self._share(time.perf_counter() - began, len(draws) - number, n_together)
+            given = Circumstances(draw.seed, home=home, callbacks=[lambda _: interrupts.have_come])
+            if self.method == "boosting":
+                course = Course(member, self.learning_rate, self.n_rounds, seconds, interrupts, self)
+                return boosted(course, *data, draw.seen, draw.unseen, given)
+            columns, target, weight = data
+            tree: ModelTreeRegressor = clone(member).set_params(random_state=draw.seed, time_limit=seconds)
+            seen = columns.taken(draw.seen), target[draw.seen], weight[draw.seen]
+            tree._keep(fit_tree(tree, *seen, given), self)
+            return Sequence([tree])
 
         if n_together == 1:
             return [fitted(number) for number in range(len(draws))]
