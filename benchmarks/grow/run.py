@@ -95,6 +95,18 @@ def random_trees(_: Path) -> Iterator[Record]:
         yield {**grow(case, random_state=seed), "seed": seed, "truth": cases.true_error(case)}
 
 
+def hard_trees(_: Path) -> Iterator[Record]:
+    """Random trees that are hard to find: noise, attributes that go together or say nothing, outliers."""
+    for name, hard in cases.HARD.items():
+        for seed in SEEDS:
+            case = cases.hard_tree(seed, f"random trees, {name}", hard)
+            yield {**grow(case, random_state=seed), "seed": seed, "truth": cases.true_error(case)}
+    for loss in ("squared", "huber"):
+        for seed in SEEDS:
+            case = cases.hard_tree(seed, f"8 leaves, t-noise, loss={loss}", cases.HEAVY)
+            yield {**grow(case, random_state=seed, loss=loss), "seed": seed, "truth": cases.true_error(case)}
+
+
 def accuracy_jobs(data: Path) -> list[cases.Case]:
     """The data sets of the accuracy table."""
     makers = [cases.two_planes, cases.fried, cases.mv, lambda seed: cases.california(seed, data)]
@@ -188,6 +200,7 @@ SECTIONS = {
     for function in (
         recovery,
         random_trees,
+        hard_trees,
         speed,
         speed_100k,
         accuracy,

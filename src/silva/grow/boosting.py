@@ -28,7 +28,7 @@ DRAWN = 0.7
 
 
 @dataclass(frozen=True, eq=False)
-class Sequence:
+class TreeSequence:
     """Trees whose predictions, times the learning rate, are added to a start.
 
     Attributes
@@ -84,7 +84,7 @@ def boosted(
     seen: Int32s,
     unseen: Int32s,
     given: Circumstances,
-) -> Sequence:
+) -> TreeSequence:
     """Grow a sequence; it ends with the tree after which the rows that it has not seen are predicted best.
 
     Parameters
@@ -108,7 +108,7 @@ def boosted(
             kept, least = len(trees), square
         if len(trees) - kept >= PATIENCE:
             break
-    return Sequence(trees[:kept], start, course.rate)
+    return TreeSequence(trees[:kept], start, course.rate)
 
 
 def _grown(

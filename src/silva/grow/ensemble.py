@@ -14,7 +14,7 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
 from silva.device import array_gpu, on_host, parse_device
-from silva.grow.boosting import Course, Sequence, boosted
+from silva.grow.boosting import Course, TreeSequence, boosted
 from silva.grow.checks import check_parameters
 from silva.grow.estimator import ModelTreeRegressor, TreeEstimator
 from silva.grow.fitting import fit_tree
@@ -23,7 +23,7 @@ from silva.grow.interrupts import keeping_interrupts
 from silva.grow.intervals import around, usable_errors
 from silva.grow.merging import merged
 from silva.grow.reading import routed, training_data
-from silva.grow.repeats import in_order
+from silva.grow.repeats import in_order, repetitions
 from silva.parallel import n_threads
 
 MEMBERS: dict[str, dict[str, Any]] = {
@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from silva.forest import Forest
     from silva.grow.columns import TrainingColumns
     from silva.grow.interrupts import Interrupts
-    from silva.typing import Doubles, Int32s, Rows
+    from silva.typing import Doubles, Int32s, Int64s, Rows
 
 
 @dataclass(frozen=True, eq=False)
@@ -151,9 +151,9 @@ class ModelTreeEnsembleRegressor(RegressorMixin, TreeEstimator):  # type: ignore
         home = array_gpu(X)
         X, y, sample_weight = (on_host(array) for array in (X, y, sample_weight))
         columns, target, weight = training_data(self, X, y, sample_weight)
-        order, weight, _ = in_order(columns.X, target, weight)
+        order, weight, copies = in_order(columns.X, target, weight)
         columns, target = columns.taken(order), target[order]
-        draws = self._samples(order)
+        draws = self._samples(repetitions(columns.X, target) if copies > 1 else np.arange(len(order)))
         with keeping_interrupts() as interrupts:
             sequences = self._grown(member, (columns, target, weight), draws, home, interrupts)
             self.interrupted_ = interrupts.have_come
@@ -195,7 +195,7 @@ class ModelTreeEnsembleRegressor(RegressorMixin, TreeEstimator):  # type: ignore
         errors = np.sqrt(np.mean(self._errors(np.asarray(on_host(self.apply(X)))) ** 2, axis=1))
         return around(np.asarray(on_host(self.predict(X))), errors, self._scores, coverage)
 
-    def _keep(self, sequences: list[Sequence]) -> None:
+    def _keep(self, sequences: list[TreeSequence]) -> None:
         """Set the trees and their forest."""
         self.estimators_ = [tree for sequence in sequences for tree in sequence.trees]
         self.sequence_ = np.repeat(np.arange(len(sequences)), [len(sequence.trees) for sequence in sequences])
@@ -217,7 +217,7 @@ class ModelTreeEnsembleRegressor(RegressorMixin, TreeEstimator):  # type: ignore
         return np.sqrt(means)
 
     def _out_of_bag(
-        self, sequences: list[Sequence], rows: Doubles, target: Doubles, unseen: list[Int32s]
+        self, sequences: list[TreeSequence], rows: Doubles, target: Doubles, unseen: list[Int32s]
     ) -> Doubles:
         """Residuals of rows, by the sequences that have not seen them, in errors of their leaves; rising."""
         chosen = np.zeros((len(target), len(sequences)), bool)
@@ -240,10 +240,15 @@ class ModelTreeEnsembleRegressor(RegressorMixin, TreeEstimator):  # type: ignore
 
     @property
     def feature_importances_(self) -> Doubles:
-        """Mean of the importances of the trees: float64, (n_features,)."""
+        """Mean of the importances of the trees: float64, (n_features,); boosted ones by the squares they explain."""
         check_is_fitted(self)
-        importances: Doubles = np.mean([tree.feature_importances_ for tree in self.estimators_], axis=0)
-        return importances
+        shares = np.array([tree.feature_importances_ for tree in self.estimators_])
+        if self.method == "mean":
+            importances: Doubles = shares.mean(axis=0)
+            return importances
+        explained = np.array([tree._explained for tree in self.estimators_])
+        squares = (explained / (explained.max() or 1.0)) ** 2
+        return squares @ shares / (squares.sum() or 1.0)
 
     @property
     def categorical_features(self) -> Sequence[int | str] | None:
@@ -279,14 +284,14 @@ class ModelTreeEnsembleRegressor(RegressorMixin, TreeEstimator):  # type: ignore
         check_parameters(member)
         return member
 
-    def _samples(self, order: Int32s) -> list[_Draw]:
-        """Draw the rows of each sequence; copies of a row that it sees are not among those that it has not seen."""
+    def _samples(self, row: Int64s) -> list[_Draw]:
+        """Draw the rows of each sequence; copies of a `row` that it sees are not among those that it has not seen."""
         random = check_random_state(self.random_state)
-        n_rows, draws = len(order), []
+        n_rows, draws = len(row), []
         for _ in range(self.n_estimators):
             seed = int(random.randint(2**31 - 1))
             seen = np.sort(random.permutation(n_rows)[: max(1, round(self.max_samples * n_rows))]).astype(np.int32)
-            draws.append(_Draw(seed, seen, np.flatnonzero(~np.isin(order, order[seen])).astype(np.int32)))
+            draws.append(_Draw(seed, seen, np.flatnonzero(~np.isin(row, row[seen])).astype(np.int32)))
         return draws
 
     def _grown(
@@ -296,14 +301,14 @@ class ModelTreeEnsembleRegressor(RegressorMixin, TreeEstimator):  # type: ignore
         draws: list[_Draw],
         home: int | None,
         interrupts: Interrupts,
-    ) -> list[Sequence]:
+    ) -> list[TreeSequence]:
         """Grow the sequences, as many beside each other as there are threads."""
         began, n_together = time.perf_counter(), min(n_threads(self.n_jobs), len(draws))
         if parse_device(member.device)[0] in {"cuda", "all"} or home is not None:
             n_together = 1
         member.set_params(n_jobs=self.n_jobs if n_together == 1 else 1, callbacks=None, verbose=False)
 
-        def fitted(number: int) -> Sequence:
+        def fitted(number: int) -> TreeSequence:
             draw = draws[number]
             seconds = self._share(time.perf_counter() - began, len(draws) - number, n_together)
             given = Circumstances(draw.seed, home=home, callbacks=[lambda _: interrupts.have_come])
@@ -314,7 +319,7 @@ class ModelTreeEnsembleRegressor(RegressorMixin, TreeEstimator):  # type: ignore
             tree: ModelTreeRegressor = clone(member).set_params(random_state=draw.seed, time_limit=seconds)
             seen = columns.taken(draw.seen), target[draw.seen], weight[draw.seen]
             tree._keep(fit_tree(tree, *seen, given), self)
-            return Sequence([tree])
+            return TreeSequence([tree])
 
         if n_together == 1:
             return [fitted(number) for number in range(len(draws))]
