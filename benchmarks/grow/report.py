@@ -13,7 +13,7 @@ Records = list[dict[str, Any]]
 KNOWN = 1000
 """Seed of the known trees that rivals see."""
 KNOWN_TREES = ("recovery", "random_trees", "hard_trees")
-PUBLIC = ("public_sets", "public_before", "public_rivals")
+PUBLIC = ("public_sets", "public_boosting", "public_before", "public_rivals", "public_ebm")
 NAMES = {"ModelTreeRegressor": "silva, one tree", "ModelTreeEnsembleRegressor": "silva, five trees"}
 MIDDLES = {"geometric mean": lambda values: np.exp(np.mean(np.log(values))), "median": np.median}
 START, END = "<!-- {} -->", "<!-- end of {} -->"

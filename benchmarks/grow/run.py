@@ -133,6 +133,11 @@ def public_sets(_: Path) -> Iterator[Record]:
     yield from public.records(iter(public.REPORTED))
 
 
+def public_boosting(_: Path) -> Iterator[Record]:
+    """Boosted trees on the same sets."""
+    yield from public.boosted_records(iter(public.REPORTED))
+
+
 def public_rivals(_: Path) -> Iterator[Record]:
     """The rivals on the same sets."""
     yield from public.rival_records(iter(public.REPORTED))
@@ -207,6 +212,7 @@ SECTIONS = {
         accuracy_rivals,
         known_rivals,
         public_sets,
+        public_boosting,
         public_rivals,
         public_classes,
         curve,
