@@ -20,7 +20,7 @@ from silva.grow.estimator import ModelTreeRegressor, TreeEstimator
 from silva.grow.fitting import fit_tree
 from silva.grow.growing import Circumstances
 from silva.grow.interrupts import keeping_interrupts
-from silva.grow.intervals import around, usable_errors
+from silva.grow.intervals import MOST_LEFT_OUT, around, usable_errors
 from silva.grow.merging import merged
 from silva.grow.reading import routed, training_data
 from silva.grow.repeats import in_order, repetitions
@@ -205,10 +205,10 @@ class ModelTreeEnsembleRegressor(RegressorMixin, TreeEstimator):  # type: ignore
 
         Notes
         -----
-        Every training row is predicted by the trees that have not seen it; its residual is measured in the error of
-        the leaves that it reaches, the root mean square of theirs. Intervals are as many of those about the prediction
-        as a part `coverage` of the training rows needs (conformal prediction by rows left out of bags, Johansson et
-        al. 2014). They hold on average over rows like those of training, not for every row.
+        Every training row (of 20,000, if there are more) is predicted by the trees that have not seen it; its residual
+        is measured in the error of the leaves that it reaches, the root mean square of theirs. Intervals are as many of
+        those about the prediction as a part `coverage` of the training rows needs (conformal prediction by rows left
+        out of bags, Johansson et al. 2014). They hold on average over rows like those of training, not for every row.
         """
         check_is_fitted(self)
         if not len(self._scores):
@@ -231,11 +231,11 @@ class ModelTreeEnsembleRegressor(RegressorMixin, TreeEstimator):  # type: ignore
 
     def _errors(self, leaves: Int32s) -> Doubles:
         """Errors of the leaves that rows reach: the root mean square over the trees of each sequence."""
-        errors = [usable_errors(tree.leaf_summary_["rmse"]) for tree in self.estimators_]
-        squares = np.column_stack([error[leaves[:, t]] ** 2 for t, error in enumerate(errors)])
-        starts = np.flatnonzero(np.diff(self.sequence_, prepend=-1))
-        means: Doubles = np.add.reduceat(squares, starts, axis=1) / np.bincount(self.sequence_)
-        return np.sqrt(means)
+        n_trees = np.bincount(self.sequence_)
+        squares = np.zeros((len(leaves), len(n_trees)))
+        for t, (tree, number) in enumerate(zip(self.estimators_, self.sequence_, strict=True)):
+            squares[:, number] += usable_errors(tree.leaf_summary_["rmse"])[leaves[:, t]] ** 2
+        return np.sqrt(squares / n_trees)
 
     def _out_of_bag(
         self, sequences: list[TreeSequence], rows: Doubles, target: Doubles, unseen: list[Int32s]
@@ -245,6 +245,7 @@ class ModelTreeEnsembleRegressor(RegressorMixin, TreeEstimator):  # type: ignore
         for number, those in enumerate(unseen):
             chosen[those, number] = True
         at = np.flatnonzero(chosen.any(axis=1))
+        at = at[:: -(-len(at) // MOST_LEFT_OUT) or 1]
         chosen, rows = chosen[at], rows[at]
         predictions = np.column_stack([sequence.predict(rows, self.n_jobs) for sequence in sequences])
         errors = self._errors(self.forest_.predict(rows, "leaf", device="cpu", n_jobs=self.n_jobs))
@@ -255,7 +256,7 @@ class ModelTreeEnsembleRegressor(RegressorMixin, TreeEstimator):  # type: ignore
         return scores
 
     def apply(self, X: Rows) -> Int32s:
-        """Index of the leaf that each row reaches in each tree: int32, (n_rows, n_estimators)."""
+        """Index of the leaf that each row reaches in each tree: int32, (n_rows, n_trees)."""
         leaves: Int32s = routed(self, X, "leaf")
         return leaves
 
