@@ -265,12 +265,12 @@ class ModelTreeEnsembleRegressor(RegressorMixin, TreeEstimator):  # type: ignore
         """Mean of the importances of the trees: float64, (n_features,); boosted ones by the squares they explain."""
         check_is_fitted(self)
         shares = np.array([tree.feature_importances_ for tree in self.estimators_])
-        if self.method == "mean":
-            importances: Doubles = shares.mean(axis=0)
-            return importances
-        explained = np.array([tree._explained for tree in self.estimators_])
-        squares = (explained / (explained.max() or 1.0)) ** 2
-        return squares @ shares / (squares.sum() or 1.0)
+        squares = np.ones(len(shares))
+        if self.method == "boosting":
+            explained = np.array([tree._explained for tree in self.estimators_])
+            squares = (explained / (explained.max() or 1.0)) ** 2
+        importances: Doubles = squares @ shares / (squares.sum() or 1.0)
+        return importances
 
     @property
     def categorical_features(self) -> Sequence[int | str] | None:
