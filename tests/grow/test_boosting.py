@@ -10,11 +10,13 @@ import silva
 from silva.grow import boosting
 from tests.grow.engines import piecewise
 
-TREE = silva.ModelTreeRegressor(max_leaves=4, generations=3, population_size=8, smoothing=0, noise="uniform")
+TREE = silva.ModelTreeRegressor(
+    max_leaves=4, generations=3, population_size=8, smoothing=0, noise="uniform", clip="leaf"
+)
 
 
 def boosted(X, y, weight=None, **parameters):
-    defaults = {"method": "boosting", "n_estimators": 2, "n_rounds": 30, "learning_rate": 0.3, "n_jobs": 1}
+    defaults = {"method": "boosting", "n_estimators": 2, "max_trees": 30, "learning_rate": 0.3, "n_jobs": 1}
     return silva.ModelTreeEnsembleRegressor(TREE, **{**defaults, **parameters}).fit(X, y, weight)
 
 
@@ -53,7 +55,7 @@ def test_predicts_the_mean_of_sums_of_small_steps(fitted, data):
 def test_many_small_trees_follow_what_one_does_not():
     X, y = waves(1200)
     one = TREE.fit(X[:800], y[:800])
-    many = boosted(X[:800], y[:800], n_estimators=3, n_rounds=60)
+    many = boosted(X[:800], y[:800], n_estimators=3, max_trees=60)
     assert rmse(many, X[800:], y[800:]) < 0.5 * rmse(one, X[800:], y[800:])
 
 
@@ -77,14 +79,14 @@ def test_a_sequence_ends_where_rows_that_it_has_not_seen_are_predicted_best(monk
 
 def test_noise_makes_few_trees():
     X, _ = waves(400)
-    model = boosted(X, np.random.default_rng(3).standard_normal(400), n_rounds=100)
+    model = boosted(X, np.random.default_rng(3).standard_normal(400), max_trees=100)
     assert len(model.estimators_) < 20
     assert np.abs(model.predict(X)).max() < 1
 
 
 def test_without_left_out_rows_every_tree_stays(data):
     X, y = data
-    model = boosted(X, y, n_rounds=12, max_samples=1.0)
+    model = boosted(X, y, max_trees=12, max_samples=1.0)
     assert np.bincount(model.sequence_).tolist() == [12, 12]
     with pytest.raises(ValueError, match="every tree has seen all rows; fit with max_samples below 1"):
         model.predict_interval(X)
@@ -136,7 +138,7 @@ def test_a_weight_of_two_is_two_rows(data):
     X, y = data[0][:150], data[1][:150]
     weight = 1.0 + (np.arange(150) % 3 == 0)
     twice = np.repeat(np.arange(150), weight.astype(int))
-    weighted, repeated = boosted(X, y, weight, n_rounds=8), boosted(X[twice], y[twice], n_rounds=8)
+    weighted, repeated = boosted(X, y, weight, max_trees=8), boosted(X[twice], y[twice], max_trees=8)
     np.testing.assert_array_equal(weighted.predict(X), repeated.predict(X))
 
 
@@ -149,7 +151,7 @@ def test_copies_of_a_row_that_a_sequence_sees_do_not_judge_it(monkeypatch, data)
         return original(course, columns, target, weight, seen, unseen, given)
 
     monkeypatch.setattr("silva.grow.ensemble.boosted", spy)
-    boosted(X, y, 1.0 + (np.arange(90) % 2), n_rounds=2)
+    boosted(X, y, 1.0 + (np.arange(90) % 2), max_trees=2)
     for seen, unseen in judged:
         assert len(unseen) > 0
         assert not set(map(tuple, seen)) & set(map(tuple, unseen))
@@ -181,7 +183,7 @@ def test_the_time_is_shared(data):
 
 def test_large_and_constant_targets():
     X, y = waves(120)
-    huge = boosted(X, 1e100 * y, n_rounds=10)
+    huge = boosted(X, 1e100 * y, max_trees=10)
     assert rmse(huge, X, 1e100 * y) < 0.7e100 * y.std()
     np.testing.assert_allclose(boosted(X, np.full(120, 3.5)).predict(X), 3.5)
     assert boosted(X[:1], y[:1]).predict(X).tolist() == [y[0]] * 120
@@ -191,8 +193,8 @@ def test_large_and_constant_targets():
     ("parameters", "error", "message"),
     [
         ({"method": "stacking"}, ValueError, "method is 'stacking', expected one of mean, boosting"),
-        ({"n_rounds": 0}, ValueError, "n_rounds is 0, expected at least 1"),
-        ({"n_rounds": 1.5}, TypeError, "n_rounds is 1.5, expected an integer"),
+        ({"max_trees": 0}, ValueError, "max_trees is 0, expected at least 1"),
+        ({"max_trees": 1.5}, TypeError, "max_trees is 1.5, expected an integer"),
         ({"learning_rate": 0}, ValueError, "learning_rate is 0, expected a number above 0 and up to 1"),
         ({"learning_rate": "slow"}, ValueError, "learning_rate is 'slow', expected a number above 0 and up to 1"),
     ],

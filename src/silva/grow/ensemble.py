@@ -73,11 +73,11 @@ class ModelTreeEnsembleRegressor(RegressorMixin, TreeEstimator):  # type: ignore
         Number of trees or, when boosting, of sequences.
     max_samples : float, default=0.8
         Part of the rows that each tree or sequence is grown on, drawn without replacement; in (0, 1]. With 1 there are
-        no rows to stop by, and every sequence has `n_rounds` trees.
+        no rows to stop by, and every sequence has `max_trees` trees.
     method : {"mean", "boosting"}, default="mean"
     learning_rate : float, default=0.1
         What each tree of a sequence is multiplied by; in (0, 1].
-    n_rounds : int, default=100
+    max_trees : int, default=100
         Most trees of a sequence.
     time_limit : float or None, default=120
         Seconds for all trees together; those that are grown later share what is left. The result then depends on the
@@ -134,13 +134,13 @@ class ModelTreeEnsembleRegressor(RegressorMixin, TreeEstimator):  # type: ignore
         max_samples: float = 0.8,
         method: Literal["mean", "boosting"] = "mean",
         learning_rate: float = 0.1,
-        n_rounds: int = 100,
+        max_trees: int = 100,
         time_limit: float | None = 120,
         n_jobs: int | None = None,
         random_state: Any = 0,
     ) -> None:
         self.estimator, self.n_estimators, self.max_samples = estimator, n_estimators, max_samples
-        self.method, self.learning_rate, self.n_rounds = method, learning_rate, n_rounds
+        self.method, self.learning_rate, self.max_trees = method, learning_rate, max_trees
         self.time_limit, self.n_jobs, self.random_state = time_limit, n_jobs, random_state
 
     def fit(self, X: Rows, y: ArrayLike, sample_weight: ArrayLike | None = None) -> ModelTreeEnsembleRegressor:
@@ -296,10 +296,10 @@ class ModelTreeEnsembleRegressor(RegressorMixin, TreeEstimator):  # type: ignore
             raise ValueError(f"time_limit is {self.time_limit}, expected seconds above 0 or None")
         if self.method not in MEMBERS:
             raise ValueError(f"method is {self.method!r}, expected one of {', '.join(MEMBERS)}")
-        if not isinstance(self.n_rounds, Integral) or isinstance(self.n_rounds, bool):
-            raise TypeError(f"n_rounds is {self.n_rounds!r}, expected an integer")
-        if self.n_rounds < 1:
-            raise ValueError(f"n_rounds is {self.n_rounds}, expected at least 1")
+        if not isinstance(self.max_trees, Integral) or isinstance(self.max_trees, bool):
+            raise TypeError(f"max_trees is {self.max_trees!r}, expected an integer")
+        if self.max_trees < 1:
+            raise ValueError(f"max_trees is {self.max_trees}, expected at least 1")
         if not isinstance(self.learning_rate, Real) or not 0 < self.learning_rate <= 1:
             raise ValueError(f"learning_rate is {self.learning_rate!r}, expected a number above 0 and up to 1")
         member = ModelTreeRegressor(**MEMBERS[self.method]) if self.estimator is None else clone(self.estimator)
@@ -335,7 +335,7 @@ class ModelTreeEnsembleRegressor(RegressorMixin, TreeEstimator):  # type: ignore
             seconds = self._share(time.perf_counter() - began, len(draws) - number, n_together)
             given = Circumstances(draw.seed, home=home, callbacks=[lambda _: interrupts.have_come])
             if self.method == "boosting":
-                course = Course(member, self.learning_rate, self.n_rounds, seconds, interrupts, self)
+                course = Course(member, self.learning_rate, self.max_trees, seconds, interrupts, self)
                 return boosted(course, *data, draw.seen, draw.unseen, given)
             columns, target, weight = data
             tree: ModelTreeRegressor = clone(member).set_params(random_state=draw.seed, time_limit=seconds)
