@@ -42,8 +42,9 @@ def walk(points, dtype="float32", code="uint16", pairs=False, shared=True, **sha
     return walk_variant(tape(points, **shape), dtype, np.dtype(code), pairs=pairs, shared=shared)
 
 
-def encode(row, value, code):
-    return variant("common/cuda/encode_rows", INPUT=np.dtype(row), ROW=np.dtype(value), CODE=np.dtype(code))
+def encode(row, value, code, n_columns=32):
+    types = {"INPUT": np.dtype(row), "ROW": np.dtype(value), "CODE": np.dtype(code)}
+    return variant("common/cuda/encode_rows", **types, COLUMNS=n_columns)
 
 
 def small(points, row="float32", value="float32", code="uint16", dtype="float32"):
@@ -65,6 +66,7 @@ SMALL = [
     *(encode(row, value, "uint16") for row in ("float32", "float64") for value in ("float32", "float64")),
     encode("float32", "float32", "uint32"),
     encode("float32", "float32", "uint8"),
+    encode("float64", "float64", "uint8", 8),
     small(2),
     small(8, "float64", "float64", "uint32", "float64"),
 ]

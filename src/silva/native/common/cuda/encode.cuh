@@ -5,9 +5,9 @@ namespace silva {
 
 constexpr int MOST_STEPS = 4;  // as in silva/cuda/encoder.py
 
-// How the line of numbers is cut into equal buckets, 4 << height of them: value x is in bucket (x - low) * scale. Both
-// operations are monotone as they are rounded, so thresholds in lower buckets are smaller than x, those in higher ones
-// are larger, and only those in x's own bucket are compared: `steps` at most.
+// How the line of numbers is cut into equal buckets, 4 << height of them: value x is in bucket (x - low) * scale,
+// rounded to a whole number. All operations are monotone as they are rounded, so thresholds in lower buckets are
+// smaller than x, those in higher ones are larger, and only those in x's own bucket are compared: `steps` at most.
 struct alignas(16) Buckets {
   float low, scale;
   int steps;  // 0: the thresholds are a search tree
@@ -61,30 +61,56 @@ struct Thresholds {
   const unsigned char* starts;
 };
 
-// How many of a column's thresholds are <= x, for each of `n` values side by side.
-template <int n, class Value>
-__device__ __forceinline__ void count_in_buckets(const Buckets& buckets, int height,
-                                                 const Thresholds<Value>& thresholds, const Value (&x)[n],
-                                                 unsigned (&rank)[n]) {
-  const float last = float((4 << height) - 1);
+// What encoding needs of one column; its thresholds lie `at` entries from an origin.
+struct alignas(16) Column {
+  float low, scale;
+  int steps, height;
+  int category_set, missing, at;
+  bool nan_counts;       // NaN, which has reached no threshold, has another code than 0
+  bool has_other_rules;  // some numbers are missing, or as good as zero
+  bool zero_is_missing;
+};
+
+template <class Value>
+__device__ __forceinline__ Column describe_column(const CodeTables<Value>& columns, int c, long long origin = 0) {
+  const Buckets buckets = columns.buckets[c];
+  const int set = columns.category_set[c], missing = columns.missing[c];
+  const bool zero_is_missing = columns.zero_missing != nullptr && columns.zero_missing[columns.feature[c]];
+  const bool has_other_rules =
+      zero_is_missing || columns.zero_threshold > 0 || columns.missing_value == columns.missing_value;
+  Column column = {buckets.low, buckets.scale, buckets.steps, columns.height[c], set, missing};
+  column.at = int(columns.offsets[c] - origin);
+  column.nan_counts = missing != 0 || set >= 0;
+  column.has_other_rules = has_other_rules;
+  column.zero_is_missing = zero_is_missing;
+  return column;
+}
+
+// Bucket of x; NaN is in the first. From 2^23 on float32 numbers are whole, and so are their bits
+// behind the exponent: no conversion.
+__device__ __forceinline__ unsigned bucket_of(const Column& column, float x) {
+  constexpr float WHOLE = 8388608;
+  const float at = fmaf(x - column.low, column.scale, WHOLE), last = WHOLE + float((4 << column.height) - 1);
+  return __float_as_uint(fminf(fmaxf(at, WHOLE), last)) & 0x7fffff;
+}
+
+// How many of a column's thresholds are <= x, for each of `n` values side by side. The `steps` thresholds from the
+// bucket's first are read at once. None counts behind one that x has not reached: there lie other columns'.
+template <int steps, int n, class Value>
+__device__ __forceinline__ void count_in_buckets(const Column& column, const Thresholds<Value>& thresholds,
+                                                 const Value (&x)[n], unsigned (&rank)[n]) {
 #pragma unroll
-  for (int k = 0; k < n; ++k)
-    rank[k] = thresholds.starts[unsigned(fminf(fmaxf((float(x[k]) - buckets.low) * buckets.scale, 0), last))];
-  if (n == 1 && buckets.steps > 1) {
-    // All of a bucket at once, for one value is nothing but latency. Behind the last threshold there is NaN.
+  for (int k = 0; k < n; ++k) rank[k] = thresholds.starts[bucket_of(column, float(x[k]))];
+#pragma unroll
+  for (int k = 0; k < n; ++k) {
+    const Value* const first = thresholds.values + rank[k];
     bool reached = true;
-    const Value* const first = thresholds.values + rank[0];
 #pragma unroll
-    for (int step = 0; step < MOST_STEPS; ++step) {
-      reached = reached && first[step] <= x[0];
-      rank[0] += reached;
+    for (int step = 0; step < steps; ++step) {
+      reached = reached && first[step] <= x[k];
+      rank[k] += reached;
     }
-    return;
   }
-#pragma unroll 1
-  for (int step = 0; step < buckets.steps; ++step)
-#pragma unroll
-    for (int k = 0; k < n; ++k) rank[k] += thresholds.values[rank[k]] <= x[k];
 }
 
 // The same by the search tree, which is walked by bytes.
@@ -111,26 +137,32 @@ __device__ __forceinline__ Thresholds<Value> thresholds_of(const CodeTables<Valu
 
 // Codes of the values x.
 template <int n, class Value>
-__device__ __forceinline__ void codes_of(const CodeTables<Value>& columns, int column,
+__device__ __forceinline__ void codes_of(const CodeTables<Value>& columns, const Column& column,
                                          const Thresholds<Value>& thresholds, Value (&x)[n], unsigned (&code)[n]) {
-  const Buckets buckets = columns.buckets[column];
-  const int height = columns.height[column];
-  if (columns.zero_threshold > 0)
+  if (column.has_other_rules && columns.zero_threshold > 0)
 #pragma unroll
     for (int k = 0; k < n; ++k) x[k] = x[k] <= columns.zero_threshold && x[k] >= -columns.zero_threshold ? 0 : x[k];
-  const int set = columns.category_set[column];
-  if (buckets.steps > 0)
-    count_in_buckets(buckets, height, thresholds, x, code);
-  else if (set < 0)
-    search_tree(thresholds.values, height, x, code);
+  const int steps = column.steps;
+  if (steps == 1)
+    count_in_buckets<1>(column, thresholds, x, code);
+  else if (steps == 2)
+    count_in_buckets<2>(column, thresholds, x, code);
+  else if (steps > 0)
+    count_in_buckets<MOST_STEPS>(column, thresholds, x, code);
+  else if (column.category_set < 0)
+    search_tree(thresholds.values, column.height, x, code);
   else
 #pragma unroll
-    for (int k = 0; k < n; ++k) code[k] = !in_set(columns, set, thresholds.values[1], x[k]);
-  const bool zero_is_missing = columns.zero_missing != nullptr && columns.zero_missing[columns.feature[column]];
-  const unsigned missing = unsigned(columns.missing[column]);
+    for (int k = 0; k < n; ++k) code[k] = !in_set(columns, column.category_set, thresholds.values[1], x[k]);
+  const unsigned missing = unsigned(column.missing);
+  if (column.has_other_rules) {
 #pragma unroll
-  for (int k = 0; k < n; ++k)
-    if (x[k] != x[k] || x[k] == columns.missing_value || (zero_is_missing && x[k] == 0)) code[k] = missing;
+    for (int k = 0; k < n; ++k)
+      if (x[k] != x[k] || x[k] == columns.missing_value || (column.zero_is_missing && x[k] == 0)) code[k] = missing;
+  } else if (column.nan_counts) {
+#pragma unroll
+    for (int k = 0; k < n; ++k) code[k] = x[k] == x[k] ? code[k] : missing;
+  }
 }
 
 }  // namespace silva
