@@ -38,6 +38,7 @@ class GpuLaunch:
         block: tuple[int, int, int],
         shared: int,
         arguments: int,
+        overlaps: bool = False,
     ) -> None: ...
 
 class GpuPlan:

@@ -49,6 +49,14 @@ int emulated_launch(void* kernel, unsigned grid_x, unsigned grid_y, unsigned gri
   return 0;
 }
 
+// The kernel waits for the launch before it, which has ended here.
+int emulated_launch_as(const unsigned* config, void* kernel, void** arguments, void** extra) {
+  void* stream;
+  std::memcpy(&stream, config + 8, sizeof stream);
+  return emulated_launch(kernel, config[0], config[1], config[2], config[3], config[4], config[5], config[6], stream,
+                         arguments, extra);
+}
+
 int emulated_copy_in(uint64_t to, const void* from, size_t bytes, void*) {
   std::memcpy(reinterpret_cast<void*>(to), from, bytes);
   return 0;

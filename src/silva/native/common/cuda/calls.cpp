@@ -202,8 +202,8 @@ class GpuCalls {
 void bind_gpu_calls(nb::module_& module) {
   using Shape = std::array<unsigned, 3>;
   nb::class_<GpuLaunch>(module, "GpuLaunch", "A kernel with its arguments.")
-      .def(nb::init<uint64_t, Shape, Shape, unsigned, uint64_t>(), nb::arg("function"), nb::arg("grid"),
-           nb::arg("block"), nb::arg("shared"), nb::arg("arguments"));
+      .def(nb::init<uint64_t, Shape, Shape, unsigned, uint64_t, bool>(), nb::arg("function"), nb::arg("grid"),
+           nb::arg("block"), nb::arg("shared"), nb::arg("arguments"), nb::arg("overlaps") = false);
   nb::class_<GpuPlan>(module, "GpuPlan", "Launches from rows to results.")
       .def(nb::init<nb::object, std::vector<GpuLaunch>, uint64_t, uint64_t, nb::object, size_t, size_t, uint64_t,
                     std::vector<GpuPlan::Side>>(),

@@ -7,6 +7,7 @@
 // of memory; 8 are sectors, whose few thresholds are copied soon).
 #include "common/cuda/async_copy.cuh"
 #include "common/cuda/encode.cuh"
+#include "common/cuda/overlap.cuh"
 
 using Input = INPUT;
 using Value = ROW;
@@ -105,6 +106,7 @@ extern "C" __global__ void __launch_bounds__(silva::N_THREADS, 2)
                        Code* __restrict__ codes) {
   using namespace silva;
   extern __shared__ uint4 memory[];
+  let_next_begin();
   __shared__ TileValues values;
   __shared__ Column described[MOST_COLUMNS];
   const CodeTables<Value> columns = CODE_TABLES;
