@@ -3,20 +3,23 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
 
-from silva import _core
+from silva import _core, parallel
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Iterator
 
     from silva.typing import Bools, Doubles, Floats, Int32s, Int64s
 
 Result = TypeVar("Result")
+
+Ranking = Callable[["Doubles"], tuple["Int32s", "Int32s", "Doubles", "Int32s"]]
 
 STORAGES = ("float64", "float32")
 """Types that z may be stored in."""
@@ -247,6 +250,22 @@ def _packed(
     return z
 
 
+def gathered(X: Doubles, rows: Int32s) -> Doubles:
+    """Take rows of X, in blocks side by side; X itself if they are all of its rows in their order."""
+    if len(rows) == len(X) and np.array_equal(rows, np.arange(len(X))):
+        return X
+    result = np.empty((len(rows), X.shape[1]))
+    n_rows = max(1, BLOCK_VALUES // max(X.shape[1], 1))
+
+    def gather(block: int) -> None:
+        chosen = slice(block * n_rows, (block + 1) * n_rows)
+        result[chosen] = X[rows[chosen]]
+
+    threads = parallel.n_threads(None) if X.size > FEW_VALUES else 1
+    list(_side_by_side(gather, -(-len(rows) // n_rows), threads))
+    return result
+
+
 def _side_by_side(task: Callable[[int], Result], n_tasks: int, n_threads: int) -> Iterator[Result]:
     """Results in order; no more of them wait than there are threads."""
     if n_threads == 1:
@@ -265,6 +284,7 @@ def prepare(
     n_threads: int = 1,
     storage: str = "float64",
     testable: Bools | None = None,
+    rank: Ranking | None = None,
 ) -> TrainingRows:
     """Standardise, rank and pack.
 
@@ -284,6 +304,8 @@ def prepare(
         columns of few digits are kept exactly; the others and y are rounded.
     testable : bool, (n_attributes,), optional
         Attributes that splits may test, by default all; the others have one rank for all rows.
+    rank : callable, optional
+        What does as `ranked`, by default itself.
 
     Notes
     -----
@@ -294,7 +316,7 @@ def prepare(
     n_threads = n_threads if X.size > FEW_VALUES else 1
     weight = weight / weight.mean()
     target = standard(y, weight)
-    attributes, ranks, order, values, starts, offsets = _ranked_columns(X, weight, testable, n_threads)
+    attributes, ranks, order, values, starts, offsets = _ranked_columns(X, weight, testable, n_threads, rank or ranked)
     usable = linear & np.array([s.scale > 0 for s in attributes], bool)
     missing = (ranks.min(axis=1, initial=0) < 0) & usable
     column = np.where(usable, np.cumsum(usable), -1).astype(np.int32)
@@ -311,7 +333,7 @@ def prepare(
 
 
 def _ranked_columns(
-    X: Doubles, weight: Doubles, testable: Bools, n_threads: int
+    X: Doubles, weight: Doubles, testable: Bools, n_threads: int, ranking: Ranking
 ) -> tuple[
     list[Standard],
     Int32s,
@@ -331,7 +353,7 @@ def _ranked_columns(
     def rank(a: int) -> tuple[Doubles, Int32s]:
         values = np.ascontiguousarray(X[:, a])
         attributes[a] = standard(values, weight)
-        ranks[a], order[a], distinct, start = ranked(values if testable[a] else np.zeros(n_rows))
+        ranks[a], order[a], distinct, start = ranking(values if testable[a] else np.zeros(n_rows))
         return distinct, start
 
     for a, (distinct, start) in enumerate(_side_by_side(rank, n_attributes, n_threads)):

@@ -17,7 +17,7 @@ POISONED_BYTES = 1 << 19
 
 
 class OutOfMemoryError(Exception):
-    """CuPy's, of an allocation."""
+    """CuPy's, of an allocation: bytes asked for, taken and allowed."""
 
 
 class CUDARuntimeError(Exception):
@@ -218,6 +218,10 @@ def make_cupy(gpus):
     cupy.asnumpy = np.array
     cupy.from_dlpack = np.asarray
     cupy.isnan = np.isnan
+    for name in ("where", "cumsum", "flatnonzero"):
+        setattr(cupy, name, getattr(np, name))
+    cupy.argsort = lambda array: np.argsort(array, kind="stable")
+    cupy.ones = lambda shape, dtype: np.ones(shape, dtype).view(DeviceArray)
     pool = MemoryPool()
     cupy.get_default_memory_pool = lambda: pool
     cupy.cuda = make_cuda_module(gpus)
