@@ -20,7 +20,6 @@ NATIVE = Path(silva.__file__).parent / "native"
     [
         (encoder, "TILE_VALUES", "common/cuda/encode_rows.cu", "TILE_VALUES"),
         (encoder, "LANE_ROWS", "common/cuda/encode_rows.cu", "LANE_ROWS"),
-        (encoder, "MOST_COLUMNS", "common/cuda/encode_rows.cu", "MOST_COLUMNS"),
         (encoder, "THREADS", "common/cuda/encode_rows.cu", "N_THREADS"),
         (encoder, "MOST_STEPS", "common/cuda/encode.cuh", "MOST_STEPS"),
         (few_rows, "SUMMED_TREES", "evaluate/cuda/walk_few.cu", "SUMMED_TREES"),

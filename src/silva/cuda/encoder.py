@@ -21,9 +21,8 @@ if TYPE_CHECKING:
     from silva.ensemble import TreeEnsemble
     from silva.typing import Array, GpuArray, Int32s
 
-TILE_VALUES, THREADS, LANE_ROWS, MOST_COLUMNS = 4096, 512, 4, 64
-"""Values of a tile, threads of a block, rows that a lane takes side by side, and columns of a run (as in
-common/cuda/encode_rows.cu)."""
+TILE_VALUES, THREADS, LANE_ROWS = 4096, 512, 4
+"""Values of a tile, threads of a block, and rows that a lane takes side by side (as in common/cuda/encode_rows.cu)."""
 
 SHARED_BYTES = 64 * 1024
 """Thresholds and starts of buckets of a run of columns in shared memory: 32 columns of 255 float32 thresholds; with a
@@ -109,7 +108,7 @@ class CodeTables:
             return None
         search, total = self._search, self.codes.n_columns
         n_columns = WIDE if total > WIDE // 2 and stride * total >= WIDE_VALUES else NARROW
-        runs, entries = search.divide(MOST_COLUMNS if n_columns == WIDE else NARROW)
+        runs, entries = search.divide(n_columns)
         shared = entries * search.entry_bytes
         if shared + tile_bytes(n_columns, search.thresholds.dtype) > gpu_limits().shared_per_block:
             shared = entries = 0
@@ -199,11 +198,11 @@ def _fill_buckets(starts: NDArray[np.uint8], thresholds: Array) -> Int32s | None
     with np.errstate(all="ignore"):
         single = finite.astype(np.float32)
         low = single[0]
-        scale = np.float32(len(starts)) / (single[-1] - low)
+        scale = np.float32(1) / (single[-1] - low)
         scale = scale if np.isfinite(scale) else np.float32(0)
-        # The kernels round the exact product once; float64 holds it.
-        whole = np.rint((single - low).astype(np.float64) * scale)
-        at = np.fmin(np.fmax(whole, 0), len(starts) - 1).astype(np.int64)
+        share = np.fmin(np.fmax((single - low) * scale, np.float32(0)), np.float32(1))
+    # The kernels round the exact product once; float64 holds it.
+    at = np.rint(share.astype(np.float64) * (len(starts) - 1)).astype(np.int64)
     steps = int(np.bincount(at).max())
     if steps > MOST_STEPS:
         return None

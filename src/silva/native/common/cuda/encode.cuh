@@ -5,9 +5,10 @@ namespace silva {
 
 constexpr int MOST_STEPS = 4;  // as in silva/cuda/encoder.py
 
-// How the line of numbers is cut into equal buckets, 4 << height of them: value x is in bucket (x - low) * scale,
-// rounded to a whole number. All operations are monotone as they are rounded, so thresholds in lower buckets are
-// smaller than x, those in higher ones are larger, and only those in x's own bucket are compared: `steps` at most.
+// How the line of numbers is cut into equal buckets, 4 << height of them: value x is in bucket (x - low) * scale, at
+// most 1, times the last one's number, rounded to a whole number. All operations are monotone as they are rounded, so
+// thresholds in lower buckets are smaller than x, those in higher ones are larger, and only those in x's own bucket are
+// compared: `steps` at most.
 struct alignas(16) Buckets {
   float low, scale;
   int steps;  // 0: the thresholds are a search tree
@@ -63,9 +64,10 @@ struct Thresholds {
 
 // What encoding needs of one column; its thresholds lie `at` entries from an origin.
 struct alignas(16) Column {
-  float low, scale;
-  int steps, height;
+  float low, scale, last;
+  int steps;
   int category_set, missing, at;
+  unsigned char height;
   bool nan_counts;       // NaN, which has reached no threshold, has another code than 0
   bool has_other_rules;  // some numbers are missing, or as good as zero
   bool zero_is_missing;
@@ -78,7 +80,9 @@ __device__ __forceinline__ Column describe_column(const CodeTables<Value>& colum
   const bool zero_is_missing = columns.zero_missing != nullptr && columns.zero_missing[columns.feature[c]];
   const bool has_other_rules =
       zero_is_missing || columns.zero_threshold > 0 || columns.missing_value == columns.missing_value;
-  Column column = {buckets.low, buckets.scale, buckets.steps, columns.height[c], set, missing};
+  const int height = columns.height[c];
+  Column column = {buckets.low, buckets.scale, float((4 << height) - 1), buckets.steps, set, missing};
+  column.height = height;
   column.at = int(columns.offsets[c] - origin);
   column.nan_counts = missing != 0 || set >= 0;
   column.has_other_rules = has_other_rules;
@@ -86,12 +90,12 @@ __device__ __forceinline__ Column describe_column(const CodeTables<Value>& colum
   return column;
 }
 
-// Bucket of x; NaN is in the first. From 2^23 on float32 numbers are whole, and so are their bits
-// behind the exponent: no conversion.
-__device__ __forceinline__ unsigned bucket_of(const Column& column, float x) {
+// Bucket of x; NaN is in the first. From 2^23 on float32 numbers are whole, and so are their bits behind the exponent:
+// no conversion.
+__device__ __forceinline__ int bucket_of(const Column& column, float x) {
   constexpr float WHOLE = 8388608;
-  const float at = fmaf(x - column.low, column.scale, WHOLE), last = WHOLE + float((4 << column.height) - 1);
-  return __float_as_uint(fminf(fmaxf(at, WHOLE), last)) & 0x7fffff;
+  const float at = fmaf(__saturatef((x - column.low) * column.scale), column.last, WHOLE);
+  return __float_as_int(at) - 0x4b000000;
 }
 
 // How many of a column's thresholds are <= x, for each of `n` values side by side. The `steps` thresholds from the
@@ -119,6 +123,7 @@ __device__ __forceinline__ void search_tree(const Value* tree, int height, const
   unsigned at[n];
 #pragma unroll
   for (int k = 0; k < n; ++k) at[k] = sizeof(Value);
+#pragma unroll 1
   for (int level = 0; level < height; ++level)
 #pragma unroll
     for (int k = 0; k < n; ++k) {
@@ -135,34 +140,44 @@ __device__ __forceinline__ Thresholds<Value> thresholds_of(const CodeTables<Valu
   return {columns.thresholds + at, columns.starts + 4 * at};
 }
 
-// Codes of the values x.
+// How many of a column's thresholds the values x have reached, or which side of its set they are on.
 template <int n, class Value>
-__device__ __forceinline__ void codes_of(const CodeTables<Value>& columns, const Column& column,
-                                         const Thresholds<Value>& thresholds, Value (&x)[n], unsigned (&code)[n]) {
-  if (column.has_other_rules && columns.zero_threshold > 0)
-#pragma unroll
-    for (int k = 0; k < n; ++k) x[k] = x[k] <= columns.zero_threshold && x[k] >= -columns.zero_threshold ? 0 : x[k];
-  const int steps = column.steps;
-  if (steps == 1)
+__device__ __forceinline__ void find_codes(const CodeTables<Value>& columns, const Column& column,
+                                           const Thresholds<Value>& thresholds, const Value (&x)[n],
+                                           unsigned (&code)[n]) {
+  if (column.steps == 1)
     count_in_buckets<1>(column, thresholds, x, code);
-  else if (steps == 2)
+  else if (column.steps == 2)
     count_in_buckets<2>(column, thresholds, x, code);
-  else if (steps > 0)
+  else if (column.steps > 0)
     count_in_buckets<MOST_STEPS>(column, thresholds, x, code);
   else if (column.category_set < 0)
     search_tree(thresholds.values, column.height, x, code);
   else
 #pragma unroll
     for (int k = 0; k < n; ++k) code[k] = !in_set(columns, column.category_set, thresholds.values[1], x[k]);
+}
+
+// Codes of the values x. Columns with rules of their own have a branch of their own: asking for each rule, compiled
+// without branches, would cost the others a tenth of their instructions.
+template <int n, class Value>
+__device__ __forceinline__ void codes_of(const CodeTables<Value>& columns, const Column& column,
+                                         const Thresholds<Value>& thresholds, Value (&x)[n], unsigned (&code)[n]) {
   const unsigned missing = unsigned(column.missing);
   if (column.has_other_rules) {
+    const Value zero = columns.zero_threshold, none = columns.missing_value;
+#pragma unroll
+    for (int k = 0; k < n; ++k) x[k] = zero > 0 && x[k] <= zero && x[k] >= -zero ? 0 : x[k];
+    find_codes(columns, column, thresholds, x, code);
 #pragma unroll
     for (int k = 0; k < n; ++k)
-      if (x[k] != x[k] || x[k] == columns.missing_value || (column.zero_is_missing && x[k] == 0)) code[k] = missing;
-  } else if (column.nan_counts) {
+      if (x[k] != x[k] || x[k] == none || (column.zero_is_missing && x[k] == 0)) code[k] = missing;
+    return;
+  }
+  find_codes(columns, column, thresholds, x, code);
+  if (column.nan_counts)
 #pragma unroll
     for (int k = 0; k < n; ++k) code[k] = x[k] == x[k] ? code[k] : missing;
-  }
 }
 
 }  // namespace silva
