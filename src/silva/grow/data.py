@@ -163,7 +163,7 @@ def ranked(values: Doubles) -> tuple[Int32s, Int32s, Doubles, Int32s]:
     return ranks, order, present[is_new], starts.astype(np.int32)
 
 
-def arranged(ranks: Int32s, n_distinct: Int64s, y: Doubles) -> Int32s | None:
+def arranged(ranks: Int32s, n_distinct: Int64s, y: Doubles, n_threads: int = 1) -> Int32s | None:
     """Order of rows in which those of similar ranks lie together, ZONE at a time; None where it would not pay.
 
     A search asks for the rows of boxes. Zones are boxes too, so that most lie in one or apart from it as a whole. Their
@@ -176,6 +176,7 @@ def arranged(ranks: Int32s, n_distinct: Int64s, y: Doubles) -> Int32s | None:
     n_distinct : int, (n_attributes,)
     y : float64, (n_rows,)
         Attributes along which its mean changes more are cut into more pieces.
+    n_threads : int
 
     Notes
     -----
@@ -190,10 +191,15 @@ def arranged(ranks: Int32s, n_distinct: Int64s, y: Doubles) -> Int32s | None:
     for _ in range(n_bits):
         levels[np.argmax(gains / 4.0**levels)] += 1
     scales = 2.0**levels / (n_distinct + 1)
-    places = {int(a): ((ranks[a] + 1) * scales[a]).astype(np.uint16) for a in np.flatnonzero(levels)}
     key = np.zeros(n_rows, np.uint16)
-    for a, level in _interleaved(levels):
-        key = (key << np.uint16(1)) | (places[a] >> np.uint16(levels[a] - 1 - level) & np.uint16(1))
+
+    def find_keys(block: int) -> None:
+        rows = slice(block * BLOCK_VALUES, (block + 1) * BLOCK_VALUES)
+        places = {int(a): ((ranks[a, rows] + 1) * scales[a]).astype(np.uint16) for a in np.flatnonzero(levels)}
+        for a, level in _interleaved(levels):
+            key[rows] = (key[rows] << np.uint16(1)) | (places[a] >> np.uint16(levels[a] - 1 - level) & np.uint16(1))
+
+    list(_side_by_side(find_keys, -(-n_rows // BLOCK_VALUES), n_threads))
     order = np.argsort(key, kind="stable").astype(np.int32)
     n_whole = n_rows // ZONE
     shuffled = np.argsort(np.arange(n_whole) * GOLDEN % 1.0)
@@ -323,7 +329,7 @@ def prepare(
     indicator = np.where(missing, usable.sum() + np.cumsum(missing), -1).astype(np.int32)
     width = 2 + int(usable.sum()) + int(missing.sum())
     y = standardised(y, target)
-    source = arranged(ranks, np.diff(offsets), y)
+    source = arranged(ranks, np.diff(offsets), y, n_threads)
     if source is not None:
         y, weight = y[source], weight[source]
         _rearrange(ranks, order, source, n_threads)

@@ -17,9 +17,12 @@ if TYPE_CHECKING:
 
 SIGN = np.uint64(1 << 63)
 
+AT_ONCE = 3
+"""Columns of a GPU at a time: while one is sorted, others are copied there and back."""
+
 
 class Ranker:
-    """Ranks columns, one on each GPU at a time; several threads may call it.
+    """Ranks columns, a few on each GPU at a time; several threads may call it.
 
     Parameters
     ----------
@@ -28,14 +31,14 @@ class Ranker:
 
     def __init__(self, gpus: Sequence[int]) -> None:
         self._idle: queue.SimpleQueue[int] = queue.SimpleQueue()
-        for gpu in gpus:
+        for gpu in [*gpus] * AT_ONCE:
             self._idle.put(gpu)
 
     def __call__(self, values: Doubles) -> tuple[Int32s, Int32s, Doubles, Int32s]:
         """Ranks, order, distinct values and starts, as `silva.grow.data.ranked`; the host's where memory is short."""
         cupy, gpu = import_cupy(), self._idle.get()
         try:
-            with cupy.cuda.Device(gpu):
+            with cupy.cuda.Device(gpu), cupy.cuda.Stream(non_blocking=True):
                 ranks, order, distinct, starts = (cupy.asnumpy(array) for array in _ranked(cupy, values))
             return ranks, order, distinct, starts
         except cupy.cuda.memory.OutOfMemoryError:
