@@ -132,6 +132,8 @@ class Device:
 class Stream:
     """Work in its order: it is done when it is queued."""
 
+    _is_captured = False
+
     def __init__(self, gpus, ptr=None, non_blocking=False):  # noqa: ARG002
         self._gpus, self.ptr = gpus, gpus.number_stream() if ptr is None else ptr
 
@@ -147,6 +149,17 @@ class Stream:
 
     def record(self):
         return Event()
+
+    def begin_capture(self):
+        self._gpus.driver.capture(ctypes.c_void_p(self.ptr))
+        self._is_captured = True
+
+    def end_capture(self):
+        self._gpus.driver.capture(None)
+        self._is_captured = False
+
+    def is_capturing(self):
+        return self._is_captured
 
     def wait_event(self, event):
         pass

@@ -16,6 +16,7 @@ int n_launches = 0;
 // Launches on each GPU before it fails, -1 for any number.
 int n_launches_left[8] = {-1, -1, -1, -1, -1, -1, -1, -1};
 thread_local uintptr_t current_context = 0;
+void* captured = nullptr;  // the stream that is
 
 uintptr_t context_of(void* stream) {
   return stream ? (reinterpret_cast<uintptr_t>(stream) >> 32) + 1 : current_context;
@@ -76,6 +77,13 @@ int emulated_record_event(void* event, void*) {
 }
 
 int emulated_await_event(void*, void*, unsigned) { return 0; }
+
+int emulated_is_capturing(void* stream, int* status) {
+  *status = stream && stream == captured;
+  return 0;
+}
+
+void capture(void* stream) { captured = stream; }
 
 int emulated_elapsed_time(float* milliseconds, void* first, void* last) {
   *milliseconds = float(1e-3 * (*static_cast<double*>(last) - *static_cast<double*>(first)));

@@ -43,6 +43,7 @@ struct CudaDriver {
   int (*synchronize)(void* stream) = nullptr;
   int (*record_event)(void* event, void* stream) = nullptr;
   int (*await_event)(void* stream, void* event, unsigned flags) = nullptr;
+  int (*is_capturing)(void* stream, int* status) = nullptr;
   int (*elapsed_time)(float* milliseconds, void* first, void* last) = nullptr;
   int (*stream_context)(void* stream, void** context) = nullptr;
   int (*set_context)(void* context) = nullptr;
@@ -97,6 +98,7 @@ struct CudaDriver {
     take(synchronize, "synchronize", "cuStreamSynchronize");
     take(record_event, "record_event", "cuEventRecord");
     take(await_event, "await_event", "cuStreamWaitEvent");
+    take(is_capturing, "is_capturing", "cuStreamIsCapturing");
     take(elapsed_time, "elapsed_time", "cuEventElapsedTime");
     take(stream_context, "stream_context", "cuStreamGetCtx");
     take(set_context, "set_context", "cuCtxSetCurrent");
