@@ -18,7 +18,6 @@ NATIVE = Path(silva.__file__).parent / "native"
 @pytest.mark.parametrize(
     ("module", "ours", "source", "theirs"),
     [
-        (encoder, "TILE_VALUES", "common/cuda/encode_rows.cu", "TILE_VALUES"),
         (encoder, "LANE_ROWS", "common/cuda/encode_rows.cu", "LANE_ROWS"),
         (encoder, "THREADS", "common/cuda/encode_rows.cu", "N_THREADS"),
         (encoder, "MOST_STEPS", "common/cuda/encode.cuh", "MOST_STEPS"),

@@ -21,8 +21,8 @@ if TYPE_CHECKING:
     from silva.ensemble import TreeEnsemble
     from silva.typing import Array, GpuArray, Int32s
 
-TILE_VALUES, THREADS, LANE_ROWS = 4096, 512, 4
-"""Values of a tile, threads of a block, and rows that a lane takes side by side (as in common/cuda/encode_rows.cu)."""
+THREADS, LANE_ROWS = 512, 4
+"""Threads of a block, and rows that a lane takes side by side (as in common/cuda/encode_rows.cu)."""
 
 SHARED_BYTES = 64 * 1024
 """Thresholds and starts of buckets of a run of columns in shared memory: 32 columns of 255 float32 thresholds; with a
@@ -110,10 +110,11 @@ class CodeTables:
         n_columns = WIDE if total > WIDE // 2 and stride * total >= WIDE_VALUES else NARROW
         runs, entries = search.divide(n_columns)
         shared = entries * search.entry_bytes
-        if shared + tile_bytes(n_columns, search.thresholds.dtype) > gpu_limits().shared_per_block:
+        item, tile_rows = search.thresholds.itemsize, rows_of_tile(n_columns, search.thresholds.itemsize)
+        if shared + (tile_rows + LANE_ROWS) * n_columns * item > gpu_limits().shared_per_block:
             shared = entries = 0
         n_blocks = BLOCKS_PER_MULTIPROCESSOR * gpu_limits().n_multiprocessors
-        n_tiles = min(-(-stride * n_columns // TILE_VALUES), n_blocks)
+        n_tiles = min(-(-stride // tile_rows), n_blocks)
         jobs = self._uploads.get(
             lambda: import_cupy().asarray(divide_rows(runs, n_tiles, n_blocks)), (n_columns, n_tiles)
         )
@@ -227,9 +228,9 @@ def divide_rows(runs: list[tuple[int, int]], n_tiles: int, n_blocks: int) -> Int
     return np.array(jobs, np.int32)
 
 
-def tile_bytes(n_columns: int, dtype: DTypeLike) -> int:
-    """Bytes of a tile of values in shared memory."""
-    return (TILE_VALUES + LANE_ROWS * n_columns) * np.dtype(dtype).itemsize
+def rows_of_tile(n_columns: int, item: int) -> int:
+    """Rows of a tile of so many columns of values of so many bytes (TILE_ROWS of encode_rows.cu)."""
+    return 512 if n_columns == NARROW else 1024 // item
 
 
 def row_strides(x: GpuArray) -> tuple[Any, Any]:

@@ -15,9 +15,11 @@ using Code = CODE;
 
 namespace silva {
 
-constexpr int TILE_VALUES = 4096, N_THREADS = 512, WARP = 32, LANE_ROWS = 4;
-constexpr int TILE_ROWS = TILE_VALUES / COLUMNS, CHUNK_ROWS = WARP * LANE_ROWS, N_CHUNKS = TILE_ROWS / CHUNK_ROWS;
-constexpr int N_WARPS = N_THREADS / WARP, N_QUADS = TILE_VALUES / N_THREADS / LANE_ROWS, N_UNITS = N_QUADS;
+constexpr int N_THREADS = 512, WARP = 32, LANE_ROWS = 4, CHUNK_ROWS = WARP * LANE_ROWS, N_WARPS = N_THREADS / WARP;
+// Rows of a tile, and how many chunks of them a warp takes at once: two where registers suffice.
+constexpr int AT_ONCE = sizeof(Value) == 4 ? 2 : 1, TILE_ROWS = COLUMNS == 32 ? AT_ONCE * CHUNK_ROWS : 4 * CHUNK_ROWS;
+constexpr int N_QUADS = TILE_ROWS * COLUMNS / N_THREADS / LANE_ROWS, N_UNITS = N_QUADS / AT_ONCE;
+constexpr int UNITS_PER_COLUMN = TILE_ROWS / CHUNK_ROWS / AT_ONCE;
 constexpr int QUAD_STEP = N_THREADS / COLUMNS * LANE_ROWS;  // rows between the quads of a thread
 
 // Neighbouring rows of a column, read and written in pieces of 16 bytes.
@@ -60,20 +62,29 @@ __device__ __forceinline__ void turn_tile(const Input (&values)[N_QUADS][LANE_RO
   }
 }
 
-// Finds the codes of a lane's four rows and writes them; 0 beyond the rows.
+// Finds the codes of a lane's rows, four of each chunk, and writes them; 0 beyond the rows.
 __device__ __forceinline__ void write_codes(const CodeTables<Value>& columns, const Column& column,
                                             const Thresholds<Value>& thresholds, const Value* values, int n_rows,
-                                            Code* target) {
-  Quad<Value> x = *reinterpret_cast<const Quad<Value>*>(values);
-  unsigned code[LANE_ROWS];
-  codes_of(columns, column, thresholds, x.values, code);
-  Quad<Code> quad;
+                                            int n_stored, Code* target) {
+  Value x[AT_ONCE * LANE_ROWS];
+  unsigned code[AT_ONCE * LANE_ROWS];
 #pragma unroll
-  for (int k = 0; k < LANE_ROWS; ++k) quad.values[k] = Code(code[k]);
-  if (n_rows < LANE_ROWS)
+  for (int c = 0; c < AT_ONCE; ++c) {
+    const Quad<Value> quad = *reinterpret_cast<const Quad<Value>*>(values + c * CHUNK_ROWS);
 #pragma unroll
-    for (int k = 0; k < LANE_ROWS; ++k) quad.values[k] = k < n_rows ? quad.values[k] : Code(0);
-  *reinterpret_cast<Quad<Code>*>(target) = quad;
+    for (int k = 0; k < LANE_ROWS; ++k) x[c * LANE_ROWS + k] = quad.values[k];
+  }
+  codes_of(columns, column, thresholds, x, code);
+#pragma unroll
+  for (int c = 0; c < AT_ONCE; ++c) {
+    Quad<Code> quad;
+#pragma unroll
+    for (int k = 0; k < LANE_ROWS; ++k) quad.values[k] = Code(code[c * LANE_ROWS + k]);
+    if (n_rows < TILE_ROWS)
+#pragma unroll
+      for (int k = 0; k < LANE_ROWS; ++k) quad.values[k] = c * CHUNK_ROWS + k < n_rows ? quad.values[k] : Code(0);
+    if (c * CHUNK_ROWS < n_stored) *reinterpret_cast<Quad<Code>*>(target + c * CHUNK_ROWS) = quad;
+  }
 }
 
 // Begins to copy a whole number of 16 bytes; both sides are aligned to it.
@@ -133,16 +144,18 @@ extern "C" __global__ void __launch_bounds__(silva::N_THREADS, 2)
     read_next(first_row + step);
 #pragma unroll 1
     for (int u = 0; u < N_UNITS; ++u) {
-      const int unit = warp + u * N_WARPS, place = unit / N_CHUNKS;
-      const int in_tile = unit % N_CHUNKS * CHUNK_ROWS + lane * LANE_ROWS, row = first_row + in_tile;
-      if (place >= n_columns || row >= n_stored) continue;
+      const int unit = warp + u * N_WARPS, place = unit / UNITS_PER_COLUMN;
+      const int in_tile = unit % UNITS_PER_COLUMN * AT_ONCE * CHUNK_ROWS + lane * LANE_ROWS, row = first_row + in_tile;
+      if (place >= n_columns) continue;
       const Column& column = described[place];
       const Value* const mine = values.of[place] + in_tile;
       Code* const target = codes + (job.begin + place) * stride + row;
+      const int n_left = n_rows - row, n_room = n_stored - row;
+      // Two calls, so that each knows which memory its pointers name.
       if (fits)
-        write_codes(columns, column, {staged + column.at, staged_starts + 4 * column.at}, mine, n_rows - row, target);
+        write_codes(columns, column, {staged + column.at, staged_starts + 4 * column.at}, mine, n_left, n_room, target);
       else
-        write_codes(columns, column, thresholds_of(columns, job.begin + place), mine, n_rows - row, target);
+        write_codes(columns, column, thresholds_of(columns, job.begin + place), mine, n_left, n_room, target);
     }
   }
 }
