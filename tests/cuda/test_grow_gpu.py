@@ -161,6 +161,6 @@ def test_columns_that_the_gpu_ranks_grow_the_same_tree(monkeypatch):
     X, y = piecewise(3000, 3)
     grown = []
     for rows in (1, 10**9):
-        monkeypatch.setattr(silva.grow.search, "RANKED_ROWS", rows)
+        monkeypatch.setattr(silva.grow.search, "SORTED_ROWS", rows)
         grown.append(ModelTreeRegressor(generations=20, device="cuda").fit(X, y).predict(X))
     np.testing.assert_array_equal(*grown)

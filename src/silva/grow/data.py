@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeVar
@@ -13,13 +12,13 @@ import numpy as np
 from silva import _core, parallel
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
+
+    from numpy.typing import NDArray
 
     from silva.typing import Bools, Doubles, Floats, Int32s, Int64s
 
 Result = TypeVar("Result")
-
-Ranking = Callable[["Doubles"], tuple["Int32s", "Int32s", "Doubles", "Int32s"]]
 
 STORAGES = ("float64", "float32")
 """Types that z may be stored in."""
@@ -163,7 +162,22 @@ def ranked(values: Doubles) -> tuple[Int32s, Int32s, Doubles, Int32s]:
     return ranks, order, present[is_new], starts.astype(np.int32)
 
 
-def arranged(ranks: Int32s, n_distinct: Int64s, y: Doubles, n_threads: int = 1) -> Int32s | None:
+class Sorter:
+    """Sorts columns on the cores; several threads may ask it."""
+
+    def rank(self, values: Doubles, ranks: Int32s, order: Int32s) -> tuple[Doubles, Int32s]:
+        """Write ranks and order of a column as `ranked` finds them; return its distinct values and starts."""
+        ranks[:], order[:], distinct, starts = ranked(values)
+        return distinct, starts
+
+    def order(self, keys: NDArray[np.uint16]) -> Int32s:
+        """Rows by their keys, equal ones in their order."""
+        return np.argsort(keys, kind="stable").astype(np.int32)
+
+
+def arranged(
+    ranks: Int32s, n_distinct: Int64s, y: Doubles, n_threads: int = 1, sorter: Sorter | None = None
+) -> Int32s | None:
     """Order of rows in which those of similar ranks lie together, ZONE at a time; None where it would not pay.
 
     A search asks for the rows of boxes. Zones are boxes too, so that most lie in one or apart from it as a whole. Their
@@ -177,6 +191,8 @@ def arranged(ranks: Int32s, n_distinct: Int64s, y: Doubles, n_threads: int = 1) 
     y : float64, (n_rows,)
         Attributes along which its mean changes more are cut into more pieces.
     n_threads : int
+    sorter : Sorter, optional
+        What sorts rows, by default the cores.
 
     Notes
     -----
@@ -200,7 +216,7 @@ def arranged(ranks: Int32s, n_distinct: Int64s, y: Doubles, n_threads: int = 1) 
             key[rows] = (key[rows] << np.uint16(1)) | (places[a] >> np.uint16(levels[a] - 1 - level) & np.uint16(1))
 
     list(_side_by_side(find_keys, -(-n_rows // BLOCK_VALUES), n_threads))
-    order = np.argsort(key, kind="stable").astype(np.int32)
+    order = (sorter or Sorter()).order(key)
     n_whole = n_rows // ZONE
     shuffled = np.argsort(np.arange(n_whole) * GOLDEN % 1.0)
     whole = order[: n_whole * ZONE].reshape(n_whole, ZONE)[shuffled].ravel()
@@ -290,7 +306,7 @@ def prepare(
     n_threads: int = 1,
     storage: str = "float64",
     testable: Bools | None = None,
-    rank: Ranking | None = None,
+    sorter: Sorter | None = None,
 ) -> TrainingRows:
     """Standardise, rank and pack.
 
@@ -310,26 +326,26 @@ def prepare(
         columns of few digits are kept exactly; the others and y are rounded.
     testable : bool, (n_attributes,), optional
         Attributes that splits may test, by default all; the others have one rank for all rows.
-    rank : callable, optional
-        What does as `ranked`, by default itself.
+    sorter : Sorter, optional
+        What ranks columns, by default the cores.
 
     Notes
     -----
     O(n_rows log n_rows) an attribute; up to 16 (2 + 2 n_attributes) bytes a row, all of them kept, of which float32
     saves up to 4 (2 + 2 n_attributes).
     """
-    testable = np.ones(X.shape[1], bool) if testable is None else testable
+    testable, sorter = np.ones(X.shape[1], bool) if testable is None else testable, sorter or Sorter()
     n_threads = n_threads if X.size > FEW_VALUES else 1
     weight = weight / weight.mean()
     target = standard(y, weight)
-    attributes, ranks, order, values, starts, offsets = _ranked_columns(X, weight, testable, n_threads, rank or ranked)
+    attributes, ranks, order, values, starts, offsets = _ranked_columns(X, weight, testable, n_threads, sorter)
     usable = linear & np.array([s.scale > 0 for s in attributes], bool)
     missing = (ranks.min(axis=1, initial=0) < 0) & usable
     column = np.where(usable, np.cumsum(usable), -1).astype(np.int32)
     indicator = np.where(missing, usable.sum() + np.cumsum(missing), -1).astype(np.int32)
     width = 2 + int(usable.sum()) + int(missing.sum())
     y = standardised(y, target)
-    source = arranged(ranks, np.diff(offsets), y, n_threads)
+    source = arranged(ranks, np.diff(offsets), y, n_threads, sorter)
     if source is not None:
         y, weight = y[source], weight[source]
         _rearrange(ranks, order, source, n_threads)
@@ -339,7 +355,7 @@ def prepare(
 
 
 def _ranked_columns(
-    X: Doubles, weight: Doubles, testable: Bools, n_threads: int, ranking: Ranking
+    X: Doubles, weight: Doubles, testable: Bools, n_threads: int, sorter: Sorter
 ) -> tuple[
     list[Standard],
     Int32s,
@@ -359,8 +375,7 @@ def _ranked_columns(
     def rank(a: int) -> tuple[Doubles, Int32s]:
         values = np.ascontiguousarray(X[:, a])
         attributes[a] = standard(values, weight)
-        ranks[a], order[a], distinct, start = ranking(values if testable[a] else np.zeros(n_rows))
-        return distinct, start
+        return sorter.rank(values if testable[a] else np.zeros(n_rows), ranks[a], order[a])
 
     for a, (distinct, start) in enumerate(_side_by_side(rank, n_attributes, n_threads)):
         at = int(offsets[a])

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from silva.grow.cuda.rows import RowsOnGpus
-    from silva.grow.data import Ranking, TrainingRows
+    from silva.grow.data import Sorter, TrainingRows
 
 SLICE_SECONDS = 0.2
 """Generations run for about this long between two looks at the outside."""
@@ -28,8 +28,8 @@ GPU_WORK = 5e6
 """device="auto" takes a GPU from this many rows times columns squared. An H200 was faster a generation from a tenth of
 that, but a first search pays 0.6 s for the GPU's set-up."""
 
-RANKED_ROWS = 1 << 20
-"""Columns of fewer rows are ranked on the cores, in a tenth of a second each."""
+SORTED_ROWS = 1 << 20
+"""Fewer rows are sorted on the cores, in a tenth of a second a column."""
 
 OPERATORS: dict[str, float] = {
     "swap_subtrees": 1.0,
@@ -106,14 +106,14 @@ class SearchResult:
     procedure_seconds: dict[str, float] = field(default_factory=dict)
 
 
-def find_ranker(device: str, home: int | None, n_rows: int, n_columns: int) -> Ranking | None:
-    """Find what ranks columns of many rows on the GPUs that are to sum them; None for the cores."""
-    if n_rows < RANKED_ROWS or not _may_take_gpus(device, home, n_rows * (n_columns + 2) ** 2):
+def find_sorter(device: str, home: int | None, n_rows: int, n_columns: int) -> Sorter | None:
+    """Find what sorts many rows on the GPUs that are to sum them; None for the cores."""
+    if n_rows < SORTED_ROWS or not _may_take_gpus(device, home, n_rows * (n_columns + 2) ** 2):
         return None
-    from silva.grow.cuda.ranking import Ranker
+    from silva.grow.cuda.sorting import GpuSorter
 
     try:
-        return Ranker(find_gpus(_with_home(device, home)))
+        return GpuSorter(find_gpus(_with_home(device, home)))
     except DeviceError:
         return None  # place_rows says what is wrong with them
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
+import functools
 import threading
 import types
 
@@ -220,6 +221,11 @@ def as_array(values, *rest, order="K"):
     return np.array(values, *rest, copy=True, order=order).view(DeviceArray)
 
 
+def on_device(function):
+    """NumPy's function with a result on the GPU."""
+    return lambda *args, **options: function(*args, **options).view(DeviceArray)
+
+
 def make_cupy(gpus):
     """Make the module."""
     cupy = types.ModuleType("cupy")
@@ -232,8 +238,8 @@ def make_cupy(gpus):
     cupy.from_dlpack = np.asarray
     cupy.isnan = np.isnan
     for name in ("where", "cumsum", "flatnonzero"):
-        setattr(cupy, name, getattr(np, name))
-    cupy.argsort = lambda array: np.argsort(array, kind="stable")
+        setattr(cupy, name, on_device(getattr(np, name)))
+    cupy.argsort = on_device(functools.partial(np.argsort, kind="stable"))
     cupy.ones = lambda shape, dtype: np.ones(shape, dtype).view(DeviceArray)
     pool = MemoryPool()
     cupy.get_default_memory_pool = lambda: pool

@@ -1,4 +1,4 @@
-"""Columns ranked on a GPU have the ranks that the host gives them, number by number."""
+"""Columns sorted on a GPU have the ranks that the cores give them, number by number."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 import silva.grow.search
-from silva.grow.cuda import ranking
-from silva.grow.data import prepare, ranked
+from silva.grow.cuda.sorting import GpuSorter
+from silva.grow.data import Sorter, prepare
 from tests.grow.engines import piecewise
 
 rng = np.random.default_rng(0)
@@ -25,31 +25,39 @@ COLUMNS = {
 }
 
 
+def ranks_of(sorter, values):
+    ranks, order = np.empty((2, len(values)), np.int32)
+    return ranks, order, *sorter.rank(values, ranks, order)
+
+
 @pytest.mark.parametrize("name", COLUMNS)
 @pytest.mark.usefixtures("gpu")
-def test_ranks_are_the_hosts(name):
-    for found, expected in zip(ranking.Ranker([0])(COLUMNS[name]), ranked(COLUMNS[name]), strict=True):
+def test_ranks_are_those_of_the_cores(name):
+    for found, expected in zip(ranks_of(GpuSorter([0]), COLUMNS[name]), ranks_of(Sorter(), COLUMNS[name]), strict=True):
         assert found.dtype == expected.dtype
         np.testing.assert_array_equal(found, expected)
 
 
 @pytest.mark.usefixtures("gpu")
 def test_threads_share_gpus():
-    rank = ranking.Ranker([0])
-    with ThreadPoolExecutor(4) as pool:
-        for found, values in zip(pool.map(rank, COLUMNS.values()), COLUMNS.values(), strict=True):
-            np.testing.assert_array_equal(found[1], ranked(values)[1])
+    sorter = GpuSorter([0])
+    with ThreadPoolExecutor(5) as pool:
+        columns = list(COLUMNS.values())
+        for found, values in zip(pool.map(lambda values: ranks_of(sorter, values), columns), columns, strict=True):
+            np.testing.assert_array_equal(found[1], ranks_of(Sorter(), values)[1])
 
 
 @pytest.mark.usefixtures("gpu")
-def test_the_host_ranks_where_memory_is_short(monkeypatch):
+def test_the_cores_sort_where_memory_is_short(monkeypatch):
     cupy = sys.modules["cupy"]
 
     def fail(*_):
         raise cupy.cuda.memory.OutOfMemoryError(1, 1, 1)
 
     monkeypatch.setattr(cupy, "argsort", fail)
-    np.testing.assert_array_equal(ranking.Ranker([0])(COLUMNS["ties"])[0], ranked(COLUMNS["ties"])[0])
+    values, keys = COLUMNS["ties"], rng.integers(0, 9, 500).astype(np.uint16)
+    np.testing.assert_array_equal(ranks_of(GpuSorter([0]), values)[0], ranks_of(Sorter(), values)[0])
+    np.testing.assert_array_equal(GpuSorter([0]).order(keys), Sorter().order(keys))
 
 
 @pytest.mark.usefixtures("gpu")
@@ -57,14 +65,14 @@ def test_rows_are_prepared_alike():
     X, y = piecewise(150_000, 3)
     X[::7, 1], X[:, 2] = np.nan, np.round(X[:, 2])
     given = X, y, np.ones(len(y)), np.ones(3, bool), 2
-    expected, found = vars(prepare(*given)), vars(prepare(*given, rank=ranking.Ranker([0])))
+    expected, found = vars(prepare(*given)), vars(prepare(*given, sorter=GpuSorter([0])))
     for name in ("z", "ranks", "order", "values", "starts", "offsets", "source"):
         np.testing.assert_array_equal(found[name], expected[name])
 
 
 @pytest.mark.usefixtures("gpu")
 def test_cores_rank_for_cores():
-    assert silva.grow.search.find_ranker("cpu", None, 10**7, 10) is None
-    assert silva.grow.search.find_ranker("cuda", None, 1000, 10) is None
-    assert silva.grow.search.find_ranker("cuda:99", None, 10**7, 10) is None
-    assert silva.grow.search.find_ranker("auto", None, 10**7, 10) is not None
+    assert silva.grow.search.find_sorter("cpu", None, 10**7, 10) is None
+    assert silva.grow.search.find_sorter("cuda", None, 1000, 10) is None
+    assert silva.grow.search.find_sorter("cuda:99", None, 10**7, 10) is None
+    assert silva.grow.search.find_sorter("auto", None, 10**7, 10) is not None

@@ -1,17 +1,20 @@
-"""Columns sorted and ranked on GPUs; the result is the host's (`silva.grow.data.ranked`), number by number."""
+"""Columns sorted and ranked on GPUs, with the numbers that the cores would find (`silva.grow.data.Sorter`)."""
 
 from __future__ import annotations
 
+import contextlib
 import queue
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from silva.device import import_cupy
-from silva.grow.data import ranked
+from silva.grow.data import Sorter
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
+
+    from numpy.typing import NDArray
 
     from silva.typing import Doubles, Int32s
 
@@ -21,8 +24,8 @@ AT_ONCE = 3
 """Columns of a GPU at a time: while one is sorted, others are copied there and back."""
 
 
-class Ranker:
-    """Ranks columns, a few on each GPU at a time; several threads may call it.
+class GpuSorter(Sorter):
+    """Sorts columns on GPUs, a few on each at a time.
 
     Parameters
     ----------
@@ -34,15 +37,33 @@ class Ranker:
         for gpu in [*gpus] * AT_ONCE:
             self._idle.put(gpu)
 
-    def __call__(self, values: Doubles) -> tuple[Int32s, Int32s, Doubles, Int32s]:
-        """Ranks, order, distinct values and starts, as `silva.grow.data.ranked`; the host's where memory is short."""
+    def rank(self, values: Doubles, ranks: Int32s, order: Int32s) -> tuple[Doubles, Int32s]:
+        """Write ranks and order of a column; return its distinct values and starts."""
+        with self._gpu() as cupy:
+            on_gpu = _ranked(cupy, values)
+            for found, target in zip(on_gpu, (ranks, order), strict=False):
+                found.get(out=target)
+            return cupy.asnumpy(on_gpu[2]), cupy.asnumpy(on_gpu[3])
+        return super().rank(values, ranks, order)
+
+    def order(self, keys: NDArray[np.uint16]) -> Int32s:
+        """Rows by their keys, equal ones in their order."""
+        with self._gpu() as cupy:
+            found: Int32s = cupy.asnumpy(cupy.argsort(cupy.asarray(keys)).astype(np.int32))
+            return found
+        return super().order(keys)
+
+    @contextlib.contextmanager
+    def _gpu(self) -> Iterator[Any]:
+        """Work on the next idle GPU, in a stream of its own; what follows does the work where memory is short."""
         cupy, gpu = import_cupy(), self._idle.get()
         try:
-            with cupy.cuda.Device(gpu), cupy.cuda.Stream(non_blocking=True):
-                ranks, order, distinct, starts = (cupy.asnumpy(array) for array in _ranked(cupy, values))
-            return ranks, order, distinct, starts
-        except cupy.cuda.memory.OutOfMemoryError:
-            return ranked(values)
+            with (
+                contextlib.suppress(cupy.cuda.memory.OutOfMemoryError),
+                cupy.cuda.Device(gpu),
+                cupy.cuda.Stream(non_blocking=True),
+            ):
+                yield cupy
         finally:
             self._idle.put(gpu)
 
