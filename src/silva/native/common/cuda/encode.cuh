@@ -158,26 +158,46 @@ __device__ __forceinline__ void find_codes(const CodeTables<Value>& columns, con
     for (int k = 0; k < n; ++k) code[k] = !in_set(columns, column.category_set, thresholds.values[1], x[k]);
 }
 
+template <int n, class Value>
+__device__ __forceinline__ void mark_nan(const Column& column, const Value (&x)[n], unsigned (&code)[n]) {
+  if (!column.nan_counts) return;
+#pragma unroll
+  for (int k = 0; k < n; ++k) code[k] = x[k] == x[k] ? code[k] : unsigned(column.missing);
+}
+
+// Columns of few thresholds a bucket whose values mean what they are: most.
+__device__ __forceinline__ bool is_plain(const Column& column) {
+  return (column.steps == 1 || column.steps == 2) && !column.has_other_rules;
+}
+
+// Codes of the values x of such a column.
+template <int n, class Value>
+__device__ __forceinline__ void plain_codes_of(const Column& column, const Thresholds<Value>& thresholds,
+                                               const Value (&x)[n], unsigned (&code)[n]) {
+  if (column.steps == 1)
+    count_in_buckets<1>(column, thresholds, x, code);
+  else
+    count_in_buckets<2>(column, thresholds, x, code);
+  mark_nan(column, x, code);
+}
+
 // Codes of the values x. Columns with rules of their own have a branch of their own: asking for each rule, compiled
 // without branches, would cost the others a tenth of their instructions.
 template <int n, class Value>
 __device__ __forceinline__ void codes_of(const CodeTables<Value>& columns, const Column& column,
                                          const Thresholds<Value>& thresholds, Value (&x)[n], unsigned (&code)[n]) {
-  const unsigned missing = unsigned(column.missing);
-  if (column.has_other_rules) {
-    const Value zero = columns.zero_threshold, none = columns.missing_value;
-#pragma unroll
-    for (int k = 0; k < n; ++k) x[k] = zero > 0 && x[k] <= zero && x[k] >= -zero ? 0 : x[k];
+  if (!column.has_other_rules) {
     find_codes(columns, column, thresholds, x, code);
-#pragma unroll
-    for (int k = 0; k < n; ++k)
-      if (x[k] != x[k] || x[k] == none || (column.zero_is_missing && x[k] == 0)) code[k] = missing;
+    mark_nan(column, x, code);
     return;
   }
-  find_codes(columns, column, thresholds, x, code);
-  if (column.nan_counts)
+  const Value zero = columns.zero_threshold, none = columns.missing_value;
 #pragma unroll
-    for (int k = 0; k < n; ++k) code[k] = x[k] == x[k] ? code[k] : missing;
+  for (int k = 0; k < n; ++k) x[k] = zero > 0 && x[k] <= zero && x[k] >= -zero ? 0 : x[k];
+  find_codes(columns, column, thresholds, x, code);
+#pragma unroll
+  for (int k = 0; k < n; ++k)
+    if (x[k] != x[k] || x[k] == none || (column.zero_is_missing && x[k] == 0)) code[k] = unsigned(column.missing);
 }
 
 }  // namespace silva

@@ -62,28 +62,44 @@ __device__ __forceinline__ void turn_tile(const Input (&values)[N_QUADS][LANE_RO
   }
 }
 
-// Finds the codes of a lane's rows, four of each chunk, and writes them; 0 beyond the rows.
-__device__ __forceinline__ void write_codes(const CodeTables<Value>& columns, const Column& column,
-                                            const Thresholds<Value>& thresholds, const Value* values, int n_rows,
-                                            int n_stored, Code* target) {
-  Value x[AT_ONCE * LANE_ROWS];
-  unsigned code[AT_ONCE * LANE_ROWS];
+// The lane's rows of some chunks, four of each.
+template <int n_chunks>
+__device__ __forceinline__ void read_values(const Value* source, Value (&x)[n_chunks * LANE_ROWS]) {
 #pragma unroll
-  for (int c = 0; c < AT_ONCE; ++c) {
-    const Quad<Value> quad = *reinterpret_cast<const Quad<Value>*>(values + c * CHUNK_ROWS);
+  for (int c = 0; c < n_chunks; ++c) {
+    const Quad<Value> quad = *reinterpret_cast<const Quad<Value>*>(source + c * CHUNK_ROWS);
 #pragma unroll
     for (int k = 0; k < LANE_ROWS; ++k) x[c * LANE_ROWS + k] = quad.values[k];
   }
-  codes_of(columns, column, thresholds, x, code);
+}
+
+// Writes their codes, 0 for those that are no rows and none where there is no room.
+template <int n_chunks>
+__device__ __forceinline__ void write_codes(const unsigned (&code)[n_chunks * LANE_ROWS], int n_rows, int n_room,
+                                            Code* target) {
 #pragma unroll
-  for (int c = 0; c < AT_ONCE; ++c) {
+  for (int c = 0; c < n_chunks; ++c) {
     Quad<Code> quad;
 #pragma unroll
     for (int k = 0; k < LANE_ROWS; ++k) quad.values[k] = Code(code[c * LANE_ROWS + k]);
     if (n_rows < TILE_ROWS)
 #pragma unroll
       for (int k = 0; k < LANE_ROWS; ++k) quad.values[k] = c * CHUNK_ROWS + k < n_rows ? quad.values[k] : Code(0);
-    if (c * CHUNK_ROWS < n_stored) *reinterpret_cast<Quad<Code>*>(target + c * CHUNK_ROWS) = quad;
+    if (c * CHUNK_ROWS < n_room) *reinterpret_cast<Quad<Code>*>(target + c * CHUNK_ROWS) = quad;
+  }
+}
+
+// Finds the codes of a lane's rows in AT_ONCE chunks, one after the other.
+__device__ __forceinline__ void encode_chunks(const CodeTables<Value>& columns, const Column& column,
+                                              const Thresholds<Value>& thresholds, const Value* source, int n_rows,
+                                              int n_room, Code* target) {
+#pragma unroll 1
+  for (int first = 0; first < AT_ONCE * CHUNK_ROWS; first += CHUNK_ROWS) {
+    Value x[LANE_ROWS];
+    unsigned code[LANE_ROWS];
+    read_values<1>(source + first, x);
+    codes_of(columns, column, thresholds, x, code);
+    write_codes<1>(code, n_rows - first, n_room - first, target + first);
   }
 }
 
@@ -151,11 +167,19 @@ extern "C" __global__ void __launch_bounds__(silva::N_THREADS, 2)
       const Value* const mine = values.of[place] + in_tile;
       Code* const target = codes + (job.begin + place) * stride + row;
       const int n_left = n_rows - row, n_room = n_stored - row;
-      // Two calls, so that each knows which memory its pointers name.
-      if (fits)
-        write_codes(columns, column, {staged + column.at, staged_starts + 4 * column.at}, mine, n_left, n_room, target);
-      else
-        write_codes(columns, column, thresholds_of(columns, job.begin + place), mine, n_left, n_room, target);
+      // Each call knows which memory its pointers name.
+      const Thresholds<Value> copied{staged + column.at, staged_starts + 4 * column.at};
+      if (fits && is_plain(column)) {
+        Value x[AT_ONCE * LANE_ROWS];
+        unsigned code[AT_ONCE * LANE_ROWS];
+        read_values<AT_ONCE>(mine, x);
+        plain_codes_of(column, copied, x, code);
+        write_codes<AT_ONCE>(code, n_left, n_room, target);
+      } else if (fits) {
+        encode_chunks(columns, column, copied, mine, n_left, n_room, target);
+      } else {
+        encode_chunks(columns, column, thresholds_of(columns, job.begin + place), mine, n_left, n_room, target);
+      }
     }
   }
 }
