@@ -42,9 +42,9 @@ def walk(points, dtype="float32", code="uint16", pairs=False, shared=True, **sha
     return walk_variant(tape(points, **shape), dtype, np.dtype(code), pairs=pairs, shared=shared)
 
 
-def encode(row, value, code, n_columns=32):
+def encode(row, value, code, n_columns=32, at_once=1):
     types = {"INPUT": np.dtype(row), "ROW": np.dtype(value), "CODE": np.dtype(code)}
-    return variant("common/cuda/encode_rows", **types, COLUMNS=n_columns)
+    return variant("common/cuda/encode_rows", **types, COLUMNS=n_columns, AT_ONCE=at_once)
 
 
 def small(points, row="float32", value="float32", code="uint16", dtype="float32"):
@@ -186,9 +186,10 @@ def test_the_warp_kernel_needs_no_stack(pairs):
     assert found.stack == found.spilled == 0
 
 
+@pytest.mark.parametrize("shape", [(32, 2), (32, 1), (8, 2), (8, 1)])
 @pytest.mark.parametrize("code", ["uint8", "uint16"])
-def test_two_blocks_of_the_encoder_share_a_multiprocessor(code):
-    found = measure_kernel(encode("float32", "float32", code), 90)
+def test_two_blocks_of_the_encoder_share_a_multiprocessor(code, shape):
+    found = measure_kernel(encode("float32", "float32", code, *shape), 90)
     assert found.registers <= 64
     assert found.stack == found.spilled == 0
 

@@ -21,8 +21,8 @@ if TYPE_CHECKING:
     from silva.ensemble import TreeEnsemble
     from silva.typing import Array, GpuArray, Int32s
 
-THREADS, LANE_ROWS = 512, 4
-"""Threads of a block, and rows that a lane takes side by side (as in common/cuda/encode_rows.cu)."""
+THREADS, LANE_ROWS, CHUNK_ROWS = 512, 4, 128
+"""Threads of a block, rows that a lane takes side by side and a warp's (as in common/cuda/encode_rows.cu)."""
 
 SHARED_BYTES = 64 * 1024
 """Thresholds and starts of buckets of a run of columns in shared memory: 32 columns of 255 float32 thresholds; with a
@@ -40,6 +40,10 @@ BLOCKS_PER_MULTIPROCESSOR = 2
 
 WARPS = THREADS // 32
 """Columns that a block of wide tiles takes at a time."""
+
+SMALL_TABLE = 128
+"""Entries a column, on average, up to which a warp takes two chunks of rows at once: a sixth less instructions. Lookups
+in larger tables meet in the banks of shared memory: there one at a time was the faster by a sixth."""
 
 BUCKETS, MOST_STEPS, MOST_BUCKETED = 4, 4, 255
 """Buckets for each threshold; thresholds in a bucket (as in common/cuda/encode.cuh), and of a column, up to which
@@ -110,8 +114,10 @@ class CodeTables:
         n_columns = WIDE if total > WIDE // 2 and stride * total >= WIDE_VALUES else NARROW
         runs, entries = search.divide(n_columns)
         shared = entries * search.entry_bytes
-        item, tile_rows = search.thresholds.itemsize, rows_of_tile(n_columns, search.thresholds.itemsize)
-        if shared + (tile_rows + LANE_ROWS) * n_columns * item > gpu_limits().shared_per_block:
+        at_once = 2 if search.thresholds.itemsize == 4 and search.offsets[-1] <= SMALL_TABLE * total else 1
+        tile_rows = (at_once if n_columns == WIDE else 4) * CHUNK_ROWS
+        tile_bytes = (tile_rows + LANE_ROWS) * n_columns * search.thresholds.itemsize
+        if shared + tile_bytes > gpu_limits().shared_per_block:
             shared = entries = 0
         n_blocks = BLOCKS_PER_MULTIPROCESSOR * gpu_limits().n_multiprocessors
         n_tiles = min(-(-stride // tile_rows), n_blocks)
@@ -119,7 +125,7 @@ class CodeTables:
             lambda: import_cupy().asarray(divide_rows(runs, n_tiles, n_blocks)), (n_columns, n_tiles)
         )
         sizes = (*map(np.int64, strides), np.int32(n_rows), np.int64(stride), jobs, np.int32(entries))
-        kernel = encode_variant(input_type, self.codes, self.code_type, n_columns)
+        kernel = encode_variant(input_type, self.codes, self.code_type, n_columns, at_once)
         return PreparedLaunch(kernel, (len(jobs), 1), THREADS, (rows, *sizes, *self.tables(), NOWHERE), shared)
 
     def tables(self) -> tuple[Any, ...]:
@@ -228,25 +234,19 @@ def divide_rows(runs: list[tuple[int, int]], n_tiles: int, n_blocks: int) -> Int
     return np.array(jobs, np.int32)
 
 
-def rows_of_tile(n_columns: int, item: int) -> int:
-    """Rows of a tile of so many columns of values of so many bytes (TILE_ROWS of encode_rows.cu)."""
-    return 512 if n_columns == NARROW else 1024 // item
-
-
 def row_strides(x: GpuArray) -> tuple[Any, Any]:
     """Strides of rows and features, in elements."""
     item = x.dtype.itemsize
     return np.int64(x.strides[0] // item), np.int64(x.strides[1] // item)
 
 
-def encode_variant(
-    input_type: DTypeLike, codes: Codes, code_type: DTypeLike | None = None, n_columns: int = WIDE
-) -> Variant:
-    """Name the kernel for rows of a type and tiles of so many columns."""
+def encode_variant(input_type: DTypeLike, codes: Codes, code_type: DTypeLike, n_columns: int, at_once: int) -> Variant:
+    """Name the kernel for rows of a type, tiles of so many columns and so many chunks at once."""
     return variant(
         "common/cuda/encode_rows",
         INPUT=np.dtype(input_type),
         ROW=codes.thresholds.dtype,
-        CODE=np.dtype(codes.code_type if code_type is None else code_type),
+        CODE=np.dtype(code_type),
         COLUMNS=n_columns,
+        AT_ONCE=at_once,
     )

@@ -4,7 +4,8 @@
 // it is broadcast. Instructions limit it: each thread keeps to one column and each warp to two, whatever the tile.
 //
 // Macros: INPUT (type of X), ROW (type of the thresholds), CODE (of the codes), COLUMNS (of a block at most: 32 are
-// whole lines of memory; 8 are sectors, whose few thresholds are copied soon).
+// whole lines of memory; 8 are sectors, whose few thresholds are copied soon), AT_ONCE (chunks of 128 rows of a column
+// that a warp takes at once: 1 or 2).
 #include "common/cuda/async_copy.cuh"
 #include "common/cuda/encode.cuh"
 #include "common/cuda/overlap.cuh"
@@ -16,8 +17,7 @@ using Code = CODE;
 namespace silva {
 
 constexpr int N_THREADS = 512, WARP = 32, LANE_ROWS = 4, CHUNK_ROWS = WARP * LANE_ROWS, N_WARPS = N_THREADS / WARP;
-// Rows of a tile, and how many chunks of them a warp takes at once: two where registers suffice.
-constexpr int AT_ONCE = sizeof(Value) == 4 ? 2 : 1, TILE_ROWS = COLUMNS == 32 ? AT_ONCE * CHUNK_ROWS : 4 * CHUNK_ROWS;
+constexpr int TILE_ROWS = COLUMNS == 32 ? AT_ONCE * CHUNK_ROWS : 4 * CHUNK_ROWS;
 constexpr int N_QUADS = TILE_ROWS * COLUMNS / N_THREADS / LANE_ROWS, N_UNITS = N_QUADS / AT_ONCE;
 constexpr int UNITS_PER_COLUMN = TILE_ROWS / CHUNK_ROWS / AT_ONCE;
 constexpr int QUAD_STEP = N_THREADS / COLUMNS * LANE_ROWS;  // rows between the quads of a thread
