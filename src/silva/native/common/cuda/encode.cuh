@@ -98,8 +98,8 @@ __device__ __forceinline__ int bucket_of(const Column& column, float x) {
   return __float_as_int(at) - 0x4b000000;
 }
 
-// How many of a column's thresholds are <= x, for each of `n` values side by side. The `steps` thresholds from the
-// bucket's first are read at once. None counts behind one that x has not reached: there lie other columns'.
+// How many of a column's thresholds are <= x, for each of `n` values side by side: of the `steps` thresholds from the
+// bucket's first on, none counts behind one that x has not reached. There lie other columns'.
 template <int steps, int n, class Value>
 __device__ __forceinline__ void count_in_buckets(const Column& column, const Thresholds<Value>& thresholds,
                                                  const Value (&x)[n], unsigned (&rank)[n]) {
@@ -111,7 +111,8 @@ __device__ __forceinline__ void count_in_buckets(const Column& column, const Thr
     bool reached = true;
 #pragma unroll
     for (int step = 0; step < steps; ++step) {
-      reached = reached && first[step] <= x[k];
+      // One value is nothing but latency: all of its bucket are read at once. Many wait for banks of shared memory.
+      reached = n == 1 ? reached & (first[step] <= x[k]) : reached && first[step] <= x[k];
       rank[k] += reached;
     }
   }
