@@ -1,4 +1,4 @@
-"""Leaves that hold linear models: what their terms are called, and their margins on the CPU."""
+"""Leaves that hold linear models: what their terms are called, and the means of their terms."""
 
 from __future__ import annotations
 
@@ -7,13 +7,12 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-if TYPE_CHECKING:
+from silva.ensemble import MISSING, NUMBER
+from silva.facts import feature_name
 
+if TYPE_CHECKING:
     from silva.ensemble import TreeEnsemble
     from silva.typing import Doubles, Floats, Int32s
-
-NUMBER, MISSING = -1, -2
-"""In the place of a term's category: the feature's number, and 1 where it is missing."""
 
 
 def numbered_leaves(forest: TreeEnsemble) -> TreeEnsemble:
@@ -69,7 +68,7 @@ def _means(values: Doubles, otherwise: Doubles) -> Doubles:
 
 def term_name(forest: TreeEnsemble, feature: int, category: int) -> str:
     """Name what a term takes of its feature."""
-    name = forest.feature_names[feature] if forest.feature_names else f"x{feature}"
+    name = feature_name(forest, feature)
     if category == NUMBER:
         return name
     if category == MISSING:
