@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 
 from silva.effects.rows import Bunch, ChangingRows, refuse_no_rows, weights_of
+from silva.facts import feature_name
 from silva.inputs import refuse_transform
 from silva.inputs.matching import index_of_feature
 from silva.loading import load
@@ -108,7 +109,7 @@ def partial_dependence(
     sizes = [len(codes) for _, codes in axes]
     means, each = responses_of(rows, wanted, points, _output(forest, response_method), sample_weight, kind)
     result = Bunch(grid_values=[shown for shown, _ in axes])
-    result["feature_names"] = [forest.feature_names[i] if forest.feature_names else str(i) for i in wanted]
+    result["feature_names"] = [feature_name(forest, i) for i in wanted]
     if kind != "individual":
         result["average"] = means.T.reshape(-1, *sizes)
     if kind != "average":
