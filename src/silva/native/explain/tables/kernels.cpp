@@ -1,7 +1,7 @@
 // The kernels of subtree tables for one instruction set, under the rule of common/instruction_set.h. SILVA_KERNELS
 // names the table.
-#include "explain/tables/background/build.h"
-#include "explain/tables/background/histogram.h"
+#include "explain/tables/leaf_games/build.h"
+#include "explain/tables/leaf_games/histogram.h"
 #include "explain/tables/build.h"
 #include "explain/tables/pass.h"
 #include "explain/tables/row.h"
@@ -15,8 +15,8 @@ constexpr TypedTableKernels<Real> typed_kernels() {
           build_tables<Real>,
           count_workspace<Real>,
           count_states<Real>,
-          background_workspace<Real>,
-          build_background<Real>,
+          leaf_game_workspace<Real>,
+          build_leaf_game<Real>,
           pass_workspace<Real>,
           block_size<Real>,
           begin_all<Real>,
