@@ -82,8 +82,8 @@ static void bind_type(nb::module_& module, const char* name) {
             const auto game = has_background ? TableGame::kBackground : TableGame::kCovers;
             new (self) Tables(view, players, {table_bytes, forced, of_pairs, game}, n_threads);
           },
-          nb::arg("forest"), nb::arg("player_of"), nb::arg("table_bytes"), nb::arg("forced"), nb::arg("of_pairs"), nb::arg("has_background"),
-          nb::arg("n_threads"))
+          nb::arg("forest"), nb::arg("player_of"), nb::arg("table_bytes"), nb::arg("forced"), nb::arg("of_pairs"),
+          nb::arg("has_background"), nb::arg("n_threads"))
       .def_prop_ro("n_bytes", &Tables::n_bytes)
       .def_prop_ro("n_subtrees", &Tables::n_subtrees)
       .def_prop_ro("n_rebuilt", &Tables::n_rebuilt, "Subtrees whose tables are built anew for each call.")

@@ -1,7 +1,7 @@
 // Lays the subtrees of a tree out as plain arrays.
 #pragma once
-#include "explain/tables/leaf_games/leaf_layout.h"
 #include "explain/tables/cut.h"
+#include "explain/tables/leaf_games/leaf_layout.h"
 
 namespace silva {
 
@@ -71,8 +71,8 @@ class TreeLayout {
   TablePlan& plan_;
   LeafLayout leaves_;
   std::vector<int32_t> leaf_of_, parent_, lane_of_;
-  std::vector<int32_t> above_;     // features of the path alone
-  std::vector<int32_t> shared_;    // those of them whose player has another feature here
+  std::vector<int32_t> above_;   // features of the path alone
+  std::vector<int32_t> shared_;  // those of them whose player has another feature here
   std::vector<int32_t> n_of_lane_;
   std::vector<PathFeature> path_;  // by feature
   std::vector<char> outside_;

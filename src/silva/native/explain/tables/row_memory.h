@@ -22,26 +22,13 @@ class RowMemory {
     keys_.resize(n_blocks * kRowLanes);
     total_.resize(n_players);
     values_.resize(int64_t(tables.n_players()) * tables.n_outputs());
-    task_ = {tables.kept_->arrays(),
-             forest.columns.data(),
-             forest.thresholds.data(),
-             forest.players.data(),
-             int32_t(n_columns),
-             int32_t(n_players),
-             tables.n_players(),
-             tables.n_outputs(),
-             forest.coding.view(),
-             steps_.data(),
-             first_step_.data(),
-             base_.data(),
-             vector_.data(),
-             int32_t(n_blocks),
-             tables.table(),
-             encoded_.data(),
-             codes_.data(),
-             keys_.data(),
-             total_.data(),
-             values_.data()};
+    task_ = {tables.kept_->arrays(), forest.columns.data(), forest.thresholds.data(),
+             forest.players.data(),  int32_t(n_columns),    int32_t(n_players),
+             tables.n_players(),     tables.n_outputs(),    forest.coding.view(),
+             steps_.data(),          first_step_.data(),    base_.data(),
+             vector_.data(),         int32_t(n_blocks),     tables.table(),
+             encoded_.data(),        codes_.data(),         keys_.data(),
+             total_.data(),          values_.data()};
   }
   RowMemory(const RowMemory&) = delete;
   RowMemory& operator=(const RowMemory&) = delete;

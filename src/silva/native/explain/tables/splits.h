@@ -31,8 +31,8 @@ struct SubtreeSplit {
 };
 
 // A leaf of a subtree, whose *positions* are the players of its path: first those with a feature that splits of the
-// subtree test, or with several on the path to the root, then those of one on that path alone. A row in a state does not
-// meet the conditions of some of them: bits of positions, by the state of the features of the former in `unmet`.
+// subtree test, or with several on the path to the root, then those of one on that path alone. A row in a state does
+// not meet the conditions of some of them: bits of positions, by the state of the features of the former in `unmet`.
 struct SubtreeLeaf {
   int32_t leaf;
   int32_t n_positions, n_below;

@@ -1,11 +1,11 @@
-// Fills the tables of subtrees leaf by leaf: a leaf's game makes an entry for each set of conditions that a row does not
-// meet, and a state's entry is the sum over the leaves, in float64. Against background rows, how many of them are in each
-// state of the subtree says how many meet which conditions of a leaf. Of players of several features the shares of the
-// covers make the game.
+// Fills the tables of subtrees leaf by leaf: a leaf's game makes an entry for each set of conditions that a row does
+// not meet, and a state's entry is the sum over the leaves, in float64. Against background rows, how many of them are
+// in each state of the subtree says how many meet which conditions of a leaf. Of players of several features the shares
+// of the covers make the game.
 #pragma once
 #include "common/arena.h"
-#include "explain/tables/leaf_games/leaf_shares.h"
 #include "explain/tables/kernels.h"
+#include "explain/tables/leaf_games/leaf_shares.h"
 #include "explain/tables/pairs.h"
 
 namespace silva {
@@ -176,7 +176,8 @@ class LeafGameBuilder {
 
   // Of positions p and q, or of one alone.
   template <int Q>
-  void fill_slopes(const LeafPoints<Q>& points, const SubtreeLeaf& leaf, int p, int q, double factor, double* to) const {
+  void fill_slopes(const LeafPoints<Q>& points, const SubtreeLeaf& leaf, int p, int q, double factor,
+                   double* to) const {
     const double* share = task_.plan.leaf_shares + leaf.first_lane;
     const int d = leaf.n_positions;
     const uint32_t own = 1u << p | 1u << q;
@@ -235,8 +236,7 @@ class LeafGameBuilder {
 };
 
 template <class Real, int L>
-void build_leaf_game_chunk(const LeafGameTask<Real>& task, const LeafGameSpace<Real>& space,
-                            const TableChunk& chunk) {
+void build_leaf_game_chunk(const LeafGameTask<Real>& task, const LeafGameSpace<Real>& space, const TableChunk& chunk) {
   const LeafGameBuilder<Real, L> builder(task, space, chunk);
   for (int s = chunk.first_subtree; s < chunk.first_subtree + chunk.n_subtrees; ++s) builder.run(task.plan.subtrees[s]);
 }

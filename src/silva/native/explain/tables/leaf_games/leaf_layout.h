@@ -101,7 +101,8 @@ class LeafLayout {
 
   // Of the position of a lane's player, which is added if the leaf has none.
   uint16_t bit_of(int32_t lane, SubtreeLeaf& leaf) const {
-    const auto first = plan_.leaf_lanes.begin() + leaf.first_lane, found = std::find(first, plan_.leaf_lanes.end(), lane);
+    const auto first = plan_.leaf_lanes.begin() + leaf.first_lane,
+               found = std::find(first, plan_.leaf_lanes.end(), lane);
     const int64_t position = found - first;
     if (found == plan_.leaf_lanes.end()) {
       plan_.leaf_lanes.push_back(uint8_t(lane));
