@@ -112,7 +112,14 @@ class ExplainPlan64(_ExplainPlan): ...
 
 class _SubtreeTables:
     def __init__(
-        self, forest: object, table_bytes: int, forced: bool, of_pairs: bool, has_background: bool, n_threads: int
+        self,
+        forest: object,
+        player_of: NDArray[np.int32],
+        table_bytes: int,
+        forced: bool,
+        of_pairs: bool,
+        has_background: bool,
+        n_threads: int,
     ) -> None: ...
     @property
     def n_bytes(self) -> int: ...
