@@ -182,7 +182,7 @@ def test_groups_that_do_not_fit_are_refused_in_a_sentence(groups, error, message
     ("options", "message"),
     [
         ({"algorithm": "paths"}, "algorithm='paths' has no groups of features; pass algorithm='auto'"),
-        ({"device": "cuda"}, "groups run on the CPU only; pass device='cpu', not 'cuda'"),
+        ({"device": "cuda"}, "groups without a background run on the CPU only; pass device='cpu', not 'cuda'"),
     ],
 )
 def test_what_has_no_groups_is_refused_in_a_sentence(options, message):

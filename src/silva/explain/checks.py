@@ -89,14 +89,16 @@ def check_background(weight: Any, has_background: bool, algorithm: str, output: 
         )
 
 
-def check_groups(groups: dict[str, list[int]], algorithm: str, device: str) -> None:
+def check_groups(groups: dict[str, list[int]], algorithm: str, device: str, has_background: bool) -> None:
     """Raise for arguments that do not go with groups of features."""
     if not groups:
         return
     if algorithm == "paths":
         raise NotImplementedError("algorithm='paths' has no groups of features; pass algorithm='auto'")
-    if parse_device(device)[0] not in {"auto", "cpu"}:
-        raise NotImplementedError(f"groups run on the CPU only; pass device='cpu', not {device!r}")
+    if not has_background and parse_device(device)[0] not in {"auto", "cpu"}:
+        raise NotImplementedError(
+            f"groups without a background run on the CPU only; pass device='cpu', not {device!r}, or background rows"
+        )
 
 
 def checked_names(names: Sequence[str] | None, n_players: int) -> list[str] | None:

@@ -84,9 +84,9 @@ class Explainer(InteractionExplainer, CalledExplainer, MappedExplainer):
     groups : dict of str to sequence of int or str, or "source", optional
         Features by group: those of a group are known to a coalition together, or not at all, and have one value. It is
         that of the game between groups, exactly, and not the sum of what its features get each by itself. Results have
-        the groups first, in their order, then the features that are in none. CPU only, without tables. "source": of a
-        pipeline, what its steps have made of each column, such as one-hot columns; of CatBoost, the target statistics
-        of each column.
+        the groups first, in their order, then the features that are in none. On GPUs against a background alone.
+        "source": of a pipeline, what its steps have made of each column, such as one-hot columns; of CatBoost, the
+        target statistics of each column.
     feature_names : sequence of str, optional
         What explanations call the features; default the model's names.
     **shap_arguments
@@ -175,7 +175,7 @@ class Explainer(InteractionExplainer, CalledExplainer, MappedExplainer):
             refuse_linear_leaves(self.forest, f"algorithm={algorithm!r}", "use algorithm='quadrature'")
         self._players = make_players(groups, self.forest)
         self._names = checked_names(feature_names, self._players.n)
-        check_groups(self._players.groups, algorithm, device)
+        check_groups(self._players.groups, algorithm, device, background is not None)
         self.algorithm = algorithm
         self.output = output
         self.device = device
@@ -397,4 +397,6 @@ class Explainer(InteractionExplainer, CalledExplainer, MappedExplainer):
         from silva.explain.cuda.explainer import CudaExplainer
 
         parts = self._on_cpu.parts if isinstance(self._on_cpu, ResponseExplainer) else None
-        return CudaExplainer(self.forest, self.dtype, self.algorithm, self.table_bytes, self._background, parts)
+        return CudaExplainer(
+            self.forest, self.dtype, self.algorithm, self.table_bytes, self._background, parts, self._players
+        )

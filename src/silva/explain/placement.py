@@ -60,8 +60,8 @@ class Placement(NamedTuple):
 
     def _cpu_only(self) -> str:
         """Name what GPUs do not explain, if it is asked for."""
-        if self.has_groups:
-            return "explanations of groups"
+        if self.has_groups and not self.has_background:
+            return "explanations of groups without a background"
         return "explanations of linear leaves" if self.forest.has_linear_leaves else ""
 
     def _gpus_of_paths(self, X: Rows, work: int) -> tuple[int, ...]:

@@ -19,6 +19,7 @@ from silva.explain.cuda.responses import MOST_PARTS, ResponseJob, with_labels
 from silva.explain.cuda.table_launches import TableJob
 from silva.explain.cuda.tables import SharedTables, TablePlan
 from silva.explain.cuda.tapes import TINY_SPLITS
+from silva.explain.players import make_players
 from silva.explain.responses import checked_labels
 from silva.explain.tables import TABLE_BYTES
 from silva.inputs import as_rows
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
     from silva.ensemble import TreeEnsemble
     from silva.explain.background import Background
     from silva.explain.cuda.job import Job
+    from silva.explain.players import Players
     from silva.explain.responses import Parts
     from silva.typing import Array, GpuArray, Int32s, Rows
 
@@ -50,6 +52,8 @@ class CudaExplainer:
     background : Background, optional
     parts : Parts, optional
         For the probability instead of the margin.
+    players : Players, optional
+        Default: the features. Groups of features with a background alone.
     """
 
     def __init__(
@@ -60,8 +64,10 @@ class CudaExplainer:
         table_bytes: int = TABLE_BYTES,
         background: Background | None = None,
         parts: Parts | None = None,
+        players: Players | None = None,
     ) -> None:
         self.forest, self._background, self._parts = forest, background, parts
+        self._players = make_players(None, forest) if players is None else players
         self.table_bytes = table_bytes // (len(parts.weighted) + 1) if parts else table_bytes
         self.dtype = np.dtype(dtype)
         self._table_dtype = np.dtype(np.float64) if parts else self.dtype
@@ -83,10 +89,10 @@ class CudaExplainer:
         device: str = "auto",
         y: ArrayLike | None = None,
     ) -> Any:
-        """SHAP values of the rows: (n, F), or (n, F, k) for k > 1 outputs, in the library of `X`."""
+        """SHAP values of the rows: (n, P), or (n, P, k) for k > 1 outputs, in the library of `X`."""
         request = None if out is not None else ("values", self.algorithm, device)
         with stream_of(X):
-            return self._run(self._job("values", None), X, gpus, (self.forest.n_features,), out, request, y)
+            return self._run(self._job("values", None), X, gpus, (self._players.n,), out, request, y)
 
     def shap_interaction_values(
         self,
@@ -97,13 +103,13 @@ class CudaExplainer:
         device: str = "auto",
         y: ArrayLike | None = None,
     ) -> Any:
-        """SHAP interaction values: (n, m, F) or (n, m, F, k); places[f] is feature f's place among the m, or -1."""
+        """SHAP interaction values: (n, m, P) or (n, m, P, k); places[p] is player p's place among the m, or -1."""
         key: object = "pairs"
-        chosen, n_features = None, self.forest.n_features
+        chosen, n_players = None, self._players.n
         if places is not None:
             chosen = np.argsort(places, kind="stable")[np.count_nonzero(places < 0) :]
             key = tuple(chosen.tolist())
-        shape = (n_features if chosen is None else len(chosen), n_features)
+        shape = (n_players if chosen is None else len(chosen), n_players)
         request = None if out is not None or chosen is not None else ("interactions", self.algorithm, device)
         with stream_of(X):
             return self._run(self._job(key, chosen), X, gpus, shape, out, request, y)
@@ -180,7 +186,8 @@ class CudaExplainer:
     def _plan_background(self, of_pairs: bool) -> TablePlan | None:
         if self.table_bytes == 0:
             return None
-        return TablePlan(self.forest, self._table_dtype, self.table_bytes, True, of_pairs, has_background=True)
+        settings = self._table_dtype, self.table_bytes, True, of_pairs, True
+        return TablePlan(self.forest, *settings, players=self._players)
 
     def _against(self, background: Background, of_pairs: bool) -> SharedTables | None:
         """Tables against a background; None where no row's values differ from 0."""

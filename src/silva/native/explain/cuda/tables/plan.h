@@ -77,7 +77,7 @@ struct GpuTableArrays {
   std::vector<TableRecord> records;
   std::vector<TableStage> stages;
   std::vector<StageChunk> chunks;
-  std::vector<int64_t> slot_keys;     // (output * n_features + f) * n_features + f
+  std::vector<int64_t> slot_keys;     // (output * n_players + p) * n_players + p
   std::vector<int32_t> walked_trees;  // as in explain/tables/plan.h
   std::vector<int64_t> cut_nodes;
 };
@@ -94,9 +94,10 @@ struct GpuTableOptions {
 
 class GpuTableWriter {
  public:
-  GpuTableWriter(const ForestView& forest, const GpuTableOptions& options, const Team& team)
+  GpuTableWriter(const ForestView& forest, const Players& players, const GpuTableOptions& options, const Team& team)
       : forest_(forest),
-        codes_(forest, each_feature(forest.n_features)),
+        n_players_(players.n),
+        codes_(forest, players),
         costs_(costs_of(options)),
         per_quad_(16 / options.real_bytes),
         ordered_(order(options, costs_, team)),
@@ -126,6 +127,7 @@ class GpuTableWriter {
   static constexpr int32_t kGroup = 8;  // threads that share an entry of pairs
 
   const ForestView& forest_;
+  int32_t n_players_;
   ForestCodes codes_;
   CutCosts costs_;
   int32_t per_quad_;  // numbers of 16 bytes
@@ -211,7 +213,7 @@ class GpuTableWriter {
   // Where the numbers of a subtree's lanes stand: by slot of its chunk, or of wide ones in its own order.
   void place_lanes(int32_t s, TableSubtree& to) const {
     const bool is_wide = !of_pairs() && !ordered_.is_narrow(s);
-    to.n_slots = of_pairs() ? int32_t(ordered_.chunk_of(s).columns.size()) : is_wide ? to.n_lanes : kNarrowSlots;
+    to.n_slots = of_pairs() ? int32_t(ordered_.chunk_of(s).players.size()) : is_wide ? to.n_lanes : kNarrowSlots;
     to.width = ((of_pairs() ? n_pairs(to.n_slots) : to.n_slots) + 3) / 4 * 4;
     std::fill(to.lane_of, to.lane_of + MOST_TABLE_LANES, static_cast<signed char>(-1));
     for (int32_t lane = 0; lane < to.n_lanes; ++lane)
@@ -279,14 +281,14 @@ class GpuTableWriter {
   void add_chunk(TableBatch& batch, const OrderedPlan::Chunk& chunk, int32_t first, int32_t end) {
     const int32_t first_stage = int32_t(out_.stages.size());
     for (int32_t s = first; s < end; ++s) {
-      out_.records.push_back(record_of(s, int32_t(chunk.columns.size())));
+      out_.records.push_back(record_of(s, int32_t(chunk.players.size())));
       add_to_stage(batch, s, s == first);
     }
     const int32_t n_stages = int32_t(out_.stages.size()) - first_stage;
     for (int32_t component = 0; component < plan_.width; ++component) {
       out_.chunks.push_back(
           {first_stage, n_stages, component, ordered_.n_sums(chunk), int64_t(out_.slot_keys.size()), 0});
-      add_slot_keys(plan_.width > 1 ? component : plan_.subtrees[first].output, chunk.columns);
+      add_slot_keys(plan_.width > 1 ? component : plan_.subtrees[first].output, chunk.players);
     }
     batch.most_slots = std::max<int64_t>(batch.most_slots, ordered_.n_sums(chunk));
   }
@@ -300,11 +302,11 @@ class GpuTableWriter {
   }
 
   // In the order of the chunk's sums.
-  void add_slot_keys(int64_t output, const std::vector<int32_t>& columns) {
-    const int64_t n = forest_.n_features;
-    for (size_t i = 0; i < columns.size(); ++i)
-      for (size_t j = i; j < (of_pairs() ? columns.size() : i + 1); ++j) {
-        const int64_t a = codes_.columns[columns[i]].feature, b = codes_.columns[columns[j]].feature;
+  void add_slot_keys(int64_t output, const std::vector<int32_t>& players) {
+    const int64_t n = n_players_;
+    for (size_t i = 0; i < players.size(); ++i)
+      for (size_t j = i; j < (of_pairs() ? players.size() : i + 1); ++j) {
+        const int64_t a = codes_.players[players[i]], b = codes_.players[players[j]];
         out_.slot_keys.push_back((output * n + std::min(a, b)) * n + std::max(a, b));
       }
   }
