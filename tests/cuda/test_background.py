@@ -90,6 +90,11 @@ def test_rows_and_background_on_a_gpu():
     expected = Explainer(forest, background, device="cuda").shap_values(X)
     found = Explainer(forest, cupy.asarray(background)).shap_values(cupy.asarray(X))
     np.testing.assert_array_equal(cupy.asnumpy(found), expected)
+    if cupy.cuda.runtime.getDeviceCount() > 1:
+        with cupy.cuda.Device(1):
+            elsewhere = cupy.asarray(background)
+        found = Explainer(forest, elsewhere, device="cuda:0").shap_values(cupy.asarray(X))
+        np.testing.assert_array_equal(cupy.asnumpy(found), expected)
 
 
 def test_trees_without_tables_are_refused_on_a_gpu_and_explained_on_the_cpu():

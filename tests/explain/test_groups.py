@@ -166,6 +166,7 @@ def test_linear_leaves_by_groups():
         ({"place": [0, 7]}, ValueError, "group 'place' holds 7, expected 0 to 4"),
         ({"place": ["lat"], "home": ["rooms", "lat"]}, ValueError, "feature 'lat' is in the groups 'place' and 'home'"),
         ({"place": ["lat", "lat"]}, ValueError, "feature 'lat' is in group 'place' twice"),
+        ({"place": np.array([[0, 1]])}, TypeError, r"group 'place' holds array\(\[0, 1\]\), expected indices or names"),
         ({"place": []}, ValueError, "group 'place' has no features; name at least one"),
         ({"place": "lat"}, TypeError, "group 'place' is 'lat', expected a list of features"),
         ({"rooms": ["lat", "lon"]}, ValueError, "group 'rooms' is called like a feature that is not in it"),

@@ -76,7 +76,7 @@ def integer_weights(weight: Any, n_rows: int) -> Int64s:
     """Weights as multiples of a power of two, the largest that keeps their sum exact."""
     if weight is None:
         return np.ones(n_rows, np.int64)
-    weights = np.asarray(weight)
+    weights = as_vector(weight, "background_weight")
     if weights.shape != (n_rows,):
         raise ValueError(f"background_weight has shape {weights.shape}, expected ({n_rows},), one weight a row")
     if weights.dtype.kind not in "biuf":
@@ -92,6 +92,14 @@ def integer_weights(weight: Any, n_rows: int) -> Int64s:
     spare = WEIGHT_BITS - n_rows.bit_length() - math.frexp(weights.max())[1]
     counts: Int64s = np.rint(np.ldexp(weights, spare)).astype(np.int64)
     return counts
+
+
+def as_vector(values: Any, name: str) -> Array:
+    """Make an array of what a caller gave; lists within lists of different lengths are refused by name."""
+    try:
+        return np.asarray(values)
+    except ValueError as error:
+        raise ValueError(f"{name} holds lists of different lengths, expected a number a row") from error
 
 
 def margins_of(forest: Forest, rows: Array, n_jobs: int | None) -> Doubles:

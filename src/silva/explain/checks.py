@@ -66,11 +66,11 @@ def refuse_unknown_means(forest: Forest) -> None:
 
 def check_choices(algorithm: str, output: str, dtype: DTypeLike) -> None:
     """Raise for values that no argument has, and for those that nothing computes yet."""
-    if algorithm not in ALGORITHMS:
+    if not isinstance(algorithm, str) or algorithm not in ALGORITHMS:
         raise ValueError(f"algorithm is {algorithm!r}, expected 'auto', 'tables', 'quadrature' or 'paths'")
-    if output not in OUTPUTS:
+    if not isinstance(output, str) or output not in OUTPUTS:
         raise ValueError(f"output is {output!r}, expected 'margin', 'probability' or 'log_loss'")
-    if str(dtype) not in get_args(FloatType) and dtype not in (np.float32, np.float64):
+    if str(dtype) not in get_args(FloatType) and (np.ndim(dtype) or dtype not in (np.float32, np.float64)):
         raise ValueError(f"dtype is {dtype!r}, expected 'float32' or 'float64'")
 
 
@@ -105,7 +105,7 @@ def checked_names(names: Sequence[str] | None, n_players: int) -> list[str] | No
     """Names that explanations show, one a player."""
     if names is None:
         return None
-    if isinstance(names, str) or len(names) != n_players:
+    if isinstance(names, str) or not hasattr(names, "__len__") or len(names) != n_players:
         raise ValueError(f"feature_names is {names!r}, expected {n_players} names, one a feature")
     return [str(name) for name in names]
 
