@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING, Any, get_args
 
 import numpy as np
 
-from silva.device import parse_device
 from silva.inputs.matching import index_of_feature
 from silva.typing import ExplainAlgorithm, ExplainOutput, FloatType
 
@@ -89,16 +88,10 @@ def check_background(weight: Any, has_background: bool, algorithm: str, output: 
         )
 
 
-def check_groups(groups: dict[str, list[int]], algorithm: str, device: str, has_background: bool) -> None:
+def check_groups(groups: dict[str, list[int]], algorithm: str) -> None:
     """Raise for arguments that do not go with groups of features."""
-    if not groups:
-        return
-    if algorithm == "paths":
+    if groups and algorithm == "paths":
         raise NotImplementedError("algorithm='paths' has no groups of features; pass algorithm='auto'")
-    if not has_background and parse_device(device)[0] not in {"auto", "cpu"}:
-        raise NotImplementedError(
-            f"groups without a background run on the CPU only; pass device='cpu', not {device!r}, or background rows"
-        )
 
 
 def checked_names(names: Sequence[str] | None, n_players: int) -> list[str] | None:

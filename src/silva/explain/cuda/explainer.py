@@ -12,7 +12,7 @@ from silva.cuda.kept_calls import Calls, may_be_kept
 from silva.cuda.rows import as_cupy, check_gpu_rows, like, map_rows
 from silva.cuda.streams import stream_of
 from silva.device import DeviceError, array_gpu, import_cupy
-from silva.explain.cuda.background import BackgroundContents
+from silva.explain.cuda.leaf_games import BackgroundContents, GroupContents
 from silva.explain.cuda.paths import PathsJob
 from silva.explain.cuda.quadrature import QuadratureJob
 from silva.explain.cuda.responses import MOST_PARTS, ResponseJob, with_labels
@@ -53,7 +53,7 @@ class CudaExplainer:
     parts : Parts, optional
         For the probability instead of the margin.
     players : Players, optional
-        Default: the features. Groups of features with a background alone.
+        Default: the features. Groups of features have tables alone.
     """
 
     def __init__(
@@ -163,48 +163,50 @@ class CudaExplainer:
         except import_cupy().cuda.memory.OutOfMemoryError:
             return None  # the long way makes room, or says what is missing
 
-    def serves_background(self, of_pairs: bool) -> bool:
-        """Whether every tree has tables of values, or of pairs, against the background, which no walk takes here."""
-        plan = self._background_plans(of_pairs)
+    def serves_by_tables(self, of_pairs: bool) -> bool:
+        """Whether every tree has tables of values, or of pairs: no walk takes backgrounds and groups here."""
+        plan = self._whole_plans(of_pairs)
         return plan is not None and not len(plan.walked_trees) and not self._has_many_parts
 
     @property
     def _has_many_parts(self) -> bool:
         return self._parts is not None and len(self._parts.weighted) >= MOST_PARTS
 
-    def _background_plans(self, of_pairs: bool) -> TablePlan | None:
-        return self._background_pair_plan if of_pairs else self._background_plan
+    def _whole_plans(self, of_pairs: bool) -> TablePlan | None:
+        return self._whole_pair_plan if of_pairs else self._whole_plan
 
     @cached_property
-    def _background_plan(self) -> TablePlan | None:
-        return self._plan_background(of_pairs=False)
+    def _whole_plan(self) -> TablePlan | None:
+        return self._plan_whole(of_pairs=False)
 
     @cached_property
-    def _background_pair_plan(self) -> TablePlan | None:
-        return self._plan_background(of_pairs=True)
+    def _whole_pair_plan(self) -> TablePlan | None:
+        return self._plan_whole(of_pairs=True)
 
-    def _plan_background(self, of_pairs: bool) -> TablePlan | None:
+    def _plan_whole(self, of_pairs: bool) -> TablePlan | None:
         if self.table_bytes == 0:
             return None
-        settings = self._table_dtype, self.table_bytes, True, of_pairs, True
+        settings = self._table_dtype, self.table_bytes, True, of_pairs, self._background is not None
         return TablePlan(self.forest, *settings, players=self._players)
 
-    def _against(self, background: Background, of_pairs: bool) -> SharedTables | None:
-        """Tables against a background; None where no row's values differ from 0."""
+    def _whole_tables(self, of_pairs: bool) -> SharedTables | None:
+        """Tables against a background, or of groups; None where no row's values differ from 0."""
         if self._has_many_parts:
             raise NotImplementedError(
                 f"margins so far apart take {len(self._parts.weighted) if self._parts else 0} tables, a GPU adds up "
                 f"{MOST_PARTS - 1} at most; pass device='cpu' and rows on the host"
             )
-        plan = self._background_plans(of_pairs)
+        plan = self._whole_plans(of_pairs)
         if plan is None or len(plan.walked_trees):
             n_walked = self.forest.n_trees if plan is None else len(plan.walked_trees)
             what = "interactions" if of_pairs else "values"
+            what += " against a background" if self._background else " of groups"
             raise NotImplementedError(
-                f"{n_walked} of {self.forest.n_trees} trees have no tables of {what} against a background on a GPU; "
+                f"{n_walked} of {self.forest.n_trees} trees have no tables of {what} on a GPU; "
                 "pass device='cpu' and rows on the host" + ("" if plan else ", or table_bytes above 0")
             )
-        return SharedTables(plan, BackgroundContents(background)) if plan.n_subtrees else None
+        contents = BackgroundContents(self._background) if self._background else GroupContents()
+        return SharedTables(plan, contents) if plan.n_subtrees else None
 
     def _job(self, key: object, features: NDArray[np.intp] | None) -> Job:
         if key not in self._jobs:
@@ -243,8 +245,8 @@ class CudaExplainer:
 
     def _make_tables(self, of_pairs: bool) -> SharedTables | None:
         """Lay out tables, if the algorithm says so and any tree has them."""
-        if self._background is not None:
-            return self._against(self._background, of_pairs)
+        if self._background is not None or self._players.groups:
+            return self._whole_tables(of_pairs)
         forest, forced = self.forest, self.algorithm == "tables"
         if self.algorithm not in {"auto", "tables"} or self.table_bytes == 0 or forest.has_linear_leaves:
             return None

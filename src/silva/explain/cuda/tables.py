@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from silva.typing import Int32s, Int64s
 
 BUILD_THREADS = 128
-"""As in native/explain/cuda/tables/points.cuh and build_background.cu."""
+"""As in native/explain/cuda/tables/points.cuh and leaf_games.cuh."""
 
 KEY_THREADS, KEY_ROWS, KEY_BLOCKS = 128, 8, 132 * 16
 """Threads and rows of a thread of native/explain/cuda/tables/find_keys.cu; blocks that fill the GPU."""
@@ -88,7 +88,7 @@ class TablePlan:
     has_background : bool
         Tables of the game against background rows, not of the covers'.
     players : Players, optional
-        Default: the features. Groups of features have tables against background rows alone.
+        Default: the features.
 
     Attributes
     ----------

@@ -35,8 +35,9 @@ nb::dict to_dict(GpuTableArrays&& arrays) {
   result["build_units"] = to_numpy(std::move(arrays.build_units));
   result["leaves_of_subtrees"] = to_bytes(arrays.leaves_of_subtrees);
   result["leaf_lanes"] = to_numpy(std::move(arrays.leaf_lanes));
+  result["leaf_shares"] = to_numpy(std::move(arrays.leaf_shares));
   result["unmet"] = to_numpy(std::move(arrays.unmet));
-  result["background_bytes"] = to_numpy(std::move(arrays.background_bytes));
+  result["leaf_game_bytes"] = to_numpy(std::move(arrays.leaf_game_bytes));
   result["n_states"] = arrays.n_states;
   result["most_states"] = arrays.most_states;
   result["batches"] = to_bytes(arrays.batches);
@@ -57,9 +58,10 @@ nb::dict plan_gpu_tables(nb::handle forest, const Vector<int32_t>& player_of, in
                          bool forced, bool of_pairs, bool has_background, int n_threads) {
   const ForestView view = view_of(forest);
   const Players players = players_of(silva::view(player_of), view.n_features);
-  if (players.n < view.n_features && !has_background)
-    throw nb::value_error("groups have tables on GPUs against a background alone");
-  const TableGame game = has_background ? TableGame::kBackground : TableGame::kCovers;
+  const bool has_groups = players.n < view.n_features;
+  const TableGame game = has_background ? TableGame::kBackground
+                         : has_groups   ? TableGame::kGroupCovers
+                                        : TableGame::kCovers;
   GpuTableArrays arrays;
   {
     const nb::gil_scoped_release release;

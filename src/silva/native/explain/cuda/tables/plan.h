@@ -23,7 +23,7 @@ inline CutCosts gpu_costs(int32_t real_bytes) {
 }
 
 // The same of interactions: a vector is what eight threads read at once, an entry of up to 7 features. Nothing takes
-// the place of tables against a background: they may exceed shared memory.
+// the place of tables by leaves: they may exceed shared memory.
 inline CutCosts gpu_pair_costs(int32_t real_bytes, TableGame game) {
   CutCosts costs = gpu_costs(real_bytes);
   costs.pair_lanes = 32;
@@ -32,7 +32,7 @@ inline CutCosts gpu_pair_costs(int32_t real_bytes, TableGame game) {
   costs.state = 40, costs.cell = 20;
   costs.walk = 0.7;
   costs.total = 0.8;
-  costs.most_numbers = game == TableGame::kBackground ? 65536 : 16384;
+  costs.most_numbers = game == TableGame::kCovers ? 16384 : 65536;
   return costs;
 }
 
@@ -61,13 +61,14 @@ struct GpuTableArrays {
   std::vector<double> leaves;
   std::vector<int32_t> n_points;
   std::vector<int64_t> build_units;  // numbers of a subtree's workspace, by quadrature point
-  // The build with a background.
+  // The build by leaves.
   std::vector<SubtreeLeaf> leaves_of_subtrees;
   std::vector<uint8_t> leaf_lanes;
+  std::vector<double> leaf_shares;
   std::vector<uint16_t> unmet;
-  std::vector<int64_t> background_bytes;  // of a subtree's workspace
-  int64_t n_states = 0;                   // of all subtrees
-  int32_t most_states = 0;                // of one
+  std::vector<int64_t> leaf_game_bytes;  // of a subtree's workspace
+  int64_t n_states = 0;                  // of all subtrees
+  int32_t most_states = 0;               // of one
   std::vector<TableBatch> batches;
   int64_t kept_size = 0,
           built_size = 0;  // numbers of one component: of all kept tables, of the largest batch of others
@@ -89,7 +90,7 @@ struct GpuTableOptions {
   TableGame game;
 
   // Interactions are asked for few rows, for which nothing is built if a walk can take its place.
-  bool rebuilds() const { return !of_pairs || game == TableGame::kBackground; }
+  bool rebuilds() const { return !of_pairs || game != TableGame::kCovers; }
 };
 
 class GpuTableWriter {
@@ -111,7 +112,8 @@ class GpuTableWriter {
     out_.splits = std::move(plan_.splits), out_.cells = std::move(plan_.cells);
     out_.factors = std::move(plan_.factors), out_.bits = std::move(plan_.bits);
     out_.leaves_of_subtrees = std::move(plan_.leaves);
-    out_.leaf_lanes = std::move(plan_.leaf_lanes), out_.unmet = std::move(plan_.unmet);
+    out_.leaf_lanes = std::move(plan_.leaf_lanes), out_.leaf_shares = std::move(plan_.leaf_shares);
+    out_.unmet = std::move(plan_.unmet);
     fill_batches(options.table_bytes / (options.real_bytes * plan_.width));
     for (TableBatch& batch : out_.batches) add_chunks(batch);
   }
@@ -231,8 +233,8 @@ class GpuTableWriter {
     constexpr int64_t kNumber = sizeof(double);  // LeafSpace of build_background.cu
     const int64_t numbers = of_pairs() ? n_pairs(subtree.n_lanes) : subtree.n_lanes;
     const int64_t numbers_of_set = of_pairs() ? 6 : 4;
-    out_.background_bytes.push_back(kNumber *
-                                    (int64_t(subtree.n_states) * numbers + (numbers_of_set << to.most_positions)));
+    out_.leaf_game_bytes.push_back(kNumber *
+                                   (int64_t(subtree.n_states) * numbers + (numbers_of_set << to.most_positions)));
   }
 
   int64_t size_of(int32_t s) const { return int64_t(plan_.subtrees[s].n_states) * out_.subtrees[s].width; }
