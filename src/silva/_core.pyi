@@ -8,11 +8,13 @@ class EvaluatePlan:
     def __init__(self, forest: object) -> None: ...
     def margins(self, rows: NDArray[Any], out: NDArray[np.float64], n_threads: int, serial: bool) -> None: ...
     def leaves(self, rows: NDArray[Any], out: NDArray[np.int32], n_threads: int, serial: bool) -> None: ...
-
-class LinearPlan:
-    def __init__(self, forest: object) -> None: ...
-    def margins(
-        self, rows: NDArray[Any], leaves: NDArray[np.int32], out: NDArray[np.float64], n_threads: int
+    def margins_on_grid(
+        self,
+        rows: NDArray[Any],
+        grid: NDArray[Any],
+        columns: list[int],
+        out: NDArray[np.float64],
+        n_threads: int,
     ) -> None: ...
 
 class NodePlan:

@@ -101,7 +101,7 @@ def test_names_of_players():
     assert Explainer(forest).players == forest.feature_names
     assert Explainer(forest).groups is None
     without = dataclasses.replace(forest, feature_names=None)
-    assert Explainer(without, groups={"place": [1, 0]}).players == ("place", "Feature 2", "Feature 3", "Feature 4")
+    assert Explainer(without, groups={"place": [1, 0]}).players == ("place", "x2", "x3", "x4")
 
 
 @pytest.mark.filterwarnings("ignore::PendingDeprecationWarning")  # of shap's plots

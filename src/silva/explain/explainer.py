@@ -32,6 +32,7 @@ from silva.explain.shap_arguments import refuse_call_arguments, taking_one_row, 
 from silva.explain.sparse import compact, sparse_values, values_of_sparse
 from silva.explain.stored import holds_explainer
 from silva.explain.tables import TABLE_BYTES
+from silva.facts import feature_names as shown_names
 from silva.inputs import arranged, as_rows, refuse_transform
 from silva.inputs.sparse import is_sparse
 from silva.loading import load
@@ -226,7 +227,7 @@ class Explainer(InteractionExplainer, CalledExplainer, MappedExplainer):
     @property
     def players(self) -> tuple[str, ...]:
         """Names of the groups and of the features that are in none, those of the features without groups."""
-        return self._players.names or tuple(f"Feature {i}" for i in range(self._players.n))
+        return self._players.names or shown_names(self.forest)
 
     @property
     def algorithm_(self) -> str:

@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
+from silva.extras import import_arrow
+from silva.facts import feature_names
 from silva.inputs.matching import listed
 from silva.mapping.carried import carry, opened
-from silva.mapping.columns import feature_names, import_arrow
 from silva.mapping.frames import as_frame, check_columns, features_of, result
 
 if TYPE_CHECKING:

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from silva.ensemble import MISSING, NUMBER
 from silva.files import replacing
 from silva.writers.onnx_graph import BOOL, DOUBLE, FLOAT, INT64, STRING, TREES_DOMAIN, Graph
 
@@ -19,7 +20,6 @@ AT_MOST, LESS, MEMBER = 0, 1, 6
 NEVER = 2**24
 """Member of an empty set, which no code reaches."""
 
-NUMBER, MISSING = -1, -2
 SIGMOIDS = {"logistic": 1.0, "one_vs_all": 1.0, "exponential": 2.0}
 
 

@@ -7,7 +7,7 @@ import importlib
 import re
 from typing import TYPE_CHECKING
 
-from silva.mapping.columns import import_arrow
+from silva.extras import import_arrow
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

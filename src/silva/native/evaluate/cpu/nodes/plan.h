@@ -1,6 +1,7 @@
 // Builds the tables of evaluate/cpu/nodes/tables.h from a forest.
 #pragma once
 #include "common/forest.h"
+#include "evaluate/cpu/linear_plan.h"
 #include "evaluate/cpu/nodes/columns.h"
 
 namespace silva {
@@ -13,10 +14,11 @@ struct NodePlan {
   std::vector<uint64_t> default_right;
   std::vector<NodeTree> trees;
   std::vector<uint8_t> children;
-  std::vector<int32_t> exits, leaf_id, tree_output;
+  std::vector<int32_t> exits, leaf_id, leaf_place, tree_output;
   std::vector<uint16_t> links;
   std::vector<double> value, base_score;
   std::vector<uint32_t> words;
+  LinearPlan linear;
   int32_t width, window_levels, reductions;
 
   // window_levels 0 lays the trees out for by_node. Without ranks, rows are compared as the floats of common/rows.h.
@@ -29,6 +31,7 @@ struct NodePlan {
         tree_output(forest.tree_output.begin(), forest.tree_output.end()),
         base_score(forest.base_score.begin(), forest.base_score.end()),
         words(forest.set_words.begin(), forest.set_words.end()),
+        linear(forest),
         width(forest.width),
         window_levels(window_levels),
         reductions(reductions),
@@ -65,6 +68,7 @@ struct NodePlan {
             links.data(),
             value.data(),
             leaf_id.data(),
+            leaf_place.data(),
             tree_output.data(),
             base_score.data(),
             columns.columns.data(),
@@ -105,6 +109,7 @@ struct NodePlan {
   void add_leaf(int32_t number) {
     const int64_t leaf = leaf_ + number;
     leaf_id.push_back(forest_.leaf_id[leaf]);
+    if (!linear.empty()) leaf_place.push_back(int32_t(leaf));
     for (int32_t i = 0; i < width; ++i)
       value.push_back(forest_.leaf_value[leaf * width + i] * forest_.tree_weight[tree_]);
   }

@@ -59,6 +59,7 @@ struct NodeTables {
   const uint16_t* links;    // kLinked: [position][side]: a position, or 256 + leaf of the tree
   const double* value;      // [leaf][width], times the tree's weight
   const int32_t* leaf_id;
+  const int32_t* leaf_place;  // of linear leaves: number among all leaves of the forest
   const int32_t* tree_output;
   const double* base_score;
   const NodeColumn* columns;
