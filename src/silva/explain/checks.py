@@ -69,7 +69,7 @@ def check_choices(algorithm: str, output: str, dtype: DTypeLike) -> None:
         raise ValueError(f"algorithm is {algorithm!r}, expected 'auto', 'tables', 'quadrature' or 'paths'")
     if not isinstance(output, str) or output not in OUTPUTS:
         raise ValueError(f"output is {output!r}, expected 'margin', 'probability' or 'log_loss'")
-    if str(dtype) not in get_args(FloatType) and (np.ndim(dtype) or dtype not in (np.float32, np.float64)):
+    if str(dtype) not in get_args(FloatType) and not any(dtype is one for one in (np.float32, np.float64)):
         raise ValueError(f"dtype is {dtype!r}, expected 'float32' or 'float64'")
 
 

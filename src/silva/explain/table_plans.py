@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from silva.forest import Forest
     from silva.typing import Int32s
 
-TABLES = {"float32": _core.SubtreeTables32, "float64": _core.SubtreeTables64}
+TABLES: dict[str, Any] = {"float32": _core.SubtreeTables32, "float64": _core.SubtreeTables64}
 
 MOST_PLANS, MOST_BYTES = 2, 2**25
 """Plans that a forest keeps for explainers to come, and bytes of each; larger ones live as long as an explainer."""
@@ -71,8 +71,7 @@ def shared_plan(
     plans, key = _plans.setdefault(forest, ForestPlans()), (player_of.tobytes(), *settings)
     found = plans.living.get(key)
     if found is None:
-        dtype, *rest = settings
-        found = SharedPlan(TABLES[dtype](forest, player_of, *rest, n_threads(n_jobs)))
+        found = SharedPlan(TABLES[settings[0]](forest, player_of, *settings[1:], n_threads(n_jobs)))
         plans.living[key] = found
     if found.n_bytes <= MOST_BYTES and found not in plans.kept:
         plans.kept.append(found)
