@@ -121,8 +121,11 @@ class _SubtreeTables:
         has_background: bool,
         n_threads: int,
     ) -> None: ...
+    def like(self) -> _SubtreeTables: ...
     @property
     def n_bytes(self) -> int: ...
+    @property
+    def plan_bytes(self) -> int: ...
     @property
     def n_subtrees(self) -> int: ...
     @property
@@ -194,6 +197,7 @@ class RowExplainer64(_RowExplainer): ...
 
 def plan_gpu_tables(
     forest: object,
+    player_of: NDArray[np.int32],
     table_bytes: int,
     real_bytes: int,
     forced: bool,
