@@ -41,6 +41,9 @@ LABEL_DTYPE = re.compile(r"object|\|[biu]1|<[iuf][248]|<U\d{1,9}")
 MAX_LABEL_BYTES = 2**28
 
 
+FIELD_TYPES: dict[str, Any] = {field.name: field.type for field in dataclasses.fields(TreeEnsemble)}
+
+
 class Attachment(NamedTuple):
     """What another job keeps beside a forest: plain values for the header, and arrays."""
 
@@ -186,13 +189,41 @@ def _split_fields(forest: TreeEnsemble) -> tuple[dict[str, Any], dict[str, Array
         )
     for field in _stored_fields():
         value = getattr(forest, field.name)
-        if field.name in LABELS:
-            scalars[field.name] = None if value is None else [_labels_to_json(field.name, labels) for labels in value]
-        elif isinstance(value, np.ndarray):
+        if isinstance(value, np.ndarray):
             arrays[field.name] = _little_endian(value)
         else:
-            scalars[field.name] = _scalar_to_json(field.type, value)
+            scalars[field.name] = field_to_json(field.name, value)
     return scalars, arrays
+
+
+def field_to_json(name: str, value: Any) -> Any:
+    """Write a field of TreeEnsemble that is no array as plain values.
+
+    Raises
+    ------
+    TypeError
+        If a class label or category is no string, number or boolean.
+    """
+    if name in LABELS:
+        return None if value is None else [_labels_to_json(name, labels) for labels in value]
+    return _scalar_to_json(FIELD_TYPES[name], value)
+
+
+def field_from_json(name: str, value: Any) -> Any:
+    """Read what `field_to_json` wrote.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If it did not.
+    """
+    if name in LABELS:
+        return None if value is None else tuple(_labels_from_json(labels) for labels in value)
+    if FIELD_TYPES[name] == "float":
+        return float.fromhex(value)
+    if name == "choices":
+        return tuple(Choice(*choice) for choice in value)
+    return tuple(value) if isinstance(value, list) else value
 
 
 def _stored_fields() -> list[dataclasses.Field[Any]]:
@@ -215,20 +246,10 @@ def _scalar_to_json(kind: Any, value: Any) -> Any:
 
 
 def _join_fields(scalars: dict[str, Any], arrays: dict[str, Array]) -> dict[str, Any]:
-    fields = {field.name: field.type for field in _stored_fields()}
-    if strange := fields.keys() ^ (scalars.keys() | arrays.keys()):
+    fields = {field.name for field in _stored_fields()}
+    if strange := fields ^ (scalars.keys() | arrays.keys()):
         raise ValueError(f"its fields differ from those of format {VERSION} in {', '.join(sorted(strange))}")
-    values: dict[str, Any] = dict(arrays)
-    for name, value in scalars.items():
-        if name in LABELS:
-            values[name] = None if value is None else tuple(_labels_from_json(labels) for labels in value)
-        elif fields[name] == "float":
-            values[name] = float.fromhex(value)
-        elif name == "choices":
-            values[name] = tuple(Choice(*choice) for choice in value)
-        else:
-            values[name] = tuple(value) if isinstance(value, list) else value
-    return values
+    return {**arrays, **{name: field_from_json(name, value) for name, value in scalars.items()}}
 
 
 def _labels_to_json(name: str, labels: Array | None) -> Any:
