@@ -12,6 +12,7 @@ from pathlib import Path
 
 import numpy as np
 
+from silva.loading import load
 from silva.readers.ubjson import decode
 from silva.storage import MAGIC, PREFIX, VERSION, _padding
 from silva.writers.onnx import onnx_bytes
@@ -46,6 +47,7 @@ def silva_forests():
     vectors = Options(n_trees=4, n_features=4, n_outputs=3, vector_leaves=True, covers="zeros", missing="marker")
     models = Options(n_trees=3, n_features=5, shape="mixed")
     yield from (whole_forest(), empty_forest(), with_models(random_forest(4, models), 5, -1, 2))
+    yield load(Path(__file__).parent / "seeds" / "catboost-ctr-combined-Counter.cbm")
     yield from (random_forest(1, several), random_forest(2, vectors), full_forest(3, 5, 7, 6))
 
 

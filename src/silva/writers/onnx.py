@@ -165,7 +165,7 @@ def _with_scalar_leaves(forest: TreeEnsemble) -> TreeEnsemble:
         return forest
     n = forest.n_outputs
     nodes = ("feature", "threshold", "left", "default_left", "cover", "category_set")
-    repeated = {name: np.tile(getattr(forest, name), n) for name in (*nodes, "leaf_id", "tree_weight")}
+    repeated: dict[str, Any] = {name: np.tile(getattr(forest, name), n) for name in (*nodes, "leaf_id", "tree_weight")}
     return dataclasses.replace(
         forest,
         tree_offsets=np.concatenate([[0], np.cumsum(np.tile(np.diff(forest.tree_offsets), n))]),
