@@ -8,6 +8,14 @@ class EvaluatePlan:
     def __init__(self, forest: object) -> None: ...
     def margins(self, rows: NDArray[Any], out: NDArray[np.float64], n_threads: int, serial: bool) -> None: ...
     def leaves(self, rows: NDArray[Any], out: NDArray[np.int32], n_threads: int, serial: bool) -> None: ...
+    def margins_on_grid(
+        self,
+        rows: NDArray[Any],
+        grid: NDArray[Any],
+        columns: list[int],
+        out: NDArray[np.float64],
+        n_threads: int,
+    ) -> None: ...
 
 class NodePlan:
     def __init__(self, forest: object, window_levels: int, reductions: int, ranks: bool) -> None: ...
@@ -104,7 +112,14 @@ class ExplainPlan64(_ExplainPlan): ...
 
 class _SubtreeTables:
     def __init__(
-        self, forest: object, table_bytes: int, forced: bool, of_pairs: bool, has_background: bool, n_threads: int
+        self,
+        forest: object,
+        player_of: NDArray[np.int32],
+        table_bytes: int,
+        forced: bool,
+        of_pairs: bool,
+        has_background: bool,
+        n_threads: int,
     ) -> None: ...
     @property
     def n_bytes(self) -> int: ...

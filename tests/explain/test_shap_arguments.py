@@ -78,6 +78,8 @@ def test_forests_that_average_probabilities(X):
         ({"approximate": True}, NotImplementedError, "approximate=True"),
         ({"model_output": "predict_proba"}, NotImplementedError, "model_output='predict_proba' is not computed"),
         ({"model_output": "probability"}, ValueError, "output='probability' needs background rows"),
+        ({"model_output": [1]}, NotImplementedError, r"model_output=\[1\] is not computed; expected 'raw', 'prob"),
+        ({"feature_perturbation": np.zeros(2)}, ValueError, "feature_perturbation is array"),
         ({"feature_perturbation": "interventional"}, ValueError, "pass data, or 'tree_path_dependent'"),
         ({"feature_perturbation": "correlated"}, ValueError, "feature_perturbation is 'correlated'"),
         ({"link": shap.links.logit}, NotImplementedError, "link=logit is not computed"),

@@ -15,6 +15,8 @@ from silva.parallel import cached_property, n_threads
 from silva.typing import Choice, Int32s
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from silva.ensemble import TreeEnsemble
     from silva.typing import Doubles, Floats
 
@@ -43,6 +45,12 @@ class CpuEvaluator:
             self.node_plan(choice).margins(rows, out, n_threads(n_jobs))
         else:
             self._plan.margins(rows, out, n_threads(n_jobs), choice.algorithm == "serial")
+        return out
+
+    def margins_on_grid(self, rows: Floats, columns: Sequence[int], points: Floats, n_jobs: int | None) -> Doubles:
+        """Margins (n, n_outputs, points) of rows with each point's values in these columns; not for linear leaves."""
+        out = np.empty((len(rows), self._forest.n_outputs, len(points)))
+        self._plan.margins_on_grid(rows, points, list(columns), out, n_threads(n_jobs))
         return out
 
     def leaves(self, rows: Floats, choice: Choice, n_jobs: int | None) -> Int32s:

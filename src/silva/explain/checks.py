@@ -93,8 +93,8 @@ def check_groups(groups: dict[str, list[int]], algorithm: str, device: str) -> N
     """Raise for arguments that do not go with groups of features."""
     if not groups:
         return
-    if algorithm in {"tables", "paths"}:
-        raise NotImplementedError(f"algorithm={algorithm!r} has no groups of features; pass algorithm='auto'")
+    if algorithm == "paths":
+        raise NotImplementedError("algorithm='paths' has no groups of features; pass algorithm='auto'")
     if parse_device(device)[0] not in {"auto", "cpu"}:
         raise NotImplementedError(f"groups run on the CPU only; pass device='cpu', not {device!r}")
 

@@ -30,7 +30,7 @@ Task begin_task(const Plan& plan, const RowSource& rows, int n_threads, double t
 }
 
 inline EvaluateTask task_of(const EvaluatePlan& plan, const RowSource& rows, int n_threads) {
-  constexpr int64_t kCache = 1 << 18;
+  constexpr int64_t kCache = 1 << 19;
   EvaluateTask task = begin_task<EvaluateTask>(plan, rows, n_threads, 7, 2, plan.coding.view().n_used);
   task.any_categorical = !plan.sets.empty();
   // As many tiles as keep all threads busy and their rows in the cache.

@@ -66,13 +66,17 @@ struct TableForest {
   std::vector<CodeColumn> columns;
   std::vector<float> thresholds;
   Coding coding;
+  int32_t n_players;             // of a result
+  std::vector<int32_t> players;  // as ForestCodes::players
 
-  TableForest(const ForestView& forest, bool has_background, ForestCodes&& codes)
+  TableForest(const ForestView& forest, int32_t n_players, bool has_background, ForestCodes&& codes)
       : n_outputs(forest.n_outputs()),
         leaf_value(WeightedLeaves(forest, sizeof(Real) == sizeof(float), has_background).values),
         columns(std::move(codes.columns)),
         thresholds(std::move(codes.thresholds)),
-        coding(std::move(codes.coding)) {}
+        coding(std::move(codes.coding)),
+        n_players(n_players),
+        players(std::move(codes.players)) {}
 };
 
 // Consecutive chunks and their vectors.
@@ -116,14 +120,21 @@ class PlannedTables {
     fill(task, range, range, table, table_kernels<Real>().build_workspace, table_kernels<Real>().build, n_threads);
   }
 
+  // The same of games by leaves.
+  void fill_by_shares(const ChunkRange& range, Real* table, int n_threads) const {
+    LeafGameTask<Real> task{};
+    fill(task, range, range, table, table_kernels<Real>().leaf_game_workspace, table_kernels<Real>().build_leaf_game,
+         n_threads);
+  }
+
   // Tables of a range of chunks; `table` holds those of `held`.
   void fill_by_counts(const ChunkRange& range, const std::vector<int64_t>& count, double total, const ChunkRange& held,
                       Real* table, int n_threads) const {
-    BackgroundTask<Real> task{};
+    LeafGameTask<Real> task{};
     task.count = count.data();
     task.first_count = range.first_vector;
     task.total = total;
-    fill(task, range, held, table, table_kernels<Real>().background_workspace, table_kernels<Real>().build_background,
+    fill(task, range, held, table, table_kernels<Real>().leaf_game_workspace, table_kernels<Real>().build_leaf_game,
          n_threads);
   }
 
@@ -203,12 +214,13 @@ class PlannedTables {
             plan_.factors.data(),
             plan_.steps.data(),
             plan_.chunks.data(),
-            plan_.slot_column.data(),
+            plan_.slot_player.data(),
             plan_.sum_total.data(),
             plan_.totals.data(),
             plan_.first_total.data(),
             plan_.leaves.data(),
             plan_.leaf_lanes.data(),
+            plan_.leaf_shares.data(),
             plan_.unmet.data(),
             plan_.n_vectors,
             plan_.most_patterns,
@@ -277,6 +289,9 @@ class PlannedTables {
     task.columns = forest_->columns.data();
     task.thresholds = forest_->thresholds.data();
     task.n_columns = int32_t(forest_->columns.size());
+    task.players = forest_->players.data();
+    task.n_players = int32_t(forest_->players.size());
+    task.n_result_players = forest_->n_players;
     task.n_outputs = forest_->n_outputs;
     task.coding = forest_->coding.view();
     task.first_chunk = range.first_chunk;

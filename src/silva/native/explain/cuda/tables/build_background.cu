@@ -1,5 +1,5 @@
 // Fills the tables of subtrees with the game against background rows: a block fills one, for one component of the
-// leaves, leaf after leaf, in float64. The maths is that of explain/tables/background/leaf_tables.h.
+// leaves, leaf after leaf, in float64. The maths is that of explain/tables/leaf_games/leaf_tables.h.
 //
 // Macros: REAL, PAIRS (tables of interactions).
 #include "explain/cuda/tables/pair_names.cuh"

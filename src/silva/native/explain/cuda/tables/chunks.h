@@ -72,7 +72,7 @@ class ChunkOrder {
   std::vector<Chunk> chunks_;  // of one output
 
   std::span<const int32_t> columns_of(int32_t s) const {
-    return {plan_.lane_column.data() + plan_.subtrees[s].first_lane, size_t(plan_.subtrees[s].n_lanes)};
+    return {plan_.lane_player.data() + plan_.subtrees[s].first_lane, size_t(plan_.subtrees[s].n_lanes)};
   }
 
   int32_t kind_of(int32_t s) const { return limits_.kind_of(plan_.subtrees[s].n_lanes); }

@@ -86,7 +86,7 @@ class OrderedPlan {
   size_t n_columns() const { return codes_->columns.size(); }
   // Of so few columns that they are the slots of all chunks.
   bool is_by_column() const { return !costs_.of_pairs() && n_columns() <= size_t(kNarrowSlots); }
-  int32_t column_of(int32_t s, int32_t lane) const { return plan.lane_column[plan.subtrees[s].first_lane + lane]; }
+  int32_t column_of(int32_t s, int32_t lane) const { return plan.lane_player[plan.subtrees[s].first_lane + lane]; }
 
   // In sets of few slots if that pays: sums are registers then, but there are more chunks and sums of them.
   ChunkOrder choose_order() {

@@ -96,7 +96,7 @@ class GpuTableWriter {
  public:
   GpuTableWriter(const ForestView& forest, const GpuTableOptions& options, const Team& team)
       : forest_(forest),
-        codes_(forest),
+        codes_(forest, each_feature(forest.n_features)),
         costs_(costs_of(options)),
         per_quad_(16 / options.real_bytes),
         ordered_(order(options, costs_, team)),
