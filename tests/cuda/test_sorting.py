@@ -10,7 +10,8 @@ import pytest
 
 import silva.grow.search
 from silva.grow.cuda.sorting import GpuSorter
-from silva.grow.data import Sorter, prepare
+from silva.grow.data import prepare
+from silva.grow.sorting import Sorter
 from tests.grow.engines import piecewise
 
 rng = np.random.default_rng(0)

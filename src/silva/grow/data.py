@@ -10,11 +10,10 @@ from typing import TYPE_CHECKING, TypeVar
 import numpy as np
 
 from silva import _core, parallel
+from silva.grow.sorting import Sorter
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
-
-    from numpy.typing import NDArray
 
     from silva.typing import Bools, Doubles, Floats, Int32s, Int64s
 
@@ -119,12 +118,21 @@ def standard(values: Doubles, weight: Doubles) -> Standard:
     if not present.any():
         return Standard(0.0, 0.0)
     x, w = (values, weight) if present.all() else (values[present], weight[present])
-    centre = float(x[0] + np.average(x / 2 - x[0] / 2, weights=w) * 2)
-    largest = float(np.abs(x / 2 - centre / 2).max()) * 2
+    # One array for all of it: new memory costs as much as what is done in it.
+    half, total = np.divide(x, 2), w.sum()
+    half -= x[0] / 2
+    half *= w
+    centre = float(x[0] + half.sum() / total * 2)
+    np.divide(x, 2, out=half)
+    half -= centre / 2
+    largest = float(max(half.max(), -half.min())) * 2
     if largest <= 1e-14 * abs(centre) or largest == 0:
         return Standard(centre, 0.0)
-    scaled = (x - centre) / largest
-    return Standard(centre, float(np.sqrt(np.average(scaled * scaled, weights=w))) * largest)
+    scaled = np.subtract(x, centre, out=half)
+    scaled /= largest
+    scaled *= scaled
+    scaled *= w
+    return Standard(centre, float(np.sqrt(scaled.sum() / total)) * largest)
 
 
 def on_grid(by: Standard) -> Standard:
@@ -147,32 +155,6 @@ def standardised(values: Doubles, by: Standard) -> Doubles:
     if by.scale == 0:
         return np.where(np.isnan(values), np.nan, 0.0)
     return (values - by.centre) / by.scale
-
-
-def ranked(values: Doubles) -> tuple[Int32s, Int32s, Doubles, Int32s]:
-    """Ranks, rows by rank (missing first), distinct values and the first position of each rank and the end."""
-    n_missing = int(np.isnan(values).sum())
-    order = np.roll(np.argsort(values, kind="stable").astype(np.int32), n_missing)
-    present = values[order[n_missing:]]
-    is_new = np.ones(len(present), bool)
-    is_new[1:] = present[1:] != present[:-1]
-    ranks = np.full(len(values), -1, np.int32)
-    ranks[order[n_missing:]] = np.cumsum(is_new, dtype=np.int32) - np.int32(1)
-    starts = np.concatenate([np.flatnonzero(is_new), [len(present)]]) + n_missing
-    return ranks, order, present[is_new], starts.astype(np.int32)
-
-
-class Sorter:
-    """Sorts columns on the cores; several threads may ask it."""
-
-    def rank(self, values: Doubles, ranks: Int32s, order: Int32s) -> tuple[Doubles, Int32s]:
-        """Write ranks and order of a column as `ranked` finds them; return its distinct values and starts."""
-        ranks[:], order[:], distinct, starts = ranked(values)
-        return distinct, starts
-
-    def order(self, keys: NDArray[np.uint16]) -> Int32s:
-        """Rows by their keys, equal ones in their order."""
-        return np.argsort(keys, kind="stable").astype(np.int32)
 
 
 def arranged(
@@ -340,7 +322,7 @@ def prepare(
     target = standard(y, weight)
     attributes, ranks, order, values, starts, offsets = _ranked_columns(X, weight, testable, n_threads, sorter)
     usable = linear & np.array([s.scale > 0 for s in attributes], bool)
-    missing = (ranks.min(axis=1, initial=0) < 0) & usable
+    missing = (starts[offsets[:-1] + np.arange(len(ranks))] > 0) & usable
     column = np.where(usable, np.cumsum(usable), -1).astype(np.int32)
     indicator = np.where(missing, usable.sum() + np.cumsum(missing), -1).astype(np.int32)
     width = 2 + int(usable.sum()) + int(missing.sum())
@@ -390,8 +372,11 @@ def _rearrange(ranks: Int32s, order: Int32s, source: Int32s, n_threads: int) -> 
     place = np.empty_like(source)
     place[source] = np.arange(len(source), dtype=np.int32)
 
-    def rearrange(a: int) -> None:
-        ranks[a] = ranks[a][source]
-        order[a] = place[order[a]]
+    def rearrange(task: int) -> None:
+        a = task // 2
+        if task % 2:
+            order[a] = place[order[a]]
+        else:
+            ranks[a] = ranks[a][source]
 
-    list(_side_by_side(rearrange, len(ranks), n_threads))
+    list(_side_by_side(rearrange, 2 * len(ranks), n_threads))

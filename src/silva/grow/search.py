@@ -19,7 +19,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from silva.grow.cuda.rows import RowsOnGpus
-    from silva.grow.data import Sorter, TrainingRows
+    from silva.grow.data import TrainingRows
+    from silva.grow.sorting import Sorter
 
 SLICE_SECONDS = 0.2
 """Generations run for about this long between two looks at the outside."""
