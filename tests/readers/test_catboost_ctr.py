@@ -178,6 +178,21 @@ def test_rows_that_catboost_refuses(frame):
             make()
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("name", MODELS)
+def test_many_rows_are_those_of_catboost(name, frame):
+    """Half a million rows over all models."""
+    model = train(name, frame)
+    forest = silva.load(model)
+    rows = make_frame(7, 12_000, unseen=True)
+    if forest.transform is not None:
+        rows = pandas.concat([rows, adversarial(forest, frame)], ignore_index=True)
+    expected = model.predict(rows, prediction_type="RawFormulaVal")
+    np.testing.assert_array_equal(forest.predict(rows, output="leaf"), model.calc_leaf_indexes(rows))
+    bound = 1e-14 * np.abs(expected).max() * 25
+    np.testing.assert_allclose(forest.predict(rows, output="margin"), expected, rtol=0, atol=bound)
+
+
 @pytest.mark.parametrize("mmap", [False, True])
 @pytest.mark.parametrize("name", MODELS)
 def test_files_keep_the_tables(name, mmap, frame, tmp_path):
