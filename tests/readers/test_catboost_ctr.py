@@ -318,3 +318,14 @@ def test_truncated_files_are_refused(frame, tmp_path):
         path.write_bytes(data[:place] + bytes([data[place] ^ 0x81]) + data[place + 1 :])
         with contextlib.suppress(ValueError, NotImplementedError):
             silva.load(path).predict(frame[:20])
+
+
+def test_numbers_beyond_float32_raise_no_warning(frame, tmp_path):
+    """A prior or a count of a damaged file becomes infinity, as in float32 arithmetic."""
+    path = tmp_path / "model.json"
+    train("priors", frame).save_model(str(path), format="json")
+    document = json.loads(path.read_text())
+    for one in document["features_info"]["ctrs"]:
+        one["prior_numerator"] = 1e300
+    path.write_text(json.dumps(document))
+    assert np.isfinite(silva.load(path).predict(frame)).all()

@@ -141,8 +141,8 @@ def _values(one: Statistic, table: Table) -> NDArray[np.float32]:
     """Values by entry, computed in float32 as CatBoost does; then that of what training lacks, which counts nothing."""
     good, total = _counts(one, table)
     rest = table.denominator if one.kind in {COUNTER, FREQUENCY} else 0
-    good, total = np.append(good, 0).astype(np.float32), np.append(total, rest).astype(np.float32)
     with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+        good, total = np.append(good, 0).astype(np.float32), np.append(total, rest).astype(np.float32)
         ratio = (good + np.float32(one.prior)) / (total + np.float32(one.prior_weight))
         values: NDArray[np.float32] = ((ratio + np.float32(one.shift)) * np.float32(one.scale)).astype(np.float32)
     return values

@@ -207,6 +207,11 @@ def as_array(values, *rest, order="K"):
     return np.array(values, *rest, copy=True, order=order).view(DeviceArray)
 
 
+def on_device(make):
+    """NumPy's function with CuPy's result."""
+    return lambda *args, **kwargs: make(*args, **kwargs).view(DeviceArray)
+
+
 def make_cupy(gpus):
     """Make the module."""
     cupy = types.ModuleType("cupy")
@@ -218,6 +223,8 @@ def make_cupy(gpus):
     cupy.asnumpy = np.array
     cupy.from_dlpack = np.asarray
     cupy.isnan = np.isnan
+    for name in ("full", "arange", "searchsorted", "concatenate"):
+        setattr(cupy, name, on_device(getattr(np, name)))
     pool = MemoryPool()
     cupy.get_default_memory_pool = lambda: pool
     cupy.cuda = make_cuda_module(gpus)
