@@ -237,7 +237,7 @@ def make_cupy(gpus):
     cupy.asnumpy = np.array
     cupy.from_dlpack = np.asarray
     cupy.isnan = np.isnan
-    for name in ("where", "cumsum", "flatnonzero"):
+    for name in ("where", "cumsum", "flatnonzero", "full", "arange", "searchsorted", "concatenate"):
         setattr(cupy, name, on_device(getattr(np, name)))
     cupy.argsort = on_device(functools.partial(np.argsort, kind="stable"))
     cupy.ones = lambda shape, dtype: np.ones(shape, dtype).view(DeviceArray)
