@@ -27,7 +27,7 @@ struct PassSpace {
   uint16_t* keys;  // [subtree of a chunk][tile]
   Real* sums;      // [row of a tile][lane of an entry]
   double* total;   // [output][row][total]
-  double* main;    // [column]: main effects of a row
+  double* main;    // [player]: main effects of a row
   int64_t stride;
   int32_t tile;       // rows whose keys are kept
   bool has_few_rows;  // of the block
@@ -43,7 +43,7 @@ struct PassSpace {
     keys = arena.take<uint16_t>(int64_t(task.plan.most_subtrees) * tile);
     sums = arena.take<Real>(int64_t(tile) * task.plan.lanes * (of_pairs ? pair_vectors(kMostPairSlots) : 1));
     total = kept.take<double>(stride * task.n_totals);
-    main = arena.take<double>(of_pairs ? task.n_columns : 0);
+    main = arena.take<double>(of_pairs ? task.n_players : 0);
   }
 };
 

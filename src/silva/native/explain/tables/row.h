@@ -74,8 +74,8 @@ void add_chunk_of_row(const RowTask<Real>& task, const TableChunk& chunk, int64_
     sum += *reinterpret_cast<const V*>(vector_of<Real, L>(task, s, from));
   alignas(64) Real sums[L];
   *reinterpret_cast<V*>(sums) = sum;
-  const int32_t* columns = task.plan.slot_column + chunk.first_slot;
-  for (int i = 0; i < chunk.n_slots; ++i) task.total[columns[i]] += double(sums[i]);
+  const int32_t* players = task.plan.slot_player + chunk.first_slot;
+  for (int i = 0; i < chunk.n_slots; ++i) task.total[players[i]] += double(sums[i]);
 }
 
 // Keys are found a chunk ahead: translations of addresses are forgotten sooner than what is fetched by them.
@@ -84,17 +84,17 @@ void explain_row_of(const RowTask<Real>& task) {
   const bool has_width = task.plan.width > 1;
   const TableChunk *chunk = task.plan.chunks, *end = chunk + task.plan.n_chunks;
   RowKeys<Real, L> keys(task);
-  __builtin_memset(task.values, 0, sizeof(Real) * task.coding.n_features * task.n_outputs);
+  __builtin_memset(task.values, 0, sizeof(Real) * task.n_result_players * task.n_outputs);
   for (int output = 0; output < task.n_outputs; ++output) {
-    __builtin_memset(task.total, 0, sizeof(double) * task.n_columns);
+    __builtin_memset(task.total, 0, sizeof(double) * task.n_players);
     if (has_width) chunk = task.plan.chunks;
     for (; chunk < end && (has_width || chunk->output == output); ++chunk) {
       const TableChunk& ahead = chunk + 1 < end ? chunk[1] : *chunk;
       keys.reach(ahead.first_subtree + ahead.n_subtrees);
       add_chunk_of_row<Real, L>(task, *chunk, has_width ? output * task.plan.n_vectors : 0);
     }
-    for (int c = 0; c < task.n_columns; ++c)
-      task.values[int64_t(task.columns[c].feature) * task.n_outputs + output] = Real(task.total[c]);
+    for (int p = 0; p < task.n_players; ++p)
+      task.values[int64_t(task.players[p]) * task.n_outputs + output] = Real(task.total[p]);
   }
 }
 
