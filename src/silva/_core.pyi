@@ -51,6 +51,7 @@ class GpuLaunch:
         block: tuple[int, int, int],
         shared: int,
         arguments: int,
+        overlaps: bool = False,
     ) -> None: ...
 
 class GpuPlan:
@@ -132,8 +133,11 @@ class _SubtreeTables:
         has_background: bool,
         n_threads: int,
     ) -> None: ...
+    def like(self) -> _SubtreeTables: ...
     @property
     def n_bytes(self) -> int: ...
+    @property
+    def plan_bytes(self) -> int: ...
     @property
     def n_subtrees(self) -> int: ...
     @property
@@ -205,6 +209,7 @@ class RowExplainer64(_RowExplainer): ...
 
 def plan_gpu_tables(
     forest: object,
+    player_of: NDArray[np.int32],
     table_bytes: int,
     real_bytes: int,
     forced: bool,

@@ -19,7 +19,7 @@ import numpy as np
 from silva.device import on_host
 from silva.evaluate.links import expit
 from silva.explain.additivity import margin_bounds
-from silva.explain.background import Background, margins_of, mean
+from silva.explain.background import Background, as_vector, margins_of, mean
 from silva.explain.cpu import CpuExplainer, checked_result
 from silva.explain.shap_arguments import returns_probabilities
 
@@ -80,7 +80,7 @@ def checked_labels(y: ArrayLike | None, n_rows: int) -> Doubles:
     """Labels of the rows, 0 or 1."""
     if y is None:
         raise ValueError("output='log_loss' explains the loss of each row's label; pass y, 0 or 1 a row")
-    labels = np.asarray(on_host(y))
+    labels = as_vector(on_host(y), "y")
     if labels.shape != (n_rows,):
         raise ValueError(f"y has shape {labels.shape}, expected ({n_rows},), a label a row")
     if labels.dtype.kind not in "biuf" or not np.isin(labels, (0, 1)).all():

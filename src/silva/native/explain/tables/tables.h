@@ -16,7 +16,14 @@ class SubtreeTables {
   SubtreeTables(const ForestView& forest, const Players& players, const TableOptions& options, int n_threads)
       : SubtreeTables(forest, players.n, options, ForestCodes(forest, players), n_threads) {}
 
+  // Of the same plan, to be filled anew.
+  explicit SubtreeTables(const SubtreeTables& other)
+      : game_(other.game_),
+        kept_(std::make_unique<PlannedTables<Real>>(*other.kept_)),
+        rebuilt_(other.rebuilt_ ? std::make_unique<RebuiltTables<Real>>(*other.rebuilt_) : nullptr) {}
+
   const TablePlan& plan() const { return kept_->plan(); }
+  int64_t plan_bytes() const { return plan().n_bytes() + (rebuilt_ ? rebuilt_->plan_bytes() : 0); }
   int64_t n_subtrees() const { return int64_t(plan().subtrees.size()) + n_rebuilt(); }
   int64_t n_rebuilt() const { return rebuilt_ ? rebuilt_->n_subtrees() : 0; }
   int64_t n_bytes() const { return table_size() + (rebuilt_ ? rebuilt_->n_bytes() : 0); }
@@ -68,7 +75,7 @@ class SubtreeTables {
       : game_(codes.has_groups && options.game == TableGame::kCovers ? TableGame::kGroupCovers : options.game) {
     const BorrowedTeam threads(n_threads);
     CutCosts costs = options.of_pairs ? pair_costs() : cpu_costs(codes.players.size() > 8);
-    if (game_ == TableGame::kGroupCovers) costs.rebuild_rows = 0;
+    if (game_ == TableGame::kGroupCovers) costs = group_costs(costs);
     PlanOptions planned{options.table_bytes, int32_t(sizeof(Real)), options.forced, costs};
     planned.game = game_;
     TablePlanner planner(codes, planned, threads.team());
