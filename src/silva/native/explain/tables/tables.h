@@ -60,7 +60,7 @@ class SubtreeTables {
 
   SubtreeTables(const ForestView& forest, const TableOptions& options, ForestCodes codes, int n_threads) {
     const BorrowedTeam threads(n_threads);
-    const CutCosts costs = options.of_pairs ? pair_costs() : cpu_costs(codes.columns.size() > 8);
+    const CutCosts costs = options.of_pairs ? pair_costs() : cpu_costs();
     PlanOptions planned{options.table_bytes, int32_t(sizeof(Real)), options.forced, costs};
     planned.game = options.game;
     TablePlanner planner(codes, planned, threads.team());
