@@ -8,7 +8,7 @@ from typing import Literal
 
 @dataclass(frozen=True)
 class Model:
-    """A model to train, by which library on which data set (benchmarks.data)."""
+    """A model to train, by which library on which data set (benchmarks.data). Depth 0 is no bound."""
 
     library: str
     data: str
@@ -17,7 +17,7 @@ class Model:
     learning_rate: float = 0.01
 
     def __str__(self) -> str:
-        return f"{self.data}, {self.rounds} × depth {self.depth}"
+        return f"{self.data}, {self.rounds} × {f'depth {self.depth}' if self.depth else 'full depth'}"
 
 
 @dataclass(frozen=True)
@@ -59,6 +59,8 @@ ADULT_16 = Model("xgboost", "adult", rounds=60, depth=16)
 COVTYPE_8 = Model("xgboost", "covtype", rounds=10, depth=8)
 FASHION_8 = Model("xgboost", "fashion_mnist", rounds=20, depth=8)
 CALIFORNIA_FOREST = Model("scikit-learn", "california_housing", rounds=100, depth=8)
+CALIFORNIA_DEEP = Model("scikit-learn", "california_housing", rounds=100, depth=0)
+CALIFORNIA_HISTOGRAMS = Model("scikit-learn histograms", "california_housing", rounds=100, depth=0, learning_rate=0.1)
 CALIFORNIA_LIGHTGBM, ADULT_LIGHTGBM = (
     Model("lightgbm", data, rounds=100, depth=8) for data in ("california_housing", "adult")
 )
@@ -154,10 +156,28 @@ GROUPS = {
             _prediction(LARGE_LIGHTGBM, ("LightGBM", "oneDAL"), 1, 1, None),
             _prediction(LARGE_FOREST, ("scikit-learn",), 20_000, 2, None),
             _prediction(LARGE_FOREST, ("scikit-learn",), 1, 1, None),
+            _prediction(CALIFORNIA_DEEP, ("scikit-learn",), 100_000, 2, None),
             _prediction(TREE, ("XGBoost", "oneDAL"), 65_536, 1, Target("rows/s", 1e8)),
             _prediction(TREE, ("XGBoost", "oneDAL"), 1, 1, Target("µs", 2)),
             _prediction(TREE_SCIKIT_LEARN, ("scikit-learn",), 65_536, 1, Target("rows/s", 1e8)),
             _prediction(TREE_SCIKIT_LEARN, ("scikit-learn",), 1, 1, Target("µs", 2)),
+        )
+    ),
+    "effects": Group(
+        tuple(
+            Case(str(model.library), "partial dependence", ("silva", "scikit-learn"), model, 100_000, 2, target)
+            for model in (CALIFORNIA_HISTOGRAMS, CALIFORNIA_DEEP)
+            for target in (Target("speed-up", 20, "scikit-learn"),)
+        )
+    ),
+    "reports": Group(
+        tuple(
+            Case(f"{what} of {CALIFORNIA_8}", what, ("silva",), CALIFORNIA_8, n_rows, 2, target, reading)
+            for what, reading, n_rows, target in (
+                ("report", "time", 20_640, Target("s", 10)),
+                ("size of the report", "result", 20_640, Target("MiB", 2)),
+                ("report", "time", 1_000_000, Target("s", 60)),
+            )
         )
     ),
     "loading": Group(

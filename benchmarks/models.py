@@ -93,9 +93,28 @@ def _train_scikit_learn(model: Model, table: Table) -> Any:
     from sklearn.ensemble import RandomForestRegressor
 
     forest = RandomForestRegressor(
-        model.rounds, max_depth=model.depth, max_features="sqrt", random_state=SEED, n_jobs=-1
+        model.rounds, max_depth=model.depth or None, max_features="sqrt", random_state=SEED, n_jobs=-1
     )
     return forest.fit(table.rows, table.target)
+
+
+def _train_histograms(model: Model, table: Table) -> Any:
+    from sklearn.ensemble import HistGradientBoostingRegressor
+
+    forest = HistGradientBoostingRegressor(
+        max_iter=model.rounds, max_depth=model.depth or None, learning_rate=model.learning_rate, random_state=SEED
+    )
+    return forest.fit(table.rows, table.target)
+
+
+def _scikit_learn(train: Callable[[Model, Table], Any]) -> Library:
+    return Library(
+        "scikit-learn",
+        ".pkl",
+        train,
+        lambda model, path: path.write_bytes(pickle.dumps(model)),
+        lambda path: pickle.loads(path.read_bytes()),
+    )
 
 
 LIBRARIES = {
@@ -109,11 +128,6 @@ LIBRARIES = {
     "lightgbm": Library(
         "lightgbm", ".txt", _train_lightgbm, lambda model, path: model.save_model(path), _restore_lightgbm
     ),
-    "scikit-learn": Library(
-        "scikit-learn",
-        ".pkl",
-        _train_scikit_learn,
-        lambda model, path: path.write_bytes(pickle.dumps(model)),
-        lambda path: pickle.loads(path.read_bytes()),
-    ),
+    "scikit-learn": _scikit_learn(_train_scikit_learn),
+    "scikit-learn histograms": _scikit_learn(_train_histograms),
 }

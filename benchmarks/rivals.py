@@ -180,6 +180,45 @@ def _silva_row(work: Work) -> Call:
     return partial(silva.load(work.model).predictor("margin"), work.rows[0])
 
 
+def _silva_dependence(work: Work) -> Call:
+    import silva
+
+    grid = partial(silva.partial_dependence, silva.load(work.model), work.rows, 0, n_jobs=work.n_threads)
+    return lambda: grid().average[0]
+
+
+def _scikit_learn_dependence(work: Work) -> Call:
+    from sklearn.inspection import partial_dependence
+
+    if hasattr(work.model, "n_jobs"):
+        work.model.set_params(n_jobs=work.n_threads)
+    grid = partial(partial_dependence, work.model, work.rows, [0], method="brute", kind="average")
+    return lambda: grid()["average"][0]
+
+
+def _silva_report(work: Work) -> Call:
+    """The report of a forest that is loaded; the count of files is what can be compared."""
+    import silva
+
+    forest, path = silva.load(work.model), CACHE / "report.html"
+
+    def report() -> int:
+        silva.report(forest, work.rows, path=path, n_jobs=work.n_threads)
+        return 1
+
+    return report
+
+
+def _silva_report_size(work: Work) -> Call:
+    report = _silva_report(work)
+
+    def size() -> float:
+        report()
+        return (CACHE / "report.html").stat().st_size / 2**20
+
+    return size
+
+
 def _silva_load(suffix: str, work: Work) -> Call:
     import silva
 
@@ -331,6 +370,9 @@ RIVALS = {
             "weighted background": _silva_weighted_background,
             "background memory": _silva_background_memory,
             "prepare": _silva_prepare,
+            "partial dependence": _silva_dependence,
+            "report": _silva_report,
+            "size of the report": _silva_report_size,
             "load Booster": partial(_silva_load, ""),
             **{f"load {suffix}": partial(_silva_load, suffix) for suffix in (".ubj", ".json", ".silva")},
             "explain file": _silva_explain_file,
@@ -367,7 +409,12 @@ RIVALS = {
     ),
     "scikit-learn": Rival(
         "scikit-learn",
-        {"margin": _scikit_learn_margin, "row": _scikit_learn_margin, "import": partial(_import, "sklearn")},
+        {
+            "margin": _scikit_learn_margin,
+            "row": _scikit_learn_margin,
+            "partial dependence": _scikit_learn_dependence,
+            "import": partial(_import, "sklearn"),
+        },
     ),
     "oneDAL": Rival("scikit-learn-intelex", {"margin": _onedal_margin, "row": _onedal_margin}),
     "shap": Rival(

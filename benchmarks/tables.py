@@ -93,7 +93,7 @@ def _cell(case: Case, result: Mapping[str, Any], library: str) -> str:
         return f"differs by {result['differences'][library]:.0e}"
     median, own = result["medians"][library], result["medians"][case.libraries[0]]
     if case.reading == "result":
-        return f"{median:,.0f}"
+        return f"{median:,.0f}" if median >= 10 else _digits(median)
     note = ONCE if len(result["readings"][library]) == 1 else ""
     ratio = "" if library == case.libraries[0] else f" ({_digits(median / own)}×)"
     return f"{_duration(median)}{ratio}{note}"

@@ -8,17 +8,21 @@ class EvaluatePlan:
     def __init__(self, forest: object) -> None: ...
     def margins(self, rows: NDArray[Any], out: NDArray[np.float64], n_threads: int, serial: bool) -> None: ...
     def leaves(self, rows: NDArray[Any], out: NDArray[np.int32], n_threads: int, serial: bool) -> None: ...
-
-class LinearPlan:
-    def __init__(self, forest: object) -> None: ...
-    def margins(
-        self, rows: NDArray[Any], leaves: NDArray[np.int32], out: NDArray[np.float64], n_threads: int
+    def margins_on_grid(
+        self,
+        rows: NDArray[Any],
+        grid: NDArray[Any],
+        columns: list[int],
+        out: NDArray[np.float64],
+        n_threads: int,
     ) -> None: ...
 
 class NodePlan:
     def __init__(self, forest: object, window_levels: int, reductions: int, ranks: bool) -> None: ...
     @property
     def code_bits(self) -> int: ...
+    @property
+    def lane_cost(self) -> float: ...
     @property
     def in_registers(self) -> bool: ...
     def margins(self, rows: NDArray[Any], out: NDArray[np.float64], n_threads: int) -> None: ...
@@ -110,10 +114,20 @@ class ExplainPlan64(_ExplainPlan): ...
 
 class _SubtreeTables:
     def __init__(
-        self, forest: object, table_bytes: int, forced: bool, of_pairs: bool, has_background: bool, n_threads: int
+        self,
+        forest: object,
+        player_of: NDArray[np.int32],
+        table_bytes: int,
+        forced: bool,
+        of_pairs: bool,
+        has_background: bool,
+        n_threads: int,
     ) -> None: ...
+    def like(self) -> _SubtreeTables: ...
     @property
     def n_bytes(self) -> int: ...
+    @property
+    def plan_bytes(self) -> int: ...
     @property
     def n_subtrees(self) -> int: ...
     @property
@@ -185,6 +199,7 @@ class RowExplainer64(_RowExplainer): ...
 
 def plan_gpu_tables(
     forest: object,
+    player_of: NDArray[np.int32],
     table_bytes: int,
     real_bytes: int,
     forced: bool,

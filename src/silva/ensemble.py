@@ -22,6 +22,9 @@ if TYPE_CHECKING:
 ABSENT_IS_MISSING = ("xgboost", "treelite")
 """Libraries that take an entry that is not stored for missing; for others it is 0."""
 
+NUMBER, MISSING = -1, -2
+"""In the place of a linear term's category: the feature's number, and 1 where it is missing."""
+
 
 @dataclass(frozen=True, eq=False)
 class TreeEnsemble:

@@ -32,6 +32,16 @@ def forest_facts(forest: TreeEnsemble) -> dict[str, str]:
     }
 
 
+def feature_name(forest: TreeEnsemble, feature: int) -> str:
+    """Name a feature: its own name, or x and its number as in scikit-learn."""
+    return forest.feature_names[feature] if forest.feature_names else f"x{feature}"
+
+
+def feature_names(forest: TreeEnsemble) -> tuple[str, ...]:
+    """Names of all features; x0, x1, ... where the model has none."""
+    return forest.feature_names or tuple(f"x{i}" for i in range(forest.n_features))
+
+
 def output_names(forest: TreeEnsemble, n_outputs: int) -> list[str]:
     """Class labels where there is one an output, numbers from 0 otherwise."""
     labels = [str(label) for classes in forest.classes for label in classes.tolist()]

@@ -79,12 +79,23 @@ def _read(model: object, mmap: bool, library: str | None) -> TreeEnsemble:
             f"format is {library!r} for {path or type(model).__name__}, expected one of {', '.join(FORMATS)} for a file"
         )
     if path is not None and suffix_of(path, library) == ".silva":
+        _check_format(path, library, "silva")
         return load_forest(path, mmap)
     if mmap:
         raise ValueError(f"mmap=True maps .silva files, not {path or type(model).__name__}; pass the path of one")
     if isinstance(model, TreeEnsemble):
         return model
-    return read_model(model) if path is None else read_file(path, library)
+    if path is None:
+        return read_model(model)
+    trees = read_file(path, library)
+    _check_format(path, library, trees.source.partition(" ")[0])
+    return trees
+
+
+def _check_format(path: Path, expected: str | None, found: str) -> None:
+    """Raise ValueError if a file is not of the library that `format` names: its first bytes have told which reader."""
+    if expected is not None and expected != found.lower():
+        raise ValueError(f"{path} holds a model of {found}, format says {expected!r}; leave format out")
 
 
 def check_predictions(forest: Forest, model: object, X: Rows) -> None:

@@ -6,17 +6,14 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from silva.evaluate.linear import NUMBER, term_name
+from silva.ensemble import NUMBER
+from silva.evaluate.linear import term_name
+from silva.facts import feature_name
 
 if TYPE_CHECKING:
     from silva.ensemble import TreeEnsemble
 
 SHOWN_CATEGORIES = 6
-
-
-def feature_name(forest: TreeEnsemble, feature: int) -> str:
-    """Name a feature: its own name, or x and its number."""
-    return forest.feature_names[feature] if forest.feature_names else f"x{feature}"
 
 
 def test_text(forest: TreeEnsemble, node: int, digits: int) -> tuple[str, str]:

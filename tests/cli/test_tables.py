@@ -256,7 +256,7 @@ class TestExplain:
         booster.save_model(tmp_path / "model.json")
         data.to_csv(tmp_path / "data.csv", index=False)
         assert run("explain", tmp_path / "model.json", tmp_path / "data.csv", "-o", tmp_path / "out.parquet") == 0
-        names = ["phi_f0", "phi_f1", "phi_f2", "phi_f3", "expected_value", "margin"]
+        names = ["phi_x0", "phi_x1", "phi_x2", "phi_x3", "expected_value", "margin"]
         assert read(tmp_path / "out.parquet").column_names == names
 
     @pytest.mark.parametrize("batch_rows", [1, 999])

@@ -53,6 +53,43 @@ def test_partial_dependence_is_that_of_scikit_learn(X, y, name, features):
     np.testing.assert_allclose(ours.individual, theirs["individual"], rtol=1e-9, atol=1e-12)
 
 
+@pytest.mark.parametrize(
+    "options",
+    [
+        Options(n_trees=7, n_features=4),
+        Options(n_trees=5, n_features=3, row_type="float64", categorical=True, n_outputs=3),
+        Options(n_trees=4, n_features=3, shape="deep chain", n_outputs=2, vector_leaves=True),
+        Options(n_trees=3, n_features=20_000, thresholds="ties"),  # more than packed nodes can name
+    ],
+)
+def test_one_walk_for_a_grid_has_the_bits_of_a_prediction_a_point(options):
+    for seed in range(5):
+        forest = random_forest(seed, options)
+        rows = random_rows(seed, forest, 150, dtype=options.row_type)
+        n_points = (1, 9, 64, 129, 300)[seed]
+        used = np.unique(forest.feature[forest.feature >= 0])
+        columns = used[: 1 + seed % 2].tolist() or [0]
+        points = random_rows(seed + 100, forest, n_points, dtype=options.row_type)
+        evaluator = Evaluator(forest)
+        found = evaluator.cpu.margins_on_grid(rows, columns, points, 2)
+        for point in range(n_points):
+            changed = rows.copy()
+            changed[:, columns] = points[point, columns]
+            expected = np.asarray(evaluator.predict_rows(changed, "margin", 1), np.float64).reshape(len(rows), -1)
+            np.testing.assert_array_equal(found[:, :, point].astype(forest.result_dtype), expected)
+
+
+def test_results_do_not_depend_on_threads_or_on_the_size_of_pieces(X, y, monkeypatch):
+    forest = silva.load(MODELS["two classes"](X, y))
+    whole = [silva.partial_dependence(forest, X, [0, 1], kind="both", grid_resolution=15, n_jobs=n) for n in (1, 2)]
+    monkeypatch.setattr("silva.effects.rows.MOST_NUMBERS", 15 * 15 * 7)
+    pieces = silva.partial_dependence(forest, X, [0, 1], kind="both", grid_resolution=15)
+    np.testing.assert_array_equal(whole[0].individual, whole[1].individual)
+    np.testing.assert_array_equal(whole[0].average, whole[1].average)
+    np.testing.assert_array_equal(whole[0].individual, pieces.individual)
+    np.testing.assert_allclose(whole[0].average, pieces.average, rtol=1e-13)
+
+
 @pytest.mark.parametrize("seed", range(6))
 def test_ranks_reach_the_same_leaves(seed):
     forest = random_forest(seed, Options(n_trees=6, n_features=5, row_type="float64"))
@@ -176,6 +213,7 @@ def test_some_rows_and_own_scores(X, y):
         (lambda m, X, y: silva.permutation_importance(m, X, y, max_samples=2.0), "max_samples is 2.0"),
         (lambda m, X, y: silva.permutation_importance(m, X, y, sample_weight=[1]), r"sample_weight has shape \(1,\)"),
         (lambda m, X, _: silva.partial_dependence(m, X, 0, sample_weight=[1, 2]), r"sample_weight has shape \(2,\)"),
+        (lambda m, X, _: silva.partial_dependence(m, X, 0, sample_weight=0 * X[:, 0]), "sample_weight adds up to 0"),
     ],
 )
 def test_refusals(X, y, call, message):

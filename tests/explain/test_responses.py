@@ -182,8 +182,15 @@ def test_ratios_of_near_and_far_margins(ratio):
 def test_what_has_no_probability_is_refused():
     forest, background = classifier(), np.zeros((3, 6))
     several = random_forest(0, Options(n_trees=3, n_features=6, n_outputs=3))
-    with pytest.raises(NotImplementedError, match="this forest has 3 and the link 'identity'; explain the margin"):
-        Explainer(several, background, output="probability")
+    classes = (np.arange(3),)
+    for changes, message in [
+        ({"link": "softmax", "classes": classes}, "this forest has 3 with the link 'softmax'; explain the margin"),
+        ({"classes": classes, "prediction": "argmax"}, "are probabilities already: explain output='margin'"),
+        ({}, "this forest has 3 with the link 'identity'; explain the margin"),
+    ]:
+        for output in ("probability", "log_loss"):
+            with pytest.raises(NotImplementedError, match=message):
+                Explainer(dataclasses.replace(several, **changes), background, output=output)
     with pytest.raises(ValueError, match="output='probability' needs background rows"):
         Explainer(forest, output="probability")
     explainer = Explainer(forest, background, output="log_loss")
@@ -192,6 +199,7 @@ def test_what_has_no_probability_is_refused():
         ([0, 1], r"y has shape \(2,\), expected \(3,\)"),
         ([0, 1, 2], r"y holds \[0, 1, 2\], expected 0 and 1"),
         (["a", "b", "c"], "expected 0 and 1"),
+        ([[0], [0, 1], [1]], "y holds lists of different lengths"),
     ]:
         with pytest.raises(ValueError, match=message):
             explainer.shap_values(background, y=y)

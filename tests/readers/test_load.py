@@ -109,6 +109,18 @@ def test_formats_that_are_none(tmp_path):
         silva.load({}, format="xgboost")
 
 
+@pytest.mark.parametrize(("format", "library"), [("onnx", "xgboost"), ("silva", "xgboost"), ("xgboost", "silva")])
+def test_a_file_of_another_library_than_the_format_says_is_refused(tmp_path, format, library):  # noqa: A002
+    path = tmp_path / f"model.{'silva' if library == 'silva' else 'json'}"
+    forest = silva.load(Path(silva.__file__).parent / "data" / "california_housing.json")
+    if library == "silva":
+        forest.save(path)
+    else:
+        path.write_bytes((Path(silva.__file__).parent / "data" / "california_housing.json").read_bytes())
+    with pytest.raises(ValueError, match=f"holds a model of {library}, format says '{format}'"):
+        silva.load(path, format=format)
+
+
 @pytest.mark.parametrize("suffix", ["json", "ubj", "cbm", "silva"])
 def test_missing_file(tmp_path, suffix):
     with pytest.raises(FileNotFoundError):

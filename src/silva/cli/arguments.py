@@ -36,7 +36,7 @@ EXPLAIN = """Explain every row of DATA by exact SHAP values of the margin, path-
 Output columns: phi_<feature> for one output, phi_<feature>_<class or output> for several; with --interactions
 phi_<a>__<b>, whose sum over b is phi_<a>; then expected_value and margin (each with _<class or output> for several).
 In every row the phi add up to margin - expected_value. A Parquet file also holds features, outputs and expected values
-as JSON under the key "silva" of its schema metadata. Features without names are f0, f1, ... MODEL may be a file that
+as JSON under the key "silva" of its schema metadata. Features without names are x0, x1, ... MODEL may be a file that
 Explainer.save wrote: its background, output and dtype then hold, unless --background is given."""
 
 INPUTS = "columns of DATA that are the model's features, in the model's order, whatever their names (default: by name)"

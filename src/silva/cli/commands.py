@@ -12,9 +12,8 @@ from silva.cli.tables.reader import TableReader
 from silva.cli.tables.sources import find, inputs
 from silva.cli.tables.writer import check_directory, new_directory, writing
 from silva.cli.values import dialect_of
-from silva.facts import forest_facts
+from silva.facts import feature_names, forest_facts
 from silva.files import check_output
-from silva.mapping.columns import feature_names
 from silva.mapping.mapper import input_columns
 
 if TYPE_CHECKING:

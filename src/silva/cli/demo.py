@@ -11,8 +11,9 @@ import numpy as np
 from silva.cli.tables.reader import TableReader
 from silva.cli.tables.writer import writing
 from silva.display import import_plotting, ranked_table, save_beeswarm
+from silva.facts import feature_names
 from silva.inputs import as_rows
-from silva.mapping.columns import explanation_metadata, feature_names, margin_columns, value_columns
+from silva.mapping.columns import explanation_metadata, margin_columns, value_columns
 from silva.mapping.frames import arrow_batch
 
 if TYPE_CHECKING:
@@ -47,7 +48,7 @@ def demo(options: argparse.Namespace) -> None:
     _print_time("predict", predict_time, len(rows))
     _print_time("explain", explain_time, len(rows))
     print(f"\nadditivity: |expected value + sum of phi - prediction| <= {_error(explanation, prediction):.1e}\n")
-    print(ranked_table(forest.feature_names or (), np.abs(explanation.values).mean(axis=0)))
+    print(ranked_table(feature_names(forest), np.abs(explanation.values).mean(axis=0)))
     picture, file = options.out / "beeswarm.png", options.out / "explanation.parquet"
     save_beeswarm(explanation, picture, title=f"California housing: median price in {UNIT}")
     _write(explanation, file, forest, explainer.expected_value, prediction)
@@ -92,7 +93,7 @@ def _print_time(what: str, seconds: float, n_rows: int = 0) -> None:
 def _housing(forest: Forest) -> Any:
     """Read the features of all districts as one record batch."""
     reader = TableReader(DATA / "california_housing.parquet")
-    (batch,) = reader.batches(list(forest.feature_names or ()), [], [], reader.n_rows or 0)
+    (batch,) = reader.batches(list(feature_names(forest)), [], [], reader.n_rows or 0)
     return batch
 
 

@@ -4,24 +4,20 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from silva.extras import import_extra
+
 if TYPE_CHECKING:
     from types import ModuleType
 
 
 def import_dask() -> ModuleType:
-    """Import Dask.
+    """Import Dask."""
+    return import_extra("dask", "dask", "silva.dask needs Dask")
 
-    Raises
-    ------
-    ImportError
-        Naming the extra to install.
-    """
-    try:
-        import dask
-    except ImportError as error:
-        raise ImportError("silva.dask needs Dask: pip install 'silva[dask]'") from error
-    module: ModuleType = dask
-    return module
+
+def import_distributed() -> ModuleType:
+    """Import dask.distributed."""
+    return import_extra("distributed", "dask", "schedulers and futures need dask.distributed")
 
 
 def current_client() -> Any:
@@ -34,28 +30,10 @@ def current_client() -> Any:
     ValueError
         If there is none.
     """
-    import_distributed()
-    from distributed import get_client
-
+    distributed = import_distributed()
     try:
-        return get_client()
+        return distributed.get_client()
     except ValueError as error:
         raise ValueError(
             "futures need a client of dask.distributed and none is open; call this while one is"
         ) from error
-
-
-def import_distributed() -> ModuleType:
-    """Import dask.distributed.
-
-    Raises
-    ------
-    ImportError
-        Naming the extra to install.
-    """
-    try:
-        import distributed
-    except ImportError as error:
-        raise ImportError("schedulers and futures need dask.distributed: pip install 'silva[dask]'") from error
-    module: ModuleType = distributed
-    return module

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from silva.evaluate.linear import NUMBER
+from silva.ensemble import NUMBER
 from silva.forest import as_forest
 from silva.grow.assembly import MARGIN, GrownTree
 from silva.grow.refit import LeafModel, independent, shared_out

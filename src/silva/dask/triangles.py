@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from silva.evaluate.linear import MISSING, NUMBER
+from silva.ensemble import MISSING, NUMBER
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from silva.display.languages import C_SOURCE, C_WORDS, DIALECTS, PYTHON_SOURCE, PYTHON_WORDS, Excel, Language, Python
-from silva.evaluate.linear import MISSING, NUMBER
+from silva.ensemble import MISSING, NUMBER
+from silva.facts import feature_names
 from silva.loading import load
 
 if TYPE_CHECKING:
@@ -165,7 +166,7 @@ def export_excel(model: object, cells: Sequence[str] | None = None, output: int 
 
 
 def _names(forest: Forest) -> list[str]:
-    return list(forest.feature_names or (f"x{i}" for i in range(forest.n_features)))
+    return list(feature_names(forest))
 
 
 def _what(forest: Forest) -> str:

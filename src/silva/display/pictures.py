@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from silva.extras import import_extra
 from silva.files import replacing
 
 if TYPE_CHECKING:
@@ -11,19 +12,9 @@ if TYPE_CHECKING:
 
 
 def import_plotting() -> tuple[Any, Any]:
-    """Import shap, which takes seconds, and matplotlib's pyplot.
-
-    Raises
-    ------
-    ImportError
-        Naming the extra to install.
-    """
-    try:
-        import shap
-        from matplotlib import pyplot
-    except ImportError as error:
-        raise ImportError("pictures need shap and matplotlib: pip install 'silva[plot]'") from error
-    return shap, pyplot
+    """Import shap, which takes seconds, and matplotlib's pyplot."""
+    needs = "pictures need shap and matplotlib"
+    return import_extra("shap", "plot", needs), import_extra("matplotlib.pyplot", "plot", needs)
 
 
 def save_beeswarm(explanation: object, path: str | os.PathLike[str], title: str = "", max_display: int = 20) -> None:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from silva.extras import import_extra
+
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
@@ -44,9 +46,6 @@ def plot_history(model: object, ax: Axes | None = None) -> Axes:
 
 def new_axes(size: tuple[float, float]) -> Axes:
     """Make a figure of so many inches with one pair of axes."""
-    try:
-        import matplotlib.pyplot as plt
-    except ImportError as error:
-        raise ImportError("pictures need matplotlib: pip install 'silva[plot]'") from error
-    axes: Axes = plt.subplots(figsize=size, layout="constrained")[1]
+    pyplot = import_extra("matplotlib.pyplot", "plot", "pictures need matplotlib")
+    axes: Axes = pyplot.subplots(figsize=size, layout="constrained")[1]
     return axes

@@ -12,10 +12,12 @@ from silva.display.plot import new_axes
 from silva.display.report.rows import read_rows
 from silva.display.report.trees import leaves_under, standard_errors, target_of
 from silva.display.text import check_tree
+from silva.ensemble import NUMBER
 from silva.evaluate.cpu import CpuEvaluator
-from silva.evaluate.linear import NUMBER, term_name
+from silva.evaluate.linear import term_name
+from silva.facts import feature_name
 from silva.loading import load
-from silva.rules import common_range, feature_name, leaf_of_node, number_text, test_text
+from silva.rules import common_range, leaf_of_node, number_text, test_text
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

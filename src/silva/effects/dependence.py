@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 
 from silva.effects.rows import Bunch, ChangingRows, refuse_no_rows, weights_of
+from silva.facts import feature_name
 from silva.inputs import refuse_transform
 from silva.inputs.matching import index_of_feature
 from silva.loading import load
@@ -82,8 +83,9 @@ def partial_dependence(
 
     Notes
     -----
-    One prediction of all rows a grid point, the "brute" method of scikit-learn, whose grids and shapes are the same.
-    Missing values stand on no grid. It costs the time of ``grid_resolution`` calls of `Forest.predict`.
+    The grids, shapes and results of scikit-learn's "brute" method, which predicts all rows once a grid point; here a
+    row walks a tree once for all points, to both sides of the splits that test the feature. It costs the time of 10 to
+    25 calls of `Forest.predict`; on GPUs, and with linear leaves, of one call a point. Missing values stand on no grid.
 
     References
     ----------
@@ -107,7 +109,7 @@ def partial_dependence(
     sizes = [len(codes) for _, codes in axes]
     means, each = responses_of(rows, wanted, points, _output(forest, response_method), sample_weight, kind)
     result = Bunch(grid_values=[shown for shown, _ in axes])
-    result["feature_names"] = [forest.feature_names[i] if forest.feature_names else str(i) for i in wanted]
+    result["feature_names"] = [feature_name(forest, i) for i in wanted]
     if kind != "individual":
         result["average"] = means.T.reshape(-1, *sizes)
     if kind != "average":
@@ -197,14 +199,17 @@ def responses_of(
 ) -> tuple[Doubles, Array]:
     """Means (points, k), and those of each row (points, n, k) unless only means are asked for."""
     weights = weights_of(weight, len(rows))
-    means, each = [], []
-    for response in rows.with_values(features, points, output):
-        if isinstance(response, list) or response.dtype.kind not in "fiub":
-            raise ValueError("the model predicts labels, which have no mean; pass response_method='predict_proba'")
-        values = response.reshape(len(rows), -1)
-        if output == "probability" and values.shape[1] == 2:
-            values = values[:, 1:]
-        means.append(np.average(values, axis=0, weights=weights))
+    total = float(len(rows) if weights is None else weights.sum())
+    if total == 0:
+        raise ValueError("sample_weight adds up to 0, expected weights with a mean")
+    means, each = np.zeros((len(points), 0)), np.zeros((len(points), 0, 0))
+    for some, at, values in rows.on_grid(features, points, output):
+        if output == "probability" and values.shape[2] == 2:
+            values = values[:, :, 1:]
+        if not means.size:
+            means = np.zeros((len(points), values.shape[2]))
+            each = np.empty((len(points), len(rows), values.shape[2]) if kind != "average" else 0, values.dtype)
+        means[at] += (values if weights is None else weights[some, None, None] * values).sum(axis=0, dtype=np.float64)
         if kind != "average":
-            each.append(values)
-    return np.array(means), np.array(each)
+            each[at, some] = values.swapaxes(0, 1)
+    return means / total, each

@@ -11,8 +11,10 @@ import numpy as np
 from silva.device import find_gpus, gpus_worthwhile, import_cupy, on_host, parse_device
 from silva.effects.ranks import Ranks
 from silva.evaluate.evaluator import Evaluator
+from silva.evaluate.links import respond
 from silva.inputs import arranged, as_rows
 from silva.inputs.shown import own_values
+from silva.parallel import cached_property
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -25,6 +27,9 @@ if TYPE_CHECKING:
 
 WORTHWHILE = 3_000_000
 """Rows times trees of one prediction from which rows of the host are copied to a GPU."""
+
+MOST_NUMBERS = 4_000_000
+"""Margins of a grid that are kept at a time."""
 
 
 class Bunch(dict[str, Any]):
@@ -43,8 +48,7 @@ class Bunch(dict[str, Any]):
 class ChangingRows:
     """Rows in the forest's own order, and their predictions after columns are changed.
 
-    `values` are the rows as `as_rows` made them; `rows` are predicted, where they are predicted, as ranks on the CPU
-    where the forest compares in float64.
+    `values` are the rows as `as_rows` made them.
 
     Parameters
     ----------
@@ -69,18 +73,11 @@ class ChangingRows:
         return made
 
     def _keep(self, forest: Forest, rows: Array, shown: Array, gpus: tuple[int, ...], n_jobs: int | None) -> None:
-        self.forest, self.shown, self._n_jobs = forest, shown, n_jobs
+        self.forest, self.values, self.shown, self._n_jobs = forest, rows, shown, n_jobs
         self._gpu = gpus[0] if gpus else None
-        self.values = rows
-        self._ranks = Ranks(forest) if not gpus and Ranks.serve(forest) else None
-        self._evaluator = Evaluator(self._ranks.forest if self._ranks else forest)
-        if self._ranks:
-            rows = self._ranks.rows(rows)
-        with self._on_device():
-            self.rows: Any = import_cupy().array(rows) if gpus else np.array(rows)
 
     def __len__(self) -> int:
-        return len(self.rows)
+        return len(self.values)
 
     def values_of(self, feature: int) -> tuple[Array, Array]:
         """List distinct values as users give them, without missing ones, and as the forest's rows hold them."""
@@ -96,34 +93,73 @@ class ChangingRows:
     def responses(self, output: str) -> Array:
         """Predictions of the rows as they are now, (n,) or (n, k), on the host."""
         if self._gpu is not None:
-            found = self.forest.predict(self.rows, output, device=f"cuda:{self._gpu}")  # type: ignore[arg-type]
+            found = self.forest.predict(self._rows, output, device=f"cuda:{self._gpu}")  # type: ignore[arg-type]
             return np.asarray(on_host(found))
-        return np.asarray(self._evaluator.predict_rows(self.rows, output, self._n_jobs))
+        return np.asarray(self._repeated.predict_rows(self._rows, output, self._n_jobs))
 
-    def with_values(self, features: Sequence[int], grid: Array, output: str) -> Iterator[Array]:
-        """Predictions with each point (a value a feature) of the grid in all rows, one after the other."""
-        kept = [self.rows[:, feature].copy() for feature in features]
-        if self._ranks:
-            grid = np.stack([self._ranks.column(f, column) for f, column in zip(features, grid.T, strict=True)], axis=1)
+    def on_grid(self, features: Sequence[int], grid: Array, output: str) -> Iterator[tuple[slice, slice, Array]]:
+        """Predictions with each point (a value a feature) of the grid: some rows, some points, and (rows, points, k).
+
+        On the CPU a row walks a tree once for all points, with the bits of a prediction a point; rows on a GPU and
+        linear leaves are predicted again for each.
+        """
+        if self._gpu is not None or self.forest.has_linear_leaves:
+            yield from self._point_by_point(features, grid, output)
+            return
+        points = np.zeros((len(grid), self.forest.n_features), self.values.dtype)
+        points[:, list(features)] = grid
+        together = max(1, MOST_NUMBERS // (len(grid) * self.forest.n_outputs))
+        for first in range(0, len(self), together):
+            rows = self.values[first : first + together]
+            margins = self._evaluator.cpu.margins_on_grid(rows, features, points, self._n_jobs)
+            found = respond(self.forest, margins.swapaxes(1, 2).reshape(-1, self.forest.n_outputs), output)
+            shape = (len(rows), len(grid), -1)
+            yield slice(first, first + len(rows)), slice(None), _numbers(found).reshape(shape)
+
+    def _point_by_point(
+        self, features: Sequence[int], grid: Array, output: str
+    ) -> Iterator[tuple[slice, slice, Array]]:
+        kept = [self._rows[:, feature].copy() for feature in features]
         try:
-            for point in grid:
+            for at, point in enumerate(grid):
                 for feature, value in zip(features, point, strict=True):
-                    self.rows[:, feature] = value
-                yield self.responses(output)
+                    self._rows[:, feature] = value
+                yield slice(None), slice(at, at + 1), _numbers(self.responses(output)).reshape(len(self), 1, -1)
         finally:
             for feature, column in zip(features, kept, strict=True):
-                self.rows[:, feature] = column
+                self._rows[:, feature] = column
 
     def shuffled(self, feature: int, orders: Iterator[Array], output: str) -> Iterator[Array]:
         """Predictions with the values of one feature in other rows; each order starts from the one before."""
-        kept = self.rows[:, feature].copy()
+        kept = self._rows[:, feature].copy()
         try:
             for order in orders:
                 with self._on_device():
-                    self.rows[:, feature] = self.rows[:, feature][order]
+                    self._rows[:, feature] = self._rows[:, feature][order]
                 yield self.responses(output)
         finally:
-            self.rows[:, feature] = kept
+            self._rows[:, feature] = kept
+
+    @cached_property
+    def _evaluator(self) -> Evaluator:
+        return Evaluator(self.forest)
+
+    @cached_property
+    def _ranks(self) -> Ranks | None:
+        """What makes repeated predictions on the CPU cheaper, where the forest compares in float64."""
+        return Ranks(self.forest) if self._gpu is None and Ranks.serve(self.forest) else None
+
+    @cached_property
+    def _repeated(self) -> Evaluator:
+        """What predicts `_rows`."""
+        return Evaluator(self._ranks.forest) if self._ranks else self._evaluator
+
+    @cached_property
+    def _rows(self) -> Any:
+        """A copy of the rows whose columns change, where and as they are predicted."""
+        rows = self._ranks.rows(self.values) if self._ranks else self.values
+        with self._on_device():
+            return import_cupy().array(rows) if self._gpu is not None else np.array(rows)
 
     def _on_device(self) -> AbstractContextManager[Any]:
         device: AbstractContextManager[Any] = nullcontext()
@@ -139,6 +175,13 @@ def _gpus(forest: Forest, rows: Array, device: str) -> tuple[int, ...]:
     if parse_device(device)[0] in {"cuda", "all"}:
         return find_gpus(device)[:1]
     return gpus_worthwhile(device, rows, len(rows) * forest.n_trees, WORTHWHILE)[:1]
+
+
+def _numbers(response: Any) -> Array:
+    """Refuse labels."""
+    if isinstance(response, list) or response.dtype.kind not in "fiub":
+        raise ValueError("the model predicts labels, which have no mean; pass response_method='predict_proba'")
+    return np.asarray(response)
 
 
 def weights_of(sample_weight: ArrayLike | None, n_rows: int) -> Doubles | None:

@@ -10,11 +10,13 @@ from silva import _core
 from silva.evaluate import costs
 from silva.evaluate.choice import most_splits, runnable
 from silva.evaluate.costs import MOST_WINDOW_LEVELS, needs_ranks, window_levels
-from silva.evaluate.linear import LinearModels, numbered_leaves
+from silva.evaluate.linear import numbered_leaves
 from silva.parallel import cached_property, n_threads
 from silva.typing import Choice, Int32s
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from silva.ensemble import TreeEnsemble
     from silva.typing import Doubles, Floats
 
@@ -34,17 +36,21 @@ class CpuEvaluator:
     def __init__(self, forest: TreeEnsemble) -> None:
         self._forest = forest
         self._node_plans: dict[tuple[str, int], _core.NodePlan] = {}
-        self._default_choices: dict[bool, Choice] = {}
+        self._default_choices: dict[int, Choice] = {}
 
     def margins(self, rows: Floats, choice: Choice, n_jobs: int | None) -> Doubles:
         """Margins (n, n_outputs); the sum over trees has one order whatever the schedule."""
-        if self._forest.has_linear_leaves:
-            return self._models.margins(rows, lambda chunk: self.positions(chunk, choice, n_jobs), n_jobs)
         out = np.empty((len(rows), self._forest.n_outputs))
         if choice.algorithm in {"by_node", "windowed"}:
             self.node_plan(choice).margins(rows, out, n_threads(n_jobs))
         else:
             self._plan.margins(rows, out, n_threads(n_jobs), choice.algorithm == "serial")
+        return out
+
+    def margins_on_grid(self, rows: Floats, columns: Sequence[int], points: Floats, n_jobs: int | None) -> Doubles:
+        """Margins (n, n_outputs, points) of rows with each point's values in these columns; not for linear leaves."""
+        out = np.empty((len(rows), self._forest.n_outputs, len(points)))
+        self._plan.margins_on_grid(rows, points, list(columns), out, n_threads(n_jobs))
         return out
 
     def leaves(self, rows: Floats, choice: Choice, n_jobs: int | None) -> Int32s:
@@ -64,10 +70,6 @@ class CpuEvaluator:
         """Lay the forest out for the choice, once."""
         return self.node_plan(choice) if choice.algorithm in {"by_node", "windowed"} else self._plan
 
-    def numbered_plan_of(self, choice: Choice) -> _core.EvaluatePlan | _core.NodePlan:
-        """Like `plan_of`, with leaves numbered by their place in `leaf_value`."""
-        return self._numbered.plan_of(choice)
-
     def numbered(self) -> CpuEvaluator:
         """Evaluate with leaves numbered by their place in `leaf_value`."""
         return self._numbered
@@ -85,10 +87,10 @@ class CpuEvaluator:
 
     def default_choice(self, n_rows: int) -> Choice:
         """Pick what the model of costs prefers for `n_rows` rows."""
-        few = n_rows <= costs.FEW_ROWS
-        if few not in self._default_choices:
-            self._default_choices[few] = min(self._usual(), key=lambda choice: self._cost(choice, n_rows))
-        return self._default_choices[few]
+        kind = (n_rows > costs.FEW_ROWS) + (n_rows >= costs.LANE_ROWS)
+        if kind not in self._default_choices:
+            self._default_choices[kind] = min(self._usual(), key=lambda choice: self._cost(choice, n_rows))
+        return self._default_choices[kind]
 
     def candidates(self, n_rows: int) -> tuple[Choice, ...]:
         """List what is worth measuring for batches of `n_rows` rows, the default settings first."""
@@ -119,7 +121,3 @@ class CpuEvaluator:
     @cached_property
     def _numbered(self) -> CpuEvaluator:
         return CpuEvaluator(numbered_leaves(self._forest))
-
-    @cached_property
-    def _models(self) -> LinearModels:
-        return LinearModels(self._forest)

@@ -1,4 +1,4 @@
-"""Leaves that hold linear models: what their terms are called, and their margins on the CPU."""
+"""Leaves that hold linear models: what their terms are called, and the means of their terms."""
 
 from __future__ import annotations
 
@@ -7,40 +7,12 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from silva import _core
-from silva.parallel import n_threads
+from silva.ensemble import MISSING, NUMBER
+from silva.facts import feature_name
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from silva.ensemble import TreeEnsemble
     from silva.typing import Doubles, Floats, Int32s
-
-NUMBER, MISSING = -1, -2
-"""In the place of a term's category: the feature's number, and 1 where it is missing."""
-
-LEAF_BYTES = 2**24
-"""Memory for the leaves that rows reach, before their models are evaluated."""
-
-
-class LinearModels:
-    """The linear models of a forest's leaves."""
-
-    def __init__(self, forest: TreeEnsemble) -> None:
-        self._n_outputs = forest.n_outputs
-        self._step = max(1, LEAF_BYTES // max(4 * forest.n_trees, 1))
-        self._plan = _core.LinearPlan(forest)
-
-    def margins(self, rows: Floats, positions: Callable[[Floats], Int32s], n_jobs: int | None) -> Doubles:
-        """Margins (n, n_outputs); `positions` finds the places in `leaf_value` of the leaves that rows reach.
-
-        O(terms of a leaf) a row and tree.
-        """
-        out = np.empty((len(rows), self._n_outputs))
-        for first in range(0, len(rows), self._step):
-            chunk = slice(first, first + self._step)
-            self._plan.margins(rows[chunk], positions(rows[chunk]), out[chunk], n_threads(n_jobs))
-        return out
 
 
 def numbered_leaves(forest: TreeEnsemble) -> TreeEnsemble:
@@ -96,7 +68,7 @@ def _means(values: Doubles, otherwise: Doubles) -> Doubles:
 
 def term_name(forest: TreeEnsemble, feature: int, category: int) -> str:
     """Name what a term takes of its feature."""
-    name = forest.feature_names[feature] if forest.feature_names else f"x{feature}"
+    name = feature_name(forest, feature)
     if category == NUMBER:
         return name
     if category == MISSING:

@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from silva.facts import feature_names
+
 if TYPE_CHECKING:
     from silva.ensemble import TreeEnsemble
 
@@ -20,7 +22,7 @@ def node_table(forest: TreeEnsemble) -> dict[str, Any]:
     tree = np.repeat(np.arange(forest.n_trees), sizes)
     node = np.arange(forest.n_nodes) - np.repeat(forest.tree_offsets[:-1], sizes)
     is_leaf = forest.feature < 0
-    names = np.array([*(forest.feature_names or (f"f{i}" for i in range(forest.n_features))), "Leaf"], object)
+    names = np.array([*feature_names(forest), "Leaf"], object)
     left = [None if leaf else f"{t}-{n}" for leaf, t, n in zip(is_leaf, tree, forest.left, strict=True)]
     right = [None if leaf else f"{t}-{n + 1}" for leaf, t, n in zip(is_leaf, tree, forest.left, strict=True)]
     value = np.full(forest.n_nodes, np.nan)

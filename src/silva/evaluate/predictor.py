@@ -34,8 +34,6 @@ def make_predictor(evaluator: Evaluator, output: str, algorithm: str, device: st
     if arrays_hold_values(forest) and not _TranslatedRow.serves(forest):
         return OutputPredictor(arguments, _PlainRow(evaluator, output, choice))
     row: Callable[[Floats], Any] = _compiled_row(arguments, output, choice)
-    if forest.has_linear_leaves and output != "leaf":
-        return _LinearRow(arguments, choice)
     if arrays_hold_values(forest):
         row = _TranslatedRow(arguments, row)
     return row if _is_final(forest, output) else OutputPredictor(arguments, row)
@@ -114,31 +112,6 @@ class _TranslatedRow:
         for feature, places in self._places:
             row[0, feature] = places.get(row.item(feature), math.nan)
         return self._walk(row)
-
-    def __reduce__(self) -> tuple[object, ...]:
-        return make_predictor, self._arguments
-
-
-class _LinearRow:
-    """A row through trees with linear leaves."""
-
-    def __init__(self, arguments: Arguments, choice: Choice) -> None:
-        self._arguments = arguments
-        self._forest, self._output = arguments[0].forest, arguments[1]
-        is_number = self._forest.n_outputs == 1 and self._forest.result_dtype == "float64"
-        self._is_final = is_number and is_margin(self._forest, self._output)
-        plan, is_serial = arguments[0].cpu.numbered_plan_of(choice), choice.algorithm == "serial"
-        self._walk = _core.RowPredictor(plan, "leaf", self._forest.missing, is_serial, (make_predictor, arguments))
-        self._margins = _core.LinearPlan(self._forest).margins
-
-    def __call__(self, row: Floats) -> Any:
-        """Predict a row."""
-        positions = self._walk(row)
-        margins = np.empty((1, self._forest.n_outputs))
-        self._margins(row.reshape(1, -1), positions.reshape(1, -1), margins, 1)
-        if self._is_final:
-            return margins.item()
-        return _first(respond(self._forest, margins, self._output))
 
     def __reduce__(self) -> tuple[object, ...]:
         return make_predictor, self._arguments

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from silva.device import array_gpu, count_rows, import_cupy
-from silva.evaluate.linear import NUMBER
+from silva.ensemble import NUMBER
 from silva.inputs import as_rows
 
 if TYPE_CHECKING:

@@ -10,7 +10,6 @@ import numpy as np
 
 from silva import _core
 from silva.device import on_host
-from silva.evaluate.cpu import CpuEvaluator
 from silva.inputs import arranged, as_rows
 from silva.parallel import n_threads
 
@@ -77,7 +76,7 @@ def integer_weights(weight: Any, n_rows: int) -> Int64s:
     """Weights as multiples of a power of two, the largest that keeps their sum exact."""
     if weight is None:
         return np.ones(n_rows, np.int64)
-    weights = np.asarray(weight)
+    weights = as_vector(weight, "background_weight")
     if weights.shape != (n_rows,):
         raise ValueError(f"background_weight has shape {weights.shape}, expected ({n_rows},), one weight a row")
     if weights.dtype.kind not in "biuf":
@@ -95,13 +94,21 @@ def integer_weights(weight: Any, n_rows: int) -> Int64s:
     return counts
 
 
-def margins_of(forest: TreeEnsemble, rows: Array, n_jobs: int | None) -> Doubles:
+def as_vector(values: Any, name: str) -> Array:
+    """Make an array of what a caller gave; lists within lists of different lengths are refused by name."""
+    try:
+        return np.asarray(values)
+    except ValueError as error:
+        raise ValueError(f"{name} holds lists of different lengths, expected a number a row") from error
+
+
+def margins_of(forest: Forest, rows: Array, n_jobs: int | None) -> Doubles:
     """Margins of rows that `as_rows` made: (n, n_outputs)."""
-    evaluator = CpuEvaluator(forest)
+    evaluator = forest._evaluator.cpu
     return evaluator.margins(rows, evaluator.default_choice(len(rows)), n_jobs)
 
 
-def mean_margin(forest: TreeEnsemble, rows: Array, weight: Int64s, n_jobs: int | None) -> Doubles:
+def mean_margin(forest: Forest, rows: Array, weight: Int64s, n_jobs: int | None) -> Doubles:
     """Weighted mean of the rows' margins: (n_outputs,)."""
     return np.array([mean(of_output, weight) for of_output in margins_of(forest, rows, n_jobs).T])
 

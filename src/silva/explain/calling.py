@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, cast
 import numpy as np
 
 from silva.device import on_host
-from silva.explain.explanation import feature_names, make_explanation
+from silva.explain.explanation import make_explanation, names_of
 from silva.explain.shap_arguments import taking_one_row
 from silva.explain.stored import StoredExplainer
 from silva.facts import as_html, forest_facts
@@ -73,7 +73,7 @@ class CalledExplainer(StoredExplainer):
             values = self.shap_values(X, y, **checks, **shap_arguments)
         X = arranged(X, self.forest, by_position)
         data = self._players.data(own_values(on_host(X), self.forest))
-        names = self._names or (self._players.groups and self._players.names) or feature_names(X, self.forest)
+        names = self._names or (self._players.groups and self._players.names) or names_of(X, self.forest)
         return make_explanation(on_host(values), self._base_values(len(data), y), data, names, self.forest)
 
     def _base_values(self, n_rows: int, y: ArrayLike | None) -> Doubles:

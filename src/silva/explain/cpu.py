@@ -79,7 +79,7 @@ class CpuExplainer:
     n_jobs : int or None
     background : Background, optional
     players : Players, optional
-        Default: the features. Groups of features are walked: no table has them.
+        Default: the features.
     """
 
     def __init__(
@@ -178,10 +178,10 @@ class CpuExplainer:
     def _make_tables(self, of_pairs: bool) -> TableRunner | None:
         if self._algorithm not in {"auto", "tables"} or self._table_bytes == 0:
             return None
-        if self.forest.has_linear_leaves or self.players.groups:
+        if self.forest.has_linear_leaves:
             return None
         forced = self._algorithm == "tables" or self._game.background is not None
-        return TableRunner(self.forest, self.dtype, self._table_bytes, forced, self._game, of_pairs)
+        return TableRunner(self.forest, self.players, self.dtype, self._table_bytes, forced, self._game, of_pairs)
 
     @cached_property
     def _whole_walk(self) -> Walk:

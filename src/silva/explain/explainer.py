@@ -32,6 +32,7 @@ from silva.explain.shap_arguments import refuse_call_arguments, taking_one_row, 
 from silva.explain.sparse import compact, sparse_values, values_of_sparse
 from silva.explain.stored import holds_explainer
 from silva.explain.tables import TABLE_BYTES
+from silva.facts import feature_names as shown_names
 from silva.inputs import arranged, as_rows, refuse_transform
 from silva.inputs.sparse import is_sparse
 from silva.loading import load
@@ -84,9 +85,9 @@ class Explainer(InteractionExplainer, CalledExplainer, MappedExplainer):
     groups : dict of str to sequence of int or str, or "source", optional
         Features by group: those of a group are known to a coalition together, or not at all, and have one value. It is
         that of the game between groups, exactly, and not the sum of what its features get each by itself. Results have
-        the groups first, in their order, then the features that are in none. CPU only, without tables. "source": of a
-        pipeline, what its steps have made of each column, such as one-hot columns; of CatBoost, the target statistics
-        of each column.
+        the groups first, in their order, then the features that are in none. On GPUs if all trees have tables there.
+        "source": of a pipeline, what its steps have made of each column, such as one-hot columns; of CatBoost, the
+        target statistics of each column.
     feature_names : sequence of str, optional
         What explanations call the features; default the model's names.
     **shap_arguments
@@ -175,7 +176,7 @@ class Explainer(InteractionExplainer, CalledExplainer, MappedExplainer):
             refuse_linear_leaves(self.forest, f"algorithm={algorithm!r}", "use algorithm='quadrature'")
         self._players = make_players(groups, self.forest)
         self._names = checked_names(feature_names, self._players.n)
-        check_groups(self._players.groups, algorithm, device)
+        check_groups(self._players.groups, algorithm)
         self.algorithm = algorithm
         self.output = output
         self.device = device
@@ -226,7 +227,7 @@ class Explainer(InteractionExplainer, CalledExplainer, MappedExplainer):
     @property
     def players(self) -> tuple[str, ...]:
         """Names of the groups and of the features that are in none, those of the features without groups."""
-        return self._players.names or tuple(f"Feature {i}" for i in range(self._players.n))
+        return self._players.names or shown_names(self.forest)
 
     @property
     def algorithm_(self) -> str:
@@ -390,11 +391,13 @@ class Explainer(InteractionExplainer, CalledExplainer, MappedExplainer):
         """GPUs that take these rows; none if the CPU does."""
         has = self._background is not None, self.groups is not None
         arguments = self.forest, self.algorithm, self.output, self.device, self.n_jobs, *has
-        return Placement(*arguments).gpus(X, of_pairs, lambda: self._on_cuda.serves_background(of_pairs))
+        return Placement(*arguments).gpus(X, of_pairs, lambda: self._on_cuda.serves_by_tables(of_pairs))
 
     @cached_property
     def _on_cuda(self) -> Any:
         from silva.explain.cuda.explainer import CudaExplainer
 
         parts = self._on_cpu.parts if isinstance(self._on_cpu, ResponseExplainer) else None
-        return CudaExplainer(self.forest, self.dtype, self.algorithm, self.table_bytes, self._background, parts)
+        return CudaExplainer(
+            self.forest, self.dtype, self.algorithm, self.table_bytes, self._background, parts, self._players
+        )

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from silva.facts import as_html, output_names
+from silva.facts import as_html, feature_names, output_names
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -73,11 +73,9 @@ def make_explanation(
     )
 
 
-def feature_names(X: object, forest: TreeEnsemble) -> list[str]:
-    """Take the forest's names, else those of the frame, else what shap's plots call columns."""
-    if forest.feature_names is not None:
-        return list(forest.feature_names)
-    columns = getattr(X, "columns", None)
+def names_of(X: object, forest: TreeEnsemble) -> list[str]:
+    """Take the forest's names, else those of the frame, else x0, x1, ..."""
+    columns = None if forest.feature_names else getattr(X, "columns", None)
     if columns is not None and not callable(columns) and len(columns) == forest.n_features:
         return [str(getattr(column, "_name", column)) for column in columns]
-    return [f"Feature {i}" for i in range(forest.n_features)]
+    return list(feature_names(forest))

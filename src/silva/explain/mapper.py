@@ -5,12 +5,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from silva.explain.stored import StoredExplainer, explainer_bytes
+from silva.facts import feature_names
 from silva.inputs import refuse_transform
 from silva.inputs.matching import index_of_feature, listed
 from silva.mapping.carried import carry
 from silva.mapping.columns import (
     explanation_metadata,
-    feature_names,
     interaction_columns,
     margin_columns,
     value_columns,
@@ -158,5 +158,5 @@ def check_features(wanted: Sequence[str], players: Sequence[str], option: str) -
 
 
 def player_names(explainer: Any) -> tuple[str, ...]:
-    """Names of the groups, or of the features; f0, f1, ... where the model has none."""
+    """Names of the groups, or of the features; x0, x1, ... where the model has none."""
     return tuple(explainer.players) if explainer.groups else feature_names(explainer.forest)

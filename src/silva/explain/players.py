@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from silva.facts import feature_name
 from silva.inputs.matching import index_of_feature
 
 if TYPE_CHECKING:
@@ -96,11 +97,12 @@ def make_players(groups: Any, forest: TreeEnsemble) -> Players:
             if of_feature[feature] >= 0:
                 other = list(groups)[of_feature[feature]]
                 where = f"the groups {other!r} and {name!r}" if other != name else f"group {name!r} twice"
-                raise ValueError(f"feature {_name(forest, feature)!r} is in {where}; a feature has one group at most")
+                named = feature_name(forest, feature)
+                raise ValueError(f"feature {named!r} is in {where}; a feature has one group at most")
             of_feature[feature] = number
     rest = np.flatnonzero(of_feature < 0)
     of_feature[rest] = len(members) + np.arange(len(rest))
-    alone = [_name(forest, feature) for feature in rest.tolist()]
+    alone = [feature_name(forest, feature) for feature in rest.tolist()]
     if same := sorted(set(members) & set(alone)):
         raise ValueError(f"group {same[0]!r} is called like a feature that is not in it; give it another name")
     return Players((*members, *alone), of_feature, members, columns)
@@ -150,7 +152,3 @@ def _members(name: str, features: Sequence[int | str], forest: TreeEnsemble) -> 
     if not found:
         raise ValueError(f"group {name!r} has no features; name at least one")
     return found
-
-
-def _name(forest: TreeEnsemble, feature: int) -> str:
-    return forest.feature_names[feature] if forest.feature_names else f"Feature {feature}"

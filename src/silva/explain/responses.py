@@ -19,8 +19,9 @@ import numpy as np
 from silva.device import on_host
 from silva.evaluate.links import expit
 from silva.explain.additivity import margin_bounds
-from silva.explain.background import Background, margins_of, mean
+from silva.explain.background import Background, as_vector, margins_of, mean
 from silva.explain.cpu import CpuExplainer, checked_result
+from silva.explain.shap_arguments import returns_probabilities
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -62,10 +63,15 @@ def slope_of(forest: Forest) -> float:
     NotImplementedError
         If the forest's response is not the probability of a second class.
     """
+    if returns_probabilities(forest):
+        raise NotImplementedError(
+            "output='probability' and 'log_loss' need margins before a logistic link; the margins of this forest are "
+            "probabilities already: explain output='margin'"
+        )
     if forest.n_outputs != 1 or forest.link not in SLOPES:
         raise NotImplementedError(
-            f"output='probability' and 'log_loss' need one output with a logistic link, this forest has "
-            f"{forest.n_outputs} and the link {forest.link!r}; explain the margin"
+            f"output='probability' and 'log_loss' need one output with a logistic link (two classes), this forest has "
+            f"{forest.n_outputs} with the link {forest.link!r}; explain the margin"
         )
     return SLOPES[forest.link] or forest.link_scale
 
@@ -74,7 +80,7 @@ def checked_labels(y: ArrayLike | None, n_rows: int) -> Doubles:
     """Labels of the rows, 0 or 1."""
     if y is None:
         raise ValueError("output='log_loss' explains the loss of each row's label; pass y, 0 or 1 a row")
-    labels = np.asarray(on_host(y))
+    labels = as_vector(on_host(y), "y")
     if labels.shape != (n_rows,):
         raise ValueError(f"y has shape {labels.shape}, expected ({n_rows},), a label a row")
     if labels.dtype.kind not in "biuf" or not np.isin(labels, (0, 1)).all():

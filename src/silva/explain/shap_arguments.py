@@ -64,17 +64,22 @@ def _rows(given: dict[str, Any]) -> tuple[Any, Any]:
 
 
 def _output(model_output: Any, forest: Forest) -> ExplainOutput:
-    if model_output not in OUTPUTS:
+    if not isinstance(model_output, str) or model_output not in OUTPUTS:
         raise NotImplementedError(
             f"model_output={model_output!r} is not computed; expected 'raw', 'probability' or 'log_loss'"
         )
-    is_probability = forest.link == "identity" and bool(forest.classes) and forest.prediction == "argmax"
-    return "margin" if model_output == "probability" and is_probability else OUTPUTS[model_output]
+    is_margin = model_output == "probability" and returns_probabilities(forest)
+    return "margin" if is_margin else OUTPUTS[model_output]
+
+
+def returns_probabilities(forest: Forest) -> bool:
+    """Whether margins are the probabilities of classes, as those of scikit-learn's random forests."""
+    return forest.link == "identity" and bool(forest.classes) and forest.prediction == "argmax"
 
 
 def _perturbed(rows: Any, perturbation: Any) -> Any:
     """Background rows for this choice; None for path-dependent values, which use none."""
-    if perturbation not in PERTURBATIONS:
+    if not isinstance(perturbation, str) or perturbation not in PERTURBATIONS:
         raise ValueError(f"feature_perturbation is {perturbation!r}, expected one of {', '.join(PERTURBATIONS)}")
     if perturbation == "interventional" and rows is None:
         raise ValueError(

@@ -8,16 +8,17 @@ import warnings
 import weakref
 from typing import TYPE_CHECKING, Any, Protocol
 
-from silva import _core
+from silva.explain.table_plans import shared_plan
 from silva.explain.walked import walked_part
 from silva.parallel import n_threads
 
 if TYPE_CHECKING:
     from silva.explain.background import Background
+    from silva.explain.players import Players
+    from silva.explain.table_plans import SharedPlan
     from silva.forest import Forest
     from silva.typing import Array, Int32s
 
-TABLES = {"float32": _core.SubtreeTables32, "float64": _core.SubtreeTables64}
 TABLE_BYTES = 2**28
 
 
@@ -25,10 +26,10 @@ class Walk(Protocol):
     """Explanations of a forest without tables."""
 
     def values(self, rows: Array, out: Array, n_jobs: int | None) -> None:
-        """Fill out, (n, F) or (n, F, k)."""
+        """Fill out, (n, P) or (n, P, k)."""
 
     def interactions(self, rows: Array, places: Int32s, out: Array, n_jobs: int | None) -> None:
-        """Fill out, (n, m, F) or (n, m, F, k); places[f] is feature f's place among the m, or -1."""
+        """Fill out, (n, m, P) or (n, m, P, k); places[p] is player p's place among the m, or -1."""
 
 
 class Game(Protocol):
@@ -51,6 +52,7 @@ class TableRunner:
     ----------
     forest : Forest
         Of constant leaves.
+    players : Players
     dtype : {"float32", "float64"}
     table_bytes : int
         Most that all tables take, above 0.
@@ -62,12 +64,21 @@ class TableRunner:
     """
 
     def __init__(
-        self, forest: Forest, dtype: str, table_bytes: int, forced: bool, game: Game, of_pairs: bool = False
+        self,
+        forest: Forest,
+        players: Players,
+        dtype: str,
+        table_bytes: int,
+        forced: bool,
+        game: Game,
+        of_pairs: bool = False,
     ) -> None:
         self._forest, self._dtype, self._table_bytes, self._forced = forest, dtype, table_bytes, forced
+        self._player_of = players.of_feature
         self._game, self._of_pairs = game, of_pairs
         self._walk: Walk | None = None
         self._tables: Any = None
+        self._shared: SharedPlan | None = None
         self._is_planned = self._is_built = False
         self._lock = threading.RLock()
         _runners.add(self)
@@ -117,7 +128,7 @@ class TableRunner:
         return walked_part(self._forest, tables.walked_trees, tables.cut_nodes, self._dtype, has_background)
 
     def values(self, rows: Array, out: Array, n_jobs: int | None) -> None:
-        """Fill out, (n, F) or (n, F, k)."""
+        """Fill out, (n, P) or (n, P, k)."""
         if not self._is_built:
             self.prepare(n_jobs)
         if self._walk is not None:
@@ -126,7 +137,7 @@ class TableRunner:
             self._tables.values(rows, out, self._walk is not None, n_threads(n_jobs))
 
     def interactions(self, rows: Array, places: Int32s, out: Array, n_jobs: int | None) -> None:
-        """Fill out, (n, m, F) or (n, m, F, k); places[f] is feature f's place among the m, or -1."""
+        """Fill out, (n, m, P) or (n, m, P, k); places[p] is player p's place among the m, or -1."""
         if not self._is_built:
             self.prepare(n_jobs)
         if self._walk is not None:
@@ -139,11 +150,10 @@ class TableRunner:
             if self._is_planned:
                 return
             has_background = self._game.background is not None
-            tables = TABLES[self._dtype](
-                self._forest, self._table_bytes, self._forced, self._of_pairs, has_background, n_threads(n_jobs)
-            )
-            if tables.n_subtrees > 0:
-                self._tables = tables
+            settings = self._dtype, self._table_bytes, self._forced, self._of_pairs, has_background
+            self._shared = shared_plan(self._forest, self._player_of, settings, n_jobs)
+            if self._shared.n_subtrees > 0:
+                self._tables = self._shared.tables()
             self._is_planned = True
 
     def empty(self) -> None:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from silva.evaluate.linear import MISSING, NUMBER
+from silva.ensemble import MISSING, NUMBER
 from silva.grow.columns import Derived, TrainingColumns
 
 if TYPE_CHECKING:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from silva.evaluate.linear import NUMBER
+from silva.ensemble import NUMBER
 from silva.evaluate.links import expit, softplus
 from silva.grow.refit import LeafModel, shared_out
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from silva.evaluate.linear import NUMBER
+from silva.ensemble import NUMBER
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

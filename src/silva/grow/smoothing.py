@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from silva.evaluate.linear import NUMBER
+from silva.ensemble import NUMBER
 from silva.grow.intervals import without_own_row
 from silva.grow.refit import fit_leaf, shared_out
 

@@ -13,17 +13,11 @@ from silva.inputs.matching import listed
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-    from types import ModuleType
 
     from numpy.typing import ArrayLike
 
     from silva.ensemble import TreeEnsemble
     from silva.typing import Array
-
-
-def feature_names(forest: TreeEnsemble) -> tuple[str, ...]:
-    """Names of the features; f0, f1, ... where the model has none."""
-    return forest.feature_names or tuple(f"f{i}" for i in range(forest.n_features))
 
 
 def spread(name: str, values: Array, forest: TreeEnsemble) -> dict[str, Array]:
@@ -88,22 +82,6 @@ def check_unique(names: Sequence[str]) -> None:
     """Raise ValueError if two columns of an output would have the same name."""
     if repeated := [name for name, count in Counter(names).items() if count > 1]:
         raise ValueError(f"the output would have several columns {listed(repeated)}; rename the features or columns")
-
-
-def import_arrow() -> ModuleType:
-    """Import pyarrow.
-
-    Raises
-    ------
-    ImportError
-        Naming the extra to install.
-    """
-    try:
-        import pyarrow
-    except ImportError as error:
-        raise ImportError("batches and files of columns need pyarrow: pip install 'silva[files]'") from error
-    module: ModuleType = pyarrow
-    return module
 
 
 def plain(values: Array) -> Any:

@@ -6,9 +6,10 @@ import dataclasses
 import sys
 from typing import TYPE_CHECKING, Any
 
+from silva.extras import import_arrow
 from silva.inputs.frames import Frame, to_frame
 from silva.inputs.matching import listed, refuse_repeated
-from silva.mapping.columns import check_unique, import_arrow, is_text, plain
+from silva.mapping.columns import check_unique, is_text, plain
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

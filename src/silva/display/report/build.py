@@ -12,7 +12,7 @@ from silva.display.report.explained import explained
 from silva.display.report.page import packed, write_page
 from silva.display.report.rows import SHOWN_FEATURES, chosen, feature_entries, numbers, read_rows
 from silva.display.report.trees import are_shown, drawn, embedded, is_small
-from silva.facts import output_names
+from silva.facts import feature_names, output_names
 from silva.files import check_output
 from silva.inputs import arranged
 from silva.loading import load
@@ -94,7 +94,7 @@ def report(
     at = chosen(rows, forest.n_features, random_state)
     found = explained(rows, at)
     order = np.argsort(-found.importance.sum(axis=1), kind="stable")
-    names = [str(name) for name in forest.feature_names or [f"x{i}" for i in range(forest.n_features)]]
+    names = list(feature_names(forest))
     content: dict[str, Any] = {
         "title": title or f"{forest.source or 'Forest'}: {forest.n_trees} tree{'s' * (forest.n_trees != 1)}",
         "features": feature_entries(rows, names, at, redact),

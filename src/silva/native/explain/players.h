@@ -2,6 +2,7 @@
 #pragma once
 #include <algorithm>
 #include <cstdint>
+#include <numeric>
 #include <span>
 #include <stdexcept>
 #include <vector>
@@ -14,6 +15,13 @@ struct Players {
 
   int32_t of(int32_t feature) const { return of_feature[feature]; }
 };
+
+// Each feature by itself.
+inline Players each_feature(int32_t n_features) {
+  Players players{std::vector<int32_t>(n_features), n_features};
+  std::iota(players.of_feature.begin(), players.of_feature.end(), 0);
+  return players;
+}
 
 // From the player of each feature; each of 0 ... n - 1 has a feature.
 inline Players players_of(std::span<const int32_t> of_feature, int32_t n_features) {

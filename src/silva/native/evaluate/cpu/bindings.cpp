@@ -1,4 +1,5 @@
 // Bindings of the evaluation: silva.evaluate.cpu calls these.
+#include "evaluate/cpu/grid.h"
 #include "evaluate/cpu/plan_tasks.h"
 
 namespace silva {
@@ -12,6 +13,22 @@ static EvaluateTask begin(const EvaluatePlan& plan, const RowMatrix& rows, int n
   task.serial = serial;
   if (serial) task.n_threads = 1;
   return task;
+}
+
+using GridMargins = nb::ndarray<double, nb::ndim<3>, nb::c_contig, nb::device::cpu>;
+
+static void on_grid(const EvaluatePlan& plan, const RowMatrix& matrix, const RowMatrix& grid,
+                    const std::vector<int32_t>& columns, const GridMargins& out, int n_threads) {
+  const int32_t n_features = int32_t(plan.coding.flags.size());
+  const RowSource rows = rows_of(matrix, n_features), points = rows_of(grid, n_features);
+  if (int64_t(out.shape(0)) != rows.n_rows || out.shape(1) != plan.base_score.size() ||
+      int64_t(out.shape(2)) != points.n_rows)
+    throw nb::value_error("the result has the wrong shape");
+  for (const int32_t column : columns)
+    if (column < 0 || column >= n_features) throw nb::value_error("no such column");
+  run_interruptibly([&] {
+    (plan.packed ? margins_on_grid<true> : margins_on_grid<false>)(plan, rows, columns, points, out.data(), n_threads);
+  });
 }
 
 void bind_evaluate(nb::module_& module) {
@@ -32,7 +49,9 @@ void bind_evaluate(nb::module_& module) {
              bool serial) {
             run(begin(plan, rows, n_threads, serial), out, &RowsTask::leaf, int64_t(plan.tree_depth.size()));
           },
-          nb::arg("rows"), nb::arg("out"), nb::arg("n_threads"), nb::arg("serial"), "Leaf ids, (n, n_trees).");
+          nb::arg("rows"), nb::arg("out"), nb::arg("n_threads"), nb::arg("serial"), "Leaf ids, (n, n_trees).")
+      .def("margins_on_grid", on_grid, nb::arg("rows"), nb::arg("grid"), nb::arg("columns"), nb::arg("out"),
+           nb::arg("n_threads"), "Margins, (n, n_outputs, points), with each point's values in these columns.");
 }
 
 }  // namespace silva

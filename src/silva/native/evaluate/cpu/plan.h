@@ -2,6 +2,7 @@
 #pragma once
 #include "common/forest.h"
 #include "common/forest_view.h"
+#include "evaluate/cpu/linear_plan.h"
 #include "evaluate/cpu/tables.h"
 
 namespace silva {
@@ -9,11 +10,12 @@ namespace silva {
 struct EvaluatePlan {
   Coding coding;
   std::vector<EvaluateNode> node, top;
-  std::vector<int32_t> exit, left, leaf_id, tree_first, tree_depth, tree_output;
+  std::vector<int32_t> exit, left, leaf_id, leaf_place, tree_first, tree_depth, tree_output;
   std::vector<double> value, base_score;
   std::vector<uint8_t> tree_is_categorical;
   std::vector<CategorySet> sets;
   std::vector<uint32_t> words;
+  LinearPlan linear;
   int32_t width;
   bool packed;
 
@@ -23,12 +25,14 @@ struct EvaluatePlan {
         base_score(forest.base_score.begin(), forest.base_score.end()),
         tree_is_categorical(forest.n_trees(), 0),
         words(forest.set_words.begin(), forest.set_words.end()),
+        linear(forest),
         width(forest.width),
         packed(fits_packed(forest)) {
     const size_t n_nodes = forest.feature.size();
     node.assign(n_nodes, EvaluateNode{kMissing, 0});
     left.assign(packed ? 0 : n_nodes, 0);
     leaf_id.assign(n_nodes, -1);
+    leaf_place.assign(linear.empty() ? 0 : n_nodes, 0);
     value.assign(n_nodes * width, 0.0);
     const std::vector<int32_t> depth = node_depth(forest.tree_offsets, forest.left);
     int64_t leaf = 0;
@@ -54,6 +58,7 @@ struct EvaluatePlan {
             exit.data(),
             value.data(),
             leaf_id.data(),
+            leaf_place.data(),
             tree_first.data(),
             tree_depth.data(),
             tree_output.data(),
@@ -112,6 +117,7 @@ struct EvaluatePlan {
   void add_leaf(const ForestView& forest, int32_t tree, int64_t at, int64_t leaf) {
     set_word(at, 0, false, false, int32_t(at - forest.tree_offsets[tree]));
     leaf_id[at] = forest.leaf_id[leaf];
+    if (!linear.empty()) leaf_place[at] = int32_t(leaf);
     for (int32_t i = 0; i < width; ++i)
       value[at * width + i] = forest.leaf_value[leaf * width + i] * forest.tree_weight[tree];
   }

@@ -23,13 +23,14 @@ Task begin_task(const Plan& plan, const RowSource& rows, int n_threads, double t
   task.forest = plan.view();
   task.coding = plan.coding.view();
   task.rows = rows;
+  task.linear = plan.linear.view();
   const double row_cost = tree_cost * task.forest.n_trees + column_cost * double(n_columns);
   task.n_threads = useful_threads(double(rows.n_rows) * row_cost / kWorthwhile, n_threads);
   return task;
 }
 
 inline EvaluateTask task_of(const EvaluatePlan& plan, const RowSource& rows, int n_threads) {
-  constexpr int64_t kCache = 1 << 18;
+  constexpr int64_t kCache = 1 << 19;
   EvaluateTask task = begin_task<EvaluateTask>(plan, rows, n_threads, 7, 2, plan.coding.view().n_used);
   task.any_categorical = !plan.sets.empty();
   // As many tiles as keep all threads busy and their rows in the cache.
@@ -42,7 +43,8 @@ inline EvaluateTask task_of(const EvaluatePlan& plan, const RowSource& rows, int
 }
 
 inline NodeTask task_of(const NodePlan& plan, const RowSource& rows, int n_threads) {
-  constexpr int64_t kFewestRows = 8, kMostRows = 256;
+  // More rows a leaf are faster for linear leaves (evaluate/cpu/linear.cpp).
+  const int64_t kFewestRows = plan.lane_splits.empty() ? 8 : 64, kMostRows = plan.linear.empty() ? 256 : 512;
   NodeTask task = begin_task<NodeTask>(plan, rows, n_threads, 4, 2, plan.view().n_columns);
   task.in_place = plan.columns.as_they_lie && !rows.is_double && rows.feature_stride == 1;
   task.tile_rows = int32_t(

@@ -13,7 +13,7 @@ constexpr int kRowTile = kVectors * kFloatLanes;
 constexpr int kSmallVectors =
     kFloatLanes < kChains ? kChains / kFloatLanes : 1;  // in the tiles of the rows that remain
 constexpr int kSmallTile = kSmallVectors * kFloatLanes;
-constexpr int kTiles = 8;  // most tiles that a thread evaluates together
+constexpr int kTiles = 256;  // most tiles that a thread evaluates together
 
 using FloatLanes = Lanes<float, kFloatLanes>;
 

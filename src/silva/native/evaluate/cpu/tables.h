@@ -34,6 +34,7 @@ struct EvaluateTables {
   const int32_t* exit;                 // [tree][kTopExits]: tree-local node
   const double* value;                 // [node][width], times the tree's weight; 0 at splits
   const int32_t* leaf_id;              // [node]
+  const int32_t* leaf_place;           // [node], of linear leaves: number among all leaves
   const int32_t* tree_first;           // [tree + 1]
   const int32_t* tree_depth;           // [tree]
   const int32_t* tree_output;          // [tree]

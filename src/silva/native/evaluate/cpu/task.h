@@ -4,6 +4,7 @@
 #include "common/arena.h"
 #include "common/rows.h"
 #include "common/threads/team.h"
+#include "evaluate/cpu/linear.h"
 
 namespace silva {
 
@@ -16,6 +17,7 @@ struct RowsTask {
   int64_t workspace_size;
   double* margin;  // [row][output], or null
   int32_t* leaf;   // [row][tree], or null
+  LinearLeaves linear;
 };
 
 namespace {
@@ -39,6 +41,8 @@ struct RowSink {
     const double* value = forest.value + first * forest.width;
     if (forest.width == 1) {
       double* sum = margin + int64_t(forest.tree_output[tree]) * stride;
+      if (task.linear.add)
+        return task.linear.add(task.linear, tree, forest.leaf_place + first, places, task.rows, first_row, n_rows, sum);
       SILVA_UNROLL
       for (int row = 0; row < n_rows; ++row) sum[row] += value[places[row]];
       return;

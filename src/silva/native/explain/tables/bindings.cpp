@@ -17,7 +17,7 @@ static ExplanationTarget<Real> target_of(const Result& out, bool of_pairs) {
 
 template <class Real>
 static void check_result(const SubtreeTables<Real>& tables, const PassTask<Real>& task, const Result& out) {
-  std::vector<int64_t> expected{task.rows.n_rows, task.n_places, tables.n_features(), tables.n_outputs()};
+  std::vector<int64_t> expected{task.rows.n_rows, task.n_places, tables.n_players(), tables.n_outputs()};
   if (!tables.of_pairs()) expected.erase(expected.begin() + 1);
   if (tables.n_outputs() == 1) expected.pop_back();
   bool fits = out.ndim() == expected.size();
@@ -52,7 +52,7 @@ template <class Real>
 static void explain_interactions(SubtreeTables<Real>& tables, const RowMatrix& rows, Vector<int32_t> places,
                                  const Result& out, bool adds, int n_threads) {
   if (!tables.of_pairs()) throw nb::value_error("the tables are those of values");
-  if (int64_t(places.size()) != tables.n_features()) throw nb::value_error("places has the wrong length");
+  if (int64_t(places.size()) != tables.n_players()) throw nb::value_error("places has the wrong length");
   PassTask<Real> task{};
   task.rows = rows_of(rows, tables.n_features());
   task.adds = adds;
@@ -75,14 +75,20 @@ static void bind_type(nb::module_& module, const char* name) {
   nb::class_<Tables>(module, name, "A forest's subtree tables.")
       .def(
           "__init__",
-          [](Tables* self, nb::handle forest, int64_t table_bytes, bool forced, bool of_pairs, bool has_background,
-             int n_threads) {
+          [](Tables* self, nb::handle forest, const Vector<int32_t>& player_of, int64_t table_bytes, bool forced,
+             bool of_pairs, bool has_background, int n_threads) {
+            const ForestView view = view_of(forest);
+            const Players players = players_of(silva::view(player_of), view.n_features);
             const auto game = has_background ? TableGame::kBackground : TableGame::kCovers;
-            new (self) Tables(view_of(forest), {table_bytes, forced, of_pairs, game}, n_threads);
+            new (self) Tables(view, players, {table_bytes, forced, of_pairs, game}, n_threads);
           },
-          nb::arg("forest"), nb::arg("table_bytes"), nb::arg("forced"), nb::arg("of_pairs"), nb::arg("has_background"),
-          nb::arg("n_threads"))
+          nb::arg("forest"), nb::arg("player_of"), nb::arg("table_bytes"), nb::arg("forced"), nb::arg("of_pairs"),
+          nb::arg("has_background"), nb::arg("n_threads"))
+      .def(
+          "like", [](const Tables& tables) { return new Tables(tables); }, nb::rv_policy::take_ownership,
+          "Tables of the same plan, which they share, to be filled anew.")
       .def_prop_ro("n_bytes", &Tables::n_bytes)
+      .def_prop_ro("plan_bytes", &Tables::plan_bytes, "Bytes of the plan, without those of the tables.")
       .def_prop_ro("n_subtrees", &Tables::n_subtrees)
       .def_prop_ro("n_rebuilt", &Tables::n_rebuilt, "Subtrees whose tables are built anew for each call.")
       .def_prop_ro("is_whole", &Tables::is_whole)
@@ -99,10 +105,10 @@ static void bind_type(nb::module_& module, const char* name) {
       .def("build_background", &build_background<Real>, nb::arg("rows"), nb::arg("weight"), nb::arg("total"),
            nb::arg("n_threads"), "Fills the tables with the game against background rows of shares weight / total.")
       .def("values", &explain_values<Real>, nb::arg("rows"), nb::arg("out"), nb::arg("adds"), nb::arg("n_threads"),
-           "SHAP values, (n, F) or (n, F, n_outputs), written or added to what the result holds.")
+           "SHAP values, (n, P) or (n, P, n_outputs), written or added to what the result holds.")
       .def("interactions", &explain_interactions<Real>, nb::arg("rows"), nb::arg("places"), nb::arg("out"),
            nb::arg("adds"), nb::arg("n_threads"),
-           "Interactions, (n, m, F) or (n, m, F, n_outputs), likewise; places[f] is feature f's place among the m, or "
+           "Interactions, (n, m, P) or (n, m, P, n_outputs), likewise; places[p] is player p's place among the m, or "
            "-1.");
 }
 

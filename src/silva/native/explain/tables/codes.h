@@ -1,8 +1,9 @@
-// The columns of codes of a forest, and its splits in codes.
+// The columns of codes of a forest, its splits in codes, and the players that the columns belong to.
 #pragma once
 #include <bit>
 
 #include "common/forest_view.h"
+#include "explain/players.h"
 #include "explain/tables/columns.h"
 
 namespace silva {
@@ -14,9 +15,13 @@ class ForestCodes {
   std::vector<CodeColumn> columns;
   std::vector<int32_t> column_of;  // [feature]; -1: unused, or more codes than 16 bits hold
   std::vector<float> thresholds;
+  std::vector<int32_t> players;    // that have a column, by their first
+  std::vector<int32_t> player_of;  // [column]: place among these
+  bool has_groups = false;         // any of several features
 
-  explicit ForestCodes(const ForestView& forest)
+  ForestCodes(const ForestView& forest, const Players& given)
       : forest(forest), coding(forest), column_of(forest.n_features, -1), categories_(forest.n_features, 0) {
+    has_groups = given.n < forest.n_features;
     std::vector<std::vector<float>> of(forest.n_features);
     for (size_t node = 0; node < forest.feature.size(); ++node) {
       if (!forest.is_split(node)) continue;
@@ -27,6 +32,7 @@ class ForestCodes {
         of[f].push_back(coding.encoded[node]);
     }
     for (const int32_t f : coding.used) add_column(f, of[f]);
+    number_players(given);
   }
 
   // Whether the row of this code goes left; a missing value by the default.
@@ -50,6 +56,18 @@ class ForestCodes {
 
  private:
   std::vector<int32_t> categories_;  // [feature]: categories that any set mentions, one more
+
+  void number_players(const Players& given) {
+    std::vector<int32_t> place(given.n, -1);
+    for (const CodeColumn& column : columns) {
+      const int32_t player = given.of(column.feature);
+      if (place[player] < 0) {
+        place[player] = int32_t(players.size());
+        players.push_back(player);
+      }
+      player_of.push_back(place[player]);
+    }
+  }
 
   void add_column(int32_t f, std::vector<float>& values) {
     std::sort(values.begin(), values.end());

@@ -27,7 +27,7 @@ struct PassSpace {
   uint16_t* keys;  // [subtree of a chunk][tile]
   Real* sums;      // [row of a tile][lane of an entry]
   double* total;   // [output][row][total]
-  double* main;    // [column]: main effects of a row
+  double* main;    // [player]: main effects of a row
   int64_t stride;
   int32_t tile;  // rows whose keys are kept
 
@@ -45,7 +45,7 @@ struct PassSpace {
     keys = arena.take<uint16_t>(int64_t(task.plan.most_subtrees) * tile);
     sums = arena.take<Real>(int64_t(tile) * task.plan.lanes * most_vectors(of_pairs));
     total = kept.take<double>(stride * task.n_totals);
-    main = arena.take<double>(of_pairs ? task.n_columns : 0);
+    main = arena.take<double>(of_pairs ? task.n_players : 0);
   }
 };
 

@@ -1,8 +1,8 @@
 // The kernels of subtree tables for one instruction set, under the rule of common/instruction_set.h. SILVA_KERNELS
 // names the table.
-#include "explain/tables/background/build.h"
-#include "explain/tables/background/histogram.h"
 #include "explain/tables/build.h"
+#include "explain/tables/leaf_games/build.h"
+#include "explain/tables/leaf_games/histogram.h"
 #include "explain/tables/pass.h"
 #include "explain/tables/row.h"
 
@@ -11,18 +11,9 @@ extern const TableKernels SILVA_KERNELS;
 namespace {
 template <class Real>
 constexpr TypedTableKernels<Real> typed_kernels() {
-  return {build_workspace<Real>,
-          build_tables<Real>,
-          count_workspace<Real>,
-          count_states<Real>,
-          background_workspace<Real>,
-          build_background<Real>,
-          pass_workspace<Real>,
-          block_size<Real>,
-          begin_all<Real>,
-          find_all_keys<Real>,
-          pass_all<Real>,
-          explain_row<Real>};
+  return {build_workspace<Real>,     build_tables<Real>,    count_workspace<Real>, count_states<Real>,
+          leaf_game_workspace<Real>, build_leaf_game<Real>, pass_workspace<Real>,  block_size<Real>,
+          begin_all<Real>,           find_all_keys<Real>,   pass_all<Real>,        explain_row<Real>};
 }
 }  // namespace
 const TableKernels SILVA_KERNELS = {typed_kernels<float>(), typed_kernels<double>()};

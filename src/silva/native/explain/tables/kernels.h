@@ -16,7 +16,7 @@ struct KeyStep;
 struct RowStep;
 struct TableChunk;
 struct SubtreeLeaf;
-struct ColumnPair;
+struct PlayerPair;
 enum class TableContent : int32_t;
 
 // The arrays of a TablePlan.
@@ -28,12 +28,13 @@ struct TableArrays {
   const PathFactor* factors;
   const KeyStep* steps;
   const TableChunk* chunks;
-  const int32_t* slot_column;
+  const int32_t* slot_player;
   const int32_t* sum_total;
-  const ColumnPair* totals;
+  const PlayerPair* totals;
   const int64_t* first_total;
   const SubtreeLeaf* leaves;
   const uint8_t* leaf_lanes;
+  const double* leaf_shares;
   const uint16_t* unmet;
   int64_t n_vectors, most_patterns;
   TableContent content;
@@ -63,7 +64,8 @@ struct PassTask {
   TableArrays plan;
   const CodeColumn* columns;
   const float* thresholds;
-  int32_t n_columns, n_outputs;
+  const int32_t* players;  // [place among those of the tables]: place in the result
+  int32_t n_columns, n_players, n_result_players, n_outputs;
   RowCoding coding;
   RowSource rows;
   const Real* table;
@@ -76,7 +78,7 @@ struct PassTask {
   int64_t first_task, n_tasks;
   char* blocks;  // of chunks in several batches: what each task keeps between them
   int64_t block_size;
-  const int32_t* places;  // of pairs: rank of each feature among those asked for, or -1; else null
+  const int32_t* places;  // of pairs: rank of each player among those asked for, or -1; else null
   int64_t n_places;
   int64_t n_totals;  // of a row, all outputs
   Team team;
@@ -97,13 +99,14 @@ struct CountTask {
   int64_t first_count;
 };
 
+// Fills tables leaf by leaf: against background rows, or of players of several features from the covers.
 template <class Real>
-struct BackgroundTask {
+struct LeafGameTask {
   TableArrays plan;
   const double* leaf_value;  // [leaf][width]
   const double* points;      // as of BuildTask
   int32_t first_chunk, n_chunks;
-  const int64_t* count;  // as of CountTask
+  const int64_t* count;  // as of CountTask; null: the covers
   int64_t first_count;
   double total;  // of the counts of a subtree
   Real* table;   // [output of a leaf][vector - first_vector][lanes]
@@ -119,7 +122,8 @@ struct RowTask {
   TableArrays plan;
   const CodeColumn* columns;
   const float* thresholds;
-  int32_t n_columns, n_outputs;
+  const int32_t* players;
+  int32_t n_columns, n_players, n_result_players, n_outputs;
   RowCoding coding;
   const RowStep* steps;
   const int32_t* first_step;  // [block of kRowLanes subtrees + 1] into steps
@@ -131,8 +135,8 @@ struct RowTask {
   float* encoded;  // [feature]
   int16_t* codes;  // [column], padded to kRowLanes
   uint16_t* keys;  // [subtree]
-  double* total;   // [column], padded to lanes
-  Real* values;    // [feature][output]
+  double* total;   // [player of the tables], padded to lanes
+  Real* values;    // [player][output]
 };
 
 template <class Real>
@@ -141,8 +145,8 @@ struct TypedTableKernels {
   void (*build)(const BuildTask<Real>&);
   int64_t (*count_workspace)(const CountTask<Real>&);
   void (*count)(const CountTask<Real>&);
-  int64_t (*background_workspace)(const BackgroundTask<Real>&);
-  void (*build_background)(const BackgroundTask<Real>&);
+  int64_t (*leaf_game_workspace)(const LeafGameTask<Real>&);
+  void (*build_leaf_game)(const LeafGameTask<Real>&);
   int64_t (*pass_workspace)(const PassTask<Real>&);
   int64_t (*block_size)(const PassTask<Real>&);
   void (*begin)(const PassTask<Real>&);

@@ -1,7 +1,7 @@
 // Lays the subtrees of a tree out as plain arrays.
 #pragma once
-#include "explain/tables/background/leaf_layout.h"
 #include "explain/tables/cut.h"
+#include "explain/tables/leaf_games/leaf_layout.h"
 
 namespace silva {
 
@@ -43,13 +43,9 @@ class TreeLayout {
     base_ = 0;
     for (const FeatureStates& one : states_.below_of(root))
       add_key(one.feature, one.n_states(), [&](int32_t c) { return one.index(states_.states[one.first + c]); });
+    if (game_ != TableGame::kCovers) add_above(root, true, shared_);
     subtree.n_cells = stride_;
-    above_.clear();
-    for (const PathFeature& one : path_) {
-      if (states_.find_below(root, one.feature)) continue;
-      add_key(one.feature, 2, [&](int32_t c) { return int32_t(!outside_[one.outside + c]); });
-      above_.push_back(one.feature);
-    }
+    add_above(root, false, above_);
     subtree.n_above = int32_t(above_.size());
     subtree.n_states = stride_;
     subtree.base = base_;
@@ -57,7 +53,7 @@ class TreeLayout {
     if (game_ == TableGame::kCovers)
       add_covers(root, subtree);
     else
-      leaves_.add(root, above_, lane_of_, leaf_of_, subtree);
+      leaves_.add(root, shared_, above_, shares_by_lane(subtree), lane_of_, leaf_of_, subtree);
     plan_.subtrees.push_back(subtree);
   }
 
@@ -75,7 +71,9 @@ class TreeLayout {
   TablePlan& plan_;
   LeafLayout leaves_;
   std::vector<int32_t> leaf_of_, parent_, lane_of_;
-  std::vector<int32_t> above_;     // features of the path alone
+  std::vector<int32_t> above_;   // features of the path alone
+  std::vector<int32_t> shared_;  // those of them whose player has another feature here
+  std::vector<int32_t> n_of_lane_;
   std::vector<PathFeature> path_;  // by feature
   std::vector<char> outside_;
   int32_t stride_ = 1, n_x_ = 0;
@@ -100,18 +98,43 @@ class TreeLayout {
   }
 
   void assign_lanes(int32_t root, Subtree& subtree) {
-    subtree.first_lane = int64_t(plan_.lane_column.size());
+    subtree.first_lane = int64_t(plan_.lane_player.size());
     std::vector<int32_t> all;
     for (const FeatureStates& one : states_.below_of(root)) all.push_back(one.feature);
     for (const PathFeature& one : path_) all.push_back(one.feature);
     std::sort(all.begin(), all.end());
     all.erase(std::unique(all.begin(), all.end()), all.end());
+    n_of_lane_.clear();
     for (const int32_t f : all) {
-      lane_of_[f] = subtree.n_lanes;
+      const int32_t player = codes_.player_of[states_.features[f].column];
+      const auto first = plan_.lane_player.begin() + subtree.first_lane;
+      lane_of_[f] = int32_t(std::find(first, plan_.lane_player.end(), player) - first);
+      if (lane_of_[f] < subtree.n_lanes) {
+        ++n_of_lane_[lane_of_[f]];
+        continue;
+      }
       subtree.lanes |= 1u << lane_of_[f];
-      plan_.lane_column.push_back(states_.features[f].column);
+      plan_.lane_player.push_back(player);
+      n_of_lane_.push_back(1);
       ++subtree.n_lanes;
     }
+  }
+
+  // Keys of the features of the path alone: those whose player has another feature here, or the others.
+  void add_above(int32_t root, bool shared, std::vector<int32_t>& features) {
+    features.clear();
+    for (const PathFeature& one : path_) {
+      const bool is_shared = game_ != TableGame::kCovers && n_of_lane_[lane_of_[one.feature]] > 1;
+      if (states_.find_below(root, one.feature) || is_shared != shared) continue;
+      add_key(one.feature, 2, [&](int32_t c) { return int32_t(!outside_[one.outside + c]); });
+      features.push_back(one.feature);
+    }
+  }
+
+  std::vector<double> shares_by_lane(const Subtree& subtree) const {
+    std::vector<double> shares(subtree.n_lanes, 1.0);
+    for (const PathFeature& one : path_) shares[lane_of_[one.feature]] *= one.z;
+    return shares;
   }
 
   // The steps of a feature's share of the key: where its state changes along the line of its codes.

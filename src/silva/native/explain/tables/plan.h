@@ -36,19 +36,20 @@ constexpr int32_t kMostStates = 1 << 14;  // of a subtree, so that keys are 16 b
 constexpr int kMostLanes = 16;            // features of a subtree; more have more states than that
 constexpr int kValueLanes = 8;            // of a vector of values: most subtrees have no more features
 
-// Totals of a row where each column has its own.
-constexpr int lanes_of_totals(int n_columns) { return n_columns > kValueLanes ? kMostLanes : kValueLanes; }
+// Totals of a row where each player has its own.
+constexpr int lanes_of_totals(int n_players) { return n_players > kValueLanes ? kMostLanes : kValueLanes; }
 
 // What a state's entry in a table holds: a value a feature, or a small matrix of interactions (pairs.h).
 enum class TableContent : int32_t { kValues, kPairs };
 
-// Which game it is of: that of the covers, or that against background rows.
-enum class TableGame : int32_t { kCovers, kBackground };
+// Which game it is of: that of the covers, the same where players have several features, or that against background
+// rows. The latter two are laid out by leaves, whose positions are players.
+enum class TableGame : int32_t { kCovers, kGroupCovers, kBackground };
 
 struct Subtree {
   int32_t tree, output;
   int32_t n_states;          // n_cells << n_above
-  int32_t n_cells, n_above;  // n_above: features on the path to the root alone
+  int32_t n_cells, n_above;  // n_above: features on the path to the root alone, and alone of their player
   int32_t n_points;          // quadrature points that make its leaves exact
   int32_t n_splits;          // children first, the root last; 0: the leaf `leaf`
   int32_t leaf;
@@ -62,7 +63,7 @@ struct Subtree {
   int64_t first_bits;                 // [cell]: bit i: inside of shared feature i's path
   int64_t first_step, first_lane;
   int64_t first_vector;  // of its table, in vectors of the plan's lanes
-  int64_t first_leaf;    // of the game against a background
+  int64_t first_leaf;    // of games by leaves
   int32_t n_leaves, padding;
 };
 
@@ -70,7 +71,7 @@ struct Subtree {
 // subtree's lanes. Their sum is taken in the type of the tables, sums over chunks in float64.
 struct TableChunk {
   int32_t first_subtree, n_subtrees;
-  int32_t first_slot, n_slots;  // into slot_column
+  int32_t first_slot, n_slots;  // into slot_player
   int32_t output;
   int32_t state_vectors;  // of the plan's lanes that a state has
   int64_t first_vector, n_vectors;
@@ -79,15 +80,15 @@ struct TableChunk {
   int32_t padding;
 };
 
-// Two columns, the first not above the second; equal ones are the column's value.
-struct ColumnPair {
+// Two players, the first not above the second; equal ones are the player's value.
+struct PlayerPair {
   int32_t first, second;
 };
 
 struct TablePlan {
   TableContent content = TableContent::kValues;
   int32_t lanes = kValueLanes;    // of a vector: 8 of values, 16 of pairs
-  bool is_wide = false;           // more columns than an entry has room for; else totals are columns
+  bool is_wide = false;           // more players than an entry has room for; else totals are players
   int32_t width = 1;              // outputs of a leaf: as many tables, one behind the other
   int64_t n_vectors = 0;          // of one output
   int32_t most_subtrees = 0;      // of a chunk
@@ -98,22 +99,29 @@ struct TablePlan {
   std::vector<Cell> cells;
   std::vector<uint16_t> bits;
   std::vector<PathFactor> factors;
-  // The game against a background; most_patterns: sum of 2^positions over a subtree's leaves.
+  // Games by leaves; most_patterns: sum of 2^positions over a subtree's leaves.
   int64_t most_patterns = 0;
   int32_t most_leaves = 0, most_states = 0;
   std::vector<SubtreeLeaf> leaves;
   std::vector<uint8_t> leaf_lanes;
+  std::vector<double> leaf_shares;  // as leaf_lanes: the product of the cover ratios of the player's edges
   std::vector<uint16_t> unmet;
   // What rows pass.
   std::vector<KeyStep> steps;
-  std::vector<int32_t> lane_column;
+  std::vector<int32_t> lane_player;  // as places among ForestCodes::players
   std::vector<TableChunk> chunks;
-  std::vector<int32_t> slot_column;
+  std::vector<int32_t> slot_player;
   std::vector<int32_t> sum_total;       // [sum of a chunk]: the total that it goes to
-  std::vector<ColumnPair> totals;       // of each output, one behind the other
+  std::vector<PlayerPair> totals;       // of each output, one behind the other
   std::vector<int64_t> first_total{0};  // [tree_output + 1] into totals
   std::vector<int32_t> walked_trees;    // left to the walk in whole or in part, rising
   std::vector<int64_t> cut_nodes;       // roots of the subtrees of walked trees, which the walk takes for leaves of 0
+
+  int64_t n_bytes() const {
+    const auto size = [](const auto&... arrays) { return (int64_t(arrays.size() * sizeof(arrays[0])) + ...); };
+    return size(subtrees, splits, cells, bits, factors, leaves, leaf_lanes, leaf_shares, unmet, steps, lane_player,
+                chunks, slot_player, sum_total, totals, first_total, walked_trees, cut_nodes);
+  }
 };
 
 }  // namespace silva

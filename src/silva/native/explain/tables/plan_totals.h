@@ -1,4 +1,4 @@
-// The totals that an output's chunks share: those features, or pairs of features, that any of them has.
+// The totals that an output's chunks share: those players, or pairs of players, that any of them has.
 #pragma once
 #include <unordered_map>
 
@@ -11,13 +11,13 @@ class OutputTotalsPlanner {
  public:
   explicit OutputTotalsPlanner(TablePlan& plan) : plan_(plan) {}
 
-  // Where the sums of chunks of these columns start in sum_total.
-  int64_t add(const std::vector<int32_t>& columns) {
+  // Where the sums of chunks of these players start in sum_total.
+  int64_t add(const std::vector<int32_t>& players) {
     const int64_t first = int64_t(plan_.sum_total.size());
     const bool of_pairs = plan_.content == TableContent::kPairs;
-    for (size_t i = 0; i < columns.size(); ++i)
-      for (size_t j = i; j < (of_pairs ? columns.size() : i + 1); ++j)
-        plan_.sum_total.push_back(total_of(columns[i], columns[j]));
+    for (size_t i = 0; i < players.size(); ++i)
+      for (size_t j = i; j < (of_pairs ? players.size() : i + 1); ++j)
+        plan_.sum_total.push_back(total_of(players[i], players[j]));
     return first;
   }
 

@@ -73,10 +73,10 @@ class TablePlanner {
 
   int64_t n_nodes(int32_t tree) const { return forest_.tree_offsets[tree + 1] - forest_.tree_offsets[tree]; }
   TablePlan empty_plan() const {
-    const size_t n_columns = codes_.columns.size();
+    const size_t n_players = codes_.players.size();
     TablePlan plan;
     plan.width = forest_.width;
-    plan.is_wide = of_pairs() || n_columns > size_t(kMostLanes);
+    plan.is_wide = of_pairs() || n_players > size_t(kMostLanes);
     plan.lanes = of_pairs() ? kPairLanes : kValueLanes;
     plan.content = of_pairs() ? TableContent::kPairs : TableContent::kValues;
     return plan;
@@ -171,11 +171,11 @@ class TablePlanner {
 
   int64_t most_state_bytes() const { return vector_bytes() * state_vectors(of_pairs() ? kMostPairSlots : kMostLanes); }
 
-  // Features of chunks that can share slots.
+  // Players of chunks that can share slots.
   struct SlotSet {
     size_t capacity;
-    std::vector<int32_t> columns;
-    std::vector<int8_t> slot_of;  // [column]; -1: none
+    std::vector<int32_t> players;
+    std::vector<int8_t> slot_of;  // [player]; -1: none
     std::vector<int32_t> subtrees;
   };
 
@@ -199,7 +199,7 @@ class TablePlanner {
       plan_.subtrees.resize(first);
       OutputTotalsPlanner totals(plan_);
       for (const SlotSet& set : slot_sets(added)) {
-        add_chunks(set, added, totals.add(set.columns));
+        add_chunks(set, added, totals.add(set.players));
       }
       plan_.first_total.push_back(int64_t(plan_.totals.size()));
     }
@@ -233,13 +233,14 @@ class TablePlanner {
       n_subtrees += tree.plan.subtrees.size(), n_splits += tree.plan.splits.size();
       n_cells += tree.plan.cells.size(), n_bits += tree.plan.bits.size();
       n_factors += tree.plan.factors.size(), n_steps += tree.plan.steps.size();
-      n_lanes += tree.plan.lane_column.size(), n_leaves += tree.plan.leaves.size();
+      n_lanes += tree.plan.lane_player.size(), n_leaves += tree.plan.leaves.size();
       n_leaf_lanes += tree.plan.leaf_lanes.size(), n_unmet += tree.plan.unmet.size();
     }
     plan_.subtrees.reserve(n_subtrees), plan_.splits.reserve(n_splits), plan_.cells.reserve(n_cells);
     plan_.bits.reserve(n_bits), plan_.factors.reserve(n_factors), plan_.steps.reserve(n_steps);
-    plan_.lane_column.reserve(n_lanes), plan_.leaves.reserve(n_leaves);
-    plan_.leaf_lanes.reserve(n_leaf_lanes), plan_.unmet.reserve(n_unmet);
+    plan_.lane_player.reserve(n_lanes), plan_.leaves.reserve(n_leaves);
+    plan_.leaf_lanes.reserve(n_leaf_lanes), plan_.leaf_shares.reserve(n_leaf_lanes);
+    plan_.unmet.reserve(n_unmet);
   }
 
   template <class T>
@@ -258,7 +259,7 @@ class TablePlanner {
       subtree.first_factor += int64_t(plan_.factors.size());
       subtree.first_bits += int64_t(plan_.bits.size());
       subtree.first_step += int64_t(plan_.steps.size());
-      subtree.first_lane += int64_t(plan_.lane_column.size());
+      subtree.first_lane += int64_t(plan_.lane_player.size());
       subtree.first_leaf += int64_t(plan_.leaves.size());
     }
     append(plan_.subtrees, tree.subtrees);
@@ -267,9 +268,10 @@ class TablePlanner {
     append(plan_.bits, tree.bits);
     append(plan_.factors, tree.factors);
     append(plan_.steps, tree.steps);
-    append(plan_.lane_column, tree.lane_column);
+    append(plan_.lane_player, tree.lane_player);
     append(plan_.leaves, tree.leaves);
     append(plan_.leaf_lanes, tree.leaf_lanes);
+    append(plan_.leaf_shares, tree.leaf_shares);
     append(plan_.unmet, tree.unmet);
     plan_.most_x = std::max(plan_.most_x, tree.most_x);
     plan_.most_shared = std::max(plan_.most_shared, tree.most_shared);
@@ -279,37 +281,37 @@ class TablePlanner {
     plan_.most_states = std::max(plan_.most_states, tree.most_states);
   }
 
-  // Shares the subtrees out to sets of at most as many features as a state has room for, each to the one that gains
+  // Shares the subtrees out to sets of at most as many players as a state has room for, each to the one that gains
   // fewest.
   std::vector<SlotSet> slot_sets(const std::vector<Subtree>& subtrees) const {
-    const int32_t n_columns = int32_t(codes_.columns.size());
+    const int32_t n_players = int32_t(codes_.players.size());
     std::vector<SlotSet> sets;
     if (!plan_.is_wide) {
-      sets.push_back(empty_set(capacity_of(n_columns)));
-      for (int32_t column = 0; column < n_columns; ++column) take_in(sets[0], column);
+      sets.push_back(empty_set(capacity_of(n_players)));
+      for (int32_t player = 0; player < n_players; ++player) take_in(sets[0], player);
     }
     for (int32_t s = 0; s < int32_t(subtrees.size()); ++s) {
-      const std::span<const int32_t> columns{plan_.lane_column.data() + subtrees[s].first_lane,
+      const std::span<const int32_t> players{plan_.lane_player.data() + subtrees[s].first_lane,
                                              size_t(subtrees[s].n_lanes)};
       const size_t capacity = capacity_of(subtrees[s].n_lanes);
       const bool fits_all = !plan_.is_wide && capacity == sets[0].capacity;
-      SlotSet* set = fits_all ? &sets[0] : find_set(sets, columns, capacity);
+      SlotSet* set = fits_all ? &sets[0] : find_set(sets, players, capacity);
       if (!set) set = &sets.emplace_back(empty_set(capacity));
-      for (const int32_t column : columns) take_in(*set, column);
+      for (const int32_t player : players) take_in(*set, player);
       set->subtrees.push_back(s);
     }
     return sets;
   }
 
   // The one of the last sets that gains fewest; null: none has room.
-  static SlotSet* find_set(std::vector<SlotSet>& sets, std::span<const int32_t> columns, size_t capacity) {
+  static SlotSet* find_set(std::vector<SlotSet>& sets, std::span<const int32_t> players, size_t capacity) {
     SlotSet* best = nullptr;
     int64_t fewest = int64_t(capacity) + 1;
     for (size_t i = sets.size() > kOpenSets ? sets.size() - kOpenSets : 0; i < sets.size(); ++i) {
       if (sets[i].capacity != capacity) continue;
       const int64_t gained =
-          std::count_if(columns.begin(), columns.end(), [&](int32_t column) { return sets[i].slot_of[column] < 0; });
-      if (gained >= fewest || sets[i].columns.size() + size_t(gained) > capacity) continue;
+          std::count_if(players.begin(), players.end(), [&](int32_t player) { return sets[i].slot_of[player] < 0; });
+      if (gained >= fewest || sets[i].players.size() + size_t(gained) > capacity) continue;
       best = &sets[i], fewest = gained;
     }
     return best;
@@ -321,20 +323,20 @@ class TablePlanner {
   }
 
   SlotSet empty_set(size_t capacity) const {
-    return {capacity, {}, std::vector<int8_t>(codes_.columns.size(), -1), {}};
+    return {capacity, {}, std::vector<int8_t>(codes_.players.size(), -1), {}};
   }
 
-  static void take_in(SlotSet& set, int32_t column) {
-    if (set.slot_of[column] >= 0) return;
-    set.slot_of[column] = int8_t(set.columns.size());
-    set.columns.push_back(column);
+  static void take_in(SlotSet& set, int32_t player) {
+    if (set.slot_of[player] >= 0) return;
+    set.slot_of[player] = int8_t(set.players.size());
+    set.players.push_back(player);
   }
 
   void add_chunks(const SlotSet& set, std::vector<Subtree>& subtrees, int64_t first_sum) {
-    const int32_t first_slot = int32_t(plan_.slot_column.size()), n_slots = int32_t(set.columns.size());
+    const int32_t first_slot = int32_t(plan_.slot_player.size()), n_slots = int32_t(set.players.size());
     const int32_t n_vectors = state_vectors(int32_t(set.capacity));
     const int32_t n_sums = of_pairs() ? n_pairs(n_slots) : n_slots;
-    append(plan_.slot_column, set.columns);
+    append(plan_.slot_player, set.players);
     int32_t last_tree = -1, n_trees = 0;
     bool is_open = false;
     for (const int32_t s : set.subtrees) {
@@ -363,7 +365,7 @@ class TablePlanner {
   // From the subtree's own lanes to the chunk's slots.
   void move_lanes(Subtree& subtree, const SlotSet& set) {
     const auto slot_of = [&](int32_t lane) {
-      return int32_t(set.slot_of[plan_.lane_column[subtree.first_lane + lane]]);
+      return int32_t(set.slot_of[plan_.lane_player[subtree.first_lane + lane]]);
     };
     const auto moved = [&](uint32_t lanes) {
       uint32_t result = 0;

@@ -73,8 +73,8 @@ void add_chunk(const RowTask<Real>& task, const TableChunk& chunk, int64_t from)
   }
   alignas(64) Real sums[N * kValueLanes];
   *reinterpret_cast<V*>(sums) = sum;
-  const int32_t* columns = task.plan.slot_column + chunk.first_slot;
-  for (int i = 0; i < chunk.n_slots; ++i) task.total[columns[i]] += double(sums[i]);
+  const int32_t* players = task.plan.slot_player + chunk.first_slot;
+  for (int i = 0; i < chunk.n_slots; ++i) task.total[players[i]] += double(sums[i]);
 }
 
 // Each look-up would wait for its own line, so that memory is asked for entries ahead.
@@ -83,11 +83,11 @@ void explain_row_of(const RowTask<Real>& task) {
   const bool has_width = task.plan.width > 1;
   const TableChunk *chunk = task.plan.chunks, *end = chunk + task.plan.n_chunks;
   RowKeys<Real> keys(task);
-  __builtin_memset(task.values, 0, sizeof(Real) * task.coding.n_features * task.n_outputs);
+  __builtin_memset(task.values, 0, sizeof(Real) * task.n_result_players * task.n_outputs);
   keys.reach(kRowAhead);
   for (int s = 0; s < kRowAhead; ++s) __builtin_prefetch(entry_of(task, s, 0), 0, 3);
   for (int output = 0; output < task.n_outputs; ++output) {
-    __builtin_memset(task.total, 0, sizeof(double) * task.n_columns);
+    __builtin_memset(task.total, 0, sizeof(double) * task.n_players);
     if (has_width) chunk = task.plan.chunks;
     const int64_t from = has_width ? output * task.plan.n_vectors * kValueLanes : 0;
     for (; chunk < end && (has_width || chunk->output == output); ++chunk) {
@@ -97,8 +97,8 @@ void explain_row_of(const RowTask<Real>& task) {
       else
         add_chunk<Real, kMostLanes / kValueLanes>(task, *chunk, from);
     }
-    for (int c = 0; c < task.n_columns; ++c)
-      task.values[int64_t(task.columns[c].feature) * task.n_outputs + output] = Real(task.total[c]);
+    for (int p = 0; p < task.n_players; ++p)
+      task.values[int64_t(task.players[p]) * task.n_outputs + output] = Real(task.total[p]);
   }
 }
 

@@ -39,6 +39,7 @@ class RowExplainer {
   std::vector<double> settled_;
 
   int64_t n_features() const { return task_.n_features(); }
+  int64_t n_players() const { return task_.n_players(); }
   int64_t n_outputs() const { return task_.n_outputs(); }
 
   // The forest's marker becomes NaN, compared in the type of the thresholds.
@@ -66,25 +67,25 @@ class RowExplainer {
   }
 
   nb::object all() const {
-    return to_array(std::vector<Real>(task_.values().begin(), task_.values().end()), n_features(), n_outputs());
+    return to_array(std::vector<Real>(task_.values().begin(), task_.values().end()), n_players(), n_outputs());
   }
 
-  // Features and values by falling magnitude, of equal ones the first.
+  // Players and values by falling magnitude, of equal ones the first.
   nb::object strongest() const {
-    const int64_t n = std::min<int64_t>(top_, n_features()), k = n_outputs();
-    std::vector<int32_t> features(n * k), order(n_features());
+    const int64_t n = std::min<int64_t>(top_, n_players()), k = n_outputs();
+    std::vector<int32_t> players(n * k), order(n_players());
     std::vector<Real> values(n * k);
     for (int64_t o = 0; o < k; ++o) {
-      const auto size = [&](int32_t f) { return std::abs(task_.values()[f * k + o]); };
+      const auto size = [&](int32_t p) { return std::abs(task_.values()[p * k + o]); };
       std::iota(order.begin(), order.end(), 0);
       std::partial_sort(order.begin(), order.begin() + n, order.end(),
                         [&](int32_t a, int32_t b) { return size(a) != size(b) ? size(a) > size(b) : a < b; });
       for (int64_t i = 0; i < n; ++i) {
-        features[i * k + o] = order[i];
+        players[i * k + o] = order[i];
         values[i * k + o] = task_.values()[order[i] * k + o];
       }
     }
-    return nb::make_tuple(to_array(std::move(features), n, k), to_array(std::move(values), n, k));
+    return nb::make_tuple(to_array(std::move(players), n, k), to_array(std::move(values), n, k));
   }
 };
 

@@ -21,14 +21,15 @@ class RowMemory {
       std::fill_n(key_bytes_.begin() + chunk.first_subtree, chunk.n_subtrees,
                   uint16_t(chunk.state_vectors * kValueLanes * sizeof(Real) / kKeyScale));
     const TableForest<Real>& forest = tables.kept_->forest();
-    const int64_t n_columns = int64_t(forest.columns.size());
+    const int64_t n_columns = int64_t(forest.columns.size()), n_players = int64_t(forest.players.size());
     encoded_.resize(tables.n_features());
     codes_.resize((n_columns + kRowLanes) / kRowLanes * kRowLanes);
     keys_.resize(n_padded);
-    total_.resize(n_columns);
-    values_.resize(int64_t(tables.n_features()) * tables.n_outputs());
+    total_.resize(n_players);
+    values_.resize(int64_t(tables.n_players()) * tables.n_outputs());
     task_ = {tables.kept_->arrays(), forest.columns.data(), forest.thresholds.data(),
-             int32_t(n_columns),     tables.n_outputs(),    forest.coding.view(),
+             forest.players.data(),  int32_t(n_columns),    int32_t(n_players),
+             tables.n_players(),     tables.n_outputs(),    forest.coding.view(),
              steps_.data(),          first_step_.data(),    base_.data(),
              first_byte_.data(),     key_bytes_.data(),     int32_t(n_blocks),
              tables.table(),         encoded_.data(),       codes_.data(),
@@ -38,8 +39,9 @@ class RowMemory {
   RowMemory& operator=(const RowMemory&) = delete;
 
   void run(const RowSource& row) { table_kernels<Real>().row(task_, row); }
-  const std::vector<Real>& values() const { return values_; }  // [feature][output]
+  const std::vector<Real>& values() const { return values_; }  // [player][output]
   int64_t n_features() const { return tables_.n_features(); }
+  int64_t n_players() const { return tables_.n_players(); }
   int64_t n_outputs() const { return tables_.n_outputs(); }
   bool row_is_double() const { return tables_.row_is_double(); }
 

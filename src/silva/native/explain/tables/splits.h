@@ -30,9 +30,9 @@ struct SubtreeSplit {
   double z_above, ratio[2];
 };
 
-// A leaf of a subtree, whose *positions* are the features of its path: first those that splits of the subtree test,
-// then those of the path to the root alone. A row in a state does not meet the conditions of some of them: bits of
-// positions, by the state of the features below in `unmet`.
+// A leaf of a subtree, whose *positions* are the players of its path: first those with a feature that splits of the
+// subtree test, or with several on the path to the root, then those of one on that path alone. A row in a state does
+// not meet the conditions of some of them: bits of positions, by the state of the features of the former in `unmet`.
 struct SubtreeLeaf {
   int32_t leaf;
   int32_t n_positions, n_below;

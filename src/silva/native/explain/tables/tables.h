@@ -13,10 +13,17 @@ struct TableOptions {
 template <class Real>
 class SubtreeTables {
  public:
-  SubtreeTables(const ForestView& forest, const TableOptions& options, int n_threads)
-      : SubtreeTables(forest, options, ForestCodes(forest), n_threads) {}
+  SubtreeTables(const ForestView& forest, const Players& players, const TableOptions& options, int n_threads)
+      : SubtreeTables(forest, players.n, options, ForestCodes(forest, players), n_threads) {}
+
+  // Of the same plan, to be filled anew.
+  explicit SubtreeTables(const SubtreeTables& other)
+      : game_(other.game_),
+        kept_(std::make_unique<PlannedTables<Real>>(*other.kept_)),
+        rebuilt_(other.rebuilt_ ? std::make_unique<RebuiltTables<Real>>(*other.rebuilt_) : nullptr) {}
 
   const TablePlan& plan() const { return kept_->plan(); }
+  int64_t plan_bytes() const { return plan().n_bytes() + (rebuilt_ ? rebuilt_->plan_bytes() : 0); }
   int64_t n_subtrees() const { return int64_t(plan().subtrees.size()) + n_rebuilt(); }
   int64_t n_rebuilt() const { return rebuilt_ ? rebuilt_->n_subtrees() : 0; }
   int64_t n_bytes() const { return table_size() + (rebuilt_ ? rebuilt_->n_bytes() : 0); }
@@ -26,7 +33,10 @@ class SubtreeTables {
   // From the covers.
   void build(int n_threads) {
     allocate();
-    kept_->fill_by_covers(kept_->all(), table(), n_threads);
+    if (game_ == TableGame::kGroupCovers)
+      kept_->fill_by_shares(kept_->all(), table(), n_threads);
+    else
+      kept_->fill_by_covers(kept_->all(), table(), n_threads);
   }
 
   // From background rows: each has the share weight / total, which may be negative.
@@ -45,6 +55,7 @@ class SubtreeTables {
     if (rebuilt_) rebuilt_->pass(task, n_threads);
   }
 
+  int32_t n_players() const { return kept_->forest().n_players; }
   int32_t n_features() const { return int32_t(kept_->forest().coding.flags.size()); }
   int32_t n_outputs() const { return kept_->forest().n_outputs; }
   bool row_is_double() const { return kept_->forest().coding.ranked; }
@@ -54,18 +65,22 @@ class SubtreeTables {
   template <class>
   friend class RowMemory;
 
+  TableGame game_;
   std::unique_ptr<PlannedTables<Real>> kept_;
   std::unique_ptr<RebuiltTables<Real>> rebuilt_;
   std::unique_ptr<TableMemory> table_;
 
-  SubtreeTables(const ForestView& forest, const TableOptions& options, ForestCodes codes, int n_threads) {
+  SubtreeTables(const ForestView& forest, int32_t n_players, const TableOptions& options, ForestCodes codes,
+                int n_threads)
+      : game_(codes.has_groups && options.game == TableGame::kCovers ? TableGame::kGroupCovers : options.game) {
     const BorrowedTeam threads(n_threads);
-    const CutCosts costs = options.of_pairs ? pair_costs() : cpu_costs();
+    CutCosts costs = options.of_pairs ? pair_costs() : cpu_costs();
+    if (game_ == TableGame::kGroupCovers) costs.rebuild_rows = 0;
     PlanOptions planned{options.table_bytes, int32_t(sizeof(Real)), options.forced, costs};
-    planned.game = options.game;
+    planned.game = game_;
     TablePlanner planner(codes, planned, threads.team());
     const auto shared =
-        std::make_shared<const TableForest<Real>>(forest, options.game == TableGame::kBackground, std::move(codes));
+        std::make_shared<const TableForest<Real>>(forest, n_players, game_ == TableGame::kBackground, std::move(codes));
     kept_ = std::make_unique<PlannedTables<Real>>(shared, planner.take());
     TablePlan rebuilt = planner.take_rebuilt();
     if (rebuilt.subtrees.empty()) return;

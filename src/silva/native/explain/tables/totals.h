@@ -6,16 +6,16 @@
 namespace silva {
 namespace {
 
-// Where an output's totals are, and which columns they belong to.
+// Where an output's totals are, and which players they belong to.
 template <class Real>
 struct OutputTotals {
-  const ColumnPair* columns;
+  const PlayerPair* players;
   int64_t n, stride;  // of a row
 
   OutputTotals(const PassTask<Real>& task, int output) {
     const int64_t* first = task.plan.first_total + (task.plan.width > 1 ? 0 : output);
-    columns = task.plan.totals + first[0], n = first[1] - first[0];
-    stride = task.plan.is_wide ? n : lanes_of_totals(task.n_columns);
+    players = task.plan.totals + first[0], n = first[1] - first[0];
+    stride = task.plan.is_wide ? n : lanes_of_totals(task.n_players);
   }
 };
 
@@ -34,7 +34,7 @@ void add_sums(const PassTask<Real>& task, const PassSpace<Real>& space, const Ta
   }
 }
 
-// The result of one row: by features asked for (of matrices alone), features, outputs.
+// The result of one row: by players asked for (of matrices alone), players, outputs.
 template <class Real, class Out>
 class RowResult {
  public:
@@ -42,21 +42,21 @@ class RowResult {
       : task_(task), out_(out), row_(out.data + row * out.row_stride), of_pairs_(task.places) {}
 
   void clear() const {
-    const int64_t n_first = of_pairs_ ? task_.n_places : 1, F = task_.coding.n_features, k = task_.n_outputs;
+    const int64_t n_first = of_pairs_ ? task_.n_places : 1, P = task_.n_result_players, k = task_.n_outputs;
     const int64_t step = of_pairs_ ? out_.second_stride : out_.feature_stride;
-    if ((k == 1 || out_.output_stride == 1) && step == k && (n_first == 1 || out_.feature_stride == F * k)) {
-      __builtin_memset(row_, 0, sizeof(Out) * n_first * F * k);
+    if ((k == 1 || out_.output_stride == 1) && step == k && (n_first == 1 || out_.feature_stride == P * k)) {
+      __builtin_memset(row_, 0, sizeof(Out) * n_first * P * k);
       return;
     }
     for (int64_t i = 0; i < n_first; ++i)
-      for (int64_t f = 0; f < F; ++f)
-        for (int64_t o = 0; o < k; ++o) row_[i * out_.feature_stride + f * step + o * out_.output_stride] = 0;
+      for (int64_t p = 0; p < P; ++p)
+        for (int64_t o = 0; o < k; ++o) row_[i * out_.feature_stride + p * step + o * out_.output_stride] = 0;
   }
 
   void add(const OutputTotals<Real>& totals, const double* total, double* main, int output) const {
     Out* to = row_ + output * out_.output_stride;
     if (of_pairs_) return add_matrix(totals, total, main, to);
-    for (int64_t i = 0; i < totals.n; ++i) add_to(to[feature(totals.columns[i].first) * out_.feature_stride], total[i]);
+    for (int64_t i = 0; i < totals.n; ++i) add_to(to[place(totals.players[i].first) * out_.feature_stride], total[i]);
   }
 
  private:
@@ -65,19 +65,19 @@ class RowResult {
   Out* row_;
   bool of_pairs_;
 
-  int64_t feature(int32_t column) const { return task_.columns[column].feature; }
+  int64_t place(int32_t player) const { return task_.players[player]; }
   static void add_to(Out& to, double value) { to = Out(double(to) + value); }
 
   void add_entry(Out* to, int32_t a, int32_t b, double value) const {
-    const int32_t place = task_.places[feature(a)];
-    if (place >= 0) add_to(to[place * out_.feature_stride + feature(b) * out_.second_stride], value);
+    const int32_t at = task_.places[place(a)];
+    if (at >= 0) add_to(to[at * out_.feature_stride + place(b) * out_.second_stride], value);
   }
 
   // Phi_ii = phi_i - Σ_{j != i} Phi_ij.
   void add_matrix(const OutputTotals<Real>& totals, const double* total, double* main, Out* to) const {
-    for (int c = 0; c < task_.n_columns; ++c) main[c] = 0;
+    for (int p = 0; p < task_.n_players; ++p) main[p] = 0;
     for (int64_t i = 0; i < totals.n; ++i) {
-      const auto [a, b] = totals.columns[i];
+      const auto [a, b] = totals.players[i];
       if (a == b) {
         main[a] += total[i];
         continue;
@@ -86,7 +86,7 @@ class RowResult {
       add_entry(to, a, b, total[i]);
       add_entry(to, b, a, total[i]);
     }
-    for (int c = 0; c < task_.n_columns; ++c) add_entry(to, c, c, main[c]);
+    for (int p = 0; p < task_.n_players; ++p) add_entry(to, p, p, main[p]);
   }
 };
 

@@ -1,10 +1,11 @@
-// Fills the tables of subtrees with the game against background rows. How many of them are in each state of a subtree
-// says how many meet which conditions of each of its leaves; that makes the leaf's tables, these an entry for each set
-// of conditions that a row does not meet, and a state's entry is the sum over the leaves, in float64.
+// Fills the tables of subtrees leaf by leaf: a leaf's game makes an entry for each set of conditions that a row does
+// not meet, and a state's entry is the sum over the leaves, in float64. Against background rows, how many of them are
+// in each state of the subtree says how many meet which conditions of a leaf. Of players of several features the shares
+// of the covers make the game.
 #pragma once
 #include "common/arena.h"
-#include "explain/tables/background/leaf_tables.h"
 #include "explain/tables/kernels.h"
+#include "explain/tables/leaf_games/leaf_shares.h"
 #include "explain/tables/pairs.h"
 
 namespace silva {
@@ -25,7 +26,7 @@ struct SeenState {
 };
 
 template <class Real>
-struct BackgroundSpace {
+struct LeafGameSpace {
   double* entries;  // [leaf][set][number]
   LeafTables tables;
   int64_t* count;  // [set]
@@ -34,7 +35,7 @@ struct BackgroundSpace {
   const double** at;    // [leaf]: its entries for the state above
   double* value;        // [leaf]
 
-  BackgroundSpace(const BackgroundTask<Real>& task, Arena& arena, int most_numbers) {
+  LeafGameSpace(const LeafGameTask<Real>& task, Arena& arena, int most_numbers) {
     constexpr int64_t kSets = int64_t(1) << kMostPositions;
     const auto& plan = task.plan;
     const int64_t n_sets = plan.most_patterns < kSets ? plan.most_patterns : kSets;
@@ -52,9 +53,9 @@ struct BackgroundSpace {
 
 // Lanes L of a vector, of which a state has some.
 template <class Real, int L>
-class BackgroundBuilder {
+class LeafGameBuilder {
  public:
-  BackgroundBuilder(const BackgroundTask<Real>& task, const BackgroundSpace<Real>& space, const TableChunk& chunk)
+  LeafGameBuilder(const LeafGameTask<Real>& task, const LeafGameSpace<Real>& space, const TableChunk& chunk)
       : task_(task),
         space_(space),
         chunk_(chunk),
@@ -65,18 +66,18 @@ class BackgroundBuilder {
         eight_(points(8), points(8) + kMostPoints) {}
 
   void run(const Subtree& subtree) const {
-    const int64_t* count = task_.count + subtree.first_vector - task_.first_count;
-    int32_t n_seen = 0;
-    for (uint32_t above = 0; above < 1u << subtree.n_above; ++above)
-      for (int32_t cell = 0; cell < subtree.n_cells; ++cell)
-        if (const int64_t n = *count++) space_.seen[n_seen++] = {cell, above, n};
+    const int32_t n_seen = task_.count ? find_seen(subtree) : 0;
     double* entries = space_.entries;
     for (int i = 0; i < subtree.n_leaves; ++i) {
       const SubtreeLeaf& leaf = task_.plan.leaves[subtree.first_leaf + i];
-      count_sets(leaf, n_seen);
       __builtin_memset(entries, 0, (sizeof(double) * size_) << leaf.n_positions);
-      fill_values(leaf, entries);
-      if (of_pairs_) fill_pairs(leaf, entries);
+      if (task_.count) count_sets(leaf, n_seen);
+      if (leaf.n_positions <= 4)
+        fill(two_, leaf, entries);
+      else if (leaf.n_positions <= 8)
+        fill(four_, leaf, entries);
+      else
+        fill(eight_, leaf, entries);
       space_.leaves[i] = {entries, task_.plan.unmet + leaf.first_unmet, leaf.n_below, leaf.n_positions};
       entries += int64_t(size_) << leaf.n_positions;
     }
@@ -86,8 +87,8 @@ class BackgroundBuilder {
  private:
   static constexpr int kTogether = L == 8 ? 4 : 2;
 
-  const BackgroundTask<Real>& task_;
-  const BackgroundSpace<Real>& space_;
+  const LeafGameTask<Real>& task_;
+  const LeafGameSpace<Real>& space_;
   const TableChunk& chunk_;
   int32_t size_;  // numbers of an entry
   bool of_pairs_;
@@ -96,6 +97,15 @@ class BackgroundBuilder {
   LeafPoints<8> eight_;
 
   const double* points(int n) const { return task_.points + (n - 1) * 2 * kMostPoints; }
+
+  int32_t find_seen(const Subtree& subtree) const {
+    const int64_t* count = task_.count + subtree.first_vector - task_.first_count;
+    int32_t n_seen = 0;
+    for (uint32_t above = 0; above < 1u << subtree.n_above; ++above)
+      for (int32_t cell = 0; cell < subtree.n_cells; ++cell)
+        if (const int64_t n = *count++) space_.seen[n_seen++] = {cell, above, n};
+    return n_seen;
+  }
 
   // How many background rows meet which of a leaf's conditions.
   void count_sets(const SubtreeLeaf& leaf, int32_t n_seen) const {
@@ -108,42 +118,76 @@ class BackgroundBuilder {
     }
   }
 
-  void fill_values(const SubtreeLeaf& leaf, double* entries) const {
+  template <int Q>
+  void fill(const LeafPoints<Q>& points, const SubtreeLeaf& leaf, double* entries) const {
+    if (!task_.count) return fill_by_shares(points, leaf, entries);
+    fill_values(points, leaf, entries);
+    if (of_pairs_) fill_pairs(points, leaf, entries);
+  }
+
+  const uint8_t* lanes_of(const SubtreeLeaf& leaf) const { return task_.plan.leaf_lanes + leaf.first_lane; }
+
+  // Where a position's values are in the entry of the empty set.
+  double* values_at(const SubtreeLeaf& leaf, int p, double* entries) const {
+    const int lane = lanes_of(leaf)[p];
+    return entries + (of_pairs_ ? pair_of(lane, lane, chunk_.n_slots) : lane);
+  }
+  double* pairs_at(const SubtreeLeaf& leaf, int p, int q, double* entries) const {
+    const uint8_t* lanes = lanes_of(leaf);
+    const int low = lanes[p] < lanes[q] ? lanes[p] : lanes[q], high = lanes[p] + lanes[q] - low;
+    return entries + pair_of(low, high, chunk_.n_slots);
+  }
+
+  template <int Q>
+  void fill_values(const LeafPoints<Q>& points, const SubtreeLeaf& leaf, double* entries) const {
     const int d = leaf.n_positions;
-    if (d <= 4)
-      make_value_tables(two_, d, space_.count, task_.total, space_.tables);
-    else if (d <= 8)
-      make_value_tables(four_, d, space_.count, task_.total, space_.tables);
-    else
-      make_value_tables(eight_, d, space_.count, task_.total, space_.tables);
-    const uint8_t* lanes = task_.plan.leaf_lanes + leaf.first_lane;
+    make_value_tables(points, d, space_.count, task_.total, space_.tables);
     const double *t0 = space_.tables.t[0], *t1 = space_.tables.t[1];
     for (int p = 0; p < d; ++p) {
-      double* to = entries + (of_pairs_ ? pair_of(lanes[p], lanes[p], chunk_.n_slots) : lanes[p]);
+      double* to = values_at(leaf, p, entries);
       const uint32_t bit = 1u << p;
       for (uint32_t set = 0; set < 1u << d; ++set) to[int64_t(set) * size_] = t0[set] - t1[set | bit];
     }
   }
 
   // Halves of interactions.
-  void fill_pairs(const SubtreeLeaf& leaf, double* entries) const {
+  template <int Q>
+  void fill_pairs(const LeafPoints<Q>& points, const SubtreeLeaf& leaf, double* entries) const {
     const int d = leaf.n_positions;
-    if (d <= 4)
-      make_pair_tables(two_, d, space_.count, task_.total, space_.tables);
-    else if (d <= 8)
-      make_pair_tables(four_, d, space_.count, task_.total, space_.tables);
-    else
-      make_pair_tables(eight_, d, space_.count, task_.total, space_.tables);
-    const uint8_t* lanes = task_.plan.leaf_lanes + leaf.first_lane;
+    make_pair_tables(points, d, space_.count, task_.total, space_.tables);
     const double *t0 = space_.tables.t[0], *t1 = space_.tables.t[1], *t2 = space_.tables.t[2];
     for (int p = 0; p < d; ++p)
       for (int q = 0; q < p; ++q) {
-        const int low = lanes[p] < lanes[q] ? lanes[p] : lanes[q], high = lanes[p] + lanes[q] - low;
-        double* to = entries + pair_of(low, high, chunk_.n_slots);
+        double* to = pairs_at(leaf, p, q, entries);
         const uint32_t i = 1u << p, j = 1u << q;
         for (uint32_t set = 0; set < 1u << d; ++set)
           to[int64_t(set) * size_] = (t0[set] - t1[set | i] - t1[set | j] + t2[set | i | j]) / 2;
       }
+  }
+
+  // Values, and halves of interactions, of the covers' game.
+  template <int Q>
+  void fill_by_shares(const LeafPoints<Q>& points, const SubtreeLeaf& leaf, double* entries) const {
+    for (int p = 0; p < leaf.n_positions; ++p) {
+      fill_slopes(points, leaf, p, p, 1.0, values_at(leaf, p, entries));
+      for (int q = 0; of_pairs_ && q < p; ++q) fill_slopes(points, leaf, p, q, 0.5, pairs_at(leaf, p, q, entries));
+    }
+  }
+
+  // Of positions p and q, or of one alone.
+  template <int Q>
+  void fill_slopes(const LeafPoints<Q>& points, const SubtreeLeaf& leaf, int p, int q, double factor,
+                   double* to) const {
+    const double* share = task_.plan.leaf_shares + leaf.first_lane;
+    const int d = leaf.n_positions;
+    const uint32_t own = 1u << p | 1u << q;
+    double* integral = space_.tables.t[0];
+    integrate_others(points, d, share, own, space_.tables.sums, integral);
+    const auto slope = [&](uint32_t set, int i) { return double(!(set >> i & 1)) - share[i]; };
+    for (uint32_t set = 0; set < 1u << d; ++set) {
+      const double slopes = slope(set, p) * (p == q ? 1.0 : slope(set, q));
+      to[int64_t(set) * size_] = factor * slopes * integral[set & ~own];
+    }
   }
 
   void write(const Subtree& subtree, int output) const {
@@ -192,15 +236,14 @@ class BackgroundBuilder {
 };
 
 template <class Real, int L>
-void build_background_chunk(const BackgroundTask<Real>& task, const BackgroundSpace<Real>& space,
-                            const TableChunk& chunk) {
-  const BackgroundBuilder<Real, L> builder(task, space, chunk);
+void build_leaf_game_chunk(const LeafGameTask<Real>& task, const LeafGameSpace<Real>& space, const TableChunk& chunk) {
+  const LeafGameBuilder<Real, L> builder(task, space, chunk);
   for (int s = chunk.first_subtree; s < chunk.first_subtree + chunk.n_subtrees; ++s) builder.run(task.plan.subtrees[s]);
 }
 
 // Numbers of the largest entry.
 template <class Real>
-int most_numbers(const BackgroundTask<Real>& task) {
+int most_numbers(const LeafGameTask<Real>& task) {
   int most = 1;
   for (int c = task.first_chunk; c < task.first_chunk + task.n_chunks; ++c)
     most = task.plan.chunks[c].state_vectors > most ? task.plan.chunks[c].state_vectors : most;
@@ -208,22 +251,22 @@ int most_numbers(const BackgroundTask<Real>& task) {
 }
 
 template <class Real>
-int64_t background_workspace(const BackgroundTask<Real>& task) {
+int64_t leaf_game_workspace(const LeafGameTask<Real>& task) {
   Arena arena{nullptr};
-  BackgroundSpace<Real>(task, arena, most_numbers(task));
+  LeafGameSpace<Real>(task, arena, most_numbers(task));
   return arena.used();
 }
 
 template <class Real>
-void build_background(const BackgroundTask<Real>& task) {
+void build_leaf_game(const LeafGameTask<Real>& task) {
   const int numbers = most_numbers(task);
   share_out(task.team, task.n_chunks, [&](int64_t i, int32_t thread) {
     Arena arena{task.workspace + thread * task.workspace_size};
-    const BackgroundSpace<Real> space(task, arena, numbers);
+    const LeafGameSpace<Real> space(task, arena, numbers);
     if (task.plan.lanes == 8)
-      build_background_chunk<Real, 8>(task, space, task.plan.chunks[task.first_chunk + i]);
+      build_leaf_game_chunk<Real, 8>(task, space, task.plan.chunks[task.first_chunk + i]);
     else
-      build_background_chunk<Real, 16>(task, space, task.plan.chunks[task.first_chunk + i]);
+      build_leaf_game_chunk<Real, 16>(task, space, task.plan.chunks[task.first_chunk + i]);
   });
 }
 

@@ -1,4 +1,4 @@
-// Lays out the leaves of subtrees for tables of a background: which of a leaf's conditions a state does not meet.
+// Lays out the leaves of subtrees for games by leaves: which of a leaf's conditions a state does not meet.
 #pragma once
 #include "explain/tables/plan.h"
 #include "explain/tables/states.h"
@@ -9,13 +9,17 @@ class LeafLayout {
  public:
   LeafLayout(const TreeStates& states, TablePlan& plan) : states_(states), plan_(plan) {}
 
-  // `above`: features of the path to the root that no split below tests, in the order of their states. `lane_of` is by
-  // feature of the tree, `leaf_of` by node.
-  void add(int32_t root, const std::vector<int32_t>& above, const std::vector<int32_t>& lane_of,
-           const std::vector<int32_t>& leaf_of, Subtree& subtree) {
+  // `shared` and `above`: features of the path to the root that no split below tests, in the order of their states; the
+  // latter are alone of their players. `z` are products of the path's cover ratios by lane, `lane_of` is by feature of
+  // the tree, `leaf_of` by node.
+  void add(int32_t root, const std::vector<int32_t>& shared, const std::vector<int32_t>& above,
+           const std::vector<double>& z, const std::vector<int32_t>& lane_of, const std::vector<int32_t>& leaf_of,
+           Subtree& subtree) {
     subtree.first_leaf = int64_t(plan_.leaves.size());
+    shared_ = shared, above_ = above, share_ = z;
+    n_cells_ = subtree.n_cells;
     find_classes(root);
-    visit(root, root, above, lane_of, leaf_of);
+    visit(root, root, lane_of, leaf_of);
     subtree.n_leaves = int32_t(int64_t(plan_.leaves.size()) - subtree.first_leaf);
     int64_t n_patterns = 0;
     for (int64_t i = subtree.first_leaf; i < int64_t(plan_.leaves.size()); ++i)
@@ -28,6 +32,9 @@ class LeafLayout {
  private:
   const TreeStates& states_;
   TablePlan& plan_;
+  std::vector<int32_t> shared_, above_;
+  std::vector<double> share_;  // [lane]: of the path to the node that is visited
+  int32_t n_cells_ = 0;
   // Of the states of the features below the root, one feature behind the other.
   std::vector<int32_t> class_of_state_;  // a class of codes in each; -1: outside of the path
   std::vector<int32_t> n_unmet_;         // edges from the root that it does not meet, one more outside of the path
@@ -55,37 +62,60 @@ class LeafLayout {
       if (class_of_state_[s] >= 0 && states_.goes_left(node, class_of_state_[s]) == (side == 1)) n_unmet_[s] += change;
   }
 
-  void visit(int32_t node, int32_t root, const std::vector<int32_t>& above, const std::vector<int32_t>& lane_of,
-             const std::vector<int32_t>& leaf_of) {
-    if (!states_.is_split(node)) return add_leaf(root, leaf_of[node], above, lane_of);
+  void visit(int32_t node, int32_t root, const std::vector<int32_t>& lane_of, const std::vector<int32_t>& leaf_of) {
+    if (!states_.is_split(node)) return add_leaf(root, leaf_of[node], lane_of);
     const FeatureStates& one = *states_.find_below(root, states_.feature_of(node));
+    double& share = share_[lane_of[one.feature]];
+    const double above = share;
     for (int side = 0; side < 2; ++side) {
       take_edge(one, node, side, 1);
-      visit(states_.child(node, side), root, above, lane_of, leaf_of);
+      share = above * states_.ratio(node, side);
+      visit(states_.child(node, side), root, lane_of, leaf_of);
       take_edge(one, node, side, -1);
     }
+    share = above;
   }
 
-  void add_leaf(int32_t root, int32_t leaf, const std::vector<int32_t>& above, const std::vector<int32_t>& lane_of) {
+  void add_leaf(int32_t root, int32_t leaf, const std::vector<int32_t>& lane_of) {
     SubtreeLeaf one{leaf, 0, 0, 0, int64_t(plan_.leaf_lanes.size()), int64_t(plan_.unmet.size())};
-    plan_.unmet.resize(one.first_unmet + int64_t(states_.nodes[root].cells));
+    plan_.unmet.resize(one.first_unmet + n_cells_);
     uint16_t* cells = plan_.unmet.data() + one.first_unmet;
     cells[0] = 0;
     int32_t n_cells = 1;
     for (const FeatureStates& feature : states_.below_of(root)) {
       const bool is_tested = feature.on_path || n_edges_[feature.feature] > 0;
-      const uint16_t bit = is_tested ? uint16_t(1 << one.n_below++) : uint16_t(0);
+      const uint16_t bit = is_tested ? bit_of(lane_of[feature.feature], one) : uint16_t(0);
       const int32_t* n_unmet = n_unmet_.data() + first_state_[feature.feature];
-      for (int32_t s = feature.n_states() - 1; s >= 0; --s) {
-        const uint16_t added = n_unmet[s] ? bit : uint16_t(0);
-        for (int32_t i = 0; i < n_cells; ++i) cells[s * n_cells + i] = uint16_t(cells[i] | added);
-      }
-      n_cells *= feature.n_states();
-      if (is_tested) plan_.leaf_lanes.push_back(uint8_t(lane_of[feature.feature]));
+      multiply_out(cells, n_cells, feature.n_states(), [&](int32_t s) { return n_unmet[s] ? bit : uint16_t(0); });
     }
-    for (const int32_t feature : above) plan_.leaf_lanes.push_back(uint8_t(lane_of[feature]));
-    one.n_positions = one.n_below + int32_t(above.size());
+    for (const int32_t feature : shared_) {
+      const uint16_t bit = bit_of(lane_of[feature], one);
+      multiply_out(cells, n_cells, 2, [&](int32_t is_inside) { return is_inside ? uint16_t(0) : bit; });
+    }
+    one.n_positions = one.n_below + int32_t(above_.size());
+    for (const int32_t feature : above_) plan_.leaf_lanes.push_back(uint8_t(lane_of[feature]));
+    for (int32_t p = 0; p < one.n_positions; ++p)
+      plan_.leaf_shares.push_back(share_[plan_.leaf_lanes[one.first_lane + p]]);
     plan_.leaves.push_back(one);
+  }
+
+  // Of the position of a lane's player, which is added if the leaf has none.
+  uint16_t bit_of(int32_t lane, SubtreeLeaf& leaf) const {
+    const auto first = plan_.leaf_lanes.begin() + leaf.first_lane,
+               found = std::find(first, plan_.leaf_lanes.end(), lane);
+    const int64_t position = found - first;
+    if (found == plan_.leaf_lanes.end()) {
+      plan_.leaf_lanes.push_back(uint8_t(lane));
+      ++leaf.n_below;
+    }
+    return uint16_t(1 << position);
+  }
+
+  template <class Added>
+  static void multiply_out(uint16_t* cells, int32_t& n_cells, int32_t n_states, const Added& added) {
+    for (int32_t s = n_states - 1; s >= 0; --s)
+      for (int32_t i = 0; i < n_cells; ++i) cells[s * n_cells + i] = uint16_t(cells[i] | added(s));
+    n_cells *= n_states;
   }
 };
 
