@@ -13,6 +13,7 @@ from silva.explain.stored import StoredExplainer
 from silva.facts import as_html, forest_facts
 from silva.inputs import arranged
 from silva.inputs.shown import own_values
+from silva.inputs.targets import as_targets
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -79,7 +80,7 @@ class CalledExplainer(StoredExplainer):
     def _base_values(self, n_rows: int, y: ArrayLike | None) -> Doubles:
         expected = np.asarray(self.expected_value, np.float64)
         if self.output == "log_loss":
-            return expected[np.asarray(on_host(y)).astype(np.intp)]
+            return expected[as_targets(cast("ArrayLike", y), n_rows).astype(np.intp)]
         return np.broadcast_to(expected, (n_rows, *expected.shape)).copy()
 
     def __repr__(self) -> str:
