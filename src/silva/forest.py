@@ -109,7 +109,8 @@ class Forest(TreeEnsemble):
         Routing is exact: every row reaches the leaf that it reaches in the source library. Margins are float64 sums in
         the order of the trees, whatever the schedule. O(n × n_trees × depth).
         """
-        return self._evaluator.predict(arranged(X, self, by_position), output, algorithm, device, n_jobs)
+        X = arranged(X, self, by_position, keeps_sparse=True)
+        return self._evaluator.predict(X, output, algorithm, device, n_jobs)
 
     def predictor(
         self, output: Output = "prediction", algorithm: Algorithm = "auto", device: str = "cpu"

@@ -95,7 +95,7 @@ class TestCategories:
     def test_categories_of_a_column_that_is_compared_with_thresholds_are_numbers(self, source):
         X = pd.DataFrame({"a": pd.Categorical([30, 10, None])})
         np.testing.assert_array_equal(as_rows(X, stump(1, source=source))[:, 0], [30, 10, NAN])
-        with pytest.raises(TypeError, match="holds text .'x'.*convert the column to the numbers"):
+        with pytest.raises(TypeError, match=r"holds text .'x'.*convert the column to the numbers"):
             as_rows(pd.DataFrame({"a": pd.Categorical(["x", "y"])}), stump(1, source=source))
 
     @pytest.mark.parametrize(

@@ -205,6 +205,17 @@ def test_features_are_explained_by_name(frame):
         explainer.by_column(np.zeros((1, 2)))
 
 
+@pytest.mark.parametrize("groups", [None, "source"])
+def test_explanations_show_categories_by_value(groups, frame):
+    pytest.importorskip("shap")
+    explainer = silva.Explainer(train("squared, 1 one-hot", frame), groups=groups)
+    for rows in (frame[:5], frame[frame.columns[::-1]][:5], frame[:5].to_numpy()):
+        data = dict(zip(explainer.players, explainer(rows).data.T, strict=True))
+        for column in frame:
+            shown = pandas.Series(data[column].tolist(), name=column)
+            pandas.testing.assert_series_equal(shown, frame[column][:5], check_dtype=False)
+
+
 DOCUMENTS = {
     "no tables": (("ctr_data",), None, "'ctr_data' is"),
     "no table": (("ctr_data", 0), "delete", "is missing, expected dict"),

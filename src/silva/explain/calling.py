@@ -12,7 +12,7 @@ from silva.explain.shap_arguments import taking_one_row
 from silva.explain.stored import StoredExplainer
 from silva.facts import as_html, forest_facts
 from silva.inputs import arranged
-from silva.inputs.shown import own_values
+from silva.inputs.shown import own_values, source_values
 from silva.inputs.targets import as_targets
 
 if TYPE_CHECKING:
@@ -72,8 +72,9 @@ class CalledExplainer(StoredExplainer):
         else:
             checks = {"by_position": by_position, "check_additivity": check_additivity}
             values = self.shap_values(X, y, **checks, **shap_arguments)
+        source = source_values(X, self.forest.transform, by_position)
         X = arranged(X, self.forest, by_position)
-        data = self._players.data(own_values(on_host(X), self.forest))
+        data = self._players.data(own_values(on_host(X), self.forest), self.forest, source)
         names = self._names or (self._players.groups and self._players.names) or names_of(X, self.forest)
         return make_explanation(on_host(values), self._base_values(len(data), y), data, names, self.forest)
 

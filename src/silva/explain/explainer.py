@@ -319,7 +319,7 @@ class Explainer(InteractionExplainer, CalledExplainer, MappedExplainer):
             raise ValueError("out takes dense values; leave out or sparse_output")
         if out is None and not (check_additivity or sparse_output) and (kept := self._again(X, "values")) is not None:
             return kept
-        X = arranged(X, self.forest, by_position)
+        X = arranged(X, self.forest, by_position, keeps_sparse=not self.groups)
         if is_sparse(X):
             return values_of_sparse(self, X, out, sparse_output, y, check_additivity=check_additivity)
         gpus = self._gpus(X)
