@@ -192,9 +192,9 @@ class Forest(TreeEnsemble):
         OSError
             If `path` cannot be written.
         NotImplementedError
-            For pipelines and target statistics, whose columns are not the trees' features.
+            For pipelines, whose columns are not the trees' features.
         """
-        refuse_transform(self, "mapper", "predict")
+        refuse_transform(self, "mapper", "predict", takes_statistics=True)
         return PredictionMapper(self._evaluator, output, columns, inputs, device, n_jobs, path)
 
     def tune(self, X: Rows, seconds: float = 1.0, device: str = "auto", n_jobs: int | None = None) -> Forest:

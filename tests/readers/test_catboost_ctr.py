@@ -172,7 +172,7 @@ def test_rows_that_catboost_refuses(frame):
     with pytest.raises(ValueError, match="lacks 'flag'"):
         forest.predict(frame.drop(columns="flag"))
     explainer = silva.Explainer(forest)
-    for make in (forest.mapper, forest.predictor, explainer.mapper, explainer.row):
+    for make in (forest.predictor, explainer.row):
         with pytest.raises(NotImplementedError, match=rf"^{make.__name__} takes .* by target statistics of categories"):
             make()
     with pytest.raises(TypeError, match=r"target statistics, which \.silva files do not hold"):

@@ -66,8 +66,8 @@ class MappedExplainer(StoredExplainer):
         TypeError
             If `features` is a text or no sequence.
         NotImplementedError
-            For output="log_loss" of the explainer, which needs labels; for pipelines and target statistics, whose
-            columns are not the trees' features.
+            For output="log_loss" of the explainer, which needs labels; for pipelines, whose columns are not the trees'
+            features.
         """
         return ExplanationMapper(self, output, columns, inputs, features, n_jobs, path)
 
@@ -89,7 +89,7 @@ class ExplanationMapper(Mapper):
             raise ValueError(f"output is {output!r}, expected one of {', '.join(OUTPUTS)}")
         if explainer.output == "log_loss":
             raise NotImplementedError("batches have no labels for output='log_loss'; use shap_values(X, y=y)")
-        refuse_transform(explainer.forest, "mapper", "shap_values")
+        refuse_transform(explainer.forest, "mapper", "shap_values", takes_statistics=True)
         n_threads(n_jobs)
         players = player_names(explainer)
         self._places = None if features is None else _places(features, players)

@@ -81,9 +81,9 @@ def arranged(X: Rows, forest: TreeEnsemble, by_position: bool, keeps_sparse: boo
     return name_by_position(X, forest) if by_position else X
 
 
-def refuse_transform(forest: TreeEnsemble, what: str, instead: str) -> None:
+def refuse_transform(forest: TreeEnsemble, what: str, instead: str, takes_statistics: bool = False) -> None:
     """Raise NotImplementedError where features are computed from columns, by a pipeline's steps or from categories."""
-    if forest.transform is None:
+    if forest.transform is None or (takes_statistics and isinstance(forest.transform, TargetStatistics)):
         return
     made = "target statistics of categories" if isinstance(forest.transform, TargetStatistics) else "a pipeline's steps"
     trees = "" if isinstance(forest.transform, TargetStatistics) else ", or silva.load(pipeline[-1]) and its own rows"

@@ -15,7 +15,7 @@ from silva.inputs.matching import column_order
 from silva.inputs.sparse import is_sparse
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from silva.ensemble import TreeEnsemble
     from silva.inputs.categories import Column
@@ -74,7 +74,7 @@ def source_values(X: Any, transform: Any, by_position: bool) -> dict[str, Array]
     return found
 
 
-def with_source_values(data: Array, columns: Sequence[str | None], found: dict[str, Array]) -> Array:
+def with_source_values(data: Array, columns: Sequence[str | None], found: Mapping[str, Array]) -> Array:
     """Put the values of a column in place of those of each feature that shows it."""
     shown = [name if name in found else None for name in columns]
     if not any(name is not None for name in shown):
