@@ -286,8 +286,10 @@ class Forest(TreeEnsemble):
         ImportError
             If pandas is not installed.
         """
-        import pandas
-
+        try:
+            import pandas
+        except ImportError as error:
+            raise ImportError("trees_to_dataframe returns a pandas.DataFrame: pip install pandas") from error
         return pandas.DataFrame(node_table(self))
 
     def save(self, path: str | os.PathLike[str]) -> None:

@@ -10,7 +10,7 @@ from silva.device import on_host
 from silva.explain.explanation import make_explanation, names_of
 from silva.explain.shap_arguments import taking_one_row
 from silva.explain.stored import StoredExplainer
-from silva.facts import as_html, forest_facts
+from silva.facts import as_html, forest_facts, output_names
 from silva.inputs import arranged
 from silva.inputs.shown import own_values, source_values
 from silva.inputs.targets import as_targets
@@ -76,7 +76,8 @@ class CalledExplainer(StoredExplainer):
         X = arranged(X, self.forest, by_position)
         data = self._players.data(own_values(on_host(X), self.forest), self.forest, source)
         names = self._names or (self._players.groups and self._players.names) or names_of(X, self.forest)
-        return make_explanation(on_host(values), self._base_values(len(data), y), data, names, self.forest)
+        outputs = self._output_names or output_names(self.forest, self.forest.n_outputs)
+        return make_explanation(on_host(values), self._base_values(len(data), y), data, names, outputs)
 
     def _base_values(self, n_rows: int, y: ArrayLike | None) -> Doubles:
         expected = np.asarray(self.expected_value, np.float64)

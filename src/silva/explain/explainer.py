@@ -28,7 +28,13 @@ from silva.explain.placement import Placement
 from silva.explain.players import by_column, make_players
 from silva.explain.responses import ResponseExplainer, labels_of
 from silva.explain.row import make_row
-from silva.explain.shap_arguments import refuse_call_arguments, taking_one_row, translated
+from silva.explain.shap_arguments import (
+    checked_outputs,
+    own_algorithm,
+    refuse_call_arguments,
+    taking_one_row,
+    translated,
+)
 from silva.explain.sparse import compact, sparse_values, values_of_sparse
 from silva.explain.stored import holds_explainer
 from silva.explain.tables import TABLE_BYTES
@@ -92,7 +98,8 @@ class Explainer(InteractionExplainer, CalledExplainer, MappedExplainer):
         What explanations call the features; default the model's names.
     **shap_arguments
         Names of shap: `data` or `masker` for background, `model_output` ("raw" is the margin), `feature_perturbation`,
-        and `approximate`, `link`, `linearize_link` as far as they change nothing; others are refused by name.
+        `output_names`, and what changes nothing: ``algorithm="tree"``, `seed`, `approximate`, `link`, `linearize_link`;
+        others are refused by name.
 
     Attributes
     ----------
@@ -157,6 +164,7 @@ class Explainer(InteractionExplainer, CalledExplainer, MappedExplainer):
         feature_names: Sequence[str] | None = None,
         **shap_arguments: Any,
     ) -> None:
+        algorithm = own_algorithm(algorithm)
         check_choices(algorithm, output, dtype)
         parse_device(device)
         n_threads(n_jobs)
@@ -176,6 +184,7 @@ class Explainer(InteractionExplainer, CalledExplainer, MappedExplainer):
             refuse_linear_leaves(self.forest, f"algorithm={algorithm!r}", "use algorithm='quadrature'")
         self._players = make_players(groups, self.forest)
         self._names = checked_names(feature_names, self._players.n)
+        self._output_names = checked_outputs(shap_arguments.get("output_names"), self.forest.n_outputs)
         check_groups(self._players.groups, algorithm, device)
         self.algorithm = algorithm
         self.output = output

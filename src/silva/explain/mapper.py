@@ -145,7 +145,8 @@ class ExplanationMapper(Mapper):
 def _places(features: Sequence[int | str], players: Sequence[str]) -> list[int]:
     """Look up features or groups by index or name, each once, in the order in which they are asked for."""
     if isinstance(features, str) or not hasattr(features, "__iter__"):
-        raise TypeError(f"features is {features!r}, expected a list of indices or names")
+        instead = f"; pass [{features!r}]" if isinstance(features, str) else ""
+        raise TypeError(f"features is {features!r}, expected a list of indices or names{instead}")
     check_features([name for name in features if isinstance(name, str)], players, "features")
     names = tuple(players)
     return list(dict.fromkeys(index_of_feature(feature, len(names), names, "features") for feature in features))

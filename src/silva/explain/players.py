@@ -126,7 +126,8 @@ def _by_source(forest: TreeEnsemble) -> tuple[dict[str, list[int]], tuple[tuple[
     sources = getattr(forest.transform, "source_columns", None)
     if sources is None:
         raise ValueError(
-            "groups='source' joins what a pipeline makes of a column; this forest stands behind no pipeline"
+            "groups='source' joins what a pipeline, or CatBoost's target statistics, make of a column; this forest "
+            "stands behind no pipeline and has no statistics: its features are the columns; leave groups out"
         )
     found: dict[tuple[str, ...], list[int]] = {}
     for feature, source in enumerate(sources):
