@@ -48,7 +48,7 @@ def merge(folder: Path) -> dict[str, Any]:
             merged["machines"][path.stem] = found["machine"]
         commit = found.get("machine", {}).get("commit", MISSING)
         merged["models"] |= {row["model"]: {"commit": commit} | row for row in found.get("models", [])}
-        for name in ("throughput", "background", "wide", "roofline", "row_phases"):
+        for name in ("throughput", "background", "against_shap", "wide", "roofline", "row_phases"):
             if name in found:
                 merged[name if name != "throughput" else f"throughput_{found[name]['n_gpus']}"] = found[name]
     merged["models"] = {name: merged["models"][name] for name in ORDER if name in merged["models"]}
@@ -203,6 +203,36 @@ def background_section(merged: dict[str, Any]) -> list[str]:
         body.append([f"{int(n):,}", f"{times['rows']:,}", *numbers])
     title = "## Values against background rows, cal_housing-med, GPU arrays to GPU array, ms"
     return ["", title, "", *table(header, body), "", f"Farthest from float64 on the cores: {farthest:.0e} spreads."]
+
+
+def shap_section(merged: dict[str, Any]) -> list[str]:
+    """Values against background rows beside shap's."""
+    if not (found := merged.get("against_shap")):
+        return []
+    body = []
+    for row in found:
+        cells = [row["output"], f"{row['background']:,}", f"{row['rows']:,}"]
+        for times in (row["first_s"], row["again_s"]):
+            other = "wrong" if "shap" in row["errors"] else MISSING
+            shown = [milliseconds(times[name]) if name in times else other for name in ("silva", "shap")]
+            cells += [*shown, f"{times['shap'] / times['silva']:,.0f}" if "shap" in times else MISSING]
+        body.append([*cells, f"{row['errors'].get('shap', 0):.0e}"])
+    header = [
+        "output",
+        "background rows",
+        "rows",
+        "silva",
+        "shap",
+        "shap / silva",
+        "silva again",
+        "shap again",
+        "ratio",
+    ]
+    title = "## Values against background rows beside shap's GPU explainer, cal_housing-med, NumPy to NumPy, ms"
+    note = (
+        "From background rows to values, then again. Apart: shap's largest error beside silva's float64 on the cores."
+    )
+    return ["", title, "", *table([*header, "apart"], body), "", note]
 
 
 def number(text: str) -> float:

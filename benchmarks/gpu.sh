@@ -1,7 +1,7 @@
 #!/bin/sh
 # Builds silva, tests it and measures its explanations on a machine with NVIDIA GPUs.
 #
-#     benchmarks/gpu.sh build test memcheck racecheck train tables throughput background wide roofline report
+#     benchmarks/gpu.sh build test memcheck racecheck train tables throughput background shap wide roofline report
 #
 # The kernels of explanations alone, minutes of sanitizers instead of an hour:
 #
@@ -58,6 +58,7 @@ for step in "$@"; do
     tables) run $tables --name "$NAME" --skip "$SKIP" $MODELS ;;
     throughput) run $tables --name throughput --throughput ;;
     background) run $tables --name background --background ;;
+    shap) run python3 benchmarks/cuda_shap.py --results "$RESULTS" --commit "${COMMIT:-unknown}" ;;
     wide) run $tables --name wide --wide ;;
     roofline) run python3 benchmarks/cuda_roofline.py --data "$DATA" --trained "$TRAINED" --results "$RESULTS" ;;
     report)

@@ -81,12 +81,12 @@ def _train(cases: Iterable[Case]) -> None:
 
 
 def _keep(path: Path, name: str, group: dict[str, Any]) -> None:
-    """Add a group to the results of this machine and rewrite the tables."""
+    """Add a group to the results of this machine and rewrite its table."""
     results = json.loads(path.read_text()) if path.exists() else {}
     results[name] = group
     path.parent.mkdir(exist_ok=True)
     path.write_text(json.dumps(results, indent=1, ensure_ascii=False) + "\n")
-    update(DOCUMENT, results)
+    update(DOCUMENT, {name: group})
 
 
 def _group(name: str) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import os
 import threading
 import time
@@ -11,7 +12,7 @@ import pytest
 
 from silva import Explainer
 from silva.evaluate.cpu import CpuEvaluator
-from silva.explain import tables
+from silva.explain import table_plans
 from silva.parallel import cached_property
 from tests.strategies import full_forest, random_rows
 
@@ -75,9 +76,9 @@ def halting(function, began, release):
 def test_tables_that_another_thread_plans(forest, monkeypatch):
     began, release = threading.Event(), threading.Event()
     X = random_rows(1, forest, 40)
-    expected = Explainer(forest).shap_values(X)
+    expected = Explainer(dataclasses.replace(forest)).shap_values(X)  # another, which shares no plan
     explainer = Explainer(forest)
-    monkeypatch.setitem(tables.TABLES, "float32", halting(tables.TABLES["float32"], began, release))
+    monkeypatch.setitem(table_plans.TABLES, "float32", halting(table_plans.TABLES["float32"], began, release))
 
     def child():
         np.testing.assert_array_equal(explainer.shap_values(X), expected)

@@ -42,9 +42,9 @@ def parse_device(device: str) -> tuple[str, int | None]:
     ValueError
         If the string is none of these.
     """
-    if device in {"auto", "cpu", "cuda"}:
+    if isinstance(device, str) and device in {"auto", "cpu", "cuda"}:
         return device, None
-    if device == "cuda:all":
+    if isinstance(device, str) and device == "cuda:all":
         return "all", None
     if isinstance(device, str) and (match := re.fullmatch(r"cuda:(\d+)", device)):
         return "cuda", int(match[1])

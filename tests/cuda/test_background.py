@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 
 import silva.cuda.limits
-import silva.explain.cuda.background
+import silva.explain.cuda.leaf_games
 import silva.explain.cuda.tables
 from silva import Explainer
 from tests.conftest import examples
@@ -43,8 +43,8 @@ def test_values_match_the_oracle(dtype, example):
 @pytest.mark.parametrize("is_weighted", [False, True])
 @pytest.mark.parametrize("n_features", [4, 30])
 def test_parts_of_many_rows_are_counted_side_by_side(monkeypatch, n_features, is_weighted):
-    monkeypatch.setattr(silva.explain.cuda.background, "FEWEST_COUNTED", 100)
-    monkeypatch.setattr(silva.explain.cuda.background, "IN_FLIGHT", 2_000_000)
+    monkeypatch.setattr(silva.explain.cuda.leaf_games, "FEWEST_COUNTED", 100)
+    monkeypatch.setattr(silva.explain.cuda.leaf_games, "IN_FLIGHT", 2_000_000)
     forest = full_forest(3, n_trees=8, depth=6, n_features=n_features)
     background = rows(3000, n_features)
     weight = np.random.default_rng(2).integers(0, 9, len(background)) / 7 if is_weighted else None
@@ -90,6 +90,11 @@ def test_rows_and_background_on_a_gpu():
     expected = Explainer(forest, background, device="cuda").shap_values(X)
     found = Explainer(forest, cupy.asarray(background)).shap_values(cupy.asarray(X))
     np.testing.assert_array_equal(cupy.asnumpy(found), expected)
+    if cupy.cuda.runtime.getDeviceCount() > 1:
+        with cupy.cuda.Device(1):
+            elsewhere = cupy.asarray(background)
+        found = Explainer(forest, elsewhere, device="cuda:0").shap_values(cupy.asarray(X))
+        np.testing.assert_array_equal(cupy.asnumpy(found), expected)
 
 
 def test_trees_without_tables_are_refused_on_a_gpu_and_explained_on_the_cpu():

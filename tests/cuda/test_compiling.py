@@ -10,8 +10,8 @@ from silva.evaluate.cuda.evaluator import linear_variant
 from silva.evaluate.cuda.few_rows import few_variant
 from silva.evaluate.cuda.paper import evaluate_variant, nodes_variant, windows_variant
 from silva.evaluate.cuda.tiles import tiles_variant
-from silva.explain.cuda.background import background_variant, count_variant
 from silva.explain.cuda.kernels import walk_variant
+from silva.explain.cuda.leaf_games import background_variant, count_variant, groups_variant
 from silva.explain.cuda.paths import paths_variant
 from silva.explain.cuda.responses import weigh_variant
 from silva.explain.cuda.small_forests import small_variant
@@ -106,7 +106,12 @@ TABLES = [
     *(weigh_variant(dtype, is_loss) for dtype in ("float32", "float64") for is_loss in (False, True)),
     *(count_variant(is_weighted) for is_weighted in (False, True)),
     pair_variant("float32", 1, 16, False, 64),
-    *(background_variant(dtype, of_pairs) for dtype in ("float32", "float64") for of_pairs in (False, True)),
+    *(
+        make(dtype, of_pairs)
+        for make in (background_variant, groups_variant)
+        for dtype in ("float32", "float64")
+        for of_pairs in (False, True)
+    ),
 ]
 HOT = [walk(points) for points in (2, 3, 4, 8)]
 WALKS = [

@@ -66,7 +66,7 @@ def test_device_strings(device, expected):
     assert parse_device(device) == expected
 
 
-@pytest.mark.parametrize("device", ["gpu", "cuda:", "cuda:-1", "cuda:1.5", "CUDA", "", None, 0])
+@pytest.mark.parametrize("device", ["gpu", "cuda:", "cuda:-1", "cuda:1.5", "CUDA", "", None, 0, ["cpu"]])
 def test_other_device_strings_are_refused(device):
     with pytest.raises(ValueError, match=r"device is .*, expected 'auto', 'cpu', 'cuda'"):
         parse_device(device)

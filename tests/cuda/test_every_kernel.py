@@ -11,7 +11,7 @@ import pytest
 import silva
 import silva.cuda.launches
 import silva.cuda.limits
-import silva.explain.cuda.background
+import silva.explain.cuda.leaf_games
 import silva.explain.cuda.table_launches
 import silva.explain.cuda.tables
 from silva import Explainer
@@ -29,6 +29,8 @@ KERNELS = {
     "interactions": PAIRS | {f"{TABLES}build_pairs"},
     "values against a background": ROWS | COUNTED | {f"{TABLES}add_tables"},
     "interactions against a background": PAIRS | COUNTED,
+    "values of groups": ROWS | {f"{TABLES}add_tables", f"{TABLES}build_groups"},
+    "interactions of groups": PAIRS | {f"{TABLES}build_groups"},
     "values of a probability": {"explain/cuda/weigh_parts", *COUNTED},
     "values by the walk": {"explain/cuda/explain_rows", "explain/cuda/sum_slots", "common/cuda/encode_rows"},
     "interactions by the walk": {"explain/cuda/explain_rows", "explain/cuda/close_diagonal"},
@@ -36,6 +38,7 @@ KERNELS = {
     "values by paths": {"explain/cuda/paths/explain_paths", "explain/cuda/paths/read_sums"},
     "interactions by paths": {"explain/cuda/paths/explain_paths", "explain/cuda/close_diagonal"},
 }
+TABLED = list(KERNELS)[:6]
 
 
 @pytest.fixture
@@ -60,9 +63,10 @@ def explain(kind, forest, X, **options):
     output = {}
     if "probability" in kind:
         forest, output = dataclasses.replace(forest, link="logistic"), {"output": "probability"}
+    groups = {"groups": {"a": [0, 3], "b": [1, 2]} if "groups" in kind else None}
     of_exact = "auto" if background is None else "tables"
-    exact = Explainer(forest, background, dtype="float64", device="cpu", algorithm=of_exact, **output)
-    explainer = Explainer(forest, background, algorithm=algorithm, device="cuda", **options, **output)
+    exact = Explainer(forest, background, dtype="float64", device="cpu", algorithm=of_exact, **output, **groups)
+    explainer = Explainer(forest, background, algorithm=algorithm, device="cuda", **options, **output, **groups)
     found, expected = (getattr(each, method)(X[:9]) for each in (explainer, exact))
     expected = expected[..., None] if forest.n_outputs == 1 else expected
     assert_close(found, expected, forest, options.get("dtype", "float32"))
@@ -86,14 +90,14 @@ def test_no_kernel_is_left_out():
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
-@pytest.mark.parametrize("kind", list(KERNELS)[:4])
+@pytest.mark.parametrize("kind", TABLED)
 def test_wide_forests_of_several_outputs_categories_and_missing_values(kind, dtype):
     options = Options(n_trees=5, n_features=12, n_outputs=3, vector_leaves=True, categorical=True)
     forest = random_forest(3, options)
     explain(kind, forest, random_rows(4, forest, 40), dtype=dtype)
 
 
-@pytest.mark.parametrize("kind", list(KERNELS)[:4])
+@pytest.mark.parametrize("kind", TABLED)
 def test_tables_of_eight_features_and_those_beyond_shared_memory(monkeypatch, kind):
     """Narrow and wide chunks, entries of two runs; workspaces in global memory, tables read where they lie."""
     explain(kind, full_forest(2, n_trees=2, depth=8, n_features=10), rows(10))
@@ -103,13 +107,14 @@ def test_tables_of_eight_features_and_those_beyond_shared_memory(monkeypatch, ki
     explain(kind, full_forest(2, n_trees=2, depth=7, n_features=7), rows(7))
 
 
-@pytest.mark.parametrize("kind", list(KERNELS)[:4])
+@pytest.mark.parametrize("kind", TABLED)
 def test_more_rows_than_a_tile_in_parts(monkeypatch, kind):
     """Rows of few and of many blocks, the last tile in part; states counted in parts, with weights."""
-    monkeypatch.setattr(silva.explain.cuda.background, "FEWEST_COUNTED", 100)
+    monkeypatch.setattr(silva.explain.cuda.leaf_games, "FEWEST_COUNTED", 100)
     forest, X = full_forest(2, n_trees=3, depth=4, n_features=5), rows(5, 1300)
     method = "shap_interaction_values" if kind.startswith("interactions") else "shap_values"
     against = {"background": X, "background_weight": np.arange(1300) % 5} if "background" in kind else {}
+    against |= {"groups": {"a": [0, 3]}} if "groups" in kind else {}
     on_gpu = Explainer(forest, algorithm="tables", device="cuda", **against)
     exact = Explainer(forest, algorithm="tables", device="cpu", dtype="float64", **against)
     found, expected = (getattr(each, method)(X) for each in (on_gpu, exact))

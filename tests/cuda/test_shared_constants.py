@@ -10,7 +10,7 @@ import pytest
 import silva
 from silva.cuda import encoder
 from silva.evaluate.cuda import few_rows
-from silva.explain.cuda import background, responses, small_forests, table_blocks, tables
+from silva.explain.cuda import leaf_games, responses, small_forests, table_blocks, tables
 
 NATIVE = Path(silva.__file__).parent / "native"
 
@@ -26,10 +26,10 @@ NATIVE = Path(silva.__file__).parent / "native"
         (small_forests, "WARP", "explain/cuda/explain_small.cu", "WARP"),
         (tables, "KEY_THREADS", "explain/cuda/tables/find_keys.cu", "THREADS"),
         (tables, "KEY_ROWS", "explain/cuda/tables/find_keys.cu", "ROWS"),
-        (background, "COUNT_THREADS", "explain/cuda/tables/count_states.cu", "THREADS"),
-        (background, "COUNT_ROWS", "explain/cuda/tables/count_states.cu", "ROWS"),
-        (background, "MOST_POINTS", "explain/cuda/tables/build_background.cu", "MOST_POINTS"),
-        (tables, "BUILD_THREADS", "explain/cuda/tables/build_background.cu", "THREADS"),
+        (leaf_games, "COUNT_THREADS", "explain/cuda/tables/count_states.cu", "THREADS"),
+        (leaf_games, "COUNT_ROWS", "explain/cuda/tables/count_states.cu", "ROWS"),
+        (leaf_games, "MOST_POINTS", "explain/cuda/tables/leaf_games.cuh", "MOST_POINTS"),
+        (tables, "BUILD_THREADS", "explain/cuda/tables/leaf_games.cuh", "THREADS"),
         (tables, "BUILD_THREADS", "explain/cuda/tables/points.cuh", "THREADS"),
         (responses, "THREADS", "explain/cuda/weigh_parts.cu", "THREADS"),
         (responses, "MOST_PARTS", "explain/cuda/weigh_parts.cu", "MOST_PARTS"),

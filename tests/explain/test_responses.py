@@ -199,6 +199,7 @@ def test_what_has_no_probability_is_refused():
         ([0, 1], r"y has shape \(2,\), expected \(3,\)"),
         ([0, 1, 2], r"y holds \[0, 1, 2\], expected 0 and 1"),
         (["a", "b", "c"], "expected 0 and 1"),
+        ([[0], [0, 1], [1]], "y holds lists of different lengths"),
     ]:
         with pytest.raises(ValueError, match=message):
             explainer.shap_values(background, y=y)

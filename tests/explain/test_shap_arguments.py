@@ -86,6 +86,7 @@ def test_forests_that_average_probabilities(X):
         ({"feature_perturbation": "correlated"}, ValueError, "feature_perturbation is 'correlated'"),
         ({"link": shap.links.logit}, NotImplementedError, "link=logit is not computed"),
         ({"feature_names": ["a"]}, ValueError, "expected 4 names"),
+        ({"feature_names": 5}, ValueError, "feature_names is 5, expected 4 names"),
         ({"background": 0, "data": 0}, TypeError, "names of the same rows"),
         ({"tree_limit": 3}, TypeError, "unexpected argument 'tree_limit'"),
         ({"output_names": ["no", "yes"]}, ValueError, "expected 1 names, one an output"),

@@ -164,11 +164,14 @@ def test_pickles_carry_the_forest_only():
 
 def test_without_memory_the_walk_stays(monkeypatch):
     class Starved:
-        n_bytes, n_subtrees, n_rebuilt = 10**12, 5, 0
+        n_bytes, plan_bytes, n_subtrees, n_rebuilt = 10**12, 0, 5, 0
         walked_trees, cut_nodes = np.zeros(0, np.int32), np.zeros(0, np.int64)
 
         def __init__(self, *_):
             pass
+
+        def like(self):
+            return self
 
         def build(self, _):
             raise MemoryError
@@ -176,7 +179,7 @@ def test_without_memory_the_walk_stays(monkeypatch):
     forest = full_forest(0, n_trees=10, depth=5, n_features=4)
     X = np.random.default_rng(1).normal(size=(50, 4))
     expected = Explainer(forest, algorithm="quadrature").shap_values(X)
-    monkeypatch.setattr("silva.explain.tables.TABLES", {"float32": Starved})
+    monkeypatch.setattr("silva.explain.table_plans.TABLES", {"float32": Starved})
     explainer = Explainer(forest)
     with pytest.warns(RuntimeWarning, match=r"no memory for 1,000,000,000,000 bytes of tables"):
         found = explainer.shap_values(X)

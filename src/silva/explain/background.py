@@ -10,8 +10,8 @@ import numpy as np
 
 from silva import _core
 from silva.device import on_host
-from silva.evaluate.cpu import CpuEvaluator
 from silva.inputs import arranged, as_rows
+from silva.inputs.targets import as_vector
 from silva.parallel import n_threads
 
 if TYPE_CHECKING:
@@ -77,7 +77,7 @@ def integer_weights(weight: Any, n_rows: int) -> Int64s:
     """Weights as multiples of a power of two, the largest that keeps their sum exact."""
     if weight is None:
         return np.ones(n_rows, np.int64)
-    weights = np.asarray(weight)
+    weights = as_vector(weight, "background_weight")
     if weights.shape != (n_rows,):
         raise ValueError(f"background_weight has shape {weights.shape}, expected ({n_rows},), one weight a row")
     if weights.dtype.kind not in "biuf":
@@ -95,13 +95,13 @@ def integer_weights(weight: Any, n_rows: int) -> Int64s:
     return counts
 
 
-def margins_of(forest: TreeEnsemble, rows: Array, n_jobs: int | None) -> Doubles:
+def margins_of(forest: Forest, rows: Array, n_jobs: int | None) -> Doubles:
     """Margins of rows that `as_rows` made: (n, n_outputs)."""
-    evaluator = CpuEvaluator(forest)
+    evaluator = forest._evaluator.cpu
     return evaluator.margins(rows, evaluator.default_choice(len(rows)), n_jobs)
 
 
-def mean_margin(forest: TreeEnsemble, rows: Array, weight: Int64s, n_jobs: int | None) -> Doubles:
+def mean_margin(forest: Forest, rows: Array, weight: Int64s, n_jobs: int | None) -> Doubles:
     """Weighted mean of the rows' margins: (n_outputs,)."""
     return np.array([mean(of_output, weight) for of_output in margins_of(forest, rows, n_jobs).T])
 

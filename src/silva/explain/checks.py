@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING, Any, get_args
 
 import numpy as np
 
-from silva.device import parse_device
 from silva.inputs.matching import index_of_feature
 from silva.typing import ExplainAlgorithm, ExplainOutput, FloatType
 
@@ -44,8 +43,8 @@ def refuse_negative_covers(forest: TreeEnsemble) -> None:
         tree = int(np.searchsorted(forest.tree_offsets, node, side="right")) - 1
         raise ValueError(
             f"the cover of node {node - forest.tree_offsets[tree]} of tree {tree} is {forest.cover[node]}: SHAP values "
-            "weight the sides of a split by covers, which must be finite and at least 0; this forest only predicts "
-            "(train with a larger min_child_weight to explain it)"
+            "weight the sides of a split by covers, which must be finite and at least 0; pass background rows "
+            "(background=), or train with a larger min_child_weight"
         )
 
 
@@ -66,11 +65,11 @@ def refuse_unknown_means(forest: Forest) -> None:
 
 def check_choices(algorithm: str, output: str, dtype: DTypeLike) -> None:
     """Raise for values that no argument has, and for those that nothing computes yet."""
-    if algorithm not in ALGORITHMS:
+    if not isinstance(algorithm, str) or algorithm not in ALGORITHMS:
         raise ValueError(f"algorithm is {algorithm!r}, expected 'auto', 'tables', 'quadrature' or 'paths'")
-    if output not in OUTPUTS:
+    if not isinstance(output, str) or output not in OUTPUTS:
         raise ValueError(f"output is {output!r}, expected 'margin', 'probability' or 'log_loss'")
-    if str(dtype) not in get_args(FloatType) and dtype not in (np.float32, np.float64):
+    if str(dtype) not in get_args(FloatType) and not any(dtype is one for one in (np.float32, np.float64)):
         raise ValueError(f"dtype is {dtype!r}, expected 'float32' or 'float64'")
 
 
@@ -89,21 +88,17 @@ def check_background(weight: Any, has_background: bool, algorithm: str, output: 
         )
 
 
-def check_groups(groups: dict[str, list[int]], algorithm: str, device: str) -> None:
+def check_groups(groups: dict[str, list[int]], algorithm: str) -> None:
     """Raise for arguments that do not go with groups of features."""
-    if not groups:
-        return
-    if algorithm == "paths":
+    if groups and algorithm == "paths":
         raise NotImplementedError("algorithm='paths' has no groups of features; pass algorithm='auto'")
-    if parse_device(device)[0] not in {"auto", "cpu"}:
-        raise NotImplementedError(f"groups run on the CPU only; pass device='cpu', not {device!r}")
 
 
 def checked_names(names: Sequence[str] | None, n_players: int) -> list[str] | None:
     """Names that explanations show, one a player."""
     if names is None:
         return None
-    if isinstance(names, str) or len(names) != n_players:
+    if isinstance(names, str) or not hasattr(names, "__len__") or len(names) != n_players:
         raise ValueError(f"feature_names is {names!r}, expected {n_players} names, one a feature")
     return [str(name) for name in names]
 

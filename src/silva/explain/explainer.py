@@ -91,9 +91,9 @@ class Explainer(InteractionExplainer, CalledExplainer, MappedExplainer):
     groups : dict of str to sequence of int or str, or "source", optional
         Features by group: those of a group are known to a coalition together, or not at all, and have one value. It is
         that of the game between groups, exactly, and not the sum of what its features get each by itself. Results have
-        the groups first, in their order, then the features that are in none. CPU only, without tables. "source": of a
-        pipeline, what its steps have made of each column, such as one-hot columns; of CatBoost, the target statistics
-        of each column.
+        the groups first, in their order, then the features that are in none. On GPUs if all trees have tables there.
+        "source": of a pipeline, what its steps have made of each column, such as one-hot columns; of CatBoost, the
+        target statistics of each column.
     feature_names : sequence of str, optional
         What explanations call the features; default the model's names.
     **shap_arguments
@@ -185,7 +185,7 @@ class Explainer(InteractionExplainer, CalledExplainer, MappedExplainer):
         self._players = make_players(groups, self.forest)
         self._names = checked_names(feature_names, self._players.n)
         self._output_names = checked_outputs(shap_arguments.get("output_names"), self.forest.n_outputs)
-        check_groups(self._players.groups, algorithm, device)
+        check_groups(self._players.groups, algorithm)
         self.algorithm = algorithm
         self.output = output
         self.device = device
@@ -400,11 +400,13 @@ class Explainer(InteractionExplainer, CalledExplainer, MappedExplainer):
         """GPUs that take these rows; none if the CPU does."""
         has = self._background is not None, self.groups is not None
         arguments = self.forest, self.algorithm, self.output, self.device, self.n_jobs, *has
-        return Placement(*arguments).gpus(X, of_pairs, lambda: self._on_cuda.serves_background(of_pairs))
+        return Placement(*arguments).gpus(X, of_pairs, lambda: self._on_cuda.serves_by_tables(of_pairs))
 
     @cached_property
     def _on_cuda(self) -> Any:
         from silva.explain.cuda.explainer import CudaExplainer
 
         parts = self._on_cpu.parts if isinstance(self._on_cpu, ResponseExplainer) else None
-        return CudaExplainer(self.forest, self.dtype, self.algorithm, self.table_bytes, self._background, parts)
+        return CudaExplainer(
+            self.forest, self.dtype, self.algorithm, self.table_bytes, self._background, parts, self._players
+        )

@@ -212,7 +212,7 @@ class InteractionExplainer:
         International Journal of Game Theory 28 (1999), https://doi.org/10.1007/s001820050125; Muschalik et al.,
         "shapiq: Shapley interactions for machine learning", NeurIPS 2024, https://arxiv.org/abs/2410.01649.
         """
-        if index not in {"shapley", "banzhaf"}:
+        if not isinstance(index, str) or index not in {"shapley", "banzhaf"}:
             raise ValueError(f"index is {index!r}, expected 'shapley' or 'banzhaf'")
         refuse_linear_leaves(self.forest, "interaction indices", "use shap_values")
         require_cpu(self.device, X, "interaction indices")

@@ -29,7 +29,7 @@ class Placement(NamedTuple):
     has_background: bool
     has_groups: bool
 
-    def gpus(self, X: Rows, of_pairs: bool, serves_background: Callable[[], bool]) -> tuple[int, ...]:
+    def gpus(self, X: Rows, of_pairs: bool, serves_by_tables: Callable[[], bool]) -> tuple[int, ...]:
         """GPUs that take these rows; none if the CPU does.
 
         Parameters
@@ -37,8 +37,8 @@ class Placement(NamedTuple):
         X : rows
         of_pairs : bool
             For interactions.
-        serves_background : callable
-            Whether GPUs explain every tree against the background.
+        serves_by_tables : callable
+            Whether GPUs have tables of every tree, which backgrounds and groups need there.
 
         Raises
         ------
@@ -56,12 +56,13 @@ class Placement(NamedTuple):
             return self._gpus_of_paths(X, work)
         gpus = gpus_worthwhile(self.device, X, work, WORTHWHILE)
         is_free = self.device == "auto" and array_gpu(X) is None
-        return () if gpus and is_free and self.has_background and not serves_background() else gpus
+        needs_tables = self.has_background or self.has_groups
+        return () if gpus and is_free and needs_tables and not serves_by_tables() else gpus
 
     def _cpu_only(self) -> str:
         """Name what GPUs do not explain, if it is asked for."""
-        if self.has_groups:
-            return "explanations of groups"
+        if self.has_groups and self.algorithm == "quadrature":
+            return "groups with algorithm='quadrature'"
         return "explanations of linear leaves" if self.forest.has_linear_leaves else ""
 
     def _gpus_of_paths(self, X: Rows, work: int) -> tuple[int, ...]:

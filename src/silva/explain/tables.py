@@ -8,17 +8,17 @@ import warnings
 import weakref
 from typing import TYPE_CHECKING, Any, Protocol
 
-from silva import _core
+from silva.explain.table_plans import shared_plan
 from silva.explain.walked import walked_part
 from silva.parallel import n_threads
 
 if TYPE_CHECKING:
     from silva.explain.background import Background
     from silva.explain.players import Players
+    from silva.explain.table_plans import SharedPlan
     from silva.forest import Forest
     from silva.typing import Array, Int32s
 
-TABLES = {"float32": _core.SubtreeTables32, "float64": _core.SubtreeTables64}
 TABLE_BYTES = 2**28
 
 
@@ -78,6 +78,7 @@ class TableRunner:
         self._game, self._of_pairs = game, of_pairs
         self._walk: Walk | None = None
         self._tables: Any = None
+        self._shared: SharedPlan | None = None
         self._is_planned = self._is_built = False
         self._lock = threading.RLock()
         _runners.add(self)
@@ -149,10 +150,10 @@ class TableRunner:
             if self._is_planned:
                 return
             has_background = self._game.background is not None
-            settings = self._table_bytes, self._forced, self._of_pairs, has_background
-            tables = TABLES[self._dtype](self._forest, self._player_of, *settings, n_threads(n_jobs))
-            if tables.n_subtrees > 0:
-                self._tables = tables
+            settings = self._dtype, self._table_bytes, self._forced, self._of_pairs, has_background
+            self._shared = shared_plan(self._forest, self._player_of, settings, n_jobs)
+            if self._shared.n_subtrees > 0:
+                self._tables = self._shared.tables()
             self._is_planned = True
 
     def empty(self) -> None:

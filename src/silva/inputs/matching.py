@@ -61,7 +61,8 @@ def _refuse_names(names: Sequence[str], wanted: Sequence[str]) -> None:
     if list(names) != [str(i) for i in range(len(names))]:
         raise ValueError(
             f"X has the columns {listed(names)}, none named like one of the forest's features {listed(wanted)}; rename "
-            "them, or pass by_position=True if they come in the order of forest.feature_names"
+            "them; or, if they come in the order of forest.feature_names, pass by_position=True or, where a call does "
+            "not take it, an array"
         )
 
 
@@ -96,7 +97,7 @@ def index_of_feature(feature: int | str, n_features: int, names: tuple[str, ...]
             known = "the forest has no feature names" if names is None else f"expected one of {', '.join(names)}"
             raise ValueError(f"no feature is called {feature!r}; {known}")
         return names.index(feature)
-    if not hasattr(feature, "__index__") or isinstance(feature, bool):
+    if not hasattr(feature, "__index__") or isinstance(feature, bool) or getattr(feature, "ndim", False):
         raise TypeError(f"{what} holds {feature!r}, expected indices or names")
     if not 0 <= feature < n_features:
         raise ValueError(f"{what} holds {feature}, expected 0 to {n_features - 1}")

@@ -23,12 +23,20 @@ def as_targets(y: ArrayLike, n_rows: int) -> Array:
     ValueError
         If there are more or fewer than rows.
     """
-    values = np.asarray(on_host(y))
+    values = as_vector(on_host(y), "y")
     if values.ndim == 2 and values.shape[1] == 1:
         values = values[:, 0]
     if values.shape[:1] != (n_rows,):
         raise ValueError(f"y has shape {values.shape}, expected ({n_rows},), one a row of X")
     return values
+
+
+def as_vector(values: Any, name: str) -> Array:
+    """Make an array of what a caller gave; lists within lists of different lengths are refused by name."""
+    try:
+        return np.asarray(values)
+    except ValueError as error:
+        raise ValueError(f"{name} holds lists of different lengths, expected a number a row") from error
 
 
 def class_places(labels: Array, forest: TreeEnsemble) -> Int64s:

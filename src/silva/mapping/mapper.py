@@ -199,12 +199,26 @@ def input_columns(
     if are_named and not set(columns).isdisjoint(names):
         return list(columns)
     if not are_named and len(names) == len(columns):
+        if _are_values(names):
+            raise ValueError(
+                f"{where} has numbers where the names of its columns are expected ({listed(names)}): is that its first "
+                f"row? Put a line of names before it, or say by {option} that these are the names"
+            )
         return list(names)
     known = f" ({listed(columns)})" if are_named else ""
     raise ValueError(
         f"{where} has the {len(names)} columns {listed(names)}, none named like one of the model's "
         f"{len(columns)} features{known}; name the columns to use by {option}, in the model's order{hint}"
     )
+
+
+def _are_values(names: Sequence[str]) -> bool:
+    """Whether names are numbers that do not count up, as a first row is."""
+    try:
+        numbers = [float(name) for name in names]
+    except ValueError:
+        return False
+    return numbers != [numbers[0] + i for i in range(len(numbers))] if numbers else False
 
 
 def _kept(columns: Any) -> tuple[list[str], dict[str, Any]]:

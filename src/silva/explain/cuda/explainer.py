@@ -12,13 +12,14 @@ from silva.cuda.kept_calls import Calls, may_be_kept
 from silva.cuda.rows import as_cupy, check_gpu_rows, like, map_rows
 from silva.cuda.streams import stream_of
 from silva.device import DeviceError, array_gpu, import_cupy
-from silva.explain.cuda.background import BackgroundContents
+from silva.explain.cuda.leaf_games import BackgroundContents, GroupContents
 from silva.explain.cuda.paths import PathsJob
 from silva.explain.cuda.quadrature import QuadratureJob
 from silva.explain.cuda.responses import MOST_PARTS, ResponseJob, with_labels
 from silva.explain.cuda.table_launches import TableJob
 from silva.explain.cuda.tables import SharedTables, TablePlan
 from silva.explain.cuda.tapes import TINY_SPLITS
+from silva.explain.players import make_players
 from silva.explain.responses import checked_labels
 from silva.explain.tables import TABLE_BYTES
 from silva.inputs import as_rows
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
     from silva.ensemble import TreeEnsemble
     from silva.explain.background import Background
     from silva.explain.cuda.job import Job
+    from silva.explain.players import Players
     from silva.explain.responses import Parts
     from silva.typing import Array, GpuArray, Int32s, Rows
 
@@ -50,6 +52,8 @@ class CudaExplainer:
     background : Background, optional
     parts : Parts, optional
         For the probability instead of the margin.
+    players : Players, optional
+        Default: the features. Groups of features have tables alone.
     """
 
     def __init__(
@@ -60,8 +64,10 @@ class CudaExplainer:
         table_bytes: int = TABLE_BYTES,
         background: Background | None = None,
         parts: Parts | None = None,
+        players: Players | None = None,
     ) -> None:
         self.forest, self._background, self._parts = forest, background, parts
+        self._players = make_players(None, forest) if players is None else players
         self.table_bytes = table_bytes // (len(parts.weighted) + 1) if parts else table_bytes
         self.dtype = np.dtype(dtype)
         self._table_dtype = np.dtype(np.float64) if parts else self.dtype
@@ -83,10 +89,10 @@ class CudaExplainer:
         device: str = "auto",
         y: ArrayLike | None = None,
     ) -> Any:
-        """SHAP values of the rows: (n, F), or (n, F, k) for k > 1 outputs, in the library of `X`."""
+        """SHAP values of the rows: (n, P), or (n, P, k) for k > 1 outputs, in the library of `X`."""
         request = None if out is not None else ("values", self.algorithm, device)
         with stream_of(X):
-            return self._run(self._job("values", None), X, gpus, (self.forest.n_features,), out, request, y)
+            return self._run(self._job("values", None), X, gpus, (self._players.n,), out, request, y)
 
     def shap_interaction_values(
         self,
@@ -97,13 +103,13 @@ class CudaExplainer:
         device: str = "auto",
         y: ArrayLike | None = None,
     ) -> Any:
-        """SHAP interaction values: (n, m, F) or (n, m, F, k); places[f] is feature f's place among the m, or -1."""
+        """SHAP interaction values: (n, m, P) or (n, m, P, k); places[p] is player p's place among the m, or -1."""
         key: object = "pairs"
-        chosen, n_features = None, self.forest.n_features
+        chosen, n_players = None, self._players.n
         if places is not None:
             chosen = np.argsort(places, kind="stable")[np.count_nonzero(places < 0) :]
             key = tuple(chosen.tolist())
-        shape = (n_features if chosen is None else len(chosen), n_features)
+        shape = (n_players if chosen is None else len(chosen), n_players)
         request = None if out is not None or chosen is not None else ("interactions", self.algorithm, device)
         with stream_of(X):
             return self._run(self._job(key, chosen), X, gpus, shape, out, request, y)
@@ -157,47 +163,50 @@ class CudaExplainer:
         except import_cupy().cuda.memory.OutOfMemoryError:
             return None  # the long way makes room, or says what is missing
 
-    def serves_background(self, of_pairs: bool) -> bool:
-        """Whether every tree has tables of values, or of pairs, against the background, which no walk takes here."""
-        plan = self._background_plans(of_pairs)
+    def serves_by_tables(self, of_pairs: bool) -> bool:
+        """Whether every tree has tables of values, or of pairs: no walk takes backgrounds and groups here."""
+        plan = self._whole_plans(of_pairs)
         return plan is not None and not len(plan.walked_trees) and not self._has_many_parts
 
     @property
     def _has_many_parts(self) -> bool:
         return self._parts is not None and len(self._parts.weighted) >= MOST_PARTS
 
-    def _background_plans(self, of_pairs: bool) -> TablePlan | None:
-        return self._background_pair_plan if of_pairs else self._background_plan
+    def _whole_plans(self, of_pairs: bool) -> TablePlan | None:
+        return self._whole_pair_plan if of_pairs else self._whole_plan
 
     @cached_property
-    def _background_plan(self) -> TablePlan | None:
-        return self._plan_background(of_pairs=False)
+    def _whole_plan(self) -> TablePlan | None:
+        return self._plan_whole(of_pairs=False)
 
     @cached_property
-    def _background_pair_plan(self) -> TablePlan | None:
-        return self._plan_background(of_pairs=True)
+    def _whole_pair_plan(self) -> TablePlan | None:
+        return self._plan_whole(of_pairs=True)
 
-    def _plan_background(self, of_pairs: bool) -> TablePlan | None:
+    def _plan_whole(self, of_pairs: bool) -> TablePlan | None:
         if self.table_bytes == 0:
             return None
-        return TablePlan(self.forest, self._table_dtype, self.table_bytes, True, of_pairs, has_background=True)
+        settings = self._table_dtype, self.table_bytes, True, of_pairs, self._background is not None
+        return TablePlan(self.forest, *settings, players=self._players)
 
-    def _against(self, background: Background, of_pairs: bool) -> SharedTables | None:
-        """Tables against a background; None where no row's values differ from 0."""
+    def _whole_tables(self, of_pairs: bool) -> SharedTables | None:
+        """Tables against a background, or of groups; None where no row's values differ from 0."""
         if self._has_many_parts:
             raise NotImplementedError(
                 f"margins so far apart take {len(self._parts.weighted) if self._parts else 0} tables, a GPU adds up "
                 f"{MOST_PARTS - 1} at most; pass device='cpu' and rows on the host"
             )
-        plan = self._background_plans(of_pairs)
+        plan = self._whole_plans(of_pairs)
         if plan is None or len(plan.walked_trees):
             n_walked = self.forest.n_trees if plan is None else len(plan.walked_trees)
             what = "interactions" if of_pairs else "values"
+            what += " against a background" if self._background else " of groups"
             raise NotImplementedError(
-                f"{n_walked} of {self.forest.n_trees} trees have no tables of {what} against a background on a GPU; "
+                f"{n_walked} of {self.forest.n_trees} trees have no tables of {what} on a GPU; "
                 "pass device='cpu' and rows on the host" + ("" if plan else ", or table_bytes above 0")
             )
-        return SharedTables(plan, BackgroundContents(background)) if plan.n_subtrees else None
+        contents = BackgroundContents(self._background) if self._background else GroupContents()
+        return SharedTables(plan, contents) if plan.n_subtrees else None
 
     def _job(self, key: object, features: NDArray[np.intp] | None) -> Job:
         if key not in self._jobs:
@@ -236,8 +245,8 @@ class CudaExplainer:
 
     def _make_tables(self, of_pairs: bool) -> SharedTables | None:
         """Lay out tables, if the algorithm says so and any tree has them."""
-        if self._background is not None:
-            return self._against(self._background, of_pairs)
+        if self._background is not None or self._players.groups:
+            return self._whole_tables(of_pairs)
         forest, forced = self.forest, self.algorithm == "tables"
         if self.algorithm not in {"auto", "tables"} or self.table_bytes == 0 or forest.has_linear_leaves:
             return None

@@ -34,20 +34,24 @@ class Job:
         Of arithmetic and results.
     pairs : bool
         Interactions instead of values.
-    features : array of int or None
-        Interactions of these features only.
-
-    Attributes
-    ----------
-    chosen : array of int
-        Those features, or all.
+    chosen : array of int or None
+        Interactions of these players only; None for all.
+    n_players : int, optional
+        Default: the features.
     """
 
     def __init__(
-        self, forest: TreeEnsemble, codes: CodeTables, dtype: DTypeLike, pairs: bool, features: NDArray[np.intp] | None
+        self,
+        forest: TreeEnsemble,
+        codes: CodeTables,
+        dtype: DTypeLike,
+        pairs: bool,
+        chosen: NDArray[np.intp] | None,
+        n_players: int | None = None,
     ) -> None:
         self.forest, self.codes, self.dtype, self.pairs = forest, codes, np.dtype(dtype), pairs
-        self.chosen = np.arange(forest.n_features) if features is None else np.asarray(features)
+        self.n_players = forest.n_features if n_players is None else n_players
+        self.chosen = np.arange(self.n_players) if chosen is None else np.asarray(chosen)
         self._uploads = PerGpu()
 
     def compute(self, x: GpuArray, out: GpuArray) -> None:
@@ -77,9 +81,15 @@ class PlannedJob(Job):
     """A job whose batches are launches that are laid out once for rows of a type, layout and number."""
 
     def __init__(
-        self, forest: TreeEnsemble, codes: CodeTables, dtype: DTypeLike, pairs: bool, features: NDArray[np.intp] | None
+        self,
+        forest: TreeEnsemble,
+        codes: CodeTables,
+        dtype: DTypeLike,
+        pairs: bool,
+        chosen: NDArray[np.intp] | None,
+        n_players: int | None = None,
     ) -> None:
-        super().__init__(forest, codes, dtype, pairs, features)
+        super().__init__(forest, codes, dtype, pairs, chosen, n_players)
         self._plans: KeptByRows[Plan | None] = KeptByRows()
 
     def whole(self, x: GpuArray, row_shape: tuple[int, ...]) -> Plan | None:

@@ -43,7 +43,8 @@ class ResponseJob(Job):
 
     def __init__(self, values: TableJob, jobs: list[TableJob], parts: Parts, dtype: DTypeLike) -> None:
         first = jobs[0]
-        super().__init__(first.forest, first.codes, dtype, first.pairs, first.chosen if first.pairs else None)
+        chosen = first.chosen if first.pairs else None
+        super().__init__(first.forest, first.codes, dtype, first.pairs, chosen, first.n_players)
         self._values, self._jobs, self._parts = values, jobs, parts
 
     def prepare(self) -> None:
@@ -57,7 +58,7 @@ class ResponseJob(Job):
 
     def _queue(self, x: GpuArray, result: GpuArray) -> None:
         cupy, parts, n_features = import_cupy(), self._parts, self.forest.n_features
-        values = cupy.empty((len(x), n_features, 1), np.float64)
+        values = cupy.empty((len(x), self.n_players, 1), np.float64)
         of_nodes = cupy.empty((len(self._jobs), *result.shape), np.float64)
         rows, labels = x[:, :n_features], np.uint64(0)
         if parts.is_loss:
@@ -72,7 +73,7 @@ class ResponseJob(Job):
         nodes = np.zeros(MOST_PARTS)
         nodes[: len(parts.nodes)] = parts.nodes
         args: tuple[Any, ...] = (
-            *(values, np.int32(n_features), np.float64(parts.plain.expected_value[0]), of_nodes),
+            *(values, np.int32(self.n_players), np.float64(parts.plain.expected_value[0]), of_nodes),
             *(np.int32(len(self._jobs)), np.int64(row_size), nodes, np.float64(parts.slope), labels, result),
         )
         launch = PreparedLaunch(weigh_variant(self.dtype, parts.is_loss), (len(x), 1), THREADS, args)

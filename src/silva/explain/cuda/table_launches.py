@@ -57,7 +57,7 @@ class TableJob(PlannedJob):
         For the walk of all trees, for want of memory.
     tables : SharedTables
     features : array of int, optional
-        Interactions of these features only.
+        Interactions of these players only.
     """
 
     def __init__(
@@ -67,7 +67,7 @@ class TableJob(PlannedJob):
         tables: SharedTables,
         features: NDArray[np.intp] | None = None,
     ) -> None:
-        super().__init__(forest, codes, tables.plan.dtype, tables.plan.of_pairs, features)
+        super().__init__(forest, codes, tables.plan.dtype, tables.plan.of_pairs, features, tables.plan.n_players)
         self.plan, self._tables = tables.plan, tables
         self._features = features
         self._walks = self._walks_of_rest()
@@ -115,7 +115,7 @@ class TableJob(PlannedJob):
     def _upload(self) -> OnGpu:
         tapes = self._walks.tapes if self._walks else []
         keys = np.concatenate([*(tape.slot_keys for tape in tapes), self.plan.arrays["slot_keys"]])
-        targets = find_targets(keys, self.forest.n_features, self.forest.n_outputs, self.pairs, self.chosen)
+        targets = find_targets(keys, self.n_players, self.forest.n_outputs, self.pairs, self.chosen)
         return OnGpu(import_cupy(), tapes, targets, self.chosen)
 
     def _walks_of_rest(self) -> QuadratureJob | None:

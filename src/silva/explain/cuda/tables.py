@@ -15,6 +15,7 @@ from silva.cuda.limits import gpu_limits
 from silva.cuda.uploads import PerGpu
 from silva.device import import_cupy
 from silva.explain.cuda.tapes import quadrature
+from silva.explain.players import make_players
 from silva.parallel import n_threads
 
 if TYPE_CHECKING:
@@ -24,10 +25,11 @@ if TYPE_CHECKING:
 
     from silva.cuda.compiler import Variant
     from silva.ensemble import TreeEnsemble
+    from silva.explain.players import Players
     from silva.typing import Int32s, Int64s
 
 BUILD_THREADS = 128
-"""As in native/explain/cuda/tables/points.cuh and build_background.cu."""
+"""As in native/explain/cuda/tables/points.cuh and leaf_games.cuh."""
 
 KEY_THREADS, KEY_ROWS, KEY_BLOCKS = 128, 8, 132 * 16
 """Threads and rows of a thread of native/explain/cuda/tables/find_keys.cu; blocks that fill the GPU."""
@@ -85,9 +87,12 @@ class TablePlan:
         Tables of interactions, not of values.
     has_background : bool
         Tables of the game against background rows, not of the covers'.
+    players : Players, optional
+        Default: the features.
 
     Attributes
     ----------
+    n_players : int
     arrays : dict
         What `_core.plan_gpu_tables` returns.
     codes : CodeTables
@@ -109,10 +114,13 @@ class TablePlan:
         forced: bool,
         of_pairs: bool = False,
         has_background: bool = False,
+        players: Players | None = None,
     ) -> None:
         self.dtype, self.of_pairs = np.dtype(dtype), of_pairs
-        itemsize, workers = self.dtype.itemsize, n_threads(None)
-        self.arrays = _core.plan_gpu_tables(forest, table_bytes, itemsize, forced, of_pairs, has_background, workers)
+        players = make_players(None, forest) if players is None else players
+        self.n_players = players.n
+        settings = table_bytes, self.dtype.itemsize, forced, of_pairs, has_background, n_threads(None)
+        self.arrays = _core.plan_gpu_tables(forest, players.of_feature, *settings)
         self.codes = CodeTables(forest, _columns(forest, self.arrays), np.uint16)
         self.walked_trees: Int32s = self.arrays["walked_trees"]
         self.n_components: int = forest.leaf_width

@@ -84,7 +84,11 @@ static void bind_type(nb::module_& module, const char* name) {
           },
           nb::arg("forest"), nb::arg("player_of"), nb::arg("table_bytes"), nb::arg("forced"), nb::arg("of_pairs"),
           nb::arg("has_background"), nb::arg("n_threads"))
+      .def(
+          "like", [](const Tables& tables) { return new Tables(tables); }, nb::rv_policy::take_ownership,
+          "Tables of the same plan, which they share, to be filled anew.")
       .def_prop_ro("n_bytes", &Tables::n_bytes)
+      .def_prop_ro("plan_bytes", &Tables::plan_bytes, "Bytes of the plan, without those of the tables.")
       .def_prop_ro("n_subtrees", &Tables::n_subtrees)
       .def_prop_ro("n_rebuilt", &Tables::n_rebuilt, "Subtrees whose tables are built anew for each call.")
       .def_prop_ro("is_whole", &Tables::is_whole)

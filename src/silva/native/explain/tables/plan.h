@@ -111,6 +111,12 @@ struct TablePlan {
   std::vector<int64_t> first_total{0};  // [tree_output + 1] into totals
   std::vector<int32_t> walked_trees;    // left to the walk in whole or in part, rising
   std::vector<int64_t> cut_nodes;       // roots of the subtrees of walked trees, which the walk takes for leaves of 0
+
+  int64_t n_bytes() const {
+    const auto size = [](const auto&... arrays) { return (int64_t(arrays.size() * sizeof(arrays[0])) + ...); };
+    return size(subtrees, splits, cells, bits, factors, leaves, leaf_lanes, leaf_shares, unmet, steps, lane_player,
+                chunks, slot_player, sum_total, totals, first_total, walked_trees, cut_nodes);
+  }
 };
 
 }  // namespace silva

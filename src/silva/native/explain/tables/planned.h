@@ -85,23 +85,23 @@ struct ChunkRange {
   int64_t first_vector, n_vectors;
 };
 
-// A plan with its forest: runs the kernels on some of its chunks.
+// A plan with its forest, which copies share: runs the kernels on some of its chunks.
 template <class Real>
 class PlannedTables {
  public:
   PlannedTables(std::shared_ptr<const TableForest<Real>> forest, TablePlan plan)
-      : forest_(std::move(forest)), plan_(std::move(plan)) {}
+      : forest_(std::move(forest)), plan_(std::make_shared<const TablePlan>(std::move(plan))) {}
 
-  const TablePlan& plan() const { return plan_; }
+  const TablePlan& plan() const { return *plan_; }
   const TableForest<Real>& forest() const { return *forest_; }
-  int64_t vector_bytes() const { return int64_t(plan_.width) * plan_.lanes * int64_t(sizeof(Real)); }
-  ChunkRange all() const { return {0, int32_t(plan_.chunks.size()), 0, plan_.n_vectors}; }
+  int64_t vector_bytes() const { return int64_t(plan_->width) * plan_->lanes * int64_t(sizeof(Real)); }
+  ChunkRange all() const { return {0, int32_t(plan_->chunks.size()), 0, plan_->n_vectors}; }
 
   // Ranges of at most so many vectors, a chunk at least.
   std::vector<ChunkRange> ranges(int64_t most_vectors) const {
     std::vector<ChunkRange> result;
-    for (int32_t c = 0; c < int32_t(plan_.chunks.size()); ++c) {
-      const TableChunk& chunk = plan_.chunks[c];
+    for (int32_t c = 0; c < int32_t(plan_->chunks.size()); ++c) {
+      const TableChunk& chunk = plan_->chunks[c];
       if (result.empty() || result.back().n_vectors + chunk.n_vectors > most_vectors)
         result.push_back({c, 0, chunk.first_vector, 0});
       ++result.back().n_chunks;
@@ -204,44 +204,44 @@ class PlannedTables {
     return keys;
   }
 
-  bool of_pairs() const { return plan_.content == TableContent::kPairs; }
+  bool of_pairs() const { return plan_->content == TableContent::kPairs; }
 
   TableArrays arrays() const {
-    return {plan_.subtrees.data(),
-            plan_.splits.data(),
-            plan_.cells.data(),
-            plan_.bits.data(),
-            plan_.factors.data(),
-            plan_.steps.data(),
-            plan_.chunks.data(),
-            plan_.slot_player.data(),
-            plan_.sum_total.data(),
-            plan_.totals.data(),
-            plan_.first_total.data(),
-            plan_.leaves.data(),
-            plan_.leaf_lanes.data(),
-            plan_.leaf_shares.data(),
-            plan_.unmet.data(),
-            plan_.n_vectors,
-            plan_.most_patterns,
-            plan_.content,
-            int32_t(plan_.chunks.size()),
-            plan_.lanes,
-            plan_.is_wide,
-            plan_.width,
-            plan_.most_subtrees,
-            plan_.most_x,
-            plan_.most_shared,
-            plan_.most_above,
-            plan_.most_leaves,
-            plan_.most_states};
+    return {plan_->subtrees.data(),
+            plan_->splits.data(),
+            plan_->cells.data(),
+            plan_->bits.data(),
+            plan_->factors.data(),
+            plan_->steps.data(),
+            plan_->chunks.data(),
+            plan_->slot_player.data(),
+            plan_->sum_total.data(),
+            plan_->totals.data(),
+            plan_->first_total.data(),
+            plan_->leaves.data(),
+            plan_->leaf_lanes.data(),
+            plan_->leaf_shares.data(),
+            plan_->unmet.data(),
+            plan_->n_vectors,
+            plan_->most_patterns,
+            plan_->content,
+            int32_t(plan_->chunks.size()),
+            plan_->lanes,
+            plan_->is_wide,
+            plan_->width,
+            plan_->most_subtrees,
+            plan_->most_x,
+            plan_->most_shared,
+            plan_->most_above,
+            plan_->most_leaves,
+            plan_->most_states};
   }
 
  private:
   static constexpr int64_t kMostTile = 512, kLeastTile = 32;
 
   std::shared_ptr<const TableForest<Real>> forest_;
-  TablePlan plan_;
+  std::shared_ptr<const TablePlan> plan_;
 
   template <class Task>
   void fill(Task& task, const ChunkRange& range, const ChunkRange& held, Real* table,
@@ -301,7 +301,7 @@ class PlannedTables {
   void begin_pass(PassTask<Real>& task, int n_threads) const {
     describe(task, all());
     const int64_t n_outputs = forest_->n_outputs;
-    task.n_totals = plan_.is_wide ? int64_t(plan_.totals.size()) * plan_.width : plan_.lanes * n_outputs;
+    task.n_totals = plan_->is_wide ? int64_t(plan_->totals.size()) * plan_->width : plan_->lanes * n_outputs;
     task.tile = tile_of(task);
     task.rows_together = rows_together(task, n_threads);
     task.n_tasks = (task.rows.n_rows + task.rows_together - 1) / task.rows_together;
@@ -321,7 +321,7 @@ class PlannedTables {
   }
 
   int64_t n_subtrees(const ChunkRange& range) const {
-    const TableChunk *first = plan_.chunks.data() + range.first_chunk, *last = first + range.n_chunks - 1;
+    const TableChunk *first = plan_->chunks.data() + range.first_chunk, *last = first + range.n_chunks - 1;
     return last->first_subtree + last->n_subtrees - first->first_subtree;
   }
 

@@ -13,6 +13,8 @@ class RebuiltTables {
   RebuiltTables(PlannedTables<Real> planned, int64_t batch_bytes)
       : planned_(std::move(planned)),
         ranges_(planned_.ranges(std::max<int64_t>(1, batch_bytes / planned_.vector_bytes()))) {}
+  // Of the same plan, to be counted anew.
+  explicit RebuiltTables(const RebuiltTables& other) : planned_(other.planned_), ranges_(other.ranges_) {}
 
   void count(const RowSource& rows, std::span<const int64_t> weight, int64_t total, int n_threads) {
     total_ = double(total);
@@ -28,6 +30,7 @@ class RebuiltTables {
            int64_t(states_.size() * sizeof(uint16_t) + few_.size() * sizeof(uint32_t) + many_.size() * sizeof(int64_t));
   }
   int64_t n_subtrees() const { return int64_t(planned_.plan().subtrees.size()); }
+  int64_t plan_bytes() const { return planned_.plan().n_bytes(); }
 
   // Adds to what the result holds.
   void pass(PassTask<Real>& task, int n_threads) const {

@@ -16,7 +16,14 @@ class SubtreeTables {
   SubtreeTables(const ForestView& forest, const Players& players, const TableOptions& options, int n_threads)
       : SubtreeTables(forest, players.n, options, ForestCodes(forest, players), n_threads) {}
 
+  // Of the same plan, to be filled anew.
+  explicit SubtreeTables(const SubtreeTables& other)
+      : game_(other.game_),
+        kept_(std::make_unique<PlannedTables<Real>>(*other.kept_)),
+        rebuilt_(other.rebuilt_ ? std::make_unique<RebuiltTables<Real>>(*other.rebuilt_) : nullptr) {}
+
   const TablePlan& plan() const { return kept_->plan(); }
+  int64_t plan_bytes() const { return plan().n_bytes() + (rebuilt_ ? rebuilt_->plan_bytes() : 0); }
   int64_t n_subtrees() const { return int64_t(plan().subtrees.size()) + n_rebuilt(); }
   int64_t n_rebuilt() const { return rebuilt_ ? rebuilt_->n_subtrees() : 0; }
   int64_t n_bytes() const { return table_size() + (rebuilt_ ? rebuilt_->n_bytes() : 0); }

@@ -35,8 +35,9 @@ nb::dict to_dict(GpuTableArrays&& arrays) {
   result["build_units"] = to_numpy(std::move(arrays.build_units));
   result["leaves_of_subtrees"] = to_bytes(arrays.leaves_of_subtrees);
   result["leaf_lanes"] = to_numpy(std::move(arrays.leaf_lanes));
+  result["leaf_shares"] = to_numpy(std::move(arrays.leaf_shares));
   result["unmet"] = to_numpy(std::move(arrays.unmet));
-  result["background_bytes"] = to_numpy(std::move(arrays.background_bytes));
+  result["leaf_game_bytes"] = to_numpy(std::move(arrays.leaf_game_bytes));
   result["n_states"] = arrays.n_states;
   result["most_states"] = arrays.most_states;
   result["batches"] = to_bytes(arrays.batches);
@@ -53,15 +54,19 @@ nb::dict to_dict(GpuTableArrays&& arrays) {
   return result;
 }
 
-nb::dict plan_gpu_tables(nb::handle forest, int64_t table_bytes, int32_t real_bytes, bool forced, bool of_pairs,
-                         bool has_background, int n_threads) {
+nb::dict plan_gpu_tables(nb::handle forest, const Vector<int32_t>& player_of, int64_t table_bytes, int32_t real_bytes,
+                         bool forced, bool of_pairs, bool has_background, int n_threads) {
   const ForestView view = view_of(forest);
-  const TableGame game = has_background ? TableGame::kBackground : TableGame::kCovers;
+  const Players players = players_of(silva::view(player_of), view.n_features);
+  const bool has_groups = players.n < view.n_features;
+  const TableGame game = has_background ? TableGame::kBackground
+                         : has_groups   ? TableGame::kGroupCovers
+                                        : TableGame::kCovers;
   GpuTableArrays arrays;
   {
     const nb::gil_scoped_release release;
     const BorrowedTeam threads(n_threads);
-    arrays = GpuTableWriter(view, {table_bytes, real_bytes, forced, of_pairs, game}, threads.team()).take();
+    arrays = GpuTableWriter(view, players, {table_bytes, real_bytes, forced, of_pairs, game}, threads.team()).take();
   }
   return to_dict(std::move(arrays));
 }
@@ -69,9 +74,9 @@ nb::dict plan_gpu_tables(nb::handle forest, int64_t table_bytes, int32_t real_by
 }  // namespace
 
 void bind_gpu_tables(nb::module_& module) {
-  module.def("plan_gpu_tables", &plan_gpu_tables, nb::arg("forest"), nb::arg("table_bytes"), nb::arg("real_bytes"),
-             nb::arg("forced"), nb::arg("of_pairs"), nb::arg("has_background"), nb::arg("n_threads"),
-             "Subtree tables of a forest as the kernels of explain/cuda/tables read them.");
+  module.def("plan_gpu_tables", &plan_gpu_tables, nb::arg("forest"), nb::arg("player_of"), nb::arg("table_bytes"),
+             nb::arg("real_bytes"), nb::arg("forced"), nb::arg("of_pairs"), nb::arg("has_background"),
+             nb::arg("n_threads"), "Subtree tables of a forest as the kernels of explain/cuda/tables read them.");
 }
 
 }  // namespace silva

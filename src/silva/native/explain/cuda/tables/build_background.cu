@@ -2,38 +2,14 @@
 // leaves, leaf after leaf, in float64. The maths is that of explain/tables/leaf_games/leaf_tables.h.
 //
 // Macros: REAL, PAIRS (tables of interactions).
-#include "explain/cuda/tables/pair_names.cuh"
+#include "explain/cuda/tables/leaf_games.cuh"
 
 namespace silva {
-
-using Real = REAL;
-constexpr int THREADS = 128, MOST_POINTS = 8, MOST_POSITIONS = 16;
-
-// Of as many points as leaves of up to 4, 8 and 16 positions need.
-struct Quadratures {
-  double t[3][MOST_POINTS], weight[3][MOST_POINTS];
-};
 
 // Powers at a point: [k] t^(k - 1), 0 for k = 0; [z] w (1 - t)^z; and, at none, [z] 1 + 1/2 + ... + 1/z.
 struct Powers {
   double known[MOST_POSITIONS + 1], unknown[MOST_POSITIONS + 1], harmonic[MOST_POSITIONS + 1];
 };
-
-#if PAIRS
-using Names = PairNames;
-#else
-// Of the numbers of an entry of values, which are a subtree's lanes.
-struct Names {
-  int n;
-  signed char of_position[MOST_TABLE_LANES];
-  __device__ __forceinline__ int diagonal(int lane) const { return lane; }
-};
-
-__device__ __forceinline__ void set_names(const TableSubtree& subtree, Names& names) {
-  if (threadIdx.x == 0) names.n = subtree.n_lanes;
-  if (threadIdx.x < MOST_TABLE_LANES) names.of_position[threadIdx.x] = subtree.lane_of[threadIdx.x];
-}
-#endif
 
 struct LeafSpace {
   double* sums;               // [state][number]
@@ -69,14 +45,6 @@ __device__ __forceinline__ void set_harmonic(Powers& powers) {
   double sum = 0;
   for (int j = 1; j <= i; ++j) sum += 1.0 / j;
   powers.harmonic[i] = sum;
-}
-
-// Conditions of the leaf that a state does not meet.
-__device__ __forceinline__ unsigned unmet_of(const TableSubtree& subtree, const SubtreeLeaf& leaf,
-                                             const unsigned short* __restrict__ unmet, int state) {
-  const unsigned above = unsigned(state) / subtree.n_cells, cell = unsigned(state) - above * subtree.n_cells;
-  const unsigned outside = ~above & ((1u << subtree.n_above) - 1);
-  return unmet[leaf.first_unmet + cell] | outside << leaf.n_below;
 }
 
 __device__ __forceinline__ void count_sets(const TableSubtree& subtree, const SubtreeLeaf& leaf,
@@ -196,15 +164,6 @@ __device__ __forceinline__ void add_pairs(const TableSubtree& subtree, const Sub
   }
 }
 #endif
-
-__device__ __forceinline__ void write_table(const TableSubtree& subtree, const Names& names, const double* sums,
-                                            Real* __restrict__ table) {
-  const int n_states = subtree.n_cells << subtree.n_above;
-  for (int i = threadIdx.x; i < n_states * subtree.width; i += THREADS) {
-    const int state = i / subtree.width, number = names.of_position[i - state * subtree.width];
-    table[i] = number < 0 ? Real(0) : Real(sums[state * names.n + number]);
-  }
-}
 
 }  // namespace silva
 

@@ -38,8 +38,8 @@ class ChunkOrder {
   std::vector<int32_t> ends;   // of chunks, in the order
   int64_t n_slots = 0;         // of all chunks
 
-  ChunkOrder(const TablePlan& plan, int32_t n_columns, const ChunkLimits& limits)
-      : plan_(plan), n_columns_(n_columns), limits_(limits) {
+  ChunkOrder(const TablePlan& plan, int32_t n_players, const ChunkLimits& limits)
+      : plan_(plan), n_players_(n_players), limits_(limits) {
     std::vector<int32_t> all(plan.subtrees.size());
     std::iota(all.begin(), all.end(), 0);
     std::stable_sort(all.begin(), all.end(), [&](int32_t a, int32_t b) { return kind_of(a) < kind_of(b); });
@@ -59,7 +59,7 @@ class ChunkOrder {
 
  private:
   struct Chunk {
-    std::vector<char> has;  // [column]
+    std::vector<char> has;  // [player]
     std::vector<int32_t> subtrees;
     int32_t n_slots = 0;
     double cost = 0;
@@ -67,11 +67,11 @@ class ChunkOrder {
   static constexpr double kPairCost = 12;
 
   const TablePlan& plan_;
-  int32_t n_columns_;
+  int32_t n_players_;
   ChunkLimits limits_;
   std::vector<Chunk> chunks_;  // of one output
 
-  std::span<const int32_t> columns_of(int32_t s) const {
+  std::span<const int32_t> players_of_subtree(int32_t s) const {
     return {plan_.lane_player.data() + plan_.subtrees[s].first_lane, size_t(plan_.subtrees[s].n_lanes)};
   }
 
@@ -79,11 +79,11 @@ class ChunkOrder {
 
   Chunk& open() {
     if (int32_t(chunks_.size()) >= limits_.open) chunks_[chunks_.size() - limits_.open].has = {};
-    return chunks_.emplace_back(Chunk{std::vector<char>(n_columns_, 0), {}, 0, 0});
+    return chunks_.emplace_back(Chunk{std::vector<char>(n_players_, 0), {}, 0, 0});
   }
 
   Chunk* find(int32_t s) {
-    const auto columns = columns_of(s);
+    const auto players = players_of_subtree(s);
     const double cost = cost_of(plan_.subtrees[s], limits_);
     const int32_t most = limits_.most_slots(plan_.subtrees[s].n_lanes);
     Chunk* best = nullptr;
@@ -93,7 +93,7 @@ class ChunkOrder {
       --chunk;
       if (int32_t(chunk->subtrees.size()) == limits_.subtrees || chunk->cost + cost / 2 > limits_.cost) continue;
       const int64_t gained =
-          std::count_if(columns.begin(), columns.end(), [&](int32_t column) { return !chunk->has[column]; });
+          std::count_if(players.begin(), players.end(), [&](int32_t player) { return !chunk->has[player]; });
       if (gained >= fewest || chunk->n_slots + gained > most) continue;
       best = &*chunk, fewest = gained;
     }
@@ -101,9 +101,9 @@ class ChunkOrder {
   }
 
   void add(Chunk& chunk, int32_t s) {
-    for (const int32_t column : columns_of(s)) {
-      chunk.n_slots += !chunk.has[column];
-      chunk.has[column] = 1;
+    for (const int32_t player : players_of_subtree(s)) {
+      chunk.n_slots += !chunk.has[player];
+      chunk.has[player] = 1;
     }
     chunk.cost += cost_of(plan_.subtrees[s], limits_);
     chunk.subtrees.push_back(s);

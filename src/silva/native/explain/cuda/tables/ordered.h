@@ -7,10 +7,10 @@ namespace silva {
 
 class OrderedPlan {
  public:
-  // Subtrees side by side, and the columns of their slots.
+  // Subtrees side by side, and the players of their slots.
   struct Chunk {
     int32_t first, end;
-    std::vector<int32_t> columns;
+    std::vector<int32_t> players;
   };
 
   TablePlan plan;
@@ -24,22 +24,22 @@ class OrderedPlan {
     plan.subtrees = std::move(ordered);
     int32_t first = 0;
     for (const int32_t end : order.ends) {
-      chunks.push_back({first, end, columns_between(first, end)});
+      chunks.push_back({first, end, players_between(first, end)});
       first = end;
     }
   }
 
-  // Whether chunks of values may be sets of few slots; forests of more columns have too many of them.
+  // Whether chunks of values may be sets of few slots; forests of more players have too many of them.
   static bool may_have_sets(const ForestCodes& codes) {
-    constexpr size_t kMostColumns = 32;
-    return codes.columns.size() > size_t(kNarrowSlots) && codes.columns.size() <= kMostColumns;
+    constexpr size_t kMostPlayers = 32;
+    return codes.players.size() > size_t(kNarrowSlots) && codes.players.size() <= kMostPlayers;
   }
 
   int32_t size() const { return int32_t(plan.subtrees.size()); }
   // Subtrees of one kind are added up by one kernel.
   int32_t kind_of(int32_t s) const { return limits_.kind_of(plan.subtrees[s].n_lanes); }
   // Whether entries have a number for each slot of their chunk.
-  bool is_narrow(int32_t s) const { return is_by_column() || (limits_.in_sets && kind_of(s) == 1); }
+  bool is_narrow(int32_t s) const { return is_by_player() || (limits_.in_sets && kind_of(s) == 1); }
   bool has_few_of_second_kind() const {
     int32_t n = 0;
     for (int32_t s = 0; s < size(); ++s) n += kind_of(s) == 2;
@@ -50,11 +50,11 @@ class OrderedPlan {
     return *std::upper_bound(chunks.begin(), chunks.end(), s, [](int32_t at, const Chunk& c) { return at < c.end; });
   }
   int64_t slot_of(int32_t s, int32_t lane) const {
-    const std::vector<int32_t>& columns = chunk_of(s).columns;
-    return std::find(columns.begin(), columns.end(), column_of(s, lane)) - columns.begin();
+    const std::vector<int32_t>& players = chunk_of(s).players;
+    return std::find(players.begin(), players.end(), player_of(s, lane)) - players.begin();
   }
   int32_t n_sums(const Chunk& chunk) const {
-    const int32_t n = int32_t(chunk.columns.size());
+    const int32_t n = int32_t(chunk.players.size());
     return costs_.of_pairs() ? n_pairs(n) : n;
   }
   double n_sums() const {
@@ -83,10 +83,10 @@ class OrderedPlan {
   CutCosts costs_;
   ChunkLimits limits_{};
 
-  size_t n_columns() const { return codes_->columns.size(); }
-  // Of so few columns that they are the slots of all chunks.
-  bool is_by_column() const { return !costs_.of_pairs() && n_columns() <= size_t(kNarrowSlots); }
-  int32_t column_of(int32_t s, int32_t lane) const { return plan.lane_player[plan.subtrees[s].first_lane + lane]; }
+  size_t n_players() const { return codes_->players.size(); }
+  // Of so few players that they are the slots of all chunks.
+  bool is_by_player() const { return !costs_.of_pairs() && n_players() <= size_t(kNarrowSlots); }
+  int32_t player_of(int32_t s, int32_t lane) const { return plan.lane_player[plan.subtrees[s].first_lane + lane]; }
 
   // In sets of few slots if that pays: sums are registers then, but there are more chunks and sums of them.
   ChunkOrder choose_order() {
@@ -100,11 +100,11 @@ class OrderedPlan {
   }
 
   ChunkOrder order(bool in_sets) {
-    limits_ = {kChunkSlots, kChunkSubtrees, 0, is_by_column() ? 1 : kOpenChunks, costs_.pair_lanes, in_sets};
+    limits_ = {kChunkSlots, kChunkSubtrees, 0, is_by_player() ? 1 : kOpenChunks, costs_.pair_lanes, in_sets};
     double total = 0;
     for (const Subtree& subtree : plan.subtrees) total += ChunkOrder::cost_of(subtree, limits_);
     limits_.cost = total * std::max(plan.width / kChunks, kFewestSubtrees / double(std::max(1, size())));
-    return ChunkOrder(plan, int32_t(n_columns()), limits_);
+    return ChunkOrder(plan, int32_t(n_players()), limits_);
   }
 
   double row_cost(const ChunkOrder& order) const {
@@ -113,17 +113,17 @@ class OrderedPlan {
     return cost;
   }
 
-  std::vector<int32_t> columns_between(int32_t first, int32_t end) const {
-    std::vector<int32_t> columns;
-    std::vector<char> has(n_columns(), is_by_column());
-    for (int32_t column = 0; is_by_column() && column < int32_t(has.size()); ++column) columns.push_back(column);
+  std::vector<int32_t> players_between(int32_t first, int32_t end) const {
+    std::vector<int32_t> players;
+    std::vector<char> has(n_players(), is_by_player());
+    for (int32_t player = 0; is_by_player() && player < int32_t(has.size()); ++player) players.push_back(player);
     for (int32_t s = first; s < end; ++s)
       for (int32_t lane = 0; lane < plan.subtrees[s].n_lanes; ++lane) {
-        const int32_t column = column_of(s, lane);
-        if (!has[column]) columns.push_back(column);
-        has[column] = true;
+        const int32_t player = player_of(s, lane);
+        if (!has[player]) players.push_back(player);
+        has[player] = true;
       }
-    return columns;
+    return players;
   }
 };
 

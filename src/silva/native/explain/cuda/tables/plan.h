@@ -23,7 +23,7 @@ inline CutCosts gpu_costs(int32_t real_bytes) {
 }
 
 // The same of interactions: a vector is what eight threads read at once, an entry of up to 7 features. Nothing takes
-// the place of tables against a background: they may exceed shared memory.
+// the place of tables by leaves: they may exceed shared memory.
 inline CutCosts gpu_pair_costs(int32_t real_bytes, TableGame game) {
   CutCosts costs = gpu_costs(real_bytes);
   costs.pair_lanes = 32;
@@ -32,7 +32,7 @@ inline CutCosts gpu_pair_costs(int32_t real_bytes, TableGame game) {
   costs.state = 40, costs.cell = 20;
   costs.walk = 0.7;
   costs.total = 0.8;
-  costs.most_numbers = game == TableGame::kBackground ? 65536 : 16384;
+  costs.most_numbers = game == TableGame::kCovers ? 16384 : 65536;
   return costs;
 }
 
@@ -61,13 +61,14 @@ struct GpuTableArrays {
   std::vector<double> leaves;
   std::vector<int32_t> n_points;
   std::vector<int64_t> build_units;  // numbers of a subtree's workspace, by quadrature point
-  // The build with a background.
+  // The build by leaves.
   std::vector<SubtreeLeaf> leaves_of_subtrees;
   std::vector<uint8_t> leaf_lanes;
+  std::vector<double> leaf_shares;
   std::vector<uint16_t> unmet;
-  std::vector<int64_t> background_bytes;  // of a subtree's workspace
-  int64_t n_states = 0;                   // of all subtrees
-  int32_t most_states = 0;                // of one
+  std::vector<int64_t> leaf_game_bytes;  // of a subtree's workspace
+  int64_t n_states = 0;                  // of all subtrees
+  int32_t most_states = 0;               // of one
   std::vector<TableBatch> batches;
   int64_t kept_size = 0,
           built_size = 0;  // numbers of one component: of all kept tables, of the largest batch of others
@@ -77,7 +78,7 @@ struct GpuTableArrays {
   std::vector<TableRecord> records;
   std::vector<TableStage> stages;
   std::vector<StageChunk> chunks;
-  std::vector<int64_t> slot_keys;     // (output * n_features + f) * n_features + f
+  std::vector<int64_t> slot_keys;     // (output * n_players + p) * n_players + p
   std::vector<int32_t> walked_trees;  // as in explain/tables/plan.h
   std::vector<int64_t> cut_nodes;
 };
@@ -89,14 +90,15 @@ struct GpuTableOptions {
   TableGame game;
 
   // Interactions are asked for few rows, for which nothing is built if a walk can take its place.
-  bool rebuilds() const { return !of_pairs || game == TableGame::kBackground; }
+  bool rebuilds() const { return !of_pairs || game != TableGame::kCovers; }
 };
 
 class GpuTableWriter {
  public:
-  GpuTableWriter(const ForestView& forest, const GpuTableOptions& options, const Team& team)
+  GpuTableWriter(const ForestView& forest, const Players& players, const GpuTableOptions& options, const Team& team)
       : forest_(forest),
-        codes_(forest, each_feature(forest.n_features)),
+        n_players_(players.n),
+        codes_(forest, players),
         costs_(costs_of(options)),
         per_quad_(16 / options.real_bytes),
         ordered_(order(options, costs_, team)),
@@ -110,7 +112,8 @@ class GpuTableWriter {
     out_.splits = std::move(plan_.splits), out_.cells = std::move(plan_.cells);
     out_.factors = std::move(plan_.factors), out_.bits = std::move(plan_.bits);
     out_.leaves_of_subtrees = std::move(plan_.leaves);
-    out_.leaf_lanes = std::move(plan_.leaf_lanes), out_.unmet = std::move(plan_.unmet);
+    out_.leaf_lanes = std::move(plan_.leaf_lanes), out_.leaf_shares = std::move(plan_.leaf_shares);
+    out_.unmet = std::move(plan_.unmet);
     fill_batches(options.table_bytes / (options.real_bytes * plan_.width));
     for (TableBatch& batch : out_.batches) add_chunks(batch);
   }
@@ -126,6 +129,7 @@ class GpuTableWriter {
   static constexpr int32_t kGroup = 8;  // threads that share an entry of pairs
 
   const ForestView& forest_;
+  int32_t n_players_;
   ForestCodes codes_;
   CutCosts costs_;
   int32_t per_quad_;  // numbers of 16 bytes
@@ -211,7 +215,7 @@ class GpuTableWriter {
   // Where the numbers of a subtree's lanes stand: by slot of its chunk, or of wide ones in its own order.
   void place_lanes(int32_t s, TableSubtree& to) const {
     const bool is_wide = !of_pairs() && !ordered_.is_narrow(s);
-    to.n_slots = of_pairs() ? int32_t(ordered_.chunk_of(s).columns.size()) : is_wide ? to.n_lanes : kNarrowSlots;
+    to.n_slots = of_pairs() ? int32_t(ordered_.chunk_of(s).players.size()) : is_wide ? to.n_lanes : kNarrowSlots;
     to.width = ((of_pairs() ? n_pairs(to.n_slots) : to.n_slots) + 3) / 4 * 4;
     std::fill(to.lane_of, to.lane_of + MOST_TABLE_LANES, static_cast<signed char>(-1));
     for (int32_t lane = 0; lane < to.n_lanes; ++lane)
@@ -229,8 +233,8 @@ class GpuTableWriter {
     constexpr int64_t kNumber = sizeof(double);  // LeafSpace of build_background.cu
     const int64_t numbers = of_pairs() ? n_pairs(subtree.n_lanes) : subtree.n_lanes;
     const int64_t numbers_of_set = of_pairs() ? 6 : 4;
-    out_.background_bytes.push_back(kNumber *
-                                    (int64_t(subtree.n_states) * numbers + (numbers_of_set << to.most_positions)));
+    out_.leaf_game_bytes.push_back(kNumber *
+                                   (int64_t(subtree.n_states) * numbers + (numbers_of_set << to.most_positions)));
   }
 
   int64_t size_of(int32_t s) const { return int64_t(plan_.subtrees[s].n_states) * out_.subtrees[s].width; }
@@ -279,14 +283,14 @@ class GpuTableWriter {
   void add_chunk(TableBatch& batch, const OrderedPlan::Chunk& chunk, int32_t first, int32_t end) {
     const int32_t first_stage = int32_t(out_.stages.size());
     for (int32_t s = first; s < end; ++s) {
-      out_.records.push_back(record_of(s, int32_t(chunk.columns.size())));
+      out_.records.push_back(record_of(s, int32_t(chunk.players.size())));
       add_to_stage(batch, s, s == first);
     }
     const int32_t n_stages = int32_t(out_.stages.size()) - first_stage;
     for (int32_t component = 0; component < plan_.width; ++component) {
       out_.chunks.push_back(
           {first_stage, n_stages, component, ordered_.n_sums(chunk), int64_t(out_.slot_keys.size()), 0});
-      add_slot_keys(plan_.width > 1 ? component : plan_.subtrees[first].output, chunk.columns);
+      add_slot_keys(plan_.width > 1 ? component : plan_.subtrees[first].output, chunk.players);
     }
     batch.most_slots = std::max<int64_t>(batch.most_slots, ordered_.n_sums(chunk));
   }
@@ -300,11 +304,11 @@ class GpuTableWriter {
   }
 
   // In the order of the chunk's sums.
-  void add_slot_keys(int64_t output, const std::vector<int32_t>& columns) {
-    const int64_t n = forest_.n_features;
-    for (size_t i = 0; i < columns.size(); ++i)
-      for (size_t j = i; j < (of_pairs() ? columns.size() : i + 1); ++j) {
-        const int64_t a = codes_.columns[columns[i]].feature, b = codes_.columns[columns[j]].feature;
+  void add_slot_keys(int64_t output, const std::vector<int32_t>& players) {
+    const int64_t n = n_players_;
+    for (size_t i = 0; i < players.size(); ++i)
+      for (size_t j = i; j < (of_pairs() ? players.size() : i + 1); ++j) {
+        const int64_t a = codes_.players[players[i]], b = codes_.players[players[j]];
         out_.slot_keys.push_back((output * n + std::min(a, b)) * n + std::max(a, b));
       }
   }

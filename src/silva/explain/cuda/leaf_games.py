@@ -1,4 +1,4 @@
-"""Tables of the game against background rows, filled on a GPU (native/explain/cuda/tables/build_background.cu)."""
+"""Tables that are filled leaf by leaf on a GPU: of the game against background rows, and of groups of features."""
 
 from __future__ import annotations
 
@@ -14,6 +14,8 @@ from silva.explain.cuda.tables import KEY_BYTES, group_by_workspace, lay_out_bui
 from silva.explain.cuda.tapes import quadrature
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from numpy.typing import DTypeLike
 
     from silva.cuda.compiler import Variant
@@ -59,19 +61,43 @@ class BackgroundContents:
 
     def builds(self, plan: TablePlan, arrays: dict[str, Any], state: GpuArray, batch: Batch) -> list[Build]:
         """Lay out the launches that fill the tables of a batch."""
-        points = np.zeros((2, len(LEAF_POINTS), MOST_POINTS))
-        for kind, n in enumerate(LEAF_POINTS):
-            _, points[0, kind, :n], points[1, kind, :n] = quadrature(n)
-        subtrees, *rest = (arrays[name] for name in self.arrays)
         total = np.float64(self._background.total)
-        members = np.arange(batch.first_subtree, batch.first_subtree + batch.n_subtrees)
-        n_bytes = plan.arrays["background_bytes"][members]
-        result = []
-        for group in group_by_workspace(plan, members, n_bytes):
-            chosen = import_cupy().asarray(group.subtrees)
-            args = (subtrees, chosen, *rest, state, total, np.int32(plan.n_components), points)
-            result.append(lay_out_build(plan, batch, group, background_variant(plan.dtype, plan.of_pairs), args))
-        return result
+        return leaf_game_builds(plan, arrays, batch, self.arrays, background_variant, (state, total))
+
+
+class GroupContents:
+    """The path-dependent game between players of several features."""
+
+    arrays = ("subtrees", "leaves_of_subtrees", "leaf_lanes", "leaf_shares", "unmet", "leaves")
+
+    def prepare(self, plan: TablePlan, arrays: dict[str, Any]) -> None:
+        """Nothing."""
+
+    def builds(self, plan: TablePlan, arrays: dict[str, Any], state: None, batch: Batch) -> list[Build]:  # noqa: ARG002
+        """Lay out the launches that fill the tables of a batch."""
+        return leaf_game_builds(plan, arrays, batch, self.arrays, groups_variant, ())
+
+
+def leaf_game_builds(
+    plan: TablePlan,
+    arrays: dict[str, Any],
+    batch: Batch,
+    names: tuple[str, ...],
+    kernel: Callable[[DTypeLike, bool], Variant],
+    more: tuple[Any, ...],
+) -> list[Build]:
+    """Lay out the launches that fill the tables of a batch leaf by leaf; they take arrays of these names, and more."""
+    points = np.zeros((2, len(LEAF_POINTS), MOST_POINTS))
+    for kind, n in enumerate(LEAF_POINTS):
+        _, points[0, kind, :n], points[1, kind, :n] = quadrature(n)
+    subtrees, *rest = (arrays[name] for name in names)
+    members = np.arange(batch.first_subtree, batch.first_subtree + batch.n_subtrees)
+    result = []
+    for group in group_by_workspace(plan, members, plan.arrays["leaf_game_bytes"][members]):
+        chosen = import_cupy().asarray(group.subtrees)
+        args = (subtrees, chosen, *rest, *more, np.int32(plan.n_components), points)
+        result.append(lay_out_build(plan, batch, group, kernel(plan.dtype, plan.of_pairs), args))
+    return result
 
 
 def _count(
@@ -103,3 +129,8 @@ def count_variant(is_weighted: bool) -> Variant:
 def background_variant(dtype: DTypeLike, of_pairs: bool = False) -> Variant:
     """Name the kernel that builds tables against a background."""
     return variant("explain/cuda/tables/build_background", REAL=np.dtype(dtype), PAIRS=int(of_pairs))
+
+
+def groups_variant(dtype: DTypeLike, of_pairs: bool = False) -> Variant:
+    """Name the kernel that builds tables of groups without a background."""
+    return variant("explain/cuda/tables/build_groups", REAL=np.dtype(dtype), PAIRS=int(of_pairs))

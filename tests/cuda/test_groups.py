@@ -1,0 +1,81 @@
+"""Groups of features on a GPU, emulated and real: both games against sums over all coalitions."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from silva import Explainer
+from tests.conftest import examples
+from tests.explain.tolerance import assert_close
+from tests.oracles import players
+from tests.strategies import Options, chain_forest, forests_and_rows, full_forest, random_forest, random_rows
+
+pytestmark = pytest.mark.usefixtures("gpu")
+
+
+def explain(forest, background, groups, **options):
+    return Explainer(forest, background, groups=groups, device="cuda", dtype="float64", **options)
+
+
+@given(example=forests_and_rows(min_rows=2, max_rows=8, n_features=5), of=st.permutations([0, 0, 1, 1, 2]))
+@examples(10)
+def test_values_and_interactions_match_the_oracle(example, of):
+    (forest, X), player_of = example, np.array(of)
+    groups = {name: np.flatnonzero(player_of == p).tolist() for p, name in enumerate("abc")}
+    half = X[len(X) // 2 :]
+    games = (
+        (None, players.path_dependent(forest, X, player_of)),
+        (half, players.interventional(forest, X, half, player_of)),
+    )
+    for background, game in games:
+        explainer = explain(forest, background, groups)
+        assert_close(explainer.shap_values(X), players.values(game - game[:, :1]), forest, "float64")
+        assert_close(explainer.shap_interaction_values(X), players.interactions(game - game[:, :1]), forest, "float64")
+
+
+@pytest.mark.parametrize("has_background", [False, True])
+@pytest.mark.parametrize("n_features", [7, 12, 40])
+def test_many_subtrees_give_what_the_cores_do(n_features, has_background):
+    """Few players, sets of slots and wide chunks."""
+    forest = random_forest(5, Options(n_trees=30, n_features=n_features, categorical=True, n_outputs=2))
+    X = random_rows(4, forest, 60)
+    groups = {"a": [0, 3, 6], "b": [1, 2]}
+    background = X[20:] if has_background else None
+    found, expected = explain(forest, background, groups), Explainer(forest, background, groups=groups, dtype="float64")
+    assert_close(found.shap_values(X), expected.shap_values(X), forest, "float64")
+    chosen = ["a", "Feature 4"]
+    pairs = (each.shap_interaction_values(X[:9], features=chosen) for each in (found, expected))
+    assert_close(next(pairs), next(pairs), forest, "float64")
+
+
+def test_probabilities_and_losses_of_groups():
+    forest = dataclasses.replace(full_forest(3, n_trees=4, depth=4, n_features=6), link="logistic")
+    X, y = np.random.default_rng(0).normal(size=(20, 6)).astype(np.float32), np.arange(20) % 2
+    for output, labels in (("probability", {}), ("log_loss", {"y": y})):
+        found = explain(forest, X, {"a": [5, 1]}, output=output).shap_values(X, **labels)
+        expected = Explainer(forest, X, groups={"a": [5, 1]}, output=output, dtype="float64").shap_values(X, **labels)
+        np.testing.assert_allclose(found, expected, atol=1e-9)
+
+
+@pytest.mark.parametrize(("has_background", "of"), [(False, "of groups"), (True, "against a background")])
+def test_forests_without_tables_are_refused_by_name(has_background, of):
+    forest, X = chain_forest(30, 1e-3), np.zeros((3, 30), np.float32)
+    with pytest.raises(NotImplementedError, match=f"1 of 1 trees have no tables of values {of} on a GPU"):
+        explain(forest, X if has_background else None, {"a": [5, 1]}).shap_values(X)
+    on_cores = Explainer(forest, X if has_background else None, groups={"a": [5, 1]})
+    np.testing.assert_array_equal(on_cores.shap_values(X).shape, (3, 29))
+
+
+def test_tables_beyond_the_budget_are_built_for_each_call():
+    forest = full_forest(7, n_trees=12, depth=7, n_features=6)
+    X, groups = np.random.default_rng(0).normal(size=(20, 6)).astype(np.float32), {"a": [0, 3], "b": [1, 2]}
+    whole = explain(forest, None, groups)
+    expected = whole.shap_values(X)
+    small = explain(forest, None, groups, table_bytes=whole._on_cuda._job("values", None).plan.n_bytes // 2)
+    np.testing.assert_allclose(small.shap_values(X), expected, atol=1e-12)
+    assert len(small._on_cuda._job("values", None).plan.batches) > 2
