@@ -74,9 +74,12 @@ def explain(options: argparse.Namespace) -> None:
 def info(options: argparse.Namespace) -> None:
     """Run `silva info`."""
     import silva
+    from silva.explain.stored import holds_explainer
 
     for name, fact in forest_facts(silva.load(options.model, format=options.format)).items():
         print(f"{name:<10}{fact}")
+    if holds_explainer(options.model):
+        print(f"{'explainer':<10}{silva.Explainer.load(options.model)!r}")
 
 
 def _threads(options: argparse.Namespace) -> int | None:
