@@ -74,6 +74,13 @@ class TrainingColumns:
         """Take these rows of all columns."""
         return replace(self, X=gathered(self.X, rows))
 
+    def as_rows(self) -> Doubles:
+        """Rows as a forest routes them: categories by their positions in the tables; there are no derived columns."""
+        rows = self.X.copy()
+        for feature, codes in self._codes().items():
+            rows[:, feature] = np.where(codes < 0, np.nan, codes)
+        return rows
+
     def ordered_by(self, y: Doubles, weight: Doubles) -> TrainingColumns:
         """Put the categories into the order of the means of another target; there are no derived columns yet."""
         codes = self._codes()

@@ -389,6 +389,6 @@ class ModelTreeRegressor(RegressorMixin, TreeEstimator):  # type: ignore[misc]
         self.interrupted_ = result.interrupted
         if self.algorithm == "qr":
             self.procedure_seconds_ = result.procedure_seconds
-        self._importances = feature_importances(grown, growth.rows.target.scale or 1.0)
+        self._importances, self._explained = feature_importances(grown, growth.rows.target.scale or 1.0)
         self._population = growth.population()
         self._scores = grown.scores

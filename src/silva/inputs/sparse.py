@@ -67,6 +67,15 @@ def in_columns(forest: TreeEnsemble, used: Int32s) -> TreeEnsemble:
     )
 
 
+def made_dense(X: Any, forest: TreeEnsemble) -> Array:
+    """All columns of sparse rows as `dense_chunks` fills them."""
+    used = np.arange(forest.n_features, dtype=np.int32)
+    result = np.empty(X.shape, X.dtype if X.dtype in (np.float32, np.float64) else np.float64)
+    for rows, dense in dense_chunks(X, forest, used):
+        result[rows] = dense
+    return result
+
+
 def dense_chunks(X: Any, forest: TreeEnsemble, used: Int32s) -> Iterator[tuple[slice, Array]]:
     """Yield slices of rows, and these rows in the columns `used`: CuPy's on their GPU.
 
