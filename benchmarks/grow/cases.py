@@ -85,11 +85,80 @@ def random_tree(seed: int, n_rows: int = 10_000) -> Case:
     for rows, _, _ in leaves:
         used = rng.choice(n_attributes, 2, replace=False)
         y[rows] += rng.uniform(-5, 5) + X[np.ix_(rows, used)] @ rng.uniform(-3, 3, 2)
+    return split_case("random trees", X, y, seed, _nested(tests, ()), tuple(range(n_attributes)))
 
-    def nested(path: tuple[int, ...]) -> Any:
-        return (*tests[path], nested((*path, 0)), nested((*path, 1))) if path in tests else None
 
-    return split_case("random trees", X, y, seed, nested(()), tuple(range(n_attributes)))
+@dataclass(frozen=True)
+class Hardness:
+    """What makes a random tree hard to find.
+
+    Attributes
+    ----------
+    noise : float
+        Standard deviation of the noise, in parts of that of the trees' values.
+    correlation : float
+        Of each pair of attributes, before they are made uniform.
+    irrelevant : int
+        Further attributes that the tree does not know.
+    n_leaves : int, optional
+        Drawn from 3 to 12 otherwise.
+    freedom : float
+        Degrees of freedom of t-distributed noise (of unit scale, times `noise`); infinite for normal noise.
+    """
+
+    noise: float
+    correlation: float = 0.0
+    irrelevant: int = 0
+    n_leaves: int = 0
+    freedom: float = np.inf
+
+
+HARD = {
+    "5 % noise": Hardness(0.05),
+    "20 % noise": Hardness(0.2),
+    "50 % noise": Hardness(0.5),
+    "correlated attributes, 20 % noise": Hardness(0.2, correlation=0.8),
+    "50 irrelevant attributes, 20 % noise": Hardness(0.2, irrelevant=50),
+}
+HEAVY = Hardness(0.2, n_leaves=8, freedom=2)
+"""Eight leaves under noise without a variance."""
+
+
+def hard_tree(seed: int, name: str, hard: Hardness, n_rows: int = 10_000) -> Case:
+    """A random tree over 3 to 10 attributes in [0, 5], in each leaf a plane over two of them.
+
+    Leaves are split between the quartiles of an attribute of their rows, large ones first.
+    """
+    rng = np.random.default_rng(seed)
+    n_leaves, n_attributes = hard.n_leaves or int(rng.integers(3, 13)), int(rng.integers(3, 11))
+    X = rng.uniform(0, 5, (n_rows, n_attributes))
+    if hard.correlation:
+        common = np.sqrt(hard.correlation) * rng.standard_normal((n_rows, 1))
+        normal = common + np.sqrt(1 - hard.correlation) * rng.standard_normal(X.shape)
+        X = 5 * (np.argsort(np.argsort(normal, axis=0), axis=0) + 0.5) / n_rows
+    leaves: list[tuple[np.ndarray, tuple[int, ...]]] = [(np.arange(n_rows), ())]
+    tests: dict[tuple[int, ...], tuple[int, float]] = {}
+    while len(leaves) < n_leaves:
+        rows, path = leaves.pop(int(np.argmax([len(r) * rng.uniform(0.3, 1) for r, _ in leaves])))
+        a = int(rng.integers(n_attributes))
+        cut = float(np.quantile(X[rows, a], rng.uniform(0.25, 0.75)))
+        tests[path] = (a, cut)
+        leaves += [(rows[X[rows, a] < cut], (*path, 0)), (rows[X[rows, a] >= cut], (*path, 1))]
+    y = np.zeros(n_rows)
+    for rows, _ in leaves:
+        used = rng.choice(n_attributes, 2, replace=False)
+        y[rows] = rng.uniform(-5, 5) + X[np.ix_(rows, used)] @ rng.uniform(-3, 3, 2)
+    is_normal = hard.freedom == np.inf
+    noise = rng.standard_normal(n_rows) if is_normal else rng.standard_t(hard.freedom, n_rows)
+    y += hard.noise * y.std() * noise
+    X = np.column_stack([X, rng.uniform(0, 5, (n_rows, hard.irrelevant))])
+    return split_case(name, X, y, seed, _nested(tests, ()), tuple(range(n_attributes)))
+
+
+def _nested(tests: dict[tuple[int, ...], tuple[int, float]], path: tuple[int, ...]) -> Any:
+    if path not in tests:
+        return None
+    return (*tests[path], _nested(tests, (*path, 0)), _nested(tests, (*path, 1)))
 
 
 def two_planes(seed: int) -> Case:

@@ -12,7 +12,8 @@ import numpy as np
 Records = list[dict[str, Any]]
 KNOWN = 1000
 """Seed of the known trees that rivals see."""
-PUBLIC = ("public_sets", "public_before", "public_rivals")
+KNOWN_TREES = ("recovery", "random_trees", "hard_trees")
+PUBLIC = ("public_sets", "public_boosting", "public_before", "public_rivals", "public_ebm")
 NAMES = {"ModelTreeRegressor": "silva, one tree", "ModelTreeEnsembleRegressor": "silva, five trees"}
 MIDDLES = {"geometric mean": lambda values: np.exp(np.mean(np.log(values))), "median": np.median}
 START, END = "<!-- {} -->", "<!-- end of {} -->"
@@ -22,7 +23,7 @@ def known_trees(results: dict[str, Any]) -> str:
     """How often the true size and the true error are found."""
     lines = ["| case | fits | true leaves | within 1 | error <= 1.05 of the truth | median s | median CPU s | most s |"]
     lines.append("|---|---|---|---|---|---|---|---|")
-    records = [r for section in ("recovery", "random_trees") for r in results.get(section, {}).get("records", [])]
+    records = [r for section in KNOWN_TREES for r in results.get(section, {}).get("records", [])]
     for case in dict.fromkeys(r["case"] for r in records):
         fits = [r for r in records if r["case"] == case]
         off = np.array([abs(r["leaves"] - r["truth"][1]) for r in fits])

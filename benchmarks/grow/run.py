@@ -95,6 +95,20 @@ def random_trees(_: Path) -> Iterator[Record]:
         yield {**grow(case, random_state=seed), "seed": seed, "truth": cases.true_error(case)}
 
 
+def hard_trees(_: Path) -> Iterator[Record]:
+    """Random trees that are hard to find; no limit of time, so that a busy machine changes nothing."""
+    for name, hard in cases.HARD.items():
+        for seed in SEEDS:
+            case = cases.hard_tree(seed, f"random trees, {name}", hard)
+            record = grow(case, random_state=seed, time_limit=None)
+            yield {**record, "seed": seed, "truth": cases.true_error(case)}
+    for loss in ("squared", "huber"):
+        for seed in SEEDS:
+            case = cases.hard_tree(seed, f"8 leaves, t-noise, loss={loss}", cases.HEAVY)
+            record = grow(case, random_state=seed, loss=loss, time_limit=None)
+            yield {**record, "seed": seed, "truth": cases.true_error(case)}
+
+
 def accuracy_jobs(data: Path) -> list[cases.Case]:
     """The data sets of the accuracy table."""
     makers = [cases.two_planes, cases.fried, cases.mv, lambda seed: cases.california(seed, data)]
@@ -119,6 +133,11 @@ def accuracy_rivals(data: Path) -> Iterator[Record]:
 def public_sets(_: Path) -> Iterator[Record]:
     """A tree and an ensemble on public sets, with their defaults."""
     yield from public.records(iter(public.REPORTED))
+
+
+def public_boosting(_: Path) -> Iterator[Record]:
+    """Boosted trees on the same sets."""
+    yield from public.boosted_records(iter(public.REPORTED))
 
 
 def public_rivals(_: Path) -> Iterator[Record]:
@@ -188,12 +207,14 @@ SECTIONS = {
     for function in (
         recovery,
         random_trees,
+        hard_trees,
         speed,
         speed_100k,
         accuracy,
         accuracy_rivals,
         known_rivals,
         public_sets,
+        public_boosting,
         public_rivals,
         public_classes,
         curve,

@@ -28,6 +28,15 @@ class NodePlan:
     def margins(self, rows: NDArray[Any], out: NDArray[np.float64], n_threads: int) -> None: ...
     def leaves(self, rows: NDArray[Any], out: NDArray[np.int32], n_threads: int) -> None: ...
 
+class StatisticTables:
+    def __init__(
+        self,
+        projections: list[list[int]],
+        tables: list[tuple[int, NDArray[np.uint64]]],
+        columns: list[tuple[int, NDArray[np.float32]]],
+    ) -> None: ...
+    def look_up(self, parts: NDArray[np.int32], out: NDArray[np.float32], n_threads: int) -> None: ...
+
 class RowPredictor:
     def __init__(
         self, plan: EvaluatePlan | NodePlan, result: str, missing: float, serial: bool, reduced: tuple[Any, ...]
@@ -42,6 +51,7 @@ class GpuLaunch:
         block: tuple[int, int, int],
         shared: int,
         arguments: int,
+        overlaps: bool = False,
     ) -> None: ...
 
 class GpuPlan:
@@ -393,3 +403,7 @@ class GrowEngine:
     def procedure_seconds(self) -> dict[str, float]: ...
     @property
     def counters(self) -> tuple[int, int, int, int]: ...
+
+def spread_rows(
+    starts: NDArray[Any], columns: NDArray[Any], values: NDArray[Any], place: NDArray[np.int32], out: NDArray[Any]
+) -> None: ...

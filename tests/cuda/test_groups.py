@@ -48,7 +48,7 @@ def test_many_subtrees_give_what_the_cores_do(n_features, has_background):
     background = X[20:] if has_background else None
     found, expected = explain(forest, background, groups), Explainer(forest, background, groups=groups, dtype="float64")
     assert_close(found.shap_values(X), expected.shap_values(X), forest, "float64")
-    chosen = ["a", "Feature 4"]
+    chosen = ["a", "x4"]
     pairs = (each.shap_interaction_values(X[:9], features=chosen) for each in (found, expected))
     assert_close(next(pairs), next(pairs), forest, "float64")
 

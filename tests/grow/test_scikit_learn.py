@@ -13,6 +13,9 @@ TREE = silva.ModelTreeRegressor(n_iter_no_change=5, n_jobs=1)
     [
         TREE,
         silva.ModelTreeEnsembleRegressor(TREE, n_estimators=2, n_jobs=1),
+        silva.ModelTreeEnsembleRegressor(
+            TREE, n_estimators=2, method="boosting", learning_rate=0.5, max_trees=4, n_jobs=1
+        ),
         silva.ModelTreeClassifier(n_iter_no_change=5, n_jobs=1),
     ]
 )

@@ -179,6 +179,21 @@ def test_rows_that_catboost_refuses(frame):
             make()
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("name", MODELS)
+def test_many_rows_are_those_of_catboost(name, frame):
+    """Half a million rows over all models."""
+    model = train(name, frame)
+    forest = silva.load(model)
+    rows = make_frame(7, 12_000, unseen=True)
+    if forest.transform is not None:
+        rows = pandas.concat([rows, adversarial(forest, frame)], ignore_index=True)
+    expected = model.predict(rows, prediction_type="RawFormulaVal")
+    np.testing.assert_array_equal(forest.predict(rows, output="leaf"), model.calc_leaf_indexes(rows))
+    bound = 1e-14 * np.abs(expected).max() * 25
+    np.testing.assert_allclose(forest.predict(rows, output="margin"), expected, rtol=0, atol=bound)
+
+
 @pytest.mark.parametrize("mmap", [False, True])
 @pytest.mark.parametrize("name", MODELS)
 def test_files_keep_the_tables(name, mmap, frame, tmp_path):
@@ -326,3 +341,14 @@ def test_truncated_files_are_refused(frame, tmp_path):
         path.write_bytes(data[:place] + bytes([data[place] ^ 0x81]) + data[place + 1 :])
         with contextlib.suppress(ValueError, NotImplementedError):
             silva.load(path).predict(frame[:20])
+
+
+def test_numbers_beyond_float32_raise_no_warning(frame, tmp_path):
+    """A prior or a count of a damaged file becomes infinity, as in float32 arithmetic."""
+    path = tmp_path / "model.json"
+    train("priors", frame).save_model(str(path), format="json")
+    document = json.loads(path.read_text())
+    for one in document["features_info"]["ctrs"]:
+        one["prior_numerator"] = 1e300
+    path.write_text(json.dumps(document))
+    assert np.isfinite(silva.load(path).predict(frame)).all()

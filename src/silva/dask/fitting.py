@@ -164,7 +164,7 @@ def _refit(dask: Any, model: Any, parts: Sequence[Any], target: str, weight: str
     grown = dataclasses.replace(grown, models=tuple(models))
     model.forest_ = grown.forest
     model.leaves_, model.leaf_summary_ = leaf_table([grown], grown.forest)
-    model._importances = feature_importances(grown, unit)
+    model._importances, model._explained = feature_importances(grown, unit)
 
 
 def _unit(leaves: dict[str, Any]) -> float:

@@ -266,7 +266,7 @@ class ModelTreeClassifier(ClassifierMixin, TreeEstimator):  # type: ignore[misc]
         self.leaf_summary_["log_loss"] = self.leaf_summary_.pop("rmse")
         self.ridges_ = np.array([one.ridge for one in found])
         self.n_leaves_ = self.forest_.n_leaves
-        self._importances: Doubles = np.mean([feature_importances(tree, 1.0) for tree in grown], axis=0)
+        self._importances: Doubles = np.mean([feature_importances(tree, 1.0)[0] for tree in grown], axis=0)
 
 
 def _side_by_side(found: list[Candidate], target: Doubles, weight: Doubles) -> list[Candidate]:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from silva.grow.data import gathered
 from silva.inputs.categories import Coded, Numbers, array_to_rows, columns_to_rows, object_column
 from silva.inputs.frames import to_frame
 from silva.inputs.matching import check_width, refuse_repeated
@@ -71,7 +72,14 @@ class TrainingColumns:
 
     def taken(self, rows: Int32s) -> TrainingColumns:
         """Take these rows of all columns."""
-        return replace(self, X=self.X[rows])
+        return replace(self, X=gathered(self.X, rows))
+
+    def as_rows(self) -> Doubles:
+        """Rows as a forest routes them: categories by their positions in the tables; there are no derived columns."""
+        rows = self.X.copy()
+        for feature, codes in self._codes().items():
+            rows[:, feature] = np.where(codes < 0, np.nan, codes)
+        return rows
 
     def ordered_by(self, y: Doubles, weight: Doubles) -> TrainingColumns:
         """Put the categories into the order of the means of another target; there are no derived columns yet."""

@@ -11,11 +11,12 @@ if TYPE_CHECKING:
     from silva.typing import Doubles
 
 
-def feature_importances(grown: GrownTree, unit: float) -> Doubles:
-    """Variance between the sides of each split, and that of each term of a leaf, in shares of their sum.
+def feature_importances(grown: GrownTree, unit: float) -> tuple[Doubles, float]:
+    """Variance between the sides of each split, and that of each term of a leaf, in shares of their sum, and its root.
 
     float64, (n_features,). What a leaf's equation explains is divided among its terms by coefficient² times variance of
-    the feature; correlations between them are left out of the division. `unit` is that of the leaves' squares.
+    the feature; correlations between them are left out of the division. `unit` is that of the leaves' squares. The root
+    is in units of y.
     """
     forest = grown.forest
     gains = np.zeros(forest.n_features)
@@ -29,4 +30,4 @@ def feature_importances(grown: GrownTree, unit: float) -> Doubles:
     for model in grown.models:
         np.add.at(gains, model.features, model.explained)
     total = gains.sum()
-    return gains / total if total > 0 else gains
+    return (gains / total if total > 0 else gains), float(np.sqrt(total)) * unit

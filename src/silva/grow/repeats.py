@@ -9,7 +9,7 @@ import numpy as np
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from silva.typing import Doubles, Int32s
+    from silva.typing import Doubles, Int32s, Int64s
 
 MOST_ORDERED = 1 << 17
 """More rows keep their order, and repetitions among them are not looked for."""
@@ -52,6 +52,13 @@ def in_order(X: Doubles, y: Doubles, weight: Doubles) -> tuple[Int32s, Doubles, 
     counts //= np.gcd.reduce(counts)
     rows = order if counts.sum() == len(order) and (weight == 1).all() else np.repeat(order[starts], counts)
     return rows, np.ones(len(rows)), len(rows) / len(starts) if copies else 1.0
+
+
+def repetitions(X: Doubles, y: Doubles) -> Int64s:
+    """Give rows in order numbers, copies the same one: int64, (n_rows,)."""
+    same = (X[1:] == X[:-1]) | (np.isnan(X[1:]) & np.isnan(X[:-1]))
+    differs = ~same.all(axis=1) | (y[1:] != y[:-1])
+    return np.concatenate([[0], np.cumsum(differs)])
 
 
 def _mixed(X: Doubles, keys: NDArray[np.uint64]) -> NDArray[np.uint64]:

@@ -1,4 +1,4 @@
-"""SciPy's sparse rows: made dense a chunk at a time, in the columns that a forest uses alone."""
+"""Sparse rows of SciPy and CuPy: dense a chunk at a time where they are, in the columns that a forest uses alone."""
 
 from __future__ import annotations
 
@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from silva import _core
+from silva.device import array_gpu, import_cupy
 from silva.ensemble import ABSENT_IS_MISSING, TreeEnsemble
 from silva.inputs.matching import check_width
 
@@ -21,9 +23,22 @@ CHUNK_BYTES = 2**26
 
 
 def is_sparse(X: object) -> bool:
-    """Whether rows are a sparse matrix or array of SciPy."""
+    """Whether rows are a sparse matrix or array of SciPy, or of CuPy."""
     sparse = sys.modules.get("scipy.sparse")
+    return (sparse is not None and bool(sparse.issparse(X))) or is_on_gpu(X)
+
+
+def is_on_gpu(X: object) -> bool:
+    """Whether these are sparse rows of CuPy."""
+    sparse = sys.modules.get("cupyx.scipy.sparse")
     return sparse is not None and bool(sparse.issparse(X))
+
+
+def joined(parts: list[Any]) -> Any:
+    """Put results of chunks below each other, where they are."""
+    if len(parts) == 1:
+        return parts[0]
+    return (np if array_gpu(parts[0]) is None else import_cupy()).concatenate(parts)
 
 
 def used_columns(forest: TreeEnsemble) -> Int32s:
@@ -62,7 +77,7 @@ def made_dense(X: Any, forest: TreeEnsemble) -> Array:
 
 
 def dense_chunks(X: Any, forest: TreeEnsemble, used: Int32s) -> Iterator[tuple[slice, Array]]:
-    """Yield slices of rows, and these rows in the columns `used`.
+    """Yield slices of rows, and these rows in the columns `used`: CuPy's on their GPU.
 
     Entries stored twice are added up, as SciPy does. An entry that is not stored is missing for the libraries of
     `ABSENT_IS_MISSING` and 0 for others.
@@ -81,17 +96,39 @@ def dense_chunks(X: Any, forest: TreeEnsemble, used: Int32s) -> Iterator[tuple[s
     if not rows.has_canonical_format:
         rows = rows.copy()
         rows.sum_duplicates()
-    dtype = rows.dtype if rows.dtype in (np.float32, np.float64) else np.float64
+    xp: Any = import_cupy() if is_on_gpu(rows) else np
+    dtype = rows.dtype if rows.dtype in (np.float32, np.float64) else np.dtype(np.float64)
+    if forest.threshold.dtype == np.float32 and not forest.has_linear_leaves:
+        dtype = np.dtype(np.float32)  # in which splits compare: half the memory
     fill = np.nan if forest.source.lower().startswith(ABSENT_IS_MISSING) else 0.0
-    place = np.full(forest.n_features, -1, np.int64)
+    place = np.full(forest.n_features, -1, np.int32)
     place[used] = np.arange(len(used))
-    step = max(1, CHUNK_BYTES // max(len(used) * np.dtype(dtype).itemsize, 1))
+    fill_rows = _spread_on_gpu if xp is not np else _spread
+    step = max(1, CHUNK_BYTES // max(len(used) * dtype.itemsize, 1))
     for first in range(0, rows.shape[0], step):
         last = min(first + step, rows.shape[0])
-        entries = slice(rows.indptr[first], rows.indptr[last])
-        row = np.repeat(np.arange(last - first), np.diff(rows.indptr[first : last + 1]))
-        column = place[rows.indices[entries]]
-        kept = column >= 0
-        dense = np.full((last - first, len(used)), fill, dtype)
-        dense[row[kept], column[kept]] = rows.data[entries][kept]
+        dense = xp.full((last - first, len(used)), fill, dtype)
+        fill_rows(rows, slice(first, last), place, dense)
         yield slice(first, last), dense
+
+
+def _spread(rows: Any, chunk: slice, place: Int32s, dense: Array) -> None:
+    """Write the entries of some rows into dense ones."""
+    starts = rows.indptr[chunk.start : chunk.stop + 1]
+    entries = slice(int(starts[0]), int(starts[-1]))
+    index = rows.indices.dtype if rows.indices.dtype in (np.int32, np.int64) else np.dtype(np.int64)
+    columns = rows.indices[entries].astype(index, copy=False)
+    with np.errstate(over="ignore"):
+        values = rows.data[entries].astype(dense.dtype, copy=False)
+    _core.spread_rows((starts - starts[0]).astype(index), columns, values, place, dense)
+
+
+def _spread_on_gpu(rows: Any, chunk: slice, place: Int32s, dense: Any) -> None:
+    xp: Any = import_cupy()
+    starts = rows.indptr[chunk.start : chunk.stop + 1]
+    first, last = int(starts[0]), int(starts[-1])
+    # CuPy repeats by lists of the host alone.
+    row = xp.searchsorted(starts[1:], xp.arange(first, last), side="right")
+    column = xp.asarray(place)[rows.indices[first:last]]
+    kept = column >= 0
+    dense[row[kept], column[kept]] = rows.data[first:last][kept]

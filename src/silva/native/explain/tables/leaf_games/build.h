@@ -6,6 +6,7 @@
 #include "common/arena.h"
 #include "explain/tables/kernels.h"
 #include "explain/tables/leaf_games/leaf_shares.h"
+#include "explain/tables/leaf_games/leaf_tables.h"
 #include "explain/tables/pairs.h"
 
 namespace silva {
@@ -71,13 +72,10 @@ class LeafGameBuilder {
     for (int i = 0; i < subtree.n_leaves; ++i) {
       const SubtreeLeaf& leaf = task_.plan.leaves[subtree.first_leaf + i];
       __builtin_memset(entries, 0, (sizeof(double) * size_) << leaf.n_positions);
-      if (task_.count) count_sets(leaf, n_seen);
-      if (leaf.n_positions <= 4)
-        fill(two_, leaf, entries);
-      else if (leaf.n_positions <= 8)
-        fill(four_, leaf, entries);
+      if (task_.count)
+        fill_by_counts(leaf, n_seen, entries);
       else
-        fill(eight_, leaf, entries);
+        fill_by_shares(leaf, entries);
       space_.leaves[i] = {entries, task_.plan.unmet + leaf.first_unmet, leaf.n_below, leaf.n_positions};
       entries += int64_t(size_) << leaf.n_positions;
     }
@@ -118,9 +116,18 @@ class LeafGameBuilder {
     }
   }
 
+  void fill_by_counts(const SubtreeLeaf& leaf, int32_t n_seen, double* entries) const {
+    count_sets(leaf, n_seen);
+    if (leaf.n_positions <= 4)
+      fill(two_, leaf, entries);
+    else if (leaf.n_positions <= 8)
+      fill(four_, leaf, entries);
+    else
+      fill(eight_, leaf, entries);
+  }
+
   template <int Q>
   void fill(const LeafPoints<Q>& points, const SubtreeLeaf& leaf, double* entries) const {
-    if (!task_.count) return fill_by_shares(points, leaf, entries);
     fill_values(points, leaf, entries);
     if (of_pairs_) fill_pairs(points, leaf, entries);
   }
@@ -166,27 +173,19 @@ class LeafGameBuilder {
   }
 
   // Values, and halves of interactions, of the covers' game.
-  template <int Q>
-  void fill_by_shares(const LeafPoints<Q>& points, const SubtreeLeaf& leaf, double* entries) const {
-    for (int p = 0; p < leaf.n_positions; ++p) {
-      fill_slopes(points, leaf, p, p, 1.0, values_at(leaf, p, entries));
-      for (int q = 0; of_pairs_ && q < p; ++q) fill_slopes(points, leaf, p, q, 0.5, pairs_at(leaf, p, q, entries));
-    }
-  }
-
-  // Of positions p and q, or of one alone.
-  template <int Q>
-  void fill_slopes(const LeafPoints<Q>& points, const SubtreeLeaf& leaf, int p, int q, double factor,
-                   double* to) const {
+  void fill_by_shares(const SubtreeLeaf& leaf, double* entries) const {
     const double* share = task_.plan.leaf_shares + leaf.first_lane;
-    const int d = leaf.n_positions;
-    const uint32_t own = 1u << p | 1u << q;
-    double* integral = space_.tables.t[0];
-    integrate_others(points, d, share, own, space_.tables.sums, integral);
-    const auto slope = [&](uint32_t set, int i) { return double(!(set >> i & 1)) - share[i]; };
-    for (uint32_t set = 0; set < 1u << d; ++set) {
-      const double slopes = slope(set, p) * (p == q ? 1.0 : slope(set, q));
-      to[int64_t(set) * size_] = factor * slopes * integral[set & ~own];
+    const int d = leaf.n_positions, n_points = (d + 1) / 2;
+    const double* t = points(n_points > 0 ? n_points : 1);
+    multiply_shares(share, d, t, t + kMostPoints, n_points, space_.tables.sums);
+    const auto fill = [&](int p, int q, double factor, double* to) {
+      double* integral = space_.tables.t[0];
+      integrate_slopes(share, d, p, q, t, n_points, space_.tables.sums, integral);
+      for (uint32_t set = 0; set < 1u << d; ++set) to[int64_t(set) * size_] = factor * integral[set];
+    };
+    for (int p = 0; p < d; ++p) {
+      fill(p, p, 1.0, values_at(leaf, p, entries));
+      for (int q = 0; of_pairs_ && q < p; ++q) fill(p, q, 0.5, pairs_at(leaf, p, q, entries));
     }
   }
 

@@ -1,0 +1,204 @@
+"""ModelTreeEnsembleRegressor(method="boosting"): sequences of small trees, one forest."""
+
+import numpy as np
+import pandas as pd
+import pytest
+
+pytest.importorskip("sklearn")
+
+import silva
+from silva.grow import boosting
+from tests.grow.engines import piecewise
+
+TREE = silva.ModelTreeRegressor(
+    max_leaves=4, generations=3, population_size=8, smoothing=0, noise="uniform", clip="leaf"
+)
+
+
+def boosted(X, y, weight=None, **parameters):
+    defaults = {"method": "boosting", "n_estimators": 2, "max_trees": 30, "learning_rate": 0.3, "n_jobs": 1}
+    return silva.ModelTreeEnsembleRegressor(TREE, **{**defaults, **parameters}).fit(X, y, weight)
+
+
+def waves(n_rows, noise=0.1, seed=0):
+    """A smooth target, which no tree of four planes holds."""
+    rng = np.random.default_rng(seed)
+    X = rng.uniform(0, 5, (n_rows, 3))
+    return X, np.sin(3 * X[:, 0]) + X[:, 1] * np.cos(2 * X[:, 1]) + noise * rng.standard_normal(n_rows)
+
+
+@pytest.fixture(scope="module")
+def data():
+    return piecewise(500)
+
+
+@pytest.fixture(scope="module")
+def fitted(data):
+    return boosted(*data)
+
+
+def rmse(model, X, y):
+    return float(np.sqrt(np.mean((model.predict(X) - y) ** 2)))
+
+
+def test_predicts_the_mean_of_sums_of_small_steps(fitted, data):
+    X, y = data
+    seen = [np.mean(y[rows]) for rows in fitted.samples_]
+    steps = np.column_stack([tree.predict(X) for tree in fitted.estimators_])
+    sums = [start + 0.3 * steps[:, fitted.sequence_ == number].sum(axis=1) for number, start in enumerate(seen)]
+    np.testing.assert_allclose(fitted.predict(X), np.mean(sums, axis=0), rtol=1e-12)
+    assert fitted.forest_.n_trees == len(fitted.estimators_) == len(fitted.sequence_)
+    assert fitted.n_leaves_ == sum(tree.n_leaves_ for tree in fitted.estimators_)
+    assert max(tree.n_leaves_ for tree in fitted.estimators_) <= 4
+
+
+def test_many_small_trees_follow_what_one_does_not():
+    X, y = waves(1200)
+    one = TREE.fit(X[:800], y[:800])
+    many = boosted(X[:800], y[:800], n_estimators=3, max_trees=60)
+    assert rmse(many, X[800:], y[800:]) < 0.5 * rmse(one, X[800:], y[800:])
+
+
+def test_a_sequence_ends_where_rows_that_it_has_not_seen_are_predicted_best(monkeypatch):
+    """Found again from the trees of a run that never stops."""
+    X, y = waves(300, noise=1.0)
+    stopped = boosted(X, y, n_estimators=1)
+    monkeypatch.setattr(boosting, "PATIENCE", 10**6)
+    kept = boosted(X, y, n_estimators=1)
+    assert 1 < len(kept.estimators_) < 30
+    unseen = np.setdiff1d(np.arange(300), kept.samples_[0])
+    margin = np.full(len(unseen), y[kept.samples_[0]].mean())
+    errors = []
+    for tree in kept.estimators_:
+        margin += 0.3 * tree.predict(X[unseen])
+        errors.append(np.sum((y[unseen] - margin) ** 2))
+    assert np.argmin(errors) == len(errors) - 1
+    assert len(stopped.estimators_) <= len(kept.estimators_)
+    np.testing.assert_array_equal(stopped.predict(X[:5]), kept.predict(X[:5]))
+
+
+def test_noise_makes_few_trees():
+    X, _ = waves(400)
+    model = boosted(X, np.random.default_rng(3).standard_normal(400), max_trees=100)
+    assert len(model.estimators_) < 20
+    assert np.abs(model.predict(X)).max() < 1
+
+
+def test_without_left_out_rows_every_tree_stays(data):
+    X, y = data
+    model = boosted(X, y, max_trees=12, max_samples=1.0)
+    assert np.bincount(model.sequence_).tolist() == [12, 12]
+    with pytest.raises(ValueError, match="every tree has seen all rows; fit with max_samples below 1"):
+        model.predict_interval(X)
+
+
+def test_the_same_trees_for_any_number_of_threads_and_order_of_rows(fitted, data):
+    X, y = data
+    np.testing.assert_array_equal(boosted(X, y, n_jobs=2).forest_.threshold, fitted.forest_.threshold)
+    np.testing.assert_array_equal(boosted(X[::-1], y[::-1]).forest_.threshold, fitted.forest_.threshold)
+
+
+def test_explanations_add_up(fitted, data):
+    X, _ = data
+    explainer = silva.Explainer(fitted, dtype="float64")
+    total = explainer.expected_value + explainer.shap_values(X[:50]).sum(axis=1)
+    np.testing.assert_allclose(total, fitted.predict(X[:50]), rtol=1e-9, atol=1e-9)
+    assert fitted.feature_importances_.sum() == pytest.approx(1)
+
+
+def test_categories_and_missing_values(data, tmp_path):
+    """Effects of categories that every tree orders by what is left of the target."""
+    X, y = data
+    rng = np.random.default_rng(5)
+    kind, place = rng.choice(list("abcd"), 500), rng.choice([f"p{k}" for k in range(30)], 500)
+    effect = dict(zip("abcd", (0.0, 4.0, -3.0, 9.0), strict=True))
+    frame = pd.DataFrame({"x": X[:, 0], "kind": kind, "place": place, "z": X[:, 1]})
+    frame.loc[::7, "x"] = np.nan
+    frame.loc[::11, "kind"] = None
+    target = y + frame["kind"].map(effect).fillna(6.0).to_numpy()
+    model = boosted(frame, target)
+    assert rmse(model, frame, target) < 0.5 * target.std()
+    model.forest_.save(tmp_path / "forest.silva")
+    np.testing.assert_array_equal(silva.load(tmp_path / "forest.silva").predict(frame), model.predict(frame))
+    steps = np.column_stack([tree.predict(frame) for tree in model.estimators_])
+    starts = model.forest_.base_score[0]
+    np.testing.assert_allclose(model.predict(frame), starts + 0.15 * steps.sum(axis=1), rtol=1e-10)
+
+
+@pytest.mark.parametrize("coverage", [0.5, 0.9])
+def test_intervals_hold_as_many_new_rows_as_they_say(coverage):
+    X, y = waves(3000, noise=0.5, seed=8)
+    model = boosted(X[:1500], y[:1500], n_estimators=4)
+    low, high = model.predict_interval(X[1500:], coverage).T
+    held = (low <= y[1500:]) & (y[1500:] <= high)
+    assert held.mean() == pytest.approx(coverage, abs=0.035)
+
+
+def test_a_weight_of_two_is_two_rows(data):
+    X, y = data[0][:150], data[1][:150]
+    weight = 1.0 + (np.arange(150) % 3 == 0)
+    twice = np.repeat(np.arange(150), weight.astype(int))
+    weighted, repeated = boosted(X, y, weight, max_trees=8), boosted(X[twice], y[twice], max_trees=8)
+    np.testing.assert_array_equal(weighted.predict(X), repeated.predict(X))
+
+
+def test_copies_of_a_row_that_a_sequence_sees_do_not_judge_it(monkeypatch, data):
+    X, y = data[0][:90], data[1][:90]
+    judged, original = [], boosting.boosted
+
+    def spy(course, columns, target, weight, seen, unseen, given):
+        judged.append((columns.X[seen], columns.X[unseen]))
+        return original(course, columns, target, weight, seen, unseen, given)
+
+    monkeypatch.setattr("silva.grow.ensemble.boosted", spy)
+    boosted(X, y, 1.0 + (np.arange(90) % 2), max_trees=2)
+    for seen, unseen in judged:
+        assert len(unseen) > 0
+        assert not set(map(tuple, seen)) & set(map(tuple, unseen))
+
+
+def test_an_interrupt_keeps_the_trees_so_far(data, monkeypatch):
+    import signal
+
+    original, begun = boosting.fit_tree, []
+
+    def grow(*arguments):
+        begun.append(0)
+        if len(begun) == 3:
+            signal.raise_signal(signal.SIGINT)
+        return original(*arguments)
+
+    monkeypatch.setattr(boosting, "fit_tree", grow)
+    model = boosted(*data, max_samples=1.0)
+    assert model.interrupted_
+    assert np.bincount(model.sequence_).tolist() == [3, 1]
+
+
+def test_the_time_is_shared(data):
+    forever = silva.ModelTreeRegressor(n_iter_no_change=10**6, generations=10**6)
+    model = silva.ModelTreeEnsembleRegressor(forever, n_estimators=3, method="boosting", time_limit=0.6, n_jobs=1)
+    assert np.bincount(model.fit(*data).sequence_).min() >= 1
+    assert model.estimators_[0].history_["seconds"].max(initial=0) < 30
+
+
+def test_large_and_constant_targets():
+    X, y = waves(120)
+    huge = boosted(X, 1e100 * y, max_trees=10)
+    assert rmse(huge, X, 1e100 * y) < 0.7e100 * y.std()
+    np.testing.assert_allclose(boosted(X, np.full(120, 3.5)).predict(X), 3.5)
+    assert boosted(X[:1], y[:1]).predict(X).tolist() == [y[0]] * 120
+
+
+@pytest.mark.parametrize(
+    ("parameters", "error", "message"),
+    [
+        ({"method": "stacking"}, ValueError, "method is 'stacking', expected one of mean, boosting"),
+        ({"max_trees": 0}, ValueError, "max_trees is 0, expected at least 1"),
+        ({"max_trees": 1.5}, TypeError, "max_trees is 1.5, expected an integer"),
+        ({"learning_rate": 0}, ValueError, "learning_rate is 0, expected a number above 0 and up to 1"),
+        ({"learning_rate": "slow"}, ValueError, "learning_rate is 'slow', expected a number above 0 and up to 1"),
+    ],
+)
+def test_wrong_parameters(data, parameters, error, message):
+    with pytest.raises(error, match=message):
+        boosted(*data, **parameters)
