@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from silva.device import array_gpu, import_cupy
-from silva.device import on_host
+from silva.device import array_gpu, import_cupy, on_host
 from silva.explain.cpu import checked_result
 from silva.forest import as_forest
 from silva.inputs.sparse import dense_chunks, in_columns, is_on_gpu, used_columns
