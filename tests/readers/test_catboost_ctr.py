@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import itertools
 import json
+import pickle
 
 import numpy as np
 import pytest
@@ -267,6 +268,17 @@ def test_features_are_explained_by_name(frame):
     np.testing.assert_allclose(total, model.predict(frame), atol=1e-9)
     with pytest.raises(ValueError, match='groups="source"'):
         explainer.by_column(np.zeros((1, 2)))
+
+
+def test_mappers_travel_with_the_tables(frame):
+    forest = silva.load(train("squared, 1 one-hot", frame))
+    mapper = pickle.loads(pickle.dumps(forest.mapper(columns=["code"])))
+    found = mapper(frame[frame.columns[::-1]].assign(more=1))
+    np.testing.assert_array_equal(found["prediction"], forest.predict(frame))
+    np.testing.assert_array_equal(found["code"], frame["code"])
+    explained = pickle.loads(pickle.dumps(silva.Explainer(forest).mapper()))(frame[:20])
+    values = silva.Explainer(forest).shap_values(frame[:20])
+    np.testing.assert_array_equal(explained.filter(like="phi_"), values)
 
 
 @pytest.mark.parametrize("groups", [None, "source"])
