@@ -75,8 +75,17 @@ def numbers_of_core() -> set[str]:
 
 
 def parameters(compiled) -> list[str]:
-    """Parameters of a function of nanobind as its docstring has them, ``name: type = default``."""
-    ((signature, *_),) = compiled.__nb_signature__
+    """Parameters of a function of nanobind as its docstring has them, ``name: type = default``.
+
+    Overloads differ in the dtypes of arrays alone, of which the stub then says Any.
+    """
+    overloads = [_parameters(signature) for signature, *_ in compiled.__nb_signature__]
+    plain = [[re.sub(r"\[dtype=\w+", "[", parameter) for parameter in found] for found in overloads]
+    assert all(found == plain[0] for found in plain)
+    return overloads[0] if len(overloads) == 1 else plain[0]
+
+
+def _parameters(signature: str) -> list[str]:
     inside, depth, found = signature[signature.index("(") + 1 : signature.rindex(") ->")], 0, [""]
     for letter in inside:
         depth += (letter in "[(") - (letter in "])")

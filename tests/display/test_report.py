@@ -368,7 +368,7 @@ def test_the_same_file_twice(tree, tmp_path):
     ("arguments", "error", "message"),
     [
         ({"y": [1.0]}, ValueError, r"y has shape \(1,\), expected \(400,\)"),
-        ({"y": ["a"] * 400}, ValueError, "expected numbers"),
+        ({"y": ["a"] * 400}, ValueError, "it knows no labels"),
         ({"path": "missing/report.html"}, FileNotFoundError, "the folder .*missing does not exist"),
         ({"X": housing()[0][:0]}, ValueError, "X has no rows"),
     ],
