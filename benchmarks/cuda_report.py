@@ -323,6 +323,7 @@ def write(merged: dict[str, Any]) -> str:
     lines += ["", "## Bin packing (table 5)", "", *table(["model", "heuristic", "ms", "utilisation", "bins"], packing)]
     lines += throughput_section(merged)
     lines += background_section(merged)
+    lines += shap_section(merged)
     if wide := merged.get("wide"):
         lines += [
             "",

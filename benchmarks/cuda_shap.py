@@ -51,13 +51,16 @@ def explainers(forest, background, output):
     """From background rows to explainers, by library; shap calls the margin "raw"."""
     calls = {"silva": lambda: silva.Explainer(forest, background, output=output, device="cuda")}
     try:
+        import shap
         import shap_cuda
     except ImportError as error:
         print("shap left out:", error)
         return calls
     model = shap_model(forest)
     asked = {"feature_perturbation": "interventional", "model_output": "raw" if output == "margin" else output}
-    return calls | {"shap": lambda: shap_cuda.GPUTreeExplainer(model, background, **asked)}
+    # By default shap draws 100 of the background rows.
+    masker = shap.maskers.Independent(background, max_samples=len(background))
+    return calls | {"shap": lambda: shap_cuda.GPUTreeExplainer(model, masker, **asked)}
 
 
 def values(name, explainer, rows):

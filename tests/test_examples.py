@@ -1,4 +1,4 @@
-"""The tutorials run as they are, and so does the code of the guides."""
+"""The tutorials run as they are, and so does the code of the guides and of the README."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import pytest
 
 ROOT = Path(__file__).parent.parent
 EXAMPLES = sorted((ROOT / "examples").glob("*.py"))
-GUIDES = sorted((ROOT / "docs" / "guide").glob("*.md"))
+GUIDES = [ROOT / "README.md", *sorted((ROOT / "docs" / "guide").glob("*.md"))]
 NEEDED = {"millions_of_rows": ["dask.dataframe"], "from_shap": ["shap", "xgboost"]}
 
 PRELUDE = """import matplotlib, warnings

@@ -5,8 +5,11 @@ from __future__ import annotations
 import ast
 import dataclasses
 import re
+import subprocess
 import sys
 from pathlib import Path
+
+import pytest
 
 import silva
 from silva import _core
@@ -20,6 +23,14 @@ def test_the_package_lists_public_names_only():
     assert all(getattr(silva, name) is not None for name in silva.__all__)
     listed = [ast.literal_eval(node.value) for node in ast.parse(STUB.read_text()).body if isinstance(node, ast.Assign)]
     assert [sorted(names) for names in listed] == [sorted(silva.__all__)]
+
+
+def test_functions_for_dask_need_no_import_of_their_own():
+    pytest.importorskip("dask")
+    code = "import silva; assert 'silva.dask' not in __import__('sys').modules; print(silva.dask.predict.__name__)"
+    assert (
+        subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "predict\n"
+    )
 
 
 def test_what_a_forest_offers_besides_its_arrays():
@@ -64,8 +75,17 @@ def numbers_of_core() -> set[str]:
 
 
 def parameters(compiled) -> list[str]:
-    """Parameters of a function of nanobind as its docstring has them, ``name: type = default``."""
-    ((signature, *_),) = compiled.__nb_signature__
+    """Parameters of a function of nanobind as its docstring has them, ``name: type = default``.
+
+    Overloads differ in the dtypes of arrays alone, of which the stub then says Any.
+    """
+    overloads = [_parameters(signature) for signature, *_ in compiled.__nb_signature__]
+    plain = [[re.sub(r"\[dtype=\w+", "[", parameter) for parameter in found] for found in overloads]
+    assert all(found == plain[0] for found in plain)
+    return overloads[0] if len(overloads) == 1 else plain[0]
+
+
+def _parameters(signature: str) -> list[str]:
     inside, depth, found = signature[signature.index("(") + 1 : signature.rindex(") ->")], 0, [""]
     for letter in inside:
         depth += (letter in "[(") - (letter in "])")

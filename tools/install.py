@@ -32,7 +32,8 @@ def main(part: str) -> int:
         if part == "core"
         else list(dict.fromkeys(requirements(part)))
     )
-    print(f"installing {part} ...", flush=True)
+    takes = " (compiles silva, some minutes the first time)" if part == "core" else ""
+    print(f"installing {part}{takes} ...", flush=True)
     return subprocess.run([*PIP, "install", *what], check=False).returncode
 
 

@@ -27,10 +27,12 @@ __all__ = ["__version__", *_PUBLIC]
 
 
 def __getattr__(name: str) -> object:
-    if name not in _PUBLIC:
-        raise AttributeError(f"module 'silva' has no attribute {name!r}")
     from importlib import import_module
 
+    if name == "dask":  # its functions have names of their own: silva.dask.predict
+        return import_module("silva.dask")
+    if name not in _PUBLIC:
+        raise AttributeError(f"module 'silva' has no attribute {name!r}")
     value = globals()[name] = getattr(import_module(_PUBLIC[name]), name)
     return value
 

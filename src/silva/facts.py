@@ -42,6 +42,11 @@ def feature_names(forest: TreeEnsemble) -> tuple[str, ...]:
     return forest.feature_names or tuple(f"x{i}" for i in range(forest.n_features))
 
 
+def column_names(forest: TreeEnsemble) -> tuple[str, ...]:
+    """Names of the columns that rows have: the features', or those that target statistics are computed from."""
+    return feature_names(forest) if forest.transform is None else tuple(forest.transform.columns)
+
+
 def output_names(forest: TreeEnsemble, n_outputs: int) -> list[str]:
     """Class labels where there is one an output, numbers from 0 otherwise."""
     labels = [str(label) for classes in forest.classes for label in classes.tolist()]

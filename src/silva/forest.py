@@ -109,7 +109,8 @@ class Forest(TreeEnsemble):
         Routing is exact: every row reaches the leaf that it reaches in the source library. Margins are float64 sums in
         the order of the trees, whatever the schedule. O(n × n_trees × depth).
         """
-        return self._evaluator.predict(arranged(X, self, by_position), output, algorithm, device, n_jobs)
+        X = arranged(X, self, by_position, keeps_sparse=True)
+        return self._evaluator.predict(X, output, algorithm, device, n_jobs)
 
     def predictor(
         self, output: Output = "prediction", algorithm: Algorithm = "auto", device: str = "cpu"
@@ -191,9 +192,9 @@ class Forest(TreeEnsemble):
         OSError
             If `path` cannot be written.
         NotImplementedError
-            For pipelines and target statistics, whose columns are not the trees' features.
+            For pipelines, whose columns are not the trees' features.
         """
-        refuse_transform(self, "mapper", "predict")
+        refuse_transform(self, "mapper", "predict", takes_statistics=True)
         return PredictionMapper(self._evaluator, output, columns, inputs, device, n_jobs, path)
 
     def tune(self, X: Rows, seconds: float = 1.0, device: str = "auto", n_jobs: int | None = None) -> Forest:
@@ -285,8 +286,10 @@ class Forest(TreeEnsemble):
         ImportError
             If pandas is not installed.
         """
-        import pandas
-
+        try:
+            import pandas
+        except ImportError as error:
+            raise ImportError("trees_to_dataframe returns a pandas.DataFrame: pip install pandas") from error
         return pandas.DataFrame(node_table(self))
 
     def save(self, path: str | os.PathLike[str]) -> None:

@@ -11,7 +11,7 @@ import numpy as np
 
 from silva.ensemble import TreeEnsemble
 from silva.forest import Forest, as_forest
-from silva.readers import FORMATS, READERS, library_of, read_file, read_model, suffix_of
+from silva.readers import EXPECTED, FORMATS, READERS, library_of, read_file, read_model, suffix_of
 from silva.storage import load_forest
 
 if TYPE_CHECKING:
@@ -78,6 +78,8 @@ def _read(model: object, mmap: bool, library: str | None) -> TreeEnsemble:
         raise ValueError(
             f"format is {library!r} for {path or type(model).__name__}, expected one of {', '.join(FORMATS)} for a file"
         )
+    if path is not None and path.is_dir():
+        raise IsADirectoryError(f"{path} is a folder, expected a model file; {EXPECTED}")
     if path is not None and suffix_of(path, library) == ".silva":
         _check_format(path, library, "silva")
         return load_forest(path, mmap)

@@ -110,6 +110,16 @@ class TargetStatistics:
         """Number of the model's columns."""
         return len(self.hashes)
 
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """Names of the columns; x0, x1, ... where they have none."""
+        return tuple(map(self.name, range(self.n_columns)))
+
+    @property
+    def shown_columns(self) -> tuple[str | None, ...]:
+        """Column that each feature of the forest shows the value of; None of statistics."""
+        return (*self.columns, *[None] * len(self.statistics))
+
     def name(self, column: int) -> str:
         """Name a column."""
         return self.names[column] if self.names else f"x{column}"
@@ -132,4 +142,4 @@ class TargetStatistics:
             f"{one.kind}({', '.join(map(self.name, self.tables[one.table].projection.columns))}) {number}"
             for number, one in enumerate(self.statistics)
         ]
-        return (*map(self.name, range(self.n_columns)), *made)
+        return (*self.columns, *made)

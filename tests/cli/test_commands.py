@@ -36,6 +36,14 @@ class TestInfo:
         run("info", files / "regressor.json")
         assert saved == capsys.readouterr().out
 
+    def test_explainers_say_that_they_are(self, files, capsys, tmp_path, data):
+        silva.Explainer(files / "regressor.json", background=data[:50]).save(tmp_path / "explainer.silva")
+        assert run("info", tmp_path / "explainer.silva") == 0
+        facts = dict(line.split(maxsplit=1) for line in capsys.readouterr().out.splitlines())
+        assert "background=<48 rows>" in facts["explainer"]  # two rows agree in all splits
+        run("info", files / "regressor.json")
+        assert "explainer" not in capsys.readouterr().out
+
     def test_a_reader_that_leaves_early(self, files):
         process = subprocess.Popen(
             command("info", files / "regressor.json"), stdout=subprocess.PIPE, stderr=subprocess.PIPE

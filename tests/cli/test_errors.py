@@ -12,6 +12,7 @@ import pytest
 
 import silva
 from silva.cli import main
+from silva.cli.arguments import make_parser
 from tests.cli.files import read, run, train
 
 
@@ -168,7 +169,7 @@ class TestErrors:
     @pytest.mark.parametrize(
         ("arguments", "message"),
         [
-            ([], "the following arguments are required: COMMAND"),
+            ([], "explain every row of a file by SHAP values"),
             (["fly"], "invalid choice: 'fly'"),
             (["predict", "m.json", "d.csv"], "the following arguments are required: -o"),
             (["predict", "m.json", "d.txt", "-o", "o.csv"], "d.txt has an unknown suffix, expected one of .csv"),
@@ -197,6 +198,14 @@ class TestErrors:
         with pytest.raises(SystemExit, match="0"):
             main([name, "--help"])
         assert name in capsys.readouterr().out
+
+    @pytest.mark.parametrize("name", ["predict", "explain", "grow", "report"])
+    def test_examples_of_the_help_are_taken(self, capsys, name):
+        with pytest.raises(SystemExit):
+            main([name, "--help"])
+        shown = " ".join(capsys.readouterr().out.split())
+        example = shown.partition("Example: silva ")[2].partition(" positional")[0]
+        assert make_parser().parse_args(example.split()).run
 
     def test_module(self):
         result = subprocess.run(

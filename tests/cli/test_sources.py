@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import importlib.metadata
 import io
 import json
 import os
@@ -267,9 +269,15 @@ class TestErrors:
 
 @pytest.fixture(scope="module")
 def scheduler(tmp_path_factory):
-    """Address of a scheduler with two workers, as `dask scheduler` and `dask worker` start them."""
+    """Address of a scheduler with two workers."""
+    with started(tmp_path_factory.mktemp("scheduler")) as (address, _):
+        yield address
+
+
+@contextlib.contextmanager
+def started(folder):
+    """Address and process of a scheduler with two workers, as `dask scheduler` and `dask worker` start them."""
     pytest.importorskip("distributed")
-    folder = tmp_path_factory.mktemp("scheduler")
     start = "from distributed.cli.dask_{0} import main; main()"
     quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
     told = folder / "scheduler.json"
@@ -281,10 +289,14 @@ def scheduler(tmp_path_factory):
         if told.exists() and (text := told.read_text()):
             break
         time.sleep(0.1)
-    yield json.loads(text)["address"]
+    yield json.loads(text)["address"], processes[0]
     for process in reversed(processes):
         process.terminate()
-        process.wait(30)
+        try:
+            process.wait(10)
+        except subprocess.TimeoutExpired:  # workers look for a scheduler that is gone
+            process.kill()
+            process.wait(10)
 
 
 @pytest.mark.slow
@@ -323,6 +335,40 @@ class TestScheduler:
         arguments = ["-o", tmp_path / "out", "--scheduler", scheduler]
         assert run("predict", files / "regressor.json", tmp_path / "data", *arguments) == 1
         assert "'c'" in capsys.readouterr().err
+        assert os.listdir(tmp_path) == ["data"]
+
+    def test_a_scheduler_that_goes_in_the_middle(self, files, tmp_path, table, capsys, monkeypatch):
+        write(table, tmp_path / "data" / "a.parquet")
+        make = cluster.Job
+        with started(tmp_path / "data") as (address, process):
+
+            def job(*arguments):
+                process.kill()
+                process.wait(30)
+                return make(*arguments)
+
+            monkeypatch.setattr(cluster, "Job", job)
+            arguments = ["-o", tmp_path / "out", "--scheduler", address]
+            assert run("predict", files / "regressor.json", tmp_path / "data" / "a.parquet", *arguments) == 1
+        assert f"the scheduler at {address} is gone" in capsys.readouterr().err
+        assert os.listdir(tmp_path) == ["data"]
+
+    @pytest.mark.parametrize(
+        ("found", "message"),
+        [
+            (importlib.metadata.PackageNotFoundError("silva"), "has no silva"),
+            ("9.9", "has silva 9.9, this is silva"),
+        ],
+    )
+    def test_workers_without_silva_or_with_another_are_named(self, found, message, files, tmp_path, table, capsys,
+                                                              scheduler, monkeypatch):  # fmt: skip
+        import distributed
+
+        write(table, tmp_path / "data" / "a.parquet")
+        monkeypatch.setattr(distributed.Client, "run", lambda *_, **__: {"tcp://10.0.0.7:1": found})
+        arguments = ["-o", tmp_path / "out", "--scheduler", scheduler]
+        assert run("predict", files / "regressor.json", tmp_path / "data", *arguments) == 1
+        assert f"the worker tcp://10.0.0.7:1 {message}" in capsys.readouterr().err
         assert os.listdir(tmp_path) == ["data"]
 
     def test_errors(self, files, tmp_path, capsys):

@@ -368,7 +368,7 @@ def test_the_same_file_twice(tree, tmp_path):
     ("arguments", "error", "message"),
     [
         ({"y": [1.0]}, ValueError, r"y has shape \(1,\), expected \(400,\)"),
-        ({"y": ["a"] * 400}, ValueError, "expected numbers"),
+        ({"y": ["a"] * 400}, ValueError, "it knows no labels"),
         ({"path": "missing/report.html"}, FileNotFoundError, "the folder .*missing does not exist"),
         ({"X": housing()[0][:0]}, ValueError, "X has no rows"),
     ],
@@ -410,3 +410,14 @@ def test_the_command(browser, tree, tmp_path, capsys):  # noqa: F811
     assert "cannot tell" in capsys.readouterr().err
     assert main([*arguments, "--format", "catboost"]) == 1
     assert "cannot tell" not in capsys.readouterr().err
+
+
+def test_targets_are_a_column_and_labels_the_models(tmp_path):
+    X, y = housing(200)
+    numeric = X.drop(columns="kind")
+    model = boosted(numeric, y)
+    path = silva.report(model, numeric, y, tmp_path / "report.html")
+    text = path.read_text()
+    assert silva.report(model, numeric, y.to_frame("y"), path).read_text() == text
+    with pytest.raises(ValueError, match=r"y holds text \('dear'\).*it knows no labels; replace them by 0, 1"):
+        silva.report(model, numeric, np.where(y > y.mean(), "dear", "cheap"), path)

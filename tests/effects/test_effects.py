@@ -219,3 +219,21 @@ def test_some_rows_and_own_scores(X, y):
 def test_refusals(X, y, call, message):
     with pytest.raises(ValueError, match=message):
         call(MODELS["regression"](X, y), X, y)
+
+
+def test_labels_of_other_kinds_than_the_classes_are_refused(X, y):
+    classifier = MODELS["two classes"](X, y)
+    text = np.where(y > 1, "high", "low")
+    for scoring in (None, "neg_log_loss"):
+        with pytest.raises(ValueError, match=r"y holds '(high|low)', expected one of the model's classes, as \[False"):
+            silva.permutation_importance(classifier, X, text, scoring=scoring)
+    with pytest.raises(ValueError, match="knows no labels; replace them by 0, 1"):
+        silva.permutation_importance(MODELS["regression"](X, y), X, text)
+
+
+def test_targets_may_be_a_frame_of_one_column(X, y):
+    model = MODELS["regression"](X, y)
+    expected = silva.permutation_importance(model, X, y, random_state=0).importances
+    for target in (pandas.DataFrame({"y": y}), y[:, None]):
+        found = silva.permutation_importance(model, X, target, random_state=0).importances
+        np.testing.assert_array_equal(found, expected)

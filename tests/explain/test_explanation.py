@@ -53,6 +53,17 @@ def test_explanation_of_a_frame(forest, X):
     assert list(explanation.feature_names) == list(forest.feature_names)
 
 
+def test_lightgbms_names_are_spelled_as_in_the_frame(X):
+    lightgbm = pytest.importorskip("lightgbm")
+    pandas = pytest.importorskip("pandas")
+    frame = pandas.DataFrame(X, columns=["petal length (cm)", "b", "c", "d"])
+    model = lightgbm.LGBMRegressor(n_estimators=3, min_child_samples=5, verbose=-1).fit(frame, X[:, 0])
+    explanation = Explainer(model)(frame[["d", "petal length (cm)", "c", "b"]])
+    assert list(explanation.feature_names) == list(frame.columns)
+    np.testing.assert_array_equal(explanation[:, "petal length (cm)"].data, X[:, 0])
+    assert Explainer(model)(X).feature_names[0] == "petal_length_(cm)"
+
+
 def test_explanation_of_columns_by_position(forest, X):
     pandas = pytest.importorskip("pandas")
     explanation = Explainer(forest)(pandas.DataFrame(X, columns=list("pqrs")), by_position=True)

@@ -34,9 +34,10 @@ print(silva._core.instruction_set())
 """
 
 
-@pytest.fixture(params=[False, True], ids=["scalar leaves", "vector leaves"])
+@pytest.fixture(params=[(False, 6), (True, 6), (False, 14)], ids=["scalar leaves", "vector leaves", "many features"])
 def forest(request):
-    options = Options(n_trees=5, n_features=6, n_outputs=3, vector_leaves=request.param, categorical=True)
+    vector_leaves, n_features = request.param
+    options = Options(n_trees=5, n_features=n_features, n_outputs=3, vector_leaves=vector_leaves, categorical=True)
     return random_forest(5, options)
 
 
@@ -60,9 +61,9 @@ def test_every_instruction_set_explains_alike(instructions, forest, tmp_path):
     np.testing.assert_array_equal(found["leaf"], evaluate.leaf_ids(forest, X))
     for dtype in ("float32", "float64"):
         for algorithm in ("tables", "quadrature"):
-            assert_close(found[f"{algorithm}_{dtype}"], shapley.values(forest, sides), forest, dtype)
+            assert_close(found[f"{algorithm}_{dtype}"], shapley.values_by_leaf(forest, sides), forest, dtype)
             pairs = found[f"interactions_{algorithm}_{dtype}"]
-            assert_close(pairs, shapley.interactions(forest, sides), forest, dtype)
+            assert_close(pairs, shapley.interactions_by_leaf(forest, sides), forest, dtype)
         against = interventional.values_by_pair(forest, X, X[20:])
         assert_close(found[f"background_{dtype}"], against, forest, dtype)
         assert_close(found[f"background_interactions_{dtype}"].sum(axis=2), against, forest, dtype)

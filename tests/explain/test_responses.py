@@ -120,6 +120,9 @@ def test_sums_of_some_rows_at_a_time(monkeypatch):
     out = np.empty((30, 6), np.float32)
     assert explainer.shap_values(X, y=y, out=out) is out
     np.testing.assert_array_equal(out, expected)
+    np.testing.assert_array_equal(explainer.shap_values(X, y=y[:, None]), expected)
+    pytest.importorskip("shap")
+    np.testing.assert_array_equal(explainer(X, y[:, None]).base_values, explainer.expected_value[y])
     np.testing.assert_array_equal(explainer.shap_interaction_values(X, y=y), pairs)
 
 

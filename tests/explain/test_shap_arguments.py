@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import warnings
+
 import numpy as np
 import pytest
 
@@ -87,6 +89,7 @@ def test_forests_that_average_probabilities(X):
         ({"feature_names": 5}, ValueError, "feature_names is 5, expected 4 names"),
         ({"background": 0, "data": 0}, TypeError, "names of the same rows"),
         ({"tree_limit": 3}, TypeError, "unexpected argument 'tree_limit'"),
+        ({"output_names": ["no", "yes"]}, ValueError, "expected 1 names, one an output"),
     ],
 )
 def test_what_is_not_computed_is_refused_by_name(X, model, arguments, error, message):
@@ -110,8 +113,53 @@ def test_arguments_of_calls(X, model):
 
 def test_maskers_of_shap_hold_background_rows(X, model):
     masker = shap.maskers.Independent(X[:50], max_samples=50)
+    expected = silva.Explainer(model, X[:50]).shap_values(X[:5])
+    for explainer in (silva.Explainer(model, masker), silva.TreeExplainer(model, masker)):
+        np.testing.assert_array_equal(explainer.shap_values(X[:5]), expected)
     found = silva.Explainer(model, masker=masker).shap_values(X[:5])
-    np.testing.assert_array_equal(found, silva.Explainer(model, X[:50]).shap_values(X[:5]))
+    np.testing.assert_array_equal(found, expected)
+
+
+def test_means_of_clusters_are_rows_with_weights(X, model):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        means = shap.kmeans(X, 3)
+    with pytest.raises(TypeError, match=r"background_weight=rows[.]weights, or all rows"):
+        silva.TreeExplainer(model, means)
+    weighted = silva.Explainer(model, background=means.data, background_weight=means.weights)
+    assert weighted.expected_value == pytest.approx(silva.Explainer(model, means.data).expected_value, abs=1)
+
+
+def test_arguments_of_the_class_above_trees(X, model):
+    expected = silva.Explainer(model)(X)
+    found = silva.Explainer(model, algorithm="tree", seed=0, output_names=["second"])(X)
+    np.testing.assert_array_equal(found.values, expected.values)
+    three = xgboost.XGBClassifier(n_estimators=2).fit(X, np.digitize(X[:, 0], [-1, 1]))
+    named = silva.Explainer(three, output_names=["low", "middle", "high"])
+    np.testing.assert_array_equal(named(X)[:, :, "high"].values, silva.Explainer(three)(X).values[:, :, 2])
+
+
+def test_output_names_are_saved(X, model, tmp_path):
+    del model
+    three = xgboost.XGBClassifier(n_estimators=2).fit(X, np.digitize(X[:, 0], [-1, 1]))
+    silva.Explainer(three, output_names=["low", "middle", "high"]).save(tmp_path / "explainer.silva")
+    assert silva.Explainer.load(tmp_path / "explainer.silva")(X).output_names == ["low", "middle", "high"]
+
+
+def test_a_column_is_no_row(X, model):
+    pandas = pytest.importorskip("pandas")
+    frame = pandas.DataFrame(X, columns=list("abcd"))
+    named = silva.Explainer(xgboost.XGBRegressor(n_estimators=3).fit(frame, X[:, 0]))
+    for call in (named, named.shap_values):
+        with pytest.raises(ValueError, match="none of them a feature: a row of a frame has the names 'a', 'b'"):
+            call(frame["a"][:4])
+    expected = named.shap_values(frame[:1])[0]
+    np.testing.assert_array_equal(named.shap_values(frame.iloc[0]), expected)
+    np.testing.assert_array_equal(named.shap_values(pandas.Series(X[0]), by_position=True), expected)
+    numbered = pandas.DataFrame(X).iloc[0]
+    np.testing.assert_array_equal(
+        silva.Explainer(model).shap_values(numbered), silva.Explainer(model).shap_values(X[0])
+    )
 
 
 def test_tree_explainers_are_saved_and_loaded(X, model, tmp_path):

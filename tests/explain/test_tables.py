@@ -63,6 +63,20 @@ def test_tables_and_walk_agree_on_trained_sizes():
         )
 
 
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("n_features", [9, 16, 17])
+def test_subtrees_of_few_features_beside_those_of_many(dtype, n_features):
+    """Most have vectors of 8 lanes, each set of features a chunk of its own: hundreds of them."""
+    forest = full_forest(3, n_trees=150, depth=4, n_features=n_features)
+    X = np.random.default_rng(1).normal(size=(40, n_features))
+    expected = shapley.values_by_leaf(forest, shapley.sides(forest, X))
+    explainer = Explainer(forest, algorithm="tables", dtype=dtype)
+    found = explainer.shap_values(X)
+    assert_close(found, expected, forest, dtype)
+    row = explainer.row()
+    np.testing.assert_array_equal(np.stack([row(x) for x in X]), found)
+
+
 def test_a_small_budget_leaves_trees_to_the_walk():
     forest = full_forest(0, n_trees=30, depth=6, n_features=8)
     X = np.random.default_rng(1).normal(size=(50, 8))

@@ -35,6 +35,17 @@ def test_values_match_the_oracle_where_paths_hold_many_features(algorithm, dtype
     assert_close(Explainer(forest, dtype=dtype, algorithm=algorithm).shap_values(X), expected, forest, dtype)
 
 
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("n_features", [30, 300])
+def test_trees_whose_paths_repeat_few_features(algorithm, n_features, dtype):
+    """The walk takes their lowest splits without quadrature points."""
+    forest = full_forest(0, n_trees=12, depth=6, n_features=n_features)
+    X = np.random.default_rng(1).normal(size=(21, n_features))
+    X[::5, ::3] = np.nan
+    expected = shapley.values_by_leaf(forest, shapley.sides(forest, X))
+    assert_close(Explainer(forest, dtype=dtype, algorithm=algorithm).shap_values(X), expected, forest, dtype)
+
+
 @pytest.mark.parametrize(("dtype", "relative"), [("float32", 1e-6), ("float64", 1e-13)])
 @given(example=forests_and_rows())
 def test_expected_value_is_the_empty_coalition(dtype, relative, example):

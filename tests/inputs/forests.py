@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 import numpy as np
 
 from silva import Forest
@@ -30,6 +32,18 @@ def stump(n_features=3, row_type=np.float32, **meaning):
         base_score=np.zeros(1),
         n_features=n_features,
         **meaning,
+    )
+
+
+def set_stump(**meaning):
+    """One split that tests feature 0 for category 1."""
+    return dataclasses.replace(
+        stump(1, **meaning),
+        threshold=np.zeros(3, np.float32),
+        category_set=np.array([0, -1, -1], np.int32),
+        set_offsets=np.array([0, 1]),
+        set_words=np.array([2], np.uint32),
+        set_others_left=np.zeros(1, np.bool_),
     )
 
 

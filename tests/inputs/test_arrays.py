@@ -138,8 +138,9 @@ class TestRefusals:
             (pa.array([1.0]), r"X is one-dimensional \(pyarrow.DoubleArray with 1 values\)"),
             (np.float64(3), r"X is a single value"),
             (3, r"X is a single value"),
-            (None, r"X is a NoneType, expected a two-dimensional array"),
-            ({"a": [1]}, r"X is a dict, expected"),
+            (None, r"X is None, expected a two-dimensional array"),
+            ("rows.parquet", r"X is the text 'rows.parquet'.*read a file first"),
+            ({"a": [1]}, r"X is a dict, expected .*pandas.DataFrame\(\[X\]\)"),
             (np.zeros((2, 3, 4)), r"X is 3-dimensional \(shape \(2, 3, 4\)\).*X.reshape\(len\(X\), -1\)"),
             ([[1, 2, 3], [1, 2]], r"rows of different lengths \(2 to 3\)"),
             ([[1, 2, 3], 4], r"rows of different lengths \(1 to 3\)"),
@@ -224,6 +225,16 @@ def test_nothing_is_imported_for_arrays_and_lists():
     )
     result = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
     assert result.stdout.strip() == "[]"
+
+
+@pytest.mark.parametrize("library", ["xgboost", "lightgbm", "catboost"])
+def test_rows_in_a_librarys_own_form_are_refused_by_name(library):
+    name = {"xgboost": "DMatrix", "lightgbm": "Dataset", "catboost": "Pool"}[library]
+    X = getattr(pytest.importorskip(library), name)(np.zeros((2, 3)))
+    with pytest.raises(
+        TypeError, match=f"X is a _?{library}.{name}, whose values only its own library reads; pass the"
+    ):
+        stump().predict(X)
 
 
 @pytest.mark.parametrize("kind", [np.ndarray, pd.DataFrame, pl.DataFrame, pa.Table, list])

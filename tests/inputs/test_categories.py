@@ -13,7 +13,7 @@ from sklearn.ensemble import HistGradientBoostingRegressor
 
 import silva
 from silva.inputs import as_rows
-from tests.inputs.forests import BIG, LETTERS, NAN, categories, named, stump
+from tests.inputs.forests import BIG, LETTERS, NAN, categories, named, set_stump, stump
 
 
 def categorical(kind, values, order):
@@ -89,7 +89,14 @@ class TestCategories:
     @pytest.mark.parametrize("source", ["XGBoost 3.2.0", "LightGBM 4.7.0"])
     def test_codes_where_the_source_library_reads_them(self, kind, source):
         X = categorical(kind, ["z", "x", None], ["y", "z", "x"])
-        np.testing.assert_array_equal(as_rows(X, stump(1, source=source))[:, 0], [1, 2, NAN])
+        np.testing.assert_array_equal(as_rows(X, set_stump(source=source))[:, 0], [1, 2, NAN])
+
+    @pytest.mark.parametrize("source", ["XGBoost 3.2.0", "LightGBM 4.7.0"])
+    def test_categories_of_a_column_that_is_compared_with_thresholds_are_numbers(self, source):
+        X = pd.DataFrame({"a": pd.Categorical([30, 10, None])})
+        np.testing.assert_array_equal(as_rows(X, stump(1, source=source))[:, 0], [30, 10, NAN])
+        with pytest.raises(TypeError, match=r"holds text .'x'.*convert the column to the numbers"):
+            as_rows(pd.DataFrame({"a": pd.Categorical(["x", "y"])}), stump(1, source=source))
 
     @pytest.mark.parametrize(
         "forest",

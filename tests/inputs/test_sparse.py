@@ -214,3 +214,11 @@ def test_what_does_not_fit_is_refused(data):
             explainer.shap_values(X, out=np.zeros(X.shape, dtype))
     with pytest.raises(TypeError, match="out is a list, expected a NumPy array"):
         explainer.shap_values(X, out=[])
+
+
+def test_numbers_beyond_float32_are_infinite(data):
+    """As in dense rows of float64: splits compare float32."""
+    forest = full_forest(0, 3, 3, N_FEATURES)
+    rows = data[0].copy()
+    rows.data[::3] = 1e300
+    np.testing.assert_array_equal(forest.predict(rows), forest.predict(rows.toarray()))

@@ -182,6 +182,16 @@ class TestDistributed:
         finally:
             cluster.run(pretend, silva.__version__)
 
+    @pytest.mark.usefixtures("cluster")
+    def test_partitions_whose_columns_differ_are_named(self, forest, rows):
+        import dask
+        import dask.dataframe
+
+        parts = [dask.delayed(part) for part in (rows[:100], rows[100:200].drop(columns="AveRooms"))]
+        frame = dask.dataframe.from_delayed(parts, meta=rows[:0], verify_meta=False)
+        with pytest.raises(ValueError, match=r"has no columns 'AveRooms'"):
+            silva.dask.predict(forest, frame).compute()
+
 
 def slowly(part):
     time.sleep(0.15)

@@ -221,7 +221,7 @@ class TestErrors:
             mapper(rows)
 
     def test_a_later_format(self, forest, rows, monkeypatch):
-        monkeypatch.setattr("silva.storage.VERSION", 99)
+        monkeypatch.setattr("silva.storage.WITHOUT_STATISTICS", 99)
         mapper = sent(forest.mapper())
         monkeypatch.setattr("silva.storage.VERSION", 1)
         with pytest.raises(ValueError, match=r"a model in memory has format version 99, this silva reads up to 1"):

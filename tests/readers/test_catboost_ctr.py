@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import itertools
 import json
+import pickle
 
 import numpy as np
 import pytest
@@ -173,7 +174,7 @@ def test_rows_that_catboost_refuses(frame):
     with pytest.raises(ValueError, match="lacks 'flag'"):
         forest.predict(frame.drop(columns="flag"))
     explainer = silva.Explainer(forest)
-    for make in (forest.mapper, forest.predictor, explainer.mapper, explainer.row):
+    for make in (forest.predictor, explainer.row):
         with pytest.raises(NotImplementedError, match=rf"^{make.__name__} takes .* by target statistics of categories"):
             make()
 
@@ -267,6 +268,28 @@ def test_features_are_explained_by_name(frame):
     np.testing.assert_allclose(total, model.predict(frame), atol=1e-9)
     with pytest.raises(ValueError, match='groups="source"'):
         explainer.by_column(np.zeros((1, 2)))
+
+
+def test_mappers_travel_with_the_tables(frame):
+    forest = silva.load(train("squared, 1 one-hot", frame))
+    mapper = pickle.loads(pickle.dumps(forest.mapper(columns=["code"])))
+    found = mapper(frame[frame.columns[::-1]].assign(more=1))
+    np.testing.assert_array_equal(found["prediction"], forest.predict(frame))
+    np.testing.assert_array_equal(found["code"], frame["code"])
+    explained = pickle.loads(pickle.dumps(silva.Explainer(forest).mapper()))(frame[:20])
+    values = silva.Explainer(forest).shap_values(frame[:20])
+    np.testing.assert_array_equal(explained.filter(like="phi_"), values)
+
+
+@pytest.mark.parametrize("groups", [None, "source"])
+def test_explanations_show_categories_by_value(groups, frame):
+    pytest.importorskip("shap")
+    explainer = silva.Explainer(train("squared, 1 one-hot", frame), groups=groups)
+    for rows in (frame[:5], frame[frame.columns[::-1]][:5], frame[:5].to_numpy()):
+        data = dict(zip(explainer.players, explainer(rows).data.T, strict=True))
+        for column in frame:
+            shown = pandas.Series(data[column].tolist(), name=column)
+            pandas.testing.assert_series_equal(shown, frame[column][:5], check_dtype=False)
 
 
 DOCUMENTS = {

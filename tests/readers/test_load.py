@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
 from pathlib import Path
@@ -63,6 +64,33 @@ def test_suffix_is_not_case_sensitive(tmp_path, suffix):
     assert silva.load(tmp_path / name).source == "xgboost 3.2.0"
 
 
+def test_methods_and_classes_are_no_models():
+    X = np.arange(40.0)[:, None]
+    model = xgboost.XGBRegressor(n_estimators=2).fit(X, X[:, 0])
+    with pytest.raises(TypeError, match="the method predict of a XGBRegressor; pass the XGBRegressor itself"):
+        silva.load(model.predict)
+    with pytest.raises(TypeError, match=r"the class XGBRegressor, expected a fitted one"):
+        silva.load(xgboost.XGBRegressor)
+
+
+def test_dumps_for_people_are_no_models(tmp_path):
+    X = np.arange(80.0)[:, None]
+    booster = xgboost.XGBRegressor(n_estimators=2).fit(X, X[:, 0]).get_booster()
+    for name, kind in (("dump.json", "json"), ("dump.txt", "text")):
+        booster.dump_model(tmp_path / name, dump_format=kind)
+        with pytest.raises(ValueError, match="is a dump of XGBoost, for people to read; write the model by save_model"):
+            silva.load(tmp_path / name)
+    dump = lightgbm.LGBMRegressor(n_estimators=2, verbose=-1).fit(X, X[:, 0]).booster_.dump_model()
+    (tmp_path / "lightgbm.json").write_text(json.dumps(dump))
+    with pytest.raises(ValueError, match="is a dump of LightGBM"):
+        silva.load(tmp_path / "lightgbm.json")
+
+
+def test_folders_are_no_models(tmp_path):
+    with pytest.raises(IsADirectoryError, match="is a folder, expected a model file"):
+        silva.load(tmp_path)
+
+
 @pytest.mark.parametrize("thing", [None, 3, {}, b"{}", np.zeros(3), object(), stump])
 def test_other_things(thing):
     with pytest.raises(TypeError, match=r"cannot load a .*expected a Booster or estimator of XGBoost"):
@@ -74,7 +102,11 @@ def test_files_that_hold_nothing_known(name, tmp_path):
     with pytest.raises(FileNotFoundError):
         silva.load(tmp_path / name)
     (tmp_path / name).write_bytes(b"\x80\x04\x95pickled")
-    with pytest.raises(ValueError, match=r"cannot tell from its suffix .* or its first bytes"):
+    with pytest.raises(ValueError, match=r"is a pickle, which silva does not open.*joblib\.load"):
+        silva.load(tmp_path / name)
+    (tmp_path / name).write_bytes(b"nothing known")
+    message = "is a pickle" if name == "model.pkl" else r"cannot tell from its suffix .* or its first bytes"
+    with pytest.raises(ValueError, match=message):
         silva.load(tmp_path / name)
 
 

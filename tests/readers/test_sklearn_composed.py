@@ -6,6 +6,7 @@ import lightgbm
 import numpy as np
 import pandas as pd
 import pytest
+import scipy.sparse
 import xgboost
 from sklearn import ensemble, tree
 from sklearn.calibration import CalibratedClassifierCV
@@ -105,6 +106,48 @@ def test_columns_are_joined_to_their_source(data):
     np.testing.assert_allclose(total, forest.predict(X[:20]), atol=1e-10)
     with pytest.raises(ValueError, match="stands behind no pipeline"):
         silva.Explainer(model[-1], groups="source")
+
+
+def test_explanations_show_the_rows_as_they_were_given(data):
+    pytest.importorskip("shap")
+    X, y = data
+    model = make_pipeline(columns(), ensemble.RandomForestRegressor(3, random_state=0)).fit(X, y)
+    first = X.iloc[1]
+    for rows in (X[:5], X[X.columns[::-1]][:5]):
+        shown = silva.Explainer(model)(rows).data[1].tolist()
+        assert shown[:2] == [first["age"], first["income"]]
+        assert shown[2:] == [city == first["city"] for city in ("Bonn", "Lima", "Oslo", "Rome")] + [
+            kind == first["city_kind"] for kind in "ab"
+        ]
+        assert silva.Explainer(model, groups="source")(rows).data[1].tolist() == first.tolist()
+    numbers = X[["age"]].to_numpy()
+    scaled = make_pipeline(StandardScaler(), ensemble.RandomForestRegressor(3, random_state=0)).fit(numbers, y)
+    np.testing.assert_array_equal(silva.Explainer(scaled)(numbers[:5]).data, numbers[:5])
+
+
+def test_what_steps_leave_sparse_is_explained_as_dense_rows(data, tmp_path):
+    pytest.importorskip("shap")
+    X, y = data
+    steps = [columns(sparse_output=sparse).set_params(sparse_threshold=1.0).fit(X) for sparse in (True, False)]
+    forest = ensemble.RandomForestRegressor(3, random_state=0).fit(steps[1].transform(X), y)
+    sparse, dense = (make_pipeline(step, forest) for step in steps)
+    assert scipy.sparse.issparse(sparse[:-1].transform(X))
+    few = X[:20]
+    for groups in (None, "source"):
+        found, expected = (silva.Explainer(model, background=few, groups=groups) for model in (sparse, dense))
+        np.testing.assert_array_equal(found(few).values, expected(few).values)
+        np.testing.assert_array_equal(found.shap_interaction_values(few), expected.shap_interaction_values(few))
+    assert silva.report(sparse, few, y[:20], tmp_path / "report.html").exists()
+
+
+def test_what_sparse_rows_lack_stays_missing_for_xgboost(data):
+    pytest.importorskip("shap")
+    X, y = data
+    model = make_pipeline(columns().set_params(sparse_threshold=1.0), xgboost.XGBRegressor(n_estimators=5)).fit(X, y)
+    total = silva.Explainer(model)(X).values.sum(axis=1) + silva.Explainer(model).expected_value
+    np.testing.assert_allclose(total, model.predict(X), rtol=1e-4)
+    interactions = silva.Explainer(model).shap_interaction_values(X).sum(axis=(1, 2))
+    np.testing.assert_allclose(interactions + silva.Explainer(model).expected_value, model.predict(X), rtol=1e-4)
 
 
 def test_what_takes_the_rows_of_trees_refuses_pipelines(data):

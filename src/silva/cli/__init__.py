@@ -15,7 +15,7 @@ from silva.device import DeviceError
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-FAILED, INTERRUPTED = 1, 128 + signal.SIGINT
+FAILED, WRONG_USAGE, INTERRUPTED = 1, 2, 128 + signal.SIGINT
 TERMINATING = ("SIGTERM", "SIGHUP")
 KNOWN_ERRORS = (OSError, ValueError, TypeError, NotImplementedError, ImportError, MemoryError, DeviceError)
 
@@ -33,7 +33,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
     int
         Exit code: 0, 1 after an error that was printed as one line, 130 after an interrupt. Wrong usage exits with 2.
     """
-    options = make_parser().parse_args(arguments)
+    given = sys.argv[1:] if arguments is None else list(arguments)
+    parser = make_parser()
+    if not given:
+        parser.print_help(sys.stderr)
+        raise SystemExit(WRONG_USAGE)
+    options = parser.parse_args(given)
     try:
         with _cleaning_up_when_terminated():
             options.run(options)

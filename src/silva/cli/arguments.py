@@ -29,7 +29,9 @@ DATA = (
 PREDICT = """Predict every row of DATA.
 
 Output columns: prediction (margin, probability) for one output, prediction_<class or output> for several, leaf_<tree>
-for leaf ids. Columns of DATA come first where --columns names them."""
+for leaf ids. Columns of DATA come first where --columns names them.
+
+Example: silva predict model.json rows.csv -o predictions.csv --columns id"""
 
 EXPLAIN = """Explain every row of DATA by exact SHAP values of the margin, path-dependent or against background rows.
 
@@ -37,7 +39,9 @@ Output columns: phi_<feature> for one output, phi_<feature>_<class or output> fo
 phi_<a>__<b>, whose sum over b is phi_<a>; then expected_value and margin (each with _<class or output> for several).
 In every row the phi add up to margin - expected_value. A Parquet file also holds features, outputs and expected values
 as JSON under the key "silva" of its schema metadata. Features without names are x0, x1, ... MODEL may be a file that
-Explainer.save wrote: its background, output and dtype then hold, unless --background is given."""
+Explainer.save wrote: its background, output and dtype then hold, unless --background is given.
+
+Example: silva explain model.json rows.parquet -o explanations.parquet"""
 
 INPUTS = "columns of DATA that are the model's features, in the model's order, whatever their names (default: by name)"
 

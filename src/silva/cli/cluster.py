@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import contextlib
+import importlib.metadata
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from silva import __version__
 from silva.cli.tables.reader import TableReader
 from silva.cli.tables.writer import Appender, part_name
 from silva.dask.engine import import_distributed
@@ -63,12 +65,23 @@ def connected(address: str) -> Iterator[Any]:
     except (OSError, ValueError) as error:
         raise OSError(f"no scheduler answers at {address} ({error}); start one by `dask scheduler`") from error
     with client:
+        _check_workers(client)
         try:
             yield client
         except (distributed.client.FutureCancelledError, distributed.comm.CommClosedError) as error:
             raise OSError(f"the scheduler at {address} is gone ({error}); nothing was written") from error
         except distributed.KilledWorker as error:
             raise OSError(f"workers died again and again ({error}); give them more memory") from error
+
+
+def _check_workers(client: Any) -> None:
+    """Raise OSError unless all workers have this version of silva; later ones are told by the mapper."""
+    # A function of silva's own would not arrive where silva is not.
+    for worker, found in client.run(importlib.metadata.version, "silva", on_error="return").items():
+        if isinstance(found, Exception):
+            raise OSError(f"the worker {worker} has no silva ({found}); install silva {__version__} on all workers")
+        if found != importlib.metadata.version("silva"):
+            raise OSError(f"the worker {worker} has silva {found}, this is silva {__version__}; install the same")
 
 
 def map_files(client: Any, mapper: Mapper, source: Source, job: Job, advance: Callable[[int], object]) -> int:

@@ -12,7 +12,7 @@ from silva.cli.tables.reader import TableReader
 from silva.cli.tables.sources import find, inputs
 from silva.cli.tables.writer import check_directory, new_directory, writing
 from silva.cli.values import dialect_of
-from silva.facts import feature_names, forest_facts
+from silva.facts import column_names, forest_facts
 from silva.files import check_output
 from silva.mapping.mapper import input_columns
 
@@ -74,9 +74,12 @@ def explain(options: argparse.Namespace) -> None:
 def info(options: argparse.Namespace) -> None:
     """Run `silva info`."""
     import silva
+    from silva.explain.stored import holds_explainer
 
     for name, fact in forest_facts(silva.load(options.model, format=options.format)).items():
         print(f"{name:<10}{fact}")
+    if holds_explainer(options.model):
+        print(f"{'explainer':<10}{silva.Explainer.load(options.model)!r}")
 
 
 def _threads(options: argparse.Namespace) -> int | None:
@@ -167,7 +170,8 @@ def _input_columns(wanted: Sequence[str] | None, reader: TableReader, forest: Fo
 def _wanted(inputs: Sequence[str], kept: Sequence[str], forest: Forest, batch_rows: int) -> Wanted:
     """Arguments of `TableReader.batches`."""
     tables = forest.categories or (None,) * forest.n_features
-    is_hashed = bool(forest.category_hash)
+    is_hashed = bool(forest.category_hash) or forest.transform is not None
+    tables = tables if forest.transform is None else forest.transform.hashes
     text = [
         name
         for name, table in zip(inputs, tables, strict=True)
@@ -180,4 +184,4 @@ def _wanted(inputs: Sequence[str], kept: Sequence[str], forest: Forest, batch_ro
 def _features(batch: RecordBatch, inputs: Sequence[str], forest: Forest) -> RecordBatch:
     """Select the model's columns under the model's names."""
     columns = [batch.column(name) for name in inputs]
-    return import_pyarrow().RecordBatch.from_arrays(columns, names=feature_names(forest))
+    return import_pyarrow().RecordBatch.from_arrays(columns, names=column_names(forest))

@@ -19,7 +19,9 @@ if TYPE_CHECKING:
 
 DESCRIPTION = """Grow a model tree that predicts one column of DATA from the others, print it and save it.
 
-Text columns are tested by sets of categories; empty cells are missing values. Rows without a target are left out."""
+Text columns are tested by sets of categories; empty cells are missing values. Rows without a target are left out.
+
+Example: silva grow houses.csv --target price -o tree.silva --max-leaves 8"""
 
 
 def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
@@ -30,7 +32,12 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
         description=DESCRIPTION,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    parser.add_argument("data", type=Path, metavar="DATA", help="as of silva predict")
+    parser.add_argument(
+        "data",
+        type=Path,
+        metavar="DATA",
+        help="CSV, Parquet or Arrow file, a directory or a pattern of such files, or - for standard input",
+    )
     add_dialect(parser)
     parser.add_argument("--target", required=True, metavar="COLUMN", help="column to predict")
     parser.add_argument(
@@ -39,7 +46,12 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
     parser.add_argument("--columns", type=names, metavar="A,B,...", help="features (default: all other columns)")
     parser.add_argument("--max-leaves", type=int, default=64, metavar="N", help="default: 64")
     parser.add_argument("--generations", type=int, default=10_000, metavar="N", help="default: 10000")
-    parser.add_argument("--time-limit", type=float, metavar="SECONDS", help="keep the best tree found so far")
+    parser.add_argument(
+        "--time-limit",
+        type=float,
+        metavar="SECONDS",
+        help="of the search, whose best tree so far is kept (default: none)",
+    )
     parser.add_argument("--seed", type=int, default=0, metavar="N", help="default: 0")
     parser.add_argument("--n-jobs", type=int, metavar="N", help="threads (default: all cores)")
     add_device(parser, "default: a GPU for large data")
@@ -98,7 +110,10 @@ def read_table(
     column = table[target].cast(pyarrow.float64()) if pyarrow.types.is_decimal(table[target].type) else table[target]
     values = column.to_numpy(zero_copy_only=False)
     if values.dtype.kind not in "biuf":
-        raise ValueError(f"column {target!r} of {path} holds {table[target].type}, expected numbers")
+        raise ValueError(
+            f"column {target!r} of {path} holds {table[target].type}, expected numbers; for classes use "
+            "silva.ModelTreeClassifier in Python"
+        )
     present = ~np.isnan(values.astype(np.float64))
     if not present.any():
         raise ValueError(f"column {target!r} of {path} has no value in any of {len(values)} rows; name another target")

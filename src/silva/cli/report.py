@@ -16,7 +16,9 @@ if TYPE_CHECKING:
 DESCRIPTION = """Write a report of MODEL on the rows of DATA: one HTML file that needs no network.
 
 It shows what each feature contributes, single rows, partial dependence, and of small models the trees and a what-if
-computation. At most 2,000 rows are in the file; --redact leaves all of them out."""
+computation. At most 2,000 rows are in the file; --redact leaves all of them out.
+
+Example: silva report model.json rows.csv --target price -o report.html"""
 
 
 def add_parser(

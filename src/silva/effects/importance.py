@@ -8,6 +8,7 @@ import numpy as np
 
 from silva.effects.rows import Bunch, ChangingRows, refuse_no_rows, weights_of
 from silva.inputs import refuse_transform
+from silva.inputs.targets import as_targets, class_places, refuse_text
 from silva.loading import load
 
 if TYPE_CHECKING:
@@ -67,7 +68,7 @@ def permutation_importance(
     Raises
     ------
     ValueError
-        If y does not fit X, `scoring` is unknown, or a number is out of range.
+        If y does not fit X or the model's classes, `scoring` is unknown, or a number is out of range.
     NotImplementedError
         For pipelines and target statistics: the trees' features are not the columns of X. scikit-learn's function takes
         the pipeline; this one ``pipeline[-1]`` and the rows that the steps have made.
@@ -90,9 +91,9 @@ def permutation_importance(
     output, score = _score(forest, scoring)
     rows = ChangingRows(forest, X, device, n_jobs, by_position)
     refuse_no_rows(rows)
-    labels = np.asarray(y)
-    if labels.shape[:1] != (len(rows),):
-        raise ValueError(f"y has shape {labels.shape}, expected ({len(rows)},), one a row of X")
+    labels = as_targets(y, len(rows))
+    if not callable(scoring):
+        _check_targets(labels, forest, scoring)
     if not hasattr(n_repeats, "__index__") or n_repeats < 1:
         raise ValueError(f"n_repeats is {n_repeats!r}, expected a whole number of at least 1")
     weight = weights_of(sample_weight, len(rows))
@@ -164,6 +165,14 @@ def _score(forest: Forest, scoring: Any) -> tuple[str, Score]:
         known = ", ".join([*SCORES, "neg_log_loss"])
         raise ValueError(f"scoring is {scoring!r}, expected one of {known}, or a function")
     return "prediction", SCORES[scoring]
+
+
+def _check_targets(labels: Array, forest: Forest, scoring: str | None) -> None:
+    """Labels that are none of the model's classes are wrong in every shuffle: each importance would be 0."""
+    if len(forest.classes) == 1 and (forest.is_estimator or scoring == "neg_log_loss"):
+        class_places(labels, forest)
+    elif not (forest.is_estimator and forest.classes):
+        refuse_text(labels)
 
 
 def _r2(y: Array, predicted: Array, weight: Doubles | None) -> float:

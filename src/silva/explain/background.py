@@ -11,6 +11,7 @@ import numpy as np
 from silva import _core
 from silva.device import on_host
 from silva.inputs import arranged, as_rows
+from silva.inputs.targets import as_vector
 from silva.parallel import n_threads
 
 if TYPE_CHECKING:
@@ -92,14 +93,6 @@ def integer_weights(weight: Any, n_rows: int) -> Int64s:
     spare = WEIGHT_BITS - n_rows.bit_length() - math.frexp(weights.max())[1]
     counts: Int64s = np.rint(np.ldexp(weights, spare)).astype(np.int64)
     return counts
-
-
-def as_vector(values: Any, name: str) -> Array:
-    """Make an array of what a caller gave; lists within lists of different lengths are refused by name."""
-    try:
-        return np.asarray(values)
-    except ValueError as error:
-        raise ValueError(f"{name} holds lists of different lengths, expected a number a row") from error
 
 
 def margins_of(forest: Forest, rows: Array, n_jobs: int | None) -> Doubles:

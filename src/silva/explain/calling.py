@@ -10,9 +10,10 @@ from silva.device import on_host
 from silva.explain.explanation import make_explanation, names_of
 from silva.explain.shap_arguments import taking_one_row
 from silva.explain.stored import StoredExplainer
-from silva.facts import as_html, forest_facts
+from silva.facts import as_html, forest_facts, output_names
 from silva.inputs import arranged
-from silva.inputs.shown import own_values
+from silva.inputs.shown import own_values, source_values
+from silva.inputs.targets import as_targets
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -71,15 +72,17 @@ class CalledExplainer(StoredExplainer):
         else:
             checks = {"by_position": by_position, "check_additivity": check_additivity}
             values = self.shap_values(X, y, **checks, **shap_arguments)
+        source = source_values(X, self.forest.transform, by_position)
         X = arranged(X, self.forest, by_position)
-        data = self._players.data(own_values(on_host(X), self.forest))
+        data = self._players.data(own_values(on_host(X), self.forest), self.forest, source)
         names = self._names or (self._players.groups and self._players.names) or names_of(X, self.forest)
-        return make_explanation(on_host(values), self._base_values(len(data), y), data, names, self.forest)
+        outputs = self._output_names or output_names(self.forest, self.forest.n_outputs)
+        return make_explanation(on_host(values), self._base_values(len(data), y), data, names, outputs)
 
     def _base_values(self, n_rows: int, y: ArrayLike | None) -> Doubles:
         expected = np.asarray(self.expected_value, np.float64)
         if self.output == "log_loss":
-            return expected[np.asarray(on_host(y)).astype(np.intp)]
+            return expected[as_targets(cast("ArrayLike", y), n_rows).astype(np.intp)]
         return np.broadcast_to(expected, (n_rows, *expected.shape)).copy()
 
     def __repr__(self) -> str:

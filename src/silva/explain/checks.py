@@ -126,7 +126,8 @@ def places_of(features: Sequence[int | str] | None, n_features: int, names: tupl
     if features is None:
         return np.arange(n_features, dtype=np.int32)
     if isinstance(features, str) or not hasattr(features, "__iter__"):
-        raise TypeError(f"features is {features!r}, expected a list of indices or names")
+        instead = f"; pass [{features!r}]" if isinstance(features, str) else ""
+        raise TypeError(f"features is {features!r}, expected a list of indices or names{instead}")
     places = np.full(n_features, -1, np.int32)
     for place, feature in enumerate(features):
         at = index_of_feature(feature, n_features, names, "features")

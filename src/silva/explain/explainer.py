@@ -28,7 +28,13 @@ from silva.explain.placement import Placement
 from silva.explain.players import by_column, make_players
 from silva.explain.responses import ResponseExplainer, labels_of
 from silva.explain.row import make_row
-from silva.explain.shap_arguments import refuse_call_arguments, taking_one_row, translated
+from silva.explain.shap_arguments import (
+    checked_outputs,
+    own_algorithm,
+    refuse_call_arguments,
+    taking_one_row,
+    translated,
+)
 from silva.explain.sparse import compact, sparse_values, values_of_sparse
 from silva.explain.stored import holds_explainer
 from silva.explain.tables import TABLE_BYTES
@@ -54,45 +60,39 @@ class Explainer(InteractionExplainer, CalledExplainer, MappedExplainer):
     model : object or path
         Anything that `silva.load` takes, or a Forest.
     background : array-like or frame of shape (m, F), optional
-        Rows whose values stand for the features that a coalition does not know (interventional values: the mean over
-        these rows), any number of them: a row's cost does not depend on it. None: the path-dependent values, which
-        weight the two sides of a split by the training rows that took them. On GPUs if all trees have tables there.
+        Rows whose values stand for features that are not known (interventional values), any number of them: a row's
+        cost does not depend on it. None: path-dependent values, which weight the two sides of a split by the training
+        rows that took them. On GPUs if all trees have tables there.
     algorithm : {"auto", "tables", "quadrature", "paths"}
-        "quadrature" walks every tree for every row, with as many Gauss-Legendre points of the game's multilinear
-        extension as make it exact. "tables" keeps the finished values of every state that a row can be in at small
-        subtrees, so that a row costs about as much as its prediction (tables beyond `table_bytes` are built anew for
-        each call where 2,000 rows gain by it). "paths" is GPUTreeShap's dynamic programme
-        over single paths (GPU only, at most 31 distinct features on a path). "auto": tables for the trees, or parts of
-        trees, where they pay, else the walk; decided by the forest, never by the rows. With a background both "auto"
-        and "tables" take tables wherever there can be any, build those that exceed `table_bytes` anew for each call,
-        and walk other trees over the background's distinct patterns at each leaf.
+        "tables" keeps finished values of small subtrees, so that a row costs about as much as its prediction.
+        "quadrature" walks every tree for every row. "auto": tables where they pay, else the walk; decided by the forest
+        and its background, never by the rows. "paths": GPUTreeShap's method, an independent check on GPUs, at most 31
+        distinct features on a path.
     output : {"margin", "probability", "log_loss"}
         What is explained: the margin, before any link. With a background and a logistic link, also the probability of
-        the second class, or the loss of each row's label: the margin's values against each background row times the
-        ratio of the differences, as in shap.
+        the second class, or the loss of each row's label, as in shap.
     device : {"auto", "cpu", "cuda", "cuda:1", "cuda:all"}
-        Where to run: "auto" where the rows live, and for rows on the host where it is faster; "cuda:all" splits rows
-        over the GPUs of this machine.
+        "auto": where the rows live, and for rows on the host where it is faster; "cuda:all" splits rows over the GPUs
+        of this machine.
     dtype : {"float32", "float64"}
         Type of the arithmetic within a tree and of the results; sums over trees are float64 in both.
     n_jobs : int, optional
         Threads; None or -1 for all.
     table_bytes : int
-        Most memory for tables of values, and as much again for those of interactions; 0 for none. They are
-        built at first use, those of values also by `prepare`.
+        Most memory for tables of values, and as much again for those of interactions; 0 for none. Those beyond it are
+        built anew for each call where many rows gain by it.
     background_weight : array-like of shape (m,), optional
         Weights of the background rows, at least 0; default 1 each.
     groups : dict of str to sequence of int or str, or "source", optional
-        Features by group: those of a group are known to a coalition together, or not at all, and have one value. It is
-        that of the game between groups, exactly, and not the sum of what its features get each by itself. Results have
-        the groups first, in their order, then the features that are in none. On GPUs if all trees have tables there.
-        "source": of a pipeline, what its steps have made of each column, such as one-hot columns; of CatBoost, the
-        target statistics of each column.
+        Features that are known together or not at all, by the name of their group, which has one value. Results have
+        the groups first, then the features that are in none. On GPUs if all trees have tables there. "source": of a
+        pipeline, what its steps have made of each column; of CatBoost, the target statistics of each column.
     feature_names : sequence of str, optional
         What explanations call the features; default the model's names.
     **shap_arguments
         Names of shap: `data` or `masker` for background, `model_output` ("raw" is the margin), `feature_perturbation`,
-        and `approximate`, `link`, `linearize_link` as far as they change nothing; others are refused by name.
+        `output_names`, and what changes nothing: ``algorithm="tree"``, `seed`, `approximate`, `link`, `linearize_link`;
+        others are refused by name.
 
     Attributes
     ----------
@@ -103,30 +103,24 @@ class Explainer(InteractionExplainer, CalledExplainer, MappedExplainer):
         What values take where `device` says, "auto" on the CPU: "tables" if any tree has them, else "quadrature", or
         "patterns" with a background.
     expected_value : float, or ndarray of shape (k,)
-        Margin without any feature known, with a background its mean margin (probability); k for k > 1 outputs. Of the
-        log-loss (2,), for labels 0 and 1.
+        What is explained with no feature known, with a background its mean; k for k > 1 outputs. Of the log-loss (2,),
+        for labels 0 and 1.
 
     Raises
     ------
     ValueError
-        If an argument has no such choice, the leaf values exceed what dtype="float32" holds, the cover of a split
-        or of its children is negative or not finite (without a background), or background rows do not fit the forest,
-        are none, or have weights that are negative, not finite or all 0.
+        If an argument has no such choice, background rows or their weights do not fit, the leaf values exceed what
+        dtype="float32" holds, or, without a background, a split's covers are negative or not finite.
     NotImplementedError
         For choices that are not supported yet.
 
     Notes
     -----
-    Error against exact arithmetic, relative to the sum over trees of (largest - smallest leaf value): below 1e-12 in
-    float64, 1e-6 in float32 (1e-5 beyond depth 32), at any depth. A row costs O(nodes × K), K half the largest number
-    of distinct features on a path. The bits do not depend on n_jobs or on how rows are split into calls.
+    Error relative to the sum over trees of (largest - smallest leaf value): below 1e-12 in float64, 1e-6 in float32
+    (1e-5 beyond depth 32). The bits do not depend on n_jobs or on how rows are split into calls.
 
-    Leaves may hold linear models (model trees; values on the CPU only, no interactions). A feature that a coalition
-    does not know is weighted by cover at the splits, as ever, and counts as its mean over the leaf's training rows in
-    the leaf's model; where the leaf clips what its model returns, the terms shrink in proportion. Values and
-    `expected_value` add up to the margin all the same. With a background it has the background row's value in the
-    model too, and mixed rows are clipped as any row is; where that may happen, background rows are gone through one by
-    one.
+    Leaves may hold linear models (values on the CPU only, no interactions): a feature that is not known counts as its
+    mean over the leaf's training rows, with a background as the background row's value.
 
     References
     ----------
@@ -157,6 +151,7 @@ class Explainer(InteractionExplainer, CalledExplainer, MappedExplainer):
         feature_names: Sequence[str] | None = None,
         **shap_arguments: Any,
     ) -> None:
+        algorithm = own_algorithm(algorithm)
         check_choices(algorithm, output, dtype)
         parse_device(device)
         n_threads(n_jobs)
@@ -176,6 +171,7 @@ class Explainer(InteractionExplainer, CalledExplainer, MappedExplainer):
             refuse_linear_leaves(self.forest, f"algorithm={algorithm!r}", "use algorithm='quadrature'")
         self._players = make_players(groups, self.forest)
         self._names = checked_names(feature_names, self._players.n)
+        self._output_names = checked_outputs(shap_arguments.get("output_names"), self.forest.n_outputs)
         check_groups(self._players.groups, algorithm)
         self.algorithm = algorithm
         self.output = output
@@ -319,7 +315,7 @@ class Explainer(InteractionExplainer, CalledExplainer, MappedExplainer):
             raise ValueError("out takes dense values; leave out or sparse_output")
         if out is None and not (check_additivity or sparse_output) and (kept := self._again(X, "values")) is not None:
             return kept
-        X = arranged(X, self.forest, by_position)
+        X = arranged(X, self.forest, by_position, keeps_sparse=not self.groups)
         if is_sparse(X):
             return values_of_sparse(self, X, out, sparse_output, y, check_additivity=check_additivity)
         gpus = self._gpus(X)

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from silva.facts import as_html, feature_names, output_names
+from silva.facts import as_html, feature_names
+from silva.inputs.matching import as_trained
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -21,7 +22,8 @@ if TYPE_CHECKING:
 class Explanation:
     """SHAP values with what plots need: the fields of shap.Explanation, for machines without shap.
 
-    ``explanation[rows]`` takes rows by a number (without the axis of rows), a slice, a mask or an array of numbers.
+    ``explanation[rows, features, outputs]`` takes each by a number (the result lacks the axis), a slice, a mask, an
+    array of numbers or, behind the rows, a name; of interactions rows and outputs alone.
 
     Attributes
     ----------
@@ -29,53 +31,116 @@ class Explanation:
     base_values : float64, (n,) or (n, k)
     data : (n, P)
         The rows as they were given, categories by value; NaN for groups.
-    feature_names : list of str
+    feature_names : list of str; of a single feature its name
     output_names : list of str, or None
-        Names of k > 1 outputs: classes where the model has them.
+        Names of k > 1 outputs: classes where the model has them; of a single one its name.
     """
 
     values: Array
     base_values: Doubles
     data: Array
-    feature_names: list[str]
-    output_names: list[str] | None = None
+    feature_names: list[str] | str
+    output_names: list[str] | str | None = None
 
-    def __getitem__(self, rows: Any) -> Explanation:
-        if isinstance(rows, tuple):
-            raise TypeError(f"explanation[{rows!r}] is not taken, expected rows alone; index explanation.values")
-        taken = {"values": self.values[rows], "base_values": self.base_values[rows], "data": self.data[rows]}
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Of the values."""
+        return tuple(self.values.shape)
+
+    def __len__(self) -> int:
+        return len(self.values)
+
+    def __getitem__(self, key: Any) -> Explanation:
+        keys = list(key) if isinstance(key, tuple) else [key]
+        axes = self._axes
+        if len(keys) > len(axes):
+            raise IndexError(f"explanation[...] has {len(axes)} axes ({', '.join(axes)}), not {len(keys)}")
+        names: dict[str, Any] = {"features": self.feature_names, "outputs": self.output_names}
+        of_features = [one for one, axis in zip(keys, axes, strict=False) if axis == "features"]
+        if axes.count("features") > 1 and not all(map(_is_whole, of_features)):
+            raise TypeError("explanation[...] takes rows of interactions alone; index explanation.values for pairs")
+        places = {axis: _place(one, axis, names.get(axis)) for axis, one in zip(axes, keys, strict=False)}
+        taken = {
+            "values": _taken(self.values, axes, places),
+            "base_values": _taken(self.base_values, [axis for axis in axes if axis != "features"], places),
+            "data": _taken(self.data, [axis for axis in axes if axis != "outputs"][: self.data.ndim], places),
+        }
+        for axis, field in (("features", "feature_names"), ("outputs", "output_names")):
+            if axis in places:
+                found = np.array(names[axis], object)[places[axis]]
+                taken[field] = found if isinstance(found, str) else found.tolist()
         return replace(self, **taken)
 
+    @property
+    def _axes(self) -> list[str]:
+        """What the axes of the values are."""
+        outputs = ["outputs"] if isinstance(self.output_names, list) else []
+        has_features = isinstance(self.feature_names, list)
+        rows = ["rows"] if self.data.ndim > has_features else []
+        return rows + ["features"] * (self.values.ndim - len(rows) - len(outputs)) + outputs
+
     def __repr__(self) -> str:
-        outputs = f", outputs {', '.join(self.output_names)}" if self.output_names else ""
-        rows = "1 row" if self.data.ndim == 1 else f"{len(self.values)} rows"
-        return f"Explanation({rows}, {len(self.feature_names)} features{outputs})"
+        outputs = f", outputs {', '.join(_listed(self.output_names))}" if self.output_names else ""
+        rows = f"{len(self.values)} rows" if "rows" in self._axes else "1 row"
+        n_features = len(_listed(self.feature_names))
+        return f"Explanation({rows}, {n_features} feature{'s' * (n_features != 1)}{outputs})"
 
     def _repr_html_(self) -> str:
         """Features by their mean magnitude, for notebooks."""
-        values = self.values[None] if self.data.ndim == 1 else self.values
-        magnitude = np.abs(values).reshape(*values.shape[:2], -1).sum(axis=(0, 2)) / max(len(values), 1)
+        values = self.values if "rows" in self._axes else self.values[None]
+        names = _listed(self.feature_names)
+        magnitude = np.abs(values).reshape(len(values), len(names), -1).sum(axis=(0, 2)) / max(len(values), 1)
         strongest = np.argsort(-magnitude, kind="stable")[:20]
-        return as_html(repr(self), {self.feature_names[i]: f"{magnitude[i]:.4g}" for i in strongest})
+        return as_html(repr(self), {names[i]: f"{magnitude[i]:.4g}" for i in strongest})
+
+
+def _listed(names: list[str] | str | None) -> list[str]:
+    return [names] if isinstance(names, str) else names or []
+
+
+def _is_whole(key: Any) -> bool:
+    return isinstance(key, slice) and key == slice(None)
+
+
+def _place(key: Any, axis: str, names: list[str] | None) -> Any:
+    """Place of a name, or the key as it is."""
+    if not isinstance(key, str):
+        return key
+    if names is None or key not in names:
+        known = "rows have numbers" if names is None else f"expected one of {', '.join(names)}"
+        raise IndexError(f"explanation[...] has no {key!r} among its {axis}; {known}")
+    return names.index(key)
+
+
+def _taken(array: Array, axes: Sequence[str], places: dict[str, Any]) -> Any:
+    """Take places along axes, the last first, since a number ends its axis."""
+    for at, axis in reversed(list(enumerate(axes))):
+        if axis in places and not _is_whole(places[axis]):
+            array = array[(slice(None),) * at + (places[axis],)]
+    return array
 
 
 def make_explanation(
-    values: Array, base_values: Doubles, data: Array, names: Sequence[str], forest: TreeEnsemble
+    values: Array, base_values: Doubles, data: Array, names: Sequence[str], outputs: Sequence[str]
 ) -> Any:
     """Wrap values into shap.Explanation, or into the dataclass above where shap is not installed."""
-    outputs = output_names(forest, forest.n_outputs) if forest.n_outputs > 1 else None
+    named = list(outputs) if len(outputs) > 1 else None
     if importlib.util.find_spec("shap") is None:
-        return Explanation(values, base_values, data, list(names), outputs)
+        return Explanation(values, base_values, data, list(names), named)
     import shap
 
     return shap.Explanation(
-        values=values, base_values=base_values, data=data, feature_names=list(names), output_names=outputs
+        values=values, base_values=base_values, data=data, feature_names=list(names), output_names=named
     )
 
 
 def names_of(X: object, forest: TreeEnsemble) -> list[str]:
-    """Take the forest's names, else those of the frame, else x0, x1, ..."""
-    columns = None if forest.feature_names else getattr(X, "columns", None)
-    if columns is not None and not callable(columns) and len(columns) == forest.n_features:
-        return [str(getattr(column, "_name", column)) for column in columns]
-    return list(feature_names(forest))
+    """Take the forest's names as the frame spells them, else those of the frame, else x0, x1, ..."""
+    columns = getattr(X, "columns", None)
+    if columns is None or callable(columns) or (not forest.feature_names and len(columns) != forest.n_features):
+        return list(feature_names(forest))
+    names = [str(getattr(column, "_name", column)) for column in columns]
+    if not forest.feature_names:
+        return names
+    spelled = dict(zip(as_trained(names, forest), names, strict=True))
+    return [spelled.get(name, name) for name in forest.feature_names]

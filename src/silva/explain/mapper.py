@@ -66,8 +66,8 @@ class MappedExplainer(StoredExplainer):
         TypeError
             If `features` is a text or no sequence.
         NotImplementedError
-            For output="log_loss" of the explainer, which needs labels; for pipelines and target statistics, whose
-            columns are not the trees' features.
+            For output="log_loss" of the explainer, which needs labels; for pipelines, whose columns are not the trees'
+            features.
         """
         return ExplanationMapper(self, output, columns, inputs, features, n_jobs, path)
 
@@ -89,7 +89,7 @@ class ExplanationMapper(Mapper):
             raise ValueError(f"output is {output!r}, expected one of {', '.join(OUTPUTS)}")
         if explainer.output == "log_loss":
             raise NotImplementedError("batches have no labels for output='log_loss'; use shap_values(X, y=y)")
-        refuse_transform(explainer.forest, "mapper", "shap_values")
+        refuse_transform(explainer.forest, "mapper", "shap_values", takes_statistics=True)
         n_threads(n_jobs)
         players = player_names(explainer)
         self._places = None if features is None else _places(features, players)
@@ -145,7 +145,8 @@ class ExplanationMapper(Mapper):
 def _places(features: Sequence[int | str], players: Sequence[str]) -> list[int]:
     """Look up features or groups by index or name, each once, in the order in which they are asked for."""
     if isinstance(features, str) or not hasattr(features, "__iter__"):
-        raise TypeError(f"features is {features!r}, expected a list of indices or names")
+        instead = f"; pass [{features!r}]" if isinstance(features, str) else ""
+        raise TypeError(f"features is {features!r}, expected a list of indices or names{instead}")
     check_features([name for name in features if isinstance(name, str)], players, "features")
     names = tuple(players)
     return list(dict.fromkeys(index_of_feature(feature, len(names), names, "features") for feature in features))

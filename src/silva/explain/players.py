@@ -10,6 +10,7 @@ import numpy as np
 
 from silva.facts import feature_name
 from silva.inputs.matching import index_of_feature
+from silva.inputs.shown import with_source_values
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -50,14 +51,26 @@ class Players:
         """How many there are."""
         return int(self.of_feature.max(initial=-1)) + 1
 
-    def data(self, rows: Array) -> Array:
-        """Values of the players for plots: NaN of a group, which has several."""
+    def data(self, rows: Array, forest: TreeEnsemble, source: Mapping[str, Array]) -> Array:
+        """Values of the players for plots: that of the column that one stands for, NaN of a group, which has several.
+
+        Parameters
+        ----------
+        rows : (n, F)
+            What `own_values` made.
+        forest : TreeEnsemble
+        source : dict of str to array
+            What `source_values` made of a pipeline's columns, or of those of target statistics.
+        """
+        if source:
+            rows = with_source_values(rows, forest.transform.shown_columns, source)
         if not self.groups:
             return rows
         result = np.full((len(rows), self.n), np.nan, rows.dtype)
         single = np.bincount(self.of_feature, minlength=self.n)[self.of_feature] == 1
         result[:, self.of_feature[single]] = rows[:, single]
-        return result
+        columns = [part[0] if len(part) == 1 else None for part in self.columns]
+        return with_source_values(result, columns, source) if columns else result
 
 
 def by_column(values: Array, players: Players) -> tuple[Array, tuple[str, ...]]:
@@ -113,7 +126,8 @@ def _by_source(forest: TreeEnsemble) -> tuple[dict[str, list[int]], tuple[tuple[
     sources = getattr(forest.transform, "source_columns", None)
     if sources is None:
         raise ValueError(
-            "groups='source' joins what a pipeline makes of a column; this forest stands behind no pipeline"
+            "groups='source' joins what a pipeline, or CatBoost's target statistics, make of a column; this forest "
+            "stands behind no pipeline and has no statistics: its features are the columns; leave groups out"
         )
     found: dict[tuple[str, ...], list[int]] = {}
     for feature, source in enumerate(sources):

@@ -16,12 +16,12 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from silva.device import on_host
 from silva.evaluate.links import expit
 from silva.explain.additivity import margin_bounds
-from silva.explain.background import Background, as_vector, margins_of, mean
+from silva.explain.background import Background, margins_of, mean
 from silva.explain.cpu import CpuExplainer, checked_result
 from silva.explain.shap_arguments import returns_probabilities
+from silva.inputs.targets import as_targets
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -80,9 +80,7 @@ def checked_labels(y: ArrayLike | None, n_rows: int) -> Doubles:
     """Labels of the rows, 0 or 1."""
     if y is None:
         raise ValueError("output='log_loss' explains the loss of each row's label; pass y, 0 or 1 a row")
-    labels = as_vector(on_host(y), "y")
-    if labels.shape != (n_rows,):
-        raise ValueError(f"y has shape {labels.shape}, expected ({n_rows},), a label a row")
+    labels = as_targets(y, n_rows)
     if labels.dtype.kind not in "biuf" or not np.isin(labels, (0, 1)).all():
         raise ValueError(f"y holds {np.unique(labels)[:5].tolist()}, expected 0 and 1, the second class")
     return labels.astype(np.float64)

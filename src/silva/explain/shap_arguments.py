@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast
 import numpy as np
 
 from silva.device import on_host
+from silva.inputs.matching import as_trained, listed
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -25,7 +26,10 @@ OUTPUTS: dict[str, ExplainOutput] = {
     "log_loss": "log_loss",
 }
 PERTURBATIONS = ("auto", "interventional", "tree_path_dependent")
-NAMES = ("data", "masker", "model_output", "feature_perturbation", "approximate", "link", "linearize_link")
+NAMES = (
+    *("data", "masker", "model_output", "feature_perturbation", "approximate", "link", "linearize_link"),
+    *("seed", "output_names"),
+)
 
 
 def translated(
@@ -50,7 +54,8 @@ def translated(
             "values take less time here than shap's approximation"
         )
     _refuse_link(given.get("link"))
-    rows = [rows for rows in (background, *_rows(given)) if rows is not None]
+    named = (background, given.get("data"), given.get("masker"))
+    rows = [_rows(rows) for rows in named if rows is not None]
     if len(rows) > 1:
         raise TypeError("background, data and masker are names of the same rows; pass one of them")
     wanted = _output(given.get("model_output", "raw"), forest)
@@ -58,9 +63,36 @@ def translated(
     return _perturbed(rows[0] if rows else None, given.get("feature_perturbation", "auto")), chosen
 
 
-def _rows(given: dict[str, Any]) -> tuple[Any, Any]:
-    masker = given.get("masker")
-    return given.get("data"), masker if masker is None else getattr(masker, "data", masker)
+def _rows(given: Any) -> Any:
+    """Rows of shap's maskers, which hold them; others are rows themselves.
+
+    Raises
+    ------
+    TypeError
+        For rows with weights, as `shap.kmeans` makes them.
+    """
+    if not type(given).__module__.startswith("shap."):
+        return given
+    if hasattr(given, "weights"):
+        raise TypeError(
+            f"background is a shap.{type(given).__name__}, rows with weights; pass background=rows.data, "
+            "background_weight=rows.weights, or all rows: their number costs nothing"
+        )
+    return given.data
+
+
+def own_algorithm(algorithm: Any) -> Any:
+    """Algorithm that is meant: shap.Explainer's "tree" leaves it open."""
+    return "auto" if isinstance(algorithm, str) and algorithm == "tree" else algorithm
+
+
+def checked_outputs(names: Any, n_outputs: int) -> list[str] | None:
+    """Names that explanations give the outputs."""
+    if names is None:
+        return None
+    if isinstance(names, str) or not hasattr(names, "__len__") or len(names) != n_outputs:
+        raise ValueError(f"output_names is {names!r}, expected {n_outputs} names, one an output of the model")
+    return [str(name) for name in names]
 
 
 def _output(model_output: Any, forest: Forest) -> ExplainOutput:
@@ -132,7 +164,7 @@ def taking_one_row(method: Method) -> Method:
         if (out := kwargs.get("out")) is not None:
             kwargs["out"] = out[None]
         labels = y if y is None or np.ndim(y) else [on_host(y)]
-        found = method(self, _as_table(X), labels, *args, **kwargs)
+        found = method(self, _as_table(X, self.forest, kwargs.get("by_position")), labels, *args, **kwargs)
         if kwargs.get("sparse_output"):
             return found
         if not isinstance(found, tuple):
@@ -143,9 +175,22 @@ def taking_one_row(method: Method) -> Method:
     return cast("Method", taking)
 
 
-def _as_table(row: Any) -> Any:
-    """Make rows of one row: a pandas.Series has names, and values of several types."""
+def _as_table(row: Any, forest: Forest, by_position: bool | None) -> Any:
+    """Make rows of one row: a pandas.Series has names, and values of several types.
+
+    Raises
+    ------
+    ValueError
+        If a Series has none of the features' names: it may be a column, whose index numbers rows.
+    """
     pandas = sys.modules.get("pandas")
     if pandas is not None and isinstance(row, pandas.Series):
+        names = as_trained(list(map(str, row.index)), forest)
+        if forest.transform is None and not by_position and set(names).isdisjoint(forest.feature_names or names):
+            raise ValueError(
+                f"X is a pandas.Series with the index {listed(names)}, none of them a feature: a row of a frame has "
+                f"the names {listed(forest.feature_names or ())}; pass a row, as X.iloc[0], its values as an array, "
+                "or by_position=True"
+            )
         return row.to_frame().T.infer_objects()
     return row.reshape(1, -1)

@@ -11,6 +11,7 @@ from silva.device import array_gpu, import_cupy, on_host
 from silva.explain.cpu import checked_result
 from silva.forest import as_forest
 from silva.inputs.sparse import dense_chunks, in_columns, is_on_gpu, used_columns
+from silva.inputs.targets import as_targets
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike
@@ -44,9 +45,7 @@ def values_of_sparse(
         raise NotImplementedError("groups of features take dense rows; pass X.toarray()")
     forest, used = explainer.forest, used_columns(explainer.forest)
     of_used = explainer._of_used
-    labels = None if y is None else np.asarray(on_host(y))
-    if labels is not None and labels.shape != (X.shape[0],):
-        raise ValueError(f"y has the shape {labels.shape}, expected ({X.shape[0]},): a label a row")
+    labels = None if y is None else as_targets(y, X.shape[0])
     shape = (X.shape[0], forest.n_features, *((forest.n_outputs,) if forest.n_outputs > 1 else ()))
     places: Any = used
     if not is_sparse_output and is_on_gpu(X):

@@ -33,6 +33,7 @@ class StoredExplainer:
     forest: Forest
     _background: Background | None
     _names: Sequence[str] | None
+    _output_names: Sequence[str] | None
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the forest, the settings and what the forest asks of the background to a ``.silva`` file.
@@ -96,7 +97,10 @@ def explainer_bytes(explainer: StoredExplainer) -> bytes:
 def _attachment(explainer: StoredExplainer) -> Attachment:
     """Collect the settings of an explainer and what is left of its background."""
     background = explainer._background
-    settings = {name: getattr(explainer, name) for name in SETTINGS} | {"feature_names": explainer._names}
+    settings = {name: getattr(explainer, name) for name in SETTINGS} | {
+        "feature_names": explainer._names,
+        "output_names": explainer._output_names,
+    }
     about = {"kind": KIND, "version": VERSION, "settings": settings, "expected_value": None}
     if background is None:
         return Attachment(about, {})
@@ -121,7 +125,7 @@ def load_explainer(path: str | os.PathLike[str] | bytes) -> tuple[Forest, dict[s
             f"{_name(path)} holds an explainer of version {about['version']}, this silva reads up to {VERSION}; "
             "upgrade silva"
         )
-    settings = {name: about["settings"].get(name) for name in (*SETTINGS, "feature_names")}
+    settings = {name: about["settings"].get(name) for name in (*SETTINGS, "feature_names", "output_names")}
     if about["expected_value"] is None:
         return as_forest(ensemble), settings, None
     expected = np.array([float.fromhex(value) for value in about["expected_value"]])

@@ -11,6 +11,7 @@ from silva.inputs.arrays import checked_array, to_array, to_floats
 from silva.inputs.categories import array_to_rows, columns_to_rows
 from silva.inputs.frames import to_frame
 from silva.inputs.matching import check_width, column_order
+from silva.inputs.sparse import is_sparse, made_dense
 from silva.inputs.statistics import rows_of_statistics
 from silva.target_statistics import TargetStatistics
 
@@ -67,18 +68,22 @@ def as_rows(X: Rows, forest: TreeEnsemble) -> Array:
     return rows
 
 
-def arranged(X: Rows, forest: TreeEnsemble, by_position: bool) -> Any:
-    """Give `X` the features of the forest: a pipeline's rows through its steps, columns by position if asked for."""
+def arranged(X: Rows, forest: TreeEnsemble, by_position: bool, keeps_sparse: bool = False) -> Any:
+    """Give `X` the features of the forest: a pipeline's rows through its steps, columns by position if asked for.
+
+    Sparse rows that the steps have made of others are made dense, unless the caller takes them.
+    """
     if isinstance(forest.transform, TargetStatistics):
         return rows_of_statistics(X, forest.transform, by_position)
     if forest.transform is not None:
-        return forest.transform(X)
+        rows = forest.transform(X)
+        return rows if keeps_sparse or not is_sparse(rows) else made_dense(rows, forest)
     return name_by_position(X, forest) if by_position else X
 
 
-def refuse_transform(forest: TreeEnsemble, what: str, instead: str) -> None:
+def refuse_transform(forest: TreeEnsemble, what: str, instead: str, takes_statistics: bool = False) -> None:
     """Raise NotImplementedError where features are computed from columns, by a pipeline's steps or from categories."""
-    if forest.transform is None:
+    if forest.transform is None or (takes_statistics and isinstance(forest.transform, TargetStatistics)):
         return
     made = "target statistics of categories" if isinstance(forest.transform, TargetStatistics) else "a pipeline's steps"
     trees = "" if isinstance(forest.transform, TargetStatistics) else ", or silva.load(pipeline[-1]) and its own rows"

@@ -29,6 +29,10 @@ KINDS = {
 }
 
 
+OPAQUE = ("xgboost.DMatrix", "xgboost.QuantileDMatrix", "lightgbm.Dataset", "catboost.Pool", "_catboost.Pool")
+"""Rows in a library's own form."""
+
+
 def type_name(X: object) -> str:
     """Name the type of `X` as its users do: pandas.DataFrame."""
     kind = type(X)
@@ -70,6 +74,10 @@ def refuse_no_rows(X: object) -> None:
         raise TypeError(
             f"X is a {type_name(X)}, which is not computed yet; pass it to silva.dask.predict(forest, X) or "
             "silva.dask.explain(explainer, X), or pass X.compute()"
+        )
+    if (name := type_name(X)) in OPAQUE:
+        raise TypeError(
+            f"X is a {name}, whose values only its own library reads; pass the array or frame that it was made of"
         )
     if hasattr(X, "mapInArrow"):
         raise TypeError(
@@ -174,6 +182,15 @@ def _length(row: Any) -> int:
 def _shape_message(array: Array) -> str:
     expected = "expected a two-dimensional array (rows, features)"
     if array.ndim == 0:
+        if array.dtype.kind == "U":
+            return (
+                f"X is the text {array.item()!r}, {expected}; read a file first, as by pandas.read_parquet, or use the "
+                "command line: silva predict, silva explain"
+            )
+        if array.dtype.kind == "O" and array.item() is None:
+            return f"X is None, {expected}; pass rows"
+        if isinstance(array.item(), dict):
+            return f"X is a dict, {expected}; pass pandas.DataFrame([X]) if it is one row by the names of its features"
         if array.dtype.kind == "O":
             return f"X is a {type_name(array.item())}, {expected}; pass an array, a frame or a list of rows"
         return f"X is a single value, {expected}; pass [[value]] for one row of one feature"

@@ -117,7 +117,7 @@ def _floats(column: Column, feature: int, forest: TreeEnsemble) -> Array:
         return _positions_of_numbers(number_floats(column, np.float64, where), table, where)
     if table is not None:
         return _positions(column, table, where)
-    if column.is_categorical and _takes_codes(forest):
+    if column.is_categorical and _takes_codes(forest, feature):
         return np.where(column.codes < 0, np.nan, column.codes)
     return _category_numbers(column, where)
 
@@ -234,12 +234,18 @@ def _check_kinds(values: Sequence[Any], table: Array, where: str) -> None:
     )
 
 
-def _takes_codes(forest: TreeEnsemble) -> bool:
+def _takes_codes(forest: TreeEnsemble, feature: int) -> bool:
     """Whether the source library reads the codes of a categorical column that the forest has no table for.
 
-    XGBoost and LightGBM do if the model knows no table at all, and refuse the column if it knows those of others.
+    XGBoost and LightGBM do if the model knows no table at all, and refuse the column if it knows those of others. What
+    is compared with thresholds is no code: the column of training held numbers.
     """
-    return forest.categories is None and forest.source.lower().startswith(("xgboost", "lightgbm"))
+    if forest.categories is not None or not forest.source.lower().startswith(("xgboost", "lightgbm")):
+        return False
+    tests = forest.feature == feature
+    if forest.is_categorical and (forest.category_set[tests] >= 0).any():
+        return True
+    return not tests.any() and feature not in forest.linear_feature
 
 
 def _category_numbers(column: Coded, where: str) -> Array:

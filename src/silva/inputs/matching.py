@@ -34,8 +34,7 @@ def column_order(names: Sequence[str], forest: TreeEnsemble) -> list[int] | None
         that are numbered 0, 1, ... have no names.
     """
     wanted = forest.feature_names
-    if forest.source.startswith("LightGBM"):
-        names = [name.replace(" ", "_") for name in names]  # as it does in training
+    names = as_trained(names, forest)
     if wanted is None or tuple(names) == wanted:
         check_width(len(names), forest)
         return None
@@ -50,6 +49,11 @@ def column_order(names: Sequence[str], forest: TreeEnsemble) -> list[int] | None
     if lacking or extra:
         raise ValueError(_mismatch(lacking, extra))
     return [position[name] for name in wanted]
+
+
+def as_trained(names: Sequence[str], forest: TreeEnsemble) -> list[str]:
+    """Names as the source library spells them in training: LightGBM writes _ for a space."""
+    return [name.replace(" ", "_") for name in names] if forest.source.startswith("LightGBM") else list(names)
 
 
 def _refuse_names(names: Sequence[str], wanted: Sequence[str]) -> None:

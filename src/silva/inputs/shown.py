@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import contextlib
 from numbers import Real
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from silva.inputs.arrays import checked_array, to_array, to_floats
-from silva.inputs.categories import Coded, arrays_hold_values, object_columns
+from silva.inputs.categories import Coded, arrays_hold_values, object_column, object_columns
 from silva.inputs.frames import to_frame
 from silva.inputs.matching import column_order
+from silva.inputs.sparse import is_sparse
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
     from silva.ensemble import TreeEnsemble
     from silva.inputs.categories import Column
     from silva.typing import Array, Rows
@@ -43,6 +47,39 @@ def own_values(X: Rows, forest: TreeEnsemble) -> Array:
         return to_floats(frame.block if order is None else frame.block[:, order], np.float64)
     columns = [_values(frame.column(i)) for i in order or range(len(frame.names))]
     return _beside(columns, frame.n_rows)
+
+
+def source_values(X: Any, transform: Any, by_position: bool) -> dict[str, Array]:
+    """Values of the columns that a pipeline's steps, or target statistics, make features of; none without these.
+
+    Columns that hold neither numbers nor texts, such as dates, and rows without columns are left out.
+    """
+    if transform is None:
+        return {}
+    names = transform.columns
+    frame = None if getattr(X, "ndim", 2) != 2 or is_sparse(X) else to_frame(X)
+    if frame is None:
+        values = np.empty(0) if is_sparse(X) else np.asarray(X, object if isinstance(X, list | tuple) else None)
+        if values.ndim != 2 or values.shape[1] != len(names):
+            return {}
+        return {
+            name: _values(object_column(column.astype(object))) for name, column in zip(names, values.T, strict=True)
+        }
+    found = {}
+    by_name = not by_position and set(names) <= set(frame.names)
+    for place, name in enumerate(names):
+        if by_name or len(frame.names) == len(names):
+            with contextlib.suppress(TypeError):
+                found[name] = _values(frame.column(frame.names.index(name) if by_name else place))
+    return found
+
+
+def with_source_values(data: Array, columns: Sequence[str | None], found: Mapping[str, Array]) -> Array:
+    """Put the values of a column in place of those of each feature that shows it."""
+    shown = [name if name in found else None for name in columns]
+    if not any(name is not None for name in shown):
+        return data
+    return _beside([data[:, i] if name is None else found[name] for i, name in enumerate(shown)], len(data))
 
 
 def _beside(columns: list[Array], n_rows: int) -> Array:

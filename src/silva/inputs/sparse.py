@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from silva import _core
 from silva.device import array_gpu, import_cupy
 from silva.ensemble import ABSENT_IS_MISSING, TreeEnsemble
 from silva.inputs.matching import check_width
@@ -66,6 +67,15 @@ def in_columns(forest: TreeEnsemble, used: Int32s) -> TreeEnsemble:
     )
 
 
+def made_dense(X: Any, forest: TreeEnsemble) -> Array:
+    """All columns of sparse rows as `dense_chunks` fills them."""
+    used = np.arange(forest.n_features, dtype=np.int32)
+    result = np.empty(X.shape, X.dtype if X.dtype in (np.float32, np.float64) else np.float64)
+    for rows, dense in dense_chunks(X, forest, used):
+        result[rows] = dense
+    return result
+
+
 def dense_chunks(X: Any, forest: TreeEnsemble, used: Int32s) -> Iterator[tuple[slice, Array]]:
     """Yield slices of rows, and these rows in the columns `used`: CuPy's on their GPU.
 
@@ -88,25 +98,37 @@ def dense_chunks(X: Any, forest: TreeEnsemble, used: Int32s) -> Iterator[tuple[s
         rows.sum_duplicates()
     xp: Any = import_cupy() if is_on_gpu(rows) else np
     dtype = rows.dtype if rows.dtype in (np.float32, np.float64) else np.dtype(np.float64)
+    if forest.threshold.dtype == np.float32 and not forest.has_linear_leaves:
+        dtype = np.dtype(np.float32)  # in which splits compare: half the memory
     fill = np.nan if forest.source.lower().startswith(ABSENT_IS_MISSING) else 0.0
-    places = np.full(forest.n_features, -1, np.int64)
-    places[used] = np.arange(len(used))
-    place = xp.asarray(places)
+    place = np.full(forest.n_features, -1, np.int32)
+    place[used] = np.arange(len(used))
+    fill_rows = _spread_on_gpu if xp is not np else _spread
     step = max(1, CHUNK_BYTES // max(len(used) * dtype.itemsize, 1))
     for first in range(0, rows.shape[0], step):
         last = min(first + step, rows.shape[0])
-        entries = slice(int(rows.indptr[first]), int(rows.indptr[last]))
-        row = _row_of_entries(rows.indptr[first : last + 1], xp)
-        column = place[rows.indices[entries]]
-        kept = column >= 0
         dense = xp.full((last - first, len(used)), fill, dtype)
-        dense[row[kept], column[kept]] = rows.data[entries][kept]
+        fill_rows(rows, slice(first, last), place, dense)
         yield slice(first, last), dense
 
 
-def _row_of_entries(indptr: Any, xp: Any) -> Any:
-    """Row of each entry, from 0."""
-    if xp is np:
-        return np.repeat(np.arange(len(indptr) - 1), np.diff(indptr))
+def _spread(rows: Any, chunk: slice, place: Int32s, dense: Array) -> None:
+    """Write the entries of some rows into dense ones."""
+    starts = rows.indptr[chunk.start : chunk.stop + 1]
+    entries = slice(int(starts[0]), int(starts[-1]))
+    index = rows.indices.dtype if rows.indices.dtype in (np.int32, np.int64) else np.dtype(np.int64)
+    columns = rows.indices[entries].astype(index, copy=False)
+    with np.errstate(over="ignore"):
+        values = rows.data[entries].astype(dense.dtype, copy=False)
+    _core.spread_rows((starts - starts[0]).astype(index), columns, values, place, dense)
+
+
+def _spread_on_gpu(rows: Any, chunk: slice, place: Int32s, dense: Any) -> None:
+    xp: Any = import_cupy()
+    starts = rows.indptr[chunk.start : chunk.stop + 1]
+    first, last = int(starts[0]), int(starts[-1])
     # CuPy repeats by lists of the host alone.
-    return xp.searchsorted(indptr[1:], xp.arange(int(indptr[0]), int(indptr[-1])), side="right")
+    row = xp.searchsorted(starts[1:], xp.arange(first, last), side="right")
+    column = xp.asarray(place)[rows.indices[first:last]]
+    kept = column >= 0
+    dense[row[kept], column[kept]] = rows.data[first:last][kept]

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, cast
 import numpy as np
 
 from silva.extras import import_arrow
-from silva.facts import feature_names
+from silva.facts import column_names
 from silva.inputs.matching import listed
 from silva.mapping.carried import carry, opened
 from silva.mapping.frames import as_frame, check_columns, features_of, result
@@ -118,7 +118,7 @@ class Mapper(ABC):
         frame = as_frame(batch)
         inputs = input_columns(frame.names, engine.forest, self._inputs, "the batch", "inputs=")
         check_columns(frame.names, [*inputs, *self._kept], "the batch")
-        rows = features_of(frame, inputs, feature_names(engine.forest))
+        rows = features_of(frame, inputs, column_names(engine.forest))
         return result(batch, self._kept, self._types, self._compute(engine, rows))
 
     def iter(self, batches: Iterable[Any]) -> Iterator[Any]:
@@ -168,7 +168,7 @@ class Mapper(ABC):
                 f"the types of the columns {listed(untyped)} are not known here; pass columns= as a pyarrow.schema"
             )
         pyarrow, forest = import_arrow(), self._engine.forest
-        names = self._inputs or feature_names(forest)
+        names = self._inputs or column_names(forest)
         types = dict.fromkeys(names, pyarrow.float64()) | self._types
         return pyarrow.schema(types.items()).empty_table()
 
@@ -188,25 +188,27 @@ def input_columns(
     ValueError
         If they cannot be told: `where` says of what, `option` how they are named, `hint` what else may be wrong.
     """
+    columns = column_names(forest)
+    are_named = (forest.feature_names if forest.transform is None else forest.transform.names) is not None
     if wanted is not None:
-        if len(wanted) != forest.n_features:
+        if len(wanted) != len(columns):
             raise ValueError(
-                f"{option} names {len(wanted)} columns, the model has {forest.n_features} features; name them all"
+                f"{option} names {len(wanted)} columns, the model has {len(columns)} features; name them all"
             )
         return list(wanted)
-    if forest.feature_names is not None and not set(forest.feature_names).isdisjoint(names):
-        return list(forest.feature_names)
-    if forest.feature_names is None and len(names) == forest.n_features:
+    if are_named and not set(columns).isdisjoint(names):
+        return list(columns)
+    if not are_named and len(names) == len(columns):
         if _are_values(names):
             raise ValueError(
                 f"{where} has numbers where the names of its columns are expected ({listed(names)}): is that its first "
                 f"row? Put a line of names before it, or say by {option} that these are the names"
             )
         return list(names)
-    known = "" if forest.feature_names is None else f" ({listed(forest.feature_names)})"
+    known = f" ({listed(columns)})" if are_named else ""
     raise ValueError(
         f"{where} has the {len(names)} columns {listed(names)}, none named like one of the model's "
-        f"{forest.n_features} features{known}; name the columns to use by {option}, in the model's order{hint}"
+        f"{len(columns)} features{known}; name the columns to use by {option}, in the model's order{hint}"
     )
 
 

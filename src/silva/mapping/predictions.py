@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from silva.evaluate.evaluator import Evaluator
+from silva.inputs import arranged
 from silva.mapping.columns import prediction_columns
 from silva.mapping.mapper import Mapper
 from silva.parallel import n_threads
@@ -49,4 +50,5 @@ class PredictionMapper(Mapper):
         return prediction_columns(self._of_array(engine, rows), self._output, engine.forest)
 
     def _of_array(self, engine: Evaluator, rows: Any) -> Any:
+        rows = arranged(rows, engine.forest, by_position=False)
         return engine.predict(rows, self._output, "auto", self._device, self._n_jobs)

@@ -54,6 +54,15 @@ def read_model(model: object) -> TreeEnsemble:
     TypeError
         If no reader takes it.
     """
+    if isinstance(model, type):
+        raise TypeError(
+            f"the model is the class {model.__name__}, expected a fitted one; pass {model.__name__}(...).fit(X, y)"
+        )
+    if (owner := getattr(model, "__self__", None)) is not None and library_of(owner) is not None:
+        called = getattr(model, "__name__", "a method")
+        raise TypeError(
+            f"the model is the method {called} of a {type(owner).__name__}; pass the {type(owner).__name__} itself"
+        )
     library = library_of(model)
     if library is None:
         raise TypeError(f"cannot load a {type(model).__module__}.{type(model).__qualname__}; {EXPECTED}")
@@ -79,12 +88,26 @@ def read_file(path: Path, library: str | None = None) -> TreeEnsemble:
         If neither its suffix nor its first bytes tell the format, or the file is truncated or corrupt.
     """
     suffix = suffix_of(path, library)
+    if suffix not in FILES and _is_pickle(path):
+        raise ValueError(
+            f"{path} is a pickle, which silva does not open: it may run any code; load it by joblib.load or "
+            "pickle.load, and pass the model to silva.load, whose forest.save writes a .silva file"
+        )
     if suffix not in FILES:
         raise ValueError(
             f"cannot tell from its suffix {path.suffix!r} or its first bytes what {path} holds; {EXPECTED}"
         )
     trees: TreeEnsemble = importlib.import_module(FILES[suffix]).read_file(path)
     return trees
+
+
+def _is_pickle(path: Path) -> bool:
+    """Whether a file is a pickle by its suffix or, of protocol 2 and later, its first bytes."""
+    if path.suffix.lower() in {".pkl", ".pickle", ".joblib"}:
+        return True
+    with path.open("rb") as file:
+        start = file.read(2)
+    return len(start) == 2 and start[0] == 0x80 and 2 <= start[1] <= 5
 
 
 def suffix_of(path: Path, library: str | None = None) -> str:

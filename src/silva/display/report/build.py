@@ -51,7 +51,7 @@ def report(
     y : array-like of shape (n,), optional
         Targets, or class labels: for errors, and for the means at the nodes of a tree.
     path : path
-        Of the file to write; it appears complete or not at all.
+        Of the file to write; it appears complete or not at all, and replaces one that is there.
     title : str, optional
         Default: what the model is.
     redact : bool
@@ -79,7 +79,8 @@ def report(
     Notes
     -----
     Runs on the CPU: all rows are explained, a million rows of 100 trees of depth 8 in some seconds. Models of at most
-    4,000 nodes are in the file as a whole: the page predicts with them. Trees are drawn up to 250 leaves.
+    4,000 nodes are in the file as a whole, up to some 2 MB: the page predicts with them. Trees are drawn up to 250
+    leaves.
 
     Examples
     --------

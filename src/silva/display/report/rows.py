@@ -13,6 +13,7 @@ from silva.evaluate.evaluator import Evaluator
 from silva.facts import output_names
 from silva.inputs import as_rows
 from silva.inputs.shown import own_values
+from silva.inputs.targets import as_targets, class_places, refuse_text
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -107,18 +108,13 @@ def _class_names(forest: Forest, n_responses: int) -> list[str]:
 
 def _target(forest: Forest, y: ArrayLike, n_rows: int, n_responses: int) -> Array:
     """Targets as numbers, or as places among the classes."""
-    values = np.asarray(on_host(y))
-    if values.shape != (n_rows,):
+    values = as_targets(y, n_rows)
+    if values.ndim > 1:
         raise ValueError(f"y has shape {values.shape}, expected ({n_rows},), one target a row of X")
     if not forest.classes or len(forest.classes) > 1 or len(forest.classes[0]) != n_responses:
-        if values.dtype.kind not in "biuf":
-            raise ValueError(f"y holds {values.dtype}, expected numbers; the model predicts numbers")
+        refuse_text(values)
         return values.astype(np.float64)
-    place = {label: i for i, label in enumerate(forest.classes[0].tolist())}
-    unknown = [value for value in values.tolist() if value not in place]
-    if unknown:
-        raise ValueError(f"y holds {unknown[0]!r}, expected one of the model's classes, as {list(place)[:5]}")
-    return np.array([place[value] for value in values.tolist()])
+    return class_places(values, forest)
 
 
 def chosen(rows: ReportRows, n_features: int, seed: int) -> Int64s:

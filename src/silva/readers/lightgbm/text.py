@@ -87,6 +87,8 @@ def parse(text: str) -> Document:
     ValueError
         If the text is no LightGBM model, truncated, or its blocks are not in order.
     """
+    if text.startswith("booster["):
+        raise ValueError("it is a dump of XGBoost, for people to read; write the model by save_model instead")
     if not text.lstrip().startswith("tree"):
         raise ValueError(f"the text starts with {text[:20]!r}, a LightGBM model starts with 'tree'")
     body, end, tail = text.partition("\nend of trees")

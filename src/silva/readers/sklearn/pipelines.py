@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from collections import Counter
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -32,6 +33,17 @@ class Transformer:
 
     steps: Any
     source_columns: tuple[Source, ...]
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """Names of the columns that the first step takes; x0, x1, ... where they have none."""
+        return tuple(_names_in(self.steps))
+
+    @property
+    def shown_columns(self) -> tuple[str | None, ...]:
+        """Column that each feature shows the value of: the only one it comes from, if that makes no other feature."""
+        counts = Counter(self.source_columns)
+        return tuple(one[0] if len(one) == counts[one] == 1 else None for one in self.source_columns)
 
     def __call__(self, X: Any) -> Any:
         """Transform rows.

@@ -58,10 +58,12 @@ static ExplainTask<Real> task_of(const ExplainPlan<Real>& plan, const RowMatrix&
 // better spread over the threads, and totals should stay in the cache.
 template <class Real>
 static int blocks_together(const ExplainTask<Real>& task, int lanes) {
-  constexpr int64_t kMost = 4, kCache = 1 << 19;
+  constexpr int64_t kMost = 4, kCache = 1 << 19, kMemory = 1 << 23;
   const int64_t n_blocks = task.rows.n_rows / lanes / (4 * task.n_threads);
-  const int64_t total = int64_t(task.n_features) * task.n_outputs * lanes * int64_t(sizeof(double));
-  return int(std::clamp(std::min(n_blocks, kCache / std::max<int64_t>(total, 1)), int64_t(1), kMost));
+  // Trees come output by output, and so do their totals.
+  const int64_t output = std::max<int64_t>(int64_t(task.n_features) * lanes * int64_t(sizeof(double)), 1);
+  const int64_t fit = std::min(kCache / (output * task.width), kMemory / (output * task.n_outputs));
+  return int(std::clamp(std::min(n_blocks, fit), int64_t(1), kMost));
 }
 
 template <class Real>

@@ -79,6 +79,7 @@ class ExplainPlanBuilder {
   std::vector<OnPath> path_;
   std::vector<double> centered_;  // [leaf][width]: weighted value minus the tree's middle
   std::vector<int32_t> height_;   // [record]
+  std::vector<char> distinct_;    // [record]: no split from there on has a player that was split above
   std::map<int32_t, int64_t> first_point_;
 
   void center_leaves() {
@@ -157,6 +158,7 @@ class ExplainPlanBuilder {
     }
     plan_.nodes.push_back(entry);
     height_.push_back(1);
+    distinct_.push_back(state.depth == 0);
     plan_.max_depth = std::max(plan_.max_depth, depth + 1);
     return {node, record, depth, state, 0, reach, n_distinct + (state.depth == 0)};
   }
@@ -207,7 +209,9 @@ class ExplainPlanBuilder {
     const int side = parent.side - 1;
     plan_.nodes[parent.record].child[side] = child;
     height_[parent.record] = std::max(height_[parent.record], height_[child] + 1);
+    distinct_[parent.record] &= distinct_[child];
     if (height_[child] <= kLowHeight) plan_.nodes[parent.record].flags |= kLeftIsLow << side;
+    if (distinct_[child] && height_[child] <= kFormHeight) plan_.nodes[parent.record].flags |= kLeftHasForm << side;
   }
 
   int64_t first_point_of(int32_t n_points) {

@@ -8,7 +8,10 @@ namespace {
 
 template <class L>
 inline void add_and_clear(double* total, typename L::Value& sum) {
-  for (int lane = 0; lane < L::width; ++lane) total[lane] += double(L::lane(sum, lane));
+  typename L::Real lanes[L::width];
+  __builtin_memcpy(lanes, &sum, sizeof(sum));
+  SILVA_NO_UNROLL  // or no vectors are made of it
+      for (int lane = 0; lane < L::width; ++lane) total[lane] += double(lanes[lane]);
   sum = typename L::Value{};
 }
 
@@ -65,9 +68,9 @@ void write_values(const ExplainTask<Real>& task, const double* total, int64_t fi
   constexpr int W = ExplainLanes<Real>::width;
   const int64_t P = task.n_players;
   with_target(task, [&](const auto& out) {
-    for (int row = 0; row < n_rows; ++row)
-      for (int64_t p = 0; p < P; ++p)
-        for (int o = 0; o < task.n_outputs; ++o)
+    for (int64_t p = 0; p < P; ++p)
+      for (int o = 0; o < task.n_outputs; ++o)
+        for (int row = 0; row < n_rows; ++row)
           out.data[(first_row + row) * out.row_stride + p * out.feature_stride + o * out.output_stride] =
               total[(o * P + p) * W + row];
   });

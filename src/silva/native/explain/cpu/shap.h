@@ -13,64 +13,9 @@
 //   phi_f += Σ_c κ_c Σ_k (P_k / H²) T_k(c).
 // All factors are positive and P stays in [0, 1]: nothing cancels at any depth.
 #pragma once
-#include "common/split.h"
+#include "explain/cpu/forms.h"
 
 namespace silva {
-
-// A split, its leaf children inlined. Preorder; trees without a split are left out.
-template <class Real>
-struct ShapNode {
-  int32_t feature;   // column of the row tile
-  int32_t slot;      // the player's position among those of the tree
-  int32_t flags;     // SplitFlag | ShapFlag
-  int32_t previous;  // depth of the nearest edge above that splits for the same player; 0: there is none
-  int32_t child[2];  // index of the child's record; at a leaf its row in the table of vector leaves
-  int32_t set;       // category set
-  int32_t inverse;   // row of the tables of 1 / H and of delta
-  Real threshold;    // NaN: every number goes left
-  Real z_above;      // z_p
-  Real z[2];         // z_c
-  Real ratio[2];     // z_c / z_p, also where z_p = 0
-  Real value[2];     // of children that are leaves; 0 elsewhere
-};
-
-enum ShapFlag : int32_t {
-  kLeftIsLeaf = 4,
-  kRightIsLeaf = 8,
-  kLeftIsLow = 16,  // the left child's subtree has at most kLowHeight splits on a path
-  kRightIsLow = 32,
-};
-
-// Subtrees of this height are walked by inlined recursion, which keeps their stack in registers: half of a balanced
-// tree's splits have two leaves, a quarter lie just above.
-constexpr int kLowHeight = 2;
-
-template <class Real>
-SILVA_INLINE bool is_leaf(const ShapNode<Real>& node, int side) {
-  return node.flags & (kLeftIsLeaf << side);
-}
-template <class Real>
-SILVA_INLINE bool is_low(const ShapNode<Real>& node, int side) {
-  return node.flags & (kLeftIsLow << side);
-}
-
-// What a walk reads besides the rows.
-template <class Real>
-struct ShapTables {
-  const ShapNode<Real>* nodes;
-  const Real* inverse;  // [row][points]: 1 / H of nodes whose feature was split above
-  int32_t n_points;     // row length of `inverse`
-  const CategorySet* sets;
-  const uint32_t* words;
-};
-
-// The quadrature points of a pass.
-template <class Real, int K>
-struct Points {
-  Real t[K];
-  Real weight[K];
-  int32_t first;  // column of `inverse`
-};
 
 // Which way the lanes go at a split, and whether the feature is still satisfied above it (o_p).
 template <class L>
@@ -84,16 +29,6 @@ template <class L>
 struct Edge {
   typename L::Value base, slope, gain;
 };
-
-template <class L, class Rows>
-SILVA_INLINE typename L::Mask goes_left(const ShapNode<typename L::Real>& node,
-                                        const ShapTables<typename L::Real>& tables, const Rows& rows) {
-  const typename L::Value x = rows(node.feature);
-  const typename L::Mask side = (node.flags & kCategorical)
-                                    ? categories_go_left<L>(tables.sets[node.set], tables.words, x)
-                                    : L::below(x, node.threshold);
-  return L::choose(L::missing(x), L::uniform(node.flags & kDefaultLeft), side);
-}
 
 template <class L>
 SILVA_INLINE typename L::Mask takes(const Routing<L>& routing, int side) {
@@ -250,6 +185,10 @@ SILVA_INLINE void walk_tree(const ShapTables<typename L::Real>& tables, const Po
   using Value = typename L::Value;
   Value product[K];
   begin_walk<L, K>(points, stack, product);
+  const FormBasis<typename L::Real, K, kLowHeight - 1> one(points.t);
+  const FormBasis<typename L::Real, K, kLowHeight> two(points.t);
+  const FormBasis<typename L::Real, K, kFormHeight> three(points.t);
+  static_assert(kFormHeight == kLowHeight + 1);
   int node_index = root, depth = 0;
   while (true) {
     ShapNode<typename L::Real> node = tables.nodes[node_index];
@@ -263,10 +202,15 @@ SILVA_INLINE void walk_tree(const ShapTables<typename L::Real>& tables, const Po
         const Edge<L> edge = edge_to<L>(node, visit.routing, side);
         visit.descend(edge, points, product);
         stack.set_hot(depth + 1, L::both(visit.routing.hot, takes<L>(visit.routing, side)));
-        descends = !is_low(node, side);
+        descends = !is_low(node, side) && !has_form(node, side);
         if (descends) break;
         Value up[K];
-        walk_low<L, K, kLowHeight>(tables, points, rows, stack, phi, node.child[side], depth + 1, product, up);
+        if (!has_form(node, side))
+          walk_low<L, K, kLowHeight>(tables, points, rows, stack, phi, node.child[side], depth + 1, product, up);
+        else if (is_low(node, side))
+          pass_form<L, K, kLowHeight>(tables, one, two, rows, phi, node.child[side], product, up);
+        else
+          pass_form<L, K, kFormHeight>(tables, two, three, rows, phi, node.child[side], product, up);
         visit.absorb(edge, points, up);
       }
       phi.add(node.slot, visit.phi);

@@ -213,8 +213,8 @@ class SubtreeBuilder {
 
   // One machine code for few rows and many, and so the same bits.
   __attribute__((noinline)) void write_cells(const CellList& list, const V* x, const V* q, int64_t top) const {
-    V* out = reinterpret_cast<V*>(task_.table) + output_ * task_.n_vectors + subtree_.first_vector -
-             task_.first_vector + top * subtree_.n_cells;
+    const int64_t first = output_ * task_.n_vectors + subtree_.first_vector - task_.first_vector;
+    V* out = reinterpret_cast<V*>(task_.table + first * task_.plan.lanes) + top * subtree_.n_cells;
     for (int i = 0; i < list.n; ++i) out[list[i]] = value_of(x + list[i] * K, q);
   }
 
@@ -253,10 +253,10 @@ void build_chunk(const BuildTask<Real>& task, const BuildSpace<Real>& space, con
     const int64_t first = task.plan.chunks[task.first_chunk].first_subtree;
     const uint16_t* keys = task.keys ? task.keys + (s - first) * task.n_rows : nullptr;
     for (int output = 0; output < task.plan.width; ++output)
-      if (task.plan.lanes == 8)
-        build_subtree<Real, 8>(task, space, subtree, keys, output);
+      if (chunk.state_vectors == 1)
+        build_subtree<Real, kValueLanes>(task, space, subtree, keys, output);
       else
-        build_subtree<Real, 16>(task, space, subtree, keys, output);
+        build_subtree<Real, kMostLanes>(task, space, subtree, keys, output);
   }
 }
 
@@ -266,7 +266,7 @@ int64_t build_workspace(const BuildTask<Real>& task) {
   if (task.plan.content == TableContent::kPairs)
     PairSpace<Real>(task, arena, pair_vectors(kMostPairSlots));
   else
-    BuildSpace<Real>(task, arena, task.plan.lanes);
+    BuildSpace<Real>(task, arena, kMostLanes);
   return arena.used();
 }
 
@@ -278,7 +278,7 @@ void build_tables(const BuildTask<Real>& task) {
     if (task.plan.content == TableContent::kPairs)
       build_pair_chunk(task, PairSpace<Real>(task, arena, chunk.state_vectors), chunk);
     else
-      build_chunk(task, BuildSpace<Real>(task, arena, task.plan.lanes), chunk);
+      build_chunk(task, BuildSpace<Real>(task, arena, kMostLanes), chunk);
   });
 }
 

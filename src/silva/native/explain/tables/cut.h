@@ -15,7 +15,7 @@ namespace silva {
 struct CutCosts {
   double n_rows = 6000;
   double add = 1.3;             // a row's look-up and add
-  double vector = 0;            // a row's share of each vector of a state's pairs
+  double vector = 0;            // a row's more for each vector of an entry
   double wide = 0;              // a row's more for entries of more features than `narrow`
   double step = 0.1;            // a row's share of one step of a key
   double state = 6, cell = 28;  // of one vector
@@ -25,21 +25,25 @@ struct CutCosts {
   // Of a subtree: states, numbers of its table, cells of all its splits together, features.
   double most_states = kMostStates, most_numbers = 1e18, most_cells = 1e18;
   int32_t most_lanes = kMostLanes, narrow = kMostLanes;
-  int32_t pair_lanes = 0;  // numbers of a vector of pairs; 0: of values
+  int32_t value_lanes = kMostLanes;  // of a vector of values
+  int32_t pair_lanes = 0;            // numbers of a vector of pairs; 0: of values
   // Tables that are built anew for each call have to gain from so many rows on; 0: they never do.
   double rebuild_rows = 0, rebuild_add = 0, rebuild_state = 0;
+  double rebuild_more = 0;  // of an entry's second vector, a row and a state alike
 
   bool of_pairs() const { return pair_lanes > 0; }
-  double n_vectors(int32_t n_lanes) const { return of_pairs() ? pair_vectors(n_lanes, pair_lanes) : 1; }
+  double n_vectors(int32_t n_lanes) const {
+    return of_pairs() ? pair_vectors(n_lanes, pair_lanes) : (n_lanes + value_lanes - 1) / value_lanes;
+  }
   // Of a state's entry beside others of its kind.
   double n_numbers(int32_t n_lanes) const { return of_pairs() ? n_pairs(pair_capacity(n_lanes, pair_lanes)) : n_lanes; }
 };
 
-// Vectors of 16 lanes take twice the caches: their states cost rows, too.
-inline CutCosts cpu_costs(bool has_long_vectors) {
+inline CutCosts cpu_costs() {
   CutCosts costs;
-  costs.rebuild_rows = 2000, costs.rebuild_add = 3, costs.rebuild_state = 12;
-  if (has_long_vectors) costs.add = 2.5, costs.state = 40, costs.rebuild_add = 8, costs.rebuild_state = 17;
+  costs.add = 0, costs.vector = 1.3, costs.state = 12;
+  costs.value_lanes = kValueLanes;
+  costs.rebuild_rows = 2000, costs.rebuild_add = 3, costs.rebuild_state = 12, costs.rebuild_more = 5;
   return costs;
 }
 
@@ -67,6 +71,8 @@ struct TreeCut {
   double cost = 0;             // of the tables, and of the walk of what is left, n_rows rows
   double walk = 0;             // of the walk of the whole tree
   double n_states = 0;
+  // Of second vectors: as many look-ups, as many states.
+  double more_vectors = 0, more_states = 0;
 };
 
 class TreeCutter {
@@ -94,7 +100,8 @@ class TreeCutter {
       waiting.pop_back();
       if (choices[node].is_root) {
         result.roots.push_back(node);
-        result.n_states += states_of(node);
+        const double n_states = states_of(node), more = vectors_of(node) - 1;
+        result.n_states += n_states, result.more_vectors += more, result.more_states += more * n_states;
         continue;
       }
       if (!states_.is_split(node)) continue;
@@ -107,7 +114,8 @@ class TreeCutter {
   // Of trees that have tables as a whole.
   static bool gains_rebuilt(const TreeCut& cut, const CutCosts& costs, int32_t width) {
     if (cut.is_partial) return false;
-    const double row = costs.rebuild_add * double(cut.roots.size()), build = costs.rebuild_state * cut.n_states;
+    const double row = costs.rebuild_add * double(cut.roots.size()) + costs.rebuild_more * cut.more_vectors;
+    const double build = costs.rebuild_state * cut.n_states + costs.rebuild_more * cut.more_states;
     return width * (costs.rebuild_rows * row + build) < cut.walk * costs.rebuild_rows / costs.n_rows;
   }
 
@@ -146,6 +154,10 @@ class TreeCutter {
     return n;
   }
 
+  int32_t lanes_of(int32_t node) const {
+    return states_.nodes[node].n_path + states_.nodes[node].n_below - n_shared(node);
+  }
+  double vectors_of(int32_t node) const { return costs_.n_vectors(lanes_of(node)); }
   double states_of(int32_t node) const {
     const NodeStates& at = states_.nodes[node];
     return std::ldexp(at.cells, at.n_path - n_shared(node));
@@ -154,12 +166,12 @@ class TreeCutter {
   double cost_of(int32_t node) const {
     const NodeStates& at = states_.nodes[node];
     const double n_states = at.fits ? states_of(node) : kInfinite;
-    const int32_t n_lanes = at.n_path + at.n_below - n_shared(node);
+    const int32_t n_lanes = lanes_of(node);
     if (n_states > costs_.most_states || n_lanes > costs_.most_lanes || at.work > costs_.most_cells) return kInfinite;
     if (n_states * costs_.n_numbers(n_lanes) > costs_.most_numbers) return kInfinite;
     double n_steps = 2.0 * (at.n_path - n_shared(node));
     for (const FeatureStates& one : states_.below_of(node)) n_steps += one.n_states();
-    const double n_vectors = costs_.n_vectors(n_lanes);
+    const double n_vectors = vectors_of(node);
     const double add = costs_.add + costs_.vector * n_vectors + (n_lanes > costs_.narrow ? costs_.wide : 0);
     const double row = add * width_ + costs_.step * n_steps;
     return costs_.n_rows * row + width_ * n_vectors * (costs_.state * n_states + costs_.cell * at.work);

@@ -29,9 +29,11 @@ struct PassSpace {
   double* total;   // [output][row][total]
   double* main;    // [player]: main effects of a row
   int64_t stride;
-  int32_t tile;       // rows whose keys are kept
-  bool has_few_rows;  // of the block
+  int32_t tile;  // rows whose keys are kept
 
+  static constexpr int most_vectors(bool of_pairs) {
+    return of_pairs ? pair_vectors(kMostPairSlots) : kMostLanes / kValueLanes;
+  }
   PassSpace() = default;
   // `kept` is what stays from one batch of chunks to the next.
   PassSpace(const PassTask<Real>& task, Arena& arena, Arena& kept) {
@@ -41,7 +43,7 @@ struct PassSpace {
     encoded = arena.take<float>(int64_t(task.coding.n_features) * kEncoded);
     codes = kept.take<int16_t>(task.n_columns * stride);
     keys = arena.take<uint16_t>(int64_t(task.plan.most_subtrees) * tile);
-    sums = arena.take<Real>(int64_t(tile) * task.plan.lanes * (of_pairs ? pair_vectors(kMostPairSlots) : 1));
+    sums = arena.take<Real>(int64_t(tile) * task.plan.lanes * most_vectors(of_pairs));
     total = kept.take<double>(stride * task.n_totals);
     main = arena.take<double>(of_pairs ? task.n_players : 0);
   }
@@ -112,32 +114,26 @@ void find_tile_keys(const PassTask<Real>& task, const PassSpace<Real>& space, co
 }
 
 // Adds vectors of the entries of G subtrees to the sums of rows: N of the `stride` that a state has, whose first is
-// `table`'s and `sums`'. The tables of four subtrees stay in the first-level cache.
+// `table`'s and `sums`'. The tables of four subtrees stay in the first-level cache. Out of line, the loop keeps its
+// registers: rows pass 1.1 times as fast.
 template <class Real, int L, int N, int G>
-SILVA_INLINE void add_subtrees(const Subtree* subtrees, const Real* table, const uint16_t* keys, int tile, int n_rows,
-                               int stride, Real* sums) {
-  using V = Pack<Real, L>;
+__attribute__((noinline)) void add_subtrees(const Subtree* subtrees, const Real* table, const uint16_t* keys, int tile,
+                                            int n_rows, int stride, Real* sums) {
+  using V = Pack<Real, N * L>;
   const char* first[G];
   SILVA_UNROLL
   for (int g = 0; g < G; ++g) first[g] = reinterpret_cast<const char*>(table + subtrees[g].first_vector * L);
   const uint64_t step = uint64_t(stride) * (L * sizeof(Real) / kKeyScale);
   for (int r = 0; r < n_rows; ++r) {
-    V* to = reinterpret_cast<V*>(sums) + int64_t(r) * stride;
-    V sum[N];
+    V* to = reinterpret_cast<V*>(sums + int64_t(r) * stride * L);
+    V sum = *to;
     SILVA_UNROLL
-    for (int i = 0; i < N; ++i) sum[i] = to[i];
-    SILVA_UNROLL
-    for (int g = 0; g < G; ++g) {
-      const V* from = reinterpret_cast<const V*>(first[g] + keys[g * tile + r] * step);
-      SILVA_UNROLL
-      for (int i = 0; i < N; ++i) sum[i] += from[i];
-    }
-    SILVA_UNROLL
-    for (int i = 0; i < N; ++i) to[i] = sum[i];
+    for (int g = 0; g < G; ++g) sum += *reinterpret_cast<const V*>(first[g] + keys[g * tile + r] * step);
+    *to = sum;
   }
 }
 
-// Few rows wait for each line of a table: those of subtrees to come are asked for ahead.
+// The first rows of a block wait for most lines of a table: those of subtrees to come are asked for ahead.
 template <class Real, int L>
 SILVA_INLINE void fetch_entries(const Subtree* subtrees, int n_subtrees, const Real* table, const uint16_t* keys,
                                 int tile, int n_rows, int stride) {
@@ -155,7 +151,7 @@ SILVA_INLINE void fetch_entries(const Subtree* subtrees, int n_subtrees, const R
 // The sums of a chunk's entries for a tile of rows, [row][state_vectors of the chunk][lane].
 template <class Real, int L, int N>
 void sum_entries(const PassTask<Real>& task, const PassSpace<Real>& space, const TableChunk& chunk, const Real* table,
-                 int n_rows, int first, int stride) {
+                 int n_rows, bool fetches, int first, int stride) {
   constexpr int kTogether = 4;
   const Subtree* subtrees = task.plan.subtrees + chunk.first_subtree;
   const Real* from = table + first * L;
@@ -164,7 +160,7 @@ void sum_entries(const PassTask<Real>& task, const PassSpace<Real>& space, const
   int s = 0;
   for (; s + kTogether <= n; s += kTogether) {
     const int ahead = n - s - kTogether < kTogether ? n - s - kTogether : kTogether;
-    if (space.has_few_rows && first == 0)
+    if (fetches && first == 0)
       fetch_entries<Real, L>(subtrees + s + kTogether, ahead, table, space.keys + (s + kTogether) * space.tile,
                              space.tile, n_rows, stride);
     add_subtrees<Real, L, N, kTogether>(subtrees + s, from, space.keys + s * space.tile, space.tile, n_rows, stride,
@@ -176,14 +172,15 @@ void sum_entries(const PassTask<Real>& task, const PassSpace<Real>& space, const
 
 template <class Real, int L>
 void sum_tile(const PassTask<Real>& task, const PassSpace<Real>& space, const TableChunk& chunk, const Real* table,
-              int n_rows) {
+              int n_rows, bool fetches) {
   const int n = chunk.state_vectors;
   __builtin_memset(space.sums, 0, sizeof(Real) * L * n_rows * n);
-  if (n == 1) return sum_entries<Real, L, 1>(task, space, chunk, table, n_rows, 0, 1);
+  if (n == 1) return sum_entries<Real, L, 1>(task, space, chunk, table, n_rows, fetches, 0, 1);
+  if (n == 2) return sum_entries<Real, L, 2>(task, space, chunk, table, n_rows, fetches, 0, 2);
   if constexpr (L == kPairLanes) {
     int first = 0;
-    for (; first + 2 <= n; first += 2) sum_entries<Real, L, 2>(task, space, chunk, table, n_rows, first, n);
-    if (first < n) sum_entries<Real, L, 1>(task, space, chunk, table, n_rows, first, n);
+    for (; first + 2 <= n; first += 2) sum_entries<Real, L, 2>(task, space, chunk, table, n_rows, fetches, first, n);
+    if (first < n) sum_entries<Real, L, 1>(task, space, chunk, table, n_rows, fetches, first, n);
   }
 }
 
@@ -216,6 +213,7 @@ const TableChunk* end_of_group(const TableChunk* chunk, const TableChunk* end) {
 template <class Real, int L, class Add>
 void pass_chunks(const PassTask<Real>& task, const PassSpace<Real>& space, int output, int n_rows, const Add& add) {
   constexpr int kWorthwhile = 512;  // rows that look up most of a group's lines
+  constexpr int kFirstRows = 1024;  // of a block, which find most lines of a table far away
   const bool has_width = task.plan.width > 1;
   const Real* table = task.table + ((has_width ? output * task.n_vectors : 0) - task.first_vector) * L;
   const TableChunk *chunk = task.plan.chunks + task.first_chunk, *end = chunk + task.n_chunks;
@@ -230,7 +228,7 @@ void pass_chunks(const PassTask<Real>& task, const PassSpace<Real>& space, int o
       if (fetches) fetch_share<Real, L>(next, after, table, i, n_tiles);
       for (const TableChunk* one = chunk; one < next; ++one) {
         find_tile_keys(task, space, *one, row, n);
-        sum_tile<Real, L>(task, space, *one, table, n);
+        sum_tile<Real, L>(task, space, *one, table, n, row < kFirstRows);
         add(*one, row, n);
       }
     }

@@ -127,8 +127,9 @@ struct RowTask {
   RowCoding coding;
   const RowStep* steps;
   const int32_t* first_step;  // [block of kRowLanes subtrees + 1] into steps
-  const uint16_t* base;       // [subtree], padded to whole blocks, as below
-  const int64_t* vector;      // [subtree]: first of its table
+  const uint16_t* base;       // [subtree], padded to whole blocks and kRowAhead, as below
+  const int64_t* first_byte;  // [subtree]: of its table, and bytes from key to key
+  const uint16_t* key_bytes;
   int32_t n_blocks;
   const Real* table;
   float* encoded;  // [feature]

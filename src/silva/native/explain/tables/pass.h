@@ -5,8 +5,6 @@
 namespace silva {
 namespace {
 
-constexpr int kFewRows = 128;  // that find most lines of a table far away
-
 template <class Real>
 void begin_block(const PassTask<Real>& task, PassSpace<Real>& space, int64_t first_row, int n_rows) {
   encode_block(task, space, first_row, n_rows);
@@ -48,7 +46,6 @@ void for_each_block(const PassTask<Real>& task, const Of& of) {
     PassSpace<Real> space(task, arena, task.blocks ? kept : arena);
     const int64_t first = (task.first_task + t) * size, rest = n_rows - first;
     const int n = int(rest < size ? rest : size);
-    space.has_few_rows = n < kFewRows;
     of(space, first, n);
   });
 }

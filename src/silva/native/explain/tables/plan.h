@@ -24,6 +24,7 @@ struct KeyStep {
 
 // The same step of kRowLanes subtrees, for one row; subtrees of fewer steps have weights of 0.
 constexpr int kRowLanes = 32;
+constexpr int kRowAhead = 64;  // subtrees whose entries are fetched before they are added
 struct alignas(64) RowStep {
   int16_t bound[kRowLanes];
   uint16_t weight[kRowLanes];
@@ -33,6 +34,10 @@ struct alignas(64) RowStep {
 constexpr int kKeyScale = 4;  // keys are 4 times the state's number, which reaches 32 bytes by one address mode
 constexpr int32_t kMostStates = 1 << 14;  // of a subtree, so that keys are 16 bits
 constexpr int kMostLanes = 16;            // features of a subtree; more have more states than that
+constexpr int kValueLanes = 8;            // of a vector of values: most subtrees have no more features
+
+// Totals of a row where each player has its own.
+constexpr int lanes_of_totals(int n_players) { return n_players > kValueLanes ? kMostLanes : kValueLanes; }
 
 // What a state's entry in a table holds: a value a feature, or a small matrix of interactions (pairs.h).
 enum class TableContent : int32_t { kValues, kPairs };
@@ -68,7 +73,7 @@ struct TableChunk {
   int32_t first_subtree, n_subtrees;
   int32_t first_slot, n_slots;  // into slot_player
   int32_t output;
-  int32_t state_vectors;  // of the plan's lanes that a state has: 1, more of pairs
+  int32_t state_vectors;  // of the plan's lanes that a state has
   int64_t first_vector, n_vectors;
   int64_t first_sum;  // into sum_total
   int32_t n_sums;     // its slots, or pairs of them
@@ -82,8 +87,8 @@ struct PlayerPair {
 
 struct TablePlan {
   TableContent content = TableContent::kValues;
-  int32_t lanes = 8;              // of a vector: 8 or 16
-  bool is_wide = false;           // chunks have slots of their own; else slots are players
+  int32_t lanes = kValueLanes;    // of a vector: 8 of values, 16 of pairs
+  bool is_wide = false;           // more players than an entry has room for; else totals are players
   int32_t width = 1;              // outputs of a leaf: as many tables, one behind the other
   int64_t n_vectors = 0;          // of one output
   int32_t most_subtrees = 0;      // of a chunk

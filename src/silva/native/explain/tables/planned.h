@@ -301,7 +301,8 @@ class PlannedTables {
   void begin_pass(PassTask<Real>& task, int n_threads) const {
     describe(task, all());
     const int64_t n_outputs = forest_->n_outputs;
-    task.n_totals = plan_->is_wide ? int64_t(plan_->totals.size()) * plan_->width : plan_->lanes * n_outputs;
+    task.n_totals =
+        plan_->is_wide ? int64_t(plan_->totals.size()) * plan_->width : lanes_of_totals(task.n_players) * n_outputs;
     task.tile = tile_of(task);
     task.rows_together = rows_together(task, n_threads);
     task.n_tasks = (task.rows.n_rows + task.rows_together - 1) / task.rows_together;

@@ -77,7 +77,7 @@ class TablePlanner {
     TablePlan plan;
     plan.width = forest_.width;
     plan.is_wide = of_pairs() || n_players > size_t(kMostLanes);
-    plan.lanes = of_pairs() ? kPairLanes : n_players > 8 ? 16 : 8;
+    plan.lanes = of_pairs() ? kPairLanes : kValueLanes;
     plan.content = of_pairs() ? TableContent::kPairs : TableContent::kValues;
     return plan;
   }
@@ -99,14 +99,17 @@ class TablePlanner {
 
   double bytes_of(const PlannedTree& tree) const {
     double numbers = 0;
-    for (const Subtree& one : tree.plan.subtrees) numbers += double(one.n_states) * numbers_of(one);
+    for (const Subtree& one : tree.plan.subtrees)
+      numbers += options_.by_subtree ? double(one.n_states) * options_.costs.n_numbers(one.n_lanes)
+                                     : double(table_vectors(one.n_states, state_vectors(one.n_lanes)) * plan_.lanes);
     return numbers * options_.real_bytes * plan_.width;
   }
 
-  double numbers_of(const Subtree& one) const {
-    if (options_.by_subtree) return options_.costs.n_numbers(one.n_lanes);
-    return of_pairs() ? plan_.lanes * pair_vectors(one.n_lanes) : plan_.lanes;
+  int32_t state_vectors(int32_t n_lanes) const {
+    return of_pairs() ? pair_vectors(n_lanes) : (n_lanes + kValueLanes - 1) / kValueLanes;
   }
+  // Tables begin with a line of the cache.
+  static int64_t table_vectors(int64_t n_states, int32_t state_vectors) { return (n_states * state_vectors + 1) & ~1; }
 
   static constexpr int64_t kMostNodes = 1 << 17;
 
@@ -166,7 +169,7 @@ class TablePlanner {
     return most * plan_.width <= batch_bytes(options_.table_bytes);
   }
 
-  int64_t most_state_bytes() const { return vector_bytes() * (of_pairs() ? pair_vectors(kMostPairSlots) : 1); }
+  int64_t most_state_bytes() const { return vector_bytes() * state_vectors(of_pairs() ? kMostPairSlots : kMostLanes); }
 
   // Players of chunks that can share slots.
   struct SlotSet {
@@ -284,27 +287,39 @@ class TablePlanner {
     const int32_t n_players = int32_t(codes_.players.size());
     std::vector<SlotSet> sets;
     if (!plan_.is_wide) {
-      sets.push_back(empty_set(plan_.lanes));
+      sets.push_back(empty_set(capacity_of(n_players)));
       for (int32_t player = 0; player < n_players; ++player) take_in(sets[0], player);
     }
     for (int32_t s = 0; s < int32_t(subtrees.size()); ++s) {
       const std::span<const int32_t> players{plan_.lane_player.data() + subtrees[s].first_lane,
                                              size_t(subtrees[s].n_lanes)};
-      const size_t capacity = size_t(of_pairs() ? pair_capacity(subtrees[s].n_lanes) : plan_.lanes);
-      SlotSet* best = nullptr;
-      int64_t fewest = plan_.lanes + 1;
-      for (size_t i = sets.size() > kOpenSets ? sets.size() - kOpenSets : 0; i < sets.size(); ++i) {
-        if (sets[i].capacity != capacity) continue;
-        const int64_t gained =
-            std::count_if(players.begin(), players.end(), [&](int32_t player) { return sets[i].slot_of[player] < 0; });
-        if (gained >= fewest || sets[i].players.size() + size_t(gained) > capacity) continue;
-        best = &sets[i], fewest = gained;
-      }
-      if (!best) best = &sets.emplace_back(empty_set(capacity));
-      for (const int32_t player : players) take_in(*best, player);
-      best->subtrees.push_back(s);
+      const size_t capacity = capacity_of(subtrees[s].n_lanes);
+      const bool fits_all = !plan_.is_wide && capacity == sets[0].capacity;
+      SlotSet* set = fits_all ? &sets[0] : find_set(sets, players, capacity);
+      if (!set) set = &sets.emplace_back(empty_set(capacity));
+      for (const int32_t player : players) take_in(*set, player);
+      set->subtrees.push_back(s);
     }
     return sets;
+  }
+
+  // The one of the last sets that gains fewest; null: none has room.
+  static SlotSet* find_set(std::vector<SlotSet>& sets, std::span<const int32_t> players, size_t capacity) {
+    SlotSet* best = nullptr;
+    int64_t fewest = int64_t(capacity) + 1;
+    for (size_t i = sets.size() > kOpenSets ? sets.size() - kOpenSets : 0; i < sets.size(); ++i) {
+      if (sets[i].capacity != capacity) continue;
+      const int64_t gained =
+          std::count_if(players.begin(), players.end(), [&](int32_t player) { return sets[i].slot_of[player] < 0; });
+      if (gained >= fewest || sets[i].players.size() + size_t(gained) > capacity) continue;
+      best = &sets[i], fewest = gained;
+    }
+    return best;
+  }
+
+  // The most slots that take no more vectors.
+  size_t capacity_of(int32_t n_lanes) const {
+    return size_t(of_pairs() ? pair_capacity(n_lanes) : state_vectors(n_lanes) * kValueLanes);
   }
 
   SlotSet empty_set(size_t capacity) const {
@@ -319,7 +334,7 @@ class TablePlanner {
 
   void add_chunks(const SlotSet& set, std::vector<Subtree>& subtrees, int64_t first_sum) {
     const int32_t first_slot = int32_t(plan_.slot_player.size()), n_slots = int32_t(set.players.size());
-    const int32_t state_vectors = of_pairs() ? pair_vectors(n_slots) : 1;
+    const int32_t n_vectors = state_vectors(int32_t(set.capacity));
     const int32_t n_sums = of_pairs() ? n_pairs(n_slots) : n_slots;
     append(plan_.slot_player, set.players);
     int32_t last_tree = -1, n_trees = 0;
@@ -329,14 +344,14 @@ class TablePlanner {
       n_trees += subtree.tree != last_tree;
       last_tree = subtree.tree;
       if (!is_open || !fits(plan_.chunks.back(), subtree, n_trees)) {
-        plan_.chunks.push_back({int32_t(plan_.subtrees.size()), 0, first_slot, n_slots, subtree.output, state_vectors,
+        plan_.chunks.push_back({int32_t(plan_.subtrees.size()), 0, first_slot, n_slots, subtree.output, n_vectors,
                                 plan_.n_vectors, 0, first_sum, n_sums, 0});
         n_trees = 1, is_open = true;
       }
       move_lanes(subtree, set);
       subtree.first_vector = plan_.n_vectors;
-      plan_.n_vectors += int64_t(subtree.n_states) * state_vectors;
-      plan_.chunks.back().n_vectors += int64_t(subtree.n_states) * state_vectors;
+      plan_.n_vectors += table_vectors(subtree.n_states, n_vectors);
+      plan_.chunks.back().n_vectors += table_vectors(subtree.n_states, n_vectors);
       plan_.most_subtrees = std::max(plan_.most_subtrees, ++plan_.chunks.back().n_subtrees);
       plan_.subtrees.push_back(subtree);
     }

@@ -29,14 +29,15 @@ inline void find_block_keys(const RowStep* step, const RowStep* end, __m512i cod
 }
 #endif
 
-template <class Real, int L>
-SILVA_INLINE const char* vector_of(const RowTask<Real>& task, int64_t subtree, int64_t from) {
-  return reinterpret_cast<const char*>(task.table + (task.vector[subtree] + from) * L) +
-         uint64_t(task.keys[subtree]) * (L * sizeof(Real) / kKeyScale);
+// The entry that the row's key of a subtree stands for.
+template <class Real>
+SILVA_INLINE const char* entry_of(const RowTask<Real>& task, int64_t subtree, int64_t from) {
+  return reinterpret_cast<const char*>(task.table + from) + task.first_byte[subtree] +
+         uint64_t(task.keys[subtree]) * task.key_bytes[subtree];
 }
 
-// Finds keys block by block and asks memory for their vectors: each look-up would wait for its own.
-template <class Real, int L>
+// Finds keys block by block.
+template <class Real>
 class RowKeys {
  public:
   explicit RowKeys(const RowTask<Real>& task) : task_(task) {
@@ -56,42 +57,45 @@ class RowKeys {
     const RowStep *first = task_.steps + task_.first_step[block], *end = task_.steps + task_.first_step[block + 1];
     uint16_t* keys = task_.keys + block * kRowLanes;
 #if defined(__AVX512BW__)
-    if (task_.n_columns <= kRowLanes)
-      find_block_keys(first, end, _mm512_loadu_si512(task_.codes), keys);
-    else
+    if (task_.n_columns <= kRowLanes) return find_block_keys(first, end, _mm512_loadu_si512(task_.codes), keys);
 #endif
-      find_block_keys(first, end, task_.codes, keys);
-    for (int i = 0; i < kRowLanes; ++i)
-      __builtin_prefetch(vector_of<Real, L>(task_, int64_t(block) * kRowLanes + i, 0), 0, 3);
+    find_block_keys(first, end, task_.codes, keys);
   }
 };
 
-template <class Real, int L>
-void add_chunk_of_row(const RowTask<Real>& task, const TableChunk& chunk, int64_t from) {
-  using V = Pack<Real, L>;
+template <class Real, int N>
+void add_chunk(const RowTask<Real>& task, const TableChunk& chunk, int64_t from) {
+  using V = Pack<Real, N * kValueLanes>;
   V sum = V::splat(Real(0));
-  for (int s = chunk.first_subtree; s < chunk.first_subtree + chunk.n_subtrees; ++s)
-    sum += *reinterpret_cast<const V*>(vector_of<Real, L>(task, s, from));
-  alignas(64) Real sums[L];
+  for (int s = chunk.first_subtree; s < chunk.first_subtree + chunk.n_subtrees; ++s) {
+    sum += *reinterpret_cast<const V*>(entry_of(task, s, from));
+    __builtin_prefetch(entry_of(task, s + kRowAhead, from), 0, 3);
+  }
+  alignas(64) Real sums[N * kValueLanes];
   *reinterpret_cast<V*>(sums) = sum;
   const int32_t* players = task.plan.slot_player + chunk.first_slot;
   for (int i = 0; i < chunk.n_slots; ++i) task.total[players[i]] += double(sums[i]);
 }
 
-// Keys are found a chunk ahead: translations of addresses are forgotten sooner than what is fetched by them.
-template <class Real, int L>
+// Each look-up would wait for its own line, so that memory is asked for entries ahead.
+template <class Real>
 void explain_row_of(const RowTask<Real>& task) {
   const bool has_width = task.plan.width > 1;
   const TableChunk *chunk = task.plan.chunks, *end = chunk + task.plan.n_chunks;
-  RowKeys<Real, L> keys(task);
+  RowKeys<Real> keys(task);
   __builtin_memset(task.values, 0, sizeof(Real) * task.n_result_players * task.n_outputs);
+  keys.reach(kRowAhead);
+  for (int s = 0; s < kRowAhead; ++s) __builtin_prefetch(entry_of(task, s, 0), 0, 3);
   for (int output = 0; output < task.n_outputs; ++output) {
     __builtin_memset(task.total, 0, sizeof(double) * task.n_players);
     if (has_width) chunk = task.plan.chunks;
+    const int64_t from = has_width ? output * task.plan.n_vectors * kValueLanes : 0;
     for (; chunk < end && (has_width || chunk->output == output); ++chunk) {
-      const TableChunk& ahead = chunk + 1 < end ? chunk[1] : *chunk;
-      keys.reach(ahead.first_subtree + ahead.n_subtrees);
-      add_chunk_of_row<Real, L>(task, *chunk, has_width ? output * task.plan.n_vectors : 0);
+      keys.reach(chunk->first_subtree + chunk->n_subtrees + kRowAhead);
+      if (chunk->state_vectors == 1)
+        add_chunk<Real, 1>(task, *chunk, from);
+      else
+        add_chunk<Real, kMostLanes / kValueLanes>(task, *chunk, from);
     }
     for (int p = 0; p < task.n_players; ++p)
       task.values[int64_t(task.players[p]) * task.n_outputs + output] = Real(task.total[p]);
@@ -103,10 +107,7 @@ void explain_row(const RowTask<Real>& task, const RowSource& row) {
   encode_rows<float>(task.coding, row, 0, 1, 1, 1, task.encoded);
   for (int c = 0; c < task.n_columns; ++c)
     encode_column<1>(task.columns[c], task.thresholds, task.encoded + task.columns[c].feature, task.codes + c);
-  if (task.plan.lanes == 8)
-    explain_row_of<Real, 8>(task);
-  else
-    explain_row_of<Real, 16>(task);
+  explain_row_of(task);
 }
 
 }  // namespace

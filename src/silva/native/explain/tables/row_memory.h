@@ -11,24 +11,29 @@ class RowMemory {
   explicit RowMemory(const SubtreeTables<Real>& tables) : tables_(tables) {
     const TablePlan& plan = tables.plan();
     const int64_t n = int64_t(plan.subtrees.size()), n_blocks = (n + kRowLanes - 1) / kRowLanes;
-    base_.assign(n_blocks * kRowLanes, 0);
-    vector_.assign(n_blocks * kRowLanes, 0);
+    const int64_t n_padded = n_blocks * kRowLanes + kRowAhead;
+    base_.assign(n_padded, 0);
+    first_byte_.assign(n_padded, 0);
+    key_bytes_.assign(n_padded, 0);
     first_step_.assign(1, 0);
     for (int64_t block = 0; block < n_blocks; ++block) add_block(plan, block * kRowLanes);
+    for (const TableChunk& chunk : plan.chunks)
+      std::fill_n(key_bytes_.begin() + chunk.first_subtree, chunk.n_subtrees,
+                  uint16_t(chunk.state_vectors * kValueLanes * sizeof(Real) / kKeyScale));
     const TableForest<Real>& forest = tables.kept_->forest();
     const int64_t n_columns = int64_t(forest.columns.size()), n_players = int64_t(forest.players.size());
     encoded_.resize(tables.n_features());
     codes_.resize((n_columns + kRowLanes) / kRowLanes * kRowLanes);
-    keys_.resize(n_blocks * kRowLanes);
+    keys_.resize(n_padded);
     total_.resize(n_players);
     values_.resize(int64_t(tables.n_players()) * tables.n_outputs());
     task_ = {tables.kept_->arrays(), forest.columns.data(), forest.thresholds.data(),
              forest.players.data(),  int32_t(n_columns),    int32_t(n_players),
              tables.n_players(),     tables.n_outputs(),    forest.coding.view(),
              steps_.data(),          first_step_.data(),    base_.data(),
-             vector_.data(),         int32_t(n_blocks),     tables.table(),
-             encoded_.data(),        codes_.data(),         keys_.data(),
-             total_.data(),          values_.data()};
+             first_byte_.data(),     key_bytes_.data(),     int32_t(n_blocks),
+             tables.table(),         encoded_.data(),       codes_.data(),
+             keys_.data(),           total_.data(),         values_.data()};
   }
   RowMemory(const RowMemory&) = delete;
   RowMemory& operator=(const RowMemory&) = delete;
@@ -44,8 +49,8 @@ class RowMemory {
   const SubtreeTables<Real>& tables_;
   std::vector<RowStep> steps_;
   std::vector<int32_t> first_step_;
-  std::vector<uint16_t> base_, keys_;
-  std::vector<int64_t> vector_;
+  std::vector<uint16_t> base_, keys_, key_bytes_;
+  std::vector<int64_t> first_byte_;
   std::vector<float> encoded_;
   std::vector<int16_t> codes_;
   std::vector<double> total_;
@@ -62,7 +67,7 @@ class RowMemory {
     for (int64_t s = first; s < end; ++s) {
       const Subtree& subtree = plan.subtrees[s];
       base_[s] = subtree.base;
-      vector_[s] = subtree.first_vector;
+      first_byte_[s] = subtree.first_vector * int64_t(kValueLanes * sizeof(Real));
       for (int32_t i = 0; i < subtree.n_steps; ++i) {
         const KeyStep& step = plan.steps[subtree.first_step + i];
         RowStep& to = steps_[at + i];

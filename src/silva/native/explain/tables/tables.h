@@ -74,7 +74,7 @@ class SubtreeTables {
                 int n_threads)
       : game_(codes.has_groups && options.game == TableGame::kCovers ? TableGame::kGroupCovers : options.game) {
     const BorrowedTeam threads(n_threads);
-    CutCosts costs = options.of_pairs ? pair_costs() : cpu_costs(codes.players.size() > 8);
+    CutCosts costs = options.of_pairs ? pair_costs() : cpu_costs();
     if (game_ == TableGame::kGroupCovers) costs = group_costs(costs);
     PlanOptions planned{options.table_bytes, int32_t(sizeof(Real)), options.forced, costs};
     planned.game = game_;

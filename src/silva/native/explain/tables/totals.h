@@ -15,7 +15,7 @@ struct OutputTotals {
   OutputTotals(const PassTask<Real>& task, int output) {
     const int64_t* first = task.plan.first_total + (task.plan.width > 1 ? 0 : output);
     players = task.plan.totals + first[0], n = first[1] - first[0];
-    stride = task.plan.is_wide ? n : task.plan.lanes;
+    stride = task.plan.is_wide ? n : lanes_of_totals(task.n_players);
   }
 };
 
@@ -23,8 +23,8 @@ template <class Real, int L>
 void add_sums(const PassTask<Real>& task, const PassSpace<Real>& space, const TableChunk& chunk, double* total,
               int64_t stride, int n_rows) {
   const Real* sums = space.sums;
-  if (!task.plan.is_wide) {  // slots are totals
-    for (int i = 0; i < n_rows * L; ++i) total[i] += double(sums[i]);
+  if (!task.plan.is_wide && chunk.state_vectors * L == stride) {  // slots are totals
+    for (int64_t i = 0; i < n_rows * stride; ++i) total[i] += double(sums[i]);
     return;
   }
   const int32_t* to = task.plan.sum_total + chunk.first_sum;

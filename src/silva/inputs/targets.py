@@ -1,0 +1,68 @@
+"""Targets and labels that belong to rows."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from silva.device import on_host
+
+if TYPE_CHECKING:
+    from numpy.typing import ArrayLike
+
+    from silva.ensemble import TreeEnsemble
+    from silva.typing import Array, Int64s
+
+
+def as_targets(y: ArrayLike, n_rows: int) -> Array:
+    """Make an array with an entry a row, (n,) or (n, k): a frame or an array of one column is that column.
+
+    Raises
+    ------
+    ValueError
+        If there are more or fewer than rows.
+    """
+    values = as_vector(on_host(y), "y")
+    if values.ndim == 2 and values.shape[1] == 1:
+        values = values[:, 0]
+    if values.shape[:1] != (n_rows,):
+        raise ValueError(f"y has shape {values.shape}, expected ({n_rows},), one a row of X")
+    return values
+
+
+def as_vector(values: Any, name: str) -> Array:
+    """Make an array of what a caller gave; lists within lists of different lengths are refused by name."""
+    try:
+        return np.asarray(values)
+    except ValueError as error:
+        raise ValueError(f"{name} holds lists of different lengths, expected a number a row") from error
+
+
+def class_places(labels: Array, forest: TreeEnsemble) -> Int64s:
+    """Place of each label among the classes of the model's one output.
+
+    Raises
+    ------
+    ValueError
+        If one is none of them.
+    """
+    place = {label: i for i, label in enumerate(forest.classes[0].tolist())}
+    found: list[Any] = labels.tolist()
+    if unknown := set(found) - set(place):
+        first = next(label for label in found if label in unknown)
+        raise ValueError(f"y holds {first!r}, expected one of the model's classes, as {list(place)[:5]}")
+    return np.array([place[label] for label in found], np.int64)
+
+
+def refuse_text(values: Array) -> None:
+    """Raise ValueError unless targets of a model that predicts numbers are numbers."""
+    if values.dtype.kind in "biuf":
+        return
+    text = next((value for value in values.ravel().tolist() if isinstance(value, str)), None)
+    if text is None:
+        raise ValueError(f"y holds {values.dtype}, expected numbers; the model predicts numbers")
+    raise ValueError(
+        f"y holds text ({text!r}), and this model predicts numbers: it knows no labels; replace them by 0, 1, ... as "
+        "the model was trained on"
+    )

@@ -1,0 +1,118 @@
+// Low subtrees without quadrature points, where no split's feature was split above.
+//
+// There z_p = o_p = 1, a factor is A_c = z_c (1 - t) + o_c t, and T below a node of height h is a form of degree h:
+//   T = Σ_i c_i t^i (1 - t)^(h - i).
+// Of the product above, a split of height h needs h moments m_i = Σ_k P_k t_k^i (1 - t_k)^(h - 1 - i), and
+//   phi_f += Σ_c (o_c - z_c) Σ_i m_i c_i,
+// its child c's moments are z_c m_i + o_c m_(i + 1). A split of height 1 so takes one number where the walk takes K.
+// All factors are positive: nothing cancels here either.
+#pragma once
+#include "explain/cpu/shap_node.h"
+
+namespace silva {
+
+constexpr int kFormHeight = 3;  // most splits on a path of such a subtree
+
+// t^i (1 - t)^(degree - i) at the points of a pass.
+template <class Real, int K, int Degree>
+struct FormBasis {
+  Real at[Degree + 1][K];
+  explicit FormBasis(const Real (&t)[K]) {
+    for (int k = 0; k < K; ++k)
+      for (int i = 0; i <= Degree; ++i) {
+        at[i][k] = 1;
+        for (int j = 0; j < Degree; ++j) at[i][k] *= j < i ? t[k] : 1 - t[k];
+      }
+  }
+};
+
+// The form T of a subtree; no row changes its coefficient of (1 - t)^Degree.
+template <class L, int Degree>
+struct Form {
+  typename L::Real first;
+  typename L::Value rest[Degree];
+  SILVA_INLINE typename L::Value at(int i) const { return i ? rest[i - 1] : L::splat(first); }
+};
+template <class L>
+struct Form<L, 0> {
+  typename L::Real first;
+  SILVA_INLINE typename L::Value at(int) const { return L::splat(first); }
+};
+
+// A leaf's value times (t + (1 - t))^Degree.
+template <class L, int Degree>
+SILVA_INLINE Form<L, Degree> form_of_leaf(typename L::Real value) {
+  Form<L, Degree> form;
+  form.first = value;
+  if constexpr (Degree > 0) {
+    typename L::Real binomial = 1;
+    for (int i = 1; i <= Degree; ++i) {
+      binomial = binomial * typename L::Real(Degree + 1 - i) / typename L::Real(i);
+      form.rest[i - 1] = L::splat(value * binomial);
+    }
+  }
+  return form;
+}
+
+template <class L, int Height, class Rows, class Phi>
+SILVA_INLINE Form<L, Height> walk_form(const ShapTables<typename L::Real>& tables, const Rows& rows, const Phi& phi,
+                                       int node_index, const typename L::Value (&moment)[Height]) {
+  using Real = typename L::Real;
+  using Value = typename L::Value;
+  const ShapNode<Real>& node = tables.nodes[node_index];
+  const auto left = goes_left<L>(node, tables, rows);
+  const Real z0 = node.z[0], z1 = node.z[1];
+  Form<L, Height - 1> below[2];
+  SILVA_UNROLL
+  for (int side = 0; side < 2; ++side) {
+    if constexpr (Height > 1) {
+      if (!is_leaf(node, side)) {
+        const auto taken = side ? L::negate(left) : left;
+        Value down[Height - 1];
+        SILVA_UNROLL
+        for (int i = 0; i < Height - 1; ++i)
+          down[i] = moment[i] * node.z[side] + L::select(taken, moment[i + 1], L::splat(Real(0)));
+        below[side] = walk_form<L, Height - 1>(tables, rows, phi, node.child[side], down);
+        continue;
+      }
+    }
+    below[side] = form_of_leaf<L, Height - 1>(node.value[side]);
+  }
+  Form<L, Height> form;
+  form.first = z0 * below[0].first + z1 * below[1].first;
+  Value inner[2] = {moment[0] * below[0].first, moment[0] * below[1].first};
+  SILVA_UNROLL
+  for (int i = 1; i < Height; ++i) {
+    inner[0] += moment[i] * below[0].at(i), inner[1] += moment[i] * below[1].at(i);
+    form.rest[i - 1] =
+        below[0].at(i) * z0 + below[1].at(i) * z1 + L::select(left, below[0].at(i - 1), below[1].at(i - 1));
+  }
+  form.rest[Height - 1] = L::select(left, below[0].at(Height - 1), below[1].at(Height - 1));
+  phi.add(node.slot, L::select(left, L::splat(1 - z0), L::splat(-z0)) * inner[0] +
+                         L::select(left, L::splat(-z1), L::splat(1 - z1)) * inner[1]);
+  return form;
+}
+
+// The subtree of a child: the product above it at the points becomes moments, its form T at the points.
+template <class L, int K, int Height, class Rows, class Phi>
+SILVA_INLINE void pass_form(const ShapTables<typename L::Real>& tables,
+                            const FormBasis<typename L::Real, K, Height - 1>& above,
+                            const FormBasis<typename L::Real, K, Height>& own, const Rows& rows, const Phi& phi,
+                            int node_index, const typename L::Value (&product)[K], typename L::Value (&sum)[K]) {
+  typename L::Value moment[Height];
+  SILVA_UNROLL
+  for (int i = 0; i < Height; ++i) {
+    moment[i] = product[0] * above.at[i][0];
+    SILVA_UNROLL
+    for (int k = 1; k < K; ++k) moment[i] += product[k] * above.at[i][k];
+  }
+  const Form<L, Height> form = walk_form<L, Height>(tables, rows, phi, node_index, moment);
+  SILVA_UNROLL
+  for (int k = 0; k < K; ++k) {
+    sum[k] = L::splat(form.first * own.at[0][k]);
+    SILVA_UNROLL
+    for (int i = 1; i <= Height; ++i) sum[k] += form.rest[i - 1] * own.at[i][k];
+  }
+}
+
+}  // namespace silva
