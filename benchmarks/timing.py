@@ -18,6 +18,9 @@ LONG = 5.0
 SHORT = 0.02
 """Seconds that a run lasts at least: a shorter call is repeated within the run."""
 
+PAUSE = 0.1
+"""Seconds before a run: the threads of OpenMP spin for milliseconds after a library's call, on cores that the next needs."""
+
 
 def interleaved(calls: Mapping[str, Callable[[], Any]]) -> dict[str, list[float]]:
     """Seconds a call, run by run, of calls that take turns; the first turn warms up and tells how long each lasts."""
@@ -28,6 +31,7 @@ def interleaved(calls: Mapping[str, Callable[[], Any]]) -> dict[str, list[float]
 
 
 def _seconds(call: Callable[[], Any], repeats: int) -> float:
+    time.sleep(PAUSE)
     start = time.perf_counter()
     for _ in range(repeats):
         call()
