@@ -19,7 +19,7 @@ SHORT = 0.02
 """Seconds that a run lasts at least: a shorter call is repeated within the run."""
 
 PAUSE = 0.1
-"""Seconds before a run: the threads of OpenMP spin for milliseconds after a library's call, on cores that the next needs."""
+"""Seconds before a run: OpenMP's threads spin for milliseconds after a call, on cores that the next library needs."""
 
 
 def interleaved(calls: Mapping[str, Callable[[], Any]]) -> dict[str, list[float]]:
