@@ -79,7 +79,8 @@ void add_tree(const LinearLeaves& leaves, int tree, const int32_t* leaf_of, cons
   for (int64_t i = 0; i < n_leaves; ++i) begin[i + 1] += begin[i];
   for (int row = 0; row < n_rows; ++row) order[begin[leaf[row]]++] = row;
   for (int64_t i = 0, at = 0; i < n_leaves; at = begin[i++])
-    add_leaf<Means, kTogether>(leaves.model[first + i], leaves.term, rows, order + at, int(begin[i] - at), weight, sums);
+    add_leaf<Means, kTogether>(leaves.model[first + i], leaves.term, rows, order + at, int(begin[i] - at), weight,
+                               sums);
 }
 
 template <class Real>
@@ -111,8 +112,8 @@ LinearPlan::LinearPlan(const ForestView& forest) {
     const int64_t first = int64_t(terms_.size());
     bool plain = true;
     for (int64_t t = forest.linear_offsets[leaf]; t < forest.linear_offsets[leaf + 1]; ++t) {
-      terms_.push_back({forest.linear_feature[t], forest.linear_category[t], forest.linear_coefficient[t],
-                        forest.linear_mean[t]});
+      terms_.push_back(
+          {forest.linear_feature[t], forest.linear_category[t], forest.linear_coefficient[t], forest.linear_mean[t]});
       plain &= forest.linear_category[t] == kTermOfNumber;
       any_mean_ |= forest.linear_mean[t] != 0;
     }
