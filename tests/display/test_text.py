@@ -180,5 +180,6 @@ def test_pictures(tree):
     marked = axes.child_axes[0].lines[0].get_xdata()[0]
     assert marked == tree.forest_.threshold[0]
     assert axes.child_axes[0].get_ylabel() == f"x{root}"
+    assert "bar: what one standard deviation adds, line: two standard errors" in axes.get_title("right")
     assert silva.plot_history(tree).get_xlabel() == "generation"
     matplotlib.pyplot.close("all")

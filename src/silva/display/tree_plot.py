@@ -125,7 +125,20 @@ def plot_tree(
     _draw_branches(ax, picture, nodes)
     if common := common_range(forest, tree, digits):
         ax.set_title(f"predictions are clipped to {common}", fontsize=8, loc="left")
+    ax.set_title(_legend(picture), fontsize=7, loc="right", color="0.4")
     return ax
+
+
+def _legend(picture: Picture) -> str:
+    """Say what the charts at splits and the bars in leaves show."""
+    lines = []
+    if picture.rows is not None and picture.forest.n_nodes > picture.forest.n_leaves:
+        lines.append("at splits: mean target over the feature, blue on the way to the first branch")
+    if picture.forest.has_linear_leaves:
+        bar = "the coefficient" if picture.deviation is None else "what one standard deviation adds"
+        error = "" if picture.errors is None else ", line: two standard errors"
+        lines.append(f"in leaves: coefficients; bar: {bar}{error}")
+    return "\n".join(lines)
 
 
 def _picture(model: object, forest: Forest, tree: int, digits: int, X: Rows | None, y: ArrayLike | None) -> Picture:
