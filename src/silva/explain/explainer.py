@@ -83,11 +83,10 @@ class Explainer(InteractionExplainer, CalledExplainer, MappedExplainer):
     background_weight : array-like of shape (m,), optional
         Weights of the background rows, at least 0; default 1 each.
     groups : dict of str to sequence of int or str, or "source", optional
-        Features by group: those of a group are known to a coalition together, or not at all, and have one value. It is
-        that of the game between groups, exactly, and not the sum of what its features get each by itself. Results have
-        the groups first, in their order, then the features that are in none. On GPUs if all trees have tables there.
-        "source": of a pipeline, what its steps have made of each column, such as one-hot columns; of CatBoost, the
-        target statistics of each column.
+        Features by group: those of a group are known to a coalition together, or not at all, and have one value,
+        exactly that of the game between groups, not the sum of what its features get each. Results have the groups
+        first, in their order, then the other features. On GPUs if all trees have tables there. "source": what the steps
+        of a pipeline have made of each column, one-hot columns say; CatBoost's target statistics of each column.
     feature_names : sequence of str, optional
         What explanations call the features; default the model's names.
     **shap_arguments
@@ -398,6 +397,5 @@ class Explainer(InteractionExplainer, CalledExplainer, MappedExplainer):
         from silva.explain.cuda.explainer import CudaExplainer
 
         parts = self._on_cpu.parts if isinstance(self._on_cpu, ResponseExplainer) else None
-        return CudaExplainer(
-            self.forest, self.dtype, self.algorithm, self.table_bytes, self._background, parts, self._players
-        )
+        settings = self.dtype, self.algorithm, self.table_bytes
+        return CudaExplainer(self.forest, *settings, self._background, parts, self._players)
