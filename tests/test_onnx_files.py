@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import json
 import math
 
 import lightgbm
@@ -58,10 +59,25 @@ def check(forest, rows, tmp_path, limit=None):
         output = "probability" if forest.classes else "prediction"
         if forest.classes or forest.prediction == "response":
             np.testing.assert_allclose(np.squeeze(found["response"]), plain.predict(X, output=output), atol=1e-9)
+    assert_read_back(plain, X, tmp_path / "model.onnx")
     if "label" in found:
         decided = (np.abs(expected - forest.prediction_offset) > 1e-9).all(axis=1)
         np.testing.assert_array_equal(found["label"][decided], plain.predict(X)[decided])
     return found
+
+
+def assert_read_back(forest, X, path):
+    """What silva reads of its own file predicts as the forest, to the bit."""
+    if forest.has_linear_leaves:
+        with pytest.raises(NotImplementedError, match="linear leaves"):
+            silva.load(path)
+        return
+    again = silva.load(path)
+    assert (again.feature_names, again.objective) == (forest.feature_names, forest.objective)
+    for output in ("margin", "prediction", *["probability"] * bool(forest.classes)):
+        np.testing.assert_array_equal(again.predict(X, output=output), forest.predict(X, output=output))
+    if not forest.categories:
+        silva.load(onnx.load(path), check=X[:50])
 
 
 MODELS = {
@@ -139,13 +155,43 @@ def test_grown_trees(tmp_path):
     np.testing.assert_allclose(found, forest.predict(X), rtol=1e-13, atol=1e-13)
 
 
-def test_round_trip(data, tmp_path):
-    X, y = data
-    forest = silva.load(lightgbm.LGBMRegressor(n_estimators=6, verbose=-1).fit(X, y))
-    constant = dataclasses.replace(forest, zero_threshold=0.0)
-    constant.save(tmp_path / "model.onnx")
-    with pytest.raises(NotImplementedError, match="operator Add behind the trees"):
-        silva.load(tmp_path / "model.onnx")
+def test_vectors_and_weights_are_read_back(tmp_path):
+    options = Options(n_trees=5, n_features=4, n_outputs=3, vector_leaves=True, weights="dart", row_type="float64")
+    forest = dataclasses.replace(random_forest(1, options), missing=math.nan, link="softmax")
+    check(forest, np.random.default_rng(0).normal(size=(200, 4)), tmp_path)
+    assert silva.load(tmp_path / "model.onnx").n_trees == 15
+
+
+def test_a_graph_that_was_changed_is_read_as_anyones(tmp_path):
+    """Metadata of another graph would say what its operators no longer do."""
+    path = tmp_path / "model.onnx"
+    full_forest(0, n_trees=2, depth=2, n_features=3).save(path)
+    model = onnx.load(path)
+    assert silva.load(model).source == "ONNX"
+    model.graph.node[-1].name = "renamed"
+    with pytest.raises(NotImplementedError, match="before they reach the trees"):
+        silva.load(model)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda note: note | {"version": 2}, "a later silva wrote it"),
+        (lambda note: note | {"base_score": []}, "silva noted 0 base scores"),
+        (lambda note: note | {"base_score": 3}, "what silva noted in it is damaged"),
+        (lambda _: [], "what silva noted in it is damaged"),
+        (lambda note: note | {"zero_missing": [True]}, "zero_missing has 1 entries"),
+        (lambda note: note | {"fields": note["fields"] | {"link": "circular"}}, "link is 'circular'"),
+    ],
+)
+def test_notes_that_do_not_fit_are_refused(change, message, tmp_path):
+    path = tmp_path / "model.onnx"
+    full_forest(0, n_trees=2, depth=2, n_features=3).save(path)
+    model = onnx.load(path)
+    (entry,) = model.metadata_props
+    entry.value = json.dumps(change(json.loads(entry.value)))
+    with pytest.raises((NotImplementedError, ValueError), match=message):
+        silva.load(model)
 
 
 def test_what_onnx_does_not_have_is_refused(tmp_path):

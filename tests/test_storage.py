@@ -168,7 +168,7 @@ def test_later_version_is_refused(file):
     content = bytearray(file.read_bytes())
     content[8:12] = struct.pack("<I", storage.VERSION + 1)
     file.write_bytes(content)
-    with pytest.raises(ValueError, match="has format version 2, this silva reads up to 1; upgrade silva"):
+    with pytest.raises(ValueError, match="has format version 3, this silva reads up to 2; upgrade silva"):
         load_forest(file)
 
 

@@ -22,9 +22,20 @@ class NodePlan:
     @property
     def code_bits(self) -> int: ...
     @property
+    def lane_cost(self) -> float: ...
+    @property
     def in_registers(self) -> bool: ...
     def margins(self, rows: NDArray[Any], out: NDArray[np.float64], n_threads: int) -> None: ...
     def leaves(self, rows: NDArray[Any], out: NDArray[np.int32], n_threads: int) -> None: ...
+
+class StatisticTables:
+    def __init__(
+        self,
+        projections: list[list[int]],
+        tables: list[tuple[int, NDArray[np.uint64]]],
+        columns: list[tuple[int, NDArray[np.float32]]],
+    ) -> None: ...
+    def look_up(self, parts: NDArray[np.int32], out: NDArray[np.float32], n_threads: int) -> None: ...
 
 class RowPredictor:
     def __init__(
@@ -40,6 +51,7 @@ class GpuLaunch:
         block: tuple[int, int, int],
         shared: int,
         arguments: int,
+        overlaps: bool = False,
     ) -> None: ...
 
 class GpuPlan:

@@ -3,8 +3,10 @@
 Layout: 8 bytes magic, uint32 format version, uint32 length and uint32 CRC-32 of the header, the header (JSON, UTF-8),
 zeros up to a multiple of 64, then the arrays, each at a multiple of 64. The header holds the scalar fields of
 TreeEnsemble, for each array its name, dtype, shape and offset from the first array, the size and CRC-32 of the arrays
-together, and null or what is said of an attachment (an explainer's), whose arrays' names start with "attached.".
-A reader of version v refuses files of a later version; a file holds every field of its version and no other.
+together, and null or what is said of an attachment (an explainer's), whose arrays' names start with "attached.". Since
+version 2 the header may describe target statistics (`silva.stored_statistics`), whose arrays' names start with
+"statistics."; files without them are still written as version 1. A reader of version v refuses files of a later
+version; a file holds every field of its version and no other.
 """
 
 from __future__ import annotations
@@ -25,20 +27,27 @@ import numpy as np
 
 from silva.ensemble import TreeEnsemble
 from silva.files import MODEL_SUFFIXES, replacing
+from silva.stored_statistics import PREFIX as STATISTICS
+from silva.stored_statistics import from_parts, to_parts
+from silva.target_statistics import TargetStatistics
 from silva.typing import Array, Choice
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
 MAGIC = b"\x93SILVA\r\n"
-VERSION = 1
+VERSION = 2
+WITHOUT_STATISTICS = 1
 ALIGNMENT = 64
 PREFIX = struct.Struct("<8sIII")
-DTYPES = ("<f4", "<f8", "<i4", "<i8", "<u2", "<u4", "|b1")
+DTYPES = ("<f4", "<f8", "<i4", "<i8", "<u2", "<u4", "<u8", "|b1")
 ATTACHED = "attached."
 LABELS = ("classes", "categories")
 LABEL_DTYPE = re.compile(r"object|\|[biu]1|<[iuf][248]|<U\d{1,9}")
 MAX_LABEL_BYTES = 2**28
+
+
+FIELD_TYPES: dict[str, Any] = {field.name: field.type for field in dataclasses.fields(TreeEnsemble)}
 
 
 class Attachment(NamedTuple):
@@ -78,15 +87,20 @@ def _write(file: BinaryIO, forest: TreeEnsemble, attachment: Attachment | None) 
     if attachment is not None:
         arrays |= {ATTACHED + name: _little_endian(array) for name, array in attachment.arrays.items()}
     about = attachment and attachment.about
+    statistics: dict[str, Any] = {}
+    if isinstance(forest.transform, TargetStatistics):
+        statistics["statistics"], more = to_parts(forest.transform)
+        arrays |= {name: _little_endian(array) for name, array in more.items()}
     entries, size, checksum = [], 0, 0
     for name, array in arrays.items():
         entries.append({"name": name, "dtype": array.dtype.str, "shape": list(array.shape), "offset": size})
         size += _padded(array.nbytes)
         checksum = zlib.crc32(bytes(_padding(array.nbytes)), zlib.crc32(_raw(array), checksum))
     header = json.dumps(
-        {"fields": scalars, "arrays": entries, "size": size, "crc32": checksum, "attachment": about}
+        {"fields": scalars, "arrays": entries, "size": size, "crc32": checksum, "attachment": about, **statistics}
     ).encode()
-    file.write(PREFIX.pack(MAGIC, VERSION, len(header), zlib.crc32(header)))
+    version = VERSION if statistics else WITHOUT_STATISTICS
+    file.write(PREFIX.pack(MAGIC, version, len(header), zlib.crc32(header)))
     _write_padded(file, header)
     for array in arrays.values():
         _write_padded(file, _raw(array))
@@ -122,13 +136,17 @@ def load_attachment(path: str | os.PathLike[str] | bytes, mmap: bool = False) ->
             raise ValueError("the arrays do not match their checksum")
         arrays = {entry["name"]: _array(buffer, entry) for entry in header["arrays"]}
         attached = {name: arrays.pop(name) for name in list(arrays) if name.startswith(ATTACHED)}
-        forest = TreeEnsemble(**_join_fields(header["fields"], arrays))
+        made = {name: arrays.pop(name) for name in list(arrays) if name.startswith(STATISTICS)}
+        forest = TreeEnsemble(
+            **_join_fields(header["fields"], arrays), transform=_statistics(header.get("statistics"), made)
+        )
+        _check_statistics(forest)
         if header.get("attachment") is None:
             return forest, None
         return forest, Attachment(
             header["attachment"], {name.removeprefix(ATTACHED): array for name, array in attached.items()}
         )
-    except (KeyError, TypeError, ValueError, AttributeError, OverflowError, RecursionError) as error:
+    except (LookupError, TypeError, ValueError, AttributeError, OverflowError, RecursionError) as error:
         raise _corrupt(path, error) from error
 
 
@@ -179,24 +197,65 @@ def _split_fields(forest: TreeEnsemble) -> tuple[dict[str, Any], dict[str, Array
     """Fields for the header, and arrays by name."""
     scalars: dict[str, Any] = {}
     arrays: dict[str, Array] = {}
-    if forest.transform is not None:
+    if forest.transform is not None and not isinstance(forest.transform, TargetStatistics):
         raise TypeError(
-            "the forest stands behind the steps of a pipeline or target statistics, which .silva files do not hold; "
-            "save silva.load(pipeline[-1]), or the model by its own library"
+            "the forest stands behind the steps of a pipeline, which .silva files do not hold; save "
+            "silva.load(pipeline[-1]), which takes the rows that the steps make, or the pipeline by its own library"
         )
     for field in _stored_fields():
         value = getattr(forest, field.name)
-        if field.name in LABELS:
-            scalars[field.name] = None if value is None else [_labels_to_json(field.name, labels) for labels in value]
-        elif isinstance(value, np.ndarray):
+        if isinstance(value, np.ndarray):
             arrays[field.name] = _little_endian(value)
         else:
-            scalars[field.name] = _scalar_to_json(field.type, value)
+            scalars[field.name] = field_to_json(field.name, value)
     return scalars, arrays
+
+
+def field_to_json(name: str, value: Any) -> Any:
+    """Write a field of TreeEnsemble that is no array as plain values.
+
+    Raises
+    ------
+    TypeError
+        If a class label or category is no string, number or boolean.
+    """
+    if name in LABELS:
+        return None if value is None else [_labels_to_json(name, labels) for labels in value]
+    return _scalar_to_json(FIELD_TYPES[name], value)
+
+
+def field_from_json(name: str, value: Any) -> Any:
+    """Read what `field_to_json` wrote.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If it did not.
+    """
+    if name in LABELS:
+        return None if value is None else tuple(_labels_from_json(labels) for labels in value)
+    if FIELD_TYPES[name] == "float":
+        return float.fromhex(value)
+    if name == "choices":
+        return tuple(Choice(*choice) for choice in value)
+    return tuple(value) if isinstance(value, list) else value
 
 
 def _stored_fields() -> list[dataclasses.Field[Any]]:
     return [field for field in dataclasses.fields(TreeEnsemble) if field.name != "transform"]
+
+
+def _statistics(about: dict[str, Any] | None, arrays: dict[str, Array]) -> TargetStatistics | None:
+    return None if about is None else from_parts(about, arrays)
+
+
+def _check_statistics(forest: TreeEnsemble) -> None:
+    model = forest.transform
+    if model is not None and forest.n_features != model.n_columns + len(model.statistics):
+        raise ValueError(
+            f"it has {model.n_columns} columns and {len(model.statistics)} target statistics for {forest.n_features} "
+            "features"
+        )
 
 
 def _little_endian(array: Array) -> Array:
@@ -215,20 +274,10 @@ def _scalar_to_json(kind: Any, value: Any) -> Any:
 
 
 def _join_fields(scalars: dict[str, Any], arrays: dict[str, Array]) -> dict[str, Any]:
-    fields = {field.name: field.type for field in _stored_fields()}
-    if strange := fields.keys() ^ (scalars.keys() | arrays.keys()):
+    fields = {field.name for field in _stored_fields()}
+    if strange := fields ^ (scalars.keys() | arrays.keys()):
         raise ValueError(f"its fields differ from those of format {VERSION} in {', '.join(sorted(strange))}")
-    values: dict[str, Any] = dict(arrays)
-    for name, value in scalars.items():
-        if name in LABELS:
-            values[name] = None if value is None else tuple(_labels_from_json(labels) for labels in value)
-        elif fields[name] == "float":
-            values[name] = float.fromhex(value)
-        elif name == "choices":
-            values[name] = tuple(Choice(*choice) for choice in value)
-        else:
-            values[name] = tuple(value) if isinstance(value, list) else value
-    return values
+    return {**arrays, **{name: field_from_json(name, value) for name, value in scalars.items()}}
 
 
 def _labels_to_json(name: str, labels: Array | None) -> Any:

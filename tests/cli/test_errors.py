@@ -7,11 +7,12 @@ import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 import silva
 from silva.cli import main
-from tests.cli.files import run
+from tests.cli.files import read, run, train
 
 
 class TestErrors:
@@ -48,6 +49,20 @@ class TestErrors:
         assert line.startswith(f"silva: cannot read {tmp_path / 'data.csv.gz'}: ")
         (tmp_path / "model.json").write_text(model.read_text()[:1000])
         self.fails(capsys, tmp_path, "predict", tmp_path / "model.json", files / "data.csv")
+
+    def test_a_first_row_is_no_line_of_names(self, tmp_path, capsys):
+        rows = np.random.default_rng(0).normal(size=(50, 3))
+        train(rows, rows[:, 0]).save_model(tmp_path / "model.json")  # of arrays, so without names
+        (tmp_path / "out").mkdir()
+        np.savetxt(tmp_path / "data.csv", rows, delimiter=",")
+        for command in ("predict", "explain"):
+            line = self.fails(capsys, tmp_path / "out", command, tmp_path / "model.json", tmp_path / "data.csv")
+            assert "has numbers where the names of its columns are expected" in line
+        for header in ("0,1,2", "2019,2020,2021", "u,v,w"):
+            np.savetxt(tmp_path / "data.csv", rows, delimiter=",", header=header, comments="")
+            assert run("predict", tmp_path / "model.json", tmp_path / "data.csv", "-o", tmp_path / "out.parquet") == 0
+            assert len(read(tmp_path / "out.parquet")) == 50
+        capsys.readouterr()
 
     def test_columns_that_are_not_there(self, files, tmp_path, capsys, table):
         model = files / "regressor.json"
@@ -111,6 +126,25 @@ class TestErrors:
         monkeypatch.setattr("os.access", lambda path, _mode: Path(path) != folder)
         assert run(*arguments, "-o", folder / f"x.{suffix}") == 1
         assert f"the folder {folder} is not writable" in capsys.readouterr().err
+
+    def test_outputs_that_are_inputs_by_another_name(self, files, tmp_path, capsys):
+        """Background rows, data of a report, and inputs that are links to the output."""
+        model, data, link = files / "regressor.json", tmp_path / "data.csv", tmp_path / "link.csv"
+        data.write_bytes((files / "data.csv").read_bytes())
+        content = data.read_bytes()
+        link.symlink_to(data)
+        os.link(data, tmp_path / "data.html")
+        for arguments in (
+            ["explain", model, files / "data.csv", "--background", data, "-o", data],
+            ["explain", model, files / "data.csv", "--background", link, "-o", data],
+            ["predict", model, link, "-o", data],
+            ["report", model, data, "-o", tmp_path / "data.html"],
+        ):
+            assert run(*arguments) == 1
+            assert f"cannot write {arguments[-1]}: it is the input" in capsys.readouterr().err
+            assert data.read_bytes() == content
+        assert run("report", model, data, "-o", tmp_path / "none" / "x.html") == 1
+        assert "does not exist; create it first" in capsys.readouterr().err
 
     def test_an_existing_output_survives(self, files, tmp_path):
         out = tmp_path / "out.csv"

@@ -65,6 +65,37 @@ class TestEndsEarly:
         assert os.listdir(tmp_path) == []
 
 
+INTERRUPTED_IMPORT = """
+import builtins, signal, sys
+
+original, seen = builtins.__import__, []
+
+def watched(name, *arguments, **settings):
+    if name.startswith("pandas.core.arrays") and not seen:
+        seen.append(name)
+        signal.raise_signal(signal.SIGINT)
+    return original(name, *arguments, **settings)
+
+builtins.__import__ = watched
+from silva.cli import main
+code = main(sys.argv[1:])
+sys.exit(code if seen else 99)
+"""
+
+
+@pytest.mark.parametrize("job", ["grow", "predict"])
+def test_an_interrupt_while_pandas_is_imported_ends_the_command(files, tmp_path, job):
+    arguments = {
+        "grow": ["grow", files / "data.csv", "--target", "a", "--columns", "b,c", "--generations", "3"],
+        "predict": ["predict", files / "regressor.json", files / "data.csv"],
+    }[job]
+    out = tmp_path / {"grow": "out.silva", "predict": "out.csv"}[job]
+    command_line = [sys.executable, "-c", INTERRUPTED_IMPORT, *map(str, arguments), "-o", str(out)]
+    result = subprocess.run(command_line, capture_output=True, text=True, check=False)
+    assert result.returncode == 130, result.stderr
+    assert os.listdir(tmp_path) == []
+
+
 class TestProgress:
     def test_a_bar_on_a_terminal(self, files, tmp_path):
         ours, theirs = pty.openpty()

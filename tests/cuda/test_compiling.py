@@ -42,8 +42,9 @@ def walk(points, dtype="float32", code="uint16", pairs=False, shared=True, **sha
     return walk_variant(tape(points, **shape), dtype, np.dtype(code), pairs=pairs, shared=shared)
 
 
-def encode(row, value, code):
-    return variant("common/cuda/encode_rows", INPUT=np.dtype(row), ROW=np.dtype(value), CODE=np.dtype(code))
+def encode(row, value, code, n_columns=32, at_once=1):
+    types = {"INPUT": np.dtype(row), "ROW": np.dtype(value), "CODE": np.dtype(code)}
+    return variant("common/cuda/encode_rows", **types, COLUMNS=n_columns, AT_ONCE=at_once)
 
 
 def small(points, row="float32", value="float32", code="uint16", dtype="float32"):
@@ -65,6 +66,7 @@ SMALL = [
     *(encode(row, value, "uint16") for row in ("float32", "float64") for value in ("float32", "float64")),
     encode("float32", "float32", "uint32"),
     encode("float32", "float32", "uint8"),
+    encode("float64", "float64", "uint8", 8),
     small(2),
     small(8, "float64", "float64", "uint32", "float64"),
 ]
@@ -189,9 +191,10 @@ def test_the_warp_kernel_needs_no_stack(pairs):
     assert found.stack == found.spilled == 0
 
 
+@pytest.mark.parametrize("shape", [(32, 2), (32, 1), (8, 2), (8, 1)])
 @pytest.mark.parametrize("code", ["uint8", "uint16"])
-def test_two_blocks_of_the_encoder_share_a_multiprocessor(code):
-    found = measure_kernel(encode("float32", "float32", code), 90)
+def test_two_blocks_of_the_encoder_share_a_multiprocessor(code, shape):
+    found = measure_kernel(encode("float32", "float32", code, *shape), 90)
     assert found.registers <= 64
     assert found.stack == found.spilled == 0
 

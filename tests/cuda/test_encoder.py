@@ -58,13 +58,19 @@ def values_around(thresholds, n_rows, dtype):
     return np.stack(columns, axis=1)
 
 
+@pytest.mark.parametrize(
+    "shape", [(1, 0), (1, 999), (10**9, 0), (10**9, 999)], ids=["wide", "wide, two", "8", "8, two"]
+)
 @pytest.mark.parametrize("is_staged", [False, True])
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
-def test_codes_are_ranks(monkeypatch, dtype, is_staged):
+def test_codes_are_ranks(monkeypatch, dtype, is_staged, shape):
     """A column of each kind, and more of one kind than a tile has columns, for whole tiles and a rest."""
     import cupy
 
-    monkeypatch.setattr(silva.cuda.encoder, "ENOUGH_BLOCKS", 1 if is_staged else 10**6)
+    for name, number in zip(("WIDE_VALUES", "SMALL_TABLE"), shape, strict=True):
+        monkeypatch.setattr(silva.cuda.encoder, name, number)
+    if not is_staged:
+        monkeypatch.setattr(silva.cuda.encoder, "SHARED_BYTES", 0)
     tables, thresholds = tables_of([*COLUMNS.values(), *[COLUMNS["normal"]] * 35], dtype)
     X = values_around(thresholds, 1100, dtype)
     with np.errstate(over="ignore"):

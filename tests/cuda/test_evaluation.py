@@ -17,6 +17,7 @@ import silva.evaluate.cuda.few_rows
 import silva.evaluate.cuda.packing
 import silva.evaluate.cuda.tiles
 import silva.evaluate.cuda.tiling
+from silva import Explainer
 from silva.cuda.codes import encode_forest
 from silva.cuda.launches import KEPT
 from silva.device import DeviceError
@@ -359,6 +360,32 @@ def test_launches_that_are_refused(gpu):
         with gpu.failing(), pytest.raises(DeviceError, match=message):
             call()
         np.testing.assert_array_equal(cupy.asnumpy(call()), result)
+
+
+@pytest.mark.usefixtures("gpu")
+@pytest.mark.parametrize("is_warm", [False, True])
+def test_capture_into_a_graph_is_refused(is_warm):
+    """Also where an earlier call was alike; the next one outside of the capture is answered."""
+    import cupy
+
+    forest = random_forest(5, Options(n_trees=7, n_features=3))
+    X, stream = cupy.asarray(random_rows(0, forest, 5, "float32")), cupy.cuda.Stream(non_blocking=True)
+    explainer = Explainer(forest)
+    cupy.cuda.runtime.deviceSynchronize()
+    with stream:
+        if is_warm:
+            expected, _ = forest.predict(X, output="margin"), explainer.shap_values(X)
+        for call in (lambda: forest.predict(X, output="margin"), lambda: explainer.shap_values(X)):
+            stream.begin_capture()
+            try:
+                with pytest.raises(DeviceError, match=r"captured into a CUDA graph.*outside of the capture"):
+                    call()
+            finally:
+                stream.end_capture()
+        found = forest.predict(X, output="margin")
+    stream.synchronize()
+    if is_warm:
+        np.testing.assert_array_equal(cupy.asnumpy(found), cupy.asnumpy(expected))
 
 
 @pytest.mark.gpu

@@ -92,6 +92,22 @@ def test_torch_in_torch_out(forest, X):
     np.testing.assert_array_equal(found.cpu().numpy(), Explainer(forest, device="cuda").shap_values(X))
 
 
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_predictions_pass_between_torch_and_cupy(cupy, forest, X, dtype):
+    """Tensors in and out, and by DLPack on to CuPy and back, without a copy."""
+    torch = pytest.importorskip("torch")
+    rows, expected = torch.from_numpy(X.astype(dtype)).cuda(), forest.predict(X, output="margin", device="cpu")
+    found = forest.predict(rows, output="margin")
+    assert isinstance(found, torch.Tensor)
+    assert found.is_cuda
+    np.testing.assert_array_equal(found.cpu().numpy(), expected)
+    shared = cupy.from_dlpack(found)
+    assert shared.data.ptr == found.data_ptr()
+    np.testing.assert_array_equal(forest.predict(cupy.from_dlpack(rows), output="margin").get(), expected)
+    again = forest.predict(torch.from_dlpack(cupy.asarray(X.astype(dtype))), output="margin")
+    np.testing.assert_array_equal(again.cpu().numpy(), expected)
+
+
 @pytest.mark.parametrize("keeps", [False, True])
 def test_streams_of_torch_are_respected(forest, X, keeps):
     """The rows are written late, on a stream that CuPy knows nothing of; what reads the result is queued at once."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+import silva.grow.search
 from silva import ModelTreeRegressor
 from silva.device import DeviceError, count_gpus
 from silva.grow.cuda import parts
@@ -154,3 +155,12 @@ def test_a_gpu_that_is_not_there():
     X, y = piecewise(100, 2)
     with pytest.raises(DeviceError, match=r"device='cuda:99' was asked for"):
         ModelTreeRegressor(device="cuda:99").fit(X, y)
+
+
+def test_columns_that_the_gpu_ranks_grow_the_same_tree(monkeypatch):
+    X, y = piecewise(3000, 3)
+    grown = []
+    for rows in (1, 10**9):
+        monkeypatch.setattr(silva.grow.search, "SORTED_ROWS", rows)
+        grown.append(ModelTreeRegressor(generations=20, device="cuda").fit(X, y).predict(X))
+    np.testing.assert_array_equal(*grown)

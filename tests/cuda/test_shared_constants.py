@@ -18,7 +18,7 @@ NATIVE = Path(silva.__file__).parent / "native"
 @pytest.mark.parametrize(
     ("module", "ours", "source", "theirs"),
     [
-        (encoder, "TILE_ROWS", "common/cuda/encode_rows.cu", "TILE_ROWS"),
+        (encoder, "LANE_ROWS", "common/cuda/encode_rows.cu", "LANE_ROWS"),
         (encoder, "THREADS", "common/cuda/encode_rows.cu", "N_THREADS"),
         (encoder, "MOST_STEPS", "common/cuda/encode.cuh", "MOST_STEPS"),
         (few_rows, "SUMMED_TREES", "evaluate/cuda/walk_few.cu", "SUMMED_TREES"),

@@ -27,6 +27,7 @@ class Case(NamedTuple):
     expect: Any
     sums: str = "float64"
     allow_inf: bool = True
+    largest: float = np.inf
 
 
 def classes_of(y, n_classes):
@@ -221,7 +222,66 @@ SKLEARN_BOOSTED = (
     "HistGradientBoostingClassifier",
     "AdaBoostClassifier",
 )
+
+
+def linear_tree(rng):
+    """LightGBM's trees with equations, whose numbers stay where sums do."""
+    import lightgbm as lgb
+
+    X = np.clip(numbers(rng), -1e6, 1e6)
+    y = np.clip(target(rng, X), -1e6, 1e6)
+    params = {"linear_tree": True, "verbose": -1, "num_threads": 1, "seed": int(rng.integers(1000))}
+    params |= {"num_leaves": int(rng.integers(2, 40)), "min_data_in_leaf": pick(rng, (2, 5, 20))}
+    params |= pick(rng, ({}, {"use_missing": False}, {"linear_lambda": 1.0}, {"extra_trees": True}))
+    params |= pick(rng, ({}, {"boosting": "dart", "drop_rate": 0.5}, {"objective": "huber"}))
+    booster = lgb.train(params, lgb.Dataset(X, y, params={"linear_tree": True}), int(rng.integers(1, 25)))
+    model = saved(rng, booster, ("txt",), lambda path, _: booster.save_model(path))
+
+    def expect(rows):
+        return {
+            "leaves": booster.predict(rows, pred_leaf=True),
+            "margins": booster.predict(rows, raw_score=True),
+            "predictions": booster.predict(rows),
+        }
+
+    return Case(f"linear_tree {params}", silva.load(model), X, expect, allow_inf=False, largest=1e30)
+
+
+def onnx(rng):
+    """A file that skl2onnx or silva wrote, run by onnxruntime."""
+    import onnxruntime
+    from sklearn import ensemble, tree
+
+    X = np.clip(np.nan_to_num(numbers(rng)), -1e30, 1e30).astype(np.float32)
+    y = target(rng, X.astype(np.float64))
+    kind = pick(rng, (tree.DecisionTreeRegressor(), ensemble.RandomForestRegressor(7), ensemble.ExtraTreesRegressor(5),
+                      ensemble.GradientBoostingRegressor(n_estimators=9)))  # fmt: skip
+    model = kind.set_params(max_depth=int(rng.integers(1, 9)), random_state=int(rng.integers(1000))).fit(X, y)
+    is_own = bool(rng.random() < 0.5)
+    if is_own:
+        from silva.writers.onnx import onnx_bytes
+
+        data = onnx_bytes(silva.load(model))
+    else:
+        from skl2onnx import to_onnx
+
+        data = to_onnx(model, X[:1], target_opset={"": 17, "ai.onnx.ml": 3}).SerializeToString()
+    session = onnxruntime.InferenceSession(data, providers=["CPUExecutionProvider"])
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "model.onnx"
+        path.write_bytes(data)
+        forest = silva.load(path)
+
+    def expect(rows):
+        return {"margins": session.run(None, {"X": np.asarray(rows, np.float32)})[0][:, 0]}
+
+    what = f"onnx of {kind}, written by {'silva' if is_own else 'skl2onnx'}"
+    return Case(what, forest, X, expect, "float64" if is_own else "float32", allow_inf=False)
+
+
 LIBRARIES = {
+    "linear_tree": linear_tree,
+    "onnx": onnx,
     "xgboost": xgboost,
     "lightgbm": lightgbm,
     "catboost": catboost,

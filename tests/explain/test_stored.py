@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -92,3 +94,15 @@ def test_files_without_an_explainer_or_of_another_version(tmp_path, monkeypatch)
     (tmp_path / "cut.silva").write_bytes(whole[:-1])
     with pytest.raises(ValueError, match="truncated or corrupt"):
         Explainer.load(tmp_path / "cut.silva")
+
+
+def test_a_loaded_explainer_does_not_follow_its_file(tmp_path):
+    path, forest = tmp_path / "explainer.silva", full_forest(0, 9, 3, 4)
+    X = np.random.default_rng(0).normal(size=(20, 4))
+    explainer = Explainer(forest, X)
+    explainer.save(path)
+    loaded = Explainer.load(path)
+    path.write_bytes(b"\0" * path.stat().st_size)
+    assert_same(loaded.forest, forest)
+    os.truncate(path, 0)
+    np.testing.assert_array_equal(loaded.shap_values(X), explainer.shap_values(X))

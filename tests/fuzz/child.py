@@ -15,13 +15,13 @@ from pathlib import Path
 
 import numpy as np
 
-from tests.fuzz.formats import SUFFIXES, find_seeds, mutate
+from tests.fuzz.formats import find_seeds, mutate
 
 
 def make_case(seed, number, seeds):
     """Format and bytes of a case, which depend on the seed and its number alone."""
     rng = np.random.default_rng([seed, number])
-    suffix = SUFFIXES[number % len(SUFFIXES)]
+    suffix = list(seeds)[number % len(seeds)]
     return suffix, mutate(rng, suffix, seeds[suffix])
 
 
@@ -50,11 +50,12 @@ def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--target", default="tests.fuzz.target:attack")
     parser.add_argument("--folder", type=Path)
+    parser.add_argument("--only", default="*")
     for name in ("seed", "first", "step", "last", "memory"):
         parser.add_argument(f"--{name}", type=int)
     given = parser.parse_args()
     module, _, name = given.target.partition(":")
-    attack, seeds = getattr(importlib.import_module(module), name), find_seeds()
+    attack, seeds = getattr(importlib.import_module(module), name), find_seeds(given.only)
     limit(given.memory)
     warnings.simplefilter("error")
     for number in range(given.first, given.last, given.step):

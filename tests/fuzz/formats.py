@@ -2,34 +2,43 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import struct
 import tempfile
 import zlib
+from fnmatch import fnmatch
 from pathlib import Path
 
 import numpy as np
 
+from silva.loading import load
 from silva.readers.ubjson import decode
 from silva.storage import MAGIC, PREFIX, VERSION, _padding
+from silva.writers.onnx import onnx_bytes
 from tests.example_forests import empty_forest, whole_forest, with_models
 from tests.fuzz import protobuf, ubjson
 from tests.fuzz.mutators import FLOATS, INTEGERS, mutate_bytes, mutate_document, mutate_text, pick
 from tests.strategies import Options, full_forest, random_forest
 
 FOLDERS = (Path(__file__).parent / "seeds", Path(__file__).parent.parent / "readers" / "data")
+METADATA = 14
+"""Field of a model's metadata in ONNX."""
+
 SUFFIXES = (".json", ".ubj", ".txt", ".cbm", ".onnx", ".silva")
 
 
-def find_seeds():
-    """Models by format: {suffix: [bytes, ...]}, in one order on every machine."""
+def find_seeds(only="*"):
+    """Models by format: {suffix: [bytes, ...]}, in one order on every machine; `only`: patterns of names."""
     found = {suffix: [] for suffix in SUFFIXES}
     for folder in FOLDERS:
         for path in sorted(folder.iterdir()):
-            if path.suffix in found:
+            if path.suffix in found and any(fnmatch(path.name, pattern) for pattern in only.split(",")):
                 found[path.suffix].append(path.read_bytes())
-    found[".silva"] += [saved(forest) for forest in silva_forests()]
-    return found
+    found[".silva"] += [saved(forest) for forest in silva_forests() if only == "*"]
+    if any(fnmatch("onnx-silva", pattern) for pattern in only.split(",")):
+        found[".onnx"] += [onnx_bytes(forest) for forest in onnx_forests()]
+    return {suffix: seeds for suffix, seeds in found.items() if seeds}
 
 
 def silva_forests():
@@ -38,7 +47,16 @@ def silva_forests():
     vectors = Options(n_trees=4, n_features=4, n_outputs=3, vector_leaves=True, covers="zeros", missing="marker")
     models = Options(n_trees=3, n_features=5, shape="mixed")
     yield from (whole_forest(), empty_forest(), with_models(random_forest(4, models), 5, -1, 2))
+    yield load(Path(__file__).parent / "seeds" / "catboost-ctr-combined-Counter.cbm")
     yield from (random_forest(1, several), random_forest(2, vectors), full_forest(3, 5, 7, 6))
+
+
+def onnx_forests():
+    """Forests whose ONNX models are read back."""
+    sets = Options(n_trees=4, n_features=5, n_outputs=3, categorical=True, row_type="float64")
+    plain = {"link": "identity", "classes": (), "prediction": "response", "missing": float("nan")}
+    yield dataclasses.replace(random_forest(1, sets), **plain)
+    yield full_forest(3, 5, 4, 6)
 
 
 def saved(forest):
@@ -110,8 +128,27 @@ def split_cbm(data):
 
 
 def mutate_onnx(rng, data, _):
-    """A model with other attributes, whose lengths fit."""
-    return protobuf.encode(protobuf.mutate(rng, protobuf.decode(data)))
+    """A model with other attributes, whose lengths fit, or silva's own with another note."""
+    fields = protobuf.mutate(rng, protobuf.decode(data))
+    note = next((place for place, field in enumerate(fields) if field[0] == METADATA), None)
+    if note is not None:
+        fields[note][2] = _mutate_note(rng, fields, fields[note][2])
+    return protobuf.encode(fields)
+
+
+def _mutate_note(rng, fields, entry):
+    """The note of a model that silva wrote, changed at times, with the checksum of the graph as it is now."""
+    try:
+        named = protobuf.decode(entry)
+        note = json.loads(named[1][2])
+        note = mutate_document(rng, note) if rng.random() < 0.5 else note
+        if rng.random() < 0.9:
+            graph = next(field[2] for field in fields if field[0] == 7)
+            note["crc32"] = zlib.crc32(protobuf.encode(graph))
+        named[1][2] = json.dumps(note).encode()
+        return protobuf.encode(named)
+    except (IndexError, KeyError, StopIteration, TypeError, ValueError):  # already mutated
+        return entry
 
 
 def mutate_silva(rng, data, other):

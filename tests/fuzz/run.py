@@ -34,7 +34,7 @@ class Fuzzer:
         self.end = time.monotonic() + given.seconds
         self.counts = {suffix: collections.Counter() for suffix in SUFFIXES}
         self.findings = collections.Counter()
-        self.lock, self.seeds = threading.Lock(), find_seeds()
+        self.lock, self.seeds = threading.Lock(), find_seeds(given.only)
 
     def run(self):
         """Attack with several processes at a time until the time or the cases are used up."""
@@ -71,7 +71,7 @@ class Fuzzer:
         """Command line of a child."""
         given = self.given
         options = {"seed": given.seed, "first": first, "step": given.workers, "last": given.cases}
-        options |= {"memory": given.memory, "folder": folder, "target": given.target}
+        options |= {"memory": given.memory, "folder": folder, "target": given.target, "only": given.only}
         return [sys.executable, "-m", "tests.fuzz.child", *(f"--{name}={value}" for name, value in options.items())]
 
     def listen(self, child):
@@ -134,14 +134,15 @@ def first_frame(text):
 
 def repeat(given):
     """Attack one case in this process, its file kept."""
-    suffix, data = make_case(given.seed, given.case, find_seeds())
+    seeds = find_seeds(given.only)
+    suffix, data = make_case(given.seed, given.case, seeds)
     given.keep.mkdir(parents=True, exist_ok=True)
     path = given.keep / f"{given.seed}-{given.case}{suffix}"
     path.write_bytes(data)
     print(path, flush=True)
     from tests.fuzz.target import attack
 
-    print(attack(path, find_seeds()[suffix]))
+    print(attack(path, seeds[suffix]))
 
 
 def parse(arguments=None):
@@ -151,6 +152,7 @@ def parse(arguments=None):
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--cases", type=int, default=MOST_CASES)
     parser.add_argument("--case", type=int, help="attack this one alone, in this process")
+    parser.add_argument("--only", default="*", help="names of the seeds to begin with: patterns, divided by commas")
     parser.add_argument("--workers", type=int, default=2)
     parser.add_argument("--case-seconds", type=float, default=20)
     parser.add_argument(

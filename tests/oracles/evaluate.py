@@ -121,6 +121,20 @@ def margins(forest: Forest, X: Any) -> NDArray[np.float64]:
     return forest.base_score + tree_values(forest, X).sum(axis=0)
 
 
+def term_sizes(forest: Forest, X: Any) -> NDArray[np.float64]:
+    """Magnitudes of terms and constants of the equations that rows reach, added up: (n_rows, n_outputs)."""
+    reached, rows = leaves(forest, X), np.abs(np.nan_to_num(np.asarray(X, np.float64)))
+    result = np.zeros((len(reached), len(forest.base_score)))
+    for tree in range(reached.shape[1]):
+        for row, leaf in enumerate(reached[:, tree].tolist()):
+            terms = slice(int(forest.linear_offsets[leaf]), int(forest.linear_offsets[leaf + 1]))
+            numbers = np.where(forest.linear_category[terms] == -1, rows[row, forest.linear_feature[terms]], 1.0)
+            size = np.abs(forest.linear_coefficient[terms]) @ (numbers + np.abs(forest.linear_mean[terms]))
+            weight = abs(float(forest.tree_weight[tree]))
+            result[row, forest.tree_output[tree]] += weight * (size + abs(float(forest.leaf_value[leaf, 0])))
+    return result
+
+
 def summation_bound(forest: Forest, X: Any, unit: float = 2.0**-24) -> NDArray[np.float64]:
     """Largest error of adding the base score and n trees in any order, each term and sum rounded to `unit`.
 
@@ -129,4 +143,7 @@ def summation_bound(forest: Forest, X: Any, unit: float = 2.0**-24) -> NDArray[n
     """
     size = np.abs(forest.base_score) + np.abs(tree_values(forest, X)).sum(axis=0)
     n_roundings = len(forest.tree_offsets) - 1 + 2
+    if len(forest.linear_offsets):  # terms may cancel each other
+        size = size + term_sizes(forest, X)
+        n_roundings += int(np.diff(forest.linear_offsets).max(initial=0)) + 2
     return n_roundings * unit / (1 - n_roundings * unit) * size

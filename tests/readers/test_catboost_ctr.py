@@ -8,6 +8,7 @@ import json
 
 import numpy as np
 import pytest
+from tests.test_storage import rewrite
 
 import silva
 
@@ -175,8 +176,71 @@ def test_rows_that_catboost_refuses(frame):
     for make in (forest.mapper, forest.predictor, explainer.mapper, explainer.row):
         with pytest.raises(NotImplementedError, match=rf"^{make.__name__} takes .* by target statistics of categories"):
             make()
-    with pytest.raises(TypeError, match=r"target statistics, which \.silva files do not hold"):
-        forest.save("never.silva")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", MODELS)
+def test_many_rows_are_those_of_catboost(name, frame):
+    """Half a million rows over all models."""
+    model = train(name, frame)
+    forest = silva.load(model)
+    rows = make_frame(7, 12_000, unseen=True)
+    if forest.transform is not None:
+        rows = pandas.concat([rows, adversarial(forest, frame)], ignore_index=True)
+    expected = model.predict(rows, prediction_type="RawFormulaVal")
+    np.testing.assert_array_equal(forest.predict(rows, output="leaf"), model.calc_leaf_indexes(rows))
+    bound = 1e-14 * np.abs(expected).max() * 25
+    np.testing.assert_allclose(forest.predict(rows, output="margin"), expected, rtol=0, atol=bound)
+
+
+@pytest.mark.parametrize("mmap", [False, True])
+@pytest.mark.parametrize("name", MODELS)
+def test_files_keep_the_tables(name, mmap, frame, tmp_path):
+    path = tmp_path / "model.silva"
+    forest = silva.load(train(name, frame))
+    forest.save(path)
+    again, rows = silva.load(path, mmap=mmap), adversarial(forest, frame) if forest.transform else frame
+    for output in ("prediction", "margin"):
+        np.testing.assert_array_equal(again.predict(rows, output=output), forest.predict(rows, output=output))
+    assert again.feature_names == forest.feature_names
+    silva.Explainer(forest).save(path)
+    explainer = silva.Explainer.load(path)
+    np.testing.assert_array_equal(explainer.shap_values(frame), silva.Explainer(forest).shap_values(frame))
+    again.save(tmp_path / "again.silva")
+    forest.save(path)
+    assert path.read_bytes() == (tmp_path / "again.silva").read_bytes()
+
+
+def table(about, **changes):
+    return about | {"tables": [about["tables"][0] | changes, *about["tables"][1:]]}
+
+
+def statistic(about, **changes):
+    return about | {"statistics": [about["statistics"][0] | changes, *about["statistics"][1:]]}
+
+
+DAMAGED = {
+    "names": (lambda about: about | {"names": ["a"]}, "have 1 names for 6 columns"),
+    "a column": (lambda about: table(about, categories=[7]), "columns beyond the 6 of the model"),
+    "a number": (lambda about: table(about, categories=[0]), "takes a number for a category"),
+    "a fraction": (lambda about: table(about, denominator=0.5), "other than whole numbers"),
+    "a table": (lambda about: statistic(about, table=99), "looks up table 99"),
+    "a kind": (lambda about: statistic(about, kind="Mean"), "of the kind 'Mean'"),
+    "a class": (lambda about: statistic(about, kind="Buckets", target_border=7), "of class 7 looks up"),
+    "too few": (lambda about: about | {"statistics": about["statistics"][:-1]}, "target statistics for"),
+    "no tables": (lambda about: about | {"tables": []}, "looks up table 0"),
+    "a list": (lambda _: [], "truncated or corrupt"),
+}
+
+
+@pytest.mark.parametrize("name", DAMAGED)
+def test_damaged_tables_of_files_are_refused(name, frame, tmp_path):
+    change, message = DAMAGED[name]
+    path = tmp_path / "model.silva"
+    silva.load(train("squared, 1 one-hot", frame)).save(path)
+    rewrite(path, lambda header: header | {"statistics": change(header["statistics"])})
+    with pytest.raises(ValueError, match=f"model.silva is truncated or corrupt.*{message}|{message}"):
+        silva.load(path)
 
 
 @pytest.mark.parametrize("name", EXPLAINED)
@@ -254,3 +318,14 @@ def test_truncated_files_are_refused(frame, tmp_path):
         path.write_bytes(data[:place] + bytes([data[place] ^ 0x81]) + data[place + 1 :])
         with contextlib.suppress(ValueError, NotImplementedError):
             silva.load(path).predict(frame[:20])
+
+
+def test_numbers_beyond_float32_raise_no_warning(frame, tmp_path):
+    """A prior or a count of a damaged file becomes infinity, as in float32 arithmetic."""
+    path = tmp_path / "model.json"
+    train("priors", frame).save_model(str(path), format="json")
+    document = json.loads(path.read_text())
+    for one in document["features_info"]["ctrs"]:
+        one["prior_numerator"] = 1e300
+    path.write_text(json.dumps(document))
+    assert np.isfinite(silva.load(path).predict(frame)).all()

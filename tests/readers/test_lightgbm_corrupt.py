@@ -50,6 +50,11 @@ CORRUPTIONS = {
         f"decision_type={10**30}",
         "tree 0 has an (entry of 'decision_type' that is no number|unknown decision_type)",
     ),
+    "decision beyond 64 bits beside a text": (
+        r"decision_type=\S+ \S+",
+        f"decision_type={10**30} x",
+        "tree 0 has an entry of 'decision_type' that is no number",
+    ),
     "category without sets": (r"decision_type=\S+(.*)", r"decision_type=1\1", "categorical split without its set"),
     "negative sets": (r"num_cat=\d+", "num_cat=-1", "declares -1 categorical splits"),
     "boundaries fall": (r"cat_boundaries=0 \d+", "cat_boundaries=0 -1", "cat_boundaries that do not rise"),

@@ -27,6 +27,21 @@ MODELS = {
     "huber": {"objective": "huber"},
     "bagging": {"bagging_freq": 1, "bagging_fraction": 0.5},
     "some features": {"feature_fraction": 0.5},
+    "rounds of one leaf": {"min_gain_to_split": 50.0},
+    "deep": {"num_leaves": 120, "max_depth": 9, "min_data_in_leaf": 1},
+    "gradients one-sided": {"data_sample_strategy": "goss", "learning_rate": 0.4},
+    "random thresholds": {"extra_trees": True},
+    "few bins": {"max_bin": 7},
+    "gamma": {"objective": "gamma"},
+    "tweedie": {"objective": "tweedie"},
+    "fair": {"objective": "fair"},
+    "cross-entropy": {"objective": "cross_entropy"},
+    "square roots": {"reg_sqrt": True},
+    "classes, dart": {"objective": "multiclass", "num_class": 3, "boosting": "dart", "drop_rate": 0.3},
+    "smooth paths": {"path_smooth": 5.0},
+    "penalties": {"lambda_l2": 2.0, "linear_lambda": 0.5},
+    "weights of classes": {"objective": "binary", "scale_pos_weight": 3.0},
+    "steep": {"objective": "binary", "sigmoid": 2.5},
 }
 
 
@@ -59,7 +74,7 @@ def test_linear_trees_agree(name, data):
     assert len(forest.linear_feature) > 10
 
 
-@pytest.mark.parametrize("name", ["default", "many leaves", "dart", "penalty"])
+@pytest.mark.parametrize("name", ["default", "many leaves", "dart", "penalty", "fair", "huber", "few bins"])
 def test_linear_trees_of_categories_agree(name, data):
     assert check(categorical(data, MODELS[name]), data).is_categorical
 

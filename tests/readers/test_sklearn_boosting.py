@@ -120,6 +120,21 @@ def test_labels_where_probabilities_tie(kind, settings, X, y):
     np.testing.assert_array_equal(silva.load(model).predict(X), expected)
 
 
+@pytest.mark.parametrize(
+    ("kind", "settings"),
+    [
+        (ensemble.GradientBoostingClassifier, {"init": "zero", "n_estimators": 5}),
+        (ensemble.HistGradientBoostingClassifier, {"max_iter": 5}),
+    ],
+)
+def test_labels_of_two_classes_where_probabilities_tie(kind, settings, X, y):
+    model = kind(learning_rate=1e-17, random_state=0, **settings).fit(X, np.argsort(np.argsort(y)) % 2)
+    assert (model.predict_proba(X) == 0.5).all()
+    expected = model.predict(X)
+    assert len(np.unique(expected)) == 2
+    np.testing.assert_array_equal(silva.load(model).predict(X), expected)
+
+
 HIST = {
     "regressor": (ensemble.HistGradientBoostingRegressor, {}),
     "absolute error": (ensemble.HistGradientBoostingRegressor, {"loss": "absolute_error"}),

@@ -33,6 +33,8 @@ C_TYPES = {
 
 logger = logging.getLogger("silva")
 
+_importing = threading.Lock()
+
 
 @dataclass(frozen=True, eq=False)
 class Variant:
@@ -174,8 +176,10 @@ def _options(cuda_core: Any, kernel: Variant, architecture: int, **more: Any) ->
 
 def _import_cuda_core() -> Any:
     try:
-        import cuda.core
-        import cuda.core.utils
+        # Threads that import it side by side may see it half made.
+        with _importing:
+            import cuda.core
+            import cuda.core.utils
     except ImportError as error:
         raise DeviceError(f"compiling kernels needs cuda-core 1.0 or newer ({error}); {INSTALL}") from error
     return cuda.core

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -18,12 +19,31 @@ if TYPE_CHECKING:
     from silva.cuda.codes import Codes
     from silva.cuda.compiler import Variant
     from silva.ensemble import TreeEnsemble
-    from silva.typing import Array, GpuArray, Int32s, Int64s
+    from silva.typing import Array, GpuArray, Int32s
 
-TILE_ROWS, TILE_PITCH, THREADS = 128, 33, 512
+THREADS, LANE_ROWS, CHUNK_ROWS = 512, 4, 128
+"""Threads of a block, rows that a lane takes side by side and a warp's (as in common/cuda/encode_rows.cu)."""
+
 SHARED_BYTES = 64 * 1024
-"""Thresholds and starts of buckets of a run of columns in shared memory: 32 columns of 255 float32 thresholds, read as
-whole lines; with a tile of values two blocks fit."""
+"""Thresholds and starts of buckets of a run of columns in shared memory: 32 columns of 255 float32 thresholds; with a
+tile of values two blocks fit."""
+
+WIDE, NARROW = 32, 8
+"""Columns of a tile: whole lines of memory, or sectors."""
+
+WIDE_VALUES = 2**23
+"""Values of all rows from which tiles are wide. Runs of few columns have few thresholds, which every block copies
+first; sixteen thousand values or so pay for the copy."""
+
+BLOCKS_PER_MULTIPROCESSOR = 2
+"""As many as it has room for: each copies thresholds."""
+
+WARPS = THREADS // 32
+"""Columns that a block of wide tiles takes at a time."""
+
+SMALL_TABLE = 128
+"""Entries a column, on average, up to which a warp takes two chunks of rows at once: a sixth less instructions. Lookups
+in larger tables meet in the banks of shared memory: there one at a time was the faster by a sixth."""
 
 BUCKETS, MOST_STEPS, MOST_BUCKETED = 4, 4, 255
 """Buckets for each threshold; thresholds in a bucket (as in common/cuda/encode.cuh), and of a column, up to which
@@ -31,10 +51,6 @@ they take less time than a search tree. Of 255 quantiles of a normal distributio
 
 LEAST_ENTRIES = 4
 """Room of a column: multiples of 16 bytes."""
-
-ENOUGH_BLOCKS = 132 * 8
-"""Further tiles of rows are taken by the same blocks, which have their thresholds already. Where there are fewer,
-copying the thresholds takes longer than reading them where they are."""
 
 
 class CodeTables:
@@ -59,10 +75,8 @@ class CodeTables:
         self.codes = codes
         self.code_type = np.dtype(codes.code_type if code_type is None else code_type)
         self.row_bytes = codes.n_columns * self.code_type.itemsize
-        self._kernels = {name: encode_variant(name, codes, self.code_type) for name in ("float32", "float64")}
         self._forest = forest
         self._search = _SearchTrees(codes)
-        self._tile_bytes = TILE_ROWS * TILE_PITCH * codes.thresholds.itemsize
         self._uploads = PerGpu()
 
     def encode(self, x: GpuArray, stride: int) -> GpuArray:
@@ -96,24 +110,31 @@ class CodeTables:
         """
         if not self.codes.n_columns:
             return None
-        n_tiles, (runs, *tables) = -(-stride // TILE_ROWS), self.tables()
-        n_runs = len(runs) - 1
-        entries = self._search.shared_entries if n_tiles * n_runs >= ENOUGH_BLOCKS else 0
-        if entries * self._search.entry_bytes + self._tile_bytes > gpu_limits().shared_per_block:
-            entries = 0
-        grid = (min(n_tiles, max(1, ENOUGH_BLOCKS // n_runs)), n_runs)
-        sizes = (*map(np.int64, strides), np.int32(n_rows), np.int64(stride), runs, np.int32(entries))
-        shared = entries * self._search.entry_bytes
-        args = (rows, *sizes, *tables, NOWHERE)
-        return PreparedLaunch(self._kernels[np.dtype(input_type).name], grid, THREADS, args, shared)
+        search, total = self._search, self.codes.n_columns
+        n_columns = WIDE if total > WIDE // 2 and stride * total >= WIDE_VALUES else NARROW
+        runs, entries = search.divide(n_columns)
+        shared = entries * search.entry_bytes
+        at_once = 2 if search.thresholds.itemsize == 4 and search.offsets[-1] <= SMALL_TABLE * total else 1
+        tile_rows = (at_once if n_columns == WIDE else 4) * CHUNK_ROWS
+        tile_bytes = (tile_rows + LANE_ROWS) * n_columns * search.thresholds.itemsize
+        if shared + tile_bytes > gpu_limits().shared_per_block:
+            shared = entries = 0
+        n_blocks = BLOCKS_PER_MULTIPROCESSOR * gpu_limits().n_multiprocessors
+        n_tiles = min(-(-stride // tile_rows), n_blocks)
+        jobs = self._uploads.get(
+            lambda: import_cupy().asarray(divide_rows(runs, n_tiles, n_blocks)), (n_columns, n_tiles)
+        )
+        sizes = (*map(np.int64, strides), np.int32(n_rows), np.int64(stride), jobs, np.int32(entries))
+        kernel = encode_variant(input_type, self.codes, self.code_type, n_columns, at_once)
+        return PreparedLaunch(kernel, (len(jobs), 1), THREADS, (rows, *sizes, *self.tables(), NOWHERE), shared)
 
     def tables(self) -> tuple[Any, ...]:
-        """Arguments of kernels that encode, on the current GPU: runs of columns, the code tables of encode.cuh."""
+        """Arguments of kernels that encode, on the current GPU: the code tables of encode.cuh."""
         return tuple(self._uploads.get(self._upload))
 
     def _upload(self) -> tuple[Any, ...]:
         cupy, codes, forest, search = import_cupy(), self.codes, self._forest, self._search
-        arrays = (search.runs, codes.feature, codes.category_set, codes.missing, search.height, search.offsets)
+        arrays = (codes.feature, codes.category_set, codes.missing, search.height, search.offsets)
         found = (search.buckets, search.thresholds, search.starts)
         sets = (*found, forest.set_offsets, forest.set_words, forest.set_others_left)
         zeros = cupy.asarray(forest.zero_missing) if len(forest.zero_missing) else np.uint64(0)
@@ -136,10 +157,6 @@ class _SearchTrees:
         Thresholds below each bucket; the column's entries' number times `BUCKETS` of them.
     entry_bytes : int
         Of a threshold and its buckets.
-    runs : int32
-        First columns of the runs that share a block, and the number of columns.
-    shared_entries : int
-        Entries of the largest run that fits into shared memory.
     """
 
     def __init__(self, codes: Codes) -> None:
@@ -162,7 +179,22 @@ class _SearchTrees:
                 self.buckets[column] = found
                 self.thresholds[begin:end][: len(sorted_)] = np.where(sorted_ < np.inf, sorted_, np.nan)
         self.entry_bytes = codes.thresholds.itemsize + BUCKETS
-        self.runs, self.shared_entries = _divide(sizes, SHARED_BYTES // self.entry_bytes)
+
+    def divide(self, most_columns: int) -> tuple[list[tuple[int, int]], int]:
+        """First and last columns of runs that share a block, and the entries of the largest that fits.
+
+        A column that does not fit is a run by itself.
+        """
+        capacity = SHARED_BYTES // self.entry_bytes
+        sizes, starts, used, largest = np.diff(self.offsets).tolist(), [0], 0, 0
+        for column, size in enumerate(sizes):
+            if used and (used + size > capacity or column - starts[-1] == most_columns):
+                starts.append(column)
+                used = 0
+            used += size
+            if used <= capacity:
+                largest = max(largest, used)
+        return list(itertools.pairwise([*starts, len(sizes)])), largest
 
 
 def _fill_buckets(starts: NDArray[np.uint8], thresholds: Array) -> Int32s | None:
@@ -170,13 +202,14 @@ def _fill_buckets(starts: NDArray[np.uint8], thresholds: Array) -> Int32s | None
     finite = thresholds[thresholds < np.inf]
     if not 0 < len(finite) <= MOST_BUCKETED:
         return None
-    last = np.float32(len(starts) - 1)
     with np.errstate(all="ignore"):
         single = finite.astype(np.float32)
         low = single[0]
-        scale = np.float32(len(starts)) / (single[-1] - low)
+        scale = np.float32(1) / (single[-1] - low)
         scale = scale if np.isfinite(scale) else np.float32(0)
-        at = np.fmin(np.fmax((single - low) * scale, np.float32(0)), last).astype(np.int64)
+        share = np.fmin(np.fmax((single - low) * scale, np.float32(0)), np.float32(1))
+    # The kernels round the exact product once; float64 holds it.
+    at = np.rint(share.astype(np.float64) * (len(starts) - 1)).astype(np.int64)
     steps = int(np.bincount(at).max())
     if steps > MOST_STEPS:
         return None
@@ -193,17 +226,12 @@ def _fill_search_tree(tree: Array, height: int, thresholds: Array) -> None:
         tree[1 << level : 2 << level] = padded[(1 << (height - 1 - level)) - 1 :: 1 << (height - level)]
 
 
-def _divide(sizes: Int64s, capacity: int) -> tuple[Int32s, int]:
-    """Divide columns into runs of at most `capacity` entries; a larger column is a run by itself."""
-    starts, used, largest = [0], 0, 0
-    for column, size in enumerate(sizes.tolist()):
-        if used and used + size > capacity:
-            starts.append(column)
-            used = 0
-        used += size
-        if used <= capacity:
-            largest = max(largest, used)
-    return np.array([*starts, len(sizes)], np.int32), largest
+def divide_rows(runs: list[tuple[int, int]], n_tiles: int, n_blocks: int) -> Int32s:
+    """Share the tiles of each run among blocks, as many as it has work: (n, 4), Job of encode_rows.cu."""
+    work = np.array([-(-(end - begin) // WARPS) for begin, end in runs])
+    shares = np.clip(n_blocks * work // work.sum(), 1, n_tiles).tolist()
+    jobs = [(*run, first, n) for run, n in zip(runs, shares, strict=True) for first in range(n)]
+    return np.array(jobs, np.int32)
 
 
 def row_strides(x: GpuArray) -> tuple[Any, Any]:
@@ -212,11 +240,13 @@ def row_strides(x: GpuArray) -> tuple[Any, Any]:
     return np.int64(x.strides[0] // item), np.int64(x.strides[1] // item)
 
 
-def encode_variant(input_type: DTypeLike, codes: Codes, code_type: DTypeLike | None = None) -> Variant:
-    """Name the kernel for rows of a type."""
+def encode_variant(input_type: DTypeLike, codes: Codes, code_type: DTypeLike, n_columns: int, at_once: int) -> Variant:
+    """Name the kernel for rows of a type, tiles of so many columns and so many chunks at once."""
     return variant(
         "common/cuda/encode_rows",
         INPUT=np.dtype(input_type),
         ROW=codes.thresholds.dtype,
-        CODE=np.dtype(codes.code_type if code_type is None else code_type),
+        CODE=np.dtype(code_type),
+        COLUMNS=n_columns,
+        AT_ONCE=at_once,
     )

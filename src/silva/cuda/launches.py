@@ -34,6 +34,9 @@ LARGEST_DEFAULT_SHARED = 12 * 1024
 MAX_DYNAMIC_SHARED = 8
 """CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES."""
 
+FIRST_OVERLAPPING = 9, 0
+"""Compute capability from which a launch may begin before the last has ended."""
+
 KEPT, KEPT_SHARE = 32, 512
 """Plans that a thread keeps, and calls that all threads keep; part of a GPU's memory for the buffers of either."""
 
@@ -94,6 +97,9 @@ class PreparedLaunch:
     args : CuPy arrays, NumPy scalars of the kernel's own types and NumPy arrays, which are passed by value
     shared : int
         Bytes of dynamic shared memory.
+    overlaps : bool
+        Whether it may begin before the launch ahead of it in its stream has ended, as its kernel waits for that itself
+        (common/cuda/overlap.cuh); `bound` launches do so, on GPUs that can.
 
     Attributes
     ----------
@@ -108,7 +114,10 @@ class PreparedLaunch:
         threads: int | tuple[int, int],
         args: tuple[Any, ...],
         shared: int = 0,
+        *,
+        overlaps: bool = False,
     ) -> None:
+        self.overlaps = overlaps
         arguments = np.zeros((len(args), ARGUMENT_BYTES), np.uint8)
         pointers = arguments.ctypes.data + ARGUMENT_BYTES * np.arange(len(args), dtype=np.uint64)
         for place, arg in enumerate(args):
@@ -128,7 +137,14 @@ class PreparedLaunch:
         """Return the launch as the core takes it."""
         function, *numbers, shared = map(int, self._shape)
         grid, block = (numbers[0], numbers[1], numbers[2]), (numbers[3], numbers[4], numbers[5])
-        return _core.GpuLaunch(function=function, grid=grid, block=block, shared=shared, arguments=self._pointers)
+        return _core.GpuLaunch(
+            function=function,
+            grid=grid,
+            block=block,
+            shared=shared,
+            arguments=self._pointers,
+            overlaps=self.overlaps and capability(import_cupy().cuda.runtime.getDevice()) >= FIRST_OVERLAPPING,
+        )
 
     def cell(self, place: int) -> Array:
         """Argument as an array of one uint64: what is written there is what the next launch takes.

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from silva.device import array_gpu, explaining_memory, import_cupy
+from silva.device import DeviceError, array_gpu, explaining_memory, import_cupy
 from silva.inputs.categories import arrays_hold_values
 
 if TYPE_CHECKING:
@@ -93,6 +93,8 @@ def check_gpu_rows(X: object, forest: TreeEnsemble, gpu: int) -> Any:
 
     Raises
     ------
+    DeviceError
+        If the current stream is captured into a graph.
     TypeError, ValueError
         If they are not numbers, not two-dimensional, of another width, or NaN where the source library refuses it.
     NotImplementedError
@@ -104,6 +106,7 @@ def check_gpu_rows(X: object, forest: TreeEnsemble, gpu: int) -> Any:
         )
     cupy = import_cupy()
     with cupy.cuda.Device(gpu):
+        refuse_capture(cupy.cuda.get_current_stream())
         x = as_cupy(X)
         if x.ndim != 2 or x.shape[1] != forest.n_features:
             raise ValueError(f"X has shape {x.shape}, expected (rows, {forest.n_features}), the features of the forest")
@@ -112,6 +115,15 @@ def check_gpu_rows(X: object, forest: TreeEnsemble, gpu: int) -> Any:
         if not forest.nan_allowed and x.dtype.kind == "f" and bool(cupy.isnan(x).any()):
             raise ValueError(f"X holds NaN, which {forest.source or 'the source library'} refuses in this model")
     return x
+
+
+def refuse_capture(stream: Any) -> None:
+    """Raise a DeviceError where a stream is captured into a graph; the null stream never is."""
+    if stream.ptr and stream.is_capturing():
+        raise DeviceError(
+            "the current stream is captured into a CUDA graph, and what lies between silva's kernels belongs to other "
+            "work before the graph is launched; call silva outside of the capture"
+        )
 
 
 def _map_on_gpu(

@@ -29,6 +29,9 @@ TREE, WINDOW = (1.2, 5.0), (2.6, 12.0)
 REGISTER, REGISTER_OF_FEW = {8: 0.55, 16: 0.6, 32: 1.15}, 2.0
 """Nanoseconds of a register of splits, by the bits of their codes, and with few rows."""
 
+LANE_ROWS = 64
+"""Rows from which by_node takes rows in lanes; what that costs says the plan."""
+
 FROM_MEMORY = 12.0
 """Times that splits in lanes are slower where a row does not fit registers."""
 
@@ -50,6 +53,8 @@ def nanoseconds(forest: TreeEnsemble, choice: Choice, n_rows: int, plan: _core.N
         value = RANK_BY_HALVES if forest.threshold.dtype == np.float64 else CAST
         return forest.n_trees * depth * LEVEL[few] + n_used * value
     rows = n_used * RANK if needs_ranks(forest) else 0.0
+    if n_rows >= LANE_ROWS and plan.lane_cost:
+        return rows + plan.lane_cost
     if choice.algorithm == "by_node":
         largest = most_splits(forest)
         in_heap = depth <= (6 if largest <= BLOCK else 8)

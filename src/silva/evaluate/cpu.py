@@ -36,7 +36,7 @@ class CpuEvaluator:
     def __init__(self, forest: TreeEnsemble) -> None:
         self._forest = forest
         self._node_plans: dict[tuple[str, int], _core.NodePlan] = {}
-        self._default_choices: dict[bool, Choice] = {}
+        self._default_choices: dict[int, Choice] = {}
 
     def margins(self, rows: Floats, choice: Choice, n_jobs: int | None) -> Doubles:
         """Margins (n, n_outputs); the sum over trees has one order whatever the schedule."""
@@ -87,10 +87,10 @@ class CpuEvaluator:
 
     def default_choice(self, n_rows: int) -> Choice:
         """Pick what the model of costs prefers for `n_rows` rows."""
-        few = n_rows <= costs.FEW_ROWS
-        if few not in self._default_choices:
-            self._default_choices[few] = min(self._usual(), key=lambda choice: self._cost(choice, n_rows))
-        return self._default_choices[few]
+        kind = (n_rows > costs.FEW_ROWS) + (n_rows >= costs.LANE_ROWS)
+        if kind not in self._default_choices:
+            self._default_choices[kind] = min(self._usual(), key=lambda choice: self._cost(choice, n_rows))
+        return self._default_choices[kind]
 
     def candidates(self, n_rows: int) -> tuple[Choice, ...]:
         """List what is worth measuring for batches of `n_rows` rows, the default settings first."""

@@ -11,7 +11,7 @@ from silva.evaluate.choice import refuse_algorithm, runnable, tuned
 from silva.evaluate.cpu import CpuEvaluator
 from silva.evaluate.links import is_margin, respond, squeeze
 from silva.inputs import as_rows
-from silva.inputs.sparse import dense_chunks, in_columns, is_sparse, used_columns
+from silva.inputs.sparse import dense_chunks, in_columns, is_sparse, joined, used_columns
 from silva.parallel import cached_property
 from silva.typing import OUTPUTS, Choice, Rows
 
@@ -76,8 +76,8 @@ class Evaluator:
         if not parts:
             return self.predict(np.zeros((0, self.forest.n_features)), output, algorithm, device, n_jobs)
         if isinstance(parts[0], list):
-            return [np.concatenate(each) for each in zip(*parts, strict=True)]
-        return np.concatenate(parts)
+            return [joined(list(each)) for each in zip(*parts, strict=True)]
+        return joined(parts)
 
     @cached_property
     def _of_used(self) -> Evaluator:

@@ -43,8 +43,8 @@ def refuse_negative_covers(forest: TreeEnsemble) -> None:
         tree = int(np.searchsorted(forest.tree_offsets, node, side="right")) - 1
         raise ValueError(
             f"the cover of node {node - forest.tree_offsets[tree]} of tree {tree} is {forest.cover[node]}: SHAP values "
-            "weight the sides of a split by covers, which must be finite and at least 0; this forest only predicts "
-            "(train with a larger min_child_weight to explain it)"
+            "weight the sides of a split by covers, which must be finite and at least 0; pass background rows "
+            "(background=), or train with a larger min_child_weight"
         )
 
 

@@ -277,7 +277,7 @@ class Explainer(InteractionExplainer, CalledExplainer, MappedExplainer):
 
         Parameters
         ----------
-        X : array-like, frame or SciPy's sparse rows of shape (n, F), or one row (F,)
+        X : array-like, frame or sparse rows (SciPy, CuPy) of shape (n, F), or one row (F,)
             Of sparse rows only the columns that the forest uses are made dense, a chunk of rows at a time. An entry
             that is not stored is missing for XGBoost, and 0 for other libraries. An array or a pandas.Series of one row
             has a result without the axis of rows.

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from silva.device import on_host
+from silva.device import array_gpu, import_cupy, on_host
 from silva.explain.cpu import checked_result
 from silva.forest import as_forest
-from silva.inputs.sparse import dense_chunks, in_columns, used_columns
+from silva.inputs.sparse import dense_chunks, in_columns, is_on_gpu, used_columns
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike
@@ -48,7 +48,10 @@ def values_of_sparse(
     if labels is not None and labels.shape != (X.shape[0],):
         raise ValueError(f"y has the shape {labels.shape}, expected ({X.shape[0]},): a label a row")
     shape = (X.shape[0], forest.n_features, *((forest.n_outputs,) if forest.n_outputs > 1 else ()))
-    if not is_sparse_output:
+    places: Any = used
+    if not is_sparse_output and is_on_gpu(X):
+        out, places = _result_on_gpu(shape, explainer.dtype, out), import_cupy().asarray(used)
+    elif not is_sparse_output:
         X = X.tocsr()
         out = checked_result(shape, explainer.dtype, X.data, out)
     parts = []
@@ -56,11 +59,20 @@ def values_of_sparse(
         label = {} if labels is None else {"y": labels[rows]}
         values = of_used.shap_values(dense, **label, **options)
         if is_sparse_output:
-            parts.append(to_sparse(values, used, forest.n_features))
+            parts.append(to_sparse(on_host(values), used, forest.n_features))
         elif out is not None:
             out[rows] = 0
-            out[rows, used] = values
+            out[rows, places] = values
     return out if not is_sparse_output else _stacked(parts, forest.n_outputs, forest.n_features, explainer.dtype)
+
+
+def _result_on_gpu(shape: tuple[int, ...], dtype: str, out: Any) -> Any:
+    """Check the caller's array, or make one."""
+    if out is None:
+        return import_cupy().empty(shape, dtype)
+    if array_gpu(out) is None or out.shape != shape or out.dtype != dtype:
+        raise ValueError(f"out is no CuPy array of {dtype} and shape {shape}, which rows on a GPU have values in")
+    return out
 
 
 def to_sparse(values: Array, used: Array, n_features: int) -> list[Any]:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from silva.grow.data import gathered
 from silva.inputs.categories import Coded, Numbers, array_to_rows, columns_to_rows, object_column
 from silva.inputs.frames import to_frame
 from silva.inputs.matching import check_width, refuse_repeated
@@ -71,7 +72,7 @@ class TrainingColumns:
 
     def taken(self, rows: Int32s) -> TrainingColumns:
         """Take these rows of all columns."""
-        return replace(self, X=self.X[rows])
+        return replace(self, X=gathered(self.X, rows))
 
     def ordered_by(self, y: Doubles, weight: Doubles) -> TrainingColumns:
         """Put the categories into the order of the means of another target; there are no derived columns yet."""

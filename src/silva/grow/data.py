@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
 
-from silva import _core
+from silva import _core, parallel
+from silva.grow.sorting import Sorter
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -117,12 +118,21 @@ def standard(values: Doubles, weight: Doubles) -> Standard:
     if not present.any():
         return Standard(0.0, 0.0)
     x, w = (values, weight) if present.all() else (values[present], weight[present])
-    centre = float(x[0] + np.average(x / 2 - x[0] / 2, weights=w) * 2)
-    largest = float(np.abs(x / 2 - centre / 2).max()) * 2
+    # One array for all of it: new memory costs as much as what is done in it.
+    half, total = np.divide(x, 2), w.sum()
+    half -= x[0] / 2
+    half *= w
+    centre = float(x[0] + half.sum() / total * 2)
+    np.divide(x, 2, out=half)
+    half -= centre / 2
+    largest = float(max(half.max(), -half.min())) * 2
     if largest <= 1e-14 * abs(centre) or largest == 0:
         return Standard(centre, 0.0)
-    scaled = (x - centre) / largest
-    return Standard(centre, float(np.sqrt(np.average(scaled * scaled, weights=w))) * largest)
+    scaled = np.subtract(x, centre, out=half)
+    scaled /= largest
+    scaled *= scaled
+    scaled *= w
+    return Standard(centre, float(np.sqrt(scaled.sum() / total)) * largest)
 
 
 def on_grid(by: Standard) -> Standard:
@@ -147,20 +157,9 @@ def standardised(values: Doubles, by: Standard) -> Doubles:
     return (values - by.centre) / by.scale
 
 
-def ranked(values: Doubles) -> tuple[Int32s, Int32s, Doubles, Int32s]:
-    """Ranks, rows by rank (missing first), distinct values and the first position of each rank and the end."""
-    n_missing = int(np.isnan(values).sum())
-    order = np.roll(np.argsort(values, kind="stable").astype(np.int32), n_missing)
-    present = values[order[n_missing:]]
-    is_new = np.ones(len(present), bool)
-    is_new[1:] = present[1:] != present[:-1]
-    ranks = np.full(len(values), -1, np.int32)
-    ranks[order[n_missing:]] = np.cumsum(is_new, dtype=np.int32) - np.int32(1)
-    starts = np.concatenate([np.flatnonzero(is_new), [len(present)]]) + n_missing
-    return ranks, order, present[is_new], starts.astype(np.int32)
-
-
-def arranged(ranks: Int32s, n_distinct: Int64s, y: Doubles) -> Int32s | None:
+def arranged(
+    ranks: Int32s, n_distinct: Int64s, y: Doubles, n_threads: int = 1, sorter: Sorter | None = None
+) -> Int32s | None:
     """Order of rows in which those of similar ranks lie together, ZONE at a time; None where it would not pay.
 
     A search asks for the rows of boxes. Zones are boxes too, so that most lie in one or apart from it as a whole. Their
@@ -173,6 +172,9 @@ def arranged(ranks: Int32s, n_distinct: Int64s, y: Doubles) -> Int32s | None:
     n_distinct : int, (n_attributes,)
     y : float64, (n_rows,)
         Attributes along which its mean changes more are cut into more pieces.
+    n_threads : int
+    sorter : Sorter, optional
+        What sorts rows, by default the cores.
 
     Notes
     -----
@@ -187,11 +189,16 @@ def arranged(ranks: Int32s, n_distinct: Int64s, y: Doubles) -> Int32s | None:
     for _ in range(n_bits):
         levels[np.argmax(gains / 4.0**levels)] += 1
     scales = 2.0**levels / (n_distinct + 1)
-    places = {int(a): ((ranks[a] + 1) * scales[a]).astype(np.uint16) for a in np.flatnonzero(levels)}
     key = np.zeros(n_rows, np.uint16)
-    for a, level in _interleaved(levels):
-        key = (key << np.uint16(1)) | (places[a] >> np.uint16(levels[a] - 1 - level) & np.uint16(1))
-    order = np.argsort(key, kind="stable").astype(np.int32)
+
+    def find_keys(block: int) -> None:
+        rows = slice(block * BLOCK_VALUES, (block + 1) * BLOCK_VALUES)
+        places = {int(a): ((ranks[a, rows] + 1) * scales[a]).astype(np.uint16) for a in np.flatnonzero(levels)}
+        for a, level in _interleaved(levels):
+            key[rows] = (key[rows] << np.uint16(1)) | (places[a] >> np.uint16(levels[a] - 1 - level) & np.uint16(1))
+
+    list(_side_by_side(find_keys, -(-n_rows // BLOCK_VALUES), n_threads))
+    order = (sorter or Sorter()).order(key)
     n_whole = n_rows // ZONE
     shuffled = np.argsort(np.arange(n_whole) * GOLDEN % 1.0)
     whole = order[: n_whole * ZONE].reshape(n_whole, ZONE)[shuffled].ravel()
@@ -247,6 +254,22 @@ def _packed(
     return z
 
 
+def gathered(X: Doubles, rows: Int32s) -> Doubles:
+    """Take rows of X, in blocks side by side; X itself if they are all of its rows in their order."""
+    if len(rows) == len(X) and np.array_equal(rows, np.arange(len(X))):
+        return X
+    result = np.empty((len(rows), X.shape[1]))
+    n_rows = max(1, BLOCK_VALUES // max(X.shape[1], 1))
+
+    def gather(block: int) -> None:
+        chosen = slice(block * n_rows, (block + 1) * n_rows)
+        result[chosen] = X[rows[chosen]]
+
+    threads = parallel.n_threads(None) if X.size > FEW_VALUES else 1
+    list(_side_by_side(gather, -(-len(rows) // n_rows), threads))
+    return result
+
+
 def _side_by_side(task: Callable[[int], Result], n_tasks: int, n_threads: int) -> Iterator[Result]:
     """Results in order; no more of them wait than there are threads."""
     if n_threads == 1:
@@ -265,6 +288,7 @@ def prepare(
     n_threads: int = 1,
     storage: str = "float64",
     testable: Bools | None = None,
+    sorter: Sorter | None = None,
 ) -> TrainingRows:
     """Standardise, rank and pack.
 
@@ -284,24 +308,26 @@ def prepare(
         columns of few digits are kept exactly; the others and y are rounded.
     testable : bool, (n_attributes,), optional
         Attributes that splits may test, by default all; the others have one rank for all rows.
+    sorter : Sorter, optional
+        What ranks columns, by default the cores.
 
     Notes
     -----
     O(n_rows log n_rows) an attribute; up to 16 (2 + 2 n_attributes) bytes a row, all of them kept, of which float32
     saves up to 4 (2 + 2 n_attributes).
     """
-    testable = np.ones(X.shape[1], bool) if testable is None else testable
+    testable, sorter = np.ones(X.shape[1], bool) if testable is None else testable, sorter or Sorter()
     n_threads = n_threads if X.size > FEW_VALUES else 1
     weight = weight / weight.mean()
     target = standard(y, weight)
-    attributes, ranks, order, values, starts, offsets = _ranked_columns(X, weight, testable, n_threads)
+    attributes, ranks, order, values, starts, offsets = _ranked_columns(X, weight, testable, n_threads, sorter)
     usable = linear & np.array([s.scale > 0 for s in attributes], bool)
-    missing = (ranks.min(axis=1, initial=0) < 0) & usable
+    missing = (starts[offsets[:-1] + np.arange(len(ranks))] > 0) & usable
     column = np.where(usable, np.cumsum(usable), -1).astype(np.int32)
     indicator = np.where(missing, usable.sum() + np.cumsum(missing), -1).astype(np.int32)
     width = 2 + int(usable.sum()) + int(missing.sum())
     y = standardised(y, target)
-    source = arranged(ranks, np.diff(offsets), y)
+    source = arranged(ranks, np.diff(offsets), y, n_threads, sorter)
     if source is not None:
         y, weight = y[source], weight[source]
         _rearrange(ranks, order, source, n_threads)
@@ -311,7 +337,7 @@ def prepare(
 
 
 def _ranked_columns(
-    X: Doubles, weight: Doubles, testable: Bools, n_threads: int
+    X: Doubles, weight: Doubles, testable: Bools, n_threads: int, sorter: Sorter
 ) -> tuple[
     list[Standard],
     Int32s,
@@ -331,8 +357,7 @@ def _ranked_columns(
     def rank(a: int) -> tuple[Doubles, Int32s]:
         values = np.ascontiguousarray(X[:, a])
         attributes[a] = standard(values, weight)
-        ranks[a], order[a], distinct, start = ranked(values if testable[a] else np.zeros(n_rows))
-        return distinct, start
+        return sorter.rank(values if testable[a] else np.zeros(n_rows), ranks[a], order[a])
 
     for a, (distinct, start) in enumerate(_side_by_side(rank, n_attributes, n_threads)):
         at = int(offsets[a])
@@ -347,8 +372,11 @@ def _rearrange(ranks: Int32s, order: Int32s, source: Int32s, n_threads: int) -> 
     place = np.empty_like(source)
     place[source] = np.arange(len(source), dtype=np.int32)
 
-    def rearrange(a: int) -> None:
-        ranks[a] = ranks[a][source]
-        order[a] = place[order[a]]
+    def rearrange(task: int) -> None:
+        a = task // 2
+        if task % 2:
+            order[a] = place[order[a]]
+        else:
+            ranks[a] = ranks[a][source]
 
-    list(_side_by_side(rearrange, len(ranks), n_threads))
+    list(_side_by_side(rearrange, 2 * len(ranks), n_threads))

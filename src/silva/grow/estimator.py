@@ -252,8 +252,8 @@ class ModelTreeRegressor(RegressorMixin, TreeEstimator):  # type: ignore[misc]
         Parameters
         ----------
         X : array-like or frame of shape (n_rows, n_features)
-            NaN marks missing values. Rows of a GPU are standardised and ranked on the host, with the same bits as rows
-            of the host, and summed on their GPU.
+            NaN marks missing values. Rows of a GPU are standardised on the host, with the same bits as rows of the
+            host, and summed on their GPU; from a million rows on GPUs rank the columns.
         y : array-like of shape (n_rows,)
         sample_weight : array-like of shape (n_rows,), optional
             At least 0; rows of weight 0 are left out. Whole numbers count repetitions, up to 131,072 rows in all: a row

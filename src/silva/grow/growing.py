@@ -14,7 +14,7 @@ from silva.grow.derived import with_derived
 from silva.grow.interrupts import Interrupts
 from silva.grow.pruning import Prices, pruned
 from silva.grow.repeats import in_order
-from silva.grow.search import SearchPlan, make_engine, place_rows, search
+from silva.grow.search import SearchPlan, find_sorter, make_engine, place_rows, search
 from silva.grow.settings import at_rest, engine_numbers, is_pruned
 from silva.grow.warm import to_ranks, to_values
 from silva.parallel import n_threads
@@ -91,7 +91,8 @@ def grow(model: Any, columns: TrainingColumns, target: Doubles, weight: Doubles,
     if is_linear:
         columns = with_derived(columns, target, weight)
     linear, threads = ~columns.is_categorical & is_linear, n_threads(model.n_jobs)
-    rows = prepare(columns.X, target, weight, linear, threads, model.storage, columns.is_testable)
+    sorter = find_sorter(model.device, given.home, *columns.X.shape)
+    rows = prepare(columns.X, target, weight, linear, threads, model.storage, columns.is_testable, sorter)
     gpu = place_rows(model.device, model.algorithm, given.home, rows, model.chunks, model.max_leaves)
     engine = make_engine(rows, engine_numbers(model, rows, columns, copies, given.seed), gpu)
     plan = SearchPlan(

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
     from silva.grow.cuda.rows import RowsOnGpus
     from silva.grow.data import TrainingRows
+    from silva.grow.sorting import Sorter
 
 SLICE_SECONDS = 0.2
 """Generations run for about this long between two looks at the outside."""
@@ -27,6 +28,9 @@ SLICE_SECONDS = 0.2
 GPU_WORK = 5e6
 """device="auto" takes a GPU from this many rows times columns squared. An H200 was faster a generation from a tenth of
 that, but a first search pays 0.6 s for the GPU's set-up."""
+
+SORTED_ROWS = 1 << 20
+"""Fewer rows are sorted on the cores, in a tenth of a second a column."""
 
 OPERATORS: dict[str, float] = {
     "swap_subtrees": 1.0,
@@ -103,6 +107,34 @@ class SearchResult:
     procedure_seconds: dict[str, float] = field(default_factory=dict)
 
 
+def find_sorter(device: str, home: int | None, n_rows: int, n_columns: int) -> Sorter | None:
+    """Find what sorts many rows on the GPUs that are to sum them; None for the cores."""
+    if n_rows < SORTED_ROWS or not _may_take_gpus(device, home, n_rows * (n_columns + 2) ** 2):
+        return None
+    from silva.grow.cuda.sorting import GpuSorter
+
+    try:
+        return GpuSorter(find_gpus(_with_home(device, home)))
+    except DeviceError:
+        return None  # place_rows says what is wrong with them
+
+
+def _may_take_gpus(device: str, home: int | None, work: float) -> bool:
+    """Whether a search of so many rows times columns squared is asked to run on GPUs, or better does."""
+    kind, _ = parse_device(device)
+    return kind not in {"cpu", "auto"} or (
+        kind == "auto" and (home is not None or (work >= GPU_WORK and is_cuda_usable()))
+    )
+
+
+def _with_home(device: str, home: int | None) -> str:
+    """Name the GPU that the caller's array lives on where the device leaves open which."""
+    kind, index = parse_device(device)
+    if home is not None and (kind == "auto" or (kind == "cuda" and index is None)):
+        return f"cuda:{home}"
+    return "cuda" if kind == "auto" else device
+
+
 def place_rows(
     device: str,
     algorithm: str,
@@ -129,11 +161,8 @@ def place_rows(
     DeviceError
         If a GPU is asked for and cannot be used. Where it was not asked for, a warning says so.
     """
-    kind, index = parse_device(device)
-    if kind == "cpu":
-        return None
-    work = len(rows.y) * rows.width * rows.width
-    if kind == "auto" and home is None and (work < GPU_WORK or not is_cuda_usable()):
+    kind, _ = parse_device(device)
+    if not _may_take_gpus(device, home, len(rows.y) * rows.width * rows.width):
         return None
     from silva.grow.cuda.paper import QrRowsOnGpu
     from silva.grow.cuda.parts import MOST_COLUMNS
@@ -144,12 +173,8 @@ def place_rows(
             message = f"growing on the CPU: leaf models have {rows.width} columns, a GPU takes at most {MOST_COLUMNS}"
             warnings.warn(message, RuntimeWarning, stacklevel=3)
         return None
-    if kind == "auto":
-        device = "cuda" if home is None else f"cuda:{home}"
-    elif kind == "cuda" and index is None and home is not None:
-        device = f"cuda:{home}"
     try:
-        gpus = find_gpus(device)
+        gpus = find_gpus(_with_home(device, home))
         return QrRowsOnGpu(rows, gpus[0], max_leaves) if algorithm == "qr" else RowsOnGpus(rows, gpus, chunks)
     except DeviceError as error:
         if kind != "auto":

@@ -1,4 +1,4 @@
-"""SciPy's sparse rows: made dense a chunk at a time, in the columns that a forest uses alone."""
+"""Sparse rows of SciPy and CuPy: dense a chunk at a time where they are, in the columns that a forest uses alone."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from silva.device import array_gpu, import_cupy
 from silva.ensemble import ABSENT_IS_MISSING, TreeEnsemble
 from silva.inputs.matching import check_width
 
@@ -21,9 +22,22 @@ CHUNK_BYTES = 2**26
 
 
 def is_sparse(X: object) -> bool:
-    """Whether rows are a sparse matrix or array of SciPy."""
+    """Whether rows are a sparse matrix or array of SciPy, or of CuPy."""
     sparse = sys.modules.get("scipy.sparse")
+    return (sparse is not None and bool(sparse.issparse(X))) or is_on_gpu(X)
+
+
+def is_on_gpu(X: object) -> bool:
+    """Whether these are sparse rows of CuPy."""
+    sparse = sys.modules.get("cupyx.scipy.sparse")
     return sparse is not None and bool(sparse.issparse(X))
+
+
+def joined(parts: list[Any]) -> Any:
+    """Put results of chunks below each other, where they are."""
+    if len(parts) == 1:
+        return parts[0]
+    return (np if array_gpu(parts[0]) is None else import_cupy()).concatenate(parts)
 
 
 def used_columns(forest: TreeEnsemble) -> Int32s:
@@ -53,7 +67,7 @@ def in_columns(forest: TreeEnsemble, used: Int32s) -> TreeEnsemble:
 
 
 def dense_chunks(X: Any, forest: TreeEnsemble, used: Int32s) -> Iterator[tuple[slice, Array]]:
-    """Yield slices of rows, and these rows in the columns `used`.
+    """Yield slices of rows, and these rows in the columns `used`: CuPy's on their GPU.
 
     Entries stored twice are added up, as SciPy does. An entry that is not stored is missing for the libraries of
     `ABSENT_IS_MISSING` and 0 for others.
@@ -72,17 +86,27 @@ def dense_chunks(X: Any, forest: TreeEnsemble, used: Int32s) -> Iterator[tuple[s
     if not rows.has_canonical_format:
         rows = rows.copy()
         rows.sum_duplicates()
-    dtype = rows.dtype if rows.dtype in (np.float32, np.float64) else np.float64
+    xp: Any = import_cupy() if is_on_gpu(rows) else np
+    dtype = rows.dtype if rows.dtype in (np.float32, np.float64) else np.dtype(np.float64)
     fill = np.nan if forest.source.lower().startswith(ABSENT_IS_MISSING) else 0.0
-    place = np.full(forest.n_features, -1, np.int64)
-    place[used] = np.arange(len(used))
-    step = max(1, CHUNK_BYTES // max(len(used) * np.dtype(dtype).itemsize, 1))
+    places = np.full(forest.n_features, -1, np.int64)
+    places[used] = np.arange(len(used))
+    place = xp.asarray(places)
+    step = max(1, CHUNK_BYTES // max(len(used) * dtype.itemsize, 1))
     for first in range(0, rows.shape[0], step):
         last = min(first + step, rows.shape[0])
-        entries = slice(rows.indptr[first], rows.indptr[last])
-        row = np.repeat(np.arange(last - first), np.diff(rows.indptr[first : last + 1]))
+        entries = slice(int(rows.indptr[first]), int(rows.indptr[last]))
+        row = _row_of_entries(rows.indptr[first : last + 1], xp)
         column = place[rows.indices[entries]]
         kept = column >= 0
-        dense = np.full((last - first, len(used)), fill, dtype)
+        dense = xp.full((last - first, len(used)), fill, dtype)
         dense[row[kept], column[kept]] = rows.data[entries][kept]
         yield slice(first, last), dense
+
+
+def _row_of_entries(indptr: Any, xp: Any) -> Any:
+    """Row of each entry, from 0."""
+    if xp is np:
+        return np.repeat(np.arange(len(indptr) - 1), np.diff(indptr))
+    # CuPy repeats by lists of the host alone.
+    return xp.searchsorted(indptr[1:], xp.arange(int(indptr[0]), int(indptr[-1])), side="right")

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import weakref
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from silva import _core
 from silva.inputs.arrays import checked_array, to_array
 from silva.inputs.categories import Numbers, category_hashes, number_floats, object_column
 from silva.inputs.frames import to_frame
 from silva.inputs.matching import check_width, column_order
+from silva.parallel import n_threads
 from silva.target_statistics import BORDERS, BUCKETS, COUNTER, FREQUENCY
 
 if TYPE_CHECKING:
@@ -22,10 +25,10 @@ if TYPE_CHECKING:
     from silva.target_statistics import Projection, Statistic, Table, TargetStatistics
     from silva.typing import Array, Rows
 
-MIX = np.uint64(0x4906BA494954CB65)
 
-
-def rows_of_statistics(X: Rows, model: TargetStatistics, by_position: bool) -> NDArray[np.float32]:
+def rows_of_statistics(
+    X: Rows, model: TargetStatistics, by_position: bool, n_jobs: int | None = None
+) -> NDArray[np.float32]:
     """Make the forest's rows: float32, (n, n_columns + n_statistics).
 
     Categories that splits test for equality become their positions.
@@ -37,25 +40,77 @@ def rows_of_statistics(X: Rows, model: TargetStatistics, by_position: bool) -> N
     """
     columns, n_rows = _columns(X, model, by_position)
     hashes: dict[int, Array] = {}
-    rows = np.empty((n_rows, model.n_columns + len(model.statistics)), np.float32, order="F")
+    features = np.empty((model.n_columns + len(model.statistics), n_rows), np.float32)
     with np.errstate(over="ignore"):
         for place, (column, tested) in enumerate(zip(columns, model.hashes, strict=True)):
             where = f"column {model.name(place)!r} of X"
             if tested is None:
-                rows[:, place] = number_floats(column, np.float32, where)
+                features[place] = number_floats(column, np.float32, where)
             else:
                 hashes[place] = category_hashes(column, where)
-                rows[:, place] = _positions(hashes[place], tested)
-    keys: dict[Projection, Array] = {}
-    found: dict[int, tuple[Array, Array]] = {}
-    for place, one in enumerate(model.statistics):
-        table = model.tables[one.table]
-        if table.projection not in keys:
-            keys[table.projection] = _keys(table.projection, hashes, rows, model)
-        if one.table not in found:
-            found[one.table] = _look_up(table.keys, keys[table.projection])
-        rows[:, model.n_columns + place] = _values(one, table, *found[one.table])
-    return rows
+                features[place] = _positions(hashes[place], tested)
+    lookup = _lookup_of(model)
+    parts = np.empty((len(lookup.parts), n_rows), np.int32)
+    for part, (kind, at, value) in zip(parts, lookup.parts, strict=True):
+        if kind == CATEGORY:
+            part[:] = hashes[at].astype(np.uint32).view(np.int32)
+        elif kind == EQUAL:
+            part[:] = hashes[at] == value % 2**32
+        else:
+            x = features[at]
+            part[:] = np.where(np.isnan(x), model.nan_above[at], x > np.float32(value))
+    lookup.tables.look_up(parts, features[model.n_columns :], n_threads(n_jobs))
+    return features.T
+
+
+CATEGORY, BORDER, EQUAL = range(3)
+
+_LOOKUPS: weakref.WeakKeyDictionary[TargetStatistics, Lookup] = weakref.WeakKeyDictionary()
+"""What a model's rows are looked up in, made once."""
+
+
+class Lookup(NamedTuple):
+    """Tables laid out for look-ups.
+
+    Attributes
+    ----------
+    parts : list of (kind, column, value)
+        What keys are combined of: a category, whether a number is above a border, whether a category is this one.
+    tables : StatisticTables
+    """
+
+    parts: list[tuple[int, int, float]]
+    tables: _core.StatisticTables
+
+
+def _lookup_of(model: TargetStatistics) -> Lookup:
+    if (found := _LOOKUPS.get(model)) is None:
+        found = _LOOKUPS.setdefault(model, _make_lookup(model))
+    return found
+
+
+def _make_lookup(model: TargetStatistics) -> Lookup:
+    parts: dict[tuple[int, int, float], int] = {}
+    projections: dict[Projection, int] = {}
+    order = sorted(range(len(model.tables)), key=lambda table: model.tables[table].projection.columns)
+    for table in order:
+        projections.setdefault(model.tables[table].projection, len(projections))
+    order.sort(key=lambda table: projections[model.tables[table].projection])
+    combined = [
+        [
+            parts.setdefault(part, len(parts))
+            for part in (
+                *((CATEGORY, column, 0) for column in one.categories),
+                *((BORDER, column, border) for column, border in one.borders),
+                *((EQUAL, column, value) for column, value in one.equals),
+            )
+        ]
+        for one in projections
+    ]
+    place = {table: number for number, table in enumerate(order)}
+    tables = [(projections[model.tables[table].projection], model.tables[table].keys) for table in order]
+    values = [(place[one.table], _values(one, model.tables[one.table])) for one in model.statistics]
+    return Lookup(list(parts), _core.StatisticTables(combined, tables, values))
 
 
 def _columns(X: Rows, model: TargetStatistics, by_position: bool) -> tuple[Sequence[Column], int]:
@@ -82,43 +137,15 @@ def _positions(hashes: Array, table: Array) -> Array:
     return np.where(table[order[at]] == hashes, order[at], len(order))
 
 
-def _keys(projection: Projection, hashes: dict[int, Array], rows: Array, model: TargetStatistics) -> NDArray[np.uint64]:
-    """Combine hashes, borders and equalities of each row to one number, as CatBoost does."""
-    key = np.zeros(len(rows), np.uint64)
-    with np.errstate(over="ignore"):
-        for column in projection.categories:
-            # CatBoost extends the sign of 32 bits.
-            key = _mix(key, hashes[column].astype(np.uint32).view(np.int32).astype(np.int64).view(np.uint64))
-        for column, border in projection.borders:
-            x = rows[:, column]
-            key = _mix(key, np.where(np.isnan(x), model.nan_above[column], x > np.float32(border)).astype(np.uint64))
-        for column, one in projection.equals:
-            key = _mix(key, (hashes[column] == one % 2**32).astype(np.uint64))
-    return key
-
-
-def _mix(key: NDArray[np.uint64], value: NDArray[np.uint64]) -> NDArray[np.uint64]:
-    return MIX * (key + MIX * value)
-
-
-def _look_up(known: NDArray[np.uint64], keys: NDArray[np.uint64]) -> tuple[Array, Array]:
-    """Place of each key, and whether it is known."""
-    if not len(known):
-        return np.zeros(len(keys), np.int64), np.zeros(len(keys), np.bool_)
-    at = np.minimum(np.searchsorted(known, keys), len(known) - 1)
-    return at, known[at] == keys
-
-
-def _values(one: Statistic, table: Table, at: Array, is_known: Array) -> NDArray[np.float32]:
-    """Values of a statistic, computed in float32 as CatBoost does; combinations that training lacks count nothing."""
+def _values(one: Statistic, table: Table) -> NDArray[np.float32]:
+    """Values by entry, computed in float32 as CatBoost does; then that of what training lacks, which counts nothing."""
     good, total = _counts(one, table)
     rest = table.denominator if one.kind in {COUNTER, FREQUENCY} else 0
-    good, total = np.append(good, 0).astype(np.float32), np.append(total, rest).astype(np.float32)
-    with np.errstate(divide="ignore", invalid="ignore"):
+    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+        good, total = np.append(good, 0).astype(np.float32), np.append(total, rest).astype(np.float32)
         ratio = (good + np.float32(one.prior)) / (total + np.float32(one.prior_weight))
-        values = (ratio + np.float32(one.shift)) * np.float32(one.scale)
-    result: NDArray[np.float32] = values.astype(np.float32)[np.where(is_known, at, len(values) - 1)]
-    return result
+        values: NDArray[np.float32] = ((ratio + np.float32(one.shift)) * np.float32(one.scale)).astype(np.float32)
+    return values
 
 
 def _counts(one: Statistic, table: Table) -> tuple[Array, Array]:

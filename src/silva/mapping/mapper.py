@@ -197,12 +197,26 @@ def input_columns(
     if forest.feature_names is not None and not set(forest.feature_names).isdisjoint(names):
         return list(forest.feature_names)
     if forest.feature_names is None and len(names) == forest.n_features:
+        if _are_values(names):
+            raise ValueError(
+                f"{where} has numbers where the names of its columns are expected ({listed(names)}): is that its first "
+                f"row? Put a line of names before it, or say by {option} that these are the names"
+            )
         return list(names)
     known = "" if forest.feature_names is None else f" ({listed(forest.feature_names)})"
     raise ValueError(
         f"{where} has the {len(names)} columns {listed(names)}, none named like one of the model's "
         f"{forest.n_features} features{known}; name the columns to use by {option}, in the model's order{hint}"
     )
+
+
+def _are_values(names: Sequence[str]) -> bool:
+    """Whether names are numbers that do not count up, as a first row is."""
+    try:
+        numbers = [float(name) for name in names]
+    except ValueError:
+        return False
+    return numbers != [numbers[0] + i for i in range(len(numbers))] if numbers else False
 
 
 def _kept(columns: Any) -> tuple[list[str], dict[str, Any]]:

@@ -14,6 +14,7 @@ namespace silva {
 
 void bind_forest(nanobind::module_&);
 void bind_evaluate(nanobind::module_&);
+void bind_statistics(nanobind::module_&);
 void bind_nodes(nanobind::module_&);
 void bind_predictor(nanobind::module_&);
 void bind_gpu_calls(nanobind::module_&);
@@ -56,7 +57,7 @@ NB_MODULE(_core, module) {
   module.def("instruction_set", &instruction_set_name, "Name of the instruction set whose kernels run.");
   module.def("max_threads", &max_threads,
              "Threads of a call that asks for none: OMP_NUM_THREADS, or the cores of the process.");
-  for (const auto bind : {bind_forest, bind_evaluate, bind_nodes, bind_predictor, bind_explain, bind_patterns,
+  for (const auto bind : {bind_forest, bind_statistics, bind_evaluate, bind_nodes, bind_predictor, bind_explain, bind_patterns,
                           bind_tables, bind_row_explainer, bind_gpu_tables, bind_tape, bind_paths, bind_grow})
     bind(module);
 #ifdef __linux__

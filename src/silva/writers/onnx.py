@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import dataclasses
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from silva.ensemble import MISSING, NUMBER
 from silva.files import replacing
+from silva.onnx_note import NEVER, note_of
 from silva.writers.onnx_graph import BOOL, DOUBLE, FLOAT, INT64, STRING, TREES_DOMAIN, Graph
 
 if TYPE_CHECKING:
@@ -17,9 +19,6 @@ if TYPE_CHECKING:
     from silva.typing import Array
 
 AT_MOST, LESS, MEMBER = 0, 1, 6
-NEVER = 2**24
-"""Member of an empty set, which no code reaches."""
-
 SIGMOIDS = {"logistic": 1.0, "one_vs_all": 1.0, "exponential": 2.0}
 
 
@@ -53,7 +52,7 @@ def onnx_bytes(forest: TreeEnsemble) -> bytes:
     if len(forest.classes) == 1:
         outputs.append(("label", _add_label(forest, graph, margin, response), ()))
     element = DOUBLE if forest.threshold.dtype == np.float64 else FLOAT
-    return graph.model(("X", element, forest.n_features), outputs)
+    return graph.model(("X", element, forest.n_features), outputs, note_of(forest))
 
 
 def _refuse(forest: TreeEnsemble) -> None:
@@ -153,15 +152,28 @@ def _tree_of_leaves(forest: TreeEnsemble) -> Array:
 
 
 def _margins(forest: TreeEnsemble, graph: Graph, rows: str) -> str:
-    """Add weighted leaf values to the base score; leaves of vectors by an ensemble an output."""
+    """Add weighted leaf values to the base score."""
+    forest = _with_scalar_leaves(forest)
     tree, base = _tree_of_leaves(forest), graph.constant(forest.base_score[None, :])
-    weighted = forest.leaf_value * forest.tree_weight[tree][:, None]
+    weighted, target = forest.leaf_value[:, 0] * forest.tree_weight[tree], forest.tree_output[tree]
+    return graph.add("Add", _ensemble(forest, graph, rows, target, weighted, forest.n_outputs), base)
+
+
+def _with_scalar_leaves(forest: TreeEnsemble) -> TreeEnsemble:
+    """Give each output trees of its own where leaves hold vectors: a leaf of ONNX adds to one output."""
     if forest.leaf_width == 1:
-        target = forest.tree_output[tree]
-        return graph.add("Add", _ensemble(forest, graph, rows, target, weighted[:, 0], forest.n_outputs), base)
-    zeros = np.zeros(forest.n_leaves)
-    parts = [_ensemble(forest, graph, rows, zeros, column, 1) for column in weighted.T]
-    return graph.add("Add", graph.add("Concat", *parts, axis=1), base)
+        return forest
+    n = forest.n_outputs
+    nodes = ("feature", "threshold", "left", "default_left", "cover", "category_set")
+    repeated: dict[str, Any] = {name: np.tile(getattr(forest, name), n) for name in (*nodes, "leaf_id", "tree_weight")}
+    return dataclasses.replace(
+        forest,
+        tree_offsets=np.concatenate([[0], np.cumsum(np.tile(np.diff(forest.tree_offsets), n))]),
+        tree_output=np.repeat(np.arange(n, dtype=np.int32), forest.n_trees),
+        leaf_value=forest.leaf_value.T.reshape(-1, 1),
+        leaf_shape=(),
+        **repeated,
+    )
 
 
 def _linear_margins(forest: TreeEnsemble, graph: Graph, rows: str) -> str:

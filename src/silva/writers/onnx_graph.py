@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from silva.typing import Array
 
@@ -81,15 +81,32 @@ class Graph:
         self._nodes.append(node + (_bytes(7, domain) if domain else b""))
         return name
 
-    def model(self, rows: tuple[str, int, int], outputs: Sequence[tuple[str, int, tuple[int, ...]]]) -> bytes:
-        """Write the model; `rows` is the input's name, type and width, `outputs` their names, types and widths."""
+    def model(
+        self,
+        rows: tuple[str, int, int],
+        outputs: Sequence[tuple[str, int, tuple[int, ...]]],
+        note: Callable[[bytes], tuple[str, str]],
+    ) -> bytes:
+        """Write the model.
+
+        Parameters
+        ----------
+        rows : tuple
+            The input's name, type and width.
+        outputs : sequence of tuple
+            Names, types and widths.
+        note : function
+            Makes metadata, text by a name, of the graph's bytes.
+        """
         graph = b"".join(_bytes(1, node) for node in self._nodes) + _bytes(2, "silva")
         graph += b"".join(_bytes(5, constant) for constant in self._constants.values())
         graph += _bytes(11, _value(rows[0], rows[1], (rows[2],)))
         graph += b"".join(_bytes(12, _value(*output)) for output in outputs)
         opsets = _bytes(8, _bytes(1, "") + _number(2, MAIN_VERSION))
         opsets += _bytes(8, _bytes(1, TREES_DOMAIN) + _number(2, TREES_VERSION))
-        return _number(1, IR_VERSION) + _bytes(2, "silva") + _bytes(7, graph) + opsets
+        name, text = note(graph)
+        metadata = _bytes(14, _bytes(1, name) + _bytes(2, text))
+        return _number(1, IR_VERSION) + _bytes(2, "silva") + _bytes(7, graph) + opsets + metadata
 
 
 def _value(name: str, element: int, widths: tuple[int, ...]) -> bytes:

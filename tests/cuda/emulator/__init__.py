@@ -22,8 +22,8 @@ from tests.cuda.emulator.nvrtc import make_cuda
 from tests.native import EMULATOR, HOST, LIBRARY, build
 
 DRIVER = (
-    "launch", "copy_in", "copy_out", "synchronize", "record_event", "await_event", "elapsed_time", "stream_context",
-    "set_context", "get_context", "error_name",
+    "launch", "launch_as", "copy_in", "copy_out", "synchronize", "record_event", "await_event", "is_capturing",
+    "elapsed_time", "stream_context", "set_context", "get_context", "error_name",
 )  # fmt: skip
 
 CACHES = (

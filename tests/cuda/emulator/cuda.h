@@ -94,6 +94,8 @@ inline unsigned atomicInc(unsigned* at, unsigned limit) { return std::exchange(*
 inline int __popc(unsigned x) { return __builtin_popcount(x); }
 inline int __ffs(int x) { return __builtin_ffs(x); }
 inline unsigned __float_as_uint(float x) { return emulator::same_bits<unsigned>(x); }
+inline int __float_as_int(float x) { return emulator::same_bits<int>(x); }
+inline float __saturatef(float x) { return x > 0 ? (x < 1 ? x : 1) : 0; }
 inline float __uint_as_float(unsigned x) { return emulator::same_bits<float>(x); }
 inline long long __double_as_longlong(double x) { return emulator::same_bits<long long>(x); }
 inline double __longlong_as_double(long long x) { return emulator::same_bits<double>(x); }

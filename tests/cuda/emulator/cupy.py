@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
+import functools
 import threading
 import types
 
@@ -17,7 +18,7 @@ POISONED_BYTES = 1 << 19
 
 
 class OutOfMemoryError(Exception):
-    """CuPy's, of an allocation."""
+    """CuPy's, of an allocation: bytes asked for, taken and allowed."""
 
 
 class CUDARuntimeError(Exception):
@@ -132,6 +133,8 @@ class Device:
 class Stream:
     """Work in its order: it is done when it is queued."""
 
+    _is_captured = False
+
     def __init__(self, gpus, ptr=None, non_blocking=False):  # noqa: ARG002
         self._gpus, self.ptr = gpus, gpus.number_stream() if ptr is None else ptr
 
@@ -147,6 +150,17 @@ class Stream:
 
     def record(self):
         return Event()
+
+    def begin_capture(self):
+        self._gpus.driver.capture(ctypes.c_void_p(self.ptr))
+        self._is_captured = True
+
+    def end_capture(self):
+        self._gpus.driver.capture(None)
+        self._is_captured = False
+
+    def is_capturing(self):
+        return self._is_captured
 
     def wait_event(self, event):
         pass
@@ -207,6 +221,11 @@ def as_array(values, *rest, order="K"):
     return np.array(values, *rest, copy=True, order=order).view(DeviceArray)
 
 
+def on_device(function):
+    """NumPy's function with a result on the GPU."""
+    return lambda *args, **options: function(*args, **options).view(DeviceArray)
+
+
 def make_cupy(gpus):
     """Make the module."""
     cupy = types.ModuleType("cupy")
@@ -218,6 +237,10 @@ def make_cupy(gpus):
     cupy.asnumpy = np.array
     cupy.from_dlpack = np.asarray
     cupy.isnan = np.isnan
+    for name in ("where", "cumsum", "flatnonzero", "full", "arange", "searchsorted", "concatenate"):
+        setattr(cupy, name, on_device(getattr(np, name)))
+    cupy.argsort = on_device(functools.partial(np.argsort, kind="stable"))
+    cupy.ones = lambda shape, dtype: np.ones(shape, dtype).view(DeviceArray)
     pool = MemoryPool()
     cupy.get_default_memory_pool = lambda: pool
     cupy.cuda = make_cuda_module(gpus)

@@ -16,6 +16,7 @@ int n_launches = 0;
 // Launches on each GPU before it fails, -1 for any number.
 int n_launches_left[8] = {-1, -1, -1, -1, -1, -1, -1, -1};
 thread_local uintptr_t current_context = 0;
+void* captured = nullptr;  // the stream that is
 
 uintptr_t context_of(void* stream) {
   return stream ? (reinterpret_cast<uintptr_t>(stream) >> 32) + 1 : current_context;
@@ -49,6 +50,14 @@ int emulated_launch(void* kernel, unsigned grid_x, unsigned grid_y, unsigned gri
   return 0;
 }
 
+// The kernel waits for the launch before it, which has ended here.
+int emulated_launch_as(const unsigned* config, void* kernel, void** arguments, void** extra) {
+  void* stream;
+  std::memcpy(&stream, config + 8, sizeof stream);
+  return emulated_launch(kernel, config[0], config[1], config[2], config[3], config[4], config[5], config[6], stream,
+                         arguments, extra);
+}
+
 int emulated_copy_in(uint64_t to, const void* from, size_t bytes, void*) {
   std::memcpy(reinterpret_cast<void*>(to), from, bytes);
   return 0;
@@ -68,6 +77,13 @@ int emulated_record_event(void* event, void*) {
 }
 
 int emulated_await_event(void*, void*, unsigned) { return 0; }
+
+int emulated_is_capturing(void* stream, int* status) {
+  *status = stream && stream == captured;
+  return 0;
+}
+
+void capture(void* stream) { captured = stream; }
 
 int emulated_elapsed_time(float* milliseconds, void* first, void* last) {
   *milliseconds = float(1e-3 * (*static_cast<double*>(last) - *static_cast<double*>(first)));

@@ -47,8 +47,14 @@ def table_format(path: Path) -> str:
 
 
 def import_pyarrow() -> ModuleType:
-    """Import pyarrow with its readers."""
+    """Import pyarrow with its readers.
+
+    pandas too, where it is installed: pyarrow imports it with the first column that becomes an array, and swallows a
+    Ctrl-C that comes meanwhile.
+    """
     pyarrow = import_arrow()
+    with contextlib.suppress(ImportError):
+        importlib.import_module("pandas")
     for name in ("compute", "csv", "ipc", "parquet"):
         importlib.import_module(f"pyarrow.{name}")
     return pyarrow

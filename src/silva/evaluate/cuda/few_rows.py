@@ -65,7 +65,6 @@ class FewRows:
         """
         packed, image, forest = self.packed, self.packed.values, self.packed.forest
         codes, n_trees = packed.codes, forest.n_trees
-        _, *columns = codes.tables()
         blocks = self._blocks(n_rows)
         held = 0 if row is None else len(row)
         given, n_columns = NOWHERE if row is None else row, codes.codes.n_columns
@@ -76,7 +75,7 @@ class FewRows:
         unwritten = np.full(n_values * image.leaf_type.itemsize // 4, UNWRITTEN, np.uint32)
         values = import_cupy().asarray(unwritten)
         outputs = (*packed.sums(), np.int32(forest.n_outputs), values, NOWHERE)
-        args = (*rows, *columns, *trees, *map(np.int32, sizes), *outputs)
+        args = (*rows, *codes.tables(), *trees, *map(np.int32, sizes), *outputs)
         kernel = few_variant(packed.name, input_type, codes.codes.thresholds.dtype, image.leaf_type, result_type, held)
         grid = -(-n_trees // blocks.trees), -(-n_rows // (1 << blocks.shift))
         launch = PreparedLaunch(kernel, grid, blocks.threads, args, blocks.shared)

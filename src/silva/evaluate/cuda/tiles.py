@@ -204,7 +204,8 @@ class Tiles:
         args = (*trees, *sizes, *rows, *outputs, NOWHERE, arrivals, NOWHERE)
         kernel = tiles_variant(packed.name, image.leaf_type, result_type, tiling.threads, mode, tiling.teams)
         shared = tiling.shared_bytes(n_columns, codes_per_word)
-        return PreparedLaunch(kernel, (n_tiles, n_sharing), tiling.threads, args, shared), n_sharing
+        overlaps = n_columns > 0
+        return PreparedLaunch(kernel, (n_tiles, n_sharing), tiling.threads, args, shared, overlaps=overlaps), n_sharing
 
 
 def tiles_variant(

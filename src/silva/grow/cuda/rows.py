@@ -31,6 +31,9 @@ PORTABLE = 1
 C_TYPES = {8: "double", 4: "float"}
 """What kernels call the numbers of z, by their bytes."""
 
+PADDED_BYTES = 16 << 20
+"""Of rows of z that are padded on the GPU at a time."""
+
 SLACK_BYTES = 64 << 20
 """Left free: the driver rounds allocations up, and kernels and streams take memory of their own."""
 
@@ -101,6 +104,9 @@ class Memory(Protocol):
     def place(self, array: NDArray[Any]) -> int:
         """Copy an array to the GPU."""
 
+    def place_padded(self, z: NDArray[Any], n_columns: int) -> int:
+        """Copy rows of z to the GPU, with zeros behind each up to so many columns."""
+
     def reserve(self, n_bytes: int) -> int:
         """Take uninitialised memory of the GPU."""
 
@@ -154,6 +160,18 @@ class GpuMemory:
             self._kept.append(self._cupy.asarray(array, order="C"))
             self._cupy.cuda.runtime.deviceSynchronize()
         return int(self._kept[-1].data.ptr)
+
+    def place_padded(self, z: NDArray[Any], n_columns: int) -> int:
+        """Copy rows of z to the GPU, with zeros behind each up to so many columns."""
+        with self._on_gpu():
+            padded = self._cupy.zeros((len(z), n_columns), z.dtype)
+            n_rows = max(1, PADDED_BYTES // max(padded[:1].nbytes, 1))
+            for first in range(0, len(z), n_rows):
+                block = slice(first, first + n_rows)
+                padded[block, : z.shape[1]] = self._cupy.asarray(z[block])
+            self._kept.append(padded)
+            self._cupy.cuda.runtime.deviceSynchronize()
+        return int(padded.data.ptr)
 
     def reserve(self, n_bytes: int) -> int:
         """Take uninitialised memory of the GPU."""
@@ -212,7 +230,7 @@ def lay_out(rows: TrainingRows, layouts: Sequence[GpuLayout], memories: Sequence
     copied = parts.are_copies(layouts)
     bounds = layouts[0].bounds if copied else [0, *(bound for layout in layouts for bound in layout.bounds[1:])]
     orders = iter(split_order(rows, bounds))
-    arrays: tuple[NDArray[Any], NDArray[np.int32], NDArray[np.int32]] | None = None
+    order: NDArray[np.int32] | None = None
     streams: list[_core.GrowStream] = []
     found: list[_core.GrowPart] = []
     for layout, memory in zip(layouts, memories, strict=True):
@@ -222,9 +240,12 @@ def lay_out(rows: TrainingRows, layouts: Sequence[GpuLayout], memories: Sequence
             for _ in range(min(layout.n_streamed, 2))
         ]
         for p, (first, last) in enumerate(itertools.pairwise(layout.bounds)):
-            if arrays is None or not copied:
-                arrays = (padded_rows(rows, first, last), rows.ranks[:, first:last], next(orders))
-            streamed = p < layout.n_streamed
+            order = next(orders) if order is None or not copied else order
+            ranks = rows.ranks[:, first:last]
+            if p < layout.n_streamed:
+                place = _streamed(memory, (padded_rows(rows, first, last), ranks, order), buffers[p % 2])
+            else:
+                place = _placed(memory, rows.z[first:last, : rows.width], layout.sizes.stride, ranks, order)
             found.append(
                 filled(
                     _core.GrowPart(),
@@ -235,10 +256,10 @@ def lay_out(rows: TrainingRows, layouts: Sequence[GpuLayout], memories: Sequence
                     list_bytes=8 * (layout.bounds[-1] - layout.bounds[0]),
                     list_sums=list_sums,
                     list_sums_bytes=layout.sizes.list_sums // layout.sizes.n_lists,
-                    z_bytes=arrays[0].nbytes,
+                    z_bytes=(last - first) * layout.sizes.stride * rows.z.itemsize,
                     ranks_host_step=rows.ranks.strides[0],
-                    zones=memory.place(rank_zones(arrays[1])),
-                    **(_streamed(memory, arrays, buffers[p % 2]) if streamed else _placed(memory, arrays)),
+                    zones=memory.place(rank_zones(ranks)),
+                    **place,
                 )
             )
         functions = memory.load(kernels(layout.sizes.stride, rows.z.itemsize))
@@ -267,11 +288,12 @@ def _search(
     return search
 
 
-def _placed(memory: Memory, arrays: Sequence[NDArray[Any]]) -> dict[str, int]:
+def _placed(
+    memory: Memory, z: NDArray[Any], stride: int, ranks: NDArray[np.int32], order: NDArray[np.int32]
+) -> dict[str, int]:
     """Addresses of a part that stays on the GPU."""
-    names = ("z", "ranks", "order")
-    placed = {name: memory.place(array) for name, array in zip(names, arrays, strict=True)}
-    return {**placed, **{f"{name}_host": 0 for name in names}}
+    placed = {"z": memory.place_padded(z, stride), "ranks": memory.place(ranks), "order": memory.place(order)}
+    return {**placed, **{f"{name}_host": 0 for name in placed}}
 
 
 def _streamed(memory: Memory, arrays: Sequence[NDArray[Any]], buffers: dict[str, int]) -> dict[str, int]:

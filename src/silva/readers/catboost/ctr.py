@@ -238,7 +238,8 @@ def _cbm_table(buffer: Buffer, projection: Projection, kind: str) -> Table:
     buckets = buckets[buckets["key"] != EMPTY]
     if kind == MEAN:
         entries = _entries(blob, MEAN_ENTRY)
-        counts = np.column_stack([entries["sum"], entries["count"]])
+        with np.errstate(invalid="ignore"):  # signalling NaN, which make_table refuses
+            counts = np.column_stack([entries["sum"], entries["count"]])
     else:
         width = 1 if kind in {COUNTER, FREQUENCY} else buffer.integer(Fields.N_CLASSES, "i", 0)
         if not 1 <= width <= 2**16:

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     import os
 
     from silva.ensemble import TreeEnsemble
+    from silva.readers.onnx.graph import Graph
 
 
 def read(model: Any) -> TreeEnsemble:
@@ -26,7 +27,8 @@ def read(model: Any) -> TreeEnsemble:
     ----------
     model : onnx.ModelProto
         With one ``TreeEnsembleRegressor``, ``TreeEnsembleClassifier`` (ai.onnx.ml 1 to 4) or ``TreeEnsemble`` (5),
-        whose input is the graph's; behind it at most Cast, Identity, Exp, Sigmoid, Softmax, Reshape and ZipMap.
+        whose input is the graph's; behind it at most Cast, Identity, Exp, Sigmoid, Softmax, Reshape and ZipMap. Or
+        what `Forest.save` wrote, but for linear leaves.
 
     Raises
     ------
@@ -51,11 +53,21 @@ def predict(model: Any, X: Any) -> Any:
     """Predict with onnxruntime: labels of a classifier, the only output otherwise."""
     import onnxruntime
 
-    session = onnxruntime.InferenceSession(model.SerializeToString(), providers=["CPUExecutionProvider"])
+    data = model.SerializeToString()
+    session = onnxruntime.InferenceSession(data, providers=["CPUExecutionProvider"])
     given = session.get_inputs()[0]
     dtype = np.float64 if given.type == "tensor(double)" else np.float32
-    result = session.run(None, {given.name: np.asarray(X).astype(dtype)})[0]
+    result = session.run(_wanted(parse(data), session), {given.name: np.asarray(X).astype(dtype)})[0]
     return result[:, 0] if result.ndim == 2 and result.shape[1] == 1 else result
+
+
+def _wanted(graph: Graph, session: Any) -> list[str]:
+    """Name the output that is the forest's prediction: the first one, of silva's own models the last of its kind."""
+    names = [one.name for one in session.get_outputs()]
+    if graph.own is None:
+        return names[:1]
+    kinds = {"margin": ("margin",), "response": ("response", "margin")}
+    return [next(name for name in kinds.get(graph.own["prediction"], ("label",)) if name in names)]
 
 
 def _read(data: bytes, where: str) -> TreeEnsemble:
@@ -72,13 +84,13 @@ def _forest(data: bytes) -> TreeEnsemble:
     trees = TreeNodes.from_graph(graph)
     outputs = output_values(graph, trees)
     nodes, fields = read_nodes(graph, trees, outputs.leaves)
+    meant = {"base_score": outputs.base, **meaning(graph, outputs)} if graph.own is None else graph.own
     return assemble(
         nodes,
         n_features=graph.n_features(trees.feature),
         tree_output=outputs.tree_output,
         tree_weight=np.full(len(trees.counts), outputs.tree_weight),
-        base_score=outputs.base,
         source="ONNX",
         **fields,
-        **meaning(graph, outputs),
+        **meant,
     )

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from silva.onnx_note import NAME, fields_of
 from silva.readers.protobuf import Message
 
 if TYPE_CHECKING:
@@ -36,7 +37,7 @@ TREES_DOMAIN, NEWEST = "ai.onnx.ml", 5
 class Model:
     """Field numbers of the messages."""
 
-    GRAPH, OPSETS, VERSION = 7, 8, 2
+    GRAPH, OPSETS, VERSION, METADATA, KEY, VALUE = 7, 8, 2, 14, 1, 2
     NODE, INPUT = 1, 11
     NODE_INPUT, NODE_OUTPUT, OPERATOR, ATTRIBUTE, DOMAIN = 1, 2, 4, 5, 7
     NAME, TYPE, TENSOR_TYPE, ELEMENT, SHAPE, DIMENSION, SIZE = 1, 2, 1, 1, 2, 1, 1
@@ -65,9 +66,15 @@ class Graph:
         dtype of the rows that the operator gets.
     behind : tuple of str
         Operators that change the values behind it.
+    own : dict or None
+        Fields of TreeEnsemble that silva noted when it wrote the model: they say what the operators around the trees
+        do.
     """
 
-    def __init__(self, operators: list[Operator], inputs: dict[str, tuple[int, int]]) -> None:
+    def __init__(
+        self, operators: list[Operator], inputs: dict[str, tuple[int, int]], own: dict[str, Any] | None = None
+    ) -> None:
+        self.own = own
         trees = [one for one in operators if one.kind in TREES]
         if len(trees) != 1:
             kinds = ", ".join(sorted({one.kind for one in operators})) or "none"
@@ -79,6 +86,10 @@ class Graph:
         self._attributes = {
             attribute.text(Model.NAME): attribute for attribute in self._trees.message.messages(Model.ATTRIBUTE)
         }
+        if own is not None:
+            self.row_type, self._width = _typed(*next(iter(inputs.values()), (0, 0)))
+            self.behind: tuple[str, ...] = ()
+            return
         self.row_type, self._width = _input(self._trees, operators, inputs)
         self.behind = _behind(self._trees, operators, inputs)
 
@@ -147,7 +158,11 @@ def parse(data: bytes) -> Graph:
         )
         for node in graph.messages(Model.NODE)
     ]
-    result = Graph(operators, dict(_declared(value) for value in graph.messages(Model.INPUT)))
+    own = None
+    for entry in model.messages(Model.METADATA):
+        if entry.text(Model.KEY) == NAME:
+            own = fields_of(entry.text(Model.VALUE), model.parts(Model.GRAPH)[-1])
+    result = Graph(operators, dict(_declared(value) for value in graph.messages(Model.INPUT)), own)
     _check_version(model)
     return result
 
@@ -197,6 +212,10 @@ def _input(trees: Operator, operators: list[Operator], inputs: dict[str, tuple[i
         raise NotImplementedError(
             "rows are cast to another type before they reach the trees; declare the input as that"
         )
+    return _typed(element, width)
+
+
+def _typed(element: int, width: int) -> tuple[str, int]:
     if element not in TYPES:
         raise NotImplementedError(f"the input's elements have type {element}, expected floats, doubles or integers")
     return TYPES[element], width

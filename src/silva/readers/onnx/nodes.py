@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from silva.onnx_note import NEVER
 from silva.readers.assemble import NodeArrays, less_than, pack_sets
 from silva.readers.onnx.graph import ENSEMBLE
 
@@ -337,7 +338,7 @@ def _categories(graph: Graph, nodes: TreeNodes, categorical: Bools) -> tuple[Arr
     places = np.flatnonzero(categorical)
     unequal = nodes.mode[places] == UNEQUAL
     lefts = [
-        _members_left(nodes.members[int(nodes.value[i])])
+        _members_left(nodes.members[int(nodes.value[i])], NEVER if graph.own else None)
         if nodes.mode[i] == MEMBER
         else (tables[nodes.feature[i]] == nodes.value[i].astype(graph.row_type)) ^ bool(nodes.mode[i] == UNEQUAL)
         for i in places
@@ -373,8 +374,10 @@ def _tables(graph: Graph, nodes: TreeNodes) -> dict[int, Array]:
     }
 
 
-def _members_left(members: Array) -> Bools:
-    """Mark the members of a set by their codes."""
+def _members_left(members: Array, placeholder: int | None) -> Bools:
+    """Mark the members of a set by their codes; a placeholder stands in empty sets."""
+    if len(members) == 1 and members[0] == placeholder:
+        return np.zeros(0, np.bool_)
     if (members != np.floor(members)).any() or (members < 0).any() or (members > MOST_MEMBER).any():
         raise NotImplementedError(f"sets of other members than the integers 0 to {MOST_MEMBER} are not read")
     left = np.zeros(int(members.max(initial=-1)) + 1, np.bool_)

@@ -62,6 +62,8 @@ def output_values(graph: Graph, nodes: TreeNodes) -> Outputs:
         raise ValueError(f"it declares {n_outputs} outputs")
     if ((output < 0) | (output >= n_outputs)).any():
         raise ValueError(f"a leaf adds to output {output.max()}, there are {n_outputs}")
+    if graph.own is not None and len(graph.own["base_score"]) != n_outputs:
+        raise ValueError(f"silva noted {len(graph.own['base_score'])} base scores, the trees have {n_outputs} outputs")
     base = graph.numbers("base_values").astype(np.float64)
     is_single = classes is not None and n_outputs == 2 and not output.any()
     if is_single:

@@ -93,7 +93,7 @@ class GpuCalls {
   }
 
   // The result where an earlier call of this thread had rows, arguments and a stream like these, otherwise None; None
-  // as well where memory is short: the long way says how much was asked and is free.
+  // as well where memory is short or the stream is captured: the long way says what is wrong.
   nb::object again(nb::handle X, nb::handle output, nb::handle algorithm, nb::handle device) {
     if (reinterpret_cast<PyObject*>(Py_TYPE(X.ptr())) != array_type_.ptr() || calls_.empty()) return nb::none();
     const Place place = here();
@@ -178,7 +178,14 @@ class GpuCalls {
     return array;
   }
 
+  // Whether the stream is captured into a graph; the null stream never is.
+  bool is_captured(void* stream) const {
+    int status = 0;
+    return stream && (driver_.is_capturing(stream, &status) != 0 || status != 0);
+  }
+
   nb::object run(Call& call, uint64_t rows) const {
+    if (is_captured(call.place.stream)) return nb::none();
     nb::object result = std::move(call.spare), buffers;
     call.spare = nb::object();
     if (!result.is_valid() && !(result = allocate(call)).is_valid()) return nb::none();
@@ -202,8 +209,8 @@ class GpuCalls {
 void bind_gpu_calls(nb::module_& module) {
   using Shape = std::array<unsigned, 3>;
   nb::class_<GpuLaunch>(module, "GpuLaunch", "A kernel with its arguments.")
-      .def(nb::init<uint64_t, Shape, Shape, unsigned, uint64_t>(), nb::arg("function"), nb::arg("grid"),
-           nb::arg("block"), nb::arg("shared"), nb::arg("arguments"));
+      .def(nb::init<uint64_t, Shape, Shape, unsigned, uint64_t, bool>(), nb::arg("function"), nb::arg("grid"),
+           nb::arg("block"), nb::arg("shared"), nb::arg("arguments"), nb::arg("overlaps") = false);
   nb::class_<GpuPlan>(module, "GpuPlan", "Launches from rows to results.")
       .def(nb::init<nb::object, std::vector<GpuLaunch>, uint64_t, uint64_t, nb::object, size_t, size_t, uint64_t,
                     std::vector<GpuPlan::Side>>(),

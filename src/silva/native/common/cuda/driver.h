@@ -16,16 +16,34 @@ struct CudaError : std::runtime_error {
   int code;
 };
 
+// CUlaunchAttribute and CUlaunchConfig of the driver.
+struct LaunchAttribute {
+  int kind;
+  alignas(8) int value;
+  char rest[60];
+};
+
+struct LaunchConfig {
+  unsigned grid[3], block[3], shared;
+  void* stream;
+  const LaunchAttribute* attributes;
+  unsigned n_attributes;
+};
+
+static_assert(sizeof(LaunchAttribute) == 72 && sizeof(LaunchConfig) == 56);
+
 struct CudaDriver {
   using Pointer = uint64_t;
   using Addresses = std::map<std::string, uint64_t>;
   int (*launch)(void* function, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned shared,
                 void* stream, void** arguments, void** extra) = nullptr;
+  int (*launch_as)(const LaunchConfig* config, void* function, void** arguments, void** extra) = nullptr;
   int (*copy_in)(Pointer to, const void* from, size_t bytes, void* stream) = nullptr;
   int (*copy_out)(void* to, Pointer from, size_t bytes, void* stream) = nullptr;
   int (*synchronize)(void* stream) = nullptr;
   int (*record_event)(void* event, void* stream) = nullptr;
   int (*await_event)(void* stream, void* event, unsigned flags) = nullptr;
+  int (*is_capturing)(void* stream, int* status) = nullptr;
   int (*elapsed_time)(float* milliseconds, void* first, void* last) = nullptr;
   int (*stream_context)(void* stream, void** context) = nullptr;
   int (*set_context)(void* context) = nullptr;
@@ -74,11 +92,13 @@ struct CudaDriver {
   template <class Take>
   void each(Take take) {
     take(launch, "launch", "cuLaunchKernel");
+    take(launch_as, "launch_as", "cuLaunchKernelEx");
     take(copy_in, "copy_in", "cuMemcpyHtoDAsync_v2");
     take(copy_out, "copy_out", "cuMemcpyDtoHAsync_v2");
     take(synchronize, "synchronize", "cuStreamSynchronize");
     take(record_event, "record_event", "cuEventRecord");
     take(await_event, "await_event", "cuStreamWaitEvent");
+    take(is_capturing, "is_capturing", "cuStreamIsCapturing");
     take(elapsed_time, "elapsed_time", "cuEventElapsedTime");
     take(stream_context, "stream_context", "cuStreamGetCtx");
     take(set_context, "set_context", "cuCtxSetCurrent");

@@ -5,9 +5,10 @@ namespace silva {
 
 constexpr int MOST_STEPS = 4;  // as in silva/cuda/encoder.py
 
-// How the line of numbers is cut into equal buckets, 4 << height of them: value x is in bucket (x - low) * scale. Both
-// operations are monotone as they are rounded, so thresholds in lower buckets are smaller than x, those in higher ones
-// are larger, and only those in x's own bucket are compared: `steps` at most.
+// How the line of numbers is cut into equal buckets, 4 << height of them: value x is in bucket (x - low) * scale, at
+// most 1, times the last one's number, rounded to a whole number. All operations are monotone as they are rounded, so
+// thresholds in lower buckets are smaller than x, those in higher ones are larger, and only those in x's own bucket are
+// compared: `steps` at most.
 struct alignas(16) Buckets {
   float low, scale;
   int steps;  // 0: the thresholds are a search tree
@@ -61,30 +62,60 @@ struct Thresholds {
   const unsigned char* starts;
 };
 
-// How many of a column's thresholds are <= x, for each of `n` values side by side.
-template <int n, class Value>
-__device__ __forceinline__ void count_in_buckets(const Buckets& buckets, int height,
-                                                 const Thresholds<Value>& thresholds, const Value (&x)[n],
-                                                 unsigned (&rank)[n]) {
-  const float last = float((4 << height) - 1);
+// What encoding needs of one column; its thresholds lie `at` entries from an origin.
+struct alignas(16) Column {
+  float low, scale, last;
+  int steps;
+  int category_set, missing, at;
+  unsigned char height;
+  bool nan_counts;       // NaN, which has reached no threshold, has another code than 0
+  bool has_other_rules;  // some numbers are missing, or as good as zero
+  bool zero_is_missing;
+};
+
+template <class Value>
+__device__ __forceinline__ Column describe_column(const CodeTables<Value>& columns, int c, long long origin = 0) {
+  const Buckets buckets = columns.buckets[c];
+  const int set = columns.category_set[c], missing = columns.missing[c];
+  const bool zero_is_missing = columns.zero_missing != nullptr && columns.zero_missing[columns.feature[c]];
+  const bool has_other_rules =
+      zero_is_missing || columns.zero_threshold > 0 || columns.missing_value == columns.missing_value;
+  const int height = columns.height[c];
+  Column column = {buckets.low, buckets.scale, float((4 << height) - 1), buckets.steps, set, missing};
+  column.height = height;
+  column.at = int(columns.offsets[c] - origin);
+  column.nan_counts = missing != 0 || set >= 0;
+  column.has_other_rules = has_other_rules;
+  column.zero_is_missing = zero_is_missing;
+  return column;
+}
+
+// Bucket of x; NaN is in the first. From 2^23 on float32 numbers are whole, and so are their bits behind the exponent:
+// no conversion.
+__device__ __forceinline__ int bucket_of(const Column& column, float x) {
+  constexpr float WHOLE = 8388608;
+  const float at = fmaf(__saturatef((x - column.low) * column.scale), column.last, WHOLE);
+  return __float_as_int(at) - 0x4b000000;
+}
+
+// How many of a column's thresholds are <= x, for each of `n` values side by side: of the `steps` thresholds from the
+// bucket's first on, none counts behind one that x has not reached. There lie other columns'.
+template <int steps, int n, class Value>
+__device__ __forceinline__ void count_in_buckets(const Column& column, const Thresholds<Value>& thresholds,
+                                                 const Value (&x)[n], unsigned (&rank)[n]) {
 #pragma unroll
-  for (int k = 0; k < n; ++k)
-    rank[k] = thresholds.starts[unsigned(fminf(fmaxf((float(x[k]) - buckets.low) * buckets.scale, 0), last))];
-  if (n == 1 && buckets.steps > 1) {
-    // All of a bucket at once, for one value is nothing but latency. Behind the last threshold there is NaN.
+  for (int k = 0; k < n; ++k) rank[k] = thresholds.starts[bucket_of(column, float(x[k]))];
+#pragma unroll
+  for (int k = 0; k < n; ++k) {
+    const Value* const first = thresholds.values + rank[k];
     bool reached = true;
-    const Value* const first = thresholds.values + rank[0];
 #pragma unroll
-    for (int step = 0; step < MOST_STEPS; ++step) {
-      reached = reached && first[step] <= x[0];
-      rank[0] += reached;
+    for (int step = 0; step < steps; ++step) {
+      // One value is nothing but latency: all of its bucket are read at once. Many wait for banks of shared memory.
+      reached = n == 1 ? reached & (first[step] <= x[k]) : reached && first[step] <= x[k];
+      rank[k] += reached;
     }
-    return;
   }
-#pragma unroll 1
-  for (int step = 0; step < buckets.steps; ++step)
-#pragma unroll
-    for (int k = 0; k < n; ++k) rank[k] += thresholds.values[rank[k]] <= x[k];
 }
 
 // The same by the search tree, which is walked by bytes.
@@ -93,6 +124,7 @@ __device__ __forceinline__ void search_tree(const Value* tree, int height, const
   unsigned at[n];
 #pragma unroll
   for (int k = 0; k < n; ++k) at[k] = sizeof(Value);
+#pragma unroll 1
   for (int level = 0; level < height; ++level)
 #pragma unroll
     for (int k = 0; k < n; ++k) {
@@ -109,28 +141,64 @@ __device__ __forceinline__ Thresholds<Value> thresholds_of(const CodeTables<Valu
   return {columns.thresholds + at, columns.starts + 4 * at};
 }
 
-// Codes of the values x.
+// How many of a column's thresholds the values x have reached, or which side of its set they are on.
 template <int n, class Value>
-__device__ __forceinline__ void codes_of(const CodeTables<Value>& columns, int column,
-                                         const Thresholds<Value>& thresholds, Value (&x)[n], unsigned (&code)[n]) {
-  const Buckets buckets = columns.buckets[column];
-  const int height = columns.height[column];
-  if (columns.zero_threshold > 0)
-#pragma unroll
-    for (int k = 0; k < n; ++k) x[k] = x[k] <= columns.zero_threshold && x[k] >= -columns.zero_threshold ? 0 : x[k];
-  const int set = columns.category_set[column];
-  if (buckets.steps > 0)
-    count_in_buckets(buckets, height, thresholds, x, code);
-  else if (set < 0)
-    search_tree(thresholds.values, height, x, code);
+__device__ __forceinline__ void find_codes(const CodeTables<Value>& columns, const Column& column,
+                                           const Thresholds<Value>& thresholds, const Value (&x)[n],
+                                           unsigned (&code)[n]) {
+  if (column.steps == 1)
+    count_in_buckets<1>(column, thresholds, x, code);
+  else if (column.steps == 2)
+    count_in_buckets<2>(column, thresholds, x, code);
+  else if (column.steps > 0)
+    count_in_buckets<MOST_STEPS>(column, thresholds, x, code);
+  else if (column.category_set < 0)
+    search_tree(thresholds.values, column.height, x, code);
   else
 #pragma unroll
-    for (int k = 0; k < n; ++k) code[k] = !in_set(columns, set, thresholds.values[1], x[k]);
-  const bool zero_is_missing = columns.zero_missing != nullptr && columns.zero_missing[columns.feature[column]];
-  const unsigned missing = unsigned(columns.missing[column]);
+    for (int k = 0; k < n; ++k) code[k] = !in_set(columns, column.category_set, thresholds.values[1], x[k]);
+}
+
+template <int n, class Value>
+__device__ __forceinline__ void mark_nan(const Column& column, const Value (&x)[n], unsigned (&code)[n]) {
+  if (!column.nan_counts) return;
+#pragma unroll
+  for (int k = 0; k < n; ++k) code[k] = x[k] == x[k] ? code[k] : unsigned(column.missing);
+}
+
+// Columns of few thresholds a bucket whose values mean what they are: most.
+__device__ __forceinline__ bool is_plain(const Column& column) {
+  return (column.steps == 1 || column.steps == 2) && !column.has_other_rules;
+}
+
+// Codes of the values x of such a column.
+template <int n, class Value>
+__device__ __forceinline__ void plain_codes_of(const Column& column, const Thresholds<Value>& thresholds,
+                                               const Value (&x)[n], unsigned (&code)[n]) {
+  if (column.steps == 1)
+    count_in_buckets<1>(column, thresholds, x, code);
+  else
+    count_in_buckets<2>(column, thresholds, x, code);
+  mark_nan(column, x, code);
+}
+
+// Codes of the values x. Columns with rules of their own have a branch of their own: asking for each rule, compiled
+// without branches, would cost the others a tenth of their instructions.
+template <int n, class Value>
+__device__ __forceinline__ void codes_of(const CodeTables<Value>& columns, const Column& column,
+                                         const Thresholds<Value>& thresholds, Value (&x)[n], unsigned (&code)[n]) {
+  if (!column.has_other_rules) {
+    find_codes(columns, column, thresholds, x, code);
+    mark_nan(column, x, code);
+    return;
+  }
+  const Value zero = columns.zero_threshold, none = columns.missing_value;
+#pragma unroll
+  for (int k = 0; k < n; ++k) x[k] = zero > 0 && x[k] <= zero && x[k] >= -zero ? 0 : x[k];
+  find_codes(columns, column, thresholds, x, code);
 #pragma unroll
   for (int k = 0; k < n; ++k)
-    if (x[k] != x[k] || x[k] == columns.missing_value || (zero_is_missing && x[k] == 0)) code[k] = missing;
+    if (x[k] != x[k] || x[k] == none || (column.zero_is_missing && x[k] == 0)) code[k] = unsigned(column.missing);
 }
 
 }  // namespace silva

@@ -20,8 +20,15 @@ struct GpuLaunch {
   std::array<unsigned, 3> grid, block;
   unsigned shared;     // bytes
   uint64_t arguments;  // address of the arguments' addresses
+  bool overlaps;       // begins before what precedes it in its stream has ended: the kernel waits for that itself
 
   int start(const CudaDriver& driver, void* stream) const {
+    if (overlaps) {
+      const LaunchAttribute attribute{6, 1, {}};  // CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION
+      const LaunchConfig config{
+          {grid[0], grid[1], grid[2]}, {block[0], block[1], block[2]}, shared, stream, &attribute, 1};
+      return driver.launch_as(&config, reinterpret_cast<void*>(function), reinterpret_cast<void**>(arguments), nullptr);
+    }
     return driver.launch(reinterpret_cast<void*>(function), grid[0], grid[1], grid[2], block[0], block[1], block[2],
                          shared, stream, reinterpret_cast<void**>(arguments), nullptr);
   }

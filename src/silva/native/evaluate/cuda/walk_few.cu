@@ -188,7 +188,7 @@ extern "C" __global__ void __launch_bounds__(silva::MOST_THREADS, 2)
     const int row = min(i & (most_rows - 1), n_mine - 1), column = i >> row_shift;
     Value x[1] = {Value(first_of(X)[(first_row + row) * row_stride + feature[column] * feature_stride])};
     unsigned code[1];
-    codes_of(columns, column, thresholds_of(columns, column), x, code);
+    codes_of(columns, describe_column(columns, column), thresholds_of(columns, column), x, code);
     codes[i] = Code(code[0]);
   }
   __syncthreads();

@@ -11,6 +11,7 @@
 //               PARTIAL does so for forests of one output by teams, and blocks that share a tile: each adds some trees,
 //               and the last one to finish joins the sums, or adds all trees once more where their order matters.
 #include "common/cuda/async_copy.cuh"
+#include "common/cuda/overlap.cuh"
 #include "evaluate/cuda/exact_sum.cuh"
 #include "evaluate/cuda/last_block.cuh"
 #include "evaluate/cuda/packed.cuh"
@@ -133,12 +134,11 @@ __device__ __forceinline__ void read_leaves(const Walk& walk, const char* tree, 
   for (int i = 0; i < N_ROWS; ++i) values[i] = is_staged ? near[walk.at[i]] : far[walk.at[i]];
 }
 
-// Passes groups begin ... end - 1 and calls take(group, tree, values) for trees `first`, first + step ... of each, and
-// finish(group).
+// Passes groups begin ... end - 1, the first of which is on its way, and calls take(group, tree, values) for trees
+// `first`, first + step ... of each, and finish(group).
 template <class Take, class Finish>
 __device__ __forceinline__ void pass_trees(const Block& block, Walk& walk, int begin, int end, int first, int step,
                                            Take take, Finish finish) {
-  block.stage(begin, 0);
   end_copies();
   for (int g = begin; g < end; ++g) {
     const Group group = block.groups[g];
@@ -269,6 +269,9 @@ extern "C" __global__ void __launch_bounds__(THREADS, 768 / THREADS)
   const long long first_row = static_cast<long long>(blockIdx.x) * TILE_ROWS, n_mine = n_rows - first_row;
   Walk walk;
   walk.mine = reinterpret_cast<const unsigned*>(memory) + int(threadIdx.x) % LANES - FIRST_COLUMN * LANES;
+  // Trees do not depend on the launch that makes the codes.
+  block.stage(begin, 0);
+  await_previous();
   load_tile(codes, stride, n_columns, memory);
 #if MODE == VALUES
   Leaf* const tile = reinterpret_cast<Leaf*>(result) + first_row;
@@ -282,7 +285,9 @@ extern "C" __global__ void __launch_bounds__(THREADS, 768 / THREADS)
   ExactSum sums[N_ROWS];
   sum_team(block, walk, begin, end, sums);
   if (join_partial(sums, reinterpret_cast<ExactSum*>(block.stages), partial + first_row, stride, arrivals,
-                   base_score[0], n_trees, n_mine, result + first_row))
+                   base_score[0], n_trees, n_mine, result + first_row)) {
+    block.stage(0, 0);
     sum_trees(block, walk, 0, n_groups, base_score, 1, n_mine, result + first_row);
+  }
 #endif
 }

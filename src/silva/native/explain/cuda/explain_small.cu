@@ -62,7 +62,7 @@ extern "C" __global__ void __launch_bounds__(silva::WARP* silva::MOST_WARPS, 1)
   for (int column = warp; column < n_columns; column += n_warps) {
     Value x[1] = {Value(values[feature[column] * feature_stride])};
     unsigned code[1];
-    codes_of(columns, column, thresholds_of(columns, column), x, code);
+    codes_of(columns, describe_column(columns, column), thresholds_of(columns, column), x, code);
     codes[column * WARP] = Code(code[0]);
   }
   __syncthreads();

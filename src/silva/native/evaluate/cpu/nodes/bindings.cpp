@@ -32,13 +32,15 @@ void bind_nodes(nb::module_& module) {
       .def(
           "__init__",
           [](NodePlan* self, nb::handle forest, int window_levels, int reductions, bool ranks) {
-            new (self) NodePlan(view_of(forest), window_levels, reductions, ranks, node_kernels().has_bytes);
+            new (self) NodePlan(view_of(forest), window_levels, reductions, ranks, node_kernels());
           },
           nb::arg("forest"), nb::arg("window_levels"), nb::arg("reductions"), nb::arg("ranks"))
       .def_prop_ro("code_bits",
                    [](const NodePlan& plan) {
                      return plan.code_type == CodeType::kByte ? 8 : plan.code_type == CodeType::kShort ? 16 : 32;
                    })
+      .def_prop_ro("lane_cost",
+                   [](const NodePlan& plan) { return plan.lane_splits.empty() ? 0 : plan.lane_cost(node_kernels()); })
       .def_prop_ro("in_registers", [](const NodePlan& plan) { return node_kernels().in_registers(plan.view()) != 0; })
       .def(
           "margins",

@@ -4,5 +4,5 @@
 
 namespace silva {
 extern const NodeKernels SILVA_KERNELS;
-const NodeKernels SILVA_KERNELS = {kRegisters<uint8_t>, in_registers, nodes_workspace, evaluate_nodes};
+const NodeKernels SILVA_KERNELS = {kRegisters<uint8_t>, kVectorBytes, in_registers, nodes_workspace, evaluate_nodes};
 }  // namespace silva

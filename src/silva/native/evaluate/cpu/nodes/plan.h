@@ -16,16 +16,18 @@ struct NodePlan {
   std::vector<uint8_t> children;
   std::vector<int32_t> exits, leaf_id, leaf_place, tree_output;
   std::vector<uint16_t> links;
+  std::vector<LaneSplit> lane_splits;
+  std::vector<LaneLeaf> lane_leaves;
   std::vector<double> value, base_score;
   std::vector<uint32_t> words;
   LinearPlan linear;
   int32_t width, window_levels, reductions;
 
   // window_levels 0 lays the trees out for by_node. Without ranks, rows are compared as the floats of common/rows.h.
-  NodePlan(const ForestView& forest, int32_t window_levels, int32_t reductions, bool ranks, bool has_bytes)
+  NodePlan(const ForestView& forest, int32_t window_levels, int32_t reductions, bool ranks, const NodeKernels& kernels)
       : coding(forest),
         columns(forest, ranks),
-        code_type(columns.code_type(ranks, has_bytes)),
+        code_type(columns.code_type(ranks, kernels.has_bytes)),
         column(code_type),
         threshold(code_type),
         tree_output(forest.tree_output.begin(), forest.tree_output.end()),
@@ -48,7 +50,10 @@ struct NodePlan {
         add_heap(trees.back());
       else
         add_splits(trees.back(), n_splits);
+      most_nodes_ = std::max(most_nodes_, int32_t(number_.size()));
+      if (window_levels == 0 && code_type != CodeType::kFloat) add_lanes(trees.back());
     }
+    if (!lanes_pay(kernels)) lane_splits.clear(), lane_leaves.clear();
     // Registers are loaded whole, also the last ones, and rows without a window look at the first.
     add_positions(kBlock);
     default_right.push_back(0);
@@ -66,6 +71,8 @@ struct NodePlan {
             children.data(),
             exits.data(),
             links.data(),
+            lane_splits.empty() ? nullptr : lane_splits.data(),
+            lane_leaves.data(),
             value.data(),
             leaf_id.data(),
             leaf_place.data(),
@@ -80,7 +87,8 @@ struct NodePlan {
             int32_t(base_score.size()),
             width,
             window_levels,
-            reductions};
+            reductions,
+            most_nodes_};
   }
 
  private:
@@ -89,6 +97,7 @@ struct NodePlan {
   int64_t root_ = 0, leaf_ = 0;  // its first node and first leaf
   std::vector<int32_t> number_;  // of its splits, and of its leaves
   int64_t n_positions_ = 0;
+  int32_t most_nodes_ = 0;
 
   static PathKind kind_of(int32_t n_splits, int32_t levels) {
     if (levels <= (n_splits <= kBlock ? kBlockLevels : kMostLevels)) return PathKind::kHeap;
@@ -192,6 +201,76 @@ struct NodePlan {
     if (is_split(node)) put(first_position + at, block + at / kBlock, at % kBlock, node);
     for (int side = 0; side < 2; ++side)
       fill_heap(is_split(node) ? child(node, side) : node, levels, first_position, block, exit, 2 * at + side);
+  }
+
+  // Nanoseconds of a row, measured on a processor with AVX-512: splits for a vector of rows beside those of a tree for
+  // a row, which take a dozen times as long where no registers hold the row.
+  bool lanes_pay(const NodeKernels& kernels) const {
+    constexpr double kTree = 1.6, kRegister = 0.6, kReduced = 2.8, kBlocks = 4, kFromMemory = 12;
+    const double code_bytes = code_type == CodeType::kByte ? 1 : 2;
+    double alone = 0;
+    for (const NodeTree& tree : trees) {
+      const double registers = tree.n_blocks * code_bytes;
+      alone += tree.kind == PathKind::kHeap      ? kTree + registers * kRegister
+               : tree.kind == PathKind::kReduced ? kReduced
+                                                 : kBlocks + registers;
+    }
+    if (!kernels.in_registers(view())) alone *= kFromMemory;
+    return lane_cost(kernels) < alone;
+  }
+
+ public:
+  double lane_cost(const NodeKernels& kernels) const {
+    constexpr double kTree = 0.6, kSplit = 1.35;
+    const double code_bytes = code_type == CodeType::kByte ? 1 : 2;
+    return kTree * double(trees.size()) + kSplit * double(lane_splits.size()) * code_bytes / kernels.vector_bytes;
+  }
+
+ private:
+  LaneSplit lane_split(int32_t node) const {
+    const int64_t at = root_ + node;
+    return {columns.of_node[at], columns.rank_code(forest_, at), int16_t(node), int16_t(forest_.left[at]),
+            !forest_.default_left[at]};
+  }
+
+  void add_lanes(NodeTree& tree) {
+    tree.first_lane = int64_t(lane_splits.size());
+    tree.first_lane_leaf = int64_t(lane_leaves.size());
+    tree.is_oblivious = tree.kind == PathKind::kHeap && tree.levels > 0 && is_oblivious(tree.levels);
+    if (tree.is_oblivious) {
+      for (int32_t level = 0; level < tree.levels; ++level) lane_splits.push_back(lane_split((1 << level) - 1));
+    } else {
+      std::vector<int32_t> exit(number_.size(), 0);  // of a heap: the first of the leaf's
+      std::vector<int32_t> depth(number_.size(), 0);
+      for (int32_t node = 0; node < int32_t(number_.size()); ++node) {
+        for (int side = 0; side < 2 && is_split(node); ++side) {
+          exit[child(node, side)] = 2 * exit[node] + side;
+          depth[child(node, side)] = depth[node] + 1;
+        }
+        if (is_split(node))
+          lane_splits.push_back(lane_split(node));
+        else if (tree.kind == PathKind::kHeap)
+          lane_leaves.push_back({int16_t(node), int16_t(exit[node] << (tree.levels - depth[node]))});
+        else
+          lane_leaves.push_back({int16_t(node), int16_t(number_[node])});
+      }
+    }
+    tree.n_lane_splits = int32_t(int64_t(lane_splits.size()) - tree.first_lane);
+  }
+
+  // Breadth-first, a complete tree has its levels one after the other.
+  bool is_oblivious(int32_t levels) const {
+    if (int32_t(number_.size()) != (2 << levels) - 1) return false;
+    for (int32_t level = 0; level < levels; ++level) {
+      const LaneSplit first = lane_split((1 << level) - 1);
+      for (int32_t node = (1 << level) - 1; node < (2 << level) - 1; ++node) {
+        const LaneSplit split = lane_split(node);
+        if (split.column != first.column || split.threshold != first.threshold ||
+            split.default_right != first.default_right)
+          return false;
+      }
+    }
+    return true;
   }
 
   void add_windows(const NodeTree& tree) {

@@ -72,29 +72,45 @@ SILVA_INLINE Code code_of(const NodeTask& task, const NodeColumn& column, Input 
   }
 }
 
+// How codes lie: [row][column], or [column][row].
+template <bool RowByRow>
+struct CodeOrder {
+  int64_t stride;
+  SILVA_INLINE int64_t operator()(int row, int column) const {
+    return RowByRow ? row * stride + column : column * stride + row;
+  }
+};
+
 // Returns whether any value is missing; writes flags (all bits set) beside ranks.
-template <class Code, class Input>
-bool encode_codes(const NodeTask& task, int64_t first_row, int n_rows, int64_t stride, Code* codes, Code* flags) {
+template <class Code, class Input, bool RowByRow>
+bool encode_codes(const NodeTask& task, int64_t first_row, int n_rows, CodeOrder<RowByRow> at, Code* codes,
+                  Code* flags) {
   const NodeTables& forest = task.forest;
+  const Input* data = static_cast<const Input*>(task.rows.data) + first_row * task.rows.row_stride;
   bool any_missing = false;
-  for (int row = 0; row < n_rows; ++row) {
-    const Input* values = static_cast<const Input*>(task.rows.data) + (first_row + row) * task.rows.row_stride;
-    for (int c = 0; c < forest.n_columns; ++c) {
-      const NodeColumn& column = forest.columns[c];
-      bool missing;
-      const Code code = code_of<Code>(task, column, values[column.feature * task.rows.feature_stride], missing);
-      codes[row * stride + c] = code;
-      if constexpr (sizeof(Code) < 4) flags[row * stride + c] = missing ? Code(~0) : Code(0);
-      any_missing |= missing;
-    }
+  const auto encode = [&](int row, int c) {
+    const NodeColumn& column = forest.columns[c];
+    bool missing;
+    const Input x = data[row * task.rows.row_stride + column.feature * task.rows.feature_stride];
+    codes[at(row, c)] = code_of<Code>(task, column, x, missing);
+    if constexpr (sizeof(Code) < 4) flags[at(row, c)] = missing ? Code(~0) : Code(0);
+    any_missing |= missing;
+  };
+  if constexpr (RowByRow) {
+    for (int row = 0; row < n_rows; ++row)
+      for (int c = 0; c < forest.n_columns; ++c) encode(row, c);
+  } else {
+    for (int c = 0; c < forest.n_columns; ++c)
+      for (int row = 0; row < n_rows; ++row) encode(row, c);
   }
   return any_missing;
 }
 
-template <class Code>
-bool encode_codes(const NodeTask& task, int64_t first_row, int n_rows, int64_t stride, Code* codes, Code* flags) {
-  return task.rows.is_double ? encode_codes<Code, double>(task, first_row, n_rows, stride, codes, flags)
-                             : encode_codes<Code, float>(task, first_row, n_rows, stride, codes, flags);
+template <class Code, bool RowByRow>
+bool encode_codes(const NodeTask& task, int64_t first_row, int n_rows, CodeOrder<RowByRow> at, Code* codes,
+                  Code* flags) {
+  return task.rows.is_double ? encode_codes<Code, double>(task, first_row, n_rows, at, codes, flags)
+                             : encode_codes<Code, float>(task, first_row, n_rows, at, codes, flags);
 }
 
 }  // namespace

@@ -1,6 +1,7 @@
 // Evaluation with splits in lanes: the schedule over rows and trees. Included by evaluate/cpu/nodes/kernels.cpp only.
 #pragma once
 #include "evaluate/cpu/nodes/decisions.h"
+#include "evaluate/cpu/nodes/row_lanes.h"
 #include "evaluate/cpu/nodes/rows.h"
 
 namespace silva {
@@ -200,15 +201,28 @@ int64_t row_stride(const NodeTables& forest) {
   return (int64_t(forest.n_columns) + kCodes - 1) / kCodes * kCodes;
 }
 
+// Whether rows are taken in lanes: ranks, and rows enough to fill a vector.
+template <class Code>
+bool in_lanes(const NodeTask& task, int64_t n_rows) {
+  if constexpr (sizeof(Code) == 4) return false;
+  return task.forest.lane_splits && !task.in_place && n_rows >= RowLanes<Code>::kFewestRows;
+}
+
 template <class Code>
 struct Buffers {
   Code *codes, *flags;
   int32_t* leaf;
   double* margin;
+  char* reached;
   Buffers(const NodeTask& task, Arena& arena) {
-    const int64_t n_codes = task.tile_rows * row_stride<Code>(task.forest);
+    const NodeTables& forest = task.forest;
+    const bool lanes = in_lanes<Code>(task, task.tile_rows);
+    const int64_t in_rows = task.tile_rows * row_stride<Code>(forest);
+    const int64_t in_columns = lanes ? RowLanes<Code>::padded(task.tile_rows) * forest.n_columns : 0;
+    const int64_t n_codes = in_rows > in_columns ? in_rows : in_columns;
     codes = arena.take<Code>(n_codes);
     flags = arena.take<Code>(n_codes);
+    reached = arena.take<char>(lanes ? int64_t(forest.most_nodes) * kVectorsTogether * kVectorBytes : 0);
     leaf = arena.take<int32_t>(task.tile_rows > task.forest.n_trees ? task.tile_rows : task.forest.n_trees);
     margin = arena.take<double>(int64_t(task.forest.n_outputs) * task.tile_rows);
   }
@@ -254,6 +268,14 @@ void choose_registers(const NodeTask& task, const CodeRows<Code>& rows, const Si
   evaluate_trees<Code, 0, Missing>(task, rows, sink, leaf);
 }
 
+template <class Code, bool Missing>
+void evaluate_lanes(const NodeTask& task, const RowLanes<Code>& lanes, const Sink& sink, int32_t* leaf) {
+  for (int tree = 0; tree < task.forest.n_trees; ++tree) {
+    lanes.template reach<Missing>(task.forest.trees[tree], sink.n_rows, leaf);
+    sink.take(tree, 0, leaf);
+  }
+}
+
 template <class Code>
 void evaluate_tile(const NodeTask& task, char* workspace, int64_t first_row, int n_rows) {
   const NodeTables& forest = task.forest;
@@ -262,11 +284,22 @@ void evaluate_tile(const NodeTask& task, char* workspace, int64_t first_row, int
   const Sink sink{task, first_row, n_rows, buffers.margin, task.tile_rows};
   CodeRows<Code> rows{buffers.codes, buffers.flags, row_stride<Code>(forest), forest.n_columns, n_rows};
   bool missing = true;
+  if constexpr (sizeof(Code) < 4)
+    if (in_lanes<Code>(task, n_rows)) {
+      using Lanes = RowLanes<Code>;
+      const int64_t stride = Lanes::padded(n_rows);
+      missing = encode_codes(task, first_row, n_rows, CodeOrder<false>{stride}, buffers.codes, buffers.flags);
+      const Lanes lanes{forest, buffers.codes, buffers.flags, stride,
+                        reinterpret_cast<typename Lanes::Vector*>(buffers.reached)};
+      sink.open();
+      (missing ? evaluate_lanes<Code, true> : evaluate_lanes<Code, false>)(task, lanes, sink, buffers.leaf);
+      return sink.close();
+    }
   if (task.in_place) {
     rows.codes = static_cast<const Code*>(task.rows.data) + first_row * task.rows.row_stride;
     rows.stride = task.rows.row_stride;
   } else {
-    missing = encode_codes<Code>(task, first_row, n_rows, rows.stride, buffers.codes, buffers.flags);
+    missing = encode_codes(task, first_row, n_rows, CodeOrder<true>{rows.stride}, buffers.codes, buffers.flags);
   }
   sink.open();
   if (missing)
@@ -304,9 +337,19 @@ int32_t in_registers(const NodeTables& forest) {
 }
 
 int64_t nodes_workspace(const NodeTask& task) {
-  Arena arena{nullptr};
-  const Buffers<float> largest(task, arena);
-  return arena.used();
+  Arena bytes{nullptr}, shorts{nullptr}, floats{nullptr};
+  const Buffers<uint8_t> of_bytes(task, bytes);
+  const Buffers<uint16_t> of_shorts(task, shorts);
+  const Buffers<float> of_floats(task, floats);
+  switch (task.forest.code_type) {
+    case CodeType::kByte:
+      return bytes.used();
+    case CodeType::kShort:
+      return shorts.used();
+    case CodeType::kFloat:
+      return floats.used();
+  }
+  return floats.used();
 }
 
 }  // namespace

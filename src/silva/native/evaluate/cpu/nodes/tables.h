@@ -36,6 +36,17 @@ enum class PathKind : int32_t {
   kLinked,   // any other shape of at most 255 splits: the path is followed link by link
 };
 
+// For rows in lanes (evaluate/cpu/nodes/row_lanes.h): a split, in the order of the tree's nodes, and a leaf.
+struct LaneSplit {
+  int32_t column;
+  int32_t threshold;   // code
+  int16_t node, left;  // numbers in the tree; the right child follows the left one
+  int32_t default_right;
+};
+struct LaneLeaf {
+  int16_t node, number;  // number: from the tree's first_leaf
+};
+
 struct NodeTree {
   int64_t first_position;  // into column and threshold
   int64_t first_link;      // kReduced: into children; kLinked: into links
@@ -45,6 +56,9 @@ struct NodeTree {
   int32_t n_blocks;  // of 64 positions
   int32_t levels;    // depth of the tree
   int32_t n_positions;
+  int32_t is_oblivious = 0;   // the splits of a level are one
+  int32_t n_lane_splits = 0;  // of an oblivious tree: its levels
+  int64_t first_lane = 0, first_lane_leaf = 0;
 };
 
 struct NodeTables {
@@ -54,10 +68,12 @@ struct NodeTables {
   const void* threshold;          // [position] in codes: the row goes right if its code is not below
   const uint64_t* default_right;  // [block or window], a bit a position
   const NodeTree* trees;
-  const uint8_t* children;  // kReduced: left children of 64 positions, then right children
-  const int32_t* exits;     // of windows: what stands below the last level: a window, or -1 - leaf
-  const uint16_t* links;    // kLinked: [position][side]: a position, or 256 + leaf of the tree
-  const double* value;      // [leaf][width], times the tree's weight
+  const uint8_t* children;       // kReduced: left children of 64 positions, then right children
+  const int32_t* exits;          // of windows: what stands below the last level: a window, or -1 - leaf
+  const uint16_t* links;         // kLinked: [position][side]: a position, or 256 + leaf of the tree
+  const LaneSplit* lane_splits;  // null: rows are not taken in lanes
+  const LaneLeaf* lane_leaves;
+  const double* value;  // [leaf][width], times the tree's weight
   const int32_t* leaf_id;
   const int32_t* leaf_place;  // of linear leaves: number among all leaves of the forest
   const int32_t* tree_output;
@@ -70,6 +86,7 @@ struct NodeTables {
   int32_t n_trees, n_outputs, width;
   int32_t window_levels;  // 0: by_node
   int32_t reductions;     // per pass of by_node; 0: all that the tree's depth can need
+  int32_t most_nodes;     // of a tree
 };
 
 struct NodeTask : RowsTask {
@@ -80,6 +97,7 @@ struct NodeTask : RowsTask {
 
 struct NodeKernels {
   int32_t has_bytes;                           // permutes 64 bytes by one instruction
+  int32_t vector_bytes;                        // of rows in lanes
   int32_t (*in_registers)(const NodeTables&);  // whether splits look a row up in registers
   int64_t (*workspace)(const NodeTask&);
   void (*evaluate)(const NodeTask&);

@@ -1,0 +1,94 @@
+"""Columns sorted and ranked on GPUs, with the numbers that the cores would find (`silva.grow.sorting.Sorter`)."""
+
+from __future__ import annotations
+
+import contextlib
+import queue
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from silva.device import import_cupy
+from silva.grow.sorting import Sorter
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from numpy.typing import NDArray
+
+    from silva.typing import Doubles, Int32s
+
+SIGN = np.uint64(1 << 63)
+
+AT_ONCE = 3
+"""Columns of a GPU at a time: while one is sorted, others are copied there and back."""
+
+
+class GpuSorter(Sorter):
+    """Sorts columns on GPUs, a few on each at a time.
+
+    Parameters
+    ----------
+    gpus : sequence of int
+    """
+
+    def __init__(self, gpus: Sequence[int]) -> None:
+        self._idle: queue.SimpleQueue[int] = queue.SimpleQueue()
+        for gpu in [*gpus] * AT_ONCE:
+            self._idle.put(gpu)
+
+    def rank(self, values: Doubles, ranks: Int32s, order: Int32s) -> tuple[Doubles, Int32s]:
+        """Write ranks and order of a column; return its distinct values and starts."""
+        with self._gpu() as cupy:
+            on_gpu = _ranked(cupy, values)
+            for found, target in zip(on_gpu, (ranks, order), strict=False):
+                found.get(out=target)
+            return cupy.asnumpy(on_gpu[2]), cupy.asnumpy(on_gpu[3])
+        return super().rank(values, ranks, order)
+
+    def order(self, keys: NDArray[np.uint16]) -> Int32s:
+        """Rows by their keys, equal ones in their order."""
+        with self._gpu() as cupy:
+            found: Int32s = cupy.asnumpy(cupy.argsort(cupy.asarray(keys)).astype(np.int32))
+            return found
+        return super().order(keys)
+
+    @contextlib.contextmanager
+    def _gpu(self) -> Iterator[Any]:
+        """Work on the next idle GPU, in a stream of its own; what follows does the work where memory is short."""
+        cupy, gpu = import_cupy(), self._idle.get()
+        try:
+            with (
+                contextlib.suppress(cupy.cuda.memory.OutOfMemoryError),
+                cupy.cuda.Device(gpu),
+                cupy.cuda.Stream(non_blocking=True),
+            ):
+                yield cupy
+        finally:
+            self._idle.put(gpu)
+
+
+def _ranked(cupy: Any, values: Doubles) -> tuple[Any, Any, Any, Any]:
+    """Rank on the current GPU, into CuPy arrays."""
+    x = cupy.asarray(values)
+    is_missing = cupy.isnan(x)
+    n_missing = int(is_missing.sum())
+    order = cupy.argsort(_keys(cupy, x, is_missing)).astype(np.int32)
+    present = x[order[n_missing:]]
+    is_new = cupy.ones(len(present), np.bool_)
+    is_new[1:] = present[1:] != present[:-1]
+    ranks = cupy.empty(len(x), np.int32)
+    ranks[order[:n_missing]] = -1
+    ranks[order[n_missing:]] = cupy.cumsum(is_new, dtype=np.int32) - np.int32(1)
+    starts = cupy.empty(int(is_new.sum()) + 1, np.int32)
+    starts[:-1] = cupy.flatnonzero(is_new) + n_missing
+    starts[-1:] = len(x)
+    return ranks, order, present[is_new], starts
+
+
+def _keys(cupy: Any, x: Any, is_missing: Any) -> Any:
+    """Whole numbers in the order of the values; equal where those are, as both zeros; missing values come first."""
+    bits = (x + 0.0).view(np.uint64)
+    keys = cupy.where(bits & SIGN != 0, ~bits, bits | SIGN)
+    keys[is_missing] = 0
+    return keys

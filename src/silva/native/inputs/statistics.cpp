@@ -1,0 +1,144 @@
+// Target statistics of rows (silva/inputs/statistics.py): what a row's categories combine to is looked up in hash
+// tables, a block of rows at a time.
+#include <nanobind/stl/pair.h>
+
+#include <bit>
+
+#include "common/bindings.h"
+#include "common/interrupts.h"
+#include "common/threads/borrowed_team.h"
+
+namespace silva {
+namespace {
+
+constexpr int64_t kBlock = 512;
+constexpr double kWorthwhile = 5e4, kLookUp = 5;  // nanoseconds: of a thread that pays, of a row in a table
+constexpr uint64_t kMix = 0x4906ba494954cb65, kGolden = 0x9e3779b97f4a7c15;
+
+template <class T, int Dimensions>
+using Values = nb::ndarray<const T, nb::ndim<Dimensions>, nb::c_contig, nb::device::cpu>;
+
+// Open addressing, at most half full.
+class KeyTable {
+ public:
+  explicit KeyTable(const Values<uint64_t, 1>& keys) : n_keys_(int32_t(keys.shape(0))) {
+    const uint64_t n_slots = std::bit_ceil(uint64_t(keys.shape(0)) * 2 + 2);
+    shift_ = 64 - std::countr_zero(n_slots);
+    slots_.assign(n_slots, {0, -1});
+    for (int32_t i = 0; i < n_keys_; ++i) {
+      uint64_t at = start(keys.data()[i]);
+      while (slots_[at].place >= 0) at = (at + 1) & (n_slots - 1);
+      slots_[at] = {keys.data()[i], i};
+    }
+  }
+  // Its place among the keys, or their number.
+  int32_t find(uint64_t key) const {
+    for (uint64_t at = start(key);; at = (at + 1) & (slots_.size() - 1)) {
+      const Slot& slot = slots_[at];
+      if (slot.place < 0) return n_keys_;
+      if (slot.key == key) return slot.place;
+    }
+  }
+
+ private:
+  struct Slot {
+    uint64_t key;
+    int32_t place;
+  };
+  std::vector<Slot> slots_;
+  int32_t n_keys_;
+  int shift_;
+  uint64_t start(uint64_t key) const { return (key * kGolden) >> shift_; }
+};
+
+struct Projection {
+  std::vector<int32_t> parts;
+};
+
+struct Lookup {
+  int32_t projection;
+  KeyTable table;
+  std::vector<std::pair<int32_t, std::vector<float>>> columns;  // of the result, and their values by place
+};
+
+class StatisticTables {
+ public:
+  // projections: [parts ...]; tables: (projection, keys); columns: (table, values, one more than keys).
+  StatisticTables(const std::vector<std::vector<int32_t>>& projections,
+                  const std::vector<std::pair<int32_t, Values<uint64_t, 1>>>& tables,
+                  const std::vector<std::pair<int32_t, Values<float, 1>>>& columns)
+      : n_columns_(int64_t(columns.size())) {
+    for (const auto& parts : projections) {
+      projections_.push_back({parts});
+      for (const int32_t part : parts) n_parts_ = std::max(n_parts_, int64_t(part) + 1);
+    }
+    for (const auto& [projection, keys] : tables) {
+      if (projection < 0 || projection >= int32_t(projections_.size())) throw nb::value_error("no such projection");
+      tables_.push_back({projection, KeyTable(keys), {}});
+      n_keys_.push_back(keys.shape(0));
+    }
+    for (int64_t i = 0; i < n_columns_; ++i) {
+      const auto& [table, values] = columns[i];
+      if (table < 0 || table >= int32_t(tables_.size()) || values.shape(0) != n_keys_[table] + 1)
+        throw nb::value_error("a column has the wrong table");
+      tables_[table].columns.emplace_back(int32_t(i),
+                                          std::vector<float>(values.data(), values.data() + values.shape(0)));
+    }
+  }
+
+  // parts: [part][row], sign-extended before they are combined; out: [column][row].
+  void look_up(const Values<int32_t, 2>& parts,
+               const nb::ndarray<float, nb::ndim<2>, nb::c_contig, nb::device::cpu>& out, int n_threads) const {
+    const int64_t n_rows = int64_t(parts.shape(1));
+    if (int64_t(parts.shape(0)) < n_parts_ || int64_t(out.shape(0)) != n_columns_ || int64_t(out.shape(1)) != n_rows)
+      throw nb::value_error("the result has the wrong shape");
+    const double work = double(n_rows) * double(tables_.size()) * kLookUp;
+    run_interruptibly([&] {
+      const BorrowedTeam threads(useful_threads(work / kWorthwhile, n_threads));
+      share_out(threads.team(), (n_rows + kBlock - 1) / kBlock, [&](int64_t block, int32_t) {
+        fill(parts.data(), out.data(), n_rows, block * kBlock, std::min(kBlock, n_rows - block * kBlock));
+      });
+    });
+  }
+
+ private:
+  std::vector<Projection> projections_;
+  std::vector<Lookup> tables_;
+  std::vector<size_t> n_keys_;
+  int64_t n_columns_, n_parts_ = 0;
+
+  void fill(const int32_t* parts, float* out, int64_t n_rows, int64_t first, int64_t n) const {
+    uint64_t key[kBlock];
+    int32_t place[kBlock], combined = -1;
+    for (const Lookup& one : tables_) {
+      if (one.projection != combined) {
+        combined = one.projection;
+        std::fill(key, key + n, 0);
+        for (const int32_t part : projections_[combined].parts) {
+          const int32_t* values = parts + part * n_rows + first;
+          for (int64_t row = 0; row < n; ++row) key[row] = kMix * (key[row] + kMix * uint64_t(int64_t(values[row])));
+        }
+      }
+      for (int64_t row = 0; row < n; ++row) place[row] = one.table.find(key[row]);
+      for (const auto& [column, values] : one.columns) {
+        float* target = out + column * n_rows + first;
+        for (int64_t row = 0; row < n; ++row) target[row] = values[place[row]];
+      }
+    }
+  }
+};
+
+}  // namespace
+
+void bind_statistics(nb::module_& module) {
+  using Keys = Values<uint64_t, 1>;
+  using Floats = Values<float, 1>;
+  nb::class_<StatisticTables>(module, "StatisticTables", "Tables of target statistics, to look rows up in.")
+      .def(nb::init<const std::vector<std::vector<int32_t>>&, const std::vector<std::pair<int32_t, Keys>>&,
+                    const std::vector<std::pair<int32_t, Floats>>&>(),
+           nb::arg("projections"), nb::arg("tables"), nb::arg("columns"))
+      .def("look_up", &StatisticTables::look_up, nb::arg("parts"), nb::arg("out"), nb::arg("n_threads"),
+           "Statistics, (n_columns, n), of rows of parts, (n_parts, n).");
+}
+
+}  // namespace silva

@@ -1,0 +1,79 @@
+"""Columns sorted on a GPU have the ranks that the cores give them, number by number."""
+
+from __future__ import annotations
+
+import sys
+from concurrent.futures import ThreadPoolExecutor
+
+import numpy as np
+import pytest
+
+import silva.grow.search
+from silva.grow.cuda.sorting import GpuSorter
+from silva.grow.data import prepare
+from silva.grow.sorting import Sorter
+from tests.grow.engines import piecewise
+
+rng = np.random.default_rng(0)
+COLUMNS = {
+    "numbers": rng.standard_normal(5000) * 10.0 ** rng.integers(-300, 300, 5000),
+    "ties": rng.integers(-3, 4, 5000).astype(float),
+    "both zeros and missing values": rng.choice([0.0, -0.0, 5e-324, -5e-324, np.nan, -np.nan, 1.0], 5000),
+    "all missing": np.full(100, np.nan),
+    "one value": np.full(100, 2.5),
+    "infinite": rng.choice([np.inf, -np.inf, np.nan, 3.0], 1000),
+    "one row": np.array([1.0]),
+}
+
+
+def ranks_of(sorter, values):
+    ranks, order = np.empty((2, len(values)), np.int32)
+    return ranks, order, *sorter.rank(values, ranks, order)
+
+
+@pytest.mark.parametrize("name", COLUMNS)
+@pytest.mark.usefixtures("gpu")
+def test_ranks_are_those_of_the_cores(name):
+    for found, expected in zip(ranks_of(GpuSorter([0]), COLUMNS[name]), ranks_of(Sorter(), COLUMNS[name]), strict=True):
+        assert found.dtype == expected.dtype
+        np.testing.assert_array_equal(found, expected)
+
+
+@pytest.mark.usefixtures("gpu")
+def test_threads_share_gpus():
+    sorter = GpuSorter([0])
+    with ThreadPoolExecutor(5) as pool:
+        columns = list(COLUMNS.values())
+        for found, values in zip(pool.map(lambda values: ranks_of(sorter, values), columns), columns, strict=True):
+            np.testing.assert_array_equal(found[1], ranks_of(Sorter(), values)[1])
+
+
+@pytest.mark.usefixtures("gpu")
+def test_the_cores_sort_where_memory_is_short(monkeypatch):
+    cupy = sys.modules["cupy"]
+
+    def fail(*_):
+        raise cupy.cuda.memory.OutOfMemoryError(1, 1, 1)
+
+    monkeypatch.setattr(cupy, "argsort", fail)
+    values, keys = COLUMNS["ties"], rng.integers(0, 9, 500).astype(np.uint16)
+    np.testing.assert_array_equal(ranks_of(GpuSorter([0]), values)[0], ranks_of(Sorter(), values)[0])
+    np.testing.assert_array_equal(GpuSorter([0]).order(keys), Sorter().order(keys))
+
+
+@pytest.mark.usefixtures("gpu")
+def test_rows_are_prepared_alike():
+    X, y = piecewise(150_000, 3)
+    X[::7, 1], X[:, 2] = np.nan, np.round(X[:, 2])
+    given = X, y, np.ones(len(y)), np.ones(3, bool), 2
+    expected, found = vars(prepare(*given)), vars(prepare(*given, sorter=GpuSorter([0])))
+    for name in ("z", "ranks", "order", "values", "starts", "offsets", "source"):
+        np.testing.assert_array_equal(found[name], expected[name])
+
+
+@pytest.mark.usefixtures("gpu")
+def test_cores_rank_for_cores():
+    assert silva.grow.search.find_sorter("cpu", None, 10**7, 10) is None
+    assert silva.grow.search.find_sorter("cuda", None, 1000, 10) is None
+    assert silva.grow.search.find_sorter("cuda:99", None, 10**7, 10) is None
+    assert silva.grow.search.find_sorter("auto", None, 10**7, 10) is not None
