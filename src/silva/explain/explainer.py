@@ -60,12 +60,11 @@ class Explainer(InteractionExplainer, CalledExplainer, MappedExplainer):
     algorithm : {"auto", "tables", "quadrature", "paths"}
         "quadrature" walks every tree for every row, with as many Gauss-Legendre points of the game's multilinear
         extension as make it exact. "tables" keeps the finished values of every state that a row can be in at small
-        subtrees, so that a row costs about as much as its prediction (tables beyond `table_bytes` are built anew for
-        each call where 2,000 rows gain by it). "paths" is GPUTreeShap's dynamic programme
-        over single paths (GPU only, at most 31 distinct features on a path). "auto": tables for the trees, or parts of
-        trees, where they pay, else the walk; decided by the forest, never by the rows. With a background both "auto"
-        and "tables" take tables wherever there can be any, build those that exceed `table_bytes` anew for each call,
-        and walk other trees over the background's distinct patterns at each leaf.
+        subtrees, so that a row costs about what its prediction does (those beyond `table_bytes` are built for each call
+        where 2,000 rows gain). "paths" is GPUTreeShap's dynamic programme over single paths (GPU only, at most 31
+        distinct features on a path). "auto": tables for the trees, or parts of trees, where they pay, else the walk;
+        decided by the forest, never by the rows. With a background both take tables wherever they can be, build those
+        beyond `table_bytes` for each call, and walk other trees over the background's distinct patterns at each leaf.
     output : {"margin", "probability", "log_loss"}
         What is explained: the margin, before any link. With a background and a logistic link, also the probability of
         the second class, or the loss of each row's label: the margin's values against each background row times the
