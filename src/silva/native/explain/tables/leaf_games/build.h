@@ -178,14 +178,19 @@ class LeafGameBuilder {
     const int d = leaf.n_positions, n_points = (d + 1) / 2;
     const double* t = points(n_points > 0 ? n_points : 1);
     multiply_shares(share, d, t, t + kMostPoints, n_points, space_.tables.sums);
-    const auto fill = [&](int p, int q, double factor, double* to) {
-      double* integral = space_.tables.t[0];
-      integrate_slopes(share, d, p, q, t, n_points, space_.tables.sums, integral);
-      for (uint32_t set = 0; set < 1u << d; ++set) to[int64_t(set) * size_] = factor * integral[set];
+    const auto fill = [&](int p, int q, double* to) {
+      double* others = space_.tables.t[0];
+      integrate_others(share, d, p, q, t, n_points, space_.tables.sums, others);
+      const uint32_t own = 1u << p | 1u << q;
+      const auto slope = [&](uint32_t set, int i) { return double(!(set >> i & 1)) - share[i]; };
+      for (uint32_t set = 0; set < 1u << d; ++set) {
+        const double both = p == q ? slope(set, p) : slope(set, p) * slope(set, q) / 2;
+        to[int64_t(set) * size_] = both * others[set & ~own];
+      }
     };
     for (int p = 0; p < d; ++p) {
-      fill(p, p, 1.0, values_at(leaf, p, entries));
-      for (int q = 0; of_pairs_ && q < p; ++q) fill(p, q, 0.5, pairs_at(leaf, p, q, entries));
+      fill(p, p, values_at(leaf, p, entries));
+      for (int q = 0; of_pairs_ && q < p; ++q) fill(p, q, pairs_at(leaf, p, q, entries));
     }
   }
 

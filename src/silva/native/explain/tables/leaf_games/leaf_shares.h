@@ -1,9 +1,11 @@
 // The game of one leaf between players whose cover shares r are known: a position that is not known counts r, o says
 // whether the row meets the position's conditions. With F(t) = Π (r_i + (o_i - r_i) t)
-//   value of p              (o_p - r_p) ∫ Π_{i != p} = ∫ F s_p            s_p = (o_p - r_p) / (r_p + (o_p - r_p) t)
-//   interaction of p and q                             ∫ F s_p s_q.
-// s is -1 / (1 - t) for o = 0, also of r = 0, where F is 0. No sum has terms of both signs, so nothing cancels.
+//   value of p              (o_p - r_p) ∫ F / (r_p + (1 - r_p) t)
+//   interaction of p and q  (o_p - r_p) (o_q - r_q) ∫ F / (r_p + (1 - r_p) t) / (r_q + (1 - r_q) t)
+// where F is that of a row that meets p (and q) and is else like this one: the product over the other positions. All
+// factors are at least 0, so nothing cancels.
 #pragma once
+#include "explain/tables/kernels.h"
 #include "explain/tables/plan.h"
 
 namespace silva {
@@ -27,25 +29,35 @@ inline void multiply_shares(const double* share, int d, const double* t, const d
   }
 }
 
-// s of a position that is met.
-inline double slope_of_met(double share, double t) { return (1 - share) / (share * (1 - t) + t); }
-
-// [set]: ∫ F s_p s_q of positions p and q, of p = q ∫ F s_p.
-inline void integrate_slopes(const double* share, int d, int p, int q, const double* t, int n_points,
-                             const double* products, double* out) {
-  const uint32_t n = 1u << d;
-  __builtin_memset(out, 0, sizeof(double) * n);
-  for (int k = 0; k < n_points; ++k, products += n) {
-    const double unmet = -1 / (1 - t[k]);
-    const double s[2] = {slope_of_met(share[p], t[k]), unmet};
-    const double other[2] = {p == q ? 1 : slope_of_met(share[q], t[k]), p == q ? 1 : unmet};
-    const double factor[2][2] = {{s[0] * other[0], s[0] * other[1]}, {s[1] * other[0], s[1] * other[1]}};
-    for (uint32_t set = 0; set < n; ++set) {
-      const double met = set >> q & 1 ? factor[0][1] : factor[0][0];
-      const double not_met = set >> q & 1 ? factor[1][1] : factor[1][0];
-      out[set] += products[set] * (set >> p & 1 ? not_met : met);
-    }
+// [set]: Σ over K points of F times the factor of the point. Of sets that meet p (and q), with 1 / (r (1 - t) + t) of p
+// (and q) as the factor, it is the integral of the product over the other positions.
+template <int K>
+void sum_points(const double* products, uint32_t n, const double* factor, double* out) {
+#pragma GCC ivdep
+  for (uint32_t set = 0; set < n; ++set) {
+    double sum = 0;
+    SILVA_UNROLL
+    for (int k = 0; k < K; ++k) sum += products[k * n + set] * factor[k];
+    out[set] = sum;
   }
+}
+
+inline void sum_points(const double* products, uint32_t n, int n_points, const double* factor, double* out) {
+  using Sum = void (*)(const double*, uint32_t, const double*, double*);
+  constexpr Sum kSums[] = {sum_points<0>, sum_points<1>, sum_points<2>, sum_points<3>, sum_points<4>,
+                           sum_points<5>, sum_points<6>, sum_points<7>, sum_points<8>};
+  kSums[n_points](products, n, factor, out);
+}
+
+// The same integral for positions p and q, which may be one.
+inline void integrate_others(const double* share, int d, int p, int q, const double* t, int n_points,
+                             const double* products, double* out) {
+  double factor[kMostPoints];
+  for (int k = 0; k < n_points; ++k) {
+    const auto met = [&](int i) { return share[i] * (1 - t[k]) + t[k]; };
+    factor[k] = 1 / (p == q ? met(p) : met(p) * met(q));
+  }
+  sum_points(products, 1u << d, n_points, factor, out);
 }
 
 }  // namespace
