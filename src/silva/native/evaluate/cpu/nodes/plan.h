@@ -240,7 +240,7 @@ struct NodePlan {
     if (tree.is_oblivious) {
       for (int32_t level = 0; level < tree.levels; ++level) lane_splits.push_back(lane_split((1 << level) - 1));
     } else {
-      std::vector<int32_t> exit(number_.size(), 0);  // of a heap: the first of the leaf's
+      std::vector<uint32_t> exit(number_.size(), 0);  // of a heap: the first of the leaf's; deep trees wrap it
       std::vector<int32_t> depth(number_.size(), 0);
       for (int32_t node = 0; node < int32_t(number_.size()); ++node) {
         for (int side = 0; side < 2 && is_split(node); ++side) {
