@@ -66,10 +66,11 @@ inline CutCosts group_costs(CutCosts costs) {
 }
 
 struct TreeCut {
-  std::vector<int32_t> roots;  // nodes, from the left; empty: nothing to add
-  bool is_partial = false;     // leaves that are below none are walked
-  double cost = 0;             // of the tables, and of the walk of what is left, n_rows rows
-  double walk = 0;             // of the walk of the whole tree
+  std::vector<int32_t> roots;    // nodes, from the left; empty: nothing to add
+  std::vector<int32_t> covered;  // of a tree in part: the highest nodes all of whose leaves are below roots
+  bool is_partial = false;       // leaves that are below none are walked
+  double cost = 0;               // of the tables, and of the walk of what is left, n_rows rows
+  double walk = 0;               // of the walk of the whole tree
   double n_states = 0;
   // Of second vectors: as many look-ups, as many states.
   double more_vectors = 0, more_states = 0;
@@ -90,24 +91,14 @@ class TreeCutter {
   TreeCut cut(bool forced) const {
     TreeCut result;
     const double whole = whole_[0].cost, partial = partial_[0].cost - walk_;
-    result.is_partial = forced ? whole >= kInfinite : partial < whole;
+    result.is_partial = forced ? whole >= kInfinite : !partial_[0].is_root && partial < whole;
     result.cost = result.is_partial ? partial : whole;
     result.walk = walk_ * double(whole_.size() / 2);
-    const std::vector<Choice>& choices = result.is_partial ? partial_ : whole_;
-    std::vector<int32_t> waiting{0};
-    while (!waiting.empty() && states_.is_split(0)) {
-      const int32_t node = waiting.back();
-      waiting.pop_back();
-      if (choices[node].is_root) {
-        result.roots.push_back(node);
-        const double n_states = states_of(node), more = vectors_of(node) - 1;
-        result.n_states += n_states, result.more_vectors += more, result.more_states += more * n_states;
-        continue;
-      }
-      if (!states_.is_split(node)) continue;
-      waiting.push_back(states_.child(node, 1));
-      waiting.push_back(states_.child(node, 0));
-    }
+    if (!states_.is_split(0)) return result;
+    if (result.is_partial)
+      add_covered(0, result);
+    else
+      add_roots(0, result);
     return result;
   }
 
@@ -121,7 +112,8 @@ class TreeCutter {
 
  private:
   static constexpr double kInfinite = 1e300;
-  // What all below a node costs at least, and whether the node is a root then.
+  // What all below a node costs at least, and whether the node is a root then, or of trees in part covered by roots: to
+  // the walk it is a leaf.
   struct Choice {
     double cost = kInfinite;
     bool is_root = false;
@@ -145,7 +137,28 @@ class TreeCutter {
       return as_root <= halves ? Choice{as_root, as_root < kInfinite} : Choice{halves, false};
     };
     whole_[node] = better(whole_, own);
-    partial_[node] = better(partial_, own + walk_);
+    partial_[node] = better(partial_, whole_[node].cost + walk_);
+  }
+
+  void add_roots(int32_t node, TreeCut& cut) const {
+    if (!whole_[node].is_root) {
+      add_roots(states_.child(node, 0), cut);
+      add_roots(states_.child(node, 1), cut);
+      return;
+    }
+    cut.roots.push_back(node);
+    const double n_states = states_of(node), more = vectors_of(node) - 1;
+    cut.n_states += n_states, cut.more_vectors += more, cut.more_states += more * n_states;
+  }
+
+  void add_covered(int32_t node, TreeCut& cut) const {
+    if (partial_[node].is_root) {
+      cut.covered.push_back(node);
+      add_roots(node, cut);
+    } else if (states_.is_split(node)) {
+      add_covered(states_.child(node, 0), cut);
+      add_covered(states_.child(node, 1), cut);
+    }
   }
 
   int32_t n_shared(int32_t node) const {

@@ -115,7 +115,7 @@ struct TablePlan {
   std::vector<PlayerPair> totals;       // of each output, one behind the other
   std::vector<int64_t> first_total{0};  // [tree_output + 1] into totals
   std::vector<int32_t> walked_trees;    // left to the walk in whole or in part, rising
-  std::vector<int64_t> cut_nodes;       // roots of the subtrees of walked trees, which the walk takes for leaves of 0
+  std::vector<int64_t> cut_nodes;       // of walked trees, all below in tables: leaves of value 0 to the walk
 
   int64_t n_bytes() const {
     const auto size = [](const auto&... arrays) { return (int64_t(arrays.size() * sizeof(arrays[0])) + ...); };

@@ -210,7 +210,7 @@ class TablePlanner {
     if (one.place != Place::kWalked && !one.cut.is_partial) return;
     plan_.walked_trees.push_back(tree);
     if (one.place == Place::kWalked) return;
-    for (const int32_t root : one.cut.roots) plan_.cut_nodes.push_back(forest_.tree_offsets[tree] + root);
+    for (const int32_t node : one.cut.covered) plan_.cut_nodes.push_back(forest_.tree_offsets[tree] + node);
   }
 
   void add_gains() {
