@@ -65,6 +65,7 @@ class Batch(NamedTuple):
     is_kept: int
     is_narrow: int
     n_quads: int
+    n_points: int
     most_stage_numbers: int
     most_stage_subtrees: int
     most_slots: int
@@ -313,7 +314,8 @@ def lay_out_keys(plan: TablePlan, arrays: dict[str, Any], batch: Batch, stride: 
     sizes = np.int32(batch.n_subtrees), np.int32(run)
     args = (NOWHERE, np.int64(stride), heads, arrays["entries"], *sizes, NOWHERE)
     grid = n_tiles, -(-batch.n_subtrees // run)
-    return PreparedLaunch(keys_variant(plan.arrays["is_packed"]), grid, KEY_THREADS, args)
+    is_packed = plan.arrays["is_packed"] and not batch.n_points
+    return PreparedLaunch(keys_variant(is_packed), grid, KEY_THREADS, args)
 
 
 def build_variant(dtype: DTypeLike, points: int, of_pairs: bool = False) -> Variant:
