@@ -106,6 +106,7 @@ TABLES = [
         for points in (2, 4, 8)
         for of_pairs in (False, True)
     ),
+    *(build_variant(dtype, 6) for dtype in ("float32", "float64")),
     *(add_variant(dtype, is_narrow, False, 64) for dtype in ("float32", "float64") for is_narrow in (False, True)),
     *(weigh_variant(dtype, is_loss) for dtype in ("float32", "float64") for is_loss in (False, True)),
     *(count_variant(is_weighted) for is_weighted in (False, True)),
@@ -113,7 +114,7 @@ TABLES = [
     *(
         points_variant(dtype, n_points, True, threads)
         for dtype in ("float32", "float64")
-        for n_points in (4, 8)
+        for n_points in (4, 6, 8)
         for threads in POINT_THREADS
     ),
     points_variant("float32", 8, False, 64),

@@ -196,7 +196,10 @@ class TreeCutter {
   }
 
   // Quadrature points of a table by points, as kernels have them.
-  int32_t points_of(int32_t node) const { return states_.nodes[node].most > 8 ? 8 : 4; }
+  int32_t points_of(int32_t node) const {
+    const int32_t most = states_.nodes[node].most;
+    return most > 12 ? 8 : most > 8 ? 6 : 4;
+  }
 
   double cost_by_points(int32_t node) const {
     const PointCosts& costs = costs_.points;
@@ -206,7 +209,7 @@ class TreeCutter {
     if (lanes_of(node) > kMostLanes || at.work > costs_.most_cells) return kInfinite;
     const double size = double(point_numbers(n_points, at.n_below, n_above, int64_t(at.cells)));
     if (size > costs.most_numbers) return kInfinite;
-    const double products = n_points / 4 * (costs.below * (at.n_below + 1) + costs.above * n_above);
+    const double products = n_points / 4.0 * (costs.below * (at.n_below + 1) + costs.above * n_above);
     const double row = (costs.row + products) * width_ + costs_.step * n_steps(node);
     return costs_.n_rows * row + width_ * (costs.number * size + costs_.cell * at.work);
   }

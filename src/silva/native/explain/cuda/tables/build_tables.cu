@@ -3,7 +3,7 @@
 // features above and below the root, then the outer product with those above alone. The column behind the lanes is T.
 // Tables by points are left before the outer product.
 //
-// Macros: REAL, POINTS (quadrature points: as many as the subtree needs, or more).
+// Macros: REAL, POINTS (quadrature points: as many as the subtree needs, or more; 6 for tables by points alone).
 namespace silva {
 
 using Real = REAL;
@@ -63,17 +63,24 @@ __device__ __forceinline__ void close_shared(const TableSubtree& subtree, const 
   }
 }
 
+constexpr int VECTOR = (POINTS + 3) / 4 * 4;
+struct alignas(16) PointVector {
+  Real k[VECTOR];
+};
+
 // A table by points: the points, what features above alone need of them, the weighted X of each cell, and T times the
 // factors of features that are above and below.
 __device__ __forceinline__ void write_points(const TableSubtree& subtree, const PathFactor* __restrict__ factors,
                                              const unsigned short* __restrict__ bits, const Quadrature& points,
                                              const Points* x, Real* __restrict__ table) {
   const PathFactor* const above = factors + subtree.n_shared;
-  Real* const z = table + (2 + subtree.n_above) * POINTS;
+  Real* const z = table + (2 + subtree.n_above) * VECTOR;
   for (int i = threadIdx.x; i < (2 + subtree.n_above) * POINTS; i += THREADS) {
-    const int f = i / POINTS - 2;
-    const double t = points.t[i % POINTS], outside = f < 0 ? 1 : above[f].z;
-    table[i] = Real(f == -2 ? t : f == -1 ? -1 / (1 - t) : (1 - outside) / (outside + (1 - outside) * t));
+    const int f = i / POINTS - 2, k = i % POINTS;
+    const double t = points.t[k], outside = f < 0 ? 1 : above[f].z;
+    table[(f + 2) * VECTOR + k] = Real(f == -2   ? t
+                                       : f == -1 ? -1 / (1 - t)
+                                                 : (1 - outside) / (outside + (1 - outside) * t));
   }
   for (int f = threadIdx.x; f < subtree.n_above; f += THREADS) z[f] = Real(above[f].z);
   Real* const entries = z + (subtree.n_above + 3) / 4 * 4;
@@ -83,9 +90,10 @@ __device__ __forceinline__ void write_points(const TableSubtree& subtree, const 
     Points value = x[i];
     for (int f = 0; f < (lane < subtree.n_built ? 0 : subtree.n_shared); ++f)
       multiply(value, factor_of(factors[f].z, bits[c] >> f & 1, points));
+    PointVector to{};
 #pragma unroll
-    for (int k = 0; k < POINTS; ++k) value.k[k] *= Real(points.weight[k]);
-    *reinterpret_cast<Points*>(entries + c * subtree.width + c / 8 * 4 + lane * POINTS) = value;
+    for (int k = 0; k < POINTS; ++k) to.k[k] = value.k[k] * Real(points.weight[k]);
+    *reinterpret_cast<PointVector*>(entries + c * subtree.width + c / 8 * 4 + lane * VECTOR) = to;
   }
 }
 
