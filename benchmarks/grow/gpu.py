@@ -21,12 +21,16 @@ import numpy as np
 from benchmarks.grow.gpu_cases import CASES, IN_FLOATS, LARGE, MORE_ATTRIBUTES, SEVERAL_GPUS, SMALL
 from benchmarks.machine import conditions
 from silva import ModelTreeRegressor
+from silva.grow.columns import numeric_columns
 from silva.grow.data import STORAGES, prepare
-from silva.grow.search import SearchPlan, make_engine, place_rows, search
+from silva.grow.search import SearchPlan, find_sorter, make_engine, place_rows, search
+from silva.grow.settings import engine_numbers
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from silva import _core
+    from silva.grow.cuda.rows import RowsOnGpus
     from silva.grow.data import TrainingRows
 
 WHOLE = 10_000
@@ -124,6 +128,12 @@ def n_gpus() -> int:
     return count_gpus()
 
 
+def engine_of(model: ModelTreeRegressor, rows: TrainingRows, gpu: RowsOnGpus | None) -> _core.GrowEngine:
+    """Build the engine that `fit` would, over rows of numbers alone."""
+    columns = numeric_columns(np.empty((0, len(rows.ranks))))
+    return make_engine(rows, engine_numbers(model, rows, columns, 1.0, 0), gpu)
+
+
 def measure(rows: TrainingRows, run: Run, seconds: float) -> dict[str, Any]:
     """Time of a search over prepared rows, and where it went."""
     model = ModelTreeRegressor(
@@ -131,7 +141,7 @@ def measure(rows: TrainingRows, run: Run, seconds: float) -> dict[str, Any]:
     )
     began = time.perf_counter()
     gpu = place_rows(run.device, run.algorithm, None, rows)
-    engine = make_engine(rows, model._settings(rows), gpu)
+    engine = engine_of(model, rows, gpu)
     ready = time.perf_counter()
     limit = SearchPlan(run.generations, run.generations, 1e-6, min(run.seconds, seconds))
     result = search(engine, rows, limit, [], ready, gpu)
@@ -193,10 +203,12 @@ def machine() -> dict[str, Any]:
 
 
 def prepared(make: Any, folder: Path, storage: str = "float64") -> tuple[TrainingRows, dict[str, Any]]:
-    """Rows ready for the search, and how long they took."""
+    """Rows ready for the search, and how long they took; many are sorted on GPUs, as by `fit`."""
     X, y = make(folder)
     began = time.perf_counter()
-    rows = prepare(X, y, np.ones(len(y)), np.ones(X.shape[1], bool), os.cpu_count() or 1, storage)
+    sorter = find_sorter("auto", None, *X.shape)
+    threads, linear = os.cpu_count() or 1, np.ones(X.shape[1], bool)
+    rows = prepare(X, y, np.ones(len(y)), linear, threads, storage, sorter=sorter)
     seconds = time.perf_counter() - began
     return rows, {"rows": len(y), "attributes": X.shape[1], "width": rows.width, "prepare": round(seconds, 3)}
 

@@ -2,22 +2,21 @@
 
 from __future__ import annotations
 
+import itertools
 import math
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from silva import _core, parallel
 from silva.grow.sorting import Sorter
+from silva.parallel import side_by_side
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from silva.typing import Bools, Doubles, Floats, Int32s, Int64s
-
-Result = TypeVar("Result")
 
 STORAGES = ("float64", "float32")
 """Types that z may be stored in."""
@@ -197,7 +196,7 @@ def arranged(
         for a, level in _interleaved(levels):
             key[rows] = (key[rows] << np.uint16(1)) | (places[a] >> np.uint16(levels[a] - 1 - level) & np.uint16(1))
 
-    list(_side_by_side(find_keys, -(-n_rows // BLOCK_VALUES), n_threads))
+    side_by_side(find_keys, -(-n_rows // BLOCK_VALUES), n_threads)
     order = (sorter or Sorter()).order(key)
     n_whole = n_rows // ZONE
     shuffled = np.argsort(np.arange(n_whole) * GOLDEN % 1.0)
@@ -221,6 +220,19 @@ def _interleaved(levels: Int64s) -> Iterator[tuple[int, int]]:
     for level in range(int(levels.max(initial=0))):
         for a in np.flatnonzero(levels > level):
             yield int(a), level
+
+
+def rank_zones(ranks: Int32s) -> Int32s:
+    """Least and greatest rank of each feature in every ZONE rows, (n_features, n_zones, 2)."""
+    firsts = np.arange(0, ranks.shape[1], ZONE)
+    zones = np.empty((len(ranks), len(firsts), 2), np.int32)
+
+    def find(a: int) -> None:
+        for side, bound in enumerate((np.minimum, np.maximum)):
+            zones[a, :, side] = bound.reduceat(ranks[a], firsts)
+
+    side_by_side(find, len(ranks), threads_of(ranks.size))
+    return zones
 
 
 def _packed(
@@ -250,7 +262,7 @@ def _packed(
         z[rows, 1 + len(linear) : width - 1] = np.isnan(values[:, marked]) * root
         z[rows, 0], z[rows, width - 1] = root[:, 0], y[rows] * root[:, 0]
 
-    list(_side_by_side(pack, -(-len(y) // n_rows), n_threads))
+    side_by_side(pack, -(-len(y) // n_rows), n_threads)
     return z
 
 
@@ -265,19 +277,26 @@ def gathered(X: Doubles, rows: Int32s) -> Doubles:
         chosen = slice(block * n_rows, (block + 1) * n_rows)
         result[chosen] = X[rows[chosen]]
 
-    threads = parallel.n_threads(None) if X.size > FEW_VALUES else 1
-    list(_side_by_side(gather, -(-len(rows) // n_rows), threads))
+    side_by_side(gather, -(-len(rows) // n_rows), threads_of(X.size))
     return result
 
 
-def _side_by_side(task: Callable[[int], Result], n_tasks: int, n_threads: int) -> Iterator[Result]:
-    """Results in order; no more of them wait than there are threads."""
-    if n_threads == 1:
-        yield from map(task, range(n_tasks))
-        return
-    with ThreadPoolExecutor(n_threads) as pool:
-        for first in range(0, n_tasks, n_threads):
-            yield from pool.map(task, range(first, min(first + n_threads, n_tasks)))
+def threads_of(n_values: int) -> int:
+    """Threads that are worth starting for a pass over so many values."""
+    return parallel.n_threads(None) if n_values > FEW_VALUES else 1
+
+
+def columns_with(test: Callable[[Doubles], Bools], X: Doubles) -> Bools:
+    """Find the columns any value of which passes a test such as `np.isnan`: bool, (n_columns,)."""
+    n_rows = max(1, BLOCK_VALUES // max(X.shape[1], 1))
+
+    def ask(block: int) -> Bools:
+        return test(X[block * n_rows : (block + 1) * n_rows]).any(axis=0)
+
+    found = np.zeros(X.shape[1], bool)
+    for one in side_by_side(ask, -(-len(X) // n_rows), threads_of(X.size)):
+        found |= one
+    return found
 
 
 def prepare(
@@ -330,7 +349,7 @@ def prepare(
     source = arranged(ranks, np.diff(offsets), y, n_threads, sorter)
     if source is not None:
         y, weight = y[source], weight[source]
-        _rearrange(ranks, order, source, n_threads)
+        sorter.rearrange(ranks, order, source, n_threads)
     z = _packed(X, source, y, weight, attributes, column, indicator, width, storage, n_threads)
     by_rank = (ranks, order, values, starts, offsets)
     return TrainingRows(z, y, *by_rank, column, indicator, width, weight, attributes, target, source)
@@ -354,29 +373,18 @@ def _ranked_columns(
     values, starts = np.empty(n_rows * n_attributes), np.empty((n_rows + 1) * n_attributes, np.int32)
     offsets = np.zeros(n_attributes + 1, np.int64)
 
-    def rank(a: int) -> tuple[Doubles, Int32s]:
-        values = np.ascontiguousarray(X[:, a])
-        attributes[a] = standard(values, weight)
-        return sorter.rank(values if testable[a] else np.zeros(n_rows), ranks[a], order[a])
+    def rank(a: int) -> int:
+        column = np.ascontiguousarray(X[:, a])
+        attributes[a] = standard(column, weight)
+        distinct, start = sorter.rank(column if testable[a] else np.zeros(n_rows), ranks[a], order[a])
+        # Where they stand if no value repeats: threads copy beside each other.
+        values[a * n_rows :][: len(distinct)] = distinct
+        starts[a * (n_rows + 1) :][: len(start)] = start
+        return len(distinct)
 
-    for a, (distinct, start) in enumerate(_side_by_side(rank, n_attributes, n_threads)):
-        at = int(offsets[a])
-        offsets[a + 1] = at + len(distinct)
-        values[at : at + len(distinct)] = distinct
-        starts[at + a : at + a + len(start)] = start
+    offsets[1:] = np.cumsum(side_by_side(rank, n_attributes, n_threads))
+    for a, (at, end) in enumerate(itertools.pairwise(offsets.tolist())):
+        if at < a * n_rows:
+            values[at:end] = values[a * n_rows :][: end - at]
+            starts[at + a : end + a + 1] = starts[a * (n_rows + 1) :][: end - at + 1]
     return attributes, ranks, order, values[: offsets[-1]], starts[: offsets[-1] + n_attributes], offsets
-
-
-def _rearrange(ranks: Int32s, order: Int32s, source: Int32s, n_threads: int) -> None:
-    """Let ranks and order speak of the rows in their new order."""
-    place = np.empty_like(source)
-    place[source] = np.arange(len(source), dtype=np.int32)
-
-    def rearrange(task: int) -> None:
-        a = task // 2
-        if task % 2:
-            order[a] = place[order[a]]
-        else:
-            ranks[a] = ranks[a][source]
-
-    list(_side_by_side(rearrange, 2 * len(ranks), n_threads))
