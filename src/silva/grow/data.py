@@ -291,7 +291,7 @@ def columns_with(test: Callable[[Doubles], Bools], X: Doubles) -> Bools:
     n_rows = max(1, BLOCK_VALUES // max(X.shape[1], 1))
 
     def ask(block: int) -> Bools:
-        return test(X[block * n_rows : (block + 1) * n_rows]).any(axis=0)
+        return np.asarray(test(X[block * n_rows : (block + 1) * n_rows]).any(axis=0))
 
     found = np.zeros(X.shape[1], bool)
     for one in side_by_side(ask, -(-len(X) // n_rows), threads_of(X.size)):
