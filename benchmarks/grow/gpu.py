@@ -143,7 +143,7 @@ def measure(rows: TrainingRows, run: Run, seconds: float) -> dict[str, Any]:
     gpu = place_rows(run.device, run.algorithm, None, rows)
     engine = engine_of(model, rows, gpu)
     ready = time.perf_counter()
-    limit = SearchPlan(run.generations, run.generations, 1e-6, min(run.seconds, seconds))
+    limit = SearchPlan(run.generations, run.generations, 0.0, 1e-6, min(run.seconds, seconds))
     result = search(engine, rows, limit, [], ready, gpu)
     took = time.perf_counter() - ready
     history = result.history

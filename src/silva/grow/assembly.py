@@ -167,9 +167,11 @@ def _node_arrays(
     features = tree["feature"].copy()
     category_set = np.full(n_nodes, -1, np.int32)
     sets: list[tuple[Bools, bool]] = []
-    for v in np.flatnonzero(tree["feature"] >= 0):
+    splits, threads = np.flatnonzero(tree["feature"] >= 0).tolist(), threads_of(len(rows.y))
+    cover = side_by_side(lambda v: float(rows.weight[reached[v]].sum()), n_nodes, threads)
+    sides[splits] = side_by_side(lambda k: default_left(tree, rows, splits[k], reached), len(splits), threads)
+    for v in splits:
         attribute = tree["feature"][v]
-        sides[v] = default_left(tree, rows, int(v), reached)
         if attribute >= columns.n_features:
             column = columns.derived[attribute - columns.n_features]
             features[v], sides[v] = column.source, True
@@ -188,7 +190,7 @@ def _node_arrays(
         feature=features,
         threshold=thresholds,
         default_left=sides,
-        cover=np.array([rows.weight[at].sum() for at in reached]),
+        cover=np.array(cover),
         value=np.array([models[v].value if v in models else 0.0 for v in range(n_nodes)]),
         leaf_id=_leaf_numbers(tree),
         category_set=category_set if sets else None,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from silva.typing import Bools, Doubles, Floats, Int32s, Int64s
+
+Values = TypeVar("Values", bound="np.ndarray[Any, Any]")
 
 STORAGES = ("float64", "float32")
 """Types that z may be stored in."""
@@ -266,19 +268,20 @@ def _packed(
     return z
 
 
-def gathered(X: Doubles, rows: Int32s) -> Doubles:
-    """Take rows of X, in blocks side by side; X itself if they are all of its rows in their order."""
+def gathered(X: Values, rows: Int32s) -> Values:
+    """Take rows of X, or numbers of a list, in blocks side by side; X itself if they are all of it in its order."""
     if len(rows) == len(X) and np.array_equal(rows, np.arange(len(X))):
         return X
-    result = np.empty((len(rows), X.shape[1]))
-    n_rows = max(1, BLOCK_VALUES // max(X.shape[1], 1))
+    result: Any = np.empty((len(rows), *X.shape[1:]), X.dtype)
+    n_rows = max(1, BLOCK_VALUES // max(math.prod(X.shape[1:]), 1))
 
     def gather(block: int) -> None:
         chosen = slice(block * n_rows, (block + 1) * n_rows)
         result[chosen] = X[rows[chosen]]
 
-    side_by_side(gather, -(-len(rows) // n_rows), threads_of(X.size))
-    return result
+    side_by_side(gather, -(-len(rows) // n_rows), threads_of(result.size))
+    taken: Values = result
+    return taken
 
 
 def threads_of(n_values: int) -> int:
@@ -338,8 +341,8 @@ def prepare(
     testable, sorter = np.ones(X.shape[1], bool) if testable is None else testable, sorter or Sorter()
     n_threads = n_threads if X.size > FEW_VALUES else 1
     weight = weight / weight.mean()
-    target = standard(y, weight)
-    attributes, ranks, order, values, starts, offsets = _ranked_columns(X, weight, testable, n_threads, sorter)
+    units, ranks, order, values, starts, offsets = _ranked_columns(X, y, weight, testable, n_threads, sorter)
+    *attributes, target = units
     usable = linear & np.array([s.scale > 0 for s in attributes], bool)
     missing = (starts[offsets[:-1] + np.arange(len(ranks))] > 0) & usable
     column = np.where(usable, np.cumsum(usable), -1).astype(np.int32)
@@ -348,7 +351,7 @@ def prepare(
     y = standardised(y, target)
     source = arranged(ranks, np.diff(offsets), y, n_threads, sorter)
     if source is not None:
-        y, weight = y[source], weight[source]
+        y, weight = gathered(y, source), gathered(weight, source)
         sorter.rearrange(ranks, order, source, n_threads)
     z = _packed(X, source, y, weight, attributes, column, indicator, width, storage, n_threads)
     by_rank = (ranks, order, values, starts, offsets)
@@ -356,7 +359,7 @@ def prepare(
 
 
 def _ranked_columns(
-    X: Doubles, weight: Doubles, testable: Bools, n_threads: int, sorter: Sorter
+    X: Doubles, y: Doubles, weight: Doubles, testable: Bools, n_threads: int, sorter: Sorter
 ) -> tuple[
     list[Standard],
     Int32s,
@@ -365,26 +368,28 @@ def _ranked_columns(
     Int32s,
     Int64s,
 ]:
-    """Units, ranks, order, values, starts and offsets of all attributes, as TrainingRows has them."""
+    """Units, y's behind those of the attributes, ranks, order, values, starts and offsets, as TrainingRows has them."""
     n_rows, n_attributes = X.shape
-    attributes = [Standard(0.0, 0.0)] * n_attributes
+    units = [Standard(0.0, 0.0)] * (n_attributes + 1)
     ranks = np.empty((n_attributes, n_rows), np.int32)
     order = np.empty((n_attributes, n_rows), np.int32)
     values, starts = np.empty(n_rows * n_attributes), np.empty((n_rows + 1) * n_attributes, np.int32)
     offsets = np.zeros(n_attributes + 1, np.int64)
 
     def rank(a: int) -> int:
-        column = np.ascontiguousarray(X[:, a])
-        attributes[a] = standard(column, weight)
+        column = np.ascontiguousarray(X[:, a]) if a < n_attributes else y
+        units[a] = standard(column, weight)
+        if a == n_attributes:
+            return 0
         distinct, start = sorter.rank(column if testable[a] else np.zeros(n_rows), ranks[a], order[a])
         # Where they stand if no value repeats: threads copy beside each other.
         values[a * n_rows :][: len(distinct)] = distinct
         starts[a * (n_rows + 1) :][: len(start)] = start
         return len(distinct)
 
-    offsets[1:] = np.cumsum(side_by_side(rank, n_attributes, n_threads))
+    offsets[1:] = np.cumsum(side_by_side(rank, n_attributes + 1, n_threads)[:-1])
     for a, (at, end) in enumerate(itertools.pairwise(offsets.tolist())):
         if at < a * n_rows:
             values[at:end] = values[a * n_rows :][: end - at]
             starts[at + a : end + a + 1] = starts[a * (n_rows + 1) :][: end - at + 1]
-    return attributes, ranks, order, values[: offsets[-1]], starts[: offsets[-1] + n_attributes], offsets
+    return units, ranks, order, values[: offsets[-1]], starts[: offsets[-1] + n_attributes], offsets

@@ -13,7 +13,7 @@
 namespace silva {
 
 constexpr int kPanel = kSolveTile;
-constexpr int kSolveRegisters = 72;  // of a thread: three blocks of 91 columns, seven of 54, a multiprocessor
+constexpr int kSolveRegisters = 96;  // of a thread, so that none is spilled: two blocks of 91 columns a multiprocessor
 
 struct PivotRows {
   double rows[kPanel][kMostSolved], done[kPanel][kMostSolved];  // before and after their elimination
@@ -23,7 +23,7 @@ struct PivotRows {
 
 __device__ __forceinline__ double larger_of(double a, double b) { return a > b ? a : b; }
 
-// On the leaf's side of candidate k. Whole numbers may be added in any order: a lane a bin, as each would be waited for.
+// On the leaf's side of candidate k. A lane a bin, as each would be waited for: whole numbers are added in any order.
 __device__ __forceinline__ double rows_before(const SolveRecord& record, int k) {
   const int lane = threadIdx.x % 32;
   double count = lane == 0 && record.base ? record.base[0] : 0;
