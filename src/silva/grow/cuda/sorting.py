@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 SIGN = np.uint64(1 << 63)
 
-AT_ONCE = 6
+AT_ONCE = 3
 """Columns of a GPU at a time: while one is sorted, others are copied there and back."""
 
 
