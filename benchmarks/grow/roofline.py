@@ -63,7 +63,7 @@ def search_once(folder: Path, case: str, algorithm: str, generations: int) -> No
     from silva import ModelTreeRegressor
     from silva.grow.search import place_rows
 
-    rows, _ = prepared(CASES[case].make, folder)
+    rows, _ = prepared(*CASES[case].make(folder))
     model = ModelTreeRegressor(algorithm=algorithm)
     gpu = place_rows("cuda", algorithm, None, rows)
     assert gpu is not None
