@@ -120,8 +120,7 @@ class Explainer(InteractionExplainer, CalledExplainer, MappedExplainer):
     (1e-5 beyond depth 32). The bits do not depend on n_jobs or on how rows are split into calls.
 
     Leaves may hold linear models: a feature that is not known counts as its mean over the leaf's training rows, with a
-    background as the background row's value. Against a background they have values alone, and on the CPU; so have
-    groups, with interactions.
+    background as the background row's value. Then they have values alone, on the CPU; groups are on the CPU, too.
 
     References
     ----------

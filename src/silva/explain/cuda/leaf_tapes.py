@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from silva.cuda.codes import Codes
     from silva.ensemble import TreeEnsemble
-    from silva.typing import Array, Int32s, Int64s
+    from silva.typing import Array, Doubles, Int32s, Int64s
 
 LEAF = np.dtype(
     [(name, np.float64) for name in ("centred", "value", "at_means", "weight", "low", "high", "missing")]
@@ -145,47 +145,61 @@ class LeafGames:
         entries, n_terms = self.entries[chosen], np.diff(self._term_starts)[chosen]
         entries["end_term"] = np.cumsum(n_terms)
         entries["first_term"] = entries["end_term"] - n_terms
-        starts = np.cumsum([0, *sizes])
+        starts, term_starts = np.cumsum([0, *sizes]), np.append(0, entries["end_term"])
         leaves["first_entry"] = starts[:-1]
-        ends = np.append(0, entries["end_term"])
-        leaves["first_term"], leaves["end_term"] = ends[starts[:-1]], ends[starts[1:]]
-        offsets = chunk_offsets(np.ones_like(members), self.output[members], chunk_splits(forest, wanted is not None))
-        of_leaf = np.repeat(np.arange(len(offsets) - 1), np.diff(offsets)), self.output[members].astype(np.int64)
-        part, output = (np.repeat(each, sizes) for each in of_leaf)
-        feature, n_features = self.feature[chosen].astype(np.int64), forest.n_features
-        first, second, is_wanted = np.arange(len(chosen)), np.arange(len(chosen)), np.ones(len(chosen), bool)
+        leaves["first_term"], leaves["end_term"] = term_starts[starts[:-1]], term_starts[starts[1:]]
+        first = second = np.arange(len(chosen))
         if wanted is not None:
-            # Of entry i with each entry before it that has tests.
-            place = first - np.repeat(starts[:-1], sizes)
-            n_before = np.minimum(place, np.repeat(leaves["n_tested"], sizes))
+            n_before = np.minimum(first - np.repeat(starts[:-1], sizes), np.repeat(leaves["n_tested"], sizes))
             leaves["first_pair"] = np.append(0, np.cumsum(n_before))[starts[:-1]]
-            i, j = np.repeat(first, n_before), ragged(np.repeat(starts[:-1], sizes), n_before)
-            first, second = np.append(first, i), np.append(second, j)
-            is_wanted = np.append(is_wanted, wanted[feature[i]] | wanted[feature[j]])
-        low, high = np.minimum(feature[first], feature[second]), np.maximum(feature[first], feature[second])
-        keys = (output[first] * n_features + low) * n_features + high
-        slots, slot_offsets, slot_keys = number_slots(part[first], keys, is_wanted, len(offsets) - 1)
+            first = np.append(first, np.repeat(first, n_before))
+            second = np.append(second, ragged(np.repeat(starts[:-1], sizes), n_before))
+        parts = chunk_offsets(np.ones_like(members), self.output[members], chunk_splits(forest, wanted is not None))
+        part = np.repeat(np.repeat(np.arange(len(parts) - 1), np.diff(parts)), sizes)[first]
+        i, j = self.feature[chosen[first]].astype(np.int64), self.feature[chosen[second]].astype(np.int64)
+        output = np.repeat(self.output[members], sizes)[first].astype(np.int64)
+        keys = (output * forest.n_features + np.minimum(i, j)) * forest.n_features + np.maximum(i, j)
+        is_wanted = (i == j) if wanted is None else (i == j) | wanted[i] | wanted[j]
+        slots, slot_offsets, slot_keys = number_slots(part, keys, is_wanted, len(parts) - 1)
         entries["slot"] = slots[: len(chosen)]
-        per_pass, t, w = quadrature(points)
-        t, w = t.reshape(-1, per_pass), w.reshape(-1, per_pass)
-        z = np.broadcast_to(self.z[chosen][:, None], (len(t), len(chosen), 1))
-        n_passes, n_parts = len(t), len(offsets) - 1
-        parts = np.zeros((n_passes, n_parts, 4), np.int32)
-        parts[..., 0], parts[..., 1], parts[..., 2] = offsets[:-1], offsets[1:], np.arange(n_passes)[:, None]
         arrays = {
-            "parts": parts,
             "leaves": leaves,
             "entries": entries,
             "terms": self.terms[ragged(self._term_starts[chosen], n_terms)],
             "extra": self.extra,
             "pair_slots": np.append(slots[len(chosen) :], np.int32(-1)),
-            "numbers": np.concatenate([z, 1 / (z + (1 - z) * t[:, None])], axis=2).astype(dtype),
-            "points": np.stack([t, w, 1 / (1 - t)], axis=1).astype(dtype),
         }
-        passes = np.arange(n_passes)[:, None] * slot_offsets[-1]
-        all_offsets = np.append((passes + slot_offsets[:-1]).reshape(-1), n_passes * slot_offsets[-1])
         most = int(np.diff(slot_offsets).max(initial=0)), int(leaves["n_tested"].max(initial=0))
-        return LeafTape(per_pass, arrays, all_offsets, np.tile(slot_keys, n_passes), *most)
+        return _in_passes(points, dtype, arrays, self.z[chosen], parts, slot_offsets, slot_keys, most)
+
+
+def _in_passes(
+    points: int,
+    dtype: DTypeLike,
+    arrays: dict[str, Array],
+    z: Doubles,
+    parts: Int64s,
+    slot_offsets: Int64s,
+    slot_keys: Int64s,
+    most: tuple[int, int],
+) -> LeafTape:
+    """Repeat the parts, from one offset to the next, for each pass over the quadrature's points."""
+    per_pass, t, w = quadrature(points)
+    t, w = t.reshape(-1, per_pass), w.reshape(-1, per_pass)
+    n_passes = len(t)
+    repeated = np.zeros((n_passes, len(parts) - 1, 4), np.int32)
+    repeated[..., 0], repeated[..., 1], repeated[..., 2] = parts[:-1], parts[1:], np.arange(n_passes)[:, None]
+    of_entries = np.broadcast_to(z[:, None], (n_passes, len(z), 1))
+    inverse = 1 / (of_entries + (1 - of_entries) * t[:, None])
+    all_arrays = {
+        "parts": repeated,
+        **arrays,
+        "numbers": np.concatenate([of_entries, inverse], axis=2).astype(dtype),
+        "points": np.stack([t, w, 1 / (1 - t)], axis=1).astype(dtype),
+    }
+    starts = np.arange(n_passes)[:, None] * slot_offsets[-1] + slot_offsets[:-1]
+    all_offsets = np.append(starts.reshape(-1), n_passes * slot_offsets[-1])
+    return LeafTape(per_pass, all_arrays, all_offsets, np.tile(slot_keys, n_passes), *most)
 
 
 def write_leaf_tapes(
