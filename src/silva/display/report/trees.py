@@ -25,9 +25,10 @@ LINKS = ("identity", "logistic", "softmax", "exp", "exponential", "one_vs_all")
 """Functions from margin to response that the page has too."""
 
 
-def is_small(forest: Forest) -> bool:
-    """Whether a page can hold the model and predict with it."""
-    return forest.n_nodes <= MOST_NODES and len(forest.linear_feature) <= 4 * MOST_NODES
+def is_small(rows: ReportRows) -> bool:
+    """Whether a page can hold the model and predict with it; it has no tables of target statistics."""
+    forest = rows.forest
+    return rows.source is None and forest.n_nodes <= MOST_NODES and len(forest.linear_feature) <= 4 * MOST_NODES
 
 
 def are_shown(forest: Forest) -> bool:
