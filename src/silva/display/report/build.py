@@ -78,7 +78,7 @@ def report(
     Notes
     -----
     Runs on the CPU: all rows are explained, a million rows of 100 trees of depth 8 in some seconds. Models of at most
-    4,000 nodes are in the file as a whole, up to some 2 MB: the page predicts with them. Trees are drawn up to 250
+    4,000 nodes are in the file as a whole, below 2 MB: the page predicts with them. Trees are drawn up to 250
     leaves.
 
     Examples

@@ -75,7 +75,8 @@ function legend(feature) {
   const ends = texts ? ["first category", "last"] : ["low", "high"];
   return el("p", { class: "note" }, el("span", { class: "swatch", style: `background:${mix(0)}` }), `${ends[0]} `,
     el("span", { class: "swatch", style: `background:${mix(1)};margin-left:.7em` }), `${ends[1]} value of `, el("bdi", {}, feature === undefined ? "the feature" : nameOf(feature)),
-    el("span", { class: "swatch", style: "background:var(--gone);margin-left:.7em" }), "missing");
+    (feature === undefined ? data.features.some((entry) => entry.missing) : data.features[feature].missing)
+      && [el("span", { class: "swatch", style: "background:var(--gone);margin-left:.7em" }), "missing"]);
 }
 
 // Places of a feature's values along an axis: numbers as they are, categories side by side, missing values first.

@@ -46,6 +46,7 @@ function treeSection() {
   const names = data.trees.map((tree, i) => [i, data.outputs.length === data.trees.length ? `tree of ${outputName(tree.output)}` : `tree ${i}`]);
   section("tree", data.trees.length > 1 ? "Trees" : "Tree",
     note("A row goes down from the top: each line says what it passes. The grey bar is the share of rows, the small square the mean, from blue (low) to red (high). ",
+      model.linear ? "A leaf has its equation: bars are what one standard deviation of a feature adds, lines two standard errors, numbers the coefficients. " : "",
       rows ? "The way of the chosen row is marked. " : "", "Arrow keys walk through the list, Enter opens and closes."),
     data.trees.length > 1 && el("div", { class: "controls" }, el("label", {}, "Show ", choose(names, 0, (i) => { shown = i; draw(); }))), box);
 }
