@@ -55,3 +55,17 @@ def test_points_of_curves_keep_what_a_drawing_shows():
         for axis in "xy":
             assert np.abs(exact[axis] - shown[axis]).max() <= np.ptp(exact[axis]) / 1000
     assert _rounded(None) is None
+
+
+def test_both_names_of_a_pair_are_seen_on_narrow_screens(browser, model, tmp_path):  # noqa: F811
+    fitted, X, y = model
+    shown = Page(browser, silva.report(fitted, X, y, tmp_path / "report.html"), width=390)
+    labels = shown.page.eval_on_selector_all("#pairs svg text", "all => all.map(one => one.childNodes[0].data)")
+    pairs = [label.split(" × ") for label in labels if " × " in label]
+    assert len(pairs) > 3
+    assert all(len(name) > 6 for pair in pairs for name in pair)
+    assert shown.page.locator("#pairs title").first.text_content().count("feature number") == 2
+    split = shown.page.locator("#tree svg").nth(1).text_content()
+    tests = content(tmp_path / "report.html")["trees"][0]["nodes"][0]["tests"]
+    assert split.endswith(" = " + tests[0].partition(" < ")[2].removesuffix(" or missing"))
+    shown.close()

@@ -146,7 +146,7 @@ function scatterSection() {
 
 function pairsSection() {
   if (!data.pairs.length) return;
-  const entries = data.pairs.map((p) => ({ name: `${nameOf(p.first)} × ${nameOf(p.second)}`, value: num(p.strength) }));
+  const entries = data.pairs.map((p) => ({ names: [nameOf(p.first), nameOf(p.second)], name: `${nameOf(p.first)} × ${nameOf(p.second)}`, value: num(p.strength) }));
   section("pairs", "Pairs", note(`The strongest interactions: mean magnitude over ${data.pairRows.toLocaleString("en")} rows of what two features add together beyond each alone.`),
     bars(entries, `Strongest interactions: ${entries.slice(0, 3).map((e) => `${e.name} ${fmt(e.value, 3)}`).join(", ")}`), asTable(["pair", "mean magnitude"], () => entries.map((e) => [e.name, fmt(e.value)])));
 }
