@@ -11,7 +11,7 @@ import numpy as np
 from silva.device import find_gpus, gpus_worthwhile, import_cupy, on_host, parse_device
 from silva.effects.ranks import Ranks
 from silva.evaluate.evaluator import Evaluator
-from silva.evaluate.links import respond
+from silva.evaluate.links import respond, sums_as_margin
 from silva.inputs import arranged, as_rows
 from silva.inputs.shown import own_values
 from silva.parallel import cached_property
@@ -106,8 +106,7 @@ class ChangingRows:
         if self._gpu is not None or self.forest.has_linear_leaves:
             yield from self._point_by_point(features, grid, output)
             return
-        points = np.zeros((len(grid), self.forest.n_features), self.values.dtype)
-        points[:, list(features)] = grid
+        points = self._points(features, grid)
         together = max(1, MOST_NUMBERS // (len(grid) * self.forest.n_outputs))
         for first in range(0, len(self), together):
             rows = self.values[first : first + together]
@@ -115,6 +114,20 @@ class ChangingRows:
             found = respond(self.forest, margins.swapaxes(1, 2).reshape(-1, self.forest.n_outputs), output)
             shape = (len(rows), len(grid), -1)
             yield slice(first, first + len(rows)), slice(None), numbers_only(found).reshape(shape)
+
+    def sums_on_grid(self, features: Sequence[int], grid: Array, output: str, weights: Doubles | None) -> Array | None:
+        """Sum what `on_grid` predicts over the rows, (points, k); None where these are no margins of a CPU."""
+        forest = self.forest
+        if self._gpu is not None or forest.has_linear_leaves or not sums_as_margin(forest, output):
+            return None
+        points = self._points(features, grid)
+        return self._evaluator.cpu.sums_on_grid(self.values, features, points, weights, self._n_jobs)
+
+    def _points(self, features: Sequence[int], grid: Array) -> Array:
+        """Rows of which only these features count."""
+        points = np.zeros((len(grid), self.forest.n_features), self.values.dtype)
+        points[:, list(features)] = grid
+        return points
 
     def _point_by_point(
         self, features: Sequence[int], grid: Array, output: str
