@@ -85,7 +85,7 @@ def partial_dependence(
     -----
     The grids, shapes and results of scikit-learn's "brute" method, which predicts all rows once a grid point; here a
     row walks a tree once for all points, to both sides of the splits that test the feature. It costs the time of 10 to
-    25 calls of `Forest.predict`, a fifth of that for means alone where the response is the margin (regressions, averaged
+    25 calls of `Forest.predict`, means alone a fifth of that where the response is the margin (regressions, averaged
     probabilities); on GPUs, and with linear leaves, one call a point. Missing values stand on no grid.
 
     References
