@@ -224,6 +224,13 @@ class TestErrors:
         example = shown.partition("Example: silva ")[2].partition(" positional")[0]
         assert make_parser().parse_args(example.split()).run
 
+    def test_defaults_of_growing_are_those_of_python(self):
+        options = make_parser().parse_args(["grow", "d.csv", "--target", "y", "-o", "o.silva"])
+        own = silva.ModelTreeRegressor().get_params()
+        names = ("generations", "max_leaves", "time_limit", "n_jobs", "device", "storage")
+        assert {name: getattr(options, name) for name in names} == {name: own[name] for name in names}
+        assert options.seed == own["random_state"]
+
     def test_module(self):
         result = subprocess.run(
             [sys.executable, "-m", "silva", "--version"], capture_output=True, text=True, check=True

@@ -50,8 +50,9 @@ def add_parser(subparsers: argparse._SubParsersAction[Parser]) -> None:
     parser.add_argument(
         "--time-limit",
         type=float,
+        default=50,
         metavar="SECONDS",
-        help="of the search, whose best tree so far is kept (default: none)",
+        help="of the search, whose best tree so far is kept; inf for no limit (default: 50)",
     )
     parser.add_argument("--seed", type=int, default=0, metavar="N", help="default: 0")
     parser.add_argument("--n-jobs", type=int, metavar="N", help="threads (default: all cores)")
