@@ -11,7 +11,7 @@ from silva.display.curves import mean_curve
 from silva.display.report.rows import REDACTED_ROWS
 from silva.evaluate.cpu import CpuEvaluator
 from silva.evaluate.linear import term_name
-from silva.rules import common_range, equation, leaf_of_node, test_text
+from silva.rules import common_range, covers_are_counts, equation, leaf_of_node, test_text
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -142,12 +142,12 @@ def standard_errors(model: object, forest: Forest) -> Array | None:
 def _nodes(drawing: _Drawing, tree: int, reached: Int32s) -> list[dict[str, Any]]:
     forest = drawing.rows.forest
     first, last = forest.tree_offsets[tree : tree + 2].tolist()
-    target = target_of(drawing.rows, tree)
+    target, is_counted = target_of(drawing.rows, tree), covers_are_counts(forest, tree)
     result = []
     for node, inside in zip(range(first, last), rows_under(forest, tree, reached), strict=True):
         entry: dict[str, Any] = {
             "rows": len(inside),
-            "training": float(forest.cover[node]),
+            "training": float(forest.cover[node]) if is_counted else len(inside),
             "mean": float(target[inside].mean()) if len(inside) else float("nan"),
         }
         if forest.feature[node] >= 0:
