@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import silva
-from tests.display.browser import Page, browser  # noqa: F401
+from tests.display.browser import Page
 from tests.display.test_report import content
 
 catboost = pytest.importorskip("catboost")
@@ -123,7 +123,7 @@ def test_redacted_pages_name_no_rare_categories(model, frame, tmp_path):
     assert content(path)["rows"] is None
 
 
-def test_the_page(browser, model, frame, tmp_path):  # noqa: F811
+def test_the_page(browser, model, frame, tmp_path):
     fitted, y = model
     shown = Page(browser, silva.report(fitted, frame, y, tmp_path / "report.html"))
     assert "</script>Köln" in shown.page.locator("main").inner_text()

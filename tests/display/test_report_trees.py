@@ -8,7 +8,7 @@ import pytest
 import silva
 from silva.display.curves import mean_curve
 from silva.display.report.trees import MOST_NODES, _rounded, leaves_under, rows_under
-from tests.display.browser import Page, browser  # noqa: F401
+from tests.display.browser import Page
 from tests.display.test_report import boosted, content
 
 pandas = pytest.importorskip("pandas")
@@ -32,7 +32,7 @@ def test_rows_of_a_node_are_those_of_its_leaves(model):
             np.testing.assert_array_equal(rows, np.flatnonzero(np.isin(reached, leaves)))
 
 
-def test_the_largest_models_that_are_drawn_stay_small(browser, model, tmp_path):  # noqa: F811
+def test_the_largest_models_that_are_drawn_stay_small(browser, model, tmp_path):
     fitted, X, y = model
     assert 0.8 * MOST_NODES < silva.load(fitted).n_nodes <= MOST_NODES
     path = silva.report(fitted, X, y, tmp_path / "report.html")
@@ -57,7 +57,7 @@ def test_points_of_curves_keep_what_a_drawing_shows():
     assert _rounded(None) is None
 
 
-def test_both_names_of_a_pair_are_seen_on_narrow_screens(browser, model, tmp_path):  # noqa: F811
+def test_both_names_of_a_pair_are_seen_on_narrow_screens(browser, model, tmp_path):
     fitted, X, y = model
     shown = Page(browser, silva.report(fitted, X, y, tmp_path / "report.html"), width=390)
     labels = shown.page.eval_on_selector_all("#pairs svg text", "all => all.map(one => one.childNodes[0].data)")
