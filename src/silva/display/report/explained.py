@@ -78,7 +78,7 @@ def _pairs(rows: ReportRows, explainer: CpuExplainer, at: Int64s) -> tuple[list[
     forest = rows.forest
     size, nobody = forest.n_features**2 * forest.n_outputs, np.full(forest.n_features, -1)
     n_rows = min(PAIR_ROWS, len(at), PAIR_NUMBERS // max(size, 1))
-    if forest.has_linear_leaves or n_rows < 1 or forest.n_features < 2:
+    if n_rows < 1 or forest.n_features < 2:
         return [], 0, nobody
     some = at[np.linspace(0, len(at) - 1, n_rows).astype(int)]
     places = np.arange(forest.n_features, dtype=np.int32)
