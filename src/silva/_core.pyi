@@ -16,6 +16,15 @@ class EvaluatePlan:
         out: NDArray[np.float64],
         n_threads: int,
     ) -> None: ...
+    def sums_on_grid(
+        self,
+        rows: NDArray[Any],
+        grid: NDArray[Any],
+        columns: list[int],
+        weights: NDArray[np.float64] | None,
+        out: NDArray[np.float64],
+        n_threads: int,
+    ) -> None: ...
 
 class NodePlan:
     def __init__(self, forest: object, window_levels: int, reductions: int, ranks: bool) -> None: ...

@@ -132,6 +132,20 @@ def _categories(forest: TreeEnsemble, node: int) -> tuple[str, bool]:
     return "{" + ", ".join(names[:SHOWN_CATEGORIES]) + more + "}", is_left
 
 
+def covers_are_counts(forest: TreeEnsemble, tree: int) -> bool:
+    """Whether a tree's covers are numbers of training rows; sums of Hessians or of weights seldom are whole."""
+    covers = forest.cover[slice(*forest.tree_offsets[tree : tree + 2])]
+    return bool(covers[0] > 0 and (covers == np.round(covers)).all())
+
+
+def cover_texts(forest: TreeEnsemble, tree: int) -> list[str]:
+    """Say of each node of a tree how many training rows it had, or what the model has kept of them, if anything."""
+    covers = forest.cover[slice(*forest.tree_offsets[tree : tree + 2])].tolist()
+    if covers_are_counts(forest, tree):
+        return [f"{number_text(cover, 10)} rows" for cover in covers]
+    return [f"cover {number_text(cover, 6)}" if covers[0] > 0 else "" for cover in covers]
+
+
 def number_text(value: float, digits: int) -> str:
     """Write a number with so many significant digits."""
     return f"{float(value):.{digits}g}"

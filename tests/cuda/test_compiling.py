@@ -21,9 +21,11 @@ from silva.explain.cuda.table_blocks import (
     MOST_QUADS,
     NARROW_THREADS,
     PAIR_THREADS,
+    POINT_THREADS,
     WIDE_THREADS,
     add_variant,
     pair_variant,
+    points_variant,
 )
 from silva.explain.cuda.tables import build_variant, keys_variant
 from silva.explain.cuda.tapes import Tape
@@ -110,10 +112,18 @@ TABLES = [
         for points in (2, 4, 8)
         for of_pairs in (False, True)
     ),
+    *(build_variant(dtype, 6) for dtype in ("float32", "float64")),
     *(add_variant(dtype, is_narrow, False, 64) for dtype in ("float32", "float64") for is_narrow in (False, True)),
     *(weigh_variant(dtype, is_loss) for dtype in ("float32", "float64") for is_loss in (False, True)),
     *(count_variant(is_weighted) for is_weighted in (False, True)),
     pair_variant("float32", 1, 16, False, 64),
+    *(
+        points_variant(dtype, n_points, True, threads)
+        for dtype in ("float32", "float64")
+        for n_points in (4, 6, 8)
+        for threads in POINT_THREADS
+    ),
+    points_variant("float32", 8, False, 64),
     *(
         make(dtype, of_pairs)
         for make in (background_variant, groups_variant)

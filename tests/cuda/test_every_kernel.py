@@ -27,6 +27,7 @@ PAIRS = ROWS | {f"{TABLES}add_pairs", "explain/cuda/close_diagonal"}
 COUNTED = {f"{TABLES}count_states", f"{TABLES}build_background"}
 KERNELS = {
     "values": ROWS | {f"{TABLES}add_tables", f"{TABLES}build_tables"},
+    "values of deep trees": ROWS | {f"{TABLES}add_points", f"{TABLES}build_tables"},
     "interactions": PAIRS | {f"{TABLES}build_pairs"},
     "values against a background": ROWS | COUNTED | {f"{TABLES}add_tables"},
     "interactions against a background": PAIRS | COUNTED,
@@ -41,7 +42,7 @@ KERNELS = {
     "values by paths": {"explain/cuda/paths/explain_paths", "explain/cuda/paths/read_sums"},
     "interactions by paths": {"explain/cuda/paths/explain_paths", "explain/cuda/close_diagonal"},
 }
-TABLED = list(KERNELS)[:6]
+TABLED = [kind for kind in KERNELS if any(TABLES in kernel and "add_" in kernel for kernel in KERNELS[kind])]
 
 
 @pytest.fixture
@@ -87,8 +88,8 @@ def rows(n_features, n=60):
 @pytest.mark.parametrize("kind", KERNELS)
 def test_kernels_of_each_kind_of_result(launched, kind):
     is_small = "small" in kind
-    forest = full_forest(3, n_trees=2 if is_small else 40, depth=4 if is_small else 5, n_features=6)
-    explain(kind, forest, rows(6))
+    n_trees, depth, n_features = (2, 4, 6) if is_small else (1, 10, 14) if "deep" in kind else (40, 5, 6)
+    explain(kind, full_forest(3, n_trees=n_trees, depth=depth, n_features=n_features), rows(n_features))
     assert launched >= KERNELS[kind]
 
 

@@ -38,7 +38,13 @@ def rows_of_statistics(
     ValueError, TypeError
         If X does not fit the model's columns, or a category is missing, or neither text nor a whole number.
     """
-    columns, n_rows = _columns(X, model, by_position)
+    return rows_of_columns(*columns_of_statistics(X, model, by_position), model, n_jobs)
+
+
+def rows_of_columns(
+    columns: Sequence[Column], n_rows: int, model: TargetStatistics, n_jobs: int | None = None
+) -> NDArray[np.float32]:
+    """Make the forest's rows of the model's columns in their order."""
     categories: dict[int, tuple[Array, Array]] = {}
     features = np.empty((model.n_columns + len(model.statistics), n_rows), np.float32)
     with np.errstate(over="ignore"):
@@ -118,8 +124,8 @@ def _make_lookup(model: TargetStatistics) -> Lookup:
     return Lookup(list(parts), _core.StatisticTables(combined, tables, values))
 
 
-def _columns(X: Rows, model: TargetStatistics, by_position: bool) -> tuple[Sequence[Column], int]:
-    """Columns in the model's order."""
+def columns_of_statistics(X: Rows, model: TargetStatistics, by_position: bool) -> tuple[Sequence[Column], int]:
+    """Columns in the model's order, and the number of rows."""
     given: Any = SimpleNamespace(feature_names=model.names, n_features=model.n_columns, source="CatBoost")
     frame = to_frame(X)
     if frame is not None:
