@@ -88,7 +88,7 @@ def _pairs(
     forest, n_players, n_columns = rows.forest, explainer.players.n, len(rows.names)
     size, nobody = n_players**2 * forest.n_outputs, np.full(n_columns, -1)
     n_rows = min(PAIR_ROWS, len(at), PAIR_NUMBERS // max(size, 1))
-    if forest.has_linear_leaves or n_rows < 1 or n_columns < 2:
+    if n_rows < 1 or n_columns < 2:
         return [], 0, nobody
     some = at[np.linspace(0, len(at) - 1, n_rows).astype(int)]
     places = np.arange(n_players, dtype=np.int32)
