@@ -170,8 +170,8 @@ def _hashed_positions(column: Column, table: Array, where: str) -> Array:
     return np.array([*places, np.nan]).take(coded.codes)
 
 
-def category_hashes(column: Column, where: str) -> Array:
-    """Hash of each row's category as CatBoost has it: uint32 in int64.
+def category_hashes(column: Column, where: str) -> tuple[Array, Array]:
+    """Codes of the rows, and the hash of each code's category as CatBoost has it: uint32 in int64.
 
     Raises
     ------
@@ -179,8 +179,7 @@ def category_hashes(column: Column, where: str) -> Array:
         If a value is missing, or neither text nor a whole number.
     """
     coded = with_values(column, where)
-    hashes = [category_hash(_category_text(value, where)) for value in coded.values]
-    return np.array([*hashes, 0], np.int64).take(coded.codes)
+    return coded.codes, np.array([category_hash(_category_text(value, where)) for value in coded.values], np.int64)
 
 
 def with_values(column: Column, where: str) -> Coded:

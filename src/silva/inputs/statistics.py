@@ -45,7 +45,7 @@ def rows_of_columns(
     columns: Sequence[Column], n_rows: int, model: TargetStatistics, n_jobs: int | None = None
 ) -> NDArray[np.float32]:
     """Make the forest's rows of the model's columns in their order."""
-    hashes: dict[int, Array] = {}
+    categories: dict[int, tuple[Array, Array]] = {}
     features = np.empty((model.n_columns + len(model.statistics), n_rows), np.float32)
     with np.errstate(over="ignore"):
         for place, (column, tested) in enumerate(zip(columns, model.hashes, strict=True)):
@@ -53,23 +53,28 @@ def rows_of_columns(
             if tested is None:
                 features[place] = number_floats(column, np.float32, where)
             else:
-                hashes[place] = category_hashes(column, where)
-                features[place] = _positions(hashes[place], tested)
+                codes, hashes = categories[place] = category_hashes(column, where)
+                features[place] = _positions(hashes, tested)[codes]
     lookup = _lookup_of(model)
+    values: list[Array] = []
     parts = np.empty((len(lookup.parts), n_rows), np.int32)
     for part, (kind, at, value) in zip(parts, lookup.parts, strict=True):
-        if kind == CATEGORY:
-            part[:] = hashes[at].astype(np.uint32).view(np.int32)
-        elif kind == EQUAL:
-            part[:] = hashes[at] == value % 2**32
-        else:
+        if kind == BORDER:
             x = features[at]
-            part[:] = np.where(np.isnan(x), model.nan_above[at], x > np.float32(value))
-    lookup.tables.look_up(parts, features[model.n_columns :], n_threads(n_jobs))
+            part[:] = x > np.float32(value)
+            if model.nan_above[at]:
+                part |= np.isnan(x)
+            values.append(NO_OR_YES)
+            continue
+        part[:], hashes = categories[at]
+        values.append(hashes.astype(np.uint32).view(np.int32) if kind == CATEGORY else hashes == value % 2**32)
+    values = [each.astype(np.int32, copy=False) for each in values]
+    lookup.tables.look_up(parts, values, features[model.n_columns :], n_threads(n_jobs))
     return features.T
 
 
 CATEGORY, BORDER, EQUAL = range(3)
+NO_OR_YES = np.arange(2, dtype=np.int32)
 
 _LOOKUPS: weakref.WeakKeyDictionary[TargetStatistics, Lookup] = weakref.WeakKeyDictionary()
 """What a model's rows are looked up in, made once."""
