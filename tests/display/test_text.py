@@ -208,3 +208,18 @@ def test_sizes_of_nodes_are_rows_only_where_the_model_counts_them(tmp_path):
     path = silva.report(forest, X, y, tmp_path / "report.html")
     page = json.loads(re.search(r'id="data">(.*?)</script>', path.read_text(encoding="utf-8"), re.S)[1])
     assert page["trees"][1]["nodes"][0]["training"] == 500
+
+
+def test_leaves_of_classes_name_them():
+    tree = pytest.importorskip("sklearn.tree")
+    X = np.repeat([1.0, 2.0, 3.0], 4)[:, None]
+    y = np.array(["low"] * 4 + ["middle"] * 4 + ["low", "high", "high", "high"])
+    model = tree.DecisionTreeClassifier().fit(X, y)
+    leaves = [line.partition(": ")[2] for line in silva.export_text(model).splitlines() if "leaf" in line]
+    assert sorted(leaves) == [
+        "0.75 [high], 0.25 [low]   (4 rows)",
+        "1 [low]   (4 rows)",
+        "1 [middle]   (4 rows)",
+    ]
+    several = tree.DecisionTreeRegressor(max_depth=1).fit(X, np.column_stack([X[:, 0] > 1, np.ones(12)]))
+    assert "leaf 1: 0, 1   (4 rows)" in silva.export_text(several)
