@@ -131,10 +131,10 @@ def decision_tree(case: Case) -> tuple[Any, int]:
     return search.predict(case.X_test), search.best_estimator_.get_n_leaves()
 
 
-def ebm(case: Case) -> tuple[Any, int]:
+def ebm(case: Case, n_jobs: int = 1) -> tuple[Any, int]:
     from interpret.glassbox import ExplainableBoostingRegressor
 
-    model = ExplainableBoostingRegressor(n_jobs=1).fit(case.X, case.y)
+    model = ExplainableBoostingRegressor(n_jobs=n_jobs).fit(case.X, case.y)
     return model.predict(case.X_test), len(model.term_names_)
 
 
