@@ -20,7 +20,7 @@ from silva.grow.estimator import ModelTreeRegressor, TreeEstimator
 from silva.grow.fitting import fit_tree
 from silva.grow.growing import Circumstances
 from silva.grow.interrupts import keeping_interrupts
-from silva.grow.intervals import MOST_LEFT_OUT, around, usable_errors
+from silva.grow.intervals import MOST_LEFT_OUT, around, quadratic_mean, usable_errors
 from silva.grow.merging import merged
 from silva.grow.reading import routed, training_data
 from silva.grow.repeats import in_order, repetitions
@@ -213,7 +213,7 @@ class ModelTreeEnsembleRegressor(RegressorMixin, TreeEstimator):  # type: ignore
         check_is_fitted(self)
         if not len(self._scores):
             raise ValueError("every tree has seen all rows; fit with max_samples below 1")
-        errors = np.sqrt(np.mean(self._errors(np.asarray(on_host(self.apply(X)))) ** 2, axis=1))
+        errors = quadratic_mean(self._errors(np.asarray(on_host(self.apply(X)))))
         return around(np.asarray(on_host(self.predict(X))), errors, self._scores, coverage)
 
     def _keep(self, sequences: list[TreeSequence]) -> None:
@@ -232,10 +232,12 @@ class ModelTreeEnsembleRegressor(RegressorMixin, TreeEstimator):  # type: ignore
     def _errors(self, leaves: Int32s) -> Doubles:
         """Errors of the leaves that rows reach: the root mean square over the trees of each sequence."""
         n_trees = np.bincount(self.sequence_)
+        errors = [usable_errors(tree.leaf_summary_["rmse"]) for tree in self.estimators_]
+        unit = max(float(of_leaves.max()) for of_leaves in errors)  # squares of large numbers overflow
         squares = np.zeros((len(leaves), len(n_trees)))
-        for t, (tree, number) in enumerate(zip(self.estimators_, self.sequence_, strict=True)):
-            squares[:, number] += usable_errors(tree.leaf_summary_["rmse"])[leaves[:, t]] ** 2
-        return np.sqrt(squares / n_trees)
+        for t, number in enumerate(self.sequence_):
+            squares[:, number] += ((errors[t] / unit) ** 2)[leaves[:, t]]
+        return unit * np.sqrt(squares / n_trees)
 
     def _out_of_bag(
         self, sequences: list[TreeSequence], rows: Doubles, target: Doubles, unseen: list[Int32s]
@@ -251,7 +253,7 @@ class ModelTreeEnsembleRegressor(RegressorMixin, TreeEstimator):  # type: ignore
         errors = self._errors(self.forest_.predict(rows, "leaf", device="cpu", n_jobs=self.n_jobs))
         n_unseen = np.maximum(chosen.sum(axis=1), 1)
         middle = (predictions * chosen).sum(axis=1) / n_unseen
-        width = np.sqrt((errors**2 * chosen).sum(axis=1) / n_unseen)
+        width = quadratic_mean(errors, chosen)
         scores: Doubles = np.sort(np.abs(target[at] - middle) / width)
         return scores
 
