@@ -108,6 +108,14 @@ def range_text(limits: Any, digits: int) -> str:
     return " ... ".join(number_text(limit, digits) for limit in limits)
 
 
+def cover_text(cover: float, digits: int) -> str:
+    """Write how many training rows a node has, or what they weigh, which is seldom a whole number."""
+    n_rows = round(float(cover))
+    if abs(cover - n_rows) <= 1e-6 * n_rows:
+        return f"{number_text(n_rows, 10)} rows"
+    return f"weight {number_text(cover, digits)}"
+
+
 def _categories(forest: TreeEnsemble, node: int) -> tuple[str, bool]:
     """List the categories of one side, the first few of them, and say whether it is the left one.
 

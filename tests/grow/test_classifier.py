@@ -53,6 +53,35 @@ def test_finds_the_known_tree(binary):
     assert sorted(splits) == [0, 1]
 
 
+@pytest.mark.parametrize("fitted", ["binary", "several"])
+def test_nodes_count_the_rows_that_reach_them(fitted, request):
+    model, X = request.getfixturevalue(fitted)
+    leaves = model.forest_.feature < 0
+    np.testing.assert_allclose(model.forest_.cover[leaves], model.leaf_summary_["n_rows"], rtol=1e-9)
+    np.testing.assert_allclose(model.forest_.cover[model.forest_.tree_offsets[:-1]], len(X), rtol=1e-9)
+    for tree in range(model.forest_.n_trees):
+        lines = [line for line in silva.export_text(model, tree).splitlines() if "leaf " in line]
+        for line in lines:
+            leaf = int(line.strip("| ").removeprefix("leaf ").partition(":")[0])
+            assert f"({model.leaf_summary_['n_rows'][leaf]} rows, log-loss" in line
+
+
+def test_rows_count_by_their_weights_in_nodes():
+    X, y = three(600)
+    weight = np.random.default_rng(0).uniform(0.5, 2, 600)
+    model = silva.ModelTreeClassifier(**FAST).fit(X, y == "c", weight)
+    reached = model.apply(X)
+    assert model.n_leaves_ > 1
+    for leaf in range(model.n_leaves_):
+        at = np.flatnonzero(model.forest_.feature < 0)[leaf]
+        own = (reached == leaf).any(axis=1)
+        assert model.forest_.cover[at] == pytest.approx(weight[own].sum() / weight.mean(), rel=1e-6)
+        assert model.leaf_summary_["n_rows"][leaf] == own.sum()
+    line = next(line for line in silva.export_text(model).splitlines() if "leaf 0:" in line)
+    cover = model.forest_.cover[model.forest_.feature < 0][0]
+    assert f"({model.leaf_summary_['n_rows'][0]} rows, weight {cover:.4g}, log-loss" in line
+
+
 def test_probabilities_are_calibrated(binary):
     model, _ = binary
     X, y, _ = known(20_000, seed=2)

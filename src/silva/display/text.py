@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from silva.loading import load
-from silva.rules import common_range, equation, leaf_of_node, number_text, range_text, test_text
+from silva.rules import common_range, cover_text, equation, leaf_of_node, number_text, range_text, test_text
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -65,8 +65,10 @@ def facts_of(model: object) -> Any:
 def leaf_text(forest: Forest, tree: int, node: int, digits: int, summary: Any) -> str:
     """Write the equation, the rows and, where known, the error of a leaf, and what it is clipped to by itself."""
     leaf = leaf_of_node(forest, node)
-    facts = [f"{number_text(forest.cover[node], 10)} rows"]
+    facts = [cover_text(forest.cover[node], digits)]
     if summary is not None:
+        n_rows = f"{summary['n_rows'][leaf]} rows"
+        facts = [n_rows] if facts == [n_rows] else [n_rows, f"weight {number_text(forest.cover[node], digits)}"]
         error = "rmse" if "rmse" in summary else "log_loss"
         facts.append(f"{error.replace('_', '-')} {number_text(summary[error][leaf], digits)}")
         if summary["n_clipped"][leaf]:

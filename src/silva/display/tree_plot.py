@@ -17,7 +17,7 @@ from silva.evaluate.cpu import CpuEvaluator
 from silva.evaluate.linear import term_name
 from silva.facts import feature_name
 from silva.loading import load
-from silva.rules import common_range, leaf_of_node, number_text, test_text
+from silva.rules import common_range, cover_text, leaf_of_node, number_text, test_text
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -206,7 +206,7 @@ def _draw_line(ax: Axes, picture: Picture, node: Node, means: dict[int, float]) 
 
 
 def _facts(picture: Picture, at: int, mean: float) -> str:
-    parts = [f"{number_text(picture.forest.cover[at], 10)} rows", f"mean {number_text(mean, 3)}"]
+    parts = [cover_text(picture.forest.cover[at], 4), f"mean {number_text(mean, 3)}"]
     if picture.summary is not None and picture.forest.feature[at] < 0:
         error, leaf = "rmse" if "rmse" in picture.summary else "log_loss", leaf_of_node(picture.forest, at)
         parts.append(f"{error.replace('_', '-')} {number_text(picture.summary[error][leaf], 3)}")

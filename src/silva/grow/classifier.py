@@ -182,7 +182,7 @@ class ModelTreeClassifier(ClassifierMixin, TreeEstimator):  # type: ignore[misc]
                 given = Circumstances(seed, home=home, callbacks=callbacks, interrupts=interrupts)
                 rounds = self.rounds if 0 < own.sum() < len(own) else 1
                 found.append(best_tree(searching, columns.ordered_by(own, weight), own, weight, given, rounds))
-            self._keep(_side_by_side(found, target, weight))
+            self._keep(_side_by_side(found, target, weight), weight)
             self.interrupted_ = interrupts.have_come or any(one.growth.result.interrupted for one in found)
         return self
 
@@ -243,7 +243,7 @@ class ModelTreeClassifier(ClassifierMixin, TreeEstimator):  # type: ignore[misc]
         classes, codes = np.unique(labels, return_inverse=True)
         return classes, codes.astype(np.float64)
 
-    def _keep(self, found: list[Candidate]) -> None:
+    def _keep(self, found: list[Candidate], weight: Doubles) -> None:
         """Set the fitted attributes."""
         names = getattr(self, "feature_names_in_", None)
         meaning = {
@@ -251,7 +251,7 @@ class ModelTreeClassifier(ClassifierMixin, TreeEstimator):  # type: ignore[misc]
             "source": "silva",
             "objective": "log-loss",
         }
-        grown = [as_tree(one, **meaning) for one in found]
+        grown = [as_tree(one, weight, **meaning) for one in found]
         self.forest_: Forest = merged(
             [tree.forest for tree in grown],
             np.arange(len(grown)),

@@ -173,11 +173,13 @@ def refitted(candidate: Candidate, y: Doubles, weight: Doubles, offset: Doubles)
     return dataclasses.replace(candidate, models=models, margin=as_given)
 
 
-def as_tree(candidate: Candidate, **meaning: Any) -> GrownTree:
-    """Make a forest of one output; `meaning` are further fields of it."""
+def as_tree(candidate: Candidate, weight: Doubles, **meaning: Any) -> GrownTree:
+    """Make a forest of one output that counts rows by `weight`, not by that of working responses.
+
+    `meaning` are further fields of the forest.
+    """
     growth = candidate.growth
+    rows = dataclasses.replace(growth.rows, weight=weight[growth.order] / weight.mean())
     limit = math.log(2 * len(growth.order))
     limits = dict.fromkeys(candidate.models, (-limit, limit))
-    return assembled(
-        growth.result.best, growth.rows, growth.columns, candidate.reached, candidate.models, limits, **meaning
-    )
+    return assembled(growth.result.best, rows, growth.columns, candidate.reached, candidate.models, limits, **meaning)
