@@ -14,6 +14,7 @@ KNOWN = 1000
 """Seed of the known trees that rivals see."""
 KNOWN_TREES = ("recovery", "random_trees", "hard_trees")
 PUBLIC = ("public_sets", "public_boosting", "public_before", "public_rivals", "public_ebm")
+CLASSES = ("public_classes", "classes_ebm")
 NAMES = {"ModelTreeRegressor": "silva, one tree", "ModelTreeEnsembleRegressor": "silva, five trees"}
 MIDDLES = {"geometric mean": lambda values: np.exp(np.mean(np.log(values))), "median": np.median}
 START, END = "<!-- {} -->", "<!-- end of {} -->"
@@ -69,7 +70,8 @@ def public_sets(results: dict[str, Any]) -> str:
 
 def public_classes(results: dict[str, Any]) -> str:
     """The same of log-loss on sets of classes; the median over sets, since a log-loss may be next to 0."""
-    return compared(results.get("public_classes", {}).get("records", []), "log_loss", "median")
+    records = [r for section in CLASSES for r in results.get(section, {}).get("records", [])]
+    return compared(records, "log_loss", "median")
 
 
 def compared(records: Records, loss: str, middle: str = "geometric mean") -> str:

@@ -160,7 +160,6 @@ RIVALS: dict[str, Callable[[Case], tuple[Any, int]]] = {
     "linear-tree": linear_tree,
     "LightGBM linear trees": lightgbm,
     "LightGBM": lightgbm_defaults,
-    "EBM": ebm,
     "CLARITree": clari_tree,
     "decision tree": decision_tree,
     "linear regression": linear_regression,

@@ -14,6 +14,7 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
 from silva.device import array_gpu, on_host, parse_device
+from silva.grow.blas import one_blas_thread
 from silva.grow.boosting import Course, TreeSequence, boosted
 from silva.grow.checks import check_parameters
 from silva.grow.estimator import ModelTreeRegressor, TreeEstimator
@@ -175,7 +176,7 @@ class ModelTreeEnsembleRegressor(RegressorMixin, TreeEstimator):  # type: ignore
         order, weight, copies = in_order(columns.X, target, weight)
         columns, target = columns.taken(order), target[order]
         draws = self._samples(repetitions(columns.X, target) if copies > 1 else np.arange(len(order)))
-        with keeping_interrupts() as interrupts:
+        with keeping_interrupts() as interrupts, one_blas_thread():
             sequences = self._grown(member, (columns, target, weight), draws, home, interrupts)
             self.interrupted_ = interrupts.have_come
         self.samples_ = [order[draw.seen] for draw in draws]

@@ -11,6 +11,7 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
 from silva.device import array_gpu, on_host
+from silva.grow.blas import one_blas_thread
 from silva.grow.checks import check_parameters
 from silva.grow.fitting import fit_tree
 from silva.grow.growing import Circumstances
@@ -278,7 +279,7 @@ class ModelTreeRegressor(RegressorMixin, TreeEstimator):  # type: ignore[misc]
         X, y, sample_weight = (on_host(array) for array in (X, y, sample_weight))
         columns, target, weight = training_data(self, X, y, sample_weight)
         population = self._population if self.warm_start and hasattr(self, "_population") else []
-        with keeping_interrupts() as interrupts:
+        with keeping_interrupts() as interrupts, one_blas_thread():
             with watching(self.callbacks or (), self.verbose) as callbacks:
                 seed = check_random_state(self.random_state).randint(2**31 - 1)
                 given = Circumstances(seed, started, home, population, callbacks, interrupts)
