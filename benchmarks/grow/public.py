@@ -37,6 +37,8 @@ N_SEQUENCES = 3
 
 BOOSTED = "silva, three boosted sequences"
 
+SMOOTHED = 'silva, one tree, smoothing="auto"'
+
 LIMIT = 120
 """Processor seconds of a rival on one set."""
 
@@ -201,6 +203,14 @@ def records(names: Iterator[str]) -> Iterator[dict[str, Any]]:
         yield grown(split, silva.ModelTreeRegressor(**settings))
     for split in splits:
         yield grown(split, silva.ModelTreeEnsembleRegressor(n_estimators=N_TREES, **settings))
+
+
+def smoothed_records(names: Iterator[str]) -> Iterator[dict[str, Any]]:
+    """A tree whose leaves are smoothed where left-out rows allow it."""
+    import silva
+
+    for split in map(read, names):
+        yield grown(split, silva.ModelTreeRegressor(smoothing="auto", time_limit=None, n_jobs=1), SMOOTHED)
 
 
 def boosted_records(names: Iterator[str]) -> Iterator[dict[str, Any]]:

@@ -28,9 +28,9 @@ from silva.grow.repeats import in_order, repetitions
 from silva.parallel import n_threads
 
 MEMBERS: dict[str, dict[str, Any]] = {
-    "mean": {"penalty": 0.5},
+    "mean": {"penalty": 0.5, "smoothing": "auto"},
     "boosting": {
-        "penalty": 0.1, "max_leaves": 8, "smoothing": 0, "noise": "uniform", "clip": "leaf",
+        "penalty": 0.1, "max_leaves": 8, "noise": "uniform", "clip": "leaf",
         "population_size": 16, "generations": 20,
     },
 }  # fmt: skip
@@ -67,9 +67,9 @@ class ModelTreeEnsembleRegressor(RegressorMixin, TreeEstimator):  # type: ignore
     ----------
     estimator : ModelTreeRegressor, optional
         What each tree is grown with; default: a `ModelTreeRegressor` with the parameters of
-        ``silva.grow.ensemble.MEMBERS[method]``: a lower penalty, since errors of larger trees average out, and for
-        boosting up to eight leaves and short searches. Its `n_jobs`, `random_state`, `time_limit`, `callbacks` and
-        `verbose` are not used.
+        ``silva.grow.ensemble.MEMBERS[method]``: a lower penalty, since errors of larger trees average out, and
+        ``smoothing="auto"``, since nobody reads so many equations; for boosting up to eight leaves and short searches.
+        Its `n_jobs`, `random_state`, `time_limit`, `callbacks` and `verbose` are not used.
     n_estimators : int, default=10
         Number of trees or, when boosting, of sequences.
     max_samples : float, default=0.8

@@ -105,7 +105,7 @@ class ModelTreeRegressor(RegressorMixin, TreeEstimator):  # type: ignore[misc]
     clip : {"target", "leaf", "none"}, default="target"
         What a leaf's prediction is confined to: the range of y among all training rows, widened by a twentieth of it on
         either side; that among the leaf's own rows; or nothing.
-    smoothing : float or "auto", default="auto"
+    smoothing : float or "auto", default=0
         Rows that the model of the split above counts for when it is mixed into a node's, as M5 does (Quinlan 1992: 15).
         Equations of smoothed leaves have the features of all models above them and no standard errors; 0 leaves each
         leaf its own regression. ``auto``: 15, or 5, unless that costs rows that are left out of all models more than
@@ -220,7 +220,7 @@ class ModelTreeRegressor(RegressorMixin, TreeEstimator):  # type: ignore[misc]
         polish_interval: int = 5,
         polish_trees: int = 1,
         clip: Clip = "target",
-        smoothing: float | Literal["auto"] = "auto",
+        smoothing: float | Literal["auto"] = 0,
         categorical_features: Sequence[int | str] | None = None,
         algorithm: GrowAlgorithm = "gram",
         device: str = "auto",
