@@ -108,14 +108,6 @@ def range_text(limits: Any, digits: int) -> str:
     return " ... ".join(number_text(limit, digits) for limit in limits)
 
 
-def cover_text(cover: float, digits: int) -> str:
-    """Write how many training rows a node has, or what they weigh, which is seldom a whole number."""
-    n_rows = round(float(cover))
-    if abs(cover - n_rows) <= 1e-6 * n_rows:
-        return f"{number_text(n_rows, 10)} rows"
-    return f"weight {number_text(cover, digits)}"
-
-
 def _categories(forest: TreeEnsemble, node: int) -> tuple[str, bool]:
     """List the categories of one side, the first few of them, and say whether it is the left one.
 
@@ -138,6 +130,20 @@ def _categories(forest: TreeEnsemble, node: int) -> tuple[str, bool]:
         names = [str(code) if table is None else f"#{table[code]:08x}" for code in codes]
     more = f", ... {len(names) - SHOWN_CATEGORIES} more" if len(names) > SHOWN_CATEGORIES else ""
     return "{" + ", ".join(names[:SHOWN_CATEGORIES]) + more + "}", is_left
+
+
+def covers_are_counts(forest: TreeEnsemble, tree: int) -> bool:
+    """Whether a tree's covers are numbers of training rows; sums of Hessians or of weights seldom are whole."""
+    covers = forest.cover[slice(*forest.tree_offsets[tree : tree + 2])]
+    return bool(covers[0] > 0 and (covers == np.round(covers)).all())
+
+
+def cover_texts(forest: TreeEnsemble, tree: int) -> list[str]:
+    """Say of each node of a tree how many training rows it had, or what the model has kept of them, if anything."""
+    covers = forest.cover[slice(*forest.tree_offsets[tree : tree + 2])].tolist()
+    if covers_are_counts(forest, tree):
+        return [f"{number_text(cover, 10)} rows" for cover in covers]
+    return [f"cover {number_text(cover, 6)}" if covers[0] > 0 else "" for cover in covers]
 
 
 def number_text(value: float, digits: int) -> str:
