@@ -67,6 +67,8 @@ def leaf_text(forest: Forest, tree: int, node: int, digits: int, summary: Any, s
     leaf = leaf_of_node(forest, node)
     facts = [size] if size else []
     if summary is not None:
+        n_rows = f"{summary['n_rows'][leaf]} rows"
+        facts = [n_rows] if size == n_rows else [n_rows, f"weight {number_text(forest.cover[node], digits)}"]
         error = "rmse" if "rmse" in summary else "log_loss"
         facts.append(f"{error.replace('_', '-')} {number_text(summary[error][leaf], digits)}")
         if summary["n_clipped"][leaf]:
