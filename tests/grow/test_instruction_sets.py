@@ -8,12 +8,11 @@ import sys
 import numpy as np
 import pytest
 
-from silva import _core
 from silva.grow.data import STORAGES, prepare
 from tests.grow import oracle
 from tests.grow.engines import piecewise
+from tests.instruction_sets import SETS, skip_unless_runs
 
-SETS = ("v4", "v3", "v2", "scalar")
 CASES = [(n_features, storage) for n_features in (2, 5, 9, 27) for storage in STORAGES]
 SCRIPT = """
 import pickle, sys
@@ -44,8 +43,7 @@ def make_data(n_features):
 @pytest.fixture(scope="module", params=SETS)
 def populations(request, tmp_path_factory):
     """Trees of each case, grown by a process that was told the instruction set."""
-    if request.param != "scalar" and _core.instruction_set() not in SETS[: SETS.index(request.param) + 1]:
-        pytest.skip(f"this processor does not run x86-64-{request.param}")
+    skip_unless_runs(request.param)
     path = tmp_path_factory.mktemp("trees") / "populations"
     run = subprocess.run(
         [sys.executable, "-W", "error", "-c", SCRIPT, str(path)],

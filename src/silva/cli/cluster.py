@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import importlib.metadata
+import logging
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -64,7 +65,7 @@ def connected(address: str) -> Iterator[Any]:
         client = distributed.Client(address, timeout=10)
     except (OSError, ValueError) as error:
         raise OSError(f"no scheduler answers at {address} ({error}); start one by `dask scheduler`") from error
-    with client:
+    with _unlogged(), client:
         _check_workers(client)
         try:
             yield client
@@ -72,6 +73,17 @@ def connected(address: str) -> Iterator[Any]:
             raise OSError(f"the scheduler at {address} is gone ({error}); nothing was written") from error
         except distributed.KilledWorker as error:
             raise OSError(f"workers died again and again ({error}); give them more memory") from error
+
+
+@contextlib.contextmanager
+def _unlogged() -> Iterator[None]:
+    """Keep traces of lost connections, which Dask logs on standard error, out of the one sentence about them."""
+    before = logging.root.manager.disable
+    logging.disable(logging.ERROR)
+    try:
+        yield
+    finally:
+        logging.disable(before)
 
 
 def _check_workers(client: Any) -> None:
