@@ -44,6 +44,7 @@ METRICS = {
 
 
 METHODS = {"values": "shap_values", "interactions": "shap_interaction_values"}
+ADDING = ("add_tables_kernel", "add_points_kernel", "add_pairs_kernel")
 WAVEFRONT = 128
 """Bytes of shared memory that a multiprocessor reads in a cycle, and float32 additions that it does."""
 
@@ -102,7 +103,7 @@ def row_phase(model, data, trained, kind, kernels):
         return None
     attributes = cupy.cuda.Device().attributes
     cycles = attributes["MultiProcessorCount"] * 1e3 * attributes["ClockRate"]
-    adding = [kernel for kernel in kernels if kernel["kernel"].endswith(("add_tables_kernel", "add_pairs_kernel"))]
+    adding = [kernel for kernel in kernels if kernel["kernel"].endswith(ADDING)]
     elapsed, of_all = (sum(seconds_of(kernel["time"]) for kernel in some) for some in (adding, kernels))
     work = row_phase_work(job.plan, ROWS)
     return work | {

@@ -23,7 +23,7 @@ X_train, X_test, y_train, y_test = train_test_split(X, y, random_state=0)
 
 # %%
 # Four leaves. The search looks at whole trees, not split by split.
-tree = silva.ModelTreeRegressor(max_leaves=4, smoothing=0, time_limit=5).fit(X_train, y_train)
+tree = silva.ModelTreeRegressor(max_leaves=4, time_limit=5).fit(X_train, y_train)
 print(silva.export_text(tree))
 
 # %%

@@ -4,7 +4,7 @@
 #            instruction set in turn (LEVELS).
 #   thread:  ThreadSanitizer; tests of what several threads do at a time, growing on emulated GPUs, and the stress.
 # The first run compiles for minutes. SECONDS_EACH of fuzzing a level and of stress; SEED.
-set -Eeuo pipefail
+set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 kind=${1:?address or thread}
 case $kind in
@@ -31,16 +31,15 @@ fi
 # Python itself is not instrumented: the sanitizer comes first, and what Python keeps until the end is no leak.
 sanitized() {
   LD_PRELOAD="$("$CXX" -print-file-name=$library) $("$CXX" -print-file-name=libstdc++.so)" PYTHONMALLOC=malloc \
-    ASAN_OPTIONS=detect_leaks=0:detect_stack_use_after_return=0:allocator_may_return_null=1:max_allocation_size_mb=4096:log_path=$log \
-    UBSAN_OPTIONS=print_stacktrace=1:halt_on_error=1:log_path=$log \
+    ASAN_OPTIONS=detect_leaks=0:detect_stack_use_after_return=0:allocator_may_return_null=1:max_allocation_size_mb=4096 \
+    UBSAN_OPTIONS=print_stacktrace=1:halt_on_error=1 \
     TSAN_OPTIONS="exitcode=66:history_size=4:die_after_fork=0:log_path=$log" \
     "$python" "$@"
 }
-tests() { sanitized -m pytest -q -x -p no:cacheprovider -o timeout=1200 -m "not slow and not gpu" "$@"; }
+# What a sanitizer says before it ends the process is not to be held back by pytest: --capture=sys.
+tests() { sanitized -m pytest -q -x --capture=sys -p no:cacheprovider -o timeout=1200 -m "not slow and not gpu" "$@"; }
 
 rm -f "$log"*
-# A process that a sanitizer ends says nothing itself: pytest holds its output.
-trap 'head -n 40 "$log"* 2>/dev/null' ERR
 if [[ $kind == address ]]; then
   for level in $LEVELS; do
     echo "== $level"

@@ -12,6 +12,7 @@ import argparse
 import json
 import os
 import time
+import zlib
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -21,12 +22,16 @@ import numpy as np
 from benchmarks.grow.gpu_cases import CASES, IN_FLOATS, LARGE, MORE_ATTRIBUTES, SEVERAL_GPUS, SMALL
 from benchmarks.machine import conditions
 from silva import ModelTreeRegressor
+from silva.grow.columns import numeric_columns
 from silva.grow.data import STORAGES, prepare
-from silva.grow.search import SearchPlan, make_engine, place_rows, search
+from silva.grow.search import SearchPlan, find_sorter, make_engine, place_rows, search
+from silva.grow.settings import engine_numbers
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from silva import _core
+    from silva.grow.cuda.rows import RowsOnGpus
     from silva.grow.data import TrainingRows
 
 WHOLE = 10_000
@@ -37,6 +42,9 @@ PART = 100
 
 ON_CORES = "armchair 10K x 2"
 """Must not be slower than on the cores."""
+
+FIT = "fit "
+"""Begins the names of runs that are whole calls of `fit`."""
 
 POLISHED = ("generated 515K x 90", "elevation 581K x 53")
 """Whose polish takes long: run without it too, as the paper's search is."""
@@ -111,10 +119,8 @@ def plan() -> Iterator[tuple[str, list[Run]]]:
 def several_gpus() -> Iterator[tuple[str, list[Run]]]:
     """One GPU and all of the machine's, on the largest data."""
     for case in SEVERAL_GPUS:
-        runs = [
-            Run(f"{device} of {n_gpus()}", device, "gram", 300, 60, polish=True) for device in ("cuda:0", "cuda:all")
-        ]
-        yield case.name, runs
+        kinds = [(f"{what}{device} of {n_gpus()}", device) for what in ("", FIT) for device in ("cuda:0", "cuda:all")]
+        yield case.name, [Run(kind, device, "gram", 300, 60, polish=True) for kind, device in kinds]
 
 
 def n_gpus() -> int:
@@ -124,6 +130,12 @@ def n_gpus() -> int:
     return count_gpus()
 
 
+def engine_of(model: ModelTreeRegressor, rows: TrainingRows, gpu: RowsOnGpus | None) -> _core.GrowEngine:
+    """Build the engine that `fit` would, over rows of numbers alone."""
+    columns = numeric_columns(np.empty((0, len(rows.ranks))))
+    return make_engine(rows, engine_numbers(model, rows, columns, 1.0, 0), gpu)
+
+
 def measure(rows: TrainingRows, run: Run, seconds: float) -> dict[str, Any]:
     """Time of a search over prepared rows, and where it went."""
     model = ModelTreeRegressor(
@@ -131,9 +143,9 @@ def measure(rows: TrainingRows, run: Run, seconds: float) -> dict[str, Any]:
     )
     began = time.perf_counter()
     gpu = place_rows(run.device, run.algorithm, None, rows)
-    engine = make_engine(rows, model._settings(rows), gpu)
+    engine = engine_of(model, rows, gpu)
     ready = time.perf_counter()
-    limit = SearchPlan(run.generations, run.generations, 1e-6, min(run.seconds, seconds))
+    limit = SearchPlan(run.generations, run.generations, 0.0, 1e-6, min(run.seconds, seconds))
     result = search(engine, rows, limit, [], ready, gpu)
     took = time.perf_counter() - ready
     history = result.history
@@ -155,6 +167,24 @@ def measure(rows: TrainingRows, run: Run, seconds: float) -> dict[str, Any]:
     if history:
         record |= {"rmse": history[-1].rmse, "leaves": history[-1].n_leaves, "fitness": history[-1].fitness}
     return record
+
+
+def measure_fit(X: np.ndarray, y: np.ndarray, run: Run, seconds: float) -> dict[str, Any]:
+    """Time of a whole `fit`, before its second generation and after its last; and a number that names its tree."""
+    limits = {"generations": run.generations, "n_iter_no_change": run.generations, "time_limit": seconds}
+    began = time.perf_counter()
+    model = ModelTreeRegressor(device=run.device, polish=run.polish, verbose=False, **limits).fit(X, y)
+    took, forest, at = time.perf_counter() - began, model.forest_, model.history_["seconds"]
+    arrays = forest.feature, forest.threshold, forest.leaf_value, forest.linear_coefficient
+    return {
+        "kind": run.kind,
+        "generations": len(at),
+        "seconds": round(took, 3),
+        "before": round(float(at[0]), 3),
+        "after": round(took - float(at[-1]), 3),
+        "ms_a_generation": round(1e3 * float(at[-1] - at[0]) / max(len(at) - 1, 1), 4),
+        "tree": zlib.crc32(b"".join(array.tobytes() for array in arrays)),
+    }
 
 
 class Results:
@@ -192,11 +222,12 @@ def machine() -> dict[str, Any]:
         return facts
 
 
-def prepared(make: Any, folder: Path, storage: str = "float64") -> tuple[TrainingRows, dict[str, Any]]:
-    """Rows ready for the search, and how long they took."""
-    X, y = make(folder)
+def prepared(X: np.ndarray, y: np.ndarray, storage: str = "float64") -> tuple[TrainingRows, dict[str, Any]]:
+    """Rows ready for the search, and how long they took; many are sorted on GPUs, as by `fit`."""
     began = time.perf_counter()
-    rows = prepare(X, y, np.ones(len(y)), np.ones(X.shape[1], bool), os.cpu_count() or 1, storage)
+    sorter = find_sorter("auto", None, *X.shape)
+    threads, linear = os.cpu_count() or 1, np.ones(X.shape[1], bool)
+    rows = prepare(X, y, np.ones(len(y)), linear, threads, storage, sorter=sorter)
     seconds = time.perf_counter() - began
     return rows, {"rows": len(y), "attributes": X.shape[1], "width": rows.width, "prepare": round(seconds, 3)}
 
@@ -220,12 +251,14 @@ def main() -> None:
         wanted = [r for r in wanted if not arguments.kinds or r.kind in arguments.kinds.split(",")]
         if not wanted or time.perf_counter() > end:
             continue
+        X, y = CASES[name].make(arguments.data)
         for storage in dict.fromkeys(run.storage for run in wanted):
-            rows, facts = prepared(CASES[name].make, arguments.data, storage)
+            rows, facts = prepared(X, y, storage)
             for run in wanted:
                 left = end - time.perf_counter()
                 if left > 0 and run.storage == storage:
-                    results.add(name, facts, measure(rows, run, left))
+                    is_fit = run.kind.startswith(FIT)
+                    results.add(name, facts, measure_fit(X, y, run, left) if is_fit else measure(rows, run, left))
 
 
 if __name__ == "__main__":

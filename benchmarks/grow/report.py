@@ -13,8 +13,18 @@ Records = list[dict[str, Any]]
 KNOWN = 1000
 """Seed of the known trees that rivals see."""
 KNOWN_TREES = ("recovery", "random_trees", "hard_trees")
-PUBLIC = ("public_sets", "public_boosting", "public_before", "public_rivals", "public_ebm")
+PUBLIC = ("public_sets", "public_smoothed", "public_boosting", "public_before", "public_rivals", "public_ebm")
+CLASSES = ("public_classes", "classes_ebm")
 NAMES = {"ModelTreeRegressor": "silva, one tree", "ModelTreeEnsembleRegressor": "silva, five trees"}
+LEFT, BESIDE, BELOW = {"xytext": (-5, 4), "ha": "right"}, {"xytext": (5, 4)}, {"xytext": (5, -10)}
+LABELS: dict[str, dict[str, Any]] = {
+    'silva, one tree, smoothing="auto"': BELOW,
+    "silva, five trees": LEFT,
+    "silva, three boosted sequences": LEFT,
+    "LightGBM": LEFT,
+}
+"""Where labels of the picture stand so that none hides another."""
+
 MIDDLES = {"geometric mean": lambda values: np.exp(np.mean(np.log(values))), "median": np.median}
 START, END = "<!-- {} -->", "<!-- end of {} -->"
 
@@ -69,7 +79,8 @@ def public_sets(results: dict[str, Any]) -> str:
 
 def public_classes(results: dict[str, Any]) -> str:
     """The same of log-loss on sets of classes; the median over sets, since a log-loss may be next to 0."""
-    return compared(results.get("public_classes", {}).get("records", []), "log_loss", "median")
+    records = [r for section in CLASSES for r in results.get(section, {}).get("records", [])]
+    return compared(records, "log_loss", "median")
 
 
 def compared(records: Records, loss: str, middle: str = "geometric mean") -> str:
@@ -119,8 +130,9 @@ def public_picture(results: dict[str, Any], path: Path) -> None:
             continue
         error = np.exp(np.mean([np.log(r["rmse"] / own[r["case"]]) for r in fits]))
         size = np.exp(np.mean([np.log(r["leaves"]) for r in fits]))
-        ax.plot(size, error, "o" if method in NAMES else "s")
-        ax.annotate(NAMES.get(method, method), (size, error), xytext=(5, 4), textcoords="offset points", fontsize=8)
+        name = NAMES.get(method, method)
+        ax.plot(size, error, "o" if name.startswith("silva") else "s")
+        ax.annotate(name, (size, error), textcoords="offset points", fontsize=8, **LABELS.get(name, BESIDE))
     ax.axhline(1, color="grey", linewidth=0.5)
     ax.set(xscale="log", xlabel="leaves, rules or terms (geometric mean)", ylabel="test error, silva's tree = 1")
     figure.savefig(path, dpi=110)

@@ -131,10 +131,10 @@ def decision_tree(case: Case) -> tuple[Any, int]:
     return search.predict(case.X_test), search.best_estimator_.get_n_leaves()
 
 
-def ebm(case: Case) -> tuple[Any, int]:
+def ebm(case: Case, n_jobs: int = 1) -> tuple[Any, int]:
     from interpret.glassbox import ExplainableBoostingRegressor
 
-    model = ExplainableBoostingRegressor(n_jobs=1).fit(case.X, case.y)
+    model = ExplainableBoostingRegressor(n_jobs=n_jobs).fit(case.X, case.y)
     return model.predict(case.X_test), len(model.term_names_)
 
 
@@ -160,7 +160,6 @@ RIVALS: dict[str, Callable[[Case], tuple[Any, int]]] = {
     "linear-tree": linear_tree,
     "LightGBM linear trees": lightgbm,
     "LightGBM": lightgbm_defaults,
-    "EBM": ebm,
     "CLARITree": clari_tree,
     "decision tree": decision_tree,
     "linear regression": linear_regression,

@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 
 from benchmarks.counters import count
-from benchmarks.grow.gpu import prepared
+from benchmarks.grow.gpu import engine_of, prepared
 from benchmarks.grow.gpu_cases import CASES
 
 METRICS = {
@@ -61,13 +61,13 @@ def search_once(folder: Path, case: str, algorithm: str, generations: int) -> No
     import cupy
 
     from silva import ModelTreeRegressor
-    from silva.grow.search import make_engine, place_rows
+    from silva.grow.search import place_rows
 
-    rows, _ = prepared(CASES[case].make, folder)
+    rows, _ = prepared(*CASES[case].make(folder))
     model = ModelTreeRegressor(algorithm=algorithm)
     gpu = place_rows("cuda", algorithm, None, rows)
-    engine = make_engine(rows, model._settings(rows), gpu)
     assert gpu is not None
+    engine = engine_of(model, rows, gpu)
     with gpu.searching(engine):
         engine.initialise([])
         engine.step(3, 100, 0.0, 1e9)

@@ -135,6 +135,11 @@ def public_sets(_: Path) -> Iterator[Record]:
     yield from public.records(iter(public.REPORTED))
 
 
+def public_smoothed(_: Path) -> Iterator[Record]:
+    """A smoothed tree on the same sets."""
+    yield from public.smoothed_records(iter(public.REPORTED))
+
+
 def public_boosting(_: Path) -> Iterator[Record]:
     """Boosted trees on the same sets."""
     yield from public.boosted_records(iter(public.REPORTED))
@@ -214,6 +219,7 @@ SECTIONS = {
         accuracy_rivals,
         known_rivals,
         public_sets,
+        public_smoothed,
         public_boosting,
         public_rivals,
         public_classes,

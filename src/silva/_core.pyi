@@ -16,6 +16,15 @@ class EvaluatePlan:
         out: NDArray[np.float64],
         n_threads: int,
     ) -> None: ...
+    def sums_on_grid(
+        self,
+        rows: NDArray[Any],
+        grid: NDArray[Any],
+        columns: list[int],
+        weights: NDArray[np.float64] | None,
+        out: NDArray[np.float64],
+        n_threads: int,
+    ) -> None: ...
 
 class NodePlan:
     def __init__(self, forest: object, window_levels: int, reductions: int, ranks: bool) -> None: ...
@@ -35,7 +44,9 @@ class StatisticTables:
         tables: list[tuple[int, NDArray[np.uint64]]],
         columns: list[tuple[int, NDArray[np.float32]]],
     ) -> None: ...
-    def look_up(self, parts: NDArray[np.int32], out: NDArray[np.float32], n_threads: int) -> None: ...
+    def look_up(
+        self, codes: NDArray[np.int32], values: list[NDArray[np.int32]], out: NDArray[np.float32], n_threads: int
+    ) -> None: ...
 
 class RowPredictor:
     def __init__(

@@ -1,13 +1,14 @@
-"""How many threads a call may use, and what several of them may ask for first."""
+"""How many threads a call may use, tasks on several, and what several of them may ask for first."""
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any, Generic, TypeVar, overload
 
 from silva import _core
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
 T = TypeVar("T")
 
@@ -32,6 +33,14 @@ def n_threads(n_jobs: int | None) -> int:
     if not 1 <= n_jobs <= MOST_THREADS:
         raise ValueError(f"n_jobs is {n_jobs}, expected None, -1 or a number of threads up to {MOST_THREADS}")
     return int(n_jobs)
+
+
+def side_by_side(task: Callable[[int], T], n_tasks: int, n_threads: int) -> Sequence[T]:
+    """Results of task(0) to task(n_tasks - 1), in order, on up to so many threads: NumPy's loops let others run."""
+    if min(n_threads, n_tasks) < 2:
+        return [task(k) for k in range(n_tasks)]
+    with ThreadPoolExecutor(min(n_threads, n_tasks)) as pool:
+        return list(pool.map(task, range(n_tasks)))
 
 
 class cached_property(Generic[T]):  # noqa: N801

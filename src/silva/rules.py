@@ -12,6 +12,7 @@ from silva.facts import feature_name
 
 if TYPE_CHECKING:
     from silva.ensemble import TreeEnsemble
+    from silva.typing import Array
 
 SHOWN_CATEGORIES = 6
 
@@ -70,7 +71,7 @@ def rule_table(forest: TreeEnsemble, summary: dict[str, Any], digits: int = 4) -
 def equation(forest: TreeEnsemble, leaf: int, digits: int) -> str:
     """Write the leaf's value as a formula."""
     if not forest.has_linear_leaves:
-        return ", ".join(number_text(value, digits) for value in forest.leaf_value[leaf])
+        return _values_text(forest, forest.leaf_value[leaf], digits)
     terms = slice(*forest.linear_offsets[leaf : leaf + 2])
     coefficients = forest.linear_coefficient[terms]
     intercept = forest.leaf_value[leaf, 0] - np.sum(coefficients * forest.linear_mean[terms])
@@ -85,6 +86,15 @@ def equation(forest: TreeEnsemble, leaf: int, digits: int) -> str:
         text += f" {sign} {number_text(abs(coefficient), digits)} {name if category == NUMBER else f'[{name}]'}"
     more = {feature: n - SHOWN_CATEGORIES for feature, n in shown.items() if n > SHOWN_CATEGORIES}
     return text + "".join(f" + ... {n} more of {feature_name(forest, feature)}" for feature, n in more.items())
+
+
+def _values_text(forest: TreeEnsemble, values: Array, digits: int) -> str:
+    """Write a leaf's values, those of classes by name and without those that are 0."""
+    if len(forest.classes) != 1 or not 1 < len(values) == len(forest.classes[0]):
+        return ", ".join(number_text(value, digits) for value in values)
+    labels = forest.classes[0].tolist()
+    named = [f"{number_text(value, digits)} [{label}]" for value, label in zip(values, labels, strict=True) if value]
+    return ", ".join(named) or "0"
 
 
 def leaf_of_node(forest: TreeEnsemble, node: int) -> int:
@@ -130,6 +140,20 @@ def _categories(forest: TreeEnsemble, node: int) -> tuple[str, bool]:
         names = [str(code) if table is None else f"#{table[code]:08x}" for code in codes]
     more = f", ... {len(names) - SHOWN_CATEGORIES} more" if len(names) > SHOWN_CATEGORIES else ""
     return "{" + ", ".join(names[:SHOWN_CATEGORIES]) + more + "}", is_left
+
+
+def covers_are_counts(forest: TreeEnsemble, tree: int) -> bool:
+    """Whether a tree's covers are numbers of training rows; sums of Hessians or of weights seldom are whole."""
+    covers = forest.cover[slice(*forest.tree_offsets[tree : tree + 2])]
+    return bool(covers[0] > 0 and (covers == np.round(covers)).all())
+
+
+def cover_texts(forest: TreeEnsemble, tree: int) -> list[str]:
+    """Say of each node of a tree how many training rows it had, or what the model has kept of them, if anything."""
+    covers = forest.cover[slice(*forest.tree_offsets[tree : tree + 2])].tolist()
+    if covers_are_counts(forest, tree):
+        return [f"{number_text(cover, 10)} rows" for cover in covers]
+    return [f"cover {number_text(cover, 6)}" if covers[0] > 0 else "" for cover in covers]
 
 
 def number_text(value: float, digits: int) -> str:

@@ -170,18 +170,23 @@ class TestErrors:
         ("arguments", "message"),
         [
             ([], "explain every row of a file by SHAP values"),
-            (["fly"], "invalid choice: 'fly'"),
+            (["fly"], "there is no command fly, expected grow, predict, explain,"),
+            (["explian"], "there is no command explian (did you mean explain?)"),
+            (["--verson"], "there is no option --verson (did you mean --version?)"),
+            (["predict", "--ouput=x"], "there is no option --ouput (did you mean --output?)"),
+            (["grow", "d.csv", "--targt", "y"], "there is no option --targt (did you mean --target?)"),
+            (["grow", "d.csv", "--target", "y", "-o", "x.silva", "z"], "unexpected 'z'"),
             (["predict", "m.json", "d.csv"], "the following arguments are required: -o"),
             (["predict", "m.json", "d.txt", "-o", "o.csv"], "d.txt has an unknown suffix, expected one of .csv"),
             (["predict", "m.json", "d.csv", "-o", "o.txt"], "o.txt has an unknown suffix"),
-            (["predict", "m.json", "d.csv", "-o", "o.csv", "--output", "x"], "invalid choice: 'x'"),
+            (["predict", "m.json", "d.csv", "-o", "o.csv", "--output", "x"], "--output: 'x' is none of prediction,"),
             (["predict", "m.json", "d.csv", "-o", "o.csv", "--columns", "a,,b"], "'a,,b' holds an empty name"),
             (["predict", "m.json", "d.csv", "-o", "o.csv", "--n-jobs", "0"], "'0' is no whole number of at least 1"),
             (["explain", "m.json", "d.csv", "-o", "o.csv", "--batch-rows", "x"], "'x' is no whole number"),
             (["predict", "m.json", "d.csv", "-o", "o.csv", "--batch-rows", "9" * 20], "at most 9 digits"),
             (["bench", "m.json", "d.csv", "-o", "x.json"], "x.json has the suffix '.json', expected .silva"),
             (["grow", "d.csv", "--target", "y", "-o", "x.json"], "x.json has the suffix '.json', expected .silva"),
-            (["explain", "m.json", "d.csv", "-o", "o.csv", "--dtype", "int8"], "invalid choice: 'int8'"),
+            (["explain", "m.json", "d.csv", "-o", "o.csv", "--dtype", "int8"], "'int8' is none of float32"),
             (
                 ["explain", "m.json", "d.csv", "-o", "o.csv", "--device", "gpu"],
                 "device is 'gpu', expected 'auto', 'cpu'",
@@ -191,7 +196,19 @@ class TestErrors:
     def test_usage(self, capsys, arguments, message):
         with pytest.raises(SystemExit, match="2"):
             main(arguments)
-        assert message in capsys.readouterr().err
+        shown = capsys.readouterr().err
+        assert message in shown
+        if arguments:
+            command = arguments[0] if "-" not in arguments[0] and len(arguments) > 1 else ""
+            assert shown.count("\n") == 1
+            assert shown.endswith(f"; see '{f'silva {command}'.strip()} --help'\n")
+
+    def test_names_that_only_look_like_options(self, files, tmp_path, capsys):
+        """What follows -- is a file, a value with a blank a value, and options may be shortened."""
+        assert run("predict", files / "regressor.json", "-o", tmp_path / "o.csv", "--n-j=1", "--", "--none.csv") == 1
+        assert "--none.csv: No such file" in capsys.readouterr().err
+        options = make_parser().parse_args(["report", "m.json", "d.csv", "-o", "o.html", "--title", "--a title--"])
+        assert options.title == "--a title--"
 
     @pytest.mark.parametrize("name", ["predict", "explain", "info", "demo"])
     def test_help(self, capsys, name):
@@ -206,6 +223,13 @@ class TestErrors:
         shown = " ".join(capsys.readouterr().out.split())
         example = shown.partition("Example: silva ")[2].partition(" positional")[0]
         assert make_parser().parse_args(example.split()).run
+
+    def test_defaults_of_growing_are_those_of_python(self):
+        options = make_parser().parse_args(["grow", "d.csv", "--target", "y", "-o", "o.silva"])
+        own = silva.ModelTreeRegressor().get_params()
+        names = ("generations", "max_leaves", "time_limit", "n_jobs", "device", "storage")
+        assert {name: getattr(options, name) for name in names} == {name: own[name] for name in names}
+        assert options.seed == own["random_state"]
 
     def test_module(self):
         result = subprocess.run(

@@ -10,8 +10,9 @@ from silva.evaluate.cuda.evaluator import linear_variant
 from silva.evaluate.cuda.few_rows import few_variant
 from silva.evaluate.cuda.paper import evaluate_variant, nodes_variant, windows_variant
 from silva.evaluate.cuda.tiles import tiles_variant
-from silva.explain.cuda.kernels import walk_variant
+from silva.explain.cuda.kernels import leaves_variant, walk_variant
 from silva.explain.cuda.leaf_games import background_variant, count_variant, groups_variant
+from silva.explain.cuda.leaf_tapes import LeafTape
 from silva.explain.cuda.paths import paths_variant
 from silva.explain.cuda.responses import weigh_variant
 from silva.explain.cuda.small_forests import small_variant
@@ -20,9 +21,11 @@ from silva.explain.cuda.table_blocks import (
     MOST_QUADS,
     NARROW_THREADS,
     PAIR_THREADS,
+    POINT_THREADS,
     WIDE_THREADS,
     add_variant,
     pair_variant,
+    points_variant,
 )
 from silva.explain.cuda.tables import build_variant, keys_variant
 from silva.explain.cuda.tapes import Tape
@@ -40,6 +43,11 @@ def tape(points, levels=8, tracks=8):
 
 def walk(points, dtype="float32", code="uint16", pairs=False, shared=True, **shape):
     return walk_variant(tape(points, **shape), dtype, np.dtype(code), pairs=pairs, shared=shared)
+
+
+def leaves(points, dtype="float32", row="float64", pairs=False, shared=True, most_tested=8):
+    tape = LeafTape(points, {}, EMPTY, EMPTY, 8, most_tested)
+    return leaves_variant(tape, dtype, np.dtype("uint16"), row, pairs=pairs, shared=shared)
 
 
 def encode(row, value, code, n_columns=32, at_once=1):
@@ -104,16 +112,31 @@ TABLES = [
         for points in (2, 4, 8)
         for of_pairs in (False, True)
     ),
+    *(build_variant(dtype, 6) for dtype in ("float32", "float64")),
     *(add_variant(dtype, is_narrow, False, 64) for dtype in ("float32", "float64") for is_narrow in (False, True)),
     *(weigh_variant(dtype, is_loss) for dtype in ("float32", "float64") for is_loss in (False, True)),
     *(count_variant(is_weighted) for is_weighted in (False, True)),
     pair_variant("float32", 1, 16, False, 64),
+    *(
+        points_variant(dtype, n_points, True, threads)
+        for dtype in ("float32", "float64")
+        for n_points in (4, 6, 8)
+        for threads in POINT_THREADS
+    ),
+    points_variant("float32", 8, False, 64),
     *(
         make(dtype, of_pairs)
         for make in (background_variant, groups_variant)
         for dtype in ("float32", "float64")
         for of_pairs in (False, True)
     ),
+]
+LEAVES = [
+    leaves(4),
+    leaves(2, row="float32"),
+    leaves(8, pairs=True),
+    leaves(8, "float64", shared=False),
+    leaves(8, "float64", pairs=True, most_tested=40),
 ]
 HOT = [walk(points) for points in (2, 3, 4, 8)]
 WALKS = [
@@ -131,7 +154,9 @@ def name(kernel):
     return "-".join([kernel.source, *(value.replace(" ", "_") for _, value in kernel.macros)])
 
 
-@pytest.mark.parametrize("kernel", [*SMALL, *GROW, *EVALUATE[:1], *HOT[:1], *ADD[:2], *TABLES[:3]], ids=name)
+@pytest.mark.parametrize(
+    "kernel", [*SMALL, *GROW, *EVALUATE[:1], *HOT[:1], *LEAVES[:1], *ADD[:2], *TABLES[:3]], ids=name
+)
 def test_compiles_for_the_newest_and_the_oldest(kernel):
     for architecture in (ARCHITECTURES[0], ARCHITECTURES[-1]):
         assert measure_kernel(kernel, architecture).registers > 0
@@ -148,7 +173,7 @@ def test_what_users_run_compiles_once_and_keeps_the_result(monkeypatch, tmp_path
 
 @pytest.mark.slow
 @pytest.mark.parametrize("architecture", ARCHITECTURES)
-@pytest.mark.parametrize("kernel", [*SMALL, *GROW, *EVALUATE, *HOT, *WALKS, *ADD, *TABLES], ids=name)
+@pytest.mark.parametrize("kernel", [*SMALL, *GROW, *EVALUATE, *HOT, *WALKS, *LEAVES, *ADD, *TABLES], ids=name)
 def test_compiles_for_every_architecture(kernel, architecture):
     assert measure_kernel(kernel, architecture).spilled < 512
 

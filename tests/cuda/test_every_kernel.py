@@ -15,6 +15,7 @@ import silva.explain.cuda.leaf_games
 import silva.explain.cuda.table_launches
 import silva.explain.cuda.tables
 from silva import Explainer
+from tests.example_forests import with_models
 from tests.explain.tolerance import assert_close
 from tests.strategies import Options, full_forest, random_forest, random_rows
 
@@ -26,6 +27,7 @@ PAIRS = ROWS | {f"{TABLES}add_pairs", "explain/cuda/close_diagonal"}
 COUNTED = {f"{TABLES}count_states", f"{TABLES}build_background"}
 KERNELS = {
     "values": ROWS | {f"{TABLES}add_tables", f"{TABLES}build_tables"},
+    "values of deep trees": ROWS | {f"{TABLES}add_points", f"{TABLES}build_tables"},
     "interactions": PAIRS | {f"{TABLES}build_pairs"},
     "values against a background": ROWS | COUNTED | {f"{TABLES}add_tables"},
     "interactions against a background": PAIRS | COUNTED,
@@ -35,10 +37,12 @@ KERNELS = {
     "values by the walk": {"explain/cuda/explain_rows", "explain/cuda/sum_slots", "common/cuda/encode_rows"},
     "interactions by the walk": {"explain/cuda/explain_rows", "explain/cuda/close_diagonal"},
     "values of a small forest": {"explain/cuda/explain_small"},
+    "values of linear leaves": {"explain/cuda/explain_leaves", "explain/cuda/sum_slots", "common/cuda/encode_rows"},
+    "interactions of linear leaves": {"explain/cuda/explain_leaves", "explain/cuda/close_diagonal"},
     "values by paths": {"explain/cuda/paths/explain_paths", "explain/cuda/paths/read_sums"},
     "interactions by paths": {"explain/cuda/paths/explain_paths", "explain/cuda/close_diagonal"},
 }
-TABLED = list(KERNELS)[:6]
+TABLED = [kind for kind in KERNELS if any(TABLES in kernel and "add_" in kernel for kernel in KERNELS[kind])]
 
 
 @pytest.fixture
@@ -57,10 +61,12 @@ def launched(monkeypatch):
 def explain(kind, forest, X, **options):
     """Results on a GPU beside those of the walk, or of tables against a background, on the CPU."""
     method = "shap_interaction_values" if kind.startswith("interactions") else "shap_values"
-    algorithms = {"by the walk": "quadrature", "by paths": "paths", "small forest": "quadrature"}
+    algorithms = {"by the walk": "quadrature", "by paths": "paths", "small forest": "quadrature", "linear": "auto"}
     algorithm = next((found for words, found in algorithms.items() if words in kind), "tables")
     background = X[len(X) // 2 :] if "background" in kind or "probability" in kind else None
     output = {}
+    if "linear" in kind:
+        forest = with_models(forest, 4, -1, 1)
     if "probability" in kind:
         forest, output = dataclasses.replace(forest, link="logistic"), {"output": "probability"}
     groups = {"groups": {"a": [0, 3], "b": [1, 2]} if "groups" in kind else None}
@@ -68,6 +74,9 @@ def explain(kind, forest, X, **options):
     exact = Explainer(forest, background, dtype="float64", device="cpu", algorithm=of_exact, **output, **groups)
     explainer = Explainer(forest, background, algorithm=algorithm, device="cuda", **options, **output, **groups)
     found, expected = (getattr(each, method)(X[:9]) for each in (explainer, exact))
+    if "linear" in kind:
+        np.testing.assert_allclose(found, expected, rtol=0, atol=1e-6 * np.abs(expected).max())
+        return
     expected = expected[..., None] if forest.n_outputs == 1 else expected
     assert_close(found, expected, forest, options.get("dtype", "float32"))
 
@@ -79,8 +88,8 @@ def rows(n_features, n=60):
 @pytest.mark.parametrize("kind", KERNELS)
 def test_kernels_of_each_kind_of_result(launched, kind):
     is_small = "small" in kind
-    forest = full_forest(3, n_trees=2 if is_small else 40, depth=4 if is_small else 5, n_features=6)
-    explain(kind, forest, rows(6))
+    n_trees, depth, n_features = (2, 4, 6) if is_small else (1, 10, 14) if "deep" in kind else (40, 5, 6)
+    explain(kind, full_forest(3, n_trees=n_trees, depth=depth, n_features=n_features), rows(n_features))
     assert launched >= KERNELS[kind]
 
 

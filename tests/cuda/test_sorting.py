@@ -62,6 +62,35 @@ def test_the_cores_sort_where_memory_is_short(monkeypatch):
 
 
 @pytest.mark.usefixtures("gpu")
+@pytest.mark.parametrize("fails", [False, True])
+def test_ranks_follow_their_rows(monkeypatch, fails):
+    """Where memory is short for an attribute's order, the cores move both its ranks and its order, once."""
+    X = rng.integers(-50, 50, (4, 3000)).astype(float)
+    ranks, order = np.empty((2, *X.shape), np.int32)
+    source = rng.permutation(3000).astype(np.int32)
+    for a, values in enumerate(X):
+        Sorter().rank(values, ranks[a], order[a])
+    expected = np.empty((2, *X.shape), np.int32)
+    for a, values in enumerate(X):
+        Sorter().rank(values[source], expected[0, a], expected[1, a])
+    if fails:
+        cupy, n_calls = sys.modules["cupy"], iter(range(100))
+        given = cupy.asarray
+
+        def fail(values, *rest, **named):
+            if next(n_calls) == 3:
+                raise cupy.cuda.memory.OutOfMemoryError(1, 1, 1)
+            return given(values, *rest, **named)
+
+        monkeypatch.setattr(cupy, "asarray", fail)
+    GpuSorter([0]).rearrange(ranks, order, source, 2)
+    np.testing.assert_array_equal(ranks, expected[0])
+    for rank, rows in zip(ranks, order, strict=True):  # rows of equal rank keep the order that they had
+        np.testing.assert_array_equal(rank[rows], np.sort(rank))
+        np.testing.assert_array_equal(np.sort(rows), np.arange(3000))
+
+
+@pytest.mark.usefixtures("gpu")
 def test_rows_are_prepared_alike():
     X, y = piecewise(150_000, 3)
     X[::7, 1], X[:, 2] = np.nan, np.round(X[:, 2])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import pickle
 
 import numpy as np
@@ -18,7 +19,16 @@ from silva.explain.cuda.tables import TablePlan, build_groups
 from tests.conftest import examples
 from tests.explain.tolerance import assert_close
 from tests.oracles import shapley
-from tests.strategies import Options, forests_and_rows, full_forest, random_forest, random_rows
+from tests.strategies import (
+    Node,
+    Options,
+    chain_forest,
+    flatten,
+    forests_and_rows,
+    full_forest,
+    random_forest,
+    random_rows,
+)
 
 pytestmark = pytest.mark.usefixtures("gpu")
 few = examples(20)
@@ -81,8 +91,8 @@ def test_forests_of_several_chunks(n_features, is_narrow, dtype):
 def test_subtrees_of_few_and_of_many_features_are_added_by_kernels_of_their_own():
     forest = full_forest(2, n_trees=6, depth=9, n_features=10)
     batches = job_of(check_with_cpu(forest, rows(20, 10))).plan.batches
-    assert [batch.is_narrow for batch in batches] == [1, 0]
-    assert [batch.most_slots for batch in batches] == [8, 10]
+    by_states = [batch for batch in batches if not batch.n_points]
+    assert [(batch.is_narrow, batch.most_slots > 8) for batch in by_states] == [(1, False), (0, True)]
 
 
 @pytest.mark.parametrize("n_features", [4, 40])
@@ -132,10 +142,55 @@ def test_trees_beyond_many_budgets_are_walked():
     assert 0 < len(plan.walked_trees) < forest.n_trees
 
 
-def test_trees_of_too_many_states_are_walked():
-    forest = full_forest(15, n_trees=10, depth=10, n_features=10)
-    plan = job_of(check_with_cpu(forest, rows(30, 10))).plan
-    assert 0 < len(plan.walked_trees) < forest.n_trees
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize(("n_features", "depth", "n_points"), [(12, 11, {0, 4, 6}), (30, 9, {0, 4, 6}), (16, 13, {8})])
+def test_subtrees_below_many_features_have_tables_by_points(n_features, depth, n_points, dtype):
+    forest = full_forest(15, n_trees=1, depth=depth, n_features=n_features)
+    plan = job_of(check_with_cpu(forest, rows(30, n_features), dtype)).plan
+    assert {batch.n_points for batch in plan.batches} >= n_points
+    assert len(plan.walked_trees) == 0
+
+
+def test_what_lies_below_too_many_features_is_walked_and_the_rest_of_the_tree_has_tables():
+    tree = Node(value=1.0)
+    for feature in reversed(range(24)):
+        leaves = [Node(value=value) for value in (feature, -2.0, 3.0, 0.5)]
+        halves = [Node(cover=2, feature=24 + i, threshold=0.5, children=leaves[2 * i : 2 * i + 2]) for i in range(2)]
+        aside = Node(cover=4, feature=26, threshold=0.5, children=halves)
+        tree = Node(cover=tree.cover + 4, feature=feature, threshold=0.5, children=(aside, tree))
+    X = (np.random.default_rng(2).random((60, 27)) < np.linspace(0.4, 0.95, 60)[:, None]).astype(np.float32)
+    plan = job_of(check_with_cpu(flatten([tree], 27), X)).plan
+    assert plan.walked_trees.tolist() == [0]
+    assert len(plan.arrays["cut_nodes"]) > 1
+
+
+@pytest.mark.parametrize("covers", [0.5, 1e-9])
+def test_tables_by_points_of_a_chain(covers):
+    forest = chain_forest(14, covers)
+    X = np.random.default_rng(2).integers(0, 2, (40, 14)).astype(np.float32)
+    X[:2] = [[0], [1]]
+    X[2, 3] = np.nan
+    plan = job_of(check_with_cpu(forest, X)).plan
+    assert any(batch.n_points for batch in plan.batches)
+
+
+def test_tables_by_points_of_vector_leaves():
+    forest = full_forest(16, n_trees=1, depth=10, n_features=14)
+    values = np.random.default_rng(3).normal(size=(forest.n_leaves, 3))
+    forest = dataclasses.replace(forest, leaf_value=values, base_score=np.zeros(3))
+    plan = job_of(check_with_cpu(forest, rows(20, 14))).plan
+    assert any(batch.n_points for batch in plan.batches)
+
+
+def test_tables_by_points_give_the_same_bits_kept_and_built_for_each_call():
+    forest, X = full_forest(15, n_trees=2, depth=10, n_features=12), rows(300, 12)
+    whole = Explainer(forest, algorithm="tables", device="cuda")
+    expected = whole.shap_values(X)
+    assert any(batch.n_points for batch in job_of(whole).plan.batches)
+    np.testing.assert_array_equal(whole.shap_values(X[130:]), expected[130:])
+    part = check_with_cpu(forest, X, table_bytes=job_of(whole).plan.n_bytes // 2)
+    assert any(batch.n_points and not batch.is_kept for batch in job_of(part).plan.batches)
+    np.testing.assert_array_equal(part.shap_values(X[:7]), part.shap_values(X)[:7])
 
 
 def test_out_of_memory_falls_back_to_the_walk_and_says_so_once(monkeypatch):

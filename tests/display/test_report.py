@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import silva
-from tests.display.browser import Page, browser  # noqa: F401
+from tests.display.browser import Page
 from tests.strategies import full_forest
 
 pytest.importorskip("sklearn")
@@ -49,7 +49,7 @@ def content(path):
     return json.loads(re.search(r'<script type="application/json" id="data">(.*?)</script>', text, re.S)[1])
 
 
-def test_sections_of_a_forest(browser, tmp_path):  # noqa: F811
+def test_sections_of_a_forest(browser, tmp_path):
     X, y = housing(3000)
     numeric = X.drop(columns="kind")
     model = boosted(numeric, y, n=150)
@@ -67,7 +67,7 @@ def test_sections_of_a_forest(browser, tmp_path):  # noqa: F811
     shown.close()
 
 
-def test_rows_are_looked_up_and_explained(browser, tmp_path):  # noqa: F811
+def test_rows_are_looked_up_and_explained(browser, tmp_path):
     X, y = housing(3000)
     numeric = X.drop(columns="kind")
     model = boosted(numeric, y)
@@ -104,7 +104,7 @@ def put(page, feature, value):
         box.locator('input[type="number"]').fill(repr(float(value)))
 
 
-def test_sliders_are_predict(browser, tree, tmp_path):  # noqa: F811
+def test_sliders_are_predict(browser, tree, tmp_path):
     X, y = housing()
     shown = Page(browser, silva.report(tree, X, y, tmp_path / "report.html"))
     page = shown.page
@@ -154,44 +154,8 @@ SMALL = {
 }
 
 
-def test_pipelines(tmp_path):
-    pipeline, compose = pytest.importorskip("sklearn.pipeline"), pytest.importorskip("sklearn.compose")
-    from sklearn.ensemble import GradientBoostingRegressor
-    from sklearn.impute import SimpleImputer
-    from sklearn.preprocessing import OneHotEncoder
-
-    X, y = housing()
-    steps = compose.make_column_transformer((OneHotEncoder(sparse_output=False), ["kind"]), remainder=SimpleImputer())
-    model = pipeline.make_pipeline(steps, GradientBoostingRegressor(n_estimators=5)).fit(X, y)
-    path = silva.report(model, X, y, tmp_path / "report.html")
-    assert len(content(path)["features"]) == 6
-    for effect, arguments in ((silva.partial_dependence, [4]), (silva.permutation_importance, [y])):
-        name = effect.__name__
-        with pytest.raises(NotImplementedError, match=rf"^{name} takes .* steps; use sklearn\.inspection\.{name}, or "):
-            effect(model, X, *arguments)
-    dependence = silva.partial_dependence(model[-1], model[:-1].transform(X), 4, grid_resolution=5)
-    assert dependence.average.shape == (1, 5)
-
-
-def test_pipelines_of_linear_trees_transform_rows_once(tmp_path):
-    lightgbm, pipeline = pytest.importorskip("lightgbm"), pytest.importorskip("sklearn.pipeline")
-    from sklearn.preprocessing import StandardScaler
-
-    X, y = housing()
-    X = X[["size", "light"]] * 50 + 100
-    last = lightgbm.LGBMRegressor(n_estimators=3, num_leaves=4, linear_tree=True, verbose=-1)
-    model = pipeline.make_pipeline(StandardScaler(), last).fit(X, y)
-    expected = silva.Explainer(silva.load(model).with_means(X)).expected_value
-    path = silva.report(model, X, y, tmp_path / "report.html")
-    assert content(path)["expected"] == pytest.approx([expected])
-    renamed = X.set_axis(["a", "b"], axis=1)
-    forest = silva.load(model[-1])
-    path = silva.report(forest, renamed, path=path, by_position=True)
-    assert content(path)["expected"] == pytest.approx([silva.Explainer(forest.with_means(X.to_numpy())).expected_value])
-
-
 @pytest.mark.parametrize("name", SMALL)
-def test_the_page_predicts_as_silva_does(browser, name, tmp_path):  # noqa: F811
+def test_the_page_predicts_as_silva_does(browser, name, tmp_path):
     X, y = housing()
     if "linear" in name or not any(word in name for word in ("categories", "lightgbm", "histogram", "trees")):
         X = X.drop(columns="kind")
@@ -213,7 +177,7 @@ def test_the_page_predicts_as_silva_does(browser, name, tmp_path):  # noqa: F811
     shown.close()
 
 
-def test_a_row_lights_its_path(browser, tree, tmp_path):  # noqa: F811
+def test_a_row_lights_its_path(browser, tree, tmp_path):
     X, y = housing()
     shown = Page(browser, silva.report(tree, X, y, tmp_path / "report.html"))
     page = shown.page
@@ -233,7 +197,7 @@ def test_a_row_lights_its_path(browser, tree, tmp_path):  # noqa: F811
     shown.close()
 
 
-def test_keyboard_and_screen_readers(browser, tree, tmp_path):  # noqa: F811
+def test_keyboard_and_screen_readers(browser, tree, tmp_path):
     X, y = housing()
     shown = Page(browser, silva.report(tree, X, y, tmp_path / "report.html"))
     page = shown.page
@@ -257,7 +221,7 @@ def test_keyboard_and_screen_readers(browser, tree, tmp_path):  # noqa: F811
     shown.close()
 
 
-def test_hostile_names_and_values_stay_text(browser, tmp_path):  # noqa: F811
+def test_hostile_names_and_values_stay_text(browser, tmp_path):
     rng = np.random.default_rng(0)
     X = pandas.DataFrame(rng.normal(size=(200, 2)), columns=HOSTILE[:2])
     X[HOSTILE[2]] = pandas.Categorical(rng.choice([HOSTILE[0], HOSTILE[3], "\u2028"], 200))
@@ -280,7 +244,7 @@ def test_hostile_names_and_values_stay_text(browser, tmp_path):  # noqa: F811
 
 
 @pytest.mark.parametrize(("n_features", "n_outputs"), [(200, 1), (6, 50), (1, 1)])
-def test_sizes(browser, n_features, n_outputs, tmp_path):  # noqa: F811
+def test_sizes(browser, n_features, n_outputs, tmp_path):
     forest = full_forest(0, 100, 5, n_features)
     if n_outputs > 1:
         forest = silva.Forest(
@@ -307,7 +271,7 @@ def test_sizes(browser, n_features, n_outputs, tmp_path):  # noqa: F811
         shown.close()
 
 
-def test_redacted_reports_hold_no_rows(browser, tree, tmp_path):  # noqa: F811
+def test_redacted_reports_hold_no_rows(browser, tree, tmp_path):
     X, y = housing()
     X.loc[7, "light"] = secret = 123.456
     path = silva.report(tree, X, y, tmp_path / "report.html", redact=True)
@@ -345,7 +309,7 @@ def test_redacted_dependence_says_nothing_of_few_rows(tree, tmp_path):
     assert panels["kind"]["grid"] == ["flat"]
 
 
-def test_prints_and_narrow_screens(browser, tree, tmp_path):  # noqa: F811
+def test_prints_and_narrow_screens(browser, tree, tmp_path):
     X, y = housing()
     path = silva.report(tree, X, y, tmp_path / "report.html")
     shown = Page(browser, path, 390, color_scheme="dark")
@@ -388,7 +352,7 @@ def test_classes_that_the_model_does_not_know(tmp_path):
         silva.report(model, X.drop(columns="kind"), np.full(400, 7), tmp_path / "report.html")
 
 
-def test_the_command(browser, tree, tmp_path, capsys):  # noqa: F811
+def test_the_command(browser, tree, tmp_path, capsys):
     from silva.cli import main
 
     X, y = housing()

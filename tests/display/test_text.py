@@ -1,5 +1,9 @@
 """Trees as text and pictures."""
 
+import dataclasses
+import json
+import re
+
 import numpy as np
 import pytest
 
@@ -183,3 +187,39 @@ def test_pictures(tree):
     assert "bar: what one standard deviation adds, line: two standard errors" in axes.get_title("right")
     assert silva.plot_history(tree).get_xlabel() == "generation"
     matplotlib.pyplot.close("all")
+
+
+def test_sizes_of_nodes_are_rows_only_where_the_model_counts_them(tmp_path):
+    xgboost = pytest.importorskip("xgboost")
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(500, 2))
+    y = (X[:, 0] + rng.normal(size=500) > 1).astype(int)
+    model = xgboost.XGBClassifier(n_estimators=2, max_depth=2, n_jobs=1).fit(X, y)  # covers: sums of p (1 - p)
+    forest = silva.load(model)
+    lines = silva.export_text(forest).splitlines()
+    found = [float(line.rpartition("(cover ")[2].rstrip(")")) for line in lines if "leaf" in line]
+    np.testing.assert_allclose(sum(found), forest.cover[0], rtol=1e-4)
+    assert not any("rows" in line for line in lines)
+    counted = xgboost.XGBRegressor(n_estimators=1, max_depth=2, n_jobs=1).fit(X, y)
+    lines = silva.export_text(counted).splitlines()
+    assert sum(int(line.rpartition("(")[2].removesuffix(" rows)")) for line in lines if "leaf" in line) == 500
+    none = dataclasses.replace(forest, cover=np.zeros_like(forest.cover))
+    assert not any("(" in line for line in silva.export_text(none).splitlines())
+    path = silva.report(forest, X, y, tmp_path / "report.html")
+    page = json.loads(re.search(r'id="data">(.*?)</script>', path.read_text(encoding="utf-8"), re.S)[1])
+    assert page["trees"][1]["nodes"][0]["training"] == 500
+
+
+def test_leaves_of_classes_name_them():
+    tree = pytest.importorskip("sklearn.tree")
+    X = np.repeat([1.0, 2.0, 3.0], 4)[:, None]
+    y = np.array(["low"] * 4 + ["middle"] * 4 + ["low", "high", "high", "high"])
+    model = tree.DecisionTreeClassifier().fit(X, y)
+    leaves = [line.partition(": ")[2] for line in silva.export_text(model).splitlines() if "leaf" in line]
+    assert sorted(leaves) == [
+        "0.75 [high], 0.25 [low]   (4 rows)",
+        "1 [low]   (4 rows)",
+        "1 [middle]   (4 rows)",
+    ]
+    several = tree.DecisionTreeRegressor(max_depth=1).fit(X, np.column_stack([X[:, 0] > 1, np.ones(12)]))
+    assert "leaf 1: 0, 1   (4 rows)" in silva.export_text(several)

@@ -53,15 +53,15 @@ def test_partial_dependence_is_that_of_scikit_learn(X, y, name, features):
     np.testing.assert_allclose(ours.individual, theirs["individual"], rtol=1e-9, atol=1e-12)
 
 
-@pytest.mark.parametrize(
-    "options",
-    [
-        Options(n_trees=7, n_features=4),
-        Options(n_trees=5, n_features=3, row_type="float64", categorical=True, n_outputs=3),
-        Options(n_trees=4, n_features=3, shape="deep chain", n_outputs=2, vector_leaves=True),
-        Options(n_trees=3, n_features=20_000, thresholds="ties"),  # more than packed nodes can name
-    ],
-)
+FORESTS = [
+    Options(n_trees=7, n_features=4),
+    Options(n_trees=5, n_features=3, row_type="float64", categorical=True, n_outputs=3),
+    Options(n_trees=4, n_features=3, shape="deep chain", n_outputs=2, vector_leaves=True),
+    Options(n_trees=3, n_features=20_000, thresholds="ties"),  # more than packed nodes can name
+]
+
+
+@pytest.mark.parametrize("options", FORESTS)
 def test_one_walk_for_a_grid_has_the_bits_of_a_prediction_a_point(options):
     for seed in range(5):
         forest = random_forest(seed, options)
@@ -77,6 +77,49 @@ def test_one_walk_for_a_grid_has_the_bits_of_a_prediction_a_point(options):
             changed[:, columns] = points[point, columns]
             expected = np.asarray(evaluator.predict_rows(changed, "margin", 1), np.float64).reshape(len(rows), -1)
             np.testing.assert_array_equal(found[:, :, point].astype(forest.result_dtype), expected)
+
+
+@pytest.mark.parametrize("options", [*FORESTS, Options(n_trees=300, n_features=3)])
+@pytest.mark.parametrize("weighted", [False, True])
+def test_sums_of_rows_are_those_of_each_row(options, weighted):
+    for seed in range(4):
+        forest = random_forest(seed, options)
+        n_rows = (1, 150, 513, 900)[seed]
+        rows = random_rows(seed, forest, n_rows, dtype=options.row_type)
+        weights = np.random.default_rng(seed).gamma(1, size=n_rows) if weighted else None
+        used = np.unique(forest.feature[forest.feature >= 0])
+        columns = used[: 1 + seed % 2].tolist() or [0]
+        points = random_rows(seed + 100, forest, (9, 64, 129, 300)[seed], dtype=options.row_type)
+        cpu = Evaluator(forest).cpu
+        each = cpu.margins_on_grid(rows, columns, points, 2)
+        expected = np.einsum("rkp,r->pk", each, np.ones(n_rows) if weights is None else weights)
+        found = [cpu.sums_on_grid(rows, columns, points, weights, n_jobs) for n_jobs in (1, 2, 3)]
+        size = np.abs(each).sum(axis=0).max() * (1 if weights is None else weights.max())
+        np.testing.assert_allclose(found[0], expected, rtol=0, atol=1e-13 * size)
+        np.testing.assert_array_equal(found[0], found[1])
+        np.testing.assert_array_equal(found[0], found[2])
+
+
+def test_sums_of_more_rows_than_a_tile():
+    forest = random_forest(0, Options(n_trees=3, n_features=4))
+    rows = random_rows(0, forest, 70_001)
+    points = random_rows(1, forest, 20)
+    cpu = Evaluator(forest).cpu
+    expected = cpu.margins_on_grid(rows, [1], points, 2).sum(axis=0).T
+    np.testing.assert_allclose(cpu.sums_on_grid(rows, [1], points, None, 2), expected, rtol=1e-10)
+    with pytest.raises(ValueError, match="weights are not one a row"):
+        cpu.sums_on_grid(rows, [1], points, np.ones(3), 2)
+    with pytest.raises(ValueError, match="no such column"):
+        cpu.sums_on_grid(rows, [4], points, None, 2)
+
+
+@pytest.mark.parametrize("method", ["auto", "decision_function"])
+def test_means_alone_are_those_beside_single_rows(X, y, method):
+    for name, make in MODELS.items():
+        both = silva.partial_dependence(make(X, y), X, [0, 1], kind="both", response_method=method, grid_resolution=9)
+        alone = silva.partial_dependence(make(X, y), X, [0, 1], response_method=method, grid_resolution=9)
+        np.testing.assert_allclose(alone.average, both.average, rtol=1e-6, atol=1e-7, err_msg=name)
+        assert alone.average.shape == both.average.shape
 
 
 def test_results_do_not_depend_on_threads_or_on_the_size_of_pieces(X, y, monkeypatch):

@@ -7,7 +7,7 @@ import pytest
 
 from silva import ModelTreeRegressor
 from silva.grow import data
-from silva.grow.cuda.rows import rank_zones
+from silva.grow.data import rank_zones
 from tests.grow.engines import piecewise
 
 

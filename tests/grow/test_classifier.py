@@ -1,5 +1,7 @@
 """ModelTreeClassifier: trees of logistic regressions."""
 
+import time
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -8,8 +10,10 @@ pytest.importorskip("sklearn")
 
 from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import log_loss
+from threadpoolctl import threadpool_info, threadpool_limits
 
 import silva
+from silva.grow import classifier, likelihood
 from silva.grow.logistic import LogisticRows, fit_logistic_leaf
 
 FAST = {"n_iter_no_change": 20, "n_jobs": 1}
@@ -51,6 +55,35 @@ def test_finds_the_known_tree(binary):
     assert log_loss(y, model.predict_proba(X)) < log_loss(y, p) + 0.02
     splits = model.forest_.feature[model.forest_.feature >= 0]
     assert sorted(splits) == [0, 1]
+
+
+@pytest.mark.parametrize("fitted", ["binary", "several"])
+def test_nodes_count_the_rows_that_reach_them(fitted, request):
+    model, X = request.getfixturevalue(fitted)
+    leaves = model.forest_.feature < 0
+    np.testing.assert_allclose(model.forest_.cover[leaves], model.leaf_summary_["n_rows"], rtol=1e-9)
+    np.testing.assert_allclose(model.forest_.cover[model.forest_.tree_offsets[:-1]], len(X), rtol=1e-9)
+    for tree in range(model.forest_.n_trees):
+        lines = [line for line in silva.export_text(model, tree).splitlines() if "leaf " in line]
+        for line in lines:
+            leaf = int(line.strip("| ").removeprefix("leaf ").partition(":")[0])
+            assert f"({model.leaf_summary_['n_rows'][leaf]} rows, log-loss" in line
+
+
+def test_rows_count_by_their_weights_in_nodes():
+    X, y = three(600)
+    weight = np.random.default_rng(0).uniform(0.5, 2, 600)
+    model = silva.ModelTreeClassifier(**FAST).fit(X, y == "c", weight)
+    reached = model.apply(X)
+    assert model.n_leaves_ > 1
+    for leaf in range(model.n_leaves_):
+        at = np.flatnonzero(model.forest_.feature < 0)[leaf]
+        own = (reached == leaf).any(axis=1)
+        assert model.forest_.cover[at] == pytest.approx(weight[own].sum() / weight.mean(), rel=1e-6)
+        assert model.leaf_summary_["n_rows"][leaf] == own.sum()
+    line = next(line for line in silva.export_text(model).splitlines() if "leaf 0:" in line)
+    cover = model.forest_.cover[model.forest_.feature < 0][0]
+    assert f"({model.leaf_summary_['n_rows'][0]} rows, weight {cover:.4g}, log-loss" in line
 
 
 def test_probabilities_are_calibrated(binary):
@@ -151,7 +184,8 @@ def test_leaves_are_ridge_logistic_regressions(ridge):
     y = (rng.random(80) < 0.4).astype(float)
     prior = 0.3
     rows = LogisticRows(X, y, np.ones(80), np.zeros(80), float(np.log(prior / (1 - prior))))
-    model, _ = fit_logistic_leaf(rows, np.arange(3), ridge)
+    [(model, margin, _)] = fit_logistic_leaf(rows, np.arange(3), [ridge])
+    np.testing.assert_allclose(margin, model.predict(X), rtol=1e-9, atol=1e-9)
     standard = np.vstack([(X - X.mean(axis=0)) / X.std(axis=0), np.zeros((2, 3))])
     weight = np.append(np.ones(80), [prior, 1 - prior])
     oracle = LogisticRegression(C=1 / ridge, tol=1e-12, max_iter=10_000)
@@ -168,14 +202,61 @@ def test_deviances_of_rows_that_are_left_out():
     X = rng.normal(size=(60, 2))
     y = (rng.random(60) < 1 / (1 + np.exp(-2 * X[:, 0]))).astype(float)
     rows = LogisticRows(X, y, np.ones(60), np.zeros(60), 0.0)
-    _, approximate = fit_logistic_leaf(rows, np.arange(2), 1.0)
+    [(_, _, approximate)] = fit_logistic_leaf(rows, np.arange(2), [1.0])
     exact = np.empty(60)
     for i in range(60):
-        model, _ = fit_logistic_leaf(rows.taken(np.delete(np.arange(60), i).astype(np.int32)), np.arange(2), 1.0)
+        others = rows.taken(np.delete(np.arange(60), i).astype(np.int32))
+        model = fit_logistic_leaf(others, np.arange(2), [1.0])[0].model
         margin = model.predict(X[i : i + 1])[0]
         exact[i] = 2 * (np.logaddexp(0, margin) - y[i] * margin)
     assert approximate.sum() == pytest.approx(exact.sum(), rel=0.02)
     np.testing.assert_allclose(approximate, exact, rtol=0.2)
+
+
+def test_time_for_fits_is_taken_off_the_searches(monkeypatch):
+    calls = []
+
+    def slowly(*arguments):
+        calls.append(time.sleep(0.2))
+        return fitted(*arguments)
+
+    fitted = likelihood._candidate
+    monkeypatch.setattr(likelihood, "_candidate", slowly)
+    X, y = three(300)
+    silva.ModelTreeClassifier(**FAST, rounds=5, time_limit=0.5).fit(X, y)
+    assert len(calls) == 6  # two a search, of which each class has one; all rounds would have 30
+    calls.clear()
+    silva.ModelTreeClassifier(**{**FAST, "n_iter_no_change": 2}, rounds=2, time_limit=None).fit(X, y)
+    assert len(calls) == 12
+
+
+def test_trees_grow_with_one_thread_of_blas(monkeypatch):
+    def watched(*arguments):
+        seen.update(pool["num_threads"] for pool in threadpool_info() if pool["user_api"] == "blas")
+        return best_tree(*arguments)
+
+    seen, best_tree = set(), classifier.best_tree
+    monkeypatch.setattr(classifier, "best_tree", watched)
+    with threadpool_limits(2, "blas"):
+        silva.ModelTreeClassifier(**FAST).fit(*three(100))
+    assert seen == {1}
+
+
+def test_fits_do_not_depend_on_where_they_start():
+    rng = np.random.default_rng(5)
+    X = rng.standard_normal((300, 4)) * [1, 10, 0.1, 1] + [0, 5, 0, -3]
+    X[::7, 2] = np.nan
+    y = (X[:, 0] + rng.logistic(size=300) > 0).astype(float)
+    rows = LogisticRows(X, y, rng.uniform(0.5, 2, 300), rng.standard_normal(300), 0.3)
+    ridges = (0.1, 10.0, 1000.0)
+    together = fit_logistic_leaf(rows, np.arange(4), ridges)
+    for ridge, fit in zip(ridges, together, strict=True):
+        alone = fit_logistic_leaf(rows, np.arange(4), [ridge])[0]
+        again = fit_logistic_leaf(rows, np.arange(4), [ridge], together[0].model)[0]
+        for other in (alone, again):
+            np.testing.assert_allclose(other.model.coefficients, fit.model.coefficients, rtol=1e-4, atol=1e-7)
+            np.testing.assert_allclose(other.model.errors, fit.model.errors, rtol=1e-4)
+            np.testing.assert_allclose(other.left_out, fit.left_out, rtol=1e-3, atol=1e-7)
 
 
 @pytest.mark.parametrize(

@@ -350,3 +350,18 @@ def test_attributes_ranked_side_by_side_are_the_same(monkeypatch, n_threads):
     rows = [prepare(X, y, np.ones(300), np.ones(7, bool), n) for n in (1, n_threads)]
     for name in ("z", "y", "ranks", "order", "values", "starts", "offsets", "column", "indicator"):
         np.testing.assert_array_equal(getattr(rows[1], name), getattr(rows[0], name))
+
+
+def test_rows_go_down_a_tree_block_by_block(monkeypatch):
+    X, y = piecewise(1000, 3)
+    X[::9, 1] = np.nan
+    whole = silva.ModelTreeRegressor(generations=5, device="cpu").fit(X, y)
+    monkeypatch.setattr(silva.grow.refit, "ROUTED", 37)
+    monkeypatch.setattr(silva.grow.data, "FEW_VALUES", 0)
+    monkeypatch.setattr(silva.grow.data, "BLOCK_VALUES", 64)
+    blocks = silva.ModelTreeRegressor(generations=5, device="cpu").fit(X, y)
+    assert whole.n_leaves_ > 1
+    for name in ("feature", "threshold", "cover", "linear_coefficient", "linear_mean"):
+        np.testing.assert_array_equal(getattr(blocks.forest_, name), getattr(whole.forest_, name))
+    for name, values in whole.leaf_summary_.items():
+        np.testing.assert_array_equal(blocks.leaf_summary_[name], values)

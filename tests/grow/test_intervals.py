@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from sklearn.exceptions import NotFittedError
 
-from silva import ModelTreeRegressor
+from silva import ModelTreeEnsembleRegressor, ModelTreeRegressor
 from silva.grow import assembly, intervals
 from silva.grow.refit import fit_leaf
 
@@ -71,3 +71,22 @@ def test_leaves_without_noise():
     low, high = ModelTreeRegressor(n_jobs=1, n_iter_no_change=20).fit(X, np.ones(200)).predict_interval(X).T
     np.testing.assert_array_equal(low, 1)
     np.testing.assert_array_equal(high, 1)
+
+
+@pytest.mark.parametrize(
+    "model",
+    [
+        ModelTreeRegressor(n_jobs=1, n_iter_no_change=5),
+        ModelTreeEnsembleRegressor(ModelTreeRegressor(n_iter_no_change=5), n_estimators=2, n_jobs=1, random_state=0),
+        ModelTreeEnsembleRegressor(
+            n_estimators=2, max_trees=5, learning_rate=0.7, method="boosting", n_jobs=1, random_state=0
+        ),
+    ],
+    ids=["tree", "trees", "boosted"],
+)
+def test_intervals_of_large_targets_are_those_of_small_ones(model):
+    X, y = piecewise(400)
+    unit = 2.0**996  # above 1e299: its square is no float64
+    low, high = (model.fit(X, y * unit).predict_interval(X) / unit).T
+    assert 0.85 <= np.mean((low <= y) & (y <= high)) <= 0.97
+    assert np.ptp(y) / 50 < np.median(high - low) < np.ptp(y) / 2

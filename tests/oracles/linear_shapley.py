@@ -21,11 +21,26 @@ if TYPE_CHECKING:
 
 def values(forest: Forest, X: Any) -> NDArray[np.float64]:
     """Shapley values, (n_rows, n_features, n_outputs), by the sum over all coalitions of all features."""
+    coefficients = shapley._value_coefficients(forest.n_features)
+    return np.einsum("nso,si->nio", _games(forest, X), coefficients)
+
+
+def interactions(forest: Forest, X: Any, groups: list[list[int]] | None = None) -> NDArray[np.float64]:
+    """Shapley interactions, (n_rows, P, P, n_outputs), by the same sum; the players are the features, or the groups."""
+    players = [[feature] for feature in range(forest.n_features)] if groups is None else groups
+    members = shapley._members(len(players)) @ np.array([sum(1 << feature for feature in group) for group in players])
+    games = _games(forest, X)[:, members]
+    pairs = np.einsum("nso,sij->nijo", games, shapley._interaction_coefficients(len(players)))
+    phi = np.einsum("nso,si->nio", games, shapley._value_coefficients(len(players)))
+    return shapley._with_diagonal(pairs, phi)
+
+
+def _games(forest: Forest, X: Any) -> NDArray[np.float64]:
+    """Value of each coalition less the base score, (n_rows, 2^n_features, n_outputs)."""
     went_left, rows = shapley.sides(forest, X), np.asarray(X, np.float64)
     everyone = np.arange(forest.n_features)
     member = (np.arange(2**forest.n_features)[:, None] >> everyone) & 1 == 1
-    coefficients = shapley._value_coefficients(forest.n_features)
-    result = np.zeros((len(rows), forest.n_features, forest.n_outputs))
+    result = np.zeros((len(rows), len(member), forest.n_outputs))
     leaf = -1
     for tree in range(forest.n_trees):
         begin, end = forest.tree_offsets[tree : tree + 2]
@@ -41,7 +56,7 @@ def values(forest: Forest, X: Any) -> NDArray[np.float64]:
             for child, takes in ((forest.left[at], takes_left), (forest.left[at] + 1, ~takes_left)):
                 share = forest.cover[begin + child] / forest.cover[at] if forest.cover[at] > 0 else 0.5
                 weight[int(child)] = weight[node] * np.where(knows, takes, share)
-        result[:, :, forest.tree_output[tree]] += forest.tree_weight[tree] * game @ coefficients
+        result[:, :, forest.tree_output[tree]] += forest.tree_weight[tree] * game
     return result
 
 

@@ -12,6 +12,7 @@ import pytest
 from tests.test_storage import rewrite
 
 import silva
+from silva.inputs import statistics
 
 catboost = pytest.importorskip("catboost", reason="CatBoost is not installed: pip install catboost")
 pandas = pytest.importorskip("pandas")
@@ -97,6 +98,23 @@ MODELS = {
     "deep": ("squared", {"depth": 8, "max_ctr_complexity": 4}),
     "scaled": ("squared", {"learning_rate": 0.7}),
 }  # fmt: skip
+
+
+def test_many_rows_have_the_statistics_of_few(frame):
+    """Few are looked up one by one, of many what their categories combine to; codes are places in lists of values."""
+    forest = silva.load(train("combinations of 3", frame))
+    rows = adversarial(forest, frame)[:90]
+    few = np.concatenate([forest.predict(rows[at : at + 3], output="margin") for at in range(0, 90, 3)])
+    many = forest.predict(pandas.concat([rows] * 300), output="margin")
+    np.testing.assert_array_equal(many, np.tile(few, 300))
+    tables = statistics._lookup_of(forest.transform).tables
+    n_parts = len(statistics._lookup_of(forest.transform).parts)
+    out, values = np.empty((len(forest.transform.statistics), 5), np.float32), [np.arange(2, dtype=np.int32)] * n_parts
+    for code in (-1, 2):
+        with pytest.raises(ValueError, match="a code has no value"):
+            tables.look_up(np.full((n_parts, 5), code, np.int32), values, out, 1)
+    with pytest.raises(ValueError, match="values has the wrong length"):
+        tables.look_up(np.zeros((n_parts, 5), np.int32), values[1:], out, 1)
 
 
 EXPLAINED = ["squared, 1 one-hot", "combinations of 3", "combined Counter", "three classes, 1 one-hot"]

@@ -43,7 +43,7 @@ class Model:
         self.explainers = {dtype: silva.Explainer(forest, dtype=dtype, device="cpu") for dtype in DTYPES}
         one = {dtype: silva.Explainer(forest, dtype=dtype, n_jobs=1, device="cpu") for dtype in DTYPES}
         self.values = {dtype: explainer.shap_values(self.X) for dtype, explainer in one.items()}
-        self.pairs = None if forest.has_linear_leaves else one["float32"].shap_interaction_values(self.X[:40])
+        self.pairs = one["float32"].shap_interaction_values(self.X[:40])
         self.predictor, self.row = forest.predictor("margin"), one["float32"].row()
 
 
@@ -95,9 +95,8 @@ def explain_anew(rng, model):
 
 
 def interact(rng, model):
-    if model.pairs is not None:
-        n = int(rng.integers(1, 40))
-        same(model.explainers["float32"].shap_interaction_values(model.X[:n]), model.pairs[:n])
+    n = int(rng.integers(1, 40))
+    same(model.explainers["float32"].shap_interaction_values(model.X[:n]), model.pairs[:n])
 
 
 def single_rows(rng, model):

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from silva import __version__
 from silva.cli import bench, commands, demo, grow, report
+from silva.cli.parser import Parser
 from silva.cli.tables.formats import FORMATS
 from silva.cli.values import (
     REPLACED,
@@ -57,9 +58,9 @@ DEMO = """Grow a tree on California housing, then predict and explain a forest; 
 Prints the tree and the features by importance; writes tree.silva, tree.png, beeswarm.png and explanation.parquet."""
 
 
-def make_parser() -> argparse.ArgumentParser:
+def make_parser() -> Parser:
     """Build the parser; a parsed command holds its function as `run`."""
-    parser = argparse.ArgumentParser(prog="silva", description="Grow, evaluate and explain trees.")
+    parser = Parser(prog="silva", description="Grow, evaluate and explain trees.")
     parser.add_argument("--version", action="version", version=f"silva {__version__}")
     parser.add_argument("--traceback", action="store_true", help="print where an error comes from")
     subparsers = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
@@ -94,9 +95,7 @@ def make_parser() -> argparse.ArgumentParser:
     return parser
 
 
-def _command(
-    subparsers: argparse._SubParsersAction[argparse.ArgumentParser], name: str, summary: str, description: str
-) -> argparse.ArgumentParser:
+def _command(subparsers: argparse._SubParsersAction[Parser], name: str, summary: str, description: str) -> Parser:
     return subparsers.add_parser(
         name, help=summary, description=description, formatter_class=argparse.RawDescriptionHelpFormatter
     )

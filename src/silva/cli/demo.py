@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 DATA = Path(__file__).parent.parent / "data"
 UNIT = "$100,000"
-TREE: dict[str, Any] = {"max_leaves": 6, "smoothing": 0, "n_iter_no_change": 30, "time_limit": 3.0}
+TREE: dict[str, Any] = {"max_leaves": 6, "n_iter_no_change": 30, "time_limit": 3.0}
 """Parameters of the grown tree: few leaves and short equations, which fit a screen, in a few seconds."""
 
 

@@ -14,6 +14,7 @@ from silva.files import check_output
 from silva.grow.data import STORAGES
 
 if TYPE_CHECKING:
+    from silva.cli.parser import Parser
     from silva.cli.tables.delimited import Dialect
     from silva.grow import ModelTreeRegressor
 
@@ -24,7 +25,7 @@ Text columns are tested by sets of categories; empty cells are missing values. R
 Example: silva grow houses.csv --target price -o tree.silva --max-leaves 8"""
 
 
-def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+def add_parser(subparsers: argparse._SubParsersAction[Parser]) -> None:
     """Add the command to those of the command line."""
     parser = subparsers.add_parser(
         "grow",
@@ -49,8 +50,9 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
     parser.add_argument(
         "--time-limit",
         type=float,
+        default=50,
         metavar="SECONDS",
-        help="of the search, whose best tree so far is kept (default: none)",
+        help="of the search, whose best tree so far is kept; inf for no limit (default: 50)",
     )
     parser.add_argument("--seed", type=int, default=0, metavar="N", help="default: 0")
     parser.add_argument("--n-jobs", type=int, metavar="N", help="threads (default: all cores)")

@@ -13,6 +13,8 @@ from silva.cli.values import REPLACED, add_dialect, dialect_of, names, positive,
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from silva.cli.parser import Parser
+
 DESCRIPTION = """Write a report of MODEL on the rows of DATA: one HTML file that needs no network.
 
 It shows what each feature contributes, single rows, partial dependence, and of small models the trees and a what-if
@@ -22,7 +24,7 @@ Example: silva report model.json rows.csv --target price -o report.html"""
 
 
 def add_parser(
-    subparsers: argparse._SubParsersAction[argparse.ArgumentParser],
+    subparsers: argparse._SubParsersAction[Parser],
     add_model: Callable[[argparse.ArgumentParser], None],
     data: str,
 ) -> None:

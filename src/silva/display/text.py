@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from silva.loading import load
-from silva.rules import common_range, equation, leaf_of_node, number_text, range_text, test_text
+from silva.rules import common_range, cover_texts, equation, leaf_of_node, number_text, range_text, test_text
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     from silva.forest import Forest
 
@@ -44,7 +44,7 @@ def export_text(model: object, tree: int = 0, digits: int = 4) -> str:
     forest = load(model)
     check_tree(forest, tree)
     common = common_range(forest, tree, digits)
-    lines = _lines(forest, tree, 0, "", digits, facts_of(model))
+    lines = _lines(forest, tree, 0, "", digits, facts_of(model), cover_texts(forest, tree))
     notes = [f"Predictions are clipped to {common}."] if common else []
     if forest.source == "silva" and np.diff(forest.tree_offsets)[tree] == 1:
         notes.append("No split paid off: this holds for all rows.")
@@ -62,11 +62,13 @@ def facts_of(model: object) -> Any:
     return getattr(model, "leaf_summary_", None)
 
 
-def leaf_text(forest: Forest, tree: int, node: int, digits: int, summary: Any) -> str:
+def leaf_text(forest: Forest, tree: int, node: int, digits: int, summary: Any, size: str) -> str:
     """Write the equation, the rows and, where known, the error of a leaf, and what it is clipped to by itself."""
     leaf = leaf_of_node(forest, node)
-    facts = [f"{number_text(forest.cover[node], 10)} rows"]
+    facts = [size] if size else []
     if summary is not None:
+        n_rows = f"{summary['n_rows'][leaf]} rows"
+        facts = [n_rows] if size == n_rows else [n_rows, f"weight {number_text(forest.cover[node], digits)}"]
         error = "rmse" if "rmse" in summary else "log_loss"
         facts.append(f"{error.replace('_', '-')} {number_text(summary[error][leaf], digits)}")
         if summary["n_clipped"][leaf]:
@@ -74,14 +76,17 @@ def leaf_text(forest: Forest, tree: int, node: int, digits: int, summary: Any) -
     if forest.has_linear_leaves and np.isfinite(forest.leaf_range[leaf]).all() and not common_range(forest, tree, 4):
         facts.append(f"clipped to {range_text(forest.leaf_range[leaf], digits)}")
     number = leaf if summary is not None else forest.leaf_id[leaf]
-    return f"leaf {number}: {equation(forest, leaf, digits)}   ({', '.join(facts)})"
+    known = f"   ({', '.join(facts)})" if facts else ""
+    return f"leaf {number}: {equation(forest, leaf, digits)}{known}"
 
 
-def _lines(forest: Forest, tree: int, node: int, indent: str, digits: int, summary: Any) -> Iterator[str]:
+def _lines(
+    forest: Forest, tree: int, node: int, indent: str, digits: int, summary: Any, sizes: Sequence[str]
+) -> Iterator[str]:
     at = int(forest.tree_offsets[tree]) + node
     if forest.feature[at] < 0:
-        yield indent + leaf_text(forest, tree, at, digits, summary)
+        yield indent + leaf_text(forest, tree, at, digits, summary, sizes[node])
         return
     for test, child in zip(test_text(forest, at, digits), (0, 1), strict=True):
         yield f"{indent}{test}"
-        yield from _lines(forest, tree, int(forest.left[at]) + child, indent + "|   ", digits, summary)
+        yield from _lines(forest, tree, int(forest.left[at]) + child, indent + "|   ", digits, summary, sizes)

@@ -17,7 +17,7 @@ from silva.evaluate.cpu import CpuEvaluator
 from silva.evaluate.linear import term_name
 from silva.facts import feature_name
 from silva.loading import load
-from silva.rules import common_range, leaf_of_node, number_text, test_text
+from silva.rules import common_range, cover_texts, leaf_of_node, number_text, test_text
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -60,6 +60,7 @@ class Picture:
     rows: ReportRows | None
     reached: Array | None
     deviation: Array | None
+    sizes: list[str]
 
     @property
     def first(self) -> int:
@@ -149,7 +150,7 @@ def _picture(model: object, forest: Forest, tree: int, digits: int, X: Rows | No
         reached = evaluator.numbered().leaves(rows.settled, evaluator.default_choice(len(rows)), None)[:, tree]
         deviation = np.array([np.nanstd(column.astype(np.float64)) for column in rows.settled.T])
     summary, errors = getattr(model, "leaf_summary_", None), standard_errors(model, forest)
-    return Picture(forest, tree, digits, summary, errors, rows, reached, deviation)
+    return Picture(forest, tree, digits, summary, errors, rows, reached, deviation, cover_texts(forest, tree))
 
 
 def _places(picture: Picture) -> list[Node]:
@@ -206,7 +207,7 @@ def _draw_line(ax: Axes, picture: Picture, node: Node, means: dict[int, float]) 
 
 
 def _facts(picture: Picture, at: int, mean: float) -> str:
-    parts = [f"{number_text(picture.forest.cover[at], 10)} rows", f"mean {number_text(mean, 3)}"]
+    parts = [part for part in (picture.sizes[at - picture.first], f"mean {number_text(mean, 3)}") if part]
     if picture.summary is not None and picture.forest.feature[at] < 0:
         error, leaf = "rmse" if "rmse" in picture.summary else "log_loss", leaf_of_node(picture.forest, at)
         parts.append(f"{error.replace('_', '-')} {number_text(picture.summary[error][leaf], 3)}")

@@ -85,7 +85,8 @@ def partial_dependence(
     -----
     The grids, shapes and results of scikit-learn's "brute" method, which predicts all rows once a grid point; here a
     row walks a tree once for all points, to both sides of the splits that test the feature. It costs the time of 10 to
-    25 calls of `Forest.predict`; on GPUs, and with linear leaves, of one call a point. Missing values stand on no grid.
+    25 calls of `Forest.predict`, means alone a fifth of that where the response is the margin (regressions, averaged
+    probabilities); on GPUs, and with linear leaves, one call a point. Missing values stand on no grid.
 
     References
     ----------
@@ -203,6 +204,8 @@ def responses_of(
     if total == 0:
         raise ValueError("sample_weight adds up to 0, expected weights with a mean")
     means, each = np.zeros((len(points), 0)), np.zeros((len(points), 0, 0))
+    if kind == "average" and (sums := rows.sums_on_grid(features, points, output, weights)) is not None:
+        return sums[:, 1:] / total if output == "probability" and sums.shape[1] == 2 else sums / total, each
     for some, at, values in rows.on_grid(features, points, output):
         if output == "probability" and values.shape[2] == 2:
             values = values[:, :, 1:]

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from contextlib import nullcontext
 from numbers import Real
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
 from silva.device import find_gpus, gpus_worthwhile, import_cupy, on_host, parse_device
 from silva.effects.ranks import Ranks
 from silva.evaluate.evaluator import Evaluator
-from silva.evaluate.links import respond
+from silva.evaluate.links import respond, sums_as_margin
 from silva.inputs import arranged, as_rows
 from silva.inputs.shown import own_values
 from silva.parallel import cached_property
@@ -66,7 +66,7 @@ class ChangingRows:
         self._keep(forest, rows, own_values(X, forest), _gpus(forest, rows, device), n_jobs)
 
     @classmethod
-    def settled(cls, forest: Forest, rows: Array, shown: Array, n_jobs: int | None) -> ChangingRows:
+    def settled(cls, forest: Forest, rows: Array, shown: Array, n_jobs: int | None) -> Self:
         """Take rows that `as_rows` and `own_values` made, on the CPU."""
         made = cls.__new__(cls)
         made._keep(forest, rows, shown, (), n_jobs)
@@ -106,15 +106,28 @@ class ChangingRows:
         if self._gpu is not None or self.forest.has_linear_leaves:
             yield from self._point_by_point(features, grid, output)
             return
-        points = np.zeros((len(grid), self.forest.n_features), self.values.dtype)
-        points[:, list(features)] = grid
+        points = self._points(features, grid)
         together = max(1, MOST_NUMBERS // (len(grid) * self.forest.n_outputs))
         for first in range(0, len(self), together):
             rows = self.values[first : first + together]
             margins = self._evaluator.cpu.margins_on_grid(rows, features, points, self._n_jobs)
             found = respond(self.forest, margins.swapaxes(1, 2).reshape(-1, self.forest.n_outputs), output)
             shape = (len(rows), len(grid), -1)
-            yield slice(first, first + len(rows)), slice(None), _numbers(found).reshape(shape)
+            yield slice(first, first + len(rows)), slice(None), numbers_only(found).reshape(shape)
+
+    def sums_on_grid(self, features: Sequence[int], grid: Array, output: str, weights: Doubles | None) -> Array | None:
+        """Sum what `on_grid` predicts over the rows, (points, k); None where these are no margins of a CPU."""
+        forest = self.forest
+        if self._gpu is not None or forest.has_linear_leaves or not sums_as_margin(forest, output):
+            return None
+        points = self._points(features, grid)
+        return self._evaluator.cpu.sums_on_grid(self.values, features, points, weights, self._n_jobs)
+
+    def _points(self, features: Sequence[int], grid: Array) -> Array:
+        """Rows of which only these features count."""
+        points = np.zeros((len(grid), self.forest.n_features), self.values.dtype)
+        points[:, list(features)] = grid
+        return points
 
     def _point_by_point(
         self, features: Sequence[int], grid: Array, output: str
@@ -124,7 +137,7 @@ class ChangingRows:
             for at, point in enumerate(grid):
                 for feature, value in zip(features, point, strict=True):
                     self._rows[:, feature] = value
-                yield slice(None), slice(at, at + 1), _numbers(self.responses(output)).reshape(len(self), 1, -1)
+                yield slice(None), slice(at, at + 1), numbers_only(self.responses(output)).reshape(len(self), 1, -1)
         finally:
             for feature, column in zip(features, kept, strict=True):
                 self._rows[:, feature] = column
@@ -177,7 +190,7 @@ def _gpus(forest: Forest, rows: Array, device: str) -> tuple[int, ...]:
     return gpus_worthwhile(device, rows, len(rows) * forest.n_trees, WORTHWHILE)[:1]
 
 
-def _numbers(response: Any) -> Array:
+def numbers_only(response: Any) -> Array:
     """Refuse labels."""
     if isinstance(response, list) or response.dtype.kind not in "fiub":
         raise ValueError("the model predicts labels, which have no mean; pass response_method='predict_proba'")

@@ -53,6 +53,14 @@ class CpuEvaluator:
         self._plan.margins_on_grid(rows, points, list(columns), out, n_threads(n_jobs))
         return out
 
+    def sums_on_grid(
+        self, rows: Floats, columns: Sequence[int], points: Floats, weights: Doubles | None, n_jobs: int | None
+    ) -> Doubles:
+        """Sum these margins over the rows, (points, n_outputs)."""
+        out = np.empty((self._forest.n_outputs, len(points)))
+        self._plan.sums_on_grid(rows, points, list(columns), weights, out, n_threads(n_jobs))
+        return out.T
+
     def leaves(self, rows: Floats, choice: Choice, n_jobs: int | None) -> Int32s:
         """Leaf ids (n, n_trees)."""
         out = np.empty((len(rows), self._forest.n_trees), np.int32)

@@ -117,6 +117,14 @@ def is_margin(forest: TreeEnsemble, output: str) -> bool:
     )
 
 
+def sums_as_margin(forest: TreeEnsemble, output: str) -> bool:
+    """Whether the sum of the output over rows is that of their margins; rounding to its type aside."""
+    if forest.largest_margin >= SURELY_FLOAT32:
+        return False
+    is_mean = output == "probability" and forest.link == "identity" and len(forest.classes) == 1
+    return is_margin(forest, output) or (is_mean and forest.n_outputs == len(forest.classes[0]) > 1)
+
+
 def respond(forest: TreeEnsemble, margin: Array, output: str) -> Array | list[Array]:
     """Margins (n, n_outputs) as `output`."""
     if output == "margin":

@@ -119,8 +119,8 @@ class Explainer(InteractionExplainer, CalledExplainer, MappedExplainer):
     Error relative to the sum over trees of (largest - smallest leaf value): below 1e-12 in float64, 1e-6 in float32
     (1e-5 beyond depth 32). The bits do not depend on n_jobs or on how rows are split into calls.
 
-    Leaves may hold linear models (values on the CPU only, no interactions): a feature that is not known counts as its
-    mean over the leaf's training rows, with a background as the background row's value.
+    Leaves may hold linear models: a feature that is not known counts as its mean over the leaf's training rows, with a
+    background as the background row's value. Then they have values alone, on the CPU; groups are on the CPU, too.
 
     References
     ----------
@@ -305,7 +305,7 @@ class Explainer(InteractionExplainer, CalledExplainer, MappedExplainer):
         ArithmeticError
             If `check_additivity` finds a row whose values do not add up; `out` then holds them.
         NotImplementedError
-            For linear leaves on a GPU.
+            For linear leaves on a GPU against a background or by groups.
         DeviceError
             If a GPU is asked for and cannot be used.
         """

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import ArrayLike
 
+    from silva.explain.background import Background
     from silva.explain.cpu import CpuExplainer
     from silva.explain.players import Players
     from silva.explain.responses import ResponseExplainer
@@ -33,6 +34,7 @@ class InteractionExplainer:
     forest: Forest
     device: str
     output: str
+    _background: Background | None
     _players: Players
     _on_cpu: CpuExplainer | ResponseExplainer
     _on_cuda: Any
@@ -113,7 +115,7 @@ class InteractionExplainer:
             If X does not fit the forest, out not the result, a feature is unknown or named twice, or `top` is below 1
             or above the number of pairs.
         NotImplementedError
-            For linear leaves.
+            For linear leaves against a background.
         DeviceError
             If a GPU is asked for and cannot be used.
 
@@ -128,7 +130,8 @@ class InteractionExplainer:
         is_plain = features is None and out is None and top is None
         if is_plain and (interactions := self._again(X, "interactions")) is not None:
             return interactions
-        refuse_linear_leaves(self.forest, "interactions", "use shap_values, or grow with leaf_model='constant'")
+        if self._background is not None:
+            refuse_linear_leaves(self.forest, "interactions against a background", "explain without background rows")
         places = places_of(features, self._players.n, self._players.names)
         X = arranged(X, self.forest, by_position)
         if top is not None or overall:

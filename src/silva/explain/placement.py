@@ -63,7 +63,9 @@ class Placement(NamedTuple):
         """Name what GPUs do not explain, if it is asked for."""
         if self.has_groups and self.algorithm == "quadrature":
             return "groups with algorithm='quadrature'"
-        return "explanations of linear leaves" if self.forest.has_linear_leaves else ""
+        if not self.forest.has_linear_leaves or not (self.has_background or self.has_groups):
+            return ""
+        return "explanations of linear leaves " + ("against a background" if self.has_background else "by groups")
 
     def _gpus_of_paths(self, X: Rows, work: int) -> tuple[int, ...]:
         only = "algorithm='paths' runs on NVIDIA GPUs only"

@@ -30,7 +30,7 @@ def walked_part(
     trees : int32
         Rising.
     cut_nodes : int64
-        Nodes of the forest, roots of subtrees that have tables, none below another.
+        Nodes of the forest all of whose leaves have tables, none below another.
     dtype : dtype
         Of the tables: those of float32 subtract a tree's middle from its leaves, and so must the rest.
     has_background : bool

@@ -9,14 +9,18 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from silva.forest import as_forest
+from silva.grow.data import columns_with, threads_of
 from silva.grow.derived import in_features
 from silva.grow.intervals import MOST_LEFT_OUT, left_out_scores
 from silva.grow.refit import LeafModel, default_left, fit_leaf, rows_by_node
 from silva.grow.smoothing import smooth
 from silva.grow.thresholds import split_thresholds
+from silva.parallel import side_by_side
 from silva.readers.assemble import NodeArrays, assemble, pack_sets
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from silva.forest import Forest
     from silva.grow.columns import TrainingColumns
     from silva.grow.data import TrainingRows
@@ -58,12 +62,12 @@ def grown_tree(
     clip, smoothing = meaning.pop("clip"), meaning.pop("smoothing")
     is_leaf = tree["feature"] < 0
     used = tree["model"].reshape(len(is_leaf), -1).astype(bool)
-    models = {
-        int(v): fit_leaf(
-            columns.X[reached[v]], y[reached[v]], rows.weight[reached[v]], np.flatnonzero(used[v]), _unit(rows)
-        )
-        for v in np.flatnonzero(is_leaf)
-    }
+
+    def fit(v: int) -> LeafModel:
+        at = reached[v]
+        return fit_leaf(columns.X[at], y[at], rows.weight[at], np.flatnonzero(used[v]), _unit(rows))
+
+    models = _by_leaf(fit, np.flatnonzero(is_leaf).tolist(), columns)
     models, strength = smooth(tree, models, rows, columns, y, reached, smoothing, target_range(y))
     limits = {v: _limits(model, clip, y) for v, model in models.items()}
     step = -(-len(y) // MOST_LEFT_OUT)
@@ -95,9 +99,12 @@ def assembled(
     **meaning
         Further fields of Forest.
     """
-    for v, model in models.items():
+
+    def finished(v: int) -> LeafModel:
         X = columns.X[reached[v]]
-        models = {**models, v: in_features(_confined(model, limits[v], X), columns, X, rows.weight[reached[v]])}
+        return in_features(_confined(models[v], limits[v], X), columns, X, rows.weight[reached[v]])
+
+    models = _by_leaf(finished, list(models), columns)
     nodes, sets = _node_arrays(tree, rows, columns, reached, models)
     order = _leaf_order(tree)
     trees = assemble(
@@ -106,12 +113,18 @@ def assembled(
         **_sets(sets),
         **_linear([models[v] for v in order], [limits[v] for v in order]),
         categories=columns.categories if columns.is_categorical.any() else None,
-        missing_seen=np.isnan(columns.X[:, : columns.n_features]).any(axis=0),
+        missing_seen=columns_with(np.isnan, columns.X[:, : columns.n_features]),
         tree_weight=np.ones(1),
         base_score=np.zeros(1),
         **meaning,
     )
     return GrownTree(as_forest(trees), tuple(models[v] for v in order), np.array([limits[v] for v in order]))
+
+
+def _by_leaf(task: Callable[[int], LeafModel], leaves: list[int], columns: TrainingColumns) -> dict[int, LeafModel]:
+    """Find what becomes of each leaf, several beside each other."""
+    found = side_by_side(lambda k: task(leaves[k]), len(leaves), threads_of(columns.X.size))
+    return dict(zip(leaves, found, strict=True))
 
 
 def _limits(model: LeafModel, clip: str, y: Doubles) -> tuple[float, float]:
@@ -154,9 +167,11 @@ def _node_arrays(
     features = tree["feature"].copy()
     category_set = np.full(n_nodes, -1, np.int32)
     sets: list[tuple[Bools, bool]] = []
-    for v in np.flatnonzero(tree["feature"] >= 0):
+    splits, threads = np.flatnonzero(tree["feature"] >= 0).tolist(), threads_of(len(rows.y))
+    cover = side_by_side(lambda v: float(rows.weight[reached[v]].sum()), n_nodes, threads)
+    sides[splits] = side_by_side(lambda k: default_left(tree, rows, splits[k], reached), len(splits), threads)
+    for v in splits:
         attribute = tree["feature"][v]
-        sides[v] = default_left(tree, rows, int(v), reached)
         if attribute >= columns.n_features:
             column = columns.derived[attribute - columns.n_features]
             features[v], sides[v] = column.source, True
@@ -175,7 +190,7 @@ def _node_arrays(
         feature=features,
         threshold=thresholds,
         default_left=sides,
-        cover=np.array([rows.weight[at].sum() for at in reached]),
+        cover=np.array(cover),
         value=np.array([models[v].value if v in models else 0.0 for v in range(n_nodes)]),
         leaf_id=_leaf_numbers(tree),
         category_set=category_set if sets else None,

@@ -12,12 +12,13 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, column_or_1d
 
 from silva.device import array_gpu, on_host
+from silva.grow.blas import one_blas_thread
 from silva.grow.checks import check_parameters, check_rounds
 from silva.grow.estimator import ModelTreeRegressor, TreeEstimator
 from silva.grow.growing import Circumstances
 from silva.grow.importances import feature_importances
 from silva.grow.interrupts import keeping_interrupts
-from silva.grow.likelihood import as_tree, best_tree, refitted
+from silva.grow.likelihood import Shares, as_tree, best_tree, refitted
 from silva.grow.merging import merged
 from silva.grow.progress import watching
 from silva.grow.reading import routed, training_data
@@ -52,7 +53,8 @@ class ModelTreeClassifier(ClassifierMixin, TreeEstimator):  # type: ignore[misc]
     n_iter_no_change : int or "auto", default="auto"
         As in `ModelTreeRegressor`.
     time_limit : float or None, default=50
-        Seconds for all searches together; None: no limit. Where it ends a search the result depends on the machine.
+        Seconds for the searches of all classes and the fits of leaves that follow each, as far as the first ones tell
+        how long these take; None: no limit. Where it ends a search the result depends on the machine.
     rounds : int, default=2
         Searches a class: the first by least squares of 0 and 1, those that follow by working responses of the best
         tree so far.
@@ -171,18 +173,21 @@ class ModelTreeClassifier(ClassifierMixin, TreeEstimator):  # type: ignore[misc]
         columns, target = columns.taken(order), target[order]
         seeds = check_random_state(self.random_state)
         n_trees = 1 if len(self.classes_) == 2 else len(self.classes_)
-        with keeping_interrupts() as interrupts, watching((), self.verbose) as callbacks:
+        shares = Shares(self.time_limit, n_trees * self.rounds, started)
+        with (
+            keeping_interrupts() as interrupts,
+            one_blas_thread(),
+            watching((), self.verbose) as callbacks,
+        ):
             found = []
             for tree in range(n_trees):
                 own = (target == (1 if n_trees == 1 else tree)).astype(np.float64)
-                if self.time_limit is not None:
-                    left = self.time_limit - (time.perf_counter() - started)
-                    searching.time_limit = max(left / ((n_trees - tree) * self.rounds), 1e-3)
                 seed = seeds.randint(2**31 - 1)
                 given = Circumstances(seed, home=home, callbacks=callbacks, interrupts=interrupts)
                 rounds = self.rounds if 0 < own.sum() < len(own) else 1
-                found.append(best_tree(searching, columns.ordered_by(own, weight), own, weight, given, rounds))
-            self._keep(_side_by_side(found, target, weight))
+                found.append(best_tree(searching, columns.ordered_by(own, weight), own, weight, given, rounds, shares))
+                shares.n_left = (n_trees - tree - 1) * self.rounds
+            self._keep(_side_by_side(found, target, weight), weight)
             self.interrupted_ = interrupts.have_come or any(one.growth.result.interrupted for one in found)
         return self
 
@@ -243,7 +248,7 @@ class ModelTreeClassifier(ClassifierMixin, TreeEstimator):  # type: ignore[misc]
         classes, codes = np.unique(labels, return_inverse=True)
         return classes, codes.astype(np.float64)
 
-    def _keep(self, found: list[Candidate]) -> None:
+    def _keep(self, found: list[Candidate], weight: Doubles) -> None:
         """Set the fitted attributes."""
         names = getattr(self, "feature_names_in_", None)
         meaning = {
@@ -251,7 +256,7 @@ class ModelTreeClassifier(ClassifierMixin, TreeEstimator):  # type: ignore[misc]
             "source": "silva",
             "objective": "log-loss",
         }
-        grown = [as_tree(one, **meaning) for one in found]
+        grown = [as_tree(one, weight, **meaning) for one in found]
         self.forest_: Forest = merged(
             [tree.forest for tree in grown],
             np.arange(len(grown)),

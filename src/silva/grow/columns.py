@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from silva.grow.data import gathered
+from silva.grow.data import columns_with, gathered
 from silva.inputs.categories import Coded, Numbers, array_to_rows, columns_to_rows, object_column
 from silva.inputs.frames import to_frame
 from silva.inputs.matching import check_width, refuse_repeated
@@ -247,7 +247,7 @@ def weighted_rows(columns: TrainingColumns, y: Doubles, weight: Doubles) -> tupl
     ValueError
         If X is infinite anywhere or no row is left.
     """
-    if np.isinf(columns.X).any():
+    if columns_with(np.isinf, columns.X).any():
         row, column = np.argwhere(np.isinf(columns.X))[0]
         raise ValueError(f"X is infinite in row {row}, column {column}; mark missing values by NaN, clip others")
     used = weight > 0

@@ -2,22 +2,23 @@
 
 from __future__ import annotations
 
+import itertools
 import math
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
 from silva import _core, parallel
 from silva.grow.sorting import Sorter
+from silva.parallel import side_by_side
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from silva.typing import Bools, Doubles, Floats, Int32s, Int64s
 
-Result = TypeVar("Result")
+Values = TypeVar("Values", bound="np.ndarray[Any, Any]")
 
 STORAGES = ("float64", "float32")
 """Types that z may be stored in."""
@@ -197,7 +198,7 @@ def arranged(
         for a, level in _interleaved(levels):
             key[rows] = (key[rows] << np.uint16(1)) | (places[a] >> np.uint16(levels[a] - 1 - level) & np.uint16(1))
 
-    list(_side_by_side(find_keys, -(-n_rows // BLOCK_VALUES), n_threads))
+    side_by_side(find_keys, -(-n_rows // BLOCK_VALUES), n_threads)
     order = (sorter or Sorter()).order(key)
     n_whole = n_rows // ZONE
     shuffled = np.argsort(np.arange(n_whole) * GOLDEN % 1.0)
@@ -221,6 +222,19 @@ def _interleaved(levels: Int64s) -> Iterator[tuple[int, int]]:
     for level in range(int(levels.max(initial=0))):
         for a in np.flatnonzero(levels > level):
             yield int(a), level
+
+
+def rank_zones(ranks: Int32s) -> Int32s:
+    """Least and greatest rank of each feature in every ZONE rows, (n_features, n_zones, 2)."""
+    firsts = np.arange(0, ranks.shape[1], ZONE)
+    zones = np.empty((len(ranks), len(firsts), 2), np.int32)
+
+    def find(a: int) -> None:
+        for side, bound in enumerate((np.minimum, np.maximum)):
+            zones[a, :, side] = bound.reduceat(ranks[a], firsts)
+
+    side_by_side(find, len(ranks), threads_of(ranks.size))
+    return zones
 
 
 def _packed(
@@ -250,34 +264,42 @@ def _packed(
         z[rows, 1 + len(linear) : width - 1] = np.isnan(values[:, marked]) * root
         z[rows, 0], z[rows, width - 1] = root[:, 0], y[rows] * root[:, 0]
 
-    list(_side_by_side(pack, -(-len(y) // n_rows), n_threads))
+    side_by_side(pack, -(-len(y) // n_rows), n_threads)
     return z
 
 
-def gathered(X: Doubles, rows: Int32s) -> Doubles:
-    """Take rows of X, in blocks side by side; X itself if they are all of its rows in their order."""
+def gathered(X: Values, rows: Int32s) -> Values:
+    """Take rows of X, or numbers of a list, in blocks side by side; X itself if they are all of it in its order."""
     if len(rows) == len(X) and np.array_equal(rows, np.arange(len(X))):
         return X
-    result = np.empty((len(rows), X.shape[1]))
-    n_rows = max(1, BLOCK_VALUES // max(X.shape[1], 1))
+    result: Any = np.empty((len(rows), *X.shape[1:]), X.dtype)
+    n_rows = max(1, BLOCK_VALUES // max(math.prod(X.shape[1:]), 1))
 
     def gather(block: int) -> None:
         chosen = slice(block * n_rows, (block + 1) * n_rows)
         result[chosen] = X[rows[chosen]]
 
-    threads = parallel.n_threads(None) if X.size > FEW_VALUES else 1
-    list(_side_by_side(gather, -(-len(rows) // n_rows), threads))
-    return result
+    side_by_side(gather, -(-len(rows) // n_rows), threads_of(result.size))
+    taken: Values = result
+    return taken
 
 
-def _side_by_side(task: Callable[[int], Result], n_tasks: int, n_threads: int) -> Iterator[Result]:
-    """Results in order; no more of them wait than there are threads."""
-    if n_threads == 1:
-        yield from map(task, range(n_tasks))
-        return
-    with ThreadPoolExecutor(n_threads) as pool:
-        for first in range(0, n_tasks, n_threads):
-            yield from pool.map(task, range(first, min(first + n_threads, n_tasks)))
+def threads_of(n_values: int) -> int:
+    """Threads that are worth starting for a pass over so many values."""
+    return parallel.n_threads(None) if n_values > FEW_VALUES else 1
+
+
+def columns_with(test: Callable[[Doubles], Bools], X: Doubles) -> Bools:
+    """Find the columns any value of which passes a test such as `np.isnan`: bool, (n_columns,)."""
+    n_rows = max(1, BLOCK_VALUES // max(X.shape[1], 1))
+
+    def ask(block: int) -> Bools:
+        return np.asarray(test(X[block * n_rows : (block + 1) * n_rows]).any(axis=0))
+
+    found = np.zeros(X.shape[1], bool)
+    for one in side_by_side(ask, -(-len(X) // n_rows), threads_of(X.size)):
+        found |= one
+    return found
 
 
 def prepare(
@@ -319,8 +341,8 @@ def prepare(
     testable, sorter = np.ones(X.shape[1], bool) if testable is None else testable, sorter or Sorter()
     n_threads = n_threads if X.size > FEW_VALUES else 1
     weight = weight / weight.mean()
-    target = standard(y, weight)
-    attributes, ranks, order, values, starts, offsets = _ranked_columns(X, weight, testable, n_threads, sorter)
+    units, ranks, order, values, starts, offsets = _ranked_columns(X, y, weight, testable, n_threads, sorter)
+    *attributes, target = units
     usable = linear & np.array([s.scale > 0 for s in attributes], bool)
     missing = (starts[offsets[:-1] + np.arange(len(ranks))] > 0) & usable
     column = np.where(usable, np.cumsum(usable), -1).astype(np.int32)
@@ -329,15 +351,15 @@ def prepare(
     y = standardised(y, target)
     source = arranged(ranks, np.diff(offsets), y, n_threads, sorter)
     if source is not None:
-        y, weight = y[source], weight[source]
-        _rearrange(ranks, order, source, n_threads)
+        y, weight = gathered(y, source), gathered(weight, source)
+        sorter.rearrange(ranks, order, source, n_threads)
     z = _packed(X, source, y, weight, attributes, column, indicator, width, storage, n_threads)
     by_rank = (ranks, order, values, starts, offsets)
     return TrainingRows(z, y, *by_rank, column, indicator, width, weight, attributes, target, source)
 
 
 def _ranked_columns(
-    X: Doubles, weight: Doubles, testable: Bools, n_threads: int, sorter: Sorter
+    X: Doubles, y: Doubles, weight: Doubles, testable: Bools, n_threads: int, sorter: Sorter
 ) -> tuple[
     list[Standard],
     Int32s,
@@ -346,37 +368,28 @@ def _ranked_columns(
     Int32s,
     Int64s,
 ]:
-    """Units, ranks, order, values, starts and offsets of all attributes, as TrainingRows has them."""
+    """Units, y's behind those of the attributes, ranks, order, values, starts and offsets, as TrainingRows has them."""
     n_rows, n_attributes = X.shape
-    attributes = [Standard(0.0, 0.0)] * n_attributes
+    units = [Standard(0.0, 0.0)] * (n_attributes + 1)
     ranks = np.empty((n_attributes, n_rows), np.int32)
     order = np.empty((n_attributes, n_rows), np.int32)
     values, starts = np.empty(n_rows * n_attributes), np.empty((n_rows + 1) * n_attributes, np.int32)
     offsets = np.zeros(n_attributes + 1, np.int64)
 
-    def rank(a: int) -> tuple[Doubles, Int32s]:
-        values = np.ascontiguousarray(X[:, a])
-        attributes[a] = standard(values, weight)
-        return sorter.rank(values if testable[a] else np.zeros(n_rows), ranks[a], order[a])
+    def rank(a: int) -> int:
+        column = np.ascontiguousarray(X[:, a]) if a < n_attributes else y
+        units[a] = standard(column, weight)
+        if a == n_attributes:
+            return 0
+        distinct, start = sorter.rank(column if testable[a] else np.zeros(n_rows), ranks[a], order[a])
+        # Where they stand if no value repeats: threads copy beside each other.
+        values[a * n_rows :][: len(distinct)] = distinct
+        starts[a * (n_rows + 1) :][: len(start)] = start
+        return len(distinct)
 
-    for a, (distinct, start) in enumerate(_side_by_side(rank, n_attributes, n_threads)):
-        at = int(offsets[a])
-        offsets[a + 1] = at + len(distinct)
-        values[at : at + len(distinct)] = distinct
-        starts[at + a : at + a + len(start)] = start
-    return attributes, ranks, order, values[: offsets[-1]], starts[: offsets[-1] + n_attributes], offsets
-
-
-def _rearrange(ranks: Int32s, order: Int32s, source: Int32s, n_threads: int) -> None:
-    """Let ranks and order speak of the rows in their new order."""
-    place = np.empty_like(source)
-    place[source] = np.arange(len(source), dtype=np.int32)
-
-    def rearrange(task: int) -> None:
-        a = task // 2
-        if task % 2:
-            order[a] = place[order[a]]
-        else:
-            ranks[a] = ranks[a][source]
-
-    list(_side_by_side(rearrange, 2 * len(ranks), n_threads))
+    offsets[1:] = np.cumsum(side_by_side(rank, n_attributes + 1, n_threads)[:-1])
+    for a, (at, end) in enumerate(itertools.pairwise(offsets.tolist())):
+        if at < a * n_rows:
+            values[at:end] = values[a * n_rows :][: end - at]
+            starts[at + a : end + a + 1] = starts[a * (n_rows + 1) :][: end - at + 1]
+    return units, ranks, order, values[: offsets[-1]], starts[: offsets[-1] + n_attributes], offsets

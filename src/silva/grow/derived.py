@@ -9,6 +9,7 @@ import numpy as np
 
 from silva.ensemble import MISSING, NUMBER
 from silva.grow.columns import Derived, TrainingColumns
+from silva.grow.data import columns_with
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -39,7 +40,7 @@ def with_derived(columns: TrainingColumns, y: Doubles, weight: Doubles) -> Train
     """
     derived: list[Derived] = []
     values: list[Doubles] = []
-    for source in np.flatnonzero(np.isnan(columns.X).any(axis=0)):
+    for source in np.flatnonzero(columns_with(np.isnan, columns.X)):
         is_missing = np.isnan(columns.X[:, source])
         if min(is_missing.sum(), (~is_missing).sum()) >= LEAST_ROWS:
             derived.append(Derived(int(source), MISSING))

@@ -14,22 +14,23 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
 from silva.device import array_gpu, on_host, parse_device
+from silva.grow.blas import one_blas_thread
 from silva.grow.boosting import Course, TreeSequence, boosted
 from silva.grow.checks import check_parameters
 from silva.grow.estimator import ModelTreeRegressor, TreeEstimator
 from silva.grow.fitting import fit_tree
 from silva.grow.growing import Circumstances
 from silva.grow.interrupts import keeping_interrupts
-from silva.grow.intervals import MOST_LEFT_OUT, around, usable_errors
+from silva.grow.intervals import MOST_LEFT_OUT, around, quadratic_mean, usable_errors
 from silva.grow.merging import merged
 from silva.grow.reading import routed, training_data
 from silva.grow.repeats import in_order, repetitions
 from silva.parallel import n_threads
 
 MEMBERS: dict[str, dict[str, Any]] = {
-    "mean": {"penalty": 0.5},
+    "mean": {"penalty": 0.5, "smoothing": "auto"},
     "boosting": {
-        "penalty": 0.1, "max_leaves": 8, "smoothing": 0, "noise": "uniform", "clip": "leaf",
+        "penalty": 0.1, "max_leaves": 8, "noise": "uniform", "clip": "leaf",
         "population_size": 16, "generations": 20,
     },
 }  # fmt: skip
@@ -66,9 +67,9 @@ class ModelTreeEnsembleRegressor(RegressorMixin, TreeEstimator):  # type: ignore
     ----------
     estimator : ModelTreeRegressor, optional
         What each tree is grown with; default: a `ModelTreeRegressor` with the parameters of
-        ``silva.grow.ensemble.MEMBERS[method]``: a lower penalty, since errors of larger trees average out, and for
-        boosting up to eight leaves and short searches. Its `n_jobs`, `random_state`, `time_limit`, `callbacks` and
-        `verbose` are not used.
+        ``silva.grow.ensemble.MEMBERS[method]``: a lower penalty, since errors of larger trees average out, and
+        ``smoothing="auto"``, since nobody reads so many equations; for boosting up to eight leaves and short searches.
+        Its `n_jobs`, `random_state`, `time_limit`, `callbacks` and `verbose` are not used.
     n_estimators : int, default=10
         Number of trees or, when boosting, of sequences.
     max_samples : float, default=0.8
@@ -175,7 +176,7 @@ class ModelTreeEnsembleRegressor(RegressorMixin, TreeEstimator):  # type: ignore
         order, weight, copies = in_order(columns.X, target, weight)
         columns, target = columns.taken(order), target[order]
         draws = self._samples(repetitions(columns.X, target) if copies > 1 else np.arange(len(order)))
-        with keeping_interrupts() as interrupts:
+        with keeping_interrupts() as interrupts, one_blas_thread():
             sequences = self._grown(member, (columns, target, weight), draws, home, interrupts)
             self.interrupted_ = interrupts.have_come
         self.samples_ = [order[draw.seen] for draw in draws]
@@ -213,7 +214,7 @@ class ModelTreeEnsembleRegressor(RegressorMixin, TreeEstimator):  # type: ignore
         check_is_fitted(self)
         if not len(self._scores):
             raise ValueError("every tree has seen all rows; fit with max_samples below 1")
-        errors = np.sqrt(np.mean(self._errors(np.asarray(on_host(self.apply(X)))) ** 2, axis=1))
+        errors = quadratic_mean(self._errors(np.asarray(on_host(self.apply(X)))))
         return around(np.asarray(on_host(self.predict(X))), errors, self._scores, coverage)
 
     def _keep(self, sequences: list[TreeSequence]) -> None:
@@ -232,10 +233,12 @@ class ModelTreeEnsembleRegressor(RegressorMixin, TreeEstimator):  # type: ignore
     def _errors(self, leaves: Int32s) -> Doubles:
         """Errors of the leaves that rows reach: the root mean square over the trees of each sequence."""
         n_trees = np.bincount(self.sequence_)
+        errors = [usable_errors(tree.leaf_summary_["rmse"]) for tree in self.estimators_]
+        unit = max(float(of_leaves.max()) for of_leaves in errors)  # squares of large numbers overflow
         squares = np.zeros((len(leaves), len(n_trees)))
-        for t, (tree, number) in enumerate(zip(self.estimators_, self.sequence_, strict=True)):
-            squares[:, number] += usable_errors(tree.leaf_summary_["rmse"])[leaves[:, t]] ** 2
-        return np.sqrt(squares / n_trees)
+        for t, number in enumerate(self.sequence_):
+            squares[:, number] += ((errors[t] / unit) ** 2)[leaves[:, t]]
+        return unit * np.sqrt(squares / n_trees)
 
     def _out_of_bag(
         self, sequences: list[TreeSequence], rows: Doubles, target: Doubles, unseen: list[Int32s]
@@ -251,7 +254,7 @@ class ModelTreeEnsembleRegressor(RegressorMixin, TreeEstimator):  # type: ignore
         errors = self._errors(self.forest_.predict(rows, "leaf", device="cpu", n_jobs=self.n_jobs))
         n_unseen = np.maximum(chosen.sum(axis=1), 1)
         middle = (predictions * chosen).sum(axis=1) / n_unseen
-        width = np.sqrt((errors**2 * chosen).sum(axis=1) / n_unseen)
+        width = quadratic_mean(errors, chosen)
         scores: Doubles = np.sort(np.abs(target[at] - middle) / width)
         return scores
 

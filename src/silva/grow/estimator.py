@@ -11,6 +11,7 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
 from silva.device import array_gpu, on_host
+from silva.grow.blas import one_blas_thread
 from silva.grow.checks import check_parameters
 from silva.grow.fitting import fit_tree
 from silva.grow.growing import Circumstances
@@ -104,7 +105,7 @@ class ModelTreeRegressor(RegressorMixin, TreeEstimator):  # type: ignore[misc]
     clip : {"target", "leaf", "none"}, default="target"
         What a leaf's prediction is confined to: the range of y among all training rows, widened by a twentieth of it on
         either side; that among the leaf's own rows; or nothing.
-    smoothing : float or "auto", default="auto"
+    smoothing : float or "auto", default=0
         Rows that the model of the split above counts for when it is mixed into a node's, as M5 does (Quinlan 1992: 15).
         Equations of smoothed leaves have the features of all models above them and no standard errors; 0 leaves each
         leaf its own regression. ``auto``: 15, or 5, unless that costs rows that are left out of all models more than
@@ -219,7 +220,7 @@ class ModelTreeRegressor(RegressorMixin, TreeEstimator):  # type: ignore[misc]
         polish_interval: int = 5,
         polish_trees: int = 1,
         clip: Clip = "target",
-        smoothing: float | Literal["auto"] = "auto",
+        smoothing: float | Literal["auto"] = 0,
         categorical_features: Sequence[int | str] | None = None,
         algorithm: GrowAlgorithm = "gram",
         device: str = "auto",
@@ -278,7 +279,7 @@ class ModelTreeRegressor(RegressorMixin, TreeEstimator):  # type: ignore[misc]
         X, y, sample_weight = (on_host(array) for array in (X, y, sample_weight))
         columns, target, weight = training_data(self, X, y, sample_weight)
         population = self._population if self.warm_start and hasattr(self, "_population") else []
-        with keeping_interrupts() as interrupts:
+        with keeping_interrupts() as interrupts, one_blas_thread():
             with watching(self.callbacks or (), self.verbose) as callbacks:
                 seed = check_random_state(self.random_state).randint(2**31 - 1)
                 given = Circumstances(seed, started, home, population, callbacks, interrupts)

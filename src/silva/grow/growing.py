@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from silva.grow.assembly import grown_tree, target_range
-from silva.grow.data import prepare
+from silva.grow.data import gathered, prepare
 from silva.grow.derived import with_derived
 from silva.grow.interrupts import Interrupts
 from silva.grow.pruning import Prices, pruned
@@ -86,7 +86,7 @@ def grow(model: Any, columns: TrainingColumns, target: Doubles, weight: Doubles,
     given : Circumstances
     """
     order, weight, copies = in_order(columns.X, target, weight)
-    columns, target = columns.taken(order), target[order]
+    columns, target = columns.taken(order), gathered(target, order)
     is_linear = model.leaf_model == "linear"
     if is_linear:
         columns = with_derived(columns, target, weight)
@@ -99,8 +99,8 @@ def grow(model: Any, columns: TrainingColumns, target: Doubles, weight: Doubles,
         model.generations, *at_rest(model), model.tol, model.time_limit, given.callbacks, given.interrupts
     )
     result = search(engine, rows, plan, to_ranks(list(given.population), rows), given.started, gpu)
-    if rows.source is not None:
-        columns, target, order = columns.taken(rows.source), target[rows.source], order[rows.source]
+    if (source := rows.source) is not None:
+        columns, target, order = columns.taken(source), gathered(target, source), gathered(order, source)
     if is_pruned(model):
         prices = Prices(model.penalty, model.test_weight, len(order) / copies, copies)
         limits = (-np.inf, np.inf) if model.clip == "none" else target_range(target)

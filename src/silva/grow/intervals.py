@@ -6,7 +6,7 @@ a prediction as a part of the left-out rows needs make an interval (conformal pr
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -23,8 +23,14 @@ MOST_LEFT_OUT = 20_000
 
 def usable_errors(rmse: Doubles) -> Doubles:
     """Errors of leaves, none next to 0."""
-    errors: Doubles = np.maximum(rmse, LEAST_ERROR * float(np.sqrt(np.mean(rmse**2))) or 1.0)
+    errors: Doubles = np.maximum(rmse, LEAST_ERROR * float(quadratic_mean(rmse)) or 1.0)
     return errors
+
+
+def quadratic_mean(values: Doubles, weights: Any = None) -> Doubles:
+    """Root of the mean square along the last axis; squares of numbers of any size do not overflow."""
+    unit = float(values.max(initial=0.0)) or 1.0
+    return unit * np.sqrt(np.average((values / unit) ** 2, axis=-1, weights=weights))
 
 
 def left_out_scores(

@@ -18,6 +18,8 @@ from silva.grow.pruning import Prices, levels_of_splits
 from silva.grow.refit import rows_by_node
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from silva.grow.assembly import GrownTree
     from silva.grow.columns import TrainingColumns
     from silva.grow.growing import Circumstances, Growth
@@ -55,8 +57,48 @@ class Candidate:
     margin: Doubles
 
 
+@dataclass
+class Shares:
+    """Seconds for one search after the other, of which those are taken off that go into the fits between them.
+
+    Attributes
+    ----------
+    limit : float or None
+        Seconds for all; None: no limit.
+    n_left : int
+        Searches that are to come.
+    began : float
+        `time.perf_counter` when the call began.
+    between : float
+        Seconds of fits after the search that had the longest.
+    """
+
+    limit: float | None
+    n_left: int
+    began: float
+    between: float = 0.0
+
+    def next(self) -> float | None:
+        """Seconds of the next search; 0 or less if there is no time."""
+        if self.limit is None:
+            return None
+        left = self.limit - (time.perf_counter() - self.began)
+        return left / max(self.n_left, 1) - self.between
+
+    def end(self, searched: float) -> None:
+        """Note that fits have ended after a search that had ended at this time."""
+        self.n_left -= 1
+        self.between = max(self.between, time.perf_counter() - searched)
+
+
 def best_tree(
-    model: Any, columns: TrainingColumns, y: Doubles, weight: Doubles, given: Circumstances, rounds: int
+    model: Any,
+    columns: TrainingColumns,
+    y: Doubles,
+    weight: Doubles,
+    given: Circumstances,
+    rounds: int,
+    shares: Shares,
 ) -> Candidate:
     """Search for the tree of one class.
 
@@ -74,14 +116,22 @@ def best_tree(
         0 or 1.
     weight : float64, (n_rows,)
     rounds : int
-        Searches.
+        Searches, fewer where there is no time for more than the first.
+    shares : Shares
+        Seconds for them.
     """
     best: Candidate | None = None
     target, spread = y, weight
     for _ in range(rounds):
+        seconds = shares.next()
+        if best is not None and seconds is not None and seconds <= 0:
+            break
+        model.time_limit = None if seconds is None else max(seconds, 1e-3)
         growth = grow(model, columns, target, spread, given)
+        searched = time.perf_counter()
         found = [_candidate(growth, y, weight, model), _candidate(_as_leaf(growth), y, weight, model)]
         best = min([*found, *([best] if best else [])], key=lambda candidate: candidate.cost)
+        shares.end(searched)
         p = np.clip(expit(best.margin), CERTAIN, 1 - CERTAIN)
         variance = p * (1 - p)
         target, spread = np.log(p / (1 - p)) + (y - p) / variance, weight * variance
@@ -115,14 +165,12 @@ def _candidate(growth: Growth, y: Doubles, weight: Doubles, model: Any) -> Candi
     rows = logistic_rows(growth, y, weight)
     reached = rows_by_node(tree, growth.rows)
     price = _price_of_choice(growth, reached, Prices(model.penalty, model.test_weight, len(y)))
-    found = []
-    for ridge in RIDGES:
-        models, margin, cost = _fitted(tree, rows, reached, ridge)
-        found.append((cost + price, ridge, models, margin))
-    cost, ridge, models, margin = min(found, key=lambda each: each[0])
+    fits = _fitted(tree, rows, reached, RIDGES)
+    best = int(np.argmin([cost for _, _, cost in fits]))
+    models, margin, cost = fits[best]
     as_given = np.empty(len(y))
     as_given[growth.order] = margin
-    return Candidate(growth, models, reached, ridge, cost, as_given)
+    return Candidate(growth, models, reached, RIDGES[best], cost + price, as_given)
 
 
 def _price_of_choice(growth: Growth, reached: list[Int32s], prices: Prices) -> float:
@@ -149,35 +197,46 @@ def logistic_rows(growth: Growth, y: Doubles, weight: Doubles, offset: Doubles |
 
 
 def _fitted(
-    tree: dict[str, Any], rows: LogisticRows, reached: list[Int32s], ridge: float
-) -> tuple[dict[int, LeafModel], Doubles, float]:
-    """Models by node, log-odds of the rows, and the sum of their deviances when left out."""
+    tree: dict[str, Any],
+    rows: LogisticRows,
+    reached: list[Int32s],
+    ridges: Sequence[float],
+    near: dict[int, LeafModel] | None = None,
+) -> list[tuple[dict[int, LeafModel], Doubles, float]]:
+    """For each ridge: models by node, log-odds of the rows, and the sum of their deviances when left out."""
     used = tree["model"].reshape(len(tree["feature"]), -1).astype(bool)
-    models, margin, cost = {}, np.empty(len(rows.y)), 0.0
     limit = math.log(2 * len(rows.y))
+    models: list[dict[int, LeafModel]] = [{} for _ in ridges]
+    margins, costs = np.empty((len(ridges), len(rows.y))), np.zeros(len(ridges))
     for node in np.flatnonzero(tree["feature"] < 0).tolist():
         at = reached[node]
-        models[node], left_out = fit_logistic_leaf(rows.taken(at), np.flatnonzero(used[node]), ridge)
-        margin[at] = np.clip(models[node].predict(rows.X[at]), -limit, limit)
-        cost += float(left_out.sum())
-    return models, margin, cost
+        start = None if near is None else near[node]
+        fits = fit_logistic_leaf(rows.taken(at), np.flatnonzero(used[node]), ridges, start)
+        for k, fit in enumerate(fits):
+            models[k][node] = fit.model
+            margins[k, at] = np.clip(fit.margin, -limit, limit)
+            costs[k] += fit.left_out.sum()
+    return list(zip(models, margins, costs.tolist(), strict=True))
 
 
 def refitted(candidate: Candidate, y: Doubles, weight: Doubles, offset: Doubles) -> Candidate:
     """Fit the leaves once more beside log-odds that others give."""
     growth = candidate.growth
     rows = logistic_rows(growth, y, weight, offset)
-    models, margin, _ = _fitted(growth.result.best, rows, candidate.reached, candidate.ridge)
+    fits = _fitted(growth.result.best, rows, candidate.reached, [candidate.ridge], candidate.models)
+    models, margin, _ = fits[0]
     as_given = np.empty(len(y))
     as_given[growth.order] = margin
     return dataclasses.replace(candidate, models=models, margin=as_given)
 
 
-def as_tree(candidate: Candidate, **meaning: Any) -> GrownTree:
-    """Make a forest of one output; `meaning` are further fields of it."""
+def as_tree(candidate: Candidate, weight: Doubles, **meaning: Any) -> GrownTree:
+    """Make a forest of one output that counts rows by `weight`, not by that of working responses.
+
+    `meaning` are further fields of the forest.
+    """
     growth = candidate.growth
+    rows = dataclasses.replace(growth.rows, weight=weight[growth.order] / weight.mean())
     limit = math.log(2 * len(growth.order))
     limits = dict.fromkeys(candidate.models, (-limit, limit))
-    return assembled(
-        growth.result.best, growth.rows, growth.columns, candidate.reached, candidate.models, limits, **meaning
-    )
+    return assembled(growth.result.best, rows, growth.columns, candidate.reached, candidate.models, limits, **meaning)

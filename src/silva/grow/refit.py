@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from silva.ensemble import NUMBER
+from silva.grow.data import threads_of
+from silva.parallel import side_by_side
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -20,6 +22,9 @@ if TYPE_CHECKING:
 
 BLOCK = 100_000
 """Rows that are decomposed together."""
+
+ROUTED = 1 << 18
+"""Rows that go down a tree together."""
 
 COLLINEAR = 1e-5
 """A column whose part orthogonal to earlier ones is shorter than this fraction of it is left out, as in the search."""
@@ -83,9 +88,20 @@ class LeafModel:
 
 
 def rows_by_node(tree: dict[str, Any], rows: TrainingRows) -> list[Int32s]:
-    """Rows that reach each node."""
+    """Rows that reach each node, rising."""
+    n_rows = len(rows.y)
+    blocks = side_by_side(
+        lambda k: _rows_by_node(tree, rows, k * ROUTED, min((k + 1) * ROUTED, n_rows)),
+        -(-n_rows // ROUTED),
+        threads_of(n_rows),
+    )
+    return blocks[0] if len(blocks) == 1 else [np.concatenate(parts) for parts in zip(*blocks, strict=True)]
+
+
+def _rows_by_node(tree: dict[str, Any], rows: TrainingRows, first: int, last: int) -> list[Int32s]:
+    """Those from `first` on, before `last`."""
     reached: list[Int32s] = [np.arange(0, dtype=np.int32)] * len(tree["feature"])
-    reached[0] = np.arange(len(rows.y), dtype=np.int32)
+    reached[0] = np.arange(first, last, dtype=np.int32)
     for node, attribute in enumerate(tree["feature"]):
         if attribute < 0:
             continue

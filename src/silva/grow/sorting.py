@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from silva.parallel import side_by_side
+
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
@@ -23,6 +25,16 @@ class Sorter:
     def order(self, keys: NDArray[np.uint16]) -> Int32s:
         """Rows by their keys, equal ones in their order."""
         return np.argsort(keys, kind="stable").astype(np.int32)
+
+    def rearrange(self, ranks: Int32s, order: Int32s, source: Int32s, n_threads: int) -> None:
+        """Let ranks and order, (n_attributes, n_rows), speak of the rows in a new order; `source` are their places."""
+        place = np.empty_like(source)
+        place[source] = np.arange(len(source), dtype=np.int32)
+        side_by_side(lambda a: self._rearrange(ranks[a], order[a], source, place), len(ranks), n_threads)
+
+    def _rearrange(self, ranks: Int32s, order: Int32s, source: Int32s, place: Int32s) -> None:
+        """Do so with one attribute's."""
+        ranks[:], order[:] = ranks[source], place[order]
 
 
 def ranked(values: Doubles) -> tuple[Int32s, Int32s, Doubles, Int32s]:

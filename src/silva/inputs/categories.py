@@ -164,27 +164,32 @@ def _hashed_positions(column: Column, table: Array, where: str) -> Array:
     ValueError
         If a row has none.
     """
-    coded = _with_values(column, where)
+    coded = with_values(column, where)
     position = {number: float(i) for i, number in enumerate(table.tolist())}
     places = [position.get(category_hash(_category_text(value, where)), float(len(table))) for value in coded.values]
     return np.array([*places, np.nan]).take(coded.codes)
 
 
-def category_hashes(column: Column, where: str) -> Array:
-    """Hash of each row's category as CatBoost has it: uint32 in int64.
+def category_hashes(column: Column, where: str) -> tuple[Array, Array]:
+    """Codes of the rows, and the hash of each code's category as CatBoost has it: uint32 in int64.
 
     Raises
     ------
     TypeError, ValueError
         If a value is missing, or neither text nor a whole number.
     """
-    coded = _with_values(column, where)
-    hashes = [category_hash(_category_text(value, where)) for value in coded.values]
-    return np.array([*hashes, 0], np.int64).take(coded.codes)
+    coded = with_values(column, where)
+    return coded.codes, np.array([category_hash(_category_text(value, where)) for value in coded.values], np.int64)
 
 
-def _with_values(column: Column, where: str) -> Coded:
-    """Distinct values of a column that lacks none."""
+def with_values(column: Column, where: str) -> Coded:
+    """Distinct values of a column of CatBoost's categories.
+
+    Raises
+    ------
+    ValueError
+        If a row has none.
+    """
     coded = column if isinstance(column, Coded) else _coded_numbers(column, where)
     if len(lacking := np.flatnonzero(coded.codes < 0)):
         raise ValueError(

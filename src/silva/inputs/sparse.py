@@ -19,7 +19,8 @@ if TYPE_CHECKING:
     from silva.typing import Array, Int32s
 
 CHUNK_BYTES = 2**26
-"""Memory of the dense rows of a chunk."""
+"""Memory of the dense rows of a chunk. It is the same for all chunks: to get a page from the system takes longer than
+to fill it."""
 
 
 def is_sparse(X: object) -> bool:
@@ -77,7 +78,7 @@ def made_dense(X: Any, forest: TreeEnsemble) -> Array:
 
 
 def dense_chunks(X: Any, forest: TreeEnsemble, used: Int32s) -> Iterator[tuple[slice, Array]]:
-    """Yield slices of rows, and these rows in the columns `used`: CuPy's on their GPU.
+    """Yield slices of rows, and these rows in the columns `used` until the next are asked for: CuPy's on their GPU.
 
     Entries stored twice are added up, as SciPy does. An entry that is not stored is missing for the libraries of
     `ABSENT_IS_MISSING` and 0 for others.
@@ -105,9 +106,11 @@ def dense_chunks(X: Any, forest: TreeEnsemble, used: Int32s) -> Iterator[tuple[s
     place[used] = np.arange(len(used))
     fill_rows = _spread_on_gpu if xp is not np else _spread
     step = max(1, CHUNK_BYTES // max(len(used) * dtype.itemsize, 1))
+    memory = xp.empty((min(step, rows.shape[0]), len(used)), dtype)
     for first in range(0, rows.shape[0], step):
         last = min(first + step, rows.shape[0])
-        dense = xp.full((last - first, len(used)), fill, dtype)
+        dense = memory[: last - first]
+        dense.fill(fill)
         fill_rows(rows, slice(first, last), place, dense)
         yield slice(first, last), dense
 

@@ -38,8 +38,14 @@ def rows_of_statistics(
     ValueError, TypeError
         If X does not fit the model's columns, or a category is missing, or neither text nor a whole number.
     """
-    columns, n_rows = _columns(X, model, by_position)
-    hashes: dict[int, Array] = {}
+    return rows_of_columns(*columns_of_statistics(X, model, by_position), model, n_jobs)
+
+
+def rows_of_columns(
+    columns: Sequence[Column], n_rows: int, model: TargetStatistics, n_jobs: int | None = None
+) -> NDArray[np.float32]:
+    """Make the forest's rows of the model's columns in their order."""
+    categories: dict[int, tuple[Array, Array]] = {}
     features = np.empty((model.n_columns + len(model.statistics), n_rows), np.float32)
     with np.errstate(over="ignore"):
         for place, (column, tested) in enumerate(zip(columns, model.hashes, strict=True)):
@@ -47,23 +53,28 @@ def rows_of_statistics(
             if tested is None:
                 features[place] = number_floats(column, np.float32, where)
             else:
-                hashes[place] = category_hashes(column, where)
-                features[place] = _positions(hashes[place], tested)
+                codes, hashes = categories[place] = category_hashes(column, where)
+                features[place] = _positions(hashes, tested)[codes]
     lookup = _lookup_of(model)
+    values: list[Array] = []
     parts = np.empty((len(lookup.parts), n_rows), np.int32)
     for part, (kind, at, value) in zip(parts, lookup.parts, strict=True):
-        if kind == CATEGORY:
-            part[:] = hashes[at].astype(np.uint32).view(np.int32)
-        elif kind == EQUAL:
-            part[:] = hashes[at] == value % 2**32
-        else:
+        if kind == BORDER:
             x = features[at]
-            part[:] = np.where(np.isnan(x), model.nan_above[at], x > np.float32(value))
-    lookup.tables.look_up(parts, features[model.n_columns :], n_threads(n_jobs))
+            part[:] = x > np.float32(value)
+            if model.nan_above[at]:
+                part |= np.isnan(x)
+            values.append(NO_OR_YES)
+            continue
+        part[:], hashes = categories[at]
+        values.append(hashes.astype(np.uint32).view(np.int32) if kind == CATEGORY else hashes == value % 2**32)
+    values = [each.astype(np.int32, copy=False) for each in values]
+    lookup.tables.look_up(parts, values, features[model.n_columns :], n_threads(n_jobs))
     return features.T
 
 
 CATEGORY, BORDER, EQUAL = range(3)
+NO_OR_YES = np.arange(2, dtype=np.int32)
 
 _LOOKUPS: weakref.WeakKeyDictionary[TargetStatistics, Lookup] = weakref.WeakKeyDictionary()
 """What a model's rows are looked up in, made once."""
@@ -113,8 +124,8 @@ def _make_lookup(model: TargetStatistics) -> Lookup:
     return Lookup(list(parts), _core.StatisticTables(combined, tables, values))
 
 
-def _columns(X: Rows, model: TargetStatistics, by_position: bool) -> tuple[Sequence[Column], int]:
-    """Columns in the model's order."""
+def columns_of_statistics(X: Rows, model: TargetStatistics, by_position: bool) -> tuple[Sequence[Column], int]:
+    """Columns in the model's order, and the number of rows."""
     given: Any = SimpleNamespace(feature_names=model.names, n_features=model.n_columns, source="CatBoost")
     frame = to_frame(X)
     if frame is not None:

@@ -10,6 +10,7 @@
 #define __device__
 #define __forceinline__ inline
 #define __launch_bounds__(...)
+#define __maxnreg__(...)
 #define __shared__ static
 #define __restrict__ __restrict
 #define __grid_constant__

@@ -12,9 +12,8 @@ from silva.display.report.explained import explained
 from silva.display.report.page import packed, write_page
 from silva.display.report.rows import SHOWN_FEATURES, chosen, feature_entries, numbers, read_rows
 from silva.display.report.trees import are_shown, drawn, embedded, is_small
-from silva.facts import feature_names, output_names
+from silva.facts import output_names
 from silva.files import check_output
-from silva.inputs import arranged
 from silva.loading import load
 
 if TYPE_CHECKING:
@@ -79,7 +78,7 @@ def report(
     Notes
     -----
     Runs on the CPU: all rows are explained, a million rows of 100 trees of depth 8 in some seconds. Models of at most
-    4,000 nodes are in the file as a whole, up to some 2 MB: the page predicts with them. Trees are drawn up to 250
+    4,000 nodes are in the file as a whole, below 2 MB: the page predicts with them. Trees are drawn up to 250
     leaves.
 
     Examples
@@ -90,15 +89,13 @@ def report(
     forest = load(model)
     if not forest.means_known:
         forest = forest.with_means(X, by_position)
-    X = arranged(X, forest, by_position)
-    rows = read_rows(forest, X, y, n_jobs)
-    at = chosen(rows, forest.n_features, random_state)
+    rows = read_rows(forest, X, y, n_jobs, by_position)
+    at = chosen(rows, random_state)
     found = explained(rows, at)
     order = np.argsort(-found.importance.sum(axis=1), kind="stable")
-    names = list(feature_names(forest))
     content: dict[str, Any] = {
         "title": title or f"{forest.source or 'Forest'}: {forest.n_trees} tree{'s' * (forest.n_trees != 1)}",
-        "features": feature_entries(rows, names, at, redact),
+        "features": feature_entries(rows, at, redact),
         "outputs": output_names(forest, forest.n_outputs) if forest.n_outputs > 1 else [],
         "classes": rows.classes,
         "isClassifier": bool(forest.classes),
@@ -109,8 +106,8 @@ def report(
         "pairRows": found.pair_rows,
         "partners": found.partners,
         "dependence": dependence(rows, order, at, redact),
-        "model": embedded(forest) if is_small(forest) else None,
-        "trees": drawn(rows, model, redact) if is_small(forest) and are_shown(forest) else None,
+        "model": embedded(forest) if is_small(rows) else None,
+        "trees": drawn(rows, model, redact) if is_small(rows) and are_shown(forest) else None,
         "history": history(model),
         "card": model_card(rows, found, redact),
         "nRows": len(rows),
@@ -125,7 +122,7 @@ def shown_rows(rows: ReportRows, found: Explained, at: Int64s, order: Int64s) ->
     """Values, SHAP values, margins and responses of the chosen rows, of the most important features."""
     kept = order[:SHOWN_FEATURES]
     values = numbers(rows, at)
-    exact = is_small(rows.forest)
+    exact = is_small(rows)
     return {
         "index": at,
         "features": kept,
@@ -146,7 +143,7 @@ def start_row(rows: ReportRows) -> list[float]:
         column = values[:, feature][~np.isnan(values[:, feature])]
         if not len(column):
             result.append(float("nan"))
-        elif rows.forest.categories and rows.forest.categories[feature] is not None:
+        elif rows.tables[feature] is not None:
             codes, counts = np.unique(column, return_counts=True)
             result.append(float(codes[counts.argmax()]))
         else:

@@ -15,6 +15,8 @@ if TYPE_CHECKING:
     from silva.display.report.explained import Explained
     from silva.display.report.rows import ReportRows
 
+COMBINED = "; what statistics of several columns contribute is divided equally among these"
+
 
 def model_card(rows: ReportRows, found: Explained, redact: bool) -> dict[str, dict[str, str]]:
     """Facts by section."""
@@ -29,7 +31,7 @@ def model_card(rows: ReportRows, found: Explained, redact: bool) -> dict[str, di
         "single rows in this file": "none (redacted)" if redact else f"{len(found.values):,}",
     }
     checks = {
-        "SHAP values": "path-dependent, of the margin",
+        "SHAP values": f"path-dependent, of the margin{COMBINED if rows.source else ''}",
         "expected value": ", ".join(f"{value:.6g}" for value in found.expected[:12]),
         "additivity": f"largest |expected value + Σ φ − margin| = {error:.2g}, {share:.2g} of what rounding allows "
         f"({'passed' if share <= 1 else 'FAILED'})",

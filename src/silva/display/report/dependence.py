@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from silva.display.report.rows import REDACTED_ROWS, inner_range, shared
+from silva.display.report.source import ChangingColumns
 from silva.effects.dependence import grid_of, responses_of
 from silva.effects.rows import ChangingRows
 
@@ -26,7 +27,10 @@ MOST_CATEGORIES = 40
 def dependence(rows: ReportRows, features: Int64s, at: Int64s, redact: bool) -> list[dict[str, Any]]:
     """Mean response, and lines of a few rows, over each feature's grid."""
     some = at[np.linspace(0, len(at) - 1, min(ROWS, len(at))).astype(int)]
-    changing = ChangingRows.settled(rows.forest, rows.settled[some], rows.own[some], rows.n_jobs)
+    kind = ChangingRows if rows.source is None else ChangingColumns
+    changing = kind.settled(rows.forest, rows.columns[some], rows.own[some], rows.n_jobs)
+    if isinstance(changing, ChangingColumns) and rows.source:
+        changing.source = rows.source.taken(some)
     return [entry for feature in features[:FEATURES] if (entry := _entry(rows, changing, int(feature), redact))]
 
 
@@ -60,9 +64,8 @@ def _entry(rows: ReportRows, changing: ChangingRows, feature: int, redact: bool)
 def _redacted(rows: ReportRows, changing: ChangingRows, feature: int) -> tuple[Array, Array]:
     """Evenly spaced numbers, or the categories of many rows: nothing that few rows have."""
     shown, codes = changing.values_of(feature)
-    column = rows.settled[:, feature]
-    table = rows.forest.categories and rows.forest.categories[feature]
-    if table is not None or shown.dtype == object:
+    column = rows.columns[:, feature]
+    if rows.tables[feature] is not None or shown.dtype == object:
         kept = np.isin(codes, shared(column))
         return shown[kept], codes[kept]
     grid = np.linspace(*inner_range(column), POINTS)

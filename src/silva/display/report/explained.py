@@ -10,6 +10,7 @@ import numpy as np
 from silva.explain.additivity import tolerance
 from silva.explain.checks import check_range, refuse_negative_covers
 from silva.explain.cpu import CpuExplainer
+from silva.explain.players import by_column, make_players
 from silva.explain.tables import TABLE_BYTES
 
 if TYPE_CHECKING:
@@ -59,34 +60,45 @@ def explained(rows: ReportRows, at: Int64s) -> Explained:
     refuse_negative_covers(forest)
     check_range(forest, "float32")
     dtype = "float64" if forest.has_linear_leaves else "float32"
-    explainer = CpuExplainer(forest, dtype, "auto", TABLE_BYTES, rows.n_jobs, None)
+    players = make_players("source" if rows.source else None, forest)
+    divide = by_column(np.eye(players.n, dtype=dtype), players)[0] if rows.source else None
+    explainer = CpuExplainer(forest, dtype, "auto", TABLE_BYTES, rows.n_jobs, None, players)
     expected, k = explainer.expected_value, forest.n_outputs
-    total, error, share = np.zeros((forest.n_features, k)), 0.0, 0.0
+    total, error, share = np.zeros((len(rows.names), k)), 0.0, 0.0
+
+    def values_of(some: Array) -> Array:
+        values = explainer.values(some).reshape(-1, players.n, k)
+        return values if divide is None else np.einsum("npk,pc->nck", values, divide)
+
     allowed = tolerance(forest, dtype)
     for part in rows.chunks():
-        values = explainer.values(rows.settled[part]).reshape(-1, forest.n_features, k)
+        values = values_of(rows.settled[part])
         total += np.abs(values).sum(axis=0, dtype=np.float64)
         differences = np.abs(expected + values.sum(axis=1, dtype=np.float64) - rows.margins[part]).max(axis=0)
         error, share = max(error, differences.max()), max(share, float((differences / allowed).max()))
-    values = explainer.values(rows.settled[at]).reshape(len(at), forest.n_features, k)
-    pairs, n_rows, partners = _pairs(rows, explainer, at)
+    values = values_of(rows.settled[at])
+    pairs, n_rows, partners = _pairs(rows, explainer, at, divide)
     return Explained(expected, total / len(rows), values, (error, share), pairs, n_rows, partners)
 
 
-def _pairs(rows: ReportRows, explainer: CpuExplainer, at: Int64s) -> tuple[list[dict[str, Any]], int, Int64s]:
+def _pairs(
+    rows: ReportRows, explainer: CpuExplainer, at: Int64s, divide: Array | None
+) -> tuple[list[dict[str, Any]], int, Int64s]:
     """Interactions of some of the chosen rows; none where they are not computed or too many."""
-    forest = rows.forest
-    size, nobody = forest.n_features**2 * forest.n_outputs, np.full(forest.n_features, -1)
+    forest, n_players, n_columns = rows.forest, explainer.players.n, len(rows.names)
+    size, nobody = n_players**2 * forest.n_outputs, np.full(n_columns, -1)
     n_rows = min(PAIR_ROWS, len(at), PAIR_NUMBERS // max(size, 1))
-    if forest.has_linear_leaves or n_rows < 1 or forest.n_features < 2:
+    if n_rows < 1 or n_columns < 2:
         return [], 0, nobody
     some = at[np.linspace(0, len(at) - 1, n_rows).astype(int)]
-    places = np.arange(forest.n_features, dtype=np.int32)
+    places = np.arange(n_players, dtype=np.int32)
     found = explainer.interactions(rows.settled[some], places).reshape(n_rows, *places.shape * 2, -1)
+    if divide is not None:
+        found = np.einsum("npqk,pc,qd->ncdk", found, divide, divide, optimize=True)
     strength = 2 * np.abs(found).mean(axis=(0, 3))
     np.fill_diagonal(strength, 0)
     partners = np.where(strength.max(axis=1) > 0, strength.argmax(axis=1), nobody)
-    first, second = np.triu_indices(forest.n_features, 1)
+    first, second = np.triu_indices(n_columns, 1)
     order = np.argsort(-strength[first, second], kind="stable")[:SHOWN_PAIRS]
     listed = [
         {"first": int(i), "second": int(j), "strength": float(strength[i, j])}

@@ -9,14 +9,15 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from silva.device import on_host
+from silva.display.report.source import SourceColumns
 from silva.evaluate.evaluator import Evaluator
-from silva.facts import output_names
-from silva.inputs import as_rows
+from silva.facts import column_names, feature_names, output_names
+from silva.inputs import arranged, as_rows
 from silva.inputs.shown import own_values
 from silva.inputs.targets import as_targets, class_places, refuse_text
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     from numpy.typing import ArrayLike
 
@@ -46,8 +47,16 @@ class ReportRows:
     ----------
     settled : (n, F)
         What `as_rows` made.
-    own : (n, F)
-        What `own_values` made.
+    columns : (n, C)
+        What the page shows: `settled`, or the columns that a model computes its features from (`SourceColumns`).
+    own : (n, C)
+        Values of the columns as their user has them.
+    names : list of str
+        Of the columns.
+    tables : sequence of array or None
+        What codes of categories stand for; None for columns of numbers.
+    source : SourceColumns or None
+        Of models with target statistics.
     margins : float64, (n, k)
     responses : float64, (n, m)
         Predictions, of classifiers the probabilities of all classes.
@@ -59,7 +68,11 @@ class ReportRows:
 
     forest: Forest
     settled: Array
+    columns: Array
     own: Array
+    names: list[str]
+    tables: Sequence[Array | None]
+    source: SourceColumns | None
     margins: Doubles
     responses: Doubles
     classes: list[str]
@@ -75,7 +88,9 @@ class ReportRows:
             yield slice(first, min(first + CHUNK, len(self)))
 
 
-def read_rows(forest: Forest, X: Rows, y: ArrayLike | None, n_jobs: int | None) -> ReportRows:
+def read_rows(
+    forest: Forest, X: Rows, y: ArrayLike | None, n_jobs: int | None, by_position: bool = False
+) -> ReportRows:
     """Read rows and targets, and predict the rows.
 
     Raises
@@ -84,6 +99,8 @@ def read_rows(forest: Forest, X: Rows, y: ArrayLike | None, n_jobs: int | None) 
         If X has no rows, or y does not fit them or the model's classes.
     """
     X = on_host(X)
+    source = SourceColumns.of(X, forest, by_position)
+    X = arranged(X, forest, by_position) if source is None else source.features(n_jobs)
     settled = as_rows(X, forest)
     if not len(settled):
         raise ValueError("X has no rows, expected some; a report shows predictions of rows")
@@ -95,9 +112,13 @@ def read_rows(forest: Forest, X: Rows, y: ArrayLike | None, n_jobs: int | None) 
     elif not forest.classes:
         responses = np.asarray(evaluator.predict_rows(settled, "prediction", n_jobs), np.float64)
     responses = responses.reshape(len(settled), -1)
-    names = _class_names(forest, responses.shape[1])
+    classes = _class_names(forest, responses.shape[1])
     target = None if y is None else _target(forest, y, len(settled), responses.shape[1])
-    return ReportRows(forest, settled, own_values(X, forest), margins, responses, names, target, n_jobs)
+    columns, own = (settled, own_values(X, forest)) if source is None else (source.codes(), source.texts())
+    tables = forest.categories or (None,) * forest.n_features if source is None else source.tables()
+    names = list(column_names(forest) if source else feature_names(forest))
+    found = margins, responses, classes, target, n_jobs
+    return ReportRows(forest, settled, columns, own, names, tables, source, *found)
 
 
 def _class_names(forest: Forest, n_responses: int) -> list[str]:
@@ -117,9 +138,9 @@ def _target(forest: Forest, y: ArrayLike, n_rows: int, n_responses: int) -> Arra
     return class_places(values, forest)
 
 
-def chosen(rows: ReportRows, n_features: int, seed: int) -> Int64s:
+def chosen(rows: ReportRows, seed: int) -> Int64s:
     """Pick the rows that the report holds: those of extreme predictions, and others by chance, in their order."""
-    width = max(1, min(n_features, SHOWN_FEATURES) * rows.margins.shape[1])
+    width = max(1, min(len(rows.names), SHOWN_FEATURES) * rows.margins.shape[1])
     count = min(len(rows), SHOWN_ROWS, max(SHOWN_NUMBERS // width, 5 * EXTREMES))
     order = np.argsort(rows.margins[:, 0], kind="stable")
     ends = np.unique(np.concatenate([order[:EXTREMES], order[-EXTREMES:]]))[:count]
@@ -137,18 +158,20 @@ def data_hash(rows: ReportRows) -> str:
     return digest.hexdigest()
 
 
-def feature_entries(rows: ReportRows, names: list[str], at: Int64s, redact: bool) -> list[dict[str, Any]]:
+def feature_entries(rows: ReportRows, at: Int64s, redact: bool) -> list[dict[str, Any]]:
     """Describe each feature: its name, its kind, the range of its numbers or the texts of its categories."""
-    return [_entry(rows, names[feature], feature, at, redact) for feature in range(rows.forest.n_features)]
+    return [_entry(rows, name, feature, at, redact) for feature, name in enumerate(rows.names)]
 
 
 def _entry(rows: ReportRows, name: str, feature: int, at: Int64s, redact: bool) -> dict[str, Any]:
-    column, own = rows.settled[:, feature], rows.own[:, feature]
+    column, own = rows.columns[:, feature], rows.own[:, feature]
     entry: dict[str, Any] = {"name": name, "missing": bool(np.isnan(column).any())}
-    table = rows.forest.categories[feature] if rows.forest.categories else None
+    table = rows.tables[feature]
     if table is not None or (own.dtype == object and any(isinstance(value, str) for value in own[at])):
         at = at[np.isin(column[at], shared(column))] if redact else at
-        return entry | {"categories": _texts(column, own, at, None if rows.forest.category_hash else table)}
+        return entry | {
+            "categories": _texts(column, own, at, None if rows.forest.category_hash or rows.source else table)
+        }
     present = column[~np.isnan(column)].astype(np.float64)
     if len(present) < (REDACTED_ROWS if redact else 1):
         return entry | {"low": 0.0, "high": 0.0, "whole": False}
@@ -184,11 +207,10 @@ def _texts(column: Array, own: Array, at: Int64s, table: Array | None) -> dict[s
 
 def numbers(rows: ReportRows, at: Int64s) -> Doubles:
     """Values of some rows for the page: numbers as users gave them, codes of categories, NaN where missing."""
-    result = rows.settled[at].astype(np.float64)
-    for feature in range(rows.forest.n_features):
+    result = rows.columns[at].astype(np.float64)
+    for feature, table in enumerate(rows.tables):
         own = rows.own[at, feature]
-        is_coded = bool(rows.forest.categories) and rows.forest.categories[feature] is not None  # type: ignore[index]
-        if is_coded or any(isinstance(value, str) for value in (own if own.dtype == object else ())):
+        if table is not None or any(isinstance(value, str) for value in (own if own.dtype == object else ())):
             continue
         result[:, feature] = np.where(np.isnan(result[:, feature]), np.nan, own.astype(np.float64))
     return result

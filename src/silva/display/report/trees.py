@@ -11,23 +11,29 @@ from silva.display.curves import mean_curve
 from silva.display.report.rows import REDACTED_ROWS
 from silva.evaluate.cpu import CpuEvaluator
 from silva.evaluate.linear import term_name
-from silva.rules import common_range, equation, leaf_of_node, test_text
+from silva.rules import common_range, covers_are_counts, equation, leaf_of_node, test_text
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from silva.display.report.rows import ReportRows
     from silva.forest import Forest
-    from silva.typing import Array, Int32s
+    from silva.typing import Array, Int32s, Int64s
 
 MOST_NODES, MOST_SHOWN_LEAVES, MOST_SHOWN_TREES = 4000, 250, 60
 """Nodes of a model that a page computes with, leaves of a tree that it draws, trees that it draws."""
+
+SHOWN_DIGITS = 3
+"""Digits of a curve, counted from the first one of its range."""
 
 LINKS = ("identity", "logistic", "softmax", "exp", "exponential", "one_vs_all")
 """Functions from margin to response that the page has too."""
 
 
-def is_small(forest: Forest) -> bool:
-    """Whether a page can hold the model and predict with it."""
-    return forest.n_nodes <= MOST_NODES and len(forest.linear_feature) <= 4 * MOST_NODES
+def is_small(rows: ReportRows) -> bool:
+    """Whether a page can hold the model and predict with it; it has no tables of target statistics."""
+    forest = rows.forest
+    return rows.source is None and forest.n_nodes <= MOST_NODES and len(forest.linear_feature) <= 4 * MOST_NODES
 
 
 def are_shown(forest: Forest) -> bool:
@@ -136,23 +142,48 @@ def standard_errors(model: object, forest: Forest) -> Array | None:
 def _nodes(drawing: _Drawing, tree: int, reached: Int32s) -> list[dict[str, Any]]:
     forest = drawing.rows.forest
     first, last = forest.tree_offsets[tree : tree + 2].tolist()
-    under, target = leaves_under(forest, tree), target_of(drawing.rows, tree)
+    target, is_counted = target_of(drawing.rows, tree), covers_are_counts(forest, tree)
     result = []
-    for node in range(first, last):
-        inside = np.isin(reached, under[node - first])
+    for node, inside in zip(range(first, last), rows_under(forest, tree, reached), strict=True):
         entry: dict[str, Any] = {
-            "rows": int(inside.sum()),
-            "training": float(forest.cover[node]),
-            "mean": float(target[inside].mean()) if inside.any() else float("nan"),
+            "rows": len(inside),
+            "training": float(forest.cover[node]) if is_counted else len(inside),
+            "mean": float(target[inside].mean()) if len(inside) else float("nan"),
         }
         if forest.feature[node] >= 0:
             values = drawing.rows.settled[inside, forest.feature[node]]
             entry |= {"tests": test_text(forest, node, drawing.digits)}
-            entry["curve"] = mean_curve(values, target[inside], drawing.least)
+            entry["curve"] = _rounded(mean_curve(values, target[inside], drawing.least))
         else:
             entry |= _leaf(drawing, node)
         result.append(entry)
     return result
+
+
+def rows_under(forest: Forest, tree: int, reached: Int32s) -> Iterator[Int64s]:
+    """Rows that pass each node of a tree; those of a node are divided among its children."""
+    first = int(forest.tree_offsets[tree])
+    is_left, waiting = np.zeros(forest.n_leaves, bool), {0: np.arange(len(reached))}
+    for node, leaves in enumerate(under := leaves_under(forest, tree)):
+        rows = waiting.pop(node)
+        yield rows
+        if forest.feature[first + node] >= 0:
+            left = int(forest.left[first + node])
+            is_left[leaves] = False
+            is_left[under[left]] = True
+            goes_left = is_left[reached[rows]]
+            waiting[left], waiting[left + 1] = rows[goes_left], rows[~goes_left]
+
+
+def _rounded(curve: dict[str, Any] | None) -> dict[str, Any] | None:
+    """Digits that a drawing of some hundred pixels shows: a curve of 24 points would be a kilobyte with all."""
+    if curve is None:
+        return None
+    for axis in "xy":
+        span = float(np.ptp(curve[axis])) if len(curve[axis]) else 0.0
+        if 0 < span < np.inf:
+            curve[axis] = curve[axis].round(SHOWN_DIGITS - int(np.floor(np.log10(span))))
+    return curve
 
 
 def _leaf(drawing: _Drawing, node: int) -> dict[str, Any]:

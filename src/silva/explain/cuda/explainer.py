@@ -14,7 +14,7 @@ from silva.cuda.streams import stream_of
 from silva.device import DeviceError, array_gpu, import_cupy
 from silva.explain.cuda.leaf_games import BackgroundContents, GroupContents
 from silva.explain.cuda.paths import PathsJob
-from silva.explain.cuda.quadrature import QuadratureJob
+from silva.explain.cuda.quadrature import LinearJob, QuadratureJob
 from silva.explain.cuda.responses import MOST_PARTS, ResponseJob, with_labels
 from silva.explain.cuda.table_launches import TableJob
 from silva.explain.cuda.tables import SharedTables, TablePlan
@@ -212,7 +212,8 @@ class CudaExplainer:
         if key not in self._jobs:
             of_pairs = key != "values"
             tables = self._pair_tables if of_pairs else self._tables
-            kind = PathsJob if self.algorithm == "paths" else QuadratureJob
+            of_walk = LinearJob if self.forest.has_linear_leaves else QuadratureJob
+            kind = PathsJob if self.algorithm == "paths" else of_walk
             if tables is None:
                 self._jobs[key] = kind(self.forest, self._codes, self.dtype, of_pairs, features)
             elif self._parts is None:

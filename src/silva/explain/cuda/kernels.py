@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from numpy.typing import DTypeLike
 
     from silva.cuda.compiler import Variant
+    from silva.explain.cuda.leaf_tapes import LeafTape
     from silva.explain.cuda.tapes import Tape
 
 SHARED_BYTES, PAIR_SHARED_BYTES = 24 * 1024, 32 * 1024
@@ -35,6 +36,24 @@ def choose_block(most_slots: int, itemsize: int, n_rows: int, n_chunks: int, pai
 def walk_variant(tape: Tape, dtype: DTypeLike, code_type: DTypeLike, *, pairs: bool, shared: bool) -> Variant:
     """Name the kernel for a tape."""
     return variant("explain/cuda/explain_rows", **walk_macros(tape, dtype, code_type, pairs), SHARED=int(shared))
+
+
+def leaves_variant(
+    tape: LeafTape, dtype: DTypeLike, code_type: DTypeLike, input_type: DTypeLike, *, pairs: bool, shared: bool
+) -> Variant:
+    """Name the kernel for leaves with linear models."""
+    words = tape.points * np.dtype(dtype).itemsize // 4
+    return variant(
+        "explain/cuda/explain_leaves",
+        REAL=np.dtype(dtype),
+        POINTS=tape.points,
+        PAIRS=int(pairs),
+        HOT_WORDS=_power_of_two(-(-max(tape.most_tested, 1) // 32)),
+        CODE=np.dtype(code_type),
+        SHARED=int(shared),
+        INPUT=np.dtype(input_type),
+        MIN_BLOCKS=12 if words <= 4 else 8,
+    )
 
 
 def walk_macros(tape: Tape, dtype: DTypeLike, code_type: DTypeLike, pairs: bool) -> dict[str, Any]:

@@ -96,6 +96,12 @@ class PathsJob(Job):
         self._position[self.chosen] = np.arange(len(self.chosen))
         # One element a distinct feature, the root element first (sections 3.1 and 3.2).
         self._paths: dict[str, Array] = _core.extract_paths(forest, codes.codes)
+        longest = int(np.diff(self._paths["offsets"]).max(initial=0))
+        if longest > WARP:
+            raise ValueError(
+                f"a path tests {longest - 1} distinct features, algorithm='paths' takes at most {WARP - 1}; use "
+                "algorithm='quadrature'"
+            )
 
     @cached_property
     def packing(self) -> Packing:

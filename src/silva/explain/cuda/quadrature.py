@@ -15,7 +15,8 @@ from silva.cuda.limits import gpu_limits
 from silva.cuda.streams import Beside
 from silva.device import import_cupy
 from silva.explain.cuda.job import PlannedJob, diagonal_launch, fitting_rows, padded_rows
-from silva.explain.cuda.kernels import choose_block, walk_variant
+from silva.explain.cuda.kernels import choose_block, leaves_variant, walk_variant
+from silva.explain.cuda.leaf_tapes import write_leaf_tapes
 from silva.explain.cuda.on_gpu import OnGpu
 from silva.explain.cuda.results import find_targets
 from silva.explain.cuda.small_forests import make_small
@@ -24,9 +25,11 @@ from silva.explain.cuda.tapes import write_tapes
 if TYPE_CHECKING:
     from numpy.typing import DTypeLike, NDArray
 
+    from silva.cuda.compiler import Variant
     from silva.cuda.encoder import CodeTables
     from silva.ensemble import TreeEnsemble
-    from silva.typing import Array, GpuArray
+    from silva.explain.cuda.small_forests import SmallForest
+    from silva.typing import GpuArray
 
 SUM_BLOCKS = 1024
 """Blocks of the last sum that fill the GPU."""
@@ -34,8 +37,8 @@ SUM_BLOCKS = 1024
 SUM_ENTRIES, SPARSE_SUM_ENTRIES = 32, 128
 """Most entries of its tile (native/explain/cuda/sum_slots.cu); more where most have no accumulator and cost nothing."""
 
-CODES_ARGUMENT = 3
-"""Place of the codes among the arguments of native/explain/cuda/explain_rows.cu."""
+CODES_ARGUMENT = -4
+"""Place of the codes among the arguments of the kernels, explain_rows.cu and explain_leaves.cu."""
 
 PARTIAL_BYTES = 2**30
 """Sums of chunks for the rows in flight; more rows are done one batch after the other."""
@@ -46,23 +49,32 @@ class QuadratureJob(PlannedJob):
 
     Attributes
     ----------
+    tapes : list of Tape
     n_slots : int
         Partial sums of a row.
-    kernels : list of (Variant, Variant)
-        That walk each tape with accumulators in global and in shared memory.
     """
 
     def __init__(
         self, forest: TreeEnsemble, codes: CodeTables, dtype: DTypeLike, pairs: bool, features: NDArray[np.intp] | None
     ) -> None:
         super().__init__(forest, codes, dtype, pairs, features)
-        self.tapes = write_tapes(forest, codes.codes, dtype, pairs=pairs, features=features)
+        self.tapes: Any = self._write(features)
         self.n_slots = sum(len(tape.slot_keys) for tape in self.tapes)
-        self.kernels = [
-            [walk_variant(tape, dtype, codes.code_type, pairs=pairs, shared=shared) for shared in (False, True)]
-            for tape in self.tapes
-        ]
-        self._small = None if pairs else make_small(self.tapes, self.dtype, codes)
+        self._small = self._make_small()
+
+    def kernel(self, tape: Any, input_type: DTypeLike, *, shared: bool) -> Variant:  # noqa: ARG002
+        """Kernel that walks a tape for rows of a type, with accumulators in global or in shared memory."""
+        return walk_variant(tape, self.dtype, self.codes.code_type, pairs=self.pairs, shared=shared)
+
+    def row_arguments(self, x: GpuArray, rows: Any) -> tuple[Any, ...]:  # noqa: ARG002
+        """Return what the kernels take of the rows beside their codes."""
+        return ()
+
+    def _write(self, features: NDArray[np.intp] | None) -> Any:
+        return write_tapes(self.forest, self.codes.codes, self.dtype, pairs=self.pairs, features=features)
+
+    def _make_small(self) -> SmallForest | None:
+        return None if self.pairs else make_small(self.tapes, self.dtype, self.codes)
 
     def _batch_rows(self, n_rows: int, row_shape: tuple[int, ...]) -> int:  # noqa: ARG002
         if self._small is not None:
@@ -84,6 +96,24 @@ class QuadratureJob(PlannedJob):
         keys = np.concatenate([tape.slot_keys for tape in self.tapes] or [np.zeros(0, np.int64)])
         targets = find_targets(keys, self.forest.n_features, self.forest.n_outputs, self.pairs, self.chosen)
         return OnGpu(import_cupy(), self.tapes, targets, self.chosen)
+
+
+class LinearJob(QuadratureJob):
+    """Values or interactions where leaves hold linear models, leaf by leaf (explain/cuda/explain_leaves.cu)."""
+
+    def kernel(self, tape: Any, input_type: DTypeLike, *, shared: bool) -> Variant:
+        """Kernel that explains the leaves of a tape."""
+        return leaves_variant(tape, self.dtype, self.codes.code_type, input_type, pairs=self.pairs, shared=shared)
+
+    def row_arguments(self, x: GpuArray, rows: Any) -> tuple[Any, ...]:
+        """Return the numbers that the models' terms read."""
+        return rows, *row_strides(x)
+
+    def _write(self, features: NDArray[np.intp] | None) -> Any:
+        return write_leaf_tapes(self.forest, self.codes.codes, self.dtype, pairs=self.pairs, features=features)
+
+    def _make_small(self) -> None:
+        return None
 
 
 class Walk:
@@ -109,7 +139,7 @@ class Walk:
     def __init__(self, job: QuadratureJob, x: GpuArray, tables: OnGpu, rows: Any = NOWHERE) -> None:
         self._job, self._n_rows, self._stride = job, len(x), padded_rows(len(x))
         self.encode = job.codes.prepare(x.dtype, row_strides(x), len(x), self._stride, rows)
-        self._walks = self._walking(tables)
+        self._walks = self._walking(x, tables, rows)
         self.launches = [*([] if self.encode is None else [self.encode]), *self._walks]
         self.code_bytes = math.prod(job.codes.shape(self._stride)) * job.codes.code_type.itemsize
         self._tape_bytes = [len(tape.slot_keys) * self._stride * job.dtype.itemsize for tape in job.tapes]
@@ -129,32 +159,29 @@ class Walk:
         first = n_before + len(self.launches) - len(self._walks)
         return Beside(first, len(self._walks)) if len(self._walks) > 1 else None
 
-    def _walking(self, tables: OnGpu) -> list[PreparedLaunch]:
+    def _walking(self, x: GpuArray, tables: OnGpu, rows: Any) -> list[PreparedLaunch]:
         job, result = self._job, []
         sizes = NOWHERE, np.int32(self._n_rows), np.uint32(self._stride), NOWHERE
-        for tape, kernels, arrays in zip(job.tapes, job.kernels, tables.tapes, strict=True):
-            n_chunks, item = len(tape.chunk_starts), job.dtype.itemsize
+        of_rows = job.row_arguments(x, rows)
+        for tape, arrays in zip(job.tapes, tables.tapes, strict=True):
+            n_chunks, item = len(tape.slot_offsets) - 1, job.dtype.itemsize
             block, shared = choose_block(tape.most_slots, item, self._n_rows, n_chunks, job.pairs)
             grid = -(-self._n_rows // block) * n_chunks, 1
-            result.append(PreparedLaunch(kernels[shared > 0], grid, block, (*arrays, *sizes), shared))
+            kernel = job.kernel(tape, x.dtype, shared=shared > 0)
+            result.append(PreparedLaunch(kernel, grid, block, (*arrays, *of_rows, *sizes), shared))
         return result
-
-
-def unread_rows() -> Array:
-    """Cell for the address of rows of which nothing is asked."""
-    return np.zeros(1, np.uint64)
 
 
 def lay_out_values(job: QuadratureJob, x: GpuArray, row_shape: tuple[int, ...], tables: OnGpu) -> Plan:
     """Lay out the launches from rows to values or interactions: codes, partial sums, sums, the diagonal."""
-    walk = Walk(job, x, tables)
+    rows = np.zeros(1, np.uint64)
+    walk = Walk(job, x, tables, rows)
     add_up = lay_out_sum(tables, job.dtype, len(x), row_shape, job.n_slots)
     buffers = Buffers([walk.code_bytes, walk.sum_bytes], [*walk.places(0, 1), Place(add_up.cell(0), 1)])
     launches = [*walk.launches, add_up]
     if job.pairs:
         launches.append(diagonal_launch(job.dtype, len(x), row_shape, tables.chosen, add_up.cell(-1)))
     make = None if buffers.n_bytes else buffers.make
-    rows = None if walk.encode else unread_rows()
     beside = walk.beside()
     return Plan(launches, buffers, make, buffers.n_bytes, rows=rows, result=add_up.cell(-1), beside=beside)
 

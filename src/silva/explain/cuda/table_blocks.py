@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from silva.explain.cuda.tables import Batch, TablePlan
 
 WIDE_THREADS, NARROW_THREADS, PAIR_THREADS = (256, 512, 384, 128, 64), (256, 128, 64), (512, 256, 128, 64)
+POINT_THREADS = (256, 128, 64)
 """Threads of a block that adds."""
 
 RESIDENT_THREADS = 512
@@ -54,6 +55,7 @@ def choose_block(plan: TablePlan, batch: Batch, stride: int, limits: Limits) -> 
             blocks = [_pair_block(plan, batch, threads, is_staged, stride, limits) for threads in PAIR_THREADS]
         else:
             sizes = NARROW_THREADS if batch.is_narrow else WIDE_THREADS
+            sizes = POINT_THREADS if batch.n_points else sizes
             blocks = [_value_block(plan, batch, threads, is_staged) for threads in sizes]
         fitting = [block for block in blocks if block.shared <= limits.shared_per_block]
         if fitting:
@@ -71,7 +73,10 @@ def _value_block(plan: TablePlan, batch: Batch, threads: int, is_staged: bool) -
     is_narrow, item = bool(batch.is_narrow), plan.dtype.itemsize
     rows = threads * (16 if is_narrow else 8) // item
     sum_bytes = 0 if is_narrow else (batch.most_slots + 1) * rows * item
-    kernel = add_variant(plan.dtype, is_narrow, is_staged, threads)
+    if batch.n_points:
+        kernel = points_variant(plan.dtype, batch.n_points, is_staged, threads)
+    else:
+        kernel = add_variant(plan.dtype, is_narrow, is_staged, threads)
     return _with_buffers(AddBlock(kernel, threads, rows, is_staged, sum_bytes, 0, 0, 0), plan, batch)
 
 
@@ -97,6 +102,12 @@ def add_variant(dtype: DTypeLike, is_narrow: bool, is_staged: bool, threads: int
     """Name the kernel that adds up vectors of values."""
     macros = {"WIDE": int(not is_narrow), "STAGED": int(is_staged), "THREADS": threads}
     return variant("explain/cuda/tables/add_tables", REAL=np.dtype(dtype), **macros)
+
+
+def points_variant(dtype: DTypeLike, n_points: int, is_staged: bool, threads: int) -> Variant:
+    """Name the kernel that adds up values from tables by points."""
+    macros = {"POINTS": n_points, "STAGED": int(is_staged), "THREADS": threads}
+    return variant("explain/cuda/tables/add_points", REAL=np.dtype(dtype), **macros)
 
 
 def pair_variant(dtype: DTypeLike, n_quads: int, rows: int, is_staged: bool, threads: int) -> Variant:

@@ -65,6 +65,7 @@ class Batch(NamedTuple):
     is_kept: int
     is_narrow: int
     n_quads: int
+    n_points: int
     most_stage_numbers: int
     most_stage_subtrees: int
     most_slots: int
@@ -281,9 +282,11 @@ def build_groups(plan: TablePlan, batch: Batch) -> Iterator[tuple[int, Group]]:
     """Points and subtrees of the launches that fill path-dependent tables of a batch."""
     of_batch = slice(batch.first_subtree, batch.first_subtree + batch.n_subtrees)
     needed, units = plan.arrays["n_points"][of_batch], plan.arrays["build_units"][of_batch]
-    rounded = np.array(POINTS)[np.searchsorted(POINTS, needed)]
-    n_bytes = units * rounded * plan.dtype.itemsize
-    for points in POINTS:
+    choices = (batch.n_points,) if batch.n_points else POINTS
+    rounded = np.array(choices)[np.searchsorted(choices, needed)]
+    # Six points are filled up to eight (native/explain/cuda/tables/points.cuh).
+    n_bytes = units * np.where(rounded == 6, 8, rounded) * plan.dtype.itemsize
+    for points in choices:
         chosen = np.flatnonzero(rounded == points)
         for group in group_by_workspace(plan, chosen + batch.first_subtree, n_bytes[chosen]):
             yield points, group
@@ -313,7 +316,8 @@ def lay_out_keys(plan: TablePlan, arrays: dict[str, Any], batch: Batch, stride: 
     sizes = np.int32(batch.n_subtrees), np.int32(run)
     args = (NOWHERE, np.int64(stride), heads, arrays["entries"], *sizes, NOWHERE)
     grid = n_tiles, -(-batch.n_subtrees // run)
-    return PreparedLaunch(keys_variant(plan.arrays["is_packed"]), grid, KEY_THREADS, args)
+    is_packed = plan.arrays["is_packed"] and not batch.n_points
+    return PreparedLaunch(keys_variant(is_packed), grid, KEY_THREADS, args)
 
 
 def build_variant(dtype: DTypeLike, points: int, of_pairs: bool = False) -> Variant:

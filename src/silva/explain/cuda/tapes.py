@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -12,6 +12,7 @@ from silva import _core
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from types import ModuleType
 
     from numpy.typing import DTypeLike, NDArray
 
@@ -43,6 +44,9 @@ NARROWEST_SPLITS = 48
 
 FEW_SPLITS = 10_000
 """Smaller forests take 2, 4 or 8 points: few kernels serve them all, compiling another costs more than it saves."""
+
+FETCHED_BEYOND = 2048
+"""Words behind the tape that explain/cuda/explain_rows.cu may fetch: a window of 2 KB and 32 lines of 128 bytes."""
 
 SMALL_BUCKET = 0.1
 """A bucket with a smaller fraction of the splits joins the next: its launch would not fill the GPU."""
@@ -80,6 +84,12 @@ class Tape:
     most_slots: int
     n_splits: int
 
+    def upload(self, cupy: ModuleType) -> tuple[Any, ...]:
+        """Arguments of its kernel on the current GPU."""
+        words = cupy.zeros(len(self.words) + FETCHED_BEYOND, np.int32)
+        words[: len(self.words)].set(self.words)
+        return words, cupy.asarray(self.chunk_starts), cupy.asarray(self.slot_offsets)
+
 
 def write_tapes(
     forest: TreeEnsemble,
@@ -107,15 +117,18 @@ def write_tapes(
         selected = np.zeros(forest.n_features, np.uint8)
         selected[features] = 1
     write = functools.partial(_write_walks, forest, codes, dtype=dtype, pairs=pairs, selected=selected)
-    bucket = _buckets(distinct, (np.diff(forest.tree_offsets) - 1) // 2)
+    bucket = choose_points(distinct, (np.diff(forest.tree_offsets) - 1) // 2)
     return [
         _write_bucket(forest, np.flatnonzero(bucket == points), dtype, pairs, functools.partial(write, int(points)))
         for points in np.unique(bucket[height > 0])
     ]
 
 
-def _buckets(distinct: Int32s, n_splits: Int64s) -> Int32s:
-    """Quadrature points of each tree; 0 for trees without splits."""
+def choose_points(distinct: Int32s, n_splits: Int64s) -> Int32s:
+    """Quadrature points of each tree, exact for integrands of degree `distinct` - 1; 0 where that is 0.
+
+    Few numbers of points, as trees of each are walked by a kernel of their own.
+    """
     points = -(-distinct // 2)
     if n_splits.sum() < FEW_SPLITS:
         points = np.where(
@@ -215,7 +228,7 @@ def find_walks(forest: TreeEnsemble, members: NDArray[np.intp], target: int, who
         order = np.tile(np.arange(len(tree)), forest.n_outputs)
         output = component = np.repeat(np.arange(forest.n_outputs, dtype=np.int32), len(tree))
     tree, begin, end = (values[order].astype(np.int32) for values in (tree, *bounds))
-    return Walks(tree, component, output, begin, end, _chunk_offsets(end - begin, output, target))
+    return Walks(tree, component, output, begin, end, chunk_offsets(end - begin, output, target))
 
 
 def chunk_splits(forest: TreeEnsemble, pairs: bool) -> int:
@@ -228,7 +241,7 @@ def chunk_splits(forest: TreeEnsemble, pairs: bool) -> int:
     return int(np.clip(total // CHUNKS, FEWEST_CHUNK_SPLITS, MOST_CHUNK_SPLITS))
 
 
-def _chunk_offsets(sizes: Int32s, output: Int32s, target: int) -> Int64s:
+def chunk_offsets(sizes: Int32s, output: Int32s, target: int) -> Int64s:
     """Consecutive walks of one output, together of about as many splits as fill a chunk."""
     offsets, filled = [0], 0
     for index in range(len(sizes)):

@@ -13,8 +13,8 @@ from silva import _core
 from silva.cuda.compiler import compile_kernel, compiler_architecture, variant
 from silva.device import DeviceError, capability, import_cupy
 from silva.grow.cuda import parts
-from silva.grow.data import ZONE
-from silva.parallel import n_threads
+from silva.grow.data import rank_zones
+from silva.parallel import n_threads, side_by_side
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -65,12 +65,6 @@ def padded_rows(rows: TrainingRows, first: int = 0, last: int | None = None) -> 
     z = np.zeros((len(chosen), parts.padded_width(rows.width)), rows.z.dtype)
     z[:, : rows.width] = chosen
     return z
-
-
-def rank_zones(ranks: NDArray[np.int32]) -> NDArray[np.int32]:
-    """Least and greatest rank of each feature in every ZONE rows, (n_features, n_zones, 2)."""
-    firsts = np.arange(0, ranks.shape[1], ZONE)
-    return np.stack([bound.reduceat(ranks, firsts, axis=1) for bound in (np.minimum, np.maximum)], axis=-1)
 
 
 def split_order(rows: TrainingRows, bounds: Sequence[int]) -> list[NDArray[np.int32]]:
@@ -226,45 +220,58 @@ class GpuMemory:
 
 
 def lay_out(rows: TrainingRows, layouts: Sequence[GpuLayout], memories: Sequence[Memory]) -> _core.GrowGpu:
-    """Bring the rows to where the layouts have them, and take the buffers of a search."""
+    """Bring the rows to where the layouts have them, and take the buffers of a search; all GPUs beside each other."""
     copied = parts.are_copies(layouts)
     bounds = layouts[0].bounds if copied else [0, *(bound for layout in layouts for bound in layout.bounds[1:])]
-    orders = iter(split_order(rows, bounds))
-    order: NDArray[np.int32] | None = None
-    streams: list[_core.GrowStream] = []
-    found: list[_core.GrowPart] = []
-    for layout, memory in zip(layouts, memories, strict=True):
-        lists, list_sums = memory.reserve(layout.sizes.lists), memory.reserve(layout.sizes.list_sums)
-        buffers = [
-            {name: memory.reserve(getattr(layout.sizes, name)) for name in ("z", "ranks", "order")}
-            for _ in range(min(layout.n_streamed, 2))
-        ]
-        for p, (first, last) in enumerate(itertools.pairwise(layout.bounds)):
-            order = next(orders) if order is None or not copied else order
-            ranks = rows.ranks[:, first:last]
-            if p < layout.n_streamed:
-                place = _streamed(memory, (padded_rows(rows, first, last), ranks, order), buffers[p % 2])
-            else:
-                place = _placed(memory, rows.z[first:last, : rows.width], layout.sizes.stride, ranks, order)
-            found.append(
-                filled(
-                    _core.GrowPart(),
-                    first=first,
-                    n_rows=last - first,
-                    stream=len(streams) + p % 2,
-                    lists=lists + 8 * (first - layout.bounds[0]),
-                    list_bytes=8 * (layout.bounds[-1] - layout.bounds[0]),
-                    list_sums=list_sums,
-                    list_sums_bytes=layout.sizes.list_sums // layout.sizes.n_lists,
-                    z_bytes=(last - first) * layout.sizes.stride * rows.z.itemsize,
-                    ranks_host_step=rows.ranks.strides[0],
-                    zones=memory.place(rank_zones(ranks)),
-                    **place,
-                )
-            )
+    orders = split_order(rows, bounds)
+    first_parts = [0, *itertools.accumulate(0 if copied else layout.n_parts for layout in layouts)]
+    first_streams = [0, *itertools.accumulate(layout.n_streams for layout in layouts)]
+
+    def lay_out_gpu(k: int) -> tuple[list[_core.GrowStream], list[_core.GrowPart]]:
+        layout, memory = layouts[k], memories[k]
+        own = orders[first_parts[k] : first_parts[k] + layout.n_parts]
+        found = _parts(rows, layout, memory, own, first_streams[k])
         functions = memory.load(kernels(layout.sizes.stride, rows.z.itemsize))
-        streams += [_stream(layout, memory, functions) for _ in range(layout.n_streams)]
-    return _search(rows, layouts, streams, found)
+        return [_stream(layout, memory, functions) for _ in range(layout.n_streams)], found
+
+    by_gpu = side_by_side(lay_out_gpu, len(layouts), len(layouts))
+    streams = [stream for own, _ in by_gpu for stream in own]
+    return _search(rows, layouts, streams, [part for _, own in by_gpu for part in own])
+
+
+def _parts(
+    rows: TrainingRows, layout: GpuLayout, memory: Memory, orders: Sequence[NDArray[np.int32]], first_stream: int
+) -> list[_core.GrowPart]:
+    """Place the parts of one GPU."""
+    lists, list_sums = memory.reserve(layout.sizes.lists), memory.reserve(layout.sizes.list_sums)
+    buffers = [
+        {name: memory.reserve(getattr(layout.sizes, name)) for name in ("z", "ranks", "order")}
+        for _ in range(min(layout.n_streamed, 2))
+    ]
+    found = []
+    for p, (first, last) in enumerate(itertools.pairwise(layout.bounds)):
+        ranks = rows.ranks[:, first:last]
+        if p < layout.n_streamed:
+            place = _streamed(memory, (padded_rows(rows, first, last), ranks, orders[p]), buffers[p % 2])
+        else:
+            place = _placed(memory, rows.z[first:last, : rows.width], layout.sizes.stride, ranks, orders[p])
+        found.append(
+            filled(
+                _core.GrowPart(),
+                first=first,
+                n_rows=last - first,
+                stream=first_stream + p % 2,
+                lists=lists + 8 * (first - layout.bounds[0]),
+                list_bytes=8 * (layout.bounds[-1] - layout.bounds[0]),
+                list_sums=list_sums,
+                list_sums_bytes=layout.sizes.list_sums // layout.sizes.n_lists,
+                z_bytes=(last - first) * layout.sizes.stride * rows.z.itemsize,
+                ranks_host_step=rows.ranks.strides[0],
+                zones=memory.place(rank_zones(ranks)),
+                **place,
+            )
+        )
+    return found
 
 
 def _search(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import queue
+import threading
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -34,8 +35,11 @@ class GpuSorter(Sorter):
 
     def __init__(self, gpus: Sequence[int]) -> None:
         self._idle: queue.SimpleQueue[int] = queue.SimpleQueue()
+        self._n_at_once = AT_ONCE * len(gpus)
         for gpu in [*gpus] * AT_ONCE:
             self._idle.put(gpu)
+        self._sent: dict[tuple[int, int], Any] = {}
+        self._sending = threading.Lock()
 
     def rank(self, values: Doubles, ranks: Int32s, order: Int32s) -> tuple[Doubles, Int32s]:
         """Write ranks and order of a column; return its distinct values and starts."""
@@ -52,6 +56,31 @@ class GpuSorter(Sorter):
             found: Int32s = cupy.asnumpy(cupy.argsort(cupy.asarray(keys)).astype(np.int32))
             return found
         return super().order(keys)
+
+    def rearrange(self, ranks: Int32s, order: Int32s, source: Int32s, n_threads: int) -> None:
+        """Let ranks and order speak of the rows in a new order; several attributes of each GPU are under way."""
+        try:
+            super().rearrange(ranks, order, source, max(n_threads, self._n_at_once))
+        finally:
+            self._sent.clear()
+
+    def _rearrange(self, ranks: Int32s, order: Int32s, source: Int32s, place: Int32s) -> None:
+        """Gather on a GPU, whose memory answers scattered reads soon."""
+        with self._gpu() as cupy:
+            moved = cupy.asarray(ranks)[self._send(cupy, source)], self._send(cupy, place)[cupy.asarray(order)]
+            for found, target in zip(moved, (ranks, order), strict=True):
+                found.get(out=target)
+            return
+        super()._rearrange(ranks, order, source, place)
+
+    def _send(self, cupy: Any, places: Int32s) -> Any:
+        """Copy what all attributes need to the current GPU, once."""
+        key = int(cupy.cuda.Device().id), id(places)
+        with self._sending:
+            if key not in self._sent:
+                self._sent[key] = cupy.asarray(places)
+                cupy.cuda.get_current_stream().synchronize()
+            return self._sent[key]
 
     @contextlib.contextmanager
     def _gpu(self) -> Iterator[Any]:

@@ -1,5 +1,6 @@
 // Target statistics of rows (silva/inputs/statistics.py): what a row's categories combine to is looked up in hash
-// tables, a block of rows at a time.
+// tables, a block of rows at a time. Where rows are many more than what their codes may combine to, that is looked up
+// once, and the rows find their statistics by place.
 #include <nanobind/stl/pair.h>
 
 #include <bit>
@@ -12,7 +13,8 @@ namespace silva {
 namespace {
 
 constexpr int64_t kBlock = 512;
-constexpr double kWorthwhile = 5e4, kLookUp = 5;  // nanoseconds: of a thread that pays, of a row in a table
+constexpr int64_t kMostCombined = 4096, kRowsEach = 4;  // combinations that are looked up once, and rows for each
+constexpr double kWorthwhile = 5e4, kLookUp = 5;        // nanoseconds: of a thread that pays, of a row in a table
 constexpr uint64_t kMix = 0x4906ba494954cb65, kGolden = 0x9e3779b97f4a7c15;
 
 template <class T, int Dimensions>
@@ -86,44 +88,123 @@ class StatisticTables {
     }
   }
 
-  // parts: [part][row], sign-extended before they are combined; out: [column][row].
-  void look_up(const Values<int32_t, 2>& parts,
+  // codes: [part][row], places among the part's values, which are sign-extended before they are combined;
+  // out: [column][row].
+  void look_up(const Values<int32_t, 2>& codes, const std::vector<Values<int32_t, 1>>& values,
                const nb::ndarray<float, nb::ndim<2>, nb::c_contig, nb::device::cpu>& out, int n_threads) const {
-    const int64_t n_rows = int64_t(parts.shape(1));
-    if (int64_t(parts.shape(0)) < n_parts_ || int64_t(out.shape(0)) != n_columns_ || int64_t(out.shape(1)) != n_rows)
+    const int64_t n_rows = int64_t(codes.shape(1));
+    if (int64_t(codes.shape(0)) < n_parts_ || int64_t(out.shape(0)) != n_columns_ || int64_t(out.shape(1)) != n_rows)
       throw nb::value_error("the result has the wrong shape");
+    if (values.size() != codes.shape(0)) throw nb::value_error("values has the wrong length");
+    for (size_t part = 0; part < values.size(); ++part) check_codes(codes.data() + part * n_rows, n_rows, values[part]);
     const double work = double(n_rows) * double(tables_.size()) * kLookUp;
     run_interruptibly([&] {
+      const Combined combined = combine(values, n_rows);
+      const Rows rows{codes.data(), values, out.data(), n_rows};
       const BorrowedTeam threads(useful_threads(work / kWorthwhile, n_threads));
       share_out(threads.team(), (n_rows + kBlock - 1) / kBlock, [&](int64_t block, int32_t) {
-        fill(parts.data(), out.data(), n_rows, block * kBlock, std::min(kBlock, n_rows - block * kBlock));
+        fill(rows, combined, block * kBlock, std::min(kBlock, n_rows - block * kBlock));
       });
     });
   }
 
  private:
+  struct Rows {
+    const int32_t* codes;
+    const std::vector<Values<int32_t, 1>>& values;
+    float* out;
+    int64_t n_rows;
+  };
+  // Statistics [column][combination] of the projections whose combinations are few; the last part changes fastest.
+  struct Combined {
+    std::vector<char> has;  // [projection]
+    std::vector<std::vector<float>> statistics;
+  };
+
+  static uint64_t mix(uint64_t key, int32_t value) { return kMix * (key + kMix * uint64_t(int64_t(value))); }
+
+  static void check_codes(const int32_t* codes, int64_t n_rows, const Values<int32_t, 1>& values) {
+    uint32_t largest = 0;
+    for (int64_t row = 0; row < n_rows; ++row) largest = std::max(largest, uint32_t(codes[row]));
+    if (n_rows > 0 && largest >= values.shape(0)) throw nb::value_error("a code has no value");
+  }
   std::vector<Projection> projections_;
   std::vector<Lookup> tables_;
   std::vector<size_t> n_keys_;
   int64_t n_columns_, n_parts_ = 0;
 
-  void fill(const int32_t* parts, float* out, int64_t n_rows, int64_t first, int64_t n) const {
-    uint64_t key[kBlock];
-    int32_t place[kBlock], combined = -1;
+  // Keys of all combinations of a projection's values; none if they are too many for the rows.
+  std::vector<uint64_t> keys_of(const Projection& projection, const std::vector<Values<int32_t, 1>>& values,
+                                int64_t n_rows) const {
+    const int64_t most = std::min(kMostCombined, n_rows / kRowsEach);
+    std::vector<uint64_t> keys{0}, longer;
+    for (const int32_t part : projection.parts) {
+      const int64_t n_values = int64_t(values[part].shape(0));
+      if (n_values * int64_t(keys.size()) > most) return {};
+      longer.clear();
+      for (const uint64_t key : keys)
+        for (int64_t code = 0; code < n_values; ++code) longer.push_back(mix(key, values[part].data()[code]));
+      keys.swap(longer);
+    }
+    return keys;
+  }
+
+  Combined combine(const std::vector<Values<int32_t, 1>>& values, int64_t n_rows) const {
+    Combined result{std::vector<char>(projections_.size()), std::vector<std::vector<float>>(n_columns_)};
+    std::vector<uint64_t> keys;
+    int32_t combined = -1;
     for (const Lookup& one : tables_) {
       if (one.projection != combined) {
         combined = one.projection;
-        std::fill(key, key + n, 0);
-        for (const int32_t part : projections_[combined].parts) {
-          const int32_t* values = parts + part * n_rows + first;
-          for (int64_t row = 0; row < n; ++row) key[row] = kMix * (key[row] + kMix * uint64_t(int64_t(values[row])));
-        }
+        keys = keys_of(projections_[combined], values, n_rows);
+        result.has[combined] = !keys.empty();
       }
-      for (int64_t row = 0; row < n; ++row) place[row] = one.table.find(key[row]);
-      for (const auto& [column, values] : one.columns) {
-        float* target = out + column * n_rows + first;
-        for (int64_t row = 0; row < n; ++row) target[row] = values[place[row]];
+      for (const auto& [column, known] : one.columns) result.statistics[column].reserve(keys.size());
+      for (const uint64_t key : keys) {
+        const int32_t place = one.table.find(key);
+        for (const auto& [column, known] : one.columns) result.statistics[column].push_back(known[place]);
       }
+    }
+    return result;
+  }
+
+  void fill(const Rows& rows, const Combined& by_place, int64_t first, int64_t n) const {
+    uint64_t key[kBlock];
+    int32_t place[kBlock], combined = -1;
+    for (const Lookup& one : tables_) {
+      const bool has_places = by_place.has[one.projection];
+      if (one.projection != combined) {
+        combined = one.projection;
+        if (has_places)
+          find_places(rows, projections_[combined], first, n, place);
+        else
+          find_keys(rows, projections_[combined], first, n, key);
+      }
+      if (!has_places)
+        for (int64_t row = 0; row < n; ++row) place[row] = one.table.find(key[row]);
+      for (const auto& [column, known] : one.columns) {
+        const float* statistics = (has_places ? by_place.statistics[column] : known).data();
+        float* target = rows.out + column * rows.n_rows + first;
+        for (int64_t row = 0; row < n; ++row) target[row] = statistics[place[row]];
+      }
+    }
+  }
+
+  static void find_places(const Rows& rows, const Projection& projection, int64_t first, int64_t n, int32_t* place) {
+    std::fill(place, place + n, 0);
+    for (const int32_t part : projection.parts) {
+      const int32_t* codes = rows.codes + part * rows.n_rows + first;
+      const int32_t n_values = int32_t(rows.values[part].shape(0));
+      for (int64_t row = 0; row < n; ++row) place[row] = place[row] * n_values + codes[row];
+    }
+  }
+
+  static void find_keys(const Rows& rows, const Projection& projection, int64_t first, int64_t n, uint64_t* key) {
+    std::fill(key, key + n, 0);
+    for (const int32_t part : projection.parts) {
+      const int32_t* codes = rows.codes + part * rows.n_rows + first;
+      const int32_t* values = rows.values[part].data();
+      for (int64_t row = 0; row < n; ++row) key[row] = mix(key[row], values[codes[row]]);
     }
   }
 };
@@ -137,8 +218,8 @@ void bind_statistics(nb::module_& module) {
       .def(nb::init<const std::vector<std::vector<int32_t>>&, const std::vector<std::pair<int32_t, Keys>>&,
                     const std::vector<std::pair<int32_t, Floats>>&>(),
            nb::arg("projections"), nb::arg("tables"), nb::arg("columns"))
-      .def("look_up", &StatisticTables::look_up, nb::arg("parts"), nb::arg("out"), nb::arg("n_threads"),
-           "Statistics, (n_columns, n), of rows of parts, (n_parts, n).");
+      .def("look_up", &StatisticTables::look_up, nb::arg("codes"), nb::arg("values"), nb::arg("out"),
+           nb::arg("n_threads"), "Statistics, (n_columns, n), of rows of codes, (n_parts, n), of each part's values.");
 }
 
 }  // namespace silva

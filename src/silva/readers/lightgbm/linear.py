@@ -36,7 +36,7 @@ def linear_leaves(document: Document, layout: Layout, trees: TreeEnsemble) -> Tr
     of_leaf = np.where(is_linear, layout.n_leaves, 0)
     constant = layout.leaf_value.copy()
     constant[is_linear[layout.leaf_tree]] = document.tree_arrays("leaf_const", of_leaf, np.float64)
-    counts = _term_counts(document, layout, is_linear, of_leaf)
+    counts = _term_counts(document, layout, trees.n_features, is_linear, of_leaf)
     n_terms = np.bincount(layout.leaf_tree, counts, len(of_leaf)).astype(np.int64)
     feature = document.tree_arrays("leaf_features", n_terms, np.int64)
     coefficient = document.tree_arrays("leaf_coeff", n_terms, np.float64)
@@ -62,11 +62,12 @@ def linear_leaves(document: Document, layout: Layout, trees: TreeEnsemble) -> Tr
     )
 
 
-def _term_counts(document: Document, layout: Layout, is_linear: Bools, of_leaf: Int64s) -> Int64s:
+def _term_counts(document: Document, layout: Layout, n_features: int, is_linear: Bools, of_leaf: Int64s) -> Int64s:
     """Count the terms of each leaf."""
     counts = np.zeros(len(layout.leaf_tree), np.int64)
     counts[is_linear[layout.leaf_tree]] = document.tree_arrays("num_features", of_leaf, np.int64)
-    layout.refuse(counts < 0, "has a leaf of fewer than no features", layout.leaf_tree)
+    outside = (counts < 0) | (counts > n_features)
+    layout.refuse(outside, f"has a leaf of fewer than no or more than {n_features} features", layout.leaf_tree)
     return counts
 
 

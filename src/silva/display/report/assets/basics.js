@@ -47,9 +47,11 @@ function valueText(feature, value) {
 }
 const outputName = (k) => (data.outputs.length ? data.outputs[k] : "");
 
-// A label that the chart shortens keeps its whole text as a title.
+// A label that the chart shortens keeps its whole text as a title; of a pair both names stay to be seen.
 function label(text, most, attributes) {
-  return svg("text", attributes, short(text, most), text.length > most && svg("title", {}, text));
+  const names = [text].flat(), whole = names.join(" × "), left = most - 3 * (names.length - 1), half = Math.floor(left / names.length);
+  const shown = names.map((name, i) => short(name, names.length > 1 ? Math.max(half, left - names[1 - i].length) : most)).join(" × ");
+  return svg("text", attributes, shown, shown !== whole && svg("title", {}, whole));
 }
 
 function scale(low, high, from, to) {

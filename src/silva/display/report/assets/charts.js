@@ -12,10 +12,10 @@ const labelWidth = (width) => Math.min(190, Math.max(90, Math.floor(width * 0.3)
 function bars(entries, text, most = 20) {
   const shown = entries.slice(0, most), largest = Math.max(...shown.map((e) => e.value), 1e-300);
   return chart(text, (root, width) => {
-    const left = labelWidth(width), x = scale(0, largest, left, width - 62), row = 23;
+    const left = shown[0]?.names ? Math.min(230, Math.floor(width * 0.48)) : labelWidth(width), x = scale(0, largest, left, width - 62), row = 23;
     shown.forEach((entry, i) => {
       const y = i * row;
-      root.append(label(entry.name, Math.floor(left / 7.2), { x: left - 7, y: y + 15, "text-anchor": "end" }));
+      root.append(label(entry.names ?? entry.name, Math.floor(left / 7.2), { x: left - 7, y: y + 15, "text-anchor": "end" }));
       root.append(svg("rect", { x: left, y: y + 4, width: Math.max(1, x(entry.value) - left), height: 15, rx: 2, fill: "var(--accent)" }));
       root.append(svg("text", { class: "soft", x: x(entry.value) + 6, y: y + 16 }, fmt(entry.value, 3)));
     });
@@ -75,7 +75,8 @@ function legend(feature) {
   const ends = texts ? ["first category", "last"] : ["low", "high"];
   return el("p", { class: "note" }, el("span", { class: "swatch", style: `background:${mix(0)}` }), `${ends[0]} `,
     el("span", { class: "swatch", style: `background:${mix(1)};margin-left:.7em` }), `${ends[1]} value of `, el("bdi", {}, feature === undefined ? "the feature" : nameOf(feature)),
-    el("span", { class: "swatch", style: "background:var(--gone);margin-left:.7em" }), "missing");
+    (feature === undefined ? data.features.some((entry) => entry.missing) : data.features[feature].missing)
+      && [el("span", { class: "swatch", style: "background:var(--gone);margin-left:.7em" }), "missing"]);
 }
 
 // Places of a feature's values along an axis: numbers as they are, categories side by side, missing values first.

@@ -46,6 +46,7 @@ function treeSection() {
   const names = data.trees.map((tree, i) => [i, data.outputs.length === data.trees.length ? `tree of ${outputName(tree.output)}` : `tree ${i}`]);
   section("tree", data.trees.length > 1 ? "Trees" : "Tree",
     note("A row goes down from the top: each line says what it passes. The grey bar is the share of rows, the small square the mean, from blue (low) to red (high). ",
+      model.linear ? "A leaf has its equation: bars are what one standard deviation of a feature adds, lines two standard errors, numbers the coefficients. " : "",
       rows ? "The way of the chosen row is marked. " : "", "Arrow keys walk through the list, Enter opens and closes."),
     data.trees.length > 1 && el("div", { class: "controls" }, el("label", {}, "Show ", choose(names, 0, (i) => { shown = i; draw(); }))), box);
 }
@@ -145,7 +146,7 @@ function scatterSection() {
 
 function pairsSection() {
   if (!data.pairs.length) return;
-  const entries = data.pairs.map((p) => ({ name: `${nameOf(p.first)} × ${nameOf(p.second)}`, value: num(p.strength) }));
+  const entries = data.pairs.map((p) => ({ names: [nameOf(p.first), nameOf(p.second)], name: `${nameOf(p.first)} × ${nameOf(p.second)}`, value: num(p.strength) }));
   section("pairs", "Pairs", note(`The strongest interactions: mean magnitude over ${data.pairRows.toLocaleString("en")} rows of what two features add together beyond each alone.`),
     bars(entries, `Strongest interactions: ${entries.slice(0, 3).map((e) => `${e.name} ${fmt(e.value, 3)}`).join(", ")}`), asTable(["pair", "mean magnitude"], () => entries.map((e) => [e.name, fmt(e.value)])));
 }

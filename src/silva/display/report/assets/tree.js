@@ -104,7 +104,7 @@ function curve(node, at) {
       style: `fill:${goesLeft(at, model.isFloat32 ? Math.fround(value) : value) ? "var(--accent)" : "var(--gone)"}` })));
     if (!texts && Number.isFinite(threshold)) {
       root.append(svg("line", { x1: x(threshold), x2: x(threshold), y1: 2, y2: height - 20, style: "stroke:var(--high);stroke-width:1.5px" }));
-      root.append(svg("text", { class: "soft", x: x(threshold), y: height - 6, "text-anchor": x(threshold) > wide - 60 ? "end" : "middle" }, `${short(nameOf(feature), 22)} = ${fmt(threshold)}`));
+      root.append(svg("text", { class: "soft", x: x(threshold), y: height - 6, "text-anchor": x(threshold) > wide - 60 ? "end" : "middle" }, `${short(nameOf(feature), 22)} = ${node.tests[0].split(" < ").pop().replace(" or missing", "").replace("-", "−")}`));
     }
     if (texts) xs.forEach((value, i) => { if (xs.length < 9) root.append(label(valueText(feature, value), Math.max(3, Math.floor(wide / xs.length / 7)), { class: "soft", x: x(i), y: height - 8, "text-anchor": "middle" })); });
     return height;

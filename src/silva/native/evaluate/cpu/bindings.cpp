@@ -1,4 +1,8 @@
 // Bindings of the evaluation: silva.evaluate.cpu calls these.
+#include <nanobind/stl/optional.h>
+
+#include <utility>
+
 #include "evaluate/cpu/grid.h"
 #include "evaluate/cpu/plan_tasks.h"
 
@@ -15,19 +19,42 @@ static EvaluateTask begin(const EvaluatePlan& plan, const RowMatrix& rows, int n
   return task;
 }
 
+// Rows, and the points of a grid as rows of which only some columns count.
+static std::pair<RowSource, RowSource> checked_grid(const EvaluatePlan& plan, const RowMatrix& rows,
+                                                    const RowMatrix& grid, const std::vector<int32_t>& columns) {
+  const int32_t n_features = int32_t(plan.coding.flags.size());
+  for (const int32_t column : columns)
+    if (column < 0 || column >= n_features) throw nb::value_error("no such column");
+  return {rows_of(rows, n_features), rows_of(grid, n_features)};
+}
+
 using GridMargins = nb::ndarray<double, nb::ndim<3>, nb::c_contig, nb::device::cpu>;
 
 static void on_grid(const EvaluatePlan& plan, const RowMatrix& matrix, const RowMatrix& grid,
                     const std::vector<int32_t>& columns, const GridMargins& out, int n_threads) {
-  const int32_t n_features = int32_t(plan.coding.flags.size());
-  const RowSource rows = rows_of(matrix, n_features), points = rows_of(grid, n_features);
+  const auto [rows, points] = checked_grid(plan, matrix, grid, columns);
   if (int64_t(out.shape(0)) != rows.n_rows || out.shape(1) != plan.base_score.size() ||
       int64_t(out.shape(2)) != points.n_rows)
     throw nb::value_error("the result has the wrong shape");
-  for (const int32_t column : columns)
-    if (column < 0 || column >= n_features) throw nb::value_error("no such column");
+  const RowSource all = rows, each = points;
   run_interruptibly([&] {
-    (plan.packed ? margins_on_grid<true> : margins_on_grid<false>)(plan, rows, columns, points, out.data(), n_threads);
+    (plan.packed ? margins_on_grid<true> : margins_on_grid<false>)(plan, all, columns, each, out.data(), n_threads);
+  });
+}
+
+using GridSums = nb::ndarray<double, nb::ndim<2>, nb::c_contig, nb::device::cpu>;
+
+static void sums(const EvaluatePlan& plan, const RowMatrix& matrix, const RowMatrix& grid,
+                 const std::vector<int32_t>& columns, const std::optional<Vector<double>>& weights, const GridSums& out,
+                 int n_threads) {
+  const auto [rows, points] = checked_grid(plan, matrix, grid, columns);
+  if (out.shape(0) != plan.base_score.size() || int64_t(out.shape(1)) != points.n_rows)
+    throw nb::value_error("the result has the wrong shape");
+  if (weights && int64_t(weights->shape(0)) != rows.n_rows) throw nb::value_error("weights are not one a row");
+  const double* weight = weights ? weights->data() : nullptr;
+  const RowSource all = rows, each = points;
+  run_interruptibly([&] {
+    (plan.packed ? sums_on_grid<true> : sums_on_grid<false>)(plan, all, columns, each, weight, out.data(), n_threads);
   });
 }
 
@@ -51,7 +78,9 @@ void bind_evaluate(nb::module_& module) {
           },
           nb::arg("rows"), nb::arg("out"), nb::arg("n_threads"), nb::arg("serial"), "Leaf ids, (n, n_trees).")
       .def("margins_on_grid", on_grid, nb::arg("rows"), nb::arg("grid"), nb::arg("columns"), nb::arg("out"),
-           nb::arg("n_threads"), "Margins, (n, n_outputs, points), with each point's values in these columns.");
+           nb::arg("n_threads"), "Margins, (n, n_outputs, points), with each point's values in these columns.")
+      .def("sums_on_grid", sums, nb::arg("rows"), nb::arg("grid"), nb::arg("columns"), nb::arg("weights"),
+           nb::arg("out"), nb::arg("n_threads"), "Sums of these margins over the rows, (n_outputs, points).");
 }
 
 }  // namespace silva

@@ -1,10 +1,12 @@
 // Margins of rows whose values in a column or two become those of each point of a grid: partial dependence. A row walks
 // a tree once for many points: only splits of these columns send points to both sides, and each leaf adds its value to
-// the points that reach it. Sums have the order, and so the bits, of a prediction a point.
+// the points that reach it. Sums have the order, and so the bits, of a prediction a point. Where only the mean over
+// rows is asked for, a node has the list of the rows that reach it, and a leaf adds its value times their number.
 #pragma once
 #include <algorithm>
 #include <array>
 #include <bit>
+#include <numeric>
 
 #include "evaluate/cpu/plan_tasks.h"
 
@@ -101,6 +103,51 @@ class GridWalk {
         add_tree(tree, tile.data(), n_rows, row, std::min(row + kTogether, n_rows), out, stride, here, next);
   }
 
+  // Rows of a tile that reach a node: a range of their list.
+  struct Visit {
+    uint32_t at, begin, end;
+  };
+
+  // Adds what the rows of a tile sum up to in a tree; out: [output][point]. A split of the rows' own values divides
+  // their range in place, one of the grid's hands it to both sides, which reorder it and no more.
+  void add_sums(int tree, const float* tile, int n_rows, const double* weights, std::vector<uint32_t>& list,
+                std::vector<Visit>& waiting, double* out, int64_t stride) const {
+    const EvaluateTree nodes = tree_at(forest_, tree);
+    const int64_t first = forest_.tree_first[tree];
+    list.resize(n_rows);
+    std::iota(list.begin(), list.end(), 0);
+    uint32_t* rows = list.data();
+    waiting.assign(1, {0, 0, uint32_t(n_rows)});
+    while (!waiting.empty()) {
+      const auto [at, begin, end] = waiting.back();
+      waiting.pop_back();
+      const uint32_t left = left_of(nodes, at);
+      if (left == at) {
+        double total = end - begin;
+        if (weights) {
+          total = 0;
+          for (uint32_t i = begin; i < end; ++i) total += weights[rows[i]];
+        }
+        add_leaf(tree, first + at, out, stride, total);
+        continue;
+      }
+      const Turn turn = turn_[first + at];
+      uint32_t left_end = turn == kRight ? begin : end, right_begin = turn == kLeft ? end : begin;
+      if (turn == kOwnValue) {
+        left_end = begin;
+        for (uint32_t i = begin; i < end; ++i) {
+          const uint32_t row = rows[i];
+          rows[i] = rows[left_end], rows[left_end] = row;
+          const auto value = [&](uint32_t feature) { return tile[int64_t(feature) * n_rows + row]; };
+          left_end += step<Packed, true, true>(forest_, nodes, at, value) == left;
+        }
+        right_begin = left_end;
+      }
+      if (right_begin < end) waiting.push_back({left + 1, right_begin, end});
+      if (begin < left_end) waiting.push_back({left, begin, left_end});
+    }
+  }
+
  private:
   static constexpr int kTogether = 32;  // rows whose walks go on side by side, so that they wait for memory together
   enum Turn : uint8_t { kOwnValue, kLeft, kRight, kBoth };
@@ -137,7 +184,7 @@ class GridWalk {
         const uint32_t at = walk->at, left = left_of(nodes, at);
         const int32_t row = walk->row;
         if (left == at) {
-          add_leaf(tree, first + at, out + row * row_size, stride);
+          add_leaf(tree, first + at, out + row * row_size, stride, 1);
           continue;
         }
         const auto value = [&](uint32_t feature) { return tile[int64_t(feature) * n_rows + row]; };
@@ -152,10 +199,10 @@ class GridWalk {
     }
   }
 
-  void add_leaf(int tree, int64_t node, double* out, int64_t stride) const {
+  void add_leaf(int tree, int64_t node, double* out, int64_t stride, double times) const {
     const double* value = forest_.value + node * forest_.width;
-    if (forest_.width == 1) return points_[node].add(value[0], out + forest_.tree_output[tree] * stride);
-    for (int output = 0; output < forest_.width; ++output) points_[node].add(value[output], out + output * stride);
+    if (forest_.width == 1) return points_[node].add(times * value[0], out + forest_.tree_output[tree] * stride);
+    for (int k = 0; k < forest_.width; ++k) points_[node].add(times * value[k], out + k * stride);
   }
 };
 
@@ -174,6 +221,51 @@ void margins_on_grid(const EvaluatePlan& plan, const RowSource& rows, const std:
       const int64_t row = task * together;
       walk.add(rows, row, int(std::min(together, rows.n_rows - row)), out + row * n_outputs * stride + first, stride);
     });
+  }
+}
+
+// Sums over the rows, [output][point]; weights: one a row, or null for 1. Threads take trees, whose sums are added up
+// in their order, tile by tile.
+template <bool Packed>
+void sums_on_grid(const EvaluatePlan& plan, const RowSource& rows, const std::vector<int32_t>& columns,
+                  const RowSource& points, const double* weights, double* out, int n_threads) {
+  constexpr int64_t kTileRows = 1 << 15, kTileNumbers = 1 << 24, kEncoded = 512;
+  constexpr int kTreesTogether = 256;
+  const EvaluateTables forest = plan.view();
+  const RowCoding coding = plan.coding.view();
+  const int64_t n_outputs = forest.n_outputs, stride = points.n_rows;
+  const int64_t most_rows = std::clamp(kTileNumbers / std::max(coding.n_features, 1), kEncoded, kTileRows);
+  const double total = weights ? std::accumulate(weights, weights + rows.n_rows, 0.0) : double(rows.n_rows);
+  for (int64_t k = 0; k < n_outputs; ++k) std::fill_n(out + k * stride, stride, total * forest.base_score[k]);
+  const BorrowedTeam threads(n_threads);
+  std::vector<std::vector<uint32_t>> lists(n_threads);
+  std::vector<std::vector<typename GridWalk<Packed>::Visit>> waiting(n_threads);
+  std::vector<float> tile;
+  std::vector<double> sums;
+  for (int64_t first = 0; first < stride; first += kMostPoints) {
+    const int n_points = int(std::min<int64_t>(kMostPoints, stride - first));
+    const int64_t size = n_outputs * n_points;
+    const GridWalk<Packed> walk(plan, columns, points, first, n_points);
+    for (int64_t row = 0; row < rows.n_rows; row += most_rows) {
+      const int n_rows = int(std::min(most_rows, rows.n_rows - row));
+      tile.resize(int64_t(coding.n_features) * n_rows);
+      share_out(threads.team(), (n_rows + kEncoded - 1) / kEncoded, [&](int64_t task, int32_t) {
+        const int lane = int(task * kEncoded), n = std::min(int(kEncoded), n_rows - lane);
+        encode_rows<float>(coding, rows, row + lane, n, n, n_rows, tile.data() + lane);
+      });
+      for (int tree = 0; tree < forest.n_trees; tree += kTreesTogether) {
+        const int n_trees = std::min(kTreesTogether, forest.n_trees - tree);
+        sums.assign(n_trees * size, 0);
+        share_out(threads.team(), n_trees, [&](int64_t task, int32_t thread) {
+          walk.add_sums(tree + int(task), tile.data(), n_rows, weights ? weights + row : nullptr, lists[thread],
+                        waiting[thread], sums.data() + task * size, n_points);
+        });
+        for (int task = 0; task < n_trees; ++task)
+          for (int64_t k = 0; k < n_outputs; ++k)
+            for (int point = 0; point < n_points; ++point)
+              out[k * stride + first + point] += sums[task * size + k * n_points + point];
+      }
+    }
   }
 }
 

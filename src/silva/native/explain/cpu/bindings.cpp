@@ -37,10 +37,12 @@ static ExplainTask<Real> task_of(const ExplainPlan<Real>& plan, const RowMatrix&
   task.words = plan.words.data();
   task.points = plan.points.data();
   task.terms = plan.terms.data();
+  task.entries = plan.entries.data();
   task.models = plan.models.empty() ? nullptr : plan.models.data();
   task.lone_leaves = plan.lone_leaves.data();
   task.n_lone_leaves = int32_t(plan.lone_leaves.size());
   task.max_terms = plan.max_terms;
+  task.max_entries = plan.max_entries;
   task.n_trees = int32_t(plan.trees.size());
   task.n_outputs = plan.n_outputs;
   task.width = plan.width;

@@ -23,10 +23,19 @@ struct LinearTerm {
   Real z;            // product of the cover ratios of the player's edges
   int32_t category;  // common/linear_term.h
   double coefficient, mean;
+  int32_t entry;  // of its player among the leaf's entries
+};
+
+// A player that a leaf's path or its model knows.
+template <class Real>
+struct LinearEntry {
+  int32_t slot, depth;  // as of a term
+  Real z;
 };
 
 struct LinearLeaf {
   int64_t first, end;                         // terms
+  int64_t first_entry, end_entry;             // of plans of interactions
   double value, at_means, weight, low, high;  // at_means: the value within the range
   double missing;                             // of rows that lack a number, or kNoValue
 };

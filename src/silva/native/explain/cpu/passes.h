@@ -123,15 +123,25 @@ struct InteractionPass {
   __attribute__((noinline)) void run(int first) const {
     using L = ExplainLanes<Real>;
     PairSums<L> pairs{space.phi, space.pairs, task.slot_player + tree.first_slot, task.selected, tree.n_slots};
-    const auto leaf = [this](const ShapNode<Real>& node, int side) {
-      return task.width == 1 ? node.value[side] : task.leaf_value[int64_t(node.child[side]) * task.width + output];
-    };
     auto stack = space.template stack_of<K>();
     const auto tables = tables_of(task, tree);
     const auto points = points_of<Real, K>(task, tree, first);
+    const TileRows<L> rows{space.tile};
+    if (task.models) {
+      const auto leaf = [this](const ShapNode<Real>& node, int side) -> const LinearLeaf& {
+        return task.models[node.child[side]];
+      };
+      LinearPairWork<L, K, decltype(stack), decltype(leaf), PairSums<L>> work{
+          points, stack, leaf, task.terms, task.entries, space.raw, space.attributed, space.sides, pairs};
+      walk_splits<L, K>(tables, points, rows, stack, work, tree.root);
+      return;
+    }
+    const auto leaf = [this](const ShapNode<Real>& node, int side) {
+      return task.width == 1 ? node.value[side] : task.leaf_value[int64_t(node.child[side]) * task.width + output];
+    };
     PairWork<L, K, decltype(stack), decltype(leaf), PairSums<L>> work{
         tables, points, task.deltas + tree.first_delta, stack, leaf, pairs, tree.root, 0, {}, {}};
-    walk_splits<L, K>(tables, points, TileRows<L>{space.tile}, stack, work, tree.root);
+    walk_splits<L, K>(tables, points, rows, stack, work, tree.root);
   }
 };
 

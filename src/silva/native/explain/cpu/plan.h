@@ -23,9 +23,10 @@ struct ExplainPlan {
   std::vector<uint32_t> words;
   std::vector<double> expected_value;
   std::vector<LinearTerm<Real>> terms;
-  std::vector<LinearLeaf> models;  // [leaf]; empty: constant leaves
+  std::vector<LinearEntry<Real>> entries;  // of interactions
+  std::vector<LinearLeaf> models;          // [leaf]; empty: constant leaves
   std::vector<LoneLeaf> lone_leaves;
-  int32_t width, n_outputs, n_players, max_slots = 0, max_depth = 0, max_terms = 0;
+  int32_t width, n_outputs, n_players, max_slots = 0, max_depth = 0, max_terms = 0, max_entries = 0;
   bool interactions;  // whether deltas was built: two rows of K a split
 
   ExplainPlan(const ForestView& forest, const Players& players, bool interactions)
@@ -77,6 +78,7 @@ class ExplainPlanBuilder {
   ExplainPlan<Real>& plan_;
   std::vector<int64_t> leaf_of_;
   std::vector<OnPath> path_;
+  std::vector<int32_t> on_path_;  // players that the splits above the one at work test
   std::vector<double> centered_;  // [leaf][width]: weighted value minus the tree's middle
   std::vector<int32_t> height_;   // [record]
   std::vector<char> distinct_;    // [record]: no split from there on has a player that was split above
@@ -113,18 +115,37 @@ class ExplainPlanBuilder {
   // The model of a leaf below the path's edges.
   void add_model(int32_t tree, int64_t leaf, ShapTree& out) {
     const int64_t first = forest_.linear_offsets[leaf], end = forest_.linear_offsets[leaf + 1];
-    plan_.models[leaf] = {
-        int64_t(plan_.terms.size()),      int64_t(plan_.terms.size()) + end - first,
-        forest_.leaf_value[leaf],         value_at_means(forest_, leaf),
-        forest_.tree_weight[tree],        forest_.leaf_range[2 * leaf],
-        forest_.leaf_range[2 * leaf + 1], forest_.leaf_missing.empty() ? kNoValue : forest_.leaf_missing[leaf]};
+    const int64_t first_term = int64_t(plan_.terms.size()), first_entry = int64_t(plan_.entries.size());
+    if (plan_.interactions)
+      for (const int32_t player : on_path_) entry_of(player, first_entry, out);
     for (int64_t at = first; at < end; ++at) {
       const int32_t f = forest_.linear_feature[at], player = players_.of(f), slot = slot_of(player, out);
       const OnPath& on = path_[player];
+      const int32_t entry = plan_.interactions ? entry_of(player, first_entry, out) : 0;
       plan_.terms.push_back({f, player, slot, on.depth, Real(on.z), forest_.linear_category[at],
-                             forest_.linear_coefficient[at], forest_.linear_mean[at]});
+                             forest_.linear_coefficient[at], forest_.linear_mean[at], entry});
     }
+    plan_.models[leaf] = {first_term,
+                          first_term + end - first,
+                          first_entry,
+                          int64_t(plan_.entries.size()),
+                          forest_.leaf_value[leaf],
+                          value_at_means(forest_, leaf),
+                          forest_.tree_weight[tree],
+                          forest_.leaf_range[2 * leaf],
+                          forest_.leaf_range[2 * leaf + 1],
+                          forest_.leaf_missing.empty() ? kNoValue : forest_.leaf_missing[leaf]};
     plan_.max_terms = std::max(plan_.max_terms, int32_t(end - first));
+    plan_.max_entries = std::max(plan_.max_entries, int32_t(plan_.entries.size() - first_entry));
+  }
+
+  // Number of a player's entry among those of a leaf; new ones are added.
+  int32_t entry_of(int32_t player, int64_t first, ShapTree& out) {
+    const int32_t slot = slot_of(player, out);
+    for (size_t at = first; at < plan_.entries.size(); ++at)
+      if (plan_.entries[at].slot == slot) return int32_t(at - first);
+    plan_.entries.push_back({slot, path_[player].depth, Real(path_[player].z)});
+    return int32_t(plan_.entries.size() - 1 - first);
   }
 
   Pending open(int32_t tree, int64_t node, int32_t depth, double reach, int32_t n_distinct, ShapTree& out) {
@@ -153,7 +174,9 @@ class ExplainPlanBuilder {
       expect(tree, child, reach * ratio);
       if (!forest_.is_linear()) continue;
       path_[player].z = state.z * ratio, path_[player].depth = depth + 1;
+      if (state.depth == 0) on_path_.push_back(player);
       add_model(tree, leaf_of_[child], out);
+      if (state.depth == 0) on_path_.pop_back();
       path_[player] = state;
     }
     plan_.nodes.push_back(entry);
@@ -176,6 +199,7 @@ class ExplainPlanBuilder {
       most_distinct = std::max(most_distinct, top.n_distinct);
       OnPath& state = path_[players_.of(forest_.feature[top.node])];
       if (top.side == 2) {
+        if (state.depth > 0 && top.before.depth == 0) on_path_.pop_back();
         state = top.before;
         if (stack.size() > 1) link(stack[stack.size() - 2], top.record);
         stack.pop_back();
@@ -185,6 +209,7 @@ class ExplainPlanBuilder {
       const int64_t child = child_of(top.node, tree, side);
       if (!forest_.is_split(child)) continue;
       const double ratio = ratio_of(top.node, child);
+      if (state.depth == 0) on_path_.push_back(players_.of(forest_.feature[top.node]));
       state.z = top.before.z * ratio;
       state.depth = top.depth + 1;
       stack.push_back(open(tree, child, top.depth + 1, top.reach * ratio, top.n_distinct, out));

@@ -48,16 +48,19 @@ void explain_tree(const ExplainTask<Real>& task, const ShapTree& tree, ExplainWo
   }
 }
 
-// Trees that are one linear model: the terms are the values.
+// Trees that are one linear model: the terms are the values. totals: of the first output that is wanted.
 template <class Real>
-void explain_lone_leaves(const ExplainTask<Real>& task, ExplainWorkspace<Real>& space, int block) {
+void explain_lone_leaves(const ExplainTask<Real>& task, ExplainWorkspace<Real>& space, int block, double* totals,
+                         int first_output, int end_output) {
   using L = ExplainLanes<Real>;
   constexpr int W = L::width;
   const int64_t F = task.n_features, P = task.n_players;
   for (int i = 0; i < task.n_lone_leaves; ++i) {
-    const LinearLeaf& model = task.models[task.lone_leaves[i].leaf];
+    const LoneLeaf lone = task.lone_leaves[i];
+    if (lone.output < first_output || lone.output >= end_output) continue;
+    const LinearLeaf& model = task.models[lone.leaf];
     attribute_terms<L>(model, task.terms, space.raw + block * F * W, space.attributed);
-    double* total = space.total + (block * task.n_outputs + task.lone_leaves[i].output) * P * W;
+    double* total = totals + (lone.output - first_output) * P * W;
     for (int64_t at = model.first; at < model.end; ++at)
       add_and_clear<L>(total + task.terms[at].player * W, space.attributed[at - model.first]);
   }
@@ -95,7 +98,8 @@ void explain_rows(const ExplainTask<Real>& task, ExplainWorkspace<Real>& space, 
     if (ends_before(task.trees[t].root, asked, task.team, thread)) return;
     for (int block = 0; block < n_blocks; ++block) explain_tree(task, task.trees[t], space, block);
   }
-  for (int block = 0; block < n_blocks; ++block) explain_lone_leaves(task, space, block);
+  for (int block = 0; block < n_blocks; ++block)
+    explain_lone_leaves(task, space, block, space.total + block * size, 0, task.n_outputs);
   for (int block = 0; block < n_blocks; ++block)
     write_values(task, space.total + block * size, first_row + block * W, rows_of_block(block));
 }
@@ -153,6 +157,7 @@ void interact_block(const ExplainTask<Real>& task, ExplainWorkspace<Real>& space
   constexpr int W = ExplainLanes<Real>::width;
   const int64_t P = task.n_players, slots = task.max_slots;
   encode_rows<Real>(task.coding, task.rows, first_row, n_rows, W, W, space.tile);
+  if (task.models) copy_rows(task.rows, task.n_features, first_row, n_rows, W, space.raw);
   __builtin_memset(space.phi, 0, sizeof(space.phi[0]) * slots);
   __builtin_memset(space.pairs, 0, sizeof(space.pairs[0]) * slots * slots);
   for (int output = 0; output < task.n_outputs; ++output) {
@@ -165,6 +170,7 @@ void interact_block(const ExplainTask<Real>& task, ExplainWorkspace<Real>& space
       for_each_pass(tree.n_points, InteractionPass<Real>{task, tree, space, output});
       collect_pairs(task, tree, space);
     }
+    explain_lone_leaves(task, space, 0, space.total, output, output + 1);
     write_interactions(task, space, first_row, n_rows, output);
   }
 }

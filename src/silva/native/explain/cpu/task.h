@@ -46,9 +46,10 @@ struct ExplainTask {
   const uint32_t* words;
   const Real* points;  // Gauss-Legendre on [0, 1]
   const LinearTerm<Real>* terms;
+  const LinearEntry<Real>* entries;
   const LinearLeaf* models;  // [leaf]; null: constant leaves
   const LoneLeaf* lone_leaves;
-  int32_t n_lone_leaves, max_terms;
+  int32_t n_lone_leaves, max_terms, max_entries;
   int32_t n_trees, n_outputs, width, n_features, n_players;
   int32_t max_slots, max_depth;
   int32_t n_blocks;         // blocks of a vector's rows that a thread explains together (values only)

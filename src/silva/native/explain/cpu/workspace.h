@@ -3,6 +3,7 @@
 #pragma once
 #include "common/arena.h"
 #include "common/vectors.h"
+#include "explain/cpu/linear_pairs.h"
 #include "explain/cpu/task.h"
 
 namespace silva {
@@ -96,8 +97,9 @@ struct ExplainWorkspace {
   using L = ExplainLanes<Real>;
   using Value = typename L::Value;
   Real* tile;
-  double* raw;         // [feature][lane]: values of the rows, for linear leaves
-  Value* attributed;   // [term] of the leaf at work
+  double* raw;        // [feature][lane]: values of the rows, for linear leaves
+  Value* attributed;  // [term] of the leaf at work
+  EntrySides<Value> sides;
   Value* phi;          // [slot][output of vector leaves]
   double* total;       // [output][player][lane]
   Value* pairs;        // [slot][slot]
@@ -111,6 +113,8 @@ struct ExplainWorkspace {
     tile = arena.take<Real>(blocks * task.n_features * W);
     raw = arena.take<double>(task.models ? blocks * task.n_features * W : 0);
     attributed = arena.take<Value>(task.max_terms);
+    sides.kappa = arena.take<Value>(int64_t(task.max_entries) * kMaxPoints);
+    sides.beta = arena.take<Value>(int64_t(task.max_entries) * kMaxPoints);
     phi = arena.take<Value>(slots * outputs);
     total = arena.take<double>(blocks * int64_t(interactions ? 1 : task.n_outputs) * task.n_players * W);
     stack.width = int(outputs);

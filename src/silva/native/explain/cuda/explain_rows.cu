@@ -16,31 +16,13 @@ extern "C" __global__ void __launch_bounds__(128, MIN_BLOCKS)
   const int n_slots = int(slot_offsets[chunk + 1] - first_slot);
   Real* result = partial + first_slot * stride + row;
   Walk<POINTS, DeviceRow> walk;
-  walk.row.codes = reinterpret_cast<const char*>(codes + row);
-  asm volatile("" : "+l"(walk.row.codes));  // or the compiler adds row and column first, at two more additions a code
-  walk.row.code_stride = stride * unsigned(sizeof(CODE));
+  open_row(walk.row, codes + row, stride, n_slots, result);
 #if PAIRS
   Real deltas[DELTAS * POINTS];
   walk.row.deltas = deltas;
 #endif
-#if SHARED
-  extern __shared__ double shared_sums[];
-  Real* sums = reinterpret_cast<Real*>(shared_sums) + threadIdx.x;
-  for (int slot = 0; slot < n_slots; ++slot) sums[slot * blockDim.x] = 0;
-  walk.row.sums = shared_address(sums);
-#else
-  for (int slot = 0; slot < n_slots; ++slot) result[slot * static_cast<long long>(stride)] = 0;
-  walk.row.sums = result;
-  walk.row.stride = stride;
-#endif
   const Quad* start = tape + chunk_starts[chunk];
   fetch_ahead(start - WINDOW / int(sizeof(Quad)));
   walk.chunk<HEIGHT, LEVELS>(start);
-#if SHARED
-  for (int slot = 0; slot < n_slots; ++slot) {
-    Real sum;
-    load_shared(sum, walk.row.slot_address(slot));
-    result[slot * static_cast<long long>(stride)] = sum;
-  }
-#endif
+  close_row(walk.row, n_slots, result, stride);
 }

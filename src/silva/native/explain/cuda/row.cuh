@@ -120,4 +120,33 @@ struct DeviceRow {
   }
 };
 
+#if !STAGED
+// A row of codes [column][stride], its accumulators at 0: `result`, or their copies in shared memory.
+SILVA_DEVICE void open_row(DeviceRow& row, const CODE* codes, unsigned stride, int n_slots, Real* result) {
+  row.codes = reinterpret_cast<const char*>(codes);
+  asm volatile("" : "+l"(row.codes));  // or the compiler adds row and column first, at two more additions a code
+  row.code_stride = stride * unsigned(sizeof(CODE));
+#if SHARED
+  extern __shared__ double shared_sums[];
+  Real* sums = reinterpret_cast<Real*>(shared_sums) + threadIdx.x;
+  for (int slot = 0; slot < n_slots; ++slot) sums[slot * blockDim.x] = 0;
+  row.sums = shared_address(sums);
+#else
+  for (int slot = 0; slot < n_slots; ++slot) result[slot * static_cast<long long>(stride)] = 0;
+  row.sums = result;
+  row.stride = stride;
+#endif
+}
+
+SILVA_DEVICE void close_row(const DeviceRow& row, int n_slots, Real* result, unsigned stride) {
+#if SHARED
+  for (int slot = 0; slot < n_slots; ++slot) {
+    Real sum;
+    load_shared(sum, row.slot_address(slot));
+    result[slot * static_cast<long long>(stride)] = sum;
+  }
+#endif
+}
+#endif
+
 }  // namespace silva

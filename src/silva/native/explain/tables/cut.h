@@ -1,6 +1,7 @@
 // Where a tree is cut into subtrees: a dynamic programme over its nodes, each either a root or left to its children. A
 // tree has tables as a whole, or in part: the walk then takes the tree with its subtrees' roots for leaves.
 #pragma once
+#include <algorithm>
 #include <cmath>
 
 #include "explain/tables/pairs.h"
@@ -8,6 +9,16 @@
 #include "explain/tables/states.h"
 
 namespace silva {
+
+// What a table by points costs in place of one by states (docs/internals/tables.md): its entries are of cells alone,
+// and a row multiplies them by the factors of its path.
+struct PointCosts {
+  double row = 0;           // of a look-up; 0: there are no such tables
+  double below = 0;         // more for each vector of an entry of four points
+  double above = 0;         // more for each feature of the path alone
+  double number = 0;        // of the table
+  double most_numbers = 0;  // of a table
+};
 
 // What a subtree costs, in cycles: a row's key and add, a state's and a cell's share of the build. Figures of one
 // AVX-512 core; n_rows is fixed, so that the cut, and with it every bit of the values, depends on the forest alone.
@@ -30,6 +41,7 @@ struct CutCosts {
   // Tables that are built anew for each call have to gain from so many rows on; 0: they never do.
   double rebuild_rows = 0, rebuild_add = 0, rebuild_state = 0;
   double rebuild_more = 0;  // of an entry's second vector, a row and a state alike
+  PointCosts points;
 
   bool of_pairs() const { return pair_lanes > 0; }
   double n_vectors(int32_t n_lanes) const {
@@ -65,11 +77,17 @@ inline CutCosts group_costs(CutCosts costs) {
   return costs;
 }
 
+// by_points: as in Subtree.
+struct SubtreeRoot {
+  int32_t node, by_points;
+};
+
 struct TreeCut {
-  std::vector<int32_t> roots;  // nodes, from the left; empty: nothing to add
-  bool is_partial = false;     // leaves that are below none are walked
-  double cost = 0;             // of the tables, and of the walk of what is left, n_rows rows
-  double walk = 0;             // of the walk of the whole tree
+  std::vector<SubtreeRoot> roots;  // from the left; empty: nothing to add
+  std::vector<int32_t> covered;    // of a tree in part: the highest nodes all of whose leaves are below roots
+  bool is_partial = false;         // leaves that are below none are walked
+  double cost = 0;                 // of the tables, and of the walk of what is left, n_rows rows
+  double walk = 0;                 // of the walk of the whole tree
   double n_states = 0;
   // Of second vectors: as many look-ups, as many states.
   double more_vectors = 0, more_states = 0;
@@ -90,24 +108,14 @@ class TreeCutter {
   TreeCut cut(bool forced) const {
     TreeCut result;
     const double whole = whole_[0].cost, partial = partial_[0].cost - walk_;
-    result.is_partial = forced ? whole >= kInfinite : partial < whole;
+    result.is_partial = forced ? whole >= kInfinite : !partial_[0].is_root && partial < whole;
     result.cost = result.is_partial ? partial : whole;
     result.walk = walk_ * double(whole_.size() / 2);
-    const std::vector<Choice>& choices = result.is_partial ? partial_ : whole_;
-    std::vector<int32_t> waiting{0};
-    while (!waiting.empty() && states_.is_split(0)) {
-      const int32_t node = waiting.back();
-      waiting.pop_back();
-      if (choices[node].is_root) {
-        result.roots.push_back(node);
-        const double n_states = states_of(node), more = vectors_of(node) - 1;
-        result.n_states += n_states, result.more_vectors += more, result.more_states += more * n_states;
-        continue;
-      }
-      if (!states_.is_split(node)) continue;
-      waiting.push_back(states_.child(node, 1));
-      waiting.push_back(states_.child(node, 0));
-    }
+    if (!states_.is_split(0)) return result;
+    if (result.is_partial)
+      add_covered(0, result);
+    else
+      add_roots(0, result);
     return result;
   }
 
@@ -121,10 +129,12 @@ class TreeCutter {
 
  private:
   static constexpr double kInfinite = 1e300;
-  // What all below a node costs at least, and whether the node is a root then.
+  // What all below a node costs at least, and whether the node is a root then, or of trees in part covered by roots: to
+  // the walk it is a leaf.
   struct Choice {
     double cost = kInfinite;
     bool is_root = false;
+    int32_t by_points = 0;
   };
   const TreeStates& states_;
   CutCosts costs_;
@@ -133,9 +143,9 @@ class TreeCutter {
   std::vector<Choice> whole_, partial_;  // [node]
 
   void decide(int32_t node) {
-    const double own = cost_of(node);
+    const double by_states = cost_of(node), by_points = cost_by_points(node), own = std::min(by_states, by_points);
     if (!states_.is_split(node)) {
-      whole_[node] = {own, own < kInfinite};
+      whole_[node] = {own, own < kInfinite, by_points < by_states ? points_of(node) : 0};
       partial_[node] = {walk_, false};
       return;
     }
@@ -145,7 +155,29 @@ class TreeCutter {
       return as_root <= halves ? Choice{as_root, as_root < kInfinite} : Choice{halves, false};
     };
     whole_[node] = better(whole_, own);
-    partial_[node] = better(partial_, own + walk_);
+    if (by_points < by_states) whole_[node].by_points = points_of(node);
+    partial_[node] = better(partial_, whole_[node].cost + walk_);
+  }
+
+  void add_roots(int32_t node, TreeCut& cut) const {
+    if (!whole_[node].is_root) {
+      add_roots(states_.child(node, 0), cut);
+      add_roots(states_.child(node, 1), cut);
+      return;
+    }
+    cut.roots.push_back({node, whole_[node].by_points});
+    const double n_states = states_of(node), more = vectors_of(node) - 1;
+    cut.n_states += n_states, cut.more_vectors += more, cut.more_states += more * n_states;
+  }
+
+  void add_covered(int32_t node, TreeCut& cut) const {
+    if (partial_[node].is_root) {
+      cut.covered.push_back(node);
+      add_roots(node, cut);
+    } else if (states_.is_split(node)) {
+      add_covered(states_.child(node, 0), cut);
+      add_covered(states_.child(node, 1), cut);
+    }
   }
 
   int32_t n_shared(int32_t node) const {
@@ -163,17 +195,40 @@ class TreeCutter {
     return std::ldexp(at.cells, at.n_path - n_shared(node));
   }
 
+  // Quadrature points of a table by points, as kernels have them.
+  int32_t points_of(int32_t node) const {
+    const int32_t most = states_.nodes[node].most;
+    return most > 12 ? 8 : most > 8 ? 6 : 4;
+  }
+
+  double cost_by_points(int32_t node) const {
+    const PointCosts& costs = costs_.points;
+    const NodeStates& at = states_.nodes[node];
+    const int32_t n_above = at.n_path - n_shared(node), n_points = points_of(node);
+    if (costs.row == 0 || n_above == 0 || !at.fits || states_of(node) > kMostStates) return kInfinite;
+    if (lanes_of(node) > kMostLanes || at.work > costs_.most_cells) return kInfinite;
+    const double size = double(point_numbers(n_points, at.n_below, n_above, int64_t(at.cells)));
+    if (size > costs.most_numbers) return kInfinite;
+    const double products = n_points / 4.0 * (costs.below * (at.n_below + 1) + costs.above * n_above);
+    const double row = (costs.row + products) * width_ + costs_.step * n_steps(node);
+    return costs_.n_rows * row + width_ * (costs.number * size + costs_.cell * at.work);
+  }
+
+  double n_steps(int32_t node) const {
+    double result = 2.0 * (states_.nodes[node].n_path - n_shared(node));
+    for (const FeatureStates& one : states_.below_of(node)) result += one.n_states();
+    return result;
+  }
+
   double cost_of(int32_t node) const {
     const NodeStates& at = states_.nodes[node];
     const double n_states = at.fits ? states_of(node) : kInfinite;
     const int32_t n_lanes = lanes_of(node);
     if (n_states > costs_.most_states || n_lanes > costs_.most_lanes || at.work > costs_.most_cells) return kInfinite;
     if (n_states * costs_.n_numbers(n_lanes) > costs_.most_numbers) return kInfinite;
-    double n_steps = 2.0 * (at.n_path - n_shared(node));
-    for (const FeatureStates& one : states_.below_of(node)) n_steps += one.n_states();
     const double n_vectors = vectors_of(node);
     const double add = costs_.add + costs_.vector * n_vectors + (n_lanes > costs_.narrow ? costs_.wide : 0);
-    const double row = add * width_ + costs_.step * n_steps;
+    const double row = add * width_ + costs_.step * n_steps(node);
     return costs_.n_rows * row + width_ * n_vectors * (costs_.state * n_states + costs_.cell * at.work);
   }
 };

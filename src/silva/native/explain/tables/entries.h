@@ -18,7 +18,8 @@ namespace {
 
 constexpr int kEncoded = 32;  // rows that are encoded together
 constexpr int kKeyLanes = kVectorBytes / 2;
-typedef int16_t KeyVector __attribute__((vector_size(kVectorBytes)));
+typedef int16_t CodeVector __attribute__((vector_size(kVectorBytes)));
+typedef uint16_t KeyVector __attribute__((vector_size(kVectorBytes)));
 
 template <class Real>
 struct PassSpace {
@@ -81,15 +82,16 @@ SILVA_INLINE void find_keys(const Subtree& subtree, const KeyStep* steps, const 
   for (int i = 0; i < N; ++i) _mm512_storeu_si512(keys + i * kKeyLanes, key[i]);
 #else
   KeyVector key[N];
-  for (int i = 0; i < N; ++i) key[i] = KeyVector{} + int16_t(subtree.base);
+  for (int i = 0; i < N; ++i) key[i] = KeyVector{} + uint16_t(subtree.base);
   for (int s = 0; s < subtree.n_steps; ++s) {
-    const KeyVector bound = KeyVector{} + steps[s].bound, weight = KeyVector{} + int16_t(steps[s].weight);
+    const CodeVector bound = CodeVector{} + steps[s].bound;
+    const KeyVector weight = KeyVector{} + uint16_t(steps[s].weight);
     const int16_t* x = codes + steps[s].column * stride;
     SILVA_UNROLL
     for (int i = 0; i < N; ++i) {
-      KeyVector code;
+      CodeVector code;
       __builtin_memcpy(&code, x + i * kKeyLanes, sizeof(code));
-      key[i] += (code > bound) & weight;
+      key[i] += KeyVector(code > bound) & weight;
     }
   }
   for (int i = 0; i < N; ++i) __builtin_memcpy(keys + i * kKeyLanes, &key[i], sizeof(key[i]));

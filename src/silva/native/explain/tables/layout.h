@@ -7,7 +7,7 @@ namespace silva {
 
 class TreeLayout {
  public:
-  // Lanes are a subtree's own features in their order.
+  // Lanes are a subtree's own features in their order; of tables by points those of its splits first.
   TreeLayout(const ForestCodes& codes, const TreeStates& states, int32_t tree, int64_t first_leaf, TableGame game,
              TablePlan& plan)
       : codes_(codes),
@@ -28,8 +28,10 @@ class TreeLayout {
     lane_of_.assign(states.features.size(), -1);
   }
 
-  void add(int32_t root) {
+  void add(const SubtreeRoot& chosen) {
+    const int32_t root = chosen.node;
     Subtree subtree{};
+    subtree.by_points = chosen.by_points;
     subtree.tree = tree_;
     subtree.output = codes_.forest.tree_output[tree_];
     subtree.n_points = std::max(1, (states_.nodes[root].most + 1) / 2);
@@ -101,9 +103,9 @@ class TreeLayout {
     subtree.first_lane = int64_t(plan_.lane_player.size());
     std::vector<int32_t> all;
     for (const FeatureStates& one : states_.below_of(root)) all.push_back(one.feature);
-    for (const PathFeature& one : path_) all.push_back(one.feature);
-    std::sort(all.begin(), all.end());
-    all.erase(std::unique(all.begin(), all.end()), all.end());
+    for (const PathFeature& one : path_)
+      if (!states_.find_below(root, one.feature)) all.push_back(one.feature);
+    if (!subtree.by_points) std::sort(all.begin(), all.end());
     n_of_lane_.clear();
     for (const int32_t f : all) {
       const int32_t player = codes_.player_of[states_.features[f].column];

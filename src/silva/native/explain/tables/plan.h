@@ -46,6 +46,17 @@ enum class TableContent : int32_t { kValues, kPairs };
 // rows. The latter two are laid out by leaves, whose positions are players.
 enum class TableGame : int32_t { kCovers, kGroupCovers, kBackground };
 
+// Of a table by points (explain/cuda/tables/format.h) the numbers of a vector, of a cell's entry, where the entry
+// begins behind the first, and the numbers of all. The padding makes entries an odd number of 16 bytes, and skips 16
+// bytes after each eight, so that those of neighbouring rows begin in different banks of a GPU's shared memory.
+constexpr int32_t point_vector(int32_t n_points) { return (n_points + 3) / 4 * 4; }
+constexpr int64_t point_entry(int32_t n_points, int32_t n_below) { return point_vector(n_points) * (n_below + 1) + 4; }
+constexpr int64_t point_place(int64_t cell, int64_t entry) { return cell * entry + cell / 8 * 4; }
+constexpr int64_t point_numbers(int32_t n_points, int32_t n_below, int32_t n_above, int64_t n_cells) {
+  return point_vector(n_points) * (2 + n_above) + (n_above + 3) / 4 * 4 +
+         point_place(n_cells, point_entry(n_points, n_below));
+}
+
 struct Subtree {
   int32_t tree, output;
   int32_t n_states;          // n_cells << n_above
@@ -64,7 +75,8 @@ struct Subtree {
   int64_t first_step, first_lane;
   int64_t first_vector;  // of its table, in vectors of the plan's lanes
   int64_t first_leaf;    // of games by leaves
-  int32_t n_leaves, padding;
+  int32_t n_leaves;
+  int32_t by_points;  // 0, or the points of a table by points, whose lanes are those below, then others
 };
 
 // Subtrees whose tables stay in the second-level cache while rows pass; their features share the chunk's slots, a
@@ -115,7 +127,7 @@ struct TablePlan {
   std::vector<PlayerPair> totals;       // of each output, one behind the other
   std::vector<int64_t> first_total{0};  // [tree_output + 1] into totals
   std::vector<int32_t> walked_trees;    // left to the walk in whole or in part, rising
-  std::vector<int64_t> cut_nodes;       // roots of the subtrees of walked trees, which the walk takes for leaves of 0
+  std::vector<int64_t> cut_nodes;       // of walked trees, all below in tables: leaves of value 0 to the walk
 
   int64_t n_bytes() const {
     const auto size = [](const auto&... arrays) { return (int64_t(arrays.size() * sizeof(arrays[0])) + ...); };

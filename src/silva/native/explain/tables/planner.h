@@ -24,7 +24,7 @@ class TablePlanner {
     first_leaf_.assign(1, 0);
     for (int32_t tree = 0; tree < forest_.n_trees(); ++tree)
       first_leaf_.push_back(first_leaf_.back() + (n_nodes(tree) + 1) / 2);
-    share_out(team, forest_.n_trees(), [&](int32_t tree, int32_t) { plan_tree(tree); });
+    plan_trees(team);
     choose_trees();
     merge_all();
     add_gains();
@@ -62,6 +62,8 @@ class TablePlanner {
   static constexpr int64_t kChunkBytes = 512 << 10;
   static constexpr int32_t kChunkSubtrees = 64, kChunkTrees = 32;
   static constexpr size_t kOpenSets = 64;
+  static constexpr double kMostSqueezed = 2;  // budgets of tables that are made smaller to fit into one
+  static constexpr int kSqueezes = 3;
 
   const ForestCodes& codes_;
   const ForestView& forest_;
@@ -85,6 +87,26 @@ class TablePlanner {
   bool of_pairs() const { return options_.costs.of_pairs(); }
   int64_t vector_bytes() const { return int64_t(plan_.lanes) * options_.real_bytes; }
 
+  void plan_trees(const Team& team) {
+    const auto plan_all = [&] { share_out(team, forest_.n_trees(), [&](int32_t tree, int32_t) { plan_tree(tree); }); };
+    plan_all();
+    // Interactions build no tables anew: smaller ones cost less than the walk of trees that have no room.
+    const double budget = double(options_.table_bytes);
+    if (!of_pairs() || options_.forced || bytes_that_gain() > kMostSqueezed * budget) return;
+    for (int i = 0; i < kSqueezes && bytes_that_gain() > budget; ++i) {
+      options_.costs.state *= 2;
+      trees_.assign(forest_.n_trees(), {});
+      plan_all();
+    }
+  }
+
+  double bytes_that_gain() const {
+    double bytes = 0;
+    for (const PlannedTree& tree : trees_)
+      if (tree.is_planned && tree.cut.cost < tree.cut.walk) bytes += tree.bytes;
+    return bytes;
+  }
+
   void plan_tree(int32_t tree) {
     PlannedTree& out = trees_[tree];
     if (forest_.is_linear() || n_nodes(tree) > kMostNodes || !is_shallow(tree)) return;
@@ -93,16 +115,21 @@ class TablePlanner {
     out.cut = TreeCutter(states, options_.costs, plan_.width).cut(options_.forced);
     out.is_planned = !states.is_split(0) || !out.cut.roots.empty();
     TreeLayout layout(codes_, states, tree, first_leaf_[tree], options_.game, out.plan);
-    for (const int32_t root : out.cut.roots) layout.add(root);
+    for (const SubtreeRoot& root : out.cut.roots) layout.add(root);
     out.bytes = bytes_of(out);
   }
 
   double bytes_of(const PlannedTree& tree) const {
     double numbers = 0;
     for (const Subtree& one : tree.plan.subtrees)
-      numbers += options_.by_subtree ? double(one.n_states) * options_.costs.n_numbers(one.n_lanes)
-                                     : double(table_vectors(one.n_states, state_vectors(one.n_lanes)) * plan_.lanes);
+      numbers += one.by_points         ? double(numbers_by_points(one))
+                 : options_.by_subtree ? double(one.n_states) * options_.costs.n_numbers(one.n_lanes)
+                                       : double(table_vectors(one.n_states, state_vectors(one.n_lanes)) * plan_.lanes);
     return numbers * options_.real_bytes * plan_.width;
+  }
+
+  static int64_t numbers_by_points(const Subtree& one) {
+    return point_numbers(one.by_points, one.n_lanes - one.n_above, one.n_above, one.n_cells);
   }
 
   int32_t state_vectors(int32_t n_lanes) const {
@@ -210,7 +237,7 @@ class TablePlanner {
     if (one.place != Place::kWalked && !one.cut.is_partial) return;
     plan_.walked_trees.push_back(tree);
     if (one.place == Place::kWalked) return;
-    for (const int32_t root : one.cut.roots) plan_.cut_nodes.push_back(forest_.tree_offsets[tree] + root);
+    for (const int32_t node : one.cut.covered) plan_.cut_nodes.push_back(forest_.tree_offsets[tree] + node);
   }
 
   void add_gains() {

@@ -21,6 +21,7 @@ nb::dict extract_paths(nb::handle forest, nb::handle codes) {
   }
   nb::dict result;
   result["offsets"] = to_numpy(std::move(paths.offsets));
+  result["leaf"] = to_numpy(std::move(paths.leaf));
   result["z"] = to_numpy(std::move(paths.z));
   result["value"] = to_numpy(std::move(paths.value));
   result["feature"] = to_numpy(std::move(paths.feature));

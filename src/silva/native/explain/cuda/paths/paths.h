@@ -1,5 +1,6 @@
-// GPUTreeShap's preprocessing (Mitchell, Frank, Holmes 2022, sections 3.1 to 3.3): the paths of a forest, duplicate
-// features merged, packed into bins of one warp. Host code.
+// The paths of a forest, duplicate features merged, packed into bins of one warp: GPUTreeShap's preprocessing
+// (Mitchell, Frank, Holmes 2022, sections 3.1 to 3.3). explain/cuda/explain_leaves.cu takes paths too, unpacked. Host
+// code.
 #pragma once
 #include <algorithm>
 #include <array>
@@ -11,6 +12,7 @@
 #include <vector>
 
 #include "explain/cuda/tape.h"
+#include "explain/leaves.h"
 
 namespace silva {
 
@@ -24,7 +26,7 @@ struct PathTest {
 
 // Elements of all paths, path after path. The first element of a path is the root: no test, z = 1, entry = -1.
 struct Paths {
-  std::vector<int64_t> offsets{0};
+  std::vector<int64_t> offsets{0}, leaf;  // [path]
   std::vector<double> z, value;
   std::vector<int32_t> feature, output;
   std::vector<PathTest> test;
@@ -55,7 +57,8 @@ inline void narrow(PathElement& element, int32_t column, int32_t rank, bool left
 
 class PathExtractor {
  public:
-  explicit PathExtractor(const TapeForest& forest) : forest_(forest), place_(forest.n_features, -1) {}
+  explicit PathExtractor(const TapeForest& forest)
+      : forest_(forest), leaves_(forest, forest.is_linear()), place_(forest.n_features, -1) {}
 
   Paths extract() {
     for (int64_t tree = 0; tree < forest_.n_trees(); ++tree) {
@@ -67,9 +70,8 @@ class PathExtractor {
         if (!forest_.left[first_ + node]) leaf_[node] = leaf++;
       for (int64_t component = 0; component < forest_.width; ++component) {
         component_ = component;
-        weight_ = forest_.tree_weight[tree];
         output_ = forest_.width == 1 ? forest_.tree_output[tree] : int32_t(component);
-        if (leaf_.size() > 1) walk(0);
+        if (leaf_.size() > 1 || forest_.is_linear()) walk(0);
       }
     }
     return std::move(paths_);
@@ -104,13 +106,11 @@ class PathExtractor {
   }
 
   void emit(int32_t node) {
-    if (elements_.size() + 1 > WARP)
-      throw std::invalid_argument("a path tests " + std::to_string(elements_.size()) +
-                                  " distinct features, algorithm='paths' takes at most 31; use algorithm='quadrature'");
-    const double value = forest_.leaf_value[leaf_[node] * forest_.width + component_] * weight_;
+    const double value = leaves_.values[leaf_[node] * forest_.width + component_];
     put({-1, 1, {}}, value);
     for (const detail::PathElement& element : elements_) put(element, value);
     paths_.offsets.push_back(int64_t(paths_.z.size()));
+    paths_.leaf.push_back(leaf_[node]);
   }
 
   void put(const detail::PathElement& element, double value) {
@@ -126,12 +126,12 @@ class PathExtractor {
   }
 
   const TapeForest& forest_;
+  const WeightedLeaves leaves_;
   Paths paths_;
   std::vector<int32_t> place_;
   std::vector<detail::PathElement> elements_;
   std::vector<int64_t> leaf_;
   int64_t first_ = 0, component_ = 0;
-  double weight_ = 1;
   int32_t output_ = 0;
 };
 

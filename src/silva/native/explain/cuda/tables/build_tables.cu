@@ -1,8 +1,9 @@
 // Fills the tables of subtrees: a block fills one, for one component of the leaves. The maths is that of
 // explain/tables/build.h, whose letters these are: X[cell][lane][k] bottom up over the splits, then the factors of
 // features above and below the root, then the outer product with those above alone. The column behind the lanes is T.
+// Tables by points are left before the outer product.
 //
-// Macros: REAL, POINTS (quadrature points: as many as the subtree needs, or more).
+// Macros: REAL, POINTS (quadrature points: as many as the subtree needs, or more; 6 for tables by points alone).
 namespace silva {
 
 using Real = REAL;
@@ -43,9 +44,9 @@ __device__ __forceinline__ void add_split(const SubtreeSplit* __restrict__ split
 __device__ __forceinline__ void close_shared(const TableSubtree& subtree, const PathFactor* __restrict__ factors,
                                              const unsigned short* __restrict__ bits, const Quadrature& points,
                                              Points* x) {
-  const int row = subtree.n_lanes + 1;
-  for (int i = threadIdx.x; i < subtree.n_cells * subtree.n_lanes; i += THREADS) {
-    const int c = i / subtree.n_lanes, lane = i - c * subtree.n_lanes;
+  const int row = subtree.n_built + 1;
+  for (int i = threadIdx.x; i < subtree.n_cells * subtree.n_built; i += THREADS) {
+    const int c = i / subtree.n_built, lane = i - c * subtree.n_built;
     Points all = splat(1), derived = splat(1);
     bool is_shared = false;
     for (int f = 0; f < subtree.n_shared; ++f) {
@@ -58,7 +59,41 @@ __device__ __forceinline__ void close_shared(const TableSubtree& subtree, const 
     }
     Points& value = x[c * row + lane];
     multiply(value, all);
-    if (is_shared) add_product(value, derived, x[c * row + subtree.n_lanes]);
+    if (is_shared) add_product(value, derived, x[c * row + subtree.n_built]);
+  }
+}
+
+constexpr int VECTOR = (POINTS + 3) / 4 * 4;
+struct alignas(16) PointVector {
+  Real k[VECTOR];
+};
+
+// A table by points: the points, what features above alone need of them, the weighted X of each cell, and T times the
+// factors of features that are above and below.
+__device__ __forceinline__ void write_points(const TableSubtree& subtree, const PathFactor* __restrict__ factors,
+                                             const unsigned short* __restrict__ bits, const Quadrature& points,
+                                             const Points* x, Real* __restrict__ table) {
+  const PathFactor* const above = factors + subtree.n_shared;
+  Real* const z = table + (2 + subtree.n_above) * VECTOR;
+  for (int i = threadIdx.x; i < (2 + subtree.n_above) * POINTS; i += THREADS) {
+    const int f = i / POINTS - 2, k = i % POINTS;
+    const double t = points.t[k], outside = f < 0 ? 1 : above[f].z;
+    table[(f + 2) * VECTOR + k] = Real(f == -2   ? t
+                                       : f == -1 ? -1 / (1 - t)
+                                                 : (1 - outside) / (outside + (1 - outside) * t));
+  }
+  for (int f = threadIdx.x; f < subtree.n_above; f += THREADS) z[f] = Real(above[f].z);
+  Real* const entries = z + (subtree.n_above + 3) / 4 * 4;
+  const int row = subtree.n_built + 1;
+  for (int i = threadIdx.x; i < subtree.n_cells * row; i += THREADS) {
+    const int c = i / row, lane = i - c * row;
+    Points value = x[i];
+    for (int f = 0; f < (lane < subtree.n_built ? 0 : subtree.n_shared); ++f)
+      multiply(value, factor_of(factors[f].z, bits[c] >> f & 1, points));
+    PointVector to{};
+#pragma unroll
+    for (int k = 0; k < POINTS; ++k) to.k[k] = value.k[k] * Real(points.weight[k]);
+    *reinterpret_cast<PointVector*>(entries + c * subtree.width + c / 8 * 4 + lane * VECTOR) = to;
   }
 }
 
@@ -105,16 +140,20 @@ extern "C" __global__ void __launch_bounds__(silva::THREADS)
   const int component = blockIdx.y;
   const Workspace space = workspace_of(subtree, shared, scratch, scratch_size);
   const SubtreeSplit* own = splits + subtree.first_split;
-  begin_build(subtree, own, points, leaves + component, n_components, subtree.n_lanes + 1, space);
+  begin_build(subtree, own, points, leaves + component, n_components, subtree.n_built + 1, space);
   for (int s = 0; s < subtree.n_splits; ++s) {
-    add_split(own, s, cells, leaves + component, n_components, subtree.n_lanes, space);
+    add_split(own, s, cells, leaves + component, n_components, subtree.n_built, space);
     __syncthreads();
   }
-  Points* x = space.x + (subtree.n_splits ? own[subtree.n_splits - 1].first_x * (subtree.n_lanes + 1) : 0);
+  Points* x = space.x + (subtree.n_splits ? own[subtree.n_splits - 1].first_x * (subtree.n_built + 1) : 0);
   const PathFactor* around = factors + subtree.first_factor;
   if (subtree.n_shared) {
     close_shared(subtree, around, bits + subtree.first_bits, points, x);
     __syncthreads();
   }
-  write_table(subtree, around, points, x, tables + component * component_size + subtree.table);
+  Real* table = tables + component * component_size + subtree.table;
+  if (subtree.n_built < subtree.n_lanes)
+    write_points(subtree, around, bits + subtree.first_bits, points, x, table);
+  else
+    write_table(subtree, around, points, x, table);
 }

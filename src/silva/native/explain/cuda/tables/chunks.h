@@ -20,13 +20,14 @@ struct ChunkLimits {
   int32_t pair_lanes;  // as in CutCosts
   bool in_sets;        // values: subtrees of few features make chunks of few slots
 
-  // Subtrees of one kind make a chunk.
-  int32_t kind_of(int32_t n_lanes) const {
-    return pair_lanes ? pair_vectors(n_lanes, pair_lanes) : in_sets && n_lanes > kNarrowSlots ? 2 : 1;
+  // Subtrees of one kind make a chunk: of tables by points 2 and the points.
+  int32_t kind_of(const Subtree& subtree) const {
+    if (subtree.by_points) return 2 + subtree.by_points;
+    return pair_lanes ? pair_vectors(subtree.n_lanes, pair_lanes) : in_sets && subtree.n_lanes > kNarrowSlots ? 2 : 1;
   }
-  int32_t most_slots(int32_t n_lanes) const {
-    if (pair_lanes) return pair_capacity(n_lanes, pair_lanes);
-    return in_sets && n_lanes <= kNarrowSlots ? kNarrowSlots : slots;
+  int32_t most_slots(const Subtree& subtree) const {
+    if (pair_lanes) return pair_capacity(subtree.n_lanes, pair_lanes);
+    return in_sets && kind_of(subtree) == 1 ? kNarrowSlots : slots;
   }
 };
 
@@ -54,7 +55,8 @@ class ChunkOrder {
 
   // Of a row's share in a chunk: its key and its lanes, or vectors of pairs.
   static double cost_of(const Subtree& subtree, const ChunkLimits& limits) {
-    return 4 + (limits.pair_lanes ? kPairCost * limits.kind_of(subtree.n_lanes) : subtree.n_lanes);
+    if (subtree.by_points) return kPointCost * subtree.n_lanes;
+    return 4 + (limits.pair_lanes ? kPairCost * limits.kind_of(subtree) : subtree.n_lanes);
   }
 
  private:
@@ -64,7 +66,7 @@ class ChunkOrder {
     int32_t n_slots = 0;
     double cost = 0;
   };
-  static constexpr double kPairCost = 12;
+  static constexpr double kPairCost = 12, kPointCost = 6;
 
   const TablePlan& plan_;
   int32_t n_players_;
@@ -75,7 +77,7 @@ class ChunkOrder {
     return {plan_.lane_player.data() + plan_.subtrees[s].first_lane, size_t(plan_.subtrees[s].n_lanes)};
   }
 
-  int32_t kind_of(int32_t s) const { return limits_.kind_of(plan_.subtrees[s].n_lanes); }
+  int32_t kind_of(int32_t s) const { return limits_.kind_of(plan_.subtrees[s]); }
 
   Chunk& open() {
     if (int32_t(chunks_.size()) >= limits_.open) chunks_[chunks_.size() - limits_.open].has = {};
@@ -85,7 +87,7 @@ class ChunkOrder {
   Chunk* find(int32_t s) {
     const auto players = players_of_subtree(s);
     const double cost = cost_of(plan_.subtrees[s], limits_);
-    const int32_t most = limits_.most_slots(plan_.subtrees[s].n_lanes);
+    const int32_t most = limits_.most_slots(plan_.subtrees[s]);
     Chunk* best = nullptr;
     int64_t fewest = most + 1;
     const size_t window = std::min(size_t(limits_.open), chunks_.size());

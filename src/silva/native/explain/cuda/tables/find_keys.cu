@@ -74,7 +74,7 @@ __device__ __forceinline__ Shorts find_keys(const KeyHead& head, const KeyEntry*
   return key;
 }
 #else
-// Keys of up to 16 bits; sums of weights wrap around on the way.
+// Keys of up to 14 bits; sums of weights wrap around on the way.
 __device__ __forceinline__ Shorts find_keys(const KeyHead& head, const KeyEntry* __restrict__ entries,
                                             const unsigned short* __restrict__ codes, long long stride) {
   unsigned key[ROWS];
@@ -95,7 +95,8 @@ __device__ __forceinline__ Shorts find_keys(const KeyHead& head, const KeyEntry*
   }
   Shorts result;
 #pragma unroll
-  for (int pair = 0; pair < PAIRS; ++pair) result.pair[pair] = (key[2 * pair] & 0xffff) | key[2 * pair + 1] << 16;
+  for (int pair = 0; pair < PAIRS; ++pair)
+    result.pair[pair] = (key[2 * pair] & 0x3fff) | (key[2 * pair + 1] & 0x3fff) << 16;
   return result;
 }
 #endif

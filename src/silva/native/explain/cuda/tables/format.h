@@ -8,14 +8,18 @@ namespace silva {
 constexpr int MOST_TABLE_LANES = 16;  // features of a subtree
 
 // A subtree as its table is built. The table is [state][width], width a multiple of 4: a number for each position, or
-// of interactions for each pair (explain/tables/pairs.h) of n_slots positions.
+// of interactions for each pair (explain/tables/pairs.h) of n_slots positions. By points it
+// is t[point], -1 / (1 - t)[point], (1 - z) / (z + (1 - z) t)[feature of the path alone][point], z[feature], filled up
+// to 16 bytes, then [cell][width], with four numbers more after eight cells: X of the n_built lanes and T at the
+// points, and four unused numbers.
 struct alignas(8) TableSubtree {
   long long table;  // in numbers
   long long first_split, first_factor, first_bits;
   int n_cells, n_above, n_shared, n_splits;
   int leaf;  // of subtrees without splits
   int n_lanes, n_slots, width;
-  int n_leaves, most_positions, unused;   // of a background's contents
+  int n_built;  // lanes of X: all, or of tables by points those of the splits below, which are the first
+  int n_leaves, most_positions;           // of a background's contents
   long long first_leaf, first_state;      // states of all subtrees, one behind the other
   signed char lane_of[MOST_TABLE_LANES];  // [position in the table's row]: lane, or -1
 };
@@ -39,6 +43,9 @@ struct alignas(16) TableRecord {
   long long table;
   int width, n_lanes;
   int slot[MOST_TABLE_LANES];  // [lane]: of the chunk; behind its last where there is no lane
+  // By points: the key is cell + n_cells * bits of the features of the path alone; 2^32 / n_cells, rounded up.
+  int n_built, n_cells;
+  unsigned per_cell, unused;
 };
 
 // Subtrees whose tables lie in shared memory together.

@@ -10,7 +10,7 @@ namespace silva {
 
 class KeyWriter {
  public:
-  bool is_packed = false;  // two rows side by side
+  bool is_packed = false;  // two rows side by side, but for subtrees by points
   int32_t missing_code = 0;
   std::vector<KeyHead> heads;
   std::vector<KeyEntry> entries;
@@ -22,6 +22,7 @@ class KeyWriter {
         plan_(plan) {}
 
   void add(const Subtree& subtree) {
+    packs_ = is_packed && !subtree.by_points;
     KeyHead head{int32_t(entries.size()), 0, 0, 0};
     int32_t base = weight_of(subtree.base);
     for (int64_t i = subtree.first_step, end = i + subtree.n_steps; i < end;) {
@@ -33,7 +34,7 @@ class KeyWriter {
       add_entries(column, steps);
     }
     head.n = int32_t(entries.size()) - head.first;
-    head.base = is_packed ? half_of(kPackedStates + base) : uint32_t(base) & 0xffff;
+    head.base = packs_ ? half_of(kPackedStates + base) : uint32_t(base) & 0xffff;
     heads.push_back(head);
   }
 
@@ -46,12 +47,13 @@ class KeyWriter {
 
   const ForestCodes& codes_;
   const TablePlan& plan_;
+  bool packs_ = false;  // the subtree at work
 
   static bool can_pack(const ForestCodes& codes, const TablePlan& plan) {
     for (const CodeColumn& column : codes.columns)
       if (n_thresholds(column) + 1 >= kInfiniteHalf) return false;
     for (const Subtree& subtree : plan.subtrees)
-      if (subtree.n_states > kPackedStates) return false;
+      if (!subtree.by_points && subtree.n_states > kPackedStates) return false;
     return true;
   }
 
@@ -90,7 +92,7 @@ class KeyWriter {
       for (size_t half = 0; half < 2 && i + half < steps.size(); ++half) {
         const Step& step = steps[i + half];
         const uint32_t bound = step.code == kMissingCode ? missing_code : step.code;
-        const uint32_t weight = is_packed ? half_of(step.weight) : uint32_t(step.weight) & 0xffff;
+        const uint32_t weight = packs_ ? half_of(step.weight) : uint32_t(step.weight) & 0xffff;
         entry.bounds |= bound << 16 * half;
         entry.weights |= weight << 16 * half;
       }

@@ -37,13 +37,15 @@ class OrderedPlan {
 
   int32_t size() const { return int32_t(plan.subtrees.size()); }
   // Subtrees of one kind are added up by one kernel.
-  int32_t kind_of(int32_t s) const { return limits_.kind_of(plan.subtrees[s].n_lanes); }
+  int32_t kind_of(int32_t s) const { return limits_.kind_of(plan.subtrees[s]); }
   // Whether entries have a number for each slot of their chunk.
-  bool is_narrow(int32_t s) const { return is_by_player() || (limits_.in_sets && kind_of(s) == 1); }
-  bool has_few_of_second_kind() const {
-    int32_t n = 0;
-    for (int32_t s = 0; s < size(); ++s) n += kind_of(s) == 2;
-    return limits_.in_sets && n > 0 && n < size() * kFew;
+  bool is_narrow(int32_t s) const { return kind_of(s) == 1 && (is_by_player() || limits_.in_sets); }
+  // Subtrees of wide chunks beside narrow ones, or by points beside others, that are not worth launches of their own.
+  bool has_few_wide() const {
+    return limits_.in_sets && are_few([](int32_t kind) { return kind == 2; });
+  }
+  bool has_few_by_points() const {
+    return are_few([](int32_t kind) { return kind > 2; });
   }
 
   const Chunk& chunk_of(int32_t s) const {
@@ -97,6 +99,13 @@ class OrderedPlan {
     if (row_cost(sets) < kSaves * cost) return sets;
     limits_.in_sets = false;
     return wide;
+  }
+
+  template <class Test>
+  bool are_few(const Test& test) const {
+    int32_t n = 0;
+    for (int32_t s = 0; s < size(); ++s) n += test(kind_of(s));
+    return !costs_.of_pairs() && n > 0 && n < size() * kFew;
   }
 
   ChunkOrder order(bool in_sets) {

@@ -14,12 +14,17 @@ inline CutCosts gpu_costs(int32_t real_bytes) {
   costs.step = 0.02;
   costs.state = 3;
   costs.cell = 5;
-  costs.walk = 0.16;
+  costs.walk = 0.26;
   costs.most_states = 1024;
   costs.most_numbers = real_bytes == 4 ? 8192 : 4096;
   costs.most_cells = real_bytes == 4 ? 440 : 220;
   costs.narrow = kNarrowSlots;
   return costs;
+}
+
+// Of one multiprocessor's threads each has two rows and their sums; two blocks of these tables fit there.
+inline PointCosts gpu_point_costs(int32_t real_bytes) {
+  return {0.95, 0.27, 0.1, 0.5, real_bytes == 4 ? 6144.0 : 3072.0};
 }
 
 // The same of interactions: a vector is what eight threads read at once, an entry of up to 7 features. Nothing takes
@@ -30,7 +35,7 @@ inline CutCosts gpu_pair_costs(int32_t real_bytes, TableGame game) {
   costs.most_lanes = 10;
   costs.add = 0.4, costs.vector = 1.8;
   costs.state = 40, costs.cell = 20;
-  costs.walk = 0.7;
+  costs.walk = 1.4;
   costs.total = 0.8;
   costs.most_numbers = game == TableGame::kCovers ? 16384 : 65536;
   return costs;
@@ -42,6 +47,7 @@ struct TableBatch {
   int64_t first_subtree, n_subtrees, first_chunk, n_chunks, is_kept;
   int64_t is_narrow;  // of values: entries have a number for each slot of their chunk
   int64_t n_quads;    // of 16 bytes that a thread of explain/cuda/tables/add_pairs.cu has of each entry
+  int64_t n_points;   // of tables by points, else 0
   int64_t most_stage_numbers, most_stage_subtrees, most_slots;
 };
 
@@ -103,7 +109,7 @@ class GpuTableWriter {
         per_quad_(16 / options.real_bytes),
         ordered_(order(options, costs_, team)),
         plan_(ordered_.plan) {
-    if (ordered_.has_few_of_second_kind()) avoid_second_kind(options, team);
+    if (ordered_.has_few_wide() || ordered_.has_few_by_points()) avoid_few(options, team);
     out_.leaves = WeightedLeaves(forest, options.real_bytes == 4, options.game == TableGame::kBackground).values;
     out_.walked_trees = plan_.walked_trees, out_.cut_nodes = plan_.cut_nodes;
     write_columns();
@@ -124,7 +130,7 @@ class GpuTableWriter {
   // Tables that are built anew take up to so many budgets: batches are to be worth their launches.
   static constexpr int64_t kBudgets = 128;
   static constexpr int32_t kBatchSubtrees = 1 << 16;
-  static constexpr int64_t kNarrowStageBytes = 32 << 10, kWideStageBytes = 48 << 10;
+  static constexpr int64_t kNarrowStageBytes = 32 << 10, kWideStageBytes = 48 << 10, kPointStageBytes = 24 << 10;
   static constexpr int32_t kStageSubtrees = 4;
   static constexpr int32_t kGroup = 8;  // threads that share an entry of pairs
 
@@ -142,7 +148,8 @@ class GpuTableWriter {
   CutCosts costs_of(const GpuTableOptions& options) const {
     if (options.of_pairs) return gpu_pair_costs(options.real_bytes, options.game);
     CutCosts costs = gpu_costs(options.real_bytes);
-    if (OrderedPlan::may_have_sets(codes_)) costs.wide = 0.5;
+    if (OrderedPlan::may_have_sets(codes_)) costs.wide = 3;
+    if (options.game == TableGame::kCovers) costs.points = gpu_point_costs(options.real_bytes);
     return costs;
   }
 
@@ -155,10 +162,11 @@ class GpuTableWriter {
     return result;
   }
 
-  // Their launches cost more than the subtrees of fewer features that take their place, if all trees keep tables.
-  void avoid_second_kind(const GpuTableOptions& options, const Team& team) {
+  // Their launches cost more than the subtrees that take their place, if all trees keep tables.
+  void avoid_few(const GpuTableOptions& options, const Team& team) {
     CutCosts costs = costs_;
-    costs.most_lanes = kNarrowSlots;
+    if (ordered_.has_few_wide()) costs.most_lanes = kNarrowSlots;
+    if (ordered_.has_few_by_points()) costs.points = {};
     OrderedPlan other = order(options, costs, team);
     if (other.plan.walked_trees.size() > plan_.walked_trees.size()) return;
     ordered_ = std::move(other);
@@ -204,11 +212,12 @@ class GpuTableWriter {
     to.n_splits = subtree.n_splits;
     to.leaf = subtree.leaf;
     to.n_lanes = subtree.n_lanes;
+    to.n_built = subtree.by_points ? subtree.n_lanes - subtree.n_above : subtree.n_lanes;
     place_lanes(s, to);
     write_leaves(subtree, to);
     out_.subtrees.push_back(to);
-    out_.n_points.push_back(subtree.n_points);
-    const int64_t numbers = (of_pairs() ? n_pairs(subtree.n_lanes) : subtree.n_lanes) + 1;
+    out_.n_points.push_back(std::max(subtree.n_points, subtree.by_points));
+    const int64_t numbers = (of_pairs() ? n_pairs(subtree.n_lanes) : to.n_built) + 1;
     out_.build_units.push_back(12 * subtree.n_splits + int64_t(std::max(subtree.n_x, 1)) * numbers);
   }
 
@@ -217,6 +226,7 @@ class GpuTableWriter {
     const bool is_wide = !of_pairs() && !ordered_.is_narrow(s);
     to.n_slots = of_pairs() ? int32_t(ordered_.chunk_of(s).players.size()) : is_wide ? to.n_lanes : kNarrowSlots;
     to.width = ((of_pairs() ? n_pairs(to.n_slots) : to.n_slots) + 3) / 4 * 4;
+    if (plan_.subtrees[s].by_points) to.width = int32_t(point_entry(plan_.subtrees[s].by_points, to.n_built));
     std::fill(to.lane_of, to.lane_of + MOST_TABLE_LANES, static_cast<signed char>(-1));
     for (int32_t lane = 0; lane < to.n_lanes; ++lane)
       to.lane_of[is_wide ? lane : ordered_.slot_of(s, lane)] = static_cast<signed char>(lane);
@@ -237,7 +247,12 @@ class GpuTableWriter {
                                    (int64_t(subtree.n_states) * numbers + (numbers_of_set << to.most_positions)));
   }
 
-  int64_t size_of(int32_t s) const { return int64_t(plan_.subtrees[s].n_states) * out_.subtrees[s].width; }
+  int64_t size_of(int32_t s) const {
+    const Subtree& subtree = plan_.subtrees[s];
+    const TableSubtree& to = out_.subtrees[s];
+    if (subtree.by_points) return point_numbers(subtree.by_points, to.n_built, to.n_above, to.n_cells);
+    return int64_t(subtree.n_states) * to.width;
+  }
   int64_t n_quads(int32_t s) const { return ordered_.kind_of(s) * costs_.pair_lanes / (kGroup * per_quad_); }
 
   // Places all tables; `room` numbers for those of one component, half of it for batches if they exceed it.
@@ -251,7 +266,8 @@ class GpuTableWriter {
     const auto close = [&](int32_t end) {
       (is_kept ? out_.kept_size : out_.built_size) = std::max(is_kept ? out_.kept_size : out_.built_size, at);
       if (end > first)
-        out_.batches.push_back({first, end - first, 0, 0, is_kept, ordered_.is_narrow(first), n_quads(first), 0, 0, 0});
+        out_.batches.push_back({first, end - first, 0, 0, is_kept, ordered_.is_narrow(first), n_quads(first),
+                                plan_.subtrees[first].by_points, 0, 0, 0});
       first = end;
     };
     for (int32_t s = 0; s < n; ++s) {
@@ -297,7 +313,8 @@ class GpuTableWriter {
 
   TableRecord record_of(int32_t s, int32_t n_slots) const {
     const TableSubtree& subtree = out_.subtrees[s];
-    TableRecord record{subtree.table, subtree.width, subtree.n_lanes, {}};
+    TableRecord record{subtree.table, subtree.width, subtree.n_lanes, {}, subtree.n_built, subtree.n_cells, 0, 0};
+    record.per_cell = uint32_t(((int64_t(1) << 32) + subtree.n_cells - 1) / subtree.n_cells);
     std::fill(record.slot, record.slot + MOST_TABLE_LANES, n_slots);
     for (int32_t lane = 0; lane < subtree.n_lanes; ++lane) record.slot[lane] = int32_t(ordered_.slot_of(s, lane));
     return record;
@@ -315,7 +332,10 @@ class GpuTableWriter {
 
   void add_to_stage(TableBatch& batch, int32_t s, bool is_first) {
     const int32_t n_numbers = int32_t(size_of(s));
-    const int32_t room = int32_t((ordered_.is_narrow(s) ? kNarrowStageBytes : kWideStageBytes) / 16 * per_quad_);
+    const int64_t bytes = plan_.subtrees[s].by_points ? kPointStageBytes
+                          : ordered_.is_narrow(s)     ? kNarrowStageBytes
+                                                      : kWideStageBytes;
+    const int32_t room = int32_t(bytes / 16 * per_quad_);
     if (is_first || out_.stages.back().n_numbers + n_numbers > room || out_.stages.back().n_subtrees == kStageSubtrees)
       out_.stages.push_back({out_.subtrees[s].table, 0, s, 0, {}});
     TableStage& stage = out_.stages.back();

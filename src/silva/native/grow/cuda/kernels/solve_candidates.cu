@@ -3,78 +3,76 @@
 // as `eliminate` of grow/sums/gram.h does, every entry by the same operations in the same order: both find the same
 // error, to the last bit.
 //
-// A thread keeps a tile of 4 x 4 entries in registers. The rows of four pivots lie in shared memory, where the first
-// warp scales them and takes them out of one another; all threads take them out of their tiles.
+// A thread keeps a tile of 4 x 4 entries in registers. The rows of four pivots pass through shared memory: a thread a
+// column takes them out of one another, and factorises their diagonal tile for itself, as it would wait longer for
+// others; then all threads take them out of their tiles. What limits is the chain of roots and quotients, so that
+// blocks should stand beside each other on a multiprocessor: the fewer registers the better.
 #include "grow/cuda/shared/records.h"
 #include "grow/sums/tolerances.h"
 
 namespace silva {
 
 constexpr int kPanel = kSolveTile;
+constexpr int kSolveRegisters = 96;  // of a thread, so that none is spilled: two blocks of 91 columns a multiprocessor
 
 struct PivotRows {
-  double rows[kPanel][kMostSolved];
-  double scale[kMostSolved], centred[kMostSolved];  // the diagonal, as it was and about the leaf's means
+  double rows[kPanel][kMostSolved], done[kPanel][kMostSolved];  // before and after their elimination
+  double scale[kMostSolved], centred[kMostSolved];              // the diagonal, as it was and about the leaf's means
   int columns[kMostSolved];
 };
 
 __device__ __forceinline__ double larger_of(double a, double b) { return a > b ? a : b; }
 
-// The four rows from `first` on lose one another; those that are pivots, not y's, are scaled before.
-__device__ __forceinline__ void eliminate_panel(PivotRows& shared, int first, int n_pivots, int side) {
-  constexpr unsigned ALL = 0xffffffffu;
-  constexpr int CHUNKS = (kMostSolved + 31) / 32;
-  const int lane = threadIdx.x, last = n_pivots - first < kPanel ? n_pivots - first : kPanel;
-  double v[kPanel][CHUNKS];
+// On the leaf's side of candidate k. A lane a bin, as each would be waited for: whole numbers are added in any order.
+__device__ __forceinline__ double rows_before(const SolveRecord& record, int k) {
+  const int lane = threadIdx.x % 32;
+  double count = lane == 0 && record.base ? record.base[0] : 0;
+  for (int bin = lane; bin <= k; bin += 32) count += record.bins[bin * record.step];
 #pragma unroll
-  for (int chunk = 0; chunk < CHUNKS; ++chunk)
-#pragma unroll
-    for (int r = 0; r < kPanel; ++r) {
-      const int column = first + 32 * chunk + lane;
-      v[r][chunk] = column < side ? shared.rows[r][column] : 0;
-    }
-#pragma unroll
-  for (int a = 0; a < kPanel; ++a) {
-    if (a >= last) break;
-    const double diagonal = __shfl_sync(ALL, v[a][0], a);
-    const int pivot = first + a;
-    const double limit = pivot ? larger_of(kCollinear * shared.centred[pivot], kConstant * shared.scale[pivot]) : 0;
-    const double factor = diagonal > limit ? 1 / sqrt(diagonal) : 0;
-#pragma unroll
-    for (int chunk = 0; chunk < CHUNKS; ++chunk) v[a][chunk] *= factor;
-    if (pivot == 0) {
-#pragma unroll
-      for (int chunk = 0; chunk < CHUNKS; ++chunk) {
-        const int column = 32 * chunk + lane;
-        if (column < side) shared.centred[column] = fma(-v[a][chunk], v[a][chunk], shared.scale[column]);
-      }
-      __syncwarp();
-    }
-#pragma unroll
-    for (int r = a + 1; r < kPanel; ++r) {
-      const double left = __shfl_sync(ALL, v[a][0], r);
-#pragma unroll
-      for (int chunk = 0; chunk < CHUNKS; ++chunk) v[r][chunk] = fma(-left, v[a][chunk], v[r][chunk]);
-    }
-  }
-#pragma unroll
-  for (int chunk = 0; chunk < CHUNKS; ++chunk)
-#pragma unroll
-    for (int r = 0; r < kPanel; ++r) {
-      const int column = first + 32 * chunk + lane;
-      if (column < side) shared.rows[r][column] = v[r][chunk];
-    }
+  for (int apart = 16; apart; apart /= 2) count += __shfl_xor_sync(0xffffffffu, count, apart);
+  return count;
 }
 
-extern "C" __global__ void __launch_bounds__(kMostSolvers)
+// The four rows from `first` on lose one another; those that are pivots, not y's, are scaled. A thread a column.
+__device__ __forceinline__ void eliminate_panel(PivotRows& shared, int first, int n_pivots, int side) {
+  const int column = first + int(threadIdx.x), n = n_pivots - first < kPanel ? n_pivots - first : kPanel;
+  if (column >= side) return;
+  double diagonal[kPanel][kPanel], own[kPanel];
+#pragma unroll
+  for (int a = 0; a < kPanel; ++a) {
+    own[a] = shared.rows[a][column];
+#pragma unroll
+    for (int b = a; b < kPanel; ++b) diagonal[a][b] = first + b < side ? shared.rows[a][first + b] : 0;
+#pragma unroll
+    for (int i = 0; i < a; ++i) {
+      if (i >= n) continue;
+      own[a] = fma(-diagonal[i][a], own[i], own[a]);
+#pragma unroll
+      for (int b = a; b < kPanel; ++b) diagonal[a][b] = fma(-diagonal[i][a], diagonal[i][b], diagonal[a][b]);
+    }
+    if (a < n) {
+      const int pivot = first + a;
+      const double scale = shared.scale[pivot];
+      const double centred = first ? shared.centred[pivot] : a ? fma(-diagonal[0][a], diagonal[0][a], scale) : 0;
+      const double limit = pivot ? larger_of(kCollinear * centred, kConstant * scale) : 0;
+      const double factor = diagonal[a][a] > limit ? 1 / sqrt(diagonal[a][a]) : 0;
+      own[a] *= factor;
+#pragma unroll
+      for (int b = a; b < kPanel; ++b) diagonal[a][b] *= factor;
+      if (pivot == 0) shared.centred[column] = fma(-own[0], own[0], shared.scale[column]);
+    }
+    shared.done[a][column] = own[a];
+  }
+}
+
+extern "C" __global__ void __maxnreg__(kSolveRegisters)
     solve_candidates_kernel(const SolveRecord* __restrict__ records, int n_records, const int32_t* __restrict__ columns,
                             double* __restrict__ answers) {
   __shared__ PivotRows shared;
   const SolveRecord record = records[record_of(records, n_records, &SolveRecord::first_block, int32_t(blockIdx.x))];
   const int k = int(blockIdx.x) - record.first_block, n_pivots = record.n_solved, side = n_pivots + 1;
   double* answer = answers + record.first_answer + 2 * k;
-  double count = record.base ? record.base[0] : 0;
-  for (int bin = 0; bin <= k; ++bin) count += record.bins[bin * record.step];
+  const double count = rows_before(record, k);
   if (threadIdx.x == 0) answer[0] = count;
   if (count < record.least_rows) return;
   const int mine = threadIdx.x;
@@ -102,7 +100,7 @@ extern "C" __global__ void __launch_bounds__(kMostSolvers)
     for (int c = 0; c < kPanel; ++c)
       entries[r][c] = record.base && counts(r, c) ? record.base[lines[r] + places[c]] : 0;
   const double* from = record.bins;
-#pragma unroll 2
+#pragma unroll 1
   for (int bin = 0; bin <= k; ++bin, from += record.step)
 #pragma unroll
     for (int r = 0; r < kPanel; ++r)
@@ -122,28 +120,26 @@ extern "C" __global__ void __launch_bounds__(kMostSolvers)
         for (int c = 0; c < kPanel; ++c)
           if (counts(r, c)) shared.rows[r][kPanel * column + c] = entries[r][c];
     __syncthreads();
-    if (threadIdx.x < 32) eliminate_panel(shared, kPanel * panel, n_pivots, side);
+    eliminate_panel(shared, kPanel * panel, n_pivots, side);
     __syncthreads();
-    if (row > panel && has_tile) {
+    if (row <= panel || !has_tile) continue;
 #pragma unroll
-      for (int i = 0; i < kPanel; ++i) {
-        double left[kPanel], above[kPanel];
+    for (int i = 0; i < kPanel; ++i) {
+      double left[kPanel], above[kPanel];
 #pragma unroll
-        for (int r = 0; r < kPanel; ++r) {
-          left[r] = shared.rows[i][kPanel * row + r];
-          above[r] = shared.rows[i][kPanel * column + r];
-        }
-#pragma unroll
-        for (int r = 0; r < kPanel; ++r)
-#pragma unroll
-          for (int c = 0; c < kPanel; ++c) entries[r][c] = fma(-left[r], above[c], entries[r][c]);
+      for (int r = 0; r < kPanel; ++r) {
+        left[r] = shared.done[i][kPanel * row + r];
+        above[r] = shared.done[i][kPanel * column + r];
       }
+#pragma unroll
+      for (int r = 0; r < kPanel; ++r)
+#pragma unroll
+        for (int c = 0; c < kPanel; ++c) entries[r][c] = fma(-left[r], above[c], entries[r][c]);
     }
-    __syncthreads();
   }
   // y's row belongs to the last panel, or to a tile of its own.
   if (n_pivots % kPanel) {
-    if (mine == 0) answer[1] = larger_of(shared.rows[n_pivots % kPanel][n_pivots], 0);
+    if (mine == 0) answer[1] = larger_of(shared.done[n_pivots % kPanel][n_pivots], 0);
   } else if (row == n_rows - 1) {
     answer[1] = larger_of(entries[0][0], 0);
   }

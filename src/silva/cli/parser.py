@@ -1,0 +1,54 @@
+"""Wrong usage of the command line, in one sentence: what is wrong, the nearest match, and where the options are."""
+
+from __future__ import annotations
+
+import argparse
+import difflib
+from typing import TYPE_CHECKING, Any, NoReturn
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+
+class Parser(argparse.ArgumentParser):
+    """A parser whose errors are one line, and which names an unknown option before it misses others."""
+
+    def error(self, message: str) -> NoReturn:
+        """End with one line in place of the usage, which is as long as a command has options."""
+        text = message.removeprefix("argument ")
+        self.exit(2, f"{self.prog}: {text}; see '{self.prog} --help'\n")
+
+    def parse_known_args(  # type: ignore[override]
+        self, args: Sequence[str] | None = None, namespace: Any = None
+    ) -> tuple[argparse.Namespace, list[str]]:
+        """Parse as argparse does; an argument that nothing takes is an error of the command that it was given to."""
+        assert args is not None
+        self._check_options(args)
+        found, left = super().parse_known_args(args, namespace)
+        if left:
+            self.error(f"unexpected {' '.join(left)!r}")
+        return found, left
+
+    def _check_options(self, args: Sequence[str]) -> None:
+        """Refuse options that are none; what follows a command is checked by the command's own parser."""
+        known = self._option_string_actions
+        for arg in args:
+            is_option = arg.startswith("--")
+            if arg == "--" or (self._subparsers is not None and not is_option):
+                return
+            name = arg.partition("=")[0]
+            if is_option and " " not in arg and not any(option.startswith(name) for option in known):
+                self.error(f"there is no option {name}{_nearest(name, known)}")
+
+    def _check_value(self, action: argparse.Action, value: Any) -> None:
+        if action.choices is not None and value not in action.choices:
+            choices = list(action.choices)
+            nearest = _nearest(value, choices)
+            if isinstance(action, argparse._SubParsersAction):
+                self.error(f"there is no command {value}{nearest or ', expected ' + ', '.join(choices)}")
+            raise argparse.ArgumentError(action, f"{value!r} is none of {', '.join(choices)}{nearest}")
+
+
+def _nearest(given: str, known: Iterable[str]) -> str:
+    found = difflib.get_close_matches(given, list(known), 1)
+    return f" (did you mean {found[0]}?)" if found else ""

@@ -1,0 +1,5 @@
+"""One browser for all tests of pages."""
+
+from tests.display.browser import browser
+
+__all__ = ["browser"]

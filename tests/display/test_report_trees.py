@@ -1,0 +1,71 @@
+"""Trees in reports: the rows that pass their nodes, and what they weigh in the file."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import silva
+from silva.display.curves import mean_curve
+from silva.display.report.trees import MOST_NODES, _rounded, leaves_under, rows_under
+from tests.display.browser import Page
+from tests.display.test_report import boosted, content
+
+pandas = pytest.importorskip("pandas")
+
+
+@pytest.fixture(scope="module")
+def model():
+    rng = np.random.default_rng(0)
+    X = pandas.DataFrame(rng.gamma(2, 1.7, size=(8000, 8)), columns=[f"feature number {i}" for i in range(8)])
+    y = X.iloc[:, 0] * X.iloc[:, 1] + np.sin(X.iloc[:, 2]) + rng.normal(size=8000)
+    return boosted(X, y, n=32, depth=6), X, y
+
+
+def test_rows_of_a_node_are_those_of_its_leaves(model):
+    forest = silva.load(model[0])
+    for tree in (0, 7):
+        under = leaves_under(forest, tree)
+        reached = np.random.default_rng(tree).choice(under[0], 2000)
+        found = list(rows_under(forest, tree, reached))
+        for rows, leaves in zip(found, under, strict=True):
+            np.testing.assert_array_equal(rows, np.flatnonzero(np.isin(reached, leaves)))
+
+
+def test_the_largest_models_that_are_drawn_stay_small(browser, model, tmp_path):
+    fitted, X, y = model
+    assert 0.8 * MOST_NODES < silva.load(fitted).n_nodes <= MOST_NODES
+    path = silva.report(fitted, X, y, tmp_path / "report.html")
+    assert path.stat().st_size < 2e6
+    nodes = content(path)["trees"][0]["nodes"]
+    assert nodes[0]["rows"] == 8000
+    assert nodes[1]["rows"] + nodes[2]["rows"] == 8000
+    name, _, threshold = nodes[0]["tests"][0].rpartition(" < ")
+    assert nodes[1]["mean"] == pytest.approx(y[X[name] < float(threshold)].mean(), rel=0.01)
+    shown = Page(browser, path)
+    assert "missing" not in shown.page.locator("#features").inner_text()  # no row lacks a value
+    shown.close()
+
+
+def test_points_of_curves_keep_what_a_drawing_shows():
+    rng = np.random.default_rng(0)
+    for values in (1.7e9 + rng.integers(0, 100, 500), rng.normal(size=500) * 1e-9, rng.integers(0, 5, 500), np.ones(9)):
+        target = rng.normal(size=len(values)) + 1e6
+        exact, shown = mean_curve(values, target), _rounded(mean_curve(values, target))
+        for axis in "xy":
+            assert np.abs(exact[axis] - shown[axis]).max() <= np.ptp(exact[axis]) / 1000
+    assert _rounded(None) is None
+
+
+def test_both_names_of_a_pair_are_seen_on_narrow_screens(browser, model, tmp_path):
+    fitted, X, y = model
+    shown = Page(browser, silva.report(fitted, X, y, tmp_path / "report.html"), width=390)
+    labels = shown.page.eval_on_selector_all("#pairs svg text", "all => all.map(one => one.childNodes[0].data)")
+    pairs = [label.split(" × ") for label in labels if " × " in label]
+    assert len(pairs) > 3
+    assert all(len(name) > 6 for pair in pairs for name in pair)
+    assert shown.page.locator("#pairs title").first.text_content().count("feature number") == 2
+    split = shown.page.locator("#tree svg").nth(1).text_content()
+    tests = content(tmp_path / "report.html")["trees"][0]["nodes"][0]["tests"]
+    assert split.endswith(" = " + tests[0].partition(" < ")[2].removesuffix(" or missing"))
+    shown.close()
