@@ -7,13 +7,14 @@ set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 processor=${CROSS:-$(uname -m)-}
 processor=${processor%%-*}
-PLATFORM=${PLATFORM:-manylinux_2_28_$processor}
 cross=()
 if [[ -n ${CROSS:-} ]]; then
+  PLATFORM=auto # auditwheel takes no names of other processors' systems
   export _PYTHON_HOST_PLATFORM=linux-$processor
   cross=(-Ccmake.define.CMAKE_SYSTEM_NAME=Linux -Ccmake.define.CMAKE_SYSTEM_PROCESSOR="$processor"
          -Ccmake.define.CMAKE_CXX_COMPILER="$CROSS-g++")
 fi
+PLATFORM=${PLATFORM:-manylinux_2_28_$processor}
 work=$PWD/build/wheels
 mkdir -p dist "$work/raw"
 rm -f "$work"/raw/*.whl dist/*_"$processor".whl
