@@ -65,6 +65,13 @@ def _peak() -> int:
     return next(int(line.split()[1]) for line in open("/proc/self/status") if line.startswith("VmHWM"))
 
 
+def kill_after(victim: int, folder: Path, n_parts: int) -> None:
+    """Kill a process when so many parts are there; their directory has no name of its own yet."""
+    while len(list(folder.glob(".silva-*/part-*"))) < n_parts:
+        time.sleep(0.01)
+    os.kill(victim, signal.SIGKILL)
+
+
 def same(one: Path, other: Path) -> bool:
     """Whether both directories hold the same rows, file by file."""
     names = sorted(path.name for path in one.iterdir())
@@ -95,7 +102,7 @@ def main(folder: Path, n_files: int = N_FILES) -> dict[str, object]:
         memory = {"MiB of a worker before": before, "MiB of a worker": peaks(client)}
         found["two workers"] = figures(rows, seconds, processors) | memory | {"times as fast": alone / seconds}
         victim = next(iter(client.run(os.getpid).values()))
-        threading.Timer(seconds / 3, os.kill, (victim, signal.SIGKILL)).start()
+        threading.Thread(target=kill_after, args=(victim, folder, n_files // 3)).start()
         seconds, _, _ = explain(data, folder / "killed", "--n-jobs", "1", "--scheduler", cluster.scheduler_address)
         assert victim not in client.run(os.getpid).values()
         found["two workers, one killed after a third"] = figures(rows, seconds)
