@@ -188,6 +188,17 @@ def test_flipped_bytes_give_a_valid_forest_or_a_value_error(suffix, tmp_path):
     assert refused > 200
 
 
+def test_signalling_nans_of_covers_warn_of_nothing(tmp_path):
+    data = (DATA / "xgboost-3.2.0-categories.ubj").read_bytes()
+    name = b"sum_hessian[$d#L"
+    first = data.index(name) + len(name) + 8
+    path = tmp_path / "model.ubj"
+    path.write_bytes(data[:first] + bytes.fromhex("7fa00001") + data[first + 4 :])
+    forest = silva.load(path)  # warnings are errors
+    with pytest.raises(ValueError, match="cover"):
+        silva.Explainer(forest).shap_values(np.zeros((1, forest.n_features)))
+
+
 @pytest.mark.parametrize(
     ("change", "message"),
     [

@@ -80,7 +80,9 @@ def assemble(
     )
     is_leaf = left == 0
     leaves = order[is_leaf]
-    value = np.asarray(nodes.value, np.float64)
+    with np.errstate(invalid="ignore"):  # a signalling NaN; what is not finite is refused below
+        value = np.asarray(nodes.value, np.float64)
+        cover = np.asarray(nodes.cover, np.float64)[order]
     sets = nodes.category_set
     return TreeEnsemble(
         tree_offsets=new_offsets,
@@ -88,7 +90,7 @@ def assemble(
         threshold=np.where(is_leaf, 0, nodes.threshold[order]).astype(nodes.threshold.dtype),
         left=left,
         default_left=np.where(is_leaf, False, np.asarray(nodes.default_left)[order]).astype(np.bool_),
-        cover=np.asarray(nodes.cover, np.float64)[order],
+        cover=cover,
         leaf_value=np.ascontiguousarray(np.atleast_2d(value[leaves].T).T),
         leaf_id=np.asarray(nodes.leaf_id)[leaves].astype(np.int32),
         tree_output=np.zeros(len(counts), np.int32) if tree_output is None else np.asarray(tree_output, np.int32),
