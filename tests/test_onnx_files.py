@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import math
+from pathlib import Path
 
 import lightgbm
 import numpy as np
@@ -200,3 +201,12 @@ def test_what_onnx_does_not_have_is_refused(tmp_path):
         with pytest.raises(NotImplementedError, match=message):
             dataclasses.replace(forest, **change).save(tmp_path / "model.onnx")
     assert not list(tmp_path.iterdir())
+
+
+def test_signalling_nans_are_refused_without_a_warning(tmp_path):
+    seed = Path(__file__).parent / "fuzz" / "seeds" / "onnx-regressor.onnx"
+    data, value = seed.read_bytes(), silva.load(seed).leaf_value[0].astype("<f4").tobytes()
+    assert data.count(value) == 1
+    (tmp_path / "model.onnx").write_bytes(data.replace(value, bytes.fromhex("0100a07f")))
+    with pytest.raises(ValueError, match="NaN or infinity"):
+        silva.load(tmp_path / "model.onnx")

@@ -131,7 +131,8 @@ class Graph:
             tensor = attribute.message(Model.TENSOR)
             values = attribute.floats(Model.FLOATS) if tensor is None else _tensor(tensor, key)
             if len(values):
-                return values
+                with np.errstate(invalid="ignore"):  # signalling NaNs become quiet ones, whose casts warn of nothing
+                    return values * values.dtype.type(1)
         return np.zeros(0, np.float32)
 
 
