@@ -10,7 +10,7 @@ import pytest
 
 from silva import Explainer, ModelTreeRegressor
 from tests.example_forests import with_models
-from tests.explain.test_linear_leaves import rows_of
+from tests.explain.linear_cases import of_categories, rows_of
 from tests.oracles import linear_shapley, players, shapley
 from tests.strategies import Options, full_forest, random_forest
 
@@ -56,20 +56,7 @@ def test_groups_know_the_terms_of_their_features(bounds):
 
 @pytest.mark.parametrize("seed", range(4))
 def test_terms_of_categories_and_of_missing_values(seed):
-    forest = with_models(random_forest(seed, Options(n_trees=3, n_features=4, categorical=True)), seed, -2, 2)
-    repeated = np.repeat(np.arange(len(forest.linear_feature)), 2)
-    rng = np.random.default_rng(seed)
-    forest = dataclasses.replace(
-        forest,
-        linear_offsets=2 * forest.linear_offsets,
-        linear_feature=forest.linear_feature[repeated],
-        linear_category=rng.integers(-2, 4, len(repeated)).astype(np.int32),
-        linear_coefficient=rng.normal(size=len(repeated)),
-        linear_mean=rng.uniform(size=len(repeated)),
-    )
-    X = rng.integers(0, 5, (10, 4)).astype(forest.threshold.dtype)
-    X[rng.random(X.shape) < 0.2] = np.nan
-    check(forest, X)
+    check(*of_categories(seed))
 
 
 @pytest.mark.parametrize("bounds", [(), (-1, 1)])
