@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -10,6 +11,10 @@ from hypothesis import HealthCheck, settings
 # Read when a library with OpenMP is loaded: threads that spin while they wait take other workers' cores, and made
 # tests of scikit-learn's boosting ten times slower.
 os.environ.setdefault("OMP_WAIT_POLICY", "passive")
+
+# What a shell starts in the background, CI perhaps, ignores interrupts, and so do its children: their tests would fail.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 settings.register_profile(
     "quick",
