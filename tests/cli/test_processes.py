@@ -24,7 +24,11 @@ from tests.cli.files import command, train
 def start_writing(folder, arguments):
     """Start a command and wait until its unfinished file is there."""
     process = subprocess.Popen(
-        command(*arguments, folder / "out.parquet"), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+        command(*arguments, folder / "out.parquet"),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        preexec_fn=lambda: signal.signal(signal.SIGHUP, signal.SIG_DFL),  # nohup's tests hear of hang-ups, too
     )
     deadline = time.monotonic() + 60
     while not any(path.stat().st_size for path in folder.iterdir()):
