@@ -1,5 +1,7 @@
 """Engines over small data for tests of single operators."""
 
+import signal
+
 import numpy as np
 
 from silva.grow.data import prepare
@@ -56,3 +58,16 @@ def single_leaf(n_features):
 def given(tree):
     """A tree as the engine takes it, without what it found out."""
     return {name: tree[name] for name in ("feature", "threshold", "missing_left", "left", "right", "model")}
+
+
+def interrupt_before(monkeypatch, module, number):
+    """Interrupt the process before the module grows so many-th tree."""
+    original, begun = module.fit_tree, []
+
+    def grow(*arguments):
+        begun.append(0)
+        if len(begun) == number:
+            signal.raise_signal(signal.SIGINT)
+        return original(*arguments)
+
+    monkeypatch.setattr(module, "fit_tree", grow)

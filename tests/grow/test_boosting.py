@@ -8,7 +8,7 @@ pytest.importorskip("sklearn")
 
 import silva
 from silva.grow import boosting
-from tests.grow.engines import piecewise
+from tests.grow.engines import interrupt_before, piecewise
 
 TREE = silva.ModelTreeRegressor(
     max_leaves=4, generations=3, population_size=8, smoothing=0, noise="uniform", clip="leaf"
@@ -158,17 +158,7 @@ def test_copies_of_a_row_that_a_sequence_sees_do_not_judge_it(monkeypatch, data)
 
 
 def test_an_interrupt_keeps_the_trees_so_far(data, monkeypatch):
-    import signal
-
-    original, begun = boosting.fit_tree, []
-
-    def grow(*arguments):
-        begun.append(0)
-        if len(begun) == 3:
-            signal.raise_signal(signal.SIGINT)
-        return original(*arguments)
-
-    monkeypatch.setattr(boosting, "fit_tree", grow)
+    interrupt_before(monkeypatch, boosting, 3)
     model = boosted(*data, max_samples=1.0)
     assert model.interrupted_
     assert np.bincount(model.sequence_).tolist() == [3, 1]

@@ -8,7 +8,7 @@ pytest.importorskip("sklearn")
 
 import silva
 from silva.grow import ensemble
-from tests.grow.engines import piecewise
+from tests.grow.engines import interrupt_before, piecewise
 
 TREE = silva.ModelTreeRegressor(n_iter_no_change=10)
 
@@ -117,17 +117,7 @@ def test_the_time_is_shared(data):
 
 
 def test_an_interrupt_ends_all_trees(data, monkeypatch):
-    import signal
-
-    original, begun = ensemble.fit_tree, []
-
-    def grow(*arguments):
-        begun.append(0)
-        if len(begun) == 2:
-            signal.raise_signal(signal.SIGINT)
-        return original(*arguments)
-
-    monkeypatch.setattr(ensemble, "fit_tree", grow)
+    interrupt_before(monkeypatch, ensemble, 2)
     forever = silva.ModelTreeRegressor(n_iter_no_change=100, generations=10**6)
     model = silva.ModelTreeEnsembleRegressor(forever, n_estimators=4, n_jobs=1).fit(*data)
     assert model.interrupted_

@@ -3,6 +3,7 @@
 #include "common/threads/team.h"
 #include "explain/tables/layout.h"
 #include "explain/tables/plan_totals.h"
+#include "explain/tables/slot_set.h"
 
 namespace silva {
 
@@ -61,7 +62,6 @@ class TablePlanner {
   // A chunk is to stay in the second-level cache beside a block of rows; few trees keep float32 sums exact enough.
   static constexpr int64_t kChunkBytes = 512 << 10;
   static constexpr int32_t kChunkSubtrees = 64, kChunkTrees = 32;
-  static constexpr size_t kOpenSets = 64;
   static constexpr double kMostSqueezed = 2;  // budgets of tables that are made smaller to fit into one
   static constexpr int kSqueezes = 3;
 
@@ -198,14 +198,6 @@ class TablePlanner {
 
   int64_t most_state_bytes() const { return vector_bytes() * state_vectors(of_pairs() ? kMostPairSlots : kMostLanes); }
 
-  // Players of chunks that can share slots.
-  struct SlotSet {
-    size_t capacity;
-    std::vector<int32_t> players;
-    std::vector<int8_t> slot_of;  // [player]; -1: none
-    std::vector<int32_t> subtrees;
-  };
-
   void merge_all() {
     plan_ = empty_plan();
     merge(Place::kRebuilt);
@@ -314,8 +306,8 @@ class TablePlanner {
     const int32_t n_players = int32_t(codes_.players.size());
     std::vector<SlotSet> sets;
     if (!plan_.is_wide) {
-      sets.push_back(empty_set(capacity_of(n_players)));
-      for (int32_t player = 0; player < n_players; ++player) take_in(sets[0], player);
+      sets.emplace_back(capacity_of(n_players), n_players);
+      for (int32_t player = 0; player < n_players; ++player) sets[0].take_in(player);
     }
     for (int32_t s = 0; s < int32_t(subtrees.size()); ++s) {
       const std::span<const int32_t> players{plan_.lane_player.data() + subtrees[s].first_lane,
@@ -323,40 +315,16 @@ class TablePlanner {
       const size_t capacity = capacity_of(subtrees[s].n_lanes);
       const bool fits_all = !plan_.is_wide && capacity == sets[0].capacity;
       SlotSet* set = fits_all ? &sets[0] : find_set(sets, players, capacity);
-      if (!set) set = &sets.emplace_back(empty_set(capacity));
-      for (const int32_t player : players) take_in(*set, player);
+      if (!set) set = &sets.emplace_back(capacity, n_players);
+      for (const int32_t player : players) set->take_in(player);
       set->subtrees.push_back(s);
     }
     return sets;
   }
 
-  // The one of the last sets that gains fewest; null: none has room.
-  static SlotSet* find_set(std::vector<SlotSet>& sets, std::span<const int32_t> players, size_t capacity) {
-    SlotSet* best = nullptr;
-    int64_t fewest = int64_t(capacity) + 1;
-    for (size_t i = sets.size() > kOpenSets ? sets.size() - kOpenSets : 0; i < sets.size(); ++i) {
-      if (sets[i].capacity != capacity) continue;
-      const int64_t gained =
-          std::count_if(players.begin(), players.end(), [&](int32_t player) { return sets[i].slot_of[player] < 0; });
-      if (gained >= fewest || sets[i].players.size() + size_t(gained) > capacity) continue;
-      best = &sets[i], fewest = gained;
-    }
-    return best;
-  }
-
   // The most slots that take no more vectors.
   size_t capacity_of(int32_t n_lanes) const {
     return size_t(of_pairs() ? pair_capacity(n_lanes) : state_vectors(n_lanes) * kValueLanes);
-  }
-
-  SlotSet empty_set(size_t capacity) const {
-    return {capacity, {}, std::vector<int8_t>(codes_.players.size(), -1), {}};
-  }
-
-  static void take_in(SlotSet& set, int32_t player) {
-    if (set.slot_of[player] >= 0) return;
-    set.slot_of[player] = int8_t(set.players.size());
-    set.players.push_back(player);
   }
 
   void add_chunks(const SlotSet& set, std::vector<Subtree>& subtrees, int64_t first_sum) {
