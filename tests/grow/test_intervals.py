@@ -123,6 +123,12 @@ def test_rows_that_nothing_was_chosen_on_need_no_other_trees(monkeypatch):
     assert held(tree, *chosen_from_noise(20_000, 3)) == pytest.approx(0.9, abs=0.02)
 
 
+def test_many_rows_need_no_other_trees(monkeypatch, tree):
+    monkeypatch.setattr(selection, "fit_tree", None)
+    again = ModelTreeRegressor(n_jobs=1, n_iter_no_change=50).fit(*piecewise(1500))
+    np.testing.assert_array_equal(again.predict_interval([[1.0, 1.0, 1.0]]), tree.predict_interval([[1.0, 1.0, 1.0]]))
+
+
 def test_intervals_depend_on_neither_threads_nor_the_order_of_rows_nor_copies():
     X, y = chosen_from_noise(300, 1)
     order = np.random.default_rng(0).permutation(300)

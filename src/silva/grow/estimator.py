@@ -286,7 +286,8 @@ class ModelTreeRegressor(RegressorMixin, TreeEstimator):  # type: ignore[misc]
                 given = Circumstances(seed, started, home, population, callbacks, interrupts)
                 growth = fit_tree(self, columns, target, weight, given)
             self._keep(growth, self)
-            self._scores: Doubles = after_selection(self, self._scores, (columns, target, weight), given)
+            data = columns, target, weight
+            self._scores: Doubles = after_selection(self, growth.result.best, self._scores, data, given)
             self.interrupted_ |= interrupts.have_come
         return self
 
@@ -335,11 +336,11 @@ class ModelTreeRegressor(RegressorMixin, TreeEstimator):  # type: ignore[misc]
         Notes
         -----
         Residuals of training rows, each by its leaf's regression without it, in errors of the leaf (of 20,000 rows, if
-        there are more): as many errors of a leaf about its prediction as a part `coverage` of the rows needs. With up
-        to 20,000 rows, and without ``honest``, `fit` also grows five trees by brief searches, each on four fifths of
-        the rows, and widens the intervals by what the rows that a tree has not seen are further off
-        (`silva.grow.selection`); that takes about a sixth of its time. They hold on average over rows like
-        those of training, not for every row.
+        there are more): as many errors of a leaf about its prediction as a part `coverage` of the rows needs. Where up
+        to 20,000 rows are few for so large a tree, `fit` also grows five trees by brief searches, each on four fifths
+        of the rows, and widens the intervals by what rows that a tree has not seen are further off
+        (`silva.grow.selection`; a sixth more time, seldom half); not with ``honest``. They hold on average over rows
+        like those of training, not for every row.
         """
         check_is_fitted(self)
         errors = usable_errors(self.leaf_summary_["rmse"])[np.asarray(on_host(self.apply(X)))]

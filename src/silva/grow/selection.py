@@ -10,6 +10,7 @@ of its choice, which makes up for the fifth of the rows that it lacks (`docs/int
 
 from __future__ import annotations
 
+import math
 import time
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
@@ -34,12 +35,20 @@ BRIEF = {"population_size": 16, "generations": 6}
 MOST_ROWS = 20_000
 """More rows tell a choice from chance, and to grow more trees on them takes long."""
 
+LEAST_PRICE = 0.05
+"""Price of the tree's parameters under BIC, ln n each, a row: where it is lower, rows tell a choice from chance. On the
+tuning sets intervals then became 2 % wider at most."""
+
 APART = 0x73656C65
 """Added to the seed of the search for the division of the rows."""
 
 
 def after_selection(
-    model: Any, scores: Doubles, data: tuple[TrainingColumns, Doubles, Doubles], given: Circumstances
+    model: Any,
+    tree: dict[str, Any],
+    scores: Doubles,
+    data: tuple[TrainingColumns, Doubles, Doubles],
+    given: Circumstances,
 ) -> Doubles:
     """Scores of left-out rows as they would be if no split had been chosen by these rows; rising.
 
@@ -47,14 +56,18 @@ def after_selection(
     ----------
     model : ModelTreeRegressor
         Its parameters, checked.
+    tree : dict
+        Arrays by node.
     scores : float64, (n_left_out,)
         Of rows left out of their leaf's regression, rising.
     data : columns, target, weight
         Rows of positive weight.
     given : Circumstances
-        Of the search; where it was interrupted, or where rows were too few or too many, the scores stay.
+        Of the search; where it was interrupted, or rows are too few or too many, the scores stay.
     """
-    if model.honest or given.interrupts.have_come or len(data[1]) > MOST_ROWS:
+    n_rows = len(data[1])
+    is_cheap = _n_parameters(tree) * math.log(n_rows) < LEAST_PRICE * n_rows
+    if model.honest or given.interrupts.have_come or n_rows > MOST_ROWS or is_cheap:
         return scores
     columns, target, weight = data
     order, weight, _ = in_order(columns.X, target, weight)
@@ -80,6 +93,13 @@ def after_selection(
     factor = np.maximum(np.divide(unseen, left_out, out=np.ones(len(level)), where=left_out > 0), 1.0)
     widened: Doubles = np.maximum.accumulate(scores * factor)
     return widened
+
+
+def _n_parameters(tree: dict[str, Any]) -> int:
+    """As BIC counts them: two a split, the coefficients of the leaves."""
+    is_leaf = tree["feature"] < 0
+    terms = tree["model"].reshape(len(is_leaf), -1)[is_leaf]
+    return 2 * int((~is_leaf).sum()) + int(is_leaf.sum()) + int(terms.sum())
 
 
 def _scores(
