@@ -10,7 +10,7 @@ import pytest
 import silva.device
 import silva.grow.cuda.paper
 import silva.grow.cuda.rows
-import silva.grow.search
+import silva.grow.search.engine
 from silva import ModelTreeEnsembleRegressor, ModelTreeRegressor
 from silva.device import DeviceError
 from tests.grow.engines import piecewise
@@ -42,7 +42,7 @@ def asked(monkeypatch):
 
     cupy = types.SimpleNamespace(asnumpy=lambda array: array.values, from_dlpack=lambda array: array)
     monkeypatch.setattr(silva.device, "import_cupy", lambda: cupy)
-    monkeypatch.setattr(silva.grow.search, "find_gpus", lambda device: devices.append(device) or (1,))
+    monkeypatch.setattr(silva.grow.search.engine, "find_gpus", lambda device: devices.append(device) or (1,))
     monkeypatch.setattr(silva.grow.cuda.rows, "RowsOnGpus", refuse)
     return devices
 

@@ -5,8 +5,9 @@ import pytest
 from sklearn.exceptions import NotFittedError
 
 from silva import ModelTreeEnsembleRegressor, ModelTreeRegressor
-from silva.grow import assembly, intervals, selection
-from silva.grow.refit import fit_leaf
+from silva.grow.search import selection
+from silva.grow.tree import assembly, intervals
+from silva.grow.tree.refit import fit_leaf
 
 
 def piecewise(n_rows, seed=0):

@@ -14,17 +14,17 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
 from silva.device import array_gpu, on_host, parse_device
-from silva.grow.blas import one_blas_thread
 from silva.grow.boosting import Course, TreeSequence, boosted
 from silva.grow.checks import check_parameters
+from silva.grow.data.reading import routed, training_data
+from silva.grow.data.repeats import in_order, repetitions
 from silva.grow.estimator import ModelTreeRegressor, TreeEstimator
-from silva.grow.fitting import fit_tree
-from silva.grow.growing import Circumstances
-from silva.grow.interrupts import keeping_interrupts
-from silva.grow.intervals import MOST_LEFT_OUT, around, quadratic_mean, usable_errors
 from silva.grow.merging import merged
-from silva.grow.reading import routed, training_data
-from silva.grow.repeats import in_order, repetitions
+from silva.grow.search.blas import one_blas_thread
+from silva.grow.search.fitting import fit_tree
+from silva.grow.search.growing import Circumstances
+from silva.grow.search.interrupts import keeping_interrupts
+from silva.grow.tree.intervals import MOST_LEFT_OUT, around, quadratic_mean, usable_errors
 from silva.parallel import n_threads
 
 MEMBERS: dict[str, dict[str, Any]] = {
@@ -42,8 +42,8 @@ if TYPE_CHECKING:
     from numpy.typing import ArrayLike
 
     from silva.forest import Forest
-    from silva.grow.columns import TrainingColumns
-    from silva.grow.interrupts import Interrupts
+    from silva.grow.data.columns import TrainingColumns
+    from silva.grow.search.interrupts import Interrupts
     from silva.typing import Doubles, Int32s, Int64s, Rows
 
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 if TYPE_CHECKING:
-    from silva.grow.refit import LeafModel
+    from silva.grow.tree.refit import LeafModel
     from silva.typing import Doubles
 
 LEAST_ERROR = 0.05

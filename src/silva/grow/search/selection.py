@@ -17,14 +17,14 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from silva.grow.fitting import fit_tree
-from silva.grow.intervals import usable_errors
-from silva.grow.repeats import in_order, repetitions
+from silva.grow.data.repeats import in_order, repetitions
+from silva.grow.search.fitting import fit_tree
+from silva.grow.tree.intervals import usable_errors
 from silva.parallel import n_threads, side_by_side
 
 if TYPE_CHECKING:
-    from silva.grow.columns import TrainingColumns
-    from silva.grow.growing import Circumstances
+    from silva.grow.data.columns import TrainingColumns
+    from silva.grow.search.growing import Circumstances
     from silva.typing import Doubles, Int32s
 
 FOLDS = 5
