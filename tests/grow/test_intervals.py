@@ -124,6 +124,27 @@ def test_rows_that_nothing_was_chosen_on_need_no_other_trees(monkeypatch):
     assert held(tree, *chosen_from_noise(20_000, 3)) == pytest.approx(0.9, abs=0.02)
 
 
+def test_scores_of_some_trees_become_those_of_all():
+    rng = np.random.default_rng(0)
+    noise, trees = rng.standard_normal(20_000), 0.8 * rng.standard_normal((20_000, 5))
+    chosen = rng.uniform(size=trees.shape) < 0.3
+    some = chosen.any(axis=1)
+    noise, trees, chosen = noise[some], trees[some], chosen[some]
+    mean = (trees * chosen).sum(axis=1) / chosen.sum(axis=1)
+    scores, expected = np.abs(noise - mean), np.abs(noise - trees.mean(axis=1))
+    found = intervals.of_all_trees(scores, trees - mean[:, None], chosen)
+    for level in (0.5, 0.9, 0.99):
+        assert np.quantile(found, level) == pytest.approx(np.quantile(expected, level), rel=0.02)
+        assert np.quantile(scores, level) > 1.1 * np.quantile(expected, level)
+
+
+def test_scores_stay_where_no_two_trees_can_be_compared():
+    scores, one_each = np.arange(4.0), np.eye(4, dtype=bool)
+    np.testing.assert_array_equal(intervals.of_all_trees(scores, np.ones((4, 4)), one_each), scores)
+    nothing = np.zeros(4)
+    np.testing.assert_array_equal(intervals.of_all_trees(nothing, np.zeros((4, 2)), np.ones((4, 2), bool)), nothing)
+
+
 def test_many_rows_need_no_other_trees(monkeypatch, tree):
     monkeypatch.setattr(selection, "fit_tree", None)
     again = ModelTreeRegressor(n_jobs=1, n_iter_no_change=50).fit(*piecewise(1500))
