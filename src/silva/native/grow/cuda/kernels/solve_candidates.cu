@@ -104,7 +104,7 @@ extern "C" __global__ void __maxnreg__(kSolveRegisters)
     for (int c = 0; c < kPanel; ++c) entries[r][c] = before && counts(r, c) ? before[lines[r] + places[c]] : 0;
   const double* from = record.bins + n_summed * kSummedBins * record.step;
 #pragma unroll 1
-  for (int bin = n_summed * kSummedBins; bin <= k; ++bin, from += record.step)
+  for (int left = (k + 1) % kSummedBins; left; --left, from += record.step)
 #pragma unroll
     for (int r = 0; r < kPanel; ++r)
 #pragma unroll
