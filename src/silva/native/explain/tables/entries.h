@@ -265,7 +265,8 @@ void pass_chunks(const PassTask<Real>& task, const PassSpace<Real>& space, int o
   while (chunk < end && (has_width || chunk->output == output)) {
     const TableChunk *next = end_of_group<Real, L>(chunk, end), *after = next;
     if (streams && next < end) after = end_of_group<Real, L>(next, end);
-    Stream ahead = stream_of<Real, L>(next, after, table, n_tiles * n_calls_of<L>(chunk, next));
+    const int64_t n_calls = n_tiles * n_calls_of<L>(chunk, next);
+    Stream ahead = stream_of<Real, L>(next, after, table, n_calls);
     for (int i = 0; i < n_tiles; ++i) {
       const int row = i * tile, n = n_rows - row < tile ? n_rows - row : tile;
       for (const TableChunk* one = chunk; one < next; ++one) {
@@ -274,7 +275,7 @@ void pass_chunks(const PassTask<Real>& task, const PassSpace<Real>& space, int o
         add(*one, row, n);
       }
     }
-    chunk = next, is_near = after > next;
+    chunk = next, is_near = after > next && n_calls > 0;
   }
 }
 
