@@ -101,9 +101,11 @@ def _against(
 GROUPS = {
     "values": Group(
         tuple(
-            Case(str(model), "values", BOTH_TYPES, model, n_rows, 2, Target("speed-up", bound))
+            Case(str(model), "values", BOTH_TYPES, model, n_rows, 2, target)
             for n_rows in (2000, 20_000)
             for model, bound in EXPLAINED
+            # its tables are built anew by each call, so nothing was asked of 2,000 rows
+            for target in (None if n_rows == 2000 and model is CALIFORNIA_16 else Target("speed-up", bound),)
         )
     ),
     "few rows": Group(

@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
 T = TypeVar("T")
+U = TypeVar("U")
 
 MOST_THREADS = 4096
 """More are a mistake: memory is set aside for each."""
@@ -41,6 +42,15 @@ def side_by_side(task: Callable[[int], T], n_tasks: int, n_threads: int) -> Sequ
         return [task(k) for k in range(n_tasks)]
     with ThreadPoolExecutor(min(n_threads, n_tasks)) as pool:
         return list(pool.map(task, range(n_tasks)))
+
+
+def beside(task: Callable[[], T], other: Callable[[], U], n_threads: int) -> tuple[T, U]:
+    """Results of two tasks, beside each other where there are two threads."""
+    if n_threads < 2:
+        return task(), other()
+    with ThreadPoolExecutor(1) as pool:
+        later = pool.submit(other)
+        return task(), later.result()
 
 
 class cached_property(Generic[T]):  # noqa: N801

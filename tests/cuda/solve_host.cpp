@@ -14,12 +14,27 @@ EMULATE(advance_sums_kernel)
 
 extern "C" {
 
+static void advance(const std::vector<AdvanceRecord>& requests) {
+  const AdvanceRecord* first = requests.data();
+  int blocks = (requests[0].n_entries + kBlockThreads - 1) / kBlockThreads;
+  void* arguments[] = {&first, &blocks};
+  const unsigned n_blocks = unsigned(requests.size()) * unsigned(blocks);
+  emulator::run({n_blocks, 1, 1}, {kBlockThreads, 1, 1}, 0, emulate_advance_sums_kernel, arguments);
+}
+
+// Sums up to every eighth candidate stand behind one another in `sums`, those of all records.
 void solve_candidates(const double* base, const double* bins, int64_t step, int n_candidates, const int32_t* columns,
-                      int n_solved, int width, int least_rows, int n_records, double* answers) {
+                      int n_solved, int width, int least_rows, int n_records, double* sums, double* answers) {
   std::vector<SolveRecord> requests;
-  for (int i = 0; i < n_records; ++i)
-    requests.push_back(
-        {base, bins, step, n_candidates, n_solved, width, 0, least_rows, 2 * n_candidates * i, n_candidates * i, 0});
+  std::vector<AdvanceRecord> summed;
+  const int n_entries = 1 + int(packed_size(width)), n_sums = n_candidates / kSummedBins;
+  for (int i = 0; i < n_records; ++i) {
+    double* to = sums + int64_t(i) * n_sums * n_entries;
+    summed.push_back({base, bins, to, step, n_entries, kSummedBins, n_sums, 0});
+    requests.push_back({base, bins, to, step, n_candidates, n_solved, width, 0, least_rows, 2 * n_candidates * i,
+                        n_candidates * i, 0});
+  }
+  if (n_sums) advance(summed);
   const SolveRecord* first = requests.data();
   const int side = (n_solved + kSolveTile) / kSolveTile;
   void* arguments[] = {&first, &n_records, &columns, &answers};
@@ -28,11 +43,8 @@ void solve_candidates(const double* base, const double* bins, int64_t step, int 
                 arguments);
 }
 
-void advance_sums(double* sums, const double* bins, int64_t step, int n_entries, int n_bins, int is_first) {
-  const AdvanceRecord requests[] = {{sums, bins, step, n_entries, n_bins, is_first, 0}};
-  const AdvanceRecord* first = requests;
-  void* arguments[] = {&first};
-  emulator::run({kAdvanceBlocks, 1, 1}, {kBlockThreads, 1, 1}, 0, emulate_advance_sums_kernel, arguments);
+void advance_sums(const double* base, double* sums, const double* bins, int64_t step, int n_entries, int n_bins) {
+  advance({{base, bins, sums, step, n_entries, n_bins, 1, 0}});
 }
 
 double residual_of(const double* gram, int width, const int32_t* columns, int n_columns, double* work) {

@@ -76,7 +76,7 @@ def test_any_layout_and_type_of_gpu_rows(cupy, forest, X):
     expected = explainer.shap_values(cupy.asarray(X)).get()
     wide = cupy.zeros((len(X), 20), np.float32)
     wide[:, ::2][:, :8] = cupy.asarray(X)
-    for rows in (cupy.asfortranarray(cupy.asarray(X)), wide[:, ::2][:, :8], cupy.asarray(X).astype(np.float64)):
+    for rows in (cupy.asarray(np.asfortranarray(X)), wide[:, ::2][:, :8], cupy.asarray(X).astype(np.float64)):
         np.testing.assert_array_equal(explainer.shap_values(rows).get(), expected)
     whole = cupy.asarray(X).astype(np.int32)
     np.testing.assert_array_equal(

@@ -49,7 +49,12 @@ def gpu_memory(monkeypatch):
         module = types.SimpleNamespace(
             get_default_memory_pool=lambda: pool,
             cuda=types.SimpleNamespace(
-                runtime=runtime, memory=memory, Device=lambda _: device, alloc=fail, alloc_pinned_memory=fail
+                runtime=runtime,
+                memory=memory,
+                Device=lambda _: device,
+                Stream=lambda **_: contextlib.nullcontext(),
+                alloc=fail,
+                alloc_pinned_memory=fail,
             ),
             asarray=fail,
         )

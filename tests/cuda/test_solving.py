@@ -11,6 +11,8 @@ from tests.native import load_library
 
 FUSES = "fma" in (Path("/proc/cpuinfo").read_text() if Path("/proc/cpuinfo").exists() else "")
 N_PARTS = 6
+MANY_PARTS = 35
+"""Beyond the ends of a grid."""
 
 
 @pytest.fixture(scope="module")
@@ -28,11 +30,11 @@ def address(array):
     return ctypes.c_void_p(array.ctypes.data)
 
 
-def records(width, seed):
+def records(width, seed, n_parts=N_PARTS):
     """Count and packed sums of rows of standardised columns, some of them constant or made of others, part by part."""
     rng = np.random.default_rng(seed)
     found = []
-    for _ in range(N_PARTS):
+    for _ in range(n_parts):
         z = rng.standard_normal((rng.integers(3, 60), width))
         z[:, 0] = 1
         if width > 5:
@@ -53,17 +55,19 @@ def running_sums(parts, base):
 
 @pytest.mark.parametrize("width", [2, 4, 5, 8, 9, 10, 33, 61, 92, 124])
 @pytest.mark.parametrize("from_the_right", [False, True])
-def test_errors_at_cuts(library, width, from_the_right):
+@pytest.mark.parametrize("n_parts", [N_PARTS, 9, MANY_PARTS])
+def test_errors_at_cuts(library, width, from_the_right, n_parts):
     """Of all columns and of some, with and without sums before the first part."""
     rng = np.random.default_rng(width)
-    parts = records(width, width)
+    parts = records(width, width, n_parts)
     base = None if from_the_right else records(width, 0)[0]
     order = parts[::-1] if from_the_right else parts
     step = parts.shape[1] * (-1 if from_the_right else 1)
     first = parts[-1 if from_the_right else 0]
     some = np.flatnonzero(np.append(True, rng.random(max(width - 2, 0)) < 0.5))
     work = np.empty((width + 1) * (width + 3))
-    n_cuts = N_PARTS - 1
+    n_cuts = n_parts - 1
+    before = np.full((2, n_cuts // 8, parts.shape[1]), np.nan)
     for columns in (np.arange(width - 1), some):
         columns = np.ascontiguousarray(columns, np.int32)
         answers = np.full((2, n_cuts, 2), np.nan)
@@ -71,7 +75,7 @@ def test_errors_at_cuts(library, width, from_the_right):
         least = int(sums[1][0])
         library.solve_candidates(
             None if base is None else address(base), address(first), ctypes.c_int64(step), n_cuts, address(columns),
-            len(columns), width, least, 2, address(answers),
+            len(columns), width, least, 2, address(before), address(answers),
         )  # fmt: skip
         for answer in answers:
             np.testing.assert_array_equal(answer[:, 0], [record[0] for record in sums])
@@ -97,7 +101,7 @@ def test_parts_that_a_sweep_leaves_behind(library, n_parts, is_first):
         expected = running_sums(parts[::step][:n_parts], None if is_first else before)[-1]
         first = parts[0 if step > 0 else -1]
         library.advance_sums(
-            address(before), address(first), ctypes.c_int64(step * parts.shape[1]), parts.shape[1], n_parts,
-            int(is_first),
+            None if is_first else address(before), address(before), address(first),
+            ctypes.c_int64(step * parts.shape[1]), parts.shape[1], n_parts,
         )  # fmt: skip
         np.testing.assert_array_equal(before, expected)

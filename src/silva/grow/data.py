@@ -11,7 +11,7 @@ import numpy as np
 
 from silva import _core, parallel
 from silva.grow.sorting import Sorter
-from silva.parallel import side_by_side
+from silva.parallel import beside, side_by_side
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -201,9 +201,11 @@ def arranged(
     side_by_side(find_keys, -(-n_rows // BLOCK_VALUES), n_threads)
     order = (sorter or Sorter()).order(key)
     n_whole = n_rows // ZONE
-    shuffled = np.argsort(np.arange(n_whole) * GOLDEN % 1.0)
-    whole = order[: n_whole * ZONE].reshape(n_whole, ZONE)[shuffled].ravel()
-    return np.concatenate([whole, order[n_whole * ZONE :]])
+    shuffled, result = np.argsort(np.arange(n_whole) * GOLDEN % 1.0), np.empty_like(order)
+    zones, places = (rows[: n_whole * ZONE].reshape(n_whole, ZONE) for rows in (order, result))
+    np.take(zones, shuffled, axis=0, out=places, mode="clip")  # of other modes NumPy makes a copy
+    result[n_whole * ZONE :] = order[n_whole * ZONE :]
+    return result
 
 
 def _explained(rank: Int32s, n_distinct: int, y: Doubles) -> float:
@@ -352,22 +354,18 @@ def prepare(
     source = arranged(ranks, np.diff(offsets), y, n_threads, sorter)
     if source is not None:
         y, weight = gathered(y, source), gathered(weight, source)
-        sorter.rearrange(ranks, order, source, n_threads)
-    z = _packed(X, source, y, weight, attributes, column, indicator, width, storage, n_threads)
+    z, _ = beside(
+        lambda: _packed(X, source, y, weight, attributes, column, indicator, width, storage, n_threads),
+        lambda: None if source is None else sorter.rearrange(ranks, order, source, n_threads),
+        n_threads,
+    )
     by_rank = (ranks, order, values, starts, offsets)
     return TrainingRows(z, y, *by_rank, column, indicator, width, weight, attributes, target, source)
 
 
 def _ranked_columns(
     X: Doubles, y: Doubles, weight: Doubles, testable: Bools, n_threads: int, sorter: Sorter
-) -> tuple[
-    list[Standard],
-    Int32s,
-    Int32s,
-    Doubles,
-    Int32s,
-    Int64s,
-]:
+) -> tuple[list[Standard], Int32s, Int32s, Doubles, Int32s, Int64s]:
     """Units, y's behind those of the attributes, ranks, order, values, starts and offsets, as TrainingRows has them."""
     n_rows, n_attributes = X.shape
     units = [Standard(0.0, 0.0)] * (n_attributes + 1)
@@ -377,15 +375,19 @@ def _ranked_columns(
     offsets = np.zeros(n_attributes + 1, np.int64)
 
     def rank(a: int) -> int:
-        column = np.ascontiguousarray(X[:, a]) if a < n_attributes else y
-        units[a] = standard(column, weight)
         if a == n_attributes:
+            units[a] = standard(y, weight)
             return 0
-        distinct, start = sorter.rank(column if testable[a] else np.zeros(n_rows), ranks[a], order[a])
-        # Where they stand if no value repeats: threads copy beside each other.
-        values[a * n_rows :][: len(distinct)] = distinct
-        starts[a * (n_rows + 1) :][: len(start)] = start
-        return len(distinct)
+        column = np.ascontiguousarray(X[:, a])
+        tested = column if testable[a] else np.zeros(n_rows)
+        # Where they stand if no value repeats: threads write beside each other.
+        own_values, own_starts = values[a * n_rows :][:n_rows], starts[a * (n_rows + 1) :][: n_rows + 1]
+        n_distinct, units[a] = beside(
+            lambda: sorter.rank(tested, ranks[a], order[a], own_values, own_starts),
+            lambda: standard(column, weight),
+            2 if sorter.waits else 1,
+        )
+        return n_distinct
 
     offsets[1:] = np.cumsum(side_by_side(rank, n_attributes + 1, n_threads)[:-1])
     for a, (at, end) in enumerate(itertools.pairwise(offsets.tolist())):

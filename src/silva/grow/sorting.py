@@ -15,12 +15,21 @@ if TYPE_CHECKING:
 
 
 class Sorter:
-    """Sorts columns on the cores; several threads may ask it."""
+    """Sorts columns on the cores; several threads may ask it.
 
-    def rank(self, values: Doubles, ranks: Int32s, order: Int32s) -> tuple[Doubles, Int32s]:
-        """Write ranks and order of a column as `ranked` finds them; return its distinct values and starts."""
-        ranks[:], order[:], distinct, starts = ranked(values)
-        return distinct, starts
+    Attributes
+    ----------
+    waits : bool
+        Whether a thread that asks mostly waits, so that another may use its core.
+    """
+
+    waits = False
+
+    def rank(self, values: Doubles, ranks: Int32s, order: Int32s, distinct: Doubles, starts: Int32s) -> int:
+        """Write what `ranked` finds of a column, the latter two into first places; return how many are distinct."""
+        ranks[:], order[:], found, first = ranked(values)
+        distinct[: len(found)], starts[: len(first)] = found, first
+        return len(found)
 
     def order(self, keys: NDArray[np.uint16]) -> Int32s:
         """Rows by their keys, equal ones in their order."""

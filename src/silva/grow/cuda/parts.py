@@ -46,7 +46,11 @@ LIST_SUMS_BYTES = 64 << 20
 """Sums between the candidates of a list that stay on the GPU at most."""
 
 GRID_SUMS_BYTES = 256 << 20
-"""The same of rows that are sent to the GPU to be cut, in one batch of requests."""
+"""Sums that stay on the GPU in one batch of requests: between candidates of rows that are sent to be cut, and up to
+every eighth candidate."""
+
+GRID_SUMS = (_core.GROW_GRID + 2) // _core.GROW_SUMMED_BINS
+"""Candidates of a grid, its ends counted, up to which sums are kept."""
 
 PARTIAL_BYTES = 256 << 20
 
@@ -152,7 +156,7 @@ def buffer_sizes(
     blocks_of_all = (_core.GROW_SLOTS + MOST_STRANDS - 1) * -(-n_rows // _core.GROW_BLOCK_ROWS)
     n_partials = max(PARTIAL_BYTES // partial, blocks_of_all, (_core.GROW_GRID + 3) * MOST_STRANDS)
     a_leaf = (width * (width + 1) // 2 + 1) * 8  # count and sums
-    a_grid = (_core.GROW_GRID + 3) * a_leaf
+    a_grid = (_core.GROW_GRID + 3 + 2 * GRID_SUMS) * a_leaf
     a_list = min(LIST_SUMS_BYTES, 2 * _core.GROW_SLOTS * (_core.GROW_GRID + 2) * a_leaf)
     n_counts = max(n_partials, n_lists * (-(-n_rows // _core.GROW_LIST_TILE) + 1))
     return Sizes(

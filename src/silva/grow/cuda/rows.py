@@ -28,6 +28,8 @@ if TYPE_CHECKING:
 PORTABLE = 1
 """cudaHostRegisterPortable: pinned for all GPUs."""
 
+PART_ARRAYS = ("z", "ranks", "order")
+
 C_TYPES = {8: "double", 4: "float"}
 """What kernels call the numbers of z, by their bytes."""
 
@@ -47,15 +49,11 @@ def filled(record: Any, **values: Any) -> Any:
 
 def kernels(stride: int, z_bytes: int = 8) -> dict[str, Variant]:
     """Kernels of a search over so many columns of z of so many bytes each, by the names that the engine gives them."""
+    of_lists = ("count_rows", "list_rows", "count_ranks", "find_candidates", "advance_sums", "solve_candidates")
     return {
         "sum_rows": variant("grow/cuda/kernels/sum_rows", STRIDE=stride, STORED=C_TYPES[z_bytes]),
         "add_partials": variant("grow/cuda/kernels/add_partials", STRIDE=stride),
-        "count_rows": variant("grow/cuda/kernels/count_rows"),
-        "list_rows": variant("grow/cuda/kernels/list_rows"),
-        "count_ranks": variant("grow/cuda/kernels/count_ranks"),
-        "find_candidates": variant("grow/cuda/kernels/find_candidates"),
-        "advance_sums": variant("grow/cuda/kernels/advance_sums"),
-        "solve_candidates": variant("grow/cuda/kernels/solve_candidates"),
+        **{name: variant(f"grow/cuda/kernels/{name}") for name in of_lists},
     }
 
 
@@ -148,23 +146,29 @@ class GpuMemory:
                 "what took it, pass fewer rows or device='cpu'"
             ) from error
 
+    @contextlib.contextmanager
+    def _copying(self) -> Iterator[None]:
+        """Copy in a stream of its own, and wait for it: several threads copy beside each other."""
+        with self._on_gpu(), self._cupy.cuda.Stream(non_blocking=True) as stream:
+            yield
+            stream.synchronize()
+
     def place(self, array: NDArray[Any]) -> int:
         """Copy an array to the GPU."""
-        with self._on_gpu():
-            self._kept.append(self._cupy.asarray(array, order="C"))
-            self._cupy.cuda.runtime.deviceSynchronize()
-        return int(self._kept[-1].data.ptr)
+        with self._copying():
+            placed = self._cupy.asarray(array, order="C")
+        self._kept.append(placed)
+        return int(placed.data.ptr)
 
     def place_padded(self, z: NDArray[Any], n_columns: int) -> int:
         """Copy rows of z to the GPU, with zeros behind each up to so many columns."""
-        with self._on_gpu():
+        with self._copying():
             padded = self._cupy.zeros((len(z), n_columns), z.dtype)
             n_rows = max(1, PADDED_BYTES // max(padded[:1].nbytes, 1))
             for first in range(0, len(z), n_rows):
                 block = slice(first, first + n_rows)
                 padded[block, : z.shape[1]] = self._cupy.asarray(z[block])
-            self._kept.append(padded)
-            self._cupy.cuda.runtime.deviceSynchronize()
+        self._kept.append(padded)
         return int(padded.data.ptr)
 
     def reserve(self, n_bytes: int) -> int:
@@ -245,7 +249,7 @@ def _parts(
     """Place the parts of one GPU."""
     lists, list_sums = memory.reserve(layout.sizes.lists), memory.reserve(layout.sizes.list_sums)
     buffers = [
-        {name: memory.reserve(getattr(layout.sizes, name)) for name in ("z", "ranks", "order")}
+        {name: memory.reserve(getattr(layout.sizes, name)) for name in PART_ARRAYS}
         for _ in range(min(layout.n_streamed, 2))
     ]
     found = []
@@ -299,14 +303,15 @@ def _placed(
     memory: Memory, z: NDArray[Any], stride: int, ranks: NDArray[np.int32], order: NDArray[np.int32]
 ) -> dict[str, int]:
     """Addresses of a part that stays on the GPU."""
-    placed = {"z": memory.place_padded(z, stride), "ranks": memory.place(ranks), "order": memory.place(order)}
+    copies = (lambda: memory.place_padded(z, stride), lambda: memory.place(ranks), lambda: memory.place(order))
+    placed = dict(zip(PART_ARRAYS, side_by_side(lambda k: copies[k](), 3, 3), strict=True))
     return {**placed, **{f"{name}_host": 0 for name in placed}}
 
 
 def _streamed(memory: Memory, arrays: Sequence[NDArray[Any]], buffers: dict[str, int]) -> dict[str, int]:
     """Addresses of a part that comes from the host every round."""
-    names = ("z_host", "ranks_host", "order_host")
-    return {**buffers, **{name: _registered(memory, array) for name, array in zip(names, arrays, strict=True)}}
+    hosts = {f"{name}_host": _registered(memory, array) for name, array in zip(PART_ARRAYS, arrays, strict=True)}
+    return {**buffers, **hosts}
 
 
 def _registered(memory: Memory, array: NDArray[Any]) -> int:

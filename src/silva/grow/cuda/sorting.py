@@ -33,6 +33,8 @@ class GpuSorter(Sorter):
     gpus : sequence of int
     """
 
+    waits = True
+
     def __init__(self, gpus: Sequence[int]) -> None:
         self._idle: queue.SimpleQueue[int] = queue.SimpleQueue()
         self._n_at_once = AT_ONCE * len(gpus)
@@ -41,14 +43,15 @@ class GpuSorter(Sorter):
         self._sent: dict[tuple[int, int], Any] = {}
         self._sending = threading.Lock()
 
-    def rank(self, values: Doubles, ranks: Int32s, order: Int32s) -> tuple[Doubles, Int32s]:
-        """Write ranks and order of a column; return its distinct values and starts."""
+    def rank(self, values: Doubles, ranks: Int32s, order: Int32s, distinct: Doubles, starts: Int32s) -> int:
+        """Write ranks, order, distinct values and starts of a column; return how many values are distinct."""
         with self._gpu() as cupy:
-            on_gpu = _ranked(cupy, values)
-            for found, target in zip(on_gpu, (ranks, order), strict=False):
-                found.get(out=target)
-            return cupy.asnumpy(on_gpu[2]), cupy.asnumpy(on_gpu[3])
-        return super().rank(values, ranks, order)
+            found = _ranked(cupy, values)
+            targets: tuple[NDArray[Any], ...] = (ranks, order, distinct, starts)
+            for array, target in zip(found, targets, strict=True):
+                array.get(out=target[: len(array)])
+            return len(found[2])
+        return super().rank(values, ranks, order, distinct, starts)
 
     def order(self, keys: NDArray[np.uint16]) -> Int32s:
         """Rows by their keys, equal ones in their order."""

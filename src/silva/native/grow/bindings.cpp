@@ -286,6 +286,7 @@ static void bind_sizes(nb::module_& module) {
                                    {"GROW_BLOCK_ROWS", kMostRows},
                                    {"GROW_SLOTS", kMostSlots},
                                    {"GROW_GRID", kGrid},
+                                   {"GROW_SUMMED_BINS", kSummedBins},
                                    {"QR_CHUNK_ROWS", kChunkRows},
                                    {"QR_KEY_TILE", kKeyTile},
                                    {"QR_KEYS", kKeys},

@@ -228,7 +228,7 @@ class TreeLayout {
 
   void add_cells(int32_t node) {
     const int64_t first = int64_t(plan_.cells.size());
-    plan_.cells.resize(first + int64_t(states_.nodes[node].cells));
+    plan_.cells.resize(first + int64_t(states_.nodes[node].cells), Cell{});
     Cell* cells = plan_.cells.data() + first;
     int32_t stride[2] = {1, 1}, n_cells = 1;
     for (const FeatureStates& one : states_.below_of(node)) {

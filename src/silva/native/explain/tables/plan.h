@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "common/unset_vector.h"
 #include "explain/tables/columns.h"
 #include "explain/tables/splits.h"
 
@@ -104,23 +105,23 @@ struct TablePlan {
   int32_t width = 1;              // outputs of a leaf: as many tables, one behind the other
   int64_t n_vectors = 0;          // of one output
   int32_t most_subtrees = 0;      // of a chunk
-  std::vector<Subtree> subtrees;  // by output and chunk, then by tree
+  UnsetVector<Subtree> subtrees;  // by output and chunk, then by tree
   // The game of the covers.
   int32_t most_x = 0, most_shared = 0, most_above = 0;
-  std::vector<SubtreeSplit> splits;
-  std::vector<Cell> cells;
-  std::vector<uint16_t> bits;
-  std::vector<PathFactor> factors;
+  UnsetVector<SubtreeSplit> splits;
+  UnsetVector<Cell> cells;
+  UnsetVector<uint16_t> bits;
+  UnsetVector<PathFactor> factors;
   // Games by leaves; most_patterns: sum of 2^positions over a subtree's leaves.
   int64_t most_patterns = 0;
   int32_t most_leaves = 0, most_states = 0;
-  std::vector<SubtreeLeaf> leaves;
-  std::vector<uint8_t> leaf_lanes;
-  std::vector<double> leaf_shares;  // as leaf_lanes: the product of the cover ratios of the player's edges
-  std::vector<uint16_t> unmet;
+  UnsetVector<SubtreeLeaf> leaves;
+  UnsetVector<uint8_t> leaf_lanes;
+  UnsetVector<double> leaf_shares;  // as leaf_lanes: the product of the cover ratios of the player's edges
+  UnsetVector<uint16_t> unmet;
   // What rows pass.
-  std::vector<KeyStep> steps;
-  std::vector<int32_t> lane_player;  // as places among ForestCodes::players
+  UnsetVector<KeyStep> steps;
+  UnsetVector<int32_t> lane_player;  // as places among ForestCodes::players
   std::vector<TableChunk> chunks;
   std::vector<int32_t> slot_player;
   std::vector<int32_t> sum_total;       // [sum of a chunk]: the total that it goes to

@@ -2,6 +2,7 @@
 #pragma once
 #include "common/threads/team.h"
 #include "explain/tables/layout.h"
+#include "explain/tables/merge.h"
 #include "explain/tables/plan_totals.h"
 #include "explain/tables/slot_set.h"
 
@@ -27,11 +28,11 @@ class TablePlanner {
       first_leaf_.push_back(first_leaf_.back() + (n_nodes(tree) + 1) / 2);
     plan_trees(team);
     choose_trees();
-    merge_all();
+    merge_all(team);
     add_gains();
     if (!options.forced && !pays(n_sums(plan_) + n_sums(rebuilt_))) {
       for (PlannedTree& tree : trees_) tree.place = Place::kWalked;
-      merge_all();
+      merge_all(team);
     }
     trees_.clear();
   }
@@ -200,28 +201,35 @@ class TablePlanner {
 
   int64_t most_state_bytes() const { return vector_bytes() * state_vectors(of_pairs() ? kMostPairSlots : kMostLanes); }
 
-  void merge_all() {
+  void merge_all(const Team& team) {
     plan_ = empty_plan();
-    merge(Place::kRebuilt);
+    merge(Place::kRebuilt, team);
     rebuilt_ = std::move(plan_);
     plan_ = empty_plan();
-    merge(Place::kKept);
+    merge(Place::kKept, team);
     for (int32_t tree = 0; tree < forest_.n_trees(); ++tree) add_walked(tree);
   }
 
-  void merge(Place place) {
-    reserve(place);
-    for (int32_t output = 0; output < forest_.n_outputs(); ++output) {
-      const size_t first = plan_.subtrees.size();
+  void merge(Place place, const Team& team) {
+    std::vector<TablePlan*> trees;
+    for (int32_t output = 0; output < forest_.n_outputs(); ++output)
       for (int32_t tree = 0; tree < forest_.n_trees(); ++tree)
-        if (trees_[tree].place == place && forest_.tree_output[tree] == output) append(trees_[tree].plan);
-      if (options_.by_subtree) continue;
-      std::vector<Subtree> added(plan_.subtrees.begin() + first, plan_.subtrees.end());
-      plan_.subtrees.resize(first);
+        if (trees_[tree].place == place && forest_.tree_output[tree] == output) trees.push_back(&trees_[tree].plan);
+    merge_plans(trees, plan_, team);
+    if (!options_.by_subtree) lay_out_chunks();
+  }
+
+  void lay_out_chunks() {
+    const auto all = std::move(plan_.subtrees);
+    plan_.subtrees = {};
+    plan_.subtrees.reserve(all.size());
+    for (auto first = all.begin(), last = first; plan_.first_total.size() <= size_t(forest_.n_outputs());
+         first = last) {
+      const int32_t output = int32_t(plan_.first_total.size()) - 1;
+      last = std::find_if(first, all.end(), [&](const Subtree& one) { return one.output != output; });
+      std::vector<Subtree> added(first, last);
       OutputTotalsPlanner totals(plan_);
-      for (const SlotSet& set : slot_sets(added)) {
-        add_chunks(set, added, totals.add(set.players));
-      }
+      for (const SlotSet& set : slot_sets(added)) add_chunks(set, added, totals.add(set.players));
       plan_.first_total.push_back(int64_t(plan_.totals.size()));
     }
   }
@@ -246,62 +254,6 @@ class TablePlanner {
     double result = 0;
     for (const TableChunk& chunk : plan.chunks) result += chunk.n_sums;
     return result;
-  }
-
-  void reserve(Place place) {
-    size_t n_subtrees = 0, n_splits = 0, n_cells = 0, n_bits = 0, n_factors = 0, n_steps = 0, n_lanes = 0;
-    size_t n_leaves = 0, n_leaf_lanes = 0, n_unmet = 0;
-    for (const PlannedTree& tree : trees_) {
-      if (tree.place != place) continue;
-      n_subtrees += tree.plan.subtrees.size(), n_splits += tree.plan.splits.size();
-      n_cells += tree.plan.cells.size(), n_bits += tree.plan.bits.size();
-      n_factors += tree.plan.factors.size(), n_steps += tree.plan.steps.size();
-      n_lanes += tree.plan.lane_player.size(), n_leaves += tree.plan.leaves.size();
-      n_leaf_lanes += tree.plan.leaf_lanes.size(), n_unmet += tree.plan.unmet.size();
-    }
-    plan_.subtrees.reserve(n_subtrees), plan_.splits.reserve(n_splits), plan_.cells.reserve(n_cells);
-    plan_.bits.reserve(n_bits), plan_.factors.reserve(n_factors), plan_.steps.reserve(n_steps);
-    plan_.lane_player.reserve(n_lanes), plan_.leaves.reserve(n_leaves);
-    plan_.leaf_lanes.reserve(n_leaf_lanes), plan_.leaf_shares.reserve(n_leaf_lanes);
-    plan_.unmet.reserve(n_unmet);
-  }
-
-  template <class T>
-  static void append(std::vector<T>& to, const std::vector<T>& from) {
-    to.insert(to.end(), from.begin(), from.end());
-  }
-
-  void append(TablePlan& tree) {
-    for (SubtreeSplit& split : tree.splits) split.first_cell += int64_t(plan_.cells.size());
-    for (SubtreeLeaf& leaf : tree.leaves) {
-      leaf.first_lane += int64_t(plan_.leaf_lanes.size());
-      leaf.first_unmet += int64_t(plan_.unmet.size());
-    }
-    for (Subtree& subtree : tree.subtrees) {
-      subtree.first_split += int64_t(plan_.splits.size());
-      subtree.first_factor += int64_t(plan_.factors.size());
-      subtree.first_bits += int64_t(plan_.bits.size());
-      subtree.first_step += int64_t(plan_.steps.size());
-      subtree.first_lane += int64_t(plan_.lane_player.size());
-      subtree.first_leaf += int64_t(plan_.leaves.size());
-    }
-    append(plan_.subtrees, tree.subtrees);
-    append(plan_.splits, tree.splits);
-    append(plan_.cells, tree.cells);
-    append(plan_.bits, tree.bits);
-    append(plan_.factors, tree.factors);
-    append(plan_.steps, tree.steps);
-    append(plan_.lane_player, tree.lane_player);
-    append(plan_.leaves, tree.leaves);
-    append(plan_.leaf_lanes, tree.leaf_lanes);
-    append(plan_.leaf_shares, tree.leaf_shares);
-    append(plan_.unmet, tree.unmet);
-    plan_.most_x = std::max(plan_.most_x, tree.most_x);
-    plan_.most_shared = std::max(plan_.most_shared, tree.most_shared);
-    plan_.most_above = std::max(plan_.most_above, tree.most_above);
-    plan_.most_patterns = std::max(plan_.most_patterns, tree.most_patterns);
-    plan_.most_leaves = std::max(plan_.most_leaves, tree.most_leaves);
-    plan_.most_states = std::max(plan_.most_states, tree.most_states);
   }
 
   // Shares the subtrees out to sets of at most as many players as a state has room for, each to the one that gains
@@ -335,7 +287,7 @@ class TablePlanner {
     const int32_t first_slot = int32_t(plan_.slot_player.size()), n_slots = int32_t(set.players.size());
     const int32_t n_vectors = state_vectors(int32_t(set.capacity));
     const int32_t n_sums = of_pairs() ? n_pairs(n_slots) : n_slots;
-    append(plan_.slot_player, set.players);
+    plan_.slot_player.insert(plan_.slot_player.end(), set.players.begin(), set.players.end());
     int32_t last_tree = -1, n_trees = 0;
     bool is_open = false;
     for (const int32_t s : set.subtrees) {

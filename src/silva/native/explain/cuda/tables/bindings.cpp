@@ -1,21 +1,11 @@
 // Bindings of explain/cuda/tables/plan.h.
 #include "common/bindings.h"
 
-#include <cstring>
-
 #include "common/threads/borrowed_team.h"
 #include "explain/cuda/tables/plan.h"
 
 namespace silva {
 namespace {
-
-// Records as their bytes.
-template <class Record>
-nb::ndarray<nb::numpy, uint8_t, nb::ndim<1>> to_bytes(const std::vector<Record>& records) {
-  std::vector<uint8_t> bytes(records.size() * sizeof(Record));
-  if (!bytes.empty()) std::memcpy(bytes.data(), records.data(), bytes.size());
-  return to_numpy(std::move(bytes));
-}
 
 nb::dict to_dict(GpuTableArrays&& arrays) {
   nb::dict result;
@@ -25,29 +15,29 @@ nb::dict to_dict(GpuTableArrays&& arrays) {
   result["missing_code"] = arrays.missing_code;
   result["is_packed"] = arrays.is_packed;
   result["n_subtrees"] = arrays.subtrees.size();
-  result["subtrees"] = to_bytes(arrays.subtrees);
-  result["splits"] = to_bytes(arrays.splits);
-  result["cells"] = to_bytes(arrays.cells);
-  result["factors"] = to_bytes(arrays.factors);
+  result["subtrees"] = to_bytes(std::move(arrays.subtrees));
+  result["splits"] = to_bytes(std::move(arrays.splits));
+  result["cells"] = to_bytes(std::move(arrays.cells));
+  result["factors"] = to_bytes(std::move(arrays.factors));
   result["bits"] = to_numpy(std::move(arrays.bits));
   result["leaves"] = to_numpy(std::move(arrays.leaves));
   result["n_points"] = to_numpy(std::move(arrays.n_points));
   result["build_units"] = to_numpy(std::move(arrays.build_units));
-  result["leaves_of_subtrees"] = to_bytes(arrays.leaves_of_subtrees);
+  result["leaves_of_subtrees"] = to_bytes(std::move(arrays.leaves_of_subtrees));
   result["leaf_lanes"] = to_numpy(std::move(arrays.leaf_lanes));
   result["leaf_shares"] = to_numpy(std::move(arrays.leaf_shares));
   result["unmet"] = to_numpy(std::move(arrays.unmet));
   result["leaf_game_bytes"] = to_numpy(std::move(arrays.leaf_game_bytes));
   result["n_states"] = arrays.n_states;
   result["most_states"] = arrays.most_states;
-  result["batches"] = to_bytes(arrays.batches);
+  result["batches"] = to_bytes(std::move(arrays.batches));
   result["kept_size"] = arrays.kept_size;
   result["built_size"] = arrays.built_size;
-  result["heads"] = to_bytes(arrays.heads);
-  result["entries"] = to_bytes(arrays.entries);
-  result["records"] = to_bytes(arrays.records);
-  result["stages"] = to_bytes(arrays.stages);
-  result["chunks"] = to_bytes(arrays.chunks);
+  result["heads"] = to_bytes(std::move(arrays.heads));
+  result["entries"] = to_bytes(std::move(arrays.entries));
+  result["records"] = to_bytes(std::move(arrays.records));
+  result["stages"] = to_bytes(std::move(arrays.stages));
+  result["chunks"] = to_bytes(std::move(arrays.chunks));
   result["slot_keys"] = to_numpy(std::move(arrays.slot_keys));
   result["walked_trees"] = to_numpy(std::move(arrays.walked_trees));
   result["cut_nodes"] = to_numpy(std::move(arrays.cut_nodes));

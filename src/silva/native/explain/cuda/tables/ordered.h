@@ -19,7 +19,8 @@ class OrderedPlan {
   OrderedPlan(const ForestCodes& codes, const CutCosts& costs, TablePlan made)
       : plan(std::move(made)), codes_(&codes), costs_(costs) {
     const ChunkOrder order = choose_order();
-    std::vector<Subtree> ordered;
+    UnsetVector<Subtree> ordered;
+    ordered.reserve(plan.subtrees.size());
     for (const int32_t s : order.order) ordered.push_back(plan.subtrees[s]);
     plan.subtrees = std::move(ordered);
     int32_t first = 0;

@@ -60,18 +60,18 @@ struct GpuTableArrays {
   bool is_packed = false;
   // The build.
   std::vector<TableSubtree> subtrees;
-  std::vector<SubtreeSplit> splits;
-  std::vector<Cell> cells;
-  std::vector<PathFactor> factors;
-  std::vector<uint16_t> bits;
+  UnsetVector<SubtreeSplit> splits;
+  UnsetVector<Cell> cells;
+  UnsetVector<PathFactor> factors;
+  UnsetVector<uint16_t> bits;
   std::vector<double> leaves;
   std::vector<int32_t> n_points;
   std::vector<int64_t> build_units;  // numbers of a subtree's workspace, by quadrature point
   // The build by leaves.
-  std::vector<SubtreeLeaf> leaves_of_subtrees;
-  std::vector<uint8_t> leaf_lanes;
-  std::vector<double> leaf_shares;
-  std::vector<uint16_t> unmet;
+  UnsetVector<SubtreeLeaf> leaves_of_subtrees;
+  UnsetVector<uint8_t> leaf_lanes;
+  UnsetVector<double> leaf_shares;
+  UnsetVector<uint16_t> unmet;
   std::vector<int64_t> leaf_game_bytes;  // of a subtree's workspace
   int64_t n_states = 0;                  // of all subtrees
   int32_t most_states = 0;               // of one

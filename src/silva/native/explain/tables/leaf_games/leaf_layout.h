@@ -78,7 +78,7 @@ class LeafLayout {
 
   void add_leaf(int32_t root, int32_t leaf, const std::vector<int32_t>& lane_of) {
     SubtreeLeaf one{leaf, 0, 0, 0, int64_t(plan_.leaf_lanes.size()), int64_t(plan_.unmet.size())};
-    plan_.unmet.resize(one.first_unmet + n_cells_);
+    plan_.unmet.resize(one.first_unmet + n_cells_, 0);
     uint16_t* cells = plan_.unmet.data() + one.first_unmet;
     cells[0] = 0;
     int32_t n_cells = 1;

@@ -24,6 +24,15 @@ bool Batch::has_room(size_t packet, size_t results, bool more) {
   return fits;
 }
 
+// Entries of the sums that an AdvanceRecord writes for so many candidates.
+static int64_t n_summed_entries(int n_candidates, int width) {
+  return n_candidates / kSummedBins * (1 + int64_t(packed_size(width)));
+}
+
+double* Batch::take_grid_sums(int64_t n) {
+  return address<double>(h_.grid_sums) + std::exchange(n_grid_sums_, n_grid_sums_ + n);
+}
+
 bool Batch::add(const AdvanceRequest& request) {
   if (!has_room(sizeof(AdvanceRecord), 0, true)) return false;
   advances_.push_back(request.record);
@@ -134,7 +143,9 @@ bool Batch::add(SumRequest& request) {
 bool Batch::add(SolveRequest& request) {
   const std::vector<int32_t>& columns = request.columns->solved();
   const size_t results = 2 * request.record.n_candidates * sizeof(double);
-  if (!has_room(sizeof(SolveRecord) + bytes_of(columns), results, true)) return false;
+  const int64_t n_sums = n_grid_sums_ + n_summed_entries(request.record.n_candidates, request.record.width);
+  const size_t packet = sizeof(SolveRecord) + sizeof(AdvanceRecord) + bytes_of(columns);
+  if (!has_room(packet, results, size_t(n_sums) * sizeof(double) <= h_.grid_sums_bytes)) return false;
   add(request.record, place(columns), int32_t(columns.size()), request.answer);
   return true;
 }
@@ -144,6 +155,12 @@ void Batch::add(SolveRecord record, int32_t first_column, int32_t n_solved, std:
   record.first_answer = n_solutions_, record.first_block = solve_blocks_;
   n_solutions_ += 2 * record.n_candidates, solve_blocks_ += record.n_candidates;
   most_side_ = std::max(most_side_, n_solved + 1);
+  if (const int n_sums = record.n_candidates / kSummedBins) {
+    double* sums = take_grid_sums(n_summed_entries(record.n_candidates, record.width));
+    const int32_t n_entries = 1 + int32_t(packed_size(record.width));
+    summed_.push_back({record.base, record.bins, sums, record.step, n_entries, kSummedBins, n_sums, 0});
+    record.sums = sums;
+  }
   solves_.push_back(record);
   answer.resize(2 * record.n_candidates);
   asked_solves_.push_back({&answer, record.first_answer});
@@ -153,20 +170,20 @@ void Batch::add(SolveRecord record, int32_t first_column, int32_t n_solved, std:
 bool Batch::add(GridRequest& request) {
   const ModelColumns& columns = *request.columns;
   const int n_bins = int(request.candidates.size()) + 1, n_candidates = n_bins - 1;
-  const int64_t step = 1 + int64_t(columns.n_entries()), n_sums = n_bins * step;
+  const int64_t step = 1 + int64_t(columns.n_entries());
+  const int64_t n_sums = n_bins * step + 2 * n_summed_entries(n_candidates, columns.width());
   std::vector<int32_t> edges = {0};
   edges.insert(edges.end(), request.candidates.begin(), request.candidates.end());
   edges.push_back(int32_t(request.rows->size()));
   int64_t n_blocks = 0;
   for (int k = 0; k < n_bins; ++k) n_blocks += blocks_of(edges[k + 1] - edges[k], rows_per_block_);
   const size_t packet = n_bins * (sizeof(SumRecord) + sizeof(SlotResult)) + 2 * sizeof(SolveRecord) +
-                        sizeof(RouteNode) + bytes_of(*request.rows) + n_blocks * sizeof(int32_t) +
-                        bytes_of(columns.taken()) + bytes_of(columns.solved());
+                        2 * sizeof(AdvanceRecord) + sizeof(RouteNode) + bytes_of(*request.rows) +
+                        n_blocks * sizeof(int32_t) + bytes_of(columns.taken()) + bytes_of(columns.solved());
   const bool fits = size_t(n_grid_sums_ + n_sums) * sizeof(double) <= h_.grid_sums_bytes &&
                     size_t(n_partials_ + partials_of(n_blocks, 1, h_.stride)) <= h_.n_partials;
   if (!has_room(packet, 4 * n_candidates * sizeof(double), fits)) return false;
-  double* sums = address<double>(h_.grid_sums) + n_grid_sums_;
-  n_grid_sums_ += n_sums;
+  double* sums = take_grid_sums(n_bins * step);
   const int32_t sent = int32_t(sent_rows_.size()), node = int32_t(nodes_.size());
   sent_rows_.insert(sent_rows_.end(), request.rows->begin(), request.rows->end());
   nodes_.push_back({-1, 0, 0, 0, 0});
@@ -180,7 +197,7 @@ bool Batch::add(GridRequest& request) {
     grid_sums_.push_back(sums_.size());
     end_sum(r);
   }
-  SolveRecord solve{nullptr, sums, step, n_candidates, 0, columns.width(), 0, request.least_rows, 0, 0, 0};
+  SolveRecord solve{nullptr, sums, nullptr, step, n_candidates, 0, columns.width(), 0, request.least_rows, 0, 0, 0};
   const int32_t solved = place(columns.solved()), n_solved = int32_t(columns.solved().size());
   add(solve, solved, n_solved, request.answers[0]);
   solve.bins = sums + n_candidates * step, solve.step = -step;
@@ -238,13 +255,14 @@ void Batch::launch(const CudaStream& stream, Packet& packet) {
   const RouteInterval* intervals = packet.add(intervals_);
   const RouteNode* nodes = packet.add(nodes_);
   const int32_t* record_of_block = packet.add(record_of_block_);
+  const AdvanceRecord* summed = packet.add(summed_);
   const SolveRecord* solves = packet.add(solves_);
   const SlotResult* slots = packet.add(slots_);
   const int32_t* columns = packet.add(columns_);
   packet.send(stream);
   auto* tile_counts = address<int32_t>(h_.partial_counts);
   const int n_lists = int(lists_.size());
-  if (advances) stream.launch(h_.advance_sums, unsigned(advances_.size()) * kAdvanceBlocks, kBlockThreads, advances);
+  launch_advances(stream, advances, advances_);
   if (lists) {
     stream.launch(h_.count_rows, list_blocks_, kBlockThreads, rows(), lists, n_lists, intervals, tile_counts);
     stream.launch(h_.list_rows, list_blocks_, kBlockThreads, rows(), lists, n_lists, intervals, tile_counts, totals());
@@ -255,9 +273,19 @@ void Batch::launch(const CudaStream& stream, Packet& packet) {
   if (is_copied) stream.copy_out(results(), address<void>(h_.results), n_results_ * sizeof(double));
   for (const ReadRequest* read : reads_) stream.copy_out(read->to, read->from, read->bytes);
   if (!solves) return;
+  launch_advances(stream, summed, summed_);
   const int n_tile_rows = (most_side_ + kSolveTile - 1) / kSolveTile;
   const unsigned threads = unsigned(n_tiles(n_tile_rows) + 31) / 32 * 32;
   stream.launch(h_.solve_candidates, solve_blocks_, threads, solves, int(solves_.size()), columns, solutions());
+}
+
+void Batch::launch_advances(const CudaStream& stream, const AdvanceRecord* records,
+                            const std::vector<AdvanceRecord>& all) const {
+  if (all.empty()) return;
+  int32_t most = 0;
+  for (const AdvanceRecord& record : all) most = std::max(most, record.n_entries);
+  const int blocks = blocks_of(most, kBlockThreads);
+  stream.launch(h_.advance_sums, unsigned(all.size()) * blocks, kBlockThreads, records, blocks);
 }
 
 void Batch::launch_sums(const CudaStream& stream, const SumRecord* sums, const int32_t* record_of_block,

@@ -45,9 +45,12 @@ class Batch {
 
  private:
   bool has_room(size_t packet, size_t results, bool more);
+  double* take_grid_sums(int64_t n);
   void add(CandidatesRecord record, CandidatesAnswer& answer);
   void add(CountRecord record, std::vector<int32_t>& answer);
   void add(SolveRecord record, int32_t first_column, int32_t n_solved, std::vector<double>& answer);
+  void launch_advances(const CudaStream& stream, const AdvanceRecord* records,
+                       const std::vector<AdvanceRecord>& all) const;
   SumRecord begin_sum(int64_t count, int n_slots);
   void end_sum(const SumRecord& record);
   void add_slot(double* to, int32_t first_column, int width);
@@ -82,6 +85,7 @@ class Batch {
   std::vector<RouteInterval> intervals_;
   std::vector<RouteNode> nodes_;
   std::vector<int32_t> record_of_block_;  // that sums
+  std::vector<AdvanceRecord> summed_;     // for the solves
   std::vector<SolveRecord> solves_;
   std::vector<SlotResult> slots_;
   std::vector<int64_t> places_;          // of slots among the results, -1 of those that stay on the GPU
@@ -100,9 +104,9 @@ class Batch {
   int32_t list_blocks_ = 0, count_blocks_ = 0, sum_blocks_ = 0, solve_blocks_ = 0, n_answers_ = 0, n_solutions_ = 0;
   int32_t most_side_ = 0;                   // of matrices
   int64_t n_partials_ = 0, n_results_ = 0;  // partial sums; numbers of all slots
-  int64_t n_grid_sums_ = 0;
-  size_t packet_bytes_ = 1024;  // of all columns, and what aligning the records may add
-  size_t results_bytes_ = 4;    // an odd number of counts is followed by a gap
+  int64_t n_grid_sums_ = 0;                 // numbers that stay on the GPU in this batch alone
+  size_t packet_bytes_ = 1024;              // of all columns, and what aligning the records may add
+  size_t results_bytes_ = 4;                // an odd number of counts is followed by a gap
 };
 
 }  // namespace silva

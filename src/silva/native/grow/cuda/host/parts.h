@@ -94,13 +94,15 @@ class GpuParts {
     rows.parts.assign(size(), {});
     rows.parts[copy] = positions_in(copy, rows, 0, rows.count);
   }
-  // Has each copy answer for as many of the rows; of all rows, whole zones.
-  void divide(RowsByPart& rows) const {
-    const int64_t step = rows.ordered_by < 0 ? kZone : 1;
+  // Has each copy answer for a share of all rows, in whole zones.
+  void divide(RowsByPart& rows, const std::vector<double>& shares) const {
+    double upto = 0;
     int64_t first = 0;
     for (int p = 0; p < size(); ++p) {
-      const int64_t last = p + 1 < size() ? rows.count * (p + 1) / size() / step * step : rows.count;
-      rows.parts.push_back(positions_in(p, rows, std::exchange(first, last), last));
+      upto += shares[p];
+      const int64_t last = p + 1 < size() ? std::min(int64_t(double(rows.count) * upto), rows.count) : rows.count;
+      const int64_t end = p + 1 < size() ? last / kZone * kZone : last;
+      rows.parts.push_back(positions_in(p, rows, std::exchange(first, end), end));
     }
   }
 

@@ -2,6 +2,7 @@
 // that stream the next one is copied while the last one is summed.
 #pragma once
 #include <algorithm>
+#include <numeric>
 #include <vector>
 
 #include "grow/cuda/host/stream.h"
@@ -43,8 +44,8 @@ class GpuQueue {
   }
 
  private:
-  // Has copies answer what does not belong to a list of one of them: each some of all rows, or who has the fewest rows
-  // of this round to gather so far.
+  // Has copies answer what does not belong to a list of one of them: who has the fewest rows of this round to gather so
+  // far, and each some of the rows that are read one behind the other, so that all end at about the same time.
   void assign(const GpuRequests& requests) {
     std::vector<int64_t> gathered(parts_.size(), 0);
     const auto count = [&](const RowsByPart& rows) {
@@ -59,15 +60,39 @@ class GpuQueue {
     for (const ListRequest* list : requests.lists) count(list->source);
     for (const SumRequest* sum : requests.sums) count(sum->source);
     for (ListRequest* list : requests.lists) give(list->source);
+    std::vector<SumRequest*> scans;
     for (SumRequest* sum : requests.sums)
       if (sum->source.parts.empty() && sum->source.ordered_by < 0)
-        parts_.divide(sum->source);
+        scans.push_back(sum);
       else
         give(sum->source);
     for (GridRequest* grid : requests.grids) {
       grid->part = least();
       gathered[grid->part] += int64_t(grid->rows->size());
     }
+    int64_t n_scanned = 0;
+    for (const SumRequest* scan : scans) n_scanned += scan->source.count;
+    const std::vector<double> shares = shares_of(gathered, n_scanned);
+    for (SumRequest* scan : scans) parts_.divide(scan->source, shares);
+  }
+
+  // What each is to scan beside what it gathers: nobody who has more than the average to do, the others what evens all
+  // out.
+  static std::vector<double> shares_of(const std::vector<int64_t>& gathered, int64_t n_scanned) {
+    constexpr double kGathering = 2;  // rows in a row that take as long as one that is gathered
+    std::vector<double> shares(gathered.size(), 1.0 / double(gathered.size()));
+    std::vector<int> order(gathered.size());
+    std::iota(order.begin(), order.end(), 0);
+    std::stable_sort(order.begin(), order.end(), [&](int a, int b) { return gathered[a] < gathered[b]; });
+    double work = double(n_scanned), level = 0;
+    size_t n = 0;
+    for (; n < order.size() && (n == 0 || kGathering * double(gathered[order[n]]) < level); ++n) {
+      work += kGathering * double(gathered[order[n]]);
+      level = work / double(n + 1);
+    }
+    for (size_t i = 0; n_scanned && i < order.size(); ++i)
+      shares[order[i]] = i < n ? (level - kGathering * double(gathered[order[i]])) / double(n_scanned) : 0;
+    return shares;
   }
 
   // Sums of rows that no part has.

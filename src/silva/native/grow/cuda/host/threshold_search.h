@@ -322,8 +322,9 @@ class GpuThresholdSearch : public ThresholdSearch {
       AdvanceRequest& request = advances_.emplace_back();
       request.part = home();
       char& is_known = has_sums_before_[inner.place][i];
-      request.record = {
-          kept_before(inner.place, i), bins, step, int32_t(1 + leaves_[i].columns.n_entries()), n_bins, !is_known, 0};
+      double* before = kept_before(inner.place, i);
+      const int32_t n_entries = 1 + int32_t(leaves_[i].columns.n_entries());
+      request.record = {is_known ? before : nullptr, bins, before, step, n_entries, n_bins, 1, 0};
       is_known = true;
     }
   }

@@ -1,5 +1,6 @@
 // Errors of a leaf's model at the candidates of a threshold search, whose sums stand on the GPU: a block a candidate.
-// It adds up what lies on the leaf's side of the candidate, bin after bin, and eliminates the model's columns
+// It adds up what lies on the leaf's side of the candidate, bin after bin behind the sums that are known of every
+// eighth candidate (grow/cuda/kernels/advance_sums.cu), and eliminates the model's columns
 // as `eliminate` of grow/sums/gram.h does, every entry by the same operations in the same order: both find the same
 // error, to the last bit.
 //
@@ -93,15 +94,17 @@ extern "C" __global__ void __maxnreg__(kSolveRegisters)
     lines[i] = 1 + low * record.width - low * (low - 1) / 2 - low;
     places[i] = b < side ? shared.columns[b] : 0;
   }
+  const int n_summed = (k + 1) / kSummedBins;
+  const double* before =
+      n_summed ? record.sums + int64_t(n_summed - 1) * (1 + record.width * (record.width + 1) / 2) : record.base;
   double entries[kPanel][kPanel];
 #pragma unroll
   for (int r = 0; r < kPanel; ++r)
 #pragma unroll
-    for (int c = 0; c < kPanel; ++c)
-      entries[r][c] = record.base && counts(r, c) ? record.base[lines[r] + places[c]] : 0;
-  const double* from = record.bins;
+    for (int c = 0; c < kPanel; ++c) entries[r][c] = before && counts(r, c) ? before[lines[r] + places[c]] : 0;
+  const double* from = record.bins + n_summed * kSummedBins * record.step;
 #pragma unroll 1
-  for (int bin = 0; bin <= k; ++bin, from += record.step)
+  for (int left = (k + 1) % kSummedBins; left; --left, from += record.step)
 #pragma unroll
     for (int r = 0; r < kPanel; ++r)
 #pragma unroll

@@ -15,7 +15,7 @@ constexpr int kMostIntervals = 24;  // of a box
 constexpr int kSolveTile = 4;       // of a matrix that is eliminated
 constexpr int kMostSolved = 124;    // its columns
 constexpr int kMostSolvers = 512;   // threads: one a tile above the diagonal
-constexpr int kAdvanceBlocks = 8;   // of a request
+constexpr int kSummedBins = 8;      // between candidates up to which sums are kept
 
 // Rows at positions 0 .. count - 1, every step-th of a list, or the rows themselves. The first `head` positions are the
 // list's first, the others stand `gap` further on.
@@ -49,21 +49,23 @@ struct SlotResult {
 };
 
 // A leaf's error at every candidate, seen from its side: `base` holds what lies before the first bin, or is null,
-// bin k what lies between candidates k - 1 and k. Bins are results of a slot, `step` numbers apart. Answers:
-// count of rows and error, of which the latter is left out where there are fewer rows than `least_rows`.
+// bin k what lies between candidates k - 1 and k. Bins are results of a slot, `step` numbers apart. `sums` holds the
+// base and the first kSummedBins bins, twice as many, and so on, one behind the other. Answers: count of rows and
+// error, of which the latter is left out where there are fewer rows than `least_rows`.
 struct SolveRecord {
-  const double *base, *bins;
+  const double *base, *bins, *sums;
   int64_t step;
   int32_t n_candidates, n_solved, width, first_column;
   int32_t least_rows, first_answer, first_block, padding;
 };
 
-// Adds bins to the sums before them.
+// Adds bins to the base, which may be null: `sums` are what `n_bins` give, twice as many, and so on, one behind the
+// other. The first may stand where the base does.
 struct AdvanceRecord {
+  const double *base, *bins;
   double* sums;
-  const double* bins;
   int64_t step;
-  int32_t n_entries, n_bins, is_first, padding;
+  int32_t n_entries, n_bins, n_sums, padding;
 };
 
 // With `most`, only every stride-th row, stride = rows / most + 1, among the answers.
