@@ -22,17 +22,17 @@ import numpy as np
 from benchmarks.grow.gpu_cases import CASES, IN_FLOATS, LARGE, MORE_ATTRIBUTES, SEVERAL_GPUS, SMALL
 from benchmarks.machine import conditions
 from silva import ModelTreeRegressor
-from silva.grow.columns import numeric_columns
-from silva.grow.data import STORAGES, prepare
-from silva.grow.search import SearchPlan, find_sorter, make_engine, place_rows, search
-from silva.grow.settings import engine_numbers
+from silva.grow.data.columns import numeric_columns
+from silva.grow.data.rows import STORAGES, prepare
+from silva.grow.search.engine import SearchPlan, find_sorter, make_engine, place_rows, search
+from silva.grow.search.settings import engine_numbers
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from silva import _core
     from silva.grow.cuda.rows import RowsOnGpus
-    from silva.grow.data import TrainingRows
+    from silva.grow.data.rows import TrainingRows
 
 WHOLE = 10_000
 """Generations of a whole run, as in the paper."""

@@ -71,6 +71,19 @@ def _cell(records: Records) -> str:
     return f"{error:.4g} / {leaves:.3g} / {seconds:.2g}"
 
 
+def leaves_of_elevation(results: dict[str, Any]) -> str:
+    """Test error, leaves and processor seconds by method and size."""
+    records = results.get("leaves_of_elevation", {}).get("records", [])
+    sizes, methods = (list(dict.fromkeys(r[name] for r in records)) for name in ("asked", "method"))
+    found = {(r["method"], r["asked"]): r for r in records if "rmse" in r}
+    lines = ["| | " + " | ".join(f"{size} leaves" for size in sizes) + " |", "|---" * (len(sizes) + 1) + "|"]
+    for method in methods:
+        fits = [found.get((method, size)) for size in sizes]
+        cells = ["-" if r is None else f"{r['rmse']:.1f} / {r['leaves']} / {r['seconds']:.0f}" for r in fits]
+        lines.append(f"| {method} | " + " | ".join(cells) + " |")
+    return "\n".join(lines)
+
+
 def public_sets(results: dict[str, Any]) -> str:
     """Test error of all methods in units of that of silva's tree, and leaves; means, wins and losses over the sets."""
     records = [r for section in PUBLIC for r in results.get(section, {}).get("records", [])]
@@ -187,7 +200,7 @@ def main() -> None:
     """Put the tables between their marks and draw the picture."""
     results = json.loads(Path(sys.argv[1]).read_text())
     page = Path(sys.argv[2])
-    tables = (known_trees, accuracy, speed, public_sets, public_classes)
+    tables = (known_trees, accuracy, speed, leaves_of_elevation, public_sets, public_classes)
     put_tables(page, {table.__name__: table(results) for table in tables})
     picture(results, page.parents[1] / "images" / "grow-curve.png")
     public_picture(results, page.parents[1] / "images" / "grow-public.png")

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from benchmarks.grow.cases import Case
 
-WEKA = "/usr/layout/java/weka.jar"
+WEKA = "/usr/share/java/weka.jar"
 """Where Debian puts it; WEKA_JAR in the environment names another place."""
 
 PACKAGES = {
@@ -49,28 +49,28 @@ def versions() -> dict[str, str]:
     return found
 
 
-def cubist(case: Case) -> tuple[Any, int]:
+def cubist(case: Case, **settings: Any) -> tuple[Any, int]:
     from cubist import Cubist
 
-    model = Cubist().fit(case.X, case.y)
+    model = Cubist(**settings).fit(case.X, case.y)
     return model.predict(case.X_test), len(model.coeffs_)
 
 
-def pilot(case: Case) -> tuple[Any, int]:
+def pilot(case: Case, **settings: Any) -> tuple[Any, int]:
     from pilot import PILOT
 
-    model = PILOT().train(case.X, case.y)
+    model = PILOT(**settings).train(case.X, case.y)
     summary = model.tree_summary()
     return model.predict(case.X_test), int((summary["node_type"] == "con").sum())
 
 
-def m5p(case: Case) -> tuple[Any, int]:
+def m5p(case: Case, least_rows: int = 4) -> tuple[Any, int]:
     """Weka's M5P by its command line, files included. It prints three decimals, hence y in millionths."""
     with tempfile.TemporaryDirectory() as folder:
         train, test, model = (Path(folder) / name for name in ("train.arff", "test.arff", "model"))
         _write_arff(train, case.X, case.y * 1e6)
         _write_arff(test, case.X_test, case.y_test * 1e6)
-        text = _weka("-t", train, "-no-cv", "-d", model)
+        text = _weka("-t", train, "-no-cv", "-d", model, "-M", least_rows)
         predictions = _weka("-l", model, "-T", test, "-p", "0")
     rows = re.findall(r"^\s*\d+\s+\S+\s+(\S+)", predictions, re.MULTILINE)
     rules = re.search(r"Number of Rules : (\d+)", text)

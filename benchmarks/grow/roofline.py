@@ -61,7 +61,7 @@ def search_once(folder: Path, case: str, algorithm: str, generations: int) -> No
     import cupy
 
     from silva import ModelTreeRegressor
-    from silva.grow.search import place_rows
+    from silva.grow.search.engine import place_rows
 
     rows, _ = prepared(*CASES[case].make(folder))
     model = ModelTreeRegressor(algorithm=algorithm)

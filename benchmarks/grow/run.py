@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 import silva
-from benchmarks.grow import cases, classes, public, rivals
+from benchmarks.grow import cases, classes, elevation, public, rivals
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -201,6 +201,11 @@ def covertype(data: Path) -> Iterator[Record]:
         yield {**grow(case, max_leaves=max_leaves, time_limit=seconds), "max_leaves": max_leaves}
 
 
+def leaves_of_elevation(data: Path) -> Iterator[Record]:
+    """The same with 64 and 128 leaves of every method whose size can be set."""
+    yield from elevation.records(cases.covertype(SPLIT, data))
+
+
 def memory(_: Path) -> Iterator[Record]:
     """Largest resident memory of a process that grows a tree over ten million rows of two attributes."""
     child = subprocess.run([sys.executable, "-c", MEMORY], capture_output=True, text=True, check=True)
@@ -226,6 +231,7 @@ SECTIONS = {
         curve,
         memory,
         covertype,
+        leaves_of_elevation,
     )
 }
 

@@ -10,8 +10,8 @@ import pytest
 from silva.device import DeviceError, count_gpus
 from silva.grow.cuda import paper as cuda_qr
 from silva.grow.cuda import rows as cuda
-from silva.grow.data import prepare
-from silva.grow.search import make_engine
+from silva.grow.data.rows import prepare
+from silva.grow.search.engine import make_engine
 from tests.cuda.emulator import driver_functions
 from tests.grow.engines import given, settings
 

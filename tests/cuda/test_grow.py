@@ -7,10 +7,10 @@ import pytest
 
 from silva import _core
 from silva.device import DeviceError
-from silva.grow import data
 from silva.grow.cuda import parts
 from silva.grow.cuda import rows as cuda
-from silva.grow.data import STORAGES
+from silva.grow.data import rows as data
+from silva.grow.data.rows import STORAGES
 from tests.cuda.growing import check_every_tree, check_loss, on_gpu, whole_numbers
 from tests.grow.engines import engine_of, piecewise, single_leaf, stump
 

@@ -8,10 +8,10 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 import pytest
 
-import silva.grow.search
+import silva.grow.search.engine
 from silva.grow.cuda.sorting import GpuSorter
-from silva.grow.data import prepare
-from silva.grow.sorting import Sorter
+from silva.grow.data.rows import prepare
+from silva.grow.data.sorting import Sorter
 from tests.grow.engines import piecewise
 
 rng = np.random.default_rng(0)
@@ -105,7 +105,7 @@ def test_rows_are_prepared_alike():
 
 @pytest.mark.usefixtures("gpu")
 def test_cores_rank_for_cores():
-    assert silva.grow.search.find_sorter("cpu", None, 10**7, 10) is None
-    assert silva.grow.search.find_sorter("cuda", None, 1000, 10) is None
-    assert silva.grow.search.find_sorter("cuda:99", None, 10**7, 10) is None
-    assert silva.grow.search.find_sorter("auto", None, 10**7, 10) is not None
+    assert silva.grow.search.engine.find_sorter("cpu", None, 10**7, 10) is None
+    assert silva.grow.search.engine.find_sorter("cuda", None, 1000, 10) is None
+    assert silva.grow.search.engine.find_sorter("cuda:99", None, 10**7, 10) is None
+    assert silva.grow.search.engine.find_sorter("auto", None, 10**7, 10) is not None

@@ -4,8 +4,8 @@ import signal
 
 import numpy as np
 
-from silva.grow.data import prepare
-from silva.grow.search import OPERATORS, POLISH, make_engine
+from silva.grow.data.rows import prepare
+from silva.grow.search.engine import OPERATORS, POLISH, make_engine
 
 
 def settings(n_rows, **changes):

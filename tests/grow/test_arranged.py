@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from silva import ModelTreeRegressor
-from silva.grow import data
-from silva.grow.data import rank_zones
+from silva.grow.data import rows as data
+from silva.grow.data.rows import rank_zones
 from tests.grow.engines import piecewise
 
 

@@ -7,8 +7,8 @@ import pytest
 pytest.importorskip("sklearn")
 
 import silva
-from silva.grow.columns import categorical_columns
-from silva.grow.derived import MISSING, MOST_LEVELS, NUMBER, with_derived
+from silva.grow.data.columns import categorical_columns
+from silva.grow.data.derived import MISSING, MOST_LEVELS, NUMBER, with_derived
 
 FAST = {"n_iter_no_change": 20, "n_jobs": 1}
 

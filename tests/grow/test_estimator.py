@@ -17,10 +17,10 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 import silva
-from silva.grow.data import prepare
-from silva.grow.progress import watching
-from silva.grow.search import Progress
-from silva.grow.thresholds import shared
+from silva.grow.data.rows import prepare
+from silva.grow.search.engine import Progress
+from silva.grow.search.progress import watching
+from silva.grow.tree.thresholds import shared
 from tests.grow.engines import piecewise
 
 FAST = {"n_iter_no_change": 10, "n_jobs": 1}
@@ -344,7 +344,7 @@ def test_the_seconds_of_the_paper_procedures():
 
 @pytest.mark.parametrize("n_threads", [2, 5])
 def test_attributes_ranked_side_by_side_are_the_same(monkeypatch, n_threads):
-    monkeypatch.setattr(silva.grow.data, "FEW_VALUES", 0)
+    monkeypatch.setattr(silva.grow.data.rows, "FEW_VALUES", 0)
     X, y = piecewise(300, 7)
     X[::5, 3], X[:, 4] = np.nan, 2.0
     rows = [prepare(X, y, np.ones(300), np.ones(7, bool), n) for n in (1, n_threads)]
@@ -356,9 +356,9 @@ def test_rows_go_down_a_tree_block_by_block(monkeypatch):
     X, y = piecewise(1000, 3)
     X[::9, 1] = np.nan
     whole = silva.ModelTreeRegressor(generations=5, device="cpu").fit(X, y)
-    monkeypatch.setattr(silva.grow.refit, "ROUTED", 37)
-    monkeypatch.setattr(silva.grow.data, "FEW_VALUES", 0)
-    monkeypatch.setattr(silva.grow.data, "BLOCK_VALUES", 64)
+    monkeypatch.setattr(silva.grow.tree.refit, "ROUTED", 37)
+    monkeypatch.setattr(silva.grow.data.rows, "FEW_VALUES", 0)
+    monkeypatch.setattr(silva.grow.data.rows, "BLOCK_VALUES", 64)
     blocks = silva.ModelTreeRegressor(generations=5, device="cpu").fit(X, y)
     assert whole.n_leaves_ > 1
     for name in ("feature", "threshold", "cover", "linear_coefficient", "linear_mean"):

@@ -10,7 +10,7 @@ import pytest
 import silva.device
 import silva.grow.cuda.paper
 import silva.grow.cuda.rows
-import silva.grow.search
+import silva.grow.search.engine
 from silva import ModelTreeEnsembleRegressor, ModelTreeRegressor
 from silva.device import DeviceError
 from tests.grow.engines import piecewise
@@ -42,7 +42,7 @@ def asked(monkeypatch):
 
     cupy = types.SimpleNamespace(asnumpy=lambda array: array.values, from_dlpack=lambda array: array)
     monkeypatch.setattr(silva.device, "import_cupy", lambda: cupy)
-    monkeypatch.setattr(silva.grow.search, "find_gpus", lambda device: devices.append(device) or (1,))
+    monkeypatch.setattr(silva.grow.search.engine, "find_gpus", lambda device: devices.append(device) or (1,))
     monkeypatch.setattr(silva.grow.cuda.rows, "RowsOnGpus", refuse)
     return devices
 
@@ -78,9 +78,8 @@ def test_the_rows_decide_and_not_the_target(asked):
     assert asked == []
 
 
-@pytest.fixture
-def predicted(monkeypatch):
-    """Rows and devices that forests were asked to predict."""
+def watched(monkeypatch):
+    """Rows and devices that forests are asked to predict from now on."""
     calls = []
 
     def predict(_, rows, output="prediction", device="auto", **__):
@@ -101,8 +100,9 @@ def predicted(monkeypatch):
     ],
 )
 @pytest.mark.usefixtures("asked")
-def test_predictions_follow_the_device(predicted, device, rows, given):
+def test_predictions_follow_the_device(monkeypatch, device, rows, given):
     tree = grown("cpu", X, Y).set_params(device=device)
+    predicted = watched(monkeypatch)
     tree.predict(rows)
     tree.apply(rows)
     assert predicted == [(given, "prediction", device), (given, "leaf", device)]
@@ -137,8 +137,9 @@ def test_intervals_of_rows_of_a_gpu_are_on_the_host(monkeypatch, kind):
 
 
 @pytest.mark.usefixtures("asked")
-def test_values_of_categories_are_looked_up_on_the_host(predicted):
+def test_values_of_categories_are_looked_up_on_the_host(monkeypatch):
     categories = np.column_stack([X, np.arange(len(X)) % 3])
     tree = ModelTreeRegressor(generations=3, device="cpu", categorical_features=[X.shape[1]]).fit(categories, Y)
+    predicted = watched(monkeypatch)
     tree.set_params(device="auto").predict(Array(categories))
     assert predicted == [(np.ndarray, "prediction", "auto")]

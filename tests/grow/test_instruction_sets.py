@@ -8,7 +8,7 @@ import sys
 import numpy as np
 import pytest
 
-from silva.grow.data import STORAGES, prepare
+from silva.grow.data.rows import STORAGES, prepare
 from tests.grow import oracle
 from tests.grow.engines import piecewise
 from tests.instruction_sets import SETS, skip_unless_runs

@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 
 import silva
-from silva.grow import estimator, growing
+from silva.grow import estimator
+from silva.grow.search import growing
 
 
 @pytest.fixture

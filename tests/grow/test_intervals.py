@@ -5,8 +5,9 @@ import pytest
 from sklearn.exceptions import NotFittedError
 
 from silva import ModelTreeEnsembleRegressor, ModelTreeRegressor
-from silva.grow import assembly, intervals
-from silva.grow.refit import fit_leaf
+from silva.grow.search import selection
+from silva.grow.tree import assembly, intervals
+from silva.grow.tree.refit import fit_leaf
 
 
 def piecewise(n_rows, seed=0):
@@ -90,3 +91,85 @@ def test_intervals_of_large_targets_are_those_of_small_ones(model):
     low, high = (model.fit(X, y * unit).predict_interval(X) / unit).T
     assert 0.85 <= np.mean((low <= y) & (y <= high)) <= 0.97
     assert np.ptp(y) / 50 < np.median(high - low) < np.ptp(y) / 2
+
+
+def chosen_from_noise(n_rows, seed):
+    rng = np.random.default_rng(seed)
+    return rng.uniform(size=(n_rows, 8)), rng.standard_normal(n_rows)
+
+
+def held(model, X, y, coverage=0.9):
+    low, high = model.predict_interval(X, coverage).T
+    return np.mean((low <= y) & (y <= high))
+
+
+def noise_tree(**changed):
+    """Makes ten leaves and more of 600 rows of noise."""
+    settings = {"penalty": 0.3, "noise": "uniform", "n_iter_no_change": 20, "n_jobs": 1, **changed}
+    return ModelTreeRegressor(**settings)
+
+
+@pytest.mark.parametrize("coverage", [0.5, 0.9])
+def test_intervals_know_that_splits_were_chosen(monkeypatch, coverage):
+    new = chosen_from_noise(20_000, 3)
+    tree = noise_tree().fit(*chosen_from_noise(600, 0))
+    assert held(tree, *new, coverage) == pytest.approx(coverage, abs=0.04)
+    monkeypatch.setattr(selection, "MOST_ROWS", 599)
+    assert held(noise_tree().fit(*chosen_from_noise(600, 0)), *new, coverage) < coverage - 0.07
+
+
+def test_rows_that_nothing_was_chosen_on_need_no_other_trees(monkeypatch):
+    monkeypatch.setattr(selection, "fit_tree", None)
+    tree = noise_tree(honest=0.5).fit(*chosen_from_noise(2000, 0))
+    assert held(tree, *chosen_from_noise(20_000, 3)) == pytest.approx(0.9, abs=0.02)
+
+
+def test_scores_of_some_trees_become_those_of_all():
+    rng = np.random.default_rng(0)
+    noise, trees = rng.standard_normal(20_000), 0.8 * rng.standard_normal((20_000, 5))
+    chosen = rng.uniform(size=trees.shape) < 0.3
+    some = chosen.any(axis=1)
+    noise, trees, chosen = noise[some], trees[some], chosen[some]
+    mean = (trees * chosen).sum(axis=1) / chosen.sum(axis=1)
+    scores, expected = np.abs(noise - mean), np.abs(noise - trees.mean(axis=1))
+    found = intervals.of_all_trees(scores, trees - mean[:, None], chosen)
+    for level in (0.5, 0.9, 0.99):
+        assert np.quantile(found, level) == pytest.approx(np.quantile(expected, level), rel=0.02)
+        assert np.quantile(scores, level) > 1.1 * np.quantile(expected, level)
+
+
+def test_scores_stay_where_no_two_trees_can_be_compared():
+    scores, one_each = np.arange(4.0), np.eye(4, dtype=bool)
+    np.testing.assert_array_equal(intervals.of_all_trees(scores, np.ones((4, 4)), one_each), scores)
+    nothing = np.zeros(4)
+    np.testing.assert_array_equal(intervals.of_all_trees(nothing, np.zeros((4, 2)), np.ones((4, 2), bool)), nothing)
+
+
+def test_many_rows_need_no_other_trees(monkeypatch, tree):
+    monkeypatch.setattr(selection, "fit_tree", None)
+    again = ModelTreeRegressor(n_jobs=1, n_iter_no_change=50).fit(*piecewise(1500))
+    np.testing.assert_array_equal(again.predict_interval([[1.0, 1.0, 1.0]]), tree.predict_interval([[1.0, 1.0, 1.0]]))
+
+
+def test_intervals_depend_on_neither_threads_nor_the_order_of_rows_nor_copies():
+    X, y = chosen_from_noise(300, 1)
+    order = np.random.default_rng(0).permutation(300)
+    low_high = noise_tree().fit(X, y).predict_interval(X)
+    np.testing.assert_array_equal(noise_tree(n_jobs=2).fit(X[order], y[order]).predict_interval(X), low_high)
+    doubled = noise_tree().fit(np.repeat(X, 2, axis=0), np.repeat(y, 2)).predict_interval(X)
+    np.testing.assert_allclose(doubled, low_high, rtol=0.1, atol=0.1)
+
+
+@pytest.mark.parametrize("n_rows", [2, 9, 10, 11])
+def test_few_rows(n_rows):
+    X, y = chosen_from_noise(n_rows, 0)
+    low, high = noise_tree().fit(X, y).predict_interval(X).T
+    assert (low <= high).all()
+
+
+def test_rows_of_one_part_may_have_categories_of_their_own():
+    rng = np.random.default_rng(0)
+    X = np.column_stack([rng.uniform(size=60), np.arange(60) // 2]).astype(object)
+    X[:, 1] = [f"level {level:.0f}" for level in X[:, 1]]
+    tree = noise_tree(categorical_features=[1]).fit(X, rng.standard_normal(60))
+    assert np.isfinite(tree.predict_interval(X)).all()

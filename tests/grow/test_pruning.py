@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 
 from silva import ModelTreeRegressor
-from silva.grow import pruning
-from silva.grow.pruning import Prices
-from silva.grow.refit import Design
+from silva.grow.tree import pruning
+from silva.grow.tree.pruning import Prices
+from silva.grow.tree.refit import Design
 
 PRICES = Prices(penalty=1.0, test_weight=2.0, n_rows=400.0)
 

@@ -6,7 +6,7 @@ import pytest
 pytest.importorskip("sklearn")
 
 import silva
-from silva.grow.repeats import in_order
+from silva.grow.data.repeats import in_order
 from tests.grow.engines import piecewise
 
 FAST = {"n_iter_no_change": 20, "n_jobs": 1}

@@ -6,7 +6,7 @@ import pytest
 pytest.importorskip("sklearn")
 
 import silva
-from silva.grow.robust import CORNER, _factors
+from silva.grow.search.robust import CORNER, _factors
 
 FAST = {"n_iter_no_change": 50, "n_jobs": 1}
 

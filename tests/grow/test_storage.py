@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import silva
-from silva.grow.data import prepare
+from silva.grow.data.rows import prepare
 from tests.grow import oracle
 from tests.grow.engines import engine_of, given, piecewise, stump
 

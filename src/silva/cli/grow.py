@@ -11,7 +11,7 @@ import numpy as np
 from silva.cli.tables.sources import inputs
 from silva.cli.values import REPLACED, add_device, add_dialect, dialect_of, forest_file, names
 from silva.files import check_output
-from silva.grow.data import STORAGES
+from silva.grow.data.rows import STORAGES
 
 if TYPE_CHECKING:
     from silva.cli.parser import Parser

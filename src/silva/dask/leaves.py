@@ -9,8 +9,8 @@ import numpy as np
 
 from silva.ensemble import NUMBER
 from silva.forest import as_forest
-from silva.grow.assembly import MARGIN, GrownTree
-from silva.grow.refit import LeafModel, independent, shared_out
+from silva.grow.tree.assembly import MARGIN, GrownTree
+from silva.grow.tree.refit import LeafModel, independent, shared_out
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

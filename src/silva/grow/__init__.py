@@ -1,4 +1,8 @@
-"""Evolutionary model trees: one small, readable tree with linear models in its leaves."""
+"""Evolutionary model trees: one small, readable tree with linear models in its leaves.
+
+The estimators stand here. Below them `search` grows one tree from the rows of `data`, with `cuda` on GPUs, and `tree`
+makes a Forest of what it finds; `search` imports from the others, and all of them from `data`.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +13,7 @@ if TYPE_CHECKING:
     from silva.grow.classifier import ModelTreeClassifier
     from silva.grow.ensemble import ModelTreeEnsembleRegressor
     from silva.grow.estimator import ModelTreeRegressor
-    from silva.grow.search import Progress
+    from silva.grow.search.engine import Progress
 
 __all__ = ["ModelTreeClassifier", "ModelTreeEnsembleRegressor", "ModelTreeRegressor", "Progress"]
 
@@ -17,7 +21,7 @@ LAZY = {
     "ModelTreeClassifier": "silva.grow.classifier",
     "ModelTreeEnsembleRegressor": "silva.grow.ensemble",
     "ModelTreeRegressor": "silva.grow.estimator",
-    "Progress": "silva.grow.search",
+    "Progress": "silva.grow.search.engine",
 }
 """Public names by the module that defines them: the estimators need scikit-learn."""
 

@@ -9,15 +9,15 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from sklearn.base import clone
 
-from silva.grow.fitting import fit_tree
+from silva.grow.search.fitting import fit_tree
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from silva.grow.columns import TrainingColumns
+    from silva.grow.data.columns import TrainingColumns
     from silva.grow.estimator import ModelTreeRegressor
-    from silva.grow.growing import Circumstances
-    from silva.grow.interrupts import Interrupts
+    from silva.grow.search.growing import Circumstances
+    from silva.grow.search.interrupts import Interrupts
     from silva.typing import Doubles, Int32s
 
 PATIENCE = 10

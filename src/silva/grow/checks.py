@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 from numbers import Integral, Real
-from typing import TYPE_CHECKING, Any, get_args
+from typing import Any, get_args
 
 import numpy as np
 
 from silva.device import parse_device
-from silva.grow.data import STORAGES
-from silva.grow.search import OPERATORS, POLISH
+from silva.grow.data.rows import STORAGES
+from silva.grow.search.engine import OPERATORS, POLISH
 from silva.typing import Clip, Fitness, GrowAlgorithm, LeafModel, Loss, Noise
-
-if TYPE_CHECKING:
-    from silva.typing import Doubles
 
 MOST = np.finfo(float).max
 
@@ -104,37 +101,3 @@ def _check_names(given: Any, known: Any, parameter: str) -> None:
             raise ValueError(f"{parameter} names {name!r}, expected some of {', '.join(known)}")
     if isinstance(given, dict) and any(not rate >= 0 for rate in given.values()):
         raise ValueError(f"{parameter} are {given}, expected numbers of at least 0")
-
-
-def check_labels(y: object) -> None:
-    """Raise ValueError if the target is absent or holds text that is no number."""
-    if y is None:
-        raise ValueError("This ModelTreeRegressor estimator requires y to be passed, but the target y is None")
-    values = np.asarray(y)
-    if values.dtype.kind not in "OUST":
-        return
-    try:
-        values.astype(np.float64)
-    except (TypeError, ValueError):
-        raise ValueError(
-            f"y holds {values.flat[0]!s}, expected numbers; encode labels as numbers first, such as 0 and 1"
-        ) from None
-
-
-def check_target(y: Any, X: Any) -> Doubles:
-    """Return the target as finite float64, one value a row.
-
-    Raises
-    ------
-    ValueError
-        If it is empty, holds NaN or infinity, or its length is not that of X.
-    """
-    target = np.asarray(y, np.float64)
-    if len(target) != len(X):
-        raise ValueError(f"y has {len(target)} values, X has {len(X)} rows; pass one value a row")
-    if not len(target):
-        raise ValueError("X has 0 rows, expected at least 1")
-    if not np.isfinite(target).all():
-        at = int(np.argmin(np.isfinite(target)))
-        raise ValueError(f"y is {target[at]} in row {at}, expected finite numbers; drop the rows without a target")
-    return target

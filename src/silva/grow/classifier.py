@@ -12,17 +12,17 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, column_or_1d
 
 from silva.device import array_gpu, on_host
-from silva.grow.blas import one_blas_thread
 from silva.grow.checks import check_parameters, check_rounds
+from silva.grow.data.reading import routed, training_data
+from silva.grow.data.repeats import in_order
 from silva.grow.estimator import ModelTreeRegressor, TreeEstimator
-from silva.grow.growing import Circumstances
 from silva.grow.importances import feature_importances
-from silva.grow.interrupts import keeping_interrupts
 from silva.grow.likelihood import Shares, as_tree, best_tree, refitted
 from silva.grow.merging import merged
-from silva.grow.progress import watching
-from silva.grow.reading import routed, training_data
-from silva.grow.repeats import in_order
+from silva.grow.search.blas import one_blas_thread
+from silva.grow.search.growing import Circumstances
+from silva.grow.search.interrupts import keeping_interrupts
+from silva.grow.search.progress import watching
 from silva.grow.table import leaf_table
 from silva.rules import rule_table
 

@@ -14,17 +14,17 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
 from silva.device import array_gpu, on_host, parse_device
-from silva.grow.blas import one_blas_thread
 from silva.grow.boosting import Course, TreeSequence, boosted
 from silva.grow.checks import check_parameters
+from silva.grow.data.reading import routed, training_data
+from silva.grow.data.repeats import in_order, repetitions
 from silva.grow.estimator import ModelTreeRegressor, TreeEstimator
-from silva.grow.fitting import fit_tree
-from silva.grow.growing import Circumstances
-from silva.grow.interrupts import keeping_interrupts
-from silva.grow.intervals import MOST_LEFT_OUT, around, quadratic_mean, usable_errors
 from silva.grow.merging import merged
-from silva.grow.reading import routed, training_data
-from silva.grow.repeats import in_order, repetitions
+from silva.grow.search.blas import one_blas_thread
+from silva.grow.search.fitting import fit_tree
+from silva.grow.search.growing import Circumstances
+from silva.grow.search.interrupts import keeping_interrupts
+from silva.grow.tree.intervals import MOST_LEFT_OUT, around, of_all_trees, quadratic_mean, usable_errors
 from silva.parallel import n_threads
 
 MEMBERS: dict[str, dict[str, Any]] = {
@@ -42,8 +42,8 @@ if TYPE_CHECKING:
     from numpy.typing import ArrayLike
 
     from silva.forest import Forest
-    from silva.grow.columns import TrainingColumns
-    from silva.grow.interrupts import Interrupts
+    from silva.grow.data.columns import TrainingColumns
+    from silva.grow.search.interrupts import Interrupts
     from silva.typing import Doubles, Int32s, Int64s, Rows
 
 
@@ -207,8 +207,9 @@ class ModelTreeEnsembleRegressor(RegressorMixin, TreeEstimator):  # type: ignore
         Notes
         -----
         Every training row (of 20,000, if there are more) is predicted by the trees that have not seen it; its residual
-        is measured in the error of the leaves that it reaches, the root mean square of theirs. Intervals are as many of
-        those about the prediction as a part `coverage` of the training rows needs (conformal prediction by rows left
+        is measured in the error of the leaves that it reaches, the root mean square of theirs, and shortened as far as
+        the mean of these trees varies more than that of all, by how far they lie apart. Intervals are as many of those
+        about the prediction as a part `coverage` of the training rows needs (conformal prediction by rows left
         out of bags, Johansson et al. 2014). They hold on average over rows like those of training, not for every row.
         """
         check_is_fitted(self)
@@ -255,7 +256,8 @@ class ModelTreeEnsembleRegressor(RegressorMixin, TreeEstimator):  # type: ignore
         n_unseen = np.maximum(chosen.sum(axis=1), 1)
         middle = (predictions * chosen).sum(axis=1) / n_unseen
         width = quadratic_mean(errors, chosen)
-        scores: Doubles = np.sort(np.abs(target[at] - middle) / width)
+        apart = (predictions - middle[:, None]) / width[:, None]
+        scores: Doubles = np.sort(of_all_trees(np.abs(target[at] - middle) / width, apart, chosen))
         return scores
 
     def apply(self, X: Rows) -> Int32s:

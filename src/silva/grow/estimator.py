@@ -11,16 +11,17 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
 from silva.device import array_gpu, on_host
-from silva.grow.blas import one_blas_thread
 from silva.grow.checks import check_parameters
-from silva.grow.fitting import fit_tree
-from silva.grow.growing import Circumstances
+from silva.grow.data.reading import routed, training_data
 from silva.grow.importances import feature_importances
-from silva.grow.interrupts import keeping_interrupts
-from silva.grow.intervals import around, usable_errors
-from silva.grow.progress import watching
-from silva.grow.reading import routed, training_data
+from silva.grow.search.blas import one_blas_thread
+from silva.grow.search.fitting import fit_tree
+from silva.grow.search.growing import Circumstances
+from silva.grow.search.interrupts import keeping_interrupts
+from silva.grow.search.progress import watching
+from silva.grow.search.selection import after_selection
 from silva.grow.table import history_table, leaf_table
+from silva.grow.tree.intervals import around, usable_errors
 from silva.rules import rule_table
 
 if TYPE_CHECKING:
@@ -29,7 +30,7 @@ if TYPE_CHECKING:
     from numpy.typing import ArrayLike
 
     from silva.forest import Forest
-    from silva.grow.growing import Growth
+    from silva.grow.search.growing import Growth
     from silva.grow.table import Table
     from silva.typing import Clip, Doubles, Fitness, FloatType, GrowAlgorithm, Int32s, LeafModel, Loss, Noise, Rows
 
@@ -81,7 +82,7 @@ class ModelTreeRegressor(RegressorMixin, TreeEstimator):  # type: ignore[misc]
     noise : {"any", "uniform"}, default="any"
         ``any``: splits and terms of the tree that the search has found are cut off where they do not pay for the noise
         about them: their price under BIC is then that of the noise of the rows concerned, not of one variance for all
-        (`silva.grow.pruning`). ``uniform``: the tree of the least BIC.
+        (`silva.grow.tree.pruning`). ``uniform``: the tree of the least BIC.
     honest : float, default=0
         Part of the rows that splits, terms and their number are not chosen on; equations, standard errors and intervals
         are then from these rows alone, drawn by `random_state`, and free of what the choice does to them.
@@ -94,7 +95,7 @@ class ModelTreeRegressor(RegressorMixin, TreeEstimator):  # type: ignore[misc]
         Rows that a leaf holds at least for every coefficient of its model, the intercept included; with 1 it holds two
         rows more than its model has attributes.
     operator_rates : dict, optional
-        Rates of operators that differ from `silva.grow.search.OPERATORS`; 0 switches one off.
+        Rates of operators that differ from `silva.grow.search.engine.OPERATORS`; 0 switches one off.
     polish : bool or sequence of str, default=True
         Moves of the local search, of "models", "variants", "thresholds", "splits", "pull_ups", "rotations".
     polish_interval : int, default=5
@@ -113,14 +114,14 @@ class ModelTreeRegressor(RegressorMixin, TreeEstimator):  # type: ignore[misc]
     categorical_features : sequence of int or str, optional
         Columns of categories; default: columns of frames that hold text or categories. Of an array or a list of rows
         they have to be named, by position. Splits test sets of categories; equations have a term a category, of up to
-        10 of them, or one that all categories share (`silva.grow.derived`).
+        10 of them, or one that all categories share (`silva.grow.data.derived`).
     algorithm : {"gram", "qr"}, default="gram"
         Sums of squares and products, or the paper's evaluation of every tree on all rows by QR decompositions (without
         polish; for comparison; on one GPU at most, whose memory holds all rows).
     device : {"auto", "cpu", "cuda", "cuda:all"} or "cuda:" and an index, default="auto"
         Where rows are summed, and predicted. ``auto`` takes a GPU for arrays that live on one, and where there is one
-        for host arrays that are large enough (`silva.grow.search.GPU_WORK`). ``cuda:all`` divides the work among all
-        GPUs of the machine; each holds all rows where they fit, otherwise some of them.
+        for host arrays that are large enough (`silva.grow.search.engine.GPU_WORK`). ``cuda:all`` divides the work among
+        all GPUs of the machine; each holds all rows where they fit, otherwise some of them.
     chunks : {"auto"}, int or None, default="auto"
         What happens to rows that the memory of their GPU does not hold: ``auto`` lets as many as needed pass through it
         in chunks, None raises. A number cuts the rows into parts of at most so many; sums over the same parts have the
@@ -285,6 +286,8 @@ class ModelTreeRegressor(RegressorMixin, TreeEstimator):  # type: ignore[misc]
                 given = Circumstances(seed, started, home, population, callbacks, interrupts)
                 growth = fit_tree(self, columns, target, weight, given)
             self._keep(growth, self)
+            data = columns, target, weight
+            self._scores: Doubles = after_selection(self, growth.result.best, self._scores, data, given)
             self.interrupted_ |= interrupts.have_come
         return self
 
@@ -333,10 +336,11 @@ class ModelTreeRegressor(RegressorMixin, TreeEstimator):  # type: ignore[misc]
         Notes
         -----
         Residuals of training rows, each by its leaf's regression without it, in errors of the leaf (of 20,000 rows, if
-        there are more): as many errors of a leaf about its prediction as a part `coverage` of the rows needs. They do
-        not know that splits and terms were chosen on the same rows, and are a little too narrow where rows are few and
-        leaves many; `ModelTreeEnsembleRegressor` leaves rows out of all of that. They hold on average over rows like
-        those of training, not for every row.
+        there are more): as many errors of a leaf about its prediction as a part `coverage` of the rows needs. Where up
+        to 20,000 rows are few for so large a tree, `fit` also grows five trees by brief searches, each on four fifths
+        of the rows, and widens the intervals by what rows that a tree has not seen are further off
+        (`silva.grow.search.selection`; a sixth more time, seldom half); not with ``honest``. They hold on average over
+        rows like those of training, not for every row.
         """
         check_is_fitted(self)
         errors = usable_errors(self.leaf_summary_["rmse"])[np.asarray(on_host(self.apply(X)))]

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 if TYPE_CHECKING:
-    from silva.grow.assembly import GrownTree
+    from silva.grow.tree.assembly import GrownTree
     from silva.typing import Doubles
 
 

@@ -11,19 +11,19 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from silva.evaluate.links import expit
-from silva.grow.assembly import assembled
-from silva.grow.growing import grow
 from silva.grow.logistic import LogisticRows, fit_logistic_leaf
-from silva.grow.pruning import Prices, levels_of_splits
-from silva.grow.refit import rows_by_node
+from silva.grow.search.growing import grow
+from silva.grow.tree.assembly import assembled
+from silva.grow.tree.pruning import Prices, levels_of_splits
+from silva.grow.tree.refit import rows_by_node
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from silva.grow.assembly import GrownTree
-    from silva.grow.columns import TrainingColumns
-    from silva.grow.growing import Circumstances, Growth
-    from silva.grow.refit import LeafModel
+    from silva.grow.data.columns import TrainingColumns
+    from silva.grow.search.growing import Circumstances, Growth
+    from silva.grow.tree.assembly import GrownTree
+    from silva.grow.tree.refit import LeafModel
     from silva.typing import Doubles, Int32s
 
 RIDGES = (0.1, 1.0, 10.0, 100.0)

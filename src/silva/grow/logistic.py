@@ -9,7 +9,7 @@ import numpy as np
 
 from silva.ensemble import NUMBER
 from silva.evaluate.links import expit, softplus
-from silva.grow.refit import LeafModel, shared_out
+from silva.grow.tree.refit import LeafModel, shared_out
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

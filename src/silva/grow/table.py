@@ -12,8 +12,8 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from silva.forest import Forest
-    from silva.grow.assembly import GrownTree
-    from silva.grow.search import Progress
+    from silva.grow.search.engine import Progress
+    from silva.grow.tree.assembly import GrownTree
     from silva.typing import Array
 
 Table = dict[str, "Array"]

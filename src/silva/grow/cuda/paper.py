@@ -10,7 +10,7 @@ from silva.grow.cuda.rows import C_TYPES, RowsOnGpus, filled
 
 if TYPE_CHECKING:
     from silva.cuda.compiler import Variant
-    from silva.grow.data import TrainingRows
+    from silva.grow.data.rows import TrainingRows
 
 KERNELS = (
     "redistribute",

@@ -82,7 +82,7 @@ class Sizes:
     Attributes
     ----------
     z, ranks, order : int
-        Of the rows of one part; see `silva.grow.data.TrainingRows`.
+        Of the rows of one part; see `silva.grow.data.rows.TrainingRows`.
     zones : int
         Of the ranks of one part.
     lists : int

@@ -13,7 +13,7 @@ from silva import _core
 from silva.cuda.compiler import compile_kernel, compiler_architecture, variant
 from silva.device import DeviceError, capability, import_cupy
 from silva.grow.cuda import parts
-from silva.grow.data import rank_zones
+from silva.grow.data.rows import rank_zones
 from silva.parallel import n_threads, side_by_side
 
 if TYPE_CHECKING:
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from silva.cuda.compiler import Variant
     from silva.grow.cuda.parts import GpuLayout
-    from silva.grow.data import TrainingRows
+    from silva.grow.data.rows import TrainingRows
 
 PORTABLE = 1
 """cudaHostRegisterPortable: pinned for all GPUs."""

@@ -1,4 +1,4 @@
-"""Columns sorted and ranked on GPUs, with the numbers that the cores would find (`silva.grow.sorting.Sorter`)."""
+"""Columns sorted and ranked on GPUs, with the numbers that the cores would find (`silva.grow.data.sorting.Sorter`)."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from silva.device import import_cupy
-from silva.grow.sorting import Sorter
+from silva.grow.data.sorting import Sorter
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

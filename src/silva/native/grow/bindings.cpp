@@ -31,7 +31,7 @@ static StoredRows stored_rows(nb::handle rows) {
   throw std::invalid_argument("z holds neither float64 nor float32");
 }
 
-// The arrays of silva.grow.data.TrainingRows, which outlives the engine.
+// The arrays of silva.grow.data.rows.TrainingRows, which outlives the engine.
 static GrowData data_of(nb::handle rows) {
   const auto ranks = nb::cast<Matrix<int32_t>>(rows.attr("ranks"), false);
   const auto column = field<int32_t>(rows, "column"), indicator = field<int32_t>(rows, "indicator");

@@ -16,13 +16,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from silva.grow.refit import Design, independent, rows_by_node
+from silva.grow.tree.refit import Design, independent, rows_by_node
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from silva.grow.columns import TrainingColumns
-    from silva.grow.data import TrainingRows
+    from silva.grow.data.columns import TrainingColumns
+    from silva.grow.data.rows import TrainingRows
     from silva.typing import Bools, Doubles, Int32s
 
 DECIDED = 1 - 1e-6
@@ -85,7 +85,7 @@ def pruned(
     Parameters
     ----------
     tree, rows, columns, y
-        As in `silva.grow.assembly`.
+        As in `silva.grow.tree.assembly`.
     prices : Prices
     limits : pair
         What predictions are confined to.

@@ -8,24 +8,24 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from silva.grow.assembly import grown_tree, target_range
-from silva.grow.data import gathered, prepare
-from silva.grow.derived import with_derived
-from silva.grow.interrupts import Interrupts
-from silva.grow.pruning import Prices, pruned
-from silva.grow.repeats import in_order
-from silva.grow.search import SearchPlan, find_sorter, make_engine, place_rows, search
-from silva.grow.settings import at_rest, engine_numbers, is_pruned
-from silva.grow.warm import to_ranks, to_values
+from silva.grow.data.derived import with_derived
+from silva.grow.data.repeats import in_order
+from silva.grow.data.rows import gathered, prepare
+from silva.grow.search.engine import SearchPlan, find_sorter, make_engine, place_rows, search
+from silva.grow.search.interrupts import Interrupts
+from silva.grow.search.settings import at_rest, engine_numbers, is_pruned
+from silva.grow.search.warm import to_ranks, to_values
+from silva.grow.tree.assembly import grown_tree, target_range
+from silva.grow.tree.pruning import Prices, pruned
 from silva.parallel import n_threads
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from silva.grow.assembly import GrownTree
-    from silva.grow.columns import TrainingColumns
-    from silva.grow.data import TrainingRows
-    from silva.grow.search import SearchResult
+    from silva.grow.data.columns import TrainingColumns
+    from silva.grow.data.rows import TrainingRows
+    from silva.grow.search.engine import SearchResult
+    from silva.grow.tree.assembly import GrownTree
     from silva.typing import Doubles, Int32s
 
 

@@ -14,13 +14,12 @@ from sklearn.utils.validation import (
 )
 
 from silva.device import array_gpu, on_host
-from silva.grow import columns as grow_columns
-from silva.grow.checks import check_labels, check_target
+from silva.grow.data import columns as grow_columns
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike
 
-    from silva.grow.columns import TrainingColumns
+    from silva.grow.data.columns import TrainingColumns
     from silva.typing import Doubles, Output, Rows
 
 
@@ -59,3 +58,37 @@ def routed(estimator: Any, X: Rows, output: Output) -> Any:
         else:
             X = grow_columns.rows_of_values(X, forest)
     return forest.predict(X, output, device=estimator.device, n_jobs=estimator.n_jobs)
+
+
+def check_labels(y: object) -> None:
+    """Raise ValueError if the target is absent or holds text that is no number."""
+    if y is None:
+        raise ValueError("This ModelTreeRegressor estimator requires y to be passed, but the target y is None")
+    values = np.asarray(y)
+    if values.dtype.kind not in "OUST":
+        return
+    try:
+        values.astype(np.float64)
+    except (TypeError, ValueError):
+        raise ValueError(
+            f"y holds {values.flat[0]!s}, expected numbers; encode labels as numbers first, such as 0 and 1"
+        ) from None
+
+
+def check_target(y: Any, X: Any) -> Doubles:
+    """Return the target as finite float64, one value a row.
+
+    Raises
+    ------
+    ValueError
+        If it is empty, holds NaN or infinity, or its length is not that of X.
+    """
+    target = np.asarray(y, np.float64)
+    if len(target) != len(X):
+        raise ValueError(f"y has {len(target)} values, X has {len(X)} rows; pass one value a row")
+    if not len(target):
+        raise ValueError("X has 0 rows, expected at least 1")
+    if not np.isfinite(target).all():
+        at = int(np.argmin(np.isfinite(target)))
+        raise ValueError(f"y is {target[at]} in row {at}, expected finite numbers; drop the rows without a target")
+    return target

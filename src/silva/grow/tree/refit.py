@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from silva.ensemble import NUMBER
-from silva.grow.data import threads_of
+from silva.grow.data.rows import threads_of
 from silva.parallel import side_by_side
 
 if TYPE_CHECKING:
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from silva.grow.data import TrainingRows
+    from silva.grow.data.rows import TrainingRows
     from silva.typing import Doubles, Int32s
 
 BLOCK = 100_000

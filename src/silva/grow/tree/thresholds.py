@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 if TYPE_CHECKING:
-    from silva.grow.data import TrainingRows
+    from silva.grow.data.rows import TrainingRows
     from silva.typing import Doubles, Int32s
 
 Gap = tuple[int, int]

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 if TYPE_CHECKING:
-    from silva.grow.refit import LeafModel
-    from silva.typing import Doubles
+    from silva.grow.tree.refit import LeafModel
+    from silva.typing import Bools, Doubles
 
 LEAST_ERROR = 0.05
 """Part of the mean error of leaves that the error of a leaf counts for at least."""
@@ -66,6 +66,30 @@ def without_own_row(model: LeafModel, X: Doubles, y: Doubles, weight: Doubles, s
     predicted = model.predict(X)
     without: Doubles = predicted - leverage / (1 - leverage) * (y - predicted)
     return without
+
+
+def of_all_trees(scores: Doubles, apart: Doubles, chosen: Bools) -> Doubles:
+    """Scores of means over some of the trees as they would be of the mean over all, which varies less.
+
+    With s the mean square of the scores of a mean over very many trees, and v the variance of what one tree predicts
+    beside the others, the mean over k trees is off by s + v / k.
+
+    Parameters
+    ----------
+    scores : float64, (n_rows,)
+        Of the mean over the trees that have not seen the row.
+    apart : float64, (n_rows, n_trees)
+        Predictions less that mean, in the same unit.
+    chosen : bool, (n_rows, n_trees)
+        Which trees have not seen a row: one at least.
+    """
+    count = chosen.sum(axis=1)
+    several = count > 1
+    if not several.any():
+        return scores
+    v = float(np.mean((apart**2 * chosen).sum(axis=1)[several] / (count[several] - 1)))
+    s = max(float(np.mean(scores**2 - v / count)), 0.0)
+    return scores * np.sqrt((s + v / chosen.shape[1]) / (s + v / count)) if s + v > 0 else scores
 
 
 def around(middle: Doubles, errors: Doubles, scores: Doubles, coverage: float) -> Doubles:

@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from silva.forest import as_forest
-from silva.grow.data import columns_with, threads_of
-from silva.grow.derived import in_features
-from silva.grow.intervals import MOST_LEFT_OUT, left_out_scores
-from silva.grow.refit import LeafModel, default_left, fit_leaf, rows_by_node
-from silva.grow.smoothing import smooth
-from silva.grow.thresholds import split_thresholds
+from silva.grow.data.rows import columns_with, threads_of
+from silva.grow.tree.intervals import MOST_LEFT_OUT, left_out_scores
+from silva.grow.tree.refit import LeafModel, default_left, fit_leaf, rows_by_node
+from silva.grow.tree.smoothing import smooth
+from silva.grow.tree.terms import in_features
+from silva.grow.tree.thresholds import split_thresholds
 from silva.parallel import side_by_side
 from silva.readers.assemble import NodeArrays, assemble, pack_sets
 
@@ -22,8 +22,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from silva.forest import Forest
-    from silva.grow.columns import TrainingColumns
-    from silva.grow.data import TrainingRows
+    from silva.grow.data.columns import TrainingColumns
+    from silva.grow.data.rows import TrainingRows
     from silva.typing import Bools, Doubles, Int32s, Int64s
 
 MARGIN = 0.05
@@ -34,7 +34,7 @@ MARGIN = 0.05
 class GrownTree:
     """A Forest of one tree; in the order of its leaves, their regressions and limits; and how they were smoothed.
 
-    `scores` are what rows left out in turn are off, in errors of their leaves (`silva.grow.intervals`).
+    `scores` are what rows left out in turn are off, in errors of their leaves (`silva.grow.tree.intervals`).
     """
 
     forest: Forest

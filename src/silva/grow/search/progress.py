@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
-    from silva.grow.search import Progress
+    from silva.grow.search.engine import Progress
 
 
 PATIENCE_SECONDS = 10

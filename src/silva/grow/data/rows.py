@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import numpy as np
 
 from silva import _core, parallel
-from silva.grow.sorting import Sorter
+from silva.grow.data.sorting import Sorter
 from silva.parallel import beside, side_by_side
 
 if TYPE_CHECKING:

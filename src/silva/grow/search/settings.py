@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from silva.grow.search import OPERATORS, POLISH
+from silva.grow.search.engine import OPERATORS, POLISH
 from silva.parallel import n_threads
 
 if TYPE_CHECKING:
-    from silva.grow.columns import TrainingColumns
-    from silva.grow.data import TrainingRows
+    from silva.grow.data.columns import TrainingColumns
+    from silva.grow.data.rows import TrainingRows
 
 CACHE_BYTES = 2**28
 

@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from silva.ensemble import NUMBER
-from silva.grow.intervals import without_own_row
-from silva.grow.refit import fit_leaf, shared_out
+from silva.grow.tree.intervals import without_own_row
+from silva.grow.tree.refit import fit_leaf, shared_out
 
 if TYPE_CHECKING:
-    from silva.grow.columns import TrainingColumns
-    from silva.grow.data import TrainingRows
-    from silva.grow.refit import LeafModel
+    from silva.grow.data.columns import TrainingColumns
+    from silva.grow.data.rows import TrainingRows
+    from silva.grow.tree.refit import LeafModel
     from silva.typing import Bools, Doubles, Int32s
 
 

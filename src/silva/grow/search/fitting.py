@@ -7,18 +7,18 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from silva.grow.data import prepare
-from silva.grow.derived import like
-from silva.grow.growing import Growth, grow
-from silva.grow.pruning import without_small_leaves
-from silva.grow.repeats import in_order
-from silva.grow.robust import grow_robustly
-from silva.grow.warm import to_ranks, to_values
+from silva.grow.data.derived import like
+from silva.grow.data.repeats import in_order
+from silva.grow.data.rows import prepare
+from silva.grow.search.growing import Growth, grow
+from silva.grow.search.robust import grow_robustly
+from silva.grow.search.warm import to_ranks, to_values
+from silva.grow.tree.pruning import without_small_leaves
 from silva.parallel import n_threads
 
 if TYPE_CHECKING:
-    from silva.grow.columns import TrainingColumns
-    from silva.grow.growing import Circumstances
+    from silva.grow.data.columns import TrainingColumns
+    from silva.grow.search.growing import Circumstances
     from silva.typing import Doubles
 
 APART = 0x686F6E65
@@ -31,7 +31,7 @@ def fit_tree(model: Any, columns: TrainingColumns, target: Doubles, weight: Doub
     Parameters
     ----------
     model, columns, target, weight, given
-        As in `silva.grow.growing.grow`.
+        As in `silva.grow.search.growing.grow`.
     """
     search = grow_robustly if model.loss == "huber" else grow
     if not model.honest:

@@ -13,14 +13,14 @@ import numpy as np
 
 from silva import _core
 from silva.device import DeviceError, find_gpus, is_cuda_usable, parse_device
-from silva.grow.interrupts import Interrupts
+from silva.grow.search.interrupts import Interrupts
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from silva.grow.cuda.rows import RowsOnGpus
-    from silva.grow.data import TrainingRows
-    from silva.grow.sorting import Sorter
+    from silva.grow.data.rows import TrainingRows
+    from silva.grow.data.sorting import Sorter
 
 SLICE_SECONDS = 0.2
 """Generations run for about this long between two looks at the outside."""

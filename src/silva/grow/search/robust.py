@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from silva.grow.derived import unexplained
-from silva.grow.growing import grow
-from silva.grow.refit import fit_leaf, rows_by_node
-from silva.grow.repeats import in_order
+from silva.grow.data.derived import unexplained
+from silva.grow.data.repeats import in_order
+from silva.grow.search.growing import grow
+from silva.grow.tree.refit import fit_leaf, rows_by_node
 
 if TYPE_CHECKING:
-    from silva.grow.columns import TrainingColumns
-    from silva.grow.growing import Circumstances, Growth
+    from silva.grow.data.columns import TrainingColumns
+    from silva.grow.search.growing import Circumstances, Growth
     from silva.typing import Doubles
 
 CORNER = 1.345
@@ -42,7 +42,7 @@ def grow_robustly(
     Parameters
     ----------
     model, columns, target, weight, given
-        As in `silva.grow.growing.grow`.
+        As in `silva.grow.search.growing.grow`.
     """
     order, weight, _ = in_order(columns.X, target, weight)
     columns, target = columns.taken(order), target[order]

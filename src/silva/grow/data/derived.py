@@ -8,13 +8,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from silva.ensemble import MISSING, NUMBER
-from silva.grow.columns import Derived, TrainingColumns
-from silva.grow.data import columns_with
+from silva.grow.data.columns import Derived, TrainingColumns
+from silva.grow.data.rows import columns_with
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from silva.grow.refit import LeafModel
     from silva.typing import Bools, Doubles, Int64s
 
 MOST_LEVELS = 10
@@ -160,50 +157,3 @@ def _distinct(values: list[Doubles]) -> list[int]:
             seen.add(bits)
             kept.append(k)
     return kept
-
-
-def in_features(model: LeafModel, columns: TrainingColumns, X: Doubles, weight: Doubles) -> LeafModel:
-    """Write the terms of derived columns as terms of their features; a column of codes becomes a term a category.
-
-    Parameters
-    ----------
-    model : LeafModel
-        Its features are columns of `columns.X`.
-    columns : TrainingColumns
-    X, weight
-        The leaf's rows.
-    """
-    if not (model.features >= columns.n_features).any():
-        return model
-    terms = [term for k in range(len(model.features)) for term in _terms(model, k, columns, X, weight)]
-    table = np.array(sorted(terms, key=lambda term: term[:2]))
-    features, categories = table[:, :2].T.astype(np.int32)
-    coefficients, errors, means, explained = np.ascontiguousarray(table[:, 2:].T)
-    return dataclasses.replace(
-        model,
-        features=features,
-        categories=categories,
-        coefficients=coefficients,
-        errors=errors,
-        means=means,
-        explained=explained,
-        intercept=float(model.value - coefficients @ means),
-        intercept_error=model.intercept_error if len(terms) == len(model.features) else float("nan"),
-    )
-
-
-def _terms(
-    model: LeafModel, k: int, columns: TrainingColumns, X: Doubles, weight: Doubles
-) -> Iterator[tuple[int, int, float, float, float, float]]:
-    """Feature, category, coefficient, standard error, mean and explained square of what the k-th term becomes."""
-    feature = int(model.features[k])
-    coefficient, error, explained = (float(part[k]) for part in (model.coefficients, model.errors, model.explained))
-    column = Derived(feature, NUMBER) if feature < columns.n_features else columns.derived[feature - columns.n_features]
-    if column.codes is None:
-        yield column.source, column.category, coefficient, error, float(model.means[k]), explained
-        return
-    order = columns.order[column.source]
-    assert order is not None
-    for category, code in enumerate(column.codes[:-1] - column.codes[-1]):
-        share = float(np.average(X[:, column.source] == order[category], weights=weight))
-        yield column.source, category, coefficient * code, float("nan"), share, explained / len(order)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from silva.grow.data import columns_with, gathered
+from silva.grow.data.rows import columns_with, gathered
 from silva.inputs.categories import Coded, Numbers, array_to_rows, columns_to_rows, object_column
 from silva.inputs.frames import to_frame
 from silva.inputs.matching import check_width, refuse_repeated
@@ -57,7 +57,7 @@ class TrainingColumns:
     order : tuple
         Per feature None or, per category, its place in the order of mean targets.
     derived : tuple of Derived
-        What the columns of X behind the features are (`silva.grow.derived`).
+        What the columns of X behind the features are (`silva.grow.data.derived`).
     """
 
     X: Doubles
