@@ -65,9 +65,11 @@ SMALL = [
     *(linear_variant(row, "float64") for row in ("float32", "float64")),
     *(
         variant(source, REAL=real)
-        for source in (*("explain/cuda/sum_slots", "explain/cuda/close_diagonal", "explain/cuda/paths/read_sums"),)
+        for source in ("explain/cuda/close_diagonal", "explain/cuda/paths/read_sums")
         for real in ("float", "double")
     ),
+    *(variant("explain/cuda/sum_slots", REAL=real, TILE=rows) for real, rows in (("float", 128), ("double", 64))),
+    *(variant("explain/cuda/sum_slots", REAL=real, TILE=32) for real in ("float", "double")),
     *(evaluate_variant(np.dtype(code)) for code in ("uint8", "uint16", "uint32")),
     *(nodes_variant(np.dtype("uint8"), splits, 2)[0] for splits in (1, 15, 255)),
     *(windows_variant(np.dtype("uint16"), levels) for levels in (1, 5)),

@@ -127,6 +127,25 @@ def test_trees_beyond_the_budget_are_walked():
     assert plan.n_bytes <= whole.n_bytes // 2
 
 
+def test_budgets_know_the_padding_of_entries():
+    """Ten features have 55 pairs, their entries 56 numbers: tables that exceed the budget would be built anew."""
+    forest = full_forest(8, n_trees=30, depth=8, n_features=10)
+    whole = TablePlan(forest, "float32", 2**30, True, of_pairs=True)
+    assert max(batch.n_quads for batch in whole.batches) == 2
+    plan = TablePlan(forest, "float32", whole.n_bytes - 16, False, of_pairs=True)
+    assert plan.n_subtrees > 0
+    assert all(batch.is_kept for batch in plan.batches)
+    assert plan.n_bytes < whole.n_bytes
+
+
+def test_few_tables_beside_a_long_walk_are_none():
+    forest = full_forest(7, n_trees=60, depth=6, n_features=6)
+    n_bytes = TablePlan(forest, "float32", 2**28, False, of_pairs=True).n_bytes
+    few, some = (TablePlan(forest, "float32", n_bytes // share, False, of_pairs=True) for share in (40, 5))
+    assert few.n_subtrees == 0 < some.n_subtrees
+    assert len(few.walked_trees) == 60 > len(some.walked_trees)
+
+
 def test_trees_of_paths_of_many_features_are_walked_in_part():
     forest = full_forest(15, n_trees=3, depth=10, n_features=10)
     X = rows(5, 10)

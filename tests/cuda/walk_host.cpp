@@ -15,6 +15,7 @@ struct HostRow {
   const int* codes;
   Real *sums, *deltas;
   int code(int column) const { return codes[column]; }
+  void put(int slot, Real value) const { sums[slot] = value; }
   void add(int slot, Real value) const { sums[slot] += value; }
   Real* delta(int level) const { return deltas + level * POINTS; }
 };

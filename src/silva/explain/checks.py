@@ -105,6 +105,8 @@ def checked_names(names: Sequence[str] | None, n_players: int) -> list[str] | No
 
 def check_table_bytes(table_bytes: Any, algorithm: str) -> None:
     """Raise where this is no budget of bytes."""
+    if table_bytes is None:
+        return
     if isinstance(table_bytes, bool) or not hasattr(table_bytes, "__index__"):
         raise TypeError(f"table_bytes is {table_bytes!r}, expected a number of bytes")
     if table_bytes < 0 or table_bytes >= 2**63:

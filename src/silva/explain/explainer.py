@@ -78,9 +78,9 @@ class Explainer(InteractionExplainer, CalledExplainer, MappedExplainer):
         Type of the arithmetic within a tree and of the results; sums over trees are float64 in both.
     n_jobs : int, optional
         Threads; None or -1 for all.
-    table_bytes : int
+    table_bytes : int, optional
         Most memory for tables of values, and as much again for those of interactions; 0 for none. Those beyond it are
-        built anew for each call where many rows gain by it.
+        built anew for each call where many rows gain by it. Default: 256 MB on cores, 512 MB on each GPU.
     background_weight : array-like of shape (m,), optional
         Weights of the background rows, at least 0; default 1 each.
     groups : dict of str to sequence of int or str, or "source", optional
@@ -145,7 +145,7 @@ class Explainer(InteractionExplainer, CalledExplainer, MappedExplainer):
         device: str = "auto",
         dtype: FloatType = "float32",
         n_jobs: int | None = None,
-        table_bytes: int = TABLE_BYTES,
+        table_bytes: int | None = None,
         background_weight: ArrayLike | None = None,
         groups: Mapping[str, Sequence[int | str]] | Literal["source"] | None = None,
         feature_names: Sequence[str] | None = None,
@@ -179,7 +179,7 @@ class Explainer(InteractionExplainer, CalledExplainer, MappedExplainer):
         self.dtype = str(np.dtype(dtype))
         check_range(self.forest, self.dtype)
         self.n_jobs = n_jobs
-        self.table_bytes = int(table_bytes)
+        self.table_bytes = None if table_bytes is None else int(table_bytes)
         self._background = (
             None if background is None else make_background(background, background_weight, self.forest, n_jobs)
         )
@@ -194,7 +194,8 @@ class Explainer(InteractionExplainer, CalledExplainer, MappedExplainer):
         self._on_cpu = self._lay_out()
 
     def _lay_out(self) -> CpuExplainer | ResponseExplainer:
-        settings = (self.dtype, self.algorithm, self.table_bytes, self.n_jobs)
+        n_bytes = TABLE_BYTES if self.table_bytes is None else self.table_bytes
+        settings = self.dtype, self.algorithm, n_bytes, self.n_jobs
         if self.output == "margin" or self._background is None:
             return CpuExplainer(self.forest, *settings, self._background, self._players)
         return ResponseExplainer(self.forest, self.output, *settings, self._background, self._players)

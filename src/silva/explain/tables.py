@@ -19,7 +19,8 @@ if TYPE_CHECKING:
     from silva.forest import Forest
     from silva.typing import Array, Int32s
 
-TABLE_BYTES = 2**28
+TABLE_BYTES, GPU_TABLE_BYTES = 2**28, 2**29
+"""Budgets of explainers that are given none, on cores and on a GPU, which has more memory than it needs."""
 
 
 class Walk(Protocol):

@@ -21,7 +21,7 @@ from silva.explain.cuda.tables import SharedTables, TablePlan
 from silva.explain.cuda.tapes import TINY_SPLITS
 from silva.explain.players import make_players
 from silva.explain.responses import checked_labels
-from silva.explain.tables import TABLE_BYTES
+from silva.explain.tables import GPU_TABLE_BYTES
 from silva.inputs import as_rows
 from silva.parallel import cached_property
 
@@ -47,8 +47,8 @@ class CudaExplainer:
     dtype : {"float32", "float64"}
         Type of the arithmetic and of the results.
     algorithm : {"auto", "tables", "quadrature", "paths"}
-    table_bytes : int
-        Most memory for tables.
+    table_bytes : int, optional
+        Most memory for tables; default 512 MB.
     background : Background, optional
     parts : Parts, optional
         For the probability instead of the margin.
@@ -61,13 +61,14 @@ class CudaExplainer:
         forest: TreeEnsemble,
         dtype: str = "float32",
         algorithm: str = "auto",
-        table_bytes: int = TABLE_BYTES,
+        table_bytes: int | None = None,
         background: Background | None = None,
         parts: Parts | None = None,
         players: Players | None = None,
     ) -> None:
         self.forest, self._background, self._parts = forest, background, parts
         self._players = make_players(None, forest) if players is None else players
+        table_bytes = GPU_TABLE_BYTES if table_bytes is None else table_bytes
         self.table_bytes = table_bytes // (len(parts.weighted) + 1) if parts else table_bytes
         self.dtype = np.dtype(dtype)
         self._table_dtype = np.dtype(np.float64) if parts else self.dtype

@@ -131,6 +131,6 @@ def diagonal_launch(
     dtype: DTypeLike, n_rows: int, row_shape: tuple[int, ...], chosen: Any, result: Array
 ) -> PreparedLaunch:
     """Launch that writes the interactions of features with themselves; `result` is the cell of the results' address."""
-    n_lines = n_rows * row_shape[0] * math.prod(row_shape[2:])
+    n_lines = n_rows * row_shape[0]
     args = (result, np.int64(n_lines), *(np.int32(n) for n in row_shape), chosen)
     return PreparedLaunch(variant("explain/cuda/close_diagonal", REAL=dtype), (-(-n_lines // 4), 1), 128, args)

@@ -24,7 +24,7 @@ class OnGpu:
         self, cupy: ModuleType, tapes: Sequence[Tape | LeafTape], targets: Targets, chosen: NDArray[np.intp]
     ) -> None:
         self.tapes = [tape.upload(cupy) for tape in tapes]
-        self.slot_starts = cupy.asarray(targets.slot_starts)
+        self.host_starts, self.slot_starts = targets.slot_starts, cupy.asarray(targets.slot_starts)
         self.slots = cupy.asarray(targets.slots)
         self.target = cupy.asarray(targets.target)
         self.mirror = cupy.asarray(targets.mirror)

@@ -29,13 +29,17 @@ if TYPE_CHECKING:
     from silva.cuda.encoder import CodeTables
     from silva.ensemble import TreeEnsemble
     from silva.explain.cuda.small_forests import SmallForest
-    from silva.typing import GpuArray
+    from silva.typing import GpuArray, Int32s, Int64s
 
 SUM_BLOCKS = 1024
 """Blocks of the last sum that fill the GPU."""
 
-SUM_ENTRIES, SPARSE_SUM_ENTRIES = 32, 128
-"""Most entries of its tile (native/explain/cuda/sum_slots.cu); more where most have no accumulator and cost nothing."""
+FEWEST_ENTRIES, MOST_ENTRIES, TILE_SLOTS = 8, 64, 1024
+"""Of its tiles (native/explain/cuda/sum_slots.cu), which end where their accumulators are more than these: pairs of
+Covertype's ten numbers have hundreds each, and blocks that had them all would be waited for."""
+
+MANY_SLOTS = 2**14
+"""Accumulators of a row beyond which they lie in memory rather than in the second cache."""
 
 CODES_ARGUMENT = -4
 """Place of the codes among the arguments of the kernels, explain_rows.cu and explain_leaves.cu."""
@@ -191,11 +195,23 @@ def lay_out_sum(
 ) -> PreparedLaunch:
     """Lay out the launch that adds up the chunks: their sums and the results are its first and last argument."""
     n_entries = len(tables.target)
-    n_tiles = -(-n_rows // 32)
-    most = SPARSE_SUM_ENTRIES if n_slots < n_entries else SUM_ENTRIES
-    tile_entries = int(np.clip(n_entries * n_tiles // SUM_BLOCKS, 1, most))
-    sizes = (np.int64(padded_rows(n_rows)), np.int32(n_rows), np.int32(n_entries), np.int32(tile_entries))
+    tile_rows = 32 * (16 // np.dtype(dtype).itemsize) if n_slots > MANY_SLOTS else 32
+    n_tiles = -(-n_rows // tile_rows)
+    entries = int(np.clip(n_entries * n_tiles // SUM_BLOCKS, FEWEST_ENTRIES, MOST_ENTRIES))
+    starts = sum_tiles(tables.host_starts, entries)
+    sizes = (np.int64(padded_rows(n_rows)), np.int32(n_rows), np.int32(len(starts) - 1), import_cupy().asarray(starts))
     sums = (tables.slot_starts, tables.slots, tables.target, tables.mirror)
     args = (NOWHERE, *sizes, *sums, np.int64(math.prod(row_shape)), NOWHERE)
-    grid = n_tiles, min(-(-n_entries // tile_entries), 65535)
-    return PreparedLaunch(variant("explain/cuda/sum_slots", REAL=np.dtype(dtype)), grid, (32, 8), args)
+    grid = n_tiles, min(len(starts) - 1, 65535)
+    kernel = variant("explain/cuda/sum_slots", REAL=np.dtype(dtype), TILE=tile_rows)
+    return PreparedLaunch(kernel, grid, (32, 8), args)
+
+
+def sum_tiles(slot_starts: Int64s, most_entries: int) -> Int32s:
+    """Where tiles of entries begin, and the end of the last."""
+    starts, n_entries = [0], len(slot_starts) - 1
+    while starts[-1] < n_entries:
+        first = starts[-1]
+        full = int(np.searchsorted(slot_starts, slot_starts[first] + TILE_SLOTS, side="right")) - 1
+        starts.append(min(max(full, first + 1), first + most_entries, n_entries))
+    return np.array(starts, np.int32)

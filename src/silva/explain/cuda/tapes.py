@@ -42,6 +42,10 @@ Chunks of wide forests that have more are made smaller."""
 NARROWEST_SPLITS = 48
 """Smaller segments of trees walk down from the root too often."""
 
+WIDE_CHUNK = 2
+"""How many times larger chunks are where accumulators lie in global memory all the same: fewer sums, fewer segments.
+100 rounds of Fashion-MNIST, depth 16, 10,000 rows, in a trial on an H200: 41.1 ms before, 36.9 with these."""
+
 FEW_SPLITS = 10_000
 """Smaller forests take 2, 4 or 8 points: few kernels serve them all, compiling another costs more than it saves."""
 
@@ -158,12 +162,13 @@ def _write_bucket(
 ) -> Tape:
     """Write trees that need as many points, with accumulators that fit into shared memory if they can."""
     n_splits, most = chunk_splits(forest, pairs), NARROW_SLOTS * 4 // np.dtype(dtype).itemsize
-    tape = first = write(find_walks(forest, members, n_splits, (WHOLE_PAIR_TREE if pairs else WHOLE_TREE) * n_splits))
+    n_wide, whole = WIDE_CHUNK * n_splits, WHOLE_PAIR_TREE if pairs else WHOLE_TREE
+    tape = write(find_walks(forest, members, n_splits, whole * n_splits))
     while not pairs and tape.most_slots > most:
         # Half as many splits have more than half as many features: this comes from above, in two or three steps.
         n_splits = int(0.9 * n_splits * most / tape.most_slots)
         if n_splits < NARROWEST_SPLITS:
-            return first
+            return write(find_walks(forest, members, n_wide, whole * n_wide))
         tape = write(find_walks(forest, members, n_splits, n_splits))
     return tape
 

@@ -16,7 +16,7 @@ extern "C" __global__ void __launch_bounds__(128, MIN_BLOCKS)
   const int n_slots = int(slot_offsets[chunk + 1] - first_slot);
   Real* result = partial + first_slot * stride + row;
   Walk<POINTS, DeviceRow> walk;
-  open_row(walk.row, codes + row, stride, n_slots, result);
+  open_row(walk.row, codes + row, stride, PAIRS ? n_slots : 0, result);
 #if PAIRS
   Real deltas[DELTAS * POINTS];
   walk.row.deltas = deltas;

@@ -15,11 +15,10 @@ namespace silva {
 constexpr int WARP = 32, MOST_WARPS = 16;
 
 // Walks the chunk for the lane's row; codes are [column][32], sums [slot][33].
-SILVA_DEVICE void walk_chunk(const Quad* tape, const Code* codes, Real* sums, int n_slots) {
+SILVA_DEVICE void walk_chunk(const Quad* tape, const Code* codes, Real* sums) {
   Walk<POINTS, DeviceRow> walk;
   walk.row.codes = reinterpret_cast<const char*>(codes);
   walk.row.code_stride = WARP * unsigned(sizeof(Code));
-  for (int slot = 0; slot < n_slots; ++slot) sums[slot * sum_stride()] = 0;
   walk.row.sums = shared_address(sums);
   walk.chunk<HEIGHT, LEVELS>(tape);
 }
@@ -67,9 +66,7 @@ extern "C" __global__ void __launch_bounds__(silva::WARP* silva::MOST_WARPS, 1)
   }
   __syncthreads();
   for (int chunk = warp; chunk < n_chunks; chunk += n_warps) {
-    const int first = int(slot_offsets[chunk]);
-    walk_chunk(tape + chunk_starts[chunk], codes, sums + first * sum_stride() + lane,
-               int(slot_offsets[chunk + 1]) - first);
+    walk_chunk(tape + chunk_starts[chunk], codes, sums + slot_offsets[chunk] * sum_stride() + lane);
   }
   __syncthreads();
   write_rows(sums, slot_starts, slots, n_entries, min(WARP, n_rows - first_row),

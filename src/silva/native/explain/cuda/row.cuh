@@ -104,6 +104,13 @@ struct DeviceRow {
     return __ldg(reinterpret_cast<const CODE*>(at));
 #endif
   }
+  SILVA_DEVICE void put(int slot, Real value) const {
+#if SHARED
+    store_shared(slot_address(slot), value);
+#else
+    sums[slot * stride] = value;
+#endif
+  }
   SILVA_DEVICE void add(int slot, Real value) const {
 #if SHARED
     const SharedAddress at = slot_address(slot);
@@ -121,18 +128,19 @@ struct DeviceRow {
 };
 
 #if !STAGED
-// A row of codes [column][stride], its accumulators at 0: `result`, or their copies in shared memory.
-SILVA_DEVICE void open_row(DeviceRow& row, const CODE* codes, unsigned stride, int n_slots, Real* result) {
+// A row of codes [column][stride], and its accumulators: `result`, or their copies in shared memory. Those of
+// interactions and of leaves have to be 0 before anything is added.
+SILVA_DEVICE void open_row(DeviceRow& row, const CODE* codes, unsigned stride, int n_zeros, Real* result) {
   row.codes = reinterpret_cast<const char*>(codes);
   asm volatile("" : "+l"(row.codes));  // or the compiler adds row and column first, at two more additions a code
   row.code_stride = stride * unsigned(sizeof(CODE));
 #if SHARED
   extern __shared__ double shared_sums[];
   Real* sums = reinterpret_cast<Real*>(shared_sums) + threadIdx.x;
-  for (int slot = 0; slot < n_slots; ++slot) sums[slot * blockDim.x] = 0;
+  for (int slot = 0; slot < n_zeros; ++slot) sums[slot * blockDim.x] = 0;
   row.sums = shared_address(sums);
 #else
-  for (int slot = 0; slot < n_slots; ++slot) result[slot * static_cast<long long>(stride)] = 0;
+  for (int slot = 0; slot < n_zeros; ++slot) result[slot * static_cast<long long>(stride)] = 0;
   row.sums = result;
   row.stride = stride;
 #endif

@@ -8,6 +8,7 @@
 #include <span>
 #include <stdexcept>
 #include <unordered_map>
+#include <unordered_set>
 #include <vector>
 
 #include "common/forest_view.h"
@@ -149,7 +150,7 @@ class TapeWriter {
   void write_chunk(int64_t pass, size_t chunk) {
     t_ = plan_.t.subspan(pass * plan_.n_points, plan_.n_points);
     tape_.chunk_starts.push_back(int64_t(tape_.words.size()) / 4);
-    slots_.clear();
+    slots_.clear(), filled_.clear();
     const int64_t begin = plan_.chunk_offsets[chunk], end = plan_.chunk_offsets[chunk + 1];
     put(Chunk{int(end - begin), {}});
     fetched_ = tape_.words.size();
@@ -207,6 +208,7 @@ class TapeWriter {
     tape_.words[next_column_] = forest_.column[first_ + node];
     const size_t head = put_head(forest_.rank[first_ + node], slot(node), split.packed);
     if (split.packed & TWO_LEAVES) {
+      mark_first(head);
       put_leaves(split, repeated);
       close_head(head, count_pairs(feature));
       put_pairs(feature);
@@ -236,12 +238,20 @@ class TapeWriter {
     if (split.before.level < 0) path_.pop_back();
     const size_t head = put_head(0, slot(split.node), split.packed | (side ? SECOND_CHILD : 0));
     put_ratios(split, side);
+    if (last) mark_first(head);
     if (!last) {
       put_reals(split.z[1], split.rho[1], 0, 0);
       if (plan_.pairs || split.packed & TRACKED) put_links(split);
       if (plan_.pairs) put_ratios(split, 1);
     }
     close_head(head, last ? count_pairs(feature) : 0);
+  }
+
+  // The first value of an accumulator is written where others add: nobody fills it with zeros before. Interactions of
+  // its feature may come first.
+  void mark_first(size_t head) {
+    int32_t& slot = tape_.words[head + 2];
+    if (!plan_.pairs && filled_.insert(slot).second) slot = ~slot;
   }
 
   size_t put_head(int threshold, int slot, int packed) {
@@ -367,6 +377,7 @@ class TapeWriter {
   std::vector<detail::Above> above_;
   std::vector<int32_t> last_, path_;
   std::unordered_map<int64_t, int> slots_;
+  std::unordered_set<int32_t> filled_;  // slots that have got a value
   std::vector<double> value_;
   std::span<const double> t_;
   const detail::TreeMarks* marks_ = nullptr;

@@ -40,8 +40,8 @@ struct alignas(16) Quad {
 };
 
 struct alignas(16) Head {
-  int next_column;  // that the next split tests
-  int threshold, slot, packed;
+  int next_column;              // that the next split tests
+  int threshold, slot, packed;  // ~slot where a value is the first that the accumulator gets
   SILVA_DEVICE bool has(int flag) const { return packed & flag; }
   SILVA_DEVICE int height() const { return packed >> HEIGHT_SHIFT & TALLEST; }  // levels of splits, at most TALLEST
   SILVA_DEVICE int n_bytes() const { return packed & SIZE; }

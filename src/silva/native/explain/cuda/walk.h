@@ -29,7 +29,8 @@ SILVA_DEVICE Record load(const Quad* at) {
 SILVA_DEVICE void fetch_ahead(const Quad*) {}
 #endif
 
-// Row: code(column) -> int; add(slot, value); for interactions delta(level) -> Real*, K numbers a level.
+// Row: code(column) -> int; put(slot, value), add(slot, value); for interactions delta(level) -> Real*, K numbers a
+// level.
 template <int K, class Row>
 struct Walk {
   static constexpr int SUMS = PAIRS ? K : 1, POINT_QUADS = (K + 3) / 4 * REAL_QUADS;
@@ -220,7 +221,10 @@ struct Walk {
     Real sum = sums[0];
 #pragma unroll
     for (int k = 1; k < SUMS; ++k) sum += sums[k];
-    row.add(node.slot, sum);
+    if (!PAIRS && node.slot < 0)
+      row.put(~node.slot, sum);
+    else
+      row.add(node.slot, sum);
     if (PAIRS) {
       // Four records at once: their loads wait together. What lies behind the last is loaded but not used.
       const Quad* pairs = reinterpret_cast<const Quad*>(reinterpret_cast<const char*>(here) + node.n_bytes());

@@ -47,8 +47,10 @@ struct CutCosts {
   double n_vectors(int32_t n_lanes) const {
     return of_pairs() ? pair_vectors(n_lanes, pair_lanes) : (n_lanes + value_lanes - 1) / value_lanes;
   }
-  // Of a state's entry beside others of its kind.
-  double n_numbers(int32_t n_lanes) const { return of_pairs() ? n_pairs(pair_capacity(n_lanes, pair_lanes)) : n_lanes; }
+  // Of a state's entry beside others of its kind, those of pairs filled up to four.
+  double n_numbers(int32_t n_lanes) const {
+    return of_pairs() ? (n_pairs(pair_capacity(n_lanes, pair_lanes)) + 3) / 4 * 4 : n_lanes;
+  }
 };
 
 inline CutCosts cpu_costs() {

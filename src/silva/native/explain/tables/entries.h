@@ -16,6 +16,7 @@
 namespace silva {
 namespace {
 
+constexpr int kTogether = 4;  // subtrees that are added up at a time
 constexpr int kEncoded = 32;  // rows that are encoded together
 constexpr int kKeyLanes = kVectorBytes / 2;
 typedef int16_t CodeVector __attribute__((vector_size(kVectorBytes)));
@@ -32,6 +33,9 @@ struct PassSpace {
   int64_t stride;
   int32_t tile;  // rows whose keys are kept
 
+  // Keys are found for so many rows at a time, some of them behind the last.
+  static constexpr int64_t kRowMultiple = 256;
+
   static constexpr int most_vectors(bool of_pairs) {
     return of_pairs ? pair_vectors(kMostPairSlots) : kMostLanes / kValueLanes;
   }
@@ -39,7 +43,7 @@ struct PassSpace {
   // `kept` is what stays from one batch of chunks to the next.
   PassSpace(const PassTask<Real>& task, Arena& arena, Arena& kept) {
     tile = task.tile;
-    stride = (task.rows_together + tile - 1) / tile * tile;
+    stride = (task.rows_together + kRowMultiple - 1) / kRowMultiple * kRowMultiple;
     const bool of_pairs = task.plan.content == TableContent::kPairs;
     encoded = arena.take<float>(int64_t(task.coding.n_features) * kEncoded);
     codes = kept.take<int16_t>(task.n_columns * stride);
@@ -115,24 +119,51 @@ void find_tile_keys(const PassTask<Real>& task, const PassSpace<Real>& space, co
   }
 }
 
+// What is on its way to the second-level cache while rows pass: the next group's tables, line after line. Asked for all
+// at once they would hold up the rows until they have come.
+struct Stream {
+  static constexpr int kLine = 64;
+  const char *at, *end;
+  int lines;  // of each call that adds
+
+  // `n` lines of a call for so many rows: how many each row asks for, and rows that do.
+  struct Share {
+    const char* at;
+    int per_row, n_rows;
+  };
+  Share take(int n_rows) {
+    const int64_t left = (end - at + kLine - 1) / kLine, n = lines < left ? lines : left;
+    const int per_row = int((n + n_rows - 1) / n_rows);
+    const Share share{at, per_row, per_row ? int(n / per_row) : 0};
+    at += int64_t(share.n_rows) * per_row * kLine;
+    return share;
+  }
+};
+
 // Adds vectors of the entries of G subtrees to the sums of rows: N of the `stride` that a state has, whose first is
 // `table`'s and `sums`'. The tables of four subtrees stay in the first-level cache. Out of line, the loop keeps its
 // registers: rows pass 1.1 times as fast.
 template <class Real, int L, int N, int G>
 __attribute__((noinline)) void add_subtrees(const Subtree* subtrees, const Real* table, const uint16_t* keys, int tile,
-                                            int n_rows, int stride, Real* sums) {
+                                            int n_rows, int stride, Real* sums, Stream::Share ahead) {
   using V = Pack<Real, N * L>;
   const char* first[G];
   SILVA_UNROLL
   for (int g = 0; g < G; ++g) first[g] = reinterpret_cast<const char*>(table + subtrees[g].first_vector * L);
   const uint64_t step = uint64_t(stride) * (L * sizeof(Real) / kKeyScale);
-  for (int r = 0; r < n_rows; ++r) {
+  const auto add = [&](int r) {
     V* to = reinterpret_cast<V*>(sums + int64_t(r) * stride * L);
     V sum = *to;
     SILVA_UNROLL
     for (int g = 0; g < G; ++g) sum += *reinterpret_cast<const V*>(first[g] + keys[g * tile + r] * step);
     *to = sum;
+  };
+  int r = 0;
+  for (; r < ahead.n_rows; ++r) {
+    for (int i = 0; i < ahead.per_row; ++i, ahead.at += Stream::kLine) __builtin_prefetch(ahead.at, 0, 2);
+    add(r);
   }
+  for (; r < n_rows; ++r) add(r);
 }
 
 // The first rows of a block wait for most lines of a table: those of subtrees to come are asked for ahead.
@@ -153,54 +184,62 @@ SILVA_INLINE void fetch_entries(const Subtree* subtrees, int n_subtrees, const R
 // The sums of a chunk's entries for a tile of rows, [row][state_vectors of the chunk][lane].
 template <class Real, int L, int N>
 void sum_entries(const PassTask<Real>& task, const PassSpace<Real>& space, const TableChunk& chunk, const Real* table,
-                 int n_rows, bool fetches, int first, int stride) {
-  constexpr int kTogether = 4;
+                 int n_rows, bool fetches, Stream& ahead, int first, int stride) {
   const Subtree* subtrees = task.plan.subtrees + chunk.first_subtree;
   const Real* from = table + first * L;
   Real* sums = space.sums + first * L;
   const int n = chunk.n_subtrees;
   int s = 0;
   for (; s + kTogether <= n; s += kTogether) {
-    const int ahead = n - s - kTogether < kTogether ? n - s - kTogether : kTogether;
+    const int n_next = n - s - kTogether < kTogether ? n - s - kTogether : kTogether;
     if (fetches && first == 0)
-      fetch_entries<Real, L>(subtrees + s + kTogether, ahead, table, space.keys + (s + kTogether) * space.tile,
+      fetch_entries<Real, L>(subtrees + s + kTogether, n_next, table, space.keys + (s + kTogether) * space.tile,
                              space.tile, n_rows, stride);
     add_subtrees<Real, L, N, kTogether>(subtrees + s, from, space.keys + s * space.tile, space.tile, n_rows, stride,
-                                        sums);
+                                        sums, ahead.take(n_rows));
   }
   for (; s < n; ++s)
-    add_subtrees<Real, L, N, 1>(subtrees + s, from, space.keys + s * space.tile, space.tile, n_rows, stride, sums);
+    add_subtrees<Real, L, N, 1>(subtrees + s, from, space.keys + s * space.tile, space.tile, n_rows, stride, sums, {});
 }
 
 template <class Real, int L>
 void sum_tile(const PassTask<Real>& task, const PassSpace<Real>& space, const TableChunk& chunk, const Real* table,
-              int n_rows, bool fetches) {
+              int n_rows, bool fetches, Stream& ahead) {
   const int n = chunk.state_vectors;
   __builtin_memset(space.sums, 0, sizeof(Real) * L * n_rows * n);
-  if (n == 1) return sum_entries<Real, L, 1>(task, space, chunk, table, n_rows, fetches, 0, 1);
-  if (n == 2) return sum_entries<Real, L, 2>(task, space, chunk, table, n_rows, fetches, 0, 2);
+  if (n == 1) return sum_entries<Real, L, 1>(task, space, chunk, table, n_rows, fetches, ahead, 0, 1);
+  if (n == 2) return sum_entries<Real, L, 2>(task, space, chunk, table, n_rows, fetches, ahead, 0, 2);
   if constexpr (L == kPairLanes) {
     int first = 0;
-    for (; first + 2 <= n; first += 2) sum_entries<Real, L, 2>(task, space, chunk, table, n_rows, fetches, first, n);
-    if (first < n) sum_entries<Real, L, 1>(task, space, chunk, table, n_rows, fetches, first, n);
+    for (; first + 2 <= n; first += 2)
+      sum_entries<Real, L, 2>(task, space, chunk, table, n_rows, fetches, ahead, first, n);
+    if (first < n) sum_entries<Real, L, 1>(task, space, chunk, table, n_rows, fetches, ahead, first, n);
   }
 }
 
-// The next group's tables come closer while rows pass this one's: random look-ups would wait for each line.
+// The next group's tables come closer while rows pass this one's, `n_calls` times that some are added: random look-ups
+// would wait for each line.
 template <class Real, int L>
-SILVA_INLINE void fetch_share(const TableChunk* first, const TableChunk* end, const Real* table, int share,
-                              int n_shares) {
-  constexpr int64_t kLine = 64, kVector = L * sizeof(Real);
+Stream stream_of(const TableChunk* first, const TableChunk* end, const Real* table, int64_t n_calls) {
+  constexpr int64_t kVector = L * sizeof(Real);
+  if (first == end || n_calls == 0) return {};
   const char* start = reinterpret_cast<const char*>(table + first->first_vector * L);
   int64_t n_vectors = 0;
   for (const TableChunk* chunk = first; chunk < end; ++chunk) n_vectors += chunk->n_vectors;
-  const int64_t n_lines = (n_vectors * kVector + kLine - 1) / kLine;
-  for (int64_t line = n_lines * share / n_shares; line < n_lines * (share + 1) / n_shares; ++line)
-    __builtin_prefetch(start + line * kLine, 0, 2);
+  const int64_t n_lines = (n_vectors * kVector + Stream::kLine - 1) / Stream::kLine;
+  return {start, start + n_vectors * kVector, int((n_lines + n_calls - 1) / n_calls)};
 }
 
-// Chunks of one output that together stay in the second-level cache, while the totals of a tile of rows stay in the
-// first-level one.
+// How often a tile of rows adds up several subtrees of the chunks.
+template <int L>
+int64_t n_calls_of(const TableChunk* first, const TableChunk* end) {
+  int64_t result = 0;
+  for (const TableChunk* chunk = first; chunk < end; ++chunk)
+    result += int64_t(chunk->n_subtrees / kTogether) * (L == kPairLanes ? (chunk->state_vectors + 1) / 2 : 1);
+  return result;
+}
+
+// Chunks of one output that together stay in the second-level cache.
 template <class Real, int L>
 const TableChunk* end_of_group(const TableChunk* chunk, const TableChunk* end) {
   constexpr int64_t kGroupVectors = (512 << 10) / (L * sizeof(Real));
@@ -215,26 +254,28 @@ const TableChunk* end_of_group(const TableChunk* chunk, const TableChunk* end) {
 template <class Real, int L, class Add>
 void pass_chunks(const PassTask<Real>& task, const PassSpace<Real>& space, int output, int n_rows, const Add& add) {
   constexpr int kWorthwhile = 512;  // rows that look up most of a group's lines
-  constexpr int kFirstRows = 1024;  // of a block, which find most lines of a table far away
+  constexpr int kFirstRows = 1024;  // which find most lines of a table far away, where nobody has asked for all
   const bool has_width = task.plan.width > 1;
   const Real* table = task.table + ((has_width ? output * task.n_vectors : 0) - task.first_vector) * L;
   const TableChunk *chunk = task.plan.chunks + task.first_chunk, *end = chunk + task.n_chunks;
   while (!has_width && chunk < end && chunk->output < output) ++chunk;
   const int tile = space.tile, n_tiles = (n_rows + tile - 1) / tile;
+  const bool streams = n_rows >= kWorthwhile;
+  bool is_near = streams && !has_width && output > 0;  // the group's tables, since the last output's rows passed
   while (chunk < end && (has_width || chunk->output == output)) {
     const TableChunk *next = end_of_group<Real, L>(chunk, end), *after = next;
-    const bool fetches = n_rows >= kWorthwhile && next < end;
-    if (fetches) after = end_of_group<Real, L>(next, end);
+    if (streams && next < end) after = end_of_group<Real, L>(next, end);
+    const int64_t n_calls = n_tiles * n_calls_of<L>(chunk, next);
+    Stream ahead = stream_of<Real, L>(next, after, table, n_calls);
     for (int i = 0; i < n_tiles; ++i) {
       const int row = i * tile, n = n_rows - row < tile ? n_rows - row : tile;
-      if (fetches) fetch_share<Real, L>(next, after, table, i, n_tiles);
       for (const TableChunk* one = chunk; one < next; ++one) {
         find_tile_keys(task, space, *one, row, n);
-        sum_tile<Real, L>(task, space, *one, table, n, row < kFirstRows);
+        sum_tile<Real, L>(task, space, *one, table, n, !is_near && row < kFirstRows, ahead);
         add(*one, row, n);
       }
     }
-    chunk = next;
+    chunk = next, is_near = after > next && n_calls > 0;
   }
 }
 

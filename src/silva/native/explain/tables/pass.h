@@ -8,7 +8,12 @@ namespace {
 template <class Real>
 void begin_block(const PassTask<Real>& task, PassSpace<Real>& space, int64_t first_row, int n_rows) {
   encode_block(task, space, first_row, n_rows);
-  __builtin_memset(space.total, 0, sizeof(double) * space.stride * task.n_totals);
+  double* total = space.total;
+  for (int output = 0; output < task.n_outputs; ++output) {
+    const OutputTotals<Real> totals(task, output);
+    __builtin_memset(total, 0, sizeof(double) * n_rows * totals.stride);
+    total += space.stride * totals.stride;
+  }
 }
 
 template <class Real, int L>

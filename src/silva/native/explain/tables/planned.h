@@ -238,7 +238,7 @@ class PlannedTables {
   }
 
  private:
-  static constexpr int64_t kMostTile = 512, kLeastTile = 32;
+  static constexpr int64_t kFewestRows = 32, kBlockRows = 512, kLeastTile = 256, kMostTile = 1024;
 
   std::shared_ptr<const TableForest<Real>> forest_;
   std::shared_ptr<const TablePlan> plan_;
@@ -269,11 +269,11 @@ class PlannedTables {
     PassTask<Real>& pass = task.pass;
     describe(pass, range);
     pass.rows = rows;
-    pass.tile = kMostTile;
+    pass.tile = kBlockRows;
     task.weight = weight;
     task.count = count;
     task.first_count = range.first_vector;
-    std::vector<int16_t> codes(forest_->columns.size() * ((rows.n_rows + kMostTile - 1) / kMostTile * kMostTile));
+    std::vector<int16_t> codes(forest_->columns.size() * ((rows.n_rows + kBlockRows - 1) / kBlockRows * kBlockRows));
     task.codes = codes.data();
     pass.workspace_size = table_kernels<Real>().count_workspace(task);
     const Workspace workspace(pass.workspace_size * n_threads);
@@ -303,8 +303,8 @@ class PlannedTables {
     const int64_t n_outputs = forest_->n_outputs;
     task.n_totals =
         plan_->is_wide ? int64_t(plan_->totals.size()) * plan_->width : lanes_of_totals(task.n_players) * n_outputs;
-    task.tile = tile_of(task);
     task.rows_together = rows_together(task, n_threads);
+    task.tile = tile_of(task);
     task.n_tasks = (task.rows.n_rows + task.rows_together - 1) / task.rows_together;
   }
 
@@ -331,22 +331,23 @@ class PlannedTables {
     return (task.n_totals / forest_->n_outputs + 1) * int64_t(sizeof(double));
   }
 
-  // Totals of a tile stay in the first-level cache.
+  // Totals of a tile stay in a part of the second-level cache. Smaller tiles read each table more often.
   int32_t tile_of(const PassTask<Real>& task) const {
-    constexpr int64_t kBytes = 64 << 10;
-    const int64_t rows = kBytes / total_bytes(task) / kLeastTile * kLeastTile;
-    return int32_t(std::clamp(rows, kLeastTile, kMostTile));
+    constexpr int64_t kBytes = 160 << 10;
+    const int64_t fitting = kBytes / total_bytes(task) / kLeastTile * kLeastTile;
+    const int64_t all = (task.rows_together + kLeastTile - 1) / kLeastTile * kLeastTile;
+    return int32_t(std::min(std::clamp(fitting, kLeastTile, kMostTile), all));
   }
 
   // Sums of a block of rows stay in the second-level cache beside a group's tables; every thread gets its share.
   int32_t rows_together(const PassTask<Real>& task, int n_threads) const {
     constexpr int64_t kBytes = 5 << 18;
-    const int64_t least = of_pairs() ? kMostTile / 2 : kMostTile;
-    const int64_t most = std::max(least, kBytes / total_bytes(task) / kMostTile * kMostTile);
+    const int64_t least = of_pairs() ? kBlockRows / 2 : kBlockRows;
+    const int64_t most = std::max(least, kBytes / total_bytes(task) / kBlockRows * kBlockRows);
     const int64_t share = (task.rows.n_rows + n_threads - 1) / n_threads;
     const int64_t n_blocks = (share + most - 1) / most;
-    const int64_t even = n_blocks ? (share + n_blocks - 1) / n_blocks : kLeastTile;
-    return int32_t(std::max(kLeastTile, (even + kLeastTile - 1) / kLeastTile * kLeastTile));
+    const int64_t even = n_blocks ? (share + n_blocks - 1) / n_blocks : kFewestRows;
+    return int32_t(std::max(kFewestRows, (even + kFewestRows - 1) / kFewestRows * kFewestRows));
   }
 };
 

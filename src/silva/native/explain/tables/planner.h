@@ -45,6 +45,8 @@ class TablePlanner {
     const double total = plan.is_wide ? options_.costs.total : options_.costs.in_order;
     return gain_ > options_.costs.n_rows * total * n_sums * plan.width;
   }
+  // Of the walk of all trees, what tables save.
+  double share_saved() const { return gain_ / walk_; }
   // Trees whose tables exceed the budget, to be built anew for each call, a batch of chunks at a time.
   TablePlan take_rebuilt() { return std::move(rebuilt_); }
 
@@ -72,7 +74,7 @@ class TablePlanner {
   TablePlan plan_, rebuilt_;
   std::vector<PlannedTree> trees_;
   std::vector<int64_t> first_leaf_;
-  double gain_ = 0;
+  double gain_ = 0, walk_ = 0;
 
   int64_t n_nodes(int32_t tree) const { return forest_.tree_offsets[tree + 1] - forest_.tree_offsets[tree]; }
   TablePlan empty_plan() const {
@@ -241,8 +243,10 @@ class TablePlanner {
   }
 
   void add_gains() {
-    for (const PlannedTree& tree : trees_)
+    for (const PlannedTree& tree : trees_) {
+      walk_ += tree.cut.walk;
       if (tree.place != Place::kWalked) gain_ += tree.cut.walk - tree.cut.cost;
+    }
   }
 
   // Of all chunks, of a row.

@@ -129,6 +129,7 @@ class GpuTableWriter {
  private:
   // Tables that are built anew take up to so many budgets: batches are to be worth their launches.
   static constexpr int64_t kBudgets = 128;
+  static constexpr double kFewestSaved = 0.05;  // of the walk: less is not worth launches and memory
   static constexpr int32_t kBatchSubtrees = 1 << 16;
   static constexpr int64_t kNarrowStageBytes = 32 << 10, kWideStageBytes = 48 << 10, kPointStageBytes = 24 << 10;
   static constexpr int32_t kStageSubtrees = 4;
@@ -158,7 +159,8 @@ class GpuTableWriter {
     const int64_t most_bytes = std::min(options.table_bytes, INT64_MAX / budgets) * budgets;
     TablePlanner planner(codes_, {most_bytes, options.real_bytes, options.forced, costs, true, options.game}, team);
     OrderedPlan result(codes_, costs, planner.take());
-    if (of_pairs() && !options.forced && !planner.pays(result.n_sums())) result.walk_all();
+    const bool pays = planner.pays(result.n_sums()) && planner.share_saved() > kFewestSaved;
+    if (of_pairs() && !options.forced && !pays) result.walk_all();
     return result;
   }
 
