@@ -46,7 +46,7 @@ def test_parts_of_many_rows_are_counted_side_by_side(monkeypatch, n_features, is
     monkeypatch.setattr(silva.explain.cuda.leaf_games, "FEWEST_COUNTED", 100)
     monkeypatch.setattr(silva.explain.cuda.leaf_games, "IN_FLIGHT", 2_000_000)
     forest = full_forest(3, n_trees=8, depth=6, n_features=n_features)
-    background = rows(3000, n_features)
+    background = rows(900, n_features)
     weight = np.random.default_rng(2).integers(0, 9, len(background)) / 7 if is_weighted else None
     check(forest, rows(5, n_features, 2), background, weight)
 
@@ -60,8 +60,8 @@ def test_outputs_and_categories(vector_leaves):
 
 
 def test_tables_beyond_the_budget_are_built_for_each_call():
-    forest = full_forest(7, n_trees=12, depth=7, n_features=6)
-    X, background = rows(20, 6), rows(200, 6, 2)
+    forest = full_forest(7, n_trees=8, depth=7, n_features=6)
+    X, background = rows(20, 6), rows(60, 6, 2)
     explainer = check(forest, X, background, dtype="float32")
     whole = explainer._on_cuda._job("values", None).plan
     part = check(forest, X, background, dtype="float32", table_bytes=whole.n_bytes // 2)
