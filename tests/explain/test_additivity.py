@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import re
 
 import numpy as np
@@ -56,6 +57,18 @@ def test_linear_leaves_add_up(seed, dtype):
     forest = with_models(random_forest(seed, Options(n_trees=3, n_features=5, n_outputs=1 + seed % 3)), seed)
     X = 1e4 * np.random.default_rng(seed).normal(size=(50, 5))
     Explainer(forest, dtype=dtype, device="cpu").shap_values(X, check_additivity=True)
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_a_model_that_is_clipped_far_from_its_value_adds_up(dtype):
+    forest = with_models(full_forest(3, n_trees=3, depth=3, n_features=4), 3)
+    far = forest.leaf_range.copy()
+    far[5] = 2**31 - 1, 2**31
+    forest = dataclasses.replace(forest, leaf_range=far)
+    X = np.random.default_rng(4).normal(size=(60, 4))
+    values = Explainer(forest, dtype=dtype).shap_values(X, check_additivity=True)
+    assert np.abs(values).max() > 2**20
+
 
 
 def test_forests_that_explain_nothing_add_up():

@@ -105,8 +105,11 @@ def _features_of_trees(forest: Forest) -> Doubles:
 
 
 def _leaf_extremes(forest: Forest) -> tuple[Doubles, Doubles]:
-    """Smallest and largest leaf value of each tree: (n_trees, leaf_width) both."""
-    leaves = [forest.leaf_value[first:end] for first, end in itertools.pairwise(forest.leaf_offsets)]
+    """Smallest and largest value of each tree's leaves, of models at the means: (n_trees, leaf_width) both."""
+    value = forest.leaf_value
+    if forest.has_linear_leaves:
+        value = np.clip(value, forest.leaf_range[:, :1], forest.leaf_range[:, 1:])
+    leaves = [value[first:end] for first, end in itertools.pairwise(forest.leaf_offsets)]
     shape = (forest.n_trees, forest.leaf_width)
     lowest = np.reshape([values.min(axis=0) for values in leaves], shape)
     return lowest, np.reshape([values.max(axis=0) for values in leaves], shape)
