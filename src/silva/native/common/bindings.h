@@ -27,20 +27,18 @@ std::span<const T> field(nb::handle object, const char* name) {
   return view(nb::cast<Vector<T>>(object.attr(name), false));
 }
 
-// A NumPy array that owns the vector's memory.
-template <class T, class Allocator>
-nb::ndarray<nb::numpy, T, nb::ndim<1>> to_numpy(std::vector<T, Allocator>&& values) {
-  auto* kept = new std::vector<T, Allocator>(std::move(values));
-  nb::capsule owner(kept, [](void* p) noexcept { delete static_cast<std::vector<T, Allocator>*>(p); });
-  return {kept->data(), {kept->size()}, owner};
+// A NumPy array that owns the vector's memory, of its elements or, of records, of their bytes.
+template <class T, class Allocator, class Element = T>
+nb::ndarray<nb::numpy, Element, nb::ndim<1>> to_numpy(std::vector<T, Allocator>&& values) {
+  using Values = std::vector<T, Allocator>;
+  auto* kept = new Values(std::move(values));
+  nb::capsule owner(kept, [](void* p) noexcept { delete static_cast<Values*>(p); });
+  return {reinterpret_cast<Element*>(kept->data()), {kept->size() * sizeof(T) / sizeof(Element)}, owner};
 }
 
-// The same of records, as bytes.
 template <class Record, class Allocator>
 nb::ndarray<nb::numpy, uint8_t, nb::ndim<1>> to_bytes(std::vector<Record, Allocator>&& records) {
-  auto* kept = new std::vector<Record, Allocator>(std::move(records));
-  nb::capsule owner(kept, [](void* p) noexcept { delete static_cast<std::vector<Record, Allocator>*>(p); });
-  return {reinterpret_cast<uint8_t*>(kept->data()), {kept->size() * sizeof(Record)}, owner};
+  return to_numpy<Record, Allocator, uint8_t>(std::move(records));
 }
 
 // A field of a bound struct, or of a struct within it: bind_field<&Outer::inner, &Inner::field>(bound, name).
