@@ -70,7 +70,6 @@ def test_a_model_that_is_clipped_far_from_its_value_adds_up(dtype):
     assert np.abs(values).max() > 2**20
 
 
-
 def test_forests_that_explain_nothing_add_up():
     Explainer(empty_forest()).shap_values(np.ones((4, 3)), check_additivity=True)
     assert len(Explainer(full_forest(0, 2, 2, 3)).shap_values(np.zeros((0, 3)), check_additivity=True)) == 0
