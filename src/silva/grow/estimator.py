@@ -15,11 +15,11 @@ from silva.grow.checks import check_parameters
 from silva.grow.data.reading import routed, training_data
 from silva.grow.importances import feature_importances
 from silva.grow.search.blas import one_blas_thread
+from silva.grow.search.consensus import settled
 from silva.grow.search.fitting import fit_tree
 from silva.grow.search.growing import Circumstances
 from silva.grow.search.interrupts import keeping_interrupts
 from silva.grow.search.progress import watching
-from silva.grow.search.selection import after_selection
 from silva.grow.table import history_table, leaf_table
 from silva.grow.tree.intervals import around, usable_errors
 from silva.rules import rule_table
@@ -82,7 +82,9 @@ class ModelTreeRegressor(RegressorMixin, TreeEstimator):  # type: ignore[misc]
     noise : {"any", "uniform"}, default="any"
         ``any``: splits and terms of the tree that the search has found are cut off where they do not pay for the noise
         about them: their price under BIC is then that of the noise of the rows concerned, not of one variance for all
-        (`silva.grow.tree.pruning`). ``uniform``: the tree of the least BIC.
+        (`silva.grow.tree.pruning`). And where up to 20,000 rows are few for so large a tree, the search goes on briefly
+        for the mean of y and of what five trees on parts of the rows predict, and equations are fitted to that mean
+        (`silva.grow.search.consensus`; not with ``honest`` or ``huber``). ``uniform``: the tree of the least BIC.
     honest : float, default=0
         Part of the rows that splits, terms and their number are not chosen on; equations, standard errors and intervals
         are then from these rows alone, drawn by `random_state`, and free of what the choice does to them.
@@ -150,12 +152,12 @@ class ModelTreeRegressor(RegressorMixin, TreeEstimator):  # type: ignore[misc]
     leaves_ : dict of arrays
         One entry a term, by the keys leaf (index as in `apply`), feature (``"region = north"`` for a category,
         ``"income missing"`` for a missing value), coefficient, standard_error and mean (of the
-        feature over the leaf's rows, in the place of missing values). Standard errors do not know that splits and terms
-        were chosen on the same rows; with ``honest`` they were not. The intercept is called ``"(intercept)"``; its
-        mean is NaN.
+        feature over the leaf's rows, in the place of missing values). Standard errors are those of a regression of y
+        and do not know that splits and terms were chosen on the same rows; with ``honest`` they were not. The
+        intercept is called ``"(intercept)"``; its mean is NaN.
     leaf_summary_ : dict of arrays
-        One entry a leaf, by the keys n_rows, rmse, mean (prediction at the means of the features: without smoothing
-        the mean of y), low and high (smallest and largest y), lowest and highest (that the leaf predicts, infinite
+        One entry a leaf, by the keys n_rows, rmse, mean (prediction at the means of the features, the mean of what the
+        equation is fitted to), low and high (smallest and largest y), lowest and highest (that it predicts, infinite
         where nothing confines it), n_clipped (rows that its equation puts beyond); of the training rows, in units of y.
     history_ : dict of arrays
         One entry a generation of the search, before anything is cut off, by the keys generation, fitness, rmse,
@@ -285,9 +287,7 @@ class ModelTreeRegressor(RegressorMixin, TreeEstimator):  # type: ignore[misc]
                 seed = check_random_state(self.random_state).randint(2**31 - 1)
                 given = Circumstances(seed, started, home, population, callbacks, interrupts)
                 growth = fit_tree(self, columns, target, weight, given)
-            self._keep(growth, self)
-            data = columns, target, weight
-            self._scores: Doubles = after_selection(self, growth.result.best, self._scores, data, given)
+            self._keep(settled(self, growth, (columns, target, weight), given), self)
             self.interrupted_ |= interrupts.have_come
         return self
 
@@ -336,11 +336,10 @@ class ModelTreeRegressor(RegressorMixin, TreeEstimator):  # type: ignore[misc]
         Notes
         -----
         Residuals of training rows, each by its leaf's regression without it, in errors of the leaf (of 20,000 rows, if
-        there are more): as many errors of a leaf about its prediction as a part `coverage` of the rows needs. Where up
-        to 20,000 rows are few for so large a tree, `fit` also grows five trees by brief searches, each on four fifths
-        of the rows, and widens the intervals by what rows that a tree has not seen are further off
-        (`silva.grow.search.selection`; a sixth more time, seldom half); not with ``honest``. They hold on average over
-        rows like those of training, not for every row.
+        there are more): as many errors of a leaf about its prediction as a part `coverage` of the rows needs. The five
+        trees that `fit` grows where rows are few for the tree (see `noise`) widen them by what rows that a tree has
+        not seen are further off (`silva.grow.search.selection`). They hold on average over rows like those of
+        training, not for every row.
         """
         check_is_fitted(self)
         errors = usable_errors(self.leaf_summary_["rmse"])[np.asarray(on_host(self.apply(X)))]

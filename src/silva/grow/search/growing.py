@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from silva.grow.data.columns import TrainingColumns
     from silva.grow.data.rows import TrainingRows
     from silva.grow.search.engine import SearchResult
+    from silva.grow.search.selection import Parts
     from silva.grow.tree.assembly import GrownTree
     from silva.typing import Doubles, Int32s
 
@@ -56,18 +57,25 @@ class Circumstances:
 
 @dataclass(frozen=True, eq=False)
 class Growth:
-    """What a search found, and the rows that it saw, in its order: `order` are their places among the given ones."""
+    """What a search found, and the rows that it saw, in its order: `order` are their places among the given ones.
+
+    `middle` is what equations are fitted to, if it is not the target (`silva.grow.search.consensus`); `parts` is what
+    trees on parts of the rows tell of its scores.
+    """
 
     result: SearchResult
     rows: TrainingRows
     columns: TrainingColumns
     target: Doubles
     order: Int32s
+    middle: Doubles | None = None
+    parts: Parts | None = None
 
     def tree(self, model: Any, **meaning: Any) -> GrownTree:
         """Refit the leaves of the best tree as `model` has it; `meaning` are further fields of the Forest."""
-        choices = {"clip": model.clip, "smoothing": model.smoothing}
-        return grown_tree(self.result.best, self.rows, self.columns, self.target, **choices, **meaning)
+        choices = {"clip": model.clip, "smoothing": model.smoothing, "middle": self.middle}
+        grown = grown_tree(self.result.best, self.rows, self.columns, self.target, **choices, **meaning)
+        return grown if self.parts is None else replace(grown, scores=self.parts.widened(grown.scores))
 
     def population(self) -> list[dict[str, Any]]:
         """Return the last population, by value."""

@@ -12,20 +12,20 @@ from __future__ import annotations
 
 import math
 import time
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from silva.grow.data.repeats import in_order, repetitions
 from silva.grow.search.fitting import fit_tree
-from silva.grow.tree.intervals import usable_errors
+from silva.grow.tree.intervals import quadratic_mean, usable_errors
 from silva.parallel import n_threads, side_by_side
 
 if TYPE_CHECKING:
     from silva.grow.data.columns import TrainingColumns
     from silva.grow.search.growing import Circumstances
-    from silva.typing import Doubles, Int32s
+    from silva.typing import Bools, Doubles
 
 FOLDS = 5
 
@@ -36,84 +36,114 @@ MOST_ROWS = 20_000
 """More rows tell a choice from chance, and to grow more trees on them takes long."""
 
 LEAST_PRICE = 0.05
-"""Price of the tree's parameters under BIC, ln n each, a row: where it is lower, rows tell a choice from chance. On the
-tuning sets intervals then became 2 % wider at most."""
+"""Price of the tree's parameters a row where trees on parts of the rows begin: below, rows tell a choice from chance.
+On the tuning sets intervals then became 2 % wider at most."""
 
 APART = 0x73656C65
 """Added to the seed of the search for the division of the rows."""
 
 
-def after_selection(
+@dataclass(frozen=True, eq=False)
+class Parts:
+    """Trees on parts of the rows.
+
+    Attributes
+    ----------
+    within, outside : float64, rising
+        Scores of rows left out of a leaf's regression, and of rows that a tree has not seen.
+    mean : float64, (n_rows,)
+        Predictions of all trees, of the rows as they were given.
+    error : float
+        Root mean square of what rows that a tree has not seen are off.
+    """
+
+    within: Doubles
+    outside: Doubles
+    mean: Doubles
+    error: float
+
+    def widened(self, scores: Doubles) -> Doubles:
+        """Scores of left-out rows as they would be if no split had been chosen by these rows; rising."""
+        level = np.arange(1, len(scores) + 1) / (len(scores) + 1)
+        left_out, unseen = np.quantile(self.within, level), np.quantile(self.outside, level)
+        factor = np.maximum(np.divide(unseen, left_out, out=np.ones(len(level)), where=left_out > 0), 1.0)
+        wider: Doubles = np.maximum.accumulate(scores * factor)
+        return wider
+
+
+def trees_on_parts(
     model: Any,
     tree: dict[str, Any],
-    scores: Doubles,
     data: tuple[TrainingColumns, Doubles, Doubles],
     given: Circumstances,
-) -> Doubles:
-    """Scores of left-out rows as they would be if no split had been chosen by these rows; rising.
+    changes: dict[str, Any],
+) -> Parts | None:
+    """Grow trees on four fifths of the rows in turn; None where they would tell little or take long.
 
     Parameters
     ----------
     model : ModelTreeRegressor
         Its parameters, checked.
     tree : dict
-        Arrays by node.
-    scores : float64, (n_left_out,)
-        Of rows left out of their leaf's regression, rising.
+        Arrays by node, what the search has found on all rows.
     data : columns, target, weight
         Rows of positive weight.
     given : Circumstances
-        Of the search; where it was interrupted, or rows are too few or too many, the scores stay.
+        Of the search.
+    changes : dict
+        Parameters in which these trees differ, beside `BRIEF`.
     """
     n_rows = len(data[1])
-    is_cheap = _n_parameters(tree) * math.log(n_rows) < LEAST_PRICE * n_rows
+    is_cheap = price(tree, n_rows) < LEAST_PRICE
     if model.honest or given.interrupts.have_come or n_rows > MOST_ROWS or is_cheap:
-        return scores
+        return None
     columns, target, weight = data
     order, weight, _ = in_order(columns.X, target, weight)
     columns, target = columns.taken(order), target[order]
     row = repetitions(columns.X, target)
     if len(row) > MOST_ROWS or row[-1] + 1 < 2 * FOLDS:
-        return scores
+        return None
     random = np.random.default_rng([given.seed, APART])
     fold = (random.permutation(row[-1] + 1) % FOLDS)[row]
     own = replace(given, population=(), callbacks=[lambda _: given.interrupts.have_come])
 
-    def judged(number: int) -> tuple[Doubles, Doubles]:
-        seen, held = (np.flatnonzero(which).astype(np.int32) for which in (fold != number, fold == number))
+    limit = None if model.time_limit is None else model.time_limit / FOLDS
+    apart = {"algorithm": "gram", "device": "cpu", "n_jobs": 1, "time_limit": limit}
+    brief = {**model.get_params(deep=False), **BRIEF, **changes, **apart}
+
+    def judged(number: int) -> tuple[Doubles, Doubles, Doubles]:
         fresh = replace(own, seed=given.seed + number, started=time.perf_counter())
-        return _scores(model, (columns, target, weight), seen, held, fresh)
+        return _judged(type(model)(**brief), (columns, target, weight), fold == number, fresh)
 
     parts = side_by_side(judged, FOLDS, n_threads(model.n_jobs))
     if given.interrupts.have_come:
-        return scores
-    within, outside = (np.concatenate(part) for part in zip(*parts, strict=True))
-    level = np.arange(1, len(scores) + 1) / (len(scores) + 1)
-    left_out, unseen = np.quantile(within, level), np.quantile(outside, level)
-    factor = np.maximum(np.divide(unseen, left_out, out=np.ones(len(level)), where=left_out > 0), 1.0)
-    widened: Doubles = np.maximum.accumulate(scores * factor)
-    return widened
+        return None
+    within, outside, predictions = zip(*parts, strict=True)
+    unseen = np.array(predictions)[fold, np.arange(len(fold))]
+    mean = np.empty(n_rows)
+    mean[order] = sum(prediction / FOLDS for prediction in predictions)
+    error = float(quadratic_mean(np.abs(target - unseen), weight))
+    return Parts(np.concatenate(within), np.concatenate(outside), mean, error)
 
 
-def _n_parameters(tree: dict[str, Any]) -> int:
-    """As BIC counts them: two a split, the coefficients of the leaves."""
+def price(tree: dict[str, Any], n_rows: int) -> float:
+    """Of the tree's parameters under BIC, ln n each, a row: two a split, and the coefficients of the leaves."""
     is_leaf = tree["feature"] < 0
     terms = tree["model"].reshape(len(is_leaf), -1)[is_leaf]
-    return 2 * int((~is_leaf).sum()) + int(is_leaf.sum()) + int(terms.sum())
+    n_parameters = 2 * int((~is_leaf).sum()) + int(is_leaf.sum()) + int(terms.sum())
+    return n_parameters * math.log(n_rows) / n_rows
 
 
-def _scores(
-    model: Any, data: tuple[TrainingColumns, Doubles, Doubles], seen: Int32s, held: Int32s, given: Circumstances
-) -> tuple[Doubles, Doubles]:
-    """Grow a tree on the rows seen; scores of rows left out of its regressions, and of rows that it has not seen."""
+def _judged(
+    member: Any, data: tuple[TrainingColumns, Doubles, Doubles], held: Bools, given: Circumstances
+) -> tuple[Doubles, Doubles, Doubles]:
+    """Grow a tree on the rows not held; its scores of these and of those held, its predictions of all."""
     columns, target, weight = data
-    limit = None if model.time_limit is None else model.time_limit / FOLDS
-    changed = {**BRIEF, "algorithm": "gram", "device": "cpu", "n_jobs": 1, "time_limit": limit}
-    member = type(model)(**{**model.get_params(deep=False), **changed})
+    seen = np.flatnonzero(~held).astype(np.int32)
     rows = columns.taken(seen).ordered_by(target[seen], weight[seen])
     grown = fit_tree(member, rows, target[seen], weight[seen], given).tree(member)
-    X = columns.taken(held).as_rows()
-    leaves = grown.forest.predict(X, "leaf", device="cpu", n_jobs=1)[:, 0]
+    X = columns.as_rows()
+    leaves = grown.forest.predict(X[held], "leaf", device="cpu", n_jobs=1)[:, 0]
     errors = usable_errors(np.array([leaf.rmse for leaf in grown.models]))[leaves]
-    residuals = target[held] - grown.forest.predict(X, device="cpu", n_jobs=1)
-    return grown.scores, np.abs(residuals) / errors
+    predictions = grown.forest.predict(X, device="cpu", n_jobs=1)
+    return grown.scores, np.abs(target - predictions)[held] / errors, predictions

@@ -12,7 +12,7 @@ from silva.forest import as_forest
 from silva.grow.data.rows import columns_with, threads_of
 from silva.grow.tree.intervals import MOST_LEFT_OUT, left_out_scores
 from silva.grow.tree.refit import LeafModel, default_left, fit_leaf, rows_by_node
-from silva.grow.tree.smoothing import smooth
+from silva.grow.tree.smoothing import smooth, with_equation
 from silva.grow.tree.terms import in_features
 from silva.grow.tree.thresholds import split_thresholds
 from silva.parallel import side_by_side
@@ -56,16 +56,20 @@ def grown_tree(
     rows, columns, y
         What the tree was grown on.
     **meaning
-        ``clip``, ``smoothing``, and further fields of Forest.
+        ``clip``, ``smoothing``, ``middle`` (what equations are fitted to in y's place), further fields of Forest.
     """
     reached = rows_by_node(tree, rows)
-    clip, smoothing = meaning.pop("clip"), meaning.pop("smoothing")
+    clip, smoothing, middle = meaning.pop("clip"), meaning.pop("smoothing"), meaning.pop("middle", None)
     is_leaf = tree["feature"] < 0
     used = tree["model"].reshape(len(is_leaf), -1).astype(bool)
 
     def fit(v: int) -> LeafModel:
         at = reached[v]
-        return fit_leaf(columns.X[at], y[at], rows.weight[at], np.flatnonzero(used[v]), _unit(rows))
+        X, weight, features, unit = columns.X[at], rows.weight[at], np.flatnonzero(used[v]), _unit(rows)
+        model = fit_leaf(X, y[at], weight, features, unit)
+        if middle is None:
+            return model
+        return with_equation(model, fit_leaf(X, middle[at], weight, features, unit), X, y[at], weight, unit)
 
     models = _by_leaf(fit, np.flatnonzero(is_leaf).tolist(), columns)
     models, strength = smooth(tree, models, rows, columns, y, reached, smoothing, target_range(y))

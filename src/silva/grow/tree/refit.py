@@ -47,7 +47,7 @@ class LeafModel:
         What the leaf's sum of squares about its mean exceeds `sse` by, divided among the terms (`shared_out`), in
         units of `sse`.
     value : float
-        Prediction at the means: the mean of y.
+        Prediction at the means: the mean of what the equation is fitted to.
     intercept, intercept_error : float
         Prediction where all features of the model are 0, and its standard error.
     low, high : float

@@ -154,6 +154,14 @@ def _mix(leaf: LeafModel, mixed: list[tuple[float, LeafModel]]) -> LeafModel:
     )
 
 
+def with_equation(
+    model: LeafModel, other: LeafModel, X: Doubles, y: Doubles, weight: Doubles, scale: float
+) -> LeafModel:
+    """Put the equation of another target of the same rows and features in; standard errors stay those of y."""
+    changed = dataclasses.replace(model, coefficients=other.coefficients, value=other.value, intercept=other.intercept)
+    return _with_errors(changed, X, y, weight, scale)
+
+
 def _with_errors(model: LeafModel, X: Doubles, y: Doubles, weight: Doubles, scale: float) -> LeafModel:
     """Measure the residuals of the mixture on the leaf's rows."""
     residual, mean = (y - model.predict(X)) / scale, np.average(y / scale, weights=weight)

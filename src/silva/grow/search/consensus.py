@@ -1,0 +1,95 @@
+"""A second, brief search, for what y and the trees on parts of the rows agree on.
+
+Another sample of rows has other splits and terms: most of a tree's error on few, noisy rows is this variance. The mean
+of trees on parts of the rows varies less (Breiman 1996, https://doi.org/10.1007/BF00058655), and a single tree that is
+grown to follow it keeps some of that (Breiman and Shang 1996, "Born again trees"). So the search goes on from its last
+population, for the mean of y and of what these trees predict, and the equations are fitted to that mean.
+`docs/internals/grow.md` has the trial.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import time
+from typing import TYPE_CHECKING, Any
+
+from silva.grow.search.fitting import fit_tree
+from silva.grow.search.selection import price, trees_on_parts
+from silva.grow.search.settings import is_pruned
+
+if TYPE_CHECKING:
+    from silva.grow.data.columns import TrainingColumns
+    from silva.grow.search.growing import Circumstances, Growth
+    from silva.typing import Doubles
+
+SHARE = 0.5
+"""Most of the trees' predictions in what the second search is for; less where they are far off beside the first tree.
+
+Of y, which is off by the noise s, and of predictions that are off by d, the mean that is least off has the share
+s² / (s² + d²) of the latter. Rows that a tree has not seen are off by more than the root of s² + d², so that s² over
+the square of their error is no more than that share.
+"""
+
+LEAST_PRICE = 0.1
+"""Price of the tree's parameters a row (`selection.price`) where trees follow others. At half of it, where intervals
+begin to need these, 4 of 60 random known trees got a leaf or two too many."""
+
+LEAST_SHARE = 0.01
+"""Less changes no tree. What is known without noise stays exact."""
+
+PENALTY = 0.5
+"""Of the trees on parts of the rows, in those of the tree: their errors average out, and a mean of trees that are too
+small smooths away what the first tree has found."""
+
+GENERATIONS = 20
+"""Of the second search; twice as many found the same trees on the tuning sets."""
+
+LIMIT = 0.2
+"""Part of the time limit of the first search that the second may take."""
+
+
+def settled(model: Any, growth: Growth, data: tuple[TrainingColumns, Doubles, Doubles], given: Circumstances) -> Growth:
+    """Search on for the mean of the target and of what trees on parts of the rows predict, where these are worth it.
+
+    Parameters
+    ----------
+    model : ModelTreeRegressor
+        Its parameters, checked. Its splits and terms stay where it prices no noise or has another loss than squares.
+    growth : Growth
+        What the search has found.
+    data : columns, target, weight
+        Rows of positive weight.
+    given : Circumstances
+        Of the search.
+    """
+    columns, target, weight = data
+    history = growth.result.history
+    has_means = model.loss == "squared" and model.algorithm == "gram" and is_pruned(model)
+    is_dear = price(growth.result.best, len(target)) >= LEAST_PRICE
+    goes_on = bool(has_means and is_dear and history and not growth.result.interrupted)
+    changes = {"penalty": PENALTY * model.penalty, "smoothing": "auto"} if goes_on else {}
+    parts = trees_on_parts(model, growth.result.best, data, given, changes)
+    share = 0.0
+    if goes_on and parts is not None and parts.error > 0:
+        share = min(SHARE, (history[-1].rmse / parts.error) ** 2)
+    if parts is None or share < LEAST_SHARE:
+        return dataclasses.replace(growth, parts=parts)
+    limit = None if model.time_limit is None else LIMIT * model.time_limit
+    changed = {"generations": GENERATIONS, "n_iter_no_change": GENERATIONS, "time_limit": limit}
+    own = dataclasses.replace(
+        given,
+        started=time.perf_counter(),
+        population=growth.population(),
+        callbacks=[lambda _: given.interrupts.have_come],
+    )
+    middle = (1 - share) * target + share * parts.mean
+    found = fit_tree(type(model)(**{**model.get_params(deep=False), **changed}), columns, middle, weight, own)
+    first, second = growth.result, found.result
+    result = dataclasses.replace(
+        first,
+        best={**second.best, "fitness": first.best["fitness"]},
+        population=second.population,
+        interrupted=first.interrupted or second.interrupted,
+        n_evaluations=first.n_evaluations + second.n_evaluations,
+    )
+    return dataclasses.replace(found, result=result, target=target[found.order], middle=found.target, parts=parts)
