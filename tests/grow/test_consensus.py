@@ -71,16 +71,22 @@ def test_what_trees_agree_on_is_found(monkeypatch):
     """A jump that noise hides from the search, but not from the trees."""
     rng = np.random.default_rng(2)
     X = rng.uniform(0, 1, (400, 3))
-    truth = 0.4 * (X[:, 0] > 0.3)
-    y = truth + rng.standard_normal(400)
+    seen, hidden = 10.0 * (X[:, 1] > 0.6), 0.3 * (X[:, 0] > 0.3)
+    y = seen + hidden + rng.standard_normal(400)
     monkeypatch.setattr(consensus, "LEAST_PRICE", 0.0)
-    assert grown(X, y).n_leaves_ == 1
-    told(monkeypatch, 4 * truth, error=20.0)  # far more than y
-    assert grown(X, y).n_leaves_ == 1
-    told(monkeypatch, 4 * truth)
-    tree = grown(X, y)
-    assert tree.n_leaves_ == 2
-    assert tree.forest_.threshold[0] == pytest.approx(0.3, abs=0.01)
+    told(monkeypatch, seen + 8 * hidden, error=20.0)  # far more than y
+    assert 0 not in grown(X, y).forest_.feature
+    told(monkeypatch, seen + 8 * hidden)
+    forest = grown(X, y).forest_
+    assert forest.threshold[forest.feature == 0] == pytest.approx(0.3, abs=0.02)
+
+
+def test_trees_without_splits_stay(monkeypatch):
+    rng = np.random.default_rng(3)
+    X = rng.uniform(0, 1, (60, 3))
+    monkeypatch.setattr(consensus, "fit_tree", None)
+    tree = grown(X, X @ [1.0, 2.0, 3.0] + rng.standard_normal(60))
+    assert tree.n_leaves_ == 1
 
 
 @pytest.mark.parametrize("parameters", [{"noise": "uniform"}, {"loss": "huber"}, {"algorithm": "qr"}])

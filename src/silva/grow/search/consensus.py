@@ -51,6 +51,8 @@ LIMIT = 0.2
 def settled(model: Any, growth: Growth, data: tuple[TrainingColumns, Doubles, Doubles], given: Circumstances) -> Growth:
     """Search on for the mean of the target and of what trees on parts of the rows predict, where these are worth it.
 
+    A tree without splits stays: that nothing pays is not to be outvoted by larger trees of fewer rows.
+
     Parameters
     ----------
     model : ModelTreeRegressor
@@ -65,10 +67,11 @@ def settled(model: Any, growth: Growth, data: tuple[TrainingColumns, Doubles, Do
     columns, target, weight = data
     history = growth.result.history
     has_means = model.loss == "squared" and model.algorithm == "gram" and is_pruned(model)
-    is_dear = price(growth.result.best, len(target)) >= LEAST_PRICE
-    goes_on = bool(has_means and is_dear and history and not growth.result.interrupted)
+    best = growth.result.best
+    has_chosen = (best["feature"] >= 0).any() and price(best, len(target)) >= LEAST_PRICE
+    goes_on = bool(has_means and has_chosen and history and not growth.result.interrupted)
     changes = {"penalty": PENALTY * model.penalty, "smoothing": "auto"} if goes_on else {}
-    parts = trees_on_parts(model, growth.result.best, data, given, changes)
+    parts = trees_on_parts(model, best, data, given, changes)
     share = 0.0
     if goes_on and parts is not None and parts.error > 0:
         share = min(SHARE, (history[-1].rmse / parts.error) ** 2)
