@@ -6,7 +6,7 @@ import pytest
 
 import silva
 from silva.grow.search import consensus
-from silva.grow.search.selection import Parts
+from silva.grow.tree.intervals import Parts
 
 
 def noisy(n_rows, seed=0):

@@ -25,8 +25,8 @@ if TYPE_CHECKING:
     from silva.grow.data.columns import TrainingColumns
     from silva.grow.data.rows import TrainingRows
     from silva.grow.search.engine import SearchResult
-    from silva.grow.search.selection import Parts
     from silva.grow.tree.assembly import GrownTree
+    from silva.grow.tree.intervals import Parts
     from silva.typing import Doubles, Int32s
 
 

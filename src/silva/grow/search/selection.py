@@ -12,14 +12,14 @@ from __future__ import annotations
 
 import math
 import time
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from silva.grow.data.repeats import in_order, repetitions
 from silva.grow.search.fitting import fit_tree
-from silva.grow.tree.intervals import quadratic_mean, usable_errors
+from silva.grow.tree.intervals import Parts, quadratic_mean, usable_errors
 from silva.parallel import n_threads, side_by_side
 
 if TYPE_CHECKING:
@@ -41,34 +41,6 @@ On the tuning sets intervals then became 2 % wider at most."""
 
 APART = 0x73656C65
 """Added to the seed of the search for the division of the rows."""
-
-
-@dataclass(frozen=True, eq=False)
-class Parts:
-    """Trees on parts of the rows.
-
-    Attributes
-    ----------
-    within, outside : float64, rising
-        Scores of rows left out of a leaf's regression, and of rows that a tree has not seen.
-    mean : float64, (n_rows,)
-        Predictions of all trees, of the rows as they were given.
-    error : float
-        Root mean square of what rows that a tree has not seen are off.
-    """
-
-    within: Doubles
-    outside: Doubles
-    mean: Doubles
-    error: float
-
-    def widened(self, scores: Doubles) -> Doubles:
-        """Scores of left-out rows as they would be if no split had been chosen by these rows; rising."""
-        level = np.arange(1, len(scores) + 1) / (len(scores) + 1)
-        left_out, unseen = np.quantile(self.within, level), np.quantile(self.outside, level)
-        factor = np.maximum(np.divide(unseen, left_out, out=np.ones(len(level)), where=left_out > 0), 1.0)
-        wider: Doubles = np.maximum.accumulate(scores * factor)
-        return wider
 
 
 def trees_on_parts(

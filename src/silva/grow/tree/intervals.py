@@ -6,6 +6,7 @@ a prediction as a part of the left-out rows needs make an interval (conformal pr
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -19,6 +20,34 @@ LEAST_ERROR = 0.05
 
 MOST_LEFT_OUT = 20_000
 """Rows of a tree that are left out in turn, an even sample of them."""
+
+
+@dataclass(frozen=True, eq=False)
+class Parts:
+    """Trees on parts of the rows.
+
+    Attributes
+    ----------
+    within, outside : float64, rising
+        Scores of rows left out of a leaf's regression, and of rows that a tree has not seen.
+    mean : float64, (n_rows,)
+        Predictions of all trees, of the rows as they were given.
+    error : float
+        Root mean square of what rows that a tree has not seen are off.
+    """
+
+    within: Doubles
+    outside: Doubles
+    mean: Doubles
+    error: float
+
+    def widened(self, scores: Doubles) -> Doubles:
+        """Scores of left-out rows as they would be if no split had been chosen by these rows; rising."""
+        level = np.arange(1, len(scores) + 1) / (len(scores) + 1)
+        left_out, unseen = np.quantile(self.within, level), np.quantile(self.outside, level)
+        factor = np.maximum(np.divide(unseen, left_out, out=np.ones(len(level)), where=left_out > 0), 1.0)
+        wider: Doubles = np.maximum.accumulate(scores * factor)
+        return wider
 
 
 def usable_errors(rmse: Doubles) -> Doubles:
