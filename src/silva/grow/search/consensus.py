@@ -34,8 +34,9 @@ LEAST_PRICE = 0.1
 """Price of the tree's parameters a row (`selection.price`) where trees follow others. At half of it, where intervals
 begin to need these, 4 of 60 random known trees got a leaf or two too many."""
 
-LEAST_SHARE = 0.01
-"""Less changes no tree. What is known without noise stays exact."""
+LEAST_SHARE = 0.25
+"""Trees that are more than twice as far off as the first tree have nothing to say: what is known without much noise
+stays as it is, whatever brief searches miss of it."""
 
 PENALTY = 0.5
 """Of the trees on parts of the rows, in those of the tree: their errors average out, and a mean of trees that are too
@@ -78,7 +79,7 @@ def settled(model: Any, growth: Growth, data: tuple[TrainingColumns, Doubles, Do
     if parts is None or share < LEAST_SHARE:
         return dataclasses.replace(growth, parts=parts)
     limit = None if model.time_limit is None else LIMIT * model.time_limit
-    changed = {"generations": GENERATIONS, "n_iter_no_change": GENERATIONS, "time_limit": limit}
+    changed = {"generations": GENERATIONS, "n_iter_no_change": GENERATIONS, "time_limit": limit, "device": "cpu"}
     own = dataclasses.replace(
         given,
         started=time.perf_counter(),
