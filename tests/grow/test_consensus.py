@@ -6,6 +6,7 @@ import pytest
 
 import silva
 from silva.grow.search import consensus
+from silva.grow.tree import smoothing
 from silva.grow.tree.intervals import Parts
 
 
@@ -19,7 +20,8 @@ def noisy(n_rows, seed=0):
 
 
 def grown(X, y, **parameters):
-    return silva.ModelTreeRegressor(**{"n_jobs": 1, "n_iter_no_change": 20, "time_limit": None, **parameters}).fit(X, y)
+    own = {"n_jobs": 1, "n_iter_no_change": 20, "time_limit": None, "smoothing": "auto"}
+    return silva.ModelTreeRegressor(**{**own, **parameters}).fit(X, y)
 
 
 def told(monkeypatch, mean, error=0.1):
@@ -48,6 +50,7 @@ def test_equations_are_those_of_the_mean_and_errors_those_of_y(monkeypatch):
     y = np.where(X[:, 0] < 0.5, 5 * X[:, 1], 9 - 4 * X[:, 1]) + 0.3 * rng.standard_normal(300)
     mean = np.where(X[:, 0] < 0.5, 4 * X[:, 1] + 1, 9 - 4 * X[:, 1])
     told(monkeypatch, mean)
+    monkeypatch.setattr(smoothing, "STRENGTHS", (0.0,))
     model = grown(X, y)
     assert model.n_leaves_ == 2
     for rows in (X[:, 0] < 0.5, X[:, 0] >= 0.5):
@@ -89,7 +92,7 @@ def test_trees_without_splits_stay(monkeypatch):
     assert tree.n_leaves_ == 1
 
 
-@pytest.mark.parametrize("parameters", [{"noise": "uniform"}, {"loss": "huber"}, {"algorithm": "qr"}])
+@pytest.mark.parametrize("parameters", [{"smoothing": 0}, {"smoothing": 15}, {"noise": "uniform"}, {"loss": "huber"}, {"algorithm": "qr"}])
 def test_some_trees_stay_as_they_were_found(monkeypatch, parameters):
     X, y = noisy(200)
     monkeypatch.setattr(consensus, "fit_tree", None)

@@ -79,10 +79,9 @@ def test_shared_gaps(widths):
     assert all(first[1] <= second[0] or first == second for first, second in pairwise(ends))
 
 
-def test_leaves_are_least_squares_with_standard_errors(data):
+def test_leaves_are_least_squares_with_standard_errors(fitted, data):
     """Against the normal equations in the user's units."""
     X, y = data
-    fitted = silva.ModelTreeRegressor(**FAST, noise="uniform").fit(X, y)
     leaf = fitted.apply(X)
     for number in range(3):
         terms = fitted.leaves_["leaf"] == number
@@ -136,8 +135,7 @@ def test_clipping_and_extrapolation(data):
 def test_rows_that_are_clipped_are_counted():
     X = np.linspace(0, 4, 100)[:, None]
     y = np.minimum(X[:, 0], 1)
-    alone = {**FAST, "noise": "uniform", "max_leaves": 1}
-    free, leaf = (silva.ModelTreeRegressor(**alone, clip=clip).fit(X, y) for clip in ("none", "leaf"))
+    free, leaf = (silva.ModelTreeRegressor(**FAST, max_leaves=1, clip=clip).fit(X, y) for clip in ("none", "leaf"))
     n_changed = (free.predict(X) != leaf.predict(X)).sum()
     assert n_changed > 20
     assert leaf.leaf_summary_["n_clipped"] == n_changed

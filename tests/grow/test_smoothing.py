@@ -8,7 +8,7 @@ pytest.importorskip("sklearn")
 import silva
 from tests.grow.engines import piecewise
 
-FAST = {"n_iter_no_change": 10, "n_jobs": 1, "clip": "none", "noise": "uniform"}
+FAST = {"n_iter_no_change": 10, "n_jobs": 1, "clip": "none"}
 
 
 def oracle(forest, X, y, terms, strength):

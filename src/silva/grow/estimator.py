@@ -82,9 +82,7 @@ class ModelTreeRegressor(RegressorMixin, TreeEstimator):  # type: ignore[misc]
     noise : {"any", "uniform"}, default="any"
         ``any``: splits and terms of the tree that the search has found are cut off where they do not pay for the noise
         about them: their price under BIC is then that of the noise of the rows concerned, not of one variance for all
-        (`silva.grow.tree.pruning`). And where up to 20,000 rows are few for so large a tree, the search goes on briefly
-        for the mean of y and of what five trees on parts of the rows predict, and equations are fitted to that mean
-        (`silva.grow.search.consensus`; not with ``honest`` or ``huber``). ``uniform``: the tree of the least BIC.
+        (`silva.grow.tree.pruning`). ``uniform``: the tree of the least BIC.
     honest : float, default=0
         Part of the rows that splits, terms and their number are not chosen on; equations, standard errors and intervals
         are then from these rows alone, drawn by `random_state`, and free of what the choice does to them.
@@ -112,7 +110,10 @@ class ModelTreeRegressor(RegressorMixin, TreeEstimator):  # type: ignore[misc]
         Rows that the model of the split above counts for when it is mixed into a node's, as M5 does (Quinlan 1992: 15).
         Equations of smoothed leaves have the features of all models above them and no standard errors; 0 leaves each
         leaf its own regression. ``auto``: 15, or 5, unless that costs rows that are left out of all models more than
-        a hundredth of their squared error, which splits chosen on the same rows flatter; 0 from 20,000 rows on.
+        a hundredth of their squared error, which splits chosen on the same rows flatter; 0 from 20,000 rows on. And
+        where rows are few for so large a tree, the search then goes on briefly for the mean of y and of what five trees
+        on parts of the rows predict, and equations are fitted to that mean (`silva.grow.search.consensus`; not with
+        ``noise="uniform"``, ``honest`` or ``huber``): `fit` takes a quarter longer.
     categorical_features : sequence of int or str, optional
         Columns of categories; default: columns of frames that hold text or categories. Of an array or a list of rows
         they have to be named, by position. Splits test sets of categories; equations have a term a category, of up to
@@ -152,12 +153,12 @@ class ModelTreeRegressor(RegressorMixin, TreeEstimator):  # type: ignore[misc]
     leaves_ : dict of arrays
         One entry a term, by the keys leaf (index as in `apply`), feature (``"region = north"`` for a category,
         ``"income missing"`` for a missing value), coefficient, standard_error and mean (of the
-        feature over the leaf's rows, in the place of missing values). Standard errors are those of a regression of y
-        and do not know that splits and terms were chosen on the same rows; with ``honest`` they were not. The
-        intercept is called ``"(intercept)"``; its mean is NaN.
+        feature over the leaf's rows, in the place of missing values). Standard errors do not know that splits and terms
+        were chosen on the same rows; with ``honest`` they were not. The intercept is called ``"(intercept)"``; its
+        mean is NaN.
     leaf_summary_ : dict of arrays
-        One entry a leaf, by the keys n_rows, rmse, mean (prediction at the means of the features, the mean of what the
-        equation is fitted to), low and high (smallest and largest y), lowest and highest (that it predicts, infinite
+        One entry a leaf, by the keys n_rows, rmse, mean (prediction at the means of the features: without smoothing
+        the mean of y), low and high (smallest and largest y), lowest and highest (that the leaf predicts, infinite
         where nothing confines it), n_clipped (rows that its equation puts beyond); of the training rows, in units of y.
     history_ : dict of arrays
         One entry a generation of the search, before anything is cut off, by the keys generation, fitness, rmse,
@@ -336,10 +337,11 @@ class ModelTreeRegressor(RegressorMixin, TreeEstimator):  # type: ignore[misc]
         Notes
         -----
         Residuals of training rows, each by its leaf's regression without it, in errors of the leaf (of 20,000 rows, if
-        there are more): as many errors of a leaf about its prediction as a part `coverage` of the rows needs. The five
-        trees that `fit` grows where rows are few for the tree (see `noise`) widen them by what rows that a tree has
-        not seen are further off (`silva.grow.search.selection`). They hold on average over rows like those of
-        training, not for every row.
+        there are more): as many errors of a leaf about its prediction as a part `coverage` of the rows needs. Where up
+        to 20,000 rows are few for so large a tree, `fit` also grows five trees by brief searches, each on four fifths
+        of the rows, and widens the intervals by what rows that a tree has not seen are further off
+        (`silva.grow.search.selection`; a sixth more time, seldom half); not with ``honest``. They hold on average over
+        rows like those of training, not for every row.
         """
         check_is_fitted(self)
         errors = usable_errors(self.leaf_summary_["rmse"])[np.asarray(on_host(self.apply(X)))]

@@ -57,7 +57,8 @@ def settled(model: Any, growth: Growth, data: tuple[TrainingColumns, Doubles, Do
     Parameters
     ----------
     model : ModelTreeRegressor
-        Its parameters, checked. Its splits and terms stay where it prices no noise or has another loss than squares.
+        Its parameters, checked. Its tree stays without ``smoothing="auto"``, where it prices no noise or has another
+        loss than squares.
     growth : Growth
         What the search has found.
     data : columns, target, weight
@@ -67,11 +68,11 @@ def settled(model: Any, growth: Growth, data: tuple[TrainingColumns, Doubles, Do
     """
     columns, target, weight = data
     history = growth.result.history
-    has_means = model.loss == "squared" and model.algorithm == "gram" and is_pruned(model)
+    has_means = model.smoothing == "auto" and model.loss == "squared" and model.algorithm == "gram" and is_pruned(model)
     best = growth.result.best
     has_chosen = (best["feature"] >= 0).any() and price(best, len(target)) >= LEAST_PRICE
     goes_on = bool(has_means and has_chosen and history and not growth.result.interrupted)
-    changes = {"penalty": PENALTY * model.penalty, "smoothing": "auto"} if goes_on else {}
+    changes = {"penalty": PENALTY * model.penalty} if goes_on else {}
     parts = trees_on_parts(model, best, data, given, changes)
     share = 0.0
     if goes_on and parts is not None and parts.error > 0:
