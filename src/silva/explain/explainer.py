@@ -280,7 +280,7 @@ class Explainer(InteractionExplainer, CalledExplainer, MappedExplainer):
             that is not stored is missing for XGBoost, and 0 for other libraries. An array or a pandas.Series of one row
             has a result without the axis of rows.
         y : array-like of shape (n,), optional
-            Labels, 0 or 1, for output="log_loss" alone.
+            Labels, for output="log_loss" alone: classes of the model, or 0 and 1 where it knows none or texts.
         out : ndarray, optional
             Where to write, a memory map for results larger than memory; of the result's shape and dtype, any strides.
         by_position : bool
