@@ -111,8 +111,12 @@ def test_columns_are_joined_to_their_source(data):
     against = silva.Explainer(model, background=X[:30], dtype="float64")
     total = against.shap_values(X[:20]).sum(axis=1) + against.expected_value
     np.testing.assert_allclose(total, forest.predict(X[:20]), atol=1e-10)
-    with pytest.raises(ValueError, match="stands behind no pipeline"):
-        silva.Explainer(model[-1], groups="source")
+    rows = model[:-1].transform(X[:20])
+    alone = silva.Explainer(model[-1], groups="source", dtype="float64")  # whose features are the columns
+    assert alone.groups is None
+    values, names = alone.by_column(alone.shap_values(rows))
+    assert names == tuple(f"x{i}" for i in range(8))
+    np.testing.assert_array_equal(values, single.shap_values(X[:20]))
 
 
 def test_explanations_show_the_rows_as_they_were_given(data):
