@@ -86,7 +86,8 @@ class Explainer(InteractionExplainer, CalledExplainer, MappedExplainer):
     groups : dict of str to sequence of int or str, or "source", optional
         Features that are known together or not at all, by the name of their group, which has one value. Results have
         the groups first, then the features that are in none. On GPUs if all trees have tables there. "source": of a
-        pipeline, what its steps have made of each column; of CatBoost, the target statistics of each column.
+        pipeline, what its steps have made of each column; of CatBoost, the target statistics of each column; of other
+        models each feature.
     feature_names : sequence of str, optional
         What explanations call the features; default the model's names.
     **shap_arguments
