@@ -55,7 +55,8 @@ def explain_once(model, data, trained, kind):
     import numpy as np
 
     import silva
-    from benchmarks.cuda_tables import ROWS, load_data, load_forest, name_of
+    from benchmarks.cuda_models import load_data, load_forest, name_of
+    from benchmarks.cuda_tables import ROWS
 
     X, _ = load_data(data, name_of(model))
     method = getattr(silva.Explainer(load_forest(model, data, trained)), METHODS[kind])
@@ -94,7 +95,8 @@ def row_phase(model, data, trained, kind, kernels):
     import cupy
 
     import silva
-    from benchmarks.cuda_tables import ROWS, load_forest
+    from benchmarks.cuda_models import load_forest
+    from benchmarks.cuda_tables import ROWS
     from silva.explain.cuda.table_launches import TableJob
 
     explainer = silva.Explainer(load_forest(model, data, trained), device="cuda")

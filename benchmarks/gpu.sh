@@ -9,7 +9,7 @@
 #
 # Steps run in the order given. Two at a time want a GPU each (CUDA_VISIBLE_DEVICES); "report" makes one table of all
 # that lies in RESULTS.
-# DATA: folder with the data sets of benchmarks/cuda_tables.py. RESULTS: where results go. SITE: where silva is
+# DATA: folder with the data sets of benchmarks/cuda_models.py. RESULTS: where results go. SITE: where silva is
 # installed. TRAINED: where models are kept. MODELS: rows of the tables. NAME: their file. SKIP: rivals left out. TESTS:
 # what pytest is given. WORKERS: processes of tests. LIMIT: seconds a step. COMMIT: what is measured.
 set -u

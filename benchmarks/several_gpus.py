@@ -2,7 +2,7 @@
 
     python -m benchmarks.several_gpus cal_housing-med.ubj FOLDER
 
-The model is the one that benchmarks/cuda_tables.py trains; its rows are repeated. Results go to
+The model is the one that benchmarks/cuda_models.py trains; its rows are repeated. Results go to
 FOLDER/several_gpus_<n>.json.
 """
 

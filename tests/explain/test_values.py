@@ -46,6 +46,36 @@ def test_trees_whose_paths_repeat_few_features(algorithm, n_features, dtype):
     assert_close(Explainer(forest, dtype=dtype, algorithm=algorithm).shap_values(X), expected, forest, dtype)
 
 
+def ragged_tree(rng, depth, n_features, cover=1000.0):
+    if depth == 0 or rng.random() < 0.15:
+        return Node(cover, value=rng.normal())
+    share = rng.uniform(0.05, 0.95)
+    children = tuple(ragged_tree(rng, depth - 1, n_features, part * cover) for part in (share, 1 - share))
+    return Node(cover, 0.0, int(rng.integers(n_features)), rng.normal(), bool(rng.random() < 0.5), children=children)
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize(("n_features", "n_outputs"), [(7, 3), (60, 1), (400, 3)])
+def test_ragged_trees_of_several_outputs(algorithm, n_features, n_outputs, dtype):
+    """Subtrees of all heights without points, neighbours that share slots, features that some outputs' trees split."""
+    rng = np.random.default_rng(n_features)
+    trees = [ragged_tree(rng, depth, n_features - 1) for depth in (1, 9, 8, 5, 9, 8, 7, 0, 9, 8, 2)]
+    outputs = {"tree_output": np.arange(len(trees), dtype=np.int32) % n_outputs, "base_score": np.arange(n_outputs) / 2}
+    forest = flatten(trees, n_features, **outputs)
+    X = rng.normal(size=(37, n_features))
+    X[::5, ::3] = np.nan
+    expected = shapley.values_by_leaf(forest, shapley.sides(forest, X))
+    explainer = Explainer(forest, dtype=dtype, algorithm=algorithm)
+    values = explainer.shap_values(X)
+    assert_close(values, expected, forest, dtype)
+    unused = (expected == 0).all(axis=0)
+    assert unused.any()
+    np.testing.assert_array_equal(values.reshape(expected.shape)[:, unused], 0)
+    spaced = np.empty((2 * len(X), 2 * n_features, 2 * n_outputs), dtype)[::2, ::2, :: 2 if n_outputs > 1 else 1]
+    out = spaced if n_outputs > 1 else spaced[..., 0]
+    np.testing.assert_array_equal(explainer.shap_values(X, out=out), values)
+
+
 @pytest.mark.parametrize(("dtype", "relative"), [("float32", 1e-6), ("float64", 1e-13)])
 @given(example=forests_and_rows())
 def test_expected_value_is_the_empty_coalition(dtype, relative, example):

@@ -32,6 +32,8 @@ static ExplainTask<Real> task_of(const ExplainPlan<Real>& plan, const RowMatrix&
   task.deltas = plan.deltas.data();
   task.trees = plan.trees.data();
   task.slot_player = plan.slot_player.data();
+  task.total_of = plan.total_of.data();
+  task.n_totals = plan.n_totals;
   task.leaf_value = plan.leaf_value.data();
   task.sets = plan.sets.data();
   task.words = plan.words.data();
@@ -62,9 +64,9 @@ template <class Real>
 static int blocks_together(const ExplainTask<Real>& task, int lanes) {
   constexpr int64_t kMost = 4, kCache = 1 << 19, kMemory = 1 << 23;
   const int64_t n_blocks = task.rows.n_rows / lanes / (4 * task.n_threads);
+  const int64_t totals = int64_t(task.n_totals) * lanes * int64_t(sizeof(double));
   // Trees come output by output, and so do their totals.
-  const int64_t output = std::max<int64_t>(int64_t(task.n_features) * lanes * int64_t(sizeof(double)), 1);
-  const int64_t fit = std::min(kCache / (output * task.width), kMemory / (output * task.n_outputs));
+  const int64_t fit = std::min(kCache * task.n_outputs / (totals * task.width), kMemory / totals);
   return int(std::clamp(std::min(n_blocks, fit), int64_t(1), kMost));
 }
 

@@ -5,26 +5,15 @@
 // Of the product above, a split of height h needs h moments m_i = Σ_k P_k t_k^i (1 - t_k)^(h - 1 - i), and
 //   phi_f += Σ_c (o_c - z_c) Σ_i m_i c_i,
 // its child c's moments are z_c m_i + o_c m_(i + 1). A split of height 1 so takes one number where the walk takes K.
-// All factors are positive: nothing cancels here either.
+// As t + (1 - t) = 1, a lower child's moments are sums of two neighbours, and so are the coefficients of its form in
+// the degree above. All factors are positive: nothing cancels here either.
 #pragma once
 #include "explain/cpu/shap_node.h"
 
 namespace silva {
 
-constexpr int kFormHeight = 3;  // most splits on a path of such a subtree
-
-// t^i (1 - t)^(degree - i) at the points of a pass.
-template <class Real, int K, int Degree>
-struct FormBasis {
-  Real at[Degree + 1][K];
-  explicit FormBasis(const Real (&t)[K]) {
-    for (int k = 0; k < K; ++k)
-      for (int i = 0; i <= Degree; ++i) {
-        at[i][k] = 1;
-        for (int j = 0; j < Degree; ++j) at[i][k] *= j < i ? t[k] : 1 - t[k];
-      }
-  }
-};
+// Rows of t^i (1 - t)^(degree - i), i = 0 .. degree, at the points of a tree: those of degree 0, then of 1, ...
+constexpr int first_basis_row(int degree) { return degree * (degree + 1) / 2; }
 
 // The form T of a subtree; no row changes its coefficient of (1 - t)^Degree.
 template <class L, int Degree>
@@ -56,11 +45,54 @@ SILVA_INLINE Form<L, Degree> form_of_leaf(typename L::Real value) {
 
 template <class L, int Height, class Rows, class Phi>
 SILVA_INLINE Form<L, Height> walk_form(const ShapTables<typename L::Real>& tables, const Rows& rows, const Phi& phi,
+                                       int node_index, const typename L::Value (&moment)[Height]);
+
+// A call: to unfold all heights would take more code than the processor keeps.
+template <class L, int Height, class Rows, class Phi>
+__attribute__((noinline)) void call_walk_form(const ShapTables<typename L::Real>& tables, const Rows& rows,
+                                              const Phi& phi, int node_index, const typename L::Value (&moment)[Height],
+                                              Form<L, Height>& form) {
+  form = walk_form<L, Height>(tables, rows, phi, node_index, moment);
+}
+
+// A subtree of `height` <= Height splits on a path, as a form of degree Height.
+template <class L, int Height, class Rows, class Phi>
+SILVA_INLINE Form<L, Height> walk_lower_form(const ShapTables<typename L::Real>& tables, const Rows& rows,
+                                             const Phi& phi, int node_index, int height,
+                                             const typename L::Value (&moment)[Height]) {
+  Form<L, Height> form;
+  if constexpr (Height > 1) {
+    if (height < Height) {
+      typename L::Value fewer[Height - 1];
+      SILVA_UNROLL
+      for (int i = 0; i < Height - 1; ++i) fewer[i] = moment[i] + moment[i + 1];
+      const Form<L, Height - 1> lower = walk_lower_form<L, Height - 1>(tables, rows, phi, node_index, height, fewer);
+      form.first = lower.first;
+      SILVA_UNROLL
+      for (int i = 1; i < Height; ++i) form.rest[i - 1] = lower.at(i) + lower.at(i - 1);
+      form.rest[Height - 1] = lower.at(Height - 1);
+      return form;
+    }
+  }
+  if constexpr (Height > 2)
+    call_walk_form<L, Height>(tables, rows, phi, node_index, moment, form);
+  else
+    form = walk_form<L, Height>(tables, rows, phi, node_index, moment);
+  return form;
+}
+
+template <class L, int Height, class Rows, class Phi>
+SILVA_INLINE Form<L, Height> walk_form(const ShapTables<typename L::Real>& tables, const Rows& rows, const Phi& phi,
                                        int node_index, const typename L::Value (&moment)[Height]) {
   using Real = typename L::Real;
   using Value = typename L::Value;
   const ShapNode<Real>& node = tables.nodes[node_index];
   const auto left = goes_left<L>(node, tables, rows);
+  if constexpr (Height == 1) {  // the plan knows what its leaves add up to
+    phi.add(node.slot, L::select(left, L::splat(node.ratio[0]), L::splat(node.ratio[1])) * moment[0]);
+    return {node.z[0] * node.value[0] + node.z[1] * node.value[1],
+            {L::select(left, L::splat(node.value[0]), L::splat(node.value[1]))}};
+  }
   const Real z0 = node.z[0], z1 = node.z[1];
   Form<L, Height - 1> below[2];
   SILVA_UNROLL
@@ -72,7 +104,8 @@ SILVA_INLINE Form<L, Height> walk_form(const ShapTables<typename L::Real>& table
         SILVA_UNROLL
         for (int i = 0; i < Height - 1; ++i)
           down[i] = moment[i] * node.z[side] + L::select(taken, moment[i + 1], L::splat(Real(0)));
-        below[side] = walk_form<L, Height - 1>(tables, rows, phi, node.child[side], down);
+        below[side] =
+            walk_lower_form<L, Height - 1>(tables, rows, phi, node.child[side], form_height(node, side), down);
         continue;
       }
     }
@@ -93,25 +126,30 @@ SILVA_INLINE Form<L, Height> walk_form(const ShapTables<typename L::Real>& table
   return form;
 }
 
-// The subtree of a child: the product above it at the points becomes moments, its form T at the points.
-template <class L, int K, int Height, class Rows, class Phi>
-SILVA_INLINE void pass_form(const ShapTables<typename L::Real>& tables,
-                            const FormBasis<typename L::Real, K, Height - 1>& above,
-                            const FormBasis<typename L::Real, K, Height>& own, const Rows& rows, const Phi& phi,
-                            int node_index, const typename L::Value (&product)[K], typename L::Value (&sum)[K]) {
+// A child whose subtree is a form: the product above it at the points becomes moments, its form T at the points.
+template <class L, int K, int Height = 1, class Rows, class Phi>
+SILVA_INLINE void pass_form(const ShapTables<typename L::Real>& tables, const Points<typename L::Real, K>& points,
+                            const Rows& rows, const Phi& phi, int node_index, int height,
+                            const typename L::Value (&product)[K], typename L::Value (&sum)[K]) {
+  if constexpr (Height < kFormHeight)
+    if (height > Height)
+      return pass_form<L, K, Height + 1>(tables, points, rows, phi, node_index, height, product, sum);
+  const auto* above = points.basis + first_basis_row(Height - 1) * int64_t(points.n);
+  const auto* own = points.basis + first_basis_row(Height) * int64_t(points.n);
   typename L::Value moment[Height];
   SILVA_UNROLL
   for (int i = 0; i < Height; ++i) {
-    moment[i] = product[0] * above.at[i][0];
+    moment[i] = product[0] * above[i * points.n];
     SILVA_UNROLL
-    for (int k = 1; k < K; ++k) moment[i] += product[k] * above.at[i][k];
+    for (int k = 1; k < K; ++k) moment[i] += product[k] * above[i * points.n + k];
   }
-  const Form<L, Height> form = walk_form<L, Height>(tables, rows, phi, node_index, moment);
+  Form<L, Height> form;
+  call_walk_form<L, Height>(tables, rows, phi, node_index, moment, form);
   SILVA_UNROLL
   for (int k = 0; k < K; ++k) {
-    sum[k] = L::splat(form.first * own.at[0][k]);
+    sum[k] = L::splat(form.first * own[k]);
     SILVA_UNROLL
-    for (int i = 1; i <= Height; ++i) sum[k] += form.rest[i - 1] * own.at[i][k];
+    for (int i = 1; i <= Height; ++i) sum[k] += form.rest[i - 1] * own[i * points.n + k];
   }
 }
 

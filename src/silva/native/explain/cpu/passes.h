@@ -50,7 +50,8 @@ Points<Real, K> points_of(const ExplainTask<Real>& task, const ShapTree& tree, i
   Points<Real, K> points;
   const Real* t = task.points + tree.first_point;
   for (int k = 0; k < K; ++k) points.t[k] = t[first + k], points.weight[k] = t[tree.n_points + first + k];
-  points.first = first;
+  points.first = first, points.n = tree.n_points;
+  points.basis = t + 2 * tree.n_points + first;
   return points;
 }
 

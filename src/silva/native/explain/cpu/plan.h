@@ -26,6 +26,8 @@ struct ExplainPlan {
   std::vector<LinearEntry<Real>> entries;  // of interactions
   std::vector<LinearLeaf> models;          // [leaf]; empty: constant leaves
   std::vector<LoneLeaf> lone_leaves;
+  std::vector<int32_t> total_of;  // [output][player]: place of its total; 0, which stays 0, where no tree splits it
+  int32_t n_totals = 1;
   int32_t width, n_outputs, n_players, max_slots = 0, max_depth = 0, max_terms = 0, max_entries = 0;
   bool interactions;  // whether deltas was built: two rows of K a split
 
@@ -50,9 +52,14 @@ class ExplainPlanBuilder {
     center_leaves();
     if (forest.is_linear()) plan.models.resize(forest.leaf_value.size());
     for (int32_t tree = 0; tree < forest.n_trees(); ++tree) add_tree(tree);
+    std::vector<int32_t> ends;  // of the trees' records
+    for (const ShapTree& tree : plan_.trees) ends.push_back(tree.root);
+    ends.push_back(int32_t(plan_.nodes.size()));
     std::stable_sort(plan_.trees.begin(), plan_.trees.end(), [](const ShapTree& a, const ShapTree& b) {
       return a.output != b.output ? a.output < b.output : a.n_points < b.n_points;
     });
+    share_slots(ends);
+    place_totals();
   }
 
  private:
@@ -83,6 +90,50 @@ class ExplainPlanBuilder {
   std::vector<int32_t> height_;   // [record]
   std::vector<char> distinct_;    // [record]: no split from there on has a player that was split above
   std::map<int32_t, int64_t> first_point_;
+
+  // Where most splits of a tree have a slot of their own, adding its sums to the totals takes as long as a third of its
+  // walk: neighbours of one output then count slots, and sum, together.
+  void share_slots(const std::vector<int32_t>& ends) {
+    if (plan_.interactions || plan_.width > 1 || forest_.is_linear()) return;
+    constexpr int kMostSharing = 4;
+    const auto splits_of = [&](const ShapTree& tree) {
+      return *std::upper_bound(ends.begin(), ends.end(), tree.root) - tree.root;
+    };
+    const auto can_share = [&](const ShapTree& tree) { return 2 * tree.n_slots > splits_of(tree); };
+    const std::vector<int32_t> players = std::move(plan_.slot_player);
+    plan_.slot_player.clear();
+    for (size_t first = 0, end; first < plan_.trees.size(); first = end) {
+      ShapTree group = plan_.trees[first];
+      const size_t most = first + (can_share(group) ? kMostSharing : 1);
+      group.first_slot = int32_t(plan_.slot_player.size()), group.n_slots = 0;
+      for (end = first; end < std::min(most, plan_.trees.size()); ++end) {
+        const ShapTree& tree = plan_.trees[end];
+        if (end > first && (tree.output != group.output || !can_share(tree))) break;
+        for (int32_t at = tree.root; at < tree.root + splits_of(tree); ++at)
+          plan_.nodes[at].slot = slot_of(players[tree.first_slot + plan_.nodes[at].slot], group);
+      }
+      forget_slots(group);
+      for (size_t t = first; t < end; ++t) {
+        plan_.trees[t].first_slot = group.first_slot, plan_.trees[t].n_slots = group.n_slots;
+        plan_.trees[t].n_sharing = t == first ? int32_t(end - first) : 0;
+      }
+      plan_.max_slots = std::max(plan_.max_slots, group.n_slots);
+    }
+  }
+
+  void place_totals() {
+    const int64_t P = plan_.n_players;
+    plan_.total_of.assign(plan_.n_outputs * P, 0);
+    const auto use = [&](int32_t output, int32_t player) { plan_.total_of[output * P + player] = 1; };
+    for (const ShapTree& tree : plan_.trees)
+      for (int32_t slot = 0; slot < tree.n_slots; ++slot)
+        for (int32_t o = 0; o < plan_.width; ++o) use(tree.output + o, plan_.slot_player[tree.first_slot + slot]);
+    for (const LoneLeaf& lone : plan_.lone_leaves)
+      for (int64_t at = plan_.models[lone.leaf].first; at < plan_.models[lone.leaf].end; ++at)
+        use(lone.output, plan_.terms[at].player);
+    for (int32_t& place : plan_.total_of)
+      if (place) place = plan_.n_totals++;
+  }
 
   void center_leaves() {
     WeightedLeaves leaves(forest_, sizeof(Real) == sizeof(float));
@@ -179,6 +230,11 @@ class ExplainPlanBuilder {
       if (state.depth == 0) on_path_.pop_back();
       path_[player] = state;
     }
+    if (state.depth == 0 && (entry.flags & kLeftIsLeaf) && (entry.flags & kRightIsLeaf)) {
+      const double left = entry.value[0], right = entry.value[1], z0 = entry.z[0], z1 = entry.z[1];
+      entry.ratio[0] = Real((1 - z0) * left - z1 * right);
+      entry.ratio[1] = Real((1 - z1) * right - z0 * left);
+    }
     plan_.nodes.push_back(entry);
     height_.push_back(1);
     distinct_.push_back(state.depth == 0);
@@ -190,7 +246,7 @@ class ExplainPlanBuilder {
   void add_tree(int32_t tree) {
     const int64_t root = forest_.tree_offsets[tree];
     ShapTree out{
-        int32_t(plan_.nodes.size()), forest_.tree_output[tree], 0, int32_t(plan_.slot_player.size()), 0, 0, 0, 0, 0};
+        int32_t(plan_.nodes.size()), forest_.tree_output[tree], 0, int32_t(plan_.slot_player.size()), 0, 1, 0, 0, 0};
     if (!forest_.is_split(root)) return add_lone_leaf(tree, root, out);
     int32_t most_distinct = 0;
     std::vector<Pending> stack{open(tree, root, 0, 1.0, 0, out)};
@@ -236,13 +292,19 @@ class ExplainPlanBuilder {
     height_[parent.record] = std::max(height_[parent.record], height_[child] + 1);
     distinct_[parent.record] &= distinct_[child];
     if (height_[child] <= kLowHeight) plan_.nodes[parent.record].flags |= kLeftIsLow << side;
-    if (distinct_[child] && height_[child] <= kFormHeight) plan_.nodes[parent.record].flags |= kLeftHasForm << side;
+    if (distinct_[child] && height_[child] <= kFormHeight)
+      plan_.nodes[parent.record].flags |= height_[child] * (kLeftFormHeight << kFormHeightBits * side);
   }
 
   int64_t first_point_of(int32_t n_points) {
     const auto [found, is_new] = first_point_.try_emplace(n_points, int64_t(plan_.points.size()));
-    if (is_new)
-      for (const double value : gauss_legendre(n_points)) plan_.points.push_back(Real(value));
+    if (!is_new) return found->second;
+    const std::vector<double> quadrature = gauss_legendre(n_points);
+    for (const double value : quadrature) plan_.points.push_back(Real(value));
+    for (int degree = 0; degree <= kFormHeight; ++degree)
+      for (int i = 0; i <= degree; ++i)
+        for (int32_t k = 0; k < n_points; ++k)
+          plan_.points.push_back(Real(std::pow(quadrature[k], i) * std::pow(1 - quadrature[k], degree - i)));
     return found->second;
   }
 

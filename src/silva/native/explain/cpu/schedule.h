@@ -33,50 +33,49 @@ inline bool ends_before(int32_t root, int32_t& asked, const Team& team, int32_t 
   return has_ended(team, thread);
 }
 
-// One tree's values of one block of rows, added to the block's totals.
+// The values of trees that share slots, of one block of rows, added to the block's totals.
 template <class Real>
-void explain_tree(const ExplainTask<Real>& task, const ShapTree& tree, ExplainWorkspace<Real>& space, int block) {
+void explain_trees(const ExplainTask<Real>& task, const ShapTree* trees, ExplainWorkspace<Real>& space, int block) {
   constexpr int W = ExplainLanes<Real>::width;
   const int64_t F = task.n_features, P = task.n_players;
-  double* total = space.total + block * task.n_outputs * P * W;
-  for_each_pass(tree.n_points,
-                ValuePass<Real>{task, tree, space, space.tile + block * F * W, space.raw + block * F * W});
-  for (int slot = 0; slot < tree.n_slots; ++slot) {
-    const int64_t player = task.slot_player[tree.first_slot + slot];
+  double* total = space.total + int64_t(block) * task.n_totals * W;
+  for (int t = 0; t < trees->n_sharing; ++t)
+    for_each_pass(trees[t].n_points,
+                  ValuePass<Real>{task, trees[t], space, space.tile + block * F * W, space.raw + block * F * W});
+  for (int slot = 0; slot < trees->n_slots; ++slot) {
+    const int32_t* place = task.total_of + trees->output * P + task.slot_player[trees->first_slot + slot];
     for (int o = 0; o < task.width; ++o)
-      add_and_clear<ExplainLanes<Real>>(total + ((tree.output + o) * P + player) * W, space.phi[slot * task.width + o]);
+      add_and_clear<ExplainLanes<Real>>(total + place[o * P] * int64_t(W), space.phi[slot * task.width + o]);
   }
 }
 
-// Trees that are one linear model: the terms are the values. totals: of the first output that is wanted.
-template <class Real>
-void explain_lone_leaves(const ExplainTask<Real>& task, ExplainWorkspace<Real>& space, int block, double* totals,
-                         int first_output, int end_output) {
+// Trees that are one linear model: the terms are the values. total_of(output, player): of the outputs that are wanted.
+template <class Real, class TotalOf>
+void explain_lone_leaves(const ExplainTask<Real>& task, ExplainWorkspace<Real>& space, int block, int first_output,
+                         int end_output, const TotalOf& total_of) {
   using L = ExplainLanes<Real>;
   constexpr int W = L::width;
-  const int64_t F = task.n_features, P = task.n_players;
+  const int64_t F = task.n_features;
   for (int i = 0; i < task.n_lone_leaves; ++i) {
     const LoneLeaf lone = task.lone_leaves[i];
     if (lone.output < first_output || lone.output >= end_output) continue;
     const LinearLeaf& model = task.models[lone.leaf];
     attribute_terms<L>(model, task.terms, space.raw + block * F * W, space.attributed);
-    double* total = totals + (lone.output - first_output) * P * W;
     for (int64_t at = model.first; at < model.end; ++at)
-      add_and_clear<L>(total + task.terms[at].player * W, space.attributed[at - model.first]);
+      add_and_clear<L>(total_of(lone.output, task.terms[at].player), space.attributed[at - model.first]);
   }
 }
 
-template <class Real>
-void write_values(const ExplainTask<Real>& task, const double* total, int64_t first_row, int n_rows) {
+template <class Real, class Out>
+void write_values(const ExplainTask<Real>& task, const ExplanationTarget<Out>& out, const double* total,
+                  int64_t first_row, int n_rows) {
   constexpr int W = ExplainLanes<Real>::width;
-  const int64_t P = task.n_players;
-  with_target(task, [&](const auto& out) {
-    for (int64_t p = 0; p < P; ++p)
-      for (int o = 0; o < task.n_outputs; ++o)
-        for (int row = 0; row < n_rows; ++row)
-          out.data[(first_row + row) * out.row_stride + p * out.feature_stride + o * out.output_stride] =
-              total[(o * P + p) * W + row];
-  });
+  for (int64_t p = 0; p < task.n_players; ++p)
+    for (int64_t o = 0; o < task.n_outputs; ++o) {
+      const double* from = total + task.total_of[o * task.n_players + p] * int64_t(W);
+      Out* to = out.data + first_row * out.row_stride + p * out.feature_stride + o * out.output_stride;
+      for (int row = 0; row < n_rows; ++row) to[row * out.row_stride] = Out(from[row]);
+    }
 }
 
 // The rows of task.n_blocks blocks, tree by tree: a tree's nodes are read from memory once for all of them.
@@ -84,8 +83,9 @@ template <class Real>
 void explain_rows(const ExplainTask<Real>& task, ExplainWorkspace<Real>& space, int32_t thread, int64_t first_row,
                   int n_rows) {
   constexpr int W = ExplainLanes<Real>::width;
-  const int64_t F = task.n_features, size = int64_t(task.n_outputs) * task.n_players * W;
+  const int64_t F = task.n_features, P = task.n_players, size = int64_t(task.n_totals) * W;
   const int n_blocks = (n_rows + W - 1) / W;
+  const auto total_of_block = [&](int block) { return space.total + block * size; };
   const auto rows_of_block = [&](int block) { return n_rows - block * W < W ? n_rows - block * W : W; };
   for (int block = 0; block < n_blocks; ++block) {
     encode_rows<Real>(task.coding, task.rows, first_row + block * W, rows_of_block(block), W, W,
@@ -94,14 +94,18 @@ void explain_rows(const ExplainTask<Real>& task, ExplainWorkspace<Real>& space, 
   }
   __builtin_memset(space.total, 0, sizeof(double) * n_blocks * size);
   __builtin_memset(space.phi, 0, sizeof(space.phi[0]) * task.max_slots * task.width);
-  for (int32_t t = 0, asked = 0; t < task.n_trees; ++t) {
+  for (int32_t t = 0, asked = 0; t < task.n_trees; t += task.trees[t].n_sharing) {
     if (ends_before(task.trees[t].root, asked, task.team, thread)) return;
-    for (int block = 0; block < n_blocks; ++block) explain_tree(task, task.trees[t], space, block);
+    for (int block = 0; block < n_blocks; ++block) explain_trees(task, task.trees + t, space, block);
   }
   for (int block = 0; block < n_blocks; ++block)
-    explain_lone_leaves(task, space, block, space.total + block * size, 0, task.n_outputs);
-  for (int block = 0; block < n_blocks; ++block)
-    write_values(task, space.total + block * size, first_row + block * W, rows_of_block(block));
+    explain_lone_leaves(task, space, block, 0, task.n_outputs, [&](int output, int player) {
+      return total_of_block(block) + task.total_of[output * P + player] * int64_t(W);
+    });
+  with_target(task, [&](const auto& out) {
+    for (int block = 0; block < n_blocks; ++block)
+      write_values(task, out, total_of_block(block), first_row + block * W, rows_of_block(block));
+  });
 }
 
 template <class Real>
@@ -170,7 +174,8 @@ void interact_block(const ExplainTask<Real>& task, ExplainWorkspace<Real>& space
       for_each_pass(tree.n_points, InteractionPass<Real>{task, tree, space, output});
       collect_pairs(task, tree, space);
     }
-    explain_lone_leaves(task, space, 0, space.total, output, output + 1);
+    explain_lone_leaves(task, space, 0, output, output + 1,
+                        [&](int, int player) { return space.total + int64_t(player) * W; });
     write_interactions(task, space, first_row, n_rows, output);
   }
 }

@@ -77,17 +77,12 @@ struct Visit {
   SILVA_INLINE void open(const ShapNode<Real>& node, const ShapTables<Real>& tables, const Points<Real, K>& points) {
     repeated = node.previous > 0;
     phi = L::splat(Real(0));
-    if (repeated) {
-      load_scale<L, K>(node, tables, points, routing, scale);
-    } else {
-      SILVA_UNROLL
-      for (int k = 0; k < K; ++k) scale[k] = L::splat(Real(1));
-    }
+    if (repeated) load_scale<L, K>(node, tables, points, routing, scale);
   }
   SILVA_INLINE void enter(const Value (&product)[K]) {
     SILVA_UNROLL
     for (int k = 0; k < K; ++k) {
-      q[k] = product[k] * scale[k];
+      q[k] = repeated ? product[k] * scale[k] : product[k];
       sum[k] = L::splat(Real(0));
     }
   }
@@ -98,12 +93,23 @@ struct Visit {
     SILVA_UNROLL
     for (int k = 0; k < K; ++k) product[k] = q[k] * factor(edge, points, k);
   }
+  // P / H²
+  SILVA_INLINE void squared(Value (&j)[K]) const {
+    if (repeated) {
+      SILVA_UNROLL
+      for (int k = 0; k < K; ++k) j[k] = q[k] * scale[k];
+    } else {
+      SILVA_UNROLL
+      for (int k = 0; k < K; ++k) j[k] = q[k];
+    }
+  }
   // The child's T_k; the common factor 1 / H of the node's sum is left to close().
   SILVA_INLINE void absorb(const Edge<L>& edge, const Points<Real, K>& points, const Value (&below)[K]) {
-    Value inner = L::splat(Real(0));
+    Value inner = L::splat(Real(0)), j[K];
+    squared(j);
     SILVA_UNROLL
     for (int k = 0; k < K; ++k) {
-      inner += (q[k] * scale[k]) * below[k];
+      inner += j[k] * below[k];
       sum[k] += factor(edge, points, k) * below[k];
     }
     phi += edge.gain * inner;
@@ -113,15 +119,17 @@ struct Visit {
                                   const Points<Real, K>& points) {
     const Value constant = left.base * node.value[0] + right.base * node.value[1];
     const Value slope = left.slope * node.value[0] + right.slope * node.value[1];
-    Value inner = L::splat(Real(0));
+    Value inner = L::splat(Real(0)), j[K];
+    squared(j);
     SILVA_UNROLL
     for (int k = 0; k < K; ++k) {
-      inner += q[k] * scale[k];
+      inner += j[k];
       sum[k] += constant + slope * points.t[k];
     }
     phi += (left.gain * node.value[0] + right.gain * node.value[1]) * inner;
   }
   SILVA_INLINE void close() {
+    if (!repeated) return;
     SILVA_UNROLL
     for (int k = 0; k < K; ++k) sum[k] *= scale[k];
   }
@@ -185,10 +193,6 @@ SILVA_INLINE void walk_tree(const ShapTables<typename L::Real>& tables, const Po
   using Value = typename L::Value;
   Value product[K];
   begin_walk<L, K>(points, stack, product);
-  const FormBasis<typename L::Real, K, kLowHeight - 1> one(points.t);
-  const FormBasis<typename L::Real, K, kLowHeight> two(points.t);
-  const FormBasis<typename L::Real, K, kFormHeight> three(points.t);
-  static_assert(kFormHeight == kLowHeight + 1);
   int node_index = root, depth = 0;
   while (true) {
     ShapNode<typename L::Real> node = tables.nodes[node_index];
@@ -202,15 +206,14 @@ SILVA_INLINE void walk_tree(const ShapTables<typename L::Real>& tables, const Po
         const Edge<L> edge = edge_to<L>(node, visit.routing, side);
         visit.descend(edge, points, product);
         stack.set_hot(depth + 1, L::both(visit.routing.hot, takes<L>(visit.routing, side)));
-        descends = !is_low(node, side) && !has_form(node, side);
+        const int height = form_height(node, side);
+        descends = !is_low(node, side) && !height;
         if (descends) break;
         Value up[K];
-        if (!has_form(node, side))
-          walk_low<L, K, kLowHeight>(tables, points, rows, stack, phi, node.child[side], depth + 1, product, up);
-        else if (is_low(node, side))
-          pass_form<L, K, kLowHeight>(tables, one, two, rows, phi, node.child[side], product, up);
+        if (height)
+          pass_form<L, K>(tables, points, rows, phi, node.child[side], height, product, up);
         else
-          pass_form<L, K, kFormHeight>(tables, two, three, rows, phi, node.child[side], product, up);
+          walk_low<L, K, kLowHeight>(tables, points, rows, stack, phi, node.child[side], depth + 1, product, up);
         visit.absorb(edge, points, up);
       }
       phi.add(node.slot, visit.phi);

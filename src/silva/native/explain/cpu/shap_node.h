@@ -17,7 +17,8 @@ struct ShapNode {
   Real threshold;    // NaN: every number goes left
   Real z_above;      // z_p
   Real z[2];         // z_c
-  Real ratio[2];     // z_c / z_p, also where z_p = 0
+  Real ratio[2];     // z_c / z_p, also where z_p = 0; of two leaves below a feature that was not split above,
+                     // Σ_c (o_c - z_c) value_c of rows that go left and of those that go right
   Real value[2];     // of children that are leaves; 0 elsewhere
 };
 
@@ -26,9 +27,11 @@ enum ShapFlag : int32_t {
   kRightIsLeaf = 8,
   kLeftIsLow = 16,  // the left child's subtree has at most kLowHeight splits on a path
   kRightIsLow = 32,
-  kLeftHasForm = 64,  // the left child's subtree is one of explain/cpu/forms.h
-  kRightHasForm = 128,
+  // From here on four bits a side: the height of the child's subtree if it is one of explain/cpu/forms.h, or 0.
+  kLeftFormHeight = 64,
 };
+constexpr int kFormHeightBits = 4;
+constexpr int kFormHeight = 5;  // most splits on a path of such a subtree
 
 // Subtrees of this height are walked by inlined recursion, which keeps their stack in registers: half of a balanced
 // tree's splits have two leaves, a quarter lie just above.
@@ -43,8 +46,8 @@ SILVA_INLINE bool is_low(const ShapNode<Real>& node, int side) {
   return node.flags & (kLeftIsLow << side);
 }
 template <class Real>
-SILVA_INLINE bool has_form(const ShapNode<Real>& node, int side) {
-  return node.flags & (kLeftHasForm << side);
+SILVA_INLINE int form_height(const ShapNode<Real>& node, int side) {
+  return node.flags / (kLeftFormHeight << kFormHeightBits * side) % (1 << kFormHeightBits);
 }
 
 // What a walk reads besides the rows.
@@ -62,7 +65,9 @@ template <class Real, int K>
 struct Points {
   Real t[K];
   Real weight[K];
-  int32_t first;  // column of `inverse`
+  int32_t first;      // column of `inverse`
+  int32_t n;          // of the tree, in all passes
+  const Real* basis;  // [row of explain/cpu/forms.h][n], from this pass's first point on
 };
 
 template <class L, class Rows>

@@ -19,14 +19,14 @@ struct ExplanationTarget {
 // One tree with at least one split.
 struct ShapTree {
   int32_t root;
-  int32_t output;      // of scalar leaves
-  int32_t n_points;    // K, exact for the tree's paths
-  int32_t first_slot;  // into slot_player
-  int32_t n_slots;     // distinct players of the tree
-  int32_t padding;
+  int32_t output;         // of scalar leaves
+  int32_t n_points;       // K, exact for the tree's paths
+  int32_t first_slot;     // into slot_player
+  int32_t n_slots;        // distinct players of the tree, or of the trees that share slots
+  int32_t n_sharing;      // trees from here on that share slots; 1: none but this one
   int64_t first_inverse;  // into inverse: rows of n_points
   int64_t first_delta;    // into deltas: two rows of n_points a split
-  int64_t first_point;    // into points: n_points abscissae, then as many weights
+  int64_t first_point;    // into points: n_points abscissae, as many weights, and the rows of explain/cpu/forms.h
 };
 
 // A tree without splits whose leaf is a linear model.
@@ -41,16 +41,17 @@ struct ExplainTask {
   const Real* deltas;  // interactions only
   const ShapTree* trees;
   const int32_t* slot_player;
-  const Real* leaf_value;  // [leaf][width], width > 1 only
+  const int32_t* total_of;  // [output][player]
+  const Real* leaf_value;   // [leaf][width], width > 1 only
   const CategorySet* sets;
   const uint32_t* words;
-  const Real* points;  // Gauss-Legendre on [0, 1]
+  const Real* points;  // Gauss-Legendre on [0, 1], and the basis of explain/cpu/forms.h there
   const LinearTerm<Real>* terms;
   const LinearEntry<Real>* entries;
   const LinearLeaf* models;  // [leaf]; null: constant leaves
   const LoneLeaf* lone_leaves;
   int32_t n_lone_leaves, max_terms, max_entries;
-  int32_t n_trees, n_outputs, width, n_features, n_players;
+  int32_t n_trees, n_outputs, width, n_features, n_players, n_totals;
   int32_t max_slots, max_depth;
   int32_t n_blocks;         // blocks of a vector's rows that a thread explains together (values only)
   const int32_t* selected;  // interactions: rank of each player among those asked for, or -1

@@ -101,7 +101,7 @@ struct ExplainWorkspace {
   Value* attributed;  // [term] of the leaf at work
   EntrySides<Value> sides;
   Value* phi;          // [slot][output of vector leaves]
-  double* total;       // [output][player][lane]
+  double* total;       // [place of plan.h's total_of][lane]; of interactions [player][lane]
   Value* pairs;        // [slot][slot]
   double* pair_total;  // [selected][player][lane]
   WalkMemory<L> stack;
@@ -116,7 +116,7 @@ struct ExplainWorkspace {
     sides.kappa = arena.take<Value>(int64_t(task.max_entries) * kMaxPoints);
     sides.beta = arena.take<Value>(int64_t(task.max_entries) * kMaxPoints);
     phi = arena.take<Value>(slots * outputs);
-    total = arena.take<double>(blocks * int64_t(interactions ? 1 : task.n_outputs) * task.n_players * W);
+    total = arena.take<double>(blocks * (interactions ? task.n_players : task.n_totals) * W);
     stack.width = int(outputs);
     stack.q_ = arena.take<Value>(depth * kMaxPoints);
     stack.sum_ = arena.take<Value>(depth * outputs * kMaxPoints);

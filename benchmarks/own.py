@@ -1,0 +1,168 @@
+"""silva's calls of the tasks that benchmarks.rivals compares."""
+
+from __future__ import annotations
+
+import dataclasses
+import subprocess
+import sys
+from functools import partial
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from benchmarks.data import CACHE, tiled_parquet
+from benchmarks.work import Call, Work, save_xgboost
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+PEAK_MEMORY = """
+import re, sys
+from silva.cli import main
+code = main(sys.argv[1:])
+print(re.search(r"VmHWM:\\s+(\\d+) kB", open("/proc/self/status").read())[1])
+sys.exit(code)
+"""
+"""Run silva's command line, then print the most memory that the process had, in kB (rusage counts its parent's)."""
+
+BACKGROUND_MEMORY = """
+import re, sys
+import numpy, silva
+def memory(name):
+    return int(re.search(name + r":\\s+(\\d+) kB", open("/proc/self/status").read())[1])
+forest, arrays = silva.load(sys.argv[1]), numpy.load(sys.argv[2])
+background, rows = arrays["background"], arrays["rows"]
+open("/proc/self/clear_refs", "w").write("5")
+before = memory("VmRSS")
+silva.Explainer(forest, background, n_jobs=int(sys.argv[3])).shap_values(rows)
+print(memory("VmHWM") - before)
+"""
+"""Explain rows against background rows, then print the most memory beyond that of the forest and the rows, in kB."""
+
+
+def values(dtype: str, work: Work) -> Call:
+    import silva
+
+    return partial(silva.Explainer(work.model, dtype=dtype, n_jobs=work.n_threads).shap_values, work.rows)
+
+
+def prepare(work: Work) -> Call:
+    """Plan and build the tables of a forest that is loaded; the count of outputs is what can be compared."""
+    import silva
+
+    forest = silva.load(work.model)
+    return lambda: np.size(silva.Explainer(_unplanned(forest), n_jobs=work.n_threads).prepare().expected_value)
+
+
+def _unplanned(forest: Any) -> Any:
+    """The forest without the plans that it keeps for further explainers: planning is part of the time."""
+    return dataclasses.replace(forest)
+
+
+def explain_row(work: Work) -> Call:
+    import silva
+
+    return partial(silva.Explainer(work.model).row(), work.rows[0])
+
+
+def interactions(dtype: str, work: Work) -> Call:
+    import silva
+
+    return partial(silva.Explainer(work.model, dtype=dtype, n_jobs=work.n_threads).shap_interaction_values, work.rows)
+
+
+def background(method: str, work: Work) -> Call:
+    """From rows to values: the background's tables are part of the call, as are the other libraries'."""
+    import silva
+
+    forest = silva.load(work.model)
+
+    def explain() -> Any:
+        return getattr(silva.Explainer(_unplanned(forest), work.background, n_jobs=work.n_threads), method)(work.rows)
+
+    return explain
+
+
+def weighted_background(work: Work) -> Call:
+    import silva
+
+    forest, weight = silva.load(work.model), np.random.default_rng(0).random(work.case.n_background)
+    against = {"background_weight": weight, "n_jobs": work.n_threads}
+    return lambda: silva.Explainer(_unplanned(forest), work.background, **against).shap_values(work.rows)
+
+
+def background_memory(work: Work) -> Call:
+    return partial(_memory_against, work, work.saved(".ubj", save_xgboost))
+
+
+def _memory_against(work: Work, model: Path) -> float:
+    """MiB beyond the forest and the rows of a process of its own."""
+    with TemporaryDirectory(dir=CACHE) as folder:
+        np.savez(f"{folder}/arrays.npz", background=work.background, rows=work.rows)
+        command = [sys.executable, "-c", BACKGROUND_MEMORY, str(model), f"{folder}/arrays.npz", str(work.n_threads)]
+        run = subprocess.run(command, check=True, capture_output=True, text=True)
+    return int(run.stdout) / 1024
+
+
+def margin(work: Work) -> Call:
+    import silva
+
+    return partial(silva.load(work.model).predict, work.rows, output="margin", n_jobs=work.n_threads)
+
+
+def row(work: Work) -> Call:
+    import silva
+
+    return partial(silva.load(work.model).predictor("margin"), work.rows[0])
+
+
+def dependence(work: Work) -> Call:
+    import silva
+
+    grid = partial(silva.partial_dependence, silva.load(work.model), work.rows, 0, n_jobs=work.n_threads)
+    return lambda: grid().average[0]
+
+
+def report(work: Work) -> Call:
+    """The report of a forest that is loaded; the count of files is what can be compared."""
+    import silva
+
+    forest, path = silva.load(work.model), CACHE / "report.html"
+
+    def report() -> int:
+        silva.report(forest, work.rows, path=path, n_jobs=work.n_threads)
+        return 1
+
+    return report
+
+
+def report_size(work: Work) -> Call:
+    write = report(work)
+
+    def size() -> float:
+        write()
+        return (CACHE / "report.html").stat().st_size / 2**20
+
+    return size
+
+
+def load(suffix: str, work: Work) -> Call:
+    import silva
+
+    saves = {".silva": lambda model, path: silva.load(model).save(path)}
+    source = work.saved(suffix, saves.get(suffix, save_xgboost)) if suffix else work.model
+    return lambda: silva.load(source).n_trees
+
+
+def explain_file(work: Work) -> Call:
+    data = tiled_parquet(work.case.model.data, work.case.n_rows)
+    return partial(_peak_memory, work.saved(".ubj", save_xgboost), data, work.n_threads)
+
+
+def _peak_memory(model: Path, data: Path, n_threads: int) -> float:
+    """Explain a file in a process of its own and return the MiB that it needed."""
+    with TemporaryDirectory(dir=CACHE) as folder:
+        command = ["explain", str(model), str(data), "-o", f"{folder}/phi.parquet", "--n-jobs", str(n_threads)]
+        run = subprocess.run([sys.executable, "-c", PEAK_MEMORY, *command], check=True, capture_output=True, text=True)
+    return int(run.stdout.split()[-1]) / 1024
