@@ -40,8 +40,7 @@ def test_values_match_the_oracle(dtype, example):
     check(forest, X, background, 1.0 + np.arange(len(background)) % 3, dtype)
 
 
-@pytest.mark.parametrize("is_weighted", [False, True])
-@pytest.mark.parametrize("n_features", [4, 30])
+@pytest.mark.parametrize(("n_features", "is_weighted"), [(4, False), (30, True)])
 def test_parts_of_many_rows_are_counted_side_by_side(monkeypatch, n_features, is_weighted):
     monkeypatch.setattr(silva.explain.cuda.leaf_games, "FEWEST_COUNTED", 100)
     monkeypatch.setattr(silva.explain.cuda.leaf_games, "IN_FLIGHT", 2_000_000)

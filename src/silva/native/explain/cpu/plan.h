@@ -293,7 +293,7 @@ class ExplainPlanBuilder {
     distinct_[parent.record] &= distinct_[child];
     if (height_[child] <= kLowHeight) plan_.nodes[parent.record].flags |= kLeftIsLow << side;
     if (distinct_[child] && height_[child] <= kFormHeight)
-      plan_.nodes[parent.record].flags |= height_[child] * (kLeftFormHeight << kFormHeightBits * side);
+      plan_.nodes[parent.record].flags |= height_[child] << (kFormHeightShift + kFormHeightBits * side);
   }
 
   int64_t first_point_of(int32_t n_points) {

@@ -27,10 +27,9 @@ enum ShapFlag : int32_t {
   kRightIsLeaf = 8,
   kLeftIsLow = 16,  // the left child's subtree has at most kLowHeight splits on a path
   kRightIsLow = 32,
-  // From here on four bits a side: the height of the child's subtree if it is one of explain/cpu/forms.h, or 0.
-  kLeftFormHeight = 64,
 };
-constexpr int kFormHeightBits = 4;
+// From this bit on, four a side: the height of the child's subtree if it is one of explain/cpu/forms.h, or 0.
+constexpr int kFormHeightShift = 6, kFormHeightBits = 4;
 constexpr int kFormHeight = 5;  // most splits on a path of such a subtree
 
 // Subtrees of this height are walked by inlined recursion, which keeps their stack in registers: half of a balanced
@@ -47,7 +46,7 @@ SILVA_INLINE bool is_low(const ShapNode<Real>& node, int side) {
 }
 template <class Real>
 SILVA_INLINE int form_height(const ShapNode<Real>& node, int side) {
-  return node.flags / (kLeftFormHeight << kFormHeightBits * side) % (1 << kFormHeightBits);
+  return node.flags >> (kFormHeightShift + kFormHeightBits * side) & ((1 << kFormHeightBits) - 1);
 }
 
 // What a walk reads besides the rows.
