@@ -128,9 +128,10 @@ class Forest(TreeEnsemble):
         -------
         callable
             Takes one row, a C-contiguous float32 or float64 array of shape (n_features,) or (1, n_features) in the
-            order of the forest's features, categories as in an array for `predict`, missing values as NaN. Returns
-            what ``predict`` returns for it, without the axis of rows: a number for one output, an array (n_outputs,)
-            for several, leaf ids (n_trees,). It may be called by several threads at once, and pickles.
+            order of the forest's features, categories as in an array for `predict` (an array of objects where
+            CatBoost's or scikit-learn's are texts), missing values as NaN. Returns what ``predict`` returns for it,
+            without the axis of rows: a number for one output, an array (n_outputs,) for several, leaf ids (n_trees,).
+            It may be called by several threads at once, and pickles.
 
         Raises
         ------

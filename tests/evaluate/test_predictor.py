@@ -146,3 +146,26 @@ def test_rows_keep_their_values_where_categories_are_translated():
         predictor(row[:3].copy())
     with pytest.raises(TypeError, match="expected a C-contiguous"):
         predictor(np.tile(row, (2, 1))[:, ::2])
+
+
+@pytest.mark.parametrize("kind", [str, object])
+def test_labels_of_text(kind):
+    """Those of pandas are objects, which NumPy's scalars are not."""
+    classes = (np.array(["leaves", "stays"], kind),)
+    meaning = {"link": "logistic", "classes": classes, "is_estimator": True, "prediction": "positive"}
+    forest = dataclasses.replace(full_forest(0, 9, 3, 4), **meaning)
+    X = random_rows(0, forest, 20)
+    predictor = forest.predictor()
+    assert [predictor(row) for row in np.ascontiguousarray(X)] == forest.predict(X).tolist()
+
+
+@pytest.mark.parametrize("output", ["margin", "leaf"])
+def test_rows_with_texts_of_categories(output):
+    categories = (np.array(["no", "yes"], object), None, np.array(["a", "b"], object), None)
+    forest = dataclasses.replace(full_forest(0, 9, 3, 4), categories=categories, source="scikit-learn 1.9")
+    predictor = forest.predictor(output)
+    for row in (["yes", 0.1, "new", None], ["no", np.nan, "b", 2]):
+        row = np.array(row, object)
+        np.testing.assert_array_equal(predictor(row), forest.predict(row[None], output=output)[0])
+    with pytest.raises(TypeError, match=r"expected float32 or float64 \(or object, for categories\)"):
+        predictor(np.zeros(4, np.int32))

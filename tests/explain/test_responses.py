@@ -198,7 +198,7 @@ def test_what_has_no_probability_is_refused():
         Explainer(forest, output="probability")
     explainer = Explainer(forest, background, output="log_loss")
     for y, message in [
-        (None, "pass y, 0 or 1 a row"),
+        (None, "pass y, each row's class, or 0 or 1"),
         ([0, 1], r"y has shape \(2,\), expected \(3,\)"),
         ([0, 1, 2], r"y holds \[0, 1, 2\], expected 0 and 1"),
         (["a", "b", "c"], "expected 0 and 1"),
@@ -208,7 +208,7 @@ def test_what_has_no_probability_is_refused():
             explainer.shap_values(background, y=y)
     with pytest.raises(ValueError, match="y is for output='log_loss'"):
         Explainer(forest).shap_values(background, y=[0, 1, 1])
-    with pytest.raises(ValueError, match="pass y, 0 or 1 a row"):
+    with pytest.raises(ValueError, match="pass y, each row's class, or 0 or 1"):
         explainer(background)
     with pytest.raises(NotImplementedError, match=r"use shap_values\(X, y=y\)"):
         explainer.row()
@@ -242,3 +242,36 @@ def test_labels_may_be_on_a_gpu(monkeypatch):
     np.testing.assert_array_equal(explainer(X[1], Labels(y[1])).base_values, expected.base_values[1])
     rows = scipy.sparse.csr_array(X)
     np.testing.assert_array_equal(explainer.shap_values(rows, Labels(y)), explainer.shap_values(rows, y))
+
+
+NAMES = np.array(["leaves", "stays"])
+
+
+@pytest.mark.parametrize(
+    ("classes", "labels"),
+    [
+        (NAMES, NAMES[[1, 1, 0]]),
+        (NAMES.astype(object), NAMES[[1, 1, 0]].tolist()),
+        (NAMES, [1, 1, 0]),
+        (np.array([False, True]), [1, 1, 0]),
+        (np.array([1, 2]), [[2], [2], [1]]),
+        (np.array([-1, 1]), [1.0, 1.0, -1.0]),
+        (np.array([0, 1]), [True, True, False]),
+    ],
+)
+def test_labels_of_losses_are_the_classes(classes, labels):
+    forest = classifier()
+    X, background, _ = rows_of(forest, 3, 20)
+    coded = Explainer(forest, background, output="log_loss", device="cpu")
+    named = Explainer(dataclasses.replace(forest, classes=(classes,)), background, output="log_loss", device="cpu")
+    for call in (
+        lambda explainer, y: explainer.shap_values(X, y),
+        lambda explainer, y: explainer.shap_values(scipy.sparse.csr_array(X), y),
+        lambda explainer, y: explainer.shap_interaction_values(X, y),
+        lambda explainer, y: explainer.shap_interaction_values(X, y, top=2)[1],
+        lambda explainer, y: explainer.interaction_index(X, [(0, 1)], y=y),
+        lambda explainer, y: explainer(X, y).base_values,
+    ):
+        np.testing.assert_array_equal(call(named, labels), call(coded, [1, 1, 0]))
+    with pytest.raises(ValueError, match=r"y holds 3, expected one of the model's classes|expected 0 and 1"):
+        named.shap_values(X, [3, 3, 3])

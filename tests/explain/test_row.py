@@ -103,3 +103,14 @@ def test_rows_of_other_types_are_refused(algorithm, bad):
     """By rows that are looked up, and by those that are walked."""
     with pytest.raises(TypeError, match=r"float32 or float64|contiguous"):
         Explainer(full_forest(0, 20, 6, 5), algorithm=algorithm).row()(bad)
+
+
+@pytest.mark.parametrize("top", [None, 2])
+def test_rows_with_texts_of_categories(top):
+    categories = (np.array(["no", "yes"], object), None, np.array(["a", "b"], object), None)
+    forest = dataclasses.replace(full_forest(0, 9, 3, 4), categories=categories, source="CatBoost")
+    row = np.array(["yes", 0.1, "new", 3.0], object)
+    explainer = Explainer(forest)
+    found = explainer.row(top)(row)
+    phi = explainer.shap_values(row[None])[0]
+    np.testing.assert_array_equal(found if top is None else found[1], phi if top is None else phi[found[0]])

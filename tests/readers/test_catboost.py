@@ -109,6 +109,29 @@ def test_infinity_is_no_missing_value_where_it_comes_last():
     assert forest.predict(X)[0] != forest.predict(X)[1]
 
 
+@pytest.mark.parametrize("policy", ["SymmetricTree", "Lossguide"])
+@pytest.mark.parametrize("nan_mode", ["Min", "Max"])
+@pytest.mark.parametrize("has_gaps", [False, True])
+def test_borders_at_infinity(has_gaps, nan_mode, policy, tmp_path):
+    """As in logarithms of 0: CatBoost then tests against -inf, at times against inf, too."""
+    rng = np.random.default_rng(0)
+    values = [-np.inf, 0.0, 1.0, np.inf] + has_gaps * [np.nan]
+    X = np.stack([rng.choice(values, 400), rng.normal(size=400)], axis=1)
+    y = np.where(np.isnan(X[:, 0]), 7, np.clip(X[:, 0], -20, 5)) + X[:, 1]
+    settings = {**COMMON, "iterations": 10, "grow_policy": policy, "nan_mode": nan_mode}
+    model = catboost.CatBoostRegressor(**settings).fit(X, y)
+    tested = [border for borders in model.get_borders().values() for border in borders]
+    assert -np.inf in tested
+    assert np.inf in tested or (policy == "SymmetricTree" and (not has_gaps or nan_mode == "Min"))
+    model.save_model(str(tmp_path / "model.cbm"))
+    largest, beyond = float(np.finfo(np.float32).max), 2.0**128 - 2.0**103
+    edges = [0.5, largest, np.nextafter(beyond, 0), beyond, np.nextafter(beyond, np.inf), 1e39, 1e300, np.inf]
+    probes = np.array([*edges, *np.negative(edges), np.nan])
+    rows = np.stack([np.repeat(probes, 2), np.tile([-1.0, 1.0], len(probes))], axis=1)
+    for source in (model, tmp_path / "model.cbm"):
+        assert_model_agrees(model, silva.load(source), rows)
+
+
 @pytest.mark.parametrize("loss", ["MultiClass", "MultiClassOneVsAll"])
 def test_labels_are_those_of_the_largest_margin(loss):
     """Margins that all but vanish have equal probabilities."""

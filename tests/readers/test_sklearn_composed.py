@@ -14,11 +14,18 @@ from sklearn.compose import ColumnTransformer, TransformedTargetRegressor, make_
 from sklearn.decomposition import PCA
 from sklearn.feature_extraction.text import TfidfVectorizer
 from sklearn.feature_selection import SelectKBest, f_regression
-from sklearn.impute import SimpleImputer
+from sklearn.impute import KNNImputer, SimpleImputer
 from sklearn.linear_model import LinearRegression
 from sklearn.model_selection import GridSearchCV, RandomizedSearchCV
 from sklearn.pipeline import FeatureUnion, Pipeline, make_pipeline
-from sklearn.preprocessing import FunctionTransformer, OneHotEncoder, StandardScaler
+from sklearn.preprocessing import (
+    FunctionTransformer,
+    KBinsDiscretizer,
+    OneHotEncoder,
+    PolynomialFeatures,
+    SplineTransformer,
+    StandardScaler,
+)
 
 import silva
 
@@ -104,8 +111,12 @@ def test_columns_are_joined_to_their_source(data):
     against = silva.Explainer(model, background=X[:30], dtype="float64")
     total = against.shap_values(X[:20]).sum(axis=1) + against.expected_value
     np.testing.assert_allclose(total, forest.predict(X[:20]), atol=1e-10)
-    with pytest.raises(ValueError, match="stands behind no pipeline"):
-        silva.Explainer(model[-1], groups="source")
+    rows = model[:-1].transform(X[:20])
+    alone = silva.Explainer(model[-1], groups="source", dtype="float64")  # whose features are the columns
+    assert alone.groups is None
+    values, names = alone.by_column(alone.shap_values(rows))
+    assert names == tuple(f"x{i}" for i in range(8))
+    np.testing.assert_array_equal(values, single.shap_values(X[:20]))
 
 
 def test_explanations_show_the_rows_as_they_were_given(data):
@@ -200,6 +211,42 @@ def test_steps_and_what_features_come_from(name, data):
     model = Pipeline([("step", step()), ("trees", tree.DecisionTreeRegressor(max_depth=4))]).fit(numbers, y)
     forest = check(model, numbers)
     assert (forest.transform and sources_of(forest)) == sources
+
+
+IMPUTED = {
+    "with indicator": (lambda: SimpleImputer(add_indicator=True), ["age", "income", "income"]),
+    "behind another": (lambda: make_pipeline(SimpleImputer(add_indicator=True), StandardScaler()), None),
+    "by neighbours": (lambda: KNNImputer(n_neighbors=2, add_indicator=True), ["age", "income", "income"]),
+    "binned": (lambda: make_pipeline(SimpleImputer(), bins("onehot")), ["age"] * 3 + ["income"] * 3),
+    "ranks of bins": (lambda: make_pipeline(SimpleImputer(), bins("ordinal")), ["age", "income"]),
+    "splines": (lambda: make_pipeline(SimpleImputer(), SplineTransformer(3)), ["age"] * 5 + ["income"] * 5),
+    "products": (lambda: make_pipeline(SimpleImputer(), PolynomialFeatures(2)), ["age + income"] * 6),
+}
+
+
+def bins(encode):
+    return KBinsDiscretizer(3, encode=encode, quantile_method="averaged_inverted_cdf")
+
+
+@pytest.mark.parametrize("name", IMPUTED)
+def test_columns_of_imputed_and_divided_features(name, data):
+    X, y = data
+    step, sources = IMPUTED[name]
+    model = Pipeline([("step", step()), ("trees", tree.DecisionTreeRegressor(max_depth=4))])
+    forest = check(model.fit(X[["age", "income"]], y), X[["age", "income"]])
+    assert sources_of(forest) == (sources or ["age", "income", "income"])
+
+
+@pytest.mark.filterwarnings("ignore:Skipping features without any observed values")
+def test_columns_that_an_imputer_drops(data):
+    """The first model has as many features as columns, but not one of each."""
+    X, y = data
+    for names, sources in ((["age"], ["age", "empty"]), (["age", "income"], ["age", "income", "empty", "income"])):
+        numbers = pd.DataFrame({"empty": np.nan, **X[names]})
+        model = make_pipeline(SimpleImputer(add_indicator=True), tree.DecisionTreeRegressor(max_depth=4))
+        assert sources_of(check(model.fit(numbers, y), numbers)) == sources
+        model = make_pipeline(SimpleImputer(), tree.DecisionTreeRegressor(max_depth=4)).fit(numbers, y)
+        assert sources_of(check(model, numbers)) == names
 
 
 def test_dropped_and_rare_categories(data):

@@ -85,7 +85,7 @@ def _first(result: Array | list[Array]) -> Any:
     """Drop the axis of rows of one row's output."""
     if isinstance(result, list):
         return [one[0] for one in result]
-    return result[0] if result.ndim > 1 else result[0].item()
+    return result[0] if result.ndim > 1 else result.tolist()[0]
 
 
 class _TranslatedRow:
@@ -125,7 +125,7 @@ class _PlainRow:
 
     def __call__(self, row: Floats) -> Array:
         cpu, forest = self._evaluator.cpu, self._evaluator.forest
-        rows = as_rows(checked_row(row, forest.n_features), forest)
+        rows = as_rows(checked_row(row, forest.n_features, takes_objects=True), forest)
         return (cpu.leaves if self._output == "leaf" else cpu.margins)(rows, self._choice, 1).reshape(-1)
 
 

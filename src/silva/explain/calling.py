@@ -8,12 +8,12 @@ import numpy as np
 
 from silva.device import on_host
 from silva.explain.explanation import make_explanation, names_of
+from silva.explain.responses import checked_labels
 from silva.explain.shap_arguments import taking_one_row
 from silva.explain.stored import StoredExplainer
 from silva.facts import as_html, forest_facts, output_names
 from silva.inputs import arranged
 from silva.inputs.shown import own_values, source_values
-from silva.inputs.targets import as_targets
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -52,7 +52,7 @@ class CalledExplainer(StoredExplainer):
         ----------
         X : array-like or frame of shape (n, F), or one row (F,)
         y : array-like of shape (n,), optional
-            Labels, for output="log_loss" alone.
+            Labels, for output="log_loss" alone: as in `shap_values`.
         interactions : bool
             Interaction values instead of values.
         by_position, check_additivity : bool
@@ -82,7 +82,7 @@ class CalledExplainer(StoredExplainer):
     def _base_values(self, n_rows: int, y: ArrayLike | None) -> Doubles:
         expected = np.asarray(self.expected_value, np.float64)
         if self.output == "log_loss":
-            return expected[as_targets(cast("ArrayLike", y), n_rows).astype(np.intp)]
+            return expected[checked_labels(y, n_rows, self.forest).astype(np.intp)]
         return np.broadcast_to(expected, (n_rows, *expected.shape)).copy()
 
     def __repr__(self) -> str:

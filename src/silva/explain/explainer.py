@@ -86,7 +86,7 @@ class Explainer(InteractionExplainer, CalledExplainer, MappedExplainer):
     groups : dict of str to sequence of int or str, or "source", optional
         Features that are known together or not at all, by the name of their group, which has one value. Results have
         the groups first, then the features that are in none. On GPUs if all trees have tables there. "source": of a
-        pipeline, what its steps have made of each column; of CatBoost, the target statistics of each column.
+        pipeline, what its steps made of each column; of CatBoost, each column's target statistics; else each feature.
     feature_names : sequence of str, optional
         What explanations call the features; default the model's names.
     **shap_arguments
@@ -280,7 +280,7 @@ class Explainer(InteractionExplainer, CalledExplainer, MappedExplainer):
             that is not stored is missing for XGBoost, and 0 for other libraries. An array or a pandas.Series of one row
             has a result without the axis of rows.
         y : array-like of shape (n,), optional
-            Labels, 0 or 1, for output="log_loss" alone.
+            Labels, for output="log_loss" alone: classes of the model, or 0 and 1 where it knows none or texts.
         out : ndarray, optional
             Where to write, a memory map for results larger than memory; of the result's shape and dtype, any strides.
         by_position : bool
@@ -356,10 +356,10 @@ class Explainer(InteractionExplainer, CalledExplainer, MappedExplainer):
         -------
         callable
             Takes one row, a C-contiguous float32 or float64 array of shape (F,) or (1, F) in the order of the forest's
-            features, categories as in an array for `shap_values`, missing values as NaN. Returns what ``shap_values``
-            returns for it, to the bit and without the axis of rows: an ndarray (F,), or (F, k) for k > 1 outputs; with
-            `top` a pair of int32 features (top,) and their values (top,), by falling magnitude, or (top, k) both. It
-            may be called by several threads at once, and pickles.
+            features, categories as in an array for `shap_values` (of objects where CatBoost's or scikit-learn's are
+            texts), missing values as NaN. Returns what ``shap_values`` returns for it, to the bit and without the axis
+            of rows: an ndarray (F,), or (F, k) for k > 1 outputs; with `top` a pair of int32 features (top,) and their
+            values (top,), by falling magnitude, or (top, k) both. Threads may share it, and it pickles.
 
         Raises
         ------

@@ -14,6 +14,7 @@ from silva.explain.responses import checked_labels, labels_of
 from silva.explain.shap_arguments import refuse_call_arguments, taking_one_row
 from silva.explain.strongest import PairSearch
 from silva.inputs import arranged, as_rows
+from silva.inputs.targets import as_targets
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -148,7 +149,10 @@ class InteractionExplainer:
         is_array = isinstance(X, np.ndarray) or array_gpu(X) is not None
         gpus = self._gpus(X, of_pairs=True) if is_array else ()
         rows: Any = X if gpus else as_rows(X, self.forest)
-        labels = {name: checked_labels(on_host(y), len(rows)) for name in labels_of(self.output, y)}
+        labels = labels_of(self.output, y)
+        if labels:
+            checked_labels(y, len(rows), self.forest)  # all of them, before the first rows are explained
+            labels = {"y": as_targets(cast("ArrayLike", y), len(rows))}
 
         def explain(first: int, end: int, places: Int32s) -> Array:
             of_rows = {name: array[first:end] for name, array in labels.items()}

@@ -99,6 +99,9 @@ def make_players(groups: Any, forest: TreeEnsemble) -> Players:
         return Players(names, np.arange(n_features, dtype=np.int32), {})
     columns: tuple[tuple[str, ...], ...] = ()
     if isinstance(groups, str) and groups == "source":
+        if forest.transform is None:  # features are the columns
+            columns = tuple((feature_name(forest, feature),) for feature in range(n_features))
+            return Players(names, np.arange(n_features, dtype=np.int32), {}, columns)
         groups, columns = _by_source(forest)
     if not isinstance(groups, Mapping) or not groups or not all(isinstance(name, str) for name in groups):
         raise TypeError(f"groups is {groups!r}, expected a dict of a name to a list of features for each group")
@@ -126,8 +129,8 @@ def _by_source(forest: TreeEnsemble) -> tuple[dict[str, list[int]], tuple[tuple[
     sources = getattr(forest.transform, "source_columns", None)
     if sources is None:
         raise ValueError(
-            "groups='source' joins what a pipeline, or CatBoost's target statistics, make of a column; this forest "
-            "stands behind no pipeline and has no statistics: its features are the columns; leave groups out"
+            "groups='source' joins what a pipeline, or CatBoost's target statistics, make of a column; this forest's "
+            "transform does not say which columns features come from; pass a dict of groups"
         )
     found: dict[tuple[str, ...], list[int]] = {}
     for feature, source in enumerate(sources):

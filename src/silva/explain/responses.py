@@ -21,13 +21,14 @@ from silva.explain.additivity import margin_bounds
 from silva.explain.background import Background, margins_of, mean
 from silva.explain.cpu import CpuExplainer, checked_result
 from silva.explain.shap_arguments import returns_probabilities
-from silva.inputs.targets import as_targets
+from silva.inputs.targets import as_targets, class_places
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from numpy.typing import ArrayLike
 
+    from silva.ensemble import TreeEnsemble
     from silva.explain.players import Players
     from silva.forest import Forest
     from silva.typing import Array, Doubles, Int32s, Int64s
@@ -76,12 +77,18 @@ def slope_of(forest: Forest) -> float:
     return SLOPES[forest.link] or forest.link_scale
 
 
-def checked_labels(y: ArrayLike | None, n_rows: int) -> Doubles:
-    """Labels of the rows, 0 or 1."""
+def checked_labels(y: ArrayLike | None, n_rows: int, forest: TreeEnsemble) -> Doubles:
+    """Labels of the rows as 0 or 1, the place among the model's classes.
+
+    Where the classes are texts, or the forest knows none, 0 and 1 are taken as they are.
+    """
     if y is None:
-        raise ValueError("output='log_loss' explains the loss of each row's label; pass y, 0 or 1 a row")
+        raise ValueError("output='log_loss' explains the loss of each row's label; pass y, each row's class, or 0 or 1")
     labels = as_targets(y, n_rows)
-    if labels.dtype.kind not in "biuf" or not np.isin(labels, (0, 1)).all():
+    is_coded = labels.dtype.kind in "biuf"
+    if len(forest.classes) == 1 and not (is_coded and forest.classes[0].dtype.kind not in "biuf"):
+        return class_places(labels, forest).astype(np.float64)
+    if not is_coded or not np.isin(labels, (0, 1)).all():
         raise ValueError(f"y holds {np.unique(labels)[:5].tolist()}, expected 0 and 1, the second class")
     return labels.astype(np.float64)
 
@@ -200,7 +207,7 @@ class ResponseExplainer:
         self, rows: Array, shape: tuple[int, ...], y: ArrayLike | None, out: Array | None, explain: Explain
     ) -> Array:
         """Sum over the parts, of some rows at a time."""
-        labels = checked_labels(y, len(rows)) if self._is_loss else None
+        labels = checked_labels(y, len(rows), self.forest) if self._is_loss else None
         result = checked_result((len(rows), *shape), self.dtype, rows, out)
         size = max(1, SUM_BYTES // (8 * int(np.prod(shape))))
         for first in range(0, len(rows), size):

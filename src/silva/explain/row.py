@@ -9,6 +9,7 @@ import numpy as np
 from silva import _core
 from silva.inputs import as_rows
 from silva.inputs.arrays import checked_row
+from silva.inputs.categories import arrays_hold_values
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -46,7 +47,8 @@ class PlainRow:
     def __call__(self, row: Array) -> Any:
         """Explain a row."""
         forest = self._explainer.forest
-        phi: Array = self._explainer.values(as_rows(checked_row(row, forest.n_features), forest))[0]
+        rows = as_rows(checked_row(row, forest.n_features, arrays_hold_values(forest)), forest)
+        phi: Array = self._explainer.values(rows)[0]
         return strongest(phi, self._top) if self._top else phi
 
 

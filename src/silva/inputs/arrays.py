@@ -222,15 +222,19 @@ def _refuse_device(X: object) -> None:
         )
 
 
-def checked_row(row: object, n_features: int) -> Array:
-    """Make a row of what the compiled predictor takes, (1, n_features); refuse what it refuses."""
+def checked_row(row: object, n_features: int, takes_objects: bool = False) -> Array:
+    """Make a row of what the compiled predictor takes, (1, n_features); refuse what it refuses.
+
+    `takes_objects`: texts of categories, too.
+    """
     if not isinstance(row, np.ndarray) or not row.flags.c_contiguous:
         raise TypeError(
             f"the row is a {type(row).__name__}, expected a C-contiguous float32 or float64 array; "
             "numpy.ascontiguousarray makes one"
         )
-    if row.dtype.char not in "fd" or not row.dtype.isnative:
-        raise TypeError(f"the row holds {row.dtype}, expected float32 or float64; cast it")
+    if not (row.dtype.char in "fd" and row.dtype.isnative) and not (takes_objects and row.dtype == object):
+        others = " (or object, for categories)" if takes_objects else ""
+        raise TypeError(f"the row holds {row.dtype}, expected float32 or float64{others}; cast it")
     if row.size != n_features:
         raise ValueError(
             f"the row has {row.size} values, expected {n_features}; pass several rows to the call that takes many"

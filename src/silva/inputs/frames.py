@@ -65,7 +65,9 @@ def _refuse_series(X: Any) -> None:
 
 
 def _refuse_column(name: object, dtype: object) -> NoReturn:
-    raise TypeError(f"column {name!r} of X has dtype {dtype}, expected numbers or categories; convert it first")
+    is_time = any(word in str(dtype).lower() for word in ("date", "time", "duration", "period"))
+    how = "pass numbers, such as days since a date" if is_time else "convert it first"
+    raise TypeError(f"column {name!r} of X has dtype {dtype}, expected numbers or categories; {how}")
 
 
 # --- pandas ---

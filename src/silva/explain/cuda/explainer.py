@@ -145,7 +145,7 @@ class CudaExplainer:
         if request is not None and (result := self._first(job, X, full, request)) is not None:
             return result
         if self._parts and self._parts.is_loss:
-            rows = with_labels(rows, checked_labels(y, len(rows)), gpus[0])
+            rows = with_labels(rows, checked_labels(y, len(rows), forest), gpus[0])
         target = None if out is None else _check_out(out, rows, (len(rows), *shape), full, self.dtype)
         result = map_rows(rows, gpus, full, self.dtype, job.compute, input_type=forest.threshold.dtype, out=target)
         if out is not None:

@@ -72,10 +72,13 @@ def _objects(parent: dict[str, Any], key: str, is_required: bool = False) -> lis
 
 
 def _number(feature: dict[str, Any]) -> NumberFeature:
+    column, borders = get_int(feature, "flat_feature_index"), to_float32(as_array(feature.get("borders"), "borders"))
+    if not np.isfinite(borders).all():  # CatBoost writes no infinities into JSON
+        raise ValueError(f"feature {column} has a border that is not finite")
     return NumberFeature(
-        column=get_int(feature, "flat_feature_index"),
+        column=column,
         name=get(feature, "feature_id", str),
-        borders=to_float32(as_array(feature.get("borders"), "borders")),
+        borders=borders,
         nan_is_right=bool(feature.get("has_nans")) and feature.get("nan_value_treatment") == "AsTrue",
     )
 

@@ -146,8 +146,8 @@ def check_features(model: Model) -> None:
             "columns of text or embeddings are not supported"
         )
     for number in model.numbers:
-        if not np.isfinite(number.borders).all():
-            raise ValueError(f"feature {number.column} has a border that is not finite")
+        if np.isnan(number.borders).any():
+            raise ValueError(f"feature {number.column} has a border that is not a number")
     for category in model.categories:
         if len(np.unique(category.hashes)) < len(category.hashes):
             raise ValueError(f"feature {category.column} tests a category twice")

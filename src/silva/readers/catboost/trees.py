@@ -20,7 +20,8 @@ DEEPEST = 30
 """CatBoost itself stops at depth 16."""
 MOST_TESTED = 2**10
 """Categories that a feature's one-hot splits may test; CatBoost itself stops at 255."""
-LARGEST = float(np.finfo(np.float32).max)
+LARGEST, BEYOND = float(np.finfo(np.float32).max), 2.0**128 - 2.0**103
+"""Of float32, and the smallest number that rounds to infinity."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -53,11 +54,12 @@ def read_tests(model: Model) -> Tests:
     n_sets = sum(n_hashes)
     ctr_borders = [np.zeros(0, np.float32), *(ctr.borders for ctr in model.ctrs)]
     n_ctr_borders = [len(borders) for borders in ctr_borders[1:]]
-    borders = [np.zeros(0, np.float32), *(number.borders for number in model.numbers)]
-    thresholds = _thresholds(np.concatenate([*borders, *ctr_borders]))
+    borders = np.concatenate([np.zeros(0, np.float32), *(number.borders for number in model.numbers)])
+    thresholds = _thresholds(np.concatenate([borders, *ctr_borders]))
     thresholds, of_ctrs = np.split(thresholds, [sum(n_borders)])
     ctr_columns = model.n_features + np.arange(len(model.ctrs))
     nan_is_right = np.repeat(np.array([number.nan_is_right for number in model.numbers], np.bool_), n_borders)
+    nan_is_right &= borders < np.inf  # which the stand-in for missing values, +inf, is not above
     return Tests(
         feature=np.concatenate(
             [
@@ -90,7 +92,7 @@ def _thresholds(borders: NDArray[np.float32]) -> Array:
 
     Above the largest float32 comes infinity, the threshold that every number passes; there +inf must go right, as
     CatBoost's stand-in for missing values does. Thresholds are float64 then: the smallest numbers that round to a
-    float32 above the border.
+    float32 above the border. Columns with infinities have borders at -inf, and at +inf, which no number is above.
     """
     if not (borders == LARGEST).any():
         return less_than(borders, np.float32)
@@ -100,6 +102,7 @@ def _thresholds(borders: NDArray[np.float32]) -> Array:
         below = np.nextafter(borders, np.float32(-np.inf)).astype(np.float64)
         above = np.nextafter(borders, np.float32(np.inf)).astype(np.float64)
         middle = np.where(np.isinf(above), wide + (wide - below) / 2, (wide + above) / 2)
+        middle = np.where(np.isneginf(wide), -BEYOND, middle)
         is_right = middle.astype(np.float32) > borders
     return np.where(is_right, middle, np.nextafter(middle, np.inf))
 

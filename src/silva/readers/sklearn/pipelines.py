@@ -131,7 +131,15 @@ def _sources(step: Any, sources: list[Source], n_out: int) -> list[Source]:
         return _sources_of_columns(step, sources, n_out)
     if hasattr(step, "get_support"):
         return [source for source, kept in zip(sources, step.get_support(), strict=True) if kept]
-    if (counts := _one_hot_counts(step)) is not None and sum(counts) == n_out:
+    if getattr(step, "indicator_", None) is not None:
+        marked = [sources[i] for i in step.indicator_.features_]
+        return _sources_of_counts(step, sources, n_out - len(marked)) + marked
+    return _sources_of_counts(step, sources, n_out)
+
+
+def _sources_of_counts(step: Any, sources: list[Source], n_out: int) -> list[Source]:
+    """Find the same where each input makes some outputs, one input after the other; else all come from all."""
+    if (counts := _counts(step, sources)) is not None and sum(counts) == n_out:
         return [source for source, count in zip(sources, counts, strict=True) for _ in range(count)]
     mixes = {"ClassNamePrefixFeaturesOutMixin", "FeatureUnion"} & {kind.__name__ for kind in type(step).__mro__}
     if len(sources) == n_out and not mixes:
@@ -171,10 +179,21 @@ def _positions(columns: Any, names: list[str]) -> list[int]:
     return [names.index(one) if isinstance(one, str) else int(one) for one in np.atleast_1d(marked).tolist()]
 
 
-def _one_hot_counts(step: Any) -> list[int] | None:
-    """Columns that a OneHotEncoder makes of each of its own; None for other steps."""
-    if type(step).__name__ != "OneHotEncoder" or not hasattr(step, "categories_"):
-        return None
+def _counts(step: Any, sources: list[Source]) -> list[int] | None:
+    """Count the outputs of each input of a step; None where they are not known."""
+    kind = type(step).__name__
+    if kind == "OneHotEncoder" and hasattr(step, "categories_"):
+        return _one_hot_counts(step)
+    if kind == "KBinsDiscretizer" and step.encode != "ordinal":
+        return [int(count) for count in step.n_bins_]
+    if kind == "SplineTransformer" and sources:
+        return [step.n_features_out_ // len(sources)] * len(sources)
+    if kind == "SimpleImputer" and not step.keep_empty_features and step.statistics_.dtype.kind == "f":
+        return [int(not dropped) for dropped in np.isnan(step.statistics_)]
+    return None
+
+
+def _one_hot_counts(step: Any) -> list[int]:
     infrequent = getattr(step, "infrequent_categories_", None) or [None] * len(step.categories_)
     dropped = [None] * len(step.categories_) if step.drop_idx_ is None else step.drop_idx_
     return [
