@@ -92,7 +92,9 @@ def test_trees_without_splits_stay(monkeypatch):
     assert tree.n_leaves_ == 1
 
 
-@pytest.mark.parametrize("parameters", [{"smoothing": 0}, {"smoothing": 15}, {"noise": "uniform"}, {"loss": "huber"}, {"algorithm": "qr"}])
+@pytest.mark.parametrize(
+    "parameters", [{"smoothing": 0}, {"smoothing": 15}, {"noise": "uniform"}, {"loss": "huber"}, {"algorithm": "qr"}]
+)
 def test_some_trees_stay_as_they_were_found(monkeypatch, parameters):
     X, y = noisy(200)
     monkeypatch.setattr(consensus, "fit_tree", None)
