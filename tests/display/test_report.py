@@ -385,3 +385,5 @@ def test_targets_are_a_column_and_labels_the_models(tmp_path):
     assert silva.report(model, numeric, y.to_frame("y"), path).read_text() == text
     with pytest.raises(ValueError, match=r"y holds text \('dear'\).*it knows no labels; replace them by 0, 1"):
         silva.report(model, numeric, np.where(y > y.mean(), "dear", "cheap"), path)
+    with pytest.raises(TypeError, match=r"y is a path, '.*report.html': pass it as path="):
+        silva.report(model, numeric, path)

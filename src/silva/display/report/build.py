@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -17,7 +18,6 @@ from silva.files import check_output
 from silva.loading import load
 
 if TYPE_CHECKING:
-    import os
     from pathlib import Path
 
     from numpy.typing import ArrayLike
@@ -72,6 +72,8 @@ def report(
     ------
     ValueError
         If X has no rows or does not fit the model, y does not fit X, or the model cannot be explained.
+    TypeError
+        If y is a path.
     OSError
         If the file cannot be written; nothing is left behind.
 
@@ -85,6 +87,8 @@ def report(
     --------
     >>> silva.report(model, X, y, "report.html")  # doctest: +SKIP
     """
+    if isinstance(y, str | os.PathLike):
+        raise TypeError(f"y is a path, {os.fspath(y)!r}: pass it as path=, or the targets before it")
     target = check_output(path)
     forest = load(model)
     if not forest.means_known:
