@@ -1,4 +1,4 @@
-"""Pipelines, searches, voting and bagging of scikit-learn against their own predictions."""
+"""Pipelines of scikit-learn against their own predictions."""
 
 from __future__ import annotations
 
@@ -9,14 +9,11 @@ import pytest
 import scipy.sparse
 import xgboost
 from sklearn import ensemble, tree
-from sklearn.calibration import CalibratedClassifierCV
-from sklearn.compose import ColumnTransformer, TransformedTargetRegressor, make_column_selector
+from sklearn.compose import ColumnTransformer, make_column_selector
 from sklearn.decomposition import PCA
 from sklearn.feature_extraction.text import TfidfVectorizer
 from sklearn.feature_selection import SelectKBest, f_regression
 from sklearn.impute import KNNImputer, SimpleImputer
-from sklearn.linear_model import LinearRegression
-from sklearn.model_selection import GridSearchCV, RandomizedSearchCV
 from sklearn.pipeline import FeatureUnion, Pipeline, make_pipeline
 from sklearn.preprocessing import (
     FunctionTransformer,
@@ -26,35 +23,14 @@ from sklearn.preprocessing import (
     SplineTransformer,
     StandardScaler,
 )
+from tests.readers.sklearn_cases import N_ROWS, check, columns, make_data, sources_of
 
 import silva
-
-N_ROWS = 250
 
 
 @pytest.fixture(scope="module")
 def data():
-    rng = np.random.default_rng(0)
-    X = pd.DataFrame(
-        {
-            "age": np.round(rng.normal(40, 10, N_ROWS), 1),
-            "income": rng.lognormal(size=N_ROWS),
-            "city": rng.choice(["Rome", "Oslo", "Lima", "Bonn"], N_ROWS, p=[0.5, 0.3, 0.18, 0.02]),
-            "city_kind": rng.choice(["a", "b"], N_ROWS),
-        }
-    )
-    X.loc[::9, "income"] = np.nan
-    y = X["age"] / 10 + np.nan_to_num(X["income"]) + 3 * (X["city"] == "Rome") - (X["city_kind"] == "a")
-    return X, y.to_numpy()
-
-
-def columns(**options):
-    return ColumnTransformer(
-        [
-            ("num", make_pipeline(SimpleImputer(), StandardScaler()), ["age", "income"]),
-            ("cat", OneHotEncoder(handle_unknown="ignore", **options), ["city", "city_kind"]),
-        ]
-    )
+    return make_data()
 
 
 LAST = {
@@ -63,20 +39,6 @@ LAST = {
     "lightgbm": lambda: lightgbm.LGBMRegressor(n_estimators=8, verbose=-1),
     "xgboost": lambda: xgboost.XGBRegressor(n_estimators=8, max_depth=3),
 }
-
-
-def sources_of(forest):
-    return [" + ".join(columns) for columns in forest.transform.source_columns]
-
-
-def check(model, X, **options):
-    forest = silva.load(model, check=X)
-    expected = model.predict(X)
-    if expected.dtype.kind == "f":
-        np.testing.assert_allclose(forest.predict(X, **options), expected, rtol=1e-5, atol=1e-6)
-    else:
-        np.testing.assert_array_equal(forest.predict(X, **options), expected)
-    return forest
 
 
 @pytest.mark.parametrize("name", LAST)
@@ -307,106 +269,3 @@ def test_what_changes_the_number_of_rows_is_refused(data):
     model.steps[1][1].fit(numbers, y)
     with pytest.raises(ValueError, match="make 125 rows of 250"):
         silva.load(model).predict(numbers)
-
-
-@pytest.mark.parametrize("search", [GridSearchCV, RandomizedSearchCV])
-def test_searches_predict_as_what_they_have_chosen(search, data):
-    X, y = data
-    grid = {"trees__max_depth": [1, 3]}
-    options = {"n_iter": 2} if search is RandomizedSearchCV else {}
-    pipeline = Pipeline([("columns", columns()), ("trees", tree.DecisionTreeRegressor())])
-    model = search(pipeline, grid, cv=2, **options)
-    with pytest.raises(ValueError, match="it is not fitted"):
-        silva.load(model)
-    check(model.fit(X, y), X)
-    alone = search(xgboost.XGBRegressor(n_estimators=3), {"max_depth": [1, 2]}, cv=2, refit=False, **options)
-    with pytest.raises(ValueError, match="refit=False it keeps no model"):
-        silva.load(alone.fit(X[["age"]], y))
-    alone.refit = True
-    check(alone.fit(X[["age"]], y), X[["age"]])
-
-
-def numbers_of(data):
-    X, y = data
-    return X[["age", "income"]].fillna(0).to_numpy(), y
-
-
-def test_voting_regressors(data):
-    X, y = numbers_of(data)
-    members = [
-        ("forest", ensemble.RandomForestRegressor(3, random_state=0)),
-        ("boosting", ensemble.GradientBoostingRegressor(n_estimators=4)),
-        ("xgboost", xgboost.XGBRegressor(n_estimators=4)),
-        ("dropped", "drop"),
-    ]
-    for weights in (None, [1, 2.5, 0.5, 7]):
-        check(ensemble.VotingRegressor(members[:2] + members[3:], weights=weights and [1, 2.5, 7]).fit(X, y), X)
-    with pytest.raises(NotImplementedError, match="estimators that compare differently"):
-        silva.load(ensemble.VotingRegressor([members[0], ("hist", ensemble.HistGradientBoostingRegressor())]).fit(X, y))
-    alike = [("one", lightgbm.LGBMRegressor(n_estimators=3, verbose=-1)), ("two", lightgbm.LGBMRegressor(verbose=-1))]
-    check(ensemble.VotingRegressor(alike, weights=[3, 1]).fit(X, y), X)
-
-
-def test_voting_classifiers(data):
-    X, y = numbers_of(data)
-    labels = np.array(["x", "y", "z"])[np.digitize(y, [5, 7])]
-    members = [
-        ("trees", ensemble.ExtraTreesClassifier(4, random_state=0)),
-        ("tree", tree.DecisionTreeClassifier(max_depth=3)),
-    ]
-    model = ensemble.VotingClassifier(members, voting="soft", weights=[2, 1]).fit(X, labels)
-    forest = check(model, X)
-    np.testing.assert_allclose(forest.predict(X, output="probability"), model.predict_proba(X), atol=1e-12)
-    explainer = silva.Explainer(model, dtype="float64")
-    total = explainer.shap_values(X).sum(axis=1) + explainer.expected_value
-    np.testing.assert_allclose(total, model.predict_proba(X), atol=1e-10)
-    with pytest.raises(NotImplementedError, match="counts labels"):
-        silva.load(ensemble.VotingClassifier(members).fit(X, labels))
-    boosted = [*members, ("boosting", ensemble.GradientBoostingClassifier(n_estimators=2))]
-    with pytest.raises(NotImplementedError, match="averages responses, which are no sums of trees"):
-        silva.load(ensemble.VotingClassifier(boosted, voting="soft").fit(X, labels))
-
-
-@pytest.mark.parametrize(
-    "estimator",
-    [
-        ensemble.GradientBoostingRegressor(n_estimators=3),
-        lightgbm.LGBMRegressor(n_estimators=3, verbose=-1, zero_as_missing=True),
-        xgboost.XGBRegressor(n_estimators=3),
-        ensemble.HistGradientBoostingRegressor(max_iter=3),
-    ],
-    ids=lambda one: type(one).__name__,
-)
-def test_bagging_of_boosting(estimator, data):
-    X, y = numbers_of(data)
-    X = np.column_stack([X, X[::-1]])
-    model = ensemble.BaggingRegressor(estimator, n_estimators=3, max_features=3, random_state=0).fit(X, y)
-    forest = check(model, X)
-    assert forest.n_features == 4
-
-
-REFUSED = {
-    "stacking": (
-        ensemble.StackingRegressor([("tree", tree.DecisionTreeRegressor(max_depth=2))], LinearRegression(), cv=2),
-        TypeError,
-        "StackingRegressor.*no tree ensemble",
-    ),
-    "calibration": (
-        CalibratedClassifierCV(tree.DecisionTreeClassifier(max_depth=2), cv=2),
-        TypeError,
-        r"CalibratedClassifierCV.*model\.calibrated_classifiers_",
-    ),
-    "target": (TransformedTargetRegressor(tree.DecisionTreeRegressor(max_depth=2)), TypeError, r"model\.regressor_"),
-    "AdaBoost": (ensemble.AdaBoostRegressor(n_estimators=2), NotImplementedError, "weighted median"),
-    "linear": (make_pipeline(StandardScaler(), LinearRegression()), TypeError, "LinearRegression"),
-    "transformer": (make_pipeline(StandardScaler()), TypeError, "predicts nothing"),
-}
-
-
-@pytest.mark.parametrize("name", REFUSED)
-def test_what_is_no_sum_of_trees_is_refused_by_name(name, data):
-    model, kind, message = REFUSED[name]
-    X, y = numbers_of(data)
-    model.fit(X, y > 6 if name == "calibration" else y)
-    with pytest.raises(kind, match=message):
-        silva.load(model)
