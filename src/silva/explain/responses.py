@@ -86,7 +86,7 @@ def checked_labels(y: ArrayLike | None, n_rows: int, forest: TreeEnsemble) -> Do
         raise ValueError("output='log_loss' explains the loss of each row's label; pass y, each row's class, or 0 or 1")
     labels = as_targets(y, n_rows)
     is_coded = labels.dtype.kind in "biuf"
-    if len(forest.classes) == 1 and not (is_coded and forest.classes[0].dtype.kind not in "biuf"):
+    if len(forest.classes) == 1 and not (is_coded and isinstance(forest.classes[0].tolist()[0], str)):
         return class_places(labels, forest).astype(np.float64)
     if not is_coded or not np.isin(labels, (0, 1)).all():
         raise ValueError(f"y holds {np.unique(labels)[:5].tolist()}, expected 0 and 1, the second class")

@@ -64,7 +64,8 @@ class ModelTreeRegressor(RegressorMixin, TreeEstimator):  # type: ignore[misc]
     tol : float, default=1e-6
         Least relative gain of fitness that counts as an improvement.
     time_limit : float or None, default=50
-        Seconds after which the best tree so far is returned; the result then depends on the machine. None: no limit.
+        Seconds after which the search ends with the best tree so far; the result then depends on the machine. What
+        follows on few rows, for intervals and ``smoothing="auto"``, may take 1.2 times as long again. None: no limit.
     fitness : {"bic", "weighted"}, default="bic"
         ``bic``: n ln(SSE / n) + penalty · k · ln n, with k = test_weight · tests + sum over leaves (attributes + 1).
         ``weighted``: 1 - 1 / (1 + SSE / (n Var y)) + alpha · k, with k = tests + attributes in the leaves (formula (2)
@@ -157,8 +158,8 @@ class ModelTreeRegressor(RegressorMixin, TreeEstimator):  # type: ignore[misc]
         were chosen on the same rows; with ``honest`` they were not. The intercept is called ``"(intercept)"``; its
         mean is NaN.
     leaf_summary_ : dict of arrays
-        One entry a leaf, by the keys n_rows, rmse, mean (prediction at the means of the features: without smoothing
-        the mean of y), low and high (smallest and largest y), lowest and highest (that the leaf predicts, infinite
+        One entry a leaf, by the keys n_rows, rmse, mean (prediction at the means of the features: where smoothing is
+        0 the mean of y), low and high (smallest and largest y), lowest and highest (that the leaf predicts, infinite
         where nothing confines it), n_clipped (rows that its equation puts beyond); of the training rows, in units of y.
     history_ : dict of arrays
         One entry a generation of the search, before anything is cut off, by the keys generation, fitness, rmse,

@@ -47,6 +47,8 @@ def class_places(labels: Array, forest: TreeEnsemble) -> Int64s:
     ValueError
         If one is none of them.
     """
+    if labels.ndim > 1:
+        raise ValueError(f"y has shape {labels.shape}, expected ({len(labels)},), a class a row of X")
     place = {label: i for i, label in enumerate(forest.classes[0].tolist())}
     found: list[Any] = labels.tolist()
     if unknown := set(found) - set(place):

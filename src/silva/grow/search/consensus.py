@@ -13,8 +13,9 @@ import dataclasses
 import time
 from typing import TYPE_CHECKING, Any
 
+from silva.grow.data.repeats import in_order
 from silva.grow.search.fitting import fit_tree
-from silva.grow.search.selection import price, trees_on_parts
+from silva.grow.search.selection import MOST_ROWS, price, trees_on_parts
 from silva.grow.search.settings import is_pruned
 
 if TYPE_CHECKING:
@@ -70,8 +71,10 @@ def settled(model: Any, growth: Growth, data: tuple[TrainingColumns, Doubles, Do
     history = growth.result.history
     has_means = model.smoothing == "auto" and model.loss == "squared" and model.algorithm == "gram" and is_pruned(model)
     best = growth.result.best
-    has_chosen = (best["feature"] >= 0).any() and price(best, len(target)) >= LEAST_PRICE
-    goes_on = bool(has_means and has_chosen and history and not growth.result.interrupted)
+    goes_on = bool(has_means and (best["feature"] >= 0).any() and history and not growth.result.interrupted)
+    if goes_on and len(target) <= MOST_ROWS:
+        order, _, copies = in_order(columns.X, target, weight)
+        goes_on = price(best, len(order) / copies) >= LEAST_PRICE
     changes = {"penalty": PENALTY * model.penalty} if goes_on else {}
     parts = trees_on_parts(model, best, data, given, changes)
     share = 0.0

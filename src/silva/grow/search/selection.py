@@ -25,6 +25,7 @@ from silva.parallel import n_threads, side_by_side
 if TYPE_CHECKING:
     from silva.grow.data.columns import TrainingColumns
     from silva.grow.search.growing import Circumstances
+    from silva.grow.tree.assembly import GrownTree
     from silva.typing import Bools, Doubles
 
 FOLDS = 5
@@ -65,15 +66,15 @@ def trees_on_parts(
     changes : dict
         Parameters in which these trees differ, beside `BRIEF`.
     """
-    n_rows = len(data[1])
-    is_cheap = price(tree, n_rows) < LEAST_PRICE
-    if model.honest or given.interrupts.have_come or n_rows > MOST_ROWS or is_cheap:
-        return None
     columns, target, weight = data
-    order, weight, _ = in_order(columns.X, target, weight)
-    columns, target = columns.taken(order), target[order]
+    if model.honest or given.interrupts.have_come or len(target) > MOST_ROWS:
+        return None
+    order, weight, copies = in_order(columns.X, target, weight)
+    if len(order) > MOST_ROWS or price(tree, len(order) / copies) < LEAST_PRICE:
+        return None
+    given_rows, columns, target = columns.as_rows(), columns.taken(order), target[order]
     row = repetitions(columns.X, target)
-    if len(row) > MOST_ROWS or row[-1] + 1 < 2 * FOLDS:
+    if row[-1] + 1 < 2 * FOLDS:
         return None
     random = np.random.default_rng([given.seed, APART])
     fold = (random.permutation(row[-1] + 1) % FOLDS)[row]
@@ -85,20 +86,24 @@ def trees_on_parts(
 
     def judged(number: int) -> tuple[Doubles, Doubles, Doubles]:
         fresh = replace(own, seed=given.seed + number, started=time.perf_counter())
-        return _judged(type(model)(**brief), (columns, target, weight), fold == number, fresh)
+        grown = _grown(type(model)(**brief), (columns, target, weight), fold != number, fresh)
+        predictions = grown.forest.predict(given_rows, device="cpu", n_jobs=1)
+        held = np.flatnonzero(fold == number)
+        leaves = grown.forest.predict(given_rows[order[held]], "leaf", device="cpu", n_jobs=1)[:, 0]
+        errors = usable_errors(np.array([leaf.rmse for leaf in grown.models]))[leaves]
+        return grown.scores, np.abs(target - predictions[order])[held] / errors, predictions
 
     parts = side_by_side(judged, FOLDS, n_threads(model.n_jobs))
     if given.interrupts.have_come:
         return None
     within, outside, predictions = zip(*parts, strict=True)
-    unseen = np.array(predictions)[fold, np.arange(len(fold))]
-    mean = np.empty(n_rows)
-    mean[order] = sum(prediction / FOLDS for prediction in predictions)
+    unseen = np.array(predictions)[fold, order]
+    mean: Doubles = np.mean(predictions, axis=0)
     error = float(quadratic_mean(np.abs(target - unseen), weight))
     return Parts(np.concatenate(within), np.concatenate(outside), mean, error)
 
 
-def price(tree: dict[str, Any], n_rows: int) -> float:
+def price(tree: dict[str, Any], n_rows: float) -> float:
     """Of the tree's parameters under BIC, ln n each, a row: two a split, and the coefficients of the leaves."""
     is_leaf = tree["feature"] < 0
     terms = tree["model"].reshape(len(is_leaf), -1)[is_leaf]
@@ -106,16 +111,11 @@ def price(tree: dict[str, Any], n_rows: int) -> float:
     return n_parameters * math.log(n_rows) / n_rows
 
 
-def _judged(
-    member: Any, data: tuple[TrainingColumns, Doubles, Doubles], held: Bools, given: Circumstances
-) -> tuple[Doubles, Doubles, Doubles]:
-    """Grow a tree on the rows not held; its scores of these and of those held, its predictions of all."""
+def _grown(
+    member: Any, data: tuple[TrainingColumns, Doubles, Doubles], is_seen: Bools, given: Circumstances
+) -> GrownTree:
+    """Grow a tree on some of the rows."""
     columns, target, weight = data
-    seen = np.flatnonzero(~held).astype(np.int32)
+    seen = np.flatnonzero(is_seen).astype(np.int32)
     rows = columns.taken(seen).ordered_by(target[seen], weight[seen])
-    grown = fit_tree(member, rows, target[seen], weight[seen], given).tree(member)
-    X = columns.as_rows()
-    leaves = grown.forest.predict(X[held], "leaf", device="cpu", n_jobs=1)[:, 0]
-    errors = usable_errors(np.array([leaf.rmse for leaf in grown.models]))[leaves]
-    predictions = grown.forest.predict(X, device="cpu", n_jobs=1)
-    return grown.scores, np.abs(target - predictions)[held] / errors, predictions
+    return fit_tree(member, rows, target[seen], weight[seen], given).tree(member)

@@ -157,8 +157,15 @@ def _mix(leaf: LeafModel, mixed: list[tuple[float, LeafModel]]) -> LeafModel:
 def with_equation(
     model: LeafModel, other: LeafModel, X: Doubles, y: Doubles, weight: Doubles, scale: float
 ) -> LeafModel:
-    """Put the equation of another target of the same rows and features in; standard errors stay those of y."""
-    changed = dataclasses.replace(model, coefficients=other.coefficients, value=other.value, intercept=other.intercept)
+    """Put the equation of another target of the same rows and features in, which has no standard errors."""
+    changed = dataclasses.replace(
+        model,
+        coefficients=other.coefficients,
+        errors=np.full(len(model.errors), np.nan),
+        value=other.value,
+        intercept=other.intercept,
+        intercept_error=float("nan"),
+    )
     return _with_errors(changed, X, y, weight, scale)
 
 

@@ -26,7 +26,7 @@ struct ExplainPlan {
   std::vector<LinearEntry<Real>> entries;  // of interactions
   std::vector<LinearLeaf> models;          // [leaf]; empty: constant leaves
   std::vector<LoneLeaf> lone_leaves;
-  std::vector<int32_t> total_of;  // [output][player]: place of its total; 0, which stays 0, where no tree splits it
+  std::vector<int32_t> total_of;  // [output][player]: place of its total; 0, which stays 0, where no tree knows it
   int32_t n_totals = 1;
   int32_t width, n_outputs, n_players, max_slots = 0, max_depth = 0, max_terms = 0, max_entries = 0;
   bool interactions;  // whether deltas was built: two rows of K a split
@@ -109,7 +109,7 @@ class ExplainPlanBuilder {
       for (end = first; end < std::min(most, plan_.trees.size()); ++end) {
         const ShapTree& tree = plan_.trees[end];
         if (end > first && (tree.output != group.output || !can_share(tree))) break;
-        for (int32_t at = tree.root; at < tree.root + splits_of(tree); ++at)
+        for (int32_t at = tree.root, last = at + splits_of(tree); at < last; ++at)
           plan_.nodes[at].slot = slot_of(players[tree.first_slot + plan_.nodes[at].slot], group);
       }
       forget_slots(group);

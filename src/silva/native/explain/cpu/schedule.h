@@ -25,7 +25,7 @@ inline void with_target(const ExplainTask<Real>& task, const Take& take) {
 }
 
 // Whether a call is to end before the tree at `root` is walked; asked where so many splits lie behind `asked`, which
-// take some milliseconds. One tree is always walked to its end.
+// take some milliseconds. Trees that share slots are always walked to their end.
 inline bool ends_before(int32_t root, int32_t& asked, const Team& team, int32_t thread) {
   constexpr int32_t kSplits = 1 << 14;
   if (root - asked < kSplits) return false;

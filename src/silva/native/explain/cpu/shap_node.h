@@ -8,7 +8,7 @@ namespace silva {
 template <class Real>
 struct ShapNode {
   int32_t feature;   // column of the row tile
-  int32_t slot;      // the player's position among those of the tree
+  int32_t slot;      // the player's position among those of the trees that share slots
   int32_t flags;     // SplitFlag | ShapFlag
   int32_t previous;  // depth of the nearest edge above that splits for the same player; 0: there is none
   int32_t child[2];  // index of the child's record; at a leaf its row in the table of vector leaves
