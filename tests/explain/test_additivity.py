@@ -75,7 +75,6 @@ def test_forests_that_explain_nothing_add_up():
     assert len(Explainer(full_forest(0, 2, 2, 3)).shap_values(np.zeros((0, 3)), check_additivity=True)) == 0
 
 
-@pytest.mark.filterwarnings("ignore::PendingDeprecationWarning")  # of shap's plots
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("call", ["shap_values", "__call__"])
 def test_the_first_row_that_does_not_add_up_is_named(monkeypatch, call, dtype):

@@ -104,7 +104,6 @@ def test_names_of_players():
     assert Explainer(without, groups={"place": [1, 0]}).players == ("place", "x2", "x3", "x4")
 
 
-@pytest.mark.filterwarnings("ignore::PendingDeprecationWarning")  # of shap's plots
 @pytest.mark.parametrize("has_background", [True, False])
 def test_all_that_an_explainer_does_knows_groups(tmp_path, has_background):
     forest = named_forest()

@@ -259,7 +259,6 @@ NAMES = np.array(["leaves", "stays"])
         (np.array([0, 1]), [True, True, False]),
     ],
 )
-@pytest.mark.filterwarnings("ignore::PendingDeprecationWarning")  # of shap's plots
 def test_labels_of_losses_are_the_classes(classes, labels):
     forest = classifier()
     X, background, _ = rows_of(forest, 3, 20)
