@@ -91,7 +91,8 @@ struct WalkStack : WalkMemory<L> {
   }
 };
 
-// One thread's memory. phi and pairs hold the sums of one tree, or of those that share slots, in Real; totals those of all trees in float64.
+// One thread's memory. phi and pairs hold the sums of one tree, or of those that share slots, in Real; totals those of
+// all trees in float64.
 template <class Real>
 struct ExplainWorkspace {
   using L = ExplainLanes<Real>;
