@@ -111,10 +111,9 @@ class ModelTreeRegressor(RegressorMixin, TreeEstimator):  # type: ignore[misc]
         Rows that the model of the split above counts for when it is mixed into a node's, as M5 does (Quinlan 1992: 15).
         Equations of smoothed leaves have the features of all models above them and no standard errors; 0 leaves each
         leaf its own regression. ``auto``: 15, or 5, unless that costs rows that are left out of all models more than
-        a hundredth of their squared error, which splits chosen on the same rows flatter; 0 from 20,000 rows on. And
-        where rows are few for so large a tree, the search then goes on briefly for the mean of y and of what five trees
-        on parts of the rows predict, and equations are fitted to that mean (`silva.grow.search.consensus`; not with
-        ``noise="uniform"``, ``honest`` or ``huber``): `fit` takes a quarter longer.
+        a hundredth of their squared error, which splits chosen on the same rows flatter; 0 from 20,000 rows on. Where
+        rows are few for so large a tree, splits and equations then follow the mean of y and of what five trees on parts
+        of the rows predict (`silva.grow.search.consensus`; not with ``noise="uniform"``, ``honest`` or ``huber``).
     categorical_features : sequence of int or str, optional
         Columns of categories; default: columns of frames that hold text or categories. Of an array or a list of rows
         they have to be named, by position. Splits test sets of categories; equations have a term a category, of up to

@@ -91,7 +91,7 @@ class ExplainPlanBuilder {
   std::vector<char> distinct_;    // [record]: no split from there on has a player that was split above
   std::map<int32_t, int64_t> first_point_;
 
-  // Where most splits of a tree have a slot of their own, adding its sums to the totals takes as long as a third of its
+  // Where most splits of a tree have a slot of their own, adding its sums to the totals takes as long as a sixth of its
   // walk: neighbours of one output then count slots, and sum, together.
   void share_slots(const std::vector<int32_t>& ends) {
     if (plan_.interactions || plan_.width > 1 || forest_.is_linear()) return;
