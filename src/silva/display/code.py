@@ -9,6 +9,7 @@ import numpy as np
 
 from silva.display.languages import C_SOURCE, C_WORDS, DIALECTS, PYTHON_SOURCE, PYTHON_WORDS, Excel, Language, Python
 from silva.ensemble import MISSING, NUMBER
+from silva.escapes import comment, python_literal
 from silva.facts import feature_names
 from silva.loading import load
 
@@ -64,7 +65,7 @@ def export_sql(model: object, dialect: SqlDialect = "duckdb", output: int = 0) -
     forest = load(model)
     if dialect == "sqlite" and forest.threshold.dtype == np.float32:
         raise NotImplementedError("SQLite has no float32, in which this forest compares; use another dialect")
-    columns = ['"' + name.replace('"', '""') + '"' for name in _names(forest)]
+    columns = ['"' + name.replace('"', '""') + '"' for name in feature_names(forest)]
     named = frozenset(i for i, table in enumerate(forest.categories or ()) if table is not None)
     language = DIALECTS[dialect](columns, forest.threshold.dtype == np.float32, named)
     writer = _Writer(forest, language, output)
@@ -94,7 +95,7 @@ def export_python(model: object, name: str = "predict", output: int = 0) -> str:
     """
     forest = load(model)
     _check_name(name, PYTHON_WORDS)
-    columns = [f"row[{one!r}]" for one in _names(forest)]
+    columns = [f"row[{python_literal(one)}]" for one in feature_names(forest)]
     writer = _Writer(forest, Python(columns, forest.threshold.dtype == np.float32), output)
     return PYTHON_SOURCE.format(name=name, what=_what(forest), statements=writer.statements("    "))
 
@@ -124,7 +125,7 @@ def export_c(model: object, name: str = "predict", output: int = 0) -> str:
     _check_name(name, C_WORDS)
     columns = [f"x[{feature}]" for feature in range(forest.n_features)]
     writer = _Writer(forest, Language(columns, forest.threshold.dtype == np.float32), output, has_codes=True)
-    listed = ", ".join(one.replace("*/", "* /") for one in _names(forest))
+    listed = "\n".join(f'   x[{feature}]: "{comment(one)}"' for feature, one in enumerate(feature_names(forest)))
     return C_SOURCE.format(
         name=name, what=_what(forest), columns=listed, statements=writer.statements("  double ", ";")
     )
@@ -165,13 +166,20 @@ def export_excel(model: object, cells: Sequence[str] | None = None, output: int 
     return formula
 
 
-def _names(forest: Forest) -> list[str]:
-    return list(feature_names(forest))
+def _plain(category: Any) -> str | bool | int | float:
+    """Refuse categories that are not text or a number: how such a thing describes itself is not code."""
+    value = category.item() if isinstance(category, np.generic) else category
+    if isinstance(value, str | bool | int) or (isinstance(value, float) and math.isfinite(value)):
+        return value
+    raise NotImplementedError(
+        f"the category {value!r} has no literal in code, expected text, booleans or finite numbers"
+    )
 
 
 def _what(forest: Forest) -> str:
-    text = f"{forest.n_trees} tree{'s' * (forest.n_trees > 1)} of {forest.source or 'silva'}, written by silva."
-    return text.replace("*/", "* /").replace('"""', "'''")
+    return (
+        f"{forest.n_trees} tree{'s' * (forest.n_trees > 1)} of {comment(forest.source or 'silva')}, written by silva."
+    )
 
 
 def _check_name(name: str, taken: frozenset[str]) -> None:
@@ -274,7 +282,7 @@ class _Writer:
         table = forest.categories[feature] if forest.categories else None
         if table is None:
             return None
-        return list(range(len(table))) if self._has_codes else table.tolist()
+        return list(range(len(table))) if self._has_codes else [_plain(one) for one in table.tolist()]
 
     def _set_test(self, node: int, feature: int, missing: str) -> str:
         forest, language = self._forest, self._language
@@ -347,6 +355,8 @@ def _refuse(forest: Forest, output: int) -> None:
         what = "features that are computed from others"
     elif forest.leaf_width > 1:
         what = "leaves of several values"
+    elif any(table is not None and table.dtype.kind in "mM" for table in forest.categories or ()):
+        what = "categories that are times"
     elif forest.category_hash:
         what = "categories known by their hashes alone"
     elif len(forest.zero_missing):

@@ -7,6 +7,8 @@ import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from silva.escapes import python_literal
+
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
@@ -93,10 +95,10 @@ class Python(Language):
         return f"({self.value(feature)} is None or {self.value(feature)} != {self.value(feature)})"
 
     def literal(self, category: Any) -> str:  # noqa: D102
-        return repr(category)
+        return python_literal(category) if isinstance(category, str) else repr(category)
 
     def is_in(self, feature: int, categories: Sequence[Any]) -> str:  # noqa: D102
-        return f"{self.value(feature)} in ({''.join(f'{one!r}, ' for one in categories)})"
+        return f"{self.value(feature)} in ({''.join(f'{self.literal(one)}, ' for one in categories)})"
 
     def any(self, tests: Sequence[str]) -> str:  # noqa: D102
         return f"({' or '.join(tests)})" if tests else "False"
@@ -226,7 +228,10 @@ C_SOURCE = """\
 #include <math.h>
 
 /* {what}
-   x: {columns}; NAN where one is missing. Compile without -ffast-math, and with -ffp-contract=off for the last bit. */
+   x has these features, NAN where one is missing; compile without -ffast-math, and with -ffp-contract=off for the last
+   bit.
+{columns}
+*/
 static double clip(double value, double low, double high) {{
   return value < low ? low : value > high ? high : value;
 }}
