@@ -1,4 +1,4 @@
-"""GPU tables of docs/benchmarks/grow.md: `python -m benchmarks.grow.gpu_report RESULT DOCS [ROOFLINE]`."""
+"""GPU tables of docs/benchmarks/grow.md: `python -m benchmarks.grow.gpu_report RESULT DOCS`."""
 
 from __future__ import annotations
 
@@ -25,6 +25,11 @@ def in_order(results: dict[str, Any], *kinds: str) -> list[tuple[str, dict[str, 
     """Measured cases that have one of these runs, in the order of the plan."""
     measured = results["cases"]
     return [(name, measured[name]) for name in CASES if name in measured and set(kinds) & set(measured[name]["runs"])]
+
+
+def of_the_paper(results: dict[str, Any], *kinds: str) -> list[tuple[str, dict[str, Any]]]:
+    """The same of the paper's data and those with a target."""
+    return [(name, case) for name, case in in_order(results, *kinds) if CASES[name].paper or CASES[name].target]
 
 
 def seconds(value: float | None) -> str:
@@ -69,7 +74,7 @@ def gpu_whole(results: dict[str, Any]) -> str:
 def gpu_ratios(results: dict[str, Any]) -> str:
     """What the method gains and what the GPU gains."""
     rows = []
-    for name, case in in_order(results, *COMPARED):
+    for name, case in of_the_paper(results, *COMPARED):
         ms = {kind: case["runs"].get(kind, {}).get("ms_a_generation") for kind in COMPARED}
         rows.append(
             [
@@ -92,7 +97,7 @@ def _ratio(slow: float | None, fast: float | None) -> str:
 def gpu_procedures(results: dict[str, Any]) -> str:
     """Shares of the run-time of the paper's evaluation on the GPU, as in its figures 15 and 17."""
     rows = []
-    for name, case in in_order(results, "qr cuda"):
+    for name, case in of_the_paper(results, "qr cuda"):
         run = case["runs"]["qr cuda"]
         timed = sum(run["procedures"].values())
         layouts = [run["procedures"].get(procedure, 0) / run["seconds"] for procedure in PROCEDURES]
@@ -132,34 +137,12 @@ def gpu_several(results: dict[str, Any]) -> str:
     return lines(["data", "GPUs", "ms a generation on one", "on all", "ratio"], rows)
 
 
-def gpu_kernels(roofline: dict[str, Any]) -> str:
-    """Kernels beside the ceilings."""
-    rows = [
-        [
-            search,
-            kernel["kernel"],
-            f"{kernel['us'] / kernel['launches']:.1f}",
-            f"{kernel['longest_us']:.0f}",
-            f"{kernel['bytes_a_second'] / 1e12:.2f}",
-            f"{kernel['share_of_dram']:.0%}",
-            f"{kernel['flops_a_second'] / 1e12:.2f}",
-            f"{kernel['share_of_fp64']:.0%}",
-        ]
-        for search, kernels in roofline.items()
-        for kernel in kernels
-    ]
-    header = ["search", "kernel", "µs a launch", "longest", "TB/s", "of 4.8", "TFLOP/s", "of the ceiling"]
-    return lines(header, rows)
-
-
 def main() -> None:
     """Put the tables that have rows between their marks."""
     results = json.loads(Path(sys.argv[1]).read_text())
     tables = {
         table.__name__: table(results) for table in (gpu_whole, gpu_ratios, gpu_procedures, gpu_storage, gpu_several)
     }
-    if len(sys.argv) > 3:
-        tables["gpu_kernels"] = gpu_kernels(json.loads(Path(sys.argv[3]).read_text()))
     put_tables(Path(sys.argv[2]), {name: table for name, table in tables.items() if table.count("\n") > 1})
 
 
