@@ -33,6 +33,7 @@ lint: $(VENV)/lint.stamp
 	$(BIN)/ruff format --check
 	$(BIN)/lint-imports --no-logo --no-cache
 	@$(BIN)/clang-format --dry-run -Werror $(CXX_SOURCES)
+	@$(BIN)/python tools/check_commits.py
 
 format: $(VENV)/lint.stamp
 	$(BIN)/ruff check --fix

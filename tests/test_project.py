@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import re
 import subprocess
 import tomllib
@@ -44,6 +45,24 @@ def test_the_headline_chart_is_drawn_from_results():
     assert len(bars) >= 10
     for bar in bars:
         assert f"<!-- {label_of(bar)} -->" in text, f"{bar} is not drawn; run python -m benchmarks.chart"
+
+
+@pytest.mark.parametrize(
+    ("message", "wrong"),
+    [
+        ("Subject\n\nThe body says why.\n", ""),
+        (f"{'x' * 72}\n\nThe body says why.\n", ""),
+        (f"{'x' * 73}\n\nThe body says why.\n", "73 characters"),
+        ("Subject\n", "no body"),
+        ("Subject\nthat goes on\n\nThe body says why.\n", "not empty"),
+    ],
+)
+def test_messages_of_commits_are_checked(message, wrong):
+    spec = importlib.util.spec_from_file_location("check_commits", ROOT / "tools" / "check_commits.py")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    found = module.faults(message)
+    assert wrong in found[0] if wrong else not found
 
 
 def test_no_generated_file_is_kept():
