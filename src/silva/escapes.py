@@ -11,6 +11,9 @@ import re
 NOT_IN_COMMENTS = re.compile(r"[^A-Za-z0-9 _.,:;=<>()\[\]{}+#%&@!|~^$-]")
 """No quotes, slashes, stars, line ends or backslashes, and no ? (trigraphs): nothing that could end a comment."""
 
+EXCEL_PART = 127
+"""Characters of a text in a formula, two UTF-16 units each at most."""
+
 
 def comment(text: str) -> str:
     """Write a text for a comment of C or a docstring of Python, in ASCII; other characters become their numbers."""
@@ -25,3 +28,34 @@ def _escaped(found: re.Match[str]) -> str:
 def python_literal(text: str) -> str:
     """Write a text as a literal of Python, in ASCII whatever the encoding of the file that it goes to."""
     return ascii(str.__str__(text))
+
+
+def sql_name(name: str, quote: str = '"') -> str:
+    """Write the name of a column in SQL; ValueError if no column can have it."""
+    if not name:
+        raise ValueError("a feature's name is empty, which no column of a database is called; give it another")
+    return quote + _sql_text(name).replace(quote, 2 * quote) + quote
+
+
+def sql_literal(text: str, escapes: str = "") -> str:
+    """Write a text in SQL; with `escapes`, the prefix of texts that have backslashes, whatever the server's setting."""
+    quoted = "'" + _sql_text(text).replace("'", "''") + "'"
+    return escapes + quoted.replace("\\", 2 * "\\") if escapes and "\\" in text else quoted
+
+
+def excel_literal(text: str) -> str:
+    """Write a text in a formula, which takes texts of up to 255 UTF-16 units; ValueError if no cell can hold it."""
+    if any(letter < " " or letter in "\ufffe\uffff" for letter in text) or not _is_unicode(text):
+        raise ValueError(f"{text!r} holds a character that no cell of a spreadsheet does; rename it")
+    parts = [text[start : start + EXCEL_PART] for start in range(0, len(text), EXCEL_PART)] or [""]
+    return "&".join('"' + part.replace('"', '""') + '"' for part in parts)
+
+
+def _sql_text(text: str) -> str:
+    if "\0" in text or not _is_unicode(text):
+        raise ValueError(f"{text!r} holds NUL or half a surrogate pair, which no text of a database does; rename it")
+    return text
+
+
+def _is_unicode(text: str) -> bool:
+    return not any("\ud800" <= letter <= "\udfff" for letter in text)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import ctypes
+import contextlib
 import dataclasses
 import math
 import re
@@ -17,9 +17,23 @@ import xgboost
 from sklearn.tree import DecisionTreeRegressor
 
 import silva
+from silva.display.code import least_rounded
+from tests.display.runners import (
+    call_c,
+    check,
+    code_columns,
+    compile_c,
+    expected_of,
+    objects,
+    run_duckdb,
+    run_postgresql,
+    run_python,
+    run_sqlite,
+)
+from tests.display.spreadsheet import compute, letters
 from tests.example_forests import with_models
 from tests.native import COMPILER
-from tests.strategies import Options, chain_forest, full_forest, random_forest
+from tests.strategies import Node, Options, chain_forest, flatten, full_forest, random_forest
 
 N_ROWS = 200
 
@@ -78,7 +92,19 @@ def of_sklearn():
     return silva.load(DecisionTreeRegressor(max_depth=4).fit(frame, make_target(make_frame())))
 
 
+EXTREMES = (0.0, -0.0, 1e-36, -1e-36, 1e-46, np.inf, -np.inf, 1e39, -1e39, 2.0**128 - 2.0**103, 3.4028235e38, -7.0)
 RANDOM = Options(n_trees=4, n_features=4, row_type="float64")
+SINGLE = dataclasses.replace(RANDOM, row_type="float32")
+
+
+def linked(forest, link, scale):
+    return dataclasses.replace(forest, link=link, link_scale=scale, missing=math.nan)
+
+
+def marked(forest):
+    return dataclasses.replace(forest, missing=0.1)
+
+
 FORESTS = {
     "grown": grown,
     "constant leaves": lambda: grown(leaf_model="constant"),
@@ -91,16 +117,24 @@ FORESTS = {
     "XGBoost": of_xgboost,
     "scikit-learn": of_sklearn,
     "random, clipped": lambda: with_models(random_forest(3, RANDOM), 1, -1, 1),
+    "random, of float32": lambda: random_forest(4, dataclasses.replace(SINGLE, thresholds="ties")),
+    "random, of float32, through exp": lambda: linked(random_forest(5, SINGLE), "exp", 1.0),
+    "random, far margins": lambda: linked(random_forest(6, RANDOM), "logistic", 400.0),
+    "a number that is missing": lambda: marked(random_forest(7, dataclasses.replace(SINGLE, shape="stump"))),
     "categories by code": lambda: random_forest(5, dataclasses.replace(RANDOM, categorical=True)),
 }
 
 
 @pytest.fixture(scope="module", params=FORESTS)
 def forest(request):
-    made = FORESTS[request.param]()
-    if made.link not in {"identity", "logistic"}:
+    return settled(FORESTS[request.param]())
+
+
+def settled(made):
+    """A forest of links and missing values that code has."""
+    if made.link not in {"identity", "logistic", "exp"}:
         made = dataclasses.replace(made, link="identity", prediction="response")
-    return dataclasses.replace(made, missing=math.nan)
+    return made if made.missing == 0.1 else dataclasses.replace(made, missing=math.nan)
 
 
 def rows_of(forest):
@@ -119,8 +153,11 @@ def rows_of(forest):
         if is_set:
             columns[name] = rng.choice([*range(70), np.nan], n).astype(float)
             continue
+        singles = at.astype(np.float32)
+        ties = [(at + np.nextafter(singles, np.float32(side)).astype(float)) / 2 for side in (-np.inf, np.inf)]
+        at = np.concatenate([at, *ties])
         near = [np.nextafter(at, side) for side in (-np.inf, np.inf)]
-        pool = np.concatenate([at, *near, rng.normal(size=50), [0.0, -0.0, 1e-36, -1e-36]])
+        pool = np.concatenate([at, *near, rng.normal(size=50), np.repeat(EXTREMES, 2)])
         values = rng.choice(pool, n)
         if forest.nan_allowed:
             values[rng.random(n) < 0.2] = np.nan
@@ -128,53 +165,31 @@ def rows_of(forest):
     return pd.DataFrame(columns)
 
 
-def expected_of(forest, rows):
-    """Responses where the code has the link, margins of others."""
-    if forest.link == "logistic":
-        return forest.predict(rows, output="probability")[:, -1]
-    return forest.predict(rows, output="margin")
-
-
-def check(found, forest, rows):
-    expected = expected_of(forest, rows)
-    if forest.link == "identity" and forest.result_dtype == "float64":
-        np.testing.assert_array_equal(found, expected)
-    else:
-        np.testing.assert_allclose(found, expected, rtol=1e-6 if forest.result_dtype == "float32" else 1e-15)
-
-
 @pytest.mark.parametrize("output", [0, 1])
 def test_duckdb(forest, output):
-    duckdb = pytest.importorskip("duckdb", reason="duckdb is not installed: pip install duckdb")
+    pytest.importorskip("duckdb", reason="duckdb is not installed: pip install duckdb")
     if output >= forest.n_outputs:
         pytest.skip("one output")
     rows = rows_of(forest)
-    with duckdb.connect() as connection:
-        connection.register("rows", rows)
-        found = connection.execute(f"SELECT {silva.export_sql(forest, output=output)} AS y FROM rows").fetchnumpy()["y"]
+    found = run_duckdb(silva.export_sql(forest, output=output), rows)
     if forest.n_outputs > 1:
         np.testing.assert_array_equal(found, forest.predict(rows, output="margin")[:, output])
         return
-    check(np.asarray(found, np.float64), forest, rows)
+    check(found, forest, rows)
 
 
 def test_sqlite(forest):
-    if forest.threshold.dtype == np.float32:
-        with pytest.raises(NotImplementedError, match="SQLite has no float32"):
-            silva.export_sql(forest, "sqlite")
-        return
     if forest.n_outputs > 1:
         pytest.skip("several outputs")
     rows = rows_of(forest)
-    connection = sqlite3.connect(":memory:")
-    connection.create_function("EXP", 1, math.exp)
-    names = ", ".join('"' + name.replace('"', '""') + '"' for name in rows.columns)
-    connection.execute(f"CREATE TABLE rows ({names})")
-    values = rows.astype(object).where(rows.notna(), None).values.tolist()
-    connection.executemany(f"INSERT INTO rows VALUES ({', '.join('?' * rows.shape[1])})", values)
-    found = connection.execute(f"SELECT {silva.export_sql(forest, 'sqlite')} FROM rows").fetchall()
-    connection.close()
-    check(np.array(found)[:, 0], forest, rows)
+    check(run_sqlite(silva.export_sql(forest, "sqlite"), rows), forest, rows)
+
+
+def test_postgresql(forest, server):
+    if forest.n_outputs > 1:
+        pytest.skip("several outputs")
+    rows = rows_of(forest)
+    check(run_postgresql(server, silva.export_sql(forest, "postgresql"), rows), forest, rows)
 
 
 def stumps(n_trees):
@@ -185,9 +200,7 @@ def test_many_trees():
     """Databases and parsers take sums of some thousand levels only."""
     forest = dataclasses.replace(stumps(7000), link="identity", prediction="response", missing=math.nan)
     rows = rows_of(forest)[:5]
-    space: dict = {}
-    exec(silva.export_python(forest), space)
-    check(np.array([space["predict"](row) for row in rows.to_dict("records")]), forest, rows)
+    check(run_python(silva.export_python(forest), rows), forest, rows)
     for dialect in ("duckdb", "sqlite"):
         with pytest.raises(NotImplementedError, match=rf"7000 trees .* {dialect} takes 1000; use export_python"):
             silva.export_sql(forest, dialect)
@@ -206,23 +219,11 @@ def test_as_many_trees_as_databases_take():
         connection.execute(f"SELECT {silva.export_sql(forest)} FROM rows")
 
 
-def test_postgresql_is_written():
-    """Without a server: the text differs from DuckDB's by its literals alone."""
-    text = silva.export_sql(grown(), "postgresql")
-    assert "::float8" in text
-    assert "DOUBLE" not in text
-
-
 def test_python(forest):
     if forest.n_outputs > 1:
         pytest.skip("several outputs")
     rows = rows_of(forest)
-    space: dict = {}
-    exec(silva.export_python(forest, "evaluate"), space)
-    found = [space["evaluate"](row) for row in rows.astype(object).where(rows.notna(), None).to_dict("records")]
-    check(np.array(found), forest, rows)
-    with_nan = [space["evaluate"](row) for row in rows.to_dict("records")]
-    np.testing.assert_array_equal(with_nan, found)
+    check(run_python(silva.export_python(forest, "evaluate"), rows, "evaluate"), forest, rows)
 
 
 @pytest.mark.skipif(COMPILER is None, reason="no compiler")
@@ -230,24 +231,8 @@ def test_c(forest, tmp_path):
     if forest.n_outputs > 1:
         pytest.skip("several outputs")
     rows = rows_of(forest)
-    (tmp_path / "model.c").write_text(silva.export_c(forest, "evaluate"))
-    command = ["gcc", "-x", "c", "-Wall", "-Wextra", "-Werror", "-Wno-unused-parameter", "-Wno-parentheses"]
-    command += ["-O2", "-ffp-contract=off", "-shared", "-fPIC"]
-    subprocess.run([*command, str(tmp_path / "model.c"), "-o", str(tmp_path / "model.so"), "-lm"], check=True)
-    evaluate = ctypes.CDLL(str(tmp_path / "model.so")).evaluate
-    evaluate.restype, evaluate.argtypes = ctypes.c_double, [ctypes.POINTER(ctypes.c_double)]
-    codes = np.column_stack([code_column(forest, rows, feature) for feature in range(forest.n_features)])
-    found = [evaluate(np.ascontiguousarray(row).ctypes.data_as(ctypes.POINTER(ctypes.c_double))) for row in codes]
-    check(np.array(found), forest, rows)
-
-
-def code_column(forest, rows, feature):
-    column = rows.iloc[:, feature]
-    table = forest.categories[feature] if forest.categories else None
-    if table is None:
-        return column.to_numpy(float)
-    place = {value: float(i) for i, value in enumerate(table.tolist())}
-    return np.array([place.get(value, math.nan) for value in column])
+    library = compile_c(silva.export_c(forest, "evaluate"), tmp_path)
+    check(call_c(library.evaluate, code_columns(forest, rows)), forest, rows)
 
 
 SHEET = {
@@ -271,40 +256,111 @@ class Blank(float):
 
 def test_excel(forest):
     """Formulas as Python: the functions by their names, = as ==."""
-    if forest.threshold.dtype == np.float32:
-        with pytest.raises(NotImplementedError, match="spreadsheets have no float32"):
-            silva.export_excel(forest)
-        return
     if forest.n_outputs > 1 or forest.depth > 8:
         pytest.skip("too large")
     try:
         formula = silva.export_excel(forest)
     except NotImplementedError:
         pytest.skip("too long")
-    rows = rows_of(forest)[:100]
+    rows = finite(rows_of(forest))[:100]
     text = re.sub(r"(?<![<>=])=(?!=)", "==", formula[1:]).replace('""', '\\"')
     compiled = compile(text, "formula", "eval")
     found = []
     for row in rows.itertuples(index=False):
         cells = {f"{chr(65 + i)}2": cell_of(value) for i, value in enumerate(row)}
         found.append(eval(compiled, {**SHEET, "ISBLANK": lambda cell: isinstance(cell, Blank), **cells}))
-    np.testing.assert_allclose(found, expected_of(forest, rows), rtol=1e-9, atol=1e-12)
+    check_digits(found, forest, rows)
+
+
+def finite(rows):
+    """Rows that cells can hold."""
+    return rows[~rows.isin([np.inf, -np.inf]).any(axis=1)]
+
+
+def check_digits(found, forest, rows):
+    """Spreadsheets keep 15 digits; predict may keep fewer."""
+    expected = expected_of(forest, rows)
+    is_double = expected.dtype == np.float64
+    np.testing.assert_allclose(found, expected, rtol=1e-9 if is_double else 1e-6, atol=1e-12 if is_double else 1e-7)
+
+
+def test_libreoffice(tmp_path):
+    """All forests in one workbook: a row of the sheet is a row of one of them, and its formula."""
+    sheet, cases = [], []
+    for make in FORESTS.values():
+        forest = settled(make())
+        rows = distinct(forest, finite(rows_of(forest)))[:40]
+        try:
+            formulas = [formula_at(forest, len(sheet) + at) for at in range(1, len(rows) + 1)]
+        except NotImplementedError:
+            continue
+        sheet += [[formula, *row] for formula, row in zip(formulas, objects(rows), strict=True)]
+        cases.append((forest, rows))
+    found = iter(float(row[0]) for row in compute(sheet, tmp_path))
+    assert len(cases) > 6
+    for forest, rows in cases:
+        check_digits([next(found) for _ in range(len(rows))], forest, rows)
+
+
+def distinct(forest, rows):
+    """Rows whose numbers are no threshold's neighbours: spreadsheets take what differs in the 15th digit for equal."""
+    keeps = np.ones(len(rows), bool)
+    for feature in range(forest.n_features):
+        values = rows.iloc[:, feature]
+        if values.dtype.kind == "f":
+            limits = forest.threshold[(forest.feature == feature) & np.isfinite(forest.threshold)].astype(float)
+            if forest.threshold.dtype == np.float32:
+                limits = np.array([least_rounded(np.float32(limit)) for limit in limits])
+            apart = np.abs(values.to_numpy()[:, None] - limits)
+            keeps &= ~((apart > 0) & (apart <= 1e-12 * np.abs(limits))).any(axis=1)
+    return rows[keeps]
+
+
+def formula_at(forest, row):
+    return silva.export_excel(forest, [f"{letters(1 + feature)}{row}" for feature in range(forest.n_features)])
 
 
 def cell_of(value):
     return Blank(0) if value is None or value != value else value
 
 
-@pytest.mark.parametrize("name", ["class", "exp", "_clip", "float", "a b", "", "naïve"])
+@pytest.mark.parametrize("name", ["class", "exp", "_clip", "float", "__debug__", "a b", "", "naïve"])
 def test_names_that_no_python_function_has(name):
     with pytest.raises(ValueError, match=f"name is '{name}'.* expected the name of a function"):
         silva.export_python(stumps(1), name)
 
 
-@pytest.mark.parametrize("name", ["double", "for", "exp", "clip", "main", "a b"])
+C_NAMES = ["double", "for", "exp", "clip", "main", "sin", "sinf", "y0", "isnan", "linux", "_Bool", "__FILE__", "M_PI"]
+
+
+@pytest.mark.parametrize("name", [*C_NAMES, "NAN", "FP_NAN", "a b", "", "naïve"])
 def test_names_that_no_c_function_has(name):
     with pytest.raises(ValueError, match=f"name is '{name}'.* expected the name of a function"):
         silva.export_c(stumps(1), name)
+
+
+@pytest.mark.skipif(COMPILER is None, reason="no compiler")
+def test_every_other_name_compiles():
+    """What <math.h> declares, in the compiler's own words: each name is refused, or it compiles without a warning."""
+    headers = [["-E", "-P", "-D_GNU_SOURCE"], ["-E", "-dM", "-D_GNU_SOURCE"]]
+    texts = [run_gcc(flags, "#include <math.h>\n") for flags in headers]
+    names = sorted(set(re.findall(r"[A-Za-z_]\w*", " ".join(texts))) - {"defined"})
+    forest, accepted = stumps(1), []
+    for name in names:
+        with contextlib.suppress(ValueError):
+            accepted.append((name, silva.export_c(forest, name)))
+    assert len(names) > 1000
+    flags = ["-fsyntax-only", "-Wall", "-Wextra", "-Werror", "-Wno-unused-parameter", "-Wno-parentheses"]
+    for standard in ("-std=c99", "-std=gnu17"):
+        prototypes = [f"double {name}(const double *x);" for name, _ in accepted]
+        run_gcc([*flags, standard], "\n".join(["#include <math.h>", *prototypes]))
+    run_gcc(flags, next(source for name, source in accepted if name == "x"))
+
+
+def run_gcc(flags, source):
+    done = subprocess.run(["gcc", *flags, "-x", "c", "-"], input=source, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr[:2000]
+    return done.stdout
 
 
 def test_deep_trees_and_other_forests_are_refused():
@@ -328,3 +384,85 @@ def test_deep_trees_and_other_forests_are_refused():
     poisson = dataclasses.replace(forest, link="softmax")
     with pytest.raises(NotImplementedError, match="the link 'softmax'"):
         silva.export_python(poisson)
+
+
+def called(*names):
+    """A forest that tests every feature."""
+    forest = full_forest(0, 3, 2, len(names), "float64")
+    return dataclasses.replace(forest, link="identity", prediction="response", missing=math.nan, feature_names=names)
+
+
+def test_columns_that_databases_do_not_tell_apart():
+    """DuckDB and SQLite match names without the case of ASCII, PostgreSQL by 63 bytes."""
+    for dialect in ("duckdb", "sqlite"):
+        with pytest.raises(ValueError, match=f"features 0 and 2 are called 'x' and 'X', which {dialect} does not tell"):
+            silva.export_sql(called("x", "y", "X"), dialect)
+    long = 31 * "é"
+    with pytest.raises(ValueError, match="which postgresql does not tell apart"):
+        silva.export_sql(called(f"{long}éa", f"{long}éb"), "postgresql")
+    for export in (silva.export_python, silva.export_sql, lambda forest: silva.export_sql(forest, "postgresql")):
+        with pytest.raises(ValueError, match="features 0 and 1 are called 'x' and 'x'"):
+            export(called("x", "x"))
+
+
+def test_columns_that_databases_tell_apart(server):
+    forest = called("é", "É", "x", "\u017f")
+    rows = pd.DataFrame(np.random.default_rng(0).normal(size=(50, 4)), columns=forest.feature_names)
+    expected = forest.predict(rows)
+    np.testing.assert_array_equal(run_duckdb(silva.export_sql(forest), rows), expected)
+    np.testing.assert_array_equal(run_sqlite(silva.export_sql(forest, "sqlite"), rows), expected)
+    forest, rows = called("x", "X", "é", 40 * "é"), rows.set_axis(["x", "X", "é", 40 * "é"], axis=1)
+    found = run_postgresql(server, silva.export_sql(forest, "postgresql"), rows)
+    np.testing.assert_array_equal(found, expected)
+
+
+def test_missing_columns_are_errors(server):
+    """SQLite would take names in double quotes for texts."""
+    duckdb = pytest.importorskip("duckdb", reason="duckdb is not installed: pip install duckdb")
+    forest = called("a", "b")
+    with sqlite3.connect(":memory:") as connection:
+        connection.execute("CREATE TABLE rows (a)")
+        with pytest.raises(sqlite3.OperationalError, match="no such column: b"):
+            connection.execute(f"SELECT {silva.export_sql(forest, 'sqlite')} FROM rows")
+    with duckdb.connect() as connection:
+        connection.execute("CREATE TABLE rows (a DOUBLE)")
+        with pytest.raises(duckdb.BinderException, match='"b" not found'):
+            connection.execute(f"SELECT {silva.export_sql(forest)} FROM rows")
+    server.run("CREATE TABLE lacking (a float8)")
+    assert 'column "b" does not exist' in server.run(
+        f"SELECT {silva.export_sql(forest, 'postgresql')} FROM lacking", check=False
+    )
+    with pytest.raises(KeyError, match="b"):
+        run_python(silva.export_python(forest), pd.DataFrame({"a": [0.0]}))
+
+
+@pytest.mark.parametrize(("name", "dialect"), [("rowid", "duckdb"), ("ROWID", "sqlite"), ("oid", "sqlite")])
+def test_numbers_of_rows_are_no_features(name, dialect):
+    """A table without such a column would silently give the number of its row."""
+    with pytest.raises(ValueError, match=f"'{name}' is the number of a row where a table has no such column"):
+        silva.export_sql(called(name, "b"), dialect)
+
+
+@pytest.mark.parametrize("name", ["", "a\0b", "\ud800"])
+@pytest.mark.parametrize("dialect", ["duckdb", "sqlite", "postgresql"])
+def test_names_that_no_column_has(name, dialect):
+    with pytest.raises(ValueError, match=r"which no (text|column) of a database"):
+        silva.export_sql(called(name, "b"), dialect)
+
+
+def with_categories(*labels):
+    """A stump that sends the first and the last of the categories left."""
+    words = np.array([1 | 1 << (len(labels) - 1)], np.uint32)
+    node = Node(children=(Node(value=1.0), Node(value=2.0)), feature=0, threshold=0.0, category_set=0)
+    meaning = {"feature_names": ("a",), "categories": (np.array(labels, object),), "missing": math.nan}
+    return flatten([node], 1, "float64", [(words, False)], **meaning)
+
+
+def test_categories_are_numbers_booleans_or_text():
+    for labels in ((1, 2.5, 3), (True, False), (np.int64(1), np.float64(2.0), np.str_("c"))):
+        forest = with_categories(*labels)
+        rows = pd.DataFrame({"a": pd.Series(labels, dtype=object)})
+        np.testing.assert_array_equal(run_python(silva.export_python(forest), rows), forest.predict(rows))
+    for label in (b"a", None, math.inf, 1j):
+        with pytest.raises(NotImplementedError, match=r"the category .* is no text, boolean or finite number"):
+            silva.export_python(with_categories("b", label))

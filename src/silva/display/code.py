@@ -1,4 +1,4 @@
-"""Forests as code of other languages, equal to `Forest.predict` as far as the language allows."""
+"""Forests as code of other languages, in doubles: numbers are `Forest.predict`'s before they become float32."""
 
 from __future__ import annotations
 
@@ -7,14 +7,24 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from silva.display.languages import C_SOURCE, C_WORDS, DIALECTS, PYTHON_SOURCE, PYTHON_WORDS, Excel, Language, Python
+from silva.display.languages import (
+    C_SOURCE,
+    C_SUFFIX,
+    C_WORDS,
+    DIALECTS,
+    PYTHON_SOURCE,
+    PYTHON_WORDS,
+    Excel,
+    Language,
+    Python,
+)
 from silva.ensemble import MISSING, NUMBER
 from silva.escapes import comment, python_literal
 from silva.facts import feature_names
 from silva.loading import load
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from silva.forest import Forest
     from silva.typing import SqlDialect
@@ -30,6 +40,9 @@ SQL_LEVELS = {"duckdb": 1000, "sqlite": 1000}
 
 OTHER_LEVELS = 16
 """Levels of tests, weights, clips and links, at most."""
+
+BEYOND = 2.0**128
+"""What follows the largest float32 when numbers round to one."""
 
 LINKS = ("identity", "logistic", "exp")
 
@@ -48,14 +61,17 @@ def export_sql(model: object, dialect: SqlDialect = "duckdb", output: int = 0) -
     Returns
     -------
     str
-        An expression of doubles: ``SELECT <expression> FROM table``. Equal to `Forest.predict` to the last bit, but for
-        the database's own EXP. NULL and NaN are missing. PostgreSQL may need a larger ``max_stack_depth`` from some
-        thousand trees on, SQLite a larger parser stack for trees of more than 20 levels.
+        An expression of doubles: ``SELECT <expression> FROM table``. The margin has the bits of
+        ``predict(X, output="margin")`` in float64; `Forest.predict` rounds to float32 where its result is float32, and
+        the database's EXP may differ in the last bit. NULL and NaN are missing; SQLite's NULL is also what
+        `Forest.predict` calls NaN. PostgreSQL ends a query where a number overflows, and may need a larger
+        ``max_stack_depth`` from some thousand trees on, SQLite a larger parser stack for trees of more than 20 levels.
 
     Raises
     ------
     ValueError
-        If the dialect or the output is unknown.
+        If the dialect or the output is unknown, or if names or categories are such that the database cannot tell them
+        apart (``x`` and ``X`` in DuckDB and SQLite) or cannot write them.
     NotImplementedError
         If the forest has no such expression: leaves of vectors, very deep trees, other links, features that are
         computed first, or more trees than the levels of the database's expressions (1,000 in DuckDB and SQLite).
@@ -63,12 +79,10 @@ def export_sql(model: object, dialect: SqlDialect = "duckdb", output: int = 0) -
     if dialect not in DIALECTS:
         raise ValueError(f"dialect is {dialect!r}, expected one of {', '.join(DIALECTS)}")
     forest = load(model)
-    if dialect == "sqlite" and forest.threshold.dtype == np.float32:
-        raise NotImplementedError("SQLite has no float32, in which this forest compares; use another dialect")
-    columns = ['"' + name.replace('"', '""') + '"' for name in feature_names(forest)]
+    kind, names = DIALECTS[dialect], feature_names(forest)
+    _refuse_twins(names, kind.identity, dialect)
     named = frozenset(i for i, table in enumerate(forest.categories or ()) if table is not None)
-    language = DIALECTS[dialect](columns, forest.threshold.dtype == np.float32, named)
-    writer = _Writer(forest, language, output)
+    writer = _Writer(forest, kind([kind.column(name) for name in names], named), output)
     _refuse_levels(forest, dialect, output)
     return writer.expression()
 
@@ -86,17 +100,19 @@ def export_python(model: object, name: str = "predict", output: int = 0) -> str:
     Returns
     -------
     str
-        Equal to `Forest.predict` to the last bit, but for `math.exp`.
+        The function returns a float with the bits of the margin in float64, as `export_sql`; `math.exp` may differ in
+        the last bit.
 
     Raises
     ------
     ValueError, NotImplementedError
-        As for `export_sql`, and if the name is none.
+        As for `export_sql`, and if the function cannot have the name.
     """
     forest = load(model)
-    _check_name(name, PYTHON_WORDS)
-    columns = [f"row[{python_literal(one)}]" for one in feature_names(forest)]
-    writer = _Writer(forest, Python(columns, forest.threshold.dtype == np.float32), output)
+    _check_name(name, name in PYTHON_WORDS)
+    names = feature_names(forest)
+    _refuse_twins(names, str, "a mapping")
+    writer = _Writer(forest, Python([f"row[{python_literal(one)}]" for one in names]), output)
     return PYTHON_SOURCE.format(name=name, what=_what(forest), statements=writer.statements("    "))
 
 
@@ -114,17 +130,19 @@ def export_c(model: object, name: str = "predict", output: int = 0) -> str:
     Returns
     -------
     str
-        Equal to `Forest.predict` to the last bit where the compiler fuses no products with sums, but for exp.
+        The function returns the bits of the margin in float64, as `export_sql`, where the compiler fuses no products
+        with sums; exp may differ in the last bit.
 
     Raises
     ------
     ValueError, NotImplementedError
-        As for `export_sql`, and if the name is none.
+        As for `export_sql`, and if the function cannot have the name: words of C, what <math.h> and compilers declare,
+        names without small letters or with an underscore in front.
     """
     forest = load(model)
-    _check_name(name, C_WORDS)
-    columns = [f"x[{feature}]" for feature in range(forest.n_features)]
-    writer = _Writer(forest, Language(columns, forest.threshold.dtype == np.float32), output, has_codes=True)
+    is_macro = name.startswith("_") or name.upper() == name
+    _check_name(name, is_macro or name in C_WORDS or C_SUFFIX.sub("", name) in C_WORDS)
+    writer = _Writer(forest, Language([f"x[{i}]" for i in range(forest.n_features)]), output, has_codes=True)
     listed = "\n".join(f'   x[{feature}]: "{comment(one)}"' for feature, one in enumerate(feature_names(forest)))
     return C_SOURCE.format(
         name=name, what=_what(forest), columns=listed, statements=writer.statements("  double ", ";")
@@ -153,8 +171,6 @@ def export_excel(model: object, cells: Sequence[str] | None = None, output: int 
         takes.
     """
     forest = load(model)
-    if forest.threshold.dtype == np.float32:
-        raise NotImplementedError("spreadsheets have no float32, in which this forest compares")
     chosen = [f"{_letters(i)}2" for i in range(forest.n_features)] if cells is None else list(cells)
     if len(chosen) != forest.n_features:
         raise ValueError(f"cells has {len(chosen)} entries, expected {forest.n_features}: one a feature")
@@ -171,9 +187,7 @@ def _plain(category: Any) -> str | bool | int | float:
     value = category.item() if isinstance(category, np.generic) else category
     if isinstance(value, str | bool | int) or (isinstance(value, float) and math.isfinite(value)):
         return value
-    raise NotImplementedError(
-        f"the category {value!r} has no literal in code, expected text, booleans or finite numbers"
-    )
+    raise NotImplementedError(f"the category {value!r} is no text, boolean or finite number; predict with silva")
 
 
 def _what(forest: Forest) -> str:
@@ -182,10 +196,22 @@ def _what(forest: Forest) -> str:
     )
 
 
-def _check_name(name: str, taken: frozenset[str]) -> None:
-    if not name.isidentifier() or not name.isascii() or name in taken:
-        why = " which the language has a meaning for already," if name in taken else ""
-        raise ValueError(f"name is {name!r},{why} expected the name of a function, as 'predict'")
+def _check_name(name: str, is_taken: bool) -> None:
+    if not name.isidentifier() or not name.isascii() or is_taken:
+        why = ", which the language or its libraries use," if name.isidentifier() and is_taken else ","
+        raise ValueError(f"name is {name!r}{why} expected the name of a function, as 'predict'")
+
+
+def _refuse_twins(names: Sequence[str], identity: Callable[[str], object], where: str) -> None:
+    """Refuse names that are one and the same column where they are read."""
+    first: dict[object, int] = {}
+    for feature, name in enumerate(names):
+        other = first.setdefault(identity(name), feature)
+        if other != feature:
+            raise ValueError(
+                f"features {other} and {feature} are called {names[other]!r} and {name!r}, which {where} does not tell "
+                f"apart; rename one of them: dataclasses.replace(forest, feature_names=...)"
+            )
 
 
 def _letters(column: int) -> str:
@@ -204,6 +230,7 @@ class _Writer:
     def __init__(self, forest: Forest, language: Language, output: int, has_codes: bool = False) -> None:
         _refuse(forest, output)
         self._forest, self._language, self._output, self._has_codes = forest, language, output, has_codes
+        self._leaves = np.cumsum(forest.feature < 0) - 1
 
     def expression(self) -> str:
         """Add the trees to the base score in their order; through the link if there is one output."""
@@ -228,14 +255,14 @@ class _Writer:
         forest = self._forest
         if forest.n_outputs > 1 or forest.link == "identity":
             return text
-        if forest.link_scale != 1:
+        if forest.link == "logistic" and forest.link_scale != 1:
             text = f"{self._language.number(forest.link_scale)} * ({text})"
         return self._language.link(forest.link, text)
 
     def _node(self, root: int, node: int) -> str:
         forest = self._forest
         if forest.feature[node] < 0:
-            return self._leaf(int((forest.feature[:node] < 0).sum()))
+            return self._leaf(int(self._leaves[node]))
         left = root + int(forest.left[node])
         return self._language.choose(self._test(node), self._node(root, left), self._node(root, left + 1))
 
@@ -245,13 +272,15 @@ class _Writer:
         missing = self._is_missing(feature)
         if forest.is_categorical and forest.category_set[node] >= 0:
             return self._set_test(node, feature, missing)
-        threshold = _effective(forest, float(forest.threshold[node]))
-        is_left = f"{self._language.compared(feature)} < {self._language.number(threshold)}"
-        if math.isinf(threshold) and threshold > 0:  # every number goes left
+        if forest.threshold[node] == np.inf:  # every number goes left
             return self._language.negated(missing) if not forest.default_left[node] else self._always()
+        is_left = self._is_less(feature, _effective(forest, forest.threshold[node]))
         if forest.default_left[node]:
             return self._language.any([missing, is_left])
         return self._present(feature, is_left)
+
+    def _is_less(self, feature: int, threshold: float) -> str:
+        return f"{self._language.value(feature)} < {self._language.number(threshold)}"
 
     def _present(self, feature: int, test: str) -> str:
         """Write a test that no missing value passes; some languages cannot compare None or empty cells."""
@@ -270,11 +299,21 @@ class _Writer:
         """Whether a row lacks a value; a category that training did not see counts as missing."""
         language, tests = self._language, [self._language.is_missing(feature)]
         if not math.isnan(self._forest.missing):
-            tests.append(language.equals(feature, self._forest.missing))
+            tests.append(self._is_marker(feature))
         table = self._table(feature)
         if table is not None:
             tests.append(language.negated(language.is_in(feature, table)))
         return language.any(tests) if len(tests) > 1 else tests[0]
+
+    def _is_marker(self, feature: int) -> str:
+        """Whether a number is the one that marks missing values; it may become so in float32."""
+        marker, language = self._forest.threshold.dtype.type(self._forest.missing), self._language
+        if marker.dtype != np.float32:
+            return language.equals(feature, float(marker))
+        first, beyond = least_rounded(marker), least_rounded(np.nextafter(marker, np.float32(np.inf)))
+        return language.negated(
+            language.any([self._is_less(feature, first), language.negated(self._is_less(feature, beyond))])
+        )
 
     def _table(self, feature: int) -> list[Any] | None:
         """Values of a feature's categories, as rows of the language have them."""
@@ -337,13 +376,24 @@ class _Writer:
         return self._language.equals(feature, category)
 
 
-def _effective(forest: Forest, threshold: float) -> float:
-    """Threshold for rows whose tiny numbers have not become 0 (LightGBM)."""
-    if forest.zero_threshold == 0:
-        return threshold
-    if threshold > 0:
-        return max(threshold, float(np.nextafter(forest.zero_threshold, np.inf)))
-    return min(threshold, -forest.zero_threshold)
+def _effective(forest: Forest, threshold: Any) -> float:
+    """Smallest double that goes right: tiny numbers become 0 (LightGBM), all become the type of the rows."""
+    if forest.zero_threshold != 0:
+        zero = threshold.dtype.type(forest.zero_threshold)
+        threshold = max(threshold, np.nextafter(zero, threshold.dtype.type(np.inf))) if threshold > 0 else threshold
+        threshold = min(threshold, -zero) if threshold <= 0 else threshold
+    return least_rounded(threshold) if threshold.dtype == np.float32 else float(threshold)
+
+
+def least_rounded(limit: np.float32) -> float:
+    """Smallest double that rounds to a float32 of at least the limit."""
+    below = np.nextafter(limit, np.float32(-np.inf))
+    if below == limit:
+        return float(limit)
+    low, high = (math.copysign(BEYOND, one) if np.isinf(one) else float(one) for one in (below, limit))
+    middle = (low + high) / 2
+    with np.errstate(over="ignore"):
+        return middle if np.float32(middle) >= limit else math.nextafter(middle, math.inf)
 
 
 def _refuse(forest: Forest, output: int) -> None:
@@ -359,6 +409,8 @@ def _refuse(forest: Forest, output: int) -> None:
         what = "categories that are times"
     elif forest.category_hash:
         what = "categories known by their hashes alone"
+    elif forest.has_linear_leaves and forest.threshold.dtype == np.float32:
+        what = "equations of float32 in their leaves"
     elif len(forest.zero_missing):
         what = "zeros that are missing"
     elif forest.depth > DEEPEST:

@@ -4,13 +4,20 @@ from __future__ import annotations
 
 import keyword
 import math
+import re
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
-from silva.escapes import python_literal
+from silva.escapes import excel_literal, python_literal, sql_literal, sql_name
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+
+EXPONENTS = (-745.0, 709.0)
+"""Powers of e that are neither 0 nor infinite in float64."""
+
+POSTGRESQL_BYTES = 63
+"""Of a name; PostgreSQL drops the others."""
 
 
 @dataclass(frozen=True)
@@ -21,14 +28,11 @@ class Language:
     ----------
     columns : sequence of str
         How each feature's value is written.
-    single : bool
-        Whether numbers are compared in float32.
     named : frozenset of int
         Features whose values are categories, never NaN.
     """
 
     columns: Sequence[str]
-    single: bool = False
     named: frozenset[int] = frozenset()
 
     def number(self, x: float) -> str:
@@ -40,10 +44,6 @@ class Language:
     def value(self, feature: int) -> str:
         """Write a row's value."""
         return self.columns[feature]
-
-    def compared(self, feature: int) -> str:
-        """Write a row's value in the type in which it is compared."""
-        return f"(double)(float){self.value(feature)}" if self.single else self.value(feature)
 
     def is_missing(self, feature: int) -> str:
         """Whether a row lacks the value."""
@@ -88,9 +88,6 @@ class Python(Language):
     def number(self, x: float) -> str:  # noqa: D102
         return f"float('{x}')" if math.isinf(x) else repr(float(x))
 
-    def compared(self, feature: int) -> str:  # noqa: D102
-        return f"_single({self.value(feature)})" if self.single else self.value(feature)
-
     def is_missing(self, feature: int) -> str:  # noqa: D102
         return f"({self.value(feature)} is None or {self.value(feature)} != {self.value(feature)})"
 
@@ -112,19 +109,34 @@ class Python(Language):
     def clipped(self, value: str, low: float, high: float) -> str:  # noqa: D102
         return f"_clip({value}, {self.number(low)}, {self.number(high)})"
 
+    def link(self, name: str, value: str) -> str:  # noqa: D102
+        return {"logistic": f"1.0 / (1.0 + _exp(-({value})))", "exp": f"_exp({value})"}[name]
+
 
 class Sql(Language):
     """What the dialects of SQL share; NULL is missing."""
 
-    def compared(self, feature: int) -> str:  # noqa: D102
-        return f"CAST({self.value(feature)} AS REAL)" if self.single else self.value(feature)
+    row_numbers: ClassVar[frozenset[str]] = frozenset()
+    quote: ClassVar[str] = '"'
+
+    @classmethod
+    def column(cls, name: str) -> str:
+        """Write the name of a column."""
+        if name.lower() in cls.row_numbers:
+            raise ValueError(f"{name!r} is the number of a row where a table has no such column; rename the feature")
+        return sql_name(name, cls.quote)
+
+    @staticmethod
+    def identity(name: str) -> bytes:
+        """Tell columns apart as the database does: letters of ASCII have no case."""
+        return name.encode(errors="surrogatepass").lower()
 
     def is_missing(self, feature: int) -> str:  # noqa: D102
         return f"{self.value(feature)} IS NULL"
 
     def literal(self, category: Any) -> str:  # noqa: D102
         if isinstance(category, str):
-            return "'" + category.replace("'", "''") + "'"
+            return sql_literal(category)
         return str(category).upper() if isinstance(category, bool) else repr(category)
 
     def is_in(self, feature: int, categories: Sequence[Any]) -> str:  # noqa: D102
@@ -144,8 +156,8 @@ class Sql(Language):
         return f"CASE WHEN {test} THEN {yes} ELSE {no} END"
 
     def clipped(self, value: str, low: float, high: float) -> str:  # noqa: D102
-        low_end, high_end = self.number(low), self.number(high)
-        return f"LEAST(GREATEST({value}, {low_end}), {high_end})"
+        # NaN is the greatest number: LEAST would lose it.
+        return f"GREATEST(-GREATEST(-({value}), {self.number(-high)}), {self.number(low)})"
 
     def link(self, name: str, value: str) -> str:  # noqa: D102
         one = self.number(1.0)
@@ -154,6 +166,8 @@ class Sql(Language):
 
 class DuckDb(Sql):
     """DuckDB, whose decimal points make decimals."""
+
+    row_numbers = frozenset({"rowid"})
 
     def number(self, x: float) -> str:  # noqa: D102
         if math.isinf(x):
@@ -168,7 +182,21 @@ class DuckDb(Sql):
 
 
 class PostgreSql(Sql):
-    """PostgreSQL, whose decimal points make numerics."""
+    """PostgreSQL, whose decimal points make numerics, and whose overflows end a query."""
+
+    @staticmethod
+    def identity(name: str) -> bytes:  # noqa: D102
+        kept = name.encode(errors="surrogatepass")[:POSTGRESQL_BYTES]
+        return kept.decode(errors="ignore").encode()
+
+    def literal(self, category: Any) -> str:  # noqa: D102
+        return sql_literal(category, escapes="E") if isinstance(category, str) else super().literal(category)
+
+    def link(self, name: str, value: str) -> str:  # noqa: D102
+        sign = "-" if name == "logistic" else ""
+        power = f"EXP({self.clipped(f'{sign}({value})', *EXPONENTS)})"
+        one = self.number(1.0)
+        return f"{one} / ({one} + {power})" if sign else power
 
     def number(self, x: float) -> str:  # noqa: D102
         return f"'{x}'::float8" if math.isinf(x) else f"'{float(x)!r}'::float8"
@@ -180,7 +208,10 @@ class PostgreSql(Sql):
 
 
 class Sqlite(Sql):
-    """SQLite, which has no NaN."""
+    """SQLite, which has no NaN, and takes names in double quotes for texts where there is no such column."""
+
+    row_numbers = frozenset({"rowid", "oid", "_rowid_"})
+    quote = "`"
 
     def number(self, x: float) -> str:  # noqa: D102
         return ("9e999" if x > 0 else "-9e999") if math.isinf(x) else repr(float(x))
@@ -199,7 +230,7 @@ class Excel(Language):
         return f"ISBLANK({self.value(feature)})"
 
     def literal(self, category: Any) -> str:  # noqa: D102
-        return '"' + category.replace('"', '""') + '"' if isinstance(category, str) else str(category).upper()
+        return excel_literal(category) if isinstance(category, str) else str(category).upper()
 
     def equals(self, feature: int, category: Any) -> str:  # noqa: D102
         if isinstance(category, str):  # = does not tell upper from lower case
@@ -219,10 +250,11 @@ class Excel(Language):
         return f"MIN(MAX({value},{self.number(low)}),{self.number(high)})"
 
     def link(self, name: str, value: str) -> str:  # noqa: D102
-        return {"logistic": f"1/(1+EXP(-({value})))", "exp": f"EXP({value})"}[name]
+        top = self.number(EXPONENTS[1])  # beyond it EXP is an error
+        return {"logistic": f"1/(1+EXP(MIN(-({value}),{top})))", "exp": f"EXP({value})"}[name]
 
 
-DIALECTS = {"duckdb": DuckDb, "postgresql": PostgreSql, "sqlite": Sqlite}
+DIALECTS: dict[str, type[Sql]] = {"duckdb": DuckDb, "postgresql": PostgreSql, "sqlite": Sqlite}
 
 C_SOURCE = """\
 #include <math.h>
@@ -243,7 +275,6 @@ double {name}(const double *x) {{
 """
 
 PYTHON_SOURCE = '''\
-import ctypes
 from math import exp
 
 
@@ -251,8 +282,8 @@ def _clip(value, low, high):
     return low if value < low else high if value > high else value
 
 
-def _single(value):
-    return ctypes.c_float(value).value
+def _exp(value):
+    return float("inf") if value > 709.782712893384 else exp(value)
 
 
 def {name}(row):
@@ -263,13 +294,37 @@ def {name}(row):
 {statements}
 '''
 
-PYTHON_WORDS = frozenset({*keyword.kwlist, "ctypes", "exp", "float", "_clip", "_single"})
+PYTHON_WORDS = frozenset({*keyword.kwlist, "__debug__", "exp", "float", "_clip", "_exp"})
 """Names that no function can have: the language's, and those that the source uses itself."""
 
 C_TEXT = (
-    "alignas alignof auto bool break case char const constexpr continue default do double else enum extern false float "
-    "for goto if inline int long nullptr register restrict return short signed sizeof static static_assert struct "
-    "switch thread_local true typedef typeof typeof_unqual union unsigned void volatile while "
-    "clip exp main NAN INFINITY"
+    "alignas alignof asm auto bool break case char const constexpr continue default do double else enum extern false "
+    "float for goto if inline int long nullptr register restrict return short signed sizeof static static_assert "
+    "struct switch thread_local true typedef typeof typeof_unqual union unsigned void volatile while clip main linux "
+    "unix "
+    "abort abs acos acosh aligned_alloc asin asinh atan atan2 atanh bcmp bcopy bzero cabs cacos cacosh calloc "
+    "canonicalize carg casin casinh catan catanh cbrt ccos ccosh ceil cexp cimag clog clog10 conj copysign cos cosh "
+    "cpow cproj creal csin csinh csqrt ctan ctanh daddl dcgettext ddivl dfmal dgettext dmull double_t drem dsqrtl "
+    "dsubl erf erfc execl execle execlp execv execve execvp exit exp exp10 exp2 expm1 fabs fadd fdim fdiv "
+    "feclearexcept fegetenv fegetexceptflag fegetround feholdexcept feraiseexcept fesetenv fesetexceptflag fesetround "
+    "fetestexcept feupdateenv ffma ffs finite float_t floor fma fmax fmaximum fmaximum_mag fmaximum_mag_num "
+    "fmaximum_num fmaxmag fmin fminimum fminimum_mag fminimum_mag_num fminimum_num fminmag fmod fmul fork fpclassify "
+    "fprintf fputc fputc_unlocked fputs fputs_unlocked free frexp fromfp fromfpx fscanf fsqrt fsub fwrite "
+    "fwrite_unlocked gamma gettext hypot ilogb imaxabs index isalnum isalpha isascii isblank iscntrl isdigit isgraph "
+    "isgreater isgreaterequal iscanonical iseqsig isfinite isinf isnan isnormal issignaling issubnormal iszero signbit "
+    "getpayload isless islessequal islessgreater islower isprint ispunct isspace isunordered isupper iswalnum iswalpha "
+    "iswblank iswcntrl iswdigit iswgraph iswlower iswprint iswpunct iswspace iswupper iswxdigit isxdigit j0 j1 jn labs "
+    "ldexp lgamma lgamma_r llabs llogb llrint llround log log10 log1p log2 logb lrint lround malloc math_errhandling "
+    "memchr memcmp memcpy memmove mempcpy memset modf nan nearbyint nextafter nextdown nexttoward nextup "
+    "posix_memalign pow pow10 printf putc putc_unlocked putchar putchar_unlocked puts realloc remainder remquo rindex "
+    "rint round roundeven scalb scalbln scalbn scanf setpayload setpayloadsig signgam significand sin sincos sinh "
+    "snprintf sprintf sqrt sscanf stpcpy stpncpy strcasecmp strcat strchr strcmp strcpy strcspn strdup strfmon "
+    "strftime strlen strncasecmp strncat strncmp strncpy strndup strnlen strpbrk strrchr strspn strstr tan tanh tgamma "
+    "toascii tolower totalorder totalordermag toupper towlower towupper trunc ufromfp ufromfpx vfprintf vfscanf "
+    "vprintf vscanf vsnprintf vsprintf vsscanf y0 y1 yn "
 )
 C_WORDS = frozenset(C_TEXT.split())
+"""Names that no function can have: the language's, and what <math.h> and compilers declare, without their suffixes."""
+
+C_SUFFIX = re.compile(r"(f|l|f(32|64|128)x?)(_r)?$")
+"""Of the functions for other types."""
