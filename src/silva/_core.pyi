@@ -186,6 +186,59 @@ class PatternWalk:
         self, rows: NDArray[Any], players: NDArray[np.int32], is_banzhaf: bool, out: NDArray[Any], n_threads: int
     ) -> None: ...
 
+class CoalitionRows:
+    @property
+    def n_bytes(self) -> int: ...
+
+class CoalitionForest:
+    def __init__(self, forest: object, player_of: NDArray[np.int32]) -> None: ...
+    @property
+    def n_used(self) -> int: ...
+    @property
+    def row_bytes(self) -> int: ...
+    def rows(self, rows: NDArray[Any], n_threads: int) -> CoalitionRows: ...
+    def sums(
+        self,
+        rows: CoalitionRows,
+        background: CoalitionRows,
+        share: NDArray[np.float64],
+        response: int,
+        scale: float,
+        labels: NDArray[np.int32],
+        numbers: NDArray[np.int32],
+        kind: str,
+        most: int,
+        n_responses: int,
+        out: NDArray[np.float64],
+        n_differ: NDArray[np.int32],
+        n_threads: int,
+    ) -> None: ...
+    def differing(self, rows: CoalitionRows, background: CoalitionRows, n_threads: int) -> NDArray[np.int32]: ...
+    def margins(
+        self,
+        rows: CoalitionRows,
+        background: CoalitionRows,
+        pairs: NDArray[np.int64],
+        first: NDArray[np.int64],
+        most: int,
+        out: NDArray[np.float64],
+        n_threads: int,
+    ) -> None: ...
+    def pair_sums(
+        self,
+        rows: CoalitionRows,
+        background: CoalitionRows,
+        pairs: NDArray[np.int64],
+        first: NDArray[np.int64],
+        responses: NDArray[np.float64],
+        numbers: NDArray[np.int32],
+        kind: str,
+        most: int,
+        n_responses: int,
+        out: NDArray[np.float64],
+        n_threads: int,
+    ) -> None: ...
+
 class LinearPatternWalk:
     def __init__(
         self,

@@ -22,6 +22,7 @@ void bind_gpu_calls(nanobind::module_&);
 void bind_gpu_row(nanobind::module_&);
 void bind_explain(nanobind::module_&);
 void bind_patterns(nanobind::module_&);
+void bind_coalitions(nanobind::module_&);
 void bind_tables(nanobind::module_&);
 void bind_row_explainer(nanobind::module_&);
 void bind_gpu_tables(nanobind::module_&);
@@ -58,9 +59,9 @@ NB_MODULE(_core, module) {
   module.def("instruction_set", &instruction_set_name, "Name of the instruction set whose kernels run.");
   module.def("max_threads", &max_threads,
              "Threads of a call that asks for none: OMP_NUM_THREADS, or the cores of the process.");
-  for (const auto bind :
-       {bind_forest, bind_sparse, bind_statistics, bind_evaluate, bind_nodes, bind_predictor, bind_explain,
-        bind_patterns, bind_tables, bind_row_explainer, bind_gpu_tables, bind_tape, bind_paths, bind_grow})
+  for (const auto bind : {bind_forest, bind_sparse, bind_statistics, bind_evaluate, bind_nodes, bind_predictor,
+                          bind_explain, bind_patterns, bind_coalitions, bind_tables, bind_row_explainer,
+                          bind_gpu_tables, bind_tape, bind_paths, bind_grow})
     bind(module);
 #ifdef __linux__
   bind_gpu_calls(module);

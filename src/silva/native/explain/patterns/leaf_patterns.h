@@ -90,7 +90,8 @@ class PatternRows {
     goes_left_.resize((tree.depth + 1) * n_rows_);
     std::fill_n(sets_.begin(), level, 0);
     int32_t n_leaves = 0;
-    std::vector<int32_t> position(tree.depth + 1), players(tree.depth + 1);
+    // Callers may number positions by player: up to a bit of each word.
+    std::vector<int32_t> position(tree.depth + 1), players(tree.depth + 1 + 64 * tree.n_words);
     for (const PatternTree::Visit& visit : tree.visits) {
       if (visit.depth > 0) take_edge(visit, position[visit.depth - 1], level);
       if (forest_.is_split(visit.node)) {

@@ -1,0 +1,225 @@
+"""Exact values of responses of the margins against sums over all coalitions."""
+
+from __future__ import annotations
+
+import dataclasses
+import itertools
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from silva.explain import coalitions
+from silva.explain.background import make_background
+from silva.explain.coalitions import CoalitionExplainer
+from silva.explain.players import make_players
+from silva.inputs import as_rows
+from tests.example_forests import with_models
+from tests.oracles import coalitions as oracle
+from tests.oracles import evaluate, interventional
+from tests.strategies import Options, forests_and_rows, full_forest, random_forest, random_rows
+
+
+def explainer_of(forest, background, output="response", weight=None, dtype="float64", groups=None, n_jobs=2):
+    players = make_players(groups, forest)
+    return CoalitionExplainer(forest, output, dtype, n_jobs, make_background(background, weight, forest, None), players)
+
+
+def with_axis(found, n_axes):
+    return found if found.ndim == n_axes else found[..., None]
+
+
+def softmax(margins, scale=1.0):
+    terms = np.exp(scale * (margins - margins.max(axis=1, keepdims=True)))
+    return terms / terms.sum(axis=1, keepdims=True)
+
+
+def softmax_loss(margins, label):
+    return np.logaddexp.reduce(margins, axis=1) - margins[:, label]
+
+
+def check(forest, X, background, output, respond, y=None, weight=None, groups=None, tolerance=1e-12):
+    """Values, interactions and indices of sets; respond(margins, label) of margins (N, k)."""
+    explainer = explainer_of(forest, background, output, weight, groups=groups)
+    player_of = explainer.players.of_feature
+    n_players = explainer.players.n
+
+    def of_rows(rows, place):
+        return respond(evaluate.margins(forest, rows), None if y is None else y[place])
+
+    game = oracle.game(of_rows, X, background, player_of, weight)
+    size = tolerance * max(1, float(np.ptp(game)))
+    arguments = {} if y is None else {"y": y}
+    phi = oracle.values(game)
+    X = as_rows(X, forest)
+    found = with_axis(explainer.values(X, **arguments), 3)
+    np.testing.assert_allclose(found, phi, rtol=0, atol=size)
+    pairs = with_axis(explainer.interactions(X, np.arange(n_players, dtype=np.int32), **arguments), 4)
+    np.testing.assert_allclose(pairs, oracle.interactions(game), rtol=0, atol=size)
+    for order, kind in itertools.product((1, 3), ("shapley", "banzhaf")):
+        index = interventional.index(game, order, kind)
+        if not index:
+            continue
+        sets = np.array([[*one, *[-1] * (4 - order)] for one in index], np.int32)
+        of_sets = with_axis(explainer.indices(X, sets, kind == "banzhaf", **arguments), 3)
+        np.testing.assert_allclose(of_sets, np.stack(list(index.values()), axis=1), rtol=0, atol=size)
+    expected = explainer.expected_value
+    expected = expected if y is None else expected[np.asarray(y)][:, None]
+    np.testing.assert_allclose(phi.sum(axis=1) + expected, game[:, -1], rtol=0, atol=size)
+
+
+@given(
+    example=forests_and_rows(min_rows=2, max_rows=6, n_features=5, n_outputs=1),
+    link=st.sampled_from(["logistic", "exponential", "log1p_exp", "exp"]),
+    groups=st.sampled_from([None, {"a": [4, 1], "b": [3]}]),
+)
+def test_responses_of_any_forest(example, link, groups):
+    """Categories, missing values, ties, chains, groups: what the walk sees, one output."""
+    forest, X = example
+    largest = max(1.0, float(np.abs(evaluate.margins(forest, X)).max()))
+    forest = dataclasses.replace(
+        forest,
+        link=link,
+        link_scale=0.7,
+        leaf_value=forest.leaf_value / largest,
+        base_score=forest.base_score / largest,
+    )
+    respond = {
+        "logistic": lambda m, _: interventional.sigmoid(0.7 * m),
+        "exponential": lambda m, _: interventional.sigmoid(2 * m),
+        "log1p_exp": lambda m, _: np.logaddexp(0, m),
+        "exp": lambda m, _: np.exp(m),
+    }[link]
+    background = X[1:]
+    check(forest, X[:2], background, "response", respond, weight=1.0 + np.arange(len(background)) % 3, groups=groups)
+
+
+@pytest.mark.parametrize("vector_leaves", [False, True])
+@pytest.mark.parametrize("n_outputs", [2, 3, 7])
+@pytest.mark.parametrize("row_type", ["float32", "float64"])
+def test_probabilities_and_losses_of_several_classes(n_outputs, vector_leaves, row_type):
+    options = Options(
+        n_trees=3 * n_outputs, n_features=5, n_outputs=n_outputs, vector_leaves=vector_leaves, row_type=row_type,
+        categorical=True, weights="dart", meaning={"link": "softmax"},
+    )  # fmt: skip
+    forest = random_forest(n_outputs, options)
+    X = random_rows(1, forest, 12)
+    check(forest, X[:3], X[3:], "probability", lambda m, _: softmax(m))
+    y = np.arange(3) % n_outputs
+    check(forest, X[:3], X[3:], "log_loss", softmax_loss, y=y)
+    apart = dataclasses.replace(forest, link="one_vs_all")
+    check(apart, X[:3], X[3:], "probability", lambda m, _: interventional.sigmoid(m))
+    check(apart, X[:3], X[3:], "log_loss", lambda m, label: np.logaddexp(0, -m[:, label]), y=y)
+
+
+@pytest.mark.parametrize("spread", [1.0, 30.0, 1000.0])
+def test_losses_of_two_classes(spread):
+    forest = full_forest(3, n_trees=8, depth=4, n_features=5)
+    forest = dataclasses.replace(forest, link="logistic", leaf_value=forest.leaf_value * spread)
+    X = np.random.default_rng(1).normal(size=(14, 5))
+    y = np.array([0, 1, 1, 0])
+    check(forest, X[:4], X[4:], "log_loss", lambda m, label: interventional.log_loss(m[:, 0], label), y=y)
+    check(forest, X[:4], X[4:], "probability", lambda m, _: 1 / (1 + np.exp(-np.clip(m, -700, 700))))
+
+
+def test_decisions_and_callables():
+    forest = dataclasses.replace(full_forest(3, n_trees=8, depth=4, n_features=5), link="logistic")
+    X = np.random.default_rng(1).normal(size=(14, 5))
+    check(forest, X[:4], X[4:], "decision", lambda m, _: m > 0)
+    check(forest, X[:4], X[4:], np.tanh, lambda m, _: np.tanh(m))
+    check(forest, X[:4], X[4:], lambda m: m[:, 0] ** 2, lambda m, _: m**2)
+    both = lambda m: np.column_stack([m, np.cos(m)])  # noqa: E731
+    check(forest, X[:4], X[4:], both, lambda m, _: both(m))
+    options = Options(n_trees=9, n_features=5, n_outputs=3, meaning={"link": "softmax", "prediction": "argmax"})
+    classes = random_forest(2, options)
+    chosen = lambda m, _: m.argmax(axis=1)[:, None] == np.arange(3)  # noqa: E731
+    check(classes, X[:4], X[4:], "decision", chosen)
+
+
+@pytest.mark.parametrize("ends", [(-np.inf, np.inf), (-0.5, 0.3)])
+@pytest.mark.parametrize("has_missing", [False, True])
+def test_leaves_with_equations(ends, has_missing):
+    forest = with_models(random_forest(4, Options(n_trees=3, n_features=5)), 4, *ends)
+    forest = dataclasses.replace(forest, link="exp")
+    X = np.random.default_rng(2).normal(size=(12, 5))
+    if has_missing:
+        X[::3, :2] = np.nan
+        forest = dataclasses.replace(forest, leaf_missing=np.linspace(-1, 1, forest.n_leaves))
+    X = X.astype(forest.threshold.dtype).astype(np.float64)
+    check(forest, X[:3], X[3:], "response", lambda m, _: np.exp(m))
+    check(forest, X[:3], X[3:], "response", lambda m, _: np.exp(m), groups={"a": [0, 1], "b": [2, 4]})
+
+
+@pytest.mark.parametrize("n_features", [8, 9, 30, 60, 90])
+def test_masks_of_any_width(n_features):
+    """A bit a feature in 8 to 64, beyond that a bit a position of the leaf's path."""
+    forest = full_forest(5, n_trees=40, depth=4, n_features=n_features)
+    forest = dataclasses.replace(forest, link="logistic")
+    assert len(np.unique(forest.feature[forest.feature >= 0])) > min(n_features - 2, 64)
+    rng = np.random.default_rng(n_features)
+    X = np.repeat(rng.normal(size=(1, n_features)), 6, axis=0)
+    changed = rng.permutation(n_features)[:7]
+    X[:, changed] = rng.normal(size=(6, 7))
+    player_of = np.full(n_features, 7)
+    player_of[changed] = np.arange(7)
+    of_rows = lambda rows, _: interventional.sigmoid(evaluate.margins(forest, rows))  # noqa: E731
+    game = oracle.game(of_rows, X[:2], X[2:], player_of)
+    found = explainer_of(forest, X[2:]).values(X[:2])
+    np.testing.assert_allclose(found[:, changed], oracle.values(game)[:, :7, 0], rtol=0, atol=1e-12)
+    assert not np.delete(found, changed, axis=1).any()
+
+
+def test_results_are_rounded_once_and_their_bits_depend_on_nothing_else():
+    forest = dataclasses.replace(full_forest(1, n_trees=20, depth=6, n_features=7), link="logistic")
+    X = np.random.default_rng(1).normal(size=(140, 7))
+    rows, background = X[:90], X[90:]
+    found = explainer_of(forest, background).values(rows)
+    np.testing.assert_array_equal(explainer_of(forest, background, n_jobs=1).values(rows), found)
+    np.testing.assert_array_equal(explainer_of(forest, background, n_jobs=5).values(rows), found)
+    one_by_one = [explainer_of(forest, background).values(row[None])[0] for row in rows[:5]]
+    np.testing.assert_array_equal(one_by_one, found[:5])
+    np.testing.assert_array_equal(explainer_of(forest, background, dtype="float32").values(rows), found.astype("f4"))
+    order = np.random.default_rng(3).permutation(len(background))
+    np.testing.assert_array_equal(explainer_of(forest, background[order]).values(rows), found)
+
+
+def test_equal_rows_are_explained_once():
+    forest = dataclasses.replace(full_forest(1, n_trees=20, depth=3, n_features=3), link="logistic")
+    X = np.random.default_rng(1).normal(size=(40, 3))
+    explainer = explainer_of(forest, np.repeat(X[20:], 3, axis=0))
+    assert len(explainer.background.rows) <= 20
+    twice = explainer.values(np.repeat(X[:20], 2, axis=0))
+    np.testing.assert_array_equal(twice[::2], twice[1::2])
+    np.testing.assert_array_equal(twice[::2], explainer_of(forest, X[20:]).values(X[:20]))
+
+
+@pytest.mark.parametrize("name", ["MASK_BYTES", "COALITIONS_TOGETHER"])
+def test_memory_is_bounded_by_parts(name, monkeypatch):
+    forest = dataclasses.replace(full_forest(1, n_trees=20, depth=6, n_features=7), link="logistic")
+    X = np.random.default_rng(1).normal(size=(60, 7))
+    whole = [explainer_of(forest, X[20:], output).values(X[:20]) for output in ("response", np.tanh)]
+    monkeypatch.setattr(coalitions, name, 2**12)
+    parts = [explainer_of(forest, X[20:], output).values(X[:20]) for output in ("response", np.tanh)]
+    np.testing.assert_allclose(parts, whole, rtol=0, atol=1e-15)
+
+
+def test_functions_are_checked():
+    forest = dataclasses.replace(full_forest(1, n_trees=4, depth=3, n_features=3), link="logistic")
+    X = np.random.default_rng(1).normal(size=(9, 3))
+    with pytest.raises(
+        ValueError, match=r"output sum returned shape \(\) for margins of shape \(2, 1\), expected \(2,\)"
+    ):
+        explainer_of(forest, X, np.sum)
+
+    def impossible(margins):
+        return np.where(margins == 0, 0, np.nan)
+
+    with pytest.raises(
+        ValueError, match=r"output impossible is .*nan.* for a coalition of 0 features of row 0 against"
+    ):
+        explainer_of(forest, X, impossible).values(X)
+    with pytest.raises(TypeError, match="returned <U1, expected numbers"):
+        explainer_of(forest, X, lambda m: np.full(len(m), "a")).values(X)
+    with pytest.raises(NotImplementedError, match="output='decision' needs a classifier"):
+        explainer_of(full_forest(1, n_trees=1, depth=1, n_features=3), X, "decision")
