@@ -56,6 +56,7 @@ def with_linear_leaves(forest: Forest) -> Forest:
         linear_category=np.full(forest.n_leaves, -1, np.int32),
         linear_coefficient=leaves + 0.5,
         linear_mean=leaves / 4 + 0.25,
+        linear_deviation=leaves / 8 + 0.5,
         leaf_range=np.column_stack([leaves - 100.0, leaves + 100.0]),
     )
 

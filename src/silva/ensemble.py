@@ -83,6 +83,8 @@ class TreeEnsemble:
         row's category has this code; 0 in other rows.
     linear_coefficient, linear_mean : float64, (n_terms,)
         Coefficient, and mean of the term over the leaf's training rows.
+    linear_deviation : float64, (n_terms,) or (0,)
+        Standard deviation of the term over the leaf's training rows, for texts and pictures; empty where not known.
     leaf_range : float64, (n_leaves, 2) or (0, 2)
         Smallest and largest value that a linear leaf returns, infinite where it extrapolates.
     leaf_missing : float64, (n_leaves,) or (0,)
@@ -153,6 +155,7 @@ class TreeEnsemble:
     linear_category: Int32s = field(default_factory=lambda: np.zeros(0, np.int32))
     linear_coefficient: Doubles = field(default_factory=lambda: np.zeros(0))
     linear_mean: Doubles = field(default_factory=lambda: np.zeros(0))
+    linear_deviation: Doubles = field(default_factory=lambda: np.zeros(0))
     leaf_range: Doubles = field(default_factory=lambda: np.zeros((0, 2)))
     leaf_missing: Doubles = field(default_factory=lambda: np.zeros(0))
     means_known: bool = True

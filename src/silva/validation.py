@@ -41,6 +41,7 @@ VECTORS = {
     "linear_category": np.int32,
     "linear_coefficient": np.float64,
     "linear_mean": np.float64,
+    "linear_deviation": np.float64,
     "leaf_missing": np.float64,
     "zero_missing": np.bool_,
     "missing_seen": np.bool_,
@@ -152,6 +153,7 @@ def _check_lengths(forest: SimpleNamespace) -> None:
         "linear_category": len(forest.linear_feature),
         "linear_coefficient": len(forest.linear_feature),
         "linear_mean": len(forest.linear_feature),
+        "linear_deviation": len(forest.linear_feature) if len(forest.linear_deviation) else 0,
         "leaf_missing": len(forest.leaf_value) if len(forest.leaf_missing) else 0,
         "zero_missing": forest.n_features if len(forest.zero_missing) else 0,
         "missing_seen": forest.n_features if len(forest.missing_seen) else 0,
@@ -240,7 +242,7 @@ def _check_linear_leaves(forest: SimpleNamespace) -> None:
         "term {at} of the linear models takes category {value}, expected -2 (missing), -1 (the number) or a code",
         forest.linear_category,
     )
-    for name in ("linear_coefficient", "linear_mean", "leaf_missing"):
+    for name in ("linear_coefficient", "linear_mean", "linear_deviation", "leaf_missing"):
         if not np.isfinite(getattr(forest, name)).all():
             _refuse(f"{name} holds NaN or infinity")
 

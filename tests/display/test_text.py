@@ -123,10 +123,11 @@ def test_text_of_a_loaded_forest(tree, tmp_path):
     [
         ([0b101], False, None, "x0 in {0, 2}"),
         ([0xFFFFFFFA], True, None, "x0 not in {0, 2}"),
-        ([0xFFFFFFFA], True, ["red", "green", "blue"], "x0 in {green}"),
+        ([0xFFFFFFFA], True, ["red", "green", "blue"], "x0 = green"),
         ([], True, None, "x0 not in {}"),
         ([], True, ["red", "green", "blue"], "x0 not in {}"),
-        ([0b011], False, ["red", "green", "blue"], "x0 not in {blue}"),
+        ([0b011], False, ["red", "green", "blue"], "x0 != blue"),
+        ([0b01], False, ["no", "yes"], "x0 = no"),
     ],
 )
 def test_text_of_categories(words, others_left, table, expected):
@@ -217,9 +218,9 @@ def test_leaves_of_classes_name_them():
     model = tree.DecisionTreeClassifier().fit(X, y)
     leaves = [line.partition(": ")[2] for line in silva.export_text(model).splitlines() if "leaf" in line]
     assert sorted(leaves) == [
-        "0.75 [high], 0.25 [low]   (4 rows)",
-        "1 [low]   (4 rows)",
-        "1 [middle]   (4 rows)",
+        "100 % low   (4 rows)",
+        "100 % middle   (4 rows)",
+        "75 % high, 25 % low   (4 rows)",
     ]
     several = tree.DecisionTreeRegressor(max_depth=1).fit(X, np.column_stack([X[:, 0] > 1, np.ones(12)]))
     assert "leaf 1: 0, 1   (4 rows)" in silva.export_text(several)

@@ -1,5 +1,6 @@
 """ModelTreeClassifier: trees of logistic regressions."""
 
+import itertools
 import time
 
 import numpy as np
@@ -64,10 +65,12 @@ def test_nodes_count_the_rows_that_reach_them(fitted, request):
     np.testing.assert_allclose(model.forest_.cover[leaves], model.leaf_summary_["n_rows"], rtol=1e-9)
     np.testing.assert_allclose(model.forest_.cover[model.forest_.tree_offsets[:-1]], len(X), rtol=1e-9)
     for tree in range(model.forest_.n_trees):
-        lines = [line for line in silva.export_text(model, tree).splitlines() if "leaf " in line]
-        for line in lines:
-            leaf = int(line.strip("| ").removeprefix("leaf ").partition(":")[0])
-            assert f"({model.leaf_summary_['n_rows'][leaf]} rows, log-loss" in line
+        lines = silva.export_text(model, tree).splitlines()
+        for above, line in itertools.pairwise(lines):
+            if "leaf " in line:
+                leaf = int(line.strip("| ").removeprefix("leaf ").partition(":")[0])
+                assert f"{model.leaf_summary_['n_rows'][leaf]} rows" in above + line
+                assert "(log-loss" in line or " rows, log-loss" in line
 
 
 def test_rows_count_by_their_weights_in_nodes():

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from silva.dask.triangles import LeafSums, Terms
     from silva.forest import Forest
-    from silva.typing import Bools, Doubles
+    from silva.typing import Bools, Doubles, Int32s
 
 
 def solved(terms: Terms, sums: LeafSums, unit: float) -> LeafModel:
@@ -62,7 +62,16 @@ def solved(terms: Terms, sums: LeafSums, unit: float) -> LeafModel:
         sse=sse,
         rmse=float(np.sqrt(sse / total) * unit),
         n_rows=sums.n_rows,
+        spreads=_spreads(centred, means[at], terms.columns[at], terms.categories[at] == NUMBER, total),
     )
+
+
+def _spreads(centred: Doubles, means: Doubles, columns: Int32s, is_number: Bools, total: float) -> Doubles:
+    """Take standard deviations of terms: of numbers from their columns, of categories from their shares."""
+    shares = np.clip(means, 0, 1)
+    numbers = np.linalg.norm(centred[:, columns], axis=0) / np.sqrt(total)
+    spreads: Doubles = np.where(is_number, numbers, np.sqrt(shares * (1 - shares)))
+    return spreads
 
 
 def _parts(triangle: Doubles, n_columns: int) -> tuple[Doubles, Doubles, Doubles, Doubles]:
@@ -111,6 +120,7 @@ def refitted(forest: Forest, models: Sequence[LeafModel], sums: Sequence[LeafSum
         "linear_category": np.concatenate([model.categories for model in models]).astype(np.int32),
         "linear_coefficient": np.concatenate([model.coefficients for model in models]),
         "linear_mean": np.concatenate([model.means for model in models]),
+        "linear_deviation": np.concatenate([model.spreads for model in models]),
         "leaf_range": ranges,
     }
     if len(forest.linear_offsets) == 0:

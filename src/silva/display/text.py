@@ -6,21 +6,51 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from silva.equations import leaf_equation, probability_text
+from silva.facts import feature_names
 from silva.loading import load
-from silva.rules import common_range, cover_texts, equation, leaf_of_node, number_text, range_text, test_text
+from silva.rules import (
+    class_of,
+    class_shares,
+    common_range,
+    cover_texts,
+    leaf_of_node,
+    node_tests,
+    range_text,
+    speaks_of_odds,
+    value_text,
+)
+from silva.wording import Wording, bar_text, check_wording, count_text, number_text, percent_text
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator, Mapping
 
     from silva.forest import Forest
+    from silva.rules import ClassShares
+
+WIDEST = 60
+"""Characters of a line before the shares of classes, which stand below each other up to there."""
 
 
-def export_text(model: object, tree: int = 0, digits: int = 4) -> str:
+def export_text(
+    model: object,
+    tree: int = 0,
+    digits: int = 4,
+    *,
+    max_terms: int | None = 5,
+    units: Mapping[str, str] | None = None,
+    log_odds: bool = False,
+) -> str:
     """Write a tree as indented rules, one line a test or leaf, and what confines the predictions of all leaves.
 
     Leaves have the numbers of ``apply``, ``leaves_`` and ``leaf_summary_``, in other forests those of
     ``predict(X, output="leaf")``. Sides that missing values take are named where training rows had missing values, or
     may have had.
+
+    Equations begin with their strongest terms: those whose standard deviation over the leaf's rows is largest. The
+    categories of a feature are one term, each against the mean of the leaf's rows. The trees of a classifier show the
+    share of their class among the training rows of every node; their equations say what multiplies the odds of the
+    class.
 
     Parameters
     ----------
@@ -30,7 +60,14 @@ def export_text(model: object, tree: int = 0, digits: int = 4) -> str:
         Which tree.
     digits : int, default=4
         Significant digits of numbers, enough to read an equation, not always to compute with it: a large intercept
-        and large terms of opposite signs cancel. 17 digits are exact.
+        and large terms of opposite signs cancel. 17 digits and ``max_terms=None`` are exact.
+    max_terms : int or None, default=5
+        Terms of an equation. The line says how many more there are, and the standard deviation of what they add; None
+        shows all. Terms that rounding hides are never shown.
+    units : mapping of str to str, optional
+        Units by the name of the feature: ``{"age": "years"}``.
+    log_odds : bool, default=False
+        Write equations of classifiers as sums of log-odds.
 
     Returns
     -------
@@ -39,16 +76,20 @@ def export_text(model: object, tree: int = 0, digits: int = 4) -> str:
     Raises
     ------
     ValueError
-        If the forest has no such tree.
+        If the forest has no such tree, or a unit belongs to no feature.
     """
     forest = load(model)
     check_tree(forest, tree)
-    common = common_range(forest, tree, digits)
-    lines = _lines(forest, tree, 0, "", digits, facts_of(model), cover_texts(forest, tree))
-    notes = [f"Predictions are clipped to {common}."] if common else []
+    wording = Wording(digits, max_terms, units or {}, log_odds)
+    check_wording(wording, feature_names(forest))
+    lines = _Lines(forest, tree, wording, facts_of(model))
+    clipped = "Log-odds" if speaks_of_odds(forest) else "Predictions"
+    common = "" if speaks_of_odds(forest) and not log_odds else common_range(forest, tree, digits)
+    notes = [f"{clipped} are clipped to {common}."] if common else []
     if forest.source == "silva" and np.diff(forest.tree_offsets)[tree] == 1:
         notes.append("No split paid off: this holds for all rows.")
-    return "\n".join([*lines, *notes])
+    title = heading(forest, tree, lines.shares, log_odds)
+    return "\n".join([*filter(None, [title]), lines.text(), *notes])
 
 
 def check_tree(forest: Forest, tree: int) -> None:
@@ -62,31 +103,86 @@ def facts_of(model: object) -> Any:
     return getattr(model, "leaf_summary_", None)
 
 
-def leaf_text(forest: Forest, tree: int, node: int, digits: int, summary: Any, size: str) -> str:
-    """Write the equation, the rows and, where known, the error of a leaf, and what it is clipped to by itself."""
-    leaf = leaf_of_node(forest, node)
-    facts = [size] if size else []
-    if summary is not None:
-        n_rows = f"{summary['n_rows'][leaf]} rows"
-        facts = [n_rows] if size == n_rows else [n_rows, f"weight {number_text(forest.cover[node], digits)}"]
-        error = "rmse" if "rmse" in summary else "log_loss"
-        facts.append(f"{error.replace('_', '-')} {number_text(summary[error][leaf], digits)}")
-        if summary["n_clipped"][leaf]:
-            facts.append(f"{summary['n_clipped'][leaf]} clipped")
-    if forest.has_linear_leaves and np.isfinite(forest.leaf_range[leaf]).all() and not common_range(forest, tree, 4):
-        facts.append(f"clipped to {range_text(forest.leaf_range[leaf], digits)}")
-    number = leaf if summary is not None else forest.leaf_id[leaf]
-    known = f"   ({', '.join(facts)})" if facts else ""
-    return f"leaf {number}: {equation(forest, leaf, digits)}{known}"
+def leaf_facts(leaf: int, summary: Any, digits: int) -> list[str]:
+    """Name the mean and the error of a leaf and the rows that are clipped, as far as the model knows them."""
+    if summary is None:
+        return []
+    if "rmse" in summary:
+        facts = [f"mean {number_text(summary['mean'][leaf], digits)}", f"rmse {number_text(summary['rmse'][leaf], 3)}"]
+    else:
+        facts = [f"log-loss {number_text(summary['log_loss'][leaf], 3)}"]
+    n_clipped = int(summary["n_clipped"][leaf])
+    return [*facts, f"{count_text(n_clipped)} clipped"] if n_clipped else facts
 
 
-def _lines(
-    forest: Forest, tree: int, node: int, indent: str, digits: int, summary: Any, sizes: Sequence[str]
-) -> Iterator[str]:
-    at = int(forest.tree_offsets[tree]) + node
-    if forest.feature[at] < 0:
-        yield indent + leaf_text(forest, tree, at, digits, summary, sizes[node])
-        return
-    for test, child in zip(test_text(forest, at, digits), (0, 1), strict=True):
-        yield f"{indent}{test}"
-        yield from _lines(forest, tree, int(forest.left[at]) + child, indent + "|   ", digits, summary, sizes)
+def leaf_number(forest: Forest, leaf: int, summary: Any) -> int:
+    """Give the number of a leaf that users know."""
+    return leaf if summary is not None else int(forest.leaf_id[leaf])
+
+
+def heading(forest: Forest, tree: int, shares: ClassShares | None, log_odds: bool) -> str:
+    """Say what the leaves of a classifier's tree speak of; empty for numbers."""
+    name = class_of(forest, tree)
+    if not name:
+        return ""
+    if not speaks_of_odds(forest):
+        return f"Leaves add to the log-odds of {name}." if forest.link in {"logistic", "softmax"} else ""
+    share = "" if shares is None else f" ({percent_text(float(shares.shares[0, shares.explained]))} of all rows)"
+    return f"Probability of {name}{share}, {'log-odds' if log_odds else 'odds factors'} in leaves."
+
+
+class _Lines:
+    """Lines of a tree, each with what stands beside it."""
+
+    def __init__(self, forest: Forest, tree: int, wording: Wording, summary: Any) -> None:
+        self.forest, self.tree, self.wording, self.summary = forest, tree, wording, summary
+        self.first = int(forest.tree_offsets[tree])
+        self.tests, self.sizes = node_tests(forest, tree, wording), cover_texts(forest, tree)
+        self.shares = class_shares(forest, tree, summary)
+        self.range = common_range(forest, tree, wording.digits)
+
+    def text(self) -> str:
+        """Join the lines; what stands beside them begins in one column."""
+        lines = list(self._below(0, ""))
+        width = max((len(text) for text, facts in lines if facts and len(text) <= WIDEST), default=0)
+        return "\n".join(f"{text:<{width}}  {facts}" if facts else text for text, facts in lines)
+
+    def _below(self, node: int, indent: str) -> Iterator[tuple[str, str]]:
+        if self.forest.feature[self.first + node] < 0:
+            yield indent + self._leaf(node), ""
+            return
+        for side, test in enumerate(self.tests[node]):
+            child = int(self.forest.left[self.first + node]) + side
+            yield indent + test, self._facts(child)
+            yield from self._below(child, indent + "|   ")
+
+    def _facts(self, node: int) -> str:
+        """Write the rows of a node and the share of its class."""
+        if self.shares is None:
+            return ""
+        share = float(self.shares.shares[node, self.shares.explained])
+        return f"{bar_text(share)} {percent_text(share)} of {self.sizes[node]}"
+
+    def _leaf(self, node: int) -> str:
+        forest, wording = self.forest, self.wording
+        leaf = leaf_of_node(forest, self.first + node)
+        facts = [self.sizes[node]] if self.sizes[node] else []
+        if self.summary is not None:
+            n_rows = f"{count_text(self.summary['n_rows'][leaf])} rows"
+            weight = f"weight {number_text(forest.cover[self.first + node], wording.digits)}"
+            facts = [n_rows] if facts == [n_rows] else [n_rows, weight]
+            facts = [] if self.shares is not None and node and facts == [n_rows] else facts
+        facts += leaf_facts(leaf, self.summary, wording.digits)
+        if forest.has_linear_leaves and np.isfinite(forest.leaf_range[leaf]).all() and not self.range:
+            facts.append(f"clipped to {range_text(forest.leaf_range[leaf], wording.digits)}")
+        known = f"   ({', '.join(facts)})" if facts else ""
+        return f"leaf {leaf_number(forest, leaf, self.summary)}: {self._value(node, leaf)}{known}"
+
+    def _value(self, node: int, leaf: int) -> str:
+        if not speaks_of_odds(self.forest):
+            return value_text(self.forest, leaf, self.wording)
+        share = None if self.shares is None else float(self.shares.shares[node, self.shares.explained])
+        probability = probability_text(self.forest, leaf) if share is None else percent_text(share)
+        if not self.wording.log_odds and not leaf_equation(self.forest, leaf, self.wording).terms:
+            return probability or value_text(self.forest, leaf, self.wording)
+        return ", ".join(part for part in (probability, value_text(self.forest, leaf, self.wording)) if part)

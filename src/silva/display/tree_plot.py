@@ -17,7 +17,8 @@ from silva.evaluate.cpu import CpuEvaluator
 from silva.evaluate.linear import term_name
 from silva.facts import feature_name
 from silva.loading import load
-from silva.rules import common_range, cover_texts, leaf_of_node, number_text, test_text
+from silva.rules import common_range, cover_texts, leaf_of_node, node_tests
+from silva.wording import Wording, number_text
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -156,6 +157,7 @@ def _picture(model: object, forest: Forest, tree: int, digits: int, X: Rows | No
 def _places(picture: Picture) -> list[Node]:
     """Nodes below each other, children after their parent."""
     forest, nodes = picture.forest, []
+    texts = node_tests(forest, picture.tree, Wording(picture.digits))
     pending, top = [(picture.first, "all rows", 0)], 0.0
     while pending:
         at, test, depth = pending.pop()
@@ -163,7 +165,7 @@ def _places(picture: Picture) -> list[Node]:
         top += nodes[-1].height
         if forest.feature[at] >= 0:
             left = picture.first + int(forest.left[at])
-            tests = test_text(forest, at, picture.digits)
+            tests = texts[at - picture.first]
             pending += [(left + side, tests[side], depth + 1) for side in (1, 0)]
     return nodes
 

@@ -21,21 +21,25 @@ def numbered_leaves(forest: TreeEnsemble) -> TreeEnsemble:
 
 
 def with_means(forest: TreeEnsemble, rows: Floats, positions: Int32s) -> TreeEnsemble:
-    """Take the means of the leaves' terms from rows and the places of the leaves that they reach, (n, n_trees).
+    """Take means and deviations of the leaves' terms from rows and the places of leaves that they reach, (n, n_trees).
 
     A number's mean is that of the rows where it is finite. A leaf that no row reaches has the means of all rows.
     """
-    means = _overall_means(forest, rows)
+    means, deviations = _overall_means(forest, rows), np.zeros(len(forest.linear_feature))
     for tree in range(forest.n_trees):
         order = np.argsort(positions[:, tree], kind="stable")
         reached, starts = np.unique(positions[order, tree], return_index=True)
         for leaf, members in zip(reached.tolist(), np.split(order, starts[1:]), strict=True):
             terms = slice(*forest.linear_offsets[leaf : leaf + 2])
-            means[terms] = _means(_term_values(forest, rows[members], terms), means[terms])
+            values = _term_values(forest, rows[members], terms)
+            means[terms] = _means(values, means[terms])
+            deviations[terms] = np.sqrt(_means((values - means[terms]) ** 2, deviations[terms]))
     products = np.append(forest.linear_coefficient * (means - forest.linear_mean), 0.0)
     change = np.add.reduceat(products, forest.linear_offsets[:-1])
     value = forest.leaf_value + np.where(np.diff(forest.linear_offsets) > 0, change, 0.0)[:, None]
-    return dataclasses.replace(forest, linear_mean=means, leaf_value=value, means_known=True)
+    return dataclasses.replace(
+        forest, linear_mean=means, linear_deviation=deviations, leaf_value=value, means_known=True
+    )
 
 
 def _overall_means(forest: TreeEnsemble, rows: Floats) -> Doubles:

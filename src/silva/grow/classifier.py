@@ -87,7 +87,8 @@ class ModelTreeClassifier(ClassifierMixin, TreeEstimator):  # type: ignore[misc]
         and mean, as in `ModelTreeRegressor`, in log-odds.
     leaf_summary_ : dict of arrays
         One entry a leaf, by the keys n_rows, log_loss (mean, of the training rows), mean (log-odds at the means of the
-        features), low and high (0 or 1: the classes that occur), lowest, highest and n_clipped.
+        features), low and high (0 or 1: the classes that occur), lowest, highest, n_clipped and share (of the rows,
+        that of the tree's class).
     ridges_ : float64, (n_trees,)
         Penalty of the squared coefficients, in standard deviations, of each tree.
     n_leaves_ : int
@@ -269,6 +270,7 @@ class ModelTreeClassifier(ClassifierMixin, TreeEstimator):  # type: ignore[misc]
         )
         self.leaves_, self.leaf_summary_ = leaf_table(grown, self.forest_)
         self.leaf_summary_["log_loss"] = self.leaf_summary_.pop("rmse")
+        self.leaf_summary_["share"] = np.array([model.share for tree in grown for model in tree.models])
         self.ridges_ = np.array([one.ridge for one in found])
         self.n_leaves_ = self.forest_.n_leaves
         self._importances: Doubles = np.mean([feature_importances(tree, 1.0)[0] for tree in grown], axis=0)

@@ -136,6 +136,7 @@ class _Design:
             sse=deviance,
             rmse=deviance / 2 / float(rows.weight.sum()),
             n_rows=len(rows.y),
+            share=float(np.average(rows.y, weights=rows.weight)),
         )
         left_out = rows.weight * _left_out(self.columns, rows, margin + rows.offset, inverse)
         return LogisticFit(model, margin, left_out)

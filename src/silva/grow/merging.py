@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 JOINED = (
     "feature", "threshold", "left", "default_left", "cover", "leaf_value", "leaf_id", "set_words", "set_others_left",
     "linear_feature", "linear_category", "linear_coefficient", "linear_mean",
+    "linear_deviation",
 )  # fmt: skip
 """Arrays of the forests, one behind the other."""
 

@@ -11,7 +11,8 @@ from silva.display.curves import mean_curve
 from silva.display.report.rows import REDACTED_ROWS
 from silva.evaluate.cpu import CpuEvaluator
 from silva.evaluate.linear import term_name
-from silva.rules import common_range, covers_are_counts, equation, leaf_of_node, test_text
+from silva.rules import common_range, covers_are_counts, leaf_of_node, node_tests, value_text
+from silva.wording import Wording
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -102,7 +103,7 @@ class _Drawing:
     summary: Any
     errors: Array | None
     least: int
-    digits: int = 4
+    wording: Wording
 
 
 def drawn(rows: ReportRows, model: object, redact: bool) -> list[dict[str, Any]]:
@@ -111,11 +112,11 @@ def drawn(rows: ReportRows, model: object, redact: bool) -> list[dict[str, Any]]
     evaluator = CpuEvaluator(forest)
     reached = evaluator.numbered().leaves(rows.settled, evaluator.default_choice(len(rows)), rows.n_jobs)
     errors = standard_errors(model, forest)
-    drawing = _Drawing(rows, getattr(model, "leaf_summary_", None), errors, REDACTED_ROWS if redact else 1)
+    drawing = _Drawing(rows, getattr(model, "leaf_summary_", None), errors, REDACTED_ROWS if redact else 1, Wording())
     return [
         {
             "output": int(forest.tree_output[tree]),
-            "note": _note(forest, tree, drawing.digits),
+            "note": _note(forest, tree, drawing.wording.digits),
             "nodes": _nodes(drawing, tree, reached[:, tree]),
         }
         for tree in range(forest.n_trees)
@@ -143,7 +144,7 @@ def _nodes(drawing: _Drawing, tree: int, reached: Int32s) -> list[dict[str, Any]
     forest = drawing.rows.forest
     first, last = forest.tree_offsets[tree : tree + 2].tolist()
     target, is_counted = target_of(drawing.rows, tree), covers_are_counts(forest, tree)
-    result = []
+    result, tests = [], node_tests(forest, tree, drawing.wording)
     for node, inside in zip(range(first, last), rows_under(forest, tree, reached), strict=True):
         entry: dict[str, Any] = {
             "rows": len(inside),
@@ -152,7 +153,7 @@ def _nodes(drawing: _Drawing, tree: int, reached: Int32s) -> list[dict[str, Any]
         }
         if forest.feature[node] >= 0:
             values = drawing.rows.settled[inside, forest.feature[node]]
-            entry |= {"tests": test_text(forest, node, drawing.digits)}
+            entry |= {"tests": tests[node - first]}
             entry["curve"] = _rounded(mean_curve(values, target[inside], drawing.least))
         else:
             entry |= _leaf(drawing, node)
@@ -189,7 +190,7 @@ def _rounded(curve: dict[str, Any] | None) -> dict[str, Any] | None:
 def _leaf(drawing: _Drawing, node: int) -> dict[str, Any]:
     forest, summary, errors = drawing.rows.forest, drawing.summary, drawing.errors
     leaf = leaf_of_node(forest, node)
-    entry: dict[str, Any] = {"leaf": leaf, "equation": equation(forest, leaf, drawing.digits)}
+    entry: dict[str, Any] = {"leaf": leaf, "equation": value_text(forest, leaf, drawing.wording)}
     if summary is not None:
         name = "rmse" if "rmse" in summary else "log_loss"
         entry |= {"error": float(summary[name][leaf]), "errorName": name.replace("_", "-")}

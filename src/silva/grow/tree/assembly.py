@@ -105,8 +105,9 @@ def assembled(
     """
 
     def finished(v: int) -> LeafModel:
-        X = columns.X[reached[v]]
-        return in_features(_confined(models[v], limits[v], X), columns, X, rows.weight[reached[v]])
+        X, weight = columns.X[reached[v]], rows.weight[reached[v]]
+        model = dataclasses.replace(models[v], spreads=models[v].spreads_of(X, weight))
+        return in_features(_confined(model, limits[v], X), columns, X, weight)
 
     models = _by_leaf(finished, list(models), columns)
     nodes, sets = _node_arrays(tree, rows, columns, reached, models)
@@ -247,6 +248,7 @@ def _linear(models: list[LeafModel], limits: list[tuple[float, float]]) -> dict[
             "linear_category": np.concatenate([model.categories for model in models]).astype(np.int32),
             "linear_coefficient": np.concatenate([model.coefficients for model in models]).astype(np.float64),
             "linear_mean": np.concatenate([model.means for model in models]).astype(np.float64),
+            "linear_deviation": np.concatenate([model.spreads for model in models]).astype(np.float64),
             "leaf_range": np.array(limits, np.float64),
         }
         if any(counts)

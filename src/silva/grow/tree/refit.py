@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -59,6 +59,10 @@ class LeafModel:
     rmse : float
         In units of y.
     n_rows : int
+    spreads : float64, (n_terms,)
+        Standard deviations of the terms over the leaf's rows; empty until the tree is assembled.
+    share : float
+        Of logistic regressions: the part of the leaf's rows that is of the class.
     """
 
     features: Int32s
@@ -76,10 +80,17 @@ class LeafModel:
     rmse: float
     n_rows: int
     n_clipped: int = 0
+    spreads: Doubles = field(default_factory=lambda: np.zeros(0))
+    share: float = float("nan")
 
     def deviations(self, X: Doubles) -> Doubles:
         """Values of the terms about their means; 0 where they are missing."""
         return np.nan_to_num(X[:, self.features] - self.means)
+
+    def spreads_of(self, X: Doubles, weight: Doubles) -> Doubles:
+        """Take the standard deviations of the terms over rows."""
+        spreads: Doubles = np.sqrt(weight @ self.deviations(X) ** 2 / weight.sum())
+        return spreads
 
     def predict(self, X: Doubles) -> Doubles:
         """Values of the equation, not confined."""

@@ -34,7 +34,7 @@ def in_features(model: LeafModel, columns: TrainingColumns, X: Doubles, weight: 
     terms = [term for k in range(len(model.features)) for term in _terms(model, k, columns, X, weight)]
     table = np.array(sorted(terms, key=lambda term: term[:2]))
     features, categories = table[:, :2].T.astype(np.int32)
-    coefficients, errors, means, explained = np.ascontiguousarray(table[:, 2:].T)
+    coefficients, errors, means, explained, spreads = np.ascontiguousarray(table[:, 2:].T)
     return dataclasses.replace(
         model,
         features=features,
@@ -43,6 +43,7 @@ def in_features(model: LeafModel, columns: TrainingColumns, X: Doubles, weight: 
         errors=errors,
         means=means,
         explained=explained,
+        spreads=spreads,
         intercept=float(model.value - coefficients @ means),
         intercept_error=model.intercept_error if len(terms) == len(model.features) else float("nan"),
     )
@@ -50,16 +51,18 @@ def in_features(model: LeafModel, columns: TrainingColumns, X: Doubles, weight: 
 
 def _terms(
     model: LeafModel, k: int, columns: TrainingColumns, X: Doubles, weight: Doubles
-) -> Iterator[tuple[int, int, float, float, float, float]]:
-    """Feature, category, coefficient, standard error, mean and explained square of what the k-th term becomes."""
+) -> Iterator[tuple[int, int, float, float, float, float, float]]:
+    """Feature, category, coefficient, standard error, mean, explained square and spread of what a term becomes."""
     feature = int(model.features[k])
     coefficient, error, explained = (float(part[k]) for part in (model.coefficients, model.errors, model.explained))
     column = Derived(feature, NUMBER) if feature < columns.n_features else columns.derived[feature - columns.n_features]
     if column.codes is None:
-        yield column.source, column.category, coefficient, error, float(model.means[k]), explained
+        mean, spread = float(model.means[k]), float(model.spreads[k])
+        yield column.source, column.category, coefficient, error, mean, explained, spread
         return
     order = columns.order[column.source]
     assert order is not None
     for category, code in enumerate(column.codes[:-1] - column.codes[-1]):
         share = float(np.average(X[:, column.source] == order[category], weights=weight))
-        yield column.source, category, coefficient * code, float("nan"), share, explained / len(order)
+        spread = (share * (1 - share)) ** 0.5
+        yield column.source, category, coefficient * code, float("nan"), share, explained / len(order), spread

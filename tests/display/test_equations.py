@@ -1,0 +1,223 @@
+"""Equations of leaves in words: what is shown, in which order, and that it is the model."""
+
+import dataclasses
+import re
+
+import numpy as np
+import pytest
+
+import silva
+from silva.equations import leaf_equation, leaf_terms
+from silva.wording import (
+    Wording,
+    bar_text,
+    count_text,
+    number_text,
+    percent_text,
+    signed_text,
+    step_near,
+    threshold_text,
+)
+
+pytest.importorskip("sklearn")
+pandas = pytest.importorskip("pandas")
+
+FAST = {"n_iter_no_change": 10, "n_jobs": 1, "max_leaves": 1}
+
+
+@pytest.fixture(scope="module")
+def people():
+    rng = np.random.default_rng(0)
+    n = 3000
+    X = pandas.DataFrame(
+        {
+            "age": rng.uniform(20, 60, n),
+            "kind": rng.choice(["low", "middle", "high", "top"], n, p=[0.4, 0.3, 0.2, 0.1]),
+            "smoker": rng.choice(["no", "yes"], n, p=[0.8, 0.2]),
+            **{f"noise {i}": rng.normal(size=n) for i in range(6)},
+        }
+    )
+    y = 10 * X["age"] + X["kind"].map({"low": 0, "middle": 100, "high": 300, "top": 900}) + 500 * (X["smoker"] == "yes")
+    y += sum((6 - i) * X[f"noise {i}"] for i in range(6))
+    return X, y, silva.ModelTreeRegressor(**FAST).fit(X, y)
+
+
+def test_terms_are_ordered_by_what_they_do_to_the_rows(people):
+    X, _, model = people
+    terms = leaf_terms(model.forest_, 0)
+    spreads = {
+        "kind": X["kind"].map({"low": 0, "middle": 100, "high": 300, "top": 900}).std(ddof=0),
+        "smoker = yes": 500 * (X["smoker"] == "yes").std(ddof=0),
+        "age": 10 * X["age"].std(ddof=0),
+        **{f"noise {i}": (6 - i) * X[f"noise {i}"].std(ddof=0) for i in range(6)},
+    }
+    assert [term.name for term in terms] == sorted(spreads, key=spreads.get, reverse=True)
+    np.testing.assert_allclose([term.effect for term in terms], sorted(spreads.values(), reverse=True), rtol=1e-6)
+
+
+def test_what_is_left_out_is_counted_with_its_spread(people):
+    X, _, model = people
+    found = leaf_equation(model.forest_, 0, Wording(max_terms=3))
+    rest = np.sqrt(sum((6 - i) ** 2 * X[f"noise {i}"].var(ddof=0) for i in range(6)))
+    assert found.n_smaller == 6
+    assert found.smaller == pytest.approx(rest, rel=1e-6)
+    text = silva.export_text(model, max_terms=3)
+    assert f" and 6 smaller (±{rest:.2g})" in text
+    assert "smaller" not in silva.export_text(model, max_terms=None)
+    assert model.rules_["equation"][0].count("noise") == 2
+
+
+@pytest.mark.parametrize("max_terms", [0, 2, 4, None])
+def test_shown_terms_are_the_model_at_the_means_of_the_others(people, max_terms):
+    X, _, model = people
+    found = leaf_equation(model.forest_, 0, Wording(max_terms=max_terms))
+    shown = {term.name.partition(" = ")[0] for term in found.terms}
+    expected = np.full(len(X), found.constant)
+    for term in found.terms:
+        if term.levels:
+            expected += X[term.name].map(dict(term.levels))
+        else:
+            column, _, category = term.name.partition(" = ")
+            expected += term.coefficient * (X[column] == category if category else X[column])
+    others = X.copy()
+    for name in X.columns.drop(list(shown)):
+        if X[name].dtype.kind == "f":
+            others[name] = X[name].mean()
+    if {"kind", "smoker"} <= shown:
+        np.testing.assert_allclose(expected, model.predict(others), rtol=1e-9)
+    assert expected.mean() == pytest.approx(model.predict(X).mean(), rel=1e-9)
+
+
+def test_categories_stand_against_the_mean_of_the_rows(people):
+    X, _, model = people
+    [term] = [term for term in leaf_terms(model.forest_, 0) if term.levels]
+    amounts = dict(term.levels)
+    values = X["kind"].map({"low": 0, "middle": 100, "high": 300, "top": 900})
+    for name, value in (("low", 0), ("middle", 100), ("high", 300), ("top", 900)):
+        assert amounts[name] == pytest.approx(value - values.mean(), abs=1e-6)
+    text = silva.export_text(model)
+    top, low = 900 - values.mean(), -values.mean()
+    assert f"kind (top +{top:.3g}, high +{300 - values.mean():.3g}, ..., low {low:.3g})" in text
+
+
+def test_nothing_that_rounding_hides_is_shown(people):
+    _, _, model = people
+    forest = model.forest_
+    tiny = forest.linear_coefficient.copy()
+    place = forest.linear_feature.tolist().index(3)
+    tiny[place] = 1e-9
+    shown = silva.export_text(dataclasses.replace(forest, linear_coefficient=tiny), max_terms=None)
+    assert "noise 0" not in shown
+    assert "noise 1" in shown
+    unknown = dataclasses.replace(forest, linear_coefficient=tiny, linear_deviation=np.zeros(0))
+    assert "noise 0" in silva.export_text(unknown, max_terms=None)
+
+
+def test_constants_that_are_rounding_are_not_shown():
+    x = np.linspace(-1, 1, 400)[:, None]
+    text = silva.export_text(silva.ModelTreeRegressor(**FAST).fit(x, 3 * x[:, 0]))
+    assert text.startswith("leaf 0: 3 x0   (")
+
+
+def test_classifiers_speak_of_probabilities_and_odds():
+    rng = np.random.default_rng(0)
+    X = pandas.DataFrame({"age": rng.uniform(20, 60, 4000), "married": rng.choice(["no", "yes"], 4000, p=[0.7, 0.3])})
+    odds = np.exp(-4 + 0.07 * X["age"] + np.log(3) * (X["married"] == "yes"))
+    y = np.where(rng.random(4000) < odds / (1 + odds), "rich", "poor")
+    model = silva.ModelTreeClassifier(**FAST).fit(X, y)
+    text = silva.export_text(model, units={"age": "years"})
+    share = np.mean(y == "rich")
+    assert text.startswith(f"Probability of rich ({100 * share:.0f} % of all rows)")
+    assert f"leaf 0: {100 * share:.0f} %, odds × " in text
+    coefficient = model.leaves_["coefficient"][model.leaves_["feature"] == "age"][0]
+    assert f"× {np.exp(10 * coefficient):.2g}" in text
+    assert " per 10 years of age" in text
+    married = re.search(r"× ([\d.]+) if married = yes", text)
+    assert float(married[1]) == pytest.approx(3, rel=0.2)
+    married = re.search(r" \+ ([\d.]+) if married = yes", silva.export_text(model, log_odds=True))
+    assert float(married[1]) == pytest.approx(np.log(3), rel=0.2)
+    loaded = silva.export_text(model.forest_)
+    assert "Probability of rich, odds factors in leaves." in loaded
+    assert model.leaf_summary_["share"][0] == pytest.approx(share)
+
+
+def test_each_node_of_a_classifier_has_its_share():
+    rng = np.random.default_rng(1)
+    X = rng.uniform(0, 1, (3000, 2))
+    y = np.array(["a", "b", "c"])[(X[:, 0] > 0.5).astype(int) + (X[:, 1] > 0.7)]
+    model = silva.ModelTreeClassifier(n_iter_no_change=10, n_jobs=1, max_leaves=4).fit(X, y)
+    for tree, label in enumerate(model.classes_):
+        lines = silva.export_text(model, tree=tree).splitlines()
+        assert lines[0].startswith(f"Probability of {label} ({100 * np.mean(y == label):.0f} % of all rows)")
+        for line in lines[1:]:
+            if found := re.match(r"^x(\d) (<|>=) ([\d.]+) +[█░]{10} ([\d.]+) % of (\d+) rows$", line):
+                feature, side, threshold, percent, n_rows = found.groups()
+                inside = (X[:, int(feature)] < float(threshold)) == (side == "<")
+                assert inside.sum() == pytest.approx(int(n_rows), abs=5)
+                assert 100 * np.mean(y[inside] == label) == pytest.approx(float(percent), abs=1)
+
+
+def test_rules_hold_the_closest_limits():
+    """A chain of splits of one number: each leaf's rule has two limits at most, and says nothing twice."""
+    x = np.linspace(0, 20, 2000)
+    X = np.where(np.arange(2000) % 9 == 0, np.nan, x)[:, None]
+    chain = silva.ModelTreeRegressor(n_iter_no_change=5, n_jobs=1, leaf_model="constant", max_leaves=12)
+    chain.fit(X, np.where(np.isnan(X[:, 0]), -3, np.floor(x)))
+    rules = chain.rules_["rule"].tolist()
+    assert len(rules) > 6
+    for rule in rules:
+        tests = rule.split(" and ")
+        assert len(tests) <= 2
+        assert not ("present" in rule and len(tests) > 1)
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [(0, "0"), (1234567, "1,235,000"), (2015, "2015"), (12345.678, "12,350"), (0.000012345, "1.234e-05"),
+     (-30.05, "-30.05"), (9999.96, "10,000"), (1e20, "1e+20"), (np.inf, "inf"), (0.99996, "1")],
+)  # fmt: skip
+def test_numbers(value, text):
+    assert number_text(value, 4) == text
+
+
+def test_thresholds_shares_and_steps():
+    assert threshold_text(2014.5, 4) == "2014.5"
+    assert threshold_text(np.float32(0.1), 4) == "0.1"
+    assert threshold_text(26054.5, 4) == "26,054.5"
+    assert threshold_text(1.23456789, 4) == "1.235"
+    shares = {
+        0: "0 %",
+        1: "100 %",
+        0.0002: "< 0.1 %",
+        0.9999: "> 99.9 %",
+        0.004: "0.4 %",
+        0.2449: "24 %",
+        np.nan: "unknown",
+    }
+    assert {share: percent_text(share) for share in shares} == shares
+    assert bar_text(0.42) == "████░░░░░░"
+    assert [step_near(size) for size in (0.12, 13, 4.4, 700)] == [0.1, 10, 5, 500]
+    assert (signed_text(2, 3), signed_text(-2, 3), count_text(20640.0)) == ("+2", "-2", "20,640")
+
+
+def test_refusals(people):
+    _, _, model = people
+    with pytest.raises(ValueError, match="units names 'height', expected features of the model: age, kind"):
+        silva.export_text(model, units={"height": "cm"})
+    with pytest.raises(ValueError, match="max_terms is -1, expected 0 or more, or None"):
+        silva.export_text(model, max_terms=-1)
+
+
+def test_linear_trees_of_others_know_deviations_of_rows():
+    lightgbm = pytest.importorskip("lightgbm")
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(800, 2)) * [1, 50]
+    y = X[:, 0] + 0.1 * X[:, 1]
+    model = lightgbm.LGBMRegressor(n_estimators=1, num_leaves=2, linear_tree=True, verbose=-1).fit(X, y)
+    forest = silva.load(model).with_means(X)
+    leaves = np.asarray(model.predict(X, pred_leaf=True)).reshape(-1)
+    offsets = forest.linear_offsets
+    for leaf in range(forest.n_leaves):
+        for term in range(*offsets[leaf : leaf + 2]):
+            values = X[leaves == forest.leaf_id[leaf], forest.linear_feature[term]]
+            assert forest.linear_deviation[term] == pytest.approx(values.std(), rel=1e-9)
