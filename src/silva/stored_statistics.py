@@ -15,7 +15,7 @@ from silva.target_statistics import (
     MEAN,
     Projection,
     Statistic,
-    Table,
+    StatisticTable,
     TargetStatistics,
 )
 
@@ -63,7 +63,7 @@ def from_parts(about: dict[str, Any], arrays: dict[str, Array]) -> TargetStatist
     nan_above = tuple(bool(value) for value in about["nan_above"])
     hashes = tuple(arrays.get(f"{PREFIX}hashes.{column}") for column in range(len(nan_above)))
     tables = tuple(
-        Table(
+        StatisticTable(
             Projection(
                 tuple(one["categories"]),
                 tuple((column, float.fromhex(border)) for column, border in one["borders"]),
@@ -111,7 +111,7 @@ def _check(model: TargetStatistics) -> None:
         _check_statistic(statistic, model.tables)
 
 
-def _check_statistic(one: Statistic, tables: tuple[Table, ...]) -> None:
+def _check_statistic(one: Statistic, tables: tuple[StatisticTable, ...]) -> None:
     if one.kind not in KINDS or not _is_index(one.table, len(tables)):
         raise ValueError(f"a target statistic is of the kind {one.kind!r} and looks up table {one.table!r}")
     width = tables[one.table].counts.shape[1]

@@ -40,7 +40,7 @@ class Projection:
 
 
 @dataclass(frozen=True, eq=False)
-class Table:
+class StatisticTable:
     """What training has counted for each combination.
 
     Attributes
@@ -102,7 +102,7 @@ class TargetStatistics:
     names: tuple[str, ...] | None
     hashes: tuple[Array | None, ...]
     nan_above: tuple[bool, ...]
-    tables: tuple[Table, ...]
+    tables: tuple[StatisticTable, ...]
     statistics: tuple[Statistic, ...]
 
     @property

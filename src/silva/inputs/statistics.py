@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from silva.inputs.categories import Column
-    from silva.target_statistics import Projection, Statistic, Table, TargetStatistics
+    from silva.target_statistics import Projection, Statistic, StatisticTable, TargetStatistics
     from silva.typing import Array, Rows
 
 
@@ -148,7 +148,7 @@ def _positions(hashes: Array, table: Array) -> Array:
     return np.where(table[order[at]] == hashes, order[at], len(order))
 
 
-def _values(one: Statistic, table: Table) -> NDArray[np.float32]:
+def _values(one: Statistic, table: StatisticTable) -> NDArray[np.float32]:
     """Values by entry, computed in float32 as CatBoost does; then that of what training lacks, which counts nothing."""
     good, total = _counts(one, table)
     rest = table.denominator if one.kind in {COUNTER, FREQUENCY} else 0
@@ -159,7 +159,7 @@ def _values(one: Statistic, table: Table) -> NDArray[np.float32]:
     return values
 
 
-def _counts(one: Statistic, table: Table) -> tuple[Array, Array]:
+def _counts(one: Statistic, table: StatisticTable) -> tuple[Array, Array]:
     """Count of the class, and of all, for each entry of a table."""
     counts: Any = table.counts
     if one.kind in {COUNTER, FREQUENCY}:

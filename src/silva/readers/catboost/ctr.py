@@ -9,9 +9,18 @@ import numpy as np
 
 from silva.readers.catboost.model import CtrFeature
 from silva.readers.documents import as_array, get, get_int, to_float32
-from silva.readers.flatbuffer import UINT32
-from silva.readers.flatbuffer import Table as Buffer
-from silva.target_statistics import BORDERS, BUCKETS, COUNTER, FREQUENCY, KINDS, MEAN, Projection, Statistic, Table
+from silva.readers.flatbuffer import UINT32, Table
+from silva.target_statistics import (
+    BORDERS,
+    BUCKETS,
+    COUNTER,
+    FREQUENCY,
+    KINDS,
+    MEAN,
+    Projection,
+    Statistic,
+    StatisticTable,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -56,7 +65,7 @@ def read_json(
     ctrs: list[dict[str, Any]],
     numbers: list[NumberFeature],
     categories: list[CategoryFeature],
-) -> tuple[list[CtrFeature], list[Table]]:
+) -> tuple[list[CtrFeature], list[StatisticTable]]:
     """Read ``features_info.ctrs`` and ``ctr_data``.
 
     Raises
@@ -67,7 +76,7 @@ def read_json(
     data = get(document, "ctr_data", dict)
     places: dict[str, int] = {}
     features: list[CtrFeature] = []
-    tables: list[Table] = []
+    tables: list[StatisticTable] = []
     for ctr in ctrs:
         identifier, kind = get(ctr, "identifier", str), _kind(get(ctr, "ctr_type", str))
         if identifier not in places:
@@ -115,7 +124,7 @@ def _json_projection(
     return Projection(tuple(hashed), tuple(borders), tuple(equals))
 
 
-def _json_table(data: dict[str, Any], projection: Projection, kind: str) -> Table:
+def _json_table(data: dict[str, Any], projection: Projection, kind: str) -> StatisticTable:
     stride, entries = get_int(data, "hash_stride"), get(data, "hash_map", list)
     if stride < 2 or len(entries) % stride:
         raise ValueError(f"'hash_map' has {len(entries)} entries, no multiple of its stride {stride}")
@@ -131,7 +140,7 @@ def _key(entry: Any) -> int:
     return int(entry)
 
 
-def make_table(projection: Projection, kind: str, keys: Any, counts: Any, denominator: int) -> Table:
+def make_table(projection: Projection, kind: str, keys: Any, counts: Any, denominator: int) -> StatisticTable:
     """Sort the entries of a table, without the places that are not used.
 
     Raises
@@ -150,17 +159,17 @@ def make_table(projection: Projection, kind: str, keys: Any, counts: Any, denomi
         raise ValueError("a table of target statistics has a key twice")
     if not np.isfinite(counts).all():
         raise ValueError("a table of target statistics holds no numbers")
-    return Table(projection, keys[order], counts[order], denominator)
+    return StatisticTable(projection, keys[order], counts[order], denominator)
 
 
 # --- .cbm ---
 
 
 def read_cbm(
-    trees: Sequence[Buffer], rest: bytes, numbers: list[NumberFeature], categories: list[CategoryFeature]
-) -> tuple[list[CtrFeature], list[Table]]:
+    trees: Sequence[Table], rest: bytes, numbers: list[NumberFeature], categories: list[CategoryFeature]
+) -> tuple[list[CtrFeature], list[StatisticTable]]:
     """Read the statistics of the FlatBuffer, and the tables behind it."""
-    tables: list[Table] = []
+    tables: list[StatisticTable] = []
     places: dict[tuple[Projection, str], int] = {}
     for buffer in _parts(rest):
         base = _required(buffer.table(Fields.TABLE_BASE))
@@ -186,19 +195,19 @@ def read_cbm(
     return features, tables
 
 
-def _required(table: Buffer | None) -> Buffer:
+def _required(table: Table | None) -> Table:
     if table is None:
         raise ValueError("a target statistic lacks its description")
     return table
 
 
-def _single(table: Buffer, field: int, default: float = 0.0) -> float:
+def _single(table: Table, field: int, default: float = 0.0) -> float:
     """Read a float32 by the bits of an integer."""
     bits = table.integer(field, "I", int(struct.unpack("<I", struct.pack("<f", default))[0]))
     return float(struct.unpack("<f", struct.pack("<I", bits))[0])
 
 
-def _base(base: Buffer, numbers: list[NumberFeature], categories: list[CategoryFeature]) -> tuple[Projection, str]:
+def _base(base: Table, numbers: list[NumberFeature], categories: list[CategoryFeature]) -> tuple[Projection, str]:
     kind = base.integer(Fields.KIND, "b", 0)
     name = _kind(KIND_NUMBERS[kind] if 0 <= kind < len(KIND_NUMBERS) else str(kind))
     combination = _required(base.table(Fields.COMBINATION))
@@ -212,12 +221,12 @@ def _base(base: Buffer, numbers: list[NumberFeature], categories: list[CategoryF
     return projection, name
 
 
-def _parts(rest: bytes) -> list[Buffer]:
+def _parts(rest: bytes) -> list[Table]:
     """Divide what follows the core: a count, then tables, each behind its size."""
     if len(rest) < UINT32.size:
         raise ValueError("it ends before its tables of target statistics")
     (count,), at = UINT32.unpack_from(rest), UINT32.size
-    parts: list[Buffer] = []
+    parts: list[Table] = []
     for _ in range(count):
         if len(rest) < at + UINT32.size:
             raise ValueError(f"it announces {count} tables of target statistics and holds {len(parts)}")
@@ -225,12 +234,12 @@ def _parts(rest: bytes) -> list[Buffer]:
         at += UINT32.size
         if len(rest) < at + size:
             raise ValueError(f"a table of target statistics announces {size} bytes, {len(rest) - at} follow")
-        parts.append(Buffer.root(rest[at : at + size]))
+        parts.append(Table.root(rest[at : at + size]))
         at += size
     return parts
 
 
-def _cbm_table(buffer: Buffer, projection: Projection, kind: str) -> Table:
+def _cbm_table(buffer: Table, projection: Projection, kind: str) -> StatisticTable:
     index, blob = buffer.array(Fields.INDEX, "u1"), buffer.array(Fields.BLOB, "u1")
     if len(index) % BUCKET.itemsize:
         raise ValueError(f"an index of target statistics has {len(index)} bytes, no whole number of entries")

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from silva.target_statistics import Statistic, Table
+    from silva.target_statistics import Statistic, StatisticTable
     from silva.typing import Array, Doubles, Int32s, Int64s
 
 MAX_OUTPUTS = 2**20
@@ -103,7 +103,7 @@ class Model:
     bias: Doubles
     info: dict[str, Any]
     ctrs: Sequence[CtrFeature] = ()
-    tables: Sequence[Table] = ()
+    tables: Sequence[StatisticTable] = ()
 
     @property
     def features(self) -> list[NumberFeature | CategoryFeature]:

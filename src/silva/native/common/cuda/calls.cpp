@@ -10,12 +10,12 @@ namespace silva {
 namespace {
 
 // Attributes of CuPy's arrays, which hold the rows' memory, and of its memory.
-struct Names {
+struct AttributeNames {
   PyObject *data, *ptr, *device, *shape, *strides, *dtype;
-  static const Names& get() {
+  static const AttributeNames& get() {
     const auto name = [](const char* text) { return PyUnicode_InternFromString(text); };
-    static const Names names{name("data"),  name("ptr"),     name("device_id"),
-                             name("shape"), name("strides"), name("dtype")};
+    static const AttributeNames names{name("data"),  name("ptr"),     name("device_id"),
+                                      name("shape"), name("strides"), name("dtype")};
     return names;
   }
 };
@@ -53,7 +53,7 @@ struct Arguments {
   nb::object output, algorithm, device, shape, strides, dtype;
 
   bool matches(PyObject* X, PyObject* o, PyObject* a, PyObject* d) const {
-    const Names& names = Names::get();
+    const AttributeNames& names = AttributeNames::get();
     return are_equal(output.ptr(), o) && are_equal(algorithm.ptr(), a) && are_equal(device.ptr(), d) &&
            are_equal(attribute(X, names.shape).ptr(), shape.ptr()) &&
            are_equal(attribute(X, names.strides).ptr(), strides.ptr()) &&
@@ -97,8 +97,8 @@ class GpuCalls {
   nb::object again(nb::handle X, nb::handle output, nb::handle algorithm, nb::handle device) {
     if (reinterpret_cast<PyObject*>(Py_TYPE(X.ptr())) != array_type_.ptr() || calls_.empty()) return nb::none();
     const Place place = here();
-    const nb::object data = attribute(X.ptr(), Names::get().data);
-    const uint64_t gpu = number_of(data.ptr(), Names::get().device);
+    const nb::object data = attribute(X.ptr(), AttributeNames::get().data);
+    const uint64_t gpu = number_of(data.ptr(), AttributeNames::get().device);
     for (size_t i = 0; i < calls_.size(); ++i) {
       const std::shared_ptr<Call> call = calls_[i];
       if (!(call->place == place && call->gpu == gpu &&
@@ -107,7 +107,7 @@ class GpuCalls {
       // Comparing may have run code of Python, and another thread with it.
       const auto found = std::find(calls_.begin(), calls_.end(), call);
       if (found != calls_.end()) std::rotate(calls_.begin(), found, found + 1);
-      return run(*call, number_of(data.ptr(), Names::get().ptr));
+      return run(*call, number_of(data.ptr(), AttributeNames::get().ptr));
     }
     return nb::none();
   }
@@ -116,7 +116,7 @@ class GpuCalls {
   // recently give way.
   void keep(nb::handle X, nb::object output, nb::object algorithm, nb::object device, const GpuPlan& plan,
             nb::object shape, nb::object dtype, size_t spare_bytes) {
-    const Names& names = Names::get();
+    const AttributeNames& names = AttributeNames::get();
     Arguments arguments{std::move(output),
                         std::move(algorithm),
                         std::move(device),
@@ -174,7 +174,7 @@ class GpuCalls {
     PyObject* arguments[] = {call.result_shape.ptr(), call.result_dtype.ptr()};
     nb::object array = make(empty_.ptr(), arguments, 2);
     if (!array.is_valid()) return array;
-    call.spare_address = number_of(attribute(array.ptr(), Names::get().data).ptr(), Names::get().ptr);
+    call.spare_address = number_of(attribute(array.ptr(), AttributeNames::get().data).ptr(), AttributeNames::get().ptr);
     return array;
   }
 
