@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from silva import _core
+from silva.escapes import shown
 from silva.parallel import cached_property
 from silva.validation import validate
 
@@ -200,7 +201,7 @@ class TreeEnsemble:
                 object.__setattr__(self, f.name, settled)
 
     def __repr__(self) -> str:
-        source = f", {self.source}" if self.source else ""
+        source = f", {shown(self.source)}" if self.source else ""
         return (
             f"{type(self).__name__}({self.n_trees} trees, {self.n_leaves} leaves, {self.n_features} features, "
             f"{self.n_outputs} output{'s' * (self.n_outputs != 1)}{source})"

@@ -6,13 +6,40 @@ code, markup or a picture; what a target cannot hold, the function refuses.
 
 from __future__ import annotations
 
+import html
 import re
+from typing import Any
 
 NOT_IN_COMMENTS = re.compile(r"[^A-Za-z0-9 _.,:;=<>()\[\]{}+#%&@!|~^$-]")
 """No quotes, slashes, stars, line ends or backslashes, and no ? (trigraphs): nothing that could end a comment."""
 
+NOT_IN_SCRIPTS = re.compile("[<>&\u2028\u2029\ud800-\udfff]")
+
 EXCEL_PART = 127
 """Characters of a text in a formula, two UTF-16 units each at most."""
+
+NOT_SHOWN = re.compile(
+    "[\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff\ufeff\ufffe\uffff]"
+)
+"""What terminals obey, what turns or breaks lines, and what files of UTF-8 or XML cannot hold."""
+
+PICTURE: dict[Any, Any] = {"text.parse_math": False, "text.usetex": False, "axes.formatter.use_mathtext": False}
+"""Settings of matplotlib under which a text is no formula, for `matplotlib.rc_context`."""
+
+
+def shown(text: str) -> str:
+    """Write a text for people, on terminals, in pictures and in messages: control characters become their numbers."""
+    return NOT_SHOWN.sub(_escaped, text)
+
+
+def markup(text: str) -> str:
+    """Write a text for HTML, in elements and in attributes."""
+    return html.escape(shown(text))
+
+
+def script(json: str) -> str:
+    """Write JSON for a script element: no <, > or & that HTML could read, no line ends that JavaScript could."""
+    return NOT_IN_SCRIPTS.sub(_escaped, json)
 
 
 def comment(text: str) -> str:

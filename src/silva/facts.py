@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import dataclasses
-import html
 from typing import TYPE_CHECKING
 
 import numpy as np
+
+from silva.escapes import markup, shown
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -20,8 +21,8 @@ def forest_facts(forest: TreeEnsemble) -> dict[str, str]:
     """Name source, objective and sizes of a forest."""
     names = f" ({_listed(forest.feature_names)})" if forest.feature_names else ""
     return {
-        "source": forest.source or "unknown",
-        "objective": forest.objective or "unknown",
+        "source": shown(forest.source or "unknown"),
+        "objective": shown(forest.objective or "unknown"),
         "trees": f"{forest.n_trees:,}",
         "leaves": f"{forest.n_leaves:,}",
         "depth": str(forest.depth),
@@ -58,11 +59,10 @@ def output_names(forest: TreeEnsemble, n_outputs: int) -> list[str]:
 def as_html(title: str, facts: Mapping[str, str]) -> str:
     """Write facts as a small table for notebooks; all text is escaped."""
     rows = "".join(
-        f"<tr><th style='text-align:left'>{html.escape(name)}</th>"
-        f"<td style='text-align:left'>{html.escape(fact)}</td></tr>"
+        f"<tr><th style='text-align:left'>{markup(name)}</th><td style='text-align:left'>{markup(fact)}</td></tr>"
         for name, fact in facts.items()
     )
-    return f"<div><strong>{html.escape(title)}</strong><table>{rows}</table></div>"
+    return f"<div><strong>{markup(title)}</strong><table>{rows}</table></div>"
 
 
 def _outputs(forest: TreeEnsemble) -> str:
@@ -71,7 +71,7 @@ def _outputs(forest: TreeEnsemble) -> str:
 
 
 def _listed(names: object) -> str:
-    listed = list(names)  # type: ignore[call-overload]
+    listed = [shown(name) for name in names]  # type: ignore[attr-defined]
     more = f" and {len(listed) - SHOWN_NAMES} more" if len(listed) > SHOWN_NAMES else ""
     return ", ".join(listed[:SHOWN_NAMES]) + more
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from silva.equations import equation_text, leaf_equation, odds_text
+from silva.escapes import shown
 from silva.facts import feature_name
 from silva.wording import Wording, count_text, number_text, percent_text, threshold_text
 
@@ -114,10 +115,10 @@ def rule_table(forest: TreeEnsemble, summary: dict[str, Any]) -> dict[str, Any]:
     error = "rmse" if "rmse" in summary else "log_loss"
     return {
         "leaf": np.arange(forest.n_leaves),
-        "rule": np.array([" and ".join(tests) or "all rows" for tests in rules.values()]),
+        "rule": np.array([shown(" and ".join(tests)) or "all rows" for tests in rules.values()]),
         "rows": summary["n_rows"],
         "mean": summary["mean"],
-        "equation": np.array([value_text(forest, leaf, wording) for leaf in rules]),
+        "equation": np.array([shown(value_text(forest, leaf, wording)) for leaf in rules]),
         error: summary[error],
     }
 

@@ -6,15 +6,25 @@ import ast
 import ctypes
 import dataclasses
 import math
+import re
 import subprocess
+import sys
+import warnings
+from html.parser import HTMLParser
+from xml.etree import ElementTree
 
 import numpy as np
+import pandas as pd
 import pytest
 
 import silva
-from tests.display.hostile import CODE, COMMENT_ENDS, NAMES, SPLICES
+from silva.display.table import ranked_table
+from silva.escapes import shown
+from silva.facts import forest_facts
+from tests.display.browser import Page
+from tests.display.hostile import CODE, COMMENT_ENDS, CONTROLS, LINE_ENDS, MATHS, NAMES, SPLICES
 from tests.native import COMPILER
-from tests.strategies import Options, random_forest
+from tests.strategies import Node, Options, flatten, random_forest
 
 C_FLAGS = [["-std=c99", "-trigraphs"], ["-std=gnu17"], ["-std=c99", "-pedantic-errors", "-Werror", "-Wall", "-Wextra"]]
 
@@ -77,3 +87,98 @@ def test_python_reads_columns_of_any_name():
     exec(compile(source, "model.py", "exec", dont_inherit=True), space)
     found = [space["predict"](dict(zip(NAMES, row, strict=True))) for row in rows.tolist()]
     np.testing.assert_array_equal(found, forest.predict(rows))
+
+
+def with_texts(names):
+    """A forest whose features, classes, categories, source and objective have hostile texts."""
+    sides = (Node(value=1.0, cover=2.0), Node(value=2.0, cover=2.0))
+    trees = [Node(children=sides, feature=i, cover=4.0, category_set=0) for i in range(len(names))]
+    sets = [(np.array([0x55555555], np.uint32), False)]
+    labels = np.array(names[:20], object)
+    meaning = {"feature_names": tuple(names), "categories": (labels,) * len(names), "classes": (labels[:2],)}
+    meaning |= {"missing": math.nan, "link": "logistic", "prediction": "argmax"}
+    meaning |= {"source": "".join(names[:30]), "objective": "".join(names[30:])}
+    return flatten(trees, len(names), "float64", sets, **meaning)
+
+
+UNICODE = [name for name in NAMES if not re.search("[\ud800-\udfff]", name)]
+TOLD = re.compile("[\x00-\x09\x0b-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069\ud800-\udfff\ufeff]")
+
+
+def test_texts_obey_no_control_characters():
+    forest = with_texts(list(NAMES))
+    told = [silva.export_text(forest, tree) for tree in range(forest.n_trees)]
+    assert {text.count("\n") for text in told} == {silva.export_text(with_texts(["a"])).count("\n")}
+    told += [repr(forest), *forest_facts(forest).values(), ranked_table(NAMES, np.ones(len(NAMES)))]
+    told += [repr(silva.Explainer(forest)), silva.Explainer(forest)._repr_html_(), forest._repr_html_()]
+    for text in told:
+        assert not TOLD.search(text), text
+        text.encode()
+
+
+def test_command_line_obeys_no_control_characters(tmp_path):
+    with_texts(UNICODE).save(tmp_path / "model.silva")
+    (tmp_path / "rows.csv").write_text("a,b\n1,2\n")
+    for command in (["info", "model.silva"], ["predict", "model.silva", "rows.csv", "-o", "out.csv"]):
+        done = subprocess.run([sys.executable, "-m", "silva", *command], cwd=tmp_path, capture_output=True, check=False)
+        assert done.returncode == (command[0] != "info")
+        assert not TOLD.search((done.stdout + done.stderr).decode())
+
+
+class Markup(HTMLParser):
+    """The elements of a document and the names of their attributes."""
+
+    def __init__(self, text) -> None:
+        super().__init__(convert_charrefs=True)
+        self.elements = []
+        self.feed(text)
+        self.close()
+
+    def handle_starttag(self, tag, attrs):
+        self.elements.append((tag, tuple(name for name, _ in attrs)))
+
+
+def test_html_has_no_elements_of_the_model():
+    forest, plain = with_texts(list(NAMES)), with_texts(plain_names(len(NAMES)))
+    for one in (lambda forest: forest, silva.Explainer):
+        found, expected = Markup(one(forest)._repr_html_()), Markup(one(plain)._repr_html_())
+        assert found.elements == expected.elements
+
+
+def write_report(names, path):
+    """A report of a forest of hostile texts on rows of hostile categories; its elements."""
+    forest = dataclasses.replace(with_texts(names), classes=(), prediction="response")
+    rng = np.random.default_rng(0)
+    rows = pd.DataFrame({name: rng.choice(forest.categories[0], 60) for name in names})
+    silva.report(forest, rows, path=path, title="".join(names[40:]))
+    return Markup(path.read_text(encoding="utf-8")).elements
+
+
+def test_reports_have_no_elements_of_the_model(tmp_path, browser):
+    """The same elements as with plain names of these lengths, in the file and in a browser, which runs nothing."""
+    hostile, plain = tmp_path / "hostile.html", tmp_path / "plain.html"
+    padded = [f"{place}{'x' * len(name)}" for place, name in enumerate(UNICODE)]
+    assert write_report(UNICODE, hostile) == write_report(padded, plain)
+    tags = "[...new Set([...document.querySelectorAll('*')].map(element => element.tagName))].sort().join()"
+    found = []
+    for path in (hostile, plain):
+        page = Page(browser, path)
+        assert page.page.evaluate("window.intruder === undefined")
+        found.append(page.page.evaluate(tags))
+        page.close()
+    assert found[0] == found[1]
+
+
+@pytest.mark.parametrize("name", [*MATHS, *LINE_ENDS, *CONTROLS, "\ud800", "a" * 300, "<b>&amp;"])
+def test_pictures_show_names_as_they_are(name, tmp_path):
+    """No formula of matplotlib's or TeX's, whatever the user's settings; SVG files stay XML."""
+    matplotlib = pytest.importorskip("matplotlib", reason="matplotlib is not installed: pip install matplotlib")
+    with matplotlib.rc_context({"text.usetex": True}):
+        ax = silva.plot_tree(with_texts([name]))
+    with matplotlib.rc_context({"svg.fonttype": "none"}), warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of glyphs that the font lacks
+        ax.figure.savefig(tmp_path / "tree.svg")
+    matplotlib.pyplot.close(ax.figure)
+    elements = ElementTree.parse(tmp_path / "tree.svg").iter()
+    texts = ["".join(element.itertext()) for element in elements if element.tag.endswith("text")]
+    assert any(shown(name)[:20] in text for text in texts)

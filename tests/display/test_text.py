@@ -11,7 +11,7 @@ pytest.importorskip("sklearn")
 
 import silva
 from tests.grow.engines import piecewise
-from tests.strategies import Node, flatten
+from tests.strategies import Node, chain_forest, flatten
 
 
 @pytest.fixture(scope="module")
@@ -224,3 +224,15 @@ def test_leaves_of_classes_name_them():
     ]
     several = tree.DecisionTreeRegressor(max_depth=1).fit(X, np.column_stack([X[:, 0] > 1, np.ones(12)]))
     assert "leaf 1: 0, 1   (4 rows)" in silva.export_text(several)
+
+
+def test_trees_deeper_than_pythons_stack_have_a_text_and_no_picture():
+    pytest.importorskip("matplotlib")
+    forest = chain_forest(2000, 1e-3)
+    lines = silva.export_text(forest).splitlines()
+    assert len(lines) == 2000 * 2 + 2001
+    depths = np.array([line.count("|   ") for line in lines])
+    assert depths.max() == 2000
+    assert np.diff(depths).max() == 1
+    with pytest.raises(ValueError, match=r"tree 0 has 2,001 leaves, pictures have 500 at most; use export_text"):
+        silva.plot_tree(forest)

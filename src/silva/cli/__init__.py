@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, NoReturn
 
 from silva.cli.arguments import make_parser
 from silva.device import DeviceError
+from silva.escapes import shown
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -77,7 +78,7 @@ def _cleaning_up_when_terminated() -> Iterator[None]:
 
 
 def _complain(message: str) -> None:
-    print(f"silva: {message}", file=sys.stderr)
+    print(f"silva: {shown(message)}", file=sys.stderr)
 
 
 def _one_line(error: BaseException) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from silva.escapes import PICTURE
 from silva.extras import import_extra
 from silva.files import replacing
 
@@ -37,11 +38,12 @@ def save_beeswarm(explanation: object, path: str | os.PathLike[str], title: str 
         If shap or matplotlib is not installed.
     """
     shap, pyplot = import_plotting()
-    figure = pyplot.figure()
-    try:
-        shap.plots.beeswarm(explanation, max_display=max_display, show=False)
-        pyplot.title(title)
-        with replacing(path) as temporary:
-            figure.savefig(temporary, format="png", dpi=150, bbox_inches="tight")
-    finally:
-        pyplot.close(figure)
+    with pyplot.rc_context(PICTURE):
+        figure = pyplot.figure()
+        try:
+            shap.plots.beeswarm(explanation, max_display=max_display, show=False)
+            pyplot.title(title)
+            with replacing(path) as temporary:
+                figure.savefig(temporary, format="png", dpi=150, bbox_inches="tight")
+        finally:
+            pyplot.close(figure)

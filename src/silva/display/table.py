@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from silva.escapes import shown
+
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
@@ -32,6 +34,7 @@ def ranked_table(names: Sequence[str], importance: ArrayLike, title: str = "mean
         One line a feature, below a head line.
     """
     values = np.asarray(importance, np.float64)
+    names = [shown(name) for name in names]
     width = max(len(name) for name in ("feature", *names))
     largest = values.max(initial=0.0) or 1.0
     lines = [f"{'feature':<{width}}  {title:>10}"]

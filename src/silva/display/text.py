@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from silva.equations import leaf_equation, probability_text
+from silva.escapes import shown
 from silva.facts import feature_names
 from silva.loading import load
 from silva.rules import (
@@ -88,7 +89,7 @@ def export_text(
     notes = [f"{clipped} are clipped to {common}."] if common else []
     if forest.source == "silva" and np.diff(forest.tree_offsets)[tree] == 1:
         notes.append("No split paid off: this holds for all rows.")
-    title = heading(forest, tree, lines.shares, log_odds)
+    title = shown(heading(forest, tree, lines.shares, log_odds))
     return "\n".join([*filter(None, [title]), lines.text(), *notes])
 
 
@@ -143,18 +144,22 @@ class _Lines:
 
     def text(self) -> str:
         """Join the lines; what stands beside them begins in one column."""
-        lines = list(self._below(0, ""))
+        lines = [(shown(text), facts) for text, facts in self._all()]
         width = max((len(text) for text, facts in lines if facts and len(text) <= WIDEST), default=0)
         return "\n".join(f"{text:<{width}}  {facts}" if facts else text for text, facts in lines)
 
-    def _below(self, node: int, indent: str) -> Iterator[tuple[str, str]]:
-        if self.forest.feature[self.first + node] < 0:
-            yield indent + self._leaf(node), ""
-            return
-        for side, test in enumerate(self.tests[node]):
-            child = int(self.forest.left[self.first + node]) + side
-            yield indent + test, self._facts(child)
-            yield from self._below(child, indent + "|   ")
+    def _all(self) -> Iterator[tuple[str, str]]:
+        """Children follow their test; trees may be deeper than Python's stack."""
+        pending = [(0, "", 0)]
+        while pending:
+            node, test, depth = pending.pop()
+            if test:
+                yield (depth - 1) * "|   " + test, self._facts(node)
+            if self.forest.feature[self.first + node] < 0:
+                yield depth * "|   " + self._leaf(node), ""
+                continue
+            left = int(self.forest.left[self.first + node])
+            pending += [(left + side, self.tests[node][side], depth + 1) for side in (1, 0)]
 
     def _facts(self, node: int) -> str:
         """Write the rows of a node and the share of its class."""

@@ -13,6 +13,7 @@ from silva.display.report.rows import read_rows
 from silva.display.report.trees import leaves_under, standard_errors, target_of
 from silva.display.text import check_tree
 from silva.ensemble import NUMBER
+from silva.escapes import PICTURE, shown
 from silva.evaluate.cpu import CpuEvaluator
 from silva.evaluate.linear import term_name
 from silva.facts import feature_name
@@ -34,8 +35,8 @@ WIDTH, OUTLINE = 11.0, 6.4
 INDENT, LINE, CURVE, TERM = 0.22, 0.34, 0.86, 0.17
 """Inches: indentation a level, heights of a node's line, of the chart at a split and of a term."""
 
-MOST_TERMS, NAME, TEST = 8, 20, 48
-"""Terms shown in a leaf; characters of a term's name, and of a test."""
+MOST_LEAVES, MOST_TERMS, NAME, TEST = 500, 8, 20, 48
+"""Leaves of a tree that is drawn; terms shown in a leaf; characters of a term's name, and of a test."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -106,18 +107,31 @@ def plot_tree(
     ImportError
         If matplotlib is not installed.
     ValueError
-        If the forest has no such tree, or X and y do not fit.
+        If the forest has no such tree, the tree has more than 500 leaves, or X and y do not fit.
     """
     forest = load(model)
     check_tree(forest, tree)
+    n_leaves = int((forest.feature[slice(*forest.tree_offsets[tree : tree + 2])] < 0).sum())
+    if n_leaves > MOST_LEAVES:
+        raise ValueError(f"tree {tree} has {n_leaves:,} leaves, pictures have {MOST_LEAVES} at most; use export_text")
     picture = _picture(model, forest, tree, digits, X, y)
     nodes = _places(picture)
-    height = nodes[-1].top + nodes[-1].height
-    ax = new_axes((WIDTH, height + 0.3)) if ax is None else ax
+    if ax is None:
+        ax = new_axes((WIDTH, nodes[-1].top + nodes[-1].height + 0.3))
+    from matplotlib import rc_context
+
+    with rc_context(PICTURE):
+        return _draw(ax, picture, nodes)
+
+
+def _draw(ax: Axes, picture: Picture, nodes: list[Node]) -> Axes:
+    """Draw all nodes, their branches and what explains them."""
+    forest, height = picture.forest, nodes[-1].top + nodes[-1].height
     ax.set_xlim(0, WIDTH)
     ax.set_ylim(height, -0.25)
     ax.axis("off")
-    means = {node.at: _mean(picture, node.at) for node in nodes}
+    under = leaves_under(forest, picture.tree)
+    means = {node.at: _mean(picture, under[node.at - picture.first]) for node in nodes}
     for node in nodes:
         _draw_line(ax, picture, node, means)
         if forest.feature[node.at] < 0:
@@ -125,7 +139,7 @@ def plot_tree(
         elif picture.rows is not None:
             _draw_curve(ax, picture, node)
     _draw_branches(ax, picture, nodes)
-    if common := common_range(forest, tree, digits):
+    if common := common_range(forest, picture.tree, picture.digits):
         ax.set_title(f"predictions are clipped to {common}", fontsize=8, loc="left")
     ax.set_title(_legend(picture), fontsize=7, loc="right", color="0.4")
     return ax
@@ -176,10 +190,9 @@ def _height(picture: Picture, at: int) -> float:
     return max(LINE, 0.1 + TERM * min(len(_terms(picture, at)), MOST_TERMS + 1))
 
 
-def _mean(picture: Picture, at: int) -> float:
+def _mean(picture: Picture, leaves: list[int]) -> float:
     """Mean of y among the rows of a node; without rows, of the leaves' values by their training rows."""
     forest = picture.forest
-    leaves = leaves_under(forest, picture.tree)[at - picture.first]
     if picture.rows is not None and picture.reached is not None:
         inside = np.isin(picture.reached, leaves)
         return float(target_of(picture.rows, picture.tree)[inside].mean()) if inside.any() else float("nan")
@@ -317,4 +330,5 @@ def _sides(forest: Forest, at: int, values: Array) -> Array:
 
 
 def _short(text: str, most: int) -> str:
+    text = shown(text)
     return text if len(text) <= most else text[: most - 1] + "…"

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from silva.escapes import shown
 from silva.facts import as_html, feature_names
 from silva.inputs.matching import as_trained
 
@@ -80,7 +81,7 @@ class Explanation:
         return rows + ["features"] * (self.values.ndim - len(rows) - len(outputs)) + outputs
 
     def __repr__(self) -> str:
-        outputs = f", outputs {', '.join(_listed(self.output_names))}" if self.output_names else ""
+        outputs = f", outputs {', '.join(map(shown, _listed(self.output_names)))}" if self.output_names else ""
         rows = f"{len(self.values)} rows" if "rows" in self._axes else "1 row"
         n_features = len(_listed(self.feature_names))
         return f"Explanation({rows}, {n_features} feature{'s' * (n_features != 1)}{outputs})"

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import base64
-import html
 import json
 import math
 from pathlib import Path
@@ -11,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from silva.escapes import markup, script
 from silva.files import replacing
 
 if TYPE_CHECKING:
@@ -41,8 +41,8 @@ def write_page(content: dict[str, Any], path: str | os.PathLike[str]) -> None:
 def page(content: dict[str, Any]) -> str:
     """Fill the template. Names and values come as JSON that cannot end its script element."""
     parts = {
-        "title": html.escape(content["title"]),
-        "policy": html.escape(POLICY),
+        "title": markup(content["title"]),
+        "policy": markup(POLICY),
         "style": (ASSETS / "style.css").read_text(encoding="utf-8"),
         "script": "\n".join((ASSETS / name).read_text(encoding="utf-8") for name in SCRIPTS),
         "data": as_json(content),
@@ -57,11 +57,8 @@ def page(content: dict[str, Any]) -> str:
 
 
 def as_json(content: Any) -> str:
-    """JSON for a script element: no <, > or & that HTML could read, no line ends that JavaScript could."""
-    text = json.dumps(plain(content), ensure_ascii=False, separators=(",", ":"), allow_nan=False)
-    for letter in "<>&\u2028\u2029":
-        text = text.replace(letter, f"\\u{ord(letter):04x}")
-    return text
+    """JSON for a script element."""
+    return script(json.dumps(plain(content), ensure_ascii=False, separators=(",", ":"), allow_nan=False))
 
 
 def plain(value: Any) -> Any:
@@ -76,4 +73,4 @@ def plain(value: Any) -> Any:
         return plain(value.item())
     if isinstance(value, float) and not math.isfinite(value):
         return str(value).replace("inf", "Infinity").replace("nan", "NaN")
-    return value.encode("utf-8", "replace").decode() if isinstance(value, str) else value
+    return value
