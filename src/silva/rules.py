@@ -14,7 +14,7 @@ from silva.wording import Wording, count_text, number_text, percent_text, thresh
 
 if TYPE_CHECKING:
     from silva.ensemble import TreeEnsemble
-    from silva.typing import Array, Doubles
+    from silva.typing import Array, Bools, Doubles
 
 SHOWN_CATEGORIES, SHOWN_CLASSES = 6, 3
 
@@ -140,12 +140,8 @@ def speaks_of_odds(forest: TreeEnsemble) -> bool:
 
 def class_of(forest: TreeEnsemble, tree: int) -> str:
     """Name the class that the values of a tree speak for; empty where there is none."""
-    if len(forest.classes) != 1 or forest.leaf_width > 1:
-        return ""
-    labels, output = forest.classes[0], int(forest.tree_output[tree])
-    if forest.n_outputs == 1 and len(labels) == 2:
-        return str(labels[1])
-    return str(labels[output]) if len(labels) == forest.n_outputs else ""
+    place = class_index(forest, tree)
+    return "" if place is None or forest.leaf_width > 1 else str(forest.classes[0][place])
 
 
 @dataclass(frozen=True, eq=False)
@@ -254,6 +250,34 @@ def _categories(forest: TreeEnsemble, node: int, side: int) -> tuple[list[str], 
     codes = np.flatnonzero(goes_left == is_left)
     names = [str(code) if table is None else f"#{table[code]:08x}" for code in codes]
     return names, is_left == (side == 0)
+
+
+def goes_left(forest: TreeEnsemble, node: int, values: Array) -> Bools:
+    """Whether each value goes left at a split; codes of categories are numbers."""
+    if not forest.is_categorical or forest.category_set[node] < 0:
+        left: Bools = np.asarray(values < forest.threshold[node]) | np.isinf(forest.threshold[node])
+        return left
+    which = int(forest.category_set[node])
+    words = forest.set_words[forest.set_offsets[which] : forest.set_offsets[which + 1]]
+    bits = np.unpackbits(words.astype("<u4").view(np.uint8), bitorder="little").astype(np.bool_)
+    codes = values.astype(np.int64)
+    known = (codes >= 0) & (codes < len(bits))
+    result = np.full(len(values), forest.set_others_left[which])
+    result[known] = bits[codes[known]]
+    return result
+
+
+def class_index(forest: TreeEnsemble, tree: int) -> int | None:
+    """Place of the class that a tree speaks for among the classes; of leaves that hold all classes the second of two.
+
+    None where there is none: regressions, and leaves that hold more classes.
+    """
+    if len(forest.classes) != 1:
+        return None
+    n_classes, output = len(forest.classes[0]), int(forest.tree_output[tree])
+    if n_classes == 2:
+        return 1
+    return output if forest.leaf_width == 1 and n_classes == forest.n_outputs else None
 
 
 def covers_are_counts(forest: TreeEnsemble, tree: int) -> bool:

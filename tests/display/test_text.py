@@ -138,58 +138,6 @@ def test_text_of_categories(words, others_left, table, expected):
     assert silva.export_text(forest).startswith(expected)
 
 
-def test_pictures_are_as_high_as_their_tree(tmp_path):
-    matplotlib = pytest.importorskip("matplotlib")
-    matplotlib.use("Agg")
-    rng = np.random.default_rng(0)
-    X = rng.uniform(0, 20, (2000, 1))
-    chain = silva.ModelTreeRegressor(n_iter_no_change=5, n_jobs=1, leaf_model="constant", max_leaves=20)
-    chain.fit(X, np.floor(X[:, 0]))
-    axes = silva.plot_tree(chain, X, np.floor(X[:, 0]))
-    axes.figure.savefig(tmp_path / "tree.svg")
-    axes.figure.savefig(tmp_path / "tree.png")
-    boxes = [text.get_window_extent() for text in axes.texts if text.get_fontweight() == "bold"]
-    tops = sorted(box.y0 for box in boxes)
-    assert min(np.diff(tops)) >= max(box.height for box in boxes)  # no line lies on another
-    assert len(boxes) == 2 * chain.n_leaves_ - 1 >= 20
-    matplotlib.pyplot.close("all")
-
-
-def test_pictures_of_categories_and_other_forests():
-    pandas, matplotlib = pytest.importorskip("pandas"), pytest.importorskip("matplotlib")
-    matplotlib.use("Agg")
-    kind = np.array(["a", "b", "c"])[np.arange(300) % 3]
-    frame = pandas.DataFrame({"kind": pandas.Categorical(kind), "x": np.linspace(0, 1, 300)})
-    y = np.where(kind == "b", 5.0, frame.x)
-    model = silva.ModelTreeRegressor(n_iter_no_change=5, n_jobs=1, leaf_model="constant", max_leaves=3).fit(frame, y)
-    axes = silva.plot_tree(model, frame, y)
-    left = axes.child_axes[0].collections[0].get_facecolors().tolist()
-    assert len({tuple(colour) for colour in left}) == 2
-    boosted = pytest.importorskip("sklearn.ensemble").GradientBoostingRegressor(n_estimators=3, max_depth=2)
-    boosted.fit(frame[["x"]], y)
-    texts = [text.get_text() for text in silva.plot_tree(boosted, tree=2).texts]
-    assert sum(" rows, mean " in text for text in texts) == 7
-    matplotlib.pyplot.close("all")
-
-
-def test_pictures(tree):
-    matplotlib = pytest.importorskip("matplotlib")
-    matplotlib.use("Agg")
-    X, y = piecewise(600)
-    texts = [text.get_text() for text in silva.plot_tree(tree).texts]
-    assert sum(" rows, mean " in text for text in texts) == 2 * tree.n_leaves_ - 1
-    assert [text for text in texts if "  leaf " in text]
-    axes = silva.plot_tree(tree, X, y)
-    assert len(axes.child_axes) == tree.n_leaves_ - 1
-    root = int(tree.forest_.feature[0])
-    marked = axes.child_axes[0].lines[0].get_xdata()[0]
-    assert marked == tree.forest_.threshold[0]
-    assert axes.child_axes[0].get_ylabel() == f"x{root}"
-    assert "bar: what one standard deviation adds, line: two standard errors" in axes.get_title("right")
-    assert silva.plot_history(tree).get_xlabel() == "generation"
-    matplotlib.pyplot.close("all")
-
-
 def test_sizes_of_nodes_are_rows_only_where_the_model_counts_them(tmp_path):
     xgboost = pytest.importorskip("xgboost")
     rng = np.random.default_rng(0)

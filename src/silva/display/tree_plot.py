@@ -2,52 +2,92 @@
 
 from __future__ import annotations
 
+import dataclasses
+import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from silva.display.curves import mean_curve
-from silva.display.plot import new_axes
+from silva.display.measured import Ruler
 from silva.display.report.rows import read_rows
-from silva.display.report.trees import leaves_under, standard_errors, target_of
-from silva.display.text import check_tree
-from silva.ensemble import NUMBER
+from silva.display.report.trees import leaves_under, shown_class, standard_errors, target_of
+from silva.display.text import check_tree, facts_of, leaf_facts, leaf_number
+from silva.equations import factor_text, leaf_equation, levels_text, step_of
 from silva.escapes import PICTURE, shown
 from silva.evaluate.cpu import CpuEvaluator
-from silva.evaluate.linear import term_name
-from silva.facts import feature_name
+from silva.extras import import_extra
+from silva.facts import feature_name, feature_names
 from silva.loading import load
-from silva.rules import common_range, cover_texts, leaf_of_node, node_tests
-from silva.wording import Wording, number_text
+from silva.rules import (
+    class_of,
+    class_shares,
+    common_range,
+    cover_texts,
+    goes_left,
+    leaf_of_node,
+    node_tests,
+    shares_text,
+    speaks_of_odds,
+)
+from silva.wording import Wording, check_wording, number_text, percent_text, signed_text
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from matplotlib.axes import Axes
     from numpy.typing import ArrayLike
 
     from silva.display.report.rows import ReportRows
+    from silva.equations import Term
     from silva.forest import Forest
+    from silva.rules import ClassShares
     from silva.typing import Array, Rows
 
-WIDTH, OUTLINE = 11.0, 6.4
-"""Inches of the picture, and of the part that the outline takes."""
+WIDTH, LEAST_WIDTH = 11.0, 7.5
+"""Inches of the picture, and those below which everything becomes smaller."""
 
-INDENT, LINE, CURVE, TERM = 0.22, 0.34, 0.86, 0.17
-"""Inches: indentation a level, heights of a node's line, of the chart at a split and of a term."""
+INDENT, LINE, CURVE, TICKS, TERM = 0.2, 0.17, 0.86, 0.5, 0.18
+"""Inches: indentation a level, heights of a line of text, of the chart at a split, of its names, of a term."""
 
-MOST_LEAVES, MOST_TERMS, NAME, TEST = 500, 8, 20, 48
-"""Leaves of a tree that is drawn; terms shown in a leaf; characters of a term's name, and of a test."""
+NAME, YTICKS = 0.95, 0.42
+"""Inches: widths of the name of a chart's feature, and of the ticks at its left."""
+
+TEST, FACTS, SMALL, TICK = 8.5, 7.5, 7.0, 6.0
+"""Points of the fonts: of tests, of what stands beside them, of terms and of ticks."""
+
+MOST_LEAVES, MOST_LINES, MOST_TICKS = 500, 3, 30
+"""Leaves of a tree that is drawn, lines of a test, and categories that have names below a chart."""
+
+CLASS_COLOURS = ("#4c78a8", "#e45756", "#72b7b2", "#eeca3b", "#b279a2", "#54a24b", "#ff9da6", "#9d755d", "#bab0ac")
+LEFT, RIGHT, LIMIT = "#2b6cb0", "#a9adb3", "#c53030"
+UP, DOWN, BOTH = "#d1495b", "#3d7ab8", "#8b79b0"
 
 
 @dataclass(frozen=True, eq=False)
+class Bar:
+    """A term as it is drawn: its name, what its text says, the effect of one standard deviation and its error."""
+
+    name: str
+    text: str
+    effect: float
+    error: float = math.nan
+    is_of_levels: bool = False
+
+
+@dataclass(eq=False)
 class Node:
-    """A node of the picture: what leads there, its place in the forest and in the picture."""
+    """A node of the picture: its place in the forest, what leads there, in lines, and where it is drawn."""
 
     at: int
     test: str
     depth: int
-    top: float
-    height: float
+    lines: list[str]
+    facts: list[str]
+    bars: list[Bar]
+    top: float = 0.0
+    height: float = 0.0
 
 
 @dataclass(frozen=True, eq=False)
@@ -56,18 +96,41 @@ class Picture:
 
     forest: Forest
     tree: int
-    digits: int
+    wording: Wording
     summary: Any
     errors: Array | None
     rows: ReportRows | None
     reached: Array | None
-    deviation: Array | None
+    shares: ClassShares | None
+    tests: list[tuple[str, str]]
     sizes: list[str]
+    under: list[list[int]]
+    means: Array
+    ruler: Ruler
 
     @property
     def first(self) -> int:
         """Root of the tree."""
         return int(self.forest.tree_offsets[self.tree])
+
+    def inside(self, at: int) -> Array:
+        """Whether each row reaches a node."""
+        assert self.reached is not None
+        return np.isin(self.reached, self.under[at - self.first])
+
+
+@dataclass(frozen=True, eq=False)
+class Columns:
+    """Where the columns of the picture end, in inches: tests, what is known of nodes, names of terms, and their bars.
+
+    Charts begin behind what is known of nodes; texts of terms are the last column.
+    """
+
+    tests: float
+    facts: float
+    names: float
+    bars: float
+    width: float
 
 
 def plot_tree(
@@ -77,26 +140,37 @@ def plot_tree(
     *,
     tree: int = 0,
     digits: int = 4,
+    max_terms: int | None = 5,
+    units: Mapping[str, str] | None = None,
+    title: str | None = None,
     ax: Axes | None = None,
 ) -> Axes:
     """Draw a tree as an outline: what leads to each node, its share of the rows, its mean; beside it its contents.
 
-    A split shows the mean of y over the values of its feature, with the threshold; a leaf the terms of its equation as
-    bars, with two standard errors where the model knows them. Bars behind the nodes are as wide as their rows.
+    A split shows the mean of y over the values of its feature, with the threshold, or for classifiers the share of a
+    class; rows whose value is missing stand at the left. A leaf shows its strongest terms as bars: the effect of one
+    standard deviation of the leaf's rows, with two standard errors where the model knows them. Bars behind the nodes
+    are as wide as their rows. Text is measured: it is divided into lines and shortened, and never overlaps.
 
     Parameters
     ----------
     model : ModelTreeRegressor, Forest, or anything `silva.load` reads
     X : array-like or frame of shape (n, n_features), optional
-        Rows for the charts at the splits; terms are then the effect of one standard deviation. Default: no charts, and
-        coefficients as they are.
+        Rows for the charts at the splits. Default: no charts.
     y : array-like of shape (n,), optional
-        Their targets; default the margins that the model predicts for them.
+        Their targets; default what the model predicts for them.
     tree : int, default=0
     digits : int, default=4
         Significant digits of numbers.
+    max_terms : int or None, default=5
+        Terms of a leaf's equation; None shows all.
+    units : mapping of str to str, optional
+        Units by the name of the feature.
+    title : str, optional
+        Default: what the tree predicts.
     ax : matplotlib Axes, optional
-        Default: a new figure of a size that fits the tree; ``ax.figure.savefig("tree.svg")`` writes it.
+        The picture fits into it, whatever its size: where there is little room, text becomes smaller. Default: a new
+        figure of a size that fits the tree; ``ax.figure.savefig("tree.svg")`` writes it.
 
     Returns
     -------
@@ -109,226 +183,403 @@ def plot_tree(
     ValueError
         If the forest has no such tree, the tree has more than 500 leaves, or X and y do not fit.
     """
+    pyplot = import_extra("matplotlib.pyplot", "plot", "pictures need matplotlib")
     forest = load(model)
     check_tree(forest, tree)
-    n_leaves = int((forest.feature[slice(*forest.tree_offsets[tree : tree + 2])] < 0).sum())
-    if n_leaves > MOST_LEAVES:
+    if (n_leaves := int(np.diff(forest.leaf_offsets)[tree])) > MOST_LEAVES:
         raise ValueError(f"tree {tree} has {n_leaves:,} leaves, pictures have {MOST_LEAVES} at most; use export_text")
-    picture = _picture(model, forest, tree, digits, X, y)
-    nodes = _places(picture)
-    if ax is None:
-        ax = new_axes((WIDTH, nodes[-1].top + nodes[-1].height + 0.3))
-    from matplotlib import rc_context
-
-    with rc_context(PICTURE):
-        return _draw(ax, picture, nodes)
-
-
-def _draw(ax: Axes, picture: Picture, nodes: list[Node]) -> Axes:
-    """Draw all nodes, their branches and what explains them."""
-    forest, height = picture.forest, nodes[-1].top + nodes[-1].height
-    ax.set_xlim(0, WIDTH)
-    ax.set_ylim(height, -0.25)
-    ax.axis("off")
-    under = leaves_under(forest, picture.tree)
-    means = {node.at: _mean(picture, under[node.at - picture.first]) for node in nodes}
-    for node in nodes:
-        _draw_line(ax, picture, node, means)
-        if forest.feature[node.at] < 0:
-            _draw_terms(ax, picture, node)
-        elif picture.rows is not None:
-            _draw_curve(ax, picture, node)
-    _draw_branches(ax, picture, nodes)
-    if common := common_range(forest, picture.tree, picture.digits):
-        ax.set_title(f"predictions are clipped to {common}", fontsize=8, loc="left")
-    ax.set_title(_legend(picture), fontsize=7, loc="right", color="0.4")
+    wording = Wording(digits, max_terms, units or {})
+    check_wording(wording, feature_names(forest))
+    picture = _picture(model, forest, tree, wording, X, y)
+    heading = _heading(picture, title, getattr(y, "name", None))
+    with pyplot.rc_context(PICTURE):
+        if ax is None:
+            nodes, columns, height = _laid_out(picture, heading, WIDTH)
+            figure = pyplot.figure(figsize=(WIDTH, height))
+            ax, scale = figure.add_axes((0, 0, 1, 1)), 1.0
+        else:
+            picture, scale = _fitting(picture, heading, ax)
+            nodes, columns, height = _laid_out(picture, heading, _size(ax)[0] / scale)
+            height = max(height, _size(ax)[1] / scale)
+        _draw(ax, picture, heading, nodes, columns, height, scale)
     return ax
 
 
-def _legend(picture: Picture) -> str:
-    """Say what the charts at splits and the bars in leaves show."""
-    lines = []
-    if picture.rows is not None and picture.forest.n_nodes > picture.forest.n_leaves:
-        lines.append("at splits: mean target over the feature, blue on the way to the first branch")
-    if picture.forest.has_linear_leaves:
-        bar = "the coefficient" if picture.deviation is None else "what one standard deviation adds"
-        error = "" if picture.errors is None else ", line: two standard errors"
-        lines.append(f"in leaves: coefficients; bar: {bar}{error}")
-    return "\n".join(lines)
+def _size(ax: Axes) -> tuple[float, float]:
+    """Inches of a pair of axes."""
+    box = ax.get_window_extent()
+    return box.width / ax.figure.dpi, box.height / ax.figure.dpi
 
 
-def _picture(model: object, forest: Forest, tree: int, digits: int, X: Rows | None, y: ArrayLike | None) -> Picture:
-    rows = None if X is None else read_rows(forest, X, y, None)
-    reached = deviation = None
+def _fitting(picture: Picture, heading: list[str], ax: Axes) -> tuple[Picture, float]:
+    """Choose the size of everything, 1 for that of a figure of its own, at which the tree fits into axes."""
+    width, height = _size(ax)
+    scale = min(1.0, width / LEAST_WIDTH)
+    for _ in range(30):
+        picture = dataclasses.replace(picture, ruler=Ruler(max(10.0, round(ax.figure.dpi * scale))))
+        if _laid_out(picture, heading, width / scale)[2] * scale <= height:
+            break
+        scale *= 0.85
+    return picture, scale
+
+
+def _picture(
+    model: object, forest: Forest, tree: int, wording: Wording, X: Rows | None, y: ArrayLike | None
+) -> Picture:
+    if X is not None and not forest.means_known:
+        forest = forest.with_means(X)
+    rows, reached, summary = None if X is None else read_rows(forest, X, y, None), None, facts_of(model)
     if rows is not None:
         evaluator = CpuEvaluator(forest)
         reached = evaluator.numbered().leaves(rows.settled, evaluator.default_choice(len(rows)), None)[:, tree]
-        deviation = np.array([np.nanstd(column.astype(np.float64)) for column in rows.settled.T])
-    summary, errors = getattr(model, "leaf_summary_", None), standard_errors(model, forest)
-    return Picture(forest, tree, digits, summary, errors, rows, reached, deviation, cover_texts(forest, tree))
+    shares, under = class_shares(forest, tree, summary), leaves_under(forest, tree)
+    return Picture(
+        forest,
+        tree,
+        wording,
+        summary,
+        standard_errors(model, forest),
+        rows,
+        reached,
+        shares,
+        node_tests(forest, tree, wording),
+        cover_texts(forest, tree),
+        under,
+        _means(forest, tree, rows, reached, shares, under),
+        Ruler(),
+    )
 
 
-def _places(picture: Picture) -> list[Node]:
-    """Nodes below each other, children after their parent."""
+def _means(
+    forest: Forest, tree: int, rows: ReportRows | None, reached: Array | None, shares: ClassShares | None, under: Any
+) -> Array:
+    """Mean of each node: of the rows that are given, else of classes among training rows, else of the leaves."""
+    if rows is not None and reached is not None:
+        target = target_of(rows, tree)
+        parts = [target[np.isin(reached, leaves)] for leaves in under]
+        return np.array([part.mean() if len(part) else np.nan for part in parts])
+    if shares is not None and shares.explained >= 0:
+        return shares.shares[:, shares.explained]
+    if shares is not None:
+        return np.asarray(shares.shares.max(axis=1))
+    cover = np.maximum(forest.cover[forest.feature < 0], 1e-300)
+    return np.array([np.average(forest.leaf_value[leaves, 0], weights=cover[leaves]) for leaves in under])
+
+
+def _heading(picture: Picture, title: str | None, target: object) -> list[str]:
+    """Write the title, and lines that say what is drawn."""
+    forest, name = picture.forest, class_of(picture.forest, picture.tree)
+    n_leaves = int(np.diff(forest.leaf_offsets)[picture.tree])
+    of = f"probability of {name}" if name else f"{target}" if isinstance(target, str) else "the target"
+    which = f"Tree {picture.tree} of {forest.n_trees}" if forest.n_trees > 1 else "Tree"
+    size = f"{n_leaves} lea{'f' if n_leaves == 1 else 'ves'}"
+    lines = [title if title is not None else f"{which}, {size}: {of}"]
+    what = _what(picture)
+    parts = ["Grey bar: share of the rows.", f"Square: {what}, from blue (low) to red (high)."]
+    if picture.rows is not None and n_leaves > 1:
+        parts.append(f"Splits: {what} over the feature; blue goes to the first branch, grey to the second.")
+    if forest.has_linear_leaves:
+        error = "" if picture.errors is None else ", black line: two standard errors"
+        added = "log-odds that one standard deviation adds" if speaks_of_odds(forest) else "what one deviation adds"
+        parts.append(f"Leaves: the strongest terms, bar: {added} among the leaf's rows{error}.")
+    if common := "" if name else common_range(forest, picture.tree, picture.wording.digits):
+        parts.append(f"Predictions are clipped to {common}.")
+    return [*lines, " ".join(parts)]
+
+
+def _what(picture: Picture) -> str:
+    """Say what a node's number is."""
+    name = class_of(picture.forest, picture.tree)
+    if picture.rows is not None:
+        place = shown_class(picture.rows, picture.tree)
+        return "mean" if place is None else f"share of {picture.rows.classes[place]}"
+    if picture.shares is not None:
+        return f"share of {name}" if picture.shares.explained >= 0 else "share of the most frequent class"
+    return "mean log-odds" if name else "mean"
+
+
+def _laid_out(picture: Picture, heading: list[str], width: float) -> tuple[list[Node], Columns, float]:
+    """Divide the texts into lines, and place the nodes below each other, children after their parent."""
     forest, nodes = picture.forest, []
-    texts = node_tests(forest, picture.tree, Wording(picture.digits))
-    pending, top = [(picture.first, "all rows", 0)], 0.0
+    pending = [(picture.first, "All rows", 0)]
     while pending:
         at, test, depth = pending.pop()
-        nodes.append(Node(at, test, depth, top, _height(picture, at)))
-        top += nodes[-1].height
+        nodes.append(Node(at, test, depth, [], _facts(picture, at), _bars(picture, at)))
         if forest.feature[at] >= 0:
-            left = picture.first + int(forest.left[at])
-            tests = texts[at - picture.first]
+            left, tests = picture.first + int(forest.left[at]), picture.tests[at - picture.first]
             pending += [(left + side, tests[side], depth + 1) for side in (1, 0)]
-    return nodes
-
-
-def _height(picture: Picture, at: int) -> float:
-    if picture.forest.feature[at] >= 0:
-        return LINE if picture.rows is None else CURVE
-    return max(LINE, 0.1 + TERM * min(len(_terms(picture, at)), MOST_TERMS + 1))
-
-
-def _mean(picture: Picture, leaves: list[int]) -> float:
-    """Mean of y among the rows of a node; without rows, of the leaves' values by their training rows."""
-    forest = picture.forest
-    if picture.rows is not None and picture.reached is not None:
-        inside = np.isin(picture.reached, leaves)
-        return float(target_of(picture.rows, picture.tree)[inside].mean()) if inside.any() else float("nan")
-    nodes = np.flatnonzero(forest.feature < 0)[leaves]
-    cover = np.maximum(forest.cover[nodes], 1e-300)
-    return float(np.average(forest.leaf_value[leaves, 0], weights=cover))
-
-
-def _draw_line(ax: Axes, picture: Picture, node: Node, means: dict[int, float]) -> None:
-    from matplotlib import colormaps
-    from matplotlib.patches import Rectangle
-
-    forest, left = picture.forest, node.depth * INDENT
-    known = [mean for mean in means.values() if mean == mean]
-    low, high = min(known, default=0.0), max(known, default=1.0)
-    share = forest.cover[node.at] / max(float(forest.cover[picture.first]), 1e-300)
-    middle = node.top + LINE / 2
-    width = (OUTLINE - left) * min(max(share, 0.0), 1.0)
-    ax.add_patch(Rectangle((left, node.top + 0.03), width, LINE - 0.06, color="0.92", zorder=0))
-    colour = colormaps["coolwarm"]((means[node.at] - low) / ((high - low) or 1.0))
-    ax.plot([left + 0.1], [middle], marker="s", markersize=7, color=colour, zorder=2)
-    leaf = leaf_of_node(forest, node.at)
-    number = leaf if picture.summary is not None else forest.leaf_id[leaf] if leaf < forest.n_leaves else 0
-    name = _short(node.test, TEST) + (f"  leaf {number}" if forest.feature[node.at] < 0 else "")
-    ax.text(left + 0.22, middle, name, va="center", fontsize=8.5, fontweight="bold", zorder=3)
-    ax.text(OUTLINE, middle, _facts(picture, node.at, means[node.at]), va="center", ha="right", fontsize=7.5, zorder=3)
-
-
-def _facts(picture: Picture, at: int, mean: float) -> str:
-    parts = [part for part in (picture.sizes[at - picture.first], f"mean {number_text(mean, 3)}") if part]
-    if picture.summary is not None and picture.forest.feature[at] < 0:
-        error, leaf = "rmse" if "rmse" in picture.summary else "log_loss", leaf_of_node(picture.forest, at)
-        parts.append(f"{error.replace('_', '-')} {number_text(picture.summary[error][leaf], 3)}")
-        if picture.summary["n_clipped"][leaf]:
-            parts.append(f"{picture.summary['n_clipped'][leaf]} clipped")
-    return ", ".join(parts)
-
-
-def _draw_branches(ax: Axes, picture: Picture, nodes: list[Node]) -> None:
-    """Lines from a split down to its children, as thick as the child's share of the rows."""
-    place = {node.at: node for node in nodes}
-    total = max(float(picture.forest.cover[picture.first]), 1e-300)
+    columns = _columns(picture, nodes, width)
+    top = 0.3 + LINE * len(_legend_lines(picture, heading, width)) + (0.0 if picture.shares is None else 0.2)
     for node in nodes:
-        if picture.forest.feature[node.at] < 0:
-            continue
-        x, start = node.depth * INDENT + 0.1, node.top + LINE / 2 + 0.08
-        first = picture.first + int(picture.forest.left[node.at])
-        for child in (first + 1, first):
-            end = place[child].top + LINE / 2
-            thickness = 0.7 + 4.3 * float(picture.forest.cover[child]) / total
-            ax.plot([x, x, x + INDENT - 0.05], [start, end, end], color="0.72", linewidth=thickness, zorder=1)
+        room = max(columns.tests - node.depth * INDENT - 0.3, 0.6)
+        node.lines = picture.ruler.wrapped(node.test, room, TEST, MOST_LINES, True)
+        n_facts = len(node.facts) + (picture.shares is not None)
+        node.height = max(LINE * max(len(node.lines), n_facts) + 0.12, _panel_height(picture, node, columns))
+        node.top, top = top, top + node.height
+    return nodes, columns, top + 0.1
 
 
-def _terms(picture: Picture, at: int) -> list[tuple[str, float, float, float]]:
-    """Name, size, standard error and coefficient of each term of a leaf's equation, the largest first."""
+def _columns(picture: Picture, nodes: list[Node], width: float) -> Columns:
+    """Give each column the width of its widest text, within limits."""
+    ruler, bars = picture.ruler, [bar for node in nodes for bar in node.bars]
+    facts = max(ruler.widest(node.facts, FACTS) for node in nodes) + 0.25
+    facts = max(facts, 1.3) if picture.shares is not None else facts
+    wide = max(node.depth * INDENT + 0.4 + ruler.width(node.test, TEST, True) for node in nodes)
+    wide = min(wide, max(0.42 * width, 0.78 * width - 2.6 - facts), width - 2.6 - facts)
+    left = wide + facts
+    names = left + 0.1 + min(ruler.widest([bar.name for bar in bars], SMALL), 0.34 * (width - left))
+    texts = min(ruler.widest([bar.text for bar in bars], SMALL), 0.42 * (width - left))
+    return Columns(wide, left, names, width - texts - 0.15, width)
+
+
+def _legend_lines(picture: Picture, heading: list[str], width: float) -> list[str]:
+    return picture.ruler.wrapped(heading[1], width - 0.2, SMALL, 4)
+
+
+def _panel_height(picture: Picture, node: Node, columns: Columns) -> float:
+    if picture.forest.feature[node.at] < 0:
+        return 0.1 + TERM * len(node.bars)
+    if picture.rows is None:
+        return 0.0
+    return CURVE + (TICKS if _is_turned(picture, node, columns) else 0.0)
+
+
+def _names_at(picture: Picture, node: Node) -> list[str] | None:
+    """Categories of a split that its rows have, in the order of their codes; None for numbers."""
+    rows, feature = picture.rows, int(picture.forest.feature[node.at])
+    assert rows is not None
+    own = rows.own[picture.inside(node.at), feature] if rows.source is None else np.empty(0)
+    codes = rows.settled[picture.inside(node.at), feature]
+    is_set = picture.forest.is_categorical and picture.forest.category_set[node.at] >= 0
+    if not is_set:
+        return None
+    present = ~np.isnan(codes)
+    _, first = np.unique(codes[present], return_index=True)
+    return [str(own[present][place]) if len(own) else str(place) for place in first]
+
+
+def _is_turned(picture: Picture, node: Node, columns: Columns) -> bool:
+    """Whether the names of categories do not fit side by side."""
+    names = _names_at(picture, node)
+    if not names:
+        return False
+    return picture.ruler.widest(names, TICK) > (columns.width - columns.facts - NAME - YTICKS - 0.1) / len(names) - 0.05
+
+
+def _facts(picture: Picture, at: int) -> list[str]:
+    """Lines of what is known of a node."""
+    forest, place, leaf = picture.forest, at - picture.first, leaf_of_node(picture.forest, at)
+    is_leaf, mean = forest.feature[at] < 0, picture.means[at - picture.first]
+    first = [f"leaf {leaf_number(forest, leaf, picture.summary)}"] if is_leaf else []
+    if picture.shares is not None and picture.shares.explained < 0:
+        said = shares_text(picture.shares.names, picture.shares.shares[place])
+    elif _what(picture).startswith("share of"):
+        said = percent_text(mean)
+    else:
+        said = f"mean {number_text(mean, 3)}"
+    lines = [", ".join(part for part in (*first, picture.sizes[place], said) if part)]
+    known = [fact for fact in leaf_facts(leaf, picture.summary, 3) if not fact.startswith("mean")] if is_leaf else []
+    return [*lines, ", ".join(known)] if known else lines
+
+
+def _bars(picture: Picture, at: int) -> list[Bar]:
+    """Describe the terms of a leaf, the strongest first; the number of others is the last one."""
     forest = picture.forest
-    if not forest.has_linear_leaves:
+    if forest.feature[at] >= 0 or not forest.has_linear_leaves:
         return []
-    terms = range(*forest.linear_offsets[(leaf := leaf_of_node(forest, at)) : leaf + 2].tolist())
-    found = []
-    for term in terms:
-        feature, category = int(forest.linear_feature[term]), int(forest.linear_category[term])
-        unit = 1.0 if picture.deviation is None or category != NUMBER else float(picture.deviation[feature])
-        coefficient = float(forest.linear_coefficient[term])
-        error = float("nan") if picture.errors is None else float(picture.errors[term]) * unit
-        found.append((term_name(forest, feature, category), coefficient * unit, error, coefficient))
-    return sorted(found, key=lambda term: -abs(term[1]))
+    found = leaf_equation(forest, leaf_of_node(forest, at), picture.wording, picture.errors)
+    bars = [_bar(term, speaks_of_odds(forest), picture.wording) for term in found.terms]
+    more = Bar(f"{found.n_smaller} smaller", f"±{number_text(found.smaller, 2)}", 0.0)
+    return [*bars, more] if found.n_smaller else bars
 
 
-def _draw_terms(ax: Axes, picture: Picture, node: Node) -> None:
-    """Bars of a leaf's equation; a constant leaf has none."""
-    terms = _terms(picture, node.at)
-    if not terms:
-        return
-    shown = terms[:MOST_TERMS]
-    sizes, errors = np.array([term[1] for term in shown]), np.array([term[2] for term in shown])
-    reach = max(float(np.nanmax(np.abs(sizes) + 2 * np.nan_to_num(errors))), 1e-300)
-    center, unit = OUTLINE + 2.6, 1.1 / reach
-    for place, (name, size, error, coefficient) in enumerate(shown):
-        y = node.top + 0.09 + TERM * (place + 0.5)
-        ax.text(center - 1.2, y, _short(name, NAME), ha="right", va="center", fontsize=7)
-        ax.barh(y, size * unit, height=TERM * 0.72, left=center, color="tab:red" if size > 0 else "tab:blue", alpha=0.8)
-        if error == error:
-            ends = [center + (size - 2 * error) * unit, center + (size + 2 * error) * unit]
-            ax.plot(ends, [y, y], color="black", linewidth=0.8)
-        ax.text(WIDTH, y, f"{coefficient:+.{min(picture.digits, 4)}g}", ha="right", va="center", fontsize=7)
-    if len(terms) > MOST_TERMS:
-        y = node.top + 0.09 + TERM * (MOST_TERMS + 0.5)
-        ax.text(center - 1.2, y, f"{len(terms) - MOST_TERMS} more", ha="right", va="center", fontsize=7, color="0.4")
+def _bar(term: Term, is_odds: bool, wording: Wording) -> Bar:
+    if term.levels:
+        text = levels_text(term, 2, factor_text if is_odds else lambda amount: signed_text(amount, 3))
+        return Bar(term.name, text.replace(", ...,", " …"), term.effect, is_of_levels=True)
+    error = term.error * (term.deviation if term.deviation == term.deviation else 1.0)
+    if not is_odds:
+        return Bar(term.name, signed_text(term.coefficient, wording.digits), term.effect, error)
+    if not term.is_number:
+        return Bar(term.name, factor_text(term.coefficient), term.effect, error)
+    step = step_of(term)
+    per = wording.with_unit(number_text(step, 3), term.name)
+    return Bar(term.name, f"{factor_text(term.coefficient * step)} per {per}", term.effect, error)
 
 
-def _draw_curve(ax: Axes, picture: Picture, node: Node) -> None:
-    """Mean target over the values of a split's feature; the side that goes left is dark."""
-    rows, forest = picture.rows, picture.forest
-    if rows is None or picture.reached is None:
-        return
-    inside = np.isin(picture.reached, leaves_under(forest, picture.tree)[node.at - picture.first])
-    feature = int(forest.feature[node.at])
-    values = rows.settled[inside, feature]
-    found = mean_curve(values, target_of(rows, picture.tree)[inside])
-    if found is None:
-        return
-    bottom, top = ax.get_ylim()
-    place = ((OUTLINE + 1.4) / WIDTH, (bottom - node.top - CURVE + 0.22) / (bottom - top))
-    inset = ax.inset_axes((*place, (WIDTH - OUTLINE - 1.5) / WIDTH, (CURVE - 0.32) / (bottom - top)))
-    is_set = forest.is_categorical and forest.category_set[node.at] >= 0
-    sides = _sides(forest, node.at, found["x"])
-    sizes, colours = 5 + 25 * found["n"] / found["n"].max(), np.where(sides, "tab:blue", "0.6")
-    inset.scatter(found["x"], found["y"], s=sizes, c=colours)
-    threshold = float(forest.threshold[node.at])
-    if not is_set and np.isfinite(threshold):
-        inset.axvline(threshold, color="tab:red", linewidth=1)
-    inset.tick_params(labelsize=6, length=2, pad=1)
-    inset.locator_params(axis="y", nbins=3)
-    for side in ("top", "right"):
-        inset.spines[side].set_visible(False)
-    inset.set_ylabel(_short(feature_name(forest, feature), 14), fontsize=6.5, rotation=0, ha="right", va="center")
-    if is_set:
-        inset.set_xticks([])
+def _draw(
+    ax: Axes, picture: Picture, heading: list[str], nodes: list[Node], columns: Columns, height: float, scale: float
+) -> None:
+    """Draw all nodes, their branches and what explains them, in inches of a picture that is not scaled."""
+    ax.set_xlim(0, columns.width)
+    ax.set_ylim(height, 0)
+    ax.axis("off")
+    pen = _Pen(ax, picture, columns, height, scale)
+    pen.title(heading)
+    for node in nodes:
+        pen.line(node)
+        if node.bars:
+            pen.bars(node)
+        elif picture.forest.feature[node.at] >= 0 and picture.rows is not None:
+            pen.curve(node)
+    pen.branches(nodes)
 
 
-def _sides(forest: Forest, at: int, values: Array) -> Array:
-    """Whether each value goes left at a split."""
-    if not forest.is_categorical or forest.category_set[at] < 0:
-        left: Array = values < forest.threshold[at]
-        return left
-    which = int(forest.category_set[at])
-    words = forest.set_words[forest.set_offsets[which] : forest.set_offsets[which + 1]]
-    bits = np.unpackbits(words.astype("<u4").view(np.uint8), bitorder="little").astype(np.bool_)
-    codes = values.astype(np.int64)
-    known = (codes >= 0) & (codes < len(bits))
-    result: Array = np.full(len(values), forest.set_others_left[which])
-    result[known] = bits[codes[known]]
-    return result
+class _Pen:
+    """Draws the parts of a picture."""
 
+    def __init__(self, ax: Axes, picture: Picture, columns: Columns, height: float, scale: float) -> None:
+        self.ax, self.picture, self.columns, self.height, self.scale = ax, picture, columns, height, scale
+        known = picture.means[np.isfinite(picture.means)]
+        self.low, self.high = (float(known.min()), float(known.max())) if len(known) else (0.0, 1.0)
 
-def _short(text: str, most: int) -> str:
-    text = shown(text)
-    return text if len(text) <= most else text[: most - 1] + "…"
+    def text(self, x: float, y: float, text: str, size: float, **settings: Any) -> None:
+        """Write a text whose middle is at a height; sizes are those of an unscaled picture."""
+        self.ax.text(x, y, shown(text), fontsize=size * self.scale, va="center", zorder=3, **settings)
+
+    def box(self, x: float, y: float, width: float, height: float, colour: Any, zorder: float = 0) -> None:
+        """Fill a rectangle."""
+        from matplotlib.patches import Rectangle
+
+        self.ax.add_patch(Rectangle((x, y), width, height, color=colour, linewidth=0, zorder=zorder))
+
+    def title(self, heading: list[str]) -> None:
+        """Write the title and the legend, classes with their colours."""
+        width = self.columns.width
+        self.text(0.1, 0.16, self.picture.ruler.shortened(heading[0], width - 0.2, 10, True), 10, fontweight="bold")
+        lines = _legend_lines(self.picture, heading, width)
+        for i, line in enumerate(lines):
+            self.text(0.1, 0.36 + LINE * i, line, SMALL, color="0.35")
+        shares, x, y = self.picture.shares, 0.1, 0.36 + LINE * len(lines) + 0.04
+        for k, name in enumerate([] if shares is None else shares.names):
+            name = self.picture.ruler.shortened(name, 1.6, SMALL)
+            if x + 0.2 + self.picture.ruler.width(name, SMALL) > width - 0.3:
+                self.text(x, y, "…", SMALL)
+                break
+            self.box(x, y - 0.05, 0.1, 0.1, self.colour(k))
+            self.text(x + 0.15, y, name, SMALL)
+            x += 0.35 + self.picture.ruler.width(name, SMALL)
+
+    @staticmethod
+    def colour(k: int) -> str:
+        """Colour of a class."""
+        return CLASS_COLOURS[k % len(CLASS_COLOURS)]
+
+    def line(self, node: Node) -> None:
+        """Draw a node: the bar of its rows, its square, what leads there and what is known of it."""
+        from matplotlib import colormaps
+
+        picture, left = self.picture, node.depth * INDENT
+        forest, mean = picture.forest, picture.means[node.at - picture.first]
+        share = min(max(forest.cover[node.at] / max(float(forest.cover[picture.first]), 1e-300), 0.0), 1.0)
+        height = LINE * len(node.lines) + 0.06
+        self.box(left, node.top + 0.02, (self.columns.tests - left) * share, height, "0.92")
+        colour = "0.8" if mean != mean else colormaps["coolwarm"]((mean - self.low) / ((self.high - self.low) or 1.0))
+        self.box(left + 0.05, node.top + 0.07, 0.12, 0.12, colour, 2)
+        for i, text in enumerate(node.lines):
+            self.text(left + 0.24, node.top + 0.13 + LINE * i, text, TEST, fontweight="bold")
+        for i, text in enumerate(node.facts):
+            self.text(self.columns.facts - 0.1, node.top + 0.13 + LINE * i, text, FACTS, ha="right")
+        if picture.shares is not None:
+            width, x = 1.1, self.columns.facts - 1.2
+            for k, part in enumerate(picture.shares.shares[node.at - picture.first]):
+                self.box(x, node.top + 0.09 + LINE * len(node.facts), width * part, 0.08, self.colour(k), 2)
+                x += width * part
+
+    def branches(self, nodes: list[Node]) -> None:
+        """Lines from a split down to its children, as thick as the child's share of the rows."""
+        picture, place = self.picture, {node.at: node for node in nodes}
+        total = max(float(picture.forest.cover[picture.first]), 1e-300)
+        for node in nodes:
+            if picture.forest.feature[node.at] < 0:
+                continue
+            x, start = node.depth * INDENT + 0.11, node.top + 0.22
+            first = picture.first + int(picture.forest.left[node.at])
+            for child in (first + 1, first):
+                end = place[child].top + 0.13
+                thickness = (0.7 + 3.3 * float(picture.forest.cover[child]) / total) * self.scale
+                self.ax.plot([x, x, x + INDENT - 0.06], [start, end, end], color="0.75", linewidth=thickness, zorder=1)
+
+    def bars(self, node: Node) -> None:
+        """Draw a leaf's equation: bars from the middle of their column, those of categories to both sides."""
+        columns, room = self.columns, (self.columns.bars - self.columns.names - 0.2) / 2
+        ends = [abs(bar.effect) + 2 * (bar.error if bar.error == bar.error else 0.0) for bar in node.bars]
+        center, unit = columns.names + 0.1 + room, room / max(*ends, 1e-300)
+        for i, bar in enumerate(node.bars):
+            y = node.top + 0.05 + TERM * (i + 0.5)
+            name = self.picture.ruler.shortened(bar.name, columns.names - columns.facts - 0.09, SMALL)
+            self.text(columns.names, y, name, SMALL, ha="right")
+            start, end = center - abs(bar.effect) * unit * bar.is_of_levels, center + bar.effect * unit
+            colour = BOTH if bar.is_of_levels else UP if bar.effect > 0 else DOWN
+            self.box(min(start, end), y - 0.06, abs(end - start), 0.12, colour, 2)
+            if bar.error == bar.error:
+                reach = [center + (bar.effect + sign * 2 * bar.error) * unit for sign in (-1, 1)]
+                self.ax.plot(reach, [y, y], color="black", linewidth=0.8 * self.scale, zorder=3)
+            text = self.picture.ruler.shortened(bar.text, columns.width - columns.bars - 0.06, SMALL)
+            self.text(columns.width - 0.08, y, text, SMALL, ha="right")
+
+    def curve(self, node: Node) -> None:
+        """Mean target over the values of a split's feature; the side that goes left is dark."""
+        picture = self.picture
+        rows, forest, feature = picture.rows, picture.forest, int(picture.forest.feature[node.at])
+        assert rows is not None
+        inside, names = picture.inside(node.at), _names_at(picture, node)
+        values = rows.settled[inside, feature]
+        found = mean_curve(values, target_of(rows, picture.tree)[inside], groups=MOST_TICKS * 100 if names else None)
+        if found is None:
+            return
+        is_turned = _is_turned(picture, node, self.columns)
+        left, bottom = self.columns.facts + NAME + YTICKS, node.top + CURVE - 0.2
+        width, height = self.columns.width - left - 0.1, CURVE - 0.3
+        parts = (self.columns.width, self.height)
+        inset = self.ax.inset_axes((left / parts[0], 1 - bottom / parts[1], width / parts[0], height / parts[1]))
+        is_left = goes_left(forest, node.at, found["x"])
+        order = np.arange(len(is_left)) if names is None else np.lexsort((found["y"], ~is_left))
+        x = found["x"] if names is None else order.argsort()
+        sizes = (5 + 25 * found["n"] / found["n"].max()) * self.scale**2
+        inset.scatter(x, found["y"], s=sizes, c=np.where(is_left, LEFT, RIGHT), linewidths=0, zorder=2, clip_on=False)
+        self._missing(inset, node, found, x)
+        self._axes(inset, node, feature, names and [names[k] for k in order], is_turned, width)
+
+    def _missing(self, inset: Any, node: Node, found: dict[str, Any], x: Array) -> None:
+        """Put the mean of rows without a value at the left, in the colour of the side that they take."""
+        if found["missing"] is None:
+            return
+        span = float(np.ptp(x)) or 1.0
+        place, (mean, _) = float(x.min()) - 0.12 * span, found["missing"]
+        colour = LEFT if self.picture.forest.default_left[node.at] else RIGHT
+        inset.scatter(
+            [place], [mean], s=18 * self.scale**2, c=colour, marker="D", linewidths=0, zorder=2, clip_on=False
+        )
+        inset.axvline(place + 0.06 * span, color="0.85", linewidth=0.8 * self.scale)
+        inset.annotate("missing", (place, mean), xytext=(0, 4 * self.scale), textcoords="offset points",
+                       fontsize=TICK * self.scale, color="0.35", ha="center", annotation_clip=False)  # fmt: skip
+
+    def _axes(
+        self, inset: Any, node: Node, feature: int, names: list[str] | None, is_turned: bool, width: float
+    ) -> None:
+        """Write the ticks, names of categories among them, the threshold and the name of the feature."""
+        picture, scale = self.picture, self.scale
+        inset.tick_params(labelsize=TICK * scale, length=2 * scale, pad=1.5 * scale, width=0.6 * scale)
+        inset.locator_params(axis="y", nbins=3)
+        if picture.rows is not None and picture.rows.classes:
+            inset.yaxis.set_major_formatter(lambda value, _: f"{100 * value:.0f} %" if 0 <= value <= 1 else "")
+        for side in ("top", "right"):
+            inset.spines[side].set_visible(False)
+        threshold = float(picture.forest.threshold[node.at])
+        if names is not None:
+            step = max(1, math.ceil(len(names) * 0.11 / width))
+            places = range(0, len(names), step)
+            room = TICKS / math.sin(math.radians(38)) - 0.12 if is_turned else width / len(names) - 0.04
+            turned = {"rotation": 38, "ha": "right", "rotation_mode": "anchor"} if is_turned else {}
+            labels = [picture.ruler.shortened(names[k], room, TICK, n_last=3) for k in places]
+            inset.set_xticks(list(places), labels, **turned)
+            inset.set_xlim(-0.6, len(names) - 0.4)
+        elif np.isfinite(threshold):
+            inset.axvline(threshold, color=LIMIT, linewidth=1 * scale, zorder=1)
+        name = feature_name(picture.forest, feature)
+        unit = picture.wording.units.get(name)
+        label = self.picture.ruler.wrapped(f"{name} ({unit})" if unit else name, NAME - 0.1, SMALL - 0.5, 3)
+        ends = self.columns.facts + NAME
+        for i, text in enumerate(label):
+            self.text(ends, node.top + 0.3 + 0.12 * i, text, SMALL - 0.5, ha="right", color="0.25")

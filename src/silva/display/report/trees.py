@@ -11,7 +11,7 @@ from silva.display.curves import mean_curve
 from silva.display.report.rows import REDACTED_ROWS
 from silva.evaluate.cpu import CpuEvaluator
 from silva.evaluate.linear import term_name
-from silva.rules import common_range, covers_are_counts, leaf_of_node, node_tests, value_text
+from silva.rules import class_index, common_range, covers_are_counts, leaf_of_node, node_tests, value_text
 from silva.wording import Wording
 
 if TYPE_CHECKING:
@@ -215,8 +215,19 @@ def leaves_under(forest: Forest, tree: int) -> list[list[int]]:
     return under
 
 
+def shown_class(rows: ReportRows, tree: int) -> int | None:
+    """Choose the class that a tree's nodes show the share of: its own, or the most frequent one; None for numbers."""
+    if len(rows.forest.classes) != 1 or not rows.classes:
+        return None
+    place = class_index(rows.forest, tree)
+    return int(rows.responses.mean(axis=0).argmax()) if place is None else place
+
+
 def target_of(rows: ReportRows, tree: int) -> Array:
-    """Choose what a node's mean is of: targets where they are numbers, else margins of the tree's output."""
-    if rows.y is not None and not rows.forest.classes:
-        return rows.y
-    return rows.margins[:, int(rows.forest.tree_output[tree])]
+    """Choose what a node's mean is of: targets, or whether a row is of the class; else what is predicted."""
+    place = shown_class(rows, tree)
+    if place is not None:
+        return rows.responses[:, place] if rows.y is None else (rows.y == place).astype(np.float64)
+    if rows.y is None or rows.forest.classes:
+        return rows.margins[:, int(rows.forest.tree_output[tree])]
+    return rows.y
