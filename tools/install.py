@@ -1,11 +1,13 @@
 """Install a part of what the Makefile needs into the running environment: build, core, demo, docs, test or lint."""
 
+import os
 import subprocess
 import sys
 import tomllib
 from pathlib import Path
 
 ROOT = Path(__file__).parent.parent
+CORE = ["--no-build-isolation", "--no-deps", "--force-reinstall", "--editable", str(ROOT)]
 PIP = [sys.executable, "-m", "pip", "--disable-pip-version-check", "-qq"]
 
 
@@ -27,12 +29,13 @@ def requirements(part: str) -> list[str]:
 
 def main(part: str) -> int:
     """Install and return pip's exit code."""
+    levels = os.environ.get("SILVA_LEVELS", "machine")
     what = (
-        ["--no-build-isolation", "--no-deps", "--force-reinstall", "--editable", str(ROOT)]
+        [*CORE, "-C", f"cmake.define.SILVA_LEVELS={levels}"]
         if part == "core"
         else list(dict.fromkeys(requirements(part)))
     )
-    takes = " (compiles silva, some minutes the first time)" if part == "core" else ""
+    takes = " (compiles silva, two minutes the first time)" if part == "core" else ""
     print(f"installing {part}{takes} ...", flush=True)
     return subprocess.run([*PIP, "install", *what], check=False).returncode
 

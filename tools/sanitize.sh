@@ -8,8 +8,8 @@ set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 kind=${1:?address or thread}
 case $kind in
-address) sanitizers=address,undefined one_level=OFF library=libasan.so ;;
-thread) sanitizers=thread one_level=ON library=libtsan.so ;;
+address) sanitizers=address,undefined levels=all library=libasan.so ;;
+thread) sanitizers=thread levels=one library=libtsan.so ;;
 *) echo "tools/sanitize.sh: $kind, expected address or thread" >&2 && exit 2 ;;
 esac
 CXX=${CXX:-g++} SEED=${SEED:-1} SECONDS_EACH=${SECONDS_EACH:-60} LEVELS=${LEVELS:-scalar v2 v3 v4}
@@ -24,7 +24,7 @@ if [[ ! -e $python ]]; then
     >"$($python -c 'import sysconfig; print(sysconfig.get_path("purelib"))')/libraries.pth"
 fi
 .venv/bin/python -m pip --python "$python" --disable-pip-version-check -qq install --no-build-isolation --no-deps \
-  --force-reinstall --editable . -C cmake.define.SILVA_SANITIZE=$sanitizers -C cmake.define.SILVA_ONE_LEVEL=$one_level \
+  --force-reinstall --editable . -C cmake.define.SILVA_SANITIZE=$sanitizers -C cmake.define.SILVA_LEVELS=$levels \
   -C build-dir="$folder/objects" -C install.strip=false
 
 # The false frames of use-after-return, on by default since GCC 13, are not aligned for AVX-512: loads from the stack fault.

@@ -1,5 +1,6 @@
 // The Python module of the compiled core: what each job binds.
 #include <nanobind/nanobind.h>
+#include <nanobind/stl/vector.h>
 
 #include <algorithm>
 #include <cstdlib>
@@ -57,6 +58,7 @@ NB_MODULE(_core, module) {
   nanobind::set_leak_warnings(false);
   module.doc() = "Compiled core of silva.";
   module.def("instruction_set", &instruction_set_name, "Name of the instruction set whose kernels run.");
+  module.def("instruction_sets", &instruction_set_names, "Names that SILVA_ISA may have here, the widest first.");
   module.def("max_threads", &max_threads,
              "Threads of a call that asks for none: OMP_NUM_THREADS, or the cores of the process.");
   for (const auto bind : {bind_forest, bind_sparse, bind_statistics, bind_evaluate, bind_nodes, bind_predictor,

@@ -2,6 +2,7 @@
 // table of functions. All in it but the table has internal linkage, and it includes no library header with inline
 // functions, so that code for a newer processor never replaces code for an older one at link time.
 #pragma once
+#include <vector>
 
 namespace silva {
 
@@ -13,16 +14,46 @@ enum class InstructionSet { kScalar, kBaseline, kV3, kV4 };
 InstructionSet instruction_set();
 bool is_instruction_set_asked();
 const char* instruction_set_name();
+// Those that SILVA_ISA may name here: compiled, and run by this processor. Falling.
+std::vector<const char*> instruction_set_names();
 
-// Declares a job's tables, job_tables, to be indexed by the instruction set.
-#ifdef SILVA_X86
-#define SILVA_KERNEL_TABLES(Table, job)                          \
-  extern const Table job##_scalar, job##_v2, job##_v3, job##_v4; \
-  static const Table* const job##_tables[] = {&job##_scalar, &job##_v2, &job##_v3, &job##_v4};
+// SILVA_V2, SILVA_V3 ... are defined for the levels that were compiled (SILVA_LEVELS in CMakeLists.txt).
+#if defined SILVA_SCALAR_LANES
+#define SILVA_TABLE_SCALAR(job) &job##_scalar
 #else
-#define SILVA_KERNEL_TABLES(Table, job)            \
-  extern const Table job##_scalar, job##_baseline; \
-  static const Table* const job##_tables[] = {&job##_scalar, &job##_baseline};
+#define SILVA_TABLE_SCALAR(job) nullptr
 #endif
+#if defined SILVA_BASELINE
+#define SILVA_TABLE_LOWEST(job) &job##_baseline
+#else
+#define SILVA_TABLE_LOWEST(job) &job##_v2
+#endif
+#if defined SILVA_V3
+#define SILVA_TABLE_V3(job) &job##_v3
+#else
+#define SILVA_TABLE_V3(job) nullptr
+#endif
+#if defined SILVA_V4
+#define SILVA_TABLE_V4(job) &job##_v4
+#else
+#define SILVA_TABLE_V4(job) nullptr
+#endif
+
+// Declares a job's tables, to be chosen from by kernels_of(job_tables); the second for jobs without scalar kernels.
+#define SILVA_KERNEL_TABLES(Table, job)                                                                              \
+  extern const Table job##_scalar, job##_baseline, job##_v2, job##_v3, job##_v4;                                     \
+  static const Table* const job##_tables[] = {SILVA_TABLE_SCALAR(job), SILVA_TABLE_LOWEST(job), SILVA_TABLE_V3(job), \
+                                              SILVA_TABLE_V4(job)};
+#define SILVA_VECTOR_KERNEL_TABLES(Table, job)                                                       \
+  extern const Table job##_baseline, job##_v2, job##_v3, job##_v4;                                   \
+  static const Table* const job##_tables[] = {nullptr, SILVA_TABLE_LOWEST(job), SILVA_TABLE_V3(job), \
+                                              SILVA_TABLE_V4(job)};
+
+// This process's table; where there is none without vectors, the lowest that has them.
+template <class Table>
+const Table& kernels_of(const Table* const (&tables)[4]) {
+  const Table* table = tables[int(instruction_set())];
+  return table ? *table : *tables[int(InstructionSet::kBaseline)];
+}
 
 }  // namespace silva

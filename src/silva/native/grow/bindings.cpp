@@ -9,16 +9,11 @@
 
 namespace silva {
 
+SILVA_VECTOR_KERNEL_TABLES(GrowKernels, grow)
+
 const GrowKernels& grow_kernels() {
-#ifdef SILVA_X86
-  static const InstructionSet set = instruction_set();
-  static const GrowKernels& chosen = set == InstructionSet::kV4   ? grow_v4::kernels
-                                     : set == InstructionSet::kV3 ? grow_v3::kernels
-                                                                  : grow_v2::kernels;
+  static const GrowKernels& chosen = kernels_of(grow_tables);
   return chosen;
-#else
-  return grow_baseline::kernels;
-#endif
 }
 
 template <class T>

@@ -10,7 +10,7 @@ namespace silva {
 
 SILVA_KERNEL_TABLES(EvaluateKernels, evaluate)
 
-const EvaluateKernels& evaluate_kernels() { return *evaluate_tables[int(instruction_set())]; }
+const EvaluateKernels& evaluate_kernels() { return kernels_of(evaluate_tables); }
 
 static EvaluateTask begin(const EvaluatePlan& plan, const RowMatrix& rows, int n_threads, bool serial) {
   EvaluateTask task = task_of(plan, rows_of(rows, int32_t(plan.coding.flags.size())), n_threads);

@@ -13,7 +13,7 @@ SILVA_KERNEL_TABLES(CoalitionKernels, coalitions)
 
 using Matrix = nb::ndarray<double, nb::c_contig, nb::device::cpu>;
 
-static const CoalitionKernels& kernels() { return *coalitions_tables[int(instruction_set())]; }
+static const CoalitionKernels& kernels() { return kernels_of(coalitions_tables); }
 
 // Rows with their masks.
 struct MaskedRows {

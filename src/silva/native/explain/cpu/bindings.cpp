@@ -17,7 +17,7 @@ SILVA_KERNEL_TABLES(ExplainKernels, explain)
 
 template <class Real>
 static const TypedExplainKernels<Real>& kernels() {
-  const ExplainKernels& table = *explain_tables[int(instruction_set())];
+  const ExplainKernels& table = kernels_of(explain_tables);
   if constexpr (sizeof(Real) == sizeof(float))
     return table.single;
   else

@@ -21,7 +21,7 @@ SILVA_KERNEL_TABLES(TableKernels, tables)
 
 template <class Real>
 const TypedTableKernels<Real>& table_kernels() {
-  const TableKernels& table = *tables_tables[int(instruction_set())];
+  const TableKernels& table = kernels_of(tables_tables);
   if constexpr (sizeof(Real) == sizeof(float))
     return table.single;
   else

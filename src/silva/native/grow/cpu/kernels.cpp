@@ -1,24 +1,27 @@
-// One instruction set's instance of grow/sums/gram.h; SILVA_GROW_ISA names it.
+// The kernels of growing for one instruction set, under the rule of common/instruction_set.h. SILVA_KERNELS names the
+// table.
 #include "grow/sums/kernels.h"
 
 #include "grow/sums/filter.h"
 #include "grow/sums/gram.h"
 
-namespace silva::SILVA_GROW_ISA {
+namespace silva {
+extern const GrowKernels SILVA_KERNELS;
+namespace {
 
-static void accumulate_kernel(const StoredRows& z, int width, const int32_t* rows, size_t n_rows, double* sums) {
+void accumulate_kernel(const StoredRows& z, int width, const int32_t* rows, size_t n_rows, double* sums) {
   if (z.floats)
     accumulate(z.floats, z.stride, width, rows, n_rows, sums);
   else
     accumulate(z.doubles, z.stride, width, rows, n_rows, sums);
 }
 
-static double residual_kernel(const double* gram, int width, const int32_t* columns, int n_columns, double* work) {
+double residual_kernel(const double* gram, int width, const int32_t* columns, int n_columns, double* work) {
   return residual<double>([gram](size_t entry) { return gram[entry]; }, width, columns, n_columns, work);
 }
 
-static void residuals_kernel(const double* grams, size_t stride, int width, const int32_t* columns, int n_columns,
-                             double* work, double* result) {
+void residuals_kernel(const double* grams, size_t stride, int width, const int32_t* columns, int n_columns,
+                      double* work, double* result) {
   for (int first = 0; first < kLanes; first += kVectorDoubles) {
     const auto load = [grams, stride, first](size_t entry) {
       Doubles lanes;
@@ -30,30 +33,28 @@ static void residuals_kernel(const double* grams, size_t stride, int width, cons
   }
 }
 
-static void pivot_kernel(double* matrix, size_t pitch, int side, const char* live, int k, double direction,
-                         double* row) {
+void pivot_kernel(double* matrix, size_t pitch, int side, const char* live, int k, double direction, double* row) {
   pivot(matrix, pitch, side, live, k, direction, row);
 }
 
-static void score_kernel(const StoredRows& z, const int32_t* rows, size_t n_rows, const int32_t* columns, int n_columns,
-                         int y, const double* factor, float* scores, double* residuals) {
+void score_kernel(const StoredRows& z, const int32_t* rows, size_t n_rows, const int32_t* columns, int n_columns, int y,
+                  const double* factor, float* scores, double* residuals) {
   score(z, rows, n_rows, columns, n_columns, y, factor, scores, residuals);
 }
 
-static void add_rows_kernel(const float* lines, int pitch, const int32_t* rows, size_t n_rows, double* sum) {
+void add_rows_kernel(const float* lines, int pitch, const int32_t* rows, size_t n_rows, double* sum) {
   add_rows(lines, pitch, rows, n_rows, sum);
 }
 
-static int64_t filter_kernel(const RankInterval* intervals, int n_intervals, int64_t n_rows, int32_t* rows) {
+int64_t filter_kernel(const RankInterval* intervals, int n_intervals, int64_t n_rows, int32_t* rows) {
   return filter_rows(intervals, n_intervals, n_rows, rows);
 }
 
-static int64_t partition_kernel(const RankInterval& interval, int32_t* rows, int64_t count, int32_t* spare) {
+int64_t partition_kernel(const RankInterval& interval, int32_t* rows, int64_t count, int32_t* spare) {
   return partition_rows(interval, rows, count, spare);
 }
 
-extern const GrowKernels kernels;
-const GrowKernels kernels = {accumulate_kernel, residual_kernel, residuals_kernel, pivot_kernel,
-                             score_kernel,      add_rows_kernel, filter_kernel,    partition_kernel};
-
-}  // namespace silva::SILVA_GROW_ISA
+}  // namespace
+const GrowKernels SILVA_KERNELS = {accumulate_kernel, residual_kernel, residuals_kernel, pivot_kernel,
+                                   score_kernel,      add_rows_kernel, filter_kernel,    partition_kernel};
+}  // namespace silva

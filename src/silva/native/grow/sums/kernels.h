@@ -51,14 +51,4 @@ struct GrowKernels {
 
 const GrowKernels& grow_kernels();
 
-#define SILVA_DECLARE_GROW_KERNELS(isa) \
-  namespace isa {                       \
-  extern const GrowKernels kernels;     \
-  }
-SILVA_DECLARE_GROW_KERNELS(grow_v2)
-SILVA_DECLARE_GROW_KERNELS(grow_v3)
-SILVA_DECLARE_GROW_KERNELS(grow_v4)
-SILVA_DECLARE_GROW_KERNELS(grow_baseline)
-#undef SILVA_DECLARE_GROW_KERNELS
-
 }  // namespace silva

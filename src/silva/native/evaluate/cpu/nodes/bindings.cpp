@@ -3,20 +3,17 @@
 
 namespace silva {
 
-#ifdef SILVA_X86
-extern const NodeKernels nodes_v2, nodes_v3, nodes_v4, nodes_vbmi;
+SILVA_VECTOR_KERNEL_TABLES(NodeKernels, nodes)
 
-// The permutation of bytes is no part of x86-64-v4: the first processors of that level lack it.
 static const NodeKernels& choose() {
-  const InstructionSet set = instruction_set();
-  if (set != InstructionSet::kV4) return set == InstructionSet::kV3 ? nodes_v3 : nodes_v2;
-  return !is_instruction_set_asked() && __builtin_cpu_supports("avx512vbmi") ? nodes_vbmi : nodes_v4;
-}
-#else
-extern const NodeKernels nodes_baseline;
-
-static const NodeKernels& choose() { return nodes_baseline; }
+#ifdef SILVA_VBMI
+  // The permutation of bytes is no part of x86-64-v4: the first processors of that level lack it.
+  extern const NodeKernels nodes_vbmi;
+  if (instruction_set() == InstructionSet::kV4 && !is_instruction_set_asked() && __builtin_cpu_supports("avx512vbmi"))
+    return nodes_vbmi;
 #endif
+  return kernels_of(nodes_tables);
+}
 
 const NodeKernels& node_kernels() {
   static const NodeKernels& chosen = choose();
