@@ -142,6 +142,21 @@ class TestDialects:
         result = predict(files, tmp_path, tmp_path / "data.csv.gz", "--columns", "id", "--delimiter", name)
         assert result.equals(expected)
 
+    @pytest.mark.parametrize("long", ["name", "cell"])
+    def test_lines_end_with_carriage_returns_and_fields_are_long(self, files, tmp_path, table, expected, long):
+        """Fields above the 131,072 characters of the csv module, in files of two blocks, from standard input too."""
+        table = table.assign(extra="", **{"n" * (140_000 if long == "name" else 1): 0})
+        table.loc[3, "extra"] = "c" * (140_000 if long == "cell" else 1)
+        repeated = pd.concat([table] * 80)
+        repeated.to_csv(tmp_path / "data.csv", index=False, lineterminator="\r")
+        assert os.path.getsize(tmp_path / "data.csv") > 2**22
+        found = predict(files, tmp_path, tmp_path / "data.csv", "--columns", "id")
+        assert found.slice(0, len(table)).equals(expected)
+        with open(tmp_path / "data.csv", "rb") as file:
+            arguments = ["predict", files / "regressor.json", "-", "--columns", "id", "-o", tmp_path / "out.parquet"]
+            subprocess.run(command(*arguments), stdin=file, capture_output=True, check=True)
+        assert plain(read(tmp_path / "out.parquet")).equals(found)
+
     @pytest.mark.parametrize("stream", [False, True])
     @pytest.mark.parametrize("first", [5, 900])
     def test_quoted_empty_cells_are_missing_numbers(self, files, tmp_path, table, first, stream):

@@ -9,16 +9,12 @@ import sys
 import traceback
 from typing import TYPE_CHECKING, NoReturn
 
-from silva.cli.arguments import make_parser
-from silva.device import DeviceError
-from silva.escapes import shown
-
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
 FAILED, WRONG_USAGE, INTERRUPTED = 1, 2, 128 + signal.SIGINT
 TERMINATING = ("SIGTERM", "SIGHUP")
-KNOWN_ERRORS = (OSError, ValueError, TypeError, NotImplementedError, ImportError, MemoryError, DeviceError)
+KNOWN_ERRORS = (OSError, ValueError, TypeError, NotImplementedError, ImportError, MemoryError)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -34,7 +30,17 @@ def main(arguments: Sequence[str] | None = None) -> int:
     int
         Exit code: 0, 1 after an error that was printed as one line, 130 after an interrupt. Wrong usage exits with 2.
     """
-    given = sys.argv[1:] if arguments is None else list(arguments)
+    try:
+        return _run(sys.argv[1:] if arguments is None else list(arguments))
+    except KeyboardInterrupt:  # while modules are imported, too
+        print("silva: interrupted; no unfinished file is left", file=sys.stderr)
+        return INTERRUPTED
+
+
+def _run(given: Sequence[str]) -> int:
+    from silva.cli.arguments import make_parser
+    from silva.device import DeviceError
+
     parser = make_parser()
     if not given:
         parser.print_help(sys.stderr)
@@ -44,13 +50,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
         with _cleaning_up_when_terminated():
             options.run(options)
         sys.stdout.flush()
-    except KeyboardInterrupt:
-        _complain("interrupted; no unfinished file is left")
-        return INTERRUPTED
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return FAILED
-    except KNOWN_ERRORS as error:
+    except (*KNOWN_ERRORS, DeviceError) as error:
         if options.traceback:
             traceback.print_exc()
         _complain(_one_line(error))
@@ -78,6 +81,8 @@ def _cleaning_up_when_terminated() -> Iterator[None]:
 
 
 def _complain(message: str) -> None:
+    from silva.escapes import shown
+
     print(f"silva: {shown(message)}", file=sys.stderr)
 
 

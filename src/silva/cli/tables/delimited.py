@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import gzip
 import io
+import re
 import sys
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
 BLOCK = 2**22
 """Bytes of CSV parsed at a time, and looked at to tell the types of columns."""
 GUESSES = (";", "\t")
+LINE_END = re.compile(rb"[\r\n]")
 QUOTED_EMPTY = "invalid value ''"
 """pyarrow's words for a quoted empty cell in a column of numbers."""
 
@@ -55,10 +57,11 @@ class CsvTable:
         self._pa = import_pyarrow()
         self._source = source
         self._head = b"" if isinstance(source, Path) else source.read(BLOCK)
-        first = _first_line(source) if isinstance(source, Path) else self._head.partition(b"\n")[0]
-        self.delimiter = dialect.delimiter or _guessed(first, name)
+        start = _first_line(source) if isinstance(source, Path) else self._head
+        self.delimiter = dialect.delimiter or _guessed(LINE_END.split(start, 1)[0], name)
         self._decimal = dialect.decimal
-        lines = self._head[: self._head.rfind(b"\n") + 1] if len(self._head) == BLOCK else self._head
+        end = max(self._head.rfind(b"\n"), self._head.rfind(b"\r"))
+        lines = self._head[: end + 1] if len(self._head) == BLOCK else self._head
         schema = self._open(None, {}, None if isinstance(source, Path) else io.BytesIO(lines)).schema
         self.names: list[str] = schema.names
         self.types: dict[str, Any] = dict(zip(schema.names, schema.types, strict=True))
@@ -153,17 +156,25 @@ class CsvTable:
 
 def _guessed(line: bytes, name: str) -> str:
     """Tell the delimiter by the header: a comma, or what stands between its names instead; say so."""
-    text = line.decode("utf-8", "replace").strip("\r\n")
-    if len(next(csv.reader([text]), [])) > 1:
+    text = line.decode("utf-8", "replace")
+    if _divides(",", text):
         return ","
     for delimiter in GUESSES:
-        if len(next(csv.reader([text], delimiter=delimiter), [])) > 1:
+        if _divides(delimiter, text):
             shown = "tabs" if delimiter == "\t" else f"{delimiter!r}"
             print(
                 f"silva: {name} has {shown} between its columns; say --delimiter if it is another one", file=sys.stderr
             )
             return delimiter
     return ","
+
+
+def _divides(delimiter: str, line: str) -> bool:
+    """Whether a line has several fields; one longer than the csv module reads is looked at without quotes."""
+    try:
+        return len(next(csv.reader([line], delimiter=delimiter), [])) > 1
+    except csv.Error:
+        return delimiter in line
 
 
 def _first_line(path: Path) -> bytes:
