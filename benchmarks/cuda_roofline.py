@@ -98,9 +98,10 @@ def row_phase(model, data, trained, kind, kernels):
     from benchmarks.cuda_models import load_forest
     from benchmarks.cuda_tables import ROWS
     from silva.explain.cuda.table_launches import TableJob
+    from silva.plans import plan_of
 
     explainer = silva.Explainer(load_forest(model, data, trained), device="cuda")
-    job = explainer._on_cuda._job("values" if kind == "values" else "pairs", None)
+    job = plan_of(explainer, "cuda").job("values" if kind == "values" else "pairs")
     if not isinstance(job, TableJob):
         return None
     attributes = cupy.cuda.Device().attributes

@@ -24,6 +24,7 @@ import numpy as np
 import silva
 from benchmarks.cuda_models import CUT, SHAPES, load_data, load_forest, name_of, train
 from silva.explain.cuda.paths import HEURISTICS, PathsJob, pack_paths
+from silva.plans import plan_of
 
 PAPER_LEAVES = {
     "covtype-small": 560, "covtype-med": 113_888, "covtype-large": 6_636_440, "cal_housing-small": 80,
@@ -185,7 +186,7 @@ def measure_beside_walk(forest, X):
 
 def measure_packing(forest):
     explainer = silva.Explainer(forest, algorithm="paths", device="cuda")
-    job: PathsJob = explainer._on_cuda._job("values", None)
+    job: PathsJob = plan_of(explainer, "cuda").job("values")
     lengths = np.diff(job._paths["offsets"]).astype(np.int32)
     result = {}
     for heuristic in HEURISTICS:

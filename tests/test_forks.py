@@ -10,10 +10,10 @@ import time
 import numpy as np
 import pytest
 
-from silva import Explainer
-from silva.evaluate.cpu import CpuEvaluator
+from silva import Explainer, _core
 from silva.explain import table_plans
 from silva.parallel import cached_property
+from silva.plans import plan_of
 from tests.strategies import full_forest, random_rows
 
 pytestmark = [
@@ -92,9 +92,7 @@ def test_layouts_that_another_thread_makes(forest, monkeypatch):
     """Of another forest: the lock of functools.cached_property was the class's until Python 3.12."""
     began, release = threading.Event(), threading.Event()
     X = random_rows(1, forest, 40)
-    plan = CpuEvaluator.__dict__["_plan"]
-    assert isinstance(plan, cached_property)
-    monkeypatch.setattr(plan, "_compute", halting(plan._compute, began, release))
+    monkeypatch.setattr(_core, "EvaluatePlan", halting(_core.EvaluatePlan, began, release))
     other = full_forest(1, 3, 3, 6)
 
     def first_use():
@@ -129,8 +127,8 @@ def test_threads_that_ask_first_get_the_same_value():
 
 def test_forked_processes_keep_tables_that_are_built(forest):
     explainer = Explainer(forest).prepare()
-    built = explainer._on_cpu._tables
+    built = plan_of(explainer).tables("values")
     process = os.fork()
     if process == 0:
-        os._exit(not built._is_built)
+        os._exit(not built.is_built)
     assert wait_for(process) == 0

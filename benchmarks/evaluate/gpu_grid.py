@@ -28,6 +28,7 @@ import silva
 from benchmarks.evaluate.forests import sample_rows, write_models
 from benchmarks.evaluate.grid_report import BATCHES, crossover_table, grid_tables, summary_lines
 from silva.cuda.encoder import row_strides
+from silva.plans import plan_of
 
 N_TREES, FEATURES = (100, 1000), (50, 30, 200)
 CASES = [
@@ -98,7 +99,7 @@ def measure_batch(forest, rival, x, host):
 
 def measure_encoding(forest, x):
     """Milliseconds of the kernel that encodes rows, by events."""
-    codes, stride, times = forest._evaluator.cuda.packed.codes, -(-len(x) // 1024) * 1024, []
+    codes, stride, times = plan_of(forest, "cuda").packed.codes, -(-len(x) // 1024) * 1024, []
     launch, result = codes.prepare(x.dtype, row_strides(x), len(x), stride), codes.empty(stride)
     launch.addresses[0], launch.addresses[-1] = x.data.ptr, result.data.ptr
     for _ in range(6):

@@ -21,6 +21,7 @@ from benchmarks.data import ROOT
 from benchmarks.evaluate import report, trees
 from benchmarks.machine import conditions, machine_name
 from silva.evaluate.choice import most_splits, runnable
+from silva.plans import plan_of
 from silva.typing import ALGORITHMS, Choice
 
 if TYPE_CHECKING:
@@ -98,10 +99,10 @@ def grid(kind: str) -> Iterator[dict[str, Any]]:
 def _inner_times(forest: Forest, rows: Any, choice: Choice, n_calls: int, seconds: float) -> list[float]:
     """Seconds of the runner alone; on a GPU of its kernel, on encoded rows, as launches of one graph."""
     if choice.device == "cpu":
-        return _times(lambda: forest._evaluator.cpu.leaves(rows, choice, 1), n_calls, seconds)
+        return _times(lambda: plan_of(forest).leaves(rows, choice, 1), n_calls, seconds)
     import cupy
 
-    walks, n_launches = forest._evaluator.cuda.nodes, 1 if choice.algorithm == "serial" else N_LAUNCHES
+    walks, n_launches = plan_of(forest, "cuda").nodes, 1 if choice.algorithm == "serial" else N_LAUNCHES
     stream = cupy.cuda.Stream(non_blocking=True)
     with stream:
         codes = walks.encode(cupy.asarray(rows))

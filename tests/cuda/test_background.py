@@ -10,6 +10,7 @@ import silva.cuda.limits
 import silva.explain.cuda.leaf_games
 import silva.explain.cuda.tables
 from silva import Explainer
+from silva.plans import plan_of
 from tests.conftest import examples
 from tests.explain.tolerance import assert_close
 from tests.oracles import interventional
@@ -62,9 +63,9 @@ def test_tables_beyond_the_budget_are_built_for_each_call():
     forest = full_forest(7, n_trees=8, depth=7, n_features=6)
     X, background = rows(20, 6), rows(60, 6, 2)
     explainer = check(forest, X, background, dtype="float32")
-    whole = explainer._on_cuda._job("values", None).plan
+    whole = plan_of(explainer, "cuda").job("values").plan
     part = check(forest, X, background, dtype="float32", table_bytes=whole.n_bytes // 2)
-    plan = part._on_cuda._job("values", None).plan
+    plan = plan_of(part, "cuda").job("values").plan
     assert len(plan.batches) > 2
     assert plan.n_bytes <= whole.n_bytes // 2
 

@@ -11,7 +11,7 @@ import pytest
 import silva.cuda.compiler
 from silva.cuda.compiler import compiler_architecture
 from silva.device import DeviceError, explaining_memory, find_gpus, gpus_worthwhile, is_cuda_usable, parse_device
-from silva.explain import Explainer, placement
+from silva.explain import placement
 from tests.strategies import full_forest
 
 
@@ -115,7 +115,8 @@ def test_auto_explains_on_a_gpu_what_takes_a_thread_longer(install, n_rows, n_jo
     forest = full_forest(0, n_trees=10, depth=5, n_features=3)
     monkeypatch.setattr(placement, "WORTHWHILE", forest.n_nodes + 1)
     X = np.zeros((n_rows, 3), np.float32)
-    assert Explainer(forest, n_jobs=n_jobs)._gpus(X) == ((0,) if is_cuda else ())
+    placed = placement.Placement(forest, "auto", "margin", "auto", n_jobs, has_background=False, has_groups=False)
+    assert placed.gpus(X, of_pairs=False, serves_by_tables=None) == ((0,) if is_cuda else ())
 
 
 def test_auto_follows_rows_and_work(install):

@@ -17,6 +17,7 @@ import silva.evaluate.cuda.tiling
 from silva.cuda.codes import encode_forest
 from silva.evaluate.cuda.packing import choose_format
 from silva.evaluate.cuda.tiling import Tiling
+from silva.plans import plan_of
 from silva.typing import Choice
 from tests.conftest import examples
 from tests.example_forests import empty_forest, with_linear_leaves
@@ -153,7 +154,7 @@ def test_settings(algorithm, setting):
     for options in (Options(shape="deep chain"), Options(n_trees=3), Options(shape="mixed", n_trees=4)):
         forest = random_forest(1, options)
         X = random_rows(2, forest, 33)
-        found = forest._evaluator.cuda.leaves(X, (0,), Choice(33, "cuda", algorithm, setting))
+        found = plan_of(forest, "cuda").leaves(X, (0,), Choice(33, "cuda", algorithm, setting))
         np.testing.assert_array_equal(found, evaluate.leaf_ids(forest, X))
 
 

@@ -17,6 +17,7 @@ import silva.explain.cuda.small_forests
 import silva.explain.cuda.tapes
 from silva import Explainer
 from silva.device import DeviceError, import_cupy
+from silva.plans import plan_of
 from tests.conftest import examples, repeats
 from tests.explain.tolerance import assert_close
 from tests.oracles import shapley
@@ -64,7 +65,7 @@ def test_trees_in_parts_of_several_buckets(monkeypatch, kind):
     monkeypatch.setattr(silva.explain.cuda.small_forests, "TINY_SPLITS", 0)
     forest = random_forest(5, OPTIONS)
     explainer = check(forest, random_rows(6, forest, 40), kind)
-    job = explainer._on_cuda._job("values" if kind == "values" else "pairs", None)
+    job = plan_of(explainer, "cuda").job("values" if kind == "values" else "pairs")
     assert len(job.tapes) > 1
     assert sum(len(tape.chunk_starts) for tape in job.tapes) > forest.n_trees
 
@@ -87,9 +88,9 @@ def test_calls_like_earlier_ones(monkeypatch, output, algorithm, n_small, kept_s
     rows = random_rows(6, forest, 40, "float32")
     X, others, expected = cupy.asarray(rows), cupy.asarray(rows[::-1].copy()), explain(rows)
     request = output, algorithm, "cuda"
-    assert explainer._on_cuda.again(X, *request) is None
+    assert plan_of(explainer, "cuda").again(X, *request) is None
     np.testing.assert_array_equal(cupy.asnumpy(explain(X)), expected)
-    again = explainer._on_cuda.again
+    again = plan_of(explainer, "cuda").again
     kept = again(X, *request)
     np.testing.assert_array_equal(cupy.asnumpy(again(others, *request)), expected[::-1])
     np.testing.assert_array_equal(cupy.asnumpy(kept), expected)
@@ -114,7 +115,7 @@ def test_chunks_of_wide_forests_are_cut_until_their_sums_fit_shared_memory(monke
     assert_close(
         explainer.shap_values(X), Explainer(forest, dtype="float64").shap_values(X)[..., None], forest, "float32"
     )
-    (tape,) = explainer._on_cuda._job("values", None).tapes
+    (tape,) = plan_of(explainer, "cuda").job("values").tapes
     assert (tape.most_slots <= most) == is_cut
     assert len(tape.chunk_starts) > forest.n_trees if is_cut else len(tape.chunk_starts) < forest.n_trees
 
@@ -143,7 +144,7 @@ def test_rows_of_any_width_most_of_them_zeros(monkeypatch, n_features, is_small)
         monkeypatch.setattr(silva.explain.cuda.quadrature, "SUM_BLOCKS", 1)
     forest = full_forest(11, n_trees=6, depth=3, n_features=n_features)
     explainer = check(forest, np.random.default_rng(12).normal(size=(37, n_features)), "values")
-    assert (explainer._on_cuda._job("values", None)._small is not None) == is_small
+    assert (plan_of(explainer, "cuda").job("values").small is not None) == is_small
 
 
 @pytest.mark.parametrize("method", ["shap_values", "shap_interaction_values"])
@@ -165,7 +166,7 @@ def test_an_explainer_and_its_forest_pickle_after_use():
     copy = pickle.loads(pickle.dumps(explainer))
     np.testing.assert_array_equal(copy.shap_values(X), values)
     np.testing.assert_array_equal(copy.forest.predict(X, output="margin", device="cuda"), margins)
-    job = pickle.loads(pickle.dumps(explainer._on_cuda))
+    job = pickle.loads(pickle.dumps(plan_of(explainer, "cuda")))
     np.testing.assert_array_equal(job.shap_values(X, (0,)), values)
 
 
@@ -210,14 +211,14 @@ def test_sums_are_checked_where_the_rows_are(monkeypatch, dtype):
     for rows in (X, import_cupy().asarray(X)):
         found = explainer.shap_values(rows, check_additivity=True)
         assert type(found) is type(rows)
-    compute = type(explainer._on_cuda)._run
+    compute = plan_of(explainer, "cuda").shap_values
 
-    def run(*arguments):
+    def spoiled(*arguments):
         values = compute(*arguments)
         values[[7, 9], 0, 1] += 1
         return values
 
-    monkeypatch.setattr(type(explainer._on_cuda), "_run", run)
+    monkeypatch.setattr(plan_of(explainer, "cuda"), "shap_values", spoiled)
     for rows in (X, import_cupy().asarray(X)):
         with pytest.raises(ArithmeticError, match=r"the values of row 7 and .* for output 1, .*2 of 30 rows"):
             explainer.shap_values(rows, check_additivity=True)

@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from silva import Explainer
+from silva.plans import plan_of
 from tests.conftest import examples
 from tests.explain.tolerance import assert_close
 from tests.oracles import players
@@ -76,6 +77,6 @@ def test_tables_beyond_the_budget_are_built_for_each_call():
     X, groups = np.random.default_rng(0).normal(size=(20, 6)).astype(np.float32), {"a": [0, 3], "b": [1, 2]}
     whole = explain(forest, None, groups)
     expected = whole.shap_values(X)
-    small = explain(forest, None, groups, table_bytes=whole._on_cuda._job("values", None).plan.n_bytes // 2)
+    small = explain(forest, None, groups, table_bytes=plan_of(whole, "cuda").job("values").plan.n_bytes // 2)
     np.testing.assert_allclose(small.shap_values(X), expected, atol=1e-12)
-    assert len(small._on_cuda._job("values", None).plan.batches) > 2
+    assert len(plan_of(small, "cuda").job("values").plan.batches) > 2

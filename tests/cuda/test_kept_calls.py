@@ -19,6 +19,7 @@ import silva.evaluate.cuda.tiling
 from silva import Explainer
 from silva.cuda.launches import KEPT
 from silva.device import DeviceError
+from silva.plans import plan_of
 from tests.strategies import Options, random_forest, random_rows
 
 pytestmark = pytest.mark.usefixtures("gpu")
@@ -72,9 +73,9 @@ def test_which_calls_are_kept():
     rows = random_rows(0, forest, 6, "float32")
     X, expected = cupy.asarray(rows), forest.predict(rows, output="margin", device="cpu")
     arguments = "margin", "auto", "auto"
-    assert forest._evaluator.cuda.again(X, *arguments) is None
+    assert plan_of(forest, "cuda").again(X, *arguments) is None
     forest.predict(X, output="margin")
-    again = forest._evaluator.cuda.again
+    again = plan_of(forest, "cuda").again
     kept = again(X, *arguments)
     np.testing.assert_array_equal(cupy.asnumpy(kept), expected)
     np.testing.assert_array_equal(cupy.asnumpy(again(X[::-1].copy(), *arguments)), expected[::-1])
@@ -96,7 +97,7 @@ def test_calls_give_way():
     X = cupy.asarray(random_rows(0, forest, KEPT + 2, "float32"))
     for n_rows in range(1, KEPT + 3):
         forest.predict(X[:n_rows], output="margin")
-    kept = [forest._evaluator.cuda.again(X[:n], "margin", "auto", "auto") is not None for n in range(1, KEPT + 3)]
+    kept = [plan_of(forest, "cuda").again(X[:n], "margin", "auto", "auto") is not None for n in range(1, KEPT + 3)]
     assert kept == [False] * 2 + [True] * KEPT
 
 
@@ -108,7 +109,7 @@ def test_calls_give_way_to_large_buffers(monkeypatch):
     X = cupy.asarray(random_rows(0, forest, 202, "float32"))
     for n_rows in (200, 201, 202):  # 800 bytes and more of results that are allocated ahead
         forest.predict(X[:n_rows], output="margin")
-    kept = [forest._evaluator.cuda.again(X[:n], "margin", "auto", "auto") is not None for n in (200, 201, 202)]
+    kept = [plan_of(forest, "cuda").again(X[:n], "margin", "auto", "auto") is not None for n in (200, 201, 202)]
     assert kept == [False, True, True]
 
 

@@ -10,6 +10,7 @@ import pytest
 import silva.explain.cuda.kernels
 import silva.explain.cuda.tapes
 from silva import Explainer
+from silva.plans import plan_of
 from tests.example_forests import with_models
 from tests.explain import linear_cases
 from tests.explain.linear_cases import rows_of
@@ -55,7 +56,7 @@ def test_parts_of_several_numbers_of_points(monkeypatch, kind, shared_bytes):
         explain = "shap_values" if kind == "values" else "shap_interaction_values"
         found, expected = getattr(on_gpu, explain)(X), getattr(Explainer(linear, dtype="float64"), explain)(X)
         np.testing.assert_allclose(found, expected, rtol=0, atol=1e-12 * np.abs(expected).max())
-        job = on_gpu._on_cuda._job("values" if kind == "values" else "pairs", None)
+        job = plan_of(on_gpu, "cuda").job("values" if kind == "values" else "pairs")
         assert sum(len(tape.slot_offsets) - 1 for tape in job.tapes) > 5
 
 
@@ -70,7 +71,7 @@ def test_trees_of_one_leaf_and_rows_on_the_gpu():
     first = cupy.asnumpy(explainer.shap_values(rows))
     np.testing.assert_allclose(first, expected, rtol=0, atol=1e-6 * np.abs(expected).max())
     others = cupy.asarray(X[::-1].copy())
-    kept = explainer._on_cuda.again(others, "values", "auto", "cuda")
+    kept = plan_of(explainer, "cuda").again(others, "values", "auto", "cuda")
     np.testing.assert_array_equal(cupy.asnumpy(kept), first[::-1])
     assert explainer.shap_values(rows[:0]).shape == (0, 30)
 

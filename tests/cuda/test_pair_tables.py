@@ -15,6 +15,7 @@ from silva import Explainer
 from silva.explain.cuda.table_blocks import choose_block
 from silva.explain.cuda.table_launches import TableJob
 from silva.explain.cuda.tables import TablePlan, build_groups
+from silva.plans import plan_of
 from tests.conftest import examples
 from tests.explain.tolerance import assert_close
 from tests.oracles import interventional, shapley
@@ -33,7 +34,7 @@ def check(forest, X, dtype="float32", **options):
 
 
 def job_of(explainer):
-    return explainer._on_cuda._job("pairs", None)
+    return plan_of(explainer, "cuda").job("pairs")
 
 
 def rows(n, n_features, seed=1):
@@ -109,13 +110,13 @@ def test_chosen_features_share_the_tables(features):
     np.testing.assert_allclose(
         explainer.shap_interaction_values(X, features=features), whole[:, features], atol=1e-5 * np.abs(whole).max()
     )
-    jobs = explainer._on_cuda._jobs.values()
-    assert len({id(job._tables) for job in jobs}) == 1
+    jobs = plan_of(explainer, "cuda").jobs.values()
+    assert len({id(job.tables) for job in jobs}) == 1
 
 
 def test_wide_results_are_zero_where_no_pair_is():
     forest = full_forest(4, n_trees=4, depth=4, n_features=300)
-    assert not job_of(check(forest, rows(5, 300)))._is_sparse((1, 1, 1))
+    assert not job_of(check(forest, rows(5, 300))).is_sparse((1, 1, 1))
 
 
 def test_trees_beyond_the_budget_are_walked():

@@ -10,6 +10,7 @@ import pytest
 
 import silva.explain.cuda.responses
 from silva import Explainer
+from silva.plans import plan_of
 from tests.strategies import chain_forest, full_forest
 
 pytestmark = pytest.mark.usefixtures("gpu")
@@ -118,9 +119,9 @@ def test_tables_beyond_their_share_of_the_budget_are_built_for_each_call():
         for table_bytes in (300_000, 2**28)
     )
     np.testing.assert_allclose(small.shap_values(X), whole.shap_values(X), atol=1e-7)
-    plan = small._on_cuda._job("values", None)._values.plan
+    plan = plan_of(small, "cuda").job("values").values.plan
     assert len(plan.batches) > 2
-    assert plan.n_bytes * (len(small._on_cpu.parts.nodes) + 1) <= 300_000
+    assert plan.n_bytes * (len(plan_of(small).parts.nodes) + 1) <= 300_000
 
 
 def test_what_a_gpu_refuses():

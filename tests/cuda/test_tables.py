@@ -16,6 +16,7 @@ from silva import Explainer
 from silva.explain.cuda.table_blocks import choose_block
 from silva.explain.cuda.table_launches import TableJob
 from silva.explain.cuda.tables import TablePlan, build_groups
+from silva.plans import plan_of
 from tests.conftest import examples
 from tests.explain.tolerance import assert_close
 from tests.oracles import shapley
@@ -48,7 +49,7 @@ def check_with_cpu(forest, X, dtype="float32", **options):
 
 
 def job_of(explainer):
-    return explainer._on_cuda._job("values", None)
+    return plan_of(explainer, "cuda").job("values")
 
 
 def rows(n, n_features, seed=1):
@@ -236,7 +237,7 @@ def test_auto_walks_small_forests_and_has_tables_for_others():
     assert not isinstance(job_of(small), TableJob)
     large = Explainer(full_forest(11, n_trees=40, depth=6, n_features=5), device="cuda")
     assert isinstance(job_of(large), TableJob)
-    assert (large.table_bytes, large._on_cuda.table_bytes) == (None, 2**29)
+    assert (large.table_bytes, plan_of(large, "cuda").table_bytes) == (None, 2**29)
     none = Explainer(full_forest(11, n_trees=40, depth=6, n_features=5), device="cuda", table_bytes=0)
     assert not isinstance(job_of(none), TableJob)
 
@@ -245,7 +246,7 @@ def test_prepare_builds_tables_on_the_gpu():
     forest = full_forest(11, n_trees=40, depth=6, n_features=5)
     explainer = Explainer(forest, device="cuda").prepare()
     assert explainer.algorithm_ == "tables"
-    assert job_of(explainer)._tables._made._made
+    assert job_of(explainer).tables.n_made
     assert Explainer(forest, device="cuda", table_bytes=0).prepare().algorithm_ == "quadrature"
 
 

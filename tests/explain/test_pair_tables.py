@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from silva import Explainer
+from silva.plans import plan_of
 from tests.explain.test_tables import wide_forest
 from tests.explain.tolerance import assert_close, tolerance
 from tests.oracles import shapley
@@ -18,7 +19,7 @@ DTYPES = ("float32", "float64")
 
 def pair_tables(explainer):
     """The compiled tables of interactions."""
-    return explainer._on_cpu._pair_tables._tables
+    return plan_of(explainer).tables("pairs").compiled
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
@@ -97,9 +98,9 @@ def test_each_kind_of_tables_has_the_whole_budget():
     X = np.random.default_rng(1).normal(size=(20, 6))
     explainer = Explainer(forest, table_bytes=2**19, algorithm="tables")
     explainer.shap_values(X)
-    of_values = explainer._on_cpu.table_bytes
+    of_values = plan_of(explainer).table_bytes
     explainer.shap_interaction_values(X)
-    of_pairs = explainer._on_cpu.table_bytes - of_values
+    of_pairs = plan_of(explainer).table_bytes - of_values
     assert 0 < of_values <= 2**19
     assert 0 < of_pairs <= 2**19
     assert f"{(of_values + of_pairs) / 1e6:.1f} MB of tables" in repr(explainer)

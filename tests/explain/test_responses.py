@@ -13,6 +13,7 @@ import scipy.sparse
 import silva.device
 from silva import Explainer
 from silva.explain import responses
+from silva.plans import plan_of
 from tests.example_forests import with_models
 from tests.oracles import evaluate, interventional, linear_shapley
 from tests.strategies import Options, full_forest, random_forest
@@ -80,7 +81,7 @@ def test_margins_too_far_apart_for_one_factorisation(output, n_background):
     X, background, weight = rows_of(forest, n_background=n_background)
     y = np.arange(len(X)) % 2
     explainer = Explainer(forest, background, output=output, background_weight=weight, dtype="float64")
-    assert len(explainer._on_cpu._weighted) > 20
+    assert len(plan_of(explainer).weighted) > 20
     if output == "probability":
         found, response = explainer.shap_values(X), interventional.sigmoid
         expected = explainer.expected_value
@@ -100,7 +101,7 @@ def test_parts_that_are_filled_one_after_the_other_have_the_same_bits(monkeypatc
     kept = Explainer(forest, background, output="probability")
     monkeypatch.setattr(responses, "KEPT", 1)
     filled = Explainer(forest, background, output="probability", table_bytes=2**24)
-    assert not filled._on_cpu._parts
+    assert not plan_of(filled).kept
     assert filled.algorithm_ == "tables"
     np.testing.assert_array_equal(filled.shap_values(X), kept.shap_values(X))
     np.testing.assert_array_equal(filled.shap_values(X), kept.shap_values(X))

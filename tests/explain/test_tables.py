@@ -10,6 +10,7 @@ import pytest
 
 from silva import Explainer
 from silva.explain import checks
+from silva.plans import plan_of
 from tests.example_forests import with_linear_leaves
 from tests.explain.tolerance import assert_close
 from tests.oracles import shapley
@@ -81,10 +82,10 @@ def test_a_small_budget_leaves_trees_to_the_walk():
     forest = full_forest(0, n_trees=30, depth=6, n_features=8)
     X = np.random.default_rng(1).normal(size=(50, 8))
     expected = shapley.values(forest, shapley.sides(forest, X))
-    whole = Explainer(forest, algorithm="tables").prepare()._on_cpu.table_bytes
+    whole = plan_of(Explainer(forest, algorithm="tables").prepare()).table_bytes
     for table_bytes in (whole // 3, whole // 30, 100):
         explainer = Explainer(forest, table_bytes=table_bytes, algorithm="tables").prepare()
-        assert explainer._on_cpu.table_bytes <= table_bytes
+        assert plan_of(explainer).table_bytes <= table_bytes
         assert_close(explainer.shap_values(X), expected, forest, "float32")
     assert explainer.algorithm_ == "quadrature"
     assert "tables" not in repr(Explainer(forest, table_bytes=100).prepare())
@@ -109,9 +110,9 @@ def test_tables_beyond_the_budget_are_built_for_each_call(dtype, n_features, n_o
     X = np.random.default_rng(1).normal(size=(1100, n_features))
     explainer = Explainer(forest, algorithm="tables", dtype=dtype, table_bytes=2**24, n_jobs=1)
     expected = explainer.shap_values(X)
-    tables = explainer._on_cpu._tables._tables
+    tables = plan_of(explainer).tables("values").compiled
     assert tables.n_rebuilt > 0
-    assert explainer._on_cpu.table_bytes <= 2**24
+    assert plan_of(explainer).table_bytes <= 2**24
     assert explainer.algorithm_ == "tables"
     walked = Explainer(forest, algorithm="quadrature", dtype="float64").shap_values(X[:50])
     assert_close(expected[:50], walked.reshape(50, n_features, n_outputs), forest, dtype)
@@ -127,7 +128,7 @@ def test_rows_beyond_a_block_build_tables_again():
     explainer = Explainer(forest, algorithm="tables", table_bytes=2**24, n_jobs=2)
     X = np.random.default_rng(1).normal(size=(500, 60)).astype(np.float32)
     expected = explainer.shap_values(X)
-    assert explainer._on_cpu._tables._tables.n_rebuilt
+    assert plan_of(explainer).tables("values").compiled.n_rebuilt
     found = explainer.shap_values(np.tile(X, (50, 1)))
     np.testing.assert_array_equal(found, np.tile(expected, (50, 1, 1)))
 
@@ -135,9 +136,9 @@ def test_rows_beyond_a_block_build_tables_again():
 def test_auto_builds_tables_for_each_call_where_few_thousand_rows_gain():
     forest = rebuilt_forest(40, 11, 6, 1)
     explainer = Explainer(forest, table_bytes=2**25).prepare()
-    assert explainer._on_cpu._tables._tables.n_rebuilt
-    assert explainer._on_cpu.whole_tables is None
-    assert Explainer(forest, table_bytes=2**20).prepare()._on_cpu.whole_tables is None
+    assert plan_of(explainer).tables("values").compiled.n_rebuilt
+    assert plan_of(explainer).whole_tables is None
+    assert plan_of(Explainer(forest, table_bytes=2**20).prepare()).whole_tables is None
     row = np.random.default_rng(1).normal(size=6)
     np.testing.assert_array_equal(explainer.row()(row), explainer.shap_values(row[None])[0])
 
@@ -160,10 +161,10 @@ def test_prepare_builds_once_and_repr_says_the_size():
     explainer = Explainer(full_forest(0, n_trees=20, depth=8, n_features=6))
     assert "MB of tables" not in repr(explainer)
     assert explainer.prepare() is explainer
-    tables = explainer._on_cpu._tables._tables
+    tables = plan_of(explainer).tables("values").compiled
     assert f"{tables.n_bytes / 1e6:.1f} MB of tables" in repr(explainer)
     explainer.prepare()
-    assert explainer._on_cpu._tables._tables is tables
+    assert plan_of(explainer).tables("values").compiled is tables
 
 
 def test_pickles_carry_the_forest_only():
@@ -245,7 +246,7 @@ def test_one_feature_with_a_thousand_thresholds():
     X = np.arange(-1, 1001)[:, None] + 0.5
     explainer = Explainer(forest, algorithm="tables", dtype="float64")
     assert explainer.algorithm_ == "tables"
-    assert explainer._on_cpu._tables._tables.n_subtrees >= 4
+    assert plan_of(explainer).tables("values").compiled.n_subtrees >= 4
     assert_close(explainer.shap_values(X), shapley.values(forest, shapley.sides(forest, X)), forest, "float64")
 
 

@@ -28,5 +28,8 @@ class PerGpu:
         made: Made = self._made[at]
         return made
 
+    def __len__(self) -> int:
+        return len(self._made)
+
     def __reduce__(self) -> tuple[type, tuple[()]]:
         return type(self), ()

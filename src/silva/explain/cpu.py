@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from silva.explain.players import Players
     from silva.explain.tables import Walk
     from silva.forest import Forest
-    from silva.typing import Array, Doubles, Int32s
+    from silva.typing import Array, Doubles, Explained, Int32s
 
 
 class CoverGame:
@@ -95,6 +95,7 @@ class CpuExplainer:
         self.forest, self.dtype, self.n_jobs = forest, dtype, n_jobs
         self.players = make_players(None, forest) if players is None else players
         self._algorithm, self._table_bytes = algorithm, table_bytes
+        self._tables: dict[Explained, TableRunner | None] = {}
         self._game: Any = (
             CoverGame(forest, dtype, self.players)
             if background is None
@@ -114,23 +115,24 @@ class CpuExplainer:
     @property
     def has_tables(self) -> bool:
         """Whether any tree has tables."""
-        return self._tables is not None and self._tables.has_tables(self.n_jobs)
+        tables = self.tables("values")
+        return tables is not None and tables.has_tables(self.n_jobs)
 
     @property
     def table_bytes(self) -> int:
         """Bytes of the tables that are built."""
-        made = (self.__dict__.get(name) for name in ("_tables", "_pair_tables"))
-        return sum(tables.n_bytes for tables in made if tables)
+        return sum(tables.n_bytes for tables in self._tables.values() if tables)
 
     @property
     def whole_tables(self) -> Any:
         """The compiled tables if they are built and no tree is walked, else None."""
-        return self._tables.whole_tables if self._tables else None
+        tables = self.tables("values")
+        return tables.whole_tables if tables else None
 
     def prepare(self) -> None:
         """Build the tables, if there are any, or what the walk needs."""
-        if self._tables:
-            self._tables.prepare(self.n_jobs)
+        if tables := self.tables("values"):
+            tables.prepare(self.n_jobs)
         else:
             _ = self._whole_walk
 
@@ -139,21 +141,21 @@ class CpuExplainer:
         self._game.background = background
         for name in ("_whole_walk", "_index_walk"):
             self.__dict__.pop(name, None)
-        for tables in (self.__dict__.get("_tables"), self.__dict__.get("_pair_tables")):
+        for tables in self._tables.values():
             if tables:
                 tables.empty()
 
     def values(self, rows: Array, out: Array | None = None) -> Array:
         """SHAP values of rows that `as_rows` made: (n, P) or (n, P, k)."""
         result = self._result((len(rows), self.players.n), rows, out)
-        (self._tables or self._whole_walk).values(rows, result, self.n_jobs)
+        (self.tables("values") or self._whole_walk).values(rows, result, self.n_jobs)
         return result
 
     def interactions(self, rows: Array, places: Int32s, out: Array | None = None) -> Array:
         """Interaction values, (n, m, P) or (n, m, P, k); places[p] is player p's place among the m, or -1."""
         shape = (len(rows), int(places.max(initial=-1)) + 1, self.players.n)
         result = self._result(shape, rows, out)
-        (self._pair_tables or self._whole_walk).interactions(rows, places, result, self.n_jobs)
+        (self.tables("pairs") or self._whole_walk).interactions(rows, places, result, self.n_jobs)
         return result
 
     def indices(self, rows: Array, sets: Int32s, is_banzhaf: bool, out: Array | None = None) -> Array:
@@ -166,22 +168,19 @@ class CpuExplainer:
     def _index_walk(self) -> Any:
         return self._game.index_walk()
 
-    @cached_property
-    def _tables(self) -> TableRunner | None:
+    def tables(self, kind: Explained) -> TableRunner | None:
         """Runner of tables, None where nothing can have them."""
-        return self._make_tables(of_pairs=False)
+        if kind not in self._tables:
+            self._tables.setdefault(kind, self._make_tables(kind))
+        return self._tables[kind]
 
-    @cached_property
-    def _pair_tables(self) -> TableRunner | None:
-        return self._make_tables(of_pairs=True)
-
-    def _make_tables(self, of_pairs: bool) -> TableRunner | None:
+    def _make_tables(self, kind: Explained) -> TableRunner | None:
         if self._algorithm not in {"auto", "tables"} or self._table_bytes == 0:
             return None
         if self.forest.has_linear_leaves:
             return None
         forced = self._algorithm == "tables" or self._game.background is not None
-        return TableRunner(self.forest, self.players, self.dtype, self._table_bytes, forced, self._game, of_pairs)
+        return TableRunner(self.forest, self.players, self.dtype, self._table_bytes, forced, self._game, kind)
 
     @cached_property
     def _whole_walk(self) -> Walk:

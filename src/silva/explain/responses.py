@@ -129,6 +129,10 @@ class ResponseExplainer:
     Attributes
     ----------
     parts : Parts
+    weighted : list of Background
+        One a node, and for the log-loss the background itself.
+    kept : list of CpuExplainer
+        Explanations against each, none where tables are filled one after the other.
     """
 
     whole_tables = None
@@ -158,10 +162,10 @@ class ResponseExplainer:
         if self._is_loss:
             everything = Piece(np.arange(len(margins)), np.zeros(1), np.ones((1, len(margins))))
             weighted += weigh(background, everything)
-        self._weighted, self._algorithm, self._table_bytes = weighted, algorithm, table_bytes
+        self.weighted, self._algorithm, self._table_bytes = weighted, algorithm, table_bytes
         self.parts = Parts(self._nodes, self._slope, self._is_loss, background, weighted[: len(self._nodes)])
         n_kept = len(weighted) if len(weighted) <= KEPT else 0
-        self._parts = [self._against(part, n_kept) for part in weighted[:n_kept]]
+        self.kept = [self._against(part, n_kept) for part in weighted[:n_kept]]
 
     def _against(self, background: Background, n_parts: int = 1) -> CpuExplainer:
         """Explanations of the margin against a part, by its share of the tables' bytes."""
@@ -176,16 +180,16 @@ class ResponseExplainer:
     @property
     def has_tables(self) -> bool:
         """Whether any tree has tables."""
-        return (self._parts or [self._against(self._weighted[0])])[0].has_tables
+        return (self.kept or [self._against(self.weighted[0])])[0].has_tables
 
     @property
     def table_bytes(self) -> int:
         """Bytes of the tables that are built."""
-        return sum(part.table_bytes for part in self._parts)
+        return sum(part.table_bytes for part in self.kept)
 
     def prepare(self) -> None:
         """Build the tables."""
-        for part in self._parts:
+        for part in self.kept:
             part.prepare()
 
     def values(self, rows: Array, out: Array | None = None, y: ArrayLike | None = None) -> Array:
@@ -229,11 +233,11 @@ class ResponseExplainer:
 
     def _filled_parts(self) -> Iterator[CpuExplainer]:
         """Explanations against one weighted background after the other."""
-        yield from self._parts
-        if self._parts:
+        yield from self.kept
+        if self.kept:
             return
-        one = self._against(self._weighted[0])
-        for background in self._weighted:
+        one = self._against(self.weighted[0])
+        for background in self.weighted:
             one.refill(background)
             yield one
 

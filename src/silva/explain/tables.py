@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from silva.explain.players import Players
     from silva.explain.table_plans import SharedPlan
     from silva.forest import Forest
-    from silva.typing import Array, Int32s
+    from silva.typing import Array, Explained, Int32s
 
 TABLE_BYTES, GPU_TABLE_BYTES = 2**28, 2**29
 """Budgets of explainers that are given none, on cores and on a GPU, which has more memory than it needs."""
@@ -60,8 +60,8 @@ class TableRunner:
     forced : bool
         Tables wherever they can be had, not only where they are the faster.
     game : Game
-    of_pairs : bool
-        Tables of interactions, not of values.
+    kind : {"values", "pairs"}
+        Tables of values or of interactions.
     """
 
     def __init__(
@@ -72,39 +72,39 @@ class TableRunner:
         table_bytes: int,
         forced: bool,
         game: Game,
-        of_pairs: bool = False,
+        kind: Explained = "values",
     ) -> None:
         self._forest, self._dtype, self._table_bytes, self._forced = forest, dtype, table_bytes, forced
         self._player_of = players.of_feature
-        self._game, self._of_pairs = game, of_pairs
-        self._walk: Walk | None = None
-        self._tables: Any = None
+        self._game, self._kind = game, kind
+        self.rest: Walk | None = None
+        self.compiled: Any = None
         self._shared: SharedPlan | None = None
-        self._is_planned = self._is_built = False
+        self._is_planned = self.is_built = False
         self._lock = threading.RLock()
         _runners.add(self)
 
     @property
     def n_bytes(self) -> int:
         """Bytes of the tables that are built."""
-        return int(self._tables.n_bytes) if self._is_built and self._tables else 0
+        return int(self.compiled.n_bytes) if self.is_built and self.compiled else 0
 
     @property
     def whole_tables(self) -> Any:
         """The compiled tables if they are built and kept, and no tree is walked, else None."""
-        is_whole = self._is_built and self._walk is None and self._tables.is_whole
-        return self._tables if is_whole else None
+        is_whole = self.is_built and self.rest is None and self.compiled.is_whole
+        return self.compiled if is_whole else None
 
     def has_tables(self, n_jobs: int | None) -> bool:
         """Whether any tree has tables."""
         self._plan(n_jobs)
-        return self._tables is not None
+        return self.compiled is not None
 
     def prepare(self, n_jobs: int | None) -> None:
         """Build the tables, once."""
         with self._lock:
             self._plan(n_jobs)
-            if self._is_built:
+            if self.is_built:
                 return
             try:
                 walked = self._fill(n_jobs)
@@ -112,55 +112,55 @@ class TableRunner:
                 self._give_up()
                 walked = self._forest
             if walked is not None:
-                self._walk = self._game.walk(walked, n_jobs)
-            self._is_built = True
+                self.rest = self._game.walk(walked, n_jobs)
+            self.is_built = True
 
     def _fill(self, n_jobs: int | None) -> Forest | None:
         """Fill the tables; return the trees that have none."""
-        if self._tables is None:
+        if self.compiled is None:
             return self._forest
         background = self._game.background
         if background is None:
-            self._tables.build(n_threads(n_jobs))
+            self.compiled.build(n_threads(n_jobs))
         else:
-            self._tables.build_background(background.rows, background.weight, background.total, n_threads(n_jobs))
-        tables = self._tables
+            self.compiled.build_background(background.rows, background.weight, background.total, n_threads(n_jobs))
+        tables = self.compiled
         has_background = background is not None
         return walked_part(self._forest, tables.walked_trees, tables.cut_nodes, self._dtype, has_background)
 
     def values(self, rows: Array, out: Array, n_jobs: int | None) -> None:
         """Fill out, (n, P) or (n, P, k)."""
-        if not self._is_built:
+        if not self.is_built:
             self.prepare(n_jobs)
-        if self._walk is not None:
-            self._walk.values(rows, out, n_jobs)
-        if self._tables is not None:
-            self._tables.values(rows, out, self._walk is not None, n_threads(n_jobs))
+        if self.rest is not None:
+            self.rest.values(rows, out, n_jobs)
+        if self.compiled is not None:
+            self.compiled.values(rows, out, self.rest is not None, n_threads(n_jobs))
 
     def interactions(self, rows: Array, places: Int32s, out: Array, n_jobs: int | None) -> None:
         """Fill out, (n, m, P) or (n, m, P, k); places[p] is player p's place among the m, or -1."""
-        if not self._is_built:
+        if not self.is_built:
             self.prepare(n_jobs)
-        if self._walk is not None:
-            self._walk.interactions(rows, places, out, n_jobs)
-        if self._tables is not None:
-            self._tables.interactions(rows, places, out, self._walk is not None, n_threads(n_jobs))
+        if self.rest is not None:
+            self.rest.interactions(rows, places, out, n_jobs)
+        if self.compiled is not None:
+            self.compiled.interactions(rows, places, out, self.rest is not None, n_threads(n_jobs))
 
     def _plan(self, n_jobs: int | None) -> None:
         with self._lock:
             if self._is_planned:
                 return
             has_background = self._game.background is not None
-            settings = self._dtype, self._table_bytes, self._forced, self._of_pairs, has_background
+            settings = self._dtype, self._table_bytes, self._forced, self._kind == "pairs", has_background
             self._shared = shared_plan(self._forest, self._player_of, settings, n_jobs)
             if self._shared.n_subtrees > 0:
-                self._tables = self._shared.tables()
+                self.compiled = self._shared.tables()
             self._is_planned = True
 
     def empty(self) -> None:
         """Forget what the tables hold, for another background."""
         with self._lock:
-            self._walk, self._is_built = None, False
+            self.rest, self.is_built = None, False
 
     def begin_anew(self) -> None:
         """In a forked process: forget tables that a thread of the other one was about to plan or build."""
@@ -168,18 +168,18 @@ class TableRunner:
             self._lock.release()
             return
         self._lock = threading.RLock()
-        self._tables, self._walk = None, None
-        self._is_planned = self._is_built = False
+        self.compiled, self.rest = None, None
+        self._is_planned = self.is_built = False
 
     def _give_up(self) -> None:
-        size = self._tables.n_bytes
+        what = "values" if self._kind == "values" else "interactions"
         warnings.warn(
-            f"no memory for {size:,} bytes of tables; {'interactions' if self._of_pairs else 'values'} come from a "
-            "walk. Pass a smaller table_bytes to have some tables",
+            f"no memory for {self.compiled.n_bytes:,} bytes of tables; {what} come from a walk. Pass a smaller "
+            "table_bytes to have some tables",
             RuntimeWarning,
             stacklevel=2,
         )
-        self._tables = None
+        self.compiled = None
 
 
 _runners: weakref.WeakSet[TableRunner] = weakref.WeakSet()

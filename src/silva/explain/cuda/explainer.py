@@ -73,7 +73,7 @@ class CudaExplainer:
         self.dtype = np.dtype(dtype)
         self._table_dtype = np.dtype(np.float64) if parts else self.dtype
         self.algorithm = algorithm
-        self._jobs: dict[object, Job] = {}
+        self.jobs: dict[object, Job] = {}
         self._weighted_tables: dict[bool, list[SharedTables]] = {}
         self._calls = Calls()
 
@@ -93,7 +93,7 @@ class CudaExplainer:
         """SHAP values of the rows: (n, P), or (n, P, k) for k > 1 outputs, in the library of `X`."""
         request = None if out is not None else ("values", self.algorithm, device)
         with stream_of(X):
-            return self._run(self._job("values", None), X, gpus, (self._players.n,), out, request, y)
+            return self._run(self.job("values"), X, gpus, (self._players.n,), out, request, y)
 
     def shap_interaction_values(
         self,
@@ -113,11 +113,11 @@ class CudaExplainer:
         shape = (n_players if chosen is None else len(chosen), n_players)
         request = None if out is not None or chosen is not None else ("interactions", self.algorithm, device)
         with stream_of(X):
-            return self._run(self._job(key, chosen), X, gpus, shape, out, request, y)
+            return self._run(self.job(key, chosen), X, gpus, shape, out, request, y)
 
     def prepare(self, gpus: tuple[int, ...]) -> None:
         """Build the tables of values on these GPUs, if there are any."""
-        job = self._job("values", None)
+        job = self.job("values")
         if isinstance(job, (TableJob, ResponseJob)):
             for gpu in gpus:
                 with import_cupy().cuda.Device(gpu):
@@ -126,7 +126,7 @@ class CudaExplainer:
     @property
     def has_tables(self) -> bool:
         """Whether values come from tables."""
-        return isinstance(self._job("values", None), (TableJob, ResponseJob))
+        return isinstance(self.job("values"), (TableJob, ResponseJob))
 
     def _run(
         self,
@@ -209,19 +209,20 @@ class CudaExplainer:
         contents = BackgroundContents(self._background) if self._background else GroupContents()
         return SharedTables(plan, contents) if plan.n_subtrees else None
 
-    def _job(self, key: object, features: NDArray[np.intp] | None) -> Job:
-        if key not in self._jobs:
+    def job(self, key: object, features: NDArray[np.intp] | None = None) -> Job:
+        """Job of "values", of "pairs", or of the interactions of some features, which are the key then."""
+        if key not in self.jobs:
             of_pairs = key != "values"
             tables = self._pair_tables if of_pairs else self._tables
             of_walk = LinearJob if self.forest.has_linear_leaves else QuadratureJob
             kind = PathsJob if self.algorithm == "paths" else of_walk
             if tables is None:
-                self._jobs[key] = kind(self.forest, self._codes, self.dtype, of_pairs, features)
+                self.jobs[key] = kind(self.forest, self._codes, self.dtype, of_pairs, features)
             elif self._parts is None:
-                self._jobs[key] = TableJob(self.forest, self._codes, tables, features)
+                self.jobs[key] = TableJob(self.forest, self._codes, tables, features)
             else:
-                self._jobs[key] = self._response_job(self._parts, tables.plan, features)
-        return self._jobs[key]
+                self.jobs[key] = self._response_job(self._parts, tables.plan, features)
+        return self.jobs[key]
 
     def _response_job(self, parts: Parts, plan: TablePlan, features: NDArray[np.intp] | None) -> ResponseJob:
         def job(tables: SharedTables, features: NDArray[np.intp] | None) -> TableJob:

@@ -94,11 +94,11 @@ class PlannedJob(Job):
 
     def whole(self, x: GpuArray, row_shape: tuple[int, ...]) -> Plan | None:
         """All that `compute` does for such rows on the current stream, as one plan; None if that is more."""
-        is_whole = not self._is_sparse(row_shape) and len(x) <= self._batch_rows(len(x), row_shape)
+        is_whole = not self.is_sparse(row_shape) and len(x) <= self._batch_rows(len(x), row_shape)
         return self._plan_for(x, row_shape) if is_whole else None
 
     def _queue(self, x: GpuArray, result: GpuArray) -> None:
-        if self._is_sparse(result.shape[1:]):
+        if self.is_sparse(result.shape[1:]):
             result.fill(0)
         if (plan := self._plan_for(x, result.shape[1:])) is not None:
             plan.run(x, result)
@@ -112,7 +112,7 @@ class PlannedJob(Job):
         """Lay out the launches for a batch of such rows; None if there is nothing to do."""
         raise NotImplementedError
 
-    def _is_sparse(self, row_shape: tuple[int, ...]) -> bool:
+    def is_sparse(self, row_shape: tuple[int, ...]) -> bool:
         """Whether the launches leave out numbers of the results that are 0."""
         return self.pairs and math.prod(row_shape) > MOST_COMPLETE
 

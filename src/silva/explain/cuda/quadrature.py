@@ -64,7 +64,7 @@ class QuadratureJob(PlannedJob):
         super().__init__(forest, codes, dtype, pairs, features)
         self.tapes: Any = self._write(features)
         self.n_slots = sum(len(tape.slot_keys) for tape in self.tapes)
-        self._small = self._make_small()
+        self.small = self._make_small()
 
     def kernel(self, tape: Any, input_type: DTypeLike, *, shared: bool) -> Variant:  # noqa: ARG002
         """Kernel that walks a tape for rows of a type, with accumulators in global or in shared memory."""
@@ -81,7 +81,7 @@ class QuadratureJob(PlannedJob):
         return None if self.pairs else make_small(self.tapes, self.dtype, self.codes)
 
     def _batch_rows(self, n_rows: int, row_shape: tuple[int, ...]) -> int:  # noqa: ARG002
-        if self._small is not None:
+        if self.small is not None:
             return max(n_rows, 1)
         row_bytes = self.n_slots * self.dtype.itemsize + self.codes.row_bytes
         return fitting_rows(min(PARTIAL_BYTES, gpu_limits().memory // 8), row_bytes)
@@ -90,7 +90,7 @@ class QuadratureJob(PlannedJob):
         tables = self._on_gpu()
         if not len(tables.target):
             return None
-        return self._small.plan(x, tables) if self._small else lay_out_values(self, x, row_shape, tables)
+        return self.small.plan(x, tables) if self.small else lay_out_values(self, x, row_shape, tables)
 
     def _on_gpu(self) -> OnGpu:
         tables: OnGpu = self._uploads.get(self._upload)

@@ -45,11 +45,11 @@ class ResponseJob(Job):
         first = jobs[0]
         chosen = first.chosen if first.pairs else None
         super().__init__(first.forest, first.codes, dtype, first.pairs, chosen, first.n_players)
-        self._values, self._jobs, self._parts = values, jobs, parts
+        self.values, self._jobs, self._parts = values, jobs, parts
 
     def prepare(self) -> None:
         """Build the tables on the current GPU."""
-        for job in (self._values, *self._jobs):
+        for job in (self.values, *self._jobs):
             job.prepare()
 
     def _batch_rows(self, n_rows: int, row_shape: tuple[int, ...]) -> int:  # noqa: ARG002
@@ -64,7 +64,7 @@ class ResponseJob(Job):
         if parts.is_loss:
             labels = cupy.empty(len(x), np.float64)
             labels[...] = x[:, n_features]
-        self._values.compute(rows, values)
+        self.values.compute(rows, values)
         for job, out in zip(self._jobs, of_nodes, strict=True):
             job.compute(rows, out)
         row_size = math.prod(result.shape[1:])

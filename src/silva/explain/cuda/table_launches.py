@@ -68,7 +68,7 @@ class TableJob(PlannedJob):
         features: NDArray[np.intp] | None = None,
     ) -> None:
         super().__init__(forest, codes, tables.plan.dtype, tables.plan.of_pairs, features, tables.plan.n_players)
-        self.plan, self._tables = tables.plan, tables
+        self.plan, self.tables = tables.plan, tables
         self._features = features
         self._walks = self._walks_of_rest()
         self.n_slots = len(self.plan.arrays["slot_keys"]) + (self._walks.n_slots if self._walks else 0)
@@ -105,10 +105,10 @@ class TableJob(PlannedJob):
         sums = self._on_gpu()
         if not len(sums.target):
             return None
-        return TableLaunches(self.plan, self._walks, x, row_shape, self._tables.on_gpu(), sums).plan()
+        return TableLaunches(self.plan, self._walks, x, row_shape, self.tables.on_gpu(), sums).plan()
 
     def _on_gpu(self) -> OnGpu:
-        self._tables.on_gpu()
+        self.tables.on_gpu()
         made: OnGpu = self._uploads.get(self._upload)
         return made
 
@@ -129,7 +129,7 @@ class TableJob(PlannedJob):
         return job if job.tapes else None
 
     def _give_up(self) -> None:
-        if not isinstance(self._tables.contents, CoverContents):
+        if not isinstance(self.tables.contents, CoverContents):
             raise  # nothing else takes its place
         warnings.warn(
             f"no GPU memory for {self.plan.n_bytes:,} bytes of tables; {'interactions' if self.pairs else 'values'} "

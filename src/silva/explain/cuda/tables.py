@@ -218,6 +218,11 @@ class SharedTables:
         tables: Tables = self._made.get(lambda: Tables(self.plan, self.contents))
         return tables
 
+    @property
+    def n_made(self) -> int:
+        """On how many GPUs they are built."""
+        return len(self._made)
+
 
 class Build(NamedTuple):
     """A launch that fills tables, its last argument where, and the bytes that it works in, 0 for shared memory."""

@@ -1,0 +1,30 @@
+"""What forests and explainers have laid out: for tests and benchmarks, which look at nothing else that is private."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Literal
+
+from silva.forest import Forest
+
+if TYPE_CHECKING:
+    from silva.explain.explainer import Explainer
+
+
+def plan_of(model: Forest | Explainer, device: Literal["cpu", "cuda"] = "cpu") -> Any:
+    """Return what predicts or explains on a device.
+
+    Parameters
+    ----------
+    model : Forest or Explainer
+    device : {"cpu", "cuda"}
+
+    Returns
+    -------
+    CpuEvaluator or CudaEvaluator
+        Of a forest.
+    CpuExplainer, ResponseExplainer or CudaExplainer
+        Of an explainer.
+    """
+    if isinstance(model, Forest):
+        return model._evaluator.cpu if device == "cpu" else model._evaluator.cuda
+    return model._on_cpu if device == "cpu" else model._on_cuda
