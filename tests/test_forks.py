@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from silva import Explainer, _core
-from silva.explain import table_plans
+from silva.explain import tables
 from silva.parallel import cached_property
 from silva.plans import plan_of
 from tests.strategies import full_forest, random_rows
@@ -78,7 +78,7 @@ def test_tables_that_another_thread_plans(forest, monkeypatch):
     X = random_rows(1, forest, 40)
     expected = Explainer(dataclasses.replace(forest)).shap_values(X)  # another, which shares no plan
     explainer = Explainer(forest)
-    monkeypatch.setitem(table_plans.TABLES, "float32", halting(table_plans.TABLES["float32"], began, release))
+    monkeypatch.setitem(tables.TABLES, "float32", halting(tables.TABLES["float32"], began, release))
 
     def child():
         np.testing.assert_array_equal(explainer.shap_values(X), expected)

@@ -27,4 +27,4 @@ def plan_of(model: Forest | Explainer, device: Literal["cpu", "cuda"] = "cpu") -
     """
     if isinstance(model, Forest):
         return model._evaluator.cpu if device == "cpu" else model._evaluator.cuda
-    return model._on_cpu if device == "cpu" else model._on_cuda
+    return model._engines.cpu if device == "cpu" else model._engines.cuda

@@ -11,7 +11,8 @@ import pytest
 import silva.cuda.compiler
 from silva.cuda.compiler import compiler_architecture
 from silva.device import DeviceError, explaining_memory, find_gpus, gpus_worthwhile, is_cuda_usable, parse_device
-from silva.explain import placement
+from silva.explain import engines
+from silva.explain.game import Settings, game_of_features
 from tests.strategies import full_forest
 
 
@@ -113,10 +114,10 @@ def test_choice_of_gpus(install):
 def test_auto_explains_on_a_gpu_what_takes_a_thread_longer(install, n_rows, n_jobs, is_cuda, monkeypatch):
     install(stub())
     forest = full_forest(0, n_trees=10, depth=5, n_features=3)
-    monkeypatch.setattr(placement, "WORTHWHILE", forest.n_nodes + 1)
+    monkeypatch.setattr(engines, "WORTHWHILE", forest.n_nodes + 1)
     X = np.zeros((n_rows, 3), np.float32)
-    placed = placement.Placement(forest, "auto", "margin", "auto", n_jobs, has_background=False, has_groups=False)
-    assert placed.gpus(X, of_pairs=False, serves_by_tables=None) == ((0,) if is_cuda else ())
+    placed = engines.Engines(game_of_features(forest), Settings(n_jobs=n_jobs)).place(X, "values", None)
+    assert placed.gpus == ((0,) if is_cuda else ())
 
 
 def test_auto_follows_rows_and_work(install):

@@ -17,6 +17,7 @@ import silva.explain.cuda.small_forests
 import silva.explain.cuda.tapes
 from silva import Explainer
 from silva.device import DeviceError, import_cupy
+from silva.inputs.placed import PlacedRows
 from silva.plans import plan_of
 from tests.conftest import examples, repeats
 from tests.explain.tolerance import assert_close
@@ -70,11 +71,11 @@ def test_trees_in_parts_of_several_buckets(monkeypatch, kind):
     assert sum(len(tape.chunk_starts) for tape in job.tapes) > forest.n_trees
 
 
-@pytest.mark.parametrize("output", ["values", "interactions"])
+@pytest.mark.parametrize("kind", ["values", "pairs"])
 @pytest.mark.parametrize("algorithm", ["tables", "quadrature"])
 @pytest.mark.parametrize("n_small", [0, 10**6], ids=["several tapes", "one launch"])
 @pytest.mark.parametrize("kept_share", [1, 2**50], ids=["kept buffers", "new buffers"])
-def test_calls_like_earlier_ones(monkeypatch, output, algorithm, n_small, kept_share):
+def test_calls_like_earlier_ones(monkeypatch, kind, algorithm, n_small, kept_share):
     """The launches of one call answer rows like its own, whose results stay; no others."""
     import cupy
 
@@ -84,10 +85,10 @@ def test_calls_like_earlier_ones(monkeypatch, output, algorithm, n_small, kept_s
     monkeypatch.setattr(silva.cuda.buffers, "KEPT_SHARE", kept_share)
     forest = random_forest(5, OPTIONS)
     explainer = Explainer(forest, device="cuda", algorithm=algorithm)
-    explain = explainer.shap_values if output == "values" else explainer.shap_interaction_values
+    explain = explainer.shap_values if kind == "values" else explainer.shap_interaction_values
     rows = random_rows(6, forest, 40, "float32")
     X, others, expected = cupy.asarray(rows), cupy.asarray(rows[::-1].copy()), explain(rows)
-    request = output, algorithm, "cuda"
+    request = kind, algorithm, "cuda"
     assert plan_of(explainer, "cuda").again(X, *request) is None
     np.testing.assert_array_equal(cupy.asnumpy(explain(X)), expected)
     again = plan_of(explainer, "cuda").again
@@ -96,10 +97,10 @@ def test_calls_like_earlier_ones(monkeypatch, output, algorithm, n_small, kept_s
     np.testing.assert_array_equal(cupy.asnumpy(kept), expected)
     for other in (X[:5], X[::2], X.astype(np.float64), rows, None):
         assert again(other, *request) is None
-    for changed in (("margin", algorithm, "cuda"), (output, algorithm, "cuda:0"), (1, 2, 3)):
+    for changed in (("margin", algorithm, "cuda"), (kind, algorithm, "cuda:0"), (1, 2, 3)):
         assert again(X, *changed) is None
     explain(X, out=cupy.empty(expected.shape, np.float32))
-    if output == "interactions":
+    if kind == "pairs":
         np.testing.assert_array_equal(cupy.asnumpy(explain(X, features=[2])), expected[:, [2]])
 
 
@@ -166,8 +167,8 @@ def test_an_explainer_and_its_forest_pickle_after_use():
     copy = pickle.loads(pickle.dumps(explainer))
     np.testing.assert_array_equal(copy.shap_values(X), values)
     np.testing.assert_array_equal(copy.forest.predict(X, output="margin", device="cuda"), margins)
-    job = pickle.loads(pickle.dumps(plan_of(explainer, "cuda")))
-    np.testing.assert_array_equal(job.shap_values(X, (0,)), values)
+    plan = pickle.loads(pickle.dumps(plan_of(explainer, "cuda")))
+    np.testing.assert_array_equal(plan.values(PlacedRows(X, (0,))), values)
 
 
 @pytest.mark.parametrize(
@@ -211,14 +212,14 @@ def test_sums_are_checked_where_the_rows_are(monkeypatch, dtype):
     for rows in (X, import_cupy().asarray(X)):
         found = explainer.shap_values(rows, check_additivity=True)
         assert type(found) is type(rows)
-    compute = plan_of(explainer, "cuda").shap_values
+    compute = plan_of(explainer, "cuda").values
 
     def spoiled(*arguments):
         values = compute(*arguments)
         values[[7, 9], 0, 1] += 1
         return values
 
-    monkeypatch.setattr(plan_of(explainer, "cuda"), "shap_values", spoiled)
+    monkeypatch.setattr(plan_of(explainer, "cuda"), "values", spoiled)
     for rows in (X, import_cupy().asarray(X)):
         with pytest.raises(ArithmeticError, match=r"the values of row 7 and .* for output 1, .*2 of 30 rows"):
             explainer.shap_values(rows, check_additivity=True)

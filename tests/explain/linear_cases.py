@@ -25,7 +25,7 @@ def check(explainer, X, kind="values"):
     size = shapley.leaf_spread(explainer.forest) + np.abs(phi).sum(axis=1).max(axis=0)
     explain = explainer.shap_values if kind == "values" else explainer.shap_interaction_values
     found = explain(X).reshape(expected.shape)
-    assert (np.abs(found - expected) <= (1e-12 if explainer.dtype == "float64" else 2e-6) * size).all()
+    assert (np.abs(found - expected) <= (1e-12 if explainer.settings.dtype == "float64" else 2e-6) * size).all()
 
 
 def plain(seed, row_type="float64"):

@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 
 from silva import Explainer
-from silva.explain import explainer as module
 from silva.explain.additivity import tolerance
+from silva.explain.cpu import CpuExplainer
 from tests.conftest import examples
 from tests.example_forests import empty_forest, with_models
 from tests.oracles import shapley
@@ -24,14 +24,14 @@ DTYPES = ("float32", "float64")
 
 def spoil(monkeypatch, amount, rows=(ROW, 11)):
     """Let every explainer on the CPU add `amount` to a value of some rows."""
-    compute = module.CpuExplainer.values
+    compute = CpuExplainer.values
 
     def values(self, X, out=None):
         found = compute(self, X, out)
         found.reshape(len(found), -1)[list(rows), OUTPUT] += amount
         return found
 
-    monkeypatch.setattr(module.CpuExplainer, "values", values)
+    monkeypatch.setattr(CpuExplainer, "values", values)
 
 
 @pytest.mark.parametrize("dtype", DTYPES)

@@ -109,10 +109,10 @@ def test_deep_paths_of_many_features(d):
 def test_a_small_budget_leaves_trees_to_the_patterns():
     forest = full_forest(0, n_trees=12, depth=6, n_features=8)
     X = np.random.default_rng(1).normal(size=(60, 8))
-    whole = plan_of(Explainer(forest, X).prepare()).table_bytes
+    whole = plan_of(Explainer(forest, X).prepare()).n_bytes
     for share in (2, 6):
         explainer = check(forest, X[:20], X[20:], table_bytes=whole // share)
-        assert 0 < plan_of(explainer).table_bytes <= whole // share
+        assert 0 < plan_of(explainer).n_bytes <= whole // share
 
 
 @pytest.mark.parametrize("n_outputs", [1, 2])
@@ -132,7 +132,7 @@ def test_tables_beyond_the_budget_are_built_a_batch_at_a_time(n_outputs, weight)
         some = Explainer(forest, X[:600], dtype=dtype, table_bytes=2**22, **options).prepare()
         assert plan_of(some).whole_tables is None
         assert plan_of(some).tables("values").rest is None
-        assert plan_of(some).table_bytes < 2**22
+        assert plan_of(some).n_bytes < 2**22
         found, exact = some.shap_values(X), whole.shap_values(X)
         assert_close(found, exact.reshape(*found.shape[:2], -1), forest, dtype)
         np.testing.assert_array_equal(np.concatenate([some.shap_values(X[:7]), some.shap_values(X[7:])]), found)

@@ -98,9 +98,9 @@ def test_each_kind_of_tables_has_the_whole_budget():
     X = np.random.default_rng(1).normal(size=(20, 6))
     explainer = Explainer(forest, table_bytes=2**19, algorithm="tables")
     explainer.shap_values(X)
-    of_values = plan_of(explainer).table_bytes
+    of_values = plan_of(explainer).n_bytes
     explainer.shap_interaction_values(X)
-    of_pairs = plan_of(explainer).table_bytes - of_values
+    of_pairs = plan_of(explainer).n_bytes - of_values
     assert 0 < of_values <= 2**19
     assert 0 < of_pairs <= 2**19
     assert f"{(of_values + of_pairs) / 1e6:.1f} MB of tables" in repr(explainer)

@@ -26,7 +26,7 @@ def test_any_explainer_survives_the_round_trip(tmp_path_factory, example):
     loaded = Explainer.load(path)
     np.testing.assert_array_equal(loaded.shap_values(X), explainer.shap_values(X))
     np.testing.assert_array_equal(loaded.expected_value, explainer.expected_value)
-    assert (loaded.dtype, loaded.table_bytes) == ("float64", 2**20)
+    assert (loaded.settings.dtype, loaded.settings.table_bytes) == ("float64", 2**20)
     assert_same(load(path), forest)
 
 
@@ -67,7 +67,7 @@ def test_explainers_without_a_background(tmp_path):
     explainer = Explainer(forest, algorithm="quadrature", dtype="float64")
     explainer.save(tmp_path / "explainer.silva")
     loaded = Explainer.load(tmp_path / "explainer.silva", n_jobs=1)
-    assert (loaded.algorithm, loaded.dtype, loaded.n_jobs) == ("quadrature", "float64", 1)
+    assert (loaded.settings.algorithm, loaded.settings.dtype, loaded.settings.n_jobs) == ("quadrature", "float64", 1)
     np.testing.assert_array_equal(loaded.shap_values(X), explainer.shap_values(X))
 
 

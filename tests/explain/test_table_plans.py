@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from silva import Explainer
-from silva.explain import table_plans
+from silva.explain import tables
 from tests.explain.tolerance import assert_close
 from tests.oracles import interventional
 from tests.strategies import full_forest
@@ -18,13 +18,13 @@ from tests.strategies import full_forest
 @pytest.fixture
 def planned(monkeypatch):
     """Forests that are laid out, in their order."""
-    calls, made = [], table_plans.TABLES["float32"]
+    calls, made = [], tables.TABLES["float32"]
 
     def plan(forest, *arguments):
         calls.append(forest)
         return made(forest, *arguments)
 
-    monkeypatch.setitem(table_plans.TABLES, "float32", plan)
+    monkeypatch.setitem(tables.TABLES, "float32", plan)
     return calls
 
 
@@ -58,7 +58,7 @@ def test_other_settings_have_other_plans(planned, other):
 
 @pytest.mark.parametrize(("most_bytes", "times"), [(0, 2), (2**25, 1)])
 def test_small_plans_stay_with_the_forest(monkeypatch, planned, most_bytes, times):
-    monkeypatch.setattr(table_plans, "MOST_BYTES", most_bytes)
+    monkeypatch.setattr(tables, "MOST_BYTES", most_bytes)
     forest, X = example()
     for _ in range(2):
         Explainer(forest, X).shap_values(X)

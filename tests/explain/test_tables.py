@@ -82,10 +82,10 @@ def test_a_small_budget_leaves_trees_to_the_walk():
     forest = full_forest(0, n_trees=30, depth=6, n_features=8)
     X = np.random.default_rng(1).normal(size=(50, 8))
     expected = shapley.values(forest, shapley.sides(forest, X))
-    whole = plan_of(Explainer(forest, algorithm="tables").prepare()).table_bytes
+    whole = plan_of(Explainer(forest, algorithm="tables").prepare()).n_bytes
     for table_bytes in (whole // 3, whole // 30, 100):
         explainer = Explainer(forest, table_bytes=table_bytes, algorithm="tables").prepare()
-        assert plan_of(explainer).table_bytes <= table_bytes
+        assert plan_of(explainer).n_bytes <= table_bytes
         assert_close(explainer.shap_values(X), expected, forest, "float32")
     assert explainer.algorithm_ == "quadrature"
     assert "tables" not in repr(Explainer(forest, table_bytes=100).prepare())
@@ -112,7 +112,7 @@ def test_tables_beyond_the_budget_are_built_for_each_call(dtype, n_features, n_o
     expected = explainer.shap_values(X)
     tables = plan_of(explainer).tables("values").compiled
     assert tables.n_rebuilt > 0
-    assert plan_of(explainer).table_bytes <= 2**24
+    assert plan_of(explainer).n_bytes <= 2**24
     assert explainer.algorithm_ == "tables"
     walked = Explainer(forest, algorithm="quadrature", dtype="float64").shap_values(X[:50])
     assert_close(expected[:50], walked.reshape(50, n_features, n_outputs), forest, dtype)
@@ -194,7 +194,7 @@ def test_without_memory_the_walk_stays(monkeypatch):
     forest = full_forest(0, n_trees=10, depth=5, n_features=4)
     X = np.random.default_rng(1).normal(size=(50, 4))
     expected = Explainer(forest, algorithm="quadrature").shap_values(X)
-    monkeypatch.setattr("silva.explain.table_plans.TABLES", {"float32": Starved})
+    monkeypatch.setattr("silva.explain.tables.TABLES", {"float32": Starved})
     explainer = Explainer(forest)
     with pytest.warns(RuntimeWarning, match=r"no memory for 1,000,000,000,000 bytes of tables"):
         found = explainer.shap_values(X)

@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from silva.device import array_gpu, count_rows, import_cupy
+from silva.device import array_gpu, import_cupy
 from silva.ensemble import NUMBER
-from silva.inputs import as_rows
 
 if TYPE_CHECKING:
     from silva.forest import Forest
+    from silva.inputs.placed import PlacedRows
     from silva.typing import Array, Doubles
 
 ERRORS, DEEP_ERROR, DEEP = {"float32": 1e-6, "float64": 1e-12}, 1e-5, 32
@@ -24,7 +24,7 @@ ROUNDING = 2.0**-52
 
 
 @np.errstate(over="ignore", invalid="ignore")
-def check_sums(forest: Forest, dtype: str, expected: Doubles, rows: Any, gpus: tuple[int, ...], values: Any) -> None:
+def check_sums(forest: Forest, dtype: str, expected: Doubles, rows: PlacedRows, values: Any) -> None:
     """Raise ArithmeticError if a row's values and `expected` do not add up to its margin, in float64.
 
     Parameters
@@ -33,16 +33,15 @@ def check_sums(forest: Forest, dtype: str, expected: Doubles, rows: Any, gpus: t
     dtype : {"float32", "float64"}
         Type of the arithmetic within a tree.
     expected : (n_outputs,)
-    rows : what `as_rows` made if there are no GPUs, otherwise anything that `predict` takes
-    gpus : tuple of int
-        Where to compute the margins; the CPU if there are none.
+    rows : PlacedRows
+        Their margins are computed where the values were.
     values : (n, F) or (n, F, n_outputs)
         Of one library; those of a GPU stay there.
     """
-    sums, margins = _sums(values, len(expected)), _margins(forest, rows, gpus)
+    sums, margins = _sums(values, len(expected)), _margins(forest, rows)
     allowed: Any = tolerance(forest, dtype)
     if forest.has_linear_leaves:
-        allowed = allowed + _error(forest, dtype) * _linear_span(forest, rows)
+        allowed = allowed + _error(forest, dtype) * _linear_span(forest, rows.rows)
     if array_gpu(values) is not None:
         cupy = import_cupy()
         expected, allowed, margins = (cupy.asarray(array) for array in (expected, allowed, margins))
@@ -161,10 +160,10 @@ def _sums(values: Any, n_outputs: int) -> Any:
     return values.sum(axis=1, dtype="float64").reshape(len(values), n_outputs)
 
 
-def _margins(forest: Forest, rows: Any, gpus: tuple[int, ...]) -> Any:
+def _margins(forest: Forest, rows: PlacedRows) -> Any:
     """Margins in float64, where the values were computed: (n, n_outputs)."""
     evaluator = forest._evaluator
-    choice = evaluator.choose("auto", count_rows(rows), "cuda" if gpus else "cpu")
-    if not gpus:
-        return evaluator.cpu.margins(rows, choice, None)
-    return evaluator.cuda.margins(rows if array_gpu(rows) is not None else as_rows(rows, forest), gpus, choice)
+    choice = evaluator.choose("auto", len(rows), "cuda" if rows.gpus else "cpu")
+    if not rows.gpus:
+        return evaluator.cpu.margins(rows.rows, choice, None)
+    return evaluator.cuda.margins(rows.rows, rows.gpus, choice)

@@ -8,16 +8,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from silva import _core
 from silva.device import on_host
 from silva.inputs import arranged, as_rows
 from silva.inputs.targets import as_vector
-from silva.parallel import n_threads
 
 if TYPE_CHECKING:
-    from silva.ensemble import TreeEnsemble
     from silva.forest import Forest
-    from silva.typing import Array, Doubles, Int32s, Int64s, Rows
+    from silva.typing import Array, Doubles, Int64s, Rows
 
 WEIGHT_BITS = 62
 """Weights are integers whose sum stays below 2 to this, so that no sum of them depends on the order of rows."""
@@ -109,40 +106,3 @@ def mean_margin(forest: Forest, rows: Array, weight: Int64s, n_jobs: int | None)
 def mean(values: Doubles, weight: Int64s) -> float:
     """Weighted mean by exactly rounded sums, which have no order."""
     return math.fsum((values * weight).tolist()) / int(weight.sum())
-
-
-class PatternRunner:
-    """Explanations against a background by its patterns at each leaf: any forest of constant leaves, no tables."""
-
-    def __init__(self, forest: TreeEnsemble, background: Background, player_of: Int32s, n_jobs: int | None) -> None:
-        of_rows = background.rows, background.weight, background.total
-        self._walk = _core.PatternWalk(forest, player_of, *of_rows, n_threads(n_jobs))
-
-    @property
-    def n_bytes(self) -> int:
-        """Bytes of the patterns."""
-        return self._walk.n_bytes
-
-    def values(self, rows: Array, out: Array, n_jobs: int | None) -> None:
-        """Fill out, (n, P) or (n, P, k)."""
-        self._walk.values(rows, out, n_threads(n_jobs))
-
-    def interactions(self, rows: Array, places: Int32s, out: Array, n_jobs: int | None) -> None:
-        """Fill out, (n, m, P) or (n, m, P, k); places[p] is player p's place among the m, or -1."""
-        self._walk.interactions(rows, places, out, n_threads(n_jobs))
-
-    def indices(self, rows: Array, sets: Int32s, is_banzhaf: bool, out: Array, n_jobs: int | None) -> None:
-        """Fill out, (n, n_sets) or (n, n_sets, k), with the index of each set (n_sets, 4), padded with -1."""
-        self._walk.indices(rows, sets.reshape(-1), is_banzhaf, out, n_threads(n_jobs))
-
-
-class LinearPatternRunner:
-    """Values against a background where leaves hold linear models: by patterns, and pair by pair where leaves clip."""
-
-    def __init__(self, forest: TreeEnsemble, background: Background, player_of: Int32s, n_jobs: int | None) -> None:
-        of_rows = background.rows, background.weight, background.total
-        self._walk = _core.LinearPatternWalk(forest, player_of, *of_rows, n_threads(n_jobs))
-
-    def values(self, rows: Array, out: Array, n_jobs: int | None) -> None:
-        """Fill out, (n, P) or (n, P, k)."""
-        self._walk.values(rows, out, n_threads(n_jobs))

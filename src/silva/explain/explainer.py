@@ -2,57 +2,51 @@
 
 from __future__ import annotations
 
+import functools
 from typing import TYPE_CHECKING, Any, Literal, cast
 
 import numpy as np
 
-from silva.device import find_gpus, on_host, parse_device
+from silva.device import array_gpu, on_host
 from silva.explain.additivity import check_sums
-from silva.explain.background import make_background
-from silva.explain.calling import CalledExplainer
 from silva.explain.checks import (
-    check_background,
-    check_choices,
-    check_groups,
-    check_range,
-    check_table_bytes,
-    checked_names,
+    places_of,
     refuse_linear_leaves,
-    refuse_negative_covers,
-    refuse_unknown_means,
 )
-from silva.explain.cpu import CpuExplainer
-from silva.explain.interactions import InteractionExplainer
-from silva.explain.mapper import MappedExplainer
-from silva.explain.placement import Placement
-from silva.explain.players import by_column, make_players
-from silva.explain.responses import ResponseExplainer, labels_of
+from silva.explain.engines import Engines, require_cpu
+from silva.explain.explanation import base_values_of, make_explanation
+from silva.explain.game import checked_settings
+from silva.explain.mapper import ExplanationMapper
+from silva.explain.players import by_column, sets_of
 from silva.explain.row import make_row
+from silva.explain.setup import set_up
 from silva.explain.shap_arguments import (
-    checked_outputs,
     own_algorithm,
     refuse_call_arguments,
     taking_one_row,
-    translated,
 )
-from silva.explain.sparse import compact, sparse_values, values_of_sparse
-from silva.explain.stored import holds_explainer
-from silva.explain.tables import TABLE_BYTES
+from silva.explain.sparse import in_used_columns, sparse_values, values_of_sparse
+from silva.explain.stored import attachment_of, load_explainer
+from silva.explain.strongest import PairSearch
+from silva.facts import as_html, forest_facts
 from silva.facts import feature_names as shown_names
-from silva.inputs import arranged, as_rows, refuse_transform
+from silva.inputs import arranged, refuse_transform
 from silva.inputs.sparse import is_sparse
-from silva.loading import load
-from silva.parallel import cached_property, n_threads
+from silva.parallel import cached_property
+from silva.storage import save_forest
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    import os
+    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from typing import Self
 
     from numpy.typing import ArrayLike
 
-    from silva.typing import Array, Doubles, ExplainAlgorithm, ExplainOutput, FloatType, Rows
+    from silva.forest import Forest
+    from silva.typing import Array, Doubles, ExplainAlgorithm, ExplainOutput, FloatType, Int32s, InteractionIndex, Rows
 
 
-class Explainer(InteractionExplainer, CalledExplainer, MappedExplainer):
+class Explainer:
     """Exact SHAP values and interaction values of a tree ensemble.
 
     Parameters
@@ -97,6 +91,8 @@ class Explainer(InteractionExplainer, CalledExplainer, MappedExplainer):
     Attributes
     ----------
     forest : Forest
+    settings : Settings
+        Algorithm, output, device, dtype, n_jobs, table_bytes and names, as they were given.
     players : tuple of str
         What the axes of the results are: the names of the features, or of the groups and the other features.
     algorithm_ : str
@@ -151,54 +147,22 @@ class Explainer(InteractionExplainer, CalledExplainer, MappedExplainer):
         feature_names: Sequence[str] | None = None,
         **shap_arguments: Any,
     ) -> None:
-        algorithm = own_algorithm(algorithm)
-        check_choices(algorithm, output, dtype)
-        parse_device(device)
-        n_threads(n_jobs)
-        check_table_bytes(table_bytes, algorithm)
-        self.forest = load(model)
-        if holds_explainer(model):
-            raise ValueError(
-                f"{model} holds an explainer, with its background and settings; silva.Explainer.load reads it, "
-                "silva.load its forest alone"
-            )
-        background, output = translated(background, output, shap_arguments, self.forest)
-        check_background(background_weight, background is not None, algorithm, output)
-        if background is None:
-            refuse_negative_covers(self.forest)
-            refuse_unknown_means(self.forest)
-        if algorithm in {"paths", "tables"}:
-            refuse_linear_leaves(self.forest, f"algorithm={algorithm!r}", "use algorithm='quadrature'")
-        self._players = make_players(groups, self.forest)
-        self._names = checked_names(feature_names, self._players.n)
-        self._output_names = checked_outputs(shap_arguments.get("output_names"), self.forest.n_outputs)
-        check_groups(self._players.groups, algorithm)
-        self.algorithm = algorithm
-        self.output = output
-        self.device = device
-        self.dtype = str(np.dtype(dtype))
-        check_range(self.forest, self.dtype)
-        self.n_jobs = n_jobs
-        self.table_bytes = None if table_bytes is None else int(table_bytes)
-        self._background = (
-            None if background is None else make_background(background, background_weight, self.forest, n_jobs)
-        )
-        self._on_cpu = self._lay_out()
+        settings = checked_settings(own_algorithm(algorithm), output, device, dtype, n_jobs, table_bytes)
+        of_players = groups, feature_names, shap_arguments
+        self.game, self.settings = set_up(model, settings, background, background_weight, *of_players)
+        self._engines = Engines(self.game, self.settings)
 
     def __getstate__(self) -> dict[str, object]:
-        made = {"_on_cpu", "_on_cuda", "_of_used"}
-        return {name: value for name, value in self.__dict__.items() if name not in made}
+        return {"game": self.game, "settings": self.settings}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state)
-        self._on_cpu = self._lay_out()
+        self._engines = Engines(self.game, self.settings)
 
-    def _lay_out(self) -> CpuExplainer | ResponseExplainer:
-        n_bytes = TABLE_BYTES if self.table_bytes is None else self.table_bytes
-        settings = self.dtype, self.algorithm, n_bytes, self.n_jobs
-        if self.output == "margin" or self._background is None:
-            return CpuExplainer(self.forest, *settings, self._background, self._players)
-        return ResponseExplainer(self.forest, self.output, *settings, self._background, self._players)
+    @property
+    def forest(self) -> Forest:
+        """The forest that is explained."""
+        return self.game.forest
 
     def by_column(self, values: Array) -> tuple[Array, tuple[str, ...]]:
         """Divide values of players that stand for several columns equally among these, as CatBoost's ShapValues do.
@@ -214,27 +178,26 @@ class Explainer(InteractionExplainer, CalledExplainer, MappedExplainer):
         columns : tuple of str
             Names of the C columns.
         """
-        return by_column(values, self._players)
+        return by_column(values, self.game.players)
 
     @property
     def groups(self) -> dict[str, list[int]] | None:
         """Features of each group by index, None without groups."""
-        return self._players.groups or None
+        return self.game.players.groups or None
 
     @property
     def players(self) -> tuple[str, ...]:
         """Names of the groups and of the features that are in none, those of the features without groups."""
-        return self._players.names or shown_names(self.forest)
+        return self.game.players.names or shown_names(self.forest)
 
     @property
     def algorithm_(self) -> str:
         """What values take where `device` says, "auto" on the CPU: "tables", "quadrature", "patterns" or "paths"."""
-        if self.algorithm == "paths":
+        if self.settings.algorithm == "paths":
             return "paths"
-        on_device = self._on_cuda if self._is_for_gpus() else self._on_cpu
-        if on_device.has_tables:
+        if self._engines.asked.has_tables:
             return "tables"
-        return "patterns" if self._background else "quadrature"
+        return "patterns" if self.game.has_background else "quadrature"
 
     def prepare(self) -> Explainer:
         """Build the tables where `device` says, "auto" on the CPU, now instead of at the first use.
@@ -244,19 +207,13 @@ class Explainer(InteractionExplainer, CalledExplainer, MappedExplainer):
         Explainer
             Itself.
         """
-        if self._is_for_gpus():
-            self._on_cuda.prepare(find_gpus(self.device))
-        else:
-            self._on_cpu.prepare()
+        self._engines.asked.prepare()
         return self
-
-    def _is_for_gpus(self) -> bool:
-        return parse_device(self.device)[0] in {"cuda", "all"}
 
     @property
     def expected_value(self) -> float | Doubles:
         """Margin without any feature known: a float, or (k,) for k > 1 outputs."""
-        expected = self._on_cpu.expected_value
+        expected = self._engines.cpu.expected_value
         return float(expected[0]) if len(expected) == 1 else expected
 
     @taking_one_row
@@ -314,33 +271,26 @@ class Explainer(InteractionExplainer, CalledExplainer, MappedExplainer):
             refuse_call_arguments(shap_arguments, self.forest.n_trees)
         if sparse_output and out is not None:
             raise ValueError("out takes dense values; leave out or sparse_output")
-        if out is None and not (check_additivity or sparse_output) and (kept := self._again(X, "values")) is not None:
+        if check_additivity and self.settings.output != "margin":
+            raise ValueError(f"check_additivity compares margins; leave it off for output={self.settings.output!r}")
+        is_plain = out is None and not (check_additivity or sparse_output)
+        if is_plain and (kept := self._engines.again(X, "values")) is not None:
             return kept
         X = arranged(X, self.forest, by_position, keeps_sparse=not self.groups)
         if is_sparse(X):
-            return values_of_sparse(self, X, out, sparse_output, y, check_additivity=check_additivity)
-        gpus = self._gpus(X)
-        values = self._values(X if gpus else as_rows(X, self.forest), gpus, out, check_additivity, y)
+            explain = functools.partial(self._of_used.shap_values, check_additivity=check_additivity)
+            return values_of_sparse(explain, self.game, self.settings.dtype, X, out, sparse_output, y)
+        rows = self._engines.place(X, "values", y)
+        values = self._engines.of(rows).values(rows, out)
+        if check_additivity:
+            check_sums(self.forest, self.settings.dtype, self._engines.cpu.expected_value, rows, values)
         return sparse_values(on_host(values), self.forest.n_outputs) if sparse_output else values
 
     @cached_property
-    def _of_used(self) -> Any:
-        return compact(self)
-
-    def _values(
-        self, rows: Any, gpus: tuple[int, ...], out: Array | None, check: bool, y: ArrayLike | None = None
-    ) -> Array:
-        """Values on these GPUs, or of rows that `as_rows` made on the CPU."""
-        if check and self.output != "margin":
-            raise ValueError(f"check_additivity compares margins; leave it off for output={self.output!r}")
-        labels = labels_of(self.output, y)
-        if gpus:
-            values: Array = self._on_cuda.shap_values(rows, gpus, out, self.device, **labels)
-        else:
-            values = self._on_cpu.values(rows, out, **labels)
-        if check:
-            check_sums(self.forest, self.dtype, self._on_cpu.expected_value, rows, gpus, values)
-        return values
+    def _of_used(self) -> Explainer:
+        """Explainer of the features that the forest uses alone, which sparse rows have."""
+        forest, background = in_used_columns(self.game)
+        return Explainer(forest, background, **self.settings.arguments)
 
     def row(self, top: int | None = None) -> Callable[[Array], Any]:
         """Prepare explanations of single rows with little latency, for reason codes in serving.
@@ -374,27 +324,289 @@ class Explainer(InteractionExplainer, CalledExplainer, MappedExplainer):
         -----
         Runs on the CPU: microseconds where every tree has tables and no categories go by value, else as `shap_values`.
         """
-        if self.output == "log_loss":
+        if self.settings.output == "log_loss":
             raise NotImplementedError("single rows have no labels for output='log_loss'; use shap_values(X, y=y)")
         refuse_transform(self.forest, "row", "shap_values")
-        return make_row(self._on_cpu, top)
+        return make_row(self._engines.cpu, top)
 
-    def _again(self, X: Rows, output: str) -> Array | None:
-        """Answer a call like an earlier one on GPU rows: checks take as long as a GPU needs for many rows."""
-        on_cuda = self.__dict__.get("_on_cuda")
-        return None if on_cuda is None else cast("Array | None", on_cuda.again(X, output, self.algorithm, self.device))
+    @taking_one_row
+    def shap_interaction_values(
+        self,
+        X: Rows,
+        y: ArrayLike | None = None,
+        *,
+        features: Sequence[int | str] | None = None,
+        out: Array | None = None,
+        by_position: bool = False,
+        top: int | None = None,
+        overall: bool = False,
+        **shap_arguments: Any,
+    ) -> Array | tuple[Int32s, Array]:
+        """Compute SHAP interaction values.
 
-    def _gpus(self, X: Rows, of_pairs: bool = False) -> tuple[int, ...]:
-        """GPUs that take these rows; none if the CPU does."""
-        has = self._background is not None, self.groups is not None
-        arguments = self.forest, self.algorithm, self.output, self.device, self.n_jobs, *has
-        return Placement(*arguments).gpus(X, of_pairs, lambda: self._on_cuda.serves_by_tables(of_pairs))
+        Parameters
+        ----------
+        X : array-like or frame of shape (n, F), or one row (F,)
+        y : array-like, optional
+            As in `shap_values`.
+        features : sequence of int or str, optional
+            Indices or names of the m features whose interactions with all others are wanted; default all of them.
+        out : ndarray, optional
+            Where to write, as in `shap_values`.
+        by_position : bool
+            As in `shap_values`.
+        top : int, optional
+            Return the strongest pairs alone, so many of each row, without the matrices in memory.
+        overall : bool
+            With `top`: the pairs of the largest mean magnitude over the rows (and outputs), the same for all rows.
+        **shap_arguments
+            As in `shap_values`.
 
-    @cached_property
-    def _on_cuda(self) -> Any:
-        from silva.explain.cuda.explainer import CudaExplainer
+        Returns
+        -------
+        ndarray of shape (n, m, F), or (n, m, F, k) for k > 1 outputs, of `dtype`
+            Entry (i, j) is half of the interaction of features i and j, entry (i, i) the main effect: row i adds up
+            to the SHAP value of feature i.
+        pairs, values : int32 (n, top, 2) and ndarray (n, top), of k > 1 outputs (n, top, 2, k) and (n, top, k)
+            With `top`: features i < j and the entry (i, j) of the matrix, by falling magnitude, of equal ones the first
+            pair first. With `overall`: pairs (top, 2), values (n, top) or (n, top, k). NumPy arrays.
 
-        parts = self._on_cpu.parts if isinstance(self._on_cpu, ResponseExplainer) else None
-        return CudaExplainer(
-            self.forest, self.dtype, self.algorithm, self.table_bytes, self._background, parts, self._players
-        )
+        Raises
+        ------
+        ValueError
+            If X does not fit the forest, out not the result, a feature is unknown or named twice, or `top` is below 1
+            or above the number of pairs.
+        NotImplementedError
+            For linear leaves against a background.
+        DeviceError
+            If a GPU is asked for and cannot be used.
+
+        Notes
+        -----
+        By tables where they pay and fit into `table_bytes`, else O(nodes × features on a path × K) a row. Memory beyond
+        the result: the tables, and a float64 a pair of features, row of a block and thread. With `top` matrices of 64
+        MB of rows at a time, twice with `overall`; rows of host frames are then explained on the CPU.
+        """
+        if shap_arguments:
+            refuse_call_arguments(shap_arguments, self.forest.n_trees)
+        is_plain = features is None and out is None and top is None
+        if is_plain and (found := self._engines.again(X, "pairs")) is not None:
+            return cast("Array", found)
+        if self.game.has_background:
+            refuse_linear_leaves(self.forest, "interactions against a background", "explain without background rows")
+        players = self.game.players
+        places = places_of(features, players.n, players.names)
+        X = arranged(X, self.forest, by_position)
+        if top is None and not overall:
+            rows = self._engines.place(X, "pairs", y)
+            found = self._engines.of(rows).interactions(rows, None if features is None else places, out)
+            return cast("Array", found)
+        search = PairSearch(places, self.forest.n_outputs, top, overall, out)
+        rows = self._engines.place(X, "pairs", y, on_host=not isinstance(X, np.ndarray) and array_gpu(X) is None)
+        return search.run(rows, lambda some: on_host(self._engines.of(some).interactions(some, places)))
+
+    def interaction_index(
+        self,
+        X: Rows,
+        sets: Iterable[Sequence[int | str]],
+        index: InteractionIndex = "shapley",
+        out: Array | None = None,
+        by_position: bool = False,
+        y: ArrayLike | None = None,
+    ) -> Array:
+        """Compute the interaction index of chosen sets of features, of order 1 to 4.
+
+        Parameters
+        ----------
+        X : array-like or frame of shape (n, F)
+        sets : iterable of sequences of int or str
+            Each 1 to 4 features (or groups) by index or name; ``itertools.combinations(features, 3)`` for all sets of
+            three.
+        index : {"shapley", "banzhaf"}
+            Which mean of a set's effects over the coalitions of the other features (Notes).
+        out, by_position, y : ndarray, bool, array-like
+            As in `shap_values`.
+
+        Returns
+        -------
+        ndarray of shape (n, n_sets), or (n, n_sets, k) for k > 1 outputs, of `dtype`
+            The index of each set in the order of `sets`, in the unit of the output.
+
+        Raises
+        ------
+        ValueError, TypeError
+            If X does not fit the forest, out not the result, or a set is empty, larger than 4, or names a feature that
+            is unknown or in it already.
+        NotImplementedError
+            For linear leaves, and on GPUs.
+
+        Notes
+        -----
+        The discrete derivative of a set S at a coalition T of other features is the sum over the subsets L of S of
+        ``(-1)^(s - l) v(T and L)``, v the game that `shap_values` explains, s, l and t the sizes of S, L and T. Its
+        mean over T has, of n features, the weights
+
+        - t! (n - s - t)! / (n - s + 1)!: the Shapley interaction index ("SII" in shapiq), of one feature its SHAP
+          value, of two twice the entry of `shap_interaction_values`;
+        - 2^(s - n): the Banzhaf interaction index ("BII" in shapiq), of one feature the Banzhaf value.
+
+        Features that no tree tests change neither. Computed in float64 from the sets of conditions that rows do not
+        meet at a leaf, with a background for each of its distinct patterns there: O(leaves × patterns × sets on the
+        path) for each distinct set of conditions among 256 rows, without tables.
+
+        References
+        ----------
+        Grabisch, Roubens, "An axiomatic approach to the concept of interaction among players in cooperative games",
+        International Journal of Game Theory 28 (1999), https://doi.org/10.1007/s001820050125; Muschalik et al.,
+        "shapiq: Shapley interactions for machine learning", NeurIPS 2024, https://arxiv.org/abs/2410.01649.
+        """
+        if not isinstance(index, str) or index not in {"shapley", "banzhaf"}:
+            raise ValueError(f"index is {index!r}, expected 'shapley' or 'banzhaf'")
+        refuse_linear_leaves(self.forest, "interaction indices", "use shap_values")
+        require_cpu(self.settings.device, X, "interaction indices")
+        chosen = sets_of(sets, self.game.players)
+        rows = self._engines.place(arranged(X, self.forest, by_position), "values", y, on_host=True)
+        return self._engines.cpu.indices(rows, chosen, index == "banzhaf", out)
+
+    @taking_one_row
+    def __call__(
+        self,
+        X: Rows,
+        y: ArrayLike | None = None,
+        interactions: bool = False,
+        *,
+        by_position: bool = False,
+        check_additivity: bool = False,
+        **shap_arguments: Any,
+    ) -> Any:
+        """Explain rows for shap's plots.
+
+        Parameters
+        ----------
+        X : array-like or frame of shape (n, F), or one row (F,)
+        y : array-like of shape (n,), optional
+            Labels, for output="log_loss" alone: as in `shap_values`.
+        interactions : bool
+            Interaction values instead of values.
+        by_position, check_additivity : bool
+            As in `shap_values`.
+        **shap_arguments
+            As in `shap_values`.
+
+        Returns
+        -------
+        shap.Explanation
+            With values (n, F) or (n, F, k), base_values (n,) or (n, k), the rows as they were given (categories by
+            value), names of the features, and of k > 1 outputs; a dataclass of the same fields where shap is not
+            installed. Of one row without the axis of rows.
+        """
+        if interactions:
+            values = self.shap_interaction_values(X, y, by_position=by_position, **shap_arguments)
+        else:
+            shap_arguments["check_additivity"] = check_additivity
+            values = self.shap_values(X, y, by_position=by_position, **shap_arguments)
+        base_values = base_values_of(self.forest, self.settings.output, self.expected_value, len(values), y)
+        return make_explanation(self.game, self.settings, X, by_position, on_host(values), base_values)
+
+    def mapper(
+        self,
+        output: str = "values",
+        columns: Any = (),
+        inputs: Sequence[str] | None = None,
+        features: Sequence[int | str] | None = None,
+        n_jobs: int | None = 1,
+        path: str | os.PathLike[str] | None = None,
+    ) -> ExplanationMapper:
+        """Make a function of batches that Dask, Spark, Ray, polars and DuckDB can send to their workers.
+
+        Parameters
+        ----------
+        output : {"values", "interactions", "margin"}
+            Columns of the results: ``phi_<feature>``, or ``phi_<a>__<b>``, and behind them ``expected_value`` and
+            ``margin``, or these two alone; each with ``_<output>`` for several outputs.
+        columns, inputs, path
+            As of `Forest.mapper`.
+        features : sequence of int or str, optional
+            Features or groups to explain, by index or name; default all. Values are in the model's order, interactions
+            in that of `features`.
+        n_jobs : int, optional
+            Threads of a call; 1 since engines run a task a core, None or -1 for all.
+
+        Returns
+        -------
+        Mapper
+            With the explainer's background, settings and device. GPUs: "cuda" is the first that a worker sees.
+
+        Raises
+        ------
+        ValueError
+            If an argument has no such choice, or a feature is unknown.
+        TypeError
+            If `features` is a text or no sequence.
+        NotImplementedError
+            For output="log_loss" of the explainer, which needs labels; for pipelines, whose columns are not the trees'
+            features.
+        """
+        return ExplanationMapper(self, output, columns, inputs, features, n_jobs, path)
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the forest, the settings and what the forest asks of the background to a ``.silva`` file.
+
+        Parameters
+        ----------
+        path : path
+            Without another library's suffix; `silva.load` reads the forest alone from it.
+
+        Raises
+        ------
+        ValueError, TypeError, OSError
+            As `Forest.save`.
+
+        Notes
+        -----
+        Of each background value the file holds the interval of thresholds that it lies in, or its category; of rows
+        that agree in them the sum of their weights. Tables are built anew from that, to the same bits: it takes about
+        2 bytes a value, they take megabytes. Of forests with linear leaves, whose values depend on the numbers
+        themselves, the file holds the background rows as they are.
+        """
+        save_forest(self.forest, path, attachment_of(self.game, self.settings))
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str] | bytes, device: str = "auto", n_jobs: int | None = None) -> Self:
+        """Read an explainer that `save` wrote; the background rows are not needed.
+
+        Parameters
+        ----------
+        path : path, or bytes
+            Of a file, or its content.
+        device, n_jobs : str, int
+            As of the class; they are not saved.
+
+        Returns
+        -------
+        Explainer
+            Explains the margin to the same bits, probabilities and losses within 1e-9.
+
+        Raises
+        ------
+        ValueError
+            If the file holds no explainer, one of a later version of silva, or is truncated or corrupt.
+        """
+        forest, settings, background = load_explainer(path)
+        return cls(forest, background, device=device, n_jobs=n_jobs, **settings)
+
+    def __repr__(self) -> str:
+        n_bytes, settings, background = self._engines.cpu.n_bytes, self.settings, self.game.background
+        tables = f", {n_bytes / 1e6:.1f} MB of tables" if n_bytes else ""
+        against = f", background={background!r}" if background else ""
+        output = f", output={settings.output!r}" if settings.output != "margin" else ""
+        chosen = f"algorithm={settings.algorithm!r}, dtype={settings.dtype!r}"
+        return f"{type(self).__name__}({self.forest!r}{against}{output}, {chosen}{tables})"
+
+    def _repr_html_(self) -> str:
+        """Forest and settings, for notebooks."""
+        background, settings = self.game.background, self.settings
+        answers = f"interventional, against {background!r}" if background else "path-dependent"
+        own = {"values": answers, **{name: getattr(settings, name) for name in ("output", "algorithm", "dtype")}}
+        expected = ", ".join(f"{value:.6g}" for value in np.atleast_1d(self.expected_value)[:12])
+        return as_html(f"silva.{type(self).__name__}", {**forest_facts(self.forest), **own, "expected value": expected})

@@ -8,14 +8,21 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from silva.device import on_host
 from silva.escapes import shown
-from silva.facts import as_html, feature_names
+from silva.explain.responses import checked_labels
+from silva.facts import as_html, feature_names, output_names
+from silva.inputs import arranged
 from silva.inputs.matching import as_trained
+from silva.inputs.shown import own_values, source_values
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from numpy.typing import ArrayLike
+
     from silva.ensemble import TreeEnsemble
+    from silva.explain.game import Game, Settings
     from silva.typing import Array, Doubles
 
 
@@ -122,17 +129,31 @@ def _taken(array: Array, axes: Sequence[str], places: dict[str, Any]) -> Any:
 
 
 def make_explanation(
-    values: Array, base_values: Doubles, data: Array, names: Sequence[str], outputs: Sequence[str]
+    game: Game, settings: Settings, X: Any, by_position: bool, values: Array, base_values: Doubles
 ) -> Any:
-    """Wrap values into shap.Explanation, or into the dataclass above where shap is not installed."""
-    named = list(outputs) if len(outputs) > 1 else None
+    """Wrap the values of rows into shap.Explanation, or into the dataclass above where shap is not installed."""
+    forest, players = game.forest, game.players
+    source = source_values(X, forest.transform, by_position)
+    X = arranged(X, forest, by_position)
+    data = players.data(own_values(on_host(X), forest), forest, source)
+    names = list(settings.feature_names or (players.groups and players.names) or names_of(X, forest))
+    outputs = list(settings.output_names or output_names(forest, forest.n_outputs))
+    named = outputs if len(outputs) > 1 else None
     if importlib.util.find_spec("shap") is None:
-        return Explanation(values, base_values, data, list(names), named)
+        return Explanation(values, base_values, data, names, named)
     import shap
 
-    return shap.Explanation(
-        values=values, base_values=base_values, data=data, feature_names=list(names), output_names=named
-    )
+    return shap.Explanation(values=values, base_values=base_values, data=data, feature_names=names, output_names=named)
+
+
+def base_values_of(
+    forest: TreeEnsemble, output: str, expected_value: float | Doubles, n_rows: int, y: ArrayLike | None
+) -> Doubles:
+    """Each row's expected value, of the log-loss that of its label: (n,) or (n, k)."""
+    expected = np.asarray(expected_value, np.float64)
+    if output == "log_loss":
+        return expected[checked_labels(y, n_rows, forest).astype(np.intp)]
+    return np.broadcast_to(expected, (n_rows, *expected.shape)).copy()
 
 
 def names_of(X: object, forest: TreeEnsemble) -> list[str]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from silva.explain.stored import StoredExplainer, explainer_bytes
+from silva.explain.stored import explainer_bytes
 from silva.facts import feature_names
 from silva.inputs import refuse_transform
 from silva.inputs.matching import index_of_feature, listed
@@ -27,51 +27,6 @@ if TYPE_CHECKING:
 OUTPUTS = ("values", "interactions", "margin")
 
 
-class MappedExplainer(StoredExplainer):
-    """What an Explainer does for engines of data frames."""
-
-    def mapper(
-        self,
-        output: str = "values",
-        columns: Any = (),
-        inputs: Sequence[str] | None = None,
-        features: Sequence[int | str] | None = None,
-        n_jobs: int | None = 1,
-        path: str | os.PathLike[str] | None = None,
-    ) -> ExplanationMapper:
-        """Make a function of batches that Dask, Spark, Ray, polars and DuckDB can send to their workers.
-
-        Parameters
-        ----------
-        output : {"values", "interactions", "margin"}
-            Columns of the results: ``phi_<feature>``, or ``phi_<a>__<b>``, and behind them ``expected_value`` and
-            ``margin``, or these two alone; each with ``_<output>`` for several outputs.
-        columns, inputs, path
-            As of `Forest.mapper`.
-        features : sequence of int or str, optional
-            Features or groups to explain, by index or name; default all. Values are in the model's order, interactions
-            in that of `features`.
-        n_jobs : int, optional
-            Threads of a call; 1 since engines run a task a core, None or -1 for all.
-
-        Returns
-        -------
-        Mapper
-            With the explainer's background, settings and device. GPUs: "cuda" is the first that a worker sees.
-
-        Raises
-        ------
-        ValueError
-            If an argument has no such choice, or a feature is unknown.
-        TypeError
-            If `features` is a text or no sequence.
-        NotImplementedError
-            For output="log_loss" of the explainer, which needs labels; for pipelines, whose columns are not the trees'
-            features.
-        """
-        return ExplanationMapper(self, output, columns, inputs, features, n_jobs, path)
-
-
 class ExplanationMapper(Mapper):
     """Maps batches to explanations (`Explainer.mapper`)."""
 
@@ -87,7 +42,7 @@ class ExplanationMapper(Mapper):
     ) -> None:
         if output not in OUTPUTS:
             raise ValueError(f"output is {output!r}, expected one of {', '.join(OUTPUTS)}")
-        if explainer.output == "log_loss":
+        if explainer.settings.output == "log_loss":
             raise NotImplementedError("batches have no labels for output='log_loss'; use shap_values(X, y=y)")
         refuse_transform(explainer.forest, "mapper", "shap_values", takes_statistics=True)
         n_threads(n_jobs)
@@ -96,13 +51,18 @@ class ExplanationMapper(Mapper):
         if self._places and output == "values":
             self._places.sort()
         self._wanted = players if self._places is None else tuple(players[place] for place in self._places)
-        self._class, self._output, self._device, self._n_jobs = type(explainer), output, explainer.device, n_jobs
+        self._class, self._output, self._device, self._n_jobs = (
+            type(explainer),
+            output,
+            explainer.settings.device,
+            n_jobs,
+        )
         super().__init__(explainer, path, inputs, columns)
-        if explainer.n_jobs != n_jobs:
+        if explainer.settings.n_jobs != n_jobs:
             self._model, self._live = self._model or carry(self._content()), None
 
     def _content(self) -> bytes:
-        return explainer_bytes(self._live)
+        return explainer_bytes(self._live.game, self._live.settings)
 
     def _open(self, source: bytes | str) -> Any:
         return self._class.load(source, device=self._device, n_jobs=self._n_jobs)

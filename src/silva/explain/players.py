@@ -11,6 +11,7 @@ import numpy as np
 from silva.facts import feature_name
 from silva.inputs.matching import index_of_feature
 from silva.inputs.shown import with_source_values
+from silva.parallel import cached_property
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -46,7 +47,7 @@ class Players:
     groups: dict[str, list[int]]
     columns: tuple[tuple[str, ...], ...] = ()
 
-    @property
+    @cached_property
     def n(self) -> int:
         """How many there are."""
         return int(self.of_feature.max(initial=-1)) + 1

@@ -12,15 +12,18 @@ margins each is a node of its own, which is the sum over pairs.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 import numpy as np
 
+from silva.device import count_rows
 from silva.evaluate.links import expit
 from silva.explain.additivity import margin_bounds
 from silva.explain.background import Background, margins_of, mean
 from silva.explain.cpu import CpuExplainer, checked_result
 from silva.explain.shap_arguments import returns_probabilities
+from silva.explain.tables import TABLE_BYTES
 from silva.inputs.targets import as_targets, class_places
 
 if TYPE_CHECKING:
@@ -29,12 +32,13 @@ if TYPE_CHECKING:
     from numpy.typing import ArrayLike
 
     from silva.ensemble import TreeEnsemble
-    from silva.explain.players import Players
+    from silva.explain.game import Game, Settings
     from silva.forest import Forest
+    from silva.inputs.placed import PlacedRows
     from silva.typing import Array, Doubles, Int32s, Int64s
 
     Ratio = Callable[[Doubles, Any], Doubles]
-    Explain = Callable[[CpuExplainer, Array], Array]
+    Explain = Callable[[CpuExplainer, PlacedRows], Array]
 
 SLOPES = {"logistic": None, "exponential": 2.0}
 """Links of one output that are logistic functions of the margin times a slope; None: the forest's scale."""
@@ -116,15 +120,14 @@ class Parts(NamedTuple):
 
 
 class ResponseExplainer:
-    """What CpuExplainer is for the margin.
+    """Explains the probability or the log-loss on the CPU: what CpuExplainer is for the margin.
 
     Parameters
     ----------
-    forest, algorithm, table_bytes, n_jobs, background, players
-        As of CpuExplainer.
-    output : {"probability", "log_loss"}
-    dtype : {"float32", "float64"}
-        Of the results; the parts are float64.
+    game : Game
+        Of the margin, against background rows.
+    settings : Settings
+        The dtype is that of the results; the parts are float64.
 
     Attributes
     ----------
@@ -137,40 +140,33 @@ class ResponseExplainer:
 
     whole_tables = None
 
-    def __init__(
-        self,
-        forest: Forest,
-        output: str,
-        dtype: str,
-        algorithm: str,
-        table_bytes: int,
-        n_jobs: int | None,
-        background: Background,
-        players: Players,
-    ) -> None:
-        self.forest, self.dtype, self.n_jobs, self.players = forest, dtype, n_jobs, players
+    def __init__(self, game: Game, settings: Settings) -> None:
+        self.game, self.settings = game, settings
+        forest, background = game.forest, cast("Background", game.background)
         self._slope = slope_of(forest)
-        self._is_loss = output == "log_loss"
-        margins = self._slope * margins_of(forest, background.rows, n_jobs)[:, 0]
+        self._is_loss = settings.output == "log_loss"
+        margins = self._slope * margins_of(forest, background.rows, settings.n_jobs)[:, 0]
         self._ratio = ratio_of_softplus if self._is_loss else ratio_of_logistic
         response = np.logaddexp(0, margins) if self._is_loss else expit(margins)
         self._mean_margin, self._mean = mean(margins, background.weight), mean(response, background.weight)
         bounds = np.sort(self._slope * np.array([bound[0] for bound in margin_bounds(forest)]))
         pieces = factorize(self._ratio, margins, background.weight / background.total, bounds)
-        self._nodes = np.concatenate([piece.nodes for piece in pieces])
-        weighted = [part for piece in pieces for part in weigh(background, piece)]
+        nodes = np.concatenate([piece.nodes for piece in pieces])
+        self.weighted = [part for piece in pieces for part in weigh(background, piece)]
         if self._is_loss:
             everything = Piece(np.arange(len(margins)), np.zeros(1), np.ones((1, len(margins))))
-            weighted += weigh(background, everything)
-        self.weighted, self._algorithm, self._table_bytes = weighted, algorithm, table_bytes
-        self.parts = Parts(self._nodes, self._slope, self._is_loss, background, weighted[: len(self._nodes)])
-        n_kept = len(weighted) if len(weighted) <= KEPT else 0
-        self.kept = [self._against(part, n_kept) for part in weighted[:n_kept]]
+            self.weighted += weigh(background, everything)
+        self.parts = Parts(nodes, self._slope, self._is_loss, background, self.weighted[: len(nodes)])
+        n_kept = len(self.weighted) if len(self.weighted) <= KEPT else 0
+        self.kept = [self._against(part, n_kept) for part in self.weighted[:n_kept]]
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return ResponseExplainer, (self.game, self.settings)
 
     def _against(self, background: Background, n_parts: int = 1) -> CpuExplainer:
         """Explanations of the margin against a part, by its share of the tables' bytes."""
-        settings = "float64", self._algorithm, self._table_bytes // n_parts, self.n_jobs
-        return CpuExplainer(self.forest, *settings, background, self.players)
+        share = self.settings.of_part(n_parts, TABLE_BYTES)
+        return CpuExplainer(replace(self.game, background=background), share)
 
     @property
     def expected_value(self) -> Doubles:
@@ -183,53 +179,48 @@ class ResponseExplainer:
         return (self.kept or [self._against(self.weighted[0])])[0].has_tables
 
     @property
-    def table_bytes(self) -> int:
+    def n_bytes(self) -> int:
         """Bytes of the tables that are built."""
-        return sum(part.table_bytes for part in self.kept)
+        return sum(part.n_bytes for part in self.kept)
 
     def prepare(self) -> None:
         """Build the tables."""
         for part in self.kept:
             part.prepare()
 
-    def values(self, rows: Array, out: Array | None = None, y: ArrayLike | None = None) -> Array:
-        """Values of rows that `as_rows` made: (n, P)."""
-        return self._add(rows, (self.players.n,), y, out, lambda part, some: part.values(some))
+    def values(self, rows: PlacedRows, out: Array | None = None) -> Array:
+        """SHAP values: (n, P)."""
+        return self._add(rows, (self.game.players.n,), out, lambda part, some: part.values(some))
 
-    def interactions(self, rows: Array, places: Int32s, out: Array | None = None, y: ArrayLike | None = None) -> Array:
+    def interactions(self, rows: PlacedRows, places: Int32s | None = None, out: Array | None = None) -> Array:
         """Interaction values, (n, m, P); places[p] is player p's place among the m, or -1."""
-        shape = int(places.max(initial=-1)) + 1, self.players.n
-        return self._add(rows, shape, y, out, lambda part, some: part.interactions(some, places))
+        n_players = self.game.players.n
+        n_places = n_players if places is None else int(places.max(initial=-1)) + 1
+        return self._add(rows, (n_places, n_players), out, lambda part, some: part.interactions(some, places))
 
-    def indices(
-        self, rows: Array, sets: Int32s, is_banzhaf: bool, out: Array | None = None, y: ArrayLike | None = None
-    ) -> Array:
+    def indices(self, rows: PlacedRows, sets: Int32s, is_banzhaf: bool, out: Array | None = None) -> Array:
         """Compute indices of sets of players (n_sets, 4), padded with -1: (n, n_sets)."""
-        return self._add(rows, (len(sets),), y, out, lambda part, some: part.indices(some, sets, is_banzhaf))
+        return self._add(rows, (len(sets),), out, lambda part, some: part.indices(some, sets, is_banzhaf))
 
-    def _add(
-        self, rows: Array, shape: tuple[int, ...], y: ArrayLike | None, out: Array | None, explain: Explain
-    ) -> Array:
+    def _add(self, rows: PlacedRows, shape: tuple[int, ...], out: Array | None, explain: Explain) -> Array:
         """Sum over the parts, of some rows at a time."""
-        labels = checked_labels(y, len(rows), self.forest) if self._is_loss else None
-        result = checked_result((len(rows), *shape), self.dtype, rows, out)
+        result = checked_result((len(rows), *shape), self.settings.dtype, rows.rows, out)
         size = max(1, SUM_BYTES // (8 * int(np.prod(shape))))
         for first in range(0, len(rows), size):
             some = rows[first : first + size]
             total = np.zeros((len(some), *shape))
-            of_row = None if labels is None else labels[first : first + size]
-            for factor, part in zip(self._factors(some, of_row), self._filled_parts(), strict=True):
+            for factor, part in zip(self._factors(some), self._filled_parts(), strict=True):
                 total += factor.reshape(-1, *[1] * len(shape)) * explain(part, some)
             result[first : first + size] = total
         return result
 
-    def _factors(self, rows: Array, labels: Doubles | None) -> Iterator[Doubles]:
+    def _factors(self, rows: PlacedRows) -> Iterator[Doubles]:
         """Weigh each part, by row."""
-        margins = self._slope * margins_of(self.forest, rows, self.n_jobs)[:, 0]
-        for node in self._nodes:
+        margins = self._slope * margins_of(self.game.forest, rows.rows, self.settings.n_jobs)[:, 0]
+        for node in self.parts.nodes:
             yield self._slope * self._ratio(margins, node)
-        if labels is not None:
-            yield -self._slope * labels
+        if self._is_loss:
+            yield -self._slope * cast("Doubles", rows.labels)
 
     def _filled_parts(self) -> Iterator[CpuExplainer]:
         """Explanations against one weighted background after the other."""
@@ -238,7 +229,7 @@ class ResponseExplainer:
             return
         one = self._against(self.weighted[0])
         for background in self.weighted:
-            one.refill(background)
+            one.refill(replace(self.game, background=background))
             yield one
 
 
@@ -354,10 +345,16 @@ def ratio_of_softplus(a: Doubles, c: Doubles) -> Doubles:
     return result
 
 
-def labels_of(output: str, y: ArrayLike | None) -> dict[str, Any]:
-    """Arguments of explanations on the CPU beside the rows."""
+def labels_of(forest: TreeEnsemble, output: str, y: ArrayLike | None, rows: Any) -> Doubles | None:
+    """Labels of the rows for an output that needs them, else None.
+
+    Raises
+    ------
+    ValueError
+        If they are missing, do not fit, or are given where nothing needs them.
+    """
     if output == "log_loss":
-        return {"y": y}
+        return checked_labels(y, count_rows(rows), forest)
     if y is not None:
         raise ValueError(f"y is for output='log_loss', this explainer has output={output!r}; leave y=None")
-    return {}
+    return None

@@ -10,6 +10,7 @@ from silva import _core
 from silva.inputs import as_rows
 from silva.inputs.arrays import checked_row
 from silva.inputs.categories import arrays_hold_values
+from silva.inputs.placed import PlacedRows
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -27,13 +28,13 @@ def make_row(explainer: CpuExplainer | ResponseExplainer, top: int | None) -> Ca
         raise TypeError(f"top is {top!r}, expected a number of features")
     if top is not None and top < 1:
         raise ValueError(f"top is {top}, expected at least 1 feature, or None for all of them")
-    n_top = 0 if top is None else min(int(top), explainer.players.n)
+    n_top = 0 if top is None else min(int(top), explainer.game.players.n)
     explainer.prepare()
     tables = explainer.whole_tables
-    if tables is None or explainer.forest.categories is not None:
+    if tables is None or explainer.game.forest.categories is not None:
         return PlainRow(explainer, n_top)
-    row: Callable[[Array], Any] = ROWS[explainer.dtype](
-        tables, explainer.forest.missing, n_top, (make_row, (explainer, top))
+    row: Callable[[Array], Any] = ROWS[explainer.settings.dtype](
+        tables, explainer.game.forest.missing, n_top, (make_row, (explainer, top))
     )
     return row
 
@@ -46,9 +47,9 @@ class PlainRow:
 
     def __call__(self, row: Array) -> Any:
         """Explain a row."""
-        forest = self._explainer.forest
+        forest = self._explainer.game.forest
         rows = as_rows(checked_row(row, forest.n_features, arrays_hold_values(forest)), forest)
-        phi: Array = self._explainer.values(rows)[0]
+        phi: Array = self._explainer.values(PlacedRows(rows))[0]
         return strongest(phi, self._top) if self._top else phi
 
 

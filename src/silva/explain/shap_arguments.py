@@ -15,11 +15,10 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from silva.forest import Forest
-    from silva.typing import ExplainOutput
 
 Method = TypeVar("Method", bound="Callable[..., Any]")
 
-OUTPUTS: dict[str, ExplainOutput] = {
+OUTPUTS: dict[str, str] = {
     "raw": "margin",
     "margin": "margin",
     "probability": "probability",
@@ -32,9 +31,7 @@ NAMES = (
 )
 
 
-def translated(
-    background: Any, output: ExplainOutput, given: dict[str, Any], forest: Forest
-) -> tuple[Any, ExplainOutput]:
+def translated(background: Any, output: str, given: dict[str, Any], forest: Forest) -> tuple[Any, str]:
     """Background and output that arguments of shap's names ask for.
 
     Raises
@@ -95,7 +92,7 @@ def checked_outputs(names: Any, n_outputs: int) -> list[str] | None:
     return [str(name) for name in names]
 
 
-def _output(model_output: Any, forest: Forest) -> ExplainOutput:
+def _output(model_output: Any, forest: Forest) -> str:
     if not isinstance(model_output, str) or model_output not in OUTPUTS:
         raise NotImplementedError(
             f"model_output={model_output!r} is not computed; expected 'raw', 'probability' or 'log_loss'"

@@ -14,55 +14,54 @@ from silva.inputs.sparse import dense_chunks, in_columns, is_on_gpu, used_column
 from silva.inputs.targets import as_targets
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from numpy.typing import ArrayLike
 
+    from silva.explain.background import Background
+    from silva.explain.game import Game
+    from silva.forest import Forest
     from silva.typing import Array
 
 
-def compact(explainer: Any) -> Any:
-    """Make the explainer of the features that its forest uses alone."""
-    used = used_columns(explainer.forest)
-    background = explainer._background
+def in_used_columns(game: Game) -> tuple[Forest, Background | None]:
+    """Forest and background of the features that the forest uses alone."""
+    used, background = used_columns(game.forest), game.background
     if background is not None:
         background = dataclasses.replace(background, rows=background.rows[:, used])
-    return type(explainer)(
-        as_forest(in_columns(explainer.forest, used)),
-        background,
-        algorithm=explainer.algorithm,
-        output=explainer.output,
-        device=explainer.device,
-        dtype=explainer.dtype,
-        n_jobs=explainer.n_jobs,
-        table_bytes=explainer.table_bytes,
-    )
+    return as_forest(in_columns(game.forest, used)), background
 
 
 def values_of_sparse(
-    explainer: Any, X: Any, out: Array | None, is_sparse_output: bool, y: ArrayLike | None, **options: Any
+    explain: Callable[..., Any],
+    game: Game,
+    dtype: str,
+    X: Any,
+    out: Array | None,
+    is_sparse_output: bool,
+    y: ArrayLike | None,
 ) -> Any:
-    """Values of the rows X, chunk by chunk; `options` are further arguments of `Explainer.shap_values`."""
-    if explainer.groups:
+    """Values of the rows X, chunk by chunk; `explain` takes dense rows of the features that the forest uses."""
+    if game.players.groups:
         raise NotImplementedError("groups of features take dense rows; pass X.toarray()")
-    forest, used = explainer.forest, used_columns(explainer.forest)
-    of_used = explainer._of_used
+    forest, used = game.forest, used_columns(game.forest)
     labels = None if y is None else as_targets(y, X.shape[0])
     shape = (X.shape[0], forest.n_features, *((forest.n_outputs,) if forest.n_outputs > 1 else ()))
     places: Any = used
     if not is_sparse_output and is_on_gpu(X):
-        out, places = _result_on_gpu(shape, explainer.dtype, out), import_cupy().asarray(used)
+        out, places = _result_on_gpu(shape, dtype, out), import_cupy().asarray(used)
     elif not is_sparse_output:
         X = X.tocsr()
-        out = checked_result(shape, explainer.dtype, X.data, out)
+        out = checked_result(shape, dtype, X.data, out)
     parts = []
     for rows, dense in dense_chunks(X, forest, used):
-        label = {} if labels is None else {"y": labels[rows]}
-        values = of_used.shap_values(dense, **label, **options)
+        values = explain(dense, None if labels is None else labels[rows])
         if is_sparse_output:
             parts.append(to_sparse(on_host(values), used, forest.n_features))
         elif out is not None:
             out[rows] = 0
             out[rows, places] = values
-    return out if not is_sparse_output else _stacked(parts, forest.n_outputs, forest.n_features, explainer.dtype)
+    return out if not is_sparse_output else _stacked(parts, forest.n_outputs, forest.n_features, dtype)
 
 
 def _result_on_gpu(shape: tuple[int, ...], dtype: str, out: Any) -> Any:

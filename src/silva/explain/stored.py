@@ -7,79 +7,22 @@ category, or missing. Classes are written as some value in them; rows of equal c
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from silva.explain.background import Background
 from silva.forest import as_forest
-from silva.storage import Attachment, forest_bytes, load_attachment, read_attachment_note, save_forest
+from silva.storage import Attachment, forest_bytes, load_attachment, read_attachment_note
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from typing import Self
-
     from silva.ensemble import TreeEnsemble
+    from silva.explain.game import Game, Settings
     from silva.forest import Forest
     from silva.typing import Array, Bools, Doubles, Floats, Int64s
 
 KIND, VERSION = "explainer", 2
-SETTINGS = ("algorithm", "output", "dtype", "table_bytes", "groups")
-
-
-class StoredExplainer:
-    """What an Explainer does with files."""
-
-    forest: Forest
-    _background: Background | None
-    _names: Sequence[str] | None
-    _output_names: Sequence[str] | None
-
-    def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the forest, the settings and what the forest asks of the background to a ``.silva`` file.
-
-        Parameters
-        ----------
-        path : path
-            Without another library's suffix; `silva.load` reads the forest alone from it.
-
-        Raises
-        ------
-        ValueError, TypeError, OSError
-            As `Forest.save`.
-
-        Notes
-        -----
-        Of each background value the file holds the interval of thresholds that it lies in, or its category; of rows
-        that agree in them the sum of their weights. Tables are built anew from that, to the same bits: it takes about
-        2 bytes a value, they take megabytes. Of forests with linear leaves, whose values depend on the numbers
-        themselves, the file holds the background rows as they are.
-        """
-        save_forest(self.forest, path, _attachment(self))
-
-    @classmethod
-    def load(cls, path: str | os.PathLike[str] | bytes, device: str = "auto", n_jobs: int | None = None) -> Self:
-        """Read an explainer that `save` wrote; the background rows are not needed.
-
-        Parameters
-        ----------
-        path : path, or bytes
-            Of a file, or its content.
-        device, n_jobs : str, int
-            As of the class; they are not saved.
-
-        Returns
-        -------
-        Explainer
-            Explains the margin to the same bits, probabilities and losses within 1e-9.
-
-        Raises
-        ------
-        ValueError
-            If the file holds no explainer, one of a later version of silva, or is truncated or corrupt.
-        """
-        forest, settings, background = load_explainer(path)
-        return cast("Self", cast("Any", cls)(forest, background, device=device, n_jobs=n_jobs, **settings))
+SETTINGS = ("algorithm", "output", "dtype", "table_bytes", "feature_names", "output_names")
 
 
 def holds_explainer(model: object) -> bool:
@@ -89,23 +32,20 @@ def holds_explainer(model: object) -> bool:
     return (read_attachment_note(model) or {}).get("kind") == KIND
 
 
-def explainer_bytes(explainer: StoredExplainer) -> bytes:
+def explainer_bytes(game: Game, settings: Settings) -> bytes:
     """Content of the file that `Explainer.save` would write."""
-    return forest_bytes(explainer.forest, _attachment(explainer))
+    return forest_bytes(game.forest, attachment_of(game, settings))
 
 
-def _attachment(explainer: StoredExplainer) -> Attachment:
+def attachment_of(game: Game, settings: Settings) -> Attachment:
     """Collect the settings of an explainer and what is left of its background."""
-    background = explainer._background
-    settings = {name: getattr(explainer, name) for name in SETTINGS} | {
-        "feature_names": explainer._names,
-        "output_names": explainer._output_names,
-    }
-    about = {"kind": KIND, "version": VERSION, "settings": settings, "expected_value": None}
+    background = game.background
+    kept = {name: getattr(settings, name) for name in SETTINGS} | {"groups": game.players.groups or None}
+    about = {"kind": KIND, "version": VERSION, "settings": kept, "expected_value": None}
     if background is None:
         return Attachment(about, {})
     about["expected_value"] = [float(value).hex() for value in background.expected_value]
-    return Attachment(about, condense(background, explainer.forest))
+    return Attachment(about, condense(background, game.forest))
 
 
 def load_explainer(path: str | os.PathLike[str] | bytes) -> tuple[Forest, dict[str, Any], Background | None]:
@@ -125,7 +65,7 @@ def load_explainer(path: str | os.PathLike[str] | bytes) -> tuple[Forest, dict[s
             f"{_name(path)} holds an explainer of version {about['version']}, this silva reads up to {VERSION}; "
             "upgrade silva"
         )
-    settings = {name: about["settings"].get(name) for name in (*SETTINGS, "feature_names", "output_names")}
+    settings = {name: about["settings"].get(name) for name in (*SETTINGS, "groups")}
     if about["expected_value"] is None:
         return as_forest(ensemble), settings, None
     expected = np.array([float.fromhex(value) for value in about["expected_value"]])

@@ -9,9 +9,10 @@ import numpy as np
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from silva.inputs.placed import PlacedRows
     from silva.typing import Array, Int32s, Int64s
 
-    Explain = Callable[[int, int, Int32s], Array]
+    Explain = Callable[[PlacedRows], Array]
 
 TOGETHER = 2**26
 """Bytes of the matrices of rows that are explained together, as float64."""
@@ -50,11 +51,11 @@ class PairSearch:
         if not 1 <= top <= len(self._pairs):
             raise ValueError(f"top is {top}, expected 1 to {len(self._pairs)}, the number of pairs of features")
 
-    def run(self, explain: Explain, n_rows: int) -> tuple[Int32s, Array]:
-        """Find the pairs; explain(first, end, places) makes the matrices of some rows."""
+    def run(self, rows: PlacedRows, explain: Explain) -> tuple[Int32s, Array]:
+        """Find the pairs; `explain` makes the matrices of some of the rows."""
         if self._overall:
-            return self._run_overall(explain, n_rows)
-        return _joined([self._of_rows(chunk) for chunk in self._chunks(explain, n_rows)])
+            return self._run_overall(rows, explain)
+        return _joined([self._of_rows(chunk) for chunk in self._chunks(rows, explain)])
 
     def _of_rows(self, chunk: Array) -> tuple[Int32s, Array]:
         order = strongest_entries(np.abs(chunk), self._top)
@@ -62,20 +63,20 @@ class PairSearch:
         values = np.take_along_axis(chunk, order, axis=1)
         return self._without_outputs(pairs), self._without_outputs(values)
 
-    def _run_overall(self, explain: Explain, n_rows: int) -> tuple[Int32s, Array]:
+    def _run_overall(self, rows: PlacedRows, explain: Explain) -> tuple[Int32s, Array]:
         strength = np.zeros(len(self._pairs))
-        for chunk in self._chunks(explain, n_rows):
+        for chunk in self._chunks(rows, explain):
             strength += np.abs(chunk).sum(axis=(0, 2), dtype=np.float64)
         chosen = strongest_entries(strength[None, :, None], self._top)[0, :, 0]
-        values = [self._without_outputs(chunk[:, chosen]) for chunk in self._chunks(explain, n_rows)]
+        values = [self._without_outputs(chunk[:, chosen]) for chunk in self._chunks(rows, explain)]
         return self._pairs[chosen], np.concatenate(values)
 
-    def _chunks(self, explain: Explain, n_rows: int) -> Any:
+    def _chunks(self, rows: PlacedRows, explain: Explain) -> Any:
         """Entries of the pairs of some rows after the other: (n, pairs, outputs)."""
         n_players, n_places = len(self._places), int(self._places.max(initial=-1)) + 1
         size = max(1, TOGETHER // (8 * n_players * n_places * self._n_outputs))
-        for first in range(0, max(n_rows, 1), size):
-            matrices = explain(first, min(first + size, n_rows), self._places)
+        for first in range(0, max(len(rows), 1), size):
+            matrices = explain(rows[first : first + size])
             flat = matrices.reshape(len(matrices), n_places * n_players, self._n_outputs)
             yield flat[:, self._entries]
 

@@ -6,77 +6,132 @@ import os
 import threading
 import warnings
 import weakref
-from typing import TYPE_CHECKING, Any, Protocol
+from collections import deque
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from silva.explain.table_plans import shared_plan
+from silva import _core
 from silva.explain.walked import walked_part
+from silva.explain.walks import walk_of
 from silva.parallel import n_threads
 
 if TYPE_CHECKING:
-    from silva.explain.background import Background
-    from silva.explain.players import Players
-    from silva.explain.table_plans import SharedPlan
+    from silva.explain.game import Game, Settings
+    from silva.explain.walks import Walk
     from silva.forest import Forest
     from silva.typing import Array, Explained, Int32s
 
 TABLE_BYTES, GPU_TABLE_BYTES = 2**28, 2**29
 """Budgets of explainers that are given none, on cores and on a GPU, which has more memory than it needs."""
 
+TABLES: dict[str, Any] = {"float32": _core.SubtreeTables32, "float64": _core.SubtreeTables64}
 
-class Walk(Protocol):
-    """Explanations of a forest without tables."""
-
-    def values(self, rows: Array, out: Array, n_jobs: int | None) -> None:
-        """Fill out, (n, P) or (n, P, k)."""
-
-    def interactions(self, rows: Array, places: Int32s, out: Array, n_jobs: int | None) -> None:
-        """Fill out, (n, m, P) or (n, m, P, k); places[p] is player p's place among the m, or -1."""
+MOST_PLANS, MOST_BYTES = 2, 2**25
+"""Plans that a forest keeps for explainers to come, and bytes of each; larger ones live as long as an explainer."""
 
 
-class Game(Protocol):
-    """What is explained: the contents of tables, and the walk of trees without them."""
+class TableChoice(NamedTuple):
+    """What decides which tables a game has.
 
-    @property
-    def background(self) -> Background | None:
-        """Rows that fill the tables; None: the covers."""
+    Attributes
+    ----------
+    dtype : {"float32", "float64"}
+    budget : int
+        Bytes that all tables take at most, above 0.
+    is_forced : bool
+        Tables wherever they can be had, not only where they are the faster.
+    of_pairs : bool
+        Tables of interactions, not of values.
+    has_background : bool
+    """
 
-    def walk(self, forest: Forest, n_jobs: int | None) -> Walk:
-        """Explanations of some of the trees without tables."""
+    dtype: str
+    budget: int
+    is_forced: bool
+    of_pairs: bool
+    has_background: bool
+
+
+def choose_tables(game: Game, settings: Settings, kind: Explained, default: int, is_forced: bool) -> TableChoice:
+    """Choose tables of values or of pairs; `default` is the budget of settings that have none."""
+    budget = default if settings.table_bytes is None else settings.table_bytes
+    is_forced = is_forced or settings.algorithm == "tables"
+    return TableChoice(settings.dtype, budget, is_forced, kind == "pairs", game.has_background)
+
+
+class SharedPlan:
+    """A plan, which explainers of one forest share: it depends on the forest, not on the background.
+
+    Parameters
+    ----------
+    planned : SubtreeTables32 or SubtreeTables64
+        Not filled.
+
+    Attributes
+    ----------
+    n_subtrees : int
+    n_bytes : int
+        Of the plan alone.
+    """
+
+    def __init__(self, planned: Any) -> None:
+        self._planned = planned
+        self.n_subtrees: int = planned.n_subtrees
+        self.n_bytes: int = planned.plan_bytes
+
+    def tables(self) -> Any:
+        """Tables to be filled."""
+        return self._planned.like()
+
+
+class ForestPlans:
+    """Plans of one forest."""
+
+    def __init__(self) -> None:
+        self.living: weakref.WeakValueDictionary[tuple[Any, ...], SharedPlan] = weakref.WeakValueDictionary()
+        self.kept: deque[SharedPlan] = deque(maxlen=MOST_PLANS)
+
+
+_plans: weakref.WeakKeyDictionary[Forest, ForestPlans] = weakref.WeakKeyDictionary()
+
+
+def shared_plan(game: Game, choice: TableChoice, n_jobs: int | None) -> SharedPlan:
+    """Lay tables out, or find a plan of the same forest, players and choice."""
+    player_of = game.players.of_feature
+    plans, key = _plans.setdefault(game.forest, ForestPlans()), (player_of.tobytes(), *choice)
+    found = plans.living.get(key)
+    if found is None:
+        dtype, *rest = choice
+        found = SharedPlan(TABLES[dtype](game.forest, player_of, *rest, n_threads(n_jobs)))
+        plans.living[key] = found
+    if found.n_bytes <= MOST_BYTES and found not in plans.kept:
+        plans.kept.append(found)
+    return found
 
 
 class TableRunner:
-    """Tables of values or of interactions where the forest says that they pay and fit, a walk elsewhere.
+    """Tables of values or of pairs where the forest says that they pay and fit, a walk elsewhere.
 
     Laid out at the first use.
 
     Parameters
     ----------
-    forest : Forest
-        Of constant leaves.
-    players : Players
-    dtype : {"float32", "float64"}
-    table_bytes : int
-        Most that all tables take, above 0.
-    forced : bool
-        Tables wherever they can be had, not only where they are the faster.
     game : Game
-    kind : {"values", "pairs"}
-        Tables of values or of interactions.
+        Of a forest of constant leaves.
+    choice : TableChoice
+    walk : Walk, optional
+        Of all trees, where there is one already.
+
+    Attributes
+    ----------
+    compiled : SubtreeTables32, SubtreeTables64 or None
+        None before they are planned, and where no tree has any.
+    rest : Walk or None
+        Of the trees without tables.
+    is_built : bool
     """
 
-    def __init__(
-        self,
-        forest: Forest,
-        players: Players,
-        dtype: str,
-        table_bytes: int,
-        forced: bool,
-        game: Game,
-        kind: Explained = "values",
-    ) -> None:
-        self._forest, self._dtype, self._table_bytes, self._forced = forest, dtype, table_bytes, forced
-        self._player_of = players.of_feature
-        self._game, self._kind = game, kind
+    def __init__(self, game: Game, choice: TableChoice, walk: Walk | None) -> None:
+        self._game, self._choice, self._whole_walk = game, choice, walk
         self.rest: Walk | None = None
         self.compiled: Any = None
         self._shared: SharedPlan | None = None
@@ -110,23 +165,24 @@ class TableRunner:
                 walked = self._fill(n_jobs)
             except MemoryError:
                 self._give_up()
-                walked = self._forest
-            if walked is not None:
-                self.rest = self._game.walk(walked, n_jobs)
+                walked = self._game.forest
+            if walked is self._game.forest and self._whole_walk is not None:
+                self.rest = self._whole_walk
+            elif walked is not None:
+                self.rest = walk_of(self._game, walked, self._choice.dtype, n_jobs)
             self.is_built = True
 
     def _fill(self, n_jobs: int | None) -> Forest | None:
         """Fill the tables; return the trees that have none."""
-        if self.compiled is None:
-            return self._forest
-        background = self._game.background
+        tables, choice, background = self.compiled, self._choice, self._game.background
+        if tables is None:
+            return self._game.forest
         if background is None:
-            self.compiled.build(n_threads(n_jobs))
+            tables.build(n_threads(n_jobs))
         else:
-            self.compiled.build_background(background.rows, background.weight, background.total, n_threads(n_jobs))
-        tables = self.compiled
-        has_background = background is not None
-        return walked_part(self._forest, tables.walked_trees, tables.cut_nodes, self._dtype, has_background)
+            tables.build_background(background.rows, background.weight, background.total, n_threads(n_jobs))
+        cut = tables.walked_trees, tables.cut_nodes
+        return walked_part(self._game.forest, *cut, choice.dtype, choice.has_background)
 
     def values(self, rows: Array, out: Array, n_jobs: int | None) -> None:
         """Fill out, (n, P) or (n, P, k)."""
@@ -150,16 +206,15 @@ class TableRunner:
         with self._lock:
             if self._is_planned:
                 return
-            has_background = self._game.background is not None
-            settings = self._dtype, self._table_bytes, self._forced, self._kind == "pairs", has_background
-            self._shared = shared_plan(self._forest, self._player_of, settings, n_jobs)
+            self._shared = shared_plan(self._game, self._choice, n_jobs)
             if self._shared.n_subtrees > 0:
                 self.compiled = self._shared.tables()
             self._is_planned = True
 
-    def empty(self) -> None:
-        """Forget what the tables hold, for another background."""
+    def refill(self, game: Game) -> None:
+        """Forget what the tables hold, for the game against another background."""
         with self._lock:
+            self._game, self._whole_walk = game, None
             self.rest, self.is_built = None, False
 
     def begin_anew(self) -> None:
@@ -172,7 +227,7 @@ class TableRunner:
         self._is_planned = self.is_built = False
 
     def _give_up(self) -> None:
-        what = "values" if self._kind == "values" else "interactions"
+        what = "interactions" if self._choice.of_pairs else "values"
         warnings.warn(
             f"no memory for {self.compiled.n_bytes:,} bytes of tables; {what} come from a walk. Pass a smaller "
             "table_bytes to have some tables",

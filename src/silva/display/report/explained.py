@@ -10,8 +10,9 @@ import numpy as np
 from silva.explain.additivity import tolerance
 from silva.explain.checks import check_range, refuse_negative_covers
 from silva.explain.cpu import CpuExplainer
+from silva.explain.game import Game, Settings
 from silva.explain.players import by_column, make_players
-from silva.explain.tables import TABLE_BYTES
+from silva.inputs.placed import PlacedRows
 
 if TYPE_CHECKING:
     from silva.display.report.rows import ReportRows
@@ -62,12 +63,12 @@ def explained(rows: ReportRows, at: Int64s) -> Explained:
     dtype = "float64" if forest.has_linear_leaves else "float32"
     players = make_players("source" if rows.source else None, forest)
     divide = by_column(np.eye(players.n, dtype=dtype), players)[0] if rows.source else None
-    explainer = CpuExplainer(forest, dtype, "auto", TABLE_BYTES, rows.n_jobs, None, players)
+    explainer = CpuExplainer(Game(forest, players), Settings(dtype=dtype, n_jobs=rows.n_jobs))
     expected, k = explainer.expected_value, forest.n_outputs
     total, error, share = np.zeros((len(rows.names), k)), 0.0, 0.0
 
     def values_of(some: Array) -> Array:
-        values = explainer.values(some).reshape(-1, players.n, k)
+        values = explainer.values(PlacedRows(some)).reshape(-1, players.n, k)
         return values if divide is None else np.einsum("npk,pc->nck", values, divide)
 
     allowed = tolerance(forest, dtype)
@@ -85,14 +86,14 @@ def _pairs(
     rows: ReportRows, explainer: CpuExplainer, at: Int64s, divide: Array | None
 ) -> tuple[list[dict[str, Any]], int, Int64s]:
     """Interactions of some of the chosen rows; none where they are not computed or too many."""
-    forest, n_players, n_columns = rows.forest, explainer.players.n, len(rows.names)
+    forest, n_players, n_columns = rows.forest, explainer.game.players.n, len(rows.names)
     size, nobody = n_players**2 * forest.n_outputs, np.full(n_columns, -1)
     n_rows = min(PAIR_ROWS, len(at), PAIR_NUMBERS // max(size, 1))
     if n_rows < 1 or n_columns < 2:
         return [], 0, nobody
     some = at[np.linspace(0, len(at) - 1, n_rows).astype(int)]
     places = np.arange(n_players, dtype=np.int32)
-    found = explainer.interactions(rows.settled[some], places).reshape(n_rows, *places.shape * 2, -1)
+    found = explainer.interactions(PlacedRows(rows.settled[some])).reshape(n_rows, *places.shape * 2, -1)
     if divide is not None:
         found = np.einsum("npqk,pc,qd->ncdk", found, divide, divide, optimize=True)
     strength = 2 * np.abs(found).mean(axis=(0, 3))

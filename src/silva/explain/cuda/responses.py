@@ -11,14 +11,19 @@ from silva.cuda.compiler import variant
 from silva.cuda.launches import PreparedLaunch
 from silva.device import array_gpu, import_cupy
 from silva.explain.cuda.job import Job
+from silva.explain.cuda.leaf_games import BackgroundContents
+from silva.explain.cuda.margin_jobs import MarginJobs
+from silva.explain.cuda.tables import SharedTables
+from silva.explain.tables import GPU_TABLE_BYTES
 
 if TYPE_CHECKING:
     from numpy.typing import DTypeLike
 
     from silva.cuda.compiler import Variant
     from silva.explain.cuda.table_launches import TableJob
+    from silva.explain.game import Game, Settings
     from silva.explain.responses import Parts
-    from silva.typing import Doubles, GpuArray
+    from silva.typing import Array, Doubles, Explained, GpuArray
 
 THREADS, MOST_PARTS = 128, 49
 """As in native/explain/cuda/weigh_parts.cu."""
@@ -78,6 +83,46 @@ class ResponseJob(Job):
         )
         launch = PreparedLaunch(weigh_variant(self.dtype, parts.is_loss), (len(x), 1), THREADS, args)
         launch(cupy.cuda.get_current_stream().ptr)
+
+
+class ResponseJobs:
+    """Jobs that explain the probability or the log-loss: those of the margin against weighted background rows.
+
+    Parameters
+    ----------
+    game : Game
+        Of the margin, against background rows.
+    settings : Settings
+    parts : Parts
+    """
+
+    def __init__(self, game: Game, settings: Settings, parts: Parts) -> None:
+        self._settings, self._parts = settings, parts
+        self._margin = MarginJobs(game, settings.of_part(len(parts.weighted) + 1, GPU_TABLE_BYTES))
+        self._weighted: dict[Explained, list[SharedTables]] = {}
+
+    def serves(self, kind: Explained) -> bool:
+        """Whether every tree has tables, and a GPU adds up so many parts."""
+        return self._margin.serves(kind) and len(self._parts.weighted) < MOST_PARTS
+
+    def job(self, kind: Explained, chosen: Array | None = None) -> Job:
+        """Make a job of values, of pairs, or of the pairs of some players."""
+        parts, margin = self._parts, self._margin
+        if len(parts.weighted) >= MOST_PARTS:
+            raise NotImplementedError(
+                f"margins so far apart take {len(parts.weighted)} tables, a GPU adds up {MOST_PARTS - 1} at most; pass "
+                "device='cpu' and rows on the host"
+            )
+        tables, of_values = margin.tables(kind), margin.tables("values")
+        if tables is None or of_values is None:
+            return margin.walk_job(kind, chosen, self._settings.dtype)  # of trees without splits: zeros
+        if kind not in self._weighted:
+            contents = [BackgroundContents(background) for background in parts.weighted]
+            self._weighted[kind] = [SharedTables(tables.plan, each) for each in contents]
+        weighted = [margin.table_job(each, chosen) for each in self._weighted[kind]]
+        if parts.is_loss:
+            weighted.append(margin.table_job(tables, chosen))
+        return ResponseJob(margin.table_job(of_values), weighted, parts, self._settings.dtype)
 
 
 def with_labels(rows: Any, labels: Doubles, gpu: int) -> Any:

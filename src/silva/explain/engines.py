@@ -1,0 +1,128 @@
+"""Where an explainer's calls run: on the CPU, or on GPUs."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from silva.device import DeviceError, array_gpu, count_rows, gpus_worthwhile, parse_device
+from silva.explain.cpu import CpuExplainer
+from silva.explain.responses import ResponseExplainer, labels_of
+from silva.inputs import as_rows
+from silva.inputs.placed import PlacedRows
+from silva.parallel import cached_property, n_threads
+
+if TYPE_CHECKING:
+    from numpy.typing import ArrayLike
+
+    from silva.explain.cuda.explainer import CudaExplainer
+    from silva.explain.game import Game, Settings
+    from silva.typing import Explained, Rows
+
+ROWS_TOGETHER, WORTHWHILE = 16, 4e4
+"""Rows that a thread explains together, and nodes that it visits for its share of the rows from which a GPU is the
+faster: 10 ns a node on a core beside 0.4 ms of a call from host to host (benchmarks/results/cuda_h200.md)."""
+
+
+class Engines:
+    """What explains a game on the CPU and, from the first call there, on GPUs: both have the same methods.
+
+    Parameters
+    ----------
+    game : Game
+    settings : Settings
+
+    Attributes
+    ----------
+    cpu : CpuExplainer or ResponseExplainer
+    """
+
+    def __init__(self, game: Game, settings: Settings) -> None:
+        self.game, self.settings = game, settings
+        self.cpu = (CpuExplainer if settings.output == "margin" else ResponseExplainer)(game, settings)
+
+    @cached_property
+    def cuda(self) -> CudaExplainer:
+        """What explains on GPUs."""
+        from silva.explain.cuda.explainer import CudaExplainer
+
+        parts = self.cpu.parts if isinstance(self.cpu, ResponseExplainer) else None
+        return CudaExplainer(self.game, self.settings, parts)
+
+    @property
+    def asked(self) -> CpuExplainer | ResponseExplainer | CudaExplainer:
+        """What explains where `device` says, "auto" on the CPU."""
+        return self.cuda if self.settings.is_for_gpus else self.cpu
+
+    def of(self, rows: PlacedRows) -> CpuExplainer | ResponseExplainer | CudaExplainer:
+        """Return what explains these rows."""
+        return self.cuda if rows.gpus else self.cpu
+
+    def again(self, X: Rows, kind: Explained) -> Any:
+        """Answer a call like an earlier one on GPU rows: checks take as long as a GPU needs for many rows."""
+        cuda: CudaExplainer | None = self.__dict__.get("cuda")
+        return None if cuda is None else cuda.again(X, kind, self.settings.algorithm, self.settings.device)
+
+    def place(self, X: Rows, kind: Explained, y: ArrayLike | None, on_host: bool = False) -> PlacedRows:
+        """Check rows and labels, and choose what takes them.
+
+        Parameters
+        ----------
+        X, y : rows, labels
+            As `Explainer.shap_values` takes them.
+        kind : {"values", "pairs"}
+        on_host : bool
+            Whether the CPU must take them.
+
+        Raises
+        ------
+        NotImplementedError
+            If only the CPU does what is asked for, and rows or device say a GPU.
+        DeviceError
+            If a GPU is asked for and cannot be used.
+        """
+        gpus = () if on_host else self._gpus(X, kind)
+        rows: Any = X if gpus and array_gpu(X) is not None else as_rows(X, self.game.forest)
+        labels = labels_of(self.game.forest, self.settings.output, y, rows)
+        return PlacedRows(rows, gpus, labels)
+
+    def _gpus(self, X: Rows, kind: Explained) -> tuple[int, ...]:
+        """GPUs that take these rows; none if the CPU does."""
+        if reason := self._cpu_only():
+            require_cpu(self.settings.device, X, reason)
+            return ()
+        forest, device = self.game.forest, self.settings.device
+        n_blocks = -(-count_rows(X) // (ROWS_TOGETHER * n_threads(self.settings.n_jobs)))
+        work = n_blocks * forest.n_nodes * (forest.n_features if kind == "pairs" else 1)
+        if self.settings.algorithm == "paths":
+            return self._gpus_of_paths(X, work)
+        gpus = gpus_worthwhile(device, X, work, WORTHWHILE)
+        is_free = device == "auto" and array_gpu(X) is None
+        needs_tables = self.game.has_background or self.game.players.groups
+        return () if gpus and is_free and needs_tables and not self.cuda.serves_by_tables(kind) else gpus
+
+    def _cpu_only(self) -> str:
+        """Name what GPUs do not explain, if it is asked for."""
+        has_groups, has_background = bool(self.game.players.groups), self.game.has_background
+        if has_groups and self.settings.algorithm == "quadrature":
+            return "groups with algorithm='quadrature'"
+        if not self.game.forest.has_linear_leaves or not (has_background or has_groups):
+            return ""
+        return "explanations of linear leaves " + ("against a background" if has_background else "by groups")
+
+    def _gpus_of_paths(self, X: Rows, work: int) -> tuple[int, ...]:
+        only, device = "algorithm='paths' runs on NVIDIA GPUs only", self.settings.device
+        try:
+            gpus = gpus_worthwhile("cuda" if device == "auto" else device, X, work, WORTHWHILE)
+        except DeviceError as error:
+            if device != "auto":
+                raise
+            raise DeviceError(f"{only}; pass algorithm='quadrature' where there is none ({error})") from error
+        if not gpus:
+            raise DeviceError(f"{only}; pass device='cuda' or algorithm='quadrature'")
+        return gpus
+
+
+def require_cpu(device: str, X: Rows | None, what: str) -> None:
+    """Raise NotImplementedError where rows or device say a GPU."""
+    if parse_device(device)[0] not in {"auto", "cpu"} or (X is not None and array_gpu(X) is not None):
+        raise NotImplementedError(f"{what} run on the CPU only; pass host rows and device='cpu'")

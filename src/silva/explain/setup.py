@@ -1,0 +1,72 @@
+"""From the arguments of an explainer to the game that it explains, checked."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from silva.explain.background import make_background
+from silva.explain.checks import (
+    check_background,
+    check_groups,
+    check_range,
+    checked_names,
+    refuse_linear_leaves,
+    refuse_negative_covers,
+    refuse_unknown_means,
+)
+from silva.explain.game import Game
+from silva.explain.players import make_players
+from silva.explain.shap_arguments import checked_outputs, translated
+from silva.explain.stored import holds_explainer
+from silva.loading import load
+
+if TYPE_CHECKING:
+    from silva.explain.game import Settings
+
+
+def set_up(
+    model: Any,
+    settings: Settings,
+    background: Any,
+    weight: Any,
+    groups: Any,
+    names: Any,
+    shap_arguments: dict[str, Any],
+) -> tuple[Game, Settings]:
+    """Make the game of an explainer's arguments, and settings with the names that explanations show.
+
+    Parameters
+    ----------
+    model, background, groups, shap_arguments
+        As `Explainer` takes them.
+    settings : Settings
+    weight, names
+        Of the background rows, and of the features.
+
+    Raises
+    ------
+    ValueError, TypeError, NotImplementedError
+        As of `Explainer`.
+    """
+    forest, algorithm = load(model), settings.algorithm
+    if holds_explainer(model):
+        raise ValueError(
+            f"{model} holds an explainer, with its background and settings; silva.Explainer.load reads it, "
+            "silva.load its forest alone"
+        )
+    background, output = translated(background, settings.output, shap_arguments, forest)
+    check_background(weight, background is not None, algorithm, output)
+    if background is None:
+        refuse_negative_covers(forest)
+        refuse_unknown_means(forest)
+    if algorithm in {"paths", "tables"}:
+        refuse_linear_leaves(forest, f"algorithm={algorithm!r}", "use algorithm='quadrature'")
+    players = make_players(groups, forest)
+    shown = checked_names(names, players.n), checked_outputs(shap_arguments.get("output_names"), forest.n_outputs)
+    check_groups(players.groups, algorithm)
+    check_range(forest, settings.dtype)
+    if background is not None:
+        background = make_background(background, weight, forest, settings.n_jobs)
+    settings = replace(settings, output=output, feature_names=shown[0], output_names=shown[1])
+    return Game(forest, players, background), settings
