@@ -100,17 +100,17 @@ REFUSED = {
         "set_offsets must rise from 0 to 1",
     ),
     "too few sets": ({"set_others_left": np.zeros(0, np.bool_)}, "set_offsets has 2 entries, expected 1"),
-    "bytes that are no booleans": (
+    "bytes that are not booleans": (
         {"default_left": np.array([0, 1, 2, 0, 0, 0], np.uint8).view(np.bool_)},
         "default_left holds bytes other than 0 and 1",
     ),
-    "others that are no booleans": (
+    "others that are not booleans": (
         {"set_others_left": np.array([255], np.uint8).view(np.bool_)},
         "set_others_left holds bytes other than 0 and 1",
     ),
     "zero_missing too short": ({"zero_missing": np.zeros(1, np.bool_)}, "zero_missing has 1 entries, expected 2"),
     "missing_seen too short": ({"missing_seen": np.zeros(1, np.bool_)}, "missing_seen has 1 entries, expected 2"),
-    "feature is no array": ({"feature": [0, 1]}, "feature is a list, expected a NumPy array"),
+    "feature is not an array": ({"feature": [0, 1]}, "feature is a list, expected a NumPy array"),
     "feature is a number": ({"feature": np.array(0, np.int32)}, "feature is 0-dimensional int32"),
     "threshold two-dimensional": ({"threshold": np.zeros((6, 1))}, "threshold is 2-dimensional float64"),
     "threshold float16": (as_dtype("threshold", np.float16), "threshold is float16, expected float32 or float64"),
@@ -127,7 +127,7 @@ REFUSED = {
     "source missing": ({"source": None}, "source is None, expected a string"),
     "link unknown": ({"link": "cauchit"}, "link is 'cauchit', expected one of identity, logistic"),
     "prediction unknown": ({"prediction": "mode"}, "prediction is 'mode', expected one of response"),
-    "link of other outputs": ({"link": "mean_and_variance"}, "link is 'mean_and_variance', which takes 2 outputs"),
+    "link of other outputs": ({"link": "mean_and_variance"}, "link is 'mean_and_variance', which requires 2 outputs"),
     "hash unknown": ({"category_hash": "md5"}, "category_hash is 'md5', expected one of , city64"),
     "result dtype unknown": ({"result_dtype": "float16"}, "result_dtype is 'float16', expected one of float32"),
     "leaf shape too small": ({"leaf_shape": (1,)}, "leaf_shape .1,. has room for 1 trees, the forest has 2"),

@@ -131,7 +131,7 @@ def test_mapped_forest_survives_being_saved_over_itself(file):
 def test_truncated_file_is_refused_at_every_length(file):
     for length in reversed(range(file.stat().st_size)):
         os.truncate(file, length)
-        with pytest.raises(ValueError, match=r"is truncated or corrupt|is no \.silva file"):
+        with pytest.raises(ValueError, match=r"is truncated or corrupt|is not a \.silva file"):
             load_forest(file)
 
 
@@ -183,7 +183,7 @@ def test_huge_declared_header_is_refused(file):
 @pytest.mark.parametrize("content", [b"", b"\x93", b"PK\3\4 and so on", b"\x89SILVA\r\n" + bytes(200)])
 def test_other_files_are_refused(tmp_path, content):
     (tmp_path / "a").write_bytes(content)
-    with pytest.raises(ValueError, match=r"is no \.silva file: it starts with"):
+    with pytest.raises(ValueError, match=r"is not a \.silva file: it starts with"):
         load_forest(tmp_path / "a")
 
 
@@ -393,6 +393,6 @@ def test_suffixes_of_other_libraries_are_refused(tmp_path, name):
 
 @pytest.mark.parametrize("path", ["/dev/null", "."])
 def test_what_is_no_file_is_not_replaced(path):
-    with pytest.raises(ValueError, match="it is no regular file; give the path of a file"):
+    with pytest.raises(ValueError, match="it is not a regular file; give the path of a file"):
         small_forest().save(path)
     assert stat.S_ISCHR(os.stat("/dev/null").st_mode)

@@ -49,7 +49,7 @@ def column_names(forest: TreeEnsemble) -> tuple[str, ...]:
 
 
 def output_names(forest: TreeEnsemble, n_outputs: int) -> list[str]:
-    """Class labels where there is one an output, numbers from 0 otherwise."""
+    """Class labels where there is one per output, numbers from 0 otherwise."""
     labels = [str(label) for classes in forest.classes for label in classes.tolist()]
     if len(forest.classes) > 1:
         labels = [f"{i}_{label}" for i, classes in enumerate(forest.classes) for label in classes.tolist()]

@@ -38,7 +38,7 @@ def check_output(path: str | os.PathLike[str], inputs: Iterable[Path] = ()) -> P
     if not os.access(target.parent, os.W_OK | os.X_OK):
         raise PermissionError(f"cannot write {path}: the folder {target.parent} is not writable; choose another one")
     if target.exists() and not target.is_file():
-        raise ValueError(f"cannot write {path}: it is no regular file; give the path of a file")
+        raise ValueError(f"cannot write {path}: it is not a regular file; give the path of a file")
     for source in inputs:
         if target.exists() and source.exists() and target.samefile(source):
             raise ValueError(f"cannot write {path}: it is the input {source}; give the path of another file")

@@ -1,4 +1,4 @@
-"""A forest as users hold it: the arrays, and what can be done with them in one call."""
+"""The public Forest: the arrays of an ensemble, with methods to predict, tune and save it."""
 
 from __future__ import annotations
 
@@ -26,10 +26,10 @@ if TYPE_CHECKING:
 
 
 class Forest(TreeEnsemble):
-    """An ensemble of binary trees, whatever library trained it: it predicts, is tuned and is saved.
+    """An ensemble of binary trees from any library.
 
-    Made by `silva.load`, or by `ModelTreeRegressor` as ``forest_``. Its arrays are fields, read-only: `TreeEnsemble`
-    (silva.ensemble) describes them.
+    `silva.load` makes one, and the estimators of silva have one as ``forest_``. The arrays of the trees are read-only
+    fields, described in `TreeEnsemble` (silva.ensemble).
 
     Attributes
     ----------
@@ -42,7 +42,7 @@ class Forest(TreeEnsemble):
     classes : tuple of arrays
         Class labels of each classification output; empty for regression.
     choices : tuple of Choice
-        What `tune` has measured; empty if it was not called.
+        What `tune` has measured; empty before.
     """
 
     def _repr_html_(self) -> str:
@@ -67,42 +67,44 @@ class Forest(TreeEnsemble):
         Parameters
         ----------
         X : array-like or frame of shape (n, n_features)
-            Columns are matched by name where both sides have names, by position otherwise (arrays, columns that are
-            numbered 0, 1, ...). Of a pipeline, the rows that its first step takes.
+            Columns are matched by name if the forest and X have names, otherwise by position (arrays, and columns
+            numbered 0, 1, ...). For a pipeline, the rows that its first step accepts.
         output : {"prediction", "margin", "probability", "leaf"}
-            What the source's predict returns (labels for a classifier estimator, responses otherwise); the margin
-            before the link; class probabilities; the source's leaf ids.
+            "prediction" is what the source's predict returns: labels for a classifier estimator, otherwise responses.
+            "margin" is the sum of the trees before the link, "probability" the probability of each class, "leaf" the
+            leaf ids of the source.
         algorithm : {"auto", "serial", "by_sample", "by_node", "windowed"}
             How the trees are evaluated (Spencer 2011, doi:10.48550/arXiv.1111.1373); results are the same to the bit.
-            "serial": row by row, node by node, without parallelism (procedure 2). "by_sample": a row a lane
-            (procedure 3). "by_node": all splits of a tree at once for each row, then the path through them
-            (procedures 4 and 5); trees of at most 255 splits. "windowed": the next few levels below the current node
-            at once, then a jump (section 6); trees of any size. "auto": what `tune` measured to be the fastest for
-            such batches, a model of the costs without tuning.
+            "auto" uses the algorithm that `tune` measured to be the fastest for such batches or, without tuning, the
+            one with the lowest estimated cost. "serial": row by row, node by node, without parallelism (procedure 2).
+            "by_sample": one row per lane (procedure 3). "by_node": all splits of a tree at once for each row, then the
+            path through them (procedures 4 and 5); for trees of at most 255 splits. "windowed": the next few levels
+            below the current node at once, then a jump (section 6); for trees of any size.
         device : {"auto", "cpu", "cuda", "cuda:1", "cuda:all"}
-            Where to run: "auto" where the rows live, and for rows on the host where it is faster; "cuda:all" splits
-            rows over the GPUs of this machine.
+            Where to run. "auto" uses the GPU that holds the rows; rows on the host go to a GPU if that is faster.
+            "cuda:all" divides the rows among the GPUs of this machine.
         n_jobs : int, optional
-            Threads; None or -1 for all.
+            Number of threads; None or -1 for all.
         by_position : bool
-            Take the columns of a frame in their order, whatever their names.
+            Match the columns of a frame by position and ignore their names.
 
         Returns
         -------
         ndarray
-            (n,) for one output, (n, n_outputs) for several, in the source's dtype; leaf ids int32, (n, n_trees) or the
-            source's shape; probabilities of several classification outputs as a list, one array each.
+            (n,) for one output, (n, n_outputs) for several, in the source's dtype. Leaf ids are int32, (n, n_trees) or
+            the source's shape. Probabilities of several classification outputs are a list with one array each.
 
         Raises
         ------
         ValueError
-            If X does not fit the forest, a tree is too large for by_node, or probabilities are asked of a regression.
+            If X does not fit the forest, a tree is too large for "by_node", or the model is a regression and has no
+            probabilities.
         TypeError
             If a column holds no numbers, or categories of another type than in training.
         DeviceError
-            If a GPU is asked for and cannot be used.
+            If `device` or X requires a GPU that cannot be used.
         NotImplementedError
-            For rows on a GPU where the forest translates categories by value, which needs rows on the host.
+            For rows on a GPU if the forest matches categories by value, which requires rows on the host.
 
         Notes
         -----
@@ -115,38 +117,38 @@ class Forest(TreeEnsemble):
     def predictor(
         self, output: Output = "prediction", algorithm: Algorithm = "auto", device: str = "cpu"
     ) -> Callable[[Array], Any]:
-        """Prepare predictions of single rows with little latency.
+        """Prepare predictions of single rows with low latency.
 
-        Everything that `predict` checks and looks up for a call is done here, once.
+        `predict` checks its arguments in each call; here this is done once.
 
         Parameters
         ----------
         output, algorithm, device : str
-            As for `predict`; "auto" chooses for one row. With "cuda", rows are NumPy arrays all the same.
+            As for `predict`; "auto" chooses for one row. Rows are NumPy arrays, even with "cuda".
 
         Returns
         -------
         callable
-            Takes one row, a C-contiguous float32 or float64 array of shape (n_features,) or (1, n_features) in the
-            order of the forest's features, categories as in an array for `predict` (an array of objects where
-            CatBoost's or scikit-learn's are texts), missing values as NaN. Returns what ``predict`` returns for it,
-            without the axis of rows: a number for one output, an array (n_outputs,) for several, leaf ids (n_trees,).
-            It may be called by several threads at once, and pickles.
+            A function of one row: a C-contiguous float32 or float64 array of shape (n_features,) or (1, n_features),
+            in the order of the forest's features, with categories as in an array for `predict` (an array of objects
+            if CatBoost's or scikit-learn's are text) and missing values as NaN. It returns what `predict` returns for
+            the row, without the row axis: a number for one output, an array (n_outputs,) for several, leaf ids
+            (n_trees,). Several threads may call it at once, and it can be pickled.
 
         Raises
         ------
         ValueError
-            As for `predict`; the callable's only checks are the row's length and layout.
+            As for `predict`; the callable checks only the length and layout of the row.
         TypeError
-            From the callable, if the row is no float32 or float64 array.
+            From the callable, if the row is not a float32 or float64 array.
         NotImplementedError
             For pipelines and target statistics, whose columns are not the trees' features.
 
         Notes
         -----
-        NaN is routed to the default side also where the source library refuses it. The margin is the fastest output;
-        responses and labels add some microseconds where the link is not the identity. Categories that are matched by
-        value add a few tenths of a microsecond each, linear leaves about three microseconds.
+        NaN goes to the default side even if the source library refuses it. The margin is the fastest output. Responses
+        and labels add some microseconds if the link is not the identity, categories that are matched by value a few
+        tenths of a microsecond each, and linear leaves about three microseconds.
         """
         refuse_transform(self, "predictor", "predict")
         return make_predictor(self._evaluator, output, algorithm, device)
@@ -165,31 +167,32 @@ class Forest(TreeEnsemble):
         Parameters
         ----------
         output : str
-            As of `predict`. Columns of the results: ``prediction`` (``margin``, ``probability``), with ``_<output>``
-            for several, or ``leaf_<tree>``.
+            As for `predict`. The results have the column ``prediction`` (``margin``, ``probability``), with
+            ``_<output>`` for several outputs, or ``leaf_<tree>``.
         columns : sequence of str, or pyarrow.Schema
-            Columns of the batches to keep before the results. A schema gives their types too, which `Mapper.schema` and
-            `Mapper.meta` need, and to which the columns are cast.
+            Columns of the batches to keep before the results. A schema also gives their types, which `Mapper.schema`
+            and `Mapper.meta` need; the columns are cast to them.
         inputs : sequence of str, optional
-            Columns that are the model's features, in its order; default by name.
+            Columns that hold the model's features, in the model's order. By default they are found by name.
         device : str
-            As of `predict`. "cuda" is the first GPU that a worker sees: engines give each its own by
+            As for `predict`. "cuda" is the first GPU that a worker sees; engines assign GPUs to workers by
             CUDA_VISIBLE_DEVICES.
         n_jobs : int, optional
-            Threads of a call; 1 since engines run a task a core, None or -1 for all.
+            Number of threads of a call: 1 because engines run one task per core, None or -1 for all.
         path : path, optional
-            Write the model there and send its path alone; workers map the file, and those of a machine share its
-            memory. Without it the model travels as bytes.
+            Write the model to this file and send only the path. Workers map the file, so those of one machine share
+            its memory. By default the model travels as bytes.
 
         Returns
         -------
         Mapper
-            A picklable function from Arrow, pandas or polars batches to such batches, from arrays to arrays.
+            A picklable function from Arrow, pandas or polars batches to batches of the same kind, and from arrays to
+            arrays.
 
         Raises
         ------
         ValueError
-            If an argument has no such choice.
+            If an argument has an unknown value.
         OSError
             If `path` cannot be written.
         NotImplementedError
@@ -204,48 +207,48 @@ class Forest(TreeEnsemble):
         Parameters
         ----------
         X : array-like or frame of shape (n, n_features)
-            Rows as they will be predicted, at least one; batches of 1, 100, 10,000, ... rows up to n are measured. Rows
-            on a GPU measure GPUs alone.
+            At least one row, similar to those that will be predicted. silva measures batches of 1, 100, 10,000, ...
+            rows up to n. With rows on a GPU, only GPUs are measured.
         seconds : float
-            Time to spend, about.
+            Approximate time to spend.
         device : {"auto", "cpu", "cuda", "cuda:1"}
-            What to measure: "auto" the CPU, and a GPU where there is one.
+            What to measure. "auto" is the CPU, and a GPU if there is one.
         n_jobs : int, optional
-            Threads, as for `predict`.
+            Number of threads, as for `predict`.
 
         Returns
         -------
         Forest
-            The same forest with `choices`, which ``algorithm="auto"`` and ``device="auto"`` follow from then on. They
-            are saved and pickled with it; on another machine, tune again. Predictions do not change.
+            The same forest with `choices`, which ``algorithm="auto"`` and ``device="auto"`` follow. They are saved and
+            pickled with the forest. Tune again on another machine. Predictions do not change.
 
         Raises
         ------
         ValueError
-            If X has no rows or does not fit the forest, or `seconds` is no positive number.
+            If X has no rows or does not fit the forest, or `seconds` is not a positive number.
         DeviceError
-            If a GPU is asked for and cannot be used.
+            If `device` or X requires a GPU that cannot be used.
         """
         X = arranged(X, self, by_position=False)
         return dataclasses.replace(self, choices=tune(self._evaluator, X, seconds, device, n_jobs))
 
     def with_means(self, X: Rows, by_position: bool = False) -> Forest:
-        """Take the means of the features in linear leaves from training rows.
+        """Compute the means of the features in linear leaves from training rows.
 
-        LightGBM's models (``linear_tree``) do not hold them, and path-dependent explanations need them: a feature that
-        a coalition does not know counts as its mean over the leaf.
+        Path-dependent explanations need them, because an unknown feature counts as its mean over the leaf. LightGBM's
+        models (``linear_tree``) do not contain them.
 
         Parameters
         ----------
         X : array-like or frame of shape (n, n_features)
-            Training rows, or a sample of them. A leaf that none of them reaches has the means of all rows.
+            Training rows, or a sample of them. A leaf that none of them reaches gets the means of all rows.
         by_position : bool
-            Take the columns of a frame in their order, whatever their names.
+            Match the columns of a frame by position and ignore their names.
 
         Returns
         -------
         Forest
-            The same forest with these means; its predictions change by rounding.
+            The same forest with these means. Its predictions change only by rounding.
 
         Raises
         ------
@@ -267,7 +270,7 @@ class Forest(TreeEnsemble):
 
     @property
     def output_names(self) -> tuple[str, ...]:
-        """Names of the outputs: those of the classes where there is an output a class, "0", "1", ... elsewhere."""
+        """Names of the outputs: the classes if each has an output, otherwise "0", "1", ...."""
         return tuple(output_names(self, self.n_outputs))
 
     def trees_to_dataframe(self) -> Any:
@@ -276,11 +279,11 @@ class Forest(TreeEnsemble):
         Returns
         -------
         pandas.DataFrame
-            A row a node, with XGBoost's columns but for its Gain: Tree, Node and ID ("tree-node"); Feature ("Leaf" at
-            leaves); Split, the threshold below which a row takes Yes, NaN at leaves and where categories are tested;
-            Yes, No and Missing, the IDs of the nodes that rows go to next; Value of a leaf, times the tree's weight;
-            Cover; Category, the categories that take Yes. Output is what a tree of scalar leaves adds to, -1 where
-            leaves are vectors. Nodes are numbered breadth-first, in silva's order.
+            One row per node, with XGBoost's columns except Gain: Tree, Node and ID ("tree-node"); Feature ("Leaf" for
+            leaves); Split, the threshold below which a row goes to Yes, NaN for leaves and tests of categories; Yes, No
+            and Missing, the IDs of the next nodes; Value of a leaf, times the weight of the tree; Cover; Category, the
+            categories that go to Yes. Output is the output to which a tree of scalar leaves adds, -1 if leaves are
+            vectors. Nodes are numbered breadth-first, in silva's order.
 
         Raises
         ------
@@ -294,21 +297,23 @@ class Forest(TreeEnsemble):
         return pandas.DataFrame(node_table(self))
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the forest as a `.silva` file, or as an ONNX model for onnxruntime, complete or not at all.
+        """Write the forest to a `.silva` file or, for onnxruntime, to an ONNX file.
+
+        The file appears complete or not at all.
 
         Parameters
         ----------
         path : path
-            With the suffix ``.silva``, by which `silva.load` knows how to read it, or ``.onnx``. An ONNX model computes
-            in doubles: input ``X``, of the type in which the forest compares, with categories as codes; outputs
-            ``margin`` and, where they differ, ``response`` (probabilities of all classes) and ``label``.
+            A file name that ends in ``.silva`` or ``.onnx``. An ONNX model computes in float64. Its input ``X`` has the
+            type in which the forest compares, with categories as codes. Its outputs are ``margin`` and, if they
+            differ, ``response`` (probabilities of all classes) and ``label``.
 
         Raises
         ------
         ValueError
-            If the suffix is that of another library's models, such as ``.json``.
+            If the suffix belongs to another library's models, such as ``.json``.
         NotImplementedError
-            If ONNX has no operators for the forest, such as its link.
+            If ONNX has no operators for the forest, such as for its link.
         OSError
             If the file cannot be written; nothing is left behind.
         """
@@ -319,7 +324,7 @@ class Forest(TreeEnsemble):
 
 
 def as_forest(trees: TreeEnsemble) -> Forest:
-    """Make a forest of the same arrays, which are checked already."""
+    """Make a forest of the same arrays without checking them again."""
     if isinstance(trees, Forest):
         return trees
     forest = Forest.__new__(Forest)

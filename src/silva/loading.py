@@ -1,4 +1,4 @@
-"""`silva.load`: from whatever holds a model to a Forest."""
+"""`silva.load`: read any supported model as a Forest."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 TOLERANCE = 1e-5
-"""Of numbers, relative to the largest; libraries add hundreds of trees in float32."""
+"""Relative to the largest number: libraries add hundreds of trees up in float32."""
 
 
 def load(
@@ -36,17 +36,17 @@ def load(
         An ``xgboost.Booster`` or ``lightgbm.Booster``, a fitted estimator of XGBoost, LightGBM, CatBoost or
         scikit-learn, a ``treelite.Model``, an ``onnx.ModelProto``, a `ModelTreeRegressor`, a `Forest`, or the path of a
         model file: ``.json`` (XGBoost, CatBoost), ``.ubj`` (XGBoost), ``.txt`` (LightGBM), ``.cbm`` (CatBoost),
-        ``.onnx``, ``.silva``. Files with other suffixes are told by what they hold. No file needs its library.
-        A Booster or a file predicts as the Booster does, with all its rounds; an estimator as itself: labels of a
-        classifier, up to its best iteration. CatBoost's Booster is ``catboost.CatBoost``, which predicts margins.
+        ``.onnx``, ``.silva``. Files with other suffixes are recognized by their contents. No file needs its library.
+        A Booster or a file predicts as the Booster does, with all its rounds. An estimator predicts as itself: up to
+        its best iteration, and labels if it is a classifier. CatBoost's Booster is ``catboost.CatBoost``, which
+        predicts margins.
     check : array-like of shape (n_rows, n_features), optional
-        Rows on which the forest must predict what the live model predicts.
+        Rows on which to compare the predictions of the forest with those of the live model.
     mmap : bool
-        Map a ``.silva`` file instead of reading it: processes then share its memory. Whoever writes into the file or
-        truncates it meanwhile changes the forest or ends the process; a file that is replaced (`Forest.save`) or
-        deleted does no harm.
+        Map a ``.silva`` file instead of reading it, so that processes share its memory. The file may be replaced
+        (`Forest.save`) or deleted meanwhile. Writing into it or truncating it changes the forest or ends the process.
     format : {"xgboost", "lightgbm", "catboost", "onnx", "silva"}, optional
-        Whose file `model` is, whatever its suffix.
+        Format of the file `model`, whatever its suffix.
 
     Returns
     -------
@@ -55,12 +55,12 @@ def load(
     Raises
     ------
     TypeError
-        If `model` is nothing that is read.
+        If silva cannot read such a `model`.
     ValueError
-        If the model is not trained, or a file is truncated or corrupt, or predictions differ on `check`, or `mmap` is
-        asked for anything but a ``.silva`` file.
+        If the model is not trained, a file is truncated or corrupt, predictions differ on `check`, or `mmap` is used
+        with anything other than a ``.silva`` file.
     NotImplementedError
-        If the library or a feature of the model is not supported yet; the message names it.
+        If the library or a feature of the model is not supported; the message names it.
 
     Examples
     --------

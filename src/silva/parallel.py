@@ -25,7 +25,7 @@ def n_threads(n_jobs: int | None) -> int:
     ValueError
         If `n_jobs` is 0, below -1 or above `MOST_THREADS`.
     TypeError
-        If it is no integer.
+        If it is not an integer.
     """
     if n_jobs is None or n_jobs == -1:
         return int(_core.max_threads())

@@ -109,7 +109,7 @@ def _closest(forest: TreeEnsemble, way: list[tuple[int, int]]) -> list[tuple[int
 
 
 def rule_table(forest: TreeEnsemble, summary: dict[str, Any]) -> dict[str, Any]:
-    """One entry a leaf of all trees: leaf, rule, rows, mean, equation, and rmse (log_loss) as in `summary`."""
+    """One entry per leaf of all trees: leaf, rule, rows, mean, equation, and rmse (log_loss) as in `summary`."""
     wording = Wording()
     rules = {leaf: tests for tree in range(forest.n_trees) for leaf, tests in paths(forest, tree, wording).items()}
     error = "rmse" if "rmse" in summary else "log_loss"

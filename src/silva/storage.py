@@ -63,7 +63,7 @@ def save_forest(forest: TreeEnsemble, path: str | os.PathLike[str], attachment: 
     Raises
     ------
     TypeError
-        If a class label or category is no string, number or boolean.
+        If a class label or category is not a string, number or boolean.
     ValueError
         If the suffix is that of another library's models, as which `silva.load` would read the file.
     OSError
@@ -112,7 +112,7 @@ def load_forest(path: str | os.PathLike[str], mmap: bool = False) -> TreeEnsembl
     Raises
     ------
     ValueError
-        If the file is no `.silva` file, of a later version, truncated or corrupt.
+        If the file is not a `.silva` file, of a later version, truncated or corrupt.
     """
     return load_attachment(path, mmap)[0]
 
@@ -151,7 +151,7 @@ def load_attachment(path: str | os.PathLike[str] | bytes, mmap: bool = False) ->
 
 
 def read_attachment_note(path: str | os.PathLike[str]) -> dict[str, Any] | None:
-    """Read what a file says of what it keeps beside a forest; None if that is nothing, or it is no `.silva` file."""
+    """Read what a file says of what it keeps beside a forest; None if that is nothing, or it is not a `.silva` file."""
     path = Path(path)
     with open(path, "rb") as file:
         if file.read(len(MAGIC)) != MAGIC:
@@ -199,8 +199,8 @@ def _split_fields(forest: TreeEnsemble) -> tuple[dict[str, Any], dict[str, Array
     arrays: dict[str, Array] = {}
     if forest.transform is not None and not isinstance(forest.transform, TargetStatistics):
         raise TypeError(
-            "the forest stands behind the steps of a pipeline, which .silva files do not hold; save "
-            "silva.load(pipeline[-1]), which takes the rows that the steps make, or the pipeline by its own library"
+            "the forest is the last step of a pipeline, whose other steps .silva files do not hold; save "
+            "silva.load(pipeline[-1]), which expects the rows after these steps, or the pipeline with its own library"
         )
     for field in _stored_fields():
         value = getattr(forest, field.name)
@@ -212,12 +212,12 @@ def _split_fields(forest: TreeEnsemble) -> tuple[dict[str, Any], dict[str, Array
 
 
 def field_to_json(name: str, value: Any) -> Any:
-    """Write a field of TreeEnsemble that is no array as plain values.
+    """Write a field of TreeEnsemble that is not an array as plain values.
 
     Raises
     ------
     TypeError
-        If a class label or category is no string, number or boolean.
+        If a class label or category is not a string, number or boolean.
     """
     if name in LABELS:
         return None if value is None else [_labels_to_json(name, labels) for labels in value]
@@ -329,7 +329,7 @@ def _read_header(path: Path, file: BinaryIO) -> tuple[bytes, int]:
     """Text of the header, and where the arrays start."""
     prefix = file.read(PREFIX.size)
     if not prefix.startswith(MAGIC):
-        raise ValueError(f"{path} is no .silva file: it starts with {prefix[:8]!r}, expected {MAGIC!r}")
+        raise ValueError(f"{path} is not a .silva file: it starts with {prefix[:8]!r}, expected {MAGIC!r}")
     if len(prefix) < PREFIX.size:
         raise _corrupt(path, f"it ends after {len(prefix)} bytes")
     _, version, length, checksum = PREFIX.unpack(prefix)

@@ -91,7 +91,7 @@ def _check(model: TargetStatistics) -> None:
     if model.names is not None and (len(model.names) != n_columns or not all(isinstance(n, str) for n in model.names)):
         raise ValueError(f"target statistics have {len(model.names)} names for {n_columns} columns")
     if any(hashes is not None and (hashes.ndim != 1 or hashes.dtype != np.int64) for hashes in model.hashes):
-        raise ValueError("hashes of categories are no list of integers")
+        raise ValueError("hashes of categories are not a list of integers")
     for table in model.tables:
         one = table.projection
         hashed = (*one.categories, *(column for column, _ in one.equals))
@@ -101,7 +101,7 @@ def _check(model: TargetStatistics) -> None:
         if any(model.hashes[c] is None for c in hashed) or any(model.hashes[c] is not None for c in of_numbers):
             raise ValueError("a table of target statistics takes a number for a category, or a category for a number")
         if not all(isinstance(value, int) for _, value in one.equals) or not isinstance(table.denominator, int):
-            raise ValueError("a table of target statistics holds other than whole numbers")
+            raise ValueError("a table of target statistics holds something other than whole numbers")
         keys, counts = table.keys, table.counts
         if keys.dtype != np.uint64 or keys.ndim != 1 or (keys[1:] <= keys[:-1]).any():
             raise ValueError("the keys of a table of target statistics do not rise")

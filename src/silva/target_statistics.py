@@ -129,7 +129,7 @@ class TargetStatistics:
         """Columns that each feature of the forest comes from.
 
         Of statistics the categories that they combine alone, as in CatBoost's ShapValues: a number or a category of
-        which only one test counts is no source.
+        which only one test counts is not a source.
         """
         of_statistics = [sorted(set(self.tables[one.table].projection.categories)) for one in self.statistics]
         own = [[column] for column in range(self.n_columns)]

@@ -206,7 +206,7 @@ def _check_leaves(forest: SimpleNamespace) -> None:
     if len(forest.leaf_value) != n_leaves:
         _refuse(f"leaf_value has {len(forest.leaf_value)} rows, the trees have {n_leaves} leaves")
     if len(forest.base_score) < 1:
-        _refuse("base_score is empty, expected one entry an output")
+        _refuse("base_score is empty, expected one entry per output")
     if width not in {1, len(forest.base_score)}:
         _refuse(f"leaves hold {width} values, expected 1 or {len(forest.base_score)}, the number of outputs")
     for name in ("leaf_value", "tree_weight", "base_score"):
@@ -250,7 +250,7 @@ def _check_linear_leaves(forest: SimpleNamespace) -> None:
 def _check_leaf_range(forest: SimpleNamespace) -> None:
     ranges = forest.leaf_range
     if not isinstance(ranges, np.ndarray) or ranges.ndim != 2 or ranges.dtype != np.float64:
-        _refuse("leaf_range is no 2-dimensional float64 array")
+        _refuse("leaf_range is not a 2-dimensional float64 array")
     shape = (len(forest.leaf_value) if len(forest.linear_offsets) else 0, 2)
     if ranges.shape != shape:
         _refuse(f"leaf_range has the shape {ranges.shape}, expected {shape}")
@@ -293,7 +293,7 @@ def _check_meaning(forest: SimpleNamespace) -> None:
         if getattr(forest, name) not in choices:
             _refuse(f"{name} is {getattr(forest, name)!r}, expected one of {', '.join(choices)}")
     if forest.link == "mean_and_variance" and len(forest.base_score) != 2:
-        _refuse(f"link is {forest.link!r}, which takes 2 outputs, and there are {len(forest.base_score)}")
+        _refuse(f"link is {forest.link!r}, which requires 2 outputs, but there are {len(forest.base_score)}")
     _check_choices(forest.choices)
     if forest.transform is not None and not (callable(forest.transform) or hasattr(forest.transform, "source_columns")):
         _refuse(f"transform is a {type(forest.transform).__name__}, expected a callable or None")

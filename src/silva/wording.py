@@ -69,7 +69,7 @@ def number_text(value: Any, digits: int) -> str:
 
 
 def threshold_text(value: float, digits: int) -> str:
-    """Write the threshold of a split, with two digits more where these are all that it has: 2014.5 is no 2014."""
+    """Write the threshold of a split, with two digits more where these are all that it has: 2014.5 is not 2014."""
     exact = float(f"{value:.{digits + 2}g}") == float(value)
     return number_text(value, digits + 2 if exact else digits)
 

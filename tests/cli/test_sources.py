@@ -129,7 +129,7 @@ class TestDialects:
     def test_semicolons_and_decimal_commas(self, files, tmp_path, table, expected, capsys):
         table.to_csv(tmp_path / "data.csv", index=False, sep=";", decimal=",")
         assert predict(files, tmp_path, tmp_path / "data.csv", "--columns", "id", "--decimal", ",").equals(expected)
-        assert "data.csv has ';' between its columns; say --delimiter if it is another one" in capsys.readouterr().err
+        assert "data.csv has ';' between its columns; pass --delimiter if it is another one" in capsys.readouterr().err
         arguments = ["--columns", "id", "--decimal", ",", "--delimiter", ";"]
         assert predict(files, tmp_path, tmp_path / "data.csv", *arguments).equals(expected)
         assert capsys.readouterr().err == ""
@@ -246,7 +246,9 @@ class TestErrors:
     def test_outputs(self, files, tmp_path, capsys):
         model, data = files / "regressor.json", files / "data.parquet"
         assert run("predict", model, data, "-o", tmp_path / "out") == 1
-        assert "out has no suffix that says its format; for a directory say --partition-rows" in capsys.readouterr().err
+        assert (
+            "out has no suffix that says its format; for a directory pass --partition-rows" in capsys.readouterr().err
+        )
         assert run("predict", model, data, "-o", "-", "--partition-rows", "5") == 1
         assert "a directory of files cannot go to standard output" in capsys.readouterr().err
         assert run("predict", model, files / "data.*et", "-o", data) == 1

@@ -180,7 +180,7 @@ def test_sums_hold_whatever_rows_are_divided_into():
 class TestErrors:
     def test_data(self):
         frame = example(100)
-        with pytest.raises(TypeError, match=r"data is a DataFrame, expected a DataFrame of Dask; rows in memory"):
+        with pytest.raises(TypeError, match=r"data is a DataFrame, expected a Dask DataFrame; for rows in memory"):
             silva.dask.fit(silva.ModelTreeRegressor(), frame, "y")
         with pytest.raises(ValueError, match=r"data have no columns 'z'; they have 'a', 'b'"):
             silva.dask.fit(silva.ModelTreeRegressor(), frames.from_pandas(frame, npartitions=2), "z")

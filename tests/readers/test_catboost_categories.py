@@ -110,7 +110,11 @@ def test_flags(model):
 REFUSED = {
     "float": (1.0, TypeError, r"column 'code' of X holds 1\.0 \(float\); CatBoost's categories are text or whole"),
     "NaN": (np.nan, (TypeError, ValueError), "column 'code' of X"),
-    "None": (None, ValueError, "column 'code' of X has no value in row 0, and CatBoost takes no missing categories"),
+    "None": (
+        None,
+        ValueError,
+        "column 'code' of X has no value in row 0, and CatBoost does not accept missing",
+    ),
     "tuple": ((1, 2), TypeError, "column 'code' of X holds"),
 }
 
@@ -168,7 +172,7 @@ def test_command_line(tmp_path):
 
     pyarrow = pytest.importorskip("pyarrow")
     model, frame = train_on_frame(), make_frame()
-    frame = frame[frame["color"] != ""]  # an empty cell of a CSV file is no text
+    frame = frame[frame["color"] != ""]  # an empty cell of a CSV file is not text
     model.save_model(str(tmp_path / "model.cbm"))
     frame.to_csv(tmp_path / "rows.csv", index=False)
     main(["predict", str(tmp_path / "model.cbm"), str(tmp_path / "rows.csv"), "-o", str(tmp_path / "out.parquet")])

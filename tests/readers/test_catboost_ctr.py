@@ -185,7 +185,7 @@ def test_rows_that_catboost_refuses(frame):
     forest = silva.load(train("squared, 1 one-hot", frame))
     lacking = frame.astype({"city": object}).copy()
     lacking.loc[3, "city"] = None
-    with pytest.raises(ValueError, match=r"column 'city' of X has no value in row 3, and CatBoost takes no missing"):
+    with pytest.raises(ValueError, match=r"column 'city' of X has no value in row 3, and CatBoost does not accept"):
         forest.predict(lacking)
     with pytest.raises(TypeError, match="CatBoost's categories are text or whole numbers"):
         forest.predict(frame.assign(code=frame["code"] + 0.5))
@@ -315,7 +315,7 @@ DOCUMENTS = {
     "no table": (("ctr_data", 0), "delete", "is missing, expected dict"),
     "stride": (("ctr_data", 0, "hash_stride"), 7, "no multiple of its stride|counts an entry"),
     "no stride": (("ctr_data", 0, "hash_stride"), 0, "no multiple of its stride 0"),
-    "texts": (("ctr_data", 0, "hash_map"), ["a", "b", "c"], "invalid literal|holds something else|the key 'a'"),
+    "texts": (("ctr_data", 0, "hash_map"), ["a", "b", "c"], "invalid literal|holds something other|the key 'a'"),
     "negative key": (("ctr_data", 0, "hash_map", 0), "-4", "expected a number of 64 bits"),
     "unknown kind": (("features_info", "ctrs", 0, "ctr_type"), "Tarot", "of the kind 'Tarot' are not supported"),
     "unknown element": (

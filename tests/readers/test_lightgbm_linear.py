@@ -146,7 +146,7 @@ def test_means_of_constant_leaves_are_refused(data):
 EDITS = {
     "fewer constants": (r"leaf_const=\S+ ", "leaf_const=", "entries of 'leaf_const', expected 7"),
     "no constants": (r"leaf_const=.*\n", "", "tree 1 holds 0 entries of 'leaf_const'"),
-    "negative counts": (r"num_features=\d", "num_features=-1", "a leaf of fewer than no or more"),
+    "negative counts": (r"num_features=\d", "num_features=-1", "a leaf with fewer than 0 or more"),
     "more features than listed": (r"num_features=\d+", "num_features=2", "entries of 'leaf_features', expected"),
     "more features than the model": (r"num_features=\d+", f"num_features={2**63 - 1}", "or more than . features"),
     "unknown feature": (r"leaf_features= *\d", "leaf_features=9", "leaf of a feature that does not exist"),

@@ -140,7 +140,7 @@ def test_post_transforms(transform, data):
     number = ["NONE", "SOFTMAX", "LOGISTIC", "SOFTMAX_ZERO", "PROBIT"].index(transform)
     fifth = models.by_position(trees, [0, 1, 2, 3], n_outputs=3, post_transform=number)
     if transform in {"SOFTMAX", "LOGISTIC"}:
-        with pytest.raises(NotImplementedError, match=f"post_transform {transform} of a TreeEnsemble is not read"):
+        with pytest.raises(NotImplementedError, match=f"post_transform {transform} of a TreeEnsemble is not supported"):
             silva.load(fifth)
     elif transform != "PROBIT":
         check(fifth, data)

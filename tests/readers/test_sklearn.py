@@ -265,7 +265,7 @@ REFUSED = {
         r"pass one of model\.estimators_ instead",
     ),
     "line": (LinearRegression(), TypeError, "expected one of DecisionTreeClassifier, "),
-    "embedding": (ensemble.RandomTreesEmbedding(2), TypeError, "no tree ensemble"),
+    "embedding": (ensemble.RandomTreesEmbedding(2), TypeError, "not a tree ensemble"),
 }
 
 

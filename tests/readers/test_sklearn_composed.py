@@ -130,7 +130,7 @@ def test_what_takes_the_rows_of_trees_refuses_pipelines(data):
     forest, explainer = silva.load(model), silva.Explainer(model)
     for make in (forest.mapper, forest.predictor, explainer.mapper, explainer.row):
         with pytest.raises(
-            NotImplementedError, match=rf"^{make.__name__} takes .* a pipeline's steps; .*pipeline\[-1\]"
+            NotImplementedError, match=rf"^{make.__name__} expects .* a pipeline's steps; .*pipeline\[-1\]"
         ):
             make()
 
@@ -252,7 +252,7 @@ def test_rows_on_their_way(data, tmp_path):
     assert silva.load(model[-1]).predictor()(row) == pytest.approx(forest.predict(X[:1])[0])
     tuned = forest.tune(X, seconds=0.02, device="cpu")
     np.testing.assert_array_equal(tuned.predict(X), forest.predict(X))
-    with pytest.raises(TypeError, match=r"stands behind the steps of a pipeline.*silva\.load\(pipeline\[-1\]\)"):
+    with pytest.raises(TypeError, match=r"is the last step of a pipeline.*silva\.load\(pipeline\[-1\]\)"):
         forest.save(tmp_path / "model.silva")
     silva.load(model[-1]).save(tmp_path / "model.silva")
 

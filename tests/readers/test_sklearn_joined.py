@@ -79,7 +79,7 @@ def test_voting_classifiers(data):
     with pytest.raises(NotImplementedError, match="counts labels"):
         silva.load(ensemble.VotingClassifier(members).fit(X, labels))
     boosted = [*members, ("boosting", ensemble.GradientBoostingClassifier(n_estimators=2))]
-    with pytest.raises(NotImplementedError, match="averages responses, which are no sums of trees"):
+    with pytest.raises(NotImplementedError, match="averages responses, which are not sums of trees"):
         silva.load(ensemble.VotingClassifier(boosted, voting="soft").fit(X, labels))
 
 
@@ -105,7 +105,7 @@ REFUSED = {
     "stacking": (
         ensemble.StackingRegressor([("tree", tree.DecisionTreeRegressor(max_depth=2))], LinearRegression(), cv=2),
         TypeError,
-        "StackingRegressor.*no tree ensemble",
+        "StackingRegressor.*not a tree ensemble",
     ),
     "calibration": (
         CalibratedClassifierCV(tree.DecisionTreeClassifier(max_depth=2), cv=2),

@@ -315,7 +315,7 @@ CORRUPTIONS = {
     "child beyond": ({"cleft": np.array([99, -1, -1], np.int32)}, ValueError, "tree 0 names child 99"),
     "cycle": ({"cleft": np.array([0, -1, -1], np.int32)}, ValueError, "tree 0 reaches node 0 twice"),
     "feature beyond": ({"split_index": np.array([7, -1, -1], np.int32)}, ValueError, "splits on feature 7"),
-    "short field": ({"cright": np.array([2, -1], np.int32)}, ValueError, "'cright' has not one entry a node"),
+    "short field": ({"cright": np.array([2, -1], np.int32)}, ValueError, "'cright' does not have one entry per node"),
     "target beyond": ({"target_id": np.array([4], np.int32)}, ValueError, "tree 0 adds to class 0 of target 4"),
     "class beyond": ({"class_id": np.array([4], np.int32)}, ValueError, "tree 0 adds to class 4 of target 0"),
     "NaN leaf": ({"leaf_value": np.array([0, np.nan, 1])}, ValueError, "leaf_value holds NaN"),

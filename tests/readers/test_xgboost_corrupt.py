@@ -66,7 +66,7 @@ HOSTILE = {
     "NaN leaf": (lambda document: nan_leaf(document), "leaf_value holds NaN or infinity"),
     "column missing": (lambda document: tree_of(document).pop("default_left"), "'default_left' is missing"),
     "column a text": (set_tree("split_conditions", "123456789"), "'split_conditions' is of type str"),
-    "column of texts": (change_tree("split_conditions", 0, "1"), "'split_conditions' holds something else"),
+    "column of texts": (change_tree("split_conditions", 0, "1"), "'split_conditions' holds something other"),
     "column nested": (change_tree("split_conditions", 0, [1.0]), "inhomogeneous"),
     "column null": (set_tree("sum_hessian", None), "'sum_hessian' is missing"),
     "column short": (lambda document: tree_of(document)["sum_hessian"].pop(), "'sum_hessian' of tree 1 has"),

@@ -30,7 +30,7 @@ DATA = (
 PREDICT = """Predict every row of DATA.
 
 Output columns: prediction (margin, probability) for one output, prediction_<class or output> for several, leaf_<tree>
-for leaf ids. Columns of DATA come first where --columns names them.
+for leaf ids. The columns of DATA that --columns names come first.
 
 Example: silva predict model.json rows.csv -o predictions.csv --columns id"""
 
@@ -38,22 +38,22 @@ EXPLAIN = """Explain every row of DATA by exact SHAP values of the margin, path-
 
 Output columns: phi_<feature> for one output, phi_<feature>_<class or output> for several; with --interactions
 phi_<a>__<b>, whose sum over b is phi_<a>; then expected_value and margin (each with _<class or output> for several).
-In every row the phi add up to margin - expected_value. A Parquet file also holds features, outputs and expected values
-as JSON under the key "silva" of its schema metadata. Features without names are x0, x1, ... MODEL may be a file that
-Explainer.save wrote: its background, output and dtype then hold, unless --background is given.
+In every row, the phi add up to margin - expected_value. Parquet files also contain features, outputs and expected
+values as JSON, under the key "silva" of the schema metadata. Features without names are x0, x1, ... If MODEL is a file
+of Explainer.save, its background, output and dtype apply, unless you pass --background.
 
 Example: silva explain model.json rows.parquet -o explanations.parquet"""
 
-INPUTS = "columns of DATA that are the model's features, in the model's order, whatever their names (default: by name)"
+INPUTS = "columns of DATA that hold the model's features, in the model's order (default: found by name)"
 
 BENCH = """Measure the algorithms on the rows of DATA.
 
-Prints the median time of each algorithm for batches of 1, 100, 10,000, ... rows, on the CPU and on a GPU where there is
-one; * marks what algorithm='auto' follows in a model that was tuned so (-o, or Forest.tune)."""
+Prints the median time of each algorithm for batches of 1, 100, 10,000, ... rows, on the CPU and, if there is one, on a
+GPU. * marks what algorithm='auto' uses in the tuned model (-o, or Forest.tune)."""
 
-INFO = "Print what is in a model: source, objective, size, features, memory."
+INFO = "Print a summary of a model: source, objective, size, features, memory."
 
-DEMO = """Grow a tree on California housing, then predict and explain a forest; the data and the forest come with silva.
+DEMO = """Grow a tree on California housing, then predict and explain a forest. silva ships with both.
 
 Prints the tree and the features by importance; writes tree.silva, tree.png, beeswarm.png and explanation.parquet."""
 
@@ -62,7 +62,7 @@ def make_parser() -> Parser:
     """Build the parser; a parsed command holds its function as `run`."""
     parser = Parser(prog="silva", description="Grow, evaluate and explain trees.")
     parser.add_argument("--version", action="version", version=f"silva {__version__}")
-    parser.add_argument("--traceback", action="store_true", help="print where an error comes from")
+    parser.add_argument("--traceback", action="store_true", help="print the traceback of an error")
     subparsers = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
     grow.add_parser(subparsers)
 
@@ -84,7 +84,7 @@ def make_parser() -> Parser:
     _add_measurement(measure)
     measure.set_defaults(run=bench.bench)
 
-    info = _command(subparsers, "info", "print what is in a model", INFO)
+    info = _command(subparsers, "info", "print a summary of a model", INFO)
     _add_model(info)
     info.set_defaults(run=commands.info)
 
@@ -110,14 +110,14 @@ def _add_explain(explain: argparse.ArgumentParser) -> None:
         "--background",
         type=rows_source,
         metavar="ROWS",
-        help="table, as DATA, of the rows whose values stand for unknown features (default: none, the "
+        help="background rows, in the formats of DATA: their values replace unknown features (default: none, for "
         "path-dependent values)",
     )
     explain.add_argument(
         "--output",
         choices=("margin", "probability"),
         default="margin",
-        help="what to explain (default: margin); the probability of the second of two classes needs --background",
+        help="what to explain (default: margin); probability, of the second of two classes, requires --background",
     )
     explain.add_argument("--dtype", choices=FLOAT_TYPES, default="float32", help="default: float32")
     explain.set_defaults(run=commands.explain)
@@ -126,7 +126,7 @@ def _add_explain(explain: argparse.ArgumentParser) -> None:
 def _add_model(command: argparse.ArgumentParser) -> None:
     command.add_argument("model", type=Path, metavar="MODEL", help=MODEL)
     command.add_argument(
-        "--format", choices=MODEL_FORMATS, help="whose file MODEL is (default: by its suffix, then its first bytes)"
+        "--format", choices=MODEL_FORMATS, help="format of MODEL (default: by its suffix, then its first bytes)"
     )
 
 
@@ -135,7 +135,7 @@ def _add_measurement(command: argparse.ArgumentParser) -> None:
     _add_model(command)
     command.add_argument("data", type=rows_source, metavar="DATA", help=DATA)
     command.add_argument(
-        "-o", dest="out", type=forest_file, metavar="OUT", help=f".silva file: the model with what was chosen{REPLACED}"
+        "-o", dest="out", type=forest_file, metavar="OUT", help=f".silva file for the tuned model{REPLACED}"
     )
     command.add_argument("--seconds", type=float, default=5.0, metavar="S", help="time to spend (default: 5)")
     add_device(command)
@@ -158,16 +158,18 @@ def _add_files(command: argparse.ArgumentParser) -> None:
         help=f"CSV, Parquet or Arrow file to write, by its suffix, or - for standard output{REPLACED}",
     )
     command.add_argument(
-        "--partition-rows", type=positive, metavar="N", help="write files of N rows each into OUT, a new directory"
+        "--partition-rows", type=positive, metavar="N", help="write files of N rows each into the new directory OUT"
     )
     command.add_argument(
-        "--out-format", choices=FORMATS, help="of standard output (default: csv) and of directories (default: parquet)"
+        "--out-format",
+        choices=FORMATS,
+        help="format of standard output (default: csv) or directories (parquet)",
     )
     command.add_argument(
         "--scheduler",
         metavar="ADDRESS",
-        help="address of a Dask scheduler (tcp://...) whose workers see the same files: each makes parts of OUT, a "
-        "new directory, one for each file of DATA",
+        help="address of a Dask scheduler (tcp://...) whose workers see the same files; they write the new directory "
+        "OUT, one part for each file of DATA",
     )
     add_dialect(command)
     command.add_argument(
@@ -178,4 +180,4 @@ def _add_files(command: argparse.ArgumentParser) -> None:
         "--batch-rows", type=positive, metavar="N", help="rows in memory at a time (default: by the size of a row)"
     )
     command.add_argument("--n-jobs", type=positive, metavar="N", help="threads (default: all cores)")
-    add_device(command, "default: the faster for each batch of rows")
+    add_device(command, "default: whichever is faster for each batch of rows")

@@ -58,7 +58,7 @@ def connected(address: str) -> Iterator[Any]:
     Raises
     ------
     OSError
-        If there is no scheduler, or it goes.
+        If no scheduler answers, or it dies.
     """
     distributed = import_distributed()
     try:

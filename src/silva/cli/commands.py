@@ -101,7 +101,7 @@ def _check_output(options: argparse.Namespace, more: Iterable[Path] = ()) -> Non
         check_directory(options.out)
     elif str(options.out) != STREAM:
         if not options.out.suffix:
-            raise ValueError(f"{options.out} has no suffix that says its format; for a directory say --partition-rows")
+            raise ValueError(f"{options.out} has no suffix that says its format; for a directory pass --partition-rows")
         check_output(options.out, (options.model, *source.files, *more))
 
 

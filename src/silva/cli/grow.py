@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 DESCRIPTION = """Grow a model tree that predicts one column of DATA from the others, print it and save it.
 
-Text columns are tested by sets of categories; empty cells are missing values. Rows without a target are left out.
+Text columns become categories and empty cells missing values. Rows without a target are skipped.
 
 Example: silva grow houses.csv --target price -o tree.silva --max-leaves 8"""
 
@@ -52,7 +52,7 @@ def add_parser(subparsers: argparse._SubParsersAction[Parser]) -> None:
         type=float,
         default=50,
         metavar="SECONDS",
-        help="of the search, whose best tree so far is kept; inf for no limit (default: 50)",
+        help="time limit of the search, which keeps the best tree so far; inf for no limit (default: 50)",
     )
     parser.add_argument("--seed", type=int, default=0, metavar="N", help="default: 0")
     parser.add_argument("--n-jobs", type=int, metavar="N", help="threads (default: all cores)")
@@ -61,7 +61,7 @@ def add_parser(subparsers: argparse._SubParsersAction[Parser]) -> None:
         "--storage",
         choices=STORAGES,
         default=STORAGES[0],
-        help="type of the rows that the search keeps (default: float64; float32 takes half of the memory)",
+        help="type of the rows during the search (default: float64; float32 needs half the memory)",
     )
     parser.set_defaults(run=run)
 

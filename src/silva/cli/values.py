@@ -1,4 +1,4 @@
-"""What values of options mean."""
+"""Values of command line options, checked."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from silva.cli.tables.sources import is_pattern
 from silva.device import parse_device
 
 MOST_DIGITS = 9
-REPLACED = "; a file that is there already is replaced once the new one is complete, but never an input"
+REPLACED = "; an existing file is replaced once the new one is complete, but an input never is"
 
 
 def names(text: str) -> list[str]:
@@ -26,7 +26,7 @@ def names(text: str) -> list[str]:
 def positive(text: str) -> int:
     """Check a whole number of at least 1."""
     if not text.isdecimal() or len(text) > MOST_DIGITS or int(text) < 1:
-        raise argparse.ArgumentTypeError(f"{text!r} is no whole number of at least 1 and at most {MOST_DIGITS} digits")
+        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number from 1 to {10**MOST_DIGITS - 1}")
     return int(text)
 
 
@@ -40,7 +40,7 @@ def device_string(text: str) -> str:
 
 
 def add_device(command: argparse.ArgumentParser, default: str = "default") -> None:
-    """Say where to run; `default` is what the help says of "auto"."""
+    """Add --device; `default` is what the help says about "auto"."""
     chosen = f"auto ({default}), cpu, cuda, cuda:1 or cuda:all"
     command.add_argument("--device", type=device_string, default="auto", metavar="DEVICE", help=chosen)
 
@@ -66,12 +66,12 @@ def letter(text: str) -> str:
     """Check a single character; backslash and t are a tab."""
     text = "\t" if text == "\\t" else text
     if len(text) != 1 or len(text.encode()) != 1 or text in '\r\n"':
-        raise argparse.ArgumentTypeError(f"{text!r} is no single character that can stand in a CSV file")
+        raise argparse.ArgumentTypeError(f"{text!r} is not a single character that can stand in a CSV file")
     return text
 
 
 def add_dialect(command: argparse.ArgumentParser) -> None:
-    """Say how CSV files are written."""
+    """Add the options for how CSV files are written."""
     command.add_argument(
         "--delimiter",
         type=letter,

@@ -50,7 +50,7 @@ class Calls:
 
 
 def _no_answer(X: Any, output: str, algorithm: str, device: str) -> None:
-    """Answer none: there is no earlier call."""
+    """Answer nothing without an earlier call."""
 
 
 def may_be_kept(X: Any, forest: TreeEnsemble) -> bool:

@@ -21,7 +21,7 @@ class Limits(NamedTuple):
 
 
 def gpu_limits() -> Limits:
-    """Limits of the current GPU; its memory as far as CuPy's pool may take it."""
+    """Limits of the current GPU; its memory up to the limit of CuPy's pool."""
     cupy = import_cupy()
     limits = _limits(cupy.cuda.runtime.getDevice())
     bound = cupy.get_default_memory_pool().get_limit()

@@ -118,11 +118,11 @@ def check_gpu_rows(X: object, forest: TreeEnsemble, gpu: int) -> Any:
 
 
 def refuse_capture(stream: Any) -> None:
-    """Raise a DeviceError where a stream is captured into a graph; the null stream never is."""
+    """Raise a DeviceError if a stream is being captured into a graph; the null stream never is."""
     if stream.ptr and stream.is_capturing():
         raise DeviceError(
-            "the current stream is captured into a CUDA graph, and what lies between silva's kernels belongs to other "
-            "work before the graph is launched; call silva outside of the capture"
+            "the current stream is being captured into a CUDA graph, but later calls reuse silva's buffers before the "
+            "graph is launched; call silva outside of the capture"
         )
 
 

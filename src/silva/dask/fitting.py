@@ -35,39 +35,39 @@ def fit(
     weight: str | None = None,
     sample_rows: int = SAMPLE_ROWS,
 ) -> ModelTreeRegressor:
-    """Grow a model tree on data of Dask: search on a sample, then fit the leaves' equations on all rows.
+    """Grow a model tree on a Dask data frame: search on a sample, then fit the leaves' equations on all rows.
 
     Parameters
     ----------
     model : ModelTreeRegressor
-        Its parameters; it is fitted itself. With ``loss="squared"``, and ``smoothing`` "auto" or 0.
+        The estimator to fit, with ``loss="squared"`` and ``smoothing`` "auto" or 0.
     data : dask DataFrame
-        Features, target and weight, of every partition the same columns; all rows pass four times (numbers of rows,
-        sample, sums, residuals), so persist what is slow to make.
+        Features, target and weight; all partitions have the same columns. The rows pass through four times (numbers of
+        rows, sample, sums, residuals), so persist data that are slow to compute.
     target, weight : str
-        Names of columns; weights at least 0.
+        Names of columns. Weights are at least 0.
     sample_rows : int
-        Most rows to search on, in the memory of one worker: from each partition in proportion to its rows, without
-        replacement, by ``model.random_state`` and the number of the partition.
+        Largest number of rows to search on, in the memory of one worker. They are drawn from each partition in
+        proportion to its rows, without replacement, by ``model.random_state`` and the number of the partition.
 
     Returns
     -------
     ModelTreeRegressor
-        `model`. Splits, terms, `history_` and `fitness_` are those of the sample; `leaves_`, `leaf_summary_`, covers
-        and limits those of all rows. ``n_rows_searched_`` and ``n_rows_`` say how many rows these are.
+        `model`. Splits, terms, `history_` and `fitness_` come from the sample; `leaves_`, `leaf_summary_`, covers and
+        limits from all rows. ``n_rows_searched_`` and ``n_rows_`` are the numbers of these rows.
 
     Raises
     ------
     ValueError
-        If a column is missing, the data are not finite, or a parameter cannot be followed.
+        If a column is missing, the data are not finite, or a parameter is not supported here.
     TypeError
-        If `data` is no DataFrame of Dask.
+        If `data` is not a Dask DataFrame.
 
     Notes
     -----
-    Sums of squares and products are kept as triangles of QR decompositions, and those of the partitions put together in
-    their order, so that the tree depends on the rows and their partitions, never on workers. A task takes
-    O(rows × columns²) of the leaves. Codes that the categories of a feature share stay those of the sample.
+    Sums of squares and products are triangles of QR decompositions, which are combined in the order of the partitions,
+    so the tree depends on the rows and their partitions, never on workers. A task costs O(rows × columns²) of the
+    leaves. Codes that the categories of a feature share stay those of the sample.
     """
     dask = import_dask()
     _check(model, data, target, weight, sample_rows)
@@ -90,13 +90,11 @@ def _check(model: Any, data: Any, target: str, weight: str | None, sample_rows: 
     if not isinstance(model, ModelTreeRegressor):
         raise TypeError(f"model is a {type(model).__name__}, expected a ModelTreeRegressor")
     if not hasattr(data, "to_delayed") or not hasattr(data, "map_partitions"):
-        raise TypeError(
-            f"data is a {type(data).__name__}, expected a DataFrame of Dask; rows in memory go to model.fit"
-        )
+        raise TypeError(f"data is a {type(data).__name__}, expected a Dask DataFrame; for rows in memory use model.fit")
     if lacking := [name for name in (target, weight) if name is not None and name not in data.columns]:
         raise ValueError(f"data have no columns {listed(lacking)}; they have {listed(map(str, data.columns))}")
     if model.loss != "squared" or model.honest:
-        raise ValueError("equations of all rows take loss='squared' and no honest rows; set these parameters")
+        raise ValueError("equations of all rows require loss='squared' and honest=0; set these parameters")
     if model.smoothing not in {"auto", 0}:
         raise ValueError(f"smoothing is {model.smoothing!r}, but leaves of all rows are not smoothed; set it to 0")
     if not isinstance(sample_rows, int) or sample_rows < 1:

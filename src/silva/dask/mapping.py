@@ -15,28 +15,28 @@ if TYPE_CHECKING:
 
 
 def predict(model: Any, data: Any, output: str = "prediction", columns: Any = (), **settings: Any) -> Any:
-    """Predict data of Dask, part by part, where the parts are.
+    """Predict a Dask collection on the workers that hold its partitions.
 
     Parameters
     ----------
     model : object or path
-        Anything that `silva.load` takes.
+        Any model that `silva.load` reads.
     data : dask DataFrame, dask Array (rows, features), or list of futures or delayed objects of batches
-        The features by name, or, in arrays, in the model's order, all columns in one chunk.
+        Features are found by name. Arrays have the model's order and all columns in one chunk.
     output, columns : str, sequence of str
-        As of `Forest.mapper`.
+        As for `Forest.mapper`.
     **settings
-        Others of `Forest.mapper`: ``inputs``, ``device``, ``n_jobs``, ``path``.
+        Other arguments of `Forest.mapper`: ``inputs``, ``device``, ``n_jobs``, ``path``.
 
     Returns
     -------
-    of the type of `data`
-        Not computed yet. One row for each of `data`, divided alike.
+    same type as `data`
+        A collection that is not computed yet, with one row for each row of `data` and the same partitions.
 
     Raises
     ------
     TypeError
-        If `data` is nothing of Dask.
+        If `data` is not a Dask collection.
     ValueError
         If columns do not fit the model, or an array's chunks do not hold all features.
     ImportError
@@ -46,23 +46,23 @@ def predict(model: Any, data: Any, output: str = "prediction", columns: Any = ()
 
 
 def explain(explainer: Any, data: Any, output: str = "values", columns: Any = (), **settings: Any) -> Any:
-    """Explain data of Dask, part by part, where the parts are.
+    """Explain a Dask collection on the workers that hold its partitions.
 
     Parameters
     ----------
-    explainer : Explainer, or what one is made of
+    explainer : Explainer, or any model that `silva.load` reads
     data : dask DataFrame, dask Array (rows, features), or list of futures or delayed objects of batches
         As for `predict`.
     output, columns : str, sequence of str
-        As of `Explainer.mapper`.
+        As for `Explainer.mapper`.
     **settings
-        Others of `Explainer.mapper`: ``inputs``, ``features``, ``n_jobs``, ``path``.
+        Other arguments of `Explainer.mapper`: ``inputs``, ``features``, ``n_jobs``, ``path``.
 
     Returns
     -------
-    of the type of `data`
-        Not computed yet. Of an array, the values (rows, features), or interactions (rows, features, features), with an
-        axis more for several outputs.
+    same type as `data`
+        A collection that is not computed yet. For an array, values (rows, features) or interactions
+        (rows, features, features), with one more axis for several outputs.
 
     Raises
     ------
@@ -83,7 +83,7 @@ def _mapped(mapper: Mapper, data: Any) -> Any:
         return _map_blocks(mapper, data)
     raise TypeError(
         f"data is a {type(data).__name__}, expected a DataFrame or an Array of Dask, or a list of futures or delayed "
-        "objects; data in memory go to the model's own methods"
+        "objects; for data in memory use the model's own methods"
     )
 
 

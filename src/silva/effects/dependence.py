@@ -41,25 +41,26 @@ def partial_dependence(
     n_jobs: int | None = None,
     by_position: bool = False,
 ) -> Bunch:
-    """Mean prediction of the rows as a function of one feature or two, and that of each row (ICE).
+    """Mean prediction as a function of one or two features, and the prediction of each row (ICE).
 
     Parameters
     ----------
-    model : Forest, estimator, or anything `silva.load` takes
+    model : Forest, estimator, or any model that `silva.load` reads
     X : array-like or frame of shape (n, n_features)
-        Rows whose other features stay as they are.
+        Rows in which the features are changed.
     features : int, str, or a sequence of one or two of them
-        Two are changed together: the result then has an axis for each.
+        Two features are changed together, and the result has an axis for each.
     sample_weight : array-like of shape (n,), optional
         Weights of the rows in means.
     response_method : {"auto", "predict_proba", "decision_function", "predict"}
-        Of classifiers: probabilities ("auto"), or margins. Of others the prediction, or the margin on request.
+        For classifiers, probabilities ("auto") or margins; for other models the prediction, or the margin.
     percentiles : pair of float
-        Ends of the grid among the rows' values.
+        Quantiles of the rows' values between which the grid lies.
     grid_resolution : int
-        Points a feature, evenly spaced; features with fewer distinct values, and categories, take these values.
+        Number of evenly spaced points per feature. A feature with fewer distinct values, or with categories, uses
+        those values.
     custom_values : mapping, optional
-        Grid of a feature by its number or name; categories by value.
+        Grid of a feature, by its number or name; categories by value.
     kind : {"average", "individual", "both"}
     device, n_jobs, by_position
         As for `Forest.predict`.
@@ -67,26 +68,28 @@ def partial_dependence(
     Returns
     -------
     Bunch
-        A dictionary, its keys attributes too, as scikit-learn's: ``grid_values``, a list of one array a feature;
-        ``average``, (n_outputs, points[, points]), and ``individual``, (n_outputs, n, points[, points]), as far as
-        `kind` asks for them; ``feature_names``. One output for regressions and two classes (of the second one).
+        A dictionary whose keys are also attributes, like scikit-learn's: ``grid_values``, a list with one array per
+        feature; depending on `kind`, ``average``, (n_outputs, points[, points]), and ``individual``,
+        (n_outputs, n, points[, points]); ``feature_names``. Regressions have one output, and so have binary
+        classifiers (the second class).
 
     Raises
     ------
     ValueError
         If a feature is unknown, X has no rows, or the percentiles leave no range.
     TypeError
-        If a custom value is none that the feature's column may hold.
+        If the feature's column cannot hold a custom value.
     NotImplementedError
-        For pipelines and target statistics: the trees' features are not the columns of X. scikit-learn's function takes
-        the pipeline; this one ``pipeline[-1]`` and the rows that the steps have made.
+        For pipelines and target statistics, because the trees' features are not the columns of X. Use scikit-learn's
+        function for a pipeline, or pass ``pipeline[-1]`` and the rows that the steps before it return.
 
     Notes
     -----
-    The grids, shapes and results of scikit-learn's "brute" method, which predicts all rows once a grid point; here a
-    row walks a tree once for all points, to both sides of the splits that test the feature. It costs the time of 10 to
-    25 calls of `Forest.predict`, means alone a fifth of that where the response is the margin (regressions, averaged
-    probabilities); on GPUs, and with linear leaves, one call a point. Missing values stand on no grid.
+    Grids, shapes and results are those of scikit-learn's "brute" method, which predicts all rows once per grid point.
+    Here a row walks each tree once for all points and follows both sides of the splits that test the feature. This
+    takes as long as 10 to 25 calls of `Forest.predict`, and a fifth of that for means alone if the response is the
+    margin (regressions, averaged probabilities). On GPUs and with linear leaves, it takes one call per point. Missing
+    values are not part of the grid.
 
     References
     ----------

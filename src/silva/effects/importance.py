@@ -36,47 +36,47 @@ def permutation_importance(
     n_jobs: int | None = None,
     by_position: bool = False,
 ) -> Bunch:
-    """How much worse the model's score gets when the values of a feature are shuffled among the rows.
+    """Decrease of the model's score when the values of a feature are shuffled among the rows.
 
     Parameters
     ----------
-    model : Forest, estimator, or anything `silva.load` takes
+    model : Forest, estimator, or any model that `silva.load` reads
     X : array-like or frame of shape (n, n_features)
-        Rows that the model was not trained on, to learn what it generalises.
+        Preferably held-out rows, since on training rows the score includes what the model has memorized.
     y : array-like of shape (n,)
         Targets, or class labels.
     scoring : str or callable, optional
         "r2", "neg_mean_squared_error", "neg_root_mean_squared_error", "neg_mean_absolute_error", "accuracy" or
-        "neg_log_loss"; or a function of y, predictions and weights (or None), larger for better. Default accuracy where
-        the model predicts labels, else R².
+        "neg_log_loss"; or a function of y, predictions and weights (or None) that is larger for better models. Default:
+        accuracy if the model predicts labels, otherwise R².
     n_repeats : int
-        Shuffles a feature.
+        Number of shuffles per feature.
     random_state : int, RandomState or None
-        The same number makes the same shuffles as in scikit-learn where all rows are used.
+        If all rows are used, the same number gives the same shuffles as in scikit-learn.
     sample_weight : array-like of shape (n,), optional
     max_samples : int or float
-        Rows, or their share, that are used, drawn without replacement.
+        Number of rows to use, or their share, drawn without replacement.
     device, n_jobs, by_position
         As for `Forest.predict`.
 
     Returns
     -------
     Bunch
-        A dictionary, its keys attributes too, as scikit-learn's: ``importances``, (n_features, n_repeats), the decrease
-        of the score; ``importances_mean`` and ``importances_std``, (n_features,).
+        A dictionary whose keys are also attributes, like scikit-learn's: ``importances``, (n_features, n_repeats), the
+        decrease of the score; ``importances_mean`` and ``importances_std``, (n_features,).
 
     Raises
     ------
     ValueError
         If y does not fit X or the model's classes, `scoring` is unknown, or a number is out of range.
     NotImplementedError
-        For pipelines and target statistics: the trees' features are not the columns of X. scikit-learn's function takes
-        the pipeline; this one ``pipeline[-1]`` and the rows that the steps have made.
+        For pipelines and target statistics, because the trees' features are not the columns of X. Use scikit-learn's
+        function for a pipeline, or pass ``pipeline[-1]`` and the rows that the steps before it return.
 
     Notes
     -----
-    n_features × n_repeats + 1 predictions of the rows. Features that no tree tests and no leaf's equation holds have
-    importance 0 and cost nothing.
+    The rows are predicted n_features × n_repeats + 1 times. A feature that no tree tests and no equation contains has
+    importance 0 and costs nothing.
 
     References
     ----------

@@ -98,7 +98,7 @@ class ChangingRows:
         return np.asarray(self._repeated.predict_rows(self._rows, output, self._n_jobs))
 
     def on_grid(self, features: Sequence[int], grid: Array, output: str) -> Iterator[tuple[slice, slice, Array]]:
-        """Predictions with each point (a value a feature) of the grid: some rows, some points, and (rows, points, k).
+        """Predictions with each point (a value per feature) of the grid: some rows, some points, and (rows, points, k).
 
         On the CPU a row walks a tree once for all points, with the bits of a prediction a point; rows on a GPU and
         linear leaves are predicted again for each.
@@ -116,7 +116,7 @@ class ChangingRows:
             yield slice(first, first + len(rows)), slice(None), numbers_only(found).reshape(shape)
 
     def sums_on_grid(self, features: Sequence[int], grid: Array, output: str, weights: Doubles | None) -> Array | None:
-        """Sum what `on_grid` predicts over the rows, (points, k); None where these are no margins of a CPU."""
+        """Sum what `on_grid` predicts over the rows, (points, k); None where these are not margins of a CPU."""
         forest = self.forest
         if self._gpu is not None or forest.has_linear_leaves or not sums_as_margin(forest, output):
             return None
@@ -198,12 +198,12 @@ def numbers_only(response: Any) -> Array:
 
 
 def weights_of(sample_weight: ArrayLike | None, n_rows: int) -> Doubles | None:
-    """Weights of rows as float64; refuses others than one a row."""
+    """Weights of rows as float64; refuses others than one per row."""
     if sample_weight is None:
         return None
     weights = np.asarray(sample_weight, np.float64)
     if weights.shape != (n_rows,):
-        raise ValueError(f"sample_weight has shape {weights.shape}, expected ({n_rows},), one a row of X")
+        raise ValueError(f"sample_weight has shape {weights.shape}, expected ({n_rows},), one per row of X")
     return weights
 
 

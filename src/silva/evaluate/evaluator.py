@@ -112,7 +112,7 @@ class Evaluator:
         return gpus_worthwhile(device, X, n_rows * self.forest.n_trees, WORTHWHILE)
 
     def _predict_on_gpu(self, X: Rows, request: tuple[str, str, str], gpus: tuple[int, ...], choice: Choice) -> Any:
-        """GPU rows to a GPU result of the same library; labels that are no numbers come to the host."""
+        """GPU rows to a GPU result of the same library; labels that are not numbers come to the host."""
         from silva.cuda.streams import stream_of
 
         with stream_of(X):

@@ -150,12 +150,12 @@ def probabilities(margin: Array, forest: TreeEnsemble) -> Array | list[Array]:
     Raises
     ------
     ValueError
-        If the forest is no classifier.
+        If the forest is not a classifier.
     """
     if forest.link not in PROBABILITY_LINKS and not forest.classes:
         raise ValueError(
             f"a forest trained for {forest.objective or 'regression'} has no probabilities; "
-            "ask for output='prediction' or 'margin'"
+            "use output='prediction' or 'margin'"
         )
     response = responses(margin, forest)
     if len(forest.classes) > 1:

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 def node_table(forest: TreeEnsemble) -> dict[str, Any]:
-    """Columns by name, an entry a node, tree after tree.
+    """Columns by name, an entry per node, tree after tree.
 
     Names of nodes are ``tree-node``; where a leaf holds several values, or an equation, `Value` is the first one, or
     the constant of the equation.

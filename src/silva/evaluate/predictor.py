@@ -118,7 +118,7 @@ class _TranslatedRow:
 
 
 class _PlainRow:
-    """Rows whose categories are no numbers."""
+    """Rows whose categories are not numbers."""
 
     def __init__(self, evaluator: Evaluator, output: str, choice: Choice) -> None:
         self._evaluator, self._output, self._choice = evaluator, output, choice

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from silva.typing import Choice, Rows
 
 SIZES = (1, 100, 10_000, 1_000_000)
-"""Rows of the batches that are measured, as far as there are so many."""
+"""Rows of the batches that are measured, up to the number of rows given."""
 
 HOPELESS = 3.0
 """A candidate whose first call takes so many times the best one's median is not called again."""

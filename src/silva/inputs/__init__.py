@@ -44,7 +44,7 @@ def as_rows(X: Rows, forest: TreeEnsemble) -> Array:
     ValueError
         If the shape or the names do not fit, or NaN meets a forest whose library refuses it.
     TypeError
-        If values are no numbers (complex, dates, text without a category table).
+        If values are not numbers (complex, dates, text without a category table).
     NotImplementedError
         For sparse matrices and arrays on a GPU.
 
@@ -88,7 +88,7 @@ def refuse_transform(forest: TreeEnsemble, what: str, instead: str, takes_statis
     made = "target statistics of categories" if isinstance(forest.transform, TargetStatistics) else "a pipeline's steps"
     trees = "" if isinstance(forest.transform, TargetStatistics) else ", or silva.load(pipeline[-1]) and its own rows"
     raise NotImplementedError(
-        f"{what} takes the rows of the trees, and this model computes them from its columns by {made}; use "
+        f"{what} expects the rows that the trees see, but this model computes them from its columns by {made}; use "
         f"{instead}{trees}"
     )
 

@@ -48,7 +48,7 @@ def to_array(X: object) -> Array:
     NotImplementedError
         For sparse matrices and arrays on a GPU.
     TypeError, ValueError
-        If `X` is no array, or a list whose rows have different lengths.
+        If `X` is not an array, or a list whose rows have different lengths.
     """
     if isinstance(X, np.ma.MaskedArray):
         return _fill_masked(X)
@@ -77,16 +77,16 @@ def refuse_no_rows(X: object) -> None:
         )
     if (name := type_name(X)) in OPAQUE:
         raise TypeError(
-            f"X is a {name}, whose values only its own library reads; pass the array or frame that it was made of"
+            f"X is a {name}, whose values only its own library reads; pass the array or frame that it was made from"
         )
     if hasattr(X, "mapInArrow"):
         raise TypeError(
-            f"X is a {type_name(X)} of Spark, whose rows are elsewhere; map it where they are: "
+            f"X is a {type_name(X)} of Spark, whose rows are on its workers; map it there: "
             "X.mapInArrow(mapper.iter, mapper.ddl) with mapper = forest.mapper()"
         )
     if hasattr(X, "map_batches") and hasattr(X, "iter_batches"):
         raise TypeError(
-            f"X is a {type_name(X)} of Ray, whose rows are elsewhere; map it where they are: "
+            f"X is a {type_name(X)} of Ray, whose rows are on its workers; map it there: "
             "X.map_batches(forest.mapper(), batch_format='pyarrow')"
         )
 
@@ -118,7 +118,7 @@ def objects_to_floats(values: NDArray[np.object_], row_type: DTypeLike, where: s
     Raises
     ------
     TypeError
-        If a value is no real number.
+        If a value is not a real number.
     ValueError
         If a Python integer or fraction is too large for a float.
     """
@@ -162,7 +162,7 @@ def _list_to_array(X: Any) -> Array:
     if len(lengths) > 1:
         raise ValueError(
             f"X is a list of rows of different lengths ({min(lengths)} to {max(lengths)}); give every row one value "
-            "a feature, None or NaN where it is missing"
+            "per feature, None or NaN if it is missing"
         )
     try:
         array = np.asarray(X)
@@ -206,7 +206,7 @@ def _refuse_sparse(X: object) -> None:
     sparse = sys.modules.get("scipy.sparse")
     if sparse is not None and sparse.issparse(X):
         raise NotImplementedError(
-            f"X is a sparse matrix ({type_name(X)}): predict and shap_values take it, this does not; pass X.toarray()"
+            f"X is a sparse matrix ({type_name(X)}): only predict and shap_values accept sparse rows; pass X.toarray()"
         )
 
 

@@ -128,7 +128,7 @@ def number_floats(column: Column, row_type: DTypeLike, where: str) -> Array:
     Raises
     ------
     TypeError
-        If it holds categories that are no numbers.
+        If it holds categories that are not numbers.
     """
     if isinstance(column, Coded):
         return _category_numbers(column, where)
@@ -193,7 +193,7 @@ def with_values(column: Column, where: str) -> Coded:
     coded = column if isinstance(column, Coded) else _coded_numbers(column, where)
     if len(lacking := np.flatnonzero(coded.codes < 0)):
         raise ValueError(
-            f"{where} has no value in row {lacking[0]}, and CatBoost takes no missing categories; "
+            f"{where} has no value in row {lacking[0]}, and CatBoost does not accept missing categories; "
             "fill them with the text that they had in training"
         )
     return coded
@@ -243,7 +243,7 @@ def _takes_codes(forest: TreeEnsemble, feature: int) -> bool:
     """Whether the source library reads the codes of a categorical column that the forest has no table for.
 
     XGBoost and LightGBM do if the model knows no table at all, and refuse the column if it knows those of others. What
-    is compared with thresholds is no code: the column of training held numbers.
+    is compared with thresholds is not a code: the column of training held numbers.
     """
     if forest.categories is not None or not forest.source.lower().startswith(("xgboost", "lightgbm")):
         return False
@@ -264,7 +264,7 @@ def _category_numbers(column: Coded, where: str) -> Array:
     try:
         values = np.array([*column.values, np.nan], np.float64)
     except (TypeError, ValueError) as error:
-        raise TypeError(f"{where} holds categories that are no numbers: {error}") from error
+        raise TypeError(f"{where} holds categories that are not numbers: {error}") from error
     return values.take(column.codes, mode="wrap")
 
 

@@ -35,7 +35,7 @@ class Frame:
 
 
 def to_frame(X: object) -> Frame | None:
-    """Read names and columns of a frame; None if `X` is no frame.
+    """Read names and columns of a frame; None if `X` is not a frame.
 
     Raises
     ------

@@ -61,8 +61,8 @@ def _refuse_names(names: Sequence[str], wanted: Sequence[str]) -> None:
     if list(names) != [str(i) for i in range(len(names))]:
         raise ValueError(
             f"X has the columns {listed(names)}, none named like one of the forest's features {listed(wanted)}; rename "
-            "them; or, if they come in the order of forest.feature_names, pass by_position=True or, where a call does "
-            "not take it, an array"
+            "them; or, if they are in the order of forest.feature_names, pass by_position=True or, if the call has no "
+            "such argument, an array"
         )
 
 

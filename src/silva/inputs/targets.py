@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 def as_targets(y: ArrayLike, n_rows: int) -> Array:
-    """Make an array with an entry a row, (n,) or (n, k): a frame or an array of one column is that column.
+    """Make an array with an entry per row, (n,) or (n, k): a frame or an array of one column is that column.
 
     Raises
     ------
@@ -27,7 +27,7 @@ def as_targets(y: ArrayLike, n_rows: int) -> Array:
     if values.ndim == 2 and values.shape[1] == 1:
         values = values[:, 0]
     if values.shape[:1] != (n_rows,):
-        raise ValueError(f"y has shape {values.shape}, expected ({n_rows},), one a row of X")
+        raise ValueError(f"y has shape {values.shape}, expected ({n_rows},), one per row of X")
     return values
 
 
@@ -36,7 +36,7 @@ def as_vector(values: Any, name: str) -> Array:
     try:
         return np.asarray(values)
     except ValueError as error:
-        raise ValueError(f"{name} holds lists of different lengths, expected a number a row") from error
+        raise ValueError(f"{name} holds lists of different lengths, expected one number per row") from error
 
 
 def class_places(labels: Array, forest: TreeEnsemble) -> Int64s:
@@ -48,12 +48,12 @@ def class_places(labels: Array, forest: TreeEnsemble) -> Int64s:
         If one is none of them.
     """
     if labels.ndim > 1:
-        raise ValueError(f"y has shape {labels.shape}, expected ({len(labels)},), a class a row of X")
+        raise ValueError(f"y has shape {labels.shape}, expected ({len(labels)},), one class per row of X")
     place = {label: i for i, label in enumerate(forest.classes[0].tolist())}
     found: list[Any] = labels.tolist()
     if unknown := set(found) - set(place):
         first = next(label for label in found if label in unknown)
-        raise ValueError(f"y holds {first!r}, expected one of the model's classes, as {list(place)[:5]}")
+        raise ValueError(f"y holds {first!r}, expected one of the model's classes, such as {list(place)[:5]}")
     return np.array([place[label] for label in found], np.int64)
 
 

@@ -16,11 +16,11 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 MOST_OPEN = 4
-"""Models that a process keeps open; the one that was not used for longest is dropped for a fifth."""
+"""Models that a process keeps open; a fifth replaces the least recently used."""
 
 _OPEN: OrderedDict[tuple[object, ...], Any] = OrderedDict()
 _LOCKS: dict[int, threading.Lock] = {}
-"""By process: one that was forked while another thread opened a model must not wait for that thread."""
+"""By process: a process forked while another thread opened a model must not wait for that thread."""
 
 
 class Carried(NamedTuple):

@@ -30,8 +30,8 @@ def as_frame(batch: object) -> Frame:
     frame = None if isinstance(batch, dict) else to_frame(batch)
     if frame is None:
         raise TypeError(
-            f"the batch is a {type(batch).__name__}, expected {EXPECTED}; engines have an option for it, as "
-            "batch_format='pyarrow' of Ray"
+            f"the batch is a {type(batch).__name__}, expected {EXPECTED}; engines have an option for it, such "
+            "as batch_format='pyarrow' of Ray"
         )
     return frame
 

@@ -1,4 +1,4 @@
-"""What maps batches of rows to batches of results."""
+"""Functions from batches of rows to batches of results."""
 
 from __future__ import annotations
 
@@ -38,15 +38,15 @@ SPARK_TYPES = {
 
 
 class Mapper(ABC):
-    """A function of batches that any engine can send to its workers; it imports none of them.
+    """A function of batches that any engine can send to its workers, without importing the engine.
 
-    Made by `Forest.mapper` and `Explainer.mapper`. It pickles, and the model travels in it or, with ``path=``, as the
-    path of a file; each process opens the model once, whatever number of batches and threads it has.
+    `Forest.mapper` and `Explainer.mapper` make one. It can be pickled. The model travels in it or, with ``path=``, as
+    the path of a file. Each process opens the model once, for all its batches and threads.
 
     Notes
     -----
-    A batch may have no rows, and more columns than the model has features. Results depend on the row alone, so that
-    any division into batches gives the same bits, and a task that an engine repeats gives them again.
+    A batch may be empty, and it may have more columns than the model has features. Results depend on the row alone, so
+    any split into batches gives the same bits, and so does a task that an engine repeats.
     """
 
     def __init__(
@@ -98,19 +98,19 @@ class Mapper(ABC):
         Returns
         -------
         of the batch's type
-            One row for each of the batch, in its order and with its index: the columns that are kept, then results. For
-            an array, the array that the model returns.
+            One row for each row of the batch, in the same order and with the same index: the kept columns, then the
+            results. For an array, the array that the model returns.
 
         Raises
         ------
         ValueError
             If columns are missing or repeated.
         TypeError
-            If it is no batch, or a column holds no numbers.
+            If `batch` has another type, or a column does not hold numbers.
         RuntimeError
             If another version of silva made the mapper.
         FileNotFoundError
-            If the mapper's model is a file that this process does not see.
+            If the model is a file that this process cannot see.
         """
         engine = self._engine
         if isinstance(batch, np.ndarray):
@@ -222,7 +222,7 @@ def _are_values(names: Sequence[str]) -> bool:
 
 
 def _kept(columns: Any) -> tuple[list[str], dict[str, Any]]:
-    """Names of the columns to keep, and their types as far as they are given."""
+    """Names of the columns to keep, and their types if they are given."""
     if isinstance(columns, str):
         raise TypeError(f"columns is the text {columns!r}, expected a list of names; pass [{columns!r}]")
     if hasattr(columns, "names") and hasattr(columns, "types"):

@@ -80,7 +80,7 @@ def library_of(model: object) -> str | None:
 
 
 def read_file(path: Path, library: str | None = None) -> TreeEnsemble:
-    """Read another library's file: of the library named, or told by its suffix or its first bytes.
+    """Read a file of the library named or, without a name, of the one that its suffix or first bytes tell.
 
     Raises
     ------
@@ -111,7 +111,7 @@ def _is_pickle(path: Path) -> bool:
 
 
 def suffix_of(path: Path, library: str | None = None) -> str:
-    """Tell a file's format by its suffix or, where that is no format's or a library is named, by its first bytes.
+    """Tell a file's format by its suffix or, if that is unknown or a library is named, by its first bytes.
 
     Returns
     -------

@@ -80,7 +80,7 @@ def as_array(values: Any, name: str) -> Array:
     if len(array) == 0:
         return np.zeros(0, np.int64)
     if array.ndim != 1 or array.dtype.kind not in "biuf":
-        raise ValueError(f"{name!r} holds something else than numbers")
+        raise ValueError(f"{name!r} holds something other than numbers")
     return array
 
 

@@ -104,12 +104,12 @@ def decode_text(data: bytes) -> str:
     Raises
     ------
     ValueError
-        If it is no UTF-8.
+        If it is not valid UTF-8.
     """
     try:
         return data.decode()
     except UnicodeDecodeError as error:
-        raise ValueError(f"a string is no UTF-8: {error}") from error
+        raise ValueError(f"a string is not valid UTF-8: {error}") from error
 
 
 def _end(data: bytes, start: int, length: int) -> int:
@@ -141,7 +141,7 @@ def _decode_varints(data: bytes) -> Int64s:
     starts = np.concatenate([[0], ends[:-1] + 1]) if len(ends) else ends
     lengths = ends - starts + 1
     if lengths.max(initial=0) > MOST_VARINT_BYTES:
-        raise ValueError("a list of numbers holds one that does not end")
+        raise ValueError("a list of numbers holds a number that does not end")
     values = np.zeros(len(ends), np.uint64)
     for i in range(int(lengths.max(initial=0))):
         has = lengths > i

@@ -120,10 +120,10 @@ class _Reader:
         )
 
     def _column(self, name: str) -> Array:
-        """Join a field of all trees that has an entry a node."""
+        """Join a field of all trees that has an entry per node."""
         parts = [tree(name) for tree in self.trees]
         if [len(part) for part in parts] != self.counts.tolist():
-            raise ValueError(f"{name!r} has not one entry a node")
+            raise ValueError(f"{name!r} does not have one entry per node")
         return np.concatenate(parts)
 
     def _nodes(self, values: Array, category_set: Int64s | None) -> NodeArrays:

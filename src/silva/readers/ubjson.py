@@ -1,4 +1,4 @@
-"""Universal Binary JSON, as far as XGBoost writes it; arrays of numbers become views of the bytes."""
+"""The part of Universal Binary JSON that XGBoost writes; arrays of numbers become views of the bytes."""
 
 from __future__ import annotations
 

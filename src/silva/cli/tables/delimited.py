@@ -1,4 +1,4 @@
-"""CSV as people keep it: other delimiters and decimal points, quoted empty cells."""
+"""CSV in all its dialects: other delimiters and decimal points, quoted empty cells."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class Dialect:
 
 
 class CsvTable:
-    """A CSV file, or one that standard input brings.
+    """A CSV file, or CSV from standard input.
 
     Attributes
     ----------
@@ -99,7 +99,7 @@ class CsvTable:
     def _through_text(
         self, columns: Sequence[str], types: dict[str, Any], numbers: Sequence[str], done: int, n_rows: int
     ) -> Iterator[Any]:
-        """Read numbers as text first, in which a quoted empty cell is no error; skip rows that are done."""
+        """Read numbers as text first, in which a quoted empty cell is not an error; skip rows that are done."""
         as_text = {name: self._pa.string() for name in numbers}
         for batch in self._cut(self._open(columns, types | as_text), n_rows):
             if done >= batch.num_rows:
@@ -163,7 +163,7 @@ def _guessed(line: bytes, name: str) -> str:
         if _divides(delimiter, text):
             shown = "tabs" if delimiter == "\t" else f"{delimiter!r}"
             print(
-                f"silva: {name} has {shown} between its columns; say --delimiter if it is another one", file=sys.stderr
+                f"silva: {name} has {shown} between its columns; pass --delimiter if it is another one", file=sys.stderr
             )
             return delimiter
     return ","

@@ -48,7 +48,7 @@ def is_pattern(path: Path) -> bool:
 
 
 def inputs(path: Path) -> tuple[Path, ...]:
-    """List the files that must not be written to; one that is not there is listed, too."""
+    """List the files that must not be written to; including those that do not exist yet."""
     if str(path) == STREAM:
         return ()
     return find(path).files if path.is_dir() or is_pattern(path) else (path,)

@@ -62,7 +62,7 @@ def new_directory(path: Path) -> Iterator[Path]:
     Raises
     ------
     FileExistsError
-        If there is something of that name that is no empty directory.
+        If there is something of that name that is not an empty directory.
     """
     check_directory(path)
     target = path.resolve()

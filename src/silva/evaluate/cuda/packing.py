@@ -120,7 +120,7 @@ def pack_trees(forest: TreeEnsemble, codes: Codes, name: str, values: Array, ord
 
 
 def _linked_shape(forest: TreeEnsemble) -> _Shape:
-    """Nodes in their own order; those of the last level are no words. A tree of one leaf gets a split above it."""
+    """Nodes in their own order; those of the last level are not words. A tree of one leaf gets a split above it."""
     sizes = np.diff(forest.tree_offsets)
     level = forest.node_depth.astype(np.int64)
     depth = np.maximum(_tree_depths(forest), 2)

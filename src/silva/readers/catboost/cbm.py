@@ -45,7 +45,7 @@ class Trees:
 
 
 class Feature:
-    """Field numbers of features: of all numerical ones, of all categorical ones, of the tests of categories."""
+    """Field numbers of features: numerical ones, categorical ones, tests of categories."""
 
     HAS_NAN, NUMBER_COLUMN, BORDERS, NUMBER_NAME, NAN = 0, 2, 3, 4, 5
     CATEGORY, CATEGORY_COLUMN, CATEGORY_NAME = 0, 1, 2

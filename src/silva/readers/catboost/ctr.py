@@ -109,7 +109,7 @@ def _json_projection(
     hashed, borders, equals = [], [], []
     for element in elements:
         if not isinstance(element, dict):
-            raise ValueError("'elements' holds something else than objects")
+            raise ValueError("'elements' holds something other than objects")
         kind = get(element, "combination_element", str)
         if kind == "cat_feature_value":
             hashed.append(_column(categories, get_int(element, "cat_feature_index")))

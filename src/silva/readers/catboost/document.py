@@ -94,7 +94,7 @@ def _category(feature: dict[str, Any]) -> CategoryFeature:
 def _scale_and_bias(document: dict[str, Any]) -> tuple[float, Doubles]:
     pair = get(document, "scale_and_bias", list)
     if len(pair) != 2 or isinstance(pair[0], bool) or not isinstance(pair[0], int | float):
-        raise ValueError("'scale_and_bias' is no pair of a number and a list")
+        raise ValueError("'scale_and_bias' is not a pair of a number and a list")
     return float(pair[0]), as_array(pair[1] or [], "scale_and_bias").astype(np.float64)
 
 
@@ -109,7 +109,7 @@ def _test_number(split: Any) -> int:
 def _oblivious(trees: list[dict[str, Any]]) -> dict[str, Any]:
     splits = [tree.get("splits") or [] for tree in trees]
     if any(not isinstance(of_tree, list) for of_tree in splits):
-        raise ValueError("'splits' is no list")
+        raise ValueError("'splits' is not a list")
     sizes = np.array([len(of_tree) for of_tree in splits], np.int64)
     values, n_values = concatenate([tree.get("leaf_values") for tree in trees], "leaf_values")
     weights, n_weights = concatenate([tree.get("leaf_weights") or [] for tree in trees], "leaf_weights")

@@ -77,7 +77,7 @@ def _parse_number(text: Any) -> float:
     try:
         return float(text)
     except TypeError:
-        raise ValueError(f"{text!r} is no number") from None
+        raise ValueError(f"{text!r} is not a number") from None
 
 
 def loss_function(model: Model) -> str:
@@ -94,7 +94,7 @@ def _object(model: Model, key: str) -> dict[str, Any]:
         try:
             value = json.loads(value)
         except (ValueError, RecursionError) as error:
-            raise ValueError(f"{key!r} is no JSON: {error}") from error
+            raise ValueError(f"{key!r} is not valid JSON: {error}") from error
     return value if isinstance(value, dict) else {}
 
 

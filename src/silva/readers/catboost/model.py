@@ -137,7 +137,7 @@ def check_features(model: Model) -> None:
     Raises
     ------
     ValueError
-        If they are not, or borders and categories are no proper tests.
+        If they are not, or borders and categories are not proper tests.
     """
     columns = sorted(feature.column for feature in model.features)
     if columns != list(range(model.n_features)):

@@ -76,7 +76,7 @@ def read_tests(model: Model) -> Tests:
 
 
 def _sets(n_categories: Int64s) -> dict[str, Any]:
-    """Fields of Forest for one set a category, which sends all others of its feature left."""
+    """Fields of Forest for one set per category, which sends all others of its feature left."""
     if n_categories.max() > MOST_TESTED:
         raise ValueError(f"a feature tests {n_categories.max()} categories, expected at most {MOST_TESTED}")
     n_words = np.repeat(-(-n_categories // WORD_BITS), n_categories)

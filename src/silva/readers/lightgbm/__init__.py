@@ -54,7 +54,7 @@ def read_file(path: str | os.PathLike[str]) -> TreeEnsemble:
     Raises
     ------
     ValueError
-        If the file is no LightGBM model, truncated or corrupt; the message names the path and the tree.
+        If the file is not a LightGBM model, truncated or corrupt; the message names the path and the tree.
     NotImplementedError
         As in `read`.
     """

@@ -56,7 +56,7 @@ def category_sets(document: Document, layout: Layout) -> CategorySets:
     sizes, n_words = _set_sizes(document, layout, n_sets)
     words = document.tree_arrays("cat_threshold", n_words, np.int64)
     word_tree = np.repeat(np.arange(len(n_sets)), n_words)
-    layout.refuse((words < 0) | (words >= WORD), "has a cat_threshold that is no 32-bit word", word_tree)
+    layout.refuse((words < 0) | (words >= WORD), "has a cat_threshold that is not a 32-bit word", word_tree)
     offsets = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
     fields: dict[str, Array] = {
         "set_offsets": offsets,

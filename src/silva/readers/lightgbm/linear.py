@@ -23,7 +23,7 @@ def linear_leaves(document: Document, layout: Layout, trees: TreeEnsemble) -> Tr
     """Add the equations of the leaves, if there are any.
 
     A leaf returns its constant plus coefficients times features, or, where one of these features is missing, the
-    ``leaf_value`` that it would have without an equation. LightGBM takes no zero for missing here.
+    ``leaf_value`` that it would have without an equation. LightGBM does not treat zeros as missing here.
 
     Raises
     ------
@@ -67,7 +67,7 @@ def _term_counts(document: Document, layout: Layout, n_features: int, is_linear:
     counts = np.zeros(len(layout.leaf_tree), np.int64)
     counts[is_linear[layout.leaf_tree]] = document.tree_arrays("num_features", of_leaf, np.int64)
     outside = (counts < 0) | (counts > n_features)
-    layout.refuse(outside, f"has a leaf of fewer than no or more than {n_features} features", layout.leaf_tree)
+    layout.refuse(outside, f"has a leaf with fewer than 0 or more than {n_features} features", layout.leaf_tree)
     return counts
 
 

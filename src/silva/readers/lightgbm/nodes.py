@@ -94,7 +94,7 @@ class Layout:
         return self.threshold >= 0
 
     def splits(self, key: str, dtype: DTypeLike) -> Array:
-        """Return an array of the text with one entry a split."""
+        """Return an array of the text with one entry per split."""
         return self.document.tree_arrays(key, self.n_splits, dtype)
 
     def children(self, key: str) -> Int64s:
@@ -119,7 +119,7 @@ class Layout:
         return result
 
     def refuse(self, wrong: Bools, what: str, tree: Int64s | None = None) -> None:
-        """Raise ValueError with the number of the first tree that has a wrong entry (default: one a split)."""
+        """Raise ValueError with the number of the first tree that has a wrong entry (default: one per split)."""
         if wrong.any():
             raise ValueError(f"tree {(self.split_tree if tree is None else tree)[np.argmax(wrong)]} {what}")
 

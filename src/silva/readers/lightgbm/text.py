@@ -67,7 +67,7 @@ class Document:
         Raises
         ------
         ValueError
-            If a tree lacks the key or holds another number of entries than `counts` says, or an entry is no number.
+            If a tree lacks the key or holds another number of entries than `counts` says, or an entry is not a number.
         """
         lines = [
             " ".join(tree.get(key, "").split()) if key in LISTS_OF_LEAVES else tree.get(key, "") for tree in self.trees
@@ -85,7 +85,7 @@ def parse(text: str) -> Document:
     Raises
     ------
     ValueError
-        If the text is no LightGBM model, truncated, or its blocks are not in order.
+        If the text is not a LightGBM model, truncated, or its blocks are not in order.
     """
     if text.startswith("booster["):
         raise ValueError("it is a dump of XGBoost, for people to read; write the model by save_model instead")
@@ -159,7 +159,7 @@ def _pandas_categorical(tail: str) -> list[list[Any]] | None:
     try:
         tables = json.loads(rest.removeprefix(TABLES))
     except (ValueError, RecursionError) as error:
-        raise ValueError(f"the line {TABLES!r} is no JSON ({error}): the text is truncated") from error
+        raise ValueError(f"the line {TABLES!r} is not valid JSON ({error}): the text is truncated") from error
     if tables is not None and not (isinstance(tables, list) and all(isinstance(table, list) for table in tables)):
         raise ValueError(f"the line {TABLES!r} holds no list of lists")
     return tables or None
@@ -184,7 +184,7 @@ def _numbers(key: str, lines: list[str], dtype: DTypeLike) -> Array:
     except (ValueError, OverflowError, DeprecationWarning):
         values = np.zeros(0, dtype)
     if len(values) != expected:
-        raise ValueError(f"tree {_first_unreadable(lines, dtype)} has an entry of {key!r} that is no number")
+        raise ValueError(f"tree {_first_unreadable(lines, dtype)} has an entry of {key!r} that is not a number")
     return values
 
 

@@ -28,7 +28,7 @@ def read(model: Any) -> TreeEnsemble:
     model : onnx.ModelProto
         With one ``TreeEnsembleRegressor``, ``TreeEnsembleClassifier`` (ai.onnx.ml 1 to 4) or ``TreeEnsemble`` (5),
         whose input is the graph's; behind it at most Cast, Identity, Exp, Sigmoid, Softmax, Reshape and ZipMap. Or
-        what `Forest.save` wrote, but for linear leaves.
+        what `Forest.save` wrote, except linear leaves.
 
     Raises
     ------

@@ -28,7 +28,7 @@ TENSORS: dict[int, tuple[str, int]] = {
     6: ("<i4", 5),
     7: ("<i8", 7),
 }
-"""By type of the elements: dtype, and the field that holds them where they are no raw bytes."""
+"""By type of the elements: dtype, and the field that holds them where they are not raw bytes."""
 
 MOST_FEATURES = 2**24
 TREES_DOMAIN, NEWEST = "ai.onnx.ml", 5

@@ -37,7 +37,7 @@ def meaning(graph: Graph, outputs: Outputs) -> dict[str, Any]:
     if len(outputs.classes) > 2:
         return {**fields, "prediction": "argmax_margin"}
     if n_outputs == 1 and transform == "NONE" and not outputs.all_positive:
-        fields["is_estimator"] = False  # scores of both signs, which are no probabilities
+        fields["is_estimator"] = False  # scores of both signs, which are not probabilities
     offset = 0.5 if outputs.all_positive else 0.0
     rule = "positive" if n_outputs == 1 else "second_positive"
     return {**fields, "prediction": rule, "prediction_offset": offset}
@@ -51,7 +51,7 @@ def _transform(graph: Graph) -> str:
         name = TRANSFORMS[number] if 0 <= number < len(TRANSFORMS) else str(number)
     if graph.operator == ENSEMBLE and name in {"SOFTMAX", "LOGISTIC"}:
         raise NotImplementedError(
-            f"the post_transform {name} of a TreeEnsemble is not read: onnxruntime takes SOFTMAX for LOGISTIC and "
+            f"the post_transform {name} of a TreeEnsemble is not supported: onnxruntime takes SOFTMAX for LOGISTIC and "
             "LOGISTIC for SOFTMAX; export without it"
         )
     if name not in TRANSFORMS:

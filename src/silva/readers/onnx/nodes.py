@@ -159,7 +159,7 @@ class _Finder:
 
 
 def _roots(children: list[Array], counts: Int64s, starts: Array) -> Array:
-    """Position within its tree of each root: the node that is no child."""
+    """Position within its tree of each root: the node that is not a child."""
     n, is_child = len(starts), np.zeros(len(starts), np.bool_)
     for child in children:
         is_child[(child + starts)[child >= 0]] = True

@@ -114,7 +114,7 @@ def _weights(graph: Graph, nodes: TreeNodes) -> tuple[Array, Array, Array]:
         raise ValueError(f"the lists of {prefix} weights have different lengths, or none has any")
     place = _Finder(nodes.tree_id, nodes.node_id)(tree, node, f"{prefix}_nodeids")
     if (nodes.mode[place] != LEAF).any():
-        raise ValueError("a node that is no leaf has weights")
+        raise ValueError("a node that is not a leaf has weights")
     return place, output, weight
 
 

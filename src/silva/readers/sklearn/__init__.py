@@ -62,7 +62,7 @@ def read(model: BaseEstimator) -> TreeEnsemble:
     TypeError
         If it is a meta-estimator that is not read, or no tree; the message says what to pass.
     NotImplementedError
-        If its prediction is no sum of trees.
+        If its prediction is not a sum of trees.
     """
     from sklearn.utils.validation import check_is_fitted
 
@@ -102,7 +102,7 @@ def _reader_of(model: BaseEstimator) -> Callable[[Any], TreeEnsemble]:
     for name in names:
         if name in READERS:
             return READERS[name]
-    raise TypeError(f"got {type(model).__name__}, which is no tree ensemble of scikit-learn; {_advice(model)}")
+    raise TypeError(f"got {type(model).__name__}, which is not a tree ensemble of scikit-learn; {_advice(model)}")
 
 
 def _advice(model: BaseEstimator) -> str:

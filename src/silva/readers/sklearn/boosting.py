@@ -48,7 +48,7 @@ def read_gradient_boosting(model: BaseEstimator) -> TreeEnsemble:
     members = [Member(estimator.tree_, estimator.tree_.value[:, 0, :], rate) for estimator in model.estimators_.flat]
     fields = class_fields(model)
     if fields:
-        # labels by margins (of two classes by `margin >= 0`), and leaf ids with an axis of outputs
+        # labels by margins (for two classes, `margin >= 0`), and leaf ids with an axis of outputs
         fields |= {
             "leaf_shape": (n_stages, n_outputs),
             "prediction": "argmax_margin" if n_outputs > 1 else "nonnegative",

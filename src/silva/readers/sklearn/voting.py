@@ -26,7 +26,7 @@ def read_voting(model: Any, read: Callable[[Any], TreeEnsemble]) -> TreeEnsemble
     Raises
     ------
     NotImplementedError
-        If it votes by labels, or an estimator's prediction is no sum of trees.
+        If it votes by labels, or an estimator's prediction is not a sum of trees.
     """
     if getattr(model, "voting", "soft") != "soft":
         raise NotImplementedError("VotingClassifier(voting='hard') counts labels; silva reads voting='soft'")
@@ -39,12 +39,12 @@ def read_voting(model: Any, read: Callable[[Any], TreeEnsemble]) -> TreeEnsemble
 
 
 def read_bagging(model: Any, read: Callable[[Any], TreeEnsemble]) -> TreeEnsemble:
-    """Read bagging of estimators that are no trees or forests of scikit-learn: the mean of their predictions.
+    """Read bagging of estimators that are not trees or forests of scikit-learn: the mean of their predictions.
 
     Raises
     ------
     NotImplementedError
-        If an estimator's prediction is no sum of trees.
+        If an estimator's prediction is not a sum of trees.
     """
     members = [_read_member(model, estimator, read) for estimator in model.estimators_]
     columns = [np.asarray(features) for features in model.estimators_features_]
@@ -59,7 +59,7 @@ def _read_member(model: Any, estimator: Any, read: Callable[[Any], TreeEnsemble]
         raise NotImplementedError(f"{name} of {kind} is not supported; silva reads means of trees ({error})") from error
     if forest.link != "identity" or forest.prediction_offset:
         raise NotImplementedError(
-            f"{name} of {kind} averages responses, which are no sums of trees (link {forest.link!r}); pass its "
+            f"{name} of {kind} averages responses, which are not sums of trees (link {forest.link!r}); pass its "
             "estimators one by one"
         )
     if forest.has_linear_leaves or forest.categories is not None or forest.transform is not None:

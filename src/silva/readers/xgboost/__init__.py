@@ -32,7 +32,7 @@ def read(model: Booster | XGBModel) -> TreeEnsemble:
     ValueError
         If the Booster is not trained.
     NotImplementedError
-        If the model is no tree ensemble (gblinear), or its objective is unknown.
+        If the model is not a tree ensemble (gblinear), or its objective is unknown.
     """
     import xgboost
 

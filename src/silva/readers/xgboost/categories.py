@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 CATEGORICAL = 1
 MAX_CATEGORIES = 2**24
-"""XGBoost itself takes no codes from here on."""
+"""XGBoost itself refuses codes from here on."""
 MAX_SET_WORDS = 2**26
 INDEX_DTYPES = {9: "i1", 10: "u1", 11: "i2", 12: "u2", 13: "i4", 14: "u4", 15: "i8", 16: "u8"}
 """XGBoost's numbers for the types of category values that are integers."""

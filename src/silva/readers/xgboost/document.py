@@ -99,7 +99,7 @@ class DocumentReader:
     def _feature_names(self) -> tuple[str, ...] | None:
         names = self.learner.get("feature_names") or None
         if names is not None and not (isinstance(names, list) and all(isinstance(name, str) for name in names)):
-            raise ValueError("'feature_names' holds something else than names")
+            raise ValueError("'feature_names' holds something other than names")
         return None if names is None else tuple(names)
 
     def _tree_output(self) -> Int32s:
