@@ -196,6 +196,21 @@ def odds_text(equation: Equation, wording: Wording) -> str:
     return ", ".join(parts)
 
 
+def described(term: Term, is_odds: bool, wording: Wording) -> tuple[str, str, float, float]:
+    """Name a term, write its coefficient or factor, and give the effect of one standard deviation and its error."""
+    if term.levels:
+        text = levels_text(term, 2, factor_text if is_odds else lambda amount: signed_text(amount, 3))
+        return term.name, text.replace(", ...,", " …"), term.effect, math.nan
+    error = term.error * (term.deviation if term.deviation == term.deviation else 1.0)
+    if not is_odds:
+        return term.name, signed_text(term.coefficient, wording.digits), term.effect, error
+    if not term.is_number:
+        return term.name, factor_text(term.coefficient), term.effect, error
+    step = step_of(term)
+    per = wording.with_unit(number_text(step, 3), term.name)
+    return term.name, f"{factor_text(term.coefficient * step)} per {per}", term.effect, error
+
+
 def step_of(term: Term) -> float:
     """Choose a round step of a number near its standard deviation in the leaf; 1 where that is not known."""
     return step_near(term.deviation) if term.deviation > 0 else 1.0

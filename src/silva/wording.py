@@ -85,6 +85,11 @@ def count_text(count: float) -> str:
     return f"{count:,.0f}" if count >= SEPARATED else number_text(count, 10)
 
 
+def leaves_text(n_leaves: int) -> str:
+    """Write how many leaves a tree has."""
+    return "1 leaf" if n_leaves == 1 else f"{count_text(n_leaves)} leaves"
+
+
 def percent_text(share: float) -> str:
     """Write a share in percent: whole numbers, with decimals near 0 and 100, neither of which rounding makes up."""
     if not 0 <= share <= 1:

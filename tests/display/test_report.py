@@ -16,7 +16,7 @@ pytest.importorskip("sklearn")
 pandas = pytest.importorskip("pandas")
 
 HOSTILE = ["</script><script>alert(1)</script>", "\"quotes'&amp;`${1}", "שלום مرحبا", "<img src=x onerror=alert(2)>"]
-SECTIONS = ["summary", "features", "scatter", "pairs", "dependence", "rows", "card"]
+SECTIONS = ["summary", "performance", "features", "scatter", "pairs", "dependence", "rows", "card"]
 
 
 def housing(n=400):
@@ -204,6 +204,8 @@ def test_keyboard_and_screen_readers(browser, tree, tmp_path):
     page.locator('[role="tree"] > li').focus()
     page.keyboard.press("ArrowDown")
     assert page.evaluate("document.activeElement.getAttribute('aria-level')") == "2"
+    if page.evaluate("document.activeElement.getAttribute('aria-expanded')") == "false":  # a leaf
+        page.keyboard.press("ArrowRight")
     page.keyboard.press("ArrowLeft")
     assert page.evaluate("document.activeElement.getAttribute('aria-expanded')") == "false"
     page.keyboard.press("ArrowLeft")
@@ -382,7 +384,7 @@ def test_targets_are_a_column_and_labels_the_models(tmp_path):
     model = boosted(numeric, y)
     path = silva.report(model, numeric, y, tmp_path / "report.html")
     text = path.read_text()
-    assert silva.report(model, numeric, y.to_frame("y"), path).read_text() == text
+    assert silva.report(model, numeric, y.to_frame(), path).read_text() == text
     with pytest.raises(ValueError, match=r"y holds text \('dear'\).*it knows no labels; replace them by 0, 1"):
         silva.report(model, numeric, np.where(y > y.mean(), "dear", "cheap"), path)
     with pytest.raises(TypeError, match=r"y is a path, '.*report.html': pass it as path="):

@@ -14,7 +14,7 @@ from silva.display.measured import Ruler
 from silva.display.report.rows import read_rows
 from silva.display.report.trees import leaves_under, shown_class, standard_errors, target_of
 from silva.display.text import check_tree, facts_of, leaf_facts, leaf_number
-from silva.equations import factor_text, leaf_equation, levels_text, step_of
+from silva.equations import described, leaf_equation
 from silva.escapes import PICTURE, shown
 from silva.evaluate.cpu import CpuEvaluator
 from silva.extras import import_extra
@@ -31,7 +31,7 @@ from silva.rules import (
     shares_text,
     speaks_of_odds,
 )
-from silva.wording import Wording, check_wording, number_text, percent_text, signed_text
+from silva.wording import Wording, check_wording, leaves_text, number_text, percent_text
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -272,8 +272,7 @@ def _heading(picture: Picture, title: str | None, target: object) -> list[str]:
     n_leaves = int(np.diff(forest.leaf_offsets)[picture.tree])
     of = f"probability of {name}" if name else f"{target}" if isinstance(target, str) else "the target"
     which = f"Tree {picture.tree} of {forest.n_trees}" if forest.n_trees > 1 else "Tree"
-    size = f"{n_leaves} lea{'f' if n_leaves == 1 else 'ves'}"
-    lines = [title if title is not None else f"{which}, {size}: {of}"]
+    lines = [title if title is not None else f"{which}, {leaves_text(n_leaves)}: {of}"]
     what = _what(picture)
     parts = ["Grey bar: share of the rows.", f"Square: {what}, from blue (low) to red (high)."]
     if picture.rows is not None and n_leaves > 1:
@@ -394,17 +393,7 @@ def _bars(picture: Picture, at: int) -> list[Bar]:
 
 
 def _bar(term: Term, is_odds: bool, wording: Wording) -> Bar:
-    if term.levels:
-        text = levels_text(term, 2, factor_text if is_odds else lambda amount: signed_text(amount, 3))
-        return Bar(term.name, text.replace(", ...,", " …"), term.effect, is_of_levels=True)
-    error = term.error * (term.deviation if term.deviation == term.deviation else 1.0)
-    if not is_odds:
-        return Bar(term.name, signed_text(term.coefficient, wording.digits), term.effect, error)
-    if not term.is_number:
-        return Bar(term.name, factor_text(term.coefficient), term.effect, error)
-    step = step_of(term)
-    per = wording.with_unit(number_text(step, 3), term.name)
-    return Bar(term.name, f"{factor_text(term.coefficient * step)} per {per}", term.effect, error)
+    return Bar(*described(term, is_odds, wording), is_of_levels=bool(term.levels))
 
 
 def _draw(

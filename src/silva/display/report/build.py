@@ -7,23 +7,28 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from silva.display.report.card import history, model_card
+from silva.display.report.card import figures, history, model_card
 from silva.display.report.dependence import dependence
 from silva.display.report.explained import explained
 from silva.display.report.page import packed, write_page
+from silva.display.report.performance import performance
 from silva.display.report.rows import SHOWN_FEATURES, chosen, feature_entries, numbers, read_rows
+from silva.display.report.sentences import sentences
 from silva.display.report.trees import are_shown, drawn, embedded, is_small
-from silva.facts import output_names
+from silva.facts import feature_names, output_names
 from silva.files import check_output
 from silva.loading import load
+from silva.wording import Wording, check_wording, leaves_text
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
     from pathlib import Path
 
     from numpy.typing import ArrayLike
 
     from silva.display.report.explained import Explained
     from silva.display.report.rows import ReportRows
+    from silva.forest import Forest
     from silva.typing import Int64s, Rows
 
 
@@ -33,7 +38,10 @@ def report(
     y: ArrayLike | None = None,
     path: str | os.PathLike[str] = "report.html",
     *,
+    test: tuple[Rows, ArrayLike] | None = None,
     title: str | None = None,
+    max_terms: int | None = 5,
+    units: Mapping[str, str] | None = None,
     redact: bool = False,
     by_position: bool = False,
     random_state: int = 0,
@@ -51,8 +59,15 @@ def report(
         Targets, or class labels: for errors, and for the means at the nodes of a tree.
     path : path
         Of the file to write; it appears complete or not at all, and replaces one that is there.
+    test : tuple of rows and targets, optional
+        Rows that the model has not been trained on: figures and curves are then shown for X and y as **training** and
+        for these as **test**.
     title : str, optional
-        Default: what the model is.
+        Default: what is predicted, if y has a name, and what the model is.
+    max_terms : int or None, default=5
+        Terms of a leaf's equation; None shows all.
+    units : mapping of str to str, optional
+        Units by the name of the feature, for axes and tests.
     redact : bool
         Leave all single rows out: no points, no lines of rows, no table of rows, and ranges of features without their
         extreme values. Means over rows stay, and so does the model.
@@ -94,12 +109,22 @@ def report(
     if not forest.means_known:
         forest = forest.with_means(X, by_position)
     rows = read_rows(forest, X, y, n_jobs, by_position)
+    wording = Wording(max_terms=max_terms, units=units or {})
+    check_wording(wording, {*feature_names(forest), *rows.names})
+    unseen = None if test is None else read_rows(forest, *_pair(test, y), n_jobs, by_position)
+    sets = {"": rows} if unseen is None else {"training": rows, "test": unseen}
+    measured = {name: performance(one, redact) for name, one in sets.items()}
+    target_name = _name_of(y)
     at = chosen(rows, random_state)
     found = explained(rows, at)
     order = np.argsort(-found.importance.sum(axis=1), kind="stable")
     content: dict[str, Any] = {
-        "title": title or f"{forest.source or 'Forest'}: {forest.n_trees} tree{'s' * (forest.n_trees != 1)}",
-        "features": feature_entries(rows, at, redact),
+        "title": title or _title(model, forest, target_name),
+        "target": target_name,
+        "sentences": sentences(sets, measured, target_name, found.importance.sum(axis=1)),
+        "performance": {name: one for name, one in measured.items() if one is not None},
+        "figures": {name: figures(one) for name, one in sets.items()},
+        "features": feature_entries(rows, at, redact, wording.units),
         "outputs": output_names(forest, forest.n_outputs) if forest.n_outputs > 1 else [],
         "classes": rows.classes,
         "isClassifier": bool(forest.classes),
@@ -111,15 +136,38 @@ def report(
         "partners": found.partners,
         "dependence": dependence(rows, order, at, redact),
         "model": embedded(forest) if is_small(rows) else None,
-        "trees": drawn(rows, model, redact) if is_small(rows) and are_shown(forest) else None,
+        "trees": drawn(rows, model, redact, wording) if is_small(rows) and are_shown(forest) else None,
         "history": history(model),
-        "card": model_card(rows, found, redact),
+        "card": model_card(rows, found, redact, sets),
         "nRows": len(rows),
         "rows": None if redact else shown_rows(rows, found, at, order),
         "start": start_row(rows),
     }
     write_page(content, target)
     return target
+
+
+def _pair(test: Any, y: object) -> tuple[Any, Any]:
+    """Check that test rows come with targets, beside targets of the other rows."""
+    if not isinstance(test, tuple | list) or len(test) != 2:
+        raise TypeError(f"test is a {type(test).__name__}, expected a pair of rows and their targets: test=(X, y)")
+    if y is None:
+        raise ValueError("test needs y, the targets of X, to compare with: report(model, X, y, test=(X_test, y_test))")
+    return test[0], test[1]
+
+
+def _name_of(y: Any) -> str:
+    """Name of a series, or of the column of a frame; empty where there is none."""
+    name = y.columns[0] if hasattr(y, "columns") and len(y.columns) == 1 else getattr(y, "name", None)
+    return str(name) if isinstance(name, str | int) else ""
+
+
+def _title(model: object, forest: Forest, target: str) -> str:
+    """Name what is predicted, and what the model is."""
+    kind = type(model).__name__ if forest.source == "silva" and type(model).__module__.startswith("silva.grow") else ""
+    kind = kind or forest.source or "Forest"
+    size = leaves_text(forest.n_leaves) if forest.n_trees == 1 else f"{forest.n_trees:,} trees"
+    return f"{target}: {kind}, {size}" if target else f"{kind}: {size}"
 
 
 def shown_rows(rows: ReportRows, found: Explained, at: Int64s, order: Int64s) -> dict[str, Any]:

@@ -18,7 +18,9 @@ if TYPE_CHECKING:
 COMBINED = "; what statistics of several columns contribute is divided equally among these"
 
 
-def model_card(rows: ReportRows, found: Explained, redact: bool) -> dict[str, dict[str, str]]:
+def model_card(
+    rows: ReportRows, found: Explained, redact: bool, sets: dict[str, ReportRows]
+) -> dict[str, dict[str, str]]:
     """Facts by section."""
     from silva import __version__
 
@@ -42,7 +44,7 @@ def model_card(rows: ReportRows, found: Explained, redact: bool) -> dict[str, di
         "NumPy": np.__version__,
         "made": datetime.datetime.now(datetime.UTC).strftime("%Y-%m-%d %H:%M UTC"),
     }
-    fit = {"Figures on these rows": figures(rows)}
+    fit = {f"Figures on {name or 'these'} rows": figures(one) for name, one in sets.items()}
     return {"Model": model, "Data": data, **fit, "Explanation": checks, "Made by": made}
 
 

@@ -21,7 +21,8 @@ FEATURES, POINTS, ROWS = 8, 40, 500
 LINE_NUMBERS, MOST_LINES = 2400, 40
 """Points of all lines of single rows a feature, and lines at most."""
 
-MOST_CATEGORIES = 40
+MOST_CATEGORIES, BANDS = 40, 8
+"""Categories of a panel, and outputs of a model whose panels show where the rows' own lines lie."""
 
 
 def dependence(rows: ReportRows, features: Int64s, at: Int64s, redact: bool) -> list[dict[str, Any]]:
@@ -53,12 +54,19 @@ def _entry(rows: ReportRows, changing: ChangingRows, feature: int, redact: bool)
         "grid": [str(value) for value in shown.tolist()] if is_text else shown.astype(np.float64),
         "isText": is_text,
         "average": _short(means.T),
+        "band": _band(each) if len(changing) >= 10 * REDACTED_ROWS and each.shape[2] <= BANDS else [],
         "lines": _short(each[:, lines].transpose(2, 1, 0)) if n_lines else [],
         "deciles": []
         if is_text or (redact and len(present) < 10 * REDACTED_ROWS)
         else np.quantile(present, np.linspace(0.1, 0.9, 9)),
         "rows": len(changing),
     }
+
+
+def _band(each: Array) -> list[Any]:
+    """Where the middle 80 % of the rows' own lines lie: for each output, the lower ends and the upper ends."""
+    ends = np.quantile(each, [0.1, 0.9], axis=1)
+    return [_short(ends[:, :, k]) for k in range(ends.shape[2])]
 
 
 def _redacted(rows: ReportRows, changing: ChangingRows, feature: int) -> tuple[Array, Array]:

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from silva.typing import Array
 
 ASSETS = Path(__file__).parent / "assets"
-SCRIPTS = ("basics.js", "model.js", "charts.js", "rows.js", "tree.js", "main.js")
+SCRIPTS = ("basics.js", "model.js", "charts.js", "rows.js", "tree.js", "performance.js", "main.js")
 
 POLICY = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; img-src data:"
 """Content security policy: the page may load nothing, from anywhere."""

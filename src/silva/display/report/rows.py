@@ -17,7 +17,7 @@ from silva.inputs.shown import own_values
 from silva.inputs.targets import as_targets, class_places, refuse_text
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from numpy.typing import ArrayLike
 
@@ -158,9 +158,10 @@ def data_hash(rows: ReportRows) -> str:
     return digest.hexdigest()
 
 
-def feature_entries(rows: ReportRows, at: Int64s, redact: bool) -> list[dict[str, Any]]:
+def feature_entries(rows: ReportRows, at: Int64s, redact: bool, units: Mapping[str, str]) -> list[dict[str, Any]]:
     """Describe each feature: its name, its kind, the range of its numbers or the texts of its categories."""
-    return [_entry(rows, name, feature, at, redact) for feature, name in enumerate(rows.names)]
+    entries = [_entry(rows, name, feature, at, redact) for feature, name in enumerate(rows.names)]
+    return [entry | {"unit": units.get(entry["name"], "")} for entry in entries]
 
 
 def _entry(rows: ReportRows, name: str, feature: int, at: Int64s, redact: bool) -> dict[str, Any]:

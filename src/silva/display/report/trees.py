@@ -9,17 +9,27 @@ import numpy as np
 
 from silva.display.curves import mean_curve
 from silva.display.report.rows import REDACTED_ROWS
+from silva.equations import described, leaf_equation
 from silva.evaluate.cpu import CpuEvaluator
 from silva.evaluate.linear import term_name
-from silva.rules import class_index, common_range, covers_are_counts, leaf_of_node, node_tests, value_text
-from silva.wording import Wording
+from silva.rules import (
+    class_index,
+    common_range,
+    covers_are_counts,
+    leaf_of_node,
+    node_tests,
+    speaks_of_odds,
+    value_text,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from silva.display.report.rows import ReportRows
+    from silva.equations import Term
     from silva.forest import Forest
     from silva.typing import Array, Int32s, Int64s
+    from silva.wording import Wording
 
 MOST_NODES, MOST_SHOWN_LEAVES, MOST_SHOWN_TREES = 4000, 250, 60
 """Nodes of a model that a page computes with, leaves of a tree that it draws, trees that it draws."""
@@ -106,16 +116,18 @@ class _Drawing:
     wording: Wording
 
 
-def drawn(rows: ReportRows, model: object, redact: bool) -> list[dict[str, Any]]:
+def drawn(rows: ReportRows, model: object, redact: bool, wording: Wording) -> list[dict[str, Any]]:
     """Describe the trees for their drawing: tests in words, rows, means and errors, a curve at each split."""
     forest = rows.forest
     evaluator = CpuEvaluator(forest)
     reached = evaluator.numbered().leaves(rows.settled, evaluator.default_choice(len(rows)), rows.n_jobs)
     errors = standard_errors(model, forest)
-    drawing = _Drawing(rows, getattr(model, "leaf_summary_", None), errors, REDACTED_ROWS if redact else 1, Wording())
+    drawing = _Drawing(rows, getattr(model, "leaf_summary_", None), errors, REDACTED_ROWS if redact else 1, wording)
     return [
         {
             "output": int(forest.tree_output[tree]),
+            "what": _what(rows, tree),
+            "isShare": shown_class(rows, tree) is not None,
             "note": _note(forest, tree, drawing.wording.digits),
             "nodes": _nodes(drawing, tree, reached[:, tree]),
         }
@@ -123,8 +135,16 @@ def drawn(rows: ReportRows, model: object, redact: bool) -> list[dict[str, Any]]
     ]
 
 
+def _what(rows: ReportRows, tree: int) -> str:
+    """Say what the means of nodes are."""
+    place = shown_class(rows, tree)
+    if place is None:
+        return "mean"
+    return f"share of {rows.classes[place]}" if rows.y is not None else f"probability of {rows.classes[place]}"
+
+
 def _note(forest: Forest, tree: int, digits: int) -> str:
-    common = common_range(forest, tree, digits)
+    common = "" if speaks_of_odds(forest) else common_range(forest, tree, digits)
     lines = [f"Predictions are clipped to {common}."] if common else []
     if forest.tree_offsets[tree + 1] - forest.tree_offsets[tree] == 1:
         lines.append("No split paid off: one leaf holds all rows.")
@@ -195,9 +215,20 @@ def _leaf(drawing: _Drawing, node: int) -> dict[str, Any]:
         name = "rmse" if "rmse" in summary else "log_loss"
         entry |= {"error": float(summary[name][leaf]), "errorName": name.replace("_", "-")}
         entry["clipped"] = int(summary["n_clipped"][leaf])
-    if errors is not None:
-        entry["standardErrors"] = errors[slice(*forest.linear_offsets[leaf : leaf + 2])]
+    if forest.has_linear_leaves:
+        found = leaf_equation(forest, leaf, drawing.wording, errors)
+        entry["terms"] = [_term(term, speaks_of_odds(forest), drawing.wording) for term in found.terms]
+        entry["smaller"] = [found.n_smaller, found.smaller]
+        if errors is not None:
+            entry["standardErrors"] = errors[slice(*forest.linear_offsets[leaf : leaf + 2])]
     return entry
+
+
+def _term(term: Term, is_odds: bool, wording: Wording) -> dict[str, Any]:
+    """Describe a term for its bar: what one standard deviation adds, and its coefficient or factor as text."""
+    name, text, effect, error = described(term, is_odds, wording)
+    levels = [{"name": name, "value": value} for name, value in term.levels]
+    return {"name": name, "text": text, "effect": effect, "error": error, "levels": levels}
 
 
 def leaves_under(forest: Forest, tree: int) -> list[list[int]]:

@@ -31,7 +31,7 @@ function fmt(value, digits = 4) {
   if (!Number.isFinite(value)) return value > 0 ? "∞" : "−∞";
   const size = Math.abs(value);
   let text;
-  if (Number.isInteger(value) && size < 1e15) text = size >= 1e5 ? value.toLocaleString("en") : String(value);
+  if (Number.isInteger(value) && size < 1e15) text = size >= 1e4 ? value.toLocaleString("en") : String(value);
   else if (size !== 0 && (size < 1e-4 || size >= 1e9)) text = value.toExponential(digits - 1);
   else text = String(Number(value.toPrecision(size >= 10 ** digits ? String(Math.trunc(size)).length : digits)));
   return text.replace("-", "−");
@@ -40,6 +40,12 @@ const signed = (value, digits) => (value < 0 ? "" : "+") + fmt(value, digits);
 const short = (text, most) => (text.length > most ? text.slice(0, Math.max(1, most - 1)) + "…" : text);
 
 const nameOf = (feature) => data.features[feature].name;
+const withUnit = (feature) => nameOf(feature) + (data.features[feature].unit ? ` (${data.features[feature].unit})` : "");
+// What the values of the model are called: of classifiers log-odds, of regressions the target.
+const classShown = () => (data.outputs.length ? data.outputs[state.output] : data.classes.length === 2 ? data.classes[1] : "");
+const marginName = () => (data.isClassifier ? `log-odds${classShown() ? ` of ${classShown()}` : ""}` : data.target || "prediction");
+const responseName = (column) => (data.isClassifier && data.classes.length ? `probability of ${data.classes[column]}` : data.target || "prediction");
+const SHADES = ["#4c78a8", "#f58518", "#54a24b", "#b279a2", "#e45756", "#72b7b2", "#9d755d", "#eeca3b"];
 function valueText(feature, value) {
   if (Number.isNaN(value)) return "missing";
   const texts = data.features[feature].categories;
@@ -58,15 +64,24 @@ function scale(low, high, from, to) {
   const span = high - low || 1;
   return (x) => from + ((x - low) / span) * (to - from);
 }
-function ticks(low, high, count) {
+// About so many round numbers between the ends: four to six unless there is little room.
+function ticks(low, high, count = 5) {
   const span = high - low;
   if (!(span > 0)) return [low];
-  const raw = span / Math.max(1, count), unit = 10 ** Math.floor(Math.log10(raw));
-  const step = [1, 2, 5, 10].map((m) => m * unit).find((s) => s >= raw);
-  const found = [];
-  for (let i = Math.ceil(low / step); i * step <= high + step * 1e-9; i++) found.push(Number((i * step).toPrecision(12)));
-  return found;
+  const unit = 10 ** Math.floor(Math.log10(span / count));
+  const of = (step) => {
+    const found = [];
+    for (let i = Math.ceil(low / step - 1e-9); i * step <= high + step * 1e-9; i++) found.push(Number((i * step).toPrecision(12)));
+    return found;
+  };
+  const all = [0.5, 1, 2, 2.5, 5, 10, 20].map((m) => of(m * unit));
+  return all.reduce((best, one) => (Math.abs(one.length - count) < Math.abs(best.length - count) ? one : best));
 }
+const percent = (share) => {
+  const value = 100 * share, near = Math.min(value, 100 - value);
+  if (Number.isNaN(share)) return "unknown";
+  return near === 0 || near >= 9.5 ? `${Math.round(value)} %` : near < 0.05 ? (value < 50 ? "< 0.1 %" : "> 99.9 %") : near < 0.95 ? `${value.toFixed(1)} %` : `${Math.round(value)} %`;
+};
 function extent(values) {
   let low = Infinity, high = -Infinity;
   for (const value of values) {

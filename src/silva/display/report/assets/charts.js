@@ -1,15 +1,25 @@
 // Bars, beeswarm, scatter, lines.
 const DOT = 3.4;
 
-function axis(root, x, low, high, y, width, count) {
-  for (const tick of ticks(low, high, count ?? Math.max(2, Math.floor(width / 110)))) {
+function axis(root, x, low, high, y, width, name, write = fmt) {
+  for (const tick of ticks(low, high, Math.max(2, Math.min(5, Math.floor(width / 60))))) {
     root.append(svg("line", { class: "axis", x1: x(tick), x2: x(tick), y1: y, y2: y + 4 }));
-    root.append(svg("text", { class: "soft", x: x(tick), y: y + 17, "text-anchor": "middle" }, fmt(tick)));
+    root.append(svg("text", { class: "soft", x: x(tick), y: y + 17, "text-anchor": "middle" }, write(tick)));
   }
+  if (name) root.append(label(name, Math.floor(width / 6.5), { class: "soft", x: (x(low) + x(high)) / 2, y: y + 33, "text-anchor": "middle" }));
+}
+const AXIS = 38, NAME = 14;
+// Ticks at the left, the name of the axis above them.
+function sideAxis(root, y, low, high, left, name, write = (tick) => fmt(tick, 3)) {
+  for (const tick of ticks(low, high)) {
+    root.append(svg("line", { class: "axis", x1: left - 4, x2: left, y1: y(tick), y2: y(tick) }));
+    root.append(svg("text", { class: "soft", x: left - 7, y: y(tick) + 4, "text-anchor": "end" }, write(tick)));
+  }
+  if (name) root.append(label(name, 60, { class: "soft", x: 0, y: 10 }));
 }
 const labelWidth = (width) => Math.min(190, Math.max(90, Math.floor(width * 0.3)));
 
-function bars(entries, text, most = 20) {
+function bars(entries, text, most = 20, write = (value) => fmt(value, 3)) {
   const shown = entries.slice(0, most), largest = Math.max(...shown.map((e) => e.value), 1e-300);
   return chart(text, (root, width) => {
     const left = shown[0]?.names ? Math.min(230, Math.floor(width * 0.48)) : labelWidth(width), x = scale(0, largest, left, width - 62), row = 23;
@@ -17,14 +27,14 @@ function bars(entries, text, most = 20) {
       const y = i * row;
       root.append(label(entry.names ?? entry.name, Math.floor(left / 7.2), { x: left - 7, y: y + 15, "text-anchor": "end" }));
       root.append(svg("rect", { x: left, y: y + 4, width: Math.max(1, x(entry.value) - left), height: 15, rx: 2, fill: "var(--accent)" }));
-      root.append(svg("text", { class: "soft", x: x(entry.value) + 6, y: y + 16 }, fmt(entry.value, 3)));
+      root.append(svg("text", { class: "soft", x: x(entry.value) + 6, y: y + 16 }, write(entry.value)));
     });
     return shown.length * row + 4;
   });
 }
 
 // Dots of one colour are one path: thousands of rows stay quick.
-function dots(root, points, shades = 24) {
+function dots(root, points, shades = 24, own = null) {
   const buckets = new Map();
   for (const { x, y, share } of points) {
     const key = Number.isNaN(share) ? "none" : Math.round(share * (shades - 1));
@@ -32,7 +42,7 @@ function dots(root, points, shades = 24) {
     buckets.get(key).push(`M${x.toFixed(1)} ${y.toFixed(1)}h0`);
   }
   for (const [key, parts] of [...buckets].sort((a, b) => (a[0] === "none" ? -1 : b[0] === "none" ? 1 : a[0] - b[0]))) {
-    const colour = key === "none" ? "var(--gone)" : mix(key / (shades - 1));
+    const colour = own ? own : key === "none" ? "var(--gone)" : mix(key / (shades - 1));
     root.append(svg("path", { class: "dots", d: parts.join(""), style: `stroke:${colour};stroke-width:${DOT}px;opacity:.8` }));
   }
 }
@@ -61,22 +71,36 @@ function beeswarm(features, rows, text) {
     features.forEach((feature, place) => {
       const y = place * band + band / 2;
       root.append(label(nameOf(feature), Math.floor(left / 7.2), { x: left - 4, y: y + 4, "text-anchor": "end" }));
-      const values = Array.from({ length: n }, (_, i) => rows.value(i, feature)), rank = ranker(values);
+      const values = Array.from({ length: n }, (_, i) => rows.value(i, feature)), rank = data.features[feature].categories ? () => NaN : ranker(values);
       const points = values.map((value, i) => ({ x: x(rows.phi(i, feature)), y, share: rank(value) }));
       dots(root, swarm(points, band / 2 - 3));
     });
-    axis(root, x, low, high, features.length * band, width - left);
-    return features.length * band + 24;
+    axis(root, x, low, high, features.length * band, width - left, `effect on ${marginName()}`);
+    return features.length * band + AXIS;
   });
 }
 
+// Categories have no order: each of the most frequent ones has a colour of its own.
+function shadesOf(feature, values) {
+  const counts = new Map();
+  for (const value of values) if (!Number.isNaN(value)) counts.set(value, (counts.get(value) ?? 0) + 1);
+  const most = [...counts].sort((a, b) => b[1] - a[1]).slice(0, SHADES.length).map(([value]) => value);
+  return new Map(most.map((value, i) => [value, SHADES[i]]));
+}
+
 function legend(feature) {
-  const texts = feature !== undefined && data.features[feature].categories;
-  const ends = texts ? ["first category", "last"] : ["low", "high"];
+  const swatch = (colour, text) => [el("span", { class: "swatch", style: `background:${colour};margin-left:.7em` }), el("bdi", {}, text)];
+  if (feature !== undefined && data.features[feature].categories) {
+    const shades = shadesOf(feature, Array.from({ length: rows.length }, (_, i) => rows.value(i, feature)));
+    const more = Object.keys(data.features[feature].categories).length > shades.size;
+    return el("p", { class: "note" }, el("bdi", {}, nameOf(feature)), ":", [...shades].map(([value, colour]) => swatch(colour, valueText(feature, value))), more && swatch("var(--gone)", "others"));
+  }
+  const ends = ["low", "high"];
   return el("p", { class: "note" }, el("span", { class: "swatch", style: `background:${mix(0)}` }), `${ends[0]} `,
     el("span", { class: "swatch", style: `background:${mix(1)};margin-left:.7em` }), `${ends[1]} value of `, el("bdi", {}, feature === undefined ? "the feature" : nameOf(feature)),
     (feature === undefined ? data.features.some((entry) => entry.missing) : data.features[feature].missing)
-      && [el("span", { class: "swatch", style: "background:var(--gone);margin-left:.7em" }), "missing"]);
+      && swatch("var(--gone)", "missing"),
+    feature === undefined && data.features.some((entry) => entry.categories) && swatch("var(--gone)", "categories"));
 }
 
 // Places of a feature's values along an axis: numbers as they are, categories side by side, missing values first.
@@ -93,21 +117,24 @@ function places(feature, values) {
 
 function scatter(feature, colour, rows, text) {
   return chart(text, (root, width) => {
-    const height = 300, left = 46, bottom = data.features[feature].categories ? 62 : 26;
+    const height = 320, left = 52, bottom = data.features[feature].categories ? 62 : AXIS;
     const values = Array.from({ length: rows.length }, (_, i) => rows.value(i, feature)), place = places(feature, values);
     const phi = values.map((_, i) => rows.phi(i, feature)), [low, high] = extent([...phi, 0]);
-    const x = scale(place.low, place.high, left + 6, width - 10), y = scale(low, high, height - bottom - 6, 8);
+    const x = scale(place.low, place.high, left + 6, width - 10), y = scale(low, high, height - bottom - 6, 8 + NAME);
     root.append(svg("line", { class: "zero", x1: left, x2: width, y1: y(0), y2: y(0) }));
-    for (const tick of ticks(low, high, 6)) root.append(svg("text", { class: "soft", x: left - 6, y: y(tick) + 4, "text-anchor": "end" }, fmt(tick)));
+    sideAxis(root, y, low, high, left, `effect on ${marginName()}`);
     if (place.marks) {
       const each = (width - left) / (place.marks.length || 1);
       for (const [at, name] of place.marks) root.append(label(name, 12, { class: "soft", transform: `translate(${x(at)} ${height - bottom + 14}) ${each < 70 ? "rotate(-40)" : ""}`, "text-anchor": each < 70 ? "end" : "middle" }));
     } else {
-      axis(root, x, extent(values.filter((v) => !Number.isNaN(v)))[0], place.high, height - bottom, width - left);
-      if (place.missing !== null) root.append(svg("text", { class: "soft", x: x(place.missing), y: 12, "text-anchor": "middle" }, "missing"));
+      axis(root, x, extent(values.filter((v) => !Number.isNaN(v)))[0], place.high, height - bottom, width - left, withUnit(feature));
+      if (place.missing !== null) root.append(svg("text", { class: "soft", x: x(place.missing), y: height - bottom + 17, "text-anchor": "middle" }, "missing"));
     }
     const others = values.map((_, i) => (colour < 0 ? NaN : rows.value(i, colour))), rank = ranker(others);
-    dots(root, values.map((value, i) => ({ x: x(place.of(value, i)), y: y(phi[i]), share: rank(others[i]) })));
+    const shades = colour >= 0 && data.features[colour].categories ? shadesOf(colour, others) : null;
+    const points = values.map((value, i) => ({ x: x(place.of(value, i)), y: y(phi[i]), share: shades ? NaN : rank(others[i]), colour: shades?.get(others[i]) }));
+    dots(root, points.filter((point) => !point.colour));
+    for (const shade of new Set(points.map((point) => point.colour).filter(Boolean))) dots(root, points.filter((point) => point.colour === shade), 1, shade);
     return height;
   });
 }
@@ -117,36 +144,41 @@ function dependencePlot(entry, column) {
   const grid = entry.isText ? entry.grid.map((_, i) => i) : entry.grid.map(num);
   const text = `Mean prediction by ${nameOf(entry.feature)}: from ${fmt(Math.min(...average))} to ${fmt(Math.max(...average))}`;
   const figure = chart(text, (root, width) => {
-    const height = 190, left = 46, bottom = entry.isText ? 58 : 24;
-    const [low, high] = extent([...average, ...lines.flat()]), ends = entry.isText ? [-0.5, grid.length - 0.5] : extent(grid);
-    const x = scale(...ends, left + 4, width - 8), y = scale(low, high, height - bottom - 4, 6);
-    for (const tick of ticks(low, high, 4)) root.append(svg("text", { class: "soft", x: left - 6, y: y(tick) + 4, "text-anchor": "end" }, fmt(tick, 3)));
+    const height = 216, left = 46, bottom = entry.isText ? 58 : AXIS, band = (entry.band ?? [])[column]?.map((line) => line.map(num));
+    const [low, high] = extent([...average, ...(band ?? []).flat(), ...(band ? [] : lines.flat())]), ends = entry.isText ? [-0.5, grid.length - 0.5] : extent(grid);
+    const x = scale(...ends, left + 4, width - 8), y = scale(low, high, height - bottom - 4, 8 + NAME);
+    sideAxis(root, y, low, high, left, responseName(data.classes.length === 2 && entry.average.length === 1 ? 1 : column), data.isClassifier && data.classes.length ? percent : undefined);
     const line = (values) => values.map((v, i) => `${i ? "L" : "M"}${x(grid[i]).toFixed(1)} ${y(v).toFixed(1)}`).join("");
-    for (const values of lines) root.append(svg("path", { d: line(values), style: "fill:none;stroke:var(--gone);opacity:.3" }));
+    const clip = `clip-${entry.feature}-${column}`;
+    root.append(svg("clipPath", { id: clip }, svg("rect", { x: left, y: NAME, width: width - left, height: height - bottom - NAME })));
+    if (band && !entry.isText) root.append(svg("path", { d: `${line(band[1])}L${line(band[0]).slice(1).split("L").reverse().join("L")}Z`, style: "fill:var(--accent);opacity:.16" }));
+    if (band && entry.isText) grid.forEach((g, i) => root.append(svg("line", { x1: x(g), x2: x(g), y1: y(band[0][i]), y2: y(band[1][i]), style: "stroke:var(--accent);opacity:.35;stroke-width:6px" })));
+    if (!entry.isText) for (const values of lines) root.append(svg("path", { d: line(values), "clip-path": `url(#${clip})`, style: "fill:none;stroke:var(--gone);opacity:.22" }));
     if (entry.isText) average.forEach((v, i) => root.append(svg("circle", { cx: x(i), cy: y(v), r: 4.5, fill: "var(--accent)" })));
     else root.append(svg("path", { d: line(average), style: "fill:none;stroke:var(--accent);stroke-width:3px" }));
-    for (const decile of entry.deciles) root.append(svg("line", { class: "axis", x1: x(num(decile)), x2: x(num(decile)), y1: height - bottom - 6, y2: height - bottom }));
+    for (const decile of entry.deciles) root.append(svg("line", { class: "rug", x1: x(num(decile)), x2: x(num(decile)), y1: height - bottom - 7, y2: height - bottom }));
     if (entry.isText) entry.grid.forEach((name, i) => root.append(label(name, 12, { class: "soft", transform: `translate(${x(i)} ${height - bottom + 14}) rotate(-35)`, "text-anchor": "end" })));
-    else axis(root, x, ...ends, height - bottom, width - left);
+    else axis(root, x, ...ends, height - bottom, width - left, withUnit(entry.feature));
     return height;
   }, nameOf(entry.feature));
   figure.append(asTable([nameOf(entry.feature), "mean prediction"], () => average.map((v, i) => [entry.isText ? entry.grid[i] : fmt(grid[i]), fmt(v)])));
   return figure;
 }
 
-function lineChart(series, text, xName) {
+function lineChart(series, text, xName, yName, options = {}) {
   return chart(text, (root, width) => {
-    const height = 210, left = 52, xs = series.flatMap((s) => s.x), ys = series.flatMap((s) => s.y);
-    const ends = extent(xs), [low, high] = extent(ys);
-    const x = scale(...ends, left + 4, width - 10), y = scale(low, high, height - 44, 8);
-    for (const tick of ticks(low, high, 5)) root.append(svg("text", { class: "soft", x: left - 6, y: y(tick) + 4, "text-anchor": "end" }, fmt(tick, 3)));
+    const height = options.height ?? 220, left = 52, xs = series.flatMap((s) => s.x), ys = series.flatMap((s) => s.y);
+    const ends = options.ends ?? extent(xs), [low, high] = options.range ?? extent(ys);
+    const x = scale(...ends, left + 4, width - 10), y = scale(low, high, height - AXIS - 4, 8 + (yName ? NAME : 0));
+    sideAxis(root, y, low, high, left, yName, options.write);
+    if (options.diagonal) root.append(svg("line", { class: "zero", x1: x(Math.max(low, ends[0])), y1: y(Math.max(low, ends[0])), x2: x(Math.min(high, ends[1])), y2: y(Math.min(high, ends[1])) }));
+    if (options.dots) root.append(svg("path", { class: "dots", d: options.dots.map(([a, b]) => `M${x(a).toFixed(1)} ${y(b).toFixed(1)}h0`).join(""), style: "stroke:var(--gone);stroke-width:3px;opacity:.45" }));
     for (const { x: at, y: values, colour, dotted } of series) {
       const d = values.map((v, i) => `${i ? "L" : "M"}${x(at[i]).toFixed(1)} ${y(v).toFixed(1)}`).join("");
       root.append(svg("path", { d, style: `fill:none;stroke:${colour};stroke-width:2px${dotted ? ";stroke-dasharray:2 4" : ""}` }));
-      if (at.length < 40) at.forEach((v, i) => root.append(svg("circle", { cx: x(v), cy: y(values[i]), r: 2.6, fill: colour })));
+      if (at.length < 40 && !options.plain) at.forEach((v, i) => root.append(svg("circle", { cx: x(v), cy: y(values[i]), r: 2.6, fill: colour })));
     }
-    axis(root, x, ...ends, height - 40, width - left);
-    root.append(svg("text", { class: "soft", x: (left + width) / 2, y: height - 6, "text-anchor": "middle" }, xName));
+    axis(root, x, ...ends, height - AXIS, width - left, xName, options.write ?? fmt);
     return height;
   });
 }

@@ -27,9 +27,10 @@ function header() {
 }
 
 function summary() {
-  const strongest = byImportance().slice(0, 3).map(nameOf).join(", ");
-  const figures = { ...data.card["Figures on these rows"], "expected value": fmt(num(data.expected[0]), 5), "strongest features": strongest };
-  section("summary", "Summary", el("dl", { class: "cards" }, Object.entries(figures).map(([name, fact]) => el("div", {}, el("dt", {}, name), el("dd", {}, fact)))));
+  const sets = Object.entries(data.figures), names = Object.keys(sets[sets.length - 1][1]);
+  const facts = (name) => sets.map(([set, figures]) => el("dd", {}, figures[name], set && el("span", { class: "of" }, ` ${set}`))).reverse();
+  section("summary", "Summary", el("p", { class: "said" }, data.sentences.join(" ")),
+    names.length > 0 && el("dl", { class: "cards" }, names.map((name) => el("div", {}, el("dt", {}, name), facts(name)))));
 }
 
 function treeSection() {
@@ -45,9 +46,10 @@ function treeSection() {
   listen("output", () => { if (data.outputs.length === data.trees.length) { shown = state.output; draw(); } });
   const names = data.trees.map((tree, i) => [i, data.outputs.length === data.trees.length ? `tree of ${outputName(tree.output)}` : `tree ${i}`]);
   section("tree", data.trees.length > 1 ? "Trees" : "Tree",
-    note("A row goes down from the top: each line says what it passes. The grey bar is the share of rows, the small square the mean, from blue (low) to red (high). ",
-      model.linear ? "A leaf has its equation: bars are what one standard deviation of a feature adds, lines two standard errors, numbers the coefficients. " : "",
-      rows ? "The way of the chosen row is marked. " : "", "Arrow keys walk through the list, Enter opens and closes."),
+    el("ul", { class: "legend" }, [[el("span", { class: "key bar" }), "share of the rows"],
+      [el("span", { class: "key", style: `background:linear-gradient(90deg, ${mix(0)}, ${mix(1)})` }), `${data.trees[0].what === "mean" && data.target ? `mean ${data.target}` : data.trees[0].what}, low to high`],
+      rows && [el("span", { class: "key lit" }), "way of the chosen row"],
+      data.trees.some((tree) => tree.nodes.some((node) => (node.terms ?? []).some((term) => term.levels.length))) && [el("span", { class: "key", style: "background:var(--both)" }), "categories of a feature, to both sides"]].filter(Boolean).map((parts) => el("li", {}, parts))),
     data.trees.length > 1 && el("div", { class: "controls" }, el("label", {}, "Show ", choose(names, 0, (i) => { shown = i; draw(); }))), box);
 }
 
@@ -124,8 +126,8 @@ function importanceSection() {
     const features = byImportance().filter((f) => held.place.has(f)).slice(0, 12);
     return [beeswarm(features, rows, `SHAP values of ${rows.length} rows by feature; colour is the feature's value`), legend()];
   });
-  section("features", "Features", note("What a feature contributes to the margin of a row is its SHAP value φ. Bars: its mean magnitude over all ", data.nRows.toLocaleString("en"),
-    " rows. ", rows ? `Dots: ${rows.length.toLocaleString("en")} of them, one a row, coloured by the feature's value.` : ""), el("div", { class: "two" }, el("div", {}, el("h3", {}, "Mean |φ|"), left), rows && el("div", {}, el("h3", {}, "φ of single rows"), right)));
+  section("features", "Features", note(`What each feature adds to the ${marginName()} of a row (its SHAP value φ). Bars: mean magnitude over all `, data.nRows.toLocaleString("en"),
+    " rows. ", rows ? `Dots: one a row, ${rows.length.toLocaleString("en")} of them.` : ""), el("div", { class: "two" }, el("div", {}, el("h3", {}, "Mean |φ|"), left), rows && el("div", {}, el("h3", {}, "φ of single rows"), right)));
 }
 
 function scatterSection() {
@@ -155,8 +157,9 @@ function dependenceSection() {
   if (!data.dependence.length) return;
   const count = data.dependence[0].average.length, second = count === 2 && !data.outputs.length;
   const column = () => (second ? 1 : Math.min(count - 1, state.output));
-  section("dependence", "Partial dependence", note("The mean prediction of ", data.dependence[0].rows.toLocaleString("en"), " rows if all of them had this value",
-    second ? `, the probability of ${data.classes[1]}` : "", rows ? "; thin lines are single rows. " : ". ", "Ticks at the bottom: deciles of the values."),
+  section("dependence", "Partial dependence", el("ul", { class: "legend" }, [[el("span", { class: "key", style: "background:var(--accent)" }), `mean of ${data.dependence[0].rows.toLocaleString("en")} rows if all had this value`],
+      data.dependence[0].band.length > 0 && [el("span", { class: "key", style: "background:var(--accent);opacity:.25" }), "middle 80 % of the rows"],
+      rows && [el("span", { class: "key", style: "background:var(--gone);opacity:.4" }), "single rows"], [el("span", { class: "key rugs" }), "deciles of the values"]].filter(Boolean).map((parts) => el("li", {}, parts))),
     following("output", () => el("div", { class: "grid" }, data.dependence.map((entry) => dependencePlot(entry, column())))));
 }
 
@@ -170,9 +173,9 @@ function historySection() {
   if (!found) return;
   const colour = ["var(--accent)", "var(--high)", "var(--gone)"], parts = (name) => found[name].map(num);
   section("search", "Search", el("div", { class: "two" },
-    found.sizes.length > 2 && el("div", {}, el("h3", {}, "Least training error at each size"), lineChart([{ x: parts("sizes"), y: parts("least"), colour: colour[0] }], "Least training error by number of leaves", "leaves")),
-    el("div", {}, el("h3", {}, "Error of the best tree"), lineChart([{ x: parts("generation"), y: parts("rmse"), colour: colour[0] }], "Training error of the best tree by generation", "generation")),
-    el("div", {}, el("h3", {}, "Leaves: best tree, and population (dotted)"), lineChart([{ x: parts("generation"), y: parts("n_leaves"), colour: colour[0] }, { x: parts("generation"), y: parts("mean_leaves"), colour: colour[2], dotted: true }], "Leaves by generation", "generation"))));
+    found.sizes.length > 2 && el("div", {}, el("h3", {}, "Least training error at each size"), lineChart([{ x: parts("sizes"), y: parts("least"), colour: colour[0] }], "Least training error by number of leaves", "leaves", "training error (RMSE)")),
+    el("div", {}, el("h3", {}, "Error of the best tree"), lineChart([{ x: parts("generation"), y: parts("rmse"), colour: colour[0] }], "Training error of the best tree by generation", "generation", "training error (RMSE)")),
+    el("div", {}, el("h3", {}, "Leaves: best tree, and population (dotted)"), lineChart([{ x: parts("generation"), y: parts("n_leaves"), colour: colour[0] }, { x: parts("generation"), y: parts("mean_leaves"), colour: colour[2], dotted: true }], "Leaves by generation", "generation", "leaves"))));
 }
 
 function cardSection() {
@@ -181,6 +184,6 @@ function cardSection() {
 }
 
 header();
-for (const part of [summary, treeSection, whatIf, importanceSection, scatterSection, pairsSection, dependenceSection, rowsSection, historySection, cardSection]) part();
+for (const part of [summary, performanceSection, treeSection, whatIf, importanceSection, scatterSection, pairsSection, dependenceSection, rowsSection, historySection, cardSection]) part();
 document.getElementById("nav").append(nav);
 document.documentElement.dataset.ready = "true";

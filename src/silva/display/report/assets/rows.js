@@ -92,6 +92,12 @@ function contributions(i) {
 const hasLeafTerms = () => !!(model && model.linear && rows && data.rows.allValues && model.offsets.length - 1 === model.base.length);
 const treeOf = (output) => Math.max(0, model.treeOutput.indexOf(output));
 
+// What log-odds are as a probability, where one number decides between two classes.
+function asShare(margin) {
+  const found = data.isClassifier && data.classes.length === 2 && model && !data.outputs.length ? responses([margin]) : null;
+  return found && found.length === 2 ? ` (${data.classes[1]} ${percent(found[1])})` : "";
+}
+
 function waterfall(i) {
   const entries = contributions(i), start = num(data.expected[state.output]), end = rows.margin(i);
   const text = `Row ${held.index[i]}: from the expected value ${fmt(start)} to ${fmt(end)}. ` + entries.slice(0, 4).map((e) => `${e.name}: ${signed(e.phi)}`).join(", ");
@@ -102,7 +108,7 @@ function waterfall(i) {
     const stops = [start, end];
     for (const entry of entries) stops.push(at + entry.phi - (parts ? entry.leaf : 0), at += entry.phi);
     const [low, high] = extent(stops), x = scale(low, high, left + 6, width - 64);
-    root.append(svg("text", { class: "soft", x: x(start), y: 11, "text-anchor": "middle" }, `expected ${fmt(start)}`));
+    root.append(svg("text", { class: "soft", x: x(start), y: 11, "text-anchor": "middle" }, `expected ${fmt(start)}${asShare(start)}`));
     at = start;
     entries.forEach((entry, place) => {
       const y = 20 + place * row, way = parts ? entry.phi - entry.leaf : entry.phi, middle = at + way, stop = at + entry.phi;
@@ -116,9 +122,10 @@ function waterfall(i) {
       at = stop;
     });
     const bottom = 20 + entries.length * row;
-    root.append(svg("text", { x: Math.min(Math.max(x(end), left + 40), width - 60), y: bottom + 14, "text-anchor": "middle", style: "font-weight:700" }, fmt(end, 5)));
+    root.append(svg("text", { x: Math.min(Math.max(x(end), left + 40), width - 60), y: bottom + 14, "text-anchor": "middle", style: "font-weight:700" }, `${fmt(end, 5)}${asShare(end)}`));
     return bottom + 22;
   }, `Row ${held.index[i]}${data.outputs.length ? `, ${outputName(state.output)}` : ""}: prediction ${predictionText(i)}${held.y ? `, target ${targetText(i)}` : ""}`);
+  if (data.isClassifier) figure.append(el("p", { class: "note" }, `In ${marginName()}.`));
   if (parts) figure.append(el("p", { class: "note" }, "Of each feature's two bars the upper one is what the splits on the way to the leaf add, the lower, paler one what the leaf's equation adds."));
   figure.append(asTable(["feature", "contribution", ...(parts ? ["of the way", "of the leaf"] : [])],
     () => entries.map((e) => [e.name, signed(e.phi), ...(parts ? [signed(e.phi - e.leaf), signed(e.leaf)] : [])])));

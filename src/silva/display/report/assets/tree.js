@@ -8,18 +8,22 @@ function drawTree(tree) {
 
   function item(at, test, level) {
     const node = nodes[at], below = children(at), share = num(node.training) / total;
-    const facts = `${fmt(num(node.training), 6)} rows, mean ${fmt(num(node.mean))}${node.error === undefined ? "" : `, ${node.errorName} ${fmt(num(node.error))}`}`;
+    const mean = data.trees[tree].isShare ? percent(num(node.mean)) : `mean ${fmt(num(node.mean))}`;
+    const facts = `${fmt(num(node.training), 6)} rows, ${mean}${node.error === undefined ? "" : `, ${node.errorName} ${fmt(num(node.error), 3)}`}`;
     const head = el("div", { class: "node", style: `--share:${(100 * share).toFixed(1)}%` },
       el("span", { class: "sign", "aria-hidden": "true" }, below.length ? "▾" : ""),
       el("span", { class: "test" }, el("span", { class: "swatch", style: `background:${tint(means[at])}` }), test, node.leaf === undefined ? "" : ` → leaf ${node.leaf}`),
       el("span", { class: "facts" }, facts));
-    const inside = el("div", { class: below.length ? "inside" : "inside leaf" }, below.length ? curve(node, first + at) : leafView(node, low, high));
-    const line = el("li", { role: "treeitem", tabindex: level === 1 ? 0 : -1, "aria-level": level, "aria-expanded": level > 4 && nodes.length > 31 ? "false" : "true", "aria-label": `${test}: ${facts}` }, head,
+    const inside = el("div", { class: below.length ? "inside" : "inside leaf" }, below.length ? curve(node, first + at, data.trees[tree]) : leafView(node));
+    const line = el("li", { role: "treeitem", tabindex: level === 1 ? 0 : -1, "aria-level": level, "aria-expanded": (nodes.length > 1 && !below.length) || (level > 4 && nodes.length > 15) ? "false" : "true", "aria-label": `${test}: ${facts}` }, head, data.trees[tree].isShare && shareBar(num(node.mean)),
       inside, below.length > 0 && el("ul", { role: "group" }, below.map((child, side) => item(child, node.tests[side], level + 1))));
     head.addEventListener("click", () => { toggle(line); line.focus(); });
     items.set(first + at, line);
     sign(line);
     return line;
+  }
+  function shareBar(share) {
+    return el("div", { class: "share", "aria-hidden": "true" }, el("span", { style: `width:${(100 * (share || 0)).toFixed(1)}%` }));
   }
   function sign(line) {
     const open = line.getAttribute("aria-expanded") === "true", mark = line.querySelector(".sign");
@@ -56,7 +60,7 @@ function drawTree(tree) {
     passed.length && reveal(items.get(passed[passed.length - 1]));
   };
   const all = (open) => { for (const line of items.values()) toggle(line, open || line.getAttribute("aria-level") === "1"); };
-  const controls = el("div", { class: "controls" }, el("button", { onclick: () => all(true) }, "Open all"), el("button", { onclick: () => all(false) }, "Close all"));
+  const controls = el("div", { class: "controls" }, el("button", { onclick: () => all(true) }, "Open all"), el("button", { onclick: () => all(false) }, "Close all"), el("span", { class: "note" }, "Arrow keys walk, Enter opens."));
   const overview = icicle(tree, nodes, first, children, tint, (node) => { const line = items.get(node); reveal(line); go(line); line.scrollIntoView({ block: "center" }); });
   return { box: el("div", {}, overview, controls, list, data.trees[tree].note && el("p", { class: "note" }, data.trees[tree].note)), light, range: [low, high] };
 }
@@ -79,7 +83,7 @@ function icicle(tree, nodes, first, children, tint, choose) {
       const [from, to] = spans[at], y = depths[at] * height, isLeaf = !children(at).length;
       const text = isLeaf ? `leaf ${node.leaf}` : nameOf(model.feature[first + at]);
       const box = svg("g", { style: "cursor:pointer", onclick: () => choose(first + at) },
-        svg("title", {}, `${node.tests ? node.tests[0] : node.equation}: ${fmt(num(node.training), 6)} rows, mean ${fmt(num(node.mean))}`),
+        svg("title", {}, `${node.tests ? node.tests[0] : node.equation}: ${fmt(num(node.training), 6)} rows, ${data.trees[tree].isShare ? percent(num(node.mean)) : `mean ${fmt(num(node.mean))}`}`),
         svg("rect", { x: from + 0.5, y: y + 0.5, width: Math.max(0.5, to - from - 1), height: height - 1, rx: 2, style: `fill:${tint(num(node.mean))};opacity:${isLeaf ? 0.95 : 0.4}` }));
       if (to - from > 44) {
         box.append(svg("text", { x: (from + to) / 2, y: y + height / 2 + 4, "text-anchor": "middle", style: isLeaf ? "fill:#fff" : null }, short(text, Math.floor((to - from) / 7.5))));
@@ -91,50 +95,60 @@ function icicle(tree, nodes, first, children, tint, choose) {
 }
 
 // Mean target against the feature of a split, the threshold marked.
-function curve(node, at) {
+function curve(node, at, tree) {
   const feature = model.feature[at], found = node.curve;
   if (!found || !found.x.length) return null;
   const texts = data.features[feature].categories, threshold = model.threshold[at], isSet = model.set.length && model.set[at] >= 0;
   return chart(`Mean by ${nameOf(feature)} in this node, from ${fmt(num(found.y[0]))} to ${fmt(num(found.y[found.y.length - 1]))}`, (root, width) => {
-    const wide = Math.min(width, 420), left = 42, height = 96, xs = found.x.map(num), ys = found.y.map(num);
+    const wide = Math.min(width, 460), left = 48, turned = texts && Math.min(width, 460) / found.x.length < 70 && found.x.length < 17, height = turned ? 146 : 112, foot = turned ? 34 : 0, write = tree.isShare ? percent : (value) => fmt(value, 3), xs = found.x.map(num), ys = found.y.map(num);
     const ends = texts ? [-0.5, xs.length - 0.5] : extent(isSet ? xs : [...xs, ...(Number.isFinite(threshold) ? [threshold] : [])]), [low, high] = extent(ys);
-    const x = scale(...ends, left + 6, wide - 6), y = scale(low, high, height - 26, 7), most = Math.max(...found.n);
-    for (const tick of [low, high]) root.append(svg("text", { class: "soft", x: left - 4, y: y(tick) + 4, "text-anchor": "end" }, fmt(tick, 3)));
+    const lack = found.missing ? 34 : 0, x = scale(...ends, left + 6 + lack, wide - 8), most = Math.max(...found.n);
+    const [bottom, top] = extent([low, high, ...(found.missing ? [num(found.missing[0])] : [])]), y = scale(bottom, top, height - 40 - foot, 7);
+    for (const tick of ticks(bottom, top, 3)) root.append(svg("text", { class: "soft", x: left - 4, y: y(tick) + 4, "text-anchor": "end" }, write(tick)));
+    if (found.missing) {
+      root.append(svg("circle", { cx: left + 14, cy: y(num(found.missing[0])), r: 3.4, style: `fill:${model.defaultLeft[at] ? "var(--accent)" : "var(--gone)"}` }));
+      root.append(svg("text", { class: "soft", x: left + 14, y: height - 22, "text-anchor": "middle" }, "missing"));
+    }
     xs.forEach((value, i) => root.append(svg("circle", { cx: x(texts ? i : value), cy: y(ys[i]), r: 1.8 + 2.6 * Math.sqrt(found.n[i] / most),
       style: `fill:${goesLeft(at, model.isFloat32 ? Math.fround(value) : value) ? "var(--accent)" : "var(--gone)"}` })));
     if (!texts && Number.isFinite(threshold)) {
-      root.append(svg("line", { x1: x(threshold), x2: x(threshold), y1: 2, y2: height - 20, style: "stroke:var(--high);stroke-width:1.5px" }));
-      root.append(svg("text", { class: "soft", x: x(threshold), y: height - 6, "text-anchor": x(threshold) > wide - 60 ? "end" : "middle" }, `${short(nameOf(feature), 22)} = ${node.tests[0].split(" < ").pop().replace(" or missing", "").replace("-", "−")}`));
+      root.append(svg("line", { x1: x(threshold), x2: x(threshold), y1: 2, y2: height - 36, style: "stroke:var(--high);stroke-width:1.5px" }));
     }
-    if (texts) xs.forEach((value, i) => { if (xs.length < 9) root.append(label(valueText(feature, value), Math.max(3, Math.floor(wide / xs.length / 7)), { class: "soft", x: x(i), y: height - 8, "text-anchor": "middle" })); });
+    if (!texts) axis(root, x, ...ends, height - 38, wide - left, withUnit(feature));
+    if (texts) xs.forEach((value, i) => {
+      const place = turned ? { transform: `translate(${x(i)} ${height - 56}) rotate(-30)`, "text-anchor": "end" } : { x: x(i), y: height - 22, "text-anchor": "middle" };
+      if (turned || xs.length < 7) root.append(label(valueText(feature, value), turned ? 11 : Math.floor(wide / xs.length / 7.5), { class: "soft", ...place }));
+    });
+    if (texts) root.append(label(xs.length < 17 ? nameOf(feature) : `${nameOf(feature)}: ${xs.length} categories`, 50, { class: "soft", x: (left + wide) / 2, y: height - 5, "text-anchor": "middle" }));
     return height;
   });
 }
 
 function leafView(node) {
-  const linear = model.linear, parts = [el("p", { class: "equation" }, node.equation, node.clipped ? `   (${node.clipped} rows clipped)` : "")];
-  if (!linear) return parts;
-  const terms = [];
-  for (let t = linear.offsets[node.leaf], i = 0; t < linear.offsets[node.leaf + 1]; t++, i++) {
-    const feature = linear.feature[t], unit = linear.category[t] === -1 ? num(data.features[feature].deviation ?? 1) || 1 : 1;
-    terms.push({ name: linear.name[t], value: linear.coefficient[t] * unit, error: node.standardErrors ? num(node.standardErrors[i]) * unit : NaN, coefficient: linear.coefficient[t], mean: linear.mean[t], raw: node.standardErrors ? num(node.standardErrors[i]) : NaN });
-  }
-  if (!terms.length) return parts;
-  terms.sort((a, b) => Math.abs(b.value) - Math.abs(a.value));
-  const shown = terms.slice(0, 12);
-  parts.push(chart("Terms of the equation: effect of one standard deviation, with two standard errors. " + shown.slice(0, 3).map((t) => `${t.name} ${signed(t.value)}`).join(", "), (root, width) => {
-    const wide = Math.min(width, 460), left = labelWidth(wide) + 20, row = 19;
-    const ends = extent(shown.flatMap((t) => [0, t.value, ...(Number.isNaN(t.error) ? [] : [t.value - 2 * t.error, t.value + 2 * t.error])])), x = scale(...ends, left, wide - 60);
+  const parts = [el("p", { class: "equation" }, node.equation, node.clipped ? `   (${node.clipped} rows clipped)` : "")];
+  const shown = (node.terms ?? []).map((term) => ({ ...term, effect: num(term.effect), error: num(term.error) }));
+  if (!shown.length) return parts;
+  const text = `The strongest terms, effect of one standard deviation of the leaf's rows. ${shown.slice(0, 3).map((t) => `${t.name} ${t.text}`).join(", ")}`;
+  parts.push(chart(text, (root, width) => {
+    const wide = Math.min(width, 560), left = Math.min(150, Math.floor(wide * 0.28)), right = Math.min(190, Math.floor(wide * 0.36)), row = 20;
+    const ends = extent(shown.flatMap((t) => [0, t.effect, ...(t.levels.length ? [-t.effect] : []), ...(Number.isNaN(t.error) ? [] : [t.effect - 2 * t.error, t.effect + 2 * t.error])]));
+    const x = scale(...ends, left, wide - right);
     root.append(svg("line", { class: "axis", x1: x(0), x2: x(0), y1: 0, y2: shown.length * row }));
     shown.forEach((term, i) => {
-      const y = i * row;
+      const y = i * row, from = term.levels.length ? -Math.abs(term.effect) : 0;
       root.append(label(term.name, Math.floor(left / 7), { x: left - 6, y: y + 13, "text-anchor": "end" }));
-      root.append(svg("rect", { x: Math.min(x(0), x(term.value)), y: y + 4, width: Math.max(0.8, Math.abs(x(term.value) - x(0))), height: 11, fill: term.value < 0 ? "var(--low)" : "var(--high)" }));
-      if (!Number.isNaN(term.error)) root.append(svg("line", { x1: x(term.value - 2 * term.error), x2: x(term.value + 2 * term.error), y1: y + 9.5, y2: y + 9.5, style: "stroke:var(--ink)" }));
-      root.append(svg("text", { class: "soft", x: wide - 54, y: y + 13 }, signed(term.coefficient, 3)));
+      root.append(svg("rect", { x: Math.min(x(from), x(term.effect)), y: y + 4, width: Math.max(0.8, Math.abs(x(term.effect) - x(from))), height: 11, fill: term.levels.length ? "var(--both)" : term.effect < 0 ? "var(--low)" : "var(--high)" }));
+      if (!Number.isNaN(term.error)) root.append(svg("line", { x1: x(term.effect - 2 * term.error), x2: x(term.effect + 2 * term.error), y1: y + 9.5, y2: y + 9.5, style: "stroke:var(--ink)" }));
+      root.append(label(term.text.replaceAll("-", "−"), Math.floor((right - 8) / 6.4), { class: "soft", x: wide - right + 8, y: y + 13 }));
     });
     return shown.length * row + 4;
   }));
-  parts.push(asTable(["term", "coefficient", "standard error", "mean"], () => terms.map((t) => [t.name, fmt(t.coefficient), Number.isNaN(t.raw) ? "not known" : fmt(t.raw), fmt(t.mean)])));
+  if (node.smaller && node.smaller[0]) parts[1].append(note(`and ${node.smaller[0]} smaller (±${fmt(num(node.smaller[1]), 2)})`));
+  const linear = model.linear, lines = [];
+  for (let t = linear.offsets[node.leaf], i = 0; t < linear.offsets[node.leaf + 1]; t++, i++) {
+    const error = node.standardErrors ? num(node.standardErrors[i]) : NaN;
+    lines.push([linear.name[t], fmt(linear.coefficient[t]), Number.isNaN(error) ? "not known" : fmt(error), fmt(linear.mean[t])]);
+  }
+  parts.push(asTable(["term", "coefficient", "standard error", "mean"], () => lines));
   return parts;
 }
