@@ -20,7 +20,7 @@ CODE = (
     f"*\\ \n/ {C_CODE} /*",
     f"*??/\n/ {C_CODE} /*",
     f"*/\n{C_CODE}\n/*",
-    f"\n*/\n#include </dev/zero>\n{C_CODE}/*",
+    f"\n*/\n#error intruder\n{C_CODE}/*",
     '"]; raise SystemExit(66) #',
     "'] or exit(66) or row['",
     '"""\nraise SystemExit(66)\n"""',

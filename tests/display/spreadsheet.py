@@ -41,15 +41,15 @@ PARTS = {
 }
 
 
-def compute(rows, folder):
-    """Values of sheets' rows: cells are numbers, texts, None, or formulas that begin with "="; a text comes back each.
+def compute(rows, folder, profile=None):
+    """Texts of the cells of a sheet's rows: numbers, texts, None, and in the first column formulas.
 
     The file has no values of formulas, so that what comes back was computed.
     """
     if OFFICE is None:
         pytest.skip("LibreOffice is not installed: apt-get install libreoffice-calc-nogui")
     write_sheet(rows, folder / "rows.xlsx")
-    command = [OFFICE, f"-env:UserInstallation=file://{folder}/profile", "--headless", "--convert-to"]
+    command = [OFFICE, f"-env:UserInstallation=file://{profile or folder / 'profile'}", "--headless", "--convert-to"]
     # Commas, quotes, UTF-8, from line 1, cells as they are and not as shown: all digits.
     command += ["csv:Text - txt - csv (StarCalc):44,34,76,1,,0,false,false,false", "--outdir", str(folder)]
     environment = {**os.environ, "HOME": str(folder)}
@@ -64,8 +64,9 @@ def write_sheet(rows, path):
     """Write a workbook of one sheet."""
     lines = []
     for at, row in enumerate(rows, 1):
-        cells = "".join(cell(value, f"{letters(column)}{at}") for column, value in enumerate(row))
-        lines.append(f'<row r="{at}">{cells}</row>')
+        formula = f'<c r="A{at}"><f>{escape(row[0].removeprefix("="))}</f></c>'
+        cells = "".join(cell(value, f"{letters(column)}{at}") for column, value in enumerate(row[1:], 1))
+        lines.append(f'<row r="{at}">{formula}{cells}</row>')
     sheet = '<worksheet xmlns="http://schemas.openxmlformats.org/spreadsheetml/2006/main"><sheetData>'
     with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as file:
         for name, text in PARTS.items():
@@ -77,8 +78,6 @@ def cell(value, place):
     """One cell, nothing for an empty one."""
     if value is None:
         return ""
-    if isinstance(value, str) and value.startswith("="):
-        return f'<c r="{place}"><f>{escape(value[1:])}</f></c>'
     if isinstance(value, str):
         return f'<c r="{place}" t="inlineStr"><is><t xml:space="preserve">{escape(value)}</t></is></c>'
     return f'<c r="{place}"><v>{float(value)!r}</v></c>'
