@@ -48,6 +48,16 @@ def test_clipped_leaves(seed, bounds):
     check(forest, rows_of(forest, seed, 10))
 
 
+@pytest.mark.parametrize("row_type", ["float32", "float64"])
+@pytest.mark.parametrize("seed", range(3))
+def test_a_huge_background_value_leaves_the_others_as_they_are(seed, row_type):
+    """Beside 1e38 in a sum all else is lost, though a clip makes of it no more than the end of the range."""
+    forest = with_models(random_forest(seed, Options(n_trees=2, n_features=5, row_type=row_type)), seed, -1, 2)
+    X = rows_of(forest, seed, 10)
+    X[N_ROWS, 2], X[N_ROWS + 1, 3] = 1e38, -3e38
+    check(forest, X)
+
+
 @pytest.mark.parametrize("bounds", [(), (-2, 2)])
 def test_groups_know_the_terms_of_their_features(bounds):
     forest = with_models(random_forest(1, Options(n_trees=3, n_features=5)), 1, *bounds)

@@ -178,7 +178,7 @@ class LinearGame {
   std::span<const int64_t> weight_;
   const BetaTable& beta_;
   std::vector<int32_t> known_, unknown_, free_;  // places
-  std::vector<double> change_, mixed_, by_size_;
+  std::vector<double> change_, mine_, theirs_, mixed_, by_size_;
   LinearRow other_;
   bool lacks_ = false;                        // whether the numbers of no free player decide that one is missing
   uint32_t row_lacks_ = 0, other_lacks_ = 0;  // bits of free_
@@ -250,11 +250,9 @@ class LinearGame {
                  double weight, double* phi) {
     find_missing(leaf, pattern, set, row);
     const size_t e = free_.size(), n = e + 1;
-    mixed_.resize(size_t(1) << e);
-    mixed_[0] = base_;
+    mix_sums();
     by_size_.assign(n * n, 0.0);  // [player of free_ that is known, last: all sets][number known]
     for (uint32_t chosen = 0; chosen < mixed_.size(); ++chosen) {
-      if (chosen) mixed_[chosen] = mixed_[chosen & (chosen - 1)] + change_[size_t(std::countr_zero(chosen))];
       const bool lacks = lacks_ || (chosen & row_lacks_) || (~chosen & other_lacks_);
       const double value = weight * model_value(mixed_[chosen], lacks, leaf.missing, leaf.low, leaf.high);
       const size_t size = size_t(std::popcount(chosen));
@@ -264,24 +262,44 @@ class LinearGame {
     share_by_size(phi);
   }
 
-  // Keeps those free players who change anything, and who lacks a number.
+  // What the leaf's model returns for each set of free players who are known: added up anew, since what a huge number
+  // has added to a sum does not come off it again.
+  void mix_sums() {
+    mixed_.resize(size_t(1) << free_.size());
+    mixed_[0] = base_;
+    for (size_t i = 0, n = 1; i < free_.size(); ++i, n *= 2)
+      for (size_t chosen = 0; chosen < n; ++chosen) {
+        mixed_[n + chosen] = mixed_[chosen] + mine_[i];
+        mixed_[chosen] += theirs_[i];
+      }
+  }
+
+  // Keeps those free players who change anything, with what the two rows give them, and who lacks a number.
   void find_missing(const LinearPatternLeaf& leaf, const uint64_t* pattern, const uint64_t* set, const LinearRow& row) {
     lacks_ = false, row_lacks_ = other_lacks_ = 0;
+    base_ = leaf.value;
+    mine_.clear(), theirs_.clear();
     size_t n_free = 0, at = 0;
     for (size_t e = 0; e < row.a.size(); ++e) {
       const int32_t place = leaf.of_model[e];
       const bool mine = row.lacks[e], other = other_.lacks[e];
       if (at == free_.size() || free_[at] != int32_t(e)) {
-        lacks_ |= is_in(leaf, pattern, place) ? mine : other;
+        const bool knows = is_in(leaf, pattern, place);
+        lacks_ |= knows ? mine : other;
+        base_ += knows ? row.a[e] : other_.a[e];
         continue;
       }
-      const double change = change_[at++];
+      ++at;
       lacks_ |= mine && other;
-      if (change == 0 && mine == other) continue;
+      if (row.a[e] == other_.a[e] && mine == other) {
+        base_ += row.a[e];
+        continue;
+      }
       row_lacks_ |= uint32_t(mine) << (n_free % 32), other_lacks_ |= uint32_t(other) << (n_free % 32);
-      change_[n_free] = change, free_[n_free++] = place;
+      mine_.push_back(row.a[e]), theirs_.push_back(other_.a[e]);
+      free_[n_free++] = place;
     }
-    free_.resize(n_free), change_.resize(n_free);
+    free_.resize(n_free);
     if (n_free > kMostFree)
       throw std::invalid_argument(
           "a leaf clips its model, or lacks numbers of it, where more than 16 features of two rows mix; grow with "
