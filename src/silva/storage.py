@@ -46,6 +46,8 @@ LABELS = ("classes", "categories")
 LABEL_DTYPE = re.compile(r"object|\|[biu]1|<[iuf][248]|<U\d{1,9}")
 MAX_LABEL_BYTES = 2**28
 
+UNREADABLE = (LookupError, TypeError, ValueError, AttributeError, OverflowError, RecursionError)
+"""What Python raises for a header of other entries, or entries of other types."""
 
 FIELD_TYPES: dict[str, Any] = {field.name: field.type for field in dataclasses.fields(TreeEnsemble)}
 
@@ -125,54 +127,68 @@ def load_attachment(path: str | os.PathLike[str] | bytes, mmap: bool = False) ->
     ValueError
         As `load_forest`.
     """
-    with _opened(path) as (file, path):
+    with _opened(path) as file:
         text, start = _read_header(path, file)
         buffer = _map(file)[start:] if mmap else _read(file, start)
-    try:
+    with naming(path, *UNREADABLE):
         header = json.loads(text)
         if len(buffer) != header["size"]:
             raise ValueError(f"{len(buffer)} of {header['size']} bytes of arrays")
         if zlib.crc32(buffer.data) != header["crc32"]:
             raise ValueError("the arrays do not match their checksum")
-        arrays = {entry["name"]: _array(buffer, entry) for entry in header["arrays"]}
-        attached = {name: arrays.pop(name) for name in list(arrays) if name.startswith(ATTACHED)}
-        made = {name: arrays.pop(name) for name in list(arrays) if name.startswith(STATISTICS)}
-        forest = TreeEnsemble(
-            **_join_fields(header["fields"], arrays), transform=_statistics(header.get("statistics"), made)
-        )
+        note, statistics = _note(header), header.get("statistics")
+        entries = _entries(header)
+        attached = {name: entries.pop(ATTACHED + name) for name in _behind(ATTACHED, entries, note)}
+        made = {STATISTICS + name: entries.pop(STATISTICS + name) for name in _behind(STATISTICS, entries, statistics)}
+        _check_fields(header["fields"].keys() | entries.keys())
+        fields = {name: field_from_json(name, value) for name, value in header["fields"].items()}
+        fields |= {name: _array(buffer, entry) for name, entry in entries.items()}
+        model = _statistics(statistics, {name: _array(buffer, entry) for name, entry in made.items()})
+        forest = TreeEnsemble(**fields, transform=model)
         _check_statistics(forest)
-        if header.get("attachment") is None:
+        if note is None:
             return forest, None
-        return forest, Attachment(
-            header["attachment"], {name.removeprefix(ATTACHED): array for name, array in attached.items()}
-        )
-    except (LookupError, TypeError, ValueError, AttributeError, OverflowError, RecursionError) as error:
-        raise _corrupt(path, error) from error
+        return forest, Attachment(note, {name: _array(buffer, entry) for name, entry in attached.items()})
 
 
 def read_attachment_note(path: str | os.PathLike[str]) -> dict[str, Any] | None:
     """Read what a file says of what it keeps beside a forest; None if that is nothing, or it is not a `.silva` file."""
-    path = Path(path)
     with open(path, "rb") as file:
         if file.read(len(MAGIC)) != MAGIC:
             return None
         file.seek(0)
-        note: dict[str, Any] | None = json.loads(_read_header(path, file)[0]).get("attachment")
-    return note
+        text = _read_header(path, file)[0]
+    with naming(path, *UNREADABLE):
+        return _note(json.loads(text))
 
 
 @contextlib.contextmanager
-def _opened(source: str | os.PathLike[str] | bytes) -> Iterator[tuple[BinaryIO, Path]]:
-    """Yield a file and what messages call it."""
+def _opened(source: str | os.PathLike[str] | bytes) -> Iterator[BinaryIO]:
+    """Yield a file, or what reads like one."""
     if isinstance(source, bytes):
-        yield io.BytesIO(source), Path("a model in memory")
+        yield io.BytesIO(source)
         return
     with open(source, "rb") as file:
-        yield file, Path(source)
+        yield file
 
 
-def _corrupt(path: Path, why: object) -> ValueError:
-    return ValueError(f"{path} is truncated or corrupt: {why}; save the forest again")
+def name_of(source: str | os.PathLike[str] | bytes) -> str:
+    """Name a file, or its content, in messages."""
+    return "a model in memory" if isinstance(source, bytes) else os.fspath(source)
+
+
+def corrupt(source: str | os.PathLike[str] | bytes, why: object) -> ValueError:
+    """Error of a file that does not hold what it should."""
+    return ValueError(f"{name_of(source)} is truncated or corrupt: {why}; save it again")
+
+
+@contextlib.contextmanager
+def naming(source: str | os.PathLike[str] | bytes, *errors: type[Exception]) -> Iterator[None]:
+    """Let errors of these types in reading what a file holds name it."""
+    try:
+        yield
+    except errors as error:
+        raise corrupt(source, error) from error
 
 
 def _padding(n_bytes: int) -> int:
@@ -273,11 +289,9 @@ def _scalar_to_json(kind: Any, value: Any) -> Any:
     return value
 
 
-def _join_fields(scalars: dict[str, Any], arrays: dict[str, Array]) -> dict[str, Any]:
-    fields = {field.name for field in _stored_fields()}
-    if strange := fields ^ (scalars.keys() | arrays.keys()):
-        raise ValueError(f"its fields differ from those of format {VERSION} in {', '.join(sorted(strange))}")
-    return {**arrays, **{name: field_from_json(name, value) for name, value in scalars.items()}}
+def _check_fields(names: set[str]) -> None:
+    if strange := {field.name for field in _stored_fields()} ^ names:
+        raise ValueError(f"its fields differ from those of format {VERSION} in {', '.join(sorted(strange)[:9])}")
 
 
 def _labels_to_json(name: str, labels: Array | None) -> Any:
@@ -325,22 +339,46 @@ def _size(file: BinaryIO) -> int:
     return size
 
 
-def _read_header(path: Path, file: BinaryIO) -> tuple[bytes, int]:
+def _read_header(path: str | os.PathLike[str] | bytes, file: BinaryIO) -> tuple[bytes, int]:
     """Text of the header, and where the arrays start."""
-    prefix = file.read(PREFIX.size)
+    where, prefix = name_of(path), file.read(PREFIX.size)
     if not prefix.startswith(MAGIC):
-        raise ValueError(f"{path} is not a .silva file: it starts with {prefix[:8]!r}, expected {MAGIC!r}")
+        raise ValueError(f"{where} is not a .silva file: it starts with {prefix[:8]!r}, expected {MAGIC!r}")
     if len(prefix) < PREFIX.size:
-        raise _corrupt(path, f"it ends after {len(prefix)} bytes")
+        raise corrupt(path, f"it ends after {len(prefix)} bytes")
     _, version, length, checksum = PREFIX.unpack(prefix)
     if version > VERSION:
-        raise ValueError(f"{path} has format version {version}, this silva reads up to {VERSION}; upgrade silva")
+        raise ValueError(f"{where} has format version {version}, this silva reads up to {VERSION}; upgrade silva")
     if length > _size(file):
-        raise _corrupt(path, f"its header of {length} bytes is incomplete")
+        raise corrupt(path, f"its header of {length} bytes is incomplete")
     text = file.read(length)
     if version < 1 or len(text) < length or zlib.crc32(text) != checksum:
-        raise _corrupt(path, "its header does not match its checksum")
+        raise corrupt(path, "its header does not match its checksum")
     return text, _padded(PREFIX.size + length)
+
+
+def _note(header: dict[str, Any]) -> dict[str, Any] | None:
+    """Look up what the header says of an attachment: its kind, and whatever its job has written."""
+    note: dict[str, Any] | None = header.get("attachment")
+    if note is not None and not (isinstance(note, dict) and isinstance(note.get("kind"), str)):
+        raise ValueError("its attachment is of no kind")
+    return note
+
+
+def _entries(header: dict[str, Any]) -> dict[str, dict[str, Any]]:
+    """Where each array lies, by its name."""
+    entries = {entry["name"]: entry for entry in header["arrays"]}
+    if len(entries) < len(header["arrays"]):
+        raise ValueError("several of its arrays have the same name")
+    return entries
+
+
+def _behind(prefix: str, entries: dict[str, dict[str, Any]], about: Any) -> list[str]:
+    """List what stands behind the prefix in names of arrays, which only a header that speaks of them may have."""
+    names = [name.removeprefix(prefix) for name in entries if name.startswith(prefix)]
+    if about is None and names:
+        raise ValueError(f"the header says nothing of its array {prefix + names[0]!r}")
+    return names
 
 
 def _array(buffer: Array, entry: dict[str, Any]) -> Array:

@@ -12,20 +12,22 @@ from pathlib import Path
 
 import numpy as np
 
+import silva
+from silva.explain.stored import explainer_bytes
 from silva.loading import load
 from silva.readers.ubjson import decode
-from silva.storage import MAGIC, PREFIX, _padding
+from silva.storage import ATTACHED, MAGIC, PREFIX, _padding
 from silva.writers.onnx import onnx_bytes
 from tests.example_forests import empty_forest, whole_forest, with_models
 from tests.fuzz import protobuf, ubjson
 from tests.fuzz.mutators import FLOATS, INTEGERS, mutate_bytes, mutate_document, mutate_text, pick
-from tests.strategies import Options, full_forest, random_forest
+from tests.strategies import Options, full_forest, random_forest, random_rows
 
 FOLDERS = (Path(__file__).parent / "seeds", Path(__file__).parent.parent / "readers" / "data")
 METADATA = 14
 """Field of a model's metadata in ONNX."""
 
-SUFFIXES = (".json", ".ubj", ".txt", ".cbm", ".onnx", ".silva")
+SUFFIXES = (".json", ".ubj", ".txt", ".cbm", ".onnx", ".silva", ".explainer")
 
 
 def find_seeds(only="*"):
@@ -38,14 +40,21 @@ def find_seeds(only="*"):
     found[".silva"] += [saved(forest) for forest in silva_forests() if only == "*"]
     if any(fnmatch("onnx-silva", pattern) for pattern in only.split(",")):
         found[".onnx"] += [onnx_bytes(forest) for forest in onnx_forests()]
+    if any(fnmatch("explainer", pattern) for pattern in only.split(",")):
+        found[".explainer"] += map(explainer_bytes, explainers())
     return {suffix: seeds for suffix, seeds in found.items() if seeds}
+
+
+def silva_options():
+    """Kinds of forests: categories, vectors in leaves, for linear models, and plain."""
+    several = Options(n_trees=4, n_features=5, n_outputs=3, categorical=True, row_type="float64", missing="zeros")
+    vectors = Options(n_trees=4, n_features=4, n_outputs=3, vector_leaves=True, covers="zeros", missing="marker")
+    return several, vectors, Options(n_trees=3, n_features=5, shape="mixed"), Options(n_trees=3, n_features=4)
 
 
 def silva_forests():
     """Forests that between them have every field of a `.silva` file, and every kind of leaf and split."""
-    several = Options(n_trees=4, n_features=5, n_outputs=3, categorical=True, row_type="float64", missing="zeros")
-    vectors = Options(n_trees=4, n_features=4, n_outputs=3, vector_leaves=True, covers="zeros", missing="marker")
-    models = Options(n_trees=3, n_features=5, shape="mixed")
+    several, vectors, models, _ = silva_options()
     yield from (whole_forest(), empty_forest(), with_models(random_forest(4, models), 5, -1, 2))
     yield load(Path(__file__).parent / "seeds" / "catboost-ctr-combined-Counter.cbm")
     yield from (random_forest(1, several), random_forest(2, vectors), full_forest(3, 5, 7, 6))
@@ -57,6 +66,22 @@ def onnx_forests():
     plain = {"link": "identity", "classes": (), "prediction": "response", "missing": float("nan")}
     yield dataclasses.replace(random_forest(1, sets), **plain)
     yield full_forest(3, 5, 4, 6)
+
+
+def explainers():
+    """Explainers whose files have every setting, and every kind of background."""
+    several, vectors, models, whole = silva_options()
+    rng = np.random.default_rng(0)
+    yield silva.Explainer(full_forest(0, 3, 3, 4), groups={"both": [0, 2]}, feature_names=["a", "b", "c"])
+    for seed, options in enumerate((several, vectors, models, whole)):
+        forest = random_forest(seed + 1, options)
+        forest = with_models(forest, 5, -1, 2) if options is models else forest
+        rows = random_rows(seed, forest, 20)
+        weight, finite = 1 + np.arange(20) % 3, np.nan_to_num(rows, posinf=1, neginf=-1).clip(-9, 9)
+        yield silva.Explainer(forest, finite if options is models else rows, background_weight=weight)
+    forest = dataclasses.replace(full_forest(3, 5, 3, 6), link="logistic", classes=(np.array([0, 1]),))
+    for output in ("probability", "log_loss"):
+        yield silva.Explainer(forest, rng.normal(size=(20, 6)), output=output, output_names=["x"], dtype="float64")
 
 
 def saved(forest):
@@ -160,9 +185,28 @@ def mutate_silva(rng, data, other):
     if rng.random() < 0.5:
         header = mutate_document(rng, header)
     else:
-        arrays = _mutate_array(rng, header, arrays) if rng.random() < 0.8 else mutate_bytes(rng, arrays, other)
+        arrays = (
+            _mutate_array(rng, header["arrays"], arrays) if rng.random() < 0.8 else mutate_bytes(rng, arrays, other)
+        )
     if isinstance(header, dict) and rng.random() < 0.95:
         header |= {"size": len(arrays), "crc32": zlib.crc32(arrays)}
+    return join_silva(version, header, arrays)
+
+
+def mutate_explainer(rng, data, _):
+    """What stands beside the forest with other values: note, arrays, or where and what these are."""
+    version, header, arrays = split_silva(data)
+    attached = [entry for entry in header["arrays"] if entry["name"].startswith(ATTACHED)]
+    roll = rng.random()
+    if roll < 0.35 or not attached:
+        header["attachment"] = mutate_document(rng, header["attachment"])
+    elif roll < 0.85:
+        arrays = _mutate_array(rng, attached, arrays)
+    else:
+        changed = mutate_document(rng, attached)
+        rest = [entry for entry in header["arrays"] if entry not in attached]
+        header["arrays"] = rest + changed if isinstance(changed, list) else changed
+    header |= {"size": len(arrays), "crc32": zlib.crc32(arrays)}
     return join_silva(version, header, arrays)
 
 
@@ -174,16 +218,16 @@ def split_silva(data):
 
 
 def join_silva(version, header, arrays):
-    """A `.silva` file whose header's checksum is right."""
-    text = json.dumps(header).encode()
+    """A `.silva` file whose header's checksum is right; the header may be bytes."""
+    text = header if isinstance(header, bytes) else json.dumps(header).encode()
     prefix = PREFIX.pack(MAGIC, version, len(text), zlib.crc32(text))
     return prefix + text + bytes(_padding(len(prefix) + len(text))) + arrays
 
 
-def _mutate_array(rng, header, arrays):
+def _mutate_array(rng, entries, arrays):
     """Change entries of one array to values that are special in its type, or to those of other entries."""
     arrays = bytearray(arrays)
-    entry = pick(rng, [entry for entry in header["arrays"] if np.prod(entry["shape"])])
+    entry = pick(rng, [entry for entry in entries if np.prod(entry["shape"])])
     dtype = np.dtype(entry["dtype"])
     view = np.frombuffer(arrays, dtype, int(np.prod(entry["shape"])), entry["offset"])
     for _ in range(int(rng.integers(1, 4))):
@@ -205,4 +249,5 @@ MUTATORS = {
     ".cbm": mutate_cbm,
     ".onnx": mutate_onnx,
     ".silva": mutate_silva,
+    ".explainer": mutate_explainer,
 }

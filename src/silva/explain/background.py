@@ -104,5 +104,8 @@ def mean_margin(forest: Forest, rows: Array, weight: Int64s, n_jobs: int | None)
 
 
 def mean(values: Doubles, weight: Int64s) -> float:
-    """Weighted mean by exactly rounded sums, which have no order."""
-    return math.fsum((values * weight).tolist()) / int(weight.sum())
+    """Weighted mean by exactly rounded sums, which have no order; rows of equal values are one."""
+    distinct, place = np.unique(values, return_inverse=True)
+    counts = np.zeros(len(distinct), np.int64)
+    np.add.at(counts, place, weight)
+    return math.fsum((distinct * counts).tolist()) / int(weight.sum())

@@ -21,6 +21,7 @@ from silva.device import count_rows
 from silva.evaluate.links import expit
 from silva.explain.additivity import margin_bounds
 from silva.explain.background import Background, margins_of, mean
+from silva.explain.condensed import merged
 from silva.explain.cpu import CpuExplainer, checked_result
 from silva.explain.shap_arguments import returns_probabilities
 from silva.explain.tables import TABLE_BYTES
@@ -145,6 +146,7 @@ class ResponseExplainer:
         forest, background = game.forest, cast("Background", game.background)
         self._slope = slope_of(forest)
         self._is_loss = settings.output == "log_loss"
+        background = merged(background, forest)
         margins = self._slope * margins_of(forest, background.rows, settings.n_jobs)[:, 0]
         self._ratio = ratio_of_softplus if self._is_loss else ratio_of_logistic
         response = np.logaddexp(0, margins) if self._is_loss else expit(margins)
