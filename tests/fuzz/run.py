@@ -116,11 +116,11 @@ class Fuzzer:
     def report(self):
         """Table of what came of the cases of each format."""
         print(f"seed {self.given.seed}, {self.given.seconds} s at most, {self.given.workers} processes")
-        print(f"{'format':8}{'cases':>9}{'loaded':>9}{'refused':>9}{'findings':>10}")
+        print(f"{'format':11}{'cases':>9}{'loaded':>9}{'refused':>9}{'findings':>10}")
         for suffix, count in self.counts.items():
             row = (count.total(), count["loaded"], count["refused"], count["finding"])
-            print(f"{suffix:8}" + "".join(f"{n:{width}}" for n, width in zip(row, (9, 9, 9, 10), strict=True)))
-        print(f"all     {sum(count.total() for count in self.counts.values()):9}")
+            print(f"{suffix:11}" + "".join(f"{n:{width}}" for n, width in zip(row, (9, 9, 9, 10), strict=True)))
+        print(f"all        {sum(count.total() for count in self.counts.values()):9}")
         for place, n in self.findings.most_common():
             print(f"{n:6} x {place}")
 

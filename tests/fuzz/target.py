@@ -18,6 +18,9 @@ MOST_FEATURES, MOST_NODES = 10_000, 100_000
 HUGE = 1e100
 """Leaves and weights of this size have infinite sums."""
 
+RESPONSE = 1e-6
+"""Largest error of a sum of values of a probability or loss, in float32."""
+
 
 class WrongAnswerError(Exception):
     """What loaded does not do what it says."""
@@ -33,6 +36,11 @@ def attack(path, original):
     original : list of bytes
         Files of its format that are whole.
     """
+    return attack_explainer(path, original) if path.suffix == ".explainer" else attack_forest(path, original)
+
+
+def attack_forest(path, original):
+    """Attack a file of trees."""
     try:
         forest = silva.load(path)
     except REFUSALS as error:
@@ -46,13 +54,48 @@ def attack(path, original):
         forest = dataclasses.replace(forest, transform=None)
     if forest.source == "ONNX":  # whose arrays hold values, the oracle's codes
         forest = dataclasses.replace(forest, categories=None)
+    X = rows_for(forest)
+    evaluate_all(forest, X)
+    explain_all(forest, X)
+    return "loaded"
+
+
+def attack_explainer(path, original):
+    """Attack a file of an explainer."""
+    unless_refused(lambda: silva.load(path))
+    try:
+        explainer = silva.Explainer.load(path, n_jobs=1)
+    except ValueError as error:
+        check_refusal(error, str(path))
+        return "refused"
+    refuse_pieces(path.read_bytes(), original)
+    forest = explainer.forest
+    X = finite(forest, rows_for(forest))
+    if explainer.output == "margin":
+        explainer.shap_values(X, check_additivity=True)
+        return "loaded"
+    y = np.arange(len(X)) % 2
+    labels = {"y": y} if explainer.output == "log_loss" else {}
+    margin = forest.predict(X, "margin")
+    response = np.logaddexp(0, margin) - y * margin if labels else 1 / (1 + np.exp(-margin))
+    expected = explainer.expected_value[y] if labels else explainer.expected_value
+    if not np.allclose(explainer.shap_values(X, **labels).sum(axis=1) + expected, response, rtol=0, atol=RESPONSE):
+        raise WrongAnswerError(f"values of the {explainer.output} do not add up")
+    return "loaded"
+
+
+def rows_for(forest):
+    """Rows that can go wrong, as the forest takes them."""
     X = random_rows(forest.n_nodes, forest, 9)
     if not forest.nan_allowed:
         X[np.isnan(X)] = 0
         X[forest.missing == X] = 1.5 if forest.missing != 1.5 else 2.5
-    evaluate_all(forest, X)
-    explain_all(forest, X)
-    return "loaded"
+    return X
+
+
+def finite(forest, X):
+    """Numbers of a size that linear leaves can be held to."""
+    return X if not forest.has_linear_leaves else np.where(np.isfinite(X), X, 0).clip(-1e6, 1e6)
 
 
 def check_refusal(error, path):
@@ -119,8 +162,7 @@ def explain_all(forest, X):
         for algorithm in ("quadrature", "tables"):
             explainer = unless_refused(lambda d=dtype, a=algorithm: silva.Explainer(forest, algorithm=a, dtype=d))
             if explainer is not None:
-                finite = X if not forest.has_linear_leaves else np.where(np.isfinite(X), X, 0).clip(-1e6, 1e6)
-                explainer.shap_values(finite, check_additivity=check)
+                explainer.shap_values(finite(forest, X), check_additivity=check)
     if explainer is not None and forest.n_features <= 50:
         unless_refused(lambda: explainer.shap_interaction_values(X[:2]))
 
