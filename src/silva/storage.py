@@ -44,7 +44,8 @@ DTYPES = ("<f4", "<f8", "<i4", "<i8", "<u2", "<u4", "<u8", "|b1")
 ATTACHED = "attached."
 LABELS = ("classes", "categories")
 LABEL_DTYPE = re.compile(r"object|\|[biu]1|<[iuf][248]|<U\d{1,9}")
-MAX_LABEL_BYTES = 2**28
+LEAST_ROOM, ROOM_OF_A_CHARACTER = 2**14, 64
+"""Most characters of an array of texts: so many, and so many for each that its texts have."""
 
 UNREADABLE = (LookupError, TypeError, ValueError, AttributeError, OverflowError, RecursionError)
 """What Python raises for a header of other entries, or entries of other types."""
@@ -311,9 +312,15 @@ def _labels_from_json(entry: Any) -> Array | None:
     if not LABEL_DTYPE.fullmatch(entry["dtype"]) or not _are_plain(values := list(entry["values"])):
         raise ValueError(f"labels of dtype {entry['dtype']!r} hold more than strings and numbers")
     dtype = np.dtype(entry["dtype"])
-    if dtype.itemsize * len(values) > MAX_LABEL_BYTES:
-        raise ValueError(f"{len(values)} labels of dtype {dtype} take more than {MAX_LABEL_BYTES} bytes")
-    return np.array(values, dtype=dtype.newbyteorder("="))
+    return np.array(values, dtype=_text_dtype(values) if dtype.kind == "U" else dtype.newbyteorder("="))
+
+
+def _text_dtype(texts: list[str]) -> Any:
+    """No wider than the longest text; object where arrays would take many times the bytes of the texts."""
+    lengths = [len(text) for text in texts]
+    longest = max(lengths, default=0)
+    is_wasteful = longest * len(texts) > LEAST_ROOM + ROOM_OF_A_CHARACTER * (sum(lengths) + len(texts))
+    return object if is_wasteful else f"U{max(longest, 1)}"
 
 
 def _are_plain(values: list[Any]) -> bool:

@@ -7,12 +7,17 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from numpy.typing import NDArray
 
     from silva.typing import Array, Doubles, Int64s
 
 VARINT, EIGHT_BYTES, BYTES, FOUR_BYTES = 0, 1, 2, 5
 MOST_VARINT_BYTES = 10
+FEW = 8
+"""Numbers of a field that are read one by one, before it is worth while to look for more of them at once."""
+SMALLEST_WINDOW = 256
 
 
 class Message:
@@ -29,7 +34,7 @@ class Message:
     """
 
     def __init__(self, data: bytes) -> None:
-        self._numbers: dict[int, list[Int64s]] = {}
+        self._numbers: dict[int, list[Int64s | list[int]]] = {}
         self._words: dict[int, list[Array]] = {}
         self._bytes: dict[int, list[bytes]] = {}
         at = 0
@@ -149,34 +154,64 @@ def _decode_varints(data: bytes) -> Int64s:
     return values.view(np.int64)
 
 
-def _varints_from(data: bytes, at: int, after: int) -> tuple[Int64s, int]:
+def _varints_from(data: bytes, at: int, after: int) -> tuple[Int64s | list[int], int]:
     """Read the number behind the tag at `at`, and those behind it that have the same tag; where they end."""
-    value, end = _varint(data, after)
-    tag = data[at:after]
-    if len(tag) > 1 or data[end : end + 1] != tag:
-        return np.array([_signed(value)], np.int64), end
-    return _run_of_varints(data, at)
+    tag, values = data[at:after], []
+    while data.startswith(tag, at):
+        if len(values) == FEW and len(tag) == 1:
+            more, at = _run_of_varints(data, at)
+            return np.concatenate([values, more]), at
+        value, at = _varint(data, at + len(tag))
+        values.append(_signed(value))
+    return values, at
 
 
 def _run_of_varints(data: bytes, at: int) -> tuple[Int64s, int]:
     """Read tag and number alternately, as long as the tag is the first one."""
-    codes = np.frombuffer(data, np.uint8, offset=at)
-    ends = np.flatnonzero(codes < 128)
-    n = len(ends) // 2
-    numbers_end = ends[1 : 2 * n : 2] + 1
-    tag_at = np.concatenate([[0], numbers_end])[:n]
-    same = (codes[tag_at] == codes[0]) & (ends[: 2 * n : 2] == tag_at)
+    for n_bytes in _windows(len(data) - at):
+        codes = np.frombuffer(data, np.uint8, n_bytes, at)
+        ends = np.flatnonzero(codes < 128)
+        n = len(ends) // 2
+        numbers_end = ends[1 : 2 * n : 2] + 1
+        tag_at = np.concatenate([[0], numbers_end])[:n]
+        same = (codes[tag_at] == codes[0]) & (ends[: 2 * n : 2] == tag_at)
+        if not same.all():
+            break
     count = n if same.all() else int(np.argmin(same))
     stop = int(numbers_end[count - 1])
     pairs = _decode_varints(data[at : at + stop])
     return pairs[1::2], at + stop
 
 
+def _windows(most: int) -> Iterator[int]:
+    """Yield sizes that grow up to the largest: a look ahead then costs what is found, not what is left of the data."""
+    size = SMALLEST_WINDOW
+    while size < most:
+        yield size
+        size *= 4
+    yield most
+
+
 def _words_from(data: bytes, at: int, after: int, size: int) -> tuple[Array, int]:
     """Read the number of fixed size behind the tag at `at`, and those that follow with the same tag."""
-    stride, end = after - at + size, _end(data, after, size)
-    n = (len(data) - at) // stride
-    block = np.frombuffer(data, np.uint8, n * stride, at).reshape(n, stride)
-    same = (block[:, : after - at] == block[0, : after - at]).all(axis=1)
-    count = n if same.all() else int(np.argmin(same))
-    return np.ascontiguousarray(block[:count, after - at :]), max(end, at + count * stride)
+    tag, stride = data[at:after], after - at + size
+    end = at
+    while data.startswith(tag, end) and end < at + FEW * stride:
+        end = _end(data, end + len(tag), size)
+    if end == at + FEW * stride:
+        end += _run_of_words(data, end, tag, stride)
+    block = np.frombuffer(data, np.uint8, end - at, at).reshape(-1, stride)
+    return np.ascontiguousarray(block[:, len(tag) :]), end
+
+
+def _run_of_words(data: bytes, at: int, tag: bytes, stride: int) -> int:
+    """Count the bytes of the numbers from `at` that have the tag."""
+    n_same = 0
+    for n_bytes in _windows(len(data) - at):
+        n = n_bytes // stride
+        block = np.frombuffer(data, np.uint8, n * stride, at).reshape(n, stride)
+        same = (block[:, : len(tag)] == np.frombuffer(tag, np.uint8)).all(axis=1)
+        n_same = n if same.all() else int(np.argmin(same))
+        if n_same < n:
+            break
+    return n_same * stride

@@ -26,6 +26,8 @@ MODES = {
 }
 LEAF = -1
 MOST_ID, MOST_MEMBER = 2**31 - 1, 2**20
+LEAST_ROOM, ROOM_OF_A_NODE = 2**26, 1000
+"""Most codes of all sets together: so many, or so many a node if that is more."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -212,7 +214,8 @@ def _by_position(graph: Graph) -> TreeNodes:
     splits = _sized(graph.numbers("nodes_splits"), "nodes_splits", n)
     tracks = _column(graph, "nodes_missing_value_tracks_true", n, 0) != 0
     members = _members(graph, int((mode == MEMBER).sum()))
-    parts = [_walk(int(root), columns, to_leaf, n, n_leaves) for root in _tree_roots(graph, n)]
+    reached = bytearray(n)
+    parts = [_walk(int(root), columns, to_leaf, reached) for root in _tree_roots(graph, n)]
     place = np.concatenate([part[0] for part in parts])
     is_split = place < n
     at = np.where(is_split, place, 0)
@@ -242,9 +245,13 @@ def _tree_roots(graph: Graph, n: int) -> Array:
     return roots
 
 
-def _walk(root: int, columns: list[Array], to_leaf: list[Bools], n: int, n_leaves: int) -> tuple[Array, Array, Array]:
-    """Reach a tree's nodes: their places (leaves behind the `n` inner nodes), true and false children."""
-    places, yes, no = [root], [-1], [-1]
+def _walk(root: int, columns: list[Array], to_leaf: list[Bools], reached: bytearray) -> tuple[Array, Array, Array]:
+    """Reach a tree's nodes: their places (leaves behind the inner nodes), true and false children.
+
+    `reached` marks the inner nodes that any tree has reached: one that belongs to several trees, or to several places
+    of a tree, would stand in the forest as often.
+    """
+    n, places, yes, no = len(reached), [root], [-1], [-1]
     first, second = columns[0], columns[1]
     at = 0
     # Exporters write a tree of one leaf as a node both of whose children are that leaf.
@@ -253,13 +260,14 @@ def _walk(root: int, columns: list[Array], to_leaf: list[Bools], n: int, n_leave
     while at < len(places):
         node = places[at]
         if node < n:
+            if reached[node]:
+                raise ValueError(f"node {node} is reached on two ways: its trees are cyclic or share nodes")
+            reached[node] = 1
             yes[at], no[at] = len(places), len(places) + 1
             places += [int(first[node]) + n * to_leaf[0][node], int(second[node]) + n * to_leaf[1][node]]
             yes += [-1, -1]
             no += [-1, -1]
         at += 1
-        if len(places) > 2 * n + 1 + n_leaves:
-            raise ValueError("its trees are cyclic or share nodes")
     return np.array(places), np.array(yes), np.array(no)
 
 
@@ -337,18 +345,28 @@ def _categories(graph: Graph, nodes: TreeNodes, categorical: Bools) -> tuple[Arr
     tables = _tables(graph, nodes)
     places = np.flatnonzero(categorical)
     unequal = nodes.mode[places] == UNEQUAL
-    lefts = [
-        _members_left(nodes.members[int(nodes.value[i])], NEVER if graph.own else None)
-        if nodes.mode[i] == MEMBER
-        else (tables[nodes.feature[i]] == nodes.value[i].astype(graph.row_type)) ^ bool(nodes.mode[i] == UNEQUAL)
-        for i in places
-    ]
+    lefts: list[Bools] = []
+    room = max(LEAST_ROOM, ROOM_OF_A_NODE * len(nodes.mode))
+    for i in places:
+        if nodes.mode[i] == MEMBER:
+            lefts.append(_members_left(nodes.members[int(nodes.value[i])], NEVER if graph.own else None))
+        else:
+            is_tested = tables[nodes.feature[i]] == nodes.value[i].astype(graph.row_type)
+            lefts.append(is_tested ^ bool(nodes.mode[i] == UNEQUAL))
+        room -= len(lefts[-1])
+        if room < 0:
+            raise NotImplementedError(
+                f"its {len(places)} tests of categories name more than {ROOM_OF_A_NODE} on average, which is not read"
+            )
     offsets, words = pack_sets(lefts, unequal)
     category_set = np.full(len(nodes.mode), -1)
     category_set[places] = np.arange(len(places))
     fields: dict[str, Any] = {"set_offsets": offsets, "set_words": words, "set_others_left": unequal}
     if tables:
-        fields["categories"] = tuple(tables.get(feature) for feature in range(graph.n_features(nodes.feature)))
+        categories: list[Array | None] = [None] * graph.n_features(nodes.feature)
+        for feature, table in tables.items():
+            categories[feature] = table
+        fields["categories"] = tuple(categories)
     return category_set, fields
 
 
@@ -366,12 +384,11 @@ def _refuse_mixed(nodes: TreeNodes, categorical: Bools) -> None:
 
 def _tables(graph: Graph, nodes: TreeNodes) -> dict[int, Array]:
     """Collect the values that each feature is tested for equality with."""
-    equality = (nodes.mode == EQUAL) | (nodes.mode == UNEQUAL)
-    values = nodes.value.astype(graph.row_type) + 0.0
-    return {
-        int(feature): np.unique(values[equality & (nodes.feature == feature)])
-        for feature in np.unique(nodes.feature[equality])
-    }
+    equality = np.flatnonzero((nodes.mode == EQUAL) | (nodes.mode == UNEQUAL))
+    equality = equality[np.argsort(nodes.feature[equality], kind="stable")]
+    features, starts = np.unique(nodes.feature[equality], return_index=True)
+    values = np.split(nodes.value[equality].astype(graph.row_type) + 0.0, starts[1:])
+    return {int(feature): np.unique(part) for feature, part in zip(features, values, strict=bool(len(features)))}
 
 
 def _members_left(members: Array, placeholder: int | None) -> Bools:

@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 AVERAGE, SUM = "AVERAGE", "SUM"
 AGGREGATES = (AVERAGE, SUM, "MIN", "MAX")
 MOST_OUTPUTS = 2**16
+LEAST_ROOM, ROOM_OF_A_WEIGHT = 2**22, 1000
+"""Most values of leaves: so many, or so many a weight if that is more."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -128,8 +130,11 @@ def _leaf_values(nodes: TreeNodes, weights: tuple[Array, Array, Array], n_output
         scalars = np.zeros(len(nodes.mode))
         np.add.at(scalars, place, weight)
         return scalars, first
-    if len(nodes.mode) * n_outputs > 2**31:
-        raise ValueError(f"{len(nodes.mode)} nodes of {n_outputs} outputs are more than memory holds")
+    if len(nodes.mode) * n_outputs > max(LEAST_ROOM, ROOM_OF_A_WEIGHT * len(weight)):
+        raise NotImplementedError(
+            f"leaves of {n_outputs} outputs with {len(weight)} weights for {len(nodes.mode)} nodes are not read: they "
+            f"would hold more than {ROOM_OF_A_WEIGHT} zeros for each weight"
+        )
     vectors = np.zeros((len(nodes.mode), n_outputs))
     np.add.at(vectors, (place, output), weight)
     return vectors, None

@@ -1,0 +1,218 @@
+"""Files of at most a megabyte that ask for much: {name: (suffix, bytes)}."""
+
+from __future__ import annotations
+
+import functools
+import json
+import re
+import struct
+
+import numpy as np
+from tests.fuzz.formats import FOLDERS, join_silva, repair_sizes, saved, split_silva
+from tests.fuzz.protobuf import encode
+from tests.fuzz.ubjson import encode as encode_ubj
+from tests.strategies import full_forest
+
+MEGABYTE = 2**20
+
+
+def varints(values):
+    """Bytes of whole numbers behind each other."""
+    return encode([[0, 0, int(value) % 2**64] for value in values])[:0] + b"".join(
+        encode([[1, 0, int(value) % 2**64]])[1:] for value in values
+    )
+
+
+def attribute(name, value):
+    """An attribute of a node: whole numbers, floats, a number or texts, by what `value` is."""
+    if isinstance(value, int):
+        content = [[3, 0, value % 2**64]]
+    elif isinstance(value, np.ndarray) and value.dtype.kind == "f":
+        content = [[7, 2, value.astype("<f4").tobytes()]]
+    elif isinstance(value, bytes):
+        content = [[5, 2, value]]
+    elif len(value) and isinstance(value[0], str):
+        content = [[9, 2, text.encode()] for text in value]
+    else:
+        content = [[8, 2, varints(value)]]
+    return [5, 2, encode([[1, 2, name.encode()], *content])]
+
+
+def model(operator, attributes, width=4, nodes=(), more=()):
+    """An ONNX model of one operator of trees, and other nodes of the graph."""
+    node = [[1, 2, b"X"], [2, 2, b"Y"], [4, 2, operator.encode()], *attributes, [7, 2, b"ai.onnx.ml"]]
+    dimensions = encode([[1, 2, encode([])], [1, 2, encode([[1, 0, width]])]])
+    kind = encode([[1, 2, encode([[1, 0, 1], [2, 2, dimensions]])]])
+    graph = [[1, 2, encode(node)], *([1, 2, encode(one)] for one in nodes)]
+    graph.append([11, 2, encode([[1, 2, b"X"], [2, 2, kind]])])
+    return encode([[7, 2, encode(graph)], [8, 2, encode([[1, 2, b"ai.onnx.ml"], [2, 0, 5]])], *more])
+
+
+def ensemble(n=1, roots=(0,), left=None, right=None, to_leaf=(1, 1), feature=None, mode=0, targets=1, leaves=2, **more):
+    """Version 5: `n` inner nodes, whose children are leaves unless told otherwise."""
+    side = [np.full(n, place) if child is None else child for place, child in enumerate((left, right))]
+    fields = {
+        "tree_roots": roots,
+        "nodes_featureids": np.zeros(n, int) if feature is None else feature,
+        "nodes_splits": bytes_of_tensor(np.arange(n)),
+        "nodes_modes": bytes_of_tensor(np.full(n, mode), 2, "<u1"),
+        "nodes_truenodeids": side[0],
+        "nodes_falsenodeids": side[1],
+        "nodes_trueleafs": np.broadcast_to(to_leaf[0], n),
+        "nodes_falseleafs": np.broadcast_to(to_leaf[1], n),
+        "leaf_targetids": np.arange(leaves) % min(targets, 2),
+        "leaf_weights": bytes_of_tensor(np.ones(leaves)),
+        "n_targets": targets,
+    } | more
+    return model("TreeEnsemble", [attribute(name, value) for name, value in fields.items()], width=0)
+
+
+def bytes_of_tensor(values, kind=1, dtype="<f4"):
+    """A tensor of floats, as bytes."""
+    return encode([[1, 0, len(values)], [2, 0, kind], [9, 2, np.asarray(values, dtype).tobytes()]])
+
+
+def by_number(n_trees=1, modes=("BRANCH_LEQ", "LEAF", "LEAF"), operator="TreeEnsembleRegressor", feature=None, **more):
+    """Versions 1 and 3: trees of a split, whose leaves add to one output, or as `more` says."""
+    n = n_trees * len(modes)
+    prefix = "class" if operator.endswith("Classifier") else "target"
+    fields = {
+        "nodes_treeids": np.repeat(np.arange(n_trees), len(modes)),
+        "nodes_nodeids": np.tile(np.arange(len(modes)), n_trees),
+        "nodes_modes": list(modes) * n_trees,
+        "nodes_featureids": np.zeros(n, int) if feature is None else feature,
+        "nodes_values": np.arange(n, dtype=float),
+        "nodes_truenodeids": np.tile([1, *[0] * (len(modes) - 1)], n_trees),
+        "nodes_falsenodeids": np.tile([2, *[0] * (len(modes) - 1)], n_trees),
+        f"{prefix}_treeids": np.repeat(np.arange(n_trees), 2),
+        f"{prefix}_nodeids": np.tile([1, 2], n_trees),
+        f"{prefix}_ids": np.zeros(2 * n_trees, int),
+        f"{prefix}_weights": np.ones(2 * n_trees),
+    } | more
+    return model(operator, [attribute(name, value) for name, value in fields.items()], width=0)
+
+
+def onnx_attacks():
+    """Attacks on the reader of ONNX."""
+    chain = np.arange(1, 8001)
+    yield "one root many times", ensemble(2000, np.zeros(5000, int), chain[:2000] % 2000, to_leaf=(0, 1))
+    yield (
+        "a chain every node of which is a root",
+        ensemble(8000, np.arange(8000), np.append(chain[:-1], 0), to_leaf=(np.arange(8000) == 7999, 1)),
+    )
+    yield "both children the same node", ensemble(
+        60, (0,), np.append(np.arange(1, 60), 0), np.append(np.arange(1, 60), 0),
+        to_leaf=(np.arange(60) == 59, np.arange(60) == 59),
+    )  # fmt: skip
+    yield "a node that is its own child", ensemble(30_000, (0,), np.zeros(30_000, int), to_leaf=(0, 1))
+    yield "one leaf of many nodes", ensemble(60_000, (0,), np.append(np.arange(1, 60_000), 0),
+        to_leaf=(np.arange(60_000) == 59_999, 1))  # fmt: skip
+    roots = np.arange(10_000)
+    for targets in (2**31, 2**31 - 1, 2**62, -1, 2**16, 2**14):
+        yield f"{targets} outputs", ensemble(10_000, roots, targets=targets)
+        yield (
+            f"{targets} outputs by number",
+            by_number(9000, n_targets=targets, target_ids=np.tile([0, min(targets, 2**16) - 1], 9000)),
+        )
+    yield "labels for many classes", by_number(
+        5000, operator="TreeEnsembleClassifier", classlabels_int64s=np.arange(2**16),
+        class_ids=np.tile([0, 9000], 5000),
+    )  # fmt: skip
+    yield "feature 2^24", ensemble(1, feature=[2**24 - 1])
+    yield "feature 2^31", ensemble(1, feature=[2**31 - 1])
+    yield "equality of feature 2^24", ensemble(1, feature=[2**24 - 1], mode=4)
+    yield "equality of many features", ensemble(20_000, np.arange(20_000), feature=np.arange(20_000), mode=4)
+    yield "equality with many values", ensemble(30_000, np.arange(30_000), mode=4)
+    yield "sets of a large member", ensemble(
+        20_000, np.arange(20_000), mode=6,
+        membership_values=bytes_of_tensor(np.tile([2.0**20, np.nan], 20_000)),
+    )  # fmt: skip
+    yield (
+        "one set of many members",
+        ensemble(1, mode=6, membership_values=bytes_of_tensor(np.append(np.arange(2**17) * 8, np.nan))),
+    )
+    yield "many nodes of a mode", by_number(12_000)
+    yield "tree numbers far apart", by_number(5000, nodes_treeids=np.repeat(np.arange(5000) * 2**18, 3),
+        target_treeids=np.repeat(np.arange(5000) * 2**18, 2))  # fmt: skip
+    deep = 20_000
+    yield "a deep chain by number", by_number(
+        1, ["BRANCH_LEQ"] * deep + ["LEAF"] * (deep + 1),
+        nodes_truenodeids=np.append(np.append(np.arange(1, deep), 2 * deep), np.zeros(deep + 1, int)),
+        nodes_falsenodeids=np.append(np.arange(deep) + deep, np.zeros(deep + 1, int)),
+        target_treeids=np.zeros(1, int), target_nodeids=[2 * deep], target_ids=[0], target_weights=np.ones(1),
+    )  # fmt: skip
+    identities = [[[1, 2, b"X"], [2, 2, b"X"], [4, 2, b"Identity"]]] * 50_000
+    yield "many operators", model("TreeEnsemble", [], nodes=identities)
+    yield "many attributes", model("TreeEnsemble", [attribute(f"a{i}", 1) for i in range(50_000)])
+    yield "one attribute many times", model("TreeEnsemble", [attribute("tree_roots", np.arange(9))] * 30_000)
+    yield "fields of four bytes by turns", b"".join(bytes([8 * (2 + i % 2) + 5]) + b"\0\0\0\0" for i in range(200_000))
+    yield "numbers by turns, two of a kind", (b"\x08\1\x08\1\x10\1\x10\1") * (MEGABYTE // 8)
+    yield "numbers by turns", (b"\x08\1\x10\1") * (MEGABYTE // 4)
+    yield "empty fields", b"\x0a\0" * (MEGABYTE // 2)
+    yield "texts of a node", encode([[7, 2, encode([[1, 2, b"\x0a\x01X" * 300_000]])]])
+    yield "opsets", encode([[7, 2, b""], *[[8, 2, b""]] * 200_000])
+    yield "dimensions of a tensor", ensemble(1, nodes_splits=encode([[1, 2, varints([2**62] * 9)], [2, 0, 1]]))
+    note = json.dumps({"version": 1, "crc32": 0, "fields": {"classes": [[0]] * 100_000}})
+    yield "a long note", model("TreeEnsemble", [], more=[[14, 2, encode([[1, 2, b"silva"], [2, 2, note.encode()]])]])
+    yield "a nested note", model("TreeEnsemble", [], more=[
+        [14, 2, encode([[1, 2, b"silva"], [2, 2, b"[" * 500_000]])],
+    ])  # fmt: skip
+
+
+def silva_attacks():
+    """Attacks on the reader of `.silva` files."""
+    _, header, _ = split_silva(saved(full_forest(0, 3, 3, 4)))
+    entry = header["arrays"][-1]
+    yield "an array many times", header | {"arrays": [*header["arrays"], *[entry] * 10_000]}
+    yield "many arrays", header | {"arrays": header["arrays"] + [entry | {"name": f"x{i}"} for i in range(9000)]}
+    yield (
+        "many attached arrays",
+        header
+        | {
+            "arrays": header["arrays"] + [entry | {"name": f"attached.{i}"} for i in range(9000)],
+            "attachment": {"kind": "explainer"},
+        },
+    )
+    wide = {"dtype": "<U60000000", "values": ["a"]}
+    for field in ("classes", "categories"):
+        yield f"wide labels of {field}", header | {"fields": header["fields"] | {field: [wide] * 4}}
+    yield "many features", header | {"fields": header["fields"] | {"n_features": 2**24}}
+    yield "too many features", header | {"fields": header["fields"] | {"n_features": 2**40}}
+
+
+def other_attacks():
+    """Attacks on the readers of JSON and UBJSON."""
+    yield "brackets", ".json", b"[" * MEGABYTE
+    yield "objects", ".json", b'{"a":' * 200_000
+    yield "a number of many digits", ".json", b'{"learner":' + b"9" * 900_000 + b"}"
+    yield "an array announced long", ".ubj", b"{L" + struct.pack(">q", 1) + b"a[#L" + struct.pack(">q", 2**40)
+    yield "typed arrays of nothing", ".ubj", b"{L" + struct.pack(">q", 1) + b"a[$Z#L" + struct.pack(">q", 2**40)
+    yield "lists of empty objects", ".ubj", encode_ubj({"learner": [{}] * 200_000})
+
+
+HUGE = (2**31 - 1, 2**31, 2**62)
+
+
+def parameter_attacks():
+    """Numbers of a model that say how much of something there is, made huge one at a time."""
+    for name, suffix, pattern in (
+        ("xgboost-3.2.0-logistic.json", ".json", rb'"((?:num|size)_[a-z_]+)": ?"(\d+)"'),
+        ("lightgbm-4.7.0-classes.txt", ".txt", rb"(num_[a-z_]+|max_feature_idx)=(\d+)"),
+    ):
+        data = next(folder / name for folder in FOLDERS if (folder / name).exists()).read_bytes()
+        for key in sorted({match[1] for match in re.finditer(pattern, data)}):
+            found = next(match for match in re.finditer(pattern, data) if match[1] == key)
+            for value in HUGE:
+                edited = data[: found.start(2)] + str(value).encode() + data[found.end(2) :]
+                edited = repair_sizes(edited.decode()).encode() if suffix == ".txt" else edited
+                yield f"{key.decode()} of {value}", suffix, edited
+
+
+@functools.cache
+def attacks():
+    """All of them."""
+    found = {f"onnx: {name}": (".onnx", data) for name, data in onnx_attacks()}
+    _, _, arrays = split_silva(saved(full_forest(0, 3, 3, 4)))
+    found |= {f"silva: {name}": (".silva", join_silva(1, header, arrays)) for name, header in silva_attacks()}
+    others = (*other_attacks(), *parameter_attacks())
+    return found | {f"{suffix[1:]}: {name}": (suffix, data) for name, suffix, data in others}
