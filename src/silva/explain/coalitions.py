@@ -16,8 +16,8 @@ import numpy as np
 from silva import _core
 from silva.explain.background import Background, margins_of
 from silva.explain.coalition_responses import make_response, places_of_labels
+from silva.explain.condensed import merged, settled, stand_ins
 from silva.explain.cpu import checked_result
-from silva.explain.stored import condense, expand, settled, stand_ins
 from silva.parallel import cached_property, n_threads
 
 if TYPE_CHECKING:
@@ -245,12 +245,6 @@ def stand_in_columns(rows: Array, forest: Forest) -> list[Array]:
     """Columns in which rows of equal values go the same ways at every split."""
     values = settled(rows, forest)
     return [stand_ins(forest, feature, values[:, feature]) for feature in range(forest.n_features)]
-
-
-def merged(background: Background, forest: Forest) -> Background:
-    """Background rows that the forest's splits cannot tell apart, as one row with the sum of their weights."""
-    found = expand(condense(background, forest), background.expected_value)
-    return Background(found.rows, found.weight, background.total, background.expected_value)
 
 
 def _batches(sizes: Int64s) -> Iterator[slice]:

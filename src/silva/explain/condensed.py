@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 def merged(background: Background, forest: TreeEnsemble) -> Background:
-    """Background whose rows are the ones that a file would keep: the same bits before and after."""
+    """Rows that the forest's splits cannot tell apart, as one row with the sum of their weights, as files keep them."""
     rows, weight = expand(condense(background, forest))
     return Background(rows, weight, background.total, background.expected_value)
 

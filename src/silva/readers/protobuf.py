@@ -156,7 +156,8 @@ def _decode_varints(data: bytes) -> Int64s:
 
 def _varints_from(data: bytes, at: int, after: int) -> tuple[Int64s | list[int], int]:
     """Read the number behind the tag at `at`, and those behind it that have the same tag; where they end."""
-    tag, values = data[at:after], []
+    tag = data[at:after]
+    values: list[int] = []
     while data.startswith(tag, at):
         if len(values) == FEW and len(tag) == 1:
             more, at = _run_of_varints(data, at)
