@@ -48,6 +48,7 @@ def test_what_a_forest_offers_besides_its_arrays():
         "save",
         "trees_to_dataframe",
         "tune",
+        "with_covers",
         "with_means",
     }
 

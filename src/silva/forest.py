@@ -6,6 +6,7 @@ import dataclasses
 from typing import TYPE_CHECKING, Any
 
 from silva.ensemble import TreeEnsemble
+from silva.evaluate.covers import with_covers
 from silva.evaluate.evaluator import Evaluator
 from silva.evaluate.linear import with_means
 from silva.evaluate.node_table import node_table
@@ -261,12 +262,52 @@ class Forest(TreeEnsemble):
         """
         if not self.has_linear_leaves:
             raise ValueError("the leaves of this forest are constants, which have no means; explain it as it is")
+        rows = self._some_rows(X, by_position, "take means of")
+        return as_forest(with_means(self, rows, self._positions(rows)))
+
+    def with_covers(self, X: Rows, by_position: bool = False) -> Forest:
+        """Take the covers of the nodes from rows: how many of them pass each node.
+
+        Path-dependent explanations weight the two sides of a split by the covers. With those of other rows they
+        explain another population. Models without covers (ONNX) have path-dependent explanations then.
+
+        Parameters
+        ----------
+        X : array-like or frame of shape (n, n_features)
+            Training rows, a sample of them, or other rows. Where none of them passes a split, both sides weigh the
+            same.
+        by_position : bool
+            Take the columns of a frame in their order, whatever their names.
+
+        Returns
+        -------
+        Forest
+            The same forest with these covers; its predictions are the same.
+
+        Raises
+        ------
+        ValueError
+            If X does not fit the forest or has no rows.
+
+        Notes
+        -----
+        Costs about as much as predicting the rows.
+
+        Examples
+        --------
+        >>> silva.Explainer(forest.with_covers(X))  # doctest: +SKIP
+        """
+        return as_forest(with_covers(self, self._some_rows(X, by_position, "count"), self._positions))
+
+    def _some_rows(self, X: Rows, by_position: bool, what: str) -> Array:
         rows = as_rows(arranged(X, self, by_position), self)
         if len(rows) == 0:
-            raise ValueError("X has no rows to take means of; pass training rows")
-        evaluator = self._evaluator
-        positions = evaluator.cpu.positions(rows, evaluator.choose("auto", len(rows), "cpu"), None)
-        return as_forest(with_means(self, rows, positions))
+            raise ValueError(f"X has no rows to {what}; pass training rows")
+        return rows
+
+    def _positions(self, rows: Array) -> Array:
+        """Find the places of the leaves that rows reach, (n, n_trees)."""
+        return self._evaluator.cpu.positions(rows, self._evaluator.choose("auto", len(rows), "cpu"), None)
 
     @property
     def output_names(self) -> tuple[str, ...]:

@@ -52,6 +52,18 @@ def test_one_line_changes(X, model, arguments):
     np.testing.assert_array_equal(same.shap_values(X[:20]), ours.shap_values(X[:20]))
 
 
+@pytest.mark.parametrize("n_rows", [100, 60])
+def test_covers_come_from_the_data(X, n_rows):
+    """shap counts the rows that pass each node; of more than a hundred it takes a sample."""
+    model = xgboost.XGBRegressor(n_estimators=5, max_depth=3, min_child_weight=40).fit(X, X[:, 0] * X[:, 1] + X[:, 2])
+    arguments = {"data": X[:n_rows], "feature_perturbation": "tree_path_dependent"}
+    theirs, ours = shap.TreeExplainer(model, **arguments), silva.TreeExplainer(model, **arguments)
+    np.testing.assert_allclose(ours.shap_values(X), theirs.shap_values(X), atol=1e-6)
+    np.testing.assert_allclose(ours.expected_value, theirs.expected_value, atol=1e-6)
+    np.testing.assert_allclose(ours.shap_interaction_values(X).sum(axis=2), theirs.shap_values(X), atol=1e-6)
+    assert np.abs(silva.TreeExplainer(model).shap_values(X) - ours.shap_values(X)).max() > 0.01
+
+
 def test_positions_are_those_of_shap(X, model):
     y = X[:20, 0] > 0
     ours = silva.TreeExplainer(model, X[:50], "log_loss", "interventional", list("abcd"))

@@ -36,7 +36,7 @@ def refuse_negative_covers(forest: TreeEnsemble) -> None:
     if wrong.any() and np.isnan(forest.cover[has_split]).all():
         raise ValueError(
             f"{forest.source or 'the model'} keeps no weights of training rows, which path-dependent values need; pass "
-            "background rows"
+            "background rows, or silva.load(model).with_covers(X) with training rows X"
         )
     if wrong.any():
         node = int(np.argmax(wrong))

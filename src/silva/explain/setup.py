@@ -55,7 +55,7 @@ def set_up(
             f"{model} holds an explainer, with its background and settings; silva.Explainer.load reads it, "
             "silva.load its forest alone"
         )
-    background, output = translated(background, settings.output, shap_arguments, forest)
+    forest, background, output = translated(background, settings.output, shap_arguments, forest)
     check_background(weight, background is not None, algorithm, output)
     if background is None:
         refuse_negative_covers(forest)

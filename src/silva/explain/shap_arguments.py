@@ -31,8 +31,10 @@ NAMES = (
 )
 
 
-def translated(background: Any, output: str, given: dict[str, Any], forest: Forest) -> tuple[Any, str]:
-    """Background and output that arguments of shap's names ask for.
+def translated(background: Any, output: str, given: dict[str, Any], forest: Forest) -> tuple[Forest, Any, str]:
+    """Find the forest, background and output that arguments of shap's names ask for.
+
+    Path-dependent values with rows take the covers from these, as shap does.
 
     Raises
     ------
@@ -57,7 +59,10 @@ def translated(background: Any, output: str, given: dict[str, Any], forest: Fore
         raise TypeError("background, data and masker are names of the same rows; pass one of them")
     wanted = _output(given.get("model_output", "raw"), forest)
     chosen = output if wanted == "margin" else wanted
-    return _perturbed(rows[0] if rows else None, given.get("feature_perturbation", "auto")), chosen
+    perturbation = _checked_perturbation(given.get("feature_perturbation", "auto"), bool(rows))
+    if rows and perturbation == "tree_path_dependent":
+        return forest.with_covers(rows[0]), None, chosen
+    return forest, rows[0] if rows else None, chosen
 
 
 def _rows(given: Any) -> Any:
@@ -106,15 +111,14 @@ def returns_probabilities(forest: Forest) -> bool:
     return forest.link == "identity" and bool(forest.classes) and forest.prediction == "argmax"
 
 
-def _perturbed(rows: Any, perturbation: Any) -> Any:
-    """Background rows for this choice; None for path-dependent values, which use none."""
+def _checked_perturbation(perturbation: Any, has_rows: bool) -> str:
     if not isinstance(perturbation, str) or perturbation not in PERTURBATIONS:
         raise ValueError(f"feature_perturbation is {perturbation!r}, expected one of {', '.join(PERTURBATIONS)}")
-    if perturbation == "interventional" and rows is None:
+    if perturbation == "interventional" and not has_rows:
         raise ValueError(
             "feature_perturbation='interventional' compares with background rows; pass data, or 'tree_path_dependent'"
         )
-    return None if perturbation == "tree_path_dependent" else rows
+    return perturbation
 
 
 def _refuse_link(link: Any) -> None:

@@ -22,7 +22,8 @@ class TreeExplainer(Explainer):
     model_output : {"raw", "probability", "log_loss"}
         "raw" is the margin.
     feature_perturbation : {"auto", "interventional", "tree_path_dependent"}
-        "auto": interventional with `data`, path-dependent without. "tree_path_dependent" does not look at `data`.
+        "auto": interventional with `data`, path-dependent without. "tree_path_dependent" with `data` takes
+        the covers of the nodes from these rows, as `Forest.with_covers` does.
     feature_names : sequence of str, optional
         What explanations call the features; default the model's names.
     approximate : bool
