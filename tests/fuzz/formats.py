@@ -41,7 +41,7 @@ def find_seeds(only="*"):
     if any(fnmatch("onnx-silva", pattern) for pattern in only.split(",")):
         found[".onnx"] += [onnx_bytes(forest) for forest in onnx_forests()]
     if any(fnmatch("explainer", pattern) for pattern in only.split(",")):
-        found[".explainer"] += map(explainer_bytes, explainers())
+        found[".explainer"] += [explainer_bytes(one.game, one.settings) for one in explainers()]
     return {suffix: seeds for suffix, seeds in found.items() if seeds}
 
 

@@ -71,16 +71,16 @@ def attack_explainer(path, original):
     refuse_pieces(path.read_bytes(), original)
     forest = explainer.forest
     X = finite(forest, rows_for(forest))
-    if explainer.output == "margin":
+    if explainer.settings.output == "margin":
         explainer.shap_values(X, check_additivity=True)
         return "loaded"
     y = np.arange(len(X)) % 2
-    labels = {"y": y} if explainer.output == "log_loss" else {}
+    labels = {"y": y} if explainer.settings.output == "log_loss" else {}
     margin = forest.predict(X, "margin")
     response = np.logaddexp(0, margin) - y * margin if labels else 1 / (1 + np.exp(-margin))
     expected = explainer.expected_value[y] if labels else explainer.expected_value
     if not np.allclose(explainer.shap_values(X, **labels).sum(axis=1) + expected, response, rtol=0, atol=RESPONSE):
-        raise WrongAnswerError(f"values of the {explainer.output} do not add up")
+        raise WrongAnswerError(f"values of the {explainer.settings.output} do not add up")
     return "loaded"
 
 
