@@ -141,7 +141,7 @@ def test_margins_far_apart_take_more_tables_than_a_gpu_adds_up():
     forest = classifier()
     forest = dataclasses.replace(forest, leaf_value=forest.leaf_value * 100)
     background, X = rows(300, seed=2), rows(9)
-    with pytest.raises(NotImplementedError, match="margins so far apart take 64 tables, a GPU adds up 48 at most"):
+    with pytest.raises(NotImplementedError, match="margins so far apart need 64 tables, a GPU adds up 48 at most"):
         Explainer(forest, background, output="probability", device="cuda").shap_values(X)
     exact = Explainer(forest, background, output="probability", device="cpu").shap_values(X)
     np.testing.assert_array_equal(Explainer(forest, background, output="probability").shap_values(X), exact)

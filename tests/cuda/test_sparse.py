@@ -102,7 +102,7 @@ def test_values_stay_on_the_gpu(n_outputs, to_gpu):
     wanted_parts = np.atleast_3d(expected).transpose(2, 0, 1)
     for part, wanted in zip(parts if n_outputs > 1 else [parts], wanted_parts, strict=True):
         np.testing.assert_allclose(part.toarray(), wanted, atol=1e-12 * size)
-    with pytest.raises(ValueError, match="out is no CuPy array of float64"):
+    with pytest.raises(ValueError, match="out is not a CuPy array of float64"):
         explainer.shap_values(to_gpu(rows), out=np.empty(expected.shape))
 
 

@@ -168,7 +168,7 @@ def test_linear_leaves_by_groups():
         ({"place": np.array([[0, 1]])}, TypeError, r"group 'place' holds array\(\[0, 1\]\), expected indices or names"),
         ({"place": []}, ValueError, "group 'place' has no features; name at least one"),
         ({"place": "lat"}, TypeError, "group 'place' is 'lat', expected a list of features"),
-        ({"rooms": ["lat", "lon"]}, ValueError, "group 'rooms' is called like a feature that is not in it"),
+        ({"rooms": ["lat", "lon"]}, ValueError, "group 'rooms' has the name of a feature that is not in it"),
         ({}, TypeError, "expected a dict of a name to a list of features"),
         ([["lat", "lon"]], TypeError, "expected a dict of a name to a list of features"),
     ],

@@ -101,7 +101,7 @@ def test_forests_that_average_probabilities(X):
         ({"feature_names": 5}, ValueError, "feature_names is 5, expected 4 names"),
         ({"background": 0, "data": 0}, TypeError, "names of the same rows"),
         ({"tree_limit": 3}, TypeError, "unexpected argument 'tree_limit'"),
-        ({"output_names": ["no", "yes"]}, ValueError, "expected 1 names, one an output"),
+        ({"output_names": ["no", "yes"]}, ValueError, "expected 1 names, one per output"),
     ],
 )
 def test_what_is_not_computed_is_refused_by_name(X, model, arguments, error, message):

@@ -81,5 +81,5 @@ def test_what_explanations_do_not_hold_is_refused_by_name():
     pairs = explainer(X, interactions=True)
     assert pairs[1:3].shape == (2, 4, 4, 3)
     assert pairs[:, :, :, 1:].output_names == ["versicolor", "virginica"]
-    with pytest.raises(TypeError, match="takes rows of interactions alone"):
+    with pytest.raises(TypeError, match="selects only rows of interactions"):
         pairs[:, "a"]

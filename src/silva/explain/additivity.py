@@ -20,7 +20,7 @@ ERRORS, DEEP_ERROR, DEEP = {"float32": 1e-6, "float64": 1e-12}, 1e-5, 32
 DEEP."""
 
 ROUNDING = 2.0**-52
-"""Of a float64 sum, for each of its terms, in units of the largest it can be."""
+"""Error of a float64 sum for each of its terms, in units of the largest possible sum."""
 
 
 @np.errstate(over="ignore", invalid="ignore")
@@ -45,7 +45,7 @@ def check_sums(forest: Forest, dtype: str, expected: Doubles, rows: PlacedRows, 
     if array_gpu(values) is not None:
         cupy = import_cupy()
         expected, allowed, margins = (cupy.asarray(array) for array in (expected, allowed, margins))
-    # What is no number is not within anything.
+    # NaN is not within anything.
     wrong = ~(abs(sums + expected - margins) <= allowed)
     if not bool(wrong.any()):
         return

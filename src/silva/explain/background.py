@@ -30,7 +30,7 @@ class Background:
     weight : (m,)
         In some unit of which the rows' weights are multiples.
     total : int
-        Of which the weights are shares: their sum, but for parts of an output (responses.py).
+        The weights are shares of it: their sum, except in parts of an output (responses.py).
     expected_value : (n_outputs,)
         Mean margin.
     """
@@ -76,7 +76,7 @@ def integer_weights(weight: Any, n_rows: int) -> Int64s:
         return np.ones(n_rows, np.int64)
     weights = as_vector(weight, "background_weight")
     if weights.shape != (n_rows,):
-        raise ValueError(f"background_weight has shape {weights.shape}, expected ({n_rows},), one weight a row")
+        raise ValueError(f"background_weight has shape {weights.shape}, expected ({n_rows},), one weight per row")
     if weights.dtype.kind not in "biuf":
         raise TypeError(f"background_weight holds {weights.dtype}, expected numbers")
     weights = weights.astype(np.float64)

@@ -99,12 +99,12 @@ def checked_names(names: Sequence[str] | None, n_players: int) -> list[str] | No
     if names is None:
         return None
     if isinstance(names, str) or not hasattr(names, "__len__") or len(names) != n_players:
-        raise ValueError(f"feature_names is {names!r}, expected {n_players} names, one a feature")
+        raise ValueError(f"feature_names is {names!r}, expected {n_players} names, one per feature")
     return [str(name) for name in names]
 
 
 def check_table_bytes(table_bytes: Any, algorithm: str) -> None:
-    """Raise where this is no budget of bytes."""
+    """Raise where this is not a budget of bytes."""
     if table_bytes is None:
         return
     if isinstance(table_bytes, bool) or not hasattr(table_bytes, "__index__"):

@@ -227,7 +227,7 @@ class CoalitionExplainer:
             raise NotImplementedError(f"rows differ on {n_differ.max()} features, at most {MOST} are exact")
 
     def _refuse_infinite(self, responses: Doubles, pairs: Int64s, first: Int64s, first_background: int) -> None:
-        """Name the first coalition whose response is no finite number."""
+        """Name the first coalition whose response is not a finite number."""
         is_wrong = ~np.isfinite(responses).all(axis=1)
         if not is_wrong.any():
             return

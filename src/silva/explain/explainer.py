@@ -52,72 +52,74 @@ class Explainer:
     Parameters
     ----------
     model : object or path
-        Anything that `silva.load` takes, or a Forest.
+        A Forest, or any model that `silva.load` reads.
     background : array-like or frame of shape (m, F), optional
-        Rows whose values stand for features that are not known (interventional values), any number of them: a row's
-        cost does not depend on it. None: path-dependent values, which weight the two sides of a split by the training
-        rows that took them. On GPUs if all trees have tables there.
+        Rows whose values replace unknown features (interventional values). Their number does not affect the cost of a
+        row. None: path-dependent values, which weight the two sides of a split by the training rows that took them.
+        On GPUs, a background requires tables for every tree.
     algorithm : {"auto", "tables", "quadrature", "paths"}
         "tables" keeps finished values of small subtrees, so that a row costs about as much as its prediction.
-        "quadrature" walks every tree for every row. "auto": tables where they pay, else the walk; decided by the forest
-        and its background, never by the rows. "paths": GPUTreeShap's method, an independent check on GPUs, at most 31
-        distinct features on a path.
+        "quadrature" walks every tree for every row. "auto" uses tables where they pay off, otherwise the walk; the
+        forest and its background decide, never the rows. "paths" is GPUTreeShap's method, an independent check on GPUs
+        for at most 31 distinct features on a path.
     output : {"margin", "probability", "log_loss"}
         What is explained: the margin, before any link. With a background and a logistic link, also the probability of
         the second class, or the loss of each row's label, as in shap.
     device : {"auto", "cpu", "cuda", "cuda:1", "cuda:all"}
-        "auto": where the rows live, and for rows on the host where it is faster; "cuda:all" splits rows over the GPUs
-        of this machine.
+        Where to run. "auto" uses the GPU that holds the rows; rows on the host go to a GPU if that is faster.
+        "cuda:all" divides the rows among the GPUs of this machine.
     dtype : {"float32", "float64"}
         Type of the arithmetic within a tree and of the results; sums over trees are float64 in both.
     n_jobs : int, optional
-        Threads; None or -1 for all.
+        Number of threads; None or -1 for all.
     table_bytes : int, optional
-        Most memory for tables of values, and as much again for those of interactions; 0 for none. Those beyond it are
-        built anew for each call where many rows gain by it. Default: 256 MB on cores, 512 MB on each GPU.
+        Largest memory for tables of values, and as much again for tables of interactions; 0 for no tables. Tables that
+        do not fit are built again for each call if that pays off. Default: 256 MB on CPUs, 512 MB on each GPU.
     background_weight : array-like of shape (m,), optional
         Weights of the background rows, at least 0; default 1 each.
     groups : dict of str to sequence of int or str, or "source", optional
-        Features that are known together or not at all, by the name of their group, which has one value. Results have
-        the groups first, then the features that are in none. On GPUs if all trees have tables there. "source": of a
-        pipeline, what its steps made of each column; of CatBoost, each column's target statistics; else each feature.
+        Groups of features by name. The features of a group are known together or not at all, and have one value.
+        Results have the groups first, then the features that are in no group. On GPUs, groups require tables for every
+        tree. "source" groups the features that a pipeline's steps made from one column, or CatBoost's target statistics
+        of one column; for other models, each feature is a group.
     feature_names : sequence of str, optional
-        What explanations call the features; default the model's names.
+        Names of the features in explanations; default the model's names.
     **shap_arguments
-        Names of shap: `data` or `masker` for background, `model_output` ("raw" is the margin), `feature_perturbation`,
-        `output_names`, and what changes nothing: ``algorithm="tree"``, `seed`, `approximate`, `link`, `linearize_link`;
-        others are refused by name.
+        Arguments of shap: `data` or `masker` for background, `model_output` ("raw" is the margin),
+        `feature_perturbation` and `output_names`. ``algorithm="tree"``, `seed`, `approximate`, `link` and
+        `linearize_link` are accepted if they change nothing. Others are refused by name.
 
     Attributes
     ----------
     forest : Forest
     settings : Settings
-        Algorithm, output, device, dtype, n_jobs, table_bytes and names, as they were given.
+        Algorithm, output, device, dtype, n_jobs, table_bytes and names, as given.
     players : tuple of str
-        What the axes of the results are: the names of the features, or of the groups and the other features.
+        Labels of the results: the names of the features, or of the groups and the other features.
     algorithm_ : str
-        What values take where `device` says, "auto" on the CPU: "tables" if any tree has them, else "quadrature", or
-        "patterns" with a background.
+        The algorithm that computes values on `device` (for "auto", on the CPU): "tables" if any tree has them,
+        otherwise "quadrature", or "patterns" with a background.
     expected_value : float, or ndarray of shape (k,)
-        What is explained with no feature known, with a background its mean; k for k > 1 outputs. Of the log-loss (2,),
-        for labels 0 and 1.
+        The output if no feature is known; with a background, its mean. An array for k > 1 outputs. For the log-loss
+        (2,), for labels 0 and 1.
 
     Raises
     ------
     ValueError
-        If an argument has no such choice, background rows or their weights do not fit, the leaf values exceed what
-        dtype="float32" holds, or, without a background, a split's covers are negative or not finite.
+        If an argument has an unknown value, background rows or their weights do not fit, leaf values exceed the range
+        of dtype="float32", or, without a background, covers of a split are negative or not finite.
     NotImplementedError
-        For choices that are not supported yet.
+        For combinations that are not supported.
 
     Notes
     -----
-    Error relative to the sum over trees of (largest - smallest leaf value): below 1e-12 in float64, 1e-6 in float32
-    (1e-5 beyond depth 32). The bits do not depend on n_jobs or on how rows are split into calls; they do depend on
-    table_bytes, which decides which trees have tables.
+    The error relative to the sum over trees of (largest - smallest leaf value) is below 1e-12 in float64 and 1e-6 in
+    float32 (1e-5 beyond depth 32). The bits do not depend on n_jobs or on how rows are split into calls. They depend
+    on table_bytes, which decides which trees have tables.
 
-    Leaves may hold linear models: a feature that is not known counts as its mean over the leaf's training rows, with a
-    background as the background row's value. Then they have values alone, on the CPU; groups are on the CPU, too.
+    Leaves may hold linear models. An unknown feature counts as its mean over the leaf's training rows or, with a
+    background, as the background row's value. With a background, such leaves have values only, on the CPU; with groups
+    they are explained on the CPU.
 
     References
     ----------
@@ -166,12 +168,12 @@ class Explainer:
         return self.game.forest
 
     def by_column(self, values: Array) -> tuple[Array, tuple[str, ...]]:
-        """Divide values of players that stand for several columns equally among these, as CatBoost's ShapValues do.
+        """Divide the values of combined columns equally among the columns, as CatBoost's ShapValues do.
 
         Parameters
         ----------
         values : ndarray of shape (n, P), or (n, P, k)
-            Of an explainer with groups="source".
+            Values of an explainer with groups="source".
 
         Returns
         -------
@@ -188,12 +190,12 @@ class Explainer:
 
     @property
     def players(self) -> tuple[str, ...]:
-        """Names of the groups and of the features that are in none, those of the features without groups."""
+        """Names of the groups and of the features in no group; without groups, names of the features."""
         return self.game.players.names or shown_names(self.forest)
 
     @property
     def algorithm_(self) -> str:
-        """What values take where `device` says, "auto" on the CPU: "tables", "quadrature", "patterns" or "paths"."""
+        """Algorithm of values on `device` ("auto": on the CPU): "tables", "quadrature", "patterns" or "paths"."""
         if self.settings.algorithm == "paths":
             return "paths"
         if self._engines.asked.has_tables:
@@ -201,7 +203,7 @@ class Explainer:
         return "patterns" if self.game.has_background else "quadrature"
 
     def prepare(self) -> Explainer:
-        """Build the tables where `device` says, "auto" on the CPU, now instead of at the first use.
+        """Build the tables now, on `device` ("auto": on the CPU), instead of in the first call.
 
         Returns
         -------
@@ -213,7 +215,7 @@ class Explainer:
 
     @property
     def expected_value(self) -> float | Doubles:
-        """Margin without any feature known: a float, or (k,) for k > 1 outputs."""
+        """Output if no feature is known: a float, or (k,) for k > 1 outputs."""
         expected = self._engines.cpu.expected_value
         return float(expected[0]) if len(expected) == 1 else expected
 
@@ -234,44 +236,45 @@ class Explainer:
         Parameters
         ----------
         X : array-like, frame or sparse rows (SciPy, CuPy) of shape (n, F), or one row (F,)
-            Of sparse rows only the columns that the forest uses are made dense, a chunk of rows at a time. An entry
-            that is not stored is missing for XGBoost, and 0 for other libraries. An array or a pandas.Series of one row
-            has a result without the axis of rows.
+            Sparse rows are made dense a chunk at a time, and only in the columns that the forest uses. An entry that
+            is not stored is missing for XGBoost and 0 for other libraries. For a single row (an array or a
+            pandas.Series), the result has no row axis.
         y : array-like of shape (n,), optional
             Labels, for output="log_loss" alone: classes of the model, or 0 and 1 where it knows none or texts.
         out : ndarray, optional
-            Where to write, a memory map for results larger than memory; of the result's shape and dtype, any strides.
+            Array for the result, with its shape and dtype and any strides, such as a memory map for results that are
+            larger than memory.
         by_position : bool
-            Take the columns of a frame in their order, whatever their names.
+            Match the columns of a frame by position and ignore their names.
         check_additivity : bool
-            Predict the rows too, and check that each row's values and `expected_value` add up to its margin: within
+            Also predict the rows, and check that each row's values and `expected_value` add up to its margin, within
             the error of a value (Notes of `Explainer`) for each feature of each tree.
         sparse_output : bool
-            Return a CSR array (n, F) of the values that are not 0, (1, F) of one row; k > 1 outputs: a list of k.
+            Return a CSR array (n, F) of the values that are not 0, (1, F) for one row; for k > 1 outputs, a list of k.
         **shap_arguments
-            `approximate` and `tree_limit` as far as they change nothing.
+            `approximate` and `tree_limit`, if they change nothing.
 
         Returns
         -------
         ndarray of shape (n, F), or (n, F, k) for k > 1 outputs, of `dtype`; F is the number of `players`
-            In the unit of the output; a row's values and `expected_value` add up to its margin, its probability, or its
+            Values in the unit of the output. A row's values and `expected_value` add up to its margin, probability or
             loss (with the expected value of its label).
 
         Raises
         ------
         ValueError
-            If X does not fit the forest, out not the result, or y not the rows.
+            If X does not fit the forest, `out` the result, or `y` the rows.
         ArithmeticError
             If `check_additivity` finds a row whose values do not add up; `out` then holds them.
         NotImplementedError
-            For linear leaves on a GPU against a background or by groups.
+            For linear leaves on a GPU with a background or groups.
         DeviceError
-            If a GPU is asked for and cannot be used.
+            If `device` or X requires a GPU that cannot be used.
         """
         if shap_arguments:
             refuse_call_arguments(shap_arguments, self.forest.n_trees)
         if sparse_output and out is not None:
-            raise ValueError("out takes dense values; leave out or sparse_output")
+            raise ValueError("out holds dense values; pass either out or sparse_output=True")
         if check_additivity and self.settings.output != "margin":
             raise ValueError(f"check_additivity compares margins; leave it off for output={self.settings.output!r}")
         is_plain = out is None and not (check_additivity or sparse_output)
@@ -294,36 +297,38 @@ class Explainer:
         return Explainer(forest, background, **self.settings.arguments)
 
     def row(self, top: int | None = None) -> Callable[[Array], Any]:
-        """Prepare explanations of single rows with little latency, for reason codes in serving.
+        """Prepare explanations of single rows with low latency, such as reason codes in serving.
 
-        Everything that `shap_values` checks and looks up for a call is done here, once.
+        `shap_values` checks its arguments in each call; here this is done once.
 
         Parameters
         ----------
         top : int, optional
-            Number of features wanted, those of the largest magnitudes; None for the values of all features.
+            Number of features to return, those with the largest magnitudes. None returns the values of all features.
 
         Returns
         -------
         callable
-            Takes one row, a C-contiguous float32 or float64 array of shape (F,) or (1, F) in the order of the forest's
-            features, categories as in an array for `shap_values` (of objects where CatBoost's or scikit-learn's are
-            texts), missing values as NaN. Returns what ``shap_values`` returns for it, to the bit and without the axis
-            of rows: an ndarray (F,), or (F, k) for k > 1 outputs; with `top` a pair of int32 features (top,) and their
-            values (top,), by falling magnitude, or (top, k) both. Threads may share it, and it pickles.
+            A function of one row: a C-contiguous float32 or float64 array of shape (F,) or (1, F), in the order of the
+            forest's features, with categories as in an array for `shap_values` (an array of objects if CatBoost's or
+            scikit-learn's are text) and missing values as NaN. It returns what `shap_values` returns, to the bit and
+            without the row axis: an ndarray (F,), or (F, k) for k > 1 outputs. With `top`, it returns a pair of int32
+            features (top,) and their values (top,), by falling magnitude; both (top, k) for k > 1 outputs. Threads may
+            share it, and it can be pickled.
 
         Raises
         ------
         ValueError
             If `top` is below 1; from the callable, if the row has another length.
         TypeError
-            From the callable, if the row is no contiguous float32 or float64 array.
+            From the callable, if the row is not a contiguous float32 or float64 array.
         NotImplementedError
-            For pipelines, target statistics (columns are not the trees' features) and output="log_loss".
+            For pipelines and target statistics, whose columns are not the trees' features, and output="log_loss".
 
         Notes
         -----
-        Runs on the CPU: microseconds where every tree has tables and no categories go by value, else as `shap_values`.
+        Runs on the CPU. It takes microseconds if every tree has tables and no categories are matched by value,
+        otherwise as long as `shap_values`.
         """
         if self.settings.output == "log_loss":
             raise NotImplementedError("single rows have no labels for output='log_loss'; use shap_values(X, y=y)")
@@ -351,42 +356,43 @@ class Explainer:
         y : array-like, optional
             As in `shap_values`.
         features : sequence of int or str, optional
-            Indices or names of the m features whose interactions with all others are wanted; default all of them.
+            Indices or names of the m features whose interactions with all others are returned; default all.
         out : ndarray, optional
-            Where to write, as in `shap_values`.
+            Array for the result, as in `shap_values`.
         by_position : bool
             As in `shap_values`.
         top : int, optional
-            Return the strongest pairs alone, so many of each row, without the matrices in memory.
+            Return only so many pairs of each row, the strongest, without holding the matrices in memory.
         overall : bool
-            With `top`: the pairs of the largest mean magnitude over the rows (and outputs), the same for all rows.
+            With `top`, return the same pairs for all rows: those with the largest mean magnitude over rows and outputs.
         **shap_arguments
             As in `shap_values`.
 
         Returns
         -------
         ndarray of shape (n, m, F), or (n, m, F, k) for k > 1 outputs, of `dtype`
-            Entry (i, j) is half of the interaction of features i and j, entry (i, i) the main effect: row i adds up
-            to the SHAP value of feature i.
-        pairs, values : int32 (n, top, 2) and ndarray (n, top), of k > 1 outputs (n, top, 2, k) and (n, top, k)
-            With `top`: features i < j and the entry (i, j) of the matrix, by falling magnitude, of equal ones the first
-            pair first. With `overall`: pairs (top, 2), values (n, top) or (n, top, k). NumPy arrays.
+            Entry (i, j) is half of the interaction of features i and j, and entry (i, i) the main effect of feature i.
+            Row i adds up to the SHAP value of feature i.
+        pairs, values : int32 (n, top, 2) and ndarray (n, top); for k > 1 outputs (n, top, 2, k) and (n, top, k)
+            With `top`, features i < j and the entry (i, j) of the matrix, by falling magnitude; ties keep the order of
+            the pairs. With `overall`, pairs (top, 2) and values (n, top) or (n, top, k). NumPy arrays.
 
         Raises
         ------
         ValueError
-            If X does not fit the forest, out not the result, a feature is unknown or named twice, or `top` is below 1
+            If X does not fit the forest or `out` the result, a feature is unknown or named twice, or `top` is below 1
             or above the number of pairs.
         NotImplementedError
-            For linear leaves against a background.
+            For linear leaves with a background.
         DeviceError
-            If a GPU is asked for and cannot be used.
+            If `device` or X requires a GPU that cannot be used.
 
         Notes
         -----
-        By tables where they pay and fit into `table_bytes`, else O(nodes × features on a path × K) a row. Memory beyond
-        the result: the tables, and a float64 a pair of features, row of a block and thread. With `top` matrices of 64
-        MB of rows at a time, twice with `overall`; rows of host frames are then explained on the CPU.
+        silva uses tables if they pay off and fit into `table_bytes`, otherwise a walk of O(nodes × features on a path
+        × K) per row. Memory beyond the result: the tables, and a float64 for each pair of features, row of a block and
+        thread. With `top`, matrices are computed 64 MB at a time, twice with `overall`; rows of host frames are then
+        explained on the CPU.
         """
         if shap_arguments:
             refuse_call_arguments(shap_arguments, self.forest.n_trees)
@@ -415,16 +421,16 @@ class Explainer:
         by_position: bool = False,
         y: ArrayLike | None = None,
     ) -> Array:
-        """Compute the interaction index of chosen sets of features, of order 1 to 4.
+        """Compute an interaction index for sets of one to four features.
 
         Parameters
         ----------
         X : array-like or frame of shape (n, F)
         sets : iterable of sequences of int or str
-            Each 1 to 4 features (or groups) by index or name; ``itertools.combinations(features, 3)`` for all sets of
-            three.
+            Each set has 1 to 4 features (or groups), by index or name. ``itertools.combinations(features, 3)`` gives
+            all sets of three.
         index : {"shapley", "banzhaf"}
-            Which mean of a set's effects over the coalitions of the other features (Notes).
+            How the effects of a set are averaged over the coalitions of the other features (Notes).
         out, by_position, y : ndarray, bool, array-like
             As in `shap_values`.
 
@@ -436,24 +442,24 @@ class Explainer:
         Raises
         ------
         ValueError, TypeError
-            If X does not fit the forest, out not the result, or a set is empty, larger than 4, or names a feature that
-            is unknown or in it already.
+            If X does not fit the forest or `out` the result, or a set is empty, has more than 4 features, or names an
+            unknown feature or the same feature twice.
         NotImplementedError
             For linear leaves, and on GPUs.
 
         Notes
         -----
         The discrete derivative of a set S at a coalition T of other features is the sum over the subsets L of S of
-        ``(-1)^(s - l) v(T and L)``, v the game that `shap_values` explains, s, l and t the sizes of S, L and T. Its
-        mean over T has, of n features, the weights
+        ``(-1)^(s - l) v(T and L)``, where v is the game that `shap_values` explains, and s, l and t are the sizes of S,
+        L and T. The index is the mean of this derivative over T. For n features, the weights are
 
-        - t! (n - s - t)! / (n - s + 1)!: the Shapley interaction index ("SII" in shapiq), of one feature its SHAP
-          value, of two twice the entry of `shap_interaction_values`;
-        - 2^(s - n): the Banzhaf interaction index ("BII" in shapiq), of one feature the Banzhaf value.
+        - t! (n - s - t)! / (n - s + 1)! for the Shapley interaction index ("SII" in shapiq). For one feature it is the
+          SHAP value, for two features twice the entry of `shap_interaction_values`;
+        - 2^(s - n) for the Banzhaf interaction index ("BII" in shapiq). For one feature it is the Banzhaf value.
 
-        Features that no tree tests change neither. Computed in float64 from the sets of conditions that rows do not
-        meet at a leaf, with a background for each of its distinct patterns there: O(leaves × patterns × sets on the
-        path) for each distinct set of conditions among 256 rows, without tables.
+        Features that no tree tests do not change the index. It is computed in float64, without tables, from the sets of
+        conditions that rows do not meet at a leaf, with a background for each of its distinct patterns there. The cost
+        is O(leaves × patterns × sets on the path) for each distinct set of conditions among 256 rows.
 
         References
         ----------
@@ -486,9 +492,9 @@ class Explainer:
         ----------
         X : array-like or frame of shape (n, F), or one row (F,)
         y : array-like of shape (n,), optional
-            Labels, for output="log_loss" alone: as in `shap_values`.
+            As in `shap_values`.
         interactions : bool
-            Interaction values instead of values.
+            Compute interaction values instead of values.
         by_position, check_additivity : bool
             As in `shap_values`.
         **shap_arguments
@@ -497,9 +503,9 @@ class Explainer:
         Returns
         -------
         shap.Explanation
-            With values (n, F) or (n, F, k), base_values (n,) or (n, k), the rows as they were given (categories by
-            value), names of the features, and of k > 1 outputs; a dataclass of the same fields where shap is not
-            installed. Of one row without the axis of rows.
+            Its fields are values (n, F) or (n, F, k), base_values (n,) or (n, k), data, the rows as given (categories
+            by value), feature_names and, for k > 1 outputs, output_names. If shap is not installed, a dataclass with
+            the same fields. For a single row, there is no row axis.
         """
         if interactions:
             values = self.shap_interaction_values(X, y, by_position=by_position, **shap_arguments)
@@ -523,65 +529,65 @@ class Explainer:
         Parameters
         ----------
         output : {"values", "interactions", "margin"}
-            Columns of the results: ``phi_<feature>``, or ``phi_<a>__<b>``, and behind them ``expected_value`` and
-            ``margin``, or these two alone; each with ``_<output>`` for several outputs.
+            The results have the columns ``phi_<feature>`` (or ``phi_<a>__<b>``), ``expected_value`` and ``margin``; for
+            "margin", only the last two. Several outputs add ``_<output>`` to each name.
         columns, inputs, path
-            As of `Forest.mapper`.
+            As for `Forest.mapper`.
         features : sequence of int or str, optional
             Features or groups to explain, by index or name; default all. Values are in the model's order, interactions
-            in that of `features`.
+            in the order of `features`.
         n_jobs : int, optional
-            Threads of a call; 1 since engines run a task a core, None or -1 for all.
+            Number of threads of a call: 1 because engines run one task per core, None or -1 for all.
 
         Returns
         -------
         Mapper
-            With the explainer's background, settings and device. GPUs: "cuda" is the first that a worker sees.
+            It has the explainer's background, settings and device. "cuda" is the first GPU that a worker sees.
 
         Raises
         ------
         ValueError
-            If an argument has no such choice, or a feature is unknown.
+            If an argument has an unknown value, or a feature is unknown.
         TypeError
-            If `features` is a text or no sequence.
+            If `features` is not a sequence of names or indices.
         NotImplementedError
-            For output="log_loss" of the explainer, which needs labels; for pipelines, whose columns are not the trees'
-            features.
+            For output="log_loss" of the explainer, which needs labels, and for pipelines, whose columns are not the
+            trees' features.
         """
         return ExplanationMapper(self, output, columns, inputs, features, n_jobs, path)
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the forest, the settings and what the forest asks of the background to a ``.silva`` file.
+        """Write the forest, the settings and a summary of the background to a ``.silva`` file.
 
         Parameters
         ----------
         path : path
-            Without another library's suffix; `silva.load` reads the forest alone from it.
+            A file name without another library's suffix. `silva.load` reads only the forest from it.
 
         Raises
         ------
         ValueError, TypeError, OSError
-            As `Forest.save`.
+            As for `Forest.save`.
 
         Notes
         -----
-        Of each background value the file holds the interval of thresholds that it lies in, or its category; of rows
-        that agree in them the sum of their weights. Tables are built anew from that, to the same bits: it takes about
-        2 bytes a value, they take megabytes. Of forests with linear leaves, whose values depend on the numbers
-        themselves, the file holds the background rows as they are.
+        For each background value, the file holds the interval of thresholds in which it lies, or its category, in
+        about 2 bytes. Rows that agree in these are one row with the sum of their weights. From this, `load` builds the
+        tables again, to the same bits. For forests with linear leaves, whose values depend on the numbers themselves,
+        the file holds the background rows.
         """
         save_forest(self.forest, path, attachment_of(self.game, self.settings))
 
     @classmethod
     def load(cls, path: str | os.PathLike[str] | bytes, device: str = "auto", n_jobs: int | None = None) -> Self:
-        """Read an explainer that `save` wrote; the background rows are not needed.
+        """Read an explainer that `save` wrote, without the background rows.
 
         Parameters
         ----------
         path : path, or bytes
-            Of a file, or its content.
+            The path of a file, or its content.
         device, n_jobs : str, int
-            As of the class; they are not saved.
+            As for the class; they are not saved.
 
         Returns
         -------

@@ -66,7 +66,7 @@ class Explanation:
         names: dict[str, Any] = {"features": self.feature_names, "outputs": self.output_names}
         of_features = [one for one, axis in zip(keys, axes, strict=False) if axis == "features"]
         if axes.count("features") > 1 and not all(map(_is_whole, of_features)):
-            raise TypeError("explanation[...] takes rows of interactions alone; index explanation.values for pairs")
+            raise TypeError("explanation[...] selects only rows of interactions; index explanation.values for pairs")
         places = {axis: _place(one, axis, names.get(axis)) for axis, one in zip(axes, keys, strict=False)}
         taken = {
             "values": _taken(self.values, axes, places),

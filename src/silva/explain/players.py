@@ -92,8 +92,8 @@ def make_players(groups: Any, forest: TreeEnsemble) -> Players:
     Raises
     ------
     TypeError, ValueError
-        If groups are no dict of names to features, a group is empty or called like a feature outside of it, a feature
-        is unknown, or in two groups.
+        If groups is not a dict of names to features, a group is empty or has the name of a feature outside of it, or
+        a feature is unknown or in two groups.
     """
     n_features, names = forest.n_features, forest.feature_names
     if groups is None:
@@ -115,13 +115,13 @@ def make_players(groups: Any, forest: TreeEnsemble) -> Players:
                 other = list(groups)[of_feature[feature]]
                 where = f"the groups {other!r} and {name!r}" if other != name else f"group {name!r} twice"
                 named = feature_name(forest, feature)
-                raise ValueError(f"feature {named!r} is in {where}; a feature has one group at most")
+                raise ValueError(f"feature {named!r} is in {where}; a feature can be in only one group")
             of_feature[feature] = number
     rest = np.flatnonzero(of_feature < 0)
     of_feature[rest] = len(members) + np.arange(len(rest))
     alone = [feature_name(forest, feature) for feature in rest.tolist()]
     if same := sorted(set(members) & set(alone)):
-        raise ValueError(f"group {same[0]!r} is called like a feature that is not in it; give it another name")
+        raise ValueError(f"group {same[0]!r} has the name of a feature that is not in it; give it another name")
     return Players((*members, *alone), of_feature, members, columns)
 
 
@@ -138,7 +138,7 @@ def _by_source(forest: TreeEnsemble) -> tuple[dict[str, list[int]], tuple[tuple[
         found.setdefault(source, []).append(feature)
     named = {JOINT.join(source): features for source, features in found.items()}
     if len(named) < len(found):
-        raise ValueError(f"a column is called like several joined by {JOINT!r}; rename it for groups='source'")
+        raise ValueError(f"a column has the name of several columns joined by {JOINT!r}; rename it for groups='source'")
     return named, tuple(found)
 
 

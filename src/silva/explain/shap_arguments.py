@@ -93,7 +93,7 @@ def checked_outputs(names: Any, n_outputs: int) -> list[str] | None:
     if names is None:
         return None
     if isinstance(names, str) or not hasattr(names, "__len__") or len(names) != n_outputs:
-        raise ValueError(f"output_names is {names!r}, expected {n_outputs} names, one an output of the model")
+        raise ValueError(f"output_names is {names!r}, expected {n_outputs} names, one per output of the model")
     return [str(name) for name in names]
 
 

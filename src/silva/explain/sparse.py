@@ -43,7 +43,7 @@ def values_of_sparse(
 ) -> Any:
     """Values of the rows X, chunk by chunk; `explain` takes dense rows of the features that the forest uses."""
     if game.players.groups:
-        raise NotImplementedError("groups of features take dense rows; pass X.toarray()")
+        raise NotImplementedError("groups of features require dense rows; pass X.toarray()")
     forest, used = game.forest, used_columns(game.forest)
     labels = None if y is None else as_targets(y, X.shape[0])
     shape = (X.shape[0], forest.n_features, *((forest.n_outputs,) if forest.n_outputs > 1 else ()))
@@ -69,7 +69,7 @@ def _result_on_gpu(shape: tuple[int, ...], dtype: str, out: Any) -> Any:
     if out is None:
         return import_cupy().empty(shape, dtype)
     if array_gpu(out) is None or out.shape != shape or out.dtype != dtype:
-        raise ValueError(f"out is no CuPy array of {dtype} and shape {shape}, which rows on a GPU have values in")
+        raise ValueError(f"out is not a CuPy array of {dtype} and shape {shape}, which rows on a GPU require")
     return out
 
 

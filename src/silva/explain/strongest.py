@@ -36,7 +36,7 @@ class PairSearch:
     Raises
     ------
     ValueError, TypeError
-        If `top` is no number from 1 to that of the pairs, or there is an `out`.
+        If `top` is not a number from 1 to that of the pairs, or there is an `out`.
     """
 
     def __init__(self, places: Int32s, n_outputs: int, top: int | None, overall: bool, out: Array | None) -> None:
@@ -45,7 +45,7 @@ class PairSearch:
         if isinstance(top, bool) or not hasattr(top, "__index__"):
             raise TypeError(f"top is {top!r}, expected a number of pairs")
         if out is not None:
-            raise ValueError("out takes whole matrices; leave out=None with top")
+            raise ValueError("out holds whole matrices; leave out=None with top")
         self._places, self._n_outputs, self._top, self._overall = places, n_outputs, int(top), overall
         self._pairs, self._entries = pairs_of(places)
         if not 1 <= top <= len(self._pairs):

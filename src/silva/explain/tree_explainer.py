@@ -16,33 +16,33 @@ class TreeExplainer(Explainer):
     Parameters
     ----------
     model : object or path
-        Anything that `silva.load` takes.
+        A Forest, or any model that `silva.load` reads.
     data : array-like or frame of shape (m, F), optional
-        Background rows, any number of them: a row's cost does not depend on it.
+        Background rows; their number does not affect the cost of a row.
     model_output : {"raw", "probability", "log_loss"}
         "raw" is the margin.
     feature_perturbation : {"auto", "interventional", "tree_path_dependent"}
-        "auto": interventional with `data`, path-dependent without. "tree_path_dependent" with `data` takes
-        the covers of the nodes from these rows, as `Forest.with_covers` does.
+        "auto" is interventional with `data`, otherwise path-dependent. "tree_path_dependent" with `data` computes the
+        covers of the nodes from these rows, as `Forest.with_covers` does.
     feature_names : sequence of str, optional
-        What explanations call the features; default the model's names.
+        Names of the features in explanations; default the model's names.
     approximate : bool
         False; True is refused.
     link, linearize_link
         As in shap, which does not use them; a link other than the identity is refused.
     **settings
-        Further arguments of `Explainer`: algorithm, device, dtype, n_jobs, table_bytes, background_weight.
+        Other arguments of `Explainer`: algorithm, device, dtype, n_jobs, table_bytes, background_weight.
 
     Raises
     ------
     NotImplementedError
-        For what shap computes and silva does not, by the argument's name.
+        If an argument asks for something that silva does not compute.
     ValueError, TypeError
-        As `Explainer`.
+        As for `Explainer`.
 
     See Also
     --------
-    Explainer : values, interactions, calls, single rows and files, the same here.
+    Explainer : the methods, which are the same.
 
     Examples
     --------

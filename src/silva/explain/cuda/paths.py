@@ -99,7 +99,7 @@ class PathsJob(Job):
         longest = int(np.diff(self._paths["offsets"]).max(initial=0))
         if longest > WARP:
             raise ValueError(
-                f"a path tests {longest - 1} distinct features, algorithm='paths' takes at most {WARP - 1}; use "
+                f"a path tests {longest - 1} distinct features, algorithm='paths' supports at most {WARP - 1}; use "
                 "algorithm='quadrature'"
             )
 

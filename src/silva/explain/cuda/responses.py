@@ -110,7 +110,7 @@ class ResponseJobs:
         parts, margin = self._parts, self._margin
         if len(parts.weighted) >= MOST_PARTS:
             raise NotImplementedError(
-                f"margins so far apart take {len(parts.weighted)} tables, a GPU adds up {MOST_PARTS - 1} at most; pass "
+                f"margins so far apart need {len(parts.weighted)} tables, a GPU adds up {MOST_PARTS - 1} at most; pass "
                 "device='cpu' and rows on the host"
             )
         tables, of_values = margin.tables(kind), margin.tables("values")

@@ -64,7 +64,7 @@ def choose_block(plan: TablePlan, batch: Batch, stride: int, limits: Limits) -> 
 
 
 def _resident_threads(block: AddBlock, limits: Limits) -> int:
-    """Threads of a multiprocessor, as far as they help."""
+    """Threads of a multiprocessor, as many as help."""
     n_blocks = limits.shared_per_multiprocessor // (block.shared + RESERVED_SHARED)
     return min(n_blocks * block.threads, RESIDENT_THREADS)
 
