@@ -116,6 +116,21 @@ def test_texts_obey_no_control_characters():
         text.encode()
 
 
+def test_errors_obey_no_control_characters():
+    forest = dataclasses.replace(with_texts(list(NAMES)), classes=(), link="identity", prediction="response")
+    rows = np.full((1, len(NAMES)), np.nan)
+    calls = [
+        lambda: forest.predict(rows, output="probability"),
+        lambda: dataclasses.replace(forest, categories=None, nan_allowed=False).predict(rows),
+        lambda: silva.Explainer(dataclasses.replace(forest, cover=np.full(forest.n_nodes, np.nan))),
+        lambda: silva.export_sql(forest),
+    ]
+    for call in calls:
+        with pytest.raises(ValueError, match=r".") as raised:
+            call()
+        assert not TOLD.search(str(raised.value))
+
+
 def test_command_line_obeys_no_control_characters(tmp_path):
     with_texts(UNICODE).save(tmp_path / "model.silva")
     (tmp_path / "rows.csv").write_text("a,b\n1,2\n")

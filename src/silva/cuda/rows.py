@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from silva.device import DeviceError, array_gpu, explaining_memory, import_cupy
+from silva.escapes import shown
 from silva.inputs.categories import arrays_hold_values
 
 if TYPE_CHECKING:
@@ -102,7 +103,7 @@ def check_gpu_rows(X: object, forest: TreeEnsemble, gpu: int) -> Any:
     """
     if arrays_hold_values(forest):
         raise NotImplementedError(
-            f"X is on a GPU, and {forest.source} translates categories by value, which needs rows on the host"
+            f"X is on a GPU, and {shown(forest.source)} translates categories by value, which needs rows on the host"
         )
     cupy = import_cupy()
     with cupy.cuda.Device(gpu):
@@ -113,7 +114,7 @@ def check_gpu_rows(X: object, forest: TreeEnsemble, gpu: int) -> Any:
         if x.dtype.kind not in "fiub":
             raise TypeError(f"X holds {x.dtype}, expected real numbers")
         if not forest.nan_allowed and x.dtype.kind == "f" and bool(cupy.isnan(x).any()):
-            raise ValueError(f"X holds NaN, which {forest.source or 'the source library'} refuses in this model")
+            raise ValueError(f"X holds NaN, which {shown(forest.source or 'the source library')} refuses in this model")
     return x
 
 

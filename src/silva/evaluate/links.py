@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from silva.escapes import shown
+
 if TYPE_CHECKING:
     from collections.abc import Callable
 
@@ -154,7 +156,7 @@ def probabilities(margin: Array, forest: TreeEnsemble) -> Array | list[Array]:
     """
     if forest.link not in PROBABILITY_LINKS and not forest.classes:
         raise ValueError(
-            f"a forest trained for {forest.objective or 'regression'} has no probabilities; "
+            f"a forest trained for {shown(forest.objective or 'regression')} has no probabilities; "
             "use output='prediction' or 'margin'"
         )
     response = responses(margin, forest)

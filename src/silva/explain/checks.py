@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any, get_args
 
 import numpy as np
 
+from silva.escapes import shown
 from silva.inputs.matching import index_of_feature
 from silva.typing import ExplainAlgorithm, ExplainOutput, FloatType
 
@@ -35,8 +36,8 @@ def refuse_negative_covers(forest: TreeEnsemble) -> None:
     wrong &= has_split
     if wrong.any() and np.isnan(forest.cover[has_split]).all():
         raise ValueError(
-            f"{forest.source or 'the model'} keeps no weights of training rows, which path-dependent values need; pass "
-            "background rows, or silva.load(model).with_covers(X) with training rows X"
+            f"{shown(forest.source or 'the model')} keeps no weights of training rows, which path-dependent values "
+            "need; pass background rows, or silva.load(model).with_covers(X) with training rows X"
         )
     if wrong.any():
         node = int(np.argmax(wrong))
@@ -58,8 +59,8 @@ def refuse_unknown_means(forest: Forest) -> None:
     """Raise ValueError where linear leaves do not tell what a feature that a coalition does not know counts as."""
     if not forest.means_known:
         raise ValueError(
-            f"{forest.source} keeps no means of the features in its linear leaves, which path-dependent values need; "
-            "pass Explainer(silva.load(model).with_means(X), ...) with training rows X"
+            f"{shown(forest.source)} keeps no means of the features in its linear leaves, which path-dependent "
+            "values need; pass Explainer(silva.load(model).with_means(X), ...) with training rows X"
         )
 
 

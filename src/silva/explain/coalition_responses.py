@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from silva.escapes import shown
 from silva.evaluate.links import LINKS, PROBABILITY_LINKS, labels, responses
 from silva.explain.shap_arguments import returns_probabilities
 from silva.inputs.targets import as_targets, class_places
@@ -115,7 +116,7 @@ def _probability(forest: Forest) -> Response:
     if forest.link not in PROBABILITY_LINKS | {"softmax_zero", "probit"}:
         raise NotImplementedError(
             f"output='probability' needs a classifier, this forest has the link {forest.link!r} (objective "
-            f"{forest.objective or 'unknown'}); explain output='margin' or 'response'"
+            f"{shown(forest.objective or 'unknown')}); explain output='margin' or 'response'"
         )
     return _response(forest)
 
@@ -171,7 +172,7 @@ def _decision(forest: Forest) -> Response:
     if not is_classifier or len(forest.classes) > 1:
         raise NotImplementedError(
             f"output='decision' needs a classifier of one label, this forest was trained for "
-            f"{forest.objective or 'regression'}; explain output='margin' or 'response'"
+            f"{shown(forest.objective or 'regression')}; explain output='margin' or 'response'"
         )
     k = forest.n_outputs
     if k == 1 or forest.prediction == "second_positive":

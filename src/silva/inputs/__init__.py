@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from silva import escapes
 from silva.inputs.arrays import checked_array, to_array, to_floats
 from silva.inputs.categories import array_to_rows, columns_to_rows
 from silva.inputs.frames import to_frame
@@ -132,8 +133,9 @@ def _refuse_nan(rows: Array, forest: TreeEnsemble) -> None:
     if smallest == smallest:
         return
     row, feature = np.argwhere(np.isnan(rows))[0]
-    name = f" ({forest.feature_names[feature]})" if forest.feature_names else ""
+    name = f" ({escapes.shown(forest.feature_names[feature])})" if forest.feature_names else ""
+    library = escapes.shown(forest.source or "the source library")
     raise ValueError(
-        f"X is NaN in row {row}, column {feature}{name}, and {forest.source or 'the source library'} refuses missing "
-        "values in this model; impute or drop them, or train the model with missing values"
+        f"X is NaN in row {row}, column {feature}{name}, and {library} refuses missing values "
+        "in this model; impute or drop them, or train the model with missing values"
     )

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from silva.escapes import shown
 from silva.readers.onnx.graph import CLASSIFIER, ENSEMBLE
 from silva.readers.onnx.nodes import LEAF, _Finder
 
@@ -97,7 +98,7 @@ def _aggregate(graph: Graph) -> str:
     else:
         name = graph.text("aggregate_function", SUM)
     if name not in {AVERAGE, SUM}:
-        raise NotImplementedError(f"trees of the aggregate_function {name} are not read, sums and averages are")
+        raise NotImplementedError(f"trees of the aggregate_function {shown(name)} are not read, sums and averages are")
     return name
 
 
