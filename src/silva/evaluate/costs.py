@@ -20,6 +20,9 @@ FEW_ROWS = 8
 LEVEL = (0.85, 2.3)
 """Nanoseconds of a level of by_sample, with many rows and with few."""
 
+CLASSES = 2.0
+"""Times that a level of by_sample takes where splits test categories."""
+
 CAST, RANK_BY_HALVES, RANK = 1.2, 30.0, 2.3
 """Nanoseconds of a value: cast, ranked among float64 thresholds by by_sample, ranked by the others."""
 
@@ -50,8 +53,9 @@ def nanoseconds(forest: TreeEnsemble, choice: Choice, n_rows: int, plan: _core.N
     few, depth = int(n_rows <= FEW_ROWS), forest.depth
     n_used = int((np.bincount(forest.feature[forest.feature >= 0], minlength=1) > 0).sum())
     if plan is None:
+        level = LEVEL[few] * (CLASSES if forest.is_categorical else 1)
         value = RANK_BY_HALVES if forest.threshold.dtype == np.float64 else CAST
-        return forest.n_trees * depth * LEVEL[few] + n_used * value
+        return forest.n_trees * depth * level + n_used * value
     rows = n_used * RANK if needs_ranks(forest) else 0.0
     if n_rows >= LANE_ROWS and plan.lane_cost:
         return rows + plan.lane_cost
@@ -65,7 +69,7 @@ def nanoseconds(forest: TreeEnsemble, choice: Choice, n_rows: int, plan: _core.N
     registers = math.ceil(max(n_slots, FEWEST_SLOTS) * plan.code_bits / REGISTER_BITS)
     each = (REGISTER_OF_FEW if few else REGISTER[plan.code_bits]) * (1.0 if plan.in_registers else FROM_MEMORY)
     lanes = fixed + registers * each
-    return rows + forest.n_trees * n_windows * lanes
+    return rows + forest.n_trees * n_windows * lanes + plan.class_cost
 
 
 def needs_ranks(forest: TreeEnsemble) -> bool:

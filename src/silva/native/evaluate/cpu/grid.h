@@ -8,6 +8,7 @@
 #include <bit>
 #include <numeric>
 
+#include "evaluate/cpu/encode.h"
 #include "evaluate/cpu/plan_tasks.h"
 
 namespace silva {
@@ -60,13 +61,14 @@ class GridWalk {
            int n_points)
       : forest_(plan.view()),
         coding_(plan.coding.view()),
+        classes_(plan.classes.view()),
         turn_(plan.node.size(), kOwnValue),
         points_(plan.node.size()),
         n_points_(n_points) {
     std::vector<uint8_t> is_changed(plan.coding.flags.size(), 0);
     for (const int32_t column : columns) is_changed[column] = 1;
     std::vector<float> codes(int64_t(coding_.n_features) * n_points);
-    encode_rows<float>(coding_, points, first_point, n_points, n_points, n_points, codes.data());
+    encode_tile(coding_, classes_, points, first_point, n_points, n_points, n_points, codes.data());
     for (int tree = 0; tree < forest_.n_trees; ++tree) {
       const EvaluateTree nodes = tree_at(forest_, tree);
       const int64_t first = forest_.tree_first[tree];
@@ -93,7 +95,7 @@ class GridWalk {
   void add(const RowSource& rows, int64_t first_row, int n_rows, double* out, int64_t stride) const {
     const int64_t row_size = forest_.n_outputs * stride;
     std::vector<float> tile(int64_t(coding_.n_features) * n_rows);
-    encode_rows<float>(coding_, rows, first_row, n_rows, n_rows, n_rows, tile.data());
+    encode_tile(coding_, classes_, rows, first_row, n_rows, n_rows, n_rows, tile.data());
     for (int row = 0; row < n_rows; ++row)
       for (int output = 0; output < forest_.n_outputs; ++output)
         std::fill_n(out + row * row_size + output * stride, n_points_, forest_.base_score[output]);
@@ -159,6 +161,7 @@ class GridWalk {
 
   EvaluateTables forest_;
   RowCoding coding_;
+  ClassCoding classes_;
   std::vector<Turn> turn_;      // [node]: what decides
   std::vector<Points> points_;  // [node]
   int n_points_;
@@ -233,6 +236,7 @@ void sums_on_grid(const EvaluatePlan& plan, const RowSource& rows, const std::ve
   constexpr int kTreesTogether = 256;
   const EvaluateTables forest = plan.view();
   const RowCoding coding = plan.coding.view();
+  const ClassCoding classes = plan.classes.view();
   const int64_t n_outputs = forest.n_outputs, stride = points.n_rows;
   const int64_t most_rows = std::clamp(kTileNumbers / std::max(coding.n_features, 1), kEncoded, kTileRows);
   const double total = weights ? std::accumulate(weights, weights + rows.n_rows, 0.0) : double(rows.n_rows);
@@ -251,7 +255,7 @@ void sums_on_grid(const EvaluatePlan& plan, const RowSource& rows, const std::ve
       tile.resize(int64_t(coding.n_features) * n_rows);
       share_out(threads.team(), (n_rows + kEncoded - 1) / kEncoded, [&](int64_t task, int32_t) {
         const int lane = int(task * kEncoded), n = std::min(int(kEncoded), n_rows - lane);
-        encode_rows<float>(coding, rows, row + lane, n, n, n_rows, tile.data() + lane);
+        encode_tile(coding, classes, rows, row + lane, n, n, n_rows, tile.data() + lane);
       });
       for (int tree = 0; tree < forest.n_trees; tree += kTreesTogether) {
         const int n_trees = std::min(kTreesTogether, forest.n_trees - tree);

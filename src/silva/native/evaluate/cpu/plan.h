@@ -1,5 +1,6 @@
 // Builds the tables of evaluate/cpu/tables.h from a forest.
 #pragma once
+#include "common/category_classes.h"
 #include "common/forest.h"
 #include "common/forest_view.h"
 #include "evaluate/cpu/linear_plan.h"
@@ -9,26 +10,28 @@ namespace silva {
 
 struct EvaluatePlan {
   Coding coding;
+  CategoryClasses classes;
   std::vector<EvaluateNode> node, top;
   std::vector<int32_t> exit, left, leaf_id, leaf_place, tree_first, tree_depth, tree_output;
   std::vector<double> value, base_score;
   std::vector<uint8_t> tree_is_categorical;
-  std::vector<CategorySet> sets;
-  std::vector<uint32_t> words;
+  std::vector<int32_t> class_words;
   LinearPlan linear;
   int32_t width;
   bool packed;
 
   explicit EvaluatePlan(const ForestView& forest)
       : coding(forest),
+        classes(forest),
         tree_output(forest.tree_output.begin(), forest.tree_output.end()),
         base_score(forest.base_score.begin(), forest.base_score.end()),
         tree_is_categorical(forest.n_trees(), 0),
-        words(forest.set_words.begin(), forest.set_words.end()),
         linear(forest),
         width(forest.width),
         packed(fits_packed(forest)) {
     const size_t n_nodes = forest.feature.size();
+    for (int32_t f = 0; f < forest.n_features && !classes.empty(); ++f)
+      class_words.push_back((classes.n_classes(f) + 31) / 32);
     node.assign(n_nodes, EvaluateNode{kMissing, 0});
     left.assign(packed ? 0 : n_nodes, 0);
     leaf_id.assign(n_nodes, -1);
@@ -64,8 +67,8 @@ struct EvaluatePlan {
             tree_output.data(),
             tree_is_categorical.data(),
             base_score.data(),
-            sets.data(),
-            words.data(),
+            classes.words.data(),
+            class_words.data(),
             int32_t(tree_depth.size()),
             int32_t(base_score.size()),
             width,
@@ -94,9 +97,8 @@ struct EvaluatePlan {
     node[at].threshold = coding.encoded[at];
     const bool categorical = forest.is_categorical(at);
     if (categorical) {
-      const int32_t index = int32_t(sets.size());
-      std::memcpy(&node[at].threshold, &index, sizeof index);
-      sets.push_back(category_set_of(forest, at));
+      const uint32_t first = uint32_t(classes.first_word[at]);
+      std::memcpy(&node[at].threshold, &first, sizeof first);
       tree_is_categorical[tree] = 1;
     }
     set_word(at, forest.feature[at], categorical, !forest.default_left[at], forest.left[at]);

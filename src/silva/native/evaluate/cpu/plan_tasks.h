@@ -22,6 +22,7 @@ Task begin_task(const Plan& plan, const RowSource& rows, int n_threads, double t
   Task task{};
   task.forest = plan.view();
   task.coding = plan.coding.view();
+  task.classes = plan.classes.view();
   task.rows = rows;
   task.linear = plan.linear.view();
   const double row_cost = tree_cost * task.forest.n_trees + column_cost * double(n_columns);
@@ -32,7 +33,7 @@ Task begin_task(const Plan& plan, const RowSource& rows, int n_threads, double t
 inline EvaluateTask task_of(const EvaluatePlan& plan, const RowSource& rows, int n_threads) {
   constexpr int64_t kCache = 1 << 19;
   EvaluateTask task = begin_task<EvaluateTask>(plan, rows, n_threads, 7, 2, plan.coding.view().n_used);
-  task.any_categorical = !plan.sets.empty();
+  task.any_categorical = !plan.classes.empty();
   // As many tiles as keep all threads busy and their rows in the cache.
   const int64_t n_tiles = rows.n_rows / evaluate_kernels().row_tile / (4 * task.n_threads);
   const int64_t bytes = int64_t(evaluate_kernels().row_tile) * (task.coding.n_features + 1) * int64_t(sizeof(float));

@@ -1,6 +1,7 @@
 // Evaluation on the CPU: the schedule over rows, trees and lanes. Included by evaluate/cpu/kernels.cpp only.
 #pragma once
 #include "common/vectors.h"
+#include "evaluate/cpu/encode.h"
 #include "evaluate/cpu/tables.h"
 
 namespace silva {
@@ -122,8 +123,8 @@ void evaluate_rows(const EvaluateTask& task, char* workspace, int32_t thread, in
   };
   for (int tile = 0; tile < n_tiles; ++tile) {
     const Sink sink = sink_of(tile);
-    missing[tile] = encode_rows<float>(task.coding, task.rows, sink.first_row, sink.n_rows, kLanes, kLanes,
-                                       tiles + tile * tile_size);
+    missing[tile] = encode_tile(task.coding, task.classes, task.rows, sink.first_row, sink.n_rows, kLanes, kLanes,
+                                tiles + tile * tile_size);
     sink.open();
   }
   for (int tree = 0, end; tree < forest.n_trees; tree = end) {
@@ -176,7 +177,7 @@ void evaluate_row(const EvaluateTask& task, char* workspace, int64_t row) {
   int32_t* reached = arena.take<int32_t>(forest.n_trees);
   float* values = arena.take<float>(task.coding.n_features + 1);
   double* margin = arena.take<double>(forest.n_outputs);
-  const bool missing = encode_rows<float>(task.coding, task.rows, row, 1, 1, 1, values);
+  const bool missing = encode_tile(task.coding, task.classes, task.rows, row, 1, 1, 1, values);
   const Sink sink{task, row, 1, margin, 1};
   sink.open();
   if (task.serial)

@@ -1,6 +1,5 @@
 // Which leaf a row reaches: the forest's nodes as tables, and one step of the walk over lanes.
 #pragma once
-#include "common/split.h"
 #include "evaluate/cpu/task.h"
 
 namespace silva {
@@ -18,7 +17,7 @@ struct NodeWord {
 
 // A node in one piece of memory: a row alone finds most of a large forest outside the cache, and pays by the line.
 struct EvaluateNode {
-  float threshold;  // NaN: every number goes left; a categorical split: bits of its index into sets
+  float threshold;  // NaN: every number goes left; a categorical split: bits of its first word
   int32_t word;     // NodeWord
 };
 
@@ -40,15 +39,31 @@ struct EvaluateTables {
   const int32_t* tree_output;          // [tree]
   const uint8_t* tree_is_categorical;  // [tree]
   const double* base_score;            // [output]
-  const CategorySet* sets;
-  const uint32_t* words;
+  const uint32_t* words;               // of categorical splits (common/category_classes.h)
+  const int32_t* class_words;          // [feature]: words of a split
   int32_t n_trees, n_outputs, width, packed;
 };
 
-SILVA_INLINE int32_t set_index(float threshold) {
-  int32_t index;
-  __builtin_memcpy(&index, &threshold, sizeof index);
-  return index;
+SILVA_INLINE uint32_t first_word(float threshold) {
+  uint32_t first;
+  __builtin_memcpy(&first, &threshold, sizeof first);
+  return first;
+}
+
+// Whether rows of these classes go right, in lanes: of few words each lane shifts all, of more each reads its own.
+template <class L>
+SILVA_INLINE typename L::Mask classes_go_right(const uint32_t* words, int n_words, typename L::Value x) {
+  constexpr int kFewWords = 4;
+  if (n_words > kFewWords) {
+    typename L::Mask result;
+    for (int lane = 0; lane < L::width; ++lane)
+      L::set(result, lane, class_goes_right(words, uint32_t(int(L::lane(x, lane)))));
+    return result;
+  }
+  const typename L::Mask c = __builtin_convertvector(x, typename L::Mask), bit = c & 31, word = c >> 5;
+  typename L::Mask result = L::uniform(false) + int32_t(words[0]);
+  for (int i = 1; i < n_words; ++i) result = L::choose(word == i, L::uniform(false) + int32_t(words[i]), result);
+  return -(result >> bit & 1);
 }
 
 // The nodes of one tree, to walk alone.
@@ -69,9 +84,13 @@ SILVA_INLINE uint32_t step(const EvaluateTables& forest, const EvaluateTree& tre
   const EvaluateNode node = tree.node[at];
   const float x = row(uint32_t(node.word) & uint32_t(Word::kFeature));
   uint32_t right = x >= node.threshold;
-  if constexpr (Categorical)
-    if ((node.word >> Word::kCategoricalBit) & 1)
-      right = !category_goes_left(forest.sets[set_index(node.threshold)], forest.words, x);
+  // Without a branch, which would be mispredicted where numbers and categories alternate.
+  if constexpr (Categorical) {
+    const uint32_t is_class = -(uint32_t(node.word) >> Word::kCategoricalBit & 1);
+    const uint32_t at_class =
+        class_goes_right(forest.words + (first_word(node.threshold) & is_class), uint32_t(int(x)) & is_class);
+    right = is_class ? at_class : right;
+  }
   if constexpr (Missing) right = x != x ? uint32_t(node.word) >> Word::kDefaultRightBit & 1 : right;
   if constexpr (Packed)
     return (uint32_t(node.word) >> Word::kLeftBit) + right;
@@ -94,7 +113,8 @@ SILVA_INLINE typename L::Mask top_exit(const EvaluateTables& forest, int tree, c
     left[split] = L::below(x, node.threshold);
     if constexpr (Categorical)
       if ((node.word >> Word::kCategoricalBit) & 1)
-        left[split] = categories_go_left<L>(forest.sets[set_index(node.threshold)], forest.words, x);
+        left[split] = ~classes_go_right<L>(forest.words + first_word(node.threshold),
+                                           forest.class_words[node.word & Word::kFeature], x);
     if constexpr (Missing)
       left[split] = L::choose(L::missing(x), L::uniform(!((node.word >> Word::kDefaultRightBit) & 1)), left[split]);
   }

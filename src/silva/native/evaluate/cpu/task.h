@@ -2,6 +2,7 @@
 // (common/instruction_set.h says why).
 #pragma once
 #include "common/arena.h"
+#include "common/classes.h"
 #include "common/rows.h"
 #include "common/threads/team.h"
 #include "evaluate/cpu/linear.h"
@@ -10,6 +11,7 @@ namespace silva {
 
 struct RowsTask {
   RowCoding coding;
+  ClassCoding classes;
   RowSource rows;
   Team team;
   int32_t n_threads;  // of the team at most

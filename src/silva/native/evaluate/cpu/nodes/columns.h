@@ -1,9 +1,6 @@
 // The columns of codes that a forest's rows turn into (evaluate/cpu/nodes/tables.h), and the searches for their ranks.
 #pragma once
-#include <map>
-#include <utility>
-
-#include "common/forest_view.h"
+#include "common/category_classes.h"
 #include "evaluate/cpu/nodes/tables.h"
 
 namespace silva {
@@ -32,18 +29,18 @@ struct NodeColumns {
   std::vector<NodeColumn> columns;
   std::vector<std::vector<double>> thresholds;  // [column] rising
   std::vector<int32_t> of_node;
-  std::vector<CategorySet> sets;
   std::vector<float> search32;
   std::vector<double> search64;
   bool as_they_lie = false;  // codes are the row itself
 
-  NodeColumns(const ForestView& forest, bool ranks) : of_node(forest.feature.size(), 0) {
+  NodeColumns(const ForestView& forest, const CategoryClasses& classes, bool ranks)
+      : of_node(forest.feature.size(), 0), of_feature_(forest.n_features, -1) {
     as_they_lie = !ranks && !forest.row_is_double && forest.zero_threshold == 0 && forest.zero_missing.empty() &&
                   forest.category_set.empty() && forest.n_features <= kMostInPlace;
     if (as_they_lie)
-      for (int32_t feature = 0; feature < forest.n_features; ++feature) column_of(feature, -1, forest, 0);
+      for (int32_t feature = 0; feature < forest.n_features; ++feature) column_of(feature, classes);
     for (size_t node = 0; node < of_node.size(); ++node)
-      if (forest.is_split(node)) add(forest, node);
+      if (forest.is_split(node)) add(forest, classes, node);
     for (size_t c = 0; c < columns.size(); ++c) {
       auto& values = thresholds[c];
       std::sort(values.begin(), values.end());
@@ -56,17 +53,18 @@ struct NodeColumns {
     }
   }
 
-  // The narrowest codes that hold every rank and every column's number. A threshold may need one code beyond the ranks
-  // of its column, where every number goes left.
+  // The narrowest codes that hold every rank, every class's place and every column's number. A threshold may need one
+  // code beyond the ranks of its column, where every number goes left.
   CodeType code_type(bool ranks, bool has_bytes) const {
     size_t n_codes = 2;
     for (const auto& values : thresholds) n_codes = std::max(n_codes, values.size() + (has_infinite_ ? 2 : 1));
+    for (const NodeColumn& column : columns) n_codes = std::max(n_codes, size_t(column.n_classes + 7) / 8);
     if (!ranks || std::max(n_codes, columns.size()) > kMostRanks) return CodeType::kFloat;
     return has_bytes && std::max(n_codes, columns.size()) <= 256 ? CodeType::kByte : CodeType::kShort;
   }
 
   int32_t rank_code(const ForestView& forest, int64_t node) const {
-    if (forest.is_categorical(node)) return 1;
+    if (forest.is_categorical(node)) return 0;
     const auto& values = thresholds[of_node[node]];
     const double t = forest.threshold[node];
     if (t == -std::numeric_limits<double>::infinity()) return 0;
@@ -76,24 +74,22 @@ struct NodeColumns {
  private:
   static constexpr int32_t kMostInPlace = 64;  // features that registers hold as floats
   bool has_infinite_ = false;
-  std::map<std::pair<int32_t, std::pair<int32_t, double>>, int32_t> index_;
+  std::vector<int32_t> of_feature_;
 
-  int32_t column_of(int32_t feature, int32_t set, const ForestView& forest, int64_t node) {
-    const auto key = std::make_pair(feature, std::make_pair(set, set < 0 ? 0.0 : forest.threshold[node]));
-    const auto [found, is_new] = index_.try_emplace(key, int32_t(columns.size()));
-    if (is_new) {
-      columns.push_back({feature, set < 0 ? -1 : int32_t(sets.size()), 0, {}});
+  int32_t column_of(int32_t feature, const CategoryClasses& classes) {
+    int32_t& column = of_feature_[feature];
+    if (column < 0) {
+      column = int32_t(columns.size());
+      columns.push_back({feature, classes.n_classes(feature), 0, {}});
       thresholds.emplace_back();
-      if (set >= 0) sets.push_back(category_set_of(forest, node));
     }
-    return found->second;
+    return column;
   }
 
-  void add(const ForestView& forest, int64_t node) {
-    const bool categorical = forest.is_categorical(node);
-    const int32_t column = column_of(forest.feature[node], categorical ? forest.category_set[node] : -1, forest, node);
+  void add(const ForestView& forest, const CategoryClasses& classes, int64_t node) {
+    const int32_t column = column_of(forest.feature[node], classes);
     of_node[node] = column;
-    if (categorical) return;
+    if (forest.is_categorical(node)) return;
     if (std::isfinite(forest.threshold[node]))
       thresholds[column].push_back(forest.threshold[node]);
     else

@@ -1,5 +1,9 @@
 // Builds the tables of evaluate/cpu/nodes/tables.h from a forest.
 #pragma once
+#include <map>
+#include <numeric>
+#include <tuple>
+
 #include "common/forest.h"
 #include "evaluate/cpu/linear_plan.h"
 #include "evaluate/cpu/nodes/columns.h"
@@ -8,10 +12,13 @@ namespace silva {
 
 struct NodePlan {
   Coding coding;
+  CategoryClasses classes;
   NodeColumns columns;
   CodeType code_type;
   CodeArray column, threshold;
   std::vector<uint64_t> default_right;
+  std::vector<int32_t> first_class_split;
+  std::vector<ClassSplit> class_splits;
   std::vector<NodeTree> trees;
   std::vector<uint8_t> children;
   std::vector<int32_t> exits, leaf_id, leaf_place, tree_output;
@@ -19,20 +26,19 @@ struct NodePlan {
   std::vector<LaneSplit> lane_splits;
   std::vector<LaneLeaf> lane_leaves;
   std::vector<double> value, base_score;
-  std::vector<uint32_t> words;
   LinearPlan linear;
   int32_t width, window_levels, reductions;
 
   // window_levels 0 lays the trees out for by_node. Without ranks, rows are compared as the floats of common/rows.h.
   NodePlan(const ForestView& forest, int32_t window_levels, int32_t reductions, bool ranks, const NodeKernels& kernels)
       : coding(forest),
-        columns(forest, ranks),
+        classes(forest),
+        columns(forest, classes, ranks),
         code_type(columns.code_type(ranks, kernels.has_bytes)),
         column(code_type),
         threshold(code_type),
         tree_output(forest.tree_output.begin(), forest.tree_output.end()),
         base_score(forest.base_score.begin(), forest.base_score.end()),
-        words(forest.set_words.begin(), forest.set_words.end()),
         linear(forest),
         width(forest.width),
         window_levels(window_levels),
@@ -53,10 +59,11 @@ struct NodePlan {
       most_nodes_ = std::max(most_nodes_, int32_t(number_.size()));
       if (window_levels == 0 && code_type != CodeType::kFloat) add_lanes(trees.back());
     }
-    if (!lanes_pay(kernels)) lane_splits.clear(), lane_leaves.clear();
     // Registers are loaded whole, also the last ones, and rows without a window look at the first.
     add_positions(kBlock);
     default_right.push_back(0);
+    add_class_splits();
+    if (!lanes_pay(kernels)) lane_splits.clear(), lane_leaves.clear();
     exits.resize(exits.size() + kBlock, 0);
     forest_ = {};
   }
@@ -67,6 +74,8 @@ struct NodePlan {
             column.data(),
             threshold.data(),
             default_right.data(),
+            first_class_split.empty() ? nullptr : first_class_split.data(),
+            class_splits.data(),
             trees.data(),
             children.data(),
             exits.data(),
@@ -81,8 +90,7 @@ struct NodePlan {
             columns.columns.data(),
             columns.search32.data(),
             columns.search64.data(),
-            columns.sets.data(),
-            words.data(),
+            classes.words.data(),
             int32_t(trees.size()),
             int32_t(base_score.size()),
             width,
@@ -98,6 +106,7 @@ struct NodePlan {
   std::vector<int32_t> number_;  // of its splits, and of its leaves
   int64_t n_positions_ = 0;
   int32_t most_nodes_ = 0;
+  std::map<std::tuple<int32_t, int32_t, int64_t>, uint64_t> found_;  // positions by block, column and first word
 
   static PathKind kind_of(int32_t n_splits, int32_t levels) {
     if (levels <= (n_splits <= kBlock ? kBlockLevels : kMostLevels)) return PathKind::kHeap;
@@ -140,8 +149,21 @@ struct NodePlan {
     if (code_type != CodeType::kFloat)
       threshold.put(position, columns.rank_code(forest_, at));
     else
-      threshold.put(position, forest_.is_categorical(at) ? 1.0f : coding.encoded[at]);
+      threshold.put(position, coding.encoded[at]);
     if (!forest_.default_left[at]) default_right[block] |= uint64_t(1) << bit;
+    if (forest_.is_categorical(at)) found_[{block, columns.of_node[at], classes.first_word[at]}] |= uint64_t(1) << bit;
+  }
+
+  void add_class_splits() {
+    if (found_.empty()) return;
+    first_class_split.assign(default_right.size() + 1, 0);
+    for (const auto& [where, positions] : found_) {
+      const auto [block, column, first_word] = where;
+      ++first_class_split[block + 1];
+      class_splits.push_back({first_word, positions, column});
+    }
+    std::partial_sum(first_class_split.begin(), first_class_split.end(), first_class_split.begin());
+    found_ = {};
   }
 
   void add_blocks(NodeTree& tree, int32_t n_positions) {
@@ -216,21 +238,39 @@ struct NodePlan {
                                                  : kBlocks + registers;
     }
     if (!kernels.in_registers(view())) alone *= kFromMemory;
-    return lane_cost(kernels) < alone;
+    return lane_cost(kernels) < alone + class_cost();
   }
 
  public:
   double lane_cost(const NodeKernels& kernels) const {
-    constexpr double kTree = 0.6, kSplit = 1.35;
+    constexpr double kTree = 0.6, kSplit = 1.35, kClassSplit = 2.2, kGroup = 0.6;
     const double code_bytes = code_type == CodeType::kByte ? 1 : 2;
-    return kTree * double(trees.size()) + kSplit * double(lane_splits.size()) * code_bytes / kernels.vector_bytes;
+    double splits = 0;
+    for (const LaneSplit& split : lane_splits)
+      splits += split.n_groups ? kClassSplit + kGroup * split.n_groups : kSplit;
+    return kTree * double(trees.size()) + splits * code_bytes / kernels.vector_bytes;
+  }
+  // Of splits by categories, for a row alone: all of a tree's, or those of the windows on its way.
+  double class_cost() const {
+    constexpr double kSplit = 3;
+    double share = 1;
+    if (window_levels > 0) {
+      share = 0;
+      for (const NodeTree& tree : trees) share += (tree.levels + window_levels - 1) / window_levels;
+      share /= double(default_right.size());
+    }
+    return share * kSplit * double(class_splits.size());
   }
 
  private:
   LaneSplit lane_split(int32_t node) const {
     const int64_t at = root_ + node;
-    return {columns.of_node[at], columns.rank_code(forest_, at), int16_t(node), int16_t(forest_.left[at]),
-            !forest_.default_left[at]};
+    const int32_t column = columns.of_node[at];
+    const int16_t left = int16_t(forest_.left[at]);
+    if (!forest_.is_categorical(at))
+      return {column, columns.rank_code(forest_, at), int16_t(node), left, !forest_.default_left[at], 0};
+    const int32_t n_groups = CategoryClasses::n_groups(columns.columns[column].n_classes);
+    return {column, int32_t(classes.first_word[at] / 4), int16_t(node), left, 0, int16_t(n_groups)};
   }
 
   void add_lanes(NodeTree& tree) {

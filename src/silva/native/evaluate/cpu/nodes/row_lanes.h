@@ -3,16 +3,18 @@
 //
 // A lane is a row. A node's mask says which rows reach it: a split divides its own mask among its children, in the
 // order of the nodes, and a row's leaf is the one whose mask has it. Nothing is looked up and nothing waits: 64 rows of
-// 8-bit ranks take some six instructions a split. Where all splits of a level are the same one (CatBoost's oblivious
-// trees), each level adds a bit to the leaf's number.
+// 8-bit ranks take some six instructions a split, and by categories four more. Where all splits of a level are the same
+// one (CatBoost's oblivious trees), each level adds a bit to the leaf's number.
 #pragma once
 #include "common/vectors.h"
+#include "evaluate/cpu/nodes/byte_table.h"
 #include "evaluate/cpu/nodes/tables.h"
 
 namespace silva {
 namespace {
 
 constexpr int kVectorsTogether = 4;  // at most
+constexpr int kMostGroups = 16;      // of classes that are looked up group by group
 
 template <class Code>
 struct RowLanes {
@@ -29,48 +31,67 @@ struct RowLanes {
   static SILVA_INLINE Vector splat(Code x) { return Vector{} + x; }
 
   // The leaves that the rows reach in one tree.
-  template <bool Missing>
+  template <bool Missing, bool Classes>
   void reach(const NodeTree& tree, int n_rows, int32_t* leaf) const {
     int first = 0;
-    for (; n_rows - first > 3 * kLanes; first += 4 * kLanes) reach_some<4, Missing>(tree, first, n_rows, leaf);
-    for (; n_rows - first > kLanes; first += 2 * kLanes) reach_some<2, Missing>(tree, first, n_rows, leaf);
-    if (n_rows > first) reach_some<1, Missing>(tree, first, n_rows, leaf);
+    for (; n_rows - first > 3 * kLanes; first += 4 * kLanes) reach_some<4, Missing, Classes>(tree, first, n_rows, leaf);
+    for (; n_rows - first > kLanes; first += 2 * kLanes) reach_some<2, Missing, Classes>(tree, first, n_rows, leaf);
+    if (n_rows > first) reach_some<1, Missing, Classes>(tree, first, n_rows, leaf);
   }
 
  private:
-  template <int V, bool Missing>
+  template <int V, bool Missing, bool Classes>
   void reach_some(const NodeTree& tree, int first, int n_rows, int32_t* leaf) const {
     Vector number[V];
     if (tree.is_oblivious)
-      number_bits<V, Missing>(tree, first, number);
+      number_bits<V, Missing, Classes>(tree, first, number);
     else
-      divide<V, Missing>(tree, first, number);
+      divide<V, Missing, Classes>(tree, first, number);
     const Code* numbers = reinterpret_cast<const Code*>(number);
     const int n = n_rows - first < V * kLanes ? n_rows - first : V * kLanes;
     for (int row = 0; row < n; ++row) leaf[first + row] = tree.first_leaf + numbers[row];
   }
 
   // All bits of a lane are set where the row goes right.
-  template <bool Missing>
+  template <bool Missing, bool Classes>
   SILVA_INLINE Vector right(const LaneSplit& split, int64_t at) const {
     const Vector code = *reinterpret_cast<const Vector*>(codes + split.column * stride + at);
+    if constexpr (Classes)
+      if (split.n_groups) return class_right(split, code, at);
     const Vector is_right = Vector(code >= splat(Code(split.threshold)));
     if constexpr (!Missing) return is_right;
     const Vector flag = *reinterpret_cast<const Vector*>(flags + split.column * stride + at);
     return (is_right & ~flag) | (flag & splat(Code(-split.default_right)));
   }
 
-  template <int V, bool Missing>
+  // A class is a place among the split's bytes, and a bit there.
+  SILVA_INLINE Vector class_right(const LaneSplit& split, Vector place, int64_t at) const {
+    const uint32_t* words = forest.words + int64_t(split.threshold) * 4;
+    const Vector bit = *reinterpret_cast<const Vector*>(flags + split.column * stride + at);
+    Vector byte{};
+    if (split.n_groups == 1) {
+      byte = look_up(words, place);
+    } else if (split.n_groups <= kMostGroups) {
+      const Vector group = place >> 4, rest = place & 15;
+      for (int i = 0; i < split.n_groups; ++i) byte |= look_up(words + 4 * i, rest) & Vector(group == splat(Code(i)));
+    } else {
+      for (int lane = 0; lane < kLanes; ++lane) byte[lane] = Code(words[place[lane] >> 2] >> 8 * (place[lane] & 3));
+    }
+    return Vector((byte & bit) != Vector{});
+  }
+
+  template <int V, bool Missing, bool Classes>
   void number_bits(const NodeTree& tree, int64_t first, Vector (&number)[V]) const {
     const LaneSplit* split = forest.lane_splits + tree.first_lane;
     for (int v = 0; v < V; ++v) number[v] = Vector{};
     for (int level = 0; level < tree.n_lane_splits; ++level) {
       SILVA_UNROLL
-      for (int v = 0; v < V; ++v) number[v] = number[v] + number[v] - right<Missing>(split[level], first + v * kLanes);
+      for (int v = 0; v < V; ++v)
+        number[v] = number[v] + number[v] - right<Missing, Classes>(split[level], first + v * kLanes);
     }
   }
 
-  template <int V, bool Missing>
+  template <int V, bool Missing, bool Classes>
   void divide(const NodeTree& tree, int64_t first, Vector (&number)[V]) const {
     for (int v = 0; v < V; ++v) reached[v] = ~Vector{}, number[v] = Vector{};
     const LaneSplit* split = forest.lane_splits + tree.first_lane;
@@ -79,7 +100,7 @@ struct RowLanes {
       Vector* below = reached + split->left * V;
       SILVA_UNROLL
       for (int v = 0; v < V; ++v) {
-        const Vector is_right = right<Missing>(*split, first + v * kLanes), mask = here[v];
+        const Vector is_right = right<Missing, Classes>(*split, first + v * kLanes), mask = here[v];
         below[v] = mask & ~is_right;
         below[V + v] = mask & is_right;
       }

@@ -39,37 +39,48 @@ SILVA_INLINE int rank_in(const NodeColumn& column, const Real* nodes, Real x) {
   return rank;
 }
 
-// The number that common/rows.h compares, for floats and categories.
+// The number that common/rows.h compares, or the class.
 template <class Input>
 SILVA_INLINE float float_code(const NodeTask& task, const NodeColumn& column, Input x) {
   const float code = task.coding.ranked ? encode_ranked(task.coding, column.feature, double(x))
                                         : encode_cast(task.coding, column.feature, float(x));
-  if (column.set < 0 || code != code) return code;
-  return !category_goes_left(task.forest.sets[column.set], task.forest.words, code);
+  return column.n_classes ? float(class_of(task.classes, task.classes.features[column.feature], code)) : code;
 }
 
-// The code of one value; a missing one has no code, and says so.
+// The code of one value, and its flag. A number's is its rank; a missing one has none, and all bits of its flag set. A
+// class's is its place among groups of 8, and the flag its bit there.
 template <class Code, class Input>
-SILVA_INLINE Code code_of(const NodeTask& task, const NodeColumn& column, Input x, bool& missing) {
+SILVA_INLINE Code code_of(const NodeTask& task, const NodeColumn& column, Input x, Code& flag, bool& missing) {
   if constexpr (sizeof(Code) == 4) {
     const float code = float_code(task, column, x);
     missing = code != code;
     return code;
   } else {
-    if (column.set >= 0) {
-      const float code = float_code(task, column, x);
-      missing = code != code;
-      return Code(code == 1);
+    if (column.n_classes) {
+      const uint32_t c = uint32_t(float_code(task, column, x));
+      flag = Code(1 << (c & 7));
+      return Code(c >> 3);
     }
+    int rank;
     if (task.coding.ranked) {
       const double settled = settle(task.coding, column.feature, double(x));
       missing = settled != settled;
-      return Code(rank_in(column, task.forest.search64, settled));
+      rank = rank_in(column, task.forest.search64, settled);
+    } else {
+      const float settled = encode_cast(task.coding, column.feature, float(x));
+      missing = settled != settled;
+      rank = rank_in(column, task.forest.search32, settled);
     }
-    const float settled = encode_cast(task.coding, column.feature, float(x));
-    missing = settled != settled;
-    return Code(rank_in(column, task.forest.search32, settled));
+    flag = missing ? Code(~0) : Code(0);
+    return Code(rank);
   }
+}
+
+// The class that code and flag of a row's column stand for.
+template <class Code>
+SILVA_INLINE uint32_t class_at(const Code* codes, const Code* flags, int32_t column) {
+  if constexpr (sizeof(Code) == 4) return uint32_t(codes[column]);
+  return (uint32_t(codes[column]) << 3) | uint32_t(__builtin_ctz(uint32_t(flags[column])));
 }
 
 // How codes lie: [row][column], or [column][row].
@@ -81,7 +92,7 @@ struct CodeOrder {
   }
 };
 
-// Returns whether any value is missing; writes flags (all bits set) beside ranks.
+// Returns whether any value is missing; writes flags beside ranks and classes.
 template <class Code, class Input, bool RowByRow>
 bool encode_codes(const NodeTask& task, int64_t first_row, int n_rows, CodeOrder<RowByRow> at, Code* codes,
                   Code* flags) {
@@ -90,18 +101,20 @@ bool encode_codes(const NodeTask& task, int64_t first_row, int n_rows, CodeOrder
   bool any_missing = false;
   const auto encode = [&](int row, int c) {
     const NodeColumn& column = forest.columns[c];
-    bool missing;
+    bool missing = false;
     const Input x = data[row * task.rows.row_stride + column.feature * task.rows.feature_stride];
-    codes[at(row, c)] = code_of<Code>(task, column, x, missing);
-    if constexpr (sizeof(Code) < 4) flags[at(row, c)] = missing ? Code(~0) : Code(0);
+    codes[at(row, c)] = code_of<Code>(task, column, x, flags[at(row, c)], missing);
     any_missing |= missing;
   };
   if constexpr (RowByRow) {
     for (int row = 0; row < n_rows; ++row)
       for (int c = 0; c < forest.n_columns; ++c) encode(row, c);
   } else {
-    for (int c = 0; c < forest.n_columns; ++c)
+    // Lanes beyond the rows look classes up too.
+    for (int c = 0; c < forest.n_columns; ++c) {
       for (int row = 0; row < n_rows; ++row) encode(row, c);
+      for (int row = n_rows; row < at.stride; ++row) codes[at(row, c)] = flags[at(row, c)] = 0;
+    }
   }
   return any_missing;
 }

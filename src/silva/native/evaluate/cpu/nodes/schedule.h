@@ -18,10 +18,17 @@ struct CodeRows {
   SILVA_INLINE RowCodes<Code, Registers, Missing> row(int row) const {
     return {codes + row * stride, flags + row * stride, n_columns};
   }
+  SILVA_INLINE uint32_t class_of(int row, int32_t column) const {
+    return class_at(codes + row * stride, flags + row * stride, column);
+  }
 };
 
-template <class Code, int Registers, bool Missing>
+// What values of rows may be, besides numbers.
+enum class Values { kNumbers, kMissing, kClasses };
+
+template <class Code, int Registers, Values Kind>
 struct NodeWalk {
+  static constexpr bool Missing = Kind != Values::kNumbers;
   using Row = RowCodes<Code, Registers, Missing>;
   template <int Positions>
   using Splits = typename Row::template Splits<Positions>;
@@ -35,6 +42,22 @@ struct NodeWalk {
     return static_cast<const Code*>(forest.threshold) + position;
   }
   SILVA_INLINE Row row(int at) const { return rows.template row<Registers, Missing>(at); }
+
+  // Decisions of a block or window about a row, whose codes these are.
+  template <int Positions>
+  SILVA_INLINE uint64_t decide(int at, const Row& codes, const Splits<Positions>& splits, int64_t block) const {
+    uint64_t word = codes.template right<Positions>(splits, forest.default_right[block]);
+    if constexpr (Kind == Values::kClasses) {
+      const ClassSplit* split = forest.class_splits + forest.first_class_split[block];
+      const ClassSplit* end = forest.class_splits + forest.first_class_split[block + 1];
+      for (; split < end; ++split) {
+        const uint32_t c = rows.class_of(at, split->column);
+        const uint64_t right = class_goes_right(forest.words + split->first_word, c) ? split->positions : 0;
+        word = (word & ~split->positions) | right;
+      }
+    }
+    return word;
+  }
 
   // The leaves that the rows reach in one tree.
   void reach(const NodeTree& tree, int32_t* leaf) const {
@@ -54,11 +77,10 @@ struct NodeWalk {
   template <int Positions>
   void reduce(const NodeTree& tree, int32_t* leaf) const {
     const Splits<Positions> splits(columns(tree.first_position), thresholds(tree.first_position));
-    const uint64_t default_right = forest.default_right[tree.first_block];
     const uint8_t* children = forest.children + tree.first_link;
     const int levels = tree.levels, reductions = forest.reductions, first = tree.first_leaf - kLeafCode;
     for (int i = 0; i < rows.n_rows; ++i) {
-      const uint64_t right = row(i).template right<Positions>(splits, default_right);
+      const uint64_t right = decide(i, row(i), splits, tree.first_block);
       leaf[i] = first + reduce_path(children, right, levels, reductions);
     }
   }
@@ -81,9 +103,8 @@ struct NodeWalk {
   void descend_levels(const NodeTree& tree, int32_t* leaf) const {
     const Splits<Positions> splits(columns(tree.first_position), thresholds(tree.first_position));
     const int first = tree.first_leaf - (1 << Levels);
-    const uint64_t default_right = forest.default_right[tree.first_block];
     for (int i = 0; i < rows.n_rows; ++i) {
-      const uint64_t word = row(i).template right<Positions>(splits, default_right);
+      const uint64_t word = decide(i, row(i), splits, tree.first_block);
       uint64_t at = 1;
       SILVA_UNROLL
       for (int level = 0; level < Levels; ++level) at = heap_step(word, at);
@@ -100,13 +121,12 @@ struct NodeWalk {
     const Splits<64> high[2] = {{column + more, threshold + more},
                                 {column + more + more / 2, threshold + more + more / 2}};
     const int first = tree.first_leaf - (1 << tree.levels);
-    const uint64_t* default_right = forest.default_right + tree.first_block;
     for (int i = 0; i < rows.n_rows; ++i) {
       const Row codes = row(i);
       uint64_t word[Blocks];
       SILVA_UNROLL
       for (int block = 0; block < Blocks; ++block)
-        word[block] = codes.template right<64>(block < 2 ? low[block] : high[block - 2], default_right[block]);
+        word[block] = decide(i, codes, block < 2 ? low[block] : high[block - 2], tree.first_block + block);
       uint64_t at = 1;
       SILVA_UNROLL
       for (int level = 0; level < 6; ++level) at = heap_step(word[0], at);
@@ -120,17 +140,16 @@ struct NodeWalk {
   // that the row does not need is left there.
   void descend_alone(const NodeTree& tree, int32_t* leaf) const {
     const Row codes = row(0);
-    const auto decide = [&](int64_t block) {
+    const auto word_of = [&](int64_t block) {
       const int64_t position = tree.first_position + block * kBlock;
-      return codes.template right<64>({columns(position), thresholds(position)},
-                                      forest.default_right[tree.first_block + block]);
+      return decide<64>(0, codes, {columns(position), thresholds(position)}, tree.first_block + block);
     };
-    const uint64_t word = decide(0), below = decide(1);
+    const uint64_t word = word_of(0), below = word_of(1);
     uint64_t at = 1;
     SILVA_UNROLL
     for (int level = 0; level < 6; ++level) at = heap_step(word, at);
     at = heap_step(below, at);
-    at = heap_step(decide(int64_t(at) / kBlock), at);
+    at = heap_step(word_of(int64_t(at) / kBlock), at);
     *leaf = tree.first_leaf - (1 << kMostLevels) + int(at);
   }
 
@@ -142,8 +161,7 @@ struct NodeWalk {
       uint64_t word[kMostBlocks];
       for (int block = 0; block < tree.n_blocks; ++block) {
         const int64_t position = tree.first_position + block * kBlock;
-        word[block] = codes.template right<64>({columns(position), thresholds(position)},
-                                               forest.default_right[tree.first_block + block]);
+        word[block] = decide<64>(i, codes, {columns(position), thresholds(position)}, tree.first_block + block);
       }
       int at = 0;
       while (at < kFirstLeaf) at = links[2 * at + int(word[at / kBlock] >> (at % kBlock) & 1)];
@@ -165,12 +183,11 @@ struct NodeWalk {
     constexpr int kPositions = 1 << Levels > kSmallestWindow ? 1 << Levels : kSmallestWindow;
     const int32_t root = tree.levels > 0 ? tree.first_block : -1 - tree.first_leaf;
     const Splits<kPositions> first = window<kPositions>(tree.levels > 0 ? root : 0);
-    for (int i = 0; i < rows.n_rows; ++i)
-      next[i] = tree.levels > 0 ? leave<Levels, kPositions>(root, first, row(i)) : root;
+    for (int i = 0; i < rows.n_rows; ++i) next[i] = tree.levels > 0 ? leave<Levels, kPositions>(root, first, i) : root;
     for (int done = Levels; done < tree.levels; done += Levels)
       for (int i = 0; i < rows.n_rows; ++i) {
         const int32_t here = next[i], looked_at = here < 0 ? 0 : here;
-        const int32_t below = leave<Levels, kPositions>(looked_at, window<kPositions>(looked_at), row(i));
+        const int32_t below = leave<Levels, kPositions>(looked_at, window<kPositions>(looked_at), i);
         next[i] = here < 0 ? here : below;
       }
     for (int i = 0; i < rows.n_rows; ++i) next[i] = -1 - next[i];
@@ -183,8 +200,8 @@ struct NodeWalk {
 
   // What lies below the exit that a row takes.
   template <int Levels, int Positions>
-  SILVA_INLINE int32_t leave(int32_t at, const Splits<Positions>& splits, const Row& codes) const {
-    const uint64_t word = codes.template right<Positions>(splits, forest.default_right[at]);
+  SILVA_INLINE int32_t leave(int32_t at, const Splits<Positions>& splits, int i) const {
+    const uint64_t word = decide(i, row(i), splits, at);
     uint64_t exit = 1;
     SILVA_UNROLL
     for (int level = 0; level < Levels; ++level) exit = heap_step(word, exit);
@@ -230,10 +247,10 @@ struct Buffers {
 
 // All trees for a tile's rows. For a row alone, the leaves come first and their values after: the walks of several
 // trees overlap then, each of which waits for its memory.
-template <class Code, int Registers, bool Missing>
+template <class Code, int Registers, Values Kind>
 void evaluate_trees(const NodeTask& task, const CodeRows<Code>& rows, const Sink& sink, int32_t* leaf) {
   const NodeTables& forest = task.forest;
-  const NodeWalk<Code, Registers, Missing> walk{forest, rows};
+  const NodeWalk<Code, Registers, Kind> walk{forest, rows};
   if (rows.n_rows == 1) {
     for (int tree = 0; tree < forest.n_trees; ++tree) walk.reach(forest.trees[tree], leaf + tree);
     for (int tree = 0; tree < forest.n_trees; ++tree) sink.take(tree, 0, leaf + tree);
@@ -257,21 +274,21 @@ constexpr bool kRegisters = false;
 #endif
 
 // As many registers as hold a row, where there is an instruction that permutes them.
-template <class Code, bool Missing>
+template <class Code, Values Kind>
 void choose_registers(const NodeTask& task, const CodeRows<Code>& rows, const Sink& sink, int32_t* leaf) {
   if constexpr (kRegisters<Code>) {
     constexpr int kLanes = 64 / int(sizeof(Code));
-    if (rows.n_columns <= kLanes) return evaluate_trees<Code, 1, Missing>(task, rows, sink, leaf);
-    if (rows.n_columns <= 2 * kLanes) return evaluate_trees<Code, 2, Missing>(task, rows, sink, leaf);
-    if (rows.n_columns <= 4 * kLanes) return evaluate_trees<Code, 4, Missing>(task, rows, sink, leaf);
+    if (rows.n_columns <= kLanes) return evaluate_trees<Code, 1, Kind>(task, rows, sink, leaf);
+    if (rows.n_columns <= 2 * kLanes) return evaluate_trees<Code, 2, Kind>(task, rows, sink, leaf);
+    if (rows.n_columns <= 4 * kLanes) return evaluate_trees<Code, 4, Kind>(task, rows, sink, leaf);
   }
-  evaluate_trees<Code, 0, Missing>(task, rows, sink, leaf);
+  evaluate_trees<Code, 0, Kind>(task, rows, sink, leaf);
 }
 
-template <class Code, bool Missing>
+template <class Code, bool Missing, bool Classes>
 void evaluate_lanes(const NodeTask& task, const RowLanes<Code>& lanes, const Sink& sink, int32_t* leaf) {
   for (int tree = 0; tree < task.forest.n_trees; ++tree) {
-    lanes.template reach<Missing>(task.forest.trees[tree], sink.n_rows, leaf);
+    lanes.template reach<Missing, Classes>(task.forest.trees[tree], sink.n_rows, leaf);
     sink.take(tree, 0, leaf);
   }
 }
@@ -292,7 +309,12 @@ void evaluate_tile(const NodeTask& task, char* workspace, int64_t first_row, int
       const Lanes lanes{forest, buffers.codes, buffers.flags, stride,
                         reinterpret_cast<typename Lanes::Vector*>(buffers.reached)};
       sink.open();
-      (missing ? evaluate_lanes<Code, true> : evaluate_lanes<Code, false>)(task, lanes, sink, buffers.leaf);
+      if (forest.first_class_split)
+        (missing ? evaluate_lanes<Code, true, true> : evaluate_lanes<Code, false, true>)(task, lanes, sink,
+                                                                                         buffers.leaf);
+      else
+        (missing ? evaluate_lanes<Code, true, false> : evaluate_lanes<Code, false, false>)(task, lanes, sink,
+                                                                                           buffers.leaf);
       return sink.close();
     }
   if (task.in_place) {
@@ -302,10 +324,12 @@ void evaluate_tile(const NodeTask& task, char* workspace, int64_t first_row, int
     missing = encode_codes(task, first_row, n_rows, CodeOrder<true>{rows.stride}, buffers.codes, buffers.flags);
   }
   sink.open();
-  if (missing)
-    choose_registers<Code, true>(task, rows, sink, buffers.leaf);
+  if (forest.first_class_split)
+    choose_registers<Code, Values::kClasses>(task, rows, sink, buffers.leaf);
+  else if (missing)
+    choose_registers<Code, Values::kMissing>(task, rows, sink, buffers.leaf);
   else
-    choose_registers<Code, false>(task, rows, sink, buffers.leaf);
+    choose_registers<Code, Values::kNumbers>(task, rows, sink, buffers.leaf);
   sink.close();
 }
 

@@ -2,9 +2,9 @@
 // procedures 4 and 5, section 6). Plain data, shared by the plan and the kernels.
 //
 // A row is a short table of codes, one a column, that fits a few registers; one permutation of it by the splits'
-// columns and one comparison with their thresholds decide as many splits as a register has lanes.
+// columns and one comparison with their thresholds decide as many splits as a register has lanes. A split by categories
+// is a bit of its words (common/category_classes.h) at the row's class.
 #pragma once
-#include "common/split.h"
 #include "evaluate/cpu/task.h"
 
 namespace silva {
@@ -24,7 +24,7 @@ constexpr int kSearchLevels = 4;     // enough for 65,535 thresholds
 // Where a column's codes come from.
 struct NodeColumn {
   int32_t feature;
-  int32_t set;  // categorical: the code is 1 where the category goes right; -1: numerical
+  int32_t n_classes;  // of categories; 0: numerical
   int32_t n_levels;
   int32_t search[kSearchLevels];  // first node of each level of the search for the rank
 };
@@ -39,12 +39,20 @@ enum class PathKind : int32_t {
 // For rows in lanes (evaluate/cpu/nodes/row_lanes.h): a split, in the order of the tree's nodes, and a leaf.
 struct LaneSplit {
   int32_t column;
-  int32_t threshold;   // code
+  int32_t threshold;   // code; of categories: the group of 16 bytes where the split's words begin
   int16_t node, left;  // numbers in the tree; the right child follows the left one
-  int32_t default_right;
+  int16_t default_right;
+  int16_t n_groups;  // of 16 bytes; 0: numerical
 };
 struct LaneLeaf {
   int16_t node, number;  // number: from the tree's first_leaf
+};
+
+// A split by categories, and where it stands in a block or window.
+struct ClassSplit {
+  int64_t first_word;
+  uint64_t positions;
+  int32_t column;
 };
 
 struct NodeTree {
@@ -64,9 +72,11 @@ struct NodeTree {
 struct NodeTables {
   CodeType code_type;
   int32_t n_columns;
-  const void* column;             // [position], as wide as a code: which of the row's codes the split compares
-  const void* threshold;          // [position] in codes: the row goes right if its code is not below
-  const uint64_t* default_right;  // [block or window], a bit a position
+  const void* column;                // [position], as wide as a code: which of the row's codes the split compares
+  const void* threshold;             // [position] in codes: the row goes right if its code is not below
+  const uint64_t* default_right;     // [block or window], a bit a position
+  const int32_t* first_class_split;  // [block or window + 1] into class_splits; null: no categories
+  const ClassSplit* class_splits;
   const NodeTree* trees;
   const uint8_t* children;       // kReduced: left children of 64 positions, then right children
   const int32_t* exits;          // of windows: what stands below the last level: a window, or -1 - leaf
@@ -81,7 +91,6 @@ struct NodeTables {
   const NodeColumn* columns;
   const float* search32;   // nodes of kSearchWidth
   const double* search64;  // of float64 forests
-  const CategorySet* sets;
   const uint32_t* words;
   int32_t n_trees, n_outputs, width;
   int32_t window_levels;  // 0: by_node
