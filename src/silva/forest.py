@@ -14,6 +14,7 @@ from silva.evaluate.predictor import make_predictor
 from silva.evaluate.tuning import tune
 from silva.facts import as_html, forest_facts, output_names
 from silva.inputs import arranged, as_rows, refuse_transform
+from silva.inputs.encoder import RowEncoder
 from silva.mapping.predictions import PredictionMapper
 from silva.parallel import cached_property
 from silva.storage import save_forest
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
     import os
     from collections.abc import Callable, Sequence
 
-    from silva.typing import Algorithm, Array, Output, Rows
+    from silva.typing import Algorithm, Output, Rows
 
 
 class Forest(TreeEnsemble):
@@ -116,8 +117,12 @@ class Forest(TreeEnsemble):
         return self._evaluator.predict(X, output, algorithm, device, n_jobs)
 
     def predictor(
-        self, output: Output = "prediction", algorithm: Algorithm = "auto", device: str = "cpu"
-    ) -> Callable[[Array], Any]:
+        self,
+        output: Output = "prediction",
+        algorithm: Algorithm = "auto",
+        device: str = "cpu",
+        names: bool = False,
+    ) -> Callable[[Any], Any]:
         """Prepare predictions of single rows with low latency.
 
         `predict` checks its arguments in each call; here this is done once.
@@ -126,12 +131,14 @@ class Forest(TreeEnsemble):
         ----------
         output, algorithm, device : str
             As for `predict`; "auto" chooses for one row. Rows are NumPy arrays, even with "cuda".
+        names : bool
+            Take a mapping of names to values (texts of categories, numbers, None for a missing one), a tuple of values
+            in the order of the features, or what `encoder` made of either.
 
         Returns
         -------
         callable
-            A function of one row: a C-contiguous float32 or float64 array of shape (n_features,) or (1, n_features),
-            in the order of the forest's features, with categories as in an array for `predict` (an array of objects
+            A function of one row: a float32 or float64 array of shape (n_features,) or (1, n_features), in the order of the forest's features, with categories as in an array for `predict` (an array of objects
             if CatBoost's or scikit-learn's are text) and missing values as NaN. It returns what `predict` returns for
             the row, without the row axis: a number for one output, an array (n_outputs,) for several, leaf ids
             (n_trees,). Several threads may call it at once, and it can be pickled.
@@ -139,9 +146,9 @@ class Forest(TreeEnsemble):
         Raises
         ------
         ValueError
-            As for `predict`; the callable checks only the length and layout of the row.
+            As for `predict`; from the callable, if the row has other features or another number of them.
         TypeError
-            From the callable, if the row is not a float32 or float64 array.
+            From the callable, if the row is not a float32 or float64 array, or its values do not fit the features.
         NotImplementedError
             For pipelines and target statistics, whose columns are not the trees' features.
 
@@ -149,10 +156,31 @@ class Forest(TreeEnsemble):
         -----
         NaN goes to the default side even if the source library refuses it. The margin is the fastest output. Responses
         and labels add some microseconds if the link is not the identity, categories that are matched by value a few
-        tenths of a microsecond each, and linear leaves about three microseconds.
+        tenths of a microsecond each, linear leaves about three microseconds, and names some microseconds.
         """
         refuse_transform(self, "predictor", "predict")
-        return make_predictor(self._evaluator, output, algorithm, device)
+        return make_predictor(self._evaluator, output, algorithm, device, names)
+
+    def encoder(self) -> RowEncoder:
+        """Make the function that turns a row of texts and numbers into an array of numbers.
+
+        Returns
+        -------
+        RowEncoder
+            Takes a mapping of names to values, or a tuple of values in the features' order; returns float64,
+            (n_features,), which ``predictor(names=True)`` and ``Explainer.row(names=True)`` take in place of the row.
+
+        Raises
+        ------
+        NotImplementedError
+            For pipelines and target statistics, whose columns are not the trees' features.
+
+        Examples
+        --------
+        >>> row = forest.encoder()({"age": 39, "workclass": "Private", "hours": None})  # doctest: +SKIP
+        """
+        refuse_transform(self, "encoder", "predict")
+        return RowEncoder(self)
 
     def mapper(
         self,

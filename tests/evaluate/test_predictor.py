@@ -99,7 +99,7 @@ def test_threads_share_a_predictor():
         (np.zeros(4, np.int32), TypeError, "expected float32 or float64"),
         (np.zeros(4, ">f8"), TypeError, "expected float32 or float64"),
         (np.zeros(4, object), TypeError, "expected float32 or float64"),
-        (np.zeros(8)[::2], TypeError, "C-contiguous"),
+        (np.zeros(6)[::2], ValueError, "the row has 3 values, expected 4"),
         ([0.0, 0.0, 0.0, 0.0], TypeError, "the row is a list"),
         (None, TypeError, "the row is a NoneType"),
     ],
@@ -144,8 +144,7 @@ def test_rows_keep_their_values_where_categories_are_translated():
     assert row[0] == 7
     with pytest.raises(ValueError, match="the row has 3 values, expected 4"):
         predictor(row[:3].copy())
-    with pytest.raises(TypeError, match="expected a C-contiguous"):
-        predictor(np.tile(row, (2, 1))[:, ::2])
+    assert predictor(np.repeat(row, 2)[::2]) == predictor(row)
 
 
 @pytest.mark.parametrize("kind", [str, object])

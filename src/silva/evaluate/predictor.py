@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -10,9 +9,9 @@ import numpy as np
 from silva import _core
 from silva.device import find_gpus, parse_device
 from silva.evaluate.links import is_margin, respond
-from silva.inputs import as_rows
 from silva.inputs.arrays import checked_row
 from silva.inputs.categories import arrays_hold_values
+from silva.inputs.encoder import RowEncoder
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -24,19 +23,26 @@ if TYPE_CHECKING:
     Arguments = tuple[Evaluator, str, str, str]
 
 
-def make_predictor(evaluator: Evaluator, output: str, algorithm: str, device: str) -> Callable[[Floats], Any]:
+def make_predictor(
+    evaluator: Evaluator, output: str, algorithm: str, device: str, names: bool = False
+) -> Callable[[Any], Any]:
     """`Forest.predictor`."""
     evaluator.check(output, algorithm, device)
-    forest, arguments = evaluator.forest, (evaluator, output, algorithm, device)
+    arguments = (evaluator, output, algorithm, device)
+    if names:
+        return NamedRow(arguments, _of_codes(arguments))
+    if arrays_hold_values(evaluator.forest):
+        return _ValueRow(arguments, _of_codes(arguments))
+    return _of_codes(arguments)
+
+
+def _of_codes(arguments: Arguments) -> Callable[[Floats], Any]:
+    """Predict rows whose categories are codes."""
+    evaluator, output, algorithm, device = arguments
     if parse_device(device)[0] not in {"cpu", "auto"}:
         return _make_on_gpu(arguments, find_gpus(device), evaluator.choose(algorithm, 1, "cuda"))
-    choice = evaluator.choose(algorithm, 1, "cpu")
-    if arrays_hold_values(forest) and not _TranslatedRow.serves(forest):
-        return OutputPredictor(arguments, _PlainRow(evaluator, output, choice))
-    row: Callable[[Floats], Any] = _compiled_row(arguments, output, choice)
-    if arrays_hold_values(forest):
-        row = _TranslatedRow(arguments, row)
-    return row if _is_final(forest, output) else OutputPredictor(arguments, row)
+    row = _compiled_row(arguments, output, evaluator.choose(algorithm, 1, "cpu"))
+    return row if _is_final(evaluator.forest, output) else OutputPredictor(arguments, row)
 
 
 def _is_final(forest: TreeEnsemble, output: str) -> bool:
@@ -88,45 +94,34 @@ def _first(result: Array | list[Array]) -> Any:
     return result[0] if result.ndim > 1 else result.tolist()[0]
 
 
-class _TranslatedRow:
-    """The compiled walk of a row whose categories are values: each becomes its position in the table first."""
+class _ValueRow:
+    """A row whose categories are values, which become codes first."""
 
-    def __init__(self, arguments: Arguments, walk: Callable[[Floats], Any]) -> None:
-        self._arguments, self._walk = arguments, walk
+    def __init__(self, arguments: Arguments, row: Callable[[Floats], Any]) -> None:
+        self._arguments, self._row = arguments, row
         forest = arguments[0].forest
-        self._places = [
-            (feature, {float(value): float(place) for place, value in enumerate(table.tolist())})
-            for feature, table in enumerate(forest.categories or ())
-            if table is not None
-        ]
-
-    @staticmethod
-    def serves(forest: TreeEnsemble) -> bool:
-        """Whether all tables hold numbers, which rows of floats can hold too."""
+        self._n_features, self._encoder = forest.n_features, RowEncoder(forest)
         tables = [table for table in forest.categories or () if table is not None]
-        return not forest.category_hash and all(len(table) and table.dtype.kind in "biuf" for table in tables)
+        self._takes_objects = bool(forest.category_hash) or any(table.dtype.kind not in "biuf" for table in tables)
 
-    def __call__(self, row: Floats) -> Any:
+    def __call__(self, row: Array) -> Any:
         """Predict a row."""
-        row = checked_row(row, self._arguments[0].forest.n_features).copy()
-        for feature, places in self._places:
-            row[0, feature] = places.get(row.item(feature), math.nan)
-        return self._walk(row)
+        checked = checked_row(row, self._n_features, self._takes_objects)
+        return self._row(self._encoder(checked.ravel().tolist()))
 
     def __reduce__(self) -> tuple[object, ...]:
         return make_predictor, self._arguments
 
 
-class _PlainRow:
-    """Rows whose categories are not numbers."""
+class NamedRow(_ValueRow):
+    """A row of texts and numbers by the names of the features, or one that `Forest.encoder` has encoded."""
 
-    def __init__(self, evaluator: Evaluator, output: str, choice: Choice) -> None:
-        self._evaluator, self._output, self._choice = evaluator, output, choice
+    def __call__(self, row: Any) -> Any:
+        """Predict a row."""
+        return self._row(row if isinstance(row, np.ndarray) else self._encoder(row))
 
-    def __call__(self, row: Floats) -> Array:
-        cpu, forest = self._evaluator.cpu, self._evaluator.forest
-        rows = as_rows(checked_row(row, forest.n_features, takes_objects=True), forest)
-        return (cpu.leaves if self._output == "leaf" else cpu.margins)(rows, self._choice, 1).reshape(-1)
+    def __reduce__(self) -> tuple[object, ...]:
+        return make_predictor, (*self._arguments, True)
 
 
 class _GpuRow:

@@ -227,10 +227,10 @@ def checked_row(row: object, n_features: int, takes_objects: bool = False) -> Ar
 
     `takes_objects`: texts of categories, too.
     """
-    if not isinstance(row, np.ndarray) or not row.flags.c_contiguous:
+    if not isinstance(row, np.ndarray):
         raise TypeError(
-            f"the row is a {type(row).__name__}, expected a C-contiguous float32 or float64 array; "
-            "numpy.ascontiguousarray makes one"
+            f"the row is a {type(row).__name__}, expected a float32 or float64 array of its values; "
+            "numpy.asarray makes one"
         )
     if not (row.dtype.char in "fd" and row.dtype.isnative) and not (takes_objects and row.dtype == object):
         others = " (or object, for categories)" if takes_objects else ""

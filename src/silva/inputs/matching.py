@@ -24,8 +24,8 @@ def check_width(n_columns: int, forest: TreeEnsemble) -> None:
     )
 
 
-def column_order(names: Sequence[str], forest: TreeEnsemble) -> list[int] | None:
-    """Find the position in `names` of each feature; None where X has the forest's order already.
+def column_order(names: Sequence[str], forest: TreeEnsemble, what: str = "X") -> list[int] | None:
+    """Find the position in `names` of each feature; None where X, or `what`, has the forest's order already.
 
     Raises
     ------
@@ -47,7 +47,7 @@ def column_order(names: Sequence[str], forest: TreeEnsemble) -> list[int] | None
     lacking = [name for name in wanted if name not in position]
     extra = [name for name in names if name not in set(wanted)]
     if lacking or extra:
-        raise ValueError(_mismatch(lacking, extra))
+        raise ValueError(_mismatch(lacking, extra, what))
     return [position[name] for name in wanted]
 
 
@@ -73,13 +73,13 @@ def refuse_repeated(names: Sequence[str]) -> None:
         raise ValueError(f"X has several columns named {listed(repeated)}; rename or drop all but one of each")
 
 
-def _mismatch(lacking: Sequence[str], extra: Sequence[str]) -> str:
+def _mismatch(lacking: Sequence[str], extra: Sequence[str], what: str) -> str:
     parts = []
     if lacking:
         parts.append(f"lacks {listed(lacking)}")
     if extra:
         parts.append(f"has {listed(extra)}, which the forest was not trained on")
-    return f"X {' and '.join(parts)}; pass exactly the columns of forest.feature_names"
+    return f"{what} {' and '.join(parts)}; pass exactly the columns of forest.feature_names"
 
 
 def listed(names: Iterable[str]) -> str:

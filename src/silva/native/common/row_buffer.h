@@ -1,31 +1,35 @@
 // One row in the memory of a Python object.
 #pragma once
 #include <string>
+#include <vector>
 
 #include "common/bindings.h"
 
 namespace silva {
 
-// What a Python buffer says of a row.
+// What a Python buffer says of a row. Values with strides are copied.
 struct RowBuffer {
   Py_buffer view;
   bool is_double;
+  const void* values;
 
   // `batches`: what takes several rows.
   RowBuffer(nb::handle row, int64_t n_features, const char* batches = "Forest.predict") {
-    if (PyObject_GetBuffer(row.ptr(), &view, PyBUF_C_CONTIGUOUS | PyBUF_FORMAT) != 0) {
+    if (PyObject_GetBuffer(row.ptr(), &view, PyBUF_STRIDED_RO | PyBUF_FORMAT) != 0) {
       PyErr_Clear();
       const std::string type = nb::cast<std::string>(nb::str(row.type().attr("__name__")));
-      throw nb::type_error(("the row is a " + type +
-                            ", expected a C-contiguous float32 or float64 array; "
-                            "numpy.ascontiguousarray makes one")
-                               .c_str());
+      throw nb::type_error(
+          ("the row is a " + type + ", expected a float32 or float64 array of its values; numpy.asarray makes one")
+              .c_str());
     }
     const std::string format = view.format ? view.format : "B";
     is_double = format == "d";
     const int64_t n = view.len / view.itemsize;
     if (is_double || format == "f") {
-      if (n == n_features) return;
+      if (n == n_features) {
+        keep_values();
+        return;
+      }
       PyBuffer_Release(&view);
       throw nb::value_error(("the row has " + std::to_string(n) + " values, expected " + std::to_string(n_features) +
                              "; pass several rows to " + batches)
@@ -38,6 +42,17 @@ struct RowBuffer {
   ~RowBuffer() { PyBuffer_Release(&view); }
   RowBuffer(const RowBuffer&) = delete;
   RowBuffer& operator=(const RowBuffer&) = delete;
+
+ private:
+  std::vector<char> copied_;
+
+  void keep_values() {
+    values = view.buf;
+    if (PyBuffer_IsContiguous(&view, 'C')) return;
+    copied_.resize(view.len);
+    PyBuffer_ToContiguous(copied_.data(), &view, view.len, 'C');
+    values = copied_.data();
+  }
 };
 
 }  // namespace silva

@@ -26,7 +26,7 @@ class RowPredictor {
 
   nb::object operator()(nb::handle row) {
     const RowBuffer buffer(row, n_features_);
-    const void* values = buffer.view.buf;
+    const void* values = buffer.values;
     if (missing_ == missing_)
       values =
           buffer.is_double ? settle(static_cast<const double*>(values)) : settle(static_cast<const float*>(values));

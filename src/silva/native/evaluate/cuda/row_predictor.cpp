@@ -68,7 +68,7 @@ class GpuRowPredictor {
     if (idle.empty()) idle.push_back(make(buffer.is_double));
     GpuRowBuffers buffers = std::move(idle.back());
     idle.pop_back();
-    std::memcpy(pointer<void>(buffers.row), buffer.view.buf, size_t(buffer.view.len));
+    std::memcpy(pointer<void>(buffers.row), buffer.values, size_t(buffer.view.len));
     int code;
     {
       Released released;

@@ -22,7 +22,7 @@ class RowExplainer {
 
   nb::object operator()(nb::handle row) {
     const RowBuffer buffer(row, n_features(), "Explainer.shap_values");
-    const void* values = buffer.view.buf;
+    const void* values = buffer.values;
     if (missing_ == missing_) values = settle(buffer);
     const RowSource source{values, 1, n_features(), 1, buffer.is_double};
     task_.run(source);
@@ -46,8 +46,8 @@ class RowExplainer {
   const void* settle(const RowBuffer& buffer) {
     const bool ranked = task_.row_is_double();
     for (int64_t i = 0; i < n_features(); ++i) {
-      const double x = buffer.is_double ? static_cast<const double*>(buffer.view.buf)[i]
-                                        : double(static_cast<const float*>(buffer.view.buf)[i]);
+      const double x = buffer.is_double ? static_cast<const double*>(buffer.values)[i]
+                                        : double(static_cast<const float*>(buffer.values)[i]);
       const bool is_missing = ranked ? x == missing_ : float(x) == float(missing_);
       const double kept = is_missing ? std::numeric_limits<double>::quiet_NaN() : x;
       if (buffer.is_double)
