@@ -138,10 +138,11 @@ class Forest(TreeEnsemble):
         Returns
         -------
         callable
-            A function of one row: a float32 or float64 array of shape (n_features,) or (1, n_features), in the order of the forest's features, with categories as in an array for `predict` (an array of objects
-            if CatBoost's or scikit-learn's are text) and missing values as NaN. It returns what `predict` returns for
-            the row, without the row axis: a number for one output, an array (n_outputs,) for several, leaf ids
-            (n_trees,). Several threads may call it at once, and it can be pickled.
+            A function of one row: a float32 or float64 array of shape (n_features,) or (1, n_features), in the order of
+            the forest's features, with categories as in an array for `predict` (an array of objects if CatBoost's or
+            scikit-learn's are text) and missing values as NaN. It returns what `predict` returns for the row, without
+            the row axis: a number for one output, an array (n_outputs,) for several, leaf ids (n_trees,). Several
+            threads may call it at once, and it can be pickled.
 
         Raises
         ------

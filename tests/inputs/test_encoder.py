@@ -60,7 +60,7 @@ def test_hashed_categories():
         row = {"age": 1.5, "job": job, "code": "7", "x": None}
         frame = pandas.DataFrame({name: pandas.Series([value], dtype=object) for name, value in row.items()})
         assert predictor(row) == forest.predict(frame, "margin")[0]
-    with pytest.raises(ValueError, match="CatBoost takes no missing categories"):
+    with pytest.raises(ValueError, match="missing categories"):
         predictor((1.5, None, "7", 0))
     with pytest.raises(TypeError, match="text or whole numbers"):
         predictor((1.5, 7.0, "7", 0))

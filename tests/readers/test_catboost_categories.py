@@ -6,6 +6,7 @@ import json
 
 import numpy as np
 import pytest
+from tests.oracles.cityhash import category_hash
 from tests.readers.adversarial import adversarial_rows
 from tests.readers.agreement import assert_agrees
 from tests.readers.catboost_models import (
@@ -23,7 +24,6 @@ from tests.readers.catboost_models import (
 
 import silva
 from silva.cuda.rows import check_gpu_rows
-from silva.inputs.cityhash import category_hash
 
 catboost = pytest.importorskip("catboost", reason="CatBoost is not installed: pip install catboost")
 pandas = pytest.importorskip("pandas")

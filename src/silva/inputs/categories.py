@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from silva import _core
 from silva.inputs.arrays import objects_to_floats, to_floats
-from silva.inputs.cityhash import category_hash
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -74,17 +74,14 @@ def columns_to_rows(columns: Sequence[Column], n_rows: int, forest: TreeEnsemble
     rows = np.empty((n_rows, len(columns)), forest.threshold.dtype, order="F")
     with np.errstate(over="ignore"):
         for feature, column in enumerate(columns):
-            rows[:, feature] = _floats(column, feature, forest)
+            rows[:, feature] = column_floats(column, feature, forest)
     return rows
 
 
 def object_column(values: NDArray[np.object_]) -> Column:
     """Text is coded; everything else is read number by number."""
-    if not any(isinstance(value, str) for value in values):
-        return Numbers(values)
-    table: dict[object, int] = {}
-    codes = [-1 if value is None or value != value else table.setdefault(value, len(table)) for value in values]
-    return Coded(np.array(codes, np.int64), list(table), is_categorical=False)
+    found = _core.object_codes(values)
+    return Numbers(values) if found is None else Coded(*found, is_categorical=False)
 
 
 def object_columns(array: Array, forest: TreeEnsemble) -> list[Column]:
@@ -106,7 +103,8 @@ def _numbers_of_text(values: NDArray[np.object_]) -> NDArray[np.object_]:
         return values
 
 
-def _floats(column: Column, feature: int, forest: TreeEnsemble) -> Array:
+def column_floats(column: Column, feature: int, forest: TreeEnsemble) -> Array:
+    """Numbers or positions of a feature's column."""
     table = None if forest.categories is None else forest.categories[feature]
     where = f"column {_name(feature, forest)} of X"
     if table is not None and forest.category_hash:
@@ -164,10 +162,9 @@ def _hashed_positions(column: Column, table: Array, where: str) -> Array:
     ValueError
         If a row has none.
     """
-    coded = with_values(column, where)
+    codes, hashes = category_hashes(column, where)
     position = {number: float(i) for i, number in enumerate(table.tolist())}
-    places = [position.get(category_hash(_category_text(value, where)), float(len(table))) for value in coded.values]
-    return np.array([*places, np.nan]).take(coded.codes)
+    return np.array([position.get(number, float(len(table))) for number in hashes.tolist()]).take(codes)
 
 
 def category_hashes(column: Column, where: str) -> tuple[Array, Array]:
@@ -179,7 +176,7 @@ def category_hashes(column: Column, where: str) -> tuple[Array, Array]:
         If a value is missing, or neither text nor a whole number.
     """
     coded = with_values(column, where)
-    return coded.codes, np.array([category_hash(_category_text(value, where)) for value in coded.values], np.int64)
+    return coded.codes, _core.category_hashes([_category_text(value, where) for value in coded.values])
 
 
 def with_values(column: Column, where: str) -> Coded:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 import numpy as np
 
 from silva.inputs.arrays import refuse_no_rows, type_name
-from silva.inputs.categories import Coded, Column, Numbers
+from silva.inputs.categories import Coded, Column, Numbers, object_column
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -96,11 +96,13 @@ def _pandas_column(series: Any, pandas: ModuleType) -> Column:
         return _arrow_column(series.array.__arrow_array__(), sys.modules["pyarrow"], series.name)
     if isinstance(dtype, pandas.SparseDtype):
         return _pandas_column(series.sparse.to_dense(), pandas)
-    if isinstance(dtype, pandas.StringDtype) or (dtype.kind == "O" and _has_text(series)):
+    if isinstance(dtype, pandas.StringDtype):
         codes, values = pandas.factorize(series)
         return Coded(codes, list(values), is_categorical=False)
+    if dtype.kind == "O":
+        return object_column(series.to_numpy())
     if isinstance(dtype, np.dtype):
-        if dtype.kind not in "biufO":
+        if dtype.kind not in "biuf":
             _refuse_column(series.name, dtype)
         return Numbers(series.to_numpy())
     if pandas.api.types.is_bool_dtype(dtype) or pandas.api.types.is_numeric_dtype(dtype):
@@ -111,10 +113,6 @@ def _pandas_column(series: Any, pandas: ModuleType) -> Column:
 def _pandas_nullable(series: Any, dtype: Any) -> Column:
     absent = series.isna().to_numpy()
     return Numbers(series.fillna(False if dtype.kind == "b" else 0).to_numpy(dtype.numpy_dtype), absent)
-
-
-def _has_text(series: Any) -> bool:
-    return any(isinstance(value, str) for value in series)
 
 
 # --- polars ---

@@ -16,6 +16,7 @@ namespace silva {
 void bind_forest(nanobind::module_&);
 void bind_evaluate(nanobind::module_&);
 void bind_sparse(nanobind::module_&);
+void bind_categories(nanobind::module_&);
 void bind_statistics(nanobind::module_&);
 void bind_nodes(nanobind::module_&);
 void bind_predictor(nanobind::module_&);
@@ -61,8 +62,8 @@ NB_MODULE(_core, module) {
   module.def("instruction_sets", &instruction_set_names, "Names that SILVA_ISA may have here, the widest first.");
   module.def("max_threads", &max_threads,
              "Threads of a call that asks for none: OMP_NUM_THREADS, or the cores of the process.");
-  for (const auto bind : {bind_forest, bind_sparse, bind_statistics, bind_evaluate, bind_nodes, bind_predictor,
-                          bind_explain, bind_patterns, bind_coalitions, bind_tables, bind_row_explainer,
+  for (const auto bind : {bind_forest, bind_sparse, bind_categories, bind_statistics, bind_evaluate, bind_nodes,
+                          bind_predictor, bind_explain, bind_patterns, bind_coalitions, bind_tables, bind_row_explainer,
                           bind_gpu_tables, bind_tape, bind_paths, bind_grow})
     bind(module);
 #ifdef __linux__
