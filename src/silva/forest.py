@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     import os
     from collections.abc import Callable, Sequence
 
-    from silva.typing import Algorithm, Output, Rows
+    from silva.typing import Algorithm, Array, Output, Rows
 
 
 class Forest(TreeEnsemble):

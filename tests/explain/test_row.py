@@ -98,10 +98,10 @@ def test_wrong_numbers_of_features_are_refused(top, error):
 
 
 @pytest.mark.parametrize("algorithm", ["tables", "quadrature"])
-@pytest.mark.parametrize("bad", [np.zeros(5, np.int64), np.zeros(5, object), np.zeros(10)[::2], [0.0] * 5])
+@pytest.mark.parametrize("bad", [np.zeros(5, np.int64), np.zeros(5, object), [0.0] * 5])
 def test_rows_of_other_types_are_refused(algorithm, bad):
     """By rows that are looked up, and by those that are walked."""
-    with pytest.raises(TypeError, match=r"float32 or float64|contiguous"):
+    with pytest.raises(TypeError, match="float32 or float64"):
         Explainer(full_forest(0, 20, 6, 5), algorithm=algorithm).row()(bad)
 
 

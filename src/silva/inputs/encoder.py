@@ -88,7 +88,7 @@ class RowEncoder:
     def __reduce__(self) -> tuple[object, ...]:
         return RowEncoder, (self._forest,)
 
-    def values(self, row: Mapping[str, Any] | Sequence[Any]) -> Sequence[Any]:
+    def values(self, row: Any) -> Sequence[Any]:
         """List the row's values in the features' order; refuse rows that have other features."""
         forest = self._forest
         if not hasattr(row, "keys"):
