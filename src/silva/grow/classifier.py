@@ -43,67 +43,68 @@ CYCLES = 3
 class ModelTreeClassifier(ClassifierMixin, TreeEstimator):  # type: ignore[misc]
     """Small trees with logistic regressions in their leaves, found by evolutionary search.
 
-    Two classes have one tree of log-odds. More have a tree each, whose log-odds beside the other classes' a softmax
-    turns into probabilities.
+    Two classes have one tree of log-odds. More classes have one tree each, and a softmax turns their log-odds into
+    probabilities.
 
     Parameters
     ----------
     generations : int, default=10000
-        Most generations of a search.
+        Largest number of generations of a search.
     n_iter_no_change : int or "auto", default="auto"
-        As in `ModelTreeRegressor`.
+        As for `ModelTreeRegressor`.
     time_limit : float or None, default=50
-        Seconds for the searches of all classes and the fits of leaves that follow each, as far as the first ones tell
-        how long these take; None: no limit. Where it ends a search the result depends on the machine.
+        Seconds for the searches of all classes and the fits of leaves after each, whose time is estimated from the
+        first ones. None is no limit. If a search reaches the limit, the result depends on the machine.
     rounds : int, default=2
-        Searches a class: the first by least squares of 0 and 1, those that follow by working responses of the best
+        Number of searches per class: the first by least squares of 0 and 1, the others by working responses of the best
         tree so far.
     penalty, test_weight : float, default=1.0 and 2.0
-        Price of a parameter under BIC, and parameters that a test counts for.
+        Factor of BIC's price of a parameter, and number of parameters that a split counts for.
     leaf_model : {"linear", "constant"}, default="linear"
     max_leaves : int, default=64
-        Of each tree.
+        Largest number of leaves of each tree.
     max_depth : int, default=18
     min_samples_leaf : int, default=5
     rows_per_parameter : float, default=5.0
-        Rows that a leaf holds at least for every coefficient of its model, the intercept included.
+        Smallest number of rows in a leaf for each coefficient of its model, including the intercept.
     categorical_features : sequence of int or str, optional
-        As in `ModelTreeRegressor`.
+        As for `ModelTreeRegressor`.
     device : str, default="auto"
-        Where rows are summed, and predicted.
+        Where rows are summed and predicted.
     n_jobs : int, optional
-        Threads; None or -1 for all. The trees do not depend on it.
+        Number of threads; None or -1 for all. The trees do not depend on it.
     random_state : int, RandomState instance or None, default=0
     verbose : bool or "auto", default="auto"
-        Show a progress bar on standard error; ``auto``: once a search has taken ten seconds, or is expected to.
+        Show a progress bar on standard error. ``auto`` shows it if a search takes, or is expected to take, over ten
+        seconds.
 
     Attributes
     ----------
     classes_ : array, (n_classes,)
     forest_ : Forest
-        The trees, with linear leaves of log-odds; it predicts, saves, loads and is explained as any forest.
+        The trees, with linear leaves of log-odds. It can be predicted, saved and explained like any forest.
     leaves_ : dict of arrays
-        One entry a term, by the keys leaf (of all trees, one behind the other), feature, coefficient, standard_error
+        One entry per term, with the keys leaf (of all trees, one after another), feature, coefficient, standard_error
         and mean, as in `ModelTreeRegressor`, in log-odds.
     leaf_summary_ : dict of arrays
-        One entry a leaf, by the keys n_rows, log_loss (mean, of the training rows), mean (log-odds at the means of the
-        features), low and high (0 or 1: the classes that occur), lowest, highest, n_clipped and share (of the rows,
-        that of the tree's class).
+        One entry per leaf, with the keys n_rows, log_loss (mean over the training rows), mean (log-odds at the means of
+        the features), low and high (0 or 1: the classes that occur), lowest, highest, n_clipped and share (of the
+        tree's class among the rows).
     ridges_ : float64, (n_trees,)
-        Penalty of the squared coefficients, in standard deviations, of each tree.
+        Penalty of the squared coefficients of each tree, in standard deviations.
     n_leaves_ : int
-        Of all trees.
+        Number of leaves of all trees.
     feature_importances_ : float64, (n_features,)
-        Shares of the explained squares of log-odds, of splits and of terms; the mean over trees.
+        Shares of the explained squares of log-odds, for splits and terms; the mean over trees.
     interrupted_ : bool
     n_features_in_, feature_names_in_
         As in scikit-learn.
 
     Notes
     -----
-    The size of a tree and the ridge of its leaves are those at which the deviance of rows that are left out of their
-    leaf's fit, to first order, plus 2 ln n a split (more by a set of many categories) and 2 ln p for each split and
-    term that is chosen among p columns is the least; a single leaf of all columns is among the choices.
+    The size of a tree and the ridge of its leaves minimise a sum: the deviance of rows that are left out of their
+    leaf's fit, to first order, plus 2 ln n per split (more for a set of many categories), plus 2 ln p for each split
+    and term chosen among p columns. A single leaf with all columns is among the candidates.
 
     Examples
     --------

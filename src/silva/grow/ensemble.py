@@ -57,62 +57,63 @@ class _Draw:
 
 
 class ModelTreeEnsembleRegressor(RegressorMixin, TreeEstimator):  # type: ignore[misc]
-    """Several model trees in one forest: the mean of large ones, or sums of small ones.
+    """Several model trees in one forest: the mean of large trees, or sums of small ones.
 
-    ``method="mean"`` grows each tree on a part of the rows from another seed. ``method="boosting"`` grows a sequence of
-    small trees on each such part, each tree of what those before it leave of y (Friedman 2001), until the rows that the
-    sequence does not see are predicted no better; the forest is the mean of the sequences.
+    ``method="mean"`` grows each tree on a part of the rows with another seed. ``method="boosting"`` grows a sequence of
+    small trees on each part. Each tree fits what the previous ones leave of y (Friedman 2001), until the rows that the
+    sequence has not seen are predicted no better. The forest is the mean of the sequences.
 
     Parameters
     ----------
     estimator : ModelTreeRegressor, optional
-        What each tree is grown with; default: a `ModelTreeRegressor` with the parameters of
-        ``silva.grow.ensemble.MEMBERS[method]``: a lower penalty, since errors of larger trees average out, and
-        ``smoothing="auto"``, since nobody reads so many equations; for boosting up to eight leaves and short searches.
-        Its `n_jobs`, `random_state`, `time_limit`, `callbacks` and `verbose` are not used.
+        The estimator of each tree. Default: a `ModelTreeRegressor` with the parameters of
+        ``silva.grow.ensemble.MEMBERS[method]``: a lower penalty, because errors of larger trees average out, and
+        ``smoothing="auto"``, because nobody reads so many equations; for boosting, up to eight leaves and short
+        searches. Its `n_jobs`, `random_state`, `time_limit`, `callbacks` and `verbose` are not used.
     n_estimators : int, default=10
         Number of trees or, when boosting, of sequences.
     max_samples : float, default=0.8
-        Part of the rows that each tree or sequence is grown on, drawn without replacement; in (0, 1]. With 1 there are
-        no rows to stop by, and every sequence has `max_trees` trees.
+        Share of the rows that each tree or sequence is grown on, above 0 and up to 1, without replacement. With 1, no
+        unseen rows end a sequence, so each has `max_trees` trees.
     method : {"mean", "boosting"}, default="mean"
     learning_rate : float, default=0.1
-        What each tree of a sequence is multiplied by; in (0, 1].
+        Factor of each tree of a sequence, above 0 and up to 1.
     max_trees : int, default=100
-        Most trees of a sequence.
+        Largest number of trees in a sequence.
     time_limit : float or None, default=120
-        Seconds for all trees together; those that are grown later share what is left. The result then depends on the
-        machine.
+        Seconds for all trees together; later trees share what is left. If a search reaches the limit, the result
+        depends on the machine.
     n_jobs : int, optional
-        Threads, one a tree or sequence; None or -1 for all. On a GPU they are grown one after the other. The trees do
-        not depend on it.
+        Number of threads, one per tree or sequence; None or -1 for all. On a GPU, trees are grown one after another.
+        The trees do not depend on it.
     random_state : int, RandomState instance or None, default=0
 
     Attributes
     ----------
     forest_ : Forest
-        The trees, each of the weight 1 / n_estimators (times `learning_rate`); it predicts, saves, loads and is
-        explained as any forest.
+        The trees, each with the weight 1 / n_estimators (times `learning_rate`). It can be predicted, saved and
+        explained like any forest.
     estimators_ : list of ModelTreeRegressor
-        The trees, each fitted on its rows, with equations, tables and history; boosted ones predict what was left of y.
+        The trees, each fitted on its rows, with equations, tables and history. Boosted trees predict what was left of
+        y.
     sequence_ : int, (n_trees,)
         Which of `n_estimators` each tree belongs to.
     samples_ : list of int32 arrays
-        Rows that each tree or sequence was grown on, among those of positive weight; one whose weight is a whole
-        number may be there as many times.
+        Rows with positive weight that each tree or sequence was grown on. A row whose weight is a whole number may
+        occur as many times.
     n_leaves_ : int
-        Of all trees.
+        Number of leaves of all trees.
     feature_importances_ : float64, (n_features,)
-        Mean of those of the trees; of boosted ones weighted by the squares that each explains.
+        Mean of the trees' importances; for boosted trees, weighted by the squares that each explains.
     interrupted_ : bool
-        Whether Ctrl-C ended the search; trees that were not ready are what was found by then.
+        Whether Ctrl-C ended the search. Trees that were not finished are the best found by then.
     n_features_in_, feature_names_in_
         As in scikit-learn.
 
     Notes
     -----
-    Time and memory are those of `ModelTreeRegressor`, times the number of trees over that of threads; a boosted tree
-    takes about a twentieth of a second on 3,000 rows.
+    Time and memory are those of `ModelTreeRegressor`, times the number of trees divided by the number of threads. A
+    boosted tree takes about a twentieth of a second on 3,000 rows.
 
     References
     ----------
@@ -153,7 +154,7 @@ class ModelTreeEnsembleRegressor(RegressorMixin, TreeEstimator):  # type: ignore
             NaN marks missing values.
         y : array-like of shape (n_rows,)
         sample_weight : array-like of shape (n_rows,), optional
-            As `ModelTreeRegressor` has it; rows are drawn whatever they weigh.
+            As for `ModelTreeRegressor`. Rows are drawn regardless of their weight.
 
         Returns
         -------
@@ -165,9 +166,9 @@ class ModelTreeEnsembleRegressor(RegressorMixin, TreeEstimator):  # type: ignore
         ValueError
             If the data or a parameter is out of range; the message says what was expected.
         TypeError
-            If `estimator` is no `ModelTreeRegressor`, or a parameter of another type than expected.
+            If `estimator` is not a `ModelTreeRegressor`, or a parameter has another type than expected.
         DeviceError
-            If a GPU is asked for and cannot be used, or fails.
+            If a GPU is required and cannot be used, or fails.
         """
         member = self._member()
         home = array_gpu(X)
@@ -190,14 +191,14 @@ class ModelTreeEnsembleRegressor(RegressorMixin, TreeEstimator):  # type: ignore
         return predictions
 
     def predict_interval(self, X: Rows, coverage: float = 0.9) -> Doubles:
-        """Intervals that hold y of new rows with a probability of `coverage`: float64, (n_rows, 2).
+        """Intervals that contain y of new rows with a probability of `coverage`: float64, (n_rows, 2).
 
         Parameters
         ----------
         X : array-like or frame of shape (n_rows, n_features)
-            Of rows on a GPU the intervals are a NumPy array all the same.
+            The result is a NumPy array, also for rows on a GPU.
         coverage : float, default=0.9
-            In (0, 1).
+            Above 0 and below 1.
 
         Raises
         ------

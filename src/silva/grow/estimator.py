@@ -47,25 +47,26 @@ class TreeEstimator(BaseEstimator):  # type: ignore[misc]
 class ModelTreeRegressor(RegressorMixin, TreeEstimator):  # type: ignore[misc]
     """A small regression tree with linear models in its leaves, found by evolutionary search.
 
-    The search minimises a fitness that weighs error against size over whole trees: a population of trees is crossed
-    and mutated (Jurczuk, Czajkowski, Kretowski 2022), and a local search polishes the best one and random ones every
-    few generations. Tests are ``x < threshold``; leaves hold least-squares regressions on attributes of their own.
+    The search minimises a fitness that weighs the error of a whole tree against its size. It crosses and mutates a
+    population of trees (Jurczuk, Czajkowski, Kretowski 2022). Every few generations, a local search improves the best
+    tree and random ones. Splits test ``x < threshold`` or sets of categories, and each leaf holds a least-squares
+    regression on features of its own.
 
     Parameters
     ----------
     generations : int, default=10000
-        Most generations.
+        Largest number of generations.
     population_size : int, default=64
     crossover_probability, mutation_probability : float, default=0.2 and 0.8
-        Of each pair, and of each tree.
+        Probability for each pair of trees, and for each tree.
     n_iter_no_change : int or "auto", default="auto"
-        Generations without improvement after which the search ends. ``auto``: 100, but not before two seconds of work,
-        which are counted from trees and rows, not measured, so that the result depends on no clock.
+        Generations without improvement after which the search ends. ``auto`` is 100, but at least two seconds of work.
+        These are computed from trees and rows, not measured, so that the result does not depend on a clock.
     tol : float, default=1e-6
-        Least relative gain of fitness that counts as an improvement.
+        Smallest relative gain of fitness that counts as an improvement.
     time_limit : float or None, default=50
-        Seconds after which the search ends with the best tree so far; the result then depends on the machine. What
-        follows on few rows, for intervals and ``smoothing="auto"``, may take 1.2 times as long again. None: no limit.
+        Seconds after which the search ends with the best tree so far; the result then depends on the machine. None is
+        no limit. With few rows, intervals and ``smoothing="auto"`` may take 1.2 times as long again.
     fitness : {"bic", "weighted"}, default="bic"
         ``bic``: n ln(SSE / n) + penalty · k · ln n, with k = test_weight · tests + sum over leaves (attributes + 1).
         ``weighted``: 1 - 1 / (1 + SSE / (n Var y)) + alpha · k, with k = tests + attributes in the leaves (formula (2)
@@ -73,102 +74,101 @@ class ModelTreeRegressor(RegressorMixin, TreeEstimator):  # type: ignore[misc]
     penalty : float, default=1.0
         Factor of BIC's price of a parameter.
     test_weight : float, default=2.0
-        Parameters that a test counts for under BIC: a threshold is chosen among all rows, which costs more than a
-        coefficient. 1 is the textbook count; it lets small leaves be cut off by chance.
+        Number of parameters that a split counts for under BIC. A threshold is chosen among all rows, which costs more
+        than a coefficient. With 1, the textbook count, small leaves arise by chance.
     alpha : float, default=0.001
         Price of a parameter of the weighted fitness.
     loss : {"squared", "huber"}, default="squared"
-        ``huber``: residuals beyond 1.345 standard deviations count by their absolute values, in three searches and in
-        the equations, whose rows are weighted accordingly; for data with outliers.
+        ``huber`` is for data with outliers: residuals beyond 1.345 standard deviations count by their absolute values,
+        in three searches and in the equations, whose rows are weighted accordingly.
     noise : {"any", "uniform"}, default="any"
-        ``any``: splits and terms of the tree that the search has found are cut off where they do not pay for the noise
-        about them: their price under BIC is then that of the noise of the rows concerned, not of one variance for all
-        (`silva.grow.tree.pruning`). ``uniform``: the tree of the least BIC.
+        ``any`` prunes splits and terms that do not pay for the noise around them: their price under BIC depends on the
+        noise of the rows concerned, not on one variance for all rows (`silva.grow.tree.pruning`). ``uniform`` returns
+        the tree with the smallest BIC.
     honest : float, default=0
-        Part of the rows that splits, terms and their number are not chosen on; equations, standard errors and intervals
-        are then from these rows alone, drawn by `random_state`, and free of what the choice does to them.
+        Share of the rows, drawn by `random_state`, that is not used to choose splits and terms. Equations, standard
+        errors and intervals come from these rows alone, so the choice does not bias them.
     leaf_model : {"linear", "constant"}, default="linear"
     max_leaves : int, default=64
     max_depth : int, default=18
         At most 18.
     min_samples_leaf : int, default=5
     rows_per_parameter : float, default=5.0
-        Rows that a leaf holds at least for every coefficient of its model, the intercept included; with 1 it holds two
-        rows more than its model has attributes.
+        Smallest number of rows in a leaf for each coefficient of its model, including the intercept. With 1, a leaf has
+        at least two more rows than its model has features.
     operator_rates : dict, optional
-        Rates of operators that differ from `silva.grow.search.engine.OPERATORS`; 0 switches one off.
+        Rates of operators that differ from `silva.grow.search.engine.OPERATORS`; 0 disables an operator.
     polish : bool or sequence of str, default=True
-        Moves of the local search, of "models", "variants", "thresholds", "splits", "pull_ups", "rotations".
+        Moves of the local search: "models", "variants", "thresholds", "splits", "pull_ups", "rotations".
     polish_interval : int, default=5
-        Generations between two polishings.
+        Generations between two local searches.
     polish_trees : int, default=1
-        Random trees polished for every polishing, after the first one those of four together; every second one is newly
-        grown after 20 generations without improvement.
+        Random trees improved in each local search. After the first one, those of four local searches are improved
+        together. After 20 generations without improvement, every second one is newly grown.
     clip : {"target", "leaf", "none"}, default="target"
-        What a leaf's prediction is confined to: the range of y among all training rows, widened by a twentieth of it on
-        either side; that among the leaf's own rows; or nothing.
+        Limits of predictions: the range of y among all training rows plus a twentieth of it on both sides; the range of
+        y among the leaf's own rows; or no limits.
     smoothing : float or "auto", default=0
-        Rows that the model of the split above counts for when it is mixed into a node's, as M5 does (Quinlan 1992: 15).
-        Equations of smoothed leaves have the features of all models above them and no standard errors; 0 leaves each
-        leaf its own regression. ``auto``: 15, or 5, unless that costs rows that are left out of all models more than
-        a hundredth of their squared error, which splits chosen on the same rows flatter; 0 from 20,000 rows on. Where
-        rows are few for so large a tree, splits and equations then follow the mean of y and of what five trees on parts
-        of the rows predict (`silva.grow.search.consensus`; not with ``noise="uniform"``, ``honest`` or ``huber``).
+        Number of rows that the model of the parent node counts for when it is blended into a node's own, as in M5
+        (Quinlan 1992: 15). Equations of smoothed leaves have the features of all models above them and no standard
+        errors. With 0, each leaf has its own regression. ``auto`` uses 15 or 5, unless the squared error of rows left
+        out of all models rises by more than a hundredth; 0 from 20,000 rows on. If there are few rows for so large a
+        tree, splits and equations then follow the mean of y and of the predictions of five trees on parts of the rows
+        (`silva.grow.search.consensus`; not with ``noise="uniform"``, ``honest`` or ``huber``).
     categorical_features : sequence of int or str, optional
-        Columns of categories; default: columns of frames that hold text or categories. Of an array or a list of rows
-        they have to be named, by position. Splits test sets of categories; equations have a term a category, of up to
-        10 of them, or one that all categories share (`silva.grow.data.derived`).
+        Columns of categories; default: columns of frames with text or categories. In an array or a list of rows, name
+        them by position. Splits test sets of categories. Equations have one term per category for up to 10 categories,
+        or one that all categories share (`silva.grow.data.derived`).
     algorithm : {"gram", "qr"}, default="gram"
-        Sums of squares and products, or the paper's evaluation of every tree on all rows by QR decompositions (without
-        polish; for comparison; on one GPU at most, whose memory holds all rows).
+        ``gram`` uses sums of squares and products. ``qr`` is the paper's evaluation of every tree on all rows by QR
+        decompositions, without local search, for comparison; it uses at most one GPU, whose memory must hold all rows.
     device : {"auto", "cpu", "cuda", "cuda:all"} or "cuda:" and an index, default="auto"
-        Where rows are summed, and predicted. ``auto`` takes a GPU for arrays that live on one, and where there is one
-        for host arrays that are large enough (`silva.grow.search.engine.GPU_WORK`). ``cuda:all`` divides the work among
-        all GPUs of the machine; each holds all rows where they fit, otherwise some of them.
+        Where rows are summed and predicted. ``auto`` uses a GPU for arrays that are on one and, if there is one, for
+        large host arrays (`silva.grow.search.engine.GPU_WORK`). ``cuda:all`` divides the work among all GPUs of the
+        machine; each holds all rows if they fit, otherwise some of them.
     chunks : {"auto"}, int or None, default="auto"
-        What happens to rows that the memory of their GPU does not hold: ``auto`` lets as many as needed pass through it
-        in chunks, None raises. A number cuts the rows into parts of at most so many; sums over the same parts have the
-        same bits, whichever of them stay on the GPU.
+        What to do with rows that do not fit into GPU memory. ``auto`` lets as many as needed pass through it in chunks;
+        None raises an error. A number divides the rows into parts of at most that size; sums over the same parts have
+        the same bits, whichever of them stay on the GPU.
     storage : {"float64", "float32"}, default="float64"
-        Type in which the search keeps the standardised rows. float32 halves them, so that twice as many rows fit in a
-        GPU and a sum reads half as much; products and sums stay float64. If all rows weigh the same, attributes of few
-        digits (whole numbers, binary fractions, most float32 columns) are kept as they are; other numbers and y are
-        rounded to 24 bits. `fitness_` and `history_` are those of the rounded rows, everything else is computed from
-        the rows as they were given.
+        Type of the standardised rows during the search. float32 halves them, so that twice as many rows fit into a GPU
+        and a sum reads half as much. Products and sums stay float64. If all rows have the same weight, features with
+        few digits (whole numbers, binary fractions, most float32 columns) are exact; other features and y are rounded
+        to 24 bits. `fitness_` and `history_` are those of the rounded rows; everything else is computed from the rows
+        as given.
     n_jobs : int, optional
-        Threads; None or -1 for all. The tree does not depend on it.
+        Number of threads; None or -1 for all. The tree does not depend on it.
     random_state : int, RandomState instance or None, default=0
     warm_start : bool, default=False
         Whether `fit` starts from the population of the previous call.
     callbacks : sequence of callables, optional
-        Each is called with a `silva.grow.Progress` a few times a second; a true result ends the search.
+        Each is called with a `silva.grow.Progress` a few times per second; a true result ends the search.
     verbose : bool or "auto", default="auto"
-        Show a progress bar on standard error, with the seconds that are left. ``auto``: once the search has taken ten
-        seconds, or is expected to.
+        Show a progress bar on standard error, with the seconds that are left. ``auto`` shows it if the search takes, or
+        is expected to take, more than ten seconds.
 
     Attributes
     ----------
     forest_ : Forest
-        The tree, with linear leaves; it predicts, saves and loads as any forest.
+        The tree, which can be predicted, saved and explained like any forest.
     leaves_ : dict of arrays
-        One entry a term, by the keys leaf (index as in `apply`), feature (``"region = north"`` for a category,
-        ``"income missing"`` for a missing value), coefficient, standard_error and mean (of the
-        feature over the leaf's rows, in the place of missing values). Standard errors do not know that splits and terms
-        were chosen on the same rows; with ``honest`` they were not. The intercept is called ``"(intercept)"``; its
-        mean is NaN.
+        One entry per term, with the keys leaf (index as in `apply`), feature (``"region = north"`` for a category,
+        ``"income missing"`` for a missing value), coefficient, standard_error and mean (of the feature over the leaf's
+        rows, which replaces missing values). Without ``honest``, standard errors ignore that splits and terms were
+        chosen on the same rows. The intercept is called ``"(intercept)"``; its mean is NaN.
     leaf_summary_ : dict of arrays
-        One entry a leaf, by the keys n_rows, rmse, mean (prediction at the means of the features: where smoothing is
-        0 the mean of y), low and high (smallest and largest y), lowest and highest (that the leaf predicts, infinite
-        where nothing confines it), n_clipped (rows that its equation puts beyond); of the training rows, in units of y.
+        One entry per leaf, for the training rows and in units of y, with the keys n_rows, rmse, mean (prediction at the
+        means of the features; without smoothing, the mean of y), low and high (smallest and largest y), lowest and
+        highest (limits of predictions, infinite without limits) and n_clipped (rows whose predictions are clipped).
     history_ : dict of arrays
-        One entry a generation of the search, before anything is cut off, by the keys generation, fitness, rmse,
-        n_leaves, mean_leaves (of the population) and seconds (since the call of `fit`).
+        One entry per generation of the search, before pruning, with the keys generation, fitness, rmse, n_leaves,
+        mean_leaves (of the population) and seconds (since the call of `fit`).
     feature_importances_ : float64, (n_features,)
     fitness_ : float
-        Of the best tree that the search has seen, before anything is cut off.
+        Fitness of the best tree of the search, before pruning.
     n_iter_, n_leaves_, n_evaluations_ : int
     smoothing_ : float
-        What the leaves were smoothed by.
+        The smoothing that was used.
     interrupted_ : bool
         Whether Ctrl-C or a callback ended the search.
     procedure_seconds_ : dict
@@ -179,10 +179,10 @@ class ModelTreeRegressor(RegressorMixin, TreeEstimator):  # type: ignore[misc]
 
     Notes
     -----
-    The tree depends neither on the order of the rows, up to 131,072 of them, nor on whether all are repeated: BIC
-    counts rows without their copies. Missing values take a learned side of each test, and the leaf's mean in its
-    equation. Random numbers are drawn by (seed, generation, individual): the same tree results for any `n_jobs`. A
-    generation costs O(rows under the changed nodes times attributes²), less what the cache of Gram matrices knows.
+    Up to 131,072 rows, the tree depends neither on their order nor on whether all are repeated: BIC does not count
+    copies of rows. A missing value goes to a learned side of each split and counts as the leaf's mean in its equation.
+    Random numbers depend on (seed, generation, individual), so the same tree results for any `n_jobs`. A generation
+    costs O(rows under the changed nodes × features²), minus what the cache of Gram matrices holds.
 
     References
     ----------
@@ -257,12 +257,12 @@ class ModelTreeRegressor(RegressorMixin, TreeEstimator):  # type: ignore[misc]
         Parameters
         ----------
         X : array-like or frame of shape (n_rows, n_features)
-            NaN marks missing values. Rows of a GPU are standardised on the host, with the same bits as rows of the
-            host, and summed on their GPU; from a million rows on GPUs rank the columns.
+            NaN marks missing values. Rows on a GPU are standardised on the host, with the same bits as rows on the
+            host, and summed on their GPU. From a million rows on, GPUs rank the columns.
         y : array-like of shape (n_rows,)
         sample_weight : array-like of shape (n_rows,), optional
-            At least 0; rows of weight 0 are left out. Whole numbers count repetitions, up to 131,072 rows in all: a row
-            of weight two is two rows. Other weights are relative.
+            At least 0; rows of weight 0 are ignored. Whole numbers are counts, for up to 131,072 rows in all: a row of
+            weight two is two rows. Other weights are relative.
 
         Returns
         -------
@@ -298,14 +298,14 @@ class ModelTreeRegressor(RegressorMixin, TreeEstimator):  # type: ignore[misc]
         Parameters
         ----------
         X : array-like or frame of shape (n_rows, n_features)
-            Columns by name and in the order of `fit`. Missing values and categories that `fit` did not see take the
-            learned side of each test.
+            Columns with the names and in the order of `fit`. Missing values, and categories that `fit` did not see,
+            go to the learned side of each split.
 
         Returns
         -------
         float64, (n_rows,)
-            In units of y. Rows of a GPU are predicted there, into an array of their library, unless ``device="cpu"`` or
-            the tree has categories; rows of the host where `device` says.
+            Predictions in units of y. Rows on a GPU are predicted there, into an array of their library, unless
+            ``device="cpu"`` or the tree has categories. Rows on the host are predicted on `device`.
 
         Raises
         ------
@@ -320,14 +320,14 @@ class ModelTreeRegressor(RegressorMixin, TreeEstimator):  # type: ignore[misc]
         return predictions
 
     def predict_interval(self, X: Rows, coverage: float = 0.9) -> Doubles:
-        """Intervals that hold y of new rows with a probability of about `coverage`: float64, (n_rows, 2).
+        """Intervals that contain y of new rows with a probability of about `coverage`: float64, (n_rows, 2).
 
         Parameters
         ----------
         X : array-like or frame of shape (n_rows, n_features)
-            Of rows on a GPU the intervals are a NumPy array all the same.
+            The result is a NumPy array, also for rows on a GPU.
         coverage : float, default=0.9
-            In (0, 1).
+            Above 0 and below 1.
 
         Raises
         ------
@@ -336,12 +336,12 @@ class ModelTreeRegressor(RegressorMixin, TreeEstimator):  # type: ignore[misc]
 
         Notes
         -----
-        Residuals of training rows, each by its leaf's regression without it, in errors of the leaf (of 20,000 rows, if
-        there are more): as many errors of a leaf about its prediction as a part `coverage` of the rows needs. Where up
-        to 20,000 rows are few for so large a tree, `fit` also grows five trees by brief searches, each on four fifths
-        of the rows, and widens the intervals by what rows that a tree has not seen are further off
-        (`silva.grow.search.selection`; a sixth more time, seldom half); not with ``honest``. They hold on average over
-        rows like those of training, not for every row.
+        The width is a multiple of the error of a leaf. It is chosen so that a share `coverage` of the training rows (of
+        20,000, if there are more) lies within it, each predicted by its leaf's regression without this row. If there
+        are up to 20,000 rows and few for so large a tree, `fit` also grows five trees by brief searches, each on four
+        fifths of the rows, and widens the intervals by how much further off unseen rows are
+        (`silva.grow.search.selection`; a sixth more time, rarely half; not with ``honest``). The coverage holds on
+        average over rows like those of training, not for every row.
         """
         check_is_fitted(self)
         errors = usable_errors(self.leaf_summary_["rmse"])[np.asarray(on_host(self.apply(X)))]
@@ -354,20 +354,20 @@ class ModelTreeRegressor(RegressorMixin, TreeEstimator):  # type: ignore[misc]
 
     @property
     def rules_(self) -> Table:
-        """One entry a leaf: its number, the tests that lead there, rows, mean, equation and error; for pandas, polars.
+        """One entry per leaf, as a dict for pandas or polars: the tests that lead to the leaf, and its equation.
 
-        Keys leaf, rule, rows, mean, equation and rmse, as in `leaf_summary_`; numbers in texts have four digits.
+        The keys are leaf, rule, rows, mean, equation and rmse, as in `leaf_summary_`. Texts have four digits.
         """
         check_is_fitted(self)
         return rule_table(self.forest_, self.leaf_summary_)
 
     @property
     def feature_importances_(self) -> Doubles:
-        """Shares of the explained variance of y, by feature: float64, (n_features,), of sum 1 or all zeros.
+        """Shares of the explained variance of y, by feature: float64, (n_features,), with sum 1 or all zeros.
 
-        A split explains the variance between the means of its two sides, a leaf's equation what its residuals lack of
-        the leaf's variance, divided among the terms by the variance of each. Of the training rows; smoothed leaves are
-        taken as they are. O(nodes + terms), once after `fit`.
+        A split explains the variance between the means of its two sides. A leaf's equation explains the leaf's variance
+        minus that of its residuals, which is divided among the terms by the variance of each. Computed on the training
+        rows, with smoothed leaves as they are, in O(nodes + terms), once after `fit`.
         """
         check_is_fitted(self)
         return self._importances

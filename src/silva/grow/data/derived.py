@@ -15,13 +15,13 @@ if TYPE_CHECKING:
     from silva.typing import Bools, Doubles, Int64s
 
 MOST_LEVELS = 10
-"""Categories of a feature that have a column each, but for the most frequent one; more share a column of codes."""
+"""Categories of a feature that have a column each, except the most frequent one; more share a column of codes."""
 
 MOST_INDICATORS = 40
 """Columns of categories altogether; where there would be more, features of the most levels share columns of codes."""
 
 LEAST_ROWS = 5
-"""Of a category, or without a value, for a column of its own."""
+"""Rows of a category, or without a value, that a column of its own requires."""
 
 FOLDS = 5
 """Parts of the rows; a row's code is the mean target of its category in the other parts."""
@@ -30,10 +30,10 @@ FOLDS = 5
 def with_derived(columns: TrainingColumns, y: Doubles, weight: Doubles) -> TrainingColumns:
     """Put columns of categories and of missing values behind the features.
 
-    A feature of two categories has a column that is 1 for the rarer one; up to `MOST_LEVELS` categories have one each
-    but for the most frequent. Of more the column holds their means of what the other columns leave of the target,
-    shrunk towards the mean of all (of normal means, Efron and Morris 1973), which rows do not take part in themselves:
-    their own fifth of the rows is left out.
+    A feature of two categories has a column that is 1 for the rarer one. Up to `MOST_LEVELS` categories have one each,
+    except the most frequent. More categories share a column that holds their means of what the other columns leave of
+    the target, shrunk towards the mean of all (as normal means, Efron and Morris 1973). A row's own fifth of the rows
+    is left out of these means.
     """
     derived: list[Derived] = []
     values: list[Doubles] = []
@@ -89,7 +89,7 @@ def _with_own_columns(columns: TrainingColumns) -> Bools:
 
 
 def _indicators(columns: TrainingColumns, source: int) -> list[tuple[Derived, Doubles]]:
-    """Make a column a category, but for the most frequent one and those of few rows."""
+    """Make a column per category, except the most frequent one and those of few rows."""
     places, order = columns.X[:, source], columns.order[source]
     assert order is not None
     counts = np.array([(places == place).sum() for place in order])

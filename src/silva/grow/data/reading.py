@@ -61,7 +61,7 @@ def routed(estimator: Any, X: Rows, output: Output) -> Any:
 
 
 def check_labels(y: object) -> None:
-    """Raise ValueError if the target is absent or holds text that is no number."""
+    """Raise ValueError if the target is absent or holds text that is not a number."""
     if y is None:
         raise ValueError("This ModelTreeRegressor estimator requires y to be passed, but the target y is None")
     values = np.asarray(y)
@@ -85,7 +85,7 @@ def check_target(y: Any, X: Any) -> Doubles:
     """
     target = np.asarray(y, np.float64)
     if len(target) != len(X):
-        raise ValueError(f"y has {len(target)} values, X has {len(X)} rows; pass one value a row")
+        raise ValueError(f"y has {len(target)} values, X has {len(X)} rows; pass one value per row")
     if not len(target):
         raise ValueError("X has 0 rows, expected at least 1")
     if not np.isfinite(target).all():
