@@ -33,7 +33,7 @@ def test_grows_prints_and_saves(table, name, capsys):
     out = table / "tree.silva"
     assert main(["grow", str(table / name), "--target", "y", "-o", str(out), "--n-jobs", "1"]) == 0
     shown = capsys.readouterr().out
-    assert "kind in {b}" in shown
+    assert "kind = b" in shown
     assert "595 rows, 2 leaves" in shown
     frame = pd.read_csv(table / "data.csv").dropna()
     predicted = silva.load(out).predict(frame[["kind", "x"]])
@@ -44,16 +44,49 @@ def test_grows_prints_and_saves(table, name, capsys):
     ("arguments", "message"),
     [
         (["--target", "z"], "no columns 'z'"),
-        (["--target", "kind"], "expected numbers"),
+        (["--target", "day"], ", expected numbers, text or true and false"),
         (["--target", "y", "--columns", "x,y"], "also one of the features"),
         (["--target", "empty"], "column 'empty' of "),
     ],
 )
 def test_mistakes(table, arguments, message, capsys):
     frame = pd.read_csv(table / "data.csv")
-    frame.assign(empty=np.nan).to_csv(table / "data.csv", index=False)
-    assert main(["grow", str(table / "data.csv"), "-o", str(table / "t.silva"), *arguments]) == 1
+    frame.assign(empty=np.nan, day=pd.Timestamp("2024-01-01")).to_parquet(table / "data.parquet")
+    assert main(["grow", str(table / "data.parquet"), "-o", str(table / "t.silva"), *arguments]) == 1
     assert message in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("target", ["text", "truth", "number"])
+def test_classes_are_grown(table, target, capsys):
+    frame = pd.read_csv(table / "data.csv").drop(columns="y")
+    inside = frame["x"] > 0.6
+    values = {"text": np.where(inside, "high", "low"), "truth": inside, "number": np.where(inside, 7, 3)}[target]
+    frame.assign(label=values).to_parquet(table / "classes.parquet")
+    more = ["--classes"] if target == "number" else []
+    out, data = str(table / "tree.silva"), str(table / "classes.parquet")
+    assert main(["grow", data, "--target", "label", "-o", out, "--n-jobs", "1", "--max-leaves", "3", *more]) == 0
+    shown = capsys.readouterr().out
+    name = {"text": "low", "truth": "True", "number": "7"}[target]
+    assert f"Probability of {name}" in shown
+    assert "of the rows" in shown
+    assert np.mean(silva.load(out).predict(frame) == values) > 0.99
+
+
+@pytest.mark.parametrize("suffix", [".svg", ".png"])
+def test_plots_a_tree(table, suffix, capsys):
+    pytest.importorskip("matplotlib")
+    data, out = str(table / "data.parquet"), str(table / "tree.silva")
+    assert main(["grow", data, "--target", "y", "-o", out, "--n-jobs", "1"]) == 0
+    picture = table / f"tree{suffix}"
+    frame = pd.read_parquet(data).dropna()
+    frame.to_parquet(data)
+    assert main(["plot", out, data, "--target", "y", "-o", str(picture)]) == 0
+    assert picture.stat().st_size > 5000
+    assert main(["plot", out, "-o", str(picture), "--tree", "3"]) == 1
+    assert main(["plot", out, "-o", str(picture), "--target", "y"]) == 1
+    assert "pass DATA too" in capsys.readouterr().err
+    with pytest.raises(SystemExit):
+        main(["plot", out, "-o", str(table / "tree.doc")])
 
 
 @pytest.mark.parametrize("device", ["auto", "cpu", "cuda", "cuda:1", "cuda:all"])

@@ -6,7 +6,7 @@ import argparse
 from pathlib import Path
 
 from silva import __version__
-from silva.cli import bench, commands, demo, grow, report
+from silva.cli import bench, commands, demo, grow, plot, report
 from silva.cli.parser import Parser
 from silva.cli.tables.formats import FORMATS
 from silva.cli.values import (
@@ -79,6 +79,7 @@ def make_parser() -> Parser:
     _add_explain(_command(subparsers, "explain", "explain every row of a file by SHAP values", EXPLAIN))
 
     report.add_parser(subparsers, _add_model, DATA)
+    plot.add_parser(subparsers, _add_model, DATA)
 
     measure = _command(subparsers, "bench", "measure the algorithms on a model and its data", BENCH)
     _add_measurement(measure)
@@ -105,6 +106,12 @@ def _add_explain(explain: argparse.ArgumentParser) -> None:
     """Arguments of `silva explain`."""
     _add_files(explain)
     explain.add_argument("--interactions", action="store_true", help="SHAP interaction values instead of values")
+    explain.add_argument(
+        "--top",
+        type=positive,
+        metavar="N",
+        help="only the N strongest features of each row: columns feature_1, phi_1, feature_2, ...",
+    )
     explain.add_argument("--features", type=names, metavar="A,B,...", help="explain only these features")
     explain.add_argument(
         "--background",

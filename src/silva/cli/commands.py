@@ -6,6 +6,7 @@ import sys
 import time
 from typing import TYPE_CHECKING, Any
 
+from silva.cli.strongest import strongest_of
 from silva.cli.tables.formats import STREAM, import_pyarrow
 from silva.cli.tables.progress import progress
 from silva.cli.tables.reader import TableReader
@@ -67,8 +68,23 @@ def explain(options: argparse.Namespace) -> None:
         )
     check_features(options.features or (), player_names(explainer), "--features")
     output = "interactions" if options.interactions else "values"
+    _check_top(options, forest)
     mapper = explainer.mapper(output, options.columns, options.inputs, options.features, _threads(options))
-    _transform(options, forest, mapper, mapper.n_results, mapper.metadata)
+    if options.top is None:
+        _transform(options, forest, mapper, mapper.n_results, mapper.metadata)
+        return
+    players = [name for name in player_names(explainer) if options.features is None or name in options.features]
+    _transform(options, forest, strongest_of(mapper, players, options.top), mapper.n_results)
+
+
+def _check_top(options: argparse.Namespace, forest: Forest) -> None:
+    """Raise ValueError where the strongest features of a row are not defined."""
+    if options.top is None:
+        return
+    if options.interactions or options.scheduler is not None:
+        raise ValueError("--top takes neither --interactions nor --scheduler")
+    if forest.n_outputs > 1:
+        raise ValueError(f"--top expects a model of one output, this one has {forest.n_outputs}")
 
 
 def info(options: argparse.Namespace) -> None:
@@ -106,7 +122,7 @@ def _check_output(options: argparse.Namespace, more: Iterable[Path] = ()) -> Non
 
 
 def _transform(
-    options: argparse.Namespace, forest: Forest, mapper: Mapper, width: int, metadata: dict[str, Any] | None = None
+    options: argparse.Namespace, forest: Forest, mapper: Any, width: int, metadata: dict[str, Any] | None = None
 ) -> None:
     """Read the data in batches, write what the mapper makes of each."""
     start, n_rows = time.perf_counter(), 0

@@ -16,9 +16,10 @@ from silva.grow.data.rows import STORAGES
 if TYPE_CHECKING:
     from silva.cli.parser import Parser
     from silva.cli.tables.delimited import Dialect
-    from silva.grow import ModelTreeRegressor
 
 DESCRIPTION = """Grow a model tree that predicts one column of DATA from the others, print it and save it.
+
+A target of text or of true and false has classes, as one of numbers has with --classes: ModelTreeClassifier grows them.
 
 Text columns become categories and empty cells missing values. Rows without a target are skipped.
 
@@ -45,6 +46,7 @@ def add_parser(subparsers: argparse._SubParsersAction[Parser]) -> None:
         "-o", dest="out", type=forest_file, required=True, metavar="OUT", help=f".silva file to write{REPLACED}"
     )
     parser.add_argument("--columns", type=names, metavar="A,B,...", help="features (default: all other columns)")
+    parser.add_argument("--classes", action="store_true", help="the target's numbers are classes")
     parser.add_argument("--max-leaves", type=int, default=64, metavar="N", help="default: 64")
     parser.add_argument("--generations", type=int, default=10_000, metavar="N", help="default: 10000")
     parser.add_argument(
@@ -73,31 +75,41 @@ def run(options: argparse.Namespace) -> None:
     import silva
 
     check_output(options.out, inputs(options.data))
-    X, y = read_table(options.data, options.target, options.columns, dialect_of(options))
-    tree = silva.ModelTreeRegressor(
-        generations=options.generations,
-        max_leaves=options.max_leaves,
-        time_limit=options.time_limit,
-        random_state=options.seed,
-        n_jobs=options.n_jobs,
-        device=options.device,
-        storage=options.storage,
-        verbose=sys.stderr.isatty(),
-    ).fit(X, y)
+    X, y = read_table(options.data, options.target, options.columns, dialect_of(options), options.classes)
+    settings = {
+        "generations": options.generations,
+        "max_leaves": options.max_leaves,
+        "time_limit": options.time_limit,
+        "random_state": options.seed,
+        "n_jobs": options.n_jobs,
+        "device": options.device,
+        "verbose": sys.stderr.isatty(),
+    }
+    if y.dtype.kind == "f":
+        tree = silva.ModelTreeRegressor(**settings, storage=options.storage).fit(X, y)
+    else:
+        tree = silva.ModelTreeClassifier(**settings).fit(X, y)
     tree.forest_.save(options.out)
-    print(silva.export_text(tree))
+    for number in range(tree.forest_.n_trees):
+        print(silva.export_text(tree, tree=number))
     print(_summary(tree, X, y))
 
 
 def read_table(
-    path: Path, target: str, columns: list[str] | None = None, dialect: Dialect | None = None
+    path: Path,
+    target: str,
+    columns: list[str] | None = None,
+    dialect: Dialect | None = None,
+    classes: bool = False,
 ) -> tuple[Any, Any]:
     """Features as an Arrow table, and the target; rows without a target are left out.
+
+    Targets are float64; classes, as text and truth values are, stay as they are, and so do numbers with `classes`.
 
     Raises
     ------
     ValueError
-        If a column is missing or the target holds no numbers.
+        If a column is missing or the target holds neither numbers nor classes.
     """
     from silva.cli.tables.formats import import_pyarrow
     from silva.cli.tables.reader import TableReader
@@ -109,23 +121,31 @@ def read_table(
         raise ValueError(f"the target {target!r} is also one of the features; leave it out of --columns")
     pyarrow = import_pyarrow()
     table = reader.whole().select([*features, target])
-    column = table[target].cast(pyarrow.float64()) if pyarrow.types.is_decimal(table[target].type) else table[target]
-    values = column.to_numpy(zero_copy_only=False)
-    if values.dtype.kind not in "biuf":
-        raise ValueError(
-            f"column {target!r} of {path} holds {table[target].type}, expected numbers; for classes use "
-            "silva.ModelTreeClassifier in Python"
-        )
-    present = ~np.isnan(values.astype(np.float64))
+    kinds, column = pyarrow.types, table[target]
+    if kinds.is_dictionary(column.type):
+        column = column.cast(column.type.value_type)
+    is_text = kinds.is_string(column.type) or kinds.is_large_string(column.type) or kinds.is_boolean(column.type)
+    if not is_text and not (
+        kinds.is_integer(column.type) or kinds.is_floating(column.type) or kinds.is_decimal(column.type)
+    ):
+        raise ValueError(f"column {target!r} of {path} holds {column.type}, expected numbers, text or true and false")
+    if not is_text and not classes:
+        column = column.cast(pyarrow.float64())
+    present = column.is_valid().to_numpy(zero_copy_only=False)
+    if kinds.is_floating(column.type):
+        present &= ~np.isnan(column.to_numpy(zero_copy_only=False))
     if not present.any():
-        raise ValueError(f"column {target!r} of {path} has no value in any of {len(values)} rows; name another target")
-    return table.select(features).filter(present), values[present].astype(np.float64)
+        raise ValueError(f"column {target!r} of {path} has no value in any of {len(present)} rows; name another target")
+    values = column.filter(present).to_numpy(zero_copy_only=False)
+    return table.select(features).filter(present), values.astype(str) if values.dtype == object else values
 
 
-def _summary(tree: ModelTreeRegressor, X: Any, y: Any) -> str:
+def _summary(tree: Any, X: Any, y: Any) -> str:
+    """Say how many rows, leaves and generations there were, and the training error."""
+    ended = ", interrupted" if tree.interrupted_ else ""
+    found = f"\n{len(y):,} rows, {tree.n_leaves_} leaves, training error"
+    if not hasattr(tree, "history_"):
+        return f"{found} {np.mean(tree.predict(X) != y):.4g} of the rows{ended}"
     errors = tree.history_["rmse"]
     error = errors[-1] if len(errors) else np.sqrt(np.mean((tree.predict(X) - y) ** 2))
-    return (
-        f"\n{len(y):,} rows, {tree.n_leaves_} leaves, training error (RMSE) {error:.4g}, "
-        f"{tree.n_iter_} generations{', interrupted' if tree.interrupted_ else ''}"
-    )
+    return f"{found} (RMSE) {error:.4g}, {tree.n_iter_} generations{ended}"

@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
-from silva.effects.rows import Bunch, ChangingRows, refuse_no_rows, weights_of
+from silva.effects.plots import Dependence
+from silva.effects.rows import ChangingRows, refuse_no_rows, weights_of
 from silva.facts import feature_name
 from silva.inputs import refuse_transform
 from silva.inputs.matching import index_of_feature
@@ -40,7 +41,7 @@ def partial_dependence(
     device: str = "auto",
     n_jobs: int | None = None,
     by_position: bool = False,
-) -> Bunch:
+) -> Dependence:
     """Mean prediction as a function of one or two features, and the prediction of each row (ICE).
 
     Parameters
@@ -71,7 +72,7 @@ def partial_dependence(
         A dictionary whose keys are also attributes, like scikit-learn's: ``grid_values``, a list with one array per
         feature; depending on `kind`, ``average``, (n_outputs, points[, points]), and ``individual``,
         (n_outputs, n, points[, points]); ``feature_names``. Regressions have one output, and so have binary
-        classifiers (the second class).
+        classifiers (the second class). ``plot(ax=None, output=0)`` draws it.
 
     Raises
     ------
@@ -112,7 +113,7 @@ def partial_dependence(
     points = np.stack(np.meshgrid(*(codes for _, codes in axes), indexing="ij"), axis=-1).reshape(-1, len(wanted))
     sizes = [len(codes) for _, codes in axes]
     means, each = responses_of(rows, wanted, points, _output(forest, response_method), sample_weight, kind)
-    result = Bunch(grid_values=[shown for shown, _ in axes])
+    result = Dependence(grid_values=[shown for shown, _ in axes])
     result["feature_names"] = [feature_name(forest, i) for i in wanted]
     if kind != "individual":
         result["average"] = means.T.reshape(-1, *sizes)

@@ -6,7 +6,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from silva.effects.rows import Bunch, ChangingRows, refuse_no_rows, weights_of
+from silva.effects.plots import Importance
+from silva.effects.rows import ChangingRows, refuse_no_rows, weights_of
+from silva.facts import feature_names
 from silva.inputs import refuse_transform
 from silva.inputs.targets import as_targets, class_places, refuse_text
 from silva.loading import load
@@ -35,7 +37,7 @@ def permutation_importance(
     device: str = "auto",
     n_jobs: int | None = None,
     by_position: bool = False,
-) -> Bunch:
+) -> Importance:
     """Decrease of the model's score when the values of a feature are shuffled among the rows.
 
     Parameters
@@ -63,7 +65,7 @@ def permutation_importance(
     -------
     Bunch
         A dictionary whose keys are also attributes, like scikit-learn's: ``importances``, (n_features, n_repeats), the
-        decrease of the score; ``importances_mean`` and ``importances_std``, (n_features,).
+        decrease of the score; ``importances_mean`` and ``importances_std``, (n_features,). ``plot(ax=None)`` draws it.
 
     Raises
     ------
@@ -110,9 +112,11 @@ def permutation_importance(
         orders = _orders(state, len(rows), int(n_repeats))
         predicted = rows.shuffled(int(feature), orders, output)
         importances[feature] = [baseline - score(labels, response, weight) for response in predicted]
-    return Bunch(
+    found = Importance(
         importances_mean=importances.mean(axis=1), importances_std=importances.std(axis=1), importances=importances
     )
+    found.names = feature_names(forest)
+    return found
 
 
 def _generator(random_state: Any) -> np.random.RandomState:

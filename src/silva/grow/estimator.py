@@ -22,6 +22,7 @@ from silva.grow.search.interrupts import keeping_interrupts
 from silva.grow.search.progress import watching
 from silva.grow.table import history_table, leaf_table
 from silva.grow.tree.intervals import around, usable_errors
+from silva.outline import estimator_html
 from silva.rules import rule_table
 
 if TYPE_CHECKING:
@@ -42,6 +43,16 @@ class TreeEstimator(BaseEstimator):  # type: ignore[misc]
         tags = super().__sklearn_tags__()
         tags.input_tags.allow_nan = True
         return tags
+
+    @property
+    def _repr_html_(self) -> Any:
+        """The tree in a notebook, once it is fitted; before, what scikit-learn shows."""
+        return (lambda: estimator_html(self)) if hasattr(self, "forest_") else super()._repr_html_
+
+    def _repr_mimebundle_(self, **kwargs: Any) -> dict[str, str]:
+        if not hasattr(self, "forest_"):
+            return super()._repr_mimebundle_(**kwargs)  # type: ignore[no-any-return]
+        return {"text/plain": repr(self), "text/html": estimator_html(self)}
 
 
 class ModelTreeRegressor(RegressorMixin, TreeEstimator):  # type: ignore[misc]

@@ -28,6 +28,7 @@ def training_data(
 ) -> tuple[TrainingColumns, Doubles, Doubles]:
     """Columns, target and weights of the rows that count."""
     check_labels(y)
+    _refuse_text(X, estimator.categorical_features)
     if grow_columns.has_categories(X, estimator.categorical_features):
         _check_feature_names(estimator, X, reset=True)
         target = check_target(column_or_1d(y, warn=True), X)
@@ -47,6 +48,7 @@ def training_data(
 def routed(estimator: Any, X: Rows, output: Output) -> Any:
     """Predictions or leaf ids of rows, checked as scikit-learn checks them; those of a GPU by the forest."""
     check_is_fitted(estimator)
+    _refuse_records(X)
     forest = estimator.forest_
     if array_gpu(X) is not None and (estimator.device == "cpu" or forest.categories is not None):
         X = on_host(X)
@@ -60,6 +62,34 @@ def routed(estimator: Any, X: Rows, output: Output) -> Any:
     return forest.predict(X, output, device=estimator.device, n_jobs=estimator.n_jobs)
 
 
+def _refuse_text(X: Any, categorical: object) -> None:
+    """Raise ValueError if a column of an array without names holds text and is not named as one of categories."""
+    if categorical is not None or not isinstance(X, np.ndarray) or X.ndim != 2 or X.dtype.kind not in "OUS":
+        return
+    for place, column in enumerate(X.T):
+        text = next((value for value in column.tolist() if isinstance(value, str) and not _is_number(value)), None)
+        if text is not None:
+            raise ValueError(
+                f"column {place} of X holds text ({text!r}), expected numbers; name columns of categories, "
+                f"categorical_features=[{place}], or pass a data frame"
+            )
+
+
+def _is_number(text: str) -> bool:
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True
+
+
+def _refuse_records(X: Any) -> None:
+    """Raise TypeError for rows that are dictionaries."""
+    if isinstance(X, dict) or (isinstance(X, list | tuple) and len(X) and isinstance(X[0], dict)):
+        rows = "[X]" if isinstance(X, dict) else "X"
+        raise TypeError(f"X holds dictionaries, expected rows; pass pandas.DataFrame({rows}), or an array of numbers")
+
+
 def check_labels(y: object) -> None:
     """Raise ValueError if the target is absent or holds text that is not a number."""
     if y is None:
@@ -71,7 +101,7 @@ def check_labels(y: object) -> None:
         values.astype(np.float64)
     except (TypeError, ValueError):
         raise ValueError(
-            f"y holds {values.flat[0]!s}, expected numbers; encode labels as numbers first, such as 0 and 1"
+            f"y holds text ({values.flat[0]!s}), expected numbers; use silva.ModelTreeClassifier for classes"
         ) from None
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import math
 import sys
+import warnings
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -13,8 +14,8 @@ if TYPE_CHECKING:
     from silva.grow.search.engine import Progress
 
 
-PATIENCE_SECONDS = 10
-"""A search that takes longer is not left in silence."""
+PATIENCE_SECONDS, BAR_SECONDS = 10, 1
+"""A search that takes longer is not left in silence; on a terminal and in a notebook a bar comes sooner."""
 
 FIRST_GENERATIONS = 5
 """From which on the estimate of what is left counts."""
@@ -57,7 +58,7 @@ class _Bar:
     def __call__(self, progress: Progress) -> None:
         if not self._said > -math.inf and not self._is_long(progress):
             return
-        if self._bar is None and self._said == -math.inf and sys.stderr.isatty():
+        if self._bar is None and self._said == -math.inf and _shows_bars():
             self._bar = _new_bar()
         if self._bar is not None:
             share = progress.seconds / max(progress.seconds + progress.least_seconds_left, 1e-9)
@@ -72,16 +73,24 @@ class _Bar:
     def _is_long(self, progress: Progress) -> bool:
         known = progress.generation >= FIRST_GENERATIONS
         left = progress.least_seconds_left if known else 0.0
-        return progress.seconds + left >= self._patience
+        patience = min(self._patience, BAR_SECONDS) if _shows_bars() else self._patience
+        return progress.seconds + left >= patience
 
     def close(self) -> None:
         if self._bar is not None:
             self._bar.close()
 
 
+def _shows_bars() -> bool:
+    """Whether standard error is a terminal, or the process a notebook's."""
+    return sys.stderr.isatty() or "ipykernel" in sys.modules
+
+
 def _new_bar() -> Any:
     try:
-        from tqdm import tqdm
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # a notebook without widgets gets a bar of text
+            from tqdm.auto import tqdm
     except ImportError:
         return None
     return tqdm(total=100, desc="grow", bar_format="{desc} {percentage:3.0f}%|{bar:20}| {elapsed}, {postfix}")

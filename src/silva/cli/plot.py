@@ -1,0 +1,81 @@
+"""`silva plot`: a picture of a tree."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from silva.cli.report import read_column
+from silva.cli.values import REPLACED, add_dialect, names, positive, rows_source
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from silva.cli.parser import Parser
+
+DESCRIPTION = """Draw a tree of MODEL: its splits, its leaves and their equations.
+
+With DATA the splits show the target over their feature: the column --target, or what the model predicts.
+
+Example: silva plot tree.silva houses.csv --target price -o tree.svg"""
+
+SUFFIXES = (".svg", ".png", ".pdf")
+
+
+def add_parser(
+    subparsers: argparse._SubParsersAction[Parser],
+    add_model: Callable[[argparse.ArgumentParser], None],
+    data: str,
+) -> None:
+    """Add the command to those of the command line."""
+    parser = subparsers.add_parser(
+        "plot",
+        help="draw a tree of a model",
+        description=DESCRIPTION,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    add_model(parser)
+    parser.add_argument("data", type=rows_source, nargs="?", metavar="DATA", help=data)
+    parser.add_argument(
+        "-o", dest="out", type=picture, required=True, metavar="OUT", help=f".svg, .png or .pdf file to write{REPLACED}"
+    )
+    parser.add_argument("--tree", type=int, default=0, metavar="N", help="number of the tree (default: 0)")
+    parser.add_argument("--target", metavar="COLUMN", help="column of DATA that the model predicts")
+    parser.add_argument("--max-terms", type=positive, default=5, metavar="N", help="terms of a leaf (default: 5)")
+    parser.add_argument("--rows", type=positive, metavar="N", help="rows to read (default: all)")
+    parser.add_argument("--inputs", type=names, metavar="A,B,...", help="columns that are the features, in their order")
+    add_dialect(parser)
+    parser.set_defaults(run=run)
+
+
+def picture(text: str) -> Path:
+    """Check the suffix of a picture."""
+    path = Path(text)
+    if path.suffix.lower() not in SUFFIXES:
+        raise argparse.ArgumentTypeError(f"{text} has the suffix {path.suffix!r}, expected {', '.join(SUFFIXES)}")
+    return path
+
+
+def run(options: argparse.Namespace) -> None:
+    """Run `silva plot`."""
+    import silva
+    from silva.cli.commands import read_features
+    from silva.cli.tables.sources import find
+    from silva.extras import import_extra
+    from silva.files import check_output, replacing
+
+    if options.target is not None and options.data is None:
+        raise ValueError("--target names a column of DATA; pass DATA too")
+    check_output(options.out, (options.model, *(find(options.data).files if options.data else ())))
+    pyplot = import_extra("matplotlib.pyplot", "plot", "pictures need matplotlib")
+    pyplot.switch_backend("Agg")
+    forest, most = silva.load(options.model, format=options.format), options.rows or sys.maxsize
+    X = None if options.data is None else read_features(options.data, options, forest, most)
+    y = None if options.target is None else read_column(options, most)
+    figure = silva.plot_tree(forest, X, y, tree=options.tree, max_terms=options.max_terms).get_figure(root=True)
+    assert figure is not None
+    with replacing(options.out) as temporary:
+        figure.savefig(temporary, format=options.out.suffix[1:].lower(), dpi=150)
+    print(f"{options.out}: tree {options.tree}")
