@@ -72,9 +72,11 @@ def sql_literal(text: str, escapes: str = "") -> str:
 
 def excel_literal(text: str) -> str:
     """Write a text in a formula, which takes texts of up to 255 UTF-16 units; ValueError if no cell can hold it."""
+    if not text:
+        raise ValueError("a category is the empty text, which an empty cell equals; give it another name")
     if any(letter < " " or letter in "\ufffe\uffff" for letter in text) or not _is_unicode(text):
         raise ValueError(f"{text!r} holds a character that no cell of a spreadsheet does; rename it")
-    parts = [text[start : start + EXCEL_PART] for start in range(0, len(text), EXCEL_PART)] or [""]
+    parts = [text[start : start + EXCEL_PART] for start in range(0, len(text), EXCEL_PART)]
     return "&".join('"' + part.replace('"', '""') + '"' for part in parts)
 
 

@@ -43,6 +43,7 @@ TARGETS = (*CODE, "c", "text", "html", "script", "picture")
 PICTURES = 25
 """One case of so many is drawn."""
 CONTROLS = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
+NOT_IN_CELLS = re.compile("[\x00-\x1f\ud800-\udfff\ufffe\uffff]")
 HALVES = re.compile("[\ud800-\udfff]")
 
 
@@ -78,7 +79,7 @@ def make_case(seed, number):
     rng = np.random.default_rng([seed, number])
     names, table = [hostile_text(rng) for _ in range(3)], list({hostile_text(rng): None for _ in range(3)})
     if rng.random() < 0.8:  # spreadsheets refuse the others
-        table = list({re.sub("[\x00-\x1f\ud800-\udfff\ufffe\uffff]", "?", text): None for text in table})
+        table = list({NOT_IN_CELLS.sub("?", text): None for text in table})
     if rng.random() < 0.05:
         names[1] = names[0].swapcase() if rng.random() < 0.5 else names[0]
     if rng.random() < 0.05:
@@ -160,7 +161,7 @@ def must_run(case, target):
     if target == "postgresql":
         return is_text(case.names) and columns_of(case.names, cut) and is_text(case.categories)
     if target == "excel":
-        return not any(re.search("[\x00-\x1f\ud800-\udfff\ufffe\uffff]", text) for text in case.categories)
+        return all(case.categories) and not any(map(NOT_IN_CELLS.search, case.categories))
     return True
 
 
@@ -394,18 +395,16 @@ def query(connection, expression, case):
 def server_script(case, expression):
     """Table, rows and query of a case for psql; texts are written letter by letter, by no rule of silva's."""
 
-    def letters(text):
-        return "".join(f"\\+{ord(letter):06x}" for letter in text)
+    def literal(text, quote):
+        return f"U&{quote}{''.join(f'{chr(92)}+{ord(letter):06x}' for letter in text)}{quote}"
 
-    kinds = ("float8", "float8", "text")
-    columns = ", ".join(f'U&"{letters(cut(name))}" {kind}' for name, kind in zip(case.names, kinds, strict=True))
+    columns = ", ".join(literal(cut(name), '"') for name in case.names)  # no table has a column like xmin
     rows = []
     for *numbers, text in case.rows:
-        values = ["NULL" if value is None else f"'{float(value)!r}'" for value in numbers]
-        values.append("NULL" if text is None else f"U&'{letters(text)}'")
+        values = ["NULL::float8" if value is None else f"'{float(value)!r}'::float8" for value in numbers]
+        values.append("NULL::text" if text is None else literal(text, "'"))
         rows.append(f"({', '.join(values)})")
-    table = f"DROP TABLE IF EXISTS rows; CREATE TABLE rows ({columns}); INSERT INTO rows VALUES {', '.join(rows)};"
-    return f"{table}\nSELECT {expression} FROM rows;\n"
+    return f"SELECT {expression} FROM (VALUES {', '.join(rows)}) AS rows ({columns});\n"
 
 
 def plain_of(forest):
