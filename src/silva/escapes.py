@@ -54,7 +54,7 @@ def _escaped(found: re.Match[str]) -> str:
 
 def python_literal(text: str) -> str:
     """Write a text as a literal of Python, in ASCII whatever the encoding of the file that it goes to."""
-    return ascii(str.__str__(text))
+    return ascii(str.__str__(text))  # not what a subclass says of itself
 
 
 def sql_name(name: str, quote: str = '"') -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import ctypes
 import dataclasses
+import json
 import math
 import re
 import subprocess
@@ -22,10 +23,11 @@ from silva.display.table import ranked_table
 from silva.escapes import shown
 from silva.facts import forest_facts
 from tests.display.browser import Page
-from tests.display.hostile import CODE, COMMENT_ENDS, CONTROLS, LINE_ENDS, MATHS, NAMES, SPLICES
+from tests.display.hostile import C_CODE, CODE, COMMENT_ENDS, CONTROLS, LINE_ENDS, MATHS, NAMES, SPLICES
 from tests.native import COMPILER
 from tests.strategies import Node, Options, flatten, random_forest
 
+SPLICES_BEFORE_CODE = [name for name in CODE if C_CODE in name]
 C_FLAGS = [["-std=c99", "-trigraphs"], ["-std=gnu17"], ["-std=c99", "-pedantic-errors", "-Werror", "-Wall", "-Wextra"]]
 
 
@@ -64,6 +66,22 @@ def test_c_has_no_text_of_the_model_outside_comments(flags, tmp_path):
     rows = np.random.default_rng(0).normal(size=(20, len(NAMES)))
     found = [predict(row.ctypes.data_as(ctypes.POINTER(ctypes.c_double))) for row in rows]
     np.testing.assert_array_equal(found, forest.predict(rows))
+
+
+@pytest.mark.skipif(COMPILER is None, reason="no compiler")
+@pytest.mark.parametrize("name", SPLICES_BEFORE_CODE)
+def test_c_of_a_file_of_xgboost(name, tmp_path):
+    """As an attacker would do it: names in a model file that somebody loads and exports."""
+    xgboost = pytest.importorskip("xgboost", reason="xgboost is not installed: pip install xgboost")
+    X = np.random.default_rng(0).normal(size=(50, 2))
+    xgboost.XGBRegressor(n_estimators=2, max_depth=2).fit(X, X[:, 0]).save_model(tmp_path / "model.json")
+    document = json.loads((tmp_path / "model.json").read_text())
+    document["learner"]["feature_names"] = [name, "b"]
+    (tmp_path / "model.json").write_text(json.dumps(document))
+    forest = silva.load(tmp_path / "model.json")
+    assert forest.feature_names == (name, "b")
+    found, plain = silva.export_c(forest), silva.export_c(dataclasses.replace(forest, feature_names=("a", "b")))
+    assert preprocess(found, C_FLAGS[0]) == preprocess(plain, C_FLAGS[0])
 
 
 def shape_of(source):

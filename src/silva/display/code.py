@@ -183,10 +183,14 @@ def export_excel(model: object, cells: Sequence[str] | None = None, output: int 
 
 
 def _plain(category: Any) -> str | bool | int | float:
-    """Refuse categories that are not text or a number: how such a thing describes itself is not code."""
+    """Make a category one of Python's own: how something else describes itself is not code."""
     value = category.item() if isinstance(category, np.generic) else category
-    if isinstance(value, str | bool | int) or (isinstance(value, float) and math.isfinite(value)):
-        return value
+    if isinstance(value, str):
+        return str.__str__(value)
+    if isinstance(value, bool | int):
+        return value if isinstance(value, bool) else int(value)
+    if isinstance(value, float) and math.isfinite(value):
+        return float(value)
     raise NotImplementedError(f"the category {value!r} is no text, boolean or finite number; predict with silva")
 
 
