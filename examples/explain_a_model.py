@@ -6,8 +6,8 @@ What made the predictions of an XGBoost model of California house values: for al
 """
 
 # %%
-# A model and its rows. The model is a file of XGBoost's; a live model, or one of LightGBM, CatBoost or scikit-learn,
-# would do as well.
+# A model and its rows. The model is an XGBoost file. A live model works as well, and so do models of LightGBM, CatBoost
+# or scikit-learn.
 from pathlib import Path
 
 import matplotlib.pyplot as plt
@@ -32,8 +32,8 @@ total = explanation.base_values + explanation.values.sum(axis=1)
 print("largest difference to the prediction:", np.abs(total - explainer.forest.predict(X)).max())
 
 # %%
-# The explanation is shap's own class, so that all of shap's plots take it. Income matters most; the two coordinates
-# matter about as much.
+# The explanation is a ``shap.Explanation``, so all of shap's plots work with it. Income matters most; the two
+# coordinates together matter about as much.
 shap.plots.beeswarm(explanation, show=False)
 plt.show()
 
@@ -49,12 +49,12 @@ shap.plots.waterfall(explanation[top], show=False)
 plt.show()
 
 # %%
-# Interactions: what two features add together beyond each alone. ``top`` finds the strongest pairs without keeping
-# matrices of all pairs in memory.
+# Interactions: the effect of two features together beyond their single effects. ``top`` finds the strongest pairs
+# without keeping matrices of all pairs in memory.
 pairs, values = explainer.shap_interaction_values(X[:2000], top=3, overall=True)
 for (first, second), of_rows in zip(pairs, values.T, strict=True):
     print(f"{X.columns[first]} x {X.columns[second]}: {2 * np.abs(of_rows).mean():.3f}")
 
 # %%
-# The same for others: one offline HTML file, see :doc:`/guide/report`.
+# To show the model to others, write one offline HTML file (:doc:`/guide/report`).
 silva.report(data / "california_housing.json", X, y, "california.html", title="California housing")

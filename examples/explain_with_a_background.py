@@ -21,8 +21,8 @@ X = pandas.read_parquet(data / "california_housing.parquet")
 y = X.pop("MedHouseVal")
 
 # %%
-# The background: all districts north of the 39th parallel. There is no need to sample a few of them: a row costs the
-# same, however many rows it is compared with.
+# The background: all districts north of the 39th parallel. You do not need to sample a few of them, since their number
+# does not affect the cost of a row.
 north = X[X.Latitude > 39]
 against = silva.TreeExplainer(data / "california_housing.json", data=north)
 print(f"{len(north)} background rows, mean prediction {against.expected_value:.3f}")
@@ -40,13 +40,13 @@ table = pandas.DataFrame(
 print(table.round(3))
 
 # %%
-# Both add up, to different sums: the prediction less the mean of the rows that it is compared with.
+# Both add up, but to different sums: the prediction minus the mean prediction of the rows that it is compared with.
 prediction = plain.forest.predict(row)[0]
 for explainer in (against, plain):
     assert np.isclose(explainer.expected_value + explainer.shap_values(row).sum(), prediction, atol=1e-5)
 
 # %%
-# For serving, save the explainer: the file holds what the model asks of the background, not its rows.
+# For serving, save the explainer. The file holds a summary of the background, not its rows.
 against.save("against_the_north.silva")
 again = silva.Explainer.load("against_the_north.silva")
 assert np.array_equal(again.shap_values(row), against.shap_values(row))

@@ -57,7 +57,7 @@ shap.plots.decision(explainer.expected_value, explanation.values[:20], X[:20], s
 plt.show()
 
 # %%
-# Arrays alone, one row, labels in second place: as there.
+# Arrays alone, one row, and labels as the second argument work as in shap.
 frame = pandas.DataFrame(explainer.shap_values(X), columns=X.columns)
 one = explainer.shap_values(X.iloc[0])
 losses = silva.TreeExplainer(model, X, model_output="log_loss").shap_values(X, y)

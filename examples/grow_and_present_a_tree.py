@@ -27,7 +27,7 @@ tree = silva.ModelTreeRegressor(max_leaves=4, time_limit=5).fit(X_train, y_train
 print(silva.export_text(tree))
 
 # %%
-# What four equations are worth beside one, and beside an ordinary tree of as many leaves and of fifty.
+# Compare four equations with one, and with ordinary trees of four and of fifty leaves.
 for name, model in {
     "this tree": tree,
     "one linear regression": LinearRegression().fit(X_train, y_train),
@@ -37,20 +37,20 @@ for name, model in {
     print(f"{name:<26} R² {model.score(X_test, y_test):.3f}")
 
 # %%
-# As a table, one rule a line.
+# The tree as a table, one rule per line.
 print(pandas.DataFrame(tree.rules_)[["leaf", "rule", "rows", "mean", "rmse"]].to_string(index=False))
 
 # %%
-# As a picture: to the right house values over the feature of each split, and the terms of each equation.
+# The tree as a picture. To the right: house values over the feature of each split, and the terms of each equation.
 silva.plot_tree(tree, X_train, y_train)
 plt.show()
 
 # %%
-# As a page for others: the tree, fields to try values in, single rows. It needs no network.
+# A page for others: the tree, fields to try values in, and single rows. It works offline.
 silva.report(tree, X_test, y_test, "tree.html", title="California house values in four equations")
 
 # %%
-# The tree is a forest like any other: it predicts, explains and saves.
+# The tree is a forest like any other: you can predict with it, explain it and save it.
 values = silva.Explainer(tree)(X_test[:5]).values
 tree.forest_.save("tree.silva")
 print(pandas.DataFrame(values, columns=X.columns).round(3))

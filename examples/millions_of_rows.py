@@ -35,7 +35,7 @@ mean = explained["phi_MedInc"].mean().compute(scheduler="threads")
 print(f"mean of phi_MedInc over {len(rows):,} rows: {mean:.4f}")
 
 # %%
-# Any division into partitions gives the same bits.
+# Any split into partitions gives the same bits.
 assert np.array_equal(result["phi_MedInc"].to_numpy(), explainer(rows).values[:, 0])
 
 # %%

@@ -25,7 +25,7 @@ forest.save("model.silva")
 forest = silva.load("model.silva", mmap=True)
 
 # %%
-# One row at a time: everything that a call checks is done once.
+# One row at a time: the checks of a call are done once, in advance.
 predict_row = forest.predictor()
 reasons = silva.Explainer(forest).prepare().row(top=3)
 row = np.ascontiguousarray(X.to_numpy(np.float32)[0])
@@ -33,13 +33,13 @@ seconds = timeit.timeit(lambda: predict_row(row), number=10_000) / 10_000
 print(f"prediction {predict_row(row):.3f} in {1e6 * seconds:.1f} microseconds")
 
 # %%
-# With its three strongest reasons.
+# A row with its three strongest reasons.
 features, values = reasons(row)
 for feature, value in zip(features, values, strict=True):
     print(f"{forest.feature_names[feature]}: {value:+.3f}")
 
 # %%
-# Batches. Results have the same bits for every algorithm, number of threads and division into batches.
+# Batches: the bits of the results do not depend on the algorithm, the number of threads or the split into batches.
 rows = X.to_numpy(np.float32)
 assert np.array_equal(forest.predict(rows), np.concatenate([forest.predict(rows[:77]), forest.predict(rows[77:])]))
 seconds = timeit.timeit(lambda: forest.predict(rows), number=10) / 10

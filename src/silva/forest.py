@@ -132,8 +132,8 @@ class Forest(TreeEnsemble):
         output, algorithm, device : str
             As for `predict`; "auto" chooses for one row. Rows are NumPy arrays, even with "cuda".
         names : bool
-            Take a mapping of names to values (texts of categories, numbers, None for a missing one), a tuple of values
-            in the order of the features, or what `encoder` made of either.
+            Accept a mapping of names to values (text for categories, numbers, None if missing), a tuple of values in
+            the order of the features, or the array that `encoder` makes from either.
 
         Returns
         -------
@@ -168,8 +168,8 @@ class Forest(TreeEnsemble):
         Returns
         -------
         RowEncoder
-            Takes a mapping of names to values, or a tuple of values in the features' order; returns float64,
-            (n_features,), which ``predictor(names=True)`` and ``Explainer.row(names=True)`` take in place of the row.
+            A function of a mapping of names to values, or of a tuple of values in the order of the features. It returns
+            float64, (n_features,), which ``predictor(names=True)`` and ``Explainer.row(names=True)`` accept as a row.
 
         Raises
         ------
@@ -295,23 +295,23 @@ class Forest(TreeEnsemble):
         return as_forest(with_means(self, rows, self._positions(rows)))
 
     def with_covers(self, X: Rows, by_position: bool = False) -> Forest:
-        """Take the covers of the nodes from rows: how many of them pass each node.
+        """Compute the covers of the nodes from rows: how many of them pass each node.
 
-        Path-dependent explanations weight the two sides of a split by the covers. With those of other rows they
-        explain another population. Models without covers (ONNX) have path-dependent explanations then.
+        Path-dependent explanations weight the two sides of a split by the covers. With covers from other rows, they
+        explain another population. Models without covers (ONNX) need this for path-dependent explanations.
 
         Parameters
         ----------
         X : array-like or frame of shape (n, n_features)
-            Training rows, a sample of them, or other rows. Where none of them passes a split, both sides weigh the
-            same.
+            Training rows, a sample of them, or other rows. If none of them passes a split, both sides have the same
+            weight.
         by_position : bool
-            Take the columns of a frame in their order, whatever their names.
+            Match the columns of a frame by position and ignore their names.
 
         Returns
         -------
         Forest
-            The same forest with these covers; its predictions are the same.
+            The same forest with these covers. Predictions do not change.
 
         Raises
         ------
