@@ -229,6 +229,27 @@ class CoalitionForest:
         out: NDArray[np.float64],
         n_threads: int,
     ) -> None: ...
+    def players(
+        self,
+        rows: CoalitionRows,
+        background: CoalitionRows,
+        pairs: NDArray[np.int64],
+        first: NDArray[np.int64],
+        n: int,
+        n_threads: int,
+    ) -> NDArray[np.int32]: ...
+    def chains(
+        self,
+        rows: CoalitionRows,
+        background: CoalitionRows,
+        pairs: NDArray[np.int64],
+        first: NDArray[np.int64],
+        ranks: NDArray[np.int32],
+        n_chains: int,
+        out: NDArray[np.float64],
+        margin_values: NDArray[np.float64],
+        n_threads: int,
+    ) -> None: ...
     def pair_sums(
         self,
         rows: CoalitionRows,

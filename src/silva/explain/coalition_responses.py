@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -118,7 +118,7 @@ def _probability(forest: Forest) -> Response:
             f"output='probability' needs a classifier, this forest has the link {forest.link!r} (objective "
             f"{shown(forest.objective or 'unknown')}); explain output='margin' or 'response'"
         )
-    return _response(forest)
+    return replace(_response(forest), name="probability")
 
 
 def _response(forest: Forest) -> Response:

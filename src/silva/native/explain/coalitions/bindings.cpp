@@ -123,7 +123,8 @@ static auto differing(const CoalitionForest& forest, const MaskedRows& rows, con
   return to_numpy(std::move(counts));
 }
 
-static void run_pairs(CoalitionTask& task, const Vector<int64_t>& pairs, const Vector<int64_t>& first, int n_threads) {
+static void run_pairs(CoalitionTask& task, const Vector<int64_t>& pairs, const Vector<int64_t>& first, int n_threads,
+                      void (*kernel)(const CoalitionTask&) = kernels().pairs) {
   task.pairs = pairs.data(), task.n_pairs = int64_t(first.size());
   task.first = first.data();
   if (pairs.size() != 2 * first.size()) throw nb::value_error("arrays of the wrong size");
@@ -131,7 +132,7 @@ static void run_pairs(CoalitionTask& task, const Vector<int64_t>& pairs, const V
     if (task.pairs[2 * i] < 0 || task.pairs[2 * i] >= task.rows.n || task.pairs[2 * i + 1] < 0 ||
         task.pairs[2 * i + 1] >= task.background.n)
       throw nb::value_error("a pair is no row and background row");
-  run(task, task.n_pairs, n_threads, kernels().pairs);
+  run(task, task.n_pairs, n_threads, kernel);
 }
 
 static void write_margins(const CoalitionForest& forest, const MaskedRows& rows, const MaskedRows& background,
@@ -153,6 +154,30 @@ static void write_pair_sums(const CoalitionForest& forest, const MaskedRows& row
   task.responses = responses.data();
   task.sums = out.data();
   run_pairs(task, pairs, first, n_threads);
+}
+
+// The players on which each pair differs, from first[pair] on, n of them.
+static auto players_of_pairs(const CoalitionForest& forest, const MaskedRows& rows, const MaskedRows& background,
+                             const Vector<int64_t>& pairs, const Vector<int64_t>& first, int64_t n, int n_threads) {
+  CoalitionTask task = task_of(forest, rows, background, 0, 1);
+  std::vector<int32_t> players(n);
+  task.n_differ = players.data();
+  run_pairs(task, pairs, first, n_threads, kernels().players);
+  return to_numpy(std::move(players));
+}
+
+static void write_chains(const CoalitionForest& forest, const MaskedRows& rows, const MaskedRows& background,
+                         const Vector<int64_t>& pairs, const Vector<int64_t>& first,
+                         const nb::ndarray<const int32_t, nb::c_contig, nb::device::cpu>& ranks, int32_t n_chains,
+                         const Matrix& out, const Matrix& margin_values, int n_threads) {
+  CoalitionTask task = task_of(forest, rows, background, 0, 1);
+  if (forest.forest().is_linear()) throw nb::value_error("equations of leaves have no chains");
+  const size_t n_numbers = first.size() * size_t(forest.n_players());
+  if (ranks.size() != n_numbers * size_t(n_chains)) throw nb::value_error("arrays of the wrong size");
+  task.ranks = ranks.data(), task.n_chains = n_chains;
+  task.margins = out.data();
+  if (margin_values.size() == n_numbers * size_t(forest.n_outputs())) task.margin_values = margin_values.data();
+  run_pairs(task, pairs, first, n_threads, kernels().chains);
 }
 
 void bind_coalitions(nb::module_& module) {
@@ -189,6 +214,12 @@ void bind_coalitions(nb::module_& module) {
            "`most` players are left out, n_differ (n, m) tells.")
       .def("differing", &differing, nb::arg("rows"), nb::arg("background"), nb::arg("n_threads"),
            "Players on which each pair of rows differs, n * m of them.")
+      .def("players", &players_of_pairs, nb::arg("rows"), nb::arg("background"), nb::arg("pairs"), nb::arg("first"),
+           nb::arg("n"), nb::arg("n_threads"), "Players on which each pair differs, from first[pair] on.")
+      .def("chains", &write_chains, nb::arg("rows"), nb::arg("background"), nb::arg("pairs"), nb::arg("first"),
+           nb::arg("ranks"), nb::arg("n_chains"), nb::arg("out"), nb::arg("margin_values"), nb::arg("n_threads"),
+           "Margins (chain, players that have joined, output) from first[pair] on, where player p is the ranks[pair, "
+           "chain, p]-th to join; and the margin's values (pair, player, output), unless that is empty.")
       .def("margins", &write_margins, nb::arg("rows"), nb::arg("background"), nb::arg("pairs"), nb::arg("first"),
            nb::arg("most"), nb::arg("out"), nb::arg("n_threads"),
            "Margins (coalition, output) of pairs (row, background row), from first[pair] on.")

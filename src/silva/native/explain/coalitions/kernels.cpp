@@ -1,6 +1,6 @@
 // The kernels of coalitions for one instruction set, under the rule of common/instruction_set.h. SILVA_KERNELS names
 // the table.
-#include "explain/coalitions/pair.h"
+#include "explain/coalitions/chains.h"
 
 namespace silva {
 extern const CoalitionKernels SILVA_KERNELS;
@@ -89,6 +89,28 @@ void each_pair(const CoalitionTask& task) {
   });
 }
 
+void players(const CoalitionTask& task) {
+  by_mask(task, [&](auto mask) {
+    share_out_pairs<decltype(mask)>(task, task.n_pairs, [&](int64_t at, auto& pair) {
+      pair.open(task.pairs[2 * at], task.pairs[2 * at + 1]);
+      for (int i = 0; i < pair.d(); ++i) task.n_differ[task.first[at] + i] = pair.player(i);
+      pair.close();
+    });
+  });
+}
+
+void chains(const CoalitionTask& task) {
+  by_mask(task, [&](auto mask) {
+    share_out_pairs<decltype(mask)>(task, task.n_pairs, [&](int64_t at, auto& pair) {
+      pair.open(task.pairs[2 * at], task.pairs[2 * at + 1]);
+      PairChains<decltype(mask)> joining(task, at, pair);
+      joining.write_margins();
+      if (task.margin_values) joining.write_values();
+      pair.close();
+    });
+  });
+}
+
 }  // namespace
-const CoalitionKernels SILVA_KERNELS = {workspace_of, explain, differing, each_pair};
+const CoalitionKernels SILVA_KERNELS = {workspace_of, explain, differing, each_pair, players, chains};
 }  // namespace silva

@@ -76,6 +76,10 @@ struct CoalitionTask {
   const int64_t* first;     // [pair]: into coalitions
   double* margins;          // [coalition][output], written
   const double* responses;  // [coalition][response], read; null: margins are asked for
+  // Of pairs one by one, players who join in some orders.
+  const int32_t* ranks;  // [pair][chain][player]: when a player joins, -1 for those on which the pair does not differ
+  int32_t n_chains;
+  double* margin_values;  // [pair][player][output]: of the margin; null: not asked for
   Team team;
   char* workspace;
   int64_t workspace_size;  // bytes of one thread
@@ -86,6 +90,8 @@ struct CoalitionKernels {
   void (*explain)(const CoalitionTask&);    // sums of responses that the kernels know
   void (*differing)(const CoalitionTask&);  // n_differ alone
   void (*pairs)(const CoalitionTask&);      // margins, or the sums of responses, a sum a pair
+  void (*players)(const CoalitionTask&);    // on which each pair differs, to n_differ from first[pair] on
+  void (*chains)(const CoalitionTask&);     // margins while players join, from first[pair] on
 };
 
 }  // namespace silva

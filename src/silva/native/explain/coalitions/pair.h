@@ -81,6 +81,23 @@ class Pair {
     }
     return cubes();
   }
+  int32_t player(int i) const { return players_.player(i); }
+
+  // Calls visit(leaf, output, P, N) for each leaf that is reached; the output of a vector's first number is 0.
+  template <class Visit>
+  void each_leaf(const Visit& visit) const {
+    const int64_t n_ranges = leaves_.width > 1 ? 1 : leaves_.n_outputs;
+    for (int64_t o = 0, i = 0; o < n_ranges; ++o)
+      for (; i < space_.end[o]; ++i) {
+        const int64_t leaf = space_.hits[i];
+        visit(leaf, o, c_[leaf], a_[leaf]);
+      }
+  }
+  template <class Visit>
+  void each_player(int64_t leaf, Mask mask, const Visit& visit) const {
+    for (uint64_t rest = mask; rest; rest &= rest - 1) visit(players_.player_at(leaf, __builtin_ctzll(rest)));
+  }
+
   Doubles* cubes() const { return reinterpret_cast<Doubles*>(space_.known); }
   int64_t stride() const { return cube_bytes(d()) / int64_t(sizeof(Doubles)); }
 

@@ -1,0 +1,86 @@
+"""Values of pairs of rows that differ on too many features for all coalitions."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import numpy as np
+import pytest
+
+from silva.explain.background import make_background
+from silva.explain.coalitions import CoalitionExplainer
+from silva.explain.permutations import EstimateWarning
+from silva.explain.players import make_players
+from tests.example_forests import with_models
+from tests.strategies import Options, full_forest, random_forest
+
+
+def explainer_of(forest, background, output="probability", **settings):
+    rows = make_background(background, None, forest, None)
+    return CoalitionExplainer(forest, output, "float64", 2, rows, make_players(None, forest), **settings)
+
+
+def two_classes(n_features=8, spread=20.0, **meaning):
+    forest = full_forest(3, n_trees=30, depth=5, n_features=n_features)
+    return dataclasses.replace(forest, leaf_value=forest.leaf_value * spread, link="logistic", **meaning)
+
+
+@pytest.mark.parametrize("case", ["two classes", "log-loss", "three classes", "vector leaves", "callable"])
+def test_standard_errors_are_what_they_say(case):
+    """Of all values, 95 % are within two standard errors of the truth, however few orders are asked for."""
+    output, labels = "probability", {}
+    forest = two_classes()
+    if case in {"three classes", "vector leaves"}:
+        of_leaves = {"n_outputs": 3, "vector_leaves": case == "vector leaves", "meaning": {"link": "softmax"}}
+        forest = random_forest(2, Options(n_trees=40, n_features=8, **of_leaves))
+    if case == "callable":
+        output = lambda m: np.tanh(m / 3)  # noqa: E731
+    X = np.random.default_rng(1).normal(size=(60, 8))
+    rows, background = X[:25], X[25:]
+    if case == "log-loss":
+        output, labels = "log_loss", {"y": np.arange(25) % 2}
+    exact = explainer_of(forest, background, output).values(rows, **labels)
+    estimated = explainer_of(forest, background, output, most=3, tolerance=0.02)
+    found, errors = estimated.values_and_errors(rows, **labels)
+    is_estimate = errors > 0
+    assert is_estimate.mean() > 0.7
+    distance = (np.abs(found - exact)[is_estimate]) / errors[is_estimate]
+    assert (distance < 2).mean() > 0.9
+    assert 0.7 < np.sqrt((distance**2).mean()) < 1.3
+    np.testing.assert_allclose(found.sum(axis=1), exact.sum(axis=1), rtol=0, atol=1e-12)
+    np.testing.assert_allclose(found[~is_estimate], exact[~is_estimate], rtol=0, atol=1e-12)
+
+
+def test_a_smaller_tolerance_takes_more_orders():
+    forest = two_classes()
+    X = np.random.default_rng(1).normal(size=(30, 8))
+    errors = [
+        explainer_of(forest, X[10:], most=3, tolerance=tolerance).values_and_errors(X[:10])[1].max()
+        for tolerance in (0.01, 0.001)
+    ]
+    assert errors[1] < errors[0] / 3
+
+
+def test_estimates_are_said_and_do_not_depend_on_what_is_explained_together():
+    forest = two_classes()
+    X = np.random.default_rng(1).normal(size=(30, 8))
+    explainer = explainer_of(forest, X[10:], most=3)
+    with pytest.warns(EstimateWarning, match="10 of 10 rows differ from background rows on more than 3 features"):
+        found = explainer.values(X[:10])
+    with pytest.warns(EstimateWarning):
+        np.testing.assert_array_equal(explainer.values(X[4:5])[0], found[4])
+
+
+def test_what_has_no_estimates_is_refused():
+    forest = two_classes()
+    X = np.random.default_rng(1).normal(size=(30, 8))
+    explainer = explainer_of(forest, X[10:], most=3)
+    expected = (
+        "interactions of output probability are exact up to 3 features on which two rows differ, these differ on 8"
+    )
+    with pytest.raises(NotImplementedError, match=expected):
+        explainer.interactions(X[:10], np.arange(8, dtype=np.int32))
+    with_equations = with_models(random_forest(4, Options(n_trees=3, n_features=8)), 4)
+    linear = explainer_of(dataclasses.replace(with_equations, link="exp"), X[10:], "response", most=2)
+    with pytest.raises(NotImplementedError, match="linear leaves of output response are exact up to 2 features"):
+        linear.values(X[:10])
