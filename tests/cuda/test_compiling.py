@@ -10,6 +10,7 @@ from silva.evaluate.cuda.evaluator import linear_variant
 from silva.evaluate.cuda.few_rows import few_variant
 from silva.evaluate.cuda.paper import evaluate_variant, nodes_variant, windows_variant
 from silva.evaluate.cuda.tiles import tiles_variant
+from silva.explain.cuda.coalitions import differing_variant, masks_variant, pairs_variant, sum_variant
 from silva.explain.cuda.kernels import leaves_variant, walk_variant
 from silva.explain.cuda.leaf_games import background_variant, count_variant, groups_variant
 from silva.explain.cuda.leaf_tapes import LeafTape
@@ -133,6 +134,15 @@ TABLES = [
         for of_pairs in (False, True)
     ),
 ]
+MASKS = ("uint8", "uint16", "uint32")
+COALITIONS = [
+    pairs_variant("float32", "uint8", 32, 1, False),
+    *(masks_variant(mask, "uint16") for mask in MASKS),
+    *(differing_variant(mask) for mask in MASKS),
+    *(sum_variant(dtype) for dtype in ("float32", "float64")),
+    *(pairs_variant("float32", "uint16", team, response, False) for team in (32, 128, 512) for response in (1, 2, 4)),
+    *(pairs_variant("float64", "uint32", 512, response, True) for response in (3, 5)),
+]
 LEAVES = [
     leaves(4),
     leaves(2, row="float32"),
@@ -157,7 +167,7 @@ def name(kernel):
 
 
 @pytest.mark.parametrize(
-    "kernel", [*SMALL, *GROW, *EVALUATE[:1], *HOT[:1], *LEAVES[:1], *ADD[:2], *TABLES[:3]], ids=name
+    "kernel", [*SMALL, *GROW, *EVALUATE[:1], *HOT[:1], *LEAVES[:1], *ADD[:2], *TABLES[:3], *COALITIONS[:3]], ids=name
 )
 def test_compiles_for_the_newest_and_the_oldest(kernel):
     for architecture in (ARCHITECTURES[0], ARCHITECTURES[-1]):
@@ -175,7 +185,9 @@ def test_what_users_run_compiles_once_and_keeps_the_result(monkeypatch, tmp_path
 
 @pytest.mark.slow
 @pytest.mark.parametrize("architecture", ARCHITECTURES)
-@pytest.mark.parametrize("kernel", [*SMALL, *GROW, *EVALUATE, *HOT, *WALKS, *LEAVES, *ADD, *TABLES], ids=name)
+@pytest.mark.parametrize(
+    "kernel", [*SMALL, *GROW, *EVALUATE, *HOT, *WALKS, *LEAVES, *ADD, *TABLES, *COALITIONS], ids=name
+)
 def test_compiles_for_every_architecture(kernel, architecture):
     assert measure_kernel(kernel, architecture).spilled < 512
 

@@ -15,6 +15,7 @@ import silva.explain.cuda.leaf_games
 import silva.explain.cuda.table_launches
 import silva.explain.cuda.tables
 from silva import Explainer
+from tests.cuda import test_coalitions
 from tests.example_forests import with_models
 from tests.explain.tolerance import assert_close
 from tests.strategies import Options, full_forest, random_forest, random_rows
@@ -34,6 +35,10 @@ KERNELS = {
     "values of groups": ROWS | {f"{TABLES}add_tables", f"{TABLES}build_groups"},
     "interactions of groups": PAIRS | {f"{TABLES}build_groups"},
     "values of a probability": {"explain/cuda/weigh_parts", *COUNTED},
+    "exact values of a probability": {
+        "common/cuda/encode_rows",
+        *(f"explain/cuda/coalitions/{name}" for name in ("find_masks", "find_differing", "explain_pairs", "sum_parts")),
+    },
     "values by the walk": {"explain/cuda/explain_rows", "explain/cuda/sum_slots", "common/cuda/encode_rows"},
     "interactions by the walk": {"explain/cuda/explain_rows", "explain/cuda/close_diagonal"},
     "values of a small forest": {"explain/cuda/explain_small"},
@@ -63,6 +68,9 @@ def explain(kind, forest, X, **options):
     method = "shap_interaction_values" if kind.startswith("interactions") else "shap_values"
     algorithms = {"by the walk": "quadrature", "by paths": "paths", "small forest": "quadrature", "linear": "auto"}
     algorithm = next((found for words, found in algorithms.items() if words in kind), "tables")
+    if kind.startswith("exact"):
+        test_coalitions.check(dataclasses.replace(forest, link="logistic"), X[:9], X[len(X) // 2 :], **options)
+        return
     background = X[len(X) // 2 :] if "background" in kind or "probability" in kind else None
     output = {}
     if "linear" in kind:

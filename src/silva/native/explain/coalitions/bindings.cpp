@@ -114,6 +114,26 @@ static void write_sums(const CoalitionForest& forest, const MaskedRows& rows, co
     }
 }
 
+// What a GPU reads of a forest (silva.explain.cuda.coalitions).
+static nb::dict gpu_plan(const CoalitionForest& forest, const Vector<int32_t>& column, const Vector<int32_t>& rank,
+                         bool is_short) {
+  const size_t n_nodes = forest.forest().feature.size();
+  if (column.size() != n_nodes || rank.size() != n_nodes) throw nb::value_error("arrays of the wrong size");
+  CoalitionForest::GpuLeaves leaves = forest.gpu_leaves(view(column), view(rank));
+  nb::dict result;
+  result["conditions"] = to_bytes(std::move(leaves.conditions));
+  result["first_condition"] = to_numpy(std::move(leaves.first));
+  result["first_leaf"] = to_numpy(std::vector<int64_t>(forest.first()));
+  result["base"] = to_numpy(std::vector<double>(forest.base()));
+  result["player_bit"] = to_numpy(std::vector<int32_t>(forest.player_bit()));
+  result["unit"] = is_short ? forest.short_unit() : forest.unit();
+  if (is_short)
+    result["value"] = to_numpy(forest.short_values());
+  else
+    result["value"] = to_numpy(std::vector<int64_t>(forest.values()));
+  return result;
+}
+
 static auto differing(const CoalitionForest& forest, const MaskedRows& rows, const MaskedRows& background,
                       int n_threads) {
   CoalitionTask task = task_of(forest, rows, background, 0, 1);
@@ -196,6 +216,8 @@ void bind_coalitions(nb::module_& module) {
       .def_prop_ro(
           "row_bytes", [](const CoalitionForest& forest) { return forest.n_leaves() * forest.mask_bytes(); },
           "Bytes of a row's masks.")
+      .def("gpu_plan", &gpu_plan, nb::arg("column"), nb::arg("rank"), nb::arg("is_short"),
+           "Leaves with conditions of the codes of silva.cuda.codes, and values in units of 32 or 64 bits.")
       .def(
           "rows",
           [](const CoalitionForest& forest, const RowMatrix& rows, int n_threads) {

@@ -4,6 +4,7 @@
 
 #include "common/unset_vector.h"
 #include "explain/coalitions/kernels.h"
+#include "explain/cuda/coalitions/conditions.h"
 #include "explain/leaves.h"
 #include "explain/patterns/leaf_patterns.h"
 
@@ -55,6 +56,53 @@ class CoalitionForest {
              players_.of_feature.data()}};
   }
 
+  // What GPUs ask of codes of rows (silva/cuda/codes.py): a node sends codes of its column below its rank to the left.
+  struct GpuLeaves {
+    std::vector<LeafCondition> conditions;
+    std::vector<int32_t> first;  // [leaf + 1]
+  };
+  GpuLeaves gpu_leaves(std::span<const int32_t> column, std::span<const int32_t> rank) const {
+    if (is_local_ || n_used_ > 32) throw std::invalid_argument("masks of a GPU have up to 32 players");
+    std::vector<std::vector<LeafCondition>> of_leaf(n_leaves_, {{0, 1, 0, 0}});
+    for (size_t tree = 0; tree < trees_.size(); ++tree) {
+      int64_t leaf = tree_first_[tree];
+      std::vector<LeafCondition> path;
+      const PatternTree& visits = trees_[tree];
+      std::vector<PatternTree::Visit> above(visits.depth + 1);
+      for (const PatternTree::Visit& visit : visits.visits) {
+        above[visit.depth] = visit;
+        path.resize(visit.depth);
+        if (visit.depth > 0) {
+          const PatternTree::Visit& parent = above[visit.depth - 1];
+          const uint32_t bound = uint32_t(rank[parent.node]);
+          path[visit.depth - 1] = {column[parent.node], visit.is_left ? 0 : bound, visit.is_left ? bound : ~0u,
+                                   parent.position};
+        }
+        if (visit.player < 0) of_leaf[leaf++] = joined(path);
+      }
+    }
+    GpuLeaves result;
+    result.first.assign(1, 0);
+    for (const auto& conditions : of_leaf) {
+      result.conditions.insert(result.conditions.end(), conditions.begin(), conditions.end());
+      result.first.push_back(int32_t(result.conditions.size()));
+    }
+    return result;
+  }
+
+  // Values of leaves in units of as many bits, a power of two times the 64 bits' own.
+  std::vector<int32_t> short_values() const {
+    std::vector<int32_t> result;
+    for (const int64_t value : value_) result.push_back(int32_t(std::nearbyint(std::ldexp(double(value), -kShort))));
+    return result;
+  }
+  double short_unit() const { return std::ldexp(unit_, kShort); }
+  const std::vector<int64_t>& values() const { return value_; }
+  const std::vector<int64_t>& first() const { return first_; }
+  const std::vector<double>& base() const { return base_; }
+  const std::vector<int32_t>& player_bit() const { return player_bit_; }
+  double unit() const { return unit_; }
+
   CoalitionMasks masks_of(const RowSource& rows, const Team& team) const {
     CoalitionMasks result;
     result.n_rows = rows.n_rows;
@@ -72,6 +120,7 @@ class CoalitionForest {
   }
 
  private:
+  static constexpr int kShort = 31;  // bits of 64 that 32 leave out
   ForestView forest_;
   Players players_;
   Coding coding_;
@@ -86,6 +135,22 @@ class CoalitionForest {
   std::vector<int32_t> place_player_, number_;
   std::vector<double> base_, weight_;
   double unit_ = 1;
+
+  // One condition a column.
+  static std::vector<LeafCondition> joined(const std::vector<LeafCondition>& path) {
+    std::vector<LeafCondition> result;
+    for (const LeafCondition& one : path) {
+      const auto same = std::find_if(result.begin(), result.end(),
+                                     [&](const LeafCondition& other) { return other.column == one.column; });
+      if (same == result.end()) {
+        result.push_back(one);
+      } else {
+        same->low = std::max(same->low, one.low);
+        same->high = std::min(same->high, one.high);
+      }
+    }
+    return result;
+  }
 
   void number_players() {
     player_bit_.assign(players_.n, -1);
