@@ -7,29 +7,22 @@ import dataclasses
 import numpy as np
 import pytest
 
+import silva
 import silva.explain.cuda.coalitions
-from silva.cuda.rows import map_rows
-from silva.explain.background import make_background
-from silva.explain.coalitions import CoalitionExplainer
-from silva.explain.cuda.coalitions import CoalitionJob
-from silva.explain.cuda.responses import with_labels
-from silva.explain.players import make_players
-from silva.inputs import as_rows
+from silva.explain import coalitions
 from tests.strategies import Options, full_forest, random_forest, random_rows
 
 pytestmark = pytest.mark.usefixtures("gpu")
 
 
-def check(forest, X, background, output="probability", dtype="float32", y=None, groups=None, weight=None, most=20):
-    rows, players = make_background(background, weight, forest, None), make_players(groups, forest)
-    on_cpu = CoalitionExplainer(forest, output, "float64", None, rows, players)
-    job = CoalitionJob(forest, on_cpu.response, dtype, on_cpu.background, players, most)
+def check(forest, X, background, output="probability", dtype="float32", y=None, **settings):
+    on_gpu, on_cpu = (
+        silva.Explainer(forest, background, output=output, dtype=of_results, device=device, **settings)
+        for device, of_results in (("cuda", dtype), ("cpu", "float64"))
+    )
     labels = {} if y is None else {"y": y}
-    expected = on_cpu.values(as_rows(X, forest), **labels)
-    given = as_rows(X, forest) if y is None else with_labels(as_rows(X, forest), np.asarray(y), 0)
-    shape, row_type = (players.n, on_cpu.response.n), forest.threshold.dtype
-    found = map_rows(given, (0,), shape, np.dtype(dtype), job.compute, input_type=row_type)
-    found = found[..., 0] if found.shape[-1] == 1 else found
+    found, expected = (each.shap_values(X, **labels) for each in (on_gpu, on_cpu))
+    assert found.dtype == dtype
     size = max(1.0, float(np.abs(expected).sum(axis=1).max()))
     np.testing.assert_allclose(found, expected, rtol=0, atol=(1e-6 if dtype == "float32" else 1e-12) * size)
     assert np.abs(found).max() > 0.001
@@ -50,7 +43,7 @@ def normal(n, n_features, seed=1):
 def test_two_classes(dtype, output):
     forest, X = two_classes(link_scale=0.7), normal(90, 6)
     y = np.arange(12) % 2 if output == "log_loss" else None
-    check(forest, X[:12], X[12:], output, dtype, y, weight=1.0 + np.arange(78) % 4)
+    check(forest, X[:12], X[12:], output, dtype, y, background_weight=1.0 + np.arange(78) % 4)
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
@@ -89,17 +82,19 @@ class Limits:
     shared_per_block: int
 
 
-def test_forests_without_splits_and_pairs_beyond_the_limit():
+def test_pairs_beyond_the_limit_and_what_only_cores_explain(monkeypatch):
     forest, X = two_classes(), normal(20, 6)
-    players, background = make_players(None, forest), make_background(X[5:], None, forest, None)
-    response = CoalitionExplainer(forest, "probability", "float32", None, background, players).response
-    job = CoalitionJob(forest, response, "float32", background, players, 3)
-    with pytest.raises(
-        NotImplementedError, match="rows differ from background rows on up to 6 features, GPUs are exact"
-    ):
-        map_rows(X[:5], (0,), (6, 1), np.dtype("float32"), job.compute, input_type=np.float32)
+    monkeypatch.setattr(coalitions, "MOST", 3)
+    explainer = silva.Explainer(forest, X[5:], output="probability", device="cuda")
+    with pytest.raises(NotImplementedError, match="rows differ from background rows on up to 6 features, GPUs are"):
+        explainer.shap_values(X[:5])
+    with pytest.raises(NotImplementedError, match="interactions of exact responses run on the CPU only"):
+        explainer.shap_interaction_values(X[:5])
+    with pytest.raises(NotImplementedError, match="exact values of output tanh run on the CPU only"):
+        silva.Explainer(forest, X[5:], output=np.tanh, device="cuda").shap_values(X[:5])
+
+
+def test_a_forest_without_splits():
     leaf = dataclasses.replace(random_forest(1, Options(shape="leaf")), link="logistic")
-    players, background = make_players(None, leaf), make_background(X[5:, :3], None, leaf, None)
-    job = CoalitionJob(leaf, response, "float32", background, players, 20)
-    found = map_rows(X[:5, :3], (0,), (3, 1), np.dtype("float32"), job.compute, input_type=np.float32)
-    assert not found.any()
+    X = normal(20, 3)
+    assert not silva.Explainer(leaf, X[5:], output="probability", device="cuda").shap_values(X[:5]).any()

@@ -58,8 +58,9 @@ def test_probabilities_and_losses_of_groups():
     forest = dataclasses.replace(full_forest(3, n_trees=4, depth=4, n_features=6), link="logistic")
     X, y = np.random.default_rng(0).normal(size=(20, 6)).astype(np.float32), np.arange(20) % 2
     for output, labels in (("probability", {}), ("log_loss", {"y": y})):
-        found = explain(forest, X, {"a": [5, 1]}, output=output).shap_values(X, **labels)
-        expected = Explainer(forest, X, groups={"a": [5, 1]}, output=output, dtype="float64").shap_values(X, **labels)
+        about = {"output": output, "rule": "rescale"}
+        found = explain(forest, X, {"a": [5, 1]}, **about).shap_values(X, **labels)
+        expected = Explainer(forest, X, groups={"a": [5, 1]}, **about, dtype="float64").shap_values(X, **labels)
         np.testing.assert_allclose(found, expected, atol=1e-9)
 
 

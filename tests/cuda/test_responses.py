@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import pickle
 
 import numpy as np
 import pytest
 
+import silva
 import silva.explain.cuda.responses
-from silva import Explainer
 from silva.plans import plan_of
 from tests.strategies import chain_forest, full_forest
+
+Explainer = functools.partial(silva.Explainer, rule="rescale")
 
 pytestmark = pytest.mark.usefixtures("gpu")
 METHODS = ("shap_values", "shap_interaction_values")

@@ -10,11 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import silva
 from silva.explain import coalitions
-from silva.explain.background import make_background
-from silva.explain.coalitions import CoalitionExplainer
-from silva.explain.players import make_players
-from silva.inputs import as_rows
 from tests.example_forests import with_models
 from tests.oracles import coalitions as oracle
 from tests.oracles import evaluate, interventional
@@ -22,8 +19,8 @@ from tests.strategies import Options, forests_and_rows, full_forest, random_fore
 
 
 def explainer_of(forest, background, output="response", weight=None, dtype="float64", groups=None, n_jobs=2):
-    players = make_players(groups, forest)
-    return CoalitionExplainer(forest, output, dtype, n_jobs, make_background(background, weight, forest, None), players)
+    settings = {"output": output, "background_weight": weight, "dtype": dtype, "groups": groups, "n_jobs": n_jobs}
+    return silva.Explainer(forest, background, **settings)
 
 
 def with_axis(found, n_axes):
@@ -42,29 +39,25 @@ def softmax_loss(margins, label):
 def check(forest, X, background, output, respond, y=None, weight=None, groups=None, tolerance=1e-12):
     """Values, interactions and indices of sets; respond(margins, label) of margins (N, k)."""
     explainer = explainer_of(forest, background, output, weight, groups=groups)
-    player_of = explainer.players.of_feature
-    n_players = explainer.players.n
+    player_of = explainer.game.players.of_feature
 
     def of_rows(rows, place):
         return respond(evaluate.margins(forest, rows), None if y is None else y[place])
 
     game = oracle.game(of_rows, X, background, player_of, weight)
     size = tolerance * max(1, float(np.ptp(game)))
-    arguments = {} if y is None else {"y": y}
+    labels = {} if y is None else {"y": y}
     phi = oracle.values(game)
-    X = as_rows(X, forest)
-    found = with_axis(explainer.values(X, **arguments), 3)
+    found = with_axis(explainer.shap_values(X, **labels), 3)
     np.testing.assert_allclose(found, phi, rtol=0, atol=size)
-    pairs = with_axis(explainer.interactions(X, np.arange(n_players, dtype=np.int32), **arguments), 4)
+    pairs = with_axis(explainer.shap_interaction_values(X, **labels), 4)
     np.testing.assert_allclose(pairs, oracle.interactions(game), rtol=0, atol=size)
     for order, kind in itertools.product((1, 3), ("shapley", "banzhaf")):
         index = interventional.index(game, order, kind)
-        if not index:
-            continue
-        sets = np.array([[*one, *[-1] * (4 - order)] for one in index], np.int32)
-        of_sets = with_axis(explainer.indices(X, sets, kind == "banzhaf", **arguments), 3)
-        np.testing.assert_allclose(of_sets, np.stack(list(index.values()), axis=1), rtol=0, atol=size)
-    expected = explainer.expected_value
+        of_sets = with_axis(explainer.interaction_index(X, list(index), kind, **labels), 3)
+        expected = np.stack(list(index.values()), axis=1) if index else np.zeros((len(X), 0, phi.shape[2]))
+        np.testing.assert_allclose(of_sets, expected, rtol=0, atol=size)
+    expected = np.atleast_1d(explainer.expected_value)
     expected = expected if y is None else expected[np.asarray(y)][:, None]
     np.testing.assert_allclose(phi.sum(axis=1) + expected, game[:, -1], rtol=0, atol=size)
 
@@ -165,7 +158,7 @@ def test_masks_of_any_width(n_features):
     player_of[changed] = np.arange(7)
     of_rows = lambda rows, _: interventional.sigmoid(evaluate.margins(forest, rows))  # noqa: E731
     game = oracle.game(of_rows, X[:2], X[2:], player_of)
-    found = explainer_of(forest, X[2:]).values(X[:2])
+    found = explainer_of(forest, X[2:]).shap_values(X[:2])
     np.testing.assert_allclose(found[:, changed], oracle.values(game)[:, :7, 0], rtol=0, atol=1e-12)
     assert not np.delete(found, changed, axis=1).any()
 
@@ -174,33 +167,34 @@ def test_results_are_rounded_once_and_their_bits_depend_on_nothing_else():
     forest = dataclasses.replace(full_forest(1, n_trees=20, depth=6, n_features=7), link="logistic")
     X = np.random.default_rng(1).normal(size=(140, 7))
     rows, background = X[:90], X[90:]
-    found = explainer_of(forest, background).values(rows)
-    np.testing.assert_array_equal(explainer_of(forest, background, n_jobs=1).values(rows), found)
-    np.testing.assert_array_equal(explainer_of(forest, background, n_jobs=5).values(rows), found)
-    one_by_one = [explainer_of(forest, background).values(row[None])[0] for row in rows[:5]]
+    found = explainer_of(forest, background).shap_values(rows)
+    np.testing.assert_array_equal(explainer_of(forest, background, n_jobs=1).shap_values(rows), found)
+    np.testing.assert_array_equal(explainer_of(forest, background, n_jobs=5).shap_values(rows), found)
+    one_by_one = [explainer_of(forest, background).shap_values(row[None])[0] for row in rows[:5]]
     np.testing.assert_array_equal(one_by_one, found[:5])
-    np.testing.assert_array_equal(explainer_of(forest, background, dtype="float32").values(rows), found.astype("f4"))
+    np.testing.assert_array_equal(
+        explainer_of(forest, background, dtype="float32").shap_values(rows), found.astype("f4")
+    )
     order = np.random.default_rng(3).permutation(len(background))
-    np.testing.assert_array_equal(explainer_of(forest, background[order]).values(rows), found)
+    np.testing.assert_array_equal(explainer_of(forest, background[order]).shap_values(rows), found)
 
 
 def test_equal_rows_are_explained_once():
     forest = dataclasses.replace(full_forest(1, n_trees=20, depth=3, n_features=3), link="logistic")
     X = np.random.default_rng(1).normal(size=(40, 3))
     explainer = explainer_of(forest, np.repeat(X[20:], 3, axis=0))
-    assert len(explainer.background.rows) <= 20
-    twice = explainer.values(np.repeat(X[:20], 2, axis=0))
+    twice = explainer.shap_values(np.repeat(X[:20], 2, axis=0))
     np.testing.assert_array_equal(twice[::2], twice[1::2])
-    np.testing.assert_array_equal(twice[::2], explainer_of(forest, X[20:]).values(X[:20]))
+    np.testing.assert_array_equal(twice[::2], explainer_of(forest, X[20:]).shap_values(X[:20]))
 
 
 @pytest.mark.parametrize("name", ["MASK_BYTES", "COALITIONS_TOGETHER"])
 def test_memory_is_bounded_by_parts(name, monkeypatch):
     forest = dataclasses.replace(full_forest(1, n_trees=20, depth=6, n_features=7), link="logistic")
     X = np.random.default_rng(1).normal(size=(60, 7))
-    whole = [explainer_of(forest, X[20:], output).values(X[:20]) for output in ("response", np.tanh)]
+    whole = [explainer_of(forest, X[20:], output).shap_values(X[:20]) for output in ("response", np.tanh)]
     monkeypatch.setattr(coalitions, name, 2**12)
-    parts = [explainer_of(forest, X[20:], output).values(X[:20]) for output in ("response", np.tanh)]
+    parts = [explainer_of(forest, X[20:], output).shap_values(X[:20]) for output in ("response", np.tanh)]
     np.testing.assert_allclose(parts, whole, rtol=0, atol=1e-15)
 
 
@@ -218,8 +212,8 @@ def test_functions_are_checked():
     with pytest.raises(
         ValueError, match=r"output impossible is .*nan.* for a coalition of 0 features of row 0 against"
     ):
-        explainer_of(forest, X, impossible).values(X)
+        explainer_of(forest, X, impossible).shap_values(X)
     with pytest.raises(TypeError, match="returned <U1, expected numbers"):
-        explainer_of(forest, X, lambda m: np.full(len(m), "a")).values(X)
+        explainer_of(forest, X, lambda m: np.full(len(m), "a")).shap_values(X)
     with pytest.raises(NotImplementedError, match="output='decision' needs a classifier"):
         explainer_of(full_forest(1, n_trees=1, depth=1, n_features=3), X, "decision")

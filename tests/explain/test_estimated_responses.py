@@ -7,17 +7,23 @@ import dataclasses
 import numpy as np
 import pytest
 
-from silva.explain.background import make_background
-from silva.explain.coalitions import CoalitionExplainer
+import silva
+from silva.explain import coalitions
 from silva.explain.permutations import EstimateWarning
-from silva.explain.players import make_players
 from tests.example_forests import with_models
 from tests.strategies import Options, full_forest, random_forest
 
 
-def explainer_of(forest, background, output="probability", **settings):
-    rows = make_background(background, None, forest, None)
-    return CoalitionExplainer(forest, output, "float64", 2, rows, make_players(None, forest), **settings)
+@pytest.fixture
+def explainer_of(monkeypatch):
+    """Explainers that estimate pairs that differ on more than a few features."""
+
+    def make(forest, background, output="probability", most=20, tolerance=0.01):
+        monkeypatch.setattr(coalitions, "MOST", most)
+        monkeypatch.setattr(coalitions, "TOLERANCE", tolerance)
+        return silva.Explainer(forest, background, output=output, dtype="float64")
+
+    return make
 
 
 def two_classes(n_features=8, spread=20.0, **meaning):
@@ -26,7 +32,7 @@ def two_classes(n_features=8, spread=20.0, **meaning):
 
 
 @pytest.mark.parametrize("case", ["two classes", "log-loss", "three classes", "vector leaves", "callable"])
-def test_standard_errors_are_what_they_say(case):
+def test_standard_errors_are_what_they_say(case, explainer_of):
     """Of all values, 95 % are within two standard errors of the truth, however few orders are asked for."""
     output, labels = "probability", {}
     forest = two_classes()
@@ -39,9 +45,9 @@ def test_standard_errors_are_what_they_say(case):
     rows, background = X[:25], X[25:]
     if case == "log-loss":
         output, labels = "log_loss", {"y": np.arange(25) % 2}
-    exact = explainer_of(forest, background, output).values(rows, **labels)
+    exact = explainer_of(forest, background, output).shap_values(rows, **labels)
     estimated = explainer_of(forest, background, output, most=3, tolerance=0.02)
-    found, errors = estimated.values_and_errors(rows, **labels)
+    found, errors = estimated.shap_values(rows, standard_errors=True, **labels)
     is_estimate = errors > 0
     assert is_estimate.mean() > 0.7
     distance = (np.abs(found - exact)[is_estimate]) / errors[is_estimate]
@@ -51,27 +57,27 @@ def test_standard_errors_are_what_they_say(case):
     np.testing.assert_allclose(found[~is_estimate], exact[~is_estimate], rtol=0, atol=1e-12)
 
 
-def test_a_smaller_tolerance_takes_more_orders():
+def test_a_smaller_tolerance_takes_more_orders(explainer_of):
     forest = two_classes()
     X = np.random.default_rng(1).normal(size=(30, 8))
     errors = [
-        explainer_of(forest, X[10:], most=3, tolerance=tolerance).values_and_errors(X[:10])[1].max()
+        explainer_of(forest, X[10:], most=3, tolerance=tolerance).shap_values(X[:10], standard_errors=True)[1].max()
         for tolerance in (0.01, 0.001)
     ]
     assert errors[1] < errors[0] / 3
 
 
-def test_estimates_are_said_and_do_not_depend_on_what_is_explained_together():
+def test_estimates_are_said_and_do_not_depend_on_what_is_explained_together(explainer_of):
     forest = two_classes()
     X = np.random.default_rng(1).normal(size=(30, 8))
     explainer = explainer_of(forest, X[10:], most=3)
     with pytest.warns(EstimateWarning, match="10 of 10 rows differ from background rows on more than 3 features"):
-        found = explainer.values(X[:10])
+        found = explainer.shap_values(X[:10])
     with pytest.warns(EstimateWarning):
-        np.testing.assert_array_equal(explainer.values(X[4:5])[0], found[4])
+        np.testing.assert_array_equal(explainer.shap_values(X[4:5])[0], found[4])
 
 
-def test_what_has_no_estimates_is_refused():
+def test_what_has_no_estimates_is_refused(explainer_of):
     forest = two_classes()
     X = np.random.default_rng(1).normal(size=(30, 8))
     explainer = explainer_of(forest, X[10:], most=3)
@@ -79,8 +85,8 @@ def test_what_has_no_estimates_is_refused():
         "interactions of output probability are exact up to 3 features on which two rows differ, these differ on 8"
     )
     with pytest.raises(NotImplementedError, match=expected):
-        explainer.interactions(X[:10], np.arange(8, dtype=np.int32))
+        explainer.shap_interaction_values(X[:10])
     with_equations = with_models(random_forest(4, Options(n_trees=3, n_features=8)), 4)
     linear = explainer_of(dataclasses.replace(with_equations, link="exp"), X[10:], "response", most=2)
     with pytest.raises(NotImplementedError, match="linear leaves of output response are exact up to 2 features"):
-        linear.values(X[:10])
+        linear.shap_values(X[:10])

@@ -92,7 +92,7 @@ def test_probabilities_have_indices():
     """Of order 2 twice the matrix's entry."""
     forest = dataclasses.replace(full_forest(0, n_trees=4, depth=4, n_features=5), link="logistic")
     X = np.random.default_rng(1).normal(size=(20, 5))
-    explainer = Explainer(forest, X[10:], output="probability", dtype="float64")
+    explainer = Explainer(forest, X[10:], output="probability", rule="rescale", dtype="float64")
     pairs = explainer.shap_interaction_values(X)
     np.testing.assert_allclose(explainer.interaction_index(X, [(0, 3)])[:, 0], 2 * pairs[:, 0, 3], atol=1e-13)
 

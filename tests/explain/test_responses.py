@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import pickle
 import types
 
@@ -10,13 +11,15 @@ import numpy as np
 import pytest
 import scipy.sparse
 
+import silva
 import silva.device
-from silva import Explainer
 from silva.explain import responses
 from silva.plans import plan_of
 from tests.example_forests import with_models
 from tests.oracles import evaluate, interventional, linear_shapley
 from tests.strategies import Options, full_forest, random_forest
+
+Explainer = functools.partial(silva.Explainer, rule="rescale")
 
 
 def classifier(seed=0, spread=30.0, **link):
@@ -169,7 +172,7 @@ def test_same_bits_for_any_order_and_share(tmp_path):
     np.testing.assert_array_equal(pickle.loads(pickle.dumps(first)).shap_values(X), expected)
     np.testing.assert_array_equal(first.row()(X[5]), expected[5])
     first.save(tmp_path / "explainer.silva")
-    np.testing.assert_allclose(Explainer.load(tmp_path / "explainer.silva").shap_values(X), expected, atol=1e-9)
+    np.testing.assert_allclose(silva.Explainer.load(tmp_path / "explainer.silva").shap_values(X), expected, atol=1e-9)
 
 
 @pytest.mark.parametrize("ratio", [responses.ratio_of_logistic, responses.ratio_of_softplus])
@@ -188,9 +191,12 @@ def test_what_has_no_probability_is_refused():
     several = random_forest(0, Options(n_trees=3, n_features=6, n_outputs=3))
     classes = (np.arange(3),)
     for changes, message in [
-        ({"link": "softmax", "classes": classes}, "this forest has 3 with the link 'softmax'; explain the margin"),
+        (
+            {"link": "softmax", "classes": classes},
+            "this forest has 3 with the link 'softmax'; pass rule='exact' or explain the margin",
+        ),
         ({"classes": classes, "prediction": "argmax"}, "are probabilities already: explain output='margin'"),
-        ({}, "this forest has 3 with the link 'identity'; explain the margin"),
+        ({}, "this forest has 3 with the link 'identity'; pass rule='exact' or explain the margin"),
     ]:
         for output in ("probability", "log_loss"):
             with pytest.raises(NotImplementedError, match=message):

@@ -86,7 +86,7 @@ def test_labels_are_those_of_the_rows(monkeypatch):
     forest = dataclasses.replace(full_forest(2, n_trees=3, depth=3, n_features=4), link="logistic")
     X = np.random.default_rng(1).normal(size=(20, 4))
     y = np.arange(20) % 2
-    explainer = Explainer(forest, X, output="log_loss")
+    explainer = Explainer(forest, X, output="log_loss", rule="rescale")
     matrices = explainer.shap_interaction_values(X, y=y)
     monkeypatch.setattr(strongest, "TOGETHER", 3 * 8 * 16)
     pairs, values = explainer.shap_interaction_values(X, y=y, top=2)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 from pathlib import Path
+from typing import get_args
 
 from silva import __version__
 from silva.cli import bench, commands, demo, grow, plot, report
@@ -19,7 +20,7 @@ from silva.cli.values import (
     rows_source,
     table,
 )
-from silva.typing import FLOAT_TYPES, MODEL_FORMATS, OUTPUTS
+from silva.typing import FLOAT_TYPES, MODEL_FORMATS, OUTPUTS, ExplainRule
 
 MODEL = "model file: XGBoost .json or .ubj, LightGBM .txt, CatBoost .cbm or .json, .onnx, or .silva"
 DATA = (
@@ -122,9 +123,16 @@ def _add_explain(explain: argparse.ArgumentParser) -> None:
     )
     explain.add_argument(
         "--output",
-        choices=("margin", "probability"),
+        choices=("margin", "probability", "response", "decision"),
         default="margin",
-        help="what to explain (default: margin); probability, of the second of two classes, requires --background",
+        help="what to explain (default: margin); all others require --background",
+    )
+    explain.add_argument(
+        "--rule",
+        choices=get_args(ExplainRule),
+        default="exact",
+        help="values of outputs other than the margin: their Shapley values (exact, the default), or the margin's "
+        "values rescaled for each pair of rows, as in shap (rescale, for two classes)",
     )
     explain.add_argument("--dtype", choices=FLOAT_TYPES, default="float32", help="default: float32")
     explain.set_defaults(run=commands.explain)

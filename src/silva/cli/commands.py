@@ -62,6 +62,7 @@ def explain(options: argparse.Namespace) -> None:
             forest,
             background,
             output=options.output,
+            rule=options.rule,
             device=options.device,
             dtype=options.dtype,
             n_jobs=options.n_jobs,

@@ -8,7 +8,7 @@ import numpy as np
 
 from silva.escapes import shown
 from silva.inputs.matching import index_of_feature
-from silva.typing import ExplainAlgorithm, ExplainOutput, FloatType
+from silva.typing import ExplainAlgorithm, ExplainOutput, ExplainRule, FloatType
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
 ALGORITHMS: tuple[str, ...] = get_args(ExplainAlgorithm)
 OUTPUTS: tuple[str, ...] = get_args(ExplainOutput)
+RULES: tuple[str, ...] = get_args(ExplainRule)
 
 
 def refuse_negative_covers(forest: TreeEnsemble) -> None:
@@ -64,21 +65,28 @@ def refuse_unknown_means(forest: Forest) -> None:
         )
 
 
-def check_choices(algorithm: str, output: str, dtype: DTypeLike) -> None:
+def check_choices(algorithm: str, output: Any, dtype: DTypeLike, rule: str) -> None:
     """Raise for values that no argument has, and for those that nothing computes yet."""
     if not isinstance(algorithm, str) or algorithm not in ALGORITHMS:
         raise ValueError(f"algorithm is {algorithm!r}, expected 'auto', 'tables', 'quadrature' or 'paths'")
-    if not isinstance(output, str) or output not in OUTPUTS:
-        raise ValueError(f"output is {output!r}, expected 'margin', 'probability' or 'log_loss'")
+    if not callable(output) and (not isinstance(output, str) or output not in OUTPUTS):
+        raise ValueError(f"output is {output!r}, expected one of {', '.join(OUTPUTS)}, or a callable")
+    if not isinstance(rule, str) or rule not in RULES:
+        raise ValueError(f"rule is {rule!r}, expected 'exact' or 'rescale'")
+    if rule == "rescale" and output not in {"margin", "probability", "log_loss"}:
+        raise ValueError(f"rule='rescale' has no values of output={output!r}; pass rule='exact'")
     if str(dtype) not in get_args(FloatType) and not any(dtype is one for one in (np.float32, np.float64)):
         raise ValueError(f"dtype is {dtype!r}, expected 'float32' or 'float64'")
 
 
-def check_background(weight: Any, has_background: bool, algorithm: str, output: str) -> None:
+def check_background(weight: Any, has_background: bool, algorithm: str, output: Any) -> None:
     """Raise for arguments that do not go with background rows, or not without them."""
     if not has_background:
         if output != "margin":
-            raise ValueError(f"output={output!r} needs background rows; pass background, or explain the margin")
+            raise ValueError(
+                f"output={output!r} needs background rows: path-dependent values know averages of the margin alone, "
+                "and the response of an average is no average of responses; pass background, or explain the margin"
+            )
         if weight is not None:
             raise ValueError("background_weight weights background rows; pass background too")
         return

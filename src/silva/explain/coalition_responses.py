@@ -10,12 +10,9 @@ import numpy as np
 from silva.escapes import shown
 from silva.evaluate.links import LINKS, PROBABILITY_LINKS, labels, responses
 from silva.explain.shap_arguments import returns_probabilities
-from silva.inputs.targets import as_targets, class_places
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-
-    from numpy.typing import ArrayLike
 
     from silva.forest import Forest
     from silva.typing import Array, Doubles, Int32s
@@ -87,21 +84,9 @@ def is_margin(output: Any, forest: Forest) -> bool:
     return output == "margin" or (output == "probability" and returns_probabilities(forest))
 
 
-def places_of_labels(y: ArrayLike | None, n_rows: int, response: Response, forest: Forest) -> Int32s:
-    """Place of each row's label among the model's classes.
-
-    Where the classes are texts, or the forest knows none, numbers from 0 are places already.
-    """
-    if y is None:
-        raise ValueError("output='log_loss' explains the loss of each row's label; pass y, each row's class, or 0 or 1")
-    given, n_classes = as_targets(y, n_rows), response.n_classes
-    is_coded = given.dtype.kind in "biuf"
-    if len(forest.classes) == 1 and not (is_coded and isinstance(forest.classes[0].tolist()[0], str)):
-        return class_places(given, forest).astype(np.int32)
-    if not is_coded or not np.isin(given, np.arange(n_classes)).all():
-        expected = "0 and 1, the second class" if n_classes == 2 else f"0 to {n_classes - 1}, the place of its class"
-        raise ValueError(f"y holds {np.unique(given)[:5].tolist()}, expected {expected}")
-    return given.astype(np.int32)
+def n_results(forest: Forest, output: Any, rule: str) -> int:
+    """Count the numbers that are explained of a row."""
+    return forest.n_outputs if output == "margin" or rule == "rescale" else make_response(output, forest).n
 
 
 def _slope(forest: Forest) -> float:

@@ -8,33 +8,46 @@ them by its formula (native/explain/coalitions/cube.h). The values are the mean 
 
 from __future__ import annotations
 
+import contextlib
+import sys
+import time
 import warnings
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
 from silva import _core
-from silva.explain.background import Background, margins_of
-from silva.explain.coalition_responses import make_response, places_of_labels
+from silva.explain.background import Background, margins_of, mean
+from silva.explain.coalition_responses import make_response
+from silva.explain.condensed import merged, settled, stand_ins
 from silva.explain.cpu import checked_result
 from silva.explain.permutations import EstimateWarning, Pairs, estimate
-from silva.explain.stored import condense, expand, settled, stand_ins
 from silva.parallel import cached_property, n_threads
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
-    from numpy.typing import ArrayLike
-
-    from silva.explain.players import Players
+    from silva.explain.game import Game, Settings
     from silva.forest import Forest
-    from silva.typing import Array, Doubles, Int32s, Int64s
+    from silva.inputs.placed import PlacedRows
+    from silva.typing import Array, Doubles, Explained, Int32s, Int64s
 
 MOST = 20
 """Features on which two rows may differ for their values to be exact: a million coalitions."""
 
 TOLERANCE = 0.01
+"""Largest standard error of what is estimated, relative to the mean distance of responses from the background's."""
+
+GPU_PLAYERS = 32
+"""Bits of a mask on a GPU."""
+
+LONG_PAIRS, PROBED = 50_000, 16
+"""Pairs of a call whose time is estimated first, by so many rows and background rows."""
+
+WARNED_SECONDS, TOLD_SECONDS, FEW_ROWS = 20.0, 0.5, 100
+"""Estimated time of calls that say before they start what they cost; between two steps of progress; background rows
+that explanations commonly have."""
 
 MASK_BYTES = 2**27
 """Bytes of the masks of rows that are explained together, and of background rows."""
@@ -65,41 +78,40 @@ class Asked:
 
 
 class CoalitionExplainer:
-    """What CpuExplainer is for the margin.
+    """Explains responses of the margin exactly, on the CPU: what CpuExplainer is for the margin.
 
     Parameters
     ----------
-    forest : Forest
-    output : str or callable
-        "probability", "log_loss", "response", "decision", or a function of margins (N, k) that returns (N,) or (N, r).
-    dtype : {"float32", "float64"}
-        Of the results; all arithmetic is float64, and that of margins exact.
-    n_jobs : int or None
+    game : Game
+        Of the margin, against background rows.
+    settings : Settings
+        The dtype is that of the results; all arithmetic is float64, and that of margins exact.
+
+    Attributes
+    ----------
+    response : Response
     background : Background
-    players : Players
-    most : int
-        Players on which a pair of rows may differ for its values to be exact; beyond, they are estimated.
-    tolerance : float
-        Largest standard error of estimated values, relative to the mean distance of responses from the background's.
+        Rows that the forest's splits cannot tell apart are one.
+    most, tolerance : int, float
+        Players on which a pair of rows may differ for its values to be exact. Others are estimated: the largest
+        standard error, relative to the mean distance of responses from the background's.
     """
 
-    has_tables, table_bytes, whole_tables = False, 0, None
+    has_tables, n_bytes, whole_tables = False, 0, None
 
-    def __init__(
-        self,
-        forest: Forest,
-        output: Any,
-        dtype: str,
-        n_jobs: int | None,
-        background: Background,
-        players: Players,
-        most: int = MOST,
-        tolerance: float = TOLERANCE,
-    ) -> None:
-        self.most, self.tolerance = most, tolerance
-        self.forest, self.dtype, self.n_jobs, self.players = forest, dtype, n_jobs, players
-        self.response = make_response(output, forest)
-        self.background = background if forest.has_linear_leaves else merged(background, forest)
+    def __init__(self, game: Game, settings: Settings) -> None:
+        self.game, self.settings, self.most, self.tolerance = game, settings, MOST, TOLERANCE
+        background = cast("Background", game.background)
+        self.response = make_response(settings.output, game.forest)
+        self.background = background if game.forest.has_linear_leaves else merged(background, game.forest)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return CoalitionExplainer, (self.game, self.settings)
+
+    @property
+    def n_outputs(self) -> int:
+        """Numbers that are explained of a row."""
+        return self.response.n
 
     @property
     def expected_value(self) -> Doubles:
@@ -108,24 +120,33 @@ class CoalitionExplainer:
 
     @cached_property
     def _expected(self) -> Doubles:
-        background = self.background
-        margins = margins_of(self.forest, background.rows, self.n_jobs)
+        margins = margins_of(self.game.forest, self.background.rows, self.settings.n_jobs)
         labels = range(self.response.n_classes) if self.response.takes_labels else [None]
         n = len(margins)
         found = [self.response(margins, None if one is None else np.full(n, one, np.int32)) for one in labels]
-        return np.average(np.concatenate(found, axis=1), axis=0, weights=background.weight.astype(np.float64))
+        return np.array([mean(of_output, self.background.weight) for of_output in np.concatenate(found, axis=1).T])
+
+    def cpu_only(self, kind: Explained) -> str:
+        """Name what GPUs do not explain, if it is asked for."""
+        if kind == "pairs":
+            return "interactions of exact responses"
+        if self.response.code is None:
+            return f"exact values of output {self.response.name}"
+        if self.game.forest.has_linear_leaves:
+            return "exact responses of linear leaves"
+        return "exact responses of more than 32 features" if self.layout.n_used > GPU_PLAYERS else ""
 
     def prepare(self) -> None:
-        """Lay the forest out."""
-        _ = self._game
+        """Lay the forest out, and find the background's masks."""
+        _ = self._kept_masks
 
-    def values(self, rows: Array, out: Array | None = None, y: ArrayLike | None = None) -> Array:
-        """Values of rows that `as_rows` made: (n, P) or (n, P, r)."""
-        found, errors = self.values_and_errors(rows, out, y)
+    def values(self, rows: PlacedRows, out: Array | None = None) -> Array:
+        """Values of rows: (n, P) or (n, P, r)."""
+        found, errors = self.values_and_errors(rows, out)
         if largest := errors.max(initial=0):
-            rows_estimated = int((errors.reshape(len(rows), -1).max(axis=1) > 0).sum())
+            n_estimated = int((errors.reshape(len(rows), -1).max(axis=1) > 0).sum())
             warnings.warn(
-                f"{rows_estimated} of {len(rows)} rows differ from background rows on more than {self.most} features: "
+                f"{n_estimated} of {len(rows)} rows differ from background rows on more than {self.most} features: "
                 f"their values are estimates with standard errors of up to {largest:.2g}; ask for them by "
                 "standard_errors=True, pass groups of features, or rule='rescale'",
                 EstimateWarning,
@@ -133,75 +154,112 @@ class CoalitionExplainer:
             )
         return found
 
-    def values_and_errors(
-        self, rows: Array, out: Array | None = None, y: ArrayLike | None = None
-    ) -> tuple[Array, Array]:
+    def values_and_errors(self, rows: PlacedRows, out: Array | None = None) -> tuple[Array, Array]:
         """Values, and their standard errors, 0 where they are exact: (n, P) or (n, P, r) both."""
-        return self._explain(rows, Asked("values", (self.players.n,), NO_NUMBERS), out, y)
+        return self._explain(rows, Asked("values", (self.game.players.n,), NO_NUMBERS), out)
 
-    def interactions(self, rows: Array, places: Int32s, out: Array | None = None, y: ArrayLike | None = None) -> Array:
+    def interactions(self, rows: PlacedRows, places: Int32s | None = None, out: Array | None = None) -> Array:
         """Interaction values, (n, m, P) or (n, m, P, r); places[p] is player p's place among the m, or -1."""
-        shape = int(places.max(initial=-1)) + 1, self.players.n
-        return self._explain(rows, Asked("pairs", shape, places), out, y)[0]
+        n_players = self.game.players.n
+        places = np.arange(n_players, dtype=np.int32) if places is None else places
+        return self._explain(rows, Asked("pairs", (int(places.max(initial=-1)) + 1, n_players), places), out)[0]
 
-    def indices(
-        self, rows: Array, sets: Int32s, is_banzhaf: bool, out: Array | None = None, y: ArrayLike | None = None
-    ) -> Array:
+    def indices(self, rows: PlacedRows, sets: Int32s, is_banzhaf: bool, out: Array | None = None) -> Array:
         """Compute indices of sets of players (n_sets, 4), padded with -1: (n, n_sets) or (n, n_sets, r)."""
         kind = "banzhaf" if is_banzhaf else "shapley"
-        return self._explain(rows, Asked(kind, (len(sets),), sets.reshape(-1)), out, y)[0]
+        return self._explain(rows, Asked(kind, (len(sets),), sets.reshape(-1)), out)[0]
 
     @cached_property
-    def _game(self) -> Any:
-        return _core.CoalitionForest(self.forest, self.players.of_feature)
+    def layout(self) -> Any:
+        """The compiled forest."""
+        return _core.CoalitionForest(self.game.forest, self.game.players.of_feature)
 
-    def _explain(self, rows: Array, asked: Asked, out: Array | None, y: ArrayLike | None) -> tuple[Array, Array]:
-        places = None
-        if self.response.takes_labels:
-            places = places_of_labels(y, len(rows), self.response, self.forest)
+    def _explain(self, rows: PlacedRows, asked: Asked, out: Array | None) -> tuple[Array, Array]:
         shape = (len(rows), *asked.shape, *([self.response.n] if self.response.n > 1 else []))
-        result = checked_result(shape, self.dtype, rows, out)
-        distinct, some_places, place = self._distinct(rows, places)
-        parts = list(self._by_chunk(distinct, some_places, asked))
+        result = checked_result(shape, self.settings.dtype, rows.rows, out)
+        labels = None if rows.labels is None else np.asarray(rows.labels).astype(np.int32)
+        distinct, some_labels, place = self._distinct(rows.rows, labels)
+        parts = list(self._by_chunk(distinct, some_labels, asked))
         found, variance = (np.concatenate(part) for part in zip(*parts, strict=True))
+        self._refuse_infinite_values(found)
         result[...] = found.reshape(-1, *shape[1:])[place]
-        errors = np.sqrt(variance).astype(self.dtype) if asked.kind == "values" else variance
-        return result, errors.reshape(-1, *shape[1:])[place] if asked.kind == "values" else errors
+        if asked.kind != "values":
+            return result, variance
+        return result, np.sqrt(variance).astype(self.settings.dtype).reshape(-1, *shape[1:])[place]
 
-    def _distinct(self, rows: Array, places: Int32s | None) -> tuple[Array, Int32s | None, Any]:
+    def _distinct(self, rows: Array, labels: Int32s | None) -> tuple[Array, Int32s | None, Any]:
         """Rows that differ for the forest or in their label, and the place of each row among them."""
-        if len(rows) < 2 or self.forest.has_linear_leaves:
-            return rows, places, slice(None)
-        classes = [
-            np.unique(column, return_inverse=True)[1]
-            for column in (*stand_in_columns(rows, self.forest), *([] if places is None else [places]))
-        ]
+        if len(rows) < 2 or self.game.forest.has_linear_leaves:
+            return rows, labels, slice(None)
+        columns = (*stand_in_columns(rows, self.game.forest), *([] if labels is None else [labels]))
+        classes = [np.unique(column, return_inverse=True)[1] for column in columns]
         _, first, place = np.unique(np.stack(classes, axis=1), axis=0, return_index=True, return_inverse=True)
-        return rows[first], None if places is None else places[first], place.reshape(-1)
+        return rows[first], None if labels is None else labels[first], place.reshape(-1)
 
     def _by_chunk(self, rows: Array, places: Int32s | None, asked: Asked) -> Iterator[tuple[Doubles, Doubles]]:
         """Results of some rows after the other, (n, entries * r), and the variances of values."""
         n_entries = int(np.prod(asked.shape)) * self.response.n
         n_errors = n_entries if asked.kind == "values" else 0
-        size = max(1, min(MASK_BYTES // max(1, self._game.row_bytes), MASK_BYTES // (8 * max(1, n_entries)), 1024))
-        for first in range(0, max(1, len(rows)), size):
-            some = rows[first : first + size]
-            of_some = None if places is None else places[first : first + size]
-            total, variance = np.zeros((len(some), n_entries)), np.zeros((len(some), n_errors))
-            masked = self._masks(some)
-            for against in self._background_chunks():
-                part, n_differ = self._against(masked, len(some), of_some, against, asked)
-                total += part
-                if (n_differ > self.most).any():
-                    self._add_estimates(masked, of_some, against, asked, n_differ, total, variance)
-            yield total, variance
+        size = max(1, min(MASK_BYTES // max(1, self.layout.row_bytes), MASK_BYTES // (8 * max(1, n_entries)), 1024))
+        seconds = self._seconds(rows, places, asked) if len(rows) * len(self.background.rows) > LONG_PAIRS else 0.0
+        self._warn_of_cost(seconds, len(rows))
+        with progress_of(len(rows), seconds) as tell:
+            size = max(1, min(size, int(len(rows) * TOLD_SECONDS / seconds))) if seconds else size
+            for first in range(0, max(1, len(rows)), size):
+                some = rows[first : first + size]
+                yield self._of_rows(some, None if places is None else places[first : first + size], asked, n_errors)
+                tell(len(some))
+
+    def _of_rows(self, rows: Array, places: Int32s | None, asked: Asked, n_errors: int) -> tuple[Doubles, Doubles]:
+        """Results of rows against all background rows, and variances."""
+        n_entries = int(np.prod(asked.shape)) * self.response.n
+        total, variance = np.zeros((len(rows), n_entries)), np.zeros((len(rows), n_errors))
+        masked = self._masks(rows)
+        for against in self._background_chunks():
+            part, n_differ = self._against(masked, len(rows), places, against, asked)
+            total += part
+            if (n_differ > self.most).any():
+                self._add_estimates(masked, places, against, asked, n_differ, total, variance)
+        return total, variance
+
+    def _seconds(self, rows: Array, places: Int32s | None, asked: Asked) -> float:
+        """Estimate the time of a call by some of its pairs, spread over both."""
+        some, others = (slice(None, None, -(-len(of) // PROBED)) for of in (rows, self.background.rows))
+        masked, masks = self._masks(rows[some]), self._masks(self.background.rows[others])
+        share = np.ones(len(self.background.rows[others]))
+        start = time.perf_counter()
+        n_rows = len(rows[some])
+        self._against(masked, n_rows, None if places is None else places[some], (masks, share, 0), asked)
+        return (time.perf_counter() - start) * len(rows) * len(self.background.rows) / (n_rows * len(share))
+
+    def _warn_of_cost(self, seconds: float, n_rows: int) -> None:
+        if seconds < WARNED_SECONDS:
+            return
+        m = len(self.background.rows)
+        fewer = "" if m <= FEW_ROWS else f" {FEW_ROWS} background rows take about {seconds * FEW_ROWS / m:.0f} s;"
+        warnings.warn(
+            f"exact values of {n_rows:,} rows against {m:,} background rows are those of {n_rows * m:,} pairs, about "
+            f"{seconds:.0f} s here;{fewer} groups of features halve the time for each feature less on which rows "
+            "differ; rule='rescale' takes about what the margin's values take",
+            CostWarning,
+            stacklevel=2,
+        )
+
+    def _refuse_infinite_values(self, found: Doubles) -> None:
+        """Refuse overflows of responses that the core computes."""
+        is_finite = np.isfinite(found).all(axis=1)
+        if not is_finite.all():
+            raise ValueError(
+                f"output {self.response.name} is infinite for some hybrid of row {int(is_finite.argmin())} and a "
+                "background row; explain the margin"
+            )
 
     def _background_chunks(self) -> Iterator[tuple[Any, Doubles, int]]:
         """Masks of background rows, their shares, and where they begin."""
         if self._kept_masks is not None:
             yield self._kept_masks, self._share, 0
             return
-        size = max(1, MASK_BYTES // self._game.row_bytes)
+        size = max(1, MASK_BYTES // self.layout.row_bytes)
         for first in range(0, len(self.background.rows), size):
             some = slice(first, first + size)
             yield self._masks(self.background.rows[some]), self._share[some], first
@@ -213,11 +271,11 @@ class CoalitionExplainer:
     @cached_property
     def _kept_masks(self) -> Any:
         """Masks of the background if they are small."""
-        is_small = len(self.background.rows) * self._game.row_bytes <= MASK_BYTES
+        is_small = len(self.background.rows) * self.layout.row_bytes <= MASK_BYTES
         return self._masks(self.background.rows) if is_small else None
 
     def _masks(self, rows: Array) -> Any:
-        return self._game.rows(rows, n_threads(self.n_jobs))
+        return self.layout.rows(rows, n_threads(self.settings.n_jobs))
 
     def _against(
         self, masked: Any, n_rows: int, places: Int32s | None, background: tuple[Any, Doubles, int], asked: Asked
@@ -228,10 +286,10 @@ class CoalitionExplainer:
             return self._by_function(masked, n_rows, places, background, asked)
         n_entries = int(np.prod(asked.shape)) * self.response.n
         found, n_differ = np.empty((n_rows, n_entries)), np.empty((n_rows, len(share)), np.int32)
-        self._game.sums(
+        self.layout.sums(
             *(masked, masks, share, self.response.code, self.response.scale),
             *(NO_NUMBERS if places is None else places, asked.numbers, asked.kind, self.most, self.response.n),
-            *(found, n_differ, n_threads(self.n_jobs)),
+            *(found, n_differ, n_threads(self.settings.n_jobs)),
         )
         return found, n_differ
 
@@ -240,21 +298,21 @@ class CoalitionExplainer:
     ) -> tuple[Doubles, Int32s]:
         """Sum over pairs whose responses are computed in Python."""
         masks, share, first_background = background
-        n_differ = self._game.differing(masked, masks, n_threads(self.n_jobs)).reshape(n_rows, len(share))
+        n_differ = self.layout.differing(masked, masks, n_threads(self.settings.n_jobs)).reshape(n_rows, len(share))
         pairs = np.stack(np.nonzero(n_differ <= self.most), axis=1)
         sizes = np.left_shift(np.int64(1), n_differ[n_differ <= self.most].astype(np.int64))
         result = np.zeros((n_rows, int(np.prod(asked.shape)) * self.response.n))
         for some in _batches(sizes):
             first = np.concatenate([[0], np.cumsum(sizes[some])])
-            margins = np.empty((first[-1], self.forest.n_outputs))
+            margins = np.empty((first[-1], self.game.forest.n_outputs))
             of_pairs = masked, masks, np.ascontiguousarray(pairs[some]).reshape(-1), first[:-1]
-            self._game.margins(*of_pairs, self.most, margins, n_threads(self.n_jobs))
+            self.layout.margins(*of_pairs, self.most, margins, n_threads(self.settings.n_jobs))
             labels = None if places is None else np.repeat(places[pairs[some, 0]], sizes[some])
             responses = np.ascontiguousarray(self.response(margins, labels))
             self._refuse_infinite(responses, pairs[some], first, first_background)
             found = np.empty((len(first) - 1, result.shape[1]))
             about = asked.numbers, asked.kind, self.most, self.response.n
-            self._game.pair_sums(*of_pairs, responses, *about, found, n_threads(self.n_jobs))
+            self.layout.pair_sums(*of_pairs, responses, *about, found, n_threads(self.settings.n_jobs))
             np.add.at(result, pairs[some, 0], found * share[pairs[some, 1], None])
         return result, n_differ
 
@@ -269,8 +327,8 @@ class CoalitionExplainer:
         variance: Doubles,
     ) -> None:
         """Add what is estimated, row by row, and its variances."""
-        if asked.kind != "values" or self.forest.has_linear_leaves:
-            what = "linear leaves" if self.forest.has_linear_leaves else "interactions"
+        if asked.kind != "values" or self.game.forest.has_linear_leaves:
+            what = "linear leaves" if self.game.forest.has_linear_leaves else "interactions"
             raise NotImplementedError(
                 f"{what} of output {self.response.name} are exact up to {self.most} features on which two rows differ, "
                 f"these differ on {n_differ.max()}; pass groups of features, or rule='rescale'"
@@ -280,14 +338,20 @@ class CoalitionExplainer:
             others = np.flatnonzero(n_differ[row] > self.most)
             pairs = np.stack([np.full(len(others), row), others], axis=1)
             labels = None if places is None else np.full(len(others), places[row], np.int32)
-            of_rows = self._game, masked, masks, pairs, share[others], others + first, labels
-            of = Pairs(*of_rows, self.players.n, self.forest.n_outputs, n_threads(self.n_jobs), n_differ[row, others])
+            of_rows = self.layout, masked, masks, pairs, share[others], others + first, labels
+            of = Pairs(
+                *of_rows,
+                self.game.players.n,
+                self.game.forest.n_outputs,
+                n_threads(self.settings.n_jobs),
+                n_differ[row, others],
+            )
             values, of_values = estimate(of, self.response, self.tolerance)
             total[row] += values.reshape(-1)
             variance[row] += of_values.reshape(-1)
 
     def _refuse_infinite(self, responses: Doubles, pairs: Int64s, first: Int64s, first_background: int) -> None:
-        """Name the first coalition whose response is no finite number."""
+        """Name the first coalition whose response is not a finite number."""
         is_wrong = ~np.isfinite(responses).all(axis=1)
         if not is_wrong.any():
             return
@@ -301,16 +365,29 @@ class CoalitionExplainer:
         )
 
 
+class CostWarning(UserWarning):
+    """A call is going to take long."""
+
+
+@contextlib.contextmanager
+def progress_of(n_rows: int, seconds: float) -> Iterator[Callable[[int], object]]:
+    """Show on a terminal how many rows are explained, by tqdm where it is installed; yields what counts them."""
+    if seconds < 4 * TOLD_SECONDS or not sys.stderr.isatty():
+        yield lambda _: None
+        return
+    try:
+        from tqdm import tqdm
+    except ImportError:
+        yield lambda _: None
+        return
+    with tqdm(total=n_rows, desc="explain", unit=" rows", leave=False, file=sys.stderr) as bar:
+        yield bar.update
+
+
 def stand_in_columns(rows: Array, forest: Forest) -> list[Array]:
     """Columns in which rows of equal values go the same ways at every split."""
     values = settled(rows, forest)
     return [stand_ins(forest, feature, values[:, feature]) for feature in range(forest.n_features)]
-
-
-def merged(background: Background, forest: Forest) -> Background:
-    """Background rows that the forest's splits cannot tell apart, as one row with the sum of their weights."""
-    found = expand(condense(background, forest), background.expected_value)
-    return Background(found.rows, found.weight, background.total, background.expected_value)
 
 
 def _batches(sizes: Int64s) -> Iterator[slice]:

@@ -43,6 +43,11 @@ class CpuExplainer:
         return expected
 
     @property
+    def n_outputs(self) -> int:
+        """Numbers that are explained of a row."""
+        return self.game.forest.n_outputs
+
+    @property
     def has_tables(self) -> bool:
         """Whether any tree has tables."""
         tables = self.tables("values")

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from silva.device import DeviceError, array_gpu, count_rows, gpus_worthwhile, parse_device
+from silva.explain.coalitions import CoalitionExplainer
 from silva.explain.cpu import CpuExplainer
 from silva.explain.responses import ResponseExplainer, labels_of
 from silva.inputs import as_rows
@@ -33,29 +34,33 @@ class Engines:
 
     Attributes
     ----------
-    cpu : CpuExplainer or ResponseExplainer
+    cpu : CpuExplainer, ResponseExplainer or CoalitionExplainer
     """
 
     def __init__(self, game: Game, settings: Settings) -> None:
         self.game, self.settings = game, settings
-        self.cpu = (CpuExplainer if settings.output == "margin" else ResponseExplainer)(game, settings)
+        self.cpu = _kind_of(settings)(game, settings)
 
     @cached_property
     def cuda(self) -> CudaExplainer:
         """What explains on GPUs."""
         from silva.explain.cuda.explainer import CudaExplainer
 
-        parts = self.cpu.parts if isinstance(self.cpu, ResponseExplainer) else None
-        return CudaExplainer(self.game, self.settings, parts)
+        return CudaExplainer(self.game, self.settings, self.cpu)
 
     @property
-    def asked(self) -> CpuExplainer | ResponseExplainer | CudaExplainer:
+    def asked(self) -> CpuExplainer | ResponseExplainer | CoalitionExplainer | CudaExplainer:
         """What explains where `device` says, "auto" on the CPU."""
         return self.cuda if self.settings.is_for_gpus else self.cpu
 
-    def of(self, rows: PlacedRows) -> CpuExplainer | ResponseExplainer | CudaExplainer:
+    def of(self, rows: PlacedRows) -> CpuExplainer | ResponseExplainer | CoalitionExplainer | CudaExplainer:
         """Return what explains these rows."""
         return self.cuda if rows.gpus else self.cpu
+
+    @property
+    def is_exact_response(self) -> bool:
+        """Whether responses are explained by all coalitions."""
+        return isinstance(self.cpu, CoalitionExplainer)
 
     def again(self, X: Rows, kind: Explained) -> Any:
         """Answer a call like an earlier one on GPU rows: checks take as long as a GPU needs for many rows."""
@@ -87,12 +92,14 @@ class Engines:
 
     def _gpus(self, X: Rows, kind: Explained) -> tuple[int, ...]:
         """GPUs that take these rows; none if the CPU does."""
-        if reason := self._cpu_only():
+        if reason := self._cpu_only(kind):
             require_cpu(self.settings.device, X, reason)
             return ()
         forest, device = self.game.forest, self.settings.device
         n_blocks = -(-count_rows(X) // (ROWS_TOGETHER * n_threads(self.settings.n_jobs)))
         work = n_blocks * forest.n_nodes * (forest.n_features if kind == "pairs" else 1)
+        if isinstance(self.cpu, CoalitionExplainer):
+            return gpus_worthwhile(device, X, work * len(self.cpu.background.rows), WORTHWHILE)
         if self.settings.algorithm == "paths":
             return self._gpus_of_paths(X, work)
         gpus = gpus_worthwhile(device, X, work, WORTHWHILE)
@@ -100,8 +107,10 @@ class Engines:
         needs_tables = self.game.has_background or self.game.players.groups
         return () if gpus and is_free and needs_tables and not self.cuda.serves_by_tables(kind) else gpus
 
-    def _cpu_only(self) -> str:
+    def _cpu_only(self, kind: Explained) -> str:
         """Name what GPUs do not explain, if it is asked for."""
+        if isinstance(self.cpu, CoalitionExplainer):
+            return self.cpu.cpu_only(kind)
         has_groups, has_background = bool(self.game.players.groups), self.game.has_background
         if has_groups and self.settings.algorithm == "quadrature":
             return "groups with algorithm='quadrature'"
@@ -120,6 +129,12 @@ class Engines:
         if not gpus:
             raise DeviceError(f"{only}; pass device='cuda' or algorithm='quadrature'")
         return gpus
+
+
+def _kind_of(settings: Settings) -> type[CpuExplainer | ResponseExplainer | CoalitionExplainer]:
+    if settings.output == "margin":
+        return CpuExplainer
+    return CoalitionExplainer if settings.rule == "exact" else ResponseExplainer
 
 
 def require_cpu(device: str, X: Rows | None, what: str) -> None:

@@ -13,6 +13,7 @@ from silva.explain.checks import (
     places_of,
     refuse_linear_leaves,
 )
+from silva.explain.coalitions import CoalitionExplainer
 from silva.explain.engines import Engines, require_cpu
 from silva.explain.explanation import base_values_of, make_explanation
 from silva.explain.game import checked_settings
@@ -43,7 +44,17 @@ if TYPE_CHECKING:
     from numpy.typing import ArrayLike
 
     from silva.forest import Forest
-    from silva.typing import Array, Doubles, ExplainAlgorithm, ExplainOutput, FloatType, Int32s, InteractionIndex, Rows
+    from silva.typing import (
+        Array,
+        Doubles,
+        ExplainAlgorithm,
+        ExplainOutput,
+        ExplainRule,
+        FloatType,
+        Int32s,
+        InteractionIndex,
+        Rows,
+    )
 
 
 class Explainer:
@@ -55,16 +66,17 @@ class Explainer:
         A Forest, or any model that `silva.load` reads.
     background : array-like or frame of shape (m, F), optional
         Rows whose values replace unknown features (interventional values). Their number does not affect the cost of a
-        row. None: path-dependent values, which weight the two sides of a split by the training rows that took them.
-        On GPUs, a background requires tables for every tree.
+        row, except for exact values of responses (`rule`). None: path-dependent values, which weight the two sides of a
+        split by the training rows that took them. On GPUs, a background requires tables for every tree.
     algorithm : {"auto", "tables", "quadrature", "paths"}
         "tables" keeps finished values of small subtrees, so that a row costs about as much as its prediction.
         "quadrature" walks every tree for every row. "auto" uses tables where they pay off, otherwise the walk; the
         forest and its background decide, never the rows. "paths" is GPUTreeShap's method, an independent check on GPUs
         for at most 31 distinct features on a path.
-    output : {"margin", "probability", "log_loss"}
-        What is explained: the margin, before any link. With a background and a logistic link, also the probability of
-        the second class, or the loss of each row's label, as in shap.
+    output : {"margin", "probability", "log_loss", "response", "decision"} or callable
+        What is explained: the margin, before any link. With a background also the probability of the second class, or
+        of each of k classes; the loss of each row's label; the response, which the link makes of the margin; whether
+        the model decides for a class, 1 or 0; or a function of margins (N, k) that returns (N,) or (N, r) numbers.
     device : {"auto", "cpu", "cuda", "cuda:1", "cuda:all"}
         Where to run. "auto" uses the GPU that holds the rows; rows on the host go to a GPU if that is faster.
         "cuda:all" divides the rows among the GPUs of this machine.
@@ -84,6 +96,11 @@ class Explainer:
         of one column; for other models, each feature is a group.
     feature_names : sequence of str, optional
         Names of the features in explanations; default the model's names.
+    rule : {"exact", "rescale"}
+        Definition of the values of outputs other than the margin. "exact": Shapley values of the response, which is
+        computed for all coalitions of features. The cost grows with the background rows, and as 2^d with the d features
+        on which two rows differ; beyond 20, values are estimates (see `shap_values`). "rescale": for each pair of rows,
+        the margin's values times one number, as in shap; for two classes.
     **shap_arguments
         Arguments of shap: `data` or `masker` for background, `model_output` ("raw" is the margin),
         `feature_perturbation` and `output_names`. ``algorithm="tree"``, `seed`, `approximate`, `link` and
@@ -101,7 +118,7 @@ class Explainer:
         otherwise "quadrature", or "patterns" with a background.
     expected_value : float, or ndarray of shape (k,)
         The output if no feature is known; with a background, its mean. An array for k > 1 outputs. For the log-loss
-        (2,), for labels 0 and 1.
+        (k,), for the label of each class.
 
     Raises
     ------
@@ -140,7 +157,7 @@ class Explainer:
         model: Any,
         background: Any = None,
         algorithm: ExplainAlgorithm = "auto",
-        output: ExplainOutput = "margin",
+        output: ExplainOutput | Callable[[Doubles], ArrayLike] = "margin",
         device: str = "auto",
         dtype: FloatType = "float32",
         n_jobs: int | None = None,
@@ -148,9 +165,10 @@ class Explainer:
         background_weight: ArrayLike | None = None,
         groups: Mapping[str, Sequence[int | str]] | Literal["source"] | None = None,
         feature_names: Sequence[str] | None = None,
+        rule: ExplainRule = "exact",
         **shap_arguments: Any,
     ) -> None:
-        settings = checked_settings(own_algorithm(algorithm), output, device, dtype, n_jobs, table_bytes)
+        settings = checked_settings(own_algorithm(algorithm), output, device, dtype, n_jobs, table_bytes, rule)
         of_players = groups, feature_names, shap_arguments
         self.game, self.settings = set_up(model, settings, background, background_weight, *of_players)
         self._engines = Engines(self.game, self.settings)
@@ -194,6 +212,11 @@ class Explainer:
         return self.game.players.names or shown_names(self.forest)
 
     @property
+    def n_outputs(self) -> int:
+        """Numbers that are explained of a row: the outputs of the margin, or those of the response."""
+        return self._engines.cpu.n_outputs
+
+    @property
     def algorithm_(self) -> str:
         """Algorithm of values on `device` ("auto": on the CPU): "tables", "quadrature", "patterns" or "paths"."""
         if self.settings.algorithm == "paths":
@@ -229,6 +252,7 @@ class Explainer:
         by_position: bool = False,
         check_additivity: bool = False,
         sparse_output: bool = False,
+        standard_errors: bool = False,
         **shap_arguments: Any,
     ) -> Any:
         """Compute SHAP values.
@@ -240,7 +264,8 @@ class Explainer:
             is not stored is missing for XGBoost and 0 for other libraries. For a single row (an array or a
             pandas.Series), the result has no row axis.
         y : array-like of shape (n,), optional
-            Labels, for output="log_loss" alone: classes of the model, or 0 and 1 where it knows none or texts.
+            Labels, for output="log_loss" alone: classes of the model, or their numbers from 0 where it knows none or
+            texts.
         out : ndarray, optional
             Array for the result, with its shape and dtype and any strides, such as a memory map for results that are
             larger than memory.
@@ -251,6 +276,9 @@ class Explainer:
             the error of a value (Notes of `Explainer`) for each feature of each tree.
         sparse_output : bool
             Return a CSR array (n, F) of the values that are not 0, (1, F) for one row; for k > 1 outputs, a list of k.
+        standard_errors : bool
+            Return values and their standard errors. These are 0, except for values of responses that are estimated
+            since the row differs from background rows on more than 20 features.
         **shap_arguments
             `approximate` and `tree_limit`, if they change nothing.
 
@@ -258,7 +286,7 @@ class Explainer:
         -------
         ndarray of shape (n, F), or (n, F, k) for k > 1 outputs, of `dtype`; F is the number of `players`
             Values in the unit of the output. A row's values and `expected_value` add up to its margin, probability or
-            loss (with the expected value of its label).
+            loss (with the expected value of its label). With `standard_errors`, a pair of such arrays.
 
         Raises
         ------
@@ -270,11 +298,20 @@ class Explainer:
             For linear leaves on a GPU with a background or groups.
         DeviceError
             If `device` or X requires a GPU that cannot be used.
+
+        Warns
+        -----
+        EstimateWarning
+            If values of a response are estimates, since rows differ from background rows on more than 20 features.
+        CostWarning
+            If exact values of a response are going to take more than 20 seconds.
         """
         if shap_arguments:
             refuse_call_arguments(shap_arguments, self.forest.n_trees)
         if sparse_output and out is not None:
             raise ValueError("out holds dense values; pass either out or sparse_output=True")
+        if standard_errors:
+            return self._values_and_errors(X, y, out, by_position)
         if check_additivity and self.settings.output != "margin":
             raise ValueError(f"check_additivity compares margins; leave it off for output={self.settings.output!r}")
         is_plain = out is None and not (check_additivity or sparse_output)
@@ -283,12 +320,22 @@ class Explainer:
         X = arranged(X, self.forest, by_position, keeps_sparse=not self.groups)
         if is_sparse(X):
             explain = functools.partial(self._of_used.shap_values, check_additivity=check_additivity)
-            return values_of_sparse(explain, self.game, self.settings.dtype, X, out, sparse_output, y)
+            about = self.game, self.n_outputs, self.settings.dtype
+            return values_of_sparse(explain, *about, X, out, sparse_output, y)
         rows = self._engines.place(X, "values", y)
         values = self._engines.of(rows).values(rows, out)
         if check_additivity:
             check_sums(self.forest, self.settings.dtype, self._engines.cpu.expected_value, rows, values)
-        return sparse_values(on_host(values), self.forest.n_outputs) if sparse_output else values
+        return sparse_values(on_host(values), self.n_outputs) if sparse_output else values
+
+    def _values_and_errors(self, X: Rows, y: ArrayLike | None, out: Array | None, by_position: bool) -> Any:
+        """Values, and their standard errors: of what is not estimated 0."""
+        engine = self._engines.cpu
+        if not isinstance(engine, CoalitionExplainer):
+            values = self.shap_values(X, y, out=out, by_position=by_position)
+            return values, 0 * values
+        rows = self._engines.place(arranged(X, self.forest, by_position), "values", y, on_host=True)
+        return engine.values_and_errors(rows, out)
 
     @cached_property
     def _of_used(self) -> Explainer:
@@ -399,7 +446,7 @@ class Explainer:
         is_plain = features is None and out is None and top is None
         if is_plain and (found := self._engines.again(X, "pairs")) is not None:
             return cast("Array", found)
-        if self.game.has_background:
+        if self.game.has_background and not self._engines.is_exact_response:
             refuse_linear_leaves(self.forest, "interactions against a background", "explain without background rows")
         players = self.game.players
         places = places_of(features, players.n, players.names)
@@ -408,7 +455,7 @@ class Explainer:
             rows = self._engines.place(X, "pairs", y)
             found = self._engines.of(rows).interactions(rows, None if features is None else places, out)
             return cast("Array", found)
-        search = PairSearch(places, self.forest.n_outputs, top, overall, out)
+        search = PairSearch(places, self.n_outputs, top, overall, out)
         rows = self._engines.place(X, "pairs", y, on_host=not isinstance(X, np.ndarray) and array_gpu(X) is None)
         return search.run(rows, lambda some: on_host(self._engines.of(some).interactions(some, places)))
 
@@ -469,7 +516,8 @@ class Explainer:
         """
         if not isinstance(index, str) or index not in {"shapley", "banzhaf"}:
             raise ValueError(f"index is {index!r}, expected 'shapley' or 'banzhaf'")
-        refuse_linear_leaves(self.forest, "interaction indices", "use shap_values")
+        if not self._engines.is_exact_response:
+            refuse_linear_leaves(self.forest, "interaction indices", "use shap_values")
         require_cpu(self.settings.device, X, "interaction indices")
         chosen = sets_of(sets, self.game.players)
         rows = self._engines.place(arranged(X, self.forest, by_position), "values", y, on_host=True)
@@ -512,8 +560,9 @@ class Explainer:
         else:
             shap_arguments["check_additivity"] = check_additivity
             values = self.shap_values(X, y, by_position=by_position, **shap_arguments)
+
         base_values = base_values_of(self.forest, self.settings.output, self.expected_value, len(values), y)
-        return make_explanation(self.game, self.settings, X, by_position, on_host(values), base_values)
+        return make_explanation(self.game, self.settings, self.n_outputs, X, by_position, on_host(values), base_values)
 
     def mapper(
         self,

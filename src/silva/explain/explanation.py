@@ -129,7 +129,7 @@ def _taken(array: Array, axes: Sequence[str], places: dict[str, Any]) -> Any:
 
 
 def make_explanation(
-    game: Game, settings: Settings, X: Any, by_position: bool, values: Array, base_values: Doubles
+    game: Game, settings: Settings, n_outputs: int, X: Any, by_position: bool, values: Array, base_values: Doubles
 ) -> Any:
     """Wrap the values of rows into shap.Explanation, or into the dataclass above where shap is not installed."""
     forest, players = game.forest, game.players
@@ -137,7 +137,7 @@ def make_explanation(
     X = arranged(X, forest, by_position)
     data = players.data(own_values(on_host(X), forest), forest, source)
     names = list(settings.feature_names or (players.groups and players.names) or names_of(X, forest))
-    outputs = list(settings.output_names or output_names(forest, forest.n_outputs))
+    outputs = list(settings.output_names or output_names(forest, n_outputs))
     named = outputs if len(outputs) > 1 else None
     if importlib.util.find_spec("shap") is None:
         return Explanation(values, base_values, data, names, named)

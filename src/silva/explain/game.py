@@ -54,18 +54,19 @@ class Settings:
 
     Attributes
     ----------
-    algorithm, output, device, dtype, n_jobs, table_bytes
+    algorithm, output, device, dtype, n_jobs, table_bytes, rule
         As of `Explainer`.
     feature_names, output_names : list of str, or None
         What explanations call the players and the outputs, where that is not the model's.
     """
 
     algorithm: str = "auto"
-    output: str = "margin"
+    output: Any = "margin"
     device: str = "auto"
     dtype: str = "float32"
     n_jobs: int | None = None
     table_bytes: int | None = None
+    rule: str = "exact"
     feature_names: list[str] | None = None
     output_names: list[str] | None = None
 
@@ -77,7 +78,7 @@ class Settings:
     @property
     def arguments(self) -> dict[str, Any]:
         """The arguments of `Explainer` that do not depend on the features."""
-        names = ("algorithm", "output", "device", "dtype", "n_jobs", "table_bytes")
+        names = ("algorithm", "output", "device", "dtype", "n_jobs", "table_bytes", "rule")
         return {name: getattr(self, name) for name in names}
 
     def of_part(self, n_parts: int, default: int) -> Settings:
@@ -92,7 +93,13 @@ class Settings:
 
 
 def checked_settings(
-    algorithm: str, output: str, device: str, dtype: DTypeLike, n_jobs: int | None, table_bytes: int | None
+    algorithm: str,
+    output: Any,
+    device: str,
+    dtype: DTypeLike,
+    n_jobs: int | None,
+    table_bytes: int | None,
+    rule: str,
 ) -> Settings:
     """Check what an explainer is asked for.
 
@@ -101,9 +108,9 @@ def checked_settings(
     ValueError, TypeError
         If an argument has no such choice.
     """
-    check_choices(algorithm, output, dtype)
+    check_choices(algorithm, output, dtype, rule)
     parse_device(device)
     n_threads(n_jobs)
     check_table_bytes(table_bytes, algorithm)
     n_bytes = None if table_bytes is None else int(table_bytes)
-    return Settings(algorithm, output, device, str(np.dtype(dtype)), n_jobs, n_bytes)
+    return Settings(algorithm, output, device, str(np.dtype(dtype)), n_jobs, n_bytes, rule)

@@ -75,7 +75,7 @@ class ExplanationMapper(Mapper):
     def n_results(self) -> int:
         """Numbers that a row takes while it is explained."""
         players = len(player_names(self._engine)) if self._output == "interactions" else 1
-        return len(self._wanted) * players * int(self._engine.forest.n_outputs)
+        return len(self._wanted) * players * int(self._engine.n_outputs)
 
     @property
     def metadata(self) -> dict[str, Any]:

@@ -155,7 +155,7 @@ def _begun(
         flat = margins.reshape(-1, of.n_outputs)
         found = _respond(of, response, pair, flat)
         design = np.column_stack([np.ones(len(flat)), flat])
-        slopes = np.linalg.lstsq(design, found, rcond=1e-10)[0][1:]
+        slopes = np.asarray(np.linalg.lstsq(design, found, rcond=1e-10)[0][1:], np.float64)
         known = values[pair, some] @ slopes
         zeros = np.zeros((len(some), response.n))
         estimates.append(Estimate(some, slopes, known, 0, zeros, zeros.copy()))

@@ -71,21 +71,21 @@ def slope_of(forest: Forest) -> float:
     """
     if returns_probabilities(forest):
         raise NotImplementedError(
-            "output='probability' and 'log_loss' need margins before a logistic link; the margins of this forest are "
-            "probabilities already: explain output='margin'"
+            "output='probability' and 'log_loss' by rule='rescale' need margins before a logistic link; the margins of "
+            "this forest are probabilities already: explain output='margin', or pass rule='exact'"
         )
     if forest.n_outputs != 1 or forest.link not in SLOPES:
         raise NotImplementedError(
-            f"output='probability' and 'log_loss' need one output with a logistic link (two classes), this forest has "
-            f"{forest.n_outputs} with the link {forest.link!r}; explain the margin"
+            "output='probability' and 'log_loss' by rule='rescale' need one output with a logistic link (two classes), "
+            f"this forest has {forest.n_outputs} with the link {forest.link!r}; pass rule='exact' or explain the margin"
         )
     return SLOPES[forest.link] or forest.link_scale
 
 
 def checked_labels(y: ArrayLike | None, n_rows: int, forest: TreeEnsemble) -> Doubles:
-    """Labels of the rows as 0 or 1, the place among the model's classes.
+    """Place of each row's label among the model's classes, 0 or 1 of two.
 
-    Where the classes are texts, or the forest knows none, 0 and 1 are taken as they are.
+    Where the classes are texts, or the forest knows none, numbers from 0 are places already.
     """
     if y is None:
         raise ValueError("output='log_loss' explains the loss of each row's label; pass y, each row's class, or 0 or 1")
@@ -93,8 +93,10 @@ def checked_labels(y: ArrayLike | None, n_rows: int, forest: TreeEnsemble) -> Do
     is_coded = labels.dtype.kind in "biuf"
     if len(forest.classes) == 1 and not (is_coded and isinstance(forest.classes[0].tolist()[0], str)):
         return class_places(labels, forest).astype(np.float64)
-    if not is_coded or not np.isin(labels, (0, 1)).all():
-        raise ValueError(f"y holds {np.unique(labels)[:5].tolist()}, expected 0 and 1, the second class")
+    n_classes = max(2, len(forest.base_score))
+    if not is_coded or not np.isin(labels, np.arange(n_classes)).all():
+        expected = "0 and 1, the second class" if n_classes == 2 else f"0 to {n_classes - 1}, the place of its class"
+        raise ValueError(f"y holds {np.unique(labels)[:5].tolist()}, expected {expected}")
     return labels.astype(np.float64)
 
 
@@ -169,6 +171,11 @@ class ResponseExplainer:
         """Explanations of the margin against a part, by its share of the tables' bytes."""
         share = self.settings.of_part(n_parts, TABLE_BYTES)
         return CpuExplainer(replace(self.game, background=background), share)
+
+    @property
+    def n_outputs(self) -> int:
+        """Numbers that are explained of a row."""
+        return 1
 
     @property
     def expected_value(self) -> Doubles:

@@ -15,6 +15,7 @@ from silva.inputs.placed import PlacedRows
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from silva.explain.coalitions import CoalitionExplainer
     from silva.explain.cpu import CpuExplainer
     from silva.explain.responses import ResponseExplainer
     from silva.typing import Array
@@ -22,7 +23,9 @@ if TYPE_CHECKING:
 ROWS = {"float32": _core.RowExplainer32, "float64": _core.RowExplainer64}
 
 
-def make_row(explainer: CpuExplainer | ResponseExplainer, top: int | None) -> Callable[[Array], Any]:
+def make_row(
+    explainer: CpuExplainer | ResponseExplainer | CoalitionExplainer, top: int | None
+) -> Callable[[Array], Any]:
     """`Explainer.row`."""
     if top is not None and (isinstance(top, bool) or not hasattr(top, "__index__")):
         raise TypeError(f"top is {top!r}, expected a number of features")
@@ -42,7 +45,7 @@ def make_row(explainer: CpuExplainer | ResponseExplainer, top: int | None) -> Ca
 class PlainRow:
     """Rows that need more than tables: walked trees, categories that are matched by value."""
 
-    def __init__(self, explainer: CpuExplainer | ResponseExplainer, top: int) -> None:
+    def __init__(self, explainer: CpuExplainer | ResponseExplainer | CoalitionExplainer, top: int) -> None:
         self._explainer, self._top = explainer, top
 
     def __call__(self, row: Array) -> Any:

@@ -15,6 +15,7 @@ from silva.explain.checks import (
     refuse_negative_covers,
     refuse_unknown_means,
 )
+from silva.explain.coalition_responses import is_margin, n_results
 from silva.explain.game import Game
 from silva.explain.players import make_players
 from silva.explain.shap_arguments import checked_outputs, translated
@@ -56,14 +57,19 @@ def set_up(
             "silva.load its forest alone"
         )
     forest, background, output = translated(background, settings.output, shap_arguments, forest)
+    if settings.rule == "exact" and is_margin(output, forest):
+        output = "margin"
     check_background(weight, background is not None, algorithm, output)
+    if algorithm == "tables" and settings.rule == "exact" and output != "margin":
+        raise ValueError("algorithm='tables' has margins and rule='rescale'; pass 'auto' for exact values of responses")
     if background is None:
         refuse_negative_covers(forest)
         refuse_unknown_means(forest)
     if algorithm in {"paths", "tables"}:
         refuse_linear_leaves(forest, f"algorithm={algorithm!r}", "use algorithm='quadrature'")
     players = make_players(groups, forest)
-    shown = checked_names(names, players.n), checked_outputs(shap_arguments.get("output_names"), forest.n_outputs)
+    n_outputs = n_results(forest, output, settings.rule)
+    shown = checked_names(names, players.n), checked_outputs(shap_arguments.get("output_names"), n_outputs)
     check_groups(players.groups, algorithm)
     check_range(forest, settings.dtype)
     if background is not None:

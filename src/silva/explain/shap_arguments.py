@@ -31,7 +31,7 @@ NAMES = (
 )
 
 
-def translated(background: Any, output: str, given: dict[str, Any], forest: Forest) -> tuple[Forest, Any, str]:
+def translated(background: Any, output: Any, given: dict[str, Any], forest: Forest) -> tuple[Forest, Any, Any]:
     """Find the forest, background and output that arguments of shap's names ask for.
 
     Path-dependent values with rows take the covers from these, as shap does.

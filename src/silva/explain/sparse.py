@@ -35,6 +35,7 @@ def in_used_columns(game: Game) -> tuple[Forest, Background | None]:
 def values_of_sparse(
     explain: Callable[..., Any],
     game: Game,
+    n_outputs: int,
     dtype: str,
     X: Any,
     out: Array | None,
@@ -46,7 +47,7 @@ def values_of_sparse(
         raise NotImplementedError("groups of features require dense rows; pass X.toarray()")
     forest, used = game.forest, used_columns(game.forest)
     labels = None if y is None else as_targets(y, X.shape[0])
-    shape = (X.shape[0], forest.n_features, *((forest.n_outputs,) if forest.n_outputs > 1 else ()))
+    shape = (X.shape[0], forest.n_features, *((n_outputs,) if n_outputs > 1 else ()))
     places: Any = used
     if not is_sparse_output and is_on_gpu(X):
         out, places = _result_on_gpu(shape, dtype, out), import_cupy().asarray(used)
@@ -61,7 +62,7 @@ def values_of_sparse(
         elif out is not None:
             out[rows] = 0
             out[rows, places] = values
-    return out if not is_sparse_output else _stacked(parts, forest.n_outputs, forest.n_features, dtype)
+    return out if not is_sparse_output else _stacked(parts, n_outputs, forest.n_features, dtype)
 
 
 def _result_on_gpu(shape: tuple[int, ...], dtype: str, out: Any) -> Any:

@@ -30,6 +30,8 @@ def explainer_bytes(game: Game, settings: Settings) -> bytes:
 
 def attachment_of(game: Game, settings: Settings) -> Attachment:
     """Collect the settings of an explainer and what is left of its background."""
+    if not isinstance(settings.output, str):
+        raise TypeError("output is a callable, which files do not hold; explain an output of silva's, or pickle it")
     groups = game.players.groups or None
     kept = {name: groups if name == "groups" else getattr(settings, name) for name in SETTINGS}
     arrays = {} if game.background is None else condense(game.background, game.forest)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 import numpy as np
 
 from silva.explain.background import WEIGHT_BITS
-from silva.explain.checks import ALGORITHMS, OUTPUTS
+from silva.explain.checks import ALGORITHMS, OUTPUTS, RULES
 from silva.typing import FLOAT_TYPES
 
 if TYPE_CHECKING:
@@ -43,6 +43,7 @@ SETTINGS: dict[str, tuple[Callable[[Any], bool], str]] = {
     "output": (lambda value: value in OUTPUTS, f"one of {', '.join(OUTPUTS)}"),
     "dtype": (lambda value: value in FLOAT_TYPES, f"one of {', '.join(FLOAT_TYPES)}"),
     "table_bytes": (lambda value: value is None or (type(value) is int and 0 <= value < 2**63), "a number or null"),
+    "rule": (lambda value: value in RULES, f"one of {', '.join(RULES)}"),
     "groups": (lambda value: value is None or _are_groups(value), "lists of numbers by name, or null"),
     "feature_names": (lambda value: value is None or _are_texts(value), "a list of strings or null"),
     "output_names": (lambda value: value is None or _are_texts(value), "a list of strings or null"),

@@ -31,7 +31,8 @@ class TreeExplainer(Explainer):
     link, linearize_link
         As in shap, which does not use them; a link other than the identity is refused.
     **settings
-        Other arguments of `Explainer`: algorithm, device, dtype, n_jobs, table_bytes, background_weight.
+        Other arguments of `Explainer`: algorithm, device, dtype, n_jobs, table_bytes, background_weight, rule. The
+        default rule is shap's, "rescale".
 
     Raises
     ------
@@ -71,5 +72,5 @@ class TreeExplainer(Explainer):
             approximate=approximate,
             link=link,
             linearize_link=linearize_link,
-            **settings,
+            **{"rule": "rescale"} | settings,
         )

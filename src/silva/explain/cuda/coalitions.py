@@ -7,13 +7,12 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from silva import _core
 from silva.cuda.codes import encode_forest
 from silva.cuda.compiler import variant
 from silva.cuda.encoder import CodeTables
 from silva.cuda.launches import PreparedLaunch
 from silva.cuda.limits import gpu_limits
-from silva.device import import_cupy
+from silva.device import import_cupy, on_host
 from silva.explain.coalition_responses import LOG_LOSS, SOFTMAX_LOSS
 from silva.explain.cuda.job import Job, padded_rows
 
@@ -21,11 +20,9 @@ if TYPE_CHECKING:
     from numpy.typing import DTypeLike
 
     from silva.cuda.compiler import Variant
-    from silva.explain.background import Background
-    from silva.explain.coalition_responses import Response
-    from silva.explain.players import Players
-    from silva.forest import Forest
-    from silva.typing import Doubles, GpuArray
+    from silva.explain.coalitions import CoalitionExplainer
+    from silva.explain.game import Settings
+    from silva.typing import Array, Doubles, Explained, GpuArray
 
 MASK_THREADS, MASK_ROWS = 128, 8
 """As in native/explain/cuda/coalitions/find_masks.cu."""
@@ -54,38 +51,46 @@ class Team(NamedTuple):
     threads: int
 
 
+class CoalitionJobs:
+    """The one job that GPUs have of exact responses: their values.
+
+    Parameters
+    ----------
+    settings : Settings
+    on_cpu : CoalitionExplainer
+        What explains the same on the CPU.
+    """
+
+    def __init__(self, settings: Settings, on_cpu: CoalitionExplainer) -> None:
+        self._dtype, self._on_cpu = settings.dtype, on_cpu
+
+    def serves(self, kind: Explained) -> bool:
+        """Whether GPUs explain this."""
+        return not self._on_cpu.cpu_only(kind)
+
+    def job(self, kind: Explained, chosen: Array | None = None) -> Job:  # noqa: ARG002
+        """Make the job."""
+        return CoalitionJob(self._on_cpu, self._dtype)
+
+
 class CoalitionJob(Job):
     """Values of one response; rows of losses have their labels' places behind their features.
 
     Parameters
     ----------
-    forest : Forest
-        Of constant leaves and at most 32 players.
-    response : Response
-        With a code.
+    on_cpu : CoalitionExplainer
+        Of constant leaves, at most 32 players and a response that the core computes.
     dtype : dtype
         Of the results. Margins are sums of 32-bit integers for float32, of 64-bit integers for float64.
-    background : Background
-    players : Players
-    most : int
-        Players on which a pair of rows may differ.
     """
 
-    def __init__(
-        self,
-        forest: Forest,
-        response: Response,
-        dtype: DTypeLike,
-        background: Background,
-        players: Players,
-        most: int,
-    ) -> None:
+    def __init__(self, on_cpu: CoalitionExplainer, dtype: DTypeLike) -> None:
+        forest, players = on_cpu.game.forest, on_cpu.game.players
         codes = encode_forest(forest)
         super().__init__(forest, CodeTables(forest, codes), dtype, False, None, players.n)
-        self.response, self._background, self._most = response, background, most
-        self._game = _core.CoalitionForest(forest, players.of_feature)
+        self.response, self._background, self._most = on_cpu.response, on_cpu.background, on_cpu.most
         is_short = self.dtype.itemsize == np.dtype(np.float32).itemsize
-        self._plan = self._game.gpu_plan(codes.node_column, codes.node_rank, is_short)
+        self._plan = on_cpu.layout.gpu_plan(codes.node_column, codes.node_rank, is_short)
         self._n_bits = int(self._plan["player_bit"].max(initial=-1)) + 1
         sizes = (bits for bits in (8, 16, 32) if bits >= self._n_bits)
         self._mask = np.dtype(f"uint{next(sizes)}")
@@ -117,7 +122,7 @@ class CoalitionJob(Job):
             labels[...] = x[:, n_features]
         masks = self._masks_of(rows, shared)
         differ, histogram = self._differing(masks, shared)
-        counts = histogram.get()
+        counts = on_host(histogram)
         if counts[self._most + 1 :].any():
             most = int(np.flatnonzero(counts)[-1])
             raise NotImplementedError(
@@ -181,7 +186,7 @@ class CoalitionJob(Job):
         cupy, n_leaves = import_cupy(), len(self._plan["first_condition"]) - 1
         stride = padded_rows(len(x))
         codes = self.codes.encode(x, stride)
-        masks = cupy.empty((len(x), n_leaves), self._mask)
+        masks: GpuArray = cupy.empty((len(x), n_leaves), self._mask)
         args = (
             *(codes, np.int64(stride), np.int64(len(x)), shared["conditions"], shared["first_condition"]),
             *(np.int64(n_leaves), masks),

@@ -10,18 +10,21 @@ from silva.cuda.kept_calls import Calls, may_be_kept
 from silva.cuda.rows import as_cupy, check_gpu_rows, like, map_rows
 from silva.cuda.streams import stream_of
 from silva.device import DeviceError, array_gpu, find_gpus, import_cupy
+from silva.explain.coalitions import CoalitionExplainer
+from silva.explain.cuda.coalitions import CoalitionJob, CoalitionJobs
 from silva.explain.cuda.margin_jobs import MarginJobs
 from silva.explain.cuda.responses import ResponseJob, ResponseJobs, with_labels
 from silva.explain.cuda.table_launches import TableJob
+from silva.explain.responses import ResponseExplainer
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from numpy.typing import DTypeLike
 
+    from silva.explain.cpu import CpuExplainer
     from silva.explain.cuda.job import Job
     from silva.explain.game import Game, Settings
-    from silva.explain.responses import Parts
     from silva.inputs.placed import PlacedRows
     from silva.typing import Array, Explained, GpuArray, Int32s
 
@@ -33,8 +36,8 @@ class CudaExplainer:
     ----------
     game : Game
     settings : Settings
-    parts : Parts, optional
-        For the probability or the log-loss instead of the margin.
+    on_cpu : CpuExplainer, ResponseExplainer or CoalitionExplainer
+        What explains the same on the CPU.
 
     Attributes
     ----------
@@ -42,15 +45,21 @@ class CudaExplainer:
         What has been asked for: a job of "values", of "pairs", or of the pairs of some players, which are the key.
     """
 
-    def __init__(self, game: Game, settings: Settings, parts: Parts | None = None) -> None:
-        self.game, self.settings, self._parts = game, settings, parts
-        self._dtype = np.dtype(settings.dtype)
-        self._source = MarginJobs(game, settings) if parts is None else ResponseJobs(game, settings, parts)
+    def __init__(
+        self, game: Game, settings: Settings, on_cpu: CpuExplainer | ResponseExplainer | CoalitionExplainer
+    ) -> None:
+        self.game, self.settings, self._on_cpu = game, settings, on_cpu
+        self._dtype, self.n_outputs = np.dtype(settings.dtype), on_cpu.n_outputs
+        self._source: Any = MarginJobs(game, settings)
+        if isinstance(on_cpu, ResponseExplainer):
+            self._source = ResponseJobs(game, settings, on_cpu.parts)
+        if isinstance(on_cpu, CoalitionExplainer):
+            self._source = CoalitionJobs(settings, on_cpu)
         self.jobs: dict[object, Job] = {}
         self._calls = Calls()
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return CudaExplainer, (self.game, self.settings, self._parts)
+        return CudaExplainer, (self.game, self.settings, self._on_cpu)
 
     @property
     def again(self) -> Callable[[Any, str, str, str], Any]:
@@ -72,7 +81,7 @@ class CudaExplainer:
     def prepare(self) -> None:
         """Build the tables of values, if there are any, on the GPUs that `device` names."""
         job = self.job("values")
-        if isinstance(job, (TableJob, ResponseJob)):
+        if isinstance(job, (TableJob, ResponseJob, CoalitionJob)):
             for gpu in find_gpus(self.settings.device):
                 with import_cupy().cuda.Device(gpu):
                     job.prepare()
@@ -84,7 +93,7 @@ class CudaExplainer:
 
     def serves_by_tables(self, kind: Explained) -> bool:
         """Whether every tree has tables of values, or of pairs: no walk takes backgrounds and groups here."""
-        return self._source.serves(kind)
+        return bool(self._source.serves(kind))
 
     def job(self, kind: Explained, chosen: Array | None = None) -> Job:
         """Job of values, of pairs, or of the pairs of some players."""
@@ -115,7 +124,7 @@ class CudaExplainer:
     ) -> Any:
         """Compute what a job does; a plain call of a kind is kept for `again` if it can be."""
         forest, X, gpus = self.game.forest, placed.rows, placed.gpus
-        full = (*shape, forest.n_outputs)
+        full = (*shape, self.n_outputs)
         rows = X if array_gpu(X) is None else check_gpu_rows(X, forest, gpus[0])
         if out is None and kind is not None and (result := self._first(job, X, full, kind)) is not None:
             return result
@@ -125,7 +134,7 @@ class CudaExplainer:
         result = map_rows(rows, gpus, full, self._dtype, job.compute, input_type=forest.threshold.dtype, out=target)
         if out is not None:
             return out
-        result = result[..., 0] if forest.n_outputs == 1 else result
+        result = result[..., 0] if self.n_outputs == 1 else result
         return result if isinstance(result, np.ndarray) else like(X, result)
 
     def _first(self, job: Job, X: Any, full: tuple[int, ...], kind: Explained) -> Any:
