@@ -76,7 +76,7 @@ def explain(kind, forest, X, **options):
     if "linear" in kind:
         forest = with_models(forest, 4, -1, 1)
     if "probability" in kind:
-        forest, output = dataclasses.replace(forest, link="logistic"), {"output": "probability"}
+        forest, output = dataclasses.replace(forest, link="logistic"), {"output": "probability", "rule": "rescale"}
     groups = {"groups": {"a": [0, 3], "b": [1, 2]} if "groups" in kind else None}
     of_exact = "auto" if background is None else "tables"
     exact = Explainer(forest, background, dtype="float64", device="cpu", algorithm=of_exact, **output, **groups)

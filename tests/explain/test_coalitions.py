@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
+import pickle
 
 import numpy as np
 import pytest
@@ -217,3 +218,71 @@ def test_functions_are_checked():
         explainer_of(forest, X, lambda m: np.full(len(m), "a")).shap_values(X)
     with pytest.raises(NotImplementedError, match="output='decision' needs a classifier"):
         explainer_of(full_forest(1, n_trees=1, depth=1, n_features=3), X, "decision")
+
+
+def test_files_pickles_single_rows_and_mappers_have_the_same_bits(tmp_path):
+    forest = dataclasses.replace(full_forest(1, n_trees=9, depth=4, n_features=4), link="logistic")
+    X = np.random.default_rng(1).normal(size=(30, 4))
+    explainer = explainer_of(forest, X[10:], "probability", groups={"a": [0, 2]})
+    expected = explainer.shap_values(X[:10])
+    explainer.save(tmp_path / "explainer.silva")
+    again = silva.Explainer.load(tmp_path / "explainer.silva")
+    assert again.settings.rule == "exact"
+    for other in (again, pickle.loads(pickle.dumps(explainer))):
+        np.testing.assert_array_equal(other.shap_values(X[:10]), expected)
+        assert other.expected_value == explainer.expected_value
+    np.testing.assert_array_equal(explainer.row()(X[3]), expected[3])
+    np.testing.assert_array_equal(explainer(X[:10]).values, expected)
+    pandas = pytest.importorskip("pandas")
+    columns = explainer.mapper()(pandas.DataFrame(X[:10], columns=[f"x{i}" for i in range(4)]))
+    np.testing.assert_array_equal(columns["phi_a"], expected[:, 0])
+    plain = explainer_of(forest, X[10:], "probability")
+    sparse = plain.shap_values(X[:10], sparse_output=True)
+    np.testing.assert_array_equal(sparse.toarray(), plain.shap_values(X[:10]))
+    with pytest.raises(TypeError, match="output is a callable, which files do not hold"):
+        explainer_of(forest, X[10:], np.tanh).save(tmp_path / "callable.silva")
+
+
+def test_averages_of_probabilities_are_margins():
+    forest = dataclasses.replace(
+        random_forest(2, Options(n_trees=5, n_outputs=2, vector_leaves=True)),
+        classes=(np.arange(2),),
+        prediction="argmax",
+    )
+    X = np.random.default_rng(1).normal(size=(20, 3))
+    found = explainer_of(forest, X[5:], "probability").shap_values(X[:5])
+    np.testing.assert_array_equal(found, explainer_of(forest, X[5:], "margin").shap_values(X[:5]))
+
+
+def test_what_does_not_go_together_is_refused():
+    forest = dataclasses.replace(full_forest(1, n_trees=4, depth=3, n_features=3), link="logistic")
+    X = np.random.default_rng(1).normal(size=(9, 3))
+    for settings, message in (
+        ({"output": "probability"}, "output='probability' needs background rows: path-dependent values know averages"),
+        ({"output": "odds"}, "output is 'odds', expected one of margin, probability, log_loss, response, decision, or"),
+        ({"rule": "scale"}, "rule is 'scale', expected 'exact' or 'rescale'"),
+        (
+            {"background": X, "output": "decision", "rule": "rescale"},
+            "rule='rescale' has no values of output='decision'",
+        ),
+        ({"background": X, "output": "probability", "algorithm": "tables"}, "algorithm='tables' has margins and"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            silva.Explainer(forest, **settings)
+    losses = explainer_of(forest, X, "log_loss")
+    with pytest.raises(ValueError, match="explains the loss of each row's label; pass y"):
+        losses.shap_values(X)
+    with pytest.raises(ValueError, match="expected 0 and 1"):
+        losses.shap_values(X, y=np.full(9, 2))
+
+
+def test_long_calls_say_what_they_cost(monkeypatch):
+    forest = dataclasses.replace(full_forest(1, n_trees=9, depth=4, n_features=4), link="logistic")
+    X = np.random.default_rng(1).normal(size=(300, 4))
+    explainer = explainer_of(forest, X[100:], "probability")
+    expected = explainer.shap_values(X[:100])
+    monkeypatch.setattr(coalitions, "LONG_PAIRS", 1000)
+    monkeypatch.setattr(coalitions, "WARNED_SECONDS", 0)
+    with pytest.warns(coalitions.CostWarning, match=r"rows are those of [\d,]+ pairs, about \d+ s here;"):
+        found = explainer.shap_values(X[:100])
+    np.testing.assert_array_equal(found, expected)

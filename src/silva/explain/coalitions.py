@@ -227,10 +227,11 @@ class CoalitionExplainer:
         some, others = (slice(None, None, -(-len(of) // PROBED)) for of in (rows, self.background.rows))
         masked, masks = self._masks(rows[some]), self._masks(self.background.rows[others])
         share = np.ones(len(self.background.rows[others]))
-        start = time.perf_counter()
+        start = time.process_time()  # a busy machine does not count
         n_rows = len(rows[some])
         self._against(masked, n_rows, None if places is None else places[some], (masks, share, 0), asked)
-        return (time.perf_counter() - start) * len(rows) * len(self.background.rows) / (n_rows * len(share))
+        seconds = (time.process_time() - start) / n_threads(self.settings.n_jobs)
+        return seconds * len(rows) * len(self.background.rows) / (n_rows * len(share))
 
     def _warn_of_cost(self, seconds: float, n_rows: int) -> None:
         if seconds < WARNED_SECONDS:
