@@ -23,7 +23,7 @@ extensions = [
     "sphinx_design",
     "sphinx_gallery.gen_gallery",
 ]
-exclude_patterns = ["_build"]
+exclude_patterns = ["_build", "templates"]
 suppress_warnings = ["myst.xref_missing", "config.cache"]
 """Links to files of the repository that are no pages stay as they are (`linked` below checks that they exist)."""
 
@@ -35,6 +35,22 @@ numpydoc_validation_checks = set()
 autodoc_typehints = "none"
 autodoc_inherit_docstrings = False
 autosummary_generate = True
+templates_path = ["templates"]
+_GROWN = "fit, predict, apply, rules_, feature_importances_"
+autosummary_context = {
+    "members_of": {
+        "Forest": "predict, predictor, encoder, mapper, tune, with_means, with_covers, save, output_names, "
+        "trees_to_dataframe",
+        "Explainer": "",
+        "ModelTreeRegressor": f"{_GROWN}, predict_interval",
+        "ModelTreeClassifier": f"{_GROWN}, predict_proba, decision_function",
+        "ModelTreeEnsembleRegressor": "fit, predict, predict_interval, feature_importances_",
+    }
+}
+"""Members of classes on their pages; a class that is not here has its own text alone."""
+
+repository = os.environ.get("SILVA_REPOSITORY", "")
+"""Address of the repository, for a link at the top; none without it."""
 
 sphinx_gallery_conf = {
     "examples_dirs": ["../examples"],
@@ -65,3 +81,9 @@ html_theme_options = {
     "navbar_end": ["theme-switcher"],
 }
 html_show_sourcelink = False
+html_static_path = ["static"]
+html_css_files = ["pages.css"]
+html_logo = os.environ.get("SILVA_LOGO") or None
+if repository:
+    html_theme_options["navbar_end"] = ["theme-switcher", "navbar-icon-links"]
+    html_theme_options["icon_links"] = [{"name": "Repository", "url": repository, "icon": "fa-solid fa-code-branch"}]

@@ -6,8 +6,6 @@ A regression tree that one can read: a few leaves, an equation in each. Grown, c
 """
 
 # %%
-from pathlib import Path
-
 import matplotlib.pyplot as plt
 import pandas
 from sklearn.linear_model import LinearRegression
@@ -16,9 +14,7 @@ from sklearn.tree import DecisionTreeRegressor
 
 import silva
 
-data = Path(silva.__file__).parent / "data"
-X = pandas.read_parquet(data / "california_housing.parquet")
-y = X.pop("MedHouseVal")
+X, y = silva.datasets.california()
 X_train, X_test, y_train, y_test = train_test_split(X, y, random_state=0)
 
 # %%
@@ -46,8 +42,9 @@ silva.plot_tree(tree, X_train, y_train)
 plt.show()
 
 # %%
-# A page for others: the tree, fields to try values in, and single rows. It works offline.
-silva.report(tree, X_test, y_test, "tree.html", title="California house values in four equations")
+# A page for others: errors on rows that the tree has not seen, the tree, fields to try values in, and single rows. It
+# works offline.
+silva.report(tree, X_train, y_train, "tree.html", test=(X_test, y_test), title="House values in four equations")
 
 # %%
 # The tree is a forest like any other: you can predict with it, explain it and save it.

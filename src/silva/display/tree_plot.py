@@ -504,7 +504,8 @@ class _Pen:
             if bar.error == bar.error:
                 reach = [center + (bar.effect + sign * 2 * bar.error) * unit for sign in (-1, 1)]
                 self.ax.plot(reach, [y, y], color="black", linewidth=0.8 * self.scale, zorder=3)
-            text = self.picture.ruler.shortened(bar.text, columns.width - columns.bars - 0.06, SMALL)
+            room = columns.width - columns.bars - 0.06
+            text = self.picture.ruler.shortened(bar.text, room, SMALL, n_last=6 * bar.is_of_levels)
             self.text(columns.width - 0.08, y, text, SMALL, ha="right")
 
     def curve(self, node: Node) -> None:

@@ -1,0 +1,49 @@
+"""
+Serve by name
+=============
+
+A service gets records: names and values, some of them missing. It answers with a prediction and with its reasons, by
+name too. The model is one file; the service needs neither the training code nor scikit-learn.
+"""
+
+# %%
+import json
+from pathlib import Path
+
+import numpy as np
+import pandas
+
+import silva
+
+X, y = silva.datasets.adult()
+tree = silva.ModelTreeClassifier(max_leaves=4, time_limit=5).fit(X, y)
+tree.forest_.save("income.silva")
+print(f"{Path('income.silva').stat().st_size / 1000:.0f} kB")
+
+# %%
+# This is the service. Columns are found by name, in any order; a value that a record lacks is missing, and a category
+# that the model has never seen counts as missing too.
+forest = silva.load("income.silva")
+explainer = silva.Explainer(forest)
+[labels] = forest.classes
+
+
+def answer(records, n_reasons=3):
+    """Probabilities of the classes, and the strongest reasons of each record."""
+    rows = pandas.DataFrame(records).reindex(columns=forest.feature_names)
+    probabilities = forest.predict(rows, output="probability")
+    reasons = explainer.shap_values(rows)
+    strongest = np.argsort(-np.abs(reasons), axis=1)[:, :n_reasons]
+    return [
+        {
+            "probability": dict(zip(labels.tolist(), probability.round(4).tolist(), strict=True)),
+            "reasons": {forest.feature_names[k]: round(float(values[k]), 3) for k in order},
+        }
+        for probability, values, order in zip(probabilities, reasons, strongest, strict=True)
+    ]
+
+
+# %%
+# A record as it comes, and one that knows little.
+known = X.iloc[0].to_dict()
+print(json.dumps(answer([known, {"age": 52, "education": "Doctorate"}]), indent=1))
