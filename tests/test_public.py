@@ -131,6 +131,8 @@ def test_the_stub_of_the_core_is_the_core():
             check_parameters(value, functions[name])
             continue
         members = {key: item for key, item in vars(value).items() if key in {"__init__", "__call__"} or key[0] != "_"}
+        if not (value.__init__.__doc__ or "").startswith("__init__("):
+            members.pop("__init__")  # nanobind's own, which refuses: objects come from functions alone
         assert classes[name].keys() == members.keys(), name
         for key, item in members.items():
             is_property = is_attribute(classes[name][key])

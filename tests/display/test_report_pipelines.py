@@ -21,7 +21,9 @@ def test_pipelines(tmp_path):
     assert len(content(path)["features"]) == 6
     for effect, arguments in ((silva.partial_dependence, [4]), (silva.permutation_importance, [y])):
         name = effect.__name__
-        with pytest.raises(NotImplementedError, match=rf"^{name} takes .* steps; use sklearn\.inspection\.{name}, or "):
+        with pytest.raises(
+            NotImplementedError, match=rf"^{name} expects .* steps; use sklearn\.inspection\.{name}, or "
+        ):
             effect(model, X, *arguments)
     dependence = silva.partial_dependence(model[-1], model[:-1].transform(X), 4, grid_resolution=5)
     assert dependence.average.shape == (1, 5)

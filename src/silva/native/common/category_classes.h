@@ -15,7 +15,8 @@ namespace silva {
 // no category has a class too: numbers that no set mentions, fractions in (-1, 0), missing values.
 class CategoryClasses {
  public:
-  std::vector<uint32_t> words;
+  // A group even without sets: where splits of numbers and of categories share a loop, numbers read it and ignore it.
+  std::vector<uint32_t> words = std::vector<uint32_t>(4);
   std::vector<int64_t> first_word;  // [node]; -1: no split by categories
 
   explicit CategoryClasses(const ForestView& forest) : first_word(forest.category_set.size(), -1) {
