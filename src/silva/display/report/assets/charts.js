@@ -157,7 +157,8 @@ function dependencePlot(entry, column) {
     if (entry.isText) average.forEach((v, i) => root.append(svg("circle", { cx: x(i), cy: y(v), r: 4.5, fill: "var(--accent)" })));
     else root.append(svg("path", { d: line(average), style: "fill:none;stroke:var(--accent);stroke-width:3px" }));
     for (const decile of entry.deciles) root.append(svg("line", { class: "rug", x1: x(num(decile)), x2: x(num(decile)), y1: height - bottom - 7, y2: height - bottom }));
-    if (entry.isText) entry.grid.forEach((name, i) => root.append(label(name, 12, { class: "soft", transform: `translate(${x(i)} ${height - bottom + 14}) rotate(-35)`, "text-anchor": "end" })));
+    const step = Math.max(1, Math.ceil((11 * entry.grid.length) / (width - left)));
+    if (entry.isText) entry.grid.forEach((name, i) => i % step === 0 && root.append(label(name, 12, { class: "soft", transform: `translate(${x(i)} ${height - bottom + 14}) rotate(-35)`, "text-anchor": "end" })));
     else axis(root, x, ...ends, height - bottom, width - left, withUnit(entry.feature));
     return height;
   }, nameOf(entry.feature));

@@ -36,8 +36,8 @@ function threshold() {
 
 function confusion() {
   const [name, last] = SETS[SETS.length - 1];
-  const rowsOf = last.matrix.map((counts, k) => [`is ${data.classes[k]}`, ...counts.map((n, j) => el("span", { class: n ? (j === k ? "good" : "bad") : "" }, n.toLocaleString("en")))]);
-  return [el("h3", {}, `Confusion matrix, ${setName(name)}`), table(["", ...data.classes.map((text) => `predicted ${text}`)], rowsOf, { class: "confusion" })];
+  const rowsOf = last.matrix.map((counts, k) => [short(data.classes[k], 24), ...counts.map((n, j) => el("span", { class: n ? (j === k ? "good" : "bad") : "" }, n.toLocaleString("en")))]);
+  return [el("h3", {}, `Confusion matrix, ${setName(name)}`), table(["is ↓ said →", ...data.classes.map((text) => short(text, 14))], rowsOf, { class: "confusion" })];
 }
 
 function curvesOf(k) {

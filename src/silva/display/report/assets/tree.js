@@ -4,23 +4,28 @@ function drawTree(tree) {
   const total = Math.max(...nodes.map((node) => num(node.training)), 1e-300), means = nodes.map((node) => num(node.mean));
   const [low, high] = extent(means.filter((m) => !Number.isNaN(m))), tint = (mean) => mix((mean - low) / (high - low || 1));
   const children = (at) => (model.feature[first + at] < 0 ? [] : [model.left[first + at], model.left[first + at] + 1]);
-  const list = el("ul", { class: "tree", role: "tree", "aria-label": "Tree" }, item(0, "All rows", 1));
+  const list = el("ul", { class: "tree", role: "tree", "aria-label": "Tree" }, item(0, "All rows", 1, null));
 
-  function item(at, test, level) {
+  function item(at, test, level, feature) {
     const node = nodes[at], below = children(at), share = num(node.training) / total;
     const mean = data.trees[tree].isShare ? percent(num(node.mean)) : `mean ${fmt(num(node.mean))}`;
     const facts = `${fmt(num(node.training), 6)} rows, ${mean}${node.error === undefined ? "" : `, ${node.errorName} ${fmt(num(node.error), 3)}`}`;
     const head = el("div", { class: "node", style: `--share:${(100 * share).toFixed(1)}%` },
       el("span", { class: "sign", "aria-hidden": "true" }, below.length ? "▾" : ""),
-      el("span", { class: "test" }, el("span", { class: "swatch", style: `background:${tint(means[at])}` }), test, node.leaf === undefined ? "" : ` → leaf ${node.leaf}`),
+      el("span", { class: "test" }, el("span", { class: "swatch", style: `background:${tint(means[at])}` }), isolated(test, feature), node.leaf === undefined ? "" : ` → leaf ${node.leaf}`),
       el("span", { class: "facts" }, facts));
     const inside = el("div", { class: below.length ? "inside" : "inside leaf" }, below.length ? curve(node, first + at, data.trees[tree]) : leafView(node));
     const line = el("li", { role: "treeitem", tabindex: level === 1 ? 0 : -1, "aria-level": level, "aria-expanded": (nodes.length > 1 && !below.length) || (level > 4 && nodes.length > 15) ? "false" : "true", "aria-label": `${test}: ${facts}` }, head, data.trees[tree].isShare && shareBar(num(node.mean)),
-      inside, below.length > 0 && el("ul", { role: "group" }, below.map((child, side) => item(child, node.tests[side], level + 1))));
+      inside, below.length > 0 && el("ul", { role: "group" }, below.map((child, side) => item(child, node.tests[side], level + 1, model.feature[first + at]))));
     head.addEventListener("click", () => { toggle(line); line.focus(); });
     items.set(first + at, line);
     sign(line);
     return line;
+  }
+  // The name of a feature may be written from right to left; what follows it is not.
+  function isolated(test, feature) {
+    const name = feature === null ? "" : nameOf(feature);
+    return name && test.startsWith(name) ? [el("bdi", {}, name), test.slice(name.length)] : test;
   }
   function shareBar(share) {
     return el("div", { class: "share", "aria-hidden": "true" }, el("span", { style: `width:${(100 * (share || 0)).toFixed(1)}%` }));
