@@ -156,8 +156,9 @@ def split_cbm(data):
 
 
 def mutate_onnx(rng, data, _):
-    """A model with other attributes, whose lengths fit, or silva's own with another note."""
-    fields = protobuf.mutate(rng, protobuf.decode(data))
+    """A model with other attributes, whose lengths fit, or other trees; or silva's own with another note."""
+    change = protobuf.mutate if rng.random() < 0.4 else protobuf.mutate_structure
+    fields = change(rng, protobuf.decode(data))
     note = next((place for place, field in enumerate(fields) if field[0] == METADATA), None)
     if note is not None:
         fields[note][2] = _mutate_note(rng, fields, fields[note][2])

@@ -59,6 +59,69 @@ def mutate(rng, fields):
     return fields
 
 
+def mutate_structure(rng, fields):
+    """Change what says how nodes hang together: roots, children, trees and numbers of nodes, outputs of leaves."""
+    attributes = [
+        attribute[2]
+        for graph in _parts(fields, 7)
+        for node in _parts(graph, 1)
+        for attribute in node
+        if attribute[0] == 5 and any(field[0] in {3, 8} for field in attribute[2])
+    ]
+    for _ in range(1 + int(rng.integers(3))):
+        if attributes:
+            _change_integers(rng, pick(rng, attributes))
+    return fields
+
+
+def _parts(fields, number):
+    """Messages in a field."""
+    return [value for field, _, value in fields if field == number and isinstance(value, list)]
+
+
+def _change_integers(rng, attribute):
+    """Other entries in a list of integers: exchanged, repeated, cut, set to each other or to special numbers."""
+    for field in attribute:
+        if field[0] == 3:
+            field[2] = pick(rng, (*INTEGERS, *HUGE)) % 2**64
+            return
+    values = [number for field in attribute if field[0] == 8 for number in _numbers(field)]
+    if not values:
+        return
+    at, other, roll = int(rng.integers(len(values))), int(rng.integers(len(values))), int(rng.integers(8))
+    if roll == 0:
+        values[at] = values[other]
+    elif roll == 1:
+        values[at], values[other] = values[other], values[at]
+    elif roll == 2:
+        values[at] = pick(rng, INTEGERS) % 2**64
+    elif roll == 3:
+        values[at] = (values[at] + pick(rng, (1, -1, 2, -2))) % 2**64
+    elif roll == 4:
+        values += [values[at]] * int(rng.integers(1, 200))
+    elif roll == 5:
+        values *= int(rng.integers(2, 50))
+    elif roll == 6:
+        del values[at : at + int(rng.integers(1, 9))]
+    else:
+        values = [values[at]] * len(values)
+    attribute[:] = [field for field in attribute if field[0] != 8]
+    packed = b"".join(bytes(_write(value)) for value in values)
+    attribute += [[8, 2, packed]] if rng.random() < 0.5 else [[8, 0, value] for value in values]
+
+
+def _numbers(field):
+    """Integers of a field, packed or alone."""
+    _, kind, value = field
+    if kind == 0:
+        return [value]
+    found, at = [], 0
+    while at < len(value):
+        number, at = _varint(value, at)
+        found.append(number)
+    return found
+
+
 def _change(rng, fields):
     at = int(rng.integers(len(fields)))
     _, kind, value = fields[at]
