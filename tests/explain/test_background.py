@@ -316,7 +316,7 @@ def test_a_background_is_kept_as_it_was():
         (np.zeros((3, 5)), {"output": np.zeros(2)}, ValueError, "output is array"),
         (np.zeros((3, 5)), {"dtype": np.zeros(2)}, ValueError, "dtype is array"),
         (None, {"background_weight": [1, 2, 3]}, ValueError, "pass background too"),
-        (np.zeros((3, 5)), {"algorithm": "quadrature"}, ValueError, "pass 'auto' or 'tables'"),
+        (np.zeros((3, 5)), {"algorithm": "quadrature"}, ValueError, "leave algorithm='auto'"),
     ],
 )
 def test_what_does_not_fit_is_refused_in_a_sentence(background, options, error, message):

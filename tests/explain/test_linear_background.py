@@ -152,7 +152,7 @@ def test_a_clip_of_too_many_features_is_refused_in_a_sentence():
         linear_mean=np.zeros(40),
     )
     X = rows_of(forest, 6, 10)
-    with pytest.raises(ValueError, match="more than 16 features of two rows mix; grow with clip='none'"):
+    with pytest.raises(NotImplementedError, match=r"16 features of two rows mix; explain without a background$"):
         Explainer(forest, X).shap_values(X)
 
 

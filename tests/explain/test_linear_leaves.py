@@ -80,5 +80,5 @@ def test_what_is_not_supported_says_so():
     X = rows_of(forest, 3, 4)
     with pytest.raises(NotImplementedError, match="linear leaves are not supported yet in interactions against a back"):
         Explainer(forest, X).shap_interaction_values(X)
-    with pytest.raises(NotImplementedError, match="use algorithm='quadrature'"):
+    with pytest.raises(NotImplementedError, match="leave algorithm='auto'"):
         Explainer(forest, algorithm="paths")

@@ -92,7 +92,7 @@ def check_background(weight: Any, has_background: bool, algorithm: str, output: 
         return
     if algorithm in {"quadrature", "paths"}:
         raise ValueError(
-            f"algorithm={algorithm!r} weights by covers; with a background pass 'auto' or 'tables' "
+            f"algorithm={algorithm!r} weights by covers; with a background leave algorithm='auto' "
             "(table_bytes=0 for no tables)"
         )
 

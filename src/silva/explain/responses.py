@@ -154,6 +154,12 @@ class ResponseExplainer:
         response = np.logaddexp(0, margins) if self._is_loss else expit(margins)
         self._mean_margin, self._mean = mean(margins, background.weight), mean(response, background.weight)
         bounds = np.sort(self._slope * np.array([bound[0] for bound in margin_bounds(forest)]))
+        if not np.isfinite([*bounds, *margins]).all():
+            own = "; or grow with clip='target'" * (forest.source == "silva")
+            raise NotImplementedError(
+                f"output={settings.output!r} needs margins with bounds, and linear leaves of this forest extrapolate "
+                f"without end; explain output='margin'{own}"
+            )
         pieces = factorize(self._ratio, margins, background.weight / background.total, bounds)
         nodes = np.concatenate([piece.nodes for piece in pieces])
         self.weighted = [part for piece in pieces for part in weigh(background, piece)]
@@ -263,10 +269,6 @@ def weigh(background: Background, piece: Piece) -> Iterator[Background]:
 def factorize(ratio: Ratio, margins: Doubles, weight: Doubles, bounds: Doubles) -> list[Piece]:
     """Factors of r(a, c) for a within the bounds, c the margins, in pieces by margin; weights have the sum 1."""
     reached = min(bounds[0], margins.min()), max(bounds[1], margins.max())
-    if not np.isfinite(reached).all():
-        raise ValueError(
-            "these linear leaves return numbers without bounds here; explain the margin, or grow with a clip"
-        )
     pieces, waiting = [], [np.arange(len(margins))]
     while waiting:
         rows = waiting.pop()

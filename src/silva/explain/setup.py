@@ -66,7 +66,7 @@ def set_up(
         refuse_negative_covers(forest)
         refuse_unknown_means(forest)
     if algorithm in {"paths", "tables"}:
-        refuse_linear_leaves(forest, f"algorithm={algorithm!r}", "use algorithm='quadrature'")
+        refuse_linear_leaves(forest, f"algorithm={algorithm!r}", "leave algorithm='auto'")
     players = make_players(groups, forest)
     n_outputs = n_results(forest, output, settings.rule)
     shown = checked_names(names, players.n), checked_outputs(shap_arguments.get("output_names"), n_outputs)

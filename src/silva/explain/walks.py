@@ -105,7 +105,11 @@ class LinearPatternWalk:
         player_of, background = game.players.of_feature, cast("Background", game.background)
         of_rows = background.rows, background.weight, background.total
         self._walk = _core.LinearPatternWalk(trees, player_of, *of_rows, n_threads(n_jobs))
+        self._instead = "explain without a background" + " or grow with clip='none'" * (trees.source == "silva")
 
     def values(self, rows: Array, out: Array, n_jobs: int | None) -> None:
         """Fill out, (n, P) or (n, P, k)."""
-        self._walk.values(rows, out, n_threads(n_jobs))
+        try:
+            self._walk.values(rows, out, n_threads(n_jobs))
+        except ValueError as error:
+            raise NotImplementedError(f"{error}; {self._instead}") from error

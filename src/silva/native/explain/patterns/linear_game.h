@@ -302,8 +302,7 @@ class LinearGame {
     free_.resize(n_free);
     if (n_free > kMostFree)
       throw std::invalid_argument(
-          "a leaf clips its model, or lacks numbers of it, where more than 16 features of two rows mix; grow with "
-          "clip='none' to explain it against a background");
+          "a leaf clips its model, or lacks numbers of it, where more than 16 features of two rows mix");
   }
 
   // Sets of a size have the same games but for who is known.
