@@ -113,14 +113,94 @@ def test_what_is_not_computed_is_refused_by_name(X, model, arguments, error, mes
 def test_arguments_of_calls(X, model):
     explainer = silva.TreeExplainer(model, link=shap.links.identity)
     for call in (explainer, explainer.shap_values, explainer.shap_interaction_values):
-        with pytest.raises(NotImplementedError, match="approximate=True is not computed"):
-            call(X, approximate=True)
-        with pytest.raises(NotImplementedError, match="tree_limit=3 of 8 trees"):
-            call(X, tree_limit=3)
+        with pytest.raises(TypeError, match="tree_limit is 'all', expected a number of trees"):
+            call(X, tree_limit="all")
+        with pytest.raises(ValueError, match="tree_limit is 0, expected at least 1"):
+            call(X, tree_limit=0)
         with pytest.raises(TypeError, match="unexpected argument 'tree_limits'"):
             call(X, tree_limits=3)
         with pytest.raises(TypeError):
             call(X, None, False, np.zeros(X.shape))
+
+
+def test_the_first_trees(X, model):
+    """As a model of so many trees explains, and as shap does."""
+    ours, theirs = silva.TreeExplainer(model), shap.TreeExplainer(model)
+    fewer = silva.TreeExplainer(model.get_booster()[:3])
+    np.testing.assert_array_equal(ours.shap_values(X, tree_limit=3), fewer.shap_values(X))
+    np.testing.assert_allclose(ours.shap_values(X, tree_limit=3), theirs.shap_values(X, tree_limit=3), atol=1e-5)
+    np.testing.assert_array_equal(ours(X, tree_limit=3).base_values, fewer(X).base_values)
+    np.testing.assert_array_equal(
+        ours.shap_interaction_values(X[:9], tree_limit=3), fewer.shap_interaction_values(X[:9])
+    )
+    against, few = (silva.Explainer(one, X[:50]) for one in (model, model.get_booster()[:3]))
+    np.testing.assert_array_equal(against.shap_values(X, tree_limit=3), few.shap_values(X))
+    np.testing.assert_array_equal(against(X[0], tree_limit=3).base_values, few(X[0]).base_values)
+
+
+@pytest.mark.parametrize("kind", ["one output", "classes", "vectors"])
+def test_approximate_values(X, kind):
+    """shap's own way through the trees, and XGBoost's."""
+    ensemble = pytest.importorskip("sklearn.ensemble")
+    y = X[:, 0] * X[:, 1] + X[:, 2]
+    if kind == "vectors":
+        model = ensemble.RandomForestClassifier(5, max_depth=4, random_state=0).fit(X, np.digitize(y, [-1, 1]))
+    elif kind == "classes":
+        model = xgboost.XGBClassifier(n_estimators=4, max_depth=3).fit(X, np.digitize(y, [-1, 1]))
+    else:
+        model = xgboost.XGBRegressor(n_estimators=8, max_depth=3).fit(X, y)
+    ours, theirs = silva.TreeExplainer(model), shap.TreeExplainer(model)
+    found = ours.shap_values(X, approximate=True)
+    np.testing.assert_allclose(found, theirs.shap_values(X, approximate=True), atol=1e-5)
+    assert np.abs(found - ours.shap_values(X)).max() > 1e-3
+    np.testing.assert_array_equal(ours(X, approximate=True).values, found)
+    total = found.sum(axis=1) + ours.expected_value
+    np.testing.assert_allclose(total, ours.model.predict(X), atol=1e-5)
+    np.testing.assert_array_equal(ours.shap_values(X[3], approximate=True), found[3])
+    np.testing.assert_array_equal(ours.shap_values(X, approximate=True, out=np.zeros_like(found)), found)
+    with pytest.raises(NotImplementedError, match="approximate=True has no background and no groups"):
+        silva.TreeExplainer(model, X[:9]).shap_values(X, approximate=True)
+    with pytest.raises(NotImplementedError, match="approximate=True has values only"):
+        ours.shap_interaction_values(X, approximate=True)
+
+
+def test_rows_of_a_dmatrix(X):
+    pandas = pytest.importorskip("pandas")
+    frame = pandas.DataFrame(X, columns=list("abcd")).mask(X < -1)
+    booster = xgboost.train({"max_depth": 3}, xgboost.DMatrix(frame, X[:, 0] * X[:, 1]), 5)
+    explainer = silva.TreeExplainer(booster)
+    expected = explainer.shap_values(frame)
+    np.testing.assert_array_equal(explainer.shap_values(xgboost.DMatrix(frame)), expected)
+    np.testing.assert_array_equal(explainer(xgboost.DMatrix(frame[list("dbca")])).values, expected)
+    np.testing.assert_array_equal(explainer(xgboost.DMatrix(frame)).data, frame.to_numpy(np.float32))
+    np.testing.assert_allclose(
+        silva.load(booster).predict(xgboost.DMatrix(frame)), booster.predict(xgboost.DMatrix(frame)), 1e-5
+    )
+    with pytest.raises(ValueError, match="z"):
+        explainer.shap_values(xgboost.DMatrix(frame.rename(columns={"a": "z"})))
+
+
+def test_what_scripts_read_of_an_explainer(X, model):
+    ours, theirs = silva.TreeExplainer(model), shap.TreeExplainer(model)
+    for name in ("num_outputs", "tree_limit", "objective"):
+        assert getattr(ours.model, name) == getattr(theirs.model, name)
+    np.testing.assert_allclose(ours.model.predict(X), theirs.model.predict(X), atol=1e-5)
+    assert (ours.feature_perturbation, silva.TreeExplainer(model, X).feature_perturbation) == (
+        "tree_path_dependent",
+        "interventional",
+    )
+    phi = ours.shap_values(X)
+    ours.assert_additivity(phi, ours.model.predict(X))
+    with pytest.raises(ArithmeticError, match="add up to the model's outputs within"):
+        ours.assert_additivity(phi, ours.model.predict(X) + 1)
+
+
+def test_models_that_silva_does_not_read_are_errors_of_shap_too():
+    from shap.utils._exceptions import InvalidModelError
+
+    for error in (InvalidModelError, TypeError):
+        with pytest.raises(error, match="Model type not yet supported by TreeExplainer: "):
+            silva.TreeExplainer(object())
 
 
 def test_maskers_of_shap_hold_background_rows(X, model):

@@ -232,7 +232,7 @@ def test_nothing_is_imported_for_arrays_and_lists():
 
 @pytest.mark.parametrize("library", ["xgboost", "lightgbm", "catboost"])
 def test_rows_in_a_librarys_own_form_are_refused_by_name(library):
-    name = {"xgboost": "DMatrix", "lightgbm": "Dataset", "catboost": "Pool"}[library]
+    name = {"xgboost": "QuantileDMatrix", "lightgbm": "Dataset", "catboost": "Pool"}[library]
     X = getattr(pytest.importorskip(library), name)(np.zeros((2, 3)))
     with pytest.raises(
         TypeError, match=f"X is a _?{library}.{name}, whose values only its own library reads; pass the"

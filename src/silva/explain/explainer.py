@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 from typing import TYPE_CHECKING, Any, Literal, cast
 
@@ -9,10 +10,9 @@ import numpy as np
 
 from silva.device import array_gpu, on_host, parse_device
 from silva.explain.additivity import check_sums
-from silva.explain.checks import (
-    places_of,
-    refuse_linear_leaves,
-)
+from silva.explain.approximate import approximate_values
+from silva.explain.background import mean_margin
+from silva.explain.checks import places_of, refuse_linear_leaves
 from silva.explain.coalitions import CoalitionExplainer
 from silva.explain.engines import Engines, require_cpu
 from silva.explain.explanation import base_values_of, make_explanation
@@ -21,17 +21,14 @@ from silva.explain.mapper import ExplanationMapper
 from silva.explain.players import by_column, sets_of
 from silva.explain.row import make_row
 from silva.explain.setup import set_up
-from silva.explain.shap_arguments import (
-    own_algorithm,
-    refuse_call_arguments,
-    taking_one_row,
-)
+from silva.explain.shap_arguments import call_arguments, own_algorithm, taking_one_row
 from silva.explain.sparse import in_used_columns, sparse_values, values_of_sparse
 from silva.explain.stored import attachment_of, load_explainer
 from silva.explain.strongest import PairSearch
+from silva.explain.walked import walked_part
 from silva.facts import as_html, forest_facts
 from silva.facts import feature_names as shown_names
-from silva.inputs import arranged, refuse_transform
+from silva.inputs import arranged, as_rows, refuse_transform
 from silva.inputs.sparse import is_sparse
 from silva.parallel import cached_property, n_threads
 from silva.storage import naming, save_forest
@@ -280,7 +277,8 @@ class Explainer:
             Return values and their standard errors. These are 0, except for values of responses that are estimated
             since the row differs from background rows on more than 20 features.
         **shap_arguments
-            `approximate` and `tree_limit`, if they change nothing.
+            `tree_limit`: explain the first trees only, without linear leaves. `approximate`: shap's approximation
+            (Saabas), without a background; it is not what Shapley values are, and rarely faster than these.
 
         Returns
         -------
@@ -306,14 +304,20 @@ class Explainer:
         CostWarning
             If exact values of a response are going to take more than 20 seconds.
         """
-        if shap_arguments:
-            refuse_call_arguments(shap_arguments, self.forest.n_trees)
+        limit, approximate = call_arguments(shap_arguments, self.forest.n_trees)
+        if limit is not None:
+            how: Any = {"by_position": by_position, "check_additivity": check_additivity, "approximate": approximate}
+            how |= {"sparse_output": sparse_output, "standard_errors": standard_errors}
+            return self._of_first_trees(limit).shap_values(X, y, out=out, **how)
         if sparse_output and out is not None:
             raise ValueError("out holds dense values; pass either out or sparse_output=True")
         if standard_errors:
             return self._values_and_errors(X, y, out, by_position)
         if check_additivity and self.settings.output != "margin":
             raise ValueError(f"check_additivity compares margins; leave it off for output={self.settings.output!r}")
+        if approximate:
+            values = self._approximate_values(X, by_position, out)
+            return sparse_values(values, self.forest.n_outputs) if sparse_output else values
         is_plain = out is None and not (check_additivity or sparse_output)
         if is_plain and (kept := self._engines.again(X, "values")) is not None:
             return kept
@@ -336,6 +340,31 @@ class Explainer:
             return values, 0 * values
         rows = self._engines.place(arranged(X, self.forest, by_position), "values", y, on_host=True)
         return engine.values_and_errors(rows, out)
+
+    def _of_first_trees(self, n_trees: int) -> Explainer:
+        """Explainer of the first trees, with the same settings."""
+        refuse_linear_leaves(self.forest, f"tree_limit={n_trees}", "explain all trees")
+        first = np.arange(n_trees, dtype=np.int32)
+        forest = cast("Forest", walked_part(self.forest, first, np.zeros(0, np.int64), np.float64))
+        background, settings = self.game.background, self.settings
+        if background is not None:
+            expected = mean_margin(forest, background.rows, background.weight, settings.n_jobs)
+            background = dataclasses.replace(background, expected_value=expected)
+        names: Any = {"feature_names": settings.feature_names, "output_names": settings.output_names}
+        return Explainer(forest, background, groups=self.groups, **settings.arguments, **names)
+
+    def _approximate_values(self, X: Rows, by_position: bool, out: Array | None) -> Array:
+        """Give each split's change of the mean to its feature."""
+        if self.game.has_background or self.groups:
+            raise NotImplementedError("approximate=True has no background and no groups; leave it out for exact values")
+        refuse_linear_leaves(self.forest, "approximate=True", "leave it out for exact values")
+        rows = as_rows(on_host(arranged(X, self.forest, by_position)), self.forest)
+        values = approximate_values(self.forest, self.forest._positions(rows)).astype(self.settings.dtype)
+        result = values[:, :, 0] if self.forest.n_outputs == 1 else values
+        if out is None:
+            return result
+        out[:] = result
+        return out
 
     @cached_property
     def _of_used(self) -> Explainer:
@@ -441,8 +470,12 @@ class Explainer:
         thread. With `top`, matrices are computed 64 MB at a time, twice with `overall`; rows of host frames are then
         explained on the CPU.
         """
-        if shap_arguments:
-            refuse_call_arguments(shap_arguments, self.forest.n_trees)
+        limit, approximate = call_arguments(shap_arguments, self.forest.n_trees)
+        if approximate:
+            raise NotImplementedError("approximate=True has values only; leave it out for exact interaction values")
+        if limit is not None:
+            how: Any = {"features": features, "out": out, "by_position": by_position, "top": top, "overall": overall}
+            return self._of_first_trees(limit).shap_interaction_values(X, y, **how)
         is_plain = features is None and out is None and top is None
         if is_plain and (found := self._engines.again(X, "pairs")) is not None:
             return cast("Array", found)
@@ -555,6 +588,10 @@ class Explainer:
             by value), feature_names and, for k > 1 outputs, output_names. If shap is not installed, a dataclass with
             the same fields. For a single row, there is no row axis.
         """
+        limit, _ = call_arguments(shap_arguments, self.forest.n_trees)
+        if limit is not None:
+            how: Any = shap_arguments | {"tree_limit": None, "by_position": by_position}
+            return self._of_first_trees(limit)(X, y, interactions, check_additivity=check_additivity, **how)
         if interactions:
             values = self.shap_interaction_values(X, y, by_position=by_position, **shap_arguments)
         else:

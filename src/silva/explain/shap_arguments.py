@@ -49,8 +49,8 @@ def translated(background: Any, output: Any, given: dict[str, Any], forest: Fore
         raise TypeError(f"Explainer got an unexpected argument {unknown[0]!r}; see help(silva.Explainer)")
     if given.get("approximate"):
         raise NotImplementedError(
-            "approximate=True (values of a single order, not Shapley values) is not computed; leave it out: exact "
-            "values take less time here than shap's approximation"
+            "approximate=True (values of a single order, not Shapley values) is an argument of calls, as in shap; "
+            "leave it out here: exact values take less time than the approximation"
         )
     _refuse_link(given.get("link"))
     named = (background, given.get("data"), given.get("masker"))
@@ -130,26 +130,27 @@ def _refuse_link(link: Any) -> None:
         )
 
 
-def refuse_call_arguments(given: dict[str, Any], n_trees: int) -> None:
-    """Check shap's arguments of a call: those that change nothing are taken.
+def call_arguments(given: dict[str, Any], n_trees: int) -> tuple[int | None, bool]:
+    """Check shap's arguments of a call: how many of the trees are explained, None for all; whether approximately.
 
     Raises
     ------
     TypeError
-        If shap has no such argument.
-    NotImplementedError
-        If it asks for what is not computed.
+        If shap has no such argument, or tree_limit is not a number.
+    ValueError
+        If tree_limit is 0.
     """
     if unknown := sorted(set(given) - {"approximate", "tree_limit", "from_call"}):
         raise TypeError(f"got an unexpected argument {unknown[0]!r}; see help(silva.Explainer)")
-    if given.get("approximate"):
-        raise NotImplementedError("approximate=True is not computed; leave it out for exact values")
     limit = given.get("tree_limit")
-    if limit is not None and 0 <= limit < n_trees:
-        raise NotImplementedError(
-            f"tree_limit={limit} of {n_trees} trees is not computed; pass a model of so many trees "
-            "(xgboost: booster[:limit], LightGBM: booster.save_model(path, num_iteration=limit))"
-        )
+    if limit is not None and (isinstance(limit, bool) or not hasattr(limit, "__index__")):
+        raise TypeError(f"tree_limit is {limit!r}, expected a number of trees")
+    if limit == 0:
+        raise ValueError("tree_limit is 0, expected at least 1; -1 or None for all trees")
+    approximate = bool(given.get("approximate"))
+    if limit is None or limit < 0 or limit >= n_trees:
+        return None, approximate
+    return int(limit), approximate
 
 
 def taking_one_row(method: Method) -> Method:

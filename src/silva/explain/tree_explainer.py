@@ -2,12 +2,61 @@
 
 from __future__ import annotations
 
+import os
+import sys
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from silva.explain.explainer import Explainer
+from silva.loading import load
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+
+    from silva.forest import Forest
+    from silva.typing import Array, Doubles, Rows
+
+LARGEST_DIFFERENCE = 1e-2
+"""Between sums of values and outputs, relative to the largest output, as in shap."""
+
+OBJECTIVES = {"identity": "squared_error", "logistic": "binary_crossentropy"}
+"""shap's names, by the link of a single output."""
+
+
+@dataclass(frozen=True, eq=False)
+class ShapModel:
+    """What is read of shap's ``explainer.model``.
+
+    Attributes
+    ----------
+    num_outputs, tree_limit : int
+        Numbers of outputs and of trees.
+    objective : str or None
+    """
+
+    forest: Forest
+
+    @property
+    def num_outputs(self) -> int:
+        """Number of outputs."""
+        return self.forest.n_outputs
+
+    @property
+    def tree_limit(self) -> int:
+        """Number of trees."""
+        return self.forest.n_trees
+
+    @property
+    def objective(self) -> str | None:
+        """What the model was trained for in shap's words, None where it is not known."""
+        return OBJECTIVES.get(self.forest.link) if self.num_outputs == 1 else None
+
+    def predict(self, X: Rows) -> Array:
+        """Compute margins, which raw values add up to: (n,), or (n, k) for k > 1 outputs."""
+        margins: Array = self.forest.predict(X, "margin")
+        return margins[:, 0] if margins.ndim == 2 and margins.shape[1] == 1 else margins
 
 
 class TreeExplainer(Explainer):
@@ -64,7 +113,7 @@ class TreeExplainer(Explainer):
         **settings: Any,
     ) -> None:
         super().__init__(
-            model,
+            model if isinstance(model, str | os.PathLike) else _loaded(model),
             data=data,
             model_output=model_output,
             feature_perturbation=feature_perturbation,
@@ -74,3 +123,49 @@ class TreeExplainer(Explainer):
             linearize_link=linearize_link,
             **{"rule": "rescale"} | settings,
         )
+
+    @property
+    def model(self) -> ShapModel:
+        """What scripts read of shap's model: num_outputs, tree_limit, objective, predict."""
+        return ShapModel(self.forest)
+
+    @property
+    def feature_perturbation(self) -> str:
+        """What "auto" has become: "interventional" or "tree_path_dependent"."""
+        return "interventional" if self.game.has_background else "tree_path_dependent"
+
+    def assert_additivity(self, phi: Any, model_output: Any) -> None:
+        """Check that values and the expected value add up to outputs, as shap does.
+
+        Parameters
+        ----------
+        phi : ndarray of shape (n, F) or (n, F, k), or list of k ndarrays of shape (n, F)
+            Values.
+        model_output : ndarray of shape (n,) or (n, k)
+
+        Raises
+        ------
+        ArithmeticError
+            If they differ by more than a hundredth of the largest output.
+        """
+        sums = np.stack([part.sum(axis=1) for part in phi], axis=1) if isinstance(phi, list) else phi.sum(axis=1)
+        found: Doubles = sums + np.asarray(self.expected_value)
+        output = np.asarray(model_output, np.float64).reshape(found.shape)
+        worst = float(np.abs(found - output).max(initial=0.0))
+        if worst > LARGEST_DIFFERENCE * max(float(np.abs(output).max(initial=0.0)), 1.0):
+            raise ArithmeticError(
+                f"values and expected_value add up to the model's outputs within {worst:.3g} only; pass the rows, and "
+                "the unit of outputs, that the values are of"
+            )
+
+
+def _loaded(model: Any) -> Forest:
+    """Load a model; where shap is imported, what silva does not read is also an error of shap's kind."""
+    try:
+        return load(model)
+    except (TypeError, NotImplementedError) as error:
+        shap = sys.modules.get("shap.utils._exceptions")
+        if shap is None:
+            raise
+        kind = type("InvalidModelError", (type(error), shap.InvalidModelError), {})
+        raise kind(f"Model type not yet supported by TreeExplainer: {error}") from error

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
+import sys
+from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -79,7 +81,18 @@ def arranged(X: Rows, forest: TreeEnsemble, by_position: bool, keeps_sparse: boo
     if forest.transform is not None:
         rows = forest.transform(X)
         return rows if keeps_sparse or not is_sparse(rows) else made_dense(rows, forest)
+    if isinstance(xgboost := sys.modules.get("xgboost"), ModuleType) and type(X) is xgboost.DMatrix:  # unquantised
+        return _of_dmatrix(X, forest, by_position)
     return name_by_position(X, forest) if by_position else X
+
+
+def _of_dmatrix(X: Any, forest: TreeEnsemble, by_position: bool) -> Array:
+    """Copy the rows of an xgboost.DMatrix, in which what is not stored is missing, in the order of the features."""
+    stored = X.get_data().tocoo()
+    rows = np.full((X.num_row(), X.num_col()), np.nan, np.float32)
+    rows[stored.row, stored.col] = stored.data
+    order = None if by_position or X.feature_names is None else column_order(tuple(X.feature_names), forest)
+    return rows if order is None else rows[:, order]
 
 
 def refuse_transform(forest: TreeEnsemble, what: str, instead: str, takes_statistics: bool = False) -> None:
