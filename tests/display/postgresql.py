@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import pwd
 import shutil
 import subprocess
 import tempfile
@@ -47,6 +48,8 @@ def serve():
     if folder is None:
         pytest.skip("PostgreSQL is not installed: apt-get install postgresql")
     root = os.getuid() == 0  # as whom no server starts
+    if root and USER not in {entry.pw_name for entry in pwd.getpwall()}:
+        pytest.skip(f"no user {USER}, as whom PostgreSQL runs where the tests run as root")
     place = Path(tempfile.mkdtemp(prefix="silva-pg-"))
     try:
         if root:
