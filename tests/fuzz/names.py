@@ -450,6 +450,7 @@ def parse(arguments=None):
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--cases", type=int, default=500)
     parser.add_argument("--case", type=int, help="attack with this one alone, and show its texts")
+    parser.add_argument("--targets", default=",".join(TARGETS), help="some of the writers, divided by commas")
     return parser.parse_args(arguments)
 
 
@@ -459,13 +460,13 @@ def main(arguments=None):
     with contextlib.ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
         server = stack.enter_context(postgresql.serve()) if postgresql.programs() else None
-        fuzzer = Fuzzer(given.seed, folder, server)
+        fuzzer, targets = Fuzzer(given.seed, folder, server), given.targets.split(",")
         if given.case is not None:
             print(make_case(given.seed, given.case))
-            fuzzer.run([given.case])
+            fuzzer.run([given.case], targets)
         else:
             for first in range(0, given.cases, BATCH):
-                fuzzer.run(range(first, min(first + BATCH, given.cases)))
+                fuzzer.run(range(first, min(first + BATCH, given.cases)), targets)
     fuzzer.report(time.monotonic() - start)
     return int(bool(fuzzer.findings))
 
