@@ -7,6 +7,7 @@ import pickle
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
+import pandas as pd
 import pytest
 from hypothesis import given
 
@@ -114,3 +115,35 @@ def test_rows_with_texts_of_categories(top):
     found = explainer.row(top)(row)
     phi = explainer.shap_values(row[None])[0]
     np.testing.assert_array_equal(found if top is None else found[1], phi if top is None else phi[found[0]])
+
+
+@pytest.mark.parametrize("algorithm", ["tables", "quadrature"])
+@pytest.mark.parametrize("source", ["CatBoost", "XGBoost 3.2"])
+def test_rows_by_name(algorithm, source):
+    categories = (np.array(["no", "yes"], object), None, np.array([5, 7]), None)
+    names = ("a", "b", "c", "d")
+    forest = dataclasses.replace(full_forest(0, 9, 3, 4), categories=categories, source=source, feature_names=names)
+    explainer = Explainer(forest, algorithm=algorithm)
+    row = {"a": "yes", "b": None, "c": 7, "d": 0.5}
+    phi = explainer.shap_values(pd.DataFrame([row]).astype({"b": float}))[0]
+    for form in (row, tuple(row.values()), forest.encoder()(row)):
+        np.testing.assert_array_equal(explainer.row(names=True)(form), phi)
+    order = np.argsort(-np.abs(phi), kind="stable")[:2]
+    expected = [(names[i], row[names[i]], phi[i]) for i in order]
+    reasons = explainer.row(2, names=True)
+    assert reasons(row) == pickle.loads(pickle.dumps(reasons))(row) == expected
+    assert [reason.feature for reason in reasons(forest.encoder()(row))] == [names[i] for i in order]
+
+
+def test_reasons_of_groups_and_of_several_outputs():
+    outputs = {"tree_output": np.arange(9, dtype=np.int32) % 2, "base_score": np.zeros(2)}
+    forest = dataclasses.replace(full_forest(0, 9, 3, 4), feature_names=("a", "b", "c", "d"), **outputs)
+    explainer = Explainer(forest, groups={"both": ["a", "c"]})
+    found = explainer.row(3, names=True)({"a": 1, "b": 2, "c": 3, "d": 4})
+    features, effects = explainer.row(3)(np.array([1.0, 2, 3, 4]))
+    values = {"both": (1, 3), "b": 2, "d": 4}
+    for output, reasons in enumerate(found):
+        wanted = [explainer.players[player] for player in features[:, output]]
+        assert [reason.feature for reason in reasons] == wanted
+        assert [reason.value for reason in reasons] == [values[name] for name in wanted]
+        assert [reason.effect for reason in reasons] == effects[:, output].tolist()

@@ -372,7 +372,7 @@ class Explainer:
         forest, background = in_used_columns(self.game)
         return Explainer(forest, background, **self.settings.arguments)
 
-    def row(self, top: int | None = None) -> Callable[[Array], Any]:
+    def row(self, top: int | None = None, names: bool = False) -> Callable[[Any], Any]:
         """Prepare explanations of single rows with low latency, such as reason codes in serving.
 
         `shap_values` checks its arguments in each call; here this is done once.
@@ -381,11 +381,15 @@ class Explainer:
         ----------
         top : int, optional
             Number of features to return, those with the largest magnitudes. None returns the values of all features.
+        names : bool
+            Take a mapping of names to values (texts of categories, numbers, None for a missing one), a tuple of values
+            in the order of the features, or what `Forest.encoder` made of either. With `top`, return a list of reasons
+            (feature, value, effect) with the row's own values, for several outputs a list per output.
 
         Returns
         -------
         callable
-            A function of one row: a C-contiguous float32 or float64 array of shape (F,) or (1, F), in the order of the
+            A function of one row: a float32 or float64 array of shape (F,) or (1, F), in the order of the
             forest's features, with categories as in an array for `shap_values` (an array of objects if CatBoost's or
             scikit-learn's are text) and missing values as NaN. It returns what `shap_values` returns, to the bit and
             without the row axis: an ndarray (F,), or (F, k) for k > 1 outputs. With `top`, it returns a pair of int32
@@ -395,21 +399,20 @@ class Explainer:
         Raises
         ------
         ValueError
-            If `top` is below 1; from the callable, if the row has another length.
+            If `top` is below 1; from the callable, if the row has other features or another number of them.
         TypeError
-            From the callable, if the row is not a contiguous float32 or float64 array.
+            From the callable, if the row is not a float32 or float64 array, or its values do not fit the features.
         NotImplementedError
             For pipelines and target statistics, whose columns are not the trees' features, and output="log_loss".
 
         Notes
         -----
-        Runs on the CPU. It takes microseconds if every tree has tables and no categories are matched by value,
-        otherwise as long as `shap_values`.
+        Runs on the CPU. It takes microseconds if every tree has tables, otherwise as long as `shap_values`.
         """
         if self.settings.output == "log_loss":
             raise NotImplementedError("single rows have no labels for output='log_loss'; use shap_values(X, y=y)")
         refuse_transform(self.forest, "row", "shap_values")
-        return make_row(self._engines.cpu, top)
+        return make_row(self._engines.cpu, top, names)
 
     @taking_one_row
     def shap_interaction_values(

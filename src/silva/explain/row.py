@@ -2,58 +2,131 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from silva import _core
+from silva.facts import feature_names
 from silva.inputs import as_rows
 from silva.inputs.arrays import checked_row
 from silva.inputs.categories import arrays_hold_values
+from silva.inputs.encoder import RowEncoder
 from silva.inputs.placed import PlacedRows
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from silva.explain.coalitions import CoalitionExplainer
     from silva.explain.cpu import CpuExplainer
     from silva.explain.responses import ResponseExplainer
     from silva.typing import Array
 
+    Engine = CpuExplainer | ResponseExplainer | CoalitionExplainer
+
 ROWS = {"float32": _core.RowExplainer32, "float64": _core.RowExplainer64}
 
 
-def make_row(
-    explainer: CpuExplainer | ResponseExplainer | CoalitionExplainer, top: int | None
-) -> Callable[[Array], Any]:
+class Reason(NamedTuple):
+    """A feature, or a group of features, with the row's own value and the effect on the explained output.
+
+    A group has a tuple of values.
+    """
+
+    feature: str
+    value: Any
+    effect: float
+
+
+def make_row(explainer: Engine, top: int | None, names: bool = False) -> Callable[[Any], Any]:
     """`Explainer.row`."""
     if top is not None and (isinstance(top, bool) or not hasattr(top, "__index__")):
         raise TypeError(f"top is {top!r}, expected a number of features")
     if top is not None and top < 1:
         raise ValueError(f"top is {top}, expected at least 1 feature, or None for all of them")
-    n_top = 0 if top is None else min(int(top), explainer.game.players.n)
     explainer.prepare()
-    tables = explainer.whole_tables
-    if tables is None or explainer.game.forest.categories is not None:
-        return PlainRow(explainer, n_top)
+    if names:
+        return NamedRow(explainer, top)
+    row = _row_of_codes(explainer, top)
+    return ValueRow(explainer, top, row) if arrays_hold_values(explainer.game.forest) else row
+
+
+def _row_of_codes(explainer: Engine, top: int | None) -> Callable[[Array], Any]:
+    """Explain rows whose categories are codes."""
+    n_top = 0 if top is None else min(int(top), explainer.game.players.n)
+    if explainer.whole_tables is None:
+        return WalkedRow(explainer, n_top)
     row: Callable[[Array], Any] = ROWS[explainer.settings.dtype](
-        tables, explainer.game.forest.missing, n_top, (make_row, (explainer, top))
+        explainer.whole_tables, explainer.game.forest.missing, n_top, (make_row, (explainer, top))
     )
     return row
 
 
-class PlainRow:
-    """Rows that need more than tables: walked trees, categories that are matched by value."""
+class WalkedRow:
+    """Rows that need more than tables."""
 
-    def __init__(self, explainer: CpuExplainer | ResponseExplainer | CoalitionExplainer, top: int) -> None:
+    def __init__(self, explainer: Engine, top: int) -> None:
         self._explainer, self._top = explainer, top
 
     def __call__(self, row: Array) -> Any:
         """Explain a row."""
         forest = self._explainer.game.forest
-        rows = as_rows(checked_row(row, forest.n_features, arrays_hold_values(forest)), forest)
+        rows = checked_row(row, forest.n_features)
+        if not arrays_hold_values(forest):
+            rows = as_rows(rows, forest)
         phi: Array = self._explainer.values(PlacedRows(rows))[0]
         return strongest(phi, self._top) if self._top else phi
+
+
+class ValueRow:
+    """Rows whose categories are values, which become codes first."""
+
+    def __init__(self, explainer: Engine, top: int | None, row: Callable[[Array], Any]) -> None:
+        self._arguments, self._row = (explainer, top), row
+        self._n_features, self._encoder = explainer.game.forest.n_features, RowEncoder(explainer.game.forest)
+
+    def __call__(self, row: Array) -> Any:
+        """Explain a row."""
+        return self._row(self._encoder(checked_row(row, self._n_features, takes_objects=True).ravel().tolist()))
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return make_row, self._arguments
+
+
+class NamedRow:
+    """Rows of texts and numbers by the names of the features, or what `Forest.encoder` made of them."""
+
+    def __init__(self, explainer: Engine, top: int | None) -> None:
+        self._arguments = (explainer, top, True)
+        forest, players = explainer.game.forest, explainer.game.players
+        self._row, self._encoder = _row_of_codes(explainer, top), RowEncoder(forest)
+        self._top, self._names = top, players.names or feature_names(forest)
+        self._members = [np.flatnonzero(players.of_feature == player).tolist() for player in range(players.n)]
+
+    def __call__(self, row: Any) -> Any:
+        """Explain a row."""
+        is_encoded = isinstance(row, np.ndarray)
+        found = self._row(row if is_encoded else self._encoder(row))
+        if self._top is None:
+            return found
+        values = row.ravel().tolist() if is_encoded else self._encoder.values(row)
+        players, effects = (each.T.tolist() for each in found)
+        if found[0].ndim == 1:
+            return self._reasons(values, players, effects)
+        return [self._reasons(values, *each) for each in zip(players, effects, strict=True)]
+
+    def _reasons(self, values: Sequence[Any], players: list[int], effects: list[float]) -> list[Reason]:
+        return [
+            Reason(self._names[player], self._value(values, player), effect)
+            for player, effect in zip(players, effects, strict=True)
+        ]
+
+    def _value(self, values: Sequence[Any], player: int) -> Any:
+        members = self._members[player]
+        return values[members[0]] if len(members) == 1 else tuple(values[member] for member in members)
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return make_row, self._arguments
 
 
 def strongest(phi: Array, top: int) -> tuple[Array, Array]:
