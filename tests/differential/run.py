@@ -14,6 +14,7 @@ import traceback
 import numpy as np
 
 from tests.differential.libraries import LIBRARIES, ignore_their_warnings
+from tests.differential.texts import compare_texts
 from tests.readers.adversarial import adversarial_rows
 from tests.readers.agreement import assert_agrees
 
@@ -23,12 +24,15 @@ MOST_ROWS = 4000
 
 def installed():
     """Names of the libraries whose models can be trained here."""
-    return [name for name in LIBRARIES if importlib.util.find_spec(MODULES.get(name, name))]
+    found = [name for name in LIBRARIES if importlib.util.find_spec(MODULES.get(name, name))]
+    return [*found, "texts"] if {"lightgbm", "xgboost", "catboost"} <= set(found) else found
 
 
 def compare(name, seed, number):
     """Rows compared, and what the model was; AssertionError where something differs."""
     rng = np.random.default_rng([seed, number])
+    if name == "texts":
+        return compare_texts(rng, MOST_ROWS)
     case = LIBRARIES[name](rng)
     nan = case.forest.nan_allowed
     rows = adversarial_rows(case.forest, case.rows, number, allow_nan=nan, allow_inf=case.allow_inf, max_rows=MOST_ROWS)
