@@ -73,6 +73,13 @@ TREE, TREE_SCIKIT_LEARN = (
     Model(library, "synthetic", rounds=1, depth=4, learning_rate=1.0) for library in ("xgboost", "scikit-learn")
 )
 
+CATEGORICAL = {
+    ("LightGBM",): ("lightgbm", 8, 6.0),
+    ("XGBoost", "XGBoost, DMatrix"): ("xgboost", 8, 4.0),
+    ("CatBoost, Pool", "CatBoost"): ("catboost", 6, 1.5),
+}
+"""Library, depth, and how many times as fast as the first of its calls silva should be on Adult."""
+
 OWN = ("silva", "silva float64")
 BOTH_TYPES = (*OWN, "XGBoost")
 EXPLAINED = ((CALIFORNIA_8, 300), (CALIFORNIA_16, 200), (ADULT_8, 200), (COVTYPE_8, 80), (FASHION_8, 40))
@@ -82,6 +89,22 @@ EXPLAINED = ((CALIFORNIA_8, 300), (CALIFORNIA_16, 200), (ADULT_8, 200), (COVTYPE
 def _prediction(model: Model, rivals: tuple[str, ...], n_rows: int, n_threads: int, target: Target | None) -> Case:
     task = "row" if n_rows == 1 else "margin"
     return Case(f"{model.library}: {model}", task, ("silva", *rivals), model, n_rows, n_threads, target)
+
+
+def _categorical(data: str, rivals: tuple[str, ...]) -> tuple[Case, ...]:
+    """20,000 rows of a frame, one by name, and the values of 2,000."""
+    library, depth, bound = CATEGORICAL[rivals]
+    model = Model(library, data, rounds=100, depth=depth, learning_rate=0.1)
+    of_frame = next(rival for rival in rivals if "," not in rival)
+    explains = rivals[0]
+    is_adult = data.startswith("adult")
+    return (
+        Case(f"{library}: {model}", "margin", ("silva", *rivals), model, 20_000, 2,
+             Target("speed-up", bound, rivals[0]) if is_adult else None),
+        Case(f"{library}: {model}", "row by name", ("silva", of_frame), model, 1, 1,
+             Target("µs", 40) if is_adult else None),
+        Case(f"{library}: {model}", "values", ("silva", explains), model, 2000, 2),
+    )  # fmt: skip
 
 
 def _against(
@@ -163,6 +186,15 @@ GROUPS = {
             _prediction(TREE, ("XGBoost", "oneDAL"), 1, 1, Target("µs", 2)),
             _prediction(TREE_SCIKIT_LEARN, ("scikit-learn",), 65_536, 1, Target("rows/s", 1e8)),
             _prediction(TREE_SCIKIT_LEARN, ("scikit-learn",), 1, 1, Target("µs", 2)),
+        )
+    ),
+    "categories": Group(
+        tuple(
+            case
+            for rivals in CATEGORICAL
+            for data in ("adult with categories", "airlines", "cities")
+            if "CatBoost" not in rivals or data.startswith("adult")  # of many categories it makes target statistics
+            for case in _categorical(data, rivals)
         )
     ),
     "effects": Group(

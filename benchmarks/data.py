@@ -1,4 +1,4 @@
-"""Rows and targets of the data sets, as float32 and without names."""
+"""Rows and targets of the data sets: float32 without names, or frames with categories."""
 
 from __future__ import annotations
 
@@ -26,6 +26,9 @@ OBJECTIVES = {
     "covtype": "multiclass",
     "fashion_mnist": "multiclass",
     "synthetic": "regression",
+    "adult with categories": "binary",
+    "airlines": "binary",
+    "cities": "binary",
 }
 """What a model of each data set learns."""
 
@@ -35,18 +38,22 @@ GROUP_ROWS = 500_000
 
 @dataclass(frozen=True)
 class Table:
-    """Rows (n, n_features) float32 and targets (n,): numbers, or class codes from 0."""
+    """Rows (n, n_features) float32, or a frame, and targets (n,): numbers, or class codes from 0."""
 
-    rows: NDArray[np.float32]
+    rows: Any
     target: NDArray[Any]
 
 
 @cache
 def read(name: str) -> Table:
     """Read a data set in an order shuffled by a fixed seed."""
-    table = synthetic() if name == "synthetic" else _from_file(name)
+    table = MADE[name]() if name in MADE else _from_file(name)
     order = np.random.default_rng(0).permutation(len(table.rows))
-    return Table(table.rows[order], table.target[order])
+    return Table(_take(table.rows, order), table.target[order])
+
+
+def _take(rows: Any, places: NDArray[np.intp]) -> Any:
+    return rows.iloc[places].reset_index(drop=True) if hasattr(rows, "iloc") else rows[places]
 
 
 def synthetic() -> Table:
@@ -56,10 +63,62 @@ def synthetic() -> Table:
     return Table(rows, (rows @ rng.normal(size=rows.shape[1]) + rng.normal(size=len(rows))).astype(np.float32))
 
 
-def rows_of(name: str, n_rows: int) -> NDArray[np.float32]:
+def adult_with_categories() -> Table:
+    """Adult with its texts as categories."""
+    import pandas
+
+    frame = pandas.read_parquet(FOLDER / "adult.parquet")
+    target = np.unique(frame.pop("income"), return_inverse=True)[1]
+    texts = [name for name in frame if not pandas.api.types.is_numeric_dtype(frame[name])]
+    return Table(frame.astype(dict.fromkeys(texts, "category")), target)
+
+
+def airlines() -> Table:
+    """Draw flights like those of the airlines data: whether one is late, by six categories and two numbers."""
+    rng = np.random.default_rng(3)
+    sizes = {"Month": 12, "DayofMonth": 31, "DayOfWeek": 7, "UniqueCarrier": 22, "Origin": 300, "Dest": 300}
+    codes = {name: _drawn_codes(rng, size) for name, size in sizes.items()}
+    departure, distance = rng.integers(0, 2400, MADE_ROWS), 50 + rng.gamma(2, 400, MADE_ROWS).astype(int)
+    delay = 0.8 * np.sin(departure / 400) + 0.0005 * distance + rng.normal(size=MADE_ROWS)
+    for name, column in codes.items():
+        delay += rng.normal(size=sizes[name])[column] * (1 if sizes[name] > 100 else 0.4)
+    return _late(codes, {"DepTime": departure, "Distance": distance}, delay)
+
+
+def cities() -> Table:
+    """Draw four numbers beside one of 5,000 cities, most of them rare."""
+    rng = np.random.default_rng(4)
+    city, numbers = _drawn_codes(rng, 5000), rng.normal(size=(4, MADE_ROWS))
+    score = 1.5 * rng.normal(size=5000)[city] + numbers[0] + np.sin(2 * numbers[1]) + rng.normal(size=MADE_ROWS)
+    return _late({"city": city}, dict(zip("abcd", numbers, strict=True)), score)
+
+
+def _drawn_codes(rng: np.random.Generator, n: int) -> NDArray[np.int64]:
+    """Draw codes, of many categories the first far more often."""
+    shares = 1 / (1 + np.arange(n)) if n > 100 else np.ones(n)
+    return rng.choice(n, MADE_ROWS, p=shares / shares.sum())
+
+
+def _late(codes: dict[str, Any], numbers: dict[str, Any], score: NDArray[np.float64]) -> Table:
+    """Make a frame of categories and numbers, and whether the score is above its median."""
+    import pandas
+
+    texts = {name: np.array([f"{name} {code}" for code in range(column.max() + 1)]) for name, column in codes.items()}
+    columns = {name: pandas.Categorical(texts[name][column], texts[name]) for name, column in codes.items()}
+    return Table(pandas.DataFrame(columns | numbers), (score > np.median(score)).astype(int))
+
+
+MADE = {"synthetic": synthetic, "adult with categories": adult_with_categories, "airlines": airlines, "cities": cities}
+"""Data sets that are no file of float32."""
+
+MADE_ROWS = 60_000
+
+
+def rows_of(name: str, n_rows: int) -> Any:
     """Take the first rows, over and over if there are fewer."""
     rows = read(name).rows
-    return np.ascontiguousarray(rows[np.arange(n_rows) % len(rows)])
+    taken = _take(rows, np.arange(n_rows) % len(rows))
+    return taken if hasattr(taken, "iloc") else np.ascontiguousarray(taken)
 
 
 def tiled_parquet(name: str, n_rows: int) -> Path:

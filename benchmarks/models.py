@@ -60,7 +60,8 @@ def _train_xgboost(model: Model, table: Table) -> Any:
         "multiclass": {"objective": "multi:softprob", "num_class": int(table.target.max()) + 1},
     }
     objective = objectives[OBJECTIVES[model.data]]
-    return xgboost.train(parameters | objective, xgboost.DMatrix(table.rows, table.target), model.rounds)
+    matrix = xgboost.DMatrix(table.rows, table.target, enable_categorical=True)
+    return xgboost.train(parameters | objective, matrix, model.rounds)
 
 
 def _restore_xgboost(path: Path) -> Any:
@@ -87,6 +88,26 @@ def _restore_lightgbm(path: Path) -> Any:
     import lightgbm
 
     return lightgbm.Booster(model_file=path)
+
+
+def _train_catboost(model: Model, table: Table) -> Any:
+    """Categories by equality: all that a byte numbers."""
+    import catboost
+
+    parameters = {"iterations": model.rounds, "depth": model.depth, "learning_rate": model.learning_rate}
+    boosting = catboost.CatBoostClassifier(**parameters, one_hot_max_size=255, random_seed=SEED, verbose=0)
+    return boosting.fit(catboost.Pool(table.rows, table.target, cat_features=categories_of(table.rows)))
+
+
+def categories_of(frame: Any) -> list[str]:
+    """Name the columns of categories."""
+    return [name for name in frame if frame[name].dtype == "category"]
+
+
+def _restore_catboost(path: Path) -> Any:
+    import catboost
+
+    return catboost.CatBoostClassifier().load_model(path)
 
 
 def _train_scikit_learn(model: Model, table: Table) -> Any:
@@ -127,6 +148,9 @@ LIBRARIES = {
     ),
     "lightgbm": Library(
         "lightgbm", ".txt", _train_lightgbm, lambda model, path: model.save_model(path), _restore_lightgbm
+    ),
+    "catboost": Library(
+        "catboost", ".cbm", _train_catboost, lambda model, path: model.save_model(path), _restore_catboost
     ),
     "scikit-learn": _scikit_learn(_train_scikit_learn),
     "scikit-learn histograms": _scikit_learn(_train_histograms),

@@ -117,6 +117,14 @@ def row(work: Work) -> Call:
     return partial(silva.load(work.model).predictor("margin"), work.rows[0])
 
 
+def named_row(work: Work) -> Call:
+    """The first row by the names of its columns, categories as texts."""
+    import silva
+
+    row = work.rows.astype(object).to_dict("records")[0]
+    return partial(silva.load(work.model).predictor("margin", names=True), row)
+
+
 def dependence(work: Work) -> Call:
     import silva
 

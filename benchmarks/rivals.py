@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from benchmarks import own
+from benchmarks.models import categories_of
 from benchmarks.work import Call, Work, save_xgboost
 
 if TYPE_CHECKING:
@@ -59,7 +60,7 @@ def _xgboost_matrix(work: Work) -> Any:
     import xgboost
 
     work.model.set_param({"nthread": work.n_threads})
-    return xgboost.DMatrix(work.rows, nthread=work.n_threads)
+    return xgboost.DMatrix(work.rows, nthread=work.n_threads, enable_categorical=True)
 
 
 def _xgboost_values(work: Work) -> Call:
@@ -80,6 +81,29 @@ def _features_first(values: NDArray[Any], n_axes: int) -> NDArray[Any]:
 def _xgboost_margin(work: Work) -> Call:
     work.model.set_param({"nthread": work.n_threads})
     return partial(work.model.inplace_predict, work.rows, predict_type="margin")
+
+
+def _xgboost_matrix_margin(work: Work) -> Call:
+    """A matrix a call, as predictions of one are kept."""
+    return lambda: work.model.predict(_xgboost_matrix(work), output_margin=True)
+
+
+def _catboost_pool(work: Work) -> Any:
+    import catboost
+
+    return catboost.Pool(work.rows, cat_features=categories_of(work.rows))
+
+
+def _catboost_margin(as_pool: bool, work: Work) -> Call:
+    rows = _catboost_pool(work) if as_pool else work.rows
+    return partial(work.model.predict, rows, prediction_type="RawFormulaVal", thread_count=work.n_threads)
+
+
+def _catboost_values(work: Work) -> Call:
+    explain = partial(
+        work.model.get_feature_importance, _catboost_pool(work), type="ShapValues", thread_count=work.n_threads
+    )
+    return lambda: explain()[:, :-1]
 
 
 def _xgboost_load(suffix: str, work: Work) -> Call:
@@ -184,6 +208,7 @@ RIVALS = {
             "interactions": partial(own.interactions, "float32"),
             "margin": own.margin,
             "row": own.row,
+            "row by name": own.named_row,
             "explain row": own.explain_row,
             "background values": partial(own.background, "shap_values"),
             "background interactions": partial(own.background, "shap_interaction_values"),
@@ -214,16 +239,24 @@ RIVALS = {
             "interactions": _xgboost_interactions,
             "margin": _xgboost_margin,
             "row": _xgboost_margin,
+            "row by name": _xgboost_margin,
             **{f"load {suffix}": partial(_xgboost_load, suffix) for suffix in (".ubj", ".json")},
             "import": partial(_import, "xgboost"),
         },
     ),
+    "XGBoost, DMatrix": Rival("xgboost-cpu", {"margin": _xgboost_matrix_margin}),
+    "CatBoost": Rival(
+        "catboost",
+        {"margin": partial(_catboost_margin, False), "row by name": partial(_catboost_margin, False)},
+    ),
+    "CatBoost, Pool": Rival("catboost", {"margin": partial(_catboost_margin, True), "values": _catboost_values}),
     "LightGBM": Rival(
         "lightgbm",
         {
             "values": _lightgbm_values,
             "margin": _lightgbm_margin,
             "row": _lightgbm_margin,
+            "row by name": _lightgbm_margin,
             "import": partial(_import, "lightgbm"),
         },
     ),

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     import numpy as np
+    import pandas
     from numpy.typing import NDArray
 
     from benchmarks.cases import Case
@@ -33,7 +34,7 @@ class Work:
         return trained(self.case.model)
 
     @cached_property
-    def rows(self) -> NDArray[np.float32]:
+    def rows(self) -> NDArray[np.float32] | pandas.DataFrame:
         return rows_of(self.case.model.data, self.case.n_rows)
 
     @cached_property
