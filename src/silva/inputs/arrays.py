@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from silva import _core
+
 if TYPE_CHECKING:
     from numpy.typing import DTypeLike, NDArray
 
@@ -122,6 +124,8 @@ def objects_to_floats(values: NDArray[np.object_], row_type: DTypeLike, where: s
     ValueError
         If a Python integer or fraction is too large for a float.
     """
+    if (floats := _core.object_floats(values)) is not None:
+        return floats.astype(row_type)
     result = np.empty(len(values), row_type)
     for row, value in enumerate(values):
         if value is None or type(value).__name__ in {"NAType", "NaTType"}:

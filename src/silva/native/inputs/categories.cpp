@@ -4,6 +4,7 @@
 
 #include <bit>
 #include <cstring>
+#include <limits>
 #include <string_view>
 
 #include "common/bindings.h"
@@ -183,26 +184,58 @@ class ObjectCodes {
   }
 };
 
-// (codes, values) of a one-dimensional array of objects, -1 where there is none; None where no object is a text.
-nb::object object_codes(nb::handle array) {
-  Py_buffer view;
-  if (PyObject_GetBuffer(array.ptr(), &view, PyBUF_STRIDED_RO | PyBUF_FORMAT) != 0) nb::raise_python_error();
-  struct Release {
-    Py_buffer* view;
-    ~Release() { PyBuffer_Release(view); }
-  } release{&view};
-  if (view.ndim != 1 || std::string_view(view.format ? view.format : "") != "O")
+// A one-dimensional array of objects.
+class Objects {
+ public:
+  explicit Objects(nb::handle array) {
+    if (PyObject_GetBuffer(array.ptr(), &view_, PyBUF_STRIDED_RO | PyBUF_FORMAT) != 0) nb::raise_python_error();
+    if (view_.ndim == 1 && view_.format && std::string_view(view_.format) == "O") return;
+    PyBuffer_Release(&view_);
     throw nb::type_error("expected a one-dimensional array of objects");
-  const int64_t n = view.shape[0];
-  const auto object = [&](int64_t i) {
-    return *reinterpret_cast<PyObject* const*>(static_cast<const char*>(view.buf) + i * view.strides[0]);
-  };
+  }
+  ~Objects() { PyBuffer_Release(&view_); }
+  Objects(const Objects&) = delete;
+  Objects& operator=(const Objects&) = delete;
+
+  int64_t size() const { return view_.shape[0]; }
+  PyObject* operator[](int64_t i) const {
+    return *reinterpret_cast<PyObject* const*>(static_cast<const char*>(view_.buf) + i * view_.strides[0]);
+  }
+
+ private:
+  Py_buffer view_;
+};
+
+// (codes, values), -1 where there is none; None where no object is a text.
+nb::object object_codes(nb::handle array) {
+  const Objects objects(array);
   int64_t first_text = 0;
-  while (first_text < n && !PyUnicode_Check(object(first_text))) ++first_text;
-  if (first_text == n) return nb::none();
-  ObjectCodes found(n);
-  for (int64_t i = 0; i < n; ++i) found.add(object(i));
+  while (first_text < objects.size() && !PyUnicode_Check(objects[first_text])) ++first_text;
+  if (first_text == objects.size()) return nb::none();
+  ObjectCodes found(objects.size());
+  for (int64_t i = 0; i < objects.size(); ++i) found.add(objects[i]);
   return nb::make_tuple(to_numpy(std::move(found.codes)), found.values);
+}
+
+// Numbers of Python, NaN in place of None; None where there are other objects, or a number is beyond float64.
+nb::object object_floats(nb::handle array) {
+  const Objects objects(array);
+  std::vector<double> floats;
+  floats.reserve(objects.size());
+  for (int64_t i = 0; i < objects.size(); ++i) {
+    PyObject* object = objects[i];
+    if (PyFloat_Check(object)) {
+      floats.push_back(PyFloat_AsDouble(object));
+    } else if (PyLong_Check(object)) {
+      floats.push_back(PyLong_AsDouble(object));
+      if (floats.back() == -1 && PyErr_Occurred()) return PyErr_Clear(), nb::none();
+    } else if (object == Py_None) {
+      floats.push_back(std::numeric_limits<double>::quiet_NaN());
+    } else {
+      return nb::none();
+    }
+  }
+  return nb::cast(to_numpy(std::move(floats)));
 }
 
 }  // namespace
@@ -210,6 +243,8 @@ nb::object object_codes(nb::handle array) {
 void bind_categories(nb::module_& module) {
   module.def("category_hashes", &category_hashes, nb::arg("texts"),
              "Lower 32 bits of each text's CityHash64, as CatBoost has them: int64.");
+  module.def("object_floats", &object_floats, nb::arg("array"),
+             "Numbers of Python as float64, NaN in place of None; None where there are other objects.");
   module.def("object_codes", &object_codes, nb::arg("array"),
              "Codes and values of objects, -1 where there is none; None if no object is a text.");
 }
