@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 import numpy as np
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from silva.explain.responses import ResponseExplainer
     from silva.typing import Array
 
-    Engine = CpuExplainer | ResponseExplainer | CoalitionExplainer
+    Engine: TypeAlias = CpuExplainer | ResponseExplainer | CoalitionExplainer
 
 ROWS = {"float32": _core.RowExplainer32, "float64": _core.RowExplainer64}
 
