@@ -25,6 +25,7 @@ OBJECTIVES = {
     "adult": "binary",
     "covtype": "multiclass",
     "fashion_mnist": "multiclass",
+    "image_segmentation": "multiclass",
     "synthetic": "regression",
     "adult with categories": "binary",
     "airlines": "binary",

@@ -1,7 +1,8 @@
 #!/bin/sh
 # Builds silva, tests it and measures its explanations on a machine with NVIDIA GPUs.
 #
-#     benchmarks/gpu.sh build test memcheck racecheck train tables throughput background shap categories wide roofline
+#     benchmarks/gpu.sh build test memcheck racecheck train tables throughput background responses shap
+#     benchmarks/gpu.sh categories wide roofline
 #     benchmarks/gpu.sh report
 #
 # The kernels of explanations alone, minutes of sanitizers instead of an hour:
@@ -59,6 +60,7 @@ for step in "$@"; do
     tables) run $tables --name "$NAME" --skip "$SKIP" $MODELS ;;
     throughput) run $tables --name throughput --throughput ;;
     background) run $tables --name background --background ;;
+    responses) SILVA_DATA=$DATA run python3 -m benchmarks.responses --gpu "$RESULTS" ;;
     shap) run python3 benchmarks/cuda_shap.py --results "$RESULTS" --commit "${COMMIT:-unknown}" ;;
     categories) SILVA_DATA=$DATA run python3 benchmarks/cuda_categories.py --results "$RESULTS" --commit "${COMMIT:-unknown}" ;;
     wide) run $tables --name wide --wide ;;

@@ -99,7 +99,9 @@ class Engines:
         n_blocks = -(-count_rows(X) // (ROWS_TOGETHER * n_threads(self.settings.n_jobs)))
         work = n_blocks * forest.n_nodes * (forest.n_features if kind == "pairs" else 1)
         if isinstance(self.cpu, CoalitionExplainer):
-            return gpus_worthwhile(device, X, work * len(self.cpu.background.rows), WORTHWHILE)
+            gpus = gpus_worthwhile(device, X, work * len(self.cpu.background.rows), WORTHWHILE)
+            is_free = device == "auto" and array_gpu(X) is None
+            return () if is_free and self.cpu.layout.n_used > self.cpu.most else gpus  # GPUs estimate nothing
         if self.settings.algorithm == "paths":
             return self._gpus_of_paths(X, work)
         gpus = gpus_worthwhile(device, X, work, WORTHWHILE)

@@ -1,0 +1,247 @@
+"""Exact values of probabilities: their time beside sums over all coalitions and shap, and how far rescaling is off.
+
+`python -m benchmarks.responses` writes benchmarks/results/responses-<machine>.json and tables of docs/benchmarks.md;
+`python -m benchmarks.responses --gpu FOLDER` measures the GPU and writes FOLDER/responses.json. Seconds are those of
+processors, over both threads, but for the GPU: other work on the machine changes them less than the clock's.
+"""
+
+from __future__ import annotations
+
+import argparse
+import itertools
+import json
+import math
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+import silva
+from benchmarks.data import ROOT, read
+from benchmarks.machine import conditions, machine_name
+from benchmarks.tables import between
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+RESULTS = Path(__file__).parent / "results"
+N_TREES, DEPTH, RUNS = 100, 8, 3
+BRUTE_ROWS, SHAP_ROWS = 2, 3
+GPU_CASES = (("california_housing", 10_000, 100), ("adult", 10_000, 100), ("california_housing", 100_000, 1_000))
+
+
+def classifier(name: str, depth: int = DEPTH) -> tuple[Any, Any]:
+    """XGBoost's classifier of a data set, and its rows; of numbers, whether they are above the median."""
+    import xgboost
+
+    rows, target = rows_and_classes(name)
+    settings = {"n_estimators": N_TREES, "max_depth": depth, "learning_rate": 0.1, "n_jobs": 2}
+    n_classes = len(np.unique(target))
+    if n_classes > 2:
+        settings["n_estimators"] = N_TREES // 4
+    return xgboost.XGBClassifier(**settings).fit(rows[:20_000], target[:20_000]), rows
+
+
+def rows_and_classes(name: str) -> tuple[Any, Any]:
+    """Rows and classes; "name/class" is a class against all others."""
+    name, _, one = name.partition("/")
+    if name == "wine":
+        from sklearn.datasets import load_wine
+
+        found, order = load_wine(), np.random.default_rng(0).permutation(178)
+        rows, target = found.data[order].astype(np.float32), found.target[order]
+    else:
+        rows, target = read(name).rows, read(name).target
+    if target.dtype.kind == "f":
+        target = target > np.median(target)
+    return rows, (target == int(one) if one else target).astype(int)
+
+
+def seconds_of(call: Callable[[], Any], runs: int = RUNS, clock: Callable[[], float] = time.process_time) -> float:
+    """Median of some runs."""
+    found = []
+    for _ in range(runs):
+        start = clock()
+        call()
+        found.append(clock() - start)
+    return float(np.median(found))
+
+
+def brute_force(model: Any, rows: Any, background: Any) -> Any:
+    """Values (n, F, k) by sums over all coalitions, by the predictor of silva that is the fastest."""
+    forest, n = silva.load(model), rows.shape[1]
+    member = np.arange(2**n)[:, None] >> np.arange(n) & 1 == 1
+    size = member.sum(axis=1)
+    result = []
+    for row in rows:
+        hybrids = np.where(member[:, None], row, background).reshape(-1, n)
+        p = np.asarray(forest.predict(hybrids, output="probability"), np.float64)
+        v = p.reshape(len(member), len(background), -1).mean(axis=1)
+        weight = np.array([1 / (n * math.comb(n - 1, s)) for s in range(n)])
+        phi = [
+            (weight[size[~member[:, j]], None] * (v[np.flatnonzero(~member[:, j]) | 1 << j] - v[~member[:, j]])).sum(0)
+            for j in range(n)
+        ]
+        result.append(phi)
+    return np.array(result)
+
+
+def last_class(values: Any) -> Any:
+    """Values of the last class, of shap's and silva's shapes."""
+    values = np.asarray(values)
+    return values[..., -1] if values.ndim == 3 else values
+
+
+def difference(found: Any, exact: Any) -> float:
+    """Relative to the magnitude of the exact values."""
+    return float(np.abs(found - exact).sum() / np.abs(exact).sum())
+
+
+def time_case(name: str, n_rows: int, n_background: int) -> dict[str, Any]:
+    """Measure silva and what computes or approximates the same."""
+    import shap
+
+    model, X = classifier(name)
+    rows, background = X[:n_rows], X[-n_background:]
+    settings = {"output": "probability", "n_jobs": 2}
+    explainer = silva.Explainer(model, background, **settings)
+    exact = last_class(explainer.prepare().shap_values(rows))
+    found = {
+        "rows": n_rows,
+        "background": n_background,
+        "outputs": explainer.n_outputs,
+        "exact": seconds_of(lambda: explainer.shap_values(rows)),
+        "one row": seconds_of(lambda: explainer.shap_values(rows[:1]), 9),
+    }
+    if explainer.n_outputs == 1:
+        rescaled = silva.Explainer(model, background, rule="rescale", **settings).prepare()
+        found["rescale"] = seconds_of(lambda: rescaled.shap_values(rows))
+        found["rescale error"] = difference(rescaled.shap_values(rows), exact)
+    if rows.shape[1] <= 8:
+        start = time.process_time()
+        brute = last_class(brute_force(model, rows[:BRUTE_ROWS], background))
+        found["all coalitions, a row"] = (time.process_time() - start) / BRUTE_ROWS
+        found["all coalitions error"] = difference(exact[:BRUTE_ROWS], brute)
+    predict = lambda Z: model.predict_proba(Z)[:, -1]  # noqa: E731
+    rivals = {"permutation": shap.PermutationExplainer}
+    if rows.shape[1] <= 14:
+        rivals["exact by shap"] = shap.ExactExplainer
+    for rival, make in rivals.items():
+        theirs = make(predict, shap.maskers.Independent(background, max_samples=n_background))
+        start = time.process_time()
+        values = (
+            theirs(rows[:SHAP_ROWS], silent=True).values if rival == "permutation" else theirs(rows[:SHAP_ROWS]).values
+        )
+        found[f"{rival}, a row"] = (time.process_time() - start) / SHAP_ROWS
+        found[f"{rival} error"] = difference(values, exact[:SHAP_ROWS])
+    return found
+
+
+DATA_SETS = {
+    "california_housing": "California, above the median",
+    "adult": "Adult",
+    "covtype/0": "Covertype, class 1 against others",
+    "covtype/1": "Covertype, class 2 against others",
+    "image_segmentation/2": "Image segmentation, class 3 against others",
+    "wine/1": "Wine, class 2 against others",
+}
+
+
+def rule_case(name: str, n_rows: int = 200, n_background: int = 50) -> dict[str, Any]:
+    """Compare the rescale rule with the exact values."""
+    model, X = classifier(name, 6)
+    rows, background = X[:n_rows], X[-n_background:]
+    settings = {"output": "probability", "dtype": "float64"}
+    exact = silva.Explainer(model, background, **settings).shap_values(rows)
+    rescaled = silva.Explainer(model, background, rule="rescale", **settings).shap_values(rows)
+    large = np.abs(exact) > 0.01
+    ranks = [np.argsort(np.argsort(-np.abs(values), axis=1), axis=1) for values in (exact, rescaled)]
+    pairs = list(itertools.combinations(range(exact.shape[1]), 2))
+    swapped = [np.sign(ranks[0][:, i] - ranks[0][:, j]) != np.sign(ranks[1][:, i] - ranks[1][:, j]) for i, j in pairs]
+    both_large = [large[:, i] & large[:, j] for i, j in pairs]
+    return {
+        "error": difference(rescaled, exact),
+        "first": float((ranks[0].argmin(1) != ranks[1].argmin(1)).mean()),
+        "swapped": float(np.array(swapped)[np.array(both_large)].mean()),
+        "signs": float((np.sign(exact) != np.sign(rescaled))[large].mean()),
+    }
+
+
+def gpu_case(name: str, n_rows: int, n_background: int) -> dict[str, Any]:
+    """Time on a GPU from host to host, by the clock."""
+    model, X = classifier(name)
+    rows, background = np.resize(X, (n_rows, X.shape[1])), X[-n_background:]
+    explainer = silva.Explainer(model, background, output="probability", device="cuda")
+    on_cpu = silva.Explainer(model, background, output="probability", device="cpu", dtype="float64")
+    error = float(np.abs(explainer.shap_values(rows[:50]) - on_cpu.shap_values(rows[:50])).max())
+    seconds = seconds_of(lambda: explainer.shap_values(rows), 3, time.perf_counter)
+    return {"case": name, "rows": n_rows, "background": n_background, "seconds": seconds, "error": error}
+
+
+def table(header: list[str], lines: list[list[str]]) -> str:
+    """Write Markdown."""
+    return "\n".join("| " + " | ".join(line) + " |" for line in (header, ["---"] * len(header), *lines))
+
+
+def update(results: dict[str, Any]) -> None:
+    """Write the tables of docs/benchmarks.md."""
+    page, text = ROOT / "docs" / "benchmarks.md", (ROOT / "docs" / "benchmarks.md").read_text()
+    times, about = results["times"], results["conditions"]
+    shown = lambda one, key, unit="s": f"{one[key]:.3g} {unit}" if key in one else "-"  # noqa: E731
+    error = lambda one, key: f" ({one[key]:.1e})" if key in one else ""  # noqa: E731
+    lines = [
+        [
+            f"{name}, {one['rows']:,} × {one['background']}",
+            shown(one, "exact"),
+            f"{one['one row'] * 1e3:.2f} ms",
+            shown(one, "rescale") + error(one, "rescale error"),
+            *(
+                shown(one, f"{rival}, a row") + error(one, f"{rival} error")
+                for rival in ("all coalitions", "exact by shap")
+            ),
+            shown(one, "permutation, a row") + error(one, "permutation error"),
+        ]
+        for name, one in times.items()
+    ]
+    header = ["rows × background", "exact", "one row", "rescale", "all coalitions, a row", "shap, exact, a row"]
+    about = ", ".join([about["date"], f"commit {about['commit']}", about["cpu"], f"load average {about['load']}"])
+    content = f"{about}: seconds of processors.\n\n{table([*header, 'shap, permutation, a row'], lines)}"
+    text = between(text, "responses", content)
+    rules = [
+        [DATA_SETS[name], *(f"{one[key]:.0%}" for key in ("error", "first", "swapped", "signs"))]
+        for name, one in results["rules"].items()
+    ]
+    header = ["classifier", "relative error", "another strongest feature", "swapped ranks", "flipped signs"]
+    page.write_text(between(text, "rules", table(header, rules)))
+
+
+def main() -> None:
+    """Measure, and write results and tables."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument(
+        "--gpu", type=Path, metavar="FOLDER", help="measure the GPU alone, and write FOLDER/responses.json"
+    )
+    options = parser.parse_args()
+    if options.gpu:
+        found = {"conditions": conditions(), "gpu": [gpu_case(*case) for case in GPU_CASES]}
+        (options.gpu / "responses.json").write_text(json.dumps(found, indent=1))
+        print(json.dumps(found["gpu"], indent=1))
+        return
+    cases = {
+        "California": ("california_housing", 1000, 100),
+        "Adult": ("adult", 1000, 100),
+        "Covertype": ("covtype", 50, 50),
+    }
+    rules = {name: rule_case(name) for name in DATA_SETS}
+    print(json.dumps(rules, indent=1), flush=True)
+    results = {"conditions": conditions(), "times": {}, "rules": rules}
+    for name, case in cases.items():
+        results["times"][name] = time_case(*case)
+        print(name, json.dumps(results["times"][name], indent=1), flush=True)
+    (RESULTS / f"responses-{machine_name()}.json").write_text(json.dumps(results, indent=1) + "\n")
+    update(results)
+
+
+if __name__ == "__main__":
+    main()
