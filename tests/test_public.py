@@ -42,6 +42,7 @@ def test_what_a_forest_offers_besides_its_arrays():
         "is_categorical",
         "largest_margin",
         "output_names",
+        "encoder",
         "mapper",
         "predict",
         "predictor",

@@ -21,7 +21,7 @@ import numpy as np
 
 from benchmarks.grow.gpu_cases import CASES, IN_FLOATS, LARGE, MORE_ATTRIBUTES, SEVERAL_GPUS, SMALL
 from benchmarks.machine import conditions
-from silva import ModelTreeRegressor
+from silva import ModelTreeRegressor, TreeSearch
 from silva.grow.data.columns import numeric_columns
 from silva.grow.data.rows import STORAGES, prepare
 from silva.grow.search.engine import SearchPlan, find_sorter, make_engine, place_rows, search
@@ -139,7 +139,10 @@ def engine_of(model: ModelTreeRegressor, rows: TrainingRows, gpu: RowsOnGpus | N
 def measure(rows: TrainingRows, run: Run, seconds: float) -> dict[str, Any]:
     """Time of a search over prepared rows, and where it went."""
     model = ModelTreeRegressor(
-        generations=run.generations, n_iter_no_change=run.generations, algorithm=run.algorithm, polish=run.polish
+        generations=run.generations,
+        n_iter_no_change=run.generations,
+        algorithm=run.algorithm,
+        search=TreeSearch(polish=run.polish),
     )
     began = time.perf_counter()
     gpu = place_rows(run.device, run.algorithm, None, rows)
@@ -171,11 +174,22 @@ def measure(rows: TrainingRows, run: Run, seconds: float) -> dict[str, Any]:
 
 def measure_fit(X: np.ndarray, y: np.ndarray, run: Run, seconds: float) -> dict[str, Any]:
     """Time of a whole `fit`, before its second generation and after its last; and a number that names its tree."""
-    limits = {"generations": run.generations, "n_iter_no_change": run.generations, "time_limit": seconds}
+    limits: dict[str, Any] = {
+        "generations": run.generations,
+        "n_iter_no_change": run.generations,
+        "time_limit": seconds,
+    }
     began = time.perf_counter()
-    model = ModelTreeRegressor(device=run.device, polish=run.polish, verbose=False, **limits).fit(X, y)
+    model = ModelTreeRegressor(device=run.device, search=TreeSearch(polish=run.polish), verbose=False, **limits).fit(
+        X, y
+    )
     took, forest, at = time.perf_counter() - began, model.forest_, model.history_["seconds"]
-    arrays = forest.feature, forest.threshold, forest.leaf_value, forest.linear_coefficient
+    arrays = (
+        forest.feature,
+        forest.threshold,
+        forest.leaf_value,
+        forest.linear_coefficient,
+    )
     return {
         "kind": run.kind,
         "generations": len(at),

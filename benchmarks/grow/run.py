@@ -185,7 +185,12 @@ def generations(n_rows: int) -> Iterator[Record]:
     full = {"generations": 10_000, "n_iter_no_change": 10_000}
     yield {**grow(case, **full), "n_rows": n_rows, "what": "10,000 generations"}
     for algorithm in ("gram", "qr"):
-        pace = {"generations": 100, "polish": False, "algorithm": algorithm, "n_iter_no_change": 100}
+        pace = {
+            "generations": 100,
+            "search": silva.TreeSearch(polish=False),
+            "algorithm": algorithm,
+            "n_iter_no_change": 100,
+        }
         yield {**grow(case, **pace), "n_rows": n_rows, "what": f"100 generations, {algorithm}, no polish"}
 
 

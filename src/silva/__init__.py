@@ -9,6 +9,7 @@ _PUBLIC = {
     "ModelTreeEnsembleRegressor": "silva.grow",
     "ModelTreeRegressor": "silva.grow",
     "TreeExplainer": "silva.explain",
+    "TreeSearch": "silva.grow",
     "export_c": "silva.display.code",
     "export_excel": "silva.display.code",
     "export_python": "silva.display.code",

@@ -6,7 +6,7 @@ from silva.display.tree_plot import plot_tree
 from silva.effects import partial_dependence, permutation_importance
 from silva.explain import Explainer, TreeExplainer
 from silva.forest import Forest
-from silva.grow import ModelTreeClassifier, ModelTreeEnsembleRegressor, ModelTreeRegressor
+from silva.grow import ModelTreeClassifier, ModelTreeEnsembleRegressor, ModelTreeRegressor, TreeSearch
 from silva.loading import load
 
 __all__ = [
@@ -16,6 +16,7 @@ __all__ = [
     "ModelTreeEnsembleRegressor",
     "ModelTreeRegressor",
     "TreeExplainer",
+    "TreeSearch",
     "__version__",
     "export_c",
     "export_excel",

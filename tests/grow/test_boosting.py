@@ -186,7 +186,7 @@ def test_large_and_constant_targets():
         ({"max_trees": 0}, ValueError, "max_trees is 0, expected at least 1"),
         ({"max_trees": 1.5}, TypeError, "max_trees is 1.5, expected an integer"),
         ({"learning_rate": 0}, ValueError, "learning_rate is 0, expected a number above 0 and up to 1"),
-        ({"learning_rate": "slow"}, ValueError, "learning_rate is 'slow', expected a number above 0 and up to 1"),
+        ({"learning_rate": "slow"}, TypeError, "learning_rate is 'slow', expected a number"),
     ],
 )
 def test_wrong_parameters(data, parameters, error, message):

@@ -129,8 +129,8 @@ def test_an_interrupt_ends_all_trees(data, monkeypatch):
     [
         ({"n_estimators": 0}, ValueError, "n_estimators is 0, expected at least 1"),
         ({"n_estimators": 2.5}, TypeError, "n_estimators is 2.5, expected an integer"),
-        ({"max_samples": 0}, ValueError, "max_samples is 0, expected a part of the rows"),
-        ({"max_samples": 80}, ValueError, "max_samples is 80, expected a part of the rows"),
+        ({"max_samples": 0}, ValueError, "max_samples is 0, expected a number above 0 and up to 1"),
+        ({"max_samples": 80}, ValueError, "max_samples is 80, expected a number above 0 and up to 1"),
         ({"time_limit": -1}, ValueError, "time_limit is -1, expected seconds above 0 or None"),
         ({"estimator": 3}, TypeError, "estimator is a int, expected a ModelTreeRegressor or None"),
         ({"estimator": silva.ModelTreeRegressor(max_depth=99)}, ValueError, "max_depth is 99, expected 0 to 18"),

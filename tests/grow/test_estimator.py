@@ -179,7 +179,7 @@ def test_constant_leaves(data):
 
 
 def test_warm_start_goes_on(data):
-    tree = silva.ModelTreeRegressor(generations=3, polish=False, warm_start=True, n_jobs=1)
+    tree = silva.ModelTreeRegressor(generations=3, search=silva.TreeSearch(polish=False), warm_start=True, n_jobs=1)
     first = tree.fit(*data).fitness_
     assert tree.fit(*data).history_["fitness"][0] <= first
 
@@ -291,7 +291,7 @@ def test_fitness_formulas(data, fitness):
 
 def test_operators_can_be_switched_off(data):
     off = dict.fromkeys(["new_split", "shift_threshold", "prune", "search_threshold", "expand"], 0.0)
-    tree = silva.ModelTreeRegressor(generations=5, operator_rates=off, polish=False, n_jobs=1)
+    tree = silva.ModelTreeRegressor(generations=5, search=silva.TreeSearch(operator_rates=off, polish=False), n_jobs=1)
     assert tree.fit(*data).n_iter_ == 5
 
 
@@ -303,8 +303,8 @@ def test_operators_can_be_switched_off(data):
         ({"max_depth": 19}, "max_depth is 19, expected 0 to 18"),
         ({"min_samples_leaf": 0}, "min_samples_leaf is 0, expected at least 1$"),
         ({"smoothing": np.inf}, "smoothing is inf, expected a finite number of at least 0$"),
-        ({"operator_rates": {"graft": 1}}, "operator_rates names 'graft'"),
-        ({"polish": ["shine"]}, "polish names 'shine'"),
+        ({"search": silva.TreeSearch(operator_rates={"graft": 1})}, "operator_rates names 'graft'"),
+        ({"search": silva.TreeSearch(polish=["shine"])}, "polish names 'shine'"),
         ({"time_limit": 0}, "time_limit is 0"),
         ({"categorical_features": [7]}, "categorical_features names 7"),
     ],

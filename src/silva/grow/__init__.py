@@ -14,14 +14,16 @@ if TYPE_CHECKING:
     from silva.grow.ensemble import ModelTreeEnsembleRegressor
     from silva.grow.estimator import ModelTreeRegressor
     from silva.grow.search.engine import Progress
+    from silva.grow.tree_search import TreeSearch
 
-__all__ = ["ModelTreeClassifier", "ModelTreeEnsembleRegressor", "ModelTreeRegressor", "Progress"]
+__all__ = ["ModelTreeClassifier", "ModelTreeEnsembleRegressor", "ModelTreeRegressor", "Progress", "TreeSearch"]
 
 LAZY = {
     "ModelTreeClassifier": "silva.grow.classifier",
     "ModelTreeEnsembleRegressor": "silva.grow.ensemble",
     "ModelTreeRegressor": "silva.grow.estimator",
     "Progress": "silva.grow.search.engine",
+    "TreeSearch": "silva.grow.tree_search",
 }
 """Public names by the module that defines them: the estimators need scikit-learn."""
 

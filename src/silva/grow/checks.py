@@ -3,38 +3,52 @@
 from __future__ import annotations
 
 from numbers import Integral, Real
-from typing import Any, get_args
+from typing import TYPE_CHECKING, Any, get_args
 
 import numpy as np
 
 from silva.device import parse_device
 from silva.grow.data.rows import STORAGES
 from silva.grow.search.engine import OPERATORS, POLISH
+from silva.grow.tree_search import TreeSearch, search_of
 from silva.typing import Clip, Fitness, GrowAlgorithm, LeafModel, Loss, Noise
 
-MOST = np.finfo(float).max
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+SMALLEST, MOST = np.nextafter(0.0, 1.0), np.finfo(float).max
 
 RANGES: dict[str, tuple[Any, float, float]] = {
     "generations": (Integral, 0, np.inf),
     "population_size": (Integral, 2, np.inf),
-    "crossover_probability": (Real, 0, 1),
-    "mutation_probability": (Real, 0, 1),
     "n_iter_no_change": (Integral, 1, np.inf),
-    "tol": (Real, 0, np.inf),
     "penalty": (Real, 0, np.inf),
-    "test_weight": (Real, 0, np.inf),
-    "alpha": (Real, 0, np.inf),
     "max_leaves": (Integral, 1, np.inf),
     "max_depth": (Integral, 0, 18),
     "min_samples_leaf": (Integral, 1, np.inf),
     "rows_per_parameter": (Real, 1, np.inf),
-    "polish_interval": (Integral, 1, np.inf),
-    "polish_trees": (Integral, 0, np.inf),
     "smoothing": (Real, 0, MOST),
     "honest": (Real, 0, 1),
 }
+SEARCH_RANGES: dict[str, tuple[Any, float, float]] = {
+    "crossover_probability": (Real, 0, 1),
+    "mutation_probability": (Real, 0, 1),
+    "tol": (Real, 0, np.inf),
+    "test_weight": (Real, 0, np.inf),
+    "alpha": (Real, 0, np.inf),
+    "polish_interval": (Integral, 1, np.inf),
+    "polish_trees": (Integral, 0, np.inf),
+}
+ENSEMBLE_RANGES: dict[str, tuple[Any, float, float]] = {
+    "n_estimators": (Integral, 1, np.inf),
+    "max_trees": (Integral, 1, np.inf),
+    "max_samples": (Real, SMALLEST, 1),
+    "learning_rate": (Real, SMALLEST, 1),
+}
 AUTOMATIC = ("n_iter_no_change", "smoothing")
 """Of these, the numbers that may be "auto" instead."""
+
+ROUNDS: dict[str, tuple[Any, float, float]] = {"rounds": (Integral, 1, np.inf)}
 
 CHOICES = {
     "clip": get_args(Clip),
@@ -49,7 +63,26 @@ CHOICES = {
 
 def check_parameters(estimator: Any) -> None:
     """Raise TypeError or ValueError for the first parameter that is out of range."""
-    for name, (kind, low, high) in RANGES.items():
+    check_ranges(estimator, RANGES)
+    for name, choices in CHOICES.items():
+        check_choice(estimator, name, choices)
+    check_time_limit(estimator.time_limit)
+    if not isinstance(estimator.search, TreeSearch | None):
+        raise TypeError(f"search is {estimator.search!r}, expected a silva.TreeSearch or None")
+    search = search_of(estimator)
+    check_ranges(search, SEARCH_RANGES)
+    _check_names(search.operator_rates or {}, OPERATORS, "operator_rates")
+    if not isinstance(search.polish, bool):
+        _check_names(search.polish or (), POLISH, "polish")
+    if estimator.verbose not in (True, False, "auto"):
+        raise ValueError(f"verbose is {estimator.verbose!r}, expected True, False or 'auto'")
+    _check_device(estimator.device, estimator.algorithm)
+    _check_chunks(estimator.chunks)
+
+
+def check_ranges(estimator: Any, ranges: dict[str, tuple[Any, float, float]]) -> None:
+    """Raise TypeError or ValueError for the first number that is out of its range."""
+    for name, (kind, low, high) in ranges.items():
         value = getattr(estimator, name)
         if value == "auto" and name in AUTOMATIC:
             continue
@@ -57,27 +90,20 @@ def check_parameters(estimator: Any) -> None:
             raise TypeError(f"{name} is {value!r}, expected {'an integer' if kind is Integral else 'a number'}")
         if not low <= value <= high:
             limits = {np.inf: f"at least {low}", MOST: f"a finite number of at least {low}"}
-            raise ValueError(f"{name} is {value}, expected {limits.get(high, f'{low} to {high}')}")
-    for name, choices in CHOICES.items():
-        if getattr(estimator, name) not in choices:
-            raise ValueError(f"{name} is {getattr(estimator, name)!r}, expected one of {', '.join(choices)}")
-    if estimator.time_limit is not None and not estimator.time_limit > 0:
-        raise ValueError(f"time_limit is {estimator.time_limit}, expected seconds above 0 or None")
-    _check_names(estimator.operator_rates or {}, OPERATORS, "operator_rates")
-    if not isinstance(estimator.polish, bool):
-        _check_names(estimator.polish or (), POLISH, "polish")
-    if estimator.verbose not in (True, False, "auto"):
-        raise ValueError(f"verbose is {estimator.verbose!r}, expected True, False or 'auto'")
-    _check_device(estimator.device, estimator.algorithm)
-    _check_chunks(estimator.chunks)
+            between = f"a number above 0 and up to {high}" if low == SMALLEST else f"{low} to {high}"
+            raise ValueError(f"{name} is {value}, expected {limits.get(high, between)}")
 
 
-def check_rounds(rounds: Any) -> None:
-    """Raise TypeError or ValueError unless it is a number of searches."""
-    if not isinstance(rounds, Integral) or isinstance(rounds, bool):
-        raise TypeError(f"rounds is {rounds!r}, expected an integer")
-    if rounds < 1:
-        raise ValueError(f"rounds is {rounds}, expected at least 1")
+def check_choice(estimator: Any, name: str, choices: Iterable[str]) -> None:
+    """Raise ValueError unless a parameter is one of its choices."""
+    if getattr(estimator, name) not in choices:
+        raise ValueError(f"{name} is {getattr(estimator, name)!r}, expected one of {', '.join(choices)}")
+
+
+def check_time_limit(time_limit: Any) -> None:
+    """Raise ValueError unless these are seconds, or None."""
+    if time_limit is not None and not time_limit > 0:
+        raise ValueError(f"time_limit is {time_limit}, expected seconds above 0 or None")
 
 
 def _check_device(device: str, algorithm: str) -> None:

@@ -12,7 +12,7 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, column_or_1d
 
 from silva.device import array_gpu, on_host
-from silva.grow.checks import check_parameters, check_rounds
+from silva.grow.checks import ROUNDS, check_parameters, check_ranges
 from silva.grow.data.reading import routed, training_data
 from silva.grow.data.repeats import in_order
 from silva.grow.estimator import ModelTreeRegressor, TreeEstimator
@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from silva.forest import Forest
     from silva.grow.likelihood import Candidate
     from silva.grow.table import Table
+    from silva.grow.tree_search import TreeSearch
     from silva.typing import Array, Doubles, Int32s, LeafModel, Rows
 
 CYCLES = 3
@@ -58,8 +59,10 @@ class ModelTreeClassifier(ClassifierMixin, TreeEstimator):  # type: ignore[misc]
     rounds : int, default=2
         Number of searches per class: the first by least squares of 0 and 1, the others by working responses of the best
         tree so far.
-    penalty, test_weight : float, default=1.0 and 2.0
-        Factor of BIC's price of a parameter, and number of parameters that a split counts for.
+    penalty : float, default=1.0
+        Factor of BIC's price of a parameter.
+    search : TreeSearch, optional
+        Details of the searches.
     leaf_model : {"linear", "constant"}, default="linear"
     max_leaves : int, default=64
         Largest number of leaves of each tree.
@@ -122,7 +125,7 @@ class ModelTreeClassifier(ClassifierMixin, TreeEstimator):  # type: ignore[misc]
         time_limit: float | None = 50,
         rounds: int = 2,
         penalty: float = 1.0,
-        test_weight: float = 2.0,
+        search: TreeSearch | None = None,
         leaf_model: LeafModel = "linear",
         max_leaves: int = 64,
         max_depth: int = 18,
@@ -135,7 +138,7 @@ class ModelTreeClassifier(ClassifierMixin, TreeEstimator):  # type: ignore[misc]
         verbose: bool | Literal["auto"] = "auto",
     ) -> None:
         self.generations, self.n_iter_no_change, self.time_limit = generations, n_iter_no_change, time_limit
-        self.rounds, self.penalty, self.test_weight = rounds, penalty, test_weight
+        self.rounds, self.penalty, self.search = rounds, penalty, search
         self.leaf_model, self.max_leaves, self.max_depth = leaf_model, max_leaves, max_depth
         self.min_samples_leaf, self.rows_per_parameter = min_samples_leaf, rows_per_parameter
         self.categorical_features, self.device, self.n_jobs = categorical_features, device, n_jobs
@@ -234,8 +237,8 @@ class ModelTreeClassifier(ClassifierMixin, TreeEstimator):  # type: ignore[misc]
 
     def _searching(self) -> ModelTreeRegressor:
         """Check the parameters, and return what searches are made with."""
-        check_rounds(self.rounds)
-        names = set(self.get_params()) - {"rounds"}
+        check_ranges(self, ROUNDS)
+        names = set(self.get_params(deep=False)) - {"rounds"}
         model = ModelTreeRegressor(**{name: getattr(self, name) for name in names}, noise="uniform")
         check_parameters(model)
         return model

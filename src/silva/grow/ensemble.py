@@ -5,7 +5,6 @@ from __future__ import annotations
 import time
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from numbers import Integral, Real
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
@@ -15,7 +14,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from silva.device import array_gpu, on_host, parse_device
 from silva.grow.boosting import Course, TreeSequence, boosted
-from silva.grow.checks import check_parameters
+from silva.grow.checks import ENSEMBLE_RANGES, check_choice, check_parameters, check_ranges, check_time_limit
 from silva.grow.data.reading import routed, training_data
 from silva.grow.data.repeats import in_order, repetitions
 from silva.grow.estimator import ModelTreeRegressor, TreeEstimator
@@ -292,22 +291,9 @@ class ModelTreeEnsembleRegressor(RegressorMixin, TreeEstimator):  # type: ignore
         """Check the parameters, and return what a tree is grown with."""
         if self.estimator is not None and not isinstance(self.estimator, ModelTreeRegressor):
             raise TypeError(f"estimator is a {type(self.estimator).__name__}, expected a ModelTreeRegressor or None")
-        if not isinstance(self.n_estimators, Integral) or isinstance(self.n_estimators, bool):
-            raise TypeError(f"n_estimators is {self.n_estimators!r}, expected an integer")
-        if self.n_estimators < 1:
-            raise ValueError(f"n_estimators is {self.n_estimators}, expected at least 1")
-        if not isinstance(self.max_samples, Real) or not 0 < self.max_samples <= 1:
-            raise ValueError(f"max_samples is {self.max_samples!r}, expected a part of the rows, above 0 and up to 1")
-        if self.time_limit is not None and not self.time_limit > 0:
-            raise ValueError(f"time_limit is {self.time_limit}, expected seconds above 0 or None")
-        if self.method not in MEMBERS:
-            raise ValueError(f"method is {self.method!r}, expected one of {', '.join(MEMBERS)}")
-        if not isinstance(self.max_trees, Integral) or isinstance(self.max_trees, bool):
-            raise TypeError(f"max_trees is {self.max_trees!r}, expected an integer")
-        if self.max_trees < 1:
-            raise ValueError(f"max_trees is {self.max_trees}, expected at least 1")
-        if not isinstance(self.learning_rate, Real) or not 0 < self.learning_rate <= 1:
-            raise ValueError(f"learning_rate is {self.learning_rate!r}, expected a number above 0 and up to 1")
+        check_ranges(self, ENSEMBLE_RANGES)
+        check_time_limit(self.time_limit)
+        check_choice(self, "method", MEMBERS)
         member = ModelTreeRegressor(**MEMBERS[self.method]) if self.estimator is None else clone(self.estimator)
         check_parameters(member)
         return member

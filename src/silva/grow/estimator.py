@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from silva.forest import Forest
     from silva.grow.search.growing import Growth
     from silva.grow.table import Table
+    from silva.grow.tree_search import TreeSearch
     from silva.typing import Clip, Doubles, Fitness, FloatType, GrowAlgorithm, Int32s, LeafModel, Loss, Noise, Rows
 
 
@@ -68,27 +69,20 @@ class ModelTreeRegressor(RegressorMixin, TreeEstimator):  # type: ignore[misc]
     generations : int, default=10000
         Largest number of generations.
     population_size : int, default=64
-    crossover_probability, mutation_probability : float, default=0.2 and 0.8
-        Probability for each pair of trees, and for each tree.
     n_iter_no_change : int or "auto", default="auto"
         Generations without improvement after which the search ends. ``auto`` is 100, but at least two seconds of work.
         These are computed from trees and rows, not measured, so that the result does not depend on a clock.
-    tol : float, default=1e-6
-        Smallest relative gain of fitness that counts as an improvement.
     time_limit : float or None, default=50
         Seconds after which the search ends with the best tree so far; the result then depends on the machine. None is
         no limit. With few rows, intervals and ``smoothing="auto"`` may take 1.2 times as long again.
     fitness : {"bic", "weighted"}, default="bic"
-        ``bic``: n ln(SSE / n) + penalty · k · ln n, with k = test_weight · tests + sum over leaves (attributes + 1).
+        ``bic``: n ln(SSE / n) + penalty · k · ln n, with k = 2 · tests + sum over leaves (attributes + 1).
         ``weighted``: 1 - 1 / (1 + SSE / (n Var y)) + alpha · k, with k = tests + attributes in the leaves (formula (2)
         of the paper in units of y's variance).
     penalty : float, default=1.0
         Factor of BIC's price of a parameter.
-    test_weight : float, default=2.0
-        Number of parameters that a split counts for under BIC. A threshold is chosen among all rows, which costs more
-        than a coefficient. With 1, the textbook count, small leaves arise by chance.
-    alpha : float, default=0.001
-        Price of a parameter of the weighted fitness.
+    search : TreeSearch, optional
+        Details of the search. If it is given, ``search__polish`` and so on are parameters, too.
     loss : {"squared", "huber"}, default="squared"
         ``huber`` is for data with outliers: residuals beyond 1.345 standard deviations count by their absolute values,
         in three searches and in the equations, whose rows are weighted accordingly.
@@ -107,15 +101,6 @@ class ModelTreeRegressor(RegressorMixin, TreeEstimator):  # type: ignore[misc]
     rows_per_parameter : float, default=5.0
         Smallest number of rows in a leaf for each coefficient of its model, including the intercept. With 1, a leaf has
         at least two more rows than its model has features.
-    operator_rates : dict, optional
-        Rates of operators that differ from `silva.grow.search.engine.OPERATORS`; 0 disables an operator.
-    polish : bool or sequence of str, default=True
-        Moves of the local search: "models", "variants", "thresholds", "splits", "pull_ups", "rotations".
-    polish_interval : int, default=5
-        Generations between two local searches.
-    polish_trees : int, default=1
-        Random trees improved in each local search. After the first one, those of four local searches are improved
-        together. After 20 generations without improvement, every second one is newly grown.
     clip : {"target", "leaf", "none"}, default="target"
         Limits of predictions: the range of y among all training rows plus a twentieth of it on both sides; the range of
         y among the leaf's own rows; or no limits.
@@ -213,15 +198,11 @@ class ModelTreeRegressor(RegressorMixin, TreeEstimator):  # type: ignore[misc]
         self,
         generations: int = 10_000,
         population_size: int = 64,
-        crossover_probability: float = 0.2,
-        mutation_probability: float = 0.8,
         n_iter_no_change: int | Literal["auto"] = "auto",
-        tol: float = 1e-6,
         time_limit: float | None = 50,
         fitness: Fitness = "bic",
         penalty: float = 1.0,
-        test_weight: float = 2.0,
-        alpha: float = 0.001,
+        search: TreeSearch | None = None,
         loss: Loss = "squared",
         noise: Noise = "any",
         honest: float = 0.0,
@@ -230,10 +211,6 @@ class ModelTreeRegressor(RegressorMixin, TreeEstimator):  # type: ignore[misc]
         max_depth: int = 18,
         min_samples_leaf: int = 5,
         rows_per_parameter: float = 5.0,
-        operator_rates: dict[str, float] | None = None,
-        polish: bool | Sequence[str] = True,
-        polish_interval: int = 5,
-        polish_trees: int = 1,
         clip: Clip = "target",
         smoothing: float | Literal["auto"] = 0,
         categorical_features: Sequence[int | str] | None = None,
@@ -248,14 +225,11 @@ class ModelTreeRegressor(RegressorMixin, TreeEstimator):  # type: ignore[misc]
         verbose: bool | Literal["auto"] = "auto",
     ) -> None:
         self.generations, self.population_size = generations, population_size
-        self.crossover_probability, self.mutation_probability = crossover_probability, mutation_probability
-        self.n_iter_no_change, self.tol, self.time_limit = n_iter_no_change, tol, time_limit
-        self.fitness, self.penalty, self.test_weight, self.alpha = fitness, penalty, test_weight, alpha
+        self.n_iter_no_change, self.time_limit = n_iter_no_change, time_limit
+        self.fitness, self.penalty, self.search = fitness, penalty, search
         self.loss, self.noise, self.honest, self.leaf_model = loss, noise, honest, leaf_model
         self.max_leaves, self.max_depth = max_leaves, max_depth
         self.min_samples_leaf, self.rows_per_parameter = min_samples_leaf, rows_per_parameter
-        self.operator_rates = operator_rates
-        self.polish, self.polish_interval, self.polish_trees = polish, polish_interval, polish_trees
         self.clip, self.smoothing = clip, smoothing
         self.categorical_features = categorical_features
         self.algorithm, self.device, self.chunks, self.storage = algorithm, device, chunks, storage

@@ -16,6 +16,7 @@ from silva.grow.search.growing import grow
 from silva.grow.tree.assembly import assembled
 from silva.grow.tree.pruning import Prices, levels_of_splits
 from silva.grow.tree.refit import rows_by_node
+from silva.grow.tree_search import search_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -164,7 +165,7 @@ def _candidate(growth: Growth, y: Doubles, weight: Doubles, model: Any) -> Candi
     tree = growth.result.best
     rows = logistic_rows(growth, y, weight)
     reached = rows_by_node(tree, growth.rows)
-    price = _price_of_choice(growth, reached, Prices(model.penalty, model.test_weight, len(y)))
+    price = _price_of_choice(growth, reached, Prices(model.penalty, search_of(model).test_weight, len(y)))
     fits = _fitted(tree, rows, reached, RIDGES)
     best = int(np.argmin([cost for _, _, cost in fits]))
     models, margin, cost = fits[best]

@@ -17,6 +17,7 @@ from silva.grow.search.settings import at_rest, engine_numbers, is_pruned
 from silva.grow.search.warm import to_ranks, to_values
 from silva.grow.tree.assembly import grown_tree, target_range
 from silva.grow.tree.pruning import Prices, pruned
+from silva.grow.tree_search import search_of
 from silva.parallel import n_threads
 
 if TYPE_CHECKING:
@@ -104,13 +105,13 @@ def grow(model: Any, columns: TrainingColumns, target: Doubles, weight: Doubles,
     gpu = place_rows(model.device, model.algorithm, given.home, rows, model.chunks, model.max_leaves)
     engine = make_engine(rows, engine_numbers(model, rows, columns, copies, given.seed), gpu)
     plan = SearchPlan(
-        model.generations, *at_rest(model), model.tol, model.time_limit, given.callbacks, given.interrupts
+        model.generations, *at_rest(model), search_of(model).tol, model.time_limit, given.callbacks, given.interrupts
     )
     result = search(engine, rows, plan, to_ranks(list(given.population), rows), given.started, gpu)
     if (source := rows.source) is not None:
         columns, target, order = columns.taken(source), gathered(target, source), gathered(order, source)
     if is_pruned(model):
-        prices = Prices(model.penalty, model.test_weight, len(order) / copies, copies)
+        prices = Prices(model.penalty, search_of(model).test_weight, len(order) / copies, copies)
         limits = (-np.inf, np.inf) if model.clip == "none" else target_range(target)
         result.best = pruned(result.best, rows, columns, target, prices, limits)
     return Growth(result, rows, columns, target, order)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from silva.grow.search.engine import OPERATORS, POLISH
+from silva.grow.tree_search import search_of
 from silva.parallel import n_threads
 
 if TYPE_CHECKING:
@@ -39,17 +40,18 @@ def engine_numbers(
         Of each row, on average: BIC counts rows without them, and a leaf needs as many times as many rows.
     seed : int
     """
-    moves = POLISH if model.polish is True else tuple(model.polish or ())
+    search = search_of(model)
+    moves = POLISH if search.polish is True else tuple(search.polish or ())
     bic, any_sets = model.fitness == "bic", bool(columns.is_categorical.any())
     return {
         **OPERATORS,
-        **(model.operator_rates or {}),
+        **(search.operator_rates or {}),
         **{f"polish_{move}": move in moves for move in POLISH},
         "bic": bic,
         "n": len(rows.y) / copies if bic else len(rows.y),
-        "alpha": model.alpha,
+        "alpha": search.alpha,
         "penalty": model.penalty,
-        "split_weight": model.test_weight if bic else 1,
+        "split_weight": search.test_weight if bic else 1,
         "levels": [0 if table is None else len(table) for table in columns.categories] if any_sets else [],
         "min_samples_leaf": -(-model.min_samples_leaf * copies // 1),
         "rows_per_parameter": model.rows_per_parameter * copies,
@@ -57,10 +59,10 @@ def engine_numbers(
         "max_depth": model.max_depth,
         "seed": seed,
         "population": model.population_size,
-        "crossover": model.crossover_probability,
-        "mutation": model.mutation_probability,
-        "polish_interval": model.polish_interval if moves and model.algorithm == "gram" else 0,
-        "polish_random": model.polish_trees,
+        "crossover": search.crossover_probability,
+        "mutation": search.mutation_probability,
+        "polish_interval": search.polish_interval if moves and model.algorithm == "gram" else 0,
+        "polish_random": search.polish_trees,
         "n_threads": n_threads(model.n_jobs),
         "cache_bytes": CACHE_BYTES,
         "qr": model.algorithm == "qr",

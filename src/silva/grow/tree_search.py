@@ -1,0 +1,65 @@
+"""How the evolutionary search goes about it: what hardly anybody has to set."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from sklearn.base import BaseEstimator
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+
+class TreeSearch(BaseEstimator):  # type: ignore[misc]
+    """Settings of the evolutionary search of `ModelTreeRegressor` and `ModelTreeClassifier`.
+
+    Parameters
+    ----------
+    crossover_probability, mutation_probability : float, default=0.2 and 0.8
+        Of each pair, and of each tree.
+    tol : float, default=1e-6
+        Least relative gain of fitness that counts as an improvement.
+    test_weight : float, default=2.0
+        Parameters that a test counts for under BIC: a threshold is chosen among all rows, which costs more than a
+        coefficient. 1 is the textbook count; it lets small leaves be cut off by chance.
+    alpha : float, default=0.001
+        Price of a parameter under ``fitness="weighted"``.
+    operator_rates : dict, optional
+        Rates of operators that differ from `silva.grow.search.engine.OPERATORS`; 0 switches one off.
+    polish : bool or sequence of str, default=True
+        Moves of the local search, of "models", "variants", "thresholds", "splits", "pull_ups", "rotations".
+    polish_interval : int, default=5
+        Generations between two polishings.
+    polish_trees : int, default=1
+        Random trees polished for every polishing, after the first one those of four together; every second one is newly
+        grown after 20 generations without improvement.
+
+    Examples
+    --------
+    >>> import silva
+    >>> silva.ModelTreeRegressor(search=silva.TreeSearch(polish=False)).set_params(search__tol=1e-4)
+    ModelTreeRegressor(search=TreeSearch(polish=False, tol=0.0001))
+    """
+
+    def __init__(
+        self,
+        crossover_probability: float = 0.2,
+        mutation_probability: float = 0.8,
+        tol: float = 1e-6,
+        test_weight: float = 2.0,
+        alpha: float = 0.001,
+        operator_rates: dict[str, float] | None = None,
+        polish: bool | Sequence[str] = True,
+        polish_interval: int = 5,
+        polish_trees: int = 1,
+    ) -> None:
+        self.crossover_probability, self.mutation_probability = crossover_probability, mutation_probability
+        self.tol, self.test_weight, self.alpha = tol, test_weight, alpha
+        self.operator_rates = operator_rates
+        self.polish, self.polish_interval, self.polish_trees = polish, polish_interval, polish_trees
+
+
+def search_of(model: Any) -> TreeSearch:
+    """Return the settings of an estimator's search."""
+    search: TreeSearch = TreeSearch() if model.search is None else model.search
+    return search
