@@ -78,7 +78,7 @@ def test_bad_targets(data, bad):
     ("y", "message"),
     [
         (None, "the target y is None"),
-        (["yes", "no", "no"], "y holds yes, expected numbers; encode labels as numbers first"),
+        (["yes", "no", "no"], r"y holds text \(yes\), expected numbers; use silva.ModelTreeClassifier for classes"),
         ([1.0, 2.0], "y has 2 values, X has 3 rows"),
         ([1.0, np.nan, 2.0], "y is nan in row 1"),
     ],
