@@ -27,13 +27,29 @@ class RowMemory {
     keys_.resize(n_padded);
     total_.resize(n_players);
     values_.resize(int64_t(tables.n_players()) * tables.n_outputs());
-    task_ = {tables.kept_->arrays(), forest.columns.data(), forest.thresholds.data(),
-             forest.players.data(),  int32_t(n_columns),    int32_t(n_players),
-             tables.n_players(),     tables.n_outputs(),    forest.coding.view(),
-             steps_.data(),          first_step_.data(),    base_.data(),
-             first_byte_.data(),     key_bytes_.data(),     int32_t(n_blocks),
-             tables.table(),         encoded_.data(),       codes_.data(),
-             keys_.data(),           total_.data(),         values_.data()};
+    task_ = {
+        .plan = tables.kept_->arrays(),
+        .columns = forest.columns.data(),
+        .thresholds = forest.thresholds.data(),
+        .players = forest.players.data(),
+        .n_columns = int32_t(n_columns),
+        .n_players = int32_t(n_players),
+        .n_result_players = tables.n_players(),
+        .n_outputs = tables.n_outputs(),
+        .coding = forest.coding.view(),
+        .steps = steps_.data(),
+        .first_step = first_step_.data(),
+        .base = base_.data(),
+        .first_byte = first_byte_.data(),
+        .key_bytes = key_bytes_.data(),
+        .n_blocks = int32_t(n_blocks),
+        .table = tables.table(),
+        .encoded = encoded_.data(),
+        .codes = codes_.data(),
+        .keys = keys_.data(),
+        .total = total_.data(),
+        .values = values_.data(),
+    };
   }
   RowMemory(const RowMemory&) = delete;
   RowMemory& operator=(const RowMemory&) = delete;
