@@ -101,7 +101,7 @@ def measure_encoding(forest, x):
     """Milliseconds of the kernel that encodes rows, by events."""
     codes, stride, times = plan_of(forest, "cuda").packed.codes, -(-len(x) // 1024) * 1024, []
     launch, result = codes.prepare(x.dtype, row_strides(x), len(x), stride), codes.empty(stride)
-    launch.addresses[0], launch.addresses[-1] = x.data.ptr, result.data.ptr
+    launch.cell("X")[0], launch.cell("codes")[0] = x.data.ptr, result.data.ptr
     for _ in range(6):
         begin, end = cupy.cuda.Event(), cupy.cuda.Event()
         begin.record()

@@ -299,6 +299,19 @@ class _RowExplainer:
 class RowExplainer32(_RowExplainer): ...
 class RowExplainer64(_RowExplainer): ...
 
+class TableBatch:
+    first_subtree: int
+    n_subtrees: int
+    first_chunk: int
+    n_chunks: int
+    is_kept: bool
+    is_narrow: bool
+    n_quads: int
+    n_points: int
+    most_stage_numbers: int
+    most_stage_subtrees: int
+    most_slots: int
+
 def plan_gpu_tables(
     forest: object,
     player_of: NDArray[np.int32],
@@ -316,6 +329,7 @@ def node_depth(offsets: NDArray[np.int64], left: NDArray[np.int32]) -> NDArray[n
 def max_threads() -> int: ...
 def instruction_set() -> str: ...
 def instruction_sets() -> list[str]: ...
+def leaf_layouts() -> dict[str, Any]: ...
 def tree_shapes(forest: object, codes: object) -> tuple[NDArray[np.int32], NDArray[np.int32]]: ...
 def write_tape(
     forest: object,

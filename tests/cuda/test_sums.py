@@ -39,7 +39,7 @@ def test_entries_are_the_sums_of_their_accumulators(monkeypatch, dtype, n_rows, 
     result = cupy.zeros((n_rows, 2 * n_entries), dtype)
     launch = lay_out_sum(sums, dtype, n_rows, (2 * n_entries,), len(slots))
     on_gpu = cupy.asarray(partial)
-    launch.addresses[0], launch.addresses[-1] = on_gpu.data.ptr, result.data.ptr
+    launch.cell("partial")[0], launch.cell("result")[0] = on_gpu.data.ptr, result.data.ptr
     launch(cupy.cuda.get_current_stream().ptr)
     parts = np.split(slots, starts[1:-1])
     entries = [partial[part, :n_rows].sum(0, dtype=np.float64) for part in parts]

@@ -31,6 +31,9 @@ C_TYPES = {
     "uint32": "unsigned",
 }
 
+ARGUMENT_TYPES = {"int": np.int32, "unsigned": np.uint32, "long long": np.int64, "double": np.float64}
+"""Types of kernels' arguments that are numbers."""
+
 logger = logging.getLogger("silva")
 
 _importing = threading.Lock()
@@ -128,6 +131,38 @@ def measure_kernel(kernel: Variant, architecture: int) -> Resources:
 def read_source(name: str) -> str:
     """Source text of a kernel with the project's own headers in place of their includes."""
     return "".join(_inline(SOURCES / f"{name}.cu", set()))
+
+
+@functools.cache
+def parameters(name: str) -> dict[str, np.dtype[Any] | None]:
+    """Arguments of a kernel by name and in their order, as its source has them: uint64 of addresses, None of structs.
+
+    Parameters
+    ----------
+    name : str
+        As `Variant.source`.
+    """
+    source = re.sub(r"//.*", "", read_source(name)).replace("\\\n", " ")
+    found = re.search(rf"\b{Path(name).name}_kernel\s*\(([^()]*)\)", source)
+    if found is None:
+        raise RuntimeError(f"{name}.cu defines no {Path(name).name}_kernel")
+    return dict(_parameter(one) for declared in found[1].split(",") for one in _expand(source, declared.strip()))
+
+
+def _expand(source: str, declared: str) -> list[str]:
+    """Split what a macro stands for, which is a name alone."""
+    if not declared.isidentifier():
+        return [declared]
+    (meaning,) = re.findall(rf"^#define {declared}\b(.*)$", source, re.MULTILINE)
+    return str(meaning).split(",")
+
+
+def _parameter(declaration: str) -> tuple[str, np.dtype[Any] | None]:
+    kind, name = re.fullmatch(r"(.*\W)(\w+)", declaration.strip(), re.DOTALL).groups()  # type: ignore[union-attr]
+    if "*" in kind:
+        return name, np.dtype(np.uint64)
+    number = ARGUMENT_TYPES.get(kind.strip())
+    return name, None if number is None else np.dtype(number)
 
 
 def compiler_architecture(capability: tuple[int, int]) -> int:

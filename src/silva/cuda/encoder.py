@@ -84,7 +84,7 @@ class CodeTables:
         result = self.empty(stride)
         encoding = self.prepare(x.dtype, row_strides(x), len(x), stride)
         if encoding is not None:
-            Plan([encoding]).run(x, result)
+            Plan([encoding], encoding.cell("X"), encoding.cell("codes")).run(x, result)
         return result
 
     def empty(self, stride: int) -> GpuArray:
@@ -99,12 +99,12 @@ class CodeTables:
     def prepare(
         self,
         input_type: DTypeLike,
-        strides: tuple[Any, Any],
+        strides: dict[str, int],
         n_rows: int,
         stride: int,
         rows: Array | np.uint64 = NOWHERE,
     ) -> PreparedLaunch | None:
-        """Launch that encodes rows: their address and that of the codes are the first and the last argument.
+        """Launch that encodes rows, `X`, to `codes`: addresses that are set before it runs.
 
         None if there are no columns. `rows` is the cell of another launch whose rows they are.
         """
@@ -124,22 +124,25 @@ class CodeTables:
         jobs = self._uploads.get(
             lambda: import_cupy().asarray(divide_rows(runs, n_tiles, n_blocks)), (n_columns, n_tiles)
         )
-        sizes = (*map(np.int64, strides), np.int32(n_rows), np.int64(stride), jobs, np.int32(entries))
+        sizes = {"n_rows": n_rows, "stride": stride, "jobs": jobs, "shared_entries": entries}
+        args = {"X": rows, **strides, **sizes, **self.tables(), "codes": NOWHERE}
         kernel = encode_variant(input_type, self.codes, self.code_type, n_columns, at_once)
-        return PreparedLaunch(kernel, (len(jobs), 1), THREADS, (rows, *sizes, *self.tables(), NOWHERE), shared)
+        return PreparedLaunch(kernel, (len(jobs), 1), THREADS, args, shared)
 
-    def tables(self) -> tuple[Any, ...]:
+    def tables(self) -> dict[str, Any]:
         """Arguments of kernels that encode, on the current GPU: the code tables of encode.cuh."""
-        return tuple(self._uploads.get(self._upload))
+        tables: dict[str, Any] = self._uploads.get(self._upload)
+        return tables
 
-    def _upload(self) -> tuple[Any, ...]:
+    def _upload(self) -> dict[str, Any]:
         cupy, codes, forest, search = import_cupy(), self.codes, self._forest, self._search
-        arrays = (codes.feature, codes.category_set, codes.missing, search.height, search.offsets)
-        found = (search.buckets, search.thresholds, search.starts)
-        sets = (*found, forest.set_offsets, forest.set_words, forest.set_others_left)
-        zeros = cupy.asarray(forest.zero_missing) if len(forest.zero_missing) else np.uint64(0)
-        numbers = (np.float64(forest.zero_threshold), np.float64(forest.missing))
-        return (*(cupy.asarray(array) for array in (*arrays, *sets)), zeros, *numbers)
+        arrays = {name: getattr(codes, name) for name in ("feature", "category_set", "missing")}
+        arrays |= {name: getattr(search, name) for name in ("height", "offsets", "buckets", "thresholds")}
+        arrays |= {name: getattr(forest, name) for name in ("set_offsets", "set_words", "set_others_left")}
+        arrays["bucket_starts"] = search.starts
+        numbers = {"zero_threshold": forest.zero_threshold, "missing_value": forest.missing}
+        zeros = cupy.asarray(forest.zero_missing) if len(forest.zero_missing) else NOWHERE
+        return {**{name: cupy.asarray(array) for name, array in arrays.items()}, "zero_missing": zeros, **numbers}
 
 
 class _SearchTrees:
@@ -234,10 +237,10 @@ def divide_rows(runs: list[tuple[int, int]], n_tiles: int, n_blocks: int) -> Int
     return np.array(jobs, np.int32)
 
 
-def row_strides(x: GpuArray) -> tuple[Any, Any]:
-    """Strides of rows and features, in elements."""
+def row_strides(x: GpuArray) -> dict[str, int]:
+    """Strides of rows and features in elements, as kernels name them."""
     item = x.dtype.itemsize
-    return np.int64(x.strides[0] // item), np.int64(x.strides[1] // item)
+    return {"row_stride": x.strides[0] // item, "feature_stride": x.strides[1] // item}
 
 
 def encode_variant(input_type: DTypeLike, codes: Codes, code_type: DTypeLike, n_columns: int, at_once: int) -> Variant:

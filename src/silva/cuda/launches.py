@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 import numpy as np
 
 from silva import _core
-from silva.cuda.compiler import compile_kernel, compiler_architecture
+from silva.cuda.compiler import compile_kernel, compiler_architecture, parameters
 from silva.cuda.limits import gpu_limits
 from silva.device import capability, import_cupy
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
 
     from silva.cuda.compiler import Variant
     from silva.cuda.streams import Beside
@@ -49,7 +49,7 @@ Laid = TypeVar("Laid")
 
 
 def launch(
-    kernel: Variant, grid: tuple[int, ...], block: tuple[int, ...], args: tuple[Any, ...], shared: int = 0
+    kernel: Variant, grid: tuple[int, ...], block: tuple[int, ...], args: Mapping[str, Any], shared: int = 0
 ) -> None:
     """Queue a kernel on CuPy's current stream.
 
@@ -57,11 +57,26 @@ def launch(
     ----------
     kernel : Variant
     grid, block : tuples of up to three ints
-    args : CuPy arrays and NumPy scalars of the kernel's own types
+    args : dict of str to CuPy array or number
+        By the names that the kernel gives its arguments.
     shared : int
         Bytes of dynamic shared memory.
     """
-    _function(kernel, shared)(grid, block, args, shared_mem=shared)
+    ordered = _in_order(kernel, args)
+    passed = tuple(arg if _is_on_gpu(arg) else kind.type(arg) for kind, arg in ordered.values() if kind)
+    _function(kernel, shared)(grid, block, passed, shared_mem=shared)
+
+
+def _in_order(kernel: Variant, args: Mapping[str, Any]) -> dict[str, tuple[np.dtype[Any] | None, Any]]:
+    """Type and value of each argument, in the kernel's order."""
+    types = parameters(kernel.source)
+    if wrong := types.keys() ^ args.keys():
+        raise TypeError(f"arguments of {kernel.kernel} are {', '.join(types)}; missing or unknown: {', '.join(wrong)}")
+    return {name: (kind, args[name]) for name, kind in types.items()}
+
+
+def _is_on_gpu(arg: Any) -> bool:
+    return hasattr(arg, "__cuda_array_interface__")
 
 
 def _function(kernel: Variant, shared: int) -> Any:
@@ -94,17 +109,14 @@ class PreparedLaunch:
     grid : (int, int)
     threads : int or (int, int)
         Of a block.
-    args : CuPy arrays, NumPy scalars of the kernel's own types and NumPy arrays, which are passed by value
+    args : dict of str to CuPy array, number or NumPy array
+        By the names that the kernel gives its arguments. A NumPy array holds a struct that is passed by value, or is
+        the `cell` of another launch, whose argument this one shares.
     shared : int
         Bytes of dynamic shared memory.
     overlaps : bool
         Whether it may begin before the launch ahead of it in its stream has ended, as its kernel waits for that itself
         (common/cuda/overlap.cuh); `bound` launches do so, on GPUs that can.
-
-    Attributes
-    ----------
-    addresses : memoryview
-        Arguments as integers: assign addresses before the launch.
     """
 
     def __init__(
@@ -112,7 +124,7 @@ class PreparedLaunch:
         kernel: Variant,
         grid: tuple[int, int],
         threads: int | tuple[int, int],
-        args: tuple[Any, ...],
+        args: Mapping[str, Any],
         shared: int = 0,
         *,
         overlaps: bool = False,
@@ -120,18 +132,20 @@ class PreparedLaunch:
         self.overlaps = overlaps
         arguments = np.zeros((len(args), ARGUMENT_BYTES), np.uint8)
         pointers = arguments.ctypes.data + ARGUMENT_BYTES * np.arange(len(args), dtype=np.uint64)
-        for place, arg in enumerate(args):
-            if isinstance(arg, np.ndarray) and not hasattr(arg, "__cuda_array_interface__"):
+        ordered = _in_order(kernel, args)
+        for place, (kind, arg) in enumerate(ordered.values()):
+            if _is_on_gpu(arg):
+                arguments[place].view(np.uint64)[0] = arg.data.ptr
+            elif isinstance(arg, np.ndarray):
                 pointers[place] = arg.ctypes.data
-                continue
-            value = np.uint64(arg.data.ptr) if hasattr(arg, "__cuda_array_interface__") else arg
-            arguments[place, : value.nbytes] = np.frombuffer(value.tobytes(), np.uint8)
+            else:
+                number = (np.dtype(np.uint64) if kind is None else kind).type(arg)
+                arguments[place, : number.nbytes] = np.frombuffer(number.tobytes(), np.uint8)
         function = _function(kernel, shared)
-        self._kept, self._arguments = (args, pointers, function), arguments
+        self._kept, self._arguments = (args, pointers, function), dict(zip(ordered, arguments, strict=True))
         block = (threads, 1) if isinstance(threads, int) else threads
         self._launch, self._shape = import_cupy().cuda.driver.launchKernel, (function.ptr, *grid, 1, *block, 1, shared)
         self._pointers = int(pointers.ctypes.data)
-        self.addresses = memoryview(arguments.data).cast("B").cast("Q")
 
     def bound(self) -> _core.GpuLaunch:
         """Return the launch as the core takes it."""
@@ -146,12 +160,12 @@ class PreparedLaunch:
             overlaps=self.overlaps and capability(import_cupy().cuda.runtime.getDevice()) >= FIRST_OVERLAPPING,
         )
 
-    def cell(self, place: int) -> Array:
+    def cell(self, name: str) -> Array:
         """Argument as an array of one uint64: what is written there is what the next launch takes.
 
         As an argument of another launch, that one takes it too.
         """
-        cell: Array = self._arguments[place].view(np.uint64)
+        cell: Array = self._arguments[name].view(np.uint64)
         return cell
 
     def __call__(self, stream: int) -> None:
@@ -165,16 +179,15 @@ class Plan:
     Parameters
     ----------
     launches : list of PreparedLaunch
-        In their order. The first argument of the first is the address of the rows, the last argument of the last that
-        of the results, unless `rows` and `result` say where they are.
+        In their order.
+    rows, result : uint64 array of one number
+        The argument, as `PreparedLaunch.cell` gives it, that holds the address of the rows, or of the results.
     buffers : object, optional
         What the launches have between them, and lives as long as the plan.
     make_buffers : callable, optional
         Allocates buffers that are not kept from call to call, names them to the launches and returns them.
     n_bytes : int
         Of the buffers that are kept.
-    rows, result : uint64 array of one number, optional
-        The argument, as `PreparedLaunch.cell` gives it, that holds the address of the rows, or of the results.
     beside : Beside, optional
         The launches that run beside each other.
     """
@@ -182,18 +195,16 @@ class Plan:
     def __init__(
         self,
         launches: list[PreparedLaunch],
+        rows: Array,
+        result: Array,
         buffers: Any = None,
         make_buffers: Callable[[], Any] | None = None,
         n_bytes: int = 0,
         *,
-        rows: Array | None = None,
-        result: Array | None = None,
         beside: Beside | None = None,
     ) -> None:
         self.launches, self.make_buffers, self.n_bytes, self._buffers = launches, make_buffers, n_bytes, buffers
-        self._rows = launches[0].cell(0) if rows is None else rows
-        self._result = launches[-1].cell(-1) if result is None else result
-        self._beside = beside
+        self._rows, self._result, self._beside = rows, result, beside
 
     def run(self, x: GpuArray, out: GpuArray) -> None:
         """Queue the work for CuPy arrays of rows and results on the current stream."""

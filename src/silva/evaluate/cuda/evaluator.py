@@ -11,7 +11,7 @@ from silva.cuda import kept_calls
 from silva.cuda.codes import encode_forest
 from silva.cuda.compiler import variant
 from silva.cuda.encoder import CodeTables, row_strides
-from silva.cuda.launches import KeptByRows, Plan, launch
+from silva.cuda.launches import NOWHERE, KeptByRows, Plan, launch
 from silva.cuda.rows import check_gpu_rows, map_rows
 from silva.cuda.uploads import PerGpu
 from silva.device import array_gpu, explaining_memory, import_cupy
@@ -173,16 +173,15 @@ class CudaEvaluator:
     def _add_up(self, x: GpuArray, leaves: GpuArray, out: GpuArray) -> None:
         forest, tables = self._forest, self._tables()
         n_rows, stride = len(x), leaves.shape[1] if len(leaves) else len(x)
-        grid, head = (-(-n_rows // BLOCK), forest.n_outputs), (leaves, np.int64(stride), np.int32(n_rows))
-        orders = (tables["starts"], tables["trees"], tables["base"])
-        outputs = np.int32(forest.n_outputs)
+        grid = -(-n_rows // BLOCK), forest.n_outputs
+        args = {"leaves": leaves, "stride": stride, "n_rows": n_rows, "n_outputs": forest.n_outputs, "result": out}
+        args |= {name: tables[name] for name in ("starts", "trees", "base_score")}
         if forest.has_linear_leaves:
-            missing = tables["leaf_missing"] if len(forest.leaf_missing) else np.uint64(0)
-            models = (*(tables[name] for name in _LINEAR), missing)
-            args = (*head, *models, tables["weight"], outputs, *orders, x, *row_strides(x), out)
-            launch(linear_variant(x.dtype, out.dtype), grid, (BLOCK,), args)
+            args |= {name: tables[name] for name in (*_LINEAR.values(), "weight")}
+            args["missing"] = tables["missing"] if len(forest.leaf_missing) else NOWHERE
+            launch(linear_variant(x.dtype, out.dtype), grid, (BLOCK,), {**args, "X": x, **row_strides(x)})
             return
-        args = (*head, tables["values"], np.int32(forest.leaf_width), outputs, *orders, out)
+        args |= {"values": tables["values"], "width": forest.leaf_width}
         launch(variant("evaluate/cuda/sum_leaves", RESULT=out.dtype), grid, (BLOCK,), args)
 
     def _tables(self) -> dict[str, GpuArray]:
@@ -197,12 +196,12 @@ class CudaEvaluator:
             "ids": forest.leaf_id,
             "trees": trees,
             "starts": starts,
-            "base": forest.base_score,
+            "base_score": forest.base_score,
         }
         if not forest.has_linear_leaves:
             return {**arrays, "values": forest.leaf_value * weight}
-        models = {name: getattr(forest, name) for name in (*_LINEAR, "leaf_missing")}
-        return {**arrays, "weight": forest.tree_weight, **models}
+        models = {name: getattr(forest, field) for field, name in _LINEAR.items()}
+        return {**arrays, "weight": forest.tree_weight, "missing": forest.leaf_missing, **models}
 
     def __getstate__(self) -> dict[str, object]:
         return {"_forest": self._forest}
@@ -211,10 +210,11 @@ class CudaEvaluator:
         self.__init__(state["_forest"])  # type: ignore[misc]
 
 
-_LINEAR = (
-    "leaf_value", "linear_offsets", "linear_feature", "linear_category", "linear_coefficient", "linear_mean",
-    "leaf_range",
-)  # fmt: skip
+_LINEAR = {
+    "leaf_value": "value", "linear_offsets": "offsets", "linear_feature": "feature", "linear_category": "category",
+    "linear_coefficient": "coefficient", "linear_mean": "mean", "leaf_range": "range",
+}  # fmt: skip
+"""Fields of a forest, and what sum_linear.cu calls them."""
 
 
 def linear_variant(input_type: DTypeLike, result_type: DTypeLike) -> Variant:

@@ -57,7 +57,7 @@ class FewRows:
         return MOST_ROWS
 
     def plan(
-        self, input_type: DTypeLike, strides: tuple[int, int], n_rows: int, result_type: DTypeLike, row: Any = None
+        self, input_type: DTypeLike, strides: dict[str, int], n_rows: int, result_type: DTypeLike, row: Any = None
     ) -> Plan:
         """Lay the launch out for rows of a type, strides (in elements) and number, on the current GPU.
 
@@ -67,19 +67,30 @@ class FewRows:
         codes, n_trees = packed.codes, forest.n_trees
         blocks = self._blocks(n_rows)
         held = 0 if row is None else len(row)
-        given, n_columns = NOWHERE if row is None else row, codes.codes.n_columns
-        rows = (given, *map(np.int64, strides), np.int32(n_rows), np.int32(n_columns))
-        trees = (packed.upload("values", lambda: image.data), packed.upload("values chunks", lambda: image.chunks))
-        sizes = (n_trees, blocks.trees, blocks.shift, blocks.values_offset)
+        rows = {"X": NOWHERE if row is None else row, **strides, "n_rows": n_rows}
+        image_on_gpu, chunks = packed.images("values", image)
         n_values = n_rows * n_trees if blocks.trees < n_trees else 1
         unwritten = np.full(n_values * image.leaf_type.itemsize // 4, UNWRITTEN, np.uint32)
         values = import_cupy().asarray(unwritten)
-        outputs = (*packed.sums(), np.int32(forest.n_outputs), values, NOWHERE)
-        args = (*rows, *codes.tables(), *trees, *map(np.int32, sizes), *outputs)
+        args = {
+            **rows,
+            "n_columns": codes.codes.n_columns,
+            **codes.tables(),
+            "image": image_on_gpu,
+            "tree_chunks": chunks,
+            "n_trees": n_trees,
+            "trees_per_block": blocks.trees,
+            "row_shift": blocks.shift,
+            "values_offset": blocks.values_offset,
+            **packed.sums(),
+            "n_outputs": forest.n_outputs,
+            "values": values,
+            "result": NOWHERE,
+        }
         kernel = few_variant(packed.name, input_type, codes.codes.thresholds.dtype, image.leaf_type, result_type, held)
         grid = -(-n_trees // blocks.trees), -(-n_rows // (1 << blocks.shift))
         launch = PreparedLaunch(kernel, grid, blocks.threads, args, blocks.shared)
-        return Plan([launch], n_bytes=values.nbytes)
+        return Plan([launch], launch.cell("X"), launch.cell("result"), n_bytes=values.nbytes)
 
     def _blocks(self, n_rows: int) -> _Blocks:
         """Divide rows and trees into blocks."""
@@ -156,11 +167,12 @@ def _make_buffers(few: FewRows, gpu: int, dtype: DTypeLike, input_type: str) -> 
         stream = cupy.cuda.Stream(non_blocking=True)
         margins = pinned(cupy, (forest.n_outputs,), dtype)
         row = np.zeros(held, kind) if held else pinned(cupy, (forest.n_features,), kind)
+        strides = {"row_stride": forest.n_features, "feature_stride": 1}
         with stream:
-            plan = few.plan(kind, (forest.n_features, 1), 1, dtype, row if held else None)
+            plan = few.plan(kind, strides, 1, dtype, row if held else None)
             stream.synchronize()
     (launch,) = plan.launches
-    launch.addresses[0], launch.addresses[-1] = row.ctypes.data, margins.ctypes.data
+    launch.cell("X")[0], launch.cell("result")[0] = row.ctypes.data, margins.ctypes.data
     owner, addresses = (plan, stream, margins, row), (row.ctypes.data, margins.ctypes.data)
     return _core.GpuRowBuffers(owner, launch.bound(), *addresses, stream.ptr)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -69,44 +69,42 @@ class NodeWalks:
         return result
 
     def _serial(self, codes: GpuArray, n_rows: int, result: GpuArray, _: int) -> None:
-        tables, n_trees, stride = self._nodes(), self._forest.n_trees, result.shape[1]
-        step = max(1, SERIAL_STEPS // n_trees)
+        step = max(1, SERIAL_STEPS // self._forest.n_trees)
         kernel = evaluate_variant(self._codes.code_type)
         for begin in range(0, n_rows, step):
-            sizes = (np.int32(n_trees), np.int32(n_trees), codes[:, begin:], np.int32(min(step, n_rows - begin)))
-            launch(kernel, (1,), (1,), (tables["nodes"], tables["roots"], *sizes, np.int64(stride), result[:, begin:]))
+            args = self._arguments(codes[:, begin:], min(step, n_rows - begin), result[:, begin:], self._forest.n_trees)
+            launch(kernel, (1,), (1,), {**args, **self._nodes("nodes", "roots")})
 
     def _by_sample(self, codes: GpuArray, n_rows: int, result: GpuArray, _: int) -> None:
-        tables, n_trees = self._nodes(), self._forest.n_trees
-        n_tiles = -(-n_rows // BLOCK)
+        n_trees, n_tiles = self._forest.n_trees, -(-n_rows // BLOCK)
         per_block = _trees_per_block(n_trees, n_tiles)
-        sizes = (np.int32(n_trees), np.int32(per_block), codes, np.int32(n_rows), np.int64(result.shape[1]))
-        grid = (n_tiles, -(-n_trees // per_block))
-        args = (tables["nodes"], tables["roots"], *sizes, result)
-        launch(evaluate_variant(self._codes.code_type), grid, (BLOCK,), args)
+        args = {**self._arguments(codes, n_rows, result, per_block), **self._nodes("nodes", "roots")}
+        launch(evaluate_variant(self._codes.code_type), (n_tiles, -(-n_trees // per_block)), (BLOCK,), args)
 
     def _by_node(self, codes: GpuArray, n_rows: int, result: GpuArray, reductions: int) -> None:
-        tables, n_trees, most = self._nodes(), self._forest.n_trees, most_splits(self._forest)
+        n_trees, most = self._forest.n_trees, most_splits(self._forest)
         kernel, lanes = nodes_variant(self._codes.code_type, most, reductions)
         rows_per_block = NODE_BLOCK // lanes * ROWS_PER_GROUP
         n_tiles = -(-n_rows // rows_per_block)
         per_block = _trees_per_block(n_trees, n_tiles)
-        sizes = (np.int32(n_trees), np.int32(per_block), np.int32(rows_per_block), codes, np.int32(n_rows))
-        arrays = (tables["nodes"], tables["roots"], tables["map"], tables["map_starts"])
-        grid = (n_tiles, -(-n_trees // per_block))
-        launch(kernel, grid, (NODE_BLOCK,), (*arrays, *sizes, np.int64(result.shape[1]), result))
+        args = self._arguments(codes, n_rows, result, per_block)
+        args |= {**self._nodes("nodes", "roots", "map", "map_starts"), "rows_per_block": rows_per_block}
+        launch(kernel, (n_tiles, -(-n_trees // per_block)), (NODE_BLOCK,), args)
 
     def _windowed(self, codes: GpuArray, n_rows: int, result: GpuArray, levels: int) -> None:
-        tables, n_trees = self._windows(levels), self._forest.n_trees
-        n_tiles = -(-n_rows // (BLOCK >> levels))
+        n_trees, n_tiles = self._forest.n_trees, -(-n_rows // (BLOCK >> levels))
         per_block = _trees_per_block(n_trees, n_tiles)
-        sizes = (np.int32(n_trees), np.int32(per_block), codes, np.int32(n_rows), np.int64(result.shape[1]))
-        grid = (n_tiles, -(-n_trees // per_block))
-        args = (tables["tests"], tables["exits"], tables["entries"], *sizes, result)
-        launch(windows_variant(self._codes.code_type, levels), grid, (BLOCK,), args)
+        args = {**self._arguments(codes, n_rows, result, per_block), **self._windows(levels)}
+        launch(windows_variant(self._codes.code_type, levels), (n_tiles, -(-n_trees // per_block)), (BLOCK,), args)
 
-    def _nodes(self) -> dict[str, GpuArray]:
-        return self._uploaded("nodes", self._node_arrays)
+    def _arguments(self, codes: GpuArray, n_rows: int, result: GpuArray, per_block: int) -> dict[str, Any]:
+        """Name what all kernels take of the rows and of the forest."""
+        sizes = {"n_trees": self._forest.n_trees, "trees_per_block": per_block, "n_rows": n_rows}
+        return {**sizes, "codes": codes, "stride": result.shape[1], "leaves": result}
+
+    def _nodes(self, *names: str) -> dict[str, GpuArray]:
+        arrays = self._uploaded("nodes", self._node_arrays)
+        return {name: arrays[name] for name in names}
 
     def _windows(self, levels: int) -> dict[str, GpuArray]:
         return self._uploaded(levels, lambda: vars(cut_windows(self._forest, self._codes.codes, levels)))

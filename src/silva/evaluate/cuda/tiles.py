@@ -36,9 +36,6 @@ VALUE_BYTES, CODE_BYTES = 2**29, 2**31
 MOST_ROWS = 2**30
 """Rows at a time that the kernels' 32-bit integers count, whole tiles included."""
 
-CODES_ARGUMENT, PARTIAL_ARGUMENT = 6, -3
-"""Places of the codes and of the partial sums among the arguments of walk_tiles_kernel."""
-
 SUM_WORDS = 4
 """Words of a partial sum (ExactSum in native/evaluate/cuda/exact_sum.cuh)."""
 
@@ -81,9 +78,17 @@ class PackedForest:
         """Whether no tree adds to some output, so that passing the trees does not come by it."""
         return bool((np.diff(self._starts) == 0).any())
 
-    def sums(self) -> tuple[GpuArray, GpuArray]:
+    def sums(self) -> dict[str, GpuArray]:
         """First trees of the outputs, and base scores, on the current GPU."""
-        return self.upload("starts", lambda: self._starts), self.upload("base", lambda: self.forest.base_score)
+        starts, scores = (
+            self.upload("starts", lambda: self._starts),
+            self.upload("base", lambda: self.forest.base_score),
+        )
+        return {"starts": starts, "base_score": scores}
+
+    def images(self, key: str, image: Image) -> tuple[GpuArray, GpuArray]:
+        """Nodes of an image, and the first chunk of each tree, on the current GPU."""
+        return self.upload(key, lambda: image.data), self.upload(f"{key} chunks", lambda: image.chunks)
 
     def upload(self, key: object, build: Callable[[], Array]) -> GpuArray:
         """Array on the current GPU, made of `build()` at the first call."""
@@ -112,7 +117,7 @@ class Tiles:
             most = min(most, VALUE_BYTES // (packed.forest.n_trees * packed.values.leaf_type.itemsize))
         return max(CODE_MULTIPLE, most // CODE_MULTIPLE * CODE_MULTIPLE)
 
-    def plan(self, input_type: DTypeLike, strides: tuple[int, int], n_rows: int, result_type: DTypeLike) -> Plan:
+    def plan(self, input_type: DTypeLike, strides: dict[str, int], n_rows: int, result_type: DTypeLike) -> Plan:
         """Lay the launches to margins out for rows of a type, strides (in elements) and number, on the current GPU."""
         packed, image = self._packed, self._packed.values
         joins = packed.forest.n_outputs == 1 and image.leaf_type == np.float32 and np.dtype(result_type) == np.float32
@@ -127,9 +132,9 @@ class Tiles:
             return self._plan(encoding, stride, walks, partial)
         walks, _ = self._walks(image, n_rows, stride, tiling, None)
         types = {"LEAF": image.leaf_type, "RESULT": np.dtype(result_type)}
-        sizes = (np.int64(stride), np.int32(n_rows), np.int32(packed.forest.n_outputs))
+        sizes = {"stride": stride, "n_rows": n_rows, "n_outputs": packed.forest.n_outputs}
         grid = (-(-n_rows // SUM_BLOCK), packed.forest.n_outputs)
-        args = (NOWHERE, *sizes, *packed.sums(), NOWHERE)
+        args = {"values": NOWHERE, **sizes, **packed.sums(), "result": NOWHERE}
         sums = PreparedLaunch(variant("evaluate/cuda/sum_values", **types), grid, SUM_BLOCK, args)
         n_values = packed.forest.n_trees * stride
         return self._plan(encoding, stride, walks, n_values * image.leaf_type.itemsize, sums)
@@ -145,19 +150,19 @@ class Tiles:
         """Rows to codes, codes to margins or to values of trees, values to margins, by bytes of scratch memory."""
         codes = self._packed.codes
         sizes = [math.prod(codes.shape(stride)) * codes.code_type.itemsize]
-        places = [Place(walks.cell(CODES_ARGUMENT), 0)]
+        places = [Place(walks.cell("codes"), 0)]
         if encoding is not None:
-            places.append(Place(encoding.cell(-1), 0))
+            places.append(Place(encoding.cell("codes"), 0))
         if scratch:
             sizes.append(scratch)
-            places.append(Place(walks.cell(PARTIAL_ARGUMENT if sums is None else -1), 1))
+            places.append(Place(walks.cell("partial" if sums is None else "result"), 1))
         if sums is not None:
-            places.append(Place(sums.cell(0), 1))
+            places.append(Place(sums.cell("values"), 1))
         buffers = Buffers(sizes, places)
         launches = [launch for launch in (encoding, walks, sums) if launch is not None]
         make = None if buffers.n_bytes else buffers.make
-        rows = None if encoding is not None else np.zeros(1, np.uint64)
-        return Plan(launches, buffers, make, buffers.n_bytes, rows=rows)
+        rows = np.zeros(1, np.uint64) if encoding is None else encoding.cell("X")
+        return Plan(launches, rows, launches[-1].cell("result"), buffers, make, buffers.n_bytes)
 
     def leaves(self, x: GpuArray) -> GpuArray:
         """Find the leaves of rows: indices, int32 (n_trees, stride)."""
@@ -195,13 +200,26 @@ class Tiles:
         )
         per_block = -(-len(groups) // tiling.sharing)
         n_tiles, n_sharing = -(-n_rows // (tiling.lanes * codes_per_word)), -(-len(groups) // per_block)
-        trees = (packed.upload(key, lambda: image.data), packed.upload(f"{key} chunks", lambda: image.chunks), groups)
-        sizes = (np.int32(len(groups)), np.int32(per_block), np.int32(tiling.stage // CHUNK))
-        rows = (NOWHERE, np.int64(stride), np.int32(n_rows), np.int32(n_columns))
-        outputs = (packed.sums()[1], np.int32(packed.forest.n_outputs), np.int32(n_trees))
+        image_on_gpu, chunks = packed.images(key, image)
         mode = "VALUES" if result_type is None else "PARTIAL" if n_sharing * tiling.teams > 1 else "SUMS"
-        arrivals = cupy.zeros(n_tiles if mode == "PARTIAL" else 1, np.uint32)
-        args = (*trees, *sizes, *rows, *outputs, NOWHERE, arrivals, NOWHERE)
+        args = {
+            "image": image_on_gpu,
+            "tree_chunks": chunks,
+            "groups": groups,
+            "n_groups": len(groups),
+            "groups_per_block": per_block,
+            "stage_chunks": tiling.stage // CHUNK,
+            "codes": NOWHERE,
+            "stride": stride,
+            "n_rows": n_rows,
+            "n_columns": n_columns,
+            "base_score": packed.sums()["base_score"],
+            "n_outputs": packed.forest.n_outputs,
+            "n_trees": n_trees,
+            "partial": NOWHERE,
+            "arrivals": cupy.zeros(n_tiles if mode == "PARTIAL" else 1, np.uint32),
+            "result": NOWHERE,
+        }
         kernel = tiles_variant(packed.name, image.leaf_type, result_type, tiling.threads, mode, tiling.teams)
         shared = tiling.shared_bytes(n_columns, codes_per_word)
         overlaps = n_columns > 0

@@ -10,7 +10,7 @@ import numpy as np
 from silva.cuda.codes import encode_forest
 from silva.cuda.compiler import variant
 from silva.cuda.encoder import CodeTables
-from silva.cuda.launches import PreparedLaunch
+from silva.cuda.launches import NOWHERE, PreparedLaunch
 from silva.cuda.limits import gpu_limits
 from silva.device import import_cupy, on_host
 from silva.explain.coalition_responses import LOG_LOSS, SOFTMAX_LOSS
@@ -116,7 +116,7 @@ class CoalitionJob(Job):
             result.fill(0)
             return
         shared = self._on_gpu()
-        rows, labels = x[:, :n_features], np.uint64(0)
+        rows, labels = x[:, :n_features], NOWHERE
         if self.response.code in {LOG_LOSS, SOFTMAX_LOSS}:
             labels = cupy.empty(len(x), np.int32)
             labels[...] = x[:, n_features]
@@ -134,10 +134,9 @@ class CoalitionJob(Job):
         sums = cupy.zeros((max(1, len(teams)), len(x), self._n_parts, numbers), np.float64)
         for team, of_team in zip(teams, sums, strict=False):
             self._explain(team, masks, labels, differ, shared, of_team)
-        args = (
-            *(sums, np.int32(len(sums)), np.int64(len(x)), np.int32(self._n_parts), np.int32(self._n_bits)),
-            *(shared["player_bit"], np.int32(self.n_players), np.int32(self.response.n), result),
-        )
+        sizes = {"n_kinds": len(sums), "n_rows": len(x), "n_parts": self._n_parts, "n_bits": self._n_bits}
+        players = {"bit": shared["player_bit"], "n_players": self.n_players, "n_responses": self.response.n}
+        args = {"sums": sums, **sizes, **players, "result": result}
         grid = -(-len(x) * self.n_players * self.response.n // SUM_THREADS), 1
         _run(sum_variant(self.dtype), grid, SUM_THREADS, args)
 
@@ -164,7 +163,7 @@ class CoalitionJob(Job):
         n_bytes = fixed + n_teams * cube * self.dtype.itemsize
         is_global = n_bytes > gpu_limits().shared_per_block - 1024
         n_rows, most_rows = len(masks), len(masks)
-        room: Any = np.uint64(0)
+        room: Any = NOWHERE
         if is_global:
             most_rows = max(1, CUBE_BYTES // (cube * self.dtype.itemsize * n_teams * self._n_parts))
             room = cupy.empty(min(n_rows, most_rows) * self._n_parts * n_teams * cube, self.dtype)
@@ -172,14 +171,30 @@ class CoalitionJob(Job):
         plan, m = self._plan, len(self._background.rows)
         for first in range(0, n_rows, most_rows):
             some = slice(first, min(first + most_rows, n_rows))
-            args = (
-                *(masks[some], shared["masks"], np.int64(masks.shape[1]), shared["first_leaf"], shared["value"]),
-                *(np.int32(self.forest.leaf_width), np.int32(k), shared["base"], np.float64(plan["unit"])),
-                *(np.float64(response.scale), labels if isinstance(labels, np.uint64) else labels[some]),
-                *(differ[some], shared["share"], np.int32(m), np.int32(TOGETHER)),
-                *(np.int32(team.fewest), np.int32(team.most), shared["weights"], np.int32(self._n_bits)),
-                *(np.int32(response.n), sums[some], room),
-            )
+            args = {
+                "rows": masks[some],
+                "others": shared["masks"],
+                "n_leaves": masks.shape[1],
+                "first": shared["first_leaf"],
+                "value": shared["value"],
+                "width": self.forest.leaf_width,
+                "n_outputs": k,
+                "base": shared["base"],
+                "unit": plan["unit"],
+                "scale": response.scale,
+                "labels": labels if labels is NOWHERE else labels[some],
+                "differ": differ[some],
+                "share": shared["share"],
+                "n_others": m,
+                "together": TOGETHER,
+                "fewest": team.fewest,
+                "most": team.most,
+                "weights": shared["weights"],
+                "n_players": self._n_bits,
+                "n_responses": response.n,
+                "sums": sums[some],
+                "cubes": room,
+            }
             _run(kernel, (some.stop - some.start, self._n_parts), threads, args, fixed if is_global else n_bytes)
 
     def _masks_of(self, x: GpuArray, shared: dict[str, Any]) -> GpuArray:
@@ -187,10 +202,8 @@ class CoalitionJob(Job):
         stride = padded_rows(len(x))
         codes = self.codes.encode(x, stride)
         masks: GpuArray = cupy.empty((len(x), n_leaves), self._mask)
-        args = (
-            *(codes, np.int64(stride), np.int64(len(x)), shared["conditions"], shared["first_condition"]),
-            *(np.int64(n_leaves), masks),
-        )
+        conditions = {name: shared[name] for name in ("conditions", "first_condition")}
+        args = {"codes": codes, "stride": stride, "n_rows": len(x), **conditions, "n_leaves": n_leaves, "masks": masks}
         kernel = masks_variant(self._mask, self.codes.code_type)
         _run(kernel, (-(-n_leaves // MASK_THREADS), -(-len(x) // MASK_ROWS)), MASK_THREADS, args)
         return masks
@@ -200,7 +213,8 @@ class CoalitionJob(Job):
         cupy, m = import_cupy(), len(self._background.rows)
         differ, histogram = cupy.empty((len(masks), m), np.uint32), cupy.zeros(MOST_PLAYERS + 1, np.uint32)
         n_words = masks.shape[1] * self._mask.itemsize // 4
-        args = (masks, shared["masks"], np.int64(n_words), np.int32(m), differ, histogram)
+        args = {"rows": masks, "others": shared["masks"], "n_words": n_words, "n_others": m}
+        args |= {"differ": differ, "histogram": histogram}
         kernel = differing_variant(self._mask)
         _run(kernel, (-(-m // DIFFERING_WARPS), len(masks)), 32 * DIFFERING_WARPS, args)
         return differ, histogram
@@ -230,7 +244,7 @@ def weights_of_sizes() -> Doubles:
     return result
 
 
-def _run(kernel: Variant, grid: tuple[int, int], threads: int, args: tuple[Any, ...], shared: int = 0) -> None:
+def _run(kernel: Variant, grid: tuple[int, int], threads: int, args: dict[str, Any], shared: int = 0) -> None:
     stream = import_cupy().cuda.get_current_stream()
     PreparedLaunch(kernel, grid, threads, args, shared)(stream.ptr)
 

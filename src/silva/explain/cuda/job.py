@@ -132,5 +132,6 @@ def diagonal_launch(
 ) -> PreparedLaunch:
     """Launch that writes the interactions of features with themselves; `result` is the cell of the results' address."""
     n_lines = n_rows * row_shape[0]
-    args = (result, np.int64(n_lines), *(np.int32(n) for n in row_shape), chosen)
+    sizes = dict(zip(("n_chosen", "n_features", "n_outputs"), row_shape, strict=True))
+    args = {"result": result, "n_lines": n_lines, **sizes, "chosen": chosen}
     return PreparedLaunch(variant("explain/cuda/close_diagonal", REAL=dtype), (-(-n_lines // 4), 1), 128, args)

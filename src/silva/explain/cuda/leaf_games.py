@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from silva.cuda.compiler import variant
-from silva.cuda.launches import launch
+from silva.cuda.launches import NOWHERE, launch
 from silva.device import import_cupy
 from silva.explain.cuda.job import fitting_rows, padded_rows
 from silva.explain.cuda.tables import KEY_BYTES, group_by_workspace, lay_out_build, lay_out_keys
@@ -18,9 +18,10 @@ if TYPE_CHECKING:
 
     from numpy.typing import DTypeLike
 
+    from silva._core import TableBatch
     from silva.cuda.compiler import Variant
     from silva.explain.background import Background
-    from silva.explain.cuda.tables import Batch, Build, TablePlan
+    from silva.explain.cuda.tables import Build, TablePlan
     from silva.typing import GpuArray
 
 COUNT_THREADS, COUNT_ROWS = 128, 8
@@ -39,7 +40,7 @@ LEAF_POINTS, MOST_POINTS = (2, 4, 8), 8
 class BackgroundContents:
     """The game against background rows."""
 
-    arrays = ("subtrees", "leaves_of_subtrees", "leaf_lanes", "unmet", "leaves")
+    arrays = ("subtrees", "leaves_of", "leaf_lanes", "unmet", "leaves")
 
     def __init__(self, background: Background) -> None:
         self._background = background
@@ -59,63 +60,65 @@ class BackgroundContents:
                 _count(plan, arrays, batch, (codes, len(x), weight), count)
         return count
 
-    def builds(self, plan: TablePlan, arrays: dict[str, Any], state: GpuArray, batch: Batch) -> list[Build]:
+    def builds(self, plan: TablePlan, arrays: dict[str, Any], state: GpuArray, batch: TableBatch) -> list[Build]:
         """Lay out the launches that fill the tables of a batch."""
-        total = np.float64(self._background.total)
-        return leaf_game_builds(plan, arrays, batch, self.arrays, background_variant, (state, total))
+        counts = {"count": state, "total": self._background.total}
+        return leaf_game_builds(plan, arrays, batch, self.arrays, background_variant, counts)
 
 
 class GroupContents:
     """The path-dependent game between players of several features."""
 
-    arrays = ("subtrees", "leaves_of_subtrees", "leaf_lanes", "leaf_shares", "unmet", "leaves")
+    arrays = ("subtrees", "leaves_of", "leaf_lanes", "leaf_shares", "unmet", "leaves")
 
     def prepare(self, plan: TablePlan, arrays: dict[str, Any]) -> None:
         """Nothing."""
 
-    def builds(self, plan: TablePlan, arrays: dict[str, Any], state: None, batch: Batch) -> list[Build]:  # noqa: ARG002
+    def builds(self, plan: TablePlan, arrays: dict[str, Any], state: None, batch: TableBatch) -> list[Build]:  # noqa: ARG002
         """Lay out the launches that fill the tables of a batch."""
-        return leaf_game_builds(plan, arrays, batch, self.arrays, groups_variant, ())
+        return leaf_game_builds(plan, arrays, batch, self.arrays, groups_variant, {})
 
 
 def leaf_game_builds(
     plan: TablePlan,
     arrays: dict[str, Any],
-    batch: Batch,
+    batch: TableBatch,
     names: tuple[str, ...],
     kernel: Callable[[DTypeLike, bool], Variant],
-    more: tuple[Any, ...],
+    more: dict[str, Any],
 ) -> list[Build]:
     """Lay out the launches that fill the tables of a batch leaf by leaf; they take arrays of these names, and more."""
     points = np.zeros((2, len(LEAF_POINTS), MOST_POINTS))
     for kind, n in enumerate(LEAF_POINTS):
         _, points[0, kind, :n], points[1, kind, :n] = quadrature(n)
-    subtrees, *rest = (arrays[name] for name in names)
     members = np.arange(batch.first_subtree, batch.first_subtree + batch.n_subtrees)
     result = []
     for group in group_by_workspace(plan, members, plan.arrays["leaf_game_bytes"][members]):
-        chosen = import_cupy().asarray(group.subtrees)
-        args = (subtrees, chosen, *rest, *more, np.int32(plan.n_components), points)
+        args = {**{name: arrays[name] for name in names}, **more, "points": points}
         result.append(lay_out_build(plan, batch, group, kernel(plan.dtype, plan.of_pairs), args))
     return result
 
 
 def _count(
-    plan: TablePlan, arrays: dict[str, Any], batch: Batch, rows: tuple[GpuArray, int, GpuArray | None], count: GpuArray
+    plan: TablePlan,
+    arrays: dict[str, Any],
+    batch: TableBatch,
+    rows: tuple[GpuArray, int, GpuArray | None],
+    count: GpuArray,
 ) -> None:
     """Add the states of some rows in a batch of subtrees to `count`; rows are codes, their number and weights."""
     cupy, (codes, n_rows, weight) = import_cupy(), rows
     stride = padded_rows(n_rows)
     keys = cupy.empty((batch.n_subtrees, stride), np.uint16)
     find = lay_out_keys(plan, arrays, batch, stride)
-    find.addresses[0], find.addresses[-1] = codes.data.ptr, keys.data.ptr
+    find.cell("codes")[0], find.cell("keys")[0] = codes.data.ptr, keys.data.ptr
     find(cupy.cuda.get_current_stream().ptr)
     n_parts = min(-(-n_rows // FEWEST_COUNTED), max(1, COUNT_BLOCKS // batch.n_subtrees))
     together = COUNT_THREADS * COUNT_ROWS
     run = -(-n_rows // (n_parts * together)) * together
-    subtrees = np.uint64(arrays["subtrees"].data.ptr + plan.subtree_bytes * batch.first_subtree)
-    sizes = np.int64(stride), np.int64(n_rows), np.int64(run)
-    args = (keys, *sizes, subtrees, np.uint64(0) if weight is None else weight, count)
+    sizes = {"stride": stride, "n_rows": n_rows, "run": run}
+    weights = {"weight": NOWHERE if weight is None else weight, "count": count}
+    args = {"keys": keys, **sizes, "subtrees": arrays["subtrees"][batch.first_subtree :], **weights}
     shared = plan.arrays["most_states"] * (4 if weight is None else 8)
     grid = (batch.n_subtrees, -(-n_rows // run))
     launch(count_variant(weight is not None), grid, (COUNT_THREADS,), args, shared)

@@ -19,17 +19,8 @@ if TYPE_CHECKING:
     from silva.ensemble import TreeEnsemble
     from silva.typing import Array, Doubles, Int32s, Int64s
 
-LEAF = np.dtype(
-    [(name, np.float64) for name in ("centred", "value", "at_means", "weight", "low", "high", "missing")]
-    + [("first_pair", np.int64)]
-    + [(name, np.int32) for name in ("first_entry", "n_tested", "n_entries", "first_term", "end_term", "unused")]
-)
-TEST = [("column", np.int32), ("lower", np.int32), ("width", np.int32)]
-ENTRY = np.dtype(
-    [*TEST, *((name, np.int32) for name in ("slot", "first_extra", "end_extra", "first_term", "end_term"))]
-)
-TERM = np.dtype([("feature", np.int32), ("category", np.int32), ("coefficient", np.float64), ("mean", np.float64)])
-"""The structs of the same names in the kernel."""
+PART, LEAF, ENTRY, TERM = (np.dtype(_core.leaf_layouts()[name]) for name in ("part", "leaf", "entry", "term"))
+"""Structs of native/explain/cuda/leaf_format.h."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -41,7 +32,7 @@ class LeafTape:
     points : int
         Of a pass.
     arrays : dict of str to array
-        What the kernel reads, in the order of its arguments.
+        What the kernel reads, by the names of its arguments.
     slot_offsets : int64, (n_parts + 1,)
         Accumulators of each part: leaves of one output, in one pass.
     slot_keys : int64, (n_slots,)
@@ -57,14 +48,12 @@ class LeafTape:
     most_slots: int
     most_tested: int
 
-    def upload(self, cupy: ModuleType) -> tuple[Any, ...]:
+    def upload(self, cupy: ModuleType) -> dict[str, Any]:
         """Arguments of its kernel on the current GPU."""
-        whole = cupy.asarray
-        arrays = {name: whole(array.view(np.uint8).reshape(-1)) for name, array in self.arrays.items()}
+        arrays = {name: cupy.asarray(array.view(np.uint8).reshape(-1)) for name, array in self.arrays.items()}
         n_passes = len(self.arrays["points"])
-        pass_size = np.int64(self.arrays["numbers"].size // n_passes)
-        parts, *middle, points = arrays.values()
-        return parts, whole(self.slot_offsets), *middle, pass_size, points
+        pass_size = self.arrays["numbers"].size // n_passes
+        return {**arrays, "slot_offsets": cupy.asarray(self.slot_offsets), "pass_size": pass_size}
 
 
 class LeafGames:
@@ -122,7 +111,7 @@ class LeafGames:
         is_tested, self.z = element >= 0, np.where(element >= 0, paths["z"][element], 1.0)
         self.entries = np.zeros(len(element), ENTRY)
         for name, column in zip(("column", "lower", "width"), paths["test"].reshape(-1, 3).T, strict=True):
-            self.entries[name] = np.where(is_tested, column[element], 0)
+            self.entries[f"test.{name}"] = np.where(is_tested, column[element], 0)
         self.entries["first_extra"] = np.where(is_tested, paths["extra_begin"][element], 0)
         self.entries["end_extra"] = self.entries["first_extra"] + np.where(is_tested, paths["extra_count"][element], 0)
         self.extra: Int32s = paths["extra"] if len(paths["extra"]) else np.zeros(3, np.int32)
@@ -187,8 +176,9 @@ def _in_passes(
     per_pass, t, w = quadrature(points)
     t, w = t.reshape(-1, per_pass), w.reshape(-1, per_pass)
     n_passes = len(t)
-    repeated = np.zeros((n_passes, len(parts) - 1, 4), np.int32)
-    repeated[..., 0], repeated[..., 1], repeated[..., 2] = parts[:-1], parts[1:], np.arange(n_passes)[:, None]
+    repeated = np.zeros((n_passes, len(parts) - 1), PART)
+    repeated["first_leaf"], repeated["end_leaf"] = parts[:-1], parts[1:]
+    repeated["pass"] = np.arange(n_passes)[:, None]
     of_entries = np.broadcast_to(z[:, None], (n_passes, len(z), 1))
     inverse = 1 / (of_entries + (1 - of_entries) * t[:, None])
     all_arrays = {

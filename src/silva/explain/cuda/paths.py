@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -123,31 +123,32 @@ class PathsJob(Job):
         stride = padded_rows(n_rows)
         encoded = self.codes.encode(x, stride)
         sums = import_cupy().zeros((n_rows, row_size), np.int64)
-        *arrays, position, chosen = self._uploads.get(self._upload)
+        arrays, chosen = self._uploads.get(self._upload)
         n_bins = self.packing.n_bins
         if n_bins:
             per_warp = rows_per_warp(n_rows, n_bins)
             grid = -(-n_bins * -(-n_rows // per_warp) // (BLOCK // WARP))
-            numbers = (np.int64(stride), np.int32(n_rows), np.int32(per_warp), position)
-            sizes = (np.int32(forest.n_features), np.int32(forest.n_outputs), np.int64(row_size))
-            scale = np.float64(2.0**-self.exponent)
+            rows = {"codes": encoded, "stride": stride, "n_rows": n_rows, "rows_per_warp": per_warp, "sums": sums}
+            sizes = {"n_features": forest.n_features, "n_outputs": forest.n_outputs, "row_size": row_size}
             kernel = paths_variant(self.dtype, self.codes.codes.code_type, pairs=self.pairs)
-            launch(kernel, (grid,), (BLOCK,), (*arrays, np.int32(n_bins), encoded, *numbers, *sizes, scale, sums))
+            args = {**arrays, "n_bins": n_bins, **rows, **sizes, "scale": 2.0**-self.exponent}
+            launch(kernel, (grid,), (BLOCK,), args)
         if sums.size:
-            args = (sums, np.int64(sums.size), np.float64(2.0**self.exponent), result)
+            args = {"sums": sums, "n": sums.size, "unit": 2.0**self.exponent, "result": result}
             launch(variant("explain/cuda/paths/read_sums", REAL=self.dtype), (-(-sums.size // 256),), (256,), args)
         if self.pairs and result.size:
             address = np.array([result.data.ptr], np.uint64)
             closing = diagonal_launch(self.dtype, n_rows, result.shape[1:], chosen, address)
             closing(import_cupy().cuda.get_current_stream().ptr)
 
-    def _upload(self) -> tuple[Any, ...]:
-        arrays = arrange(self._paths, self.packing, self.dtype, self.forest.n_outputs)
-        return tuple(map(import_cupy().asarray, (*arrays, self._position, self.chosen.astype(np.int32))))
+    def _upload(self) -> tuple[dict[str, GpuArray], GpuArray]:
+        whole = import_cupy().asarray
+        arrays = {**arrange(self._paths, self.packing, self.dtype, self.forest.n_outputs), "position": self._position}
+        return {name: whole(array) for name, array in arrays.items()}, whole(self.chosen.astype(np.int32))
 
 
-def arrange(paths: dict[str, Array], packing: Packing, dtype: DTypeLike, n_outputs: int) -> tuple[Array, ...]:
-    """Elements in the order of their warps, as the arguments of explain/cuda/paths/explain_paths.cu."""
+def arrange(paths: dict[str, Array], packing: Packing, dtype: DTypeLike, n_outputs: int) -> dict[str, Array]:
+    """Elements in the order of their warps, by the names that explain/cuda/paths/explain_paths.cu gives them."""
     offsets = paths["offsets"]
     lengths = np.diff(offsets)
     order = np.argsort(packing.bins, kind="stable")
@@ -161,17 +162,17 @@ def arrange(paths: dict[str, Array], packing: Packing, dtype: DTypeLike, n_outpu
     entry = np.where(feature < 0, -1, feature * n_outputs + paths["output"][element]).astype(np.int32)
     packed = (place | np.repeat(moved, moved) << 8).astype(np.int32)
     extra = paths["extra"] if len(paths["extra"]) else np.zeros(3, np.int32)
-    return (
-        paths["z"][element].astype(dtype),
-        paths["value"][element].astype(dtype),
-        paths["test"].reshape(-1, 3)[element],
-        entry,
-        packed,
-        paths["extra_begin"][element],
-        paths["extra_count"][element],
-        extra,
-        bin_starts,
-    )
+    return {
+        "zs": paths["z"][element].astype(dtype),
+        "values": paths["value"][element].astype(dtype),
+        "tests": paths["test"].reshape(-1, 3)[element],
+        "entries": entry,
+        "places": packed,
+        "extra_begin": paths["extra_begin"][element],
+        "extra_count": paths["extra_count"][element],
+        "extra": extra,
+        "bin_starts": bin_starts,
+    }
 
 
 def rows_per_warp(n_rows: int, n_bins: int) -> int:

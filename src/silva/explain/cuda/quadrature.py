@@ -41,9 +41,6 @@ Covertype's ten numbers have hundreds each, and blocks that had them all would b
 MANY_SLOTS = 2**14
 """Accumulators of a row beyond which they lie in memory rather than in the second cache."""
 
-CODES_ARGUMENT = -4
-"""Place of the codes among the arguments of the kernels, explain_rows.cu and explain_leaves.cu."""
-
 PARTIAL_BYTES = 2**30
 """Sums of chunks for the rows in flight; more rows are done one batch after the other."""
 
@@ -70,9 +67,9 @@ class QuadratureJob(PlannedJob):
         """Kernel that walks a tape for rows of a type, with accumulators in global or in shared memory."""
         return walk_variant(tape, self.dtype, self.codes.code_type, pairs=self.pairs, shared=shared)
 
-    def row_arguments(self, x: GpuArray, rows: Any) -> tuple[Any, ...]:  # noqa: ARG002
+    def row_arguments(self, x: GpuArray, rows: Any) -> dict[str, Any]:  # noqa: ARG002
         """Return what the kernels take of the rows beside their codes."""
-        return ()
+        return {}
 
     def _write(self, features: NDArray[np.intp] | None) -> Any:
         return write_tapes(self.forest, self.codes.codes, self.dtype, pairs=self.pairs, features=features)
@@ -109,9 +106,9 @@ class LinearJob(QuadratureJob):
         """Kernel that explains the leaves of a tape."""
         return leaves_variant(tape, self.dtype, self.codes.code_type, input_type, pairs=self.pairs, shared=shared)
 
-    def row_arguments(self, x: GpuArray, rows: Any) -> tuple[Any, ...]:
+    def row_arguments(self, x: GpuArray, rows: Any) -> dict[str, Any]:
         """Return the numbers that the models' terms read."""
-        return rows, *row_strides(x)
+        return {"X": rows, **row_strides(x)}
 
     def _write(self, features: NDArray[np.intp] | None) -> Any:
         return write_leaf_tapes(self.forest, self.codes.codes, self.dtype, pairs=self.pairs, features=features)
@@ -151,10 +148,10 @@ class Walk:
 
     def places(self, codes: int, sums: int) -> list[Place]:
         """Where the launches take the addresses of the codes and of the sums, given the numbers of their buffers."""
-        result = [] if self.encode is None else [Place(self.encode.cell(-1), codes)]
+        result = [] if self.encode is None else [Place(self.encode.cell("codes"), codes)]
         offset = 0
         for walk, n_bytes in zip(self._walks, self._tape_bytes, strict=True):
-            result += [Place(walk.cell(CODES_ARGUMENT), codes), Place(walk.cell(-1), sums, offset)]
+            result += [Place(walk.cell("codes"), codes), Place(walk.cell("partial"), sums, offset)]
             offset += n_bytes
         return result
 
@@ -165,14 +162,14 @@ class Walk:
 
     def _walking(self, x: GpuArray, tables: OnGpu, rows: Any) -> list[PreparedLaunch]:
         job, result = self._job, []
-        sizes = NOWHERE, np.int32(self._n_rows), np.uint32(self._stride), NOWHERE
-        of_rows = job.row_arguments(x, rows)
+        of_rows = {**job.row_arguments(x, rows), "n_rows": self._n_rows, "stride": self._stride}
         for tape, arrays in zip(job.tapes, tables.tapes, strict=True):
             n_chunks, item = len(tape.slot_offsets) - 1, job.dtype.itemsize
             block, shared = choose_block(tape.most_slots, item, self._n_rows, n_chunks, job.pairs)
             grid = -(-self._n_rows // block) * n_chunks, 1
             kernel = job.kernel(tape, x.dtype, shared=shared > 0)
-            result.append(PreparedLaunch(kernel, grid, block, (*arrays, *of_rows, *sizes), shared))
+            args = {**arrays, **of_rows, "codes": NOWHERE, "partial": NOWHERE}
+            result.append(PreparedLaunch(kernel, grid, block, args, shared))
         return result
 
 
@@ -181,27 +178,28 @@ def lay_out_values(job: QuadratureJob, x: GpuArray, row_shape: tuple[int, ...], 
     rows = np.zeros(1, np.uint64)
     walk = Walk(job, x, tables, rows)
     add_up = lay_out_sum(tables, job.dtype, len(x), row_shape, job.n_slots)
-    buffers = Buffers([walk.code_bytes, walk.sum_bytes], [*walk.places(0, 1), Place(add_up.cell(0), 1)])
+    buffers = Buffers([walk.code_bytes, walk.sum_bytes], [*walk.places(0, 1), Place(add_up.cell("partial"), 1)])
     launches = [*walk.launches, add_up]
     if job.pairs:
-        launches.append(diagonal_launch(job.dtype, len(x), row_shape, tables.chosen, add_up.cell(-1)))
+        launches.append(diagonal_launch(job.dtype, len(x), row_shape, tables.chosen, add_up.cell("result")))
     make = None if buffers.n_bytes else buffers.make
     beside = walk.beside()
-    return Plan(launches, buffers, make, buffers.n_bytes, rows=rows, result=add_up.cell(-1), beside=beside)
+    return Plan(launches, rows, add_up.cell("result"), buffers, make, buffers.n_bytes, beside=beside)
 
 
 def lay_out_sum(
     tables: OnGpu, dtype: DTypeLike, n_rows: int, row_shape: tuple[int, ...], n_slots: int
 ) -> PreparedLaunch:
-    """Lay out the launch that adds up the chunks: their sums and the results are its first and last argument."""
+    """Lay out the launch that adds up the chunks, `partial`, to `result`."""
     n_entries = len(tables.target)
     tile_rows = 32 * (16 // np.dtype(dtype).itemsize) if n_slots > MANY_SLOTS else 32
     n_tiles = -(-n_rows // tile_rows)
     entries = int(np.clip(n_entries * n_tiles // SUM_BLOCKS, FEWEST_ENTRIES, MOST_ENTRIES))
     starts = sum_tiles(tables.host_starts, entries)
-    sizes = (np.int64(padded_rows(n_rows)), np.int32(n_rows), np.int32(len(starts) - 1), import_cupy().asarray(starts))
-    sums = (tables.slot_starts, tables.slots, tables.target, tables.mirror)
-    args = (NOWHERE, *sizes, *sums, np.int64(math.prod(row_shape)), NOWHERE)
+    rows = {"partial": NOWHERE, "stride": padded_rows(n_rows), "n_rows": n_rows, "row_size": math.prod(row_shape)}
+    tiles = {"n_tiles": len(starts) - 1, "tile_starts": import_cupy().asarray(starts)}
+    sums = {name: getattr(tables, name) for name in ("slot_starts", "slots", "target", "mirror")}
+    args = {**rows, **tiles, **sums, "result": NOWHERE}
     grid = n_tiles, min(len(starts) - 1, 65535)
     kernel = variant("explain/cuda/sum_slots", REAL=np.dtype(dtype), TILE=tile_rows)
     return PreparedLaunch(kernel, grid, (32, 8), args)

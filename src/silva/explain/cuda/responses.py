@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from silva.cuda.compiler import variant
-from silva.cuda.launches import PreparedLaunch
+from silva.cuda.launches import NOWHERE, PreparedLaunch
 from silva.device import array_gpu, import_cupy
 from silva.explain.cuda.job import Job
 from silva.explain.cuda.leaf_games import BackgroundContents
@@ -65,7 +65,7 @@ class ResponseJob(Job):
         cupy, parts, n_features = import_cupy(), self._parts, self.forest.n_features
         values = cupy.empty((len(x), self.n_players, 1), np.float64)
         of_nodes = cupy.empty((len(self._jobs), *result.shape), np.float64)
-        rows, labels = x[:, :n_features], np.uint64(0)
+        rows, labels = x[:, :n_features], NOWHERE
         if parts.is_loss:
             labels = cupy.empty(len(x), np.float64)
             labels[...] = x[:, n_features]
@@ -77,10 +77,18 @@ class ResponseJob(Job):
             return
         nodes = np.zeros(MOST_PARTS)
         nodes[: len(parts.nodes)] = parts.nodes
-        args: tuple[Any, ...] = (
-            *(values, np.int32(self.n_players), np.float64(parts.plain.expected_value[0]), of_nodes),
-            *(np.int32(len(self._jobs)), np.int64(row_size), nodes, np.float64(parts.slope), labels, result),
-        )
+        args = {
+            "values": values,
+            "n_features": self.n_players,
+            "mean": parts.plain.expected_value[0],
+            "parts": of_nodes,
+            "n_parts": len(self._jobs),
+            "row_size": row_size,
+            "nodes": nodes,
+            "slope": parts.slope,
+            "labels": labels,
+            "result": result,
+        }
         launch = PreparedLaunch(weigh_variant(self.dtype, parts.is_loss), (len(x), 1), THREADS, args)
         launch(cupy.cuda.get_current_stream().ptr)
 

@@ -35,14 +35,15 @@ class SmallForest:
     def plan(self, x: GpuArray, tables: OnGpu) -> Plan:
         """Lay out the launch that fills results, (n, F, k) and contiguous, for such rows."""
         codes, tape = self._codes, self._tape
-        n_chunks, n_entries = len(tape.chunk_starts), len(tables.target)
-        rows = (NOWHERE, *row_strides(x), np.int32(len(x)))
-        sizes = tuple(np.int32(n) for n in (n_chunks, len(tape.slot_keys), n_entries))
-        sums = (tables.slot_starts, tables.slots)
-        args = (*rows, np.int32(codes.codes.n_columns), *codes.tables(), *tables.tapes[0], *sizes, *sums, NOWHERE)
+        n_chunks = len(tape.chunk_starts)
+        rows = {"X": NOWHERE, **row_strides(x), "n_rows": len(x), "n_columns": codes.codes.n_columns}
+        sizes = {"n_chunks": n_chunks, "n_slots": len(tape.slot_keys), "n_entries": len(tables.target)}
+        sums = {"slot_starts": tables.slot_starts, "slots": tables.slots, "result": NOWHERE}
+        args = {**rows, **codes.tables(), **tables.tapes[0], **sizes, **sums}
         kernel = small_variant(tape, self._dtype, codes.codes.thresholds.dtype, codes.code_type, x.dtype)
         grid, threads = (-(-len(x) // WARP), 1), WARP * min(n_chunks, MOST_WARPS)
-        return Plan([PreparedLaunch(kernel, grid, threads, args, self.shared)])
+        launch = PreparedLaunch(kernel, grid, threads, args, self.shared)
+        return Plan([launch], launch.cell("X"), launch.cell("result"))
 
 
 def make_small(tapes: list[Tape], dtype: DTypeLike, codes: CodeTables) -> SmallForest | None:

@@ -12,9 +12,10 @@ from silva.explain.cuda.tables import RESERVED_SHARED
 if TYPE_CHECKING:
     from numpy.typing import DTypeLike
 
+    from silva._core import TableBatch
     from silva.cuda.compiler import Variant
     from silva.cuda.limits import Limits
-    from silva.explain.cuda.tables import Batch, TablePlan
+    from silva.explain.cuda.tables import TablePlan
 
 WIDE_THREADS, NARROW_THREADS, PAIR_THREADS = (256, 512, 384, 128, 64), (256, 128, 64), (512, 256, 128, 64)
 POINT_THREADS = (256, 128, 64)
@@ -48,7 +49,7 @@ class AddBlock(NamedTuple):
         return self.sum_bytes + 2 * self.buffer_bytes
 
 
-def choose_block(plan: TablePlan, batch: Batch, stride: int, limits: Limits) -> AddBlock:
+def choose_block(plan: TablePlan, batch: TableBatch, stride: int, limits: Limits) -> AddBlock:
     """Choose how a block adds: with staged tables if they fit, with as many threads side by side as help."""
     for is_staged in (True, False):
         if plan.of_pairs:
@@ -69,7 +70,7 @@ def _resident_threads(block: AddBlock, limits: Limits) -> int:
     return min(n_blocks * block.threads, RESIDENT_THREADS)
 
 
-def _value_block(plan: TablePlan, batch: Batch, threads: int, is_staged: bool) -> AddBlock:
+def _value_block(plan: TablePlan, batch: TableBatch, threads: int, is_staged: bool) -> AddBlock:
     is_narrow, item = bool(batch.is_narrow), plan.dtype.itemsize
     rows = threads * (16 if is_narrow else 8) // item
     sum_bytes = 0 if is_narrow else (batch.most_slots + 1) * rows * item
@@ -80,7 +81,9 @@ def _value_block(plan: TablePlan, batch: Batch, threads: int, is_staged: bool) -
     return _with_buffers(AddBlock(kernel, threads, rows, is_staged, sum_bytes, 0, 0, 0), plan, batch)
 
 
-def _pair_block(plan: TablePlan, batch: Batch, threads: int, is_staged: bool, stride: int, limits: Limits) -> AddBlock:
+def _pair_block(
+    plan: TablePlan, batch: TableBatch, threads: int, is_staged: bool, stride: int, limits: Limits
+) -> AddBlock:
     n_groups = threads // PAIR_GROUP
     most, few = (n_groups * quads // batch.n_quads for quads in (MOST_QUADS, FEW_QUADS))
     rows = few if -(-stride // most) * batch.n_chunks < 2 * limits.n_multiprocessors else most
@@ -88,13 +91,13 @@ def _pair_block(plan: TablePlan, batch: Batch, threads: int, is_staged: bool, st
     return _with_buffers(AddBlock(kernel, threads, rows, is_staged, 0, 0, 0, 0), plan, batch)
 
 
-def _with_buffers(block: AddBlock, plan: TablePlan, batch: Batch) -> AddBlock:
+def _with_buffers(block: AddBlock, plan: TablePlan, batch: TableBatch) -> AddBlock:
     """Give a block that stages tables the room for a stage."""
     if not block.is_staged:
         return block
     table_bytes = -(-batch.most_stage_numbers * plan.dtype.itemsize // 16) * 16
     key_bytes = batch.most_stage_subtrees * block.rows * 2
-    buffer_bytes = table_bytes + key_bytes + batch.most_stage_subtrees * plan.record_bytes
+    buffer_bytes = table_bytes + key_bytes + batch.most_stage_subtrees * plan.arrays["records"].shape[1]
     return block._replace(table_bytes=table_bytes, key_bytes=key_bytes, buffer_bytes=buffer_bytes)
 
 

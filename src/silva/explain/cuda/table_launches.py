@@ -21,8 +21,6 @@ from silva.explain.cuda.results import find_targets
 from silva.explain.cuda.table_blocks import choose_block
 from silva.explain.cuda.tables import (
     KEY_BYTES,
-    ROOM,
-    Batch,
     CoverContents,
     SharedTables,
     TablePlan,
@@ -34,6 +32,7 @@ from silva.explain.walked import walked_part
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from silva._core import TableBatch
     from silva.ensemble import TreeEnsemble
     from silva.typing import GpuArray
 
@@ -42,9 +41,6 @@ PARTIAL_BYTES = 2**32
 
 CODES, KEYS, SUMS, WALK_CODES, BUILT, ROOMS = range(N_BUFFERS := 6)
 """Buffers between the launches."""
-
-TABLES = 5
-"""Place of the tables among the arguments of native/explain/cuda/tables/add_tables.cu."""
 
 
 class TableJob(PlannedJob):
@@ -156,13 +152,14 @@ class TableLaunches:
         # A subtree has a column and a slot.
         encode = plan.codes.prepare(x.dtype, row_strides(x), len(x), self._stride)
         self._encode = cast("PreparedLaunch", encode)
-        self._walk = Walk(walks, x, sums, self._encode.cell(0)) if walks else None
+        self._walk = Walk(walks, x, sums, self._encode.cell("X")) if walks else None
         n_slots = len(plan.arrays["slot_keys"]) + (walks.n_slots if walks else 0)
         self._add_up = lay_out_sum(sums, plan.dtype, len(x), row_shape, n_slots)
-        result = self._add_up.cell(-1)
-        self._close = [diagonal_launch(plan.dtype, len(x), row_shape, sums.chosen, result)] if plan.of_pairs else []
+        self._result = self._add_up.cell("result")
+        close = [diagonal_launch(plan.dtype, len(x), row_shape, sums.chosen, self._result)] if plan.of_pairs else []
+        self._end = [self._add_up, *close]
         self._launches = [self._encode]
-        self._places = [Place(self._encode.cell(-1), CODES), Place(self._add_up.cell(0), SUMS)]
+        self._places = [Place(self._encode.cell("codes"), CODES), Place(self._add_up.cell("partial"), SUMS)]
         self._room = 0
 
     def plan(self) -> Plan:
@@ -176,8 +173,8 @@ class TableLaunches:
             self._add_batch(batch)
         buffers = Buffers(self._sizes(), self._places)
         make = None if buffers.n_bytes else buffers.make
-        launches, result = [*self._launches, self._add_up, *self._close], self._add_up.cell(-1)
-        return Plan(launches, buffers, make, buffers.n_bytes, result=result, beside=beside)
+        launches, rows = [*self._launches, *self._end], self._encode.cell("X")
+        return Plan(launches, rows, self._result, buffers, make, buffers.n_bytes, beside=beside)
 
     def _sizes(self) -> list[int]:
         """Bytes of the buffers."""
@@ -192,32 +189,37 @@ class TableLaunches:
         sizes[ROOMS] = self._room
         return sizes
 
-    def _add_batch(self, batch: Batch) -> None:
+    def _add_batch(self, batch: TableBatch) -> None:
         """Keys of a batch, its tables if they are not kept, and its sums."""
         find = lay_out_keys(self._plan, self._tables.arrays, batch, self._stride)
         add = self._adding(batch)
         # The kernel counts subtrees from the forest's first.
-        keys = Place(add.cell(0), KEYS, -KEY_BYTES * batch.first_subtree * self._stride)
-        self._places += [Place(find.cell(0), CODES), Place(find.cell(-1), KEYS), keys]
-        self._places.append(Place(add.cell(-1), SUMS, self._walk.sum_bytes if self._walk else 0))
+        keys = Place(add.cell("keys"), KEYS, -KEY_BYTES * batch.first_subtree * self._stride)
+        self._places += [Place(find.cell("codes"), CODES), Place(find.cell("keys"), KEYS), keys]
+        self._places.append(Place(add.cell("partial"), SUMS, self._walk.sum_bytes if self._walk else 0))
         self._launches.append(find)
         if not batch.is_kept:
-            self._places.append(Place(add.cell(TABLES), BUILT))
+            self._places.append(Place(add.cell("tables"), BUILT))
             for build, room in self._tables.builds(batch):
-                self._places += [Place(build.cell(ROOM), ROOMS)] if room else []
-                self._places.append(Place(build.cell(-1), BUILT))
+                self._places += [Place(build.cell("scratch"), ROOMS)] if room else []
+                self._places.append(Place(build.cell("tables"), BUILT))
                 self._launches.append(build)
                 self._room = max(self._room, room)
         self._launches.append(add)
 
-    def _adding(self, batch: Batch) -> PreparedLaunch:
+    def _adding(self, batch: TableBatch) -> PreparedLaunch:
         block, tables = choose_block(self._plan, batch, self._stride, gpu_limits()), self._tables.arrays
-        chunks = np.uint64(tables["chunks"].data.ptr + self._plan.chunk_bytes * batch.first_chunk)
         numbers, size = (self._tables.numbers, "kept_size") if batch.is_kept else (NOWHERE, "built_size")
-        args = (
-            *(NOWHERE, np.int64(self._stride), chunks, tables["stages"], tables["records"], numbers),
-            *(np.int64(self._plan.arrays[size]), np.int32(block.sum_bytes), np.uint32(block.table_bytes)),
-            *(np.uint32(block.key_bytes), np.uint32(block.buffer_bytes), NOWHERE),
-        )
+        args = {
+            "keys": NOWHERE,
+            "stride": self._stride,
+            "chunks": tables["chunks"][batch.first_chunk :],
+            "stages": tables["stages"],
+            "records": tables["records"],
+            "tables": numbers,
+            "component_size": self._plan.arrays[size],
+            **{name: getattr(block, name) for name in ("sum_bytes", "table_bytes", "key_bytes", "buffer_bytes")},
+            "partial": NOWHERE,
+        }
         grid = -(-self._stride // block.rows) * batch.n_chunks, 1
         return PreparedLaunch(block.kernel, grid, block.threads, args, block.shared)

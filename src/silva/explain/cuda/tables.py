@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import DTypeLike
 
+    from silva._core import TableBatch
     from silva.cuda.compiler import Variant
     from silva.ensemble import TreeEnsemble
     from silva.explain.players import Players
@@ -45,30 +46,11 @@ WORKSPACES = (6_000, 12_000, 24_000, 48_000, 96_000)
 
 ROW_ARRAYS = ("heads", "entries", "records", "stages", "chunks")
 
-ROOM = -3
-"""Place among the arguments of the kernels that build of the global memory that they work in."""
-
 RESERVED_SHARED = 1024
 """Bytes of shared memory that the driver takes for each block."""
 
 SCRATCH_BYTES = 2**26
 """Workspaces of subtrees that need more than a block's shared memory, in a launch."""
-
-
-class Batch(NamedTuple):
-    """Subtrees whose keys are found together; whether their tables are kept (native/explain/cuda/tables/plan.h)."""
-
-    first_subtree: int
-    n_subtrees: int
-    first_chunk: int
-    n_chunks: int
-    is_kept: int
-    is_narrow: int
-    n_quads: int
-    n_points: int
-    most_stage_numbers: int
-    most_stage_subtrees: int
-    most_slots: int
 
 
 class TablePlan:
@@ -95,14 +77,12 @@ class TablePlan:
     ----------
     n_players : int
     arrays : dict
-        What `_core.plan_gpu_tables` returns.
+        What `_core.plan_gpu_tables` returns, structs as bytes, a line each.
     codes : CodeTables
         A column for each feature.
     walked_trees : int32
         Trees without tables, or with tables in part.
-    batches : list of Batch
-    head_bytes, subtree_bytes, record_bytes, chunk_bytes : int
-        Of a KeyHead, a TableSubtree, a TableRecord and a StageChunk (native/explain/cuda/tables/format.h).
+    batches : list of TableBatch
     n_bytes : int
         Of tables that are kept and of the largest batch of others.
     """
@@ -125,14 +105,8 @@ class TablePlan:
         self.codes = CodeTables(forest, _columns(forest, self.arrays), np.uint16)
         self.walked_trees: Int32s = self.arrays["walked_trees"]
         self.n_components: int = forest.leaf_width
-        self.n_subtrees: int = self.arrays["n_subtrees"]
-        self.batches = [
-            Batch(*row) for row in self.arrays["batches"].view(np.int64).reshape(-1, len(Batch._fields)).tolist()
-        ]
-        self.head_bytes: int = len(self.arrays["heads"]) // max(self.n_subtrees, 1)
-        self.subtree_bytes: int = len(self.arrays["subtrees"]) // max(self.n_subtrees, 1)
-        self.record_bytes: int = len(self.arrays["records"]) // max(self.n_subtrees, 1)
-        self.chunk_bytes: int = len(self.arrays["chunks"]) // max(sum(batch.n_chunks for batch in self.batches), 1)
+        self.n_subtrees: int = len(self.arrays["subtrees"])
+        self.batches: list[TableBatch] = self.arrays["batches"]
         numbers = (self.arrays["kept_size"] + self.arrays["built_size"]) * self.n_components
         self.n_bytes: int = numbers * self.dtype.itemsize
 
@@ -184,8 +158,8 @@ class Tables:
         for batch in plan.batches:
             for launch, room in self.builds(batch) if batch.is_kept else ():
                 memory = cupy.empty(room, np.uint8)
-                launch.addresses[ROOM] = memory.data.ptr if room else 0
-                launch.addresses[-1] = self.numbers.data.ptr
+                launch.cell("scratch")[0] = memory.data.ptr if room else 0
+                launch.cell("tables")[0] = self.numbers.data.ptr
                 launch(stream.ptr)
         stream.synchronize()
         if all(batch.is_kept for batch in plan.batches):
@@ -193,7 +167,7 @@ class Tables:
             for name in contents.arrays:
                 del self.arrays[name]
 
-    def builds(self, batch: Batch) -> list[Build]:
+    def builds(self, batch: TableBatch) -> list[Build]:
         """Lay out the launches that fill the tables of a batch."""
         return self._contents.builds(self._plan, self.arrays, self._state, batch)
 
@@ -225,7 +199,7 @@ class SharedTables:
 
 
 class Build(NamedTuple):
-    """A launch that fills tables, its last argument where, and the bytes that it works in, 0 for shared memory."""
+    """A launch that fills `tables`, and the bytes of its `scratch`, 0 where it works in shared memory."""
 
     launch: PreparedLaunch
     room: int
@@ -241,7 +215,7 @@ class Contents(Protocol):
     def prepare(self, plan: TablePlan, arrays: dict[str, Any]) -> Any:
         """Find out what all builds need, on the current GPU."""
 
-    def builds(self, plan: TablePlan, arrays: dict[str, Any], state: Any, batch: Batch) -> list[Build]:
+    def builds(self, plan: TablePlan, arrays: dict[str, Any], state: Any, batch: TableBatch) -> list[Build]:
         """Lay out the launches that fill the tables of a batch; `state` is what `prepare` has returned."""
 
 
@@ -253,14 +227,12 @@ class CoverContents:
     def prepare(self, plan: TablePlan, arrays: dict[str, Any]) -> None:
         """Nothing."""
 
-    def builds(self, plan: TablePlan, arrays: dict[str, Any], state: None, batch: Batch) -> list[Build]:  # noqa: ARG002
+    def builds(self, plan: TablePlan, arrays: dict[str, Any], state: None, batch: TableBatch) -> list[Build]:  # noqa: ARG002
         """Lay out the launches that fill the tables of a batch."""
         result = []
-        subtrees, *rest = (arrays[name] for name in self.arrays)
         for points, group in build_groups(plan, batch):
             _, t, weight = quadrature(points)
-            members, numbers = import_cupy().asarray(group.subtrees), np.concatenate([t, weight])
-            args = (subtrees, members, *rest, np.int32(plan.n_components), numbers)
+            args = {**{name: arrays[name] for name in self.arrays}, "points": np.concatenate([t, weight])}
             kernel = build_variant(plan.dtype, points, plan.of_pairs)
             result.append(lay_out_build(plan, batch, group, kernel, args))
         return result
@@ -274,16 +246,18 @@ class Group(NamedTuple):
     is_scratch: bool
 
 
-def lay_out_build(plan: TablePlan, batch: Batch, group: Group, kernel: Variant, args: tuple[Any, ...]) -> Build:
-    """Lay out a launch that fills tables: `args`, then where the tables and the workspaces are."""
-    size = np.int64(plan.arrays["kept_size" if batch.is_kept else "built_size"])
-    all_args = (*args, size, NOWHERE, np.int64(group.workspace), NOWHERE)
+def lay_out_build(plan: TablePlan, batch: TableBatch, group: Group, kernel: Variant, args: dict[str, Any]) -> Build:
+    """Lay out a launch that fills tables: `args`, and what all such kernels take."""
+    size = plan.arrays["kept_size" if batch.is_kept else "built_size"]
+    chosen = {"chosen": import_cupy().asarray(group.subtrees), "n_components": plan.n_components}
+    scratch = {"scratch": NOWHERE, "scratch_size": group.workspace}
+    all_args = {**args, **chosen, **scratch, "component_size": size, "tables": NOWHERE}
     grid, shared = (len(group.subtrees), plan.n_components), 0 if group.is_scratch else group.workspace
     room = len(group.subtrees) * plan.n_components * group.workspace if group.is_scratch else 0
     return Build(PreparedLaunch(kernel, grid, BUILD_THREADS, all_args, shared), room)
 
 
-def build_groups(plan: TablePlan, batch: Batch) -> Iterator[tuple[int, Group]]:
+def build_groups(plan: TablePlan, batch: TableBatch) -> Iterator[tuple[int, Group]]:
     """Points and subtrees of the launches that fill path-dependent tables of a batch."""
     of_batch = slice(batch.first_subtree, batch.first_subtree + batch.n_subtrees)
     needed, units = plan.arrays["n_points"][of_batch], plan.arrays["build_units"][of_batch]
@@ -313,13 +287,13 @@ def group_by_workspace(plan: TablePlan, subtrees: Int64s, n_bytes: Int64s) -> It
             yield Group(chosen[start : start + step], workspace, is_scratch)
 
 
-def lay_out_keys(plan: TablePlan, arrays: dict[str, Any], batch: Batch, stride: int) -> PreparedLaunch:
-    """Lay out the launch that finds keys: the rows' codes and the keys are its first and its last argument."""
+def lay_out_keys(plan: TablePlan, arrays: dict[str, Any], batch: TableBatch, stride: int) -> PreparedLaunch:
+    """Lay out the launch that finds `keys` from the rows' `codes`."""
     n_tiles = -(-stride // (KEY_THREADS * KEY_ROWS))
     run = int(np.clip(batch.n_subtrees * n_tiles // KEY_BLOCKS, 4, 64))
-    heads = np.uint64(arrays["heads"].data.ptr + plan.head_bytes * batch.first_subtree)
-    sizes = np.int32(batch.n_subtrees), np.int32(run)
-    args = (NOWHERE, np.int64(stride), heads, arrays["entries"], *sizes, NOWHERE)
+    rows = {"codes": NOWHERE, "stride": stride, "keys": NOWHERE}
+    sizes = {"n_subtrees": batch.n_subtrees, "run": run}
+    args = {**rows, **sizes, "heads": arrays["heads"][batch.first_subtree :], "entries": arrays["entries"]}
     grid = n_tiles, -(-batch.n_subtrees // run)
     is_packed = plan.arrays["is_packed"] and not batch.n_points
     return PreparedLaunch(keys_variant(is_packed), grid, KEY_THREADS, args)

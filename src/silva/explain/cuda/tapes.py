@@ -88,11 +88,12 @@ class Tape:
     most_slots: int
     n_splits: int
 
-    def upload(self, cupy: ModuleType) -> tuple[Any, ...]:
+    def upload(self, cupy: ModuleType) -> dict[str, Any]:
         """Arguments of its kernel on the current GPU."""
         words = cupy.zeros(len(self.words) + FETCHED_BEYOND, np.int32)
         words[: len(self.words)].set(self.words)
-        return words, cupy.asarray(self.chunk_starts), cupy.asarray(self.slot_offsets)
+        starts = {name: cupy.asarray(getattr(self, name)) for name in ("chunk_starts", "slot_offsets")}
+        return {"tape": words, **starts}
 
 
 def write_tapes(

@@ -27,18 +27,25 @@ std::span<const T> field(nb::handle object, const char* name) {
   return view(nb::cast<Vector<T>>(object.attr(name), false));
 }
 
-// A NumPy array that owns the vector's memory, of its elements or, of records, of their bytes.
-template <class T, class Allocator, class Element = T>
-nb::ndarray<nb::numpy, Element, nb::ndim<1>> to_numpy(std::vector<T, Allocator>&& values) {
-  using Values = std::vector<T, Allocator>;
+// A vector that lives as long as NumPy holds its memory.
+template <class Values>
+std::pair<Values*, nb::capsule> keep(Values&& values) {
   auto* kept = new Values(std::move(values));
-  nb::capsule owner(kept, [](void* p) noexcept { delete static_cast<Values*>(p); });
-  return {reinterpret_cast<Element*>(kept->data()), {kept->size() * sizeof(T) / sizeof(Element)}, owner};
+  return {kept, nb::capsule(kept, [](void* p) noexcept { delete static_cast<Values*>(p); })};
 }
 
+// A NumPy array that owns the vector's memory.
+template <class T, class Allocator>
+nb::ndarray<nb::numpy, T, nb::ndim<1>> to_numpy(std::vector<T, Allocator>&& values) {
+  const auto [kept, owner] = keep(std::move(values));
+  return {kept->data(), {kept->size()}, owner};
+}
+
+// The same of records, as bytes: a line each.
 template <class Record, class Allocator>
-nb::ndarray<nb::numpy, uint8_t, nb::ndim<1>> to_bytes(std::vector<Record, Allocator>&& records) {
-  return to_numpy<Record, Allocator, uint8_t>(std::move(records));
+nb::ndarray<nb::numpy, uint8_t, nb::ndim<2>> to_bytes(std::vector<Record, Allocator>&& records) {
+  const auto [kept, owner] = keep(std::move(records));
+  return {reinterpret_cast<uint8_t*>(kept->data()), {kept->size(), sizeof(Record)}, owner};
 }
 
 // A field of a bound struct, or of a struct within it: bind_field<&Outer::inner, &Inner::field>(bound, name).

@@ -12,45 +12,17 @@
 #include "explain/cuda/row.cuh"
 // Behind the macros of row.cuh.
 #include "common/linear_term.h"
+#include "explain/cuda/leaf_format.h"
 
 using Input = INPUT;
 
 namespace silva {
 
-struct Part {
-  int first_leaf, end_leaf, pass, unused;
-};
-
-struct Leaf {
-  double centred, value, at_means, weight, low, high;  // centred: weighted, about the middle of the tree
-  double missing;                                      // of rows that lack a number; else not a number
-  long long first_pair;
-  int first_entry, n_tested, n_entries;  // those with tests first
-  int first_term, end_term, unused;
-};
-
-struct Test {
-  int column, lower;
-  unsigned width;
-};
-
-struct Entry {
-  Test test;
-  int slot;
-  int first_extra, end_extra;  // tests on further columns of the feature
-  int first_term, end_term;
-};
-
-struct Term {
-  int feature, category;
-  double coefficient, mean;
-};
-
 struct Models {
-  const Leaf* leaf;
-  const Entry* entry;
-  const Term* term;
-  const Test* extra;
+  const LeafRecord* leaf;
+  const EntryRecord* entry;
+  const TermRecord* term;
+  const PathTest* extra;
   const int* pair_slot;  // of entry i with each entry before it that has tests; -1: not wanted
   const Real* numbers;   // [entry][1 + K]: z, and 1 / g where o = 1
 };
@@ -70,15 +42,15 @@ struct LeafWalk {
   Real t[K], weight[K], cold[K];  // cold: 1 / (1 - t)
   unsigned met[HOT_WORDS];        // o of the entries with tests
 
-  SILVA_DEVICE double number(const Term& term) const { return double(x[term.feature * feature_stride]); }
-  SILVA_DEVICE bool lacks(const Term& term) const { return lacks_number(number(term), term.category); }
-  SILVA_DEVICE double addend(const Term& term) const {
+  SILVA_DEVICE double number(const TermRecord& term) const { return double(x[term.feature * feature_stride]); }
+  SILVA_DEVICE bool lacks(const TermRecord& term) const { return lacks_number(number(term), term.category); }
+  SILVA_DEVICE double addend(const TermRecord& term) const {
     return term.coefficient * term_deviation(number(term), term.category, term.mean);
   }
-  SILVA_DEVICE bool passes(const Test& test) const {
+  SILVA_DEVICE bool passes(const PathTest& test) const {
     return unsigned(row.code(test.column)) - unsigned(test.lower) < test.width;
   }
-  SILVA_DEVICE bool meets(const Entry& entry) const {
+  SILVA_DEVICE bool meets(const EntryRecord& entry) const {
     bool all = passes(entry.test);
     for (int at = entry.first_extra; at < entry.end_extra; ++at) all &= passes(models.extra[at]);
     return all;
@@ -86,11 +58,11 @@ struct LeafWalk {
   SILVA_DEVICE bool is_met(int number) const { return met[HOT_WORDS == 1 ? 0 : number / 32] >> number % 32 & 1; }
 
   // As attribute_terms and attribute_missing of explain/cpu/linear.h.
-  SILVA_DEVICE Shares share(const Leaf& leaf) const {
+  SILVA_DEVICE Shares share(const LeafRecord& leaf) const {
     double sum = 0;
     int n_missing = 0;
     for (int at = leaf.first_term; at < leaf.end_term; ++at) {
-      const Term term = models.term[at];
+      const TermRecord term = models.term[at];
       sum += addend(term);
       n_missing += lacks(term);
     }
@@ -102,18 +74,18 @@ struct LeafWalk {
     const bool is_within = returned == value && leaf.at_means == leaf.value;
     return {leaf.weight * (is_within || sum == 0 ? 1 : (returned - leaf.at_means) / sum), false};
   }
-  SILVA_DEVICE Real part_of(const Entry& entry, const Shares& shares) const {
+  SILVA_DEVICE Real part_of(const EntryRecord& entry, const Shares& shares) const {
     double sum = 0;
     for (int at = entry.first_term; at < entry.end_term; ++at) {
-      const Term term = models.term[at];
+      const TermRecord term = models.term[at];
       sum += shares.is_of_missing ? double(lacks(term)) : addend(term);
     }
     return Real(shares.factor * sum);
   }
 
-  SILVA_DEVICE void explain(const Leaf& leaf) {
+  SILVA_DEVICE void explain(const LeafRecord& leaf) {
     const Shares shares = share(leaf);
-    const Entry* entries = models.entry + leaf.first_entry;
+    const EntryRecord* entries = models.entry + leaf.first_entry;
     const Real* numbers = models.numbers + leaf.first_entry * static_cast<long long>(1 + K);
     Real product[K], value[K];
 #pragma unroll
@@ -121,7 +93,7 @@ struct LeafWalk {
 #pragma unroll
     for (int word = 0; word < HOT_WORDS; ++word) met[word] = 0;
     for (int e = 0; e < leaf.n_tested; ++e) {
-      const Entry entry = entries[e];
+      const EntryRecord entry = entries[e];
       const Real z = numbers[e * (1 + K)], o = meets(entry);
       met[HOT_WORDS == 1 ? 0 : e / 32] |= unsigned(o) << e % 32;
 #pragma unroll
@@ -141,7 +113,7 @@ struct LeafWalk {
       unmet += product[k] * value[k] * cold[k];
     }
     for (int e = 0; e < leaf.n_tested; ++e) {
-      const Entry entry = entries[e];
+      const EntryRecord entry = entries[e];
       Real phi = -unmet;
       if (is_met(e)) {
         const Real z = numbers[e * (1 + K)], az = part_of(entry, shares) * z;
@@ -161,7 +133,8 @@ struct LeafWalk {
   }
 
   // κ and β of an entry.
-  SILVA_DEVICE void sides(const Leaf& leaf, int e, const Shares& shares, Real (&kappa)[K], Real (&beta)[K]) const {
+  SILVA_DEVICE void sides(const LeafRecord& leaf, int e, const Shares& shares, Real (&kappa)[K],
+                          Real (&beta)[K]) const {
     const Real* numbers = models.numbers + (leaf.first_entry + e) * static_cast<long long>(1 + K);
     const bool is_tested = e < leaf.n_tested, is_cold = is_tested && !is_met(e);
     const Real a = is_cold ? Real(0) : part_of(models.entry[leaf.first_entry + e], shares);
@@ -173,7 +146,7 @@ struct LeafWalk {
       beta[k] = a * z * inverse * inverse;
     }
   }
-  SILVA_DEVICE void explain_pairs(const Leaf& leaf, const Shares& shares, const Real (&product)[K],
+  SILVA_DEVICE void explain_pairs(const LeafRecord& leaf, const Shares& shares, const Real (&product)[K],
                                   const Real (&value)[K]) const {
     const int* slot = models.pair_slot + leaf.first_pair;
     for (int i = 0; i < leaf.n_entries; ++i) {
@@ -199,9 +172,9 @@ struct LeafWalk {
 }  // namespace silva
 
 extern "C" __global__ void __launch_bounds__(64, MIN_BLOCKS)
-    explain_leaves_kernel(const silva::Part* __restrict__ parts, const long long* __restrict__ slot_offsets,
-                          const silva::Leaf* __restrict__ leaves, const silva::Entry* __restrict__ entries,
-                          const silva::Term* __restrict__ terms, const silva::Test* __restrict__ extra,
+    explain_leaves_kernel(const silva::PartRecord* __restrict__ parts, const long long* __restrict__ slot_offsets,
+                          const silva::LeafRecord* __restrict__ leaves, const silva::EntryRecord* __restrict__ entries,
+                          const silva::TermRecord* __restrict__ terms, const silva::PathTest* __restrict__ extra,
                           const int* __restrict__ pair_slots, const Real* __restrict__ numbers, long long pass_size,
                           const Real* __restrict__ points, const Input* __restrict__ X, long long row_stride,
                           long long feature_stride, const CODE* __restrict__ codes, int n_rows, unsigned stride,
@@ -209,7 +182,7 @@ extern "C" __global__ void __launch_bounds__(64, MIN_BLOCKS)
   using namespace silva;
   const int n_tiles = (n_rows + blockDim.x - 1) / blockDim.x, at = blockIdx.x / n_tiles;
   const int row = (blockIdx.x - at * n_tiles) * blockDim.x + threadIdx.x;
-  const Part part = parts[at];
+  const PartRecord part = parts[at];
   LeafWalk<POINTS> walk;
   open_row(walk.row, codes + row, stride, int(slot_offsets[at + 1] - slot_offsets[at]),
            partial + slot_offsets[at] * stride + row);

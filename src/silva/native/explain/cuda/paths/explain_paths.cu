@@ -5,6 +5,8 @@
 // order give the same bits. The scale keeps the sum of all |v| below 2^61; sums wrap on the way without harm.
 //
 // Macros: REAL, CODE, ROWS, PAIRS.
+#include "explain/cuda/leaf_format.h"
+
 using Real = REAL;
 using Code = CODE;
 
@@ -14,18 +16,13 @@ constexpr int WARP = 32, BLOCK = 256;
 constexpr int NONE = WARP;  // no element is removed
 constexpr unsigned ALL = 0xffffffffu;
 
-struct Test {
-  int column, lower;
-  unsigned width;
-};
-
 // The tests of an element: one, and those on other columns of its feature.
 struct Tests {
-  Test first;
+  PathTest first;
   int more, n_more;  // into `extra`
 
   // Does each row from `row` on satisfy them: 1 or 0.
-  __device__ __forceinline__ void ask(const Code* codes, long long stride, int row, const Test* extra,
+  __device__ __forceinline__ void ask(const Code* codes, long long stride, int row, const PathTest* extra,
                                       Real (&one)[ROWS]) const {
 #pragma unroll
     for (int r = 0; r < ROWS; ++r) {
@@ -33,7 +30,7 @@ struct Tests {
       one[r] = code - unsigned(first.lower) < first.width;
     }
     for (int k = 0; k < n_more; ++k) {
-      const Test other = extra[more + k];
+      const PathTest other = extra[more + k];
 #pragma unroll
       for (int r = 0; r < ROWS; ++r) {
         const unsigned code = codes[other.column * stride + row + r];
@@ -155,9 +152,9 @@ __device__ __forceinline__ void add_pairs(const Element& e, int longest, const R
 
 extern "C" __global__ void __launch_bounds__(silva::BLOCK)
     explain_paths_kernel(const Real* __restrict__ zs, const Real* __restrict__ values,
-                         const silva::Test* __restrict__ tests, const int* __restrict__ entries,
+                         const silva::PathTest* __restrict__ tests, const int* __restrict__ entries,
                          const int* __restrict__ places, const int* __restrict__ extra_begin,
-                         const int* __restrict__ extra_count, const silva::Test* __restrict__ extra,
+                         const int* __restrict__ extra_count, const silva::PathTest* __restrict__ extra,
                          const long long* __restrict__ bin_starts, int n_bins, const Code* __restrict__ codes,
                          long long stride, int n_rows, int rows_per_warp, const int* __restrict__ position,
                          int n_features, int n_outputs, long long row_size, double scale,

@@ -11,18 +11,13 @@
 #include <string>
 #include <vector>
 
+#include "explain/cuda/leaf_format.h"
 #include "explain/cuda/tape.h"
 #include "explain/leaves.h"
 
 namespace silva {
 
 constexpr int WARP = 32;
-
-// A row satisfies a test if lower <= code(column) < lower + width.
-struct PathTest {
-  int32_t column, lower;
-  uint32_t width;
-};
 
 // Elements of all paths, path after path. The first element of a path is the root: no test, z = 1, entry = -1.
 struct Paths {

@@ -14,7 +14,6 @@ nb::dict to_dict(GpuTableArrays&& arrays) {
   result["column_thresholds"] = to_numpy(std::move(arrays.column_thresholds));
   result["missing_code"] = arrays.missing_code;
   result["is_packed"] = arrays.is_packed;
-  result["n_subtrees"] = arrays.subtrees.size();
   result["subtrees"] = to_bytes(std::move(arrays.subtrees));
   result["splits"] = to_bytes(std::move(arrays.splits));
   result["cells"] = to_bytes(std::move(arrays.cells));
@@ -23,14 +22,14 @@ nb::dict to_dict(GpuTableArrays&& arrays) {
   result["leaves"] = to_numpy(std::move(arrays.leaves));
   result["n_points"] = to_numpy(std::move(arrays.n_points));
   result["build_units"] = to_numpy(std::move(arrays.build_units));
-  result["leaves_of_subtrees"] = to_bytes(std::move(arrays.leaves_of_subtrees));
+  result["leaves_of"] = to_bytes(std::move(arrays.leaves_of_subtrees));
   result["leaf_lanes"] = to_numpy(std::move(arrays.leaf_lanes));
   result["leaf_shares"] = to_numpy(std::move(arrays.leaf_shares));
   result["unmet"] = to_numpy(std::move(arrays.unmet));
   result["leaf_game_bytes"] = to_numpy(std::move(arrays.leaf_game_bytes));
   result["n_states"] = arrays.n_states;
   result["most_states"] = arrays.most_states;
-  result["batches"] = to_bytes(std::move(arrays.batches));
+  result["batches"] = nb::cast(std::move(arrays.batches));
   result["kept_size"] = arrays.kept_size;
   result["built_size"] = arrays.built_size;
   result["heads"] = to_bytes(std::move(arrays.heads));
@@ -64,6 +63,18 @@ nb::dict plan_gpu_tables(nb::handle forest, const Vector<int32_t>& player_of, in
 }  // namespace
 
 void bind_gpu_tables(nb::module_& module) {
+  nb::class_<TableBatch>(module, "TableBatch", "Subtrees whose keys are found together.")
+      .def_ro("first_subtree", &TableBatch::first_subtree)
+      .def_ro("n_subtrees", &TableBatch::n_subtrees)
+      .def_ro("first_chunk", &TableBatch::first_chunk)
+      .def_ro("n_chunks", &TableBatch::n_chunks)
+      .def_ro("is_kept", &TableBatch::is_kept, "Whether the tables are kept.")
+      .def_ro("is_narrow", &TableBatch::is_narrow)
+      .def_ro("n_quads", &TableBatch::n_quads)
+      .def_ro("n_points", &TableBatch::n_points)
+      .def_ro("most_stage_numbers", &TableBatch::most_stage_numbers)
+      .def_ro("most_stage_subtrees", &TableBatch::most_stage_subtrees)
+      .def_ro("most_slots", &TableBatch::most_slots);
   module.def("plan_gpu_tables", &plan_gpu_tables, nb::arg("forest"), nb::arg("player_of"), nb::arg("table_bytes"),
              nb::arg("real_bytes"), nb::arg("forced"), nb::arg("of_pairs"), nb::arg("has_background"),
              nb::arg("n_threads"), "Subtree tables of a forest as the kernels of explain/cuda/tables read them.");

@@ -44,11 +44,12 @@ inline CutCosts gpu_pair_costs(int32_t real_bytes, TableGame game) {
 // Subtrees whose keys are found before any of their tables is read, and chunks that one launch adds up. Tables that
 // exceed the budget are built anew for each batch of rows.
 struct TableBatch {
-  int64_t first_subtree, n_subtrees, first_chunk, n_chunks, is_kept;
-  int64_t is_narrow;  // of values: entries have a number for each slot of their chunk
-  int64_t n_quads;    // of 16 bytes that a thread of explain/cuda/tables/add_pairs.cu has of each entry
-  int64_t n_points;   // of tables by points, else 0
-  int64_t most_stage_numbers, most_stage_subtrees, most_slots;
+  int64_t first_subtree, n_subtrees, first_chunk = 0, n_chunks = 0;
+  bool is_kept;
+  bool is_narrow;    // of values: entries have a number for each slot of their chunk
+  int64_t n_quads;   // of 16 bytes that a thread of explain/cuda/tables/add_pairs.cu has of each entry
+  int64_t n_points;  // of tables by points, else 0
+  int64_t most_stage_numbers = 0, most_stage_subtrees = 0, most_slots = 0;
 };
 
 struct GpuTableArrays {
@@ -268,8 +269,12 @@ class GpuTableWriter {
     const auto close = [&](int32_t end) {
       (is_kept ? out_.kept_size : out_.built_size) = std::max(is_kept ? out_.kept_size : out_.built_size, at);
       if (end > first)
-        out_.batches.push_back({first, end - first, 0, 0, is_kept, ordered_.is_narrow(first), n_quads(first),
-                                plan_.subtrees[first].by_points, 0, 0, 0});
+        out_.batches.push_back({.first_subtree = first,
+                                .n_subtrees = end - first,
+                                .is_kept = is_kept,
+                                .is_narrow = ordered_.is_narrow(first),
+                                .n_quads = n_quads(first),
+                                .n_points = plan_.subtrees[first].by_points});
       first = end;
     };
     for (int32_t s = 0; s < n; ++s) {
