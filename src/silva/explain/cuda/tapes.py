@@ -152,9 +152,8 @@ def quadrature(points: int) -> tuple[int, Doubles, Doubles]:
     """Points and weights on [0, 1] (Gauss-Legendre), in equal passes of at most `MOST_POINTS`; weights of 0 fill up."""
     passes = -(-points // MOST_POINTS)
     per_pass = -(-points // passes)
-    nodes, weights = np.polynomial.legendre.leggauss(points)
     t, w = np.full(passes * per_pass, 0.5), np.zeros(passes * per_pass)
-    t[:points], w[:points] = (nodes + 1) / 2, weights / 2
+    t[:points], w[:points] = _core.gauss_legendre(points).reshape(2, points)
     return per_pass, t, w
 
 

@@ -1,6 +1,7 @@
 // Bindings of explain/cuda/tape.h: silva.explain.cuda.tapes calls these.
 #include <cstddef>
 
+#include "explain/cpu/quadrature.h"
 #include "explain/cuda/leaf_format.h"
 #include "explain/cuda/tape_arrays.h"
 
@@ -107,6 +108,9 @@ nb::tuple shapes(nb::handle forest, nb::handle codes) {
 
 void bind_tape(nb::module_& module) {
   module.def("leaf_layouts", &leaf_layouts, "Structs of explain/cuda/leaf_format.h as numpy.dtype takes them.");
+  module.def(
+      "gauss_legendre", [](int n) { return to_numpy(gauss_legendre(n)); }, nb::arg("n"),
+      "Abscissae of n points on [0, 1], then their weights.");
   module.def("tree_shapes", &shapes, nb::arg("forest"), nb::arg("codes"),
              "Distinct features on a path and levels of splits, of each tree.");
   module.def("write_tape", &write_tape, nb::arg("forest"), nb::arg("codes"), nb::arg("walks"), nb::arg("t"),
