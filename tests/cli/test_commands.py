@@ -38,7 +38,7 @@ class TestInfo:
         assert saved == capsys.readouterr().out
 
     def test_explainers_say_that_they_are(self, files, capsys, tmp_path, data):
-        silva.Explainer(files / "regressor.json", background=data[[*range(50), 0, 1]]).save(
+        silva.Explainer(files / "regressor.json", background=data.iloc[[*range(50), 0, 1]]).save(
             tmp_path / "explainer.silva"
         )
         assert run("info", tmp_path / "explainer.silva") == 0
