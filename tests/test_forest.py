@@ -237,7 +237,15 @@ def misaligned(array: np.ndarray) -> np.ndarray:
     return moved
 
 
-LINEAR = ("linear_offsets", "linear_feature", "linear_category", "linear_coefficient", "linear_mean", "leaf_missing")
+LINEAR = (
+    "linear_offsets",
+    "linear_feature",
+    "linear_category",
+    "linear_coefficient",
+    "linear_mean",
+    "linear_deviation",
+    "leaf_missing",
+)
 
 
 @pytest.mark.parametrize("laid_out", [spread_out, misaligned])

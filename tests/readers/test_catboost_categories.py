@@ -199,9 +199,10 @@ def test_text_names_hashes():
     lines = [line.strip("| ") for line in text.splitlines() if "#" in line]
     assert len(lines) >= 2
     for line in lines:
-        assert line[line.index("{") + 1 : line.index("}")] in hashes
-        assert "in {" in line
-    assert "not in" in lines[0]
+        name, test, category, *rest = line.split()
+        assert (name, category, rest) == ("code", category, [] if test == "=" else ["or", "missing"])
+        assert category in hashes
+    assert [line.split()[1] for line in lines[:2]] == ["!=", "="]
 
 
 def test_rows_on_a_gpu_cannot_be_translated(model):

@@ -193,7 +193,9 @@ def test_rows_that_catboost_refuses(frame):
         forest.predict(frame.drop(columns="flag"))
     explainer = silva.Explainer(forest)
     for make in (forest.predictor, explainer.row):
-        with pytest.raises(NotImplementedError, match=rf"^{make.__name__} takes .* by target statistics of categories"):
+        with pytest.raises(
+            NotImplementedError, match=rf"^{make.__name__} expects .* by target statistics of categories"
+        ):
             make()
 
 

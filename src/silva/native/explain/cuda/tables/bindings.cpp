@@ -1,6 +1,8 @@
 // Bindings of explain/cuda/tables/plan.h.
 #include "common/bindings.h"
 
+#include <cstring>
+
 #include "common/threads/borrowed_team.h"
 #include "explain/cuda/tables/plan.h"
 
@@ -74,7 +76,13 @@ void bind_gpu_tables(nb::module_& module) {
       .def_ro("n_points", &TableBatch::n_points)
       .def_ro("most_stage_numbers", &TableBatch::most_stage_numbers)
       .def_ro("most_stage_subtrees", &TableBatch::most_stage_subtrees)
-      .def_ro("most_slots", &TableBatch::most_slots);
+      .def_ro("most_slots", &TableBatch::most_slots)
+      .def("__getstate__",
+           [](const TableBatch& self) { return nb::bytes(reinterpret_cast<const char*>(&self), sizeof self); })
+      .def("__setstate__", [](TableBatch* self, const nb::bytes& state) {
+        if (state.size() != sizeof(TableBatch)) throw std::invalid_argument("not the state of a TableBatch");
+        std::memcpy(new (self) TableBatch{}, state.c_str(), sizeof(TableBatch));
+      });
   module.def("plan_gpu_tables", &plan_gpu_tables, nb::arg("forest"), nb::arg("player_of"), nb::arg("table_bytes"),
              nb::arg("real_bytes"), nb::arg("forced"), nb::arg("of_pairs"), nb::arg("has_background"),
              nb::arg("n_threads"), "Subtree tables of a forest as the kernels of explain/cuda/tables read them.");
