@@ -232,7 +232,7 @@ class TestSpark:
     def test_given_to_predict(self, session, forest, explainer, rows):
         frame = session.createDataFrame(rows[:10])
         for call in (forest.predict, explainer.shap_values, explainer):
-            with pytest.raises(TypeError, match=r"of Spark, whose rows are elsewhere; .* X\.mapInArrow\(mapper\.iter"):
+            with pytest.raises(TypeError, match=r"of Spark, whose rows are on .*;.* X\.mapInArrow\(mapper\.iter"):
                 call(frame)
 
 
@@ -254,5 +254,5 @@ class TestRay:
         assert by_id(result["id"], result["prediction"]).tobytes() == predictions.tobytes()
 
     def test_given_to_predict(self, ray, forest, rows):
-        with pytest.raises(TypeError, match=r"of Ray, whose rows are elsewhere; .* X\.map_batches\("):
+        with pytest.raises(TypeError, match=r"of Ray, whose rows are on its workers; .* X\.map_batches\("):
             forest.predict(ray.data.from_pandas(rows[:10]))
