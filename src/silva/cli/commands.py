@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 
 from silva.cli.strongest import strongest_of
 from silva.cli.tables.formats import STREAM, import_pyarrow
-from silva.cli.tables.progress import progress
 from silva.cli.tables.reader import TableReader
 from silva.cli.tables.sources import find, inputs
 from silva.cli.tables.writer import check_directory, new_directory, writing
@@ -16,6 +15,7 @@ from silva.cli.values import dialect_of
 from silva.facts import column_names, forest_facts
 from silva.files import check_output
 from silva.mapping.mapper import input_columns
+from silva.progress import counting_rows
 
 if TYPE_CHECKING:
     import argparse
@@ -132,7 +132,7 @@ def _transform(
     reader.check_columns([*inputs, *options.columns])
     batch_rows = options.batch_rows or _batch_rows(8 * (len(inputs) + len(options.columns) + width))
     wanted = _wanted(inputs, options.columns, forest, batch_rows)
-    with progress(reader.n_rows, options.out.name) as advance:
+    with counting_rows(reader.n_rows, options.out.name) as advance:
         if options.scheduler is not None:
             n_rows = _transform_on_cluster(options, reader, mapper, wanted, metadata, advance)
         else:

@@ -9,7 +9,6 @@ them by its formula (native/explain/coalitions/cube.h). The values are the mean 
 from __future__ import annotations
 
 import contextlib
-import sys
 import time
 import warnings
 from dataclasses import dataclass
@@ -24,9 +23,10 @@ from silva.explain.condensed import merged, settled, stand_ins
 from silva.explain.cpu import checked_result
 from silva.explain.permutations import EstimateWarning, Pairs, estimate
 from silva.parallel import cached_property, n_threads
+from silva.progress import counting_rows
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Iterator
 
     from silva.explain.game import Game, Settings
     from silva.forest import Forest
@@ -203,7 +203,8 @@ class CoalitionExplainer:
         size = max(1, min(MASK_BYTES // max(1, self.layout.row_bytes), MASK_BYTES // (8 * max(1, n_entries)), 1024))
         seconds = self._seconds(rows, places, asked) if len(rows) * len(self.background.rows) > LONG_PAIRS else 0.0
         self._warn_of_cost(seconds, len(rows))
-        with progress_of(len(rows), seconds) as tell:
+        quick = contextlib.nullcontext(lambda _: None)
+        with counting_rows(len(rows), "explain") if seconds >= 4 * TOLD_SECONDS else quick as tell:
             size = max(1, min(size, int(len(rows) * TOLD_SECONDS / seconds))) if seconds else size
             for first in range(0, max(1, len(rows)), size):
                 some = rows[first : first + size]
@@ -240,8 +241,8 @@ class CoalitionExplainer:
         fewer = "" if m <= FEW_ROWS else f" {FEW_ROWS} background rows take about {seconds * FEW_ROWS / m:.0f} s;"
         warnings.warn(
             f"exact values of {n_rows:,} rows against {m:,} background rows are those of {n_rows * m:,} pairs, about "
-            f"{seconds:.0f} s here;{fewer} groups of features halve the time for each feature less on which rows "
-            "differ; rule='rescale' takes about what the margin's values take",
+            f"{seconds:.0f} s here;{fewer} with groups, each feature less on which rows differ halves the "
+            "time; rule='rescale' takes about what the margin's values take",
             CostWarning,
             stacklevel=2,
         )
@@ -368,21 +369,6 @@ class CoalitionExplainer:
 
 class CostWarning(UserWarning):
     """A call is going to take long."""
-
-
-@contextlib.contextmanager
-def progress_of(n_rows: int, seconds: float) -> Iterator[Callable[[int], object]]:
-    """Show on a terminal how many rows are explained, by tqdm where it is installed; yields what counts them."""
-    if seconds < 4 * TOLD_SECONDS or not sys.stderr.isatty():
-        yield lambda _: None
-        return
-    try:
-        from tqdm import tqdm
-    except ImportError:
-        yield lambda _: None
-        return
-    with tqdm(total=n_rows, desc="explain", unit=" rows", leave=False, file=sys.stderr) as bar:
-        yield bar.update
 
 
 def stand_in_columns(rows: Array, forest: Forest) -> list[Array]:

@@ -5,8 +5,9 @@ from __future__ import annotations
 import contextlib
 import math
 import sys
-import warnings
 from typing import TYPE_CHECKING, Any
+
+from silva.progress import new_bar, shows_bars
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -22,6 +23,8 @@ FIRST_GENERATIONS = 5
 
 LINE_SECONDS = 30
 """Between two lines where there is no bar."""
+
+BAR = "{desc} {percentage:3.0f}%|{bar:20}| {elapsed}, {postfix}"
 
 
 @contextlib.contextmanager
@@ -58,8 +61,8 @@ class _Bar:
     def __call__(self, progress: Progress) -> None:
         if not self._said > -math.inf and not self._is_long(progress):
             return
-        if self._bar is None and self._said == -math.inf and _shows_bars():
-            self._bar = _new_bar()
+        if self._bar is None and self._said == -math.inf:
+            self._bar = new_bar(total=100, desc="grow", bar_format=BAR)
         if self._bar is not None:
             share = progress.seconds / max(progress.seconds + progress.least_seconds_left, 1e-9)
             self._bar.set_postfix_str(describe(progress), refresh=False)
@@ -73,24 +76,9 @@ class _Bar:
     def _is_long(self, progress: Progress) -> bool:
         known = progress.generation >= FIRST_GENERATIONS
         left = progress.least_seconds_left if known else 0.0
-        patience = min(self._patience, BAR_SECONDS) if _shows_bars() else self._patience
+        patience = min(self._patience, BAR_SECONDS) if shows_bars() else self._patience
         return progress.seconds + left >= patience
 
     def close(self) -> None:
         if self._bar is not None:
             self._bar.close()
-
-
-def _shows_bars() -> bool:
-    """Whether standard error is a terminal, or the process a notebook's."""
-    return sys.stderr.isatty() or "ipykernel" in sys.modules
-
-
-def _new_bar() -> Any:
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # a notebook without widgets gets a bar of text
-            from tqdm.auto import tqdm
-    except ImportError:
-        return None
-    return tqdm(total=100, desc="grow", bar_format="{desc} {percentage:3.0f}%|{bar:20}| {elapsed}, {postfix}")
