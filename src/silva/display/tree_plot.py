@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -12,9 +11,29 @@ import numpy as np
 from silva.display.curves import mean_curve
 from silva.display.measured import Ruler
 from silva.display.report.rows import read_rows
-from silva.display.report.trees import leaves_under, shown_class, standard_errors, target_of
-from silva.display.text import check_tree, facts_of, leaf_facts, leaf_number
-from silva.equations import described, leaf_equation
+from silva.display.report.trees import leaves_under, standard_errors, target_of
+from silva.display.text import check_tree, facts_of
+from silva.display.tree_layout import (
+    CURVE,
+    FACTS,
+    INDENT,
+    LINE,
+    NAME,
+    SMALL,
+    TERM,
+    TEST,
+    TICK,
+    TICKS,
+    YTICKS,
+    Columns,
+    Node,
+    Picture,
+    is_turned,
+    laid_out,
+    legend_lines,
+    names_at,
+    shown_number,
+)
 from silva.escapes import PICTURE, shown
 from silva.evaluate.cpu import CpuEvaluator
 from silva.extras import import_extra
@@ -26,12 +45,10 @@ from silva.rules import (
     common_range,
     cover_texts,
     goes_left,
-    leaf_of_node,
     node_tests,
-    shares_text,
     speaks_of_odds,
 )
-from silva.wording import Wording, check_wording, leaves_text, number_text, percent_text
+from silva.wording import Wording, check_wording, leaves_text
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -40,7 +57,6 @@ if TYPE_CHECKING:
     from numpy.typing import ArrayLike
 
     from silva.display.report.rows import ReportRows
-    from silva.equations import Term
     from silva.forest import Forest
     from silva.rules import ClassShares
     from silva.typing import Array, Rows
@@ -48,89 +64,12 @@ if TYPE_CHECKING:
 WIDTH, LEAST_WIDTH = 11.0, 7.5
 """Inches of the picture, and those below which everything becomes smaller."""
 
-INDENT, LINE, CURVE, TICKS, TERM = 0.2, 0.17, 0.86, 0.5, 0.18
-"""Inches: indentation a level, heights of a line of text, of the chart at a split, of its names, of a term."""
-
-NAME, YTICKS = 0.95, 0.42
-"""Inches: widths of the name of a chart's feature, and of the ticks at its left."""
-
-TEST, FACTS, SMALL, TICK = 8.5, 7.5, 7.0, 6.0
-"""Points of the fonts: of tests, of what stands beside them, of terms and of ticks."""
-
-MOST_LEAVES, MOST_LINES, MOST_TICKS = 500, 3, 30
-"""Leaves of a tree that is drawn, lines of a test, and categories that have names below a chart."""
+MOST_LEAVES, MOST_TICKS = 500, 30
+"""Leaves of a tree that is drawn, and categories that have names below a chart."""
 
 CLASS_COLOURS = ("#4c78a8", "#e45756", "#72b7b2", "#eeca3b", "#b279a2", "#54a24b", "#ff9da6", "#9d755d", "#bab0ac")
 LEFT, RIGHT, LIMIT = "#2b6cb0", "#a9adb3", "#c53030"
 UP, DOWN, BOTH = "#d1495b", "#3d7ab8", "#8b79b0"
-
-
-@dataclass(frozen=True, eq=False)
-class Bar:
-    """A term as it is drawn: its name, what its text says, the effect of one standard deviation and its error."""
-
-    name: str
-    text: str
-    effect: float
-    error: float = math.nan
-    is_of_levels: bool = False
-
-
-@dataclass(eq=False)
-class Node:
-    """A node of the picture: its place in the forest, what leads there, in lines, and where it is drawn."""
-
-    at: int
-    test: str
-    depth: int
-    lines: list[str]
-    facts: list[str]
-    bars: list[Bar]
-    top: float = 0.0
-    height: float = 0.0
-
-
-@dataclass(frozen=True, eq=False)
-class Picture:
-    """What is drawn: rows are None where none were given."""
-
-    forest: Forest
-    tree: int
-    wording: Wording
-    summary: Any
-    errors: Array | None
-    rows: ReportRows | None
-    reached: Array | None
-    shares: ClassShares | None
-    tests: list[tuple[str, str]]
-    sizes: list[str]
-    under: list[list[int]]
-    means: Array
-    ruler: Ruler
-
-    @property
-    def first(self) -> int:
-        """Root of the tree."""
-        return int(self.forest.tree_offsets[self.tree])
-
-    def inside(self, at: int) -> Array:
-        """Whether each row reaches a node."""
-        assert self.reached is not None
-        return np.isin(self.reached, self.under[at - self.first])
-
-
-@dataclass(frozen=True, eq=False)
-class Columns:
-    """Where the columns of the picture end, in inches: tests, what is known of nodes, names of terms, and their bars.
-
-    Charts begin behind what is known of nodes; texts of terms are the last column.
-    """
-
-    tests: float
-    facts: float
-    names: float
-    bars: float
-    width: float
 
 
 def plot_tree(
@@ -194,12 +133,12 @@ def plot_tree(
     heading = _heading(picture, title, getattr(y, "name", None))
     with pyplot.rc_context(PICTURE):
         if ax is None:
-            nodes, columns, height = _laid_out(picture, heading, WIDTH)
+            nodes, columns, height = laid_out(picture, heading, WIDTH)
             figure = pyplot.figure(figsize=(WIDTH, height))
             ax, scale = figure.add_axes((0, 0, 1, 1)), 1.0
         else:
             picture, scale = _fitting(picture, heading, ax)
-            nodes, columns, height = _laid_out(picture, heading, _size(ax)[0] / scale)
+            nodes, columns, height = laid_out(picture, heading, _size(ax)[0] / scale)
             height = max(height, _size(ax)[1] / scale)
         _draw(ax, picture, heading, nodes, columns, height, scale)
     return ax
@@ -217,7 +156,7 @@ def _fitting(picture: Picture, heading: list[str], ax: Axes) -> tuple[Picture, f
     scale = min(1.0, width / LEAST_WIDTH)
     for _ in range(30):
         picture = dataclasses.replace(picture, ruler=Ruler(max(10.0, round(ax.figure.dpi * scale))))
-        if _laid_out(picture, heading, width / scale)[2] * scale <= height:
+        if laid_out(picture, heading, width / scale)[2] * scale <= height:
             break
         scale *= 0.85
     return picture, scale
@@ -273,7 +212,7 @@ def _heading(picture: Picture, title: str | None, target: object) -> list[str]:
     of = f"probability of {name}" if name else f"{target}" if isinstance(target, str) else "the target"
     which = f"Tree {picture.tree} of {forest.n_trees}" if forest.n_trees > 1 else "Tree"
     lines = [title if title is not None else f"{which}, {leaves_text(n_leaves)}: {of}"]
-    what = _what(picture)
+    what = shown_number(picture)
     parts = ["Grey bar: share of the rows.", f"Square: {what}, from blue (low) to red (high)."]
     if picture.rows is not None and n_leaves > 1:
         parts.append(f"Splits: {what} over the feature; blue goes to the first branch, grey to the second.")
@@ -284,116 +223,6 @@ def _heading(picture: Picture, title: str | None, target: object) -> list[str]:
     if common := "" if name else common_range(forest, picture.tree, picture.wording.digits):
         parts.append(f"Predictions are clipped to {common}.")
     return [*lines, " ".join(parts)]
-
-
-def _what(picture: Picture) -> str:
-    """Say what a node's number is."""
-    name = class_of(picture.forest, picture.tree)
-    if picture.rows is not None:
-        place = shown_class(picture.rows, picture.tree)
-        return "mean" if place is None else f"share of {picture.rows.classes[place]}"
-    if picture.shares is not None:
-        return f"share of {name}" if picture.shares.explained >= 0 else "share of the most frequent class"
-    return "mean log-odds" if name else "mean"
-
-
-def _laid_out(picture: Picture, heading: list[str], width: float) -> tuple[list[Node], Columns, float]:
-    """Divide the texts into lines, and place the nodes below each other, children after their parent."""
-    forest, nodes = picture.forest, []
-    pending = [(picture.first, "All rows", 0)]
-    while pending:
-        at, test, depth = pending.pop()
-        nodes.append(Node(at, test, depth, [], _facts(picture, at), _bars(picture, at)))
-        if forest.feature[at] >= 0:
-            left, tests = picture.first + int(forest.left[at]), picture.tests[at - picture.first]
-            pending += [(left + side, tests[side], depth + 1) for side in (1, 0)]
-    columns = _columns(picture, nodes, width)
-    top = 0.3 + LINE * len(_legend_lines(picture, heading, width)) + (0.0 if picture.shares is None else 0.2)
-    for node in nodes:
-        room = max(columns.tests - node.depth * INDENT - 0.3, 0.6)
-        node.lines = picture.ruler.wrapped(node.test, room, TEST, MOST_LINES, True)
-        n_facts = len(node.facts) + (picture.shares is not None)
-        node.height = max(LINE * max(len(node.lines), n_facts) + 0.12, _panel_height(picture, node, columns))
-        node.top, top = top, top + node.height
-    return nodes, columns, top + 0.1
-
-
-def _columns(picture: Picture, nodes: list[Node], width: float) -> Columns:
-    """Give each column the width of its widest text, within limits."""
-    ruler, bars = picture.ruler, [bar for node in nodes for bar in node.bars]
-    facts = max(ruler.widest(node.facts, FACTS) for node in nodes) + 0.25
-    facts = max(facts, 1.3) if picture.shares is not None else facts
-    wide = max(node.depth * INDENT + 0.4 + ruler.width(node.test, TEST, True) for node in nodes)
-    wide = min(wide, max(0.42 * width, 0.78 * width - 2.6 - facts), width - 2.6 - facts)
-    left = wide + facts
-    names = left + 0.1 + min(ruler.widest([bar.name for bar in bars], SMALL), 0.34 * (width - left))
-    texts = min(ruler.widest([bar.text for bar in bars], SMALL), 0.42 * (width - left))
-    return Columns(wide, left, names, width - texts - 0.15, width)
-
-
-def _legend_lines(picture: Picture, heading: list[str], width: float) -> list[str]:
-    return picture.ruler.wrapped(heading[1], width - 0.2, SMALL, 4)
-
-
-def _panel_height(picture: Picture, node: Node, columns: Columns) -> float:
-    if picture.forest.feature[node.at] < 0:
-        return 0.1 + TERM * len(node.bars)
-    if picture.rows is None:
-        return 0.0
-    return CURVE + (TICKS if _is_turned(picture, node, columns) else 0.0)
-
-
-def _names_at(picture: Picture, node: Node) -> list[str] | None:
-    """Categories of a split that its rows have, in the order of their codes; None for numbers."""
-    rows, feature = picture.rows, int(picture.forest.feature[node.at])
-    assert rows is not None
-    own = rows.own[picture.inside(node.at), feature] if rows.source is None else np.empty(0)
-    codes = rows.settled[picture.inside(node.at), feature]
-    is_set = picture.forest.is_categorical and picture.forest.category_set[node.at] >= 0
-    if not is_set:
-        return None
-    present = ~np.isnan(codes)
-    _, first = np.unique(codes[present], return_index=True)
-    return [str(own[present][place]) if len(own) else str(place) for place in first]
-
-
-def _is_turned(picture: Picture, node: Node, columns: Columns) -> bool:
-    """Whether the names of categories do not fit side by side."""
-    names = _names_at(picture, node)
-    if not names:
-        return False
-    return picture.ruler.widest(names, TICK) > (columns.width - columns.facts - NAME - YTICKS - 0.1) / len(names) - 0.05
-
-
-def _facts(picture: Picture, at: int) -> list[str]:
-    """Lines of what is known of a node."""
-    forest, place, leaf = picture.forest, at - picture.first, leaf_of_node(picture.forest, at)
-    is_leaf, mean = forest.feature[at] < 0, picture.means[at - picture.first]
-    first = [f"leaf {leaf_number(forest, leaf, picture.summary)}"] if is_leaf else []
-    if picture.shares is not None and picture.shares.explained < 0:
-        said = shares_text(picture.shares.names, picture.shares.shares[place])
-    elif _what(picture).startswith("share of"):
-        said = percent_text(mean)
-    else:
-        said = f"mean {number_text(mean, 3)}"
-    lines = [", ".join(part for part in (*first, picture.sizes[place], said) if part)]
-    known = [fact for fact in leaf_facts(leaf, picture.summary, 3) if not fact.startswith("mean")] if is_leaf else []
-    return [*lines, ", ".join(known)] if known else lines
-
-
-def _bars(picture: Picture, at: int) -> list[Bar]:
-    """Describe the terms of a leaf, the strongest first; the number of others is the last one."""
-    forest = picture.forest
-    if forest.feature[at] >= 0 or not forest.has_linear_leaves:
-        return []
-    found = leaf_equation(forest, leaf_of_node(forest, at), picture.wording, picture.errors)
-    bars = [_bar(term, speaks_of_odds(forest), picture.wording) for term in found.terms]
-    more = Bar(f"{found.n_smaller} smaller", f"±{number_text(found.smaller, 2)}", 0.0)
-    return [*bars, more] if found.n_smaller else bars
-
-
-def _bar(term: Term, is_odds: bool, wording: Wording) -> Bar:
-    return Bar(*described(term, is_odds, wording), is_of_levels=bool(term.levels))
 
 
 def _draw(
@@ -436,7 +265,7 @@ class _Pen:
         """Write the title and the legend, classes with their colours."""
         width = self.columns.width
         self.text(0.1, 0.16, self.picture.ruler.shortened(heading[0], width - 0.2, 10, True), 10, fontweight="bold")
-        lines = _legend_lines(self.picture, heading, width)
+        lines = legend_lines(self.picture, heading, width)
         for i, line in enumerate(lines):
             self.text(0.1, 0.36 + LINE * i, line, SMALL, color="0.35")
         shares, x, y = self.picture.shares, 0.1, 0.36 + LINE * len(lines) + 0.04
@@ -513,12 +342,12 @@ class _Pen:
         picture = self.picture
         rows, forest, feature = picture.rows, picture.forest, int(picture.forest.feature[node.at])
         assert rows is not None
-        inside, names = picture.inside(node.at), _names_at(picture, node)
+        inside, names = picture.inside(node.at), names_at(picture, node)
         values = rows.settled[inside, feature]
         found = mean_curve(values, target_of(rows, picture.tree)[inside], groups=MOST_TICKS * 100 if names else None)
         if found is None:
             return
-        is_turned = _is_turned(picture, node, self.columns)
+        turned = is_turned(picture, node, self.columns)
         left, bottom = self.columns.facts + NAME + YTICKS, node.top + CURVE - 0.2
         width, height = self.columns.width - left - 0.1, CURVE - 0.3
         parts = (self.columns.width, self.height)
@@ -529,7 +358,7 @@ class _Pen:
         sizes = (5 + 25 * found["n"] / found["n"].max()) * self.scale**2
         inset.scatter(x, found["y"], s=sizes, c=np.where(is_left, LEFT, RIGHT), linewidths=0, zorder=2, clip_on=False)
         self._missing(inset, node, found, x)
-        self._axes(inset, node, feature, names and [names[k] for k in order], is_turned, width)
+        self._axes(inset, node, feature, names and [names[k] for k in order], turned, width)
 
     def _missing(self, inset: Any, node: Node, found: dict[str, Any], x: Array) -> None:
         """Put the mean of rows without a value at the left, in the colour of the side that they take."""
@@ -546,7 +375,7 @@ class _Pen:
                        fontsize=TICK * self.scale, color="0.35", ha="center", annotation_clip=False)  # fmt: skip
 
     def _axes(
-        self, inset: Any, node: Node, feature: int, names: list[str] | None, is_turned: bool, width: float
+        self, inset: Any, node: Node, feature: int, names: list[str] | None, is_slanted: bool, width: float
     ) -> None:
         """Write the ticks, names of categories among them, the threshold and the name of the feature."""
         picture, scale = self.picture, self.scale
@@ -560,8 +389,8 @@ class _Pen:
         if names is not None:
             step = max(1, math.ceil(len(names) * 0.11 / width))
             places = range(0, len(names), step)
-            room = TICKS / math.sin(math.radians(38)) - 0.12 if is_turned else width / len(names) - 0.04
-            turned = {"rotation": 38, "ha": "right", "rotation_mode": "anchor"} if is_turned else {}
+            room = TICKS / math.sin(math.radians(38)) - 0.12 if is_slanted else width / len(names) - 0.04
+            turned = {"rotation": 38, "ha": "right", "rotation_mode": "anchor"} if is_slanted else {}
             labels = [picture.ruler.shortened(names[k], room, TICK, n_last=3) for k in places]
             inset.set_xticks(list(places), labels, **turned)
             inset.set_xlim(-0.6, len(names) - 0.4)
